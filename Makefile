@@ -315,7 +315,7 @@ $(FUZZERS): $(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/harness_suppo
 	@$(COMPILE) -DSM_FUZZ_CORPUS_DIR='"tests/fuzz/corpus/$*"' $(LDFLAGS) -o $@ $< $(FUZZ_LINKED) \
 	    $(filter-out %/main.o,$(CLI_OBJ)) $(B)/without_main.o $(B)/libstepmark.a $(LIBS)
 
-$(B)/without_main.o: src/cli/main.c
+$(B)/without_main.o: cli/front/main.c
 	@mkdir -p $(@D)
 	@$(COMPILE) -Wno-missing-prototypes -Dmain=stepmark_main -c -o $@ $<
 

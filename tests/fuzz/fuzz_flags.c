@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/cli/cli_options.h"
+#include "cli/flags/options.h"
 #include "harness_support.h"
 
 enum { MAX_WORDS = 64 };

@@ -2,8 +2,8 @@
 // order.
 #include <string.h>
 
-#include "src/cli/cli_options.h"
-#include "src/cli/cli_sweep_plan.h"
+#include "cli/flags/options.h"
+#include "cli/sweep/plan.h"
 #include "harness_support.h"
 
 // A line stands for a product of lists.

@@ -1,0 +1,65 @@
+// nearest.c: which name was meant by one that there is not.
+#include <string.h>
+
+#include "cli/flags/options.h"
+
+static int min_int(int a, int b) { return a < b ? a : b; }
+
+// Number of slips (a letter too many, missing, wrong, or two swapped) between two texts of less
+// than CLI_TEXT_SIZE characters: distance[i][j] is that of the first i and the first j letters.
+static int edit_distance(const char *a, const char *b) {
+    int distance[CLI_TEXT_SIZE][CLI_TEXT_SIZE];
+    int n_a = (int)strlen(a);
+    int n_b = (int)strlen(b);
+    for (int i = 0; i <= n_a; i++) {
+        for (int j = 0; j <= n_b; j++) {
+            if (i == 0 || j == 0) {
+                distance[i][j] = i + j;
+                continue;
+            }
+            int best = distance[i - 1][j - 1] + (a[i - 1] != b[j - 1]);
+            best = min_int(best, min_int(distance[i - 1][j], distance[i][j - 1]) + 1);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+                best = min_int(best, distance[i - 2][j - 2] + 1);
+            }
+            distance[i][j] = best;
+        }
+    }
+    return distance[n_a][n_b];
+}
+
+// A slip seldom hits the first letter, and short words that differ in it are often two words: gpu, cpu.
+static bool begins_alike(const char *a, const char *b) {
+    return a[0] == b[0] || (a[0] != '\0' && a[0] == b[1] && a[1] == b[0]);
+}
+
+const char *cli_nearest(const char *text, const char *const *names, int n) {
+    size_t length = strlen(text);
+    if (length >= CLI_TEXT_SIZE) {
+        return NULL;
+    }
+    int best_distance = 2 + (int)length / 4; // more slips than this is another word
+    const char *best = NULL;
+    for (int i = 0; i < n; i++) {
+        int distance = strlen(names[i]) < CLI_TEXT_SIZE ? edit_distance(text, names[i]) : CLI_TEXT_SIZE;
+        if (begins_alike(text, names[i]) && distance < best_distance && distance < (int)length) {
+            best_distance = distance;
+            best = names[i];
+        }
+    }
+    return best;
+}
+
+sm_status cli_no_such_name(const char *flag, const char *noun, const char *text, const char *const *names, int n) {
+    char list[512];
+    size_t used = 0;
+    const char *nearest = cli_nearest(text, names, n);
+    if (nearest != NULL) {
+        return sm_fail(SM_ERR_USAGE, "%s: no %s '%s'; did you mean %s?", flag, noun, text, nearest);
+    }
+    list[0] = '\0';
+    for (int i = 0; i < n && used < sizeof(list); i++) {
+        used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", i > 0 ? ", " : "", names[i]);
+    }
+    return sm_fail(SM_ERR_USAGE, "%s: no %s '%s'; there are %s", flag, noun, text, list);
+}

@@ -1,0 +1,535 @@
+// options.c: reads a command line through the table of flags (flags/flags.c). getopt_long
+// finds the flags; what it is given is made from the table, as are the defaults.
+#include "cli/flags/options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/flags/flag.h"
+#include "cli/front/overview.h"
+#include "cli/flags/precision.h"
+#include "bench/records/record.h"
+#include "src/data/collate.h"
+#include "src/rewrites/rewrite.h"
+#include "bench/records/screen.h"
+
+enum {
+    FIRST_LONG_VALUE = 256, // getopt's value for flag i is FIRST_LONG_VALUE + i: no clash with letters
+};
+
+static const char *const command_names[CLI_COMMAND_COUNT] = {
+#define X(code, name, function, purpose) name,
+    CLI_COMMAND_LIST(X)
+#undef X
+};
+
+static const char *const command_purposes[CLI_COMMAND_COUNT] = {
+#define X(code, name, function, purpose) purpose,
+    CLI_COMMAND_LIST(X)
+#undef X
+};
+
+const char *cli_command_name(cli_command command) { return command_names[command]; }
+
+const char *cli_command_purpose(cli_command command) { return command_purposes[command]; }
+
+const char *cli_command_operands(cli_command command) {
+    switch (command) {
+    case CLI_COMPARE: return " A B";
+    case CLI_AGAIN: return " ROWS";
+    case CLI_SCHEMA: return " [SUBCOMMAND]";
+    case CLI_EXERCISE: return " [NAME]";
+    case CLI_LADDER: return " [NAME]";
+    case CLI_BUNDLE: return " ROWS...";
+    case CLI_LEADERBOARD:
+    case CLI_RECOMMEND:
+    case CLI_REPORT:
+    case CLI_TOKENIZE: return " FILE...";
+    case CLI_CHECK_RUN:
+    case CLI_SCALING: return " RUN...";
+    case CLI_TOKENIZER: return " train FILE... | show [TEXT...] | convert";
+    default: return "";
+    }
+}
+
+// What may stand in a subcommand's place, of a word that lacks the dashes: "--help" of "help". NULL: none.
+static const char *flag_called(const char *name) {
+#define X(flag, argument, help)          \
+    if (strcmp(name, &(flag)[2]) == 0) { \
+        return flag;                     \
+    }
+    CLI_FRONT_LIST(X)
+#undef X
+    return NULL;
+}
+
+cli_command cli_command_find(const char *name) {
+    for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
+        if (strcmp(name, command_names[i]) == 0) {
+            return (cli_command)i;
+        }
+    }
+    const char *nearest = flag_called(name);
+    nearest = nearest != NULL ? nearest : cli_nearest(name, command_names, CLI_COMMAND_COUNT);
+    if (nearest != NULL) {
+        sm_fail(SM_ERR_USAGE, "unknown subcommand '%s'; did you mean '%s'?", name, nearest);
+    } else if (name[0] == '-') {
+        sm_fail(SM_ERR_USAGE, "%s: a subcommand comes first, its flags behind it", name);
+    } else {
+        sm_fail(SM_ERR_USAGE, "unknown subcommand '%s'", name);
+    }
+    return CLI_COMMAND_COUNT;
+}
+
+// --- values ----------------------------------------------------------------------------
+
+// Copies the entry of a list that ends at a character of `ends` and moves *text behind it.
+static sm_status next_entry(const char *what, const char **text, const char *ends, char entry[CLI_TEXT_SIZE]) {
+    size_t length = strcspn(*text, ends);
+    if (length == 0) {
+        return sm_fail(SM_ERR_USAGE, "%s: empty entry; give a value or a comma list of values", what);
+    }
+    if (length >= CLI_TEXT_SIZE) {
+        return sm_fail(SM_ERR_USAGE, "%s: '%.20s...' is too long", what, *text);
+    }
+    memcpy(entry, *text, length);
+    entry[length] = '\0';
+    *text += length;
+    return SM_OK;
+}
+
+static sm_status parse_int(const char *what, const char *text, int64_t min, int64_t max, int64_t *value) {
+    char *end = NULL;
+    errno = 0;
+    long long parsed = strtoll(text, &end, 10);
+    if (end == text || *end != '\0') {
+        return sm_fail(SM_ERR_USAGE, "%s: '%s' is not a whole number", what, text);
+    }
+    if (errno == ERANGE || parsed < min || parsed > max) {
+        return sm_fail(SM_ERR_USAGE, "%s: %s is out of range; give a whole number from %lld to %lld", what, text,
+                       (long long)min, (long long)max);
+    }
+    *value = parsed;
+    return SM_OK;
+}
+
+static sm_status parse_real(const char *what, const char *text, double min, double max, double *value) {
+    char *end = NULL;
+    double parsed = strtod(text, &end);
+    if (end == text || *end != '\0') {
+        return sm_fail(SM_ERR_USAGE, "%s: '%s' is not a number", what, text);
+    }
+    if (!(parsed >= min && parsed <= max)) {
+        return sm_fail(SM_ERR_USAGE, "%s: %s is out of range; give a number from %.7g to %.7g", what, text, min, max);
+    }
+    *value = parsed;
+    return SM_OK;
+}
+
+static sm_status append_int(const char *what, cli_ints *list, int64_t value) {
+    if (list->n == CLI_MAX_VALUES) {
+        return sm_fail(SM_ERR_USAGE, "%s: more than %d values", what, CLI_MAX_VALUES);
+    }
+    list->values[list->n++] = value;
+    return SM_OK;
+}
+
+// One entry: "a", "a-b", "a-b+step" or "a-b*mult".
+static sm_status parse_range(const char *what, const char *entry, int64_t min, int64_t max, cli_ints *list) {
+    char part[CLI_TEXT_SIZE];
+    int64_t first;
+    int64_t last;
+    int64_t by = 1;
+    const char *rest = entry;
+    SM_TRY(next_entry(what, &rest, "-", part));
+    SM_TRY(parse_int(what, part, min, max, &first));
+    if (*rest == '\0') {
+        return append_int(what, list, first);
+    }
+    rest++;
+    SM_TRY(next_entry(what, &rest, "+*", part));
+    SM_TRY(parse_int(what, part, min, max, &last));
+    bool multiply = *rest == '*';
+    if (*rest != '\0') {
+        SM_TRY(parse_int(what, rest + 1, multiply ? 2 : 1, max, &by));
+    }
+    if (last < first || (multiply && first == 0)) {
+        return sm_fail(SM_ERR_USAGE, "%s: the range %s never reaches its end", what, entry);
+    }
+    for (int64_t value = first; value <= last;) {
+        SM_TRY(append_int(what, list, value));
+        if (multiply ? value > last / by : value > last - by) {
+            break;
+        }
+        value = multiply ? value * by : value + by;
+    }
+    return SM_OK;
+}
+
+sm_status cli_parse_ints(const char *what, const char *text, int64_t min, int64_t max, cli_ints *list) {
+    list->n = 0;
+    for (;;) {
+        char entry[CLI_TEXT_SIZE];
+        SM_TRY(next_entry(what, &text, ",", entry));
+        // A leading minus is a sign, out of range for every list; it must not read as a range.
+        if (entry[0] == '-') {
+            int64_t value;
+            SM_TRY(parse_int(what, entry, min, max, &value));
+            SM_TRY(append_int(what, list, value));
+        } else {
+            SM_TRY(parse_range(what, entry, min, max, list));
+        }
+        if (*text == '\0') {
+            return SM_OK;
+        }
+        text++;
+    }
+}
+
+static sm_status parse_texts(const char *what, const char *text, cli_texts *list) {
+    list->n = 0;
+    for (;;) {
+        if (list->n == CLI_MAX_TEXTS) {
+            return sm_fail(SM_ERR_USAGE, "%s: more than %d entries", what, CLI_MAX_TEXTS);
+        }
+        SM_TRY(next_entry(what, &text, ",", list->texts[list->n]));
+        list->n++;
+        if (*text == '\0') {
+            return SM_OK;
+        }
+        text++;
+    }
+}
+
+static sm_status parse_choice(const char *what, const cli_choice *choices, const char *text, int *value) {
+    char words[CLI_ARGUMENT_SIZE];
+    for (const cli_choice *c = choices; c->word != NULL; c++) {
+        if (strcmp(c->word, text) == 0) {
+            *value = c->value;
+            return SM_OK;
+        }
+    }
+    cli_choice_words(choices, words, sizeof(words));
+    return sm_fail(SM_ERR_USAGE, "%s: unknown value '%s'; give one of %s", what, text, words);
+}
+
+static sm_status parse_choices(const char *what, const cli_choice *choices, const char *text, cli_ints *list) {
+    cli_texts entries;
+    SM_TRY(parse_texts(what, text, &entries));
+    list->n = 0;
+    for (int i = 0; i < entries.n; i++) {
+        int value;
+        SM_TRY(parse_choice(what, choices, entries.texts[i], &value));
+        SM_TRY(append_int(what, list, value));
+    }
+    return SM_OK;
+}
+
+static sm_status parse_format(const char *what, const char *words, const char *text, int *format) {
+    sm_format found;
+    if (!sm_format_parse(text, &found)) {
+        return sm_fail(SM_ERR_USAGE, "%s: unknown value '%s'; give one of %s", what, text, words);
+    }
+    *format = (int)found;
+    return SM_OK;
+}
+
+static sm_status parse_count(const char *what, const char *text, int64_t max, int64_t *value) {
+    if (strcmp(text, "auto") == 0) {
+        *value = -1;
+        return SM_OK;
+    }
+    return parse_int(what, text, 0, max, value);
+}
+
+static sm_status store(const cli_flag *flag, const char *text, cli_options *options) {
+    void *target = (char *)options + flag->target;
+    char what[CLI_TEXT_SIZE];
+    snprintf(what, sizeof(what), "--%s", flag->name);
+    switch (flag->type) {
+    case CLI_SWITCH: *(bool *)target = true; return SM_OK;
+    case CLI_NEW_FILE:
+    case CLI_LOG_FILE:
+    case CLI_NEW_FOLDER:
+    case CLI_TEXT: *(const char **)target = text; return SM_OK;
+    case CLI_INT: return parse_int(what, text, (int64_t)flag->min, (int64_t)flag->max, target);
+    case CLI_REAL: return parse_real(what, text, flag->min, flag->max, target);
+    case CLI_COUNT: return parse_count(what, text, (int64_t)flag->max, target);
+    case CLI_INTS: return cli_parse_ints(what, text, (int64_t)flag->min, (int64_t)flag->max, target);
+    case CLI_TEXTS: return parse_texts(what, text, target);
+    case CLI_CHOICE: return parse_choice(what, flag->choices, text, target);
+    case CLI_CHOICES: return parse_choices(what, flag->choices, text, target);
+    case CLI_FORMAT: return parse_format(what, flag->argument, text, target);
+    }
+    return sm_fail(SM_ERR_INTERNAL, "%s: a flag of no type", what);
+}
+
+// --- the whole line ----------------------------------------------------------------------
+
+// What getopt_long wants to know, for one subcommand.
+typedef struct {
+    struct option longs[CLI_MAX_FLAGS + 1];
+    const char *names[CLI_MAX_FLAGS];
+    const cli_flag *rows[CLI_MAX_FLAGS];
+    int n;
+    char shorts[2 * CLI_MAX_FLAGS + 2];
+    cli_command command;
+} getopt_tables;
+
+static void make_getopt_tables(cli_command command, getopt_tables *tables) {
+    memset(tables, 0, sizeof(*tables));
+    tables->command = command;
+    char *letter = tables->shorts;
+    *letter++ = ':'; // a missing argument is reported as ':'
+    for (int i = 0; i < cli_flag_count() && tables->n < CLI_MAX_FLAGS; i++) {
+        const cli_flag *flag = cli_flag_at(i);
+        if ((flag->commands & (1u << command)) == 0) {
+            continue;
+        }
+        int has_argument = flag->type == CLI_SWITCH ? no_argument : required_argument;
+        tables->longs[tables->n] = (struct option){flag->name, has_argument, NULL, FIRST_LONG_VALUE + tables->n};
+        tables->names[tables->n] = flag->name;
+        tables->rows[tables->n] = flag;
+        tables->n++;
+        if (flag->letter != 0) {
+            *letter++ = flag->letter;
+            if (has_argument == required_argument) {
+                *letter++ = ':';
+            }
+        }
+    }
+}
+
+static const cli_flag *find_row(const getopt_tables *tables, int value) {
+    if (value >= FIRST_LONG_VALUE) {
+        return tables->rows[value - FIRST_LONG_VALUE];
+    }
+    for (int i = 0; i < tables->n; i++) {
+        if (tables->rows[i]->letter == value) {
+            return tables->rows[i];
+        }
+    }
+    return NULL;
+}
+
+// The subcommands that do take a flag, by that letter unless it is 0, as "run, train"; false if there is none.
+static bool who_takes(const char *name, char letter, char *text, size_t size_bytes) {
+    unsigned commands = 0;
+    for (int i = 0; i < cli_flag_count(); i++) {
+        if (strcmp(cli_flag_at(i)->name, name) == 0 && (letter == 0 || cli_flag_at(i)->letter == letter)) {
+            commands |= cli_flag_at(i)->commands;
+        }
+    }
+    text[0] = '\0';
+    for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
+        if (commands & (1u << i)) {
+            size_t used = strlen(text);
+            snprintf(text + used, size_bytes - used, "%s%s", used > 0 ? ", " : "", command_names[i]);
+        }
+    }
+    return commands != 0;
+}
+
+// The name in "--name" or "--name=value".
+static void name_of(const char *argument, char name[CLI_TEXT_SIZE]) {
+    snprintf(name, CLI_TEXT_SIZE, "%.*s", (int)strcspn(argument + 2, "="), argument + 2);
+}
+
+// The flags of this subcommand that begin with `name`, as "--min-samples, --min-time"; "" if there is none.
+static void who_begins_with(const getopt_tables *tables, const char *name, char *text, size_t size_bytes) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < tables->n && used < size_bytes; i++) {
+        if (strncmp(tables->names[i], name, strlen(name)) == 0) {
+            used += (size_t)snprintf(text + used, size_bytes - used, "%s--%s", used > 0 ? ", " : "", tables->names[i]);
+        }
+    }
+}
+
+static sm_status unknown_flag(const getopt_tables *tables, const char *argument) {
+    char name[CLI_TEXT_SIZE];
+    char others[4 * CLI_TEXT_SIZE];
+    name_of(argument, name);
+    if (who_takes(name, 0, others, sizeof(others))) {
+        return sm_fail(SM_ERR_USAGE, "--%s is a flag of %s, not of %s", name, others, command_names[tables->command]);
+    }
+    who_begins_with(tables, name, others, sizeof(others));
+    if (others[0] != '\0') {
+        return sm_fail(SM_ERR_USAGE, "--%s is the beginning of %s; write it out", name, others);
+    }
+    const char *nearest = cli_nearest(name, tables->names, tables->n);
+    if (nearest == NULL) {
+        return sm_fail(SM_ERR_USAGE, "unknown flag --%s", name);
+    }
+    return sm_fail(SM_ERR_USAGE, "unknown flag --%s; did you mean --%s?", name, nearest);
+}
+
+// getopt_long takes the beginning of a name for the name. Where it is the whole name of another subcommand's flag
+// (--mode, in a subcommand that has only --model-size), that one was meant.
+static sm_status check_name(const getopt_tables *tables, const cli_flag *flag, const char *argument) {
+    char name[CLI_TEXT_SIZE];
+    char takers[4 * CLI_TEXT_SIZE];
+    name_of(argument, name);
+    return strcmp(name, flag->name) != 0 && who_takes(name, 0, takers, sizeof(takers)) ? unknown_flag(tables, argument)
+                                                                                       : SM_OK;
+}
+
+// A letter that this subcommand lacks, and perhaps another has.
+static sm_status unknown_letter(const getopt_tables *tables, char letter) {
+    char takers[4 * CLI_TEXT_SIZE];
+    const cli_flag *flag = NULL;
+    for (int i = 0; i < cli_flag_count() && flag == NULL; i++) {
+        flag = cli_flag_at(i)->letter == letter ? cli_flag_at(i) : NULL;
+    }
+    for (int i = 0; i < tables->n && flag != NULL; i++) {
+        if (strcmp(tables->names[i], flag->name) == 0) {
+            return sm_fail(SM_ERR_USAGE, "-%c is no flag of %s; write --%s", letter, command_names[tables->command],
+                           flag->name);
+        }
+    }
+    if (flag == NULL || !who_takes(flag->name, letter, takers, sizeof(takers))) {
+        return sm_fail(SM_ERR_USAGE, "unknown flag -%c", letter);
+    }
+    return sm_fail(SM_ERR_USAGE, "-%c (--%s) is a flag of %s, not of %s", letter, flag->name, takers,
+                   command_names[tables->command]);
+}
+
+// What getopt_long refused: found == ':' a missing argument, '?' the rest.
+static sm_status refused(const getopt_tables *tables, int found, const char *argument) {
+    const cli_flag *flag = optopt != 0 ? find_row(tables, optopt) : NULL;
+    if (found == ':' && flag != NULL) {
+        char shown[CLI_ARGUMENT_SIZE];
+        cli_flag_argument(flag, tables->command, shown);
+        return sm_fail(SM_ERR_USAGE, "--%s: needs an argument, %s", flag->name, shown);
+    }
+    if (flag != NULL) {
+        return sm_fail(SM_ERR_USAGE, "--%s takes no argument", flag->name);
+    }
+    if (optopt != 0) {
+        return unknown_letter(tables, (char)optopt);
+    }
+    return unknown_flag(tables, argument);
+}
+
+// The subcommands whose arguments may be more than flags.
+static bool takes_operands(cli_command command) { return cli_command_operands(command)[0] != '\0'; }
+
+bool cli_command_sweeps(cli_command command) { return command == CLI_SWEEP || command == CLI_ADVISE; }
+
+// A flag of `run` given to `sweep` is kept as text: what is one value there is a list here.
+static sm_status keep_axis(const cli_flag *flag, const char *text, cli_options *options) {
+    cli_axes *axes = &options->axes;
+    if (axes->n == CLI_MAX_AXES) {
+        return sm_fail(SM_ERR_USAGE, "--%s: more than %d flags to sweep over", flag->name, CLI_MAX_AXES);
+    }
+    axes->axes[axes->n++] = (cli_axis){flag, text};
+    return SM_OK;
+}
+
+static sm_status read_arguments(const getopt_tables *tables, int argc, char **argv, cli_options *options) {
+    opterr = 0;
+    optind = 0; // from the beginning, also after a line that was left half-way
+    for (;;) {
+        int found = getopt_long(argc, argv, tables->shorts, tables->longs, NULL);
+        if (found == -1) {
+            break;
+        }
+        if (found == '?' || found == ':') {
+            return refused(tables, found, argv[optind - 1]);
+        }
+        const cli_flag *flag = find_row(tables, found);
+        if (found >= FIRST_LONG_VALUE) { // the word before its argument, where that is a word of its own
+            SM_TRY(check_name(tables, flag, argv[optarg == argv[optind - 1] ? optind - 2 : optind - 1]));
+        }
+        bool is_axis = cli_command_sweeps(options->command) && cli_is_axis(flag);
+        options->of_sweep = is_axis ? options->of_sweep : flag;
+        SM_TRY(is_axis ? keep_axis(flag, optarg, options) : store(flag, optarg, options));
+    }
+    options->n_operands = argc - optind;
+    options->operands = argv + optind;
+    if (optind < argc && !takes_operands(options->command)) {
+        return sm_fail(SM_ERR_USAGE, "unexpected argument '%s'; flags begin with - or --", argv[optind]);
+    }
+    return SM_OK;
+}
+
+// Flags that only mean something together.
+static sm_status check_documents(cli_options *options) {
+    const bool is_asked = options->padding > SM_PADDING_NONE + 1 || options->long_documents != SM_LONG_REFUSE;
+    if (options->documents == NULL && is_asked) {
+        options->documents = options->tokenizer; // whose <|endoftext|> is between the documents of a text
+    }
+    if (options->documents == NULL && options->padding > SM_PADDING_NONE + 1) {
+        return sm_fail(SM_ERR_USAGE, "--padding %s is of documents; give --documents, for instance 20-512, too",
+                       sm_padding_name((sm_padding)(options->padding - 1)));
+    }
+    if (options->documents == NULL && options->long_documents != SM_LONG_REFUSE) {
+        return sm_fail(SM_ERR_USAGE, "--long-documents is of documents; give --documents, for instance 20-512, too");
+    }
+    return SM_OK;
+}
+
+// --without's names as bits.
+static sm_status find_rewrites(cli_options *options) {
+    const char *names[CLI_MAX_TEXTS];
+    int n = sm_rewrite_count();
+    for (int i = 0; i < n && i < CLI_MAX_TEXTS; i++) {
+        names[i] = sm_rewrite_at(i)->name;
+    }
+    for (int i = 0; i < options->without.n; i++) {
+        const char *name = options->without.texts[i];
+        int index = sm_rewrite_find(name);
+        if (index < 0) {
+            return cli_no_such_name("--without", "rewrite", name, names, n);
+        }
+        options->without_bits |= 1u << index;
+    }
+    const sm_recompute asked = (sm_recompute)options->recompute;
+    if (asked > SM_RECOMPUTE_NONE && sm_recompute_resolve(asked, SM_MODE_FUSED, options->without_bits) != asked) {
+        return sm_fail(SM_ERR_USAGE, "--recompute %s and --without recompute contradict each other; leave one out",
+                       sm_recompute_name(asked));
+    }
+    const sm_attention attention = (sm_attention)options->attention;
+    if (attention == SM_ATTENTION_FLASH &&
+        sm_attention_resolve(attention, SM_MODE_FUSED, options->without_bits) != attention) {
+        return sm_fail(SM_ERR_USAGE,
+                       "--attention flash and --without flash_attention contradict each other; leave one out");
+    }
+    return SM_OK;
+}
+
+// What a person reads fits the terminal, if there is one.
+static void choose_format(cli_options *options) {
+    const bool is_asked = options->output >= 0;
+    if (options->wide && (!is_asked || options->output == SM_FORMAT_TEXT)) {
+        options->output = SM_FORMAT_MARKDOWN;
+    } else if (!is_asked) {
+        options->output = sm_screen_width(stdout) > 0 ? SM_FORMAT_TEXT : SM_FORMAT_MARKDOWN;
+    }
+}
+
+sm_status cli_options_parse(cli_command command, int argc, char **argv, cli_options *options) {
+    getopt_tables tables;
+    make_getopt_tables(command, &tables);
+    memset(options, 0, sizeof(*options));
+    options->command = command;
+    options->layer = -1;
+    options->output = -1;
+    for (int i = 0; i < sm_setting_count(); i++) {
+        *sm_setting_of(&options->settings, sm_setting_at(i)) = NAN;
+    }
+    for (int i = 0; i < tables.n; i++) {
+        if (tables.rows[i]->initial != NULL && !cli_has_own_list(tables.rows[i])) {
+            SM_TRY(store(tables.rows[i], tables.rows[i]->initial, options));
+        }
+    }
+    SM_TRY(read_arguments(&tables, argc, argv, options));
+    choose_format(options);
+    sm_loss_scaling scaling;
+    SM_TRY(cli_loss_scaling(options, CLI_FP32, &scaling)); // is it one?
+    SM_TRY(check_documents(options));
+    return find_rewrites(options);
+}

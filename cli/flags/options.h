@@ -1,0 +1,293 @@
+// options.h: the command line. One table (flags/flags.c) lists every flag: its name, its
+// argument, its help, which subcommands take it, how it is read and where it is stored.
+// Parsing, --help and "did you mean" all come from that table.
+#ifndef STEPMARK_CLI_FLAGS_OPTIONS_H
+#define STEPMARK_CLI_FLAGS_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "src/optim/optimizer.h"
+
+// X(code, name, function, purpose)
+#define CLI_COMMAND_LIST(X)                                                                                           \
+    X(CLI_DEVICES, "devices", cli_devices, "list what can run here, and what cannot, with the reason")                \
+    X(CLI_RUN, "run", cli_run, "measure the training step: warm up, measure, check the loss, print rows")             \
+    X(CLI_PROFILE, "profile", cli_profile, "show where the step's time goes, op by op, against the ceilings")         \
+    X(CLI_LOOP, "loop", cli_loop,                                                                                     \
+      "measure the training loop around the step, from file to weights, and what bounds it")                          \
+    X(CLI_ABLATE, "ablate", cli_ablate, "measure what each rewrite of mode fused is worth, in time and memory")       \
+    X(CLI_PEAKS, "peaks", cli_peaks, "measure the ceilings: arithmetic, and bandwidth of each cache and memory")      \
+    X(CLI_VERIFY, "verify", cli_verify, "compare every op, then the whole step, with the reference backend")          \
+    X(CLI_ESTIMATE, "estimate", cli_estimate, "count parameters, FLOPs and memory without running anything")          \
+    X(CLI_SWEEP, "sweep", cli_sweep_run, "measure every combination of flags, each in a process of its own")          \
+    X(CLI_ADVISE, "advise", cli_advise, "find the fastest configuration that fits, by measuring few of many")         \
+    X(CLI_RECOMMEND, "recommend", cli_recommend,                                                                      \
+      "say what measured rows show: the fastest, the steadiest, what to try next")                                    \
+    X(CLI_COMPARE, "compare", cli_compare,                                                                            \
+      "compare two result files, or two command lines run in turn: faster, slower, no difference")                    \
+    X(CLI_AGAIN, "again", cli_again, "run a row of a result file again, and say whether it was reproduced")           \
+    X(CLI_REPORT, "report", cli_report, "make a page of pictures and tables from result files")                       \
+    X(CLI_BUNDLE, "bundle", cli_bundle, "put this machine's rows into one file, to be compared with other machines'") \
+    X(CLI_LEADERBOARD, "leaderboard", cli_leaderboard, "rank many machines by their bundles, best first")             \
+    X(CLI_SCHEMA, "schema", cli_schema, "print the JSON Schema of a result row, or of a subcommand's records")        \
+    X(CLI_WALK, "walk", cli_walk, "show the step op by op: equation, operands, FLOPs, bytes, numbers")                \
+    X(CLI_PAGE, "page", cli_page, "make a page of a training step: every op, its numbers, times and sources")         \
+    X(CLI_EXERCISE, "exercise", cli_exercise,                                                                         \
+      "write a kernel yourself: get a file to begin with, and have it checked")                                       \
+    X(CLI_LADDER, "ladder", cli_ladder,                                                                               \
+      "measure an op from three loops to the shipped kernel: what each change is worth")                              \
+    X(CLI_INIT, "init", cli_init, "write a freshly initialised model folder")                                         \
+    X(CLI_TOKENIZER, "tokenizer", cli_tokenizer, "learn a vocabulary from text, show one, or write it anew")          \
+    X(CLI_TOKENIZE, "tokenize", cli_tokenize, "turn text into the token ids that a model is trained on")              \
+    X(CLI_TRAIN, "train", cli_train, "train a model on a data file: one line a step")                                 \
+    X(CLI_GENERATE, "generate", cli_generate, "continue a text with a trained model")                                 \
+    X(CLI_CHECK_RUN, "check-run", cli_check_run, "check that trainings agree with their logs, and may be compared")   \
+    X(CLI_SCALING, "scaling", cli_scaling, "show how trainings scale with their processes, and predict more of them")
+
+typedef enum {
+#define X(code, name, function, purpose) code,
+    CLI_COMMAND_LIST(X)
+#undef X
+        CLI_COMMAND_COUNT
+} cli_command;
+
+const char *cli_command_name(cli_command command);
+const char *cli_command_purpose(cli_command command);
+
+// What follows the flags, as --help shows it, with a space before it: " A B"; "" where nothing does.
+const char *cli_command_operands(cli_command command);
+
+// Does it measure products of lists, each configuration in a process of its own? Its flags of `run` are then kept as
+// text (cli_axes).
+bool cli_command_sweeps(cli_command command);
+
+// The subcommand of that name, or CLI_COMMAND_COUNT with the error message set.
+cli_command cli_command_find(const char *name);
+
+// Values of a comma list; empty when the flag was not given.
+enum { CLI_MAX_VALUES = 256, CLI_MAX_TEXTS = 32, CLI_TEXT_SIZE = 64 };
+
+typedef struct {
+    int64_t values[CLI_MAX_VALUES];
+    int n;
+} cli_ints;
+
+typedef struct {
+    char texts[CLI_MAX_TEXTS][CLI_TEXT_SIZE];
+    int n;
+} cli_texts;
+
+// Flags of `run` that `sweep` or `advise` was given, each with the list that its argument is.
+enum { CLI_MAX_AXES = 48 };
+
+typedef struct {
+    const struct cli_flag *flag;
+    const char *text; // as given; NULL for a switch
+} cli_axis;
+
+typedef struct {
+    cli_axis axes[CLI_MAX_AXES];
+    int n;
+} cli_axes;
+
+// --precision. X(code, word, how data are stored, how products are computed)
+#define CLI_PRECISION_LIST(X)                           \
+    X(CLI_FP32, "fp32", SM_F32, SM_PRODUCTS_PLAIN)      \
+    X(CLI_TF32, "tf32", SM_F32, SM_PRODUCTS_TF32)       \
+    X(CLI_TF32X3, "tf32x3", SM_F32, SM_PRODUCTS_TF32X3) \
+    X(CLI_BF16X6, "bf16x6", SM_F32, SM_PRODUCTS_BF16X6) \
+    X(CLI_BF16, "bf16", SM_BF16, SM_PRODUCTS_PLAIN)     \
+    X(CLI_FP16, "fp16", SM_F16, SM_PRODUCTS_PLAIN)
+
+typedef enum {
+#define X(code, word, dtype, products) code,
+    CLI_PRECISION_LIST(X)
+#undef X
+} cli_precision;
+
+// `profile --sort`. X(code, word, field of a record)
+#define CLI_PROFILE_ORDER_LIST(X)           \
+    X(CLI_SORT_SELF, "self", "self_ns")     \
+    X(CLI_SORT_ABOVE, "above", "above_ns")  \
+    X(CLI_SORT_CALLS, "calls", "calls")     \
+    X(CLI_SORT_WORK, "work", "flops")       \
+    X(CLI_SORT_TRAFFIC, "traffic", "bytes") \
+    X(CLI_SORT_ROOFLINE, "roofline", "roofline_share")
+
+typedef enum {
+#define X(code, word, field) code,
+    CLI_PROFILE_ORDER_LIST(X)
+#undef X
+} cli_profile_order;
+
+// `report --format`.
+typedef enum { CLI_REPORT_AUTO, CLI_REPORT_HTML, CLI_REPORT_MARKDOWN } cli_report_format;
+
+// Every flag's value. Paths point into argv. NULL, 0 and empty mean: not given.
+typedef struct {
+    cli_command command;
+
+    int arch;      // index into the architectures, from 1; 0 = not given
+    int optimizer; // index into the optimizers
+    int recompute; // sm_recompute; 0 = not given
+    int attention; // sm_attention; 0 = not given
+    cli_texts models;
+    cli_ints batch_sizes;
+    cli_ints seq_lens;
+    int64_t vocab, context, n_layer, n_head, n_kv_head, d_model, d_ff; // 0 = as the size says
+    double dropout;
+
+    cli_texts backends;
+    cli_ints threads;
+    const char *isa;
+    const char *cpu_mask;
+    bool keep_env;
+    cli_ints precisions;    // cli_precision
+    const char *loss_scale; // "dynamic", "none" or a number
+    int64_t loss_scale_interval;
+    cli_ints modes; // sm_mode
+    cli_texts without;
+    unsigned without_bits; // --without as sm_plan_rewrite takes it
+    cli_ints passes;       // sm_pass_type
+
+    int64_t warmup; // -1: until steady
+    int64_t repetitions;
+    double max_noise; // percent; 0: as many samples as --repetitions says
+    int64_t min_samples, max_samples;
+    double max_time_s;
+    double delay_s;
+    double timeout_s;
+    double fit_s;
+    bool progress;
+    double min_time_s;
+    int by;            // sm_profile_by
+    int sort;          // cli_profile_order
+    int64_t top;       // 0: all
+    const char *trace; // file to write it to
+    bool profile;      // of train
+
+    const char *data;
+    int data_format;       // sm_tokens_format
+    const char *documents; // "20-512", an id or a tokenizer
+    int padding;           // sm_padding, from 1; 0 = not given
+    int long_documents;    // sm_long_document
+    const char *loader;    // "inline", "threads" or "threads:N"
+    int64_t queue_depth;   // 0: two a thread
+    const char *weights;
+    const char *save;
+    const char *log;
+    int64_t check_seed; // 0: not given
+    int64_t seed;
+
+    int64_t steps;
+    int64_t accum;
+    sm_step_settings settings; // NaN = as the optimizer has it
+    int64_t warmup_steps;
+    int schedule; // sm_schedule_kind
+    int64_t epochs, tokens, global_batch;
+    int data_order; // sm_order_kind
+    const char *val_data;
+    int64_t val_every, val_batches;
+    const char *run;
+    int64_t save_every, keep;
+    int resume_run; // sm_resume
+
+    int64_t n_processes;
+    int shard;           // 1: the optimizer
+    int gradient_format; // 1: bf16
+    int transport;       // 1: messages
+    double comm_timeout_s;
+
+    const char *tokenizer;     // folder or file
+    const char *output_folder; // of tokenizer and tokenize
+    int64_t vocab_size;
+    int64_t min_frequency;
+    double val_percent;
+
+    const char *text; // to walk
+
+    const char *prompt;
+    int64_t n_tokens; // to generate
+    double temperature;
+    int64_t top_k; // 0 = all
+    bool ids;
+    bool raw;
+
+    cli_axes axes;
+    const struct cli_flag *of_sweep; // a flag of `sweep` that was given and is no axis; NULL: there is none
+    const char *preset;
+    const char *sweep_file;
+    const char *output_file;
+    bool resume;
+    bool dry_run;
+    const char *filter;
+    int64_t max_elems; // 0 = no limit
+    int order;         // cli_order
+    int64_t order_seed;
+    int64_t rounds;
+    double max_memory_gib; // 0 = what is available
+    bool find_batch;
+
+    int64_t layer; // -1 = not given
+    bool all;
+    bool values;
+    bool full;
+    const char *at; // an op's number, or a kind
+
+    const char *init; // folder
+    const char *check;
+    int language; // sm_own_language
+    const char *backend_library;
+    const char *source; // of a rung
+    const char *shape;
+    const char *kernel; // OP=FILE[,OP=FILE]
+
+    bool interleaved;
+    int64_t pairs;
+    double threshold_percent;
+    cli_texts across;
+    const char *save_baseline;
+    const char *baseline; // rows of an earlier loop
+    int64_t row;          // 0 = not given
+    bool allow_own_code;  // of a row
+    const char *report_file;
+    int report_format; // cli_report_format
+    bool no_peaks;
+    bool no_phases;
+    bool weak;
+    cli_ints predict;
+    const char *page;
+    char **operands; // what is no flag, in argv; only where cli_command_operands says so
+    int n_operands;
+
+    int output; // sm_format
+    bool wide;
+    bool quiet;
+    bool list_devices;
+    bool help;
+
+    int argc; // the program's whole command line, for the record
+    char **argv;
+} cli_options;
+
+// Reads argv[1..] (argv[0] is the subcommand) over the command's defaults. SM_ERR_USAGE names
+// the flag, what is wrong with it and, where one is near, the flag that was probably meant.
+sm_status cli_options_parse(cli_command command, int argc, char **argv, cli_options *options);
+
+// Purpose, flags with defaults, examples, exit codes.
+void cli_options_help(FILE *stream, cli_command command);
+
+// "1,2,4", "1-4", "0-8+2", "1-64*2" or a mix of them, each value within min..max. `what` names
+// the flag in messages.
+sm_status cli_parse_ints(const char *what, const char *text, int64_t min, int64_t max, cli_ints *list);
+
+// The entry of `names` (n of them) nearest to `text`, or NULL when none is near enough for
+// text to be a slip of it.
+const char *cli_nearest(const char *text, const char *const *names, int n);
+
+// SM_ERR_USAGE: `flag` has no `noun` of the name `text`; says which of `names` was probably meant, or lists them.
+sm_status cli_no_such_name(const char *flag, const char *noun, const char *text, const char *const *names, int n);
+
+#endif

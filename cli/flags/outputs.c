@@ -1,0 +1,100 @@
+// outputs.c: what a command line asks to write, looked at before any work begins.
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/flags/flag.h"
+#include "bench/records/record.h"
+
+// The folder that `path` is in, in the caller's `parent`.
+static const char *parent_of(const char *path, char parent[PATH_MAX]) {
+    snprintf(parent, PATH_MAX, "%s", path);
+    return dirname(parent);
+}
+
+static sm_status cannot_write(const cli_flag *flag, const char *path, const char *what) {
+    return what == path
+               ? sm_fail(SM_ERR_IO, "--%s: %s: cannot be written: %s", flag->name, path, strerror(errno))
+               : sm_fail(SM_ERR_IO, "--%s: %s: cannot be written: %s: %s", flag->name, path, what, strerror(errno));
+}
+
+// A folder that names can be added to.
+static sm_status check_writable(const cli_flag *flag, const char *path, const char *folder) {
+    struct stat info;
+    if (stat(folder, &info) == 0 && !S_ISDIR(info.st_mode)) {
+        errno = ENOTDIR;
+        return cannot_write(flag, path, folder);
+    }
+    return access(folder, W_OK | X_OK) == 0 ? SM_OK : cannot_write(flag, path, folder);
+}
+
+static sm_status check_parent(const cli_flag *flag, const char *path) {
+    char parent[PATH_MAX];
+    return check_writable(flag, path, parent_of(path, parent));
+}
+
+static sm_status check_folder(const cli_flag *flag, const char *path) {
+    struct stat info;
+    const bool exists = stat(path, &info) == 0;
+    const bool leads_nowhere = !exists && lstat(path, &info) == 0; // a symbolic link
+    if (leads_nowhere || (exists && !S_ISDIR(info.st_mode))) {
+        return sm_fail(SM_ERR_IO, "--%s: %s is not a folder; choose another name", flag->name, path);
+    }
+    return exists ? check_writable(flag, path, path) : check_parent(flag, path);
+}
+
+// "report --output md" is a slip: a file is named there, not a format.
+static sm_status check_is_no_format(const cli_flag *flag, const char *path) {
+    sm_format format;
+    return strcmp(path, "html") == 0 || sm_format_parse(path, &format)
+               ? sm_fail(
+                     SM_ERR_USAGE,
+                     "--%s: %s is a format, and this flag takes a file's name; give a name such as result.%s, or ./%s",
+                     flag->name, path, path, path)
+               : SM_OK;
+}
+
+static sm_status check_file(const cli_flag *flag, const char *path) {
+    struct stat info;
+    SM_TRY(check_is_no_format(flag, path));
+    if (stat(path, &info) != 0) {
+        return check_parent(flag, path);
+    }
+    if (S_ISDIR(info.st_mode)) {
+        return sm_fail(SM_ERR_IO, "--%s: %s is a folder; give a file's name", flag->name, path);
+    }
+    if (flag->type == CLI_LOG_FILE) {
+        return access(path, W_OK) == 0 ? SM_OK : cannot_write(flag, path, path);
+    }
+    return S_ISREG(info.st_mode) ? check_parent(flag, path) // a new file takes its name
+                                 : sm_fail(SM_ERR_IO, "--%s: %s is not a regular file", flag->name, path);
+}
+
+static sm_status check_output(const cli_flag *flag, const char *path) {
+    if (path[0] == '\0') {
+        return sm_fail(SM_ERR_USAGE, "--%s: empty; give a name", flag->name);
+    }
+    if (strlen(path) >= PATH_MAX) {
+        return sm_fail(SM_ERR_USAGE, "--%s: '%.40s...' is too long", flag->name, path);
+    }
+    return flag->type == CLI_NEW_FOLDER ? check_folder(flag, path) : check_file(flag, path);
+}
+
+sm_status cli_check_outputs(const cli_options *options) {
+    for (int i = 0; i < cli_flag_count(); i++) {
+        const cli_flag *flag = cli_flag_at(i);
+        bool is_output = flag->type == CLI_NEW_FILE || flag->type == CLI_LOG_FILE || flag->type == CLI_NEW_FOLDER;
+        if (!is_output || (flag->commands & (1u << options->command)) == 0) {
+            continue;
+        }
+        const char *path = *(const char *const *)((const char *)options + flag->target);
+        if (path != NULL) {
+            SM_TRY(check_output(flag, path));
+        }
+    }
+    return SM_OK;
+}

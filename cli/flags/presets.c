@@ -1,0 +1,69 @@
+// presets.c: sweeps that have a name. A line is a product of lists; CORES stands for the number
+// of processors. Any flag given on the command line replaces the one here, which is how a
+// sweep is scaled down to a small machine.
+#include <string.h>
+
+#include "cli/sweep/plan.h"
+
+typedef struct {
+    const char *name;
+    const char *lines;
+} preset;
+
+static const preset presets[] = {
+    // A macro benchmark: batch size by mode and precision, then attention, depth, heads and length.
+    {"macro", "-m small --seq-len 512 -b 1-16*2 --mode naive,fused,tuned --precision fp32,bf16 -w auto -r 10\n"
+              "-m small --seq-len 512 -b 1-16*2 --mode fused --without flash_attention -w auto -r 10\n"
+              "-m small --seq-len 512 -b 4 --n-layer 6,12,24 --mode naive,fused -w auto -r 10\n"
+              "-m small --seq-len 512 -b 4 --n-head 6,12,24 --mode naive,fused -w auto -r 10\n"
+              "-m small --seq-len 128-1024*2 -b 4 --mode naive,fused -w auto -r 10\n"},
+    // Model sizes at batch 4, context 512, by pass, precision and mode.
+    {"sizes", "-m small,medium,large,xl,2.7B --seq-len 512 -b 4 -w 5 -r 10 "
+              "--pass-type forward,backward,forward-backward,separate,step\n"
+              "-m small,medium,large,xl,2.7B --seq-len 512 -b 4 -w 5 -r 10 --precision fp32,tf32,bf16\n"
+              "-m small,medium,large,xl,2.7B --seq-len 512 -b 4 -w 5 -r 10 --mode naive,fused\n"},
+    // Forward and backward apart, vocabulary 10,000, context 128; memory by context; no warm-up.
+    {"fwdbwd", "-m small,medium,large,xl,2.7B --vocab 10000 --seq-len 128 -b 4 -w 5 -r 10 "
+               "--pass-type forward,separate,forward-backward,step\n"
+               "-m small,medium,large,xl,2.7B --vocab 10000 --seq-len 128-512*2 -b 4 -w 5 -r 10 "
+               "--pass-type forward,step\n"
+               "-m small,medium,large,xl,2.7B --vocab 10000 --seq-len 128 -b 4 -w 0 -r 10 --pass-type separate\n"},
+    {"warmup", "-m small --seq-len 512 -b 4 -w 0,1,2,5,10,auto -r 10\n"},
+    {"threads", "-m small --seq-len 256 -b 4 -t 1-CORES*2,CORES -w auto -r 10\n"},
+    {"seq-len", "-m small --seq-len 64-1024*2 -b 4 --mode naive,fused -w auto -r 10\n"},
+    {"batch", "-m small --seq-len 256 -b 1-64*2 -w auto -r 10\n"},
+    {"precision", "-m small --seq-len 256 -b 4 --precision fp32,tf32,tf32x3,bf16x6,bf16,fp16 -w auto -r 10\n"},
+    {"attention", "-m small --seq-len 128-1024*2 -b 4 --attention naive,blocked,flash -w auto -r 10\n"},
+    {"padding", "-m small --seq-len 512 -b 4 -w auto -r 10\n"
+                "-m small --seq-len 512 -b 4 --documents 20-512 --padding max,batch,bucket,packed -w auto -r 10\n"},
+    // Where a training loop's time goes: as built or rewritten, padding, and who makes its batches.
+    {"micro", "-m small --seq-len 512 -b 4 --mode naive,fused --loader inline,threads:1,threads:2 -w auto -r 10\n"
+              "-m small --seq-len 512 -b 4 --mode naive,fused --documents 20-512 --padding max,batch,bucket,packed "
+              "--loader threads:1 -w auto -r 10\n"},
+    {"modes", "-m small --seq-len 256 -b 4 --mode naive,fused,tuned -w auto -r 10\n"
+              "-m small --seq-len 256 -b 4 --mode fused --without flash_attention -w auto -r 10\n"
+              "-m small --seq-len 256 -b 4 --mode fused --without matmul_epilogue -w auto -r 10\n"
+              "-m small --seq-len 256 -b 4 --mode fused --without residual_layernorm -w auto -r 10\n"
+              "-m small --seq-len 256 -b 4 --mode fused --without loss_head -w auto -r 10\n"},
+};
+
+enum { N_PRESETS = sizeof(presets) / sizeof(presets[0]) };
+
+const char *cli_preset_at(int index) { return index < N_PRESETS ? presets[index].name : NULL; }
+
+const char *cli_preset_find(const char *name) {
+    for (int i = 0; i < N_PRESETS; i++) {
+        if (strcmp(presets[i].name, name) == 0) {
+            return presets[i].lines;
+        }
+    }
+    return NULL;
+}
+
+void cli_preset_names(char *text, size_t size_bytes) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < N_PRESETS && used < size_bytes; i++) {
+        used += (size_t)snprintf(text + used, size_bytes - used, "%s%s", i > 0 ? ", " : "", presets[i].name);
+    }
+}

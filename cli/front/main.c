@@ -1,0 +1,284 @@
+// main.c: the program stepmark: finds the subcommand, prints its error, sets the exit code.
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "backend.h"
+#include "cli/flags/commands.h"
+#include "cli/flags/flag.h"
+#include "cli/front/overview.h"
+#include "cli/output/live.h"
+#include "cli/output/memory.h"
+#include "cli/flags/options.h"
+#include "cli/setup/own_kernels.h"
+#include "cli/setup/processes.h"
+#include "cli/setup/worker.h"
+#include "bench/records/screen.h"
+
+enum {
+    EXIT_OK = 0,
+    EXIT_ERROR = 1,
+    EXIT_USAGE = 2,
+    EXIT_REGRESSION = 3,
+    EXIT_INTERRUPTED = 130,
+    EXIT_TERMINATED = 143
+};
+
+volatile sig_atomic_t cli_interrupted;
+static volatile sig_atomic_t first_signal; // that counted it up; 0: none
+
+static bool is_muted;
+
+void cli_mute(bool muted) { is_muted = muted; }
+
+static void note(const char *format, va_list arguments) {
+    char *text = NULL;
+    char *shown = NULL;
+    if (is_muted) {
+        return;
+    }
+    fflush(stdout); // the lines of both streams keep their order where they share a terminal
+    cli_live_clear();
+    const int length = vasprintf(&text, format, arguments);
+    if (length >= 0) { // a name may hold what would move the cursor or colour a terminal
+        shown = sm_escape_controls(text, (size_t)length);
+    }
+    fputs("stepmark: ", stderr);
+    sm_screen_put_within(stderr, sm_screen_width(stderr), (int)strlen("stepmark: "), 0,
+                         shown != NULL ? shown : "no memory for a message");
+    fputc('\n', stderr);
+    free(length >= 0 ? text : NULL);
+    free(shown);
+}
+
+void cli_note(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    note(format, arguments);
+    va_end(arguments);
+}
+
+void cli_say(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    if (!cli_is_quiet) {
+        note(format, arguments);
+    }
+    va_end(arguments);
+}
+
+// What a person reads keeps within the terminal; the lines of data, and of what a model says, stay as they are.
+static void fit_terminal(const cli_options *options) {
+    const bool is_read = sm_format_is_read((sm_format)options->output) && options->command != CLI_GENERATE;
+    if (!options->raw) {
+        stdout = sm_screen_open(stdout, options->help || is_read || options->profile);
+    }
+}
+
+static void on_signal(int number) {
+    if (first_signal == 0) {
+        first_signal = number;
+    }
+    if (cli_interrupted < SIG_ATOMIC_MAX) {
+        cli_interrupted++;
+    }
+}
+
+static void catch_signals(void) {
+    struct sigaction action = {.sa_handler = on_signal};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+// Threads get as much stack as this process, and drivers need some of it. Where the limit is less, and may not be
+// raised, the program would crash somewhere.
+static bool has_stack(void) {
+    enum { LEAST_BYTES = 512 * 1024, THREAD_BYTES = 2 << 20 };
+    struct rlimit limit;
+    pthread_attr_t threads;
+    if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= THREAD_BYTES) {
+        return true;
+    }
+    const rlim_t before_bytes = limit.rlim_cur;
+    limit.rlim_cur = limit.rlim_max < THREAD_BYTES ? limit.rlim_max : THREAD_BYTES;
+    const rlim_t now_bytes = setrlimit(RLIMIT_STACK, &limit) == 0 ? limit.rlim_cur : before_bytes;
+    if (pthread_attr_init(&threads) == 0) {
+        (void)pthread_attr_setstacksize(&threads, THREAD_BYTES);
+        (void)pthread_setattr_default_np(&threads);
+        pthread_attr_destroy(&threads);
+    }
+    if (now_bytes < LEAST_BYTES) {
+        cli_note("the limit of the stack, %llu KiB, is too low: %d KiB are needed; raise it (ulimit -s)",
+                 (unsigned long long)now_bytes / 1024, LEAST_BYTES / 1024);
+    }
+    return now_bytes >= LEAST_BYTES;
+}
+
+static int usage_error(const char *command) {
+    cli_note("%s", sm_error_message());
+    cli_note("`stepmark %s%s--help` lists what there is", command, command[0] != '\0' ? " " : "");
+    return EXIT_USAGE;
+}
+
+static bool measures_by_itself(cli_command command) {
+    return command == CLI_RUN || command == CLI_SWEEP || command == CLI_ADVISE || command == CLI_ABLATE ||
+           command == CLI_PEAKS;
+}
+
+static sm_status call(const cli_options *options) {
+    SM_TRY(measures_by_itself(options->command) ? cli_require_alone(options) : SM_OK);
+    SM_TRY(cli_memory_require());
+    SM_TRY(cli_check_outputs(options));
+    SM_TRY(cli_load_backend(options));
+    switch (options->list_devices ? CLI_DEVICES : options->command) {
+#define X(code, name, function, purpose) \
+    case code: return function(options);
+        CLI_COMMAND_LIST(X)
+#undef X
+    case CLI_COMMAND_COUNT: break;
+    }
+    return sm_fail(SM_ERR_INTERNAL, "no such subcommand");
+}
+
+// Results that could not be written are an error even when everything before went well.
+static sm_status close_stdout(void) {
+    return fflush(stdout) == 0 && !ferror(stdout) ? SM_OK : sm_fail(SM_ERR_IO, "stdout: could not be written");
+}
+
+static int conclude(cli_command command, sm_status status) {
+    cli_live_clear();
+    if (status == SM_OK) {
+        status = close_stdout();
+    }
+    switch (status) {
+    case SM_OK: return EXIT_OK;
+    case SM_ERR_USAGE: return usage_error(cli_command_name(command));
+    case SM_ERR_INTERRUPTED: cli_note("interrupted"); return EXIT_INTERRUPTED;
+    case SM_ERR_REGRESSION: cli_note("%s", sm_error_message()); return EXIT_REGRESSION;
+    default: cli_note("%s", sm_error_message()); return EXIT_ERROR;
+    }
+}
+
+// In the worker's process.
+static int perform(void *ctx) {
+    const cli_options *options = ctx;
+    return conclude(options->command, call(options));
+}
+
+// A batch system that ends a run by SIGTERM is told apart from a user's Ctrl-C by the exit code of a run folder's
+// training, which goes on later. The signal is the one that this process got: it asks its worker by SIGTERM always.
+static int code_of_run(const cli_options *options, int code) {
+    const bool is_asked = code == EXIT_INTERRUPTED && first_signal == SIGTERM;
+    return is_asked && options->command == CLI_TRAIN && options->run != NULL ? EXIT_TERMINATED : code;
+}
+
+static int run_command(cli_command command, int argc, char **argv) {
+    static cli_options options; // large: lists
+    if (cli_options_parse(command, argc, argv, &options) != SM_OK) {
+        return usage_error(cli_command_name(command));
+    }
+    fit_terminal(&options);
+    cli_is_quiet = options.quiet;
+    if (options.help) {
+        cli_options_help(stdout, command);
+        return close_stdout() == SM_OK ? EXIT_OK : EXIT_ERROR;
+    }
+    options.argc = argc + 1; // with the program's name in front of the subcommand's
+    options.argv = argv - 1;
+    catch_signals();
+    if (command == CLI_RUN && !options.list_devices) { // it has workers of its own, one after another where need be
+        return conclude(command, call(&options));
+    }
+    int code = EXIT_OK;
+    sm_status status = cli_perform_in_worker(&options, perform, &code);
+    return code_of_run(&options, status == SM_OK ? code : conclude(command, status));
+}
+
+static int first_words(void) {
+    if (isatty(STDERR_FILENO)) {
+        cli_front_hello(stderr);
+    } else {
+        cli_front_help(stderr);
+    }
+    return EXIT_USAGE;
+}
+
+static int printed(void) { return conclude(CLI_COMMAND_COUNT, SM_OK); }
+
+static int print_manual(const char *name) {
+    const cli_command command = name != NULL ? cli_command_find(name) : CLI_COMMAND_COUNT;
+    if (name != NULL && command == CLI_COMMAND_COUNT) {
+        return usage_error("");
+    }
+    cli_manual_print(stdout, command);
+    return printed();
+}
+
+static int print_completion(const char *shell) {
+    return cli_completion_print(stdout, shell) == SM_OK ? printed() : usage_error("");
+}
+
+// Not for users: work of a backend that it started this program for. It ends with who asked for it.
+static int help_backend(int n_words, char **words) {
+    const sm_backend *backend = n_words > 0 ? sm_backend_find(words[0]) : NULL;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (backend == NULL || backend->help == NULL) {
+        return EXIT_USAGE;
+    }
+    return backend->help(n_words - 1, words + 1) == SM_OK ? EXIT_OK : EXIT_ERROR;
+}
+
+// A flag where a subcommand could be.
+static int front_option(int argc, char **argv) {
+    const char *name = argv[1];
+    if (strcmp(name, "--list-devices") == 0) {
+        return run_command(CLI_DEVICES, argc - 1, argv + 1);
+    }
+    if (strcmp(name, "--helper") == 0) {
+        return help_backend(argc - 2, argv + 2);
+    }
+    if (strcmp(name, "--manual") == 0) {
+        return print_manual(argv[2]);
+    }
+    if (strcmp(name, "--completion") == 0) {
+        return print_completion(argv[2]);
+    }
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+        stdout = sm_screen_open(stdout, true);
+        cli_front_help(stdout);
+        return printed();
+    }
+    if (strcmp(name, "--version") == 0) {
+        stdout = sm_screen_open(stdout, true);
+        cli_version_print(stdout);
+        return printed();
+    }
+    (void)cli_command_find(name); // for its message
+    return usage_error("");
+}
+
+int main(int argc, char **argv) {
+    signal(SIGXFSZ, SIG_IGN); // a file beyond its limit (ulimit -f) is a failed write, not the end
+    cli_memory_watch();
+    if (!has_stack()) {
+        return EXIT_ERROR;
+    }
+    if (argc < 2) {
+        return first_words();
+    }
+    if (argv[1][0] == '-') {
+        return front_option(argc, argv);
+    }
+    cli_command command = cli_command_find(argv[1]);
+    if (command == CLI_COMMAND_COUNT) {
+        return usage_error("");
+    }
+    return run_command(command, argc - 1, argv + 1);
+}

@@ -1,0 +1,228 @@
+// manual.c: manual pages in mdoc(7), from the tables that --help is printed from.
+#include <ctype.h>
+#include <string.h>
+
+#include "cli/front/overview.h"
+#include "cli/front/help.h"
+#include "bench/rows/machine.h"
+
+enum { PAGE_WIDTH = 78 };
+
+// --- text --------------------------------------------------------------------------------------
+
+// One character so that roff prints it as it is.
+static void put_character(FILE *out, char c) {
+    switch (c) {
+    case '\\': fputs("\\e", out); break;
+    case '-': fputs("\\-", out); break;
+    case '`': fputs("\\(ga", out); break;
+    case '\'': fputs("\\(aq", out); break;
+    case '"': fputs("\\(dq", out); break;
+    default: fputc(c, out);
+    }
+}
+
+static void put_characters(FILE *out, const char *text, size_t length) {
+    for (size_t i = 0; i < length; i++) {
+        put_character(out, text[i]);
+    }
+}
+
+// An argument of a macro: one word that is no macro's name.
+static void put_word(FILE *out, const char *text) {
+    fputs(" \\&", out);
+    for (; *text != '\0'; text++) {
+        put_character(out, *text == ' ' ? '~' : *text);
+    }
+}
+
+static bool ends_sentence(const char *text, size_t length) { return length > 0 && strchr(".!?", text[length - 1]); }
+
+// Lines of text: short ones, a sentence beginning with a line of its own.
+static void put_text(FILE *out, const char *text) {
+    size_t column = 0;
+    while (*text != '\0') {
+        const size_t length = strcspn(text, " ");
+        if (column > 0 && column + 1 + length > PAGE_WIDTH / 2) { // escapes are longer than what they stand for
+            fputc('\n', out);
+            column = 0;
+        }
+        fputs(column > 0 ? " " : "\\&", out);
+        put_characters(out, text, length);
+        column += 1 + length;
+        column = ends_sentence(text, length) ? PAGE_WIDTH : column;
+        text += length;
+        text += strspn(text, " ");
+    }
+    fputc('\n', out);
+}
+
+// A command line as it is typed.
+static void put_example(FILE *out, const char *line) {
+    fputs(".Dl \\&", out);
+    put_characters(out, line, strlen(line));
+    fputc('\n', out);
+}
+
+// --- parts of a page -----------------------------------------------------------------------------
+
+// "November 22, 2026" of "2026-11-22".
+static void put_date(FILE *out) {
+    static const char *const months[] = {"January", "February", "March",     "April",   "May",      "June",
+                                         "July",    "August",   "September", "October", "November", "December"};
+    int year = 1970;
+    int month = 1;
+    int day = 1;
+    if (sscanf(sm_build_date(), "%d-%d-%d", &year, &month, &day) != 3 || month < 1 || month > 12) {
+        month = 1;
+    }
+    fprintf(out, ".Dd %s %d, %d\n", months[month - 1], day, year);
+}
+
+// ".Dt STEPMARK-RUN 1"
+static void put_title(FILE *out, const char *command) {
+    fputs(".Dt STEPMARK", out);
+    fputs(command[0] != '\0' ? "-" : "", out);
+    for (; *command != '\0'; command++) {
+        fputc(toupper((unsigned char)*command), out);
+    }
+    fputs(" 1\n.Os\n", out);
+}
+
+static void put_flag(FILE *out, cli_command command, const cli_flag *flag) {
+    char argument[CLI_ARGUMENT_SIZE];
+    char help[CLI_HELP_SIZE];
+    fputs(".It", out);
+    if (flag->letter != 0) {
+        fprintf(out, " Fl %c ,", flag->letter);
+    }
+    fputs(" Fl \\-", out);
+    put_characters(out, flag->name, strlen(flag->name));
+    cli_flag_argument(flag, command, argument);
+    if (argument[0] != '\0') {
+        fputs(" Ar", out);
+        put_word(out, argument);
+    }
+    fputc('\n', out);
+    cli_flag_text(flag, help);
+    put_text(out, help);
+}
+
+static void put_flags(FILE *out, cli_command command) {
+    const cli_flag *flags[CLI_MAX_FLAGS];
+    const int n = cli_flags_of(command, flags);
+    const char *group = "";
+    for (int i = 0; i < n; i++) {
+        if (strcmp(group, flags[i]->group) != 0) {
+            fputs(group[0] != '\0' ? ".El\n" : "", out);
+            group = flags[i]->group;
+            fprintf(out, ".Ss %s\n.Bl -tag -width Ds\n", group);
+        }
+        put_flag(out, command, flags[i]);
+    }
+    fputs(".El\n", out);
+}
+
+static void put_exit_status(FILE *out, cli_command command) {
+    char codes[CLI_HELP_SIZE];
+    cli_exit_text(command, codes);
+    fputs(".Sh EXIT STATUS\n", out);
+    put_text(out, codes);
+}
+
+// --- pages ---------------------------------------------------------------------------------------
+
+static void print_subcommand(FILE *out, cli_command command) {
+    const char *name = cli_command_name(command);
+    put_date(out);
+    put_title(out, name);
+    fprintf(out, ".Sh NAME\n.Nm stepmark-%s\n.Nd ", name);
+    put_characters(out, cli_command_purpose(command), strlen(cli_command_purpose(command)));
+    fprintf(out, "\n.Sh SYNOPSIS\n.Nm stepmark %s\n.Op Ar flags\n", name);
+    if (cli_command_operands(command)[0] != '\0') {
+        fprintf(out, ".Ar%s\n", cli_command_operands(command));
+    }
+    fputs(".Sh DESCRIPTION\n", out);
+    put_text(out, "Results go to stdout, the rest to stderr.");
+    if (cli_takes_ranges(command)) {
+        put_text(out, CLI_RANGES_TEXT);
+    }
+    put_flags(out, command);
+    put_exit_status(out, command);
+    fputs(".Sh EXAMPLES\n", out);
+    for (int i = 0; cli_command_example(command, i) != NULL; i++) {
+        put_example(out, cli_command_example(command, i));
+    }
+    fputs(".Sh SEE ALSO\n.Xr stepmark 1\n", out);
+}
+
+static void put_front(FILE *out, const char *name, const char *argument, const char *help) {
+    fputs(".It Fl \\-", out);
+    put_characters(out, name + 2, strlen(name + 2));
+    if (argument[0] != '\0') {
+        fputs(" Ar", out);
+        put_word(out, argument);
+    }
+    fputc('\n', out);
+    put_text(out, help);
+}
+
+static void put_commands(FILE *out) {
+    fputs(".Bl -tag -width Ds\n", out);
+    for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
+        fprintf(out, ".It Xr stepmark-%s 1\n", cli_command_name((cli_command)i));
+        put_text(out, cli_command_purpose((cli_command)i));
+    }
+    fputs(".El\n.Pp\nIn place of a subcommand:\n.Bl -tag -width Ds\n", out);
+#define X(name, argument, help) put_front(out, name, argument, help);
+    CLI_FRONT_LIST(X)
+#undef X
+    fputs(".El\n", out);
+}
+
+// Environment and files. X(macro, name, what it is)
+#define ENVIRONMENT_LIST(X)                                                                                    \
+    X("Ev", "XDG_CACHE_HOME", "holds the folder of kernels chosen by measurement and of programs once built.") \
+    X("Ev", "XDG_DATA_HOME", "holds the folder of baselines that compare has saved.")                          \
+    X("Ev", "OPENBLAS_CORETYPE", "which kernels OpenBLAS takes; replaced where these hold the processor back.")
+#define FILES_LIST(X)                                                                              \
+    X("Pa", "~/.cache/stepmark", "kernels chosen by measurement, and OpenCL programs once built.") \
+    X("Pa", "~/.local/share/stepmark", "baselines.")
+
+static void put_item(FILE *out, const char *macro, const char *name, const char *text) {
+    fprintf(out, ".It %s %s\n", macro, name);
+    put_text(out, text);
+}
+
+static void print_program(FILE *out) {
+    put_date(out);
+    put_title(out, "");
+    fputs(".Sh NAME\n.Nm stepmark\n.Nd " CLI_PURPOSE_TEXT "\n"
+          ".Sh SYNOPSIS\n.Nm\n.Ar subcommand\n.Op Ar flags\n.Sh DESCRIPTION\n",
+          out);
+    put_text(out,
+             "Runs the whole training step on a processor or on an OpenCL device, checks that losses, gradients and "
+             "updates are right, and only then prints how fast it was, against what the machine was measured to be "
+             "capable of.");
+    put_commands(out);
+    fputs(".Sh ENVIRONMENT\n.Bl -tag -width Ds\n", out);
+#define X(macro, name, text) put_item(out, macro, name, text);
+    ENVIRONMENT_LIST(X)
+    fputs(".El\n.Sh FILES\n.Bl -tag -width Ds\n", out);
+    FILES_LIST(X)
+#undef X
+    fputs(".El\n", out);
+    put_exit_status(out, CLI_COMMAND_COUNT);
+    fputs(".Sh EXAMPLES\n", out);
+    put_example(out, cli_command_example(CLI_DEVICES, 0));
+    put_example(out, cli_command_example(CLI_RUN, 0));
+    put_example(out, cli_command_example(CLI_PROFILE, 0));
+}
+
+void cli_manual_print(FILE *stream, cli_command command) {
+    if (command == CLI_COMMAND_COUNT) {
+        print_program(stream);
+    } else {
+        print_subcommand(stream, command);
+    }
+}

@@ -1,0 +1,346 @@
+// ladder.c: `stepmark ladder`: lists ladders, prints the source of a rung, measures all rungs of one in turn.
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/flags/commands.h"
+#include "cli/output/live.h"
+#include "cli/setup/session.h"
+#include "cli/front/tables.h"
+#include "bench/ladder/ladder.h"
+#include "bench/ladder/ladder_step.h"
+#include "bench/ladder/ladder_texts.h"
+#include "bench/records/show.h"
+
+// --- the list --------------------------------------------------------------------------------------
+
+static const sm_column list_columns[] = {
+    {SM_COLUMN("ladder", SM_COLUMN_TEXT, "", "the op by its short name"), .heading = "ladder"},
+    {SM_COLUMN("backend", SM_COLUMN_TEXT, "", "whose kernels these are"), .heading = "backend"},
+    {SM_COLUMN("kind", SM_COLUMN_TEXT, "", "kind of op"), .heading = "op"},
+    {SM_COLUMN("rungs", SM_COLUMN_TEXT, "", "from the bottom up; in brackets: the devices that have it"),
+     .heading = "rungs"},
+};
+
+static const sm_table list_table = {"ladders", list_columns, (int)(sizeof(list_columns) / sizeof(list_columns[0]))};
+
+// "local (cards)": a device shows the rungs that are for it.
+static void append_rung(char *rungs, size_t size_bytes, const sm_rung *rung) {
+    static const char *const places[] = {
+        [SM_RUNG_ANYWHERE] = "", [SM_RUNG_ON_CARDS] = " (cards)", [SM_RUNG_ON_PROCESSORS] = " (processors)"};
+    const size_t used = strlen(rungs);
+    snprintf(rungs + used, size_bytes - used, "%s%s%s", used > 0 ? ", " : "", rung->name, places[rung->place]);
+}
+
+static sm_status list_ladders(const cli_options *options) {
+    json_t *records = json_array();
+    for (int i = 0; i < sm_ladder_count(); i++) {
+        const sm_ladder *ladder = sm_ladder_at(i);
+        char rungs[SM_CELL_SIZE] = "";
+        for (const sm_rung *rung = ladder->rungs; rung->name != NULL; rung++) {
+            append_rung(rungs, sizeof(rungs), rung);
+        }
+        json_array_append_new(records, json_pack("{s:s, s:s, s:s, s:s}", "ladder", ladder->name, "backend",
+                                                 ladder->backend, "kind", sm_op_name(ladder->kind), "rungs", rungs));
+    }
+    sm_status status = sm_record_write_all(&list_table, (sm_format)options->output, stdout, records);
+    json_decref(records);
+    return status;
+}
+
+static const double STEP_TOLERANCE = 0.03;
+
+// --- the table of a ladder -------------------------------------------------------------------------
+
+// "0.812 ± 0.4%": the interval's wider half.
+static void show_time(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    const double ns = sm_json_number(record, column->name);
+    const double lo = sm_json_number(record, "ns_ci95_lo");
+    const double hi = sm_json_number(record, "ns_ci95_hi");
+    sm_text_ms(ns, text, size_bytes);
+    if (isfinite(lo) && isfinite(hi)) {
+        sm_append_spread(100 * fmax(ns - lo, hi - ns) / ns, text, size_bytes);
+    }
+}
+
+// What its ceiling counts: FLOPs or bytes.
+static void show_rate(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    const char *bound = json_string_value(sm_json_get(record, "bound"));
+    const bool is_bytes = bound != NULL && strcmp(bound, "memory") == 0;
+    sm_text_scaled(sm_json_number(record, is_bytes ? "bytes_per_s" : column->name), is_bytes ? "B/s" : "FLOP/s", text,
+                   size_bytes);
+}
+
+static void show_times(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    const double times = sm_json_number(record, column->name);
+    text[0] = '\0';
+    if (isfinite(times)) {
+        snprintf(text, size_bytes, times < 10 ? "%.2f x" : "%.1f x", times);
+    }
+}
+
+#define FIELD(field, kind, unit, text) \
+    { SM_COLUMN(field, kind, unit, text) }
+#define SHOWN(field, kind, its_unit, text, head, how, its_rank) \
+    { SM_COLUMN(field, kind, its_unit, text), .heading = head, .show = how, .rank = its_rank }
+
+static const sm_column columns[] = {
+    SM_SHARED_COLUMN("ladder", "the op by its short name", "ladder"),
+    SM_SHARED_COLUMN("kind", "kind of op", "op"),
+    SM_SHARED_COLUMN("shape", "its dimensions", "shape"),
+    SM_SHARED_COLUMN("device", "device that ran", "device"),
+    SM_SHARED_COLUMN("name", "of the processor or card", "on"),
+    SM_SHARED_COLUMN("isa", "instruction set of the kernels", "isa"),
+    {SM_COLUMN("n_threads", SM_COLUMN_INTEGER, "", "threads of the device"), .heading = "threads",
+     .view = SM_SHOWN_WHEN_VARIED},
+    SM_SHARED_COLUMN("ceiling", "what bounds the op here, and the least time that this allows", "ceiling"),
+    SHOWN("rung", SM_COLUMN_TEXT, "", "name of the step", "rung", NULL, SM_RANK_ALWAYS),
+    SHOWN("ns", SM_COLUMN_REAL, "ns", "median of one call; ± the 95% interval of the median", "ms", show_time,
+          SM_RANK_ALWAYS),
+    SHOWN("flops_per_s", SM_COLUMN_REAL, "FLOP/s", "its work, or where memory bounds it its bytes, by that time",
+          "rate", show_rate, SM_RANK_ALWAYS),
+    SHOWN("ceiling_share", SM_COLUMN_REAL, "", "part of the ceiling that it reaches", "of ceiling", sm_show_percent, 8),
+    SHOWN("times_before", SM_COLUMN_REAL, "", "times as fast as the rung before", "step", show_times, SM_RANK_ALWAYS),
+    SHOWN("what", SM_COLUMN_TEXT, "", "what changed", "what changed", NULL, 7),
+    SHOWN("wrong", SM_COLUMN_TEXT, "", "where it differs from the reference: then it has no speed", "wrong", NULL,
+          SM_RANK_ALWAYS),
+    FIELD("file", SM_COLUMN_TEXT, "", "source of the rung; null: the backend's own kernel"),
+    FIELD("n_cases", SM_COLUMN_INTEGER, "", "cases of verify that it was compared in"),
+    FIELD("n_samples", SM_COLUMN_INTEGER, "", "timed calls"),
+    FIELD("ns_ci95_lo", SM_COLUMN_REAL, "ns", "95% interval of the median"),
+    FIELD("ns_ci95_hi", SM_COLUMN_REAL, "ns", ""),
+    FIELD("ns_min", SM_COLUMN_REAL, "ns", "the fastest call"),
+    FIELD("bytes_per_s", SM_COLUMN_REAL, "bytes/s", "its traffic by that time"),
+    FIELD("flops", SM_COLUMN_REAL, "FLOP", "work of one call"),
+    FIELD("bytes", SM_COLUMN_REAL, "bytes", "traffic of one call: each operand once"),
+    FIELD("ceiling_ns", SM_COLUMN_REAL, "ns", "the least time that measured ceilings allow"),
+    FIELD("bound", SM_COLUMN_TEXT, "", "which of them that is: compute or memory"),
+};
+
+const sm_table cli_ladder_table = {"ladder", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+
+static void describe_ceiling(const sm_ladder_result *r, char text[SM_CELL_SIZE]) {
+    char rate[32];
+    char least[32];
+    text[0] = '\0';
+    if (isfinite(r->ceiling.ns)) {
+        sm_text_scaled(r->ceiling.is_memory_bound ? r->ceiling.peaks.bandwidth_bytes_per_s : r->ceiling.peaks.flops,
+                       r->ceiling.is_memory_bound ? "B/s" : "FLOP/s", rate, sizeof(rate));
+        sm_text_ms(r->ceiling.ns, least, sizeof(least));
+        snprintf(text, SM_CELL_SIZE, "%s of %s, %s ms (%s)", rate, r->ceiling.is_memory_bound ? "memory" : "arithmetic",
+                 least, r->ceiling.peaks.source);
+    }
+}
+
+static json_t *make_record(const sm_ladder *ladder, const sm_ladder_result *r, const sm_rung_result *rung) {
+    char ceiling[SM_CELL_SIZE];
+    const double ns = rung->ns.n > 0 ? rung->ns.median : NAN;
+    json_t *record = json_object();
+    describe_ceiling(r, ceiling);
+    sm_json_set_new(record, "ladder", sm_json_text(ladder->name));
+    sm_json_set_new(record, "kind", sm_json_text(sm_op_name(ladder->kind)));
+    sm_json_set_new(record, "shape", sm_json_text(r->shape));
+    sm_json_set_new(record, "device", sm_json_text(r->info.id));
+    sm_json_set_new(record, "name", sm_json_text(r->info.name));
+    sm_json_set_new(record, "isa", sm_json_text(r->info.isa[0] != '\0' ? r->info.isa : r->info.tier));
+    sm_json_set_new(record, "n_threads", sm_json_integer(r->info.n_threads > 0 ? r->info.n_threads : SM_ABSENT));
+    sm_json_set_new(record, "ceiling", sm_json_text(ceiling));
+    sm_json_set_new(record, "rung", sm_json_text(rung->rung->name));
+    sm_json_set_new(record, "ns", sm_json_real(ns));
+    sm_json_set_new(record, "flops_per_s", sm_json_real(r->flops / ns * 1e9));
+    sm_json_set_new(record, "ceiling_share", sm_json_real(r->ceiling.ns / ns));
+    sm_json_set_new(record, "times_before", sm_json_real(rung->times_before));
+    sm_json_set_new(record, "what", sm_json_text(rung->rung->what));
+    sm_json_set_new(record, "wrong", sm_json_text(rung->wrong));
+    sm_json_set_new(record, "file", sm_json_text(rung->rung->file));
+    sm_json_set_new(record, "n_cases", sm_json_integer(rung->n_cases));
+    sm_json_set_new(record, "n_samples", sm_json_integer(rung->ns.n));
+    sm_json_set_new(record, "ns_ci95_lo", sm_json_real(rung->ns.n > 0 ? rung->ns.ci95_lo : NAN));
+    sm_json_set_new(record, "ns_ci95_hi", sm_json_real(rung->ns.n > 0 ? rung->ns.ci95_hi : NAN));
+    sm_json_set_new(record, "ns_min", sm_json_real(rung->ns.n > 0 ? rung->ns.min : NAN));
+    sm_json_set_new(record, "bytes_per_s", sm_json_real(r->bytes / ns * 1e9));
+    sm_json_set_new(record, "flops", sm_json_real(r->flops));
+    sm_json_set_new(record, "bytes", sm_json_real(r->bytes));
+    sm_json_set_new(record, "ceiling_ns", sm_json_real(r->ceiling.ns));
+    sm_json_set_new(record, "bound",
+                    sm_json_text(!isfinite(r->ceiling.ns)     ? ""
+                                 : r->ceiling.is_memory_bound ? "memory"
+                                                              : "compute"));
+    return record;
+}
+
+static sm_status write_result(const cli_options *options, const sm_ladder *ladder, const sm_ladder_result *result) {
+    json_t *records = json_array();
+    for (int i = 0; i < result->n_rungs; i++) {
+        json_array_append_new(records, make_record(ladder, result, &result->rungs[i]));
+    }
+    if (result->step.ns.n > 0) {
+        json_array_append_new(records, make_record(ladder, result, &result->step));
+    }
+    sm_status status = sm_record_write_all(&cli_ladder_table, (sm_format)options->output, stdout, records);
+    json_decref(records);
+    return status;
+}
+
+// A rung may be slower than the one below it on another machine: that is said, not hidden.
+static void tell_of_slower(const sm_ladder_result *result) {
+    for (int i = 1; i < result->n_rungs; i++) {
+        const sm_rung_result *rung = &result->rungs[i];
+        if (rung->times_before < 1 && rung->ns.ci95_lo > result->rungs[i - 1].ns.ci95_hi) {
+            cli_note("%s is slower than %s here", rung->rung->name, result->rungs[i - 1].rung->name);
+        }
+    }
+}
+
+// The kernel is the same: what differs is what lies in the caches when it begins.
+static void tell_of_step(const sm_ladder_result *result) {
+    const sm_rung_result *last = &result->rungs[result->n_rungs - 1];
+    const sm_rung_result *step = &result->step;
+    if (step->ns.n > 0 && (step->ns.ci95_lo > (1 + STEP_TOLERANCE) * last->ns.ci95_hi ||
+                           step->ns.ci95_hi < (1 - STEP_TOLERANCE) * last->ns.ci95_lo)) {
+        cli_note("in a step %s takes %.2f times as long as in turn with the rungs: other ops use the caches, too",
+                 last->rung->name, 1 / step->times_before);
+    }
+}
+
+static sm_status refuse_wrong(const sm_ladder_result *result) {
+    for (int i = 0; i < result->n_rungs; i++) {
+        if (result->rungs[i].wrong[0] != '\0') {
+            return sm_fail(SM_ERR_MISMATCH, "%s differs from the reference", result->rungs[i].rung->name);
+        }
+    }
+    return SM_OK;
+}
+
+// --- the shape -------------------------------------------------------------------------------------
+
+static bool has_letter(const char *shape, const char *letter, size_t length) {
+    for (const char *word = shape; *word != '\0'; word += strspn(word, " ")) {
+        if (strncmp(word, letter, length) == 0 && word[length] == '=') {
+            return true;
+        }
+        word += strcspn(word, " ");
+    }
+    return false;
+}
+
+// The ladder's own shape with the values that "N=128,F=3072" has for its letters.
+static sm_status make_shape(const char *given, const char *own, char shape[SM_CASE_TEXT_SIZE]) {
+    size_t used = 0;
+    for (const char *entry = given; *entry != '\0'; entry += strcspn(entry, ","), entry += *entry == ',') {
+        const size_t length = strcspn(entry, "=");
+        if (!has_letter(own, entry, length) || !isdigit((unsigned char)entry[length + 1]) || entry[length + 1] == '0' ||
+            strspn(entry + length + 1, "0123456789") != strcspn(entry + length + 1, ",") ||
+            strcspn(entry + length + 1, ",") > 7) {
+            return sm_fail(SM_ERR_USAGE, "--shape: '%.*s': give sizes, as those of %s", (int)strcspn(entry, ","), entry,
+                           own);
+        }
+    }
+    for (const char *word = own; *word != '\0'; word += strcspn(word, " "), word += strspn(word, " ")) {
+        const size_t length = strcspn(word, "=");
+        const char *value = word + length + 1;
+        for (const char *entry = given; *entry != '\0'; entry += strcspn(entry, ","), entry += *entry == ',') {
+            value = strncmp(entry, word, length + 1) == 0 ? entry + length + 1 : value;
+        }
+        used += (size_t)snprintf(shape + used, SM_CASE_TEXT_SIZE - used, "%s%.*s%.*s", used > 0 ? " " : "",
+                                 (int)length + 1, word, (int)strspn(value, "0123456789"), value);
+    }
+    return SM_OK;
+}
+
+// What one letter alone does not say.
+static sm_status check_shape(const char *shape) {
+    const int64_t NH = sm_ladder_size(shape, "NH");
+    if (NH > 0 && sm_ladder_size(shape, "C") % NH != 0) {
+        return sm_fail(SM_ERR_USAGE, "--shape: %s: NH must divide C", shape);
+    }
+    if (sm_ladder_size(shape, "vocab") > 0 && sm_ladder_size(shape, "vocab") > sm_ladder_size(shape, "Vp")) {
+        return sm_fail(SM_ERR_USAGE, "--shape: %s: vocab must not be above Vp", shape);
+    }
+    return SM_OK;
+}
+
+// --- the subcommand --------------------------------------------------------------------------------
+
+static sm_status find(const char *name, const char *backend, const sm_ladder **ladder) {
+    const char *names[SM_OP_KIND_COUNT];
+    int n = 0;
+    *ladder = sm_ladder_find(name, backend);
+    for (int i = 0; i < sm_ladder_count(); i++) {
+        if (strcmp(sm_ladder_at(i)->backend, backend) == 0) {
+            names[n++] = sm_ladder_at(i)->name;
+        }
+    }
+    if (n == 0) {
+        return sm_fail(SM_ERR_USAGE, "ladder: there are none for --backend %s; take cpu or opencl", backend);
+    }
+    return *ladder != NULL ? SM_OK : cli_no_such_name("ladder", "ladder", name, names, n);
+}
+
+static sm_status print_source(const cli_options *options, const sm_ladder *ladder) {
+    const char *names[SM_MOST_RUNGS];
+    int n = 0;
+    const sm_rung *rung = sm_ladder_find_rung(ladder, options->source);
+    for (const sm_rung *r = ladder->rungs; r->file != NULL; r++) {
+        names[n++] = r->name;
+    }
+    if (rung == NULL) {
+        return cli_no_such_name("--source", "rung", options->source, names, n);
+    }
+    if (rung->file == NULL) {
+        return sm_fail(SM_ERR_USAGE, "--source: %s is the backend's own kernel: see backends/%s", rung->name,
+                       ladder->backend);
+    }
+    return sm_ladder_print_text(rung->file, stdout);
+}
+
+static void say(const char *text) { cli_say("%s", text); }
+
+static sm_status measure(const cli_options *options, cli_device device, const sm_ladder *ladder) {
+    char shape[SM_CASE_TEXT_SIZE] = "";
+    sm_ladder_result result;
+    sm_device_info info;
+    const sm_open_options how = {.n_threads = options->threads.n > 0 ? (int)options->threads.values[0] : 0,
+                                 .isa = options->isa,
+                                 .cpu_mask = options->cpu_mask,
+                                 .keep_env = options->keep_env,
+                                 .helper = "/proc/self/exe"};
+    sm_ladder_options ladder_options = {.backend = device.backend,
+                                        .index = device.index,
+                                        .how = &how,
+                                        .shape = shape,
+                                        .seconds = options->min_time_s,
+                                        .max_elems = options->max_elems,
+                                        .without_peaks = options->no_peaks,
+                                        .interrupted = &cli_interrupted,
+                                        .say = say};
+    SM_TRY(device.backend->describe(device.index, &info));
+    ladder_options.on_card = info.n_threads == 0 && ladder->card_shape != NULL;
+    SM_TRY(make_shape(options->shape != NULL ? options->shape : "",
+                      ladder_options.on_card ? ladder->card_shape : ladder->shape, shape));
+    SM_TRY(check_shape(shape));
+    SM_TRY(sm_ladder_measure(ladder, &ladder_options, &result));
+    SM_TRY(write_result(options, ladder, &result));
+    tell_of_slower(&result);
+    tell_of_step(&result);
+    return refuse_wrong(&result);
+}
+
+sm_status cli_ladder(const cli_options *options) {
+    static cli_device_list devices;
+    const sm_ladder *ladder = NULL;
+    if (options->n_operands == 0) {
+        return list_ladders(options);
+    }
+    if (options->n_operands > 1) {
+        return sm_fail(SM_ERR_USAGE, "ladder: name one; `stepmark ladder` lists them");
+    }
+    SM_TRY(cli_select_devices(&options->backends, &devices));
+    if (devices.n != 1) {
+        return sm_fail(SM_ERR_USAGE, "--backend: give one device (see `stepmark devices`)");
+    }
+    SM_TRY(find(options->operands[0], devices.devices[0].backend->name, &ladder));
+    return options->source != NULL ? print_source(options, ladder) : measure(options, devices.devices[0], ladder);
+}

@@ -1,0 +1,297 @@
+// page.c: a training step as a page. The step is walked as `walk --full` walks it; beside it stand the plan of the
+// other mode, the kinds of ops, and the step's time on devices.
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/flags/commands.h"
+#include "cli/measure/measure.h"
+#include "cli/flags/model.h"
+#include "cli/learn/page.h"
+#include "cli/output/write_page.h"
+#include "cli/setup/processes.h"
+#include "cli/measure/run_args.h"
+#include "cli/setup/find_tokenizer.h"
+#include "bench/page/film.h"
+#include "bench/page/step_page.h"
+
+// The page is to stay within 3 MB: values take 5.4 bytes each, and the rest of a small model less than 0.6 MB.
+static const double MOST_VALUES = 440e3;
+
+// Its first 33 bytes are a sentence: a batch of one, with the flags' defaults.
+static const char usual_text[] = "The cat sat on the mat and slept. The dog lay by the door and slept, too. Who sat on "
+                                 "the mat? The cat; and who lay "
+                                 "by the door? The dog, who barked at the cat until she woke and left the mat.";
+
+typedef struct {
+    cli_options options; // as the walk takes them
+    char weights[PATH_MAX];
+    cli_job job;
+    json_t *data;
+} page;
+
+// --- what is walked --------------------------------------------------------------------------------
+
+static sm_status resolve_weights(const cli_options *given, page *p) {
+    p->options = *given;
+    p->options.full = true;
+    p->options.all = true;
+    if (given->run != NULL && given->weights != NULL) {
+        return sm_fail(SM_ERR_USAGE, "--run: --weights has the model; leave one of them out");
+    }
+    const char *folder = given->run != NULL ? given->run : given->weights;
+    if (folder != NULL) {
+        SM_TRY(cli_find_weights(folder, p->weights));
+        p->options.weights = p->weights;
+    }
+    return SM_OK;
+}
+
+static sm_status check_backends(const cli_texts *backends) {
+    for (int i = 0; i < backends->n && backends->n > 1; i++) {
+        if (strcmp(backends->texts[i], "none") == 0) {
+            return sm_fail(SM_ERR_USAGE, "--backend: none stands alone; leave it, or the others, out");
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status make_job(page *p) {
+    cli_options *o = &p->options;
+    SM_TRY(cli_check_single("--model-size", o->models.n));
+    SM_TRY(cli_check_single("--batch-size", o->batch_sizes.n));
+    SM_TRY(cli_check_single("--seq-len", o->seq_lens.n));
+    SM_TRY(cli_check_single("--mode", o->modes.n));
+    SM_TRY(cli_check_single("--precision", o->precisions.n));
+    SM_TRY(check_backends(&o->backends));
+    p->job = (cli_job){.precision = (cli_precision)o->precisions.values[0],
+                       .mode = (sm_mode)o->modes.values[0],
+                       .pass = SM_PASS_STEP,
+                       .B = o->batch_sizes.values[0],
+                       .T = o->seq_lens.values[0],
+                       .processes = cli_plan_processes(o, NULL)};
+    SM_TRY(cli_config(o, o->models.texts[0], &p->job.config));
+    return cli_check_seq_len(&p->job.config, p->job.T);
+}
+
+static sm_status make_plan(const page *p, sm_mode mode, sm_plan **plan) {
+    cli_job job = p->job;
+    job.mode = mode;
+    return cli_job_plan(&p->options, &job, 0, plan);
+}
+
+static double job_elems(const page *p, const cli_job *job) {
+    sm_plan *plan = NULL;
+    const double n = cli_job_plan(&p->options, job, 0, &plan) == SM_OK ? sm_film_elems(plan) : INFINITY;
+    sm_plan_free(plan);
+    return n;
+}
+
+// Flags that make it fit, "--n-layer 1"; "": none of these do.
+static void find_smaller(const page *p, char *text, size_t size_bytes) {
+    static const struct {
+        bool is_one_layer, is_short, is_narrow;
+    } tries[] = {
+        {true, false, false}, {false, true, false}, {true, true, false}, {true, false, true}, {true, true, true}};
+    const int64_t least_T = 8;
+    text[0] = '\0';
+    for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]) && text[0] == '\0'; i++) {
+        char flags[3][64] = {"", "", ""};
+        cli_job job = p->job;
+        if (tries[i].is_one_layer) {
+            job.config.n_layer = 1;
+            snprintf(flags[0], sizeof(flags[0]), " --n-layer 1");
+        }
+        if (tries[i].is_short) {
+            job.T = least_T;
+            snprintf(flags[1], sizeof(flags[1]), " --seq-len %lld", (long long)job.T);
+        }
+        if (tries[i].is_narrow) {
+            job.config.d_model /= 2;
+            job.config.d_ff /= 2;
+            snprintf(flags[2], sizeof(flags[2]), " --d-model %lld --d-ff %lld", (long long)job.config.d_model,
+                     (long long)job.config.d_ff);
+        }
+        if ((p->options.weights == NULL || !tries[i].is_one_layer) && job_elems(p, &job) <= MOST_VALUES) {
+            snprintf(text, size_bytes, "%s%s%s", flags[0], flags[1], flags[2]);
+        }
+    }
+}
+
+static sm_status check_size(const page *p, const sm_plan *plan) {
+    const double n = sm_film_elems(plan);
+    char smaller[256];
+    if (n <= MOST_VALUES) {
+        return SM_OK;
+    }
+    find_smaller(p, smaller, sizeof(smaller));
+    const bool fits = smaller[0] != '\0';
+    return sm_fail(SM_ERR_USAGE,
+                   "page: this step writes %.0f thousand values, and a page shows at most %.0f thousand; %s%s%s; "
+                   "stepmark walk shows steps of any size",
+                   n / 1000, MOST_VALUES / 1000, fits ? "with" : "", smaller,
+                   fits ? " it fits" : "take -m tiny, or less of --n-layer, --d-model, --vocab, batch, sequence");
+}
+
+// A text where none is given, and the model has words for one that is long enough.
+static void choose_text(page *p) {
+    cli_options *o = &p->options;
+    sm_tokenizer *tokenizer = NULL;
+    sm_ids ids = {.ids = NULL};
+    const int64_t vocab = p->job.config.vocab;
+    if (o->text == NULL && o->data == NULL &&
+        cli_find_tokenizer(NULL, o->run, o->weights, vocab, &tokenizer) == SM_OK &&
+        cli_encode_text("--text", tokenizer, usual_text, vocab, &ids) == SM_OK &&
+        (int64_t)ids.n > p->job.B * p->job.T) {
+        o->text = usual_text;
+    }
+    free(ids.ids);
+    sm_tokenizer_free(tokenizer);
+}
+
+// --- data ------------------------------------------------------------------------------------------
+
+static sm_status set(page *p, const char *key, json_t *value) {
+    return json_object_set_new(p->data, key, value) == 0 ? SM_OK : sm_fail(SM_ERR_OOM, "page: no memory for %s", key);
+}
+
+static sm_status walk(page *p) {
+    cli_page_step *step = NULL;
+    SM_TRY(cli_page_step_new(p->data, &step));
+    cli_walk_writer writer = cli_page_writer(step);
+    sm_status status = cli_walk_with(&p->options, &writer);
+    cli_page_step_free(step);
+    return status;
+}
+
+// What the ids stand for, where they are not bytes.
+static sm_status set_vocabulary(page *p) {
+    const int64_t vocab = p->job.config.vocab;
+    sm_tokenizer *tokenizer = NULL;
+    json_t *pieces = json_null();
+    const sm_status found = cli_find_tokenizer(NULL, p->options.run, p->options.weights, vocab, &tokenizer);
+    if (found == SM_OK && tokenizer != NULL) {
+        pieces = json_array();
+        for (int32_t id = 0; id < tokenizer->n_tokens; id++) {
+            char text[CLI_TEXT_SIZE];
+            snprintf(text, sizeof(text), "%.*s", (int)tokenizer->tokens[id].n_bytes,
+                     (const char *)sm_token_bytes(tokenizer, id));
+            json_array_append_new(pieces, sm_json_bytes(text));
+        }
+    }
+    sm_tokenizer_free(tokenizer);
+    SM_TRY(set(p, "has_bytes", json_boolean(found == SM_OK && tokenizer == NULL)));
+    return set(p, "vocabulary", pieces);
+}
+
+// Words of the command line that `walk` does not take, or that are written anew.
+static bool is_own(const char *word) {
+    static const char *const own[] = {"--output", "-o", "--backend", "--run", "--text", "--seq-len"};
+    const size_t n = strcspn(word, "=");
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+        if (strlen(own[i]) == n && strncmp(word, own[i], n) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void put_word(FILE *out, const char *word) {
+    fputc(' ', out);
+    cli_put_shell_word(out, word);
+}
+
+// The walk whose numbers these are: this command line, as `walk` takes it.
+static sm_status set_command(page *p) {
+    const cli_options *o = &p->options;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (out == NULL) {
+        return sm_fail(SM_ERR_OOM, "page: out of memory");
+    }
+    fprintf(out, "stepmark walk --full -o json --seq-len %lld", (long long)p->job.T);
+    for (int i = 2; i < o->argc; i++) {
+        if (!is_own(o->argv[i])) {
+            put_word(out, o->argv[i]);
+        } else if (strchr(o->argv[i], '=') == NULL) {
+            i++; // its value
+        }
+    }
+    if (o->run != NULL) {
+        fputs(" --weights", out);
+        put_word(out, o->weights);
+    }
+    if (o->text != NULL) {
+        fputs(" --text", out);
+        put_word(out, o->text);
+    }
+    const bool failed = ferror(out) != 0;
+    sm_status status = fclose(out) != 0 || failed ? sm_fail(SM_ERR_OOM, "page: out of memory")
+                                                  : set(p, "command", sm_json_bytes(text));
+    free(text);
+    return status;
+}
+
+static sm_status set_title(page *p) {
+    char title[256];
+    const sm_model_config *c = &p->job.config;
+    snprintf(title, sizeof(title), "One training step of %s %s, op by op", c->model->name,
+             p->options.weights != NULL ? p->options.weights : p->options.models.texts[0]);
+    return set(p, "title", sm_json_bytes(title));
+}
+
+static sm_status gather(page *p, const sm_plan *plan) {
+    const sm_mode other_mode = p->job.mode == SM_MODE_NAIVE ? SM_MODE_FUSED : SM_MODE_NAIVE;
+    sm_plan *other = NULL;
+    json_t *times = NULL;
+    json_t *kinds = NULL;
+    const char *tier;
+    sm_status status = SM_OK;
+    SM_TRY_GOTO(set_title(p));
+    SM_TRY_GOTO(set_command(p));
+    SM_TRY_GOTO(walk(p));
+    SM_TRY_GOTO(set_vocabulary(p));
+    SM_TRY_GOTO(make_plan(p, other_mode, &other));
+    SM_TRY_GOTO(sm_plan_assign_memory(other, 0));
+    SM_TRY_GOTO(set(p, "other", sm_step_page_plan(other)));
+    SM_TRY_GOTO(set(p, "other_mode", json_string(sm_mode_name(other_mode))));
+    SM_TRY_GOTO(cli_page_times(&p->options, plan, &times, &tier));
+    SM_TRY_GOTO(set(p, "times", json_incref(times)));
+    SM_TRY_GOTO(cli_page_kinds((const sm_plan *const[]){plan, other, NULL}, tier, &kinds));
+    SM_TRY_GOTO(set(p, "kinds", json_incref(kinds)));
+cleanup:
+    json_decref(kinds);
+    json_decref(times);
+    sm_plan_free(other);
+    return status;
+}
+
+// --- the page --------------------------------------------------------------------------------------
+
+static sm_status write_page(void *data, FILE *out) { return sm_step_page_write(data, out); }
+
+sm_status cli_page(const cli_options *options) {
+    static page p;
+    sm_plan *plan = NULL;
+    sm_status status = SM_OK;
+    if (options->report_file == NULL && isatty(STDOUT_FILENO)) {
+        return sm_fail(SM_ERR_USAGE, "page: is HTML, for a browser; give a file: --output step.html");
+    }
+    p = (page){.data = json_object()};
+    SM_TRY_GOTO(resolve_weights(options, &p));
+    SM_TRY_GOTO(make_job(&p));
+    SM_TRY_GOTO(make_plan(&p, p.job.mode, &plan));
+    SM_TRY_GOTO(check_size(&p, plan));
+    SM_TRY_GOTO(sm_plan_assign_memory(plan, 0));
+    choose_text(&p);
+    SM_TRY_GOTO(gather(&p, plan));
+    status = cli_write_page(p.options.report_file, write_page, p.data, "");
+cleanup:
+    json_decref(p.data);
+    sm_plan_free(plan);
+    return status;
+}

@@ -1,0 +1,138 @@
+// page_kinds.c: what a page says of a kind of op: its equations, from docs/equations.md, and the functions that
+// compute it, from the sources that the program carries with it.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/learn/page.h"
+#include "embedded.h"
+#include "bench/page/excerpt.h"
+
+enum { NAME_SIZE = 96, MAX_NAMES = 3, MOST_BYTES = 9000 };
+
+// Where a backend's functions are, and what their definitions are called for an op; %s is its kind.
+typedef struct {
+    const char *backend;
+    const char *folder; // beginning of its files' paths
+    const char *names[MAX_NAMES];
+} source_rule;
+
+static const source_rule rules[] = {
+    {"reference", "backends/reference/ref_", {"REF(%s)"}},
+    {"cpu", "backends/cpu/cpu_kernel_", {"CPU_KERNEL(%s)", "ISA(cpu_%s)"}}, // and of products two
+    {"opencl", "cl/", {"%s", "%s_*"}},
+};
+
+// Kinds whose functions have another's name: made of it by a rewrite, or by other operands of the same.
+static const char *named_as(const char *backend, const char *kind) {
+    static const char *const prefixes[] = {"residual_layernorm", "residual_rmsnorm", "flash_", "blocked_"};
+    const bool is_opencl = strcmp(backend, "opencl") == 0;
+    const bool is_reference = strcmp(backend, "reference") == 0;
+    if (is_opencl && strncmp(kind, "matmul_", strlen("matmul_")) == 0) {
+        return "matmul";
+    }
+    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+        if (strncmp(kind, prefixes[i], strlen(prefixes[i])) == 0 &&
+            (is_opencl || (is_reference && strcmp(prefixes[i], "flash_") != 0))) {
+            return strchr(kind, '_') + 1;
+        }
+    }
+    return kind;
+}
+
+// Kernels of one family of several: files that end with its name.
+static bool is_of_tier(const char *path, const char *tier) {
+    static const char *const tiers[] = {"registers", "local", "tensor", "wgmma"};
+    for (size_t i = 0; i < sizeof(tiers) / sizeof(tiers[0]); i++) {
+        char end[NAME_SIZE];
+        const size_t n = (size_t)snprintf(end, sizeof(end), "_%s.cl", tiers[i]);
+        const size_t n_path = strlen(path);
+        if (n_path > n && strcmp(path + n_path - n, end) == 0) {
+            return strcmp(tiers[i], tier) == 0;
+        }
+    }
+    return true;
+}
+
+// The names to look for, up to a NULL.
+static void find_names(const source_rule *rule, const char *kind, char texts[MAX_NAMES][NAME_SIZE],
+                       const char *names[MAX_NAMES + 1]) {
+    const char *product = strncmp(kind, "matmul_", strlen("matmul_")) == 0 ? kind + strlen("matmul_") : NULL;
+    const bool is_cpu_product = product != NULL && strcmp(rule->backend, "cpu") == 0;
+    for (int i = 0; i < MAX_NAMES && rule->names[i] != NULL; i++) {
+        const char *at = strstr(rule->names[i], "%s");
+        snprintf(texts[i], NAME_SIZE, "%.*s%s%s", (int)(at - rule->names[i]), rule->names[i],
+                 named_as(rule->backend, kind), at + strlen("%s"));
+        names[i] = texts[i];
+    }
+    if (is_cpu_product) { // what sets the product up, and what computes it
+        snprintf(texts[0], NAME_SIZE, "CPU_MATMUL(%s)", product);
+        snprintf(texts[1], NAME_SIZE, "ISA(cpu_multiply)");
+    }
+}
+
+static sm_status append_source(const source_rule *rule, const char *kind, const sm_embedded *file, json_t *sources) {
+    char texts[MAX_NAMES][NAME_SIZE];
+    const char *names[MAX_NAMES + 1] = {NULL};
+    char *excerpt;
+    find_names(rule, kind, texts, names);
+    const sm_source text = {file->text, file->size_bytes};
+    SM_TRY(sm_excerpt(text, names, MOST_BYTES, &excerpt));
+    if (excerpt == NULL) {
+        return SM_OK;
+    }
+    json_t *source = json_pack("{s:s, s:s, s:s}", "backend", rule->backend, "file", file->path, "text", excerpt);
+    free(excerpt);
+    return json_array_append_new(sources, source) == 0 ? SM_OK : sm_fail(SM_ERR_OOM, "page: no memory for sources");
+}
+
+static sm_status append_sources(const char *kind, const char *tier, json_t *sources) {
+    for (size_t r = 0; r < sizeof(rules) / sizeof(rules[0]); r++) {
+        for (int i = 0; i < sm_embedded_count(); i++) {
+            const sm_embedded *file = sm_embedded_at(i);
+            if (strncmp(file->path, rules[r].folder, strlen(rules[r].folder)) == 0 && is_of_tier(file->path, tier)) {
+                SM_TRY(append_source(&rules[r], kind, file, sources));
+            }
+        }
+    }
+    return SM_OK;
+}
+
+// The part of docs/equations.md under the heading "## KIND"; empty where there is none.
+static json_t *equations_of(const char *kind) {
+    const sm_embedded *file = sm_embedded_find("docs/equations.md");
+    char heading[NAME_SIZE];
+    const size_t n_heading = (size_t)snprintf(heading, sizeof(heading), "\n## %s\n", kind);
+    const char *text = file != NULL ? file->text : "";
+    const char *end = text + (file != NULL ? file->size_bytes : 0);
+    const char *begin = memmem(text, (size_t)(end - text), heading, n_heading);
+    if (begin == NULL) {
+        return json_string("");
+    }
+    begin += n_heading;
+    const char *next = memmem(begin, (size_t)(end - begin), "\n## ", strlen("\n## "));
+    return json_stringn(begin, (size_t)((next != NULL ? next : end) - begin));
+}
+
+static sm_status add_kind(sm_op_kind kind, const char *tier, json_t *kinds) {
+    const char *name = sm_op_name(kind);
+    json_t *sources = json_array();
+    json_t *entry = json_pack("{s:o, s:o}", "text", equations_of(name), "sources", sources);
+    if (json_object_set_new(kinds, name, entry) != 0) {
+        return sm_fail(SM_ERR_OOM, "page: no memory for %s", name);
+    }
+    return append_sources(name, tier, sources);
+}
+
+sm_status cli_page_kinds(const sm_plan *const *plans, const char *tier, json_t **kinds) {
+    *kinds = json_object();
+    for (int p = 0; plans[p] != NULL; p++) {
+        for (int i = 0; i < plans[p]->n_ops; i++) {
+            const sm_op_kind kind = plans[p]->ops[i].kind;
+            if (json_object_get(*kinds, sm_op_name(kind)) == NULL) {
+                SM_TRY(add_kind(kind, tier, *kinds));
+            }
+        }
+    }
+    return SM_OK;
+}

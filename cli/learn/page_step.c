@@ -1,0 +1,97 @@
+// page_step.c: a walk as data of a page.
+#include <stdlib.h>
+
+#include "cli/learn/page.h"
+#include "bench/page/film.h"
+#include "bench/page/step_page.h"
+
+struct cli_page_step {
+    json_t *data; // not owned
+    json_t *ops;  // of data
+    sm_film *film;
+};
+
+sm_status cli_page_step_new(json_t *data, cli_page_step **step) {
+    *step = calloc(1, sizeof(**step));
+    if (*step == NULL) {
+        return sm_fail(SM_ERR_OOM, "page: out of memory");
+    }
+    (*step)->data = data;
+    return SM_OK;
+}
+
+void cli_page_step_free(cli_page_step *step) {
+    if (step != NULL) {
+        sm_film_free(step->film);
+        free(step);
+    }
+}
+
+static sm_status set(json_t *object, const char *key, json_t *value) {
+    return json_object_set_new(object, key, value) == 0 ? SM_OK : sm_fail(SM_ERR_OOM, "page: no memory for %s", key);
+}
+
+static sm_status see(sm_film *film, int moment, int tensor, const cli_walk_data *data) {
+    return data->full != NULL ? sm_film_see(film, moment, tensor, data->full) : SM_OK;
+}
+
+// Values go into the film; what is said of them stays.
+static void leave_out_values(cli_walk_data *data, int n) {
+    for (int i = 0; i < n; i++) {
+        data[i].full = NULL;
+    }
+}
+
+static sm_status begin(cli_walk_writer *writer, const cli_walk_head *head) {
+    cli_page_step *step = writer->page;
+    const sm_plan *plan = head->plan;
+    cli_walk_head shown = *head;
+    SM_TRY(sm_film_new(plan, &step->film));
+    for (int i = 0; i < plan->n_tensors; i++) {
+        SM_TRY(see(step->film, 0, i, &head->initial[i]));
+    }
+    shown.initial = NULL;
+    json_t *walk = cli_walk_head_json(&shown);
+    SM_TRY(set(step->data, "walk", walk));
+    step->ops = json_array();
+    SM_TRY(set(walk, "ops", step->ops));
+    return set(step->data, "plan", sm_step_page_plan(plan));
+}
+
+static sm_status take_op(cli_walk_writer *writer, const cli_walk_op *event) {
+    cli_page_step *step = writer->page;
+    const sm_op *op = &event->plan->ops[event->index];
+    cli_walk_op shown = *event;
+    for (int i = 0; i < SM_MAX_IN; i++) {
+        SM_TRY(see(step->film, 2 * event->index, op->in[i], &event->in[i]));
+    }
+    for (int i = 0; i < SM_MAX_OUT; i++) {
+        SM_TRY(see(step->film, 2 * event->index, op->out[i], &event->before[i]));
+    }
+    for (int i = 0; i < SM_MAX_OUT; i++) {
+        SM_TRY(see(step->film, 2 * event->index + 1, op->out[i], &event->out[i]));
+    }
+    leave_out_values(shown.in, SM_MAX_IN);
+    leave_out_values(shown.before, SM_MAX_OUT);
+    leave_out_values(shown.out, SM_MAX_OUT);
+    return json_array_append_new(step->ops, cli_walk_op_json(&shown)) == 0
+               ? SM_OK
+               : sm_fail(SM_ERR_OOM, "page: no memory for op %d", event->index);
+}
+
+static sm_status skip(cli_walk_writer *writer, const sm_plan *plan, sm_range ops) {
+    (void)writer;
+    (void)plan;
+    (void)ops; // the page's walk has all
+    return SM_OK;
+}
+
+static sm_status end(cli_walk_writer *writer, const sm_plan *plan) {
+    (void)plan;
+    return set(writer->page->data, "film", sm_film_json(writer->page->film));
+}
+
+cli_walk_writer cli_page_writer(cli_page_step *step) {
+    return (cli_walk_writer){
+        .begin = begin, .op = take_op, .skip = skip, .end = end, .ends_only_whole = true, .page = step};
+}

@@ -1,0 +1,114 @@
+// page_times.c: the step of a page on every device: measured as `profile` measures it, for a short time.
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/measure/measure.h"
+#include "cli/learn/page.h"
+#include "cli/measure/row_profile.h"
+#include "bench/rows/machine.h"
+
+// Enough to show where an op stands; `stepmark profile` takes its time.
+enum { N_WARMUP = 2, N_REPETITIONS = 5 };
+static const double peak_seconds = 0.1;
+
+static const char usual_tier[] = "registers"; // of OpenCL's kernels: what a processor runs
+
+static json_t *line_json(const sm_profile_line *line) {
+    return json_pack("{s:I, s:o, s:s}", "self_ns", (json_int_t)line->self_ns, "roofline_ns",
+                     sm_json_real(line->roofline_ns), "bound", sm_bound_name(line->bound));
+}
+
+static sm_status add_ops(const cli_options *options, const cli_job *job, const sm_row *row, json_t *entry) {
+    sm_plan *plan = NULL;
+    sm_profile profile = {.lines = NULL};
+    sm_profile_input input;
+    sm_status status = SM_OK;
+    json_t *ops = json_array();
+    SM_TRY_GOTO(cli_row_profile_input(options, job, row, &plan, &input));
+    SM_TRY_GOTO(sm_profile_make(&input, SM_PROFILE_BY_OP, &profile));
+    for (int i = 0; i < profile.n_lines; i++) {
+        json_array_append_new(ops, line_json(&profile.lines[i]));
+    }
+    json_object_set(entry, "ops", ops);
+    json_object_set_new(entry, "unaccounted_ns", json_integer(profile.unaccounted_ns));
+    json_object_set_new(entry, "verdict", json_string(profile.verdict));
+cleanup:
+    json_decref(ops);
+    sm_profile_free(&profile);
+    sm_plan_free(plan);
+    return status;
+}
+
+static json_t *row_json(const sm_row *row) {
+    const char *name = row->gpu_info[0] != '\0' ? row->gpu_info : row->cpu_info;
+    return json_pack("{s:s, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "device", row->device, "name",
+                     sm_json_text(name), "isa", sm_json_text(row->isa), "threads", sm_json_integer(row->n_threads),
+                     "status", row->status, "reason", sm_json_text(row->reason), "peak_flops",
+                     sm_json_real(row->peak_flops), "peak_bandwidth", sm_json_real(row->peak_bandwidth), "peak_source",
+                     sm_json_text(row->peak_source), "loss_check", sm_json_text(row->loss_check), "gradient_check",
+                     sm_json_text(row->gradient_check), "median_ns", sm_json_integer(row->median_ns), "wall_ns",
+                     sm_json_integer(row->attribution_ns));
+}
+
+static sm_status time_device(cli_bench *bench, const cli_job *job, json_t *times) {
+    sm_row row = {.schema_version = 0};
+    sm_status status = SM_OK;
+    SM_TRY_GOTO(sm_row_init(&row));
+    status = cli_measure(bench, job, &row);
+    if (status == SM_ERR_INTERRUPTED || status == SM_ERR_OOM) {
+        goto cleanup;
+    }
+    json_t *entry = row_json(&row);
+    if (json_array_append_new(times, entry) != 0) {
+        SM_TRY_GOTO(sm_fail(SM_ERR_OOM, "page: no memory for times"));
+    }
+    status = status == SM_OK ? add_ops(bench->options, job, &row, entry) : SM_OK; // the entry says what happened
+cleanup:
+    sm_row_free(&row);
+    return status;
+}
+
+static void find_tier(const cli_device *device, const char **tier) {
+    static char found[sizeof(((sm_device_info *)NULL)->tier)];
+    sm_device_info info;
+    if (strcmp(device->backend->name, "opencl") == 0 && device->backend->describe(device->index, &info) == SM_OK &&
+        info.tier[0] != '\0') {
+        snprintf(found, sizeof(found), "%s", info.tier);
+        *tier = found;
+    }
+}
+
+sm_status cli_page_times(const cli_options *options, const sm_plan *plan, json_t **times, const char **tier) {
+    static cli_options single;
+    static cli_bench bench;
+    static cli_device_list devices;
+    sm_status status = SM_OK;
+    single = *options;
+    single.warmup = N_WARMUP;
+    single.repetitions = N_REPETITIONS;
+    single.accum = 1;
+    bench = (cli_bench){.options = &single, .peak_seconds = peak_seconds, .peak_bytes = sm_plan_memory(plan, NULL)};
+    *tier = usual_tier;
+    *times = json_array();
+    if (strcmp(options->backends.texts[0], "none") == 0) {
+        return SM_OK;
+    }
+    SM_TRY(cli_select_devices(&options->backends, &devices));
+    SM_TRY(sm_machine_facts(options->argc, options->argv, &bench.machine));
+    for (int i = 0; i < devices.n; i++) {
+        const cli_texts of_all = single.backends;
+        cli_job job = {.comm = NULL};
+        sm_device_info info;
+        SM_TRY_GOTO(devices.devices[i].backend->describe(devices.devices[i].index, &info));
+        single.backends.n = 1;
+        snprintf(single.backends.texts[0], sizeof(single.backends.texts[0]), "%s", info.id);
+        SM_TRY_GOTO(cli_single_job(&single, (sm_mode)single.modes.values[0], &job));
+        find_tier(&devices.devices[i], tier);
+        SM_TRY_GOTO(time_device(&bench, &job, *times));
+        single.backends = of_all;
+    }
+cleanup:
+    json_decref(bench.machine);
+    return status;
+}

@@ -1,0 +1,315 @@
+// verify.c: every op, then the whole step, against the reference. In Markdown a line sums up
+// the cases of one kind of op; the other formats have a record for each comparison.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/flags/commands.h"
+#include "cli/front/tables.h"
+#include "cli/flags/filter.h"
+#include "cli/output/live.h"
+#include "cli/flags/precision.h"
+#include "cli/setup/session.h"
+#include "bench/records/show.h"
+#include "src/verify/verify.h"
+
+#define TEXT(field, text, head) \
+    { .name = field, .type = SM_COLUMN_TEXT, .unit = "", .description = text, .heading = head }
+#define VARIED(field, kind, text, head) \
+    { .name = field, .type = kind, .unit = "", .description = text, .heading = head, .view = SM_SHOWN_WHEN_VARIED }
+#define COUNT(field, text, head) \
+    { .name = field, .type = SM_COLUMN_INTEGER, .unit = "", .description = text, .heading = head }
+
+static void show_error(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    double value = sm_json_number(record, column->name);
+    text[0] = '\0';
+    if (isfinite(value)) {
+        snprintf(text, size_bytes, "%.1e", value);
+    }
+}
+
+static const sm_column columns[] = {
+    VARIED("device", SM_COLUMN_TEXT, "device that is compared with the reference", "device"),
+    VARIED("n_threads", SM_COLUMN_INTEGER, "threads", "threads"),
+    VARIED("own_kernels", SM_COLUMN_TEXT, "kernels of the user's own that were run", "own kernels"),
+    {.name = "precision",
+     .type = SM_COLUMN_TEXT,
+     .unit = "",
+     .description = "fp32, tf32, tf32x3, bf16x6, bf16 or fp16",
+     .heading = "precision",
+     .view = SM_SHOWN_WHEN_VARIED,
+     .show = sm_show_precision},
+    {.name = "emulated",
+     .type = SM_COLUMN_BOOLEAN,
+     .unit = "",
+     .description = "the device widens the data, for lack of instructions of its own"},
+    TEXT("mode", "of the whole step; null for single ops", "mode"),
+    TEXT("recompute", "of the whole step; null for single ops", "recompute"),
+    TEXT("check", "kind of op, or step", "check"),
+    TEXT("subject", "sizes of the case, or what of the step", "subject"),
+    COUNT("n_cases", "comparisons in this line", "cases"),
+    COUNT("n_values", "numbers compared", "values"),
+    {.name = "error",
+     .type = SM_COLUMN_REAL,
+     .unit = "",
+     .description = "max|a-b| / max|b|; null: not a number",
+     .heading = "worst error",
+     .show = show_error},
+    {.name = "tolerance",
+     .type = SM_COLUMN_REAL,
+     .unit = "",
+     .description = "largest error that passes",
+     .heading = "tolerance",
+     .show = show_error},
+    TEXT("status", "passed, failed or skipped", "status"),
+    TEXT("reason", "why it failed or was skipped", "reason"),
+};
+
+const sm_table cli_verify_table = {"verifications", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+
+enum { SUBJECT_SIZE = 128 };
+
+// A line: one comparison, or the worst of several of a check.
+typedef struct {
+    char check[SUBJECT_SIZE];
+    char subject[SUBJECT_SIZE];
+    char reason[2 * SUBJECT_SIZE];
+    int64_t n_cases;
+    int64_t n_values;
+    double error;
+    double tolerance;
+    const char *status;
+} line;
+
+typedef struct {
+    const cli_options *options;
+    sm_verify_filter filter;
+    sm_record_writer *writer;
+    const sm_device *device; // at hand
+    cli_precision precision; // at hand
+    const char *mode;        // "" for single ops
+    const char *recompute;   // likewise
+    line sum;                // the check that is being summed up; n_cases = 0: none
+    int n_passed;
+    int n_failed;
+    int n_skipped;
+    sm_status status; // of the writer, as a report cannot return one
+} verification;
+
+static void write_line(verification *v, const line *l) {
+    json_t *record = json_object();
+    sm_json_set_new(record, "device", sm_json_text(v->device->info.id));
+    sm_json_set_new(record, "n_threads", sm_json_integer(v->device->info.n_threads));
+    sm_json_set_new(record, "own_kernels", sm_json_text(v->device->info.own_kernels));
+    sm_json_set_new(record, "precision", sm_json_text(cli_precision_name(v->precision)));
+    sm_json_set_new(record, "emulated", json_boolean(cli_is_emulated(v->device, v->precision)));
+    sm_json_set_new(record, "mode", sm_json_text(v->mode));
+    sm_json_set_new(record, "recompute", sm_json_text(v->recompute));
+    sm_json_set_new(record, "check", sm_json_text(l->check));
+    sm_json_set_new(record, "subject", sm_json_text(l->subject));
+    sm_json_set_new(record, "n_cases", sm_json_integer(l->n_cases));
+    sm_json_set_new(record, "n_values", sm_json_integer(l->n_values));
+    sm_json_set_new(record, "error", sm_json_real(l->error));
+    sm_json_set_new(record, "tolerance", sm_json_real(l->tolerance));
+    sm_json_set_new(record, "status", sm_json_text(l->status));
+    sm_json_set_new(record, "reason", sm_json_text(l->reason));
+    sm_status written = sm_record_write(v->writer, record);
+    v->status = v->status != SM_OK ? v->status : written;
+}
+
+static line make_line(const sm_verify_row *row) {
+    line l = {
+        .n_cases = 1,
+        .n_values = row->n_values,
+        .error = row->skipped ? NAN : row->error,
+        .tolerance = row->skipped ? NAN : row->tolerance,
+        .status = row->skipped ? "skipped"
+                  : row->ok    ? "passed"
+                               : "failed",
+    };
+    snprintf(l.check, sizeof(l.check), "%s", row->check);
+    snprintf(l.subject, sizeof(l.subject), "%s", row->subject);
+    snprintf(l.reason, sizeof(l.reason), "%s", row->reason);
+    return l;
+}
+
+static void flush_sum(verification *v) {
+    if (v->sum.n_cases > 0) {
+        write_line(v, &v->sum);
+        v->sum.n_cases = 0;
+    }
+}
+
+// How bad a comparison is: above 1 it fails. Skipped ones are the least.
+static double badness(const line *l) {
+    return l->status[0] == 's' ? -1 : isfinite(l->error) ? l->error / l->tolerance : INFINITY;
+}
+
+// The line of a check shows its worst case and counts the others.
+static void add_to_sum(verification *v, const line *l) {
+    if (v->sum.n_cases > 0 && strcmp(v->sum.check, l->check) != 0) {
+        flush_sum(v);
+    }
+    int64_t n_cases = v->sum.n_cases;
+    int64_t n_values = v->sum.n_values;
+    if (n_cases == 0 || badness(l) > badness(&v->sum)) {
+        v->sum = *l;
+    }
+    v->sum.n_cases = n_cases + 1;
+    v->sum.n_values = (n_cases > 0 ? n_values : 0) + l->n_values;
+}
+
+static void report(const sm_verify_row *row, void *context) {
+    verification *v = context;
+    line l = make_line(row);
+    v->n_skipped += row->skipped;
+    v->n_passed += row->ok && !row->skipped;
+    v->n_failed += !row->ok;
+    if (!row->ok) {
+        cli_note("%s: %s %s: error %.2g, allowed %.2g; %s", v->device->info.id, row->check, row->subject, row->error,
+                 row->tolerance, row->reason);
+    } else if (v->options->progress) {
+        cli_note("%s: %s %s: %s", v->device->info.id, row->check, row->subject, l.status);
+    }
+    if (sm_format_is_read((sm_format)v->options->output)) {
+        cli_live_show(row->check, 0, 0);
+        add_to_sum(v, &l);
+    } else {
+        write_line(v, &l);
+    }
+}
+
+// A mismatch has been reported; the other checks still run.
+static sm_status go_on(const verification *v, sm_status status) {
+    if (v->status != SM_OK) {
+        return v->status;
+    }
+    if (cli_interrupted) {
+        return SM_ERR_INTERRUPTED;
+    }
+    return status == SM_ERR_MISMATCH ? SM_OK : status;
+}
+
+static sm_status verify_plan(verification *v, sm_device *device, sm_mode mode, sm_recompute recompute) {
+    const unsigned without = v->options->without_bits;
+    v->mode = sm_mode_name(mode);
+    v->recompute = sm_recompute_name(sm_recompute_resolve(recompute, mode, without));
+    sm_status status = sm_verify_step(device, cli_plan_precision(v->precision), mode, recompute, without, report, v);
+    if (status == SM_ERR_UNSUPPORTED) {
+        const sm_verify_row skipped = {
+            .check = "step", .subject = "", .ok = true, .skipped = true, .reason = sm_error_message()};
+        report(&skipped, v);
+        status = SM_OK;
+    }
+    flush_sum(v);
+    return go_on(v, status);
+}
+
+static sm_status verify_updates(verification *v, sm_device *device, sm_mode mode) {
+    v->mode = sm_mode_name(mode);
+    v->recompute = "";
+    sm_status status = sm_verify_updates(device, cli_plan_precision(v->precision), mode, report, v);
+    flush_sum(v);
+    return go_on(v, status);
+}
+
+static sm_status verify_documents(verification *v, sm_device *device, sm_mode mode) {
+    v->mode = sm_mode_name(mode);
+    v->recompute = sm_recompute_name(sm_recompute_resolve(SM_RECOMPUTE_AUTO, mode, 0));
+    sm_status status = sm_verify_documents(device, cli_plan_precision(v->precision), mode, report, v);
+    flush_sum(v);
+    return go_on(v, status);
+}
+
+static sm_status verify_mode(verification *v, sm_device *device, sm_mode mode) {
+    const sm_recompute asked = (sm_recompute)v->options->recompute;
+    SM_TRY(verify_updates(v, device, mode));
+    SM_TRY(verify_plan(v, device, mode, asked));
+    SM_TRY(verify_documents(v, device, mode));
+    const bool has_block =
+        asked == SM_RECOMPUTE_AUTO &&
+        sm_recompute_resolve(SM_RECOMPUTE_BLOCK, mode, v->options->without_bits) == SM_RECOMPUTE_BLOCK;
+    return has_block ? verify_plan(v, device, mode, SM_RECOMPUTE_BLOCK) : SM_OK;
+}
+
+static bool wants_steps(const verification *v) {
+    return v->filter.pattern == NULL || regexec(v->filter.pattern, "step", 0, NULL, 0) == 0;
+}
+
+static sm_status verify_device(verification *v, sm_device *device) {
+    v->mode = "";
+    v->recompute = "";
+    sm_status status = sm_verify_ops(device, cli_plan_precision(v->precision), &v->filter, report, v);
+    flush_sum(v);
+    SM_TRY(go_on(v, status));
+    if (!wants_steps(v)) {
+        return SM_OK;
+    }
+    for (int i = 0; i < v->options->modes.n; i++) {
+        SM_TRY(verify_mode(v, device, (sm_mode)v->options->modes.values[i]));
+    }
+    return SM_OK;
+}
+
+static sm_status verify_precisions(verification *v, sm_device *device) {
+    const cli_ints *precisions = &v->options->precisions;
+    v->device = device;
+    for (int p = 0; p < precisions->n; p++) {
+        v->precision = (cli_precision)precisions->values[p];
+        SM_TRY(verify_device(v, device));
+    }
+    return SM_OK;
+}
+
+static sm_status verify_all(verification *v, const cli_device_list *devices) {
+    const cli_ints *threads = &v->options->threads;
+    for (int d = 0; d < devices->n; d++) {
+        for (int t = 0; t < (threads->n > 0 ? threads->n : 1); t++) {
+            sm_device *device;
+            SM_TRY(cli_open_device(devices->devices[d], threads->n > 0 ? threads->values[t] : 0, v->options, &device));
+            sm_status status = verify_precisions(v, device);
+            device->backend->close(device);
+            SM_TRY(status);
+        }
+    }
+    return SM_OK;
+}
+
+// What the comparisons come to.
+static sm_status conclude(const verification *v) {
+    if (v->n_passed + v->n_failed + v->n_skipped == 0) {
+        return sm_fail(SM_ERR_USAGE, "--filter and --max-elems leave no comparison");
+    }
+    return v->n_failed == 0 ? SM_OK
+                            : sm_fail(SM_ERR_MISMATCH, "%d of %d comparisons with the reference failed", v->n_failed,
+                                      v->n_passed + v->n_failed);
+}
+
+static sm_status write_all(verification *v) {
+    cli_device_list devices;
+    SM_TRY(cli_select_devices(&v->options->backends, &devices));
+    SM_TRY(sm_record_writer_open(&cli_verify_table, (sm_format)v->options->output, stdout, &v->writer));
+    sm_status status = verify_all(v, &devices);
+    cli_live_clear();
+    sm_status closed = sm_record_writer_close(v->writer);
+    if (sm_format_is_read((sm_format)v->options->output) && status == SM_OK) {
+        printf("\n%d passed, %d failed, %d skipped\n", v->n_passed, v->n_failed, v->n_skipped);
+    }
+    SM_TRY(status);
+    SM_TRY(closed);
+    return conclude(v);
+}
+
+sm_status cli_verify(const cli_options *options) {
+    verification v = {.options = options, .filter = {.max_elems = options->max_elems}};
+    regex_t pattern;
+    if (options->filter == NULL) {
+        return write_all(&v);
+    }
+    SM_TRY(cli_filter_compile(options->filter, &pattern));
+    v.filter.pattern = &pattern;
+    sm_status status = write_all(&v);
+    regfree(&pattern);
+    return status;
+}

@@ -1,0 +1,238 @@
+// walk.c: the step op by op, for a reader. The plan is the text; this file chooses the ops, runs them where their
+// values are asked for, and hands them to a writer (learn/walk_event.h).
+#include <ctype.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/flags/commands.h"
+#include "cli/measure/measure.h"
+#include "cli/flags/model.h"
+#include "cli/learn/walk_event.h"
+#include "cli/learn/walk_values.h"
+#include "bench/records/record.h"
+#include "cli/setup/processes.h"
+
+typedef struct {
+    const cli_options *options;
+    sm_model_config config;
+    sm_mode mode;
+    const sm_plan *plan;     // owned, or by `values`
+    int32_t *batch;          // B*T tokens, then as many targets
+    cli_walk_values *values; // NULL without --values
+    char weights[PATH_MAX];  // cli_walk_head
+    char data[PATH_MAX];
+} walk;
+
+// --at: an op's number, or a kind.
+static bool is_at(const sm_op *op, int index, const char *at) {
+    char *end;
+    return isdigit((unsigned char)at[0]) ? strtol(at, &end, 10) == index && *end == '\0'
+                                         : strcmp(sm_op_name(op->kind), at) == 0;
+}
+
+// A reader gets one block, like which the others are; a program gets every op, unless --layer or --at chooses.
+static bool is_shown(const walk *w, int index) {
+    const cli_options *o = w->options;
+    const sm_op *op = &w->plan->ops[index];
+    const bool in_layer = op->layer < 0 || op->layer == (o->layer < 0 ? 0 : o->layer);
+    if (o->at != NULL) {
+        return is_at(op, index, o->at) && (o->layer < 0 || in_layer);
+    }
+    const bool every = o->all || (!sm_format_is_read((sm_format)o->output) && o->layer < 0);
+    return every || in_layer;
+}
+
+static int count_shown(const walk *w) {
+    int n = 0;
+    for (int i = 0; i < w->plan->n_ops; i++) {
+        n += is_shown(w, i);
+    }
+    return n;
+}
+
+// SM_ERR_USAGE where --at and --layer leave nothing.
+static sm_status check_at(const walk *w) {
+    const char *kinds[SM_OP_KIND_COUNT];
+    const char *at = w->options->at;
+    int n = 0;
+    if (at == NULL || count_shown(w) > 0) {
+        return SM_OK;
+    }
+    if (isdigit((unsigned char)at[0])) {
+        return sm_fail(SM_ERR_USAGE, "--at: no op %s is shown; the step's ops are 0 to %d", at, w->plan->n_ops - 1);
+    }
+    for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
+        bool is_there = false;
+        for (int i = 0; i < w->plan->n_ops && !is_there; i++) {
+            is_there = (int)w->plan->ops[i].kind == kind;
+        }
+        if (is_there) {
+            kinds[n++] = sm_op_name((sm_op_kind)kind);
+        }
+    }
+    return cli_no_such_name("--at", "op in this step", at, kinds, n);
+}
+
+// --- where the numbers come from -------------------------------------------------------------------
+
+static void append_dimension(char *text, const char *flag, int64_t given) {
+    const size_t used = strlen(text);
+    if (given != 0) {
+        snprintf(text + used, PATH_MAX - used, " --%s %lld", flag, (long long)given);
+    }
+}
+
+// "stepmark init -m tiny --seed 42 --save DIR".
+static void describe_weights(walk *w) {
+    const cli_options *o = w->options;
+    if (o->weights != NULL) {
+        snprintf(w->weights, sizeof(w->weights), "%s", o->weights);
+        return;
+    }
+    snprintf(w->weights, sizeof(w->weights), "stepmark init%s%s -m %s", o->arch > 0 ? " --arch " : "",
+             o->arch > 0 ? w->config.model->name : "", o->models.texts[0]);
+    append_dimension(w->weights, "vocab", o->vocab);
+    append_dimension(w->weights, "context", o->context);
+    append_dimension(w->weights, "n-layer", o->n_layer);
+    append_dimension(w->weights, "n-head", o->n_head);
+    append_dimension(w->weights, "n-kv-head", o->n_kv_head);
+    append_dimension(w->weights, "d-model", o->d_model);
+    append_dimension(w->weights, "d-ff", o->d_ff);
+    const size_t used = strlen(w->weights);
+    snprintf(w->weights + used, sizeof(w->weights) - used, " --seed %lld --save DIR", (long long)o->seed);
+}
+
+static void describe_data(walk *w) {
+    const cli_options *o = w->options;
+    if (o->text != NULL) {
+        snprintf(w->data, sizeof(w->data), "the text: %s", o->text);
+    } else if (o->data != NULL) {
+        snprintf(w->data, sizeof(w->data), "%s", o->data);
+    } else {
+        snprintf(w->data, sizeof(w->data), "random, seed %lld", (long long)o->seed);
+    }
+}
+
+// --- walking ---------------------------------------------------------------------------------------
+
+// The ops from `first` on that are left out, within their range.
+static sm_range run_left_out(const walk *w, int first) {
+    const sm_op *ops = w->plan->ops;
+    int end = first;
+    while (end < w->plan->n_ops && ops[end].range == ops[first].range && !is_shown(w, end)) {
+        end++;
+    }
+    return (sm_range){first, end};
+}
+
+static sm_status walk_ops(const walk *w, cli_walk_writer *writer) {
+    const bool tells_skips = w->options->at == NULL;
+    int skipped_until = 0;
+    for (int i = 0; i < w->plan->n_ops; i++) {
+        const bool shown = is_shown(w, i);
+        cli_walk_op event = {.plan = w->plan, .index = i};
+        if (cli_interrupted) {
+            return SM_ERR_INTERRUPTED;
+        }
+        if (w->values != NULL) {
+            SM_TRY(cli_walk_values_execute(w->values, shown, &event));
+        }
+        if (shown) {
+            SM_TRY(writer->op(writer, &event));
+        } else if (tells_skips && i >= skipped_until) {
+            const sm_range left_out = run_left_out(w, i);
+            skipped_until = left_out.end;
+            SM_TRY(writer->skip(writer, w->plan, left_out));
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status write_walk(walk *w, cli_walk_writer *writer) {
+    cli_walk_head head = {.options = w->options,
+                          .config = &w->config,
+                          .plan = w->plan,
+                          .mode = w->mode,
+                          .batch = w->batch,
+                          .weights = w->weights,
+                          .data = w->data,
+                          .n_shown = count_shown(w),
+                          .has_values = w->values != NULL};
+    if (w->values != NULL) {
+        SM_TRY(cli_walk_values_initial(w->values, &head.initial));
+    }
+    SM_TRY(writer->begin(writer, &head));
+    sm_status status = walk_ops(w, writer);
+    sm_status ended = writer->ends_only_whole && status != SM_OK ? SM_OK : writer->end(writer, w->plan);
+    return status != SM_OK ? status : ended;
+}
+
+static sm_status check_options(walk *w) {
+    const cli_options *options = w->options;
+    SM_TRY(cli_check_single("--model-size", options->models.n));
+    SM_TRY(cli_check_single("--batch-size", options->batch_sizes.n));
+    SM_TRY(cli_check_single("--seq-len", options->seq_lens.n));
+    SM_TRY(cli_check_single("--mode", options->modes.n));
+    SM_TRY(cli_config(options, options->models.texts[0], &w->config));
+    SM_TRY(cli_check_seq_len(&w->config, options->seq_lens.values[0]));
+    if (options->text != NULL && options->data != NULL) {
+        return sm_fail(SM_ERR_USAGE, "--text: --data has the tokens; leave one of them out");
+    }
+    if (options->layer >= w->config.n_layer) {
+        return sm_fail(SM_ERR_USAGE, "--layer: %lld; the blocks are 0 to %lld", (long long)options->layer,
+                       (long long)w->config.n_layer - 1);
+    }
+    if (options->n_processes > 1 && (options->values || options->full)) {
+        return sm_fail(SM_ERR_USAGE,
+                       "--processes: %lld processes have no numbers here, where there is one; leave out "
+                       "--values and --full",
+                       (long long)options->n_processes);
+    }
+    w->mode = (sm_mode)options->modes.values[0];
+    return cli_check_single("--precision", options->precisions.n);
+}
+
+sm_status cli_walk_with(const cli_options *options, cli_walk_writer *writer) {
+    sm_status status = SM_OK;
+    walk w = {.options = options};
+    sm_plan *plan = NULL;
+    SM_TRY(check_options(&w));
+    const cli_job job = {
+        .config = w.config,
+        .precision = (cli_precision)options->precisions.values[0],
+        .mode = w.mode,
+        .pass = SM_PASS_STEP,
+        .B = options->batch_sizes.values[0],
+        .T = options->seq_lens.values[0],
+        .processes = cli_plan_processes(options, NULL),
+    };
+    SM_TRY(cli_job_plan(options, &job, 0, &plan));
+    w.plan = plan;
+    SM_TRY_GOTO(check_at(&w));
+    describe_weights(&w);
+    describe_data(&w);
+    SM_TRY_GOTO(cli_walk_read_batch(options, plan, &w.batch));
+    if (options->values || options->full) {
+        status = cli_walk_values_open(options, plan, &w.config, w.batch, &w.values);
+        plan = NULL; // taken over
+        if (status != SM_OK) {
+            goto cleanup;
+        }
+    }
+    status = write_walk(&w, writer);
+cleanup:
+    free(w.batch);
+    cli_walk_values_free(w.values);
+    sm_plan_free(plan);
+    return status;
+}
+
+sm_status cli_walk(const cli_options *options) {
+    const int format = options->output;
+    cli_walk_writer writer = sm_format_is_read((sm_format)format) ? cli_walk_text_writer()
+                             : format == SM_FORMAT_JSON           ? cli_walk_json_writer()
+                                                                  : cli_walk_record_writer();
+    return cli_walk_with(options, &writer);
+}

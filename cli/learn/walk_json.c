@@ -1,0 +1,288 @@
+// walk_json.c: a walk as JSON (docs/walk.schema.json describes it) and as records of ops.
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "cli/flags/precision.h"
+#include "cli/front/tables.h"
+#include "cli/learn/walk_event.h"
+#include "bench/records/record.h"
+
+// --- values ----------------------------------------------------------------------------------------
+
+static json_t *reals_json(const double *values, int64_t n) {
+    json_t *array = json_array();
+    for (int64_t i = 0; i < n; i++) {
+        json_array_append_new(array, sm_json_real(values[i]));
+    }
+    return array;
+}
+
+static json_t *ids_json(const int32_t *ids, int64_t n) {
+    json_t *array = json_array();
+    for (int64_t i = 0; i < n; i++) {
+        json_array_append_new(array, json_integer(ids[i]));
+    }
+    return array;
+}
+
+// Into the object of an operand, or of a tensor. Returns 0, or -1 when out of memory.
+static int add_data(json_t *object, const cli_walk_data *data) {
+    if (!data->has) {
+        return 0;
+    }
+    int failed = json_object_set_new(object, "first", reals_json(data->first, data->n_first));
+    failed |= json_object_set_new(object, "norm", sm_json_real(data->norm));
+    if (data->full != NULL) {
+        failed |= json_object_set_new(object, "values", reals_json(data->full, data->n_elems));
+    }
+    return failed;
+}
+
+static json_t *dims_json(const sm_tensor *t) {
+    json_t *dims = json_array();
+    for (int i = 0; i < t->n_dims; i++) {
+        json_array_append_new(dims, json_integer(t->dims[i]));
+    }
+    return dims;
+}
+
+// --- an op -----------------------------------------------------------------------------------------
+
+static const sm_column columns[] = {
+    {.name = "index", .type = SM_COLUMN_INTEGER, .unit = "", .description = "place in the order of execution"},
+    {.name = "range", .type = SM_COLUMN_TEXT, .unit = "", .description = "part of the program that it is executed in"},
+    {.name = "phase",
+     .type = SM_COLUMN_TEXT,
+     .unit = "",
+     .description = "part of the step that its cost is counted under"},
+    {.name = "layer", .type = SM_COLUMN_INTEGER, .unit = "", .description = "block, or -1 outside the blocks"},
+    {.name = "kind", .type = SM_COLUMN_TEXT, .unit = "", .description = "kind of op"},
+    {.name = "equation", .type = SM_COLUMN_TEXT, .unit = "", .description = "what it computes"},
+    {.name = "source", .type = SM_COLUMN_TEXT, .unit = "", .description = "where the definition comes from"},
+    {.name = "attributes", .type = SM_COLUMN_JSON, .unit = "", .description = "what its operands' shapes do not say"},
+    {.name = "flops", .type = SM_COLUMN_REAL, .unit = "FLOP", .description = "work"},
+    {.name = "bytes", .type = SM_COLUMN_REAL, .unit = "bytes", .description = "traffic of an ideal machine"},
+    {.name = "operands",
+     .type = SM_COLUMN_JSON,
+     .unit = "",
+     .description = "tensors read and written, with values where asked for"},
+};
+
+const sm_table cli_walk_table = {"ops", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+
+static json_t *operand_json(const sm_plan *plan, const char *verb, const sm_operand_info *operand, int tensor) {
+    const sm_tensor *t = &plan->tensors[tensor];
+    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:s}", "operand", operand->name, "access", verb, "shape",
+                     operand->shape, "tensor", t->name, "dims", dims_json(t), "dtype", sm_dtype_name(t->dtype), "role",
+                     sm_role_name(t->role));
+}
+
+static json_t *attribute_json(const sm_attrs *a, sm_attr attr) {
+    char key[24];
+    switch (sm_attr_get_info(attr)->type) {
+    case SM_ATTR_INTEGER: return json_integer((json_int_t)sm_attr_get(a, attr));
+    case SM_ATTR_REAL: return json_real(sm_attr_get(a, attr));
+    case SM_ATTR_SWITCH:
+    case SM_ATTR_EPILOGUE: return json_true();
+    case SM_ATTR_KEY: snprintf(key, sizeof(key), "0x%016" PRIx64, a->rng_key); return json_string(key);
+    }
+    return NULL;
+}
+
+// Those that are not zero.
+static json_t *attributes_json(const sm_attrs *a) {
+    json_t *object = json_object();
+    for (sm_attr attr = 0; attr < SM_ATTR_COUNT; attr++) {
+        if (sm_attr_get(a, attr) != 0) {
+            json_object_set_new(object, sm_attr_get_info(attr)->name, attribute_json(a, attr));
+        }
+    }
+    return object;
+}
+
+// Returns 0, or -1 when out of memory.
+static int append_inputs(json_t *operands, const cli_walk_op *event, const sm_op_info *info) {
+    const sm_op *op = &event->plan->ops[event->index];
+    int failed = 0;
+    for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
+        if (op->in[i] != SM_NO_TENSOR) {
+            json_t *operand = operand_json(event->plan, "reads", &info->in[i], op->in[i]);
+            failed |= add_data(operand, &event->in[i]);
+            failed |= json_array_append_new(operands, operand);
+        }
+    }
+    return failed;
+}
+
+static int append_outputs(json_t *operands, const cli_walk_op *event, const sm_op_info *info) {
+    const sm_op *op = &event->plan->ops[event->index];
+    int failed = 0;
+    for (int i = 0; i < SM_MAX_OUT && info->out[i].name != NULL; i++) {
+        if (op->out[i] == SM_NO_TENSOR) {
+            continue;
+        }
+        json_t *operand = operand_json(event->plan, cli_walk_access(op, i), &info->out[i], op->out[i]);
+        if (event->before[i].has) {
+            json_t *before = json_object();
+            failed |= add_data(before, &event->before[i]);
+            failed |= json_object_set_new(operand, "before", before);
+        }
+        failed |= add_data(operand, &event->out[i]);
+        failed |= json_array_append_new(operands, operand);
+    }
+    return failed;
+}
+
+json_t *cli_walk_op_json(const cli_walk_op *event) {
+    const sm_plan *plan = event->plan;
+    const sm_op *op = &plan->ops[event->index];
+    const sm_op_info *info = sm_op_get_info(op->kind);
+    json_t *operands = json_array();
+    const int failed = append_inputs(operands, event, info) | append_outputs(operands, event, info);
+    json_t *record =
+        json_pack("{s:i, s:s, s:s, s:i, s:s, s:s, s:s, s:o, s:f, s:f, s:o}", "index", event->index, "range",
+                  sm_phase_name(op->range), "phase", sm_phase_name(op->phase), "layer", op->layer, "kind", info->name,
+                  "equation", info->equation, "source", info->source, "attributes", attributes_json(&op->attr), "flops",
+                  sm_op_flops(plan, op), "bytes", sm_op_bytes(plan, op), "operands", operands);
+    if (failed != 0) {
+        json_decref(record);
+        return NULL;
+    }
+    return record;
+}
+
+static sm_status write_op(cli_walk_writer *writer, const cli_walk_op *event) {
+    json_t *record = cli_walk_op_json(event);
+    return record != NULL ? sm_record_write(writer->records, record)
+                          : sm_fail(SM_ERR_OOM, "walk: no memory for op %d", event->index);
+}
+
+static sm_status skip(cli_walk_writer *writer, const sm_plan *plan, sm_range ops) {
+    (void)writer;
+    (void)plan;
+    (void)ops; // each op says its place
+    return SM_OK;
+}
+
+// --- the head --------------------------------------------------------------------------------------
+
+// NULL: out of memory.
+static json_t *settings_json(const sm_plan *plan) {
+    sm_step_settings settings = sm_plan_settings(plan);
+    json_t *hyper = json_object();
+    bool complete = hyper != NULL;
+    for (int i = 0; i < sm_setting_count(); i++) {
+        const double value = *sm_setting_of(&settings, sm_setting_at(i));
+        if (!isnan(value)) {
+            complete = json_object_set_new(hyper, sm_setting_at(i)->name, json_real(value)) == 0 && complete;
+        }
+    }
+    complete = json_object_set_new(hyper, "step", json_integer(CLI_WALK_STEP)) == 0 && complete;
+    complete = json_object_set_new(hyper, "n_accum", json_integer(1)) == 0 && complete;
+    if (!complete) {
+        json_decref(hyper);
+        return NULL;
+    }
+    return hyper;
+}
+
+static json_t *tensor_json(const cli_walk_head *head, int tensor) {
+    const sm_tensor *t = &head->plan->tensors[tensor];
+    json_t *object = json_pack("{s:s, s:o, s:s, s:s}", "name", t->name, "dims", dims_json(t), "dtype",
+                               sm_dtype_name(t->dtype), "role", sm_role_name(t->role));
+    int failed = object == NULL;
+    if (t->view_of != SM_NO_TENSOR) {
+        failed |= json_object_set_new(object, "view_of", json_string(head->plan->tensors[t->view_of].name));
+        failed |= json_object_set_new(object, "offset", json_integer(t->view_offset_elems));
+    }
+    if (t->real_elems < sm_tensor_elems(t)) {
+        failed |= json_object_set_new(object, "model_elems", json_integer(t->real_elems));
+    }
+    if (head->initial != NULL) {
+        failed |= add_data(object, &head->initial[tensor]);
+    }
+    if (failed != 0) {
+        json_decref(object);
+        return NULL;
+    }
+    return object;
+}
+
+static json_t *tensors_json(const cli_walk_head *head) {
+    json_t *array = json_array();
+    int failed = array == NULL;
+    for (int i = 0; i < head->plan->n_tensors && !failed; i++) {
+        failed = json_array_append_new(array, tensor_json(head, i));
+    }
+    if (failed) {
+        json_decref(array);
+        return NULL;
+    }
+    return array;
+}
+
+static json_t *config_json(const sm_model_config *c) {
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "vocab", (json_int_t)c->vocab, "padded_vocab",
+                     (json_int_t)sm_model_padded_vocab(c), "n_ctx", (json_int_t)c->context, "n_layer",
+                     (json_int_t)c->n_layer, "n_head", (json_int_t)c->n_head, "n_kv_head",
+                     (json_int_t)sm_model_n_kv_head(c), "d_model", (json_int_t)c->d_model, "d_ff", (json_int_t)c->d_ff);
+}
+
+json_t *cli_walk_head_json(const cli_walk_head *head) {
+    const sm_plan *plan = head->plan;
+    const cli_options *o = head->options;
+    const int64_t n = plan->B * plan->T;
+    return json_pack(
+        "{s:i, s:s, s:s, s:s, s:o, s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:s, s:s, s:o, s:o, s:o, s:i, s:i, s:o}",
+        "schema_version", 1, "model_arch", head->config->model->name, "optimizer", plan->optimizer->name, "model",
+        o->weights != NULL ? o->weights : o->models.texts[0], "config", config_json(head->config), "model_n_params",
+        (json_int_t)plan->n_params, "mode", sm_mode_name(head->mode), "recompute", sm_recompute_name(plan->recompute),
+        "precision", cli_precision_name((cli_precision)o->precisions.values[0]), "n_batch", (json_int_t)plan->B,
+        "n_seq", (json_int_t)plan->T, "seed", (json_int_t)o->seed, "dropout", o->dropout, "weights", head->weights,
+        "data", head->data, "tokens", ids_json(head->batch, n), "targets", ids_json(head->batch + n, n), "hyper",
+        settings_json(plan), "n_ops", plan->n_ops, "n_ops_shown", head->n_shown, "tensors", tensors_json(head));
+}
+
+// "{ ..., "ops": ", to be followed by their array and by "}".
+static sm_status begin_json(cli_walk_writer *writer, const cli_walk_head *head) {
+    const char *key;
+    json_t *value;
+    json_t *object = cli_walk_head_json(head);
+    if (object == NULL) {
+        return sm_fail(SM_ERR_OOM, "walk: no memory for its description");
+    }
+    putchar('{');
+    json_object_foreach(object, key, value) {
+        printf("\n\"%s\": ", key);
+        json_dumpf(value, stdout, JSON_ENCODE_ANY | JSON_REAL_PRECISION(12));
+        putchar(',');
+    }
+    printf("\n\"ops\": ");
+    json_decref(object);
+    return sm_record_writer_open(&cli_walk_table, SM_FORMAT_JSON, stdout, &writer->records);
+}
+
+static sm_status end_json(cli_walk_writer *writer, const sm_plan *plan) {
+    (void)plan;
+    sm_status status = sm_record_writer_close(writer->records); // also ends what was cut short
+    puts("}");
+    return status;
+}
+
+cli_walk_writer cli_walk_json_writer(void) {
+    return (cli_walk_writer){.begin = begin_json, .op = write_op, .skip = skip, .end = end_json};
+}
+
+static sm_status begin_records(cli_walk_writer *writer, const cli_walk_head *head) {
+    return sm_record_writer_open(&cli_walk_table, (sm_format)head->options->output, stdout, &writer->records);
+}
+
+static sm_status end_records(cli_walk_writer *writer, const sm_plan *plan) {
+    (void)plan;
+    return sm_record_writer_close(writer->records);
+}
+
+cli_walk_writer cli_walk_record_writer(void) {
+    return (cli_walk_writer){.begin = begin_records, .op = write_op, .skip = skip, .end = end_records};
+}

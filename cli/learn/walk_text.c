@@ -1,0 +1,250 @@
+// walk_text.c: a walk as text: headings, ops, totals. All facts come from the table of op kinds and from the plan.
+#include <math.h>
+#include <stdio.h>
+
+#include "cli/flags/precision.h"
+#include "cli/flags/settings.h"
+#include "cli/learn/walk_event.h"
+#include "bench/records/show.h"
+
+enum { TEXT_SIZE = 160, NO_OP_BEFORE = -2 };
+
+const char *cli_walk_access(const sm_op *op, int output) {
+    switch (op->attr.overwrites ? SM_WRITES : sm_op_get_info(op->kind)->out[output].mode) {
+    case SM_WRITES: return "writes";
+    case SM_ADDS: return "adds to";
+    case SM_UPDATES: return "updates";
+    }
+    return "";
+}
+
+// --- the head --------------------------------------------------------------------------------------
+
+static void print_title(const cli_walk_head *head) {
+    const sm_model_config *c = head->config;
+    const sm_plan *plan = head->plan;
+    const cli_options *o = head->options;
+    char n_params[32];
+    char shared[64] = "";
+    if (sm_model_n_kv_head(c) != c->n_head) {
+        snprintf(shared, sizeof(shared), " that share NKV=%lld of keys and values", (long long)c->n_kv_head);
+    }
+    sm_text_count((double)plan->n_params, n_params, sizeof(n_params));
+    printf("%s %s: L=%lld blocks, NH=%lld heads%s, C=%lld, F=%lld, V=%lld (Vp=%lld with padding), %s parameters\n",
+           c->model->title, o->weights != NULL ? o->weights : o->models.texts[0], (long long)c->n_layer,
+           (long long)c->n_head, shared, (long long)c->d_model, (long long)c->d_ff, (long long)c->vocab,
+           (long long)sm_model_padded_vocab(c), n_params);
+    printf("One training step of B=%lld sequences of T=%lld tokens, mode %s, recompute %s, precision %s: %d ops\n",
+           (long long)plan->B, (long long)plan->T, sm_mode_name(head->mode), sm_recompute_name(plan->recompute),
+           cli_precision_name((cli_precision)o->precisions.values[0]), plan->n_ops);
+}
+
+static void print_shown(const cli_walk_head *head) {
+    const int n_left_out = head->plan->n_ops - head->n_shown;
+    if (head->options->at != NULL) {
+        printf("Shown: %d %s of --at %s\n", head->n_shown, head->n_shown == 1 ? "op, that" : "ops, those",
+               head->options->at);
+    } else if (n_left_out > 0) {
+        printf("Shown: %d ops, outside of blocks and of block %lld; the other %d are left out (--all shows them)\n",
+               head->n_shown, head->options->layer < 0 ? 0LL : (long long)head->options->layer, n_left_out);
+    }
+}
+
+static void print_ids(const char *name, const int32_t *ids, int64_t n) {
+    const int64_t most = 16;
+    printf("%-8s", name);
+    for (int64_t i = 0; i < n && i < most; i++) {
+        printf(" %d", ids[i]);
+    }
+    printf("%s\n", n > most ? " ..." : "");
+}
+
+static void print_settings(const sm_plan *plan) {
+    sm_step_settings settings = sm_plan_settings(plan);
+    printf("%-8s step %d", "hyper", CLI_WALK_STEP);
+    for (int i = 0; i < sm_setting_count(); i++) {
+        char words[CLI_TEXT_SIZE];
+        const double value = *sm_setting_of(&settings, sm_setting_at(i));
+        cli_setting_words(sm_setting_at(i), words);
+        if (!isnan(value)) {
+            printf(", %s %g", words, value);
+        }
+    }
+    putchar('\n');
+}
+
+static sm_status begin(cli_walk_writer *writer, const cli_walk_head *head) {
+    print_title(head);
+    print_shown(head);
+    writer->shows_values = head->has_values;
+    if (head->has_values) {
+        const int64_t n = head->plan->B * head->plan->T;
+        printf("%-8s %s\n", "weights", head->weights);
+        print_ids("tokens", head->batch, n);
+        print_ids("targets", head->batch + n, n);
+        print_settings(head->plan);
+    }
+    return SM_OK;
+}
+
+// --- an op -----------------------------------------------------------------------------------------
+
+static const char *dims_text(const sm_tensor *t, char text[TEXT_SIZE]) {
+    int used = snprintf(text, TEXT_SIZE, "(");
+    for (int i = 0; i < t->n_dims; i++) {
+        used += snprintf(text + used, (size_t)(TEXT_SIZE - used), "%s%lld", i > 0 ? "," : "", (long long)t->dims[i]);
+    }
+    snprintf(text + used, (size_t)(TEXT_SIZE - used), ")");
+    return text;
+}
+
+static void print_operand(const sm_plan *plan, const char *verb, const sm_operand_info *operand, int tensor) {
+    const sm_tensor *t = &plan->tensors[tensor];
+    char dims[TEXT_SIZE];
+    printf("       %-8s %-7s %-11s %-30s %-16s %s\n", verb, operand->name, operand->shape, t->name, dims_text(t, dims),
+           sm_role_name(t->role));
+}
+
+// A row of the tensor a line.
+static void print_full(const sm_tensor *t, const cli_walk_data *data) {
+    const int64_t n_cols = sm_tensor_cols(t);
+    for (int64_t i = 0; i < data->n_elems; i++) {
+        printf("%s%.6g%s", i % n_cols == 0 ? "         [" : "", data->full[i], i % n_cols == n_cols - 1 ? "]\n" : ", ");
+    }
+}
+
+// `when`: "before", or "" for what the op left.
+static void print_data(const sm_plan *plan, int tensor, const char *when, const cli_walk_data *data) {
+    if (!data->has) {
+        return;
+    }
+    printf("       %-8s %-7s %-11s norm %-12.6g [", when, "", "", data->norm);
+    for (int i = 0; i < data->n_first; i++) {
+        printf("%s%.6g", i > 0 ? ", " : "", data->first[i]);
+    }
+    printf("%s]\n", data->n_elems > data->n_first ? ", ..." : "");
+    if (data->full != NULL) {
+        print_full(&plan->tensors[tensor], data);
+    }
+}
+
+// Those that are not zero; but whether weights decay is said either way.
+static void print_attributes(const sm_op *op) {
+    const char *before = "       with     ";
+    for (sm_attr attr = 0; attr < SM_ATTR_COUNT; attr++) {
+        const sm_attr_info *info = sm_attr_get_info(attr);
+        const double value = sm_attr_get(&op->attr, attr);
+        const bool is_number = info->type == SM_ATTR_INTEGER || info->type == SM_ATTR_REAL;
+        if (info->type == SM_ATTR_KEY || (value == 0 && !(attr == SM_ATTR_decay && sm_op_has_attr(op->kind, attr)))) {
+            continue;
+        }
+        fputs(before, stdout);
+        if (is_number) {
+            printf("%s = %.9g", info->letter, value);
+        } else {
+            printf("%s%s", value == 0 ? "no " : "", info->text);
+        }
+        before = "; ";
+    }
+    if (before[0] == ';') {
+        putchar('\n');
+    }
+}
+
+// A heading where a range or a block begins.
+static void print_headings(cli_walk_writer *writer, const sm_op *op) {
+    const bool new_range = writer->last_range != (int)op->range;
+    if (new_range) {
+        printf("\n=== %s ===\n\n", sm_phase_name(op->range));
+    }
+    if (op->layer >= 0 && (new_range || writer->last_layer != op->layer)) {
+        printf("--- block %d ---\n\n", op->layer);
+    }
+    writer->last_range = (int)op->range;
+    writer->last_layer = op->layer;
+}
+
+static sm_status print_op(cli_walk_writer *writer, const cli_walk_op *event) {
+    const sm_plan *plan = event->plan;
+    const sm_op *op = &plan->ops[event->index];
+    const sm_op_info *info = sm_op_get_info(op->kind);
+    char flops[TEXT_SIZE];
+    char bytes[TEXT_SIZE];
+    print_headings(writer, op);
+    sm_text_scaled(sm_op_flops(plan, op), "FLOP", flops, sizeof(flops));
+    sm_text_bytes(sm_op_bytes(plan, op), bytes, sizeof(bytes));
+    printf("%5d  %s   %s, %s\n       %s\n", event->index, info->name, flops, bytes, info->equation);
+    print_attributes(op);
+    for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
+        if (op->in[i] != SM_NO_TENSOR) {
+            print_operand(plan, "reads", &info->in[i], op->in[i]);
+            print_data(plan, op->in[i], "", &event->in[i]);
+        }
+    }
+    for (int i = 0; i < SM_MAX_OUT && info->out[i].name != NULL; i++) {
+        if (op->out[i] != SM_NO_TENSOR) {
+            print_operand(plan, cli_walk_access(op, i), &info->out[i], op->out[i]);
+            print_data(plan, op->out[i], "  before", &event->before[i]);
+            print_data(plan, op->out[i], event->before[i].has ? "  after" : "", &event->out[i]);
+        }
+    }
+    putchar('\n');
+    return SM_OK;
+}
+
+// A line for ops of a range that are left out.
+static sm_status skip(cli_walk_writer *writer, const sm_plan *plan, sm_range ops) {
+    const sm_op *first = &plan->ops[ops.first];
+    if (writer->last_range != (int)first->range) {
+        printf("\n=== %s ===\n\n", sm_phase_name(first->range));
+    }
+    printf("       ... ops %d to %d: blocks %d to %d, like the block shown\n\n", ops.first, ops.end - 1, first->layer,
+           plan->ops[ops.end - 1].layer);
+    writer->last_range = (int)first->range;
+    writer->last_layer = plan->ops[ops.end - 1].layer;
+    return SM_OK;
+}
+
+// --- totals ----------------------------------------------------------------------------------------
+
+static void print_total(const char *name, int n_ops, double flops, double bytes) {
+    char flops_text[32];
+    char bytes_text[32];
+    sm_text_scaled(flops, "FLOP", flops_text, sizeof(flops_text));
+    sm_text_bytes(bytes, bytes_text, sizeof(bytes_text));
+    printf("%-10s %5d %12s %12s %12.2f\n", name, n_ops, flops_text, bytes_text, bytes > 0 ? flops / bytes : 0);
+}
+
+static sm_status print_totals(cli_walk_writer *writer, const sm_plan *plan) {
+    (void)writer;
+    double flops[SM_PHASE_COUNT] = {0};
+    double bytes[SM_PHASE_COUNT] = {0};
+    int n_ops[SM_PHASE_COUNT] = {0};
+    double all_flops = 0;
+    double all_bytes = 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        sm_phase phase = plan->ops[i].phase;
+        flops[phase] += sm_op_flops(plan, &plan->ops[i]);
+        bytes[phase] += sm_op_bytes(plan, &plan->ops[i]);
+        n_ops[phase]++;
+    }
+    printf("=== totals ===\n\n%-10s %5s %12s %12s %12s\n", "phase", "ops", "work", "bytes", "FLOPs/byte");
+    for (int phase = 0; phase < SM_PHASE_COUNT; phase++) {
+        if (phase < SM_PHASE_SCALER || n_ops[phase] > 0) { // few steps have those behind the optimizer
+            print_total(sm_phase_name((sm_phase)phase), n_ops[phase], flops[phase], bytes[phase]);
+        }
+        all_flops += flops[phase];
+        all_bytes += bytes[phase];
+    }
+    print_total("step", plan->n_ops, all_flops, all_bytes);
+    return SM_OK;
+}
+
+cli_walk_writer cli_walk_text_writer(void) {
+    return (cli_walk_writer){.begin = begin,
+                             .op = print_op,
+                             .skip = skip,
+                             .end = print_totals,
+                             .last_layer = NO_OP_BEFORE,
+                             .last_range = NO_OP_BEFORE};
+}

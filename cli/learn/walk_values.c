@@ -1,0 +1,274 @@
+// walk_values.c: a plan run op by op on the reference backend, for its numbers.
+#include "cli/learn/walk_values.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/setup/find_tokenizer.h"
+#include "philox.h"
+
+enum { N_ROOMS = SM_MAX_IN + 2 * SM_MAX_OUT, MAX_FULL_ELEMS = 1 << 22 };
+
+struct cli_walk_values {
+    sm_device *device;
+    sm_session *session;
+    bool is_full;
+    float *buffer;          // as large as the largest tensor of the plan
+    double *rooms[N_ROOMS]; // with --full: one for each operand of an op; made when needed
+    cli_walk_data *initial; // with --full, of each tensor
+};
+
+// --- the batch -------------------------------------------------------------------------------------
+
+static void draw_batch(const sm_plan *plan, uint64_t seed, int32_t *tokens, int32_t *targets) {
+    const int64_t n = plan->B * plan->T;
+    const uint64_t key = sm_philox_key(seed, "walk.tokens");
+    for (int64_t i = 0; i <= n; i++) {
+        int32_t id = (int32_t)(sm_philox4x32(key, (uint64_t)i, 0).word[0] % (uint64_t)plan->V);
+        if (i < n) {
+            tokens[i] = id;
+        }
+        if (i > 0) {
+            targets[i - 1] = id;
+        }
+    }
+}
+
+// The first tokens of --text, as the model's tokenizer has them.
+static sm_status encode_batch(const cli_options *options, const sm_plan *plan, int32_t *tokens, int32_t *targets) {
+    const int64_t n = plan->B * plan->T;
+    sm_tokenizer *tokenizer = NULL;
+    sm_ids ids = {.ids = NULL};
+    sm_status status = SM_OK;
+    SM_TRY_GOTO(cli_find_tokenizer(options->tokenizer, options->run, options->weights, plan->V, &tokenizer));
+    SM_TRY_GOTO(cli_encode_text("--text", tokenizer, options->text, plan->V, &ids));
+    if ((int64_t)ids.n <= n) {
+        SM_TRY_GOTO(sm_fail(SM_ERR_USAGE,
+                            "--text: %zu tokens, and a batch of %lld x %lld, with a target for each, has %lld; give a "
+                            "longer text or a smaller --seq-len",
+                            ids.n, (long long)plan->B, (long long)plan->T, (long long)n + 1));
+    }
+    memcpy(tokens, ids.ids, (size_t)n * sizeof(*tokens));
+    memcpy(targets, ids.ids + 1, (size_t)n * sizeof(*targets));
+cleanup:
+    free(ids.ids);
+    sm_tokenizer_free(tokenizer);
+    return status;
+}
+
+sm_status cli_walk_read_batch(const cli_options *options, const sm_plan *plan, int32_t **batch) {
+    const int64_t n = plan->B * plan->T;
+    sm_tokens *data = NULL;
+    int32_t *ids = malloc((size_t)n * 2 * sizeof(*ids));
+    *batch = ids;
+    if (ids == NULL) {
+        return sm_fail(SM_ERR_OOM, "walk: no memory for a batch of %lld tokens", (long long)n);
+    }
+    if (options->text != NULL) {
+        return encode_batch(options, plan, ids, ids + n);
+    }
+    if (options->data == NULL) {
+        draw_batch(plan, (uint64_t)options->seed, ids, ids + n);
+        return SM_OK;
+    }
+    SM_TRY(cli_open_tokens(options, plan->V, &data));
+    sm_status status = sm_tokens_batch(data, 0, plan->B, plan->T, ids, ids + n);
+    sm_tokens_close(data);
+    return status;
+}
+
+// --- opening ---------------------------------------------------------------------------------------
+
+static sm_status make_buffer(cli_walk_values *values) {
+    const sm_plan *plan = values->session->plan;
+    int64_t largest = 1;
+    for (int i = 0; i < plan->n_tensors; i++) {
+        const sm_tensor *t = &plan->tensors[i];
+        int64_t n_elems = sm_tensor_elems(t);
+        largest = n_elems > largest ? n_elems : largest;
+        if (values->is_full && n_elems > MAX_FULL_ELEMS) {
+            return sm_fail(SM_ERR_USAGE,
+                           "--full: %s has %lld elements; it shows tensors of up to %d: take a smaller model", t->name,
+                           (long long)n_elems, MAX_FULL_ELEMS);
+        }
+    }
+    values->buffer = malloc((size_t)largest * sizeof(*values->buffer));
+    return values->buffer != NULL
+               ? SM_OK
+               : sm_fail(SM_ERR_OOM, "walk: no memory to read a tensor of %lld elements", (long long)largest);
+}
+
+static sm_status fill(const cli_options *options, cli_walk_values *values, const sm_model_config *config,
+                      const int32_t *batch) {
+    sm_session *session = values->session;
+    const sm_plan *plan = session->plan;
+    SM_TRY(make_buffer(values));
+    SM_TRY(cli_load_weights(session, config, (uint64_t)options->seed, options->weights));
+    SM_TRY(sm_session_set_batch(session, batch, batch + plan->B * plan->T));
+    const sm_step_settings settings = sm_plan_settings(plan);
+    return sm_session_set_hyper(session, &settings, CLI_WALK_STEP, 1);
+}
+
+sm_status cli_walk_values_open(const cli_options *options, sm_plan *plan, const sm_model_config *config,
+                               const int32_t *batch, cli_walk_values **values) {
+    sm_status status = SM_OK;
+    const sm_backend *backend = sm_backend_find("reference");
+    cli_walk_values *made = calloc(1, sizeof(*made));
+    if (made == NULL || backend == NULL) {
+        status = made == NULL ? sm_fail(SM_ERR_OOM, "walk: out of memory")
+                              : sm_fail(SM_ERR_INTERNAL, "walk: no backend reference");
+        goto cleanup;
+    }
+    made->is_full = options->full;
+    SM_TRY_GOTO(backend->open(0, &(sm_open_options){.n_threads = 0}, &made->device));
+    status = sm_session_open(made->device, plan, &made->session);
+    plan = NULL; // the session's, whatever happened
+    if (status != SM_OK) {
+        goto cleanup;
+    }
+    SM_TRY_GOTO(fill(options, made, config, batch));
+    *values = made;
+    made = NULL;
+cleanup:
+    sm_plan_free(plan);
+    cli_walk_values_free(made);
+    return status;
+}
+
+void cli_walk_values_free(cli_walk_values *values) {
+    if (values == NULL) {
+        return;
+    }
+    for (int i = 0; values->initial != NULL && i < values->session->plan->n_tensors; i++) {
+        free((double *)values->initial[i].full);
+    }
+    free(values->initial);
+    for (int i = 0; i < N_ROOMS; i++) {
+        free(values->rooms[i]);
+    }
+    sm_session_close(values->session);
+    if (values->device != NULL) {
+        values->device->backend->close(values->device);
+    }
+    free(values->buffer);
+    free(values);
+}
+
+// --- reading ---------------------------------------------------------------------------------------
+
+// A tensor of any type into `buffer`. Ids and counters are small: f32 holds them.
+static sm_status read_tensor(cli_walk_values *values, int tensor, int64_t n_elems) {
+    const sm_dtype dtype = values->session->plan->tensors[tensor].dtype;
+    if (dtype != SM_I32 && dtype != SM_U32) {
+        return sm_session_read(values->session, tensor, n_elems, values->buffer);
+    }
+    SM_TRY(values->device->backend->download(values->session->executable, tensor, 0, n_elems, values->buffer));
+    for (int64_t i = 0; i < n_elems; i++) {
+        int32_t id;
+        memcpy(&id, values->buffer + i, sizeof(id));
+        values->buffer[i] = (float)id;
+    }
+    return SM_OK;
+}
+
+// `full`: room for all elements; NULL: they are not kept.
+static sm_status read_data(cli_walk_values *values, int tensor, double *full, cli_walk_data *data) {
+    const int64_t n_elems = sm_tensor_elems(&values->session->plan->tensors[tensor]);
+    SM_TRY(read_tensor(values, tensor, n_elems));
+    double sum = 0;
+    for (int64_t i = 0; i < n_elems; i++) {
+        sum += (double)values->buffer[i] * values->buffer[i];
+    }
+    *data = (cli_walk_data){.has = true, .n_elems = n_elems, .norm = sqrt(sum), .full = full};
+    data->n_first = n_elems < CLI_WALK_FIRST ? (int)n_elems : CLI_WALK_FIRST;
+    for (int i = 0; i < data->n_first; i++) {
+        data->first[i] = values->buffer[i];
+    }
+    for (int64_t i = 0; full != NULL && i < n_elems; i++) {
+        full[i] = values->buffer[i];
+    }
+    return SM_OK;
+}
+
+static sm_status make_room(const cli_walk_values *values, int tensor, double **room) {
+    const int64_t n_elems = sm_tensor_elems(&values->session->plan->tensors[tensor]);
+    double *made = realloc(*room, (size_t)n_elems * sizeof(**room));
+    if (made == NULL) {
+        return sm_fail(SM_ERR_OOM, "walk: no memory for %lld elements", (long long)n_elems);
+    }
+    *room = made;
+    return SM_OK;
+}
+
+// The operand of that place, of N_ROOMS.
+static sm_status read_operand(cli_walk_values *values, int place, int tensor, cli_walk_data *data) {
+    if (values->is_full) {
+        SM_TRY(make_room(values, tensor, &values->rooms[place]));
+    }
+    return read_data(values, tensor, values->is_full ? values->rooms[place] : NULL, data);
+}
+
+// Does it hold data before the step begins?
+static bool is_initial(const sm_tensor *t) {
+    return t->role == SM_ROLE_PARAMETER || t->role == SM_ROLE_OPTIMIZER || t->role == SM_ROLE_BATCH;
+}
+
+sm_status cli_walk_values_initial(cli_walk_values *values, const cli_walk_data **initial) {
+    const sm_plan *plan = values->session->plan;
+    *initial = NULL;
+    if (!values->is_full) {
+        return SM_OK;
+    }
+    values->initial = calloc((size_t)plan->n_tensors, sizeof(*values->initial));
+    if (values->initial == NULL) {
+        return sm_fail(SM_ERR_OOM, "walk: no memory for %d tensors", plan->n_tensors);
+    }
+    for (int i = 0; i < plan->n_tensors; i++) {
+        double *room = NULL;
+        if (is_initial(&plan->tensors[i])) {
+            SM_TRY(make_room(values, i, &room));
+            values->initial[i].full = room; // freed with it
+            SM_TRY(read_data(values, i, room, &values->initial[i]));
+        }
+    }
+    *initial = values->initial;
+    return SM_OK;
+}
+
+static sm_status read_before(cli_walk_values *values, cli_walk_op *event) {
+    const sm_op *op = &event->plan->ops[event->index];
+    for (int i = 0; i < SM_MAX_IN; i++) {
+        if (op->in[i] != SM_NO_TENSOR) {
+            SM_TRY(read_operand(values, i, op->in[i], &event->in[i]));
+        }
+    }
+    for (int i = 0; i < SM_MAX_OUT; i++) {
+        const bool is_read = sm_op_get_info(op->kind)->out[i].mode != SM_WRITES && !op->attr.overwrites;
+        if (op->out[i] != SM_NO_TENSOR && is_read) {
+            SM_TRY(read_operand(values, SM_MAX_IN + i, op->out[i], &event->before[i]));
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status read_behind(cli_walk_values *values, cli_walk_op *event) {
+    const sm_op *op = &event->plan->ops[event->index];
+    for (int i = 0; i < SM_MAX_OUT; i++) {
+        if (op->out[i] != SM_NO_TENSOR) {
+            SM_TRY(read_operand(values, SM_MAX_IN + SM_MAX_OUT + i, op->out[i], &event->out[i]));
+        }
+    }
+    return SM_OK;
+}
+
+sm_status cli_walk_values_execute(cli_walk_values *values, bool shown, cli_walk_op *event) {
+    const sm_backend *backend = values->device->backend;
+    sm_executable *executable = values->session->executable;
+    if (shown) {
+        SM_TRY(read_before(values, event));
+    }
+    SM_TRY(backend->execute(executable, (sm_range){event->index, event->index + 1}, NULL));
+    SM_TRY(backend->synchronize(executable));
+    return shown ? read_behind(values, event) : SM_OK;
+}

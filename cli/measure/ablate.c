@@ -1,0 +1,227 @@
+// ablate.c: what each rewrite is worth: mode fused against itself without one of them, in turn.
+#include <math.h>
+#include <string.h>
+
+#include "cli/flags/commands.h"
+#include "cli/front/tables.h"
+#include "cli/output/when_killed.h"
+#include "cli/output/live.h"
+#include "cli/measure/measure.h"
+#include "cli/flags/model.h"
+#include "cli/setup/workload.h"
+#include "bench/measure/paired.h"
+#include "bench/records/show.h"
+
+// "1.12 (1.10-1.15)"
+static void show_ratio(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    double ratio = sm_json_number(record, column->name);
+    double low = sm_json_number(record, "ratio_ci95_lo");
+    double high = sm_json_number(record, "ratio_ci95_hi");
+    text[0] = '\0';
+    if (isfinite(ratio) && isfinite(low) && isfinite(high)) {
+        snprintf(text, size_bytes, "%.3f (%.3f-%.3f)", ratio, low, high);
+    } else if (isfinite(ratio)) {
+        snprintf(text, size_bytes, "%.3f", ratio);
+    }
+}
+
+static const sm_column columns[] = {
+    SM_COLUMN_OF_MODEL,
+    SM_COLUMN_OF_TEST,
+    SM_COLUMNS_OF_DEVICE,
+    {SM_COLUMN("without", SM_COLUMN_TEXT, "", "the rewrite left out; all: mode naive"), .heading = "without",
+     .rank = SM_RANK_ALWAYS},
+    {SM_COLUMN("with_ns", SM_COLUMN_INTEGER, "ns", "median step with all rewrites, in turn with the other"),
+     .heading = "with all ms", .show = sm_show_ms, .rank = 5},
+    {SM_COLUMN("without_ns", SM_COLUMN_INTEGER, "ns", "median step without this one"), .heading = "without ms",
+     .show = sm_show_ms, .rank = 6},
+    {SM_COLUMN("ratio", SM_COLUMN_REAL, "", "without / with, median of the rounds: above 1 the rewrite is worth it"),
+     .heading = "without / with (95%)", .show = show_ratio, .rank = SM_RANK_ALWAYS},
+    {SM_COLUMN("ratio_ci95_lo", SM_COLUMN_REAL, "", "95% confidence interval of it; null below 6 rounds")},
+    {SM_COLUMN("ratio_ci95_hi", SM_COLUMN_REAL, "", "its upper end")},
+    {SM_COLUMN("n_rounds", SM_COLUMN_INTEGER, "", "rounds of with, without, without, with"), .heading = "rounds"},
+    {SM_COLUMN("with_bytes", SM_COLUMN_INTEGER, "bytes", "memory allocated with all rewrites"),
+     .heading = "memory with all", .show = sm_show_bytes},
+    {SM_COLUMN("without_bytes", SM_COLUMN_INTEGER, "bytes", "memory allocated without this one")},
+    {SM_COLUMN("saved_bytes", SM_COLUMN_INTEGER, "bytes", "without_bytes - with_bytes"), .heading = "memory saved",
+     .show = sm_show_bytes, .rank = 4},
+    {SM_COLUMN("n_ops_with", SM_COLUMN_INTEGER, "", "ops of the step with all rewrites")},
+    {SM_COLUMN("n_ops_without", SM_COLUMN_INTEGER, "", "ops without this one")},
+    {SM_COLUMN("verdict", SM_COLUMN_TEXT, "", "faster, slower or no difference: by the interval"),
+     .heading = "it makes", .rank = SM_RANK_ALWAYS},
+    {SM_COLUMN("status", SM_COLUMN_TEXT, "", "ok, or why there is no figure"), .heading = "status", .rank = 8},
+    {SM_COLUMN("summary", SM_COLUMN_TEXT, "", "what the rewrite does"), .heading = "what it does"},
+    {SM_COLUMN("warnings", SM_COLUMN_JSON, "", "what slows the device down here"), .heading = "warning",
+     .view = SM_SHOWN_AS_NOTES},
+};
+
+const sm_table cli_ablate_table = {"ablation", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+
+typedef struct {
+    const cli_options *options;
+    cli_job job;
+    sm_device *device;
+    cli_workload workload;
+    sm_workload interface;
+    sm_stepper with;
+    sm_record_writer *writer;
+    int n_done;
+} ablation;
+
+// --- sessions -----------------------------------------------------------------------------
+
+static sm_status open_side(const ablation *a, sm_mode mode, unsigned without, sm_stepper *side) {
+    static cli_options changed;
+    sm_plan *plan;
+    cli_job job = a->job;
+    job.mode = mode;
+    changed = *a->options;
+    changed.without_bits |= without;
+    int64_t seed;
+    SM_TRY(cli_check_seed(a->options, NULL, &seed));
+    *side = sm_paired_side(NULL, &a->interface, (uint64_t)seed);
+    SM_TRY(cli_job_plan(&changed, &job, a->device->info.max_alloc_bytes, &plan));
+    SM_TRY(sm_session_open(a->device, plan, &side->session));
+    sm_status status = cli_load_weights(side->session, &job.config, (uint64_t)a->options->seed, a->options->weights);
+    if (status != SM_OK) {
+        sm_session_close(side->session);
+        side->session = NULL;
+    }
+    return status;
+}
+
+// --- records ------------------------------------------------------------------------------
+
+static const char *verdict_of(const sm_stats *ratio) {
+    if (!isfinite(ratio->ci95_lo)) {
+        return "too few rounds to say";
+    }
+    return ratio->ci95_lo > 1 ? "faster" : ratio->ci95_hi < 1 ? "slower" : "no difference";
+}
+
+static json_t *start_record(const ablation *a, const char *name, const char *summary) {
+    json_t *record = json_object();
+    json_t *warnings = json_array();
+    char test[64];
+    const sm_device_info *info = &a->device->info;
+    for (int i = 0; i < info->n_warnings; i++) {
+        json_array_append_new(warnings, sm_json_text(info->warnings[i]));
+    }
+    snprintf(test, sizeof(test), "step b%llds%lld", (long long)a->job.B, (long long)a->job.T);
+    sm_json_set_new(record, "model", sm_json_text(a->job.model));
+    sm_json_set_new(record, "test", sm_json_text(test));
+    const bool emulated = cli_is_emulated(a->device, a->job.precision);
+    sm_json_set_new(record, "precision", sm_json_text(cli_precision_name(a->job.precision)));
+    sm_json_set_new(record, "emulated", json_boolean(emulated));
+    sm_json_set_new(record, "device", sm_json_text(info->id));
+    sm_json_set_new(record, "name", sm_json_text(info->name));
+    sm_json_set_new(record, "isa", sm_json_text(info->isa));
+    sm_json_set_new(record, "n_threads", sm_json_integer(info->n_threads > 0 ? info->n_threads : SM_ABSENT));
+    sm_json_set_new(record, "binding", sm_json_text(info->binding));
+    sm_json_set_new(record, "without", sm_json_text(name));
+    sm_json_set_new(record, "summary", sm_json_text(summary));
+    sm_json_set_new(record, "warnings", warnings);
+    return record;
+}
+
+static void add_memory(json_t *record, const sm_session *with, const sm_session *without) {
+    int64_t with_bytes = (int64_t)with->executable->memory_bytes;
+    int64_t without_bytes = (int64_t)without->executable->memory_bytes;
+    sm_json_set_new(record, "with_bytes", sm_json_integer(with_bytes));
+    sm_json_set_new(record, "without_bytes", sm_json_integer(without_bytes));
+    sm_json_set_new(record, "saved_bytes", sm_json_integer(without_bytes - with_bytes));
+    sm_json_set_new(record, "n_ops_with", sm_json_integer(with->plan->n_ops));
+    sm_json_set_new(record, "n_ops_without", sm_json_integer(without->plan->n_ops));
+}
+
+static void add_times(json_t *record, const sm_paired_result *result) {
+    sm_json_set_new(record, "with_ns", sm_json_integer(llround(result->a_ns.median)));
+    sm_json_set_new(record, "without_ns", sm_json_integer(llround(result->b_ns.median)));
+    sm_json_set_new(record, "ratio", sm_json_real(result->ratio.median));
+    sm_json_set_new(record, "ratio_ci95_lo", sm_json_real(result->ratio.ci95_lo));
+    sm_json_set_new(record, "ratio_ci95_hi", sm_json_real(result->ratio.ci95_hi));
+    sm_json_set_new(record, "n_rounds", sm_json_integer(result->ratio.n));
+    sm_json_set_new(record, "verdict", sm_json_text(verdict_of(&result->ratio)));
+}
+
+// --- rows ---------------------------------------------------------------------------------
+
+static sm_status measure_pair(ablation *a, sm_mode mode, unsigned without, json_t *record) {
+    sm_stepper other;
+    sm_paired_result result = {.ratio = {.n = 0}};
+    SM_TRY(open_side(a, mode, without, &other));
+    add_memory(record, a->with.session, other.session);
+    sm_status status = sm_paired_measure(&a->with, &other, (int)a->options->warmup, (int)a->options->repetitions,
+                                         &cli_interrupted, &result);
+    sm_stepper_close(&other);
+    sm_session_close(other.session);
+    if (result.ratio.n > 0) { // all rounds, or those before Ctrl-C
+        add_times(record, &result);
+    }
+    return status;
+}
+
+// A pair that cannot be measured (out of memory, for one) is a row that says why; the others go on.
+static sm_status run_row(ablation *a, sm_mode mode, unsigned without, const char *name, const char *summary) {
+    cli_say("%s: with and without %s ...", a->job.model, name);
+    cli_live_parts("rewrite", a->n_done++, sm_rewrite_count() + 1);
+    cli_live_show(name, 0, 0);
+    json_t *record = start_record(a, name, summary);
+    sm_status status = measure_pair(a, mode, without, record);
+    cli_live_clear();
+    bool interrupted = status == SM_ERR_INTERRUPTED;
+    if (status == SM_ERR_MISMATCH || (interrupted && json_object_get(record, "ratio") == NULL)) {
+        json_decref(record);
+        return status;
+    }
+    sm_json_set_new(record, "status",
+                    sm_json_text(status == SM_OK ? "ok"
+                                 : interrupted   ? "interrupted"
+                                                 : sm_error_message()));
+    cli_last_words_lock();
+    sm_status written = sm_record_write(a->writer, record);
+    cli_last_words_unlock();
+    return interrupted && written == SM_OK ? status : written;
+}
+
+static sm_status run_rows(ablation *a) {
+    for (int i = 0; i < sm_rewrite_count(); i++) {
+        const sm_rewrite *rewrite = sm_rewrite_at(i);
+        if (!(a->options->without_bits & (1u << i))) {
+            SM_TRY(run_row(a, SM_MODE_FUSED, 1u << i, rewrite->name, rewrite->summary));
+        }
+    }
+    return run_row(a, SM_MODE_NAIVE, 0, "all", "mode fused as a whole, against mode naive");
+}
+
+// Prints the rows that are there.
+static sm_status close_writer(void *ctx) {
+    ablation *a = ctx;
+    sm_record_writer *writer = a->writer;
+    a->writer = NULL;
+    return sm_record_writer_close(writer);
+}
+
+sm_status cli_ablate(const cli_options *options) {
+    sm_status status = SM_OK;
+    ablation a = {.options = options};
+    SM_TRY(cli_single_job(options, SM_MODE_FUSED, &a.job));
+    SM_TRY_GOTO(cli_workload_open(options, &a.job.config, a.job.B, a.job.T, &a.workload));
+    a.interface = cli_workload_interface(&a.workload);
+    SM_TRY_GOTO(cli_open_device(a.job.device, a.job.n_threads, options, &a.device));
+    SM_TRY_GOTO(open_side(&a, SM_MODE_FUSED, 0, &a.with));
+    SM_TRY_GOTO(sm_record_writer_open(&cli_ablate_table, (sm_format)options->output, stdout, &a.writer));
+    cli_last_words_begin(close_writer, &a);
+    status = run_rows(&a);
+    cli_last_words_end();
+    sm_status closed = close_writer(&a);
+    status = status != SM_OK ? status : closed;
+cleanup:
+    sm_stepper_close(&a.with);
+    sm_session_close(a.with.session);
+    if (a.device != NULL) {
+        a.job.device.backend->close(a.device);
+    }
+    cli_workload_close(&a.workload);
+    return status;
+}

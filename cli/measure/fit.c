@@ -1,0 +1,99 @@
+// fit.c: chooses B and T by the planner's memory and a roofline's time.
+#include "cli/measure/fit.h"
+#include "cli/output/live.h"
+
+#include "cli/flags/commands.h"
+#include "bench/records/show.h"
+
+// Largest first; each halves the work of the one before, about.
+static const struct {
+    int64_t B;
+    int64_t T;
+} candidates[] = {
+    {32, 1024}, {16, 1024}, {8, 1024}, {4, 1024}, {4, 512}, {4, 256},
+    {4, 128},   {4, 64},    {2, 64},   {1, 64},   {1, 32},  {1, 16},
+};
+
+// What a step reaches of the ceilings, taken carefully: the time must be enough.
+static const double expected_efficiency = 0.6;
+
+// Taken where a device's ceilings are not known.
+static const double unknown_flops = 1e9;
+static const double unknown_bandwidth = 5e9;
+
+// Beside the steps: peaks, weights; and what the checks do with a copy of each parameter and of its state.
+static const double overhead_seconds = 6;
+static const double check_seconds_a_param = 6e-8;
+
+// Memory that the machine needs for itself, and the loss check for its copy of the weights.
+static const double memory_share = 0.8;
+
+enum {
+    N_INSTRUMENTED = 4, // first step and attribution
+    N_CHECKED = 3,      // a step made again, the last check, the forwards of the gradient check
+    N_AUTO_WARMUP = 6,  // what it takes to find steps steady, about
+};
+
+typedef struct {
+    size_t memory_bytes;
+    double step_seconds;
+    double total_seconds;
+} prediction;
+
+static sm_status predict(const cli_options *options, const cli_job *job, const sm_device_info *info,
+                         const sm_peaks *peaks, prediction *p) {
+    sm_status status = SM_OK;
+    sm_plan *plan = NULL;
+    SM_TRY_GOTO(cli_job_plan(options, job, info->max_alloc_bytes, &plan));
+    SM_TRY_GOTO(sm_plan_assign_memory(plan, info->max_alloc_bytes));
+    int n_accum = (int)options->accum;
+    double flops = peaks->flops > 0 ? peaks->flops : unknown_flops;
+    double bandwidth = peaks->bandwidth_bytes_per_s > 0 ? peaks->bandwidth_bytes_per_s : unknown_bandwidth;
+    double ideal_ns = sm_pass_ideal_ns(plan, job->pass, n_accum, flops, bandwidth);
+    p->memory_bytes = sm_plan_memory(plan, NULL);
+    p->step_seconds = ideal_ns / 1e9 / expected_efficiency;
+    int64_t n_warmup = options->warmup >= 0 ? options->warmup : N_AUTO_WARMUP;
+    const double n_steps = (double)(n_warmup + options->repetitions + N_INSTRUMENTED + N_CHECKED);
+    p->total_seconds = overhead_seconds + check_seconds_a_param * (double)plan->n_params + p->step_seconds * n_steps;
+cleanup:
+    sm_plan_free(plan);
+    return status;
+}
+
+static void announce(const cli_job *job, const sm_device_info *info, const prediction *p, double fit_s, bool fits) {
+    char memory[32];
+    char available[32];
+    sm_text_bytes((double)p->memory_bytes, memory, sizeof(memory));
+    sm_text_bytes((double)info->free_bytes, available, sizeof(available));
+    cli_say("%s: %s: %s B=%lld T=%lld: %s of %s available, at most about %.2g s a step%s %.0f s (--fit; -b and "
+            "--seq-len choose otherwise)",
+            info->id, job->model, fits ? "chose" : "nothing fits; takes", (long long)job->B, (long long)job->T, memory,
+            available, p->step_seconds, fits ? ", to end within" : ", more than", fit_s);
+}
+
+sm_status cli_fit(cli_bench *bench, cli_job *job) {
+    const cli_options *options = bench->options;
+    sm_device_info info;
+    sm_peaks peaks;
+    prediction p = {.memory_bytes = 0};
+    const double share_s = options->fit_s / bench->n_devices;
+    SM_TRY(job->device.backend->describe(job->device.index, &info));
+    SM_TRY(cli_get_peaks(bench, job, NULL, &peaks));
+    for (size_t i = 0; i < sizeof(candidates) / sizeof(candidates[0]); i++) {
+        if (candidates[i].T > job->config.context) {
+            continue;
+        }
+        job->B = candidates[i].B;
+        job->T = candidates[i].T;
+        if (predict(options, job, &info, &peaks, &p) != SM_OK) {
+            continue; // a tensor larger than the device allocates
+        }
+        bool in_memory = info.free_bytes == 0 || (double)p.memory_bytes <= memory_share * (double)info.free_bytes;
+        if (in_memory && p.total_seconds <= share_s) {
+            announce(job, &info, &p, share_s, true);
+            return SM_OK;
+        }
+    }
+    announce(job, &info, &p, share_s, false);
+    return SM_OK;
+}

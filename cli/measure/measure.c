@@ -1,0 +1,382 @@
+// measure.c: one row of `stepmark run`. Opens the device, builds the plan, loads weights and
+// batches; the harness does the rest.
+#include "cli/measure/measure.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "cli/flags/commands.h"
+#include "cli/output/live.h"
+#include "cli/measure/loop_steps.h"
+#include "cli/flags/model.h"
+#include "cli/setup/processes.h"
+#include "cli/measure/run_args.h"
+#include "cli/setup/worker.h"
+#include "cli/setup/workload.h"
+#include "clock.h"
+#include "bench/rows/machine.h"
+
+static const double usual_peak_seconds = 1.0;
+
+enum { N_ATTRIBUTION = 3 };
+
+// --- peaks and plan ------------------------------------------------------------------------
+
+sm_status cli_get_peaks(cli_bench *bench, const cli_job *job, sm_device *opened, sm_peaks *peaks) {
+    const cli_device device = job->device;
+    if (bench->options->no_peaks) {
+        *peaks = (sm_peaks){.source = "not measured: --no-peaks"};
+        return SM_OK;
+    }
+    for (int i = 0; i < bench->n_peaks; i++) {
+        const cli_known_peaks *known = &bench->peaks[i];
+        if (known->device.backend == device.backend && known->device.index == device.index &&
+            known->n_threads == job->n_threads && known->precision == job->precision) {
+            *peaks = known->peaks;
+            return SM_OK;
+        }
+    }
+    const double seconds = bench->peak_seconds > 0 ? bench->peak_seconds : usual_peak_seconds;
+    sm_device *own = NULL;
+    if (opened == NULL) {
+        SM_TRY(cli_open_device(device, job->n_threads, bench->options, &own));
+    }
+    sm_status status =
+        cli_measure_peaks(opened != NULL ? opened : own, job->precision, bench->peak_bytes, seconds, peaks);
+    if (own != NULL) {
+        device.backend->close(own);
+    }
+    if (status == SM_ERR_UNSUPPORTED) { // a device without ceilings can still be timed
+        *peaks = (sm_peaks){.flops = 0};
+        snprintf(peaks->source, sizeof(peaks->source), "not measured: %s", sm_error_message());
+        status = SM_OK;
+    }
+    if (status == SM_OK && bench->n_peaks < CLI_MAX_PEAKS) {
+        bench->peaks[bench->n_peaks++] = (cli_known_peaks){device, job->n_threads, job->precision, *peaks};
+    }
+    return status;
+}
+
+sm_status cli_single_job(const cli_options *options, sm_mode mode, cli_job *job) {
+    static cli_device_list devices;
+    SM_TRY(cli_check_single("--model-size", options->models.n));
+    SM_TRY(cli_check_single("--batch-size", options->batch_sizes.n));
+    SM_TRY(cli_check_single("--seq-len", options->seq_lens.n));
+    SM_TRY(cli_check_single("--threads", options->threads.n));
+    SM_TRY(cli_check_single("--precision", options->precisions.n));
+    cli_foresee();
+    SM_TRY(cli_select_devices(&options->backends, &devices));
+    sm_comm *comm = job->comm;
+    cli_device device = devices.devices[0];
+    SM_TRY(comm == NULL ? cli_check_single("--backend", devices.n) : cli_choose_device(comm, &devices, &device));
+    *job = (cli_job){
+        .model = options->weights != NULL ? options->weights : options->models.texts[0],
+        .comm = comm,
+        .processes = comm == NULL ? (sm_processes){.n = 1} : cli_plan_processes(options, comm),
+        .device = device,
+        .n_threads = options->threads.n > 0 ? options->threads.values[0] : 0,
+        .precision = (cli_precision)options->precisions.values[0],
+        .mode = mode,
+        .pass = SM_PASS_STEP,
+        .B = options->batch_sizes.values[0],
+        .T = options->seq_lens.values[0],
+    };
+    SM_TRY(cli_config(options, options->models.texts[0], &job->config));
+    return cli_check_seq_len(&job->config, job->T);
+}
+
+sm_recompute cli_recompute(const cli_options *options, sm_mode mode) {
+    return sm_recompute_resolve((sm_recompute)options->recompute, mode, options->without_bits);
+}
+
+sm_attention cli_attention(const cli_options *options, sm_mode mode) {
+    return sm_attention_resolve((sm_attention)options->attention, mode, options->without_bits);
+}
+
+sm_status cli_job_plan(const cli_options *options, const cli_job *job, size_t max_tensor_bytes, sm_plan **plan) {
+    const unsigned phases = sm_pass_phases(job->pass);
+    sm_status status = SM_OK;
+    sm_plan *built = NULL;
+    sm_plan_options plan_options = {
+        .B = job->B,
+        .T = job->T,
+        .dtype = cli_plan_precision(job->precision).dtype,
+        .products = cli_plan_precision(job->precision).products,
+        .dropout_p = options->dropout,
+        .seed = (uint64_t)options->seed,
+        .backward = (phases & SM_RUN_BACKWARD) != 0,
+        .optimizer = phases & SM_RUN_OPTIMIZER ? sm_optimizer_at(options->optimizer) : NULL,
+        .one_micro_batch = options->accum <= 1,
+        .processes = job->processes,
+        .documents = cli_padding(options) != SM_PADDING_NONE,
+        .recompute = (sm_recompute)options->recompute,
+        .attention = (sm_attention)options->attention,
+        .max_tensor_bytes = max_tensor_bytes,
+    };
+    *plan = NULL;
+    SM_TRY_GOTO(cli_loss_scaling(options, job->precision, &plan_options.scaling));
+    SM_TRY_GOTO(sm_model_build(&job->config, &plan_options, &built));
+    SM_TRY_GOTO(sm_plan_rewrite(built, job->mode, options->without_bits));
+    *plan = built;
+    built = NULL;
+cleanup:
+    sm_plan_free(built);
+    return status;
+}
+
+// --- a row ---------------------------------------------------------------------------------
+
+sm_status cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_row *row) {
+    const sm_model_config *c = &job->config;
+    const cli_options *options = bench->options;
+    sm_row_set_machine(row, bench->machine);
+    sm_row_set_test(row, job->pass, job->B, job->T, (int)options->accum);
+    SM_ROW_TEXT(row->model_arch, c->model->name);
+    SM_ROW_TEXT(row->model_type, job->model);
+    if (sm_pass_phases(job->pass) & SM_RUN_OPTIMIZER) {
+        SM_ROW_TEXT(row->optimizer, sm_optimizer_at(options->optimizer)->name);
+    }
+    SM_ROW_TEXT(row->backend, job->device.backend->name);
+    SM_ROW_TEXT(row->mode, sm_mode_name(job->mode));
+    if (sm_pass_phases(job->pass) & SM_RUN_BACKWARD) {
+        SM_ROW_TEXT(row->recompute, sm_recompute_name(cli_recompute(options, job->mode)));
+        SM_ROW_TEXT(row->loss_scale, cli_loss_scale(options, job->precision));
+    }
+    SM_ROW_TEXT(row->attention, sm_attention_name(cli_attention(options, job->mode)));
+    SM_ROW_TEXT(row->precision, cli_precision_name(job->precision));
+    char *backends = row->backends;
+    size_t used = 0;
+    for (int i = 0; i < sm_backend_count() && used < sizeof(row->backends); i++) {
+        used += (size_t)snprintf(backends + used, sizeof(row->backends) - used, "%s%s", i > 0 ? "," : "",
+                                 sm_backend_at(i)->name);
+    }
+    row->model_n_params = sm_model_n_params(c);
+    row->vocab = c->vocab;
+    row->n_ctx = c->context;
+    row->n_layer = c->n_layer;
+    row->n_head = c->n_head;
+    row->n_kv_head = sm_model_n_kv_head(c);
+    row->d_model = c->d_model;
+    row->d_ff = c->d_ff;
+    row->dropout = options->dropout;
+    row->seed = options->seed;
+    if (job->n_threads > 0) {
+        row->n_threads = job->n_threads;
+    }
+    SM_ROW_TEXT(row->data, options->data != NULL ? options->data : "embedded text");
+    SM_ROW_TEXT(row->documents, options->documents != NULL ? options->documents : "");
+    SM_ROW_TEXT(row->padding, sm_padding_name(cli_padding(options)));
+    SM_ROW_TEXT(row->weights, options->weights != NULL ? options->weights : "");
+    return cli_run_args_make(options, job, &row->run_args);
+}
+
+// Steps under way, as their process's parent must know them.
+typedef struct {
+    bool shows; // on stderr, too
+    bool has_begun;
+    sm_stage stage;
+    const sm_row *row;
+    int64_t before_ns;    // the last step's beginning
+    int64_t longest_ns;   // of the steps so far, the first and the check left out
+    cli_loop_steps *loop; // NULL: the steps are no loop's
+} progress;
+
+// Slow steps: what was measured goes to the parent after each of them, as the next may not end in time.
+static const int64_t slow_step_ns = 500000000;
+
+static void on_progress(void *ctx, sm_stage stage, int done, int total) {
+    progress *p = ctx;
+    const int64_t step_ns = sm_now_ns() - p->before_ns;
+    if (p->has_begun && p->stage >= SM_STAGE_WARMUP && step_ns > p->longest_ns) {
+        p->longest_ns = step_ns;
+        sm_worker_set_step_ns(step_ns);
+    }
+    if (!p->has_begun || stage != p->stage) {
+        cli_stage(sm_stage_name(stage), NULL);
+        cli_loop_steps_enter(p->loop, stage);
+    } else if (stage == SM_STAGE_HEADLINE && step_ns > slow_step_ns) {
+        cli_stage(sm_stage_name(stage), p->row);
+    }
+    if (p->shows) {
+        cli_note("%s %d/%d", sm_stage_name(stage), done + 1, total);
+    } else {
+        cli_live_show(sm_stage_name(stage), done, total);
+    }
+    p->has_begun = true;
+    p->stage = stage;
+    p->before_ns = sm_now_ns();
+}
+
+static sm_protocol make_protocol(const cli_options *options, const cli_job *job, progress *seen) {
+    return (sm_protocol){
+        .n_warmup = (int)options->warmup,
+        .n_repetitions = (int)options->repetitions,
+        .max_noise_percent = options->max_noise,
+        .min_samples = (int)options->min_samples,
+        .max_samples = (int)options->max_samples,
+        .min_time_s = options->min_time_s,
+        .max_time_s = options->max_time_s,
+        .n_attribution = options->no_phases ? 0 : N_ATTRIBUTION,
+        .check_seed = (uint64_t)job->check_seed,
+        .n_accum = (int)options->accum,
+        .pass = job->pass,
+        .timeout_s = options->timeout_s,
+        .delay_s = options->delay_s,
+        .interrupted = &cli_interrupted,
+        .progress = on_progress,
+        .progress_ctx = seen,
+    };
+}
+
+// Of the process, where the device computes in its memory: what it held before, and what the plan is given.
+static void set_estimated_rss(const sm_session *session, int64_t before_bytes, sm_row *row) {
+    if (row->gpu_info[0] == '\0' && before_bytes != SM_ABSENT) {
+        row->estimated_rss_bytes = before_bytes + (int64_t)sm_session_memory(session->device, session->plan);
+    }
+}
+
+// The session of a job, with its weights in it; build_ns is the plan's and the backend's part.
+static sm_status open_session(const cli_options *options, const cli_job *job, sm_device *device, sm_session **session,
+                              sm_row *row) {
+    sm_plan *plan;
+    int64_t before_bytes = sm_machine_rss_bytes();
+    int64_t start_ns = sm_now_ns();
+    SM_TRY(cli_job_plan(options, job, device->info.max_alloc_bytes, &plan));
+    SM_TRY(sm_session_open_among(job->comm, device, plan, session));
+    const sm_executable *executable = (*session)->executable;
+    row->build_ns = sm_now_ns() - start_ns - executable->tune_ns;
+    if (executable->tune_ns > 0) {
+        row->tune_ns = executable->tune_ns;
+    }
+    if (executable->tune_warning[0] != '\0') {
+        SM_TRY(sm_row_warn(row, "%s", executable->tune_warning));
+    }
+    if (executable->note[0] != '\0') {
+        SM_TRY(sm_row_warn(row, "%s", executable->note));
+    }
+    set_estimated_rss(*session, before_bytes, row);
+    cli_stage("copying the weights", row);
+    return cli_load_weights(*session, &job->config, (uint64_t)options->seed, options->weights);
+}
+
+bool cli_is_cut_short(sm_status status, const sm_row *row) {
+    return status == SM_ERR_INTERRUPTED && row->samples_ns.n > 0;
+}
+
+// Under the harness: steps whose batches lie ready, or those of a training loop.
+static sm_status measure_steps(sm_session *session, sm_protocol *protocol, const sm_workload *workload,
+                               cli_loop_steps *loop, sm_row *row) {
+    progress *seen = protocol->progress_ctx;
+    if (loop == NULL) {
+        return sm_harness_measure(session, protocol, workload, row);
+    }
+    SM_TRY(cli_loop_steps_start(loop, session, workload, row));
+    const sm_workload steps = sm_loop_workload(loop->loop);
+    protocol->n_attribution = cli_loop_attribution(&loop->options);
+    seen->loop = loop;
+    sm_status status = sm_harness_measure(session, protocol, &steps, row);
+    if (status == SM_OK || cli_is_cut_short(status, row)) {
+        sm_status reported = cli_loop_steps_report(loop, row);
+        status = status != SM_OK ? status : reported;
+    }
+    return status;
+}
+
+static void count_tokens(const cli_workload *w, const cli_loop_steps *loop, sm_plan *plan) {
+    if (loop != NULL) {
+        cli_train_data_count(&loop->data, plan);
+    } else {
+        cli_workload_count(w, plan);
+    }
+}
+
+// What a process does by itself: another may fail at it.
+static sm_status open_files(const cli_options *options, const cli_job *job, cli_loop_steps *loop, cli_workload *w,
+                            int64_t *begin_ns, sm_device **device, sm_row *row) {
+    SM_TRY(cli_open_data(options, job, loop, w));
+    cli_workload_digest(w, row->data_digest);
+    SM_TRY(cli_weights_digest(options, row->weights_digest));
+    *begin_ns = sm_now_ns();
+    sm_worker_set_step_ns(0);
+    cli_stage("opening the device", row);
+    SM_TRY(cli_open_device(job->device, job->n_threads, options, device));
+    row->open_ns = sm_now_ns() - *begin_ns;
+    return SM_OK;
+}
+
+static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_device **device, sm_session **session,
+                         cli_loop_steps *loop, cli_workload *w) {
+    const cli_options *options = bench->options;
+    const sm_workload workload = cli_workload_interface(w);
+    progress seen = {.shows = options->progress, .row = row};
+    sm_protocol protocol = make_protocol(options, job, &seen);
+    sm_peaks peaks;
+    const sm_status opened = open_files(options, job, loop, w, &protocol.begin_ns, device, row);
+    sm_train_source data = loop != NULL ? loop->settings.data : (sm_train_source){.path = options->data};
+    SM_TRY(cli_compare_files(options, opened, &data, NULL, *device, job->comm));
+    SM_TRY(sm_row_set_device(row, job->device.backend->name, &(*device)->info));
+    row->emulated = cli_is_emulated(*device, job->precision);
+    cli_stage("measuring the device's ceilings", row);
+    SM_TRY(cli_get_peaks(bench, job, *device, &peaks));
+    row->peak_flops = peaks.flops > 0 ? peaks.flops : NAN;
+    row->peak_bandwidth = peaks.bandwidth_bytes_per_s > 0 ? peaks.bandwidth_bytes_per_s : NAN;
+    SM_ROW_TEXT(row->peak_source, peaks.source);
+    cli_stage("building the plan's kernels", row);
+    SM_TRY(open_session(options, job, *device, session, row));
+    count_tokens(w, loop, (*session)->plan);
+    return measure_steps(*session, &protocol, &workload, loop, row);
+}
+
+// What --check-seed says, or what is drawn once for all rows of this process, and is the same in all processes.
+sm_status cli_check_seed(const cli_options *options, sm_comm *comm, int64_t *seed) {
+    static int64_t drawn;
+    *seed = options->check_seed;
+    if (*seed > 0) {
+        return SM_OK;
+    }
+    if (drawn == 0) {
+        uint32_t number;
+        if (getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number)) {
+            return sm_fail(SM_ERR_IO, "no random number for the checks: %s; give --check-seed", strerror(errno));
+        }
+        drawn = 1 + (number >> 1);
+        SM_TRY(comm != NULL ? sm_comm_broadcast(comm, 0, &drawn, sizeof(drawn)) : SM_OK);
+    }
+    *seed = drawn;
+    return SM_OK;
+}
+
+sm_status cli_measure(cli_bench *bench, const cli_job *asked, sm_row *row) {
+    sm_device *device = NULL;
+    sm_session *session = NULL;
+    cli_workload w = {.ids = NULL};
+    static cli_loop_steps loop; // large: options
+    loop = (cli_loop_steps){.loader = NULL};
+    sm_device_info info;
+    cli_job with_seed = *asked;
+    const cli_job *job = &with_seed;
+    sm_status status = cli_check_seed(bench->options, job->comm, &with_seed.check_seed);
+    status = status == SM_OK ? cli_set_configuration(bench, job, row) : status;
+    if (job->device.backend->describe(job->device.index, &info) == SM_OK) {
+        SM_ROW_TEXT(row->device, info.id); // known even where it cannot be opened
+    }
+    if (status == SM_OK) {
+        status = measure(bench, job, row, &device, &session, cli_is_loop(bench->options) ? &loop : NULL, &w);
+    }
+    if (status != SM_OK && row->status[0] == '\0') {
+        sm_row_fail(row, status); // the harness, which fills failures in otherwise, was not reached
+    }
+    cli_live_clear();
+    cli_stage("closing the device", row);
+    cli_loop_steps_close(&loop);
+    sm_session_close(session);
+    if (device != NULL) {
+        job->device.backend->close(device);
+    }
+    cli_workload_close(&w);
+    return status;
+}

@@ -1,0 +1,207 @@
+// peaks.c: the ceilings of a device, for each number of threads.
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/flags/commands.h"
+#include "cli/front/tables.h"
+#include "cli/output/live.h"
+#include "cli/setup/session.h"
+#include "bench/records/show.h"
+
+// "565 GFLOP/s": the unit is the record's.
+static void show_rate(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    const char *unit = json_string_value(sm_json_get(record, "unit"));
+    bool bytes = unit != NULL && strcmp(unit, "bytes/s") == 0;
+    sm_text_scaled(sm_json_number(record, column->name), bytes ? "B/s" : "FLOP/s", text, size_bytes);
+}
+
+// Where something else ran, the median trial is far from the best: "-4.1%".
+static void show_shortfall(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    double best = sm_json_number(record, "best");
+    double median = sm_json_number(record, column->name);
+    text[0] = '\0';
+    if (best > 0 && isfinite(median)) {
+        snprintf(text, size_bytes, "%.1f%%", 100 * (median / best - 1));
+    }
+}
+
+// "3.71 (3.70-3.72)" GHz
+static void show_clock(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    double clock = sm_json_number(record, column->name);
+    double low = sm_json_number(record, "clock_low_hz");
+    double high = sm_json_number(record, "clock_high_hz");
+    text[0] = '\0';
+    if (isfinite(clock)) {
+        snprintf(text, size_bytes, "%.2f (%.2f-%.2f)", clock / 1e9, low / 1e9, high / 1e9);
+    }
+}
+
+static const sm_column columns[] = {
+    {SM_COLUMN("device", SM_COLUMN_TEXT, "", "device measured"), .heading = "device", .view = SM_SHOWN_WHEN_VARIED},
+    {SM_COLUMN("name", SM_COLUMN_TEXT, "", "of the processor or card"), .heading = "name",
+     .view = SM_SHOWN_WHEN_VARIED},
+    {SM_COLUMN("isa", SM_COLUMN_TEXT, "", "instruction set of the kernels"), .heading = "isa",
+     .view = SM_SHOWN_WHEN_VARIED},
+    {SM_COLUMN("n_threads", SM_COLUMN_INTEGER, "", "threads used"), .heading = "threads", .rank = SM_RANK_ALWAYS},
+    {SM_COLUMN("binding", SM_COLUMN_TEXT, "", "where they run"), .heading = "binding", .view = SM_SHOWN_WHEN_VARIED,
+     .rank = 2},
+    {SM_COLUMN("ceiling", SM_COLUMN_TEXT, "", "what is done"), .heading = "ceiling", .rank = SM_RANK_ALWAYS},
+    {SM_COLUMN("where", SM_COLUMN_TEXT, "", "where the operands lie"), .heading = "where", .rank = SM_RANK_ALWAYS},
+    {SM_COLUMN("working_set_bytes", SM_COLUMN_INTEGER, "bytes", "operands of all threads together"),
+     .heading = "operands", .show = sm_show_bytes, .rank = 6},
+    {SM_COLUMN("unit", SM_COLUMN_TEXT, "", "of best and median")},
+    {SM_COLUMN("best", SM_COLUMN_REAL, "unit", "best trial, all threads together"), .heading = "best",
+     .show = show_rate, .rank = SM_RANK_ALWAYS},
+    {SM_COLUMN("median", SM_COLUMN_REAL, "unit", "median trial"), .heading = "median trial", .show = show_shortfall,
+     .rank = 7},
+    {SM_COLUMN("n_trials", SM_COLUMN_INTEGER, "", "trials of some milliseconds each")},
+    {SM_COLUMN("clock_hz", SM_COLUMN_REAL, "Hz", "processor clock right after the trials, median"),
+     .heading = "clock GHz", .show = show_clock, .rank = 4},
+    {SM_COLUMN("clock_low_hz", SM_COLUMN_REAL, "Hz", "lowest clock of any trial and thread")},
+    {SM_COLUMN("clock_high_hz", SM_COLUMN_REAL, "Hz", "highest clock")},
+    {SM_COLUMN("per_cycle", SM_COLUMN_REAL, "", "best / (n_threads x clock_hz): FLOP or bytes a cycle and thread"),
+     .heading = "a cycle and thread", .show = sm_show_real, .rank = 5},
+    {SM_COLUMN("reason", SM_COLUMN_TEXT, "", "why there is no figure"), .heading = "reason", .rank = SM_RANK_ALWAYS},
+    {SM_COLUMN("meaning", SM_COLUMN_TEXT, "", "what is done, and what counts")},
+    {SM_COLUMN("warnings", SM_COLUMN_JSON, "", "what slows the device down here"), .heading = "warning",
+     .view = SM_SHOWN_AS_NOTES},
+};
+
+const sm_table cli_peaks_table = {"peaks", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+
+typedef struct {
+    sm_record_writer *writer;
+    const sm_device *device; // the one that is measured now
+    char legend[4096];
+    int n_done;
+} peaks_output;
+
+static json_t *positive(double value) { return sm_json_real(value > 0 ? value : NAN); }
+
+static json_t *make_record(const sm_device_info *info, const sm_ceiling *ceiling) {
+    json_t *record = json_object();
+    json_t *warnings = json_array();
+    for (int i = 0; i < info->n_warnings; i++) {
+        json_array_append_new(warnings, sm_json_text(info->warnings[i]));
+    }
+    sm_json_set_new(record, "device", sm_json_text(info->id));
+    sm_json_set_new(record, "name", sm_json_text(info->name));
+    sm_json_set_new(record, "isa", sm_json_text(info->isa));
+    sm_json_set_new(record, "n_threads", sm_json_integer(info->n_threads > 0 ? info->n_threads : SM_ABSENT));
+    sm_json_set_new(record, "binding", sm_json_text(info->binding));
+    sm_json_set_new(record, "ceiling", sm_json_text(ceiling->name));
+    sm_json_set_new(record, "where", sm_json_text(ceiling->where));
+    sm_json_set_new(record, "working_set_bytes",
+                    sm_json_integer(ceiling->working_set_bytes > 0 ? (int64_t)ceiling->working_set_bytes : SM_ABSENT));
+    sm_json_set_new(record, "unit", sm_json_text(ceiling->unit));
+    sm_json_set_new(record, "best", positive(ceiling->best));
+    sm_json_set_new(record, "median", positive(ceiling->median));
+    sm_json_set_new(record, "n_trials", sm_json_integer(ceiling->n_trials > 0 ? ceiling->n_trials : SM_ABSENT));
+    sm_json_set_new(record, "clock_hz", positive(ceiling->clock_hz));
+    sm_json_set_new(record, "clock_low_hz", positive(ceiling->clock_hz > 0 ? ceiling->clock_low_hz : 0));
+    sm_json_set_new(record, "clock_high_hz", positive(ceiling->clock_hz > 0 ? ceiling->clock_high_hz : 0));
+    bool has_clock = ceiling->clock_hz > 0 && info->n_threads > 0;
+    sm_json_set_new(record, "per_cycle",
+                    positive(has_clock ? ceiling->best / (info->n_threads * ceiling->clock_hz) : 0));
+    sm_json_set_new(record, "reason", sm_json_text(ceiling->reason));
+    sm_json_set_new(record, "meaning", sm_json_text(ceiling->meaning));
+    sm_json_set_new(record, "warnings", warnings);
+    return record;
+}
+
+// A line for each kind of ceiling, once.
+static void add_to_legend(peaks_output *output, const sm_ceiling *ceiling) {
+    char line[256];
+    snprintf(line, sizeof(line), "- %s: %s.\n", ceiling->name, ceiling->meaning);
+    size_t used = strlen(output->legend);
+    if (strstr(output->legend, line) == NULL && used + strlen(line) < sizeof(output->legend)) {
+        memcpy(output->legend + used, line, strlen(line) + 1);
+    }
+}
+
+static sm_status on_ceiling(void *ctx, const sm_ceiling *ceiling) {
+    peaks_output *output = ctx;
+    if (cli_interrupted) {
+        return SM_ERR_INTERRUPTED;
+    }
+    add_to_legend(output, ceiling);
+    cli_live_clear();
+    SM_TRY(sm_record_write(output->writer, make_record(&output->device->info, ceiling)));
+    cli_live_show("ceilings", ++output->n_done, 0);
+    return SM_OK;
+}
+
+// What a backend without ceilings of its own still tells: the two that rows are judged by.
+static sm_status measure_two(sm_device *device, double seconds, peaks_output *output) {
+    sm_peaks peaks;
+    SM_TRY(device->backend->measure_peaks(device, (sm_precision){.dtype = SM_F32}, 2 * seconds, &peaks));
+    sm_ceiling flops = {.name = "fma f32", .where = "", .unit = "FLOP/s", .meaning = "multiply-adds"};
+    sm_ceiling stream = {.name = "best stream", .where = "memory", .unit = "bytes/s", .meaning = peaks.source};
+    flops.best = peaks.flops;
+    stream.best = peaks.bandwidth_bytes_per_s;
+    SM_TRY(on_ceiling(output, &flops));
+    return on_ceiling(output, &stream);
+}
+
+static sm_status measure_threads(const cli_options *options, cli_device device, int64_t n_threads,
+                                 peaks_output *output) {
+    sm_device *opened;
+    SM_TRY(cli_open_device(device, n_threads, options, &opened));
+    output->device = opened;
+    sm_status status = device.backend->measure_ceilings != NULL
+                           ? device.backend->measure_ceilings(opened, options->min_time_s, on_ceiling, output)
+                           : measure_two(opened, options->min_time_s, output);
+    device.backend->close(opened);
+    return status;
+}
+
+// 1, 2, 4, ... and the device's default; that alone, as 0, where the backend has no ceilings by threads.
+static sm_status default_threads(const cli_options *options, cli_device device, cli_ints *threads) {
+    sm_device *opened;
+    SM_TRY(cli_open_device(device, 0, options, &opened));
+    int64_t most = opened->info.n_threads;
+    device.backend->close(opened);
+    threads->n = 0;
+    if (device.backend->measure_ceilings == NULL) {
+        most = 0;
+    }
+    for (int64_t n = 1; n < most && threads->n + 1 < CLI_MAX_VALUES; n *= 2) {
+        threads->values[threads->n++] = n;
+    }
+    threads->values[threads->n++] = most;
+    return SM_OK;
+}
+
+static sm_status measure_device(const cli_options *options, cli_device device, peaks_output *output) {
+    static cli_ints threads;
+    threads = options->threads;
+    if (threads.n == 0) {
+        SM_TRY(default_threads(options, device, &threads));
+    }
+    for (int i = 0; i < threads.n; i++) {
+        cli_say("%s: measuring ...", device.backend->name);
+        cli_live_parts("setting", i, threads.n);
+        SM_TRY(measure_threads(options, device, threads.values[i], output));
+    }
+    return SM_OK;
+}
+
+sm_status cli_peaks(const cli_options *options) {
+    static cli_device_list devices;
+    peaks_output output = {.writer = NULL};
+    SM_TRY(cli_select_devices(&options->backends, &devices));
+    SM_TRY(sm_record_writer_open(&cli_peaks_table, (sm_format)options->output, stdout, &output.writer));
+    sm_status status = SM_OK;
+    for (int i = 0; status == SM_OK && i < devices.n; i++) {
+        status = measure_device(options, devices.devices[i], &output);
+    }
+    cli_live_clear();
+    sm_status closed = sm_record_writer_close(output.writer);
+    if (sm_format_is_read((sm_format)options->output) && output.legend[0] != '\0') {
+        printf("\n%s- median trial: how far it stays below the best; more than a few percent: something else runs.\n"
+               "- clock: median (lowest-highest), from a chain of additions right after each trial.\n",
+               output.legend);
+    }
+    return status != SM_OK ? status : closed;
+}

@@ -1,0 +1,181 @@
+// profile.c: where the step's time goes. Measures a row as `stepmark run` does, and joins the op
+// times of its attribution pass to the plan.
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/flags/commands.h"
+#include "cli/measure/measure.h"
+#include "cli/flags/model.h"
+#include "cli/setup/processes.h"
+#include "cli/measure/row_profile.h"
+#include "cli/output/write_trace.h"
+#include "bench/rows/machine.h"
+#include "bench/records/show.h"
+
+static const double unaccounted_limit = 0.01; // of the wall clock
+
+// What all records say alike.
+static json_t *make_context(const sm_row *row) {
+    json_t *context = json_object();
+    const char *name = row->gpu_info[0] != '\0' ? row->gpu_info : row->cpu_info;
+    sm_json_set_new(context, "model", sm_json_text(row->model_type));
+    sm_json_set_new(context, "test", sm_json_text(row->test));
+    sm_json_set_new(context, "mode", sm_json_text(row->mode));
+    sm_json_set_new(context, "precision", sm_json_text(row->precision));
+    sm_json_set_new(context, "emulated", json_boolean(row->emulated));
+    sm_json_set_new(context, "device", sm_json_text(row->device));
+    sm_json_set_new(context, "name", sm_json_text(name));
+    sm_json_set_new(context, "isa", sm_json_text(row->isa));
+    sm_json_set_new(context, "n_threads", sm_json_integer(row->n_threads));
+    sm_json_set_new(context, "binding", sm_json_text(row->binding));
+    sm_json_set_new(context, "own_kernels", sm_json_text(row->own_kernels));
+    sm_json_set_new(context, "peak_flops", sm_json_real(row->peak_flops));
+    sm_json_set_new(context, "peak_bandwidth", sm_json_real(row->peak_bandwidth));
+    sm_json_set_new(context, "peak_source", sm_json_text(row->peak_source));
+    json_object_set(context, "warnings", row->warnings);
+    return context;
+}
+
+// --- --sort and --top ----------------------------------------------------------------------
+
+static const char *const sort_fields[] = {
+#define X(code, word, field) field,
+    CLI_PROFILE_ORDER_LIST(X)
+#undef X
+};
+
+static const char *sorted_by; // for compare_records
+
+static int compare_records(const void *a, const void *b) {
+    const double x = sm_json_number(*(json_t *const *)a, sorted_by);
+    const double y = sm_json_number(*(json_t *const *)b, sorted_by);
+    return (x < y) - (x > y);
+}
+
+// The lines in the order asked for, no more than asked for; the last two, what no op has and the total, stay behind
+// them.
+static sm_status arrange(const cli_options *options, json_t **records) {
+    enum { N_LAST = 2 };
+    const size_t n = json_array_size(*records);
+    const size_t n_lines = n - N_LAST;
+    const size_t n_kept = options->top > 0 && (size_t)options->top < n_lines ? (size_t)options->top : n_lines;
+    json_t **sorted = malloc(n * sizeof(*sorted));
+    json_t *arranged = json_array();
+    bool is_whole = sorted != NULL && arranged != NULL;
+    for (size_t i = 0; is_whole && i < n; i++) {
+        sorted[i] = json_array_get(*records, i);
+    }
+    if (is_whole && options->sort != CLI_SORT_SELF) {
+        sorted_by = sort_fields[options->sort];
+        qsort(sorted, n_lines, sizeof(*sorted), compare_records);
+    }
+    for (size_t i = 0; is_whole && i < n; i++) {
+        is_whole = (i >= n_kept && i < n_lines) || json_array_append(arranged, sorted[i]) == 0;
+    }
+    free(sorted);
+    if (!is_whole) {
+        json_decref(arranged);
+        return sm_fail(SM_ERR_OOM, "profile: no memory for %zu lines", n);
+    }
+    json_decref(*records);
+    *records = arranged;
+    return SM_OK;
+}
+
+static sm_status print_records(const cli_options *options, const sm_profile *profile, const sm_row *row) {
+    sm_status status = SM_OK;
+    sm_record_writer *writer = NULL;
+    json_t *context = make_context(row);
+    json_t *records = sm_profile_records(profile, context);
+    if (records == NULL) {
+        SM_TRY_GOTO(sm_fail(SM_ERR_OOM, "profile: no memory for %d lines", profile->n_lines));
+    }
+    SM_TRY_GOTO(arrange(options, &records));
+    SM_TRY_GOTO(sm_record_writer_open(&sm_profile_table, (sm_format)options->output, stdout, &writer));
+    for (size_t i = 0; status == SM_OK && i < json_array_size(records); i++) {
+        status = sm_record_write(writer, json_incref(json_array_get(records, i)));
+    }
+    sm_status closed = sm_record_writer_close(writer);
+    status = status != SM_OK ? status : closed;
+cleanup:
+    json_decref(records);
+    json_decref(context);
+    return status;
+}
+
+static sm_status write_trace(const sm_profile_input *input, const sm_row *row, const char *path) {
+    json_t *trace;
+    bool own_device = row->gpu_info[0] != '\0';
+    SM_TRY(sm_profile_trace(input, own_device ? "kernel" : "cpu_op", row->device, &trace));
+    sm_status status = cli_write_trace(trace, path);
+    json_decref(trace);
+    return status;
+}
+
+// For someone who sees the table for the first time.
+static void print_legend(void) {
+    puts("\n- self: time of these ops in a step that times each apart; share: of that step's wall clock.\n"
+         "- work, traffic: FLOPs, and the bytes of a machine that moves each operand once;\n"
+         "  speed, rate: these over self.\n"
+         "- bound: what limits most of it: compute, memory, or overhead, the cost of a call itself.\n"
+         "- of roofline: shortest possible time at the measured peaks, from memory, over self. Above 100%:\n"
+         "  the operands lay in a cache, which is faster than memory.\n"
+         "- above: self less that shortest time: what could be won; below 0 where a cache helped.");
+}
+
+static void note_reconciliation(const sm_profile *profile) {
+    double share = (double)profile->unaccounted_ns / (double)profile->wall_ns;
+    if (!(share <= unaccounted_limit)) {
+        cli_note("%.1f%% of the step lies outside of its ops: too small a step for its parts to be told", 100 * share);
+    }
+}
+
+static sm_status join(const cli_options *options, const cli_job *job, const sm_row *row) {
+    sm_status status = SM_OK;
+    sm_plan *plan = NULL;
+    sm_profile profile = {.lines = NULL};
+    sm_profile_input input;
+    SM_TRY_GOTO(cli_row_profile_input(options, job, row, &plan, &input));
+    SM_TRY_GOTO(sm_profile_make(&input, (sm_profile_by)options->by, &profile));
+    SM_TRY_GOTO(print_records(options, &profile, row));
+    if (sm_format_is_read((sm_format)options->output)) {
+        print_legend();
+    }
+    note_reconciliation(&profile);
+    if (options->trace != NULL) {
+        SM_TRY_GOTO(write_trace(&input, row, options->trace));
+    }
+cleanup:
+    sm_profile_free(&profile);
+    sm_plan_free(plan);
+    return status;
+}
+
+static sm_status profile(const cli_options *options, sm_comm *comm) {
+    static cli_options single;
+    static cli_bench bench;
+    sm_status status = SM_OK;
+    cli_job job = {.comm = comm};
+    sm_row row = {.schema_version = 0};
+    single = *options;
+    single.accum = 1; // an op of several micro-batches has several times, and one place in a trace
+    bench = (cli_bench){.options = &single};
+    SM_TRY(cli_check_single("--mode", single.modes.n));
+    SM_TRY(cli_single_job(&single, (sm_mode)single.modes.values[0], &job));
+    SM_TRY(sm_machine_facts(options->argc, options->argv, &bench.machine));
+    SM_TRY_GOTO(sm_row_init(&row));
+    SM_TRY_GOTO(cli_measure(&bench, &job, &row));
+    SM_TRY_GOTO(sm_comm_rank(comm) == 0 ? join(&single, &job, &row) : SM_OK);
+cleanup:
+    sm_row_free(&row);
+    json_decref(bench.machine);
+    return status;
+}
+
+// Of several processes, all measure the same steps, and rank 0 shows its own.
+sm_status cli_profile(const cli_options *options) {
+    sm_comm *comm = NULL;
+    sm_status status = cli_join(options, &comm);
+    status = status == SM_OK ? profile(options, comm) : status;
+    return cli_leave(comm, status);
+}

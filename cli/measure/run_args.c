@@ -1,0 +1,320 @@
+// run_args.c: writes flags' values back, through the table that reads them.
+#include "cli/measure/run_args.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/flags/flag.h"
+
+enum { REAL_TEXT_SIZE = 32 };
+
+static const char timeout_prefix[] = "--timeout=";
+static const char loader_prefix[] = "--loader="; // which every loop has, and nothing else
+
+// --- one flag ------------------------------------------------------------------------------------
+
+// As few digits as read as the same number.
+static void real_text(double value, char text[REAL_TEXT_SIZE]) {
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(text, REAL_TEXT_SIZE, "%.*g", digits, value);
+        if (strtod(text, NULL) == value) {
+            break;
+        }
+    }
+}
+
+static void put_real(FILE *out, double value) {
+    char text[REAL_TEXT_SIZE];
+    real_text(value, text);
+    fputs(text, out);
+}
+
+// The word of a choice with that value.
+static void put_word(FILE *out, const cli_choice *choices, int64_t value) {
+    for (const cli_choice *c = choices; c->word != NULL; c++) {
+        if (c->value == value) {
+            fputs(c->word, out);
+            return;
+        }
+    }
+}
+
+static void put_list(FILE *out, const cli_flag *flag, const cli_ints *list) {
+    for (int i = 0; i < list->n; i++) {
+        fputs(i > 0 ? "," : "", out);
+        if (flag->type == CLI_CHOICES) {
+            put_word(out, flag->choices, list->values[i]);
+        } else {
+            fprintf(out, "%lld", (long long)list->values[i]);
+        }
+    }
+}
+
+static void put_texts(FILE *out, const cli_texts *list) {
+    for (int i = 0; i < list->n; i++) {
+        fprintf(out, "%s%s", i > 0 ? "," : "", list->texts[i]);
+    }
+}
+
+static bool is_given(const cli_flag *flag, const cli_options *options) {
+    const void *value = (const char *)options + flag->target;
+    switch (flag->type) {
+    case CLI_SWITCH: return *(const bool *)value;
+    case CLI_TEXT: return *(const char *const *)value != NULL;
+    case CLI_INT: return flag->initial != NULL || *(const int64_t *)value != 0;
+    case CLI_INTS:
+    case CLI_CHOICES: return ((const cli_ints *)value)->n > 0;
+    case CLI_TEXTS: return ((const cli_texts *)value)->n > 0;
+    case CLI_CHOICE: return flag->initial != NULL || *(const int *)value != 0;
+    case CLI_COUNT:
+    case CLI_REAL: return true;
+    case CLI_FORMAT:
+    case CLI_NEW_FILE:
+    case CLI_LOG_FILE:
+    case CLI_NEW_FOLDER: break;
+    }
+    return false;
+}
+
+static void put_flag(FILE *out, const cli_flag *flag, const cli_options *options) {
+    const void *value = (const char *)options + flag->target;
+    const int64_t *integer = value;
+    fprintf(out, "--%s%s", flag->name, flag->type != CLI_SWITCH ? "=" : "");
+    switch (flag->type) {
+    case CLI_SWITCH:
+    case CLI_FORMAT:
+    case CLI_NEW_FILE:
+    case CLI_LOG_FILE:
+    case CLI_NEW_FOLDER: break;
+    case CLI_TEXT: fputs(*(const char *const *)value, out); break;
+    case CLI_COUNT:
+    case CLI_INT:
+        if (flag->type == CLI_COUNT && *integer < 0) {
+            fputs("auto", out);
+        } else {
+            fprintf(out, "%lld", (long long)*integer);
+        }
+        break;
+    case CLI_REAL: put_real(out, *(const double *)value); break;
+    case CLI_INTS:
+    case CLI_CHOICES: put_list(out, flag, value); break;
+    case CLI_TEXTS: put_texts(out, value); break;
+    case CLI_CHOICE: put_word(out, flag->choices, *(const int *)value); break;
+    }
+}
+
+// --- all of them ---------------------------------------------------------------------------------
+
+static void set_int(cli_ints *list, int64_t value) {
+    list->n = value > 0;
+    list->values[0] = value;
+}
+
+static void set_choice(cli_ints *list, int value) {
+    list->n = 1;
+    list->values[0] = value;
+}
+
+static void set_text(cli_texts *list, const char *text) {
+    list->n = 1;
+    snprintf(list->texts[0], sizeof(list->texts[0]), "%s", text);
+}
+
+// One value where the options have lists.
+static sm_status set_job(const cli_job *job, cli_options *single) {
+    sm_device_info info;
+    SM_TRY(job->device.backend->describe(job->device.index, &info));
+    if (single->weights == NULL) {
+        set_text(&single->models, job->model);
+    } else {
+        single->models.n = 0;
+    }
+    set_text(&single->backends, info.id);
+    set_int(&single->batch_sizes, job->B);
+    set_int(&single->seq_lens, job->T);
+    set_int(&single->threads, job->n_threads);
+    set_choice(&single->precisions, (int)job->precision);
+    set_choice(&single->modes, (int)job->mode);
+    set_choice(&single->passes, (int)job->pass);
+    single->check_seed = job->check_seed;
+    return SM_OK;
+}
+
+// Flags whose value is where something is written.
+static bool names_output(const cli_flag *flag) {
+    return flag->type == CLI_FORMAT || flag->type == CLI_NEW_FILE || flag->type == CLI_LOG_FILE ||
+           flag->type == CLI_NEW_FOLDER;
+}
+
+// What decides a row, and nothing else may be written there: all of `run` but its output; of `loop` all but that and
+// what it is compared with.
+static bool decides(const cli_flag *flag, cli_command command) {
+    const bool is_limit = strcmp(flag->group, "Limits") == 0;
+    const bool is_check = flag->target == offsetof(cli_options, check_seed);
+    const bool is_beside = strcmp(flag->group, "Output") == 0 || strcmp(flag->group, "Comparison") == 0;
+    return (flag->commands & (1u << command)) != 0 && !names_output(flag) &&
+           (command == CLI_LOOP ? !is_beside : cli_is_axis(flag) || is_limit || is_check);
+}
+
+// --fit, where B and T are known.
+static bool is_done(const cli_flag *flag, const cli_job *job) {
+    return flag->target == offsetof(cli_options, fit_s) && (job->B > 0 || job->T > 0);
+}
+
+static sm_status no_memory(void) { return sm_fail(SM_ERR_OOM, "no memory for a row's flags"); }
+
+static sm_status append_flag(const cli_flag *flag, const cli_options *options, json_t *args) {
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    if (out == NULL) {
+        return no_memory();
+    }
+    put_flag(out, flag, options);
+    bool written = !ferror(out);
+    written = fclose(out) == 0 && written;
+    bool appended = written && json_array_append_new(args, sm_json_bytes(text)) == 0;
+    free(text);
+    return appended ? SM_OK : no_memory();
+}
+
+sm_status cli_run_args_make(const cli_options *options, const cli_job *job, json_t **args) {
+    sm_status status = SM_OK;
+    cli_options *single = malloc(sizeof(*single));
+    *args = json_array();
+    if (single == NULL || *args == NULL) {
+        status = no_memory();
+        goto cleanup;
+    }
+    *single = *options;
+    SM_TRY_GOTO(set_job(job, single));
+    for (int i = 0; i < cli_flag_count(); i++) {
+        const cli_flag *flag = cli_flag_at(i);
+        if (decides(flag, options->command) && !is_done(flag, job) && is_given(flag, single)) {
+            SM_TRY_GOTO(append_flag(flag, single, *args));
+        }
+    }
+cleanup:
+    free(single);
+    if (status != SM_OK) {
+        json_decref(*args);
+        *args = NULL;
+    }
+    return status;
+}
+
+// Of the flag with that prefix; as many as there are if it is not among them.
+static size_t find_flag(const json_t *args, const char *prefix) {
+    size_t i = 0;
+    while (i < json_array_size(args)) {
+        const char *arg = json_string_value(json_array_get(args, i));
+        if (arg != NULL && strncmp(arg, prefix, strlen(prefix)) == 0) {
+            break;
+        }
+        i++;
+    }
+    return i;
+}
+
+sm_status cli_run_args_set_timeout(json_t *args, double timeout_s) {
+    char text[REAL_TEXT_SIZE];
+    const size_t at = find_flag(args, timeout_prefix);
+    real_text(timeout_s, text);
+    return at == json_array_size(args) || json_array_set_new(args, at, json_sprintf("%s%s", timeout_prefix, text)) == 0
+               ? SM_OK
+               : no_memory();
+}
+
+cli_command cli_run_args_command(const json_t *args) {
+    return find_flag(args, loader_prefix) < json_array_size(args) ? CLI_LOOP : CLI_RUN;
+}
+
+const char *cli_run_args_value(const json_t *args, const char *name) {
+    char prefix[CLI_TEXT_SIZE];
+    snprintf(prefix, sizeof(prefix), "--%s=", name);
+    const char *arg = json_string_value(json_array_get(args, find_flag(args, prefix)));
+    return arg != NULL ? arg + strlen(prefix) : NULL;
+}
+
+// --- of whoever wrote the row ------------------------------------------------------------------------
+
+static bool may_write(const char *arg, cli_command command) {
+    const size_t length = strcspn(arg, "=");
+    for (int i = 0; i < cli_flag_count(); i++) {
+        const cli_flag *flag = cli_flag_at(i);
+        if (decides(flag, command) && strlen(flag->name) + 2 == length &&
+            strncmp(arg + 2, flag->name, length - 2) == 0) {
+            return (flag->type == CLI_SWITCH) == (arg[length] == '\0');
+        }
+    }
+    return false;
+}
+
+// How many of them are that flag.
+static int count_flag(const json_t *args, const char *arg) {
+    const size_t length = strcspn(arg, "=");
+    int n = 0;
+    for (size_t i = 0; i < json_array_size(args); i++) {
+        const char *other = json_string_value(json_array_get(args, i));
+        n += other != NULL && strcspn(other, "=") == length && strncmp(other, arg, length) == 0;
+    }
+    return n;
+}
+
+sm_status cli_run_args_check(const json_t *args) {
+    const cli_command command = cli_run_args_command(args);
+    for (size_t i = 0; i < json_array_size(args); i++) {
+        const char *arg = json_string_value(json_array_get(args, i));
+        if (arg == NULL || strncmp(arg, "--", 2) != 0) {
+            return sm_fail(SM_ERR_FORMAT, "its run_args are not flags of `stepmark run` or `stepmark loop`");
+        }
+        if (!may_write(arg, command)) {
+            return sm_fail(SM_ERR_FORMAT, "its run_args have %.*s, which no row of `stepmark %s` has; it is not run",
+                           (int)strcspn(arg, "="), arg, cli_command_name(command));
+        }
+        if (count_flag(args, arg) > 1) {
+            return sm_fail(SM_ERR_FORMAT, "its run_args have %.*s twice; it is not run", (int)strcspn(arg, "="), arg);
+        }
+    }
+    return SM_OK;
+}
+
+// --- for a shell -----------------------------------------------------------------------------------
+
+void cli_put_shell_word(FILE *out, const char *word) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=.,:/+@%";
+    if (word[strspn(word, plain)] == '\0') {
+        fputs(word, out);
+        return;
+    }
+    fputc('\'', out);
+    for (; *word != '\0'; word++) {
+        if (*word == '\'') {
+            fputs("'\\''", out); // ends the quotes, a quote by itself, begins them again
+        } else {
+            fputc(*word, out);
+        }
+    }
+    fputc('\'', out);
+}
+
+char *cli_run_args_line(const json_t *args) {
+    char *line = NULL;
+    size_t size;
+    FILE *out = open_memstream(&line, &size);
+    if (out == NULL) {
+        return NULL;
+    }
+    fprintf(out, "stepmark %s", cli_command_name(cli_run_args_command(args)));
+    for (size_t i = 0; i < json_array_size(args); i++) {
+        fputc(' ', out);
+        cli_put_shell_word(out, json_string_value(json_array_get(args, i)));
+    }
+    bool written = !ferror(out);
+    if (fclose(out) != 0 || !written) {
+        free(line);
+        return NULL;
+    }
+    return line;
+}

@@ -1,0 +1,91 @@
+// output_file.c: see output/output_file.h.
+#include "cli/output/output_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "src/io/append_file.h"
+#include "src/io/atomic_file.h"
+#include "bench/rows/row.h"
+
+static sm_format format_of(const char *path) {
+    sm_format format;
+    const char *dot = strrchr(path, '.');
+    return dot != NULL && strchr(dot, '/') == NULL && sm_format_parse(dot + 1, &format) ? format : SM_FORMAT_JSONL;
+}
+
+static sm_status cannot_write(const cli_second *second) {
+    return sm_fail(SM_ERR_IO, "--output-file: %s: cannot be written: %s", second->path, strerror(errno));
+}
+
+sm_status cli_second_open(const char *path, cli_second *second) {
+    *second = (cli_second){.path = path};
+    if (path == NULL) {
+        return SM_OK;
+    }
+    second->format = format_of(path);
+    if (second->format == SM_FORMAT_JSONL) {
+        int fd;
+        sm_status status = sm_append_open(path, O_APPEND, &fd);
+        if (status != SM_OK) {
+            return sm_fail(status, "--output-file: %s", sm_error_message());
+        }
+        second->log = fdopen(fd, "a");
+        if (second->log == NULL) {
+            status = cannot_write(second);
+            close(fd);
+        }
+        return status;
+    }
+    second->rows = json_array();
+    return second->rows != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for the rows of %s", path);
+}
+
+sm_status cli_second_add(cli_second *second, const json_t *row) {
+    if (second->rows != NULL) {
+        return json_array_append_new(second->rows, json_deep_copy(row)) == 0
+                   ? SM_OK
+                   : sm_fail(SM_ERR_OOM, "no memory for the rows of %s", second->path);
+    }
+    if (second->log == NULL) {
+        return SM_OK;
+    }
+    char *line = sm_record_dump(row);
+    if (line == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for a row of %s", second->path);
+    }
+    const bool written = fprintf(second->log, "%s\n", line) > 0 && fflush(second->log) == 0;
+    free(line);
+    return written ? SM_OK : cannot_write(second);
+}
+
+static sm_status write_rows(const cli_second *second) {
+    char *text = NULL;
+    size_t size_bytes = 0;
+    FILE *out = open_memstream(&text, &size_bytes);
+    if (out == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory to write %s", second->path);
+    }
+    sm_status status = sm_record_write_all(&sm_row_table, second->format, out, second->rows);
+    if (fclose(out) != 0 && status == SM_OK) {
+        status = sm_fail(SM_ERR_OOM, "no memory to write %s", second->path);
+    }
+    if (status == SM_OK) {
+        status = sm_atomic_write_all(second->path, text, size_bytes);
+    }
+    free(text);
+    return status;
+}
+
+sm_status cli_second_close(cli_second *second) {
+    sm_status status = second->rows != NULL ? write_rows(second) : SM_OK;
+    if (second->log != NULL && fclose(second->log) != 0) {
+        status = cannot_write(second);
+    }
+    json_decref(second->rows);
+    *second = (cli_second){.path = NULL};
+    return status;
+}

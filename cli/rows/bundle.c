@@ -1,0 +1,117 @@
+// bundle.c: `bundle` puts rows into one file for others, `leaderboard` makes one table of many such files.
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/io/atomic_file.h"
+#include "bench/rows/bundle.h"
+#include "cli/flags/commands.h"
+#include "cli/output/write_page.h"
+#include "bench/compare/leaderboard.h"
+#include "bench/report/leaderboard_page.h"
+#include "bench/rows/machine.h"
+#include "bench/rows/read_rows.h"
+#include "bench/records/show.h"
+
+static sm_status write_bundle(const cli_options *options, const sm_rows *rows) {
+    json_t *machine = NULL;
+    char *text = NULL;
+    size_t size_bytes = 0;
+    SM_TRY(sm_machine_facts(options->argc, options->argv, &machine));
+    sm_status status = sm_bundle_make(rows->rows, machine, &text, &size_bytes);
+    if (status == SM_OK) {
+        status = sm_atomic_write_all(options->report_file, text, size_bytes);
+    }
+    if (status == SM_OK) {
+        cli_note("%s: %zu row%s, %zu kB", options->report_file, json_array_size(rows->rows),
+                 sm_plural(json_array_size(rows->rows)), size_bytes / 1000);
+    }
+    free(text);
+    json_decref(machine);
+    return status;
+}
+
+sm_status cli_bundle(const cli_options *options) {
+    sm_rows rows;
+    sm_status status = SM_OK;
+    size_t i;
+    json_t *warning;
+    if (options->n_operands == 0 || options->report_file == NULL) {
+        return sm_fail(SM_ERR_USAGE, "give result files, and a name: stepmark bundle ROWS... --output FILE");
+    }
+    SM_TRY(sm_rows_init(&rows));
+    rows.interrupted = &cli_interrupted;
+    for (int file = 0; file < options->n_operands; file++) {
+        SM_TRY_GOTO(sm_rows_read(options->operands[file], &rows));
+    }
+    json_array_foreach(rows.warnings, i, warning) { cli_note("%s", json_string_value(warning)); }
+    status = write_bundle(options, &rows);
+cleanup:
+    sm_rows_free(&rows);
+    return status;
+}
+
+static sm_status read_bundles(const cli_options *options, json_t *rows) {
+    for (int i = 0; i < options->n_operands; i++) {
+        json_t *more = NULL;
+        if (cli_interrupted) {
+            return SM_ERR_INTERRUPTED;
+        }
+        SM_TRY(sm_bundle_read(options->operands[i], &more));
+        const int failed = json_array_extend(rows, more);
+        json_decref(more);
+        if (failed != 0) {
+            return sm_fail(SM_ERR_OOM, "no memory for the rows of %s", options->operands[i]);
+        }
+    }
+    return SM_OK;
+}
+
+typedef struct {
+    json_t *records;
+    json_t *refused;
+} board;
+
+static sm_status write_board(void *what, FILE *out) {
+    const board *b = what;
+    return sm_leaderboard_page(b->records, b->refused, out);
+}
+
+// Of one that has figures, if there is one.
+static const char *why_refused(const json_t *refused) {
+    size_t i;
+    json_t *record;
+    json_array_foreach((json_t *)refused, i, record) {
+        if (strcmp(sm_rows_text(record, "status"), "ok") == 0) {
+            return sm_rows_text(record, "reason");
+        }
+    }
+    return "they failed";
+}
+
+static sm_status show_board(const cli_options *options, board *b, size_t n_rows) {
+    const size_t n_refused = json_array_size(b->refused);
+    SM_TRY(sm_record_write_all(&sm_leaderboard_table, (sm_format)options->output, stdout, b->records));
+    if (n_refused > 0) {
+        cli_note("%zu of %zu rows left out: %s%s", n_refused, n_rows, why_refused(b->refused),
+                 options->page != NULL ? "; the page lists them" : "");
+    }
+    return options->page != NULL ? cli_write_page(options->page, write_board, b, "") : SM_OK;
+}
+
+sm_status cli_leaderboard(const cli_options *options) {
+    json_t *rows = json_array();
+    board b = {NULL, NULL};
+    sm_status status = SM_OK;
+    if (options->n_operands == 0) {
+        SM_TRY_GOTO(sm_fail(SM_ERR_USAGE, "give bundles: stepmark leaderboard FILE..."));
+    }
+    SM_TRY_GOTO(rows != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for a leaderboard"));
+    SM_TRY_GOTO(read_bundles(options, rows));
+    SM_TRY_GOTO(sm_leaderboard_make(rows, &b.records, &b.refused));
+    status = show_board(options, &b, json_array_size(rows));
+cleanup:
+    json_decref(b.records);
+    json_decref(b.refused);
+    json_decref(rows);
+    return status;
+}

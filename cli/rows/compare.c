@@ -1,0 +1,167 @@
+// compare.c: two sets of rows, and the verdict on them.
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/rows/baseline.h"
+#include "cli/flags/commands.h"
+#include "cli/rows/interleave.h"
+#include "bench/compare/compare.h"
+#include "bench/records/markdown.h"
+#include "bench/records/show.h"
+
+// --- the two sides -----------------------------------------------------------------------------
+
+static sm_status find_factors(const cli_options *options, unsigned *across) {
+    *across = 0;
+    for (int i = 0; i < options->across.n; i++) {
+        sm_factor factor;
+        if (!sm_factor_parse(options->across.texts[i], &factor)) {
+            const char *names[SM_FACTOR_COUNT];
+            for (int k = 0; k < SM_FACTOR_COUNT; k++) {
+                names[k] = sm_factor_name((sm_factor)k);
+            }
+            return cli_no_such_name("--across", "factor", options->across.texts[i], names, SM_FACTOR_COUNT);
+        }
+        *across |= 1u << factor;
+    }
+    return SM_OK;
+}
+
+static uint64_t seed_of(const cli_options *options) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return options->seed > 0 ? (uint64_t)options->seed : (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static sm_status read_sides(const cli_options *options, const sm_compare_options *compare, sm_rows *a, sm_rows *b) {
+    if (options->interleaved) {
+        const cli_interleave_how how = {options->pairs, seed_of(options), compare};
+        return cli_interleave(options->operands[0], options->operands[1], &how, a, b);
+    }
+    SM_TRY(cli_baseline_read(options->operands[0], a));
+    return cli_baseline_read(options->operands[1], b);
+}
+
+// --- output --------------------------------------------------------------------------------------
+
+// One object, so that a script asks for `.verdict`.
+static sm_status write_json(const sm_comparison *c) {
+    json_t *whole = json_pack("{s:s, s:O, s:O, s:O}", "verdict", sm_verdict_name(c->verdict), "comparisons",
+                              c->compared, "not_compared", c->apart, "notes", c->notes);
+    bool written = whole != NULL && json_dumpf(whole, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) == 0;
+    json_decref(whole);
+    putchar('\n');
+    return written ? SM_OK : sm_fail(SM_ERR_IO, "cannot write the comparison");
+}
+
+static sm_status write_read(const sm_comparison *c, sm_format format) {
+    SM_TRY(sm_record_write_all(&sm_compare_table, format, stdout, c->compared));
+    if (json_array_size(c->apart) > 0) {
+        putchar('\n');
+        SM_TRY(sm_record_write_all(&sm_apart_table, format, stdout, c->apart));
+    }
+    for (size_t i = 0; i < json_array_size(c->notes); i++) {
+        fputs(i == 0 ? "\n- note: " : "- note: ", stdout);
+        SM_TRY(sm_markdown_text(json_string_value(json_array_get(c->notes, i)), stdout));
+        putchar('\n');
+    }
+    if (json_array_size(c->compared) > 0) {
+        printf("\nverdict: B against A: %s\n", sm_verdict_name(c->verdict));
+    }
+    return SM_OK;
+}
+
+static sm_status write_comparison(const sm_comparison *c, sm_format format) {
+    if (format == SM_FORMAT_JSON) {
+        return write_json(c);
+    }
+    if (sm_format_is_read(format)) {
+        return write_read(c, format);
+    }
+    for (size_t i = 0; i < json_array_size(c->apart); i++) { // their stream has one kind of record
+        const json_t *apart = json_array_get(c->apart, i);
+        cli_note("not compared: %s %s: %s", sm_rows_text(apart, "side"), sm_rows_text(apart, "test"),
+                 sm_rows_text(apart, "reason"));
+    }
+    return sm_record_write_all(&sm_compare_table, format, stdout, c->compared);
+}
+
+static sm_status conclude(const sm_comparison *c) {
+    if (c->verdict == SM_VERDICT_SLOWER) {
+        return sm_fail(SM_ERR_REGRESSION, "B is slower than A");
+    }
+    if (c->n_failed > 0) {
+        return sm_fail(SM_ERR_DEVICE, "%d configuration%s that ran in A failed in B", c->n_failed,
+                       sm_plural((size_t)c->n_failed));
+    }
+    if (json_array_size(c->compared) == 0) {
+        return sm_fail(SM_ERR_INVALID, "nothing could be compared: no configuration has figures on both sides");
+    }
+    return SM_OK;
+}
+
+// --- the subcommand ------------------------------------------------------------------------------
+
+static sm_status compare(const cli_options *options, sm_rows *a, sm_rows *b) {
+    sm_comparison c = {NULL, NULL, NULL, SM_VERDICT_SAME, 0};
+    sm_compare_options how = {.threshold = options->threshold_percent / 100, .any_factor = options->interleaved};
+    sm_status status = SM_OK;
+    SM_TRY(find_factors(options, &how.across));
+    sm_status ended = read_sides(options, &how, a, b);
+    if (ended != SM_OK && !(ended == SM_ERR_INTERRUPTED && json_array_size(b->rows) > 0)) {
+        status = ended;
+        goto cleanup;
+    }
+    cli_note_warnings(a);
+    cli_note_warnings(b);
+    SM_TRY_GOTO(sm_compare(a->rows, b->rows, &how, &c));
+    SM_TRY_GOTO(write_comparison(&c, (sm_format)options->output));
+    if (ended != SM_OK) { // a part of what was asked for: printed, and no more
+        cli_note("compared: the pairs that were whole when Ctrl-C came%s",
+                 options->save_baseline != NULL ? "; no baseline is saved" : "");
+        status = ended;
+        goto cleanup;
+    }
+    if (options->save_baseline != NULL) {
+        SM_TRY_GOTO(cli_baseline_save(options->save_baseline, b->rows));
+    }
+    status = conclude(&c);
+cleanup:
+    sm_comparison_free(&c);
+    return status;
+}
+
+static sm_status save_only(const cli_options *options, sm_rows *rows) {
+    SM_TRY(cli_baseline_read(options->operands[0], rows));
+    cli_note_warnings(rows);
+    SM_TRY(cli_baseline_save(options->save_baseline, rows->rows));
+    cli_note("%zu row%s saved as baseline %s", json_array_size(rows->rows), sm_plural(json_array_size(rows->rows)),
+             options->save_baseline);
+    return SM_OK;
+}
+
+sm_status cli_compare(const cli_options *options) {
+    bool only_saves = options->save_baseline != NULL && options->n_operands == 1 && !options->interleaved;
+    sm_rows a = {.rows = NULL};
+    sm_rows b = {.rows = NULL};
+    sm_status status = SM_OK;
+    if (options->n_operands != 2 && !only_saves) {
+        return sm_fail(SM_ERR_USAGE,
+                       options->interleaved
+                           ? "--interleaved needs two command lines, each in quotes: \"run ...\" \"run ...\""
+                           : "give two result files or baselines: stepmark compare A B");
+    }
+    if (options->save_baseline != NULL) {
+        SM_TRY(cli_baseline_check(options->save_baseline));
+    }
+    SM_TRY_GOTO(sm_rows_init(&a));
+    SM_TRY_GOTO(sm_rows_init(&b));
+    a.interrupted = &cli_interrupted;
+    b.interrupted = &cli_interrupted;
+    SM_TRY_GOTO(only_saves ? save_only(options, &a) : compare(options, &a, &b));
+cleanup:
+    sm_rows_free(&a);
+    sm_rows_free(&b);
+    return status;
+}

@@ -1,0 +1,270 @@
+// interleave.c: see rows/interleave.h.
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <wordexp.h>
+
+#include "cli/flags/commands.h"
+#include "cli/output/live.h"
+#include "cli/sweep/sweep.h"
+#include "cli/rows/interleave.h"
+#include "clock.h"
+#include "philox.h"
+#include "bench/records/show.h"
+#include "bench/processes/subprocess.h"
+
+// Samples of a run where the line does not say: at least as many as `run` takes, at most so many.
+enum { LEAST_SAMPLES = 7, MOST_SAMPLES = 100 };
+
+// Pairs where --pairs does not say.
+enum { LEAST_PAIRS = 20, MOST_PAIRS = 100 };
+
+// A command line, split. argv is its words with `-o json` behind them.
+typedef struct {
+    const char *name; // A or B
+    const char *line;
+    wordexp_t words;
+    char **argv;
+    int n_args;
+    bool says_samples;    // it has --repetitions or --max-noise
+    char repetitions[32]; // "-r40", the last argument once known
+} command;
+
+static char self[] = "/proc/self/exe";
+
+static bool begins_with(const char *word, const char *start) { return strncmp(word, start, strlen(start)) == 0; }
+
+static bool says_samples(const wordexp_t *words) {
+    for (size_t i = 0; i < words->we_wordc; i++) {
+        const char *word = words->we_wordv[i];
+        if (begins_with(word, "-r") || begins_with(word, "--rep") || begins_with(word, "--max-n")) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static sm_status split(const char *name, const char *line, command *c) {
+    static char output_flag[] = "-o";
+    static char output_format[] = "json";
+    static char no_peaks[] = "--no-peaks"; // ceilings say nothing of a difference
+    memset(c, 0, sizeof(*c));
+    c->name = name;
+    c->line = line;
+    // Variables and substitutions are refused, so that a line does what it says and no more.
+    if (strpbrk(line, "$`") != NULL || wordexp(line, &c->words, WRDE_NOCMD | WRDE_UNDEF) != 0) {
+        return sm_fail(SM_ERR_USAGE, "%s: '%s' cannot be split into words; give plain words, quoted where they need it",
+                       name, line);
+    }
+    size_t n = c->words.we_wordc;
+    bool is_own = n > 0 && strcmp(c->words.we_wordv[0], "run") == 0;
+    bool is_other = n > 1 && strcmp(c->words.we_wordv[1], "run") == 0;
+    if (!is_own && !is_other) {
+        return sm_fail(SM_ERR_USAGE, "%s: '%s' is no `run`; give \"run FLAGS\" or \"PROGRAM run FLAGS\"", name, line);
+    }
+    c->says_samples = says_samples(&c->words);
+    c->argv = calloc(n + 6, sizeof(*c->argv));
+    if (c->argv == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for a command line");
+    }
+    size_t used = 0;
+    if (is_own) {
+        c->argv[used++] = self;
+    }
+    memcpy(c->argv + used, c->words.we_wordv, n * sizeof(*c->argv));
+    used += n;
+    c->argv[used++] = output_flag; // the last -o counts
+    c->argv[used++] = output_format;
+    if (is_own) {
+        c->argv[used++] = no_peaks;
+    }
+    c->n_args = (int)used;
+    return SM_OK;
+}
+
+static void release(command *c) {
+    free(c->argv);
+    wordfree(&c->words);
+}
+
+static sm_status run_once(const command *c, int64_t pair, sm_rows *rows, double *median_ns) {
+    sm_subprocess process;
+    size_t n_before = json_array_size(rows->rows);
+    SM_TRY(sm_subprocess_run(c->argv, &(sm_subprocess_how){.interrupted = &cli_interrupted}, &process));
+    sm_status status = sm_rows_parse(c->line, process.out, process.out_bytes, rows);
+    if (process.exit_code == 2) { // its first line says what is wrong with the flags
+        status =
+            sm_fail(SM_ERR_USAGE, "%s: '%.120s': %.*s", c->name, c->line, (int)strcspn(process.err, "\n"), process.err);
+    } else if (status != SM_OK) {
+        status = sm_fail(SM_ERR_DEVICE, "%s: '%.120s' gave no rows (exit %d): %.300s", c->name, c->line,
+                         process.exit_code, sm_subprocess_last_line(&process));
+    }
+    *median_ns = NAN;
+    for (size_t i = n_before; status == SM_OK && i < json_array_size(rows->rows); i++) {
+        json_t *row = json_array_get(rows->rows, i);
+        *median_ns = sm_json_number(row, "median_ns");
+        if (json_object_set_new(row, "compare_pair", json_integer(pair)) != 0) {
+            status = sm_fail(SM_ERR_OOM, "no memory for a row");
+        }
+    }
+    sm_subprocess_free(&process);
+    return status;
+}
+
+// --- how many samples a run takes ----------------------------------------------------------------
+
+// Of what took `elapsed_ns`: time outside of steps, and of one sample of every row.
+static void share_time(const json_t *rows, double elapsed_ns, double *start_ns, double *samples_ns) {
+    *start_ns = elapsed_ns;
+    *samples_ns = 0;
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        double median_ns = sm_json_number(row, "median_ns");
+        if (isfinite(median_ns)) {
+            *start_ns -= median_ns * (double)json_array_size(json_object_get(row, "losses")); // one a step
+            *samples_ns += median_ns;
+        }
+    }
+}
+
+// A process that has started should sample for about as long as starting took: the next one costs that again. Says
+// how many samples that is.
+static sm_status rehearse(const command *c, double *n_samples) {
+    sm_rows rows = {.rows = NULL};
+    double ignored;
+    double start_ns;
+    double samples_ns;
+    SM_TRY(sm_rows_init(&rows));
+    int64_t begin_ns = sm_now_ns();
+    sm_status status = run_once(c, 0, &rows, &ignored);
+    share_time(rows.rows, (double)(sm_now_ns() - begin_ns), &start_ns, &samples_ns);
+    *n_samples = samples_ns > 0 ? start_ns / samples_ns : 0;
+    sm_rows_free(&rows);
+    return status;
+}
+
+// Runs both once, unmeasured: files and built programs are then at hand for both. Gives both the same number of
+// samples.
+static sm_status prepare(command *a, command *b) {
+    double n_a;
+    double n_b;
+    SM_TRY(rehearse(a, &n_a));
+    SM_TRY(rehearse(b, &n_b));
+    double n = fmin(fmax(fmax(n_a, n_b), LEAST_SAMPLES), MOST_SAMPLES);
+    command *const both[] = {a, b};
+    for (int i = 0; i < 2 && !a->says_samples && !b->says_samples; i++) {
+        snprintf(both[i]->repetitions, sizeof(both[i]->repetitions), "-r%.0f", n);
+        both[i]->argv[both[i]->n_args] = both[i]->repetitions;
+    }
+    return SM_OK;
+}
+
+// --- pairs -----------------------------------------------------------------------------------------
+
+// Of pairs 2k and 2k+1 one begins with B; a bit of the seed says which.
+static bool begins_with_b(uint64_t seed, int64_t pair) {
+    sm_philox_block block = sm_philox4x32(sm_philox_key(seed, "interleave"), (uint64_t)pair / 2, 0);
+    return ((block.word[0] & 1) ^ ((uint32_t)pair & 1)) != 0;
+}
+
+typedef struct {
+    int64_t number;
+    bool b_first;
+    char total[32]; // " of 20", " of at most 100"
+    int64_t most;
+    int64_t begin_ns; // of the first pair
+} pair_place;
+
+// "; about 45 s left", once a pair is over.
+static const char *text_left(const pair_place *pair, char *text, size_t size_bytes) {
+    char duration[32];
+    const double pair_s = (double)(sm_now_ns() - pair->begin_ns) * 1e-9 / (double)(pair->number + 1);
+    cli_sweep_text_duration(pair_s * (double)(pair->most - pair->number - 1), duration, sizeof(duration));
+    snprintf(text, size_bytes, "; about %s left", duration);
+    return pair->number + 1 < pair->most ? text : "";
+}
+
+static sm_status run_pair(const command *a, const command *b, const pair_place *pair, sm_rows *rows_a,
+                          sm_rows *rows_b) {
+    char text_a[32];
+    char text_b[32];
+    char left[64];
+    double a_ns;
+    double b_ns;
+    if (pair->b_first) {
+        SM_TRY(run_once(b, pair->number, rows_b, &b_ns));
+    }
+    SM_TRY(run_once(a, pair->number, rows_a, &a_ns));
+    if (!pair->b_first) {
+        SM_TRY(run_once(b, pair->number, rows_b, &b_ns));
+    }
+    sm_text_ms(a_ns, text_a, sizeof(text_a));
+    sm_text_ms(b_ns, text_b, sizeof(text_b));
+    cli_say("pair %lld%s: A %s ms, B %s ms%s%s", (long long)pair->number + 1, pair->total, text_a, text_b,
+            pair->b_first ? " (B first)" : "", text_left(pair, left, sizeof(left)));
+    return SM_OK;
+}
+
+// Takes out the rows of a pair that was cut short.
+static void forget_pair(sm_rows *rows, int64_t pair) {
+    size_t n = json_array_size(rows->rows);
+    while (n > 0 && json_integer_value(json_object_get(json_array_get(rows->rows, n - 1), "compare_pair")) == pair) {
+        json_array_remove(rows->rows, --n);
+    }
+}
+
+// Could every comparison have seen a change of twice the threshold? This looks at the width of the intervals and not at
+// where they lie, so that stopping on it favours no verdict.
+static sm_status is_sharp(const sm_rows *a, const sm_rows *b, const sm_compare_options *how, bool *sharp) {
+    sm_comparison c;
+    SM_TRY(sm_compare(a->rows, b->rows, how, &c));
+    *sharp = true;
+    for (size_t i = 0; i < json_array_size(c.compared); i++) {
+        double detectable = sm_json_number(json_array_get(c.compared, i), "detectable_percent");
+        *sharp = *sharp && detectable <= 2 * 100 * how->threshold;
+    }
+    sm_comparison_free(&c);
+    return SM_OK;
+}
+
+// Looked at whenever the pairs have grown by an eighth.
+static sm_status run_pairs(const command *a, const command *b, const cli_interleave_how *how, sm_rows *rows_a,
+                           sm_rows *rows_b) {
+    const int64_t most = how->n_pairs > 0 ? how->n_pairs : MOST_PAIRS;
+    int64_t next_look = how->n_pairs > 0 ? most : LEAST_PAIRS;
+    const int64_t begin_ns = sm_now_ns();
+    bool sharp = false;
+    for (int64_t pair = 0; pair < most && !sharp; pair++) {
+        pair_place place = {
+            .number = pair, .b_first = begins_with_b(how->seed, pair), .most = most, .begin_ns = begin_ns};
+        snprintf(place.total, sizeof(place.total), how->n_pairs > 0 ? " of %lld" : " of at most %lld", (long long)most);
+        sm_status status = run_pair(a, b, &place, rows_a, rows_b);
+        if (status != SM_OK) {
+            forget_pair(rows_a, pair);
+            forget_pair(rows_b, pair);
+            return status;
+        }
+        if (pair + 1 == next_look && pair + 1 < most) {
+            SM_TRY(is_sharp(rows_a, rows_b, how->compare, &sharp));
+            next_look += 1 + next_look / 8;
+        }
+    }
+    return SM_OK;
+}
+
+sm_status cli_interleave(const char *line_a, const char *line_b, const cli_interleave_how *how, sm_rows *a,
+                         sm_rows *b) {
+    command commands[2];
+    memset(commands, 0, sizeof(commands));
+    sm_status status = SM_OK;
+    SM_TRY_GOTO(split("A", line_a, &commands[0]));
+    SM_TRY_GOTO(split("B", line_b, &commands[1]));
+    SM_TRY_GOTO(prepare(&commands[0], &commands[1]));
+    SM_TRY_GOTO(run_pairs(&commands[0], &commands[1], how, a, b));
+cleanup:
+    release(&commands[0]);
+    release(&commands[1]);
+    return status;
+}

@@ -1,0 +1,92 @@
+// scaling.c: scaling tables of run folders, as text, JSON and a page.
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli/flags/commands.h"
+#include "cli/output/write_page.h"
+#include "bench/records/markdown.h"
+#include "bench/training/scaling_page.h"
+
+// --- output ------------------------------------------------------------------------------------
+
+// One object, so that a script asks for `.model`.
+static sm_status write_json(const sm_scaling *scaling, const json_t *records) {
+    json_t *whole =
+        json_pack("{s:O, s:o, s:O}", "rows", records, "model", sm_scaling_model(scaling), "notes", scaling->notes);
+    bool written = whole != NULL && json_dumpf(whole, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) == 0;
+    json_decref(whole);
+    putchar('\n');
+    return written ? SM_OK : sm_fail(SM_ERR_IO, "cannot write the scaling tables");
+}
+
+static sm_status write_table(const sm_scaling *scaling, sm_format format, sm_work work, size_t least,
+                             const char *title) {
+    json_t *records = NULL;
+    SM_TRY(sm_scaling_records(scaling, &work, &records));
+    sm_status status = SM_OK;
+    if (json_array_size(records) >= least) {
+        printf("%s\n\n", title);
+        status = sm_record_write_all(&sm_scaling_table, format, stdout, records);
+        putchar('\n');
+    }
+    json_decref(records);
+    return status;
+}
+
+// What a person reads: md or text.
+static sm_status write_tables(const sm_scaling *scaling, sm_format format) {
+    const size_t least = scaling->n > 2 ? 2 : 1; // each table begins with the run of fewest processes
+    SM_TRY(write_table(scaling, format, SM_WORK_FIXED, least, "Strong scaling: the same work, shared by more processes"));
+    SM_TRY(write_table(scaling, format, SM_WORK_FIXED_A_PROCESS, 2, "Weak scaling: the same work for each process"));
+    for (size_t i = 0; i < json_array_size(scaling->notes); i++) {
+        fputs("- ", stdout);
+        const char *note = json_string_value(json_array_get(scaling->notes, i));
+        if (format == SM_FORMAT_MARKDOWN) {
+            SM_TRY(sm_markdown_text(note, stdout));
+        } else {
+            fputs(note, stdout);
+        }
+        putchar('\n');
+    }
+    return SM_OK;
+}
+
+static sm_status write_scaling(const sm_scaling *scaling, sm_format format) {
+    json_t *records = NULL;
+    if (sm_format_is_read(format)) {
+        return write_tables(scaling, format);
+    }
+    SM_TRY(sm_scaling_records(scaling, NULL, &records));
+    sm_status status = format == SM_FORMAT_JSON ? write_json(scaling, records)
+                                                : sm_record_write_all(&sm_scaling_table, format, stdout, records);
+    json_decref(records);
+    return status;
+}
+
+static sm_status write_page(void *scaling, FILE *out) { return sm_scaling_page(scaling, out); }
+
+// --- the subcommand ----------------------------------------------------------------------------
+
+sm_status cli_scaling(const cli_options *options) {
+    sm_training_runs runs = {.runs = NULL};
+    sm_scaling *scaling = calloc(1, sizeof(*scaling));
+    sm_status status = SM_OK;
+    if (options->n_operands == 0) {
+        free(scaling);
+        return sm_fail(SM_ERR_USAGE, "give run folders, or their training_metrics.json: stepmark scaling RUN...");
+    }
+    if (scaling == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for scaling tables");
+    }
+    SM_TRY_GOTO(sm_training_runs_read(options->operands, options->n_operands, &runs));
+    SM_TRY_GOTO(sm_scaling_make(&runs, options->predict.values, options->predict.n, scaling));
+    SM_TRY_GOTO(write_scaling(scaling, (sm_format)options->output));
+    if (options->page != NULL) {
+        status = cli_write_page(options->page, write_page, scaling, "");
+    }
+cleanup:
+    sm_scaling_free(scaling);
+    free(scaling);
+    sm_training_runs_free(&runs);
+    return status;
+}

@@ -1,0 +1,82 @@
+// find_tokenizer.c: a model's folder, or a run of `train` that has one.
+#include "cli/setup/find_tokenizer.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "src/tokenizer/encoder.h"
+#include "src/checkpoint/model_folder.h"
+
+sm_status cli_find_weights(const char *folder, char weights[PATH_MAX]) {
+    char inner[PATH_MAX];
+    char path[PATH_MAX];
+    bool found = false;
+    SM_TRY(sm_model_folder_find(folder, SM_FILE_CONFIG, path, &found));
+    if (!found && snprintf(inner, sizeof(inner), "%s/model", folder) < (int)sizeof(inner)) {
+        SM_TRY(sm_model_folder_find(inner, SM_FILE_CONFIG, path, &found));
+        folder = found ? inner : folder;
+    }
+    if (!found && snprintf(inner, sizeof(inner), "%s/checkpoints", folder) < (int)sizeof(inner) &&
+        access(inner, F_OK) == 0) {
+        return sm_fail(SM_ERR_IO, "%s: a training that has not ended; name one of its checkpoints, %s/step-N", folder,
+                       inner);
+    }
+    snprintf(weights, PATH_MAX, "%s", folder);
+    return SM_OK;
+}
+
+sm_status cli_find_tokenizer(const char *given, const char *folder, const char *weights, int64_t vocab,
+                             sm_tokenizer **tokenizer) {
+    if (given == NULL && weights != NULL && sm_tokenizer_is_in(weights)) {
+        given = weights;
+    }
+    if (given == NULL && folder != NULL && sm_tokenizer_is_in(folder)) {
+        given = folder;
+    }
+    if (given != NULL && strcmp(given, CLI_BYTES_TOKENIZER) != 0) {
+        SM_TRY(sm_tokenizer_read(given, tokenizer));
+        return (*tokenizer)->n_tokens <= vocab
+                   ? SM_OK
+                   : sm_fail(SM_ERR_INVALID, "%s: %d tokens, but the model in %s knows only %lld", given,
+                             (*tokenizer)->n_tokens, weights, (long long)vocab);
+    }
+    return given != NULL || vocab == SM_N_BYTES
+               ? SM_OK
+               : sm_fail(SM_ERR_USAGE,
+                         "--tokenizer: the model knows %lld tokens; say which folder holds its vocabulary (%s: ids are "
+                         "bytes)",
+                         (long long)vocab, CLI_BYTES_TOKENIZER);
+}
+
+sm_status cli_check_vocabulary(const char *given) {
+    return given == NULL || strcmp(given, CLI_BYTES_TOKENIZER) != 0 || access(given, F_OK) == 0
+               ? SM_OK
+               : sm_fail(SM_ERR_USAGE,
+                         "--tokenizer %s: bytes need no vocabulary; train on the text as it is: stepmark "
+                         "train --data FILE --data-format bytes",
+                         given);
+}
+
+static sm_status append_bytes(const char *flag, const char *text, int64_t vocab, sm_ids *ids) {
+    for (; *text != '\0'; text++) {
+        if ((uint8_t)*text >= vocab) {
+            return sm_fail(SM_ERR_INVALID, "%s: a byte 0x%02x, but the model knows only %lld tokens", flag,
+                           (uint8_t)*text, (long long)vocab);
+        }
+        SM_TRY(sm_ids_append(ids, (uint8_t)*text));
+    }
+    return SM_OK;
+}
+
+sm_status cli_encode_text(const char *flag, const sm_tokenizer *tokenizer, const char *text, int64_t vocab,
+                          sm_ids *ids) {
+    sm_encoder *encoder;
+    if (tokenizer == NULL) {
+        return append_bytes(flag, text, vocab, ids);
+    }
+    SM_TRY(sm_encoder_new(tokenizer, &encoder));
+    sm_status status = sm_encoder_encode(encoder, (const uint8_t *)text, strlen(text), ids);
+    sm_encoder_free(encoder);
+    return status;
+}

@@ -1,0 +1,238 @@
+// processes.c: see setup/processes.h.
+#include "cli/setup/processes.h"
+
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/flags/commands.h"
+#include "bench/rows/machine.h"
+#include "src/checkpoint/model_folder.h"
+
+// --- joining ---------------------------------------------------------------------------------------
+
+// Sets what that name has; the last holds where it comes again.
+static void set_fact(sm_comm_fact *facts, int *n, const char *name, const char *value) {
+    int i = 0;
+    while (i < *n && strcmp(facts[i].name, name) != 0) {
+        i++;
+    }
+    facts[i] = (sm_comm_fact){name, value};
+    *n = i < *n ? *n : i + 1;
+}
+
+// Flags as they were given: "--lr" "0.1"; "--lr=0.1" as that.
+static int list_arguments(const cli_options *options, sm_comm_fact *facts) {
+    int n = 0;
+    for (int i = 2; i < options->argc; i++) {
+        const char *name = options->argv[i];
+        const bool has_value = i + 1 < options->argc && options->argv[i + 1][0] != '-';
+        set_fact(facts, &n, name, name[0] == '-' && has_value ? options->argv[++i] : "");
+    }
+    return n;
+}
+
+static sm_status compare_arguments(const cli_options *options, sm_comm *comm) {
+    sm_comm_fact *facts = calloc((size_t)options->argc + 1, sizeof *facts);
+    if (facts == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory to compare arguments");
+    }
+    const int n = list_arguments(options, facts);
+    const sm_status status = sm_comm_compare(comm, SM_OK, facts, n, "start all with the same arguments");
+    free(facts);
+    return status;
+}
+
+sm_status cli_join(const cli_options *options, sm_comm **comm) {
+    const sm_comm_options how = {.timeout_s = options->comm_timeout_s, .is_messages = options->transport != 0};
+    int n_cores = 0;
+    SM_TRY(sm_comm_open(&how, comm));
+    cli_mute(sm_comm_rank(*comm) > 0);
+    SM_TRY(compare_arguments(options, *comm));
+    return options->cpu_mask == NULL ? sm_comm_bind(*comm, &n_cores) : SM_OK;
+}
+
+// --- what they read --------------------------------------------------------------------------------
+
+enum { MOST_FACTS = 10, FACT_BYTES = 1100 };
+
+typedef struct {
+    sm_comm_fact facts[MOST_FACTS];
+    char values[MOST_FACTS][FACT_BYTES];
+    int n;
+} fact_list;
+
+__attribute__((format(printf, 3, 4))) static void add_fact(fact_list *list, const char *name, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(list->values[list->n], FACT_BYTES, format, arguments);
+    va_end(arguments);
+    list->facts[list->n] = (sm_comm_fact){name, list->values[list->n]};
+    list->n++;
+}
+
+static sm_status add_file(fact_list *list, const char *name, const char *before, const char *path) {
+    char digest[SM_FILE_DIGEST_SIZE];
+    int64_t size_bytes;
+    SM_TRY(sm_file_digest(path, digest, &size_bytes));
+    add_fact(list, name, "%s%lld bytes, %s", before, (long long)size_bytes, digest);
+    return SM_OK;
+}
+
+// The text that the program holds is the build's.
+static sm_status add_source(fact_list *list, const char *name, sm_train_source *source) {
+    if (source == NULL || source->path == NULL) {
+        return SM_OK;
+    }
+    SM_TRY(sm_train_source_digest(source));
+    add_fact(list, name, "%lld bytes, %s", (long long)source->size_bytes, source->digest);
+    return SM_OK;
+}
+
+static sm_status add_weights(fact_list *list, const char *folder) {
+    static const char *const names[SM_MODEL_FILE_COUNT] = {
+        [SM_FILE_MODEL] = "--weights: model.safetensors",
+        [SM_FILE_CONFIG] = "--weights: config.json",
+        [SM_FILE_OPTIMIZER] = "--weights: optimizer.safetensors",
+    };
+    for (int i = 0; i < SM_MODEL_FILE_COUNT && folder != NULL; i++) {
+        char path[PATH_MAX];
+        bool found = false;
+        SM_TRY(sm_model_folder_find(folder, (sm_model_file)i, path, &found));
+        if (found) {
+            SM_TRY(add_file(list, names[i], "", path));
+        } else {
+            add_fact(list, names[i], "not there");
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status list_files(const cli_options *options, sm_train_source *data, sm_train_source *validation,
+                            const sm_device *device, fact_list *list) {
+    char build[64];
+    snprintf(build, sizeof build, "commit %.32s, ", sm_build_commit());
+    SM_TRY(add_file(list, "the build", build, "/proc/self/exe"));
+    SM_TRY(add_source(list, "--data", data));
+    SM_TRY(add_source(list, "--val-data", validation));
+    if (data->tokenizer != NULL) {
+        add_fact(list, "--tokenizer", "%s", data->tokenizer);
+    }
+    if (device != NULL && device->info.own_kernels[0] != '\0') {
+        add_fact(list, options->backend_library != NULL ? "--backend-library" : "--kernel", "%s",
+                 device->info.own_kernels);
+    }
+    return add_weights(list, options->weights);
+}
+
+sm_status cli_compare_files(const cli_options *options, sm_status status, sm_train_source *data,
+                            sm_train_source *validation, const sm_device *device, sm_comm *comm) {
+    static fact_list list; // large
+    list.n = 0;
+    if (status == SM_OK && sm_comm_size(comm) > 1) {
+        status = list_files(options, data, validation, device, &list);
+    }
+    return sm_comm_compare(comm, status, list.facts, list.n, "give all processes the same files");
+}
+
+// --- who starts them, and what each does -----------------------------------------------------------
+
+static const struct {
+    const char *count;
+    const char *rank;
+} launchers[] = {{"OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"}, {"MPI_LOCALNRANKS", "MPI_LOCALRANKID"}};
+
+// Of the launcher that started several processes on this host; -1: none did.
+static int find_launcher(void) {
+    for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++) {
+        const char *text = getenv(launchers[i].count);
+        if (text != NULL && atoi(text) > 1) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+sm_status cli_require_alone(const cli_options *options) {
+    const int i = find_launcher();
+    if (i < 0) {
+        return SM_OK;
+    }
+    const char *rank = getenv(launchers[i].rank);
+    cli_mute(rank != NULL && atoi(rank) > 0); // one of them says it
+    return sm_fail(SM_ERR_USAGE,
+                   "%s measures with one process, and this is one of %s on this host (%s), which would disturb each "
+                   "other; `loop` and `train` share their work among them",
+                   cli_command_name(options->command), getenv(launchers[i].count), launchers[i].count);
+}
+
+sm_status cli_choose_device(const sm_comm *comm, const cli_device_list *devices, cli_device *device) {
+    const int n_here = sm_comm_local_size(comm);
+    if (devices->n == 1 || (devices->n >= n_here && n_here > 1)) {
+        *device = devices->devices[devices->n == 1 ? 0 : sm_comm_local_rank(comm)];
+        return SM_OK;
+    }
+    if (n_here == 1) {
+        return sm_fail(SM_ERR_USAGE, "--backend: stands for %d devices; name one by its id (see `stepmark devices`)",
+                       devices->n);
+    }
+    return sm_fail(SM_ERR_USAGE,
+                   "--backend: stands for %d devices, and this host has %d processes; name one device for "
+                   "all of them, or one for each",
+                   devices->n, n_here);
+}
+
+sm_processes cli_plan_processes(const cli_options *options, const sm_comm *comm) {
+    return (sm_processes){
+        .n = sm_comm_size(comm) > 1 ? sm_comm_size(comm) : (int)options->n_processes,
+        .rank = sm_comm_rank(comm),
+        .is_bf16 = options->gradient_format != 0,
+        .is_sharded = options->shard != 0,
+    };
+}
+
+// --- their end -------------------------------------------------------------------------------------
+
+static int exit_code_of(sm_status status) { return status == SM_ERR_USAGE ? 2 : 1; }
+
+// Several may see the same failure. The lowest of them says it, and ends the others before it is their turn; where it
+// does not come to it in time, whoever shares memory with it knows that it has begun, and leaves it a second.
+static bool is_first_to_tell(const sm_comm *comm) {
+    enum { TURN_NS = 150000000, MOST_TURNS = 6 };
+    const int n_turns = sm_comm_rank(comm) < MOST_TURNS ? sm_comm_rank(comm) : MOST_TURNS;
+    nanosleep(&(struct timespec){.tv_nsec = (long)n_turns * TURN_NS}, NULL);
+    if (cli_interrupted) {
+        return false;
+    }
+    const bool is_first = sm_comm_is_first_to_speak(comm);
+    if (!is_first) {
+        nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
+    }
+    return is_first;
+}
+
+void cli_wait_for_others(void) {
+    enum { LOOK_NS = 20000000, MOST_LOOKS = 250 };
+    for (int i = 0; i < MOST_LOOKS && find_launcher() >= 0 && !cli_interrupted; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+    }
+}
+
+sm_status cli_leave(sm_comm *comm, sm_status status) {
+    if (status != SM_OK && !sm_comm_has_agreed(comm)) {
+        if (is_first_to_tell(comm)) {
+            cli_mute(false);
+            cli_note("rank %d: %s", sm_comm_rank(comm), sm_error_message());
+        }
+        sm_comm_abort(comm, exit_code_of(status));
+    }
+    const bool is_silent = status != SM_OK && sm_comm_rank(comm) > 0;
+    sm_comm_close(comm);
+    if (is_silent) {
+        cli_wait_for_others(); // the launcher ends all when the first is gone, and rank 0 has something to say
+    }
+    return status;
+}

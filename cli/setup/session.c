@@ -1,0 +1,204 @@
+// session.c: devices by name, weights and data.
+#include "cli/setup/session.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/flags/commands.h"
+#include "cli/flags/model.h"
+#include "cli/setup/own_kernels.h"
+#include "cli/setup/worker.h"
+#include "src/checkpoint/weights.h"
+
+// --- devices -------------------------------------------------------------------------------
+
+static const sm_backend *lost[CLI_MAX_LOST];
+static int n_lost;
+
+void cli_lose_backend(const sm_backend *backend) {
+    if (n_lost < CLI_MAX_LOST) {
+        lost[n_lost++] = backend;
+    }
+}
+
+static bool is_lost(const sm_backend *backend) {
+    for (int i = 0; i < n_lost; i++) {
+        if (lost[i] == backend) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// The first question loads its drivers, which may hang.
+static int count_devices(const sm_backend *backend) {
+    if (is_lost(backend)) {
+        return 0;
+    }
+    cli_stage_search(backend->name);
+    int n = backend->device_count();
+    cli_stage_search("");
+    return n;
+}
+
+static sm_status append(cli_device_list *list, const sm_backend *backend, int index) {
+    for (int i = 0; i < list->n; i++) {
+        if (list->devices[i].backend == backend && list->devices[i].index == index) {
+            return SM_OK; // named twice, for instance by "all,cpu"
+        }
+    }
+    if (list->n == CLI_MAX_DEVICES) {
+        return sm_fail(SM_ERR_USAGE, "--backend: more than %d devices", CLI_MAX_DEVICES);
+    }
+    list->devices[list->n++] = (cli_device){backend, index};
+    return SM_OK;
+}
+
+// Appends the devices whose name, platform or driver has `part` in it, in upper or lower case.
+static sm_status append_similar(const char *part, cli_device_list *list, bool *found) {
+    for (int b = 0; b < sm_backend_count(); b++) {
+        const sm_backend *backend = sm_backend_at(b);
+        const int n = backend->benchmarked ? count_devices(backend) : 0;
+        for (int i = 0; i < n; i++) {
+            sm_device_info info;
+            SM_TRY(backend->describe(i, &info));
+            if (strcasestr(info.name, part) != NULL || strcasestr(info.platform, part) != NULL ||
+                strcasestr(info.driver, part) != NULL) {
+                *found = true;
+                SM_TRY(append(list, backend, i));
+            }
+        }
+    }
+    return SM_OK;
+}
+
+// Could `name` be the backend's own name or the id of one of its devices, as "opencl:0.1" is? To ask a backend for
+// its devices takes time and memory: drivers are loaded.
+static bool may_be_of(const char *name, const sm_backend *backend) {
+    size_t length = strlen(backend->name);
+    return strncmp(name, backend->name, length) == 0 && (name[length] == '\0' || name[length] == ':');
+}
+
+// Appends the devices that one name stands for; *found says whether there are any.
+static sm_status append_named(const char *name, cli_device_list *list, bool *found) {
+    bool all = strcmp(name, "all") == 0;
+    *found = false;
+    for (int b = 0; b < sm_backend_count(); b++) {
+        const sm_backend *backend = sm_backend_at(b);
+        const int n = all || may_be_of(name, backend) ? count_devices(backend) : 0;
+        for (int i = 0; i < n; i++) {
+            sm_device_info info;
+            SM_TRY(backend->describe(i, &info));
+            bool named = strcmp(name, backend->name) == 0 || strcmp(name, info.id) == 0;
+            if (named || (all && backend->benchmarked && info.available)) {
+                *found = true;
+                SM_TRY(append(list, backend, i));
+            }
+        }
+    }
+    return SM_OK;
+}
+
+sm_status cli_select_devices(const cli_texts *names, cli_device_list *list) {
+    list->n = 0;
+    for (int i = 0; i < names->n; i++) {
+        bool found;
+        SM_TRY(append_named(names->texts[i], list, &found));
+        if (!found && strlen(names->texts[i]) >= CLI_LEAST_PART) {
+            SM_TRY(append_similar(names->texts[i], list, &found));
+        }
+        if (found || n_lost > 0) { // the name may be a device's of what is lost
+            continue;
+        }
+        const char *backends[CLI_MAX_TEXTS] = {"all"};
+        int n = 1;
+        for (int b = 0; b < sm_backend_count() && n < CLI_MAX_TEXTS; b++) {
+            backends[n++] = sm_backend_at(b)->name;
+        }
+        return cli_no_such_name("--backend", "backend or device", names->texts[i], backends, n);
+    }
+    return SM_OK;
+}
+
+// This program as the backends' helper.
+static const char helper[] = "/proc/self/exe";
+
+void cli_foresee(void) {
+    for (int b = 0; b < sm_backend_count(); b++) {
+        if (sm_backend_at(b)->foresee != NULL) {
+            sm_backend_at(b)->foresee(helper);
+        }
+    }
+}
+
+static void note_progress(const char *text) { cli_note("%s", text); }
+
+sm_status cli_open_device(cli_device device, int64_t n_threads, const cli_options *options, sm_device **opened) {
+    sm_device_info info;
+    const char *own_kernels = "";
+    sm_open_options open_options = {.n_threads = (int)n_threads,
+                                    .isa = options->isa,
+                                    .cpu_mask = options->cpu_mask,
+                                    .keep_env = options->keep_env,
+                                    .progress = options->progress ? note_progress : NULL,
+                                    .helper = helper};
+    *opened = NULL;
+    SM_TRY(device.backend->describe(device.index, &info));
+    if (!info.available) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "%s: %s", info.id, info.reason);
+    }
+    SM_TRY(
+        cli_own_kernels(options, device.backend, &open_options.own_kernels, &open_options.n_own_kernels, &own_kernels));
+    SM_TRY(device.backend->open(device.index, &open_options, opened));
+    const char *backend = cli_backend_text();
+    snprintf((*opened)->info.own_kernels, sizeof((*opened)->info.own_kernels), "%s%s%s", own_kernels,
+             own_kernels[0] != '\0' && backend[0] != '\0' ? ", " : "", backend);
+    return SM_OK;
+}
+
+// --- model and weights ---------------------------------------------------------------------
+
+static sm_status refuse_dimension(const char *flag, int64_t given) {
+    return given == 0 ? SM_OK
+                      : sm_fail(SM_ERR_USAGE, "--%s: the model of --weights fixes it; leave one of them out", flag);
+}
+
+sm_status cli_config(const cli_options *options, const char *size_name, sm_model_config *config) {
+    if (options->weights == NULL) {
+        return cli_model_config(options, size_name, config);
+    }
+    SM_TRY(refuse_dimension("arch", options->arch));
+    SM_TRY(refuse_dimension("vocab", options->vocab));
+    SM_TRY(refuse_dimension("context", options->context));
+    SM_TRY(refuse_dimension("n-layer", options->n_layer));
+    SM_TRY(refuse_dimension("n-head", options->n_head));
+    SM_TRY(refuse_dimension("n-kv-head", options->n_kv_head));
+    SM_TRY(refuse_dimension("d-model", options->d_model));
+    SM_TRY(refuse_dimension("d-ff", options->d_ff));
+    return sm_weights_read_config(options->weights, config);
+}
+
+sm_status cli_load_weights(sm_session *session, const sm_model_config *config, uint64_t seed, const char *folder) {
+    return folder != NULL ? sm_weights_load(folder, config, session, NULL) : sm_session_draw(session, seed);
+}
+
+sm_status cli_weights_digest(const cli_options *options, char digest[SM_DIGEST_SIZE]) {
+    char path[PATH_MAX];
+    digest[0] = '\0';
+    if (options->weights == NULL) {
+        return SM_OK;
+    }
+    snprintf(path, sizeof(path), "%s/model.safetensors", options->weights);
+    return sm_digest_file(path, digest);
+}
+
+// --- files ---------------------------------------------------------------------------------
+
+sm_status cli_open_tokens(const cli_options *options, int64_t vocab, sm_tokens **tokens) {
+    if (options->data != NULL) {
+        return sm_tokens_open(options->data, (sm_tokens_format)options->data_format, vocab, tokens);
+    }
+    return sm_tokens_embedded(vocab, tokens);
+}

@@ -1,0 +1,156 @@
+// train_data.c: see setup/train_data.h.
+#include "cli/setup/train_data.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/setup/session.h"
+#include "cli/setup/find_tokenizer.h"
+#include "src/tokenizer/text_tokens.h"
+
+// --- files ---------------------------------------------------------------------------------
+
+static bool is_folder(const char *path) {
+    struct stat info;
+    return path != NULL && stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+// Of a folder: the files that `tokenize` writes there.
+static sm_status set_files(cli_options *o, cli_train_data *d) {
+    if (!is_folder(o->data) || o->tokenizer != NULL) {
+        return SM_OK;
+    }
+    const int n = snprintf(d->val_path, sizeof(d->val_path), "%s/val.bin", o->data);
+    const int m = snprintf(d->data_path, sizeof(d->data_path), "%s/train.bin", o->data);
+    if (n >= PATH_MAX || m >= PATH_MAX) {
+        return sm_fail(SM_ERR_IO, "--data: '%.100s...' is too long", o->data);
+    }
+    o->data = d->data_path;
+    if (o->val_data == NULL && access(d->val_path, F_OK) == 0) {
+        o->val_data = d->val_path;
+    }
+    return SM_OK;
+}
+
+// Does the folder have what `tokenize` writes?
+static bool has_tokens(const char *folder) {
+    char path[PATH_MAX];
+    const int n = snprintf(path, sizeof(path), "%s/train.bin", folder);
+    return n < PATH_MAX && access(path, F_OK) == 0;
+}
+
+static sm_status check_text(const cli_options *o) {
+    if (o->tokenizer == NULL) {
+        return SM_OK;
+    }
+    SM_TRY(cli_check_vocabulary(o->tokenizer));
+    if (o->data == NULL) {
+        return sm_fail(SM_ERR_USAGE, "--tokenizer: makes tokens of text; give a file or a folder of it as --data, too");
+    }
+    if (is_folder(o->data) && has_tokens(o->data)) {
+        return sm_fail(SM_ERR_USAGE, "--tokenizer: %s holds tokens (train.bin); leave one out, or give text as --data",
+                       o->data);
+    }
+    return o->data_format == SM_TOKENS_AUTO
+               ? SM_OK
+               : sm_fail(SM_ERR_USAGE, "--data-format %s: with --tokenizer the data are text; leave one out",
+                         sm_tokens_format_name((sm_tokens_format)o->data_format));
+}
+
+static sm_status open_tokens(const cli_options *o, const char *path, int64_t vocab, cli_train_file *file) {
+    if (o->tokenizer != NULL) {
+        return sm_text_tokens_open(path, o->tokenizer, vocab, file->tokenizer, &file->tokens);
+    }
+    return path == NULL ? cli_open_tokens(o, vocab, &file->tokens)
+                        : sm_tokens_open(path, (sm_tokens_format)o->data_format, vocab, &file->tokens);
+}
+
+// --- documents -----------------------------------------------------------------------------
+
+// All documents of a file, in all batches that they fill.
+static sm_status place_documents(const cli_options *o, const sm_model_config *config, int64_t B, int64_t T,
+                                 cli_train_file *file) {
+    if (o->documents == NULL) {
+        return SM_OK;
+    }
+    SM_TRY(cli_documents(o, config, file->tokens, T, sm_tokens_count(file->tokens) - 1, &file->documents));
+    return sm_collate(&file->documents, B, T, cli_padding(o), file->documents.n, &file->collation);
+}
+
+static sm_status open_source(const cli_options *o, const sm_model_config *config, const char *path, int64_t B,
+                             int64_t T, cli_train_file *file, sm_train_source *source) {
+    SM_TRY(open_tokens(o, path, config->vocab, file));
+    SM_TRY(place_documents(o, config, B, T, file));
+    *source = (sm_train_source){.tokens = file->tokens,
+                                .path = path,
+                                .tokenizer = file->tokenizer[0] != '\0' ? file->tokenizer : NULL,
+                                .collation = o->documents != NULL ? &file->collation : NULL};
+    return SM_OK;
+}
+
+// --- loader --------------------------------------------------------------------------------
+
+static sm_status parse_loader(const cli_options *o, sm_loader_settings *loader) {
+    int n = 1;
+    int end = 0;
+    if (strcmp(o->loader, "inline") == 0) {
+        loader->kind = SM_LOADER_INLINE;
+    } else if (strcmp(o->loader, "threads") == 0 ||
+               (sscanf(o->loader, "threads:%d%n", &n, &end) == 1 && o->loader[end] == '\0')) {
+        loader->kind = SM_LOADER_THREADS;
+    } else {
+        return sm_fail(SM_ERR_USAGE, "--loader: unknown value '%s'; give inline, threads or, for instance, threads:4",
+                       o->loader);
+    }
+    if (n < 1 || n > SM_LOADER_MAX_THREADS) {
+        return sm_fail(SM_ERR_USAGE, "--loader: %d threads are out of range; give 1 to %d", n, SM_LOADER_MAX_THREADS);
+    }
+    loader->n_threads = n;
+    return SM_OK;
+}
+
+static sm_status set_loader(const cli_options *o, sm_loader_settings *loader) {
+    SM_TRY(parse_loader(o, loader));
+    if (loader->kind == SM_LOADER_INLINE && o->queue_depth > 0) {
+        return sm_fail(SM_ERR_USAGE, "--queue-depth: --loader inline makes nothing ahead; leave one out");
+    }
+    loader->queue_depth = (int)o->queue_depth;
+    return SM_OK;
+}
+
+sm_status cli_check_loader(const cli_options *options) {
+    sm_loader_settings loader;
+    return parse_loader(options, &loader);
+}
+
+// --- all -----------------------------------------------------------------------------------
+
+sm_status cli_train_data_open(cli_options *o, const sm_model_config *config, int64_t B, int64_t T, cli_train_data *d,
+                              sm_train_settings *s) {
+    SM_TRY(set_loader(o, &s->loader));
+    SM_TRY(check_text(o));
+    SM_TRY(set_files(o, d));
+    SM_TRY(open_source(o, config, o->data, B, T, &d->data, &s->data));
+    return o->val_data != NULL ? open_source(o, config, o->val_data, B, T, &d->validation, &s->validation) : SM_OK;
+}
+
+static void close_file(cli_train_file *file) {
+    sm_collation_free(&file->collation);
+    sm_documents_free(&file->documents);
+    sm_tokens_close(file->tokens);
+    file->tokens = NULL;
+}
+
+void cli_train_data_close(cli_train_data *data) {
+    close_file(&data->data);
+    close_file(&data->validation);
+}
+
+void cli_train_data_count(const cli_train_data *data, sm_plan *plan) {
+    const sm_collation *c = &data->data.collation;
+    for (int64_t i = 0; i < c->n_batches; i++) {
+        plan->real_tokens += (double)sm_collation_real_tokens(c, i) / (double)c->n_batches;
+        plan->attended_pairs += (double)sm_collation_pairs(c, i) / (double)c->n_batches;
+    }
+}

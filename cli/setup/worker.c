@@ -1,0 +1,117 @@
+// worker.c: see setup/worker.h.
+#include "cli/setup/worker.h"
+
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "cli/flags/commands.h"
+#include "cli/setup/processes.h"
+#include "clock.h"
+
+void cli_stage(const char *what, const sm_row *row) {
+    json_t *message = json_object();
+    sm_json_set_new(message, "stage", json_string(what));
+    if (row != NULL) {
+        sm_json_set_new(message, "draft", sm_row_to_json(row));
+    }
+    (void)sm_worker_send(message); // it only helps to say what happened
+}
+
+void cli_stage_search(const char *backend) {
+    char what[SM_TEXT_SIZE];
+    json_t *message = json_object();
+    snprintf(what, sizeof(what), "looking for %s devices", backend);
+    sm_json_set_new(message, "search", json_string(backend));
+    if (backend[0] != '\0') {
+        sm_json_set_new(message, "stage", json_string(what));
+    }
+    (void)sm_worker_send(message);
+}
+
+sm_status cli_worker_failure(const sm_worker_end *end, const char *stage, double timeout_s) {
+    if (end->stopped) {
+        return sm_fail(SM_ERR_INTERRUPTED, "interrupted during: %s, which did not end by itself", stage);
+    }
+    if (end->late) {
+        return sm_fail(SM_ERR_TIMEOUT,
+                       "the limit of %g s ran out during: %s, which did not return; the driver hangs, or --timeout is "
+                       "too short",
+                       timeout_s, stage);
+    }
+    if (end->no_memory) {
+        return sm_fail(SM_ERR_OOM, "the process was killed during: %s, by the kernel for want of memory it seems",
+                       stage);
+    }
+    if (end->signal == SIGKILL) {
+        return sm_fail(SM_ERR_DEVICE, "the process was killed (SIGKILL) during: %s", stage);
+    }
+    if (end->signal != 0) {
+        return sm_fail(SM_ERR_DEVICE, "the process crashed during: %s, by signal %d (%s)", stage, end->signal,
+                       strsignal(end->signal));
+    }
+    return sm_fail(SM_ERR_DEVICE, "the process ended during: %s, with exit code %d", stage, end->exit_code);
+}
+
+// --- a subcommand ------------------------------------------------------------------------------------
+
+typedef struct {
+    int (*work)(void *ctx);
+    cli_options *options;
+    char stage[SM_ROW_REASON_SIZE];
+} performance;
+
+static int perform(void *ctx) {
+    performance *p = ctx;
+    return p->work(p->options);
+}
+
+// The limit is one for all stages.
+static sm_status receive(void *ctx, const json_t *message, int64_t *deadline_ns) {
+    performance *p = ctx;
+    const char *stage = json_string_value(json_object_get(message, "stage"));
+    const bool has_searched = stage == NULL && json_object_get(message, "search") != NULL;
+    (void)deadline_ns;
+    if (stage != NULL || has_searched) {
+        SM_ROW_TEXT(p->stage, has_searched ? cli_command_name(p->options->command) : stage);
+    }
+    return SM_OK;
+}
+
+// A crash stays one to whoever started this process.
+static sm_status end_likewise(int number) {
+    prctl(PR_SET_DUMPABLE, 0); // there is a core file of the worker
+    signal(number, SIG_DFL);
+    kill(getpid(), number);
+    return SM_OK;
+}
+
+sm_status cli_perform_in_worker(const cli_options *options, int (*work)(void *ctx), int *exit_code) {
+    performance p = {.work = work, .options = (cli_options *)options};
+    sm_worker_end end;
+    const bool is_one_row = options->command == CLI_PROFILE || options->command == CLI_LOOP;
+    const bool has_limit = is_one_row && options->timeout_s > 0;
+    const sm_worker_job job = {
+        .work = perform,
+        .receive = receive,
+        .ctx = &p,
+        .deadline_ns = has_limit ? sm_now_ns() + (int64_t)(options->timeout_s * 1e9) : INT64_MAX,
+        .stop_s = CLI_STOP_S,
+        .interrupted = &cli_interrupted,
+    };
+    SM_ROW_TEXT(p.stage, cli_command_name(options->command));
+    SM_TRY(sm_worker_run(&job, &end));
+    *exit_code = end.exit_code;
+    if (end.signal == 0) {
+        return SM_OK;
+    }
+    cli_wait_for_others();
+    sm_status status = cli_worker_failure(&end, p.stage, options->timeout_s);
+    if (end.signal != SIGKILL) {
+        if (end.signal != SIGPIPE) { // which is no crash: nobody reads the results any more
+            cli_note("%s", sm_error_message());
+        }
+        SM_TRY(end_likewise(end.signal));
+    }
+    return status;
+}

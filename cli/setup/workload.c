@@ -1,0 +1,197 @@
+// workload.c: batches and check of a measurement.
+#include "cli/setup/workload.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/verify/gradient_check.h"
+#include "src/verify/loss_check.h"
+
+enum { MAX_BATCHES = 16 };
+
+// Inputs, targets and starts.
+static int32_t *batch(const cli_workload *w, int64_t index) { return w->ids + index % w->n_batches * 3 * w->B * w->T; }
+
+static const int32_t *starts_of(const cli_workload *w, int64_t index) {
+    return cli_padding(w->options) == SM_PADDING_NONE ? NULL : batch(w, index) + 2 * w->B * w->T;
+}
+
+static sm_status next_batch(void *ctx, sm_session *session, int64_t index) {
+    const cli_workload *w = ctx;
+    const int32_t *inputs = batch(w, index);
+    const int32_t *starts = starts_of(w, index);
+    SM_TRY(starts == NULL ? SM_OK : sm_session_set_documents(session, starts));
+    return sm_session_set_batch(session, inputs, inputs + w->B * w->T);
+}
+
+static sm_status check(void *ctx, sm_session *session, int64_t index, uint64_t seed, sm_row *row) {
+    cli_workload *w = ctx;
+    const int32_t *inputs = batch(w, index);
+    const sm_loss_draw draw = {seed, w->n_loss_checks++};
+    sm_loss_check result;
+    sm_status status = sm_check_loss(session, w->config, w->options->dropout, (uint64_t)w->options->seed, inputs,
+                                     inputs + w->B * w->T, starts_of(w, index), &draw, &result);
+    if (status == SM_OK || status == SM_ERR_MISMATCH) {
+        row->loss_checked = result.loss;
+        row->loss_reference = result.loss_reference;
+        SM_ROW_TEXT(row->loss_check, result.how);
+    }
+    return status;
+}
+
+static sm_status check_gradients(void *ctx, sm_session *session, int n_accum, sm_row *row) {
+    cli_workload *w = ctx;
+    sm_gradient_check result;
+    sm_status status = sm_check_gradients(session, n_accum, next_batch, ctx, &result);
+    if (status == SM_OK || status == SM_ERR_MISMATCH) {
+        row->gradient_error = result.error;
+        row->gradient_tolerance = result.tolerance;
+        SM_ROW_TEXT(row->gradient_check, result.how);
+        w->grad_norm = result.grad_norm;
+    }
+    if (status == SM_OK && !result.tells) {
+        return sm_row_warn(row, "the gradients could not be checked: %s", result.how);
+    }
+    return status;
+}
+
+static sm_status before_step(void *ctx, sm_session *session, int64_t step, unsigned phases, uint64_t seed) {
+    cli_workload *w = ctx;
+    if (step == 1) {
+        SM_TRY(sm_poison_gradients(session));
+    }
+    return phases & SM_RUN_OPTIMIZER ? sm_update_check_begin(session, seed + (uint64_t)step, &w->update_check) : SM_OK;
+}
+
+static sm_status after_update(void *ctx, sm_session *session, sm_row *row) {
+    cli_workload *w = ctx;
+    sm_update_result result;
+    sm_status status = sm_update_check_end(w->update_check, session, w->grad_norm, &result);
+    w->update_check = NULL;
+    w->grad_norm = 0; // of the first step alone
+    if (status == SM_OK || status == SM_ERR_MISMATCH) {
+        row->update_error = fmax(result.error, isfinite(row->update_error) ? row->update_error : 0);
+        SM_ROW_TEXT(row->update_check, result.how);
+    }
+    return status;
+}
+
+sm_workload cli_workload_interface(cli_workload *workload) {
+    return (sm_workload){.ctx = workload,
+                         .next_batch = next_batch,
+                         .check = check,
+                         .check_gradients = check_gradients,
+                         .before_step = before_step,
+                         .after_update = after_update};
+}
+
+static sm_status allocate(cli_workload *w, int64_t n_batches) {
+    w->n_batches = n_batches;
+    w->ids = calloc((size_t)n_batches * 3 * (size_t)(w->B * w->T), sizeof(*w->ids));
+    return w->ids != NULL ? SM_OK
+                          : sm_fail(SM_ERR_OOM, "no memory for %lld batches of %lld x %lld tokens",
+                                    (long long)n_batches, (long long)w->B, (long long)w->T);
+}
+
+static const char *data_name(const cli_options *options) {
+    return options->data != NULL ? options->data : "embedded text";
+}
+
+static sm_status read_batches(sm_tokens *tokens, cli_workload *w) {
+    const int64_t n_ids = w->B * w->T;
+    const int64_t n_whole = (sm_tokens_count(tokens) - 1) / n_ids;
+    if (n_whole < 1) {
+        return sm_fail(SM_ERR_INVALID,
+                       "%s: %lld tokens, and a batch of %lld x %lld needs %lld; give a longer file or a smaller batch",
+                       data_name(w->options), (long long)sm_tokens_count(tokens), (long long)w->B, (long long)w->T,
+                       (long long)(n_ids + 1));
+    }
+    SM_TRY(allocate(w, n_whole > MAX_BATCHES ? MAX_BATCHES : n_whole));
+    for (int64_t i = 0; i < w->n_batches; i++) {
+        int32_t *inputs = batch(w, i);
+        SM_TRY(sm_tokens_batch(tokens, i, w->B, w->T, inputs, inputs + n_ids));
+    }
+    return SM_OK;
+}
+
+// --- documents ---------------------------------------------------------------------------------
+
+// Documents enough for all batches, however they are placed: rows of a packed batch are open side by side.
+static sm_status take_documents(const cli_workload *w, const sm_tokens *tokens, sm_documents *documents) {
+    enum { ROWS_OPEN = 64, MOST_POSITIONS = 1 << 28 };
+    if (w->B > MOST_POSITIONS / w->T) {
+        return sm_fail(SM_ERR_INVALID, "a batch of documents has at most %d positions, not %lld x %lld", MOST_POSITIONS,
+                       (long long)w->B, (long long)w->T);
+    }
+    return cli_documents(w->options, w->config, tokens, w->T, (MAX_BATCHES * w->B + ROWS_OPEN) * w->T, documents);
+}
+
+static sm_status fill_batches(const sm_tokens *tokens, const sm_collation *c, cli_workload *w) {
+    const int64_t n_ids = w->B * w->T;
+    SM_TRY(allocate(w, c->n_batches));
+    for (int64_t i = 0; i < c->n_batches; i++) {
+        int32_t *inputs = batch(w, i);
+        SM_TRY(sm_collation_fill(c, tokens, i, inputs, inputs + n_ids, inputs + 2 * n_ids, NULL));
+        w->real_tokens += (double)sm_collation_real_tokens(c, i) / (double)c->n_batches;
+        w->attended_pairs += (double)sm_collation_pairs(c, i) / (double)c->n_batches;
+    }
+    return SM_OK;
+}
+
+static sm_status read_documents(const sm_tokens *tokens, cli_workload *w) {
+    sm_status status = SM_OK;
+    sm_documents documents = {.all = NULL};
+    sm_collation collation = {.placements = NULL};
+    SM_TRY_GOTO(take_documents(w, tokens, &documents));
+    SM_TRY_GOTO(sm_collate(&documents, w->B, w->T, cli_padding(w->options), MAX_BATCHES, &collation));
+    SM_TRY_GOTO(fill_batches(tokens, &collation, w));
+cleanup:
+    sm_collation_free(&collation);
+    sm_documents_free(&documents);
+    return status;
+}
+
+void cli_workload_count(const cli_workload *workload, sm_plan *plan) {
+    plan->real_tokens = workload->real_tokens;
+    plan->attended_pairs = workload->attended_pairs;
+}
+
+sm_status cli_workload_open_of(const cli_options *options, const sm_model_config *config, int64_t B, int64_t T,
+                               sm_tokens *tokens, cli_workload *workload) {
+    *workload = (cli_workload){.options = options, .config = config, .B = B, .T = T};
+    return options->documents != NULL ? read_documents(tokens, workload) : read_batches(tokens, workload);
+}
+
+sm_status cli_workload_open(const cli_options *options, const sm_model_config *config, int64_t B, int64_t T,
+                            cli_workload *workload) {
+    sm_tokens *tokens;
+    *workload = (cli_workload){.ids = NULL};
+    SM_TRY(cli_open_tokens(options, config->vocab, &tokens));
+    sm_status status = cli_workload_open_of(options, config, B, T, tokens, workload);
+    sm_tokens_close(tokens);
+    return status;
+}
+
+// Starts lie behind the rest: rows without documents have the digest that they always had.
+void cli_workload_digest(const cli_workload *w, char digest[SM_DIGEST_SIZE]) {
+    const size_t ids = 3 * (size_t)(w->B * w->T);
+    const size_t told = cli_padding(w->options) == SM_PADDING_NONE ? ids / 3 * 2 : ids;
+    int32_t *packed = malloc((size_t)w->n_batches * told * sizeof(*packed));
+    digest[0] = '\0';
+    if (packed != NULL) {
+        for (size_t i = 0; i < (size_t)w->n_batches; i++) {
+            memcpy(packed + i * told, w->ids + i * ids, told * sizeof(*packed));
+        }
+        sm_digest_bytes(packed, (size_t)w->n_batches * told * sizeof(*packed), digest);
+    }
+    free(packed);
+}
+
+void cli_workload_close(cli_workload *workload) {
+    sm_update_check_free(workload->update_check);
+    workload->update_check = NULL;
+    free(workload->ids);
+    workload->ids = NULL;
+}

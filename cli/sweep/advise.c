@@ -1,0 +1,448 @@
+// advise.c: the subcommand: runs what the advisor asks for (advisor.h), each configuration in a process of its own
+// as a sweep does, and says what was measured.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/compare/advice.h"
+#include "cli/sweep/advise_axes.h"
+#include "cli/flags/commands.h"
+#include "cli/flags/flag.h"
+#include "cli/output/live.h"
+#include "cli/sweep/sweep.h"
+#include "clock.h"
+#include "bench/rows/read_rows.h"
+#include "bench/records/show.h"
+
+// Beside its timed steps and warm-up a run has a first one, which is checked: as much work again, about.
+enum { N_OTHER_STEPS = 2 };
+
+// A configuration that was tried.
+typedef struct {
+    int64_t configuration;
+    json_t *rows; // by round; null where it was not in one
+} tried;
+
+typedef struct {
+    const cli_options *options;
+    cli_sweep sweep; // its plan begins with all configurations, in the order of the choices
+    cli_advise_axes axes;
+    sm_advisor *advisor;
+    int64_t n_configurations;
+    tried *tried;
+    size_t n_tried;
+    int n_runs;           // with figures
+    int n_timed;          // begun by this process, since begin_ns
+    int64_t n_too_large;  // left out by estimate, and no row
+    double default_ns;    // the default's step; NaN: not known
+    double default_flops; // of it
+    int64_t begin_ns;
+} advice;
+
+// --- what is tried where flags do not say it -----------------------------------------------------------
+
+static const cli_flag *find_flag(const char *name) {
+    for (int i = 0; i < cli_flag_count(); i++) {
+        if ((cli_flag_at(i)->commands & (1u << CLI_ADVISE)) != 0 && strcmp(cli_flag_at(i)->name, name) == 0) {
+            return cli_flag_at(i);
+        }
+    }
+    return NULL;
+}
+
+static const char *text_of(const cli_axes *axes, const char *name) {
+    for (int i = axes->n - 1; i >= 0; i--) {
+        if (strcmp(axes->axes[i].flag->name, name) == 0) {
+            return axes->axes[i].text;
+        }
+    }
+    return NULL;
+}
+
+// Replaces a flag that is there. `text` outlives the axes.
+static sm_status set_axis(cli_axes *axes, const char *name, const char *text) {
+    if (axes->n == CLI_MAX_AXES) {
+        return sm_fail(SM_ERR_USAGE, "advise: more than %d flags", CLI_MAX_AXES - 1);
+    }
+    axes->axes[axes->n++] = (cli_axis){find_flag(name), text};
+    return SM_OK;
+}
+
+// "8,4": one a core, and half of them; "" where the device has no such choice.
+static sm_status choose_threads(const cli_axes *axes, char *text, size_t size_bytes) {
+    cli_texts name = {.n = 1};
+    cli_device_list devices;
+    sm_device_info info;
+    const char *given = text_of(axes, "backend");
+    text[0] = '\0';
+    snprintf(name.texts[0], sizeof(name.texts[0]), "%s", given != NULL ? given : find_flag("backend")->initial);
+    if (strchr(name.texts[0], ',') != NULL) {
+        return sm_fail(SM_ERR_USAGE, "--backend: give one device; each has an advice of its own");
+    }
+    SM_TRY(cli_select_devices(&name, &devices));
+    SM_TRY(devices.devices[0].backend->describe(devices.devices[0].index, &info));
+    if (info.n_threads > 1) {
+        snprintf(text, size_bytes, "%d,%d", info.n_threads, info.n_threads / 2);
+    }
+    return SM_OK;
+}
+
+// Ceilings and phases say nothing of a difference, and cost as much as the steps of a run. With --loader a loop is
+// measured, whose phases are the step itself.
+static sm_status complete(cli_options *options, char *threads, size_t size_bytes) {
+    SM_TRY(set_axis(&options->axes, "no-peaks", NULL));
+    if (text_of(&options->axes, "loader") == NULL) {
+        SM_TRY(set_axis(&options->axes, "no-phases", NULL));
+    }
+    if (text_of(&options->axes, "threads") != NULL) {
+        return SM_OK;
+    }
+    SM_TRY(choose_threads(&options->axes, threads, size_bytes));
+    return threads[0] != '\0' ? set_axis(&options->axes, "threads", threads) : SM_OK;
+}
+
+// --- rows ------------------------------------------------------------------------------------------------
+
+static sm_status no_memory(void) { return sm_fail(SM_ERR_OOM, "no memory for an advice"); }
+
+static sm_status find_tried(advice *a, int64_t configuration, tried **found) {
+    for (size_t i = 0; i < a->n_tried; i++) {
+        if (a->tried[i].configuration == configuration) {
+            *found = &a->tried[i];
+            return SM_OK;
+        }
+    }
+    tried *more = realloc(a->tried, (a->n_tried + 1) * sizeof(*more));
+    if (more == NULL) {
+        return no_memory();
+    }
+    a->tried = more;
+    *found = &more[a->n_tried++];
+    **found = (tried){configuration, json_array()};
+    return (*found)->rows != NULL ? SM_OK : no_memory();
+}
+
+static sm_status keep(advice *a, const sm_trial *trial, json_t *row) {
+    tried *its = NULL;
+    SM_TRY(find_tried(a, trial->configuration, &its));
+    int failed = 0;
+    while (failed == 0 && json_array_size(its->rows) < (size_t)trial->round) {
+        failed = json_array_append_new(its->rows, json_null());
+    }
+    return failed == 0 && json_array_append(its->rows, row) == 0 ? SM_OK : no_memory();
+}
+
+// --- a run -----------------------------------------------------------------------------------------------
+
+static void say_progress(const advice *a, const sm_trial *trial, const json_t *row, bool is_known) {
+    char left[32];
+    char when[64] = "";
+    char rate[32];
+    char *flags = cli_advise_flags(&a->sweep.plan, &a->axes, trial->configuration);
+    const int n_left = sm_advisor_most_left(a->advisor);
+    const double speed = sm_advice_speed(row);
+    const bool ok = isfinite(speed);
+    if (a->n_timed > 0 && n_left > 0) {
+        const double run_s = (double)(sm_now_ns() - a->begin_ns) * 1e-9 / a->n_timed;
+        cli_sweep_text_duration(run_s * n_left, left, sizeof(left));
+        snprintf(when, sizeof(when), "; about %s left", left);
+    }
+    sm_text_count(speed, rate, sizeof(rate));
+    cli_say("round %d, %s: %s%s%s%s%s", trial->round + 1, flags == NULL || flags[0] == '\0' ? "the default" : flags,
+            ok ? rate : sm_rows_text(row, "status"), ok ? " tokens/s" : ": ", ok ? "" : sm_rows_text(row, "reason"),
+            is_known ? ", measured before" : "", when);
+    free(flags);
+}
+
+// Seconds that a run would take by the default's speed; NaN: not known.
+static double foreseen_s(const advice *a, const cli_candidate *c) {
+    const double n_steps = (double)(c->run.repetitions + (c->run.warmup > 0 ? c->run.warmup : 0) + N_OTHER_STEPS);
+    return c->is_forecast ? n_steps * a->default_ns * 1e-9 * c->forecast.flops / a->default_flops : NAN;
+}
+
+// What would not end in time is not begun.
+static void look_at_time(const advice *a, cli_candidate *c) {
+    char reason[SM_ROW_REASON_SIZE];
+    const double limit_s = a->options->timeout_s;
+    const double run_s = foreseen_s(a, c);
+    if (limit_s > 0 && run_s > limit_s) {
+        snprintf(reason, sizeof(reason), "about %.0f s by the default's speed, and --timeout is %g s; not started",
+                 run_s, limit_s);
+        cli_candidate_skip(c, reason);
+    }
+}
+
+static void learn_default(advice *a, const json_t *row, const cli_candidate *c) {
+    if (isfinite(sm_advice_speed(row)) && c->is_forecast) {
+        a->default_ns = sm_json_number(row, "median_ns");
+        a->default_flops = c->forecast.flops;
+    }
+}
+
+static sm_trial_outcome outcome_of(const json_t *row) {
+    if (strcmp(sm_rows_text(row, "status"), "oom") == 0) {
+        return SM_TRIAL_TOO_LARGE;
+    }
+    return isfinite(sm_advice_speed(row)) ? SM_TRIAL_MEASURED : SM_TRIAL_FAILED;
+}
+
+// Index in the plan of the configuration in that round.
+static sm_status place(advice *a, const sm_trial *trial, int *index) {
+    *index = (int)trial->configuration;
+    if (trial->round > 0) {
+        SM_TRY(cli_sweep_plan_repeat(&a->sweep.plan, *index, trial->round));
+        *index = a->sweep.plan.n - 1;
+    }
+    return SM_OK;
+}
+
+static sm_status measure(advice *a, const cli_configuration *c, json_t **row) {
+    cli_candidate *candidate = a->sweep.candidate;
+    if (candidate->status[0] == '\0') {
+        SM_TRY(cli_candidate_ask(candidate));
+    }
+    if (candidate->status[0] == '\0') {
+        look_at_time(a, candidate);
+    }
+    a->n_timed += candidate->status[0] == '\0';
+    return cli_sweep_measure(&a->sweep, c, candidate, row);
+}
+
+static sm_status run_trial(advice *a, const sm_trial *trial) {
+    int index = 0;
+    cli_candidate *candidate = a->sweep.candidate;
+    SM_TRY(place(a, trial, &index));
+    const cli_configuration *c = &a->sweep.plan.items[index];
+    json_t *row = cli_sweep_known(&a->sweep, c->key);
+    const bool is_known = row != NULL;
+    SM_TRY(cli_candidate_look(&a->sweep.sweeper, c, candidate));
+    if (!is_known && trial->round > 0 && strcmp(candidate->status, "oom") == 0) { // of very many: they are counted
+        a->n_too_large++;
+        return sm_advisor_take(a->advisor, SM_TRIAL_TOO_LARGE, NAN);
+    }
+    if (!is_known) {
+        SM_TRY(measure(a, c, &row));
+    }
+    if (trial->configuration == 0) {
+        learn_default(a, row, candidate);
+    }
+    SM_TRY(keep(a, trial, row));
+    a->n_runs += isfinite(sm_advice_speed(row));
+    SM_TRY(sm_advisor_take(a->advisor, outcome_of(row), sm_advice_speed(row)));
+    say_progress(a, trial, row, is_known);
+    return SM_OK;
+}
+
+static sm_status run_trials(advice *a) {
+    sm_trial trial;
+    a->begin_ns = sm_now_ns();
+    while (sm_advisor_next(a->advisor, &trial)) {
+        SM_TRY(run_trial(a, &trial));
+    }
+    return SM_OK;
+}
+
+// --- what is said ------------------------------------------------------------------------------------------
+
+static const json_t *if_faster(const json_t *record) {
+    return strcmp(sm_rows_text(record, "verdict"), "faster") == 0 ? record : NULL;
+}
+
+// The record that is the advice: the advisor's choice, which was measured most often, if it is faster beyond doubt.
+static const json_t *find_advised(const json_t *records) {
+    size_t i;
+    json_t *record;
+    json_array_foreach((json_t *)records, i, record) {
+        if (json_is_true(json_object_get(record, "advised"))) {
+            return if_faster(record);
+        }
+    }
+    return NULL;
+}
+
+// The first, the fastest, of those that change nothing of the training, if it is faster beyond doubt.
+static const json_t *find_same_training(const json_t *records) {
+    size_t i;
+    json_t *record;
+    json_array_foreach((json_t *)records, i, record) {
+        if (sm_rows_text(record, "changes")[0] == '\0' && if_faster(record) != NULL) {
+            return record;
+        }
+    }
+    return NULL;
+}
+
+static void print_winner(const char *what, const json_t *winner) {
+    const char *changes = sm_rows_text(winner, "changes");
+    printf("\n%s: %.2f (%.2f-%.2f) times the default's tokens/s%s%s\n\n    %s\n", what, sm_json_number(winner, "gain"),
+           sm_json_number(winner, "gain_ci95_lo"), sm_json_number(winner, "gain_ci95_hi"),
+           changes[0] != '\0' ? "; it changes what is trained: " : "", changes, sm_rows_text(winner, "command"));
+}
+
+static void print_counts(const advice *a) {
+    char too_large[64] = "";
+    const int64_t n_left = a->n_configurations - (int64_t)a->n_tried - a->n_too_large;
+    if (a->n_too_large > 0) {
+        snprintf(too_large, sizeof(too_large), " %lld more do not fit by estimate.", (long long)a->n_too_large);
+    }
+    printf("\n%zu of %lld configurations were tried, in %d runs.%s", a->n_tried, (long long)a->n_configurations,
+           a->n_runs, too_large);
+    if (n_left > 0) {
+        printf(" Nothing is known of the other %lld.", (long long)n_left);
+    }
+    putchar('\n');
+}
+
+static void print_doubt(const json_t *records) {
+    size_t i;
+    json_t *record;
+    json_array_foreach((json_t *)records, i, record) {
+        if (strcmp(sm_rows_text(record, "verdict"), "no verdict") == 0) {
+            printf("\nNo verdict on some: %s.\n", sm_rows_text(record, "reason"));
+            return;
+        }
+    }
+}
+
+// Under the table, for readers.
+static void conclude_in_words(const advice *a, const json_t *records) {
+    const json_t *winner = find_advised(records);
+    const json_t *same =
+        winner != NULL && sm_rows_text(winner, "changes")[0] == '\0' ? winner : find_same_training(records);
+    print_counts(a);
+    print_doubt(records);
+    if (winner == NULL) {
+        puts("\nNothing that was measured often is faster than the default beyond doubt.");
+    } else {
+        print_winner("The fastest that was measured", winner);
+    }
+    if (same != winner && same != NULL) {
+        print_winner("The fastest that trains the same", same);
+    } else if (same == NULL) {
+        puts("\nOf what trains the same, nothing is faster than the default beyond doubt.");
+    }
+}
+
+static sm_status fill_case(const advice *a, const tried *its, sm_advice_case *one) {
+    char *flags = cli_advise_flags(&a->sweep.plan, &a->axes, its->configuration);
+    char *changes = cli_advise_changes(&a->sweep.plan, &a->axes, its->configuration);
+    char *command = cli_advise_command(&a->sweep.plan, its->configuration);
+    *one = (sm_advice_case){flags, changes, command, its->rows, its->configuration == sm_advisor_best(a->advisor)};
+    return flags != NULL && changes != NULL && command != NULL ? SM_OK : no_memory();
+}
+
+static sm_status make_records(const advice *a, json_t **records) {
+    sm_status status = SM_OK;
+    sm_advice_case *cases = calloc(a->n_tried + 1, sizeof(*cases));
+    if (cases == NULL) {
+        return no_memory();
+    }
+    for (size_t i = 0; i < a->n_tried; i++) {
+        SM_TRY_GOTO(fill_case(a, &a->tried[i], &cases[i]));
+    }
+    SM_TRY_GOTO(sm_advice(cases, a->n_tried, records));
+cleanup:
+    for (size_t i = 0; i < a->n_tried; i++) {
+        free((char *)cases[i].flags);
+        free((char *)cases[i].changes);
+        free((char *)cases[i].command);
+    }
+    free(cases);
+    return status;
+}
+
+static sm_status print(const advice *a) {
+    json_t *records = NULL;
+    const sm_format format = (sm_format)a->options->output;
+    if (a->n_tried == 0) {
+        return SM_OK; // interrupted before the first run was over
+    }
+    SM_TRY(make_records(a, &records));
+    sm_status status = sm_record_write_all(&sm_advice_table, format, stdout, records);
+    if (status == SM_OK && sm_format_is_read(format)) {
+        conclude_in_words(a, records);
+    }
+    json_decref(records);
+    return status;
+}
+
+// --- the whole -----------------------------------------------------------------------------------------------
+
+static sm_status verdict(const advice *a) {
+    const json_t *row = json_array_get(a->tried[0].rows, 0);
+    if (sm_advisor_best(a->advisor) < 0) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "nothing could be measured; the default: %s", sm_rows_text(row, "reason"));
+    }
+    return SM_OK;
+}
+
+// --dry-run: round 0 of it where nothing is faster; what comes then follows from what is measured.
+static sm_status dry_run(advice *a) {
+    sm_trial trial;
+    int n = 0;
+    const int n_most = sm_advisor_most_left(a->advisor);
+    cli_sweep_plan *plan = &a->sweep.plan;
+    cli_sweep_plan first = {NULL, 0};
+    sm_status status = SM_OK;
+    while (sm_advisor_next(a->advisor, &trial) && trial.round == 0) {
+        cli_configuration *c = NULL;
+        const cli_configuration *from = &plan->items[trial.configuration];
+        SM_TRY_GOTO(cli_sweep_plan_add(&first, from->n_args, &c));
+        SM_TRY_GOTO(cli_configuration_copy_args(from, c));
+        SM_TRY_GOTO(cli_configuration_set_key(c, ""));
+        SM_TRY_GOTO(sm_advisor_take(a->advisor, SM_TRIAL_MEASURED, 1));
+        n++;
+    }
+    cli_sweep_plan swapped = *plan;
+    *plan = first;
+    first = swapped;
+    SM_TRY_GOTO(cli_sweep_dry_run(&a->sweep));
+    cli_note("of %lld configurations these %d are tried first, or beside what is faster by then; at most about %d runs",
+             (long long)a->n_configurations, n, n_most);
+cleanup:
+    cli_sweep_plan_free(&first);
+    return status;
+}
+
+static sm_status run_and_print(advice *a) {
+    sm_status ended = run_trials(a);
+    if (ended != SM_OK && ended != SM_ERR_INTERRUPTED) {
+        return ended;
+    }
+    if (ended == SM_ERR_INTERRUPTED && a->sweep.log != NULL) {
+        cli_note("what was measured is in %s; the same command with --resume goes on", a->options->output_file);
+    }
+    SM_TRY(print(a));
+    return ended != SM_OK ? ended : verdict(a);
+}
+
+static sm_status open_advice(const cli_options *options, advice *a) {
+    *a = (advice){.options = options, .default_ns = NAN};
+    SM_TRY(cli_sweep_open(options, &a->sweep));
+    a->n_configurations = a->sweep.plan.n;
+    SM_TRY(cli_advise_axes_find(&a->sweep.plan, &a->axes));
+    return sm_advisor_open(&a->axes.choices, (int)options->pairs, &a->advisor);
+}
+
+static void close_advice(advice *a) {
+    for (size_t i = 0; i < a->n_tried; i++) {
+        json_decref(a->tried[i].rows);
+    }
+    free(a->tried);
+    sm_advisor_close(a->advisor);
+    cli_sweep_close(&a->sweep);
+}
+
+sm_status cli_advise(const cli_options *given) {
+    static cli_options options; // large: lists
+    char threads[64] = "";
+    advice a;
+    options = *given;
+    SM_TRY(complete(&options, threads, sizeof(threads)));
+    sm_status status = open_advice(&options, &a);
+    if (status == SM_OK) {
+        status = options.dry_run ? dry_run(&a) : run_and_print(&a);
+    }
+    close_advice(&a);
+    return status;
+}

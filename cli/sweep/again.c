@@ -1,0 +1,291 @@
+// again.c: a row of a result file, run again by its own flags, and held against what it says.
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench/compare/again.h"
+#include "cli/rows/baseline.h"
+#include "cli/flags/commands.h"
+#include "cli/measure/loop_steps.h"
+#include "cli/flags/model.h"
+#include "cli/setup/own_kernels.h"
+#include "cli/measure/run_args.h"
+#include "cli/sweep/candidate.h"
+#include "bench/rows/machine.h"
+#include "bench/records/show.h"
+
+typedef struct {
+    const cli_options *options; // of `again`
+    const char *file;
+    int64_t number;          // of the row, from 1
+    const json_t *row;       // as recorded
+    cli_configuration flags; // `run` or `loop`, and its flags
+    cli_options how;         // what the process is started with: limits and progress
+    cli_sweeper sweeper;
+    cli_candidate candidate;
+} repetition;
+
+// A failure of the row, not of `again`'s own flags, with the thread's message at the end.
+static sm_status row_failure(const repetition *r, sm_status status) {
+    char message[SM_ROW_REASON_SIZE];
+    snprintf(message, sizeof(message), "%s", sm_error_message());
+    return sm_fail(status == SM_ERR_USAGE ? SM_ERR_INVALID : status, "%s: row %lld: %s", r->file, (long long)r->number,
+                   message);
+}
+
+// --- the row -----------------------------------------------------------------------------------------
+
+static sm_status choose_row(repetition *r, const sm_rows *rows) {
+    const size_t n = json_array_size(rows->rows);
+    r->number = r->options->row > 0 ? r->options->row : 1;
+    if (r->options->row == 0 && n > 1) {
+        return sm_fail(SM_ERR_USAGE, "%s: holds %zu rows; say which with --row N, from 1", r->file, n);
+    }
+    if ((size_t)r->number > n) {
+        return sm_fail(SM_ERR_USAGE, "--row: %lld is out of range; %s holds %zu row%s", (long long)r->number, r->file,
+                       n, sm_plural(n));
+    }
+    r->row = json_array_get(rows->rows, (size_t)r->number - 1);
+    return SM_OK;
+}
+
+static bool is_own_backend(const char *name) {
+    for (int i = 0; i < sm_backend_count(); i++) {
+        if (strcmp(sm_backend_at(i)->name, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static sm_status take_flags(repetition *r, const json_t *args) {
+    const size_t n = json_array_size(args);
+    SM_TRY(cli_run_args_check(args));
+    r->flags.args = calloc(n + 2, sizeof(*r->flags.args));
+    if (r->flags.args == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for a command line");
+    }
+    r->flags.args[r->flags.n_args++] = (char *)cli_command_name(cli_run_args_command(args)); // only read
+    for (size_t i = 0; i < n; i++) {
+        r->flags.args[r->flags.n_args++] = (char *)json_string_value(json_array_get(args, i)); // only read
+    }
+    const char *key = sm_rows_text(r->row, "sweep_key");
+    r->flags.key = key[0] != '\0' ? (char *)key : NULL;
+    return SM_OK;
+}
+
+static sm_status find_flags(repetition *r) {
+    const json_t *args = json_object_get(r->row, "run_args");
+    const char *backend = sm_rows_text(r->row, "backend");
+    const bool was_loop = sm_rows_text(r->row, "loop.loader")[0] != '\0';
+    if (json_array_size(args) > 0 && (!was_loop || cli_run_args_command(args) == CLI_LOOP)) {
+        return take_flags(r, args);
+    }
+    if (backend[0] != '\0' && !is_own_backend(backend)) {
+        return sm_fail(SM_ERR_INVALID, "measured by %s, not by stepmark; run it again with that program", backend);
+    }
+    return sm_fail(SM_ERR_INVALID, "does not say its flags (field run_args), as rows of older versions; measure anew");
+}
+
+// Kernels and a backend of whoever measured the row: run only where this one's user says so, and only what was
+// measured.
+static sm_status take_own_code(const repetition *r) {
+    const json_t *args = json_object_get(r->row, "run_args");
+    const char *kernel = cli_run_args_value(args, "kernel");
+    const char *library = cli_run_args_value(args, "backend-library");
+    if (kernel == NULL && library == NULL) {
+        return SM_OK;
+    }
+    if (!r->options->allow_own_code) {
+        return sm_fail(SM_ERR_INVALID,
+                       "it runs code of its own, %s %s; look at it, and give --allow-own-code to have it run here",
+                       kernel != NULL ? "--kernel" : "--backend-library", kernel != NULL ? kernel : library);
+    }
+    SM_TRY(cli_own_code_check(kernel, library, sm_rows_text(r->row, "own_kernels")));
+    return cli_load_backend_file(library);
+}
+
+// --- what it read --------------------------------------------------------------------------------------
+
+// A row that failed before it read anything has no digest. That of the file is not told: a row may name any file.
+static sm_status check_digest(const repetition *r, const char *field, const char *what, const char *found) {
+    const char *recorded = sm_rows_text(r->row, field);
+    if (recorded[0] == '\0' || strcmp(recorded, found) == 0) {
+        return SM_OK;
+    }
+    return sm_fail(SM_ERR_INVALID,
+                   "%s has changed since: its %s is not %s; give back what was measured, or measure anew", what, field,
+                   recorded);
+}
+
+static sm_status check_data(const repetition *r) {
+    static cli_loop_steps loop; // large: options
+    const cli_candidate *c = &r->candidate;
+    char digest[SM_DIGEST_SIZE];
+    cli_workload w = {.ids = NULL};
+    loop = (cli_loop_steps){.loader = NULL};
+    sm_status opened = cli_open_data(&c->run, &c->job, cli_is_loop(&c->run) ? &loop : NULL, &w);
+    if (opened == SM_OK) {
+        cli_workload_digest(&w, digest);
+    }
+    cli_workload_close(&w);
+    cli_loop_steps_close(&loop);
+    SM_TRY(opened);
+    return check_digest(r, "data_digest", c->run.data != NULL ? c->run.data : "the embedded text", digest);
+}
+
+static sm_status check_sources(const repetition *r) {
+    const cli_candidate *c = &r->candidate;
+    char digest[SM_DIGEST_SIZE];
+    SM_TRY(sm_rows_text(r->row, "data_digest")[0] != '\0' ? check_data(r) : SM_OK);
+    if (sm_rows_text(r->row, "weights_digest")[0] != '\0') {
+        SM_TRY(cli_weights_digest(&c->run, digest));
+        SM_TRY(check_digest(r, "weights_digest", c->run.weights != NULL ? c->run.weights : "--weights", digest));
+    }
+    return SM_OK;
+}
+
+// --- running -------------------------------------------------------------------------------------------
+
+// A row of a sweep is run as the sweep did: with its limits, and not at all where that was foretold to fail.
+static sm_status look(repetition *r) {
+    const double limit_bytes = sm_json_number(r->row, "memory_limit_bytes");
+    r->sweeper.options = &r->how;
+    r->sweeper.memory_limit_bytes = limit_bytes > 0 ? (int64_t)limit_bytes : 0;
+    SM_TRY(cli_candidate_look(&r->sweeper, &r->flags, &r->candidate));
+    r->how.progress = r->options->progress;
+    r->how.timeout_s = r->candidate.run.timeout_s;
+    if (r->flags.key == NULL) {
+        r->candidate.status[0] = '\0';
+    }
+    return SM_OK;
+}
+
+static sm_status say_command(const repetition *r) {
+    char *line = cli_run_args_line(json_object_get(r->row, "run_args"));
+    if (line == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for a command line");
+    }
+    cli_note("%s", line);
+    free(line);
+    return SM_OK;
+}
+
+// Nor is it told where the row has none to hold it against.
+static void forget_digest(const repetition *r, json_t *again, const char *field) {
+    if (sm_rows_text(r->row, field)[0] == '\0') {
+        (void)json_object_set_new(again, field, json_null());
+    }
+}
+
+static sm_status run_again(repetition *r, json_t **again) {
+    SM_TRY(find_flags(r));
+    SM_TRY(take_own_code(r));
+    SM_TRY(look(r));
+    SM_TRY(check_sources(r));
+    SM_TRY(say_command(r));
+    snprintf(r->sweeper.program, sizeof(r->sweeper.program), "/proc/self/exe");
+    SM_TRY(cli_candidate_run(&r->sweeper, &r->flags, &r->candidate, again));
+    forget_digest(r, *again, "data_digest");
+    forget_digest(r, *again, "weights_digest");
+    return SM_OK;
+}
+
+// --- output --------------------------------------------------------------------------------------------
+
+static void write_read(const sm_again *result) {
+    printf("\n- losses: %s\n- speed: %s\n", result->losses, result->speed);
+    if (result->conditions[0] != '\0') {
+        printf("- conditions that differ: %s\n", result->conditions);
+    }
+    static const char *const of_speed[] = {
+        [SM_VERDICT_SAME] = "",
+        [SM_VERDICT_INCONCLUSIVE] = "; of its speed nothing can be told",
+        [SM_VERDICT_FASTER] = "; the speed differs, which a reproduction may",
+        [SM_VERDICT_SLOWER] = "; the speed differs, which a reproduction may",
+    };
+    printf("\nverdict: %s%s\n", result->is_reproduced ? "reproduced" : "not reproduced",
+           result->is_reproduced ? of_speed[result->comparison.verdict] : "");
+}
+
+// One object, so that a script asks for `.is_reproduced`.
+static sm_status write_json(const repetition *r, const sm_again *result, const json_t *again) {
+    json_t *whole = json_pack("{s:b, s:s, s:s, s:s, s:s, s:O, s:O, s:O, s:O}", "is_reproduced", result->is_reproduced,
+                              "reason", result->reason, "losses", result->losses, "speed", result->speed, "conditions",
+                              result->conditions, "fields", result->fields, "comparisons", result->comparison.compared,
+                              "recorded", r->row, "again", again);
+    bool written = whole != NULL && json_dumpf(whole, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) == 0;
+    json_decref(whole);
+    putchar('\n');
+    return written ? SM_OK : sm_fail(SM_ERR_IO, "cannot write the rows");
+}
+
+static sm_status write_result(const repetition *r, const sm_again *result, const json_t *again) {
+    const sm_format format = (sm_format)r->options->output;
+    if (format == SM_FORMAT_JSON) {
+        return write_json(r, result, again);
+    }
+    SM_TRY(sm_record_write_all(&sm_again_table, format, stdout, result->fields));
+    if (sm_format_is_read(format)) {
+        write_read(result);
+    } else {
+        cli_note("losses: %s; speed: %s", result->losses, result->speed);
+    }
+    return SM_OK;
+}
+
+static sm_status conclude(const repetition *r, const sm_again *result) {
+    return result->is_reproduced ? SM_OK
+                                 : sm_fail(SM_ERR_MISMATCH, "%s: row %lld was not reproduced: %s", r->file,
+                                           (long long)r->number, result->reason);
+}
+
+static sm_status compare_and_write(const repetition *r, const json_t *again) {
+    sm_again result;
+    SM_TRY(sm_again_compare(r->row, again, r->options->threshold_percent / 100, &result));
+    sm_status status = write_result(r, &result, again);
+    if (status == SM_OK) {
+        status = conclude(r, &result);
+    }
+    sm_again_free(&result);
+    return status;
+}
+
+// --- the subcommand ------------------------------------------------------------------------------------
+
+static sm_status repeat(repetition *r) {
+    json_t *again = NULL;
+    sm_status status = run_again(r, &again);
+    if (status != SM_OK) {
+        return status == SM_ERR_INTERRUPTED ? status : row_failure(r, status);
+    }
+    status = compare_and_write(r, again);
+    json_decref(again);
+    return status;
+}
+
+sm_status cli_again(const cli_options *options) {
+    sm_status status = SM_OK;
+    sm_rows rows = {.rows = NULL};
+    if (options->n_operands != 1) {
+        return sm_fail(SM_ERR_USAGE, "give one result file: stepmark again ROWS --row N");
+    }
+    repetition *r = calloc(1, sizeof(*r));
+    if (r == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory to run a row again");
+    }
+    r->options = options;
+    r->file = options->operands[0];
+    SM_TRY_GOTO(sm_rows_init(&rows));
+    SM_TRY_GOTO(cli_baseline_read(r->file, &rows));
+    cli_note_warnings(&rows);
+    SM_TRY_GOTO(choose_row(r, &rows));
+    SM_TRY_GOTO(sm_machine_facts(options->argc, options->argv, &r->sweeper.machine));
+    status = repeat(r);
+cleanup:
+    json_decref(r->sweeper.machine);
+    free(r->flags.args);
+    free(r);
+    sm_rows_free(&rows);
+    return status;
+}

@@ -1,0 +1,401 @@
+// plan.c: from lines of flags to configurations: reads the lines, multiplies them out,
+// leaves out what is there twice or filtered, and puts them in order.
+#include "cli/sweep/plan.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/flags/filter.h"
+#include "cli/flags/flag.h"
+#include "cli/setup/session.h"
+#include "src/io/input_file.h"
+
+enum { MAX_WORDS = 64, MAX_LINE = 4096, MAX_FLAGS = 256, MAX_VALUE = 512 };
+
+// The values of one flag in one line.
+typedef struct {
+    const cli_flag *flag; // NULL: not in this line
+    char **values;        // a single NULL for a switch
+    int n;
+} axis;
+
+// --- values of a flag --------------------------------------------------------------------------
+
+static void free_axis(axis *a) {
+    for (int i = 0; i < a->n; i++) {
+        free(a->values[i]);
+    }
+    free(a->values);
+    *a = (axis){NULL, NULL, 0};
+}
+
+static sm_status add_value(axis *a, const char *value, size_t length) {
+    char **values = realloc(a->values, ((size_t)a->n + 1) * sizeof(*values));
+    if (values == NULL) {
+        return cli_configuration_no_memory();
+    }
+    a->values = values;
+    values[a->n] = value != NULL ? strndup(value, length) : NULL;
+    if (value != NULL && values[a->n] == NULL) {
+        return cli_configuration_no_memory();
+    }
+    a->n++;
+    return SM_OK;
+}
+
+static sm_status add_integers(axis *a, const char *text) {
+    char what[CLI_TEXT_SIZE];
+    cli_ints list;
+    snprintf(what, sizeof(what), "--%s", a->flag->name);
+    SM_TRY(cli_parse_ints(what, text, (int64_t)a->flag->min, (int64_t)a->flag->max, &list));
+    for (int i = 0; i < list.n; i++) {
+        char digits[32];
+        int n = snprintf(digits, sizeof(digits), "%lld", (long long)list.values[i]);
+        SM_TRY(add_value(a, digits, (size_t)n));
+    }
+    return SM_OK;
+}
+
+// A device by its id, so that a row is of one.
+static sm_status add_devices(axis *a, const char *text, size_t length) {
+    cli_texts name = {.n = 1};
+    cli_device_list devices;
+    snprintf(name.texts[0], sizeof(name.texts[0]), "%.*s", (int)length, text);
+    SM_TRY(cli_select_devices(&name, &devices));
+    for (int i = 0; i < devices.n; i++) {
+        sm_device_info info;
+        SM_TRY(devices.devices[i].backend->describe(devices.devices[i].index, &info));
+        SM_TRY(add_value(a, info.id, strlen(info.id)));
+    }
+    return SM_OK;
+}
+
+// One entry of the comma list.
+static sm_status add_entry(axis *a, const char *text, size_t length) {
+    char entry[MAX_VALUE];
+    if (length == 0 || length >= sizeof(entry)) {
+        return sm_fail(SM_ERR_USAGE, "--%s: an entry of the list is %s", a->flag->name,
+                       length == 0 ? "empty" : "too long");
+    }
+    snprintf(entry, sizeof(entry), "%.*s", (int)length, text);
+    if (strcmp(a->flag->name, "backend") == 0) {
+        return add_devices(a, text, length);
+    }
+    bool is_number = a->flag->type == CLI_INT || a->flag->type == CLI_INTS || a->flag->type == CLI_COUNT;
+    return is_number && strcmp(entry, "auto") != 0 ? add_integers(a, entry) : add_value(a, entry, length);
+}
+
+// A flag whose commas are its own is one value; a switch has none.
+static sm_status make_axis(const cli_axis *given, axis *a) {
+    const char *text = given->text;
+    free_axis(a);
+    a->flag = given->flag;
+    if (text == NULL || (given->flag->commands & CLI_WHOLE) != 0) {
+        return add_value(a, text, text != NULL ? strlen(text) : 0);
+    }
+    for (;;) {
+        size_t length = strcspn(text, ",");
+        SM_TRY(add_entry(a, text, length));
+        if (text[length] == '\0') {
+            return SM_OK;
+        }
+        text += length + 1;
+    }
+}
+
+// --- a line --------------------------------------------------------------------------------------
+
+// One axis for each row of the table of flags.
+static sm_status set_axes(const cli_axes *given, axis axes[MAX_FLAGS]) {
+    for (int i = 0; i < given->n; i++) {
+        int index = 0;
+        while (cli_flag_at(index) != given->axes[i].flag) {
+            index++;
+        }
+        if (index >= MAX_FLAGS) {
+            return sm_fail(SM_ERR_INTERNAL, "sweep: the table of flags has outgrown it");
+        }
+        SM_TRY(make_axis(&given->axes[i], &axes[index]));
+    }
+    return SM_OK;
+}
+
+// Every device is one of its own, also where none was named; and what `advise` tries by itself.
+static sm_status default_axes(cli_command command, axis axes[MAX_FLAGS]) {
+    for (int i = 0; i < cli_flag_count() && i < MAX_FLAGS; i++) {
+        const cli_flag *flag = cli_flag_at(i);
+        const bool is_asked_for = strcmp(flag->name, "backend") == 0 || cli_has_own_list(flag);
+        const bool is_its = (flag->commands & (1u << command)) != 0 && cli_is_axis(flag);
+        if (is_its && is_asked_for && flag->initial != NULL && axes[i].flag == NULL) {
+            SM_TRY(make_axis(&(cli_axis){flag, flag->initial}, &axes[i]));
+        }
+    }
+    return SM_OK;
+}
+
+// Configuration `index` of the product: a number whose digits are the axes' positions, the last
+// axis the fastest.
+static sm_status add_product(const axis axes[MAX_FLAGS], int n_axes, int64_t index, cli_sweep_plan *plan) {
+    cli_configuration *c = NULL;
+    SM_TRY(cli_sweep_plan_add(plan, n_axes + 1, &c));
+    int at = n_axes;
+    cli_command command = CLI_RUN;
+    for (int i = MAX_FLAGS - 1; i >= 0; i--) {
+        const axis *a = &axes[i];
+        if (a->flag == NULL) {
+            continue;
+        }
+        const char *value = a->values[index % a->n];
+        index /= a->n;
+        const bool is_of_run = (a->flag->commands & (1u << CLI_RUN)) != 0 || cli_has_own_list(a->flag);
+        command = is_of_run ? command : CLI_LOOP;
+        int printed = value != NULL ? asprintf(&c->args[at], "--%s=%s", a->flag->name, value)
+                                    : asprintf(&c->args[at], "--%s", a->flag->name);
+        if (printed < 0) {
+            c->args[at] = NULL;
+            return cli_configuration_no_memory();
+        }
+        at--;
+    }
+    c->args[0] = strdup(cli_command_name(command));
+    return c->args[0] != NULL ? cli_configuration_set_key(c, "") : cli_configuration_no_memory();
+}
+
+static sm_status multiply(const axis axes[MAX_FLAGS], cli_sweep_plan *plan) {
+    int64_t total = 1;
+    int n_axes = 0;
+    for (int i = 0; i < MAX_FLAGS; i++) {
+        if (axes[i].flag != NULL) {
+            n_axes++;
+            total *= axes[i].n;
+        }
+        if (total > CLI_MAX_CONFIGURATIONS) {
+            return sm_fail(SM_ERR_USAGE, "sweep: more than %d configurations; shorten a list", CLI_MAX_CONFIGURATIONS);
+        }
+    }
+    for (int64_t i = 0; i < total; i++) {
+        SM_TRY(add_product(axes, n_axes, i, plan));
+    }
+    return SM_OK;
+}
+
+// A line's flags, with the command line's in their place.
+static sm_status add_line(cli_command command, const cli_axes *line, const cli_axes *override, cli_sweep_plan *plan) {
+    sm_status status = SM_OK;
+    axis axes[MAX_FLAGS] = {{NULL, NULL, 0}};
+    if (line != NULL) {
+        SM_TRY_GOTO(set_axes(line, axes));
+    }
+    SM_TRY_GOTO(set_axes(override, axes));
+    SM_TRY_GOTO(default_axes(command, axes));
+    SM_TRY_GOTO(multiply(axes, plan));
+cleanup:
+    for (int i = 0; i < MAX_FLAGS; i++) {
+        free_axis(&axes[i]);
+    }
+    return status;
+}
+
+// --- lines of text -------------------------------------------------------------------------------
+
+// Copies a line with CORES replaced; false if it is too long.
+static bool expand_line(const char *begin, size_t length, char line[MAX_LINE]) {
+    static const char word[] = "CORES";
+    size_t used = 0;
+    for (size_t i = 0; i < length;) {
+        bool cores = length - i >= strlen(word) && memcmp(begin + i, word, strlen(word)) == 0;
+        if (used + 24 >= MAX_LINE) {
+            return false;
+        }
+        used += cores ? (size_t)snprintf(line + used, 24, "%ld", sysconf(_SC_NPROCESSORS_ONLN)) : 0;
+        if (!cores) {
+            line[used++] = begin[i];
+        }
+        i += cores ? strlen(word) : 1;
+    }
+    line[used] = '\0';
+    return true;
+}
+
+// Words between blanks; '#' begins a comment.
+static int split_words(char *line, char *words[MAX_WORDS + 1]) {
+    int n = 0;
+    line[strcspn(line, "#")] = '\0';
+    for (char *word = strtok(line, " \t\r"); word != NULL; word = strtok(NULL, " \t\r")) {
+        if (n == MAX_WORDS) {
+            return -1;
+        }
+        words[n++] = word;
+    }
+    return n;
+}
+
+static sm_status add_text_line(const char *name, int number, const char *begin, size_t length, const cli_axes *override,
+                               cli_sweep_plan *plan) {
+    char line[MAX_LINE];
+    char *words[MAX_WORDS + 2] = {"sweep"};
+    cli_options *options = calloc(1, sizeof(*options)); // large: lists
+    int n = expand_line(begin, length, line) ? split_words(line, words + 1) : -1;
+    if (options == NULL || n <= 0) {
+        free(options);
+        return n == 0 ? SM_OK : sm_fail(SM_ERR_USAGE, "%s:%d: too long a line", name, number);
+    }
+    char message[512];
+    sm_status status = cli_options_parse(CLI_SWEEP, n + 1, words, options);
+    if (status == SM_OK && options->of_sweep != NULL) {
+        status = sm_fail(SM_ERR_USAGE, "--%s holds for the sweep as a whole; give it on the command line",
+                         options->of_sweep->name);
+    }
+    if (status == SM_OK) {
+        status = add_line(CLI_SWEEP, &options->axes, override, plan);
+    }
+    free(options);
+    if (status == SM_ERR_USAGE) {
+        snprintf(message, sizeof(message), "%s", sm_error_message());
+        return sm_fail(SM_ERR_USAGE, "%s:%d: %s", name, number, message);
+    }
+    return status;
+}
+
+static sm_status add_text(const char *name, const char *text, const cli_axes *override, cli_sweep_plan *plan) {
+    for (int number = 1; *text != '\0'; number++) {
+        size_t length = strcspn(text, "\n");
+        SM_TRY(add_text_line(name, number, text, length, override, plan));
+        text += length + (text[length] == '\n');
+    }
+    return plan->n > 0 ? SM_OK : sm_fail(SM_ERR_USAGE, "%s: no line with flags", name);
+}
+
+static sm_status add_file(const char *path, const cli_axes *override, cli_sweep_plan *plan) {
+    char *text = NULL;
+    size_t room = 0;
+    FILE *file;
+    SM_TRY(sm_input_stream(path, &file));
+    ssize_t n = getdelim(&text, &room, '\0', file);
+    fclose(file);
+    sm_status status = n > 0 ? add_text(path, text, override, plan)
+                             : sm_fail(SM_ERR_USAGE, "--file: %s: empty, or cannot be read", path);
+    free(text);
+    return status;
+}
+
+static sm_status add_preset(const char *name, const cli_axes *override, cli_sweep_plan *plan) {
+    char names[256];
+    const char *lines = cli_preset_find(name);
+    if (lines == NULL) {
+        cli_preset_names(names, sizeof(names));
+        return sm_fail(SM_ERR_USAGE, "--preset: no '%s'; give one of %s", name, names);
+    }
+    return add_text(name, lines, override, plan);
+}
+
+// --- filter, rounds, order -------------------------------------------------------------------------
+
+static int compare_keys(const void *a, const void *b) {
+    const cli_configuration *const *x = a;
+    const cli_configuration *const *y = b;
+    int by_key = strcmp((*x)->key, (*y)->key);
+    return by_key != 0 ? by_key : (*x > *y) - (*x < *y);
+}
+
+// Leaves the first of those with one key, and of these what the filter matches.
+static sm_status leave_out(cli_sweep_plan *plan, const regex_t *filter) {
+    const cli_configuration **sorted = malloc(((size_t)plan->n + 1) * sizeof(*sorted));
+    bool *drop = calloc((size_t)plan->n + 1, sizeof(*drop));
+    if (sorted == NULL || drop == NULL) {
+        free(sorted);
+        free(drop);
+        return cli_configuration_no_memory();
+    }
+    for (int i = 0; i < plan->n; i++) {
+        sorted[i] = &plan->items[i];
+        drop[i] = filter != NULL && regexec(filter, plan->items[i].key, 0, NULL, 0) != 0;
+    }
+    qsort(sorted, (size_t)plan->n, sizeof(*sorted), compare_keys);
+    for (int i = 1; i < plan->n; i++) {
+        if (strcmp(sorted[i - 1]->key, sorted[i]->key) == 0) {
+            drop[sorted[i] - plan->items] = true;
+        }
+    }
+    int n = 0;
+    for (int i = 0; i < plan->n; i++) {
+        if (drop[i]) {
+            cli_configuration_free(&plan->items[i]);
+        } else {
+            plan->items[n++] = plan->items[i];
+        }
+    }
+    plan->n = n;
+    free(sorted);
+    free(drop);
+    return SM_OK;
+}
+
+static sm_status apply_filter(const char *pattern, cli_sweep_plan *plan) {
+    regex_t filter;
+    if (pattern == NULL) {
+        return leave_out(plan, NULL);
+    }
+    SM_TRY(cli_filter_compile(pattern, &filter));
+    sm_status status = leave_out(plan, &filter);
+    regfree(&filter);
+    SM_TRY(status);
+    return plan->n > 0 ? SM_OK : sm_fail(SM_ERR_USAGE, "--filter: '%s' matches no configuration", pattern);
+}
+
+// SplitMix64 (Steele, Lea and Flood 2014): a good shuffle is all that is asked of it.
+static uint64_t next_random(uint64_t *state) {
+    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+static void shuffle(cli_configuration *items, int n, uint64_t seed) {
+    uint64_t state = seed;
+    for (int i = n - 1; i > 0; i--) {
+        int j = (int)(next_random(&state) % (uint64_t)(i + 1));
+        cli_configuration swapped = items[i];
+        items[i] = items[j];
+        items[j] = swapped;
+    }
+}
+
+// Round after round, each in an order of its own. What was asked for first comes first, with all its rounds.
+static sm_status make_rounds(const cli_options *options, cli_sweep_plan *plan) {
+    const int n = plan->n;
+    for (int i = 0; i < n; i++) {
+        plan->items[i].place = i * options->rounds;
+    }
+    for (int64_t round = 1; round < options->rounds; round++) {
+        for (int i = 0; i < n; i++) {
+            SM_TRY(cli_sweep_plan_repeat(plan, i, round));
+        }
+    }
+    for (int64_t round = 0; round < options->rounds && options->order == CLI_ORDER_RANDOM; round++) {
+        shuffle(plan->items + round * n, n, (uint64_t)options->order_seed + (uint64_t)round * 0x10001);
+    }
+    return SM_OK;
+}
+
+sm_status cli_sweep_plan_make(const cli_options *options, cli_sweep_plan *plan) {
+    *plan = (cli_sweep_plan){NULL, 0};
+    if (options->preset != NULL && options->sweep_file != NULL) {
+        return sm_fail(SM_ERR_USAGE, "--preset and --file: give one of them");
+    }
+    sm_status status = options->preset != NULL       ? add_preset(options->preset, &options->axes, plan)
+                       : options->sweep_file != NULL ? add_file(options->sweep_file, &options->axes, plan)
+                                                     : add_line(options->command, NULL, &options->axes, plan);
+    if (status == SM_OK) {
+        status = apply_filter(options->filter, plan);
+    }
+    if (status == SM_OK) {
+        status = make_rounds(options, plan);
+    }
+    if (status != SM_OK) {
+        cli_sweep_plan_free(plan);
+    }
+    return status;
+}

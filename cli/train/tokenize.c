@@ -1,0 +1,100 @@
+// tokenize.c: text files to files of token ids.
+#include <stdio.h>
+
+#include "cli/flags/commands.h"
+#include "cli/flags/model.h"
+#include "cli/train/tokens.h"
+#include "cli/setup/find_tokenizer.h"
+#include "clock.h"
+#include "src/plan/host_threads.h"
+#include "bench/records/show.h"
+#include "src/tokenizer/tokenize.h"
+
+// --- shared --------------------------------------------------------------------------------
+
+int cli_token_threads(const cli_options *options) {
+    return options->threads.n > 0 ? (int)options->threads.values[0] : sm_host_threads();
+}
+
+bool cli_token_stop(void *ctx) {
+    (void)ctx;
+    return cli_interrupted != 0;
+}
+
+static void note(void *ctx, const char *line) {
+    (void)ctx;
+    cli_note("%s", line);
+}
+
+void cli_token_progress_note(void *ctx, int64_t done, int64_t of) {
+    enum { NOTE_NS = 1000000000 };
+    cli_token_progress *progress = ctx;
+    char done_text[32];
+    char of_text[32];
+    const int64_t now_ns = sm_now_ns();
+    if (!progress->is_wanted || now_ns - progress->last_note_ns < NOTE_NS) {
+        return;
+    }
+    progress->last_note_ns = now_ns;
+    sm_text_count((double)done, done_text, sizeof(done_text));
+    sm_text_count((double)of, of_text, sizeof(of_text));
+    cli_note("%s %s of %s %s", progress->what, done_text, of_text, progress->unit);
+}
+
+// --- tokenize ------------------------------------------------------------------------------
+
+static sm_status check_options(const cli_options *options) {
+    SM_TRY(cli_check_single("--threads", options->threads.n));
+    if (options->tokenizer == NULL) {
+        return sm_fail(SM_ERR_USAGE, "--tokenizer: say which folder holds the vocabulary");
+    }
+    SM_TRY(cli_check_vocabulary(options->tokenizer));
+    if (options->output_folder == NULL) {
+        return sm_fail(SM_ERR_USAGE, "--output: say which folder to write the tokens to");
+    }
+    if (options->n_operands == 0) {
+        return sm_fail(SM_ERR_USAGE, "FILE: say which files or folders hold the text; - is stdin");
+    }
+    return SM_OK;
+}
+
+static void print_side(const cli_options *options, const sm_tokenize_result *result, int side) {
+    char tokens[32];
+    char documents[32];
+    char bytes[32];
+    sm_text_count((double)result->n_tokens[side], tokens, sizeof(tokens));
+    sm_text_count((double)result->n_documents[side], documents, sizeof(documents));
+    sm_text_count((double)result->text_bytes[side], bytes, sizeof(bytes));
+    if (result->n_tokens[side] > 0) {
+        printf("%s/%s.bin: %s tokens of %s document%s, %s bytes; %.2f bytes a token\n", options->output_folder,
+               side == 0 ? "train" : "val", tokens, documents, sm_plural((size_t)result->n_documents[side]), bytes,
+               (double)result->text_bytes[side] / (double)result->n_tokens[side]);
+    }
+}
+
+sm_status cli_tokenize(const cli_options *options) {
+    sm_tokenize_result result;
+    SM_TRY(check_options(options));
+    cli_token_progress progress = {.what = "read", .unit = "bytes", .is_wanted = options->progress};
+    const sm_tokenize_job job = {.tokenizer = options->tokenizer,
+                                 .output = options->output_folder,
+                                 .inputs = options->operands,
+                                 .n_inputs = options->n_operands,
+                                 .val_percent = options->val_percent,
+                                 .n_threads = cli_token_threads(options),
+                                 .stop = cli_token_stop,
+                                 .note = note,
+                                 .progress = cli_token_progress_note,
+                                 .ctx = &progress};
+    sm_status status = sm_tokenize(&job, &result);
+    if (status == SM_ERR_INTERRUPTED) {
+        cli_note("%s.partial keeps what is done; the same command goes on there", options->output_folder);
+    }
+    SM_TRY(status);
+    if (result.was_complete) {
+        cli_note("%s: complete already, of the same files and tokenizer", options->output_folder);
+    }
+    print_side(options, &result, 0);
+    print_side(options, &result, 1);
+    return SM_OK;
+}

@@ -1,0 +1,339 @@
+// train.c: real training on a data file: from flags to the trainer's settings, and what it shows.
+#include <signal.h>
+#include <stdlib.h>
+
+#include "cli/flags/commands.h"
+#include "cli/flags/model.h"
+#include "cli/setup/processes.h"
+#include "cli/train/run_complete.h"
+#include "cli/flags/settings.h"
+#include "cli/setup/train_data.h"
+#include "cli/train/train_facts.h"
+#include "cli/train/train_profile.h"
+#include "cli/train/train_show.h"
+#include "cli/setup/worker.h"
+#include "clock.h"
+#include "bench/rows/machine.h"
+#include "src/train/run_folder.h"
+#include "src/train/trainer.h"
+#include "src/checkpoint/weights.h"
+
+enum { DEFAULT_STEPS = 10 };
+
+static const double peak_seconds = 0.5; // for measuring what 100% is
+
+typedef struct {
+    cli_options options; // the micro-batches of a step, and the files of a folder, are set
+    cli_job job;
+    sm_train_settings settings;
+    cli_train_data data;
+    sm_comm *comm;
+    sm_device *device;
+    sm_session *session;
+    sm_session *val_session;
+    json_t *configuration;
+    char *command_line;
+    cli_train_show show;
+    sm_peaks peaks;
+    sm_train_progress progress;
+    sm_loop *loop; // NULL: no --profile
+    sm_sensors *sensors;
+    sm_reading before; // the training
+} training;
+
+// --- setting up ----------------------------------------------------------------------------
+
+// What goes on with a run folder, and without one, only.
+static sm_status check_folder_flags(const cli_options *o) {
+    if (o->run != NULL && (o->log != NULL || o->save != NULL)) {
+        return sm_fail(SM_ERR_USAGE, "--%s: with --run the %s in its folder; leave it out",
+                       o->log != NULL ? "log" : "save", o->log != NULL ? "log is log.jsonl" : "weights are in model/");
+    }
+    if (o->run == NULL && (o->save_every > 0 || o->resume_run != SM_RESUME_NONE)) {
+        return sm_fail(SM_ERR_USAGE, "--%s: goes with --run DIR, where checkpoints are",
+                       o->save_every > 0 ? "save-every" : "resume");
+    }
+    return o->run != NULL ? sm_run_folder_check(o->run, (sm_resume)o->resume_run) : SM_OK;
+}
+
+static sm_status check_options(training *t) {
+    const cli_options *options = &t->options;
+    SM_TRY(cli_check_single("--model-size", options->models.n));
+    SM_TRY(cli_check_single("--batch-size", options->batch_sizes.n));
+    SM_TRY(cli_check_single("--seq-len", options->seq_lens.n));
+    SM_TRY(cli_check_single("--threads", options->threads.n));
+    SM_TRY(cli_check_single("--mode", options->modes.n));
+    SM_TRY(cli_check_single("--precision", options->precisions.n));
+    SM_TRY(check_folder_flags(options));
+    t->job.precision = (cli_precision)options->precisions.values[0];
+    t->job.mode = (sm_mode)options->modes.values[0];
+    t->job.pass = SM_PASS_STEP;
+    t->job.model = options->weights != NULL ? options->weights : options->models.texts[0];
+    t->job.B = options->batch_sizes.values[0];
+    t->job.T = options->seq_lens.values[0];
+    SM_TRY(cli_config(options, options->models.texts[0], &t->job.config));
+    SM_TRY(cli_check_seq_len(&t->job.config, t->job.T));
+    return cli_settings(options, &t->settings.optimizer);
+}
+
+// --accum of --global-batch.
+static sm_status set_accum(training *t) {
+    cli_options *o = &t->options;
+    const int64_t round = t->job.B * sm_comm_size(t->comm); // sequences of all processes' micro-batches
+    if (o->global_batch == 0) {
+        o->global_batch = o->accum * round;
+    }
+    if (o->global_batch % round != 0 || (o->accum > 1 && o->accum * round != o->global_batch)) {
+        return sm_fail(SM_ERR_USAGE, "--global-batch: %lld is not %s%lld, --batch-size %lld times %d processes",
+                       (long long)o->global_batch, o->accum > 1 ? "--accum times " : "a multiple of ", (long long)round,
+                       (long long)t->job.B, sm_comm_size(t->comm));
+    }
+    o->accum = o->global_batch / round;
+    return SM_OK;
+}
+
+static sm_status open_device(training *t) {
+    const cli_options *options = &t->options;
+    cli_device_list devices;
+    cli_foresee();
+    SM_TRY(cli_select_devices(&options->backends, &devices));
+    SM_TRY(cli_choose_device(t->comm, &devices, &t->job.device));
+    cli_stage("opening the device", NULL);
+    return cli_open_device(t->job.device, options->threads.n > 0 ? options->threads.values[0] : 0, options, &t->device);
+}
+
+static double range_flops(const sm_plan *plan, sm_phase range) {
+    sm_range ops = sm_plan_range(plan, range);
+    double flops = 0;
+    for (int i = ops.first; i < ops.end; i++) {
+        flops += sm_op_flops(plan, &plan->ops[i]);
+    }
+    return flops;
+}
+
+static sm_status open_session(training *t) {
+    sm_plan *plan;
+    t->job.processes = cli_plan_processes(&t->options, t->comm);
+    SM_TRY(cli_job_plan(&t->options, &t->job, t->device->info.max_alloc_bytes, &plan));
+    cli_train_data_count(&t->data, plan);
+    t->show.step_flops =
+        (double)t->options.accum * (range_flops(plan, SM_PHASE_FORWARD) + range_flops(plan, SM_PHASE_BACKWARD)) +
+        range_flops(plan, SM_PHASE_OPTIMIZER);
+    SM_TRY(sm_session_open_among(t->comm, t->device, plan, &t->session));
+    if (t->session->executable->tune_warning[0] != '\0') {
+        cli_note("%s", t->session->executable->tune_warning);
+    }
+    if (t->session->executable->note[0] != '\0') {
+        cli_note("%s", t->session->executable->note);
+    }
+    return SM_OK;
+}
+
+// Dropout is part of a plan: validation, which has none, needs one of its own.
+static sm_status open_val_session(training *t) {
+    static cli_options options; // large: lists
+    cli_job job = t->job;
+    sm_plan *plan;
+    if (t->settings.validation.tokens == NULL || t->options.dropout == 0) {
+        return SM_OK;
+    }
+    options = t->options;
+    options.dropout = 0;
+    job.pass = SM_PASS_FORWARD;
+    job.processes = (sm_processes){.n = 1};
+    SM_TRY(cli_job_plan(&options, &job, t->device->info.max_alloc_bytes, &plan));
+    return sm_session_open(t->device, plan, &t->val_session);
+}
+
+// What 100% is. Without it the share of the peak is left out. Several processes would measure each other. Only a
+// profile asks for the bandwidth of memory, whose arrays take longest.
+static void measure_peak(training *t) {
+    const size_t working_set_bytes = t->options.profile ? 0 : 1;
+    if (!cli_interrupted && sm_comm_size(t->comm) == 1 &&
+        cli_measure_peaks(t->device, t->job.precision, working_set_bytes, peak_seconds, &t->peaks) == SM_OK) {
+        t->show.peak_flops = t->peaks.flops;
+    }
+}
+
+static void set_work(training *t) {
+    const cli_options *o = &t->options;
+    sm_train_settings *s = &t->settings;
+    s->session = t->session;
+    s->val_session = t->val_session;
+    s->config = &t->job.config;
+    s->comm = t->comm;
+    s->global_batch = o->global_batch;
+    s->order = (sm_order_kind)o->data_order;
+    s->seed = (uint64_t)o->seed;
+    s->schedule = (sm_schedule_kind)o->schedule;
+    s->warmup_steps = o->warmup_steps;
+    s->max_steps = o->steps == 0 && o->epochs == 0 && o->tokens == 0 ? DEFAULT_STEPS : o->steps;
+    s->max_epochs = o->epochs;
+    s->max_tokens = o->tokens;
+    s->val_every = o->val_every;
+    s->val_batches = o->val_batches;
+    s->log = o->log;
+    s->save = o->save;
+    s->interrupted = &cli_interrupted;
+}
+
+static sm_status set_run(training *t) {
+    const cli_options *o = &t->options;
+    sm_train_settings *s = &t->settings;
+    if (o->run == NULL) {
+        return SM_OK;
+    }
+    s->run_dir = o->run;
+    measure_peak(t); // before the training's time and memory are counted
+    sm_machine_reset_peak_rss();
+    s->save_every = o->save_every;
+    s->keep = o->keep;
+    s->resume = (sm_resume)o->resume_run;
+    t->show.tells_progress = true;
+    t->configuration = cli_train_configuration(o, &t->job, t->device);
+    t->command_line = cli_command_line(o);
+    s->configuration = t->configuration;
+    s->command_line = t->command_line;
+    if (t->configuration == NULL || t->command_line == NULL) {
+        return sm_fail(SM_ERR_OOM, "--run: %s: no memory for what the run is", o->run);
+    }
+    SM_TRY(sm_sensors_open("", "", &t->sensors));
+    sm_sensors_read(t->sensors, &t->before);
+    return cli_train_facts(o, t->device, t->comm, &s->facts);
+}
+
+static sm_status open_profile(training *t) {
+    return t->options.profile ? cli_train_profile_open(&t->settings, &t->loop) : SM_OK;
+}
+
+// What a process does by itself: another may fail at it.
+static sm_status open_files(training *t) {
+    SM_TRY(check_options(t));
+    SM_TRY(set_accum(t));
+    cli_stage("opening the data", NULL);
+    SM_TRY(cli_train_data_open(&t->options, &t->job.config, t->job.B, t->job.T, &t->data, &t->settings));
+    return open_device(t);
+}
+
+static sm_status set_up(training *t) {
+    const sm_status opened = open_files(t);
+    SM_TRY(cli_compare_files(&t->options, opened, &t->settings.data, &t->settings.validation, t->device, t->comm));
+    cli_stage("building the step", NULL);
+    SM_TRY(open_session(t));
+    SM_TRY(open_val_session(t));
+    set_work(t);
+    SM_TRY(open_profile(t));
+    return set_run(t);
+}
+
+// --- what the trainer asks for -------------------------------------------------------------
+
+static sm_status initialise(void *ctx, sm_session *session, int64_t *step) {
+    training *t = ctx;
+    const char *folder = t->options.weights;
+    *step = 0;
+    if (folder == NULL) {
+        return cli_load_weights(session, &t->job.config, (uint64_t)t->options.seed, NULL);
+    }
+    SM_TRY(sm_weights_load(folder, &t->job.config, session, step));
+    if (*step > 0) {
+        cli_note("%s: continues after step %lld", folder, (long long)*step);
+    } else {
+        cli_note("%s: no optimizer state; %s starts anew", folder, session->plan->optimizer->title);
+    }
+    return SM_OK;
+}
+
+static sm_status stepped(void *ctx, const sm_train_progress *progress, const sm_train_step *step) {
+    training *t = ctx;
+    SM_TRY(cli_train_show_step(&t->show, progress, step));
+    if (t->options.run == NULL && step->step == progress->first_step + 1 && step->step < progress->n_steps) {
+        measure_peak(t); // so that the first step does not wait for it
+    }
+    return SM_OK;
+}
+
+static sm_step_phases *time_apart(void *ctx, const sm_train_progress *progress) {
+    training *t = ctx;
+    t->progress = *progress;
+    return t->loop != NULL ? cli_train_profile_next(t->loop, progress) : NULL;
+}
+
+static sm_status timed(void *ctx, const sm_train_step *step, const sm_step_phases *phases) {
+    training *t = ctx;
+    return t->loop != NULL ? cli_train_profile_keep(t->loop, &t->progress, step, phases) : SM_OK;
+}
+
+static sm_status show_profile(training *t) {
+    return t->loop != NULL && sm_comm_rank(t->comm) == 0
+               ? cli_train_profile_show(&t->options, &t->job, t->session, &t->peaks, t->loop)
+               : SM_OK;
+}
+
+static void note(void *ctx, const char *text) {
+    (void)ctx;
+    cli_note("%s", text);
+}
+
+// A run in a folder is not cut off at all when it is asked to end: its step may take long, and so may its checkpoint.
+static void set_saving(void *ctx, bool saving) {
+    const training *t = ctx;
+    sm_worker_set_saving(saving || t->options.run != NULL);
+    cli_stage(saving ? "writing what was trained" : "training", NULL);
+}
+
+static json_t *end_facts(void *ctx) {
+    const training *t = ctx;
+    return cli_train_end_facts(t->session, t->sensors, &t->before);
+}
+
+static sm_status completed(void *ctx, const char *run_dir) {
+    (void)ctx;
+    return cli_run_complete(run_dir);
+}
+
+// --- the whole -----------------------------------------------------------------------------
+
+static void close_all(training *t) {
+    json_decref(t->settings.facts);
+    json_decref(t->configuration);
+    free(t->command_line);
+    sm_loop_close(t->loop);
+    sm_sensors_close(t->sensors);
+    sm_session_close(t->val_session);
+    sm_session_close(t->session);
+    if (t->device != NULL) {
+        t->device->backend->close(t->device);
+    }
+    cli_train_data_close(&t->data);
+}
+
+sm_status cli_train(const cli_options *options) {
+    static training t; // large: lists
+    t = (training){.options = *options,
+                   .settings = {.process_start_ns = sm_now_ns(), .background = sm_background_here()}};
+    t.settings.loader.background = t.settings.background;
+    const sm_train_callbacks callbacks = {.ctx = &t,
+                                          .initialise = initialise,
+                                          .stepped = stepped,
+                                          .time_apart = time_apart,
+                                          .timed = timed,
+                                          .note = note,
+                                          .saving = set_saving,
+                                          .end_facts = end_facts,
+                                          .completed = completed};
+    signal(SIGPIPE, SIG_IGN); // a reader that goes away, of `train | head` for one, is a failed write, not the end
+    sm_status status = cli_join(options, &t.comm);
+    if (status == SM_OK) {
+        status = set_up(&t);
+        status = status == SM_OK || !sm_comm_has_agreed(t.comm) ? sm_comm_agree(t.comm, status) : status;
+    }
+    if (status == SM_OK) {
+        set_saving(&t, false);
+        status = sm_train(&t.settings, &callbacks);
+        status = status == SM_OK ? show_profile(&t) : status;
+        sm_worker_set_saving(false);
+    }
+    close_all(&t);
+    return cli_leave(t.comm, status);
+}

@@ -1,0 +1,118 @@
+// train_facts.c: see train/train_facts.h.
+#include "cli/train/train_facts.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/setup/documents.h"
+#include "bench/records/json_values.h"
+#include "bench/rows/machine.h"
+#include "bench/training/training_facts.h"
+
+static json_t *describe_model(const cli_options *options, const sm_model_config *c) {
+    return json_pack("{s: s, s: s, s: I, s: I, s: I, s: I, s: I, s: I, s: I, s: I}", "arch", c->model->name, "size",
+                     options->weights != NULL ? options->weights : options->models.texts[0], "n_layer",
+                     (json_int_t)c->n_layer, "n_head", (json_int_t)c->n_head, "n_kv_head",
+                     (json_int_t)sm_model_n_kv_head(c), "d_model", (json_int_t)c->d_model, "d_ff", (json_int_t)c->d_ff,
+                     "vocab", (json_int_t)c->vocab, "context", (json_int_t)c->context, "n_params",
+                     (json_int_t)sm_model_n_params(c));
+}
+
+json_t *cli_train_configuration(const cli_options *options, const cli_job *job, const sm_device *device) {
+    return json_pack(
+        "{s: {s: s, s: s, s: s, s: s, s: s, s: s}, s: o, s: i, s: s, s: s, s: f, s: s, s: s, s: s, s: s?, s: s*, s: "
+        "s*, "
+        "s: s*, s: s*}",
+        "engine", "name", "stepmark", "build_commit", sm_build_commit(), "mode", sm_mode_name(job->mode), "backend",
+        device->backend->name, "isa", device->info.isa, "tier", device->info.tier, "model",
+        describe_model(options, &job->config), "n_threads", device->info.n_threads, "precision",
+        cli_precision_name(job->precision), "recompute", sm_recompute_name(cli_recompute(options, job->mode)),
+        "dropout", options->dropout, "loss_scale", cli_loss_scale(options, job->precision), "shard",
+        options->shard != 0 ? "optimizer" : "none", "gradients", options->gradient_format != 0 ? "bf16" : "fp32",
+        "weights", options->weights, "own_kernels",
+        device->info.own_kernels[0] != '\0' ? device->info.own_kernels : NULL, "documents", options->documents,
+        "padding", options->documents != NULL ? sm_padding_name(cli_padding(options)) : NULL, "long_documents",
+        options->documents != NULL ? sm_long_document_name((sm_long_document)options->long_documents) : NULL);
+}
+
+enum { HOST_BYTES = 64 };
+
+static json_t *list_hosts(const char *names, int n) {
+    json_t *hosts = json_array();
+    for (int i = 0; i < n && hosts != NULL; i++) {
+        if (json_array_append_new(hosts, json_string(names + (size_t)i * HOST_BYTES)) != 0) {
+            json_decref(hosts);
+            return NULL;
+        }
+    }
+    return hosts;
+}
+
+static sm_status gather_hosts(sm_comm *comm, json_t **hosts) {
+    const int n = sm_comm_size(comm);
+    char mine[HOST_BYTES] = "";
+    char *all = calloc((size_t)n, HOST_BYTES);
+    if (all == NULL) {
+        return sm_fail(SM_ERR_OOM, "run.json: no memory for the names of %d hosts", n);
+    }
+    (void)gethostname(mine, sizeof(mine) - 1);
+    const sm_status status = sm_comm_gather(comm, mine, sizeof(mine), all);
+    *hosts = status == SM_OK ? list_hosts(all, n) : NULL;
+    free(all);
+    return status;
+}
+
+sm_status cli_train_facts(const cli_options *options, const sm_device *device, sm_comm *comm, json_t **facts) {
+    json_t *hosts = NULL;
+    SM_TRY(sm_training_facts(options->argc, options->argv, &device->info, facts));
+    SM_TRY(gather_hosts(comm, &hosts));
+    return json_object_set_new(*facts, "hosts", hosts) == 0 &&
+                   json_object_set_new(*facts, "processes", json_integer(sm_comm_size(comm))) == 0
+               ? SM_OK
+               : sm_fail(SM_ERR_OOM, "run.json: no memory for the facts of the machine");
+}
+
+// Absent where they cannot be read.
+static void add_sensors(const sm_sensors *sensors, const sm_reading *before, json_t *facts) {
+    sm_reading after;
+    sm_row row;
+    sm_sensors_read(sensors, &after);
+    if (sm_row_init(&row) == SM_OK) {
+        const sm_row_sensors *s = &row.sensors;
+        if (sm_sensors_report(sensors, before, &after, 1, NAN, &row) == SM_OK) {
+            json_object_set_new(facts, "other_cpus", sm_json_real(s->other_cpus));
+            json_object_set_new(facts, "own_cpus", sm_json_real(s->own_cpus));
+            json_object_set_new(facts, "steal_share", sm_json_real(s->steal_share));
+            json_object_set_new(facts, "involuntary_switches", json_integer(s->involuntary_switches));
+        }
+        sm_row_free(&row);
+    }
+}
+
+json_t *cli_train_end_facts(const sm_session *session, const sm_sensors *sensors, const sm_reading *before) {
+    const int64_t resident_bytes = sm_machine_peak_rss_bytes();
+    json_t *facts = json_pack("{s: I}", "max_memory_bytes",
+                              session->device->info.is_host_processor && resident_bytes > 0
+                                  ? (json_int_t)resident_bytes
+                                  : (json_int_t)session->executable->memory_bytes);
+    if (facts != NULL) {
+        add_sensors(sensors, before, facts);
+    }
+    return facts;
+}
+
+char *cli_command_line(const cli_options *options) {
+    size_t n = 1;
+    for (int i = 0; i < options->argc; i++) {
+        n += strlen(options->argv[i]) + 1;
+    }
+    char *line = malloc(n);
+    char *at = line;
+    for (int i = 0; i < options->argc && line != NULL; i++) {
+        at = stpcpy(at, i > 0 ? " " : "");
+        at = stpcpy(at, options->argv[i]);
+    }
+    return line;
+}
