@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <unistd.h>
 
-#include "bench/exercise/exercise.h"
+#include "learn/exercise/exercise.h"
 #include "bench/processes/file_access.h"
 #include "full_disk.h"
 #include "run_program.h"

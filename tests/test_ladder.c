@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "bench/ladder/ladder.h"
-#include "bench/ladder/ladder_texts.h"
+#include "learn/ladder/ladder.h"
+#include "learn/ladder/texts.h"
 #include "run_program.h"
 
 enum { TEXT_SIZE = 1 << 15 };

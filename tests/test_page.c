@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 
 #include "embedded.h"
-#include "bench/page/excerpt.h"
-#include "bench/page/film.h"
+#include "learn/page/excerpt.h"
+#include "learn/page/film.h"
 #include "src/models/model.h"
 #include "run_program.h"
 

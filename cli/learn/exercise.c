@@ -7,7 +7,7 @@
 
 #include "cli/flags/commands.h"
 #include "cli/front/tables.h"
-#include "bench/exercise/exercise.h"
+#include "learn/exercise/exercise.h"
 #include "bench/records/screen.h"
 #include "bench/records/show.h"
 

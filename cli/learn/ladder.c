@@ -9,9 +9,9 @@
 #include "cli/output/live.h"
 #include "cli/setup/session.h"
 #include "cli/front/tables.h"
-#include "bench/ladder/ladder.h"
-#include "bench/ladder/ladder_step.h"
-#include "bench/ladder/ladder_texts.h"
+#include "learn/ladder/ladder.h"
+#include "learn/ladder/step.h"
+#include "learn/ladder/texts.h"
 #include "bench/records/show.h"
 
 // --- the list --------------------------------------------------------------------------------------

@@ -15,8 +15,8 @@
 #include "cli/setup/processes.h"
 #include "cli/measure/run_args.h"
 #include "cli/setup/find_tokenizer.h"
-#include "bench/page/film.h"
-#include "bench/page/step_page.h"
+#include "learn/page/film.h"
+#include "learn/page/step_page.h"
 
 // The page is to stay within 3 MB: values take 5.4 bytes each, and the rest of a small model less than 0.6 MB.
 static const double MOST_VALUES = 440e3;

@@ -6,7 +6,7 @@
 
 #include "cli/learn/page.h"
 #include "embedded.h"
-#include "bench/page/excerpt.h"
+#include "learn/page/excerpt.h"
 
 enum { NAME_SIZE = 96, MAX_NAMES = 3, MOST_BYTES = 9000 };
 

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 
 #include "cli/learn/page.h"
-#include "bench/page/film.h"
-#include "bench/page/step_page.h"
+#include "learn/page/film.h"
+#include "learn/page/step_page.h"
 
 struct cli_page_step {
     json_t *data; // not owned

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bench/kernels/backend_file.h"
+#include "learn/own_kernels/backend_file.h"
 #include "cli/flags/commands.h"
 #include "cli/flags/flag.h"
 #include "bench/rows/digest.h"
-#include "bench/kernels/kernel_library.h"
+#include "learn/own_kernels/kernel_library.h"
 
 static struct {
     bool is_loaded;

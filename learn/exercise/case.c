@@ -1,0 +1,352 @@
+// case.c: builds a case, runs it on the reference, and lays its operands out between pages that cannot be
+// touched.
+#include "learn/exercise/case.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "src/verify/verify.h"
+
+enum { ALIGN_BYTES = 64, CANARY = 0xA5 };
+static const int64_t timing_ns = 30000000;
+static const double peak_seconds = 0.1;
+
+// --- one operand -----------------------------------------------------------------------------------
+
+static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
+
+// Data ends where the last page does, but for what its alignment needs.
+static sm_status map_operand(sm_case_operand *o) {
+    const size_t padded_bytes = round_up(o->size_bytes, ALIGN_BYTES);
+    o->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    o->map_bytes = round_up(padded_bytes, o->page_bytes) + 2 * o->page_bytes;
+    o->map = mmap(NULL, o->map_bytes, PROT_NONE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    o->before = malloc(o->size_bytes);
+    const size_t inner_bytes = o->map_bytes - 2 * o->page_bytes;
+    if (o->map == MAP_FAILED || o->before == NULL ||
+        mprotect(o->map + o->page_bytes, inner_bytes, PROT_READ | PROT_WRITE) != 0) {
+        o->map = o->map == MAP_FAILED ? NULL : o->map;
+        return sm_fail(SM_ERR_OOM, "exercise: no memory for %zu bytes of %s", o->size_bytes, o->info->name);
+    }
+    o->data = o->map + o->map_bytes - o->page_bytes - padded_bytes;
+    memset(o->map + o->page_bytes, CANARY, inner_bytes);
+    return SM_OK;
+}
+
+bool sm_case_is_intact(const sm_case_operand *o) {
+    const char *end = o->map + o->map_bytes - o->page_bytes;
+    for (const char *p = o->map + o->page_bytes; p < end; p++) {
+        const bool is_data = p >= o->data && p < o->data + o->size_bytes;
+        if (!is_data && *(const unsigned char *)p != CANARY) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static sm_case_operand make_operand(const sm_exercise_case *c, const sm_operand_info *info, int tensor, int out) {
+    const sm_tensor *t = &c->plan->tensors[tensor];
+    return (sm_case_operand){.info = info,
+                             .tensor = t,
+                             .is_output = out >= 0,
+                             .out = out,
+                             .n_elems = sm_tensor_elems(t),
+                             .size_bytes = sm_tensor_bytes(t)};
+}
+
+// --- a case ----------------------------------------------------------------------------------------
+
+static void close_case(sm_exercise_case *c) {
+    for (int i = 0; i < SM_CASE_OPERANDS; i++) {
+        sm_case_operand *o = &c->operands[i];
+        if (o->map != NULL && !o->is_shared) {
+            munmap(o->map, o->map_bytes);
+        }
+        if (o->timed != NULL) {
+            munmap(o->timed, SM_N_TIMED * o->size_bytes);
+        }
+        free(o->before);
+        free(o->expected);
+    }
+    sm_plan_free(c->plan);
+}
+
+static bool is_inplace(const sm_exercise_case *c) {
+    const sm_op_info *info = sm_op_get_info(c->kind);
+    return info->inplace_in != SM_NO_OPERAND && strstr(c->text, "inplace=1") != NULL;
+}
+
+// The operands' memory. An output that lies where an input lies shares that one's.
+static sm_status lay_out(sm_exercise_case *c) {
+    const sm_op_info *info = sm_op_get_info(c->kind);
+    for (int i = 0; i < SM_CASE_OPERANDS; i++) {
+        const bool is_input = i < SM_MAX_IN;
+        const int k = is_input ? i : i - SM_MAX_IN;
+        const int tensor = is_input ? c->op->in[k] : c->op->out[k];
+        if (tensor == SM_NO_TENSOR) {
+            continue;
+        }
+        sm_case_operand *o = &c->operands[i];
+        *o = make_operand(c, is_input ? &info->in[k] : &info->out[k], tensor, is_input ? -1 : k);
+        SM_TRY(map_operand(o));
+        if (!is_input && k == 0 && is_inplace(c)) {
+            munmap(o->map, o->map_bytes);
+            const sm_case_operand *with = &c->operands[info->inplace_in];
+            o->map = with->map;
+            o->map_bytes = with->map_bytes;
+            o->data = with->data;
+            o->is_shared = true;
+        }
+    }
+    return SM_OK;
+}
+
+// The arguments: once the operands hold their data, which dropout's counter is of.
+static void fill_args(sm_exercise_case *c) {
+    void *in[SM_MAX_IN];
+    void *out[SM_MAX_OUT];
+    for (int i = 0; i < SM_CASE_OPERANDS; i++) {
+        *(i < SM_MAX_IN ? &in[i] : &out[i - SM_MAX_IN]) = c->operands[i].data;
+    }
+    sm_own_args_fill(c->plan, c->op, in, out, &c->args);
+}
+
+// Inputs as verify has them; outputs that are written hold what no result is.
+static sm_status upload(const sm_exercise_case *c, const sm_backend *backend, sm_executable *executable) {
+    sm_status status = SM_OK;
+    for (int i = 0; i < c->plan->n_tensors && status == SM_OK; i++) {
+        const sm_tensor *t = &c->plan->tensors[i];
+        const int64_t n = sm_tensor_elems(t);
+        if (sm_op_case_is_input(c->plan, i)) {
+            void *values = malloc(sm_tensor_bytes(t));
+            if (values == NULL) {
+                return sm_fail(SM_ERR_OOM, "exercise: no memory for an input");
+            }
+            sm_op_case_fill(c->kind, c->index, c->plan, i, values);
+            status = backend->upload(executable, i, 0, n, values);
+            free(values);
+        }
+    }
+    return status;
+}
+
+static int tensor_of(const sm_exercise_case *c, const sm_case_operand *o) {
+    return (int)(o->tensor - c->plan->tensors);
+}
+
+static sm_status download(const sm_exercise_case *c, const sm_backend *backend, sm_executable *executable,
+                          const sm_case_operand *o, void *to) {
+    return backend->download(executable, tensor_of(c, o), 0, o->n_elems, to);
+}
+
+// What the op under test finds: behind the forward op, where there is one.
+static sm_status read_before(sm_exercise_case *c, const sm_backend *backend, sm_executable *executable) {
+    for (int i = 0; i < SM_CASE_OPERANDS; i++) {
+        sm_case_operand *o = &c->operands[i];
+        if (o->info == NULL) {
+            continue;
+        }
+        if (o->is_shared) { // laid out behind the input
+            memcpy(o->before, o->data, o->size_bytes);
+        } else if (o->is_output && o->info->mode == SM_WRITES) {
+            for (int64_t k = 0; k < o->n_elems; k++) {
+                ((float *)o->before)[k] = SM_EXERCISE_POISON;
+            }
+        } else {
+            SM_TRY(download(c, backend, executable, o, o->before));
+        }
+        if (!o->is_shared) {
+            memcpy(o->data, o->before, o->size_bytes);
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status read_expected(sm_exercise_case *c, const sm_backend *backend, sm_executable *executable) {
+    const int64_t sum_length = sm_op_case_sum_length(c->kind, c->index);
+    for (int i = 0; i < SM_CASE_OPERANDS; i++) {
+        sm_case_operand *o = &c->operands[i];
+        if (o->info != NULL && o->is_output) {
+            o->expected = malloc(o->size_bytes);
+            if (o->expected == NULL) {
+                return sm_fail(SM_ERR_OOM, "exercise: no memory for %zu bytes of %s", o->size_bytes, o->info->name);
+            }
+            SM_TRY(download(c, backend, executable, o, o->expected));
+            o->tolerance = sm_verify_tolerance(c->plan, c->op, o->out, sum_length);
+        }
+    }
+    return SM_OK;
+}
+
+// What is before the op under test; or all, and what that leaves.
+static sm_status run_reference(sm_exercise_case *c, const sm_backend *backend, sm_executable *executable, bool all) {
+    const int n_ops = all ? c->plan->n_ops : c->plan->n_ops - 1;
+    SM_TRY(upload(c, backend, executable));
+    SM_TRY(backend->execute(executable, (sm_range){0, n_ops}, NULL));
+    return all ? read_expected(c, backend, executable) : read_before(c, backend, executable);
+}
+
+static sm_status with_reference(sm_exercise_case *c, sm_device *reference, bool all) {
+    sm_executable *executable = NULL;
+    SM_TRY(reference->backend->prepare(reference, c->plan, &executable));
+    const sm_status status = run_reference(c, reference->backend, executable, all);
+    reference->backend->release(executable);
+    return status;
+}
+
+static sm_status open_case(sm_exercise_case *c, sm_device *reference) {
+    SM_TRY(sm_op_case_plan(c->kind, c->index, (sm_precision){.dtype = SM_F32}, &c->plan));
+    c->op = &c->plan->ops[c->plan->n_ops - 1];
+    SM_TRY(sm_plan_assign_memory(c->plan, 0));
+    SM_TRY(lay_out(c));
+    SM_TRY(with_reference(c, reference, false));
+    fill_args(c);
+    return SM_OK;
+}
+
+// --- all cases -------------------------------------------------------------------------------------
+
+static sm_status map_timed(sm_exercise_case *c) {
+    for (int i = SM_MAX_IN; i < SM_CASE_OPERANDS; i++) {
+        sm_case_operand *o = &c->operands[i];
+        const size_t size_bytes = SM_N_TIMED * o->size_bytes;
+        void *room =
+            o->info == NULL ? NULL : mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (room == MAP_FAILED) {
+            return sm_fail(SM_ERR_OOM, "exercise: no memory for %zu bytes of %s", size_bytes, o->info->name);
+        }
+        o->timed = room;
+    }
+    return SM_OK;
+}
+
+static sm_status open_cases(sm_op_kind kind, sm_device *reference, sm_exercise_cases *cases) {
+    double most = -1;
+    for (int i = 0; i < sm_op_case_count(kind); i++) {
+        sm_exercise_case *c = &cases->list[cases->n];
+        *c = (sm_exercise_case){.kind = kind, .index = i};
+        sm_op_case_text(kind, i, c->text);
+        if (!sm_op_case_is_naive(kind, i)) {
+            continue;
+        }
+        cases->n++; // also one that fails is closed
+        SM_TRY(open_case(c, reference));
+        const double work = sm_op_flops(c->plan, c->op) + sm_op_bytes(c->plan, c->op);
+        if (work > most) {
+            most = work;
+            cases->timed = cases->n - 1;
+        }
+    }
+    return cases->n > 0 ? map_timed(&cases->list[cases->timed]) : SM_OK;
+}
+
+sm_status sm_exercise_cases_open(sm_op_kind kind, sm_exercise_cases *cases) {
+    const sm_backend *backend = sm_backend_find("reference");
+    sm_device *reference = NULL;
+    *cases = (sm_exercise_cases){.list = calloc((size_t)sm_op_case_count(kind), sizeof *cases->list)};
+    if (cases->list == NULL) {
+        return sm_fail(SM_ERR_OOM, "exercise: no memory for its cases");
+    }
+    SM_TRY(backend->open(0, &(sm_open_options){.n_threads = 0}, &reference));
+    sm_status status = open_cases(kind, reference, cases);
+    backend->close(reference);
+    return status;
+}
+
+sm_status sm_exercise_cases_expect(sm_exercise_cases *cases) {
+    const sm_backend *backend = sm_backend_find("reference");
+    sm_device *reference = NULL;
+    sm_status status = SM_OK;
+    SM_TRY(backend->open(0, &(sm_open_options){.n_threads = 0}, &reference));
+    for (int i = 0; i < cases->n && status == SM_OK; i++) {
+        status = with_reference(&cases->list[i], reference, true);
+    }
+    backend->close(reference);
+    return status;
+}
+
+void sm_exercise_cases_close(sm_exercise_cases *cases) {
+    for (int i = 0; i < cases->n; i++) {
+        close_case(&cases->list[i]);
+    }
+    free(cases->list);
+    *cases = (sm_exercise_cases){.list = NULL};
+}
+
+// --- times -----------------------------------------------------------------------------------------
+
+bool sm_case_draws(int64_t call) {
+    static uint64_t state;
+    if (call == 0) {
+        (void)!getrandom(&state, sizeof state, 0);
+    }
+    state = state * 6364136223846793005U + 1442695040888963407U; // Knuth's MMIX
+    return (int64_t)((state >> 33) % (uint64_t)(call + 1)) == 0;
+}
+
+// Inputs, or outputs: poison where they are written.
+static sm_status restore(const sm_exercise_case *c, const sm_backend *backend, sm_executable *executable,
+                         bool outputs) {
+    for (int i = 0; i < SM_CASE_OPERANDS; i++) {
+        const sm_case_operand *o = &c->operands[i];
+        if (o->info != NULL && o->is_output == outputs) {
+            SM_TRY(backend->upload(executable, tensor_of(c, o), 0, o->n_elems, o->before));
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status keep(const sm_exercise_case *c, const sm_backend *backend, sm_executable *executable, int which) {
+    for (int i = SM_MAX_IN; i < SM_CASE_OPERANDS; i++) {
+        const sm_case_operand *o = &c->operands[i];
+        if (o->info != NULL) {
+            SM_TRY(download(c, backend, executable, o, sm_case_timed(o, which)));
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status time_calls(const sm_exercise_case *c, const sm_backend *backend, sm_executable *executable, bool keeps,
+                            double *ns) {
+    const sm_range op = {c->plan->n_ops - 1, c->plan->n_ops};
+    int64_t least_ns = INT64_MAX;
+    int64_t total_ns = 0;
+    SM_TRY(restore(c, backend, executable, false));
+    for (int64_t n = 0; n < 3 || total_ns < timing_ns; n++) {
+        SM_TRY(restore(c, backend, executable, true));
+        SM_TRY(backend->synchronize(executable));
+        const int64_t before_ns = sm_now_ns();
+        SM_TRY(backend->execute(executable, op, NULL));
+        SM_TRY(backend->synchronize(executable));
+        const int64_t took_ns = sm_now_ns() - before_ns;
+        least_ns = took_ns < least_ns ? took_ns : least_ns;
+        total_ns += took_ns;
+        SM_TRY(keeps && sm_case_draws(n) ? keep(c, backend, executable, SM_TIMED_DRAWN) : SM_OK);
+    }
+    *ns = (double)least_ns;
+    return keeps ? keep(c, backend, executable, SM_TIMED_LAST) : SM_OK;
+}
+
+sm_status sm_case_time(const sm_exercise_case *c, sm_device *device, bool keeps, double *ns) {
+    sm_executable *executable = NULL;
+    SM_TRY(device->backend->prepare(device, c->plan, &executable));
+    const sm_status status = time_calls(c, device->backend, executable, keeps, ns);
+    device->backend->release(executable);
+    return status;
+}
+
+sm_status sm_case_ceiling(const sm_exercise_case *c, sm_device *device, double seen_ns, sm_op_ceiling *ceiling) {
+    enum { MOST_TRIES = 8 };
+    *ceiling = (sm_op_ceiling){.ns = INFINITY};
+    for (int i = 0; i < MOST_TRIES && ceiling->ns > seen_ns; i++) {
+        sm_op_ceiling another;
+        SM_TRY(sm_op_ceiling_measure(device, c->plan, c->op, peak_seconds, true, &another));
+        *ceiling = another.ns < ceiling->ns ? another : *ceiling;
+    }
+    return SM_OK;
+}

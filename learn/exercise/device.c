@@ -1,0 +1,283 @@
+// device.c: a case as a plan of one op on a device, whose operands lie apart from one another: what is between
+// them must stay as it was.
+#include "learn/exercise/device.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { GAP_BYTES = 4096, UNTOUCHED = 0xCB }; // -13e6, where it is read as a number
+
+// --- the device ------------------------------------------------------------------------------------
+
+static sm_status find_device(const sm_backend *backend, const char *id, int *index) {
+    const int n = backend->device_count();
+    for (int i = 0; i < n; i++) {
+        sm_device_info info;
+        SM_TRY(backend->describe(i, &info));
+        if ((strcmp(id, backend->name) == 0 && info.available) || strcmp(id, info.id) == 0) {
+            *index = i;
+            return info.available ? SM_OK : sm_fail(SM_ERR_UNSUPPORTED, "%s: %s", info.id, info.reason);
+        }
+    }
+    return sm_fail(SM_ERR_UNSUPPORTED, "--backend: there is no OpenCL device %s to run it; `stepmark devices` says why",
+                   id);
+}
+
+// With the student's kernel, or NULL.
+static sm_status open_device(const sm_own_kernel *kernel, const char *id, sm_device **device) {
+    const sm_backend *backend = sm_backend_find("opencl");
+    const sm_open_options how = {.own_kernels = kernel, .n_own_kernels = kernel != NULL};
+    int index = 0;
+    if (backend == NULL) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "this stepmark was built without OpenCL");
+    }
+    SM_TRY(find_device(backend, id, &index));
+    return backend->open(index, &how, device);
+}
+
+// --- a case on it ----------------------------------------------------------------------------------
+
+typedef struct {
+    const sm_exercise_case *from;
+    sm_device *device;
+    sm_plan *plan;
+    sm_executable *executable;
+} device_case;
+
+// The operand's tensor in the device's plan: plans of the same case are alike.
+static int tensor_of(const device_case *c, const sm_case_operand *o) {
+    return (int)(o->tensor - c->from->plan->tensors);
+}
+
+// The op under test alone: what its forward op leaves is uploaded.
+static void drop_others(sm_plan *plan) {
+    plan->ops[0] = plan->ops[plan->n_ops - 1];
+    plan->n_ops = 1;
+}
+
+// A gap before each operand and behind the last. Operands that lie at one address stay together.
+static void move_apart(sm_plan *plan) {
+    size_t *moved = calloc((size_t)plan->n_tensors, sizeof *moved);
+    for (int i = 0; moved != NULL && i < plan->n_tensors; i++) {
+        moved[i] = plan->tensors[i].offset_bytes + GAP_BYTES;
+        for (int k = 0; k < plan->n_tensors; k++) {
+            const sm_tensor *other = &plan->tensors[k];
+            bool is_first =
+                other->arena == plan->tensors[i].arena && other->offset_bytes < plan->tensors[i].offset_bytes;
+            for (int before = 0; before < k; before++) { // of those at its address
+                is_first = is_first && (plan->tensors[before].arena != other->arena ||
+                                        plan->tensors[before].offset_bytes != other->offset_bytes);
+            }
+            moved[i] += is_first ? GAP_BYTES : 0;
+        }
+    }
+    for (int i = 0; moved != NULL && i < plan->n_tensors; i++) {
+        plan->tensors[i].offset_bytes = moved[i];
+        plan->arenas[plan->tensors[i].arena].size_bytes += GAP_BYTES;
+    }
+    for (int i = 0; i < plan->n_arenas; i++) {
+        plan->arenas[i].size_bytes += GAP_BYTES;
+    }
+    free(moved);
+}
+
+// A tensor that is all of an arena.
+static sm_status add_whole(sm_plan *plan, int arena) {
+    const int64_t size_bytes = (int64_t)plan->arenas[arena].size_bytes;
+    const int tensor = sm_plan_add_tensor(plan, SM_ROLE_RESULT, SM_U8, 1, &size_bytes, "arena.%d", arena);
+    if (tensor == SM_NO_TENSOR) {
+        return SM_ERR_OOM;
+    }
+    plan->tensors[tensor].arena = arena;
+    plan->tensors[tensor].offset_bytes = 0;
+    return SM_OK;
+}
+
+static sm_status open_case(device_case *c) {
+    const sm_backend *backend = c->device->backend;
+    SM_TRY(sm_op_case_plan(c->from->kind, c->from->index, (sm_precision){.dtype = SM_F32}, &c->plan));
+    drop_others(c->plan);
+    SM_TRY(sm_plan_assign_memory(c->plan, 0));
+    move_apart(c->plan);
+    for (int i = 0; i < c->plan->n_arenas; i++) {
+        SM_TRY(add_whole(c->plan, i));
+    }
+    SM_TRY(backend->supports(c->device, c->plan, &c->plan->ops[0]));
+    return backend->prepare(c->device, c->plan, &c->executable);
+}
+
+static void close_case(device_case *c) {
+    c->device->backend->release(c->executable);
+    sm_plan_free(c->plan);
+}
+
+// --- its data --------------------------------------------------------------------------------------
+
+static int n_operands(const device_case *c) { return c->plan->n_tensors - c->plan->n_arenas; }
+
+static sm_status upload(const device_case *c) {
+    const sm_backend *backend = c->device->backend;
+    for (int i = n_operands(c); i < c->plan->n_tensors; i++) {
+        const size_t size_bytes = sm_tensor_bytes(&c->plan->tensors[i]);
+        void *untouched = malloc(size_bytes);
+        if (untouched == NULL) {
+            return sm_fail(SM_ERR_OOM, "exercise: no memory for %zu bytes", size_bytes);
+        }
+        memset(untouched, UNTOUCHED, size_bytes);
+        sm_status status = backend->upload(c->executable, i, 0, (int64_t)size_bytes, untouched);
+        free(untouched);
+        SM_TRY(status);
+    }
+    for (int i = SM_CASE_OPERANDS - 1; i >= 0; i--) { // an output may lie where an input does, which counts
+        const sm_case_operand *o = &c->from->operands[i];
+        if (o->info != NULL && !o->is_shared) {
+            SM_TRY(backend->upload(c->executable, tensor_of(c, o), 0, o->n_elems, o->before));
+        }
+    }
+    return SM_OK;
+}
+
+static bool shares(const sm_exercise_case *c, const sm_case_operand *o) {
+    for (int k = SM_MAX_IN; k < SM_CASE_OPERANDS; k++) {
+        if (c->operands[k].is_shared && c->operands[k].map == o->map) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Inputs as they were, outputs to where the judge looks.
+static sm_status download(const device_case *c) {
+    const sm_backend *backend = c->device->backend;
+    for (int i = 0; i < SM_CASE_OPERANDS; i++) {
+        const sm_case_operand *o = &c->from->operands[i];
+        if (o->info == NULL || (!o->is_output && shares(c->from, o))) {
+            continue;
+        }
+        SM_TRY(backend->download(c->executable, tensor_of(c, o), 0, o->n_elems, o->data));
+        if (!o->is_output && memcmp(o->data, o->before, o->size_bytes) != 0) {
+            return sm_fail(SM_ERR_MISMATCH, "case %s: it writes to %s, which is an input", c->from->text,
+                           o->info->name);
+        }
+    }
+    return SM_OK;
+}
+
+// The operand that a byte of a gap is nearest to; whether it lies behind it.
+static const sm_case_operand *nearest(const device_case *c, int arena, size_t byte, bool *is_behind) {
+    const sm_case_operand *best = NULL;
+    size_t least = SIZE_MAX;
+    for (int i = 0; i < SM_CASE_OPERANDS; i++) {
+        const sm_case_operand *o = &c->from->operands[i];
+        const sm_tensor *t = o->info == NULL ? NULL : &c->plan->tensors[tensor_of(c, o)];
+        if (t == NULL || t->arena != arena) {
+            continue;
+        }
+        const bool behind = byte >= t->offset_bytes;
+        const size_t away = behind ? byte - t->offset_bytes - o->size_bytes : t->offset_bytes - byte;
+        if (away < least) {
+            least = away;
+            best = o;
+            *is_behind = behind;
+        }
+    }
+    return best;
+}
+
+static bool is_operand(const device_case *c, int arena, size_t byte) {
+    for (int i = 0; i < n_operands(c); i++) {
+        const sm_tensor *t = &c->plan->tensors[i];
+        if (t->arena == arena && byte >= t->offset_bytes && byte < t->offset_bytes + sm_tensor_bytes(t)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static sm_status check_gaps(const device_case *c, int whole, const unsigned char *bytes) {
+    const int arena = c->plan->tensors[whole].arena;
+    const size_t size_bytes = sm_tensor_bytes(&c->plan->tensors[whole]);
+    for (size_t i = 0; i < size_bytes; i++) {
+        bool is_behind = false;
+        if (bytes[i] == UNTOUCHED || is_operand(c, arena, i)) {
+            continue;
+        }
+        const sm_case_operand *o = nearest(c, arena, i, &is_behind);
+        return sm_fail(SM_ERR_MISMATCH, "case %s: it writes %s %s: indices run from 0 to %lld", c->from->text,
+                       is_behind ? "past the end of" : "before the beginning of", o != NULL ? o->info->name : "memory",
+                       o != NULL ? (long long)o->n_elems - 1 : 0);
+    }
+    return SM_OK;
+}
+
+static sm_status check_all_gaps(const device_case *c) {
+    for (int i = n_operands(c); i < c->plan->n_tensors; i++) {
+        const size_t size_bytes = sm_tensor_bytes(&c->plan->tensors[i]);
+        unsigned char *bytes = malloc(size_bytes);
+        if (bytes == NULL) {
+            return sm_fail(SM_ERR_OOM, "exercise: no memory for %zu bytes", size_bytes);
+        }
+        sm_status status = c->device->backend->download(c->executable, i, 0, (int64_t)size_bytes, bytes);
+        status = status == SM_OK ? check_gaps(c, i, bytes) : status;
+        free(bytes);
+        SM_TRY(status);
+    }
+    return SM_OK;
+}
+
+static sm_status run_case(device_case *c) {
+    const sm_backend *backend = c->device->backend;
+    SM_TRY(open_case(c));
+    SM_TRY(upload(c));
+    SM_TRY(backend->execute(c->executable, (sm_range){0, 1}, NULL));
+    SM_TRY(backend->synchronize(c->executable));
+    SM_TRY(check_all_gaps(c));
+    return download(c);
+}
+
+sm_status sm_exercise_device_run(const sm_own_kernel *kernel, const char *device, const sm_exercise_cases *cases,
+                                 volatile int *case_index) {
+    sm_status status = SM_OK;
+    device_case c = {.device = NULL};
+    SM_TRY(open_device(kernel, device, &c.device));
+    for (int i = 0; status == SM_OK && i < cases->n; i++) {
+        *case_index = i;
+        c.from = &cases->list[i];
+        c.plan = NULL;
+        c.executable = NULL;
+        status = run_case(&c);
+        close_case(&c);
+    }
+    c.device->backend->close(c.device);
+    return status;
+}
+
+// --- times -----------------------------------------------------------------------------------------
+
+sm_status sm_exercise_device_time(const sm_own_kernel *kernel, const char *id, const sm_exercise_cases *cases,
+                                  bool keeps, double *ns) {
+    sm_device *device = NULL;
+    SM_TRY(open_device(kernel, id, &device));
+    const sm_status status = sm_case_time(&cases->list[cases->timed], device, keeps, ns);
+    device->backend->close(device);
+    return status;
+}
+
+sm_status sm_exercise_device_meter(const char *id, const sm_exercise_cases *cases, double own_ns,
+                                   sm_exercise_device_times *times) {
+    const sm_exercise_case *c = &cases->list[cases->timed];
+    sm_op_ceiling ceiling;
+    sm_device *device = NULL;
+    SM_TRY(open_device(NULL, id, &device));
+    snprintf(times->device, sizeof times->device, "%s", device->info.name);
+    sm_status status = sm_case_time(c, device, false, &times->shipped_ns);
+    const double seen_ns = own_ns < times->shipped_ns ? own_ns : times->shipped_ns;
+    status = status == SM_OK ? sm_case_ceiling(c, device, seen_ns, &ceiling) : status;
+    if (status == SM_OK) {
+        times->ceiling_ns = ceiling.ns;
+        times->is_memory_bound = ceiling.is_memory_bound;
+    }
+    device->backend->close(device);
+    return status;
+}

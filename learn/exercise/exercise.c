@@ -1,0 +1,284 @@
+// exercise.c: the list of exercises, the file to begin with, and the check from compiling to times.
+#include "learn/exercise/exercise.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "learn/exercise/explain.h"
+#include "bench/processes/file_access.h"
+#include "learn/own_kernels/kernel_library.h"
+
+#define STARTS "// starts is for rows of several documents: NULL here.\n"
+
+static const sm_exercise exercises[] = {
+    {SM_OP_LOSS_MEAN, "01-tokens.md", "the mean loss of the tokens that count", ""},
+    {SM_OP_EMBEDDING_FORWARD, "02-embedding.md", "a vector for each token: its row of wte and its position's of wpe",
+     "// The token of (b,t) is token[b * T + t]; row i of wte begins at wte + i * C. wpe may be NULL.\n" STARTS},
+    {SM_OP_EMBEDDING_BACKWARD, "02-embedding.md", "the gradients of both tables", "// dwpe may be NULL.\n" STARTS},
+    {SM_OP_LAYERNORM_FORWARD, "03-layernorm.md", "rows of mean 0 and variance 1, scaled by w and shifted by b",
+     "// Keep mean and rstd: the backward reads them.\n"},
+    {SM_OP_LAYERNORM_BACKWARD, "03-layernorm.md", "its gradients; mean and variance depend on x, too",
+     "// dbias is for rewritten plans: it is NULL here.\n"},
+    {SM_OP_MATMUL_FORWARD, "04-matmul.md", "a linear layer",
+     "// W[c * F + f], or W[f * C + c] where w_transposed is 1. b and act are for rewritten plans: NULL here.\n"},
+    {SM_OP_MATMUL_BACKWARD_INPUT, "04-matmul.md", "its gradient with respect to x",
+     "// W[c * F + f], or W[f * C + c] where w_transposed is 1. pre is for rewritten plans: NULL here.\n"},
+    {SM_OP_MATMUL_BACKWARD_WEIGHT, "04-matmul.md", "its gradient with respect to W",
+     "// dW is stored as W is: dW[c * F + f], or dW[f * C + c] where w_transposed is 1. overwrites is 0 here.\n"},
+    {SM_OP_BIAS_BACKWARD, "04-matmul.md", "the gradient of a bias", ""},
+    {SM_OP_ATTENTION_FORWARD, "05-attention.md", "causal attention, head by head",
+     "// A row of qkv: NH heads of queries, NKV of keys, NKV of values, HS channels each. Head h reads the keys and "
+     "the\n"
+     "// values of head h / (NH / NKV). Weight (b,h,t,s) is element ((b * NH + h) * T + t) * T + s of att; it is "
+     "stored as\n// it is, and multiplied by what dropout says of that element when it mixes v.\n" STARTS},
+    {SM_OP_ATTENTION_BACKWARD, "05-attention.md", "the gradients of queries, keys and values",
+     "// As in attention_forward. Heads that share keys and values add up their gradients.\n" STARTS},
+    {SM_OP_FLASH_ATTENTION_FORWARD, "06-flash-attention.md", "the same without ever storing T times T weights",
+     "// lse (B,NH,T) is the log of the sum of exp(score). Go over s once, with a running largest score and sum.\n"
+     "// Weight (b,h,t,s) is multiplied by what dropout says of element ((b * NH + h) * T + t) * T + s when it mixes "
+     "v.\n" STARTS},
+    {SM_OP_GELU_FORWARD, "07-gelu.md", "the activation, element by element", ""},
+    {SM_OP_GELU_BACKWARD, "07-gelu.md", "its derivative", ""},
+    {SM_OP_RESIDUAL, "08-residual.md", "the residual stream's addition", ""},
+    {SM_OP_CROSSENTROPY_FORWARD, "09-loss.md", "the loss of each token",
+     "// Subtract the largest logit before exp. Columns from V to Vp are padding.\n"},
+    {SM_OP_CROSSENTROPY_BACKWARD, "09-loss.md", "its gradient: softmax less the target", ""},
+    {SM_OP_ADAMW, "11-adamw.md", "the update of the weights", "// w is for plans in bf16: it is NULL here.\n"},
+};
+
+int sm_exercise_count(void) { return (int)(sizeof exercises / sizeof exercises[0]); }
+const sm_exercise *sm_exercise_at(int index) { return &exercises[index]; }
+
+const sm_exercise *sm_exercise_find(const char *name) {
+    for (int i = 0; i < sm_exercise_count(); i++) {
+        if (strcmp(sm_op_name(exercises[i].kind), name) == 0) {
+            return &exercises[i];
+        }
+    }
+    return NULL;
+}
+
+// --- the file to begin with --------------------------------------------------------------------------
+
+// An equation, a clause a line: they are divided by ";  ".
+static void print_equation(const char *equation, FILE *out) {
+    while (*equation != '\0') {
+        const char *end = strstr(equation, ";  ");
+        const int length = end != NULL ? (int)(end - equation) : (int)strlen(equation);
+        fprintf(out, "//     %.*s\n", length, equation);
+        equation += length + (end != NULL ? 3 : 0);
+    }
+}
+
+static void print_task(const sm_exercise *exercise, const char *end, FILE *out) {
+    const sm_op_info *info = sm_op_get_info(exercise->kind);
+    fprintf(out, "// %s: %s.\n//\n", info->name, exercise->task);
+    print_equation(info->equation, out);
+    fprintf(
+        out,
+        "//\n// Matrices lie row by row: element (n,c) of x (N,C) is x[n * C + c]. Inputs may not be written to.\n%s",
+        exercise->advice);
+    fprintf(out, "//\n// Check it:   stepmark exercise %s --check %s.%s\n", info->name, info->name, end);
+    fprintf(out, "// Use it:     stepmark train -m tiny --steps 5 --mode naive %s--kernel %s=%s.%s\n",
+            strcmp(end, "cl") == 0 ? "--backend opencl " : "", info->name, info->name, end);
+}
+
+static void print_c(const sm_exercise *exercise, FILE *out) {
+    const char *name = sm_op_name(exercise->kind);
+    fprintf(out,
+            "// Several threads may share the work: say `const int %s_threads = 1;`, and do part args->thread of\n"
+            "// args->n_threads.\n",
+            name);
+    fprintf(out, "#include <math.h>\n#include <stddef.h>\n#include <stdint.h>\n\n");
+    sm_own_kernel_header(exercise->kind, out);
+    fprintf(out, "\nvoid %s(const %s_args *args) {\n", name, name);
+    sm_own_kernel_unpack(exercise->kind, out);
+    fprintf(out, "\n    // Your code.\n}\n");
+}
+
+static sm_status write_file(const sm_exercise *exercise, sm_own_language language, const char *path) {
+    FILE *out = fopen(path, "wx");
+    if (out == NULL) {
+        return sm_fail(SM_ERR_IO, "--init: %s: %s%s", path, strerror(errno),
+                       errno == EEXIST ? "; your work stays: choose another folder" : "");
+    }
+    print_task(exercise, language == SM_OWN_C ? "c" : "cl", out);
+    if (language == SM_OWN_C) {
+        print_c(exercise, out);
+    } else {
+        fputc('\n', out);
+        sm_own_opencl_skeleton(exercise->kind, out);
+    }
+    const bool failed = ferror(out) != 0;
+    if (fclose(out) == 0 && !failed) {
+        return SM_OK;
+    }
+    const int reason = errno;
+    (void)unlink(path);
+    return sm_fail(SM_ERR_IO, "--init: %s: cannot be written: %s", path, strerror(reason));
+}
+
+sm_status sm_exercise_write(const sm_exercise *exercise, sm_own_language language, const char *folder, char *path,
+                            size_t path_bytes) {
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+        return sm_fail(SM_ERR_IO, "--init: %s: cannot be made: %s", folder, strerror(errno));
+    }
+    snprintf(path, path_bytes, "%s/%s.%s", folder, sm_op_name(exercise->kind), language == SM_OWN_C ? "c" : "cl");
+    return write_file(exercise, language, path);
+}
+
+// --- times -----------------------------------------------------------------------------------------
+
+static void add_time(sm_exercise_report *report, const char *who, double ns) {
+    if (report->n_times < SM_EXERCISE_ROWS && ns > 0) {
+        sm_exercise_time *row = &report->times[report->n_times++];
+        snprintf(row->who, sizeof row->who, "%s", who);
+        row->ns = ns;
+    }
+}
+
+// The shortest of the times from one row on.
+static double fastest(const sm_exercise_report *report, int first) {
+    double least_ns = INFINITY;
+    for (int i = first; i < report->n_times; i++) {
+        least_ns = fmin(least_ns, report->times[i].ns);
+    }
+    return least_ns;
+}
+
+static sm_status set_ceiling(sm_device *device, const sm_exercise_case *c, sm_exercise_report *report) {
+    sm_op_ceiling ceiling;
+    SM_TRY(sm_case_ceiling(c, device, fastest(report, 0), &ceiling));
+    report->ceiling_ns = ceiling.ns;
+    report->is_memory_bound = ceiling.is_memory_bound;
+    return SM_OK;
+}
+
+// One thread of a backend, with that instruction set (NULL: its best).
+static sm_status time_backend(const char *name, const char *isa, const char *who, const sm_exercise_case *c,
+                              bool has_ceiling, sm_exercise_report *report) {
+    const sm_backend *backend = sm_backend_find(name);
+    sm_device *device = NULL;
+    double ns = 0;
+    SM_TRY(backend->open(0, &(sm_open_options){.n_threads = 1, .isa = isa}, &device));
+    sm_status status = sm_case_time(c, device, false, &ns);
+    if (status == SM_OK) {
+        add_time(report, who, ns);
+        status = has_ceiling ? set_ceiling(device, c, report) : SM_OK;
+    }
+    backend->close(device);
+    return status;
+}
+
+static void describe_timed(const sm_exercise_cases *cases, sm_exercise_report *report) {
+    const sm_exercise_case *c = &cases->list[cases->timed];
+    snprintf(report->timed_on, sizeof report->timed_on, "one thread");
+    snprintf(report->timed_case, sizeof report->timed_case, "%s", c->text);
+    report->flops = sm_op_flops(c->plan, c->op);
+    report->bytes = sm_op_bytes(c->plan, c->op);
+}
+
+static sm_status add_device_times(const sm_exercise_cases *cases, const sm_exercise_child_options *how, double own_ns,
+                                  sm_exercise_report *report) {
+    sm_exercise_device_times times;
+    SM_TRY(sm_exercise_meter_run(cases, how, own_ns, &times));
+    snprintf(report->timed_on, sizeof report->timed_on, "%s",
+             times.device[0] != '\0' ? times.device : how->device); // unknown where it could not be measured
+    add_time(report, "yours", own_ns);
+    add_time(report, "opencl backend", times.shipped_ns);
+    report->ceiling_ns = times.shipped_ns > 0 ? times.ceiling_ns : NAN;
+    report->is_memory_bound = times.is_memory_bound;
+    return SM_OK;
+}
+
+static sm_status add_times(const sm_exercise_cases *cases, double own_ns, sm_exercise_report *report) {
+    const sm_exercise_case *c = &cases->list[cases->timed];
+    add_time(report, "yours", own_ns);
+    SM_TRY(time_backend("reference", NULL, "reference: plain loops, sums in double", c, false, report));
+    SM_TRY(time_backend("cpu", "baseline", "cpu backend, plain instruction set", c, false, report));
+    return time_backend("cpu", NULL, "cpu backend, best instruction set", c, true, report);
+}
+
+// Nothing is faster than the machine: what seems so is no figure. What our kernels did can be done.
+static void refuse_impossible(sm_exercise_report *report, double own_ns) {
+    const double ours_ns = fastest(report, own_ns > 0);
+    report->is_ceiling_ours = ours_ns < report->ceiling_ns;
+    report->ceiling_ns = report->is_ceiling_ours ? ours_ns : report->ceiling_ns;
+    if (own_ns > 0 && own_ns < report->ceiling_ns) {
+        report->right = false;
+        report->n_times = 0;
+        snprintf(report->wrong, sizeof report->wrong,
+                 "case %s: a call took %.3g us, and the ceilings that were measured allow no less than %.3g us: it "
+                 "cannot have done the work in that time",
+                 report->timed_case, own_ns / 1e3, report->ceiling_ns / 1e3);
+        snprintf(report->why, sizeof report->why,
+                 "the time is no figure; if the machine was busy while its ceilings were measured, check again");
+    }
+}
+
+// --- the check -------------------------------------------------------------------------------------
+
+static sm_status run_and_judge(sm_exercise_cases *cases, const char *path, sm_kernel_file *file,
+                               const sm_exercise_options *options, sm_exercise_report *report) {
+    sm_child_result result;
+    const sm_exercise_child_options how = {.timeout_s = options->timeout_s,
+                                           .with_time = !options->without_times,
+                                           .device = options->device,
+                                           .interrupted = options->interrupted};
+    sm_status status = sm_exercise_child_run(path, file, cases, &how, &result);
+    report->printed = result.printed;
+    SM_TRY(status);
+    if (result.end != SM_CHILD_DONE) {
+        sm_exercise_tell_end(cases, &result, options->timeout_s, report);
+        return SM_OK;
+    }
+    SM_TRY(sm_exercise_cases_expect(cases)); // only now
+    SM_TRY(sm_exercise_judge(cases, report));
+    if (report->right && result.ns > 0) {
+        sm_exercise_judge_timed(cases, report);
+    }
+    if (!report->right || options->without_times) {
+        return SM_OK;
+    }
+    describe_timed(cases, report);
+    SM_TRY(file->language == SM_OWN_OPENCL ? add_device_times(cases, &how, result.ns, report)
+                                           : add_times(cases, result.ns, report));
+    refuse_impossible(report, result.ns);
+    return SM_OK;
+}
+
+sm_status sm_exercise_check(const sm_exercise *exercise, const char *path, const sm_exercise_options *options,
+                            sm_exercise_report *report) {
+    sm_kernel_file file;
+    sm_exercise_cases cases = {.list = NULL};
+    *report = (sm_exercise_report){.ceiling_ns = NAN};
+    const sm_kernel_limits limits = {
+        .timeout_s = options->timeout_s, .is_confined = true, .interrupted = options->interrupted};
+    report->is_limited = sm_file_access_is_limited();
+    sm_status status = sm_kernel_file_open(path, &limits, &file);
+    report->said = file.said;
+    file.said = NULL;
+    if (status == SM_ERR_FORMAT || status == SM_ERR_TIMEOUT) { // the compiler says why
+        snprintf(report->wrong, sizeof report->wrong, "%s", sm_error_message());
+        sm_kernel_file_close(&file);
+        return SM_OK;
+    }
+    SM_TRY_GOTO(status);
+    SM_TRY_GOTO(sm_exercise_cases_open(exercise->kind, &cases));
+    status = run_and_judge(&cases, path, &file, options, report);
+cleanup:
+    sm_exercise_cases_close(&cases);
+    sm_kernel_file_close(&file);
+    return status;
+}
+
+void sm_exercise_report_free(sm_exercise_report *report) {
+    free(report->said);
+    free(report->printed);
+    report->said = NULL;
+    report->printed = NULL;
+}

@@ -1,0 +1,591 @@
+// explain.c: compares, output by output and case by case, and looks for the known mistake that gives the same
+// numbers in every case.
+#include "learn/exercise/explain.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "learn/exercise/mistakes.h"
+
+#define APPEND(text, ...) append_text(text, sizeof(text), __VA_ARGS__)
+
+__attribute__((format(printf, 3, 4))) static void append_text(char *text, size_t size_bytes, const char *format, ...) {
+    const size_t used = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + used, size_bytes - used, format, arguments);
+    va_end(arguments);
+}
+
+// --- numbers ---------------------------------------------------------------------------------------
+
+static const sm_case_operand *output(const sm_exercise_case *c, int k) {
+    const sm_case_operand *o = &c->operands[SM_MAX_IN + k];
+    return o->info != NULL ? o : NULL;
+}
+
+static const float *got(const sm_case_operand *o) { return (const float *)o->data; }
+static const float *expected(const sm_case_operand *o) { return o->expected; }
+static const float *before(const sm_case_operand *o) { return o->before; }
+
+static double largest(const float *values, int64_t n) {
+    double most = 0;
+    for (int64_t i = 0; i < n; i++) {
+        most = fmax(most, fabs((double)values[i]));
+    }
+    return most;
+}
+
+// Largest difference between numbers that count as equal: verify's tolerance, of the largest number.
+static double allowed(const sm_case_operand *o) { return o->tolerance * largest(o->expected, o->n_elems); }
+
+static bool is_close(double a, double b, double difference) {
+    return (isnan(a) && isnan(b)) || a == b || fabs(a - b) <= difference;
+}
+
+// The first element that is wrong; -1: none is.
+static int64_t first_wrong_of(const sm_case_operand *o, const float *values) {
+    const double difference = allowed(o);
+    for (int64_t i = 0; i < o->n_elems; i++) {
+        if (!(fabs((double)values[i] - expected(o)[i]) <= difference)) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static int64_t first_wrong(const sm_case_operand *o) { return first_wrong_of(o, got(o)); }
+
+// Are these the numbers that the kernel left?
+static bool explains(const sm_case_operand *o, const float *values) {
+    const double difference = 2 * fmax(allowed(o), o->tolerance * largest(values, o->n_elems));
+    for (int64_t i = 0; i < o->n_elems; i++) {
+        if (!is_close(got(o)[i], values[i], difference)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// --- texts -----------------------------------------------------------------------------------------
+
+// "dx[2,5]": as the shape's letters count.
+static void index_text(const sm_case_operand *o, int64_t i, char text[96]) {
+    int n_letters = 1;
+    for (const char *p = o->info->shape; *p != '\0'; p++) {
+        n_letters += *p == ',';
+    }
+    const sm_tensor *t = o->tensor;
+    const int64_t cols = sm_tensor_cols(t);
+    if (n_letters == 1) {
+        snprintf(text, 96, "%s[%lld]", o->info->name, (long long)i);
+    } else if (n_letters == 2 || t->n_dims == 2) {
+        snprintf(text, 96, "%s[%lld,%lld]", o->info->name, (long long)(i / cols), (long long)(i % cols));
+    } else if (t->n_dims == 3) {
+        snprintf(text, 96, "%s[%lld,%lld,%lld]", o->info->name, (long long)(i / cols / t->dims[1]),
+                 (long long)(i / cols % t->dims[1]), (long long)(i % cols));
+    } else {
+        snprintf(text, 96, "%s[%lld,%lld,%lld,%lld]", o->info->name, (long long)(i / cols / t->dims[2] / t->dims[1]),
+                 (long long)(i / cols / t->dims[2] % t->dims[1]), (long long)(i / cols % t->dims[2]),
+                 (long long)(i % cols));
+    }
+}
+
+// --- what is wrong first ---------------------------------------------------------------------------
+
+static bool is_right(const sm_exercise_case *c) {
+    for (int k = 0; k < SM_MAX_OUT; k++) {
+        if (output(c, k) != NULL && first_wrong(output(c, k)) >= 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void tell_first(const sm_exercise_cases *cases, sm_exercise_report *report) {
+    for (int i = 0; i < cases->n; i++) {
+        for (int k = 0; k < SM_MAX_OUT; k++) {
+            const sm_case_operand *o = output(&cases->list[i], k);
+            const int64_t wrong = o == NULL ? -1 : first_wrong(o);
+            if (wrong >= 0) {
+                char where[96];
+                index_text(o, wrong, where);
+                APPEND(report->wrong, "case %s: %s is %.6g and should be %.6g", cases->list[i].text, where,
+                       (double)got(o)[wrong], (double)expected(o)[wrong]);
+                if (got(o)[wrong] == SM_EXERCISE_POISON && o->info->mode == SM_WRITES) {
+                    APPEND(report->wrong, " (%g is what it held before: it was not written)",
+                           (double)SM_EXERCISE_POISON);
+                }
+                return;
+            }
+        }
+    }
+}
+
+// "dx is right in all 7 cases; dw is wrong in 7 of 7".
+static void tell_outputs(const sm_exercise_cases *cases, sm_exercise_report *report) {
+    for (int k = 0; k < SM_MAX_OUT; k++) {
+        const char *name = NULL;
+        int n = 0;
+        int n_wrong = 0;
+        for (int i = 0; i < cases->n; i++) {
+            const sm_case_operand *o = output(&cases->list[i], k);
+            if (o != NULL) {
+                name = o->info->name;
+                n++;
+                n_wrong += first_wrong(o) >= 0;
+            }
+        }
+        if (name != NULL) {
+            APPEND(report->where, "%s%s is %s in %d of %d cases", report->where[0] != '\0' ? "; " : "", name,
+                   n_wrong > 0 ? "wrong" : "right", n_wrong > 0 ? n_wrong : n, n);
+        }
+    }
+}
+
+// --- known mistakes --------------------------------------------------------------------------------
+
+// One output, in all cases.
+typedef struct {
+    const sm_exercise_cases *cases;
+    int k;
+    const char *name;
+    sm_out_mode mode;
+    float *values; // room for an output of any case
+} suspect;
+
+// Fills what an output would be. False: the guess does not apply to the case.
+typedef bool (*guess)(const suspect *s, const sm_exercise_case *c, const sm_case_operand *o);
+
+static bool explains_all(const suspect *s, guess make) {
+    for (int i = 0; i < s->cases->n; i++) {
+        const sm_case_operand *o = output(&s->cases->list[i], s->k);
+        if (o != NULL && (!make(s, &s->cases->list[i], o) || !explains(o, s->values))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool left_alone(const suspect *s, const sm_exercise_case *c, const sm_case_operand *o) {
+    (void)c;
+    memcpy(s->values, o->before, o->size_bytes);
+    return true;
+}
+
+static bool not_added(const suspect *s, const sm_exercise_case *c, const sm_case_operand *o) {
+    (void)c;
+    for (int64_t i = 0; i < o->n_elems; i++) {
+        s->values[i] = expected(o)[i] - before(o)[i];
+    }
+    return o->info->mode == SM_ADDS;
+}
+
+static bool added(const suspect *s, const sm_exercise_case *c, const sm_case_operand *o) {
+    (void)c;
+    for (int64_t i = 0; i < o->n_elems; i++) {
+        s->values[i] = expected(o)[i] + before(o)[i];
+    }
+    return o->info->mode == SM_WRITES;
+}
+
+// The right matrix, with rows for columns.
+static bool exchanged(const suspect *s, const sm_exercise_case *c, const sm_case_operand *o) {
+    (void)c;
+    const int64_t cols = sm_tensor_cols(o->tensor);
+    const int64_t rows = o->n_elems / cols;
+    for (int64_t i = 0; i < o->n_elems; i++) {
+        s->values[i] = expected(o)[i % rows * cols + i / rows];
+    }
+    return o->tensor->n_dims >= 2;
+}
+
+// --- known mistakes: a factor ----------------------------------------------------------------------
+
+// What an output should be, apart from what it held: a sum's increment.
+static double part(const sm_case_operand *o, const float *values, int64_t i) {
+    return (double)values[i] - (o->info->mode == SM_ADDS ? (double)before(o)[i] : 0);
+}
+
+static bool has_factor(const suspect *s, double (*factor)(const sm_exercise_case *, const char *), const char *name,
+                       bool inverse) {
+    bool tells = false; // a factor of 1 in all cases would explain what is right
+    for (int i = 0; i < s->cases->n; i++) {
+        const sm_exercise_case *c = &s->cases->list[i];
+        const sm_case_operand *o = output(c, s->k);
+        const double f = inverse ? 1 / factor(c, name) : factor(c, name);
+        const double difference =
+            o == NULL ? 0 : 8 * fmax(1, fabs(f)) * (allowed(o) + 1e-7 * largest(before(o), o->n_elems));
+        for (int64_t e = 0; o != NULL && e < o->n_elems; e++) {
+            if (!is_close(part(o, got(o), e), f * part(o, expected(o), e), difference)) {
+                return false;
+            }
+        }
+        tells |= o != NULL && f != 1 && largest(expected(o), o->n_elems) > 0;
+    }
+    return tells;
+}
+
+static double its_value(const sm_exercise_case *c, const char *name) { return (double)sm_case_member(c, name).integer; }
+static double its_root(const sm_exercise_case *c, const char *name) { return sqrt(its_value(c, name)); }
+static double two(const sm_exercise_case *c, const char *name) {
+    (void)c;
+    (void)name;
+    return 2;
+}
+static double minus_one(const sm_exercise_case *c, const char *name) {
+    (void)c;
+    (void)name;
+    return -1;
+}
+
+// True, and the text, where all elements are a number of times too large or too small.
+static bool find_factor(const suspect *s, char text[SM_EXERCISE_TEXT]) {
+    static const char *const letters[] = {"N", "C", "F", "T", "B", "V", "Vp", "HS", "NH", "n"};
+    if (has_factor(s, minus_one, "", false)) {
+        snprintf(text, SM_EXERCISE_TEXT, "%s has the wrong sign", s->name);
+        return true;
+    }
+    if (has_factor(s, two, "", false) || has_factor(s, two, "", true)) {
+        snprintf(text, SM_EXERCISE_TEXT, "%s is %s what it should be", s->name,
+                 has_factor(s, two, "", false) ? "twice" : "half of");
+        return true;
+    }
+    for (size_t i = 0; i < sizeof letters / sizeof letters[0]; i++) {
+        if (sm_own_member_index(s->cases->list[0].kind, letters[i]) < 0) {
+            continue;
+        }
+        for (int way = 0; way < 4; way++) {
+            const bool is_inverse = way % 2 == 1;
+            if (has_factor(s, way < 2 ? its_value : its_root, letters[i], is_inverse)) {
+                snprintf(text, SM_EXERCISE_TEXT, "%s is %s%s%s times what it should be: %s it by %s%s%s", s->name,
+                         is_inverse ? "1/" : "", way < 2 ? letters[i] : "sqrt(", way < 2 ? "" : letters[i],
+                         is_inverse ? "multiply" : "divide", way < 2 ? "" : "sqrt(", letters[i], way < 2 ? "" : ")");
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+// --- known mistakes: what is not written -------------------------------------------------------------
+
+// Which elements were left as they were, of those that should have changed; the others are right. False: none were, or
+// something else is wrong.
+static bool find_unwritten(const suspect *s, char text[SM_EXERCISE_TEXT]) {
+    bool last_col = true;
+    bool last_row = true;
+    bool zeros = true;
+    bool any = false;
+    for (int i = 0; i < s->cases->n; i++) {
+        const sm_case_operand *o = output(&s->cases->list[i], s->k);
+        const int64_t cols = o == NULL ? 1 : sm_tensor_cols(o->tensor);
+        const double difference = o == NULL ? 0 : allowed(o);
+        for (int64_t e = 0; o != NULL && e < o->n_elems; e++) {
+            if (fabs((double)got(o)[e] - expected(o)[e]) <= difference) {
+                continue;
+            }
+            if (got(o)[e] != before(o)[e]) {
+                return false;
+            }
+            any = true;
+            last_col &= e % cols == cols - 1;
+            last_row &= e >= o->n_elems - cols;
+            zeros &= expected(o)[e] == 0;
+        }
+    }
+    if (any) {
+        snprintf(text, SM_EXERCISE_TEXT, "%s of %s %s not written%s",
+                 zeros      ? "the elements that are 0"
+                 : last_col ? "the last column"
+                 : last_row ? "the last row"
+                            : "a part",
+                 s->name, zeros ? "are" : "is",
+                 zeros                  ? ": write the zeros, too"
+                 : last_col || last_row ? ": a loop ends one too early"
+                                        : ": loops must reach every element");
+    }
+    return any;
+}
+
+// --- known mistakes: the kind's own ------------------------------------------------------------------
+
+// Computes a mistake in a case; its outputs' room is made anew. False: no memory.
+static bool compute_mistake(const sm_mistakes *known, int mistake, const sm_exercise_case *c, int k, float *values) {
+    float *room[SM_MAX_OUT] = {NULL};
+    bool complete = true;
+    for (int i = 0; i < SM_MAX_OUT; i++) {
+        const sm_case_operand *o = output(c, i);
+        room[i] = o == NULL ? NULL : malloc(o->size_bytes);
+        complete &= o == NULL || room[i] != NULL;
+        if (room[i] != NULL) {
+            memcpy(room[i], o->before, o->size_bytes);
+        }
+    }
+    if (complete) {
+        known->compute(c, mistake, room);
+        memcpy(values, room[k], output(c, k)->size_bytes);
+    }
+    for (int i = 0; i < SM_MAX_OUT; i++) {
+        free(room[i]);
+    }
+    return complete;
+}
+
+// The number of the mistake that gives what the kernel left in all cases; 0: none does.
+static int find_mistake(const suspect *s, const sm_mistakes *known) {
+    for (int mistake = 1; known != NULL && known->says[mistake - 1] != NULL; mistake++) {
+        bool fits = true;
+        for (int i = 0; fits && i < s->cases->n; i++) {
+            const sm_exercise_case *c = &s->cases->list[i];
+            const sm_case_operand *o = output(c, s->k);
+            fits = o == NULL || (compute_mistake(known, mistake, c, s->k, s->values) && explains(o, s->values));
+        }
+        if (fits) {
+            return mistake;
+        }
+    }
+    return 0;
+}
+
+// --- known mistakes: all of them ---------------------------------------------------------------------
+
+// A key of the cases' texts, "w_transposed=1", that all wrong cases have and no right one.
+static bool find_feature(const sm_exercise_cases *cases, char text[SM_EXERCISE_TEXT]) {
+    static const char *const keys[][2] = {
+        {"w_transposed=1", "the matrix is stored transposed"},
+        {"inplace=1", "the output lies where an input lies: read an element before it is written"},
+        {"NKV=", "heads of queries share a head of keys and values (NKV < NH)"},
+        {" p=", "there is dropout: multiply by keep(rng, element)"},
+        {"ignored=1", "all targets are -1"},
+        {"decay=1", "weights decay"},
+        {"decay=0", "weights do not decay"},
+        {"scaled=1", "there is a loss scaler"},
+        {"P=", "there are positions"},
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        bool fits = true;
+        for (int k = 0; k < cases->n && fits; k++) {
+            const bool has = strstr(cases->list[k].text, keys[i][0]) != NULL;
+            fits = has == !is_right(&cases->list[k]);
+        }
+        if (fits) {
+            snprintf(text, SM_EXERCISE_TEXT, "only the cases are wrong where %s", keys[i][1]);
+            return true;
+        }
+    }
+    return false;
+}
+
+// The text for one output; "": nothing known gives these numbers.
+static void explain_output(const suspect *s, char text[SM_EXERCISE_TEXT]) {
+    const sm_mistakes *known = sm_mistakes_of(s->cases->list[0].kind);
+    text[0] = '\0';
+    if (explains_all(s, left_alone)) {
+        snprintf(text, SM_EXERCISE_TEXT, "%s is not written at all", s->name);
+    } else if (explains_all(s, not_added)) {
+        snprintf(text, SM_EXERCISE_TEXT, "%s is overwritten: it holds a sum already; add to it, +=", s->name);
+    } else if (explains_all(s, added)) {
+        snprintf(text, SM_EXERCISE_TEXT, "%s is added to: what it held does not count; write it, =", s->name);
+    } else {
+        const int mistake = find_mistake(s, known);
+        if (mistake > 0) {
+            snprintf(text, SM_EXERCISE_TEXT, "%s", known->says[mistake - 1]);
+        } else if (!find_unwritten(s, text) && !find_factor(s, text) && explains_all(s, exchanged)) {
+            snprintf(text, SM_EXERCISE_TEXT, "rows and columns of %s are exchanged", s->name);
+        }
+    }
+}
+
+static bool is_wrong_somewhere(const sm_exercise_cases *cases, int k) {
+    for (int i = 0; i < cases->n; i++) {
+        if (output(&cases->list[i], k) != NULL && first_wrong(output(&cases->list[i], k)) >= 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void explain_all(const sm_exercise_cases *cases, float *values, sm_exercise_report *report) {
+    const sm_op_info *info = sm_op_get_info(cases->list[0].kind);
+    char text[SM_EXERCISE_TEXT];
+    for (int k = 0; k < SM_MAX_OUT && info->out[k].name != NULL; k++) {
+        const suspect s = {cases, k, info->out[k].name, info->out[k].mode, values};
+        if (is_wrong_somewhere(cases, k)) {
+            explain_output(&s, text);
+            if (text[0] != '\0' && strstr(report->why, text) == NULL) {
+                APPEND(report->why, "%s%s", report->why[0] != '\0' ? "; " : "", text);
+            }
+        }
+    }
+    if (report->why[0] == '\0' && find_feature(cases, text)) {
+        APPEND(report->why, "%s", text);
+    }
+}
+
+// --- what was touched that must not be -------------------------------------------------------------
+
+// Writes behind or before an output. (An input cannot be written to.)
+static bool tell_damage(const sm_exercise_cases *cases, sm_exercise_report *report) {
+    for (int i = 0; i < cases->n; i++) {
+        for (int k = 0; k < SM_CASE_OPERANDS; k++) {
+            const sm_case_operand *o = &cases->list[i].operands[k];
+            if (o->info != NULL && !sm_case_is_intact(o)) {
+                snprintf(report->wrong, sizeof report->wrong,
+                         "case %s: it writes outside of %s, which has %lld elements", cases->list[i].text,
+                         o->info->name, (long long)o->n_elems);
+                snprintf(report->why, sizeof report->why, "a loop goes one too far: indices of %s run from 0 to %lld",
+                         o->info->name, (long long)o->n_elems - 1);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+void sm_exercise_judge_timed(const sm_exercise_cases *cases, sm_exercise_report *report) {
+    static const char *const calls[] = {[SM_TIMED_LAST] = "the last", [SM_TIMED_DRAWN] = "one drawn by lot"};
+    const sm_exercise_case *c = &cases->list[cases->timed];
+    for (int k = 0; k < SM_MAX_OUT; k++) {
+        for (int which = 0; output(c, k) != NULL && which < SM_N_TIMED; which++) {
+            const sm_case_operand *o = output(c, k);
+            const float *values = (const float *)sm_case_timed(o, which);
+            const int64_t wrong = first_wrong_of(o, values);
+            if (wrong >= 0 && report->right) {
+                char where[96];
+                index_text(o, wrong, where);
+                report->right = false;
+                snprintf(report->wrong, sizeof report->wrong,
+                         "case %s: right when it is checked and wrong when it is timed: in %s of the timed calls %s is "
+                         "%.6g and should be %.6g",
+                         c->text, calls[which], where, (double)values[wrong], (double)expected(o)[wrong]);
+                snprintf(report->why, sizeof report->why,
+                         "each call must compute anew: what earlier calls left does "
+                         "not count");
+            }
+        }
+    }
+}
+
+sm_status sm_exercise_judge(const sm_exercise_cases *cases, sm_exercise_report *report) {
+    int64_t most_elems = 1;
+    report->n_cases = cases->n;
+    for (int i = 0; i < cases->n; i++) {
+        report->n_right += is_right(&cases->list[i]);
+        for (int k = 0; k < SM_MAX_OUT; k++) {
+            const sm_case_operand *o = output(&cases->list[i], k);
+            report->n_values += o != NULL ? o->n_elems : 0;
+            most_elems = o != NULL && o->n_elems > most_elems ? o->n_elems : most_elems;
+        }
+    }
+    if (tell_damage(cases, report)) {
+        return SM_OK;
+    }
+    report->right = report->n_right == report->n_cases;
+    if (report->right) {
+        return SM_OK;
+    }
+    float *values = malloc((size_t)most_elems * sizeof *values);
+    if (values == NULL) {
+        return sm_fail(SM_ERR_OOM, "exercise: no memory to look for mistakes");
+    }
+    tell_first(cases, report);
+    tell_outputs(cases, report);
+    explain_all(cases, values, report);
+    free(values);
+    return SM_OK;
+}
+
+// --- kernels that did not end ------------------------------------------------------------------------
+
+// The operand that an address is nearest to: in its pages, or in the guards around them.
+static const sm_case_operand *operand_at(const sm_exercise_case *c, const void *address) {
+    for (int k = 0; k < SM_CASE_OPERANDS; k++) {
+        const sm_case_operand *o = &c->operands[k];
+        if (o->info != NULL && (const char *)address >= o->map && (const char *)address < o->map + o->map_bytes) {
+            return o;
+        }
+    }
+    return NULL;
+}
+
+// The operands that the case leaves out: "b or act".
+static void list_left_out(const sm_exercise_case *c, char *text, size_t size) {
+    const sm_op_info *info = sm_op_get_info(c->kind);
+    text[0] = '\0';
+    for (int k = 0; k < SM_CASE_OPERANDS; k++) {
+        const char *name = k < SM_MAX_IN ? info->in[k].name : info->out[k - SM_MAX_IN].name;
+        if (name != NULL && c->operands[k].info == NULL) {
+            snprintf(text + strlen(text), size - strlen(text), "%s%s", text[0] != '\0' ? " or " : "", name);
+        }
+    }
+}
+
+static void tell_access(const sm_exercise_case *c, const sm_child_result *result, sm_exercise_report *report) {
+    const void *address = result->address;
+    const sm_case_operand *o = operand_at(c, address);
+    char left_out[SM_NAME_SIZE];
+    list_left_out(c, left_out, sizeof left_out);
+    if (result->has_address && (size_t)address < 65536 && left_out[0] != '\0') {
+        snprintf(report->why, sizeof report->why,
+                 "a pointer is NULL: %s, which may be left out and is so in this case, or one of your own", left_out);
+    } else if (result->has_address && (size_t)address < 65536) {
+        snprintf(report->why, sizeof report->why, "a pointer is NULL");
+    } else if (o == NULL) {
+        snprintf(report->why, sizeof report->why, "an index is far out of range, or the stack is full");
+    } else if ((const char *)address >= o->data && (const char *)address < o->data + o->size_bytes) {
+        snprintf(report->why, sizeof report->why, "it writes to %s, which is an input", o->info->name);
+    } else {
+        snprintf(report->why, sizeof report->why, "it goes %s of %s: indices run from 0 to %lld",
+                 (const char *)address < o->data ? "before the beginning" : "past the end", o->info->name,
+                 (long long)o->n_elems - 1);
+    }
+}
+
+void sm_exercise_tell_end(const sm_exercise_cases *cases, const sm_child_result *result, double timeout_s,
+                          sm_exercise_report *report) {
+    const int index = result->case_index >= 0 && result->case_index < cases->n ? result->case_index : 0;
+    const sm_exercise_case *c = &cases->list[index];
+    char call[32];
+    report->n_cases = cases->n;
+    switch (result->end) {
+    case SM_CHILD_REFUSED: snprintf(report->wrong, sizeof report->wrong, "%s", result->message); break;
+    case SM_CHILD_TIMEOUT:
+        snprintf(report->wrong, sizeof report->wrong, "case %s: it did not end within %g s", c->text, timeout_s);
+        snprintf(report->why, sizeof report->why, "a loop that does not end, or far too much work");
+        break;
+    case SM_CHILD_SYSCALL:
+        snprintf(report->wrong, sizeof report->wrong, "case %s: it asked the operating system for %s", c->text,
+                 sm_syscall_name(result->syscall_number, call));
+        snprintf(report->why, sizeof report->why, "a kernel computes: no files, processes, network or signals");
+        break;
+    case SM_CHILD_EXIT: snprintf(report->wrong, sizeof report->wrong, "case %s: it ended the process", c->text); break;
+    case SM_CHILD_SIGNAL:
+        snprintf(report->wrong, sizeof report->wrong, "case %s: it crashed (%s)", c->text,
+                 strsignal(result->signal_number));
+        if (result->signal_number == SIGSEGV || result->signal_number == SIGBUS) {
+            tell_access(c, result, report);
+        } else if (result->signal_number == SIGFPE) {
+            snprintf(report->why, sizeof report->why, "a whole number is divided by 0");
+        } else if (result->signal_number == SIGXFSZ) {
+            snprintf(report->why, sizeof report->why, "it printed more than 64 KiB");
+        }
+        break;
+    case SM_CHILD_DONE: break;
+    }
+}
+
+const sm_mistakes *sm_mistakes_of(sm_op_kind kind) {
+    static const sm_mistakes *const lists[] = {sm_mistakes_norm,      sm_mistakes_matmul, sm_mistakes_attention,
+                                               sm_mistakes_pointwise, sm_mistakes_loss,   sm_mistakes_embedding};
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        for (const sm_mistakes *m = lists[i]; m->compute != NULL; m++) {
+            if (m->kind == kind) {
+                return m;
+            }
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,168 @@
+// rungs.c: the table of ladders, and the functions that the build made of their sources.
+#include "learn/ladder/rungs.h"
+
+#include <string.h>
+
+#include "learn/ladder/texts.h"
+
+// --- the ladders -----------------------------------------------------------------------------------
+
+static const sm_ladder ladders[] = {
+    {"matmul",
+     "cpu",
+     SM_OP_MATMUL_FORWARD,
+     "N=384 C=768 F=768",
+     NULL,
+     {{"loops", "as the equation has it", "matmul_loops.c", SM_RUNG_ANYWHERE},
+      {"reordered", "along rows, not down columns", "matmul_reordered.c", SM_RUNG_ANYWHERE},
+      {"blocked", "register tiles, cache blocks", "matmul_blocked.c", SM_RUNG_ANYWHERE},
+      {"vectorised", "a register of numbers at once", "matmul_vectorised.c", SM_RUNG_ANYWHERE},
+      {"packed", "operands in reading order", "matmul_packed.c", SM_RUNG_ANYWHERE},
+      {"threads", "columns to each thread", "matmul_threads.c", SM_RUNG_ANYWHERE},
+      {"shipped", "the kernel of the step", NULL, SM_RUNG_ANYWHERE}}},
+    {"layernorm",
+     "cpu",
+     SM_OP_LAYERNORM_FORWARD,
+     "N=1024 C=768",
+     NULL,
+     {{"loops", "three loops over a row", "layernorm_loops.c", SM_RUNG_ANYWHERE},
+      {"chains", "four sums side by side", "layernorm_chains.c", SM_RUNG_ANYWHERE},
+      {"hoisted", "one division a row", "layernorm_hoisted.c", SM_RUNG_ANYWHERE},
+      {"vectorised", "a register of numbers at once", "layernorm_vectorised.c", SM_RUNG_ANYWHERE},
+      {"threads", "rows to each thread", "layernorm_threads.c", SM_RUNG_ANYWHERE},
+      {"shipped", "the kernel of the step", NULL, SM_RUNG_ANYWHERE}}},
+    {"softmax",
+     "cpu",
+     SM_OP_CROSSENTROPY_FORWARD,
+     "N=32 vocab=50257 Vp=50304",
+     NULL,
+     {{"loops", "the largest, then the sum of exp", "softmax_loops.c", SM_RUNG_ANYWHERE},
+      {"online", "one loop, a scaled sum", "softmax_online.c", SM_RUNG_ANYWHERE},
+      {"vectorised", "a register of exps at once", "softmax_vectorised.c", SM_RUNG_ANYWHERE},
+      {"threads", "rows to each thread", "softmax_threads.c", SM_RUNG_ANYWHERE},
+      {"shipped", "the kernel of the step", NULL, SM_RUNG_ANYWHERE}}},
+    {"attention",
+     "cpu",
+     SM_OP_FLASH_ATTENTION_FORWARD,
+     "B=2 T=256 C=512 NH=8",
+     NULL,
+     {{"loops", "scores anew in each loop", "attention_loops.c", SM_RUNG_ANYWHERE},
+      {"kept", "scores computed once", "attention_kept.c", SM_RUNG_ANYWHERE},
+      {"blocked", "eight queries share a key", "attention_blocked.c", SM_RUNG_ANYWHERE},
+      {"vectorised", "a register of keys at once", "attention_vectorised.c", SM_RUNG_ANYWHERE},
+      {"threads", "heads to each thread", "attention_threads.c", SM_RUNG_ANYWHERE},
+      {"shipped", "the kernel of the step", NULL, SM_RUNG_ANYWHERE}}},
+    {"matmul",
+     "opencl",
+     SM_OP_MATMUL_FORWARD,
+     "N=256 C=768 F=768",
+     "N=4096 C=768 F=3072",
+     {{"global", "an item an element", "rung_matmul_global.cl", SM_RUNG_ANYWHERE},
+      {"local", "tiles in local memory", "rung_matmul_local.cl", SM_RUNG_ON_CARDS},
+      {"registers", "4 by 4 elements an item", "rung_matmul_registers.cl", SM_RUNG_ON_CARDS},
+      {"vectors", "16 columns an item", "rung_matmul_vectors.cl", SM_RUNG_ON_PROCESSORS},
+      {"tiles", "4 rows by 16 columns an item", "rung_matmul_tiles.cl", SM_RUNG_ON_PROCESSORS},
+      {"shipped", "the kernel of the step", NULL, SM_RUNG_ANYWHERE}}},
+    {"layernorm",
+     "opencl",
+     SM_OP_LAYERNORM_FORWARD,
+     "N=4096 C=768",
+     "N=32768 C=768",
+     {{"global", "an item a row", "rung_layernorm_global.cl", SM_RUNG_ANYWHERE},
+      {"local", "a work-group a row", "rung_layernorm_local.cl", SM_RUNG_ON_CARDS},
+      {"registers", "a row in registers, read once", "rung_layernorm_registers.cl", SM_RUNG_ON_CARDS},
+      {"vectors", "16 numbers of a row at once", "rung_layernorm_vectors.cl", SM_RUNG_ON_PROCESSORS},
+      {"shipped", "the kernel of the step", NULL, SM_RUNG_ANYWHERE}}},
+    {"softmax",
+     "opencl",
+     SM_OP_CROSSENTROPY_FORWARD,
+     "N=32 vocab=50257 Vp=50304",
+     "N=512 vocab=50257 Vp=50304",
+     {{"global", "an item a row", "rung_softmax_global.cl", SM_RUNG_ANYWHERE},
+      {"local", "a work-group a row", "rung_softmax_local.cl", SM_RUNG_ON_CARDS},
+      {"registers", "eight numbers at a time", "rung_softmax_registers.cl", SM_RUNG_ON_CARDS},
+      {"vectors", "16 numbers of a row at once", "rung_softmax_vectors.cl", SM_RUNG_ON_PROCESSORS},
+      {"shipped", "the kernel of the step", NULL, SM_RUNG_ANYWHERE}}},
+    {"attention",
+     "opencl",
+     SM_OP_FLASH_ATTENTION_FORWARD,
+     "B=2 T=128 C=512 NH=8",
+     "B=8 T=512 C=768 NH=12",
+     {{"global", "scores anew in each loop", "rung_attention_global.cl", SM_RUNG_ANYWHERE},
+      {"local", "keys in local memory, one loop", "rung_attention_local.cl", SM_RUNG_ANYWHERE},
+      {"registers", "query and sums in registers", "rung_attention_registers.cl", SM_RUNG_ANYWHERE},
+      {"shipped", "the kernel of the step", NULL, SM_RUNG_ANYWHERE}}},
+};
+
+int sm_ladder_count(void) { return (int)(sizeof ladders / sizeof ladders[0]); }
+
+const sm_ladder *sm_ladder_at(int index) { return &ladders[index]; }
+
+const sm_ladder *sm_ladder_find(const char *name, const char *backend) {
+    for (int i = 0; i < sm_ladder_count(); i++) {
+        if (strcmp(ladders[i].name, name) == 0 && strcmp(ladders[i].backend, backend) == 0) {
+            return &ladders[i];
+        }
+    }
+    return NULL;
+}
+
+int sm_ladder_rungs(const sm_ladder *ladder, bool on_card, const sm_rung *rungs[SM_MOST_RUNGS]) {
+    int n = 0;
+    for (const sm_rung *rung = ladder->rungs; rung->name != NULL; rung++) {
+        if (rung->place == SM_RUNG_ANYWHERE || (rung->place == SM_RUNG_ON_CARDS) == on_card) {
+            rungs[n++] = rung;
+        }
+    }
+    return n;
+}
+
+const sm_rung *sm_ladder_find_rung(const sm_ladder *ladder, const char *name) {
+    for (const sm_rung *rung = ladder->rungs; rung->name != NULL; rung++) {
+        if (strcmp(rung->name, name) == 0) {
+            return rung;
+        }
+    }
+    return NULL;
+}
+
+// --- their functions -------------------------------------------------------------------------------
+
+#define RUNG(stem, isa)                                         \
+    extern void rung_##stem##_##isa(const sm_own_member *args); \
+    extern const int rung_##stem##_##isa##_threads __attribute__((weak));
+#include "ladder_rungs.list"
+#undef RUNG
+
+static const struct {
+    const char *stem;
+    const char *isa;
+    sm_own_function run;
+    const int *threads; // NULL: one thread calls it
+} functions[] = {
+#define RUNG(stem, isa) {#stem, #isa, rung_##stem##_##isa, &rung_##stem##_##isa##_threads},
+#include "ladder_rungs.list"
+#undef RUNG
+};
+enum { N_FUNCTIONS = sizeof functions / sizeof functions[0] };
+
+// The list goes up from the plainest instruction set. A device may have one above all that rungs are made for: amx.
+sm_status sm_rung_kernel(const sm_ladder *ladder, const sm_rung *rung, const char *isa, sm_own_kernel *kernel) {
+    const size_t length = strcspn(rung->file, ".");
+    *kernel = (sm_own_kernel){.kind = ladder->kind};
+    if (strcmp(rung->file + length, ".cl") == 0) {
+        kernel->name = rung->file;
+        kernel->source = sm_ladder_text(rung->file);
+        return sm_own_opencl_check(ladder->kind, kernel->source, kernel->name);
+    }
+    for (int i = 0; i < N_FUNCTIONS; i++) {
+        if (strlen(functions[i].stem) == length && strncmp(functions[i].stem, rung->file, length) == 0) {
+            kernel->run = functions[i].run;
+            kernel->has_threads = functions[i].threads != NULL && *functions[i].threads != 0;
+            if (strcmp(functions[i].isa, isa) == 0) {
+                break;
+            }
+        }
+    }
+    return kernel->run != NULL ? SM_OK : sm_fail(SM_ERR_INTERNAL, "ladder: there is no kernel of %s", rung->file);
+}

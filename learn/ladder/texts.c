@@ -1,0 +1,71 @@
+// texts.c: finds a source by its name, and puts in what it includes.
+#include "learn/ladder/texts.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "embedded.h"
+
+// Of the files in the ladder's two folders; NULL: none.
+static const sm_embedded *find(const char *name, size_t length) {
+    static const char *const folders[] = {"bench/ladder/rungs/", "cl/ladder/"};
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "%s%.*s", folders[i], (int)length, name);
+        const sm_embedded *file = sm_embedded_find(path);
+        if (file != NULL) {
+            return file;
+        }
+    }
+    return NULL;
+}
+
+const char *sm_ladder_text(const char *name) {
+    const sm_embedded *file = find(name, strlen(name));
+    return file == NULL ? NULL : file->text;
+}
+
+// The file that `#include "NAME"` names; NULL: the line is none, or NAME is no file of the ladder.
+static const sm_embedded *included(const char *line) {
+    static const char include[] = "#include \"";
+    const size_t length = strlen(include);
+    return strncmp(line, include, length) != 0 ? NULL : find(line + length, strcspn(line + length, "\""));
+}
+
+typedef struct {
+    const sm_embedded *files[8];
+    int n;
+} seen_files;
+
+static bool is_new(seen_files *seen, const sm_embedded *file) {
+    for (int i = 0; i < seen->n; i++) {
+        if (seen->files[i] == file) {
+            return false;
+        }
+    }
+    seen->files[seen->n++] = file;
+    return true;
+}
+
+// Each file once, as their guards have it.
+static sm_status print(const sm_embedded *file, seen_files *seen, FILE *out) {
+    for (const char *line = file->text; line < file->text + file->size_bytes;) {
+        const size_t length = strcspn(line, "\n") + 1;
+        const sm_embedded *other = included(line);
+        if (other == NULL) {
+            fwrite(line, 1, length, out);
+        } else if (seen->n == sizeof seen->files / sizeof seen->files[0]) {
+            return sm_fail(SM_ERR_INTERNAL, "ladder: %s includes too many files", file->path);
+        } else if (is_new(seen, other)) {
+            SM_TRY(print(other, seen, out));
+        }
+        line += length;
+    }
+    return SM_OK;
+}
+
+sm_status sm_ladder_print_text(const char *name, FILE *out) {
+    const sm_embedded *file = find(name, strlen(name));
+    seen_files seen = {.files = {file}, .n = 1};
+    return file == NULL ? sm_fail(SM_ERR_INTERNAL, "ladder: there is no source %s", name) : print(file, &seen, out);
+}

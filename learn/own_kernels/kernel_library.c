@@ -1,0 +1,255 @@
+// kernel_library.c: runs the compiler, loads the library, checks its signature.
+#include "learn/own_kernels/kernel_library.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench/processes/file_access.h"
+#include "src/io/input_file.h"
+#include "bench/processes/process_limits.h"
+#include "bench/processes/remove_tree.h"
+#include "bench/processes/subprocess.h"
+
+enum { SYMBOL_SIZE = 128, MOST_SOURCE_BYTES = 1 << 20, MOST_SAID_BYTES = 1 << 16, MOST_FILE_BYTES = 1 << 26 };
+static const rlim_t most_compiler_bytes = (rlim_t)4 << 30; // of each of its processes
+
+sm_op_kind sm_op_kind_find(const char *name) {
+    int kind = 0;
+    while (kind < SM_OP_KIND_COUNT && strcmp(sm_op_name((sm_op_kind)kind), name) != 0) {
+        kind++;
+    }
+    return (sm_op_kind)kind;
+}
+
+static bool ends_with(const char *text, const char *end) {
+    const size_t n = strlen(text);
+    return n >= strlen(end) && strcmp(text + n - strlen(end), end) == 0;
+}
+
+static sm_status make_folder(sm_kernel_file *file) {
+    const char *temporary = getenv("TMPDIR");
+    snprintf(file->folder, sizeof file->folder, "%s/stepmark-kernel-XXXXXX", temporary != NULL ? temporary : "/tmp");
+    if (mkdtemp(file->folder) == NULL) {
+        sm_status status = sm_fail(SM_ERR_IO, "%s: cannot be made: %s; set TMPDIR to a folder that can be written to",
+                                   file->folder, strerror(errno));
+        file->folder[0] = '\0';
+        return status;
+    }
+    snprintf(file->library, sizeof file->library, "%.*s/kernel.so", PATH_MAX - 16, file->folder);
+    return SM_OK;
+}
+
+// --- what the compiler may take -----------------------------------------------------------------------
+
+typedef struct {
+    const sm_kernel_limits *limits;
+    const char *folder; // to write to
+    int rules;          // file_access.h
+} confinement;
+
+// In the compiler's process. What it leaves when it is ended goes with the folder.
+static void prepare(void *ctx) {
+    const confinement *c = ctx;
+    setenv("TMPDIR", c->folder, 1);
+    if (c->limits->is_confined) {
+        sm_limit(RLIMIT_CORE, 0);
+        sm_limit(RLIMIT_CPU, (rlim_t)c->limits->timeout_s + 2);
+        sm_limit_memory(RLIMIT_AS, most_compiler_bytes);
+        sm_limit(RLIMIT_FSIZE, MOST_FILE_BYTES);
+        setenv("CCACHE_DISABLE", "1", 1); // whose cache lies elsewhere
+        sm_file_access_limit(c->rules);
+    }
+}
+
+// Where a compiler lies, if not among the system's own: PREFIX, of PREFIX/bin/cc.
+static void allow_compiler(int rules, const char *name) {
+    char path[PATH_MAX];
+    char found[PATH_MAX];
+    const char *home = getenv("HOME");
+    const char *folders = strchr(name, '/') != NULL ? "" : getenv("PATH");
+    for (const char *folder = folders; folder != NULL; folder = strchr(folder, ':')) {
+        folder += *folder == ':';
+        const int length = (int)strcspn(folder, ":");
+        snprintf(path, sizeof path, "%.*s%s%s", length, folder, length > 0 ? "/" : "", name);
+        if (realpath(path, found) != NULL) {
+            sm_file_access_allow(rules, found, SM_MAY_READ);
+            for (int i = 0; i < 2 && strrchr(found, '/') != NULL; i++) {
+                *strrchr(found, '/') = '\0';
+            }
+            if (found[0] != '\0' && strcmp(found, "/usr") != 0 && (home == NULL || strcmp(found, home) != 0)) {
+                sm_file_access_allow(rules, found, SM_MAY_READ);
+            }
+            return;
+        }
+    }
+}
+
+// What it may read and write, opened here: after a fork there is little that may be done.
+static int make_rules(const char *compiler, const char *path, const sm_kernel_file *file) {
+    char folder[PATH_MAX];
+    const int rules = sm_file_access_open(true);
+    snprintf(folder, sizeof folder, "%s", path);
+    sm_file_access_allow_system(rules);
+    allow_compiler(rules, compiler);
+    sm_file_access_allow(rules, dirname(folder), SM_MAY_READ);
+    sm_file_access_allow(rules, file->folder, SM_MAY_READ | SM_MAY_WRITE);
+    return rules;
+}
+
+// As the build compiles its own kernels, for this processor.
+static sm_status compile(const char *path, const sm_kernel_limits *limits, sm_kernel_file *file) {
+    const char *compiler = getenv("CC");
+    char *const argv[] = {(char *)(compiler != NULL && compiler[0] != '\0' ? compiler : "cc"),
+                          "-std=gnu11",
+                          "-O3",
+                          "-march=native",
+                          "-ffp-contract=fast",
+                          "-fno-math-errno",
+                          "-fno-trapping-math",
+                          "-fopenmp-simd",
+                          "-Wall",
+                          "-Wno-unused-variable",
+                          "-Wno-unknown-pragmas",
+                          "-shared",
+                          "-fPIC",
+                          "-o",
+                          file->library,
+                          (char *)path,
+                          "-lm",
+                          NULL};
+    sm_subprocess process;
+    confinement c = {limits, file->folder, limits->is_confined ? make_rules(argv[0], path, file) : -1};
+    const sm_subprocess_how how = {.interrupted = limits->interrupted,
+                                   .timeout_s = limits->timeout_s,
+                                   .most_bytes = MOST_SAID_BYTES,
+                                   .prepare = prepare,
+                                   .ctx = &c};
+    const sm_status status = sm_subprocess_run(argv, &how, &process);
+    if (c.rules >= 0) {
+        close(c.rules);
+    }
+    if (status == SM_ERR_TIMEOUT) {
+        return sm_fail(status, "%s: %s did not end within %g s", path, argv[0], limits->timeout_s);
+    }
+    if (status == SM_ERR_UNSUPPORTED) {
+        return sm_fail(status, "%s: the compiler '%s' cannot be started; install it, or name another in CC", path,
+                       argv[0]);
+    }
+    SM_TRY(status);
+    file->said = process.err;
+    process.err = NULL;
+    const int exit_code = process.exit_code;
+    sm_subprocess_free(&process);
+    return exit_code == 0 ? SM_OK : sm_fail(SM_ERR_FORMAT, "%s: %s cannot compile it", path, argv[0]);
+}
+
+static sm_status read_source(const char *path, sm_kernel_file *file) {
+    int fd;
+    int64_t n;
+    sm_status status = SM_OK;
+    SM_TRY(sm_input_open(path, &fd, &n));
+    file->language = SM_OWN_OPENCL;
+    if (n > MOST_SOURCE_BYTES) {
+        status = sm_fail(SM_ERR_FORMAT, "%s: is no source of OpenCL C: larger than 1 MiB", path);
+        goto cleanup;
+    }
+    file->source = calloc(1, (size_t)n + 1);
+    if (file->source == NULL) {
+        status = sm_fail(SM_ERR_OOM, "%s: no memory for its text", path);
+        goto cleanup;
+    }
+    SM_TRY_GOTO(sm_input_read(fd, path, 0, file->source, (size_t)n));
+    if (memchr(file->source, '\0', (size_t)n) != NULL) {
+        status = sm_fail(SM_ERR_FORMAT, "%s: is no source of OpenCL C: it has a byte of 0", path);
+    }
+cleanup:
+    close(fd);
+    return status;
+}
+
+sm_status sm_kernel_file_open(const char *path, const sm_kernel_limits *limits, sm_kernel_file *file) {
+    int fd;
+    int64_t size_bytes;
+    *file = (sm_kernel_file){.language = SM_OWN_C};
+    SM_TRY(sm_input_open(path, &fd, &size_bytes)); // a pipe would be waited for, by the compiler, too
+    close(fd);
+    if (ends_with(path, ".c")) {
+        SM_TRY(make_folder(file));
+        return compile(path, limits, file);
+    }
+    if (ends_with(path, ".cl")) {
+        return read_source(path, file);
+    }
+    if (!ends_with(path, ".so")) {
+        return sm_fail(SM_ERR_USAGE, "%s: give a file of C, NAME.c, of OpenCL C, NAME.cl, or a shared library, NAME.so",
+                       path);
+    }
+    if (realpath(path, file->library) == NULL) { // a name without a slash would be searched for
+        return sm_fail(SM_ERR_IO, "%s: %s", path, strerror(errno));
+    }
+    return SM_OK;
+}
+
+void sm_kernel_file_close(sm_kernel_file *file) {
+    if (file->folder[0] != '\0') {
+        sm_remove_tree(file->folder);
+        file->folder[0] = '\0';
+    }
+    free(file->source);
+    file->source = NULL;
+    free(file->said);
+    file->said = NULL;
+}
+
+static const void *find(void *handle, const char *kind, const char *end) {
+    char symbol[SYMBOL_SIZE];
+    snprintf(symbol, sizeof symbol, "%s%s", kind, end);
+    return dlsym(handle, symbol);
+}
+
+static sm_status take_source(const char *path, sm_kernel_file *file, sm_op_kind kind, sm_own_kernel *kernel) {
+    SM_TRY(sm_own_opencl_check(kind, file->source, path));
+    char *name = strdup(path);
+    if (name == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for its name", path);
+    }
+    *kernel = (sm_own_kernel){.kind = kind, .source = file->source, .name = name};
+    file->source = NULL;
+    return SM_OK;
+}
+
+sm_status sm_kernel_load(const char *path, sm_kernel_file *file, sm_op_kind kind, sm_own_kernel *kernel) {
+    if (file->language == SM_OWN_OPENCL) {
+        return take_source(path, file, kind, kernel);
+    }
+    const char *name = sm_op_name(kind);
+    char expected[SM_OWN_SIGNATURE_SIZE];
+    void *handle = dlopen(file->library, RTLD_NOW | RTLD_LOCAL);
+    if (handle == NULL) {
+        return sm_fail(SM_ERR_FORMAT, "%s: cannot be loaded: %s", path, dlerror());
+    }
+    const char *signature = find(handle, name, "_signature");
+    const void *function = find(handle, name, "");
+    const int *has_threads = find(handle, name, "_threads");
+    sm_own_kernel_signature(kind, expected);
+    if (function == NULL || signature == NULL) {
+        sm_status status =
+            sm_fail(SM_ERR_FORMAT, "%s: has no %s%s; begin with the file that `stepmark exercise %s --init DIR` writes",
+                    path, name, function == NULL ? "" : "_signature", name);
+        dlclose(handle);
+        return status;
+    }
+    if (strcmp(signature, expected) != 0) {
+        dlclose(handle);
+        return sm_fail(SM_ERR_FORMAT, "%s: its %s was made for other arguments; this stepmark gives it \"%s\"", path,
+                       name, expected);
+    }
+    *kernel = (sm_own_kernel){.kind = kind, .has_threads = has_threads != NULL && *has_threads != 0};
+    memcpy(&kernel->run, &function, sizeof kernel->run); // as POSIX has it
+    return SM_OK;
+}

@@ -1,0 +1,220 @@
+// film.c: what a step does to memory, once.
+#include "learn/page/film.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    int moment;
+    int root;
+    int64_t offset;
+    int64_t n;
+    int64_t place; // in `values`; -1: all n are `constant`
+    float constant;
+} change;
+
+struct sm_film {
+    const sm_plan *plan;
+    int n_tensors;
+    float **memory; // of each root what it holds, as far as it was seen
+    change *changes;
+    size_t n_changes, cap_changes;
+    float *values;
+    size_t n_values, cap_values;
+};
+
+double sm_film_elems(const sm_plan *plan) {
+    double n = 0;
+    for (int i = 0; i < plan->n_tensors; i++) {
+        const sm_tensor *t = &plan->tensors[i];
+        if (t->view_of == SM_NO_TENSOR && t->role == SM_ROLE_PARAMETER) {
+            n += (double)sm_tensor_elems(t);
+        }
+    }
+    for (int i = 0; i < plan->n_ops; i++) {
+        for (int k = 0; k < SM_MAX_OUT && plan->ops[i].kind != SM_OP_ZERO; k++) {
+            const int tensor = plan->ops[i].out[k];
+            n += tensor != SM_NO_TENSOR ? (double)sm_tensor_elems(&plan->tensors[tensor]) : 0;
+        }
+    }
+    return n;
+}
+
+sm_status sm_film_new(const sm_plan *plan, sm_film **film) {
+    sm_film *made = calloc(1, sizeof(*made));
+    float **memory = calloc((size_t)plan->n_tensors + 1, sizeof(*memory));
+    *film = NULL;
+    if (made == NULL || memory == NULL) {
+        free(made);
+        free(memory);
+        return sm_fail(SM_ERR_OOM, "page: no memory for %d tensors", plan->n_tensors);
+    }
+    made->plan = plan;
+    made->n_tensors = plan->n_tensors;
+    made->memory = memory;
+    *film = made;
+    return SM_OK;
+}
+
+void sm_film_free(sm_film *film) {
+    if (film == NULL) {
+        return;
+    }
+    for (int i = 0; i < film->n_tensors; i++) {
+        free(film->memory[i]);
+    }
+    free(film->memory);
+    free(film->changes);
+    free(film->values);
+    free(film);
+}
+
+// --- seeing ----------------------------------------------------------------------------------------
+
+// What nobody has seen yet is a NaN that no kernel makes, so that every value differs from it.
+static const uint32_t unseen = 0x7fcdef01;
+
+static sm_status find_memory(sm_film *film, int root, float **memory) {
+    const int64_t n = sm_tensor_elems(&film->plan->tensors[root]);
+    if (film->memory[root] == NULL) {
+        film->memory[root] = malloc((size_t)n * sizeof(**film->memory));
+        for (int64_t i = 0; film->memory[root] != NULL && i < n; i++) {
+            memcpy(&film->memory[root][i], &unseen, sizeof(unseen));
+        }
+    }
+    *memory = film->memory[root];
+    return *memory != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "page: no memory for %lld values", (long long)n);
+}
+
+static bool is_same(float held, double value) {
+    const float seen = (float)value;
+    return memcmp(&held, &seen, sizeof(seen)) == 0;
+}
+
+// Room for one change of n values.
+static sm_status make_room(sm_film *film, size_t n) {
+    if (film->n_changes == film->cap_changes) {
+        const size_t capacity = 2 * film->cap_changes + 256;
+        change *grown = realloc(film->changes, capacity * sizeof(*grown));
+        if (grown == NULL) {
+            return sm_fail(SM_ERR_OOM, "page: no memory for %zu changes", capacity);
+        }
+        film->changes = grown;
+        film->cap_changes = capacity;
+    }
+    if (film->n_values + n > film->cap_values) {
+        const size_t capacity = 2 * film->cap_values + n;
+        float *grown = realloc(film->values, capacity * sizeof(*grown));
+        if (grown == NULL) {
+            return sm_fail(SM_ERR_OOM, "page: no memory for %zu values", capacity);
+        }
+        film->values = grown;
+        film->cap_values = capacity;
+    }
+    return SM_OK;
+}
+
+static bool is_constant(const float *values, int64_t n) {
+    for (int64_t i = 1; i < n; i++) {
+        if (memcmp(&values[i], &values[0], sizeof(values[0])) != 0) {
+            return false;
+        }
+    }
+    return isfinite(values[0]);
+}
+
+static sm_status keep(sm_film *film, change made, const float *values) {
+    SM_TRY(make_room(film, (size_t)made.n));
+    if (is_constant(values, made.n)) {
+        made.place = -1;
+        made.constant = values[0];
+    } else {
+        made.place = (int64_t)film->n_values;
+        memcpy(film->values + film->n_values, values, (size_t)made.n * sizeof(*values));
+        film->n_values += (size_t)made.n;
+    }
+    film->changes[film->n_changes++] = made;
+    return SM_OK;
+}
+
+sm_status sm_film_see(sm_film *film, int moment, int tensor, const double *values) {
+    const sm_tensor *t = &film->plan->tensors[tensor];
+    const int root = sm_plan_root(film->plan, tensor);
+    const int64_t offset = t->view_of == SM_NO_TENSOR ? 0 : t->view_offset_elems;
+    int64_t first = 0;
+    int64_t end = sm_tensor_elems(t);
+    float *memory;
+    SM_TRY(find_memory(film, root, &memory));
+    memory += offset;
+    while (first < end && is_same(memory[first], values[first])) {
+        first++;
+    }
+    while (end > first && is_same(memory[end - 1], values[end - 1])) {
+        end--;
+    }
+    for (int64_t i = first; i < end; i++) {
+        memory[i] = (float)values[i];
+    }
+    const change made = {.moment = moment, .root = root, .offset = offset + first, .n = end - first};
+    return made.n > 0 ? keep(film, made, memory + first) : SM_OK;
+}
+
+// --- writing ---------------------------------------------------------------------------------------
+
+static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+// Of n bytes; NULL: out of memory.
+static char *to_base64(const unsigned char *bytes, size_t n) {
+    char *text = malloc((n + 2) / 3 * 4 + 1);
+    char *out = text;
+    for (size_t i = 0; text != NULL && i < n; i += 3) {
+        const unsigned second = i + 1 < n ? bytes[i + 1] : 0;
+        const unsigned third = i + 2 < n ? bytes[i + 2] : 0;
+        const unsigned three = (unsigned)bytes[i] << 16 | second << 8 | third;
+        *out++ = digits[three >> 18];
+        *out++ = digits[three >> 12 & 63];
+        *out++ = i + 1 < n ? digits[three >> 6 & 63] : '=';
+        *out++ = i + 2 < n ? digits[three & 63] : '=';
+    }
+    if (text != NULL) {
+        *out = '\0';
+    }
+    return text;
+}
+
+static json_t *values_json(const sm_film *film) {
+    unsigned char *bytes = malloc(film->n_values * 4 + 1);
+    for (size_t i = 0; bytes != NULL && i < film->n_values; i++) {
+        uint32_t bits;
+        memcpy(&bits, &film->values[i], sizeof(bits));
+        for (int k = 0; k < 4; k++) {
+            bytes[4 * i + (size_t)k] = (unsigned char)(bits >> 8 * k);
+        }
+    }
+    char *text = bytes != NULL ? to_base64(bytes, film->n_values * 4) : NULL;
+    json_t *json = text != NULL ? json_string_nocheck(text) : NULL;
+    free(bytes);
+    free(text);
+    return json;
+}
+
+static json_t *change_json(const change *c) {
+    return c->place >= 0 ? json_pack("[i, i, I, I, I]", c->moment, c->root, (json_int_t)c->offset, (json_int_t)c->n,
+                                     (json_int_t)c->place)
+                         : json_pack("[i, i, I, I, i, f]", c->moment, c->root, (json_int_t)c->offset, (json_int_t)c->n,
+                                     -1, (double)c->constant);
+}
+
+json_t *sm_film_json(const sm_film *film) {
+    json_t *changes = json_array();
+    int failed = changes == NULL;
+    for (size_t i = 0; i < film->n_changes && !failed; i++) {
+        failed = json_array_append_new(changes, change_json(&film->changes[i]));
+    }
+    if (failed) {
+        json_decref(changes);
+        return NULL;
+    }
+    return json_pack("{s:o, s:o}", "changes", changes, "values", values_json(film));
+}

@@ -1,0 +1,72 @@
+// step_page.c: one training step as a page of HTML.
+#include "learn/page/step_page.h"
+
+#include <stdlib.h>
+
+#include "bench/report/report_page.h"
+
+// --- a plan ----------------------------------------------------------------------------------------
+
+static json_t *indices_json(const int *indices, int n) {
+    json_t *array = json_array();
+    for (int i = 0; i < n; i++) {
+        if (indices[i] != SM_NO_TENSOR) {
+            json_array_append_new(array, json_integer(indices[i]));
+        }
+    }
+    return array;
+}
+
+static json_t *op_json(const sm_op *op) {
+    return json_pack("{s:s, s:s, s:i, s:o, s:o}", "kind", sm_op_name(op->kind), "phase", sm_phase_name(op->phase),
+                     "layer", op->layer, "in", indices_json(op->in, SM_MAX_IN), "out",
+                     indices_json(op->out, SM_MAX_OUT));
+}
+
+static json_t *tensor_json(const sm_plan *plan, int tensor, sm_range life) {
+    const sm_tensor *t = &plan->tensors[tensor];
+    return json_pack("{s:s, s:s, s:I, s:i, s:i, s:I, s:i, s:i}", "name", t->name, "role", sm_role_name(t->role),
+                     "bytes", (json_int_t)sm_tensor_bytes(t), "root", sm_plan_root(plan, tensor), "arena", t->arena,
+                     "offset", (json_int_t)t->offset_bytes, "first", life.first, "end", life.end);
+}
+
+static json_t *arena_json(const sm_arena *arena) {
+    return json_pack("{s:s, s:I}", "role", sm_role_name(arena->role), "bytes", (json_int_t)arena->size_bytes);
+}
+
+json_t *sm_step_page_plan(const sm_plan *plan) {
+    json_t *ops = json_array();
+    json_t *tensors = json_array();
+    json_t *arenas = json_array();
+    sm_range *lives = calloc((size_t)plan->n_tensors + 1, sizeof(*lives));
+    int failed = lives == NULL || sm_plan_lifetimes(plan, lives) != SM_OK;
+    for (int i = 0; i < plan->n_ops && !failed; i++) {
+        failed = json_array_append_new(ops, op_json(&plan->ops[i]));
+    }
+    for (int i = 0; i < plan->n_tensors && !failed; i++) {
+        failed = json_array_append_new(tensors, tensor_json(plan, i, lives[i]));
+    }
+    for (int i = 0; i < plan->n_arenas && !failed; i++) {
+        failed = json_array_append_new(arenas, arena_json(&plan->arenas[i]));
+    }
+    free(lives);
+    json_t *json = json_pack("{s:o, s:o, s:o}", "ops", ops, "tensors", tensors, "arenas", arenas);
+    if (failed) {
+        json_decref(json);
+        return NULL;
+    }
+    return json;
+}
+
+// --- the page --------------------------------------------------------------------------------------
+
+sm_status sm_step_page_write(const json_t *data, FILE *out) {
+    static const char *const styles[] = {"step_page.css", NULL};
+    static const char *const scripts[] = {
+        "step_values.js", "step_math.js",   "step_heat.js",   "step_picture.js", "step_op.js",
+        "step_text.js",   "step_layers.js", "step_memory.js", "step_page.js",    NULL};
+    sm_page_begin(out, json_string_value(json_object_get(data, "title")), styles);
+    SM_TRY(sm_page_json(out, "step-data", data));
+    sm_page_end(out, scripts);
+    return SM_OK;
+}
