@@ -14,7 +14,7 @@
 #include "bench/compare/compare.h"
 #include "bench/stats/compare_stats.h"
 #include "philox.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 #include "temp_folder.h"
 
 // --- random numbers ----------------------------------------------------------------------------

@@ -18,7 +18,7 @@
 #include "bench/rows/read_rows.h"
 #include "bench/compare/recommend.h"
 #include "run_program.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 
 enum { N_SAMPLES = 12 };
 

@@ -13,7 +13,7 @@
 #include "bench/rows/read_rows.h"
 #include "bench/rows/row.h"
 #include "bench/rows/row_json_schema.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 #include "temp_folder.h"
 
 static void parse(const char *text, sm_rows *rows) {

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/records/record.h"
-#include "bench/records/show.h"
+#include "bench/tables/record.h"
+#include "bench/tables/show.h"
 
 static const sm_column thing_columns[] = {
     {.name = "name", .type = SM_COLUMN_TEXT, .heading = "name"},

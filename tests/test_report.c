@@ -14,7 +14,7 @@
 
 #include "bench/report/report.h"
 #include "bench/report/report_charts.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 #include "temp_folder.h"
 
 static const char evil[] = "</td><script>alert('x')</script><img src=x onerror=alert(1)>\"'`date` & | * \x01";

@@ -10,7 +10,7 @@
 
 #include "bench/training/scaling.h"
 #include "bench/training/scaling_page.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 #include "training_runs.h"
 
 // --- the fit ---------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@
 #include "src/models/model.h"
 #include "bench/rows/row.h"
 #include "bench/rows/row_write.h"
-#include "bench/records/screen.h"
+#include "bench/tables/screen.h"
 
 #define ROWS SM_TEST_GOLDEN_DIR "/screens/rows.jsonl"
 

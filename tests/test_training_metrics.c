@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 
 #include "bench/training/run_check.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 #include "bench/stats/stats.h"
 #include "bench/training/training_facts.h"
 #include "training_runs.h"

@@ -8,7 +8,7 @@
 #include "bench/stats/compare_stats.h"
 #include "bench/compare/evidence.h"
 #include "bench/rows/read_rows.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 #include "bench/stats/stats.h"
 
 enum { LEAST_PAIRS = 6 }; // below, no interval of 95% exists

@@ -3,7 +3,7 @@
 #ifndef STEPMARK_ADVICE_H
 #define STEPMARK_ADVICE_H
 
-#include "bench/records/record.h"
+#include "bench/tables/record.h"
 
 // A configuration and its rows.
 typedef struct {

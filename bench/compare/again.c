@@ -2,7 +2,7 @@
 #include "bench/compare/again.h"
 
 #include "bench/rows/read_rows.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 
 #include <math.h>
 #include <stdarg.h>

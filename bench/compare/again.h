@@ -10,7 +10,7 @@
 #define STEPMARK_AGAIN_H
 
 #include "bench/compare/compare.h"
-#include "bench/records/record.h"
+#include "bench/tables/record.h"
 
 typedef struct {
     json_t *fields;           // records of sm_again_table: outcome, losses, speed, and conditions

@@ -4,7 +4,7 @@
 #include "bench/stats/compare_stats.h"
 #include "bench/compare/evidence.h"
 #include "bench/rows/read_rows.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 #include "bench/stats/stats.h"
 
 #include <limits.h>

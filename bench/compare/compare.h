@@ -19,7 +19,7 @@
 #define STEPMARK_COMPARE_H
 
 #include "bench/compare/compare_match.h"
-#include "bench/records/record.h"
+#include "bench/tables/record.h"
 
 enum { SM_COMPARE_MIN_RUNS = 5 };
 

@@ -2,8 +2,8 @@
 #include "bench/compare/compare_match.h"
 
 #include "bench/rows/read_rows.h"
-#include "bench/records/record.h"
-#include "bench/records/show.h"
+#include "bench/tables/record.h"
+#include "bench/tables/show.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #ifndef STEPMARK_COMPARE_MATCH_H
 #define STEPMARK_COMPARE_MATCH_H
 
-#include "bench/records/json_values.h"
+#include "bench/tables/json_values.h"
 #include "status.h"
 
 #include <stdbool.h>

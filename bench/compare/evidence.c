@@ -3,7 +3,7 @@
 
 #include "bench/compare/compare_match.h"
 #include "bench/rows/read_rows.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 #include "bench/stats/stats.h"
 #include "bench/stats/steady.h"
 

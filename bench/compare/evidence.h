@@ -15,7 +15,7 @@
 #ifndef STEPMARK_EVIDENCE_H
 #define STEPMARK_EVIDENCE_H
 
-#include "bench/records/json_values.h"
+#include "bench/tables/json_values.h"
 #include "status.h"
 
 #include <stdbool.h>

@@ -2,7 +2,7 @@
 #ifndef STEPMARK_FASTEST_H
 #define STEPMARK_FASTEST_H
 
-#include "bench/records/record.h"
+#include "bench/tables/record.h"
 
 // An array of texts, "fused is 1.36 (1.31-1.41) times faster than naive", with the 95% interval of the ratio; or that
 // the two are not told apart, or that their samples are too few to say. Rows without figures are left out. The caller

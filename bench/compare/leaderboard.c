@@ -7,7 +7,7 @@
 
 #include "bench/compare/evidence.h"
 #include "bench/rows/read_rows.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 
 enum { TEXT_SIZE = 256 };
 

@@ -4,7 +4,7 @@
 #ifndef STEPMARK_LEADERBOARD_H
 #define STEPMARK_LEADERBOARD_H
 
-#include "bench/records/record.h"
+#include "bench/tables/record.h"
 
 extern const sm_table sm_leaderboard_table;
 extern const sm_table sm_leaderboard_refused_table; // machine, ..., status, reason

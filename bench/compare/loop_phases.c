@@ -9,7 +9,7 @@
 #include "bench/stats/compare_stats.h"
 #include "src/train/phases.h"
 #include "bench/rows/read_rows.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 
 enum { NAME_SIZE = 64 };
 

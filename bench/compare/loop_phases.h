@@ -3,7 +3,7 @@
 #ifndef STEPMARK_LOOP_PHASES_H
 #define STEPMARK_LOOP_PHASES_H
 
-#include "bench/records/record.h"
+#include "bench/tables/record.h"
 
 extern const sm_table sm_loop_table;
 

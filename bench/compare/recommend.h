@@ -17,7 +17,7 @@
 #define STEPMARK_RECOMMEND_H
 
 #include "bench/compare/evidence.h"
-#include "bench/records/record.h"
+#include "bench/tables/record.h"
 
 // Columns: topic, group, configuration, figure, value (the figure as a number), unit, caution.
 extern const sm_table sm_recommend_table;

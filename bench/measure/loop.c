@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "clock.h"
-#include "bench/records/json_values.h"
+#include "bench/tables/json_values.h"
 #include "bench/measure/loop_memory.h"
 #include "bench/measure/loop_verdict.h"
 #include "bench/measure/pass_stats.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "bench/measure/harness.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 
 const char *sm_loop_bound_name(sm_loop_bound bound) {
     static const char *const names[] = {

@@ -17,7 +17,7 @@
 
 #include "bench/compare/evidence.h"
 #include "plan.h"
-#include "bench/records/record.h"
+#include "bench/tables/record.h"
 
 // What a line of the profile is of. X(code, name)
 #define SM_PROFILE_BY_LIST(X)       \

@@ -1,7 +1,7 @@
 // profile_record.c: a profile as records.
 #include "bench/measure/profile.h"
 
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 
 #include <math.h>
 #include <stdlib.h>

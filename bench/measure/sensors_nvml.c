@@ -1,7 +1,7 @@
 // sensors_nvml.c: the few entry points of NVML that are needed, by their documented signatures.
 #include "bench/measure/sensors_nvml.h"
 
-#include "bench/records/json_values.h"
+#include "bench/tables/json_values.h"
 
 #include <dlfcn.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 // trace_events.c: see trace_events.h.
 #include "bench/measure/trace_events.h"
 
-#include "bench/records/json_values.h"
+#include "bench/tables/json_values.h"
 
 enum { PROCESS = 1 };
 

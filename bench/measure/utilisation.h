@@ -10,7 +10,7 @@
 #define STEPMARK_UTILISATION_H
 
 #include "src/train/background.h"
-#include "bench/records/json_values.h"
+#include "bench/tables/json_values.h"
 
 // X(code, name)
 #define SM_UTILISATION_LIST(X)               \

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "bench/rows/read_rows.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 
 enum { MAX_ROOFS = 12, MAX_POINTS = 400 };
 

@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "bench/compare/evidence.h"
-#include "bench/records/layout.h"
+#include "bench/tables/layout.h"
 #include "bench/rows/read_rows.h"
 #include "bench/report/report.h"
 #include "bench/report/report_page.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 
 enum { CELL_SIZE = 256 };
 

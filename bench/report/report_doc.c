@@ -1,10 +1,10 @@
 // report_doc.c: see report_doc.h.
 #include "bench/report/report_doc.h"
 
-#include "bench/records/json_values.h"
-#include "bench/records/layout.h"
+#include "bench/tables/json_values.h"
+#include "bench/tables/layout.h"
 #include "bench/report/report_page.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 
 #include <math.h>
 #include <stdarg.h>

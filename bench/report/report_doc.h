@@ -3,7 +3,7 @@
 #ifndef STEPMARK_REPORT_DOC_H
 #define STEPMARK_REPORT_DOC_H
 
-#include "bench/records/record.h"
+#include "bench/tables/record.h"
 #include "bench/report/report_figure.h"
 #include "status.h"
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "bench/records/json_values.h"
+#include "bench/tables/json_values.h"
 #include "bench/report/report_page.h"
 
 sm_status sm_figures_open(sm_figures *figures) {

@@ -4,7 +4,7 @@
 
 #include "bench/rows/read_rows.h"
 #include "bench/report/report.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 
 enum { TITLE_SIZE = 320, TEXT_SIZE = 96, MOST_DEVICES = 8 };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "embedded.h"
-#include "bench/records/json_values.h"
+#include "bench/tables/json_values.h"
 
 // --- embedded files --------------------------------------------------------------------------
 

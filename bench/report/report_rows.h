@@ -8,7 +8,7 @@
 #ifndef STEPMARK_REPORT_ROWS_H
 #define STEPMARK_REPORT_ROWS_H
 
-#include "bench/records/json_values.h"
+#include "bench/tables/json_values.h"
 #include "status.h"
 
 #include <stdbool.h>

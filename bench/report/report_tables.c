@@ -1,8 +1,8 @@
 // report_tables.c: what a report says in words and tables.
-#include "bench/records/layout.h"
+#include "bench/tables/layout.h"
 #include "bench/compare/recommend.h"
 #include "bench/report/report.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 
 #include <math.h>
 #include <stdlib.h>

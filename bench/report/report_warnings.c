@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bench/records/layout.h"
+#include "bench/tables/layout.h"
 
 enum { MOST_NAMED = 12, NAMES_SIZE = 160 }; // rows that a warning names
 

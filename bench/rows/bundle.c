@@ -10,9 +10,9 @@
 
 #include "bench/rows/digest.h"
 #include "src/io/input_file.h"
-#include "bench/records/json_values.h"
+#include "bench/tables/json_values.h"
 #include "bench/rows/machine.h"
-#include "bench/records/record.h"
+#include "bench/tables/record.h"
 
 enum { HEADER_SIZE = 128, VERSION = 1 };
 

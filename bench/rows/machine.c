@@ -1,7 +1,7 @@
 // machine.c: facts of the machine, from hwloc, /proc, /sys and the C library.
 #include "bench/rows/machine.h"
 
-#include "bench/records/json_values.h"
+#include "bench/tables/json_values.h"
 
 #include <hwloc.h>
 #include <sched.h>

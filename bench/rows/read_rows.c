@@ -8,7 +8,7 @@
 #include "bench/rows/rows_foreign.h"
 #include "bench/rows/row.h"
 #include "bench/rows/row_json_schema.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 #include "bench/stats/stats.h"
 
 #include <errno.h>

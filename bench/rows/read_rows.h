@@ -17,7 +17,7 @@
 #ifndef STEPMARK_READ_ROWS_H
 #define STEPMARK_READ_ROWS_H
 
-#include "bench/records/json_values.h"
+#include "bench/tables/json_values.h"
 #include "status.h"
 
 #include <signal.h>

@@ -16,7 +16,7 @@
 #include "backend.h"
 #include "bench/rows/digest.h"
 #include "src/train/phases.h"
-#include "bench/records/record.h"
+#include "bench/tables/record.h"
 
 enum { SM_ROW_SCHEMA_VERSION = 1, SM_ROW_TEXT_SIZE = 128, SM_ROW_REASON_SIZE = 512 };
 

@@ -2,7 +2,7 @@
 // table sees of them. Names that llama-bench has keep its meaning.
 #include "bench/rows/row.h"
 
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 
 #include <math.h>
 #include <string.h>

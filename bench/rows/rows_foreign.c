@@ -1,7 +1,7 @@
 // rows_foreign.c: see rows_foreign.h.
 #include "bench/rows/rows_foreign.h"
 
-#include "bench/records/json_values.h"
+#include "bench/tables/json_values.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // sweep_log.c: see sweep_log.h.
 #include "bench/rows/sweep_log.h"
 
-#include "bench/records/record.h"
+#include "bench/tables/record.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 #include "bench/training/run_check.h"
 
 #include "src/io/input_file.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 #include "bench/training/training_metrics.h"
 
 #include <limits.h>

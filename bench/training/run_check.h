@@ -9,7 +9,7 @@
 #ifndef STEPMARK_RUN_CHECK_H
 #define STEPMARK_RUN_CHECK_H
 
-#include "bench/records/record.h"
+#include "bench/tables/record.h"
 
 typedef struct {
     const char *path; // the caller's

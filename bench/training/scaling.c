@@ -2,7 +2,7 @@
 #include "bench/training/scaling.h"
 
 #include "bench/compare/evidence.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 
 #include <math.h>
 #include <stdarg.h>

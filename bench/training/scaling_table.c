@@ -1,6 +1,6 @@
 // scaling_table.c: rows of a scaling table as records, and what a reader sees of them.
 #include "bench/training/scaling.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 
 #include <math.h>
 #include <stdio.h>

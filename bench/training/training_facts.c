@@ -1,7 +1,7 @@
 // training_facts.c: the machine's facts, ordered anew; Slurm's from its environment.
 #include "bench/training/training_facts.h"
 
-#include "bench/records/json_values.h"
+#include "bench/tables/json_values.h"
 #include "bench/rows/machine.h"
 
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 #include "bench/training/training_log.h"
 
 #include "src/io/input_file.h"
-#include "bench/records/json_values.h"
-#include "bench/records/show.h"
+#include "bench/tables/json_values.h"
+#include "bench/tables/show.h"
 
 #include <errno.h>
 #include <math.h>

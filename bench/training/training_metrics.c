@@ -2,7 +2,7 @@
 #include "bench/training/training_metrics.h"
 
 #include "src/io/input_file.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 #include "bench/stats/stats.h"
 #include "bench/training/training_log.h"
 

@@ -11,10 +11,10 @@
 #include "cli/flags/flag.h"
 #include "cli/front/overview.h"
 #include "cli/flags/precision.h"
-#include "bench/records/record.h"
+#include "bench/tables/record.h"
 #include "src/data/collate.h"
 #include "src/rewrites/rewrite.h"
-#include "bench/records/screen.h"
+#include "bench/tables/screen.h"
 
 enum {
     FIRST_LONG_VALUE = 256, // getopt's value for flag i is FIRST_LONG_VALUE + i: no clash with letters

@@ -5,7 +5,7 @@
 #include "cli/flags/flag.h"
 #include "cli/sweep/plan.h"
 #include "src/models/model.h"
-#include "bench/records/record.h"
+#include "bench/tables/record.h"
 #include "src/rewrites/rewrite.h"
 
 typedef struct {

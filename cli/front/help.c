@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli/front/overview.h"
-#include "bench/records/screen.h"
+#include "bench/tables/screen.h"
 
 enum { HELP_COLUMN = 34, WIDTH_ELSEWHERE = 100 };
 

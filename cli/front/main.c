@@ -19,7 +19,7 @@
 #include "cli/setup/own_kernels.h"
 #include "cli/setup/processes.h"
 #include "cli/setup/worker.h"
-#include "bench/records/screen.h"
+#include "bench/tables/screen.h"
 
 enum {
     EXIT_OK = 0,

@@ -7,7 +7,7 @@
 #include "cli/flags/commands.h"
 #include "cli/front/tables.h"
 #include "bench/compare/compare.h"
-#include "bench/records/json_schema.h"
+#include "bench/tables/json_schema.h"
 #include "bench/compare/leaderboard.h"
 #include "bench/measure/profile.h"
 #include "bench/compare/recommend.h"

@@ -2,7 +2,7 @@
 #ifndef STEPMARK_CLI_FRONT_TABLES_H
 #define STEPMARK_CLI_FRONT_TABLES_H
 
-#include "bench/records/record.h"
+#include "bench/tables/record.h"
 
 extern const sm_table cli_ablate_table;
 extern const sm_table cli_devices_table;

@@ -8,8 +8,8 @@
 #include "cli/flags/commands.h"
 #include "cli/front/tables.h"
 #include "learn/exercise/exercise.h"
-#include "bench/records/screen.h"
-#include "bench/records/show.h"
+#include "bench/tables/screen.h"
+#include "bench/tables/show.h"
 
 enum { MAX_PRINTED_LINES = 20 };
 

@@ -12,7 +12,7 @@
 #include "learn/ladder/ladder.h"
 #include "learn/ladder/step.h"
 #include "learn/ladder/texts.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 
 // --- the list --------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@
 #include "cli/output/live.h"
 #include "cli/flags/precision.h"
 #include "cli/setup/session.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 #include "src/verify/verify.h"
 
 #define TEXT(field, text, head) \

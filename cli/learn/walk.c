@@ -11,7 +11,7 @@
 #include "cli/flags/model.h"
 #include "cli/learn/walk_event.h"
 #include "cli/learn/walk_values.h"
-#include "bench/records/record.h"
+#include "bench/tables/record.h"
 #include "cli/setup/processes.h"
 
 typedef struct {

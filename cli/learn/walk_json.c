@@ -6,7 +6,7 @@
 #include "cli/flags/precision.h"
 #include "cli/front/tables.h"
 #include "cli/learn/walk_event.h"
-#include "bench/records/record.h"
+#include "bench/tables/record.h"
 
 // --- values ----------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@
 #include "cli/flags/precision.h"
 #include "cli/flags/settings.h"
 #include "cli/learn/walk_event.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 
 enum { TEXT_SIZE = 160, NO_OP_BEFORE = -2 };
 

@@ -10,7 +10,7 @@
 #include "cli/flags/model.h"
 #include "cli/setup/workload.h"
 #include "bench/measure/paired.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 
 // "1.12 (1.10-1.15)"
 static void show_ratio(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {

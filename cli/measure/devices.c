@@ -4,7 +4,7 @@
 #include "cli/flags/commands.h"
 #include "cli/front/tables.h"
 #include "cli/setup/session.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 
 #define TEXT(field, text, head) \
     { .name = field, .type = SM_COLUMN_TEXT, .unit = "", .description = text, .heading = head }

@@ -10,7 +10,7 @@
 #include "cli/flags/precision.h"
 #include "cli/setup/processes.h"
 #include "bench/rows/machine.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 
 typedef struct {
     const cli_options *options;

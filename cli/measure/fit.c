@@ -3,7 +3,7 @@
 #include "cli/output/live.h"
 
 #include "cli/flags/commands.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 
 // Largest first; each halves the work of the one before, about.
 static const struct {

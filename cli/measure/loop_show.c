@@ -6,7 +6,7 @@
 
 #include "cli/flags/commands.h"
 #include "bench/compare/loop_phases.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 
 static const double unaccounted_limit = 0.01; // of a step timed apart
 

@@ -7,7 +7,7 @@
 #include "cli/front/tables.h"
 #include "cli/output/live.h"
 #include "cli/setup/session.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 
 // "565 GFLOP/s": the unit is the record's.
 static void show_rate(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {

@@ -10,7 +10,7 @@
 #include "cli/measure/row_profile.h"
 #include "cli/output/write_trace.h"
 #include "bench/rows/machine.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 
 static const double unaccounted_limit = 0.01; // of the wall clock
 

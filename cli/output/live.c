@@ -9,7 +9,7 @@
 #include "cli/flags/commands.h"
 #include "cli/sweep/sweep.h"
 #include "clock.h"
-#include "bench/records/screen.h"
+#include "bench/tables/screen.h"
 
 static const double least_pause_s = 0.5; // between two writings
 static const double told_after_s = 2;    // before that, how long it takes is anybody's guess

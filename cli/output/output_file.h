@@ -3,7 +3,7 @@
 #ifndef STEPMARK_CLI_OUTPUT_OUTPUT_FILE_H
 #define STEPMARK_CLI_OUTPUT_OUTPUT_FILE_H
 
-#include "bench/records/record.h"
+#include "bench/tables/record.h"
 
 typedef struct {
     const char *path; // NULL: there is none

@@ -8,7 +8,7 @@
 #include "src/io/atomic_file.h"
 #include "cli/rows/baseline.h"
 #include "cli/flags/commands.h"
-#include "bench/records/record.h"
+#include "bench/tables/record.h"
 
 sm_status cli_baseline_check(const char *name) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";

@@ -10,7 +10,7 @@
 #include "bench/report/leaderboard_page.h"
 #include "bench/rows/machine.h"
 #include "bench/rows/read_rows.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 
 static sm_status write_bundle(const cli_options *options, const sm_rows *rows) {
     json_t *machine = NULL;

@@ -7,8 +7,8 @@
 #include "cli/flags/commands.h"
 #include "cli/rows/interleave.h"
 #include "bench/compare/compare.h"
-#include "bench/records/markdown.h"
-#include "bench/records/show.h"
+#include "bench/tables/markdown.h"
+#include "bench/tables/show.h"
 
 // --- the two sides -----------------------------------------------------------------------------
 

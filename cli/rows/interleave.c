@@ -12,7 +12,7 @@
 #include "cli/rows/interleave.h"
 #include "clock.h"
 #include "philox.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 #include "bench/processes/subprocess.h"
 
 // Samples of a run where the line does not say: at least as many as `run` takes, at most so many.

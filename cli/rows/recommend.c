@@ -4,7 +4,7 @@
 #include "cli/flags/commands.h"
 #include "bench/rows/read_rows.h"
 #include "bench/compare/recommend.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 
 sm_status cli_recommend_print(const json_t *rows, sm_format format, size_t *n) {
     json_t *records = NULL;

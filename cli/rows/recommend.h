@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "bench/records/record.h"
+#include "bench/tables/record.h"
 
 // Prints what the rows advise in a format; *n is the number of recommendations.
 sm_status cli_recommend_print(const json_t *rows, sm_format format, size_t *n);

@@ -5,8 +5,8 @@
 #include "cli/flags/commands.h"
 #include "cli/output/write_page.h"
 #include "bench/report/report.h"
-#include "bench/records/show.h"
-#include "bench/records/screen.h"
+#include "bench/tables/show.h"
+#include "bench/tables/screen.h"
 
 static bool ends_with(const char *text, const char *end) {
     size_t n_text = strlen(text);

@@ -4,7 +4,7 @@
 
 #include "cli/flags/commands.h"
 #include "cli/output/write_page.h"
-#include "bench/records/markdown.h"
+#include "bench/tables/markdown.h"
 #include "bench/training/scaling_page.h"
 
 // --- output ------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@
 #include "cli/sweep/sweep.h"
 #include "clock.h"
 #include "bench/rows/read_rows.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 
 // Beside its timed steps and warm-up a run has a first one, which is checked: as much work again, about.
 enum { N_OTHER_STEPS = 2 };

@@ -12,7 +12,7 @@
 #include "cli/measure/run_args.h"
 #include "cli/sweep/candidate.h"
 #include "bench/rows/machine.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 
 typedef struct {
     const cli_options *options; // of `again`

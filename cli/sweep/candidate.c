@@ -9,7 +9,7 @@
 #include "cli/measure/run_args.h"
 #include "cli/setup/train_data.h"
 #include "bench/rows/read_rows.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 #include "bench/processes/sweep_child.h"
 
 // Beside the tensors, and not counted in the limit that a user sees: what libraries and drivers take

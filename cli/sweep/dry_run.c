@@ -5,7 +5,7 @@
 #include "cli/flags/commands.h"
 #include "cli/front/tables.h"
 #include "cli/sweep/sweep.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 
 static const sm_column columns[] = {
     {SM_COLUMN("configuration", SM_COLUMN_TEXT, "", "flags of `run`"), .heading = "configuration"},

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli/flags/commands.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 
 // After a batch that did not run, the next is this much of it.
 static const double next_share = 0.9;

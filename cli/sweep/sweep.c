@@ -14,7 +14,7 @@
 #include "cli/sweep/candidate.h"
 #include "bench/rows/machine.h"
 #include "bench/rows/row_write.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 #include "bench/rows/sweep_log.h"
 
 // Beside a configuration's steps, in steps' worth of work: starting, ceilings, weights, loss check.

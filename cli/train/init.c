@@ -2,7 +2,7 @@
 #include "cli/flags/commands.h"
 #include "cli/flags/model.h"
 #include "cli/setup/session.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 #include "src/checkpoint/weights.h"
 
 sm_status cli_init(const cli_options *options) {

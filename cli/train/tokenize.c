@@ -7,7 +7,7 @@
 #include "cli/setup/find_tokenizer.h"
 #include "clock.h"
 #include "src/plan/host_threads.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 #include "src/tokenizer/tokenize.h"
 
 // --- shared --------------------------------------------------------------------------------

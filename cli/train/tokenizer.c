@@ -8,7 +8,7 @@
 #include "cli/train/tokens.h"
 #include "cli/setup/find_tokenizer.h"
 #include "src/tokenizer/encoder.h"
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 #include "src/tokenizer/text_source.h"
 
 // --- train ---------------------------------------------------------------------------------

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "cli/setup/documents.h"
-#include "bench/records/json_values.h"
+#include "bench/tables/json_values.h"
 #include "bench/rows/machine.h"
 #include "bench/training/training_facts.h"
 

@@ -7,7 +7,7 @@
 #include "cli/measure/loop_show.h"
 #include "cli/measure/loop_steps.h"
 #include "bench/rows/machine.h"
-#include "bench/records/screen.h"
+#include "bench/tables/screen.h"
 
 enum { PERIOD = 4, N_UNTYPICAL = 2, MOST_APART = 64 };
 

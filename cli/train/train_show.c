@@ -7,8 +7,8 @@
 
 #include "cli/flags/commands.h"
 #include "clock.h"
-#include "bench/records/screen.h"
-#include "bench/records/show.h"
+#include "bench/tables/screen.h"
+#include "bench/tables/show.h"
 
 static const int64_t progress_pause_ns = 10000000000;
 

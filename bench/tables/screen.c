@@ -1,7 +1,7 @@
 // screen.c: how wide a terminal is, and texts that keep within.
-#include "bench/records/screen.h"
+#include "bench/tables/screen.h"
 
-#include "bench/records/layout.h"
+#include "bench/tables/layout.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 // screen.h: what fits a terminal.
-#ifndef STEPMARK_SCREEN_H
-#define STEPMARK_SCREEN_H
+#ifndef STEPMARK_BENCH_TABLES_SCREEN_H
+#define STEPMARK_BENCH_TABLES_SCREEN_H
 
 #include <stdbool.h>
 
-#include "bench/records/record.h"
+#include "bench/tables/record.h"
 
 // Columns of the terminal that `out` is; 0 where it is none.
 int sm_screen_width(FILE *out);

@@ -1,6 +1,6 @@
 // text.c: a laid-out table on a terminal.
-#include "bench/records/layout.h"
-#include "bench/records/screen.h"
+#include "bench/tables/layout.h"
+#include "bench/tables/screen.h"
 
 #include <stdlib.h>
 #include <string.h>

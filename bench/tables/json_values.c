@@ -1,5 +1,5 @@
 // json_values.c: C values as JSON values. See json_values.h.
-#include "bench/records/json_values.h"
+#include "bench/tables/json_values.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 // show.c: values as short texts. See show.h.
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -14,10 +14,10 @@
 // and arrays and objects become JSON text. Every record is flushed when written (md: all at the
 // close), so that a run that is cut short leaves the ones before it; the close makes an
 // interrupted json array whole.
-#ifndef STEPMARK_RECORD_H
-#define STEPMARK_RECORD_H
+#ifndef STEPMARK_BENCH_TABLES_RECORD_H
+#define STEPMARK_BENCH_TABLES_RECORD_H
 
-#include "bench/records/json_values.h"
+#include "bench/tables/json_values.h"
 #include "status.h"
 
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 // record.c: json, jsonl, csv and sql from records. Markdown is in markdown.c.
-#include "bench/records/record.h"
+#include "bench/tables/record.h"
 
-#include "bench/records/markdown.h"
-#include "bench/records/screen.h"
+#include "bench/tables/markdown.h"
+#include "bench/tables/screen.h"
 
 #include <errno.h>
 #include <stdlib.h>

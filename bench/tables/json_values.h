@@ -1,7 +1,7 @@
 // json_values.h: C values as JSON values that are always valid. What is absent or has no JSON
 // form (NaN, infinity) becomes null; bytes that are not UTF-8 become U+FFFD.
-#ifndef STEPMARK_JSON_VALUES_H
-#define STEPMARK_JSON_VALUES_H
+#ifndef STEPMARK_BENCH_TABLES_JSON_VALUES_H
+#define STEPMARK_BENCH_TABLES_JSON_VALUES_H
 
 #include <jansson.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 // markdown.c: a laid-out table as Markdown.
-#include "bench/records/markdown.h"
+#include "bench/tables/markdown.h"
 
-#include "bench/records/layout.h"
+#include "bench/tables/layout.h"
 
 #include <stdlib.h>
 

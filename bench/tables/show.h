@@ -1,8 +1,8 @@
 // show.h: what a person sees of a value: 4 digits, a unit that fits, thousands apart.
-#ifndef STEPMARK_SHOW_H
-#define STEPMARK_SHOW_H
+#ifndef STEPMARK_BENCH_TABLES_SHOW_H
+#define STEPMARK_BENCH_TABLES_SHOW_H
 
-#include "bench/records/record.h"
+#include "bench/tables/record.h"
 
 // Texts of numbers; "" where the value is not finite.
 void sm_text_ms(double ns, char *text, size_t size_bytes);                          // "1873", "812.3", "0.041"

@@ -1,8 +1,8 @@
 // json_schema.h: the JSON Schema of a table's records.
-#ifndef STEPMARK_JSON_SCHEMA_H
-#define STEPMARK_JSON_SCHEMA_H
+#ifndef STEPMARK_BENCH_TABLES_JSON_SCHEMA_H
+#define STEPMARK_BENCH_TABLES_JSON_SCHEMA_H
 
-#include "bench/records/record.h"
+#include "bench/tables/record.h"
 
 // Of one record: every column is required, since a writer leaves none out. The caller owns what comes; NULL when out of
 // memory.

@@ -1,9 +1,9 @@
 // layout.h: a table of records as texts, before anybody writes it: which columns have a place, what is said once for
 // all records, what stands below as notes, and the cells with their widths. markdown.c and text.c write it.
-#ifndef STEPMARK_LAYOUT_H
-#define STEPMARK_LAYOUT_H
+#ifndef STEPMARK_BENCH_TABLES_LAYOUT_H
+#define STEPMARK_BENCH_TABLES_LAYOUT_H
 
-#include "bench/records/record.h"
+#include "bench/tables/record.h"
 
 // A note under the table. Those that differ in their figures alone are one.
 typedef struct {

@@ -1,7 +1,7 @@
 // layout.c: chooses columns, collects notes and fills cells.
-#include "bench/records/layout.h"
+#include "bench/tables/layout.h"
 
-#include "bench/records/show.h"
+#include "bench/tables/show.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -10,10 +10,10 @@
 //
 // Numbers are aligned right. The last column is not padded: it may hold a long reason. Control
 // characters in cells become spaces, so that no text from outside can steer the terminal.
-#ifndef STEPMARK_MARKDOWN_H
-#define STEPMARK_MARKDOWN_H
+#ifndef STEPMARK_BENCH_TABLES_MARKDOWN_H
+#define STEPMARK_BENCH_TABLES_MARKDOWN_H
 
-#include "bench/records/record.h"
+#include "bench/tables/record.h"
 
 // Writes the array of records.
 sm_status sm_markdown_write(const sm_table *table, const json_t *records, FILE *out);
