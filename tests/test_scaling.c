@@ -8,8 +8,8 @@
 
 #include <stdbool.h>
 
-#include "bench/training/scaling.h"
-#include "bench/training/scaling_page.h"
+#include "bench/runs/scaling.h"
+#include "bench/runs/scaling_page.h"
 #include "bench/tables/show.h"
 #include "training_runs.h"
 

@@ -9,10 +9,10 @@
 #include <stdbool.h>
 #include <sys/wait.h>
 
-#include "bench/training/run_check.h"
+#include "bench/runs/run_check.h"
 #include "bench/tables/show.h"
 #include "bench/stats/stats.h"
-#include "bench/training/training_facts.h"
+#include "bench/runs/facts.h"
 #include "training_runs.h"
 
 static const made_run plain = {

@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "temp_folder.h"
-#include "bench/training/training_metrics.h"
+#include "bench/runs/metrics.h"
 
 enum { RUN_SEQ_LEN = 8, RUN_EPOCH_STEPS = 10 };
 

@@ -12,8 +12,8 @@
 #include "bench/measure/profile.h"
 #include "bench/compare/recommend.h"
 #include "bench/rows/row_json_schema.h"
-#include "bench/training/run_check.h"
-#include "bench/training/scaling.h"
+#include "bench/runs/run_check.h"
+#include "bench/runs/scaling.h"
 
 // Subcommands whose records are not rows.
 static const struct {

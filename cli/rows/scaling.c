@@ -5,7 +5,7 @@
 #include "cli/flags/commands.h"
 #include "cli/output/write_page.h"
 #include "bench/tables/markdown.h"
-#include "bench/training/scaling_page.h"
+#include "bench/runs/scaling_page.h"
 
 // --- output ------------------------------------------------------------------------------------
 

@@ -1,10 +1,10 @@
-// training_log.h: what happened in a training: the lines of a run folder's log.jsonl.
+// log.h: what happened in a training: the lines of a run folder's log.jsonl.
 //
 // A step's line has no "kind": step, loss, grad_norm, lr, ms, tokens, epoch, data_ms, comm_ms, and of
 // several processes comm_hidden_ms and comm_bytes. Other lines say theirs:
 // validation, checkpoint, epoch. The log is refused, with its line, where a step is missing or there twice.
-#ifndef STEPMARK_TRAINING_LOG_H
-#define STEPMARK_TRAINING_LOG_H
+#ifndef STEPMARK_BENCH_RUNS_LOG_H
+#define STEPMARK_BENCH_RUNS_LOG_H
 
 #include "status.h"
 

@@ -10,8 +10,8 @@
 //
 // Weighted least squares, none of the parts below zero; weights and intervals come from the runs' spread.
 // docs/scaling.md says where this holds and where it does not.
-#ifndef STEPMARK_SCALING_FIT_H
-#define STEPMARK_SCALING_FIT_H
+#ifndef STEPMARK_BENCH_RUNS_SCALING_FIT_H
+#define STEPMARK_BENCH_RUNS_SCALING_FIT_H
 
 #include <stdbool.h>
 #include <stddef.h>

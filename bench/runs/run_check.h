@@ -6,8 +6,8 @@
 //
 // Runs together: same engine, model, precision, optimizer, data, seed, device; and the same work: as a whole, or for
 // each process. Nothing is compared that is not.
-#ifndef STEPMARK_RUN_CHECK_H
-#define STEPMARK_RUN_CHECK_H
+#ifndef STEPMARK_BENCH_RUNS_RUN_CHECK_H
+#define STEPMARK_BENCH_RUNS_RUN_CHECK_H
 
 #include "bench/tables/record.h"
 

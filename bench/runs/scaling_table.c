@@ -1,5 +1,5 @@
 // scaling_table.c: rows of a scaling table as records, and what a reader sees of them.
-#include "bench/training/scaling.h"
+#include "bench/runs/scaling.h"
 #include "bench/tables/show.h"
 
 #include <math.h>

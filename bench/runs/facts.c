@@ -1,5 +1,5 @@
-// training_facts.c: the machine's facts, ordered anew; Slurm's from its environment.
-#include "bench/training/training_facts.h"
+// facts.c: the machine's facts, ordered anew; Slurm's from its environment.
+#include "bench/runs/facts.h"
 
 #include "bench/tables/json_values.h"
 #include "bench/rows/machine.h"

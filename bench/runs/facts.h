@@ -1,6 +1,6 @@
-// training_facts.h: what a training's record says of where it runs, in the words of training_metrics.json.
-#ifndef STEPMARK_TRAINING_FACTS_H
-#define STEPMARK_TRAINING_FACTS_H
+// facts.h: what a training's record says of where it runs, in the words of training_metrics.json.
+#ifndef STEPMARK_BENCH_RUNS_FACTS_H
+#define STEPMARK_BENCH_RUNS_FACTS_H
 
 #include "backend.h"
 

@@ -1,4 +1,4 @@
-// training_metrics.h: training_metrics.json, schema version 2.0: what a finished training did and how long it took,
+// metrics.h: training_metrics.json, schema version 2.0: what a finished training did and how long it took,
 // made from the run folder's run.json (what was asked for, and where it ran) and log.jsonl (what happened) alone.
 // docs/training_metrics.schema.json says what each field means.
 //
@@ -9,8 +9,8 @@
 // A run that was resumed is one run: its log goes on where it stopped, and each start of the processes has an entry in
 // run.json, from which its part of the wall time comes. A process that was killed could not say how long it had run:
 // of its time only steps, validations and checkpoints that the log has are counted.
-#ifndef STEPMARK_TRAINING_METRICS_H
-#define STEPMARK_TRAINING_METRICS_H
+#ifndef STEPMARK_BENCH_RUNS_METRICS_H
+#define STEPMARK_BENCH_RUNS_METRICS_H
 
 #include "bench/rows/digest.h"
 #include "status.h"

@@ -1,5 +1,5 @@
 // scaling.c: groups the runs, makes a row for each number of processes, fits, and predicts.
-#include "bench/training/scaling.h"
+#include "bench/runs/scaling.h"
 
 #include "bench/compare/evidence.h"
 #include "bench/tables/show.h"

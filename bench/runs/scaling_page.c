@@ -1,5 +1,5 @@
 // scaling_page.c: three pictures (speed-up, efficiency, a step's parts), the tables, the notes.
-#include "bench/training/scaling_page.h"
+#include "bench/runs/scaling_page.h"
 
 #include "bench/report/report_doc.h"
 #include "bench/report/report_figure.h"

@@ -6,11 +6,11 @@
 //
 // Runs are compared only where run_check.h lets them be. Speed-up is in tokens/s over the run of fewest processes (n of
 // them count as n); efficiency is speed-up / processes. Times are of the steps; the wall time stands beside them.
-#ifndef STEPMARK_SCALING_H
-#define STEPMARK_SCALING_H
+#ifndef STEPMARK_BENCH_RUNS_SCALING_H
+#define STEPMARK_BENCH_RUNS_SCALING_H
 
-#include "bench/training/run_check.h"
-#include "bench/training/scaling_fit.h"
+#include "bench/runs/run_check.h"
+#include "bench/runs/scaling_fit.h"
 
 enum { SM_MOST_SCALING_ROWS = 256 };
 

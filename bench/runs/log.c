@@ -1,5 +1,5 @@
-// training_log.c: a line at a time; each is checked when it is taken.
-#include "bench/training/training_log.h"
+// log.c: a line at a time; each is checked when it is taken.
+#include "bench/runs/log.h"
 
 #include "src/io/input_file.h"
 #include "bench/tables/json_values.h"

@@ -1,10 +1,10 @@
-// training_metrics.c: see training_metrics.h. Steps are grouped by epoch; sums are made once, from the log.
-#include "bench/training/training_metrics.h"
+// metrics.c: see runs/metrics.h. Steps are grouped by epoch; sums are made once, from the log.
+#include "bench/runs/metrics.h"
 
 #include "src/io/input_file.h"
 #include "bench/tables/show.h"
 #include "bench/stats/stats.h"
-#include "bench/training/training_log.h"
+#include "bench/runs/log.h"
 
 #include <limits.h>
 #include <math.h>
