@@ -13,11 +13,11 @@
 #include "clock.h"
 #include "fake_backend.h"
 #include "fake_clock.h"
-#include "bench/measure/loop.h"
-#include "bench/compare/loop_phases.h"
-#include "bench/measure/loop_verdict.h"
+#include "bench/loop/loop.h"
+#include "bench/loop/phases.h"
+#include "bench/loop/verdict.h"
 #include "temp_folder.h"
-#include "bench/measure/utilisation.h"
+#include "bench/profile/utilisation.h"
 
 // --- the recorder --------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@
 #include "bench/compare/evidence.h"
 #include "bench/compare/fastest.h"
 #include "bench/compare/leaderboard.h"
-#include "bench/measure/loop_verdict.h"
+#include "bench/loop/verdict.h"
 #include "bench/rows/read_rows.h"
 #include "bench/compare/recommend.h"
 #include "run_program.h"

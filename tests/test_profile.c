@@ -9,7 +9,7 @@
 
 #include "fake_backend.h"
 #include "bench/measure/harness.h"
-#include "bench/measure/profile.h"
+#include "bench/profile/profile.h"
 
 enum { N_OPS = 6, WALL_NS = 13200 };
 

@@ -12,7 +12,7 @@
 #include "terminal.h"
 #include "training_runs.h"
 
-#include "bench/compare/loop_phases.h"
+#include "bench/loop/phases.h"
 #include "src/models/model.h"
 #include "bench/rows/row.h"
 #include "bench/rows/row_write.h"

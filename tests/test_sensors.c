@@ -9,8 +9,8 @@
 #include <sched.h>
 #include <sys/stat.h>
 
-#include "bench/measure/sensors.h"
-#include "bench/measure/sensors_nvml.h"
+#include "bench/sensors/sensors.h"
+#include "bench/sensors/nvml.h"
 #include "temp_folder.h"
 
 // Writes text to a file below the temporary folder, with the folders on the way.

@@ -6,7 +6,7 @@
 #include "bench/rows/machine.h"
 #include "bench/measure/pass_stats.h"
 #include "philox.h"
-#include "bench/measure/sensors.h"
+#include "bench/sensors/sensors.h"
 #include "bench/stats/steady.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
 
 #include "bench/compare/compare_match.h"
 #include "bench/compare/evidence.h"
-#include "bench/compare/loop_phases.h"
+#include "bench/loop/phases.h"
 #include "src/train/phases.h"
 #include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"

@@ -12,7 +12,7 @@
 #include "src/train/loader.h"
 #include "src/models/model.h"
 #include "own_kernel.h"
-#include "bench/measure/profile.h"
+#include "bench/profile/profile.h"
 #include "src/rewrites/rewrite.h"
 #include "src/train/run_folder.h"
 #include "src/session/schedule.h"

@@ -9,7 +9,7 @@
 #include "bench/compare/compare.h"
 #include "bench/tables/json_schema.h"
 #include "bench/compare/leaderboard.h"
-#include "bench/measure/profile.h"
+#include "bench/profile/profile.h"
 #include "bench/compare/recommend.h"
 #include "bench/rows/row_json_schema.h"
 #include "bench/runs/run_check.h"

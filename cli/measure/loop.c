@@ -6,7 +6,7 @@
 #include "cli/flags/model.h"
 #include "cli/setup/processes.h"
 #include "cli/output/output_file.h"
-#include "bench/compare/loop_phases.h"
+#include "bench/loop/phases.h"
 #include "bench/rows/machine.h"
 #include "bench/rows/row_write.h"
 

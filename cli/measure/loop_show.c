@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "cli/flags/commands.h"
-#include "bench/compare/loop_phases.h"
+#include "bench/loop/phases.h"
 #include "bench/tables/show.h"
 
 static const double unaccounted_limit = 0.01; // of a step timed apart

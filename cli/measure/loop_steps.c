@@ -5,7 +5,7 @@
 
 #include "cli/flags/commands.h"
 #include "cli/output/write_trace.h"
-#include "bench/measure/loop_verdict.h"
+#include "bench/loop/verdict.h"
 
 enum { LEAST_ATTRIBUTION = 6, MOST_ATTRIBUTION = 10 }; // the least has an interval
 

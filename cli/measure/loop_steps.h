@@ -6,9 +6,9 @@
 #include "cli/measure/measure.h"
 #include "cli/setup/train_data.h"
 #include "cli/setup/workload.h"
-#include "bench/measure/loop.h"
+#include "bench/loop/loop.h"
 #include "src/train/train_log.h"
-#include "bench/measure/utilisation.h"
+#include "bench/profile/utilisation.h"
 
 typedef struct {
     cli_options options; // with the files of a folder set

@@ -3,7 +3,7 @@
 #define STEPMARK_CLI_MEASURE_ROW_PROFILE_H
 
 #include "cli/measure/measure.h"
-#include "bench/measure/profile.h"
+#include "bench/profile/profile.h"
 
 // Builds the plan of the row again, from the options alone; the caller frees *plan, which the input points to, as to
 // the row.

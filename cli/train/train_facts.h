@@ -4,7 +4,7 @@
 
 #include "cli/measure/measure.h"
 #include "src/comm/comm.h"
-#include "bench/measure/sensors.h"
+#include "bench/sensors/sensors.h"
 
 // {engine, model, n_threads, precision, recompute, dropout, loss_scale, shard, gradients, weights}: what must agree
 // where a run goes on, and between runs that are compared. The caller owns it; NULL: no memory.

@@ -4,7 +4,7 @@
 #define STEPMARK_CLI_TRAIN_TRAIN_PROFILE_H
 
 #include "cli/measure/measure.h"
-#include "bench/measure/loop.h"
+#include "bench/loop/loop.h"
 #include "src/train/trainer.h"
 
 // `settings` and their session outlive the loop.

@@ -8,7 +8,7 @@
 #include "backend.h"
 #include "learn/ladder/rungs.h"
 #include "src/verify/op_cases.h"
-#include "bench/measure/op_ceiling.h"
+#include "bench/profile/op_ceiling.h"
 #include "bench/stats/stats.h"
 
 enum { SM_RUNG_TEXT = 256 };

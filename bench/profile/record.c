@@ -1,5 +1,5 @@
-// profile_record.c: a profile as records.
-#include "bench/measure/profile.h"
+// record.c: a profile as records.
+#include "bench/profile/profile.h"
 
 #include "bench/tables/show.h"
 

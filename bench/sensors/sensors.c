@@ -1,5 +1,5 @@
-// sensors.c: finding and reading. What the readings mean for a row: sensors_report.c.
-#include "bench/measure/sensors_found.h"
+// sensors.c: finding and reading. What the readings mean for a row: sensors/report.c.
+#include "bench/sensors/found.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -6,8 +6,8 @@
 //   GPU         NVML: busy share, memory taken and power, of the device of that name
 //
 // What it looked at is kept in 1024 places; when they are full, neighbours become one and the interval doubles.
-#ifndef STEPMARK_UTILISATION_H
-#define STEPMARK_UTILISATION_H
+#ifndef STEPMARK_BENCH_PROFILE_UTILISATION_H
+#define STEPMARK_BENCH_PROFILE_UTILISATION_H
 
 #include "src/train/background.h"
 #include "bench/tables/json_values.h"

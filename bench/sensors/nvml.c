@@ -1,5 +1,5 @@
-// sensors_nvml.c: the few entry points of NVML that are needed, by their documented signatures.
-#include "bench/measure/sensors_nvml.h"
+// nvml.c: the few entry points of NVML that are needed, by their documented signatures.
+#include "bench/sensors/nvml.h"
 
 #include "bench/tables/json_values.h"
 

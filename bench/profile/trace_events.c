@@ -1,5 +1,5 @@
 // trace_events.c: see trace_events.h.
-#include "bench/measure/trace_events.h"
+#include "bench/profile/trace_events.h"
 
 #include "bench/tables/json_values.h"
 

@@ -1,7 +1,7 @@
-// loop_phases.h: the phases of a training loop's row as records, against a baseline where there is one: a line a phase
+// phases.h: the phases of a training loop's row as records, against a baseline where there is one: a line a phase
 // that took time in either, then the whole step timed apart, then the undisturbed step.
-#ifndef STEPMARK_LOOP_PHASES_H
-#define STEPMARK_LOOP_PHASES_H
+#ifndef STEPMARK_BENCH_LOOP_PHASES_H
+#define STEPMARK_BENCH_LOOP_PHASES_H
 
 #include "bench/tables/record.h"
 

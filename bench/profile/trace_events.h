@@ -1,7 +1,7 @@
 // trace_events.h: events of Chrome's trace viewer ("Trace Event Format": an object with an array of events; times in
 // microseconds), which ui.perfetto.dev reads. A track is a line of its own.
-#ifndef STEPMARK_TRACE_EVENTS_H
-#define STEPMARK_TRACE_EVENTS_H
+#ifndef STEPMARK_BENCH_PROFILE_TRACE_EVENTS_H
+#define STEPMARK_BENCH_PROFILE_TRACE_EVENTS_H
 
 #include <jansson.h>
 #include <stdint.h>

@@ -5,8 +5,8 @@
 //   attribution  each step's phases (phases.h); they add up to its wall clock
 //
 // The first SM_CHECKED_STEPS steps are the harness's, with the batches of the workload that checks them.
-#ifndef STEPMARK_LOOP_H
-#define STEPMARK_LOOP_H
+#ifndef STEPMARK_BENCH_LOOP_LOOP_H
+#define STEPMARK_BENCH_LOOP_LOOP_H
 
 #include "bench/measure/harness.h"
 #include "src/train/train_step.h"

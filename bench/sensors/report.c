@@ -1,5 +1,5 @@
-// sensors_report.c: from two readings to a row's fields and warnings.
-#include "bench/measure/sensors_found.h"
+// report.c: from two readings to a row's fields and warnings.
+#include "bench/sensors/found.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
-// sensors_nvml.h: NVIDIA's management library, loaded at run time where there is one. Part of
+// nvml.h: NVIDIA's management library, loaded at run time where there is one. Part of
 // the sensors.
-#ifndef STEPMARK_SENSORS_NVML_H
-#define STEPMARK_SENSORS_NVML_H
+#ifndef STEPMARK_BENCH_SENSORS_NVML_H
+#define STEPMARK_BENCH_SENSORS_NVML_H
 
 #include "status.h"
 

@@ -1,5 +1,5 @@
 // op_ceiling.c: measures peaks for an op's operands, and the larger of two times.
-#include "bench/measure/op_ceiling.h"
+#include "bench/profile/op_ceiling.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-// loop_verdict.h: what bounds a training loop: that which, removed alone, would make it fastest.
+// verdict.h: what bounds a training loop: that which, removed alone, would make it fastest.
 //
 //   input          making a step's batches: waiting for the loader's threads, or reading, tokenising and collating
 //                  inline; and copying them to the device
@@ -11,10 +11,10 @@
 //
 // No step is shorter than what its data take the loader's threads, but where it is the input that is removed: so a loop
 // whose loader is the slowest is bound by input, though its device may be busy as long.
-#ifndef STEPMARK_LOOP_VERDICT_H
-#define STEPMARK_LOOP_VERDICT_H
+#ifndef STEPMARK_BENCH_LOOP_VERDICT_H
+#define STEPMARK_BENCH_LOOP_VERDICT_H
 
-#include "bench/measure/profile.h"
+#include "bench/profile/profile.h"
 #include "bench/rows/row.h"
 
 // X(code, name)

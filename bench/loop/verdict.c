@@ -1,5 +1,5 @@
-// loop_verdict.c: see loop_verdict.h.
-#include "bench/measure/loop_verdict.h"
+// verdict.c: see loop/verdict.h.
+#include "bench/loop/verdict.h"
 
 #include <math.h>
 #include <stdlib.h>

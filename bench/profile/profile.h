@@ -12,8 +12,8 @@
 //                call is longer than both
 // An op whose operands lie in a cache can be faster than memory allows: then its share of the roofline
 // is more than 1.
-#ifndef STEPMARK_PROFILE_H
-#define STEPMARK_PROFILE_H
+#ifndef STEPMARK_BENCH_PROFILE_PROFILE_H
+#define STEPMARK_BENCH_PROFILE_PROFILE_H
 
 #include "bench/compare/evidence.h"
 #include "plan.h"

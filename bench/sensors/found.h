@@ -1,10 +1,10 @@
-// sensors_found.h: what sm_sensors_open found. Shared by sensors.c (reads it) and
-// sensors_report.c (explains it).
-#ifndef STEPMARK_SENSORS_FOUND_H
-#define STEPMARK_SENSORS_FOUND_H
+// found.h: what sm_sensors_open found. Shared by sensors.c (reads it) and
+// sensors/report.c (explains it).
+#ifndef STEPMARK_BENCH_SENSORS_FOUND_H
+#define STEPMARK_BENCH_SENSORS_FOUND_H
 
-#include "bench/measure/sensors.h"
-#include "bench/measure/sensors_nvml.h"
+#include "bench/sensors/sensors.h"
+#include "bench/sensors/nvml.h"
 
 enum { SM_SENSOR_PATH = 256 };
 

@@ -1,5 +1,5 @@
-// loop_phases.c: see loop_phases.h.
-#include "bench/compare/loop_phases.h"
+// phases.c: see loop/phases.h.
+#include "bench/loop/phases.h"
 
 #include <math.h>
 #include <stdlib.h>

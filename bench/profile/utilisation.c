@@ -1,5 +1,5 @@
 // utilisation.c: see utilisation.h.
-#include "bench/measure/utilisation.h"
+#include "bench/profile/utilisation.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "bench/measure/sensors_nvml.h"
+#include "bench/sensors/nvml.h"
 
 enum { N_PLACES = 1024, MAX_PROCESSORS = 1024, STAT_BYTES = 256 << 10 };
 

@@ -1,12 +1,12 @@
-// loop_trace.c: a loop's attribution steps as a trace: the main line's phases, the device's ops, the loader's threads
+// trace.c: a loop's attribution steps as a trace: the main line's phases, the device's ops, the loader's threads
 // side by side, and how many loads are ready.
-#include "bench/measure/loop.h"
+#include "bench/loop/loop.h"
 
 #include <stdlib.h>
 
 #include "clock.h"
 #include "bench/tables/json_values.h"
-#include "bench/measure/trace_events.h"
+#include "bench/profile/trace_events.h"
 
 enum { MAIN_TRACK = 1, DEVICE_TRACK = 2, LOADER_TRACK = 10, EVENTS_A_STEP = 3 };
 

@@ -1,13 +1,13 @@
 // loop.c: see loop.h.
-#include "bench/measure/loop.h"
+#include "bench/loop/loop.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "clock.h"
 #include "bench/tables/json_values.h"
-#include "bench/measure/loop_memory.h"
-#include "bench/measure/loop_verdict.h"
+#include "bench/loop/memory.h"
+#include "bench/loop/verdict.h"
 #include "bench/measure/pass_stats.h"
 #include "bench/stats/stats.h"
 

@@ -1,5 +1,5 @@
-// loop_memory.c: see loop_memory.h.
-#include "bench/measure/loop_memory.h"
+// memory.c: see loop/memory.h.
+#include "bench/loop/memory.h"
 
 #include <stdlib.h>
 

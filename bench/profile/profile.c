@@ -1,5 +1,5 @@
 // profile.c: the lines of a profile, and its verdict.
-#include "bench/measure/profile.h"
+#include "bench/profile/profile.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-// loop_memory.h: memory over a step: what holds data while each op runs, by the planner, at the times that ops took.
-#ifndef STEPMARK_LOOP_MEMORY_H
-#define STEPMARK_LOOP_MEMORY_H
+// memory.h: memory over a step: what holds data while each op runs, by the planner, at the times that ops took.
+#ifndef STEPMARK_BENCH_LOOP_MEMORY_H
+#define STEPMARK_BENCH_LOOP_MEMORY_H
 
 #include <jansson.h>
 

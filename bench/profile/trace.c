@@ -1,7 +1,7 @@
-// profile_trace.c: an attribution step in the format of Chrome's trace viewer ("Trace Event Format": an object
+// trace.c: an attribution step in the format of Chrome's trace viewer ("Trace Event Format": an object
 // with an array of events; times in microseconds).
-#include "bench/measure/profile.h"
-#include "bench/measure/trace_events.h"
+#include "bench/profile/profile.h"
+#include "bench/profile/trace_events.h"
 
 #include <stdlib.h>
 

@@ -3,10 +3,10 @@
 // pass and once after it, never within; the row gets the difference.
 //
 // Linux: getrusage, /proc/stat, /proc/vmstat, cpufreq, thermal_throttle, hwmon and thermal zones,
-// powercap (RAPL), cgroup v2; NVIDIA's devices through their management library (sensors_nvml.h).
+// powercap (RAPL), cgroup v2; NVIDIA's devices through their management library (sensors/nvml.h).
 // What cannot be read is absent in the row, and `sensors_absent` in the row's context says why.
-#ifndef STEPMARK_SENSORS_H
-#define STEPMARK_SENSORS_H
+#ifndef STEPMARK_BENCH_SENSORS_SENSORS_H
+#define STEPMARK_BENCH_SENSORS_SENSORS_H
 
 #include "bench/rows/row.h"
 
