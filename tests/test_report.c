@@ -13,7 +13,7 @@
 #include <time.h>
 
 #include "bench/report/report.h"
-#include "bench/report/report_charts.h"
+#include "bench/report/charts.h"
 #include "bench/tables/show.h"
 #include "temp_folder.h"
 

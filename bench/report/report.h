@@ -3,31 +3,31 @@
 #define STEPMARK_REPORT_H
 
 #include "bench/rows/read_rows.h"
-#include "bench/report/report_doc.h"
-#include "bench/report/report_rows.h"
-#include "bench/report/report_warnings.h"
+#include "bench/pages/doc.h"
+#include "bench/report/rows.h"
+#include "bench/report/warnings.h"
 
 // Writes the page: self-contained HTML, or Markdown without pictures.
 sm_status sm_report_write(const sm_rows *rows, bool html, FILE *out);
 
-// Its table of all rows (report_comparison.c).
+// Its table of all rows (report/comparison.c).
 void sm_report_comparison(sm_doc *doc, const sm_report_rows *report, const sm_warning_groups *warnings);
 
 // The rows as the page's script finds them under "row-data": {rows: [{device, panel, colour, row: {...}}], contexts:
-// [...]}; row.context is an index into contexts (report_data.c).
+// [...]}; row.context is an index into contexts (report/data.c).
 sm_status sm_report_data(const sm_report_rows *report, FILE *out);
 
-// Its tables beside published figures (report_published.c).
+// Its tables beside published figures (report/published.c).
 void sm_report_published(sm_doc *doc, const sm_report_rows *report);
 
-// Loops beside a published profile of a step (report_micro.c); nothing where there are no loops.
+// Loops beside a published profile of a step (report/micro.c); nothing where there are no loops.
 void sm_report_micro(sm_doc *doc, const sm_report_rows *report);
 
 // Rungs of ladders (`stepmark ladder`), in the order of their files: a table and a figure's panel for each ladder on
-// each device (report_ladders.c).
+// each device (report/ladders.c).
 void sm_report_ladders(sm_doc *doc, const json_t *rungs, sm_figures *figures);
 
-// What it says of the best rows, of failures and of machines (report_tables.c).
+// What it says of the best rows, of failures and of machines (report/tables.c).
 void sm_report_begin(sm_doc *doc, const sm_report_rows *report);
 sm_status sm_report_shortly(sm_doc *doc, const sm_report_rows *report);
 void sm_report_machines(sm_doc *doc, const sm_report_rows *report);

@@ -1,8 +1,8 @@
 // scaling_page.c: three pictures (speed-up, efficiency, a step's parts), the tables, the notes.
 #include "bench/runs/scaling_page.h"
 
-#include "bench/report/report_doc.h"
-#include "bench/report/report_figure.h"
+#include "bench/pages/doc.h"
+#include "bench/pages/figure.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "bench/report/report_page.h"
+#include "bench/pages/page.h"
 
 // --- a plan ----------------------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
-// report_warnings.c: see report_warnings.h.
-#include "bench/report/report_warnings.h"
+// warnings.c: see report/warnings.h.
+#include "bench/report/warnings.h"
 
 #include <stdio.h>
 #include <string.h>

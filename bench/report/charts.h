@@ -1,10 +1,10 @@
-// report_charts.h: the pictures of a report. Each is a figure of small panels, one a work; a picture that would show a
+// charts.h: the pictures of a report. Each is a figure of small panels, one a work; a picture that would show a
 // single point is left out.
-#ifndef STEPMARK_REPORT_CHARTS_H
-#define STEPMARK_REPORT_CHARTS_H
+#ifndef STEPMARK_BENCH_REPORT_CHARTS_H
+#define STEPMARK_BENCH_REPORT_CHARTS_H
 
-#include "bench/report/report_figure.h"
-#include "bench/report/report_rows.h"
+#include "bench/pages/figure.h"
+#include "bench/report/rows.h"
 
 // X(code, id, heading, what is said where no row has what it needs)
 #define SM_CHART_LIST(X)                                                                                              \
@@ -39,7 +39,7 @@ const char *sm_chart_missing(sm_chart chart); // "memory against batch: ..."
 // Adds every chart that the rows have data for: at most SM_MAX_PANELS panels each, and SM_MAX_SERIES lines in a panel.
 sm_status sm_report_charts(const sm_report_rows *report, sm_figures *figures);
 
-// Charts of samples and of the machine's ceilings (report_charts_samples.c).
+// Charts of samples and of the machine's ceilings (report/charts_samples.c).
 void sm_chart_samples(const sm_report_rows *report, sm_figures *figures);
 void sm_chart_roofline(const sm_report_rows *report, sm_figures *figures);
 

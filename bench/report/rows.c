@@ -1,5 +1,5 @@
-// report_rows.c: see report_rows.h.
-#include "bench/report/report_rows.h"
+// rows.c: see report/rows.h.
+#include "bench/report/rows.h"
 
 #include "bench/compare/compare_match.h"
 #include "bench/rows/read_rows.h"

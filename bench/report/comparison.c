@@ -1,4 +1,4 @@
-// report_comparison.c: the table that a report begins with: a row a line, in the order measured. On the page it sorts
+// comparison.c: the table that a report begins with: a row a line, in the order measured. On the page it sorts
 // and filters, leaves out the columns that all rows share (which are said once above it), and a line opens its row.
 #include <math.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "bench/tables/layout.h"
 #include "bench/rows/read_rows.h"
 #include "bench/report/report.h"
-#include "bench/report/report_page.h"
+#include "bench/pages/page.h"
 #include "bench/tables/show.h"
 
 enum { CELL_SIZE = 256 };

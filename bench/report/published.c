@@ -1,4 +1,4 @@
-// report_published.c: published tables of GPT-2 steps, and this report's rows beside them. What they
+// published.c: published tables of GPT-2 steps, and this report's rows beside them. What they
 // measured is said with them, since their headings do not say it.
 #include "bench/report/report.h"
 #include "bench/tables/show.h"

@@ -1,4 +1,4 @@
-// report_micro.c: a published profile of one training step by phases, and this report's loops beside it. What it got
+// micro.c: a published profile of one training step by phases, and this report's loops beside it. What it got
 // wrong is said with it.
 #include "bench/report/report.h"
 #include "bench/tables/show.h"

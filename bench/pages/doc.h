@@ -1,10 +1,10 @@
-// report_doc.h: a document as HTML or as Markdown. All text is escaped here, so that nothing in a
+// doc.h: a document as HTML or as Markdown. All text is escaped here, so that nothing in a
 // row can become markup.
-#ifndef STEPMARK_REPORT_DOC_H
-#define STEPMARK_REPORT_DOC_H
+#ifndef STEPMARK_BENCH_PAGES_DOC_H
+#define STEPMARK_BENCH_PAGES_DOC_H
 
 #include "bench/tables/record.h"
-#include "bench/report/report_figure.h"
+#include "bench/pages/figure.h"
 #include "status.h"
 
 #include <stdbool.h>
@@ -47,7 +47,7 @@ sm_status sm_doc_records(sm_doc *doc, const char *id, const sm_table *table, con
 void sm_doc_folded_begin(sm_doc *doc, const char *title);
 void sm_doc_folded_end(sm_doc *doc);
 
-// The places of figures (report_figure.h), from the `first` on; sm_figures_write() writes them. HTML only.
+// The places of figures (pages/figure.h), from the `first` on; sm_figures_write() writes them. HTML only.
 void sm_doc_figures(sm_doc *doc, const sm_figures *figures, size_t first);
 
 #endif

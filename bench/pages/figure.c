@@ -1,10 +1,10 @@
-// report_figure.c: see report_figure.h.
-#include "bench/report/report_figure.h"
+// figure.c: see pages/figure.h.
+#include "bench/pages/figure.h"
 
 #include <string.h>
 
 #include "bench/tables/json_values.h"
-#include "bench/report/report_page.h"
+#include "bench/pages/page.h"
 
 sm_status sm_figures_open(sm_figures *figures) {
     *figures = (sm_figures){.list = json_array()};

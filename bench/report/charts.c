@@ -1,5 +1,5 @@
-// report_charts.c: side by side, against the batch, and where time goes.
-#include "bench/report/report_charts.h"
+// charts.c: side by side, against the batch, and where time goes.
+#include "bench/report/charts.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,12 +1,12 @@
-// report_rows.h: rows as a report sees them: one struct of plain numbers and short names a row.
+// rows.h: rows as a report sees them: one struct of plain numbers and short names a row.
 //
 //   panel   what may share a picture: the model and the work but for the batch: "small, 64 tokens, step";
 //           of rows that ran code of the user's own, apart: "..., own code"
 //   device  which processor or card of which machine: it has one colour throughout a page
 //   series  what a line of a picture is of: device, mode, precision, threads, as far as they differ
 //           between the rows of the report
-#ifndef STEPMARK_REPORT_ROWS_H
-#define STEPMARK_REPORT_ROWS_H
+#ifndef STEPMARK_BENCH_REPORT_ROWS_H
+#define STEPMARK_BENCH_REPORT_ROWS_H
 
 #include "bench/tables/json_values.h"
 #include "status.h"

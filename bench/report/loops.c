@@ -1,5 +1,5 @@
-// report_loops.c: see report_loops.h.
-#include "bench/report/report_loops.h"
+// loops.c: see report/loops.h.
+#include "bench/report/loops.h"
 
 #include <math.h>
 #include <string.h>

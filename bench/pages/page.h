@@ -1,5 +1,5 @@
-// report_page.h: what every page of this program is made of: one file, offline, one style (report_page.css) and one
-// base of script (report_page.js: tables that sort and filter, hints, downloads; report_chart.js: charts). All that is
+// page.h: what every page of this program is made of: one file, offline, one style (pages/page.css) and one
+// base of script (pages/page.js: tables that sort and filter, hints, downloads; pages/chart.js: charts). All that is
 // text goes through here and is escaped, so that nothing that was read can become markup.
 //
 //   sm_page_begin(out, "Title", (const char *const[]){"my.css", NULL});   <!DOCTYPE html> ... <body>
@@ -9,8 +9,8 @@
 //
 // A file bench/*/*.css or *.js is embedded by the build; its name says which it is. A page may fetch nothing: its
 // content security policy refuses what is not in it.
-#ifndef STEPMARK_REPORT_PAGE_H
-#define STEPMARK_REPORT_PAGE_H
+#ifndef STEPMARK_BENCH_PAGES_PAGE_H
+#define STEPMARK_BENCH_PAGES_PAGE_H
 
 #include <jansson.h>
 #include <stdio.h>

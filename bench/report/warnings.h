@@ -1,10 +1,10 @@
-// report_warnings.h: the warnings of many rows, those that differ in their figures alone as one, with a mark by which
+// warnings.h: the warnings of many rows, those that differ in their figures alone as one, with a mark by which
 // the rows name them.
-#ifndef STEPMARK_REPORT_WARNINGS_H
-#define STEPMARK_REPORT_WARNINGS_H
+#ifndef STEPMARK_BENCH_REPORT_WARNINGS_H
+#define STEPMARK_BENCH_REPORT_WARNINGS_H
 
-#include "bench/report/report_doc.h"
-#include "bench/report/report_rows.h"
+#include "bench/pages/doc.h"
+#include "bench/report/rows.h"
 
 enum { SM_MOST_WARNINGS = 99, SM_MARKS_SIZE = 128 };
 

@@ -1,4 +1,4 @@
-// report_view.js: the report's rows: what a hint says of one, one opened, those that are shown as a file.
+// view.js: the report's rows: what a hint says of one, one opened, those that are shown as a file.
 (() => {
     const {make, number, ms, bytes} = page;
     const data = page.data('row-data') || {rows: [], contexts: []};

@@ -1,4 +1,4 @@
-// report_chart.js: draws the figures of a page. A figure is data that the program made (report_figure.h) under
+// chart.js: draws the figures of a page. A figure is data that the program made (pages/figure.h) under
 // #figures; its place is <div data-figure="id">. What it knows of:
 //   lines      y against x, with intervals; each line a series
 //   intervals  a dot with its interval for each name

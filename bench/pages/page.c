@@ -1,5 +1,5 @@
-// report_page.c: see report_page.h.
-#include "bench/report/report_page.h"
+// page.c: see pages/page.h.
+#include "bench/pages/page.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +57,7 @@ void sm_page_begin(FILE *out, const char *title, const char *const *styles) {
           out);
     sm_page_text(out, title);
     fputs("</title>\n<style>\n", out);
-    put_asset(out, "report_page.css");
+    put_asset(out, "pages/page.css");
     for (int i = 0; styles != NULL && styles[i] != NULL; i++) {
         put_asset(out, styles[i]);
     }
@@ -68,8 +68,8 @@ void sm_page_begin(FILE *out, const char *title, const char *const *styles) {
 
 void sm_page_end(FILE *out, const char *const *scripts) {
     fputs("<script>\n'use strict';\n", out);
-    put_asset(out, "report_page.js");
-    put_asset(out, "report_chart.js");
+    put_asset(out, "pages/page.js");
+    put_asset(out, "pages/chart.js");
     for (int i = 0; scripts != NULL && scripts[i] != NULL; i++) {
         put_asset(out, scripts[i]);
     }

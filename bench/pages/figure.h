@@ -1,4 +1,4 @@
-// report_figure.h: the figures of a page as data, which report_chart.js draws. A figure has axes, series (a legend) and
+// figure.h: the figures of a page as data, which pages/chart.js draws. A figure has axes, series (a legend) and
 // panels side by side that share them; a point may name its row, by index.
 //
 //   kind        a panel holds
@@ -10,8 +10,8 @@
 //   steps       likewise
 //
 // What is not finite is null. A failed allocation is remembered: sm_figures_write() tells.
-#ifndef STEPMARK_REPORT_FIGURE_H
-#define STEPMARK_REPORT_FIGURE_H
+#ifndef STEPMARK_BENCH_PAGES_FIGURE_H
+#define STEPMARK_BENCH_PAGES_FIGURE_H
 
 #include <jansson.h>
 #include <stdbool.h>

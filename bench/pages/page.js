@@ -1,4 +1,4 @@
-// report_page.js: the base of every page's script. Each file is a function that returns what the others may use:
+// page.js: the base of every page's script. Each file is a function that returns what the others may use:
 // `page` here. Everything that a page says is there without it; this makes it answer.
 const page = (() => {
     // The value of a <script type="application/json" id="...">; null: there is none.

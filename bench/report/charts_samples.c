@@ -1,5 +1,5 @@
-// report_charts_samples.c: charts of raw samples, and of the work against the machine's ceilings.
-#include "bench/report/report_charts.h"
+// charts_samples.c: charts of raw samples, and of the work against the machine's ceilings.
+#include "bench/report/charts.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// report_tables.c: what a report says in words and tables.
+// tables.c: what a report says in words and tables.
 #include "bench/tables/layout.h"
 #include "bench/compare/recommend.h"
 #include "bench/report/report.h"

@@ -1,9 +1,9 @@
-// report_data.c: the rows as a page holds them, once: what its script shows of a row, and gives back as a file.
+// data.c: the rows as a page holds them, once: what its script shows of a row, and gives back as a file.
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench/report/report.h"
-#include "bench/report/report_page.h"
+#include "bench/pages/page.h"
 
 // Of all rows together. A row of many samples keeps every second, third, ... of them where they are more.
 enum { MOST_SAMPLES = 150000, FEWEST_OF_A_ROW = 50, MOST_CONTEXTS = 64 };

@@ -1,4 +1,4 @@
-// report_ladders.c: ladders: each rung of an op, from the lowest up, with its share of the ceiling.
+// ladders.c: ladders: each rung of an op, from the lowest up, with its share of the ceiling.
 #include <math.h>
 #include <string.h>
 

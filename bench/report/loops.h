@@ -1,10 +1,10 @@
-// report_loops.h: what a report says of training loops: where their time goes, what bounds them, how busy the machine
+// loops.h: what a report says of training loops: where their time goes, what bounds them, how busy the machine
 // was.
-#ifndef STEPMARK_REPORT_LOOPS_H
-#define STEPMARK_REPORT_LOOPS_H
+#ifndef STEPMARK_BENCH_REPORT_LOOPS_H
+#define STEPMARK_BENCH_REPORT_LOOPS_H
 
-#include "bench/report/report_doc.h"
-#include "bench/report/report_rows.h"
+#include "bench/pages/doc.h"
+#include "bench/report/rows.h"
 
 bool sm_report_has_loops(const sm_report_rows *report);
 

@@ -1,9 +1,9 @@
-// report_doc.c: see report_doc.h.
-#include "bench/report/report_doc.h"
+// doc.c: see pages/doc.h.
+#include "bench/pages/doc.h"
 
 #include "bench/tables/json_values.h"
 #include "bench/tables/layout.h"
-#include "bench/report/report_page.h"
+#include "bench/pages/page.h"
 #include "bench/tables/show.h"
 
 #include <math.h>
