@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "backend.h"
-#include "src/data/collate.h"
-#include "src/data/documents.h"
+#include "src/documents/collate.h"
+#include "src/documents/documents.h"
 #include "src/models/model.h"
 #include "philox.h"
 #include "src/rewrites/rewrite.h"

@@ -6,7 +6,7 @@
 
 #include "cli/sweep/advise_axes.h"
 #include "cli/sweep/plan.h"
-#include "src/data/collate.h"
+#include "src/documents/collate.h"
 #include "src/train/data_order.h"
 #include "bench/measure/harness.h"
 #include "src/train/loader.h"

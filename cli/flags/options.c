@@ -12,7 +12,7 @@
 #include "cli/front/overview.h"
 #include "cli/flags/precision.h"
 #include "bench/tables/record.h"
-#include "src/data/collate.h"
+#include "src/documents/collate.h"
 #include "src/rewrites/rewrite.h"
 #include "bench/tables/screen.h"
 

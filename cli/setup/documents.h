@@ -3,7 +3,7 @@
 #define STEPMARK_CLI_SETUP_DOCUMENTS_H
 
 #include "cli/flags/options.h"
-#include "src/data/collate.h"
+#include "src/documents/collate.h"
 #include "src/models/model.h"
 
 // How documents are placed in rows: none without --documents.

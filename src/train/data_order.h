@@ -1,6 +1,6 @@
 // data_order.h: which sequence of the data a training reads when. A sequence is T tokens and the targets one further:
 // sequence i begins at token i T, and the data hold (tokens - 1) / T of them; what remains is never read. Of documents
-// it is a batch of them (src/data/collate.h), for what shares a batch belongs together.
+// it is a batch of them (src/documents/collate.h), for what shares a batch belongs together.
 //
 // Sequence number k = 0, 1, ... of a training is the (k mod n)-th of epoch k / n, in the order of that epoch: as they
 // lie in the file, or by a permutation that seed and epoch decide alone. So every number of processes reads the same

@@ -7,7 +7,7 @@
 #define STEPMARK_LOADER_H
 
 #include "src/train/background.h"
-#include "src/data/collate.h"
+#include "src/documents/collate.h"
 #include "src/train/data_order.h"
 #include "src/io/tokens.h"
 

@@ -2,7 +2,7 @@
 #ifndef STEPMARK_VALIDATION_H
 #define STEPMARK_VALIDATION_H
 
-#include "src/data/collate.h"
+#include "src/documents/collate.h"
 #include "src/comm/comm.h"
 #include "src/session/session.h"
 #include "src/io/tokens.h"

@@ -5,8 +5,8 @@
 // two separators that follow each other, or before one that begins the stream, is an empty document: it has nothing to
 // predict from, and is left out and counted. A last document without a separator behind it is one position shorter than
 // its tokens.
-#ifndef STEPMARK_DOCUMENTS_H
-#define STEPMARK_DOCUMENTS_H
+#ifndef STEPMARK_SRC_DOCUMENTS_DOCUMENTS_H
+#define STEPMARK_SRC_DOCUMENTS_DOCUMENTS_H
 
 #include "src/io/tokens.h"
 

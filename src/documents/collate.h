@@ -14,10 +14,10 @@
 //              none has, and as many are open, the fullest is closed
 //                                                           |aaaaabbbdd......|  |ccccccceeeeeeeef|
 //     none     every document is a row of exactly T positions
-#ifndef STEPMARK_COLLATE_H
-#define STEPMARK_COLLATE_H
+#ifndef STEPMARK_SRC_DOCUMENTS_COLLATE_H
+#define STEPMARK_SRC_DOCUMENTS_COLLATE_H
 
-#include "src/data/documents.h"
+#include "src/documents/documents.h"
 
 // X(code, name)
 #define SM_PADDING_LIST(X)         \

@@ -1,5 +1,5 @@
 // documents.c: finds documents in a stream, or draws them.
-#include "src/data/documents.h"
+#include "src/documents/documents.h"
 
 #include <math.h>
 #include <stdlib.h>
