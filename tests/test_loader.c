@@ -13,7 +13,7 @@
 #include "clock.h"
 #include "src/train/loader.h"
 #include "run_program.h"
-#include "src/tokenizer/text_tokens.h"
+#include "src/text/text_tokens.h"
 
 enum { VOCAB = 600, N_READERS = 4 };
 

@@ -16,7 +16,7 @@
 #include "source_text.h"
 #include "temp_folder.h"
 #include "src/tokenizer/text_source.h"
-#include "src/tokenizer/tokenize.h"
+#include "src/text/tokenize.h"
 #include "src/io/tokens.h"
 
 enum { N_MEGABYTES = 6, WHOLE_BYTES = 1 << 20 };

@@ -7,7 +7,7 @@
 
 #include "cli/setup/session.h"
 #include "cli/setup/find_tokenizer.h"
-#include "src/tokenizer/text_tokens.h"
+#include "src/text/text_tokens.h"
 
 // --- files ---------------------------------------------------------------------------------
 

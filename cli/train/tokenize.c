@@ -8,7 +8,7 @@
 #include "clock.h"
 #include "src/plan/host_threads.h"
 #include "bench/tables/show.h"
-#include "src/tokenizer/tokenize.h"
+#include "src/text/tokenize.h"
 
 // --- shared --------------------------------------------------------------------------------
 

@@ -9,8 +9,8 @@
 //
 // The folder appears under its name when it is complete. Until then it is DIR.partial, with progress.json: what was
 // interrupted, in whatever way, goes on there when the same work is asked for again. Reading from stdin begins anew.
-#ifndef STEPMARK_TOKENIZE_H
-#define STEPMARK_TOKENIZE_H
+#ifndef STEPMARK_SRC_TEXT_TOKENIZE_H
+#define STEPMARK_SRC_TEXT_TOKENIZE_H
 
 #include <jansson.h>
 

@@ -1,6 +1,6 @@
 // text_tokens.c: an index of pieces, and readers that encode them. A reader keeps the piece that it read last, for rows
 // that follow one another share one.
-#include "src/tokenizer/text_tokens.h"
+#include "src/text/text_tokens.h"
 
 #include <pthread.h>
 #include <stdlib.h>

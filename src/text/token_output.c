@@ -12,7 +12,7 @@
 #include "src/io/atomic_file.h"
 #include "src/io/json_text.h"
 #include "src/io/temporary.h"
-#include "src/tokenizer/token_output.h"
+#include "src/text/token_output.h"
 #include "src/io/tokens.h"
 
 enum { MAX_RECORD_BYTES = 1 << 28 };

@@ -4,8 +4,8 @@
 // Opening goes through the text once and counts: text is cut where both sides, encoded apart, give the ids of the whole
 // (sm_encoder_part), every few KiB, and how many tokens there are before each cut is kept. Reading encodes the pieces
 // that it meets, so a token costs about as much wherever it is.
-#ifndef STEPMARK_TEXT_TOKENS_H
-#define STEPMARK_TEXT_TOKENS_H
+#ifndef STEPMARK_SRC_TEXT_TEXT_TOKENS_H
+#define STEPMARK_SRC_TEXT_TEXT_TOKENS_H
 
 #include "src/tokenizer/tokenizer.h"
 #include "src/io/tokens.h"

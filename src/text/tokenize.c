@@ -10,8 +10,8 @@
 #include "src/tokenizer/encoder.h"
 #include "src/io/json_text.h"
 #include "src/tokenizer/text_source.h"
-#include "src/tokenizer/token_output.h"
-#include "src/tokenizer/tokenize.h"
+#include "src/text/token_output.h"
+#include "src/text/tokenize.h"
 
 enum { BLOCKS_PER_THREAD = 4, MAX_THREADS = 1024, NARROW_IDS = 65536 };
 

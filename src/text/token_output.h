@@ -1,6 +1,6 @@
 // token_output.h: the folder that tokenize.h describes, while it is being written.
-#ifndef STEPMARK_TOKEN_OUTPUT_H
-#define STEPMARK_TOKEN_OUTPUT_H
+#ifndef STEPMARK_SRC_TEXT_TOKEN_OUTPUT_H
+#define STEPMARK_SRC_TEXT_TOKEN_OUTPUT_H
 
 #include <jansson.h>
 #include <stdbool.h>

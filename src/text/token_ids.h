@@ -1,6 +1,6 @@
 // token_ids.h: a growing list of ids.
-#ifndef STEPMARK_TOKEN_IDS_H
-#define STEPMARK_TOKEN_IDS_H
+#ifndef STEPMARK_SRC_TEXT_TOKEN_IDS_H
+#define STEPMARK_SRC_TEXT_TOKEN_IDS_H
 
 #include <stddef.h>
 #include <stdint.h>
