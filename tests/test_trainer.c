@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "src/train/data_order.h"
+#include "src/runs/data_order.h"
 #include "run_program.h"
 
 // A step takes a fraction of a millisecond.

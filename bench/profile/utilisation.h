@@ -9,7 +9,7 @@
 #ifndef STEPMARK_BENCH_PROFILE_UTILISATION_H
 #define STEPMARK_BENCH_PROFILE_UTILISATION_H
 
-#include "src/train/background.h"
+#include "src/runs/background.h"
 #include "bench/tables/json_values.h"
 
 // X(code, name)

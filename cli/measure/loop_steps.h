@@ -7,7 +7,7 @@
 #include "cli/setup/train_data.h"
 #include "cli/setup/workload.h"
 #include "bench/loop/loop.h"
-#include "src/train/train_log.h"
+#include "src/runs/train_log.h"
 #include "bench/profile/utilisation.h"
 
 typedef struct {

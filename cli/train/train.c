@@ -14,7 +14,7 @@
 #include "cli/setup/worker.h"
 #include "clock.h"
 #include "bench/rows/machine.h"
-#include "src/train/run_folder.h"
+#include "src/runs/run_folder.h"
 #include "src/train/trainer.h"
 #include "src/checkpoint/weights.h"
 

@@ -6,9 +6,9 @@
 #ifndef STEPMARK_LOADER_H
 #define STEPMARK_LOADER_H
 
-#include "src/train/background.h"
+#include "src/runs/background.h"
 #include "src/documents/collate.h"
-#include "src/train/data_order.h"
+#include "src/runs/data_order.h"
 #include "src/io/tokens.h"
 
 // X(code, name)

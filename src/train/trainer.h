@@ -13,7 +13,7 @@
 
 #include "src/io/file_digest.h"
 #include "src/models/model.h"
-#include "src/train/run_folder.h"
+#include "src/runs/run_folder.h"
 #include "src/train/train_step.h"
 
 // Where tokens come from.

@@ -1,6 +1,6 @@
 // background.h: threads beside a training: one that reads ahead, one that writes checkpoints.
-#ifndef STEPMARK_BACKGROUND_H
-#define STEPMARK_BACKGROUND_H
+#ifndef STEPMARK_SRC_RUNS_BACKGROUND_H
+#define STEPMARK_SRC_RUNS_BACKGROUND_H
 
 #include <pthread.h>
 #include <sched.h>

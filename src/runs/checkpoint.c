@@ -1,5 +1,5 @@
 // checkpoint.c: see checkpoint.h.
-#include "src/train/checkpoint.h"
+#include "src/runs/checkpoint.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 // checkpoint_writer.c: see checkpoint_writer.h.
-#include "src/train/checkpoint_writer.h"
+#include "src/runs/checkpoint_writer.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // run_configuration.c: see run_configuration.h.
-#include "src/train/run_configuration.h"
+#include "src/runs/run_configuration.h"
 
 #include <math.h>
 

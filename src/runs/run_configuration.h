@@ -1,6 +1,6 @@
 // run_configuration.h: what a run is, as run.json has it.
-#ifndef STEPMARK_RUN_CONFIGURATION_H
-#define STEPMARK_RUN_CONFIGURATION_H
+#ifndef STEPMARK_SRC_RUNS_RUN_CONFIGURATION_H
+#define STEPMARK_SRC_RUNS_RUN_CONFIGURATION_H
 
 #include "src/train/trainer.h"
 

@@ -1,5 +1,5 @@
 // train_log.c: see train_log.h.
-#include "src/train/train_log.h"
+#include "src/runs/train_log.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -13,8 +13,8 @@
 //      starts [{time_utc, from_step, startup_ms, ...facts, end {step, reason, wall_ms, ...facts}}]}
 //
 // A run goes on only with the configuration that it was begun with.
-#ifndef STEPMARK_RUN_FOLDER_H
-#define STEPMARK_RUN_FOLDER_H
+#ifndef STEPMARK_SRC_RUNS_RUN_FOLDER_H
+#define STEPMARK_SRC_RUNS_RUN_FOLDER_H
 
 #include <jansson.h>
 #include <stdbool.h>

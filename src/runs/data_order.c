@@ -1,7 +1,7 @@
 // data_order.c: a permutation of n numbers that is computed, not stored: a Feistel network of Philox on the smallest
 // even number of bits that holds n, walked along its cycle until it comes back below n (Black and Rogaway 2002,
 // "Ciphers with arbitrary finite domains", section 3). Fewer than four steps of the walk are needed on average.
-#include "src/train/data_order.h"
+#include "src/runs/data_order.h"
 
 #include "philox.h"
 

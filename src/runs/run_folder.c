@@ -1,5 +1,5 @@
 // run_folder.c: see run_folder.h.
-#include "src/train/run_folder.h"
+#include "src/runs/run_folder.h"
 
 #include <errno.h>
 #include <fcntl.h>

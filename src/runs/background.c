@@ -1,5 +1,5 @@
 // background.c: see background.h.
-#include "src/train/background.h"
+#include "src/runs/background.h"
 
 #include <errno.h>
 #include <signal.h>

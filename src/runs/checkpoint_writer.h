@@ -1,11 +1,11 @@
 // checkpoint_writer.h: checkpoints that are written while training goes on: the state is copied, and a thread writes
 // the copy. One checkpoint at a time: the next waits for it.
-#ifndef STEPMARK_CHECKPOINT_WRITER_H
-#define STEPMARK_CHECKPOINT_WRITER_H
+#ifndef STEPMARK_SRC_RUNS_CHECKPOINT_WRITER_H
+#define STEPMARK_SRC_RUNS_CHECKPOINT_WRITER_H
 
-#include "src/train/background.h"
-#include "src/train/checkpoint.h"
-#include "src/train/train_log.h"
+#include "src/runs/background.h"
+#include "src/runs/checkpoint.h"
+#include "src/runs/train_log.h"
 
 typedef struct sm_checkpoint_writer sm_checkpoint_writer;
 

@@ -5,8 +5,8 @@
 // Sequence number k = 0, 1, ... of a training is the (k mod n)-th of epoch k / n, in the order of that epoch: as they
 // lie in the file, or by a permutation that seed and epoch decide alone. So every number of processes reads the same
 // sequences in the same step, and the place in the data is one number.
-#ifndef STEPMARK_DATA_ORDER_H
-#define STEPMARK_DATA_ORDER_H
+#ifndef STEPMARK_SRC_RUNS_DATA_ORDER_H
+#define STEPMARK_SRC_RUNS_DATA_ORDER_H
 
 #include <stdint.h>
 

@@ -6,8 +6,8 @@
 //
 // The folder is written under another name, made durable and renamed as a whole: who finds it finds all of it. A file
 // that has changed since, or that is another checkpoint's, is told when it is loaded.
-#ifndef STEPMARK_CHECKPOINT_H
-#define STEPMARK_CHECKPOINT_H
+#ifndef STEPMARK_SRC_RUNS_CHECKPOINT_H
+#define STEPMARK_SRC_RUNS_CHECKPOINT_H
 
 #include "src/checkpoint/weights.h"
 

@@ -7,8 +7,8 @@
 //     epoch         {"kind": "epoch", "epoch", "step"}: the epoch's last step
 //     checkpoint    {"kind": "checkpoint", "step", "ms", "background_ms"}: what the training waited, and what writing
 //                   it took beside the training; null until that is over
-#ifndef STEPMARK_TRAIN_LOG_H
-#define STEPMARK_TRAIN_LOG_H
+#ifndef STEPMARK_SRC_RUNS_TRAIN_LOG_H
+#define STEPMARK_SRC_RUNS_TRAIN_LOG_H
 
 #include "src/train/train_step.h"
 
