@@ -11,7 +11,7 @@
 #include "src/train/generate.h"
 #include "run_program.h"
 #include "temp_folder.h"
-#include "src/checkpoint/weights.h"
+#include "src/weights/weights.h"
 
 enum { VOCAB = 61, CONTEXT = 8, N_TOKENS = 12 };
 

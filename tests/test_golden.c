@@ -18,7 +18,7 @@
 #include "src/io/safetensors.h"
 #include "src/session/session.h"
 #include "src/io/tokens.h"
-#include "src/checkpoint/weights.h"
+#include "src/weights/weights.h"
 
 static const double LOSS_TOLERANCE = 1e-5;     // relative, after one forward pass
 static const double LOG_P_TOLERANCE = 1e-4;    // absolute

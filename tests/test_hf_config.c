@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-#include "src/checkpoint/hf_config.h"
+#include "src/weights/hf_config.h"
 #include "temp_folder.h"
 
 // A GPT-2 of these dimensions.

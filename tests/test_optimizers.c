@@ -18,7 +18,7 @@
 #include "src/io/safetensors.h"
 #include "src/session/session.h"
 #include "src/io/tokens.h"
-#include "src/checkpoint/weights.h"
+#include "src/weights/weights.h"
 
 enum { MOST_ELEMS = 640, RUN_B = 2, RUN_T = 9 };
 

@@ -11,7 +11,7 @@
 
 #include "src/io/safetensors.h"
 #include "temp_folder.h"
-#include "src/checkpoint/weights.h"
+#include "src/weights/weights.h"
 
 // A GPT-2 of these dimensions.
 #define CONFIG(L, NH, C, F, V, P, eps)                                                                          \

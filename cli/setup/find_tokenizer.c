@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "src/tokenizer/encoder.h"
-#include "src/checkpoint/model_folder.h"
+#include "src/weights/model_folder.h"
 
 sm_status cli_find_weights(const char *folder, char weights[PATH_MAX]) {
     char inner[PATH_MAX];

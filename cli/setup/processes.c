@@ -10,7 +10,7 @@
 
 #include "cli/flags/commands.h"
 #include "bench/rows/machine.h"
-#include "src/checkpoint/model_folder.h"
+#include "src/weights/model_folder.h"
 
 // --- joining ---------------------------------------------------------------------------------------
 

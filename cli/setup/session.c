@@ -10,7 +10,7 @@
 #include "cli/flags/model.h"
 #include "cli/setup/own_kernels.h"
 #include "cli/setup/worker.h"
-#include "src/checkpoint/weights.h"
+#include "src/weights/weights.h"
 
 // --- devices -------------------------------------------------------------------------------
 

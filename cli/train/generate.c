@@ -13,7 +13,7 @@
 #include "cli/setup/find_tokenizer.h"
 #include "clock.h"
 #include "src/train/generate.h"
-#include "src/checkpoint/weights.h"
+#include "src/weights/weights.h"
 
 typedef struct {
     const cli_options *options;

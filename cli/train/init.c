@@ -3,7 +3,7 @@
 #include "cli/flags/model.h"
 #include "cli/setup/session.h"
 #include "bench/tables/show.h"
-#include "src/checkpoint/weights.h"
+#include "src/weights/weights.h"
 
 sm_status cli_init(const cli_options *options) {
     sm_model_config config;

@@ -16,7 +16,7 @@
 #include "bench/rows/machine.h"
 #include "src/runs/run_folder.h"
 #include "src/train/trainer.h"
-#include "src/checkpoint/weights.h"
+#include "src/weights/weights.h"
 
 enum { DEFAULT_STEPS = 10 };
 

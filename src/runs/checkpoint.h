@@ -9,7 +9,7 @@
 #ifndef STEPMARK_SRC_RUNS_CHECKPOINT_H
 #define STEPMARK_SRC_RUNS_CHECKPOINT_H
 
-#include "src/checkpoint/weights.h"
+#include "src/weights/weights.h"
 
 enum { SM_RUN_ID_SIZE = 48 };
 

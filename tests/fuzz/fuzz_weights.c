@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "harness_support.h"
-#include "src/checkpoint/weights.h"
+#include "src/weights/weights.h"
 
 static const sm_model_config config = {.model = &sm_model_gpt2,
                                        .n_layer = 1,

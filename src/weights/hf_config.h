@@ -1,8 +1,8 @@
 // hf_config.h: config.json, by which Hugging Face's transformers describes a model, to and from
 // sm_model_config. Its model_type says which architecture it is; the architecture reads and writes the rest, and
 // refuses by key what stepmark does not compute.
-#ifndef STEPMARK_HF_CONFIG_H
-#define STEPMARK_HF_CONFIG_H
+#ifndef STEPMARK_SRC_WEIGHTS_HF_CONFIG_H
+#define STEPMARK_SRC_WEIGHTS_HF_CONFIG_H
 
 #include "src/models/model.h"
 

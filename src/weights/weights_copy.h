@@ -1,7 +1,7 @@
 // weights_copy.h: a session's parameters and optimizer state in the host's memory, as f32, so that they can be written
 // while the session goes on.
-#ifndef STEPMARK_WEIGHTS_COPY_H
-#define STEPMARK_WEIGHTS_COPY_H
+#ifndef STEPMARK_SRC_WEIGHTS_WEIGHTS_COPY_H
+#define STEPMARK_SRC_WEIGHTS_WEIGHTS_COPY_H
 
 #include "src/session/session.h"
 

@@ -1,5 +1,5 @@
 // weights_copy.c: see weights_copy.h.
-#include "src/checkpoint/weights_copy.h"
+#include "src/weights/weights_copy.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "src/io/atomic_file.h"
-#include "src/checkpoint/hf_config.h"
+#include "src/weights/hf_config.h"
 #include "src/io/input_file.h"
 #include "src/io/json_text.h"
 

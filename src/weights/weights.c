@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/checkpoint/hf_config.h"
+#include "src/weights/hf_config.h"
 #include "src/io/input_file.h"
-#include "src/checkpoint/model_folder.h"
+#include "src/weights/model_folder.h"
 #include "philox.h"
 #include "src/io/safetensors.h"
-#include "src/checkpoint/weights.h"
+#include "src/weights/weights.h"
 
 enum { MAX_DISK_NAME = 2 * SM_NAME_SIZE, DIGEST_SIZE = 17 };
 

@@ -12,14 +12,14 @@
 // shape is an error that names it.
 //
 // The files of a folder change together, all or none (model_folder.h).
-#ifndef STEPMARK_WEIGHTS_H
-#define STEPMARK_WEIGHTS_H
+#ifndef STEPMARK_SRC_WEIGHTS_WEIGHTS_H
+#define STEPMARK_SRC_WEIGHTS_WEIGHTS_H
 
 #include "src/io/file_digest.h"
 #include "src/models/model.h"
-#include "src/checkpoint/model_folder.h"
+#include "src/weights/model_folder.h"
 #include "src/session/session.h"
-#include "src/checkpoint/weights_copy.h"
+#include "src/weights/weights_copy.h"
 
 sm_status sm_weights_read_config(const char *dir, sm_model_config *config);
 

@@ -10,8 +10,8 @@
 // While model.safetensors is in .stepmark-saved nothing has moved yet, and the state is what is there alone. After
 // that a file is read from there if it is there, and from its place otherwise. So at every moment the folder reads as
 // the old state or as the new one. What an interrupted save has not moved, the next save does.
-#ifndef STEPMARK_MODEL_FOLDER_H
-#define STEPMARK_MODEL_FOLDER_H
+#ifndef STEPMARK_SRC_WEIGHTS_MODEL_FOLDER_H
+#define STEPMARK_SRC_WEIGHTS_MODEL_FOLDER_H
 
 #include <limits.h>
 #include <stdbool.h>

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "src/io/atomic_file.h"
-#include "src/checkpoint/model_folder.h"
+#include "src/weights/model_folder.h"
 #include "src/io/temporary.h"
 
 // In the order in which they move.
