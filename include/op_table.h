@@ -20,7 +20,7 @@
 //   NO_WORK                           values are set or sent: that is no work of the model
 //
 // again: a forward op that is CHEAP is computed again in the backward where somebody reads what it gave
-// (rewrite_recompute.c); what one that is KEPT gave stays in memory.
+// (rewrites/recompute.c); what one that is KEPT gave stays in memory.
 //
 // attributes: those that the kind has of SM_ATTR_LIST (op.h), HAS(eps) | HAS(decay), or NO_ATTRS. An op that sets another
 // is refused. HEADS and DROPS are the pairs of attention.

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "src/rewrites/rewrite.h"
-#include "src/rewrites/rewrite_passes.h"
+#include "src/rewrites/passes.h"
 
 static const sm_rewrite rewrites[] = {
     {"flash_attention", "attention that stores one number a query instead of T x T weights",

@@ -1,11 +1,11 @@
-// rewrite_flash_attention.c: attention without its T x T weights.
+// flash_attention.c: attention without its T x T weights.
 //
 //   attention_forward(qkv) -> y, att              flash_attention_forward(qkv) -> y, lse
 //   attention_backward(dy, qkv, att) -> dqkv  =>  flash_attention_backward(dy, qkv, y, lse) -> dqkv
 //
 // Equal because att = exp(q k^T / sqrt(HS) - lse) can be computed again from what is kept
 // (Dao et al. 2022). Memory falls from B NH T^2 to B NH T a layer.
-#include "src/rewrites/rewrite_passes.h"
+#include "src/rewrites/passes.h"
 
 // The operands that attention's forward kinds share stand at the same places.
 _Static_assert(SM_IN(flash_attention_forward, starts) == SM_IN(attention_forward, starts) &&

@@ -1,4 +1,4 @@
-// rewrite_recompute_block.c: of a block, only its input is kept from forward to backward.
+// recompute_block.c: of a block, only its input is kept from forward to backward.
 //
 //   forward   h1 = f(x); h2 = g(h1); y = x + h2         h1 = f(x); h2 = g(h1); y = x + h2
 //   ...                                             =>  ...
@@ -10,8 +10,8 @@
 // nets with sublinear memory cost", section 4). For n blocks n inputs are kept, and one block's activations.
 #include <stdlib.h>
 
-#include "src/rewrites/rewrite_again.h"
-#include "src/rewrites/rewrite_passes.h"
+#include "src/rewrites/again.h"
+#include "src/rewrites/passes.h"
 
 enum { NO_BLOCK = -1 };
 

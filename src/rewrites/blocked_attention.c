@@ -1,10 +1,10 @@
-// rewrite_blocked_attention.c: attention without the weights of keys that no row of a block sees.
+// blocked_attention.c: attention without the weights of keys that no row of a block sees.
 //
 //   attention_forward(qkv) -> y, att              blocked_attention_forward(qkv) -> y, att in blocks of rows
 //   attention_backward(dy, qkv, att) -> dqkv  =>  blocked_attention_backward(dy, qkv, att in blocks of rows) -> dqkv
 //
 // Equal because the weights left out are zero. Memory falls from B NH T^2 to a little more than half of it.
-#include "src/rewrites/rewrite_passes.h"
+#include "src/rewrites/passes.h"
 
 _Static_assert(SM_IN(blocked_attention_forward, starts) == SM_IN(attention_forward, starts) &&
                    SM_OUT(blocked_attention_forward, att) == SM_OUT(attention_forward, att) &&

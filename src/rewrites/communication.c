@@ -1,4 +1,4 @@
-// rewrite_communication.c: what several processes do together, as ops.
+// communication.c: what several processes do together, as ops.
 //
 //   ...                                    ...
 //   dW of bucket k += (the last)           dW of bucket k += (the last)
@@ -13,7 +13,7 @@
 // sums are means.
 #include <stdlib.h>
 
-#include "src/rewrites/rewrite_passes.h"
+#include "src/rewrites/passes.h"
 
 typedef struct {
     int64_t first;

@@ -1,4 +1,4 @@
-// rewrite_recompute.c: what is cheap to compute is not kept from forward to backward.
+// recompute.c: what is cheap to compute is not kept from forward to backward.
 //
 //   forward   y, mean, rstd = layernorm(x)      y, mean, rstd = layernorm(x)
 //   ...                                     =>  ...
@@ -9,8 +9,8 @@
 // the op is the same and its inputs are kept for other readers (Chen et al. 2016, "Training deep nets with sublinear
 // memory cost", section 4.2). y then lives for two ops in forward and two in backward, as y' in scratch memory that all
 // layers share. Of the 16 (N,C) that a block of GPT-2 keeps, 6 go: ln1, ln2 and the four of gelu.
-#include "src/rewrites/rewrite_again.h"
-#include "src/rewrites/rewrite_passes.h"
+#include "src/rewrites/again.h"
+#include "src/rewrites/passes.h"
 
 // The op that computes a forward op's cheap output again; its out[0] is that output. False: there is none.
 static bool cheap_part(const sm_op *op, sm_op *part) {

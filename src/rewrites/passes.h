@@ -1,8 +1,8 @@
-// rewrite_passes.h: the passes themselves, and what they share. A pass sees ops in execution
+// passes.h: the passes themselves, and what they share. A pass sees ops in execution
 // order, recognises neighbours that form a pattern, and puts one op in their place. It must
 // leave a plan that computes the same.
-#ifndef STEPMARK_REWRITE_PASSES_H
-#define STEPMARK_REWRITE_PASSES_H
+#ifndef STEPMARK_SRC_REWRITES_PASSES_H
+#define STEPMARK_SRC_REWRITES_PASSES_H
 
 #include "plan.h"
 

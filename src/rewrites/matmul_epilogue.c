@@ -1,4 +1,4 @@
-// rewrite_matmul_epilogue.c: what follows a matmul element by element moves into it.
+// matmul_epilogue.c: what follows a matmul element by element moves into it.
 //
 //   xw = x W;  y = xw + b                  =>  y = x W + b
 //   xw = x W;  y = xw + b;  act = gelu(y)  =>  y, act = x W + b, gelu(y)
@@ -6,7 +6,7 @@
 //
 // Equal because each element of the product is used at its own place only. It saves one or
 // two passes over an (N,F) tensor, and the memory of the products between.
-#include "src/rewrites/rewrite_passes.h"
+#include "src/rewrites/passes.h"
 
 // Is ops[i] an op of `kind` whose first input is `tensor`, read by nobody else?
 static bool consumes(const sm_plan *plan, int i, sm_op_kind kind, int tensor) {

@@ -1,9 +1,9 @@
-// rewrite_bias_gradient.c: the gradient of a bias that a layernorm's input had added last.
+// bias_gradient.c: the gradient of a bias that a layernorm's input had added last.
 //
 //   dx = layernorm_backward(dy, x);  db += sum_n dx  =>  dx, db = layernorm_backward(dy, x)
 //
 // Equal because it is the same sum. It saves reading an (N,C) tensor. residual_layernorm_backward likewise.
-#include "src/rewrites/rewrite_passes.h"
+#include "src/rewrites/passes.h"
 
 // What is written of either kind.
 _Static_assert(SM_OUT(residual_layernorm_backward, dx) == SM_OUT(layernorm_backward, dx) &&

@@ -1,9 +1,9 @@
-// rewrite_again.c: see rewrite_again.h.
-#include "src/rewrites/rewrite_again.h"
+// again.c: see rewrites/again.h.
+#include "src/rewrites/again.h"
 
 #include <stdlib.h>
 
-#include "src/rewrites/rewrite_passes.h"
+#include "src/rewrites/passes.h"
 
 sm_status sm_again_open(sm_plan *plan, sm_again *a) {
     *a = (sm_again){.plan = plan, .n_tensors = plan->n_tensors};

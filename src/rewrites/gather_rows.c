@@ -1,4 +1,4 @@
-// rewrite_gather_rows.c: the token table's gradient is summed early, and the embedding's rows of all processes are
+// gather_rows.c: the token table's gradient is summed early, and the embedding's rows of all processes are
 // added to the sum.
 //
 //   dwte += the head's part                     dwte += the head's part
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/rewrites/rewrite_passes.h"
+#include "src/rewrites/passes.h"
 #include "src/plan/shard.h"
 
 // The op that adds rows to the table; -1: none, or several.

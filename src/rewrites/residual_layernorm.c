@@ -1,10 +1,10 @@
-// rewrite_residual_layernorm.c: the residual stream's sum and the layernorm, or the rmsnorm, beside it.
+// residual_layernorm.c: the residual stream's sum and the layernorm, or the rmsnorm, beside it.
 //
 //   r = a + b;  y = layernorm(r)                  =>  r, y = residual_layernorm_forward(a, b)
 //   g = layernorm_backward(dy, x);  dx = skip + g =>  dx = residual_layernorm_backward(dy, x, skip)
 //
 // Equal because both work row by row. It saves writing and reading an (N,C) tensor.
-#include "src/rewrites/rewrite_passes.h"
+#include "src/rewrites/passes.h"
 
 static void fuse_layernorm_forward(const sm_op *residual, const sm_op *layernorm, sm_op *fused) {
     fused->kind = SM_OP_RESIDUAL_LAYERNORM_FORWARD;

@@ -1,7 +1,7 @@
-// rewrite_again.h: a plan written anew in which the backward executes ops of the forward again, with outputs of
+// again.h: a plan written anew in which the backward executes ops of the forward again, with outputs of
 // their own, which later ops then read.
-#ifndef STEPMARK_REWRITE_AGAIN_H
-#define STEPMARK_REWRITE_AGAIN_H
+#ifndef STEPMARK_SRC_REWRITES_AGAIN_H
+#define STEPMARK_SRC_REWRITES_AGAIN_H
 
 #include "plan.h"
 

@@ -1,4 +1,4 @@
-// rewrite_loss_head.c: the loss head over chunks of rows.
+// loss_head.c: the loss head over chunks of rows.
 //
 //   logits = lnf wte^T                          for each chunk of rows c:
 //   losses, lse = crossentropy_forward(logits)    logits_c = lnf_c wte^T
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/rewrites/rewrite_passes.h"
+#include "src/rewrites/passes.h"
 
 // Rows of logits at a time. Every chunk reads and writes dwte once more, and the product of dlnf has only as many
 // rows as the chunk: so a quarter of the rows, where that is enough for an efficient matmul and the logits stay below

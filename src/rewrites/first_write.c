@@ -1,4 +1,4 @@
-// rewrite_first_write.c: a weight's gradient is written where it begins, and not zeroed before.
+// first_write.c: a weight's gradient is written where it begins, and not zeroed before.
 //
 //   grads.matrices = 0               d.wpe = 0
 //   ...                          =>  ...
@@ -9,7 +9,7 @@
 // group of vectors, which is small. What no op writes (gaps between parameters) stays zero as prepare left it.
 #include <stdlib.h>
 
-#include "src/rewrites/rewrite_passes.h"
+#include "src/rewrites/passes.h"
 
 // The first op, in the order of execution, that adds to a view of a group of gradients; NULL: none.
 static sm_op *first_writer(const sm_plan *plan, int gradient) {
