@@ -14,8 +14,8 @@
 #include <string.h>
 
 #include "clock.h"
-#include "backends/host/host_helper.h"
-#include "backends/host/host_memory.h"
+#include "backends/host/helper.h"
+#include "backends/host/memory.h"
 #include "src/models/model.h"
 #include "backends/opencl/opencl_bind.h"
 #include "src/verify/op_cases.h"

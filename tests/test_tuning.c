@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "backends/host/host_tuning.h"
+#include "backends/host/tuning.h"
 #include "temp_folder.h"
 
 static int make_cache(void **state) {

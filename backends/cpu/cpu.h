@@ -4,7 +4,7 @@
 #define STEPMARK_CPU_H
 
 #include "backend.h"
-#include "backends/host/host_memory.h"
+#include "backends/host/memory.h"
 
 #include "backends/cpu/cpu_kernel.h"
 #include "backends/cpu/cpu_topology.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "backends/host/host_library.h"
+#include "backends/host/library.h"
 
 cpu_blas_functions cpu_blas;
 

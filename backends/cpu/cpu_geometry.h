@@ -6,7 +6,7 @@
 #ifndef STEPMARK_CPU_GEOMETRY_H
 #define STEPMARK_CPU_GEOMETRY_H
 
-#include "backends/host/host_memory.h"
+#include "backends/host/memory.h"
 
 // Element (i,j) of a lies at a[i * a_row + j * a_col]; of each operand one stride is 1. c has rows of n.
 typedef struct {

@@ -15,7 +15,7 @@
 #ifndef STEPMARK_CPU_KERNEL_H
 #define STEPMARK_CPU_KERNEL_H
 
-#include "backends/host/host_memory.h"
+#include "backends/host/memory.h"
 
 #include "backends/cpu/cpu_data.h"
 #include "backends/cpu/cpu_pool.h"

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "backends/cpu/cpu_onednn.h"
-#include "backends/host/host_library.h"
+#include "backends/host/library.h"
 
 cpu_onednn_functions cpu_onednn;
 

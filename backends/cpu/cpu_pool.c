@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "backends/cpu/cpu_denormals.h"
-#include "backends/host/host_memory.h"
+#include "backends/host/memory.h"
 
 enum { LINE_BYTES = 64 };
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "backends/cpu/cpu_topology.h"
-#include "backends/host/host_memory.h"
+#include "backends/host/memory.h"
 
 typedef enum { PLACED_FREELY, PLACED_IN_MASK, PLACED_ONE_A_CORE } placement;
 

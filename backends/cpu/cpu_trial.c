@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "backends/cpu/cpu_trial.h"
-#include "backends/host/host_median.h"
+#include "backends/host/median.h"
 
 enum { MIN_TRIALS = 3, MAX_TRIALS = 4096, PATIENCE = 5, PAGE_ELEMS = 1024 };
 

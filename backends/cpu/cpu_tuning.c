@@ -14,7 +14,7 @@
 #include "backends/cpu/cpu_onednn.h"
 #include "backends/cpu/cpu_onednn_matmul.h"
 #include "backends/cpu/cpu_tuning.h"
-#include "backends/host/host_tuning.h"
+#include "backends/host/tuning.h"
 
 enum { MAX_CANDIDATES = 16, TEXT_SIZE = 128, ROUNDS = 5 };
 

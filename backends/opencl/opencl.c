@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/host/host_memory.h"
+#include "backends/host/memory.h"
 #include "backends/opencl/opencl_bind.h"
 #include "backends/opencl/opencl_tier.h"
 

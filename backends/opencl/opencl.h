@@ -224,7 +224,7 @@ void opencl_free_programs(opencl_device *device);
 // --- opencl_cache.c ------------------------------------------------------------------------------
 
 // What was built from `key` (anything that the result depends on), or NULL: never a damaged entry. The caller
-// frees it. SM_ERR_IO where the entry must not be trusted (host_cache.h).
+// frees it. SM_ERR_IO where the entry must not be trusted (host/cache.h).
 sm_status opencl_cache_load(const char *key, unsigned char **binary, size_t *size_bytes);
 // Best effort: a cache that cannot be written is no failure.
 void opencl_cache_store(const char *key, const unsigned char *binary, size_t size_bytes);

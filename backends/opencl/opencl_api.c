@@ -1,7 +1,7 @@
 // opencl_api.c: the ICD loader's functions, and the names of its errors.
 #include <stdio.h>
 
-#include "backends/host/host_library.h"
+#include "backends/host/library.h"
 #include "backends/opencl/opencl_api.h"
 
 opencl_functions opencl;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/host/host_cache.h"
+#include "backends/host/cache.h"
 #include "backends/opencl/opencl.h"
 
 typedef struct {

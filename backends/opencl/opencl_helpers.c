@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backends/host/host_helper.h"
-#include "backends/host/host_memory.h"
+#include "backends/host/helper.h"
+#include "backends/host/memory.h"
 #include "backends/opencl/opencl_bind.h"
 #include "backends/opencl/opencl_tier.h"
 

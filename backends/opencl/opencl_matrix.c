@@ -9,7 +9,7 @@
 #include "backends/opencl/opencl_tier.h"
 
 #include "bf16.h"
-#include "backends/host/host_cache.h"
+#include "backends/host/cache.h"
 
 enum { M = 16, N = 8, K = 16 };
 

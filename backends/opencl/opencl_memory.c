@@ -3,7 +3,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "backends/host/host_memory.h"
+#include "backends/host/memory.h"
 #include "backends/opencl/opencl.h"
 
 static const char *id_of(const opencl_executable *e) { return e->device->base.info.id; }

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/host/host_median.h"
-#include "backends/host/host_memory.h"
+#include "backends/host/median.h"
+#include "backends/host/memory.h"
 #include "backends/opencl/opencl.h"
 #include "backends/opencl/opencl_bind.h"
 #include "backends/opencl/opencl_tier.h"

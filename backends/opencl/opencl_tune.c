@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/host/host_cache.h"
-#include "backends/host/host_memory.h"
-#include "backends/host/host_tuning.h"
+#include "backends/host/cache.h"
+#include "backends/host/memory.h"
+#include "backends/host/tuning.h"
 #include "backends/opencl/opencl_sources.h"
 #include "backends/opencl/opencl_tier.h"
 

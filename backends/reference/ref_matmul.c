@@ -4,7 +4,7 @@
 // All six cases are one of three products. Their loops are ordered so that the innermost runs
 // along rows, and each keeps a strip of sums in double. Strips are independent: where there is much to do, threads share
 // them, and every sum stays what it is.
-#include "backends/host/host_memory.h"
+#include "backends/host/memory.h"
 #include "backends/reference/ref.h"
 
 enum { STRIP = 256, LANES = 8, MUCH = 1 << 24 };

@@ -3,7 +3,7 @@
 #define STEPMARK_REFERENCE_H
 
 #include "backend.h"
-#include "backends/host/host_memory.h"
+#include "backends/host/memory.h"
 
 extern const sm_backend sm_backend_reference;
 

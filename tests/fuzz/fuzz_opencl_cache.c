@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "harness_support.h"
-#include "backends/host/host_cache.h"
+#include "backends/host/cache.h"
 #include "backends/opencl/opencl.h"
 
 static const char key[] = "fuzz";

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "harness_support.h"
-#include "backends/host/host_tuning.h"
+#include "backends/host/tuning.h"
 
 static char path[PATH_MAX];
 static char key[512];

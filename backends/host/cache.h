@@ -1,9 +1,9 @@
-// host_cache.h: files in the user's cache folder: $XDG_CACHE_HOME/stepmark, or ~/.cache/stepmark.
+// cache.h: files in the user's cache folder: $XDG_CACHE_HOME/stepmark, or ~/.cache/stepmark.
 //
 // What lies there may be lost, stale or broken at any time. Whoever reads an entry checks it; whoever cannot
 // write one goes on without.
-#ifndef STEPMARK_HOST_CACHE_H
-#define STEPMARK_HOST_CACHE_H
+#ifndef STEPMARK_BACKENDS_HOST_CACHE_H
+#define STEPMARK_BACKENDS_HOST_CACHE_H
 
 #include <limits.h>
 #include <stddef.h>

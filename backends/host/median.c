@@ -1,5 +1,5 @@
-// host_median.c: see host_median.h.
-#include "backends/host/host_median.h"
+// median.c: see host/median.h.
+#include "backends/host/median.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
-// host_library.h: libraries that are looked for when the program runs, so that it also runs without them.
-#ifndef STEPMARK_HOST_LIBRARY_H
-#define STEPMARK_HOST_LIBRARY_H
+// library.h: libraries that are looked for when the program runs, so that it also runs without them.
+#ifndef STEPMARK_BACKENDS_HOST_LIBRARY_H
+#define STEPMARK_BACKENDS_HOST_LIBRARY_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-// host_helper.c: see host_helper.h.
-#include "backends/host/host_helper.h"
+// helper.c: see host/helper.h.
+#include "backends/host/helper.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "backends/host/host_memory.h"
+#include "backends/host/memory.h"
 
 extern char **environ;
 

@@ -1,5 +1,5 @@
-// host_library.c: see host_library.h.
-#include "backends/host/host_library.h"
+// library.c: see host/library.h.
+#include "backends/host/library.h"
 
 #include <dlfcn.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-// host_helper.h: other processes that do a part of the work, where threads would wait for one another.
-#ifndef STEPMARK_HOST_HELPER_H
-#define STEPMARK_HOST_HELPER_H
+// helper.h: other processes that do a part of the work, where threads would wait for one another.
+#ifndef STEPMARK_BACKENDS_HOST_HELPER_H
+#define STEPMARK_BACKENDS_HOST_HELPER_H
 
 #include <stdbool.h>
 #include <stddef.h>

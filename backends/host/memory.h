@@ -1,7 +1,7 @@
-// host_memory.h: a plan's tensors in this machine's memory. Shared by the backends that
+// memory.h: a plan's tensors in this machine's memory. Shared by the backends that
 // compute on the host (reference, cpu).
-#ifndef STEPMARK_HOST_MEMORY_H
-#define STEPMARK_HOST_MEMORY_H
+#ifndef STEPMARK_BACKENDS_HOST_MEMORY_H
+#define STEPMARK_BACKENDS_HOST_MEMORY_H
 
 #include "backend.h"
 

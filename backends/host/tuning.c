@@ -1,4 +1,4 @@
-// host_tuning.c: choices remembered in a JSON file a key:
+// tuning.c: choices remembered in a JSON file a key:
 //
 //     {"stepmark_tuning": 1, "key": "...", "choices": {"NAME": "VALUE", ...}}
 #include <jansson.h>
@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/host/host_cache.h"
-#include "backends/host/host_tuning.h"
+#include "backends/host/cache.h"
+#include "backends/host/tuning.h"
 
 enum { FORMAT = 1 };
 

@@ -1,4 +1,4 @@
-// host_cache.c: files in the user's cache folder.
+// cache.c: files in the user's cache folder.
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "backends/host/host_cache.h"
+#include "backends/host/cache.h"
 
 uint64_t host_hash(uint64_t hash, const void *data, size_t size_bytes) { return sm_fnv1a(hash, data, size_bytes); }
 

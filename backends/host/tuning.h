@@ -1,4 +1,4 @@
-// host_tuning.h: choices that were made by measurement, remembered from one run to the next.
+// tuning.h: choices that were made by measurement, remembered from one run to the next.
 //
 // One file a key, CACHE/stepmark/tuning/HASH. The key is a text of all that a measurement depends on and that does
 // not change while the program runs: the device, its driver, the libraries, the number of threads; the build is added
@@ -13,8 +13,8 @@
 //
 // Nothing that is wrong with the cache is a failure. A broken file, or one of another key, counts as empty; what
 // cannot be saved is measured again next time. host_tuning_warning() says so in one line.
-#ifndef STEPMARK_HOST_TUNING_H
-#define STEPMARK_HOST_TUNING_H
+#ifndef STEPMARK_BACKENDS_HOST_TUNING_H
+#define STEPMARK_BACKENDS_HOST_TUNING_H
 
 #include "status.h"
 

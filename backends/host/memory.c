@@ -1,4 +1,4 @@
-// host_memory.c: arenas by mmap, operands by address, and what /proc says of this machine.
+// memory.c: arenas by mmap, operands by address, and what /proc says of this machine.
 //
 // An arena is one anonymous mapping: zeroed by the kernel, page by page as it is first
 // touched, so that the threads which compute can decide where its pages live. Mappings of a
@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "backends/host/host_memory.h"
+#include "backends/host/memory.h"
 
 static const size_t HUGE_PAGE_BYTES = (size_t)2 << 20;
 static const double GIB = 1024.0 * 1024.0 * 1024.0;

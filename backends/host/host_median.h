@@ -1,8 +1,0 @@
-// host_median.h: of measured values.
-#ifndef STEPMARK_HOST_MEDIAN_H
-#define STEPMARK_HOST_MEDIAN_H
-
-// Sorts the n > 0 values.
-double host_median(double *values, int n);
-
-#endif
