@@ -38,19 +38,19 @@ static inline double ref_mask_factor(const ref_mask *mask, int64_t e) {
     return sm_dropout_keeps(mask->key, mask->step, (uint64_t)e, threshold) ? 1 / (1 - mask->p) : 0;
 }
 
-// ref_zero.c
+// kernels/zero.c
 void REF(zero)(int64_t n, real *x);
 
-// ref_embedding.c
+// kernels/embedding.c
 void REF(embedding_forward)(int64_t B, int64_t T, int64_t C, const int32_t *token, const int32_t *starts,
                             const real *wte, const real *wpe, real *x);
 void REF(embedding_backward)(int64_t B, int64_t T, int64_t C, int64_t V, const int32_t *token, const int32_t *starts,
                              const real *dx, real *dwte, real *dwpe, double *scratch);
 
-// ref_dropout.c
+// kernels/dropout.c
 void REF(dropout)(int64_t n, const ref_mask *mask, const real *x, real *y);
 
-// ref_layernorm.c
+// kernels/layernorm.c
 void REF(layernorm_forward)(int64_t N, int64_t C, double eps, const real *x, const real *w, const real *b, real *y,
                             real *mean, real *rstd);
 void REF(layernorm_backward)(int64_t N, int64_t C, const real *dy, const real *x, const real *w, const real *mean,
@@ -58,25 +58,25 @@ void REF(layernorm_backward)(int64_t N, int64_t C, const real *dy, const real *x
 void REF(residual_layernorm_forward)(int64_t N, int64_t C, double eps, const real *a, const real *b, const real *w,
                                      const real *beta, real *r, real *y, real *mean, real *rstd);
 
-// ref_rmsnorm.c
+// kernels/rmsnorm.c
 void REF(rmsnorm_forward)(int64_t N, int64_t C, double eps, const real *x, const real *w, real *y, real *rstd);
 void REF(rmsnorm_backward)(int64_t N, int64_t C, const real *dy, const real *x, const real *w, const real *rstd,
                            const real *dskip, real *dx, real *dw);
 void REF(residual_rmsnorm_forward)(int64_t N, int64_t C, double eps, const real *a, const real *b, const real *w,
                                    real *r, real *y, real *rstd);
 
-// ref_matmul.c
+// kernels/matmul.c
 void REF(matmul_forward)(int64_t N, int64_t C, int64_t F, bool w_transposed, const real *x, const real *W, real *y);
 void REF(matmul_backward_input)(int64_t N, int64_t C, int64_t F, bool w_transposed, const real *dy, const real *W,
                                 real *dx);
 void REF(matmul_backward_weight)(int64_t N, int64_t C, int64_t F, bool w_transposed, const real *x, const real *dy,
                                  real *dW);
 
-// ref_bias.c
+// kernels/bias.c
 void REF(bias_forward)(int64_t N, int64_t C, const real *x, const real *b, real *y);
 void REF(bias_backward)(int64_t N, int64_t C, const real *dy, real *db);
 
-// ref_attention.c
+// kernels/attention.c
 typedef struct {
     int64_t B, T, NH, NKV, HS;
     bool blocked;          // how weights are stored
@@ -91,28 +91,28 @@ void REF(flash_attention_forward)(const ref_attention *a, const real *qkv, real 
 void REF(flash_attention_backward)(const ref_attention *a, const real *dy, const real *qkv, const real *lse, real *dqkv,
                                    double *scratch);
 
-// ref_gelu.c
+// kernels/gelu.c
 void REF(gelu_forward)(int64_t n, const real *x, real *y);
 void REF(gelu_backward)(int64_t n, const real *dy, const real *x, real *dx);
 
-// ref_rope.c
+// kernels/rope.c
 void REF(rope)(int64_t B, int64_t T, int64_t NH, int64_t NKV, int64_t HS, double theta, bool inverse,
                const int32_t *starts, const real *x, real *y);
 
-// ref_head_rmsnorm.c
+// kernels/head_rmsnorm.c
 void REF(head_rmsnorm_forward)(int64_t N, int64_t NH, int64_t NKV, int64_t HS, double eps, const real *x,
                                const real *wq, const real *wk, real *y, real *rstd);
 void REF(head_rmsnorm_backward)(int64_t N, int64_t NH, int64_t NKV, int64_t HS, const real *dy, const real *x,
                                 const real *wq, const real *wk, const real *rstd, real *dx, real *dwq, real *dwk);
 
-// ref_swiglu.c
+// kernels/swiglu.c
 void REF(swiglu_forward)(int64_t N, int64_t F, const real *x, real *y);
 void REF(swiglu_backward)(int64_t N, int64_t F, const real *dy, const real *x, real *dx);
 
-// ref_residual.c
+// kernels/residual.c
 void REF(residual)(int64_t n, const real *a, const real *b, real *y);
 
-// ref_loss.c
+// kernels/loss.c
 void REF(loss_scale)(int64_t N, const int32_t *targets, const real *hyper, const real *scaler, real *scale);
 void REF(loss_mean)(int64_t N, const real *losses, const int32_t *target, real *loss);
 void REF(crossentropy_forward)(int64_t N, int64_t V, int64_t Vp, const real *logits, const int32_t *target,
@@ -120,29 +120,29 @@ void REF(crossentropy_forward)(int64_t N, int64_t V, int64_t Vp, const real *log
 void REF(crossentropy_backward)(int64_t N, int64_t V, int64_t Vp, const real *logits, const int32_t *target,
                                 const real *lse, const real *scale, real *dlogits);
 
-// ref_grad_norm.c
+// kernels/grad_norm.c
 void REF(grad_sqnorm)(int64_t n, const real *g, real *sqnorm);
 void REF(grad_clip)(int64_t G, const real *sqnorm, const real *hyper, const real *scaler, real *norm, real *clip);
 
-// ref_scaler.c
+// kernels/scaler.c
 void REF(scaler_update)(const real *clip, const real *hyper, real *scaler);
 
-// ref_optimizer.c
+// kernels/optimizer.c
 void REF(adamw)(int64_t n, bool decay, const real *g, const real *hyper, const real *clip, real *p, real *m, real *v);
 void REF(adam)(int64_t n, bool decay, const real *g, const real *hyper, const real *clip, real *p, real *m, real *v);
 void REF(sgd)(int64_t n, bool decay, const real *g, const real *hyper, const real *clip, real *p, real *m);
 void REF(lion)(int64_t n, bool decay, const real *g, const real *hyper, const real *clip, real *p, real *m);
 
-// ref_adamw8bit.c
+// kernels/adamw8bit.c
 void REF(adamw8bit)(int64_t n, bool decay, const real *g, const real *hyper, const real *clip, real *p, uint8_t *m,
                     uint8_t *v, real *m_max, real *v_max);
 
-// ref_adafactor.c
+// kernels/adafactor.c
 void REF(adafactor)(int64_t R, int64_t C, bool decay, const real *g, const real *hyper, const real *clip, real *p,
                     real *row, real *col);
 void REF(adafactor_vector)(int64_t n, const real *g, const real *hyper, const real *clip, real *p, real *v);
 
-// ref_muon.c
+// kernels/muon.c
 void REF(muon_momentum)(int64_t n, const real *g, const real *hyper, const real *clip, real *m, real *u);
 void REF(normalize)(int64_t R, int64_t C, bool transposed, const real *u, const real *sqnorm, real *x);
 void REF(combine)(int64_t n, double a, double b, const real *x, const real *z, real *y);

@@ -7,12 +7,12 @@
 
 extern const sm_backend sm_backend_reference;
 
-// Runs one bound op of a plan in f32, or in f64 (ref_run.c). `scratch` has the
+// Runs one bound op of a plan in f32, or in f64 (reference/run.c). `scratch` has the
 // doubles that it needs beside its operands.
 void ref_run_f32(const host_op *op, double *scratch);
 void ref_run_f64(const host_op *op, double *scratch);
 
-// ref_rounded.c: the same where data are narrower than f32, or products' operands are rounded to tf32. `room` has as
+// reference/rounded.c: the same where data are narrower than f32, or products' operands are rounded to tf32. `room` has as
 // many floats as ref_rounded_elems() says.
 bool ref_is_rounded(const sm_plan *plan);
 int64_t ref_rounded_elems(const host_op *op);

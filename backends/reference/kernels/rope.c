@@ -1,4 +1,4 @@
-// ref_rope.c: rotary positions (Su et al. 2021, equation 34): channels i and i + HS/2 of a head, seen as a point of a
+// rope.c: rotary positions (Su et al. 2021, equation 34): channels i and i + HS/2 of a head, seen as a point of a
 // plane, turn by an angle that grows with the token's position t, quickly for small i and slowly for large ones. The
 // product of a query and a key then depends on the distance between their tokens alone.
 #include "backends/reference/ref.h"

@@ -1,4 +1,4 @@
-// ref_zero.c: gradients start a step at zero.
+// zero.c: gradients start a step at zero.
 #include "backends/reference/ref.h"
 
 // x = 0

@@ -1,4 +1,4 @@
-// ref_scaler.c: the loss scale of the next step (Micikevicius et al. 2018, section 3.2, by the rule of PyTorch's
+// scaler.c: the loss scale of the next step (Micikevicius et al. 2018, section 3.2, by the rule of PyTorch's
 // GradScaler): lower after a step whose gradients were not finite, higher after many whose were.
 #include "backends/reference/ref.h"
 

@@ -1,4 +1,4 @@
-// ref_adafactor.c: Adafactor (Shazeer and Stern 2018, algorithms 4 and 5), as PyTorch has it.
+// adafactor.c: Adafactor (Shazeer and Stern 2018, algorithms 4 and 5), as PyTorch has it.
 #include "backends/reference/ref.h"
 
 static double rms(int64_t n, const real *x) {

@@ -1,4 +1,4 @@
-// ref_residual.c: the residual connection (He et al. 2016, equation 1). Backward, the gradient
+// residual.c: the residual connection (He et al. 2016, equation 1). Backward, the gradient
 // passes unchanged to both inputs; where a tensor is used twice, its two gradients add here too.
 #include "backends/reference/ref.h"
 

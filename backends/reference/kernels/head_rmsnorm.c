@@ -1,4 +1,4 @@
-// ref_head_rmsnorm.c: each head of the queries and of the keys is scaled to mean square 1, then by a w that all heads
+// head_rmsnorm.c: each head of the queries and of the keys is scaled to mean square 1, then by a w that all heads
 // of its sort share: so no product of a query and a key grows without limit as a model learns. Values stay.
 #include "backends/reference/ref.h"
 

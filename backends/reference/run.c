@@ -1,4 +1,4 @@
-// ref_run.c: from an op of a plan to its function: operands and attributes become arguments.
+// run.c: from an op of a plan to its function: operands and attributes become arguments.
 #include "backends/reference/ref.h"
 #include "backends/reference/reference.h"
 

@@ -1,4 +1,4 @@
-// ref_layernorm.c: each row is shifted to mean 0 and scaled to variance 1, then scaled and
+// layernorm.c: each row is shifted to mean 0 and scaled to variance 1, then scaled and
 // shifted by learned w and b (Ba et al. 2016, equations 3 and 4); alone, and with the
 // residual stream's addition before it (forward) or after it (backward).
 #include "backends/reference/ref.h"

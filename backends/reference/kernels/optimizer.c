@@ -1,4 +1,4 @@
-// ref_optimizer.c: updates of each parameter by itself. g, p, m, v (n): one group of parameters; clip (1), what the
+// optimizer.c: updates of each parameter by itself. g, p, m, v (n): one group of parameters; clip (1), what the
 // gradient's norm leaves of it. wd, the weight decay, is 0 for groups without.
 #include "backends/reference/ref.h"
 

@@ -1,4 +1,4 @@
-// ref_rmsnorm.c: each row is scaled to mean square 1, then by a learned w (Zhang and Sennrich 2019, equation 4): a
+// rmsnorm.c: each row is scaled to mean square 1, then by a learned w (Zhang and Sennrich 2019, equation 4): a
 // layernorm that neither shifts to mean 0 nor adds a bias; alone, and with the residual stream's addition before it
 // (forward) or after it (backward).
 #include "backends/reference/ref.h"

@@ -1,4 +1,4 @@
-// ref_swiglu.c: the gated linear unit whose gate is a SiLU (Shazeer 2020, equation 6). A row of x holds the gate (F),
+// swiglu.c: the gated linear unit whose gate is a SiLU (Shazeer 2020, equation 6). A row of x holds the gate (F),
 // then what it lets through, up (F): the results of two linear layers that are computed as one.
 #include "backends/reference/ref.h"
 

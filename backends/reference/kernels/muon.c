@@ -1,4 +1,4 @@
-// ref_muon.c: what Muon (Jordan et al. 2024) does beside its matrix products. A tall matrix goes through them
+// muon.c: what Muon (Jordan et al. 2024) does beside its matrix products. A tall matrix goes through them
 // transposed: x is (C,R) then, and (R,C) otherwise.
 #include "backends/reference/ref.h"
 

@@ -1,4 +1,4 @@
-// ref_gelu.c: the Gaussian error linear unit, in the tanh form that GPT-2 uses (Hendrycks and
+// gelu.c: the Gaussian error linear unit, in the tanh form that GPT-2 uses (Hendrycks and
 // Gimpel 2016, section 2).
 #include "backends/reference/ref.h"
 

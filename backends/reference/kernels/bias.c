@@ -1,4 +1,4 @@
-// ref_bias.c: a linear layer's bias, the same for every row.
+// bias.c: a linear layer's bias, the same for every row.
 #include "backends/reference/ref.h"
 
 // y[n,:] = x[n,:] + b

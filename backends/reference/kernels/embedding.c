@@ -1,4 +1,4 @@
-// ref_embedding.c: from token ids to vectors: a row of wte for the token, plus a row of wpe
+// embedding.c: from token ids to vectors: a row of wte for the token, plus a row of wpe
 // for its position (Radford et al. 2018, section 3.1), where there are such rows: wpe and dwpe may be NULL. Positions
 // count from the start of the token's document: starts (B,T), or NULL where that is the start of the row.
 #include "backends/reference/ref.h"

@@ -1,4 +1,4 @@
-// ref_adamw8bit.c: AdamW whose moments are kept in 8 bits (Dettmers et al. 2022): codes of a map (dynamic_map.h), times
+// adamw8bit.c: AdamW whose moments are kept in 8 bits (Dettmers et al. 2022): codes of a map (dynamic_map.h), times
 // the largest of their block.
 #include "dynamic_map.h"
 #include "backends/reference/ref.h"

@@ -1,4 +1,4 @@
-// ref_matmul.c: a linear layer's matrix product and its two derivatives. W is stored (C,F), or
+// matmul.c: a linear layer's matrix product and its two derivatives. W is stored (C,F), or
 // transposed, (F,C), as the head that is tied to the token embedding.
 //
 // All six cases are one of three products. Their loops are ordered so that the innermost runs

@@ -1,4 +1,4 @@
-// ref_rounded.c: an op of a plan whose data, or whose products' operands, are less exact than f32: the op in f32, on
+// rounded.c: an op of a plan whose data, or whose products' operands, are less exact than f32: the op in f32, on
 // operands that were rounded, its results rounded to the plan's data type.
 #include "backends/reference/reference.h"
 

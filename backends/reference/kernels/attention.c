@@ -1,4 +1,4 @@
-// ref_attention.c: causal multi-head attention (Vaswani et al. 2017, equation 1). Token t of a
+// attention.c: causal multi-head attention (Vaswani et al. 2017, equation 1). Token t of a
 // head mixes the values of tokens s <= t, weighted by how well its query meets their keys.
 //
 // A row of qkv (B,T,(NH+2NKV)HS) holds the queries, keys and values of one token, a head of HS channels after the

@@ -1,4 +1,4 @@
-// ref_loss.c: the loss: cross-entropy of the softmax over the vocabulary (Bridle 1990), its
+// loss.c: the loss: cross-entropy of the softmax over the vocabulary (Bridle 1990), its
 // mean over the tokens that count (target -1: ignored), and its derivative.
 //
 // Rows of logits are Vp long; columns V..Vp-1 are padding and take no part.

@@ -1,4 +1,4 @@
-// ref_dropout.c: elements are dropped at random, and the kept ones scaled so that the
+// dropout.c: elements are dropped at random, and the kept ones scaled so that the
 // expectation stays (Srivastava et al. 2014, section 4, inverted form).
 #include "backends/reference/ref.h"
 

@@ -1,4 +1,4 @@
-// ref_grad_norm.c: the L2 norm of all gradients together, and the factor that keeps it below
+// grad_norm.c: the L2 norm of all gradients together, and the factor that keeps it below
 // a limit (Pascanu et al. 2013, algorithm 1, with PyTorch's 1e-6).
 #include "backends/reference/ref.h"
 
