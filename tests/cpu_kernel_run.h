@@ -2,7 +2,7 @@
 #ifndef STEPMARK_TESTS_CPU_KERNEL_RUN_H
 #define STEPMARK_TESTS_CPU_KERNEL_RUN_H
 
-#include "backends/cpu/cpu_kernel.h"
+#include "backends/cpu/kernels/kernel.h"
 
 typedef struct {
     const cpu_kernel_table *kernels;

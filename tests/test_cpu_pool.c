@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "backends/cpu/cpu_pool.h"
+#include "backends/cpu/pool.h"
 #include "training_curve.h"
 
 enum { MOST_THREADS = 64, N_PIECES = 600, N_MEETINGS = 3 };

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "backends/cpu/cpu.h"
-#include "backends/cpu/cpu_geometry.h"
+#include "backends/cpu/geometry.h"
 #include "cpu_kernel_run.h"
 #include "src/verify/op_cases.h"
 #include "training_curve.h"

@@ -278,7 +278,7 @@ static void check_kind(const sm_device *cpu, sm_op_kind kind) {
         }
     }
     if (cpu->backend->supports(cpu, &fp32, &op) != SM_OK || cpu->backend->supports(cpu, &bf16, &op) != SM_OK) {
-        fail_msg("%s; see backends/cpu/cpu_kernel_table.c", sm_error_message());
+        fail_msg("%s; see backends/cpu/kernels/table.c", sm_error_message());
     }
 }
 

@@ -1,13 +1,13 @@
-// cpu.h: what the files of the cpu backend share: instruction sets (cpu_isa.c), the device (cpu.c) and the
-// executable (cpu_execute.c).
+// cpu.h: what the files of the cpu backend share: instruction sets (cpu/isa.c), the device (cpu.c) and the
+// executable (cpu/execute.c).
 #ifndef STEPMARK_CPU_H
 #define STEPMARK_CPU_H
 
 #include "backend.h"
 #include "backends/host/memory.h"
 
-#include "backends/cpu/cpu_kernel.h"
-#include "backends/cpu/cpu_topology.h"
+#include "backends/cpu/kernels/kernel.h"
+#include "backends/cpu/topology.h"
 
 // One instruction set that this build has kernels for.
 typedef struct {
@@ -51,7 +51,7 @@ typedef struct {
     cpu_choice *choices;  // one an op, then one an op of later micro-batches, where it differs; NULL: all by default
 } cpu_executable;
 
-// cpu_isa.c: the best instruction set that the processor supports, or the one with that name; SM_ERR_USAGE for
+// cpu/isa.c: the best instruction set that the processor supports, or the one with that name; SM_ERR_USAGE for
 // an unknown name, SM_ERR_UNSUPPORTED for one that the processor lacks.
 const cpu_isa *cpu_isa_best(void);
 sm_status cpu_isa_find(const char *name, const cpu_isa **isa);
@@ -59,13 +59,13 @@ bool cpu_isa_includes(const cpu_isa *isa, const cpu_isa *other); // other is isa
 bool cpu_has_avx512(void);
 bool cpu_has_avx2(void);
 
-// cpu_execute.c: functions of sm_backend.
+// cpu/execute.c: functions of sm_backend.
 size_t cpu_working_bytes(const sm_device *device, const sm_plan *plan);
 sm_status cpu_prepare(sm_device *device, const sm_plan *plan, sm_executable **executable);
 void cpu_release(sm_executable *executable);
 sm_status cpu_execute(sm_executable *executable, sm_range range, int64_t *op_ns);
 
-// cpu_peaks.c: functions of sm_backend.
+// cpu/peaks.c: functions of sm_backend.
 sm_status cpu_measure_peaks(sm_device *device, sm_precision precision, double seconds, sm_peaks *peaks);
 sm_status cpu_measure_peaks_within(sm_device *device, sm_precision precision, size_t working_set_bytes, double seconds,
                                    sm_peaks *peaks);

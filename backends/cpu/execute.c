@@ -1,0 +1,226 @@
+// execute.c: runs a range of a plan on the device's threads.
+//
+// An op is one piece of their work, or two (cpu/pool.h). Nothing forks or joins per op, and BLAS is only ever called
+// serially, on one part.
+#include <stdlib.h>
+
+#include "backends/cpu/cpu.h"
+#include "backends/cpu/libraries/blas.h"
+#include "backends/cpu/libraries/onednn_matmul.h"
+#include "backends/cpu/tuning.h"
+
+enum { PAGE_BYTES = 4096 };
+
+// The most that any op asks of one thread, in whole pages.
+static size_t largest_scratch(const cpu_kernel_table *kernels, const sm_plan *plan, int n_threads) {
+    const bool calls_matmul = plan->tuned && plan->dtype == SM_BF16 && cpu_onednn_matmul_load();
+    size_t most_bytes = calls_matmul ? CPU_ONEDNN_SCRATCH_BYTES : 1;
+    for (int i = 0; i < plan->n_ops; i++) {
+        const host_op op = host_describe_op(plan, &plan->ops[i]);
+        cpu_scratch_bytes needs = kernels->scratch_bytes[op.op->kind];
+        size_t size_bytes = needs == NULL ? 0 : needs(&op, n_threads);
+        most_bytes = size_bytes > most_bytes ? size_bytes : most_bytes;
+    }
+    return (most_bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+}
+
+size_t cpu_working_bytes(const sm_device *device, const sm_plan *plan) {
+    const int n_threads = device->info.n_threads;
+    const cpu_kernel_table *kernels = cpu_kernels_for(((const cpu_device *)device)->isa, plan);
+    return (size_t)n_threads * largest_scratch(kernels, plan, n_threads);
+}
+
+static sm_status allocate_scratch(cpu_executable *e, const sm_plan *plan) {
+    e->scratch_bytes = largest_scratch(e->kernels, plan, e->n_threads);
+    e->scratch = calloc((size_t)e->n_threads, sizeof *e->scratch);
+    if (e->scratch == NULL) {
+        return sm_fail(SM_ERR_OOM, "cpu: no memory for a list of %d scratch areas", e->n_threads);
+    }
+    // The plan's own memory was just promised, and still counts as available.
+    double needed_bytes = (double)e->memory.total_bytes + (double)e->n_threads * (double)e->scratch_bytes;
+    size_t available_bytes = host_available_bytes();
+    bool done = (available_bytes == 0 || needed_bytes <= (double)available_bytes);
+    for (int i = 0; done && i < e->n_threads; i++) {
+        e->scratch[i] = host_map(e->scratch_bytes);
+        done = e->scratch[i] != NULL;
+    }
+    if (!done) {
+        return sm_fail(SM_ERR_OOM,
+                       "cpu: plan and scratch of %d threads need %.2f GiB, %.2f GiB available; use a smaller batch or "
+                       "fewer threads",
+                       e->n_threads, needed_bytes / (1 << 30), (double)available_bytes / (1 << 30));
+    }
+    return SM_OK;
+}
+
+// Writes to every page of a part of memory. Atomically: tensors whose lifetimes do not overlap lie in the same memory,
+// and threads may touch the same byte.
+static void touch(void *memory, cpu_range bytes) {
+    for (int64_t byte = bytes.first; byte < bytes.end; byte += PAGE_BYTES) {
+        __atomic_store_n((char *)memory + byte, 0, __ATOMIC_RELAXED);
+    }
+}
+
+// Has the kernel provide all pages now, and not within the first step. Each thread touches first
+// what it will work on: its share of every tensor, as the kernels cut rows and elements. On a
+// machine with several memories that part then lies in the thread's own. What no tensor holds is
+// shared out evenly.
+static void touch_memory(void *ctx, int part) {
+    const cpu_executable *e = ctx;
+    const sm_plan *plan = e->base.plan;
+    for (int i = 0; i < plan->n_tensors; i++) {
+        const sm_tensor *t = &plan->tensors[i];
+        if (t->arena >= 0 && t->view_of == SM_NO_TENSOR) {
+            int64_t step = (int64_t)(16 * sm_dtype_size(t->dtype));
+            touch(host_tensor(&e->memory, plan, i),
+                  cpu_split((int64_t)sm_tensor_bytes(t), step, part, e->n_threads));
+        }
+    }
+    touch(e->scratch[part], (cpu_range){0, (int64_t)e->scratch_bytes});
+    cpu_pool_meet(e->pool);
+    for (int i = 0; i < e->memory.n_arenas; i++) {
+        touch(e->memory.arenas[i], cpu_split((int64_t)e->memory.sizes_bytes[i], PAGE_BYTES, part, e->n_threads));
+    }
+}
+
+sm_status cpu_prepare(sm_device *device, const sm_plan *plan, sm_executable **executable) {
+    sm_status status = SM_OK;
+    cpu_device *cpu = (cpu_device *)device;
+    cpu_executable *e = calloc(1, sizeof *e);
+    if (e == NULL) {
+        return sm_fail(SM_ERR_OOM, "cpu: no memory for an executable");
+    }
+    e->base.device = device;
+    e->base.plan = plan;
+    e->kernels = cpu_kernels_for(cpu->isa, plan);
+    e->pool = cpu->pool;
+    e->own = cpu->own;
+    e->n_threads = device->info.n_threads;
+    SM_TRY_GOTO(cpu_blas_prepare(cpu, plan));
+    SM_TRY_GOTO(host_memory_allocate(plan, &e->memory));
+    SM_TRY_GOTO(host_bind(&e->memory, plan, &e->ops));
+    SM_TRY_GOTO(allocate_scratch(e, plan));
+    cpu_pool_run_once(e->pool, touch_memory, e);
+    cpu_binding_check(cpu->binding, device->info.binding, sizeof device->info.binding);
+    if (plan->tuned) {
+        SM_TRY_GOTO(cpu_tune(cpu, e));
+    }
+    e->base.memory_bytes = e->memory.total_bytes + (size_t)e->n_threads * e->scratch_bytes;
+    *executable = &e->base;
+    return SM_OK;
+cleanup:
+    cpu_release(&e->base);
+    return status;
+}
+
+void cpu_release(sm_executable *executable) {
+    if (executable == NULL) {
+        return;
+    }
+    cpu_executable *e = (cpu_executable *)executable;
+    for (int i = 0; e->scratch != NULL && i < e->n_threads; i++) {
+        host_unmap(e->scratch[i], e->scratch_bytes);
+    }
+    free(e->scratch);
+    for (int i = 0; e->choices != NULL && i < 2 * e->base.plan->n_ops; i++) {
+        cpu_onednn_matmul_free(e->choices[i].matmul);
+    }
+    free(e->choices);
+    free(e->ops);
+    host_keep_state(&e->memory, SM_STATE_DROP, &e->state);
+    host_memory_free(&e->memory);
+    free(e);
+}
+
+// A kernel of the user's own, once unless it is made for a team.
+static void run_own(const cpu_executable *e, const host_op *op, const cpu_team *team) {
+    const sm_own_kernel *own = e->own[op->op->kind];
+    if (team->thread == 0 || own->has_threads) {
+        sm_own_args args;
+        sm_own_args_fill(e->base.plan, op->op, op->in, op->out, &args);
+        if (own->has_threads) {
+            sm_own_args_set_thread(&args, team->thread, team->n_threads);
+        }
+        own->run(args.members);
+    }
+}
+
+// A range of ops as it runs, changed by one thread at a time.
+typedef struct {
+    const cpu_executable *e;
+    sm_range left;     // the ops that have not begun
+    int i;             // the op that runs; -1: none yet
+    const host_op *op; // that one, as this micro-batch does it
+    host_later later;
+    const cpu_choice *choice;
+    bool finishes;
+    int64_t *op_ns; // NULL: not asked for
+    int64_t begin_ns;
+} execution;
+
+static void keep_time(execution *x) {
+    if (x->op_ns != NULL) {
+        const int64_t now_ns = host_now_ns();
+        if (x->i >= 0) {
+            x->op_ns[x->i] += now_ns - x->begin_ns;
+        }
+        x->begin_ns = now_ns;
+    }
+}
+
+static const cpu_choice *find_choice(const cpu_executable *e, int i, bool differs) {
+    return e->choices == NULL ? NULL : &e->choices[i + (differs ? e->base.plan->n_ops : 0)];
+}
+
+// The next op that is not skipped; false: there is none.
+static bool next_op(execution *x) {
+    const cpu_executable *e = x->e;
+    while (x->left.first < x->left.end) {
+        const host_op *op = &e->ops[x->left.first];
+        x->i = x->left.first++;
+        x->op = e->base.is_later ? host_find_later(e->base.plan, op, &x->later) : op;
+        if (!host_is_skipped(x->op)) {
+            x->choice = find_choice(e, x->i, x->op != op);
+            return true;
+        }
+    }
+    return false;
+}
+
+static cpu_piece next_piece(void *ctx) {
+    execution *x = ctx;
+    const cpu_executable *e = x->e;
+    const cpu_kernel_table *kernels = e->kernels;
+    if (x->i >= 0 && !x->finishes && kernels->finish[x->op->op->kind] != NULL && e->own[x->op->op->kind] == NULL) {
+        x->finishes = true;
+        return CPU_PIECE_APART;
+    }
+    keep_time(x);
+    x->finishes = false;
+    if (!next_op(x)) {
+        return CPU_PIECE_NONE;
+    }
+    const int meets = kernels->meets[x->op->op->kind];
+    return meets != 0 && e->n_threads >= meets && e->own[x->op->op->kind] == NULL ? CPU_PIECE_MEETS : CPU_PIECE_APART;
+}
+
+static void run_part(void *ctx, int part) {
+    const execution *x = ctx;
+    const cpu_executable *e = x->e;
+    const sm_op_kind kind = x->op->op->kind;
+    const cpu_team team = {part, e->n_threads, e->scratch, x->choice, e->pool};
+    if (e->own[kind] != NULL) {
+        run_own(e, x->op, &team);
+    } else if (x->finishes) {
+        e->kernels->finish[kind](x->op, &team);
+    } else {
+        e->kernels->run[kind](x->op, &team);
+    }
+}
+
+sm_status cpu_execute(sm_executable *executable, sm_range range, int64_t *op_ns) {
+    const cpu_executable *e = (const cpu_executable *)executable;
+    execution x = {.e = e, .left = range, .i = -1, .op_ns = op_ns};
+    cpu_pool_run(e->pool, &(cpu_work){next_piece, run_part, &x});
+    return SM_OK;
+}

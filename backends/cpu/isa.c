@@ -1,0 +1,101 @@
+// isa.c: the instruction sets that there are kernels for, and which of them this
+// processor (and its operating system) supports.
+#include <stdio.h>
+#include <string.h>
+
+#include "backends/cpu/cpu.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+static bool always(void) { return true; }
+
+#if defined(__x86_64__)
+extern const cpu_kernel_table cpu_kernels_avx2;
+extern const cpu_kernel_table cpu_kernels_avx512;
+extern const cpu_kernel_table cpu_kernels_bf16_avx2;
+extern const cpu_kernel_table cpu_kernels_bf16_avx512;
+extern const cpu_kernel_table cpu_kernels_bf16_avx512_bf16;
+extern const cpu_kernel_table cpu_kernels_bf16_amx;
+extern const cpu_kernel_table cpu_kernels_amx;
+extern const cpu_kernel_table cpu_kernels_f16_avx2;
+extern const cpu_kernel_table cpu_kernels_f16_avx512;
+
+bool cpu_has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+
+bool cpu_has_avx512(void) {
+    return cpu_has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+
+static bool has_avx512_bf16(void) { return cpu_has_avx512() && __builtin_cpu_supports("avx512bf16"); }
+
+// Whether this process may use AMX's tiles: the processor has them, and Linux, asked once, gives leave. (The state of
+// eight kilobytes a thread is saved at every switch, so it is only given to who asks: Linux's
+// Documentation/arch/x86/xstate.rst.)
+static bool has_amx(void) {
+    enum { AMX_BF16 = 1 << 22, AMX_TILE = 1 << 24, REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
+    unsigned eax = 0;
+    unsigned ebx = 0;
+    unsigned ecx = 0;
+    unsigned edx = 0;
+    if (!has_avx512_bf16() || !__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) {
+        return false;
+    }
+    return (edx & AMX_BF16) != 0 && (edx & AMX_TILE) != 0 &&
+           syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+}
+#else
+bool cpu_has_avx2(void) { return false; }
+bool cpu_has_avx512(void) { return false; }
+#endif
+
+extern const cpu_kernel_table cpu_kernels_bf16_baseline;
+extern const cpu_kernel_table cpu_kernels_f16_baseline;
+
+// Best first.
+static const cpu_isa isas[] = {
+#if defined(__x86_64__)
+    {"amx", has_amx, &cpu_kernels_avx512, &cpu_kernels_bf16_amx, &cpu_kernels_f16_avx512, &cpu_kernels_amx},
+    {"avx512_bf16", has_avx512_bf16, &cpu_kernels_avx512, &cpu_kernels_bf16_avx512_bf16, &cpu_kernels_f16_avx512, NULL},
+    {"avx512", cpu_has_avx512, &cpu_kernels_avx512, &cpu_kernels_bf16_avx512, &cpu_kernels_f16_avx512, NULL},
+    {"avx2", cpu_has_avx2, &cpu_kernels_avx2, &cpu_kernels_bf16_avx2, &cpu_kernels_f16_avx2, NULL},
+#endif
+    {"baseline", always, &cpu_kernels_baseline, &cpu_kernels_bf16_baseline, &cpu_kernels_f16_baseline, NULL},
+};
+
+enum { N_ISAS = sizeof isas / sizeof isas[0] };
+
+const cpu_isa *cpu_isa_best(void) {
+    int i = 0;
+    while (!isas[i].supported()) { // baseline always is
+        i++;
+    }
+    return &isas[i];
+}
+
+bool cpu_isa_includes(const cpu_isa *isa, const cpu_isa *other) { return isa <= other; }
+
+sm_status cpu_isa_find(const char *name, const cpu_isa **isa) {
+    for (int i = 0; i < N_ISAS; i++) {
+        if (strcmp(isas[i].name, name) != 0) {
+            continue;
+        }
+        if (!isas[i].supported()) {
+            return sm_fail(SM_ERR_UNSUPPORTED,
+                           "cpu: instruction set %s: this processor does not have it; its best is %s", name,
+                           cpu_isa_best()->name);
+        }
+        *isa = &isas[i];
+        return SM_OK;
+    }
+    char known[SM_TEXT_SIZE] = "";
+    for (int i = 0; i < N_ISAS; i++) {
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof known - used, "%s%s", i == 0 ? "" : ", ", isas[i].name);
+    }
+    return sm_fail(SM_ERR_USAGE, "cpu: instruction set %s: there are kernels for %s", name, known);
+}

@@ -1,0 +1,284 @@
+// attention.c: attention that stores its weights, att (B,NH,T,T), or blocks of rows of it (op.h).
+//
+// The unit of work is a block of query rows t0..t1 of one head: the scores against the keys
+// that some row of it may see, s < t1 and from the start of the first row's document, their softmax, and the product
+// with the values, each by one small BLAS call on copies in this thread's scratch. Backward, dk and dv gather from all
+// rows of all heads that share them, so a head of keys and values belongs to one thread.
+#include <math.h>
+#include <string.h>
+
+#include "backends/cpu/libraries/blas.h"
+#include "backends/cpu/kernels/kernel.h"
+#include "backends/cpu/kernels/math.h"
+
+enum { BLOCK_ROWS = 64 };
+
+// Where one head of one sequence lies: q, k, v are columns of qkv (B,T,(NH+2NKV)HS).
+typedef struct {
+    int64_t T, C, HS;
+    int64_t index;                        // b*NH + h
+    int64_t group;                        // heads that share its keys and values
+    int64_t ld_qkv;                       // elements of a row of qkv
+    int64_t q_offset, k_offset, v_offset; // of its first elements in qkv
+    int64_t y_offset;                     // of its first element in y (B,T,C)
+    bool blocked;                         // att holds blocks of rows
+    const int32_t *starts;                // (T): the first key that each row sees; NULL: 0
+    float scale;
+} head;
+
+static head find_head(const host_op *op, const sm_tensor *y, const int32_t *starts, int64_t index) {
+    const int64_t NH = op->op->attr.n_head;
+    const int64_t NKV = op->op->attr.n_kv_head;
+    const int64_t h = index % NH;
+    const int64_t row = index / NH * y->dims[1];
+    head d = {.T = y->dims[1], .C = y->dims[2], .HS = y->dims[2] / NH, .index = index, .group = NH / NKV};
+    d.ld_qkv = d.C + 2 * NKV * d.HS;
+    d.q_offset = row * d.ld_qkv + h * d.HS;
+    d.k_offset = row * d.ld_qkv + (NH + h / d.group) * d.HS;
+    d.v_offset = d.k_offset + NKV * d.HS;
+    d.y_offset = row * d.C + h * d.HS;
+    d.blocked = op->op->kind == SM_OP_BLOCKED_ATTENTION_FORWARD || op->op->kind == SM_OP_BLOCKED_ATTENTION_BACKWARD;
+    d.starts = starts == NULL ? NULL : starts + row;
+    d.scale = 1.0f / sqrtf((float)d.HS);
+    return d;
+}
+
+static int64_t first_key(const head *h, int64_t t) { return h->starts == NULL ? 0 : h->starts[t]; }
+
+// Where the weights of row t begin in att, and how many there are.
+static int64_t att_row(const head *h, int64_t t) {
+    return h->blocked ? h->index * sm_blocked_elems(h->T, h->T) + sm_blocked_elems(t, h->T)
+                      : (h->index * h->T + t) * h->T;
+}
+
+static int64_t att_width(const head *h, int64_t t) { return h->blocked ? sm_blocked_width(t, h->T) : h->T; }
+
+// Copies rows t0..t1-1 of a head's operand, ld apart, one after another, as floats.
+static void gather(const head *h, const cpu_data *x, int64_t ld, int64_t t0, int64_t t1, float *packed) {
+    for (int64_t t = t0; t < t1; t++) {
+#pragma omp simd
+        for (int64_t d = 0; d < h->HS; d++) {
+            packed[(t - t0) * h->HS + d] = cpu_widen(x[t * ld + d]);
+        }
+    }
+}
+
+// The way back.
+static void scatter(const head *h, const float *packed, int64_t t0, int64_t t1, cpu_data *x, int64_t ld) {
+    for (int64_t t = t0; t < t1; t++) {
+#pragma omp simd
+        for (int64_t d = 0; d < h->HS; d++) {
+            x[t * ld + d] = cpu_round(packed[(t - t0) * h->HS + d]);
+        }
+    }
+}
+
+// c (m,n) = alpha a' b', or += with `add`; rows lda, ldb, n apart.
+static void small_gemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
+                       const float *b, bool add, float *c) {
+    cpu_blas.sgemm(CPU_BLAS_ROW_MAJOR, ta ? CPU_BLAS_TRANSPOSED : CPU_BLAS_PLAIN,
+                   tb ? CPU_BLAS_TRANSPOSED : CPU_BLAS_PLAIN, (int)m, (int)n, (int)k, alpha, a, (int)lda, b,
+                   (int)(tb ? k : n), add ? 1.0f : 0.0f, c, (int)n);
+}
+
+// Softmax of the scores of row t, which are of keys key0..end-1; those of keys that it does not see become 0. All
+// weights of the row in att are written.
+static void softmax_row(const head *h, int64_t t, int64_t key0, int64_t end, float *scores, cpu_data *att) {
+    const int64_t first = first_key(h, t);
+    const int64_t n = t + 1 - first;
+    float *x = scores + first - key0;
+    const float largest = cpu_largest(x, n);
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t s = 0; s < n; s++) {
+        x[s] = cpu_exp(x[s] - largest);
+        sum += x[s];
+    }
+    const float inverse = 1.0f / sum;
+#pragma omp simd
+    for (int64_t s = 0; s < n; s++) {
+        x[s] *= inverse;
+        att[first + s] = cpu_round(x[s]);
+    }
+    memset(scores, 0, (size_t)(first - key0) * sizeof *scores);
+    memset(x + n, 0, (size_t)(end - t - 1) * sizeof *x);
+    memset(att, 0, (size_t)first * sizeof *att);
+    memset(att + t + 1, 0, (size_t)(att_width(h, t) - t - 1) * sizeof *att);
+}
+
+// Dropout's factors of row t of the head, over n keys from key0 on.
+static void row_factors(const cpu_dropout_rule *rule, const head *h, int64_t t, int64_t key0, int64_t n,
+                        float *factors) {
+    cpu_dropout_factors(rule, (uint64_t)((h->index * h->T + t) * h->T + key0), n, factors);
+}
+
+static void multiply_row(float *x, const float *by, int64_t n) {
+#pragma omp simd
+    for (int64_t s = 0; s < n; s++) {
+        x[s] *= by[s];
+    }
+}
+
+CPU_SCRATCH(attention_forward) {
+    (void)n_threads;
+    const sm_tensor *y = op->out_tensor[SM_OUT(attention_forward, y)];
+    const int64_t T = y->dims[1];
+    const int64_t HS = y->dims[2] / op->op->attr.n_head;
+    return (size_t)((BLOCK_ROWS + 1) * T + 2 * BLOCK_ROWS * HS + 2 * T * HS) * sizeof(float);
+}
+
+static void forward_block(const host_op *op, const head *h, int64_t t0, int64_t t1, float *scratch) {
+    const cpu_data *qkv = op->in[SM_IN(attention_forward, qkv)];
+    cpu_data *y = (cpu_data *)op->out[SM_OUT(attention_forward, y)] + h->y_offset;
+    cpu_data *att = op->out[SM_OUT(attention_forward, att)];
+    const int64_t key0 = first_key(h, t0);
+    const int64_t n_keys = t1 - key0;
+    float *scores = scratch;                     // (BLOCK_ROWS, n_keys)
+    float *factors = scores + BLOCK_ROWS * h->T; // (n_keys)
+    float *q = factors + h->T;                   // (BLOCK_ROWS, HS)
+    float *result = q + BLOCK_ROWS * h->HS;      // (BLOCK_ROWS, HS)
+    float *k = result + BLOCK_ROWS * h->HS;      // (n_keys, HS)
+    float *v = k + h->T * h->HS;                 // (n_keys, HS)
+    const double p = op->op->attr.dropout_p;
+    cpu_dropout_rule rule = cpu_dropout_make(p, op->op->attr.rng_key, op->in[SM_IN(attention_forward, rng_step)]);
+    gather(h, qkv + h->q_offset, h->ld_qkv, t0, t1, q);
+    gather(h, qkv + h->k_offset, h->ld_qkv, key0, t1, k);
+    gather(h, qkv + h->v_offset, h->ld_qkv, key0, t1, v);
+    small_gemm(false, true, t1 - t0, n_keys, h->HS, h->scale, q, h->HS, k, false, scores);
+    for (int64_t t = t0; t < t1; t++) {
+        float *row = scores + (t - t0) * n_keys;
+        softmax_row(h, t, key0, t1, row, att + att_row(h, t));
+        if (p > 0) {
+            row_factors(&rule, h, t, key0, n_keys, factors);
+            multiply_row(row, factors, n_keys);
+        }
+    }
+    small_gemm(false, false, t1 - t0, h->HS, n_keys, 1.0f, scores, n_keys, v, false, result);
+    scatter(h, result, t0, t1, y, h->C);
+}
+
+CPU_KERNEL(attention_forward) {
+    const sm_tensor *y = op->out_tensor[SM_OUT(attention_forward, y)];
+    int64_t n_heads = y->dims[0] * op->op->attr.n_head;
+    int64_t n_blocks = (y->dims[1] + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    // Blocks grow with t, so they are dealt out like cards.
+    for (int64_t unit = team->thread; unit < n_heads * n_blocks; unit += team->n_threads) {
+        head h = find_head(op, y, op->in[SM_IN(attention_forward, starts)], unit / n_blocks);
+        int64_t t0 = unit % n_blocks * BLOCK_ROWS;
+        int64_t t1 = t0 + BLOCK_ROWS < h.T ? t0 + BLOCK_ROWS : h.T;
+        forward_block(op, &h, t0, t1, team->scratch[team->thread]);
+    }
+}
+
+// Scratch of the backward pass: a head's operands and gradients, and one block of rows.
+typedef struct {
+    float *q, *k, *v, *dy;     // (T, HS)
+    float *dq, *dk, *dv;       // (T, HS); dk and dv of all heads that share them
+    float *att, *ds, *factors; // (BLOCK_ROWS, T); of one row: (T)
+} backward_scratch;
+
+CPU_SCRATCH(attention_backward) {
+    (void)n_threads;
+    const int64_t T = op->in_tensor[SM_IN(attention_backward, dy)]->dims[1];
+    const int64_t HS = op->in_tensor[SM_IN(attention_backward, dy)]->dims[2] / op->op->attr.n_head;
+    return (size_t)(7 * T * HS + (2 * BLOCK_ROWS + 1) * T) * sizeof(float);
+}
+
+static backward_scratch backward_carve(const head *h, float *scratch) {
+    const int64_t rows = h->T * h->HS;
+    backward_scratch s = {scratch,
+                          scratch + rows,
+                          scratch + 2 * rows,
+                          scratch + 3 * rows,
+                          scratch + 4 * rows,
+                          scratch + 5 * rows,
+                          scratch + 6 * rows,
+                          scratch + 7 * rows,
+                          NULL,
+                          NULL};
+    s.ds = s.att + BLOCK_ROWS * h->T;
+    s.factors = s.ds + BLOCK_ROWS * h->T;
+    return s;
+}
+
+// One row: da (of the dropped weights) becomes ds, of n keys; those that the row does not see have weights of 0.
+static void score_gradient_row(const float *att, const float *factors, float *da, int64_t n) {
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t s = 0; s < n; s++) {
+        da[s] *= factors == NULL ? 1.0f : factors[s];
+        sum += att[s] * da[s];
+    }
+#pragma omp simd
+    for (int64_t s = 0; s < n; s++) {
+        da[s] = att[s] * (da[s] - sum);
+    }
+}
+
+static void backward_block(const host_op *op, const head *h, int64_t t0, int64_t t1, const backward_scratch *s) {
+    const cpu_data *att = op->in[SM_IN(attention_backward, att)];
+    const double p = op->op->attr.dropout_p;
+    cpu_dropout_rule rule = cpu_dropout_make(p, op->op->attr.rng_key, op->in[SM_IN(attention_backward, rng_step)]);
+    const int64_t rows = t1 - t0;
+    const int64_t key0 = first_key(h, t0);
+    const int64_t n_keys = t1 - key0;
+    const int64_t at = key0 * h->HS;
+    const float *dy = s->dy + t0 * h->HS;
+    small_gemm(false, true, rows, n_keys, h->HS, 1.0f, dy, h->HS, s->v + at, false, s->ds);
+    for (int64_t t = t0; t < t1; t++) {
+        const cpu_data *stored = att + att_row(h, t) + key0;
+        float *row = s->att + (t - t0) * n_keys;
+        for (int64_t i = 0; i < n_keys; i++) {
+            row[i] = cpu_widen(stored[i]);
+        }
+        if (p > 0) {
+            row_factors(&rule, h, t, key0, n_keys, s->factors);
+        }
+        score_gradient_row(row, p > 0 ? s->factors : NULL, s->ds + (t - t0) * n_keys, n_keys);
+        if (p > 0) {
+            multiply_row(row, s->factors, n_keys);
+        }
+    }
+    small_gemm(true, false, n_keys, h->HS, rows, 1.0f, s->att, n_keys, dy, true, s->dv + at);
+    small_gemm(true, false, n_keys, h->HS, rows, h->scale, s->ds, n_keys, s->q + t0 * h->HS, true, s->dk + at);
+    small_gemm(false, false, rows, h->HS, n_keys, h->scale, s->ds, n_keys, s->k + at, false, s->dq + t0 * h->HS);
+}
+
+CPU_KERNEL(attention_backward) {
+    const sm_tensor *dy = op->in_tensor[SM_IN(attention_backward, dy)];
+    const int64_t group = op->op->attr.n_head / op->op->attr.n_kv_head;
+    const cpu_range mine = cpu_my_rows(team, dy->dims[0] * op->op->attr.n_kv_head);
+    for (int64_t index = mine.first * group; index < mine.end * group; index++) {
+        head h = find_head(op, dy, op->in[SM_IN(attention_backward, starts)], index);
+        backward_scratch s = backward_carve(&h, team->scratch[team->thread]);
+        const cpu_data *qkv = op->in[SM_IN(attention_backward, qkv)];
+        cpu_data *dqkv = op->out[SM_OUT(attention_backward, dqkv)];
+        gather(&h, qkv + h.q_offset, h.ld_qkv, 0, h.T, s.q);
+        gather(&h, (const cpu_data *)op->in[SM_IN(attention_backward, dy)] + h.y_offset, h.C, 0, h.T, s.dy);
+        if (index % group == 0) {
+            gather(&h, qkv + h.k_offset, h.ld_qkv, 0, h.T, s.k);
+            gather(&h, qkv + h.v_offset, h.ld_qkv, 0, h.T, s.v);
+            memset(s.dk, 0, 2 * (size_t)(h.T * h.HS) * sizeof(float)); // and dv, which follows
+        }
+        for (int64_t t0 = 0; t0 < h.T; t0 += BLOCK_ROWS) {
+            backward_block(op, &h, t0, t0 + BLOCK_ROWS < h.T ? t0 + BLOCK_ROWS : h.T, &s);
+        }
+        scatter(&h, s.dq, 0, h.T, dqkv + h.q_offset, h.ld_qkv);
+        if (index % group == group - 1) {
+            scatter(&h, s.dk, 0, h.T, dqkv + h.k_offset, h.ld_qkv);
+            scatter(&h, s.dv, 0, h.T, dqkv + h.v_offset, h.ld_qkv);
+        }
+    }
+}
+
+// --- the weights in blocks of rows -----------------------------------------------------------------
+
+_Static_assert(SM_IN(blocked_attention_forward, starts) == SM_IN(attention_forward, starts) &&
+                   SM_OUT(blocked_attention_forward, att) == SM_OUT(attention_forward, att) &&
+                   SM_IN(blocked_attention_backward, starts) == SM_IN(attention_backward, starts) &&
+                   SM_IN(blocked_attention_backward, att) == SM_IN(attention_backward, att),
+               "the operands stand at the same places");
+
+CPU_KERNEL(blocked_attention_forward) { BASE_ISA(cpu_attention_forward)(op, team); }
+
+CPU_KERNEL(blocked_attention_backward) { BASE_ISA(cpu_attention_backward)(op, team); }

@@ -1,0 +1,45 @@
+// finish_bf16.h: what is done to the sums of a product of bf16 data before they are rounded: bias, GELU, its
+// derivative.
+#ifndef STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_FINISH_BF16_H
+#define STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_FINISH_BF16_H
+
+#include "backends/cpu/kernels/matmul/gate.h"
+#include "backends/cpu/product.h"
+
+enum { CPU_FINISH_MOST = 64 }; // sums of a row at a time
+
+// Stores n floats, past the caches with `streams` where they fill a cache line.
+static inline void cpu_store_rounded(const float *from, int64_t n, bool streams, cpu_data *to) {
+#if defined(__AVX512BF16__)
+    if (streams && n == 32 && (uintptr_t)to % 64 == 0) {
+        _mm512_stream_si512((void *)to,
+                            (__m512i)_mm512_cvtne2ps_pbh(_mm512_loadu_ps(from + 16), _mm512_loadu_ps(from)));
+        return;
+    }
+#endif
+    (void)streams;
+    cpu_round_row(from, n, to);
+}
+
+// n sums of a row of c, from element `at` on, whose column is `col`.
+static inline void cpu_finish_row(const cpu_product *p, int64_t at, int64_t col, int64_t n, bool streams,
+                                  float *restrict sums) {
+    float room[CPU_FINISH_MOST];
+    if (p->bias != NULL) {
+        const float *bias = p->bias + col;
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++) {
+            sums[i] += bias[i];
+        }
+    }
+    if (p->pre != NULL) {
+        cpu_gelu_derivative_row(cpu_widened(p->pre + at, n, room), n, sums);
+    }
+    cpu_store_rounded(sums, n, streams, p->rounded + at);
+    if (p->act != NULL) {
+        cpu_gelu_row(sums, n, room);
+        cpu_store_rounded(room, n, streams, p->act + at);
+    }
+}
+
+#endif

@@ -1,0 +1,91 @@
+// matmul.c: the three products of a linear layer.
+//
+// Where the instruction set has vectors of eight or more, our own packed kernels compute them
+// (matmul/product.c); on the baseline BLAS does, by serial calls of each thread on its own part, since
+// BLAS chooses its own instruction set. Of narrow data our own kernels do (matmul/product_bf16.c). Mode tuned may
+// choose otherwise.
+#include "backends/cpu/geometry.h"
+#include "backends/cpu/product.h"
+
+#if defined(__AVX__) || defined(CPU_DATA_NARROW)
+static void multiply_by_default(const cpu_product *p, const cpu_team *team) { ISA(cpu_multiply)(p, team); }
+static size_t scratch_bytes(int64_t m, int64_t n, int64_t k, int n_threads) {
+    return ISA(cpu_product_scratch)(m, n, k, n_threads);
+}
+#else
+static void multiply_by_default(const cpu_product *p, const cpu_team *team) { ISA(cpu_multiply_blas)(p, team); }
+static size_t scratch_bytes(int64_t m, int64_t n, int64_t k, int n_threads) {
+    (void)m;
+    (void)n;
+    (void)k;
+    (void)n_threads;
+    return 0;
+}
+#endif
+
+// As it was chosen, where it was.
+static void multiply(const cpu_product *p, const cpu_team *team) {
+    switch (team->choice == NULL ? CPU_BY_DEFAULT : team->choice->method) {
+#if !defined(CPU_DATA_NARROW) && !defined(CPU_SPLITS_FLOATS)
+    case CPU_BY_OPENBLAS: ISA(cpu_multiply_blas)(p, team); break;
+#endif
+#if !defined(CPU_SPLITS_FLOATS)
+    case CPU_BY_ONEDNN: ISA(cpu_multiply_onednn)(p, team); break;
+#endif
+    default: multiply_by_default(p, team); break;
+    }
+}
+
+// y and dx are data: rounded where that is narrow. (dW is float always.)
+static void set_result(cpu_product *p, void *result) {
+#if defined(CPU_DATA_NARROW)
+    p->rounded = result;
+#else
+    p->c = result;
+#endif
+}
+
+static cpu_product product_of(const host_op *op) {
+    const cpu_geometry g = cpu_geometry_of(op);
+    return (cpu_product){
+        .m = g.m,
+        .n = g.n,
+        .k = g.k,
+        .a = op->in[g.a_in],
+        .a_row = g.a_row,
+        .a_col = g.a_col,
+        .b = op->in[1 - g.a_in],
+        .b_row = g.b_row,
+        .b_col = g.b_col,
+    };
+}
+
+// y = x W, and the epilogues.
+CPU_MATMUL(forward) {
+    cpu_product p = product_of(op);
+    set_result(&p, op->out[SM_OUT(matmul_forward, y)]);
+    p.bias = op->in[SM_IN(matmul_forward, b)];
+    p.act = op->out[SM_OUT(matmul_forward, act)];
+    multiply(&p, team);
+}
+
+// dx = dy W^T, and gelu'.
+CPU_MATMUL(backward_input) {
+    cpu_product p = product_of(op);
+    set_result(&p, op->out[SM_OUT(matmul_backward_input, dx)]);
+    p.pre = op->in[SM_IN(matmul_backward_input, pre)];
+    multiply(&p, team);
+}
+
+// dW (C,F) += x^T dy; transposed, dW (F,C) += dy^T x; or = where the op overwrites.
+CPU_MATMUL(backward_weight) {
+    cpu_product p = product_of(op);
+    p.c = op->out[SM_OUT(matmul_backward_weight, dW)];
+    p.add = !op->op->attr.overwrites;
+    multiply(&p, team);
+}
+
+size_t ISA(cpu_matmul_scratch)(const host_op *op, int n_threads) {
+    const cpu_geometry g = cpu_geometry_of(op);
+    return scratch_bytes(g.m, g.n, g.k, n_threads);
+}

@@ -1,0 +1,137 @@
+// split.h: operands of float products, each number split into three of bf16, as AMX's tile registers take them.
+//
+// x = large + medium + small: the bf16 nearest to x, the one nearest to what is left, and what is left then, which is a
+// bf16 itself: 24 significant bits are three times eight (Henry, Tang and Heinecke 2019, "Leveraging the bfloat16
+// artificial intelligence datatype for higher-precision computations"). What is beyond bf16's largest number is left to
+// the medium part. Of what is not finite the small part is NaN, and so is every sum that it is part of. A part below
+// 2^-126 counts as zero.
+//
+// A register is 16 rows or columns by 32 k: its word j of a row of a, its row j of b, has k = j in the lower half and
+// k = j + 16 in the upper. So both operands are packed alike, of two squares of 16 k:
+//
+//                 a                          b
+//     along k     woven                      transposed, woven
+//     across      transposed, woven          woven
+//
+// What is packed of a panel, of two registers' rows or columns, lies step by step of 32 k, and in each part by part.
+#ifndef STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_SPLIT_H
+#define STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_SPLIT_H
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "backends/cpu/ask.h"
+#include "backends/cpu/kernels/attention/transpose.h"
+
+enum {
+    CPU_SPLIT_PARTS = 3,
+    CPU_SPLIT_LINES = 16,                                // rows or columns of a register
+    CPU_SPLIT_K = 32,                                    // of a register: a step
+    CPU_SPLIT_WORDS = 256,                               // of a register: pairs of k
+    CPU_SPLIT_WIDTH = 2,                                 // registers of a panel
+    CPU_SPLIT_PANEL = CPU_SPLIT_WIDTH * CPU_SPLIT_LINES, // its rows or columns
+    CPU_SPLIT_PART = CPU_SPLIT_WIDTH * CPU_SPLIT_WORDS,  // words of a part of a step
+    CPU_SPLIT_STEP = CPU_SPLIT_PARTS * CPU_SPLIT_PART,   // of a step
+};
+
+typedef uint32_t cpu_split_word;
+
+// What is packed as panels: rows of a, or columns of b.
+typedef struct {
+    const float *from;
+    int64_t ld;
+    bool across;     // its elements are contiguous across k
+    bool transposed; // on the way: a across k, b along k
+    int64_t n;       // rows of a, columns of b; what is lacking to whole panels is zero
+    int64_t depth;   // of k, likewise
+    int64_t n_steps;
+    cpu_split_word *to;
+    int64_t panel; // words from one to the next
+} cpu_splitting;
+
+// The bf16 nearest to each finite float of less than bf16's largest number.
+static inline __m512 cpu_split_nearest(__m512 x) {
+    const __m512i half = _mm512_set1_epi32(0x8000);
+    const __m512i upper = _mm512_set1_epi32((int)0xFFFF0000);
+    return _mm512_castsi512_ps(_mm512_and_si512(_mm512_add_epi32(_mm512_castps_si512(x), half), upper));
+}
+
+// Upper halves of the words of two vectors: low's in the lower half.
+static inline __m512i cpu_split_weave(__m512 low, __m512 high) {
+    return _mm512_or_si512(_mm512_srli_epi32(_mm512_castps_si512(low), 16), _mm512_castps_si512(high));
+}
+
+// A row of a register, in each of the parts: its 16 lower k, its 16 upper.
+static inline void cpu_split_row(__m512 low, __m512 high, cpu_split_word *to) {
+    enum { LEAST_MAGNITUDE = 2 }; // of two; the first's sign
+    const __m512 largest = _mm512_set1_ps(0x1.FEp127f);
+    const __m512 low1 = cpu_split_nearest(_mm512_range_ps(low, largest, LEAST_MAGNITUDE));
+    const __m512 high1 = cpu_split_nearest(_mm512_range_ps(high, largest, LEAST_MAGNITUDE));
+    const __m512 low_left = _mm512_sub_ps(low, low1);
+    const __m512 high_left = _mm512_sub_ps(high, high1);
+    const __m512 low2 = cpu_split_nearest(low_left);
+    const __m512 high2 = cpu_split_nearest(high_left);
+    _mm512_storeu_si512(to, cpu_split_weave(low1, high1));
+    _mm512_storeu_si512(to + CPU_SPLIT_PART, cpu_split_weave(low2, high2));
+    _mm512_storeu_si512(to + 2 * CPU_SPLIT_PART,
+                        cpu_split_weave(_mm512_sub_ps(low_left, low2), _mm512_sub_ps(high_left, high2)));
+}
+
+// One whole register, of lines ld apart; the upper 16 k are `upper` elements further on.
+static inline void cpu_split_whole(const float *from, int64_t ld, int64_t upper, bool transposed, cpu_split_word *to) {
+    float room[2 * CPU_SPLIT_LINES * CPU_SPLIT_LINES];
+    if (transposed) {
+        cpu_transpose(from, ld, room, CPU_SPLIT_LINES);
+        cpu_transpose(from + upper, ld, room + CPU_SPLIT_WORDS, CPU_SPLIT_LINES);
+        from = room;
+        ld = CPU_SPLIT_LINES;
+        upper = CPU_SPLIT_WORDS;
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < CPU_SPLIT_LINES; i++) {
+        cpu_split_row(_mm512_loadu_ps(from + i * ld), _mm512_loadu_ps(from + i * ld + upper), to + i * CPU_SPLIT_LINES);
+    }
+}
+
+// Register `index` of all panels, in one step.
+static inline void cpu_split_register(const cpu_splitting *s, int64_t index, int64_t step) {
+    float room[CPU_SPLIT_LINES * CPU_SPLIT_K];
+    const int64_t first = index * CPU_SPLIT_LINES;
+    const int64_t n = s->n - first;
+    const int64_t depth = s->depth - step * CPU_SPLIT_K;
+    const float *from = s->from + (s->across ? step * CPU_SPLIT_K * s->ld + first : first * s->ld + step * CPU_SPLIT_K);
+    int64_t ld = s->ld;
+    if (n < CPU_SPLIT_LINES || depth < CPU_SPLIT_K) {
+        const int64_t n_lines = cpu_min64(s->across ? depth : n, s->across ? CPU_SPLIT_K : CPU_SPLIT_LINES);
+        const int64_t length = cpu_min64(s->across ? n : depth, s->across ? CPU_SPLIT_LINES : CPU_SPLIT_K);
+        ld = s->across ? CPU_SPLIT_LINES : CPU_SPLIT_K;
+        memset(room, 0, sizeof room);
+        for (int64_t i = 0; i < n_lines && length > 0; i++) {
+            memcpy(room + i * ld, from + i * s->ld, (size_t)length * sizeof *from);
+        }
+        from = room;
+    }
+    cpu_split_word *to =
+        s->to + index / CPU_SPLIT_WIDTH * s->panel + step * CPU_SPLIT_STEP + index % CPU_SPLIT_WIDTH * CPU_SPLIT_WORDS;
+    cpu_split_whole(from, ld, s->across ? CPU_SPLIT_LINES * ld : CPU_SPLIT_LINES, s->transposed, to);
+}
+
+// All panels, in the order in which what they are packed of lies in memory.
+static inline void cpu_split_panels(const cpu_splitting *s) {
+    const int64_t n_registers = cpu_divide_up(s->n, CPU_SPLIT_PANEL) * CPU_SPLIT_WIDTH;
+    if (s->across) {
+        for (int64_t step = 0; step < s->n_steps; step++) {
+            for (int64_t i = 0; i < n_registers; i++) {
+                cpu_split_register(s, i, step);
+            }
+        }
+    } else {
+        for (int64_t i = 0; i < n_registers; i++) {
+            for (int64_t step = 0; step < s->n_steps; step++) {
+                cpu_split_register(s, i, step);
+            }
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,60 @@
+// tile_amx.h: the tile of bf16 products in AMX's tile registers (cpu/amx.h).
+//
+// A tile register is 16 rows of 64 bytes. TDPBF16PS adds to 16x16 floats the product of 16 rows of 32 k by 32 k of 16
+// columns, the latter in pairs along k (matmul/pack_amx.h). Four registers are sums:
+//
+//                  b0   b1
+//            a0    s0   s1
+//            a1    s2   s3
+//
+// A panel of b stays in the first-level cache while all panels of a pass by: those are loaded with the hint that they
+// are not used soon, and so do not drive it out.
+#ifndef STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_AMX_H
+#define STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_AMX_H
+
+#include "backends/cpu/amx.h"
+#include "backends/cpu/kernels/matmul/pack_amx.h"
+
+enum {
+    CPU_PRODUCT_A = 2, // registers of a panel of a, and of one of b
+    CPU_PRODUCT_B = 2,
+    CPU_PRODUCT_ROWS = CPU_PRODUCT_A * CPU_AMX_ROWS,
+    CPU_PRODUCT_COLS = CPU_PRODUCT_B * CPU_AMX_PAIRS,
+};
+
+static inline void cpu_product_begin(void) { cpu_amx_begin(); }
+static inline void cpu_product_end(void) { cpu_amx_end(); }
+
+// sums (CPU_PRODUCT_ROWS x CPU_PRODUCT_COLS) = a panel x b panel over n_steps of CPU_AMX_K. In each step `meanwhile` is
+// called, for what vector instructions can do beside.
+static inline __attribute__((always_inline)) void cpu_product_tile(int64_t n_steps, const cpu_packed *a,
+                                                                   const cpu_packed *b, float *sums,
+                                                                   void (*meanwhile)(void *), void *what) {
+    enum { ROW_BYTES = CPU_AMX_PAIRS * sizeof *a, SUM_ROW_BYTES = CPU_PRODUCT_COLS * sizeof *sums };
+    float *below = sums + CPU_AMX_ROWS * CPU_PRODUCT_COLS;
+    __asm__ volatile("" ::: "memory"); // what was packed is in memory: compilers do not see that tiles read it
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    for (int64_t j = 0; j < n_steps; j++) {
+        _tile_loadd(6, b, ROW_BYTES);
+        _tile_stream_loadd(4, a, ROW_BYTES);
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_stream_loadd(5, a + CPU_AMX_WORDS, ROW_BYTES);
+        _tile_dpbf16ps(2, 5, 6);
+        meanwhile(what);
+        _tile_loadd(7, b + CPU_AMX_WORDS, ROW_BYTES);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_dpbf16ps(3, 5, 7);
+        a += CPU_PRODUCT_A * CPU_AMX_WORDS;
+        b += CPU_PRODUCT_B * CPU_AMX_WORDS;
+    }
+    _tile_stored(0, sums, SUM_ROW_BYTES);
+    _tile_stored(1, sums + CPU_AMX_PAIRS, SUM_ROW_BYTES);
+    _tile_stored(2, below, SUM_ROW_BYTES);
+    _tile_stored(3, below + CPU_AMX_PAIRS, SUM_ROW_BYTES);
+    __asm__ volatile("" ::: "memory");
+}
+
+#endif

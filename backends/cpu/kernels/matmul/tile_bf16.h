@@ -1,0 +1,121 @@
+// tile_bf16.h: the tile of bf16 products in vector registers: by vdpbf16ps on pairs where there is avx512_bf16,
+// elsewhere by multiply-adds on operands that were widened when they were packed.
+//
+// The tile is CPU_PRODUCT_ROWS x CPU_PRODUCT_COLS of the result; its sums stay in registers while k runs. A panel of
+// a: for each packed step of k, CPU_PRODUCT_ROWS elements; a panel of b: CPU_PRODUCT_COLS.
+#ifndef STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_BF16_H
+#define STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_BF16_H
+
+#include <stdbool.h>
+
+#include "backends/cpu/ask.h"
+#include "backends/cpu/kernels/matmul/pack_bf16.h"
+#include "backends/cpu/kernels/matmul/tile_size.h"
+
+#if defined(__AVX512BF16__)
+#include <immintrin.h>
+#endif
+
+enum {
+    CPU_PRODUCT_STEP_K = CPU_PACK_K, // k is padded to a multiple of this
+    CPU_PRODUCT_SLICE_K = 3072,      // deepest slice of k
+    CPU_PRODUCT_BLOCK_A = 1 << 30, // packed elements of a that tiles go over with one panel of b: as many as there are
+    CPU_PRODUCT_OPERAND_COST = 16, // to fetch and pack a row or column takes as long as so many rows times columns
+};
+
+// Where a tile's rows of a lie: element (r, j) at data[r * row + j * step].
+typedef cpu_packed cpu_lying __attribute__((may_alias)); // packed, or a pair of the operand's own elements
+typedef struct {
+    const cpu_lying *data;
+    int64_t row;
+    int64_t step;
+} cpu_product_a;
+
+static inline cpu_product_a cpu_product_packed_a(const cpu_packed *panel) {
+    return (cpu_product_a){panel, 1, CPU_PRODUCT_ROWS};
+}
+
+// Pairs of bf16 that are contiguous along k need no packing, where rows fill whole tiles.
+static inline bool cpu_product_reads_rows(int64_t m, int64_t k) {
+    return CPU_PACK_K == 2 && m % CPU_PRODUCT_ROWS == 0 && k % CPU_PACK_K == 0;
+}
+static inline cpu_product_a cpu_product_rows_a(const cpu_data *rows, int64_t ld) {
+    return (cpu_product_a){(const cpu_lying *)rows, ld / CPU_PACK_K, 1};
+}
+
+static inline void cpu_product_begin(void) {}
+static inline void cpu_product_end(void) {}
+
+// Panel of rows of a that are contiguous along k.
+static inline void cpu_pack_a_lines(const cpu_data *from, int64_t ld, int64_t n, int64_t k, cpu_packed *to) {
+    cpu_pack_lines(from, ld, n, k, to, CPU_PRODUCT_ROWS);
+}
+
+// Panels of a whose rows are contiguous across k; the panels lie panel_elems apart. A step of k touches a page of its
+// own, so all of them are packed at each.
+static inline void cpu_pack_a_rows(const cpu_data *from, int64_t ld, int64_t n, int64_t k, cpu_packed *to,
+                                   int64_t panel_elems) {
+    for (int64_t j = 0; j * CPU_PACK_K < k; j++) {
+        const cpu_data *row = from + j * CPU_PACK_K * ld;
+        for (int64_t i = 0; i < n; i += CPU_PRODUCT_ROWS) {
+            const int64_t n_rows = n - i < CPU_PRODUCT_ROWS ? n - i : CPU_PRODUCT_ROWS;
+            cpu_pack_row(row + i, ld, j * CPU_PACK_K + 1 < k, n_rows,
+                         to + i / CPU_PRODUCT_ROWS * panel_elems + j * CPU_PRODUCT_ROWS, CPU_PRODUCT_ROWS);
+        }
+    }
+}
+
+static inline cpu_vector cpu_multiply_add(cpu_vector sum, cpu_packed a, cpu_vector b) {
+#if defined(__AVX512BF16__)
+    return (cpu_vector)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32((int)a), (__m512bh)b);
+#else
+    return sum + a * b;
+#endif
+}
+
+// c = rows of a x b panel over `steps` packed steps of k, or += with `add`. Rows of c lie ldc apart.
+static inline void cpu_product_tile(int64_t steps, cpu_product_a a, const cpu_packed *restrict b, float *restrict c,
+                                    int64_t ldc, bool add, cpu_asking *asking) {
+    cpu_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS];
+#pragma GCC unroll 8
+    for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
+        __builtin_prefetch(c + r * ldc, 1);
+        __builtin_prefetch(c + r * ldc + CPU_PRODUCT_COLS - 1, 1);
+#pragma GCC unroll 4
+        for (int v = 0; v < CPU_PRODUCT_VECTORS; v++) {
+            sum[r][v] = (cpu_vector){0};
+        }
+    }
+    for (int64_t j = 0; j < steps; j++) {
+        if (j % CPU_ASK_STEPS == 0) {
+            cpu_ask(asking);
+        }
+        cpu_vector row[CPU_PRODUCT_VECTORS];
+#pragma GCC unroll 4
+        for (int v = 0; v < CPU_PRODUCT_VECTORS; v++) {
+            row[v] = *(const cpu_vector *)(b + v * CPU_VECTOR);
+        }
+#pragma GCC unroll 8
+        for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
+#pragma GCC unroll 4
+            for (int v = 0; v < CPU_PRODUCT_VECTORS; v++) {
+                sum[r][v] = cpu_multiply_add(sum[r][v], a.data[r * a.row], row[v]);
+            }
+        }
+        a.data += a.step;
+        b += CPU_PRODUCT_COLS;
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
+#pragma GCC unroll 4
+        for (int v = 0; v < CPU_PRODUCT_VECTORS; v++) {
+            cpu_vector *to = (cpu_vector *)(c + r * ldc + v * CPU_VECTOR);
+            if (add) {
+                sum[r][v] += *to;
+            }
+            *to = sum[r][v];
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,227 @@
+// tile_f32.h: the tile of float products: CPU_PRODUCT_ROWS x CPU_PRODUCT_COLS of the result, whose sums stay in
+// registers while k runs. Beside its arithmetic it packs what later tiles will read, and asks for their memory.
+#ifndef STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_F32_H
+#define STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_F32_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "backends/cpu/ask.h"
+#include "backends/cpu/kernels/matmul/tile_size.h"
+
+// So many steps of k before they are needed, operands are asked for that a tile packs. What it finds packed, and rows
+// of a where they lie, are left to the processor's own prefetching: to ask for them costs more than it saves where the
+// clock falls with what is executed (Emerald Rapids: 5% of a tile).
+enum { CPU_AHEAD = 32 };
+
+// Steps of k that are unrolled, and those between two times that memory is asked for.
+#if defined(__AVX512F__)
+enum { CPU_UNROLLED = 2, CPU_STRETCH = 64 };
+#else
+enum { CPU_UNROLLED = 4, CPU_STRETCH = 64 };
+#endif
+
+// Where CPU_PRODUCT_ROWS rows of a are: element (r, j) at data[r * row + j * step].
+typedef struct {
+    const float *data;
+    int64_t row;
+    int64_t step;
+    float *pack;       // where a tile that packs a puts these rows;
+    int64_t pack_next; // so much further on those of the tile below, which lie beside these: they share cache lines
+    bool asks_next;    // such a tile asks for the rows packed next, at the same k; else for these, further on
+} cpu_a_rows;
+
+// Where a tile's sums go: c, or += with `add`. Rows lie ld apart.
+typedef struct {
+    float *c;
+    int64_t ld;
+    bool add;
+    const float *beside; // what of the same shape is going to be used with them; NULL: nothing
+} cpu_tile_result;
+
+// What a tile packs while it multiplies.
+enum { CPU_PACK_NOTHING, CPU_PACK_A = 1, CPU_PACK_B = 2 };
+
+// *sum += factor * row, in the register where *sum is: where there are 32, GCC 12 else takes registers in turns, copies
+// between them, and a tile takes 1 to 2% longer.
+static inline __attribute__((always_inline)) void cpu_multiply_add(cpu_vector *sum, float factor, cpu_vector row) {
+#if defined(__AVX512F__)
+    const __m512 factors = _mm512_set1_ps(factor);
+    __m512 in_place = (__m512)*sum;
+    __asm__("vfmadd231ps %2, %1, %0" : "+v"(in_place) : "v"(factors), "v"((__m512)row));
+    *sum = (cpu_vector)in_place;
+#else
+    *sum += factor * row;
+#endif
+}
+
+// sum += a b, of step j of k: n_vectors and packs are constants, and so is what the compiler can know of a's strides.
+static inline __attribute__((always_inline)) void cpu_step(int j, int n_vectors, unsigned packs, cpu_a_rows a,
+                                                           const float *b, int64_t b_step, float *restrict b_pack,
+                                                           cpu_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS]) {
+    const float *column = a.data + j * a.step;
+    if (packs & CPU_PACK_A) {
+        if (a.asks_next) { // the last line of what the next two tiles pack here; the first may be part of this one's
+            __builtin_prefetch(column + 4 * CPU_PRODUCT_ROWS - 1, 0, 2); // into the second-level cache
+        } else {
+            __builtin_prefetch(column + CPU_AHEAD * a.step);
+            __builtin_prefetch(column + CPU_AHEAD * a.step + 2 * CPU_PRODUCT_ROWS - 1);
+        }
+        memcpy(a.pack + j * CPU_PRODUCT_ROWS, column, CPU_PRODUCT_ROWS * sizeof *a.pack);
+        memcpy(a.pack + a.pack_next + j * CPU_PRODUCT_ROWS, column + CPU_PRODUCT_ROWS,
+               CPU_PRODUCT_ROWS * sizeof *a.pack);
+    }
+    cpu_vector row[CPU_PRODUCT_VECTORS];
+#pragma GCC unroll 4
+    for (int v = 0; v < n_vectors; v++) {
+        row[v] = *(const cpu_vector *)(b + j * b_step + v * CPU_VECTOR);
+        if (packs & CPU_PACK_B) {
+            *(cpu_vector *)(b_pack + j * CPU_PRODUCT_COLS + v * CPU_VECTOR) = row[v];
+            __builtin_prefetch(b + (j + CPU_AHEAD) * b_step + v * CPU_VECTOR);
+        }
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
+        const float factor = column[r * a.row];
+#pragma GCC unroll 4
+        for (int v = 0; v < n_vectors; v++) {
+            cpu_multiply_add(&sum[r][v], factor, row[v]);
+        }
+    }
+}
+
+// sum += a b over k steps; meanwhile memory is asked for. b's row j is at b + j * b_step, n_vectors CPU_VECTOR
+// wide; with CPU_PACK_B it is also stored at b_pack, CPU_PRODUCT_COLS apart.
+static inline __attribute__((always_inline)) void
+cpu_accumulate(int n_vectors, unsigned packs, int64_t k, cpu_a_rows a, const float *b, int64_t b_step,
+               float *restrict b_pack, cpu_asking *asking, cpu_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS]) {
+    for (int64_t left = k; left > 0;) {
+        const int64_t until = left > CPU_STRETCH ? left - CPU_STRETCH : 0;
+        cpu_ask(asking);
+        for (; left >= until + CPU_UNROLLED; left -= CPU_UNROLLED) {
+#pragma GCC unroll 4
+            for (int j = 0; j < CPU_UNROLLED; j++) {
+                cpu_step(j, n_vectors, packs, a, b, b_step, b_pack, sum);
+            }
+            a.data += CPU_UNROLLED * a.step;
+            a.pack += CPU_UNROLLED * CPU_PRODUCT_ROWS;
+            b += CPU_UNROLLED * b_step;
+            b_pack += CPU_UNROLLED * CPU_PRODUCT_COLS;
+        }
+        for (; left > until; left--) {
+            cpu_step(0, n_vectors, packs, a, b, b_step, b_pack, sum);
+            a.data += a.step;
+            a.pack += CPU_PRODUCT_ROWS;
+            b += b_step;
+            b_pack += CPU_PRODUCT_COLS;
+        }
+    }
+}
+
+// Of CPU_PRODUCT_ROWS x n_vectors CPU_VECTOR: into the first-level cache, since it is used at once.
+static inline __attribute__((always_inline)) void cpu_prefetch_result(int n_vectors, const float *at, int64_t ld) {
+    for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
+        for (int v = 0; v < n_vectors; v++) {
+            __builtin_prefetch(at + r * ld + v * CPU_VECTOR, 1);
+        }
+        __builtin_prefetch(at + r * ld + n_vectors * CPU_VECTOR - 1, 1);
+    }
+}
+
+// to (CPU_PRODUCT_ROWS x n_vectors CPU_VECTOR) = a b
+static inline __attribute__((always_inline)) void cpu_compute_tile(int n_vectors, unsigned packs, int64_t k,
+                                                                   cpu_a_rows a, const float *b, int64_t b_step,
+                                                                   float *b_pack, cpu_tile_result to,
+                                                                   cpu_asking *asking) {
+    const int64_t body = k > CPU_AHEAD ? k - CPU_AHEAD : 0;
+    cpu_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS];
+#pragma GCC unroll 8
+    for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
+#pragma GCC unroll 4
+        for (int v = 0; v < n_vectors; v++) {
+            sum[r][v] = (cpu_vector){0};
+        }
+    }
+    cpu_accumulate(n_vectors, packs, body, a, b, b_step, b_pack, asking, sum);
+    cpu_prefetch_result(n_vectors, to.c, to.ld);
+    if (to.beside != NULL) {
+        cpu_prefetch_result(n_vectors, to.beside, to.ld);
+    }
+    a.data += body * a.step;
+    if (packs & CPU_PACK_A) {
+        a.pack += body * CPU_PRODUCT_ROWS;
+    }
+    if (packs & CPU_PACK_B) {
+        b_pack += body * CPU_PRODUCT_COLS;
+    }
+    cpu_accumulate(n_vectors, packs, k - body, a, b + body * b_step, b_step, b_pack, asking, sum);
+#pragma GCC unroll 8
+    for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
+#pragma GCC unroll 4
+        for (int v = 0; v < n_vectors; v++) {
+            cpu_vector *at = (cpu_vector *)(to.c + r * to.ld + v * CPU_VECTOR);
+            if (to.add) {
+                sum[r][v] += *at;
+            }
+            *at = sum[r][v];
+        }
+    }
+}
+
+// Of a packed b. Of a the compiler knows the one stride or both.
+static inline __attribute__((always_inline)) void
+cpu_tile_of_packed(int n_vectors, int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_asking *asking) {
+    if (a.step == 1) {
+        cpu_compute_tile(n_vectors, CPU_PACK_NOTHING, k, a, b, CPU_PRODUCT_COLS, NULL, to, asking);
+    } else {
+        a.row = 1;
+        a.step = CPU_PRODUCT_ROWS;
+        cpu_compute_tile(n_vectors, CPU_PACK_NOTHING, k, a, b, CPU_PRODUCT_COLS, NULL, to, asking);
+    }
+}
+
+typedef void (*cpu_tile)(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_asking *asking);
+
+static void cpu_tile_1(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_asking *asking) {
+    cpu_tile_of_packed(1, k, a, b, to, asking);
+}
+static void cpu_tile_2(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_asking *asking) {
+    cpu_tile_of_packed(2, k, a, b, to, asking);
+}
+#if defined(__AVX512F__)
+static void cpu_tile_3(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_asking *asking) {
+    cpu_tile_of_packed(3, k, a, b, to, asking);
+}
+static const cpu_tile cpu_tiles[] = {cpu_tile_1, cpu_tile_2, cpu_tile_3};
+#else
+static const cpu_tile cpu_tiles[] = {cpu_tile_1, cpu_tile_2};
+#endif
+
+// Whole tiles that pack: of b, where it lies in rows b_step apart; of a, where it lies in columns; of both.
+static void cpu_tile_packs_a(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_asking *asking) {
+    cpu_compute_tile(CPU_PRODUCT_VECTORS, CPU_PACK_A, k, a, b, CPU_PRODUCT_COLS, NULL, to, asking);
+}
+static void cpu_tile_packs_b(int64_t k, cpu_a_rows a, const float *b, int64_t b_step, float *b_pack, cpu_tile_result to,
+                             cpu_asking *asking) {
+    cpu_compute_tile(CPU_PRODUCT_VECTORS, CPU_PACK_B, k, a, b, b_step, b_pack, to, asking);
+}
+static void cpu_tile_packs_both(int64_t k, cpu_a_rows a, const float *b, int64_t b_step, float *b_pack,
+                                cpu_tile_result to, cpu_asking *asking) {
+    cpu_compute_tile(CPU_PRODUCT_VECTORS, CPU_PACK_A | CPU_PACK_B, k, a, b, b_step, b_pack, to, asking);
+}
+
+// A tile at the edge of c, of which only n_rows x n_cols exist: by way of a whole one.
+static void cpu_tile_at_edge(cpu_tile whole, int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to,
+                             int64_t n_rows, int64_t n_cols, cpu_asking *asking) {
+    float buffer[CPU_PRODUCT_ROWS * CPU_PRODUCT_COLS];
+    whole(k, a, b, (cpu_tile_result){.c = buffer, .ld = CPU_PRODUCT_COLS}, asking);
+    for (int64_t r = 0; r < n_rows; r++) {
+        for (int64_t i = 0; i < n_cols; i++) {
+            float value = buffer[r * CPU_PRODUCT_COLS + i];
+            to.c[r * to.ld + i] = to.add ? to.c[r * to.ld + i] + value : value;
+        }
+    }
+}
+
+#endif

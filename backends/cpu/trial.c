@@ -1,0 +1,236 @@
+// trial.c: times a kernel on all threads, and the processor's clock right after it.
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "backends/cpu/trial.h"
+#include "backends/host/median.h"
+
+enum { MIN_TRIALS = 3, MAX_TRIALS = 4096, PATIENCE = 5, PAGE_ELEMS = 1024 };
+
+// Of a trial: long against the barrier that starts it, short against what disturbs it.
+static const int64_t LEAST_NS = 1000000;
+
+// --- the clock ----------------------------------------------------------------------------
+
+#if defined(__x86_64__)
+#define ADD "add %1, %0\n\t"
+#elif defined(__aarch64__)
+#define ADD "add %0, %0, %1\n\t"
+#endif
+
+// Additions that wait for one another take a cycle each, on every processor that these words are
+// true of: those of x86 and 64-bit Arm. (Of a register: some drop additions of constants.) 0: not known.
+static double clock_hz(void) {
+#if defined(ADD)
+    enum { N_LOOPS = 1000, N_ADDS = 64, N_TRIES = 3 };
+    double best_hz = 0;
+    for (int try = 0; try < N_TRIES; try++) {
+        uint64_t sum = 1;
+        uint64_t step = (uint64_t)try;
+        int64_t begin_ns = host_now_ns();
+        for (int i = 0; i < N_LOOPS; i++) {
+#define ADD4  ADD ADD ADD ADD
+#define ADD16 ADD4 ADD4 ADD4 ADD4
+            __asm__ volatile(ADD16 ADD16 ADD16 ADD16 : "+r"(sum) : "r"(step) : "cc");
+        }
+        double hz = (double)N_LOOPS * N_ADDS * 1e9 / (double)(host_now_ns() - begin_ns + 1);
+        best_hz = hz > best_hz ? hz : best_hz; // the others were interrupted
+    }
+    return best_hz;
+#else
+    return 0;
+#endif
+}
+
+// --- memory -------------------------------------------------------------------------------
+
+void cpu_stream_memory_free(cpu_stream_memory *memory) {
+    for (int i = 0; memory->blocks != NULL && i < memory->n_threads; i++) {
+        host_unmap(memory->blocks[i], memory->block_bytes);
+    }
+    free(memory->blocks);
+    *memory = (cpu_stream_memory){0};
+}
+
+// Ordinary numbers, none like the next: some memory and some buses are faster with zeros.
+static void fill(void *ctx, int thread) {
+    const cpu_stream_memory *memory = ctx;
+    float *block = memory->blocks[thread];
+    const size_t n_elems = memory->block_bytes / sizeof *block;
+    uint32_t state = 1;
+    for (size_t i = 0; i < n_elems; i++) {
+        state = state * 1664525u + 1013904223u;
+        block[i] = 0.5f + (float)(state >> 8) * (1.0f / (1 << 24));
+    }
+}
+
+sm_status cpu_stream_memory_allocate(const cpu_device *cpu, size_t block_bytes, cpu_stream_memory *memory) {
+    const int n_threads = cpu->base.info.n_threads;
+    *memory = (cpu_stream_memory){.n_threads = n_threads, .block_bytes = block_bytes};
+    memory->blocks = calloc((size_t)n_threads, sizeof *memory->blocks);
+    bool done = memory->blocks != NULL && block_bytes > 0;
+    for (int i = 0; done && i < n_threads; i++) {
+        memory->blocks[i] = host_map(block_bytes);
+        done = memory->blocks[i] != NULL;
+    }
+    if (!done) {
+        cpu_stream_memory_free(memory);
+        return sm_fail(SM_ERR_OOM, "cpu: no memory for arrays to measure the bandwidth, %.2f GiB available",
+                       (double)host_available_bytes() / (1 << 30));
+    }
+    cpu_pool_run_once(cpu->pool, fill, memory);
+    return SM_OK;
+}
+
+size_t cpu_memory_block_bytes(const cpu_device *cpu) {
+    const double least_bytes = 256.0 * (1 << 20);
+    cpu_cache last = {0};
+    for (int level = 1; level <= CPU_CACHE_LEVELS; level++) {
+        cpu_cache cache = cpu_topology_cache(level);
+        last = cache.size_bytes > 0 ? cache : last;
+    }
+    double total_bytes = 4.0 * (double)last.size_bytes * last.n_caches;
+    double most_bytes = (double)host_available_bytes() / 8;
+    total_bytes = total_bytes < least_bytes ? least_bytes : total_bytes;
+    total_bytes = most_bytes > 0 && total_bytes > most_bytes ? most_bytes : total_bytes;
+    return (size_t)(total_bytes / cpu->base.info.n_threads) / 4096 * 4096;
+}
+
+// --- trials -------------------------------------------------------------------------------
+
+static int n_arrays(cpu_stream stream) {
+    switch (stream) {
+    case CPU_STREAM_WRITE:
+    case CPU_STREAM_WRITE_PAST_CACHES: return 1;
+    case CPU_STREAM_COPY:
+    case CPU_STREAM_COPY_PAST_CACHES: return 2;
+    case CPU_STREAM_READ:
+    case CPU_STREAM_TRIAD:
+    case CPU_STREAM_TRIAD_PAST_CACHES:
+    case CPU_STREAM_UPDATE:
+    case CPU_STREAM_COUNT: break;
+    }
+    return 3;
+}
+
+// Elements of each array: whole pages, so that all arrays begin at the same place of a page, which the kernels
+// count on.
+static int64_t n_elems(const cpu_trial *trial) {
+    size_t elems = trial->bytes_per_thread / sizeof(float) / (size_t)n_arrays(trial->stream);
+    return elems < PAGE_ELEMS ? PAGE_ELEMS : (int64_t)(elems / PAGE_ELEMS * PAGE_ELEMS);
+}
+
+size_t cpu_trial_bytes(const cpu_trial *trial) {
+    return trial->kind == CPU_TRIAL_STREAM ? (size_t)n_elems(trial) * sizeof(float) * (size_t)n_arrays(trial->stream)
+                                           : 0;
+}
+
+// One thread's part; returns what it did, in FLOPs or bytes.
+static double run_part(const cpu_trial *trial, int thread, int64_t n_rounds) {
+    if (trial->kind == CPU_TRIAL_FLOPS) {
+        return trial->kernels->peak_flops(n_rounds);
+    }
+    const int64_t n = n_elems(trial);
+    const int64_t n_used = n_arrays(trial->stream);
+    float *a = trial->memory->blocks[thread];
+    return trial->kernels->peak_stream(trial->stream, a, a + (n_used > 2 ? n : 0), a + (n_used - 1) * n, n, n_rounds);
+}
+
+// Of all threads, which add to it one after another.
+typedef struct {
+    const cpu_device *cpu;
+    const cpu_trial *trial;
+    int64_t n_rounds;
+    pthread_mutex_t lock;
+    double amount;
+    int64_t begin_ns, end_ns;
+    double sum_hz, clock_low_hz, clock_high_hz;
+} one_trial;
+
+static void run_thread(void *ctx, int thread) {
+    one_trial *all = ctx;
+    cpu_pool_meet(all->cpu->pool);
+    const int64_t begin_ns = host_now_ns();
+    const double amount = run_part(all->trial, thread, all->n_rounds);
+    const int64_t end_ns = host_now_ns();
+    const double hz = clock_hz();
+    pthread_mutex_lock(&all->lock);
+    all->amount += amount;
+    all->begin_ns = begin_ns < all->begin_ns ? begin_ns : all->begin_ns;
+    all->end_ns = end_ns > all->end_ns ? end_ns : all->end_ns;
+    all->sum_hz += hz;
+    all->clock_low_hz = fmin(hz, all->clock_low_hz);
+    all->clock_high_hz = fmax(hz, all->clock_high_hz);
+    pthread_mutex_unlock(&all->lock);
+}
+
+// From the moment when the first thread begins to that when the last one ends, each by its own clock: one that
+// is held up on the way must not make the others look fast.
+static one_trial run_once(const cpu_device *cpu, const cpu_trial *trial, int64_t n_rounds) {
+    one_trial all = {.cpu = cpu,
+                     .trial = trial,
+                     .n_rounds = n_rounds,
+                     .lock = PTHREAD_MUTEX_INITIALIZER,
+                     .begin_ns = INT64_MAX,
+                     .clock_low_hz = 1e30};
+    cpu_pool_run_once(cpu->pool, run_thread, &all);
+    return all;
+}
+
+// Rounds that keep a thread busy for LEAST_NS, by its own processor time: what else runs here does not count.
+static int64_t calibrate(const cpu_trial *trial) {
+    int64_t n_rounds = 1;
+    for (;;) {
+        struct timespec begin;
+        struct timespec end;
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+        run_part(trial, 0, n_rounds);
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+        int64_t busy_ns = (int64_t)(end.tv_sec - begin.tv_sec) * 1000000000 + (end.tv_nsec - begin.tv_nsec);
+        if (busy_ns >= LEAST_NS || n_rounds > INT64_MAX / 4) {
+            return n_rounds;
+        }
+        n_rounds *= 2;
+    }
+}
+
+// A ceiling that was reached once may be a slip of the clock, and where none of the trials resemble each
+// other all of them were disturbed.
+static bool is_reached_again(const double *rates, int n) {
+    double best = 0;
+    int n_near = 0;
+    for (int i = 0; i < n; i++) {
+        best = rates[i] > best ? rates[i] : best;
+    }
+    for (int i = 0; i < n; i++) {
+        n_near += rates[i] >= 0.98 * best;
+    }
+    return n_near >= MIN_TRIALS;
+}
+
+void cpu_run_trials(const cpu_device *cpu, const cpu_trial *trial, double seconds, cpu_trial_result *result) {
+    double rates[MAX_TRIALS];
+    double clocks[MAX_TRIALS];
+    int64_t end_ns = host_now_ns() + (int64_t)(seconds * 1e9);
+    int64_t last_end_ns = host_now_ns() + (int64_t)(seconds * PATIENCE * 1e9);
+    int64_t n_rounds = calibrate(trial);
+    *result = (cpu_trial_result){.clock_low_hz = 1e30};
+    while (result->n_trials < MAX_TRIALS) {
+        int64_t now_ns = host_now_ns();
+        bool reached = now_ns >= last_end_ns || is_reached_again(rates, result->n_trials);
+        if (result->n_trials >= MIN_TRIALS && now_ns >= end_ns && reached) {
+            break;
+        }
+        one_trial once = run_once(cpu, trial, n_rounds);
+        rates[result->n_trials] = once.amount * 1e9 / (double)(once.end_ns - once.begin_ns + 1);
+        clocks[result->n_trials] = once.sum_hz / cpu->base.info.n_threads;
+        result->clock_low_hz = once.clock_low_hz < result->clock_low_hz ? once.clock_low_hz : result->clock_low_hz;
+        result->clock_high_hz = once.clock_high_hz > result->clock_high_hz ? once.clock_high_hz : result->clock_high_hz;
+        result->n_trials++;
+    }
+    result->clock_hz = host_median(clocks, result->n_trials);
+    result->median = host_median(rates, result->n_trials);
+    result->best = rates[result->n_trials - 1]; // sorted now
+}
