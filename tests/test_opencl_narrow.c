@@ -15,7 +15,7 @@
 #include "number_format.h"
 #include "backends/opencl/opencl.h"
 #include "opencl_device.h"
-#include "backends/opencl/opencl_sources.h"
+#include "backends/opencl/sources.h"
 #include "training_curve.h"
 #include "src/verify/verify.h"
 

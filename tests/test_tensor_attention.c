@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "backends/opencl/opencl_tensor.h"
+#include "backends/opencl/nvidia/tensor.h"
 
 static const opencl_facts hopper = {.compute_capability = 90};
 static const opencl_facts ada = {.compute_capability = 89};

@@ -1,5 +1,5 @@
 #!/bin/sh
-# check_attention.sh: the kernels of cl/attention_tensor.cl compute attention, on this processor, where the instructions of
+# check_attention.sh: the kernels of cl/nvidia/attention_tensor.cl compute attention, on this processor, where the instructions of
 # matrix units are emulated (tests/emulation). Needs no card; clang compiles the kernels.
 set -eu
 cd "$(dirname "$0")/.."
@@ -14,7 +14,7 @@ check() {
         # shellcheck disable=SC2086 # lists of options
         clang -x cl -cl-std=CL1.2 -Xclang -finclude-default-header -target x86_64-pc-linux-gnu -O1 -fno-pic \
             -DVECTOR=1 $options -DPART=$part -include cl/philox.cl -include cl/prelude.cl -include tests/emulation/tensor.cl \
-            -c -o "$folder/part$part.o" cl/attention_tensor.cl
+            -c -o "$folder/part$part.o" cl/nvidia/attention_tensor.cl
     done
     # Local memory below 4 GiB, at the beginning of a window of 256 KiB.
     # shellcheck disable=SC2086

@@ -11,7 +11,7 @@ check() {
 }
 for file in cl/*.cl; do
     case $file in
-    cl/philox.cl | cl/prelude.cl | cl/tensor.cl | cl/wgmma.cl | cl/attention_wgmma.cl) continue ;;
+    cl/philox.cl | cl/prelude.cl | cl/nvidia/tensor.cl | cl/nvidia/wgmma.cl | cl/nvidia/attention_wgmma.cl) continue ;;
     *_local.cl | *tensor* | *wgmma*) sizes="4" ;;
     *) sizes="1 8 16 4" ;;
     esac
@@ -20,7 +20,7 @@ for file in cl/*.cl; do
     *wgmma*) forms="-DBESIDE=2 -DBESIDE=6 -DBESIDE=8 -DA_RAW=1 -DA_TRANSPOSED -DB_TRANSPOSED" ;;
     *operand*) forms="-DTRANSPOSE=1 -DSPLIT=1" ;;
     *matmul*) forms="-DLOAD=4 -DSUM_ONLY=1 -DA_TRANSPOSED -DB_TRANSPOSED -DBESIDE=6 -DBESIDE=8 -DBESIDE=8,-DLOAD=4" ;;
-    *attention_tensor*) forms="-DPART=0 -DPART=1 -DPART=2 -DPART=0,-DDOCUMENTS=1 -DPART=1,-DDOCUMENTS=1 -DPART=2,-DDOCUMENTS=1 --include=cl/attention_wgmma.cl" ;;
+    *attention_tensor*) forms="-DPART=0 -DPART=1 -DPART=2 -DPART=0,-DDOCUMENTS=1 -DPART=1,-DDOCUMENTS=1 -DPART=2,-DDOCUMENTS=1 --include=cl/nvidia/attention_wgmma.cl" ;;
     *attention_registers*) forms="-DPLAIN -DDOCUMENTS=1 -DDOCUMENTS=1,-DBLOCKED=1,-DSTORED=1" ;;
     *attention_local*)
         forms="-DPLAIN -DDOCUMENTS=1 -DDOCUMENTS=1,-DBLOCKED=1,-DSTORED=1
@@ -29,11 +29,11 @@ for file in cl/*.cl; do
     *) forms=-DPLAIN cards="-DWHOLE -DWHOLE,-DROW_VECS=2" ;;
     esac
     case $file in
-    *tensor* | *wgmma*) names="-target nvptx64-nvidia-nvcl -Xclang -cl-ext=+all -DPACKS_BF16 -include cl/tensor.cl" ;;
+    *tensor* | *wgmma*) names="-target nvptx64-nvidia-nvcl -Xclang -cl-ext=+all -DPACKS_BF16 -include cl/nvidia/tensor.cl" ;;
     *) names= ;;
     esac
     case $file in
-    cl/matmul_wgmma.cl | cl/peaks_wgmma.cl) names="$names -include cl/wgmma.cl" ;;
+    cl/nvidia/matmul_wgmma.cl | cl/nvidia/peaks_wgmma.cl) names="$names -include cl/nvidia/wgmma.cl" ;;
     esac
     for size in $sizes; do
         [ "$size" != 4 ] || forms="$forms $cards"

@@ -1,25 +1,25 @@
 // opencl.h: what the files of the opencl backend share: what is known of a device, the device, the
 // executable.
 //
-//   opencl_platform.c  which devices there are, and what they say of themselves
-//   opencl_tier.c      which family of kernels suits a device
-//   opencl_matrix.c    which matrix units a device has, by running them
-//   opencl_matrix_attention.c  runs attention by them
-//   opencl_program.c   builds kernels
-//   opencl_cache.c     keeps what was built on disk
-//   opencl_retarget.c  makes PTX of another target of what was built
-//   opencl_helpers.c   has programs built by several processes
-//   opencl_memory.c    a plan's tensors in the device's memory
-//   opencl_bind.c      from an op to launches (opencl_launch.c makes one), with opencl_bind_optimizer.c and
-//                      opencl_bind_product.c; matrix products and attention by
-//                      opencl_tier_tensor.c, opencl_tier_local.c or opencl_tier_registers.c; opencl_tensor_map.c
+//   opencl/platform.c  which devices there are, and what they say of themselves
+//   opencl/tier.c      which family of kernels suits a device
+//   nvidia/matrix.c    which matrix units a device has, by running them
+//   nvidia/matrix_attention.c  runs attention by them
+//   opencl/program.c   builds kernels
+//   opencl/cache.c     keeps what was built on disk
+//   nvidia/retarget.c  makes PTX of another target of what was built
+//   opencl/helpers.c   has programs built by several processes
+//   opencl/memory.c    a plan's tensors in the device's memory
+//   opencl/bind.c      from an op to launches (opencl/launch.c makes one), with opencl/bind_optimizer.c and
+//                      opencl/bind_product.c; matrix products and attention by
+//                      nvidia/tier_tensor.c, opencl/tier_local.c or opencl/tier_registers.c; nvidia/tensor_map.c
 //                      describes matrices to a card's TMA
-//   opencl_tune.c      chooses among kernels by measurement
-//   opencl_own.c       a user's kernels in the place of these
-//   opencl_execute.c   runs a range of launches
-//   opencl_copy.c      copies beside what is computed
-//   opencl_wait.c      waits that end at a deadline
-//   opencl_peaks.c     measures ceilings
+//   opencl/tune.c      chooses among kernels by measurement
+//   opencl/own.c       a user's kernels in the place of these
+//   opencl/execute.c   runs a range of launches
+//   opencl/copy.c      copies beside what is computed
+//   opencl/wait.c      waits that end at a deadline
+//   opencl/peaks.c     measures ceilings
 #ifndef STEPMARK_OPENCL_H
 #define STEPMARK_OPENCL_H
 
@@ -27,7 +27,7 @@
 
 #include "backend.h"
 
-#include "backends/opencl/opencl_api.h"
+#include "backends/opencl/api.h"
 
 // What a device says of itself.
 typedef struct {
@@ -166,14 +166,14 @@ typedef struct opencl_executable {
     struct opencl_executable *next_kept;
 } opencl_executable;
 
-// --- opencl_platform.c ---------------------------------------------------------------------------
+// --- opencl/platform.c ---------------------------------------------------------------------------
 
 // Number of devices; 0 when there is no loader, no platform or no device, and *reason says which and how to
 // get one. The list is made once.
 int opencl_n_devices(const char **reason);
 const opencl_facts *opencl_device_facts(int index);
 
-// --- opencl_matrix.c -----------------------------------------------------------------------------
+// --- nvidia/matrix.c -----------------------------------------------------------------------------
 
 // Instructions of matrix units that a device has shown to compute rightly.
 typedef struct {
@@ -196,7 +196,7 @@ cl_context opencl_take_context(const opencl_facts *facts);
 bool opencl_has_wgmma_attention(const opencl_facts *facts, sm_dtype dtype, int64_t HS);
 const char *opencl_wgmma_attention_trouble(const opencl_facts *facts, sm_dtype dtype, int64_t HS);
 
-// --- opencl_program.c ----------------------------------------------------------------------------
+// --- opencl/program.c ----------------------------------------------------------------------------
 
 // A kernel of cl/STEM.cl built with `options` ("-DX=1 -DY=2"); the caller releases it. A source that does not
 // build is SM_ERR_DEVICE, with the first error of the build log.
@@ -221,7 +221,7 @@ sm_status opencl_build_source(opencl_device *device, const char *name, const cha
 char *opencl_retarget(const unsigned char *ptx, size_t size_bytes, size_t *new_bytes);
 void opencl_free_programs(opencl_device *device);
 
-// --- opencl_cache.c ------------------------------------------------------------------------------
+// --- opencl/cache.c ------------------------------------------------------------------------------
 
 // What was built from `key` (anything that the result depends on), or NULL: never a damaged entry. The caller
 // frees it. SM_ERR_IO where the entry must not be trusted (host/cache.h).
@@ -229,7 +229,7 @@ sm_status opencl_cache_load(const char *key, unsigned char **binary, size_t *siz
 // Best effort: a cache that cannot be written is no failure.
 void opencl_cache_store(const char *key, const unsigned char *binary, size_t size_bytes);
 
-// --- opencl_memory.c -----------------------------------------------------------------------------
+// --- opencl/memory.c -----------------------------------------------------------------------------
 
 // Arenas and scratch, zeroed. SM_ERR_OOM says what was asked and what there is.
 sm_status opencl_allocate(opencl_executable *e, size_t scratch_bytes);
@@ -248,7 +248,7 @@ typedef struct {
 sm_status opencl_find_span(const opencl_executable *e, int tensor, int64_t offset_elems, int64_t n_elems,
                            opencl_span *s);
 
-// --- opencl_copy.c -------------------------------------------------------------------------------
+// --- opencl/copy.c -------------------------------------------------------------------------------
 
 sm_status opencl_begin_copy(sm_executable *executable, const sm_copy *copy, void **ticket);
 sm_status opencl_wait_copy(sm_executable *executable, void *ticket);
@@ -257,7 +257,7 @@ sm_status opencl_pin(sm_executable *executable, void *memory, size_t size_bytes)
 void opencl_free_copies(opencl_executable *e);
 size_t opencl_copy_bytes(const sm_plan *plan); // that two processes' sums land in
 
-// --- opencl_wait.c -------------------------------------------------------------------------------
+// --- opencl/wait.c -------------------------------------------------------------------------------
 
 // Waits for the event or, where that is NULL, for all of the queue. SM_ERR_TIMEOUT at the executable's deadline: the
 // device is lost then. `doing` names the call in messages.
@@ -272,7 +272,7 @@ void opencl_keep_device(opencl_device *device);
 // Frees what was kept of that device; SM_ERR_TIMEOUT when it has not come back.
 sm_status opencl_reclaim(const opencl_facts *facts, const char *device_id);
 
-// --- opencl_helpers.c ----------------------------------------------------------------------------
+// --- opencl/helpers.c ----------------------------------------------------------------------------
 
 // A program, and the family of kernels that it is of: what a helper is given.
 typedef struct {
@@ -298,14 +298,14 @@ void opencl_dismiss_helpers(const opencl_device *device);
 void opencl_end_dismissed(const opencl_device *device); // waits for those: no step runs beside their end
 void opencl_end_helpers(const opencl_device *device);   // waits for their end
 
-// --- opencl_tune.c -------------------------------------------------------------------------------
+// --- opencl/tune.c -------------------------------------------------------------------------------
 
 // Measures the ways to compute every product of the plan that no choice is known for, in bounded time, and
 // remembers the fastest right ones, also on disk. Sets e->base.tune_ns and e->base.tune_warning.
 sm_status opencl_tune(opencl_executable *e);
 void opencl_free_choices(opencl_device *device);
 
-// --- opencl.c, opencl_execute.c, opencl_peaks.c ------------------------------------------------------------
+// --- opencl.c, opencl/execute.c, opencl/peaks.c ------------------------------------------------------------
 
 sm_status opencl_open(int index, const sm_open_options *options, sm_device **opened);
 sm_status opencl_open_to_build(int index, opencl_device *device); // without queues, and without a family of kernels

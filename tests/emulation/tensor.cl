@@ -1,4 +1,4 @@
-// tensor.cl of the emulation: the names of cl/tensor.cl and cl/attention_wgmma.cl for a processor. What one item of a warp
+// tensor.cl of the emulation: the names of cl/nvidia/tensor.cl and cl/nvidia/attention_wgmma.cl for a processor. What one item of a warp
 // does is here; what a warp does together is in warps.c. Addresses in local memory are the processor's own, which the
 // program is linked to have below 4 GiB.
 

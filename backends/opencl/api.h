@@ -1,0 +1,72 @@
+// api.h: the OpenCL functions that the backend calls, found in the ICD loader when the program
+// runs: without a loader the program works, and its OpenCL device says what is missing.
+#ifndef STEPMARK_BACKENDS_OPENCL_API_H
+#define STEPMARK_BACKENDS_OPENCL_API_H
+
+#define CL_TARGET_OPENCL_VERSION 120
+#include <CL/cl.h>
+
+#include <stdbool.h>
+
+#include "status.h"
+
+#define OPENCL_FUNCTION_LIST(X)    \
+    X(clGetPlatformIDs)            \
+    X(clGetPlatformInfo)           \
+    X(clGetDeviceIDs)              \
+    X(clGetDeviceInfo)             \
+    X(clCreateSubDevices)          \
+    X(clReleaseDevice)             \
+    X(clCreateContext)             \
+    X(clReleaseContext)            \
+    X(clCreateCommandQueue)        \
+    X(clReleaseCommandQueue)       \
+    X(clCreateProgramWithSource)   \
+    X(clCreateProgramWithBinary)   \
+    X(clBuildProgram)              \
+    X(clGetProgramInfo)            \
+    X(clGetProgramBuildInfo)       \
+    X(clReleaseProgram)            \
+    X(clCreateKernel)              \
+    X(clSetKernelArg)              \
+    X(clReleaseKernel)             \
+    X(clCreateBuffer)              \
+    X(clReleaseMemObject)          \
+    X(clEnqueueNDRangeKernel)      \
+    X(clEnqueueCopyBuffer)         \
+    X(clEnqueueFillBuffer)         \
+    X(clEnqueueReadBuffer)         \
+    X(clEnqueueWriteBuffer)        \
+    X(clEnqueueMarkerWithWaitList) \
+    X(clWaitForEvents)             \
+    X(clGetEventInfo)              \
+    X(clGetEventProfilingInfo)     \
+    X(clReleaseEvent)              \
+    X(clFlush)                     \
+    X(clFinish)
+
+// The functions, under their own names: opencl.clFinish(queue).
+typedef struct {
+#define X(name) __typeof__(&name) name;
+    OPENCL_FUNCTION_LIST(X)
+#undef X
+} opencl_functions;
+
+extern opencl_functions opencl;
+
+// Loads libOpenCL.so once; false when it is not there.
+bool opencl_load(void);
+
+// "CL_OUT_OF_RESOURCES"; "CL error -9999" for codes that the standard does not name.
+const char *opencl_error_name(cl_int code);
+
+// Keeps "DEVICE: DOING: CL_NAME (code)" as the error message. SM_ERR_OOM for the codes that say so,
+// SM_ERR_DEVICE for the others.
+sm_status opencl_fail(const char *device_id, const char *doing, cl_int code);
+
+// Fails unless the code is CL_SUCCESS.
+static inline sm_status opencl_check(const char *device_id, const char *doing, cl_int code) {
+    return code == CL_SUCCESS ? SM_OK : opencl_fail(device_id, doing, code);
+}
+
+#endif

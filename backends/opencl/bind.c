@@ -1,0 +1,553 @@
+// bind.c: how each kind of op is launched: the model's ops here, the optimizer's in opencl/bind_optimizer.c,
+// products and attention in opencl/bind_product.c. The order of operands is that of op_table.h, the order of arguments
+// that of the kernel in cl/STEM.cl.
+#include <math.h>
+
+#include "backends/opencl/binders.h"
+#include "backends/opencl/tier.h"
+
+#include "philox.h"
+
+static void bind_zero(opencl_binder *b) { opencl_launch_elements(b, "zero", "zero"); }
+static void bind_residual(opencl_binder *b) { opencl_launch_elements(b, "residual", "residual"); }
+static void bind_gelu_forward(opencl_binder *b) { opencl_launch_elements(b, "gelu", "gelu_forward"); }
+static void bind_gelu_backward(opencl_binder *b) { opencl_launch_elements(b, "gelu", "gelu_backward"); }
+
+static void bind_dropout(opencl_binder *b) {
+    const int64_t n = sm_tensor_elems(out(b, SM_OUT(dropout, y)));
+    opencl_begin_rows(b, "dropout", "dropout", 0);
+    arg_count(b, n);
+    opencl_arg_ulong(b, b->op->attr.rng_key);
+    opencl_arg_uint(b, sm_dropout_threshold(b->op->attr.dropout_p));
+    opencl_arg_float(b, (float)(1 / (1 - b->op->attr.dropout_p)));
+    opencl_arg_operands(b);
+    opencl_launch_items(b, (n + 3) / 4);
+}
+
+// --- sums over rows --------------------------------------------------------------------------------
+
+static void bind_bias_forward(opencl_binder *b) {
+    const int64_t N = sm_tensor_rows(in(b, SM_IN(bias_forward, x)));
+    const int64_t C = sm_tensor_cols(in(b, SM_IN(bias_forward, x)));
+    opencl_begin_rows(b, "bias", "bias_forward", C);
+    arg_count(b, N);
+    arg_count(b, C);
+    opencl_arg_operands(b);
+    opencl_launch_grid(b, C, N);
+}
+
+// What the strips in scratch add up to joins an output of C elements.
+static void add_strips_at(opencl_binder *b, int64_t offset_elems, int64_t n_strips, int64_t C, int output) {
+    opencl_begin_rows(b, "bias", "bias_backward_sum", C);
+    arg_count(b, n_strips);
+    arg_count(b, C);
+    opencl_arg_scratch(b, (size_t)offset_elems);
+    arg_out(b, output);
+    opencl_launch_lanes(b, C, 1, SUM_LANES);
+}
+
+static void add_strips(opencl_binder *b, int64_t n_strips, int64_t C, int output) {
+    add_strips_at(b, 0, n_strips, C, output);
+}
+
+static void bind_bias_backward(opencl_binder *b) {
+    const int64_t N = sm_tensor_rows(in(b, SM_IN(bias_backward, dy)));
+    const int64_t C = sm_tensor_cols(in(b, SM_IN(bias_backward, dy)));
+    const int64_t n_strips = opencl_count_strips(b->e->device, b->e->base.plan, N, C);
+    opencl_begin_rows(b, "bias", "bias_backward_strips", C);
+    arg_count(b, N);
+    arg_count(b, C);
+    arg_count(b, opencl_strip_rows(N, n_strips));
+    arg_in(b, SM_IN(bias_backward, dy));
+    opencl_arg_scratch(b, 0);
+    opencl_launch_lanes(b, C, n_strips, STRIP_LANES);
+    add_strips(b, n_strips, C, SM_OUT(bias_backward, db));
+}
+
+static bool is_residual(const opencl_binder *b) {
+    return b->op->kind == SM_OP_RESIDUAL_LAYERNORM_FORWARD || b->op->kind == SM_OP_RESIDUAL_LAYERNORM_BACKWARD;
+}
+
+// What one kernel computes of rows of `x`, for both kinds.
+static void begin_layernorm_forward(opencl_binder *b, const sm_tensor *x) {
+    opencl_begin_short(b, "layernorm", "layernorm_forward", sm_tensor_cols(x));
+    opencl_arg_uint(b, is_residual(b));
+    arg_count(b, sm_tensor_rows(x));
+    arg_count(b, sm_tensor_cols(x));
+    opencl_arg_float(b, (float)b->op->attr.eps);
+}
+
+static void bind_layernorm_forward(opencl_binder *b) {
+    const sm_tensor *x = in(b, SM_IN(layernorm_forward, x));
+    begin_layernorm_forward(b, x);
+    arg_in(b, SM_IN(layernorm_forward, x));
+    opencl_arg_tensor(b, SM_NO_TENSOR); // what is added to x
+    arg_in(b, SM_IN(layernorm_forward, w));
+    arg_in(b, SM_IN(layernorm_forward, b));
+    opencl_arg_tensor(b, SM_NO_TENSOR); // the sum
+    arg_out(b, SM_OUT(layernorm_forward, y));
+    arg_out(b, SM_OUT(layernorm_forward, mean));
+    arg_out(b, SM_OUT(layernorm_forward, rstd));
+    opencl_launch_rows(b, sm_tensor_rows(x));
+}
+
+static void bind_residual_layernorm_forward(opencl_binder *b) {
+    const sm_tensor *a = in(b, SM_IN(residual_layernorm_forward, a));
+    begin_layernorm_forward(b, a);
+    opencl_arg_operands(b);
+    opencl_launch_rows(b, sm_tensor_rows(a));
+}
+
+// residual_layernorm_backward has layernorm_backward's operands at the same places, and dskip.
+_Static_assert(SM_IN(residual_layernorm_backward, dskip) == SM_IN(layernorm_backward, n_operands) &&
+                   SM_IN(residual_layernorm_backward, rstd) == SM_IN(layernorm_backward, rstd) &&
+                   SM_OUT(residual_layernorm_backward, dbeta) == SM_OUT(layernorm_backward, db) &&
+                   SM_OUT(residual_layernorm_backward, dbias) == SM_OUT(layernorm_backward, dbias),
+               "what one binder reads of both kinds");
+
+// Of rows of either kind: dw, db and, where it is asked for, dbias.
+static int layernorm_sums(const sm_op *op) {
+    return op->out[SM_OUT(layernorm_backward, dbias)] != SM_NO_TENSOR ? 3 : 2;
+}
+
+static void bind_layernorm_backward(opencl_binder *b) {
+    const int n_sums = layernorm_sums(b->op);
+    const int64_t N = sm_tensor_rows(in(b, SM_IN(layernorm_backward, dy)));
+    const int64_t C = sm_tensor_cols(in(b, SM_IN(layernorm_backward, dy)));
+    const int64_t n_strips = opencl_count_row_strips(b->e->device, N);
+    opencl_begin_kept(b, "layernorm", "layernorm_backward_rows", C);
+    opencl_arg_uint(b, is_residual(b));
+    arg_count(b, N);
+    arg_count(b, C);
+    arg_count(b, n_strips);
+    opencl_arg_uint(b, (uint32_t)n_sums);
+    for (int i = 0; i < SM_IN(layernorm_backward, n_operands); i++) {
+        arg_in(b, i);
+    }
+    opencl_arg_tensor(b, is_residual(b) ? b->op->in[SM_IN(residual_layernorm_backward, dskip)] : SM_NO_TENSOR);
+    arg_out(b, SM_OUT(layernorm_backward, dx));
+    opencl_arg_scratch(b, 0);
+    opencl_launch_parts(b, n_strips);
+    opencl_begin_kept(b, "layernorm", "layernorm_backward_sum", C);
+    arg_count(b, n_strips);
+    arg_count(b, C);
+    opencl_arg_uint(b, (uint32_t)n_sums);
+    opencl_arg_scratch(b, 0);
+    arg_out(b, SM_OUT(layernorm_backward, dw));
+    arg_out(b, SM_OUT(layernorm_backward, db));
+    arg_out(b, SM_OUT(layernorm_backward, dbias));
+    opencl_launch_lanes(b, C, n_sums, SUM_LANES);
+}
+
+// What one kernel computes of rows of `x`, for both kinds.
+static void begin_rmsnorm_forward(opencl_binder *b, const sm_tensor *x, bool residual) {
+    opencl_begin_short(b, "rmsnorm", "rmsnorm_forward", sm_tensor_cols(x));
+    opencl_arg_uint(b, residual);
+    arg_count(b, sm_tensor_rows(x));
+    arg_count(b, sm_tensor_cols(x));
+    opencl_arg_float(b, (float)b->op->attr.eps);
+}
+
+static void bind_rmsnorm_forward(opencl_binder *b) {
+    const sm_tensor *x = in(b, SM_IN(rmsnorm_forward, x));
+    begin_rmsnorm_forward(b, x, false);
+    arg_in(b, SM_IN(rmsnorm_forward, x));
+    opencl_arg_tensor(b, SM_NO_TENSOR); // what is added to x
+    arg_in(b, SM_IN(rmsnorm_forward, w));
+    opencl_arg_tensor(b, SM_NO_TENSOR); // the sum
+    arg_out(b, SM_OUT(rmsnorm_forward, y));
+    arg_out(b, SM_OUT(rmsnorm_forward, rstd));
+    opencl_launch_rows(b, sm_tensor_rows(x));
+}
+
+static void bind_residual_rmsnorm_forward(opencl_binder *b) {
+    const sm_tensor *a = in(b, SM_IN(residual_rmsnorm_forward, a));
+    begin_rmsnorm_forward(b, a, true);
+    opencl_arg_operands(b);
+    opencl_launch_rows(b, sm_tensor_rows(a));
+}
+
+// residual_rmsnorm_backward has rmsnorm_backward's operands at the same places, and dskip.
+_Static_assert(SM_IN(residual_rmsnorm_backward, dskip) == SM_IN(rmsnorm_backward, n_operands) &&
+                   SM_IN(residual_rmsnorm_backward, rstd) == SM_IN(rmsnorm_backward, rstd) &&
+                   SM_OUT(residual_rmsnorm_backward, dw) == SM_OUT(rmsnorm_backward, dw),
+               "what one binder reads of both kinds");
+
+static void bind_rmsnorm_backward(opencl_binder *b) {
+    const int64_t N = sm_tensor_rows(in(b, SM_IN(rmsnorm_backward, dy)));
+    const int64_t C = sm_tensor_cols(in(b, SM_IN(rmsnorm_backward, dy)));
+    const bool residual = b->op->kind == SM_OP_RESIDUAL_RMSNORM_BACKWARD;
+    const int64_t n_strips = opencl_count_row_strips(b->e->device, N);
+    opencl_begin_kept(b, "rmsnorm", "rmsnorm_backward_rows", C);
+    opencl_arg_uint(b, residual);
+    arg_count(b, N);
+    arg_count(b, C);
+    arg_count(b, n_strips);
+    for (int i = 0; i < SM_IN(rmsnorm_backward, n_operands); i++) {
+        arg_in(b, i);
+    }
+    opencl_arg_tensor(b, residual ? b->op->in[SM_IN(residual_rmsnorm_backward, dskip)] : SM_NO_TENSOR);
+    arg_out(b, SM_OUT(rmsnorm_backward, dx));
+    opencl_arg_scratch(b, 0);
+    opencl_launch_parts(b, n_strips);
+    add_strips(b, n_strips, C, SM_OUT(rmsnorm_backward, dw));
+}
+
+// A head is a row of HS channels.
+static void begin_head_rmsnorm(opencl_binder *b, int64_t HS, const sm_tensor *x) {
+    const sm_attrs *attr = &b->op->attr;
+    arg_count(b, sm_tensor_rows(x));
+    arg_count(b, HS);
+    opencl_arg_uint(b, (uint32_t)attr->n_head);
+    opencl_arg_uint(b, (uint32_t)attr->n_kv_head);
+}
+
+static void bind_head_rmsnorm_forward(opencl_binder *b) {
+    const sm_tensor *x = in(b, SM_IN(head_rmsnorm_forward, x));
+    const int64_t HS = sm_tensor_elems(in(b, SM_IN(head_rmsnorm_forward, wq)));
+    opencl_begin_short(b, "head_rmsnorm", "head_rmsnorm_forward", HS);
+    begin_head_rmsnorm(b, HS, x);
+    opencl_arg_float(b, (float)b->op->attr.eps);
+    opencl_arg_operands(b);
+    opencl_launch_rows(b, sm_tensor_elems(x) / HS);
+}
+
+static void bind_head_rmsnorm_backward(opencl_binder *b) {
+    const sm_tensor *x = in(b, SM_IN(head_rmsnorm_backward, x));
+    const int64_t HS = sm_tensor_elems(in(b, SM_IN(head_rmsnorm_backward, wq)));
+    const int64_t n_strips = opencl_count_row_strips(b->e->device, sm_tensor_rows(x));
+    opencl_begin_kept(b, "head_rmsnorm", "head_rmsnorm_backward_rows", HS);
+    begin_head_rmsnorm(b, HS, x);
+    arg_count(b, n_strips);
+    for (int i = 0; i < SM_IN(head_rmsnorm_backward, n_operands); i++) {
+        arg_in(b, i);
+    }
+    arg_out(b, SM_OUT(head_rmsnorm_backward, dx));
+    opencl_arg_scratch(b, 0);
+    opencl_launch_parts(b, 3 * n_strips); // of q, k and v
+    add_strips_at(b, 0, n_strips, HS, SM_OUT(head_rmsnorm_backward, dwq));
+    add_strips_at(b, n_strips * HS, n_strips, HS, SM_OUT(head_rmsnorm_backward, dwk));
+}
+
+// --- rope and swiglu ----------------------------------------------------------------------------------
+
+// An item a pair of a head's channels and token. Angles: cl/rope.cl.
+static void bind_rope(opencl_binder *b) {
+    enum { ITEMS = 32 };
+    const sm_attrs *attr = &b->op->attr;
+    const sm_tensor *x = in(b, SM_IN(rope, x));
+    const int64_t half_size = x->dims[2] / (attr->n_head + 2 * attr->n_kv_head) / 2;
+    const double growth = 1 / 6.283185307179586477;
+    const double ratio = pow(attr->rope_theta, -1 / (double)half_size);
+    opencl_begin_rows(b, "rope", "rope", 0);
+    arg_count(b, sm_tensor_rows(x));
+    arg_count(b, x->dims[1]);
+    opencl_arg_uint(b, (uint32_t)half_size);
+    opencl_arg_uint(b, (uint32_t)(attr->n_head + attr->n_kv_head));
+    opencl_arg_uint(b, (uint32_t)attr->n_kv_head);
+    opencl_arg_uint(b, attr->inverse);
+    opencl_arg_ulong(b, (uint64_t)(growth * 0x1p64));
+    opencl_arg_ulong(b, ratio < 1 ? (uint64_t)(ratio * 0x1p64) : UINT64_MAX);
+    opencl_arg_uint(b, b->op->in[SM_IN(rope, starts)] != SM_NO_TENSOR);
+    arg_in(b, SM_IN(rope, x));
+    arg_in(b, SM_IN(rope, starts));
+    arg_out(b, SM_OUT(rope, y));
+    opencl_launch_groups(b, (half_size + ITEMS - 1) / ITEMS, sm_tensor_rows(x), ITEMS);
+}
+
+// An item a vec of a row of y or dy, (N,F).
+static void bind_swiglu(opencl_binder *b, const char *kernel, const sm_tensor *y) {
+    opencl_begin_rows(b, "swiglu", kernel, sm_tensor_cols(y));
+    arg_count(b, sm_tensor_rows(y));
+    arg_count(b, sm_tensor_cols(y));
+    opencl_arg_operands(b);
+    opencl_launch_grid(b, sm_tensor_cols(y), sm_tensor_rows(y));
+}
+
+static void bind_swiglu_forward(opencl_binder *b) {
+    bind_swiglu(b, "swiglu_forward", out(b, SM_OUT(swiglu_forward, y)));
+}
+
+static void bind_swiglu_backward(opencl_binder *b) {
+    bind_swiglu(b, "swiglu_backward", in(b, SM_IN(swiglu_backward, dy)));
+}
+
+// --- embedding --------------------------------------------------------------------------------------
+
+static void bind_embedding_forward(opencl_binder *b) {
+    const int64_t N = sm_tensor_elems(in(b, SM_IN(embedding_forward, token)));
+    const int64_t C = sm_tensor_cols(out(b, SM_OUT(embedding_forward, x)));
+    opencl_begin_rows(b, "embedding", "embedding_forward", C);
+    opencl_arg_uint(b, b->op->in[SM_IN(embedding_forward, wpe)] != SM_NO_TENSOR);
+    opencl_arg_uint(b, b->op->in[SM_IN(embedding_forward, starts)] != SM_NO_TENSOR);
+    arg_count(b, N);
+    arg_count(b, in(b, SM_IN(embedding_forward, token))->dims[1]);
+    arg_count(b, C);
+    arg_in(b, SM_IN(embedding_forward, token));
+    arg_in(b, SM_IN(embedding_forward, starts));
+    arg_in(b, SM_IN(embedding_forward, wte));
+    arg_in(b, SM_IN(embedding_forward, wpe));
+    arg_out(b, SM_OUT(embedding_forward, x));
+    opencl_launch_grid(b, C, N);
+}
+
+// Ids sorted, with the tokens' places, in scratch: in blocks, then, 2 N elements further, all of them. They are token
+// ids, or positions, which lie in scratch behind what is made here.
+static void sort_ids(opencl_binder *b, int64_t N, size_t positions_at) {
+    enum { BLOCK = 512, GROUP = 128, LANES = 16 }; // of cl/embedding.cl
+    const int lanes = b->e->device->tier->row_items == 1 ? 1 : LANES;
+    opencl_begin_rows(b, "embedding", "embedding_backward_sort", 0);
+    arg_count(b, N);
+    if (positions_at == 0) {
+        arg_in(b, SM_IN(embedding_backward, token));
+    } else {
+        opencl_arg_scratch(b, positions_at);
+    }
+    opencl_arg_scratch(b, 0);
+    opencl_launch_groups(b, (N + BLOCK - 1) / BLOCK, 1, GROUP);
+    opencl_begin_rows(b, "embedding", "embedding_backward_merge", 0);
+    arg_count(b, N);
+    opencl_arg_scratch(b, 0);
+    opencl_arg_scratch(b, 2 * (size_t)N);
+    opencl_launch_tiles(b, N, lanes, (size_t)(GROUP / lanes), (size_t)lanes);
+}
+
+// Windows of sorted tokens that an item adds up the rows of, and where the sums of those that go beyond one lie.
+static int64_t count_windows(int64_t N) {
+    enum { ROWS = 16 }; // of cl/embedding.cl
+    return (N + ROWS - 1) / ROWS;
+}
+
+static int64_t partial_rows_at(int64_t N) { return (4 * N + 15) / 16 * 16; }
+
+// Where the positions of N tokens lie in scratch, behind the sums.
+static int64_t positions_at(int64_t N, int64_t C) { return partial_rows_at(N) + 2 * count_windows(N) * C; }
+
+// Rows of dx are added to those of output `table`, as the ids that were sorted say.
+static void add_sorted_rows(opencl_binder *b, int64_t N, int64_t C, int table) {
+    enum { RUN_LANES = 8 };
+    opencl_begin_rows(b, "embedding", "embedding_backward_rows", C);
+    arg_count(b, N);
+    arg_count(b, C);
+    opencl_arg_scratch(b, 2 * (size_t)N);
+    arg_in(b, SM_IN(embedding_backward, dx));
+    arg_out(b, table);
+    opencl_arg_scratch(b, (size_t)partial_rows_at(N));
+    opencl_launch_grid(b, C, count_windows(N));
+    opencl_begin_rows(b, "embedding", "embedding_backward_runs", C);
+    arg_count(b, N);
+    arg_count(b, C);
+    opencl_arg_scratch(b, 2 * (size_t)N);
+    opencl_arg_scratch(b, (size_t)partial_rows_at(N));
+    arg_out(b, table);
+    opencl_launch_lanes(b, C, count_windows(N), RUN_LANES);
+}
+
+static void bind_positions_backward(opencl_binder *b, int64_t B, int64_t T, int64_t C) {
+    if (b->op->in[SM_IN(embedding_backward, starts)] != SM_NO_TENSOR) {
+        opencl_begin_rows(b, "embedding", "embedding_backward_positions", 0);
+        arg_count(b, B * T);
+        arg_count(b, T);
+        arg_in(b, SM_IN(embedding_backward, starts));
+        opencl_arg_scratch(b, (size_t)positions_at(B * T, C));
+        opencl_launch_items(b, B * T);
+        sort_ids(b, B * T, (size_t)positions_at(B * T, C));
+        add_sorted_rows(b, B * T, C, SM_OUT(embedding_backward, dwpe));
+        return;
+    }
+    opencl_begin_rows(b, "embedding", "embedding_backward_wpe", C);
+    arg_count(b, B);
+    arg_count(b, T);
+    arg_count(b, C);
+    arg_in(b, SM_IN(embedding_backward, dx));
+    arg_out(b, SM_OUT(embedding_backward, dwpe));
+    opencl_launch_grid(b, C, T);
+}
+
+static void bind_embedding_backward(opencl_binder *b) {
+    const int64_t B = in(b, SM_IN(embedding_backward, token))->dims[0];
+    const int64_t T = in(b, SM_IN(embedding_backward, token))->dims[1];
+    const int64_t C = sm_tensor_cols(in(b, SM_IN(embedding_backward, dx)));
+    sort_ids(b, B * T, 0);
+    add_sorted_rows(b, B * T, C, SM_OUT(embedding_backward, dwte));
+    if (b->op->out[SM_OUT(embedding_backward, dwpe)] != SM_NO_TENSOR) {
+        bind_positions_backward(b, B, T, C);
+    }
+}
+
+// --- loss ----------------------------------------------------------------------------------------------
+
+// Kernels over rows of logits: N, V, Vp, then the operands.
+static void bind_crossentropy(opencl_binder *b, const char *kernel, const sm_tensor *logits) {
+    opencl_begin_rows(b, "loss", kernel, sm_tensor_cols(logits));
+    arg_count(b, sm_tensor_rows(logits));
+    arg_count(b, b->op->attr.vocab);
+    arg_count(b, sm_tensor_cols(logits));
+    opencl_arg_operands(b);
+    opencl_launch_rows(b, sm_tensor_rows(logits));
+}
+
+static void bind_crossentropy_forward(opencl_binder *b) {
+    bind_crossentropy(b, "crossentropy_forward", in(b, SM_IN(crossentropy_forward, logits)));
+}
+
+static void bind_crossentropy_backward(opencl_binder *b) {
+    bind_crossentropy(b, "crossentropy_backward", in(b, SM_IN(crossentropy_backward, logits)));
+}
+
+static void bind_loss_mean(opencl_binder *b) { opencl_launch_one_row(b, "loss", "loss_mean", true); }
+
+static void bind_loss_scale(opencl_binder *b) {
+    opencl_launch_one_row(b, "loss", "loss_scale", true);
+    if (b->op->in[SM_IN(loss_scale, scaler)] != SM_NO_TENSOR) {
+        opencl_begin(b, "scaler", "", "scale_loss");
+        arg_in(b, SM_IN(loss_scale, scaler));
+        arg_out(b, SM_OUT(loss_scale, scale));
+        opencl_launch_items(b, 1);
+    }
+}
+
+// --- the table -----------------------------------------------------------------------------------------
+
+static void (*const binders[SM_OP_KIND_COUNT])(opencl_binder *) = {
+    [SM_OP_ZERO] = bind_zero,
+    [SM_OP_LOSS_SCALE] = bind_loss_scale,
+    [SM_OP_EMBEDDING_FORWARD] = bind_embedding_forward,
+    [SM_OP_EMBEDDING_BACKWARD] = bind_embedding_backward,
+    [SM_OP_DROPOUT] = bind_dropout,
+    [SM_OP_LAYERNORM_FORWARD] = bind_layernorm_forward,
+    [SM_OP_LAYERNORM_BACKWARD] = bind_layernorm_backward,
+    [SM_OP_MATMUL_FORWARD] = opencl_bind_matmul,
+    [SM_OP_MATMUL_BACKWARD_INPUT] = opencl_bind_matmul,
+    [SM_OP_MATMUL_BACKWARD_WEIGHT] = opencl_bind_matmul,
+    [SM_OP_BIAS_FORWARD] = bind_bias_forward,
+    [SM_OP_BIAS_BACKWARD] = bind_bias_backward,
+    [SM_OP_ATTENTION_FORWARD] = opencl_bind_attention,
+    [SM_OP_ATTENTION_BACKWARD] = opencl_bind_attention,
+    [SM_OP_GELU_FORWARD] = bind_gelu_forward,
+    [SM_OP_GELU_BACKWARD] = bind_gelu_backward,
+    [SM_OP_RMSNORM_FORWARD] = bind_rmsnorm_forward,
+    [SM_OP_RMSNORM_BACKWARD] = bind_rmsnorm_backward,
+    [SM_OP_HEAD_RMSNORM_FORWARD] = bind_head_rmsnorm_forward,
+    [SM_OP_HEAD_RMSNORM_BACKWARD] = bind_head_rmsnorm_backward,
+    [SM_OP_ROPE] = bind_rope,
+    [SM_OP_SWIGLU_FORWARD] = bind_swiglu_forward,
+    [SM_OP_SWIGLU_BACKWARD] = bind_swiglu_backward,
+    [SM_OP_RESIDUAL] = bind_residual,
+    [SM_OP_CROSSENTROPY_FORWARD] = bind_crossentropy_forward,
+    [SM_OP_CROSSENTROPY_BACKWARD] = bind_crossentropy_backward,
+    [SM_OP_LOSS_MEAN] = bind_loss_mean,
+    [SM_OP_GRAD_SQNORM] = opencl_bind_grad_sqnorm,
+    [SM_OP_GRAD_CLIP] = opencl_bind_grad_clip,
+    [SM_OP_SCALER_UPDATE] = opencl_bind_scaler_update,
+    [SM_OP_ADAMW] = opencl_bind_adamw,
+    [SM_OP_ADAM] = opencl_bind_adam,
+    [SM_OP_SGD] = opencl_bind_sgd,
+    [SM_OP_LION] = opencl_bind_lion,
+    [SM_OP_ADAMW8BIT] = opencl_bind_adamw8bit,
+    [SM_OP_ADAFACTOR] = opencl_bind_adafactor,
+    [SM_OP_ADAFACTOR_VECTOR] = opencl_bind_adafactor_vector,
+    [SM_OP_MUON_MOMENTUM] = opencl_bind_muon_momentum,
+    [SM_OP_NORMALIZE] = opencl_bind_normalize,
+    [SM_OP_COMBINE] = opencl_bind_combine,
+    [SM_OP_MUON_UPDATE] = opencl_bind_muon_update,
+    [SM_OP_RESIDUAL_LAYERNORM_FORWARD] = bind_residual_layernorm_forward,
+    [SM_OP_RESIDUAL_LAYERNORM_BACKWARD] = bind_layernorm_backward,
+    [SM_OP_RESIDUAL_RMSNORM_FORWARD] = bind_residual_rmsnorm_forward,
+    [SM_OP_RESIDUAL_RMSNORM_BACKWARD] = bind_rmsnorm_backward,
+    [SM_OP_BLOCKED_ATTENTION_FORWARD] = opencl_bind_attention,
+    [SM_OP_BLOCKED_ATTENTION_BACKWARD] = opencl_bind_attention,
+    [SM_OP_FLASH_ATTENTION_FORWARD] = opencl_bind_attention,
+    [SM_OP_FLASH_ATTENTION_BACKWARD] = opencl_bind_attention,
+};
+
+bool opencl_is_product(const sm_plan *plan, const sm_op *op, opencl_product *product) {
+    if (!sm_op_is_matmul(op->kind)) {
+        return false;
+    }
+    *product = opencl_describe_product(plan, op);
+    return true;
+}
+
+size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan, const sm_op *op) {
+    if (device->own[op->kind] != NULL) {
+        return 0;
+    }
+    const sm_tensor *first = op->in[0] == SM_NO_TENSOR ? NULL : &plan->tensors[op->in[0]];
+    if (sm_op_is_matmul(op->kind)) {
+        const opencl_product p = opencl_describe_product(plan, op);
+        return device->tier->matmul_scratch_elems(&device->facts, &p, opencl_way(device, plan, &p));
+    }
+    if (sm_op_is_attention(op->kind)) {
+        const opencl_attention a = opencl_describe_attention(plan, op);
+        return device->tier->attention_scratch_elems(&device->facts, plan, &a);
+    }
+    const int64_t R = first == NULL ? 0 : sm_tensor_rows(first);
+    const int64_t C = first == NULL ? 0 : sm_tensor_cols(first);
+    const bool is_layernorm = op->kind == SM_OP_LAYERNORM_BACKWARD || op->kind == SM_OP_RESIDUAL_LAYERNORM_BACKWARD;
+    const bool is_rmsnorm = op->kind == SM_OP_RMSNORM_BACKWARD || op->kind == SM_OP_RESIDUAL_RMSNORM_BACKWARD;
+    if (op->kind == SM_OP_EMBEDDING_BACKWARD) {
+        const int64_t N = sm_tensor_elems(first);
+        const int64_t n_positions = op->in[SM_IN(embedding_backward, starts)] == SM_NO_TENSOR ? 0 : N;
+        const int dx = op->in[SM_IN(embedding_backward, dx)];
+        return (size_t)(positions_at(N, sm_tensor_cols(&plan->tensors[dx])) + n_positions);
+    }
+    if (op->kind == SM_OP_HEAD_RMSNORM_BACKWARD) {
+        const int64_t HS = sm_tensor_elems(&plan->tensors[op->in[SM_IN(head_rmsnorm_backward, wq)]]);
+        return (size_t)(2 * opencl_count_row_strips(device, R) * HS);
+    }
+    return (size_t)(op->kind == SM_OP_GRAD_SQNORM     ? opencl_count_norm_parts(device)
+                    : op->kind == SM_OP_ADAFACTOR     ? opencl_count_strips(device, plan, R, C) * C + 2 * R + 2
+                    : op->kind == SM_OP_BIAS_BACKWARD ? opencl_count_strips(device, plan, R, C) * C
+                    : is_layernorm                    ? layernorm_sums(op) * opencl_count_row_strips(device, R) * C
+                    : is_rmsnorm                      ? opencl_count_row_strips(device, R) * C
+                                                      : 0);
+}
+
+bool opencl_op_at(const sm_plan *plan, int i, sm_op *op) {
+    if (i >= plan->n_ops) {
+        return sm_op_later(plan, &plan->ops[i - plan->n_ops], op);
+    }
+    *op = plan->ops[i];
+    return true;
+}
+
+sm_status opencl_bind_op(opencl_executable *e, const sm_op *op) {
+    if (sm_op_is_communication(op->kind)) { // the session's
+        return SM_OK;
+    }
+    opencl_binder b = {.e = e, .op = op};
+    if (e->device->own[op->kind] != NULL) {
+        opencl_bind_own(&b);
+    } else {
+        binders[op->kind](&b);
+    }
+    return b.status;
+}
+
+sm_status opencl_op_supported(const opencl_device *device, const sm_plan *plan, const sm_op *op) {
+    const char *id = device->base.info.id;
+    if (plan->dtype != SM_F32 && !sm_dtype_is_narrow(plan->dtype)) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "%s: there are no %s kernels", id, sm_dtype_name(plan->dtype));
+    }
+    if (device->own[op->kind] != NULL) {
+        return plan->dtype == SM_F32 ? SM_OK
+                                     : sm_fail(SM_ERR_UNSUPPORTED,
+                                               "%s: --kernel %s: your own kernels compute in fp32, and the plan is %s",
+                                               id, sm_op_name(op->kind), sm_dtype_name(plan->dtype));
+    }
+    if (!opencl_tier_multiplies(device->tier, plan->products)) {
+        SM_TRY(sm_plan_supports_plain_products(plan, id));
+    }
+    if (binders[op->kind] == NULL) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "%s: %s: there is no kernel", id, sm_op_name(op->kind));
+    }
+    if (sm_op_is_attention(op->kind)) {
+        const opencl_attention a = opencl_describe_attention(plan, op);
+        if (a.HS > device->tier->most_head_channels) {
+            return sm_fail(SM_ERR_UNSUPPORTED, "%s: heads of %lld channels; the kernels take up to %d", id,
+                           (long long)a.HS, device->tier->most_head_channels);
+        }
+    }
+    return SM_OK;
+}

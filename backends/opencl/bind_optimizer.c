@@ -1,0 +1,185 @@
+// bind_optimizer.c: how the optimizer range's ops are launched: the gradient's norm, the updates, the loss
+// scaler.
+#include "backends/opencl/binders.h"
+#include "backends/opencl/tier.h"
+
+// --- optimizers: updates of each parameter by itself ----------------------------------------------------
+
+static float decay(const opencl_binder *b) { return b->op->attr.decay ? 1.0f : 0.0f; }
+
+static void bind_update(opencl_binder *b, const char *kernel, int copy) {
+    const int64_t n = sm_tensor_elems(out(b, 0));
+    opencl_begin_rows(b, "optimizer", kernel, n);
+    arg_count(b, n);
+    opencl_arg_float(b, decay(b));
+    opencl_arg_operands(b);
+    opencl_arg_copy(b, copy);
+    opencl_launch_vecs(b, n);
+}
+
+void opencl_bind_adamw(opencl_binder *b) { bind_update(b, "adamw", SM_OUT(adamw, w)); }
+void opencl_bind_adam(opencl_binder *b) { bind_update(b, "adam", SM_OUT(adam, w)); }
+void opencl_bind_sgd(opencl_binder *b) { bind_update(b, "sgd", SM_OUT(sgd, w)); }
+void opencl_bind_lion(opencl_binder *b) { bind_update(b, "lion", SM_OUT(lion, w)); }
+
+// On cards an item has one vec of a block, and a work-group as many blocks as it has room for (cl/optimizer/adamw8bit.cl).
+void opencl_bind_adamw8bit(opencl_binder *b) {
+    enum { CPU_BLOCKS = 4, BLOCK = 256 };
+    const opencl_device *device = b->e->device;
+    const int64_t n = sm_tensor_elems(out(b, SM_OUT(adamw8bit, p)));
+    const bool is_cpu = device->tier->row_items == 1;
+    opencl_begin_rows(b, "adamw8bit", "adamw8bit", n);
+    const size_t items = is_cpu ? 1 : (size_t)(BLOCK / b->vector);
+    arg_count(b, n);
+    opencl_arg_float(b, decay(b));
+    opencl_arg_operands(b);
+    opencl_arg_copy(b, SM_OUT(adamw8bit, w));
+    opencl_launch_tiles(b, (int64_t)items, sm_tensor_elems(out(b, SM_OUT(adamw8bit, m_max))), items,
+                        is_cpu ? CPU_BLOCKS : (size_t)device->tier->row_items / items);
+}
+
+void opencl_bind_muon_momentum(opencl_binder *b) { opencl_launch_elements(b, "muon", "muon_momentum"); }
+
+void opencl_bind_normalize(opencl_binder *b) {
+    const sm_tensor *u = in(b, SM_IN(normalize, u));
+    opencl_begin_rows(b, "muon", "normalize_update", sm_tensor_cols(u));
+    arg_count(b, sm_tensor_rows(u));
+    arg_count(b, sm_tensor_cols(u));
+    opencl_arg_uint(b, b->op->attr.w_transposed);
+    opencl_arg_operands(b);
+    opencl_launch_grid(b, sm_tensor_cols(u), sm_tensor_rows(u));
+}
+
+void opencl_bind_combine(opencl_binder *b) {
+    const int64_t n = sm_tensor_elems(out(b, SM_OUT(combine, y)));
+    opencl_begin_rows(b, "muon", "combine", n);
+    arg_count(b, n);
+    opencl_arg_float(b, (float)b->op->attr.a);
+    opencl_arg_float(b, (float)b->op->attr.b);
+    opencl_arg_operands(b);
+    opencl_launch_vecs(b, n);
+}
+
+void opencl_bind_muon_update(opencl_binder *b) {
+    const sm_tensor *p = out(b, SM_OUT(muon_update, p));
+    opencl_begin_rows(b, "muon", "muon_update", sm_tensor_cols(p));
+    arg_count(b, sm_tensor_rows(p));
+    arg_count(b, sm_tensor_cols(p));
+    opencl_arg_uint(b, b->op->attr.w_transposed);
+    opencl_arg_float(b, decay(b));
+    opencl_arg_operands(b);
+    opencl_arg_copy(b, SM_OUT(muon_update, w));
+    opencl_launch_grid(b, sm_tensor_cols(p), sm_tensor_rows(p));
+}
+
+// --- adafactor: kernels that hand each other sums by way of scratch (cl/optimizer/adafactor.cl) -----------------------
+
+static void arg_matrix(opencl_binder *b, const char *kernel, int64_t R, int64_t C) {
+    opencl_begin_rows(b, "adafactor", kernel, C);
+    arg_count(b, R);
+    arg_count(b, C);
+}
+
+static void bind_adafactor_means(opencl_binder *b, int64_t R, int64_t C, int64_t n_strips) {
+    arg_matrix(b, "adafactor_rows", R, C);
+    arg_in(b, SM_IN(adafactor, g));
+    arg_in(b, SM_IN(adafactor, hyper));
+    arg_in(b, SM_IN(adafactor, clip));
+    arg_out(b, SM_OUT(adafactor, row));
+    opencl_launch_rows(b, R);
+    arg_matrix(b, "adafactor_column_strips", R, C);
+    arg_count(b, opencl_strip_rows(R, n_strips));
+    arg_in(b, SM_IN(adafactor, g));
+    arg_in(b, SM_IN(adafactor, clip));
+    opencl_arg_scratch(b, 0);
+    opencl_launch_lanes(b, C, n_strips, STRIP_LANES);
+    opencl_begin_rows(b, "adafactor", "adafactor_columns", C);
+    arg_count(b, n_strips);
+    arg_count(b, R);
+    arg_count(b, C);
+    opencl_arg_scratch(b, 0);
+    arg_in(b, SM_IN(adafactor, hyper));
+    arg_in(b, SM_IN(adafactor, clip));
+    arg_out(b, SM_OUT(adafactor, col));
+    opencl_launch_lanes(b, C, 1, SUM_LANES);
+}
+
+void opencl_bind_adafactor(opencl_binder *b) {
+    const int64_t R = sm_tensor_rows(out(b, SM_OUT(adafactor, p)));
+    const int64_t C = sm_tensor_cols(out(b, SM_OUT(adafactor, p)));
+    const int64_t n_strips = opencl_count_strips(b->e->device, b->e->base.plan, R, C);
+    const size_t squares_at = (size_t)(n_strips * C);
+    bind_adafactor_means(b, R, C, n_strips);
+    opencl_begin_rows(b, "adafactor", "adafactor_mean", 0);
+    arg_count(b, R);
+    arg_out(b, SM_OUT(adafactor, row));
+    arg_in(b, SM_IN(adafactor, hyper));
+    opencl_arg_scratch(b, squares_at + 2 * (size_t)R);
+    opencl_launch_rows(b, 1);
+    arg_matrix(b, "adafactor_measure", R, C);
+    opencl_arg_operands(b);
+    opencl_arg_scratch(b, squares_at);
+    opencl_launch_rows(b, R);
+    arg_matrix(b, "adafactor_step", R, C);
+    arg_in(b, SM_IN(adafactor, hyper));
+    opencl_arg_scratch(b, squares_at);
+    opencl_launch_rows(b, 1);
+    arg_matrix(b, "adafactor_move", R, C);
+    opencl_arg_float(b, decay(b));
+    opencl_arg_operands(b);
+    opencl_arg_scratch(b, squares_at);
+    opencl_arg_copy(b, SM_OUT(adafactor, w));
+    opencl_launch_grid(b, C, R);
+}
+
+void opencl_bind_adafactor_vector(opencl_binder *b) {
+    const int64_t n = sm_tensor_elems(out(b, SM_OUT(adafactor_vector, p)));
+    opencl_begin_rows(b, "adafactor", "adafactor_vector", n);
+    arg_count(b, n);
+    opencl_arg_operands(b);
+    opencl_launch_rows(b, 1);
+}
+
+// --- gradient norm, and what follows from it ------------------------------------------------------------
+
+void opencl_bind_grad_clip(opencl_binder *b) {
+    opencl_launch_one_row(b, "grad_norm", "grad_clip", false);
+    if (b->op->in[SM_IN(grad_clip, scaler)] != SM_NO_TENSOR) {
+        opencl_begin(b, "scaler", "", "unscale_clip");
+        arg_in(b, SM_IN(grad_clip, hyper));
+        arg_in(b, SM_IN(grad_clip, scaler));
+        arg_out(b, SM_OUT(grad_clip, norm));
+        arg_out(b, SM_OUT(grad_clip, clip));
+        opencl_launch_items(b, 1);
+    }
+}
+
+void opencl_bind_scaler_update(opencl_binder *b) {
+    opencl_begin(b, "scaler", "", "scaler_update");
+    opencl_arg_operands(b);
+    opencl_launch_items(b, 1);
+}
+
+// Parts that a sum of squares is cut into.
+int64_t opencl_count_norm_parts(const opencl_device *device) {
+    enum { CPU_PARTS = 64, GROUPS_A_UNIT = 16 };
+    return (int64_t)(device->tier->row_items == 1 ? CPU_PARTS : GROUPS_A_UNIT) * device->facts.n_units;
+}
+
+void opencl_bind_grad_sqnorm(opencl_binder *b) {
+    const opencl_device *device = b->e->device;
+    const int64_t n = sm_tensor_elems(in(b, SM_IN(grad_sqnorm, g)));
+    const int64_t n_parts = opencl_count_norm_parts(device);
+    opencl_begin_rows(b, "grad_norm", "grad_sqnorm_parts", n);
+    arg_count(b, n);
+    arg_count(b, n_parts);
+    arg_count(b, (n + n_parts * b->vector - 1) / (n_parts * b->vector) * b->vector);
+    arg_in(b, SM_IN(grad_sqnorm, g));
+    opencl_arg_scratch(b, 0);
+    opencl_launch_parts(b, n_parts);
+    opencl_begin_rows(b, "grad_norm", "grad_sqnorm_sum", 0);
+    arg_count(b, n_parts);
+    opencl_arg_scratch(b, 0);
+    arg_out(b, SM_OUT(grad_sqnorm, sqnorm));
+    opencl_launch_rows(b, 1);
+}

@@ -1,0 +1,211 @@
+// copy.c: copies between the device and the host beside what is computed: gradients on their way to other
+// processes. Each way has a queue of its own, so that both are in use, and the computing queue is waited for by an
+// event and never held up. What is rounded or added on the way lands in a buffer first; the queue's order keeps the
+// next from overwriting it. (Kernels in queues of their own, ordered by events, took two H100 10% longer a step: what
+// waits for an event of another queue is begun late by driver 580.)
+#include "backends/opencl/opencl.h"
+#include "backends/opencl/tier.h"
+
+enum { OUT, IN };
+
+static const char *id_of(const opencl_executable *e) { return e->device->base.info.id; }
+
+static int way_of(const sm_copy *copy) { return copy->kind == SM_COPY_OUT ? OUT : IN; }
+
+static sm_status open_queue(opencl_device *device, cl_command_queue *queue) {
+    cl_device_id target = device->part != NULL ? device->part : device->facts.id;
+    cl_int code = CL_SUCCESS;
+    if (*queue == NULL) {
+        *queue = opencl.clCreateCommandQueue(device->context, target, 0, &code);
+    }
+    return opencl_check(device->base.info.id, "clCreateCommandQueue, for copies", code);
+}
+
+// --- kernels of a way ----------------------------------------------------------------------------------
+
+// Not in the midst of a step: a program may have to be built, and the list of programs is one thread's.
+static sm_status get_kernels(opencl_executable *e) {
+    static const char options[] = "-DDATA_BF16";
+    if (e->ways[IN].plain != NULL) {
+        return SM_OK;
+    }
+    SM_TRY(opencl_get_kernel(e->device, "exchange", options, "exchange_round", &e->ways[OUT].rounded));
+    SM_TRY(opencl_get_kernel(e->device, "exchange", options, "exchange_add_rounded", &e->ways[IN].rounded));
+    return opencl_get_kernel(e->device, "exchange", options, "exchange_add", &e->ways[IN].plain);
+}
+
+void opencl_free_copies(opencl_executable *e) {
+    for (int i = OUT; i <= IN; i++) {
+        cl_kernel kernels[] = {e->ways[i].plain, e->ways[i].rounded};
+        for (int k = 0; k < 2; k++) {
+            if (kernels[k] != NULL) {
+                opencl.clReleaseKernel(kernels[k]);
+            }
+        }
+        if (e->ways[i].landing != NULL) {
+            opencl.clReleaseMemObject(e->ways[i].landing);
+        }
+    }
+}
+
+static sm_status reserve_landing(opencl_executable *e, opencl_copy_way *way, size_t size_bytes) {
+    cl_int code = CL_SUCCESS;
+    if (size_bytes <= way->landing_bytes) {
+        return SM_OK;
+    }
+    if (way->landing != NULL) {
+        opencl.clReleaseMemObject(way->landing); // the driver keeps it until what was begun is done
+    }
+    way->landing = opencl.clCreateBuffer(e->device->context, CL_MEM_READ_WRITE, size_bytes, NULL, &code);
+    way->landing_bytes = code == CL_SUCCESS ? size_bytes : 0;
+    return opencl_check(id_of(e), "clCreateBuffer, for copies", code);
+}
+
+size_t opencl_copy_bytes(const sm_plan *plan) {
+    size_t most_bytes = 0;
+    for (int i = 0; i < plan->n_buckets && plan->processes.n == 2; i++) {
+        const size_t size_bytes = sm_tensor_bytes(&plan->tensors[plan->buckets[i].gradient]);
+        most_bytes = size_bytes > most_bytes ? size_bytes : most_bytes;
+    }
+    return most_bytes;
+}
+
+// While memory is asked for, and not in the midst of a step.
+static sm_status reserve_landings(opencl_executable *e) {
+    const size_t size_bytes = opencl_copy_bytes(e->base.plan);
+    if (!e->base.plan->processes.is_bf16) {
+        return reserve_landing(e, &e->ways[IN], size_bytes);
+    }
+    SM_TRY(reserve_landing(e, &e->ways[OUT], size_bytes / 2));
+    return reserve_landing(e, &e->ways[IN], size_bytes / 2);
+}
+
+static sm_status set_args(opencl_executable *e, cl_kernel kernel, uint64_t n_elems, const cl_mem buffers[2],
+                          const cl_ulong *offsets[2]) {
+    cl_uint arg = 0;
+    cl_int code = opencl.clSetKernelArg(kernel, arg++, sizeof n_elems, &n_elems);
+    for (int i = 0; i < 2; i++) {
+        code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, arg++, sizeof buffers[i], &buffers[i]) : code;
+        if (offsets[i] != NULL) {
+            code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, arg++, sizeof *offsets[i], offsets[i]) : code;
+        }
+    }
+    return opencl_check(id_of(e), "clSetKernelArg", code);
+}
+
+// Runs a kernel of the way between the landing and the tensor, behind `computed`, if that is not NULL.
+static sm_status run(opencl_executable *e, int way, cl_kernel kernel, const sm_copy *copy, const opencl_span *s,
+                     cl_event computed, cl_event *done) {
+    const cl_ulong at = s->offset_bytes / sizeof(float);
+    const cl_mem landing = e->ways[way].landing;
+    const cl_mem in_order[2] = {way == OUT ? s->buffer : landing, way == OUT ? landing : s->buffer};
+    const cl_ulong *offsets[2] = {way == OUT ? &at : NULL, way == OUT ? NULL : &at};
+    const size_t group = (size_t)e->device->tier->group;
+    const size_t vector = (size_t)e->device->tier->vector(&e->device->facts);
+    const size_t global = ((size_t)copy->n_elems + group * vector - 1) / (group * vector) * group;
+    SM_TRY(set_args(e, kernel, (uint64_t)copy->n_elems, in_order, offsets));
+    return opencl_check(id_of(e), "clEnqueueNDRangeKernel",
+                        opencl.clEnqueueNDRangeKernel(e->device->copies[way], kernel, 1, NULL, &global, &group,
+                                                      computed != NULL ? 1 : 0, computed != NULL ? &computed : NULL,
+                                                      done));
+}
+
+// --- copies ----------------------------------------------------------------------------------------------
+
+// An event behind all that was enqueued so far.
+static sm_status mark(opencl_executable *e, cl_event *event) {
+    cl_command_queue queue = e->device->queue;
+    SM_TRY(opencl_check(id_of(e), "clEnqueueMarkerWithWaitList",
+                        opencl.clEnqueueMarkerWithWaitList(queue, 0, NULL, event)));
+    return opencl_check(id_of(e), "clFlush", opencl.clFlush(queue));
+}
+
+static sm_status read_behind(opencl_executable *e, const opencl_span *s, void *host, cl_event computed,
+                             cl_event *copied) {
+    return opencl_check(id_of(e), "clEnqueueReadBuffer",
+                        opencl.clEnqueueReadBuffer(e->device->copies[OUT], s->buffer, CL_FALSE, s->offset_bytes,
+                                                   s->size_bytes, host, computed != NULL ? 1 : 0,
+                                                   computed != NULL ? &computed : NULL, copied));
+}
+
+static sm_status begin_out(opencl_executable *e, const sm_copy *copy, const opencl_span *s, cl_event *copied) {
+    cl_event computed = NULL;
+    opencl_copy_way *way = &e->ways[OUT];
+    SM_TRY(mark(e, &computed));
+    sm_status status;
+    if (copy->is_bf16) {
+        const opencl_span half = {way->landing, 0, s->size_bytes / 2};
+        status = run(e, OUT, way->rounded, copy, s, computed, NULL);
+        status = status == SM_OK ? read_behind(e, &half, copy->host, NULL, copied) : status;
+    } else {
+        status = read_behind(e, s, copy->host, computed, copied);
+    }
+    opencl.clReleaseEvent(computed);
+    return status;
+}
+
+static sm_status write_span(opencl_executable *e, const opencl_span *s, const void *host, cl_event *copied) {
+    return opencl_check(id_of(e), "clEnqueueWriteBuffer",
+                        opencl.clEnqueueWriteBuffer(e->device->copies[IN], s->buffer, CL_FALSE, s->offset_bytes,
+                                                    s->size_bytes, host, 0, NULL, copied));
+}
+
+static sm_status begin_add(opencl_executable *e, const sm_copy *copy, const opencl_span *s, cl_event *added) {
+    const opencl_copy_way *way = &e->ways[IN];
+    const opencl_span landing = {way->landing, 0, copy->is_bf16 ? s->size_bytes / 2 : s->size_bytes};
+    SM_TRY(write_span(e, &landing, copy->host, NULL));
+    return run(e, IN, copy->is_bf16 ? way->rounded : way->plain, copy, s, NULL, added);
+}
+
+sm_status opencl_begin_copy(sm_executable *executable, const sm_copy *copy, void **ticket) {
+    opencl_executable *e = (opencl_executable *)executable;
+    const int way = way_of(copy);
+    cl_event copied = NULL;
+    opencl_span s;
+    SM_TRY(opencl_find_span(e, copy->tensor, copy->offset_elems, copy->n_elems, &s));
+    SM_TRY(opencl_check_lost(e));
+    SM_TRY(open_queue(e->device, &e->device->copies[way]));
+    if (copy->is_bf16 || copy->kind == SM_COPY_ADD) {
+        SM_TRY(reserve_landing(e, &e->ways[way], copy->is_bf16 ? s.size_bytes / 2 : s.size_bytes));
+    }
+    switch (copy->kind) {
+    case SM_COPY_OUT: SM_TRY(begin_out(e, copy, &s, &copied)); break;
+    case SM_COPY_IN: SM_TRY(write_span(e, &s, copy->host, &copied)); break;
+    case SM_COPY_ADD: SM_TRY(begin_add(e, copy, &s, &copied)); break;
+    }
+    *ticket = copied;
+    return opencl_check(id_of(e), "clFlush", opencl.clFlush(e->device->copies[way]));
+}
+
+sm_status opencl_wait_copy(sm_executable *executable, void *ticket) {
+    const opencl_executable *e = (const opencl_executable *)executable;
+    cl_event copied = ticket;
+    const cl_int code = opencl.clWaitForEvents(1, &copied);
+    opencl.clReleaseEvent(copied);
+    return opencl_check(id_of(e), "clWaitForEvents", code);
+}
+
+bool opencl_is_copied(sm_executable *executable, void *ticket) {
+    (void)executable;
+    cl_int state = CL_COMPLETE;
+    const cl_int code = opencl.clGetEventInfo(ticket, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+    return code != CL_SUCCESS || state <= CL_COMPLETE;
+}
+
+// A buffer over the memory has the driver pin its pages, so that it copies from and to them at the bus's speed and at
+// once (H100, driver 580: 55 GB/s; pages that are not pinned: 12 out and 8 in, the caller waiting). It is used for
+// nothing else.
+sm_status opencl_pin(sm_executable *executable, void *memory, size_t size_bytes) {
+    opencl_executable *e = (opencl_executable *)executable;
+    cl_int code = CL_SUCCESS;
+    SM_TRY(get_kernels(e));
+    SM_TRY(reserve_landings(e));
+    if (e->device->facts.is_cpu || e->n_pinned == OPENCL_MAX_PINNED) {
+        return SM_OK;
+    }
+    cl_mem pinned =
+        opencl.clCreateBuffer(e->device->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, size_bytes, memory, &code);
+    SM_TRY(opencl_check(id_of(e), "clCreateBuffer, of pinned memory", code));
+    e->pinned[e->n_pinned++] = pinned;
+    return SM_OK;
+}

@@ -1,0 +1,189 @@
+// execute.c: prepares a plan as an array of launches with their arguments set, and enqueues ranges.
+//
+// A step is one walk over the array: no argument is set, nothing is allocated and nothing waited for.
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "backends/opencl/bind.h"
+#include "backends/opencl/tier.h"
+
+static const char *id_of(const opencl_executable *e) { return e->device->base.info.id; }
+
+// One buffer for what the launches of an op hand to one another, as large as the op that needs most of it.
+static size_t scratch_bytes(const sm_device *device, const sm_plan *plan) {
+    sm_op op;
+    size_t most = 0;
+    for (int i = 0; i < 2 * plan->n_ops; i++) {
+        const size_t n_elems =
+            opencl_op_at(plan, i, &op) ? opencl_op_scratch_elems((const opencl_device *)device, plan, &op) : 0;
+        most = n_elems > most ? n_elems : most;
+    }
+    return most * sizeof(float);
+}
+
+size_t opencl_working_bytes(const sm_device *device, const sm_plan *plan) {
+    const opencl_device *d = (const opencl_device *)device;
+    const bool has_maps = d->tier->uses_maps != NULL && d->tier->uses_maps(&d->facts, plan);
+    return scratch_bytes(device, plan) + (has_maps ? opencl_map_bytes(plan) : 0) + opencl_copy_bytes(plan);
+}
+
+static void note_units(opencl_executable *e) {
+    if (e->n_beside_units > 0) {
+        snprintf(e->base.note, sizeof e->base.note,
+                 "family %s: %d of %d products and attentions run as in family local: rows that do not begin at "
+                 "multiples of 16 bytes, attention that stores its weights or has heads of other sizes",
+                 e->device->tier->name, e->n_beside_units, e->n_beside_units + e->n_on_units);
+    }
+}
+
+static sm_status bind_at(opencl_executable *e, int i) {
+    sm_op op;
+    const int first = e->n_launches;
+    if (!opencl_op_at(e->base.plan, i, &op)) {
+        e->launches_of[i] = e->launches_of[i - e->base.plan->n_ops];
+        return SM_OK;
+    }
+    SM_TRY(opencl_bind_op(e, &op));
+    e->launches_of[i] = (sm_range){first, e->n_launches};
+    return SM_OK;
+}
+
+static sm_status bind_all(opencl_executable *e) {
+    const sm_plan *plan = e->base.plan;
+    e->launches_of = calloc(2 * (size_t)plan->n_ops + 1, sizeof *e->launches_of);
+    if (e->launches_of == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for %d ops", id_of(e), plan->n_ops);
+    }
+    for (int i = 0; i < 2 * plan->n_ops; i++) {
+        if (i == plan->n_ops) {
+            note_units(e);
+        }
+        SM_TRY(bind_at(e, i));
+    }
+    e->events = calloc((size_t)e->n_launches + 1, sizeof *e->events);
+    return e->events != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "%s: no memory for %d events", id_of(e), e->n_launches);
+}
+
+sm_status opencl_prepare(sm_device *device, const sm_plan *plan, sm_executable **executable) {
+    sm_status status = SM_OK;
+    opencl_executable *e = calloc(1, sizeof *e);
+    if (e == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for an executable", device->info.id);
+    }
+    e->base.device = device;
+    e->base.plan = plan;
+    e->device = (opencl_device *)device;
+    e->n_arenas = plan->n_arenas;
+    SM_TRY_GOTO(plan->tuned ? opencl_tune(e) : SM_OK);
+    opencl_build_ahead(e);
+    SM_TRY_GOTO(opencl_allocate(e, scratch_bytes(device, plan)));
+    SM_TRY_GOTO(bind_all(e));
+    *executable = &e->base;
+    return SM_OK;
+cleanup:
+    opencl_release(&e->base);
+    return status;
+}
+
+void opencl_release(sm_executable *executable) {
+    if (executable == NULL) {
+        return;
+    }
+    opencl_executable *e = (opencl_executable *)executable;
+    if (e->device->is_lost || opencl_synchronize(executable) == SM_ERR_TIMEOUT) { // buffers may still be in use
+        opencl_keep_executable(e);
+        return;
+    }
+    for (int i = 0; i < e->n_launches; i++) {
+        opencl.clReleaseKernel(e->launches[i].kernel);
+    }
+    opencl_free_memory(e);
+    for (int i = 0; e->events != NULL && i < e->n_launches; i++) {
+        if (e->events[i] != NULL) {
+            opencl.clReleaseEvent(e->events[i]);
+        }
+    }
+    free(e->launches);
+    free(e->launches_of);
+    free(e->events);
+    free(e);
+}
+
+static sm_status enqueue(const opencl_executable *e, cl_command_queue queue, int i, cl_event *event) {
+    const opencl_launch *l = &e->launches[i];
+    cl_int code = opencl.clEnqueueNDRangeKernel(queue, l->kernel, l->n_dims, NULL, l->global, l->local, 0, NULL, event);
+    return opencl_check(id_of(e), "clEnqueueNDRangeKernel", code);
+}
+
+// The launches of an op, as this micro-batch does it.
+static sm_range launches_of(const opencl_executable *e, int op) {
+    return e->launches_of[op + (e->base.is_later ? e->base.plan->n_ops : 0)];
+}
+
+// The launches of a range of ops.
+static sm_status enqueue_range(opencl_executable *e, cl_command_queue queue, sm_range range, bool keeps_events) {
+    for (int op = range.first; op < range.end; op++) {
+        const sm_range launches = launches_of(e, op);
+        for (int i = launches.first; i < launches.end; i++) {
+            SM_TRY(enqueue(e, queue, i, keeps_events ? &e->events[i] : NULL));
+        }
+    }
+    return SM_OK;
+}
+
+// Adds what each op of the range took to op_ns, from the events of its launches; releases the events.
+static sm_status collect_times(opencl_executable *e, sm_range range, int64_t *op_ns) {
+    sm_status status = SM_OK;
+    for (int op = range.first; op < range.end; op++) {
+        const sm_range launches = launches_of(e, op);
+        for (int i = launches.first; i < launches.end; i++) {
+            cl_ulong start_ns = 0;
+            cl_ulong end_ns = 0;
+            if (e->events[i] == NULL) {
+                continue;
+            }
+            cl_int code = opencl.clGetEventProfilingInfo(e->events[i], CL_PROFILING_COMMAND_START, sizeof start_ns,
+                                                         &start_ns, NULL);
+            code = code != CL_SUCCESS ? code
+                                      : opencl.clGetEventProfilingInfo(e->events[i], CL_PROFILING_COMMAND_END,
+                                                                       sizeof end_ns, &end_ns, NULL);
+            if (code != CL_SUCCESS && status == SM_OK) {
+                status = opencl_fail(id_of(e), "clGetEventProfilingInfo", code);
+            }
+            op_ns[op] += end_ns > start_ns ? (int64_t)(end_ns - start_ns) : 0;
+            opencl.clReleaseEvent(e->events[i]);
+            e->events[i] = NULL;
+        }
+    }
+    return status;
+}
+
+static sm_status execute_profiled(opencl_executable *e, sm_range range, int64_t *op_ns) {
+    cl_command_queue queue = e->device->profile;
+    SM_TRY(opencl_synchronize(&e->base)); // two queues have no order between them
+    sm_status status = enqueue_range(e, queue, range, true);
+    sm_status finished = opencl_wait(e, "clFinish", queue, NULL);
+    if (e->device->is_lost) {
+        return finished;
+    }
+    sm_status collected = collect_times(e, range, op_ns);
+    return status != SM_OK ? status : finished != SM_OK ? finished : collected;
+}
+
+sm_status opencl_execute(sm_executable *executable, sm_range range, int64_t *op_ns) {
+    opencl_executable *e = (opencl_executable *)executable;
+    SM_TRY(opencl_check_lost(e));
+    opencl_end_dismissed(e->device);
+    if (op_ns != NULL) {
+        return execute_profiled(e, range, op_ns);
+    }
+    SM_TRY(enqueue_range(e, e->device->queue, range, false));
+    return opencl_check(id_of(e), "clFlush", opencl.clFlush(e->device->queue));
+}
+
+sm_status opencl_synchronize(sm_executable *executable) {
+    opencl_executable *e = (opencl_executable *)executable;
+    sm_status status = opencl_wait(e, "clFinish", e->device->queue, NULL);
+    opencl_dismiss_helpers(e->device); // the first step is done
+    return status;
+}

@@ -1,0 +1,272 @@
+// helpers.c: builds the programs of a plan in several processes at once, before they are needed.
+//
+// NVIDIA's driver builds one program after another in a process, whatever its threads do. So what is not in the cache
+// is offered to this process, and to others, started anew, which do nothing but build into the cache: each takes the
+// next program when it is done with one, and those that take longest come first. That pays where a program takes longer
+// to build than a process to begin with the driver. Where nothing is known of a device yet, they begin with it while
+// this process tries its matrix units and makes the plan.
+//
+//   this process     work: programs ->   helpers
+//                    <- done: a byte each; the end of a helper, when nobody reads there
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backends/host/helper.h"
+#include "backends/host/memory.h"
+#include "backends/opencl/bind.h"
+#include "backends/opencl/tier.h"
+
+// Fewer programs than LEAST are built sooner than another process has begun with the driver.
+enum { MOST_PROGRAMS = 64, LEAST_PROGRAMS = 4, MOST_HELPERS = 7 };
+
+static const double LIMIT_SECONDS = 30;
+
+struct opencl_wanted {
+    const char *tier;
+    int n;
+    opencl_named_program programs[MOST_PROGRAMS]; // a pipe has room for them
+};
+
+// The helpers that were started and have not been waited for.
+static struct {
+    int device; // index
+    int n;
+    pid_t helpers[MOST_HELPERS];
+    host_pipe work;
+    host_pipe done;
+} team = {.work = {-1, -1}, .done = {-1, -1}};
+
+static const char *foreseen; // path of a helper, where a plan is to be run; NULL: none is
+
+void opencl_want(opencl_wanted *wanted, const char *stem, const char *options) {
+    const char *name = opencl_program_name(stem);
+    for (int i = 0; i < wanted->n; i++) {
+        if (strcmp(wanted->programs[i].name, name) == 0 && strcmp(wanted->programs[i].options, options) == 0) {
+            return;
+        }
+    }
+    if (wanted->n < MOST_PROGRAMS) {
+        opencl_named_program *p = &wanted->programs[wanted->n++];
+        snprintf(p->tier, sizeof p->tier, "%s", wanted->tier);
+        snprintf(p->name, sizeof p->name, "%s", name);
+        snprintf(p->options, sizeof p->options, "%s", options);
+    }
+}
+
+// Binds all ops for the names of their programs; what they count besides is as before.
+static void list_programs(opencl_executable *e, opencl_wanted *wanted) {
+    sm_status status = SM_OK;
+    e->wanted = wanted;
+    for (int i = 0; i < 2 * e->base.plan->n_ops && status == SM_OK; i++) {
+        sm_op op;
+        status = opencl_op_at(e->base.plan, i, &op) ? opencl_bind_op(e, &op) : SM_OK;
+    }
+    e->wanted = NULL;
+    e->n_on_units = 0;
+    e->n_beside_units = 0;
+}
+
+static void drop_built(const opencl_device *device, opencl_wanted *wanted) {
+    int n = 0;
+    for (int i = 0; i < wanted->n; i++) {
+        if (!opencl_is_built(device, wanted->programs[i].name, wanted->programs[i].options)) {
+            wanted->programs[n++] = wanted->programs[i];
+        }
+    }
+    wanted->n = n;
+}
+
+// How long a program takes to build, roughly, in tenths of a second on one card.
+static int build_time(const opencl_named_program *p) {
+    enum { USUAL = 3 };
+    static const struct {
+        const char *name, *option;
+        int time;
+    } known[] = {
+        {"plain", "", 7},
+        {"ends", "", 7},
+        {"attention", "", 7},
+        {"matmul_tensor", "-DSUM_ONLY", 1},
+        {"matmul_wgmma", "-DBESIDE=8", 6}, // GELU's derivative
+        {"matmul_wgmma", "-DBESIDE=6", 6}, // GELU
+        {"layernorm", "", 5},
+        {"rmsnorm", "", 5},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (strncmp(p->name, known[i].name, strlen(known[i].name)) == 0 &&
+            strstr(p->options, known[i].option) != NULL) {
+            return known[i].time;
+        }
+    }
+    return USUAL;
+}
+
+static int compare_times(const void *a, const void *b) { return build_time(b) - build_time(a); }
+
+// --- the team -------------------------------------------------------------------------------------------
+
+static int count_helpers(int n_programs) {
+    int n = host_processors() - 1;
+    n = n < n_programs - 1 ? n : n_programs - 1;
+    return n < MOST_HELPERS ? n : MOST_HELPERS;
+}
+
+static void start_team(const char *helper, int device, int n) {
+    char index[16];
+    snprintf(index, sizeof index, "%d", device);
+    char *const argv[] = {(char *)helper, (char *)"--helper", (char *)"opencl", index, NULL};
+    if (!host_open_pipe(&team.work) || !host_open_pipe(&team.done)) {
+        return;
+    }
+    team.device = device;
+    for (int i = 0; i < n; i++) {
+        const pid_t started = host_start_helper(argv, team.work.take, team.done.put);
+        if (started > 0) {
+            team.helpers[team.n++] = started;
+        }
+    }
+    host_close_end(&team.done.put);
+}
+
+// They end by themselves when there is no more work and nobody listens.
+static void end_team(void) {
+    const int64_t deadline_ns = host_now_ns() + (int64_t)(LIMIT_SECONDS * 1e9);
+    host_close_end(&team.work.put);
+    host_close_end(&team.work.take);
+    host_close_end(&team.done.take);
+    host_close_end(&team.done.put);
+    for (int i = 0; i < team.n; i++) {
+        (void)host_await_helper(team.helpers[i], deadline_ns);
+    }
+    team.n = 0;
+}
+
+void opencl_foresee(const char *helper) { foreseen = helper; }
+
+bool opencl_begin_early(const opencl_facts *facts) {
+    const char *reason;
+    const int n_devices = opencl_n_devices(&reason);
+    for (int i = 0; i < n_devices && foreseen != NULL && team.n == 0; i++) {
+        if (opencl_device_facts(i)->id == facts->id) {
+            start_team(foreseen, i, count_helpers(MOST_PROGRAMS));
+        }
+    }
+    return foreseen != NULL;
+}
+
+void opencl_dismiss_helpers(const opencl_device *device) {
+    if (team.device == device->index) {
+        host_close_end(&team.work.put);
+        host_close_end(&team.done.take);
+    }
+}
+
+void opencl_end_dismissed(const opencl_device *device) {
+    if (team.n > 0 && team.device == device->index && team.done.take < 0) {
+        end_team();
+    }
+}
+
+void opencl_end_helpers(const opencl_device *device) {
+    if (team.n > 0 && team.device == device->index) {
+        end_team();
+    }
+}
+
+// --- building -----------------------------------------------------------------------------------------
+
+// This process's share; a program that does not build is reported by who needs it. How many there were.
+static int build_share(opencl_device *device) {
+    opencl_named_program p;
+    int n = 0;
+    for (; host_take(team.work.take, &p, sizeof p); n++) {
+        cl_program program;
+        (void)opencl_get_program(device, p.name, p.options, &program);
+    }
+    return n;
+}
+
+// Until n are done, or no helper is left.
+static void await_others(int n) {
+    const int64_t deadline_ns = host_now_ns() + (int64_t)(LIMIT_SECONDS * 1e9);
+    char done;
+    while (n > 0 && host_await_record(team.done.take, deadline_ns) && host_take(team.done.take, &done, sizeof done)) {
+        n--;
+    }
+}
+
+static void build_together(opencl_device *device, opencl_wanted *wanted) {
+    if (team.n == 0) {
+        start_team(device->helper, device->index, count_helpers(wanted->n));
+    }
+    qsort(wanted->programs, (size_t)wanted->n, sizeof wanted->programs[0], compare_times);
+    if (host_put(team.work.put, wanted->programs, (size_t)wanted->n * sizeof wanted->programs[0])) {
+        host_close_end(&team.work.put);
+        await_others(wanted->n - build_share(device));
+    }
+}
+
+// Another device's, and those that another plan's programs were built by.
+static void dismiss_others(const opencl_device *device) {
+    if (team.n > 0 && (team.device != device->index || team.work.put < 0)) {
+        end_team();
+    }
+}
+
+// Helpers that are about to end still hold some.
+static bool needs_most_memory(const opencl_executable *e) {
+    const sm_plan *plan = e->base.plan;
+    const size_t n_bytes = sm_plan_memory(plan, NULL) + opencl_working_bytes(e->base.device, plan);
+    return n_bytes > e->device->facts.memory_bytes / 2;
+}
+
+void opencl_build_ahead(opencl_executable *e) {
+    opencl_device *device = e->device;
+    if (device->helper == NULL || device->facts.keeps_builds || device->part != NULL) {
+        return;
+    }
+    opencl_wanted *wanted = calloc(1, sizeof *wanted);
+    if (wanted == NULL) {
+        return;
+    }
+    wanted->tier = device->tier->name;
+    list_programs(e, wanted);
+    drop_built(device, wanted);
+    if (wanted->n >= LEAST_PROGRAMS) {
+        dismiss_others(device);
+        build_together(device, wanted);
+    }
+    host_close_end(&team.work.put);
+    if (needs_most_memory(e)) {
+        end_team();
+    }
+    free(wanted);
+}
+
+static void build_all(opencl_device *device) {
+    opencl_named_program p;
+    while (host_take(STDIN_FILENO, &p, sizeof p)) {
+        cl_program program;
+        if (opencl_choose_tier(&device->facts, p.tier, device->base.info.id, &device->tier) == SM_OK) {
+            (void)opencl_get_program(device, p.name, p.options, &program);
+        }
+        (void)host_put(STDOUT_FILENO, "", 1);
+    }
+}
+
+// The word is the device's index; what to build comes from standard input. The end of a process holds up whoever else
+// asks the driver for something: so it waits until this one is not needed there.
+sm_status opencl_help(int n_words, char *const *words) {
+    opencl_device device;
+    if (n_words < 1) {
+        return sm_fail(SM_ERR_USAGE, "opencl: the index of a device is missing");
+    }
+    SM_TRY(opencl_open_to_build(atoi(words[0]), &device));
+    build_all(&device);
+    host_await_no_reader(STDOUT_FILENO, host_now_ns() + (int64_t)(LIMIT_SECONDS * 1e9));
+    opencl_free_programs(&device);
+    opencl.clReleaseContext(device.context);
+    return SM_OK;
+}

@@ -1,0 +1,293 @@
+// memory.c: one buffer an arena, and one for what the launches of an op hand to one another.
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "backends/host/memory.h"
+#include "backends/opencl/opencl.h"
+
+static const char *id_of(const opencl_executable *e) { return e->device->base.info.id; }
+
+// What the device has that could be used now: of all memory, where it does not tell.
+static size_t usable_bytes(const opencl_facts *facts) {
+    size_t bytes = facts->memory_bytes;
+    if (facts->shares_host_memory) {
+        size_t available_bytes = host_available_bytes();
+        bytes = available_bytes > 0 && available_bytes < bytes ? available_bytes : bytes;
+    }
+    return bytes;
+}
+
+static sm_status fail_memory(const opencl_executable *e, size_t asked_bytes, const char *why) {
+    return sm_fail(SM_ERR_OOM,
+                   "%s: the plan needs %.2f GiB, %.2f GiB usable, of %.2f GiB at most in one piece: %s; use a smaller "
+                   "batch or model",
+                   id_of(e), (double)asked_bytes / (1 << 30), (double)usable_bytes(&e->device->facts) / (1 << 30),
+                   (double)e->device->facts.max_alloc_bytes / (1 << 30), why);
+}
+
+// A processor's buffer: pages of our own, huge ones, that the kernel zeroes when they are first touched, by the threads
+// that work on them. Drivers take small pages, which cost a processor more than AdamW's arithmetic does.
+static cl_int create_in_pages(opencl_executable *e, size_t size_bytes, opencl_pages *pages, cl_mem *buffer) {
+    cl_int code = CL_OUT_OF_HOST_MEMORY;
+    *pages = (opencl_pages){host_map(size_bytes), size_bytes};
+    if (pages->host != NULL) {
+        madvise(pages->host, size_bytes, MADV_DONTFORK); // or each linker that a driver forks would have it copied
+        *buffer = opencl.clCreateBuffer(e->device->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, size_bytes,
+                                        pages->host, &code);
+    }
+    return code;
+}
+
+// Another device's, filled with zeros: drivers give memory when it is first used, and here is the place to fail. The
+// pattern is the longest there is: NVIDIA's driver (580) counts patterns in 32 bits, so that a fill of 12 GiB with 4
+// bytes writes beside the buffer, and one of 18 GiB leaves most of it as it was.
+static cl_int create_filled(opencl_executable *e, size_t size_bytes, cl_mem *buffer) {
+    static const unsigned char zeros[128];
+    const size_t whole_bytes = (size_bytes + sizeof zeros - 1) / sizeof zeros * sizeof zeros;
+    cl_int code = CL_SUCCESS;
+    *buffer = opencl.clCreateBuffer(e->device->context, CL_MEM_READ_WRITE, whole_bytes, NULL, &code);
+    if (code != CL_SUCCESS) {
+        return code;
+    }
+    code = opencl.clEnqueueFillBuffer(e->device->queue, *buffer, zeros, sizeof zeros, 0, whole_bytes, 0, NULL, NULL);
+    return code == CL_SUCCESS ? opencl.clFinish(e->device->queue) : code;
+}
+
+static cl_int create(opencl_executable *e, size_t size_bytes, opencl_pages *pages, cl_mem *buffer) {
+    return e->device->facts.is_cpu ? create_in_pages(e, size_bytes, pages, buffer)
+                                   : create_filled(e, size_bytes, buffer);
+}
+
+// Memory refused, by any of the codes that drivers use for it.
+static bool is_refused(cl_int code) {
+    return code == CL_MEM_OBJECT_ALLOCATION_FAILURE || code == CL_OUT_OF_RESOURCES || code == CL_OUT_OF_HOST_MEMORY ||
+           code == CL_INVALID_BUFFER_SIZE;
+}
+
+static size_t largest_batch_bytes(const sm_plan *plan) {
+    size_t most = 64;
+    for (int i = 0; i < plan->n_tensors; i++) {
+        const sm_tensor *t = &plan->tensors[i];
+        if (t->role == SM_ROLE_BATCH && sm_tensor_bytes(t) > most) {
+            most = sm_tensor_bytes(t);
+        }
+    }
+    return most;
+}
+
+sm_status opencl_allocate(opencl_executable *e, size_t scratch_bytes) {
+    enum { LEAST_BYTES = 256 };
+    const sm_plan *plan = e->base.plan;
+    const size_t asked_bytes = sm_plan_memory(plan, NULL) + scratch_bytes;
+    if (asked_bytes > usable_bytes(&e->device->facts)) {
+        return fail_memory(e, asked_bytes, "more than there is");
+    }
+    e->arenas = calloc((size_t)plan->n_arenas + 1, sizeof *e->arenas);
+    e->pages = calloc((size_t)plan->n_arenas + 1, sizeof *e->pages);
+    e->staging.slot_bytes = largest_batch_bytes(plan);
+    e->staging.bytes[0] = malloc(OPENCL_STAGING_SLOTS * e->staging.slot_bytes);
+    if (e->arenas == NULL || e->pages == NULL || e->staging.bytes[0] == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for %d buffers", id_of(e), plan->n_arenas);
+    }
+    for (int i = 1; i < OPENCL_STAGING_SLOTS; i++) {
+        e->staging.bytes[i] = e->staging.bytes[0] + (size_t)i * e->staging.slot_bytes;
+    }
+    for (int i = 0; i <= plan->n_arenas; i++) {
+        const bool is_scratch = i == plan->n_arenas;
+        size_t size_bytes = is_scratch ? scratch_bytes : plan->arenas[i].size_bytes;
+        size_bytes = size_bytes < LEAST_BYTES ? LEAST_BYTES : (size_bytes + 3) / 4 * 4;
+        cl_int code = create(e, size_bytes, &e->pages[i], is_scratch ? &e->scratch : &e->arenas[i]);
+        if (is_refused(code)) {
+            return fail_memory(e, asked_bytes, opencl_error_name(code));
+        }
+        SM_TRY(opencl_check(id_of(e), "clCreateBuffer", code));
+        e->base.memory_bytes += size_bytes;
+    }
+    return SM_OK;
+}
+
+static void drop_state(opencl_executable *e) {
+    for (int i = 0; i < e->n_arenas && e->state != NULL; i++) {
+        if (e->state[i] != NULL) {
+            opencl.clReleaseMemObject(e->state[i]);
+        }
+    }
+    free(e->state);
+    e->state = NULL;
+}
+
+void opencl_free_memory(opencl_executable *e) {
+    for (int i = 0; e->arenas != NULL && i < e->n_arenas; i++) {
+        if (e->arenas[i] != NULL) {
+            opencl.clReleaseMemObject(e->arenas[i]);
+        }
+    }
+    drop_state(e);
+    if (e->scratch != NULL) {
+        opencl.clReleaseMemObject(e->scratch);
+    }
+    for (int i = 0; i < e->n_pinned; i++) {
+        opencl.clReleaseMemObject(e->pinned[i]);
+    }
+    opencl_free_copies(e);
+    if (e->maps != NULL) {
+        opencl.clReleaseMemObject(e->maps);
+    }
+    free(e->addresses);
+    for (int i = 0; i < OPENCL_STAGING_SLOTS; i++) {
+        if (e->staging.written[i] != NULL) {
+            opencl.clReleaseEvent(e->staging.written[i]);
+        }
+    }
+    for (int i = 0; e->pages != NULL && i <= e->n_arenas; i++) {
+        host_unmap(e->pages[i].host, e->pages[i].size_bytes);
+    }
+    free(e->arenas);
+    free(e->pages);
+    free(e->staging.bytes[0]);
+}
+
+// --- transfers ----------------------------------------------------------------------------------------
+
+sm_status opencl_find_span(const opencl_executable *e, int tensor, int64_t offset_elems, int64_t n_elems,
+                           opencl_span *s) {
+    const sm_tensor *t = &e->base.plan->tensors[tensor];
+    const int64_t n = sm_tensor_elems(t);
+    if (offset_elems < 0 || n_elems < 0 || offset_elems > n || n_elems > n - offset_elems) {
+        return sm_fail(SM_ERR_INTERNAL, "%s: elements %lld to %lld of %s, which has %lld", id_of(e),
+                       (long long)offset_elems, (long long)(offset_elems + n_elems), t->name, (long long)n);
+    }
+    if (t->arena < 0) {
+        return sm_fail(SM_ERR_INTERNAL, "%s: %s has no memory: no op uses it", id_of(e), t->name);
+    }
+    const size_t elem_bytes = sm_dtype_size(t->dtype);
+    *s = (opencl_span){e->arenas[t->arena], t->offset_bytes + (size_t)offset_elems * elem_bytes,
+                       (size_t)n_elems * elem_bytes};
+    return SM_OK;
+}
+
+// A slot that the device has read; waits for it when all are in use.
+static sm_status take_slot(opencl_executable *e, int *slot) {
+    *slot = e->staging.next;
+    e->staging.next = (*slot + 1) % OPENCL_STAGING_SLOTS;
+    cl_event *written = &e->staging.written[*slot];
+    if (*written == NULL) {
+        return SM_OK;
+    }
+    SM_TRY(opencl_wait(e, "clWaitForEvents", NULL, *written));
+    opencl.clReleaseEvent(*written);
+    *written = NULL;
+    return SM_OK;
+}
+
+// A copy that the host waits for would wait for what is before it in the queue, however long that takes.
+static sm_status wait_before_copy(opencl_executable *e) {
+    return e->base.deadline_ns != 0 ? opencl_synchronize(&e->base) : opencl_check_lost(e);
+}
+
+sm_status opencl_upload(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems,
+                        const void *data) {
+    opencl_executable *e = (opencl_executable *)executable;
+    cl_command_queue queue = e->device->queue;
+    opencl_span s;
+    SM_TRY(opencl_find_span(e, tensor, offset_elems, n_elems, &s));
+    SM_TRY(opencl_check_lost(e));
+    if (s.size_bytes == 0) {
+        return SM_OK;
+    }
+    if (s.size_bytes > e->staging.slot_bytes) {
+        SM_TRY(wait_before_copy(e));
+        return opencl_check(
+            id_of(e), "clEnqueueWriteBuffer",
+            opencl.clEnqueueWriteBuffer(queue, s.buffer, CL_TRUE, s.offset_bytes, s.size_bytes, data, 0, NULL, NULL));
+    }
+    int slot;
+    SM_TRY(take_slot(e, &slot));
+    memcpy(e->staging.bytes[slot], data, s.size_bytes);
+    return opencl_check(id_of(e), "clEnqueueWriteBuffer",
+                        opencl.clEnqueueWriteBuffer(queue, s.buffer, CL_FALSE, s.offset_bytes, s.size_bytes,
+                                                    e->staging.bytes[slot], 0, NULL, &e->staging.written[slot]));
+}
+
+sm_status opencl_download(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems, void *data) {
+    opencl_executable *e = (opencl_executable *)executable;
+    opencl_span s;
+    SM_TRY(opencl_find_span(e, tensor, offset_elems, n_elems, &s));
+    if (s.size_bytes == 0) {
+        return SM_OK;
+    }
+    SM_TRY(wait_before_copy(e));
+    return opencl_check(id_of(e), "clEnqueueReadBuffer",
+                        opencl.clEnqueueReadBuffer(e->device->queue, s.buffer, CL_TRUE, s.offset_bytes, s.size_bytes,
+                                                   data, 0, NULL, NULL));
+}
+
+// --- a copy of the state -----------------------------------------------------------------------------
+
+static size_t state_bytes(const opencl_executable *e, int arena) {
+    const sm_arena *a = &e->base.plan->arenas[arena];
+    return a->role == SM_ROLE_PARAMETER || a->role == SM_ROLE_OPTIMIZER ? a->size_bytes : 0;
+}
+
+// A tenth is left free: where memory is short, drivers move buffers about.
+static sm_status create_state(opencl_executable *e) {
+    size_t needed_bytes = 0;
+    const size_t usable = usable_bytes(&e->device->facts) / 10 * 9;
+    const size_t taken_bytes = e->device->facts.shares_host_memory ? 0 : e->base.memory_bytes;
+    for (int i = 0; i < e->n_arenas; i++) {
+        needed_bytes += state_bytes(e, i);
+    }
+    cl_int code = needed_bytes + taken_bytes <= usable ? CL_SUCCESS : CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    e->state = calloc((size_t)e->n_arenas + 1, sizeof *e->state);
+    for (int i = 0; e->state != NULL && i < e->n_arenas && code == CL_SUCCESS; i++) {
+        if (state_bytes(e, i) > 0) {
+            e->state[i] =
+                opencl.clCreateBuffer(e->device->context, CL_MEM_READ_WRITE, state_bytes(e, i), NULL, &code);
+        }
+    }
+    if (e->state == NULL || code != CL_SUCCESS) {
+        drop_state(e);
+        return sm_fail(SM_ERR_OOM, "%s: a copy of weights and state needs %.2f GiB next to the plan's %.2f GiB",
+                       id_of(e), (double)needed_bytes / (1 << 30), (double)e->base.memory_bytes / (1 << 30));
+    }
+    return SM_OK;
+}
+
+// As long a pattern as there is, for the sake of NVIDIA's driver (create_filled).
+static cl_int fill_with_stale_bytes(opencl_executable *e, int arena) {
+    unsigned char stale[128];
+    const sm_arena *a = &e->base.plan->arenas[arena];
+    const size_t size_bytes = a->size_bytes / sizeof stale * sizeof stale;
+    memset(stale, SM_STALE_BYTE, sizeof stale);
+    return a->role == SM_ROLE_BATCH || size_bytes == 0
+               ? CL_SUCCESS
+               : opencl.clEnqueueFillBuffer(e->device->queue, e->arenas[arena], stale, sizeof stale, 0, size_bytes, 0,
+                                            NULL, NULL);
+}
+
+sm_status opencl_keep_state(sm_executable *executable, sm_state_action action) {
+    opencl_executable *e = (opencl_executable *)executable;
+    const bool keeps = action == SM_STATE_KEEP;
+    if (action == SM_STATE_DROP) {
+        drop_state(e);
+        return SM_OK;
+    }
+    SM_TRY(e->state == NULL ? create_state(e) : SM_OK);
+    for (int i = 0; i < e->n_arenas; i++) {
+        if (state_bytes(e, i) == 0) {
+            SM_TRY(keeps ? SM_OK : opencl_check(id_of(e), "clEnqueueFillBuffer", fill_with_stale_bytes(e, i)));
+            continue;
+        }
+        const cl_int code = opencl.clEnqueueCopyBuffer(e->device->queue, keeps ? e->arenas[i] : e->state[i],
+                                                       keeps ? e->state[i] : e->arenas[i], 0, 0, state_bytes(e, i), 0,
+                                                       NULL, NULL);
+        if (is_refused(code)) {
+            drop_state(e);
+            return sm_fail(SM_ERR_OOM, "%s: no memory for a copy of weights and state: %s", id_of(e),
+                           opencl_error_name(code));
+        }
+        SM_TRY(opencl_check(id_of(e), "clEnqueueCopyBuffer", code));
+    }
+    return opencl_synchronize(executable);
+}

@@ -1,0 +1,487 @@
+// matrix.c: which matrix units a device has. Only what ran and gave the right numbers counts; the extension that
+// tells a compute capability says where it is worth a try.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/opencl/sources.h"
+#include "backends/opencl/nvidia/tensor.h"
+#include "backends/opencl/tier.h"
+
+#include "bf16.h"
+#include "backends/host/cache.h"
+
+enum { M = 16, N = 8, K = 16 };
+
+// Small whole numbers, exact in every format. B is (N,K), transposed.
+static float a_at(int m, int k) { return (float)((m * 7 + k * 3) % 11 - 5); }
+static float b_at(int k, int n) { return (float)((k * 5 + n * 2) % 7 - 3); }
+
+static float expected(int m, int n) {
+    float sum = 0;
+    for (int k = 0; k < K; k++) {
+        sum += a_at(m, k) * b_at(k, n);
+    }
+    return sum;
+}
+
+// A small whole number in IEEE's 16 bits.
+static uint16_t to_f16(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return x == 0 ? 0
+                  : (uint16_t)((bits >> 16 & 0x8000u) | (((bits >> 23 & 0xFFu) - 112u) << 10) | (bits >> 13 & 0x3FFu));
+}
+
+typedef enum { AS_BF16, AS_F16, AS_F32 } format;
+
+// One operand in its format at `to`; the bytes it takes.
+static size_t put(format f, float x, void *to) {
+    const uint16_t narrow = f == AS_BF16 ? sm_bf16_round(x) : to_f16(x);
+    const size_t n_bytes = f == AS_F32 ? sizeof x : sizeof narrow;
+    memcpy(to, f == AS_F32 ? (const void *)&x : (const void *)&narrow, n_bytes);
+    return n_bytes;
+}
+
+static size_t put_operands(format f, unsigned char a[4 * M * K], unsigned char b[4 * N * K]) {
+    size_t width = 0;
+    for (int k = 0; k < K; k++) {
+        for (int m = 0; m < M; m++) {
+            width = put(f, a_at(m, k), a + (size_t)(m * K + k) * (f == AS_F32 ? 4 : 2));
+        }
+        for (int n = 0; n < N; n++) {
+            put(f, b_at(k, n), b + (size_t)(n * K + k) * width);
+        }
+    }
+    return width;
+}
+
+// --- running one instruction
+// --------------------------------------------------------------------------------------------
+
+cl_mem opencl_make_buffer(opencl_device *d, size_t n_bytes, const void *from) {
+    cl_int code = CL_SUCCESS;
+    cl_mem buffer = opencl.clCreateBuffer(d->context, CL_MEM_READ_WRITE, n_bytes, NULL, &code);
+    if (buffer != NULL && from != NULL &&
+        opencl.clEnqueueWriteBuffer(d->queue, buffer, CL_TRUE, 0, n_bytes, from, 0, NULL, NULL) != CL_SUCCESS) {
+        opencl.clReleaseMemObject(buffer);
+        buffer = NULL;
+    }
+    return buffer;
+}
+
+void opencl_release_buffer(cl_mem buffer) {
+    if (buffer != NULL) {
+        opencl.clReleaseMemObject(buffer);
+    }
+}
+
+static bool launch(opencl_device *d, cl_kernel kernel, cl_mem buffers[3], float c[M * N]) {
+    const size_t items = 32;
+    cl_int code = CL_SUCCESS;
+    for (cl_uint i = 0; i < 3; i++) {
+        code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, i, sizeof buffers[i], &buffers[i]) : code;
+    }
+    code = code == CL_SUCCESS ? opencl.clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &items, &items, 0, NULL, NULL)
+                              : code;
+    return code == CL_SUCCESS && opencl.clEnqueueReadBuffer(d->queue, buffers[2], CL_TRUE, 0, M * N * sizeof *c, c, 0,
+                                                            NULL, NULL) == CL_SUCCESS;
+}
+
+static bool is_right(const float c[M * N]) {
+    for (int m = 0; m < M; m++) {
+        for (int n = 0; n < N; n++) {
+            if (!(c[m * N + n] == expected(m, n))) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool computes(opencl_device *d, const char *name, format f) {
+    unsigned char a[4 * M * K] = {0};
+    unsigned char b[4 * N * K] = {0};
+    float c[M * N] = {0};
+    cl_kernel kernel = NULL;
+    if (opencl_get_kernel(d, "tensor_probe", "", name, &kernel) != SM_OK) {
+        return false;
+    }
+    put_operands(f, a, b);
+    cl_mem buffers[3] = {opencl_make_buffer(d, sizeof a, a), opencl_make_buffer(d, sizeof b, b),
+                         opencl_make_buffer(d, sizeof c, c)};
+    const bool right =
+        buffers[0] != NULL && buffers[1] != NULL && buffers[2] != NULL && launch(d, kernel, buffers, c) && is_right(c);
+    for (int i = 0; i < 3; i++) {
+        opencl_release_buffer(buffers[i]);
+    }
+    opencl.clReleaseKernel(kernel);
+    return right;
+}
+
+// --- running a product by wgmma ------------------------------------------------------------------------------
+
+// Odd sizes, so that tiles reach beyond the matrices; three work-groups for the four tiles.
+enum { WIDE_M = 200, WIDE_N = 264, WIDE_K = 136, WIDE_GROUPS = 3, WIDE_ITEMS = 384 };
+
+static float bias_at(int n) { return (float)(n % 5 - 2); }
+
+// The programs that are tried, each of which many products use.
+typedef struct {
+    sm_dtype dtype; // of A, B and C
+    format format;
+    bool b_along_k;   // B is stored transposed
+    int tile_n, cols; // columns of a tile, and of a box of 128 bytes
+    const char *options;
+} wide_kind;
+
+static const wide_kind wide_kinds[] = {
+    [SM_PRODUCTS_PLAIN] = {SM_BF16, AS_BF16, false, 256, 64, "-DTILE_N=256 -DSTAGES=4 -DBESIDE=2 -DDATA_BF16"},
+    [SM_PRODUCTS_TF32] = {SM_F32, AS_F32, true, 256, 32, "-DTILE_N=256 -DSTAGES=4 -DBESIDE=2 -DA_RAW=1"},
+    [SM_PRODUCTS_TF32X3] = {SM_F32, AS_F32, true, 128, 32, "-DTILE_N=128 -DSTAGES=4 -DBESIDE=2 -DSPLIT=1 -DA_RAW=1"},
+};
+
+// A, B, C, and B's small parts, which whole numbers have none of.
+enum {
+    WIDE_BUFFERS = 4,
+    WIDE_MAPS = 5,
+    A_ELEMS = WIDE_M * WIDE_K,
+    B_ELEMS = WIDE_K * WIDE_N,
+    C_ELEMS = WIDE_M * WIDE_N
+};
+
+static float wide_expected(int m, int n) {
+    float sum = bias_at(n);
+    for (int k = 0; k < WIDE_K; k++) {
+        sum += a_at(m, k) * b_at(k, n);
+    }
+    return sum;
+}
+
+static void put_wide(const wide_kind *w, unsigned char *a, unsigned char *b) {
+    const size_t width = sm_dtype_size(w->dtype);
+    for (int k = 0; k < WIDE_K; k++) {
+        for (int m = 0; m < WIDE_M; m++) {
+            put(w->format, a_at(m, k), a + (size_t)(m * WIDE_K + k) * width);
+        }
+        for (int n = 0; n < WIDE_N; n++) {
+            put(w->format, b_at(k, n), b + (size_t)(w->b_along_k ? n * WIDE_K + k : k * WIDE_N + n) * width);
+        }
+    }
+}
+
+static bool is_wide_right(const wide_kind *w, const unsigned char *c) {
+    const size_t width = sm_dtype_size(w->dtype);
+    for (int m = 0; m < WIDE_M; m++) {
+        for (int n = 0; n < WIDE_N; n++) {
+            unsigned char expected[sizeof(float)];
+            put(w->format, wide_expected(m, n), expected);
+            if (memcmp(c + (size_t)(m * WIDE_N + n) * width, expected, width) != 0) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static sm_status encode_wide(opencl_device *d, const wide_kind *w, cl_mem buffers[WIDE_BUFFERS],
+                             unsigned char maps[WIDE_MAPS * OPENCL_MAP_BYTES]) {
+    const opencl_tensor_map of_b =
+        w->b_along_k
+            ? (opencl_tensor_map){.dtype = w->dtype, .n_dims = 2, .dims = {WIDE_K, WIDE_N}, .box = {w->cols, w->tile_n}}
+            : (opencl_tensor_map){.dtype = w->dtype, .n_dims = 2, .dims = {WIDE_N, WIDE_K}, .box = {w->cols, w->cols}};
+    const opencl_tensor_map of_c = {
+        .dtype = w->dtype, .n_dims = 3, .dims = {WIDE_N, WIDE_M, 1}, .box = {w->cols, 64, 1}};
+    const opencl_tensor_map shapes[WIDE_MAPS] = {
+        {.dtype = w->dtype, .n_dims = 2, .dims = {WIDE_K, WIDE_M}, .box = {w->cols, 128}}, of_b, of_c, of_c, of_b};
+    static const int buffer_of[WIDE_MAPS] = {0, 1, 2, 2, 3}; // the fourth is not used
+    for (int i = 0; i < WIDE_MAPS; i++) {
+        uint64_t address = 0;
+        SM_TRY(opencl_find_address(d, buffers[buffer_of[i]], &address));
+        opencl_encode_map(&shapes[i], address, maps + (size_t)i * OPENCL_MAP_BYTES);
+    }
+    return SM_OK;
+}
+
+static cl_int set_wide_args(cl_kernel kernel, cl_mem maps, cl_mem bias) {
+    const cl_uint numbers[] = {OPENCL_BIAS, WIDE_M, WIDE_N, WIDE_K, 1, 8}; // one part, bands of 8
+    const cl_mem buffers[] = {maps, bias};
+    const cl_ulong at = 0;
+    cl_uint n = 0;
+    cl_int code = CL_SUCCESS;
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && code == CL_SUCCESS; i++) {
+        code = opencl.clSetKernelArg(kernel, n++, sizeof numbers[i], &numbers[i]);
+    }
+    for (int i = 0; i < 2 && code == CL_SUCCESS; i++) {
+        code = opencl.clSetKernelArg(kernel, n++, sizeof buffers[i], &buffers[i]);
+        code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, n++, sizeof at, &at) : code;
+    }
+    return code;
+}
+
+static sm_status multiply_wide(opencl_device *d, const wide_kind *w, cl_mem buffers[WIDE_BUFFERS], unsigned char *c) {
+    const size_t local = WIDE_ITEMS;
+    const size_t global = (size_t)WIDE_GROUPS * WIDE_ITEMS;
+    unsigned char maps[WIDE_MAPS * OPENCL_MAP_BYTES];
+    float bias[WIDE_N];
+    cl_kernel kernel = NULL;
+    for (int i = 0; i < WIDE_N; i++) {
+        bias[i] = bias_at(i);
+    }
+    SM_TRY(encode_wide(d, w, buffers, maps));
+    SM_TRY(opencl_get_kernel(d, "matmul_wgmma", w->options, "matmul", &kernel));
+    cl_mem map_buffer = opencl_make_buffer(d, sizeof maps, maps);
+    cl_mem bias_buffer = opencl_make_buffer(d, sizeof bias, bias);
+    cl_int code = map_buffer != NULL && bias_buffer != NULL ? set_wide_args(kernel, map_buffer, bias_buffer)
+                                                            : CL_OUT_OF_HOST_MEMORY;
+    if (code == CL_SUCCESS) {
+        code = opencl.clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &global, &local, 0, NULL, NULL);
+    }
+    if (code == CL_SUCCESS) {
+        code = opencl.clEnqueueReadBuffer(d->queue, buffers[2], CL_TRUE, 0, C_ELEMS * sm_dtype_size(w->dtype), c, 0,
+                                          NULL, NULL);
+    }
+    opencl_release_buffer(map_buffer);
+    opencl_release_buffer(bias_buffer);
+    opencl.clReleaseKernel(kernel);
+    return opencl_check(d->base.info.id, "a product by wgmma", code);
+}
+
+// The kernel that products run, with its tensor maps: "" if its numbers are right, else what is wrong with it. Where C
+// is left as it was, all its bits are set: no number.
+static void try_wgmma(opencl_device *d, const wide_kind *w, char *trouble, size_t size_bytes) {
+    const size_t width = sm_dtype_size(w->dtype);
+    unsigned char *a = calloc(A_ELEMS + 2 * B_ELEMS + C_ELEMS, width);
+    snprintf(trouble, size_bytes, "no memory for its test");
+    if (a == NULL) {
+        return;
+    }
+    unsigned char *b = a + A_ELEMS * width;
+    unsigned char *small_b = b + B_ELEMS * width;
+    unsigned char *c = small_b + B_ELEMS * width;
+    put_wide(w, a, b);
+    memset(c, 0xFF, C_ELEMS * width);
+    cl_mem buffers[WIDE_BUFFERS] = {
+        opencl_make_buffer(d, A_ELEMS * width, a), opencl_make_buffer(d, B_ELEMS * width, b),
+        opencl_make_buffer(d, C_ELEMS * width, c), opencl_make_buffer(d, B_ELEMS * width, small_b)};
+    if (buffers[0] != NULL && buffers[1] != NULL && buffers[2] != NULL && buffers[3] != NULL) {
+        const sm_status status = multiply_wide(d, w, buffers, c);
+        snprintf(trouble, size_bytes, "%.*s", SM_TEXT_SIZE - 1,
+                 status != SM_OK       ? sm_error_message()
+                 : is_wide_right(w, c) ? ""
+                                       : "its numbers are wrong");
+    }
+    for (int i = 0; i < WIDE_BUFFERS; i++) {
+        opencl_release_buffer(buffers[i]);
+    }
+    free(a);
+}
+
+// --- what a device has ----------------------------------------------------------------------------------------
+
+// A device for the probe alone.
+static bool open_device(const opencl_facts *facts, opencl_device *d) {
+    const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)facts->platform, 0};
+    cl_int code = CL_SUCCESS;
+    *d = (opencl_device){.facts = *facts, .tier = &opencl_tier_tensor}; // its options: programs serve plans, too
+    snprintf(d->base.info.id, sizeof d->base.info.id, "opencl:%d.%d", facts->platform_index, facts->device_index);
+    d->context = opencl.clCreateContext(properties, 1, &facts->id, NULL, NULL, &code);
+    d->queue = code == CL_SUCCESS ? opencl.clCreateCommandQueue(d->context, facts->id, 0, &code) : NULL;
+    return code == CL_SUCCESS;
+}
+
+static void close_device(opencl_device *d) {
+    opencl_free_programs(d);
+    if (d->queue != NULL) {
+        opencl.clReleaseCommandQueue(d->queue);
+    }
+    if (d->context != NULL) {
+        opencl.clReleaseContext(d->context);
+    }
+}
+
+static struct {
+    cl_device_id id;
+    cl_context context; // NULL: none
+} clean;
+
+cl_context opencl_take_context(const opencl_facts *facts) {
+    cl_context context = clean.id == facts->id ? clean.context : NULL;
+    if (context != NULL) {
+        clean.context = NULL;
+    }
+    return context;
+}
+
+static void run_probe(const opencl_facts *facts, opencl_matrix_units *units) {
+    enum { WGMMA_CAPABILITY = 90 };
+    opencl_device d;
+    bool is_awaited = false;
+    if (open_device(facts, &d)) {
+        is_awaited = opencl_begin_early(facts); // other processes would have kept this one from its context
+        units->has_mma = computes(&d, "probe_bf16", AS_BF16) && computes(&d, "probe_f16", AS_F16) &&
+                         computes(&d, "probe_tf32", AS_F32);
+    }
+    if (!units->has_mma || facts->compute_capability != WGMMA_CAPABILITY) {
+        snprintf(units->no_wgmma, sizeof units->no_wgmma, "the device is not of compute capability 9.0");
+    } else {
+        try_wgmma(&d, &wide_kinds[SM_PRODUCTS_PLAIN], units->no_wgmma, sizeof units->no_wgmma);
+        units->has_wgmma = units->no_wgmma[0] == '\0';
+    }
+    if (is_awaited && units->has_wgmma && clean.context == NULL) {
+        clean.id = facts->id;
+        clean.context = d.context;
+        d.context = NULL;
+    }
+    close_device(&d);
+    if (!units->has_mma) {
+        snprintf(units->missing, sizeof units->missing, "its matrix units do not build, run or compute as expected");
+    }
+}
+
+// --- what is known ----------------------------------------------------------------------------------------
+
+static void make_key(const opencl_facts *f, const char *of, char *key, size_t size_bytes) {
+    static const char *const stems[] = {"tensor",       "tensor_probe",    "wgmma",
+                                        "matmul_wgmma", "attention_wgmma", "attention_tensor"};
+    uint64_t hash = HOST_HASH_START;
+    for (size_t i = 0; i < sizeof stems / sizeof stems[0]; i++) {
+        opencl_source source;
+        if (opencl_find_source(stems[i], &source)) {
+            hash = host_hash(hash, source.text, source.size_bytes);
+        }
+    }
+    snprintf(key, size_bytes, "matrix units|%s|%s|%s|%s|%s|%016llx", of, f->platform_name, f->name, f->version,
+             f->driver, (unsigned long long)hash);
+}
+
+// Also what was found in another process counts, if it was good.
+static void find(const opencl_facts *facts, opencl_matrix_units *units) {
+    enum { LEAST_CAPABILITY = 80 };
+    char key[1024];
+    unsigned char *kept = NULL;
+    size_t n_bytes = 0;
+    if (facts->compute_capability < LEAST_CAPABILITY) {
+        snprintf(units->missing, sizeof units->missing, "the device tells of no matrix units (compute capability 8.0)");
+        return;
+    }
+    make_key(facts, "all", key, sizeof key);
+    if (opencl_cache_load(key, &kept, &n_bytes) == SM_OK && kept != NULL && n_bytes == sizeof *units) {
+        memcpy(units, kept, sizeof *units);
+    } else {
+        run_probe(facts, units);
+        if (units->has_mma) {
+            opencl_cache_store(key, (const unsigned char *)units, sizeof *units);
+        }
+    }
+    free(kept);
+}
+
+enum { MOST_DEVICES = 64 };
+
+static struct {
+    cl_device_id id;
+    opencl_matrix_units units;
+    enum { NOT_TRIED, RIGHT, WRONG } floats[SM_PRODUCTS_TF32X3 + 1]; // by wgmma, by how they are multiplied
+    struct {
+        bool is_tried;
+        char trouble[SM_TEXT_SIZE];
+    } attention[2][2]; // by wgmma, of bf16 and fp16, heads of 64 and 128 channels
+} known[MOST_DEVICES];
+
+// Its place in `known`; -1: there are too many.
+static int find_device(const opencl_facts *facts) {
+    for (int i = 0; i < MOST_DEVICES; i++) {
+        if (known[i].id == NULL) {
+            known[i].id = facts->id;
+            find(facts, &known[i].units);
+        }
+        if (known[i].id == facts->id) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+const opencl_matrix_units *opencl_find_matrix_units(const opencl_facts *facts) {
+    static const opencl_matrix_units none = {.missing = "too many devices"};
+    const int i = find_device(facts);
+    return i >= 0 ? &known[i].units : &none;
+}
+
+// Whether it was found right before, in another process, or is now: then that is kept. Else `trouble` says what is
+// wrong.
+static bool recall_or_try(const opencl_facts *facts, const char *of,
+                          void (*try)(opencl_device *d, const void *what, char *trouble, size_t size_bytes),
+                          const void *what, char trouble[SM_TEXT_SIZE]) {
+    char key[1024];
+    unsigned char *kept = NULL;
+    size_t n_bytes = 0;
+    opencl_device d;
+    trouble[0] = '\0';
+    make_key(facts, of, key, sizeof key);
+    const bool is_known = opencl_cache_load(key, &kept, &n_bytes) == SM_OK && kept != NULL;
+    free(kept);
+    if (is_known) {
+        return true;
+    }
+    snprintf(trouble, SM_TEXT_SIZE, "the device does not open");
+    if (open_device(facts, &d)) {
+        try(&d, what, trouble, SM_TEXT_SIZE);
+    }
+    close_device(&d);
+    if (trouble[0] == '\0') {
+        opencl_cache_store(key, (const unsigned char *)"right", sizeof "right");
+    }
+    return trouble[0] == '\0';
+}
+
+static void try_wide(opencl_device *d, const void *what, char *trouble, size_t size_bytes) {
+    try_wgmma(d, what, trouble, size_bytes);
+}
+
+// Floats are tried when a plan first multiplies some: a program more to build.
+bool opencl_has_wgmma(const opencl_facts *facts, sm_dtype dtype, sm_products products) {
+    const int i = find_device(facts);
+    if (i < 0 || !known[i].units.has_wgmma || sm_dtype_is_narrow(dtype)) {
+        return i >= 0 && known[i].units.has_wgmma;
+    }
+    if (products != SM_PRODUCTS_PLAIN && known[i].floats[products] == NOT_TRIED) {
+        char trouble[SM_TEXT_SIZE];
+        const bool is_right =
+            recall_or_try(facts, sm_products_name(products), try_wide, &wide_kinds[products], trouble);
+        known[i].floats[products] = is_right ? RIGHT : WRONG;
+    }
+    return products != SM_PRODUCTS_PLAIN && known[i].floats[products] == RIGHT;
+}
+
+typedef struct {
+    sm_dtype dtype;
+    int HS;
+} heads;
+
+static void try_heads(opencl_device *d, const void *what, char *trouble, size_t size_bytes) {
+    const heads *h = what;
+    opencl_try_attention(d, h->dtype, h->HS, trouble, size_bytes);
+}
+
+const char *opencl_wgmma_attention_trouble(const opencl_facts *facts, sm_dtype dtype, int64_t HS) {
+    const int i = find_device(facts);
+    const heads h = {dtype, (int)HS};
+    char of[64];
+    if (i < 0 || !known[i].units.has_wgmma || !sm_dtype_is_narrow(dtype) || (HS != 64 && HS != 128)) {
+        return "the units have no such products";
+    }
+    char *trouble = known[i].attention[dtype == SM_F16][HS == 128].trouble;
+    bool *is_tried = &known[i].attention[dtype == SM_F16][HS == 128].is_tried;
+    if (!*is_tried) {
+        snprintf(of, sizeof of, "attention %s %d", sm_dtype_name(dtype), h.HS);
+        recall_or_try(facts, of, try_heads, &h, trouble);
+        *is_tried = true;
+    }
+    return trouble;
+}
+
+bool opencl_has_wgmma_attention(const opencl_facts *facts, sm_dtype dtype, int64_t HS) {
+    return opencl_wgmma_attention_trouble(facts, dtype, HS)[0] == '\0';
+}

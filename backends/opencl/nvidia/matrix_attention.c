@@ -1,0 +1,241 @@
+// matrix_attention.c: attention by wgmma is tried before it is believed: a small example, forward and backward,
+// by the programs that plans run, against attention computed here.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "number_format.h"
+#include "backends/opencl/nvidia/tensor.h"
+
+// Two heads of queries share the keys and values of one. Of T, the last tile of rows is a part of one.
+enum { T = 100, NH = 2, NKV = 1, LANES = NH + 2 * NKV, WARP_ITEMS = 32, N_ARGS = 7 };
+
+// y and dqkv differ from what is computed here by what rounding weights and results to 16 bits makes.
+static const double LARGEST_ERROR = 0.02;
+
+// --- as it should be --------------------------------------------------------------------------------
+
+// Rows of T tokens: qkv and dqkv have LANES HS channels (queries of NH heads, keys, values), y and dy NH HS.
+typedef struct {
+    int HS;
+    float *qkv, *dy, *y, *dqkv;
+} example;
+
+static size_t qkv_elems(const example *x) { return (size_t)T * LANES * (size_t)x->HS; }
+static size_t y_elems(const example *x) { return (size_t)T * NH * (size_t)x->HS; }
+
+static const float *channels(const example *x, const float *rows, int t, int lane) {
+    return rows + ((size_t)t * LANES + (size_t)lane) * (size_t)x->HS;
+}
+
+static double dot(const float *a, const float *b, int n) {
+    double sum = 0;
+    for (int i = 0; i < n; i++) {
+        sum += (double)a[i] * b[i];
+    }
+    return sum;
+}
+
+static void add(float *to, double factor, const float *from, int n) {
+    for (int i = 0; i < n; i++) {
+        to[i] += (float)(factor * from[i]);
+    }
+}
+
+static void weigh(const example *x, int head, int t, double weights[T]) {
+    double sum = 0;
+    for (int s = 0; s <= t; s++) {
+        weights[s] = exp(dot(channels(x, x->qkv, t, head), channels(x, x->qkv, s, NH), x->HS) / sqrt(x->HS));
+        sum += weights[s];
+    }
+    for (int s = 0; s <= t; s++) {
+        weights[s] /= sum;
+    }
+}
+
+// Row t of a head: y, and what it adds to the gradients of q, k and v.
+static void attend_row(example *x, int head, int t) {
+    const int HS = x->HS;
+    float *y = x->y + ((size_t)t * NH + (size_t)head) * (size_t)HS;
+    const float *dy = x->dy + (y - x->y);
+    double weights[T];
+    weigh(x, head, t, weights);
+    for (int s = 0; s <= t; s++) {
+        add(y, weights[s], channels(x, x->qkv, s, NH + NKV), HS);
+    }
+    const double D = dot(dy, y, HS);
+    for (int s = 0; s <= t; s++) {
+        const double dp = dot(dy, channels(x, x->qkv, s, NH + NKV), HS);
+        const double ds = weights[s] * (dp - D) / sqrt(HS);
+        add((float *)channels(x, x->dqkv, t, head), ds, channels(x, x->qkv, s, NH), HS);
+        add((float *)channels(x, x->dqkv, s, NH), ds, channels(x, x->qkv, t, head), HS);
+        add((float *)channels(x, x->dqkv, s, NH + NKV), weights[s], dy, HS);
+    }
+}
+
+// Numbers from -1 to 1, as they are stored.
+static void fill(sm_dtype dtype, float *x, size_t n, uint32_t state) {
+    for (size_t i = 0; i < n; i++) {
+        state = state * 1664525u + 1013904223u;
+        x[i] = (float)(int32_t)state / 2147483648.0f;
+    }
+    sm_dtype_round_trip(dtype, (int64_t)n, x);
+}
+
+static bool make_example(sm_dtype dtype, int HS, example *x) {
+    *x = (example){.HS = HS};
+    float *memory = calloc(2 * (qkv_elems(x) + y_elems(x)), sizeof *memory);
+    if (memory == NULL) {
+        return false;
+    }
+    x->qkv = memory;
+    x->dqkv = x->qkv + qkv_elems(x);
+    x->y = x->dqkv + qkv_elems(x);
+    x->dy = x->y + y_elems(x);
+    fill(dtype, x->qkv, qkv_elems(x), 1);
+    fill(dtype, x->dy, y_elems(x), 2);
+    for (int t = 0; t < T; t++) {
+        for (int head = 0; head < NH; head++) {
+            attend_row(x, head, t);
+        }
+    }
+    return true;
+}
+
+// --- as the device has it -----------------------------------------------------------------------------
+
+typedef struct {
+    cl_mem qkv, dy, y, dqkv, lse, D;
+} buffers;
+
+static cl_mem make_numbers(opencl_device *d, sm_dtype dtype, const float *from, size_t n) {
+    uint16_t *codes = malloc(n * sizeof *codes);
+    if (codes == NULL) {
+        return NULL;
+    }
+    memset(codes, 0xFF, n * sizeof *codes); // no number, where none is to be written
+    if (from != NULL) {
+        sm_dtype_format(dtype)->round((int64_t)n, from, codes);
+    }
+    cl_mem buffer = opencl_make_buffer(d, n * sizeof *codes, codes);
+    free(codes);
+    return buffer;
+}
+
+static bool make_buffers(opencl_device *d, sm_dtype dtype, const example *x, buffers *b) {
+    b->qkv = make_numbers(d, dtype, x->qkv, qkv_elems(x));
+    b->dy = make_numbers(d, dtype, x->dy, y_elems(x));
+    b->y = make_numbers(d, dtype, NULL, y_elems(x));
+    b->dqkv = make_numbers(d, dtype, NULL, qkv_elems(x));
+    b->lse = opencl_make_buffer(d, (size_t)NH * T * sizeof(float), NULL);
+    b->D = opencl_make_buffer(d, (size_t)NH * T * sizeof(float), NULL);
+    return b->qkv != NULL && b->dy != NULL && b->y != NULL && b->dqkv != NULL && b->lse != NULL && b->D != NULL;
+}
+
+static void release_buffers(const buffers *b) {
+    const cl_mem all[] = {b->qkv, b->dy, b->y, b->dqkv, b->lse, b->D};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        opencl_release_buffer(all[i]);
+    }
+}
+
+// The shape, no documents, no dropout, then the part's buffers; in the place of those that it has not got, what it does
+// not read.
+static cl_int set_args(cl_kernel kernel, int part, const buffers *b) {
+    const cl_ulong shape[] = {T, NH, NKV, part == OPENCL_ATTENTION_KEYS ? NKV : NH};
+    const cl_ulong key = 0;
+    const cl_uint threshold = 0;
+    const cl_float drop_scale = 1;
+    const cl_mem lists[OPENCL_ATTENTION_PARTS][N_ARGS] = {
+        [OPENCL_ATTENTION_FORWARD] = {b->qkv, b->lse, b->y, b->lse},
+        [OPENCL_ATTENTION_ROWS] = {b->dy, b->qkv, b->lse, b->lse, b->y, b->D, b->dqkv},
+        [OPENCL_ATTENTION_KEYS] = {b->dy, b->qkv, b->lse, b->lse, b->D, b->dqkv},
+    };
+    const cl_ulong at = 0;
+    cl_uint n = 0;
+    cl_int code = CL_SUCCESS;
+    for (; n < sizeof shape / sizeof shape[0] && code == CL_SUCCESS; n++) {
+        code = opencl.clSetKernelArg(kernel, n, sizeof shape[0], &shape[n]);
+    }
+    code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, n++, sizeof(cl_mem), &b->lse) : code; // no documents
+    code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, n++, sizeof at, &at) : code;
+    code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, n++, sizeof key, &key) : code;
+    code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, n++, sizeof threshold, &threshold) : code;
+    code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, n++, sizeof drop_scale, &drop_scale) : code;
+    for (int i = 0; i < N_ARGS && lists[part][i] != NULL && code == CL_SUCCESS; i++) {
+        code = opencl.clSetKernelArg(kernel, n++, sizeof(cl_mem), &lists[part][i]);
+        code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, n++, sizeof at, &at) : code;
+    }
+    return code;
+}
+
+static sm_status run_part(opencl_device *d, sm_dtype dtype, int HS, int part, const buffers *b) {
+    enum { OPTIONS_SIZE = 320 };
+    char options[OPTIONS_SIZE];
+    opencl_score_sizes s = {0};
+    cl_kernel kernel = NULL;
+    opencl_tensor_score_sizes(&d->facts, true, part, HS, (int)sm_dtype_size(dtype), &s);
+    opencl_attention_options(&s, part, HS, false, options, sizeof options);
+    strncat(options, opencl_data_option(dtype), sizeof options - strlen(options) - 1);
+    SM_TRY(opencl_get_kernel(d, "attention_wgmma", options, opencl_attention_kernels[part], &kernel));
+    const int own = s.warps * 16;
+    const size_t local = (size_t)(s.warps * WARP_ITEMS);
+    const size_t global = local * (size_t)((T + own - 1) / own * (part == OPENCL_ATTENTION_KEYS ? NKV : NH));
+    cl_int code = set_args(kernel, part, b);
+    if (code == CL_SUCCESS) {
+        code = opencl.clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &global, &local, 0, NULL, NULL);
+    }
+    opencl.clReleaseKernel(kernel);
+    return opencl_check(d->base.info.id, opencl_attention_kernels[part], code);
+}
+
+// Size of the difference over size of what is expected; NaN where the device has none.
+static double find_error(opencl_device *d, sm_dtype dtype, cl_mem buffer, const float *expected, size_t n) {
+    uint16_t *codes = malloc(n * sizeof *codes);
+    float *values = malloc(n * sizeof *values);
+    double error = NAN;
+    if (codes != NULL && values != NULL &&
+        opencl.clEnqueueReadBuffer(d->queue, buffer, CL_TRUE, 0, n * sizeof *codes, codes, 0, NULL, NULL) ==
+            CL_SUCCESS) {
+        double size = 0;
+        error = 0;
+        sm_dtype_format(dtype)->widen((int64_t)n, codes, values);
+        for (size_t i = 0; i < n; i++) {
+            error += ((double)values[i] - expected[i]) * ((double)values[i] - expected[i]);
+            size += (double)expected[i] * expected[i];
+        }
+        error = sqrt(error / size);
+    }
+    free(codes);
+    free(values);
+    return error;
+}
+
+void opencl_try_attention(opencl_device *d, sm_dtype dtype, int HS, char *trouble, size_t size_bytes) {
+    example x;
+    buffers b = {0};
+    snprintf(trouble, size_bytes, "no memory for its test");
+    if (!make_example(dtype, HS, &x)) {
+        return;
+    }
+    if (make_buffers(d, dtype, &x, &b)) {
+        sm_status status = SM_OK;
+        for (int part = 0; part < OPENCL_ATTENTION_PARTS && status == SM_OK; part++) {
+            status = run_part(d, dtype, HS, part, &b);
+        }
+        const double y_error = find_error(d, dtype, b.y, x.y, y_elems(&x));
+        const double dqkv_error = find_error(d, dtype, b.dqkv, x.dqkv, qkv_elems(&x));
+        const bool is_right = y_error <= LARGEST_ERROR && dqkv_error <= LARGEST_ERROR;
+        if (status != SM_OK) {
+            snprintf(trouble, size_bytes, "%.200s", sm_error_message());
+        } else if (!is_right) {
+            snprintf(trouble, size_bytes, "its numbers are wrong: y by %.2g, its gradients by %.2g", y_error,
+                     dqkv_error);
+        } else {
+            trouble[0] = '\0';
+        }
+    }
+    release_buffers(&b);
+    free(x.qkv);
+}

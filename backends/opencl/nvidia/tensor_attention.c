@@ -1,0 +1,268 @@
+// tensor_attention.c: attention on matrix units (cl/nvidia/attention_tensor.cl): which kernels run it, and in which
+// sizes.
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backends/opencl/nvidia/tensor.h"
+#include "backends/opencl/tier.h"
+
+enum { OPTIONS_SIZE = 256, WARP_ITEMS = 32, FRAGMENT_ROWS = 16, CHUNK_BYTES = 16, MOST_HEAD_CHANNELS = 128 };
+
+// --- sizes ----------------------------------------------------------------------------------------
+
+static int own_rows(const opencl_score_sizes *s) { return s->warps * s->fragments * FRAGMENT_ROWS; }
+
+// Local memory of a part's kernel: the own operands, two stages of tiles of two others, and what rows have beside.
+static int64_t local_bytes(int part, int64_t HS, int elem_bytes, const opencl_score_sizes *s) {
+    const int64_t n_chunks = HS * elem_bytes / CHUNK_BYTES;
+    const int64_t pitch = s->wgmma ? n_chunks : ((n_chunks + 1) / 2 * 2) | 1; // chunks of a row
+    const int n_own = part == OPENCL_ATTENTION_FORWARD ? 1 : 2;
+    const int64_t sums = part == OPENCL_ATTENTION_KEYS ? 4 * (int64_t)sizeof(float) * s->tile : 0;
+    return (n_own * own_rows(s) + 4 * s->tile) * pitch * CHUNK_BYTES + sums;
+}
+
+// The first that fits. Heads of more than 64 channels leave fewer registers for scores; so do floats, whose fragments
+// have half as many channels.
+enum { N_SIZES = 3 };
+static const opencl_score_sizes narrow_sizes[OPENCL_ATTENTION_PARTS][N_SIZES] = {
+    [OPENCL_ATTENTION_FORWARD] = {{.warps = 4, .fragments = 2, .tile = 64, .step = 64, .kept = 1},
+                                  {.warps = 4, .fragments = 1, .tile = 32, .step = 32, .kept = 1},
+                                  {.warps = 2, .fragments = 1, .tile = 16, .step = 16, .kept = 1}},
+    [OPENCL_ATTENTION_ROWS] = {{.warps = 4, .fragments = 2, .tile = 64, .step = 32, .kept = 2},
+                               {.warps = 4, .fragments = 1, .tile = 32, .step = 32, .kept = 2},
+                               {.warps = 2, .fragments = 1, .tile = 16, .step = 16, .kept = 2}},
+    [OPENCL_ATTENTION_KEYS] = {{.warps = 4, .fragments = 2, .tile = 64, .step = 32, .kept = 1},
+                               {.warps = 4, .fragments = 1, .tile = 32, .step = 32, .kept = 2},
+                               {.warps = 2, .fragments = 1, .tile = 16, .step = 16, .kept = 2}},
+};
+static const opencl_score_sizes wide_sizes[OPENCL_ATTENTION_PARTS][N_SIZES] = {
+    [OPENCL_ATTENTION_FORWARD] = {{.warps = 8, .fragments = 1, .tile = 64, .step = 32},
+                                  {.warps = 4, .fragments = 1, .tile = 32, .step = 32},
+                                  {.warps = 2, .fragments = 1, .tile = 16, .step = 16}},
+    [OPENCL_ATTENTION_ROWS] = {{.warps = 8, .fragments = 1, .tile = 32, .step = 32},
+                               {.warps = 4, .fragments = 1, .tile = 32, .step = 32},
+                               {.warps = 2, .fragments = 1, .tile = 16, .step = 16}},
+    [OPENCL_ATTENTION_KEYS] = {{.warps = 8, .fragments = 1, .tile = 32, .step = 32},
+                               {.warps = 4, .fragments = 1, .tile = 32, .step = 32},
+                               {.warps = 2, .fragments = 1, .tile = 16, .step = 16}},
+};
+static const opencl_score_sizes float_sizes[OPENCL_ATTENTION_PARTS][N_SIZES] = {
+    [OPENCL_ATTENTION_FORWARD] = {{.warps = 8, .fragments = 1, .tile = 32, .step = 32},
+                                  {.warps = 4, .fragments = 1, .tile = 32, .step = 32},
+                                  {.warps = 2, .fragments = 1, .tile = 16, .step = 16}},
+    [OPENCL_ATTENTION_ROWS] = {{.warps = 8, .fragments = 1, .tile = 64, .step = 32},
+                               {.warps = 4, .fragments = 1, .tile = 32, .step = 32},
+                               {.warps = 2, .fragments = 1, .tile = 16, .step = 16}},
+    [OPENCL_ATTENTION_KEYS] = {{.warps = 8, .fragments = 1, .tile = 64, .step = 32},
+                               {.warps = 4, .fragments = 1, .tile = 32, .step = 32},
+                               {.warps = 2, .fragments = 1, .tile = 16, .step = 16}},
+};
+
+// By wgmma, of 16-bit numbers in heads of 64 or 128 channels. The compiler must be told that it may have many
+// registers: of itself it prefers to wait for each product.
+static const opencl_score_sizes wgmma_sizes[OPENCL_ATTENTION_PARTS][2] = {
+    [OPENCL_ATTENTION_FORWARD] = {{.warps = 4, .tile = 64, .step = 64, .registers = 128},
+                                  {.warps = 4, .tile = 64, .step = 64, .registers = 168}},
+    [OPENCL_ATTENTION_ROWS] = {{.warps = 4, .tile = 64, .step = 64, .registers = 128},
+                               {.warps = 4, .tile = 64, .step = 64, .registers = 255}},
+    [OPENCL_ATTENTION_KEYS] = {{.warps = 4, .tile = 64, .step = 64, .registers = 168},
+                               {.warps = 4, .tile = 64, .step = 64, .registers = 255}},
+};
+
+static bool is_of_wgmma(int64_t HS) { return HS == 64 || HS == 128; }
+
+bool opencl_tensor_score_sizes(const opencl_facts *facts, bool has_wgmma, int part, int64_t HS, int elem_bytes,
+                               opencl_score_sizes *sizes) {
+    if (has_wgmma && elem_bytes == 2 && is_of_wgmma(HS)) {
+        *sizes = wgmma_sizes[part][HS == 128];
+        sizes->fragments = 1;
+        sizes->wgmma = true;
+        return true;
+    }
+    const opencl_score_sizes *candidates = elem_bytes > 2 ? float_sizes[part]
+                                           : HS > 64      ? wide_sizes[part]
+                                                          : narrow_sizes[part];
+    for (int i = 0; i < N_SIZES; i++) {
+        if (local_bytes(part, HS, elem_bytes, &candidates[i]) <= opencl_tensor_local_bytes(facts)) {
+            *sizes = candidates[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+// --- the rule ---------------------------------------------------------------------------------------
+
+static int elem_bytes(const sm_plan *plan, const opencl_attention *a) {
+    return (int)sm_dtype_size(plan->tensors[a->qkv].dtype);
+}
+
+static bool begins_aligned(const sm_plan *plan, int tensor) {
+    return tensor == SM_NO_TENSOR || plan->tensors[tensor].offset_bytes % CHUNK_BYTES == 0;
+}
+
+static bool may_round(const sm_plan *plan, const opencl_attention *a) {
+    return sm_dtype_is_narrow(plan->tensors[a->qkv].dtype) || plan->products != SM_PRODUCTS_PLAIN;
+}
+
+bool opencl_tensor_attends(const opencl_facts *facts, bool has_wgmma, const sm_plan *plan, const opencl_attention *a) {
+    const int first = a->forward ? OPENCL_ATTENTION_FORWARD : OPENCL_ATTENTION_ROWS;
+    const int last = a->forward ? OPENCL_ATTENTION_FORWARD : OPENCL_ATTENTION_KEYS;
+    bool attends = !a->stores_weights && may_round(plan, a) && a->HS % 8 == 0 && a->HS <= MOST_HEAD_CHANNELS &&
+                   begins_aligned(plan, a->qkv) && begins_aligned(plan, a->y) && begins_aligned(plan, a->dy) &&
+                   begins_aligned(plan, a->dqkv);
+    for (int part = first; attends && part <= last; part++) {
+        opencl_score_sizes sizes;
+        attends = opencl_tensor_score_sizes(facts, has_wgmma, part, a->HS, elem_bytes(plan, a), &sizes);
+    }
+    return attends;
+}
+
+// --- launches ---------------------------------------------------------------------------------------
+
+const char *const opencl_attention_kernels[OPENCL_ATTENTION_PARTS] = {
+    [OPENCL_ATTENTION_FORWARD] = "attention_forward",
+    [OPENCL_ATTENTION_ROWS] = "attention_backward_rows",
+    [OPENCL_ATTENTION_KEYS] = "attention_backward_keys",
+};
+
+void opencl_attention_options(const opencl_score_sizes *s, int part, int64_t HS, bool drops, char *options,
+                              size_t size_bytes) {
+    char registers[64] = "";
+    if (s->registers > 0) {
+        snprintf(registers, sizeof registers, " -cl-nv-maxrregcount=%d", s->registers);
+    }
+    snprintf(options, size_bytes,
+             "-DPART=%d -DHS=%lld -DSCALE=%.9gf -DWARPS=%d -DFRAGMENTS=%d -DTILE=%d -DSTEP=%d -DIN_REGISTERS=%d "
+             "-DDROPOUT=%d%s",
+             part, (long long)HS, 1 / sqrt((double)HS), s->warps, s->fragments, s->tile, s->step, s->kept, drops,
+             registers);
+}
+
+// By wgmma only where that was tried; what is listed to be built is that, too.
+static bool uses_wgmma(const opencl_binder *b, const opencl_attention *a) {
+    const opencl_facts *facts = &b->e->device->facts;
+    return b->e->wanted != NULL ? opencl_find_matrix_units(facts)->has_wgmma
+                                : opencl_has_wgmma_attention(facts, b->e->base.plan->tensors[a->qkv].dtype, a->HS);
+}
+
+static void begin(opencl_binder *b, const opencl_attention *a, int part, opencl_score_sizes *s) {
+    char options[OPTIONS_SIZE];
+    opencl_tensor_score_sizes(&b->e->device->facts, uses_wgmma(b, a), part, a->HS, elem_bytes(b->e->base.plan, a), s);
+    opencl_attention_options(s, part, a->HS, a->threshold > 0, options, sizeof options);
+    strncat(options, opencl_documents_option(a), sizeof options - strlen(options) - 1);
+    if (b->e->base.plan->products == SM_PRODUCTS_TF32X3) {
+        strncat(options, " -DSPLIT=1", sizeof options - strlen(options) - 1);
+    }
+    opencl_begin(b, s->wgmma ? "attention_wgmma" : "attention_tensor", options, opencl_attention_kernels[part]);
+}
+
+// What all three begin with.
+static void arg_shape(opencl_binder *b, const opencl_attention *a, int64_t n_heads) {
+    opencl_arg_ulong(b, (uint64_t)a->T);
+    opencl_arg_ulong(b, (uint64_t)a->NH);
+    opencl_arg_ulong(b, (uint64_t)a->NKV);
+    opencl_arg_ulong(b, (uint64_t)(a->B * n_heads));
+    opencl_arg_tensor(b, a->starts);
+    opencl_arg_ulong(b, a->key);
+    opencl_arg_uint(b, a->threshold);
+    opencl_arg_float(b, a->drop_scale);
+}
+
+static void launch(opencl_binder *b, const opencl_attention *a, int64_t n_heads, const opencl_score_sizes *s) {
+    const int64_t n_tiles = (a->T + own_rows(s) - 1) / own_rows(s);
+    opencl_launch_groups(b, a->B * n_heads * n_tiles, 1, (size_t)(s->warps * WARP_ITEMS));
+}
+
+static void attend(opencl_binder *b, const opencl_attention *a) {
+    opencl_score_sizes s = {0};
+    begin(b, a, OPENCL_ATTENTION_FORWARD, &s);
+    arg_shape(b, a, a->NH);
+    opencl_arg_tensor(b, a->qkv);
+    opencl_arg_tensor(b, a->rng_step);
+    opencl_arg_tensor(b, a->y);
+    opencl_arg_tensor(b, a->weights);
+    launch(b, a, a->NH, &s);
+}
+
+// dq first: its kernel leaves D in scratch, for that of dk and dv.
+static void attend_backward(opencl_binder *b, const opencl_attention *a) {
+    for (int part = OPENCL_ATTENTION_ROWS; part <= OPENCL_ATTENTION_KEYS; part++) {
+        const int64_t n_heads = part == OPENCL_ATTENTION_ROWS ? a->NH : a->NKV;
+        opencl_score_sizes s = {0};
+        begin(b, a, part, &s);
+        arg_shape(b, a, n_heads);
+        opencl_arg_tensor(b, a->dy);
+        opencl_arg_tensor(b, a->qkv);
+        opencl_arg_tensor(b, a->weights);
+        opencl_arg_tensor(b, a->rng_step);
+        if (part == OPENCL_ATTENTION_ROWS) {
+            opencl_arg_tensor(b, a->y);
+        }
+        opencl_arg_scratch(b, 0);
+        opencl_arg_tensor(b, a->dqkv);
+        launch(b, a, n_heads, &s);
+    }
+}
+
+// Where a warning of the rows may be written; NULL: it is there already, or there is no room.
+static char *add_warning(const opencl_binder *b, const char *fact) {
+    sm_device_info *info = &b->e->device->base.info;
+    for (int i = 0; i < info->n_warnings; i++) {
+        if (strstr(info->warnings[i], fact) != NULL) {
+            return NULL;
+        }
+    }
+    return info->n_warnings < SM_MAX_WARNINGS ? info->warnings[info->n_warnings++] : NULL;
+}
+
+enum { WARNING_SIZE = sizeof((sm_device_info *)0)->warnings[0] };
+
+// 16-bit data is multiplied as fp32 where one would expect the units.
+static void warn_of_local(const opencl_binder *b, const opencl_attention *a) {
+    static const char fact[] = "attention runs as in family local: ";
+    char *text = may_round(b->e->base.plan, a) ? add_warning(b, fact) : NULL;
+    if (text != NULL && a->stores_weights) {
+        snprintf(text, WARNING_SIZE, "%sits weights are stored", fact);
+    } else if (text != NULL) {
+        snprintf(text, WARNING_SIZE, "%sheads of %lld channels, and matrix units take multiples of 8 up to %d", fact,
+                 (long long)a->HS, MOST_HEAD_CHANNELS);
+    }
+}
+
+// It was tried, and failed.
+static void warn_of_mma(const opencl_binder *b, const opencl_attention *a) {
+    static const char fact[] = "attention is computed by mma.sync: ";
+    const sm_dtype dtype = b->e->base.plan->tensors[a->qkv].dtype;
+    const bool has_wgmma = opencl_find_matrix_units(&b->e->device->facts)->has_wgmma;
+    if (sm_dtype_is_narrow(dtype) && has_wgmma && is_of_wgmma(a->HS) && !uses_wgmma(b, a)) {
+        char *text = add_warning(b, fact);
+        if (text != NULL) {
+            snprintf(text, WARNING_SIZE, "%sby wgmma: %.200s", fact,
+                     opencl_wgmma_attention_trouble(&b->e->device->facts, dtype, a->HS));
+        }
+    }
+}
+
+void opencl_tensor_attention(opencl_binder *b, const opencl_attention *a) {
+    if (!opencl_tensor_attends(&b->e->device->facts, uses_wgmma(b, a), b->e->base.plan, a)) {
+        b->e->n_beside_units += may_round(b->e->base.plan, a);
+        warn_of_local(b, a);
+        opencl_tier_local.attention(b, a);
+        return;
+    }
+    b->e->n_on_units++;
+    warn_of_mma(b, a);
+    if (a->forward) {
+        attend(b, a);
+    } else {
+        attend_backward(b, a);
+    }
+}
+
+size_t opencl_tensor_attention_scratch_elems(const opencl_facts *facts, const sm_plan *plan,
+                                             const opencl_attention *a) {
+    return opencl_tensor_attends(facts, false, plan, a) ? (size_t)(a->B * a->NH * a->T) // D
+                                                        : opencl_tier_local.attention_scratch_elems(facts, plan, a);
+}

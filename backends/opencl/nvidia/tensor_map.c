@@ -1,0 +1,127 @@
+// tensor_map.c: tensor maps, by which a card's TMA copies tiles of matrices.
+//
+// A map is 128 bytes. Their layout is not documented; it is what cuTensorMapEncodeTiled and the instruction
+// tensormap.replace make, little-endian:
+//
+//   0   address of the first element, 8 bytes
+//   8   (dimensions - 1) << 4 | element type << 7 | swizzle << 13, 4 bytes
+//   12  distances in bytes / 16 of dimensions 1, 2, .., 4 bytes each
+//   32  sizes - 1 of dimensions 0, 1, .., 4 bytes each
+//   55  sizes of a box - 1, a byte each
+//
+// Dimension 0 lies along rows. The swizzle is that of 128 bytes: in a box, rows of 128 bytes lie behind one another,
+// and a row's chunk of 16 bytes is at its number XOR the row's.
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/opencl/bind.h"
+
+static void put(unsigned char *map, size_t at, uint64_t value, size_t n_bytes) { memcpy(map + at, &value, n_bytes); }
+
+void opencl_encode_map(const opencl_tensor_map *m, uint64_t address, unsigned char map[OPENCL_MAP_BYTES]) {
+    enum { ADDRESS = 0, KIND = 8, DISTANCES = 12, SIZES = 32, BOX = 55 };
+    enum { TYPE_F16 = 6, TYPE_F32 = 7, TYPE_BF16 = 10, SWIZZLE_128 = 3 };
+    const uint64_t type = m->dtype == SM_F16 ? TYPE_F16 : m->dtype == SM_BF16 ? TYPE_BF16 : TYPE_F32;
+    uint64_t distance = sm_dtype_size(m->dtype);
+    memset(map, 0, OPENCL_MAP_BYTES);
+    put(map, ADDRESS, address, 8);
+    put(map, KIND, (uint64_t)(m->n_dims - 1) << 4 | type << 7 | SWIZZLE_128 << 13, 4);
+    for (int i = 0; i < m->n_dims; i++) {
+        distance *= (uint64_t)(i == 0 && m->row_elems > 0 ? m->row_elems : m->dims[i]);
+        if (i + 1 < m->n_dims) {
+            put(map, DISTANCES + 4 * (size_t)i, distance >> 4, 4);
+        }
+        put(map, SIZES + 4 * (size_t)i, (uint64_t)m->dims[i] - 1, 4);
+        put(map, BOX + (size_t)i, (uint64_t)m->box[i] - 1, 1);
+    }
+}
+
+// --- addresses ------------------------------------------------------------------------------------------
+
+// OpenCL 1.2 tells no address: a kernel does. A buffer stays where it is.
+sm_status opencl_find_address(opencl_device *device, cl_mem buffer, uint64_t *address) {
+    const char *id = device->base.info.id;
+    const size_t one = 1;
+    sm_status status = SM_OK;
+    cl_int code = CL_SUCCESS;
+    cl_kernel kernel = NULL;
+    cl_mem result = opencl.clCreateBuffer(device->context, CL_MEM_READ_WRITE, sizeof *address, NULL, &code);
+    SM_TRY(opencl_check(id, "clCreateBuffer", code));
+    SM_TRY_GOTO(opencl_get_kernel(device, "address", "", "find_address", &kernel));
+    SM_TRY_GOTO(opencl_check(id, "clSetKernelArg", opencl.clSetKernelArg(kernel, 0, sizeof buffer, &buffer)));
+    SM_TRY_GOTO(opencl_check(id, "clSetKernelArg", opencl.clSetKernelArg(kernel, 1, sizeof result, &result)));
+    SM_TRY_GOTO(opencl_check(id, "clEnqueueNDRangeKernel",
+                             opencl.clEnqueueNDRangeKernel(device->queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL)));
+    SM_TRY_GOTO(opencl_check(
+        id, "clEnqueueReadBuffer",
+        opencl.clEnqueueReadBuffer(device->queue, result, CL_TRUE, 0, sizeof *address, address, 0, NULL, NULL)));
+cleanup:
+    if (kernel != NULL) {
+        opencl.clReleaseKernel(kernel);
+    }
+    opencl.clReleaseMemObject(result);
+    return status;
+}
+
+// --- an executable's maps ---------------------------------------------------------------------------------
+
+size_t opencl_map_bytes(const sm_plan *plan) {
+    sm_op op;
+    size_t n = 0;
+    for (int i = 0; i < 2 * plan->n_ops; i++) {
+        n += opencl_op_at(plan, i, &op);
+    }
+    return n * OPENCL_MOST_MAPS * OPENCL_MAP_BYTES;
+}
+
+static sm_status make_room(opencl_executable *e) {
+    cl_int code = CL_SUCCESS;
+    const size_t n_bytes = opencl_map_bytes(e->base.plan);
+    e->addresses = calloc((size_t)e->n_arenas + 1, sizeof *e->addresses);
+    if (e->addresses == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for %d addresses", e->device->base.info.id, e->n_arenas);
+    }
+    e->maps = opencl.clCreateBuffer(e->device->context, CL_MEM_READ_WRITE, n_bytes, NULL, &code);
+    SM_TRY(opencl_check(e->device->base.info.id, "clCreateBuffer, tensor maps", code));
+    e->base.memory_bytes += n_bytes;
+    return SM_OK;
+}
+
+// Where the map's matrix begins.
+static sm_status find_matrix(opencl_executable *e, const opencl_tensor_map *m, uint64_t *address) {
+    const sm_tensor *t = m->tensor != SM_NO_TENSOR ? &e->base.plan->tensors[m->tensor] : NULL;
+    uint64_t *known = &e->addresses[t != NULL ? t->arena : e->n_arenas];
+    if (*known == 0) {
+        SM_TRY(opencl_find_address(e->device, t != NULL ? e->arenas[t->arena] : e->scratch, known));
+    }
+    *address = *known + (t != NULL ? (uint64_t)t->offset_bytes : (uint64_t)m->scratch_offset * sizeof(float));
+    return SM_OK;
+}
+
+static sm_status add_maps(opencl_executable *e, const opencl_tensor_map *maps, int n) {
+    unsigned char bytes[OPENCL_MOST_MAPS * OPENCL_MAP_BYTES];
+    if (e->maps == NULL) {
+        SM_TRY(make_room(e));
+    }
+    for (int i = 0; i < n; i++) {
+        uint64_t address = 0;
+        SM_TRY(find_matrix(e, &maps[i], &address));
+        opencl_encode_map(&maps[i], address, bytes + (size_t)i * OPENCL_MAP_BYTES);
+    }
+    const size_t n_bytes = (size_t)n * OPENCL_MAP_BYTES;
+    return opencl_check(e->device->base.info.id, "clEnqueueWriteBuffer, tensor maps",
+                        opencl.clEnqueueWriteBuffer(e->device->queue, e->maps, CL_TRUE, e->used_map_bytes, n_bytes,
+                                                    bytes, 0, NULL, NULL));
+}
+
+void opencl_arg_maps(opencl_binder *b, const opencl_tensor_map *maps, int n) {
+    if (b->e->wanted != NULL) {
+        return;
+    }
+    if (b->status == SM_OK) {
+        b->status = add_maps(b->e, maps, n);
+    }
+    opencl_arg_buffer(b, b->e->maps);
+    opencl_arg_ulong(b, b->e->used_map_bytes);
+    b->e->used_map_bytes += (size_t)n * OPENCL_MAP_BYTES;
+}

@@ -1,0 +1,540 @@
+// tier_tensor.c: the tier for cards whose matrix units multiply 16-bit numbers and tf32. What they cannot do
+// (fp32 as it is, rows that do not begin at multiples of 16 bytes) runs as in tier `local`, op by op.
+#include <stdio.h>
+
+#include "backends/opencl/nvidia/tensor.h"
+#include "backends/opencl/tier.h"
+
+enum { OPTIONS_SIZE = 256 };
+
+static const char *lacks(const opencl_facts *facts) { return opencl_find_matrix_units(facts)->missing; }
+
+static bool suits(const opencl_facts *facts) {
+    return opencl_tier_local.suits(facts) && opencl_find_matrix_units(facts)->has_mma;
+}
+
+static const char *explain(const opencl_facts *facts) {
+    static char text[SM_TEXT_SIZE];
+    const opencl_matrix_units *units = opencl_find_matrix_units(facts);
+    snprintf(text, sizeof text,
+             units->has_wgmma ? "matrix units: wgmma fed by TMA%.0s" : "matrix units: mma.sync; no wgmma: %.80s",
+             units->no_wgmma);
+    return text;
+}
+
+static int vector(const opencl_facts *facts) { return opencl_tier_local.vector(facts); }
+
+// --- what products share --------------------------------------------------------------------------------
+
+static int64_t count_up(int64_t n, int64_t step) { return (n + step - 1) / step; }
+
+static int number_bytes(const opencl_product *p) { return (int)sm_dtype_size(p->plan->tensors[p->a].dtype); }
+
+enum { CHUNK_BYTES = 16 };
+
+// Whether the rows of a tensor of n_cols columns all begin at a multiple of 16 bytes.
+static bool is_aligned(const sm_plan *plan, int tensor, int64_t n_cols) {
+    if (tensor == SM_NO_TENSOR) {
+        return true;
+    }
+    const sm_tensor *t = &plan->tensors[tensor];
+    return t->offset_bytes % CHUNK_BYTES == 0 && n_cols * (int64_t)sm_dtype_size(t->dtype) % CHUNK_BYTES == 0;
+}
+
+// What the units multiply: 16-bit numbers, and floats where the plan says that they may be rounded or cut in two.
+static bool may_round(const opencl_product *p) {
+    return sm_dtype_is_narrow(p->plan->tensors[p->a].dtype) || p->plan->products != SM_PRODUCTS_PLAIN;
+}
+
+static bool is_product_of_units(const opencl_product *p) {
+    const sm_plan *plan = p->plan;
+    return may_round(p) && is_aligned(plan, p->a, p->a_transposed ? p->M : p->K) &&
+           is_aligned(plan, p->b, p->b_transposed ? p->K : p->N) && is_aligned(plan, p->c, p->N) &&
+           is_aligned(plan, p->side, p->N) && is_aligned(plan, p->act, p->N);
+}
+
+// Parts of K leave their sums in scratch.
+enum { MOST_PARTS = 16, MOST_SCRATCH_ELEMS = 32 * 1024 * 1024 };
+
+static bool has_room_for_parts(const opencl_product *p, int n_parts) {
+    return n_parts <= MOST_PARTS && p->M * p->N <= MOST_SCRATCH_ELEMS / n_parts;
+}
+
+// What is beside the product: bias, pre.
+static void arg_side(opencl_binder *b, const opencl_product *p) {
+    const bool is_bias = (p->epilogue & SM_EPILOGUE_BIAS) != 0;
+    opencl_arg_tensor(b, is_bias ? p->side : SM_NO_TENSOR);
+    opencl_arg_tensor(b, is_bias ? SM_NO_TENSOR : p->side);
+}
+
+static uint32_t what_is_beside(const opencl_product *p) { return (p->add ? OPENCL_ADD : 0) | opencl_epilogue(p); }
+
+// The sums of the parts, added up, and what is done beside the product.
+static void add_parts(opencl_binder *b, const opencl_product *p, int n_parts, int64_t at) {
+    enum { ITEMS = 64, ITEM_COLS = 2 };
+    char options[OPTIONS_SIZE];
+    snprintf(options, sizeof options, "-DSUM_ONLY=1%s", opencl_result_option(p, false));
+    opencl_begin(b, "matmul_tensor", options, "matmul_sum");
+    opencl_arg_uint(b, what_is_beside(p));
+    opencl_arg_ulong(b, (uint64_t)p->M);
+    opencl_arg_ulong(b, (uint64_t)p->N);
+    opencl_arg_ulong(b, (uint64_t)n_parts);
+    opencl_arg_scratch(b, (size_t)at);
+    opencl_arg_tensor(b, p->c);
+    arg_side(b, p);
+    opencl_arg_tensor(b, p->act);
+    opencl_launch_groups(b, count_up(p->N, ITEMS * ITEM_COLS), p->M, ITEMS);
+}
+
+// --- products by mma.sync (cl/nvidia/matmul_tensor.cl) -----------------------------------------------------------
+
+// The sizes of cl/nvidia/matmul_tensor.cl, and the parts that K is cut into.
+typedef struct {
+    int tile_m, tile_n, warp_m, warp_n;
+    int64_t part_cols; // of K in a part: a multiple of a tile's
+    int n_parts;
+} tiles;
+
+// Bytes of a row of an operand that a tile has, and how many tiles of both operands are in local memory.
+enum { K_BYTES = 128, STAGES = 3, WARP_ITEMS = 32 };
+
+// 128 x 128 by 4 warps: two such groups fit in a unit, so that one computes while the other waits or stores.
+static const tiles narrow_tiles[] = {
+    {.tile_m = 128, .tile_n = 128, .warp_m = 64, .warp_n = 64},
+    {.tile_m = 128, .tile_n = 256, .warp_m = 64, .warp_n = 64},
+    {.tile_m = 64, .tile_n = 128, .warp_m = 32, .warp_n = 64},
+    {.tile_m = 64, .tile_n = 64, .warp_m = 32, .warp_n = 32},
+};
+
+// Three products a pair of numbers, and sums of two kinds: fewer of them fit in a warp's registers.
+static const tiles split_tiles[] = {
+    {.tile_m = 128, .tile_n = 128, .warp_m = 64, .warp_n = 32},
+    {.tile_m = 128, .tile_n = 64, .warp_m = 64, .warp_n = 32},
+    {.tile_m = 128, .tile_n = 128, .warp_m = 32, .warp_n = 64},
+    {.tile_m = 64, .tile_n = 64, .warp_m = 32, .warp_n = 32},
+};
+
+// A way is one of these tiles, with as many parts as the rule says, or none, or twice as many.
+enum { N_TILES = sizeof narrow_tiles / sizeof narrow_tiles[0], N_CUTS = 3 };
+_Static_assert(sizeof split_tiles == sizeof narrow_tiles, "ways of both");
+
+static bool is_split(const opencl_product *p) { return p->plan->products == SM_PRODUCTS_TF32X3; }
+
+static int tile_k(const opencl_product *p) { return K_BYTES / number_bytes(p); }
+
+static void cut(const opencl_product *p, tiles *t, int n_parts) {
+    t->part_cols = count_up(count_up(p->K, n_parts), tile_k(p)) * tile_k(p);
+    t->n_parts = (int)count_up(p->K, t->part_cols);
+}
+
+// What n_parts cost, in bytes of K. Units walk their share of the tiles in rounds, the last of which may leave many
+// idle. A tile costs some of K to begin and to end, and writing and adding up its sums of a part as much as some more.
+static int64_t cost_of_parts(const opencl_facts *facts, const opencl_product *p, const tiles *t, int n_parts) {
+    enum { TILE_BYTES = 512, SUM_BYTES = 512, GROUPS_A_UNIT = 2, GROUP_SUMS = 128 * 128 };
+    const int64_t n_groups = count_up(p->M, t->tile_m) * count_up(p->N, t->tile_n) * n_parts;
+    const int64_t in_a_unit = (int64_t)GROUPS_A_UNIT * GROUP_SUMS / (t->tile_m * t->tile_n);
+    const int64_t n_at_once = (facts->n_units > 0 ? facts->n_units : 1) * (in_a_unit > 0 ? in_a_unit : 1);
+    const int64_t n_rounds = count_up(n_groups, n_at_once);
+    tiles parted = *t;
+    cut(p, &parted, n_parts);
+    return n_rounds * (parted.part_cols * number_bytes(p) + TILE_BYTES + (n_parts > 1 ? SUM_BYTES : 0));
+}
+
+static bool can_cut(const opencl_product *p, int n_parts) {
+    enum { LEAST_STEPS = 4 };
+    return has_room_for_parts(p, n_parts) && p->K / n_parts >= LEAST_STEPS * tile_k(p);
+}
+
+// Cuts K so that no unit is idle for long; not at all where C alone has enough tiles.
+static void cut_by_cost(const opencl_facts *facts, const opencl_product *p, tiles *t) {
+    int best = 1;
+    for (int n = 2; can_cut(p, n); n++) {
+        if (cost_of_parts(facts, p, t, n) < cost_of_parts(facts, p, t, best)) {
+            best = n;
+        }
+    }
+    cut(p, t, best);
+}
+
+static tiles choose_tiles(const opencl_facts *facts, const opencl_product *p, int way) {
+    tiles t = (is_split(p) ? split_tiles : narrow_tiles)[way / N_CUTS];
+    cut_by_cost(facts, p, &t);
+    if (way % N_CUTS > 0) {
+        cut(p, &t, way % N_CUTS == 1 ? 1 : 2 * t.n_parts);
+    }
+    return t;
+}
+
+static int items_of(const tiles *t) { return t->tile_m / t->warp_m * (t->tile_n / t->warp_n) * WARP_ITEMS; }
+
+int opencl_tensor_local_bytes(const opencl_facts *facts) {
+    enum { KIB = 1024 };
+    switch (facts->compute_capability) {
+    case 80:
+    case 87: return 163 * KIB;
+    case 90:
+    case 100: return 226 * KIB;
+    default: return 99 * KIB;
+    }
+}
+
+// No way: what the device has no room for, or what does the same as the way with the rule's parts.
+static bool mma_way(const opencl_facts *facts, const opencl_product *p, int way, char *text, size_t size_bytes) {
+    if (way >= N_TILES * N_CUTS) {
+        return false;
+    }
+    const tiles by_rule = choose_tiles(facts, p, way / N_CUTS * N_CUTS);
+    const tiles t = choose_tiles(facts, p, way);
+    snprintf(text, size_bytes, "mma %dx%d of %dx%d, %d parts", t.tile_m, t.tile_n, t.warp_m, t.warp_n, t.n_parts);
+    return STAGES * K_BYTES * (t.tile_m + t.tile_n) <= opencl_tensor_local_bytes(facts) &&
+           (way % N_CUTS == 0 || (t.n_parts != by_rule.n_parts && (t.n_parts == 1 || can_cut(p, t.n_parts))));
+}
+
+static void multiply_by_mma(opencl_binder *b, const opencl_product *p, const tiles *t) {
+    char options[OPTIONS_SIZE];
+    const bool is_parted = t->n_parts > 1;
+    snprintf(options, sizeof options,
+             "-DTILE_M=%d -DTILE_N=%d -DWARP_M=%d -DWARP_N=%d -DK_BYTES=%d -DSTAGES=%d -DK_TAIL=%d%s%s%s%s", t->tile_m,
+             t->tile_n, t->warp_m, t->warp_n, K_BYTES, STAGES, p->K % tile_k(p) != 0, is_split(p) ? " -DSPLIT=1" : "",
+             p->a_transposed ? " -DA_TRANSPOSED" : "", p->b_transposed ? " -DB_TRANSPOSED" : "",
+             opencl_result_option(p, is_parted));
+    opencl_begin(b, "matmul_tensor", options, "matmul");
+    opencl_arg_uint(b, is_parted ? 0 : what_is_beside(p));
+    opencl_arg_ulong(b, (uint64_t)p->M);
+    opencl_arg_ulong(b, (uint64_t)p->N);
+    opencl_arg_ulong(b, (uint64_t)p->K);
+    opencl_arg_ulong(b, (uint64_t)t->part_cols);
+    opencl_arg_tensor(b, p->a);
+    opencl_arg_tensor(b, p->b);
+    if (is_parted) {
+        opencl_arg_scratch(b, 0);
+    } else {
+        opencl_arg_tensor(b, p->c);
+    }
+    arg_side(b, p);
+    opencl_arg_tensor(b, p->act);
+    opencl_launch_groups(b, count_up(p->N, t->tile_n), count_up(p->M, t->tile_m) * t->n_parts, (size_t)items_of(t));
+    if (is_parted) {
+        add_parts(b, p, t->n_parts, 0);
+    }
+}
+
+// --- products by wgmma (cl/nvidia/matmul_wgmma.cl) -----------------------------------------------------------------
+
+// Tiles of 128 x tile_n, and rows of tiles that are walked together.
+typedef struct {
+    int tile_n, band;
+    int n_parts;
+} wide_tiles;
+
+enum { WIDE_TILE_M = 128, WIDE_ROW_BYTES = 128, WIDE_ITEMS = 384, N_CONSUMERS = 2 };
+
+static const wide_tiles wide_list[] = {
+    {.tile_n = 256, .band = 8},  {.tile_n = 192, .band = 8},  {.tile_n = 128, .band = 8},
+    {.tile_n = 256, .band = 16}, {.tile_n = 192, .band = 16}, {.tile_n = 256, .band = 4},
+};
+
+// With numbers cut in two, sums are kept twice.
+static const wide_tiles wide_split_list[] = {
+    {.tile_n = 128, .band = 8}, {.tile_n = 128, .band = 16}, {.tile_n = 128, .band = 4}};
+
+// Way 0 is the rule's; the others are one of these tiles, with as many parts as the rule says, or none, or twice as
+// many.
+static int count_wide(const opencl_product *p) {
+    return (int)(is_split(p) ? sizeof wide_split_list / sizeof wide_split_list[0]
+                             : sizeof wide_list / sizeof wide_list[0]);
+}
+
+static int count_wide_ways(const opencl_product *p) { return 1 + count_wide(p) * N_CUTS; }
+
+static bool is_float(const opencl_product *p) { return !sm_dtype_is_narrow(p->plan->tensors[p->a].dtype); }
+
+// Floats of A can come to the units by way of registers, where they are rounded, or cut in two; those of B cannot.
+// (With GELU_BACKWARD the assembler would have the products wait for one another, unless they do so anyway.)
+static bool is_a_raw(const opencl_product *p) {
+    return is_float(p) && (is_split(p) || (p->epilogue & SM_EPILOGUE_GELU_BACKWARD) == 0);
+}
+
+// From a row of an operand of floats that was rounded, or cut in two, to the next.
+static int64_t prepared_row(const opencl_product *p) {
+    const int step = CHUNK_BYTES / (int)sizeof(float);
+    return count_up(p->K, step) * step;
+}
+
+// Floats for the operands of a product of floats.
+static int64_t operand_elems(const opencl_product *p) {
+    return is_float(p) ? ((is_a_raw(p) ? 0 : p->M) + p->N * (is_split(p) ? 2 : 1)) * prepared_row(p) : 0;
+}
+
+static bool is_wide_product(const opencl_facts *facts, const opencl_product *p) {
+    enum { MOST_SHARE = 8 }; // of the memory, for such operands
+    const bool has_operands = operand_elems(p) <= (int64_t)(facts->memory_bytes / sizeof(float)) / MOST_SHARE;
+    const bool can_add = !p->add || !sm_dtype_is_narrow(p->plan->tensors[p->c].dtype);
+    return has_operands && can_add && p->M <= INT32_MAX && p->N <= INT32_MAX && p->K <= INT32_MAX &&
+           opencl_has_wgmma(facts, p->plan->tensors[p->a].dtype, p->plan->products);
+}
+
+static int wide_tile_k(const opencl_product *p) { return WIDE_ROW_BYTES / number_bytes(p); }
+
+static bool can_cut_wide(const opencl_product *p, int n_parts) {
+    enum { LEAST_STEPS = 8 };
+    return has_room_for_parts(p, n_parts) && count_up(p->K, wide_tile_k(p)) / n_parts >= LEAST_STEPS;
+}
+
+// In 128 bytes of K of a column of C: the tiles of the busiest unit, each with what it takes to begin and to end. A's
+// tile comes anew for each tile of B's, which counts as 32 columns. Sums of parts are written and read once more by all
+// units.
+static int64_t cost_of_wide(const opencl_facts *facts, const opencl_product *p, const wide_tiles *t, int n_parts) {
+    enum { TILE_STEPS = 2, A_COLS = 32, LAUNCH_STEPS = 1000, SUMS_A_STEP = 8 }; // sums that a unit writes and reads
+    const int64_t n_units = facts->n_units > 0 ? facts->n_units : 1;
+    const int64_t n_tiles = count_up(p->M, WIDE_TILE_M) * count_up(p->N, t->tile_n) * n_parts;
+    const int64_t n_steps = count_up(count_up(p->K, wide_tile_k(p)), n_parts) + TILE_STEPS;
+    const int64_t sums = n_parts > 1 ? p->M * p->N * n_parts / (n_units * SUMS_A_STEP) + LAUNCH_STEPS : 0;
+    return count_up(n_tiles, n_units) * n_steps * (t->tile_n + A_COLS) + sums;
+}
+
+static void cut_wide(const opencl_facts *facts, const opencl_product *p, wide_tiles *t) {
+    t->n_parts = 1;
+    for (int n = 2; can_cut_wide(p, n); n++) {
+        if (cost_of_wide(facts, p, t, n) < cost_of_wide(facts, p, t, t->n_parts)) {
+            t->n_parts = n;
+        }
+    }
+}
+
+static wide_tiles wide_of(const opencl_facts *facts, const opencl_product *p, int index) {
+    wide_tiles t = (is_split(p) ? wide_split_list : wide_list)[index];
+    cut_wide(facts, p, &t);
+    return t;
+}
+
+static wide_tiles choose_wide_by_rule(const opencl_facts *facts, const opencl_product *p) {
+    enum { N_TRIED = 3 };        // the others differ in their bands
+    enum { WORTH_PERCENT = 94 }; // a program more costs half a second when it is built
+    wide_tiles best = wide_of(facts, p, 0);
+    for (int i = 1; i < N_TRIED; i++) {
+        const wide_tiles t = wide_of(facts, p, i);
+        if (cost_of_wide(facts, p, &t, t.n_parts) * 100 < cost_of_wide(facts, p, &best, best.n_parts) * WORTH_PERCENT) {
+            best = t;
+        }
+    }
+    return best;
+}
+
+static wide_tiles choose_wide(const opencl_facts *facts, const opencl_product *p, int way) {
+    if (way == 0) {
+        return choose_wide_by_rule(facts, p);
+    }
+    wide_tiles t = wide_of(facts, p, (way - 1) / N_CUTS);
+    const int cut_way = (way - 1) % N_CUTS;
+    t.n_parts = cut_way == 0 ? t.n_parts : cut_way == 1 ? 1 : 2 * t.n_parts;
+    return t;
+}
+
+static bool wide_way(const opencl_facts *facts, const opencl_product *p, int way, char *text, size_t size_bytes) {
+    const wide_tiles t = choose_wide(facts, p, way);
+    const int cut_way = way == 0 ? 0 : (way - 1) % N_CUTS;
+    snprintf(text, size_bytes, "wgmma %dx%d, bands of %d, %d parts", WIDE_TILE_M, t.tile_n, t.band, t.n_parts);
+    return cut_way == 0 || (cut_way == 1 ? choose_wide(facts, p, way - 1).n_parts > 1 : can_cut_wide(p, t.n_parts));
+}
+
+// As many stages as local memory has room for beside the boxes of results.
+static int count_stages(const opencl_product *p, int tile_n, uint32_t beside) {
+    enum { LOCAL_BYTES = 231424, BARRIER_BYTES = 128, BOX_BYTES = 8192, MOST_STAGES = 6 };
+    const int n_outputs = beside & OPENCL_GELU ? 2 : 1;
+    const int left = LOCAL_BYTES - BARRIER_BYTES - N_CONSUMERS * 2 * n_outputs * BOX_BYTES;
+    const int n = left / ((WIDE_TILE_M + tile_n * (is_split(p) ? 2 : 1)) * WIDE_ROW_BYTES);
+    return n < MOST_STAGES ? n : MOST_STAGES;
+}
+
+// Where the operands of floats lie in scratch; the sums of parts come behind them.
+typedef struct {
+    int64_t a, b, small_b, sums;
+} scratch_places;
+
+static scratch_places place_operands(const opencl_product *p) {
+    const int64_t a_elems = is_float(p) && !is_a_raw(p) ? p->M * prepared_row(p) : 0;
+    const int64_t b_elems = is_float(p) ? p->N * prepared_row(p) : 0;
+    scratch_places at = {.a = 0, .b = a_elems};
+    at.small_b = at.b + (is_split(p) ? b_elems : 0);
+    at.sums = at.small_b + b_elems;
+    return at;
+}
+
+// An operand (rows,cols) rounded, or cut in two, and turned where K does not lie along its rows.
+static void prepare_operand(opencl_binder *b, const opencl_product *p, int tensor, bool along_k, int64_t outer,
+                            int64_t at, int64_t small_at) {
+    enum { TILE = 64, ITEMS = 256 };
+    char options[OPTIONS_SIZE];
+    const int64_t n_rows = along_k ? outer : p->K;
+    const int64_t n_cols = along_k ? p->K : outer;
+    snprintf(options, sizeof options, "-DTRANSPOSE=%d -DSPLIT=%d", !along_k, is_split(p));
+    opencl_begin(b, "operand_tensor", options, "prepare_operand");
+    opencl_arg_ulong(b, (uint64_t)n_rows);
+    opencl_arg_ulong(b, (uint64_t)n_cols);
+    opencl_arg_tensor(b, tensor);
+    opencl_arg_scratch(b, (size_t)at);
+    opencl_arg_ulong(b, (uint64_t)small_at);
+    opencl_launch_groups(b, count_up(n_cols, TILE), count_up(n_rows, TILE), ITEMS);
+}
+
+// An operand: along K a box has 128 bytes of K and all rows of a tile, else 64 rows or columns of C and 64 of K.
+static opencl_tensor_map map_operand(const opencl_product *p, int tensor, bool along_k, int64_t outer, int tile) {
+    return (opencl_tensor_map){.tensor = tensor,
+                               .dtype = p->plan->tensors[tensor].dtype,
+                               .n_dims = 2,
+                               .dims = {along_k ? p->K : outer, along_k ? outer : p->K},
+                               .box = {wide_tile_k(p), along_k ? tile : wide_tile_k(p)}};
+}
+
+// One that was prepared.
+static opencl_tensor_map map_prepared(const opencl_product *p, int64_t outer, int tile, int64_t at) {
+    return (opencl_tensor_map){.tensor = SM_NO_TENSOR,
+                               .scratch_offset = at,
+                               .dtype = SM_F32,
+                               .n_dims = 2,
+                               .dims = {p->K, outer},
+                               .row_elems = prepared_row(p),
+                               .box = {wide_tile_k(p), tile}};
+}
+
+// C, GELU's result (rows: a consumer's), or GELU_BACKWARD's pre (rows: a tile's).
+static opencl_tensor_map map_result(const opencl_product *p, int tensor, int n_rows, int n_dims) {
+    const sm_dtype dtype = p->plan->tensors[tensor].dtype;
+    return (opencl_tensor_map){.tensor = tensor,
+                               .dtype = dtype,
+                               .n_dims = n_dims,
+                               .dims = {p->N, p->M, 1},
+                               .box = {WIDE_ROW_BYTES / (int)sm_dtype_size(dtype), n_rows, 1}};
+}
+
+// Sums of parts in scratch.
+static opencl_tensor_map map_sums(const opencl_product *p, int n_parts, int64_t at) {
+    return (opencl_tensor_map){.tensor = SM_NO_TENSOR,
+                               .scratch_offset = at,
+                               .dtype = SM_F32,
+                               .n_dims = 3,
+                               .dims = {p->N, p->M, n_parts},
+                               .box = {WIDE_ROW_BYTES / (int)sizeof(float), WIDE_TILE_M / N_CONSUMERS, 1}};
+}
+
+static void arg_wide_maps(opencl_binder *b, const opencl_product *p, const wide_tiles *t) {
+    const scratch_places at = place_operands(p);
+    const int rows = WIDE_TILE_M / N_CONSUMERS;
+    const bool has_pre = (p->epilogue & SM_EPILOGUE_GELU_BACKWARD) != 0;
+    opencl_tensor_map maps[OPENCL_MOST_MAPS];
+    maps[0] = is_float(p) && !is_a_raw(p) ? map_prepared(p, p->M, WIDE_TILE_M, at.a)
+                                          : map_operand(p, p->a, !p->a_transposed, p->M, WIDE_TILE_M);
+    maps[1] =
+        is_float(p) ? map_prepared(p, p->N, t->tile_n, at.b) : map_operand(p, p->b, p->b_transposed, p->N, t->tile_n);
+    maps[2] = t->n_parts > 1 ? map_sums(p, t->n_parts, at.sums) : map_result(p, p->c, rows, 3);
+    maps[3] = has_pre ? map_result(p, p->side, WIDE_TILE_M, 2)
+                      : map_result(p, p->act != SM_NO_TENSOR ? p->act : p->c, rows, 3);
+    maps[4] = is_split(p) ? map_prepared(p, p->N, t->tile_n, at.small_b) : maps[1];
+    opencl_arg_maps(b, maps, OPENCL_MOST_MAPS);
+}
+
+// What a program is built for: bias and addition may be there or not, so that fewer programs are built. Only forward
+// products, whose operands lie as they are, have a bias.
+static uint32_t compiled_beside(const opencl_product *p, uint32_t beside) {
+    const uint32_t bias = p->a_transposed || p->b_transposed ? beside & OPENCL_BIAS : OPENCL_BIAS;
+    return (beside & (OPENCL_GELU | OPENCL_GELU_BACKWARD)) | bias;
+}
+
+static void multiply_by_wgmma(opencl_binder *b, const opencl_product *p, const wide_tiles *t) {
+    char options[OPTIONS_SIZE];
+    const bool is_parted = t->n_parts > 1;
+    const uint32_t beside = is_parted ? 0 : what_is_beside(p);
+    const int64_t n_tiles = count_up(p->M, WIDE_TILE_M) * count_up(p->N, t->tile_n) * t->n_parts;
+    const int n_units = b->e->device->facts.n_units;
+    const scratch_places at = place_operands(p);
+    if (is_float(p) && !is_a_raw(p)) {
+        prepare_operand(b, p, p->a, !p->a_transposed, p->M, at.a, 0);
+    }
+    if (is_float(p)) {
+        prepare_operand(b, p, p->b, p->b_transposed, p->N, at.b, at.small_b);
+    }
+    snprintf(options, sizeof options, "-DTILE_N=%d -DSTAGES=%d -DBESIDE=%u%s%s%s%s%s", t->tile_n,
+             count_stages(p, t->tile_n, beside), compiled_beside(p, beside), is_split(p) ? " -DSPLIT=1" : "",
+             is_a_raw(p) ? " -DA_RAW=1" : "", p->a_transposed && (!is_float(p) || is_a_raw(p)) ? " -DA_TRANSPOSED" : "",
+             p->b_transposed && !is_float(p) ? " -DB_TRANSPOSED" : "", opencl_result_option(p, is_parted));
+    opencl_begin(b, "matmul_wgmma", options, "matmul");
+    opencl_arg_uint(b, beside);
+    opencl_arg_uint(b, (uint32_t)p->M);
+    opencl_arg_uint(b, (uint32_t)p->N);
+    opencl_arg_uint(b, (uint32_t)p->K);
+    opencl_arg_uint(b, (uint32_t)t->n_parts);
+    opencl_arg_uint(b, (uint32_t)t->band);
+    arg_wide_maps(b, p, t);
+    opencl_arg_tensor(b, p->epilogue & SM_EPILOGUE_BIAS ? p->side : SM_NO_TENSOR);
+    opencl_launch_groups(b, n_tiles < n_units ? n_tiles : n_units, 1, WIDE_ITEMS);
+    if (is_parted) {
+        add_parts(b, p, t->n_parts, at.sums);
+    }
+}
+
+// --- matmul -----------------------------------------------------------------------------------------------
+
+// Where the device has wgmma, ways by mma.sync are never faster: they are none.
+static bool matmul_way(const opencl_facts *facts, const opencl_product *p, int way, char *text, size_t size_bytes) {
+    if (!is_product_of_units(p)) {
+        return opencl_tier_local.matmul_way(facts, p, way, text, size_bytes);
+    }
+    if (!is_wide_product(facts, p)) {
+        return mma_way(facts, p, way, text, size_bytes);
+    }
+    return way < count_wide_ways(p) && wide_way(facts, p, way, text, size_bytes);
+}
+
+static size_t matmul_scratch_elems(const opencl_facts *facts, const opencl_product *p, int way) {
+    if (!is_product_of_units(p)) {
+        return opencl_tier_local.matmul_scratch_elems(facts, p, way);
+    }
+    const bool is_wide = is_wide_product(facts, p);
+    const int n_parts = is_wide ? choose_wide(facts, p, way).n_parts : choose_tiles(facts, p, way).n_parts;
+    const int64_t sums = n_parts > 1 ? n_parts * p->M * p->N : 0;
+    return (size_t)(sums + (is_wide ? operand_elems(p) : 0));
+}
+
+static void matmul(opencl_binder *b, const opencl_product *p, int way) {
+    const opencl_facts *facts = &b->e->device->facts;
+    if (!is_product_of_units(p)) {
+        b->e->n_beside_units += may_round(p);
+        opencl_tier_local.matmul(b, p, way);
+        return;
+    }
+    b->e->n_on_units++;
+    if (is_wide_product(facts, p)) {
+        const wide_tiles t = choose_wide(facts, p, way);
+        multiply_by_wgmma(b, p, &t);
+    } else {
+        const tiles t = choose_tiles(facts, p, way);
+        multiply_by_mma(b, p, &t);
+    }
+}
+
+static bool uses_maps(const opencl_facts *facts, const sm_plan *plan) {
+    return opencl_find_matrix_units(facts)->has_wgmma &&
+           (sm_dtype_is_narrow(plan->dtype) || plan->products != SM_PRODUCTS_PLAIN);
+}
+
+const opencl_tier opencl_tier_tensor = {
+    .name = "tensor",
+    .why = "matrix units that compute rightly: products on them",
+    .suits = suits,
+    .lacks = lacks,
+    .explain = explain,
+    .multiplies_narrow = true,
+    .rounds_products = true,
+    .uses_maps = uses_maps,
+    .row_items = 128,
+    .options = " -DPACKS_BF16",
+    .vector = vector,
+    .group = 128,
+    .matmul_way = matmul_way,
+    .matmul = matmul,
+    .matmul_scratch_elems = matmul_scratch_elems,
+    .attention = opencl_tensor_attention,
+    .attention_scratch_elems = opencl_tensor_attention_scratch_elems,
+    .most_head_channels = 256,
+};

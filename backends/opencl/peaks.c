@@ -1,0 +1,344 @@
+// peaks.c: measures what a device can compute and move, with kernels of its own (cl/peaks*.cl).
+//
+// Each figure is the best of several launches, timed by the device: a ceiling is what was reached
+// undisturbed.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/host/median.h"
+#include "backends/host/memory.h"
+#include "backends/opencl/opencl.h"
+#include "backends/opencl/bind.h"
+#include "backends/opencl/tier.h"
+
+enum { N_BUFFERS = 3, N_CHAINS = 12, MOST_ROUNDS = 1 << 24, MOST_TRIALS = 1024, N_STREAMS = 2 };
+
+static const double LAUNCH_SECONDS = 0.01;
+
+static const char *id_of(const opencl_device *device) { return device->base.info.id; }
+
+typedef struct {
+    size_t size_bytes;
+    const void *value;
+} argument;
+
+// What launches reached, the latest of them; FLOP/s or bytes/s.
+typedef struct {
+    double rates[MOST_TRIALS];
+    int n;
+} trials;
+
+static void add_trial(trials *t, double rate) {
+    if (t->n < MOST_TRIALS) {
+        t->rates[t->n++] = rate;
+    }
+}
+
+static double best_of(const trials *t) {
+    double best = 0;
+    for (int i = 0; i < t->n; i++) {
+        best = t->rates[i] > best ? t->rates[i] : best;
+    }
+    return best;
+}
+
+// A kernel with its arguments.
+static sm_status make_kernel(opencl_device *device, const char *stem, const char *more_options, const char *name,
+                             const argument *arguments, int n, cl_kernel *kernel) {
+    char options[64];
+    snprintf(options, sizeof options, "-DN_CHAINS=%d %s", N_CHAINS, more_options);
+    SM_TRY(opencl_get_kernel(device, stem, options, name, kernel));
+    for (int i = 0; i < n; i++) {
+        SM_TRY(opencl_check(id_of(device), name,
+                            opencl.clSetKernelArg(*kernel, (cl_uint)i, arguments[i].size_bytes, arguments[i].value)));
+    }
+    return SM_OK;
+}
+
+// Seconds of one launch, by the device's clock.
+static sm_status time_launch(const opencl_device *device, cl_kernel kernel, size_t n_items, size_t group,
+                             double *seconds) {
+    cl_event event = NULL;
+    cl_ulong start_ns = 0;
+    cl_ulong end_ns = 0;
+    cl_int code = opencl.clEnqueueNDRangeKernel(device->profile, kernel, 1, NULL, &n_items, &group, 0, NULL, &event);
+    SM_TRY(opencl_check(id_of(device), "clEnqueueNDRangeKernel", code));
+    code = opencl.clFinish(device->profile);
+    if (code == CL_SUCCESS) {
+        code = opencl.clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, sizeof start_ns, &start_ns, NULL);
+    }
+    if (code == CL_SUCCESS) {
+        code = opencl.clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof end_ns, &end_ns, NULL);
+    }
+    opencl.clReleaseEvent(event);
+    *seconds = (double)(end_ns - start_ns + 1) * 1e-9;
+    return opencl_check(id_of(device), "measuring peaks", code);
+}
+
+static sm_status create_buffer(const opencl_device *device, size_t size_bytes, cl_mem *buffer) {
+    const cl_float one = 1;
+    cl_int code = CL_SUCCESS;
+    *buffer = opencl.clCreateBuffer(device->context, CL_MEM_READ_WRITE, size_bytes, NULL, &code);
+    SM_TRY(opencl_check(id_of(device), "clCreateBuffer", code));
+    return opencl_check(
+        id_of(device), "clEnqueueFillBuffer",
+        opencl.clEnqueueFillBuffer(device->profile, *buffer, &one, sizeof one, 0, size_bytes, 0, NULL, NULL));
+}
+
+// --- arithmetic -----------------------------------------------------------------------------------------
+
+// A kernel that only computes: in registers, or with operands that lie in local memory.
+typedef struct {
+    const char *stem;    // its file
+    const char *options; // of its program
+    const char *what;    // it does, in words
+    size_t group;        // work-items
+    size_t n_groups;
+    double flops_a_group; // each round
+    double share;         // of it that counts as work
+} arithmetic;
+
+static arithmetic plain_arithmetic(const opencl_device *device) {
+    enum { GROUPS_A_UNIT = 16 };
+    const size_t group = (size_t)device->tier->group;
+    return (arithmetic){.stem = "peaks",
+                        .options = device->tier->row_items > 1 ? "-DWHOLE" : "",
+                        .what = "fp32 multiply-adds in registers",
+                        .group = group,
+                        .n_groups = (size_t)(GROUPS_A_UNIT * device->facts.n_units),
+                        .flops_a_group = 2.0 * N_CHAINS * device->tier->vector(&device->facts) * (double)group,
+                        .share = 1};
+}
+
+// By a warp (cl/nvidia/peaks_tensor.cl) or by four (cl/nvidia/peaks_wgmma.cl), as products are.
+static arithmetic unit_arithmetic(const opencl_device *device, sm_precision precision) {
+    enum { WARP_ITEMS = 32, WARPS = 4, GROUPS_A_UNIT = 8, WGMMA_ITEMS = 256, K_BYTES = 128 };
+    static const char *const options[] = {[SM_F32] = "", [SM_BF16] = "-DDATA_BF16", [SM_F16] = "-DDATA_F16"};
+    const bool is_wide = opencl_has_wgmma(&device->facts, precision.dtype, precision.products);
+    const double k = (double)K_BYTES / (double)sm_dtype_size(precision.dtype);
+    const size_t n_units = (size_t)device->facts.n_units;
+    const bool is_split = precision.products == SM_PRODUCTS_TF32X3;
+    const char *wide_text = is_split ? "a third of wgmma's tf32 products" : "products by wgmma";
+    const char *warp_text = is_split ? "a third of mma.sync's tf32 products" : "products by mma.sync";
+    return is_wide ? (arithmetic){.stem = "peaks_wgmma",
+                                  .options = options[precision.dtype],
+                                  .what = wide_text,
+                                  .group = WGMMA_ITEMS,
+                                  .n_groups = n_units,
+                                  .flops_a_group = 2.0 * 2 * 64 * 256 * k,
+                                  .share = is_split ? 1.0 / 3 : 1}
+                   : (arithmetic){.stem = "peaks_tensor",
+                                  .options = options[precision.dtype],
+                                  .what = warp_text,
+                                  .group = (size_t)WARPS * WARP_ITEMS,
+                                  .n_groups = n_units * GROUPS_A_UNIT,
+                                  .flops_a_group = 2.0 * WARPS * N_CHAINS * 16 * 8 * k / 4,
+                                  .share = is_split ? 1.0 / 3 : 1};
+}
+
+// Rounds a launch, doubled until one takes LAUNCH_SECONDS.
+static sm_status time_rounds(opencl_device *device, const arithmetic *of, cl_kernel kernel, double seconds, trials *t) {
+    cl_uint n_rounds = 256;
+    const int64_t end_ns = host_now_ns() + (int64_t)(seconds * 1e9);
+    do {
+        double took;
+        SM_TRY(opencl_check(id_of(device), of->stem, opencl.clSetKernelArg(kernel, 0, sizeof n_rounds, &n_rounds)));
+        SM_TRY(time_launch(device, kernel, of->n_groups * of->group, of->group, &took));
+        add_trial(t, of->share * of->flops_a_group * (double)n_rounds * (double)of->n_groups / took);
+        if (took < LAUNCH_SECONDS && n_rounds < MOST_ROUNDS) {
+            n_rounds *= 2;
+            t->n = 0; // it was too short to count
+        }
+    } while (host_now_ns() < end_ns || t->n == 0);
+    return SM_OK;
+}
+
+static sm_status measure_flops(opencl_device *device, const arithmetic *of, double seconds, trials *t) {
+    sm_status status = SM_OK;
+    const cl_uint n_rounds = 0;
+    const cl_float a = 0.5f;
+    const cl_float b = 1.0f;
+    const bool is_plain = strcmp(of->stem, "peaks") == 0;
+    cl_mem out = NULL;
+    cl_kernel kernel = NULL;
+    SM_TRY_GOTO(create_buffer(device, of->n_groups * of->group * sizeof(float), &out));
+    SM_TRY_GOTO(
+        make_kernel(device, of->stem, of->options, "peak_flops",
+                    (argument[]){{sizeof n_rounds, &n_rounds}, {sizeof out, &out}, {sizeof a, &a}, {sizeof b, &b}},
+                    is_plain ? 4 : 2, &kernel));
+    SM_TRY_GOTO(time_rounds(device, of, kernel, seconds, t));
+cleanup:
+    if (kernel != NULL) {
+        opencl.clReleaseKernel(kernel);
+    }
+    if (out != NULL) {
+        opencl.clReleaseMemObject(out);
+    }
+    return status;
+}
+
+// --- bandwidth ------------------------------------------------------------------------------------------
+
+// Elements of each of the arrays: 256 MiB together, but no more than an eighth of the memory.
+static cl_ulong choose_elems(const opencl_facts *f) {
+    enum { STEP = 1 << 18 }; // whole vecs for every item of either stream
+    double total_bytes = 256.0 * (1 << 20) * (f->is_cpu ? 1 : 4);
+    const double most_bytes = (double)f->memory_bytes / 8;
+    total_bytes = total_bytes > most_bytes ? most_bytes : total_bytes;
+    return (cl_ulong)(total_bytes / (N_BUFFERS * sizeof(float))) / STEP * STEP;
+}
+
+static const char *const stream_names[N_STREAMS] = {"triad", "reading"};
+
+// The two streams in turn, so that they meet the same disturbances.
+static sm_status time_streams(opencl_device *device, const cl_kernel kernels[N_STREAMS],
+                              const size_t n_items[N_STREAMS], cl_ulong n, double seconds, trials t[N_STREAMS]) {
+    const double moved_bytes[N_STREAMS] = {3.0 * sizeof(float) * (double)n, 1.0 * sizeof(float) * (double)n};
+    const size_t group = device->tier->row_items == 1 ? 1 : (size_t)device->tier->group;
+    const int64_t end_ns = host_now_ns() + (int64_t)(seconds * 1e9);
+    do {
+        for (int i = 0; i < N_STREAMS; i++) {
+            double took;
+            SM_TRY(time_launch(device, kernels[i], n_items[i], group, &took));
+            add_trial(&t[i], moved_bytes[i] / took);
+        }
+    } while (host_now_ns() < end_ns);
+    return SM_OK;
+}
+
+static sm_status measure_bandwidth(opencl_device *device, double seconds, trials t[N_STREAMS]) {
+    enum { CPU_VECS = 4096, CARD_ITEMS = 1 << 16 };
+    sm_status status = SM_OK;
+    const bool is_cpu = device->tier->row_items == 1;
+    const cl_ulong vector = (cl_ulong)device->tier->vector(&device->facts);
+    const cl_ulong n = choose_elems(&device->facts);
+    const char *options = plain_arithmetic(device).options; // the same program
+    const cl_ulong n_vecs[] = {is_cpu ? CPU_VECS : 1, is_cpu ? CPU_VECS : n / vector / CARD_ITEMS};
+    const size_t n_items[] = {(size_t)(n / vector / n_vecs[0]), (size_t)(n / vector / n_vecs[1])};
+    const cl_ulong item_step = is_cpu ? n_vecs[1] * vector : vector;
+    const cl_ulong stride = is_cpu ? vector : (cl_ulong)n_items[1] * vector;
+    const cl_float f = 0.5f;
+    cl_mem x[N_BUFFERS] = {NULL};
+    cl_kernel kernels[N_STREAMS] = {NULL, NULL};
+    for (int i = 0; i < N_BUFFERS; i++) {
+        SM_TRY_GOTO(create_buffer(device, (size_t)n * sizeof(float), &x[i]));
+    }
+    SM_TRY_GOTO(make_kernel(device, "peaks", options, "peak_triad",
+                            (argument[]){{sizeof n, &n},
+                                         {sizeof n_vecs[0], &n_vecs[0]},
+                                         {sizeof f, &f},
+                                         {sizeof x[0], &x[0]},
+                                         {sizeof x[1], &x[1]},
+                                         {sizeof x[2], &x[2]}},
+                            6, &kernels[0]));
+    SM_TRY_GOTO(make_kernel(device, "peaks", options, "peak_read",
+                            (argument[]){{sizeof n, &n},
+                                         {sizeof n_vecs[1], &n_vecs[1]},
+                                         {sizeof item_step, &item_step},
+                                         {sizeof stride, &stride},
+                                         {sizeof x[0], &x[0]},
+                                         {sizeof x[2], &x[2]}},
+                            6, &kernels[1]));
+    SM_TRY_GOTO(time_streams(device, kernels, n_items, n, seconds, t));
+cleanup:
+    for (int i = 0; i < N_STREAMS; i++) {
+        if (kernels[i] != NULL) {
+            opencl.clReleaseKernel(kernels[i]);
+        }
+    }
+    for (int i = 0; i < N_BUFFERS; i++) {
+        if (x[i] != NULL) {
+            opencl.clReleaseMemObject(x[i]);
+        }
+    }
+    return status;
+}
+
+// --- what is asked for ----------------------------------------------------------------------------------
+
+// How a plan of that precision multiplies.
+static arithmetic choose_arithmetic(const opencl_device *device, sm_precision precision) {
+    const bool on_units =
+        sm_dtype_is_narrow(precision.dtype)
+            ? device->tier->multiplies_narrow
+            : precision.products != SM_PRODUCTS_PLAIN && opencl_tier_multiplies(device->tier, precision.products);
+    return on_units ? unit_arithmetic(device, precision) : plain_arithmetic(device);
+}
+
+sm_status opencl_measure_peaks(sm_device *device, sm_precision precision, double seconds, sm_peaks *peaks) {
+    sm_status status = SM_OK;
+    opencl_device *d = (opencl_device *)device;
+    const arithmetic of = choose_arithmetic(d, precision);
+    trials *t = calloc(1 + N_STREAMS, sizeof *t);
+    *peaks = (sm_peaks){0};
+    if (t == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory to measure peaks", id_of(d));
+    }
+    SM_TRY_GOTO(measure_bandwidth(d, seconds / 2, t + 1));
+    SM_TRY_GOTO(measure_flops(d, &of, seconds / 2, t));
+    const int stream = best_of(&t[1]) >= best_of(&t[2]) ? 0 : 1;
+    peaks->bandwidth_bytes_per_s = best_of(&t[1 + stream]);
+    peaks->flops = best_of(t);
+    snprintf(peaks->source, sizeof peaks->source, "measured: OpenCL %s; %s of large arrays; %d units", of.what,
+             stream_names[stream], d->facts.n_units);
+cleanup:
+    free(t);
+    return status;
+}
+
+static void fill_in(trials *t, sm_ceiling *ceiling) {
+    ceiling->best = best_of(t);
+    ceiling->n_trials = t->n;
+    ceiling->median = t->n > 0 ? host_median(t->rates, t->n) : 0;
+}
+
+// Of fp32, and of what the device has units for.
+static sm_status measure_arithmetic(opencl_device *device, trials *t, double seconds, sm_ceiling_sink sink, void *ctx) {
+    static const struct {
+        const char *name;
+        sm_precision precision;
+    } kinds[] = {{"fma f32", {SM_F32, SM_PRODUCTS_PLAIN}},
+                 {"products bf16", {SM_BF16, SM_PRODUCTS_PLAIN}},
+                 {"products fp16", {SM_F16, SM_PRODUCTS_PLAIN}},
+                 {"products tf32", {SM_F32, SM_PRODUCTS_TF32}}};
+    const int n = device->tier->multiplies_narrow ? (int)(sizeof kinds / sizeof kinds[0]) : 1;
+    for (int i = 0; i < n; i++) {
+        const arithmetic of = choose_arithmetic(device, kinds[i].precision);
+        sm_ceiling ceiling = {.name = kinds[i].name, .where = "registers", .unit = "FLOP/s"};
+        char meaning[SM_TEXT_SIZE];
+        snprintf(meaning, sizeof meaning, "%s; a multiply and an add count one each", of.what);
+        ceiling.meaning = meaning;
+        t->n = 0;
+        if (measure_flops(device, &of, seconds, t) == SM_OK) {
+            fill_in(t, &ceiling);
+        } else {
+            snprintf(ceiling.reason, sizeof ceiling.reason, "%.*s", SM_TEXT_SIZE - 1, sm_error_message());
+        }
+        SM_TRY(sink(ctx, &ceiling));
+    }
+    return SM_OK;
+}
+
+sm_status opencl_measure_ceilings(sm_device *device, double seconds, sm_ceiling_sink sink, void *ctx) {
+    sm_status status = SM_OK;
+    opencl_device *d = (opencl_device *)device;
+    static const char *const names[N_STREAMS] = {"triad", "read"};
+    static const char *const meanings[N_STREAMS] = {"a = b + f c; bytes read and written",
+                                                    "sum of an array; bytes read"};
+    trials *t = calloc(N_STREAMS, sizeof *t);
+    if (t == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory to measure peaks", id_of(d));
+    }
+    SM_TRY_GOTO(measure_arithmetic(d, t, seconds, sink, ctx));
+    t->n = 0;
+    SM_TRY_GOTO(measure_bandwidth(d, N_STREAMS * seconds, t));
+    for (int i = 0; i < N_STREAMS; i++) {
+        sm_ceiling ceiling = {.name = names[i], .where = "memory", .unit = "bytes/s", .meaning = meanings[i]};
+        fill_in(&t[i], &ceiling);
+        SM_TRY_GOTO(sink(ctx, &ceiling));
+    }
+cleanup:
+    free(t);
+    return status;
+}

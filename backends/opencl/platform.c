@@ -1,0 +1,143 @@
+// platform.c: the devices of all platforms, in the order in which the loader gives them.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/opencl/opencl.h"
+
+enum { MAX_PLATFORMS = 16, MAX_DEVICES = 64 };
+
+static opencl_facts devices[MAX_DEVICES];
+static int n_devices;
+static const char *missing = "";
+
+static void get_text(cl_device_id id, cl_device_info what, char *text, size_t size_bytes) {
+    char value[1024] = "";
+    opencl.clGetDeviceInfo(id, what, sizeof value - 1, value, NULL); // fails: the text stays empty
+    value[sizeof value - 1] = '\0';
+    const char *start = value + strspn(value, " ");
+    size_t length = strlen(start);
+    length = length < size_bytes - 1 ? length : size_bytes - 1;
+    memcpy(text, start, length);
+    text[length] = '\0';
+}
+
+// A number of one of OpenCL's integer types; 0 when the device does not tell.
+static uint64_t get_number(cl_device_id id, cl_device_info what) {
+    uint64_t value = 0; // little-endian machines: shorter types fill its lower bytes
+    return opencl.clGetDeviceInfo(id, what, sizeof value, &value, NULL) == CL_SUCCESS ? value : 0;
+}
+
+// An amount that a device cannot do without; 0 when the driver does not tell, as some do by setting all bits.
+static uint64_t get_amount(cl_device_id id, cl_device_info what) {
+    const uint64_t value = get_number(id, what);
+    return value == UINT32_MAX || value == UINT64_MAX ? 0 : value;
+}
+
+// What the driver must tell before a device can be used; "" if it did.
+static const char *find_trouble(const opencl_facts *f) {
+    if (get_number(f->id, CL_DEVICE_AVAILABLE) == 0 || get_number(f->id, CL_DEVICE_COMPILER_AVAILABLE) == 0) {
+        return "the driver says that the device, or its compiler, is not available";
+    }
+    if (f->memory_bytes == 0 || f->max_alloc_bytes == 0) {
+        return "the driver does not say how much memory the device has; check the driver";
+    }
+    if (f->n_units == 0 || f->max_group == 0) {
+        return "the driver does not say how many work-items the device runs; check the driver";
+    }
+    return "";
+}
+
+static bool has_extension(cl_device_id id, const char *name) {
+    size_t size_bytes = 0;
+    if (opencl.clGetDeviceInfo(id, CL_DEVICE_EXTENSIONS, 0, NULL, &size_bytes) != CL_SUCCESS || size_bytes == 0) {
+        return false;
+    }
+    char *text = calloc(size_bytes + 1, 1);
+    bool found = text != NULL &&
+                 opencl.clGetDeviceInfo(id, CL_DEVICE_EXTENSIONS, size_bytes, text, NULL) == CL_SUCCESS &&
+                 strstr(text, name) != NULL;
+    free(text);
+    return found;
+}
+
+// By the extension that tells of it, whoever's the device is.
+static int find_compute_capability(cl_device_id id) {
+    enum { COMPUTE_CAPABILITY_MAJOR_NV = 0x4000, COMPUTE_CAPABILITY_MINOR_NV = 0x4001 };
+    return has_extension(id, "cl_nv_device_attribute_query")
+               ? (int)(10 * get_amount(id, COMPUTE_CAPABILITY_MAJOR_NV) + get_amount(id, COMPUTE_CAPABILITY_MINOR_NV))
+               : 0;
+}
+
+static void find_facts(cl_platform_id platform, cl_device_id id, opencl_facts *f) {
+    f->platform = platform;
+    f->id = id;
+    opencl.clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof f->platform_name - 1, f->platform_name, NULL);
+    get_text(id, CL_DEVICE_NAME, f->name, sizeof f->name);
+    get_text(id, CL_DRIVER_VERSION, f->driver, sizeof f->driver);
+    get_text(id, CL_DEVICE_VERSION, f->version, sizeof f->version);
+    f->is_cpu = (get_number(id, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU) != 0;
+    f->has_local_memory = get_number(id, CL_DEVICE_LOCAL_MEM_TYPE) == CL_LOCAL;
+    f->shares_host_memory = get_number(id, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0;
+    f->has_subgroups = has_extension(id, "cl_khr_subgroups") || has_extension(id, "cl_intel_subgroups");
+    f->has_fp16 = has_extension(id, "cl_khr_fp16");
+    f->compute_capability = find_compute_capability(id);
+    // PoCL compiles a kernel for a work-group's size when it is first put into a queue, and keeps that on disk. Asked
+    // for a program's binary it compiles every kernel of it once more, for any size: as much time again.
+    f->keeps_builds = strcmp(f->platform_name, "Portable Computing Language") == 0;
+    f->vector_width = (int)get_number(id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT);
+    f->n_units = (int)get_amount(id, CL_DEVICE_MAX_COMPUTE_UNITS);
+    f->clock_mhz = (int)get_amount(id, CL_DEVICE_MAX_CLOCK_FREQUENCY);
+    f->max_group = (size_t)get_amount(id, CL_DEVICE_MAX_WORK_GROUP_SIZE);
+    f->memory_bytes = (size_t)get_amount(id, CL_DEVICE_GLOBAL_MEM_SIZE);
+    f->max_alloc_bytes = (size_t)get_amount(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+    f->local_bytes = (size_t)get_amount(id, CL_DEVICE_LOCAL_MEM_SIZE);
+    snprintf(f->trouble, sizeof f->trouble, "%s", find_trouble(f));
+    f->is_usable = f->trouble[0] == '\0';
+}
+
+static void list_platform(cl_platform_id platform, int platform_index) {
+    cl_device_id ids[MAX_DEVICES];
+    cl_uint n = 0;
+    if (opencl.clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, MAX_DEVICES, ids, &n) != CL_SUCCESS) {
+        return; // a platform without devices
+    }
+    for (cl_uint i = 0; i < n && i < MAX_DEVICES && n_devices < MAX_DEVICES; i++) {
+        opencl_facts *f = &devices[n_devices++];
+        find_facts(platform, ids[i], f);
+        f->platform_index = platform_index;
+        f->device_index = (int)i;
+    }
+}
+
+static void list_all(void) {
+    cl_platform_id platforms[MAX_PLATFORMS];
+    cl_uint n = 0;
+    if (!opencl_load()) {
+        missing = "no OpenCL loader (libOpenCL.so.1); install ocl-icd-libopencl1 and a driver, such as pocl-opencl-icd "
+                  "for processors";
+        return;
+    }
+    if (opencl.clGetPlatformIDs(MAX_PLATFORMS, platforms, &n) != CL_SUCCESS || n == 0) {
+        missing = "no OpenCL platform; install a driver: pocl-opencl-icd for processors, the vendor's for a card";
+        return;
+    }
+    for (cl_uint i = 0; i < n && i < MAX_PLATFORMS; i++) {
+        list_platform(platforms[i], (int)i);
+    }
+    if (n_devices == 0) {
+        missing = "no device on any OpenCL platform; check the driver, or install pocl-opencl-icd for processors";
+    }
+}
+
+int opencl_n_devices(const char **reason) {
+    static bool listed = false;
+    if (!listed) {
+        list_all();
+        listed = true;
+    }
+    *reason = missing;
+    return n_devices;
+}
+
+const opencl_facts *opencl_device_facts(int index) { return &devices[index]; }

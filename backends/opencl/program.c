@@ -1,0 +1,426 @@
+// program.c: builds programs: from the device's list of what it built, from the cache on disk, or
+// from source.
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "embedded.h"
+#include "fnv1a.h"
+#include "backends/opencl/opencl.h"
+#include "backends/opencl/sources.h"
+#include "backends/opencl/tier.h"
+
+// --- sources ------------------------------------------------------------------------------------------
+
+static const sm_embedded *find_file(const char *stem) {
+    char path[64];
+    snprintf(path, sizeof path, "cl/%s.cl", stem);
+    return sm_embedded_find(path);
+}
+
+bool opencl_find_source(const char *stem, opencl_source *source) {
+    const sm_embedded *file = find_file(stem);
+    if (file != NULL) {
+        *source = (opencl_source){file->text, file->size_bytes};
+    }
+    return file != NULL;
+}
+
+// What a program is made of. The kernels of nearly every step are in two, which take about as long to build: a driver
+// needs as long to begin with a program as to compile such a kernel. Others are built where a plan has them.
+enum { MOST_STEMS = 8 };
+
+typedef struct {
+    const char *name;              // what is asked for by this name: a file's stem, or that of a common program
+    const char *stems[MOST_STEMS]; // its files, in their order; philox and the prelude come before
+    bool is_retargeted;            // nvidia/retarget.c
+} recipe;
+
+static const recipe recipes[] = {
+    {"plain", {"bias", "gelu", "grad_norm", "optimizer", "residual", "zero"}, false},
+    {"ends", {"embedding", "loss"}, false}, // of a model
+    {"tensor_probe", {"tensor", "tensor_probe"}, false},
+    {"operand_tensor", {"tensor", "operand_tensor"}, false},
+    {"matmul_tensor", {"tensor", "matmul_tensor"}, false},
+    {"matmul_wgmma", {"tensor", "wgmma", "matmul_wgmma"}, true},
+    {"attention_tensor", {"tensor", "attention_tensor"}, false},
+    {"attention_wgmma", {"tensor", "attention_wgmma", "attention_tensor"}, true},
+    {"peaks_tensor", {"tensor", "peaks_tensor"}, false},
+    {"peaks_wgmma", {"tensor", "wgmma", "peaks_wgmma"}, true},
+};
+enum { N_RECIPES = sizeof recipes / sizeof recipes[0], N_COMMON = 2 };
+
+static bool has_stem(const recipe *r, const char *stem) {
+    for (int i = 0; i < MOST_STEMS && r->stems[i] != NULL; i++) {
+        if (strcmp(r->stems[i], stem) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// The program that has the kernels of a file: a file that no recipe is named after makes one by itself.
+static recipe find_recipe(const char *stem) {
+    for (int i = 0; i < N_RECIPES; i++) {
+        if (strcmp(recipes[i].name, stem) == 0 || (i < N_COMMON && has_stem(&recipes[i], stem))) {
+            return recipes[i];
+        }
+    }
+    return (recipe){.name = stem, .stems = {stem}};
+}
+
+// --- building -----------------------------------------------------------------------------------------
+
+static const char *id_of(const opencl_device *device) { return device->base.info.id; }
+
+static cl_device_id target(const opencl_device *device) {
+    return device->part != NULL ? device->part : device->facts.id;
+}
+
+// The line of a build log that says most: the first with "error", or the first.
+static void first_error(const char *log, char *line, size_t size_bytes) {
+    const char *error = strstr(log, "error");
+    const char *start = error != NULL ? error : log;
+    while (start > log && start[-1] != '\n') {
+        start--;
+    }
+    snprintf(line, size_bytes, "%.*s", (int)strcspn(start, "\n"), start);
+}
+
+static sm_status fail_build(const opencl_device *device, const char *name, cl_program program, cl_int code) {
+    size_t size_bytes = 0;
+    char line[512] = "";
+    opencl.clGetProgramBuildInfo(program, target(device), CL_PROGRAM_BUILD_LOG, 0, NULL, &size_bytes);
+    char *log = calloc(size_bytes + 1, 1);
+    if (log != NULL) {
+        opencl.clGetProgramBuildInfo(program, target(device), CL_PROGRAM_BUILD_LOG, size_bytes, log, NULL);
+        first_error(log, line, sizeof line);
+        free(log);
+    }
+    return sm_fail(SM_ERR_DEVICE, "%s: the kernels of '%s' do not build: %s: %s", id_of(device), name,
+                   opencl_error_name(code), line[0] != '\0' ? line : "the driver gives no log");
+}
+
+static sm_status build(const opencl_device *device, const char *name, const char *options, cl_program program) {
+    cl_device_id id = target(device);
+    cl_int code = opencl.clBuildProgram(program, 1, &id, options, NULL, NULL);
+    return code == CL_SUCCESS ? SM_OK : fail_build(device, name, program, code);
+}
+
+// A program has a line that names the file, in three pieces, and the file's text, for each of its files.
+enum { MOST_TEXTS = 4 * (2 + MOST_STEMS) };
+
+static sm_status build_texts(const opencl_device *device, const char *name, const opencl_source *texts, cl_uint n,
+                             const char *options, cl_program *program) {
+    const char *strings[MOST_TEXTS];
+    size_t lengths[MOST_TEXTS];
+    cl_int code = CL_SUCCESS;
+    for (cl_uint i = 0; i < n; i++) {
+        strings[i] = texts[i].text;
+        lengths[i] = texts[i].size_bytes;
+    }
+    *program = opencl.clCreateProgramWithSource(device->context, n, strings, lengths, &code);
+    SM_TRY(opencl_check(id_of(device), "clCreateProgramWithSource", code));
+    sm_status status = build(device, name, options, *program);
+    if (status != SM_OK) {
+        opencl.clReleaseProgram(*program);
+        *program = NULL;
+    }
+    return status;
+}
+
+sm_status opencl_build_source(opencl_device *device, const char *name, const char *source, const char *options,
+                              cl_program *program) {
+    return build_texts(device, name, &(opencl_source){source, strlen(source)}, 1, options, program);
+}
+
+// A cached binary as a program; false when the driver does not take it.
+static bool build_binary(const opencl_device *device, const char *options, const unsigned char *binary,
+                         size_t size_bytes, cl_program *program) {
+    cl_device_id id = target(device);
+    cl_int code = CL_SUCCESS;
+    cl_int loaded = CL_SUCCESS;
+    *program = opencl.clCreateProgramWithBinary(device->context, 1, &id, &size_bytes, &binary, &loaded, &code);
+    if (code != CL_SUCCESS || loaded != CL_SUCCESS ||
+        opencl.clBuildProgram(*program, 1, &id, options, NULL, NULL) != CL_SUCCESS) {
+        if (*program != NULL) {
+            opencl.clReleaseProgram(*program);
+        }
+        *program = NULL;
+        return false;
+    }
+    return true;
+}
+
+// What the driver made of a program, or NULL. The caller frees it.
+static unsigned char *get_binary(cl_program program, size_t *size_bytes) {
+    *size_bytes = 0;
+    if (opencl.clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof *size_bytes, size_bytes, NULL) != CL_SUCCESS ||
+        *size_bytes == 0) {
+        return NULL;
+    }
+    unsigned char *binary = malloc(*size_bytes);
+    if (binary != NULL &&
+        opencl.clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) != CL_SUCCESS) {
+        free(binary);
+        return NULL;
+    }
+    return binary;
+}
+
+static void store_binary(const char *key, cl_program program) {
+    size_t size_bytes = 0;
+    unsigned char *binary = get_binary(program, &size_bytes);
+    if (binary != NULL) {
+        opencl_cache_store(key, binary, size_bytes);
+    }
+    free(binary);
+}
+
+// The program of the same text with its hidden instructions takes its place.
+static sm_status retarget(const opencl_device *device, const char *name, const char *options, cl_program *program) {
+    size_t ptx_bytes = 0;
+    size_t text_bytes = 0;
+    cl_program other = NULL;
+    unsigned char *ptx = get_binary(*program, &ptx_bytes);
+    char *text = ptx != NULL ? opencl_retarget(ptx, ptx_bytes, &text_bytes) : NULL;
+    const bool built = text != NULL && build_binary(device, options, (const unsigned char *)text, text_bytes, &other);
+    free(ptx);
+    free(text);
+    opencl.clReleaseProgram(*program);
+    *program = other;
+    return built ? SM_OK
+                 : sm_fail(SM_ERR_DEVICE, "%s: the driver does not take the kernels of '%s' for another target",
+                           id_of(device), name);
+}
+
+// Once: what is wrong with one entry is likely to be wrong with all.
+static void warn_of_cache(sm_device_info *info) {
+    static const char consequence[] = ": kernels are built anew";
+    for (int i = 0; i < info->n_warnings; i++) {
+        if (strstr(info->warnings[i], consequence) != NULL) {
+            return;
+        }
+    }
+    if (info->n_warnings < SM_MAX_WARNINGS) {
+        snprintf(info->warnings[info->n_warnings++], sizeof info->warnings[0], "%.200s%s", sm_error_message(),
+                 consequence);
+    }
+}
+
+// --- the device's programs --------------------------------------------------------------------------------
+
+static sm_status add_texts(const opencl_device *device, const char *stem, opencl_source texts[MOST_TEXTS], cl_uint *n) {
+    static const char *const line[] = {"#line 1 \"", "\"\n"};
+    const sm_embedded *file = find_file(stem);
+    if (file == NULL) {
+        return sm_fail(SM_ERR_INTERNAL, "%s: there is no cl/%s.cl", id_of(device), stem);
+    }
+    texts[(*n)++] = (opencl_source){line[0], strlen(line[0])};
+    texts[(*n)++] = (opencl_source){file->path, strlen(file->path)};
+    texts[(*n)++] = (opencl_source){line[1], strlen(line[1])};
+    texts[(*n)++] = (opencl_source){file->text, file->size_bytes};
+    return SM_OK;
+}
+
+// The texts of a program, a file's name before each, and how many there are.
+static sm_status collect_texts(const opencl_device *device, const recipe *r, opencl_source texts[MOST_TEXTS],
+                               cl_uint *n) {
+    *n = 0;
+    SM_TRY(add_texts(device, "philox", texts, n));
+    SM_TRY(add_texts(device, "prelude", texts, n));
+    for (int i = 0; i < MOST_STEMS && r->stems[i] != NULL; i++) {
+        SM_TRY(add_texts(device, r->stems[i], texts, n));
+    }
+    return SM_OK;
+}
+
+// Two versions of a file never meet in the cache.
+static uint64_t hash_sources(const opencl_source *texts, cl_uint n) {
+    uint64_t hash = SM_FNV1A_START;
+    for (cl_uint i = 0; i < n; i++) {
+        hash = sm_fnv1a(hash, texts[i].text, texts[i].size_bytes);
+    }
+    return hash;
+}
+
+// A program as it is asked for: what it is built of, and what it is known by in the cache.
+typedef struct {
+    opencl_source texts[MOST_TEXTS];
+    cl_uint n;
+    char options[512];
+    char key[2048];
+} request;
+
+static sm_status make_request(const opencl_device *device, const recipe *r, const char *options, request *q) {
+    const opencl_facts *f = &device->facts;
+    SM_TRY(collect_texts(device, r, q->texts, &q->n));
+    // Denormals cost a hundred cycles each on some processors, and carry nothing.
+    snprintf(q->options, sizeof q->options, "-cl-std=CL1.2 -cl-denorms-are-zero -DVECTOR=%d -DROW_ITEMS=%d%s %s",
+             device->tier->vector(f), device->tier->row_items,
+             device->tier->options != NULL ? device->tier->options : "", options);
+    snprintf(q->key, sizeof q->key, "%s|%s|%s|%s|%d|%s|%016" PRIx64 "|%s", f->platform_name, f->name, f->version,
+             f->driver, device->base.info.n_threads, r->name, hash_sources(q->texts, q->n), q->options);
+    return SM_OK;
+}
+
+static sm_status add_program(opencl_device *device, const recipe *r, const char *options, const char *own_key,
+                             opencl_program *added) {
+    request q;
+    const opencl_facts *f = &device->facts;
+    SM_TRY(make_request(device, r, options, &q));
+    size_t size_bytes = 0;
+    unsigned char *binary = NULL;
+    if (!f->keeps_builds && opencl_cache_load(q.key, &binary, &size_bytes) != SM_OK) {
+        warn_of_cache(&device->base.info);
+    }
+    if (binary == NULL || !build_binary(device, q.options, binary, size_bytes, &added->program)) {
+        free(binary);
+        SM_TRY(build_texts(device, r->name, q.texts, q.n, q.options, &added->program));
+        SM_TRY(r->is_retargeted ? retarget(device, r->name, q.options, &added->program) : SM_OK);
+        if (!f->keeps_builds) {
+            store_binary(q.key, added->program);
+        }
+    } else {
+        free(binary);
+    }
+    added->key = strdup(own_key);
+    added->next = device->programs;
+    return SM_OK;
+}
+
+enum { OWN_KEY_SIZE = 512 };
+
+static const opencl_program *find_program(const opencl_device *device, const char *key) {
+    const opencl_program *p = device->programs;
+    while (p != NULL && strcmp(p->key, key) != 0) {
+        p = p->next;
+    }
+    return p;
+}
+
+const char *opencl_program_name(const char *stem) {
+    for (int i = 0; i < N_COMMON; i++) {
+        if (has_stem(&recipes[i], stem)) {
+            return recipes[i].name;
+        }
+    }
+    return stem;
+}
+
+bool opencl_is_built(const opencl_device *device, const char *name, const char *options) {
+    char key[OWN_KEY_SIZE];
+    request q;
+    unsigned char *binary = NULL;
+    size_t size_bytes = 0;
+    const recipe r = find_recipe(name);
+    snprintf(key, sizeof key, "%s %s", r.name, options);
+    if (find_program(device, key) != NULL) {
+        return true;
+    }
+    const bool is_kept = make_request(device, &r, options, &q) == SM_OK &&
+                         opencl_cache_load(q.key, &binary, &size_bytes) == SM_OK && binary != NULL;
+    free(binary);
+    return is_kept;
+}
+
+sm_status opencl_get_program(opencl_device *device, const char *stem, const char *options, cl_program *program) {
+    char key[OWN_KEY_SIZE];
+    const recipe r = find_recipe(stem);
+    snprintf(key, sizeof key, "%s %s", r.name, options);
+    const opencl_program *known = find_program(device, key);
+    if (known != NULL) {
+        *program = known->program;
+        return SM_OK;
+    }
+    opencl_program *added = calloc(1, sizeof *added);
+    if (added == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for a program", id_of(device));
+    }
+    sm_status status = add_program(device, &r, options, key, added);
+    if (status == SM_OK && added->key == NULL) {
+        opencl.clReleaseProgram(added->program);
+        status = sm_fail(SM_ERR_OOM, "%s: no memory for a program", id_of(device));
+    }
+    if (status != SM_OK) {
+        free(added);
+        return status;
+    }
+    device->programs = added;
+    *program = added->program;
+    return SM_OK;
+}
+
+sm_status opencl_get_kernel(opencl_device *device, const char *stem, const char *options, const char *name,
+                            cl_kernel *kernel) {
+    cl_program program = NULL;
+    cl_int code = CL_SUCCESS;
+    SM_TRY(opencl_get_program(device, stem, options, &program));
+    *kernel = opencl.clCreateKernel(program, name, &code);
+    if (code != CL_SUCCESS) {
+        *kernel = NULL;
+        return opencl_fail(id_of(device), name, code);
+    }
+    return SM_OK;
+}
+
+// The file's name, as a compiler's message may have it.
+static void write_line(const char *path, char *line, size_t size_bytes) {
+    const char *base = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
+    int used = snprintf(line, size_bytes, "#line 1 \"%.200s\"\n", base);
+    for (int i = 9; i < used - 2; i++) {
+        line[i] = line[i] == '"' || line[i] == '\\' ? '_' : line[i];
+    }
+}
+
+static sm_status build_own(const opencl_device *device, const sm_own_kernel *own, cl_program *program) {
+    opencl_source texts[MOST_TEXTS];
+    cl_uint n = 0;
+    char line[256];
+    write_line(own->name, line, sizeof line);
+    SM_TRY(add_texts(device, "philox", texts, &n));
+    texts[n++] = (opencl_source){line, strlen(line)};
+    texts[n++] = (opencl_source){own->source, strlen(own->source)};
+    sm_status status =
+        build_texts(device, own->name, texts, n, "-cl-std=CL1.2 -cl-denorms-are-zero -DOWN_KERNEL", program);
+    return status == SM_OK ? SM_OK : sm_fail(SM_ERR_FORMAT, "%s", sm_error_message());
+}
+
+sm_status opencl_get_own_kernel(opencl_device *device, const sm_own_kernel *own, cl_kernel *kernel) {
+    const char *name = sm_op_name(own->kind);
+    cl_int code = CL_SUCCESS;
+    char key[OWN_KEY_SIZE];
+    snprintf(key, sizeof key, "own %s", name);
+    if (find_program(device, key) == NULL) {
+        cl_program program = NULL;
+        SM_TRY(build_own(device, own, &program));
+        opencl_program *added = calloc(1, sizeof *added);
+        char *copy = strdup(key);
+        if (added == NULL || copy == NULL) {
+            opencl.clReleaseProgram(program);
+            free(added);
+            free(copy);
+            return sm_fail(SM_ERR_OOM, "%s: no memory for a program", id_of(device));
+        }
+        *added = (opencl_program){.next = device->programs, .key = copy, .program = program};
+        device->programs = added;
+    }
+    *kernel = opencl.clCreateKernel(find_program(device, key)->program, name, &code);
+    if (code != CL_SUCCESS) {
+        *kernel = NULL;
+        return code == CL_INVALID_KERNEL_NAME ? sm_fail(SM_ERR_FORMAT, "%s: it has no kernel %s", own->name, name)
+                                              : opencl_fail(id_of(device), name, code);
+    }
+    return SM_OK;
+}
+
+void opencl_free_programs(opencl_device *device) {
+    while (device->programs != NULL) {
+        opencl_program *program = device->programs;
+        device->programs = program->next;
+        opencl.clReleaseProgram(program->program);
+        free(program->key);
+        free(program);
+    }
+}

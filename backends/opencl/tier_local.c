@@ -1,0 +1,375 @@
+// tier_local.c: the tier for cards. Operands pass through local memory in tiles; a row is shared by the
+// items of a work-group, and items side by side read side by side.
+#include <stdio.h>
+
+#include "backends/opencl/nvidia/tensor.h"
+#include "backends/opencl/tier.h"
+
+enum { OPTIONS_SIZE = 256 };
+
+// What the kernels take of a work-group at most: items, and bytes of local memory.
+enum { MOST_ITEMS = 128, LOCAL_BYTES = 32 * 1024 };
+
+static bool suits(const opencl_facts *facts) {
+    return !facts->is_cpu && facts->has_local_memory && facts->max_group >= MOST_ITEMS &&
+           facts->local_bytes >= LOCAL_BYTES;
+}
+
+static int vector(const opencl_facts *facts) {
+    (void)facts;
+    return 4;
+}
+
+// --- matmul -----------------------------------------------------------------------------------------
+
+// The sizes of cl/products/matmul_local.cl, and the parts that K is cut into.
+typedef struct {
+    int tile_m, tile_n, tile_k, work_m, work_n;
+    int64_t part_cols; // of K in a part: a multiple of tile_k
+    int n_parts;
+} tiles;
+
+// 128 work-items with 8 x 8 sums each: several such groups fit in a unit, so that some compute while others wait.
+static const tiles usual_tiles = {.tile_m = 64, .tile_n = 128, .tile_k = 8, .work_m = 8, .work_n = 8};
+
+// Of products with many tiles: what is loaded serves twice as many sums.
+static const tiles large_tiles = {.tile_m = 256, .tile_n = 128, .tile_k = 8, .work_m = 16, .work_n = 8};
+
+// Others that are the faster ones for some products on some devices.
+static const tiles other_tiles[] = {
+    {.tile_m = 64, .tile_n = 128, .tile_k = 16, .work_m = 8, .work_n = 8},
+    {.tile_m = 128, .tile_n = 128, .tile_k = 8, .work_m = 16, .work_n = 8},
+    {.tile_m = 64, .tile_n = 64, .tile_k = 16, .work_m = 8, .work_n = 8},
+};
+
+// A way is one of these tiles, with as many parts as the rule says, or none, or twice as many.
+enum { N_TILES = 2 + sizeof other_tiles / sizeof other_tiles[0], N_CUTS = 3 };
+
+static int64_t count_up(int64_t n, int64_t step) { return (n + step - 1) / step; }
+
+static int64_t part_cols(const opencl_product *p, const tiles *t, int n_parts) {
+    return count_up(count_up(p->K, n_parts), t->tile_k) * t->tile_k;
+}
+
+// What n_parts cost, in steps along K of one tile, doubled. Units walk their share of the tiles in rounds, the
+// last of which may leave many idle; half a round passes before a unit has enough to do. A tile costs some steps
+// to begin and to end, and writing and adding up sums of a part as much as some 40 steps.
+static int64_t cost_of_parts(const opencl_facts *facts, const opencl_product *p, const tiles *t, int n_parts) {
+    enum { TILE_STEPS = 48, SUM_STEPS = 40 };
+    const int64_t n_units = facts->n_units > 0 ? facts->n_units : 1;
+    const int64_t n_tiles = count_up(p->M, t->tile_m) * count_up(p->N, t->tile_n);
+    const int64_t n_rounds = count_up(n_tiles * n_parts, n_units);
+    const int64_t sums = n_parts > 1 ? 2 * SUM_STEPS * n_parts * n_tiles / n_units : 0;
+    return (2 * n_rounds + 1) * (part_cols(p, t, n_parts) + TILE_STEPS) + sums;
+}
+
+enum { MOST_PARTS = 16, LEAST_COLS = 128, MOST_SCRATCH_ELEMS = 32 * 1024 * 1024 };
+
+static bool can_cut(const opencl_product *p, int n_parts) {
+    return n_parts <= MOST_PARTS && p->K / n_parts >= LEAST_COLS && p->M * p->N <= MOST_SCRATCH_ELEMS / n_parts;
+}
+
+static void cut(const opencl_product *p, tiles *t, int n_parts) {
+    t->part_cols = part_cols(p, t, n_parts);
+    t->n_parts = (int)count_up(p->K, t->part_cols);
+}
+
+// Cuts K so that no unit is idle for long; not at all where C alone has enough tiles.
+static void cut_by_cost(const opencl_facts *facts, const opencl_product *p, tiles *t) {
+    int best = 1;
+    for (int n = 2; can_cut(p, n); n++) {
+        if (cost_of_parts(facts, p, t, n) < cost_of_parts(facts, p, t, best)) {
+            best = n;
+        }
+    }
+    cut(p, t, best);
+}
+
+static int64_t items_of(const tiles *t) { return t->tile_m / t->work_m * (t->tile_n / t->work_n); }
+
+// Whether the large tiles, of which a unit has room for one at a time, keep nearly all units busy in all rounds, and
+// sums of parts are few against the products they are made of.
+static bool suits_large(const opencl_facts *facts, const opencl_product *p) {
+    enum { LEAST_PERCENT = 92, LEAST_PART_COLS = 2048 };
+    const int64_t n_units = facts->n_units > 0 ? facts->n_units : 1;
+    tiles t = large_tiles;
+    cut_by_cost(facts, p, &t);
+    const int64_t n_groups = count_up(p->M, t.tile_m) * count_up(p->N, t.tile_n) * t.n_parts;
+    return (int64_t)facts->max_group >= items_of(&t) && (t.n_parts == 1 || t.part_cols >= LEAST_PART_COLS) &&
+           100 * n_groups >= LEAST_PERCENT * n_units * count_up(n_groups, n_units);
+}
+
+// The first are the rule's; the second, of the two that it chooses from, the others.
+static tiles choose_tiles(const opencl_facts *facts, const opencl_product *p, int way) {
+    const bool large = suits_large(facts, p) == (way < N_CUTS);
+    tiles t = way < 2 * N_CUTS ? large ? large_tiles : usual_tiles : other_tiles[way / N_CUTS - 2];
+    cut_by_cost(facts, p, &t);
+    if (way % N_CUTS > 0) {
+        cut(p, &t, way % N_CUTS == 1 ? 1 : 2 * t.n_parts);
+    }
+    return t;
+}
+
+// No way: what the device has no room for, or what does the same as the way with the rule's parts.
+static bool matmul_way(const opencl_facts *facts, const opencl_product *p, int way, char *text, size_t size_bytes) {
+    enum { PAD = 4 };
+    if (way >= N_TILES * N_CUTS) {
+        return false;
+    }
+    const tiles by_rule = choose_tiles(facts, p, way / N_CUTS * N_CUTS);
+    const tiles t = choose_tiles(facts, p, way);
+    const size_t local_bytes = 2 * sizeof(float) * (size_t)(t.tile_k * (t.tile_m + t.tile_n + 2 * PAD));
+    snprintf(text, size_bytes, "%dx%dx%d of %dx%d, %d parts", t.tile_m, t.tile_n, t.tile_k, t.work_m, t.work_n,
+             t.n_parts);
+    return (size_t)items_of(&t) <= facts->max_group && local_bytes <= facts->local_bytes &&
+           (way % N_CUTS == 0 || (t.n_parts != by_rule.n_parts && (t.n_parts == 1 || can_cut(p, t.n_parts))));
+}
+
+// Whether the rows of a tensor of n_cols columns all begin at a multiple of 4 elements.
+static bool is_aligned(const sm_plan *plan, int tensor, int64_t n_cols) {
+    if (tensor == SM_NO_TENSOR) {
+        return true;
+    }
+    const sm_tensor *t = &plan->tensors[tensor];
+    return t->offset_bytes % (4 * sm_dtype_size(t->dtype)) == 0 && n_cols % 4 == 0;
+}
+
+static bool can_load4(const sm_plan *plan, const opencl_product *p) {
+    return is_aligned(plan, p->a, p->a_transposed ? p->M : p->K) &&
+           is_aligned(plan, p->b, p->b_transposed ? p->K : p->N) && is_aligned(plan, p->c, p->N) &&
+           is_aligned(plan, p->side, p->N) && is_aligned(plan, p->act, p->N);
+}
+
+static size_t matmul_scratch_elems(const opencl_facts *facts, const opencl_product *p, int way) {
+    const tiles t = choose_tiles(facts, p, way);
+    return t.n_parts > 1 ? (size_t)(t.n_parts * p->M * p->N) : 0;
+}
+
+static void begin_matmul(opencl_binder *b, const opencl_product *p, const tiles *t, const char *kernel,
+                         bool to_scratch) {
+    const uint32_t always_beside = t->n_parts > 1 ? 0 : opencl_epilogue(p);
+    char options[OPTIONS_SIZE];
+    snprintf(options, sizeof options,
+             "-DTILE_M=%d -DTILE_N=%d -DTILE_K=%d -DWORK_M=%d -DWORK_N=%d -DLOAD=%d -DK_TAIL=%d -DBESIDE=%u%s%s%s",
+             t->tile_m, t->tile_n, t->tile_k, t->work_m, t->work_n, can_load4(b->e->base.plan, p) ? 4 : 1,
+             p->K % t->tile_k != 0, always_beside, p->a_transposed ? " -DA_TRANSPOSED" : "",
+             p->b_transposed ? " -DB_TRANSPOSED" : "", opencl_result_option(p, to_scratch));
+    opencl_begin(b, "matmul_local", options, kernel);
+}
+
+// The sums of the parts, added up, and what is done beside the product.
+static void add_parts(opencl_binder *b, const opencl_product *p, const tiles *t, uint32_t beside) {
+    enum { ITEMS = 64, ITEM_COLS = 4 };
+    begin_matmul(b, p, t, "matmul_sum", false);
+    opencl_arg_uint(b, beside);
+    opencl_arg_ulong(b, (uint64_t)p->M);
+    opencl_arg_ulong(b, (uint64_t)p->N);
+    opencl_arg_ulong(b, (uint64_t)t->n_parts);
+    opencl_arg_scratch(b, 0);
+    opencl_arg_tensor(b, p->c);
+    opencl_arg_tensor(b, p->side);
+    opencl_arg_tensor(b, p->act);
+    opencl_launch_groups(b, count_up(p->N, ITEMS * ITEM_COLS), p->M, ITEMS);
+}
+
+static void matmul(opencl_binder *b, const opencl_product *p, int way) {
+    const tiles t = choose_tiles(&b->e->device->facts, p, way);
+    const uint32_t beside = (p->add ? OPENCL_ADD : 0) | opencl_epilogue(p);
+    begin_matmul(b, p, &t, "matmul", t.n_parts > 1);
+    opencl_arg_uint(b, t.n_parts > 1 ? 0 : beside);
+    opencl_arg_ulong(b, (uint64_t)p->M);
+    opencl_arg_ulong(b, (uint64_t)p->N);
+    opencl_arg_ulong(b, (uint64_t)p->K);
+    opencl_arg_ulong(b, (uint64_t)t.part_cols);
+    opencl_arg_tensor(b, p->a);
+    opencl_arg_tensor(b, p->b);
+    if (t.n_parts > 1) {
+        opencl_arg_scratch(b, 0);
+    } else {
+        opencl_arg_tensor(b, p->c);
+    }
+    opencl_arg_tensor(b, p->side);
+    opencl_arg_tensor(b, p->act);
+    opencl_launch_groups(b, count_up(p->N, t.tile_n), count_up(p->M, t.tile_m) * t.n_parts, (size_t)items_of(&t));
+    if (t.n_parts > 1) {
+        add_parts(b, p, &t, beside);
+    }
+}
+
+// --- attention --------------------------------------------------------------------------------------
+
+// The sizes of cl/products/attention_local.cl.
+typedef struct {
+    int rows, keys, items_y, items_x;
+} score_tile;
+
+// Channels of a head as float4s hold them.
+static int64_t padded_channels(const opencl_attention *a) { return count_up(a->HS, 4) * 4; }
+
+// Local memory of the largest kernel, in floats.
+static int64_t tile_elems(const score_tile *t, const opencl_attention *a) {
+    const int64_t ld = (count_up(a->HS, 4) | 1) * 4;
+    const int64_t weights = t->rows * (t->keys + 8);
+    const int64_t keys = t->keys * ld > weights ? t->keys * ld : weights;
+    return a->forward ? t->rows * ld + keys + t->keys * ld + t->rows * t->items_x
+                      : 2 * (t->rows + t->keys) * ld + weights * (a->threshold > 0 ? 2 : 1);
+}
+
+// What a group can have of it: cards with matrix units have more than their drivers tell.
+static int64_t local_elems(const opencl_facts *facts) {
+    const int64_t told = (int64_t)facts->local_bytes;
+    const int64_t shown = opencl_find_matrix_units(facts)->has_mma ? opencl_tensor_local_bytes(facts) : 0;
+    return (told > shown ? told : shown) / (int64_t)sizeof(float);
+}
+
+// The largest tile of scores that fits and is not much larger than all there are; the last ones are for wide heads.
+static score_tile choose_score_tile(const opencl_facts *facts, const opencl_attention *a) {
+    static const score_tile forward[] = {{64, 32, 16, 8}, {32, 32, 8, 8}, {16, 16, 4, 8}, {8, 8, 2, 8}};
+    static const score_tile backward[] = {{64, 64, 8, 16}, {32, 32, 8, 8}, {16, 16, 4, 8}, {8, 8, 2, 8}};
+    enum { N = sizeof forward / sizeof forward[0] };
+    const score_tile *tile = a->forward ? forward : backward;
+    for (int left = N; left > 1; left--, tile++) {
+        if (tile_elems(tile, a) <= local_elems(facts) && tile->keys < 2 * a->T) {
+            break;
+        }
+    }
+    return *tile;
+}
+
+// Groups that share a head's tiles of keys: enough for all units, while scratch has room for a dq of each.
+static int64_t count_parts(const opencl_facts *facts, const opencl_attention *a) {
+    enum { GROUPS_A_UNIT = 4, MOST_PART_ELEMS = 128 * 1024 * 1024 };
+    const score_tile t = choose_score_tile(facts, a);
+    const int64_t n_tiles = count_up(a->T, t.keys);
+    const int64_t wanted = count_up((int64_t)GROUPS_A_UNIT * facts->n_units, a->B * a->NKV);
+    const int64_t room = MOST_PART_ELEMS / (a->B * a->NH * a->T * padded_channels(a));
+    const int64_t n = wanted < room ? wanted : room;
+    return n < 1 ? 1 : n < n_tiles ? n : n_tiles;
+}
+
+// lse where the weights are stored in its place; or D, and then the parts of dq, from a multiple of 4 floats on.
+static size_t parts_at(const opencl_attention *a) { return (size_t)count_up(a->B * a->NH * a->T, 4) * 4; }
+
+static size_t attention_scratch_elems(const opencl_facts *facts, const sm_plan *plan, const opencl_attention *a) {
+    (void)plan;
+    const int64_t rows = a->B * a->NH * a->T;
+    return a->forward ? (size_t)rows : parts_at(a) + (size_t)(count_parts(facts, a) * rows * padded_channels(a));
+}
+
+// Whether every head of every token begins at a multiple of 4 elements.
+static bool heads_are_aligned(const sm_plan *plan, const opencl_attention *a) {
+    return is_aligned(plan, a->qkv, a->HS) && is_aligned(plan, a->y, a->HS) && is_aligned(plan, a->dy, a->HS) &&
+           is_aligned(plan, a->dqkv, a->HS);
+}
+
+static void begin_attention(opencl_binder *b, const opencl_attention *a, const char *kernel) {
+    const score_tile t = choose_score_tile(&b->e->device->facts, a);
+    char options[OPTIONS_SIZE];
+    snprintf(options, sizeof options,
+             "-DFORWARD=%d -DHS=%lld -DROWS=%d -DKEYS=%d -DITEMS_Y=%d -DITEMS_X=%d -DLOAD=%d -DDROPOUT=%d "
+             "-DSTORED=%d%s%s",
+             a->forward, (long long)a->HS, t.rows, t.keys, t.items_y, t.items_x,
+             heads_are_aligned(b->e->base.plan, a) ? 4 : 1, a->threshold > 0, a->stores_weights,
+             opencl_documents_option(a), a->blocked ? " -DBLOCKED=1" : "");
+    opencl_begin(b, "attention_local", options, kernel);
+    opencl_arg_ulong(b, (uint64_t)a->T);
+    opencl_arg_ulong(b, (uint64_t)a->NH);
+    opencl_arg_ulong(b, (uint64_t)a->NKV);
+    opencl_arg_tensor(b, a->starts);
+}
+
+static void arg_mask(opencl_binder *b, const opencl_attention *a) {
+    opencl_arg_ulong(b, a->key);
+    opencl_arg_uint(b, a->threshold);
+    opencl_arg_float(b, a->drop_scale);
+}
+
+// A group a tile of rows of each head.
+static void launch_rows(opencl_binder *b, const opencl_attention *a) {
+    const score_tile t = choose_score_tile(&b->e->device->facts, a);
+    opencl_launch_groups(b, a->B * a->NH, count_up(a->T, t.rows), (size_t)(t.items_y * t.items_x));
+}
+
+// An item a token and head.
+static void launch_tokens(opencl_binder *b, const opencl_attention *a) {
+    enum { ITEMS = 64 };
+    opencl_launch_groups(b, count_up(a->T, ITEMS), a->B * a->NH, ITEMS);
+}
+
+static void attention_forward(opencl_binder *b, const opencl_attention *a) {
+    begin_attention(b, a, "attention_forward");
+    arg_mask(b, a);
+    opencl_arg_tensor(b, a->qkv);
+    opencl_arg_tensor(b, a->rng_step);
+    opencl_arg_tensor(b, a->y);
+    if (!a->stores_weights) {
+        opencl_arg_tensor(b, a->weights);
+        launch_rows(b, a);
+        return;
+    }
+    opencl_arg_scratch(b, 0);
+    launch_rows(b, a);
+    begin_attention(b, a, "attention_weights");
+    opencl_arg_tensor(b, a->qkv);
+    opencl_arg_scratch(b, 0);
+    opencl_arg_tensor(b, a->weights);
+    launch_tokens(b, a);
+}
+
+// The arguments that D's kernel and that of the products begin with.
+static void begin_backward(opencl_binder *b, const opencl_attention *a, const char *kernel) {
+    begin_attention(b, a, kernel);
+    arg_mask(b, a);
+    opencl_arg_tensor(b, a->dy);
+    opencl_arg_tensor(b, a->qkv);
+    opencl_arg_tensor(b, a->weights);
+    opencl_arg_tensor(b, a->rng_step);
+}
+
+static void sum_rows(opencl_binder *b, const opencl_attention *a) {
+    enum { ITEMS = 64, ROWS = 8 };
+    begin_backward(b, a, "attention_backward_sums");
+    opencl_arg_tensor(b, a->y);
+    opencl_arg_scratch(b, 0);
+    opencl_launch_groups(b, count_up(a->T, ROWS), a->B * a->NH, ITEMS);
+}
+
+static void attention_backward(opencl_binder *b, const opencl_attention *a) {
+    enum { ITEMS = 64 };
+    const score_tile t = choose_score_tile(&b->e->device->facts, a);
+    const int64_t n_parts = count_parts(&b->e->device->facts, a);
+    sum_rows(b, a);
+    begin_backward(b, a, "attention_backward_keys");
+    opencl_arg_scratch(b, 0);
+    opencl_arg_scratch(b, parts_at(a));
+    opencl_arg_tensor(b, a->dqkv);
+    opencl_launch_groups(b, a->B * a->NKV, n_parts, (size_t)(t.items_y * t.items_x));
+    begin_attention(b, a, "attention_backward_queries");
+    opencl_arg_ulong(b, (uint64_t)n_parts);
+    opencl_arg_scratch(b, parts_at(a));
+    opencl_arg_tensor(b, a->dqkv);
+    opencl_launch_groups(b, count_up(a->T * padded_channels(a) / 4, ITEMS), a->B * a->NH, ITEMS);
+}
+
+static void attention(opencl_binder *b, const opencl_attention *a) {
+    if (a->forward) {
+        attention_forward(b, a);
+    } else {
+        attention_backward(b, a);
+    }
+}
+
+const opencl_tier opencl_tier_local = {
+    .name = "local",
+    .why = "a card with local memory of its own: tiles in local memory",
+    .suits = suits,
+    .row_items = 128,
+    .vector = vector,
+    .group = 128,
+    .matmul_way = matmul_way,
+    .matmul = matmul,
+    .matmul_scratch_elems = matmul_scratch_elems,
+    .attention = attention,
+    .attention_scratch_elems = attention_scratch_elems,
+    .most_head_channels = 256, // the smallest tiles of rows of a head in local memory
+};

@@ -1,0 +1,261 @@
+// tier_registers.c: the tier for processors. Tiles live in vector registers; local memory is ordinary
+// memory there, and serves as the place in cache for a packed operand; a row is one work-item's.
+#include <stdio.h>
+
+#include "backends/opencl/tier.h"
+
+// The sizes of cl/products/matmul_registers.cl for one device.
+typedef struct {
+    int tile_m, tile_v, block_tiles, block_k;
+} tiles;
+
+enum { PACK_K = 64, OPTIONS_SIZE = 256, N_WIDTHS = 3, N_WAYS = 2 * N_WIDTHS };
+
+// The last in the list of tiers: needs nothing of a device.
+static bool suits(const opencl_facts *facts) {
+    (void)facts;
+    return true;
+}
+
+// Floats in the device's vectors, as a size that OpenCL C has.
+static int vector(const opencl_facts *facts) {
+    return facts->vector_width >= 16 ? 16 : facts->vector_width >= 8 ? 8 : 4;
+}
+
+// 32 registers of 16 floats hold 24 sums, 16 registers of 8 floats hold 12.
+// Way 0 is that; the others have wider or narrower, or shorter, blocks of B.
+static tiles choose_tiles(const opencl_facts *facts, int way) {
+    static const int block_tiles[N_WIDTHS] = {4, 8, 2};
+    tiles t = {.tile_m = 6, .tile_v = 2, .block_tiles = 4, .block_k = 256};
+    if (vector(facts) == 16) {
+        t = (tiles){.tile_m = 12, .tile_v = 2, .block_tiles = 4, .block_k = 512};
+    }
+    t.block_tiles = block_tiles[way % N_WIDTHS];
+    t.block_k >>= way / N_WIDTHS;
+    // The packed part of B in half of what the device has.
+    const size_t column_bytes = (size_t)(t.tile_v * vector(facts) * t.block_tiles) * sizeof(float);
+    while (t.block_k > 32 && (size_t)t.block_k * column_bytes > facts->local_bytes / 2) {
+        t.block_k /= 2;
+    }
+    return t;
+}
+
+// Columns of C of a work-group.
+static int64_t block_cols(const opencl_facts *facts, const tiles *t) {
+    return (int64_t)t->tile_v * vector(facts) * t->block_tiles;
+}
+
+// --- matmul -----------------------------------------------------------------------------------------
+
+// The product is cut so that a packed piece of A' stays small: rows and columns of A' a piece.
+typedef struct {
+    int64_t rows, cols;
+} piece;
+
+static int64_t split_evenly(int64_t n, int64_t most, int64_t step) {
+    const int64_t n_parts = (n + most - 1) / most;
+    const int64_t part = (n + n_parts - 1) / n_parts;
+    return (part + step - 1) / step * step;
+}
+
+static piece choose_piece(const opencl_product *p, const tiles *t) {
+    enum { MOST_COLS = 4096, MOST_ELEMS = 4 * 1024 * 1024 };
+    piece part;
+    part.cols = split_evenly(p->K, MOST_COLS, t->block_k);
+    part.cols = part.cols < p->K ? part.cols : p->K;
+    part.rows = split_evenly(p->M, MOST_ELEMS / part.cols, t->tile_m);
+    return part;
+}
+
+static bool matmul_way(const opencl_facts *facts, const opencl_product *p, int way, char *text, size_t size_bytes) {
+    (void)p;
+    if (way >= N_WAYS) {
+        return false;
+    }
+    const tiles t = choose_tiles(facts, way);
+    snprintf(text, size_bytes, "blocks of %d x %d", t.block_tiles, t.block_k);
+    return true;
+}
+
+// Where C is rounded and all of K is not added at once, the sums of some columns lie in scratch, behind the piece of
+// A'.
+static bool keeps_sums(const opencl_product *p, const tiles *t) { return opencl_rounds(p) && p->K > t->block_k; }
+
+static int64_t packed_elems(const piece *part) { return (part->rows * part->cols + 15) / 16 * 16; }
+
+// Columns of C that are made before the next ones: all, or as many as have their sums in scratch.
+static int64_t choose_cols(const opencl_facts *facts, const opencl_product *p, const tiles *t, const piece *part) {
+    enum { MOST_SUMS = 4 * 1024 * 1024 };
+    return keeps_sums(p, t) ? split_evenly(p->N, MOST_SUMS / part->rows, block_cols(facts, t)) : p->N;
+}
+
+static size_t matmul_scratch_elems(const opencl_facts *facts, const opencl_product *p, int way) {
+    const tiles t = choose_tiles(facts, way);
+    const piece part = choose_piece(p, &t);
+    const int64_t sums = keeps_sums(p, &t) ? part.rows * choose_cols(facts, p, &t, &part) : 0;
+    return (size_t)(packed_elems(&part) + sums);
+}
+
+// Panels of A' a work-group: all of them, unless there are too few groups to keep the device busy.
+static int64_t choose_block_panels(const opencl_facts *facts, int64_t n_blocks, int64_t n_panels) {
+    enum { GROUPS_A_UNIT = 6, LEAST_PANELS = 8 };
+    const int64_t wanted = ((int64_t)GROUPS_A_UNIT * facts->n_units + n_blocks - 1) / n_blocks;
+    const int64_t panels = (n_panels + wanted - 1) / wanted;
+    return panels > LEAST_PANELS ? panels : LEAST_PANELS;
+}
+
+// A part of the product: rows [m, m + M) and columns [n, n + N) of C, and [k, k + K) of what is summed.
+typedef struct {
+    int64_t m, n, k, M, N, K;
+} span;
+
+static void pack_piece(opencl_binder *b, const opencl_product *p, const tiles *t, const char *options, const span *s) {
+    opencl_begin(b, "matmul_registers", options, "matmul_pack");
+    opencl_arg_uint(b, p->a_transposed);
+    opencl_arg_ulong(b, (uint64_t)s->M);
+    opencl_arg_ulong(b, (uint64_t)s->K);
+    opencl_arg_ulong(b, (uint64_t)(p->a_transposed ? p->M : p->K));
+    opencl_arg_tensor_at(b, p->a, p->a_transposed ? s->k * p->M + s->m : s->m * p->K + s->k);
+    opencl_arg_scratch(b, 0);
+    opencl_launch_groups(b, (s->K + PACK_K - 1) / PACK_K, (s->M + t->tile_m - 1) / t->tile_m, 1);
+}
+
+// Where the sums wait for the rest of K: in C, or from sums_at on in scratch.
+static void arg_sums(opencl_binder *b, const opencl_product *p, const tiles *t, const span *s, int64_t sums_at) {
+    const bool apart = keeps_sums(p, t);
+    opencl_arg_ulong(b, (uint64_t)(apart ? s->N : p->N));
+    if (apart) {
+        opencl_arg_scratch(b, (size_t)sums_at);
+    } else {
+        opencl_arg_tensor_at(b, p->c, s->m * p->N + s->n);
+    }
+}
+
+// What is done beside: cl/products/matmul_registers.cl.
+static void multiply_piece(opencl_binder *b, const opencl_product *p, const tiles *t, const char *options,
+                           const span *s, int64_t sums_at) {
+    const opencl_facts *facts = &b->e->device->facts;
+    const int64_t n_blocks = (s->N + block_cols(facts, t) - 1) / block_cols(facts, t);
+    const int64_t n_panels = (s->M + t->tile_m - 1) / t->tile_m;
+    const int64_t block_panels = choose_block_panels(facts, n_blocks, n_panels);
+    const int64_t at = s->m * p->N + s->n; // in C
+    const bool side_is_matrix = (p->epilogue & SM_EPILOGUE_GELU_BACKWARD) != 0;
+    opencl_begin(b, "matmul_registers", options, "matmul");
+    opencl_arg_uint(b, p->b_transposed);
+    opencl_arg_uint(b, p->add || s->k > 0 ? OPENCL_ADD : 0);
+    opencl_arg_uint(b, s->k + s->K == p->K ? OPENCL_LAST | opencl_epilogue(p) : 0);
+    opencl_arg_ulong(b, (uint64_t)s->M);
+    opencl_arg_ulong(b, (uint64_t)s->N);
+    opencl_arg_ulong(b, (uint64_t)s->K);
+    opencl_arg_ulong(b, (uint64_t)block_panels);
+    opencl_arg_scratch(b, 0);
+    opencl_arg_ulong(b, (uint64_t)(p->b_transposed ? p->K : p->N));
+    opencl_arg_tensor_at(b, p->b, p->b_transposed ? s->n * p->K + s->k : s->k * p->N + s->n);
+    arg_sums(b, p, t, s, sums_at);
+    opencl_arg_ulong(b, (uint64_t)p->N);
+    opencl_arg_tensor_at(b, p->c, at);
+    opencl_arg_tensor_at(b, p->side, side_is_matrix ? at : s->n);
+    opencl_arg_tensor_at(b, p->act, at);
+    opencl_launch_groups(b, n_blocks, (n_panels + block_panels - 1) / block_panels, 1);
+}
+
+static int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
+
+// Rows from m on and columns from n on, over all of K.
+static void multiply_block(opencl_binder *b, const opencl_product *p, const tiles *t, const char *options,
+                           const piece *part, span s) {
+    const bool is_packed = s.n > 0 && part->cols >= p->K; // by the columns before
+    for (s.k = 0; s.k < p->K; s.k += part->cols) {
+        s.K = least(part->cols, p->K - s.k);
+        if (!is_packed) {
+            pack_piece(b, p, t, options, &s);
+        }
+        multiply_piece(b, p, t, options, &s, packed_elems(part));
+    }
+}
+
+static void matmul(opencl_binder *b, const opencl_product *p, int way) {
+    const opencl_facts *facts = &b->e->device->facts;
+    const tiles t = choose_tiles(facts, way);
+    const piece part = choose_piece(p, &t);
+    const int64_t cols = choose_cols(facts, p, &t, &part);
+    char options[OPTIONS_SIZE];
+    snprintf(options, sizeof options, "-DTILE_M=%d -DTILE_V=%d -DBLOCK_TILES=%d -DBLOCK_K=%d -DPACK_K=%d%s", t.tile_m,
+             t.tile_v, t.block_tiles, t.block_k, PACK_K, opencl_result_option(p, false));
+    for (int64_t m = 0; m < p->M; m += part.rows) {
+        for (int64_t n = 0; n < p->N; n += cols) {
+            const span s = {.m = m, .n = n, .M = least(part.rows, p->M - m), .N = least(cols, p->N - n)};
+            multiply_block(b, p, &t, options, &part, s);
+        }
+    }
+}
+
+// --- attention --------------------------------------------------------------------------------------
+
+static size_t attention_scratch_elems(const opencl_facts *facts, const sm_plan *plan, const opencl_attention *a) {
+    (void)facts;
+    (void)plan;
+    return a->forward ? 0 : (size_t)(a->B * a->NH * a->T); // D
+}
+
+static void begin_attention(opencl_binder *b, const opencl_attention *a, const char *kernel) {
+    char options[OPTIONS_SIZE];
+    snprintf(options, sizeof options, "-DHS=%lld%s%s", (long long)a->HS, opencl_documents_option(a),
+             a->blocked ? " -DBLOCKED=1" : "");
+    opencl_begin(b, "attention_registers", options, kernel);
+    opencl_arg_uint(b, a->stores_weights);
+    opencl_arg_ulong(b, (uint64_t)a->T);
+    opencl_arg_ulong(b, (uint64_t)a->NH);
+    opencl_arg_ulong(b, (uint64_t)a->NKV);
+    opencl_arg_tensor(b, a->starts);
+    opencl_arg_ulong(b, a->key);
+    opencl_arg_uint(b, a->threshold);
+    opencl_arg_float(b, a->drop_scale);
+}
+
+// An item a token of each of n_heads a sequence.
+static void launch_attention(opencl_binder *b, const opencl_attention *a, int64_t n_heads) {
+    enum { GROUP = 8 };
+    opencl_launch_groups(b, (a->T + GROUP - 1) / GROUP, a->B * n_heads, GROUP);
+}
+
+static void attention(opencl_binder *b, const opencl_attention *a) {
+    if (a->forward) {
+        begin_attention(b, a, "attention_forward");
+        opencl_arg_tensor(b, a->qkv);
+        opencl_arg_tensor(b, a->rng_step);
+        opencl_arg_tensor(b, a->y);
+        opencl_arg_tensor(b, a->weights);
+        launch_attention(b, a, a->NH);
+        return;
+    }
+    static const char *const kernels[] = {"attention_backward_rows", "attention_backward_keys"};
+    for (int i = 0; i < 2; i++) {
+        begin_attention(b, a, kernels[i]);
+        opencl_arg_tensor(b, a->dy);
+        opencl_arg_tensor(b, a->qkv);
+        opencl_arg_tensor(b, a->weights);
+        opencl_arg_tensor(b, a->rng_step);
+        if (i == 0) {
+            opencl_arg_tensor(b, a->y);
+        }
+        opencl_arg_scratch(b, 0);
+        opencl_arg_tensor(b, a->dqkv);
+        launch_attention(b, a, i == 0 ? a->NH : a->NKV);
+    }
+}
+
+const opencl_tier opencl_tier_registers = {
+    .name = "registers",
+    .why = "a processor, or too little local memory of its own: tiles in vector registers",
+    .suits = suits,
+    .row_items = 1,
+    .vector = vector,
+    .group = 64,
+    .matmul_way = matmul_way,
+    .matmul = matmul,
+    .matmul_scratch_elems = matmul_scratch_elems,
+    .attention = attention,
+    .attention_scratch_elems = attention_scratch_elems,
+    .most_head_channels = 1024, // a few rows of a head are a work-item's own
+};

@@ -1,0 +1,324 @@
+// tune.c: chooses among a tier's ways to compute the products of a plan, by measurement.
+//
+// Each product runs by itself, as a plan of one op with operands of the same sizes, once for every way: its result
+// is compared with that of way 0, the tier's own choice, before its time may count. Choices are kept by the device
+// and in the cache of tunings; what the time does not suffice for stays with way 0, and is measured next time.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/host/cache.h"
+#include "backends/host/memory.h"
+#include "backends/host/tuning.h"
+#include "backends/opencl/sources.h"
+#include "backends/opencl/tier.h"
+
+static const double TUNE_SECONDS = 20;
+
+enum { NAME_SIZE = 128, WAY_SIZE = 64, MOST_WAYS = 64 };
+
+// --- what was chosen ---------------------------------------------------------------------------------
+
+static void name_product(const opencl_product *p, char name[NAME_SIZE]) {
+    snprintf(name, NAME_SIZE, "%s %c%c %lldx%lldx%lld %u%s", sm_dtype_name(p->plan->dtype), p->a_transposed ? 'T' : 'N',
+             p->b_transposed ? 'T' : 'N', (long long)p->M, (long long)p->N, (long long)p->K, p->epilogue,
+             p->add ? "+" : "");
+}
+
+static const opencl_choice *find_choice(const opencl_device *device, const char *name) {
+    const opencl_choice *choice = device->choices;
+    while (choice != NULL && strcmp(choice->name, name) != 0) {
+        choice = choice->next;
+    }
+    return choice;
+}
+
+int opencl_way(const opencl_device *device, const sm_plan *plan, const opencl_product *product) {
+    char name[NAME_SIZE];
+    if (device->trial != NULL) {
+        return *device->trial;
+    }
+    if (!plan->tuned) {
+        return 0;
+    }
+    name_product(product, name);
+    const opencl_choice *choice = find_choice(device, name);
+    return choice != NULL ? choice->way : 0;
+}
+
+static sm_status add_choice(opencl_device *device, const char *name, int way) {
+    opencl_choice *choice = calloc(1, sizeof *choice);
+    char *copy = strdup(name);
+    if (choice == NULL || copy == NULL) {
+        free(choice);
+        free(copy);
+        return sm_fail(SM_ERR_OOM, "%s: no memory for a choice", device->base.info.id);
+    }
+    *choice = (opencl_choice){.next = device->choices, .name = copy, .way = way};
+    device->choices = choice;
+    return SM_OK;
+}
+
+void opencl_free_choices(opencl_device *device) {
+    while (device->choices != NULL) {
+        opencl_choice *choice = device->choices;
+        device->choices = choice->next;
+        free(choice->name);
+        free(choice);
+    }
+}
+
+// --- a plan of one op -----------------------------------------------------------------------------------
+
+static sm_status copy_operands(const sm_plan *plan, const int *from, int n, sm_plan *alone, int *to) {
+    for (int i = 0; i < n; i++) {
+        if (from[i] == SM_NO_TENSOR) {
+            continue;
+        }
+        const sm_tensor *t = &plan->tensors[from[i]];
+        to[i] = sm_plan_add_tensor(alone, t->role, t->dtype, t->n_dims, t->dims, "%s", t->name);
+        if (to[i] == SM_NO_TENSOR) {
+            return SM_ERR_OOM;
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status make_alone(const sm_device *device, const sm_plan *plan, const sm_op *op, sm_plan **alone) {
+    sm_status status = SM_OK;
+    sm_op copy = *op;
+    *alone = sm_plan_new(plan->dtype);
+    if (*alone == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for a plan", device->info.id);
+    }
+    (*alone)->products = plan->products;
+    SM_TRY_GOTO(copy_operands(plan, op->in, SM_MAX_IN, *alone, copy.in));
+    SM_TRY_GOTO(copy_operands(plan, op->out, SM_MAX_OUT, *alone, copy.out));
+    SM_TRY_GOTO(sm_plan_add_op(*alone, &copy));
+    SM_TRY_GOTO(sm_plan_assign_memory(*alone, device->info.max_alloc_bytes));
+    return SM_OK;
+cleanup:
+    sm_plan_free(*alone);
+    *alone = NULL;
+    return status;
+}
+
+enum { BLOCK = 65521 };
+
+// An input, from the numbers again and again, stored as the tensor is.
+static sm_status fill_input(sm_executable *e, int tensor, const float numbers[BLOCK], void *stored) {
+    const sm_tensor *t = &e->plan->tensors[tensor];
+    const int64_t n = sm_tensor_elems(t);
+    sm_status status = SM_OK;
+    sm_dtype_format(t->dtype)->round(BLOCK, numbers, stored);
+    for (int64_t at = 0; at < n && status == SM_OK; at += BLOCK) {
+        status = opencl_upload(e, tensor, at, n - at < BLOCK ? n - at : BLOCK, stored);
+    }
+    return status;
+}
+
+// Numbers in [-1, 1), the same ones again and again, but never at the same place of two rows.
+static sm_status fill_inputs(sm_executable *e) {
+    const sm_op *op = &e->plan->ops[0];
+    sm_status status = SM_OK;
+    uint32_t seed = 1;
+    float *numbers = malloc(BLOCK * sizeof *numbers);
+    float *stored = malloc(BLOCK * sizeof *stored);
+    if (numbers == NULL || stored == NULL) {
+        status = sm_fail(SM_ERR_OOM, "%s: no memory for %d numbers", e->device->info.id, BLOCK);
+    }
+    for (int i = 0; i < BLOCK && status == SM_OK; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        numbers[i] = (float)(seed >> 8) * 0x1p-23f - 1;
+    }
+    for (int i = 0; i < SM_MAX_IN && status == SM_OK; i++) {
+        if (op->in[i] != SM_NO_TENSOR) {
+            status = fill_input(e, op->in[i], numbers, stored);
+        }
+    }
+    free(numbers);
+    free(stored);
+    return status;
+}
+
+// --- measuring --------------------------------------------------------------------------------------------
+
+// Largest difference between two results, against the largest number of the second; infinite where one is no number.
+static double compare(const float *x, const float *y, int64_t n) {
+    double difference = 0;
+    double largest = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double d = fabs((double)x[i] - (double)y[i]);
+        difference = d <= difference ? difference : d;
+        largest = fmax(largest, fabs((double)y[i]));
+    }
+    return isfinite(difference) && largest > 0 ? difference / largest : INFINITY;
+}
+
+// The best of a few runs, in nanoseconds.
+static sm_status time_op(sm_executable *e, int64_t *best_ns) {
+    enum { RUNS = 5 };
+    *best_ns = INT64_MAX;
+    for (int i = 0; i < RUNS; i++) {
+        int64_t op_ns = 0;
+        SM_TRY(opencl_execute(e, (sm_range){0, 1}, &op_ns));
+        *best_ns = op_ns < *best_ns ? op_ns : *best_ns;
+    }
+    return SM_OK;
+}
+
+// The op's first output, as floats.
+static sm_status read_result(sm_executable *e, float *result) {
+    const int out = e->plan->ops[0].out[0];
+    const sm_tensor *t = &e->plan->tensors[out];
+    const int64_t n = sm_tensor_elems(t);
+    if (t->dtype == SM_F32) {
+        return opencl_download(e, out, 0, n, result);
+    }
+    void *stored = malloc(sm_tensor_bytes(t));
+    sm_status status = stored != NULL ? opencl_download(e, out, 0, n, stored)
+                                      : sm_fail(SM_ERR_OOM, "%s: no memory for a result", e->device->info.id);
+    if (status == SM_OK) {
+        sm_dtype_format(t->dtype)->widen(n, stored, result);
+    }
+    free(stored);
+    return status;
+}
+
+// One way: its time, and its result.
+static sm_status try_way(opencl_device *device, const sm_plan *alone, int way, float *result, int64_t *best_ns) {
+    sm_status status = SM_OK;
+    sm_executable *e = NULL;
+    device->trial = &way;
+    SM_TRY_GOTO(opencl_prepare(&device->base, alone, &e));
+    SM_TRY_GOTO(fill_inputs(e));
+    SM_TRY_GOTO(opencl_execute(e, (sm_range){0, 1}, NULL));
+    SM_TRY_GOTO(read_result(e, result));
+    SM_TRY_GOTO(time_op(e, best_ns));
+cleanup:
+    device->trial = NULL;
+    opencl_release(e);
+    return status;
+}
+
+// The fastest way whose result is that of way 0. A way that does not run is none; one that loses the device ends it.
+static sm_status measure(opencl_device *device, const sm_plan *alone, const opencl_product *p, int64_t end_ns,
+                         int *best) {
+    const sm_tensor *out = &alone->tensors[alone->ops[0].out[0]];
+    // Two orders of summation of 10^5 products differ by less; in a narrow format, by a last place more.
+    const double tolerance =
+        1e-4 + (sm_dtype_is_narrow(out->dtype) ? 2 * sm_dtype_format(out->dtype)->unit_roundoff : 0);
+    char text[WAY_SIZE];
+    int64_t best_ns = 0;
+    const int64_t n = sm_tensor_elems(out);
+    float *expected = malloc((size_t)n * sizeof *expected);
+    float *result = malloc((size_t)n * sizeof *result);
+    sm_status status = expected != NULL && result != NULL
+                           ? try_way(device, alone, 0, expected, &best_ns)
+                           : sm_fail(SM_ERR_OOM, "%s: no memory for a result", device->base.info.id);
+    *best = 0;
+    for (int way = 1; way < MOST_WAYS && status == SM_OK && host_now_ns() < end_ns; way++) {
+        int64_t elapsed_ns = 0;
+        if (!device->tier->matmul_way(&device->facts, p, way, text, sizeof text)) {
+            continue;
+        }
+        if (try_way(device, alone, way, result, &elapsed_ns) == SM_OK && elapsed_ns < best_ns &&
+            compare(result, expected, n) <= tolerance) {
+            best_ns = elapsed_ns;
+            *best = way;
+        }
+        status = device->is_lost ? SM_ERR_DEVICE : SM_OK;
+    }
+    free(expected);
+    free(result);
+    return status;
+}
+
+// --- all products of a plan ---------------------------------------------------------------------------------
+
+// All that a measurement depends on.
+static sm_status open_tuning(const opencl_device *device, host_tuning **tuning) {
+    const opencl_facts *f = &device->facts;
+    opencl_source source = {NULL, 0};
+    char stem[NAME_SIZE];
+    char key[1024];
+    snprintf(stem, sizeof stem, "matmul_%s", device->tier->name);
+    uint64_t hash = HOST_HASH_START;
+    if (opencl_find_source(stem, &source)) {
+        hash = host_hash(hash, source.text, source.size_bytes);
+    }
+    snprintf(key, sizeof key, "opencl|%s|%s|%s|%s|%d|%s|%016llx", f->platform_name, f->name, f->version, f->driver,
+             device->base.info.n_threads, device->tier->name, (unsigned long long)hash);
+    return host_tuning_open(key, tuning);
+}
+
+// The way that is remembered under a name, or -1.
+static int recall(const opencl_device *device, const opencl_product *p, const host_tuning *tuning, const char *name) {
+    char text[WAY_SIZE];
+    const char *value = host_tuning_get(tuning, name);
+    for (int way = 0; value != NULL && way < MOST_WAYS; way++) {
+        if (device->tier->matmul_way(&device->facts, p, way, text, sizeof text) && strcmp(text, value) == 0) {
+            return way;
+        }
+    }
+    return -1;
+}
+
+static void tell(const opencl_device *device, const char *name, const char *way) {
+    char line[NAME_SIZE + WAY_SIZE + 16];
+    if (device->progress != NULL) {
+        snprintf(line, sizeof line, "tuning: %s: %s", name, way);
+        device->progress(line);
+    }
+}
+
+static sm_status tune_op(opencl_device *device, const sm_plan *plan, const sm_op *op, int64_t end_ns,
+                         host_tuning *tuning) {
+    char name[NAME_SIZE];
+    char text[WAY_SIZE];
+    sm_plan *alone = NULL;
+    opencl_product p;
+    if (device->own[op->kind] != NULL || !opencl_is_product(plan, op, &p)) {
+        return SM_OK;
+    }
+    name_product(&p, name);
+    if (find_choice(device, name) != NULL) {
+        return SM_OK;
+    }
+    int way = recall(device, &p, tuning, name);
+    if (way < 0 && host_now_ns() < end_ns) {
+        SM_TRY(make_alone(&device->base, plan, op, &alone));
+        sm_status status = measure(device, alone, &p, end_ns, &way);
+        sm_plan_free(alone);
+        SM_TRY(status);
+        if (host_now_ns() < end_ns && device->tier->matmul_way(&device->facts, &p, way, text, sizeof text)) {
+            tell(device, name, text);
+            SM_TRY(host_tuning_put(tuning, name, text));
+        }
+    }
+    return way > 0 ? add_choice(device, name, way) : SM_OK;
+}
+
+sm_status opencl_tune(opencl_executable *e) {
+    const sm_plan *plan = e->base.plan;
+    host_tuning *tuning = NULL;
+    const int64_t start_ns = host_now_ns();
+    const int64_t end_ns = start_ns + (int64_t)(TUNE_SECONDS * 1e9);
+    SM_TRY(open_tuning(e->device, &tuning));
+    sm_status status = SM_OK;
+    for (int i = 0; i < 2 * plan->n_ops && status == SM_OK; i++) {
+        sm_op op;
+        status = opencl_op_at(plan, i, &op) ? tune_op(e->device, plan, &op, end_ns, tuning) : SM_OK;
+    }
+    host_tuning_save(tuning);
+    if (host_tuning_warning(tuning)[0] != '\0') {
+        snprintf(e->base.tune_warning, sizeof e->base.tune_warning, "mode tuned: %s", host_tuning_warning(tuning));
+    } else if (host_now_ns() > end_ns) {
+        snprintf(e->base.tune_warning, sizeof e->base.tune_warning,
+                 "mode tuned: not all products were tried in %.0f s; the next run goes on", TUNE_SECONDS);
+    }
+    host_tuning_free(tuning);
+    e->base.tune_ns = host_now_ns() - start_ns;
+    return status;
+}

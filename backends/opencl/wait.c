@@ -1,0 +1,167 @@
+// wait.c: waits that end at a deadline. OpenCL has none: clFinish of a kernel that hangs never returns. So a
+// thread of the device calls it, and the caller waits for that thread, for as long as it may. Without a deadline there
+// is no thread, and the caller waits by itself.
+//
+// A device whose wait was given up is lost: nothing more is asked of it, and nothing of it is freed, as the driver
+// still works with it. It is kept in a list, and freed when it is opened again and has come back: some kernels hang,
+// some only take long.
+#include <errno.h>
+#include <time.h>
+
+#include "clock.h"
+#include "backends/opencl/opencl.h"
+
+static opencl_device *lost_devices;
+
+static const int64_t least_wait_ns = 100000000;   // whatever the deadline: waits are short where nothing hangs
+static const int64_t return_wait_ns = 1000000000; // for a lost device to come back
+
+static cl_int wait_for(cl_command_queue queue, cl_event event) {
+    return event != NULL ? opencl.clWaitForEvents(1, &event) : opencl.clFinish(queue);
+}
+
+static void *serve(void *argument) {
+    opencl_waiter *w = argument;
+    pthread_mutex_lock(&w->lock);
+    while (w->state != OPENCL_WAITER_ENDS) {
+        if (w->state != OPENCL_WAITER_ASKED) {
+            pthread_cond_wait(&w->changed, &w->lock);
+            continue;
+        }
+        pthread_mutex_unlock(&w->lock);
+        cl_int code = wait_for(w->queue, w->event);
+        pthread_mutex_lock(&w->lock);
+        w->code = code;
+        w->state = OPENCL_WAITER_DONE;
+        pthread_cond_broadcast(&w->changed);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return NULL;
+}
+
+static sm_status start_waiter(opencl_device *device) {
+    opencl_waiter *w = &device->waiter;
+    pthread_condattr_t monotonic;
+    if (w->is_running) {
+        return SM_OK;
+    }
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&w->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    w->state = OPENCL_WAITER_DONE;
+    if (pthread_create(&w->thread, NULL, serve, w) != 0) {
+        return sm_fail(SM_ERR_OOM, "%s: no thread to wait in", device->base.info.id);
+    }
+    w->is_running = true;
+    return SM_OK;
+}
+
+void opencl_end_waiter(opencl_device *device) {
+    opencl_waiter *w = &device->waiter;
+    if (!w->is_running) {
+        return;
+    }
+    pthread_mutex_lock(&w->lock);
+    w->state = OPENCL_WAITER_ENDS;
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+    pthread_join(w->thread, NULL);
+    pthread_cond_destroy(&w->changed);
+    pthread_mutex_destroy(&w->lock);
+    w->is_running = false;
+}
+
+// Waits until what was asked is done, or the clock says `until_ns`: then false.
+static bool is_done_until(opencl_waiter *w, int64_t until_ns) {
+    const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000), .tv_nsec = until_ns % 1000000000};
+    int code = 0;
+    pthread_mutex_lock(&w->lock);
+    while (w->state == OPENCL_WAITER_ASKED && code != ETIMEDOUT) {
+        code = pthread_cond_timedwait(&w->changed, &w->lock, &until);
+    }
+    const bool done = w->state != OPENCL_WAITER_ASKED;
+    pthread_mutex_unlock(&w->lock);
+    return done;
+}
+
+static sm_status fail_lost(const opencl_device *device) {
+    return sm_fail(SM_ERR_TIMEOUT,
+                   "%s: the device was still at work when the limit had run out: a kernel hangs, or "
+                   "takes longer than --timeout allows",
+                   device->base.info.id);
+}
+
+sm_status opencl_check_lost(const opencl_executable *e) { return e->device->is_lost ? fail_lost(e->device) : SM_OK; }
+
+sm_status opencl_wait(opencl_executable *e, const char *doing, cl_command_queue queue, cl_event event) {
+    opencl_device *device = e->device;
+    opencl_waiter *w = &device->waiter;
+    SM_TRY(opencl_check_lost(e));
+    if (e->base.deadline_ns == 0) {
+        return opencl_check(device->base.info.id, doing, wait_for(queue, event));
+    }
+    SM_TRY(start_waiter(device));
+    pthread_mutex_lock(&w->lock);
+    w->queue = queue;
+    w->event = event;
+    w->state = OPENCL_WAITER_ASKED;
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+    const int64_t least_ns = sm_now_ns() + least_wait_ns;
+    if (!is_done_until(w, e->base.deadline_ns > least_ns ? e->base.deadline_ns : least_ns)) {
+        device->is_lost = true;
+        return fail_lost(device);
+    }
+    return opencl_check(device->base.info.id, doing, w->code);
+}
+
+// --- lost devices -------------------------------------------------------------------------------------
+
+void opencl_keep_executable(opencl_executable *e) {
+    e->next_kept = e->device->kept;
+    e->device->kept = e;
+}
+
+void opencl_keep_device(opencl_device *device) {
+    device->next_lost = lost_devices;
+    lost_devices = device;
+}
+
+// A device that has come back, and all that was kept of it; false when it is lost once more meanwhile.
+static bool free_kept(opencl_device *device) {
+    opencl_executable *kept = device->kept;
+    device->is_lost = false;
+    device->kept = NULL;
+    while (kept != NULL) {
+        opencl_executable *e = kept;
+        kept = e->next_kept;
+        e->base.deadline_ns = sm_now_ns() + return_wait_ns;
+        opencl_release(&e->base);
+    }
+    const bool lost_again = device->is_lost;
+    opencl_close(&device->base);
+    return !lost_again;
+}
+
+sm_status opencl_reclaim(const opencl_facts *facts, const char *device_id) {
+    opencl_device **next = &lost_devices;
+    while (*next != NULL) {
+        opencl_device *device = *next;
+        if (device->facts.id != facts->id) {
+            next = &device->next_lost;
+            continue;
+        }
+        bool came_back = is_done_until(&device->waiter, sm_now_ns() + return_wait_ns);
+        if (came_back) {
+            *next = device->next_lost;
+            came_back = free_kept(device);
+        }
+        if (!came_back) {
+            return sm_fail(SM_ERR_TIMEOUT, "%s: still at work on something earlier that did not end within its limit",
+                           device_id);
+        }
+    }
+    return SM_OK;
+}

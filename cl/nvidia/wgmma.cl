@@ -1,0 +1,108 @@
+// wgmma.cl: names for products by four warps whose sums are registers of PTX (PTX ISA, "Asynchronous warpgroup level matrix
+// instructions"), for matmul_wgmma.cl and peaks_wgmma.cl, before which the host puts this text.
+//
+// A driver's compiler takes these instructions only for a target that it does not choose itself. They stand here as
+// comments, "//@" before them; the host takes that away from the PTX that the compiler makes, and names the target
+// (backends/opencl/nvidia/retarget.c).
+//
+// The sums have names, c00 to c7f, and are not variables of this text: so the units add to them in place. Those
+// of block h, 32 columns, are ch0 to chf: an item has (row, 8 i + 2 pair) and the next, and the same of row + 8, in
+// ch(4i) to ch(4i + 3); row = LANE / 4, pair = LANE % 4.
+
+#ifndef TILE_N
+#define TILE_N 256 // columns of C per tile: 128, 192 or 256
+#endif
+
+#if defined(DATA_F16)
+#define NUMBER "f16"
+#elif defined(DATA_BF16)
+#define NUMBER "bf16"
+#else
+#define NUMBER "tf32"
+#endif
+
+#define BOX_BYTES (64 * 128) // 64 rows of 128 bytes
+
+// Whether neighbours in memory differ in k (0) or in the row or column of C (1).
+#ifdef A_TRANSPOSED
+#define A_ALONG_C 1
+#else
+#define A_ALONG_C 0
+#endif
+#if defined(B_TRANSPOSED) || !DATA_IS_NARROW
+#define B_ALONG_C 0
+#else
+#define B_ALONG_C 1
+#endif
+
+// --- the sums ---------------------------------------------------------------------------------------------
+
+#define SUMS_OF(h)                                                                                                 \
+    "c" #h "0, c" #h "1, c" #h "2, c" #h "3, c" #h "4, c" #h "5, c" #h "6, c" #h "7, c" #h "8, c" #h "9, c" #h     \
+    "a, c" #h "b, c" #h "c, c" #h "d, c" #h "e, c" #h "f"
+#define SUMS_128 SUMS_OF(0) ", " SUMS_OF(1) ", " SUMS_OF(2) ", " SUMS_OF(3)
+#if TILE_N == 128
+#define SUMS         SUMS_128
+#define BLOCKS(each) each(0) each(1) each(2) each(3)
+#elif TILE_N == 192
+#define SUMS         SUMS_128 ", " SUMS_OF(4) ", " SUMS_OF(5)
+#define BLOCKS(each) each(0) each(1) each(2) each(3) each(4) each(5)
+#else
+#define SUMS         SUMS_128 ", " SUMS_OF(4) ", " SUMS_OF(5) ", " SUMS_OF(6) ", " SUMS_OF(7)
+#define BLOCKS(each) each(0) each(1) each(2) each(3) each(4) each(5) each(6) each(7)
+#endif
+
+// The 16 sums of block h.
+#define READ_16(x, c, h)                                                                                           \
+    __asm__ volatile("mov.f32 %0, " c #h "0; mov.f32 %1, " c #h "1; mov.f32 %2, " c #h "2; mov.f32 %3, " c #h "3;"       \
+                     "mov.f32 %4, " c #h "4; mov.f32 %5, " c #h "5; mov.f32 %6, " c #h "6; mov.f32 %7, " c #h "7;"       \
+                     "mov.f32 %8, " c #h "8; mov.f32 %9, " c #h "9; mov.f32 %10, " c #h "a; mov.f32 %11, " c #h "b;"     \
+                     "mov.f32 %12, " c #h "c; mov.f32 %13, " c #h "d; mov.f32 %14, " c #h "e; mov.f32 %15, " c #h "f;"   \
+                     : "=f"((x)[0]), "=f"((x)[1]), "=f"((x)[2]), "=f"((x)[3]), "=f"((x)[4]), "=f"((x)[5]),         \
+                       "=f"((x)[6]), "=f"((x)[7]), "=f"((x)[8]), "=f"((x)[9]), "=f"((x)[10]), "=f"((x)[11]),       \
+                       "=f"((x)[12]), "=f"((x)[13]), "=f"((x)[14]), "=f"((x)[15]))
+
+#define READ_SUMS(x, h) READ_16(x, "c", h)
+#define DECLARE_SUMS    __asm__ volatile(".reg .f32 " SUMS ";")
+
+// What was written to local memory becomes visible to the units and to TMA.
+static inline void order_bulk_copies(void) { __asm__ volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// Where a tile lies, for the units: address, and distances of 1024 bytes between 8 rows and of a box between 64 columns,
+// in units of 16 bytes; rows of 128 bytes with exchanged chunks.
+#define PLACE(at, along_c) \
+    (1UL << 62 | (1024UL >> 4) << 32 | ((along_c) ? BOX_BYTES >> 4 : 1UL) << 16 | (ulong)((at) >> 4))
+#define NEXT_K(along_c) ((along_c) ? 2048 >> 4 : 32 >> 4) // from 32 bytes of K to the next
+
+// sums = A' B' + (add ? sums : 0), of 64 rows and 32 bytes of K; it is only begun.
+#if DATA_IS_NARROW
+#define MULTIPLY_KIND "k16.f32." NUMBER "." NUMBER
+#define MULTIPLY_FORM ", 1, 1, " TEXT(A_ALONG_C) ", " TEXT(B_ALONG_C)
+#else
+#define MULTIPLY_KIND "k8.f32." NUMBER "." NUMBER
+#define MULTIPLY_FORM ", 1, 1"
+#endif
+#define MULTIPLY(a, b, add)                                                                                        \
+    __asm__ volatile("//@{ .reg .pred add; setp.ne.b32 add, %2, 0; wgmma.mma_async.sync.aligned.m64n" TEXT(TILE_N) \
+                     MULTIPLY_KIND " {" SUMS "}, %0, %1, add" MULTIPLY_FORM "; }" ::"l"(a),                        \
+                     "l"(b), "r"(add)                                                                              \
+                     : "memory")
+// A' from registers: a fragment (cl/nvidia/tensor.cl).
+#define MULTIPLY_FRAGMENT(a, b, add)                                                                               \
+    __asm__ volatile("//@{ .reg .pred add; setp.ne.b32 add, %5, 0; wgmma.mma_async.sync.aligned.m64n" TEXT(TILE_N) \
+                     MULTIPLY_KIND " {" SUMS "}, {%0, %1, %2, %3}, %4, add" MULTIPLY_FORM "; }" ::"r"((a)[0]),     \
+                     "r"((a)[1]), "r"((a)[2]), "r"((a)[3]), "l"(b), "r"(add)                                       \
+                     : "memory")
+#define MULTIPLY_FRAGMENTS(a, b, add)                       \
+    MULTIPLY_FRAGMENT((a), b, add);                         \
+    MULTIPLY_FRAGMENT((a) + 4, (b) + NEXT_K(0), 1);         \
+    MULTIPLY_FRAGMENT((a) + 8, (b) + 2 * NEXT_K(0), 1);     \
+    MULTIPLY_FRAGMENT((a) + 12, (b) + 3 * NEXT_K(0), 1)
+#define MULTIPLY_TILES(a, b, add)                                                       \
+    MULTIPLY(a, b, add);                                                                \
+    MULTIPLY((a) + NEXT_K(A_ALONG_C), (b) + NEXT_K(B_ALONG_C), 1);                      \
+    MULTIPLY((a) + 2 * NEXT_K(A_ALONG_C), (b) + 2 * NEXT_K(B_ALONG_C), 1);              \
+    MULTIPLY((a) + 3 * NEXT_K(A_ALONG_C), (b) + 3 * NEXT_K(B_ALONG_C), 1)
+#define MULTIPLY_BEGIN  __asm__ volatile("//@wgmma.fence.sync.aligned;" ::: "memory")
+#define MULTIPLY_END    __asm__ volatile("//@wgmma.commit_group.sync.aligned;" ::: "memory")
+#define MULTIPLY_WAIT(n) __asm__ volatile("//@wgmma.wait_group.sync.aligned " #n ";" ::: "memory") // n may go on

@@ -1,0 +1,252 @@
+// matmul_registers.cl: the products of a linear layer for processors: a work-item owns a tile of C that
+// stays in vector registers.
+//
+//   C = A' B', or C += A' B'      C (M,N); A' (M,K) is A, or the transpose of A (K,M) with a_transposed;
+//                                 B' (K,N) is B, or the transpose of B (N,K) with b_transposed
+//
+// First A' is packed: panels of TILE_M rows, an element of each row after the other. Then each
+// work-group, which is one work-item, makes BLOCK_N columns of C. For every BLOCK_K of K it packs its
+// part of B' into local memory (which stays in the second-level cache), panels of TILE_N columns; then
+// it walks the panels of A' past it. Packing fills up with zeros, so that the inner loop knows no edges.
+//
+//            N:  |<---- BLOCK_N: one work-group ---->|
+//                |<- TILE_N ->|
+//   K:  BLOCK_K  +------------+------------+---------+      packed B': local memory
+//                |            |            |         |
+//   M:           +------------+------------+---------+
+//    TILE_M rows | registers  |            |         |      TILE_M x TILE_N sums; for each k: the
+//                +------------+------------+---------+      vecs of a row of B' times TILE_M scalars
+//    TILE_M rows |            |            |         |      of the panel of A'
+//                +------------+------------+---------+
+//
+// The epilogue is applied when the last of K has been added: bias, GELU, or the derivative of GELU. Operands are
+// widened when they are packed. Sums wait for the rest of K in `sums`: C itself, or scratch where C is narrow, so that
+// an element is rounded once.
+
+#ifndef TILE_M
+#define TILE_M 6 // rows of C per register tile
+#endif
+#ifndef TILE_V
+#define TILE_V 2 // vecs of a row of C per register tile
+#endif
+#ifndef BLOCK_TILES
+#define BLOCK_TILES 2 // register tiles side by side in a work-group's columns
+#endif
+#ifndef BLOCK_K
+#define BLOCK_K 256 // of K at a time
+#endif
+#define TILE_N  (TILE_V * VECTOR)
+#define BLOCK_N (BLOCK_TILES * TILE_N)
+
+// What is to be done beside the product; as in backends/opencl/bind.h.
+enum { ADD = 1, BIAS = 2, GELU = 4, GELU_BACKWARD = 8, LAST = 16 };
+
+// packed (panels, K, TILE_M) from rows [m_first, m_first + M) and columns [k_first, k_first + K) of A'.
+// ld: elements from one row of A to the next. A work-item packs up to PACK_K columns of one panel.
+#ifndef PACK_K
+#define PACK_K 64
+#endif
+kernel void matmul_pack(uint a_transposed, ulong M, ulong K, ulong ld, const global data *a, ulong a_at,
+                        global float *packed, ulong packed_at) {
+    const ulong first = get_global_id(0) * (ulong)PACK_K;
+    const ulong panel = get_global_id(1);
+    if (first >= K || panel * TILE_M >= M) {
+        return;
+    }
+    const ulong end = min(K, first + PACK_K);
+    const uint n_rows = (uint)min((ulong)TILE_M, M - panel * TILE_M);
+    global float *out = packed + packed_at + row_start(panel, K * TILE_M);
+    if (a_transposed) {
+        const global data *from = a + a_at + panel * TILE_M;
+        for (ulong k = first; k < end; k++) {
+            for (uint r = 0; r < TILE_M; r++) {
+                out[k * TILE_M + r] = r < n_rows ? widen(from[row_start(k, ld) + r]) : 0.0f;
+            }
+        }
+        return;
+    }
+    const global data *from = a + a_at + row_start(panel * TILE_M, ld);
+    for (uint r = 0; r < TILE_M; r++) {
+        const global data *row = from + row_start(r, ld);
+        for (ulong k = first; k < end; k++) {
+            out[k * TILE_M + r] = r < n_rows ? widen(row[k]) : 0.0f;
+        }
+    }
+}
+
+// Exchanges rows and columns of VECTOR vecs: log2(VECTOR) rounds, each of which shuffles the vecs' first
+// halves together and their second halves together.
+static inline void transpose(vec x[VECTOR]) {
+#if VECTOR > 1
+#pragma unroll
+    for (uint round = 1; round < VECTOR; round *= 2) {
+        vec y[VECTOR];
+#pragma unroll
+        for (uint i = 0; i < VECTOR / 2; i++) {
+            const vec a = x[i];
+            const vec b = x[i + VECTOR / 2];
+#if VECTOR == 16
+            y[2 * i] = (vec)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7,
+                             b.s7);
+            y[2 * i + 1] = (vec)(a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb, a.sc, b.sc, a.sd, b.sd, a.se, b.se,
+                                 a.sf, b.sf);
+#elif VECTOR == 8
+            y[2 * i] = (vec)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3);
+            y[2 * i + 1] = (vec)(a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7);
+#else
+            y[2 * i] = (vec)(a.s0, b.s0, a.s1, b.s1);
+            y[2 * i + 1] = (vec)(a.s2, b.s2, a.s3, b.s3);
+#endif
+        }
+#pragma unroll
+        for (uint i = 0; i < VECTOR; i++) {
+            x[i] = y[i];
+        }
+    }
+#else
+    (void)x;
+#endif
+}
+
+// packed (K, TILE_N), VECTOR columns of it, from the first K elements of the first n_cols of VECTOR rows at b; zeros
+// beyond n_cols.
+static inline void pack_rows(const global data *b, ulong ld, uint K, uint n_cols, local float *out) {
+    uint k = 0;
+    for (; n_cols >= VECTOR && k + VECTOR <= K; k += VECTOR) {
+        vec x[VECTOR];
+#pragma unroll
+        for (uint i = 0; i < VECTOR; i++) {
+            x[i] = load_data(b + row_start(i, ld) + k);
+        }
+        transpose(x);
+#pragma unroll
+        for (uint i = 0; i < VECTOR; i++) {
+            store(x[i], out + (k + i) * TILE_N);
+        }
+    }
+    for (; k < K; k++) {
+        for (uint i = 0; i < VECTOR; i++) {
+            out[k * TILE_N + i] = i < n_cols ? widen(b[row_start(i, ld) + k]) : 0.0f;
+        }
+    }
+}
+
+// packed (BLOCK_TILES, K, TILE_N) from the first K rows and N columns of B', zeros beyond N.
+static inline void pack_b(uint b_transposed, const global data *b, ulong ld, uint K, uint N, local float *packed) {
+    for (uint first = 0; first < min(N, (uint)BLOCK_N); first += VECTOR) {
+        const uint n_cols = N - first;
+        local float *out = packed + first / TILE_N * (K * TILE_N) + first % TILE_N;
+        if (b_transposed) {
+            pack_rows(b + row_start(first, ld), ld, K, n_cols, out);
+        } else {
+            for (uint k = 0; k < K; k++) {
+                store(load_data_part(b + row_start(k, ld) + first, n_cols, 0.0f), out + k * TILE_N);
+            }
+        }
+    }
+}
+
+// sum += a (K, TILE_M) transposed by b (K, TILE_N)
+static inline void multiply_tile(uint K, const global float *a, const local float *b, vec sum[TILE_M][TILE_V]) {
+    for (uint k = 0; k < K; k++) {
+        vec row[TILE_V];
+#pragma unroll
+        for (uint v = 0; v < TILE_V; v++) {
+            row[v] = load(b + v * VECTOR);
+        }
+#pragma unroll
+        for (uint r = 0; r < TILE_M; r++) {
+#pragma unroll
+            for (uint v = 0; v < TILE_V; v++) {
+                sum[r][v] = multiply_add(to_vec(a[r]), row[v], sum[r][v]);
+            }
+        }
+        a += TILE_M;
+        b += TILE_N;
+    }
+}
+
+// Where the results go: columns [0, N) of rows of ld elements of C and act, of sums_ld of the sums so far. The sums are C
+// itself unless it is narrow.
+typedef struct {
+    ulong M, N, ld, sums_ld;
+    global float *sums;
+    global result *c;
+    const global float *bias; // (N)
+    const global data *pre;   // GELU_BACKWARD's
+    global data *act;         // where GELU's result goes
+} target;
+
+// What becomes of a tile's sums: `now` says what is done beside. m, n: where the tile begins in C. They come in memory, a
+// row of C after the other: this loop unrolled over registers would be most of the kernel, and of the time to build it.
+static inline void finish_tile(uint now, const target *to, ulong m, ulong n, const vec sums[TILE_M * TILE_V]) {
+#pragma unroll 1
+    for (uint s = 0; s < TILE_M * TILE_V; s++) {
+        const ulong row = m + s / TILE_V;
+        const ulong col = n + s % TILE_V * VECTOR;
+        if (row < to->M && col < to->N) {
+            const ulong n_here = to->N - col;
+            global float *so_far = to->sums + row_start(row, to->sums_ld) + col;
+            vec x = sums[s];
+            if (now & ADD) {
+                x += load_part(so_far, n_here, 0.0f);
+            }
+            if (!(now & LAST)) {
+                store_part(x, so_far, n_here);
+                continue;
+            }
+            const ulong i = row_start(row, to->ld) + col;
+            if (now & BIAS) {
+                x += load_part(to->bias + col, n_here, 0.0f);
+            }
+            if (now & GELU_BACKWARD) {
+                x *= gelu_derivative(load_data_part(to->pre + i, n_here, 0.0f));
+            }
+            store_result_part(x, to->c + i, n_here);
+            if (now & GELU) {
+                store_data_part(gelu(x), to->act + i, n_here);
+            }
+        }
+    }
+}
+
+// Rows [0, M) and columns [0, N) of C, whose rows are ld elements long. Work-group (i, j): column block i, and
+// block_panels panels of A' from j block_panels on. side: the bias (N), or GELU_BACKWARD's pre (M,N); act (M,N): where
+// GELU's result goes. last_beside: what is done when the last of this K is added.
+kernel void matmul(uint b_transposed, uint beside, uint last_beside, ulong M, ulong N, ulong K, ulong block_panels,
+                   const global float *packed, ulong packed_at, ulong b_ld, const global data *b, ulong b_at,
+                   ulong sums_ld, global float *sums, ulong sums_at, ulong ld, global result *c, ulong c_at,
+                   const global void *side, ulong side_at, global data *act, ulong act_at) {
+    local float packed_b[BLOCK_K * BLOCK_N];
+    const ulong n_first = get_group_id(0) * (ulong)BLOCK_N;
+    const uint n_cols = (uint)min((ulong)BLOCK_N, N - n_first);
+    const target to = {M, N, ld, sums_ld, sums + sums_at, c + c_at, (const global float *)side + side_at,
+                       (const global data *)side + side_at, act + act_at};
+    const ulong panel_end = min((get_group_id(1) + 1) * block_panels, (M + TILE_M - 1) / TILE_M);
+    for (ulong k = 0; k < K; k += BLOCK_K) {
+        const uint n_k = (uint)min((ulong)BLOCK_K, K - k);
+        const ulong from = b_transposed ? row_start(n_first, b_ld) + k : row_start(k, b_ld) + n_first;
+        pack_b(b_transposed, b + b_at + from, b_ld, n_k, n_cols, packed_b);
+        const uint now = (k > 0 ? ADD : beside) | (k + BLOCK_K >= K ? last_beside : 0);
+        for (ulong panel = get_group_id(1) * block_panels; panel < panel_end; panel++) {
+            const global float *a = packed + packed_at + row_start(panel, K * TILE_M) + k * TILE_M;
+            for (uint tile = 0; tile * TILE_N < n_cols; tile++) {
+                vec sum[TILE_M][TILE_V];
+#pragma unroll
+                for (uint r = 0; r < TILE_M; r++) {
+#pragma unroll
+                    for (uint v = 0; v < TILE_V; v++) {
+                        sum[r][v] = to_vec(0.0f);
+                    }
+                }
+                multiply_tile(n_k, a, packed_b + tile * (n_k * TILE_N), sum);
+                vec tile_sums[TILE_M * TILE_V];
+#pragma unroll
+                for (uint s = 0; s < TILE_M * TILE_V; s++) {
+                    tile_sums[s] = sum[s / TILE_V][s % TILE_V];
+                }
+                finish_tile(now, &to, panel * TILE_M, n_first + tile * TILE_N, tile_sums);
+            }
+        }
+    }
+}
