@@ -71,33 +71,39 @@ DOT_ISAS := $(if $(filter x86_64-%,$(TARGET)),avx512_bf16 amx)
 
 # --- sources -----------------------------------------------------------------------------------
 
-ENGINE_SRC := $(filter-out src/cli/% $(if $(filter-out mpi,$(CONFIG)),src/comm/comm_mpi.c),$(wildcard src/*/*.c src/models/*/*.c))
-BENCH_SRC := $(wildcard bench/*/*.c)
-CLI_SRC := $(wildcard src/cli/*.c)
+# tree FOLDER,PATTERN: the files of a folder and of the folders within it.
+tree = $(wildcard $(1)/$(2) $(1)/*/$(2) $(1)/*/*/$(2))
+ENGINE_SRC := $(filter-out $(if $(filter-out mpi,$(CONFIG)),src/comm/comm_mpi.c),$(call tree,src,*.c))
+BENCH_SRC := $(call tree,bench,*.c)
+LEARN_SRC := $(call tree,learn/page,*.c) $(call tree,learn/exercise,*.c) $(call tree,learn/own_kernels,*.c) $(wildcard learn/ladder/*.c)
+CLI_SRC := $(call tree,cli,*.c)
 HOST_SRC := $(wildcard backends/host/*.c)
-REF_KERNEL_SRC := $(wildcard backends/reference/ref_*.c)
-REF_SRC := $(filter-out $(REF_KERNEL_SRC),$(wildcard backends/reference/*.c))
-CPU_KERNEL_SRC := $(wildcard backends/cpu/cpu_kernel_*.c)
+REF_KERNEL_SRC := $(wildcard backends/reference/kernels/*.c) backends/reference/run.c backends/reference/rounded.c
+REF_SRC := backends/reference/reference.c
+CPU_KERNEL_SRC := $(call tree,backends/cpu/kernels,*.c)
+# cpu_kernels NAME...: the files of these names.
+cpu_kernels = $(filter $(addprefix %/,$(addsuffix .c,$(1))),$(CPU_KERNEL_SRC))
 # Of the cpu backend's kernels: those for float data only, and those of the instruction sets with bf16 arithmetic:
 # avx512_bf16 has all of bf16 data, amx products and flash attention of its own beside them.
-CPU_F32_SRC := $(patsubst %,backends/cpu/cpu_kernel_%.c,product product_blas peaks)
-CPU_DOT_SRC_amx := $(patsubst %,backends/cpu/cpu_kernel_%.c,product_onednn matmul table peaks_dot product_amx flash_attention_amx)
-CPU_NARROW_SRC := $(patsubst %,backends/cpu/cpu_kernel_%.c,product_bf16 product_onednn)
+CPU_F32_SRC := $(call cpu_kernels,product product_blas peaks)
+CPU_DOT_SRC_amx := $(call cpu_kernels,product_onednn matmul table peaks_dot product_amx flash_attention_amx)
+CPU_NARROW_SRC := $(call cpu_kernels,product_bf16 product_onednn)
 # Of float data AMX has the products of bf16x6.
-CPU_X6_SRC := $(if $(filter amx,$(DOT_ISAS)),$(patsubst %,backends/cpu/cpu_kernel_%.c,product_split matmul table))
-CPU_DOT_ONLY_SRC := $(patsubst %,backends/cpu/cpu_kernel_%.c,product_amx product_split flash_attention_amx peaks_dot)
+CPU_X6_SRC := $(if $(filter amx,$(DOT_ISAS)),$(call cpu_kernels,product_split matmul table))
+CPU_DOT_ONLY_SRC := $(call cpu_kernels,product_amx product_split flash_attention_amx peaks_dot)
 CPU_DOT_SRC_avx512_bf16 := $(filter-out $(CPU_F32_SRC) %_amx.c %_split.c,$(CPU_KERNEL_SRC))
-OPENCL_SRC := $(if $(filter-out 0,$(OPENCL)),$(wildcard backends/opencl/*.c))
+CPU_SRC := $(wildcard backends/cpu/*.c backends/cpu/libraries/*.c)
+OPENCL_SRC := $(if $(filter-out 0,$(OPENCL)),$(call tree,backends/opencl,*.c))
 # The rungs of `stepmark ladder`: kernels as a user would bring them, for each instruction set.
-RUNG_SRC := $(wildcard bench/ladder/rungs/*.c)
+RUNG_SRC := $(call tree,learn/ladder/rungs,*.c)
 # Files that the program carries with it: the text it learns from, equations and sources that pages show, kernels in
 # OpenCL C, styles and scripts of pages, the ladder's sources.
-EMBEDDED := $(sort src/io/text.txt docs/equations.md $(wildcard backends/reference/ref_*.c backends/cpu/cpu_kernel_*.c cl/*.cl \
-            bench/*/*.css bench/*/*.js bench/ladder/rungs/*.[ch] cl/ladder/*.cl))
-CPU_SRC := $(filter-out $(CPU_KERNEL_SRC),$(wildcard backends/cpu/*.c))
+EMBEDDED := $(sort src/io/text.txt docs/equations.md $(REF_KERNEL_SRC) $(CPU_KERNEL_SRC) $(call tree,cl,*.cl) \
+            $(foreach kind,*.css *.js,$(call tree,bench,$(kind)) $(call tree,learn,$(kind))) \
+            learn/ladder/vector.h learn/ladder/vector_exp.h $(call tree,learn/ladder/rungs,*.[ch]))
 TEST_SRC := $(filter-out $(if $(filter 0,$(OPENCL)),tests/test_opencl.c tests/test_drivers.c tests/test_tensor_attention.c),$(wildcard tests/test_*.c))
 
-PLAIN_SRC := $(ENGINE_SRC) $(BENCH_SRC) $(HOST_SRC) $(REF_SRC) $(CPU_SRC) $(OPENCL_SRC)
+PLAIN_SRC := $(ENGINE_SRC) $(BENCH_SRC) $(LEARN_SRC) $(HOST_SRC) $(REF_SRC) $(CPU_SRC) $(OPENCL_SRC)
 LIB_OBJ := $(PLAIN_SRC:%.c=$(B)/%.o) $(B)/embedded.o \
            $(foreach isa,$(ISAS),$(RUNG_SRC:%.c=$(B)/%.$(isa).rung.o)) \
            $(foreach real,f32 f64,$(REF_KERNEL_SRC:%.c=$(B)/%.$(real).o)) \
@@ -226,7 +232,7 @@ format: ## format the sources with clang-format
 
 .PHONY: tidy
 tidy: $(B)/ladder_rungs.list ## run clang-tidy over the sources
-	@clang-tidy --quiet $(ENGINE_SRC) $(BENCH_SRC) $(CLI_SRC) $(HOST_SRC) $(REF_SRC) $(CPU_SRC) $(OPENCL_SRC) -- -std=c11 -D_GNU_SOURCE $(INCLUDES) -I$(B) -fopenmp $(if $(OPENCL_SRC),-DSM_OPENCL) $(BUILD_INFO_FLAGS)
+	@clang-tidy --quiet $(ENGINE_SRC) $(BENCH_SRC) $(LEARN_SRC) $(CLI_SRC) $(HOST_SRC) $(REF_SRC) $(CPU_SRC) $(OPENCL_SRC) -- -std=c11 -D_GNU_SOURCE $(INCLUDES) -I$(B) -fopenmp $(if $(OPENCL_SRC),-DSM_OPENCL) $(BUILD_INFO_FLAGS)
 
 .PHONY: pages
 pages: build ## print manual pages and shell completions into build/release/pages
@@ -288,7 +294,7 @@ $(B)/stepmark: $(CLI_OBJ) $(B)/libstepmark.a
 	@$(CC) $(BASE_FLAGS) $(LDFLAGS) $(EXPORTS) -o $@ $^ $(LIBS)
 
 $(B)/libstepmark.a: $(LIB_OBJ)
-	@rm -f $@ && ar rcs $@ $^
+	@rm -f $@ && ar qcs $@ $^
 
 $(B)/tests/%: tests/%.c $(B)/libstepmark.a
 	@mkdir -p $(@D)
@@ -367,7 +373,7 @@ define RUNG_RULE
 $(B)/%.$(1).rung.o: %.c
 	@mkdir -p $$(@D)
 	$$(SAY) CC $$@
-	@$$(COMPILE) $(KERNEL_FLAGS) $$(RUNG_FLAGS) $(ISA_FLAGS_$(1)) -Wno-missing-prototypes \
+	@$$(COMPILE) $(KERNEL_FLAGS) $$(RUNG_FLAGS) -Ilearn/ladder $(ISA_FLAGS_$(1)) -Wno-missing-prototypes \
 	    $$(call RENAMED,rung_$$(*F)_$(1)) -c -o $$@ $$<
 endef
 $(foreach isa,$(ISAS),$(eval $(call RUNG_RULE,$(isa))))
@@ -377,8 +383,8 @@ $(B)/ladder_rungs.list: $(RUNG_SRC) FORCE
 	@mkdir -p $(@D)
 	@printf 'RUNG(%s)\n' $(foreach isa,$(ISAS),$(patsubst %,"%$(,) $(isa)",$(basename $(notdir $(RUNG_SRC))))) > $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
-$(B)/bench/ladder/ladder_rungs.o: FILE_FLAGS := -I$(B)
-$(B)/bench/ladder/ladder_rungs.o: $(B)/ladder_rungs.list
+$(B)/learn/ladder/rungs.o: FILE_FLAGS := -I$(B)
+$(B)/learn/ladder/rungs.o: $(B)/ladder_rungs.list
 
 # What the build can say of itself, compiled into the files that use it. Given from outside where there is no git.
 VERSION := $(shell sed -n '1s/.*(\(.*\)).*/\1/p' debian/changelog)
@@ -388,7 +394,7 @@ SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 BUILD_INFO_FLAGS := -DSM_BUILD_COMMIT='"$(BUILD_COMMIT)"' -DSM_BUILD_DIRTY=$(BUILD_DIRTY) \
     -DSM_BUILD_VERSION='"$(VERSION)"' -DSM_BUILD_DATE='"$(shell date -u -d @$(SOURCE_DATE_EPOCH) +%F)"' \
     -DSM_BUILD_ISAS='"$(ISAS) $(DOT_ISAS)"' -DSM_COMPILER_FLAGS='"$(OPTIMISE) $(KERNEL_FLAGS)"'
-BUILD_INFO_OBJ := $(B)/bench/rows/machine.o $(B)/backends/host/host_tuning.o
+BUILD_INFO_OBJ := $(B)/bench/rows/machine.o $(B)/backends/host/tuning.o
 $(BUILD_INFO_OBJ): FILE_FLAGS := $(BUILD_INFO_FLAGS)
 $(BUILD_INFO_OBJ): $(B)/build_info
 $(B)/build_info: FORCE

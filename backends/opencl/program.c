@@ -14,9 +14,9 @@
 // --- sources ------------------------------------------------------------------------------------------
 
 static const sm_embedded *find_file(const char *stem) {
-    char path[64];
-    snprintf(path, sizeof path, "cl/%s.cl", stem);
-    return sm_embedded_find(path);
+    char name[64];
+    snprintf(name, sizeof name, "%s.cl", stem);
+    return sm_embedded_find_below("cl/", name);
 }
 
 bool opencl_find_source(const char *stem, opencl_source *source) {

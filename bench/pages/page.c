@@ -11,12 +11,9 @@
 
 // Those of pages lie beside what uses them, and have names of their own.
 static void put_asset(FILE *out, const char *file_name) {
-    for (int i = 0; i < sm_embedded_count(); i++) {
-        const sm_embedded *file = sm_embedded_at(i);
-        if (strncmp(file->path, "bench/", strlen("bench/")) == 0 &&
-            strcmp(strrchr(file->path, '/') + 1, file_name) == 0) {
-            fwrite(file->text, 1, file->size_bytes, out);
-        }
+    const sm_embedded *file = sm_embedded_find_below("", file_name);
+    if (file != NULL) {
+        fwrite(file->text, 1, file->size_bytes, out);
     }
 }
 

@@ -18,8 +18,8 @@ typedef struct {
 } source_rule;
 
 static const source_rule rules[] = {
-    {"reference", "backends/reference/ref_", {"REF(%s)"}},
-    {"cpu", "backends/cpu/cpu_kernel_", {"CPU_KERNEL(%s)", "ISA(cpu_%s)"}}, // and of products two
+    {"reference", "backends/reference/", {"REF(%s)"}},
+    {"cpu", "backends/cpu/kernels/", {"CPU_KERNEL(%s)", "ISA(cpu_%s)"}}, // and of products two
     {"opencl", "cl/", {"%s", "%s_*"}},
 };
 

@@ -8,16 +8,10 @@
 
 // Of the files in the ladder's two folders; NULL: none.
 static const sm_embedded *find(const char *name, size_t length) {
-    static const char *const folders[] = {"bench/ladder/rungs/", "cl/ladder/"};
-    for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
-        char path[64];
-        snprintf(path, sizeof path, "%s%.*s", folders[i], (int)length, name);
-        const sm_embedded *file = sm_embedded_find(path);
-        if (file != NULL) {
-            return file;
-        }
-    }
-    return NULL;
+    char file_name[64];
+    snprintf(file_name, sizeof file_name, "%.*s", (int)length, name);
+    const sm_embedded *file = sm_embedded_find_below("learn/ladder/", file_name);
+    return file != NULL ? file : sm_embedded_find_below("cl/ladder/", file_name);
 }
 
 const char *sm_ladder_text(const char *name) {

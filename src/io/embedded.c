@@ -19,3 +19,13 @@ const sm_embedded *sm_embedded_find(const char *path) {
     }
     return NULL;
 }
+
+const sm_embedded *sm_embedded_find_below(const char *folder, const char *name) {
+    for (int i = 0; i < sm_embedded_count(); i++) {
+        const char *path = sm_embedded_files[i].path;
+        if (strncmp(path, folder, strlen(folder)) == 0 && strcmp(strrchr(path, '/') + 1, name) == 0) {
+            return &sm_embedded_files[i];
+        }
+    }
+    return NULL;
+}

@@ -1,7 +1,7 @@
 // kernel.h: what every kernel of the cpu backend is: a function that does one thread's
 // part of one op.
 //
-// The files cpu_kernel_*.c hold plain C loops. The build compiles each of them for every
+// The files of this folder hold plain C loops. The build compiles each of them for every
 // instruction set, with -DCPU_ISA=baseline, avx2 or avx512 and the compiler flags to match, and
 // for each type of data (kernels/data.h); ISA(name) appends these words to a public name, and each
 // build of kernels/table.c exports one table. cpu/isa.c chooses a table at run time.
