@@ -92,7 +92,7 @@ CPU_NARROW_SRC := $(call cpu_kernels,product_bf16 product_onednn)
 CPU_X6_SRC := $(if $(filter amx,$(DOT_ISAS)),$(call cpu_kernels,product_split matmul table))
 CPU_DOT_ONLY_SRC := $(call cpu_kernels,product_amx product_split flash_attention_amx peaks_dot)
 CPU_DOT_SRC_avx512_bf16 := $(filter-out $(CPU_F32_SRC) %_amx.c %_split.c,$(CPU_KERNEL_SRC))
-CPU_SRC := $(wildcard backends/cpu/*.c backends/cpu/libraries/*.c)
+CPU_SRC := $(wildcard backends/cpu/*.c backends/cpu/threads/*.c)
 OPENCL_SRC := $(if $(filter-out 0,$(OPENCL)),$(call tree,backends/opencl,*.c))
 # The rungs of `stepmark ladder`: kernels as a user would bring them, for each instruction set.
 RUNG_SRC := $(call tree,learn/ladder/rungs,*.c)

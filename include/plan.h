@@ -1,5 +1,5 @@
 // plan.h: a training step as data. An array of ops in execution order and a table of
-// tensors (src/plan/plan.c); builders make it (src/models/builder.h), rewrites change it (src/rewrites/rewrite_*.c),
+// tensors (src/plan/plan.c); builders make it (src/models/builder.h), rewrites change it (src/rewrites/*.c),
 // the planner gives it memory (src/plan/planner.c), backends execute it, reports read it. What its ops cost:
 // src/plan/op_kinds.c.
 #ifndef STEPMARK_PLAN_H

@@ -2,7 +2,7 @@
 #ifndef STEPMARK_TESTS_CPU_KERNEL_RUN_H
 #define STEPMARK_TESTS_CPU_KERNEL_RUN_H
 
-#include "backends/cpu/kernels/kernel.h"
+#include "backends/cpu/common/kernel.h"
 
 typedef struct {
     const cpu_kernel_table *kernels;

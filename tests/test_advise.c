@@ -10,8 +10,8 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "bench/compare/advice.h"
 #include "run_program.h"
+#include "bench/compare/advice.h"
 
 #define TINY "advise -m tiny --seq-len 8 --backend cpu -t 1 --mode fused --attention flash -w 0 -r 2 --pairs 2 "
 

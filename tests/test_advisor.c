@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "bench/compare/advisor.h"
 #include "philox.h"
+#include "bench/compare/advisor.h"
 
 // --- a machine ---------------------------------------------------------------------------------------
 

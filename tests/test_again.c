@@ -11,9 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "temp_folder.h"
 #include "bench/compare/again.h"
 #include "bench/rows/digest.h"
-#include "temp_folder.h"
 
 enum { COMMAND_SIZE = 2 * PATH_MAX };
 

@@ -8,9 +8,9 @@
 #include <cmocka.h>
 
 #include "bf16.h"
+#include "training_curve.h"
 #include "src/verify/gradient_check.h"
 #include "src/verify/loss_check.h"
-#include "training_curve.h"
 
 static sm_device *open_cpu(void) {
     sm_device *device = NULL;

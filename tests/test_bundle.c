@@ -10,9 +10,9 @@
 #include <stdbool.h>
 #include <unistd.h>
 
-#include "bench/rows/bundle.h"
-#include "bench/compare/leaderboard.h"
 #include "run_program.h"
+#include "bench/compare/leaderboard.h"
+#include "bench/rows/bundle.h"
 
 static json_t *make_row(const char *processor, const char *mode, double rate) {
     return json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:f, s:f, s:I, s:s, s:[], s:b}", "schema_version",

@@ -15,12 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/verify/gradient_check.h"
-#include "bench/measure/harness.h"
-#include "src/verify/loss_check.h"
-#include "src/models/model.h"
 #include "philox.h"
+#include "bench/measure/harness.h"
+#include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
+#include "src/verify/gradient_check.h"
+#include "src/verify/loss_check.h"
 #include "src/verify/update_check.h"
 
 enum { BATCH = 4, SEQUENCE = 16, N_TOKENS = BATCH * SEQUENCE, VOCAB = 61, N_BATCHES = 5, MOST_OPS = 512 };

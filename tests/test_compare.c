@@ -11,11 +11,11 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "philox.h"
+#include "temp_folder.h"
 #include "bench/compare/compare.h"
 #include "bench/stats/compare_stats.h"
-#include "philox.h"
 #include "bench/tables/show.h"
-#include "temp_folder.h"
 
 // --- random numbers ----------------------------------------------------------------------------
 

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "backends/cpu/kernels/matmul/gate.h"
-#include "backends/cpu/kernels/math.h"
+#include "backends/cpu/common/gate.h"
+#include "backends/cpu/common/math.h"
 
 static void expect_near(const char *what, float x, float got, double wanted, double tol) {
     if (!(fabs(got - wanted) <= tol)) {

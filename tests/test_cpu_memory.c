@@ -9,8 +9,8 @@
 #include "backend.h"
 #include "kept_state.h"
 #include "src/models/model.h"
-#include "src/verify/op_cases.h"
 #include "src/rewrites/rewrite.h"
+#include "src/verify/op_cases.h"
 
 // The plan's arenas, each in whole pages.
 static size_t arena_bytes(const sm_plan *plan) {

@@ -15,8 +15,8 @@
 
 #include <cmocka.h>
 
-#include "backends/cpu/pool.h"
 #include "training_curve.h"
+#include "backends/cpu/threads/pool.h"
 
 enum { MOST_THREADS = 64, N_PIECES = 600, N_MEETINGS = 3 };
 

@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "backends/cpu/cpu.h"
 #include "cpu_kernel_run.h"
-#include "backends/cpu/libraries/onednn_matmul.h"
+#include "backends/cpu/cpu.h"
+#include "backends/cpu/onednn_matmul.h"
 
 static const char *const isa_names[] = {"baseline", "avx2", "avx512", "avx512_bf16", "amx"};
 enum { N_ISAS = sizeof isa_names / sizeof isa_names[0] };

@@ -12,11 +12,11 @@
 
 #include <cmocka.h>
 
-#include "backends/cpu/cpu.h"
-#include "backends/cpu/geometry.h"
 #include "cpu_kernel_run.h"
-#include "src/verify/op_cases.h"
 #include "training_curve.h"
+#include "backends/cpu/common/geometry.h"
+#include "backends/cpu/cpu.h"
+#include "src/verify/op_cases.h"
 #include "src/verify/verify.h"
 
 static const sm_precision bf16x6 = {SM_F32, SM_PRODUCTS_BF16X6};

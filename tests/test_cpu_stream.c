@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "backends/cpu/cpu.h"
 #include "cpu_kernel_run.h"
+#include "backends/cpu/cpu.h"
 
 static const char *const isa_names[] = {"baseline", "avx2", "avx512", "avx512_bf16", "amx"};
 enum { N_ISAS = sizeof isa_names / sizeof isa_names[0], FEW_ROWS = 8, MOST_THREADS = 2 };

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backends/cpu/topology.h"
+#include "backends/cpu/threads/topology.h"
 
 // The first processor that this process may use.
 static int first_processor(const cpu_set_t *allowed) {

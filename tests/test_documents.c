@@ -12,13 +12,13 @@
 #include <string.h>
 
 #include "backend.h"
+#include "philox.h"
+#include "temp_folder.h"
 #include "src/documents/collate.h"
 #include "src/documents/documents.h"
 #include "src/models/model.h"
-#include "philox.h"
 #include "src/rewrites/rewrite.h"
 #include "src/session/session.h"
-#include "temp_folder.h"
 
 static void ok(sm_status status) {
     if (status != SM_OK) {

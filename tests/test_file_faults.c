@@ -16,9 +16,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "src/io/atomic_file.h"
 #include "philox.h"
 #include "temp_folder.h"
+#include "src/io/atomic_file.h"
 #include "src/weights/weights.h"
 
 enum { MAX_ARGUMENTS = 40, COMMAND_SIZE = 1024, KILL = 0, QUICK_STRIDE = 41, SLOWEST_S = 60 };

@@ -8,9 +8,9 @@
 #include <math.h>
 #include <sys/stat.h>
 
-#include "src/train/generate.h"
 #include "run_program.h"
 #include "temp_folder.h"
+#include "src/train/generate.h"
 #include "src/weights/weights.h"
 
 enum { VOCAB = 61, CONTEXT = 8, N_TOKENS = 12 };

@@ -14,10 +14,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "src/rewrites/rewrite.h"
 #include "src/io/safetensors.h"
-#include "src/session/session.h"
 #include "src/io/tokens.h"
+#include "src/rewrites/rewrite.h"
+#include "src/session/session.h"
 #include "src/weights/weights.h"
 
 static const double LOSS_TOLERANCE = 1e-5;     // relative, after one forward pass

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/models/model.h"
 #include "philox.h"
+#include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
 #include "src/session/session.h"
 

@@ -14,11 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/models/model.h"
-#include "src/verify/gradient_check.h"
 #include "philox.h"
-#include "src/rewrites/rewrite.h"
 #include "bench/measure/step.h"
+#include "src/models/model.h"
+#include "src/rewrites/rewrite.h"
+#include "src/verify/gradient_check.h"
 #include "src/verify/update_check.h"
 
 enum { VOCAB = 37 };

@@ -7,8 +7,8 @@
 
 #include <jansson.h>
 
-#include "src/weights/hf_config.h"
 #include "temp_folder.h"
+#include "src/weights/hf_config.h"
 
 // A GPT-2 of these dimensions.
 #define CONFIG(L, NH, C, F, V, P, eps)                                                                          \

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "src/models/model.h"
 #include "philox.h"
+#include "src/models/model.h"
 
 // Known answers of Philox4x32-10: all bits zero, all bits one, the digits of pi.
 static void test_philox(void **state) {

@@ -11,10 +11,10 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "src/io/atomic_file.h"
-#include "src/io/safetensors.h"
 #include "full_disk.h"
 #include "temp_folder.h"
+#include "src/io/atomic_file.h"
+#include "src/io/safetensors.h"
 
 // ---- atomic files ----
 

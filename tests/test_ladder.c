@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "run_program.h"
 #include "learn/ladder/ladder.h"
 #include "learn/ladder/texts.h"
-#include "run_program.h"
 
 enum { TEXT_SIZE = 1 << 15 };
 

@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "src/train/loader.h"
 #include "run_program.h"
 #include "src/text/text_tokens.h"
+#include "src/train/loader.h"
 
 enum { VOCAB = 600, N_READERS = 4 };
 

@@ -13,10 +13,10 @@
 #include "clock.h"
 #include "fake_backend.h"
 #include "fake_clock.h"
+#include "temp_folder.h"
 #include "bench/loop/loop.h"
 #include "bench/loop/phases.h"
 #include "bench/loop/verdict.h"
-#include "temp_folder.h"
 #include "bench/profile/utilisation.h"
 
 // --- the recorder --------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "src/train/phases.h"
 #include "run_program.h"
+#include "src/train/phases.h"
 
 #define WORK "-m tiny --backend cpu -b 2 --seq-len 16 -r 6 -w 1 "
 

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "temp_folder.h"
 #include "bench/rows/machine.h"
 #include "bench/rows/row.h"
-#include "temp_folder.h"
 
 static void test_machine_facts(void **state) {
     (void)state;

@@ -9,15 +9,15 @@
 #include <math.h>
 #include <stdbool.h>
 
+#include "run_program.h"
 #include "bench/compare/advice.h"
 #include "bench/compare/compare.h"
 #include "bench/compare/evidence.h"
 #include "bench/compare/fastest.h"
 #include "bench/compare/leaderboard.h"
+#include "bench/compare/recommend.h"
 #include "bench/loop/verdict.h"
 #include "bench/rows/read_rows.h"
-#include "bench/compare/recommend.h"
-#include "run_program.h"
 #include "bench/tables/show.h"
 
 enum { N_SAMPLES = 12 };

@@ -14,16 +14,16 @@
 #include <string.h>
 
 #include "clock.h"
+#include "opencl_device.h"
+#include "temp_folder.h"
 #include "backends/host/helper.h"
 #include "backends/host/memory.h"
-#include "src/models/model.h"
 #include "backends/opencl/bind.h"
-#include "src/verify/op_cases.h"
-#include "opencl_device.h"
 #include "backends/opencl/sources.h"
 #include "backends/opencl/tier.h"
+#include "src/models/model.h"
 #include "src/session/session.h"
-#include "temp_folder.h"
+#include "src/verify/op_cases.h"
 #include "src/verify/verify.h"
 
 static void test_description(void **state) {

@@ -13,10 +13,10 @@
 #include <string.h>
 
 #include "number_format.h"
-#include "backends/opencl/opencl.h"
 #include "opencl_device.h"
-#include "backends/opencl/sources.h"
 #include "training_curve.h"
+#include "backends/opencl/opencl.h"
+#include "backends/opencl/sources.h"
 #include "src/verify/verify.h"
 
 static const sm_dtype formats[] = {SM_BF16, SM_F16};

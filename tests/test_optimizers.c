@@ -14,10 +14,10 @@
 #include <string.h>
 
 #include "dynamic_map.h"
-#include "src/optim/optimizer.h"
 #include "src/io/safetensors.h"
-#include "src/session/session.h"
 #include "src/io/tokens.h"
+#include "src/optim/optimizer.h"
+#include "src/session/session.h"
 #include "src/weights/weights.h"
 
 enum { MOST_ELEMS = 640, RUN_B = 2, RUN_T = 9 };

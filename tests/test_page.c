@@ -8,10 +8,10 @@
 #include <sys/stat.h>
 
 #include "embedded.h"
+#include "run_program.h"
 #include "learn/page/excerpt.h"
 #include "learn/page/film.h"
 #include "src/models/model.h"
-#include "run_program.h"
 
 // Their trees, as the page's own code builds them.
 static void equations_are_read_as_meant(void **state) {

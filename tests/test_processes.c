@@ -10,9 +10,9 @@
 
 #include "src/comm/comm.h"
 #include "src/models/model.h"
+#include "src/plan/shard.h"
 #include "src/rewrites/rewrite.h"
 #include "src/session/session.h"
-#include "src/plan/shard.h"
 
 enum { N_PROCESSES = 3 };
 

@@ -10,11 +10,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "temp_folder.h"
 #include "bench/rows/read_rows.h"
 #include "bench/rows/row.h"
 #include "bench/rows/row_json_schema.h"
 #include "bench/tables/show.h"
-#include "temp_folder.h"
 
 static void parse(const char *text, sm_rows *rows) {
     expect_ok("init", sm_rows_init(rows));

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "run_program.h"
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
-#include "run_program.h"
 #include "src/session/session.h"
 
 enum { BATCH = 3, SEQUENCE = 17, N_STEPS = 3 };

@@ -12,10 +12,10 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "bench/report/report.h"
-#include "bench/report/charts.h"
-#include "bench/tables/show.h"
 #include "temp_folder.h"
+#include "bench/report/charts.h"
+#include "bench/report/report.h"
+#include "bench/tables/show.h"
 
 static const char evil[] = "</td><script>alert('x')</script><img src=x onerror=alert(1)>\"'`date` & | * \x01";
 

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/rows/row_write.h"
 #include "temp_folder.h"
+#include "bench/rows/row_write.h"
 
 // Quotes, separators, newlines, a line that sqlite3 would take for a command, controls, a
 // half of a UTF-8 sequence, and a text that closes a statement.

@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <unistd.h>
 
-#include "bench/compare/fastest.h"
 #include "run_program.h"
+#include "bench/compare/fastest.h"
 
 #define TINY "run -m tiny -b 1 --seq-len 8 -r 6 -w 1 --backend cpu --no-peaks "
 

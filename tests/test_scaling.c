@@ -8,10 +8,10 @@
 
 #include <stdbool.h>
 
+#include "training_runs.h"
 #include "bench/runs/scaling.h"
 #include "bench/runs/scaling_page.h"
 #include "bench/tables/show.h"
-#include "training_runs.h"
 
 // --- the fit ---------------------------------------------------------------------------------------
 

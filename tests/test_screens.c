@@ -13,10 +13,10 @@
 #include "training_runs.h"
 
 #include "bench/loop/phases.h"
-#include "src/models/model.h"
 #include "bench/rows/row.h"
 #include "bench/rows/row_write.h"
 #include "bench/tables/screen.h"
+#include "src/models/model.h"
 
 #define ROWS SM_TEST_GOLDEN_DIR "/screens/rows.jsonl"
 

@@ -9,9 +9,9 @@
 #include <sched.h>
 #include <sys/stat.h>
 
-#include "bench/sensors/sensors.h"
-#include "bench/sensors/nvml.h"
 #include "temp_folder.h"
+#include "bench/sensors/nvml.h"
+#include "bench/sensors/sensors.h"
 
 // Writes text to a file below the temporary folder, with the folders on the way.
 static void put(const char *name, const char *text) {

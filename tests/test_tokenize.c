@@ -11,13 +11,13 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "src/tokenizer/bpe_train.h"
-#include "src/tokenizer/encoder.h"
 #include "source_text.h"
 #include "temp_folder.h"
-#include "src/tokenizer/text_source.h"
-#include "src/text/tokenize.h"
 #include "src/io/tokens.h"
+#include "src/text/tokenize.h"
+#include "src/tokenizer/bpe_train.h"
+#include "src/tokenizer/encoder.h"
+#include "src/tokenizer/text_source.h"
 
 enum { N_MEGABYTES = 6, WHOLE_BYTES = 1 << 20 };
 

@@ -6,14 +6,14 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "src/tokenizer/bpe_train.h"
 #include "clock.h"
-#include "src/tokenizer/encoder.h"
-#include "philox.h"
-#include "src/tokenizer/pretokens.h"
 #include "full_disk.h"
+#include "philox.h"
 #include "source_text.h"
 #include "temp_folder.h"
+#include "src/tokenizer/bpe_train.h"
+#include "src/tokenizer/encoder.h"
+#include "src/tokenizer/pretokens.h"
 
 enum { CORPUS_BYTES = 200000, N_MERGES = 200 };
 

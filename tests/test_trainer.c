@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "src/runs/data_order.h"
 #include "run_program.h"
+#include "src/runs/data_order.h"
 
 // A step takes a fraction of a millisecond.
 #define WORK \

@@ -9,11 +9,11 @@
 #include <stdbool.h>
 #include <sys/wait.h>
 
-#include "bench/runs/run_check.h"
-#include "bench/tables/show.h"
-#include "bench/stats/stats.h"
-#include "bench/runs/facts.h"
 #include "training_runs.h"
+#include "bench/runs/facts.h"
+#include "bench/runs/run_check.h"
+#include "bench/stats/stats.h"
+#include "bench/tables/show.h"
 
 static const made_run plain = {
     .name = "plain", .n_processes = 2, .global_batch = 4, .n_steps = 25, .step_ms = 10, .comm_ms = 0.5};

@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "backends/host/tuning.h"
 #include "temp_folder.h"
+#include "backends/host/tuning.h"
 
 static int make_cache(void **state) {
     int failed = temp_folder_make(state);

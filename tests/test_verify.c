@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "src/models/model.h"
-#include "src/verify/op_cases.h"
 #include "src/optim/optimizer.h"
+#include "src/verify/op_cases.h"
 #include "src/verify/verify.h"
 
 typedef struct {

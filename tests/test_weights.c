@@ -9,8 +9,8 @@
 #include <jansson.h>
 #include <math.h>
 
-#include "src/io/safetensors.h"
 #include "temp_folder.h"
+#include "src/io/safetensors.h"
 #include "src/weights/weights.h"
 
 // A GPT-2 of these dimensions.

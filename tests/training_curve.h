@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/io/tokens.h"
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
 #include "src/session/session.h"
-#include "src/io/tokens.h"
 
 enum { BATCH = 8, SEQUENCE = 32, N_STEPS = 200, WINDOW = 20, SEED = 42 };
 

@@ -1,73 +1,75 @@
 #!/bin/sh
-# check_deps.sh: each folder includes only what is below it: src/cli -> bench -> src -> include <- backends, and
-# within bench and src as `floors` says. File names are unique, and a file that a comment or a document names exists.
+# check_deps.sh: each folder includes only what is below it; no folder is too full to read; and a file that a comment or a
+# document names exists. An #include names its file by the path from the root; without a folder it is a header of include/.
 set -eu
 cd "$(dirname "$0")/.."
 failed=0
 
-# deny FILES FOLDER...: no file may include a header that lies in these folders, but for $allowed.
-allowed=
-deny() {
-    files=$1
-    shift
-    [ -n "$files" ] || return 0
-    for folder in "$@"; do
-        for header in "$folder"/*.h; do
-            [ -e "$header" ] || continue
-            name=$(basename "$header")
-            [ "$name" != "$allowed" ] || continue
-            # shellcheck disable=SC2086 # a list of files
-            if grep -n "#include \"$name\"" $files /dev/null; then
-                echo "check-deps: $name belongs to $folder, which these may not include" >&2
-                failed=1
-            fi
-        done
-    done
+fail() {
+    echo "check-deps: $1" >&2
+    failed=1
 }
 
-list() { find "$@" -name '*.[ch]' | sort | tr '\n' ' '; }
+# From the ground up: a folder includes itself and what stands before it. So there are no circles. A folder's name stands
+# for the folders within it, too, where these are not named.
+floors='include
+    backends/host
+    src/io src/documents src/tokenizer src/text src/plan src/optim src/models src/rewrites src/comm src/session src/verify
+    src/weights src/runs src/train
+    backends/reference backends/cpu/threads backends/cpu/common backends/cpu backends/cpu/kernels
+    backends/cpu/kernels/matmul backends/cpu/kernels/attention backends/opencl
+    bench/stats bench/tables bench/rows bench/compare bench/sensors bench/measure bench/profile bench/loop bench/processes
+    bench/pages bench/report bench/runs
+    learn/own_kernels learn/exercise learn/ladder learn/page
+    cli/flags cli/output cli/setup cli/rows cli/measure cli/sweep cli/learn cli/train cli/front'
 
-# From the ground up: a folder includes itself and what stands before it. So there are no circles.
-floors='include src/io src/data src/tokenizer src/plan src/optim src/models src/rewrites src/comm src/session src/verify src/checkpoint src/train'
-floors="$floors bench/stats bench/records bench/rows bench/compare bench/measure bench/processes bench/kernels bench/exercise bench/ladder bench/report bench/page bench/training src/cli"
-backends='backends/host backends/reference backends/cpu backends/opencl'
+# includes: FILE HEADER for each header that is named by its path.
+includes() {
+    git ls-files -co --exclude-standard 'src/*.[ch]' 'bench/*.[ch]' 'learn/*.[ch]' 'cli/*.[ch]' 'backends/*.[ch]' 'include/*.h' |
+        xargs grep -oE '^ *#include "[^"]+/[^"]+"' | sed -E 's/: *#include "(.*)"$/ \1/'
+}
 
-above=$floors
-for folder in $floors; do
-    above=${above#*"$folder"}
-    # shellcheck disable=SC2086 # a list of folders
-    deny "$(list "$folder")" $above $backends
-done
-# shellcheck disable=SC2086 # likewise
-deny "$(list backends)" ${floors#include}
-allowed=input_file.h # bench opens its own files as the rest does, and knows no file of a model
-deny "$(list bench)" src/io src/checkpoint
-allowed=
-for folder in src/*/ bench/*/; do
-    case " $floors bench/peers " in
-    *" ${folder%/} "*) ;;
-    *)
-        echo "check-deps: $folder has no place among the floors" >&2
-        failed=1
-        ;;
-    esac
-done
+# What stands between a file and a header that it may not include:
+#   - the floors: nothing includes a floor above its own;
+#   - backends and what is above include/ know nothing of each other: a backend includes itself, backends/host and include/;
+#   - bench, learn and the program leave files and checkpoints to src (its own text files bench opens with input_file.h);
+#   - a model's headers are its own.
+wrong=$(includes | awk -v floors="$floors" '
+    function floor_of(path) {
+        sub("/[^/]*$", "", path)
+        while (!(path in rank) && sub("/[^/]*$", "", path)) {}
+        return path
+    }
+    BEGIN { n = split(floors, list); for (i = 1; i <= n; i++) rank[list[i]] = i }
+    {
+        from = floor_of($1); to = floor_of($2)
+        split($1, f, "/"); split($2, t, "/")
+        if (!(from in rank)) print $1 ": its folder has no place among the floors"
+        else if (!(to in rank)) print $1 " includes " $2 ", whose folder has no place among the floors"
+        else if (rank[to] > rank[from]) print $1 " includes " $2 ", which is above it"
+        else if (f[1] == "backends" && (t[1] != "backends" || (t[2] != f[2] && t[2] != "host"))) print $1 " includes " $2 ": a backend knows include/ alone"
+        else if (f[1] != "backends" && t[1] == "backends") print $1 " includes " $2 ", which is a backend'\''s"
+        else if (f[1] == "bench" && (to == "src/io" || to == "src/weights") && $2 != "src/io/input_file.h") print $1 " includes " $2 ": bench knows no file of a model"
+        else if (t[2] == "models" && t[4] != "" && f[3] != t[3]) print $1 " includes " $2 ", which is one model'\''s own"
+    }')
+[ -z "$wrong" ] || fail "$wrong"
 
-# A model's headers are its own, and nobody knows one by name but the list of models (and tests).
+missing=$(includes | while read -r file header; do [ -e "$header" ] || echo "$file includes $header, which does not exist"; done)
+[ -z "$missing" ] || fail "$missing"
+
+# Nobody knows a model by name but the list of models (and tests).
 for folder in src/models/*/; do
     name=$(basename "$folder")
-    deny "$(find src bench backends include -name '*.[ch]' -not -path "$folder*" | tr '\n' ' ')" "${folder%/}"
-    if grep -rn "sm_model_$name\b" src bench backends include --include='*.[ch]' | grep -v "^$folder"; then
-        echo "check-deps: only $folder may name sm_model_$name; all others take it from the list in model.h" >&2
-        failed=1
+    if grep -rn "sm_model_$name\b" src bench learn cli backends include --include='*.[ch]' | grep -v "^$folder"; then
+        fail "only $folder may name sm_model_$name; all others take it from the list in model.h"
     fi
 done
 
-repeated=$(git ls-files '*.c' '*.h' | xargs -n1 basename | sort | uniq -d)
-if [ -n "$repeated" ]; then
-    echo "check-deps: file names must be unique: $repeated" >&2
-    failed=1
-fi
+# A folder that is read at a glance. Tests and their corpora are found by name.
+crowds=$(git ls-files -co --exclude-standard '*.c' '*.h' '*.cl' | grep -vE '^tests/' | sed 's#/[^/]*$##' | sort | uniq -c |
+    awk '$1 > 20 || $1 < 3 { print $2 " has " $1 " source files, not 3 to 20" }')
+[ -z "$crowds" ] || fail "$crowds"
+
 # mentions: FILE: NAME for each name of a source file in a comment or a document. STEM, NAME and the like stand for any.
 mentions() {
     sources=$(git ls-files -co --exclude-standard '*.c' '*.h' '*.cl' '*.S')
@@ -87,10 +89,7 @@ mentions() {
 missing=$(mentions | grep -vE ' llm\.c$| mine/|[A-Z]{4}' | while read -r file name; do
     [ -n "$(git ls-files -co --exclude-standard -- ":(glob)**/$name")" ] || echo "$file $name"
 done)
-if [ -n "$missing" ]; then
-    echo "check-deps: these files are named, and do not exist:" >&2
-    echo "$missing" >&2
-    failed=1
-fi
+[ -z "$missing" ] || fail "these files are named, and do not exist:
+$missing"
 [ "$failed" = 0 ] && echo "check-deps: every layer includes only what it may"
 exit "$failed"

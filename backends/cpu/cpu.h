@@ -6,8 +6,8 @@
 #include "backend.h"
 #include "backends/host/memory.h"
 
-#include "backends/cpu/kernels/kernel.h"
-#include "backends/cpu/topology.h"
+#include "backends/cpu/common/kernel.h"
+#include "backends/cpu/threads/topology.h"
 
 // One instruction set that this build has kernels for.
 typedef struct {

@@ -1,12 +1,12 @@
 // execute.c: runs a range of a plan on the device's threads.
 //
-// An op is one piece of their work, or two (cpu/pool.h). Nothing forks or joins per op, and BLAS is only ever called
+// An op is one piece of their work, or two (threads/pool.h). Nothing forks or joins per op, and BLAS is only ever called
 // serially, on one part.
 #include <stdlib.h>
 
+#include "backends/cpu/blas.h"
 #include "backends/cpu/cpu.h"
-#include "backends/cpu/libraries/blas.h"
-#include "backends/cpu/libraries/onednn_matmul.h"
+#include "backends/cpu/onednn_matmul.h"
 #include "backends/cpu/tuning.h"
 
 enum { PAGE_BYTES = 4096 };

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/cpu/libraries/blas.h"
-#include "backends/cpu/libraries/onednn.h"
-#include "backends/cpu/libraries/onednn_matmul.h"
+#include "backends/cpu/blas.h"
+#include "backends/cpu/onednn.h"
+#include "backends/cpu/onednn_matmul.h"
 #include "backends/cpu/tuning.h"
 #include "backends/host/tuning.h"
 

@@ -29,7 +29,7 @@ typedef struct {
     const sm_plan *plan; // whose tensors these are
 } opencl_product;
 
-// What a kernel does beside a product: flags in cl/matmul_*.cl too. OPENCL_LAST: nothing more is added to the sums.
+// What a kernel does beside a product: flags in cl/products/matmul_*.cl too. OPENCL_LAST: nothing more is added to the sums.
 enum { OPENCL_ADD = 1, OPENCL_BIAS = 2, OPENCL_GELU = 4, OPENCL_GELU_BACKWARD = 8, OPENCL_LAST = 16 };
 
 // Whether C is stored in fewer bits than it is summed in.

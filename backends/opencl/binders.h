@@ -1,4 +1,4 @@
-// binders.h: what the files that launch ops share (opencl_bind*.c). A binder launches one kind of op.
+// binders.h: what the files that launch ops share (bind*.c). A binder launches one kind of op.
 #ifndef STEPMARK_BACKENDS_OPENCL_BINDERS_H
 #define STEPMARK_BACKENDS_OPENCL_BINDERS_H
 

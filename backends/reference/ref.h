@@ -2,7 +2,7 @@
 // backend must compute, and are written to be read: serial loops over the equation, sums in
 // double, results rounded once when they are stored.
 //
-// Each ref_*.c is compiled twice: once as it is, for plans in f32, and once with REF_F64, for
+// Each kernels/*.c is compiled twice: once as it is, for plans in f32, and once with REF_F64, for
 // plans in f64. `real` is the plan's floating type; REF(name) is the function's name in it.
 //
 // Dimension letters as in tensor.h. Matrices are row-major: x (N,C) has element x[n * C + c].

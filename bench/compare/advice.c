@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/stats/compare_stats.h"
 #include "bench/compare/evidence.h"
 #include "bench/rows/read_rows.h"
-#include "bench/tables/show.h"
+#include "bench/stats/compare_stats.h"
 #include "bench/stats/stats.h"
+#include "bench/tables/show.h"
 
 enum { LEAST_PAIRS = 6 }; // below, no interval of 95% exists
 static const double alpha = 0.05;

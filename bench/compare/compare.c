@@ -1,11 +1,11 @@
 // compare.c: matches two sets of rows, weighs each match, says what was left out.
 #include "bench/compare/compare.h"
 
-#include "bench/stats/compare_stats.h"
 #include "bench/compare/evidence.h"
 #include "bench/rows/read_rows.h"
-#include "bench/tables/show.h"
+#include "bench/stats/compare_stats.h"
 #include "bench/stats/stats.h"
+#include "bench/tables/show.h"
 
 #include <limits.h>
 #include <math.h>

@@ -11,8 +11,8 @@
 #ifndef STEPMARK_COMPARE_MATCH_H
 #define STEPMARK_COMPARE_MATCH_H
 
-#include "bench/tables/json_values.h"
 #include "status.h"
+#include "bench/tables/json_values.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,9 +3,9 @@
 
 #include "bench/compare/compare_match.h"
 #include "bench/rows/read_rows.h"
-#include "bench/tables/show.h"
 #include "bench/stats/stats.h"
 #include "bench/stats/steady.h"
+#include "bench/tables/show.h"
 
 #include <math.h>
 #include <stdlib.h>

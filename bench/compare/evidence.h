@@ -15,8 +15,8 @@
 #ifndef STEPMARK_EVIDENCE_H
 #define STEPMARK_EVIDENCE_H
 
-#include "bench/tables/json_values.h"
 #include "status.h"
+#include "bench/tables/json_values.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,9 +1,9 @@
 // fastest.c: groups rows by their work, and compares samples.
 #include "bench/compare/fastest.h"
 
-#include "bench/stats/compare_stats.h"
 #include "bench/compare/evidence.h"
 #include "bench/rows/read_rows.h"
+#include "bench/stats/compare_stats.h"
 #include "bench/tables/show.h"
 
 #include <math.h>

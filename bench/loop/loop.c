@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "clock.h"
-#include "bench/tables/json_values.h"
 #include "bench/loop/memory.h"
 #include "bench/loop/verdict.h"
 #include "bench/measure/pass_stats.h"
 #include "bench/stats/stats.h"
+#include "bench/tables/json_values.h"
 
 enum { MOST_PLAIN = 1 << 16 }; // of a training, which may have any number
 

@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "bench/compare/compare_match.h"
-#include "bench/stats/compare_stats.h"
-#include "src/train/phases.h"
 #include "bench/rows/read_rows.h"
+#include "bench/stats/compare_stats.h"
 #include "bench/tables/show.h"
+#include "src/train/phases.h"
 
 enum { NAME_SIZE = 64 };
 

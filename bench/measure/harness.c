@@ -2,10 +2,10 @@
 #include "clock.h"
 #include "bench/measure/harness.h"
 
-#include "bench/measure/judge.h"
-#include "bench/rows/machine.h"
-#include "bench/measure/pass_stats.h"
 #include "philox.h"
+#include "bench/measure/judge.h"
+#include "bench/measure/pass_stats.h"
+#include "bench/rows/machine.h"
 #include "bench/sensors/sensors.h"
 #include "bench/stats/steady.h"
 

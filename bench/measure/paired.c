@@ -1,7 +1,7 @@
 // paired.c: steps of two sessions in turn.
 #include "clock.h"
-#include "bench/measure/paired.h"
 #include "philox.h"
+#include "bench/measure/paired.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 // step.c: the step of step.h.
 #include "clock.h"
-#include "src/verify/gradient_check.h"
 #include "philox.h"
 #include "bench/measure/step.h"
+#include "src/verify/gradient_check.h"
 
 #include <math.h>
 #include <stdio.h>

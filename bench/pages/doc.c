@@ -1,9 +1,9 @@
 // doc.c: see pages/doc.h.
 #include "bench/pages/doc.h"
 
+#include "bench/pages/page.h"
 #include "bench/tables/json_values.h"
 #include "bench/tables/layout.h"
-#include "bench/pages/page.h"
 #include "bench/tables/show.h"
 
 #include <math.h>

@@ -3,9 +3,9 @@
 #ifndef STEPMARK_BENCH_PAGES_DOC_H
 #define STEPMARK_BENCH_PAGES_DOC_H
 
-#include "bench/tables/record.h"
-#include "bench/pages/figure.h"
 #include "status.h"
+#include "bench/pages/figure.h"
+#include "bench/tables/record.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "bench/tables/json_values.h"
 #include "bench/pages/page.h"
+#include "bench/tables/json_values.h"
 
 sm_status sm_figures_open(sm_figures *figures) {
     *figures = (sm_figures){.list = json_array()};

@@ -15,8 +15,8 @@
 #ifndef STEPMARK_BENCH_PROFILE_PROFILE_H
 #define STEPMARK_BENCH_PROFILE_PROFILE_H
 
-#include "bench/compare/evidence.h"
 #include "plan.h"
+#include "bench/compare/evidence.h"
 #include "bench/tables/record.h"
 
 // What a line of the profile is of. X(code, name)

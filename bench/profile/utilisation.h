@@ -9,8 +9,8 @@
 #ifndef STEPMARK_BENCH_PROFILE_UTILISATION_H
 #define STEPMARK_BENCH_PROFILE_UTILISATION_H
 
-#include "src/runs/background.h"
 #include "bench/tables/json_values.h"
+#include "src/runs/background.h"
 
 // X(code, name)
 #define SM_UTILISATION_LIST(X)               \

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "bench/compare/compare_match.h"
-#include "bench/stats/compare_stats.h"
 #include "bench/rows/read_rows.h"
+#include "bench/stats/compare_stats.h"
 #include "bench/tables/show.h"
 
 enum { MOST_COMPARED = 500, TEXT_SIZE = 512 }; // samples a side: the work grows with their product

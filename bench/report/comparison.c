@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "bench/compare/evidence.h"
-#include "bench/tables/layout.h"
-#include "bench/rows/read_rows.h"
-#include "bench/report/report.h"
 #include "bench/pages/page.h"
+#include "bench/report/report.h"
+#include "bench/rows/read_rows.h"
+#include "bench/tables/layout.h"
 #include "bench/tables/show.h"
 
 enum { CELL_SIZE = 256 };

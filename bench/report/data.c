@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/report/report.h"
 #include "bench/pages/page.h"
+#include "bench/report/report.h"
 
 // Of all rows together. A row of many samples keeps every second, third, ... of them where they are more.
 enum { MOST_SAMPLES = 150000, FEWEST_OF_A_ROW = 50, MOST_CONTEXTS = 64 };

@@ -2,8 +2,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "bench/rows/read_rows.h"
 #include "bench/report/report.h"
+#include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"
 
 enum { TITLE_SIZE = 320, TEXT_SIZE = 96, MOST_DEVICES = 8 };

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "bench/compare/leaderboard.h"
-#include "bench/rows/read_rows.h"
 #include "bench/pages/doc.h"
+#include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"
 
 enum { TEXT_SIZE = 256, MAX_WORKS = 12, MAX_PLACES = 20 }; // panels of a picture, machines in each

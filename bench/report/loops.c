@@ -7,9 +7,9 @@
 #include "bench/compare/compare_match.h"
 #include "bench/compare/evidence.h"
 #include "bench/loop/phases.h"
-#include "src/train/phases.h"
 #include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"
+#include "src/train/phases.h"
 
 enum { TEXT_SIZE = 512, MAX_BARS = 12, MAX_SERIES_PANELS = 6, MOST_POINTS = 200, MAX_FOLDED = 24 };
 

@@ -2,10 +2,10 @@
 #ifndef STEPMARK_REPORT_H
 #define STEPMARK_REPORT_H
 
-#include "bench/rows/read_rows.h"
 #include "bench/pages/doc.h"
 #include "bench/report/rows.h"
 #include "bench/report/warnings.h"
+#include "bench/rows/read_rows.h"
 
 // Writes the page: self-contained HTML, or Markdown without pictures.
 sm_status sm_report_write(const sm_rows *rows, bool html, FILE *out);

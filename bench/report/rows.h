@@ -8,8 +8,8 @@
 #ifndef STEPMARK_BENCH_REPORT_ROWS_H
 #define STEPMARK_BENCH_REPORT_ROWS_H
 
-#include "bench/tables/json_values.h"
 #include "status.h"
+#include "bench/tables/json_values.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 // tables.c: what a report says in words and tables.
-#include "bench/tables/layout.h"
 #include "bench/compare/recommend.h"
 #include "bench/report/report.h"
+#include "bench/tables/layout.h"
 #include "bench/tables/show.h"
 
 #include <math.h>

@@ -9,10 +9,10 @@
 #include <time.h>
 
 #include "bench/rows/digest.h"
-#include "src/io/input_file.h"
-#include "bench/tables/json_values.h"
 #include "bench/rows/machine.h"
+#include "bench/tables/json_values.h"
 #include "bench/tables/record.h"
+#include "src/io/input_file.h"
 
 enum { HEADER_SIZE = 128, VERSION = 1 };
 

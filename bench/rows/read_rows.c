@@ -3,13 +3,13 @@
 // arrays one after the other are then all the same.
 #include "bench/rows/read_rows.h"
 
-#include "src/io/input_file.h"
-#include "src/models/model.h"
-#include "bench/rows/rows_foreign.h"
 #include "bench/rows/row.h"
 #include "bench/rows/row_json_schema.h"
-#include "bench/tables/show.h"
+#include "bench/rows/rows_foreign.h"
 #include "bench/stats/stats.h"
+#include "bench/tables/show.h"
+#include "src/io/input_file.h"
+#include "src/models/model.h"
 
 #include <errno.h>
 #include <math.h>

@@ -17,8 +17,8 @@
 #ifndef STEPMARK_READ_ROWS_H
 #define STEPMARK_READ_ROWS_H
 
-#include "bench/tables/json_values.h"
 #include "status.h"
+#include "bench/tables/json_values.h"
 
 #include <signal.h>
 #include <stdbool.h>

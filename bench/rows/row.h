@@ -15,8 +15,8 @@
 
 #include "backend.h"
 #include "bench/rows/digest.h"
-#include "src/train/phases.h"
 #include "bench/tables/record.h"
+#include "src/train/phases.h"
 
 enum { SM_ROW_SCHEMA_VERSION = 1, SM_ROW_TEXT_SIZE = 128, SM_ROW_REASON_SIZE = 512 };
 

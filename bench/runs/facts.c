@@ -1,8 +1,8 @@
 // facts.c: the machine's facts, ordered anew; Slurm's from its environment.
 #include "bench/runs/facts.h"
 
-#include "bench/tables/json_values.h"
 #include "bench/rows/machine.h"
+#include "bench/tables/json_values.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 // log.c: a line at a time; each is checked when it is taken.
 #include "bench/runs/log.h"
 
-#include "src/io/input_file.h"
 #include "bench/tables/json_values.h"
 #include "bench/tables/show.h"
+#include "src/io/input_file.h"
 
 #include <errno.h>
 #include <math.h>

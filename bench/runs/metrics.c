@@ -1,10 +1,10 @@
 // metrics.c: see runs/metrics.h. Steps are grouped by epoch; sums are made once, from the log.
 #include "bench/runs/metrics.h"
 
-#include "src/io/input_file.h"
-#include "bench/tables/show.h"
-#include "bench/stats/stats.h"
 #include "bench/runs/log.h"
+#include "bench/stats/stats.h"
+#include "bench/tables/show.h"
+#include "src/io/input_file.h"
 
 #include <limits.h>
 #include <math.h>

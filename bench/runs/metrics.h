@@ -12,8 +12,8 @@
 #ifndef STEPMARK_BENCH_RUNS_METRICS_H
 #define STEPMARK_BENCH_RUNS_METRICS_H
 
-#include "bench/rows/digest.h"
 #include "status.h"
+#include "bench/rows/digest.h"
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -1,9 +1,9 @@
 // run_check.c: see run_check.h. A problem is a text that names the field and both values.
 #include "bench/runs/run_check.h"
 
-#include "src/io/input_file.h"
-#include "bench/tables/show.h"
 #include "bench/runs/metrics.h"
+#include "bench/tables/show.h"
+#include "src/io/input_file.h"
 
 #include <limits.h>
 #include <math.h>

@@ -3,8 +3,8 @@
 #ifndef STEPMARK_BENCH_SENSORS_FOUND_H
 #define STEPMARK_BENCH_SENSORS_FOUND_H
 
-#include "bench/sensors/sensors.h"
 #include "bench/sensors/nvml.h"
+#include "bench/sensors/sensors.h"
 
 enum { SM_SENSOR_PATH = 256 };
 

@@ -17,8 +17,8 @@
 #ifndef STEPMARK_BENCH_TABLES_RECORD_H
 #define STEPMARK_BENCH_TABLES_RECORD_H
 
-#include "bench/tables/json_values.h"
 #include "status.h"
+#include "bench/tables/json_values.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -82,4 +82,24 @@ int cli_flag_words(const cli_flag *flag, const char *words[CLI_MAX_WORDS]);
 // computed in vain. SM_ERR_IO or SM_ERR_USAGE names the flag and the path.
 sm_status cli_check_outputs(const cli_options *options);
 
+// Lines of a preset by its name, "\n" between them; NULL if there is none of that name.
+const char *cli_preset_find(const char *name);
+
+// The name of a preset, from index 0; NULL after the last.
+const char *cli_preset_at(int index);
+
+// The names, for messages: "macro, sizes, ...".
+void cli_preset_names(char *text, size_t size_bytes);
+
+// What `advise` may choose, in the order in which values are tried first: what trains the same comes first, so that the
+// fastest of that is found, and accumulation comes last, as what it gains hangs on all others.
+typedef struct {
+    const char *flag;
+    const char *changes; // of the training: "batch"; NULL: nothing
+} cli_choosable;
+
+// Index of the flag of that name, of which `length` bytes count; -1: `advise` does not choose it.
+int cli_choosable_find(const char *name, size_t length);
+const cli_choosable *cli_choosable_at(int index); // NULL after the last
+
 #endif

@@ -4,19 +4,17 @@
 
 #include <string.h>
 
-#include "cli/sweep/advise_axes.h"
-#include "cli/sweep/plan.h"
-#include "src/documents/collate.h"
-#include "src/runs/data_order.h"
-#include "bench/measure/harness.h"
-#include "src/train/loader.h"
-#include "src/models/model.h"
 #include "own_kernel.h"
+#include "bench/measure/harness.h"
 #include "bench/profile/profile.h"
+#include "src/documents/collate.h"
+#include "src/io/tokens.h"
+#include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
+#include "src/runs/data_order.h"
 #include "src/runs/run_folder.h"
 #include "src/session/schedule.h"
-#include "src/io/tokens.h"
+#include "src/train/loader.h"
 
 #define ON(command)          (1u << (command))
 #define AT(field)            offsetof(cli_options, field)
@@ -706,6 +704,25 @@ int cli_flag_count(void) { return (int)(sizeof(flags) / sizeof(flags[0])); }
 
 const cli_flag *cli_flag_at(int index) { return &flags[index]; }
 
+static const cli_choosable choosable[] = {
+    {"mode", NULL},          {"attention", NULL},       {"recompute", NULL},        {"threads", NULL},
+    {"isa", NULL},           {"padding", NULL},         {"loader", NULL},           {"queue-depth", NULL},
+    {"batch-size", "batch"}, {"precision", "rounding"}, {"optimizer", "optimizer"}, {"accum", "batch"},
+};
+
+enum { N_CHOOSABLE = sizeof(choosable) / sizeof(choosable[0]) };
+
+const cli_choosable *cli_choosable_at(int index) { return index < N_CHOOSABLE ? &choosable[index] : NULL; }
+
+int cli_choosable_find(const char *name, size_t length) {
+    for (int i = 0; i < N_CHOOSABLE; i++) {
+        if (length == strlen(choosable[i].flag) && strncmp(name, choosable[i].flag, length) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
 bool cli_is_axis(const cli_flag *flag) { return (flag->commands & CLI_LISTED) != 0; }
 
 bool cli_has_own_list(const cli_flag *flag) {
@@ -714,7 +731,7 @@ bool cli_has_own_list(const cli_flag *flag) {
 
 bool cli_takes_list(const cli_flag *flag, cli_command command) {
     if (command == CLI_ADVISE) {
-        return cli_advise_chooses(flag->name);
+        return cli_choosable_find(flag->name, strlen(flag->name)) >= 0;
     }
     bool swept = command == CLI_SWEEP && cli_is_axis(flag) && flag->type != CLI_SWITCH && !(flag->commands & CLI_WHOLE);
     return swept || (flag->argument != NULL && strchr(flag->argument, ',') != NULL);

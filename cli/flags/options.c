@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/flags/flag.h"
-#include "cli/front/overview.h"
-#include "cli/flags/precision.h"
 #include "bench/tables/record.h"
+#include "bench/tables/screen.h"
+#include "cli/flags/flag.h"
+#include "cli/flags/overview.h"
+#include "cli/flags/precision.h"
 #include "src/documents/collate.h"
 #include "src/rewrites/rewrite.h"
-#include "bench/tables/screen.h"
 
 enum {
     FIRST_LONG_VALUE = 256, // getopt's value for flag i is FIRST_LONG_VALUE + i: no clash with letters

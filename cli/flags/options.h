@@ -69,6 +69,8 @@ cli_command cli_command_find(const char *name);
 // Values of a comma list; empty when the flag was not given.
 enum { CLI_MAX_VALUES = 256, CLI_MAX_TEXTS = 32, CLI_TEXT_SIZE = 64 };
 
+typedef enum { CLI_ORDER_RANDOM, CLI_ORDER_GIVEN } cli_order; // of a sweep
+
 typedef struct {
     int64_t values[CLI_MAX_VALUES];
     int n;

@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/flags/flag.h"
 #include "bench/tables/record.h"
+#include "cli/flags/flag.h"
 
 // The folder that `path` is in, in the caller's `parent`.
 static const char *parent_of(const char *path, char parent[PATH_MAX]) {

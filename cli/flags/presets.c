@@ -3,7 +3,7 @@
 // sweep is scaled down to a small machine.
 #include <string.h>
 
-#include "cli/sweep/plan.h"
+#include "cli/flags/flag.h"
 
 typedef struct {
     const char *name;

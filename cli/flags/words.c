@@ -2,10 +2,9 @@
 #include <string.h>
 
 #include "backend.h"
-#include "cli/flags/flag.h"
-#include "cli/sweep/plan.h"
-#include "src/models/model.h"
 #include "bench/tables/record.h"
+#include "cli/flags/flag.h"
+#include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
 
 typedef struct {

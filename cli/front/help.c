@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "cli/front/overview.h"
 #include "bench/tables/screen.h"
+#include "cli/flags/overview.h"
 
 enum { HELP_COLUMN = 34, WIDTH_ELSEWHERE = 100 };
 

@@ -10,16 +10,16 @@
 #include <unistd.h>
 
 #include "backend.h"
+#include "bench/tables/screen.h"
 #include "cli/flags/commands.h"
 #include "cli/flags/flag.h"
-#include "cli/front/overview.h"
-#include "cli/output/live.h"
-#include "cli/output/memory.h"
 #include "cli/flags/options.h"
+#include "cli/flags/overview.h"
+#include "cli/output/memory.h"
+#include "cli/output/notes.h"
 #include "cli/setup/own_kernels.h"
 #include "cli/setup/processes.h"
 #include "cli/setup/worker.h"
-#include "bench/tables/screen.h"
 
 enum {
     EXIT_OK = 0,
@@ -30,48 +30,7 @@ enum {
     EXIT_TERMINATED = 143
 };
 
-volatile sig_atomic_t cli_interrupted;
 static volatile sig_atomic_t first_signal; // that counted it up; 0: none
-
-static bool is_muted;
-
-void cli_mute(bool muted) { is_muted = muted; }
-
-static void note(const char *format, va_list arguments) {
-    char *text = NULL;
-    char *shown = NULL;
-    if (is_muted) {
-        return;
-    }
-    fflush(stdout); // the lines of both streams keep their order where they share a terminal
-    cli_live_clear();
-    const int length = vasprintf(&text, format, arguments);
-    if (length >= 0) { // a name may hold what would move the cursor or colour a terminal
-        shown = sm_escape_controls(text, (size_t)length);
-    }
-    fputs("stepmark: ", stderr);
-    sm_screen_put_within(stderr, sm_screen_width(stderr), (int)strlen("stepmark: "), 0,
-                         shown != NULL ? shown : "no memory for a message");
-    fputc('\n', stderr);
-    free(length >= 0 ? text : NULL);
-    free(shown);
-}
-
-void cli_note(const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    note(format, arguments);
-    va_end(arguments);
-}
-
-void cli_say(const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    if (!cli_is_quiet) {
-        note(format, arguments);
-    }
-    va_end(arguments);
-}
 
 // What a person reads keeps within the terminal; the lines of data, and of what a model says, stay as they are.
 static void fit_terminal(const cli_options *options) {

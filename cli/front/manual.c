@@ -2,9 +2,9 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "cli/front/overview.h"
-#include "cli/front/help.h"
 #include "bench/rows/machine.h"
+#include "cli/flags/overview.h"
+#include "cli/front/help.h"
 
 enum { PAGE_WIDTH = 78 };
 

@@ -1,5 +1,5 @@
 // overview.c: --help of the program as a whole, and its first words.
-#include "cli/front/overview.h"
+#include "cli/flags/overview.h"
 
 #include "cli/front/help.h"
 

@@ -4,16 +4,16 @@
 
 #include "bench/compare/advice.h"
 #include "bench/compare/again.h"
-#include "cli/flags/commands.h"
-#include "cli/front/tables.h"
 #include "bench/compare/compare.h"
-#include "bench/tables/json_schema.h"
 #include "bench/compare/leaderboard.h"
-#include "bench/profile/profile.h"
 #include "bench/compare/recommend.h"
+#include "bench/profile/profile.h"
 #include "bench/rows/row_json_schema.h"
 #include "bench/runs/run_check.h"
 #include "bench/runs/scaling.h"
+#include "bench/tables/json_schema.h"
+#include "cli/flags/commands.h"
+#include "cli/flags/tables.h"
 
 // Subcommands whose records are not rows.
 static const struct {

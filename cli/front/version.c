@@ -1,7 +1,7 @@
 // version.c: what this program is.
 #include "backend.h"
-#include "cli/front/overview.h"
 #include "bench/rows/machine.h"
+#include "cli/flags/overview.h"
 
 static const char *yes_no(bool is_so) { return is_so ? "yes" : "no"; }
 

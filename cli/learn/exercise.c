@@ -5,11 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/flags/commands.h"
-#include "cli/front/tables.h"
-#include "learn/exercise/exercise.h"
 #include "bench/tables/screen.h"
 #include "bench/tables/show.h"
+#include "cli/flags/commands.h"
+#include "cli/flags/tables.h"
+#include "cli/output/notes.h"
+#include "learn/exercise/exercise.h"
 
 enum { MAX_PRINTED_LINES = 20 };
 

@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/tables/show.h"
 #include "cli/flags/commands.h"
-#include "cli/output/live.h"
+#include "cli/flags/tables.h"
+#include "cli/output/notes.h"
 #include "cli/setup/session.h"
-#include "cli/front/tables.h"
 #include "learn/ladder/ladder.h"
 #include "learn/ladder/step.h"
 #include "learn/ladder/texts.h"
-#include "bench/tables/show.h"
 
 // --- the list --------------------------------------------------------------------------------------
 

@@ -8,13 +8,13 @@
 #include <unistd.h>
 
 #include "cli/flags/commands.h"
-#include "cli/measure/measure.h"
 #include "cli/flags/model.h"
 #include "cli/learn/page.h"
-#include "cli/output/write_page.h"
-#include "cli/setup/processes.h"
+#include "cli/measure/measure.h"
 #include "cli/measure/run_args.h"
+#include "cli/output/write_page.h"
 #include "cli/setup/find_tokenizer.h"
+#include "cli/setup/processes.h"
 #include "learn/page/film.h"
 #include "learn/page/step_page.h"
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/learn/page.h"
 #include "embedded.h"
+#include "cli/learn/page.h"
 #include "learn/page/excerpt.h"
 
 enum { NAME_SIZE = 96, MAX_NAMES = 3, MOST_BYTES = 9000 };

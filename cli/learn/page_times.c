@@ -3,10 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/measure/measure.h"
-#include "cli/learn/page.h"
-#include "cli/measure/row_profile.h"
 #include "bench/rows/machine.h"
+#include "cli/learn/page.h"
+#include "cli/measure/measure.h"
 
 // Enough to show where an op stands; `stepmark profile` takes its time.
 enum { N_WARMUP = 2, N_REPETITIONS = 5 };

@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/flags/commands.h"
-#include "cli/front/tables.h"
-#include "cli/flags/filter.h"
-#include "cli/output/live.h"
-#include "cli/flags/precision.h"
-#include "cli/setup/session.h"
 #include "bench/tables/show.h"
+#include "cli/flags/commands.h"
+#include "cli/flags/filter.h"
+#include "cli/flags/precision.h"
+#include "cli/flags/tables.h"
+#include "cli/output/notes.h"
+#include "cli/setup/session.h"
 #include "src/verify/verify.h"
 
 #define TEXT(field, text, head) \

@@ -6,12 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/tables/record.h"
 #include "cli/flags/commands.h"
-#include "cli/measure/measure.h"
 #include "cli/flags/model.h"
 #include "cli/learn/walk_event.h"
 #include "cli/learn/walk_values.h"
-#include "bench/tables/record.h"
+#include "cli/measure/measure.h"
+#include "cli/output/notes.h"
 #include "cli/setup/processes.h"
 
 typedef struct {

@@ -3,10 +3,10 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "cli/flags/precision.h"
-#include "cli/front/tables.h"
-#include "cli/learn/walk_event.h"
 #include "bench/tables/record.h"
+#include "cli/flags/precision.h"
+#include "cli/flags/tables.h"
+#include "cli/learn/walk_event.h"
 
 // --- values ----------------------------------------------------------------------------------------
 

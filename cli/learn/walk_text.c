@@ -2,10 +2,10 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "bench/tables/show.h"
 #include "cli/flags/precision.h"
 #include "cli/flags/settings.h"
 #include "cli/learn/walk_event.h"
-#include "bench/tables/show.h"
 
 enum { TEXT_SIZE = 160, NO_OP_BEFORE = -2 };
 

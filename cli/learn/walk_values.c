@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/setup/find_tokenizer.h"
 #include "philox.h"
+#include "cli/setup/find_tokenizer.h"
 
 enum { N_ROOMS = SM_MAX_IN + 2 * SM_MAX_OUT, MAX_FULL_ELEMS = 1 << 22 };
 

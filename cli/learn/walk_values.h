@@ -2,8 +2,8 @@
 #ifndef STEPMARK_CLI_LEARN_WALK_VALUES_H
 #define STEPMARK_CLI_LEARN_WALK_VALUES_H
 
-#include "cli/setup/session.h"
 #include "cli/learn/walk_event.h"
+#include "cli/setup/session.h"
 
 typedef struct cli_walk_values cli_walk_values;
 

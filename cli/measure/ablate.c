@@ -2,15 +2,15 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli/flags/commands.h"
-#include "cli/front/tables.h"
-#include "cli/output/when_killed.h"
-#include "cli/output/live.h"
-#include "cli/measure/measure.h"
-#include "cli/flags/model.h"
-#include "cli/setup/workload.h"
 #include "bench/measure/paired.h"
 #include "bench/tables/show.h"
+#include "cli/flags/commands.h"
+#include "cli/flags/model.h"
+#include "cli/flags/tables.h"
+#include "cli/measure/measure.h"
+#include "cli/output/notes.h"
+#include "cli/output/when_killed.h"
+#include "cli/setup/workload.h"
 
 // "1.12 (1.10-1.15)"
 static void show_ratio(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {

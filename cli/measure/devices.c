@@ -1,10 +1,10 @@
 // devices.c: what can run here, and what cannot, with the reason.
 #include <stdio.h>
 
-#include "cli/flags/commands.h"
-#include "cli/front/tables.h"
-#include "cli/setup/session.h"
 #include "bench/tables/show.h"
+#include "cli/flags/commands.h"
+#include "cli/flags/tables.h"
+#include "cli/setup/session.h"
 
 #define TEXT(field, text, head) \
     { .name = field, .type = SM_COLUMN_TEXT, .unit = "", .description = text, .heading = head }

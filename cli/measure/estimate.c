@@ -3,14 +3,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/flags/commands.h"
-#include "cli/front/tables.h"
-#include "cli/measure/forecast.h"
-#include "cli/flags/model.h"
-#include "cli/flags/precision.h"
-#include "cli/setup/processes.h"
 #include "bench/rows/machine.h"
 #include "bench/tables/show.h"
+#include "cli/flags/commands.h"
+#include "cli/flags/model.h"
+#include "cli/flags/precision.h"
+#include "cli/flags/tables.h"
+#include "cli/measure/forecast.h"
+#include "cli/output/notes.h"
+#include "cli/setup/processes.h"
 
 typedef struct {
     const cli_options *options;

@@ -1,9 +1,9 @@
 // fit.c: chooses B and T by the planner's memory and a roofline's time.
-#include "cli/measure/fit.h"
-#include "cli/output/live.h"
+#include "cli/measure/run_jobs.h"
+#include "cli/output/notes.h"
 
-#include "cli/flags/commands.h"
 #include "bench/tables/show.h"
+#include "cli/flags/commands.h"
 
 // Largest first; each halves the work of the one before, about.
 static const struct {

@@ -1,14 +1,15 @@
 // loop.c: `stepmark loop`: a training loop measured, its phases, what bounds it.
-#include "cli/rows/baseline.h"
-#include "cli/flags/commands.h"
-#include "cli/measure/loop_show.h"
-#include "cli/measure/measure.h"
-#include "cli/flags/model.h"
-#include "cli/setup/processes.h"
-#include "cli/output/output_file.h"
 #include "bench/loop/phases.h"
 #include "bench/rows/machine.h"
 #include "bench/rows/row_write.h"
+#include "cli/flags/commands.h"
+#include "cli/flags/model.h"
+#include "cli/measure/loop_show.h"
+#include "cli/measure/measure.h"
+#include "cli/output/notes.h"
+#include "cli/output/output_file.h"
+#include "cli/rows/baseline.h"
+#include "cli/setup/processes.h"
 
 // --- output ------------------------------------------------------------------------------------------
 

@@ -4,9 +4,10 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "cli/flags/commands.h"
 #include "bench/loop/phases.h"
 #include "bench/tables/show.h"
+#include "cli/flags/commands.h"
+#include "cli/output/notes.h"
 
 static const double unaccounted_limit = 0.01; // of a step timed apart
 

@@ -3,12 +3,12 @@
 #ifndef STEPMARK_CLI_MEASURE_LOOP_STEPS_H
 #define STEPMARK_CLI_MEASURE_LOOP_STEPS_H
 
+#include "bench/loop/loop.h"
+#include "bench/profile/utilisation.h"
 #include "cli/measure/measure.h"
 #include "cli/setup/train_data.h"
 #include "cli/setup/workload.h"
-#include "bench/loop/loop.h"
-#include "src/runs/train_log.h"
-#include "bench/profile/utilisation.h"
+#include "src/train/train_log.h"
 
 typedef struct {
     cli_options options; // with the files of a folder set

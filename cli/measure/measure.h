@@ -2,9 +2,10 @@
 #ifndef STEPMARK_CLI_MEASURE_MEASURE_H
 #define STEPMARK_CLI_MEASURE_MEASURE_H
 
+#include "bench/measure/harness.h"
+#include "bench/profile/profile.h"
 #include "cli/flags/precision.h"
 #include "cli/setup/session.h"
-#include "bench/measure/harness.h"
 #include "src/rewrites/rewrite.h"
 
 // Sizes of `run` where they are not given, and --fit cannot choose.
@@ -77,5 +78,10 @@ sm_status cli_measure(cli_bench *bench, const cli_job *job, sm_row *row);
 
 // Was a measurement with that status interrupted when it had samples? Its row is worth showing, and the status stays.
 bool cli_is_cut_short(sm_status status, const sm_row *row);
+
+// A measured row's op times, joined to the plan that it measured: builds the plan again, from the options alone. The
+// caller frees *plan, which the input points to, as to the row.
+sm_status cli_row_profile_input(const cli_options *options, const cli_job *job, const sm_row *row, sm_plan **plan,
+                                sm_profile_input *input);
 
 #endif

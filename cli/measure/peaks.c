@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/flags/commands.h"
-#include "cli/front/tables.h"
-#include "cli/output/live.h"
-#include "cli/setup/session.h"
 #include "bench/tables/show.h"
+#include "cli/flags/commands.h"
+#include "cli/flags/tables.h"
+#include "cli/output/notes.h"
+#include "cli/setup/session.h"
 
 // "565 GFLOP/s": the unit is the record's.
 static void show_rate(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {

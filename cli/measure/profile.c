@@ -3,14 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/flags/commands.h"
-#include "cli/measure/measure.h"
-#include "cli/flags/model.h"
-#include "cli/setup/processes.h"
-#include "cli/measure/row_profile.h"
-#include "cli/output/write_trace.h"
 #include "bench/rows/machine.h"
 #include "bench/tables/show.h"
+#include "cli/flags/commands.h"
+#include "cli/flags/model.h"
+#include "cli/measure/measure.h"
+#include "cli/output/notes.h"
+#include "cli/output/write_trace.h"
+#include "cli/setup/processes.h"
 
 static const double unaccounted_limit = 0.01; // of the wall clock
 

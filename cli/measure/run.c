@@ -2,16 +2,17 @@
 // where a driver hangs or crashes it writes that row and has another worker go on with the next one.
 #include <string.h>
 
-#include "cli/flags/commands.h"
-#include "cli/flags/model.h"
-#include "cli/measure/run_jobs.h"
-#include "cli/output/output_file.h"
-#include "cli/setup/worker.h"
 #include "clock.h"
 #include "bench/compare/fastest.h"
 #include "bench/rows/machine.h"
 #include "bench/rows/read_rows.h"
 #include "bench/rows/row_write.h"
+#include "cli/flags/commands.h"
+#include "cli/flags/model.h"
+#include "cli/measure/run_jobs.h"
+#include "cli/output/notes.h"
+#include "cli/output/output_file.h"
+#include "cli/setup/worker.h"
 
 typedef struct {
     cli_run_state state;

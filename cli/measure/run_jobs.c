@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "cli/flags/commands.h"
-#include "cli/measure/fit.h"
-#include "cli/output/live.h"
 #include "cli/flags/model.h"
+#include "cli/measure/run_jobs.h"
+#include "cli/output/notes.h"
 #include "cli/setup/worker.h"
 
 typedef struct {

@@ -4,6 +4,7 @@
 
 #include "cli/flags/commands.h"
 #include "cli/output/memory.h"
+#include "cli/output/notes.h"
 
 static void *allocate(size_t size_bytes) {
     void *memory = malloc(size_bytes);

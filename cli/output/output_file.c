@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bench/rows/row.h"
 #include "src/io/append_file.h"
 #include "src/io/atomic_file.h"
-#include "bench/rows/row.h"
 
 static sm_format format_of(const char *path) {
     sm_format format;

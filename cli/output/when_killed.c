@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/flags/commands.h"
+#include "cli/output/notes.h"
 
 // Looked at seldom, so that it costs a measurement nothing that could be seen; and the time that is left for an end in
 // order, both together less than a second.

@@ -4,6 +4,7 @@
 #define STEPMARK_CLI_OUTPUT_WHEN_KILLED_H
 
 #include "status.h"
+#include "cli/output/notes.h"
 
 // From now on: where cli_interrupted is set and cli_last_words_end is not called in time, print(ctx) is called on
 // another thread, and the process ends as interrupted. Nothing happens where no thread can be had.

@@ -4,8 +4,9 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "src/io/atomic_file.h"
 #include "cli/flags/commands.h"
+#include "cli/output/notes.h"
+#include "src/io/atomic_file.h"
 
 sm_status cli_write_page(const char *path, cli_page_function write, void *what, const char *before) {
     char *text = NULL;

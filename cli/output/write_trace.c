@@ -4,8 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/io/atomic_file.h"
 #include "cli/flags/commands.h"
+#include "cli/output/notes.h"
+#include "src/io/atomic_file.h"
 
 sm_status cli_write_trace(const json_t *trace, const char *path) {
     char *text = json_dumps(trace, JSON_COMPACT | JSON_REAL_PRECISION(15));

@@ -5,10 +5,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "src/io/atomic_file.h"
-#include "cli/rows/baseline.h"
-#include "cli/flags/commands.h"
 #include "bench/tables/record.h"
+#include "cli/flags/commands.h"
+#include "cli/output/notes.h"
+#include "cli/rows/baseline.h"
+#include "src/io/atomic_file.h"
 
 sm_status cli_baseline_check(const char *name) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";

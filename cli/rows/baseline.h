@@ -5,8 +5,8 @@
 
 #include <jansson.h>
 
-#include "bench/rows/read_rows.h"
 #include "status.h"
+#include "bench/rows/read_rows.h"
 
 // A name has letters, digits, '.', '_' and '-', and does not begin with '.'; else SM_ERR_USAGE.
 sm_status cli_baseline_check(const char *name);

@@ -2,15 +2,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/io/atomic_file.h"
-#include "bench/rows/bundle.h"
-#include "cli/flags/commands.h"
-#include "cli/output/write_page.h"
 #include "bench/compare/leaderboard.h"
 #include "bench/report/leaderboard_page.h"
+#include "bench/rows/bundle.h"
 #include "bench/rows/machine.h"
 #include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"
+#include "cli/flags/commands.h"
+#include "cli/output/notes.h"
+#include "cli/output/write_page.h"
+#include "src/io/atomic_file.h"
 
 static sm_status write_bundle(const cli_options *options, const sm_rows *rows) {
     json_t *machine = NULL;

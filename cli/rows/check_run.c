@@ -1,8 +1,8 @@
 // check_run.c: trainings' metrics against their logs, and against each other.
 #include <stdio.h>
 
-#include "cli/flags/commands.h"
 #include "bench/runs/run_check.h"
+#include "cli/flags/commands.h"
 
 // Who reads the table has the reasons below it; who reads records elsewhere gets the first of them.
 static sm_status verdict(const cli_options *options, const sm_training_runs *runs) {

@@ -3,12 +3,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "cli/rows/baseline.h"
-#include "cli/flags/commands.h"
-#include "cli/rows/interleave.h"
 #include "bench/compare/compare.h"
 #include "bench/tables/markdown.h"
 #include "bench/tables/show.h"
+#include "cli/flags/commands.h"
+#include "cli/output/notes.h"
+#include "cli/rows/baseline.h"
+#include "cli/rows/interleave.h"
 
 // --- the two sides -----------------------------------------------------------------------------
 

@@ -6,14 +6,13 @@
 #include <string.h>
 #include <wordexp.h>
 
-#include "cli/flags/commands.h"
-#include "cli/output/live.h"
-#include "cli/sweep/sweep.h"
-#include "cli/rows/interleave.h"
 #include "clock.h"
 #include "philox.h"
-#include "bench/tables/show.h"
 #include "bench/processes/subprocess.h"
+#include "bench/tables/show.h"
+#include "cli/flags/commands.h"
+#include "cli/output/notes.h"
+#include "cli/rows/interleave.h"
 
 // Samples of a run where the line does not say: at least as many as `run` takes, at most so many.
 enum { LEAST_SAMPLES = 7, MOST_SAMPLES = 100 };
@@ -181,7 +180,7 @@ typedef struct {
 static const char *text_left(const pair_place *pair, char *text, size_t size_bytes) {
     char duration[32];
     const double pair_s = (double)(sm_now_ns() - pair->begin_ns) * 1e-9 / (double)(pair->number + 1);
-    cli_sweep_text_duration(pair_s * (double)(pair->most - pair->number - 1), duration, sizeof(duration));
+    cli_text_duration(pair_s * (double)(pair->most - pair->number - 1), duration, sizeof(duration));
     snprintf(text, size_bytes, "; about %s left", duration);
     return pair->number + 1 < pair->most ? text : "";
 }

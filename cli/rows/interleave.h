@@ -8,9 +8,9 @@
 
 #include <stdint.h>
 
+#include "status.h"
 #include "bench/compare/compare.h"
 #include "bench/rows/read_rows.h"
-#include "status.h"
 
 typedef struct {
     int64_t n_pairs; // 0: 20, and up to 100 while a change of twice the threshold could not have been seen

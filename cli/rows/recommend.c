@@ -1,10 +1,11 @@
 // recommend.c: the subcommand.
 #include "cli/rows/recommend.h"
 
-#include "cli/flags/commands.h"
-#include "bench/rows/read_rows.h"
 #include "bench/compare/recommend.h"
+#include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"
+#include "cli/flags/commands.h"
+#include "cli/output/notes.h"
 
 sm_status cli_recommend_print(const json_t *rows, sm_format format, size_t *n) {
     json_t *records = NULL;

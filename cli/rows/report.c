@@ -2,11 +2,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/flags/commands.h"
-#include "cli/output/write_page.h"
 #include "bench/report/report.h"
-#include "bench/tables/show.h"
 #include "bench/tables/screen.h"
+#include "bench/tables/show.h"
+#include "cli/flags/commands.h"
+#include "cli/output/notes.h"
+#include "cli/output/write_page.h"
 
 static bool ends_with(const char *text, const char *end) {
     size_t n_text = strlen(text);

@@ -2,10 +2,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "bench/runs/scaling_page.h"
+#include "bench/tables/markdown.h"
 #include "cli/flags/commands.h"
 #include "cli/output/write_page.h"
-#include "bench/tables/markdown.h"
-#include "bench/runs/scaling_page.h"
 
 // --- output ------------------------------------------------------------------------------------
 

@@ -5,10 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "learn/own_kernels/backend_file.h"
+#include "bench/rows/digest.h"
 #include "cli/flags/commands.h"
 #include "cli/flags/flag.h"
-#include "bench/rows/digest.h"
+#include "cli/output/notes.h"
+#include "learn/own_kernels/backend_file.h"
 #include "learn/own_kernels/kernel_library.h"
 
 static struct {

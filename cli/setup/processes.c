@@ -8,8 +8,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "cli/flags/commands.h"
 #include "bench/rows/machine.h"
+#include "cli/flags/commands.h"
+#include "cli/output/notes.h"
 #include "src/weights/model_folder.h"
 
 // --- joining ---------------------------------------------------------------------------------------

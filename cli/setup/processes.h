@@ -4,6 +4,7 @@
 #define STEPMARK_CLI_SETUP_PROCESSES_H
 
 #include "cli/flags/options.h"
+#include "cli/output/notes.h"
 #include "cli/setup/session.h"
 #include "src/comm/comm.h"
 #include "src/train/trainer.h"

@@ -8,6 +8,7 @@
 
 #include "cli/flags/commands.h"
 #include "cli/flags/model.h"
+#include "cli/output/notes.h"
 #include "cli/setup/own_kernels.h"
 #include "cli/setup/worker.h"
 #include "src/weights/weights.h"

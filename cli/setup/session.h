@@ -3,11 +3,11 @@
 #define STEPMARK_CLI_SETUP_SESSION_H
 
 #include "backend.h"
-#include "cli/flags/options.h"
 #include "bench/rows/digest.h"
+#include "cli/flags/options.h"
+#include "src/io/tokens.h"
 #include "src/models/model.h"
 #include "src/session/session.h"
-#include "src/io/tokens.h"
 
 // A device that --backend named: number `index` of a backend.
 typedef struct {

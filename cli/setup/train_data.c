@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/setup/session.h"
 #include "cli/setup/find_tokenizer.h"
+#include "cli/setup/session.h"
 #include "src/text/text_tokens.h"
 
 // --- files ---------------------------------------------------------------------------------

@@ -5,9 +5,10 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "cli/flags/commands.h"
-#include "cli/setup/processes.h"
 #include "clock.h"
+#include "cli/flags/commands.h"
+#include "cli/output/notes.h"
+#include "cli/setup/processes.h"
 
 void cli_stage(const char *what, const sm_row *row) {
     json_t *message = json_object();

@@ -3,9 +3,9 @@
 #ifndef STEPMARK_CLI_SETUP_WORKER_H
 #define STEPMARK_CLI_SETUP_WORKER_H
 
-#include "cli/flags/options.h"
-#include "bench/rows/row.h"
 #include "bench/processes/worker.h"
+#include "bench/rows/row.h"
+#include "cli/flags/options.h"
 
 // What a subcommand has to end by itself after Ctrl-C; `run` has less, as it may be part of a sweep or a comparison.
 #define CLI_STOP_S     1.6

@@ -3,9 +3,9 @@
 #ifndef STEPMARK_CLI_SETUP_WORKLOAD_H
 #define STEPMARK_CLI_SETUP_WORKLOAD_H
 
+#include "bench/measure/harness.h"
 #include "cli/setup/documents.h"
 #include "cli/setup/session.h"
-#include "bench/measure/harness.h"
 #include "src/verify/update_check.h"
 
 typedef struct {

@@ -4,15 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/compare/advice.h"
-#include "cli/sweep/advise_axes.h"
-#include "cli/flags/commands.h"
-#include "cli/flags/flag.h"
-#include "cli/output/live.h"
-#include "cli/sweep/sweep.h"
 #include "clock.h"
+#include "bench/compare/advice.h"
 #include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"
+#include "cli/flags/commands.h"
+#include "cli/flags/flag.h"
+#include "cli/output/notes.h"
+#include "cli/sweep/advise_axes.h"
+#include "cli/sweep/sweep.h"
 
 // Beside its timed steps and warm-up a run has a first one, which is checked: as much work again, about.
 enum { N_OTHER_STEPS = 2 };
@@ -144,7 +144,7 @@ static void say_progress(const advice *a, const sm_trial *trial, const json_t *r
     const bool ok = isfinite(speed);
     if (a->n_timed > 0 && n_left > 0) {
         const double run_s = (double)(sm_now_ns() - a->begin_ns) * 1e-9 / a->n_timed;
-        cli_sweep_text_duration(run_s * n_left, left, sizeof(left));
+        cli_text_duration(run_s * n_left, left, sizeof(left));
         snprintf(when, sizeof(when), "; about %s left", left);
     }
     sm_text_count(speed, rate, sizeof(rate));

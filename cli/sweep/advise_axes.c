@@ -4,35 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/flags/flag.h"
 #include "cli/measure/run_args.h"
-
-// What may be chosen, and what of the training that changes. In the order in which their values are tried first: what
-// trains the same comes first, so that the fastest of that is found, and accumulation comes last, as what it gains
-// hangs on all others.
-static const struct {
-    const char *flag;
-    const char *changes; // NULL: nothing
-} choosable[] = {
-    {"mode", NULL},          {"attention", NULL},       {"recompute", NULL},        {"threads", NULL},
-    {"isa", NULL},           {"padding", NULL},         {"loader", NULL},           {"queue-depth", NULL},
-    {"batch-size", "batch"}, {"precision", "rounding"}, {"optimizer", "optimizer"}, {"accum", "batch"},
-};
-
-enum { N_CHOOSABLE = sizeof(choosable) / sizeof(choosable[0]) };
 
 // Bytes of the flag's name in "--name=value", its dashes left out.
 static size_t name_length(const char *arg) { return strcspn(arg + 2, "="); }
-
-static int find_choosable(const char *name, size_t length) {
-    for (int i = 0; i < N_CHOOSABLE; i++) {
-        if (length == strlen(choosable[i].flag) && strncmp(name, choosable[i].flag, length) == 0) {
-            return i;
-        }
-    }
-    return -1;
-}
-
-bool cli_advise_chooses(const char *name) { return find_choosable(name, strlen(name)) >= 0; }
 
 // --- axes ----------------------------------------------------------------------------------------
 
@@ -58,7 +34,7 @@ static int count_levels(const cli_sweep_plan *plan, int arg) {
 static sm_status add_axis(const cli_sweep_plan *plan, int arg, int n_levels, cli_advise_axes *axes) {
     const char *text = plan->items[0].args[arg];
     const int n = axes->choices.n_axes;
-    if (find_choosable(text + 2, name_length(text)) < 0) {
+    if (cli_choosable_find(text + 2, name_length(text)) < 0) {
         return sm_fail(SM_ERR_USAGE,
                        "%.*s: give one value: its rows do not do the same work, and none is advice on another",
                        (int)name_length(text) + 2, text);
@@ -75,7 +51,7 @@ static sm_status add_axis(const cli_sweep_plan *plan, int arg, int n_levels, cli
 
 static int rank_of(const cli_sweep_plan *plan, const cli_advise_axes *axes, int axis) {
     const char *text = plan->items[0].args[axes->args[axis]];
-    return find_choosable(text + 2, name_length(text));
+    return cli_choosable_find(text + 2, name_length(text));
 }
 
 static void order_axes(const cli_sweep_plan *plan, cli_advise_axes *axes) {
@@ -146,7 +122,7 @@ char *cli_advise_changes(const cli_sweep_plan *plan, const cli_advise_axes *axes
         fputs("batch", out);
     }
     for (int axis = 0; axis < axes->choices.n_axes; axis++) {
-        const char *changes = choosable[rank_of(plan, axes, axis)].changes;
+        const char *changes = cli_choosable_at(rank_of(plan, axes, axis))->changes;
         const bool is_changed = sm_choices_level(&axes->choices, configuration, axis) != 0;
         if (is_changed && changes != NULL && strcmp(changes, "batch") != 0) {
             fprintf(out, "%s%s", ftell(out) > 0 ? ", " : "", changes);

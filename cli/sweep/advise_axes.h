@@ -11,9 +11,6 @@ typedef struct {
     int args[SM_ADVISOR_MAX_AXES]; // index of the axis's flag in a configuration's arguments
 } cli_advise_axes;
 
-// Is a flag of that name one whose values may be chosen between?
-bool cli_advise_chooses(const char *name);
-
 // SM_ERR_USAGE where a flag has several values that give no advice: two models do not do the same work.
 sm_status cli_advise_axes_find(const cli_sweep_plan *plan, cli_advise_axes *axes);
 

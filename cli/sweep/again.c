@@ -4,15 +4,16 @@
 #include <unistd.h>
 
 #include "bench/compare/again.h"
-#include "cli/rows/baseline.h"
-#include "cli/flags/commands.h"
-#include "cli/measure/loop_steps.h"
-#include "cli/flags/model.h"
-#include "cli/setup/own_kernels.h"
-#include "cli/measure/run_args.h"
-#include "cli/sweep/candidate.h"
 #include "bench/rows/machine.h"
 #include "bench/tables/show.h"
+#include "cli/flags/commands.h"
+#include "cli/flags/model.h"
+#include "cli/measure/loop_steps.h"
+#include "cli/measure/run_args.h"
+#include "cli/output/notes.h"
+#include "cli/rows/baseline.h"
+#include "cli/setup/own_kernels.h"
+#include "cli/sweep/candidate.h"
 
 typedef struct {
     const cli_options *options; // of `again`

@@ -4,13 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/processes/sweep_child.h"
+#include "bench/rows/read_rows.h"
+#include "bench/tables/show.h"
 #include "cli/flags/commands.h"
 #include "cli/flags/model.h"
 #include "cli/measure/run_args.h"
+#include "cli/output/notes.h"
 #include "cli/setup/train_data.h"
-#include "bench/rows/read_rows.h"
-#include "bench/tables/show.h"
-#include "bench/processes/sweep_child.h"
 
 // Beside the tensors, and not counted in the limit that a user sees: what libraries and drivers take
 // (some spin or crash without it).

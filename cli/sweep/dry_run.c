@@ -2,10 +2,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli/flags/commands.h"
-#include "cli/front/tables.h"
-#include "cli/sweep/sweep.h"
 #include "bench/tables/show.h"
+#include "cli/flags/commands.h"
+#include "cli/flags/tables.h"
+#include "cli/output/notes.h"
+#include "cli/sweep/sweep.h"
 
 static const sm_column columns[] = {
     {SM_COLUMN("configuration", SM_COLUMN_TEXT, "", "flags of `run`"), .heading = "configuration"},
@@ -79,7 +80,7 @@ static void print_totals(const cli_sweep *s, const totals *t) {
     fprintf(stream, "%s%d configurations: %d to run, %d skipped, %d too large, %d done",
             stream == stdout ? "\n" : "stepmark: ", s->plan.n, t->n_run, t->n_skipped, t->n_oom, t->n_done);
     if (t->work_done > 0 && t->n_run > 0) {
-        cli_sweep_text_duration(t->seconds * t->work_left / t->work_done, left, sizeof(left));
+        cli_text_duration(t->seconds * t->work_left / t->work_done, left, sizeof(left));
         fprintf(stream, "; about %s, at the speed of the rows in %s", left, s->sweeper.options->output_file);
     }
     fputc('\n', stream);

@@ -3,8 +3,9 @@
 
 #include <string.h>
 
-#include "cli/flags/commands.h"
 #include "bench/tables/show.h"
+#include "cli/flags/commands.h"
+#include "cli/output/notes.h"
 
 // After a batch that did not run, the next is this much of it.
 static const double next_share = 0.9;

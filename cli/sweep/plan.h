@@ -6,19 +6,8 @@
 
 #include "cli/sweep/configuration.h"
 
-typedef enum { CLI_ORDER_RANDOM, CLI_ORDER_GIVEN } cli_order;
-
 // All configurations, filtered and in the order in which they are to run. SM_ERR_USAGE for bad
 // values, unknown presets and lines; SM_ERR_IO for a file that cannot be read.
 sm_status cli_sweep_plan_make(const cli_options *options, cli_sweep_plan *plan);
-
-// Lines of a preset by its name, "\n" between them; NULL if there is none of that name.
-const char *cli_preset_find(const char *name);
-
-// The name of a preset, from index 0; NULL behind the last.
-const char *cli_preset_at(int index);
-
-// The names, for messages: "macro, sizes, ...".
-void cli_preset_names(char *text, size_t size_bytes);
 
 #endif

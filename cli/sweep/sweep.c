@@ -6,16 +6,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/flags/commands.h"
-#include "cli/output/live.h"
-#include "cli/rows/recommend.h"
-#include "cli/measure/run_args.h"
-#include "cli/sweep/sweep.h"
-#include "cli/sweep/candidate.h"
 #include "bench/rows/machine.h"
 #include "bench/rows/row_write.h"
-#include "bench/tables/show.h"
 #include "bench/rows/sweep_log.h"
+#include "bench/tables/show.h"
+#include "cli/flags/commands.h"
+#include "cli/measure/run_args.h"
+#include "cli/output/notes.h"
+#include "cli/rows/recommend.h"
+#include "cli/sweep/candidate.h"
+#include "cli/sweep/sweep.h"
 
 // Beside a configuration's steps, in steps' worth of work: starting, ceilings, weights, loss check.
 static const double fixed_work = 1e11;
@@ -42,16 +42,6 @@ double cli_sweep_work(const cli_candidate *c) {
     return fixed_work + (c->is_forecast ? c->forecast.flops * n_steps : 0);
 }
 
-void cli_sweep_text_duration(double seconds, char *text, size_t size_bytes) {
-    if (seconds < 90) {
-        snprintf(text, size_bytes, "%.0f s", seconds);
-    } else if (seconds < 5400) {
-        snprintf(text, size_bytes, "%.0f min", seconds / 60);
-    } else {
-        snprintf(text, size_bytes, "%.1f h", seconds / 3600);
-    }
-}
-
 static void say_progress(const cli_sweep *s, const cli_configuration *c, const json_t *row) {
     char step[32];
     char left[32];
@@ -60,7 +50,7 @@ static void say_progress(const cli_sweep *s, const cli_configuration *c, const j
     bool ok = strcmp(status, "ok") == 0;
     sm_text_ms(sm_json_number(row, "median_ns"), step, sizeof(step));
     if (s->work_done > 0) {
-        cli_sweep_text_duration(s->seconds * s->work_left / s->work_done, left, sizeof(left));
+        cli_text_duration(s->seconds * s->work_left / s->work_done, left, sizeof(left));
         snprintf(when, sizeof(when), "; about %s left", left);
     }
     cli_say("[%d/%d] %s: %s%s%s%s%s%s%s", s->n_finished, s->n_total, c->key, status, step[0] != '\0' ? ", " : "", step,

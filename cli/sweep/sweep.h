@@ -3,8 +3,8 @@
 #ifndef STEPMARK_CLI_SWEEP_SWEEP_H
 #define STEPMARK_CLI_SWEEP_SWEEP_H
 
-#include "cli/sweep/candidate.h"
 #include "bench/rows/sweep_log.h"
+#include "cli/sweep/candidate.h"
 
 typedef struct {
     cli_sweeper sweeper;
@@ -28,8 +28,6 @@ void cli_sweep_close(cli_sweep *s);
 
 // Work of a configuration, for the time that is left: FLOPs of its steps and something more; 0 where it is not to run.
 double cli_sweep_work(const cli_candidate *candidate);
-
-void cli_sweep_text_duration(double seconds, char *text, size_t size_bytes); // "45 s", "12 min", "3.5 h"
 
 // Lists the configurations and what would be done with each, and runs nothing.
 sm_status cli_sweep_dry_run(cli_sweep *s);

@@ -5,13 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "clock.h"
 #include "cli/flags/commands.h"
-#include "cli/measure/measure.h"
 #include "cli/flags/model.h"
 #include "cli/flags/precision.h"
-#include "cli/setup/session.h"
+#include "cli/measure/measure.h"
+#include "cli/output/notes.h"
 #include "cli/setup/find_tokenizer.h"
-#include "clock.h"
+#include "cli/setup/session.h"
 #include "src/train/generate.h"
 #include "src/weights/weights.h"
 

@@ -1,8 +1,8 @@
 // init.c: a freshly initialised model folder.
+#include "bench/tables/show.h"
 #include "cli/flags/commands.h"
 #include "cli/flags/model.h"
 #include "cli/setup/session.h"
-#include "bench/tables/show.h"
 #include "src/weights/weights.h"
 
 sm_status cli_init(const cli_options *options) {

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/runs/metrics.h"
 #include "src/io/atomic_file.h"
 #include "src/io/json_text.h"
-#include "bench/runs/metrics.h"
 
 static sm_status write_file(const char *folder, const char *name, const char *text) {
     char path[PATH_MAX];

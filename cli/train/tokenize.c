@@ -1,13 +1,14 @@
 // tokenize.c: text files to files of token ids.
 #include <stdio.h>
 
+#include "clock.h"
+#include "bench/tables/show.h"
 #include "cli/flags/commands.h"
 #include "cli/flags/model.h"
-#include "cli/train/tokens.h"
+#include "cli/output/notes.h"
 #include "cli/setup/find_tokenizer.h"
-#include "clock.h"
+#include "cli/train/tokens.h"
 #include "src/plan/host_threads.h"
-#include "bench/tables/show.h"
 #include "src/text/tokenize.h"
 
 // --- shared --------------------------------------------------------------------------------

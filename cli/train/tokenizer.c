@@ -2,13 +2,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/tokenizer/bpe_train.h"
+#include "bench/tables/show.h"
 #include "cli/flags/commands.h"
 #include "cli/flags/model.h"
-#include "cli/train/tokens.h"
+#include "cli/output/notes.h"
 #include "cli/setup/find_tokenizer.h"
+#include "cli/train/tokens.h"
+#include "src/tokenizer/bpe_train.h"
 #include "src/tokenizer/encoder.h"
-#include "bench/tables/show.h"
 #include "src/tokenizer/text_source.h"
 
 // --- train ---------------------------------------------------------------------------------

@@ -6,10 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/setup/documents.h"
-#include "bench/tables/json_values.h"
 #include "bench/rows/machine.h"
 #include "bench/runs/facts.h"
+#include "bench/tables/json_values.h"
+#include "cli/setup/documents.h"
 
 static json_t *describe_model(const cli_options *options, const sm_model_config *c) {
     return json_pack("{s: s, s: s, s: I, s: I, s: I, s: I, s: I, s: I, s: I, s: I}", "arch", c->model->name, "size",

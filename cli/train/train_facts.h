@@ -2,9 +2,9 @@
 #ifndef STEPMARK_CLI_TRAIN_TRAIN_FACTS_H
 #define STEPMARK_CLI_TRAIN_TRAIN_FACTS_H
 
+#include "bench/sensors/sensors.h"
 #include "cli/measure/measure.h"
 #include "src/comm/comm.h"
-#include "bench/sensors/sensors.h"
 
 // {engine, model, n_threads, precision, recompute, dropout, loss_scale, shard, gradients, weights}: what must agree
 // where a run goes on, and between runs that are compared. The caller owns it; NULL: no memory.

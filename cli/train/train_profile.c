@@ -3,11 +3,12 @@
 
 #include <math.h>
 
+#include "bench/rows/machine.h"
+#include "bench/tables/screen.h"
 #include "cli/flags/commands.h"
 #include "cli/measure/loop_show.h"
 #include "cli/measure/loop_steps.h"
-#include "bench/rows/machine.h"
-#include "bench/tables/screen.h"
+#include "cli/output/notes.h"
 
 enum { PERIOD = 4, N_UNTYPICAL = 2, MOST_APART = 64 };
 

@@ -3,8 +3,8 @@
 #ifndef STEPMARK_CLI_TRAIN_TRAIN_PROFILE_H
 #define STEPMARK_CLI_TRAIN_TRAIN_PROFILE_H
 
-#include "cli/measure/measure.h"
 #include "bench/loop/loop.h"
+#include "cli/measure/measure.h"
 #include "src/train/trainer.h"
 
 // `settings` and their session outlive the loop.

@@ -18,10 +18,10 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "learn/exercise/confine.h"
-#include "learn/exercise/device.h"
 #include "bench/processes/process_limits.h"
 #include "bench/processes/remove_tree.h"
+#include "learn/exercise/confine.h"
+#include "learn/exercise/device.h"
 
 enum {
     MAX_PRINTED_BYTES = 1 << 16,

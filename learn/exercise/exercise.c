@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "learn/exercise/explain.h"
 #include "bench/processes/file_access.h"
+#include "learn/exercise/explain.h"
 #include "learn/own_kernels/kernel_library.h"
 
 #define STARTS "// starts is for rows of several documents: NULL here.\n"

@@ -2,9 +2,9 @@
 #ifndef STEPMARK_LEARN_EXERCISE_EXPLAIN_H
 #define STEPMARK_LEARN_EXERCISE_EXPLAIN_H
 
-#include "learn/exercise/exercise.h"
 #include "learn/exercise/case.h"
 #include "learn/exercise/child.h"
+#include "learn/exercise/exercise.h"
 
 // The kernel ran: fills right, n_right, n_values, wrong, where and why. SM_ERR_OOM.
 sm_status sm_exercise_judge(const sm_exercise_cases *cases, sm_exercise_report *report);

@@ -6,10 +6,10 @@
 #include <signal.h>
 
 #include "backend.h"
-#include "learn/ladder/rungs.h"
-#include "src/verify/op_cases.h"
 #include "bench/profile/op_ceiling.h"
 #include "bench/stats/stats.h"
+#include "learn/ladder/rungs.h"
+#include "src/verify/op_cases.h"
 
 enum { SM_RUNG_TEXT = 256 };
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/models/model.h"
 #include "philox.h"
+#include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
 
 enum { HEAD_SIZE = 64, LONGEST = 64, SMALL = 64, SEED = 1 };
@@ -79,7 +79,7 @@ static sm_status draw_batch(sm_session *session) {
 }
 
 static sm_status build(sm_device *device, const sm_plan *own, const char *shape, sm_plan **plan) {
-    sm_model_config config = {.model = &sm_model_gpt2, .n_layer = 1, .norm_eps = 1e-5};
+    sm_model_config config = {.model = sm_model_at(0), .n_layer = 1, .norm_eps = 1e-5};
     sm_plan_options options = {.dtype = SM_F32, .max_tensor_bytes = device->info.max_alloc_bytes};
     choose_sizes(shape, &config, &options);
     options.attention = own->ops[0].kind == SM_OP_FLASH_ATTENTION_FORWARD ? SM_ATTENTION_FLASH : SM_ATTENTION_NAIVE;

@@ -3,8 +3,8 @@
 #ifndef STEPMARK_LEARN_LADDER_STEP_H
 #define STEPMARK_LEARN_LADDER_STEP_H
 
-#include "src/verify/op_cases.h"
 #include "src/session/session.h"
+#include "src/verify/op_cases.h"
 
 typedef struct {
     sm_session *session; // NULL: no model has such an op

@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "bench/processes/file_access.h"
-#include "src/io/input_file.h"
 #include "bench/processes/process_limits.h"
 #include "bench/processes/remove_tree.h"
 #include "bench/processes/subprocess.h"
+#include "src/io/input_file.h"
 
 enum { SYMBOL_SIZE = 128, MOST_SOURCE_BYTES = 1 << 20, MOST_SAID_BYTES = 1 << 16, MOST_FILE_BYTES = 1 << 26 };
 static const rlim_t most_compiler_bytes = (rlim_t)4 << 30; // of each of its processes

@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "src/io/file_digest.h"
 #include "status.h"
+#include "src/io/file_digest.h"
 
 typedef struct sm_atomic_file sm_atomic_file;
 

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "src/io/atomic_file.h"
 #include "bf16.h"
 #include "f16.h"
+#include "src/io/atomic_file.h"
 #include "src/io/input_file.h"
 #include "src/io/json_text.h"
 #include "src/io/safetensors.h"

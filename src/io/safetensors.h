@@ -14,8 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "src/io/file_digest.h"
 #include "status.h"
+#include "src/io/file_digest.h"
 
 // The dtypes of the format whose elements are whole bytes. X(code, name, bytes)
 #define SM_SAFETENSORS_DTYPE_LIST(X) \

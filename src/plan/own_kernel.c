@@ -2,8 +2,8 @@
 // members is behind the struct, its signature and what is put into it.
 #include <string.h>
 
-#include "src/plan/own_members.h"
 #include "philox.h"
+#include "src/plan/own_members.h"
 
 // --- the list --------------------------------------------------------------------------------------
 

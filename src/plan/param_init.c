@@ -3,9 +3,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "philox.h"
 #include "src/plan/host_threads.h"
 #include "src/plan/params.h"
-#include "philox.h"
 
 static void fill(float *values, int64_t n_elems, float value) {
     for (int64_t i = 0; i < n_elems; i++) {

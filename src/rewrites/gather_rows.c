@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/rewrites/passes.h"
 #include "src/plan/shard.h"
+#include "src/rewrites/passes.h"
 
 // The op that adds rows to the table; -1: none, or several.
 static int find_embedding(const sm_plan *plan) {

@@ -4,8 +4,8 @@
 #define STEPMARK_SESSION_H
 
 #include "backend.h"
-#include "src/session/exchange.h"
 #include "src/optim/optimizer.h"
+#include "src/session/exchange.h"
 
 typedef struct {
     sm_device *device; // not owned

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "src/tokenizer/encoder.h"
 #include "src/io/input_file.h"
+#include "src/tokenizer/encoder.h"
 #include "src/tokenizer/text_source.h"
 
 enum { PIECE_BYTES = 4096 };

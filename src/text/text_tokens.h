@@ -7,8 +7,8 @@
 #ifndef STEPMARK_SRC_TEXT_TEXT_TOKENS_H
 #define STEPMARK_SRC_TEXT_TEXT_TOKENS_H
 
-#include "src/tokenizer/tokenizer.h"
 #include "src/io/tokens.h"
+#include "src/tokenizer/tokenizer.h"
 
 // `path`: a file, or a folder of files (text_source.h). `tokenizer`: a folder or file; *digest is its. SM_ERR_INVALID:
 // it has more tokens than the vocabulary, or there is no text. Should a file change afterwards so that a piece has

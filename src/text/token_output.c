@@ -12,8 +12,8 @@
 #include "src/io/atomic_file.h"
 #include "src/io/json_text.h"
 #include "src/io/temporary.h"
-#include "src/text/token_output.h"
 #include "src/io/tokens.h"
+#include "src/text/token_output.h"
 
 enum { MAX_RECORD_BYTES = 1 << 28 };
 

@@ -9,9 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "src/tokenizer/encoder.h"
 #include "fnv1a.h"
 #include "src/io/input_file.h"
+#include "src/tokenizer/encoder.h"
 #include "src/tokenizer/text_source.h"
 
 enum { BLOCK_BYTES = 1 << 20, HASHED_BYTES = 1 << 16, LEAST_ROOM_BYTES = 2 * HASHED_BYTES };

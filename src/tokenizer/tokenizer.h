@@ -10,7 +10,7 @@
 #define STEPMARK_TOKENIZER_H
 
 #include "src/tokenizer/byte_alphabet.h"
-#include "src/text/token_ids.h"
+#include "src/tokenizer/token_ids.h"
 
 #define SM_END_OF_TEXT "<|endoftext|>" // what separates documents, where the vocabulary has it
 

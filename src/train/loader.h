@@ -6,10 +6,10 @@
 #ifndef STEPMARK_LOADER_H
 #define STEPMARK_LOADER_H
 
-#include "src/runs/background.h"
 #include "src/documents/collate.h"
-#include "src/runs/data_order.h"
 #include "src/io/tokens.h"
+#include "src/runs/background.h"
+#include "src/runs/data_order.h"
 
 // X(code, name)
 #define SM_LOADER_LIST(X)         \

@@ -5,10 +5,10 @@
 #include <signal.h>
 
 #include "src/comm/comm.h"
-#include "src/train/loader.h"
-#include "src/train/phases.h"
 #include "src/session/schedule.h"
 #include "src/session/session.h"
+#include "src/train/loader.h"
+#include "src/train/phases.h"
 
 // One step, as it is shown and logged.
 typedef struct {

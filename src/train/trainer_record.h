@@ -3,7 +3,7 @@
 #ifndef STEPMARK_TRAINER_RECORD_H
 #define STEPMARK_TRAINER_RECORD_H
 
-#include "src/runs/checkpoint_writer.h"
+#include "src/train/checkpoint_writer.h"
 #include "src/train/trainer.h"
 
 typedef struct {

@@ -2,10 +2,10 @@
 #ifndef STEPMARK_VALIDATION_H
 #define STEPMARK_VALIDATION_H
 
-#include "src/documents/collate.h"
 #include "src/comm/comm.h"
-#include "src/session/session.h"
+#include "src/documents/collate.h"
 #include "src/io/tokens.h"
+#include "src/session/session.h"
 
 typedef struct {
     const sm_tokens *tokens;

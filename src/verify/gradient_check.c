@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "src/plan/host_threads.h"
 #include "philox.h"
+#include "src/plan/host_threads.h"
 
 // How far the parameters are moved, and what is allowed: docs/measurement.md derives the figures.
 enum { MAX_TRIES = 4 };

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "src/plan/host_threads.h"
 #include "philox.h"
+#include "src/plan/host_threads.h"
 #include "src/verify/spot.h"
 
 enum { BLOCK_ELEMS = 1 << 21, RUN_ELEMS = 64, N_RUNS = 64 };

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/models/model.h"
 #include "philox.h"
+#include "src/models/model.h"
 #include "src/session/session.h"
 #include "src/verify/update_check.h"
 #include "src/verify/verify.h"

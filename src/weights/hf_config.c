@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "src/io/atomic_file.h"
-#include "src/weights/hf_config.h"
 #include "src/io/input_file.h"
 #include "src/io/json_text.h"
+#include "src/weights/hf_config.h"
 
 enum { MAX_CONFIG_BYTES = 1 << 20 };
 

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "src/io/atomic_file.h"
-#include "src/weights/model_folder.h"
 #include "src/io/temporary.h"
+#include "src/weights/model_folder.h"
 
 // In the order in which they move.
 static const char *const file_names[SM_MODEL_FILE_COUNT] = {

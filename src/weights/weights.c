@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/weights/hf_config.h"
-#include "src/io/input_file.h"
-#include "src/weights/model_folder.h"
 #include "philox.h"
+#include "src/io/input_file.h"
 #include "src/io/safetensors.h"
+#include "src/weights/hf_config.h"
+#include "src/weights/model_folder.h"
 #include "src/weights/weights.h"
 
 enum { MAX_DISK_NAME = 2 * SM_NAME_SIZE, DIGEST_SIZE = 17 };

@@ -17,8 +17,8 @@
 
 #include "src/io/file_digest.h"
 #include "src/models/model.h"
-#include "src/weights/model_folder.h"
 #include "src/session/session.h"
+#include "src/weights/model_folder.h"
 #include "src/weights/weights_copy.h"
 
 sm_status sm_weights_read_config(const char *dir, sm_model_config *config);

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/flags/options.h"
 #include "harness_support.h"
+#include "cli/flags/options.h"
 
 enum { MAX_WORDS = 64 };
 

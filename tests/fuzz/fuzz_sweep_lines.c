@@ -2,9 +2,9 @@
 // order.
 #include <string.h>
 
+#include "harness_support.h"
 #include "cli/flags/options.h"
 #include "cli/sweep/plan.h"
-#include "harness_support.h"
 
 // A line stands for a product of lists.
 const double fuzz_longest_us_per_byte = 0;

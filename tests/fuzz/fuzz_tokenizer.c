@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/tokenizer/encoder.h"
 #include "harness_support.h"
+#include "src/tokenizer/encoder.h"
 
 enum { MAX_TEXT_BYTES = 2000 };
 

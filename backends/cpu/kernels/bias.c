@@ -1,7 +1,7 @@
 // bias.c: y = x + b, and db += sum of dy over the rows.
 #include <string.h>
 
-#include "backends/cpu/kernels/kernel.h"
+#include "backends/cpu/common/kernel.h"
 
 CPU_KERNEL(bias_forward) {
     const cpu_data *x = op->in[SM_IN(bias_forward, x)]; // may be y itself

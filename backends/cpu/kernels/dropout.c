@@ -1,6 +1,6 @@
 // dropout.c: y = x times 0 or 1/(1 - p), drawn by Philox (philox.h).
-#include "backends/cpu/kernels/kernel.h"
-#include "backends/cpu/kernels/math.h"
+#include "backends/cpu/common/kernel.h"
+#include "backends/cpu/common/math.h"
 
 CPU_KERNEL(dropout) {
     enum { BLOCK_ELEMS = 4 * CPU_PHILOX_LANES };

@@ -1,5 +1,5 @@
 // embedding.c: rows of the token and position tables, and their gradients.
-#include "backends/cpu/kernels/kernel.h"
+#include "backends/cpu/common/kernel.h"
 
 // Of row n of the batch: counted from where its document begins, or its sequence.
 static int64_t position_of(const int32_t *starts, int64_t T, int64_t n) {

@@ -1,6 +1,6 @@
 // gelu.c: GELU and its derivative, element by element.
-#include "backends/cpu/kernels/matmul/gate.h"
-#include "backends/cpu/kernels/kernel.h"
+#include "backends/cpu/common/gate.h"
+#include "backends/cpu/common/kernel.h"
 
 // n elements, a block at most.
 static inline void forward_block(const cpu_data *x, int n, cpu_data *y) {

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "backends/cpu/kernels/kernel.h"
+#include "backends/cpu/common/kernel.h"
 
 // What both directions read of the op: heads of a row of x or of dy.
 typedef struct {

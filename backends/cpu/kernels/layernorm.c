@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "backends/cpu/kernels/kernel.h"
-#include "backends/cpu/kernels/row.h"
+#include "backends/cpu/common/kernel.h"
+#include "backends/cpu/common/row.h"
 
 typedef struct {
     float mean;

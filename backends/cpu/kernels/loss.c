@@ -2,10 +2,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "backends/cpu/kernels/matmul/gate.h"
-#include "backends/cpu/kernels/kernel.h"
-#include "backends/cpu/kernels/math.h"
-#include "backends/cpu/kernels/row.h"
+#include "backends/cpu/common/gate.h"
+#include "backends/cpu/common/kernel.h"
+#include "backends/cpu/common/math.h"
+#include "backends/cpu/common/row.h"
 
 static const float LOG2_E = 1.44269504f;
 

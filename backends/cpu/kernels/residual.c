@@ -1,5 +1,5 @@
 // residual.c: y = a + b. (With the layernorm that follows: kernels/layernorm.c.)
-#include "backends/cpu/kernels/kernel.h"
+#include "backends/cpu/common/kernel.h"
 
 CPU_KERNEL(residual) {
     const cpu_data *a = op->in[SM_IN(residual, a)]; // may be y itself

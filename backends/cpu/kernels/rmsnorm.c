@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "backends/cpu/kernels/kernel.h"
-#include "backends/cpu/kernels/row.h"
+#include "backends/cpu/common/kernel.h"
+#include "backends/cpu/common/row.h"
 
 static inline void normalise_block(const float *x, const float *w, float *y, int64_t n, float rstd) {
 #pragma omp simd

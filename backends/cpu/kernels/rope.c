@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "backends/cpu/kernels/kernel.h"
-#include "backends/cpu/kernels/math.h"
+#include "backends/cpu/common/kernel.h"
+#include "backends/cpu/common/math.h"
 
 // Scratch: of each pair of a head's channels, what its angle is at this position, and by how much it grows.
 typedef struct {

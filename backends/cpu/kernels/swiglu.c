@@ -1,6 +1,6 @@
 // swiglu.c: the gated linear unit and its derivative. A row of x (N,2F) is a gate (F), then up (F).
-#include "backends/cpu/kernels/matmul/gate.h"
-#include "backends/cpu/kernels/kernel.h"
+#include "backends/cpu/common/gate.h"
+#include "backends/cpu/common/kernel.h"
 
 // The sigmoids of the n elements of a gate, a block at most, which are widened to `wide`.
 static inline const float *open_gate(const cpu_data *gate, int n, float *wide, float *opening) {

@@ -1,5 +1,5 @@
 // table.c: the kernels of one instruction set and type of data, by op kind.
-#include "backends/cpu/kernels/kernel.h"
+#include "backends/cpu/common/kernel.h"
 
 // Of narrow data, and of floats as sums of bf16, products pack an operand for all threads; of floats more than two threads
 // help each other.

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/opencl/sources.h"
 #include "backends/opencl/nvidia/tensor.h"
+#include "backends/opencl/sources.h"
 #include "backends/opencl/tier.h"
 
 #include "bf16.h"

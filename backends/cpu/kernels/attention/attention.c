@@ -7,9 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "backends/cpu/libraries/blas.h"
-#include "backends/cpu/kernels/kernel.h"
-#include "backends/cpu/kernels/math.h"
+#include "backends/cpu/blas.h"
+#include "backends/cpu/common/kernel.h"
+#include "backends/cpu/common/math.h"
 
 enum { BLOCK_ROWS = 64 };
 

@@ -21,8 +21,8 @@
 //     dv = p^T dy, dk = ds^T q                      after the last rows, each summed over all of them in registers
 //
 // Masked keys have no weight, padded rows and channels are zeros, and of the diagonal a whole block is multiplied.
-#include "backends/cpu/kernels/matmul/block_amx.h"
 #include "backends/cpu/kernels/attention/head.h"
+#include "backends/cpu/kernels/matmul/block_amx.h"
 
 enum {
     CHUNK = 4,                       // blocks of keys whose largest scores are found at a time

@@ -9,10 +9,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "backends/cpu/kernels/kernel.h"
-#include "backends/cpu/kernels/math.h"
+#include "backends/cpu/common/kernel.h"
+#include "backends/cpu/common/math.h"
+#include "backends/cpu/common/transpose.h"
 #include "backends/cpu/kernels/matmul/tile.h"
-#include "backends/cpu/kernels/attention/transpose.h"
 
 enum { TILE = 64, TILE_ELEMS = TILE * TILE };
 

@@ -3,8 +3,8 @@
 #ifndef STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_FINISH_BF16_H
 #define STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_FINISH_BF16_H
 
-#include "backends/cpu/kernels/matmul/gate.h"
-#include "backends/cpu/product.h"
+#include "backends/cpu/common/gate.h"
+#include "backends/cpu/common/product.h"
 
 enum { CPU_FINISH_MOST = 64 }; // sums of a row at a time
 

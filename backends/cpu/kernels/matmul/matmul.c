@@ -4,8 +4,8 @@
 // (matmul/product.c); on the baseline BLAS does, by serial calls of each thread on its own part, since
 // BLAS chooses its own instruction set. Of narrow data our own kernels do (matmul/product_bf16.c). Mode tuned may
 // choose otherwise.
-#include "backends/cpu/geometry.h"
-#include "backends/cpu/product.h"
+#include "backends/cpu/common/geometry.h"
+#include "backends/cpu/common/product.h"
 
 #if defined(__AVX__) || defined(CPU_DATA_NARROW)
 static void multiply_by_default(const cpu_product *p, const cpu_team *team) { ISA(cpu_multiply)(p, team); }

@@ -15,7 +15,7 @@
 #include <immintrin.h>
 #include <stdbool.h>
 
-#include "backends/cpu/ask.h"
+#include "backends/cpu/common/ask.h"
 #include "backends/cpu/kernels/matmul/pack_bf16.h"
 
 enum {

@@ -12,8 +12,8 @@
 #ifndef STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_PACK_BF16_H
 #define STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_PACK_BF16_H
 
-#include "backends/cpu/kernels/data.h"
-#include "backends/cpu/kernels/attention/transpose.h"
+#include "backends/cpu/common/data.h"
+#include "backends/cpu/common/transpose.h"
 
 #if defined(__AVX512BF16__)
 typedef uint32_t cpu_packed;

@@ -19,7 +19,7 @@
 //           for each b panel:
 //             for each row of tiles:          a tile
 //
-// Each thread does this for a rectangle of c of its own, and then helps others (cpu/help.h). It shares nothing that is
+// Each thread does this for a rectangle of c of its own, and then helps others (common/help.h). It shares nothing that is
 // written: lines of a packed operand that go from core to core cost more than packing twice. a is read where it lies
 // when its rows are contiguous along k, one number at a time from CPU_PRODUCT_ROWS rows, unless the second-level cache
 // is large and many columns use them: then its block is packed. So it is when its columns are contiguous, which then is
@@ -27,11 +27,11 @@
 // packed by the first tile that uses it, while it multiplies: the memory's latency hides behind arithmetic.
 #include <string.h>
 
-#include "backends/cpu/kernels/matmul/gate.h"
-#include "backends/cpu/help.h"
-#include "backends/cpu/product.h"
+#include "backends/cpu/common/gate.h"
+#include "backends/cpu/common/help.h"
+#include "backends/cpu/common/product.h"
+#include "backends/cpu/common/transpose.h"
 #include "backends/cpu/kernels/matmul/tile_f32.h"
-#include "backends/cpu/kernels/attention/transpose.h"
 
 // --- packing ---------------------------------------------------------------------------------
 

@@ -19,12 +19,12 @@
 // A part's sums are added to those of the parts before it, and after the last finished: bias, GELU, rounding. A result
 // that is larger than the second-level caches will not be found there by who reads it: it is stored past them. What is
 // added in which order depends on k alone.
-#include "backends/cpu/ask.h"
+#include "backends/cpu/common/ask.h"
+#include "backends/cpu/common/help.h"
+#include "backends/cpu/common/product.h"
 #include "backends/cpu/kernels/matmul/finish_bf16.h"
-#include "backends/cpu/help.h"
-#include "backends/cpu/product.h"
 #include "backends/cpu/kernels/matmul/tile_amx.h"
-#include "backends/cpu/topology.h"
+#include "backends/cpu/threads/topology.h"
 
 enum {
     ROWS = CPU_PRODUCT_ROWS,

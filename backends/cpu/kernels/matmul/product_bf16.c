@@ -10,8 +10,8 @@
 //             for each b panel, each a panel:        a tile (matmul/tile_bf16.h)
 //
 // Threads divide the result into a grid of nearly square cells.
+#include "backends/cpu/common/product.h"
 #include "backends/cpu/kernels/matmul/finish_bf16.h"
-#include "backends/cpu/product.h"
 #include "backends/cpu/kernels/matmul/tile_bf16.h"
 
 enum {

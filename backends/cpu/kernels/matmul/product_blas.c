@@ -3,11 +3,11 @@
 // The result is cut into one rectangle a thread, and each thread computes its own with one
 // sgemm: no fork, no join, no sharing. What is done to the result afterwards is done
 // by the thread that made it, panel by panel while the panel is in cache.
-#include "backends/cpu/libraries/blas.h"
-#include "backends/cpu/kernels/math.h"
-#include "backends/cpu/libraries/onednn.h"
-#include "backends/cpu/product.h"
-#include "backends/cpu/kernels/matmul/rectangle.h"
+#include "backends/cpu/blas.h"
+#include "backends/cpu/common/math.h"
+#include "backends/cpu/common/product.h"
+#include "backends/cpu/common/rectangle.h"
+#include "backends/cpu/onednn.h"
 
 // A row-major product as sgemm takes it: c (m,n) = op(a) (m,k) op(b) (k,n), transposed or not.
 typedef struct {

@@ -1,7 +1,7 @@
 // product_onednn.c: c = a b of narrow operands by oneDNN, where mode tuned chose that.
+#include "backends/cpu/common/product.h"
 #include "backends/cpu/kernels/matmul/finish_bf16.h"
-#include "backends/cpu/libraries/onednn_matmul.h"
-#include "backends/cpu/product.h"
+#include "backends/cpu/onednn_matmul.h"
 
 // Of a panel of any width, whose rows of sums lie ld apart, a few columns at a time.
 static void finish_panel(const cpu_product *p, cpu_range rows, cpu_range cols, float *sums, int64_t ld) {

@@ -12,9 +12,9 @@
 //
 // A slice's sums are added to c, and after the last c is finished: bias, GELU. What is added in which order depends on
 // k alone.
-#include "backends/cpu/product.h"
+#include "backends/cpu/common/product.h"
 #include "backends/cpu/kernels/matmul/tile_split.h"
-#include "backends/cpu/topology.h"
+#include "backends/cpu/threads/topology.h"
 
 enum {
     ROWS = CPU_SPLIT_PANEL,

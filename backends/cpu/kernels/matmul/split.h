@@ -20,8 +20,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "backends/cpu/ask.h"
-#include "backends/cpu/kernels/attention/transpose.h"
+#include "backends/cpu/common/ask.h"
+#include "backends/cpu/common/transpose.h"
 
 enum {
     CPU_SPLIT_PARTS = 3,

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "backends/cpu/kernels/vector.h"
+#include "backends/cpu/common/vector.h"
 
 // A block of CPU_BLOCK_ROWS x CPU_BLOCK_VECTORS vectors of the result stays in registers: 16, 12 and 12
 // accumulators of the 32, 16 and 16 registers there are, enough to hide the latency of a

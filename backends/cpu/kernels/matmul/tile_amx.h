@@ -1,4 +1,4 @@
-// tile_amx.h: the tile of bf16 products in AMX's tile registers (cpu/amx.h).
+// tile_amx.h: the tile of bf16 products in AMX's tile registers (common/amx.h).
 //
 // A tile register is 16 rows of 64 bytes. TDPBF16PS adds to 16x16 floats the product of 16 rows of 32 k by 32 k of 16
 // columns, the latter in pairs along k (matmul/pack_amx.h). Four registers are sums:
@@ -12,7 +12,7 @@
 #ifndef STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_AMX_H
 #define STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_AMX_H
 
-#include "backends/cpu/amx.h"
+#include "backends/cpu/common/amx.h"
 #include "backends/cpu/kernels/matmul/pack_amx.h"
 
 enum {

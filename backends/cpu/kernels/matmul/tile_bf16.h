@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "backends/cpu/ask.h"
+#include "backends/cpu/common/ask.h"
 #include "backends/cpu/kernels/matmul/pack_bf16.h"
 #include "backends/cpu/kernels/matmul/tile_size.h"
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "backends/cpu/ask.h"
+#include "backends/cpu/common/ask.h"
 #include "backends/cpu/kernels/matmul/tile_size.h"
 
 // So many steps of k before they are needed, operands are asked for that a tile packs. What it finds packed, and rows

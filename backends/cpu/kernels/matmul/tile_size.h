@@ -2,7 +2,7 @@
 #ifndef STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_SIZE_H
 #define STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_SIZE_H
 
-#include "backends/cpu/kernels/vector.h"
+#include "backends/cpu/common/vector.h"
 
 #if defined(__AVX512F__)
 enum { CPU_PRODUCT_ROWS = 8, CPU_PRODUCT_VECTORS = 3 }; // 24 of 32 registers are sums

@@ -9,7 +9,7 @@
 #ifndef STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_SPLIT_H
 #define STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_SPLIT_H
 
-#include "backends/cpu/amx.h"
+#include "backends/cpu/common/amx.h"
 #include "backends/cpu/kernels/matmul/split.h"
 
 enum { CPU_SPLIT_LARGE, CPU_SPLIT_MEDIUM, CPU_SPLIT_SMALL };

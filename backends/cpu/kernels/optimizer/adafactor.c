@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "backends/cpu/kernels/kernel.h"
+#include "backends/cpu/common/kernel.h"
 
 typedef struct {
     double rows;    // of the thread's rows' means

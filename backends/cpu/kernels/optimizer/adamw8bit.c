@@ -5,10 +5,10 @@
 // which stay in registers.
 #include <math.h>
 
-#include "backends/cpu/kernels/kernel.h"
-#include "backends/cpu/kernels/math.h"
-#include "backends/cpu/kernels/vector.h"
 #include "dynamic_map.h"
+#include "backends/cpu/common/kernel.h"
+#include "backends/cpu/common/math.h"
+#include "backends/cpu/common/vector.h"
 
 enum { BLOCK = SM_QUANT_BLOCK, DECADES = SM_QUANT_DECADES };
 

@@ -1,8 +1,8 @@
 // grad_norm.c: the global gradient norm and the factor that clips it.
 #include <math.h>
 
-#include "backends/cpu/kernels/kernel.h"
-#include "backends/cpu/kernels/vector.h"
+#include "backends/cpu/common/kernel.h"
+#include "backends/cpu/common/vector.h"
 
 CPU_SCRATCH(grad_sqnorm) {
     (void)op;

@@ -1,7 +1,7 @@
 // muon.c: what Muon does beside its matrix products. A tall matrix goes through them transposed.
 #include <math.h>
 
-#include "backends/cpu/kernels/kernel.h"
+#include "backends/cpu/common/kernel.h"
 
 CPU_KERNEL(muon_momentum) {
     const float *g = op->in[SM_IN(muon_momentum, g)];

@@ -2,8 +2,8 @@
 // copy of p, where there is one.
 #include <math.h>
 
-#include "backends/cpu/kernels/kernel.h"
-#include "backends/cpu/topology.h"
+#include "backends/cpu/common/kernel.h"
+#include "backends/cpu/threads/topology.h"
 
 // Stores what n floats are rounded to, with `streams` past the caches: then nothing of `to` is read first.
 static void store_copy(const float *from, int64_t n, bool streams, cpu_data *to) {

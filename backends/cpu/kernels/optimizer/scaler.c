@@ -1,7 +1,7 @@
 // scaler.c: the loss scale of the next step.
 #include <math.h>
 
-#include "backends/cpu/kernels/kernel.h"
+#include "backends/cpu/common/kernel.h"
 
 CPU_KERNEL(scaler_update) {
     const float clip = *(const float *)op->in[SM_IN(scaler_update, clip)];

@@ -1,0 +1,178 @@
+// blas.c: see cpu/blas.h.
+#include "backends/cpu/blas.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "backends/host/library.h"
+
+cpu_blas_functions cpu_blas;
+
+static const char variable[] = "OPENBLAS_CORETYPE";
+static char dropped[64];  // what the variable was set to, where that was not heeded; else ""
+static char given_up[32]; // the core that the library had chosen, where another was asked for; else ""
+static bool is_kept;      // the variable, whatever it says
+
+static bool is_one_of(const char *name, const char *const *names) {
+    for (; *names != NULL; names++) {
+        if (strcasecmp(name, *names) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// What the processor has and OpenBLAS's kernels of that name leave out; NULL: nothing.
+static const char *lacking_in(const char *core) {
+    static const char *const avx512_cores[] = {"SkylakeX", "Cooperlake", "SapphireRapids", NULL};
+    static const char *const avx2_cores[] = {"Haswell",        "Zen", "Excavator", "SkylakeX", "Cooperlake",
+                                             "SapphireRapids", NULL};
+    if (cpu_has_avx2() && !is_one_of(core, avx2_cores)) {
+        return "AVX2";
+    }
+    return cpu_has_avx512() && !is_one_of(core, avx512_cores) ? "AVX-512" : NULL;
+}
+
+// Opens the library while the variable has that value (NULL: none), which it reads then alone; the environment stays as
+// it was.
+static void *open_with(const char *core) {
+    const char *set = getenv(variable);
+    char *before = set != NULL ? strdup(set) : NULL;
+    void *library = NULL;
+    if (set == NULL || before != NULL) {
+        (void)(core != NULL ? setenv(variable, core, 1) : unsetenv(variable));
+        library = host_library_open("libopenblas.so.0", "libopenblas.so");
+        (void)(before != NULL ? setenv(variable, before, 1) : unsetenv(variable));
+    }
+    free(before);
+    return library;
+}
+
+#define FIND(name, field) host_library_find(library, name, &cpu_blas.field, sizeof cpu_blas.field)
+
+static bool find_functions(void *library) {
+    return FIND("cblas_sgemm", sgemm) && FIND("openblas_get_config", config) &&
+           FIND("openblas_get_corename", core_name) && FIND("openblas_get_parallel", parallel) &&
+           FIND("openblas_set_num_threads", set_num_threads);
+}
+
+// A library that is older than the processor does not know its model, and takes kernels that any has: it is loaded
+// anew, for a model with the same instructions.
+static bool load(bool keep_env) {
+    const char *core = getenv(variable);
+    is_kept = keep_env && core != NULL;
+    if (core != NULL && !is_kept && lacking_in(core) != NULL) {
+        snprintf(dropped, sizeof dropped, "%s", core);
+        core = NULL;
+    }
+    void *library = open_with(core);
+    bool found = find_functions(library);
+    if (found && !is_kept && lacking_in(cpu_blas.core_name()) != NULL) {
+        snprintf(given_up, sizeof given_up, "%s", cpu_blas.core_name());
+        host_library_close(library);
+        found = find_functions(open_with(cpu_has_avx512() ? "SkylakeX" : "Haswell"));
+    }
+    return found;
+}
+
+bool cpu_blas_load(bool keep_env) {
+    static bool tried = false;
+    static bool loaded = false;
+    if (!tried) {
+        loaded = load(keep_env);
+        tried = true;
+    }
+    return loaded;
+}
+
+// --- what the device says of it ---------------------------------------------------------------------
+
+__attribute__((format(printf, 2, 3))) static void warn(sm_device_info *info, const char *format, ...) {
+    if (info->n_warnings < SM_MAX_WARNINGS) {
+        va_list arguments;
+        va_start(arguments, format);
+        vsnprintf(info->warnings[info->n_warnings], sizeof info->warnings[0], format, arguments);
+        va_end(arguments);
+        info->n_warnings++;
+    }
+}
+
+// OpenBLAS chooses its kernels by processor model (or OPENBLAS_CORETYPE), and may choose older ones
+// than the processor could run.
+static void warn_of_core(sm_device_info *info) {
+    const char *lacking = lacking_in(info->blas_core);
+    if (lacking != NULL && is_kept) {
+        warn(info, "OpenBLAS uses its %s core, without the processor's %s, because %s=%.32s is set; unset it",
+             info->blas_core, lacking, variable, getenv(variable));
+    } else if (lacking != NULL) {
+        warn(info, "OpenBLAS uses its %s core, without the processor's %s; a newer OpenBLAS may be faster",
+             info->blas_core, lacking);
+    } else if (given_up[0] != '\0') {
+        warn(info,
+             "OpenBLAS does not know this processor and chose its %s core, without the processor's %s; it is "
+             "loaded with its %s core (OPENBLAS_CORETYPE)",
+             given_up, lacking_in(given_up), info->blas_core);
+    }
+    if (dropped[0] != '\0') {
+        warn(info, "%s=%s was set, and would hold OpenBLAS back; it is loaded without it (--keep-env keeps it)",
+             variable, dropped);
+    }
+    if (cpu_blas.parallel() == 1) {
+        warn(info, "this OpenBLAS has its own threads (pthread build); it is called serially, and stepmark's threads "
+                   "share the work");
+    }
+}
+
+// "OpenBLAS 0.3.21, POSIX threads"
+static void describe_library(sm_device_info *info) {
+    char openmp[SM_TEXT_SIZE];
+    const char *config = cpu_blas.config(); // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ..."
+    size_t length = strcspn(config, " ");
+    if (config[length] == ' ') {
+        length += 1 + strcspn(config + length + 1, " ");
+    }
+    snprintf(openmp, sizeof openmp, "%s", info->driver);
+    snprintf(info->driver, sizeof info->driver, "%.*s, %.60s", (int)length, config, openmp);
+    snprintf(info->blas_core, sizeof info->blas_core, "%s", cpu_blas.core_name());
+    warn_of_core(info);
+}
+
+// --- plans --------------------------------------------------------------------------------------------
+
+// The first op that OpenBLAS computes, for want of kernels of our own; NULL: none does.
+static const sm_op *first_caller(const cpu_device *device, const sm_plan *plan) {
+    const bool has_products = plan->dtype != SM_F32 || strcmp(device->isa->name, "baseline") != 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        const sm_op_kind kind = plan->ops[i].kind;
+        const bool stores_weights =
+            sm_op_is_attention(kind) && kind != SM_OP_FLASH_ATTENTION_FORWARD && kind != SM_OP_FLASH_ATTENTION_BACKWARD;
+        if (stores_weights || (sm_op_is_matmul(kind) && !has_products)) {
+            return &plan->ops[i];
+        }
+    }
+    return NULL;
+}
+
+sm_status cpu_blas_prepare(cpu_device *device, const sm_plan *plan) {
+    sm_device_info *info = &device->base.info;
+    const sm_op *caller = first_caller(device, plan);
+    const bool is_candidate = plan->tuned && plan->dtype == SM_F32;
+    if (caller == NULL && !is_candidate) {
+        return SM_OK;
+    }
+    if (!cpu_blas_load(device->keep_env)) {
+        return caller == NULL ? SM_OK
+                              : sm_fail(SM_ERR_UNSUPPORTED,
+                                        "cpu: %s needs OpenBLAS: libopenblas.so.0 is not installed (Debian: "
+                                        "libopenblas0-openmp)",
+                                        sm_op_name(caller->kind));
+    }
+    cpu_blas.set_num_threads(1); // each of our threads calls it on its own part
+    if (info->blas_core[0] == '\0') {
+        describe_library(info);
+    }
+    return SM_OK;
+}

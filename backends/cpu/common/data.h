@@ -1,0 +1,168 @@
+// data.h: the type of a plan's data (activations, their gradients, the matrices' working copies) as the kernels
+// see it. A kernel file is compiled for float and, with -DCPU_DATA_BF16 and -DCPU_DATA_F16, for those two.
+//
+// Arithmetic is float in all: an element is widened when it is read, and rounded to nearest even when it is
+// stored. Of float both are nothing at all. Parameters, their gradients, statistics and losses are float always.
+#ifndef STEPMARK_BACKENDS_CPU_COMMON_DATA_H
+#define STEPMARK_BACKENDS_CPU_COMMON_DATA_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "bf16.h"
+#include "f16.h"
+
+#if defined(CPU_DATA_BF16) || defined(CPU_DATA_F16)
+#define CPU_DATA_NARROW
+#endif
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#if defined(CPU_DATA_NARROW)
+
+typedef uint16_t cpu_data;
+
+#if defined(CPU_DATA_BF16)
+static inline float cpu_widen(cpu_data x) { return sm_bf16_widen(x); }
+static inline cpu_data cpu_round(float x) { return sm_bf16_round(x); }
+#else
+static inline float cpu_widen(cpu_data x) { return sm_f16_widen(x); }
+static inline cpu_data cpu_round(float x) { return sm_f16_round(x); }
+#endif
+
+// Elements that the two functions below take at a time by instructions of their own; the compiler's loops take the
+// rest, which it sees to be none where n is a constant.
+#if defined(CPU_DATA_BF16) && defined(__AVX512BF16__)
+enum { CPU_WIDENED_AT_ONCE = 16, CPU_ROUNDED_AT_ONCE = 32 };
+#elif defined(__AVX512F__)
+enum { CPU_WIDENED_AT_ONCE = 16, CPU_ROUNDED_AT_ONCE = 16 };
+#else
+enum { CPU_WIDENED_AT_ONCE = 8, CPU_ROUNDED_AT_ONCE = 8 };
+#endif
+
+// n elements as floats: in `room`, or where they are.
+static inline const float *cpu_widened(const cpu_data *x, int64_t n, float *room) {
+    int64_t whole = 0;
+#if defined(CPU_DATA_BF16) && defined(__AVX512F__)
+    whole = n / CPU_WIDENED_AT_ONCE * CPU_WIDENED_AT_ONCE;
+    for (int64_t i = 0; i < whole; i += CPU_WIDENED_AT_ONCE) {
+        const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(x + i)));
+        _mm512_storeu_si512((void *)(room + i), _mm512_slli_epi32(wide, 16));
+    }
+#elif defined(CPU_DATA_F16) && defined(__AVX512F__)
+    whole = n / CPU_WIDENED_AT_ONCE * CPU_WIDENED_AT_ONCE;
+    for (int64_t i = 0; i < whole; i += CPU_WIDENED_AT_ONCE) {
+        _mm512_storeu_ps(room + i, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)(x + i))));
+    }
+#elif defined(CPU_DATA_F16) && defined(__F16C__)
+    whole = n / CPU_WIDENED_AT_ONCE * CPU_WIDENED_AT_ONCE;
+    for (int64_t i = 0; i < whole; i += CPU_WIDENED_AT_ONCE) {
+        _mm256_storeu_ps(room + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(x + i))));
+    }
+#endif
+#pragma omp simd
+    for (int64_t i = whole; i < n; i++) {
+        room[i] = cpu_widen(x[i]);
+    }
+    return room;
+}
+
+// Stores n floats.
+static inline void cpu_round_row(const float *from, int64_t n, cpu_data *to) {
+    int64_t whole = 0;
+#if defined(CPU_DATA_BF16) && defined(__AVX512BF16__)
+    whole = n / CPU_ROUNDED_AT_ONCE * CPU_ROUNDED_AT_ONCE;
+    for (int64_t i = 0; i < whole; i += CPU_ROUNDED_AT_ONCE) {
+        const __m512bh rounded = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(from + i + 16), _mm512_loadu_ps(from + i));
+        memcpy(to + i, &rounded, sizeof rounded);
+    }
+#elif defined(CPU_DATA_F16) && defined(__AVX512F__)
+    whole = n / CPU_ROUNDED_AT_ONCE * CPU_ROUNDED_AT_ONCE;
+    for (int64_t i = 0; i < whole; i += CPU_ROUNDED_AT_ONCE) {
+        const __m256i rounded = _mm512_cvtps_ph(_mm512_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT);
+        _mm256_storeu_si256((__m256i *)(void *)(to + i), rounded);
+    }
+#elif defined(CPU_DATA_F16) && defined(__F16C__)
+    whole = n / CPU_ROUNDED_AT_ONCE * CPU_ROUNDED_AT_ONCE;
+    for (int64_t i = 0; i < whole; i += CPU_ROUNDED_AT_ONCE) {
+        const __m128i rounded = _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT);
+        _mm_storeu_si128((__m128i *)(void *)(to + i), rounded);
+    }
+#endif
+#pragma omp simd
+    for (int64_t i = whole; i < n; i++) {
+        to[i] = cpu_round(from[i]);
+    }
+}
+
+// Where n results are gathered as floats before cpu_store_gathered stores them: in `room`, or where they belong.
+static inline float *cpu_gathered(cpu_data *to, float *room) {
+    (void)to;
+    return room;
+}
+static inline void cpu_store_gathered(const float *from, int64_t n, cpu_data *to) { cpu_round_row(from, n, to); }
+
+#else
+
+typedef float cpu_data;
+
+static inline float cpu_widen(cpu_data x) { return x; }
+static inline cpu_data cpu_round(float x) { return x; }
+static inline const float *cpu_widened(const cpu_data *x, int64_t n, float *room) {
+    (void)n;
+    (void)room;
+    return x;
+}
+static inline float *cpu_gathered(cpu_data *to, float *room) {
+    (void)room;
+    return to;
+}
+static inline void cpu_store_gathered(const float *from, int64_t n, cpu_data *to) {
+    (void)from;
+    (void)n;
+    (void)to;
+}
+
+#endif
+
+// Copies n elements past the caches, where whole lines of them are: for results that are gathered, a row or a block at
+// a time, in memory that stays in the first-level cache.
+static inline void cpu_store_past_caches(const cpu_data *from, int64_t n, cpu_data *to) {
+    int64_t i = 0;
+#if defined(__x86_64__)
+    enum { LINE_ELEMS = 64 / sizeof *to };
+    for (; (uintptr_t)to % 64 == 0 && i + LINE_ELEMS <= n; i += LINE_ELEMS) {
+#if defined(__AVX512F__)
+        _mm512_stream_si512((void *)(to + i), _mm512_loadu_si512((const void *)(from + i)));
+#else
+        for (int part = 0; part < 4; part++) {
+            const __m128i quarter = _mm_loadu_si128((const __m128i *)(const void *)(from + i) + part);
+            _mm_stream_si128((__m128i *)(void *)(to + i) + part, quarter);
+        }
+#endif
+    }
+#endif
+    memcpy(to + i, from + i, (size_t)(n - i) * sizeof *to);
+}
+
+// What was stored past the caches is seen by who passes the next barrier.
+static inline void cpu_end_streams(void) {
+#if defined(__x86_64__)
+    _mm_sfence();
+#endif
+}
+
+// Loops with much arithmetic for an element go block by block, and ask, a block at a time, for what they read later: a
+// processor looks ahead so many instructions, which are few cache lines there, and waits where many are asked for at
+// once.
+enum { CPU_BLOCK_ELEMS = 64, CPU_AHEAD_ELEMS = 4096 / sizeof(cpu_data) };
+static inline void cpu_ask_for_block(const cpu_data *block) {
+    enum { LINE_ELEMS = 64 / sizeof *block };
+    for (int i = 0; i < CPU_BLOCK_ELEMS; i += LINE_ELEMS) {
+        __builtin_prefetch(block + i, 0, 3);
+    }
+}
+
+#endif

@@ -1,0 +1,146 @@
+// gate.h: GELU, the sigmoid and powers of 2, a vector at a time. NaN stays NaN everywhere: a wrong loss must show.
+//
+// Vectors and not loops that compilers turn into them: those take two instructions and more for a bound that must let
+// NaN pass, and know nothing of the processor's guess of an inverse.
+#ifndef STEPMARK_BACKENDS_CPU_COMMON_GATE_H
+#define STEPMARK_BACKENDS_CPU_COMMON_GATE_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "backends/cpu/common/vector.h"
+
+static inline cpu_vector cpu_all(float value) { return (cpu_vector){0} + value; }
+
+// x, in lanes beyond the bound that bound. x86's maximum and minimum give their second operand where one is NaN.
+static inline cpu_vector cpu_at_least(cpu_vector x, float bound) {
+#if defined(__AVX512F__)
+    return (cpu_vector)_mm512_max_ps(_mm512_set1_ps(bound), (__m512)x);
+#elif defined(__AVX__)
+    return (cpu_vector)_mm256_max_ps(_mm256_set1_ps(bound), (__m256)x);
+#else
+    return cpu_select((cpu_int_vector)(x < cpu_all(bound)), cpu_all(bound), x);
+#endif
+}
+static inline cpu_vector cpu_at_most(cpu_vector x, float bound) {
+#if defined(__AVX512F__)
+    return (cpu_vector)_mm512_min_ps(_mm512_set1_ps(bound), (__m512)x);
+#elif defined(__AVX__)
+    return (cpu_vector)_mm256_min_ps(_mm256_set1_ps(bound), (__m256)x);
+#else
+    return cpu_select((cpu_int_vector)(x > cpu_all(bound)), cpu_all(bound), x);
+#endif
+}
+
+// The larger in each lane; b where a is NaN.
+static inline cpu_vector cpu_larger(cpu_vector a, cpu_vector b) {
+#if defined(__AVX512F__)
+    return (cpu_vector)_mm512_max_ps((__m512)a, (__m512)b);
+#elif defined(__AVX__)
+    return (cpu_vector)_mm256_max_ps((__m256)a, (__m256)b);
+#else
+    return cpu_select((cpu_int_vector)(a > b), a, b);
+#endif
+}
+
+// 2^x for -127 <= x < 127.5, as cpu_exp2_within (common/math.h): with a relative error below 1e-7; of narrow data, whose
+// unit roundoff is 5e-4 at the least, below 7e-6, by a shorter polynomial.
+static inline cpu_vector cpu_exp2_lanes(cpu_vector x) {
+    const float round = 12582912.0f + 127.0f; // 1.5 * 2^23 + the exponent's bias
+    const cpu_vector shifted = x + round;
+    const cpu_vector r = x - (shifted - round);
+#if defined(CPU_DATA_NARROW)
+    cpu_vector p = cpu_all(9.65671029e-3f);
+    p = p * r + 5.58382829e-2f;
+    p = p * r + 2.40225301e-1f;
+    p = p * r + 6.93136734e-1f;
+#else
+    cpu_vector p = cpu_all(1.54531634e-4f);
+    p = p * r + 1.33908633e-3f;
+    p = p * r + 9.61808302e-3f;
+    p = p * r + 5.55035695e-2f;
+    p = p * r + 2.40226507e-1f;
+    p = p * r + 6.93147182e-1f;
+#endif
+    p = p * r + 1.0f;
+    return p * (cpu_vector)((cpu_int_vector)shifted << 23);
+}
+
+// 1/x for positive normal x whose inverse is normal, with a relative error below 2e-7, in less time than divisions of
+// wide vectors take. From a guess y, with d = 1 - x y, 1/x = y / (1 - d) = y (1 + d + d^2 + ...). AVX-512 guesses to
+// within 2^-14, where one term is enough. Elsewhere the difference of exponents, and so of all bits, is a guess within
+// an eighth; three terms are taken, twice: d becomes d^3.
+static inline cpu_vector cpu_inverse(cpu_vector x) {
+#if defined(__AVX512F__)
+    const cpu_vector y = (cpu_vector)_mm512_rcp14_ps((__m512)x);
+    return y + y * (1.0f - x * y);
+#else
+    cpu_vector y = (cpu_vector)(0x7EF311C7 - (cpu_int_vector)x);
+    cpu_vector d = 1.0f - x * y;
+    y = y + y * (d + d * d);
+    d = 1.0f - x * y;
+    return y + y * (d + d * d);
+#endif
+}
+
+// 1/(1 + e^(-x)), to within 1e-37.
+static inline cpu_vector cpu_sigmoid(cpu_vector x) {
+    const cpu_vector within = cpu_at_most(cpu_at_least(x, -87.0f), 87.0f);
+    return cpu_inverse(1.0f + cpu_exp2_lanes(within * -1.44269504f));
+}
+
+// Where GELU is 0 or x to the last digit, and its derivative 0 or 1; e^(-2u) is finite on this side of it.
+static const float cpu_gelu_edge = 9.9f;
+
+// e^(-2u), u = sqrt(2/pi) (x + 0.044715 x^3), for |x| up to the edge: a power of 2 by log2(e).
+static inline cpu_vector cpu_gelu_exp(cpu_vector x) {
+    return cpu_exp2_lanes(x * (-2.30220819f - 0.102943240f * (x * x)));
+}
+
+// GELU in its tanh form. (1 + tanh(u))/2 = 1/(1 + e^(-2u)). x itself is not bounded: -infinity must show.
+static inline cpu_vector cpu_gelu(cpu_vector x) {
+    const cpu_vector within = cpu_at_most(cpu_at_least(x, -cpu_gelu_edge), cpu_gelu_edge);
+    return x * cpu_inverse(1.0f + cpu_gelu_exp(within));
+}
+
+// Its derivative: s + x s (1 - s) 2u', with s = 1/(1 + e), 1 - s = e s, e = e^(-2u).
+static inline cpu_vector cpu_gelu_derivative(cpu_vector wide_x) {
+    const cpu_vector x = cpu_at_most(cpu_at_least(wide_x, -cpu_gelu_edge), cpu_gelu_edge);
+    const cpu_vector e = cpu_gelu_exp(x);
+    const cpu_vector s = cpu_inverse(1.0f + e);
+    const cpu_vector slope = 1.5957691216057308f * (1.0f + 3.0f * 0.044715f * (x * x)); // 2u'
+    return s + x * slope * (e * s) * s;
+}
+
+// The n < CPU_VECTOR values at x, and zeros behind them; and back.
+static inline cpu_vector cpu_load_some(const float *x, int64_t n) {
+    cpu_vector some = {0};
+    memcpy(&some, x, (size_t)n * sizeof *x);
+    return some;
+}
+static inline void cpu_store_some(cpu_vector some, int64_t n, float *to) { memcpy(to, &some, (size_t)n * sizeof *to); }
+
+// y = gelu(x), n values; y may be x.
+static inline __attribute__((always_inline)) void cpu_gelu_row(const float *x, int64_t n, float *y) {
+    const int64_t whole = n / CPU_VECTOR * CPU_VECTOR;
+    for (int64_t i = 0; i < whole; i += CPU_VECTOR) {
+        *(cpu_vector *)(y + i) = cpu_gelu(*(const cpu_vector *)(x + i));
+    }
+    if (whole < n) {
+        cpu_store_some(cpu_gelu(cpu_load_some(x + whole, n - whole)), n - whole, y + whole);
+    }
+}
+
+// d = d gelu'(x), n values.
+static inline __attribute__((always_inline)) void cpu_gelu_derivative_row(const float *x, int64_t n, float *d) {
+    const int64_t whole = n / CPU_VECTOR * CPU_VECTOR;
+    for (int64_t i = 0; i < whole; i += CPU_VECTOR) {
+        *(cpu_vector *)(d + i) *= cpu_gelu_derivative(*(const cpu_vector *)(x + i));
+    }
+    if (whole < n) {
+        const cpu_vector derivative = cpu_gelu_derivative(cpu_load_some(x + whole, n - whole));
+        cpu_store_some(cpu_load_some(d + whole, n - whole) * derivative, n - whole, d + whole);
+    }
+}
+
+#endif

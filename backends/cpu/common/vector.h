@@ -1,0 +1,60 @@
+// vector.h: the compiler's vector types of the instruction set's width. They may lie at any float.
+#ifndef STEPMARK_BACKENDS_CPU_COMMON_VECTOR_H
+#define STEPMARK_BACKENDS_CPU_COMMON_VECTOR_H
+
+#include <stdint.h>
+
+#if defined(__AVX__)
+#include <immintrin.h>
+#endif
+
+#if defined(__AVX512F__)
+enum { CPU_VECTOR = 16 }; // floats
+typedef float cpu_vector __attribute__((vector_size(64), aligned(4), may_alias));
+typedef int32_t cpu_int_vector __attribute__((vector_size(64), aligned(4), may_alias));
+#elif defined(__AVX__)
+enum { CPU_VECTOR = 8 };
+typedef float cpu_vector __attribute__((vector_size(32), aligned(4), may_alias));
+typedef int32_t cpu_int_vector __attribute__((vector_size(32), aligned(4), may_alias));
+#else
+enum { CPU_VECTOR = 4 };
+typedef float cpu_vector __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int32_t cpu_int_vector __attribute__((vector_size(16), aligned(4), may_alias));
+#endif
+
+// The sum of all lanes.
+static inline float cpu_add_lanes(cpu_vector v) {
+#if defined(__AVX512F__)
+    return _mm512_reduce_add_ps((__m512)v);
+#else
+    float sum = 0;
+    for (int lane = 0; lane < CPU_VECTOR; lane++) {
+        sum += v[lane];
+    }
+    return sum;
+#endif
+}
+
+// Lanes of a where the comparison `where` held, of b elsewhere.
+static inline cpu_vector cpu_select(cpu_int_vector where, cpu_vector a, cpu_vector b) {
+    return (cpu_vector)((where & (cpu_int_vector)a) | (~where & (cpu_int_vector)b));
+}
+
+// table[i] of each lane's i, of which the lowest four bits count.
+static inline cpu_vector cpu_look_up(const float table[16], cpu_int_vector i) {
+#if defined(__AVX512F__)
+    return (cpu_vector)_mm512_permutexvar_ps((__m512i)i, _mm512_loadu_ps(table));
+#elif defined(__AVX2__)
+    const __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table), (__m256i)i);
+    const __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table + 8), (__m256i)i);
+    return (cpu_vector)_mm256_blendv_ps(low, high, (__m256)(i << 28));
+#else
+    cpu_vector found;
+    for (int lane = 0; lane < CPU_VECTOR; lane++) {
+        found[lane] = table[i[lane] & 15];
+    }
+    return found;
+#endif
+}
+
+#endif

@@ -1,0 +1,61 @@
+// peaks_dot.c: how many products of bf16 one thread can add up to floats, operands in registers: by
+// vdpbf16ps, and by AMX's tiles.
+#include "backends/cpu/common/kernel.h"
+
+#include <immintrin.h>
+
+#if defined(CPU_AMX)
+#include "backends/cpu/kernels/matmul/tile_amx.h"
+
+// Four sums, as in the kernel: a product of tiles takes 16 cycles, and the next may begin before it ends.
+double ISA(cpu_peak_flops)(int64_t n_rounds) {
+    enum { N_SUMS = 4, TILE_FLOPS = 2 * 16 * 16 * 32 };
+    uint16_t ones[CPU_AMX_ROWS * CPU_AMX_PAIRS * CPU_PACK_K];
+    float result[CPU_AMX_ROWS * CPU_AMX_PAIRS];
+    for (int i = 0; i < CPU_AMX_ROWS * CPU_AMX_PAIRS * CPU_PACK_K; i++) {
+        ones[i] = 0x3c7f; // about 0.0156: sums of its squares stay small
+    }
+    cpu_product_begin();
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    __asm__ volatile("" ::: "memory");
+    _tile_loadd(4, ones, CPU_AMX_PAIRS * sizeof(cpu_packed));
+    _tile_loadd(5, ones, CPU_AMX_PAIRS * sizeof(cpu_packed));
+    _tile_loadd(6, ones, CPU_AMX_PAIRS * sizeof(cpu_packed));
+    _tile_loadd(7, ones, CPU_AMX_PAIRS * sizeof(cpu_packed));
+    for (int64_t round = 0; round < n_rounds; round++) {
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+    }
+    _tile_stored(0, result, CPU_AMX_PAIRS * sizeof *result); // so that the tiles' sums are used
+    cpu_product_end();
+    return (double)TILE_FLOPS * N_SUMS * (double)n_rounds;
+}
+#else
+enum { N_SUMS = 16 };
+
+// Each of 16 floats gains the products of two pairs.
+double ISA(cpu_peak_flops)(int64_t n_rounds) {
+    volatile short seed = 0x3c7f; // about 0.0156: sums of its squares stay small; not known to the compiler
+    const __m512bh pairs = (__m512bh)_mm512_set1_epi16(seed);
+    __m512 sum[N_SUMS];
+    for (int i = 0; i < N_SUMS; i++) {
+        sum[i] = _mm512_set1_ps((float)i);
+    }
+    for (int64_t round = 0; round < n_rounds; round++) {
+        for (int i = 0; i < N_SUMS; i++) {
+            sum[i] = _mm512_dpbf16_ps(sum[i], pairs, pairs);
+        }
+    }
+    float total = 0;
+    for (int i = 0; i < N_SUMS; i++) {
+        total += _mm512_reduce_add_ps(sum[i]);
+    }
+    seed = (short)total;
+    return 2.0 * 32 * N_SUMS * (double)n_rounds;
+}
+#endif

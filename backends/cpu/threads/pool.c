@@ -1,0 +1,295 @@
+// pool.c: see threads/pool.h.
+#include "backends/cpu/threads/pool.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <omp.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "backends/cpu/threads/denormals.h"
+#include "backends/host/memory.h"
+
+enum { LINE_BYTES = 64 };
+
+static const int64_t PATIENCE_NS = 2000;       // before a thread counts as away
+static const int64_t SHORT_WAIT_NS = 20000;    // before a thread sleeps, where others use the processors, too
+static const int64_t LONG_WAIT_NS = 10000000;  // elsewhere: a sleeper is slow to wake
+static const int64_t LOOK_NS = 100000;         // from one look at who uses the processors to the next
+static const int64_t STAYS_BUSY_NS = 50000000; // after a thread lost its processor
+
+typedef struct {
+    _Alignas(LINE_BYTES) _Atomic uint64_t taken; // the serial of the last piece of which this part was taken
+    _Alignas(LINE_BYTES) atomic_bool is_away;    // others look at it after each piece, and it seldom changes
+    long n_preemptions;                          // of this thread, when it looked last; only its own
+    cpu_pool *pool;
+    pthread_t thread;
+} member;
+
+struct cpu_pool {
+    const cpu_binding *binding;
+    int n_threads;
+    int n_started;
+    bool is_crowded;      // more threads than processors
+    const cpu_work *work; // read by who has taken a part of it
+    // A piece's serial, and below it, in two bits, its cpu_piece.
+    _Alignas(LINE_BYTES) _Atomic uint64_t piece;
+    _Atomic uint64_t n_meetings;
+    _Atomic uint32_t n_wakes; // what sleepers wait for
+    atomic_bool has_sleepers;
+    atomic_bool ends;
+    _Atomic int64_t busy_until_ns;
+    _Alignas(LINE_BYTES) atomic_int n_done; // parts of the piece
+    atomic_int n_met;
+    member members[];
+};
+
+static _Thread_local int self; // this thread's number in the pool that it works for
+
+static cpu_piece kind_of(uint64_t piece) { return (cpu_piece)(piece & 3); }
+
+// --- waiting ------------------------------------------------------------------------------
+
+static void relax(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static void futex(_Atomic uint32_t *word, int what, uint32_t value) {
+    syscall(SYS_futex, word, what, value, NULL, NULL, 0);
+}
+
+// After a change of what others wait for. All of it is in one order (seq_cst): a sleeper either sees the change, or its
+// flag is seen here.
+static void tell(cpu_pool *pool) {
+    if (atomic_load(&pool->has_sleepers) && atomic_exchange(&pool->has_sleepers, false)) {
+        atomic_fetch_add(&pool->n_wakes, 1);
+        futex(&pool->n_wakes, FUTEX_WAKE_PRIVATE, INT32_MAX);
+    }
+}
+
+static void sleep_past(cpu_pool *pool, const _Atomic uint64_t *word, uint64_t seen) {
+    atomic_store_explicit(&pool->members[self].is_away, true, memory_order_relaxed);
+    atomic_store(&pool->has_sleepers, true);
+    const uint32_t n_wakes = atomic_load(&pool->n_wakes);
+    if (atomic_load(word) == seen && !atomic_load(&pool->ends)) {
+        futex(&pool->n_wakes, FUTEX_WAIT_PRIVATE, n_wakes);
+    }
+}
+
+// Whether this thread lately lost its processor to others, or another of the pool did.
+static bool is_busy(cpu_pool *pool, int64_t now_ns) {
+    struct rusage usage;
+    member *me = &pool->members[self];
+    if (getrusage(RUSAGE_THREAD, &usage) == 0 && usage.ru_nivcsw != me->n_preemptions) {
+        me->n_preemptions = usage.ru_nivcsw;
+        atomic_store_explicit(&pool->busy_until_ns, now_ns + STAYS_BUSY_NS, memory_order_relaxed);
+        return true;
+    }
+    return pool->is_crowded || now_ns < atomic_load_explicit(&pool->busy_until_ns, memory_order_relaxed);
+}
+
+// A part of a piece that nobody has taken: takes and does it. The last one begins the next piece.
+static bool take_part(cpu_pool *pool, int part, uint64_t piece) {
+    uint64_t before = (piece >> 2) - 1;
+    _Atomic uint64_t *taken = &pool->members[part].taken;
+    if (atomic_load_explicit(taken, memory_order_relaxed) != before ||
+        !atomic_compare_exchange_strong(taken, &before, piece >> 2)) {
+        return false;
+    }
+    const cpu_work *work = pool->work;
+    work->run(work->ctx, part);
+    if (atomic_fetch_add(&pool->n_done, 1) + 1 == pool->n_threads) {
+        atomic_store_explicit(&pool->n_done, 0, memory_order_relaxed);
+        const cpu_piece next = work->next(work->ctx);
+        atomic_store(&pool->piece, (((piece >> 2) + (next != CPU_PIECE_NONE)) << 2) + next);
+        tell(pool);
+    }
+    return true;
+}
+
+// Does a part of another thread: of one that is away, or of any.
+static bool help(cpu_pool *pool, uint64_t piece, bool any) {
+    for (int turn = 1; kind_of(piece) == CPU_PIECE_APART && turn < pool->n_threads; turn++) {
+        const int part = (self + turn) % pool->n_threads;
+        atomic_bool *is_away = &pool->members[part].is_away;
+        if ((any || atomic_load_explicit(is_away, memory_order_relaxed)) && take_part(pool, part, piece)) {
+            atomic_store_explicit(is_away, true, memory_order_relaxed);
+            return true;
+        }
+    }
+    return false;
+}
+
+// Returns when *word is no longer `seen`, or perhaps before: after a part of the piece was done for another.
+static void wait_past(cpu_pool *pool, const _Atomic uint64_t *word, uint64_t seen) {
+    enum { POLLS = 16 };
+    const bool may_help = word == &pool->piece;
+    int64_t begin_ns = 0;
+    int64_t look_ns = SHORT_WAIT_NS;
+    if (may_help && help(pool, seen, pool->is_crowded)) {
+        return;
+    }
+    for (;;) {
+        for (int i = 0; i < POLLS; i++) {
+            if (atomic_load_explicit(word, memory_order_acquire) != seen || atomic_load(&pool->ends)) {
+                return;
+            }
+            relax();
+        }
+        const int64_t now_ns = host_now_ns();
+        begin_ns = begin_ns == 0 ? now_ns : begin_ns;
+        const int64_t waited_ns = now_ns - begin_ns;
+        if (may_help && waited_ns > PATIENCE_NS && help(pool, seen, true)) {
+            return;
+        }
+        if (waited_ns > look_ns || pool->is_crowded) {
+            look_ns += LOOK_NS;
+            if (waited_ns > LONG_WAIT_NS || is_busy(pool, now_ns)) {
+                sleep_past(pool, word, seen);
+                return;
+            }
+        }
+    }
+}
+
+// --- work ---------------------------------------------------------------------------------
+
+// Until the work is done, for thread 0; for others until the pool ends.
+static void serve(cpu_pool *pool) {
+    member *me = &pool->members[self];
+    while (!atomic_load_explicit(&pool->ends, memory_order_relaxed)) {
+        const uint64_t piece = atomic_load_explicit(&pool->piece, memory_order_acquire);
+        if (self == 0 && kind_of(piece) == CPU_PIECE_NONE) {
+            return;
+        }
+        if (atomic_load_explicit(&me->is_away, memory_order_relaxed)) {
+            atomic_store_explicit(&me->is_away, false, memory_order_relaxed);
+        }
+        if (!take_part(pool, self, piece)) {
+            wait_past(pool, &pool->piece, piece);
+        }
+    }
+}
+
+void cpu_pool_run(cpu_pool *pool, const cpu_work *work) {
+    const int n_omp_threads = omp_get_max_threads();
+    const unsigned state = cpu_denormals_off();
+    cpu_bind_thread(pool->binding, 0);
+    omp_set_num_threads(1); // libraries that parts call
+    cpu_piece first = work->next(work->ctx);
+    if (pool->n_threads == 1) {
+        for (; first != CPU_PIECE_NONE; first = work->next(work->ctx)) {
+            work->run(work->ctx, 0);
+        }
+    } else if (first != CPU_PIECE_NONE) {
+        self = 0;
+        pool->work = work;
+        atomic_store(&pool->piece, (((atomic_load(&pool->piece) >> 2) + 1) << 2) + first);
+        tell(pool);
+        serve(pool);
+    }
+    omp_set_num_threads(n_omp_threads);
+    cpu_unbind_thread();
+    cpu_denormals_restore(state);
+}
+
+typedef struct {
+    void (*run)(void *ctx, int part);
+    void *ctx;
+    bool is_done;
+} once;
+
+static cpu_piece next_once(void *ctx) {
+    once *o = ctx;
+    const bool was_done = o->is_done;
+    o->is_done = true;
+    return was_done ? CPU_PIECE_NONE : CPU_PIECE_MEETS;
+}
+
+static void run_once(void *ctx, int part) {
+    const once *o = ctx;
+    o->run(o->ctx, part);
+}
+
+void cpu_pool_run_once(cpu_pool *pool, void (*run)(void *ctx, int part), void *ctx) {
+    once o = {run, ctx, false};
+    cpu_pool_run(pool, &(cpu_work){next_once, run_once, &o});
+}
+
+void cpu_pool_meet(cpu_pool *pool) {
+    if (pool->n_threads == 1) {
+        return;
+    }
+    if (kind_of(atomic_load_explicit(&pool->piece, memory_order_relaxed)) != CPU_PIECE_MEETS) {
+        abort(); // a kernel whose table does not say that its parts meet
+    }
+    const uint64_t seen = atomic_load_explicit(&pool->n_meetings, memory_order_relaxed);
+    if (atomic_fetch_add(&pool->n_met, 1) + 1 == pool->n_threads) {
+        atomic_store_explicit(&pool->n_met, 0, memory_order_relaxed);
+        atomic_store(&pool->n_meetings, seen + 1);
+        tell(pool);
+    }
+    while (atomic_load_explicit(&pool->n_meetings, memory_order_acquire) == seen) {
+        wait_past(pool, &pool->n_meetings, seen);
+    }
+}
+
+// --- threads ------------------------------------------------------------------------------
+
+static void *work_on(void *arg) {
+    member *me = arg;
+    cpu_pool *pool = me->pool;
+    self = (int)(me - pool->members);
+    cpu_bind_thread(pool->binding, self);
+    cpu_denormals_off();
+    omp_set_num_threads(1);
+    serve(pool);
+    return NULL;
+}
+
+sm_status cpu_pool_make(int n_threads, const cpu_binding *binding, cpu_pool **made) {
+    const size_t size_bytes = sizeof(cpu_pool) + (size_t)n_threads * sizeof(member);
+    cpu_pool *pool = aligned_alloc(LINE_BYTES, size_bytes);
+    *made = NULL;
+    if (pool == NULL) {
+        return sm_fail(SM_ERR_OOM, "cpu: no memory for a list of %d threads", n_threads);
+    }
+    memset(pool, 0, size_bytes);
+    pool->binding = binding;
+    pool->n_threads = n_threads;
+    pool->is_crowded = n_threads > cpu_binding_n_processors(binding);
+    for (int i = 1; i < n_threads; i++) {
+        member *m = &pool->members[i];
+        m->pool = pool;
+        const int error = pthread_create(&m->thread, NULL, work_on, m);
+        if (error != 0) {
+            cpu_pool_free(pool);
+            return sm_fail(SM_ERR_OOM, "cpu: thread %d of %d cannot be started: %s; use fewer (--threads)", i + 1,
+                           n_threads, strerror(error));
+        }
+        pool->n_started++;
+    }
+    *made = pool;
+    return SM_OK;
+}
+
+void cpu_pool_free(cpu_pool *pool) {
+    if (pool == NULL) {
+        return;
+    }
+    atomic_store(&pool->ends, true);
+    tell(pool);
+    for (int i = 1; i <= pool->n_started; i++) {
+        pthread_join(pool->members[i].thread, NULL);
+    }
+    free(pool);
+}

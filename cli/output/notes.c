@@ -1,0 +1,151 @@
+// notes.c: see output/notes.h.
+#include "cli/output/notes.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "bench/tables/json_values.h"
+#include "bench/tables/screen.h"
+
+static const double least_pause_s = 0.5; // between two writings
+static const double told_after_s = 2;    // before that, how long it takes is anybody's guess
+
+bool cli_is_quiet;
+volatile sig_atomic_t cli_interrupted;
+
+static struct {
+    bool is_shown;
+    char part[32];
+    int n_done, n_parts;
+    int64_t parts_begin_ns;
+    char what[64]; // being done
+    int64_t begin_ns;
+    int64_t shown_ns;
+} live;
+
+static double seconds_since(int64_t ns) { return (double)(sm_now_ns() - ns) * 1e-9; }
+
+static bool is_off(void) {
+    const char *terminal = getenv("TERM");
+    return cli_is_quiet || sm_screen_width(stderr) == 0 || (terminal != NULL && strcmp(terminal, "dumb") == 0);
+}
+
+void cli_live_parts(const char *what, int done, int total) {
+    snprintf(live.part, sizeof(live.part), "%s", what);
+    if (done == 0 || live.n_parts != total) {
+        live.parts_begin_ns = sm_now_ns();
+    }
+    live.n_done = done;
+    live.n_parts = total;
+}
+
+void cli_text_duration(double seconds, char *text, size_t size_bytes) {
+    if (seconds < 90) {
+        snprintf(text, size_bytes, "%.0f s", seconds);
+    } else if (seconds < 5400) {
+        snprintf(text, size_bytes, "%.0f min", seconds / 60);
+    } else {
+        snprintf(text, size_bytes, "%.1f h", seconds / 3600);
+    }
+}
+
+// About how long: of the whole where a part is over, else of what is being done; below 0: unknown.
+static double seconds_left(int done, int total) {
+    const double within = total > 0 ? (double)done / total : 0;
+    if (live.n_parts > 1 && live.n_done > 0) {
+        return seconds_since(live.parts_begin_ns) / (live.n_done + within) * (live.n_parts - live.n_done - within);
+    }
+    return live.n_parts <= 1 && done > 0 && total > 0 ? seconds_since(live.begin_ns) / done * (total - done) : -1;
+}
+
+static void put_line(const char *what, int done, int total) {
+    char line[256];
+    char left[32];
+    int used = 0;
+    if (live.n_parts > 1) {
+        used = snprintf(line, sizeof(line), "%s %d of %d: ", live.part, live.n_done + 1, live.n_parts);
+    }
+    used += snprintf(line + used, sizeof(line) - (size_t)used, "%s", what);
+    if (total > 0) {
+        used += snprintf(line + used, sizeof(line) - (size_t)used, " %d/%d", done, total);
+    }
+    const double elapsed_s = seconds_since(live.n_parts > 1 ? live.parts_begin_ns : live.begin_ns);
+    const double left_s = seconds_left(done, total);
+    used += snprintf(line + used, sizeof(line) - (size_t)used, ", %.0f s", elapsed_s);
+    if (left_s >= 0 && elapsed_s >= told_after_s) {
+        cli_text_duration(left_s, left, sizeof(left));
+        snprintf(line + used, sizeof(line) - (size_t)used, ", about %s left", left);
+    }
+    fprintf(stderr, "\r\033[K%.*s", sm_screen_width(stderr) - 1, line);
+    fflush(stderr);
+}
+
+void cli_live_show(const char *what, int done, int total) {
+    if (is_off()) {
+        return;
+    }
+    const bool is_new = strcmp(live.what, what) != 0;
+    if (is_new) {
+        snprintf(live.what, sizeof(live.what), "%s", what);
+        live.begin_ns = sm_now_ns();
+    } else if (live.is_shown && seconds_since(live.shown_ns) < least_pause_s) {
+        return;
+    }
+    put_line(what, done, total);
+    live.is_shown = true;
+    live.shown_ns = sm_now_ns();
+}
+
+void cli_live_clear(void) {
+    if (live.is_shown) {
+        fputs("\r\033[K", stderr);
+        fflush(stderr);
+        live.is_shown = false;
+    }
+}
+
+// --- notes ---------------------------------------------------------------------------------------
+
+static bool is_muted;
+
+void cli_mute(bool muted) { is_muted = muted; }
+
+static void note(const char *format, va_list arguments) {
+    char *text = NULL;
+    char *shown = NULL;
+    if (is_muted) {
+        return;
+    }
+    fflush(stdout); // the lines of both streams keep their order where they share a terminal
+    cli_live_clear();
+    const int length = vasprintf(&text, format, arguments);
+    if (length >= 0) { // a name may hold what would move the cursor or colour a terminal
+        shown = sm_escape_controls(text, (size_t)length);
+    }
+    fputs("stepmark: ", stderr);
+    sm_screen_put_within(stderr, sm_screen_width(stderr), (int)strlen("stepmark: "), 0,
+                         shown != NULL ? shown : "no memory for a message");
+    fputc('\n', stderr);
+    free(length >= 0 ? text : NULL);
+    free(shown);
+}
+
+void cli_note(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    note(format, arguments);
+    va_end(arguments);
+}
+
+void cli_say(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    if (!cli_is_quiet) {
+        note(format, arguments);
+    }
+    va_end(arguments);
+}

@@ -1,0 +1,116 @@
+// run_configuration.c: see run_configuration.h.
+#include "src/train/run_configuration.h"
+
+#include <math.h>
+
+#include "embedded.h"
+#include "src/io/file_digest.h"
+#include "src/tokenizer/text_source.h"
+
+static sm_status no_memory(void) { return sm_fail(SM_ERR_OOM, "run.json: no memory to write it"); }
+
+static sm_status set(json_t *object, const char *name, json_t *value) {
+    return json_object_set_new(object, name, value) == 0 ? SM_OK : no_memory(); // NULL of NULL
+}
+
+// Text may be a folder of files.
+static sm_status digest_text(sm_train_source *source) {
+    sm_text_files files;
+    SM_TRY(sm_text_files_list((char *const *)&source->path, 1, &files));
+    const sm_status status = sm_files_digest(files.paths, files.n_files, source->digest, &source->size_bytes);
+    sm_text_files_free(&files);
+    return status;
+}
+
+sm_status sm_train_source_digest(sm_train_source *source) {
+    if (source->digest[0] != '\0') {
+        return SM_OK;
+    }
+    if (source->path != NULL) {
+        return source->tokenizer != NULL ? digest_text(source)
+                                         : sm_file_digest(source->path, source->digest, &source->size_bytes);
+    }
+    const sm_embedded *text = sm_embedded_find(SM_EMBEDDED_TEXT);
+    source->size_bytes = (int64_t)text->size_bytes;
+    sm_bytes_digest(text->text, text->size_bytes, source->digest);
+    return SM_OK;
+}
+
+static sm_status describe_source(sm_train_source source, json_t **described) {
+    *described = json_null();
+    if (source.tokens == NULL) {
+        return SM_OK;
+    }
+    SM_TRY(sm_train_source_digest(&source));
+    *described = json_pack("{s: s?, s: I, s: I, s: s, s: s*}", "path", source.path, "bytes",
+                           (json_int_t)source.size_bytes, "tokens", (json_int_t)sm_tokens_count(source.tokens),
+                           "digest", source.digest, "tokenizer", source.tokenizer);
+    return *described != NULL ? SM_OK : no_memory();
+}
+
+static sm_status set_source(json_t *configuration, const char *name, const sm_train_source *source) {
+    json_t *described;
+    SM_TRY(describe_source(*source, &described));
+    return set(configuration, name, described);
+}
+
+static sm_status set_optimizer(const sm_train_settings *s, json_t *configuration) {
+    sm_step_settings settings = s->optimizer;
+    json_t *optimizer = json_object();
+    SM_TRY(set(configuration, "optimizer", optimizer));
+    SM_TRY(set(optimizer, "name", json_string(s->session->plan->optimizer->name)));
+    for (int i = 0; i < sm_setting_count(); i++) {
+        const double value = *sm_setting_of(&settings, sm_setting_at(i));
+        if (!isnan(value)) {
+            SM_TRY(set(optimizer, sm_setting_at(i)->name, json_real(value)));
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status set_work(const sm_train_settings *s, int64_t n_steps, json_t *configuration) {
+    const sm_plan *plan = s->session->plan;
+    const int64_t n_processes = sm_comm_size(s->comm);
+    const struct {
+        const char *name;
+        int64_t value;
+    } numbers[] = {
+        {"seq_len", plan->T},
+        {"micro_batch", plan->B},
+        {"global_batch", s->global_batch},
+        {"grad_accum", s->global_batch / plan->B / n_processes},
+        {"n_processes", n_processes},
+        {"steps", n_steps},
+        {"seed", (int64_t)s->seed},
+        {"val_every", s->val_every},
+        {"val_batches", s->val_batches},
+        {"save_every", s->save_every},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        SM_TRY(set(configuration, numbers[i].name, json_integer(numbers[i].value)));
+    }
+    SM_TRY(set(configuration, "order", json_string(sm_order_name(s->order))));
+    return set(configuration, "schedule",
+               json_pack("{s: s, s: I, s: I}", "kind", sm_schedule_name(s->schedule), "warmup_steps",
+                         (json_int_t)s->warmup_steps, "n_steps", (json_int_t)n_steps));
+}
+
+static sm_status fill(const sm_train_settings *s, int64_t n_steps, json_t *configuration) {
+    if (s->configuration != NULL && json_object_update(configuration, (json_t *)s->configuration) != 0) {
+        return no_memory();
+    }
+    SM_TRY(set_work(s, n_steps, configuration));
+    SM_TRY(set_optimizer(s, configuration));
+    SM_TRY(set_source(configuration, "data", &s->data));
+    return set_source(configuration, "val_data", &s->validation);
+}
+
+sm_status sm_run_configuration(const sm_train_settings *settings, int64_t n_steps, json_t **configuration) {
+    *configuration = json_object();
+    sm_status status = *configuration != NULL ? fill(settings, n_steps, *configuration) : no_memory();
+    if (status != SM_OK) {
+        json_decref(*configuration);
+        *configuration = NULL;
+    }
+    return status;
+}

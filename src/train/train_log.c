@@ -1,0 +1,243 @@
+// train_log.c: see train_log.h.
+#include "src/train/train_log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "src/io/append_file.h"
+#include "src/io/input_file.h"
+
+struct sm_train_log {
+    const char *flag; // before the path in messages
+    const char *path;
+    int file;
+    bool is_regular; // else a pipe or a terminal
+};
+
+enum { LINE_BYTES = 512 };
+
+static sm_status cannot_write(const sm_train_log *log, int error) {
+    return sm_fail(SM_ERR_IO, "%s%s: cannot be written: %s", log->flag, log->path, strerror(error));
+}
+
+// ---- writing ----
+
+static sm_status write_all(const sm_train_log *log, const char *text, size_t n) {
+    while (n > 0) {
+        ssize_t written = write(log->file, text, n);
+        if (written < 0 && errno != EINTR) {
+            return cannot_write(log, errno);
+        }
+        if (written > 0) {
+            text += written;
+            n -= (size_t)written;
+        }
+    }
+    return SM_OK;
+}
+
+// All of the text, or nothing where the end can be cut off again.
+static sm_status append(const sm_train_log *log, const char *text, size_t n) {
+    struct stat before;
+    if (fstat(log->file, &before) != 0) {
+        return cannot_write(log, errno);
+    }
+    sm_status status = write_all(log, text, n);
+    if (status != SM_OK && log->is_regular && ftruncate(log->file, before.st_size) != 0) {
+        return sm_fail(status, "%s; its last line is cut off", sm_error_message());
+    }
+    return status;
+}
+
+// ---- opening ----
+
+static sm_status end_last_line(const sm_train_log *log, int64_t size_bytes) {
+    int file;
+    int64_t read_bytes;
+    char last = '\n';
+    if (size_bytes == 0) {
+        return SM_OK;
+    }
+    SM_TRY(sm_input_open(log->path, &file, &read_bytes));
+    sm_status status = sm_input_read(file, log->path, size_bytes - 1, &last, 1);
+    close(file);
+    SM_TRY(status);
+    return last == '\n' ? SM_OK : append(log, "\n", 1);
+}
+
+static sm_status open_log(const char *flag, const char *path, int how, sm_train_log **log) {
+    struct stat info;
+    sm_train_log *l = calloc(1, sizeof *l);
+    *log = l;
+    if (l == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s%s: no memory to write it", flag, path);
+    }
+    *l = (sm_train_log){.flag = flag, .path = path};
+    sm_status status = sm_append_open(path, how, &l->file);
+    if (status != SM_OK) {
+        return sm_fail(status, "%s%s", flag, sm_error_message());
+    }
+    if (fstat(l->file, &info) != 0) {
+        return cannot_write(l, errno);
+    }
+    l->is_regular = S_ISREG(info.st_mode);
+    return SM_OK;
+}
+
+// Closes what could not be opened as it should.
+static sm_status opened(sm_train_log **log, sm_status status) {
+    if (status != SM_OK && *log != NULL) {
+        if ((*log)->file >= 0) {
+            close((*log)->file);
+        }
+        free(*log);
+        *log = NULL;
+    }
+    return status;
+}
+
+sm_status sm_train_log_append(const char *path, sm_train_log **log) {
+    struct stat info;
+    sm_status status = open_log("--log: ", path, O_APPEND, log);
+    if (status == SM_OK && (*log)->is_regular) {
+        status = fstat((*log)->file, &info) == 0 ? end_last_line(*log, info.st_size) : cannot_write(*log, errno);
+    }
+    return opened(log, status);
+}
+
+// The last line that stays must be whole.
+static sm_status check_cut(const sm_train_log *log, int64_t size_bytes) {
+    int file;
+    int64_t file_bytes;
+    char last = '\n';
+    SM_TRY(sm_input_open(log->path, &file, &file_bytes));
+    sm_status status = SM_OK;
+    if (file_bytes < size_bytes) {
+        status = sm_fail(SM_ERR_FORMAT, "%s: has %lld bytes, but had %lld when the checkpoint was written", log->path,
+                         (long long)file_bytes, (long long)size_bytes);
+    } else if (size_bytes > 0) {
+        status = sm_input_read(file, log->path, size_bytes - 1, &last, 1);
+    }
+    close(file);
+    SM_TRY(status);
+    return last == '\n' ? SM_OK
+                        : sm_fail(SM_ERR_FORMAT,
+                                  "%s: is not the log that the checkpoint was written with: no line ends at byte %lld",
+                                  log->path, (long long)size_bytes);
+}
+
+sm_status sm_train_log_continue(const char *path, int64_t size_bytes, sm_train_log **log) {
+    sm_status status = open_log("", path, 0, log);
+    if (status == SM_OK) {
+        status = check_cut(*log, size_bytes);
+    }
+    if (status == SM_OK && (ftruncate((*log)->file, size_bytes) != 0 || lseek((*log)->file, 0, SEEK_END) < 0)) {
+        status = cannot_write(*log, errno);
+    }
+    return opened(log, status);
+}
+
+int64_t sm_train_log_size(const sm_train_log *log) { return lseek(log->file, 0, SEEK_END); }
+
+// ---- lines ----
+
+sm_status sm_train_log_step(sm_train_log *log, const sm_train_step *s) {
+    // Loss and norm are finite: a step that is not ends the training before it is logged. The norm of one that is
+    // skipped is not.
+    char line[LINE_BYTES];
+    char norm[32] = "null";
+    char scale[96] = "";
+    char padding[48] = "";
+    char communication[96] = "";
+    if (log == NULL) {
+        return SM_OK;
+    }
+    if (!s->is_skipped) {
+        snprintf(norm, sizeof norm, "%.9g", s->grad_norm);
+    }
+    if (s->is_scaled) {
+        snprintf(scale, sizeof scale, ", \"skipped\": %s, \"loss_scale\": %.9g", s->is_skipped ? "true" : "false",
+                 s->loss_scale);
+    }
+    if (s->load.starts != NULL) {
+        snprintf(padding, sizeof padding, ", \"padded_tokens\": %lld", (long long)s->n_padding);
+    }
+    if (s->comm_bytes > 0) {
+        snprintf(communication, sizeof communication, ", \"comm_hidden_ms\": %.6g, \"comm_bytes\": %lld",
+                 (double)s->hidden_ns / 1e6, (long long)s->comm_bytes);
+    }
+    int n = snprintf(line, sizeof line,
+                     "{\"step\": %lld, \"loss\": %.9g, \"grad_norm\": %s, \"lr\": %.9g, \"ms\": %.9g, "
+                     "\"tokens\": %lld, \"epoch\": %lld, \"data_ms\": %.6g, \"comm_ms\": %.6g%s%s%s}\n",
+                     (long long)s->step, s->loss, norm, s->lr, (double)s->elapsed_ns / 1e6, (long long)s->n_tokens,
+                     (long long)s->epoch, (double)s->data_ns / 1e6, (double)s->comm_ns / 1e6, communication, scale,
+                     padding);
+    return append(log, line, (size_t)n);
+}
+
+sm_status sm_train_log_validation(sm_train_log *log, int64_t step, double loss, int64_t n_tokens, int64_t elapsed_ns) {
+    char line[LINE_BYTES];
+    char value[32] = "null";
+    if (log == NULL) {
+        return SM_OK;
+    }
+    if (isfinite(loss)) {
+        snprintf(value, sizeof value, "%.9g", loss);
+    }
+    int n = snprintf(line, sizeof line,
+                     "{\"kind\": \"validation\", \"step\": %lld, \"loss\": %s, \"tokens\": %lld, \"ms\": %.9g}\n",
+                     (long long)step, value, (long long)n_tokens, (double)elapsed_ns / 1e6);
+    return append(log, line, (size_t)n);
+}
+
+sm_status sm_train_log_epoch(sm_train_log *log, int64_t epoch, int64_t step) {
+    char line[LINE_BYTES];
+    if (log == NULL) {
+        return SM_OK;
+    }
+    int n = snprintf(line, sizeof line, "{\"kind\": \"epoch\", \"epoch\": %lld, \"step\": %lld}\n", (long long)epoch,
+                     (long long)step);
+    return append(log, line, (size_t)n);
+}
+
+enum { FILLED_BYTES = 14 };
+
+sm_status sm_train_log_checkpoint(sm_train_log *log, int64_t step, int64_t waited_ns, int64_t *place) {
+    char line[LINE_BYTES];
+    const int64_t begin = sm_train_log_size(log);
+    int n = snprintf(line, sizeof line,
+                     "{\"kind\": \"checkpoint\", \"step\": %lld, \"ms\": %.9g, \"background_ms\": ", (long long)step,
+                     (double)waited_ns / 1e6);
+    *place = begin + n;
+    n += snprintf(line + n, sizeof line - (size_t)n, "%-*s}\n", FILLED_BYTES, "null");
+    return append(log, line, (size_t)n);
+}
+
+sm_status sm_train_log_fill(sm_train_log *log, int64_t place, int64_t elapsed_ns) {
+    char text[FILLED_BYTES + 1];
+    snprintf(text, sizeof text, "%-*.1f", FILLED_BYTES, (double)elapsed_ns / 1e6);
+    return pwrite(log->file, text, FILLED_BYTES, place) == FILLED_BYTES ? SM_OK : cannot_write(log, errno);
+}
+
+sm_status sm_train_log_sync(sm_train_log *log) {
+    // A pipe or a terminal has no disk to wait for: EINVAL.
+    bool synced = fsync(log->file) == 0 || errno == EINVAL || errno == EROFS;
+    return synced ? SM_OK : cannot_write(log, errno);
+}
+
+sm_status sm_train_log_close(sm_train_log *log) {
+    if (log == NULL) {
+        return SM_OK;
+    }
+    sm_status status = sm_train_log_sync(log);
+    close(log->file);
+    free(log);
+    return status;
+}
