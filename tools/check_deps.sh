@@ -23,9 +23,12 @@ floors='include
     learn/own_kernels learn/exercise learn/ladder learn/page
     cli/flags cli/output cli/setup cli/rows cli/measure cli/sweep cli/learn cli/train cli/front'
 
+# files PATTERN...: those of the tree that are there.
+files() { git ls-files -co --exclude-standard "$@" | while read -r file; do [ ! -e "$file" ] || echo "$file"; done; }
+
 # includes: FILE HEADER for each header that is named by its path.
 includes() {
-    git ls-files -co --exclude-standard 'src/*.[ch]' 'bench/*.[ch]' 'learn/*.[ch]' 'cli/*.[ch]' 'backends/*.[ch]' 'include/*.h' |
+    files 'src/*.[ch]' 'bench/*.[ch]' 'learn/*.[ch]' 'cli/*.[ch]' 'backends/*.[ch]' 'include/*.h' |
         xargs grep -oE '^ *#include "[^"]+/[^"]+"' | sed -E 's/: *#include "(.*)"$/ \1/'
 }
 
@@ -66,15 +69,15 @@ for folder in src/models/*/; do
 done
 
 # A folder that is read at a glance. Tests and their corpora are found by name.
-crowds=$(git ls-files -co --exclude-standard '*.c' '*.h' '*.cl' | grep -vE '^tests/' | sed 's#/[^/]*$##' | sort | uniq -c |
+crowds=$(files '*.c' '*.h' '*.cl' | grep -vE '^tests/' | sed 's#/[^/]*$##' | sort | uniq -c |
     awk '$1 > 20 || $1 < 3 { print $2 " has " $1 " source files, not 3 to 20" }')
 [ -z "$crowds" ] || fail "$crowds"
 
 # mentions: FILE: NAME for each name of a source file in a comment or a document. STEM, NAME and the like stand for any.
 mentions() {
-    sources=$(git ls-files -co --exclude-standard '*.c' '*.h' '*.cl' '*.S')
-    scripts=$(git ls-files -co --exclude-standard '*.sh' '*.py' Makefile)
-    documents=$(git ls-files -co --exclude-standard '*.md')
+    sources=$(files '*.c' '*.h' '*.cl' '*.S')
+    scripts=$(files '*.sh' '*.py' Makefile)
+    documents=$(files '*.md')
     # shellcheck disable=SC2086 # lists of files
     {
         grep -oE '//.*' $sources /dev/null

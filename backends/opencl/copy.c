@@ -4,7 +4,7 @@
 // next from overwriting it. (Kernels in queues of their own, ordered by events, took two H100 10% longer a step: what
 // waits for an event of another queue is begun late by driver 580.)
 #include "backends/opencl/opencl.h"
-#include "backends/opencl/tier.h"
+#include "backends/opencl/families/tier.h"
 
 enum { OUT, IN };
 

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "backends/opencl/bind.h"
-#include "backends/opencl/tier.h"
+#include "backends/opencl/bind/bind.h"
+#include "backends/opencl/families/tier.h"
 
 static const char *id_of(const opencl_executable *e) { return e->device->base.info.id; }
 

@@ -15,8 +15,8 @@
 
 #include "backends/host/helper.h"
 #include "backends/host/memory.h"
-#include "backends/opencl/bind.h"
-#include "backends/opencl/tier.h"
+#include "backends/opencl/bind/bind.h"
+#include "backends/opencl/families/tier.h"
 
 // Fewer programs than LEAST are built sooner than another process has begun with the driver.
 enum { MOST_PROGRAMS = 64, LEAST_PROGRAMS = 4, MOST_HELPERS = 7 };

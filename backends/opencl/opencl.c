@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "backends/host/memory.h"
-#include "backends/opencl/bind.h"
-#include "backends/opencl/tier.h"
+#include "backends/opencl/bind/bind.h"
+#include "backends/opencl/families/tier.h"
 
 extern const sm_backend sm_backend_opencl; // declared again by src/session/registry.c
 

@@ -2,7 +2,7 @@
 // executable.
 //
 //   opencl/platform.c  which devices there are, and what they say of themselves
-//   opencl/tier.c      which family of kernels suits a device
+//   families/tier.c      which family of kernels suits a device
 //   nvidia/matrix.c    which matrix units a device has, by running them
 //   nvidia/matrix_attention.c  runs attention by them
 //   opencl/program.c   builds kernels
@@ -10,12 +10,12 @@
 //   nvidia/retarget.c  makes PTX of another target of what was built
 //   opencl/helpers.c   has programs built by several processes
 //   opencl/memory.c    a plan's tensors in the device's memory
-//   opencl/bind.c      from an op to launches (opencl/launch.c makes one), with opencl/bind_optimizer.c and
-//                      opencl/bind_product.c; matrix products and attention by
-//                      nvidia/tier_tensor.c, opencl/tier_local.c or opencl/tier_registers.c; nvidia/tensor_map.c
+//   bind/bind.c      from an op to launches (bind/launch.c makes one), with bind/optimizer.c and
+//                      bind/product.c; matrix products and attention by
+//                      nvidia/tier_tensor.c, families/local.c or families/registers.c; nvidia/tensor_map.c
 //                      describes matrices to a card's TMA
 //   opencl/tune.c      chooses among kernels by measurement
-//   opencl/own.c       a user's kernels in the place of these
+//   bind/own.c       a user's kernels in the place of these
 //   opencl/execute.c   runs a range of launches
 //   opencl/copy.c      copies beside what is computed
 //   opencl/wait.c      waits that end at a deadline

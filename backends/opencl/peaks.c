@@ -8,9 +8,9 @@
 
 #include "backends/host/median.h"
 #include "backends/host/memory.h"
-#include "backends/opencl/bind.h"
+#include "backends/opencl/bind/bind.h"
 #include "backends/opencl/opencl.h"
-#include "backends/opencl/tier.h"
+#include "backends/opencl/families/tier.h"
 
 enum { N_BUFFERS = 3, N_CHAINS = 12, MOST_ROUNDS = 1 << 24, MOST_TRIALS = 1024, N_STREAMS = 2 };
 

@@ -9,7 +9,7 @@
 #include "fnv1a.h"
 #include "backends/opencl/opencl.h"
 #include "backends/opencl/sources.h"
-#include "backends/opencl/tier.h"
+#include "backends/opencl/families/tier.h"
 
 // --- sources ------------------------------------------------------------------------------------------
 

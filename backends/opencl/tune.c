@@ -12,7 +12,7 @@
 #include "backends/host/memory.h"
 #include "backends/host/tuning.h"
 #include "backends/opencl/sources.h"
-#include "backends/opencl/tier.h"
+#include "backends/opencl/families/tier.h"
 
 static const double TUNE_SECONDS = 20;
 

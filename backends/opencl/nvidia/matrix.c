@@ -6,7 +6,7 @@
 
 #include "backends/opencl/nvidia/tensor.h"
 #include "backends/opencl/sources.h"
-#include "backends/opencl/tier.h"
+#include "backends/opencl/families/tier.h"
 
 #include "bf16.h"
 #include "backends/host/cache.h"

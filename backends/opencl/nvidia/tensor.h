@@ -2,7 +2,7 @@
 #ifndef STEPMARK_BACKENDS_OPENCL_NVIDIA_TENSOR_H
 #define STEPMARK_BACKENDS_OPENCL_NVIDIA_TENSOR_H
 
-#include "backends/opencl/bind.h"
+#include "backends/opencl/bind/bind.h"
 
 // --- nvidia/tier_tensor.c --------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "backends/opencl/nvidia/tensor.h"
-#include "backends/opencl/tier.h"
+#include "backends/opencl/families/tier.h"
 
 enum { OPTIONS_SIZE = 256, WARP_ITEMS = 32, FRAGMENT_ROWS = 16, CHUNK_BYTES = 16, MOST_HEAD_CHANNELS = 128 };
 

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/opencl/bind.h"
+#include "backends/opencl/bind/bind.h"
 
 static void put(unsigned char *map, size_t at, uint64_t value, size_t n_bytes) { memcpy(map + at, &value, n_bytes); }
 

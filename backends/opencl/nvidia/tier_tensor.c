@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "backends/opencl/nvidia/tensor.h"
-#include "backends/opencl/tier.h"
+#include "backends/opencl/families/tier.h"
 
 enum { OPTIONS_SIZE = 256 };
 

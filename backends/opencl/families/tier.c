@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backends/opencl/tier.h"
+#include "backends/opencl/families/tier.h"
 
 static const opencl_tier *const tiers[] = {&opencl_tier_tensor, &opencl_tier_local, &opencl_tier_registers};
 

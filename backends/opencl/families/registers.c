@@ -1,8 +1,8 @@
-// tier_registers.c: the tier for processors. Tiles live in vector registers; local memory is ordinary
+// registers.c: the tier for processors. Tiles live in vector registers; local memory is ordinary
 // memory there, and serves as the place in cache for a packed operand; a row is one work-item's.
 #include <stdio.h>
 
-#include "backends/opencl/tier.h"
+#include "backends/opencl/families/tier.h"
 
 // The sizes of cl/products/matmul_registers.cl for one device.
 typedef struct {

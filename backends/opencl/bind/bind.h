@@ -1,7 +1,7 @@
 // bind.h: from an op of a plan to launches. A binder makes one launch after the other: a kernel, its
 // arguments in order, its size. After the first failure it does nothing more and keeps the status.
-#ifndef STEPMARK_BACKENDS_OPENCL_BIND_H
-#define STEPMARK_BACKENDS_OPENCL_BIND_H
+#ifndef STEPMARK_BACKENDS_OPENCL_BIND_BIND_H
+#define STEPMARK_BACKENDS_OPENCL_BIND_BIND_H
 
 #include "backends/opencl/opencl.h"
 

@@ -1,10 +1,10 @@
-// bind.c: how each kind of op is launched: the model's ops here, the optimizer's in opencl/bind_optimizer.c,
-// products and attention in opencl/bind_product.c. The order of operands is that of op_table.h, the order of arguments
+// bind.c: how each kind of op is launched: the model's ops here, the optimizer's in bind/optimizer.c,
+// products and attention in bind/product.c. The order of operands is that of op_table.h, the order of arguments
 // that of the kernel in cl/STEM.cl.
 #include <math.h>
 
-#include "backends/opencl/binders.h"
-#include "backends/opencl/tier.h"
+#include "backends/opencl/bind/binders.h"
+#include "backends/opencl/families/tier.h"
 
 #include "philox.h"
 

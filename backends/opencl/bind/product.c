@@ -1,6 +1,6 @@
-// bind_product.c: matrix products and attention: described here, launched by the tier.
-#include "backends/opencl/binders.h"
-#include "backends/opencl/tier.h"
+// product.c: matrix products and attention: described here, launched by the tier.
+#include "backends/opencl/bind/binders.h"
+#include "backends/opencl/families/tier.h"
 
 #include "philox.h"
 

@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "backends/opencl/bind.h"
-#include "backends/opencl/tier.h"
+#include "backends/opencl/bind/bind.h"
+#include "backends/opencl/families/tier.h"
 
 static const sm_tensor *tensor_of(const opencl_binder *b, int tensor) { return &b->e->base.plan->tensors[tensor]; }
 

@@ -1,8 +1,8 @@
 // binders.c: what the files that launch ops share: operands as arguments, programs by the shape of rows, strips.
 #include <stdio.h>
 
-#include "backends/opencl/binders.h"
-#include "backends/opencl/tier.h"
+#include "backends/opencl/bind/binders.h"
+#include "backends/opencl/families/tier.h"
 
 // Every operand that is not optional, in the table's order.
 void opencl_arg_operands(opencl_binder *b) {

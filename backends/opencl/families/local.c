@@ -1,9 +1,9 @@
-// tier_local.c: the tier for cards. Operands pass through local memory in tiles; a row is shared by the
+// local.c: the tier for cards. Operands pass through local memory in tiles; a row is shared by the
 // items of a work-group, and items side by side read side by side.
 #include <stdio.h>
 
 #include "backends/opencl/nvidia/tensor.h"
-#include "backends/opencl/tier.h"
+#include "backends/opencl/families/tier.h"
 
 enum { OPTIONS_SIZE = 256 };
 

@@ -1,7 +1,7 @@
-// bind_optimizer.c: how the optimizer range's ops are launched: the gradient's norm, the updates, the loss
+// optimizer.c: how the optimizer range's ops are launched: the gradient's norm, the updates, the loss
 // scaler.
-#include "backends/opencl/binders.h"
-#include "backends/opencl/tier.h"
+#include "backends/opencl/bind/binders.h"
+#include "backends/opencl/families/tier.h"
 
 // --- optimizers: updates of each parameter by itself ----------------------------------------------------
 

@@ -1,8 +1,8 @@
 // binders.h: what the files that launch ops share (bind*.c). A binder launches one kind of op.
-#ifndef STEPMARK_BACKENDS_OPENCL_BINDERS_H
-#define STEPMARK_BACKENDS_OPENCL_BINDERS_H
+#ifndef STEPMARK_BACKENDS_OPENCL_BIND_BINDERS_H
+#define STEPMARK_BACKENDS_OPENCL_BIND_BINDERS_H
 
-#include "backends/opencl/bind.h"
+#include "backends/opencl/bind/bind.h"
 
 // The op's operand at that place of the table of op kinds.
 static inline const sm_tensor *in(const opencl_binder *b, int i) { return &b->e->base.plan->tensors[b->op->in[i]]; }
@@ -32,14 +32,14 @@ int64_t opencl_count_strips(const opencl_device *device, const sm_plan *plan, in
 int64_t opencl_count_row_strips(const opencl_device *device, int64_t N);
 int64_t opencl_strip_rows(int64_t N, int64_t n_strips);
 
-// --- opencl/bind_product.c -------------------------------------------------------------------------------
+// --- bind/product.c -------------------------------------------------------------------------------
 
 opencl_product opencl_describe_product(const sm_plan *plan, const sm_op *op);
 opencl_attention opencl_describe_attention(const sm_plan *plan, const sm_op *op);
 void opencl_bind_matmul(opencl_binder *b);
 void opencl_bind_attention(opencl_binder *b);
 
-// --- opencl/bind_optimizer.c -----------------------------------------------------------------------------
+// --- bind/optimizer.c -----------------------------------------------------------------------------
 
 int64_t opencl_count_norm_parts(const opencl_device *device); // that a sum of squares is cut into
 void opencl_bind_adamw(opencl_binder *b);

@@ -1,10 +1,10 @@
 // tier.h: families of kernels. A tier says which devices it suits, by what they tell of themselves
 // and never by their vendor alone, and how it launches the kinds of op that differ between tiers: matrix
 // products and attention. All other kernels are the same, with work-items and vectors of the tier's size.
-#ifndef STEPMARK_BACKENDS_OPENCL_TIER_H
-#define STEPMARK_BACKENDS_OPENCL_TIER_H
+#ifndef STEPMARK_BACKENDS_OPENCL_FAMILIES_TIER_H
+#define STEPMARK_BACKENDS_OPENCL_FAMILIES_TIER_H
 
-#include "backends/opencl/bind.h"
+#include "backends/opencl/bind/bind.h"
 
 struct opencl_tier {
     const char *name;                                  // "registers"; `--isa` takes it
