@@ -29,7 +29,7 @@ import ratios
 
 HERE = pathlib.Path(__file__).resolve().parent
 TREE = HERE.parent.parent
-TEXT = ("README.md", "docs/*.md", "include/*.h", "src/*/*.[ch]", "src/*/*/*.[ch]", "bench/*/*.[ch]", "backends/*/*.[ch]")
+TEXT = ("README.md", "docs/*.md", "include/*.h", "src/*/*.[ch]", "src/*/*/*.[ch]", "bench/*/*.[ch]", "learn/*/*.[ch]", "cli/*/*.[ch]", "backends/*/*.[ch]")
 MAX_BATCHES = 16  # `stepmark run` prepares as many, then goes through them again
 
 OURS = "stepmark"
