@@ -12,7 +12,7 @@
 
 #include "full_disk.h"
 #include "run_program.h"
-#include "bench/processes/file_access.h"
+#include "src/processes/file_access.h"
 #include "learn/exercise/exercise.h"
 
 enum { TEXT_SIZE = 1 << 15, MAX_MISTAKES = 10, LEAST_MISTAKES = 3, SAID_SIZE = 3 * SM_EXERCISE_TEXT + 16 };

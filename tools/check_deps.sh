@@ -14,11 +14,11 @@ fail() {
 # for the folders within it, too, where these are not named.
 floors='include
     backends/host
-    src/io src/documents src/tokenizer src/text src/plan src/optim src/models src/rewrites src/comm src/session src/verify
+    src/io src/processes src/documents src/tokenizer src/text src/plan src/optim src/models src/rewrites src/comm src/session src/verify
     src/weights src/runs src/train
     backends/reference backends/cpu/threads backends/cpu/common backends/cpu backends/cpu/kernels
     backends/cpu/kernels/matmul backends/cpu/kernels/attention backends/opencl
-    bench/stats bench/tables bench/rows bench/compare bench/sensors bench/measure bench/profile bench/loop bench/processes
+    bench/stats bench/tables bench/rows bench/compare bench/sensors bench/measure bench/profile bench/loop
     bench/pages bench/report bench/runs
     learn/own_kernels learn/exercise learn/ladder learn/page
     cli/flags cli/output cli/setup cli/rows cli/measure cli/sweep cli/learn cli/train cli/front'

@@ -8,7 +8,7 @@
 
 #include "clock.h"
 #include "philox.h"
-#include "bench/processes/subprocess.h"
+#include "src/processes/subprocess.h"
 #include "bench/tables/show.h"
 #include "cli/flags/commands.h"
 #include "cli/output/notes.h"

@@ -3,7 +3,7 @@
 #ifndef STEPMARK_CLI_SETUP_WORKER_H
 #define STEPMARK_CLI_SETUP_WORKER_H
 
-#include "bench/processes/worker.h"
+#include "src/processes/worker.h"
 #include "bench/rows/row.h"
 #include "cli/flags/options.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/processes/sweep_child.h"
+#include "src/processes/sweep_child.h"
 #include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"
 #include "cli/flags/commands.h"

@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "bench/processes/process_limits.h"
-#include "bench/processes/remove_tree.h"
+#include "src/processes/process_limits.h"
+#include "src/processes/remove_tree.h"
 #include "learn/exercise/confine.h"
 #include "learn/exercise/device.h"
 

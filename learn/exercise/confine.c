@@ -19,7 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "bench/processes/file_access.h"
+#include "src/processes/file_access.h"
 
 // --- filters of system calls -----------------------------------------------------------------------
 

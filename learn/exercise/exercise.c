@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "bench/processes/file_access.h"
+#include "src/processes/file_access.h"
 #include "learn/exercise/explain.h"
 #include "learn/own_kernels/kernel_library.h"
 

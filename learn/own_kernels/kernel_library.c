@@ -9,10 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bench/processes/file_access.h"
-#include "bench/processes/process_limits.h"
-#include "bench/processes/remove_tree.h"
-#include "bench/processes/subprocess.h"
+#include "src/processes/file_access.h"
+#include "src/processes/process_limits.h"
+#include "src/processes/remove_tree.h"
+#include "src/processes/subprocess.h"
 #include "src/io/input_file.h"
 
 enum { SYMBOL_SIZE = 128, MOST_SOURCE_BYTES = 1 << 20, MOST_SAID_BYTES = 1 << 16, MOST_FILE_BYTES = 1 << 26 };

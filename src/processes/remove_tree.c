@@ -1,5 +1,5 @@
 // remove_tree.c: see remove_tree.h.
-#include "bench/processes/remove_tree.h"
+#include "src/processes/remove_tree.h"
 
 #include <ftw.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // oom_kills.c: see oom_kills.h.
-#include "bench/processes/oom_kills.h"
+#include "src/processes/oom_kills.h"
 
 #include <inttypes.h>
 #include <stdio.h>

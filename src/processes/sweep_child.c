@@ -1,7 +1,7 @@
 // sweep_child.c: see sweep_child.h.
-#include "bench/processes/sweep_child.h"
+#include "src/processes/sweep_child.h"
 
-#include "bench/processes/oom_kills.h"
+#include "src/processes/oom_kills.h"
 
 #include <errno.h>
 #include <fcntl.h>

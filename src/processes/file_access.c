@@ -1,5 +1,5 @@
 // file_access.c: see file_access.h.
-#include "bench/processes/file_access.h"
+#include "src/processes/file_access.h"
 
 #include <fcntl.h>
 #include <stdint.h>

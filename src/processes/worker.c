@@ -1,5 +1,5 @@
 // worker.c: see worker.h.
-#include "bench/processes/worker.h"
+#include "src/processes/worker.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "bench/processes/oom_kills.h"
+#include "src/processes/oom_kills.h"
 
 // A terminal and a parent may both pass the same signal on; this much later it is another one.
 static const int64_t again_ns = 300000000;

@@ -1,5 +1,5 @@
 // process_limits.c: see process_limits.h.
-#include "bench/processes/process_limits.h"
+#include "src/processes/process_limits.h"
 
 #include <stdio.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 // subprocess.c: both streams go to files in memory, which cannot fill up and block the program
 // as two pipes can, and which are read when it has ended.
-#include "bench/processes/subprocess.h"
+#include "src/processes/subprocess.h"
 
 #include <errno.h>
 #include <fcntl.h>
