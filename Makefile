@@ -1,7 +1,7 @@
 # stepmark: how fast does a GPT-2 training step run on this machine, and why?
 #
-# One build folder a configuration: build/release, build/asan, build/clang, build/fuzz, build/tsan, build/mpi. `make` shows
-# help.
+# One build folder a configuration: build/release, build/dev, build/asan, build/clang, build/fuzz, build/tsan, build/mpi.
+# `make` shows help.
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
@@ -17,6 +17,7 @@ CC_clang := clang
 CC_fuzz := clang
 CC_tsan := clang
 CC_mpi := gcc
+CC_dev := gcc
 ifeq ($(origin CC),default)
 CC := $(CC_$(CONFIG))
 endif
@@ -27,6 +28,8 @@ OPTIMISE_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -
 # Inputs by the million, chosen by which code they reach; and threads that touch the same memory.
 OPTIMISE_fuzz := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 OPTIMISE_tsan := -O1 -g -fsanitize=thread
+# While sources are written: a clean build within a minute. Less inlined, gcc sees less of what is set.
+OPTIMISE_dev := -O1 -g -Wno-maybe-uninitialized
 OPTIMISE := $(or $(OPTIMISE_$(CONFIG)),-O2 -g)
 BASE_FLAGS := -std=c11 -D_GNU_SOURCE $(WARNINGS) -fopenmp $(OPTIMISE)
 # No path of this machine in what is built.
@@ -55,7 +58,7 @@ endif
 # Sanitizers come before speed; fuzzers read files and flags, and leave kernels to the other tests.
 KERNEL_OPTIMISE_fuzz := -O1 -fno-sanitize=all -Wno-pass-failed
 KERNEL_OPTIMISE_tsan := -Wno-pass-failed
-KERNEL_FLAGS := $(if $(filter asan fuzz tsan,$(CONFIG)),$(KERNEL_OPTIMISE_$(CONFIG)),-O3) -ffp-contract=fast -fno-math-errno -fno-trapping-math
+KERNEL_FLAGS := $(if $(filter asan fuzz tsan dev,$(CONFIG)),$(KERNEL_OPTIMISE_$(CONFIG)),-O3) -ffp-contract=fast -fno-math-errno -fno-trapping-math
 
 ISA_FLAGS_baseline :=
 ISA_FLAGS_avx2 := -mavx2 -mfma -mf16c
@@ -66,8 +69,15 @@ ISA_FLAGS_amx := $(ISA_FLAGS_avx512_bf16) -mamx-tile -mamx-bf16 -DCPU_AMX
 CPU_BASE_amx_bf16 := -DCPU_BASE_ISA=avx512_bf16
 CPU_BASE_amx_f32 := -DCPU_BASE_ISA=avx512
 TARGET := $(shell $(CC) -dumpmachine 2>/dev/null)
-ISAS := baseline $(if $(filter x86_64-%,$(TARGET)),avx2 avx512)
-DOT_ISAS := $(if $(filter x86_64-%,$(TARGET)),avx512_bf16 amx)
+# The instruction sets that there are kernels of: by default all, plainest first. avx512_bf16 and amx have kernels of their
+# own for bf16 data; amx takes from avx512_bf16 what it lacks, and both take the rest from avx512.
+ALL_ISAS := baseline $(if $(filter x86_64-%,$(TARGET)),avx2 avx512 avx512_bf16 amx)
+ISAS_dev = $(shell tools/best_isa.sh $(CC))
+ISAS := $(or $(ISAS_$(CONFIG)),$(ALL_ISAS))
+override ISAS := $(filter $(ISAS) $(if $(filter amx,$(ISAS)),avx512_bf16),$(ALL_ISAS))
+F32_ISAS := $(filter baseline avx2,$(ISAS)) $(if $(filter avx512 avx512_bf16 amx,$(ISAS)),avx512)
+BF16_ISAS := $(filter baseline avx2 avx512,$(ISAS))
+DOT_ISAS := $(filter avx512_bf16 amx,$(ISAS))
 
 # --- sources -----------------------------------------------------------------------------------
 
@@ -105,10 +115,10 @@ TEST_SRC := $(filter-out $(if $(filter 0,$(OPENCL)),tests/test_opencl.c tests/te
 
 PLAIN_SRC := $(ENGINE_SRC) $(BENCH_SRC) $(LEARN_SRC) $(HOST_SRC) $(REF_SRC) $(CPU_SRC) $(OPENCL_SRC)
 LIB_OBJ := $(PLAIN_SRC:%.c=$(B)/%.o) $(B)/embedded.o \
-           $(foreach isa,$(ISAS),$(RUNG_SRC:%.c=$(B)/%.$(isa).rung.o)) \
+           $(foreach isa,$(F32_ISAS),$(RUNG_SRC:%.c=$(B)/%.$(isa).rung.o)) \
            $(foreach real,f32 f64,$(REF_KERNEL_SRC:%.c=$(B)/%.$(real).o)) \
-           $(foreach isa,$(ISAS),$(patsubst %.c,$(B)/%.$(isa).f32.o,$(filter-out $(CPU_NARROW_SRC) $(CPU_DOT_ONLY_SRC),$(CPU_KERNEL_SRC)))) \
-           $(foreach data,bf16 f16,$(foreach isa,$(ISAS),$(patsubst %.c,$(B)/%.$(isa).$(data).o,$(filter-out $(CPU_F32_SRC) $(CPU_DOT_ONLY_SRC),$(CPU_KERNEL_SRC))))) \
+           $(foreach isa,$(F32_ISAS),$(patsubst %.c,$(B)/%.$(isa).f32.o,$(filter-out $(CPU_NARROW_SRC) $(CPU_DOT_ONLY_SRC),$(CPU_KERNEL_SRC)))) \
+           $(foreach isa,$(F32_ISAS:%=%.f16) $(BF16_ISAS:%=%.bf16),$(patsubst %.c,$(B)/%.$(isa).o,$(filter-out $(CPU_F32_SRC) $(CPU_DOT_ONLY_SRC),$(CPU_KERNEL_SRC)))) \
            $(foreach isa,$(DOT_ISAS),$(CPU_DOT_SRC_$(isa):%.c=$(B)/%.$(isa).bf16.o)) \
            $(CPU_X6_SRC:%.c=$(B)/%.amx.f32.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
@@ -359,9 +369,8 @@ $(B)/%.$(1).$(2).o: %.c
 	$$(SAY) CC $$@
 	@$$(COMPILE) $(KERNEL_FLAGS) $(ISA_FLAGS_$(1)) $(CPU_DATA_FLAGS_$(2)) -DCPU_ISA=$(1) $(CPU_BASE_$(1)_$(2)) -c -o $$@ $$<
 endef
-$(foreach isa,$(ISAS) $(if $(CPU_X6_SRC),amx),$(eval $(call ISA_RULE,$(isa),f32)))
-$(foreach isa,$(ISAS) $(DOT_ISAS),$(eval $(call ISA_RULE,$(isa),bf16)))
-$(foreach isa,$(ISAS),$(eval $(call ISA_RULE,$(isa),f16)))
+$(foreach isa,$(ALL_ISAS),$(foreach data,f32 bf16 f16,$(eval $(call ISA_RULE,$(isa),$(data)))))
+$(B)/backends/cpu/isa.o: FILE_FLAGS := $(foreach isa,$(ALL_ISAS),-DCPU_WITH_$(isa)=$(if $(filter $(isa),$(ISAS)),1,0))
 
 # A rung's function has its kind's name in its source; here it is named after its file and the instruction set. Before
 # the rung that is vectors, a number is computed at a time: the compiler does not make vectors by itself.
@@ -376,12 +385,12 @@ $(B)/%.$(1).rung.o: %.c
 	@$$(COMPILE) $(KERNEL_FLAGS) $$(RUNG_FLAGS) -Ilearn/ladder $(ISA_FLAGS_$(1)) -Wno-missing-prototypes \
 	    $$(call RENAMED,rung_$$(*F)_$(1)) -c -o $$@ $$<
 endef
-$(foreach isa,$(ISAS),$(eval $(call RUNG_RULE,$(isa))))
+$(foreach isa,$(F32_ISAS),$(eval $(call RUNG_RULE,$(isa))))
 
 # Their functions, in a list that C includes.
 $(B)/ladder_rungs.list: $(RUNG_SRC) FORCE
 	@mkdir -p $(@D)
-	@printf 'RUNG(%s)\n' $(foreach isa,$(ISAS),$(patsubst %,"%$(,) $(isa)",$(basename $(notdir $(RUNG_SRC))))) > $@.new
+	@printf 'RUNG(%s)\n' $(foreach isa,$(F32_ISAS),$(patsubst %,"%$(,) $(isa)",$(basename $(notdir $(RUNG_SRC))))) > $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 $(B)/learn/ladder/rungs.o: FILE_FLAGS := -I$(B)
 $(B)/learn/ladder/rungs.o: $(B)/ladder_rungs.list
@@ -393,7 +402,7 @@ BUILD_DIRTY ?= $(shell test -z "$$(git status --porcelain 2>/dev/null | head -1)
 SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 BUILD_INFO_FLAGS := -DSM_BUILD_COMMIT='"$(BUILD_COMMIT)"' -DSM_BUILD_DIRTY=$(BUILD_DIRTY) \
     -DSM_BUILD_VERSION='"$(VERSION)"' -DSM_BUILD_DATE='"$(shell date -u -d @$(SOURCE_DATE_EPOCH) +%F)"' \
-    -DSM_BUILD_ISAS='"$(ISAS) $(DOT_ISAS)"' -DSM_COMPILER_FLAGS='"$(OPTIMISE) $(KERNEL_FLAGS)"'
+    -DSM_BUILD_ISAS='"$(ISAS)"' -DSM_COMPILER_FLAGS='"$(OPTIMISE) $(KERNEL_FLAGS)"'
 BUILD_INFO_OBJ := $(B)/bench/rows/machine.o $(B)/backends/host/tuning.o
 $(BUILD_INFO_OBJ): FILE_FLAGS := $(BUILD_INFO_FLAGS)
 $(BUILD_INFO_OBJ): $(B)/build_info

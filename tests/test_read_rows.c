@@ -198,9 +198,9 @@ static void damage_takes_no_longer(void **state) {
         struct timespec begin;
         struct timespec end;
         expect_ok("init", sm_rows_init(&rows));
-        clock_gettime(CLOCK_MONOTONIC, &begin);
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
         sm_status status = sm_rows_parse("f", text, size_bytes, &rows);
-        clock_gettime(CLOCK_MONOTONIC, &end);
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
         double seconds = (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) * 1e-9;
         if (size != NULL) {
             print_message("%5.2f s  %zu rows  %s\n", seconds, json_array_size(rows.rows), zeros ? "zeros" : units[i]);

@@ -362,9 +362,9 @@ static void a_thousand_rows(void **state) {
     struct timespec begin;
     struct timespec end;
     make_rows(&rows, 1000);
-    clock_gettime(CLOCK_MONOTONIC, &begin);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
     char *text = write_report(&rows, true, &size_bytes);
-    clock_gettime(CLOCK_MONOTONIC, &end);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
     assert_true(size_bytes < 5000000);
     if (!(end.tv_sec - begin.tv_sec < 30)) { // 1 s where nothing else runs, and not under sanitizers
         fail_msg("%lld s for a report of 1,000 rows", (long long)(end.tv_sec - begin.tv_sec));

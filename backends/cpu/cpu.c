@@ -14,11 +14,13 @@ static sm_status describe(int index, sm_device_info *info) {
     if (index != 0) {
         return sm_fail(SM_ERR_USAGE, "cpu: device %d: there is one device, 0", index);
     }
-    *info = (sm_device_info){.is_host_processor = true, .available = true};
+    const cpu_isa *isa;
+    *info = (sm_device_info){.is_host_processor = true, .available = cpu_isa_best(&isa) == SM_OK};
     snprintf(info->id, sizeof info->id, "cpu");
     host_cpu_name(info->name, sizeof info->name);
     snprintf(info->driver, sizeof info->driver, "POSIX threads"); // and OpenBLAS, once a plan calls it
-    snprintf(info->isa, sizeof info->isa, "%s", cpu_isa_best()->name);
+    snprintf(info->isa, sizeof info->isa, "%s", info->available ? isa->name : "");
+    snprintf(info->reason, sizeof info->reason, "%s", info->available ? "" : sm_error_message() + strlen("cpu: "));
     info->n_units = cpu_topology_n_cores();
     cpu_binding *binding;
     SM_TRY(cpu_binding_make(NULL, &info->n_threads, &binding));
@@ -53,7 +55,8 @@ static void close_device(sm_device *device) {
 static sm_status open_device(int index, const sm_open_options *options, sm_device **device) {
     sm_status status = SM_OK;
     sm_device_info info;
-    const cpu_isa *isa = cpu_isa_best();
+    const cpu_isa *isa;
+    SM_TRY(cpu_isa_best(&isa));
     SM_TRY(describe(index, &info));
     SM_TRY(check_threads(options->n_threads));
     if (options->isa != NULL) {

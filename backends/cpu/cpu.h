@@ -9,7 +9,7 @@
 #include "backends/cpu/common/kernel.h"
 #include "backends/cpu/threads/topology.h"
 
-// One instruction set that this build has kernels for.
+// One instruction set; `kernels` is NULL where this build has none for it.
 typedef struct {
     const char *name;                     // "avx512"
     bool (*supported)(void);              // by this processor
@@ -52,8 +52,8 @@ typedef struct {
 } cpu_executable;
 
 // cpu/isa.c: the best instruction set that the processor supports, or the one with that name; SM_ERR_USAGE for
-// an unknown name, SM_ERR_UNSUPPORTED for one that the processor lacks.
-const cpu_isa *cpu_isa_best(void);
+// an unknown name, SM_ERR_UNSUPPORTED for one that the processor or this build lacks.
+sm_status cpu_isa_best(const cpu_isa **isa);
 sm_status cpu_isa_find(const char *name, const cpu_isa **isa);
 bool cpu_isa_includes(const cpu_isa *isa, const cpu_isa *other); // other is isa, or one that it extends
 bool cpu_has_avx512(void);

@@ -56,46 +56,72 @@ bool cpu_has_avx512(void) { return false; }
 extern const cpu_kernel_table cpu_kernels_bf16_baseline;
 extern const cpu_kernel_table cpu_kernels_f16_baseline;
 
-// Best first.
+// Best first. The build says which it has kernels of (Makefile, ISAS): a smaller build lacks some.
+#define BUILT(isa, table) (CPU_WITH_##isa ? &(table) : NULL)
 static const cpu_isa isas[] = {
 #if defined(__x86_64__)
-    {"amx", has_amx, &cpu_kernels_avx512, &cpu_kernels_bf16_amx, &cpu_kernels_f16_avx512, &cpu_kernels_amx},
-    {"avx512_bf16", has_avx512_bf16, &cpu_kernels_avx512, &cpu_kernels_bf16_avx512_bf16, &cpu_kernels_f16_avx512, NULL},
-    {"avx512", cpu_has_avx512, &cpu_kernels_avx512, &cpu_kernels_bf16_avx512, &cpu_kernels_f16_avx512, NULL},
-    {"avx2", cpu_has_avx2, &cpu_kernels_avx2, &cpu_kernels_bf16_avx2, &cpu_kernels_f16_avx2, NULL},
+    {"amx", has_amx, BUILT(amx, cpu_kernels_avx512), BUILT(amx, cpu_kernels_bf16_amx),
+     BUILT(amx, cpu_kernels_f16_avx512), BUILT(amx, cpu_kernels_amx)},
+    {"avx512_bf16", has_avx512_bf16, BUILT(avx512_bf16, cpu_kernels_avx512),
+     BUILT(avx512_bf16, cpu_kernels_bf16_avx512_bf16), BUILT(avx512_bf16, cpu_kernels_f16_avx512), NULL},
+    {"avx512", cpu_has_avx512, BUILT(avx512, cpu_kernels_avx512), BUILT(avx512, cpu_kernels_bf16_avx512),
+     BUILT(avx512, cpu_kernels_f16_avx512), NULL},
+    {"avx2", cpu_has_avx2, BUILT(avx2, cpu_kernels_avx2), BUILT(avx2, cpu_kernels_bf16_avx2),
+     BUILT(avx2, cpu_kernels_f16_avx2), NULL},
 #endif
-    {"baseline", always, &cpu_kernels_baseline, &cpu_kernels_bf16_baseline, &cpu_kernels_f16_baseline, NULL},
+    {"baseline", always, BUILT(baseline, cpu_kernels_baseline), BUILT(baseline, cpu_kernels_bf16_baseline),
+     BUILT(baseline, cpu_kernels_f16_baseline), NULL},
 };
 
 enum { N_ISAS = sizeof isas / sizeof isas[0] };
 
-const cpu_isa *cpu_isa_best(void) {
-    int i = 0;
-    while (!isas[i].supported()) { // baseline always is
-        i++;
+// Of those that are built: "amx, avx512_bf16".
+static void list_built(char text[SM_TEXT_SIZE]) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < N_ISAS; i++) {
+        if (isas[i].kernels != NULL) {
+            used += (size_t)snprintf(text + used, SM_TEXT_SIZE - used, "%s%s", used == 0 ? "" : ", ", isas[i].name);
+        }
     }
-    return &isas[i];
+}
+
+sm_status cpu_isa_best(const cpu_isa **isa) {
+    char built[SM_TEXT_SIZE];
+    for (int i = 0; i < N_ISAS; i++) {
+        if (isas[i].kernels != NULL && isas[i].supported()) {
+            *isa = &isas[i];
+            return SM_OK;
+        }
+    }
+    list_built(built);
+    return sm_fail(SM_ERR_UNSUPPORTED,
+                   "cpu: this build has kernels for %s alone, which this processor lacks; build without CONFIG=dev", built);
 }
 
 bool cpu_isa_includes(const cpu_isa *isa, const cpu_isa *other) { return isa <= other; }
 
 sm_status cpu_isa_find(const char *name, const cpu_isa **isa) {
+    char built[SM_TEXT_SIZE];
     for (int i = 0; i < N_ISAS; i++) {
         if (strcmp(isas[i].name, name) != 0) {
             continue;
         }
-        if (!isas[i].supported()) {
+        if (isas[i].kernels == NULL) {
+            list_built(built);
             return sm_fail(SM_ERR_UNSUPPORTED,
-                           "cpu: instruction set %s: this processor does not have it; its best is %s", name,
-                           cpu_isa_best()->name);
+                           "cpu: instruction set %s: this build has kernels for %s alone; build without CONFIG=dev", name,
+                           built);
+        }
+        if (!isas[i].supported()) {
+            const cpu_isa *best;
+            SM_TRY(cpu_isa_best(&best));
+            return sm_fail(SM_ERR_UNSUPPORTED,
+                           "cpu: instruction set %s: this processor does not have it; its best is %s", name, best->name);
         }
         *isa = &isas[i];
         return SM_OK;
     }
-    char known[SM_TEXT_SIZE] = "";
-    for (int i = 0; i < N_ISAS; i++) {
-        size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s", i == 0 ? "" : ", ", isas[i].name);
-    }
-    return sm_fail(SM_ERR_USAGE, "cpu: instruction set %s: there are kernels for %s", name, known);
+    list_built(built);
+    return sm_fail(SM_ERR_USAGE, "cpu: instruction set %s: there are kernels for %s", name, built);
 }

@@ -1,0 +1,20 @@
+#!/bin/sh
+# best_isa.sh CC: the best of the instruction sets of the cpu backend's kernels that this processor has and this compiler
+# knows; CONFIG=dev builds that one alone.
+set -eu
+# is_best NAME "FLAGS OF THE PROCESSOR" COMPILER_FLAG...
+is_best() {
+    name=$1
+    needed=$2
+    shift 2
+    for flag in $needed; do
+        grep -qm1 "^flags.*[[:space:]]$flag\( \|$\)" /proc/cpuinfo || return 1
+    done
+    echo | $cc "$@" -x c -fsyntax-only - 2>/dev/null && echo "$name"
+}
+cc=$1
+avx512="avx2 fma f16c avx512f avx512bw avx512dq avx512vl"
+is_best amx "$avx512 avx512_bf16 amx_tile amx_bf16" -mavx512bf16 -mamx-tile -mamx-bf16 ||
+    is_best avx512_bf16 "$avx512 avx512_bf16" -mavx512bf16 ||
+    is_best avx512 "$avx512" -mavx512f -mavx512bw -mavx512dq -mavx512vl ||
+    is_best avx2 "avx2 fma f16c" -mavx2 -mfma -mf16c || echo baseline
