@@ -309,7 +309,10 @@ $(B)/libstepmark.a: $(LIB_OBJ)
 $(B)/tests/%: tests/%.c $(B)/libstepmark.a
 	@mkdir -p $(@D)
 	$(SAY) CC $@
-	@$(COMPILE) -DSM_TEST_BINARY='"$(B)/stepmark"' -DSM_TEST_SHIMS='"$(B)/tests/shims"' -DSM_TEST_GOLDEN_DIR='"tests/golden"' $(LDFLAGS) -o $@ $< $(B)/libstepmark.a -lcmocka $(LIBS)
+	@$(COMPILE) -DSM_TEST_BINARY='"$(B)/stepmark"' -DSM_TEST_SHIMS='"$(B)/tests/shims"' -DSM_TEST_GOLDEN_DIR='"tests/golden"' $(LDFLAGS) -o $@ $< $(filter %.o,$^) $(B)/libstepmark.a -lcmocka $(LIBS)
+
+# It looks at the program's tables.
+$(B)/tests/test_subcommands: $(filter-out %/main.o,$(CLI_OBJ))
 
 # What a test preloads into the program. Without sanitizers: they are the program's.
 $(B)/tests/shims/%.so: tests/shims/%.c

@@ -137,7 +137,7 @@ static void abbreviations_mean_one_flag(void **state) {
         {"ablate --mode naive", 2, NULL, "--mode is a flag of run, "},
         {"ablate --mode=naive", 2, NULL, "not of ablate"},
         {"train --warmup 3", 2, NULL, "--warmup is a flag of run, "},
-        {"sweep --out x", 2, NULL, "--out is the beginning of --output-file, --output;"},
+        {"sweep --out x", 2, NULL, "--out is the beginning of --output, --output-file;"},
         {"compare --across --mode x y", 2, NULL, "no factor '--mode'"},
     };
     CHECK_ALL(cases);

@@ -204,7 +204,7 @@ static void records_are_as_their_schema(void **state) {
         json_decref(records);
     }
     static const expectation wrong[] = {
-        {"schema init", 2, NULL, "no records of 'init'; there are those of run, sweep"}};
+        {"schema init", 2, NULL, "no records of 'init'; there are those of devices, run, "}};
     CHECK_ALL(wrong);
 }
 

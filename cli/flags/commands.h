@@ -1,12 +1,152 @@
-// commands.h: the subcommands, one file each.
+// commands.h: the subcommands. A row of this table is all that the program knows of one: parsing, --help, manual pages,
+// completions and `schema` come from it. Their order is that of --help.
 #ifndef STEPMARK_CLI_FLAGS_COMMANDS_H
 #define STEPMARK_CLI_FLAGS_COMMANDS_H
 
-#include "cli/flags/options.h"
+#include "bench/tables/record.h"
+
+// X(code, name, function, table of its records, purpose, further members of cli_subcommand)
+#define CLI_COMMAND_LIST(X)                                                                                            \
+    X(DEVICES, "devices", cli_devices, cli_devices_table, "list what can run here, and what cannot, with the reason",  \
+      .heading = "Measure a step", .examples = {"stepmark devices", "stepmark devices -o json"})                       \
+    X(RUN, "run", cli_run, sm_row_table, "measure the training step: warm up, measure, check the loss, print rows",    \
+      .is_alone = true,                                                                                                \
+      .examples = {"stepmark run", "stepmark run -m small -b 1,2,4 --seq-len 128 --mode naive,fused -o csv",           \
+                   "stepmark run -m tiny --pass-type separate -r 20 -o json"})                                         \
+    X(PROFILE, "profile", cli_profile, sm_profile_table,                                                               \
+      "show where the step's time goes, op by op, against the ceilings",                                               \
+      .examples = {"stepmark profile", "stepmark profile --by layer -o json",                                          \
+                   "stepmark profile -m small -b 4 --seq-len 256 --trace step.json"})                                  \
+    X(LOOP, "loop", cli_loop, sm_row_table,                                                                            \
+      "measure the training loop around the step, from file to weights, and what bounds it",                           \
+      .examples = {"stepmark loop", "stepmark loop -m small -b 4 --seq-len 256 --data tokens.bin --trace loop.json",   \
+                   "stepmark loop -b 8 --baseline before.jsonl --output-file after.jsonl"})                            \
+    X(ABLATE, "ablate", cli_ablate, cli_ablate_table,                                                                  \
+      "measure what each rewrite of mode fused is worth, in time and memory", .is_alone = true,                        \
+      .examples = {"stepmark ablate", "stepmark ablate -m small -b 4 --seq-len 256 -r 11"})                            \
+    X(PEAKS, "peaks", cli_peaks, cli_peaks_table,                                                                      \
+      "measure the ceilings: arithmetic, and bandwidth of each cache and memory", .is_alone = true,                    \
+      .examples = {"stepmark peaks", "stepmark peaks -t 1-16*2 --cpu-mask 0-15 -o csv"})                               \
+    X(VERIFY, "verify", cli_verify, cli_verify_table,                                                                  \
+      "compare every op, then the whole step, with the reference backend",                                             \
+      .examples = {"stepmark verify", "stepmark verify --backend cpu --mode fused -t 1,2",                             \
+                   "stepmark verify --backend opencl --filter '^(bias|matmul)_forward' --max-elems 4096"})             \
+    X(ESTIMATE, "estimate", cli_estimate, cli_estimate_table,                                                          \
+      "count parameters, FLOPs and memory without running anything",                                                   \
+      .examples = {"stepmark estimate", "stepmark estimate -m small -b 1-16*2 --seq-len 512,1024",                     \
+                   "stepmark estimate -m xl --mode naive -o json"})                                                    \
+    X(SWEEP, "sweep", cli_sweep_run, sm_row_table, "measure every combination of flags, each in a process of its own", \
+      .heading = "Measure many, and compare", .is_alone = true, .sweeps = true,                                        \
+      .examples = {"stepmark sweep -m small -b 1-16*2 --mode naive,fused --output-file rows.jsonl",                    \
+                   "stepmark sweep --preset sizes -b 1 --seq-len 64 --timeout 120 --output-file sizes.jsonl "          \
+                   "--resume",                                                                                         \
+                   "stepmark sweep -m small,medium --seq-len 1024 --find-batch --output-file largest.jsonl"})          \
+    X(ADVISE, "advise", cli_advise, sm_advice_table,                                                                   \
+      "find the fastest configuration that fits, by measuring few of many", .is_alone = true, .sweeps = true,          \
+      .examples = {"stepmark advise -m small --seq-len 128 --max-memory 8 --output-file rows.jsonl",                   \
+                   "stepmark advise --backend opencl:0.0 -b 8,16,32,64 --precision bf16 --output-file rows.jsonl "     \
+                   "--resume",                                                                                         \
+                   "stepmark advise -m small -b 8 --accum 1 --optimizer adamw,lion,adamw8bit"})                        \
+    X(RECOMMEND, "recommend", cli_recommend, sm_recommend_table,                                                       \
+      "say what measured rows show: the fastest, the steadiest, what to try next", .operands = "FILE...",              \
+      .examples = {"stepmark recommend rows.jsonl"})                                                                   \
+    X(COMPARE, "compare", cli_compare, sm_compare_table,                                                               \
+      "compare two result files, or two command lines run in turn: faster, slower, no difference", .operands = "A B",  \
+      .exit_code = 3, .exit_meaning = "slower (compare)",                                                              \
+      .examples = {"stepmark compare before.json after.json", "stepmark compare release-1 after.json --across mode",   \
+                   "stepmark compare --interleaved \"run -m tiny -b 4 --seq-len 64\" \"./other/stepmark run -m "       \
+                   "tiny -b 4 --seq-len 64\""})                                                                        \
+    X(AGAIN, "again", cli_again, sm_again_table,                                                                       \
+      "run a row of a result file again, and say whether it was reproduced", .operands = "ROWS",                       \
+      .examples = {"stepmark again results.json", "stepmark again rows.jsonl --row 3 -o json"})                        \
+    X(REPORT, "report", cli_report, cli_no_table, "make a page of pictures and tables from result files",              \
+      .operands = "FILE...",                                                                                           \
+      .examples = {"stepmark report results.jsonl --output report.html", "stepmark report a.json b.json --format md"}) \
+    X(BUNDLE, "bundle", cli_bundle, cli_no_table,                                                                      \
+      "put this machine's rows into one file, to be compared with other machines'", .operands = "ROWS...",             \
+      .examples = {"stepmark bundle rows.jsonl --output this-machine.bundle"})                                         \
+    X(LEADERBOARD, "leaderboard", cli_leaderboard, sm_leaderboard_table,                                               \
+      "rank many machines by their bundles, best first", .operands = "FILE...",                                        \
+      .examples = {"stepmark leaderboard *.bundle", "stepmark leaderboard a.bundle b.bundle -o json"})                 \
+    X(SCHEMA, "schema", cli_schema, cli_no_table,                                                                      \
+      "print the JSON Schema of a result row, or of a subcommand's records", .operands = "[SUBCOMMAND]",               \
+      .examples = {"stepmark schema", "stepmark schema profile"})                                                      \
+    X(WALK, "walk", cli_walk, cli_walk_table, "show the step op by op: equation, operands, FLOPs, bytes, numbers",     \
+      .heading = "Learn",                                                                                              \
+      .examples = {"stepmark walk --values", "stepmark walk --at attention_forward --layer 0 --full",                  \
+                   "stepmark walk -m small -b 4 --seq-len 1024 --mode fused --layer 11"})                              \
+    X(PAGE, "page", cli_page, cli_no_table,                                                                            \
+      "make a page of a training step: every op, its numbers, times and sources",                                      \
+      .examples = {"stepmark page --output step.html", "stepmark page --arch llama --mode fused --output fused.html",  \
+                   "stepmark page --run run --text \"int main(void) { return 0; }\" --output trained.html"})           \
+    X(EXERCISE, "exercise", cli_exercise, cli_exercise_table,                                                          \
+      "write a kernel yourself: get a file to begin with, and have it checked", .operands = "[NAME]",                  \
+      .examples = {"stepmark exercise", "stepmark exercise layernorm_backward --init mine",                            \
+                   "stepmark exercise layernorm_backward --check mine/layernorm_backward.c"})                          \
+    X(LADDER, "ladder", cli_ladder, cli_ladder_table,                                                                  \
+      "measure an op from three loops to the shipped kernel: what each change is worth", .operands = "[NAME]",         \
+      .examples = {"stepmark ladder", "stepmark ladder matmul", "stepmark ladder matmul --source blocked"})            \
+    X(INIT, "init", cli_init, cli_no_table, "write a freshly initialised model folder", .heading = "Train",            \
+      .examples = {"stepmark init -m small --seed 1 --save model"})                                                    \
+    X(TOKENIZER, "tokenizer", cli_tokenizer, cli_no_table, "learn a vocabulary from text, show one, or write it anew", \
+      .operands = "train FILE... | show [TEXT...] | convert",                                                          \
+      .examples = {"stepmark tokenizer train --vocab-size 8192 --output tokenizer texts/ more.txt",                    \
+                   "stepmark tokenizer show --tokenizer tokenizer \"How is this text cut?\"",                          \
+                   "stepmark tokenizer convert --tokenizer gpt2 --output gpt2-json"})                                  \
+    X(TOKENIZE, "tokenize", cli_tokenize, cli_no_table, "turn text into the token ids that a model is trained on",     \
+      .operands = "FILE...",                                                                                           \
+      .examples = {"stepmark tokenize --tokenizer tokenizer --val-percent 5 --output data texts/",                     \
+                   "zcat texts.gz | stepmark tokenize --tokenizer gpt2 --output data -"})                              \
+    X(TRAIN, "train", cli_train, cli_no_table, "train a model on a data file: one line a step", .exit_code = 143,      \
+      .exit_meaning = "ended by SIGTERM (train --run)",                                                                \
+      .examples = {"stepmark train -m tiny --steps 20 --save model",                                                   \
+                   "stepmark train --data tokens --global-batch 16 --epochs 1 --save-every 500 --run run --resume "    \
+                   "auto",                                                                                             \
+                   "stepmark train -m small --lr 6e-4 --warmup-steps 10 --schedule cosine --grad-clip 1"})             \
+    X(GENERATE, "generate", cli_generate, cli_no_table, "continue a text with a trained model",                        \
+      .examples = {"stepmark generate --weights model --tokenizer tokenizer --prompt \"The cat\"",                     \
+                   "stepmark generate --weights run --prompt \"int main\" --temperature 0.8 --top-k 40 --seed 7"})     \
+    X(CHECK_RUN, "check-run", cli_check_run, sm_run_check_table,                                                       \
+      "check that trainings agree with their logs, and may be compared", .operands = "RUN...",                         \
+      .examples = {"stepmark check-run runs/n1 runs/n2 runs/n4", "stepmark check-run training_metrics.json -o json"})  \
+    X(SCALING, "scaling", cli_scaling, sm_scaling_table,                                                               \
+      "show how trainings scale with their processes, and predict more of them", .operands = "RUN...",                 \
+      .examples = {"stepmark scaling runs/n1 runs/n2 runs/n4",                                                         \
+                   "stepmark scaling runs/* --page scaling.html --predict 8-256*2"})
+
+typedef enum {
+#define X(code, ...) CLI_##code,
+    CLI_COMMAND_LIST(X)
+#undef X
+        CLI_COMMAND_COUNT
+} cli_command;
+
+struct cli_options;
 
 // Each returns SM_OK, or a failure whose message main.c prints.
-#define X(code, name, function, purpose) sm_status function(const cli_options *options);
+#define X(code, name, function, table, ...)                \
+    sm_status function(const struct cli_options *options); \
+    extern const sm_table table;
 CLI_COMMAND_LIST(X)
 #undef X
+
+typedef struct {
+    const char *name;
+    sm_status (*run)(const struct cli_options *options);
+    const sm_table *table; // of no columns: it prints no records
+    const char *purpose;
+    const char *heading;      // of --help, in front of this subcommand and those after it; NULL: none
+    const char *operands;     // after the flags, as --help shows them; NULL: none
+    bool is_alone;            // processes beside it would disturb what it measures
+    bool sweeps;              // measures products of lists, each configuration in a process of its own (cli_axes)
+    int exit_code;            // one of its own, beside those of all; 0: none
+    const char *exit_meaning; // of that
+    const char *examples[4];  // command lines, then NULL
+} cli_subcommand;
+
+extern const cli_subcommand cli_commands[CLI_COMMAND_COUNT];
+
+// The subcommand of that name, or CLI_COMMAND_COUNT with the error message set.
+cli_command cli_command_find(const char *name);
 
 #endif

@@ -1,5 +1,5 @@
-// flag.h: a row of the table of flags. Shared by flags/flags.c (the table), flags/options.c
-// (which reads arguments through it) and front/help.c (which prints it).
+// flag.h: a row of the table of flags. Shared by flags/flags.c (the table), flags/options.c (which reads arguments
+// through it) and front/help.c (which prints it).
 #ifndef STEPMARK_CLI_FLAGS_FLAG_H
 #define STEPMARK_CLI_FLAGS_FLAG_H
 
@@ -37,7 +37,16 @@ enum {
     CLI_WHOLE = 1u << (CLI_COMMAND_COUNT + 1), // of those: its commas are its own, one value
 };
 
-typedef struct cli_flag {
+// How a flag differs for some of its subcommands. What is 0 or NULL is as the row has it.
+typedef struct {
+    unsigned commands;
+    const char *group;
+    cli_flag_type type;
+    const char *argument, *initial, *help;
+    double min, max;
+} cli_flag_variant;
+
+typedef struct {
     const char *group; // heading in --help
     const char *name;  // long name, without the dashes
     char letter;       // short name; 0 = none
@@ -49,19 +58,27 @@ typedef struct cli_flag {
     size_t target;     // offset in cli_options
     double min, max;   // numbers only, both allowed
     const cli_choice *choices;
+    const cli_flag_variant *unlike; // of no subcommand after the last; a later one adds to an earlier; NULL: none
+    int row;                        // index in the table; set by cli_flag_of
 } cli_flag;
 
 enum { CLI_MAX_FLAGS = 96 }; // of one subcommand
 
 int cli_flag_count(void);
-const cli_flag *cli_flag_at(int index);
+const cli_flag *cli_flag_at(int index); // as most subcommands have it
 
-// Is it a flag of `run` that says what a configuration is? `sweep` takes lists of these; its other flags hold for
-// the sweep as a whole.
+// The flag as that subcommand has it; false where it has none of it.
+bool cli_flag_of(cli_command command, int index, cli_flag *flag);
+
+// The flags of a subcommand, group by group; how many.
+int cli_flags_of(cli_command command, cli_flag flags[CLI_MAX_FLAGS]);
+
+// Does it say what a configuration of `run` is? `sweep` takes lists of these; its other flags hold for the sweep as a
+// whole.
 bool cli_is_axis(const cli_flag *flag);
 
-// Is it a flag of `advise` alone, whose default is a list of values to try?
-bool cli_has_own_list(const cli_flag *flag);
+// Has the subcommand a list of its own of values to try, as `advise` has, where the flag is not given?
+bool cli_has_own_list(const cli_flag *flag, cli_command command);
 
 // May a comma list be given to that subcommand?
 bool cli_takes_list(const cli_flag *flag, cli_command command);

@@ -11,7 +11,6 @@
 #include "bench/tables/record.h"
 #include "bench/tables/screen.h"
 #include "cli/flags/flag.h"
-#include "cli/flags/overview.h"
 #include "cli/flags/precision.h"
 #include "src/documents/collate.h"
 #include "src/rewrites/rewrite.h"
@@ -19,70 +18,6 @@
 enum {
     FIRST_LONG_VALUE = 256, // getopt's value for flag i is FIRST_LONG_VALUE + i: no clash with letters
 };
-
-static const char *const command_names[CLI_COMMAND_COUNT] = {
-#define X(code, name, function, purpose) name,
-    CLI_COMMAND_LIST(X)
-#undef X
-};
-
-static const char *const command_purposes[CLI_COMMAND_COUNT] = {
-#define X(code, name, function, purpose) purpose,
-    CLI_COMMAND_LIST(X)
-#undef X
-};
-
-const char *cli_command_name(cli_command command) { return command_names[command]; }
-
-const char *cli_command_purpose(cli_command command) { return command_purposes[command]; }
-
-const char *cli_command_operands(cli_command command) {
-    switch (command) {
-    case CLI_COMPARE: return " A B";
-    case CLI_AGAIN: return " ROWS";
-    case CLI_SCHEMA: return " [SUBCOMMAND]";
-    case CLI_EXERCISE: return " [NAME]";
-    case CLI_LADDER: return " [NAME]";
-    case CLI_BUNDLE: return " ROWS...";
-    case CLI_LEADERBOARD:
-    case CLI_RECOMMEND:
-    case CLI_REPORT:
-    case CLI_TOKENIZE: return " FILE...";
-    case CLI_CHECK_RUN:
-    case CLI_SCALING: return " RUN...";
-    case CLI_TOKENIZER: return " train FILE... | show [TEXT...] | convert";
-    default: return "";
-    }
-}
-
-// What may stand in a subcommand's place, of a word that lacks the dashes: "--help" of "help". NULL: none.
-static const char *flag_called(const char *name) {
-#define X(flag, argument, help)          \
-    if (strcmp(name, &(flag)[2]) == 0) { \
-        return flag;                     \
-    }
-    CLI_FRONT_LIST(X)
-#undef X
-    return NULL;
-}
-
-cli_command cli_command_find(const char *name) {
-    for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
-        if (strcmp(name, command_names[i]) == 0) {
-            return (cli_command)i;
-        }
-    }
-    const char *nearest = flag_called(name);
-    nearest = nearest != NULL ? nearest : cli_nearest(name, command_names, CLI_COMMAND_COUNT);
-    if (nearest != NULL) {
-        sm_fail(SM_ERR_USAGE, "unknown subcommand '%s'; did you mean '%s'?", name, nearest);
-    } else if (name[0] == '-') {
-        sm_fail(SM_ERR_USAGE, "%s: a subcommand comes first, its flags behind it", name);
-    } else {
-        sm_fail(SM_ERR_USAGE, "unknown subcommand '%s'", name);
-    }
-    return CLI_COMMAND_COUNT;
-}
 
 // --- values ----------------------------------------------------------------------------
 
@@ -273,7 +208,7 @@ static sm_status store(const cli_flag *flag, const char *text, cli_options *opti
 typedef struct {
     struct option longs[CLI_MAX_FLAGS + 1];
     const char *names[CLI_MAX_FLAGS];
-    const cli_flag *rows[CLI_MAX_FLAGS];
+    cli_flag flags[CLI_MAX_FLAGS];
     int n;
     char shorts[2 * CLI_MAX_FLAGS + 2];
     cli_command command;
@@ -282,18 +217,14 @@ typedef struct {
 static void make_getopt_tables(cli_command command, getopt_tables *tables) {
     memset(tables, 0, sizeof(*tables));
     tables->command = command;
+    tables->n = cli_flags_of(command, tables->flags);
     char *letter = tables->shorts;
     *letter++ = ':'; // a missing argument is reported as ':'
-    for (int i = 0; i < cli_flag_count() && tables->n < CLI_MAX_FLAGS; i++) {
-        const cli_flag *flag = cli_flag_at(i);
-        if ((flag->commands & (1u << command)) == 0) {
-            continue;
-        }
+    for (int i = 0; i < tables->n; i++) {
+        const cli_flag *flag = &tables->flags[i];
         int has_argument = flag->type == CLI_SWITCH ? no_argument : required_argument;
-        tables->longs[tables->n] = (struct option){flag->name, has_argument, NULL, FIRST_LONG_VALUE + tables->n};
-        tables->names[tables->n] = flag->name;
-        tables->rows[tables->n] = flag;
-        tables->n++;
+        tables->longs[i] = (struct option){flag->name, has_argument, NULL, FIRST_LONG_VALUE + i};
+        tables->names[i] = flag->name;
         if (flag->letter != 0) {
             *letter++ = flag->letter;
             if (has_argument == required_argument) {
@@ -303,13 +234,13 @@ static void make_getopt_tables(cli_command command, getopt_tables *tables) {
     }
 }
 
-static const cli_flag *find_row(const getopt_tables *tables, int value) {
+static const cli_flag *find_flag(const getopt_tables *tables, int value) {
     if (value >= FIRST_LONG_VALUE) {
-        return tables->rows[value - FIRST_LONG_VALUE];
+        return &tables->flags[value - FIRST_LONG_VALUE];
     }
     for (int i = 0; i < tables->n; i++) {
-        if (tables->rows[i]->letter == value) {
-            return tables->rows[i];
+        if (tables->flags[i].letter == value) {
+            return &tables->flags[i];
         }
     }
     return NULL;
@@ -327,7 +258,7 @@ static bool who_takes(const char *name, char letter, char *text, size_t size_byt
     for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
         if (commands & (1u << i)) {
             size_t used = strlen(text);
-            snprintf(text + used, size_bytes - used, "%s%s", used > 0 ? ", " : "", command_names[i]);
+            snprintf(text + used, size_bytes - used, "%s%s", used > 0 ? ", " : "", cli_commands[i].name);
         }
     }
     return commands != 0;
@@ -354,7 +285,8 @@ static sm_status unknown_flag(const getopt_tables *tables, const char *argument)
     char others[4 * CLI_TEXT_SIZE];
     name_of(argument, name);
     if (who_takes(name, 0, others, sizeof(others))) {
-        return sm_fail(SM_ERR_USAGE, "--%s is a flag of %s, not of %s", name, others, command_names[tables->command]);
+        return sm_fail(SM_ERR_USAGE, "--%s is a flag of %s, not of %s", name, others,
+                       cli_commands[tables->command].name);
     }
     who_begins_with(tables, name, others, sizeof(others));
     if (others[0] != '\0') {
@@ -386,7 +318,7 @@ static sm_status unknown_letter(const getopt_tables *tables, char letter) {
     }
     for (int i = 0; i < tables->n && flag != NULL; i++) {
         if (strcmp(tables->names[i], flag->name) == 0) {
-            return sm_fail(SM_ERR_USAGE, "-%c is no flag of %s; write --%s", letter, command_names[tables->command],
+            return sm_fail(SM_ERR_USAGE, "-%c is no flag of %s; write --%s", letter, cli_commands[tables->command].name,
                            flag->name);
         }
     }
@@ -394,12 +326,12 @@ static sm_status unknown_letter(const getopt_tables *tables, char letter) {
         return sm_fail(SM_ERR_USAGE, "unknown flag -%c", letter);
     }
     return sm_fail(SM_ERR_USAGE, "-%c (--%s) is a flag of %s, not of %s", letter, flag->name, takers,
-                   command_names[tables->command]);
+                   cli_commands[tables->command].name);
 }
 
 // What getopt_long refused: found == ':' a missing argument, '?' the rest.
 static sm_status refused(const getopt_tables *tables, int found, const char *argument) {
-    const cli_flag *flag = optopt != 0 ? find_row(tables, optopt) : NULL;
+    const cli_flag *flag = optopt != 0 ? find_flag(tables, optopt) : NULL;
     if (found == ':' && flag != NULL) {
         char shown[CLI_ARGUMENT_SIZE];
         cli_flag_argument(flag, tables->command, shown);
@@ -414,18 +346,13 @@ static sm_status refused(const getopt_tables *tables, int found, const char *arg
     return unknown_flag(tables, argument);
 }
 
-// The subcommands whose arguments may be more than flags.
-static bool takes_operands(cli_command command) { return cli_command_operands(command)[0] != '\0'; }
-
-bool cli_command_sweeps(cli_command command) { return command == CLI_SWEEP || command == CLI_ADVISE; }
-
 // A flag of `run` given to `sweep` is kept as text: what is one value there is a list here.
 static sm_status keep_axis(const cli_flag *flag, const char *text, cli_options *options) {
     cli_axes *axes = &options->axes;
     if (axes->n == CLI_MAX_AXES) {
         return sm_fail(SM_ERR_USAGE, "--%s: more than %d flags to sweep over", flag->name, CLI_MAX_AXES);
     }
-    axes->axes[axes->n++] = (cli_axis){flag, text};
+    axes->axes[axes->n++] = (cli_axis){flag->row, text};
     return SM_OK;
 }
 
@@ -440,17 +367,17 @@ static sm_status read_arguments(const getopt_tables *tables, int argc, char **ar
         if (found == '?' || found == ':') {
             return refused(tables, found, argv[optind - 1]);
         }
-        const cli_flag *flag = find_row(tables, found);
+        const cli_flag *flag = find_flag(tables, found);
         if (found >= FIRST_LONG_VALUE) { // the word before its argument, where that is a word of its own
             SM_TRY(check_name(tables, flag, argv[optarg == argv[optind - 1] ? optind - 2 : optind - 1]));
         }
-        bool is_axis = cli_command_sweeps(options->command) && cli_is_axis(flag);
-        options->of_sweep = is_axis ? options->of_sweep : flag;
+        bool is_axis = cli_commands[options->command].sweeps && cli_is_axis(flag);
+        options->of_sweep = is_axis ? options->of_sweep : flag->name;
         SM_TRY(is_axis ? keep_axis(flag, optarg, options) : store(flag, optarg, options));
     }
     options->n_operands = argc - optind;
     options->operands = argv + optind;
-    if (optind < argc && !takes_operands(options->command)) {
+    if (optind < argc && cli_commands[options->command].operands == NULL) {
         return sm_fail(SM_ERR_USAGE, "unexpected argument '%s'; flags begin with - or --", argv[optind]);
     }
     return SM_OK;
@@ -522,8 +449,9 @@ sm_status cli_options_parse(cli_command command, int argc, char **argv, cli_opti
         *sm_setting_of(&options->settings, sm_setting_at(i)) = NAN;
     }
     for (int i = 0; i < tables.n; i++) {
-        if (tables.rows[i]->initial != NULL && !cli_has_own_list(tables.rows[i])) {
-            SM_TRY(store(tables.rows[i], tables.rows[i]->initial, options));
+        const cli_flag *flag = &tables.flags[i];
+        if (flag->initial != NULL && !cli_has_own_list(flag, command)) {
+            SM_TRY(store(flag, flag->initial, options));
         }
     }
     SM_TRY(read_arguments(&tables, argc, argv, options));

@@ -1,6 +1,5 @@
-// options.h: the command line. One table (flags/flags.c) lists every flag: its name, its
-// argument, its help, which subcommands take it, how it is read and where it is stored.
-// Parsing, --help and "did you mean" all come from that table.
+// options.h: the command line. One table (flags/flags.c) lists every flag: its name, its argument, its help, which
+// subcommands take it, how it is read and where it is stored. Parsing, --help and "did you mean" all come from that table.
 #ifndef STEPMARK_CLI_FLAGS_OPTIONS_H
 #define STEPMARK_CLI_FLAGS_OPTIONS_H
 
@@ -8,63 +7,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "cli/flags/commands.h"
 #include "src/optim/optimizer.h"
-
-// X(code, name, function, purpose)
-#define CLI_COMMAND_LIST(X)                                                                                           \
-    X(CLI_DEVICES, "devices", cli_devices, "list what can run here, and what cannot, with the reason")                \
-    X(CLI_RUN, "run", cli_run, "measure the training step: warm up, measure, check the loss, print rows")             \
-    X(CLI_PROFILE, "profile", cli_profile, "show where the step's time goes, op by op, against the ceilings")         \
-    X(CLI_LOOP, "loop", cli_loop,                                                                                     \
-      "measure the training loop around the step, from file to weights, and what bounds it")                          \
-    X(CLI_ABLATE, "ablate", cli_ablate, "measure what each rewrite of mode fused is worth, in time and memory")       \
-    X(CLI_PEAKS, "peaks", cli_peaks, "measure the ceilings: arithmetic, and bandwidth of each cache and memory")      \
-    X(CLI_VERIFY, "verify", cli_verify, "compare every op, then the whole step, with the reference backend")          \
-    X(CLI_ESTIMATE, "estimate", cli_estimate, "count parameters, FLOPs and memory without running anything")          \
-    X(CLI_SWEEP, "sweep", cli_sweep_run, "measure every combination of flags, each in a process of its own")          \
-    X(CLI_ADVISE, "advise", cli_advise, "find the fastest configuration that fits, by measuring few of many")         \
-    X(CLI_RECOMMEND, "recommend", cli_recommend,                                                                      \
-      "say what measured rows show: the fastest, the steadiest, what to try next")                                    \
-    X(CLI_COMPARE, "compare", cli_compare,                                                                            \
-      "compare two result files, or two command lines run in turn: faster, slower, no difference")                    \
-    X(CLI_AGAIN, "again", cli_again, "run a row of a result file again, and say whether it was reproduced")           \
-    X(CLI_REPORT, "report", cli_report, "make a page of pictures and tables from result files")                       \
-    X(CLI_BUNDLE, "bundle", cli_bundle, "put this machine's rows into one file, to be compared with other machines'") \
-    X(CLI_LEADERBOARD, "leaderboard", cli_leaderboard, "rank many machines by their bundles, best first")             \
-    X(CLI_SCHEMA, "schema", cli_schema, "print the JSON Schema of a result row, or of a subcommand's records")        \
-    X(CLI_WALK, "walk", cli_walk, "show the step op by op: equation, operands, FLOPs, bytes, numbers")                \
-    X(CLI_PAGE, "page", cli_page, "make a page of a training step: every op, its numbers, times and sources")         \
-    X(CLI_EXERCISE, "exercise", cli_exercise,                                                                         \
-      "write a kernel yourself: get a file to begin with, and have it checked")                                       \
-    X(CLI_LADDER, "ladder", cli_ladder,                                                                               \
-      "measure an op from three loops to the shipped kernel: what each change is worth")                              \
-    X(CLI_INIT, "init", cli_init, "write a freshly initialised model folder")                                         \
-    X(CLI_TOKENIZER, "tokenizer", cli_tokenizer, "learn a vocabulary from text, show one, or write it anew")          \
-    X(CLI_TOKENIZE, "tokenize", cli_tokenize, "turn text into the token ids that a model is trained on")              \
-    X(CLI_TRAIN, "train", cli_train, "train a model on a data file: one line a step")                                 \
-    X(CLI_GENERATE, "generate", cli_generate, "continue a text with a trained model")                                 \
-    X(CLI_CHECK_RUN, "check-run", cli_check_run, "check that trainings agree with their logs, and may be compared")   \
-    X(CLI_SCALING, "scaling", cli_scaling, "show how trainings scale with their processes, and predict more of them")
-
-typedef enum {
-#define X(code, name, function, purpose) code,
-    CLI_COMMAND_LIST(X)
-#undef X
-        CLI_COMMAND_COUNT
-} cli_command;
-
-const char *cli_command_name(cli_command command);
-const char *cli_command_purpose(cli_command command);
-
-// What follows the flags, as --help shows it, with a space before it: " A B"; "" where nothing does.
-const char *cli_command_operands(cli_command command);
-
-// Does it measure products of lists, each configuration in a process of its own? Its flags of `run` are then kept as
-// text (cli_axes).
-bool cli_command_sweeps(cli_command command);
-
-// The subcommand of that name, or CLI_COMMAND_COUNT with the error message set.
-cli_command cli_command_find(const char *name);
 
 // Values of a comma list; empty when the flag was not given.
 enum { CLI_MAX_VALUES = 256, CLI_MAX_TEXTS = 32, CLI_TEXT_SIZE = 64 };
@@ -85,7 +29,7 @@ typedef struct {
 enum { CLI_MAX_AXES = 48 };
 
 typedef struct {
-    const struct cli_flag *flag;
+    int flag;         // its row in the table of flags
     const char *text; // as given; NULL for a switch
 } cli_axis;
 
@@ -128,7 +72,7 @@ typedef enum {
 typedef enum { CLI_REPORT_AUTO, CLI_REPORT_HTML, CLI_REPORT_MARKDOWN } cli_report_format;
 
 // Every flag's value. Paths point into argv. NULL, 0 and empty mean: not given.
-typedef struct {
+typedef struct cli_options {
     cli_command command;
 
     int arch;      // index into the architectures, from 1; 0 = not given
@@ -218,7 +162,7 @@ typedef struct {
     bool raw;
 
     cli_axes axes;
-    const struct cli_flag *of_sweep; // a flag of `sweep` that was given and is no axis; NULL: there is none
+    const char *of_sweep; // a flag of `sweep` that was given and is no axis; NULL: there is none
     const char *preset;
     const char *sweep_file;
     const char *output_file;
@@ -261,7 +205,7 @@ typedef struct {
     bool weak;
     cli_ints predict;
     const char *page;
-    char **operands; // what is no flag, in argv; only where cli_command_operands says so
+    char **operands; // what is no flag, in argv; only where its subcommand has `operands`
     int n_operands;
 
     int output; // sm_format

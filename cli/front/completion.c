@@ -36,8 +36,6 @@ static argument_kind kind_of(const cli_flag *flag, cli_command command) {
                                              : ARGUMENT_OTHER;
 }
 
-static bool takes_operands(cli_command command) { return cli_command_operands(command)[0] != '\0'; }
-
 static void put_words(FILE *out, const cli_flag *flag) {
     const char *words[CLI_MAX_WORDS];
     const int n = cli_flag_words(flag, words);
@@ -63,7 +61,7 @@ static void put_quoted(FILE *out, const char *text, const char *escaped) {
 
 static void put_commands(FILE *out) {
     for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
-        fprintf(out, "%s%s", i > 0 ? " " : "", cli_command_name((cli_command)i));
+        fprintf(out, "%s%s", i > 0 ? " " : "", cli_commands[i].name);
     }
 }
 
@@ -75,9 +73,9 @@ static void bash_case(FILE *out, cli_command command, const cli_flag *flag) {
     if (kind == ARGUMENT_NONE) {
         return;
     }
-    fprintf(out, "    '%s --%s'", cli_command_name(command), flag->name);
+    fprintf(out, "    '%s --%s'", cli_commands[command].name, flag->name);
     if (flag->letter != 0) {
-        fprintf(out, "|'%s -%c'", cli_command_name(command), flag->letter);
+        fprintf(out, "|'%s -%c'", cli_commands[command].name, flag->letter);
     }
     fprintf(out, ") kind=%s words='", kinds[kind]);
     put_words(out, flag);
@@ -85,23 +83,23 @@ static void bash_case(FILE *out, cli_command command, const cli_flag *flag) {
 }
 
 static void bash_flags(FILE *out) {
-    const cli_flag *flags[CLI_MAX_FLAGS];
+    cli_flag flags[CLI_MAX_FLAGS];
     for (int c = 0; c < CLI_COMMAND_COUNT; c++) {
         const int n = cli_flags_of((cli_command)c, flags);
-        fprintf(out, "    %s) words='", cli_command_name((cli_command)c));
+        fprintf(out, "    %s) words='", cli_commands[c].name);
         for (int i = 0; i < n; i++) {
-            fprintf(out, "%s--%s", i > 0 ? " " : "", flags[i]->name);
+            fprintf(out, "%s--%s", i > 0 ? " " : "", flags[i].name);
         }
-        fprintf(out, "' operands=%s ;;\n", takes_operands((cli_command)c) ? "yes" : "no");
+        fprintf(out, "' operands=%s ;;\n", cli_commands[c].operands != NULL ? "yes" : "no");
     }
 }
 
 static void bash_arguments(FILE *out) {
-    const cli_flag *flags[CLI_MAX_FLAGS];
+    cli_flag flags[CLI_MAX_FLAGS];
     for (int c = 0; c < CLI_COMMAND_COUNT; c++) {
         const int n = cli_flags_of((cli_command)c, flags);
         for (int i = 0; i < n; i++) {
-            bash_case(out, (cli_command)c, flags[i]);
+            bash_case(out, (cli_command)c, &flags[i]);
         }
     }
 }
@@ -207,16 +205,16 @@ static void zsh_flag(FILE *out, cli_command command, const cli_flag *flag, bool 
 }
 
 static void zsh_command(FILE *out, cli_command command) {
-    const cli_flag *flags[CLI_MAX_FLAGS];
+    cli_flag flags[CLI_MAX_FLAGS];
     const int n = cli_flags_of(command, flags);
-    fprintf(out, "    (%s)\n      _arguments -s", cli_command_name(command));
+    fprintf(out, "    (%s)\n      _arguments -s", cli_commands[command].name);
     for (int i = 0; i < n; i++) {
-        zsh_flag(out, command, flags[i], false);
-        if (flags[i]->letter != 0) {
-            zsh_flag(out, command, flags[i], true);
+        zsh_flag(out, command, &flags[i], false);
+        if (flags[i].letter != 0) {
+            zsh_flag(out, command, &flags[i], true);
         }
     }
-    fprintf(out, "%s ;;\n", takes_operands(command) ? " \\\n        '*:file:_files'" : "");
+    fprintf(out, "%s ;;\n", cli_commands[command].operands != NULL ? " \\\n        '*:file:_files'" : "");
 }
 
 static void zsh_front(FILE *out, const char *name, const char *help) {
@@ -230,7 +228,7 @@ static void print_zsh(FILE *out) {
           "  if (( CURRENT == 2 )); then\n    commands=(\n",
           out);
     for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
-        zsh_front(out, cli_command_name((cli_command)i), cli_command_purpose((cli_command)i));
+        zsh_front(out, cli_commands[i].name, cli_commands[i].purpose);
     }
 #define X(name, argument, help) zsh_front(out, name, help);
     CLI_FRONT_LIST(X)
@@ -272,23 +270,23 @@ static void fish_argument(FILE *out, cli_command command, const cli_flag *flag) 
 }
 
 static void fish_command(FILE *out, cli_command command) {
-    const cli_flag *flags[CLI_MAX_FLAGS];
+    cli_flag flags[CLI_MAX_FLAGS];
     const int n = cli_flags_of(command, flags);
     for (int i = 0; i < n; i++) {
         char help[CLI_HELP_SIZE];
-        cli_flag_text(flags[i], help);
-        fprintf(out, "complete -c stepmark -n '__fish_seen_subcommand_from %s' -l %s", cli_command_name(command),
-                flags[i]->name);
-        if (flags[i]->letter != 0) {
-            fprintf(out, " -s %c", flags[i]->letter);
+        cli_flag_text(&flags[i], help);
+        fprintf(out, "complete -c stepmark -n '__fish_seen_subcommand_from %s' -l %s", cli_commands[command].name,
+                flags[i].name);
+        if (flags[i].letter != 0) {
+            fprintf(out, " -s %c", flags[i].letter);
         }
-        fish_argument(out, command, flags[i]);
+        fish_argument(out, command, &flags[i]);
         fputs(" -d '", out);
         put_quoted(out, help, "\\");
         fputs("'\n", out);
     }
-    if (takes_operands(command)) {
-        fprintf(out, "complete -c stepmark -n '__fish_seen_subcommand_from %s' -F\n", cli_command_name(command));
+    if (cli_commands[command].operands != NULL) {
+        fprintf(out, "complete -c stepmark -n '__fish_seen_subcommand_from %s' -F\n", cli_commands[command].name);
     }
 }
 
@@ -312,7 +310,7 @@ static void fish_front(FILE *out, const char *name, const char *argument, const 
 static void print_fish(FILE *out) {
     fputs("# fish completion of stepmark; `stepmark --completion fish` printed it\ncomplete -c stepmark -f\n", out);
     for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
-        fish_front(out, cli_command_name((cli_command)i), "", cli_command_purpose((cli_command)i));
+        fish_front(out, cli_commands[i].name, "", cli_commands[i].purpose);
     }
 #define X(name, argument, help) fish_front(out, name, argument, help);
     CLI_FRONT_LIST(X)

@@ -5,12 +5,9 @@
 
 #include "cli/flags/flag.h"
 
-enum { CLI_MAX_ROWS = 512, CLI_MAX_EXAMPLES = 3, CLI_HELP_SIZE = 512 };
+enum { CLI_HELP_SIZE = 512 };
 
 #define CLI_RANGES_TEXT "Lists of numbers may hold ranges: 1-4, 0-8+2 (step), 1-64*2 (factor)."
-
-// The flags of a subcommand, group by group; how many.
-int cli_flags_of(cli_command command, const cli_flag *flags[CLI_MAX_FLAGS]);
 
 // Does it take lists of numbers?
 bool cli_takes_ranges(cli_command command);
@@ -20,8 +17,5 @@ void cli_flag_text(const cli_flag *flag, char text[CLI_HELP_SIZE]);
 
 // The exit codes of a subcommand, and what each means; for CLI_COMMAND_COUNT, of all.
 void cli_exit_text(cli_command command, char text[CLI_HELP_SIZE]);
-
-// A command line, from index 0; NULL behind the last.
-const char *cli_command_example(cli_command command, int index);
 
 #endif

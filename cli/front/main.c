@@ -11,7 +11,6 @@
 
 #include "backend.h"
 #include "bench/tables/screen.h"
-#include "cli/flags/commands.h"
 #include "cli/flags/flag.h"
 #include "cli/flags/options.h"
 #include "cli/flags/overview.h"
@@ -86,24 +85,12 @@ static int usage_error(const char *command) {
     return EXIT_USAGE;
 }
 
-static bool measures_by_itself(cli_command command) {
-    return command == CLI_RUN || command == CLI_SWEEP || command == CLI_ADVISE || command == CLI_ABLATE ||
-           command == CLI_PEAKS;
-}
-
 static sm_status call(const cli_options *options) {
-    SM_TRY(measures_by_itself(options->command) ? cli_require_alone(options) : SM_OK);
+    SM_TRY(cli_commands[options->command].is_alone ? cli_require_alone(options) : SM_OK);
     SM_TRY(cli_memory_require());
     SM_TRY(cli_check_outputs(options));
     SM_TRY(cli_load_backend(options));
-    switch (options->list_devices ? CLI_DEVICES : options->command) {
-#define X(code, name, function, purpose) \
-    case code: return function(options);
-        CLI_COMMAND_LIST(X)
-#undef X
-    case CLI_COMMAND_COUNT: break;
-    }
-    return sm_fail(SM_ERR_INTERNAL, "no such subcommand");
+    return cli_commands[options->list_devices ? CLI_DEVICES : options->command].run(options);
 }
 
 // Results that could not be written are an error even when everything before went well.
@@ -118,7 +105,7 @@ static int conclude(cli_command command, sm_status status) {
     }
     switch (status) {
     case SM_OK: return EXIT_OK;
-    case SM_ERR_USAGE: return usage_error(cli_command_name(command));
+    case SM_ERR_USAGE: return usage_error(cli_commands[command].name);
     case SM_ERR_INTERRUPTED: cli_note("interrupted"); return EXIT_INTERRUPTED;
     case SM_ERR_REGRESSION: cli_note("%s", sm_error_message()); return EXIT_REGRESSION;
     default: cli_note("%s", sm_error_message()); return EXIT_ERROR;
@@ -141,7 +128,7 @@ static int code_of_run(const cli_options *options, int code) {
 static int run_command(cli_command command, int argc, char **argv) {
     static cli_options options; // large: lists
     if (cli_options_parse(command, argc, argv, &options) != SM_OK) {
-        return usage_error(cli_command_name(command));
+        return usage_error(cli_commands[command].name);
     }
     fit_terminal(&options);
     cli_is_quiet = options.quiet;

@@ -109,16 +109,16 @@ static void put_flag(FILE *out, cli_command command, const cli_flag *flag) {
 }
 
 static void put_flags(FILE *out, cli_command command) {
-    const cli_flag *flags[CLI_MAX_FLAGS];
+    cli_flag flags[CLI_MAX_FLAGS];
     const int n = cli_flags_of(command, flags);
     const char *group = "";
     for (int i = 0; i < n; i++) {
-        if (strcmp(group, flags[i]->group) != 0) {
+        if (strcmp(group, flags[i].group) != 0) {
             fputs(group[0] != '\0' ? ".El\n" : "", out);
-            group = flags[i]->group;
+            group = flags[i].group;
             fprintf(out, ".Ss %s\n.Bl -tag -width Ds\n", group);
         }
-        put_flag(out, command, flags[i]);
+        put_flag(out, command, &flags[i]);
     }
     fputs(".El\n", out);
 }
@@ -133,14 +133,14 @@ static void put_exit_status(FILE *out, cli_command command) {
 // --- pages ---------------------------------------------------------------------------------------
 
 static void print_subcommand(FILE *out, cli_command command) {
-    const char *name = cli_command_name(command);
+    const char *name = cli_commands[command].name;
     put_date(out);
     put_title(out, name);
     fprintf(out, ".Sh NAME\n.Nm stepmark-%s\n.Nd ", name);
-    put_characters(out, cli_command_purpose(command), strlen(cli_command_purpose(command)));
+    put_characters(out, cli_commands[command].purpose, strlen(cli_commands[command].purpose));
     fprintf(out, "\n.Sh SYNOPSIS\n.Nm stepmark %s\n.Op Ar flags\n", name);
-    if (cli_command_operands(command)[0] != '\0') {
-        fprintf(out, ".Ar%s\n", cli_command_operands(command));
+    if (cli_commands[command].operands != NULL) {
+        fprintf(out, ".Ar %s\n", cli_commands[command].operands);
     }
     fputs(".Sh DESCRIPTION\n", out);
     put_text(out, "Results go to stdout, the rest to stderr.");
@@ -150,8 +150,8 @@ static void print_subcommand(FILE *out, cli_command command) {
     put_flags(out, command);
     put_exit_status(out, command);
     fputs(".Sh EXAMPLES\n", out);
-    for (int i = 0; cli_command_example(command, i) != NULL; i++) {
-        put_example(out, cli_command_example(command, i));
+    for (int i = 0; cli_commands[command].examples[i] != NULL; i++) {
+        put_example(out, cli_commands[command].examples[i]);
     }
     fputs(".Sh SEE ALSO\n.Xr stepmark 1\n", out);
 }
@@ -170,8 +170,8 @@ static void put_front(FILE *out, const char *name, const char *argument, const c
 static void put_commands(FILE *out) {
     fputs(".Bl -tag -width Ds\n", out);
     for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
-        fprintf(out, ".It Xr stepmark-%s 1\n", cli_command_name((cli_command)i));
-        put_text(out, cli_command_purpose((cli_command)i));
+        fprintf(out, ".It Xr stepmark-%s 1\n", cli_commands[i].name);
+        put_text(out, cli_commands[i].purpose);
     }
     fputs(".El\n.Pp\nIn place of a subcommand:\n.Bl -tag -width Ds\n", out);
 #define X(name, argument, help) put_front(out, name, argument, help);
@@ -214,9 +214,9 @@ static void print_program(FILE *out) {
     fputs(".El\n", out);
     put_exit_status(out, CLI_COMMAND_COUNT);
     fputs(".Sh EXAMPLES\n", out);
-    put_example(out, cli_command_example(CLI_DEVICES, 0));
-    put_example(out, cli_command_example(CLI_RUN, 0));
-    put_example(out, cli_command_example(CLI_PROFILE, 0));
+    put_example(out, cli_commands[CLI_DEVICES].examples[0]);
+    put_example(out, cli_commands[CLI_RUN].examples[0]);
+    put_example(out, cli_commands[CLI_PROFILE].examples[0]);
 }
 
 void cli_manual_print(FILE *stream, cli_command command) {

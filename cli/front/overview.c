@@ -3,30 +3,13 @@
 
 #include "cli/front/help.h"
 
-// What the subcommands from `first` on are for.
-static const struct {
-    cli_command first;
-    const char *text;
-} headings[] = {
-    {CLI_DEVICES, "Measure a step"},
-    {CLI_SWEEP, "Measure many, and compare"},
-    {CLI_WALK, "Learn"},
-    {CLI_INIT, "Train"},
-};
-
-static void print_heading(FILE *stream, cli_command command) {
-    for (size_t i = 0; i < sizeof(headings) / sizeof(headings[0]); i++) {
-        if (headings[i].first == command) {
-            fprintf(stream, "%s%s\n", i > 0 ? "\n" : "", headings[i].text);
-        }
-    }
-}
-
 void cli_front_help(FILE *stream) {
     fprintf(stream, "stepmark %s.\n\nusage: stepmark SUBCOMMAND [flags]\n\n", CLI_PURPOSE_TEXT);
     for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
-        print_heading(stream, (cli_command)i);
-        fprintf(stream, "  %-12s %s\n", cli_command_name((cli_command)i), cli_command_purpose((cli_command)i));
+        if (cli_commands[i].heading != NULL) {
+            fprintf(stream, "%s%s\n", i > 0 ? "\n" : "", cli_commands[i].heading);
+        }
+        fprintf(stream, "  %-12s %s\n", cli_commands[i].name, cli_commands[i].purpose);
     }
     fputs("\nIn place of a subcommand\n", stream);
 #define X(name, argument, help) \

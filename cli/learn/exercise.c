@@ -7,8 +7,7 @@
 
 #include "bench/tables/screen.h"
 #include "bench/tables/show.h"
-#include "cli/flags/commands.h"
-#include "cli/flags/tables.h"
+#include "cli/flags/options.h"
 #include "cli/output/notes.h"
 #include "learn/exercise/exercise.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "bench/tables/record.h"
-#include "cli/flags/commands.h"
+#include "cli/flags/options.h"
 #include "cli/flags/model.h"
 #include "cli/learn/walk_event.h"
 #include "cli/learn/walk_values.h"

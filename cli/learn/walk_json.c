@@ -5,7 +5,7 @@
 
 #include "bench/tables/record.h"
 #include "cli/flags/precision.h"
-#include "cli/flags/tables.h"
+#include "cli/flags/options.h"
 #include "cli/learn/walk_event.h"
 
 // --- values ----------------------------------------------------------------------------------------

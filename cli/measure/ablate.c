@@ -4,9 +4,8 @@
 
 #include "bench/measure/paired.h"
 #include "bench/tables/show.h"
-#include "cli/flags/commands.h"
+#include "cli/flags/options.h"
 #include "cli/flags/model.h"
-#include "cli/flags/tables.h"
 #include "cli/measure/measure.h"
 #include "cli/output/notes.h"
 #include "cli/output/when_killed.h"

@@ -2,8 +2,7 @@
 #include <stdio.h>
 
 #include "bench/tables/show.h"
-#include "cli/flags/commands.h"
-#include "cli/flags/tables.h"
+#include "cli/flags/options.h"
 #include "cli/setup/session.h"
 
 #define TEXT(field, text, head) \

@@ -3,7 +3,7 @@
 #include "cli/output/notes.h"
 
 #include "bench/tables/show.h"
-#include "cli/flags/commands.h"
+#include "cli/flags/options.h"
 
 // Largest first; each halves the work of the one before, about.
 static const struct {

@@ -2,7 +2,7 @@
 #include "bench/loop/phases.h"
 #include "bench/rows/machine.h"
 #include "bench/rows/row_write.h"
-#include "cli/flags/commands.h"
+#include "cli/flags/options.h"
 #include "cli/flags/model.h"
 #include "cli/measure/loop_show.h"
 #include "cli/measure/measure.h"

@@ -6,7 +6,7 @@
 
 #include "bench/loop/phases.h"
 #include "bench/tables/show.h"
-#include "cli/flags/commands.h"
+#include "cli/flags/options.h"
 #include "cli/output/notes.h"
 
 static const double unaccounted_limit = 0.01; // of a step timed apart

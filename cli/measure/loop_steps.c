@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "bench/loop/verdict.h"
-#include "cli/flags/commands.h"
+#include "cli/flags/options.h"
 #include "cli/output/write_trace.h"
 
 enum { LEAST_ATTRIBUTION = 6, MOST_ATTRIBUTION = 10 }; // the least has an interval

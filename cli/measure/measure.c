@@ -12,7 +12,7 @@
 #include "clock.h"
 #include "bench/compare/evidence.h"
 #include "bench/rows/machine.h"
-#include "cli/flags/commands.h"
+#include "cli/flags/options.h"
 #include "cli/flags/model.h"
 #include "cli/measure/loop_steps.h"
 #include "cli/measure/run_args.h"

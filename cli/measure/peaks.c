@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "bench/tables/show.h"
-#include "cli/flags/commands.h"
-#include "cli/flags/tables.h"
+#include "cli/flags/options.h"
 #include "cli/output/notes.h"
 #include "cli/setup/session.h"
 

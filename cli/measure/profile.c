@@ -5,7 +5,7 @@
 
 #include "bench/rows/machine.h"
 #include "bench/tables/show.h"
-#include "cli/flags/commands.h"
+#include "cli/flags/options.h"
 #include "cli/flags/model.h"
 #include "cli/measure/measure.h"
 #include "cli/output/notes.h"

@@ -7,7 +7,7 @@
 #include "bench/rows/machine.h"
 #include "bench/rows/read_rows.h"
 #include "bench/rows/row_write.h"
-#include "cli/flags/commands.h"
+#include "cli/flags/options.h"
 #include "cli/flags/model.h"
 #include "cli/measure/run_jobs.h"
 #include "cli/output/notes.h"

@@ -153,8 +153,7 @@ static bool decides(const cli_flag *flag, cli_command command) {
     const bool is_limit = strcmp(flag->group, "Limits") == 0;
     const bool is_check = flag->target == offsetof(cli_options, check_seed);
     const bool is_beside = strcmp(flag->group, "Output") == 0 || strcmp(flag->group, "Comparison") == 0;
-    return (flag->commands & (1u << command)) != 0 && !names_output(flag) &&
-           (command == CLI_LOOP ? !is_beside : cli_is_axis(flag) || is_limit || is_check);
+    return !names_output(flag) && (command == CLI_LOOP ? !is_beside : cli_is_axis(flag) || is_limit || is_check);
 }
 
 // --fit, where B and T are known.
@@ -190,9 +189,10 @@ sm_status cli_run_args_make(const cli_options *options, const cli_job *job, json
     *single = *options;
     SM_TRY_GOTO(set_job(job, single));
     for (int i = 0; i < cli_flag_count(); i++) {
-        const cli_flag *flag = cli_flag_at(i);
-        if (decides(flag, options->command) && !is_done(flag, job) && is_given(flag, single)) {
-            SM_TRY_GOTO(append_flag(flag, single, *args));
+        cli_flag flag;
+        if (cli_flag_of(options->command, i, &flag) && decides(&flag, options->command) && !is_done(&flag, job) &&
+            is_given(&flag, single)) {
+            SM_TRY_GOTO(append_flag(&flag, single, *args));
         }
     }
 cleanup:
@@ -242,10 +242,10 @@ const char *cli_run_args_value(const json_t *args, const char *name) {
 static bool may_write(const char *arg, cli_command command) {
     const size_t length = strcspn(arg, "=");
     for (int i = 0; i < cli_flag_count(); i++) {
-        const cli_flag *flag = cli_flag_at(i);
-        if (decides(flag, command) && strlen(flag->name) + 2 == length &&
-            strncmp(arg + 2, flag->name, length - 2) == 0) {
-            return (flag->type == CLI_SWITCH) == (arg[length] == '\0');
+        cli_flag flag;
+        if (cli_flag_of(command, i, &flag) && decides(&flag, command) && strlen(flag.name) + 2 == length &&
+            strncmp(arg + 2, flag.name, length - 2) == 0) {
+            return (flag.type == CLI_SWITCH) == (arg[length] == '\0');
         }
     }
     return false;
@@ -271,7 +271,7 @@ sm_status cli_run_args_check(const json_t *args) {
         }
         if (!may_write(arg, command)) {
             return sm_fail(SM_ERR_FORMAT, "its run_args have %.*s, which no row of `stepmark %s` has; it is not run",
-                           (int)strcspn(arg, "="), arg, cli_command_name(command));
+                           (int)strcspn(arg, "="), arg, cli_commands[command].name);
         }
         if (count_flag(args, arg) > 1) {
             return sm_fail(SM_ERR_FORMAT, "its run_args have %.*s twice; it is not run", (int)strcspn(arg, "="), arg);
@@ -306,7 +306,7 @@ char *cli_run_args_line(const json_t *args) {
     if (out == NULL) {
         return NULL;
     }
-    fprintf(out, "stepmark %s", cli_command_name(cli_run_args_command(args)));
+    fprintf(out, "stepmark %s", cli_commands[cli_run_args_command(args)].name);
     for (size_t i = 0; i < json_array_size(args); i++) {
         fputc(' ', out);
         cli_put_shell_word(out, json_string_value(json_array_get(args, i)));

@@ -2,7 +2,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 
-#include "cli/flags/commands.h"
+#include "cli/flags/options.h"
 #include "cli/output/memory.h"
 #include "cli/output/notes.h"
 

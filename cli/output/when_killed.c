@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/flags/commands.h"
+#include "cli/flags/options.h"
 #include "cli/output/notes.h"
 
 // Looked at seldom, so that it costs a measurement nothing that could be seen; and the time that is left for an end in

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "bench/tables/record.h"
-#include "cli/flags/commands.h"
+#include "cli/flags/options.h"
 #include "cli/output/notes.h"
 #include "cli/rows/baseline.h"
 #include "src/io/atomic_file.h"

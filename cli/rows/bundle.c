@@ -8,7 +8,7 @@
 #include "bench/rows/machine.h"
 #include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"
-#include "cli/flags/commands.h"
+#include "cli/flags/options.h"
 #include "cli/output/notes.h"
 #include "cli/output/write_page.h"
 #include "src/io/atomic_file.h"

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "bench/runs/run_check.h"
-#include "cli/flags/commands.h"
+#include "cli/flags/options.h"
 
 // Who reads the table has the reasons below it; who reads records elsewhere gets the first of them.
 static sm_status verdict(const cli_options *options, const sm_training_runs *runs) {

@@ -6,7 +6,7 @@
 #include "bench/compare/compare.h"
 #include "bench/tables/markdown.h"
 #include "bench/tables/show.h"
-#include "cli/flags/commands.h"
+#include "cli/flags/options.h"
 #include "cli/output/notes.h"
 #include "cli/rows/baseline.h"
 #include "cli/rows/interleave.h"

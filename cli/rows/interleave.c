@@ -10,7 +10,7 @@
 #include "philox.h"
 #include "src/processes/subprocess.h"
 #include "bench/tables/show.h"
-#include "cli/flags/commands.h"
+#include "cli/flags/options.h"
 #include "cli/output/notes.h"
 #include "cli/rows/interleave.h"
 

@@ -4,7 +4,7 @@
 #include "bench/compare/recommend.h"
 #include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"
-#include "cli/flags/commands.h"
+#include "cli/flags/options.h"
 #include "cli/output/notes.h"
 
 sm_status cli_recommend_print(const json_t *rows, sm_format format, size_t *n) {

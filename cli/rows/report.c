@@ -5,7 +5,7 @@
 #include "bench/report/report.h"
 #include "bench/tables/screen.h"
 #include "bench/tables/show.h"
-#include "cli/flags/commands.h"
+#include "cli/flags/options.h"
 #include "cli/output/notes.h"
 #include "cli/output/write_page.h"
 

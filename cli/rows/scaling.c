@@ -4,7 +4,7 @@
 
 #include "bench/runs/scaling_page.h"
 #include "bench/tables/markdown.h"
-#include "cli/flags/commands.h"
+#include "cli/flags/options.h"
 #include "cli/output/write_page.h"
 
 // --- output ------------------------------------------------------------------------------------

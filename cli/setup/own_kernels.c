@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "bench/rows/digest.h"
-#include "cli/flags/commands.h"
+#include "cli/flags/options.h"
 #include "cli/flags/flag.h"
 #include "cli/output/notes.h"
 #include "learn/own_kernels/backend_file.h"
@@ -119,7 +119,7 @@ static struct {
 static const char *library_of(const cli_options *options) {
     const char *path = options->backend_library;
     for (int i = 0; i < options->axes.n; i++) {
-        if (strcmp(options->axes.axes[i].flag->name, "backend-library") == 0) {
+        if (strcmp(cli_flag_at(options->axes.axes[i].flag)->name, "backend-library") == 0) {
             path = options->axes.axes[i].text;
         }
     }

@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "bench/rows/machine.h"
-#include "cli/flags/commands.h"
+#include "cli/flags/options.h"
 #include "cli/output/notes.h"
 #include "src/weights/model_folder.h"
 
@@ -167,7 +167,7 @@ sm_status cli_require_alone(const cli_options *options) {
     return sm_fail(SM_ERR_USAGE,
                    "%s measures with one process, and this is one of %s on this host (%s), which would disturb each "
                    "other; `loop` and `train` share their work among them",
-                   cli_command_name(options->command), getenv(launchers[i].count), launchers[i].count);
+                   cli_commands[options->command].name, getenv(launchers[i].count), launchers[i].count);
 }
 
 sm_status cli_choose_device(const sm_comm *comm, const cli_device_list *devices, cli_device *device) {

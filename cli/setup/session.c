@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/flags/commands.h"
+#include "cli/flags/options.h"
 #include "cli/flags/model.h"
 #include "cli/output/notes.h"
 #include "cli/setup/own_kernels.h"

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "cli/flags/commands.h"
+#include "cli/flags/options.h"
 #include "cli/output/notes.h"
 #include "cli/setup/processes.h"
 
@@ -74,7 +74,7 @@ static sm_status receive(void *ctx, const json_t *message, int64_t *deadline_ns)
     const bool has_searched = stage == NULL && json_object_get(message, "search") != NULL;
     (void)deadline_ns;
     if (stage != NULL || has_searched) {
-        SM_ROW_TEXT(p->stage, has_searched ? cli_command_name(p->options->command) : stage);
+        SM_ROW_TEXT(p->stage, has_searched ? cli_commands[p->options->command].name : stage);
     }
     return SM_OK;
 }
@@ -100,7 +100,7 @@ sm_status cli_perform_in_worker(const cli_options *options, int (*work)(void *ct
         .stop_s = CLI_STOP_S,
         .interrupted = &cli_interrupted,
     };
-    SM_ROW_TEXT(p.stage, cli_command_name(options->command));
+    SM_ROW_TEXT(p.stage, cli_commands[options->command].name);
     SM_TRY(sm_worker_run(&job, &end));
     *exit_code = end.exit_code;
     if (end.signal == 0) {

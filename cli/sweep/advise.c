@@ -8,7 +8,7 @@
 #include "bench/compare/advice.h"
 #include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"
-#include "cli/flags/commands.h"
+#include "cli/flags/options.h"
 #include "cli/flags/flag.h"
 #include "cli/output/notes.h"
 #include "cli/sweep/advise_axes.h"
@@ -41,18 +41,17 @@ typedef struct {
 
 // --- what is tried where flags do not say it -----------------------------------------------------------
 
-static const cli_flag *find_flag(const char *name) {
-    for (int i = 0; i < cli_flag_count(); i++) {
-        if ((cli_flag_at(i)->commands & (1u << CLI_ADVISE)) != 0 && strcmp(cli_flag_at(i)->name, name) == 0) {
-            return cli_flag_at(i);
-        }
+static int find_flag(const char *name) {
+    int i = 0;
+    while ((cli_flag_at(i)->commands & (1u << CLI_ADVISE)) == 0 || strcmp(cli_flag_at(i)->name, name) != 0) {
+        i++;
     }
-    return NULL;
+    return i;
 }
 
 static const char *text_of(const cli_axes *axes, const char *name) {
     for (int i = axes->n - 1; i >= 0; i--) {
-        if (strcmp(axes->axes[i].flag->name, name) == 0) {
+        if (strcmp(cli_flag_at(axes->axes[i].flag)->name, name) == 0) {
             return axes->axes[i].text;
         }
     }
@@ -75,7 +74,9 @@ static sm_status choose_threads(const cli_axes *axes, char *text, size_t size_by
     sm_device_info info;
     const char *given = text_of(axes, "backend");
     text[0] = '\0';
-    snprintf(name.texts[0], sizeof(name.texts[0]), "%s", given != NULL ? given : find_flag("backend")->initial);
+    cli_flag backend;
+    cli_flag_of(CLI_ADVISE, find_flag("backend"), &backend);
+    snprintf(name.texts[0], sizeof(name.texts[0]), "%s", given != NULL ? given : backend.initial);
     if (strchr(name.texts[0], ',') != NULL) {
         return sm_fail(SM_ERR_USAGE, "--backend: give one device; each has an advice of its own");
     }

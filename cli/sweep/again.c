@@ -6,7 +6,7 @@
 #include "bench/compare/again.h"
 #include "bench/rows/machine.h"
 #include "bench/tables/show.h"
-#include "cli/flags/commands.h"
+#include "cli/flags/options.h"
 #include "cli/flags/model.h"
 #include "cli/measure/loop_steps.h"
 #include "cli/measure/run_args.h"
@@ -66,7 +66,7 @@ static sm_status take_flags(repetition *r, const json_t *args) {
     if (r->flags.args == NULL) {
         return sm_fail(SM_ERR_OOM, "no memory for a command line");
     }
-    r->flags.args[r->flags.n_args++] = (char *)cli_command_name(cli_run_args_command(args)); // only read
+    r->flags.args[r->flags.n_args++] = (char *)cli_commands[cli_run_args_command(args)].name; // only read
     for (size_t i = 0; i < n; i++) {
         r->flags.args[r->flags.n_args++] = (char *)json_string_value(json_array_get(args, i)); // only read
     }

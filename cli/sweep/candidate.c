@@ -7,7 +7,7 @@
 #include "src/processes/sweep_child.h"
 #include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"
-#include "cli/flags/commands.h"
+#include "cli/flags/options.h"
 #include "cli/flags/model.h"
 #include "cli/measure/run_args.h"
 #include "cli/output/notes.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "bench/tables/show.h"
-#include "cli/flags/commands.h"
+#include "cli/flags/options.h"
 #include "cli/output/notes.h"
 
 // After a batch that did not run, the next is this much of it.

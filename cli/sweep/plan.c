@@ -91,8 +91,8 @@ static sm_status add_entry(axis *a, const char *text, size_t length) {
 static sm_status make_axis(const cli_axis *given, axis *a) {
     const char *text = given->text;
     free_axis(a);
-    a->flag = given->flag;
-    if (text == NULL || (given->flag->commands & CLI_WHOLE) != 0) {
+    a->flag = cli_flag_at(given->flag);
+    if (text == NULL || (a->flag->commands & CLI_WHOLE) != 0) {
         return add_value(a, text, text != NULL ? strlen(text) : 0);
     }
     for (;;) {
@@ -110,14 +110,10 @@ static sm_status make_axis(const cli_axis *given, axis *a) {
 // One axis for each row of the table of flags.
 static sm_status set_axes(const cli_axes *given, axis axes[MAX_FLAGS]) {
     for (int i = 0; i < given->n; i++) {
-        int index = 0;
-        while (cli_flag_at(index) != given->axes[i].flag) {
-            index++;
-        }
-        if (index >= MAX_FLAGS) {
+        if (given->axes[i].flag >= MAX_FLAGS) {
             return sm_fail(SM_ERR_INTERNAL, "sweep: the table of flags has outgrown it");
         }
-        SM_TRY(make_axis(&given->axes[i], &axes[index]));
+        SM_TRY(make_axis(&given->axes[i], &axes[given->axes[i].flag]));
     }
     return SM_OK;
 }
@@ -125,11 +121,11 @@ static sm_status set_axes(const cli_axes *given, axis axes[MAX_FLAGS]) {
 // Every device is one of its own, also where none was named; and what `advise` tries by itself.
 static sm_status default_axes(cli_command command, axis axes[MAX_FLAGS]) {
     for (int i = 0; i < cli_flag_count() && i < MAX_FLAGS; i++) {
-        const cli_flag *flag = cli_flag_at(i);
-        const bool is_asked_for = strcmp(flag->name, "backend") == 0 || cli_has_own_list(flag);
-        const bool is_its = (flag->commands & (1u << command)) != 0 && cli_is_axis(flag);
-        if (is_its && is_asked_for && flag->initial != NULL && axes[i].flag == NULL) {
-            SM_TRY(make_axis(&(cli_axis){flag, flag->initial}, &axes[i]));
+        cli_flag flag;
+        const bool is_its = cli_flag_of(command, i, &flag) && cli_is_axis(&flag);
+        const bool is_asked_for = strcmp(flag.name, "backend") == 0 || cli_has_own_list(&flag, command);
+        if (is_its && is_asked_for && flag.initial != NULL && axes[i].flag == NULL) {
+            SM_TRY(make_axis(&(cli_axis){i, flag.initial}, &axes[i]));
         }
     }
     return SM_OK;
@@ -149,8 +145,7 @@ static sm_status add_product(const axis axes[MAX_FLAGS], int n_axes, int64_t ind
         }
         const char *value = a->values[index % a->n];
         index /= a->n;
-        const bool is_of_run = (a->flag->commands & (1u << CLI_RUN)) != 0 || cli_has_own_list(a->flag);
-        command = is_of_run ? command : CLI_LOOP;
+        command = (a->flag->commands & (1u << CLI_RUN)) != 0 ? command : CLI_LOOP;
         int printed = value != NULL ? asprintf(&c->args[at], "--%s=%s", a->flag->name, value)
                                     : asprintf(&c->args[at], "--%s", a->flag->name);
         if (printed < 0) {
@@ -159,7 +154,7 @@ static sm_status add_product(const axis axes[MAX_FLAGS], int n_axes, int64_t ind
         }
         at--;
     }
-    c->args[0] = strdup(cli_command_name(command));
+    c->args[0] = strdup(cli_commands[command].name);
     return c->args[0] != NULL ? cli_configuration_set_key(c, "") : cli_configuration_no_memory();
 }
 
@@ -246,7 +241,7 @@ static sm_status add_text_line(const char *name, int number, const char *begin, 
     sm_status status = cli_options_parse(CLI_SWEEP, n + 1, words, options);
     if (status == SM_OK && options->of_sweep != NULL) {
         status = sm_fail(SM_ERR_USAGE, "--%s holds for the sweep as a whole; give it on the command line",
-                         options->of_sweep->name);
+                         options->of_sweep);
     }
     if (status == SM_OK) {
         status = add_line(CLI_SWEEP, &options->axes, override, plan);

@@ -10,7 +10,7 @@
 #include "bench/rows/row_write.h"
 #include "bench/rows/sweep_log.h"
 #include "bench/tables/show.h"
-#include "cli/flags/commands.h"
+#include "cli/flags/options.h"
 #include "cli/measure/run_args.h"
 #include "cli/output/notes.h"
 #include "cli/rows/recommend.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "clock.h"
-#include "cli/flags/commands.h"
+#include "cli/flags/options.h"
 #include "cli/flags/model.h"
 #include "cli/flags/precision.h"
 #include "cli/measure/measure.h"

@@ -1,6 +1,6 @@
 // init.c: a freshly initialised model folder.
 #include "bench/tables/show.h"
-#include "cli/flags/commands.h"
+#include "cli/flags/options.h"
 #include "cli/flags/model.h"
 #include "cli/setup/session.h"
 #include "src/weights/weights.h"

@@ -3,7 +3,7 @@
 
 #include "clock.h"
 #include "bench/tables/show.h"
-#include "cli/flags/commands.h"
+#include "cli/flags/options.h"
 #include "cli/flags/model.h"
 #include "cli/output/notes.h"
 #include "cli/setup/find_tokenizer.h"

@@ -4,7 +4,7 @@
 
 #include "clock.h"
 #include "bench/rows/machine.h"
-#include "cli/flags/commands.h"
+#include "cli/flags/options.h"
 #include "cli/flags/model.h"
 #include "cli/flags/settings.h"
 #include "cli/output/notes.h"

@@ -5,7 +5,7 @@
 
 #include "bench/rows/machine.h"
 #include "bench/tables/screen.h"
-#include "cli/flags/commands.h"
+#include "cli/flags/options.h"
 #include "cli/measure/loop_show.h"
 #include "cli/measure/loop_steps.h"
 #include "cli/output/notes.h"

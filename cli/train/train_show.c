@@ -8,7 +8,7 @@
 #include "clock.h"
 #include "bench/tables/screen.h"
 #include "bench/tables/show.h"
-#include "cli/flags/commands.h"
+#include "cli/flags/options.h"
 #include "cli/output/notes.h"
 
 static const int64_t progress_pause_ns = 10000000000;

@@ -1,0 +1,133 @@
+// The tables of subcommands and of flags: what a row lacks, by the row's name. And that every example is a command
+// line.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/flags/flag.h"
+
+static bool is_empty(const char *text) { return text == NULL || text[0] == '\0'; }
+
+static void subcommands_are_complete(void **state) {
+    (void)state;
+    assert_non_null(cli_commands[0].heading);
+    for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
+        const cli_subcommand *c = &cli_commands[i];
+        char beginning[64];
+        snprintf(beginning, sizeof(beginning), "stepmark %s", c->name);
+        const char *lacks = is_empty(c->purpose)                                    ? "a purpose"
+                            : c->run == NULL                                        ? "a function"
+                            : c->table != &cli_no_table && is_empty(c->table->name) ? "a name of its table"
+                            : is_empty(c->examples[0])                              ? "an example"
+                            : strstr(c->examples[0], beginning) == NULL             ? "itself in its first example"
+                            : (c->exit_code != 0) == is_empty(c->exit_meaning)      ? "an exit code, or what it means"
+                                                                                    : NULL;
+        if (lacks != NULL) {
+            fail_msg("commands.h: %s lacks %s", c->name, lacks);
+        }
+        if (cli_command_find(c->name) != (cli_command)i) {
+            fail_msg("commands.h: %s is there twice", c->name);
+        }
+    }
+}
+
+static bool is_number(const cli_flag *flag) {
+    return flag->type == CLI_INT || flag->type == CLI_INTS || flag->type == CLI_COUNT || flag->type == CLI_REAL;
+}
+
+static void flags_are_complete(void **state) {
+    (void)state;
+    for (int i = 0; i < cli_flag_count(); i++) {
+        const cli_flag *flag = cli_flag_at(i);
+        const bool is_choice = flag->type == CLI_CHOICE || flag->type == CLI_CHOICES;
+        const char *lacks = is_empty(flag->group)                                                ? "a group"
+                            : is_empty(flag->help)                                               ? "a help text"
+                            : flag->commands == 0                                                ? "a subcommand"
+                            : flag->target == 0                                                  ? "a target"
+                            : is_number(flag) && flag->max <= flag->min                          ? "a range"
+                            : is_choice && flag->choices == NULL                                 ? "its words"
+                            : !is_choice && flag->type != CLI_SWITCH && is_empty(flag->argument) ? "an argument"
+                                                                                                 : NULL;
+        if (lacks != NULL) {
+            fail_msg("flags.c: --%s lacks %s", flag->name, lacks);
+        }
+        for (const cli_flag_variant *v = flag->unlike; v != NULL && v->commands != 0; v++) {
+            if ((v->commands & ~flag->commands) != 0) {
+                fail_msg("flags.c: --%s differs for a subcommand that does not have it", flag->name);
+            }
+        }
+    }
+}
+
+// A name and a letter mean one flag, and it has room for all.
+static void flags_of_a_subcommand_differ(void **state) {
+    (void)state;
+    for (int c = 0; c < CLI_COMMAND_COUNT; c++) {
+        cli_flag flags[CLI_MAX_FLAGS];
+        const int n = cli_flags_of((cli_command)c, flags);
+        assert_true(n > 0 && n < CLI_MAX_FLAGS);
+        for (int i = 0; i < n; i++) {
+            for (int k = 0; k < i; k++) {
+                if (strcmp(flags[i].name, flags[k].name) == 0) {
+                    fail_msg("flags.c: --%s is there twice for %s", flags[i].name, cli_commands[c].name);
+                }
+                if (flags[i].letter != 0 && flags[i].letter == flags[k].letter) {
+                    fail_msg("flags.c: -%c is --%s and --%s of %s", flags[i].letter, flags[k].name, flags[i].name,
+                             cli_commands[c].name);
+                }
+            }
+        }
+    }
+}
+
+// The words of an example after "stepmark NAME", as a shell parts them: blanks, and quotes around some.
+static int split(char *text, char *words[32]) {
+    int n = 0;
+    while (*text != '\0' && n < 32) {
+        const char end = *text == '"' || *text == '\'' ? *text++ : ' ';
+        words[n++] = text;
+        text += strcspn(text, end == ' ' ? " " : end == '"' ? "\"" : "'");
+        if (*text != '\0') {
+            *text++ = '\0';
+        }
+        text += strspn(text, " ");
+    }
+    return n;
+}
+
+static void examples_are_command_lines(void **state) {
+    (void)state;
+    static cli_options options; // large: lists
+    for (int c = 0; c < CLI_COMMAND_COUNT; c++) {
+        for (int i = 0; cli_commands[c].examples[i] != NULL; i++) {
+            const char *example = cli_commands[c].examples[i];
+            const char *begin = strstr(example, "stepmark "); // what feeds it may come first
+            assert_non_null(begin);
+            char *text = strdup(begin + strlen("stepmark "));
+            char *words[32];
+            const int n = split(text, words);
+            if (strcmp(words[0], cli_commands[c].name) != 0) {
+                fail_msg("commands.h: an example of %s: %s", cli_commands[c].name, example);
+            }
+            if (cli_options_parse((cli_command)c, n, words, &options) != SM_OK) {
+                fail_msg("commands.h: %s: %s", example, sm_error_message());
+            }
+            free(text);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(subcommands_are_complete),
+        cmocka_unit_test(flags_are_complete),
+        cmocka_unit_test(flags_of_a_subcommand_differ),
+        cmocka_unit_test(examples_are_command_lines),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
