@@ -18,9 +18,8 @@
 #include "temp_folder.h"
 #include "backends/host/helper.h"
 #include "backends/host/memory.h"
-#include "backends/opencl/bind/bind.h"
-#include "backends/opencl/sources.h"
-#include "backends/opencl/families/tier.h"
+#include "backends/opencl/nvidia/tensor.h"
+#include "backends/opencl/opencl.h"
 #include "src/models/model.h"
 #include "src/session/session.h"
 #include "src/verify/op_cases.h"
@@ -124,7 +123,7 @@ static void check_way(const char *shape, sm_precision precision, const char *beg
     check(sm_op_case_plan(kind, index - 1, precision, &plan));
     check(sm_plan_assign_memory(plan, 0));
     assert_true(opencl_is_product(plan, &plan->ops[plan->n_ops - 1], &product));
-    assert_true(opencl_tier_tensor.matmul_way(&facts, &product, 0, text, sizeof text));
+    assert_true(opencl_family_tensor.matmul_way(&facts, &product, 0, text, sizeof text));
     assert_memory_equal(text, begins, strlen(begins));
     sm_plan_free(plan);
 }

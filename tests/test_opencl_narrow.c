@@ -15,8 +15,7 @@
 #include "number_format.h"
 #include "opencl_device.h"
 #include "training_curve.h"
-#include "backends/opencl/opencl.h"
-#include "backends/opencl/sources.h"
+#include "backends/opencl/program/program.h"
 #include "src/verify/verify.h"
 
 static const sm_dtype formats[] = {SM_BF16, SM_F16};

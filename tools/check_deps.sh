@@ -17,7 +17,9 @@ floors='include
     src/io src/processes src/documents src/tokenizer src/text src/plan src/optim src/models src/rewrites src/comm src/session src/verify
     src/weights src/runs src/train
     backends/reference backends/cpu/threads backends/cpu/common backends/cpu backends/cpu/kernels
-    backends/cpu/kernels/matmul backends/cpu/kernels/attention backends/opencl
+    backends/cpu/kernels/matmul backends/cpu/kernels/attention
+    backends/opencl/program backends/opencl/memory backends/opencl/launch backends/opencl/binders
+    backends/opencl/families backends/opencl/nvidia backends/opencl
     bench/stats bench/tables bench/rows bench/compare bench/sensors bench/measure bench/profile bench/loop
     bench/pages bench/report bench/runs
     learn/own_kernels learn/exercise learn/ladder learn/page

@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.." || exit 1
 stepmark=${1:-build/release/stepmark}
 shims=${2:-build/release/tests/shims}
 timeout_s=${DRIVERS_TIMEOUT:-2}
-functions=${DRIVERS_FUNCTIONS:-$(sed -n 's/^ *X(\(cl[A-Za-z]*\)).*/\1/p' backends/opencl/api.h)}
+functions=${DRIVERS_FUNCTIONS:-$(sed -n 's/^ *X(\(cl[A-Za-z]*\)).*/\1/p' backends/opencl/program/api.h)}
 loader=$(ldconfig -p | sed -n 's/.*libOpenCL.so.1 .*=> //p' | head -n 1)
 [ -n "$loader" ] || { echo "torture_drivers: skipped: no OpenCL loader"; exit 0; }
 [ -e "$shims/libOpenCL.so.1" ] || { echo "torture_drivers: no $shims/libOpenCL.so.1: run make tests" >&2; exit 1; }

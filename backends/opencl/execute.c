@@ -4,8 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "backends/opencl/bind/bind.h"
-#include "backends/opencl/families/tier.h"
+#include "backends/opencl/opencl.h"
 
 static const char *id_of(const opencl_executable *e) { return e->device->base.info.id; }
 
@@ -23,8 +22,8 @@ static size_t scratch_bytes(const sm_device *device, const sm_plan *plan) {
 
 size_t opencl_working_bytes(const sm_device *device, const sm_plan *plan) {
     const opencl_device *d = (const opencl_device *)device;
-    const bool has_maps = d->tier->uses_maps != NULL && d->tier->uses_maps(&d->facts, plan);
-    return scratch_bytes(device, plan) + (has_maps ? opencl_map_bytes(plan) : 0) + opencl_copy_bytes(plan);
+    const size_t family_bytes = d->family->own_bytes != NULL ? d->family->own_bytes(&d->facts, plan) : 0;
+    return scratch_bytes(device, plan) + family_bytes + opencl_copy_bytes(plan);
 }
 
 static void note_units(opencl_executable *e) {
@@ -32,7 +31,7 @@ static void note_units(opencl_executable *e) {
         snprintf(e->base.note, sizeof e->base.note,
                  "family %s: %d of %d products and attentions run as in family local: rows that do not begin at "
                  "multiples of 16 bytes, attention that stores its weights or has heads of other sizes",
-                 e->device->tier->name, e->n_beside_units, e->n_beside_units + e->n_on_units);
+                 e->device->family->name, e->n_beside_units, e->n_beside_units + e->n_on_units);
     }
 }
 
@@ -97,6 +96,10 @@ void opencl_release(sm_executable *executable) {
     for (int i = 0; i < e->n_launches; i++) {
         opencl.clReleaseKernel(e->launches[i].kernel);
     }
+    if (e->device->family->release != NULL) {
+        e->device->family->release(e);
+    }
+    opencl_free_copies(e);
     opencl_free_memory(e);
     for (int i = 0; e->events != NULL && i < e->n_launches; i++) {
         if (e->events[i] != NULL) {

@@ -15,19 +15,12 @@
 
 #include "backends/host/helper.h"
 #include "backends/host/memory.h"
-#include "backends/opencl/bind/bind.h"
-#include "backends/opencl/families/tier.h"
+#include "backends/opencl/opencl.h"
 
 // Fewer programs than LEAST are built sooner than another process has begun with the driver.
-enum { MOST_PROGRAMS = 64, LEAST_PROGRAMS = 4, MOST_HELPERS = 7 };
+enum { LEAST_PROGRAMS = 4, MOST_HELPERS = 7 };
 
 static const double LIMIT_SECONDS = 30;
-
-struct opencl_wanted {
-    const char *tier;
-    int n;
-    opencl_named_program programs[MOST_PROGRAMS]; // a pipe has room for them
-};
 
 // The helpers that were started and have not been waited for.
 static struct {
@@ -39,21 +32,6 @@ static struct {
 } team = {.work = {-1, -1}, .done = {-1, -1}};
 
 static const char *foreseen; // path of a helper, where a plan is to be run; NULL: none is
-
-void opencl_want(opencl_wanted *wanted, const char *stem, const char *options) {
-    const char *name = opencl_program_name(stem);
-    for (int i = 0; i < wanted->n; i++) {
-        if (strcmp(wanted->programs[i].name, name) == 0 && strcmp(wanted->programs[i].options, options) == 0) {
-            return;
-        }
-    }
-    if (wanted->n < MOST_PROGRAMS) {
-        opencl_named_program *p = &wanted->programs[wanted->n++];
-        snprintf(p->tier, sizeof p->tier, "%s", wanted->tier);
-        snprintf(p->name, sizeof p->name, "%s", name);
-        snprintf(p->options, sizeof p->options, "%s", options);
-    }
-}
 
 // Binds all ops for the names of their programs; what they count besides is as before.
 static void list_programs(opencl_executable *e, opencl_wanted *wanted) {
@@ -143,17 +121,20 @@ static void end_team(void) {
     team.n = 0;
 }
 
-void opencl_foresee(const char *helper) { foreseen = helper; }
-
-bool opencl_begin_early(const opencl_facts *facts) {
+static bool begin_early(const opencl_facts *facts) {
     const char *reason;
     const int n_devices = opencl_n_devices(&reason);
     for (int i = 0; i < n_devices && foreseen != NULL && team.n == 0; i++) {
         if (opencl_device_facts(i)->id == facts->id) {
-            start_team(foreseen, i, count_helpers(MOST_PROGRAMS));
+            start_team(foreseen, i, count_helpers(OPENCL_MOST_WANTED));
         }
     }
     return foreseen != NULL;
+}
+
+void opencl_foresee(const char *helper) {
+    foreseen = helper;
+    opencl_begin_early = begin_early;
 }
 
 void opencl_dismiss_helpers(const opencl_device *device) {
@@ -218,7 +199,7 @@ static void dismiss_others(const opencl_device *device) {
 // Helpers that are about to end still hold some.
 static bool needs_most_memory(const opencl_executable *e) {
     const sm_plan *plan = e->base.plan;
-    const size_t n_bytes = sm_plan_memory(plan, NULL) + opencl_working_bytes(e->base.device, plan);
+    const size_t n_bytes = sm_plan_memory(plan, NULL) + e->base.device->backend->working_bytes(e->base.device, plan);
     return n_bytes > e->device->facts.memory_bytes / 2;
 }
 
@@ -231,7 +212,7 @@ void opencl_build_ahead(opencl_executable *e) {
     if (wanted == NULL) {
         return;
     }
-    wanted->tier = device->tier->name;
+    wanted->family = device->family->name;
     list_programs(e, wanted);
     drop_built(device, wanted);
     if (wanted->n >= LEAST_PROGRAMS) {
@@ -249,7 +230,9 @@ static void build_all(opencl_device *device) {
     opencl_named_program p;
     while (host_take(STDIN_FILENO, &p, sizeof p)) {
         cl_program program;
-        if (opencl_choose_tier(&device->facts, p.tier, device->base.info.id, &device->tier) == SM_OK) {
+        const opencl_family *family = NULL;
+        if (opencl_choose_family(&device->facts, p.family, device->base.info.id, &family) == SM_OK) {
+            opencl_set_family(device, family);
             (void)opencl_get_program(device, p.name, p.options, &program);
         }
         (void)host_put(STDOUT_FILENO, "", 1);

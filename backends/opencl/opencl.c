@@ -6,8 +6,6 @@
 #include <string.h>
 
 #include "backends/host/memory.h"
-#include "backends/opencl/bind/bind.h"
-#include "backends/opencl/families/tier.h"
 
 extern const sm_backend sm_backend_opencl; // declared again by src/session/registry.c
 
@@ -48,16 +46,16 @@ static void describe_found(const opencl_facts *f, sm_device_info *info) {
     snprintf(info->reason, sizeof info->reason, "%s", f->trouble);
 }
 
-static void describe_tier(const opencl_tier *tier, const opencl_facts *facts, sm_device_info *info) {
-    snprintf(info->tier, sizeof info->tier, "%s", tier->name);
+static void describe_family(const opencl_family *family, const opencl_facts *facts, sm_device_info *info) {
+    snprintf(info->tier, sizeof info->tier, "%s", family->name);
     snprintf(info->tier_reason, sizeof info->tier_reason, "%s",
-             tier->explain != NULL ? tier->explain(facts) : tier->why);
+             family->explain != NULL ? family->explain(facts) : family->why);
 }
 
 static sm_status describe(int index, sm_device_info *info) {
     const char *reason;
     const int n = opencl_n_devices(&reason);
-    const opencl_tier *tier = NULL;
+    const opencl_family *family = NULL;
     *info = (sm_device_info){0};
     if (n == 0 && index == 0) {
         return describe_missing(reason, info);
@@ -66,8 +64,8 @@ static sm_status describe(int index, sm_device_info *info) {
         return sm_fail(SM_ERR_USAGE, "opencl: device %d: there are %d", index, n);
     }
     describe_found(opencl_device_facts(index), info);
-    SM_TRY(opencl_choose_tier(opencl_device_facts(index), NULL, info->id, &tier));
-    describe_tier(tier, opencl_device_facts(index), info);
+    SM_TRY(opencl_choose_family(opencl_device_facts(index), NULL, info->id, &family));
+    describe_family(family, opencl_device_facts(index), info);
     return SM_OK;
 }
 
@@ -165,6 +163,7 @@ sm_status opencl_open_to_build(int index, opencl_device *device) {
 sm_status opencl_open(int index, const sm_open_options *options, sm_device **opened) {
     sm_status status = SM_OK;
     sm_device_info info;
+    const opencl_family *family = NULL;
     *opened = NULL;
     SM_TRY(describe(index, &info));
     if (!info.available) {
@@ -184,8 +183,10 @@ sm_status opencl_open(int index, const sm_open_options *options, sm_device **ope
     device->helper = options->helper;
     opencl_take_own(device, options);
     device->index = index;
-    SM_TRY_GOTO(opencl_choose_tier(&device->facts, options->isa, info.id, &device->tier));
-    describe_tier(device->tier, &device->facts, &device->base.info);
+    device->facts.shown_local_bytes = opencl_shown_local_bytes(&device->facts);
+    SM_TRY_GOTO(opencl_choose_family(&device->facts, options->isa, info.id, &family));
+    opencl_set_family(device, family);
+    describe_family(family, &device->facts, &device->base.info);
     SM_TRY_GOTO(take_part(device, options->n_threads));
     SM_TRY_GOTO(create_queues(device));
     *opened = &device->base;
@@ -197,7 +198,7 @@ cleanup:
 
 // Families without matrix units widen what they read and compute in fp32.
 static bool emulates(const sm_device *device, sm_precision precision) {
-    return sm_dtype_is_narrow(precision.dtype) && !((const opencl_device *)device)->tier->multiplies_narrow;
+    return sm_dtype_is_narrow(precision.dtype) && !((const opencl_device *)device)->family->multiplies_narrow;
 }
 
 static sm_status supports(const sm_device *device, const sm_plan *plan, const sm_op *op) {

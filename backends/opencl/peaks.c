@@ -8,11 +8,9 @@
 
 #include "backends/host/median.h"
 #include "backends/host/memory.h"
-#include "backends/opencl/bind/bind.h"
 #include "backends/opencl/opencl.h"
-#include "backends/opencl/families/tier.h"
 
-enum { N_BUFFERS = 3, N_CHAINS = 12, MOST_ROUNDS = 1 << 24, MOST_TRIALS = 1024, N_STREAMS = 2 };
+enum { N_BUFFERS = 3, MOST_ROUNDS = 1 << 24, MOST_TRIALS = 1024, N_STREAMS = 2 };
 
 static const double LAUNCH_SECONDS = 0.01;
 
@@ -47,7 +45,7 @@ static double best_of(const trials *t) {
 static sm_status make_kernel(opencl_device *device, const char *stem, const char *more_options, const char *name,
                              const argument *arguments, int n, cl_kernel *kernel) {
     char options[64];
-    snprintf(options, sizeof options, "-DN_CHAINS=%d %s", N_CHAINS, more_options);
+    snprintf(options, sizeof options, "-DN_CHAINS=%d %s", OPENCL_PEAK_CHAINS, more_options);
     SM_TRY(opencl_get_kernel(device, stem, options, name, kernel));
     for (int i = 0; i < n; i++) {
         SM_TRY(opencl_check(id_of(device), name,
@@ -88,57 +86,21 @@ static sm_status create_buffer(const opencl_device *device, size_t size_bytes, c
 
 // --- arithmetic -----------------------------------------------------------------------------------------
 
-// A kernel that only computes: in registers, or with operands that lie in local memory.
-typedef struct {
-    const char *stem;    // its file
-    const char *options; // of its program
-    const char *what;    // it does, in words
-    size_t group;        // work-items
-    size_t n_groups;
-    double flops_a_group; // each round
-    double share;         // of it that counts as work
-} arithmetic;
-
-static arithmetic plain_arithmetic(const opencl_device *device) {
+static opencl_arithmetic plain_arithmetic(const opencl_device *device) {
     enum { GROUPS_A_UNIT = 16 };
-    const size_t group = (size_t)device->tier->group;
-    return (arithmetic){.stem = "peaks",
-                        .options = device->tier->row_items > 1 ? "-DWHOLE" : "",
-                        .what = "fp32 multiply-adds in registers",
-                        .group = group,
-                        .n_groups = (size_t)(GROUPS_A_UNIT * device->facts.n_units),
-                        .flops_a_group = 2.0 * N_CHAINS * device->tier->vector(&device->facts) * (double)group,
-                        .share = 1};
-}
-
-// By a warp (cl/nvidia/peaks_tensor.cl) or by four (cl/nvidia/peaks_wgmma.cl), as products are.
-static arithmetic unit_arithmetic(const opencl_device *device, sm_precision precision) {
-    enum { WARP_ITEMS = 32, WARPS = 4, GROUPS_A_UNIT = 8, WGMMA_ITEMS = 256, K_BYTES = 128 };
-    static const char *const options[] = {[SM_F32] = "", [SM_BF16] = "-DDATA_BF16", [SM_F16] = "-DDATA_F16"};
-    const bool is_wide = opencl_has_wgmma(&device->facts, precision.dtype, precision.products);
-    const double k = (double)K_BYTES / (double)sm_dtype_size(precision.dtype);
-    const size_t n_units = (size_t)device->facts.n_units;
-    const bool is_split = precision.products == SM_PRODUCTS_TF32X3;
-    const char *wide_text = is_split ? "a third of wgmma's tf32 products" : "products by wgmma";
-    const char *warp_text = is_split ? "a third of mma.sync's tf32 products" : "products by mma.sync";
-    return is_wide ? (arithmetic){.stem = "peaks_wgmma",
-                                  .options = options[precision.dtype],
-                                  .what = wide_text,
-                                  .group = WGMMA_ITEMS,
-                                  .n_groups = n_units,
-                                  .flops_a_group = 2.0 * 2 * 64 * 256 * k,
-                                  .share = is_split ? 1.0 / 3 : 1}
-                   : (arithmetic){.stem = "peaks_tensor",
-                                  .options = options[precision.dtype],
-                                  .what = warp_text,
-                                  .group = (size_t)WARPS * WARP_ITEMS,
-                                  .n_groups = n_units * GROUPS_A_UNIT,
-                                  .flops_a_group = 2.0 * WARPS * N_CHAINS * 16 * 8 * k / 4,
-                                  .share = is_split ? 1.0 / 3 : 1};
+    const size_t group = (size_t)device->sizes.group;
+    return (opencl_arithmetic){.stem = "peaks",
+                               .options = device->sizes.row_items > 1 ? "-DWHOLE" : "",
+                               .what = "fp32 multiply-adds in registers",
+                               .group = group,
+                               .n_groups = (size_t)(GROUPS_A_UNIT * device->facts.n_units),
+                               .flops_a_group = 2.0 * OPENCL_PEAK_CHAINS * device->sizes.vector * (double)group,
+                               .share = 1};
 }
 
 // Rounds a launch, doubled until one takes LAUNCH_SECONDS.
-static sm_status time_rounds(opencl_device *device, const arithmetic *of, cl_kernel kernel, double seconds, trials *t) {
+static sm_status time_rounds(opencl_device *device, const opencl_arithmetic *of, cl_kernel kernel, double seconds,
+                             trials *t) {
     cl_uint n_rounds = 256;
     const int64_t end_ns = host_now_ns() + (int64_t)(seconds * 1e9);
     do {
@@ -154,7 +116,7 @@ static sm_status time_rounds(opencl_device *device, const arithmetic *of, cl_ker
     return SM_OK;
 }
 
-static sm_status measure_flops(opencl_device *device, const arithmetic *of, double seconds, trials *t) {
+static sm_status measure_flops(opencl_device *device, const opencl_arithmetic *of, double seconds, trials *t) {
     sm_status status = SM_OK;
     const cl_uint n_rounds = 0;
     const cl_float a = 0.5f;
@@ -195,7 +157,7 @@ static const char *const stream_names[N_STREAMS] = {"triad", "reading"};
 static sm_status time_streams(opencl_device *device, const cl_kernel kernels[N_STREAMS],
                               const size_t n_items[N_STREAMS], cl_ulong n, double seconds, trials t[N_STREAMS]) {
     const double moved_bytes[N_STREAMS] = {3.0 * sizeof(float) * (double)n, 1.0 * sizeof(float) * (double)n};
-    const size_t group = device->tier->row_items == 1 ? 1 : (size_t)device->tier->group;
+    const size_t group = device->sizes.row_items == 1 ? 1 : (size_t)device->sizes.group;
     const int64_t end_ns = host_now_ns() + (int64_t)(seconds * 1e9);
     do {
         for (int i = 0; i < N_STREAMS; i++) {
@@ -210,8 +172,8 @@ static sm_status time_streams(opencl_device *device, const cl_kernel kernels[N_S
 static sm_status measure_bandwidth(opencl_device *device, double seconds, trials t[N_STREAMS]) {
     enum { CPU_VECS = 4096, CARD_ITEMS = 1 << 16 };
     sm_status status = SM_OK;
-    const bool is_cpu = device->tier->row_items == 1;
-    const cl_ulong vector = (cl_ulong)device->tier->vector(&device->facts);
+    const bool is_cpu = device->sizes.row_items == 1;
+    const cl_ulong vector = (cl_ulong)device->sizes.vector;
     const cl_ulong n = choose_elems(&device->facts);
     const char *options = plain_arithmetic(device).options; // the same program
     const cl_ulong n_vecs[] = {is_cpu ? CPU_VECS : 1, is_cpu ? CPU_VECS : n / vector / CARD_ITEMS};
@@ -258,18 +220,18 @@ cleanup:
 // --- what is asked for ----------------------------------------------------------------------------------
 
 // How a plan of that precision multiplies.
-static arithmetic choose_arithmetic(const opencl_device *device, sm_precision precision) {
+static opencl_arithmetic choose_arithmetic(const opencl_device *device, sm_precision precision) {
     const bool on_units =
         sm_dtype_is_narrow(precision.dtype)
-            ? device->tier->multiplies_narrow
-            : precision.products != SM_PRODUCTS_PLAIN && opencl_tier_multiplies(device->tier, precision.products);
-    return on_units ? unit_arithmetic(device, precision) : plain_arithmetic(device);
+            ? device->family->multiplies_narrow
+            : precision.products != SM_PRODUCTS_PLAIN && opencl_family_multiplies(device->family, precision.products);
+    return on_units ? device->family->peak(device, precision) : plain_arithmetic(device);
 }
 
 sm_status opencl_measure_peaks(sm_device *device, sm_precision precision, double seconds, sm_peaks *peaks) {
     sm_status status = SM_OK;
     opencl_device *d = (opencl_device *)device;
-    const arithmetic of = choose_arithmetic(d, precision);
+    const opencl_arithmetic of = choose_arithmetic(d, precision);
     trials *t = calloc(1 + N_STREAMS, sizeof *t);
     *peaks = (sm_peaks){0};
     if (t == NULL) {
@@ -302,9 +264,9 @@ static sm_status measure_arithmetic(opencl_device *device, trials *t, double sec
                  {"products bf16", {SM_BF16, SM_PRODUCTS_PLAIN}},
                  {"products fp16", {SM_F16, SM_PRODUCTS_PLAIN}},
                  {"products tf32", {SM_F32, SM_PRODUCTS_TF32}}};
-    const int n = device->tier->multiplies_narrow ? (int)(sizeof kinds / sizeof kinds[0]) : 1;
+    const int n = device->family->multiplies_narrow ? (int)(sizeof kinds / sizeof kinds[0]) : 1;
     for (int i = 0; i < n; i++) {
-        const arithmetic of = choose_arithmetic(device, kinds[i].precision);
+        const opencl_arithmetic of = choose_arithmetic(device, kinds[i].precision);
         sm_ceiling ceiling = {.name = kinds[i].name, .where = "registers", .unit = "FLOP/s"};
         char meaning[SM_TEXT_SIZE];
         snprintf(meaning, sizeof meaning, "%s; a multiply and an add count one each", of.what);

@@ -1,7 +1,7 @@
-// tune.c: chooses among a tier's ways to compute the products of a plan, by measurement.
+// tune.c: chooses among a family's ways to compute the products of a plan, by measurement.
 //
 // Each product runs by itself, as a plan of one op with operands of the same sizes, once for every way: its result
-// is compared with that of way 0, the tier's own choice, before its time may count. Choices are kept by the device
+// is compared with that of way 0, the family's own choice, before its time may count. Choices are kept by the device
 // and in the cache of tunings; what the time does not suffice for stays with way 0, and is measured next time.
 #include <math.h>
 #include <stdio.h>
@@ -11,63 +11,11 @@
 #include "backends/host/cache.h"
 #include "backends/host/memory.h"
 #include "backends/host/tuning.h"
-#include "backends/opencl/sources.h"
-#include "backends/opencl/families/tier.h"
+#include "backends/opencl/opencl.h"
 
 static const double TUNE_SECONDS = 20;
 
-enum { NAME_SIZE = 128, WAY_SIZE = 64, MOST_WAYS = 64 };
-
-// --- what was chosen ---------------------------------------------------------------------------------
-
-static void name_product(const opencl_product *p, char name[NAME_SIZE]) {
-    snprintf(name, NAME_SIZE, "%s %c%c %lldx%lldx%lld %u%s", sm_dtype_name(p->plan->dtype), p->a_transposed ? 'T' : 'N',
-             p->b_transposed ? 'T' : 'N', (long long)p->M, (long long)p->N, (long long)p->K, p->epilogue,
-             p->add ? "+" : "");
-}
-
-static const opencl_choice *find_choice(const opencl_device *device, const char *name) {
-    const opencl_choice *choice = device->choices;
-    while (choice != NULL && strcmp(choice->name, name) != 0) {
-        choice = choice->next;
-    }
-    return choice;
-}
-
-int opencl_way(const opencl_device *device, const sm_plan *plan, const opencl_product *product) {
-    char name[NAME_SIZE];
-    if (device->trial != NULL) {
-        return *device->trial;
-    }
-    if (!plan->tuned) {
-        return 0;
-    }
-    name_product(product, name);
-    const opencl_choice *choice = find_choice(device, name);
-    return choice != NULL ? choice->way : 0;
-}
-
-static sm_status add_choice(opencl_device *device, const char *name, int way) {
-    opencl_choice *choice = calloc(1, sizeof *choice);
-    char *copy = strdup(name);
-    if (choice == NULL || copy == NULL) {
-        free(choice);
-        free(copy);
-        return sm_fail(SM_ERR_OOM, "%s: no memory for a choice", device->base.info.id);
-    }
-    *choice = (opencl_choice){.next = device->choices, .name = copy, .way = way};
-    device->choices = choice;
-    return SM_OK;
-}
-
-void opencl_free_choices(opencl_device *device) {
-    while (device->choices != NULL) {
-        opencl_choice *choice = device->choices;
-        device->choices = choice->next;
-        free(choice->name);
-        free(choice);
-    }
-}
+enum { NAME_SIZE = OPENCL_PRODUCT_NAME_SIZE, WAY_SIZE = 64, MOST_WAYS = 64 };
 
 // --- a plan of one op -----------------------------------------------------------------------------------
 
@@ -162,7 +110,7 @@ static sm_status time_op(sm_executable *e, int64_t *best_ns) {
     *best_ns = INT64_MAX;
     for (int i = 0; i < RUNS; i++) {
         int64_t op_ns = 0;
-        SM_TRY(opencl_execute(e, (sm_range){0, 1}, &op_ns));
+        SM_TRY(e->device->backend->execute(e, (sm_range){0, 1}, &op_ns));
         *best_ns = op_ns < *best_ns ? op_ns : *best_ns;
     }
     return SM_OK;
@@ -191,14 +139,14 @@ static sm_status try_way(opencl_device *device, const sm_plan *alone, int way, f
     sm_status status = SM_OK;
     sm_executable *e = NULL;
     device->trial = &way;
-    SM_TRY_GOTO(opencl_prepare(&device->base, alone, &e));
+    SM_TRY_GOTO(device->base.backend->prepare(&device->base, alone, &e));
     SM_TRY_GOTO(fill_inputs(e));
-    SM_TRY_GOTO(opencl_execute(e, (sm_range){0, 1}, NULL));
+    SM_TRY_GOTO(e->device->backend->execute(e, (sm_range){0, 1}, NULL));
     SM_TRY_GOTO(read_result(e, result));
     SM_TRY_GOTO(time_op(e, best_ns));
 cleanup:
     device->trial = NULL;
-    opencl_release(e);
+    device->base.backend->release(e);
     return status;
 }
 
@@ -220,7 +168,7 @@ static sm_status measure(opencl_device *device, const sm_plan *alone, const open
     *best = 0;
     for (int way = 1; way < MOST_WAYS && status == SM_OK && host_now_ns() < end_ns; way++) {
         int64_t elapsed_ns = 0;
-        if (!device->tier->matmul_way(&device->facts, p, way, text, sizeof text)) {
+        if (!device->family->matmul_way(&device->facts, p, way, text, sizeof text)) {
             continue;
         }
         if (try_way(device, alone, way, result, &elapsed_ns) == SM_OK && elapsed_ns < best_ns &&
@@ -243,13 +191,13 @@ static sm_status open_tuning(const opencl_device *device, host_tuning **tuning) 
     opencl_source source = {NULL, 0};
     char stem[NAME_SIZE];
     char key[1024];
-    snprintf(stem, sizeof stem, "matmul_%s", device->tier->name);
+    snprintf(stem, sizeof stem, "matmul_%s", device->family->name);
     uint64_t hash = HOST_HASH_START;
     if (opencl_find_source(stem, &source)) {
         hash = host_hash(hash, source.text, source.size_bytes);
     }
     snprintf(key, sizeof key, "opencl|%s|%s|%s|%s|%d|%s|%016llx", f->platform_name, f->name, f->version, f->driver,
-             device->base.info.n_threads, device->tier->name, (unsigned long long)hash);
+             device->base.info.n_threads, device->family->name, (unsigned long long)hash);
     return host_tuning_open(key, tuning);
 }
 
@@ -258,7 +206,7 @@ static int recall(const opencl_device *device, const opencl_product *p, const ho
     char text[WAY_SIZE];
     const char *value = host_tuning_get(tuning, name);
     for (int way = 0; value != NULL && way < MOST_WAYS; way++) {
-        if (device->tier->matmul_way(&device->facts, p, way, text, sizeof text) && strcmp(text, value) == 0) {
+        if (device->family->matmul_way(&device->facts, p, way, text, sizeof text) && strcmp(text, value) == 0) {
             return way;
         }
     }
@@ -282,8 +230,8 @@ static sm_status tune_op(opencl_device *device, const sm_plan *plan, const sm_op
     if (device->own[op->kind] != NULL || !opencl_is_product(plan, op, &p)) {
         return SM_OK;
     }
-    name_product(&p, name);
-    if (find_choice(device, name) != NULL) {
+    opencl_name_product(&p, name);
+    if (opencl_is_chosen(device, name)) {
         return SM_OK;
     }
     int way = recall(device, &p, tuning, name);
@@ -292,12 +240,12 @@ static sm_status tune_op(opencl_device *device, const sm_plan *plan, const sm_op
         sm_status status = measure(device, alone, &p, end_ns, &way);
         sm_plan_free(alone);
         SM_TRY(status);
-        if (host_now_ns() < end_ns && device->tier->matmul_way(&device->facts, &p, way, text, sizeof text)) {
+        if (host_now_ns() < end_ns && device->family->matmul_way(&device->facts, &p, way, text, sizeof text)) {
             tell(device, name, text);
             SM_TRY(host_tuning_put(tuning, name, text));
         }
     }
-    return way > 0 ? add_choice(device, name, way) : SM_OK;
+    return way > 0 ? opencl_add_choice(device, name, way) : SM_OK;
 }
 
 sm_status opencl_tune(opencl_executable *e) {

@@ -89,7 +89,7 @@
 #define COPIES_A    (A_BYTES / CHUNK / ITEMS)
 #define COPIES_B    (B_BYTES / CHUNK / ITEMS)
 
-// What is to be done beside the product; as in backends/opencl/bind/bind.h.
+// What is to be done beside the product; as in backends/opencl/binders/family.h.
 enum { ADD = 1, BIAS = 2, GELU = 4, GELU_BACKWARD = 8 };
 
 #if !SUM_ONLY

@@ -52,7 +52,7 @@
 #define C_IS_NARROW 1
 #endif
 
-// What is to be done beside the product; as in backends/opencl/bind/bind.h. Literal numbers: BESIDE is known when this
+// What is to be done beside the product; as in backends/opencl/binders/family.h. Literal numbers: BESIDE is known when this
 // is compiled.
 #define ADD           1
 #define BIAS          2

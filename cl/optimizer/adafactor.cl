@@ -132,7 +132,7 @@ kernel void adafactor_step(ulong R, ulong C, const global float *hyper, ulong hy
     }
 }
 
-kernel void adafactor_move(ulong R, ulong C, float decay, const global float *g, ulong g_at, const global float *hyper,
+kernel void adafactor_move(ulong R, ulong C, uint decays, const global float *g, ulong g_at, const global float *hyper,
                            ulong hyper_at, const global float *clip, ulong clip_at, global float *p, ulong p_at,
                            const global float *row, ulong row_at, const global float *col, ulong col_at,
                            const global float *squares, ulong squares_at, uint copied, global data *w,
@@ -148,7 +148,7 @@ kernel void adafactor_move(ulong R, ulong C, float decay, const global float *g,
     const float step = squares[squares_at + 2 * R + 1];
     const vec gradient = clip[clip_at] * load_part(g + g_at + i, C - c, 0.0f);
     const vec u = factored_update(gradient, factor * load_part(col + col_at + c, C - c, 1.0f), h[EPS_F]);
-    const vec shrunk = load_part(p + p_at + i, C - c, 0.0f) * (1.0f - h[LR_F] * h[WEIGHT_DECAY_F] * decay);
+    const vec shrunk = load_part(p + p_at + i, C - c, 0.0f) * (1.0f - h[LR_F] * h[WEIGHT_DECAY_F] * decays);
     store_part(shrunk - step * u, p + p_at + i, C - c);
     if (copied) {
         store_data_part(shrunk - step * u, w + w_at + i, C - c);

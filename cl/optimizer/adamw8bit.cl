@@ -153,7 +153,7 @@ static inline float2 block_largest(float2 both, local float2 *shared) {
 
 static inline float quant_inverse(float largest) { return largest > 0.0f ? 1.0f / largest : 0.0f; }
 
-kernel void adamw8bit(ulong n, float decay, const global float *g, ulong g_at, const global float *hyper,
+kernel void adamw8bit(ulong n, uint decays, const global float *g, ulong g_at, const global float *hyper,
                       ulong hyper_at, const global float *clip, ulong clip_at, global float *p, ulong p_at,
                       global uchar *m, ulong m_at, global uchar *v, ulong v_at, global float *m_max, ulong m_max_at,
                       global float *v_max, ulong v_max_at, uint copied, global data *w, ulong w_at) {
@@ -167,7 +167,7 @@ kernel void adamw8bit(ulong n, float decay, const global float *g, ulong g_at, c
     const global float *h = hyper + hyper_at;
     const float beta1 = h[BETA1_8];
     const float beta2 = h[BETA2_8];
-    const float keep = 1.0f - h[LR8] * h[WEIGHT_DECAY8] * decay;
+    const float keep = 1.0f - h[LR8] * h[WEIGHT_DECAY8] * decays;
     const float step = h[LR8] / h[BIAS_CORRECTION1_8];
     const float root = 1.0f / sqrt(h[BIAS_CORRECTION2_8]);
     const float m_scale = n_here > 0 ? beta1 * m_max[m_max_at + block] : 0.0f;

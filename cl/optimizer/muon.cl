@@ -56,7 +56,7 @@ kernel void combine(ulong n, float a, float b, const global data *x, ulong x_at,
     }
 }
 
-kernel void muon_update(ulong R, ulong C, uint transposed, float decay, const global data *x, ulong x_at,
+kernel void muon_update(ulong R, ulong C, uint transposed, uint decays, const global data *x, ulong x_at,
                         const global float *hyper, ulong hyper_at, const global float *clip, ulong clip_at,
                         global float *p, ulong p_at, uint copied, global data *w, ulong w_at) {
     const ulong c = get_global_id(0) * (ulong)VECTOR;
@@ -65,7 +65,7 @@ kernel void muon_update(ulong R, ulong C, uint transposed, float decay, const gl
         return;
     }
     const float lr = hyper[hyper_at + LR_M];
-    const float keep = 1.0f - lr * hyper[hyper_at + WEIGHT_DECAY_M] * decay;
+    const float keep = 1.0f - lr * hyper[hyper_at + WEIGHT_DECAY_M] * decays;
     const float step = lr * sqrt(fmax(1.0f, (float)R / (float)C));
     const ulong i = row_start(r, C) + c;
     if (!transposed) {

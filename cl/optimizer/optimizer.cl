@@ -32,7 +32,7 @@ static inline vec adam_step(const global float *h, vec gradient, global float *m
     return h[LR] * (mean / h[BIAS_CORRECTION1]) / root;
 }
 
-kernel void adamw(ulong n, float decay, const global float *g, ulong g_at, const global float *hyper, ulong hyper_at,
+kernel void adamw(ulong n, uint decays, const global float *g, ulong g_at, const global float *hyper, ulong hyper_at,
                   const global float *clip, ulong clip_at, global float *p, ulong p_at, global float *m, ulong m_at,
                   global float *v, ulong v_at, uint copied, global data *w, ulong w_at) {
     const ulong i = get_global_id(0) * (ulong)VECTOR;
@@ -42,12 +42,12 @@ kernel void adamw(ulong n, float decay, const global float *g, ulong g_at, const
     const ulong n_here = n - i;
     const global float *h = hyper + hyper_at;
     const vec gradient = clip[clip_at] * load_part(g + g_at + i, n_here, 0.0f);
-    const vec shrunk = load_part(p + p_at + i, n_here, 0.0f) * (1.0f - h[LR] * h[WEIGHT_DECAY] * decay);
+    const vec shrunk = load_part(p + p_at + i, n_here, 0.0f) * (1.0f - h[LR] * h[WEIGHT_DECAY] * decays);
     const vec moved = shrunk - adam_step(h, gradient, m + m_at + i, v + v_at + i, n_here);
     store_parameter(moved, p + p_at + i, copied, w + w_at + i, n_here);
 }
 
-kernel void adam(ulong n, float decay, const global float *g, ulong g_at, const global float *hyper, ulong hyper_at,
+kernel void adam(ulong n, uint decays, const global float *g, ulong g_at, const global float *hyper, ulong hyper_at,
                  const global float *clip, ulong clip_at, global float *p, ulong p_at, global float *m, ulong m_at,
                  global float *v, ulong v_at, uint copied, global data *w, ulong w_at) {
     const ulong i = get_global_id(0) * (ulong)VECTOR;
@@ -57,12 +57,12 @@ kernel void adam(ulong n, float decay, const global float *g, ulong g_at, const 
     const ulong n_here = n - i;
     const global float *h = hyper + hyper_at;
     const vec value = load_part(p + p_at + i, n_here, 0.0f);
-    const vec gradient = clip[clip_at] * load_part(g + g_at + i, n_here, 0.0f) + h[WEIGHT_DECAY] * decay * value;
+    const vec gradient = clip[clip_at] * load_part(g + g_at + i, n_here, 0.0f) + h[WEIGHT_DECAY] * decays * value;
     const vec moved = value - adam_step(h, gradient, m + m_at + i, v + v_at + i, n_here);
     store_parameter(moved, p + p_at + i, copied, w + w_at + i, n_here);
 }
 
-kernel void sgd(ulong n, float decay, const global float *g, ulong g_at,
+kernel void sgd(ulong n, uint decays, const global float *g, ulong g_at,
                 const global float *hyper, ulong hyper_at, const global float *clip, ulong clip_at, global float *p,
                 ulong p_at, global float *m, ulong m_at, uint copied, global data *w, ulong w_at) {
     const ulong i = get_global_id(0) * (ulong)VECTOR;
@@ -72,14 +72,14 @@ kernel void sgd(ulong n, float decay, const global float *g, ulong g_at,
     const ulong n_here = n - i;
     const global float *h = hyper + hyper_at;
     const vec value = load_part(p + p_at + i, n_here, 0.0f);
-    const vec gradient = clip[clip_at] * load_part(g + g_at + i, n_here, 0.0f) + h[WEIGHT_DECAY] * decay * value;
+    const vec gradient = clip[clip_at] * load_part(g + g_at + i, n_here, 0.0f) + h[WEIGHT_DECAY] * decays * value;
     const vec mean = h[MOMENTUM] * load_part(m + m_at + i, n_here, 0.0f) + gradient;
     store_part(mean, m + m_at + i, n_here);
     const vec moved = value - h[LR] * (h[NESTEROV] != 0 ? gradient + h[MOMENTUM] * mean : mean);
     store_parameter(moved, p + p_at + i, copied, w + w_at + i, n_here);
 }
 
-kernel void lion(ulong n, float decay, const global float *g, ulong g_at, const global float *hyper, ulong hyper_at,
+kernel void lion(ulong n, uint decays, const global float *g, ulong g_at, const global float *hyper, ulong hyper_at,
                  const global float *clip, ulong clip_at, global float *p, ulong p_at, global float *m, ulong m_at,
                  uint copied, global data *w, ulong w_at) {
     const ulong i = get_global_id(0) * (ulong)VECTOR;
@@ -90,7 +90,7 @@ kernel void lion(ulong n, float decay, const global float *g, ulong g_at, const 
     const global float *h = hyper + hyper_at;
     const vec gradient = clip[clip_at] * load_part(g + g_at + i, n_here, 0.0f);
     const vec mean = load_part(m + m_at + i, n_here, 0.0f);
-    const vec shrunk = load_part(p + p_at + i, n_here, 0.0f) * (1.0f - h[LR] * h[WEIGHT_DECAY] * decay);
+    const vec shrunk = load_part(p + p_at + i, n_here, 0.0f) * (1.0f - h[LR] * h[WEIGHT_DECAY] * decays);
     const vec c = h[BETA1] * mean + (1.0f - h[BETA1]) * gradient;
     // A NaN has no sign and stays one.
     const vec step = c > to_vec(0.0f) ? to_vec(h[LR]) : c < to_vec(0.0f) ? to_vec(-h[LR]) : c;

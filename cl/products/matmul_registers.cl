@@ -38,7 +38,7 @@
 #define TILE_N  (TILE_V * VECTOR)
 #define BLOCK_N (BLOCK_TILES * TILE_N)
 
-// What is to be done beside the product; as in backends/opencl/bind/bind.h.
+// What is to be done beside the product; as in backends/opencl/binders/family.h.
 enum { ADD = 1, BIAS = 2, GELU = 4, GELU_BACKWARD = 8, LAST = 16 };
 
 // packed (panels, K, TILE_M) from rows [m_first, m_first + M) and columns [k_first, k_first + K) of A'.

@@ -6,7 +6,7 @@
 
 #include "harness_support.h"
 #include "backends/host/cache.h"
-#include "backends/opencl/opencl.h"
+#include "backends/opencl/program/program.h"
 
 static const char key[] = "fuzz";
 

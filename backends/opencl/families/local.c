@@ -1,9 +1,8 @@
-// local.c: the tier for cards. Operands pass through local memory in tiles; a row is shared by the
+// local.c: the family for cards. Operands pass through local memory in tiles; a row is shared by the
 // items of a work-group, and items side by side read side by side.
 #include <stdio.h>
 
-#include "backends/opencl/nvidia/tensor.h"
-#include "backends/opencl/families/tier.h"
+#include "backends/opencl/families/families.h"
 
 enum { OPTIONS_SIZE = 256 };
 
@@ -13,11 +12,6 @@ enum { MOST_ITEMS = 128, LOCAL_BYTES = 32 * 1024 };
 static bool suits(const opencl_facts *facts) {
     return !facts->is_cpu && facts->has_local_memory && facts->max_group >= MOST_ITEMS &&
            facts->local_bytes >= LOCAL_BYTES;
-}
-
-static int vector(const opencl_facts *facts) {
-    (void)facts;
-    return 4;
 }
 
 // --- matmul -----------------------------------------------------------------------------------------
@@ -217,9 +211,9 @@ static int64_t tile_elems(const score_tile *t, const opencl_attention *a) {
 
 // What a group can have of it: cards with matrix units have more than their drivers tell.
 static int64_t local_elems(const opencl_facts *facts) {
-    const int64_t told = (int64_t)facts->local_bytes;
-    const int64_t shown = opencl_find_matrix_units(facts)->has_mma ? opencl_tensor_local_bytes(facts) : 0;
-    return (told > shown ? told : shown) / (int64_t)sizeof(float);
+    const size_t told = facts->local_bytes;
+    const size_t shown = facts->shown_local_bytes;
+    return (int64_t)((told > shown ? told : shown) / sizeof(float));
 }
 
 // The largest tile of scores that fits and is not much larger than all there are; the last ones are for wide heads.
@@ -359,13 +353,11 @@ static void attention(opencl_binder *b, const opencl_attention *a) {
     }
 }
 
-const opencl_tier opencl_tier_local = {
+const opencl_family opencl_family_local = {
     .name = "local",
     .why = "a card with local memory of its own: tiles in local memory",
     .suits = suits,
-    .row_items = 128,
-    .vector = vector,
-    .group = 128,
+    .sizes = {.vector = 4, .row_items = 128, .group = 128},
     .matmul_way = matmul_way,
     .matmul = matmul,
     .matmul_scratch_elems = matmul_scratch_elems,

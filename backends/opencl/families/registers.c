@@ -1,8 +1,8 @@
-// registers.c: the tier for processors. Tiles live in vector registers; local memory is ordinary
+// registers.c: the family for processors. Tiles live in vector registers; local memory is ordinary
 // memory there, and serves as the place in cache for a packed operand; a row is one work-item's.
 #include <stdio.h>
 
-#include "backends/opencl/families/tier.h"
+#include "backends/opencl/families/families.h"
 
 // The sizes of cl/products/matmul_registers.cl for one device.
 typedef struct {
@@ -11,7 +11,7 @@ typedef struct {
 
 enum { PACK_K = 64, OPTIONS_SIZE = 256, N_WIDTHS = 3, N_WAYS = 2 * N_WIDTHS };
 
-// The last in the list of tiers: needs nothing of a device.
+// The last in the list of families: needs nothing of a device.
 static bool suits(const opencl_facts *facts) {
     (void)facts;
     return true;
@@ -245,13 +245,12 @@ static void attention(opencl_binder *b, const opencl_attention *a) {
     }
 }
 
-const opencl_tier opencl_tier_registers = {
+const opencl_family opencl_family_registers = {
     .name = "registers",
     .why = "a processor, or too little local memory of its own: tiles in vector registers",
     .suits = suits,
-    .row_items = 1,
+    .sizes = {.row_items = 1, .group = 64},
     .vector = vector,
-    .group = 64,
     .matmul_way = matmul_way,
     .matmul = matmul,
     .matmul_scratch_elems = matmul_scratch_elems,

@@ -5,8 +5,6 @@
 #include <string.h>
 
 #include "backends/opencl/nvidia/tensor.h"
-#include "backends/opencl/sources.h"
-#include "backends/opencl/families/tier.h"
 
 #include "bf16.h"
 #include "backends/host/cache.h"
@@ -56,8 +54,7 @@ static size_t put_operands(format f, unsigned char a[4 * M * K], unsigned char b
     return width;
 }
 
-// --- running one instruction
-// --------------------------------------------------------------------------------------------
+// --- running one instruction ---------------------------------------------------------------------------------
 
 cl_mem opencl_make_buffer(opencl_device *d, size_t n_bytes, const void *from) {
     cl_int code = CL_SUCCESS;
@@ -283,7 +280,8 @@ static void try_wgmma(opencl_device *d, const wide_kind *w, char *trouble, size_
 static bool open_device(const opencl_facts *facts, opencl_device *d) {
     const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)facts->platform, 0};
     cl_int code = CL_SUCCESS;
-    *d = (opencl_device){.facts = *facts, .tier = &opencl_tier_tensor}; // its options: programs serve plans, too
+    *d = (opencl_device){.facts = *facts};
+    opencl_set_family(d, &opencl_family_tensor); // its options: programs serve plans, too
     snprintf(d->base.info.id, sizeof d->base.info.id, "opencl:%d.%d", facts->platform_index, facts->device_index);
     d->context = opencl.clCreateContext(properties, 1, &facts->id, NULL, NULL, &code);
     d->queue = code == CL_SUCCESS ? opencl.clCreateCommandQueue(d->context, facts->id, 0, &code) : NULL;
@@ -300,25 +298,13 @@ static void close_device(opencl_device *d) {
     }
 }
 
-static struct {
-    cl_device_id id;
-    cl_context context; // NULL: none
-} clean;
-
-cl_context opencl_take_context(const opencl_facts *facts) {
-    cl_context context = clean.id == facts->id ? clean.context : NULL;
-    if (context != NULL) {
-        clean.context = NULL;
-    }
-    return context;
-}
-
 static void run_probe(const opencl_facts *facts, opencl_matrix_units *units) {
     enum { WGMMA_CAPABILITY = 90 };
     opencl_device d;
     bool is_awaited = false;
     if (open_device(facts, &d)) {
-        is_awaited = opencl_begin_early(facts); // other processes would have kept this one from its context
+        // Now: other processes would have kept this one from its context.
+        is_awaited = opencl_begin_early != NULL && opencl_begin_early(facts);
         units->has_mma = computes(&d, "probe_bf16", AS_BF16) && computes(&d, "probe_f16", AS_F16) &&
                          computes(&d, "probe_tf32", AS_F32);
     }
@@ -328,9 +314,7 @@ static void run_probe(const opencl_facts *facts, opencl_matrix_units *units) {
         try_wgmma(&d, &wide_kinds[SM_PRODUCTS_PLAIN], units->no_wgmma, sizeof units->no_wgmma);
         units->has_wgmma = units->no_wgmma[0] == '\0';
     }
-    if (is_awaited && units->has_wgmma && clean.context == NULL) {
-        clean.id = facts->id;
-        clean.context = d.context;
+    if (is_awaited && units->has_wgmma && opencl_keep_context(facts, d.context)) {
         d.context = NULL;
     }
     close_device(&d);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/opencl/opencl.h"
+#include "backends/opencl/nvidia/tensor.h"
 
 static const char hidden[] = "//@";
 static const char target[] = ".target sm_";

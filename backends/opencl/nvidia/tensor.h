@@ -1,15 +1,24 @@
-// tensor.h: what the files of the tier `tensor` share.
+// tensor.h: family `tensor`: products and attention on the matrix units of NVIDIA's cards.
+//
+//   tensor.c            the family: products
+//   tensor_attention.c  attention
+//   matrix.c            which units a device has, by running them
+//   matrix_attention.c  runs attention by them
+//   tensor_map.c        describes matrices to a card's TMA
+//   retarget.c          makes PTX of another target of what was built
 #ifndef STEPMARK_BACKENDS_OPENCL_NVIDIA_TENSOR_H
 #define STEPMARK_BACKENDS_OPENCL_NVIDIA_TENSOR_H
 
-#include "backends/opencl/bind/bind.h"
+#include "backends/opencl/families/families.h"
 
-// --- nvidia/tier_tensor.c --------------------------------------------------------------------------
+// --- tensor.c ------------------------------------------------------------------------------------
+
+extern const opencl_family opencl_family_tensor;
 
 // Local memory that a work-group can have: more than what the driver tells.
 int opencl_tensor_local_bytes(const opencl_facts *facts);
 
-// --- nvidia/tensor_attention.c ---------------------------------------------------------------------
+// --- tensor_attention.c ---------------------------------------------------------------------
 
 // Sizes of a kernel of attention. A work-group owns `warps` x `fragments` x 16 rows or keys; the other operands come in
 // tiles of `tile` rows, of which `step` at a time have scores in registers; `kept` of the own operands stay there.
@@ -22,7 +31,7 @@ typedef struct {
 enum { OPENCL_ATTENTION_FORWARD, OPENCL_ATTENTION_ROWS, OPENCL_ATTENTION_KEYS, OPENCL_ATTENTION_PARTS };
 
 // Whether the units compute it: flash kinds of 16-bit data, or of fp32 in tf32 or tf32x3, HS a multiple of 8 up to 128,
-// rows of heads at multiples of 16 bytes, and a work-group's tiles fit. Everything else runs as in tier `local`.
+// rows of heads at multiples of 16 bytes, and a work-group's tiles fit. Everything else runs as in family `local`.
 bool opencl_tensor_attends(const opencl_facts *facts, bool has_wgmma, const sm_plan *plan,
                            const opencl_attention *attention);
 
@@ -39,14 +48,58 @@ void opencl_tensor_attention(opencl_binder *b, const opencl_attention *attention
 size_t opencl_tensor_attention_scratch_elems(const opencl_facts *facts, const sm_plan *plan,
                                              const opencl_attention *attention);
 
-// --- nvidia/matrix_attention.c ---------------------------------------------------------------------
+// --- matrix.c ------------------------------------------------------------------------------------
+
+// Instructions of matrix units that a device has shown to compute rightly.
+typedef struct {
+    bool has_mma;                // a warp's products of bf16, fp16 and tf32 (mma.sync), and what feeds them
+    char missing[SM_TEXT_SIZE];  // why it has not
+    bool has_wgmma;              // products of 16-bit numbers by four warps, fed by TMA
+    char no_wgmma[SM_TEXT_SIZE]; // why it has not
+} opencl_matrix_units;
+
+// Found once, by a small kernel whose numbers are checked; what was found is kept with the built programs.
+const opencl_matrix_units *opencl_find_matrix_units(const opencl_facts *facts);
+// Whether products of such data are right by wgmma: also found once.
+bool opencl_has_wgmma(const opencl_facts *facts, sm_dtype dtype, sm_products products);
+
+// Whether attention of heads of HS channels, 64 or 128, is computed rightly by wgmma; and what is wrong, "" if nothing.
+bool opencl_has_wgmma_attention(const opencl_facts *facts, sm_dtype dtype, int64_t HS);
+const char *opencl_wgmma_attention_trouble(const opencl_facts *facts, sm_dtype dtype, int64_t HS);
+
+cl_mem opencl_make_buffer(opencl_device *d, size_t n_bytes, const void *from); // NULL: could not be made
+void opencl_release_buffer(cl_mem buffer);                                     // NULL is fine
+
+// --- matrix_attention.c --------------------------------------------------------------------------
 
 // Attention by wgmma of a small example, forward and backward: "" if its numbers are right, else what is wrong.
 void opencl_try_attention(opencl_device *device, sm_dtype dtype, int HS, char *trouble, size_t size_bytes);
 
-// --- nvidia/matrix.c, for it -----------------------------------------------------------------------
+// --- tensor_map.c --------------------------------------------------------------------------------
 
-cl_mem opencl_make_buffer(opencl_device *d, size_t n_bytes, const void *from); // NULL: could not be made
-void opencl_release_buffer(cl_mem buffer);                                     // NULL is fine
+// A matrix as TMA reads or writes it, in boxes.
+typedef struct {
+    int tensor;             // SM_NO_TENSOR: the scratch,
+    int64_t scratch_offset; // from this float on
+    sm_dtype dtype;
+    int n_dims;
+    int64_t dims[3];   // innermost first
+    int64_t row_elems; // from a row to the next; 0: dims[0]
+    int box[3];
+} opencl_tensor_map;
+
+enum { OPENCL_MAP_BYTES = 128, OPENCL_MOST_MAPS = 5 }; // of a map; an op has so many of them
+
+void opencl_encode_map(const opencl_tensor_map *m, uint64_t address, unsigned char map[OPENCL_MAP_BYTES]);
+sm_status opencl_find_address(opencl_device *device, cl_mem buffer, uint64_t *address);
+size_t opencl_map_bytes(const sm_plan *plan);                                 // of all maps of a plan, at most
+void opencl_arg_maps(opencl_binder *b, const opencl_tensor_map *maps, int n); // n <= OPENCL_MOST_MAPS, once an op
+void opencl_free_maps(opencl_executable *e);
+
+// --- retarget.c ----------------------------------------------------------------------------------
+
+// PTX with its hidden instructions, for the architecture-specific variant of its target. The caller frees it; NULL
+// where the text is no PTX, or there is no memory.
+char *opencl_retarget(const unsigned char *ptx, size_t size_bytes, size_t *new_bytes);
 
 #endif

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "backends/opencl/nvidia/tensor.h"
-#include "backends/opencl/families/tier.h"
 
 enum { OPTIONS_SIZE = 256, WARP_ITEMS = 32, FRAGMENT_ROWS = 16, CHUNK_BYTES = 16, MOST_HEAD_CHANNELS = 128 };
 
@@ -249,7 +248,7 @@ void opencl_tensor_attention(opencl_binder *b, const opencl_attention *a) {
     if (!opencl_tensor_attends(&b->e->device->facts, uses_wgmma(b, a), b->e->base.plan, a)) {
         b->e->n_beside_units += may_round(b->e->base.plan, a);
         warn_of_local(b, a);
-        opencl_tier_local.attention(b, a);
+        opencl_family_local.attention(b, a);
         return;
     }
     b->e->n_on_units++;
@@ -264,5 +263,5 @@ void opencl_tensor_attention(opencl_binder *b, const opencl_attention *a) {
 size_t opencl_tensor_attention_scratch_elems(const opencl_facts *facts, const sm_plan *plan,
                                              const opencl_attention *a) {
     return opencl_tensor_attends(facts, false, plan, a) ? (size_t)(a->B * a->NH * a->T) // D
-                                                        : opencl_tier_local.attention_scratch_elems(facts, plan, a);
+                                                        : opencl_family_local.attention_scratch_elems(facts, plan, a);
 }

@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/opencl/bind/bind.h"
+#include "backends/opencl/binders/binders.h"
+#include "backends/opencl/nvidia/tensor.h"
 
 static void put(unsigned char *map, size_t at, uint64_t value, size_t n_bytes) { memcpy(map + at, &value, n_bytes); }
 
@@ -74,23 +75,40 @@ size_t opencl_map_bytes(const sm_plan *plan) {
     return n * OPENCL_MOST_MAPS * OPENCL_MAP_BYTES;
 }
 
+// What the family keeps for an executable.
+typedef struct {
+    cl_mem buffer; // of all maps
+    size_t used_bytes;
+    uint64_t addresses[]; // of the arenas and the scratch, 0 where it was not asked for yet
+} map_room;
+
 static sm_status make_room(opencl_executable *e) {
     cl_int code = CL_SUCCESS;
     const size_t n_bytes = opencl_map_bytes(e->base.plan);
-    e->addresses = calloc((size_t)e->n_arenas + 1, sizeof *e->addresses);
-    if (e->addresses == NULL) {
+    map_room *room = calloc(1, sizeof *room + ((size_t)e->n_arenas + 1) * sizeof room->addresses[0]);
+    if (room == NULL) {
         return sm_fail(SM_ERR_OOM, "%s: no memory for %d addresses", e->device->base.info.id, e->n_arenas);
     }
-    e->maps = opencl.clCreateBuffer(e->device->context, CL_MEM_READ_WRITE, n_bytes, NULL, &code);
+    e->family_data = room;
+    room->buffer = opencl.clCreateBuffer(e->device->context, CL_MEM_READ_WRITE, n_bytes, NULL, &code);
     SM_TRY(opencl_check(e->device->base.info.id, "clCreateBuffer, tensor maps", code));
     e->base.memory_bytes += n_bytes;
     return SM_OK;
 }
 
+void opencl_free_maps(opencl_executable *e) {
+    const map_room *room = e->family_data;
+    if (room != NULL && room->buffer != NULL) {
+        opencl.clReleaseMemObject(room->buffer);
+    }
+    free(e->family_data);
+}
+
 // Where the map's matrix begins.
 static sm_status find_matrix(opencl_executable *e, const opencl_tensor_map *m, uint64_t *address) {
+    map_room *room = e->family_data;
     const sm_tensor *t = m->tensor != SM_NO_TENSOR ? &e->base.plan->tensors[m->tensor] : NULL;
-    uint64_t *known = &e->addresses[t != NULL ? t->arena : e->n_arenas];
+    uint64_t *known = &room->addresses[t != NULL ? t->arena : e->n_arenas];
     if (*known == 0) {
         SM_TRY(opencl_find_address(e->device, t != NULL ? e->arenas[t->arena] : e->scratch, known));
     }
@@ -98,30 +116,28 @@ static sm_status find_matrix(opencl_executable *e, const opencl_tensor_map *m, u
     return SM_OK;
 }
 
-static sm_status add_maps(opencl_executable *e, const opencl_tensor_map *maps, int n) {
+static sm_status add_maps(opencl_binder *b, const opencl_tensor_map *maps, int n) {
+    opencl_executable *e = b->e;
     unsigned char bytes[OPENCL_MOST_MAPS * OPENCL_MAP_BYTES];
-    if (e->maps == NULL) {
-        SM_TRY(make_room(e));
-    }
+    const size_t n_bytes = (size_t)n * OPENCL_MAP_BYTES;
+    SM_TRY(e->family_data == NULL ? make_room(e) : SM_OK);
+    map_room *room = e->family_data;
     for (int i = 0; i < n; i++) {
         uint64_t address = 0;
         SM_TRY(find_matrix(e, &maps[i], &address));
         opencl_encode_map(&maps[i], address, bytes + (size_t)i * OPENCL_MAP_BYTES);
     }
-    const size_t n_bytes = (size_t)n * OPENCL_MAP_BYTES;
+    opencl_arg_buffer(b, room->buffer);
+    opencl_arg_ulong(b, room->used_bytes);
+    room->used_bytes += n_bytes;
     return opencl_check(e->device->base.info.id, "clEnqueueWriteBuffer, tensor maps",
-                        opencl.clEnqueueWriteBuffer(e->device->queue, e->maps, CL_TRUE, e->used_map_bytes, n_bytes,
-                                                    bytes, 0, NULL, NULL));
+                        opencl.clEnqueueWriteBuffer(e->device->queue, room->buffer, CL_TRUE, room->used_bytes - n_bytes,
+                                                    n_bytes, bytes, 0, NULL, NULL));
 }
 
 void opencl_arg_maps(opencl_binder *b, const opencl_tensor_map *maps, int n) {
-    if (b->e->wanted != NULL) {
-        return;
+    if (b->status == SM_OK && b->e->wanted == NULL) {
+        const sm_status status = add_maps(b, maps, n);
+        b->status = b->status != SM_OK ? b->status : status;
     }
-    if (b->status == SM_OK) {
-        b->status = add_maps(b->e, maps, n);
-    }
-    opencl_arg_buffer(b, b->e->maps);
-    opencl_arg_ulong(b, b->e->used_map_bytes);
-    b->e->used_map_bytes += (size_t)n * OPENCL_MAP_BYTES;
 }

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "backends/host/library.h"
-#include "backends/opencl/api.h"
+#include "backends/opencl/program/api.h"
 
 opencl_functions opencl;
 

@@ -3,8 +3,7 @@
 // event and never held up. What is rounded or added on the way lands in a buffer first; the queue's order keeps the
 // next from overwriting it. (Kernels in queues of their own, ordered by events, took two H100 10% longer a step: what
 // waits for an event of another queue is begun late by driver 580.)
-#include "backends/opencl/opencl.h"
-#include "backends/opencl/families/tier.h"
+#include "backends/opencl/memory/memory.h"
 
 enum { OUT, IN };
 
@@ -100,8 +99,8 @@ static sm_status run(opencl_executable *e, int way, cl_kernel kernel, const sm_c
     const cl_mem landing = e->ways[way].landing;
     const cl_mem in_order[2] = {way == OUT ? s->buffer : landing, way == OUT ? landing : s->buffer};
     const cl_ulong *offsets[2] = {way == OUT ? &at : NULL, way == OUT ? NULL : &at};
-    const size_t group = (size_t)e->device->tier->group;
-    const size_t vector = (size_t)e->device->tier->vector(&e->device->facts);
+    const size_t group = (size_t)e->device->sizes.group;
+    const size_t vector = (size_t)e->device->sizes.vector;
     const size_t global = ((size_t)copy->n_elems + group * vector - 1) / (group * vector) * group;
     SM_TRY(set_args(e, kernel, (uint64_t)copy->n_elems, in_order, offsets));
     return opencl_check(id_of(e), "clEnqueueNDRangeKernel",

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/opencl/opencl.h"
+#include "backends/opencl/program/program.h"
 
 enum { MAX_PLATFORMS = 16, MAX_DEVICES = 64 };
 
@@ -141,3 +141,29 @@ int opencl_n_devices(const char **reason) {
 }
 
 const opencl_facts *opencl_device_facts(int index) { return &devices[index]; }
+
+// --- what was tried ------------------------------------------------------------------------------
+
+bool (*opencl_begin_early)(const opencl_facts *facts);
+
+static struct {
+    cl_device_id id;
+    cl_context context; // NULL: none
+} kept;
+
+bool opencl_keep_context(const opencl_facts *facts, cl_context context) {
+    if (kept.context != NULL) {
+        return false;
+    }
+    kept.id = facts->id;
+    kept.context = context;
+    return true;
+}
+
+cl_context opencl_take_context(const opencl_facts *facts) {
+    cl_context context = kept.id == facts->id ? kept.context : NULL;
+    if (context != NULL) {
+        kept.context = NULL;
+    }
+    return context;
+}

@@ -1,6 +1,5 @@
-// product.c: matrix products and attention: described here, launched by the tier.
-#include "backends/opencl/bind/binders.h"
-#include "backends/opencl/families/tier.h"
+// product.c: matrix products and attention: described here, launched by the family.
+#include "backends/opencl/binders/binders.h"
 
 #include "philox.h"
 
@@ -42,6 +41,14 @@ opencl_product opencl_describe_product(const sm_plan *plan, const sm_op *op) {
     return p;
 }
 
+bool opencl_is_product(const sm_plan *plan, const sm_op *op, opencl_product *product) {
+    if (!sm_op_is_matmul(op->kind)) {
+        return false;
+    }
+    *product = opencl_describe_product(plan, op);
+    return true;
+}
+
 bool opencl_rounds(const opencl_product *p) { return sm_dtype_is_narrow(p->plan->tensors[p->c].dtype); }
 
 const char *opencl_result_option(const opencl_product *p, bool to_scratch) {
@@ -55,7 +62,7 @@ uint32_t opencl_epilogue(const opencl_product *p) {
 
 void opencl_bind_matmul(opencl_binder *b) {
     const opencl_product p = opencl_describe_product(b->e->base.plan, b->op);
-    b->e->device->tier->matmul(b, &p, opencl_way(b->e->device, b->e->base.plan, &p));
+    b->e->device->family->matmul(b, &p, opencl_way(b->e->device, b->e->base.plan, &p));
 }
 
 // The operands of all kinds of attention stand at the same places, but that flash's backward also reads y.
@@ -121,5 +128,5 @@ opencl_attention opencl_describe_attention(const sm_plan *plan, const sm_op *op)
 
 void opencl_bind_attention(opencl_binder *b) {
     const opencl_attention a = opencl_describe_attention(b->e->base.plan, b->op);
-    b->e->device->tier->attention(b, &a);
+    b->e->device->family->attention(b, &a);
 }

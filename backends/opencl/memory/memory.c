@@ -4,7 +4,7 @@
 #include <sys/mman.h>
 
 #include "backends/host/memory.h"
-#include "backends/opencl/opencl.h"
+#include "backends/opencl/memory/memory.h"
 
 static const char *id_of(const opencl_executable *e) { return e->device->base.info.id; }
 
@@ -130,11 +130,6 @@ void opencl_free_memory(opencl_executable *e) {
     for (int i = 0; i < e->n_pinned; i++) {
         opencl.clReleaseMemObject(e->pinned[i]);
     }
-    opencl_free_copies(e);
-    if (e->maps != NULL) {
-        opencl.clReleaseMemObject(e->maps);
-    }
-    free(e->addresses);
     for (int i = 0; i < OPENCL_STAGING_SLOTS; i++) {
         if (e->staging.written[i] != NULL) {
             opencl.clReleaseEvent(e->staging.written[i]);
@@ -181,9 +176,10 @@ static sm_status take_slot(opencl_executable *e, int *slot) {
     return SM_OK;
 }
 
-// A copy that the host waits for would wait for what is before it in the queue, however long that takes.
+// A copy that the host waits for would wait for what is before it in the queue, however long that takes. Through the
+// backend's table: the device layer, too, does something when all is done.
 static sm_status wait_before_copy(opencl_executable *e) {
-    return e->base.deadline_ns != 0 ? opencl_synchronize(&e->base) : opencl_check_lost(e);
+    return e->base.deadline_ns != 0 ? e->base.device->backend->synchronize(&e->base) : opencl_check_lost(e);
 }
 
 sm_status opencl_upload(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems,
@@ -242,8 +238,7 @@ static sm_status create_state(opencl_executable *e) {
     e->state = calloc((size_t)e->n_arenas + 1, sizeof *e->state);
     for (int i = 0; e->state != NULL && i < e->n_arenas && code == CL_SUCCESS; i++) {
         if (state_bytes(e, i) > 0) {
-            e->state[i] =
-                opencl.clCreateBuffer(e->device->context, CL_MEM_READ_WRITE, state_bytes(e, i), NULL, &code);
+            e->state[i] = opencl.clCreateBuffer(e->device->context, CL_MEM_READ_WRITE, state_bytes(e, i), NULL, &code);
         }
     }
     if (e->state == NULL || code != CL_SUCCESS) {
@@ -279,9 +274,9 @@ sm_status opencl_keep_state(sm_executable *executable, sm_state_action action) {
             SM_TRY(keeps ? SM_OK : opencl_check(id_of(e), "clEnqueueFillBuffer", fill_with_stale_bytes(e, i)));
             continue;
         }
-        const cl_int code = opencl.clEnqueueCopyBuffer(e->device->queue, keeps ? e->arenas[i] : e->state[i],
-                                                       keeps ? e->state[i] : e->arenas[i], 0, 0, state_bytes(e, i), 0,
-                                                       NULL, NULL);
+        const cl_int code =
+            opencl.clEnqueueCopyBuffer(e->device->queue, keeps ? e->arenas[i] : e->state[i],
+                                       keeps ? e->state[i] : e->arenas[i], 0, 0, state_bytes(e, i), 0, NULL, NULL);
         if (is_refused(code)) {
             drop_state(e);
             return sm_fail(SM_ERR_OOM, "%s: no memory for a copy of weights and state: %s", id_of(e),
@@ -289,5 +284,5 @@ sm_status opencl_keep_state(sm_executable *executable, sm_state_action action) {
         }
         SM_TRY(opencl_check(id_of(e), "clEnqueueCopyBuffer", code));
     }
-    return opencl_synchronize(executable);
+    return executable->device->backend->synchronize(executable);
 }

@@ -1,7 +1,7 @@
 // api.h: the OpenCL functions that the backend calls, found in the ICD loader when the program
 // runs: without a loader the program works, and its OpenCL device says what is missing.
-#ifndef STEPMARK_BACKENDS_OPENCL_API_H
-#define STEPMARK_BACKENDS_OPENCL_API_H
+#ifndef STEPMARK_BACKENDS_OPENCL_PROGRAM_API_H
+#define STEPMARK_BACKENDS_OPENCL_PROGRAM_API_H
 
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>

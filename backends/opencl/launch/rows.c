@@ -1,29 +1,7 @@
-// binders.c: what the files that launch ops share: operands as arguments, programs by the shape of rows, strips.
+// rows.c: programs by the shape of rows, and strips of rows that sums are cut into.
 #include <stdio.h>
 
-#include "backends/opencl/bind/binders.h"
-#include "backends/opencl/families/tier.h"
-
-// Every operand that is not optional, in the table's order.
-void opencl_arg_operands(opencl_binder *b) {
-    const sm_op_info *info = sm_op_get_info(b->op->kind);
-    for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
-        if (!(info->in[i].flags & SM_OPTIONAL)) {
-            arg_in(b, i);
-        }
-    }
-    for (int i = 0; i < SM_MAX_OUT && info->out[i].name != NULL; i++) {
-        if (!(info->out[i].flags & SM_OPTIONAL)) {
-            arg_out(b, i);
-        }
-    }
-}
-
-// What products read of the parameter: where there is such a copy, the update writes it too.
-void opencl_arg_copy(opencl_binder *b, int output) {
-    opencl_arg_uint(b, b->op->out[output] != SM_NO_TENSOR);
-    arg_out(b, output);
-}
+#include "backends/opencl/launch/launch.h"
 
 // Elements of a vec in a program built with WHOLE: 16 bytes of data, as in cl/prelude.cl.
 static int whole_vector(const sm_plan *plan) { return sm_dtype_is_narrow(plan->dtype) ? 8 : 4; }
@@ -32,7 +10,7 @@ static int whole_vector(const sm_plan *plan) { return sm_dtype_is_narrow(plan->d
 // then move at once (cl/prelude.cl).
 static bool is_whole(const opencl_binder *b, int64_t row_elems) {
     const int vector = whole_vector(b->e->base.plan);
-    bool whole = b->e->device->tier->row_items > 1 && row_elems % vector == 0;
+    bool whole = b->e->device->sizes.row_items > 1 && row_elems % vector == 0;
     for (int i = 0; whole && row_elems > 0 && i < SM_MAX_IN + SM_MAX_OUT; i++) {
         const int tensor = i < SM_MAX_IN ? b->op->in[i] : b->op->out[i - SM_MAX_IN];
         if (tensor != SM_NO_TENSOR) {
@@ -67,7 +45,7 @@ static void begin_kept(opencl_binder *b, const char *stem, const char *kernel, i
     if (whole) {
         const int used = snprintf(options, sizeof options, "-DWHOLE -DROW_VECS=%d",
                                   n_vecs * whole_vector(b->e->base.plan) <= MOST_KEPT_ELEMS ? (int)n_vecs : 0);
-        if (row_items < b->e->device->tier->row_items) {
+        if (row_items < b->e->device->sizes.row_items) {
             snprintf(options + used, sizeof options - (size_t)used, " -DFEWER_ROW_ITEMS=%d", row_items);
         }
     }
@@ -79,7 +57,7 @@ static void begin_kept(opencl_binder *b, const char *stem, const char *kernel, i
 // As few items as have no more vecs each than the most would have: none is idle then.
 void opencl_begin_kept(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems) {
     enum { ITEMS_STEP = 32 };
-    const int most_items = b->e->device->tier->row_items;
+    const int most_items = b->e->device->sizes.row_items;
     const int64_t n_vecs = count_row_vecs(b, row_elems, most_items);
     int row_items = ITEMS_STEP;
     while (row_items < most_items && count_row_vecs(b, row_elems, row_items) > n_vecs) {
@@ -92,7 +70,7 @@ void opencl_begin_kept(opencl_binder *b, const char *stem, const char *kernel, i
 // for memory side by side.
 void opencl_begin_short(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems) {
     enum { LEAST_ITEMS = 32 };
-    const int most_items = b->e->device->tier->row_items;
+    const int most_items = b->e->device->sizes.row_items;
     int row_items = LEAST_ITEMS;
     while (row_items < most_items &&
            count_row_vecs(b, row_elems, row_items) * whole_vector(b->e->base.plan) > MOST_KEPT_ELEMS) {
@@ -101,31 +79,22 @@ void opencl_begin_short(opencl_binder *b, const char *stem, const char *kernel, 
     begin_kept(b, stem, kernel, row_elems, row_items < most_items ? row_items : most_items);
 }
 
-// An op on n elements each of its operands.
-void opencl_launch_elements(opencl_binder *b, const char *stem, const char *kernel) {
-    const int64_t n = sm_tensor_elems(out(b, 0));
-    opencl_begin_rows(b, stem, kernel, n);
-    arg_count(b, n);
-    opencl_arg_operands(b);
-    opencl_launch_vecs(b, n);
-}
-
 static int64_t at_most(int64_t n, int64_t most) { return n < most ? n : most; }
 
 // Strips of rows that a sum over N rows of C columns is cut into: enough to keep the device busy.
 int64_t opencl_count_strips(const opencl_device *device, const sm_plan *plan, int64_t N, int64_t C) {
     enum { LEAST_ROWS = 16, CPU_STRIPS = 4, GROUPS_A_UNIT = 8 };
-    const opencl_tier *tier = device->tier;
-    const int64_t group_cols = (int64_t)tier->group / STRIP_LANES * whole_vector(plan); // or fewer
-    const int64_t n_blocks = tier->row_items == 1 ? 1 : (C + group_cols - 1) / group_cols;
-    const int64_t wanted = (int64_t)(tier->row_items == 1 ? CPU_STRIPS : GROUPS_A_UNIT) * device->facts.n_units;
+    const opencl_sizes *sizes = &device->sizes;
+    const int64_t group_cols = (int64_t)sizes->group / STRIP_LANES * whole_vector(plan); // or fewer
+    const int64_t n_blocks = sizes->row_items == 1 ? 1 : (C + group_cols - 1) / group_cols;
+    const int64_t wanted = (int64_t)(sizes->row_items == 1 ? CPU_STRIPS : GROUPS_A_UNIT) * device->facts.n_units;
     return at_most((wanted + n_blocks - 1) / n_blocks, (N + LEAST_ROWS - 1) / LEAST_ROWS);
 }
 
 // Strips of rows that items walk whole, a row after the other.
 int64_t opencl_count_row_strips(const opencl_device *device, int64_t N) {
     enum { LEAST_ROWS = 4, CPU_STRIPS = 4, GROUPS_A_UNIT = 4 }; // all of them at once: sums take many registers
-    const int64_t of_unit = device->tier->row_items == 1 ? CPU_STRIPS : GROUPS_A_UNIT;
+    const int64_t of_unit = device->sizes.row_items == 1 ? CPU_STRIPS : GROUPS_A_UNIT;
     return at_most(of_unit * device->facts.n_units, (N + LEAST_ROWS - 1) / LEAST_ROWS);
 }
 

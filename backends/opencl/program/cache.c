@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "backends/host/cache.h"
-#include "backends/opencl/opencl.h"
+#include "backends/opencl/program/program.h"
 
 typedef struct {
     char magic[8];

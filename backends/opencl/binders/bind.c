@@ -1,17 +1,13 @@
-// bind.c: how each kind of op is launched: the model's ops here, the optimizer's in bind/optimizer.c,
-// products and attention in bind/product.c. The order of operands is that of op_table.h, the order of arguments
-// that of the kernel in cl/STEM.cl.
+// bind.c: how each kind of op is launched: by a rule where that suffices, else by a binder: the model's here, the
+// optimizer's in optimizer.c, products and attention in product.c. The order of operands is that of op_table.h, the
+// order of arguments that of the kernel in cl/STEM.cl.
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
-#include "backends/opencl/bind/binders.h"
-#include "backends/opencl/families/tier.h"
+#include "backends/opencl/binders/binders.h"
 
 #include "philox.h"
-
-static void bind_zero(opencl_binder *b) { opencl_launch_elements(b, "zero", "zero"); }
-static void bind_residual(opencl_binder *b) { opencl_launch_elements(b, "residual", "residual"); }
-static void bind_gelu_forward(opencl_binder *b) { opencl_launch_elements(b, "gelu", "gelu_forward"); }
-static void bind_gelu_backward(opencl_binder *b) { opencl_launch_elements(b, "gelu", "gelu_backward"); }
 
 static void bind_dropout(opencl_binder *b) {
     const int64_t n = sm_tensor_elems(out(b, SM_OUT(dropout, y)));
@@ -25,16 +21,6 @@ static void bind_dropout(opencl_binder *b) {
 }
 
 // --- sums over rows --------------------------------------------------------------------------------
-
-static void bind_bias_forward(opencl_binder *b) {
-    const int64_t N = sm_tensor_rows(in(b, SM_IN(bias_forward, x)));
-    const int64_t C = sm_tensor_cols(in(b, SM_IN(bias_forward, x)));
-    opencl_begin_rows(b, "bias", "bias_forward", C);
-    arg_count(b, N);
-    arg_count(b, C);
-    opencl_arg_operands(b);
-    opencl_launch_grid(b, C, N);
-}
 
 // What the strips in scratch add up to joins an output of C elements.
 static void add_strips_at(opencl_binder *b, int64_t offset_elems, int64_t n_strips, int64_t C, int output) {
@@ -229,7 +215,7 @@ static void bind_head_rmsnorm_backward(opencl_binder *b) {
     add_strips_at(b, n_strips * HS, n_strips, HS, SM_OUT(head_rmsnorm_backward, dwk));
 }
 
-// --- rope and swiglu ----------------------------------------------------------------------------------
+// --- rope ----------------------------------------------------------------------------------
 
 // An item a pair of a head's channels and token. Angles: cl/rope.cl.
 static void bind_rope(opencl_binder *b) {
@@ -255,23 +241,6 @@ static void bind_rope(opencl_binder *b) {
     opencl_launch_groups(b, (half_size + ITEMS - 1) / ITEMS, sm_tensor_rows(x), ITEMS);
 }
 
-// An item a vec of a row of y or dy, (N,F).
-static void bind_swiglu(opencl_binder *b, const char *kernel, const sm_tensor *y) {
-    opencl_begin_rows(b, "swiglu", kernel, sm_tensor_cols(y));
-    arg_count(b, sm_tensor_rows(y));
-    arg_count(b, sm_tensor_cols(y));
-    opencl_arg_operands(b);
-    opencl_launch_grid(b, sm_tensor_cols(y), sm_tensor_rows(y));
-}
-
-static void bind_swiglu_forward(opencl_binder *b) {
-    bind_swiglu(b, "swiglu_forward", out(b, SM_OUT(swiglu_forward, y)));
-}
-
-static void bind_swiglu_backward(opencl_binder *b) {
-    bind_swiglu(b, "swiglu_backward", in(b, SM_IN(swiglu_backward, dy)));
-}
-
 // --- embedding --------------------------------------------------------------------------------------
 
 static void bind_embedding_forward(opencl_binder *b) {
@@ -295,7 +264,7 @@ static void bind_embedding_forward(opencl_binder *b) {
 // ids, or positions, which lie in scratch behind what is made here.
 static void sort_ids(opencl_binder *b, int64_t N, size_t positions_at) {
     enum { BLOCK = 512, GROUP = 128, LANES = 16 }; // of cl/embedding.cl
-    const int lanes = b->e->device->tier->row_items == 1 ? 1 : LANES;
+    const int lanes = b->e->device->sizes.row_items == 1 ? 1 : LANES;
     opencl_begin_rows(b, "embedding", "embedding_backward_sort", 0);
     arg_count(b, N);
     if (positions_at == 0) {
@@ -410,7 +379,6 @@ static void bind_loss_scale(opencl_binder *b) {
 // --- the table -----------------------------------------------------------------------------------------
 
 static void (*const binders[SM_OP_KIND_COUNT])(opencl_binder *) = {
-    [SM_OP_ZERO] = bind_zero,
     [SM_OP_LOSS_SCALE] = bind_loss_scale,
     [SM_OP_EMBEDDING_FORWARD] = bind_embedding_forward,
     [SM_OP_EMBEDDING_BACKWARD] = bind_embedding_backward,
@@ -420,37 +388,23 @@ static void (*const binders[SM_OP_KIND_COUNT])(opencl_binder *) = {
     [SM_OP_MATMUL_FORWARD] = opencl_bind_matmul,
     [SM_OP_MATMUL_BACKWARD_INPUT] = opencl_bind_matmul,
     [SM_OP_MATMUL_BACKWARD_WEIGHT] = opencl_bind_matmul,
-    [SM_OP_BIAS_FORWARD] = bind_bias_forward,
     [SM_OP_BIAS_BACKWARD] = bind_bias_backward,
     [SM_OP_ATTENTION_FORWARD] = opencl_bind_attention,
     [SM_OP_ATTENTION_BACKWARD] = opencl_bind_attention,
-    [SM_OP_GELU_FORWARD] = bind_gelu_forward,
-    [SM_OP_GELU_BACKWARD] = bind_gelu_backward,
     [SM_OP_RMSNORM_FORWARD] = bind_rmsnorm_forward,
     [SM_OP_RMSNORM_BACKWARD] = bind_rmsnorm_backward,
     [SM_OP_HEAD_RMSNORM_FORWARD] = bind_head_rmsnorm_forward,
     [SM_OP_HEAD_RMSNORM_BACKWARD] = bind_head_rmsnorm_backward,
     [SM_OP_ROPE] = bind_rope,
-    [SM_OP_SWIGLU_FORWARD] = bind_swiglu_forward,
-    [SM_OP_SWIGLU_BACKWARD] = bind_swiglu_backward,
-    [SM_OP_RESIDUAL] = bind_residual,
     [SM_OP_CROSSENTROPY_FORWARD] = bind_crossentropy_forward,
     [SM_OP_CROSSENTROPY_BACKWARD] = bind_crossentropy_backward,
     [SM_OP_LOSS_MEAN] = bind_loss_mean,
     [SM_OP_GRAD_SQNORM] = opencl_bind_grad_sqnorm,
     [SM_OP_GRAD_CLIP] = opencl_bind_grad_clip,
     [SM_OP_SCALER_UPDATE] = opencl_bind_scaler_update,
-    [SM_OP_ADAMW] = opencl_bind_adamw,
-    [SM_OP_ADAM] = opencl_bind_adam,
-    [SM_OP_SGD] = opencl_bind_sgd,
-    [SM_OP_LION] = opencl_bind_lion,
     [SM_OP_ADAMW8BIT] = opencl_bind_adamw8bit,
     [SM_OP_ADAFACTOR] = opencl_bind_adafactor,
     [SM_OP_ADAFACTOR_VECTOR] = opencl_bind_adafactor_vector,
-    [SM_OP_MUON_MOMENTUM] = opencl_bind_muon_momentum,
-    [SM_OP_NORMALIZE] = opencl_bind_normalize,
-    [SM_OP_COMBINE] = opencl_bind_combine,
-    [SM_OP_MUON_UPDATE] = opencl_bind_muon_update,
     [SM_OP_RESIDUAL_LAYERNORM_FORWARD] = bind_residual_layernorm_forward,
     [SM_OP_RESIDUAL_LAYERNORM_BACKWARD] = bind_layernorm_backward,
     [SM_OP_RESIDUAL_RMSNORM_FORWARD] = bind_residual_rmsnorm_forward,
@@ -461,12 +415,76 @@ static void (*const binders[SM_OP_KIND_COUNT])(opencl_binder *) = {
     [SM_OP_FLASH_ATTENTION_BACKWARD] = opencl_bind_attention,
 };
 
-bool opencl_is_product(const sm_plan *plan, const sm_op *op, opencl_product *product) {
-    if (!sm_op_is_matmul(op->kind)) {
-        return false;
+// --- the rule -------------------------------------------------------------------------------------------
+
+// An op without a binder is one launch. The kernel has the op's name, and its file that name's first word; its
+// parameters are the size of an operand, n or rows and columns, then attributes, operands, and optional operands, in
+// the order of their tables; and it has an item for each vec of that operand.
+
+enum { STEM_SIZE = 32 };
+
+// Where the names are others.
+static const struct {
+    const char *stem, *kernel;
+} named[SM_OP_KIND_COUNT] = {
+    [SM_OP_ADAMW] = {.stem = "optimizer"},
+    [SM_OP_ADAM] = {.stem = "optimizer"},
+    [SM_OP_SGD] = {.stem = "optimizer"},
+    [SM_OP_LION] = {.stem = "optimizer"},
+    [SM_OP_COMBINE] = {.stem = "muon"},
+    [SM_OP_NORMALIZE] = {.stem = "muon", .kernel = "normalize_update"}, // OpenCL C has a function of that name
+};
+
+static void find_stem(sm_op_kind kind, char stem[STEM_SIZE]) {
+    const char *name = named[kind].stem != NULL ? named[kind].stem : sm_op_name(kind);
+    snprintf(stem, STEM_SIZE, "%.*s", (int)strcspn(name, "_"), name);
+}
+
+// The first operand that is always there and has the shape (n), or one of two letters, as (N,C); NULL: there is none.
+static const sm_tensor *find_shape(const opencl_binder *b, bool is_matrix) {
+    const sm_op_info *info = sm_op_get_info(b->op->kind);
+    for (int i = 0; i < SM_MAX_IN + SM_MAX_OUT; i++) {
+        const sm_operand_info *o = i < SM_MAX_IN ? &info->in[i] : &info->out[i - SM_MAX_IN];
+        if (o->name != NULL && o->flags == 0 &&
+            (is_matrix ? strlen(o->shape) == strlen("(N,C)") : strcmp(o->shape, "(n)") == 0)) {
+            return i < SM_MAX_IN ? in(b, i) : out(b, i - SM_MAX_IN);
+        }
     }
-    *product = opencl_describe_product(plan, op);
-    return true;
+    return NULL;
+}
+
+static void bind_by_rule(opencl_binder *b) {
+    const char *name = named[b->op->kind].kernel != NULL ? named[b->op->kind].kernel : sm_op_name(b->op->kind);
+    const sm_tensor *matrix = find_shape(b, true);
+    const sm_tensor *line = matrix == NULL ? find_shape(b, false) : NULL;
+    char stem[STEM_SIZE];
+    if (matrix == NULL && line == NULL) {
+        b->status = sm_fail(SM_ERR_INTERNAL, "%s: no operand is (n) or (N,C): it needs a binder", name);
+        return;
+    }
+    const int64_t n_rows = matrix != NULL ? sm_tensor_rows(matrix) : 1;
+    const int64_t n_cols = matrix != NULL ? sm_tensor_cols(matrix) : sm_tensor_elems(line);
+    find_stem(b->op->kind, stem);
+    opencl_begin_rows(b, stem, name, n_cols);
+    if (matrix != NULL) {
+        arg_count(b, n_rows);
+    }
+    arg_count(b, n_cols);
+    opencl_arg_attributes(b);
+    opencl_arg_operands(b);
+    opencl_arg_optional(b);
+    if (matrix != NULL) {
+        opencl_launch_grid(b, n_cols, n_rows);
+    } else {
+        opencl_launch_vecs(b, n_cols);
+    }
+}
+
+static bool has_kernel(sm_op_kind kind) {
+    char stem[STEM_SIZE];
+    opencl_source source;
+    find_stem(kind, stem);
+    return binders[kind] != NULL || opencl_find_source(stem, &source);
 }
 
 size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan, const sm_op *op) {
@@ -476,11 +494,11 @@ size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan,
     const sm_tensor *first = op->in[0] == SM_NO_TENSOR ? NULL : &plan->tensors[op->in[0]];
     if (sm_op_is_matmul(op->kind)) {
         const opencl_product p = opencl_describe_product(plan, op);
-        return device->tier->matmul_scratch_elems(&device->facts, &p, opencl_way(device, plan, &p));
+        return device->family->matmul_scratch_elems(&device->facts, &p, opencl_way(device, plan, &p));
     }
     if (sm_op_is_attention(op->kind)) {
         const opencl_attention a = opencl_describe_attention(plan, op);
-        return device->tier->attention_scratch_elems(&device->facts, plan, &a);
+        return device->family->attention_scratch_elems(&device->facts, plan, &a);
     }
     const int64_t R = first == NULL ? 0 : sm_tensor_rows(first);
     const int64_t C = first == NULL ? 0 : sm_tensor_cols(first);
@@ -519,8 +537,10 @@ sm_status opencl_bind_op(opencl_executable *e, const sm_op *op) {
     opencl_binder b = {.e = e, .op = op};
     if (e->device->own[op->kind] != NULL) {
         opencl_bind_own(&b);
-    } else {
+    } else if (binders[op->kind] != NULL) {
         binders[op->kind](&b);
+    } else {
+        bind_by_rule(&b);
     }
     return b.status;
 }
@@ -536,17 +556,17 @@ sm_status opencl_op_supported(const opencl_device *device, const sm_plan *plan, 
                                                "%s: --kernel %s: your own kernels compute in fp32, and the plan is %s",
                                                id, sm_op_name(op->kind), sm_dtype_name(plan->dtype));
     }
-    if (!opencl_tier_multiplies(device->tier, plan->products)) {
+    if (!opencl_family_multiplies(device->family, plan->products)) {
         SM_TRY(sm_plan_supports_plain_products(plan, id));
     }
-    if (binders[op->kind] == NULL) {
+    if (!has_kernel(op->kind)) {
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: %s: there is no kernel", id, sm_op_name(op->kind));
     }
     if (sm_op_is_attention(op->kind)) {
         const opencl_attention a = opencl_describe_attention(plan, op);
-        if (a.HS > device->tier->most_head_channels) {
+        if (a.HS > device->family->most_head_channels) {
             return sm_fail(SM_ERR_UNSUPPORTED, "%s: heads of %lld channels; the kernels take up to %d", id,
-                           (long long)a.HS, device->tier->most_head_channels);
+                           (long long)a.HS, device->family->most_head_channels);
         }
     }
     return SM_OK;

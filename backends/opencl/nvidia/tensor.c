@@ -1,16 +1,15 @@
-// tier_tensor.c: the tier for cards whose matrix units multiply 16-bit numbers and tf32. What they cannot do
-// (fp32 as it is, rows that do not begin at multiples of 16 bytes) runs as in tier `local`, op by op.
+// tensor.c: the family for cards whose matrix units multiply 16-bit numbers and tf32. What they cannot do
+// (fp32 as it is, rows that do not begin at multiples of 16 bytes) runs as in family `local`, op by op.
 #include <stdio.h>
 
 #include "backends/opencl/nvidia/tensor.h"
-#include "backends/opencl/families/tier.h"
 
 enum { OPTIONS_SIZE = 256 };
 
 static const char *lacks(const opencl_facts *facts) { return opencl_find_matrix_units(facts)->missing; }
 
 static bool suits(const opencl_facts *facts) {
-    return opencl_tier_local.suits(facts) && opencl_find_matrix_units(facts)->has_mma;
+    return opencl_family_local.suits(facts) && opencl_find_matrix_units(facts)->has_mma;
 }
 
 static const char *explain(const opencl_facts *facts) {
@@ -21,8 +20,6 @@ static const char *explain(const opencl_facts *facts) {
              units->no_wgmma);
     return text;
 }
-
-static int vector(const opencl_facts *facts) { return opencl_tier_local.vector(facts); }
 
 // --- what products share --------------------------------------------------------------------------------
 
@@ -478,7 +475,7 @@ static void multiply_by_wgmma(opencl_binder *b, const opencl_product *p, const w
 // Where the device has wgmma, ways by mma.sync are never faster: they are none.
 static bool matmul_way(const opencl_facts *facts, const opencl_product *p, int way, char *text, size_t size_bytes) {
     if (!is_product_of_units(p)) {
-        return opencl_tier_local.matmul_way(facts, p, way, text, size_bytes);
+        return opencl_family_local.matmul_way(facts, p, way, text, size_bytes);
     }
     if (!is_wide_product(facts, p)) {
         return mma_way(facts, p, way, text, size_bytes);
@@ -488,7 +485,7 @@ static bool matmul_way(const opencl_facts *facts, const opencl_product *p, int w
 
 static size_t matmul_scratch_elems(const opencl_facts *facts, const opencl_product *p, int way) {
     if (!is_product_of_units(p)) {
-        return opencl_tier_local.matmul_scratch_elems(facts, p, way);
+        return opencl_family_local.matmul_scratch_elems(facts, p, way);
     }
     const bool is_wide = is_wide_product(facts, p);
     const int n_parts = is_wide ? choose_wide(facts, p, way).n_parts : choose_tiles(facts, p, way).n_parts;
@@ -500,7 +497,7 @@ static void matmul(opencl_binder *b, const opencl_product *p, int way) {
     const opencl_facts *facts = &b->e->device->facts;
     if (!is_product_of_units(p)) {
         b->e->n_beside_units += may_round(p);
-        opencl_tier_local.matmul(b, p, way);
+        opencl_family_local.matmul(b, p, way);
         return;
     }
     b->e->n_on_units++;
@@ -513,28 +510,73 @@ static void matmul(opencl_binder *b, const opencl_product *p, int way) {
     }
 }
 
-static bool uses_maps(const opencl_facts *facts, const sm_plan *plan) {
-    return opencl_find_matrix_units(facts)->has_wgmma &&
-           (sm_dtype_is_narrow(plan->dtype) || plan->products != SM_PRODUCTS_PLAIN);
+// --- the family -------------------------------------------------------------------------------------------
+
+static size_t map_bytes(const opencl_facts *facts, const sm_plan *plan) {
+    const bool uses_maps = opencl_find_matrix_units(facts)->has_wgmma &&
+                           (sm_dtype_is_narrow(plan->dtype) || plan->products != SM_PRODUCTS_PLAIN);
+    return uses_maps ? opencl_map_bytes(plan) : 0;
 }
 
-const opencl_tier opencl_tier_tensor = {
+static size_t local_bytes(const opencl_facts *facts) {
+    return opencl_find_matrix_units(facts)->has_mma ? (size_t)opencl_tensor_local_bytes(facts) : 0;
+}
+
+// By a warp (cl/nvidia/peaks_tensor.cl) or by four (cl/nvidia/peaks_wgmma.cl), as products are.
+static opencl_arithmetic peak(const opencl_device *device, sm_precision precision) {
+    enum { WARPS = 4, GROUPS_A_UNIT = 8, WGMMA_ITEMS = 256 };
+    static const char *const options[] = {[SM_F32] = "", [SM_BF16] = "-DDATA_BF16", [SM_F16] = "-DDATA_F16"};
+    const bool is_wide = opencl_has_wgmma(&device->facts, precision.dtype, precision.products);
+    const double k = (double)K_BYTES / (double)sm_dtype_size(precision.dtype);
+    const size_t n_units = (size_t)device->facts.n_units;
+    const bool is_split = precision.products == SM_PRODUCTS_TF32X3;
+    const char *wide_text = is_split ? "a third of wgmma's tf32 products" : "products by wgmma";
+    const char *warp_text = is_split ? "a third of mma.sync's tf32 products" : "products by mma.sync";
+    return is_wide ? (opencl_arithmetic){.stem = "peaks_wgmma",
+                                         .options = options[precision.dtype],
+                                         .what = wide_text,
+                                         .group = WGMMA_ITEMS,
+                                         .n_groups = n_units,
+                                         .flops_a_group = 2.0 * 2 * 64 * 256 * k,
+                                         .share = is_split ? 1.0 / 3 : 1}
+                   : (opencl_arithmetic){.stem = "peaks_tensor",
+                                         .options = options[precision.dtype],
+                                         .what = warp_text,
+                                         .group = (size_t)WARPS * WARP_ITEMS,
+                                         .n_groups = n_units * GROUPS_A_UNIT,
+                                         .flops_a_group = 2.0 * WARPS * OPENCL_PEAK_CHAINS * 16 * 8 * k / 4,
+                                         .share = is_split ? 1.0 / 3 : 1};
+}
+
+static const opencl_recipe recipes[] = {
+    {"tensor_probe", {"tensor", "tensor_probe"}, NULL},
+    {"operand_tensor", {"tensor", "operand_tensor"}, NULL},
+    {"matmul_tensor", {"tensor", "matmul_tensor"}, NULL},
+    {"matmul_wgmma", {"tensor", "wgmma", "matmul_wgmma"}, opencl_retarget},
+    {"attention_tensor", {"tensor", "attention_tensor"}, NULL},
+    {"attention_wgmma", {"tensor", "attention_wgmma", "attention_tensor"}, opencl_retarget},
+    {"peaks_tensor", {"tensor", "peaks_tensor"}, NULL},
+    {"peaks_wgmma", {"tensor", "wgmma", "peaks_wgmma"}, opencl_retarget},
+    {.name = NULL},
+};
+
+const opencl_family opencl_family_tensor = {
     .name = "tensor",
     .why = "matrix units that compute rightly: products on them",
+    .explain = explain,
     .suits = suits,
     .lacks = lacks,
-    .explain = explain,
     .multiplies_narrow = true,
     .rounds_products = true,
-    .uses_maps = uses_maps,
-    .row_items = 128,
-    .options = " -DPACKS_BF16",
-    .vector = vector,
-    .group = 128,
+    .sizes = {.vector = 4, .row_items = 128, .group = 128, .options = " -DPACKS_BF16", .recipes = recipes},
+    .most_head_channels = 256,
     .matmul_way = matmul_way,
     .matmul = matmul,
     .matmul_scratch_elems = matmul_scratch_elems,
     .attention = opencl_tensor_attention,
     .attention_scratch_elems = opencl_tensor_attention_scratch_elems,
-    .most_head_channels = 256,
+    .peak = peak,
+    .local_bytes = local_bytes,
+    .own_bytes = map_bytes,
+    .release = opencl_free_maps,
 };

@@ -1,11 +1,8 @@
-// launch.c: makes launches: kernel, arguments, size.
+// launch.c: begins launches, and ends them with their size.
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "backends/opencl/bind/bind.h"
-#include "backends/opencl/families/tier.h"
-
-static const sm_tensor *tensor_of(const opencl_binder *b, int tensor) { return &b->e->base.plan->tensors[tensor]; }
+#include "backends/opencl/launch/launch.h"
 
 const char *opencl_data_option(sm_dtype dtype) {
     return dtype == SM_BF16 ? " -DDATA_BF16" : dtype == SM_F16 ? " -DDATA_F16" : "";
@@ -16,8 +13,8 @@ void opencl_begin(opencl_binder *b, const char *stem, const char *options, const
     char all_options[OPTIONS_SIZE];
     b->launch = (opencl_launch){0};
     b->n_args = 0;
-    b->row_items = b->e->device->tier->row_items;
-    b->vector = b->e->device->tier->vector(&b->e->device->facts);
+    b->row_items = b->e->device->sizes.row_items;
+    b->vector = b->e->device->sizes.vector;
     if (b->status == SM_OK) {
         snprintf(all_options, sizeof all_options, "%s%s", options, opencl_data_option(b->e->base.plan->dtype));
         if (b->e->wanted != NULL) {
@@ -32,50 +29,6 @@ void opencl_begin_own(opencl_binder *b, const sm_own_kernel *own) {
     b->launch = (opencl_launch){0};
     b->n_args = 0;
     b->status = b->status != SM_OK ? b->status : opencl_get_own_kernel(b->e->device, own, &b->launch.kernel);
-}
-
-static void set_arg(opencl_binder *b, size_t size_bytes, const void *value) {
-    if (b->status == SM_OK && b->e->wanted == NULL) {
-        b->status = opencl_check(b->e->device->base.info.id, "clSetKernelArg",
-                                 opencl.clSetKernelArg(b->launch.kernel, b->n_args++, size_bytes, value));
-    }
-}
-
-void opencl_arg_ulong(opencl_binder *b, uint64_t value) { set_arg(b, sizeof value, &value); }
-void opencl_arg_uint(opencl_binder *b, uint32_t value) { set_arg(b, sizeof value, &value); }
-void opencl_arg_float(opencl_binder *b, float value) { set_arg(b, sizeof value, &value); }
-
-void opencl_arg_buffer(opencl_binder *b, cl_mem buffer) { set_arg(b, sizeof buffer, &buffer); }
-
-void opencl_arg_tensor_at(opencl_binder *b, int tensor, int64_t offset_elems) {
-    if (b->e->wanted != NULL) { // there are no buffers yet
-        return;
-    }
-    if (tensor == SM_NO_TENSOR) {
-        set_arg(b, sizeof(cl_mem), &b->e->arenas[0]);
-        opencl_arg_ulong(b, 0);
-        return;
-    }
-    const sm_tensor *t = tensor_of(b, tensor);
-    set_arg(b, sizeof(cl_mem), &b->e->arenas[t->arena]);
-    opencl_arg_ulong(b, (uint64_t)t->offset_bytes / sm_dtype_size(t->dtype) + (uint64_t)offset_elems);
-}
-
-void opencl_arg_own_tensor(opencl_binder *b, int tensor) {
-    const cl_mem none = NULL;
-    if (tensor != SM_NO_TENSOR) {
-        opencl_arg_tensor(b, tensor);
-        return;
-    }
-    set_arg(b, sizeof none, &none);
-    opencl_arg_ulong(b, 0);
-}
-
-void opencl_arg_tensor(opencl_binder *b, int tensor) { opencl_arg_tensor_at(b, tensor, 0); }
-
-void opencl_arg_scratch(opencl_binder *b, size_t offset_elems) {
-    set_arg(b, sizeof(cl_mem), &b->e->scratch);
-    opencl_arg_ulong(b, offset_elems);
 }
 
 // Appends the launch; the executable then owns its kernel.
@@ -113,7 +66,7 @@ static void end(opencl_binder *b, cl_uint n_dims, int64_t n_x, int64_t n_y, size
 }
 
 void opencl_launch_items(opencl_binder *b, int64_t n_items) {
-    end(b, 1, n_items, 1, (size_t)b->e->device->tier->group, 1);
+    end(b, 1, n_items, 1, (size_t)b->e->device->sizes.group, 1);
 }
 
 void opencl_launch_vecs(opencl_binder *b, int64_t n_elems) {
@@ -128,13 +81,13 @@ void opencl_launch_rows(opencl_binder *b, int64_t n_rows) {
 
 void opencl_launch_grid(opencl_binder *b, int64_t n_cols, int64_t n_rows) {
     enum { GROUP_ROWS = 4 };
-    end(b, 2, (n_cols + b->vector - 1) / b->vector, n_rows, (size_t)b->e->device->tier->group / GROUP_ROWS, GROUP_ROWS);
+    end(b, 2, (n_cols + b->vector - 1) / b->vector, n_rows, (size_t)b->e->device->sizes.group / GROUP_ROWS, GROUP_ROWS);
 }
 
 void opencl_launch_lanes(opencl_binder *b, int64_t n_cols, int64_t n_sums, int n_lanes) {
-    const opencl_tier *tier = b->e->device->tier;
-    const int lanes = tier->row_items > 1 ? n_lanes : 1;
-    end(b, 2, (n_cols + b->vector - 1) / b->vector, n_sums * lanes, (size_t)(tier->group / lanes), (size_t)lanes);
+    const opencl_sizes *sizes = &b->e->device->sizes;
+    const int lanes = sizes->row_items > 1 ? n_lanes : 1;
+    end(b, 2, (n_cols + b->vector - 1) / b->vector, n_sums * lanes, (size_t)(sizes->group / lanes), (size_t)lanes);
 }
 
 void opencl_launch_parts(opencl_binder *b, int64_t n_parts) {

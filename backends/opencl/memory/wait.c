@@ -6,10 +6,23 @@
 // still works with it. It is kept in a list, and freed when it is opened again and has come back: some kernels hang,
 // some only take long.
 #include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "clock.h"
-#include "backends/opencl/opencl.h"
+#include "backends/opencl/memory/memory.h"
+
+// A thread that waits for the device in the place of the caller, who cannot be kept from waiting too long.
+typedef struct opencl_waiter {
+    pthread_t thread;
+    pthread_mutex_t lock; // of what follows
+    pthread_cond_t changed;
+    enum { DONE, ASKED, ENDS } state;
+    cl_command_queue queue; // waited for, unless there is an event
+    cl_event event;
+    cl_int code; // what the wait returned
+} opencl_waiter;
 
 static opencl_device *lost_devices;
 
@@ -23,8 +36,8 @@ static cl_int wait_for(cl_command_queue queue, cl_event event) {
 static void *serve(void *argument) {
     opencl_waiter *w = argument;
     pthread_mutex_lock(&w->lock);
-    while (w->state != OPENCL_WAITER_ENDS) {
-        if (w->state != OPENCL_WAITER_ASKED) {
+    while (w->state != ENDS) {
+        if (w->state != ASKED) {
             pthread_cond_wait(&w->changed, &w->lock);
             continue;
         }
@@ -32,7 +45,7 @@ static void *serve(void *argument) {
         cl_int code = wait_for(w->queue, w->event);
         pthread_mutex_lock(&w->lock);
         w->code = code;
-        w->state = OPENCL_WAITER_DONE;
+        w->state = DONE;
         pthread_cond_broadcast(&w->changed);
     }
     pthread_mutex_unlock(&w->lock);
@@ -40,37 +53,42 @@ static void *serve(void *argument) {
 }
 
 static sm_status start_waiter(opencl_device *device) {
-    opencl_waiter *w = &device->waiter;
     pthread_condattr_t monotonic;
-    if (w->is_running) {
+    if (device->waiter != NULL) {
         return SM_OK;
+    }
+    opencl_waiter *w = calloc(1, sizeof *w);
+    if (w == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory to wait in", device->base.info.id);
     }
     pthread_mutex_init(&w->lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&w->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    w->state = OPENCL_WAITER_DONE;
+    w->state = DONE;
     if (pthread_create(&w->thread, NULL, serve, w) != 0) {
+        free(w);
         return sm_fail(SM_ERR_OOM, "%s: no thread to wait in", device->base.info.id);
     }
-    w->is_running = true;
+    device->waiter = w;
     return SM_OK;
 }
 
 void opencl_end_waiter(opencl_device *device) {
-    opencl_waiter *w = &device->waiter;
-    if (!w->is_running) {
+    opencl_waiter *w = device->waiter;
+    if (w == NULL) {
         return;
     }
     pthread_mutex_lock(&w->lock);
-    w->state = OPENCL_WAITER_ENDS;
+    w->state = ENDS;
     pthread_cond_broadcast(&w->changed);
     pthread_mutex_unlock(&w->lock);
     pthread_join(w->thread, NULL);
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->lock);
-    w->is_running = false;
+    free(w);
+    device->waiter = NULL;
 }
 
 // Waits until what was asked is done, or the clock says `until_ns`: then false.
@@ -78,10 +96,10 @@ static bool is_done_until(opencl_waiter *w, int64_t until_ns) {
     const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000), .tv_nsec = until_ns % 1000000000};
     int code = 0;
     pthread_mutex_lock(&w->lock);
-    while (w->state == OPENCL_WAITER_ASKED && code != ETIMEDOUT) {
+    while (w->state == ASKED && code != ETIMEDOUT) {
         code = pthread_cond_timedwait(&w->changed, &w->lock, &until);
     }
-    const bool done = w->state != OPENCL_WAITER_ASKED;
+    const bool done = w->state != ASKED;
     pthread_mutex_unlock(&w->lock);
     return done;
 }
@@ -97,16 +115,16 @@ sm_status opencl_check_lost(const opencl_executable *e) { return e->device->is_l
 
 sm_status opencl_wait(opencl_executable *e, const char *doing, cl_command_queue queue, cl_event event) {
     opencl_device *device = e->device;
-    opencl_waiter *w = &device->waiter;
     SM_TRY(opencl_check_lost(e));
     if (e->base.deadline_ns == 0) {
         return opencl_check(device->base.info.id, doing, wait_for(queue, event));
     }
     SM_TRY(start_waiter(device));
+    opencl_waiter *w = device->waiter;
     pthread_mutex_lock(&w->lock);
     w->queue = queue;
     w->event = event;
-    w->state = OPENCL_WAITER_ASKED;
+    w->state = ASKED;
     pthread_cond_broadcast(&w->changed);
     pthread_mutex_unlock(&w->lock);
     const int64_t least_ns = sm_now_ns() + least_wait_ns;
@@ -129,7 +147,8 @@ void opencl_keep_device(opencl_device *device) {
     lost_devices = device;
 }
 
-// A device that has come back, and all that was kept of it; false when it is lost once more meanwhile.
+// A device that has come back, and all that was kept of it, through the backend's table: they are more than this
+// layer's. False when it is lost once more meanwhile.
 static bool free_kept(opencl_device *device) {
     opencl_executable *kept = device->kept;
     device->is_lost = false;
@@ -138,10 +157,10 @@ static bool free_kept(opencl_device *device) {
         opencl_executable *e = kept;
         kept = e->next_kept;
         e->base.deadline_ns = sm_now_ns() + return_wait_ns;
-        opencl_release(&e->base);
+        device->base.backend->release(&e->base);
     }
     const bool lost_again = device->is_lost;
-    opencl_close(&device->base);
+    device->base.backend->close(&device->base);
     return !lost_again;
 }
 
@@ -153,7 +172,7 @@ sm_status opencl_reclaim(const opencl_facts *facts, const char *device_id) {
             next = &device->next_lost;
             continue;
         }
-        bool came_back = is_done_until(&device->waiter, sm_now_ns() + return_wait_ns);
+        bool came_back = is_done_until(device->waiter, sm_now_ns() + return_wait_ns);
         if (came_back) {
             *next = device->next_lost;
             came_back = free_kept(device);

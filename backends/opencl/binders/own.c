@@ -1,7 +1,7 @@
-// own.c: kernels of a user's own in the place of the tier's: a launch of one kernel, whose parameters and
+// own.c: kernels of a user's own in the place of the family's: a launch of one kernel, whose parameters and
 // work-items own_kernel.h describes.
 #include "philox.h"
-#include "backends/opencl/bind/bind.h"
+#include "backends/opencl/binders/binders.h"
 
 void opencl_take_own(opencl_device *device, const sm_open_options *options) {
     for (int i = 0; i < options->n_own_kernels; i++) {

@@ -1,78 +1,25 @@
-// optimizer.c: how the optimizer range's ops are launched: the gradient's norm, the updates, the loss
-// scaler.
-#include "backends/opencl/bind/binders.h"
-#include "backends/opencl/families/tier.h"
+// optimizer.c: how the optimizer range's ops are launched, where the rule of bind.c does not suffice.
+#include "backends/opencl/binders/binders.h"
 
-// --- optimizers: updates of each parameter by itself ----------------------------------------------------
-
-static float decay(const opencl_binder *b) { return b->op->attr.decay ? 1.0f : 0.0f; }
-
-static void bind_update(opencl_binder *b, const char *kernel, int copy) {
-    const int64_t n = sm_tensor_elems(out(b, 0));
-    opencl_begin_rows(b, "optimizer", kernel, n);
-    arg_count(b, n);
-    opencl_arg_float(b, decay(b));
-    opencl_arg_operands(b);
-    opencl_arg_copy(b, copy);
-    opencl_launch_vecs(b, n);
-}
-
-void opencl_bind_adamw(opencl_binder *b) { bind_update(b, "adamw", SM_OUT(adamw, w)); }
-void opencl_bind_adam(opencl_binder *b) { bind_update(b, "adam", SM_OUT(adam, w)); }
-void opencl_bind_sgd(opencl_binder *b) { bind_update(b, "sgd", SM_OUT(sgd, w)); }
-void opencl_bind_lion(opencl_binder *b) { bind_update(b, "lion", SM_OUT(lion, w)); }
-
-// On cards an item has one vec of a block, and a work-group as many blocks as it has room for (cl/optimizer/adamw8bit.cl).
+// On cards an item has one vec of a block, and a work-group as many blocks as it has room for
+// (cl/optimizer/adamw8bit.cl).
 void opencl_bind_adamw8bit(opencl_binder *b) {
     enum { CPU_BLOCKS = 4, BLOCK = 256 };
     const opencl_device *device = b->e->device;
     const int64_t n = sm_tensor_elems(out(b, SM_OUT(adamw8bit, p)));
-    const bool is_cpu = device->tier->row_items == 1;
+    const bool is_cpu = device->sizes.row_items == 1;
     opencl_begin_rows(b, "adamw8bit", "adamw8bit", n);
     const size_t items = is_cpu ? 1 : (size_t)(BLOCK / b->vector);
     arg_count(b, n);
-    opencl_arg_float(b, decay(b));
+    opencl_arg_uint(b, b->op->attr.decay);
     opencl_arg_operands(b);
-    opencl_arg_copy(b, SM_OUT(adamw8bit, w));
+    opencl_arg_optional(b);
     opencl_launch_tiles(b, (int64_t)items, sm_tensor_elems(out(b, SM_OUT(adamw8bit, m_max))), items,
-                        is_cpu ? CPU_BLOCKS : (size_t)device->tier->row_items / items);
+                        is_cpu ? CPU_BLOCKS : (size_t)device->sizes.row_items / items);
 }
 
-void opencl_bind_muon_momentum(opencl_binder *b) { opencl_launch_elements(b, "muon", "muon_momentum"); }
-
-void opencl_bind_normalize(opencl_binder *b) {
-    const sm_tensor *u = in(b, SM_IN(normalize, u));
-    opencl_begin_rows(b, "muon", "normalize_update", sm_tensor_cols(u));
-    arg_count(b, sm_tensor_rows(u));
-    arg_count(b, sm_tensor_cols(u));
-    opencl_arg_uint(b, b->op->attr.w_transposed);
-    opencl_arg_operands(b);
-    opencl_launch_grid(b, sm_tensor_cols(u), sm_tensor_rows(u));
-}
-
-void opencl_bind_combine(opencl_binder *b) {
-    const int64_t n = sm_tensor_elems(out(b, SM_OUT(combine, y)));
-    opencl_begin_rows(b, "muon", "combine", n);
-    arg_count(b, n);
-    opencl_arg_float(b, (float)b->op->attr.a);
-    opencl_arg_float(b, (float)b->op->attr.b);
-    opencl_arg_operands(b);
-    opencl_launch_vecs(b, n);
-}
-
-void opencl_bind_muon_update(opencl_binder *b) {
-    const sm_tensor *p = out(b, SM_OUT(muon_update, p));
-    opencl_begin_rows(b, "muon", "muon_update", sm_tensor_cols(p));
-    arg_count(b, sm_tensor_rows(p));
-    arg_count(b, sm_tensor_cols(p));
-    opencl_arg_uint(b, b->op->attr.w_transposed);
-    opencl_arg_float(b, decay(b));
-    opencl_arg_operands(b);
-    opencl_arg_copy(b, SM_OUT(muon_update, w));
-    opencl_launch_grid(b, sm_tensor_cols(p), sm_tensor_rows(p));
-}
-
-// --- adafactor: kernels that hand each other sums by way of scratch (cl/optimizer/adafactor.cl) -----------------------
+// --- adafactor: kernels that hand each other sums by way of scratch (cl/optimizer/adafactor.cl)
+// -----------------------
 
 static void arg_matrix(opencl_binder *b, const char *kernel, int64_t R, int64_t C) {
     opencl_begin_rows(b, "adafactor", kernel, C);
@@ -125,10 +72,10 @@ void opencl_bind_adafactor(opencl_binder *b) {
     opencl_arg_scratch(b, squares_at);
     opencl_launch_rows(b, 1);
     arg_matrix(b, "adafactor_move", R, C);
-    opencl_arg_float(b, decay(b));
+    opencl_arg_uint(b, b->op->attr.decay);
     opencl_arg_operands(b);
     opencl_arg_scratch(b, squares_at);
-    opencl_arg_copy(b, SM_OUT(adafactor, w));
+    opencl_arg_optional(b);
     opencl_launch_grid(b, C, R);
 }
 
@@ -163,7 +110,7 @@ void opencl_bind_scaler_update(opencl_binder *b) {
 // Parts that a sum of squares is cut into.
 int64_t opencl_count_norm_parts(const opencl_device *device) {
     enum { CPU_PARTS = 64, GROUPS_A_UNIT = 16 };
-    return (int64_t)(device->tier->row_items == 1 ? CPU_PARTS : GROUPS_A_UNIT) * device->facts.n_units;
+    return (int64_t)(device->sizes.row_items == 1 ? CPU_PARTS : GROUPS_A_UNIT) * device->facts.n_units;
 }
 
 void opencl_bind_grad_sqnorm(opencl_binder *b) {

@@ -7,9 +7,7 @@
 
 #include "embedded.h"
 #include "fnv1a.h"
-#include "backends/opencl/opencl.h"
-#include "backends/opencl/sources.h"
-#include "backends/opencl/families/tier.h"
+#include "backends/opencl/program/program.h"
 
 // --- sources ------------------------------------------------------------------------------------------
 
@@ -27,32 +25,16 @@ bool opencl_find_source(const char *stem, opencl_source *source) {
     return file != NULL;
 }
 
-// What a program is made of. The kernels of nearly every step are in two, which take about as long to build: a driver
-// needs as long to begin with a program as to compile such a kernel. Others are built where a plan has them.
-enum { MOST_STEMS = 8 };
-
-typedef struct {
-    const char *name;              // what is asked for by this name: a file's stem, or that of a common program
-    const char *stems[MOST_STEMS]; // its files, in their order; philox and the prelude come before
-    bool is_retargeted;            // nvidia/retarget.c
-} recipe;
-
-static const recipe recipes[] = {
-    {"plain", {"bias", "gelu", "grad_norm", "optimizer", "residual", "zero"}, false},
-    {"ends", {"embedding", "loss"}, false}, // of a model
-    {"tensor_probe", {"tensor", "tensor_probe"}, false},
-    {"operand_tensor", {"tensor", "operand_tensor"}, false},
-    {"matmul_tensor", {"tensor", "matmul_tensor"}, false},
-    {"matmul_wgmma", {"tensor", "wgmma", "matmul_wgmma"}, true},
-    {"attention_tensor", {"tensor", "attention_tensor"}, false},
-    {"attention_wgmma", {"tensor", "attention_wgmma", "attention_tensor"}, true},
-    {"peaks_tensor", {"tensor", "peaks_tensor"}, false},
-    {"peaks_wgmma", {"tensor", "wgmma", "peaks_wgmma"}, true},
+// The kernels of nearly every step are in two programs, which take about as long to build: a driver needs as long to
+// begin with a program as to compile such a kernel. Others are built where a plan has them.
+static const opencl_recipe common[] = {
+    {.name = "plain", .stems = {"bias", "gelu", "grad_norm", "optimizer", "residual", "zero"}},
+    {.name = "ends", .stems = {"embedding", "loss"}}, // of a model
 };
-enum { N_RECIPES = sizeof recipes / sizeof recipes[0], N_COMMON = 2 };
+enum { N_COMMON = sizeof common / sizeof common[0] };
 
-static bool has_stem(const recipe *r, const char *stem) {
-    for (int i = 0; i < MOST_STEMS && r->stems[i] != NULL; i++) {
+static bool has_stem(const opencl_recipe *r, const char *stem) {
+    for (int i = 0; i < OPENCL_MOST_STEMS && r->stems[i] != NULL; i++) {
         if (strcmp(r->stems[i], stem) == 0) {
             return true;
         }
@@ -60,14 +42,28 @@ static bool has_stem(const recipe *r, const char *stem) {
     return false;
 }
 
-// The program that has the kernels of a file: a file that no recipe is named after makes one by itself.
-static recipe find_recipe(const char *stem) {
-    for (int i = 0; i < N_RECIPES; i++) {
-        if (strcmp(recipes[i].name, stem) == 0 || (i < N_COMMON && has_stem(&recipes[i], stem))) {
-            return recipes[i];
+// The common program that has the kernels of a file; NULL: none has.
+static const opencl_recipe *find_common(const char *stem) {
+    for (int i = 0; i < N_COMMON; i++) {
+        if (strcmp(common[i].name, stem) == 0 || has_stem(&common[i], stem)) {
+            return &common[i];
         }
     }
-    return (recipe){.name = stem, .stems = {stem}};
+    return NULL;
+}
+
+// The program that has the kernels of a file: a file that no recipe is named after makes one by itself.
+static opencl_recipe find_recipe(const opencl_device *device, const char *stem) {
+    const opencl_recipe *r = find_common(stem);
+    if (r != NULL) {
+        return *r;
+    }
+    for (r = device->sizes.recipes; r != NULL && r->name != NULL; r++) {
+        if (strcmp(r->name, stem) == 0) {
+            return *r;
+        }
+    }
+    return (opencl_recipe){.name = stem, .stems = {stem}};
 }
 
 // --- building -----------------------------------------------------------------------------------------
@@ -109,7 +105,7 @@ static sm_status build(const opencl_device *device, const char *name, const char
 }
 
 // A program has a line that names the file, in three pieces, and the file's text, for each of its files.
-enum { MOST_TEXTS = 4 * (2 + MOST_STEMS) };
+enum { MOST_TEXTS = 4 * (2 + OPENCL_MOST_STEMS) };
 
 static sm_status build_texts(const opencl_device *device, const char *name, const opencl_source *texts, cl_uint n,
                              const char *options, cl_program *program) {
@@ -178,21 +174,22 @@ static void store_binary(const char *key, cl_program program) {
     free(binary);
 }
 
-// The program of the same text with its hidden instructions takes its place.
-static sm_status retarget(const opencl_device *device, const char *name, const char *options, cl_program *program) {
-    size_t ptx_bytes = 0;
+// The program that the recipe makes of this one takes its place.
+static sm_status rewrite(const opencl_device *device, const opencl_recipe *r, const char *options,
+                         cl_program *program) {
+    size_t built_bytes = 0;
     size_t text_bytes = 0;
     cl_program other = NULL;
-    unsigned char *ptx = get_binary(*program, &ptx_bytes);
-    char *text = ptx != NULL ? opencl_retarget(ptx, ptx_bytes, &text_bytes) : NULL;
+    unsigned char *binary = get_binary(*program, &built_bytes);
+    char *text = binary != NULL ? r->rewrite(binary, built_bytes, &text_bytes) : NULL;
     const bool built = text != NULL && build_binary(device, options, (const unsigned char *)text, text_bytes, &other);
-    free(ptx);
+    free(binary);
     free(text);
     opencl.clReleaseProgram(*program);
     *program = other;
     return built ? SM_OK
                  : sm_fail(SM_ERR_DEVICE, "%s: the driver does not take the kernels of '%s' for another target",
-                           id_of(device), name);
+                           id_of(device), r->name);
 }
 
 // Once: what is wrong with one entry is likely to be wrong with all.
@@ -211,6 +208,12 @@ static void warn_of_cache(sm_device_info *info) {
 
 // --- the device's programs --------------------------------------------------------------------------------
 
+typedef struct opencl_program {
+    struct opencl_program *next;
+    char *key; // file and options
+    cl_program program;
+} opencl_program;
+
 static sm_status add_texts(const opencl_device *device, const char *stem, opencl_source texts[MOST_TEXTS], cl_uint *n) {
     static const char *const line[] = {"#line 1 \"", "\"\n"};
     const sm_embedded *file = find_file(stem);
@@ -225,12 +228,12 @@ static sm_status add_texts(const opencl_device *device, const char *stem, opencl
 }
 
 // The texts of a program, a file's name before each, and how many there are.
-static sm_status collect_texts(const opencl_device *device, const recipe *r, opencl_source texts[MOST_TEXTS],
+static sm_status collect_texts(const opencl_device *device, const opencl_recipe *r, opencl_source texts[MOST_TEXTS],
                                cl_uint *n) {
     *n = 0;
     SM_TRY(add_texts(device, "philox", texts, n));
     SM_TRY(add_texts(device, "prelude", texts, n));
-    for (int i = 0; i < MOST_STEMS && r->stems[i] != NULL; i++) {
+    for (int i = 0; i < OPENCL_MOST_STEMS && r->stems[i] != NULL; i++) {
         SM_TRY(add_texts(device, r->stems[i], texts, n));
     }
     return SM_OK;
@@ -253,19 +256,19 @@ typedef struct {
     char key[2048];
 } request;
 
-static sm_status make_request(const opencl_device *device, const recipe *r, const char *options, request *q) {
+static sm_status make_request(const opencl_device *device, const opencl_recipe *r, const char *options, request *q) {
     const opencl_facts *f = &device->facts;
     SM_TRY(collect_texts(device, r, q->texts, &q->n));
     // Denormals cost a hundred cycles each on some processors, and carry nothing.
     snprintf(q->options, sizeof q->options, "-cl-std=CL1.2 -cl-denorms-are-zero -DVECTOR=%d -DROW_ITEMS=%d%s %s",
-             device->tier->vector(f), device->tier->row_items,
-             device->tier->options != NULL ? device->tier->options : "", options);
+             device->sizes.vector, device->sizes.row_items, device->sizes.options != NULL ? device->sizes.options : "",
+             options);
     snprintf(q->key, sizeof q->key, "%s|%s|%s|%s|%d|%s|%016" PRIx64 "|%s", f->platform_name, f->name, f->version,
              f->driver, device->base.info.n_threads, r->name, hash_sources(q->texts, q->n), q->options);
     return SM_OK;
 }
 
-static sm_status add_program(opencl_device *device, const recipe *r, const char *options, const char *own_key,
+static sm_status add_program(opencl_device *device, const opencl_recipe *r, const char *options, const char *own_key,
                              opencl_program *added) {
     request q;
     const opencl_facts *f = &device->facts;
@@ -278,7 +281,7 @@ static sm_status add_program(opencl_device *device, const recipe *r, const char 
     if (binary == NULL || !build_binary(device, q.options, binary, size_bytes, &added->program)) {
         free(binary);
         SM_TRY(build_texts(device, r->name, q.texts, q.n, q.options, &added->program));
-        SM_TRY(r->is_retargeted ? retarget(device, r->name, q.options, &added->program) : SM_OK);
+        SM_TRY(r->rewrite != NULL ? rewrite(device, r, q.options, &added->program) : SM_OK);
         if (!f->keeps_builds) {
             store_binary(q.key, added->program);
         }
@@ -300,13 +303,20 @@ static const opencl_program *find_program(const opencl_device *device, const cha
     return p;
 }
 
-const char *opencl_program_name(const char *stem) {
-    for (int i = 0; i < N_COMMON; i++) {
-        if (has_stem(&recipes[i], stem)) {
-            return recipes[i].name;
+void opencl_want(opencl_wanted *wanted, const char *stem, const char *options) {
+    const opencl_recipe *r = find_common(stem);
+    const char *name = r != NULL ? r->name : stem;
+    for (int i = 0; i < wanted->n; i++) {
+        if (strcmp(wanted->programs[i].name, name) == 0 && strcmp(wanted->programs[i].options, options) == 0) {
+            return;
         }
     }
-    return stem;
+    if (wanted->n < OPENCL_MOST_WANTED) {
+        opencl_named_program *p = &wanted->programs[wanted->n++];
+        snprintf(p->family, sizeof p->family, "%s", wanted->family);
+        snprintf(p->name, sizeof p->name, "%s", name);
+        snprintf(p->options, sizeof p->options, "%s", options);
+    }
 }
 
 bool opencl_is_built(const opencl_device *device, const char *name, const char *options) {
@@ -314,7 +324,7 @@ bool opencl_is_built(const opencl_device *device, const char *name, const char *
     request q;
     unsigned char *binary = NULL;
     size_t size_bytes = 0;
-    const recipe r = find_recipe(name);
+    const opencl_recipe r = find_recipe(device, name);
     snprintf(key, sizeof key, "%s %s", r.name, options);
     if (find_program(device, key) != NULL) {
         return true;
@@ -327,7 +337,7 @@ bool opencl_is_built(const opencl_device *device, const char *name, const char *
 
 sm_status opencl_get_program(opencl_device *device, const char *stem, const char *options, cl_program *program) {
     char key[OWN_KEY_SIZE];
-    const recipe r = find_recipe(stem);
+    const opencl_recipe r = find_recipe(device, stem);
     snprintf(key, sizeof key, "%s %s", r.name, options);
     const opencl_program *known = find_program(device, key);
     if (known != NULL) {

@@ -1,0 +1,48 @@
+// families.c: the list of families, and which one suits a device. The order is that of preference: kernels for one kind
+// of hardware (tensor cores, matrix engines) come before the general ones.
+#include <stdio.h>
+#include <string.h>
+
+#include "backends/opencl/nvidia/tensor.h"
+#include "backends/opencl/opencl.h"
+
+static const opencl_family *const families[] = {&opencl_family_tensor, &opencl_family_local, &opencl_family_registers};
+
+enum { N_FAMILIES = sizeof families / sizeof families[0] };
+
+static sm_status fail_unknown(const char *name, const char *device_id) {
+    char names[128] = "";
+    for (int i = 0; i < N_FAMILIES; i++) {
+        size_t length = strlen(names);
+        snprintf(names + length, sizeof names - length, "%s%s", i > 0 ? ", " : "", families[i]->name);
+    }
+    return sm_fail(SM_ERR_UNSUPPORTED, "%s: no family of kernels is called '%s'; there are: %s", device_id, name,
+                   names);
+}
+
+static sm_status check_lacks(const opencl_family *family, const opencl_facts *facts, const char *device_id) {
+    const char *lacks = family->lacks != NULL ? family->lacks(facts) : "";
+    return lacks[0] == '\0' ? SM_OK
+                            : sm_fail(SM_ERR_UNSUPPORTED, "%s: family '%s' does not run here: %s; leave --isa out",
+                                      device_id, family->name, lacks);
+}
+
+sm_status opencl_choose_family(const opencl_facts *facts, const char *name, const char *device_id,
+                               const opencl_family **family) {
+    for (int i = 0; i < N_FAMILIES; i++) {
+        if (name == NULL ? families[i]->suits(facts) : strcmp(name, families[i]->name) == 0) {
+            *family = families[i];
+            return check_lacks(families[i], facts, device_id);
+        }
+    }
+    return fail_unknown(name == NULL ? "" : name, device_id);
+}
+
+size_t opencl_shown_local_bytes(const opencl_facts *facts) {
+    size_t most = 0;
+    for (int i = 0; i < N_FAMILIES; i++) {
+        const size_t shown = families[i]->local_bytes != NULL ? families[i]->local_bytes(facts) : 0;
+        most = shown > most ? shown : most;
+    }
+    return most;
+}

@@ -1,0 +1,95 @@
+// launch.h: kernels with their arguments set, ready to be put into a queue. A binder makes one launch after the other:
+// a kernel, its arguments in order, its size. After the first failure it does nothing more and keeps the status.
+//
+//   launch.c     begins a launch, ends it with its size
+//   arguments.c  tensors, scratch and numbers
+//   rows.c       programs by the shape of rows, sums over rows in strips
+#ifndef STEPMARK_BACKENDS_OPENCL_LAUNCH_LAUNCH_H
+#define STEPMARK_BACKENDS_OPENCL_LAUNCH_LAUNCH_H
+
+#include "backends/opencl/memory/memory.h"
+
+// One kernel with its arguments set. Its work-groups are the whole of global/local.
+typedef struct opencl_launch {
+    cl_kernel kernel;
+    cl_uint n_dims;
+    size_t global[2];
+    size_t local[2];
+} opencl_launch;
+
+typedef struct {
+    opencl_executable *e;
+    const sm_op *op;
+    sm_status status;
+    opencl_launch launch; // being made
+    cl_uint n_args;
+    int vector;    // elements of a vec of its program
+    int row_items; // work-items that share a row in it
+} opencl_binder;
+
+// --- launch.c ------------------------------------------------------------------------------------
+
+// What cl/prelude.cl takes `data` for: " -DDATA_BF16".
+const char *opencl_data_option(sm_dtype dtype);
+
+// The plan's data type joins the options.
+void opencl_begin(opencl_binder *b, const char *stem, const char *options, const char *kernel);
+void opencl_begin_own(opencl_binder *b, const sm_own_kernel *own);
+
+// Ends a launch. Sizes are rounded up to whole work-groups; kernels check their bounds.
+void opencl_launch_items(opencl_binder *b, int64_t n_items);               // a line of items
+void opencl_launch_vecs(opencl_binder *b, int64_t n_elems);                // an item a vec
+void opencl_launch_rows(opencl_binder *b, int64_t n_rows);                 // row_items items a row
+void opencl_launch_grid(opencl_binder *b, int64_t n_cols, int64_t n_rows); // an item a vec of a row
+// An item a vec of a row; on cards, n_lanes of them to each of n_sums sums of rows (cl/prelude.cl).
+void opencl_launch_lanes(opencl_binder *b, int64_t n_cols, int64_t n_sums, int n_lanes);
+void opencl_launch_parts(opencl_binder *b, int64_t n_parts); // row_items items a part, which has much to do
+void opencl_launch_tiles(opencl_binder *b, int64_t n_x, int64_t n_y, size_t local_x,
+                         size_t local_y);                                              // n_x by n_y items
+void opencl_launch_groups(opencl_binder *b, int64_t n_x, int64_t n_y, size_t n_items); // work-groups of n_items
+
+// --- arguments.c ---------------------------------------------------------------------------------
+
+// The buffer, and where the tensor begins in it. SM_NO_TENSOR gives any buffer: the kernel does not look.
+void opencl_arg_tensor(opencl_binder *b, int tensor);
+void opencl_arg_own_tensor(opencl_binder *b, int tensor); // likewise, but SM_NO_TENSOR gives NULL
+void opencl_arg_tensor_at(opencl_binder *b, int tensor, int64_t offset_elems);
+void opencl_arg_scratch(opencl_binder *b, size_t offset_elems);
+void opencl_arg_buffer(opencl_binder *b, cl_mem buffer);
+void opencl_arg_ulong(opencl_binder *b, uint64_t value);
+void opencl_arg_uint(opencl_binder *b, uint32_t value);
+void opencl_arg_float(opencl_binder *b, float value);
+
+// The op's operand at that place of the table of op kinds.
+static inline const sm_tensor *in(const opencl_binder *b, int i) { return &b->e->base.plan->tensors[b->op->in[i]]; }
+static inline const sm_tensor *out(const opencl_binder *b, int i) { return &b->e->base.plan->tensors[b->op->out[i]]; }
+
+static inline void arg_in(opencl_binder *b, int i) { opencl_arg_tensor(b, b->op->in[i]); }
+static inline void arg_out(opencl_binder *b, int i) { opencl_arg_tensor(b, b->op->out[i]); }
+static inline void arg_count(opencl_binder *b, int64_t n) { opencl_arg_ulong(b, (uint64_t)n); }
+
+// In the order of their tables: operands, but for optional ones; optional ones, each after whether it is there;
+// attributes, switches as 0 or 1.
+void opencl_arg_operands(opencl_binder *b);
+void opencl_arg_optional(opencl_binder *b);
+void opencl_arg_attributes(opencl_binder *b);
+
+// --- rows.c --------------------------------------------------------------------------------------
+
+// Begins a launch of a kernel that walks rows of row_elems elements; 0: it walks none.
+void opencl_begin_rows(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems);
+// The same, where items keep their vecs of a row in registers, unless there are too many.
+void opencl_begin_short(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems);
+void opencl_begin_kept(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems);
+
+// An op on a row alone: the length of the first operand, then the operands.
+void opencl_launch_one_row(opencl_binder *b, const char *stem, const char *kernel, bool by_vecs);
+
+enum { STRIP_LANES = 8, SUM_LANES = 64 }; // of a work-group on cards, where rows or strips are summed up
+
+// Strips of rows that a sum over N rows of C columns is cut into, those that items walk whole, and a strip's rows.
+int64_t opencl_count_strips(const opencl_device *device, const sm_plan *plan, int64_t N, int64_t C);
+int64_t opencl_count_row_strips(const opencl_device *device, int64_t N);
+int64_t opencl_strip_rows(int64_t N, int64_t n_strips);
+
+#endif

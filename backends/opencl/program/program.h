@@ -1,0 +1,162 @@
+// program.h: the lowest layer of the opencl backend: which devices there are, what they say of themselves, and programs
+// that are built for one.
+//
+//   api.c       the driver's functions, found when the program runs
+//   platform.c  devices and their facts
+//   program.c   programs: of the device's list, from the cache, or from source
+//   cache.c     keeps what was built on disk
+#ifndef STEPMARK_BACKENDS_OPENCL_PROGRAM_PROGRAM_H
+#define STEPMARK_BACKENDS_OPENCL_PROGRAM_PROGRAM_H
+
+#include "backend.h"
+
+#include "backends/opencl/program/api.h"
+
+// --- platform.c ----------------------------------------------------------------------------------
+
+// What a device says of itself.
+typedef struct {
+    cl_platform_id platform;
+    cl_device_id id;
+    int platform_index;
+    int device_index; // within its platform
+    char platform_name[SM_TEXT_SIZE];
+    char name[SM_TEXT_SIZE];
+    char driver[SM_TEXT_SIZE];  // "3.1+debian"
+    char version[SM_TEXT_SIZE]; // "OpenCL 3.0 PoCL ..."
+    bool is_cpu;
+    bool has_local_memory;   // of its own, not a part of global memory
+    bool shares_host_memory; // host and device memory are one
+    bool has_subgroups;
+    bool has_fp16;
+    int compute_capability; // 90 for 9.0, of NVIDIA's extension for device attributes; 0 where the driver has it not
+    bool keeps_builds;      // caches what it compiled, and would compile more to give a binary away
+    bool is_usable;         // `trouble` says why not
+    char trouble[SM_TEXT_SIZE];
+    int vector_width; // floats in a native vector
+    int n_units;
+    int clock_mhz;
+    size_t max_group; // work-items in a work-group
+    size_t memory_bytes;
+    size_t max_alloc_bytes;
+    size_t local_bytes;
+    size_t shown_local_bytes; // of an open device: what a family found beyond local_bytes; 0: nothing
+} opencl_facts;
+
+// Number of devices; 0 when there is no loader, no platform or no device, and *reason says which and how to
+// get one. The list is made once.
+int opencl_n_devices(const char **reason);
+const opencl_facts *opencl_device_facts(int index);
+
+// A context that a device was tried in, where nothing went wrong: kept for who opens the device next, whose it is from
+// then on. One is kept at most; false: the caller still has it. NULL: there is none.
+bool opencl_keep_context(const opencl_facts *facts, cl_context context);
+cl_context opencl_take_context(const opencl_facts *facts);
+
+// Called when it is seen that nothing is known of a device yet: the device layer may then start processes that build,
+// and says whether a plan is to be run. A pointer, as who tries a device is below that layer; NULL: nobody asks.
+extern bool (*opencl_begin_early)(const opencl_facts *facts);
+
+// --- program.c -----------------------------------------------------------------------------------
+
+enum { OPENCL_MOST_STEMS = 8 };
+
+// A program of several files.
+typedef struct {
+    const char *name;                     // what is asked for by this name: a file's stem, or that of a common program
+    const char *stems[OPENCL_MOST_STEMS]; // its files, in their order; philox and the prelude come before
+    // Makes another binary of what the compiler made, which the caller frees; NULL: it could not. No function: none is
+    // made.
+    char *(*rewrite)(const unsigned char *binary, size_t size_bytes, size_t *new_bytes);
+} opencl_recipe;
+
+// What a family of kernels says of all its programs and launches. The device layer hands it down.
+typedef struct {
+    int vector;                   // floats a work-item handles at a time
+    int row_items;                // work-items that share a row
+    int group;                    // work-items in a work-group of element-by-element kernels
+    const char *options;          // of all its programs; NULL: none
+    const opencl_recipe *recipes; // of its own; one without a name ends them; NULL: none
+} opencl_sizes;
+
+// An open device, as all layers hand it on. A part is the layer's that it is named after: types that are declared there
+// are known to no lower layer.
+typedef struct opencl_device {
+    sm_device base;
+    opencl_facts facts;
+    opencl_sizes sizes;
+    cl_device_id part; // of a processor, when fewer threads are asked for than it has; else NULL
+    cl_context context;
+    struct opencl_program *programs; // all that were built for it
+    // memory
+    cl_command_queue queue;          // in order, unprofiled: what is measured
+    cl_command_queue copies[2];      // out and in, beside what is computed; NULL until one is needed
+    struct opencl_waiter *waiter;    // NULL until one is needed
+    bool is_lost;                    // a wait was given up: nothing of the device may be freed
+    struct opencl_executable *kept;  // released since
+    struct opencl_device *next_lost; // closed since
+    // binders
+    const struct opencl_family *family;
+    struct opencl_choice *choices;
+    const int *trial;                           // the way that is being measured, for every product; NULL: none is
+    const sm_own_kernel *own[SM_OP_KIND_COUNT]; // the user's, in place of the family's; NULL: none
+    // the device layer
+    int index;                          // among the backend's devices
+    const char *helper;                 // of sm_open_options
+    void (*progress)(const char *text); // of sm_open_options
+    cl_command_queue profile;           // in order, with events: where time goes
+} opencl_device;
+
+// The text of a file of cl/, as it was when the program was built.
+typedef struct {
+    const char *text; // without a terminating NUL
+    size_t size_bytes;
+} opencl_source;
+
+// The text of cl/STEM.cl, or of that file in a folder within; false when there is no such file.
+bool opencl_find_source(const char *stem, opencl_source *source);
+
+// A kernel of cl/STEM.cl built with `options` ("-DX=1 -DY=2"); the caller releases it. A source that does not
+// build is SM_ERR_DEVICE, with the first error of the build log.
+sm_status opencl_get_kernel(opencl_device *device, const char *stem, const char *options, const char *name,
+                            cl_kernel *kernel);
+
+// A program by its name: whether it is there, or in the cache; itself, also by a stem of its files.
+bool opencl_is_built(const opencl_device *device, const char *name, const char *options);
+sm_status opencl_get_program(opencl_device *device, const char *name, const char *options, cl_program *program);
+
+// The kernel of a user's source. SM_ERR_FORMAT: it does not build, or has no such kernel.
+sm_status opencl_get_own_kernel(opencl_device *device, const sm_own_kernel *own, cl_kernel *kernel);
+
+// The same from a source of one's own, without the cache: for tests and measurements.
+sm_status opencl_build_source(opencl_device *device, const char *name, const char *source, const char *options,
+                              cl_program *program);
+void opencl_free_programs(opencl_device *device);
+
+// A program, and the family of kernels that it is of: what a process that builds is given.
+typedef struct {
+    char family[16];
+    char name[32];
+    char options[384];
+} opencl_named_program;
+
+enum { OPENCL_MOST_WANTED = 64 };
+
+// Programs that a plan asks for: name and options, each once.
+typedef struct opencl_wanted {
+    const char *family;
+    int n;
+    opencl_named_program programs[OPENCL_MOST_WANTED]; // a pipe has room for them
+} opencl_wanted;
+
+void opencl_want(opencl_wanted *wanted, const char *stem, const char *options);
+
+// --- cache.c -------------------------------------------------------------------------------------
+
+// What was built from `key` (anything that the result depends on), or NULL: never a damaged entry. The caller
+// frees it. SM_ERR_IO where the entry must not be trusted (host/cache.h).
+sm_status opencl_cache_load(const char *key, unsigned char **binary, size_t *size_bytes);
+// Best effort: a cache that cannot be written is no failure.
+void opencl_cache_store(const char *key, const unsigned char *binary, size_t size_bytes);
+
+#endif
