@@ -9,7 +9,7 @@ check() {
     clang -x cl -cl-std=CL1.2 -Wall -Wextra -Werror -fsyntax-only -Xclang -finclude-default-header \
         -include cl/philox.cl -include cl/prelude.cl "$@" "$file" || { echo "check-cl: $file with $*" >&2; exit 1; }
 }
-for file in cl/*.cl; do
+for file in cl/*.cl cl/optimizer/*.cl cl/products/*.cl cl/nvidia/*.cl; do
     case $file in
     cl/philox.cl | cl/prelude.cl | cl/nvidia/tensor.cl | cl/nvidia/wgmma.cl | cl/nvidia/attention_wgmma.cl) continue ;;
     *_local.cl | *tensor* | *wgmma*) sizes="4" ;;
