@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "cli/flags/flag.h"
-#include "cli/flags/overview.h"
 
 const sm_table cli_no_table = {"", NULL, 0};
 

@@ -146,6 +146,14 @@ typedef struct {
 
 extern const cli_subcommand cli_commands[CLI_COMMAND_COUNT];
 
+// What may stand in a subcommand's place. X(name, argument, what it does)
+#define CLI_FRONT_LIST(X)                                                                       \
+    X("--help", "", "print this text; `stepmark SUBCOMMAND --help` lists a subcommand's flags") \
+    X("--version", "", "print the version and what it was built from, with and for")            \
+    X("--list-devices", "", "same as `stepmark devices`")                                       \
+    X("--manual", "[SUBCOMMAND]", "print the manual page, as man reads it")                     \
+    X("--completion", "bash|zsh|fish", "print what a shell completes command lines by")
+
 // The subcommand of that name, or CLI_COMMAND_COUNT with the error message set.
 cli_command cli_command_find(const char *name);
 

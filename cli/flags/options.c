@@ -10,8 +10,8 @@
 
 #include "bench/tables/record.h"
 #include "bench/tables/screen.h"
+#include "cli/flags/configure.h"
 #include "cli/flags/flag.h"
-#include "cli/flags/precision.h"
 #include "src/documents/collate.h"
 #include "src/rewrites/rewrite.h"
 
@@ -200,6 +200,16 @@ static sm_status store(const cli_flag *flag, const char *text, cli_options *opti
     case CLI_FORMAT: return parse_format(what, flag->argument, text, target);
     }
     return sm_fail(SM_ERR_INTERNAL, "%s: a flag of no type", what);
+}
+
+sm_status cli_filter_compile(const char *text, regex_t *pattern) {
+    int code = regcomp(pattern, text, REG_EXTENDED | REG_NOSUB);
+    if (code != 0) {
+        char why[128];
+        regerror(code, pattern, why, sizeof(why));
+        return sm_fail(SM_ERR_USAGE, "--filter: '%s': %s", text, why);
+    }
+    return SM_OK;
 }
 
 // --- the whole line ----------------------------------------------------------------------

@@ -1,8 +1,10 @@
 // options.h: the command line. One table (flags/flags.c) lists every flag: its name, its argument, its help, which
-// subcommands take it, how it is read and where it is stored. Parsing, --help and "did you mean" all come from that table.
+// subcommands take it, how it is read and where it is stored. Parsing, --help and "did you mean" all come from that
+// table.
 #ifndef STEPMARK_CLI_FLAGS_OPTIONS_H
 #define STEPMARK_CLI_FLAGS_OPTIONS_H
 
+#include <regex.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -235,5 +237,9 @@ const char *cli_nearest(const char *text, const char *const *names, int n);
 
 // SM_ERR_USAGE: `flag` has no `noun` of the name `text`; says which of `names` was probably meant, or lists them.
 sm_status cli_no_such_name(const char *flag, const char *noun, const char *text, const char *const *names, int n);
+
+// --filter, a POSIX extended regular expression. For regexec without submatches; the caller ends it with regfree.
+// SM_ERR_USAGE says what is wrong with the text.
+sm_status cli_filter_compile(const char *text, regex_t *pattern);
 
 #endif

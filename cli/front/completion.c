@@ -1,8 +1,7 @@
 // completion.c: what bash, zsh and fish complete command lines by, from the tables that --help is printed from.
 #include <string.h>
 
-#include "cli/flags/overview.h"
-#include "cli/front/help.h"
+#include "cli/front/front.h"
 
 #define SHELLS_TEXT "bash zsh fish"
 

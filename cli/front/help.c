@@ -1,10 +1,9 @@
 // help.c: --help of a subcommand, printed from the table of flags.
-#include "cli/front/help.h"
+#include "cli/front/front.h"
 
 #include <string.h>
 
 #include "bench/tables/screen.h"
-#include "cli/flags/overview.h"
 
 enum { HELP_COLUMN = 34, WIDTH_ELSEWHERE = 100 };
 

@@ -1,4 +1,5 @@
 // main.c: the program stepmark: finds the subcommand, prints its error, sets the exit code.
+#include <jansson.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -13,11 +14,10 @@
 #include "bench/tables/screen.h"
 #include "cli/flags/flag.h"
 #include "cli/flags/options.h"
-#include "cli/flags/overview.h"
-#include "cli/output/memory.h"
+#include "cli/front/front.h"
 #include "cli/output/notes.h"
-#include "cli/setup/own_kernels.h"
 #include "cli/setup/processes.h"
+#include "cli/setup/session.h"
 #include "cli/setup/worker.h"
 
 enum {
@@ -79,6 +79,30 @@ static bool has_stack(void) {
     return now_bytes >= LEAST_BYTES;
 }
 
+// JSON values are made or the program ends, with exit code 1 and a line that says how much was asked: many small values
+// make a result, and one that is left out for lack of memory would look like one that is not known. Files that are
+// replaced as a whole keep their old state.
+static void *allocate(size_t size_bytes) {
+    void *memory = malloc(size_bytes);
+    if (memory == NULL && size_bytes > 0) {
+        cli_note("out of memory: %zu bytes for a JSON value", size_bytes);
+        exit(EXIT_FAILURE);
+    }
+    return memory;
+}
+
+// SM_ERR_OOM where there is not even the memory that libraries take for granted: hwloc, which reads the machine's
+// topology before anything large is allocated, crashes where one of its own allocations fails.
+static sm_status require_memory(void) {
+    enum { LIBRARIES_BYTES = 16 << 20 }; // several times what hwloc takes on a machine with hundreds of processors
+    void *volatile memory = malloc(LIBRARIES_BYTES);
+    if (memory == NULL) {
+        return sm_fail(SM_ERR_OOM, "out of memory: not even %d MiB to begin with (ulimit -v?)", LIBRARIES_BYTES >> 20);
+    }
+    free(memory);
+    return SM_OK;
+}
+
 static int usage_error(const char *command) {
     cli_note("%s", sm_error_message());
     cli_note("`stepmark %s%s--help` lists what there is", command, command[0] != '\0' ? " " : "");
@@ -87,7 +111,7 @@ static int usage_error(const char *command) {
 
 static sm_status call(const cli_options *options) {
     SM_TRY(cli_commands[options->command].is_alone ? cli_require_alone(options) : SM_OK);
-    SM_TRY(cli_memory_require());
+    SM_TRY(require_memory());
     SM_TRY(cli_check_outputs(options));
     SM_TRY(cli_load_backend(options));
     return cli_commands[options->list_devices ? CLI_DEVICES : options->command].run(options);
@@ -212,7 +236,7 @@ static int front_option(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     signal(SIGXFSZ, SIG_IGN); // a file beyond its limit (ulimit -f) is a failed write, not the end
-    cli_memory_watch();
+    json_set_alloc_funcs(allocate, free);
     if (!has_stack()) {
         return EXIT_ERROR;
     }

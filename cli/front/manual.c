@@ -3,8 +3,7 @@
 #include <string.h>
 
 #include "bench/rows/machine.h"
-#include "cli/flags/overview.h"
-#include "cli/front/help.h"
+#include "cli/front/front.h"
 
 enum { PAGE_WIDTH = 78 };
 

@@ -1,7 +1,7 @@
-// overview.c: --help of the program as a whole, and its first words.
-#include "cli/flags/overview.h"
-
-#include "cli/front/help.h"
+// overview.c: --help of the program as a whole, its first words, and what it was built from.
+#include "backend.h"
+#include "bench/rows/machine.h"
+#include "cli/front/front.h"
 
 void cli_front_help(FILE *stream) {
     fprintf(stream, "stepmark %s.\n\nusage: stepmark SUBCOMMAND [flags]\n\n", CLI_PURPOSE_TEXT);
@@ -32,4 +32,20 @@ void cli_front_hello(FILE *stream) {
           "  stepmark profile    where the time goes, op by op\n"
           "\n`stepmark --help` lists the rest.\n",
           stream);
+}
+
+static const char *yes_no(bool is_so) { return is_so ? "yes" : "no"; }
+
+void cli_version_print(FILE *stream) {
+    fprintf(stream, "stepmark %s\n", sm_build_version());
+    fprintf(stream, "commit: %s, of %s%s\n", sm_build_commit(), sm_build_date(),
+            sm_build_is_dirty() ? ", with changes" : "");
+    fprintf(stream, "compiler: %s\n", sm_build_compiler());
+    fprintf(stream, "flags: %s\n", sm_build_flags());
+    fprintf(stream, "instruction sets: %s\n", sm_build_isas());
+    fprintf(stream, "backends:");
+    for (int i = 0; i < sm_backend_count(); i++) {
+        fprintf(stream, " %s", sm_backend_at(i)->name);
+    }
+    fprintf(stream, "\nOpenCL: %s\nMPI: %s\n", yes_no(sm_build_has_opencl()), yes_no(sm_build_has_mpi()));
 }

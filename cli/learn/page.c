@@ -7,13 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/flags/configure.h"
 #include "cli/flags/options.h"
-#include "cli/flags/model.h"
 #include "cli/learn/page.h"
 #include "cli/measure/measure.h"
-#include "cli/measure/run_args.h"
-#include "cli/output/write_page.h"
-#include "cli/setup/find_tokenizer.h"
+#include "cli/measure/run.h"
+#include "cli/output/files.h"
+#include "cli/setup/data.h"
 #include "cli/setup/processes.h"
 #include "learn/page/film.h"
 #include "learn/page/step_page.h"

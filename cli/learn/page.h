@@ -5,7 +5,7 @@
 #include <jansson.h>
 
 #include "cli/flags/options.h"
-#include "cli/learn/walk_event.h"
+#include "cli/learn/walk.h"
 
 // A writer of walks that makes data of them; after a walk `data` has "walk" (what `walk -o json` has, without values),
 // "film" (the values, film.h) and "plan" (step_page.h).

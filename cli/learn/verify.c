@@ -6,9 +6,8 @@
 #include <string.h>
 
 #include "bench/tables/show.h"
+#include "cli/flags/configure.h"
 #include "cli/flags/options.h"
-#include "cli/flags/filter.h"
-#include "cli/flags/precision.h"
 #include "cli/output/notes.h"
 #include "cli/setup/session.h"
 #include "src/verify/verify.h"

@@ -1,5 +1,5 @@
 // walk.c: the step op by op, for a reader. The plan is the text; this file chooses the ops, runs them where their
-// values are asked for, and hands them to a writer (learn/walk_event.h).
+// values are asked for, and hands them to a writer (learn/walk.h).
 #include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
@@ -7,10 +7,9 @@
 #include <string.h>
 
 #include "bench/tables/record.h"
+#include "cli/flags/configure.h"
 #include "cli/flags/options.h"
-#include "cli/flags/model.h"
-#include "cli/learn/walk_event.h"
-#include "cli/learn/walk_values.h"
+#include "cli/learn/walk.h"
 #include "cli/measure/measure.h"
 #include "cli/output/notes.h"
 #include "cli/setup/processes.h"

@@ -4,9 +4,9 @@
 #include <stdio.h>
 
 #include "bench/tables/record.h"
-#include "cli/flags/precision.h"
+#include "cli/flags/configure.h"
 #include "cli/flags/options.h"
-#include "cli/learn/walk_event.h"
+#include "cli/learn/walk.h"
 
 // --- values ----------------------------------------------------------------------------------------
 

@@ -3,9 +3,8 @@
 #include <stdio.h>
 
 #include "bench/tables/show.h"
-#include "cli/flags/precision.h"
-#include "cli/flags/settings.h"
-#include "cli/learn/walk_event.h"
+#include "cli/flags/configure.h"
+#include "cli/learn/walk.h"
 
 enum { TEXT_SIZE = 160, NO_OP_BEFORE = -2 };
 

@@ -1,12 +1,12 @@
 // walk_values.c: a plan run op by op on the reference backend, for its numbers.
-#include "cli/learn/walk_values.h"
+#include "cli/learn/walk.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "philox.h"
-#include "cli/setup/find_tokenizer.h"
+#include "cli/setup/data.h"
 
 enum { N_ROOMS = SM_MAX_IN + 2 * SM_MAX_OUT, MAX_FULL_ELEMS = 1 << 22 };
 

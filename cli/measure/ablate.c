@@ -4,11 +4,10 @@
 
 #include "bench/measure/paired.h"
 #include "bench/tables/show.h"
+#include "cli/flags/configure.h"
 #include "cli/flags/options.h"
-#include "cli/flags/model.h"
 #include "cli/measure/measure.h"
 #include "cli/output/notes.h"
-#include "cli/output/when_killed.h"
 #include "cli/setup/workload.h"
 
 // "1.12 (1.10-1.15)"

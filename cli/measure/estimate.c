@@ -5,10 +5,9 @@
 
 #include "bench/rows/machine.h"
 #include "bench/tables/show.h"
+#include "cli/flags/configure.h"
 #include "cli/flags/options.h"
-#include "cli/flags/model.h"
-#include "cli/flags/precision.h"
-#include "cli/measure/forecast.h"
+#include "cli/measure/measure.h"
 #include "cli/output/notes.h"
 #include "cli/setup/processes.h"
 

@@ -1,5 +1,5 @@
 // fit.c: chooses B and T by the planner's memory and a roofline's time.
-#include "cli/measure/run_jobs.h"
+#include "cli/measure/run.h"
 #include "cli/output/notes.h"
 
 #include "bench/tables/show.h"

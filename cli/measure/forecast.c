@@ -1,5 +1,5 @@
-// forecast.c: see measure/forecast.h.
-#include "cli/measure/forecast.h"
+// forecast.c: see measure/measure.h.
+#include "cli/measure/measure.h"
 
 #include <string.h>
 

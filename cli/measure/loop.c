@@ -2,13 +2,13 @@
 #include "bench/loop/phases.h"
 #include "bench/rows/machine.h"
 #include "bench/rows/row_write.h"
+#include "cli/flags/configure.h"
 #include "cli/flags/options.h"
-#include "cli/flags/model.h"
-#include "cli/measure/loop_show.h"
+#include "cli/measure/loop.h"
 #include "cli/measure/measure.h"
+#include "cli/output/files.h"
 #include "cli/output/notes.h"
-#include "cli/output/output_file.h"
-#include "cli/rows/baseline.h"
+#include "cli/rows/rows.h"
 #include "cli/setup/processes.h"
 
 // --- output ------------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
-// loop_show.c: see measure/loop_show.h.
-#include "cli/measure/loop_show.h"
+// loop_show.c: see measure/loop.h.
+#include "cli/measure/loop.h"
 
 #include <math.h>
 #include <stdio.h>

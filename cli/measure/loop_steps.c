@@ -1,11 +1,11 @@
-// loop_steps.c: see measure/loop_steps.h.
-#include "cli/measure/loop_steps.h"
+// loop_steps.c: see measure/loop.h.
+#include "cli/measure/loop.h"
 
 #include <stdio.h>
 
 #include "bench/loop/verdict.h"
 #include "cli/flags/options.h"
-#include "cli/output/write_trace.h"
+#include "cli/output/files.h"
 
 enum { LEAST_ATTRIBUTION = 6, MOST_ATTRIBUTION = 10 }; // the least has an interval
 

@@ -5,11 +5,11 @@
 
 #include "bench/rows/machine.h"
 #include "bench/tables/show.h"
+#include "cli/flags/configure.h"
 #include "cli/flags/options.h"
-#include "cli/flags/model.h"
 #include "cli/measure/measure.h"
+#include "cli/output/files.h"
 #include "cli/output/notes.h"
-#include "cli/output/write_trace.h"
 #include "cli/setup/processes.h"
 
 static const double unaccounted_limit = 0.01; // of the wall clock

@@ -1,4 +1,4 @@
-// run.c: the benchmark. A worker measures (measure/run_jobs.h); this process prints its rows, keeps its limit, and
+// run.c: the benchmark. A worker measures (measure/run.h); this process prints its rows, keeps its limit, and
 // where a driver hangs or crashes it writes that row and has another worker go on with the next one.
 #include <string.h>
 
@@ -7,11 +7,11 @@
 #include "bench/rows/machine.h"
 #include "bench/rows/read_rows.h"
 #include "bench/rows/row_write.h"
+#include "cli/flags/configure.h"
 #include "cli/flags/options.h"
-#include "cli/flags/model.h"
-#include "cli/measure/run_jobs.h"
+#include "cli/measure/run.h"
+#include "cli/output/files.h"
 #include "cli/output/notes.h"
-#include "cli/output/output_file.h"
 #include "cli/setup/worker.h"
 
 typedef struct {

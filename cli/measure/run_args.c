@@ -1,5 +1,5 @@
 // run_args.c: writes flags' values back, through the table that reads them.
-#include "cli/measure/run_args.h"
+#include "cli/measure/run.h"
 
 #include <stdio.h>
 #include <stdlib.h>

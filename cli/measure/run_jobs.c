@@ -1,12 +1,11 @@
-// run_jobs.c: see measure/run_jobs.h.
-#include "cli/measure/run_jobs.h"
+// run_jobs.c: see measure/run.h.
+#include "cli/measure/run.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/flags/configure.h"
 #include "cli/flags/options.h"
-#include "cli/flags/model.h"
-#include "cli/measure/run_jobs.h"
 #include "cli/output/notes.h"
 #include "cli/setup/worker.h"
 

@@ -1,5 +1,5 @@
-// when_killed.c: see output/when_killed.h.
-#include "cli/output/when_killed.h"
+// when_killed.c: see output/notes.h.
+#include "cli/output/notes.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "cli/flags/options.h"
-#include "cli/output/notes.h"
 
 // Looked at seldom, so that it costs a measurement nothing that could be seen; and the time that is left for an end in
 // order, both together less than a second.

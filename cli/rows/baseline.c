@@ -1,4 +1,4 @@
-// baseline.c: see rows/baseline.h.
+// baseline.c: see rows/rows.h.
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "bench/tables/record.h"
 #include "cli/flags/options.h"
 #include "cli/output/notes.h"
-#include "cli/rows/baseline.h"
+#include "cli/rows/rows.h"
 #include "src/io/atomic_file.h"
 
 sm_status cli_baseline_check(const char *name) {

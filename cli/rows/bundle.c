@@ -9,8 +9,8 @@
 #include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"
 #include "cli/flags/options.h"
+#include "cli/output/files.h"
 #include "cli/output/notes.h"
-#include "cli/output/write_page.h"
 #include "src/io/atomic_file.h"
 
 static sm_status write_bundle(const cli_options *options, const sm_rows *rows) {

@@ -8,8 +8,7 @@
 #include "bench/tables/show.h"
 #include "cli/flags/options.h"
 #include "cli/output/notes.h"
-#include "cli/rows/baseline.h"
-#include "cli/rows/interleave.h"
+#include "cli/rows/rows.h"
 
 // --- the two sides -----------------------------------------------------------------------------
 

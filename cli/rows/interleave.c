@@ -1,4 +1,4 @@
-// interleave.c: see rows/interleave.h.
+// interleave.c: see rows/rows.h.
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -8,11 +8,11 @@
 
 #include "clock.h"
 #include "philox.h"
-#include "src/processes/subprocess.h"
 #include "bench/tables/show.h"
 #include "cli/flags/options.h"
 #include "cli/output/notes.h"
-#include "cli/rows/interleave.h"
+#include "cli/rows/rows.h"
+#include "src/processes/subprocess.h"
 
 // Samples of a run where the line does not say: at least as many as `run` takes, at most so many.
 enum { LEAST_SAMPLES = 7, MOST_SAMPLES = 100 };

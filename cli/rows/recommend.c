@@ -1,5 +1,5 @@
 // recommend.c: the subcommand.
-#include "cli/rows/recommend.h"
+#include "cli/rows/rows.h"
 
 #include "bench/compare/recommend.h"
 #include "bench/rows/read_rows.h"

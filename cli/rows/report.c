@@ -6,8 +6,8 @@
 #include "bench/tables/screen.h"
 #include "bench/tables/show.h"
 #include "cli/flags/options.h"
+#include "cli/output/files.h"
 #include "cli/output/notes.h"
-#include "cli/output/write_page.h"
 
 static bool ends_with(const char *text, const char *end) {
     size_t n_text = strlen(text);

@@ -1,5 +1,5 @@
-// documents.c: see setup/documents.h.
-#include "cli/setup/documents.h"
+// documents.c: see setup/data.h.
+#include "cli/setup/data.h"
 
 #include <stdio.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // find_tokenizer.c: a model's folder, or a run of `train` that has one.
-#include "cli/setup/find_tokenizer.h"
+#include "cli/setup/data.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,13 +1,13 @@
 // own_kernels.c: OP=FILE[,OP=FILE]: finds the kinds, has the files compiled, loads them.
-#include "cli/setup/own_kernels.h"
+#include "cli/setup/session.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "bench/rows/digest.h"
-#include "cli/flags/options.h"
 #include "cli/flags/flag.h"
+#include "cli/flags/options.h"
 #include "cli/output/notes.h"
 #include "learn/own_kernels/backend_file.h"
 #include "learn/own_kernels/kernel_library.h"

@@ -6,10 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/flags/configure.h"
 #include "cli/flags/options.h"
-#include "cli/flags/model.h"
 #include "cli/output/notes.h"
-#include "cli/setup/own_kernels.h"
 #include "cli/setup/worker.h"
 #include "src/weights/weights.h"
 

@@ -1,11 +1,10 @@
-// train_data.c: see setup/train_data.h.
-#include "cli/setup/train_data.h"
+// train_data.c: see setup/data.h.
+#include "cli/setup/data.h"
 
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/setup/find_tokenizer.h"
 #include "cli/setup/session.h"
 #include "src/text/text_tokens.h"
 

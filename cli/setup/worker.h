@@ -1,11 +1,11 @@
-// worker.h: subcommands work in a process of their own (worker.h): whatever a driver does, the program ends in
-// time and says what it waited for.
+// worker.h: subcommands work in a process of their own (src/processes/worker.h): whatever a driver does, the program
+// ends in time and says what it waited for.
 #ifndef STEPMARK_CLI_SETUP_WORKER_H
 #define STEPMARK_CLI_SETUP_WORKER_H
 
-#include "src/processes/worker.h"
 #include "bench/rows/row.h"
 #include "cli/flags/options.h"
+#include "src/processes/worker.h"
 
 // What a subcommand has to end by itself after Ctrl-C; `run` has less, as it may be part of a sweep or a comparison.
 #define CLI_STOP_S     1.6

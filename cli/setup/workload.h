@@ -4,7 +4,7 @@
 #define STEPMARK_CLI_SETUP_WORKLOAD_H
 
 #include "bench/measure/harness.h"
-#include "cli/setup/documents.h"
+#include "cli/setup/data.h"
 #include "cli/setup/session.h"
 #include "src/verify/update_check.h"
 

@@ -8,10 +8,9 @@
 #include "bench/compare/advice.h"
 #include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"
-#include "cli/flags/options.h"
 #include "cli/flags/flag.h"
+#include "cli/flags/options.h"
 #include "cli/output/notes.h"
-#include "cli/sweep/advise_axes.h"
 #include "cli/sweep/sweep.h"
 
 // Beside its timed steps and warm-up a run has a first one, which is checked: as much work again, about.

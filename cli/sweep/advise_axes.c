@@ -1,11 +1,11 @@
-// advise_axes.c: see sweep/advise_axes.h.
-#include "cli/sweep/advise_axes.h"
+// advise_axes.c: see sweep/sweep.h.
+#include "cli/sweep/sweep.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/flags/flag.h"
-#include "cli/measure/run_args.h"
+#include "cli/measure/run.h"
 
 // Bytes of the flag's name in "--name=value", its dashes left out.
 static size_t name_length(const char *arg) { return strcspn(arg + 2, "="); }

@@ -6,14 +6,14 @@
 #include "bench/compare/again.h"
 #include "bench/rows/machine.h"
 #include "bench/tables/show.h"
+#include "cli/flags/configure.h"
 #include "cli/flags/options.h"
-#include "cli/flags/model.h"
-#include "cli/measure/loop_steps.h"
-#include "cli/measure/run_args.h"
+#include "cli/measure/loop.h"
+#include "cli/measure/run.h"
 #include "cli/output/notes.h"
-#include "cli/rows/baseline.h"
-#include "cli/setup/own_kernels.h"
-#include "cli/sweep/candidate.h"
+#include "cli/rows/rows.h"
+#include "cli/setup/session.h"
+#include "cli/sweep/sweep.h"
 
 typedef struct {
     const cli_options *options; // of `again`

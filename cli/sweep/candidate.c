@@ -1,17 +1,17 @@
-// candidate.c: see sweep/candidate.h.
-#include "cli/sweep/candidate.h"
+// candidate.c: see sweep/sweep.h.
+#include "cli/sweep/sweep.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/processes/sweep_child.h"
 #include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"
+#include "cli/flags/configure.h"
 #include "cli/flags/options.h"
-#include "cli/flags/model.h"
-#include "cli/measure/run_args.h"
+#include "cli/measure/run.h"
 #include "cli/output/notes.h"
-#include "cli/setup/train_data.h"
+#include "cli/setup/data.h"
+#include "src/processes/sweep_child.h"
 
 // Beside the tensors, and not counted in the limit that a user sees: what libraries and drivers take
 // (some spin or crash without it).

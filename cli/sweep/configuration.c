@@ -1,5 +1,5 @@
-// configuration.c: see sweep/configuration.h.
-#include "cli/sweep/configuration.h"
+// configuration.c: see sweep/sweep.h.
+#include "cli/sweep/sweep.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,14 +1,14 @@
 // plan.c: from lines of flags to configurations: reads the lines, multiplies them out,
 // leaves out what is there twice or filtered, and puts them in order.
-#include "cli/sweep/plan.h"
+#include "cli/sweep/sweep.h"
 
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "cli/flags/filter.h"
 #include "cli/flags/flag.h"
+#include "cli/flags/options.h"
 #include "cli/setup/session.h"
 #include "src/io/input_file.h"
 

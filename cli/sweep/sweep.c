@@ -11,10 +11,9 @@
 #include "bench/rows/sweep_log.h"
 #include "bench/tables/show.h"
 #include "cli/flags/options.h"
-#include "cli/measure/run_args.h"
+#include "cli/measure/run.h"
 #include "cli/output/notes.h"
-#include "cli/rows/recommend.h"
-#include "cli/sweep/candidate.h"
+#include "cli/rows/rows.h"
 #include "cli/sweep/sweep.h"
 
 // Beside a configuration's steps, in steps' worth of work: starting, ceilings, weights, loss check.

@@ -1,10 +1,104 @@
-// sweep.h: a sweep under way. sweep/sweep.c runs it, sweep/find_limits.c searches within it for the
-// largest batch that fits.
+// sweep.h: sweeps: their configurations, each of which becomes a row, and what `advise` chooses of them.
 #ifndef STEPMARK_CLI_SWEEP_SWEEP_H
 #define STEPMARK_CLI_SWEEP_SWEEP_H
 
+#include <limits.h>
+
+#include "bench/compare/advisor.h"
 #include "bench/rows/sweep_log.h"
-#include "cli/sweep/candidate.h"
+#include "cli/flags/options.h"
+#include "cli/measure/measure.h"
+
+// --- a configuration -----------------------------------------------------------------------------
+
+// Arguments of `run` for one row, "--batch-size=4", in the order of the table of flags.
+typedef struct {
+    char *key;   // the flags in words, "model-size=tiny batch-size=4 round=2": no two are equal
+    char **args; // `run`, then the flags; ends with NULL
+    int n_args;
+    bool is_search; // for the largest batch
+    int64_t place;  // in the order asked for, in which tables are printed; a search has that of what it is for
+} cli_configuration;
+
+typedef struct {
+    cli_configuration *items;
+    int n;
+} cli_sweep_plan;
+
+enum { CLI_MAX_CONFIGURATIONS = 100000 };
+
+void cli_sweep_plan_free(cli_sweep_plan *plan);
+
+// Appends a configuration with room for n_args arguments, all NULL, to be filled in.
+sm_status cli_sweep_plan_add(cli_sweep_plan *plan, int n_args, cli_configuration **added);
+
+// Appends a copy of `of` with another B and T, for a search; its key says so at the end.
+sm_status cli_sweep_plan_derive(cli_sweep_plan *plan, const cli_configuration *of, int64_t B, int64_t T);
+
+// Appends configuration `index` once more, for a round from 1 on; its key says which.
+sm_status cli_sweep_plan_repeat(cli_sweep_plan *plan, int index, int64_t round);
+
+// Sets the key from the arguments; `mark`, unless "", is its last word.
+sm_status cli_configuration_set_key(cli_configuration *c, const char *mark);
+
+// Fills the arguments of one that was just added with copies.
+sm_status cli_configuration_copy_args(const cli_configuration *from, cli_configuration *to);
+
+void cli_configuration_free(cli_configuration *c); // what it owns
+sm_status cli_configuration_no_memory(void);       // the failure
+
+// --- all configurations --------------------------------------------------------------------------
+
+// A line of flags, each with a list, is a Cartesian product; a sweep is one line (the
+// command line itself) or all lines of a preset or a file. A flag on the command line replaces that flag in every
+// line.
+
+// All configurations, filtered and in the order in which they are to run. SM_ERR_USAGE for bad
+// values, unknown presets and lines; SM_ERR_IO for a file that cannot be read.
+sm_status cli_sweep_plan_make(const cli_options *options, cli_sweep_plan *plan);
+
+// --- a configuration becomes a row ---------------------------------------------------------------
+
+// It is looked at, then run in a process of its own, and in any case a row.
+
+// What all configurations share.
+typedef struct {
+    const cli_options *options; // of the sweep
+    json_t *machine;            // facts; owned by the caller
+    int64_t memory_limit_bytes; // of each process
+    char program[PATH_MAX];     // this one
+} cli_sweeper;
+
+// What is known of a configuration before it runs.
+typedef struct {
+    cli_options run; // as `run` reads it
+    cli_job job;     // B and T are 0 where --fit will choose them
+    sm_device_info info;
+    int64_t limit_bytes; // of what the plan may take
+    bool is_forecast;    // the two below are known
+    cli_forecast forecast;
+    char status[16]; // "" where it is to be run; else "skipped" or "oom"
+    char reason[SM_ROW_REASON_SIZE];
+} cli_candidate;
+
+// SM_ERR_USAGE for values that `run` refuses; what makes no sense in combination is `skipped`, what
+// does not fit by estimate `oom`, with the reason.
+sm_status cli_candidate_look(const cli_sweeper *sweeper, const cli_configuration *c, cli_candidate *candidate);
+
+// Asks the device whether it has what the plan needs, by what decides it when the configuration runs; skipped where it
+// has not. What --fit would choose does not matter to that.
+sm_status cli_candidate_ask(cli_candidate *candidate);
+
+// Marks it as one that is not run.
+void cli_candidate_skip(cli_candidate *candidate, const char *reason);
+
+// Runs it, or not, and makes its row. SM_ERR_INTERRUPTED: there is none.
+sm_status cli_candidate_run(const cli_sweeper *sweeper, const cli_configuration *c, const cli_candidate *candidate,
+                            json_t **row);
+
+// --- a sweep under way ---------------------------------------------------------------------------
+
+// sweep/sweep.c runs it, sweep/find_limits.c searches within it for the largest batch that fits.
 
 typedef struct {
     cli_sweeper sweeper;
@@ -43,5 +137,28 @@ sm_status cli_sweep_measure(cli_sweep *s, const cli_configuration *c, const cli_
 // even one sequence fits, halves T. What was run is appended to the plan, and rows that are there
 // already are believed. The row that ran says in sweep_note how its batch was found.
 sm_status cli_sweep_find(cli_sweep *s, int index);
+
+// --- what advise chooses between -----------------------------------------------------------------
+
+// The flags of its plan that take more than one value.
+
+// Configuration i of the plan is configuration i of the choices.
+typedef struct {
+    sm_choices choices;
+    int args[SM_ADVISOR_MAX_AXES]; // index of the axis's flag in a configuration's arguments
+} cli_advise_axes;
+
+// SM_ERR_USAGE where a flag has several values that give no advice: two models do not do the same work.
+sm_status cli_advise_axes_find(const cli_sweep_plan *plan, cli_advise_axes *axes);
+
+// The flags in which a configuration differs from the default, "--batch-size=8 --precision=bf16". The caller frees
+// it; NULL when out of memory, as below.
+char *cli_advise_flags(const cli_sweep_plan *plan, const cli_advise_axes *axes, int64_t configuration);
+
+// What of the training it changes, "batch, rounding"; "" for nothing: the same sums, perhaps in another order.
+char *cli_advise_changes(const cli_sweep_plan *plan, const cli_advise_axes *axes, int64_t configuration);
+
+// "stepmark run ..." that measures it; "stepmark loop ..." with --loader.
+char *cli_advise_command(const cli_sweep_plan *plan, int64_t configuration);
 
 #endif

@@ -6,12 +6,11 @@
 #include <string.h>
 
 #include "clock.h"
+#include "cli/flags/configure.h"
 #include "cli/flags/options.h"
-#include "cli/flags/model.h"
-#include "cli/flags/precision.h"
 #include "cli/measure/measure.h"
 #include "cli/output/notes.h"
-#include "cli/setup/find_tokenizer.h"
+#include "cli/setup/data.h"
 #include "cli/setup/session.h"
 #include "src/train/generate.h"
 #include "src/weights/weights.h"

@@ -3,11 +3,11 @@
 
 #include "clock.h"
 #include "bench/tables/show.h"
+#include "cli/flags/configure.h"
 #include "cli/flags/options.h"
-#include "cli/flags/model.h"
 #include "cli/output/notes.h"
-#include "cli/setup/find_tokenizer.h"
-#include "cli/train/tokens.h"
+#include "cli/setup/data.h"
+#include "cli/train/train.h"
 #include "src/plan/host_threads.h"
 #include "src/text/tokenize.h"
 

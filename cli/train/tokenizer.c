@@ -3,11 +3,11 @@
 #include <string.h>
 
 #include "bench/tables/show.h"
+#include "cli/flags/configure.h"
 #include "cli/flags/options.h"
-#include "cli/flags/model.h"
 #include "cli/output/notes.h"
-#include "cli/setup/find_tokenizer.h"
-#include "cli/train/tokens.h"
+#include "cli/setup/data.h"
+#include "cli/train/train.h"
 #include "src/tokenizer/bpe_train.h"
 #include "src/tokenizer/encoder.h"
 #include "src/tokenizer/text_source.h"

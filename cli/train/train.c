@@ -1,20 +1,19 @@
 // train.c: real training on a data file: from flags to the trainer's settings, and what it shows.
+#include "cli/train/train.h"
+
 #include <signal.h>
 #include <stdlib.h>
 
 #include "clock.h"
 #include "bench/rows/machine.h"
+#include "bench/tables/show.h"
+#include "cli/flags/configure.h"
 #include "cli/flags/options.h"
-#include "cli/flags/model.h"
-#include "cli/flags/settings.h"
 #include "cli/output/notes.h"
+#include "cli/setup/data.h"
 #include "cli/setup/processes.h"
-#include "cli/setup/train_data.h"
+#include "cli/setup/session.h"
 #include "cli/setup/worker.h"
-#include "cli/train/run_complete.h"
-#include "cli/train/train_facts.h"
-#include "cli/train/train_profile.h"
-#include "cli/train/train_show.h"
 #include "src/runs/run_folder.h"
 #include "src/train/trainer.h"
 #include "src/weights/weights.h"
@@ -337,4 +336,21 @@ sm_status cli_train(const cli_options *options) {
     }
     close_all(&t);
     return cli_leave(t.comm, status);
+}
+
+// --- init ----------------------------------------------------------------------------------------
+
+sm_status cli_init(const cli_options *options) {
+    sm_model_config config;
+    char n_params[32];
+    SM_TRY(cli_check_single("--model-size", options->models.n));
+    SM_TRY(cli_model_config(options, options->models.texts[0], &config));
+    if (options->save == NULL) {
+        return sm_fail(SM_ERR_USAGE, "--save: say which folder to write the model to");
+    }
+    SM_TRY(sm_weights_init(options->save, &config, (uint64_t)options->seed));
+    sm_text_count((double)sm_model_n_params(&config), n_params, sizeof(n_params));
+    printf("%s: %s %s, %s parameters, seed %lld\n", options->save, config.model->title, options->models.texts[0],
+           n_params, (long long)options->seed);
+    return SM_OK;
 }

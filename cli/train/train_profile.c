@@ -1,13 +1,12 @@
-// train_profile.c: see train/train_profile.h.
-#include "cli/train/train_profile.h"
+// train_profile.c: see train/train.h.
+#include "cli/train/train.h"
 
 #include <math.h>
 
 #include "bench/rows/machine.h"
 #include "bench/tables/screen.h"
 #include "cli/flags/options.h"
-#include "cli/measure/loop_show.h"
-#include "cli/measure/loop_steps.h"
+#include "cli/measure/loop.h"
 #include "cli/output/notes.h"
 
 enum { PERIOD = 4, N_UNTYPICAL = 2, MOST_APART = 64 };

@@ -1,5 +1,5 @@
-// train_show.c: see train/train_show.h.
-#include "cli/train/train_show.h"
+// train_show.c: see train/train.h.
+#include "cli/train/train.h"
 
 #include <errno.h>
 #include <math.h>

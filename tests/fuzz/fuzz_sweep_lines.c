@@ -4,7 +4,7 @@
 
 #include "harness_support.h"
 #include "cli/flags/options.h"
-#include "cli/sweep/plan.h"
+#include "cli/sweep/sweep.h"
 
 // A line stands for a product of lists.
 const double fuzz_longest_us_per_byte = 0;

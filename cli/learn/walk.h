@@ -1,14 +1,19 @@
-// walk_event.h: what a walk emits, in this order: begin; then, op by op, `op` or, for a run of ops that are left
-// out, `skip`; at last `end`. A writer makes something to read of it: text (learn/walk_text.c), JSON and records
-// (learn/walk_json.c). All have the same numbers from here.
-#ifndef STEPMARK_CLI_LEARN_WALK_EVENT_H
-#define STEPMARK_CLI_LEARN_WALK_EVENT_H
+// walk.h: a walk through the step: its events, and the values that they show.
+#ifndef STEPMARK_CLI_LEARN_WALK_H
+#define STEPMARK_CLI_LEARN_WALK_H
 
 #include <jansson.h>
 
 #include "cli/flags/options.h"
+#include "cli/setup/session.h"
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
+
+// --- events --------------------------------------------------------------------------------------
+
+// What a walk emits, in this order: begin; then, op by op, `op` or, for a run of ops that are left out, `skip`; at
+// last `end`. A writer makes something to read of it: text (learn/walk_text.c), JSON and records (learn/walk_json.c).
+// All have the same numbers from here.
 
 // The optimizer step that is walked; its settings are the optimizer's defaults.
 enum { CLI_WALK_STEP = 1 };
@@ -77,5 +82,28 @@ cli_walk_writer cli_walk_record_writer(void); // csv, jsonl, sql: ops alone
 
 // "writes", "adds to" or "updates".
 const char *cli_walk_access(const sm_op *op, int output);
+
+// --- values --------------------------------------------------------------------------------------
+
+// A plan run op by op on the reference backend, for its numbers.
+
+typedef struct cli_walk_values cli_walk_values;
+
+// The batch: of --text, or the first of --data, or random tokens of --seed: B*T, then as many targets; a token's target
+// is the token after it. The caller frees them.
+sm_status cli_walk_read_batch(const cli_options *options, const sm_plan *plan, int32_t **batch);
+
+// Opens the reference backend with the weights of --weights, or fresh ones of --seed, and that batch. Takes the plan
+// over, also when it fails. The plan may be read (never changed) through *values until it is freed.
+sm_status cli_walk_values_open(const cli_options *options, sm_plan *plan, const sm_model_config *config,
+                               const int32_t *batch, cli_walk_values **values);
+void cli_walk_values_free(cli_walk_values *values); // NULL is fine
+
+// With --full: what is in memory before the first op, a cli_walk_data a tensor; valid until the values are freed.
+sm_status cli_walk_values_initial(cli_walk_values *values, const cli_walk_data **initial);
+
+// Executes one op and fills the data of an event. Ops are executed in their order. `shown` is false where nobody looks
+// at the data.
+sm_status cli_walk_values_execute(cli_walk_values *values, bool shown, cli_walk_op *event);
 
 #endif

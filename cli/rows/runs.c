@@ -1,13 +1,46 @@
-// scaling.c: scaling tables of run folders, as text, JSON and a page.
+// runs.c: trainings by their run folders: checked, and compared over numbers of processes.
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "bench/runs/run_check.h"
 #include "bench/runs/scaling_page.h"
 #include "bench/tables/markdown.h"
 #include "cli/flags/options.h"
-#include "cli/output/write_page.h"
+#include "cli/output/files.h"
 
-// --- output ------------------------------------------------------------------------------------
+// --- check-run -----------------------------------------------------------------------------------
+
+// Who reads the table has the reasons below it; who reads records elsewhere gets the first of them.
+static sm_status verdict(const cli_options *options, const sm_training_runs *runs) {
+    size_t n_rejected = 0;
+    for (size_t i = 0; i < runs->n; i++) {
+        n_rejected += json_array_size(runs->runs[i].problems) > 0;
+    }
+    const sm_status status = sm_training_runs_verdict(runs);
+    return status == SM_ERR_INVALID && sm_format_is_read((sm_format)options->output)
+               ? sm_fail(status, "check-run: %zu of %zu run%s rejected", n_rejected, runs->n, runs->n == 1 ? "" : "s")
+               : status;
+}
+
+sm_status cli_check_run(const cli_options *options) {
+    sm_training_runs runs;
+    json_t *records = NULL;
+    sm_status status = SM_OK;
+    if (options->n_operands == 0) {
+        return sm_fail(SM_ERR_USAGE, "give run folders, or their training_metrics.json: stepmark check-run RUN...");
+    }
+    SM_TRY(sm_training_runs_read(options->operands, options->n_operands, &runs));
+    SM_TRY_GOTO(sm_training_runs_compare(&runs, options->weak ? SM_WORK_FIXED_A_PROCESS : SM_WORK_FIXED));
+    SM_TRY_GOTO(sm_training_runs_records(&runs, &records));
+    SM_TRY_GOTO(sm_record_write_all(&sm_run_check_table, (sm_format)options->output, stdout, records));
+    status = verdict(options, &runs);
+cleanup:
+    json_decref(records);
+    sm_training_runs_free(&runs);
+    return status;
+}
+
+// --- scaling -------------------------------------------------------------------------------------
 
 // One object, so that a script asks for `.model`.
 static sm_status write_json(const sm_scaling *scaling, const json_t *records) {
@@ -36,7 +69,8 @@ static sm_status write_table(const sm_scaling *scaling, sm_format format, sm_wor
 // What a person reads: md or text.
 static sm_status write_tables(const sm_scaling *scaling, sm_format format) {
     const size_t least = scaling->n > 2 ? 2 : 1; // each table begins with the run of fewest processes
-    SM_TRY(write_table(scaling, format, SM_WORK_FIXED, least, "Strong scaling: the same work, shared by more processes"));
+    SM_TRY(
+        write_table(scaling, format, SM_WORK_FIXED, least, "Strong scaling: the same work, shared by more processes"));
     SM_TRY(write_table(scaling, format, SM_WORK_FIXED_A_PROCESS, 2, "Weak scaling: the same work for each process"));
     for (size_t i = 0; i < json_array_size(scaling->notes); i++) {
         fputs("- ", stdout);
@@ -64,8 +98,6 @@ static sm_status write_scaling(const sm_scaling *scaling, sm_format format) {
 }
 
 static sm_status write_page(void *scaling, FILE *out) { return sm_scaling_page(scaling, out); }
-
-// --- the subcommand ----------------------------------------------------------------------------
 
 sm_status cli_scaling(const cli_options *options) {
     sm_training_runs runs = {.runs = NULL};

@@ -1,15 +1,20 @@
-// output_file.c: see output/output_file.h.
-#include "cli/output/output_file.h"
+// files.c: see output/files.h.
+#include "cli/output/files.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "bench/rows/row.h"
+#include "cli/flags/options.h"
+#include "cli/output/notes.h"
 #include "src/io/append_file.h"
 #include "src/io/atomic_file.h"
+
+// --- rows ----------------------------------------------------------------------------------------
 
 static sm_format format_of(const char *path) {
     sm_format format;
@@ -87,5 +92,46 @@ sm_status cli_second_close(cli_second *second) {
     }
     json_decref(second->rows);
     *second = (cli_second){.path = NULL};
+    return status;
+}
+
+// --- pages ---------------------------------------------------------------------------------------
+
+sm_status cli_write_page(const char *path, cli_page_function write, void *what, const char *before) {
+    char *text = NULL;
+    size_t size_bytes = 0;
+    FILE *out = open_memstream(&text, &size_bytes);
+    if (out == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for a page");
+    }
+    sm_status status = write(what, out);
+    bool failed = ferror(out) != 0; // a stream into memory is short of it only while it is written to
+    if ((fclose(out) != 0 || failed) && status == SM_OK) {
+        status = sm_fail(SM_ERR_OOM, "no memory for a page");
+    }
+    if (status == SM_OK && path == NULL) {
+        fwrite(text, 1, size_bytes, stdout);
+    } else if (status == SM_OK) {
+        status = sm_atomic_write_all(path, text, size_bytes);
+    }
+    if (status == SM_OK && path != NULL) {
+        cli_note("%s: %s%zu kB; open it in a browser", path, before, size_bytes / 1000);
+    }
+    free(text);
+    return status;
+}
+
+// --- traces --------------------------------------------------------------------------------------
+
+sm_status cli_write_trace(const json_t *trace, const char *path) {
+    char *text = json_dumps(trace, JSON_COMPACT | JSON_REAL_PRECISION(15));
+    if (text == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for the trace", path);
+    }
+    sm_status status = sm_atomic_write_all(path, text, strlen(text));
+    free(text);
+    if (status == SM_OK) {
+        cli_note("wrote %s; open it at ui.perfetto.dev or chrome://tracing", path);
+    }
     return status;
 }

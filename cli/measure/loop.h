@@ -1,14 +1,19 @@
-// loop_steps.h: what a training loop has that a measured step has not: data that a loader reads, a log, and
-// somebody who looks how busy the machine is.
-#ifndef STEPMARK_CLI_MEASURE_LOOP_STEPS_H
-#define STEPMARK_CLI_MEASURE_LOOP_STEPS_H
+// loop.h: a training loop that is measured.
+#ifndef STEPMARK_CLI_MEASURE_LOOP_H
+#define STEPMARK_CLI_MEASURE_LOOP_H
 
 #include "bench/loop/loop.h"
 #include "bench/profile/utilisation.h"
+#include "bench/rows/row.h"
 #include "cli/measure/measure.h"
-#include "cli/setup/train_data.h"
+#include "cli/setup/data.h"
 #include "cli/setup/workload.h"
 #include "src/train/train_log.h"
+
+// --- its steps -----------------------------------------------------------------------------------
+
+// What a training loop has that a measured step has not: data that a loader reads, a log, and somebody who looks how
+// busy the machine is.
 
 typedef struct {
     cli_options options; // with the files of a folder set
@@ -41,5 +46,10 @@ sm_status cli_loop_steps_start(cli_loop_steps *steps, sm_session *session, const
 void cli_loop_steps_enter(cli_loop_steps *steps, sm_stage stage); // NULL is fine
 sm_status cli_loop_steps_report(cli_loop_steps *steps, sm_row *row);
 void cli_loop_steps_close(cli_loop_steps *steps); // one that is all zero is fine
+
+// --- what a person sees of it --------------------------------------------------------------------
+
+// Its phases, its speed and what bounds it, on stdout; `baseline` is the row of an earlier one, or NULL.
+sm_status cli_loop_show(const sm_row *row, const json_t *baseline, sm_format format);
 
 #endif

@@ -1,0 +1,44 @@
+// front.h: what is printed from the tables of subcommands and flags: --help, manual pages, completions.
+#ifndef STEPMARK_CLI_FRONT_FRONT_H
+#define STEPMARK_CLI_FRONT_FRONT_H
+
+#include <stdio.h>
+
+#include "cli/flags/flag.h"
+#include "cli/flags/options.h"
+
+// --- the program without a subcommand ------------------------------------------------------------
+
+// What the program is, in one line.
+#define CLI_PURPOSE_TEXT "measures, and performs, the training step of GPT-2, Llama and Qwen 3 on this machine"
+
+void cli_front_help(FILE *stream);
+
+// What to try first, for somebody who typed the program's name alone.
+void cli_front_hello(FILE *stream);
+
+// Version, commit, compiler, flags, instruction sets, backends.
+void cli_version_print(FILE *stream);
+
+// The manual page of a subcommand, or, for CLI_COMMAND_COUNT, of the program.
+void cli_manual_print(FILE *stream, cli_command command);
+
+// SM_ERR_USAGE: there is no such shell.
+sm_status cli_completion_print(FILE *stream, const char *shell);
+
+// --- a subcommand --------------------------------------------------------------------------------
+
+enum { CLI_HELP_SIZE = 512 };
+
+#define CLI_RANGES_TEXT "Lists of numbers may hold ranges: 1-4, 0-8+2 (step), 1-64*2 (factor)."
+
+// Does it take lists of numbers?
+bool cli_takes_ranges(cli_command command);
+
+// The help of a flag, with its default.
+void cli_flag_text(const cli_flag *flag, char text[CLI_HELP_SIZE]);
+
+// The exit codes of a subcommand, and what each means; for CLI_COMMAND_COUNT, of all.
+void cli_exit_text(cli_command command, char text[CLI_HELP_SIZE]);
+
+#endif
