@@ -1,8 +1,8 @@
 // backend.h: the contract of a backend: a compiler and an executor for plans.
 //
-// A backend is a constant struct of functions; its devices and executables embed the base
-// structs below as their first member. The registry (src/session/registry.c) is the only place that
-// names backends. There is no fallback: what a backend cannot run, it refuses with a reason.
+// A backend is a constant struct of functions; its devices and executables embed the base structs below as their first
+// member. The registry (src/session/registry.c) is the only place that names backends. There is no fallback: a backend
+// refuses an op that it cannot run, with a reason.
 #ifndef STEPMARK_BACKEND_H
 #define STEPMARK_BACKEND_H
 
@@ -13,7 +13,7 @@ typedef struct sm_backend sm_backend;
 
 enum { SM_TEXT_SIZE = 128, SM_MAX_WARNINGS = 8 };
 
-// What can be said of a device without opening it. Sizes in bytes; 0 = unknown.
+// The facts of a device that are known without opening it. Sizes in bytes; 0 = unknown.
 typedef struct {
     char id[32];                    // "cpu", "opencl:0.1"
     char name[SM_TEXT_SIZE];        // "AMD EPYC 9654"
@@ -21,7 +21,7 @@ typedef struct {
     char isa[32];                   // instruction set that the kernels use: "avx512"; "" if none
     char blas_core[32];             // core name that the BLAS chose; "" before a plan calls it
     char tier[32];                  // which family of kernels; "" if only one
-    char tier_reason[SM_TEXT_SIZE]; // what made it that one
+    char tier_reason[SM_TEXT_SIZE]; // the reason for that tier
     char platform[SM_TEXT_SIZE];    // OpenCL: whose implementation; "" elsewhere
     char features[SM_TEXT_SIZE];    // OpenCL: "sub-groups, fp16, ..."; "" elsewhere
     bool is_host_processor;         // the host's own, whatever computes on it: memory is the process's
@@ -45,7 +45,7 @@ typedef struct {
     const char *isa;      // instruction set of the kernels, "avx2"; NULL = the best there is
     const char *cpu_mask; // cpu: the processors to run on, "0-3,8" or "0x10f"; NULL = all that the process may use
     bool keep_env;        // cpu: also variables stay that hold a library back
-    void (*progress)(const char *text); // takes a line on what takes its time; NULL: nobody does
+    void (*progress)(const char *text); // receives a line about slow work; NULL: ignored
     const char *helper; // path of a program that, called as `PATH --helper BACKEND WORD...`, ends with the backend's
                         // help(); NULL: the backend starts no processes
 
@@ -56,24 +56,24 @@ typedef struct {
 
 typedef struct {
     const sm_backend *backend;
-    sm_device_info info; // as opened: n_threads is what is used
+    sm_device_info info; // as opened: n_threads is the number in use
 } sm_device;
 
 typedef struct {
     sm_device *device;
     const sm_plan *plan; // not owned; outlives the executable, unchanged
     size_t memory_bytes; // allocated for it on the device, all included
-    bool is_later;       // the micro-batch that is run is not its step's first (sm_op_later). Set by who runs it
+    bool is_later;       // this micro-batch is not its step's first (sm_op_later). Set by the caller
     int64_t
-        deadline_ns; // of sm_now_ns; 0 = none. Set by who runs it: a wait for the device that would go beyond ends
+        deadline_ns; // of sm_now_ns; 0 = none. Set by the caller: a wait for the device ends there
                      // with SM_ERR_TIMEOUT, and the device cannot be used any more. A backend may have no such waits
 
-    // Of a tuned plan: time that prepare() took to choose kernels by measurement, and what went not as it should, one
-    // line; "" if nothing.
+    // For a tuned plan: time that prepare() took to choose kernels by measurement, and its problems in one line, "" for
+    // none.
     int64_t tune_ns;
     char tune_warning[SM_TEXT_SIZE * 2];
 
-    char note[SM_TEXT_SIZE * 2]; // what a reader should know of the kernels that were chosen, one line; "" if nothing
+    char note[SM_TEXT_SIZE * 2]; // a note on the chosen kernels for the reader, one line; "" for none
 } sm_executable;
 
 // Measured ceilings. 0 = not measured.
@@ -88,7 +88,7 @@ typedef struct {
     const char *name;    // "fma f32", "dot bf16", "read", "write", "copy", "triad", ...
     const char *where;   // where the operands lie: "registers", "L1", "L2", "L3", "memory"
     const char *unit;    // "FLOP/s" or "bytes/s"
-    const char *meaning; // one line: what is done, and what counts
+    const char *meaning; // one line: the work, and how it is counted
     double best;         // the best trial; 0 = could not be measured, and `reason` says why
     double median;       // of all trials: far below the best where something else ran
     int n_trials;
@@ -102,7 +102,8 @@ typedef struct {
 // Takes one ceiling as soon as it is there. A failure ends the measurement and is passed on.
 typedef sm_status (*sm_ceiling_sink)(void *ctx, const sm_ceiling *ceiling);
 
-// A copy between a device's memory and the host's: out of the device, into it, or into it to be added to what is there.
+// A copy between a device's memory and the host's: out of the device, into it, or into it to be added to its contents
+// there.
 typedef enum { SM_COPY_OUT, SM_COPY_IN, SM_COPY_ADD } sm_copy_kind;
 
 typedef struct {
@@ -114,7 +115,7 @@ typedef struct {
     void *host;
 } sm_copy;
 
-// What is done with a copy, on the device, of all that outlives a step: parameters and the optimizer's state.
+// Operations on a copy, on the device, of all tensors that outlive a step: parameters and the optimizer's state.
 typedef enum { SM_STATE_KEEP, SM_STATE_PUT_BACK, SM_STATE_DROP } sm_state_action;
 
 enum { SM_STALE_BYTE = 0x5A }; // large numbers in every format, none of them infinite
@@ -133,8 +134,8 @@ struct sm_backend {
     sm_status (*open)(int index, const sm_open_options *options, sm_device **device);
     void (*close)(sm_device *device); // NULL is fine
 
-    // This process is to open a device and prepare a plan: what takes long on the way there may be begun in processes
-    // of `helper` (sm_open_options) as soon as the device is looked at. NULL: nothing is.
+    // This process will open a device and prepare a plan: slow work for that may start in processes of `helper`
+    // (sm_open_options) as soon as the device is examined. NULL: no such work.
     void (*foresee)(const char *helper);
 
     // SM_OK, or SM_ERR_UNSUPPORTED with the reason as the error message.
@@ -155,20 +156,20 @@ struct sm_backend {
     // Measures every ceiling there is, each for about `seconds`. NULL where a backend has only measure_peaks.
     sm_status (*measure_ceilings)(sm_device *device, double seconds, sm_ceiling_sink sink, void *ctx);
 
-    // Bytes that `prepare` will allocate beside the plan's own memory: scratch, packed operands.
+    // Bytes that `prepare` will allocate in addition to the plan's own memory: scratch, packed operands.
     size_t (*working_bytes)(const sm_device *device, const sm_plan *plan);
 
-    // What prepare() had a process of its own do, told by words that it chose itself. NULL: it never does.
+    // The work that prepare() gave to a separate process, named by words that it chose itself. NULL: it never does so.
     sm_status (*help)(int n_words, char *const *words);
 
-    // Compiles a plan that has its memory assigned, and allocates that memory, zeroed.
-    // SM_ERR_OOM says what was asked and what there is.
+    // Compiles a plan that has its memory assigned, and allocates that memory, zeroed. SM_ERR_OOM names the requested
+    // and the available bytes.
     sm_status (*prepare)(sm_device *device, const sm_plan *plan, sm_executable **executable);
     void (*release)(sm_executable *executable); // NULL is fine
 
-    // Starts ops [range.first, range.end) in order. Allocates nothing on the host. With
-    // op_ns (plan->n_ops entries) each op is timed apart, its nanoseconds are ADDED to
-    // op_ns[i], and the call returns when all are done; without, it may return early.
+    // Starts ops [range.first, range.end) in order. Allocates nothing on the host. With op_ns (plan->n_ops entries)
+    // each op is timed separately, its nanoseconds are ADDED to op_ns[i], and the call returns when all are done;
+    // without, it may return early.
     sm_status (*execute)(sm_executable *executable, sm_range range, int64_t *op_ns);
     sm_status (*synchronize)(sm_executable *executable);
 
@@ -178,14 +179,14 @@ struct sm_backend {
     sm_status (*download)(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems, void *data);
 
     // Copies the state (SM_ERR_OOM: there is no room, and nothing has changed), writes the copy back, or frees it. With
-    // the copy written back, all that a step makes (activations, gradients, results, scratch) holds SM_STALE_BYTE, so
-    // that an op which leaves there what it finds shows. NULL: there is no such thing, and no step can be made again.
+    // the copy written back, all results of a step (activations, gradients, results, scratch) hold SM_STALE_BYTE, so
+    // that an op which writes nothing is noticed. NULL: not possible, so no step can be repeated.
     sm_status (*keep_state)(sm_executable *executable, sm_state_action action);
 
-    // For devices with memory of their own; NULL where a plan's arenas lie in the host's memory, and may be given by
-    // who prepares it (sm_arena.memory). Begins to copy a part of a tensor beside what is computed: out, behind all ops
-    // that were begun; in, at once. `host` is left alone by others until wait_copy, which any thread may call, once a
-    // ticket. One thread copies out, and one in.
+    // For devices with memory of their own; NULL where a plan's arenas lie in the host's memory, and may be provided by
+    // the caller (sm_arena.memory). Begins to copy a part of a tensor while ops compute: out, after all ops that were
+    // started; in, at once. Nobody else touches `host` until wait_copy, which any thread may call, once a ticket. One
+    // thread copies out, and one in.
     sm_status (*begin_copy)(sm_executable *executable, const sm_copy *copy, void **ticket);
     sm_status (*wait_copy)(sm_executable *executable, void *ticket);
     bool (*is_copied)(sm_executable *executable, void *ticket); // true where it cannot be told: wait_copy then can

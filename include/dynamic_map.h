@@ -7,7 +7,7 @@
 //     signed      0..126 the bins' negatives   127 zero   128..254 bins (1, 2, 4, ... 64 a decade)    255 one
 //     unsigned                                   0 zero     1..254 bins (2, 4, 8, ... 128 a decade)   255 one
 //
-// A block of SM_QUANT_BLOCK elements is divided by its largest, which is stored beside it.
+// A block of SM_QUANT_BLOCK elements is divided by its largest, which is stored next to it.
 #ifndef STEPMARK_DYNAMIC_MAP_H
 #define STEPMARK_DYNAMIC_MAP_H
 
@@ -39,7 +39,7 @@ static inline double sm_quant_of_rank(bool is_signed, int rank) {
     return rank == 0 ? 0 : d == SM_QUANT_DECADES ? 1 : sm_quant_decade(d) * (1 + 9 * (bin + 0.5) / bins);
 }
 
-// What a code stands for.
+// The value of a code.
 static inline double sm_quant_value(bool is_signed, int code) {
     if (!is_signed) {
         return sm_quant_of_rank(false, code);

@@ -21,7 +21,7 @@ const sm_embedded *sm_embedded_find(const char *path);
 // The first file called `name` in `folder` ("cl/") or a folder within it, or NULL.
 const sm_embedded *sm_embedded_find_below(const char *folder, const char *name);
 
-// Of the essay on training steps that `run` and `train` read, a byte a token, when no --data is given.
+// The essay on training steps that `run` and `train` read, a byte a token, when no --data is given.
 #define SM_EMBEDDED_TEXT "src/io/text.txt"
 
 #endif

@@ -25,7 +25,7 @@ typedef enum {
 
 const char *sm_products_name(sm_products products); // "plain", "tf32", "tf32x3", "bf16x6"
 
-// What --precision names: how a plan's data are stored, and how its products are computed.
+// A precision, as --precision names it: how a plan's data are stored, and how its products are computed.
 typedef struct {
     sm_dtype dtype;
     sm_products products; // not SM_PRODUCTS_PLAIN: dtype is SM_F32
@@ -51,10 +51,10 @@ const char *sm_dtype_name(sm_dtype dtype);
 // Is that a format narrower than the f32 that is computed in, as bf16 and f16 are?
 bool sm_dtype_is_narrow(sm_dtype dtype);
 
-// What becomes of f32 values that are stored in a format and read again.
+// Rounds f32 values as if they were stored in a format and read again.
 void sm_dtype_round_trip(sm_dtype dtype, int64_t n, float *values);
 
-// The unit roundoff of what is multiplied: of the data, or of tf32.
+// The unit roundoff of the factors of products: of the data, or of tf32.
 double sm_precision_roundoff(sm_precision precision);
 bool sm_precision_is_rounded(sm_precision precision); // less exact than f32
 

@@ -31,7 +31,7 @@ typedef enum {
 #define SM_IN(kind, operand)  ((int)offsetof(struct sm_inputs_of_##kind, operand))
 #define SM_OUT(kind, operand) ((int)offsetof(struct sm_outputs_of_##kind, operand))
 
-// What is done to the block of a matmul's result before it is stored. Made by rewrites.
+// Operations on the block of a matmul's result before it is stored. Rewrites set them.
 enum {
     SM_EPILOGUE_BIAS = 1,          // matmul_forward: y = x W + b
     SM_EPILOGUE_GELU = 2,          // matmul_forward: also writes gelu(y), as its second output
@@ -83,11 +83,11 @@ static inline int64_t sm_blocked_elems(int64_t t, int64_t T) {
 typedef enum {
     SM_WHEN_ALWAYS,
     SM_WHEN_MORE, // not in the last
-    SM_WHEN_LAST  // in the last alone
+    SM_WHEN_LAST  // only in the last
 } sm_when;
 
-// Everything about an op that its operands' shapes do not say, and where it is said once: the members of sm_attrs, what
-// walk shows, what the cases of verify set, and the arguments of users' kernels. Zero where it has no meaning.
+// Every fact about an op that its operands' shapes do not contain, listed once for the members of sm_attrs, the output
+// of walk, the cases of verify, and the arguments of users' kernels. Zero where it has no meaning.
 //
 //   FIELD(type, name, letter, text)        letter: its name in equations, in the texts of cases and for users' kernels;
 //                                          text: of a number what it is, of a switch what is so where it is on
@@ -178,7 +178,7 @@ enum {
     SM_TRANSPOSABLE = 2, // has its shape's two letters exchanged where attr.w_transposed is set
 };
 
-// What an operand is made of.
+// The element type of an operand.
 typedef enum {
     SM_OPERAND_DATA, // the plan's data type (plan.h)
     SM_OPERAND_REAL, // its real type

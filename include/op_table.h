@@ -32,12 +32,12 @@
 // A shape is written in dimension letters. Two letters, "(N,C)", see the tensor as rows by columns (leading dims
 // flattened); one letter counts elements; three or four are exact. The same letter has the same value in all operands
 // of an op; "(n/256)" counts blocks of 256 of them, the last of which may be a part. A shape that is SM_TRANSPOSABLE
-// has its two letters exchanged where the op's attribute w_transposed is set.
-// starts, where there is one, holds for each position where in its row its document begins: positions count from there,
-// and attention looks back no further. It rises or stays from t to t + 1, and starts[b,t] <= t; at padding it is t
-// itself, which so attends to itself alone. Without it a row is one document. W is what blocked attention keeps of a
-// head: sm_blocked_elems(T, T) weights (op.h). QKV is (NH + 2 NKV) HS: a token's queries, then its keys, then its
-// values, a head after the other; NQK is NH + NKV, the heads of queries and keys. Attention's C is NH HS.
+// has its two letters exchanged where the op's attribute w_transposed is set. The optional starts holds, for each
+// position, the place in its row where its document begins: positions count from there, and attention looks back no
+// further. starts is non-decreasing in t and starts[b,t] <= t. Padding has starts = t, so it attends only to itself.
+// Without starts a row is one document. W is the number of weights that blocked attention keeps for a head:
+// sm_blocked_elems(T, T) weights (op.h). QKV is (NH + 2 NKV) HS: a token's queries, then its keys, then its values, a
+// head after the other; NQK is NH + NKV, the heads of queries and keys. Attention's C is NH HS.
 //
 // A kind with an input `clip` that writes no scaler does nothing where clip is negative: the step is skipped.
 //
@@ -440,8 +440,8 @@ OP(SM_OP_ADAMW, adamw, SM_NO_OPERAND,
    EACH_IN(16, adamw, g), KEPT, HAS(decay),
    "g = clip g;  p *= 1 - lr wd;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2;  p -= lr (m/bc1) / "
    "(sqrt(v/bc2) + eps);  w = p",
-   "Loshchilov and Hutter 2019, algorithm 2; wd = 0 for groups without decay; w, where there is one, is what"
-   " matmuls read of p (Micikevicius et al. 2018, section 3.1)")
+   "Loshchilov and Hutter 2019, algorithm 2; wd = 0 for groups without decay; the optional w is"
+   " the copy of p that matmuls read (Micikevicius et al. 2018, section 3.1)")
 INPUTS(adamw)
     IN(g, "(n)", REAL, 0)
     IN(hyper, "(h)", REAL, 0)
@@ -570,7 +570,7 @@ END
 OP(SM_OP_COMBINE, combine, SM_IN(combine, x),
    EACH_IN(3, combine, x), KEPT, HAS(a) | HAS(b),
    "y = a x + b z",
-   "Jordan et al. 2024, Muon: what Newton-Schulz does beside its products")
+   "Jordan et al. 2024, Muon: the part of Newton-Schulz outside of its products")
 INPUTS(combine)
     IN(x, "(n)", DATA, 0)
     IN(z, "(n)", DATA, 0)
@@ -592,12 +592,12 @@ OUTPUTS(muon_update)
 END
 
 // Among processes: N of them, each with gradients of its own part of the batch. The session hands these ops to the
-// communicator (src/comm), which works while the ops behind a start run; backends do not know them.
+// communicator (src/comm), which works while the ops after a start run; backends do not know them.
 
 SHARED_OP(SM_OP_ALL_REDUCE_START, all_reduce_start, SM_NO_OPERAND,
    NO_WORK, KEPT, HAS(n_processes) | HAS(is_bf16),
    "begin: g = g of process 0 + g of process 1 + ... + g of process N-1",
-   "Li et al. 2020, PyTorch Distributed, section 3.2: gradients in buckets, summed while the backward goes on")
+   "Li et al. 2020, PyTorch Distributed, section 3.2: gradients in buckets, summed while the backward continues")
 INPUTS(all_reduce_start)
 OUTPUTS(all_reduce_start)
     OUT(g, "(n)", REAL, SM_UPDATES, 0)
@@ -606,7 +606,7 @@ END
 SHARED_OP(SM_OP_REDUCE_SCATTER_START, reduce_scatter_start, SM_NO_OPERAND,
    NO_WORK, KEPT, HAS(n_processes) | HAS(is_bf16),
    "begin: slice r of g, in process r, = that slice of process 0 + ... + that slice of process N-1",
-   "Rajbhandari et al. 2020, ZeRO, section 5.1: a process needs the gradients of what it updates")
+   "Rajbhandari et al. 2020, ZeRO, section 5.1: a process needs only the gradients that it updates")
 INPUTS(reduce_scatter_start)
 OUTPUTS(reduce_scatter_start)
     OUT(g, "(n)", REAL, SM_UPDATES, 0)
@@ -634,8 +634,8 @@ END
 
 SHARED_OP(SM_OP_COMMUNICATION_FINISH, communication_finish, SM_NO_OPERAND,
    NO_WORK, KEPT, HAS(n_processes),
-   "x is what the op that began its communication says",
-   "the wait that is left where communication took longer than the ops beside it")
+   "x is the result of the op that began its communication",
+   "the remaining wait where communication took longer than the ops during it")
 INPUTS(communication_finish)
 OUTPUTS(communication_finish)
     OUT(x, "(n)", REAL, SM_UPDATES, 0)

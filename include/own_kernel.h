@@ -1,4 +1,4 @@
-// own_kernel.h: a kernel that a user brings, for one kind of op, in f32: what the function is given.
+// own_kernel.h: a kernel that a user brings, for one kind of op, in f32: the arguments of its function.
 //
 //     void layernorm_backward(const layernorm_backward_args *args);
 //
@@ -26,14 +26,14 @@ typedef union {
     float (*keep)(const void *rng, int64_t element);
 } sm_own_member;
 
-// What dropout draws from: the member `rng`, for the member `keep`.
+// The random numbers of dropout: the member `rng`, for the member `keep`.
 typedef struct {
     double p;
     uint64_t key;
     uint64_t step;
 } sm_own_rng;
 
-// A struct of arguments. `rng` is what members point to: it is filled in place, and not copied.
+// A struct of arguments. Members point to `rng`: it is filled in place, and not copied.
 typedef struct {
     sm_own_member members[SM_OWN_MAX_MEMBERS];
     int n_members; // the last two are thread and n_threads
@@ -73,7 +73,7 @@ int sm_own_member_index(sm_op_kind kind, const char *name);
 // "1 N C dy x w mean rstd dx dw db dbias thread n_threads": the version and the members.
 void sm_own_kernel_signature(sm_op_kind kind, char text[SM_OWN_SIGNATURE_SIZE]);
 
-// The C text of the kind's struct and signature, with what each member is.
+// The C text of the kind's struct and signature, with the meaning of each member.
 void sm_own_kernel_header(sm_op_kind kind, FILE *out);
 
 // The beginning of a function's body: a variable for each member, by its name.
@@ -84,12 +84,12 @@ void sm_own_kernel_unpack(sm_op_kind kind, FILE *out);
 //     kernel void gelu_forward(const long n, global const float *x, const ulong x_at, global float *y, const ulong
 //     y_at)
 //
-// The parameters are the same members, but for thread and n_threads: dimensions and whole attributes as long, others as
-// float; a tensor as the buffer that it lies in and the place of its first element there (NULL and 0: left out). In the
-// place of keep and rng stands DROPOUT, and KEEP(element) is what dropout multiplies that element by.
-// Two lines of the source say the rest: `#define gelu_forward_signature "cl 1 n x y"`, and how many work-items there
-// are, by dimension, at most two, and behind `by` how many of them make a work-group:
-// `#define gelu_forward_items "n by 64"`. Letters, numbers, + - * and / (rounded up) may stand there.
+// The parameters are the same members, except thread and n_threads: dimensions and whole attributes as long, others as
+// float; a tensor as the buffer that it lies in and the place of its first element there (NULL and 0: left out).
+// DROPOUT replaces keep and rng, and KEEP(element) is the factor of dropout on that element. Two lines of the source
+// complete it: `#define gelu_forward_signature "cl 1 n x y"`, and the number of work-items, by dimension, at most two,
+// and after `by` the size of a work-group: `#define gelu_forward_items "n by 64"`. Letters, numbers, + - * and /
+// (rounded up) may stand there.
 
 typedef struct {
     int n_dims;
@@ -111,7 +111,7 @@ enum { SM_OWN_MAX_PARAMETERS = SM_OWN_MAX_MEMBERS };
 // An op's, in their order; returns how many.
 int sm_own_opencl_parameters(const sm_plan *plan, const sm_op *op, sm_own_parameter list[SM_OWN_MAX_PARAMETERS]);
 
-// The two lines of a source. SM_ERR_FORMAT names what is missing or wrong, and `name`, the file.
+// The two lines of a source. SM_ERR_FORMAT names the missing or wrong part, and `name`, the file.
 sm_status sm_own_opencl_check(sm_op_kind kind, const char *source, const char *name);
 sm_status sm_own_opencl_work(const sm_plan *plan, const sm_op *op, const sm_own_kernel *kernel, sm_own_work *work);
 

@@ -39,10 +39,10 @@ typedef struct {
     double interval; // good steps until the scale grows
 } sm_loss_scaling;
 
-// What PyTorch's GradScaler begins with.
+// The first scale of PyTorch's GradScaler.
 static const sm_loss_scaling sm_dynamic_scaling = {.scale = 65536, .growth = 2, .backoff = 0.5, .interval = 2000};
 
-// What the tensor of that name (real type) holds. Kernels in cl/ know it by these places.
+// The elements of the tensor of that name (real type). Kernels in cl/ know them by these places.
 typedef enum {
     SM_SCALER_SCALE,
     SM_SCALER_GOOD,    // steps since the scale changed
@@ -51,11 +51,11 @@ typedef enum {
 } sm_scaler;
 #define SM_SCALER_NAME "loss_scaler"
 
-// What the backward computes again instead of keeping it from the forward.
+// The results that the backward computes again instead of keeping them from the forward.
 typedef enum {
     SM_RECOMPUTE_AUTO, // as the mode has it: rewrite.h
     SM_RECOMPUTE_NONE,
-    SM_RECOMPUTE_LIGHT, // what costs little: outputs of normalisations and of pointwise functions
+    SM_RECOMPUTE_LIGHT, // cheap results: outputs of normalisations and of pointwise functions
     SM_RECOMPUTE_BLOCK  // all of a block but its input
 } sm_recompute;
 
@@ -76,24 +76,24 @@ typedef enum {
 typedef struct {
     sm_role role; // an arena holds tensors of one role
     size_t size_bytes;
-    void *memory; // where it lies, for a backend that works in host memory: of who prepares the plan, zeroed, and kept
+    void *memory; // its address, for a backend that works in host memory: owned by the caller, zeroed, and kept
                   // until the executable is released; NULL: the backend's own
 } sm_arena;
 
 // The processes that share a step: each has a part of its batch. All zero: one has it all.
 typedef struct {
     int n;
-    int rank;        // of who executes the plan
+    int rank;        // of the process that executes the plan
     bool is_bf16;    // gradients are rounded to bf16 on their way
     bool is_sharded; // each process has its slice of the optimizer's state, and updates its slice of the parameters
 } sm_processes;
 
-// What the processes sum up together: a contiguous part of a group of gradients, and of what belongs to it.
+// A unit of the processes' sums: a contiguous part of a group of gradients, and of the tensors that belong to it.
 typedef struct {
     int group;                             // of parameters (params.h)
     int64_t first_elem;                    // within the group
     int64_t n_elems;                       //
-    int gradient, value, working_copy;     // views of that part; SM_NO_TENSOR for what the plan does not have
+    int gradient, value, working_copy;     // views of that part; SM_NO_TENSOR where the plan has none
     int own_gradient, own_value, own_copy; // this process's slice (shard.h), where the optimizer is sharded
     int states[SM_MAX_OUT];                // by output of the update: the slice's state
 } sm_bucket;
@@ -108,8 +108,8 @@ typedef struct {
     sm_arena *arenas; // filled by sm_plan_assign_memory
     int n_arenas;
 
-    // Data type: of activations, their gradients, and what matmuls read of the matrices; SM_F32, SM_F64, SM_BF16 or
-    // SM_F16. An element is widened when it is read and rounded to nearest even when it is stored.
+    // Data type of activations, their gradients, and the matrices that matmuls read; SM_F32, SM_F64, SM_BF16 or SM_F16.
+    // An element is widened when it is read and rounded to nearest even when it is stored.
     sm_dtype dtype;
     sm_products products; // how matrix products and attention multiply data of SM_F32; sums are f32
     // Real type: of all other floating tensors: parameters, their gradients, optimizer state, statistics
@@ -119,7 +119,7 @@ typedef struct {
     sm_attention attention; // likewise
     bool tuned;             // mode tuned: preparing the plan also chooses kernels by measurement
     int64_t n_params;       // elements of the model, padding excluded
-    int64_t B, T, V;        // the batch's shape and the range of its ids, for who feeds it
+    int64_t B, T, V;        // the batch's shape and the range of its ids, for the caller that feeds it
     double real_tokens;     // of a mean micro-batch of documents: targets that count; 0: not known, B T
     double attended_pairs;  // likewise, of a position and one that it sees; 0: not known, all of the causal half
     // A step has one micro-batch: its gradients are no sums with those of another. Rewrites and backends may rely on
@@ -182,12 +182,12 @@ sm_op sm_op_make(sm_op_kind kind, sm_phase phase, int layer);
 // Index of the tensor with that name, or SM_NO_TENSOR.
 int sm_plan_find_tensor(const sm_plan *plan, const char *name);
 
-// The root of a tensor: itself, or what it is a view of.
+// The root of a tensor: itself, or the tensor that it is a view of.
 int sm_plan_root(const sm_plan *plan, int tensor);
 
-// A parameter of the model by itself, named as Hugging Face names it ("wte.weight"): not its group, nor a copy. Its
-// gradient is named "d." + its name, what matmuls read of it in a plan of data type bf16 "bf16." + its name, of f16
-// "f16." + its name.
+// A single parameter of the model, named as Hugging Face names it ("wte.weight"): not its group, nor a copy. Its
+// gradient is named "d." + its name; the copy that matmuls read is "bf16." + its name in a plan of data type bf16,
+// "f16." + its name in f16.
 bool sm_plan_is_param(const sm_plan *plan, int tensor);
 
 // The ops whose `range` is that phase; empty where the plan has none.
@@ -200,31 +200,30 @@ double sm_op_flops(const sm_plan *plan, const sm_op *op);
 double sm_op_bytes(const sm_plan *plan, const sm_op *op);                   // in a step's first micro-batch
 double sm_op_mean_bytes(const sm_plan *plan, const sm_op *op, int n_accum); // over the micro-batches of a step
 
-// What later micro-batches of a step do in the op's place: what overwrites in the first adds in them. False: the same
-// op, or there are none.
+// The op that replaces this one in later micro-batches of a step: an op that overwrites in the first adds in them.
+// False: the same op, or there are none.
 bool sm_op_later(const sm_plan *plan, const sm_op *op, sm_op *later);
 
 // Checks shapes, dtypes and attributes of one op against its kind.
 sm_status sm_op_check(const sm_plan *plan, const sm_op *op);
 
-// What a letter of its operands' shapes stands for, "C"; 0 where the op has none of it.
+// The size of a letter of its operands' shapes, "C"; 0 where the op does not have it.
 int64_t sm_op_dimension(const sm_plan *plan, const sm_op *op, const char *name);
 
-// Packs every root tensor into arenas of at most `max_arena_bytes` (0 = no limit).
-// Activations whose lifetimes do not meet share addresses; so do scratch tensors.
-// SM_ERR_OOM: one tensor alone is larger than an arena may be.
+// Packs every root tensor into arenas of at most `max_arena_bytes` (0 = no limit). Activations whose lifetimes do not
+// overlap share addresses; so do scratch tensors. SM_ERR_OOM: a single tensor is larger than an arena may be.
 sm_status sm_plan_assign_memory(sm_plan *plan, size_t max_arena_bytes);
 
 // Bytes that the plan asks of a device: by role, and in all (the sum of the arenas).
 // by_role may be NULL. Valid after sm_plan_assign_memory.
 size_t sm_plan_memory(const sm_plan *plan, size_t by_role[SM_ROLE_COUNT]);
 
-// Of every tensor the ops between which it holds data: from the first that touches it, or its root, until behind the
-// last; all of them for what outlives a step, none for what no op touches. `lives` has plan->n_tensors entries.
+// For each tensor, the range of ops during which it holds data: first use to one past last use (of it or its root);
+// tensors that outlive the step get all ops, unused ones none. `lives` has plan->n_tensors entries.
 sm_status sm_plan_lifetimes(const sm_plan *plan, sm_range *lives);
 
-// Bytes of a role's tensors that hold data while each op runs, by the lifetimes that the planner packs: the
-// largest entry is what a perfect packing would need. alive_bytes has plan->n_ops entries.
+// Bytes of a role's tensors that hold data while each op runs, by the lifetimes that the planner packs: the largest
+// entry is the need of a perfect packing. alive_bytes has plan->n_ops entries.
 sm_status sm_plan_alive_bytes(const sm_plan *plan, sm_role role, size_t *alive_bytes);
 
 #endif

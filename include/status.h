@@ -37,8 +37,8 @@ const char *sm_status_text(sm_status status);
 // fact, and what to do; it has no newline. Returns true.
 bool sm_keep_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-// sm_fail(status, format, ...): keeps the message and is `status`. (A macro over an inline function,
-// so that a static analyser sees that what fails does not return SM_OK.)
+// sm_fail(status, format, ...): keeps the message and is `status`. (A macro over an inline function, so that a static
+// analyser sees that a failure does not return SM_OK.)
 #define sm_fail(status, ...) sm_failed((status), sm_keep_message(__VA_ARGS__))
 static inline sm_status sm_failed(sm_status status, bool kept) { return kept ? status : SM_ERR_INTERNAL; }
 

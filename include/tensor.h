@@ -15,7 +15,7 @@
 
 #include "number_format.h"
 
-// What a tensor is for; memory is reported by role. X(code, name)
+// The role of a tensor; memory is reported by role. X(code, name)
 #define SM_ROLE_LIST(X)                                                                      \
     X(SM_ROLE_PARAMETER, "parameters")                                                       \
     X(SM_ROLE_GRADIENT, "gradients")                                                         \
@@ -48,12 +48,12 @@ typedef struct {
     int view_of;               // index of the root tensor, or SM_NO_TENSOR
     int64_t view_offset_elems; // where in the root it begins
 
-    // A parameter whose values matmuls read in another dtype than its own: the index of the tensor that
-    // holds them so. Whoever writes the parameter writes this too. SM_NO_TENSOR where it is read itself.
+    // A parameter whose values matmuls read in another dtype than its own: the index of the tensor that holds them so.
+    // An op that writes the parameter writes this too. SM_NO_TENSOR where the parameter itself is read.
     int working_copy;
 
-    // Of a sharded optimizer's state, as it is saved: the elements of the whole, which lie in the processes' slices. It
-    // has no memory of its own.
+    // The state of a sharded optimizer as it is saved: the elements of the whole, which lie in the processes' slices.
+    // It has no memory of its own.
     bool is_sharded;
     int shard_group;      // the parameter's group, its place there,
     int64_t shard_offset; // in elements of the state,

@@ -1,8 +1,8 @@
-// comm.h: the processes that train together, and what they tell one another. Everything here is called by all of them,
-// in the same order. A process that is alone (not started by mpirun or srun, or a build without MPI) is rank 0 of 1,
-// and every function then does at once what its words say for one. NULL stands for that, too.
+// comm.h: the processes that train together, and their messages. Everything here is called by all of them, in the same
+// order. A single process (not started by mpirun or srun, or a build without MPI) is rank 0 of 1, and every function
+// then returns at once with the result for one. NULL stands for that, too.
 //
-// Below it is MPI, in comm_mpi.c alone; comm.c knows a transport, a struct of functions.
+// Below it is MPI, only in comm_mpi.c; comm.c knows a transport, a struct of functions.
 #ifndef STEPMARK_COMM_H
 #define STEPMARK_COMM_H
 
@@ -21,7 +21,7 @@ typedef struct {
 
 #define SM_COMM_TIMEOUT_S 60.0
 
-// Joins the processes that were started together: alone where there is only this one. Call it once, before threads.
+// Joins the processes that were started together; a single one is fine. Call it once, before threads.
 sm_status sm_comm_open(const sm_comm_options *options, sm_comm **comm);
 void sm_comm_close(sm_comm *comm); // NULL is fine
 
@@ -46,13 +46,13 @@ sm_status sm_comm_gather(sm_comm *comm, const void *mine, size_t size_bytes, voi
 // values[i] = the sum over the processes, in the order of ranks: the same bits for all.
 sm_status sm_comm_sum(sm_comm *comm, double *values, int n);
 
-// What became of the processes: the worst status of any, for all, with the message of the lowest rank that has it,
+// The outcome of all processes: the worst status of any, for all, with the message of the lowest rank that has it,
 // which it names. A failure is worse than SM_ERR_INTERRUPTED, which is worse than SM_OK.
 sm_status sm_comm_agree(sm_comm *comm, sm_status status);
 
 // Have all processes the same values? SM_ERR_USAGE names the first thing that differs, the rank, and both values, and
 // ends with the advice. `names` and their number may differ: a name that one process lacks has there no value. Where
-// `status` is a failure, of any process, that is what all get: it could not tell its values.
+// `status` is a failure, of any process, all get that failure: the process could not send its values.
 typedef struct {
     const char *name;  // "--lr"
     const char *value; // "0.001"
@@ -66,7 +66,7 @@ bool sm_comm_has_agreed(const sm_comm *comm);
 // Of processes that share memory and see one failure, the first that asks may say it. Asked once.
 bool sm_comm_is_first_to_speak(const sm_comm *comm);
 
-// Ends all processes at once. Returns only where this process is alone.
+// Ends all processes at once. Returns only if there is no other process.
 void sm_comm_abort(sm_comm *comm, int exit_code);
 
 #endif

@@ -1,10 +1,9 @@
-// comm_reduce.h: sums over the processes, made by a thread beside the one that computes.
+// comm_reduce.h: sums over the processes, computed by a separate thread.
 //
-// What is summed lies in segments: memory of the same size in every process, which those of one host see of one
-// another. A job is a part of a segment; jobs are done in the order they were started in, the same in every process.
-// Of each job process r sums slice r (shard.h) in the order of ranks, so that all have the same bits, the same in every
-// run. Where processes are on several hosts, sums of a host's processes go from host to host, and are added in the
-// order of hosts.
+// The summed data lie in segments: memory of the same size in every process, which the processes of one host share. A
+// job is a part of a segment; jobs are done in the order they were started in, the same in every process. In each job
+// process r sums slice r (shard.h) in the order of ranks, so that all have the same bits, the same in every run. Where
+// processes are on several hosts, sums of a host's processes go from host to host, and are added in the order of hosts.
 #ifndef STEPMARK_COMM_REDUCE_H
 #define STEPMARK_COMM_REDUCE_H
 
@@ -41,7 +40,7 @@ sm_status sm_comm_share(sm_comm *comm, size_t size_bytes, int *segment, void **m
 // Where rank `rank` has its part of a segment; NULL: this process does not see its memory.
 void *sm_comm_part(const sm_comm *comm, int segment, int rank);
 
-// Begins a job; *ticket is for who waits for it.
+// Begins a job; *ticket is for the waiting thread.
 sm_status sm_comm_start(sm_comm *comm, const sm_comm_job *job, int64_t *ticket);
 // Waits until that job and all before it are done.
 sm_status sm_comm_finish(sm_comm *comm, int64_t ticket);
@@ -51,8 +50,8 @@ int64_t sm_comm_busy_ns(sm_comm *comm);
 
 bool sm_comm_is_finished(sm_comm *comm, int64_t ticket); // or has failed: finish says so
 
-// Of jobs in which processes meet: this one has read what it wanted of the others' parts, in that job and all before
-// it; and waits until the others have, so that it may change its own part.
+// For jobs in which processes meet: this process has read the others' parts, in that job and all before it; it waits
+// until the others have, so that it may change its own part.
 void sm_comm_release(sm_comm *comm, int64_t ticket);
 sm_status sm_comm_wait_released(sm_comm *comm, int64_t ticket);
 

@@ -1,4 +1,4 @@
-// comm_transport.h: how processes reach one another: what comm.c and comm_reduce.c ask of MPI.
+// comm_transport.h: how processes reach one another: the functions of MPI that comm.c and comm_reduce.c need.
 #ifndef STEPMARK_COMM_TRANSPORT_H
 #define STEPMARK_COMM_TRANSPORT_H
 
@@ -48,8 +48,8 @@ struct sm_comm {
 // comm_reduce.c
 void sm_reducer_free(sm_reducer *reducer); // NULL is fine
 
-// Of this process's group: is that member's process gone? *until_ns: when the wait for it must end; both fail with its
-// rank. Called now and then by who waits.
+// Has that member of this process's group ended? *until_ns: when the wait for it must end; both fail with its rank. A
+// waiting thread calls it repeatedly.
 sm_status sm_comm_check_wait(const sm_comm *comm, int rank, int64_t until_ns);
 int64_t sm_comm_wait_until_ns(const sm_comm *comm);
 

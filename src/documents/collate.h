@@ -1,9 +1,9 @@
 // collate.h: from documents of different length to batches of B rows of T positions, all of one plan.
 //
-// A plan is made for one B and T, and every batch fills them, so that each step does the same work whatever the
-// documents: what is not a document is padding, costs what it costs, and is counted. A row is cut into slots, a
-// document lies at the beginning of its slot, and sees itself alone (`starts`, include/op_table.h); positions of
-// padding have no target and see themselves alone.
+// A plan is made for one B and T, and every batch fills them, so that each step does the same work for any documents:
+// the rest is padding, has its cost, and is counted. A row is cut into slots, a document lies at the beginning of its
+// slot, and attends only to itself (`starts`, include/op_table.h); positions of padding have no target and attend only
+// to themselves.
 //
 //     max      a slot is a row                              |aaaaa...........|  |bbb.............|
 //     batch    slots as long as the longest document of the batch: as many documents, in their order, as fit so
@@ -56,12 +56,12 @@ sm_status sm_collate(const sm_documents *documents, int64_t B, int64_t T, sm_pad
                      sm_collation *collation);
 void sm_collation_free(sm_collation *collation);
 
-// Fills a batch: inputs, targets and starts (B,T). Inputs of padding are token 0. Adds to *cost what reading took; it
-// may be NULL. Threads may fill at once.
+// Fills a batch: inputs, targets and starts (B,T). Inputs of padding are token 0. Adds the cost of reading to *cost,
+// which may be NULL. Several threads may fill at once.
 sm_status sm_collation_fill(const sm_collation *collation, const sm_tokens *tokens, int64_t batch, int32_t *inputs,
                             int32_t *targets, int32_t *starts, sm_tokens_cost *cost);
 
-// Of a batch: its real tokens, and pairs of a position and one that it sees, padding's included.
+// The real tokens of a batch, and its pairs of a position and one that it attends to, including padding's.
 int64_t sm_collation_real_tokens(const sm_collation *collation, int64_t batch);
 int64_t sm_collation_pairs(const sm_collation *collation, int64_t batch);
 

@@ -1,10 +1,9 @@
 // documents.h: where the documents of a stream of tokens are.
 //
 // A document of n positions is n tokens of the stream; the target of each is the token that follows it there. So the
-// separator between two documents is the target of the first one's last token, and an input of none. What lies between
-// two separators that follow each other, or before one that begins the stream, is an empty document: it has nothing to
-// predict from, and is left out and counted. A last document without a separator behind it is one position shorter than
-// its tokens.
+// separator between two documents is the target of the first one's last token, and an input of none. Two separators in
+// a row, or one at the begin of the stream, make an empty document: it has nothing to predict from, and is left out and
+// counted. A last document without a separator after it is one position shorter than its tokens.
 #ifndef STEPMARK_SRC_DOCUMENTS_DOCUMENTS_H
 #define STEPMARK_SRC_DOCUMENTS_DOCUMENTS_H
 
@@ -25,7 +24,7 @@ typedef struct {
     int64_t n_tokens_unused; // of all of these
 } sm_documents;
 
-// What is done with a document that does not fit a row of T positions. X(code, name)
+// The treatment of a document that does not fit a row of T positions. X(code, name)
 #define SM_LONG_LIST(X)         \
     X(SM_LONG_REFUSE, "refuse") \
     X(SM_LONG_CUT, "cut")       \
@@ -51,12 +50,12 @@ sm_status sm_documents_draw(const sm_tokens *tokens, int64_t least, int64_t most
 
 void sm_documents_free(sm_documents *documents);
 
-// Makes all at most T positions long. cut: the first T of a longer one; split: documents of T, and what is left.
-// refuse: SM_ERR_INVALID names the first longer one.
+// Makes all at most T positions long. cut: the first T of a longer one; split: documents of T, and the rest. refuse:
+// SM_ERR_INVALID names the first longer one.
 sm_status sm_documents_shorten(sm_documents *documents, int64_t T, sm_long_document how);
 
 // Makes all exactly T positions long, where no position may be padding. cut: the first T; split: as often as it has T;
-// what is shorter is left out. refuse: SM_ERR_INVALID names the first of another length. SM_ERR_INVALID: none is left.
+// shorter ones are left out. refuse: SM_ERR_INVALID names the first of another length. SM_ERR_INVALID: none is left.
 sm_status sm_documents_fill_rows(sm_documents *documents, int64_t T, sm_long_document how);
 
 #endif

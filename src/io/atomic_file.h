@@ -1,9 +1,9 @@
 // atomic_file.h: writing a file so that its name only ever stands for a complete one.
 //
-// Bytes go to a temporary name in the same folder; commit makes them durable (fsync), gives
-// them the final name (rename) and makes the name durable (fsync of the folder). Whoever
-// opens the path meanwhile, or after a crash, sees the old file or the new one, never a part.
-// What a killed process leaves goes with the next write to that path (temporary.h).
+// Bytes go to a temporary name in the same folder; commit makes them durable (fsync), gives them the final name
+// (rename) and makes the name durable (fsync of the folder). A reader that opens the path meanwhile, or after a crash,
+// sees the old file or the new one, never a part. The next write to that path removes the remains of a killed process
+// (temporary.h).
 #ifndef STEPMARK_ATOMIC_FILE_H
 #define STEPMARK_ATOMIC_FILE_H
 
@@ -27,7 +27,8 @@ sm_status sm_atomic_open(const char *path, sm_atomic_file **file);
 // Appends. After a failure (disk full, for one) only abandon makes sense.
 sm_status sm_atomic_write(sm_atomic_file *file, const void *data, size_t size_bytes);
 
-// Takes the digest of what is written from now on, which is kept as *digest when the file is committed. SM_ERR_OOM.
+// Computes the digest of the bytes written from now on, and stores it as *digest when the file is committed.
+// SM_ERR_OOM.
 sm_status sm_atomic_take_digest(sm_atomic_file *file, char digest[SM_FILE_DIGEST_SIZE]);
 
 // Ends the file: `file` is gone afterwards, and so is the temporary, whatever is returned.

@@ -1,6 +1,6 @@
-// file_digest.h: what a file holds, in a short text: "xxh3:2d06800538d394c2", XXH3 of 64 bits, which `xxhsum -H3`
-// prints as well. As fast as memory, so that files of gigabytes can be held to it. Equal texts: the same bytes, but for
-// one chance in 2^64, unless somebody meant to hide a change.
+// file_digest.h: the digest of a file's contents, as a short text: "xxh3:2d06800538d394c2", XXH3 of 64 bits, which
+// `xxhsum -H3` prints as well. As fast as memory, so that files of gigabytes can be checked. Equal texts mean the same
+// bytes, except by one chance in 2^64 or by a change that is meant to be hidden.
 #ifndef STEPMARK_FILE_DIGEST_H
 #define STEPMARK_FILE_DIGEST_H
 
@@ -21,10 +21,10 @@ void sm_digester_close(sm_digester *digester);                                  
 
 void sm_bytes_digest(const void *data, size_t size_bytes, char text[SM_FILE_DIGEST_SIZE]);
 
-// Of a whole regular file, with its size. SM_ERR_IO with the path where it cannot be read.
+// The digest of a whole regular file, with its size. SM_ERR_IO with the path where it cannot be read.
 sm_status sm_file_digest(const char *path, char text[SM_FILE_DIGEST_SIZE], int64_t *size_bytes);
 
-// Of several, one behind the other, and their size together.
+// The digest of several files, one after another, and their total size.
 sm_status sm_files_digest(char *const *paths, int64_t n_paths, char text[SM_FILE_DIGEST_SIZE], int64_t *size_bytes);
 
 #endif

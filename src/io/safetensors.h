@@ -63,7 +63,7 @@ typedef struct {
 
 typedef struct sm_safetensors sm_safetensors;
 
-// Opens and checks. SM_ERR_IO, or SM_ERR_FORMAT with the tensor and what is wrong with it.
+// Opens and checks. SM_ERR_IO, or SM_ERR_FORMAT with the tensor and its error.
 sm_status sm_safetensors_open(const char *path, sm_safetensors **file);
 void sm_safetensors_close(sm_safetensors *file); // NULL is fine
 
@@ -77,7 +77,7 @@ const char *sm_safetensors_metadata(const sm_safetensors *file, const char *key)
 // SM_ERR_UNSUPPORTED names a tensor of another dtype.
 sm_status sm_safetensors_read(const sm_safetensors *file, const sm_safetensors_entry *entry, float *values);
 
-// What a file to be written holds: tensors in this order.
+// The contents of a file to write: tensors in this order.
 typedef struct {
     const char *name;
     int n_dims;

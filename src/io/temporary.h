@@ -1,8 +1,8 @@
-// temporary.h: names for unfinished work: a file or a folder PATH.tmp-PID-N beside PATH, that is renamed to PATH
-// when it is complete.
+// temporary.h: names for unfinished work: a file or a folder PATH.tmp-PID-N next to PATH, that is renamed to PATH when
+// it is complete.
 //
-// Whoever makes one holds a lock on it (flock), which the system gives up when the process ends, however it ends.
-// So the next one that is made for PATH removes those of killed processes, and leaves those of living ones alone.
+// The process that makes one holds a lock on it (flock), which the system releases when the process ends in any way. So
+// the next one that is made for PATH removes those of killed processes, and leaves those of running ones alone.
 #ifndef STEPMARK_TEMPORARY_H
 #define STEPMARK_TEMPORARY_H
 

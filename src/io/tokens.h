@@ -46,7 +46,7 @@ sm_status sm_tokens_from_bytes(const uint8_t *data, size_t size_bytes, int64_t v
 // size. Its length is odd: rows of a power of two begin at each of its bytes before one comes again.
 sm_status sm_tokens_embedded(int64_t vocab, sm_tokens **tokens);
 
-// What reading took, added up: the file's part of it, and the making of ids where they are not in it.
+// The total time of reading: the file's part, and the part of making ids from text.
 typedef struct {
     int64_t read_ns;
     int64_t tokenise_ns;
@@ -75,10 +75,9 @@ sm_tokens_format sm_tokens_format_of(const sm_tokens *tokens); // never auto
 sm_status sm_tokens_read(const sm_tokens *tokens, int64_t first, int64_t n, int32_t *ids);
 sm_status sm_tokens_read_timed(const sm_tokens *tokens, int64_t first, int64_t n, int32_t *ids, sm_tokens_cost *cost);
 
-// Fills batch i = 0, 1, ...: inputs (B,T) and targets (B,T), the tokens one further. Batch i
-// begins at token i B T; where fewer than B T + 1 tokens remain the walk goes on at token 0.
-// SM_ERR_INVALID if the file is shorter than one batch, or now holds an id outside the vocabulary; SM_ERR_IO if it now
-// ends too early.
+// Fills batch i = 0, 1, ...: inputs (B,T) and targets (B,T), shifted by one token. Batch i begins at token i B T; where
+// fewer than B T + 1 tokens remain it continues at token 0. SM_ERR_INVALID if the file is shorter than one batch, or
+// now holds an id outside the vocabulary; SM_ERR_IO if it now ends too early.
 sm_status sm_tokens_batch(const sm_tokens *tokens, int64_t i, int64_t B, int64_t T, int32_t *inputs, int32_t *targets);
 
 #endif

@@ -14,14 +14,14 @@ typedef struct sm_builder {
     const sm_plan_options *options;
     int64_t B, T, C, F, V, Vp;
     int64_t QKV;    // (NH + 2 NKV) HS
-    int64_t A;      // NH HS: what attention gives of a token; mostly C
+    int64_t A;      // NH HS: attention's result for a token; mostly C
     int layer;      // whose ops are added; -1 outside of the blocks
     sm_phase phase; // forward, until sm_build_loss_backward
     sm_param_spec specs[SM_MAX_PARAM_KINDS];
     sm_params params;
-    void *blocks;     // what each block's forward leaves for its backward (sm_model.block_bytes)
+    void *blocks;     // the tensors that each block's forward keeps for its backward (sm_model.block_bytes)
     int scale;        // tensor: the factor on the loss's gradient; SM_NO_TENSOR without backward
-    sm_status status; // the first failure; what comes after it does nothing
+    sm_status status; // the first failure; later calls do nothing
 } sm_builder;
 
 #define SM_DIMS(...) \
@@ -32,15 +32,15 @@ typedef struct sm_builder {
 // An activation or its gradient.
 int sm_build_activation(sm_builder *b, const char *name, int n_dims, const int64_t *dims);
 
-// What must not be rounded to the data type: `name` and `what` make "h.3.ln1.mean"; `what` may be NULL.
+// A tensor that must not be rounded to the data type: `name` and `what` make "h.3.ln1.mean"; `what` may be NULL.
 int sm_build_statistic(sm_builder *b, const char *name, const char *what, int n_dims, const int64_t *dims);
 
-// An op of the builder's layer and phase, without operands; and what adds it to the plan.
+// An op of the builder's layer and phase, without operands; and the function that adds it to the plan.
 sm_op sm_build_make(const sm_builder *b, sm_op_kind kind);
 void sm_build_op(sm_builder *b, const sm_op *op);
 
-// A parameter by kind: itself, what matmuls read of a matrix, its gradient; the last two of all of a matrix in parts,
-// by its first.
+// A parameter by kind: itself, the copy that matmuls read, its gradient; for a matrix in parts the last two are of the
+// whole, by its first part.
 int sm_build_value(const sm_builder *b, int kind);
 int sm_build_matrix(const sm_builder *b, int kind);
 int sm_build_gradient(const sm_builder *b, int kind);
@@ -52,7 +52,7 @@ enum { SM_NO_PARAM = -1 };
 int sm_build_embedding(sm_builder *b, int wte_kind, int wpe_kind);
 void sm_build_embedding_backward(sm_builder *b, int dx, int wte_kind, int wpe_kind);
 
-// A norm and what its backward needs of it.
+// A norm and the tensors that its backward needs.
 typedef struct {
     int x, y, mean, rstd; // tensors; RMSNorm has no mean
     int w_kind, b_kind;   // parameters; RMSNorm has no shift
@@ -90,7 +90,7 @@ int sm_build_residual(sm_builder *b, const char *name, int skip, int branch);
 // Turns q and k of packed qkv by their positions; backward, their gradients back.
 int sm_build_rope(sm_builder *b, const char *name, int qkv);
 
-// Causal attention of packed qkv; *att is what backward needs of it. Dropout of mask "attn.dropout".
+// Causal attention of packed qkv; *att is the tensor that its backward needs. Dropout of mask "attn.dropout".
 int sm_build_attention(sm_builder *b, int qkv, int *att);
 int sm_build_attention_backward(sm_builder *b, int dy, int qkv, int att);
 

@@ -1,6 +1,6 @@
 // config_keys.h: keys of a model's config.json, read with suspicion. Messages name path and key: SM_ERR_FORMAT where a
 // value has the wrong type, SM_ERR_INVALID where it is out of range, SM_ERR_UNSUPPORTED where stepmark does not compute
-// what it asks for.
+// it.
 #ifndef STEPMARK_CONFIG_KEYS_H
 #define STEPMARK_CONFIG_KEYS_H
 
@@ -29,7 +29,8 @@ sm_status sm_config_switch(const char *path, const json_t *root, const char *key
 // true or false, of which `only` is the one supported; so is an absent key.
 sm_status sm_config_check_switch(const char *path, const json_t *root, const char *key, bool only);
 
-// What a model writes: an object of these fields, whose values it takes. NULL: out of memory, also of a value.
+// The object that a model writes, from these fields; it takes ownership of their values. NULL: out of memory, also for
+// a value.
 typedef struct {
     const char *key;
     json_t *value;

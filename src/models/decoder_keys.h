@@ -1,4 +1,4 @@
-// decoder_keys.h: config.json of Llama and of what follows it in transformers: the keys that they share.
+// decoder_keys.h: the keys of config.json that Llama shares with the models that follow it in transformers.
 //
 //     key                      field       if absent
 //     vocab_size               vocab       error
@@ -13,7 +13,7 @@
 //     rope_theta               rope_theta  10000; newer versions have it in rope_parameters
 //     tie_word_embeddings      untied      false: a head of its own
 //
-// Accepted is what stepmark computes: SwiGLU, no biases, positions that are not scaled.
+// Accepts only the features that stepmark computes: SwiGLU, no biases, positions that are not scaled.
 #ifndef STEPMARK_DECODER_KEYS_H
 #define STEPMARK_DECODER_KEYS_H
 
@@ -24,7 +24,7 @@
 sm_status sm_decoder_read(const char *path, const json_t *root, const char *const *unsupported,
                           sm_model_config *config);
 
-// Every key that says what is computed, and `own`, the model's; dropout_p is of the attention's weights.
+// Every key that affects the computation, and `own`, the model's; dropout_p is for the attention's weights.
 json_t *sm_decoder_write(const sm_model_config *config, double dropout_p, const sm_config_field *own, size_t n_own);
 
 #endif

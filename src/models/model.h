@@ -35,7 +35,7 @@ typedef struct {
     sm_model_config config;
 } sm_model_size;
 
-// What a plan is built for, besides the model.
+// The options of a plan, besides the model.
 typedef struct {
     int64_t B;
     int64_t T;
@@ -70,7 +70,7 @@ struct sm_model {
 
     bool out_by_in; // matrices of linear layers are (out,in), as torch.nn.Linear has them; false: (in,out), as Conv1D
 
-    // What sm_model_check does not know: SM_ERR_INVALID names the dimension that does not fit.
+    // Conditions that sm_model_check does not know: SM_ERR_INVALID names the dimension that does not fit.
     sm_status (*check)(const sm_model_config *config);
 
     // Describes every kind of parameter, those of a block side by side; returns how many (<= SM_MAX_PARAM_KINDS).
@@ -78,9 +78,9 @@ struct sm_model {
     int (*params)(const sm_model_config *config, sm_param_spec *specs);
 
     // Forward and, where the options want it, backward, in the builder's vocabulary (builder.h). Batch, results,
-    // parameters, zero-grad and loss scale are there before it, the optimizer comes after it. For each layer it has the
-    // builder call block_forward and block_backward, which are given what the forward keeps for the backward: a struct
-    // of block_bytes.
+    // parameters, zero-grad and loss scale are there before it, the optimizer comes after it. For each layer the
+    // builder calls block_forward and block_backward with a struct of block_bytes, in which the forward keeps tensors
+    // for the backward.
     void (*build)(struct sm_builder *b);
     size_t block_bytes;
     int (*block_forward)(struct sm_builder *b, void *kept, int x);
@@ -95,7 +95,7 @@ struct sm_model {
     const char *hf_architectures[2];    // what its architectures may name: with the head, and, NULL: none, without it
 
     // config.json, an object, from and to the fields of a config; `model` is set. Messages name path and key
-    // (config_keys.h). What stepmark does not compute is refused. NULL: out of memory.
+    // (config_keys.h). Features that stepmark does not compute are refused. NULL: out of memory.
     sm_status (*read_config)(const char *path, const json_t *root, sm_model_config *config);
     json_t *(*write_config)(const sm_model_config *config, double dropout_p);
 };

@@ -1,5 +1,5 @@
-// optimizer.h: what turns gradients into an update of the parameters. One constant struct and one file each: its
-// settings with their defaults, and a builder that adds its state and its ops to a plan. Nothing else knows how an
+// optimizer.h: the rules that turn gradients into an update of the parameters. One constant struct and one file each:
+// its settings with their defaults, and a builder that adds its state and its ops to a plan. Nothing else knows how an
 // optimizer works.
 #ifndef STEPMARK_OPTIMIZER_H
 #define STEPMARK_OPTIMIZER_H
@@ -10,7 +10,7 @@
 // own.
 #define SM_OPTIMIZER_LIST(X) X(adamw) X(adamw8bit) X(adam) X(adafactor) X(lion) X(muon) X(sgd)
 
-// What an optimizer may be set to; each is a flag of `train`, with dashes. X(name)
+// The settings of optimizers; each is a flag of `train`, with dashes. X(name)
 #define SM_SETTING_LIST(X) \
     X(lr)                  \
     X(beta1)               \
@@ -36,13 +36,13 @@ struct sm_optimizer {
     sm_step_settings defaults; // NaN: it has no such setting
 
     // Adds the state to a plan with gradients (sm_params_add_state), and the ops that update the parameters, in the
-    // optimizer range behind those of the norm. `clip` is the tensor of the factor on the gradients.
+    // optimizer range after those of the norm. `clip` is the tensor of the factor on the gradients.
     sm_status (*build)(sm_plan *plan, const sm_params *params, int clip);
 
     // Why its state and update cannot be cut into slices of elements, one a process; NULL: they can.
     const char *not_sharded;
 
-    // Sets what its ops read of the tensor `hyper`, for step 1, 2, ...; all others are set already, to 0.
+    // Sets the elements of the tensor `hyper` that its ops read, for step 1, 2, ...; all others are 0 already.
     void (*fill_hyper)(const sm_step_settings *settings, int64_t step, double hyper[SM_HYPER_COUNT]);
 };
 
@@ -89,8 +89,8 @@ bool sm_op_is_update(const sm_plan *plan, const sm_op *op);
 // Has each process its slice of the state?
 bool sm_plan_is_sharded(const sm_plan *plan);
 
-// Adds an update by element of a group, or of a parameter alone, of a kind whose inputs are g, hyper and clip and whose
-// outputs are p, states of the plan's real type, and w: its states are named after the operands.
+// Adds an update by element of a group, or of a single parameter, of a kind whose inputs are g, hyper and clip and
+// whose outputs are p, states of the plan's real type, and w: its states are named after the operands.
 sm_status sm_build_group_update(sm_plan *plan, const sm_params *params, int group, sm_op_kind kind, int clip);
 sm_status sm_build_param_update(sm_plan *plan, const sm_param *param, sm_op_kind kind, int clip);
 

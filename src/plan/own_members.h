@@ -1,4 +1,4 @@
-// own_members.h: the list of what a user's kernel is given, which own_kernel.c makes a struct of C of, and own_opencl.c
+// own_members.h: the list of a user's kernel's arguments, from which own_kernel.c makes a struct in C, and own_opencl.c
 // the parameters of a kernel in OpenCL C.
 #ifndef STEPMARK_OWN_MEMBERS_H
 #define STEPMARK_OWN_MEMBERS_H

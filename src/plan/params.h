@@ -1,15 +1,13 @@
-// params.h: a model's parameters as tensors of a plan, with their gradients and what matmuls read of them.
+// params.h: a model's parameters as tensors of a plan, with their gradients and the copies that matmuls read.
 //
 // Parameters lie in groups: matrices (which take weight decay) and vectors (which do not), each
 // split where the device cannot allocate so much in one piece. A parameter is a view of its group,
 // so zero-grad, the gradient norm and an optimizer that works element by element are one op a group.
 //
-// Where the plan's data type is narrower than its real type, each group of matrices has a working copy
-// in the data type, "bf16.matrices.0" or "f16.matrices.0", which the optimizer writes anew with each update and matmuls
-// read.
+// Where the plan's data type is narrower than its real type, each group of matrices has a working copy in the data
+// type, "bf16.matrices.0" or "f16.matrices.0", which the optimizer writes again with each update and matmuls read.
 //
-// What one matmul multiplies by may be several parameters: blocks of rows of one matrix, which lie one behind the
-// other.
+// The matrix of one matmul may be several parameters: blocks of rows, stored one after another.
 #ifndef STEPMARK_PARAMS_H
 #define STEPMARK_PARAMS_H
 
@@ -20,7 +18,7 @@ typedef struct {
     const char *name;    // Hugging Face's; "%d" stands for the layer where each block has one
     int64_t rows;        // 0 for a vector
     int64_t cols;        //
-    int64_t real_rows;   // of the model: those behind are padding; 0: all
+    int64_t real_rows;   // of the model: later ones are padding; 0: all
     const char *part_of; // the matrix that it is some rows of, with the kinds beside it that say the same; NULL: none
     double init_value;   // before training: all elements are this,
     double init_std;     // or, where this is above 0, drawn from N(0, init_std)
@@ -36,7 +34,7 @@ typedef struct {
     int group;            // index into sm_params.groups
     int64_t offset_elems; // within the group
     int value;            // tensor index
-    int operand;          // tensor index: what matmuls read; `value` itself, or its working copy
+    int operand;          // tensor index: the one that matmuls read; `value` itself, or its working copy
     int gradient;         // tensor index, or SM_NO_TENSOR
     int whole_operand;    // the same two, of the first part of a matrix: of all of it
     int whole_gradient;
@@ -45,7 +43,7 @@ typedef struct {
 typedef struct {
     bool is_matrix;
     int64_t n_elems;
-    int value, working_copy, gradient; // tensor indices; SM_NO_TENSOR for what the plan does not have
+    int value, working_copy, gradient; // tensor indices; SM_NO_TENSOR where the plan has none
 } sm_param_group;
 
 typedef struct {
@@ -72,8 +70,8 @@ void sm_params_free(sm_params *params);
 // Cuts the groups into the plan's buckets, for the processes that it has.
 sm_status sm_params_cut(sm_plan *plan, const sm_params *params);
 
-// Of a state that output k of the update is: its name and type, and how many elements of a parameter each of its own
-// stands for: 1, or those of a block.
+// The state that output k of the update is: its name and type, and the number of a parameter's elements for each of its
+// own: 1, or those of a block.
 typedef struct {
     int k;
     const char *name;
@@ -84,7 +82,7 @@ typedef struct {
 // Adds a state of this process's slice of a bucket, "m.shard.3"; saved, with the other processes' slices, under the
 // names that sm_params_add_state and sm_param_add_state give. Returns it or SM_NO_TENSOR.
 int sm_params_add_shard(sm_plan *plan, int bucket, const sm_shard_state *state);
-// The names of what all slices together hold, for each parameter: once a group and state.
+// The names of the states that all slices together hold, for each parameter: once a group and state.
 sm_status sm_params_name_shards(sm_plan *plan, const sm_params *params, int group, const sm_shard_state *state);
 
 // A parameter by kind (index of its spec), and by layer where each layer has one.
@@ -101,7 +99,7 @@ int sm_param_add_state(sm_plan *plan, const sm_param *param, const char *state, 
                        const int64_t *dims);
 
 // Fills `values` with elements first .. first + n_elems - 1 of a parameter before training, from its tensor's
-// init_value and init_std. Depends on seed and name alone. `first` is a multiple of 4.
+// init_value and init_std. Depends only on seed and name. `first` is a multiple of 4.
 void sm_param_init(const sm_plan *plan, int tensor, uint64_t seed, int64_t first, int64_t n_elems, float *values);
 
 #endif

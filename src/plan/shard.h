@@ -1,5 +1,5 @@
-// shard.h: how elements are shared out among processes: what each sums up in the place of all, and with a sharded
-// optimizer, what it updates.
+// shard.h: how elements are divided among processes: the slice that each sums for all, and with a sharded optimizer,
+// the slice that it updates.
 #ifndef STEPMARK_SHARD_H
 #define STEPMARK_SHARD_H
 
@@ -12,8 +12,8 @@ typedef struct {
     int64_t end;
 } sm_slice;
 
-// Slices are made of whole lines. Of a bucket, whose matrices begin at a multiple of as many elements, a line is a
-// block of what an optimizer quantises together (dynamic_map.h); of anything else, cache lines.
+// Slices consist of whole lines. In a bucket, whose matrices begin at a multiple of as many elements, a line is a block
+// that an optimizer quantises together (dynamic_map.h); elsewhere, a cache line.
 enum { SM_SLICE_LINE = 64, SM_SLICE_BLOCK = SM_QUANT_BLOCK };
 
 // The elements of n that process `rank` of `size` has: as many lines as the others.

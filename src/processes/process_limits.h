@@ -1,4 +1,4 @@
-// process_limits.h: what this process, and all that it starts, may take of the machine. For good.
+// process_limits.h: limits on the resources of this process and of those that it starts. For good.
 #ifndef STEPMARK_PROCESS_LIMITS_H
 #define STEPMARK_PROCESS_LIMITS_H
 

@@ -1,4 +1,4 @@
-// subprocess.h: runs another program and keeps what it says.
+// subprocess.h: runs another program and keeps its output.
 #ifndef STEPMARK_SUBPROCESS_H
 #define STEPMARK_SUBPROCESS_H
 

@@ -1,8 +1,8 @@
 // worker.h: work in a process of its own. A driver that hangs or crashes then takes neither the program nor its
 // results with it: a thread that waits inside of a driver cannot be ended, its process can.
 //
-// The worker is forked, not started anew: what the program has read and decided is there. It says what it does by
-// messages, JSON objects, that its parent takes one by one.
+// The worker is forked, not started again: it has everything that the program has read and decided. It reports its work
+// by messages, JSON objects, that its parent reads one by one.
 #ifndef STEPMARK_WORKER_H
 #define STEPMARK_WORKER_H
 

@@ -1,5 +1,5 @@
-// again.h: a plan written anew in which the backward executes ops of the forward again, with outputs of
-// their own, which later ops then read.
+// again.h: a new plan in which the backward executes ops of the forward again, with outputs of their own, which later
+// ops then read.
 #ifndef STEPMARK_SRC_REWRITES_AGAIN_H
 #define STEPMARK_SRC_REWRITES_AGAIN_H
 
@@ -7,7 +7,7 @@
 
 typedef struct {
     sm_plan *plan;
-    int *current; // by tensor of the plan as it was: itself, or what was computed again in its place
+    int *current; // by tensor of the old plan: itself, or its recomputed copy
     int n_tensors;
     sm_op *ops; // the new ones
     int n_ops;
@@ -21,13 +21,13 @@ void sm_again_close(sm_again *again);
 // Is it a tensor of the plan as it was that has not been computed again?
 bool sm_again_is_kept(const sm_again *again, int tensor);
 
-// Appends an op of the plan, which reads what was computed again where there is such a thing.
+// Appends an op of the plan; it reads recomputed tensors where they exist.
 sm_status sm_again_append(sm_again *again, sm_op op);
 
 // Appends a copy of a forward op to the backward: with new outputs of that role, and no FLOPs.
 sm_status sm_again_emit(sm_again *again, sm_op op, sm_role role);
 
-// Puts the new ops in the place of the plan's.
+// Replaces the plan's ops by the new ones.
 void sm_again_finish(sm_again *again);
 
 #endif

@@ -1,6 +1,5 @@
-// passes.h: the passes themselves, and what they share. A pass sees ops in execution
-// order, recognises neighbours that form a pattern, and puts one op in their place. It must
-// leave a plan that computes the same.
+// passes.h: the passes themselves, and their shared functions. A pass sees ops in execution order, recognises
+// neighbours that form a pattern, and replaces them by one op. The new plan must compute the same.
 #ifndef STEPMARK_SRC_REWRITES_PASSES_H
 #define STEPMARK_SRC_REWRITES_PASSES_H
 
@@ -16,11 +15,11 @@ sm_status sm_rewrite_recompute(sm_plan *plan);
 sm_status sm_rewrite_recompute_block(sm_plan *plan);
 sm_status sm_rewrite_first_write(sm_plan *plan);
 
-// Puts `ops` (n_ops of them, room for cap_ops, from malloc) in the place of the plan's, which are freed.
+// Puts `ops` (n_ops of them, room for cap_ops, from malloc) in place of the plan's, which are freed.
 void sm_rewrite_take_ops(sm_plan *plan, sm_op *ops, int n_ops, size_t cap_ops);
 
 // Makes another kind of every attention that stores all of its weights: `forward` changes the op, then `backward` each
-// that reads its weights, given the op that became of the first.
+// op that reads its weights, given the changed first op.
 sm_status sm_rewrite_each_attention(sm_plan *plan, sm_status (*forward)(sm_plan *plan, sm_op *op),
                                     sm_status (*backward)(const sm_plan *plan, const sm_op *forward_op, sm_op *op));
 
@@ -31,7 +30,7 @@ int sm_rewrite_n_readers(const sm_plan *plan, int tensor);
 // early.
 sm_status sm_rewrite_gather_rows(sm_plan *plan);
 
-// Puts the ops of communication into a plan of several processes: in every mode, behind all others.
+// Puts the ops of communication into a plan of several processes: in every mode, after all others.
 sm_status sm_rewrite_communication(sm_plan *plan);
 
 #endif

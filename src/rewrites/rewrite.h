@@ -12,20 +12,20 @@ const char *sm_mode_name(sm_mode mode);
 // "none", "light", "block"; "auto".
 const char *sm_recompute_name(sm_recompute recompute);
 
-// What is done where that is asked for: SM_RECOMPUTE_AUTO is light, and none in mode naive; none, too, where
-// `without` leaves out the rewrite "recompute".
+// The resolved value: SM_RECOMPUTE_AUTO is light, and none in mode naive; none, too, where `without` leaves out the
+// rewrite "recompute".
 sm_recompute sm_recompute_resolve(sm_recompute asked, sm_mode mode, unsigned without);
 
 // "naive", "blocked", "flash"; "auto".
 const char *sm_attention_name(sm_attention attention);
 
-// What is done where that is asked for: SM_ATTENTION_AUTO is flash, and naive in mode naive; naive, too, where
-// `without` leaves out the rewrite "flash_attention".
+// The resolved value: SM_ATTENTION_AUTO is flash, and naive in mode naive; naive, too, where `without` leaves out the
+// rewrite "flash_attention".
 sm_attention sm_attention_resolve(sm_attention asked, sm_mode mode, unsigned without);
 
 typedef struct {
     const char *name;
-    const char *summary; // what becomes what, one line
+    const char *summary; // the change, one line
     sm_status (*apply)(sm_plan *plan);
 } sm_rewrite;
 
@@ -33,8 +33,8 @@ int sm_rewrite_count(void);
 const sm_rewrite *sm_rewrite_at(int index); // in the order of application
 int sm_rewrite_find(const char *name);      // its index, or -1
 
-// Applies what a mode consists of, except the rewrites whose bit (1 << index) is in `without`; recomputation and
-// attention as plan->recompute and plan->attention ask for them, in every mode.
+// Applies the rewrites of a mode, except those whose bit (1 << index) is in `without`; recomputation and attention as
+// plan->recompute and plan->attention ask for them, in every mode.
 sm_status sm_plan_rewrite(sm_plan *plan, sm_mode mode, unsigned without);
 
 #endif

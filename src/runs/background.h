@@ -1,4 +1,4 @@
-// background.h: threads beside a training: one that reads ahead, one that writes checkpoints.
+// background.h: threads of a training: one that reads ahead, one that writes checkpoints.
 #ifndef STEPMARK_SRC_RUNS_BACKGROUND_H
 #define STEPMARK_SRC_RUNS_BACKGROUND_H
 

@@ -4,8 +4,8 @@
 //         config.json, model.safetensors, optimizer.safetensors    as `train --weights` reads them (weights.h)
 //         checkpoint.json    the rest of the state, and the bytes and digest of each of these files
 //
-// The folder is written under another name, made durable and renamed as a whole: who finds it finds all of it. A file
-// that has changed since, or that is another checkpoint's, is told when it is loaded.
+// The folder is written under another name, made durable and renamed as a whole, so it is always complete. Loading
+// reports a file that has changed since, or that is another checkpoint's.
 #ifndef STEPMARK_SRC_RUNS_CHECKPOINT_H
 #define STEPMARK_SRC_RUNS_CHECKPOINT_H
 
@@ -13,14 +13,14 @@
 
 enum { SM_RUN_ID_SIZE = 48 };
 
-// What is not in weights and optimizer. All else follows from the step and the run's configuration.
+// The state outside of weights and optimizer. Everything else follows from the step and the run's configuration.
 typedef struct {
     char run_id[SM_RUN_ID_SIZE];
     int64_t step;          // steps behind it
     int64_t n_sequences;   // read by them, of all processes: the place in the order of the data
     int64_t n_micro_steps; // done by them, of all processes: the counter of dropout's masks
     int64_t log_bytes;     // of log.jsonl that belong to these steps
-    bool is_pending;       // the training was ended: what is due after the step, as validation, has not been done
+    bool is_pending;       // the training was ended: work due after the step, such as validation, is not done
     char digest[SM_FILE_DIGEST_SIZE]; // of one that was loaded: of checkpoint.json, which has those of the other files
 } sm_checkpoint;
 
@@ -36,8 +36,7 @@ sm_status sm_checkpoint_list(const char *run_dir, int64_t **steps, int *n);
 sm_status sm_checkpoint_load(const char *run_dir, int64_t step, const char *run_id, const sm_model_config *config,
                              sm_session *session, sm_checkpoint *checkpoint);
 
-// Makes RUN/checkpoints, and removes what killed processes left there unfinished: for the one process that owns the
-// run.
+// Makes RUN/checkpoints, and removes unfinished files of killed processes: for the one process that owns the run.
 sm_status sm_checkpoint_prepare(const char *run_dir);
 
 #endif

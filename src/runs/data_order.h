@@ -1,10 +1,10 @@
-// data_order.h: which sequence of the data a training reads when. A sequence is T tokens and the targets one further:
-// sequence i begins at token i T, and the data hold (tokens - 1) / T of them; what remains is never read. Of documents
-// it is a batch of them (src/documents/collate.h), for what shares a batch belongs together.
+// data_order.h: which sequence of the data a training reads when. A sequence is T tokens, and the targets shifted by
+// one: sequence i begins at token i T, and the data hold (tokens - 1) / T of them; the rest is never read. With
+// documents it is a batch of them (src/documents/collate.h), since the documents of a batch belong together.
 //
-// Sequence number k = 0, 1, ... of a training is the (k mod n)-th of epoch k / n, in the order of that epoch: as they
-// lie in the file, or by a permutation that seed and epoch decide alone. So every number of processes reads the same
-// sequences in the same step, and the place in the data is one number.
+// Sequence number k = 0, 1, ... of a training is the (k mod n)-th of epoch k / n, in the order of that epoch: as in the
+// file, or by a permutation that depends only on seed and epoch. So every number of processes reads the same sequences
+// in the same step, and the place in the data is one number.
 #ifndef STEPMARK_SRC_RUNS_DATA_ORDER_H
 #define STEPMARK_SRC_RUNS_DATA_ORDER_H
 

@@ -12,7 +12,7 @@
 //     {schema_version, run_id, configuration {...}, command_line,
 //      starts [{time_utc, from_step, startup_ms, ...facts, end {step, reason, wall_ms, ...facts}}]}
 //
-// A run goes on only with the configuration that it was begun with.
+// A run resumes only with the configuration with which it began.
 #ifndef STEPMARK_SRC_RUNS_RUN_FOLDER_H
 #define STEPMARK_SRC_RUNS_RUN_FOLDER_H
 
@@ -22,7 +22,7 @@
 
 #include "status.h"
 
-// What to do with a folder that holds a run that is not complete. X(code, name)
+// The treatment of a folder that holds an incomplete run. X(code, name)
 #define SM_RESUME_LIST(X)     \
     X(SM_RESUME_NONE, "none") \
     X(SM_RESUME_AUTO, "auto")
@@ -35,22 +35,21 @@ typedef enum {
 
 typedef struct sm_run_folder sm_run_folder;
 
-// What opening it would say of what the folder holds, without making, owning or changing anything: for whoever has long
-// work to do before.
+// The result that opening it would have, without making, owning or changing anything: for callers with long work to do
+// before.
 sm_status sm_run_folder_check(const char *dir, sm_resume resume);
 
 // Makes the folder, whose parent exists, and owns it until it is closed. *is_new: it holds no run yet. SM_ERR_USAGE
-// says what to do where it holds a run that is complete, one that is not without SM_RESUME_AUTO, or one of another
-// process.
+// gives advice if it holds a complete run, an incomplete one without SM_RESUME_AUTO, or one of another process.
 sm_status sm_run_folder_open(const char *dir, sm_resume resume, sm_run_folder **folder, bool *is_new);
 void sm_run_folder_close(sm_run_folder *folder); // NULL is fine
 
-const char *sm_run_folder_id(const sm_run_folder *folder);     // drawn anew where the folder is new
-int64_t sm_run_folder_first_step(const sm_run_folder *folder); // steps behind it when it began; of one that is not new
+const char *sm_run_folder_id(const sm_run_folder *folder);     // drawn again where the folder is new
+int64_t sm_run_folder_first_step(const sm_run_folder *folder); // steps taken when it began; for one that is not new
 
-// Takes a new run's configuration; a run that goes on must have had the same. SM_ERR_USAGE names the first field that
-// differs, with both values. What tells the machine from another (engine's build and kernels, threads) may differ;
-// `note` then gets one line, "" where nothing does.
+// Takes a new run's configuration; a run that resumes must have had the same. SM_ERR_USAGE names the first field that
+// differs, with both values. Properties of the machine (engine's build and kernels, threads) may differ; `note` then
+// gets one line, else "".
 sm_status sm_run_folder_configure(sm_run_folder *folder, const json_t *configuration, char *note, size_t note_bytes);
 
 // Adds an entry to `starts` and writes run.json. `facts` may be NULL, here and below.

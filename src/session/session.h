@@ -1,5 +1,5 @@
-// session.h: a plan prepared on a device, and what a host does with it: feed a batch, run
-// phases, read results. Generic over plans: knows no architecture.
+// session.h: a plan prepared on a device, and the host's operations on it: feed a batch, run phases, read results.
+// Generic over plans: knows no architecture.
 #ifndef STEPMARK_SESSION_H
 #define STEPMARK_SESSION_H
 
@@ -19,7 +19,7 @@ typedef struct {
     size_t staging_bytes;
 } sm_session;
 
-// Does the device support the plan's mode and every op? SM_ERR_UNSUPPORTED says what is not.
+// Does the device support the plan's mode and every op? SM_ERR_UNSUPPORTED names the part that it does not support.
 sm_status sm_session_supports(const sm_device *device, const sm_plan *plan);
 
 // Checks that the device supports the plan, assigns memory within the device's limits,
@@ -80,7 +80,7 @@ enum {
 // sm_backend.execute (NULL: no timing). Allocates nothing.
 sm_status sm_session_run(sm_session *session, unsigned phases, int64_t *op_ns);
 
-// Who looks at ops while phases run: they then run in pieces, each op that it asks for by itself.
+// An observer of ops while phases run: they then run in pieces, each op that it asks for by itself.
 typedef struct {
     void *ctx;
     bool (*wants)(void *ctx, int op);                            // plan->ops[op]

@@ -1,9 +1,9 @@
 // text_tokens.h: the tokens of text files that are made when they are read: the stream that `tokenize` would write of
 // them (tokenize.h), from any place of it, and none of its ids stored.
 //
-// Opening goes through the text once and counts: text is cut where both sides, encoded apart, give the ids of the whole
-// (sm_encoder_part), every few KiB, and how many tokens there are before each cut is kept. Reading encodes the pieces
-// that it meets, so a token costs about as much wherever it is.
+// Opening goes through the text once and counts: text is cut where both sides, encoded separately, give the ids of the
+// whole (sm_encoder_part), every few KiB, and how many tokens there are before each cut is kept. Reading encodes the
+// pieces that it meets, so a token costs about as much wherever it is.
 #ifndef STEPMARK_SRC_TEXT_TEXT_TOKENS_H
 #define STEPMARK_SRC_TEXT_TEXT_TOKENS_H
 

@@ -17,22 +17,22 @@ typedef struct {
 
 typedef struct sm_token_output sm_token_output;
 
-// Opens the unfinished folder of `output`. `work` says what is being done: if that was begun before, *position and the
-// counts are where it is to go on, and *is_resumed; if it was completed before, *is_complete, and `out` is only to be
-// asked for its counts. `may_resume` false: it begins anew, and is never taken for complete.
+// Opens the unfinished folder of `output`. `work` describes the work. If it was begun before, *position and the counts
+// say where to resume, and *is_resumed is set; if it was completed before, *is_complete is set, and `out` only has its
+// counts. `may_resume` false: it begins again, and is never taken for complete.
 sm_status sm_token_output_open(const char *output, const json_t *work, int id_bytes, bool may_resume,
                                sm_token_output **out);
-void sm_token_output_close(sm_token_output *out); // leaves what is unfinished; NULL is fine
+void sm_token_output_close(sm_token_output *out); // leaves unfinished work; NULL is fine
 
 bool sm_token_output_is_complete(const sm_token_output *out);
 bool sm_token_output_is_resumed(const sm_token_output *out);
 const sm_text_position *sm_token_output_position(const sm_token_output *out);
 const sm_side_counts *sm_token_output_counts(const sm_token_output *out, int side);
 
-// Appends ids of id_bytes each, and what they were.
+// Appends ids of id_bytes each, and counts their source.
 sm_status sm_token_output_append(sm_token_output *out, int side, const void *ids, const sm_side_counts *more);
 
-// Everything so far is durable, and what is behind `position` comes next.
+// Everything so far is durable, and the work continues at `position`.
 sm_status sm_token_output_save(sm_token_output *out, const sm_text_position *position);
 
 // Completes the folder and gives it its name. tokens.json lists `files` by name and bytes.

@@ -7,8 +7,8 @@
 //
 // Behind each document comes <|endoftext|>, where the vocabulary has it. The order is that of the files.
 //
-// The folder appears under its name when it is complete. Until then it is DIR.partial, with progress.json: what was
-// interrupted, in whatever way, goes on there when the same work is asked for again. Reading from stdin begins anew.
+// The folder appears under its name when it is complete. Until then it is DIR.partial, with progress.json: interrupted
+// work resumes there when the same work is requested again. Reading from stdin begins again.
 #ifndef STEPMARK_SRC_TEXT_TOKENIZE_H
 #define STEPMARK_SRC_TEXT_TOKENIZE_H
 
@@ -25,8 +25,8 @@ typedef struct {
     int n_threads;
     int64_t save_bytes; // of text between two records of progress; 0: 256 MiB
 
-    // Of the caller, may be NULL. `stop` is asked now and then: true ends the work with SM_ERR_INTERRUPTED, its
-    // progress recorded. `note` gets a line for the user; `progress` the bytes read so far of all.
+    // Of the caller, may be NULL. `stop` is called repeatedly: true ends the work with SM_ERR_INTERRUPTED, its progress
+    // recorded. `note` gets a line for the user; `progress` the bytes read so far of all.
     bool (*stop)(void *ctx);
     void (*note)(void *ctx, const char *line);
     void (*progress)(void *ctx, int64_t n_bytes, int64_t all_bytes);

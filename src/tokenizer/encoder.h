@@ -17,7 +17,7 @@ void sm_encoder_free(sm_encoder *encoder); // NULL is fine
 // Appends the ids of a text.
 sm_status sm_encoder_encode(sm_encoder *encoder, const uint8_t *text, size_t n, sm_ids *ids);
 
-// The last place, from `least` on, where a text may be cut so that both sides, encoded apart, give the ids of the
+// The last place, from `least` on, where a text may be cut so that both sides, encoded separately, give the ids of the
 // whole; 0: there is none.
 size_t sm_encoder_part(const uint8_t *text, size_t n, size_t least);
 

@@ -14,7 +14,7 @@
 
 #include "status.h"
 
-// What cuts one text after another. Each thread has its own.
+// Cuts one text after another. Each thread has its own.
 typedef struct sm_pretokens sm_pretokens;
 
 sm_status sm_pretokens_new(sm_pretokens **pretokens);
@@ -26,8 +26,8 @@ sm_status sm_pretokens_begin(sm_pretokens *pretokens, const uint8_t *text, size_
 // Where the next one ends; it begins at the end of the one before, the first at 0. False: there is none left.
 bool sm_pretokens_next(sm_pretokens *pretokens, size_t *end);
 
-// Whether the cut between text[at - 1] and text[at] is one in every text that goes on around it, so that both sides can
-// be cut, and encoded, apart. (Not every such place is recognised.)
+// Whether the cut between text[at - 1] and text[at] is one in every text that contains them, so that both sides can be
+// cut, and encoded, separately. (Not every such place is recognised.)
 bool sm_pretokens_part_at(const uint8_t *text, size_t at);
 
 #endif

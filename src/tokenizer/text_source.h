@@ -1,7 +1,7 @@
-// text_source.h: documents from files, folders and stdin, in blocks that can be encoded apart.
+// text_source.h: documents from files, folders and stdin, in blocks that can be encoded separately.
 //
-// A document is a file, or what lies between two <|endoftext|> in a file; empty ones are left out. Of a folder, all
-// files below it are read in the order of their names, but for those whose names begin with a dot. "-" is stdin.
+// A document is a file, or the text between two <|endoftext|> in a file; empty ones are left out. All files below a
+// folder are read in the order of their names, except those whose names begin with a dot. "-" is stdin.
 //
 // A long document is cut where that makes no difference to its ids (sm_encoder_part); a block grows until there is such
 // a place.
@@ -23,7 +23,7 @@ typedef struct {
     bool has_stdin;
 } sm_text_files;
 
-// Lists what `inputs` stand for. SM_ERR_IO names what cannot be read.
+// Lists the files of `inputs`. SM_ERR_IO names the one that cannot be read.
 sm_status sm_text_files_list(char *const *inputs, int n_inputs, sm_text_files *files);
 void sm_text_files_free(sm_text_files *files);
 
@@ -49,7 +49,7 @@ typedef struct {
     size_t n_bytes, capacity;
     sm_text_part *parts;
     size_t n_parts, parts_capacity;
-    sm_text_position after; // behind its last byte
+    sm_text_position after; // after its last byte
     int64_t n_read_bytes;   // read from files for it, separators included
 } sm_text_block;
 

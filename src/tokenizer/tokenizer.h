@@ -12,7 +12,7 @@
 #include "src/tokenizer/byte_alphabet.h"
 #include "src/tokenizer/token_ids.h"
 
-#define SM_END_OF_TEXT "<|endoftext|>" // what separates documents, where the vocabulary has it
+#define SM_END_OF_TEXT "<|endoftext|>" // the separator of documents, where the vocabulary has it
 
 enum { SM_MAX_TOKEN_IDS = 1 << 24, SM_NO_ID = -1 };
 
@@ -56,15 +56,15 @@ typedef struct {
 sm_status sm_tokenizer_new(int64_t n_tokens, sm_tokenizer **tokenizer);
 void sm_tokenizer_free(sm_tokenizer *tokenizer); // NULL is fine
 
-// What id stands for; `is_added` tokens take the place of what was said of the id before. SM_ERR_FORMAT where an id is
-// beyond the vocabulary or taken.
+// Sets the bytes of an id; `is_added` tokens replace an earlier setting. SM_ERR_FORMAT where an id is beyond the
+// vocabulary or taken.
 sm_status sm_tokenizer_set(sm_tokenizer *tokenizer, int64_t id, const uint8_t *bytes, size_t n_bytes);
 sm_status sm_tokenizer_set_added(sm_tokenizer *tokenizer, int64_t id, const uint8_t *bytes, size_t n_bytes,
                                  bool is_special);
 
 sm_status sm_tokenizer_add_merge(sm_tokenizer *tokenizer, int32_t left, int32_t right, int32_t result);
 
-// Checks that every id and every byte has its token, and makes it ready for use. SM_ERR_FORMAT names what is missing.
+// Checks that every id and every byte has its token, and makes it ready for use. SM_ERR_FORMAT names the missing one.
 sm_status sm_tokenizer_finish(sm_tokenizer *tokenizer);
 
 // --- using it ------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ void sm_tokenizer_digest(const sm_tokenizer *tokenizer, char digest[SM_TOKENIZER
 // --- files ---------------------------------------------------------------------------------
 
 // Reads a folder's tokenizer.json, or else its vocab.json and merges.txt (encoder.json and vocab.bpe, as OpenAI called
-// them); or a file like tokenizer.json itself. SM_ERR_FORMAT or SM_ERR_UNSUPPORTED names the file and what is wrong.
+// them); or a file like tokenizer.json itself. SM_ERR_FORMAT or SM_ERR_UNSUPPORTED names the file and its error.
 sm_status sm_tokenizer_read(const char *path, sm_tokenizer **tokenizer);
 
 // Whether a folder holds one of those.

@@ -28,7 +28,7 @@ sm_status sm_word_counts_add(sm_word_counts *words, const uint8_t *bytes, size_t
 const sm_word *sm_word_counts_find(const sm_word_counts *words, const uint8_t *bytes, size_t n_bytes); // NULL: none
 void sm_word_counts_free(sm_word_counts *words); // a zeroed one is fine
 
-// Of all text that a source gives, by n_threads. `stop` as in sm_tokenize_job.
+// Counts the words of all text of a source, by n_threads. `stop` as in sm_tokenize_job.
 sm_status sm_word_counts_of(sm_text_source *source, int n_threads, bool (*stop)(void *ctx), void *ctx,
                             sm_word_counts *words);
 

@@ -1,4 +1,4 @@
-// checkpoint_writer.h: checkpoints that are written while training goes on: the state is copied, and a thread writes
+// checkpoint_writer.h: checkpoints that are written while training continues: the state is copied, and a thread writes
 // the copy. One checkpoint at a time: the next waits for it.
 #ifndef STEPMARK_SRC_TRAIN_CHECKPOINT_WRITER_H
 #define STEPMARK_SRC_TRAIN_CHECKPOINT_WRITER_H
@@ -9,7 +9,7 @@
 
 typedef struct sm_checkpoint_writer sm_checkpoint_writer;
 
-// What became of a checkpoint.
+// The outcome of a checkpoint.
 typedef struct {
     int64_t step;
     sm_status status;
@@ -29,7 +29,7 @@ void sm_checkpoint_writer_wait(sm_checkpoint_writer *writer);
 // Copies the session's state. Nothing is under way then.
 sm_status sm_checkpoint_writer_copy(sm_checkpoint_writer *writer, sm_session *session);
 
-// Has the copy written, with what else the state is.
+// Starts writing the copy and the rest of the state.
 void sm_checkpoint_writer_start(sm_checkpoint_writer *writer, const sm_checkpoint *checkpoint);
 
 // Whether one has ended since the last call; *end says how. Costs as much as a load.

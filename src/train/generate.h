@@ -1,5 +1,5 @@
-// generate.h: a model goes on with a text, a token at a time: the whole text so far through the forward pass, then the
-// next token out of the logits behind its last one. Nothing is kept from one pass to the next.
+// generate.h: a model continues a text, a token at a time: the whole text so far goes through the forward pass, and the
+// logits after its last token give the next one. Nothing is kept from one pass to the next.
 #ifndef STEPMARK_GENERATE_H
 #define STEPMARK_GENERATE_H
 
@@ -30,7 +30,7 @@ typedef struct {
     int64_t n_ids;      // ids from n_ids on are never chosen; at most the model's vocabulary
 } sm_sampling;
 
-// The token behind n ids, n at least 1. Equal ids, sampling and draw number give the same token.
+// The token after n ids, n at least 1. Equal ids, sampling and draw number give the same token.
 sm_status sm_generator_next(sm_generator *generator, const int32_t *ids, int64_t n, const sm_sampling *sampling,
                             int32_t *id);
 

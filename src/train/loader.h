@@ -1,8 +1,8 @@
-// loader.h: what makes the batches of a training's steps: reads or tokenises, places documents, and has some ready
-// before they are asked for. The batches and their order are the same for every kind of loader and number of threads.
+// loader.h: makes the batches of a training's steps: reads or tokenises, places documents, and has some ready in
+// advance. The batches and their order are the same for every kind of loader and number of threads.
 //
-// A load is what one process takes in one step: its micro-batches, one behind the other. Inline, the thread that trains
-// makes it when it asks for it; else threads make loads ahead, `queue_depth` of them at most beside the one in use.
+// A load is the data of one process for one step: its micro-batches, one after another. Inline, the training thread
+// makes it when it needs it; else threads make loads ahead, at most `queue_depth` in addition to the one in use.
 #ifndef STEPMARK_LOADER_H
 #define STEPMARK_LOADER_H
 
@@ -24,7 +24,7 @@ typedef enum {
 
 const char *sm_loader_name(sm_loader_kind kind);
 
-// What a load took its thread. The three parts are all of it.
+// The time of a load in its thread. The three parts are all of it.
 typedef struct {
     int64_t read_ns;     // of files
     int64_t tokenise_ns; // text to ids
@@ -41,7 +41,7 @@ typedef struct {
     sm_load_cost delay;       // each load sleeps as long in addition, in these parts: for tests
 } sm_loader_settings;
 
-// What a process takes of the data. A piece is what the order puts in order: a row, or of documents a batch of B rows.
+// A process's share of the data. A piece is the unit of the order: a row, or with documents a batch of B rows.
 typedef struct {
     const sm_tokens *tokens;
     const sm_collation *collation; // of documents, in rows of T; NULL: a row is T tokens of the stream
@@ -68,18 +68,19 @@ typedef struct {
     int thread;        // that made it: 0, 1, ...; -1: the one that asked
     int64_t begin_ns;  // of sm_now_ns: when that thread began to make it
     int64_t end_ns;    // and when it was ready
-    int64_t waited_ns; // by who asked, which inline never waits: its cost is on the main line
+    int64_t waited_ns; // by the caller; inline never waits: its cost is in the main thread
     int64_t n_ready;   // loads that were ready when it was asked for, of queue_depth at most
 } sm_load;
 
-// What the thread that trains spends on it: waiting, or all of its making.
+// The training thread's time for it: waiting, or making all of it.
 static inline int64_t sm_load_main_ns(const sm_load *load) {
     return load->thread < 0 ? load->end_ns - load->begin_ns : load->waited_ns;
 }
 
 typedef struct sm_loader sm_loader;
 
-// Begins with what step `step` = 1, 2, ... takes. `share` is copied; what it points to must outlive the loader.
+// Begins with the data of step `step` = 1, 2, ... `share` is copied; the objects that it points to must outlive the
+// loader.
 sm_status sm_loader_open(const sm_loader_settings *settings, const sm_load_share *share, int64_t step,
                          sm_loader **loader);
 void sm_loader_close(sm_loader *loader); // NULL is fine

@@ -1,24 +1,24 @@
 // phases.h: where the time of a step of a training goes: parts of the main line that do not overlap, so that they add
 // up to its wall clock.
 //
-// Who works says of each stretch of time, when it ends, what it was for:
+// At the end of each stretch of time its phase is named:
 //
 //     sm_phases_begin(p);
 //     ...  sm_phases_lap(p, SM_STEP_WAIT);      // from the beginning until here
 //     ...  sm_phases_lap(p, SM_STEP_TRANSFER);  // from there until here
 //     sm_phases_end(p);
 //
-// A stretch that holds several phases, whose times are told by somebody else, is divided before its lap: what
-// sm_phases_add takes out of it no longer belongs to it. So ops that are timed by the device's own clock have their
-// phases, and what is left of the stretch that ran them is what it took to launch them.
+// A stretch that holds several phases, whose times come from another clock, is divided before its lap: sm_phases_add
+// takes time out of it. So ops that are timed by the device's own clock have their phases, and the rest of the stretch
+// that ran them is the cost of launching them.
 //
-// What threads do beside the main line is not here: it is waited for, or costs nothing.
+// The work of other threads is not here: the main thread waits for it, or it costs nothing.
 #ifndef STEPMARK_PHASES_H
 #define STEPMARK_PHASES_H
 
 #include "plan.h"
 
-// X(code, member, name, what it is)
+// X(code, member, name, meaning)
 #define SM_STEP_PHASE_LIST(X)                                                                                       \
     X(SM_STEP_READ, read, "read", "reading data, where the loader is inline")                                       \
     X(SM_STEP_TOKENISE, tokenise, "tokenise", "turning text into token ids, where the loader is inline")            \
@@ -30,9 +30,9 @@
     X(SM_STEP_ALL_REDUCE, all_reduce, "all-reduce", "waiting for other processes")                                  \
     X(SM_STEP_UNSCALE, unscale, "unscale", "ops of the optimizer before its update: the gradients' norm, clipping") \
     X(SM_STEP_UPDATE, update, "update", "ops of the optimizer's update")                                            \
-    X(SM_STEP_LOSS_SCALER, loss_scaler, "loss scaler", "ops of the loss scale, and reading what became of it")      \
+    X(SM_STEP_LOSS_SCALER, loss_scaler, "loss scaler", "ops of the loss scale, and reading its result")             \
     X(SM_STEP_ZERO_GRAD, zero_grad, "zero-grad", "ops that zero gradients")                                         \
-    X(SM_STEP_LAUNCH, launch, "launch", "having ops run, less what they took: launches, and what lies between ops") \
+    X(SM_STEP_LAUNCH, launch, "launch", "launching ops, less the time of the ops: launches, and gaps between ops")  \
     X(SM_STEP_LOG, log, "log", "telling the step, on screen and in the log")                                        \
     X(SM_STEP_UNACCOUNTED, unaccounted, "unaccounted", "the wall clock less all others")
 
@@ -60,7 +60,7 @@ typedef struct {
     int64_t ns[SM_STEP_PHASE_COUNT]; // after the end they add up to wall_ns
     int64_t wall_ns;
     int64_t *op_ns;     // plan->n_ops, of the caller: times of this step's ops, as in sm_backend.execute
-    int64_t *lapped_ns; // likewise: of these, what belongs to a phase already
+    int64_t *lapped_ns; // likewise: the part of these that belongs to a phase already
 
     int64_t begin_ns;
     int64_t mark_ns;  // the end of the last lap
@@ -72,12 +72,12 @@ typedef struct {
 void sm_phases_begin(sm_step_phases *p, const sm_plan *plan); // of a step: all is zero, the ops' times, too
 void sm_phases_lap(sm_step_phases *p, sm_step_phase phase);
 void sm_phases_add(sm_step_phases *p, sm_step_phase phase, int64_t ns);
-void sm_phases_end(sm_step_phases *p); // what no lap took is unaccounted
+void sm_phases_end(sm_step_phases *p); // time in no lap is unaccounted
 
-// What goes into sm_session_run: op_ns; NULL without a recorder.
+// The argument op_ns of sm_session_run; NULL without a recorder.
 int64_t *sm_phases_op_times(sm_step_phases *p);
 
-// A lap behind ops that were waited for: each op's time goes to its own phase, the rest of the stretch to the launch.
+// A lap after ops that were waited for: each op's time goes to its own phase, the rest of the stretch to the launch.
 void sm_phases_lap_ops(sm_step_phases *p, const sm_plan *plan);
 
 #endif

@@ -1,4 +1,4 @@
-// run_configuration.h: what a run is, as run.json has it.
+// run_configuration.h: the configuration of a run, as in run.json.
 #ifndef STEPMARK_SRC_TRAIN_RUN_CONFIGURATION_H
 #define STEPMARK_SRC_TRAIN_RUN_CONFIGURATION_H
 

@@ -1,4 +1,4 @@
-// train_log.h: what a training did, a JSON object a line, with enough digits to give every float32 back.
+// train_log.h: the log of a training, a JSON object a line, with enough digits to restore every float32.
 //
 //     a step        {"step", "loss", "grad_norm", "lr", "ms", "tokens", "epoch", "data_ms", "comm_ms"}; of several
 //                   processes "comm_hidden_ms" and "comm_bytes"; where the loss is scaled "skipped" and "loss_scale";
@@ -14,11 +14,11 @@
 
 typedef struct sm_train_log sm_train_log;
 
-// Opens --log FILE for appending: a log goes on where a training does. Where its last line was cut off the next begins
-// on one of its own. `path` must outlive the log, here and below.
+// Opens --log FILE for appending: a log continues with its training. Where its last line was cut off the next begins on
+// a line of its own. `path` must outlive the log, here and below.
 sm_status sm_train_log_append(const char *path, sm_train_log **log);
 
-// Opens the log of a run, and cuts off what is behind its first size_bytes, a number of whole lines.
+// Opens the log of a run, and cuts it after its first size_bytes, a number of whole lines.
 sm_status sm_train_log_continue(const char *path, int64_t size_bytes, sm_train_log **log);
 
 int64_t sm_train_log_size(const sm_train_log *log); // of a run's, in bytes

@@ -20,17 +20,17 @@ typedef struct {
     int64_t elapsed_ns; // from its settings to the end of its update, data and communication included
     int64_t data_ns;    // of these: for data, waited or made inline
     int64_t comm_ns;    // of these: waited for other processes
-    int64_t hidden_ns;  // communication beside what the step computed
+    int64_t hidden_ns;  // communication that ran while the step computed
     int64_t comm_bytes; // sent to and received from other processes; 0: there are none
     int64_t n_tokens;   // of all processes; padding is none
     int64_t n_padding;  // and its positions
-    sm_load load;       // what this process took; its arrays stay until the next step
+    sm_load load;       // the data of this process; its arrays stay until the next step
     bool is_scaled;     // the loss
     bool is_skipped;    // its gradients were not finite: no weights were changed
     double loss_scale;  // of the next step
 } sm_train_step;
 
-// What steps have in common.
+// The common part of all steps.
 typedef struct {
     sm_session *session;
     sm_comm *comm;
@@ -43,7 +43,7 @@ typedef struct {
     int64_t n_accum;                          // micro-batches of this process a step
     int64_t n_skipped;                        // steps so far whose gradients were not finite
     const volatile sig_atomic_t *interrupted; // may be NULL
-    sm_step_phases *phases;                   // that has begun: ops are timed apart; NULL: nothing is
+    sm_step_phases *phases;                   // that has begun: ops are timed separately; NULL: not timed
 } sm_train_stepper;
 
 // Does step `step`, the one after the last. SM_ERR_INTERRUPTED before its update: weights and state are still those of

@@ -1,13 +1,13 @@
-// trainer.h: a training from its first step to its last: what each step reads, validation, the log, checkpoints, and
-// how it ends and goes on. It prints nothing: what there is to show goes to callbacks.
+// trainer.h: a training from its first step to its last: the data of each step, validation, the log, checkpoints, and
+// how it ends and resumes. It prints nothing: it reports through callbacks.
 //
 // Step s = 1, 2, ... takes the sequences number (s - 1) G to s G - 1 of the order (data_order.h), G a step's sequences
-// over all processes. (Of documents, G / B batches of B rows.) Process r of N takes the r-th of N equal parts of them,
-// in micro-batches of B. A step that begins in one epoch and ends in the next belongs to the first. Sequences that are
-// left at the end of the last epoch and do not fill a step are not read.
+// over all processes. (With documents, G / B batches of B rows.) Process r of N takes the r-th of N equal parts of
+// them, in micro-batches of B. A step that begins in one epoch and ends in the next belongs to the first. Sequences at
+// the end of the last epoch that do not fill a step are not read.
 //
-// With a run folder (run_folder.h) it writes the log and checkpoints there, and goes on where one that was ended left
-// off: weights, optimizer and log are then those of a training that was never interrupted.
+// With a run folder (run_folder.h) it writes the log and checkpoints there, and resumes one that was ended: weights,
+// optimizer and log are then those of an uninterrupted training.
 #ifndef STEPMARK_TRAINER_H
 #define STEPMARK_TRAINER_H
 
@@ -44,8 +44,7 @@ typedef struct {
     sm_schedule_kind schedule; // of optimizer.lr
     int64_t warmup_steps;
 
-    // The work of the whole: the least of what is set. It comes on top of the steps that the initial state has behind
-    // it.
+    // The total work: the least of those that are set, counted from the steps that the initial state has already taken.
     int64_t max_steps;  // 0: not set
     int64_t max_epochs; // 0: not set
     int64_t max_tokens; // 0: not set; only whole steps are done
@@ -63,7 +62,7 @@ typedef struct {
 
     // With one.
     const char *run_dir;         // NULL: none
-    const json_t *configuration; // what must agree where the run goes on, in addition to what is above
+    const json_t *configuration; // the fields that must agree where the run resumes, in addition to the above
     const char *command_line;    // for run.json
     json_t *facts;               // of this process and its machine, for run.json's `starts`
     int64_t process_start_ns;    // of sm_now_ns
@@ -72,13 +71,13 @@ typedef struct {
     sm_resume resume;
 
     sm_background background;                 // where the thread that writes checkpoints may run
-    const volatile sig_atomic_t *interrupted; // not 0: end after what is under way; may be NULL
+    const volatile sig_atomic_t *interrupted; // not 0: end after the work under way; may be NULL
 } sm_train_settings;
 
 typedef struct {
-    int64_t first_step; // steps behind it when this process began
-    int64_t step;       // steps behind it now
-    int64_t n_steps;    // steps behind it at the end
+    int64_t first_step; // steps taken when this process began
+    int64_t step;       // steps taken so far
+    int64_t n_steps;    // steps taken at the end
     double val_loss;    // the last; NaN: none yet
 } sm_train_progress;
 
@@ -86,21 +85,21 @@ typedef struct {
 typedef struct {
     void *ctx;
 
-    // Fills the session with the weights to begin with, unless a checkpoint is loaded; *step: steps behind them.
+    // Fills the session with the weights to begin with, unless a checkpoint is loaded; *step: steps taken so far.
     sm_status (*initialise)(void *ctx, sm_session *session, int64_t *step);
 
-    // After each step, outside of its time. A failure ends the training, and what was done is saved.
+    // After each step, outside of its time. A failure ends the training, and the finished steps are saved.
     sm_status (*stepped)(void *ctx, const sm_train_progress *progress, const sm_train_step *step);
 
-    // Of all processes, before a step and after it: the recorder with which its phases are timed apart, or NULL, and
-    // what it then holds. Both may be NULL.
+    // In all processes, before a step and after it: the recorder that times its phases, or NULL, and its contents then.
+    // Both may be NULL.
     sm_step_phases *(*time_apart)(void *ctx, const sm_train_progress *progress);
     sm_status (*timed)(void *ctx, const sm_train_step *step, const sm_step_phases *phases);
 
     // A line that a user should see.
     void (*note)(void *ctx, const char *text);
 
-    // Before and after what must not be cut off, as a save; may be NULL.
+    // Before and after work that must not be cut off, such as a save; may be NULL.
     void (*saving)(void *ctx, bool saving);
 
     // Facts at the end of this process, for run.json, which the trainer owns then; may be NULL.
@@ -110,14 +109,14 @@ typedef struct {
     sm_status (*completed)(void *ctx, const char *run_dir);
 } sm_train_callbacks;
 
-// Takes the digest of what a source holds, unless it is known.
+// Computes the digest of a source's contents, unless it is known.
 sm_status sm_train_source_digest(sm_train_source *source);
 
-// What steps of these settings read, and what they have in common, but for the loader and the schedule. `share`
-// outlives the stepper.
+// The data of steps with these settings, and their common part, except the loader and the schedule. `share` outlives
+// the stepper.
 sm_status sm_train_prepare(const sm_train_settings *settings, sm_load_share *share, sm_train_stepper *stepper);
 
-// Trains. SM_ERR_INTERRUPTED: ended early as asked, with what was done saved.
+// Trains. SM_ERR_INTERRUPTED: ended early as requested, with the finished steps saved.
 sm_status sm_train(const sm_train_settings *settings, const sm_train_callbacks *callbacks);
 
 #endif

@@ -12,8 +12,8 @@ typedef struct {
     const sm_collation *collation; // of documents; NULL: none
     int64_t n_batches;             // of the session's B x T, in the order of the file or of the collation
     sm_session *trained;           // whose weights are looked at
-    sm_session *session; // what computes: `trained` itself, or another of the same B and T, which gets its weights
-    sm_comm *comm;       // among whose processes the batches are dealt out
+    sm_session *session;           // computes: `trained`, or another session of the same B and T that gets its weights
+    sm_comm *comm;                 // among whose processes the batches are dealt out
 } sm_validation;
 
 // Batches of B x T that the tokens, or their documents, have.

@@ -15,10 +15,10 @@
 #include "src/session/session.h"
 
 typedef struct {
-    double predicted;       // 2 g.d: what the gradients say that the loss changes by
-    double found;           // loss(w + d) - loss(w - d): what it does change by
+    double predicted;       // 2 g.d: the change of the loss that the gradients predict
+    double found;           // loss(w + d) - loss(w - d): its real change
     double error;           // |found - predicted| / |predicted|
-    double tolerance;       // by the plan's data type, and by what rounding makes of the losses
+    double tolerance;       // by the plan's data type, and by the rounding of the losses
     bool tells;             // false: rounding drowns the difference, and nothing is shown
     double grad_norm;       // global L2 norm of the gradient, summed by the host
     char how[SM_TEXT_SIZE]; // "196,608 columns of 148 parameters moved, 2 forwards"

@@ -16,8 +16,8 @@ typedef struct {
     double loss;           // mean over the checked tokens, as the device computed it
     double loss_reference; // the same by the reference backend
     // fp32, tf32x3, bf16x6: largest |difference| of one token's loss, relative to max(1, loss). Others: root mean
-    // square of the tokens' differences, and `tolerance` is a multiple of what that rounding makes of the reference's
-    // own losses.
+    // square of the tokens' differences, and `tolerance` is a multiple of the effect of that rounding on the
+    // reference's own losses.
     double error;
     double tolerance;
     char how[SM_TEXT_SIZE]; // "first 16 tokens of 2 sequences against the reference, ..."

@@ -22,13 +22,12 @@ int sm_op_case_count(sm_op_kind kind);
 // Writes the case's text, at most SM_CASE_TEXT_SIZE bytes. index: 0 .. count - 1.
 void sm_op_case_text(sm_op_kind kind, int index, char *text);
 
-// Builds the case's plan, without memory assigned; the caller frees it. All ops are in the
-// forward range. The op under test is the last: a backward op that reads what forward stored
-// comes after its forward. Tensors have their operand's name.
+// Builds the case's plan, without memory assigned; the caller frees it. All ops are in the forward range. The op under
+// test is the last: a backward op that reads results of its forward comes after it. Tensors have their operand's name.
 sm_status sm_op_case_plan(sm_op_kind kind, int index, sm_precision precision, sm_plan **plan);
 
 // Whether a plan of mode naive, whose rows are one document each, can have the case: not those of epilogues, sums that
-// are overwritten, gradients of a bias beside, documents, steps that are skipped.
+// are overwritten, additional gradients of a bias, documents, skipped steps.
 bool sm_op_case_is_naive(sm_op_kind kind, int index);
 
 // The plan of a text that is no case, "N=64 C=768 F=768".
@@ -44,7 +43,7 @@ void sm_op_case_fill(sm_op_kind kind, int index, const sm_plan *plan, int tensor
 
 void sm_op_text_fill(const char *text, const sm_plan *plan, int tensor, void *values); // likewise, of a text
 
-// Length of the longest sum that an element of an output is: what rounding errors grow with.
+// Length of the longest sum that an element of an output is: rounding errors grow with it.
 int64_t sm_op_case_sum_length(sm_op_kind kind, int index);
 int64_t sm_op_text_sum_length(sm_op_kind kind, const char *text);
 

@@ -1,4 +1,4 @@
-// spot.h: what the looks of spot_check.h share; private to them.
+// spot.h: shared by the checks of spot_check.h, and private to them.
 #ifndef STEPMARK_SPOT_H
 #define STEPMARK_SPOT_H
 
@@ -12,15 +12,15 @@ typedef struct {
     sm_session *session;
     const sm_plan *plan;
     sm_op op;                  // as it is executed: sm_op_later where this is not its step's first micro-batch
-    uint64_t key;              // of what is drawn in this look
+    uint64_t key;              // of the draws of this check
     uint64_t n_drawn;          //
     void *kept[SPOT_MAX_KEPT]; // memory of this look, freed after it
     int n_kept;
-    void *state; // what `before` leaves to `after`
+    void *state; // from `before`, for `after`
 
     int64_t n_values;    // compared
     bool is_infinite;    // one of them is not finite
-    double error;        // largest difference over what is allowed
+    double error;        // largest difference relative to the allowed one
     const char *operand; // of which output
 } spot;
 
@@ -69,8 +69,8 @@ static inline void spot_compare(spot *s, const char *operand, double got, double
     }
 }
 
-// Unit roundoff of what the tensor stores; and the error of storing a number, which below the format's normal numbers
-// is an absolute one.
+// Unit roundoff of the tensor's format; and the error of storing a number, which below the format's normal numbers is
+// an absolute one.
 double spot_roundoff(const sm_tensor *t);
 double spot_store_error(const sm_tensor *t, double value);
 // How far rounding moves a sum of n products, relative to the root of the sum of their squares plus the sum itself

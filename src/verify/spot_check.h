@@ -1,5 +1,5 @@
-// spot_check.h: is what a device computes right where nobody said that one would look? While a step runs in pieces, ops
-// drawn by a seed are looked at: their operands are read as they lie on the device, and the host computes again, in
+// spot_check.h: are a device's results right at places that are not known in advance? While a step runs in pieces, ops
+// drawn by a seed are checked: their operands are read as they lie on the device, and the host computes again, in
 // double or by the reference backend,
 //
 //   rows       drawn from all sequences and every quarter of T: of normalisations, pointwise ops, losses, embeddings,
@@ -9,8 +9,8 @@
 //   sums       gradients of biases and norms, the gradient norm: over all rows
 //   updates    are the subject of update_check.h
 //
-// So a kernel that leaves out a sequence, a head, a tile, a position, or everything, is found in proportion to what it
-// leaves out, at a cost that grows with T as the op's memory does and not as its work.
+// So a kernel that leaves out a sequence, a head, a tile, a position, or everything, is found in proportion to the
+// omitted part, at a cost that grows with T as the op's memory does and not as its work.
 #ifndef STEPMARK_SPOT_CHECK_H
 #define STEPMARK_SPOT_CHECK_H
 
@@ -23,15 +23,15 @@ typedef struct {
     int64_t n_values;            // numbers compared
     int n_kinds;                 // of op that were looked at
     int least_looks;             // at any of them
-    double error;                // the largest difference over what rounding allows it; 1 is the limit
+    double error;                // the largest difference relative to the allowed rounding; 1 is the limit
     char error_at[SM_TEXT_SIZE]; // where that was: "gelu_forward y, op 17"
 } sm_spot_result;
 
-// What is drawn depends on the seed alone. SM_ERR_OOM.
+// The draws depend only on the seed. SM_ERR_OOM.
 sm_status sm_spot_check_new(const sm_plan *plan, uint64_t seed, sm_spot_check **check);
 void sm_spot_check_free(sm_spot_check *check); // NULL is fine
 
-// Is the kind looked at? False for what other checks hold: communication, and updates of parameters.
+// Is the kind checked? False for kinds with other checks: communication, and updates of parameters.
 bool sm_spot_check_knows(sm_op_kind kind);
 
 // sm_session_run, in pieces: of each kind of op in these phases two are drawn, or all where there are fewer.

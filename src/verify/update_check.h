@@ -1,5 +1,5 @@
-// update_check.h: does a device's optimizer do what the reference's does? Asked of the very plan and device that are
-// timed, on a sample of each group of parameters: its last run, and runs drawn in between.
+// update_check.h: does a device's optimizer compute the same as the reference's? Checked on the plan and device that
+// are timed, on a sample of each group of parameters: its last run, and runs drawn in between.
 //
 // Nothing of the step is touched: the sample is read before the step and after it, when the gradients are still there.
 #ifndef STEPMARK_UPDATE_CHECK_H
@@ -8,7 +8,7 @@
 #include "src/session/session.h"
 
 typedef struct {
-    double error;           // largest difference of a sampled number over what rounding allows it
+    double error;           // largest difference of a sampled number relative to its allowed rounding
     double tolerance;       // 1
     int64_t n_weights;      // compared
     char how[SM_TEXT_SIZE]; // "4,096 weights and their state against the reference's rule"
@@ -16,7 +16,7 @@ typedef struct {
 
 typedef struct sm_update_check sm_update_check;
 
-// Reads the sample of parameters and state before a step; what is sampled depends on `seed`.
+// Reads the sample of parameters and state before a step; the sample depends on `seed`.
 sm_status sm_update_check_begin(sm_session *session, uint64_t seed, sm_update_check **check);
 
 // After the step: its gradients, its settings and the updated state. The reference makes the same update. The norm that

@@ -29,13 +29,12 @@ typedef void (*sm_verify_report)(const sm_verify_row *row, void *context);
 typedef struct {
     const regex_t *pattern; // found in the check and the subject, "bias_forward N=3 C=5"; NULL: all
     int64_t max_elems;      // of the case's largest tensor; 0: no limit
-    bool naive_only;        // what a plan of mode naive can have (sm_op_case_is_naive)
+    bool naive_only;        // cases of a plan of mode naive (sm_op_case_is_naive)
 } sm_verify_filter;
 
-// Runs every case of every kind of op (op_cases.h) on the device, in plans of data type `dtype`, and on the
-// reference: in f32 on the same numbers where that is bf16. With a filter, the cases that it keeps; NULL: all.
-// What the device does not support is reported as skipped. SM_ERR_MISMATCH when any comparison
-// failed; any other error ends it at once.
+// Runs every case of every kind of op (op_cases.h) on the device, in plans of data type `dtype`, and on the reference:
+// in f32 on the same numbers where that is bf16. With a filter, the cases that it keeps; NULL: all. Unsupported cases
+// are reported as skipped. SM_ERR_MISMATCH when any comparison failed; any other error ends it at once.
 sm_status sm_verify_ops(sm_device *device, sm_precision precision, const sm_verify_filter *filter,
                         sm_verify_report report, void *context);
 
@@ -53,8 +52,8 @@ sm_status sm_verify_documents(sm_device *device, sm_precision precision, sm_mode
                               void *context);
 
 // The update of every optimizer, in two steps of a very small model of each architecture: the reference makes the same
-// from the device's gradients (update_check.h), and weights and states are compared; the error is in what rounding
-// allows.
+// from the device's gradients (update_check.h), and weights and states are compared; the error is in units of the
+// allowed rounding.
 sm_status sm_verify_updates(sm_device *device, sm_precision precision, sm_mode mode, sm_verify_report report,
                             void *context);
 

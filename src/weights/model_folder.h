@@ -7,9 +7,9 @@
 //     DIR/.stepmark-saved/             one rename, and they are the folder's state;
 //     DIR/                             they move to their places: model.safetensors first.
 //
-// While model.safetensors is in .stepmark-saved nothing has moved yet, and the state is what is there alone. After
-// that a file is read from there if it is there, and from its place otherwise. So at every moment the folder reads as
-// the old state or as the new one. What an interrupted save has not moved, the next save does.
+// While model.safetensors is in .stepmark-saved nothing has moved yet, and the state is in that folder only. After that
+// a file is read from there if it is there, and from its place otherwise. So at every moment the folder reads as the
+// old state or as the new one. The next save moves the files that an interrupted save has not moved.
 #ifndef STEPMARK_SRC_WEIGHTS_MODEL_FOLDER_H
 #define STEPMARK_SRC_WEIGHTS_MODEL_FOLDER_H
 

@@ -23,10 +23,10 @@
 
 sm_status sm_weights_read_config(const char *dir, sm_model_config *config);
 
-// Fills the session's parameters. `config` is what its plan was built from; the folder's must
-// be the same. Nothing is written to the session unless all tensors fit.
-// Where `step` is not NULL the optimizer state, too, of a session whose plan has one: *step is the steps taken so far,
-// or 0 if there is no optimizer.safetensors. SM_ERR_FORMAT if it belongs to other weights than these.
+// Fills the session's parameters. `config` is what its plan was built from; the folder's must be the same. Nothing is
+// written to the session unless all tensors fit. Where `step` is not NULL the optimizer state, too, of a session whose
+// plan has one: *step is the steps taken so far, or 0 if there is no optimizer.safetensors. SM_ERR_FORMAT if it belongs
+// to weights other than these.
 sm_status sm_weights_load(const char *dir, const sm_model_config *config, sm_session *session, int64_t *step);
 
 // Writes parameters, config and, where the plan has one, the optimizer state after `step` steps; makes the folder if
@@ -40,8 +40,8 @@ sm_status sm_weights_save_copy(const char *dir, const sm_model_config *config, c
 // Without an optimizer's state.
 sm_status sm_weights_save_model(const char *dir, const sm_model_config *config, sm_session *session);
 
-// Writes the files of a copy of a session's state into a folder that is there, and that nobody else knows yet; the
-// digest of each file as digests[SM_FILE_*], "" where there is none. May run while the session does.
+// Writes the files of a copy of a session's state into an existing folder that no other process knows yet; the digest
+// of each file as digests[SM_FILE_*], "" where there is none. May run while the session does.
 sm_status sm_weights_write(const char *dir, const sm_model_config *config, const sm_weights_copy *copy, int64_t step,
                            char digests[SM_MODEL_FILE_COUNT][SM_FILE_DIGEST_SIZE]);
 

@@ -1,5 +1,5 @@
 // weights_copy.h: a session's parameters and optimizer state in the host's memory, as f32, so that they can be written
-// while the session goes on.
+// while the session continues.
 #ifndef STEPMARK_SRC_WEIGHTS_WEIGHTS_COPY_H
 #define STEPMARK_SRC_WEIGHTS_WEIGHTS_COPY_H
 
@@ -7,15 +7,15 @@
 
 typedef struct sm_weights_copy sm_weights_copy;
 
-// Room for what sm_weights_save would write of a plan, which must outlive it.
+// Memory for a copy of all that sm_weights_save would write for a plan; the plan must outlive it.
 sm_status sm_weights_copy_open(const sm_plan *plan, sm_weights_copy **copy);
 void sm_weights_copy_close(sm_weights_copy *copy); // NULL is fine
 
 // Waits for the session, whose plan is that of the copy, and copies all.
 sm_status sm_weights_copy_take(sm_weights_copy *copy, sm_session *session);
 
-// What other processes do while one of them takes a copy, where each holds a part of the optimizer's state: they give
-// theirs.
+// Called by the other processes while one of them takes a copy, where each holds a part of the optimizer's state: they
+// send their part.
 sm_status sm_weights_copy_help(sm_session *session);
 
 int64_t sm_weights_copy_bytes(const sm_weights_copy *copy);

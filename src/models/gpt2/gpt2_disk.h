@@ -1,5 +1,5 @@
-// gpt2_disk.h: GPT-2's config.json, as transformers' GPT2Config has it. Accepted is what stepmark computes: tied
-// embeddings and the tanh form of GELU.
+// gpt2_disk.h: GPT-2's config.json, as transformers' GPT2Config has it. Accepts only the features that stepmark
+// computes: tied embeddings and the tanh form of GELU.
 //
 //     key                 field         if absent
 //     vocab_size          vocab         error
@@ -16,7 +16,7 @@
 
 sm_status gpt2_read_config(const char *path, const json_t *root, sm_model_config *config);
 
-// What GPT2LMHeadModel.from_pretrained reads; dropout_p goes to its three *_pdrop keys.
+// Writes the file that GPT2LMHeadModel.from_pretrained reads; dropout_p goes to its three *_pdrop keys.
 json_t *gpt2_write_config(const sm_model_config *config, double dropout_p);
 
 #endif

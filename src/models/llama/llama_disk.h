@@ -6,7 +6,7 @@
 
 sm_status llama_read_config(const char *path, const json_t *root, sm_model_config *config);
 
-// What LlamaForCausalLM.from_pretrained reads.
+// Writes the file that LlamaForCausalLM.from_pretrained reads.
 json_t *llama_write_config(const sm_model_config *config, double dropout_p);
 
 #endif

@@ -1,6 +1,6 @@
-// qwen3_disk.h: Qwen 3's config.json, as transformers' Qwen3Config has it (decoder_keys.h). Accepted is what stepmark
-// computes: attention over all positions in every layer. head_dim and num_key_value_heads must be there: Qwen3Config
-// has numbers of its own for them, not what follows from other keys.
+// qwen3_disk.h: Qwen 3's config.json, as transformers' Qwen3Config has it (decoder_keys.h). Accepts only the feature
+// that stepmark computes: attention over all positions in every layer. head_dim and num_key_value_heads must be given:
+// Qwen3Config has default numbers for them that do not follow from other keys.
 #ifndef STEPMARK_QWEN3_DISK_H
 #define STEPMARK_QWEN3_DISK_H
 
@@ -8,7 +8,7 @@
 
 sm_status qwen3_read_config(const char *path, const json_t *root, sm_model_config *config);
 
-// What Qwen3ForCausalLM.from_pretrained reads.
+// Writes the file that Qwen3ForCausalLM.from_pretrained reads.
 json_t *qwen3_write_config(const sm_model_config *config, double dropout_p);
 
 #endif
