@@ -87,7 +87,7 @@ static void gains_have_intervals(void **state) {
     assert_string_equal(text(default_record, "flags"), "(the default)");
     assert_true(number(default_record, "gain") == 1);
     assert_true(fabs(number(default_record, "tokens_per_s") - 6400) < 100);
-    assert_string_equal(text(same, "verdict"), "not told apart");
+    assert_string_equal(text(same, "verdict"), "not distinct");
     assert_string_equal(text(same, "basis"), "samples");
 
     assert_string_equal(text(json_array_get(records, 3), "verdict"), "slower");
@@ -283,7 +283,7 @@ static void ctrl_c_keeps_rows(void **state) {
     json_t *records = records_of_out();
     record_with(records, "(the default)");
     json_decref(records);
-    expect_text("advise", err, "--resume goes on");
+    expect_text("advise", err, "--resume continues");
     expect_exit(SMALL "--output-file $T/cut.jsonl --resume -o json", 0);
 }
 

@@ -185,7 +185,7 @@ static void documents_fill_rows(void **state) {
     }
     static const expectation cases[] = {
         {"run -m tiny -b 2 --seq-len 16 --padding max", 2, NULL, "--padding max is of documents; give --documents"},
-        {"run -m tiny -b 2 --seq-len 16 --long-documents cut", 2, NULL, "--long-documents is of documents"},
+        {"run -m tiny -b 2 --seq-len 16 --long-documents cut", 2, NULL, "--long-documents applies to documents"},
         {"run -m tiny -b 2 --seq-len 16 --documents 2-16 --padding tight", 2, NULL, "none|batch|max|bucket|packed"},
         {"run -m tiny -b 2 --seq-len 16 --documents 20-30 --backend cpu", 1, NULL,
          "give --long-documents cut or split"},
@@ -614,7 +614,7 @@ static void tuned_remembers_its_choices(void **state) {
     expect_text("run --mode tuned", err, "tuning: matmul_forward");
     json_decref(run_tuned("cache"));
     assert_int_equal(system("sed -i '/matmul/s/: \".*\"/: \"magic\"/' $T/cache/stepmark/tuning/*"), 0);
-    expect_warning(run_tuned("cache"), "is not known here");
+    expect_warning(run_tuned("cache"), "is unknown here");
     assert_int_equal(system("touch $T/no_folder"), 0);
     expect_warning(run_tuned("no_folder"), "Not a directory");
 }

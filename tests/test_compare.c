@@ -305,11 +305,11 @@ static void exit_codes(void **state) {
         {"compare $T/a.jsonl $T/slow.jsonl --threshold 50", 0, "below the threshold"},
         {"compare $T/a.jsonl --save-baseline release-1", 0, "saved"},
         {"compare release-1 $T/slow.jsonl -o csv", 3, "verdict,"},
-        {"compare $T/a.jsonl --save-baseline ../x", 2, "no name for a baseline"},
+        {"compare $T/a.jsonl --save-baseline ../x", 2, "not a valid name of a baseline"},
         {"compare never-saved $T/a.jsonl", 1, "neither a file nor a saved baseline"},
         {"compare $T/a.jsonl", 2, "two result files"},
         {"compare $T/a.jsonl $T/a.jsonl --across speed", 2, "no factor"},
-        {"compare --interleaved 'run -m tiny' 'walk'", 2, "no `run`"},
+        {"compare --interleaved 'run -m tiny' 'walk'", 2, "not a `run`"},
         {"compare --interleaved 'run -m $(x)' 'run'", 2, "cannot be split"},
         {"compare --interleaved 'run -m tiny -b 0' 'run -m tiny'", 2, "out of range"},
         {"compare --interleaved --pairs 2 'run -m tiny -b 1 --seq-len 8 -w 0 -r 2 -t 1' 'run -m tiny -b 1 --seq-len 8 "

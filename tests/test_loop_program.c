@@ -25,7 +25,7 @@ static void what_cannot_be_is_refused(void **state) {
         {"loop " WORK "--tokenizer bytes --data $T/short", 2, NULL, "--data-format bytes"},
         {"loop " WORK "--no-phases --no-peaks", 0, "tokens/s, undisturbed", NULL},
         {"train -m tiny --backend reference -b 1 --seq-len 8 --steps 3 --profile", 0, "step 3/3",
-         "has none that is timed apart"},
+         "has no step whose ops are timed"},
     };
     CHECK_ALL(cases);
 }

@@ -1,4 +1,4 @@
-// Named pipes where a file is expected: one that nobody writes to, or nobody reads, is refused at once and never waited
+// Named pipes where a file is expected: one without a writer, or without a reader, is refused at once and never waited
 // for; one that has rows in it is read like a file.
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,15 +15,15 @@ static int make_pipes(void **state) {
 static void nobody_writes(void **state) {
     (void)state;
     static const expectation cases[] = {
-        {"recommend $T/pipe", 1, NULL, "/pipe: an empty pipe that nobody writes to"},
-        {"report $T/pipe --output $T/page.html", 1, NULL, "nobody writes to"},
-        {"compare $T/pipe $T/pipe", 1, NULL, "nobody writes to"},
-        {"again $T/pipe", 1, NULL, "nobody writes to"},
-        {"bundle $T/pipe --output $T/bundle", 1, NULL, "nobody writes to"},
-        {"leaderboard $T/pipe", 1, NULL, "nobody writes to"},
-        {"sweep --file $T/pipe", 1, NULL, "nobody writes to"},
-        {"check-run $T/pipe", 1, "nobody writes to", "1 of 1 run rejected"},
-        {"scaling $T/pipe", 1, NULL, "nobody writes to"},
+        {"recommend $T/pipe", 1, NULL, "/pipe: an empty pipe without a writer"},
+        {"report $T/pipe --output $T/page.html", 1, NULL, "without a writer"},
+        {"compare $T/pipe $T/pipe", 1, NULL, "without a writer"},
+        {"again $T/pipe", 1, NULL, "without a writer"},
+        {"bundle $T/pipe --output $T/bundle", 1, NULL, "without a writer"},
+        {"leaderboard $T/pipe", 1, NULL, "without a writer"},
+        {"sweep --file $T/pipe", 1, NULL, "without a writer"},
+        {"check-run $T/pipe", 1, "without a writer", "1 of 1 run rejected"},
+        {"scaling $T/pipe", 1, NULL, "without a writer"},
         {"train -m tiny --data $T/pipe", 1, NULL, "/pipe: not a regular file"},
         {"exercise gelu_forward --check $T/pipe.c", 1, NULL, "/pipe.c: not a regular file"},
         {"exercise gelu_forward --check $T/pipe.cl", 1, NULL, "/pipe.cl: not a regular file"},

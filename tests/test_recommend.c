@@ -126,7 +126,7 @@ static void what_overlaps_is_not_told_apart(void **state) {
     json_array_append_new(rows, make_row(1, "fused", 0.995, 1, 1));
     json_t *records = recommend(rows);
     expect(records, "fastest", "caution",
-           "step b1s16 fused fp32 at 16,080 tokens/s is not told apart from step b1s16 naive");
+           "step b1s16 fused fp32 at 16,080 tokens/s is not distinct from step b1s16 naive");
     assert_true(json_is_null(json_object_get(advice(records, "fastest", 0), "configuration")));
     assert_null(advice(records, "break-even", 0));
     json_decref(records);
@@ -142,7 +142,7 @@ static void all_must_be_told_apart(void **state) {
     json_object_set_new(wide, "ci95_lo_ns", json_real(0.95e6));
     json_array_append_new(rows, wide);
     json_t *records = recommend(rows);
-    expect(records, "fastest", "caution", "not told apart from step b1s16 fused");
+    expect(records, "fastest", "caution", "not distinct from step b1s16 fused");
     json_decref(records);
 }
 
@@ -182,7 +182,7 @@ static void noise_wins_nothing(void **state) {
     json_array_append_new(rows, few);
     json_array_append_new(rows, make_row(4, "naive", 10, 10, 1));
     records = recommend(rows);
-    expect(records, "fastest", "caution", "not told apart");
+    expect(records, "fastest", "caution", "not distinct");
     assert_null(advice(records, "break-even", 0));
     json_decref(records);
 }

@@ -44,7 +44,7 @@ static void the_fastest_is_named_with_its_interval(void **state) {
     expect_sentences(json_pack("[oo]", make_row("naive", "step b1s8", 1500), make_row("fused", "step b1s8", 1000)), one,
                      1);
     static const char *const none_apart[] = {
-        "naive is not told apart from fused: 1.00 times as fast, anywhere from 1.00 to 1.00"};
+        "naive is not distinct from fused: 1.00 times as fast, anywhere from 1.00 to 1.00"};
     expect_sentences(json_pack("[oo]", make_row("naive", "step b1s8", 1000), make_row("fused", "step b1s8", 1000)),
                      none_apart, 1);
 }

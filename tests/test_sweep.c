@@ -479,7 +479,7 @@ static void a_damaged_end_is_set_aside(void **state) {
 static void files_are_guarded(void **state) {
     (void)state;
     expect(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/mine", 0, NULL, NULL);
-    expect(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/mine", 2, NULL, "--resume goes on with it");
+    expect(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/mine", 2, NULL, "--resume continues it");
     expect(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/mine --resume", 0, NULL, "1 of 1 rows are there already");
     expect(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/none/mine", 1, NULL, "none/mine");
     expect(TINY "-b 1 --seq-len 8 -r 1 --output-file /dev/null", 1, NULL, "not a regular file");

@@ -223,7 +223,7 @@ static void an_ended_run_goes_on_as_if_it_had_not_been(void **state) {
         }
         snprintf(command, sizeof(command), RUN "--steps 120 --schedule cosine --run $T/%s", ends[i].name);
         expect_exit(command, 2);
-        expect_text(command, err, "--resume auto goes on with it");
+        expect_text(command, err, "resume it with --resume auto");
         snprintf(command, sizeof(command), RUN "--steps 120 --schedule cosine --resume auto --run $T/%s", ends[i].name);
         expect_exit(command, 0);
         expect_same_runs("undisturbed", ends[i].name);
@@ -277,7 +277,7 @@ static void a_damaged_checkpoint_is_passed_over(void **state) {
     } cases[] = {
         {"truncate -s 5000 $N/model.safetensors",
          "model.safetensors: has 5000 bytes; the checkpoint was written with "},
-        {"cp $O/optimizer.safetensors $N", "optimizer.safetensors: is damaged, or of another checkpoint"},
+        {"cp $O/optimizer.safetensors $N", "optimizer.safetensors: is damaged, or belongs to another checkpoint"},
         {"printf x | dd of=$N/model.safetensors bs=1 seek=9000 conv=notrunc 2>/dev/null", "is damaged, or of another"},
         {"rm $N/config.json", "config.json: cannot open"},
         {"sed -i 's/\"log_bytes\": /&1/' $N/checkpoint.json", "its digest is that of another text"},

@@ -405,7 +405,8 @@ static void published(void **state) {
     assert_int_equal(system_with_output(command, text, sizeof(text)), 1);
     assert_non_null(
         strstr(text, "training_config.engine is \"distributed trainer\", and \"single-device trainer\" in"));
-    assert_non_null(strstr(text, "summary.timed_steps_sec is missing: the wall time holds validation and checkpoints"));
+    assert_non_null(
+        strstr(text, "summary.timed_steps_sec is missing: the wall time includes validation and checkpoints"));
     snprintf(command, sizeof(command), "%s scaling %s %s %s 2>&1", SM_TEST_BINARY, one, two, four);
     assert_int_equal(system_with_output(command, text, sizeof(text)), 1);
     assert_non_null(strstr(text, "summary.timed_steps_sec is missing"));

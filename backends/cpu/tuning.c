@@ -373,7 +373,7 @@ static sm_status choose(tuner *t, const host_op *op, cpu_choice *choice) {
         make_matmul(t, op);
     }
     if (remembered != NULL && (found < 0 || !is_there(t, found))) {
-        warn(t, "mode tuned: the remembered choice for %.60s is not known here, and is made anew", name);
+        warn(t, "mode tuned: the remembered choice for %.60s is unknown here, and is made again", name);
         found = -1;
     }
     if (found < 0) {

@@ -59,7 +59,7 @@ static void read_choices(host_tuning *tuning) {
         return;
     }
     if (host_cache_read(tuning->path, &text, &size_bytes) != SM_OK) {
-        warn(tuning, "%.200s: choices are measured anew", sm_error_message());
+        warn(tuning, "%.200s: choices are measured again", sm_error_message());
         return;
     }
     if (text == NULL) {
@@ -71,7 +71,7 @@ static void read_choices(host_tuning *tuning) {
     if (choices != NULL) {
         json_object_update_missing(tuning->choices, choices);
     } else {
-        warn(tuning, "%.150s: ignored, it %s: choices are measured anew", tuning->path, wrong);
+        warn(tuning, "%.150s: ignored, it %s: choices are measured again", tuning->path, wrong);
     }
     json_decref(document);
     free(text);

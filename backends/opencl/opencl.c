@@ -78,7 +78,8 @@ static sm_status take_part(opencl_device *device, int n_threads) {
         return SM_OK;
     }
     if (!f->is_cpu) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "%s: the device is no processor: it has no threads to choose; leave -t out",
+        return sm_fail(SM_ERR_UNSUPPORTED,
+                       "%s: the device is not a processor: it has no threads to choose; leave -t out",
                        device->base.info.id);
     }
     if (n_threads < 0 || n_threads > f->n_units) {

@@ -264,7 +264,7 @@ sm_status opencl_tune(opencl_executable *e) {
         snprintf(e->base.tune_warning, sizeof e->base.tune_warning, "mode tuned: %s", host_tuning_warning(tuning));
     } else if (host_now_ns() > end_ns) {
         snprintf(e->base.tune_warning, sizeof e->base.tune_warning,
-                 "mode tuned: not all products were tried in %.0f s; the next run goes on", TUNE_SECONDS);
+                 "mode tuned: not all products were tried in %.0f s; the next run continues", TUNE_SECONDS);
     }
     host_tuning_free(tuning);
     e->base.tune_ns = host_now_ns() - start_ns;

@@ -74,7 +74,7 @@ static sm_status ref_measure_peaks(sm_device *device, sm_precision precision, do
     (void)seconds;
     (void)peaks;
     return sm_fail(SM_ERR_UNSUPPORTED,
-                   "reference: it has no peak, as it is written to be read; measure another backend");
+                   "reference: the reference has no peak, as it is written for reading; measure another backend");
 }
 
 // Doubles that an op needs beside its operands.

@@ -54,7 +54,7 @@ static void show_brief_status(const json_t *record, const sm_column *column, cha
 static const sm_column columns[] = {
     SM_SHARED_COLUMN("device", "device that ran", "device"),
     SM_SHARED_COLUMN("model", "size of the model by name", "model"),
-    {SM_COLUMN("flags", SM_COLUMN_TEXT, "", "what differs from the default, as flags"), .heading = "beside the default",
+    {SM_COLUMN("flags", SM_COLUMN_TEXT, "", "the differences from the default, as flags"), .heading = "versus the default",
      .brief = show_brief_flags, .rank = SM_RANK_ALWAYS},
     {SM_COLUMN("tokens_per_s", SM_COLUMN_REAL, "tokens/s", "real tokens a second, by the median of its samples"),
      .heading = "tokens/s", .show = sm_show_count, .rank = 7},
@@ -62,21 +62,21 @@ static const sm_column columns[] = {
      .heading = "times the default's (95%)", .brief_heading = "gain (95%)", .show = show_gain, .rank = SM_RANK_ALWAYS},
     {SM_COLUMN("gain_ci95_lo", SM_COLUMN_REAL, "", "95% confidence interval of it; null with too few samples")},
     {SM_COLUMN("gain_ci95_hi", SM_COLUMN_REAL, "", "its upper end")},
-    {SM_COLUMN("verdict", SM_COLUMN_TEXT, "", "faster, slower or not told apart: by the interval; or no verdict: reason says why"), .heading = "it is",
+    {SM_COLUMN("verdict", SM_COLUMN_TEXT, "", "faster, slower or not distinct: by the interval; or no verdict: reason says why"), .heading = "it is",
      .rank = 4},
     {SM_COLUMN("basis", SM_COLUMN_TEXT, "",
-               "what the interval is of: pairs (runs in turn), or samples (of these runs only)"),
+               "basis of the interval: pairs (runs in turn), or samples (of these runs only)"),
      .heading = "by"},
     {SM_COLUMN("n_rounds", SM_COLUMN_INTEGER, "", "rounds that both it and the default ran in"), .heading = "rounds"},
     {SM_COLUMN("n_samples", SM_COLUMN_INTEGER, "", "its timed steps in all rounds"), .heading = "samples"},
     {SM_COLUMN("memory_bytes", SM_COLUMN_INTEGER, "bytes",
-               "measured: of a device of its own what is allocated there, else the process's peak"),
+               "measured: on a device with memory of its own the bytes allocated there, else the process's peak"),
      .heading = "memory", .show = sm_show_bytes, .rank = 6},
     {SM_COLUMN("estimated_bytes", SM_COLUMN_INTEGER, "bytes", "of its tensors, by the planner, before it ran")},
     {SM_COLUMN("changes", SM_COLUMN_TEXT, "",
-               "what it changes of the training itself: batch, rounding or optimizer; nothing where empty"),
+               "its changes to the training itself: batch, rounding or optimizer; empty: none"),
      .heading = "changes", .rank = 8},
-    {SM_COLUMN("status", SM_COLUMN_TEXT, "", "ok, or what became of it"), .heading = "status", .show = show_status,
+    {SM_COLUMN("status", SM_COLUMN_TEXT, "", "ok, or how it failed"), .heading = "status", .show = show_status,
      .brief = show_brief_status, .rank = 5},
     {SM_COLUMN("advised", SM_COLUMN_BOOLEAN, "", "the one that was chosen, and measured most often")},
     {SM_COLUMN("reason", SM_COLUMN_TEXT, "", "why there is no figure, or no verdict")},
@@ -170,7 +170,7 @@ static const char *verdict_of(const sm_difference *d) {
     if (!d->has_interval) {
         return "too few samples to say";
     }
-    return d->hi < 0 ? "faster" : d->lo > 0 ? "slower" : "not told apart";
+    return d->hi < 0 ? "faster" : d->lo > 0 ? "slower" : "not distinct";
 }
 
 static void set_gain(json_t *record, const sm_difference *d, const char *basis, size_t n_rounds) {

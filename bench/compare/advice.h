@@ -1,5 +1,5 @@
-// advice.h: what was measured of configurations beside a default: a record each, with its gain and how sure that is.
-// What was not measured is not in it.
+// advice.h: measured gains of configurations relative to a default: a record each, with its gain and how sure that is.
+// Unmeasured configurations are not in it.
 #ifndef STEPMARK_ADVICE_H
 #define STEPMARK_ADVICE_H
 

@@ -3,7 +3,7 @@
 // A configuration is a choice of one level on each axis (batch 4, 8, 16; precision fp32, bf16; ...): a number whose
 // digits are the levels, the last axis the fastest. 0, the first level of every axis, is the default. Runs come in
 // rounds, the default in each of them: a configuration's figure is its speed against the default's of the same round,
-// so that what drifts with time meets both.
+// so that drift over time affects both.
 //
 //   round 0   the default; then, axis by axis, every other level of that axis beside the fastest so far
 //   rounds    the default, the fastest, and others beside it, one by one: what is expected to be faster; levels that

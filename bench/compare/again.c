@@ -306,7 +306,7 @@ static sm_status judge_speed(sm_again *result, const json_t *recorded, const jso
     const double change = sm_json_number(c, "change_percent");
     const double lo = sm_json_number(c, "ci_lo_percent");
     const double hi = sm_json_number(c, "ci_hi_percent");
-    const char *finding = strcmp(verdict, sm_verdict_name(SM_VERDICT_SAME)) == 0 ? "not told apart" : verdict;
+    const char *finding = strcmp(verdict, sm_verdict_name(SM_VERDICT_SAME)) == 0 ? "not distinct" : verdict;
     if (isfinite(lo) && isfinite(hi)) {
         snprintf(result->speed, sizeof(result->speed), "%s: the step's time changed by %+.1f%% (%+.1f%% to %+.1f%%)",
                  finding, change, lo, hi);

@@ -1,11 +1,11 @@
 // again.h: a row, and the row of the same flags run again: was it reproduced?
 //
 // It was if the outcome (status) is the same and so is every loss that both runs have. Losses must be equal in every
-// digit where the same clean build ran on the same device with as many threads; where any of these
-// differ, or mode tuned may have chosen other kernels, within a tolerance: the loss of the first step and the checked
-// one within that of the loss check, the later ones within that for other programs. Steps that one of the runs did
-// not take (warm-up and sampling may end by what they measure) are not compared. Speed does not decide: it is judged as
-// `compare` does and told beside it.
+// digit where the same clean build ran on the same device with as many threads; where any of these differ, or mode
+// tuned may have chosen other kernels, within a tolerance: the loss of the first step and the checked one within that
+// of the loss check, the later ones within that for other programs. Steps that one of the runs did not take (warm-up
+// and sampling may end early) are not compared. Speed does not decide: it is judged as `compare` does and reported next
+// to it.
 #ifndef STEPMARK_AGAIN_H
 #define STEPMARK_AGAIN_H
 

@@ -1,4 +1,4 @@
-// compare.c: matches two sets of rows, weighs each match, says what was left out.
+// compare.c: matches two sets of rows, judges each match, lists the rows left out.
 #include "bench/compare/compare.h"
 
 #include "bench/compare/evidence.h"
@@ -421,7 +421,7 @@ static const sm_column compare_columns[] = {
      .description = "size of the model by name",
      .heading = "model",
      .view = SM_SHOWN_WHEN_VARIED},
-    RANKED("test", "what a sample is of", "test", 8),
+    RANKED("test", "part of the step that a sample times", "test", 8),
     RANKED("a", "configuration of A", "A", 6),
     RANKED("b", "configuration of B", "B", 6),
     TEXT("differs", "factors in which the two differ", NULL),
@@ -436,7 +436,7 @@ static const sm_column compare_columns[] = {
     REAL("detectable_percent", "%", "a true change of this size would have been seen in 4 of 5 such comparisons",
          "could see", show_detectable, 4),
     REAL("threshold_percent", "%", "smallest change worth a verdict", NULL, NULL, 0),
-    TEXT("basis", "what the values are: medians of interleaved pairs, of runs, or samples", "basis"),
+    TEXT("basis", "kind of the values: medians of interleaved pairs, of runs, or samples", "basis"),
     COUNT("n_a", "values of A"),
     COUNT("n_b", "values of B"),
     RANKED("reason", "why it is neither faster nor slower", "why not", 3),
@@ -448,7 +448,7 @@ const sm_table sm_compare_table = {"comparisons", compare_columns,
 static const sm_column apart_columns[] = {
     TEXT("side", "a, b or both", "side"),
     TEXT("model_type", "size of the model by name", "model"),
-    TEXT("test", "what a sample is of", "test"),
+    TEXT("test", "part of the step that a sample times", "test"),
     TEXT("configuration", "device, mode, precision", "configuration"),
     TEXT("reason", "why it was not compared", "not compared because"),
 };

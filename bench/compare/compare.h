@@ -1,4 +1,4 @@
-// compare.h: is B faster or slower than A? The verdict, and what it rests on.
+// compare.h: is B faster or slower than A? The verdict, and its basis.
 //
 // The unit of replication is the run (one process): samples of one run share its memory layout,
 // its frequency and its neighbours, and say nothing of the next run. So, by `basis`:

@@ -310,7 +310,8 @@ static sm_status keep_alike(sm_matches *m) {
                          sm_factor_name((sm_factor)i));
             }
         }
-        return sm_fail(SM_ERR_USAGE, "rows of A and B differ in %s; say what is compared with --across", names);
+        return sm_fail(SM_ERR_USAGE, "rows of A and B differ in %s; name the properties that may differ with --across",
+                       names);
     }
     if (single != 0) {
         keep_equal(m, single);

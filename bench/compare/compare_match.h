@@ -1,6 +1,6 @@
 // compare_match.h: which rows of two sets may be compared.
 //
-// What a row says of its configuration falls into two parts.
+// The configuration of a row has two parts.
 //   work     what is computed: pass type, batch, length, accumulation, the model's dimensions.
 //            It must be the same on both sides, or times mean nothing side by side
 //   factors  how and where: what a comparison is about. X-list below

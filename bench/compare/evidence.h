@@ -1,4 +1,4 @@
-// evidence.h: is a figure steady enough to be relied on, and are two told apart?
+// evidence.h: is a figure steady enough to be relied on, and are two figures distinct?
 //
 // One judgement for every word about speed: of run, sweep, recommend, report, compare and profile.
 //
@@ -7,11 +7,11 @@
 //   noisy     not so: another run may give another figure
 //   too few   no interval: fewer than 6 samples (or none told)
 //
-// Some figures bear no verdict at all: no factor, no rank, nothing reckoned with them (sm_doubt_row). More samples do not
-// help where others had the processors, since what they disturb is never made faster.
+// Some figures bear no verdict at all: no factor, no rank, nothing reckoned with them (sm_doubt_row). More samples do
+// not help where others had the processors, since a disturbance never makes a step faster.
 //
-// Two figures are told apart where their 95% intervals have nothing in common. Nothing is called the best of some that
-// is not steady, and told apart from every other.
+// Two figures are distinct where their 95% intervals do not overlap. A figure is called the best of several only if it
+// is steady and distinct from every other.
 #ifndef STEPMARK_EVIDENCE_H
 #define STEPMARK_EVIDENCE_H
 

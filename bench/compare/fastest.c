@@ -162,7 +162,7 @@ static sm_status say(const group *g, const json_t *slow, bool names_test, json_t
         snprintf(sentence, room, "%s is %.2f (%.2f-%.2f) times faster than %s", fast_name, exp(d.estimate), exp(d.lo),
                  exp(d.hi), slow_name);
     } else {
-        snprintf(sentence, room, "%s is not told apart from %s: %.2f times as fast, anywhere from %.2f to %.2f",
+        snprintf(sentence, room, "%s is not distinct from %s: %.2f times as fast, anywhere from %.2f to %.2f",
                  fast_name, slow_name, exp(d.estimate), exp(d.lo), exp(d.hi));
     }
     return json_array_append_new(sentences, sm_json_text(text)) == 0 ? SM_OK

@@ -33,7 +33,7 @@ static const sm_column columns[] = {
     SHARED("precision", "number format", "precision"),
     SHARED("pass_type", "what is timed", "pass"),
     SHARED("optimizer", "whose update the step has", "optimizer"),
-    SHARED("own_kernels", "kernels or a backend of the user's own that ran: ranked apart", "own code"),
+    SHARED("own_kernels", "kernels or a backend of the user's own that ran: ranked separately", "own code"),
     {SM_COLUMN("place", SM_COLUMN_INTEGER, "", "among the rows of that work, by tokens/s"), .heading = "#",
      .rank = SM_RANK_ALWAYS},
     TEXT("machine", "processor or card that ran", "machine", SM_RANK_ALWAYS),
@@ -49,7 +49,7 @@ static const sm_column columns[] = {
     REAL("tokens_per_s_gib", "tokens/s/GiB", "of the memory that it took", "a GiB", sm_show_count, 3),
     REAL("mfu", "", "share of the device's own measured peak", "% of peak", sm_show_percent, 7),
     TEXT("build_commit", "of the program that measured", "build", 1),
-    TEXT("marks", "what limits the comparison: own code, emulated, noisy, warned, other data", "marks", SM_RANK_ALWAYS),
+    TEXT("marks", "limits of the comparison: own code, emulated, noisy, warned, other data", "marks", SM_RANK_ALWAYS),
 };
 
 const sm_table sm_leaderboard_table = {"leaderboard", columns, sizeof(columns) / sizeof(columns[0])};

@@ -1,6 +1,6 @@
-// leaderboard.h: rows from many machines in one table: of each device of each machine the fastest row of a work (model,
-// length, number format, pass, optimizer), best first, with what limits the comparison. Work is compared by tokens/s;
-// batch and mode are each device's own.
+// leaderboard.h: rows from many machines in one table: the fastest row of each device of each machine for a work
+// (model, length, number format, pass, optimizer), best first, with the limits of the comparison. Work is compared by
+// tokens/s; batch and mode are each device's own.
 #ifndef STEPMARK_LEADERBOARD_H
 #define STEPMARK_LEADERBOARD_H
 

@@ -145,8 +145,7 @@ void sm_recommend_doubt(const sm_contest *contest, const sm_outcome *o, char *te
     if (o->n_rivals > 1) {
         snprintf(more, sizeof(more), " and %zu more", o->n_rivals - 1);
     }
-    snprintf(text + end, size_bytes - end, " is not told apart from %s at %s%s: take more samples", rival, figure,
-             more);
+    snprintf(text + end, size_bytes - end, " is not distinct from %s at %s%s: take more samples", rival, figure, more);
 }
 
 // `rows`: those of a group that are ok.

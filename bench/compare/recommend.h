@@ -1,6 +1,6 @@
-// recommend.h: what measured rows advise. Rows are compared within a group only: one machine and
-// device, one model, one sequence length, one pass type; rows that ran kernels or a backend of the user's own (own
-// code) are groups of their own.
+// recommend.h: recommendations from measured rows. Rows are compared within a group only: one machine and device, one
+// model, one sequence length, one pass type; rows that ran kernels or a backend of the user's own (own code) are groups
+// of their own.
 //
 //   fastest       most tokens/s at the median
 //   per GiB       most tokens/s for each GiB that it occupies: on a device with memory of its own what is

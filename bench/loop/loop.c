@@ -95,7 +95,7 @@ static sm_status run_apart(sm_loop *l, int64_t number, int64_t *op_ns, int64_t *
     sm_train_step step;
     sm_step_phases *phases = sm_loop_time_apart(l);
     if (phases == NULL) {
-        return sm_fail(SM_ERR_INTERNAL, "loop: more than %d steps are timed apart", l->n_apart);
+        return sm_fail(SM_ERR_INTERNAL, "loop: more than %d instrumented steps", l->n_apart);
     }
     sm_phases_begin(phases, plan);
     SM_TRY(take_step(l, number, phases, &step));
@@ -173,7 +173,7 @@ static sm_status allocate(sm_loop *l) {
     l->apart = calloc(n_apart + 1, sizeof(*l->apart));
     l->op_ns = calloc(2 * n_apart * n_ops + 1, sizeof(*l->op_ns));
     if (l->apart == NULL || l->op_ns == NULL) {
-        return sm_fail(SM_ERR_OOM, "loop: no memory for %zu steps timed apart", n_apart);
+        return sm_fail(SM_ERR_OOM, "loop: no memory for %zu instrumented steps", n_apart);
     }
     for (size_t i = 0; i < n_apart; i++) {
         l->apart[i].phases.op_ns = l->op_ns + i * n_ops;

@@ -1,4 +1,5 @@
-// memory.h: memory over a step: what holds data while each op runs, by the planner, at the times that ops took.
+// memory.h: memory over a step: the tensors that hold data while each op runs, by the planner, at the measured times of
+// the ops.
 #ifndef STEPMARK_BENCH_LOOP_MEMORY_H
 #define STEPMARK_BENCH_LOOP_MEMORY_H
 

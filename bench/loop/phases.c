@@ -38,12 +38,12 @@ static const sm_column columns[] = {
     SM_SHARED_COLUMN("mode", "naive, fused or tuned", "mode"),
     SM_SHARED_COLUMN("loader", "who makes the batches: inline, or threads and how many", "loader"),
     SM_COLUMNS_OF_DEVICE,
-    {SM_COLUMN("phase", SM_COLUMN_TEXT, "", "part of the step; step: all of them; undisturbed: a step not timed apart"),
+    {SM_COLUMN("phase", SM_COLUMN_TEXT, "", "part of the step; step: all of them; undisturbed: a plain step"),
      .heading = "phase", .rank = SM_RANK_ALWAYS},
     {SM_COLUMN("meaning", SM_COLUMN_TEXT, "", "what it is"), .heading = "what it is"},
-    {SM_COLUMN("ns", SM_COLUMN_INTEGER, "ns", "mean of the middle half of the steps timed apart; undisturbed: median"),
+    {SM_COLUMN("ns", SM_COLUMN_INTEGER, "ns", "mean of the middle half of the instrumented steps; undisturbed: median"),
      .heading = "ms", .show = sm_show_ms, .rank = SM_RANK_ALWAYS},
-    {SM_COLUMN("share", SM_COLUMN_REAL, "", "of the step timed apart"), .heading = "share", .show = sm_show_percent,
+    {SM_COLUMN("share", SM_COLUMN_REAL, "", "of the instrumented step"), .heading = "share", .show = sm_show_percent,
      .rank = 8},
     {SM_COLUMN("alone_ts", SM_COLUMN_REAL, "tokens/s", "throughput that it alone would allow"),
      .heading = "tokens/s alone", .show = show_rate, .rank = 6},
@@ -53,7 +53,7 @@ static const sm_column columns[] = {
      .show = show_change, .rank = 7},
     {SM_COLUMN("change_lo_percent", SM_COLUMN_REAL, "%", "its 95% interval; null below six steps a side")},
     {SM_COLUMN("change_hi_percent", SM_COLUMN_REAL, "%", "its upper end")},
-    {SM_COLUMN("warnings", SM_COLUMN_JSON, "", "what may have spoiled the figures"), .heading = "warning",
+    {SM_COLUMN("warnings", SM_COLUMN_JSON, "", "disturbances of the figures"), .heading = "warning",
      .view = SM_SHOWN_AS_NOTES},
 };
 
@@ -161,7 +161,7 @@ static sm_status add_all(const json_t *row, const json_t *baseline, json_t *reco
 #define X(code, member, name, text) SM_TRY(add_phase(row, baseline, #member, name, text, records));
     SM_STEP_PHASE_LIST(X)
 #undef X
-    SM_TRY(add_phase(row, baseline, "wall", "step", "all phases together: a step timed apart", records));
+    SM_TRY(add_phase(row, baseline, "wall", "step", "all phases together: an instrumented step", records));
     return add_plain(row, baseline, records);
 }
 

@@ -175,7 +175,7 @@ static void write_verdict(const sm_loop_division *d, sm_loop_bound bound, sm_row
     char rate[32];
     sm_row_loop *l = &row->loop;
     if (bound == SM_LOOP_BOUND_COUNT) {
-        SM_ROW_TEXT(l->verdict, "Without the device's ceilings it cannot be told what bounds this loop.");
+        SM_ROW_TEXT(l->verdict, "Without the device's ceilings the bottleneck of this loop is unknown.");
         return;
     }
     SM_ROW_TEXT(l->bound, sm_loop_bound_name(bound));

@@ -1,4 +1,4 @@
-// verdict.h: what bounds a training loop: that which, removed alone, would make it fastest.
+// verdict.h: what bounds a training loop: the cause whose removal alone would make it fastest.
 //
 //   input          making a step's batches: waiting for the loader's threads, or reading, tokenising and collating
 //                  inline; and copying them to the device
@@ -9,8 +9,8 @@
 //   compute        ops that arithmetic bounds: removed, they take the time of their memory traffic
 //   memory         ops that memory bounds: removed, they take the time of their arithmetic
 //
-// No step is shorter than what its data take the loader's threads, but where it is the input that is removed: so a loop
-// whose loader is the slowest is bound by input, though its device may be busy as long.
+// No step is shorter than the time of the loader's threads for its data, unless the input is removed: so a loop whose
+// loader is the slowest is bound by input, though its device may be busy as long.
 #ifndef STEPMARK_BENCH_LOOP_VERDICT_H
 #define STEPMARK_BENCH_LOOP_VERDICT_H
 

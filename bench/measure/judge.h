@@ -1,4 +1,4 @@
-// judge.h: what a reader should know of a sample before believing its median. Part of the harness.
+// judge.h: the facts about a sample that a reader needs before relying on its median. Part of the harness.
 #ifndef STEPMARK_JUDGE_H
 #define STEPMARK_JUDGE_H
 

@@ -1,5 +1,5 @@
-// paired.h: two ways to do the same step, measured in turn: A B B A, round after round. What
-// drifts (clock, neighbours) meets both alike, and a round's ratio is free of it.
+// paired.h: two ways to do the same step, measured in turn: A B B A, round after round. Drift (clock, neighbours)
+// affects both alike, and a round's ratio is free of it.
 #ifndef STEPMARK_PAIRED_H
 #define STEPMARK_PAIRED_H
 

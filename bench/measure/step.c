@@ -114,7 +114,7 @@ static sm_status run_halves(sm_stepper *s, sm_row *row, int64_t *elapsed_ns, dou
     row->gradient_check_ns = sm_now_ns() - begin_ns;
     count_checks(row, row->gradient_check_ns);
     if (row->gradient_check[0] == '\0') {
-        return sm_fail(SM_ERR_INTERNAL, "the gradient check does not say what it did");
+        return sm_fail(SM_ERR_INTERNAL, "the gradient check does not report its result");
     }
     begin_ns = sm_now_ns();
     SM_TRY(sm_session_run(s->session, s->phases & SM_RUN_OPTIMIZER, NULL));
@@ -147,7 +147,7 @@ static sm_status run_piece(sm_stepper *s, bool is_watched, unsigned phases) {
 static sm_status check_losses(sm_stepper *s, sm_row *row) {
     const sm_workload *w = s->workload;
     SM_TRY(w->check(w->ctx, s->session, s->n_batches - 1, s->check_seed, row));
-    return row->loss_check[0] != '\0' ? SM_OK : sm_fail(SM_ERR_INTERNAL, "the loss check does not say what it did");
+    return row->loss_check[0] != '\0' ? SM_OK : sm_fail(SM_ERR_INTERNAL, "the loss check does not report its result");
 }
 
 // The next step in pieces, its losses compared before its update.

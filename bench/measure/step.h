@@ -1,4 +1,4 @@
-// step.h: one training step, as everybody who measures runs it, and what is checked of a session's steps.
+// step.h: one training step, as every measurement runs it, and the checks of a session's steps.
 //
 //   step 1         its gradients, between backward and update, against differences of the loss; its update
 //   step 2, and    checked steps: the same executable runs them in pieces. Drawn ops are looked at (spot_check.h),

@@ -9,7 +9,7 @@
 //   strips      rows: [[series, row]]: the samples are the rows' own
 //   steps       likewise
 //
-// What is not finite is null. A failed allocation is remembered: sm_figures_write() tells.
+// Values that are not finite are null. A failed allocation is remembered: sm_figures_write() tells.
 #ifndef STEPMARK_BENCH_PAGES_FIGURE_H
 #define STEPMARK_BENCH_PAGES_FIGURE_H
 

@@ -1,6 +1,6 @@
-// page.h: what every page of this program is made of: one file, offline, one style (pages/page.css) and one
-// base of script (pages/page.js: tables that sort and filter, hints, downloads; pages/chart.js: charts). All that is
-// text goes through here and is escaped, so that nothing that was read can become markup.
+// page.h: the common parts of every page of this program: one file, offline, one style (pages/page.css) and one base of
+// script (pages/page.js: tables that sort and filter, hints, downloads; pages/chart.js: charts). All that is text goes
+// through here and is escaped, so that nothing that was read can become markup.
 //
 //   sm_page_begin(out, "Title", (const char *const[]){"my.css", NULL});   <!DOCTYPE html> ... <body>
 //   sm_page_text(out, text);                                              escaped
@@ -8,7 +8,7 @@
 //   sm_page_end(out, (const char *const[]){"my.js", NULL});               the base's script, yours, </html>
 //
 // A file bench/*/*.css or *.js is embedded by the build; its name says which it is. A page may fetch nothing: its
-// content security policy refuses what is not in it.
+// content security policy refuses everything outside of it.
 #ifndef STEPMARK_BENCH_PAGES_PAGE_H
 #define STEPMARK_BENCH_PAGES_PAGE_H
 

@@ -144,7 +144,7 @@ static void write_verdict(sm_profile *profile, const sm_profile_line *step, cons
     const double wall_ns = (double)profile->wall_ns;
     if (isnan(profile->total.roofline_ns) || wall_ns <= 0) {
         snprintf(profile->verdict, sizeof(profile->verdict),
-                 "Without the device's ceilings nothing can be said of what bounds this step.");
+                 "Without the device's ceilings the bound of this step is unknown.");
         return;
     }
     int64_t bound_ns = step->bound_ns[step->bound];
@@ -158,7 +158,7 @@ static void write_verdict(sm_profile *profile, const sm_profile_line *step, cons
     char *rest = profile->verdict + used;
     size_t left = sizeof(profile->verdict) - (size_t)used;
     if ((double)profile->unaccounted_ns > worst->above_ns) {
-        snprintf(rest, left, "; look first at what lies outside of the ops, %.3g ms (%.0f%%).",
+        snprintf(rest, left, "; look first at the time outside of the ops, %.3g ms (%.0f%%).",
                  (double)profile->unaccounted_ns / 1e6, 100 * (double)profile->unaccounted_ns / wall_ns);
     } else {
         snprintf(rest, left, "; look first at %s, which takes %.3g ms (%.0f%%) at least, %.3g ms above its roofline.",

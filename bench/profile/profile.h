@@ -1,5 +1,5 @@
-// profile.h: where a step's time goes: the times of its ops, joined to their FLOPs and bytes, against what
-// the machine could do.
+// profile.h: where a step's time goes: the times of its ops, joined to their FLOPs and bytes, relative to the machine's
+// ceilings.
 //
 // Definitions
 //   self time    of an op in the attribution step; ops do not nest, so there is no other

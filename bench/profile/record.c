@@ -45,7 +45,7 @@ static const sm_column columns[] = {
     {SM_COLUMN("peak_source", SM_COLUMN_TEXT, "", "how the ceilings were found")},
     {SM_COLUMN("verdict", SM_COLUMN_JSON, "", "total: what the step is bound by, and what to look at first"),
      .heading = "verdict", .view = SM_SHOWN_BELOW},
-    {SM_COLUMN("warnings", SM_COLUMN_JSON, "", "what may have spoiled the figures"), .heading = "warning",
+    {SM_COLUMN("warnings", SM_COLUMN_JSON, "", "disturbances of the figures"), .heading = "warning",
      .view = SM_SHOWN_AS_NOTES},
 };
 

@@ -221,7 +221,7 @@ static const line_chart line_charts[] = {
      "Median of the samples; bars: its 95% interval, or the quartiles where there are too few samples.", throughput,
      NAN},
     {SM_CHART_MEMORY, "peak memory, ",
-     "Peak resident memory of the process, or what is allocated on a device with memory of its own. Crosses: out of "
+     "Peak resident memory of the process, or the bytes allocated on a device with memory of its own. Crosses: out of "
      "memory.",
      memory, NAN},
     {SM_CHART_SPEEDUP, "times the baseline's tokens per second",
@@ -351,8 +351,7 @@ static const stack_chart stack_charts[] = {
      "Parts of one step of the attribution pass, which times each op; the line is the median of the plain samples.",
      PARTS(step_parts), "median_ns", "plain step"},
     {SM_CHART_WARMUP, "s", 1e-9,
-     "What a process pays before its steady state, part by part. Measuring the device's ceilings and checking the loss "
-     "are not in it.",
+     "Time of a process before its steady state, part by part, without measuring the ceilings and checking the loss.",
      PARTS(start_parts), NULL, NULL},
 };
 

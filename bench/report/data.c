@@ -1,4 +1,4 @@
-// data.c: the rows as a page holds them, once: what its script shows of a row, and gives back as a file.
+// data.c: the rows as a page holds them, once: the data that its script shows for a row, and exports as a file.
 #include <stdlib.h>
 #include <string.h>
 

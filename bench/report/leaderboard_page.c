@@ -172,8 +172,9 @@ static void write_legend(sm_doc *doc) {
     sm_doc_item(doc, "Marks: own code (kernels or a backend of the user's own ran), emulated (computed in fp32, for "
                      "lack of instructions), noisy or too few (another run may give another "
                      "figure), warned (something may have spoiled it), other data (than the first of its work).");
-    sm_doc_item(doc,
-                "± is how far the 95%% interval of the median reaches. Two whose intervals meet are not told apart.");
+    sm_doc_item(
+        doc,
+        "± is how far the 95%% interval of the median reaches. Two rows whose intervals overlap are not distinct.");
     sm_doc_item(doc,
                 "Share of peak is against the peak that was measured on that device itself, in that number format.");
     sm_doc_items_end(doc);

@@ -1,4 +1,5 @@
-// leaderboard_page.h: the leaderboard as a page: its table, the machines side by side for each work, what was refused.
+// leaderboard_page.h: the leaderboard as a page: its table, the machines next to each other for each work, the refused
+// rows.
 #ifndef STEPMARK_LEADERBOARD_PAGE_H
 #define STEPMARK_LEADERBOARD_PAGE_H
 

@@ -100,12 +100,11 @@ static sm_status add_bar(const sm_report_rows *report, const sm_report_row *row,
 }
 
 static sm_status add_phases(const sm_report_rows *report, sm_figures *figures) {
-    json_t *figure = sm_figure_add(figures, "stacks", "loop-phases", "Where a training step's time goes, loop included",
-                                   "Exclusive phases of a step that is timed apart, mean of the middle half of such "
-                                   "steps; the line is the undisturbed "
-                                   "step. The first loop of a work is the baseline: beside each other how many times "
-                                   "as fast it is, and in the hint the "
-                                   "change of each phase with its 95% interval.");
+    json_t *figure =
+        sm_figure_add(figures, "stacks", "loop-phases", "Where a training step's time goes, loop included",
+                      "Exclusive phases of an instrumented step, mean of the middle half of such steps; the line is "
+                      "the undisturbed step. The first loop of a work is the baseline: next to each other loop, how "
+                      "many times as fast it is, and in the hint the change of each phase with its 95% interval.");
     json_t *x = sm_figure_axis(figures, figure, "x", "ms", "linear");
     sm_figure_set(figures, x, "unit", json_string("ms"));
     sm_figure_set(figures, figure, "mark_name", json_string("undisturbed step"));
@@ -156,7 +155,7 @@ static const time_chart time_charts[] = {
     {"memory-time",
      "Memory while it was measured",
      "",
-     "Resident memory of the process, and what the GPU has given out.",
+     "Resident memory of the process, and allocated memory of the GPU.",
      {{"utilisation.rss_bytes", "process", 1, IN_BYTES}, {"utilisation.gpu_memory_bytes", "GPU", 2, IN_BYTES}}},
     {"power-time", "Power over time", "W", "As the GPU tells it.", {{"utilisation.power_w", "GPU", 2, 1}}},
 };
@@ -269,10 +268,9 @@ static void add_memory_of_step(const sm_report_rows *report, sm_figures *figures
     }
     const double unit_bytes = sm_figure_byte_unit(most_bytes, &unit);
     json_t *figure = sm_figure_add(figures, "lines", "memory-step", "Memory over a step",
-                                   "What holds data on the device while each op runs, as the planner has it, the ops "
-                                   "one behind the other; of several micro-batches the times of an op are added. From "
-                                   "the dashed line on: the backward. What libraries and kernels take beside it is "
-                                   "not in it.");
+                                   "Data on the device while each op runs, by the planner, ops laid end to end; over "
+                                   "several micro-batches the times of an op are added. The backward begins at the "
+                                   "dashed line. Memory of libraries and kernels is not included.");
     sm_figure_axis(figures, figure, "x", "ms", "linear");
     json_t *y = sm_figure_axis(figures, figure, "y", unit, "linear");
     sm_figure_set(figures, y, "from_zero", json_true());

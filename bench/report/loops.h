@@ -1,5 +1,4 @@
-// loops.h: what a report says of training loops: where their time goes, what bounds them, how busy the machine
-// was.
+// loops.h: what a report says of training loops: their time, their bottleneck, the load of the machine.
 #ifndef STEPMARK_BENCH_REPORT_LOOPS_H
 #define STEPMARK_BENCH_REPORT_LOOPS_H
 

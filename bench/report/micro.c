@@ -1,5 +1,5 @@
-// micro.c: a published profile of one training step by phases, and this report's loops beside it. What it got
-// wrong is said with it.
+// micro.c: a published profile of one training step by phases, and this report's loops next to it, with a note on its
+// errors.
 #include "bench/report/report.h"
 #include "bench/tables/show.h"
 
@@ -114,10 +114,9 @@ void sm_report_micro(sm_doc *doc, const sm_report_rows *report) {
                 "backward, only started in their own phases, were waited for in the optimizer's: 66%% of the step "
                 "by that profile, about 10%% in truth. The collator counted twice, by itself and in the wait for "
                 "data. And its tokens/s were tokens a step: +20%% by compiling, which by the clock was -5%%.");
-    sm_doc_text(doc,
-                "Here phases exclude one another and add up to the step, and tokens/s are tokens by the clock, padding "
-                "left out. Shares are of a step whose parts are timed apart, ms and tokens/s of steps that nothing "
-                "disturbs; input: reading, tokenising, placing, and waiting for who does it.");
+    sm_doc_text(doc, "Here phases exclude one another and add up to the step, and tokens/s are tokens by the clock, "
+                     "padding left out. Shares are of an instrumented step, ms and tokens/s of undisturbed steps; "
+                     "input: reading, tokenising, placing, and waiting for the loader.");
     sm_doc_table_begin(doc, "loop|loader|#input|#transfer|#forward|#backward|#optimizer|#other|#step, ms|#tokens/s|"
                             "#against naive");
     write_published(doc, "published, as printed", "66%", "+20%");

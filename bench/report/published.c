@@ -1,5 +1,5 @@
-// published.c: published tables of GPT-2 steps, and this report's rows beside them. What they
-// measured is said with them, since their headings do not say it.
+// published.c: published tables of GPT-2 steps, and this report's rows next to them, with a note on the published work,
+// since the headings do not name it.
 #include "bench/report/report.h"
 #include "bench/tables/show.h"
 
@@ -241,8 +241,8 @@ static const struct {
      "%"},
     {"the collator's share", "a phase of its own", "it is within the wait for the loader, too: counted twice",
      collate_share, 100, "%"},
-    {"the wait for the loader", "with the collator in it", "as above; here it is what no other phase took", wait_share,
-     100, "%"},
+    {"the wait for the loader", "with the collator in it",
+     "as above; here the rest of the step outside of the other phases", wait_share, 100, "%"},
     {"tokens/s, with a faster loader", "+20%", "tokens of a step, not of a second: by the second -5%", NULL, 0, ""},
     {"compilation", "0.7 s, whatever was compiled",
      "the call that was timed is lazy: it compiled in the first step that was timed", start_steps, 1, " steps' time"},
@@ -299,7 +299,7 @@ void sm_report_published(sm_doc *doc, const sm_report_rows *report) {
     sm_doc_subheading(doc, "Forward and backward");
     sm_doc_text(
         doc, "Published: Tesla P100, vocabulary 10,000, batch 4, context 128, 10 steps after 5 that ran forward only. "
-             "Its column named backward is forward and backward together, and stands here beside that sum.");
+             "Its column named backward is forward and backward together, and is compared here with that sum.");
     sm_doc_table_begin(doc, "size|#published forward, ms|#published both, ms|here|#forward, ms|#backward, ms|#both, ms|"
                             "#backward / forward|work");
     for (int size = 0; size < N_SIZES; size++) {

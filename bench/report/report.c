@@ -11,11 +11,11 @@ static const struct {
     const char *id;
     const char *title;
 } sections[] = {
-    {"rows", "All rows"},        {"short", "In short"},
-    {"pictures", "Pictures"},    {"loops", "Training loops"},
-    {"ladders", "Ladders"},      {"published", "Beside published figures"},
-    {"failures", "What failed"}, {"warnings", "Warnings"},
-    {"machines", "Machines"},    {"reading", "How to read this"},
+    {"rows", "All rows"},     {"short", "In short"},
+    {"pictures", "Pictures"}, {"loops", "Training loops"},
+    {"ladders", "Ladders"},   {"published", "Beside published figures"},
+    {"failures", "Failures"}, {"warnings", "Warnings"},
+    {"machines", "Machines"}, {"reading", "How to read this"},
 };
 enum { ROWS, SHORT, PICTURES, LOOPS, LADDERS, PUBLISHED, FAILURES, WARNINGS, MACHINES, READING, N_SECTIONS };
 
@@ -106,13 +106,13 @@ static sm_status write_loops(sm_doc *doc, const sm_report_rows *report, sm_figur
 
 static void write_legend(sm_doc *doc) {
     sm_doc_items_begin(doc);
-    sm_doc_item(doc,
-                "Step time: median of plain, uninstrumented samples ± their median absolute deviation. A sample is "
-                "what the pass type says: a whole optimizer step, or a part of it.");
+    sm_doc_item(doc, "Step time: median of plain, uninstrumented samples ± their median absolute deviation. The pass "
+                     "type says what a sample is: a whole optimizer step, or a part of it.");
     sm_doc_item(doc, "Tokens per second: batch x length x accumulation in a sample, over its median time. There is no "
                      "padding.");
     sm_doc_item(doc, "%% of peak: floating-point work of the sample against the device's measured peak.");
-    sm_doc_item(doc, "Memory: peak resident memory of the process, or what is allocated on a device of its own.");
+    sm_doc_item(
+        doc, "Memory: peak resident memory of the process, or the bytes allocated on a device with memory of its own.");
     sm_doc_item(doc, "A row is ok only when its loss, gradients and updates agreed with the reference; a row that "
                      "failed stays, with its reason.");
     sm_doc_item(

@@ -1,4 +1,4 @@
-// tables.c: what a report says in words and tables.
+// tables.c: the text and tables of a report.
 #include "bench/compare/recommend.h"
 #include "bench/report/report.h"
 #include "bench/tables/layout.h"

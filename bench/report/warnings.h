@@ -1,5 +1,5 @@
-// warnings.h: the warnings of many rows, those that differ in their figures alone as one, with a mark by which
-// the rows name them.
+// warnings.h: the warnings of many rows, joined where only their figures differ, with a mark by which the rows name
+// them.
 #ifndef STEPMARK_BENCH_REPORT_WARNINGS_H
 #define STEPMARK_BENCH_REPORT_WARNINGS_H
 

@@ -116,7 +116,7 @@ static sm_status check_header(const char *path, const char *text, size_t size_by
     *body = end != NULL ? end + 1 : text + size_bytes;
     write_header(*body, size_bytes - (size_t)(*body - text), header);
     if (strncmp(text, header, strlen(header)) != 0 || strlen(header) != (size_t)(*body - text)) {
-        return sm_fail(SM_ERR_FORMAT, "%s: was changed after it was made; ask for the bundle as it was", path);
+        return sm_fail(SM_ERR_FORMAT, "%s: was changed after it was made; ask for the original bundle", path);
     }
     return SM_OK;
 }

@@ -6,7 +6,7 @@
 //   {"machine": {...}, "created": "2026-11-22T10:00:00Z", "program": "0.1.0"}
 //   {"schema_version": 1, ...}
 //
-// The digest tells what got damaged or edited by hand; it is no signature.
+// The digest detects damage and edits by hand; it is no signature.
 #ifndef STEPMARK_BUNDLE_H
 #define STEPMARK_BUNDLE_H
 

@@ -1,5 +1,5 @@
-// digest.h: what a measurement read, in a short text: "fnv1a64:cbf29ce484222325". Equal texts: the same bytes, but for
-// one chance in 2^64.
+// digest.h: the digest of a measurement's input, as a short text: "fnv1a64:cbf29ce484222325". Equal texts: the same
+// bytes, but for one chance in 2^64.
 #ifndef STEPMARK_DIGEST_H
 #define STEPMARK_DIGEST_H
 

@@ -1,7 +1,7 @@
 // read_rows.h: result files that this program, an older one of it, or another program wrote.
 //
-// A file holds JSON objects, one row each: a JSON array (-o json), a line each (-o jsonl), or
-// one after the other. What a reader need not understand does no harm:
+// A file holds JSON objects, one row each: a JSON array (-o json), a line each (-o jsonl), or one after the other.
+// Unknown fields do no harm:
 //   unknown fields     stay in the row
 //   fields not there   are null for the reader
 //   an older version   is read; figures that follow from its samples are filled in
@@ -10,10 +10,10 @@
 //                      that was cut short, or a line that is no JSON
 //   other objects      are skipped with a warning that says why: no status of a row, or a field of
 //                      the wrong type (sm_row_recognise). A line of a training log is no row
-// A file without a single row is an error that says what the file seems to be. The time to read one
-// grows with its size alone, whatever is in it.
+// A file without a single row is an error that says what the file seems to be. The time to read a file depends only on
+// its size.
 //
-// Rows come from outside: nobody may assume a field's type. The readers below do not.
+// Rows come from outside: callers may not assume a field's type. The readers below do not.
 #ifndef STEPMARK_READ_ROWS_H
 #define STEPMARK_READ_ROWS_H
 

@@ -11,10 +11,9 @@ enum { N_STATUSES = sizeof(statuses) / sizeof(statuses[0]) };
 // --- schema ------------------------------------------------------------------------------
 
 json_t *sm_row_json_schema(void) {
-    json_t *schema = sm_table_json_schema(
-        &sm_row_table, "stepmark result row",
-        "One row of stepmark's -o json and -o jsonl. Times are nanoseconds. What is not known is null. "
-        "Readers ignore fields that they do not know.");
+    json_t *schema = sm_table_json_schema(&sm_row_table, "stepmark result row",
+                                          "One row of stepmark's -o json and -o jsonl. Times are nanoseconds. Unknown "
+                                          "values are null. Readers ignore fields that they do not know.");
     json_t *status = json_object_get(json_object_get(schema, "properties"), "status");
     json_t *values = json_array();
     int failed = status == NULL || values == NULL;

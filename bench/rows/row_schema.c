@@ -1,5 +1,5 @@
-// row_schema.c: the one table of the result row's fields, and what a reader of the Markdown
-// table sees of them. Names that llama-bench has keep its meaning.
+// row_schema.c: the one table of the result row's fields, and their display in the Markdown table. Names that
+// llama-bench has keep its meaning.
 #include "bench/rows/row.h"
 
 #include "bench/tables/show.h"
@@ -149,9 +149,8 @@ static const sm_column columns[] = {
     {TEXT(isa, "instruction set of the kernels that ran")},
     {TEXT(tier, "family of the kernels that ran")},
     {TEXT(mode, "naive, fused or tuned"), SHOWN_WHEN_VARIED("mode", NULL)},
-    {TEXT(recompute,
-          "what backward computes again instead of keeping it: none, light (what is cheap) or block (all of a "
-          "block but its input); null: the pass has no backward"),
+    {TEXT(recompute, "results that the backward computes again instead of keeping them: none, light (cheap ones) or "
+                     "block (a whole block except its input); null: the pass has no backward"),
      SHOWN_WHEN_VARIED("recompute", NULL), RANK(1)},
     {TEXT(attention,
           "how attention keeps its weights for backward: naive (all of the square), blocked (blocks of rows, "
@@ -169,8 +168,8 @@ static const sm_column columns[] = {
      SHOWN_WHEN_VARIED("own kernels", NULL)},
     {INTEGER(n_threads, "", "threads used"), SHOWN_WHEN_VARIED("threads", NULL)},
     {TEXT(binding, "where they run: bound one a core, or free")},
-    {TEXT(pass_type, "what a sample is of: forward, backward, forward-backward, step or separate")},
-    {TEXT(test, "name of the test: what, b = batch, s = sequence length"), SHOWN("test", NULL), RANK(7)},
+    {TEXT(pass_type, "part of the step that a sample times: forward, backward, forward-backward, step or separate")},
+    {TEXT(test, "name of the test: part of the step, b = batch, s = sequence length"), SHOWN("test", NULL), RANK(7)},
     {INTEGER(n_batch, "", "B: sequences a micro-batch")},
     {INTEGER(n_seq, "", "T: tokens a sequence")},
     {INTEGER(n_accum, "", "micro-batches a step"), SHOWN_WHEN_VARIED("accumulation", show_accumulation)},
@@ -224,12 +223,13 @@ static const sm_column columns[] = {
              "steps, of all up to the last sample, whose gradients were not finite at that loss scale: they changed no "
              "weights; null: the loss is not scaled"),
      SHOWN("skipped", NULL)},
-    {REAL(attribution_percent, "%", "how much longer that step took than the median sample: what timing each op costs"),
-     SHOWN("timed apart", show_apart), SPEED},
+    {REAL(attribution_percent, "%",
+          "how much longer that step took than the median sample: the cost of timing each op"),
+     SHOWN("timing overhead", show_apart), SPEED},
 
     {INTEGER(overhead_ns, "ns",
-             "median_ns less all ops of that step: what host and gaps between ops add. Below 0 where timing ops "
-             "slows them, as on the cpu backend"),
+             "median_ns less all ops of that step: the share of the host and of gaps between ops. Below 0 where timing "
+             "ops slows them, as on the cpu backend"),
      SPEED},
 
     {INTEGERS(samples_ns, "ns", "every sample of the headline pass, in order"), SPEED},
@@ -262,7 +262,7 @@ static const sm_column columns[] = {
     {INTEGER(avg_ns, "ns", "mean of the samples"), SPEED},
     {INTEGER(stddev_ns, "ns", "standard deviation of the samples, n-1"), SPEED},
     {INTEGER(harness_ns, "ns",
-             "what the headline pass took beside its samples (sensors, losses read, limits looked at), by sample"),
+             "time of the headline pass outside of its samples (sensors, losses, limits), divided by the samples"),
      SPEED},
     {REAL(median_ts, "tokens/s", "tokens per second at the median; padding is no token"),
      SHOWN("tokens/s", sm_show_count), BRIEF("tokens/s (95%)", show_rate), RANK(SM_RANK_ALWAYS), SPEED},
@@ -275,8 +275,8 @@ static const sm_column columns[] = {
     {REAL(real_tokens_per_s, "tokens/s", "median_ts: real tokens per second"), SPEED},
     {REAL(padded_tokens_per_s, "tokens/s", "positions of padding per second at the median"), SPEED},
     {REAL(attended_pairs, "",
-          "of a mean micro-batch of documents: pairs of a position and one that attention lets it "
-          "see; what flops counts; null: the whole causal half")},
+          "of a mean micro-batch of documents: pairs of a position and one that attention lets it see, as flops counts "
+          "them; null: the whole causal half")},
 
     {INTEGERS(samples_forward_ns, "ns", "pass type separate: the forward part of every sample"), SPEED},
     {INTEGERS(samples_backward_ns, "ns", "pass type separate: the backward part of every sample"), SPEED},
@@ -319,12 +319,12 @@ static const sm_column columns[] = {
     {REAL(sensors.gpu_temperature_c, "C", "its temperature, after")},
     {TEXT(sensors.gpu_throttle, "why it slowed itself down")},
 
-    {TEXT(loop.loader, "of a training loop: who makes its batches, inline or threads:N; null: no loop was "
-                       "measured, and so below"),
+    {TEXT(
+         loop.loader,
+         "of a training loop: its loader, inline or threads:N; null: no loop was measured (also for the fields below)"),
      SHOWN_WHEN_VARIED("loader", NULL)},
-    {INTEGER(
-         loop.n_steps, "",
-         "attribution steps that the means below are of: those in the middle half by what they take beside their data"),
+    {INTEGER(loop.n_steps, "",
+             "attribution steps of the means below: those whose time without data lies in the middle half"),
      SPEED},
     {INTEGER(loop.wall_ns, "ns", "a whole step of them; the phases that follow add up to it"), SPEED},
 #define X(code, member, name, text) {INTEGER(loop.member##_ns, "ns", text), SPEED},
@@ -333,20 +333,20 @@ static const sm_column columns[] = {
         {INTEGER(loop.headline_wait_ns, "ns", "of a headline step: waiting for its data, or making them inline"),
          SPEED},
     {INTEGER(loop.headline_comm_ns, "ns", "of a headline step: waiting for other processes"), SPEED},
-    {INTEGER(loop.headline_hidden_ns, "ns",
-             "of a headline step: communication beside what it computes; null: one process"),
+    {INTEGER(loop.headline_hidden_ns, "ns", "of a headline step: communication hidden by computing; null: one process"),
      SPEED},
     {INTEGER(loop.comm_bytes, "bytes", "of a step: sent to and received from other processes; null: one process"),
      SPEED},
-    {INTEGER(loop.busy_ns, "ns", "what a step's data took the loader's threads, over their number; null: inline"),
+    {INTEGER(loop.busy_ns, "ns",
+             "time of the loader's threads for a step's data, divided by their number; null: inline"),
      SPEED},
     {REAL(loop.n_ready, "", "steps' batches that were ready when one was asked for, mean"), SPEED},
     {JSON(loop.samples, "wall and each phase that took time: an array, by attribution step, in ns"), SPEED},
-    {JSON(loop.memory, "over the ops of a step, by the planner: end_ns, when each ends, one behind the other, and "
-                       "alive_bytes, activations and scratch that hold data meanwhile (of very many ops neighbours are "
-                       "one); held_bytes, what outlives a step; backward_ns, where the backward begins"),
+    {JSON(loop.memory, "over the ops of a step, by the planner: end_ns, when each ends, laid end to end, and "
+                       "alive_bytes, activations and scratch that hold data meanwhile (among very many ops neighbours "
+                       "are joined); held_bytes, tensors that outlive a step; backward_ns, where the backward begins"),
      SPEED},
-    {TEXT(loop.bound, "what, removed alone, would make the loop fastest: compute, memory, launches, input or "
+    {TEXT(loop.bound, "the cause whose removal alone would make the loop fastest: compute, memory, launches, input or "
                       "communication; null: not known"),
      SPEED},
     {REAL(loop.bound_share, "", "its share of a headline step"), SPEED},
@@ -361,37 +361,38 @@ static const sm_column columns[] = {
      SHOWN("memory", show_memory), RANK(4)},
     {INTEGER(device_peak_bytes, "bytes", "allocated on the device")},
     {INTEGER(estimated_bytes, "bytes",
-             "what the planner and the kernels foretell for the device: parameters, gradients, optimizer, activations, "
+             "forecast of the planner and the kernels for the device: parameters, gradients, optimizer, activations, "
              "scratch")},
     {INTEGER(estimated_rss_bytes, "bytes",
-             "where the device computes in the host's memory: estimated_bytes, and what the process held before")},
+             "where the device computes in the host's memory: estimated_bytes plus the memory that the process held "
+             "before")},
     {TEXT(sweep_key, "in a sweep: the flags that make this configuration; no two rows of a file share them")},
     {TEXT(sweep_note, "in a sweep: why this configuration was added to those asked for")},
     {INTEGER(process_ns, "ns", "in a sweep: the whole life of the configuration's process")},
     {INTEGER(process_peak_rss_bytes, "bytes", "in a sweep: its largest resident memory, loss check included")},
-    {INTEGER(memory_limit_bytes, "bytes", "in a sweep: what it may allocate")},
+    {INTEGER(memory_limit_bytes, "bytes", "in a sweep: the limit of its allocations")},
 
-    {INTEGER(check_seed, "", "what the checks drew their places by: --check-seed draws the same")},
+    {INTEGER(check_seed, "", "seed of the places that the checks drew: --check-seed draws the same")},
     {REAL(loss, "", "loss of the first step, at the initial weights"), SHOWN("loss", show_loss)},
     {REAL(loss_checked, "", "mean loss of the tokens that were last compared with the reference's")},
     {REAL(loss_reference, "", "theirs by the reference")},
     {TEXT(loss_check, "how they were compared"), SHOWN("status", show_status), BRIEF(NULL, show_brief_status),
      RANK(SM_RANK_ALWAYS)},
     {TEXT(gradient_check, "how the gradients of the first step were checked against differences of the loss")},
-    {REAL(gradient_error, "", "how far these are apart, relative to the change that the gradients foretell")},
-    {REAL(gradient_tolerance, "", "how far they may be apart")},
+    {REAL(gradient_error, "", "difference of these, relative to the change that the gradients predict")},
+    {REAL(gradient_tolerance, "", "allowed difference")},
     {INTEGER(gradient_check_ns, "ns", "time that this check took; it lies within no other time")},
     {TEXT(update_check, "how the updates of checked steps were compared with the reference's rule")},
-    {REAL(update_error, "", "largest difference of a sampled number over what rounding allows it; at most 1")},
+    {REAL(update_error, "", "largest difference of a sampled number, relative to its allowed rounding; at most 1")},
     {TEXT(spot_check,
           "how many ops of checked steps were computed again from their operands, in part or by Freivalds' test")},
-    {REAL(spot_error, "", "largest difference of a number of theirs over what rounding allows it; at most 1")},
+    {REAL(spot_error, "", "largest difference of one of their numbers, relative to its allowed rounding; at most 1")},
     {TEXT(repeat_check, "which measured steps were made again, in pieces: the same to the bit; or why none was")},
     {INTEGER(checks_ns, "ns", "time of all checks, checked and repeated steps included; it lies within no sample")},
     {REALS(losses, "",
            "loss of every step: first, warm-up, samples, attribution, the last check; of its last micro-batch")},
 
-    {JSON(warnings, "what may have spoiled the figures"), SHOWN_AS_NOTES("warning")},
+    {JSON(warnings, "disturbances of the figures"), SHOWN_AS_NOTES("warning")},
     {JSON(context, "facts of the machine and the build")},
 };
 

@@ -1,4 +1,4 @@
-// rows_foreign.h: what a file without result rows seems to be, so that its reader is told.
+// rows_foreign.h: recognises files without result rows, for a better message.
 #ifndef STEPMARK_ROWS_FOREIGN_H
 #define STEPMARK_ROWS_FOREIGN_H
 

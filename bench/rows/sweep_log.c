@@ -118,7 +118,7 @@ static sm_status read_rows(sm_sweep_log *log, bool resume) {
     size_t n = 0;
     SM_TRY(read_all(log, &text, &n));
     if (n > 0 && !resume) {
-        status = sm_fail(SM_ERR_USAGE, "%s: is there already; --resume goes on with it, another name starts anew",
+        status = sm_fail(SM_ERR_USAGE, "%s: already exists; --resume continues it, another name starts a new sweep",
                          log->path);
         goto cleanup;
     }

@@ -1,4 +1,4 @@
-// facts.c: the machine's facts, ordered anew; Slurm's from its environment.
+// facts.c: the machine's facts in another order; Slurm's from its environment.
 #include "bench/runs/facts.h"
 
 #include "bench/rows/machine.h"

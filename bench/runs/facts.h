@@ -1,4 +1,4 @@
-// facts.h: what a training's record says of where it runs, in the words of training_metrics.json.
+// facts.h: the place where a training runs, in the words of training_metrics.json.
 #ifndef STEPMARK_BENCH_RUNS_FACTS_H
 #define STEPMARK_BENCH_RUNS_FACTS_H
 

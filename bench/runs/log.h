@@ -1,4 +1,4 @@
-// log.h: what happened in a training: the lines of a run folder's log.jsonl.
+// log.h: the events of a training: the lines of a run folder's log.jsonl.
 //
 // A step's line has no "kind": step, loss, grad_norm, lr, ms, tokens, epoch, data_ms, comm_ms, and of
 // several processes comm_hidden_ms and comm_bytes. Other lines say theirs:

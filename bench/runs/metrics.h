@@ -1,13 +1,13 @@
-// metrics.h: training_metrics.json, schema version 2.0: what a finished training did and how long it took,
-// made from the run folder's run.json (what was asked for, and where it ran) and log.jsonl (what happened) alone.
-// docs/training_metrics.schema.json says what each field means.
+// metrics.h: training_metrics.json, schema version 2.0: the metrics of a finished training, computed only from the run
+// folder's run.json (the configuration and the machine) and log.jsonl (the events). docs/training_metrics.schema.json
+// says what each field means.
 //
 //   timed      every optimizer step, none left out
 //   untimed    start-up, validation, checkpoints, and the rest of the processes' wall time (logging, saving the model)
 //   wall time  timed + untimed. Throughput is over the timed part
 //
-// A run that was resumed is one run: its log goes on where it stopped, and each start of the processes has an entry in
-// run.json, from which its part of the wall time comes. A process that was killed could not say how long it had run:
+// A run that was resumed is one run: its log continues where it stopped, and each start of the processes has an entry
+// in run.json, from which its part of the wall time comes. A process that was killed could not say how long it had run:
 // of its time only steps, validations and checkpoints that the log has are counted.
 #ifndef STEPMARK_BENCH_RUNS_METRICS_H
 #define STEPMARK_BENCH_RUNS_METRICS_H

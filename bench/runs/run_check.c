@@ -143,9 +143,8 @@ static sm_status check_fields(sm_training_run *run) {
         {"summary.steps", ""},
         {"summary.tokens_processed_global", ""},
         {"summary.timed_steps_sec",
-         ": the wall time holds validation and checkpoints, too, and steps are not told apart "
-         "from them"},
-        {"summary.untimed_sec", ": what the run did beside its steps is not told"},
+         ": the wall time includes validation and checkpoints, and does not separate them from steps"},
+        {"summary.untimed_sec", ": the time outside of the steps is not recorded"},
         {"summary.total_wall_time_sec", ""},
     };
     const char *version = json_string_value(json_object_get(run->metrics, "schema_version"));

@@ -1,8 +1,8 @@
-// run_check.h: whether a run's metrics are what its log says, and whether runs may stand in one table.
+// run_check.h: whether a run's metrics agree with its log, and whether runs may share a table.
 //
 // Each run by itself: it is complete; sums, counts and rates agree with each other; in a run folder RUN_COMPLETE.txt,
-// training_metrics.json and log.jsonl belong together, and the metrics made anew from the log are the same. Timed work
-// (steps) and untimed work (validation, checkpoints) are told apart.
+// training_metrics.json and log.jsonl belong together, and the metrics computed again from the log are the same. Timed
+// work (steps) and untimed work (validation, checkpoints) are separate.
 //
 // Runs together: same engine, model, precision, optimizer, data, seed, device; and the same work: as a whole, or for
 // each process. Nothing is compared that is not.

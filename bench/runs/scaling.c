@@ -398,14 +398,14 @@ static sm_status note_model(sm_scaling *s) {
     }
     if (!compute->is_told[0]) {
         SM_TRY(add_note(s,
-                        "the serial part is not told apart from the rest: all runs have as many sequences a process; "
+                        "the serial part cannot be separated from the rest: all runs have as many sequences a process; "
                         "it counts as 0"));
     }
     if (s->most_processes < 2) {
         SM_TRY(add_note(s, "no run has more than one process: predictions are without communication, and too good"));
     } else if (!comm->is_told[1]) {
-        SM_TRY(add_note(s, "communication was measured at one number of processes: what it costs for each further one "
-                           "is not in the predictions, which are too good by that"));
+        SM_TRY(add_note(s, "communication was measured at one number of processes: the cost of each further "
+                           "one is not in the predictions, which are too optimistic by that"));
     }
     return SM_OK;
 }

@@ -1,11 +1,11 @@
-// scaling.h: trainings of the same work on 1, 2, ... processes: how much faster, how much of it is lost and where, and
-// what more processes would do.
+// scaling.h: trainings of the same work on 1, 2, ... processes: the speed-up of several processes, the losses, and a
+// prediction for more of them.
 //
 //   strong   the same global batch: more processes share it. Beside the published figures of a V100 machine
 //   weak     the same part of the global batch for each process: more processes do more
 //
 // Runs are compared only where run_check.h lets them be. Speed-up is in tokens/s over the run of fewest processes (n of
-// them count as n); efficiency is speed-up / processes. Times are of the steps; the wall time stands beside them.
+// them count as n); efficiency is speed-up / processes. Times are of the steps; the wall time is shown next to them.
 #ifndef STEPMARK_BENCH_RUNS_SCALING_H
 #define STEPMARK_BENCH_RUNS_SCALING_H
 

@@ -3,10 +3,10 @@
 //     t(N, q) = serial + per_sequence q + exposed(N)
 //     exposed(N) = volume 2 (N - 1) / N + message 2 (N - 1)
 //
-// q is the sequences that a process computes in a step (global batch / N). `serial` is what every process does whatever
-// q is: the update, launching, waiting for data. `exposed` is the communication that the backward pass did not hide, as
-// it was logged: an all-reduce in which each process sends and receives its part of the gradients to and from each
-// other, 2 (N - 1) / N of their bytes in 2 (N - 1) messages.
+// q is the sequences that a process computes in a step (global batch / N). `serial` is the work of every process that
+// does not depend on q: the update, launching, waiting for data. `exposed` is the communication that the backward pass
+// did not hide, as it was logged: an all-reduce in which each process sends and receives its part of the gradients to
+// and from each other, 2 (N - 1) / N of their bytes in 2 (N - 1) messages.
 //
 // Weighted least squares, none of the parts below zero; weights and intervals come from the runs' spread.
 // docs/scaling.md says where this holds and where it does not.

@@ -1,4 +1,4 @@
-// scaling_table.c: rows of a scaling table as records, and what a reader sees of them.
+// scaling_table.c: rows of a scaling table as records, and their display.
 #include "bench/runs/scaling.h"
 #include "bench/tables/show.h"
 

@@ -1,5 +1,4 @@
-// found.h: what sm_sensors_open found. Shared by sensors.c (reads it) and
-// sensors/report.c (explains it).
+// found.h: the result of sm_sensors_open. Shared by sensors.c (reads it) and sensors/report.c (explains it).
 #ifndef STEPMARK_BENCH_SENSORS_FOUND_H
 #define STEPMARK_BENCH_SENSORS_FOUND_H
 

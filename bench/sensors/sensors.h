@@ -1,10 +1,10 @@
-// sensors.h: the machine while it measures: what else ran, what the kernel did to the process,
-// how fast, how hot and with how much energy the processor ran. Read once before the headline
-// pass and once after it, never within; the row gets the difference.
+// sensors.h: the machine while it measures: other load, the kernel's effects on the process, and the processor's clock,
+// temperature and energy. Read once before the headline pass and once after it, never within; the row gets the
+// difference.
 //
-// Linux: getrusage, /proc/stat, /proc/vmstat, cpufreq, thermal_throttle, hwmon and thermal zones,
-// powercap (RAPL), cgroup v2; NVIDIA's devices through their management library (sensors/nvml.h).
-// What cannot be read is absent in the row, and `sensors_absent` in the row's context says why.
+// Linux: getrusage, /proc/stat, /proc/vmstat, cpufreq, thermal_throttle, hwmon and thermal zones, powercap (RAPL),
+// cgroup v2; NVIDIA's devices through their management library (sensors/nvml.h). Unavailable readings are absent in the
+// row, and `sensors_absent` in the row's context says why.
 #ifndef STEPMARK_BENCH_SENSORS_SENSORS_H
 #define STEPMARK_BENCH_SENSORS_SENSORS_H
 

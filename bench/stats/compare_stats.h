@@ -1,5 +1,5 @@
-// compare_stats.h: how much longer b takes than a, how sure that is, and what could have been
-// seen. No assumption on the distribution of timings but that both sides have the same shape:
+// compare_stats.h: how much longer b takes than a, how sure that is, and the smallest visible change. No assumption on
+// the distribution of timings but that both sides have the same shape:
 //
 //   paired    b[i] was measured beside a[i]: differences d[i] = ln b[i] - ln a[i]. Their
 //             Hodges-Lehmann estimate (median of all averages of two d), with the interval and

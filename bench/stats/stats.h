@@ -1,5 +1,5 @@
-// stats.h: what a set of timings says. Order statistics first: timings are skewed, and their
-// mean follows the worst of them.
+// stats.h: statistics of a set of timings. Order statistics first: timings are skewed, and their mean follows the worst
+// of them.
 //
 // Definitions
 //   quantiles    linear interpolation at h = (n-1) p of the sorted sample (Hyndman and Fan 1996,

@@ -1,6 +1,5 @@
-// steady.h: what a series of timings, in the order in which they were taken, says of itself: has
-// it settled, is the sample large enough, does it drift, is it two populations rather than one.
-// Nothing is ever removed from a sample because of what these say.
+// steady.h: properties of a series of timings, in the order of measurement: has it settled, is the sample large enough,
+// does it drift, is it two populations rather than one. They never remove anything from a sample.
 #ifndef STEPMARK_STEADY_H
 #define STEPMARK_STEADY_H
 

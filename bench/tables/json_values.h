@@ -1,5 +1,5 @@
-// json_values.h: C values as JSON values that are always valid. What is absent or has no JSON
-// form (NaN, infinity) becomes null; bytes that are not UTF-8 become U+FFFD.
+// json_values.h: C values as JSON values that are always valid. Absent values and those without a JSON form (NaN,
+// infinity) become null; bytes that are not UTF-8 become U+FFFD.
 #ifndef STEPMARK_BENCH_TABLES_JSON_VALUES_H
 #define STEPMARK_BENCH_TABLES_JSON_VALUES_H
 

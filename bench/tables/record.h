@@ -1,6 +1,6 @@
-// record.h: tables of results in five formats. A table is a list of columns; a record is a JSON
-// object; the columns say what the record's fields are called, what they mean, and how a reader
-// sees them. Everything that stepmark prints as a result goes through here.
+// record.h: tables of results in five formats. A table is a list of columns; a record is a JSON object; the columns
+// give the names of the record's fields, their meaning, and their display. Everything that stepmark prints as a result
+// goes through here.
 //
 //   json   an array of objects, one field a line
 //   jsonl  an object a line

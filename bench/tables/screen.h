@@ -1,4 +1,4 @@
-// screen.h: what fits a terminal.
+// screen.h: fits output to a terminal.
 #ifndef STEPMARK_BENCH_TABLES_SCREEN_H
 #define STEPMARK_BENCH_TABLES_SCREEN_H
 

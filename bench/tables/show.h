@@ -1,4 +1,4 @@
-// show.h: what a person sees of a value: 4 digits, a unit that fits, thousands apart.
+// show.h: the display of a value: 4 digits, a suitable unit, thousands separated.
 #ifndef STEPMARK_BENCH_TABLES_SHOW_H
 #define STEPMARK_BENCH_TABLES_SHOW_H
 
@@ -45,7 +45,7 @@ sm_show sm_show_by_type(sm_column_type type);
 
 // What a table of one configuration says of it.
 #define SM_COLUMN_OF_MODEL SM_SHARED_COLUMN("model", "size of the model by name", "model")
-#define SM_COLUMN_OF_TEST  SM_SHARED_COLUMN("test", "what ran: b = batch, s = sequence length", "test")
+#define SM_COLUMN_OF_TEST  SM_SHARED_COLUMN("test", "b = batch, s = sequence length", "test")
 #define SM_COLUMNS_OF_DEVICE                                                                                         \
     {SM_COLUMN("precision", SM_COLUMN_TEXT, "", "fp32, tf32, tf32x3, bf16x6, bf16 or fp16"), .heading = "precision", \
      .view = SM_SHOWN_WHEN_VARIED, .show = sm_show_precision},                                                       \

@@ -37,7 +37,7 @@ cli_command cli_command_find(const char *name) {
     if (nearest != NULL) {
         sm_fail(SM_ERR_USAGE, "unknown subcommand '%s'; did you mean '%s'?", name, nearest);
     } else if (name[0] == '-') {
-        sm_fail(SM_ERR_USAGE, "%s: a subcommand comes first, its flags behind it", name);
+        sm_fail(SM_ERR_USAGE, "%s: a subcommand comes first, then its flags", name);
     } else {
         sm_fail(SM_ERR_USAGE, "unknown subcommand '%s'", name);
     }

@@ -7,28 +7,29 @@
 
 // X(code, name, function, table of its records, purpose, further members of cli_subcommand)
 #define CLI_COMMAND_LIST(X)                                                                                            \
-    X(DEVICES, "devices", cli_devices, cli_devices_table, "list what can run here, and what cannot, with the reason",  \
-      .heading = "Measure a step", .examples = {"stepmark devices", "stepmark devices -o json"})                       \
+    X(DEVICES, "devices", cli_devices, cli_devices_table,                                                              \
+      "list the devices that can run here, and those that cannot, with the reason", .heading = "Measure a step",       \
+      .examples = {"stepmark devices", "stepmark devices -o json"})                                                    \
     X(RUN, "run", cli_run, sm_row_table, "measure the training step: warm up, measure, check the loss, print rows",    \
       .is_alone = true,                                                                                                \
       .examples = {"stepmark run", "stepmark run -m small -b 1,2,4 --seq-len 128 --mode naive,fused -o csv",           \
                    "stepmark run -m tiny --pass-type separate -r 20 -o json"})                                         \
     X(PROFILE, "profile", cli_profile, sm_profile_table,                                                               \
-      "show where the step's time goes, op by op, against the ceilings",                                               \
+      "show where the step's time goes, operation (op) by operation, relative to the device's ceilings",               \
       .examples = {"stepmark profile", "stepmark profile --by layer -o json",                                          \
                    "stepmark profile -m small -b 4 --seq-len 256 --trace step.json"})                                  \
     X(LOOP, "loop", cli_loop, sm_row_table,                                                                            \
-      "measure the training loop around the step, from file to weights, and what bounds it",                           \
+      "measure the training loop around the step, from file to weights, and find its bottleneck",                      \
       .examples = {"stepmark loop", "stepmark loop -m small -b 4 --seq-len 256 --data tokens.bin --trace loop.json",   \
                    "stepmark loop -b 8 --baseline before.jsonl --output-file after.jsonl"})                            \
     X(ABLATE, "ablate", cli_ablate, cli_ablate_table,                                                                  \
-      "measure what each rewrite of mode fused is worth, in time and memory", .is_alone = true,                        \
+      "measure the gain of each rewrite of mode fused, in time and memory", .is_alone = true,                          \
       .examples = {"stepmark ablate", "stepmark ablate -m small -b 4 --seq-len 256 -r 11"})                            \
     X(PEAKS, "peaks", cli_peaks, cli_peaks_table,                                                                      \
-      "measure the ceilings: arithmetic, and bandwidth of each cache and memory", .is_alone = true,                    \
+      "measure the ceilings of the device: arithmetic, and bandwidth of each cache and of memory", .is_alone = true,   \
       .examples = {"stepmark peaks", "stepmark peaks -t 1-16*2 --cpu-mask 0-15 -o csv"})                               \
     X(VERIFY, "verify", cli_verify, cli_verify_table,                                                                  \
-      "compare every op, then the whole step, with the reference backend",                                             \
+      "compare every op, then the whole step, with the reference (serial code that defines the results)",              \
       .examples = {"stepmark verify", "stepmark verify --backend cpu --mode fused -t 1,2",                             \
                    "stepmark verify --backend opencl --filter '^(bias|matmul)_forward' --max-elems 4096"})             \
     X(ESTIMATE, "estimate", cli_estimate, cli_estimate_table,                                                          \
@@ -42,13 +43,14 @@
                    "--resume",                                                                                         \
                    "stepmark sweep -m small,medium --seq-len 1024 --find-batch --output-file largest.jsonl"})          \
     X(ADVISE, "advise", cli_advise, sm_advice_table,                                                                   \
-      "find the fastest configuration that fits, by measuring few of many", .is_alone = true, .sweeps = true,          \
+      "find the fastest configuration that fits in memory, by measuring a few of many", .is_alone = true,              \
+      .sweeps = true,                                                                                                  \
       .examples = {"stepmark advise -m small --seq-len 128 --max-memory 8 --output-file rows.jsonl",                   \
                    "stepmark advise --backend opencl:0.0 -b 8,16,32,64 --precision bf16 --output-file rows.jsonl "     \
                    "--resume",                                                                                         \
                    "stepmark advise -m small -b 8 --accum 1 --optimizer adamw,lion,adamw8bit"})                        \
     X(RECOMMEND, "recommend", cli_recommend, sm_recommend_table,                                                       \
-      "say what measured rows show: the fastest, the steadiest, what to try next", .operands = "FILE...",              \
+      "recommend from measured rows: the fastest, the steadiest, the next to try", .operands = "FILE...",              \
       .examples = {"stepmark recommend rows.jsonl"})                                                                   \
     X(COMPARE, "compare", cli_compare, sm_compare_table,                                                               \
       "compare two result files, or two command lines run in turn: faster, slower, no difference", .operands = "A B",  \
@@ -57,13 +59,13 @@
                    "stepmark compare --interleaved \"run -m tiny -b 4 --seq-len 64\" \"./other/stepmark run -m "       \
                    "tiny -b 4 --seq-len 64\""})                                                                        \
     X(AGAIN, "again", cli_again, sm_again_table,                                                                       \
-      "run a row of a result file again, and say whether it was reproduced", .operands = "ROWS",                       \
+      "run a row of a result file again, and say whether its losses and speed are reproduced", .operands = "ROWS",     \
       .examples = {"stepmark again results.json", "stepmark again rows.jsonl --row 3 -o json"})                        \
-    X(REPORT, "report", cli_report, cli_no_table, "make a page of pictures and tables from result files",              \
+    X(REPORT, "report", cli_report, cli_no_table, "make a page of charts and tables from result files",                \
       .operands = "FILE...",                                                                                           \
       .examples = {"stepmark report results.jsonl --output report.html", "stepmark report a.json b.json --format md"}) \
     X(BUNDLE, "bundle", cli_bundle, cli_no_table,                                                                      \
-      "put this machine's rows into one file, to be compared with other machines'", .operands = "ROWS...",             \
+      "put this machine's rows into one file, for comparison with other machines", .operands = "ROWS...",              \
       .examples = {"stepmark bundle rows.jsonl --output this-machine.bundle"})                                         \
     X(LEADERBOARD, "leaderboard", cli_leaderboard, sm_leaderboard_table,                                               \
       "rank many machines by their bundles, best first", .operands = "FILE...",                                        \
@@ -76,29 +78,30 @@
       .examples = {"stepmark walk --values", "stepmark walk --at attention_forward --layer 0 --full",                  \
                    "stepmark walk -m small -b 4 --seq-len 1024 --mode fused --layer 11"})                              \
     X(PAGE, "page", cli_page, cli_no_table,                                                                            \
-      "make a page of a training step: every op, its numbers, times and sources",                                      \
+      "make a page of a training step: every op with its numbers, times and sources",                                  \
       .examples = {"stepmark page --output step.html", "stepmark page --arch llama --mode fused --output fused.html",  \
                    "stepmark page --run run --text \"int main(void) { return 0; }\" --output trained.html"})           \
     X(EXERCISE, "exercise", cli_exercise, cli_exercise_table,                                                          \
-      "write a kernel yourself: get a file to begin with, and have it checked", .operands = "[NAME]",                  \
+      "write a kernel (the function that computes an op) yourself: get a first file, and check it",                    \
+      .operands = "[NAME]",                                                                                            \
       .examples = {"stepmark exercise", "stepmark exercise layernorm_backward --init mine",                            \
                    "stepmark exercise layernorm_backward --check mine/layernorm_backward.c"})                          \
     X(LADDER, "ladder", cli_ladder, cli_ladder_table,                                                                  \
-      "measure an op from three loops to the shipped kernel: what each change is worth", .operands = "[NAME]",         \
+      "measure an op from three loops to the shipped kernel, and the gain of each change", .operands = "[NAME]",       \
       .examples = {"stepmark ladder", "stepmark ladder matmul", "stepmark ladder matmul --source blocked"})            \
     X(INIT, "init", cli_init, cli_no_table, "write a freshly initialised model folder", .heading = "Train",            \
       .examples = {"stepmark init -m small --seed 1 --save model"})                                                    \
-    X(TOKENIZER, "tokenizer", cli_tokenizer, cli_no_table, "learn a vocabulary from text, show one, or write it anew", \
+    X(TOKENIZER, "tokenizer", cli_tokenizer, cli_no_table, "learn a vocabulary from text, show one, or convert one",   \
       .operands = "train FILE... | show [TEXT...] | convert",                                                          \
       .examples = {"stepmark tokenizer train --vocab-size 8192 --output tokenizer texts/ more.txt",                    \
                    "stepmark tokenizer show --tokenizer tokenizer \"How is this text cut?\"",                          \
                    "stepmark tokenizer convert --tokenizer gpt2 --output gpt2-json"})                                  \
-    X(TOKENIZE, "tokenize", cli_tokenize, cli_no_table, "turn text into the token ids that a model is trained on",     \
+    X(TOKENIZE, "tokenize", cli_tokenize, cli_no_table, "turn text into token ids for training",                       \
       .operands = "FILE...",                                                                                           \
       .examples = {"stepmark tokenize --tokenizer tokenizer --val-percent 5 --output data texts/",                     \
                    "zcat texts.gz | stepmark tokenize --tokenizer gpt2 --output data -"})                              \
-    X(TRAIN, "train", cli_train, cli_no_table, "train a model on a data file: one line a step", .exit_code = 143,      \
-      .exit_meaning = "ended by SIGTERM (train --run)",                                                                \
+    X(TRAIN, "train", cli_train, cli_no_table, "train a model on a data file; prints one line a step",                 \
+      .exit_code = 143, .exit_meaning = "ended by SIGTERM (train --run)",                                              \
       .examples = {"stepmark train -m tiny --steps 20 --save model",                                                   \
                    "stepmark train --data tokens --global-batch 16 --epochs 1 --save-every 500 --run run --resume "    \
                    "auto",                                                                                             \
@@ -107,10 +110,10 @@
       .examples = {"stepmark generate --weights model --tokenizer tokenizer --prompt \"The cat\"",                     \
                    "stepmark generate --weights run --prompt \"int main\" --temperature 0.8 --top-k 40 --seed 7"})     \
     X(CHECK_RUN, "check-run", cli_check_run, sm_run_check_table,                                                       \
-      "check that trainings agree with their logs, and may be compared", .operands = "RUN...",                         \
+      "check that trainings agree with their logs, and that they can be compared", .operands = "RUN...",               \
       .examples = {"stepmark check-run runs/n1 runs/n2 runs/n4", "stepmark check-run training_metrics.json -o json"})  \
     X(SCALING, "scaling", cli_scaling, sm_scaling_table,                                                               \
-      "show how trainings scale with their processes, and predict more of them", .operands = "RUN...",                 \
+      "show how trainings scale with the number of processes, and predict larger numbers", .operands = "RUN...",       \
       .examples = {"stepmark scaling runs/n1 runs/n2 runs/n4",                                                         \
                    "stepmark scaling runs/* --page scaling.html --predict 8-256*2"})
 
@@ -149,10 +152,10 @@ extern const cli_subcommand cli_commands[CLI_COMMAND_COUNT];
 // What may stand in a subcommand's place. X(name, argument, what it does)
 #define CLI_FRONT_LIST(X)                                                                       \
     X("--help", "", "print this text; `stepmark SUBCOMMAND --help` lists a subcommand's flags") \
-    X("--version", "", "print the version and what it was built from, with and for")            \
+    X("--version", "", "print the version, its commit, compiler and instruction sets")          \
     X("--list-devices", "", "same as `stepmark devices`")                                       \
     X("--manual", "[SUBCOMMAND]", "print the manual page, as man reads it")                     \
-    X("--completion", "bash|zsh|fish", "print what a shell completes command lines by")
+    X("--completion", "bash|zsh|fish", "print the completions of command lines for a shell")
 
 // The subcommand of that name, or CLI_COMMAND_COUNT with the error message set.
 cli_command cli_command_find(const char *name);

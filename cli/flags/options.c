@@ -1,5 +1,5 @@
-// options.c: reads a command line through the table of flags (flags/flags.c). getopt_long
-// finds the flags; what it is given is made from the table, as are the defaults.
+// options.c: reads a command line through the table of flags (flags/flags.c). getopt_long finds the flags; its input is
+// made from the table, and so are the defaults.
 #include "cli/flags/options.h"
 
 #include <errno.h>
@@ -400,11 +400,12 @@ static sm_status check_documents(cli_options *options) {
         options->documents = options->tokenizer; // whose <|endoftext|> is between the documents of a text
     }
     if (options->documents == NULL && options->padding > SM_PADDING_NONE + 1) {
-        return sm_fail(SM_ERR_USAGE, "--padding %s is of documents; give --documents, for instance 20-512, too",
+        return sm_fail(SM_ERR_USAGE, "--padding %s applies to documents; also give --documents, for instance 20-512",
                        sm_padding_name((sm_padding)(options->padding - 1)));
     }
     if (options->documents == NULL && options->long_documents != SM_LONG_REFUSE) {
-        return sm_fail(SM_ERR_USAGE, "--long-documents is of documents; give --documents, for instance 20-512, too");
+        return sm_fail(SM_ERR_USAGE,
+                       "--long-documents applies to documents; also give --documents, for instance 20-512");
     }
     return SM_OK;
 }

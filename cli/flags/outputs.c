@@ -1,4 +1,4 @@
-// outputs.c: what a command line asks to write, looked at before any work begins.
+// outputs.c: tests the files that a command line will write, before any work begins.
 #include <errno.h>
 #include <libgen.h>
 #include <limits.h>

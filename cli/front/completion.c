@@ -1,4 +1,4 @@
-// completion.c: what bash, zsh and fish complete command lines by, from the tables that --help is printed from.
+// completion.c: completions for bash, zsh and fish, from the tables of --help.
 #include <string.h>
 
 #include "cli/front/front.h"

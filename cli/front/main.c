@@ -105,7 +105,7 @@ static sm_status require_memory(void) {
 
 static int usage_error(const char *command) {
     cli_note("%s", sm_error_message());
-    cli_note("`stepmark %s%s--help` lists what there is", command, command[0] != '\0' ? " " : "");
+    cli_note("`stepmark %s%s--help` lists them", command, command[0] != '\0' ? " " : "");
     return EXIT_USAGE;
 }
 

@@ -201,8 +201,7 @@ static void print_program(FILE *out) {
           out);
     put_text(out,
              "Runs the whole training step on a processor or on an OpenCL device, checks that losses, gradients and "
-             "updates are right, and only then prints how fast it was, against what the machine was measured to be "
-             "capable of.");
+             "updates are right, and only then prints the speed, relative to the measured peak of the machine.");
     put_commands(out);
     fputs(".Sh ENVIRONMENT\n.Bl -tag -width Ds\n", out);
 #define X(macro, name, text) put_item(out, macro, name, text);

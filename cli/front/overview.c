@@ -26,11 +26,13 @@ void cli_front_help(FILE *stream) {
 }
 
 void cli_front_hello(FILE *stream) {
-    fputs("stepmark measures the training step of GPT-2, Llama and Qwen 3. Try:\n\n"
-          "  stepmark devices    what can run here\n"
-          "  stepmark run        how fast it is, on each device: about a minute\n"
-          "  stepmark profile    where the time goes, op by op\n"
-          "\n`stepmark --help` lists the rest.\n",
+    fputs("stepmark measures the training step of GPT-2, Llama and Qwen 3. Try:\n"
+          "\n"
+          "  stepmark devices    list the devices that can run here\n"
+          "  stepmark run        measure the speed of each device: about a minute\n"
+          "  stepmark profile    show where the time goes, op by op\n"
+          "\n"
+          "`stepmark --help` lists the rest.\n",
           stream);
 }
 

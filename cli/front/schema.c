@@ -1,4 +1,4 @@
-// schema.c: the JSON Schema of what subcommands print, on stdout.
+// schema.c: the JSON Schema of the subcommands' records, on stdout.
 #include <stdio.h>
 #include <string.h>
 

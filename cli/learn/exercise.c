@@ -76,7 +76,7 @@ static void print_times(const sm_exercise_report *report) {
     }
     if (isfinite(report->ceiling_ns)) {
         printf("    %10.1f us  the ceiling, measured: %s\n", report->ceiling_ns / 1e3,
-               report->is_ceiling_ours   ? "what our fastest kernel took; the machine was busy"
+               report->is_ceiling_ours   ? "the time of our fastest kernel; the machine was busy"
                : report->is_memory_bound ? "its bytes at the bandwidth of arrays as large as they are"
                                          : "its FLOPs at the peak of arithmetic");
     }
@@ -113,7 +113,7 @@ static const sm_column columns[] = {
     FIELD("n_cases", SM_COLUMN_INTEGER, "", "cases"),
     FIELD("n_right", SM_COLUMN_INTEGER, "", "of these, right"),
     FIELD("n_values", SM_COLUMN_INTEGER, "", "numbers compared"),
-    FIELD("wrong", SM_COLUMN_TEXT, "", "what is wrong first, or how it ended"),
+    FIELD("wrong", SM_COLUMN_TEXT, "", "the first mistake, or how it ended"),
     FIELD("where", SM_COLUMN_TEXT, "", "which outputs are wrong, in how many cases"),
     FIELD("why", SM_COLUMN_TEXT, "", "the known mistake that it looks like"),
     FIELD("compiler", SM_COLUMN_TEXT, "", "what the compiler said"),

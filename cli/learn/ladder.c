@@ -94,7 +94,7 @@ static const sm_column columns[] = {
     SM_SHARED_COLUMN("isa", "instruction set of the kernels", "isa"),
     {SM_COLUMN("n_threads", SM_COLUMN_INTEGER, "", "threads of the device"), .heading = "threads",
      .view = SM_SHOWN_WHEN_VARIED},
-    SM_SHARED_COLUMN("ceiling", "what bounds the op here, and the least time that this allows", "ceiling"),
+    SM_SHARED_COLUMN("ceiling", "the bound of the op here, and the least time that it allows", "ceiling"),
     SHOWN("rung", SM_COLUMN_TEXT, "", "name of the step", "rung", NULL, SM_RANK_ALWAYS),
     SHOWN("ns", SM_COLUMN_REAL, "ns", "median of one call; ± the 95% interval of the median", "ms", show_time,
           SM_RANK_ALWAYS),

@@ -45,7 +45,7 @@ static const sm_column columns[] = {
     TEXT("mode", "of the whole step; null for single ops", "mode"),
     TEXT("recompute", "of the whole step; null for single ops", "recompute"),
     TEXT("check", "kind of op, or step", "check"),
-    TEXT("subject", "sizes of the case, or what of the step", "subject"),
+    TEXT("subject", "sizes of the case, or part of the step", "subject"),
     COUNT("n_cases", "comparisons in this line", "cases"),
     COUNT("n_values", "numbers compared", "values"),
     {.name = "error",

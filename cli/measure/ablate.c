@@ -1,4 +1,4 @@
-// ablate.c: what each rewrite is worth: mode fused against itself without one of them, in turn.
+// ablate.c: the gain of each rewrite: mode fused against itself without one of them, in turn.
 #include <math.h>
 #include <string.h>
 
@@ -49,7 +49,7 @@ static const sm_column columns[] = {
      .heading = "it makes", .rank = SM_RANK_ALWAYS},
     {SM_COLUMN("status", SM_COLUMN_TEXT, "", "ok, or why there is no figure"), .heading = "status", .rank = 8},
     {SM_COLUMN("summary", SM_COLUMN_TEXT, "", "what the rewrite does"), .heading = "what it does"},
-    {SM_COLUMN("warnings", SM_COLUMN_JSON, "", "what slows the device down here"), .heading = "warning",
+    {SM_COLUMN("warnings", SM_COLUMN_JSON, "", "causes of slowness on this machine"), .heading = "warning",
      .view = SM_SHOWN_AS_NOTES},
 };
 

@@ -1,4 +1,4 @@
-// devices.c: what can run here, and what cannot, with the reason.
+// devices.c: the devices that can run here, and those that cannot, with the reason.
 #include <stdio.h>
 
 #include "bench/tables/show.h"
@@ -39,7 +39,7 @@ static const sm_column columns[] = {
     TEXT("tier", "family of kernels", "tier"),
     TEXT("tier_reason", "why that family", NULL),
     TEXT("platform", "OpenCL platform", "platform"),
-    TEXT("features", "what the OpenCL device has", "features"),
+    TEXT("features", "instructions or features of the OpenCL device", "features"),
     {.name = "clock_mhz",
      .type = SM_COLUMN_INTEGER,
      .unit = "MHz",
@@ -55,7 +55,7 @@ static const sm_column columns[] = {
     {.name = "warnings",
      .type = SM_COLUMN_JSON,
      .unit = "",
-     .description = "what slows it down here",
+     .description = "causes of slowness on this machine",
      .heading = "warning",
      .view = SM_SHOWN_AS_NOTES},
 };

@@ -1,5 +1,5 @@
-// estimate.c: what a step costs, before anything runs. FLOPs and bytes are those of the
-// plan's ops, memory is what the planner assigned, so that estimate and truth cannot differ.
+// estimate.c: the cost of a step, before anything runs. FLOPs and bytes are those of the plan's ops, memory is that of
+// the planner, so that estimate and truth cannot differ.
 #include <stdio.h>
 #include <string.h>
 
@@ -50,10 +50,10 @@ static const sm_column columns[] = {
     INTEGER("n_batch", "", "B, sequences", "B", .rank = SM_RANK_ALWAYS),
     INTEGER("n_seq", "", "T, tokens a sequence", "T", .rank = SM_RANK_ALWAYS),
     SM_SHARED_COLUMN("mode", "naive or fused", "mode"),
-    SM_SHARED_COLUMN("recompute", "what backward computes again: none, light or block", "recompute"),
-    SM_SHARED_COLUMN("attention", "what attention keeps of its weights: naive, blocked or flash", "attention"),
+    SM_SHARED_COLUMN("recompute", "recomputation in the backward: none, light or block", "recompute"),
+    SM_SHARED_COLUMN("attention", "attention weights kept for the backward: naive, blocked or flash", "attention"),
     SM_SHARED_COLUMN("precision", "fp32, tf32, tf32x3, bf16x6, bf16 or fp16", "precision"),
-    SM_SHARED_COLUMN("optimizer", "what updates the weights", "optimizer"),
+    SM_SHARED_COLUMN("optimizer", "rule that updates the weights", "optimizer"),
     INTEGER("vocab", "", "V, vocabulary", NULL, .view = SM_SHOWN),
     INTEGER("n_ctx", "", "positions that the model knows", NULL, .view = SM_SHOWN),
     INTEGER("n_layer", "", "L, blocks", NULL, .view = SM_SHOWN),
@@ -63,7 +63,7 @@ static const sm_column columns[] = {
     INTEGER("d_ff", "", "F, width inside the MLP", NULL, .view = SM_SHOWN),
     INTEGER("n_processes", "", "processes that share the work, each with B sequences", "processes",
             .view = SM_SHOWN_WHEN_VARIED),
-    SM_SHARED_COLUMN("shard", "what each process has its part of: none or optimizer", "shard"),
+    SM_SHARED_COLUMN("shard", "state that the processes share: none or optimizer", "shard"),
     WORK("flops.forward", "work of the forward pass", "forward"),
     WORK("flops.backward", "work of the backward pass", "backward"),
     WORK("flops.optimizer", "work of clipping and of the update", "optimizer"),
@@ -88,14 +88,14 @@ static const sm_column columns[] = {
     BYTES("memory.results_bytes", "losses", NULL),
     BYTES("memory.working_bytes", "the kernels' own: scratch, packed operands", NULL),
     INTEGER("memory.peak_bytes", "bytes", "all of it, at once", "peak", .show = sm_show_bytes, .rank = SM_RANK_ALWAYS),
-    BYTES("memory.process_bytes", "with what the program holds besides, where the device computes in its memory", NULL),
-    SM_SHARED_COLUMN("device", "what `fits` refers to", "device"),
+    BYTES("memory.process_bytes", "plus the rest of the program, where the device computes in its memory", NULL),
+    SM_SHARED_COLUMN("device", "memory that `fits` refers to", "device"),
     INTEGER("device_free_bytes", "bytes", "memory available there now", "available", .view = SM_SHOWN_WHEN_VARIED,
             .show = sm_show_bytes),
     {.name = "fits",
      .type = SM_COLUMN_BOOLEAN,
      .unit = "",
-     .description = "the peak is within what is available",
+     .description = "the peak is within the available memory",
      .heading = "fits",
      .rank = SM_RANK_ALWAYS,
      .show = sm_show_yes_no},
@@ -194,9 +194,9 @@ static void print_fields(const json_t *record) {
 
 // For someone who sees the table for the first time.
 static void print_legend(const estimator *e) {
-    printf("\n- forward, backward, optimizer: FLOPs of a step of B sequences of T tokens.\n"
-           "- weights + grads + state: of the optimizer; what does not depend on B and T; activations: packed by "
-           "lifetime;\n"
+    printf("\n"
+           "- forward, backward, optimizer: FLOPs of a step of B sequences of T tokens.\n"
+           "- weights + grads + state: of the optimizer; independent of B and T; activations: packed by lifetime;\n"
            "  scratch: short-lived buffers.\n"
            "- peak: all of these, the batch, and the kernels' own memory; so a little more than their sum.\n"
            "- fits, largest B: in the memory available now on %s.\n",

@@ -1,4 +1,4 @@
-// loop.c: `stepmark loop`: a training loop measured, its phases, what bounds it.
+// loop.c: `stepmark loop`: measures a training loop, its phases, and its bottleneck.
 #include "bench/loop/phases.h"
 #include "bench/rows/machine.h"
 #include "bench/rows/row_write.h"

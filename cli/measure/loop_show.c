@@ -9,7 +9,7 @@
 #include "cli/flags/options.h"
 #include "cli/output/notes.h"
 
-static const double unaccounted_limit = 0.01; // of a step timed apart
+static const double unaccounted_limit = 0.01; // of an instrumented step
 
 static void print_speed(const sm_row *row) {
     char rate[32];
@@ -21,7 +21,7 @@ static void print_speed(const sm_row *row) {
     sm_append_spread(row->noise_percent, step_and_spread, sizeof(step_and_spread));
     printf("\n%s tokens/s, undisturbed: %s", rate, step_and_spread);
     if (isfinite(row->attribution_percent)) {
-        printf("; to time it apart makes it %.1f%% %s", fabs(row->attribution_percent),
+        printf("; timing its ops makes it %.1f%% %s", fabs(row->attribution_percent),
                row->attribution_percent >= 0 ? "longer" : "shorter");
     }
     puts(".");
@@ -111,7 +111,7 @@ static void print_communication(const sm_row *row) {
 static void note_reconciliation(const sm_row *row) {
     const double share = (double)row->loop.unaccounted_ns / (double)row->loop.wall_ns;
     if (!(fabs(share) <= unaccounted_limit)) {
-        cli_note("%.1f%% of the step is in none of its phases: too small a step for them to be told", 100 * share);
+        cli_note("%.1f%% of the step is in none of its phases: the step is too small to judge them", 100 * share);
     }
 }
 

@@ -63,7 +63,7 @@ static const sm_column columns[] = {
      .heading = "a cycle and thread", .show = sm_show_real, .rank = 5},
     {SM_COLUMN("reason", SM_COLUMN_TEXT, "", "why there is no figure"), .heading = "reason", .rank = SM_RANK_ALWAYS},
     {SM_COLUMN("meaning", SM_COLUMN_TEXT, "", "what is done, and what counts")},
-    {SM_COLUMN("warnings", SM_COLUMN_JSON, "", "what slows the device down here"), .heading = "warning",
+    {SM_COLUMN("warnings", SM_COLUMN_JSON, "", "causes of slowness on this machine"), .heading = "warning",
      .view = SM_SHOWN_AS_NOTES},
 };
 

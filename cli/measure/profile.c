@@ -114,7 +114,8 @@ static sm_status write_trace(const sm_profile_input *input, const sm_row *row, c
 
 // For someone who sees the table for the first time.
 static void print_legend(void) {
-    puts("\n- self: time of these ops in a step that times each apart; share: of that step's wall clock.\n"
+    puts("\n"
+         "- self: time of these ops in a step that times each op; share: of that step's wall clock.\n"
          "- work, traffic: FLOPs, and the bytes of a machine that moves each operand once;\n"
          "  speed, rate: these over self.\n"
          "- bound: what limits most of it: compute, memory, or overhead, the cost of a call itself.\n"

@@ -1,5 +1,5 @@
-// notes.h: notes on stderr, and a line on the terminal that says what is being done and how long it will still take.
-// Off a terminal, and with -q, nothing. cli_note() and the process's end remove it.
+// notes.h: notes on stderr, and a line on the terminal with the current work and the remaining time. Off a terminal,
+// and with -q, nothing. cli_note() and the process's end remove it.
 #ifndef STEPMARK_CLI_OUTPUT_NOTES_H
 #define STEPMARK_CLI_OUTPUT_NOTES_H
 

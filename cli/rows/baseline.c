@@ -14,7 +14,8 @@
 sm_status cli_baseline_check(const char *name) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
     if (name[0] == '\0' || name[0] == '.' || name[strspn(name, letters)] != '\0' || strlen(name) > 100) {
-        return sm_fail(SM_ERR_USAGE, "'%s' is no name for a baseline; use letters, digits, '.', '_' and '-'", name);
+        return sm_fail(SM_ERR_USAGE, "'%s' is not a valid name of a baseline; use letters, digits, '.', '_' and '-'",
+                       name);
     }
     return SM_OK;
 }
@@ -42,7 +43,7 @@ static sm_status folder_of_baselines(bool make, char path[PATH_MAX]) {
         SM_TRY(enter(path, "/.local", make));
         SM_TRY(enter(path, "/share", make));
     } else {
-        return sm_fail(SM_ERR_IO, "no place for baselines: neither XDG_DATA_HOME nor HOME is set");
+        return sm_fail(SM_ERR_IO, "no folder for baselines: neither XDG_DATA_HOME nor HOME is set");
     }
     SM_TRY(enter(path, "/stepmark", make));
     return enter(path, "/baselines", make);

@@ -61,7 +61,8 @@ static sm_status split(const char *name, const char *line, command *c) {
     bool is_own = n > 0 && strcmp(c->words.we_wordv[0], "run") == 0;
     bool is_other = n > 1 && strcmp(c->words.we_wordv[1], "run") == 0;
     if (!is_own && !is_other) {
-        return sm_fail(SM_ERR_USAGE, "%s: '%s' is no `run`; give \"run FLAGS\" or \"PROGRAM run FLAGS\"", name, line);
+        return sm_fail(SM_ERR_USAGE, "%s: '%s' is not a `run`; give \"run FLAGS\" or \"PROGRAM run FLAGS\"", name,
+                       line);
     }
     c->says_samples = says_samples(&c->words);
     c->argv = calloc(n + 6, sizeof(*c->argv));

@@ -29,9 +29,9 @@ void cli_note_warnings(const sm_rows *rows);
 
 // --- two command lines in turn -------------------------------------------------------------------
 
-// Run in turn, a drift of the machine meets both. A command line is a `run` of this program
-// ("run -m tiny"), or another program that takes the same flags ("./old/stepmark run -m tiny"). Of each two pairs, one
-// runs A first and the other B; the seed says which.
+// Run in turn, a drift of the machine meets both. A command line is a `run` of this program ("run -m tiny"), or another
+// program that takes the same flags ("./old/stepmark run -m tiny"). In every two pairs, one runs A first and the other
+// B; the seed says which.
 
 typedef struct {
     int64_t n_pairs; // 0: 20, and up to 100 while a change of twice the threshold could not have been seen

@@ -1,5 +1,4 @@
-// processes.h: a subcommand that several processes perform together: joining them, what each does of it, and their
-// end.
+// processes.h: a subcommand that several processes perform together: joining them, the share of each, and their end.
 #ifndef STEPMARK_CLI_SETUP_PROCESSES_H
 #define STEPMARK_CLI_SETUP_PROCESSES_H
 

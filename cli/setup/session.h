@@ -1,4 +1,4 @@
-// session.h: devices by name, weights and data: what a subcommand that runs something needs.
+// session.h: devices by name, weights and data: the needs of a subcommand that runs something.
 #ifndef STEPMARK_CLI_SETUP_SESSION_H
 #define STEPMARK_CLI_SETUP_SESSION_H
 

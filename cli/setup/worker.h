@@ -1,5 +1,5 @@
-// worker.h: subcommands work in a process of their own (src/processes/worker.h): whatever a driver does, the program
-// ends in time and says what it waited for.
+// worker.h: subcommands work in a process of their own (src/processes/worker.h): the program ends in time whatever a
+// driver does, and names the call that it waited for.
 #ifndef STEPMARK_CLI_SETUP_WORKER_H
 #define STEPMARK_CLI_SETUP_WORKER_H
 

@@ -1,5 +1,5 @@
-// workload.h: the batches that a measurement feeds, and the checks of its loss, gradients and updates: what the
-// harness asks of its caller.
+// workload.h: the batches that a measurement feeds, and the checks of its loss, gradients and updates: the callbacks of
+// the harness.
 #ifndef STEPMARK_CLI_SETUP_WORKLOAD_H
 #define STEPMARK_CLI_SETUP_WORKLOAD_H
 

@@ -1,5 +1,5 @@
-// advise.c: the subcommand: runs what the advisor asks for (advisor.h), each configuration in a process of its own
-// as a sweep does, and says what was measured.
+// advise.c: the subcommand: runs the advisor's requests (advisor.h), each configuration in a process of its own as a
+// sweep does, and reports the measurements.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -276,7 +276,7 @@ static void print_winner(const char *what, const json_t *winner) {
     const char *changes = sm_rows_text(winner, "changes");
     printf("\n%s: %.2f (%.2f-%.2f) times the default's tokens/s%s%s\n\n    %s\n", what, sm_json_number(winner, "gain"),
            sm_json_number(winner, "gain_ci95_lo"), sm_json_number(winner, "gain_ci95_hi"),
-           changes[0] != '\0' ? "; it changes what is trained: " : "", changes, sm_rows_text(winner, "command"));
+           changes[0] != '\0' ? "; it changes the training: " : "", changes, sm_rows_text(winner, "command"));
 }
 
 static void print_counts(const advice *a) {
@@ -319,7 +319,7 @@ static void conclude_in_words(const advice *a, const json_t *records) {
     if (same != winner && same != NULL) {
         print_winner("The fastest that trains the same", same);
     } else if (same == NULL) {
-        puts("\nOf what trains the same, nothing is faster than the default beyond doubt.");
+        puts("\nNo configuration that trains the same is faster than the default beyond doubt.");
     }
 }
 
@@ -397,8 +397,9 @@ static sm_status dry_run(advice *a) {
     *plan = first;
     first = swapped;
     SM_TRY_GOTO(cli_sweep_dry_run(&a->sweep));
-    cli_note("of %lld configurations these %d are tried first, or beside what is faster by then; at most about %d runs",
-             (long long)a->n_configurations, n, n_most);
+    cli_note(
+        "of %lld configurations these %d are tried first, or next to a faster one found by then; at most about %d runs",
+        (long long)a->n_configurations, n, n_most);
 cleanup:
     cli_sweep_plan_free(&first);
     return status;
@@ -410,7 +411,7 @@ static sm_status run_and_print(advice *a) {
         return ended;
     }
     if (ended == SM_ERR_INTERRUPTED && a->sweep.log != NULL) {
-        cli_note("what was measured is in %s; the same command with --resume goes on", a->options->output_file);
+        cli_note("the measured rows are in %s; the same command with --resume continues", a->options->output_file);
     }
     SM_TRY(print(a));
     return ended != SM_OK ? ended : verdict(a);

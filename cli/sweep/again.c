@@ -1,4 +1,4 @@
-// again.c: a row of a result file, run again by its own flags, and held against what it says.
+// again.c: runs a row of a result file again by its own flags, and compares the result with the row.
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -85,7 +85,8 @@ static sm_status find_flags(repetition *r) {
     if (backend[0] != '\0' && !is_own_backend(backend)) {
         return sm_fail(SM_ERR_INVALID, "measured by %s, not by stepmark; run it again with that program", backend);
     }
-    return sm_fail(SM_ERR_INVALID, "does not say its flags (field run_args), as rows of older versions; measure anew");
+    return sm_fail(SM_ERR_INVALID,
+                   "does not say its flags (field run_args), as in rows of older versions; measure again");
 }
 
 // Kernels and a backend of whoever measured the row: run only where this one's user says so, and only what was
@@ -115,7 +116,7 @@ static sm_status check_digest(const repetition *r, const char *field, const char
         return SM_OK;
     }
     return sm_fail(SM_ERR_INVALID,
-                   "%s has changed since: its %s is not %s; give back what was measured, or measure anew", what, field,
+                   "%s has changed since: its %s is not %s; restore the measured file, or measure again", what, field,
                    recorded);
 }
 

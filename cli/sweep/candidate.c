@@ -63,7 +63,7 @@ static const char *why_meaningless(const cli_candidate *c) {
         return "--without has no meaning in mode naive: there are no rewrites to leave out";
     }
     if (o->isa != NULL && c->info.isa[0] == '\0' && c->info.tier[0] == '\0') {
-        return "--isa has no meaning here: the device has neither instruction sets nor families of kernels";
+        return "--isa does not apply: the device has neither instruction sets nor families of kernels";
     }
     if (o->threads.n > 0 && c->info.n_threads == 0) {
         return "--threads has no meaning here: the device chooses its own";

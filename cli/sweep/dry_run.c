@@ -1,4 +1,4 @@
-// dry_run.c: --dry-run: the configurations of a sweep, what would be done with each, and how long it may take.
+// dry_run.c: --dry-run: the configurations of a sweep, the planned outcome of each, and the estimated time.
 #include <math.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@ static const sm_column columns[] = {
     {SM_COLUMN("configuration", SM_COLUMN_TEXT, "", "flags of `run`"), .heading = "configuration"},
     {SM_COLUMN("estimated_bytes", SM_COLUMN_INTEGER, "bytes", "memory by the planner"), .heading = "memory",
      .show = sm_show_bytes},
-    {SM_COLUMN("verdict", SM_COLUMN_TEXT, "", "what would be done: run, done, skipped or oom, with the reason"),
+    {SM_COLUMN("verdict", SM_COLUMN_TEXT, "", "planned outcome: run, done, skipped or oom, with the reason"),
      .heading = "verdict"},
 };
 

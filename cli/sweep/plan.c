@@ -1,5 +1,5 @@
-// plan.c: from lines of flags to configurations: reads the lines, multiplies them out,
-// leaves out what is there twice or filtered, and puts them in order.
+// plan.c: from lines of flags to configurations: reads the lines, multiplies them out, leaves out duplicates and
+// filtered ones, and puts them in order.
 #include "cli/sweep/sweep.h"
 
 #include <ctype.h>

@@ -257,7 +257,7 @@ static sm_status open_log(cli_sweep *s) {
     json_t *warning;
     json_t *row;
     if (o->output_file == NULL) {
-        return o->resume ? sm_fail(SM_ERR_USAGE, "--resume: needs --output-file, the file to go on with") : SM_OK;
+        return o->resume ? sm_fail(SM_ERR_USAGE, "--resume: needs --output-file, the file to continue") : SM_OK;
     }
     SM_TRY(o->dry_run ? sm_sweep_log_look(o->output_file, o->resume, &s->log)
                       : sm_sweep_log_open(o->output_file, o->resume, &s->log));
@@ -291,7 +291,7 @@ static sm_status run_and_print(cli_sweep *s) {
         return ended;
     }
     if (ended == SM_ERR_INTERRUPTED && s->log != NULL) {
-        cli_note("%d of %d rows are in %s; the same command with --resume goes on", s->n_finished, s->n_total,
+        cli_note("%d of %d rows are in %s; the same command with --resume continues", s->n_finished, s->n_total,
                  s->sweeper.options->output_file);
     }
     json_t *rows = collect_rows(s);

@@ -1,4 +1,4 @@
-// generate.c: a trained model goes on with a text.
+// generate.c: a trained model continues a text.
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
@@ -34,7 +34,7 @@ static sm_status check_options(const cli_options *options) {
     if (options->weights == NULL) {
         return sm_fail(SM_ERR_USAGE, "--weights: say which folder holds the model, or the training run");
     }
-    return options->prompt != NULL ? SM_OK : sm_fail(SM_ERR_USAGE, "--prompt: say which text to go on with");
+    return options->prompt != NULL ? SM_OK : sm_fail(SM_ERR_USAGE, "--prompt: missing; give a text to continue");
 }
 
 static sm_status find_weights(generation *g) {
@@ -48,7 +48,7 @@ static sm_status encode_prompt(generation *g) {
     if (g->tokenizer != NULL && g->ids.n == 0 && g->tokenizer->end_of_text != SM_NO_ID) {
         SM_TRY(sm_ids_append(&g->ids, g->tokenizer->end_of_text));
     }
-    return g->ids.n > 0 ? SM_OK : sm_fail(SM_ERR_USAGE, "--prompt: empty; give a text to go on with");
+    return g->ids.n > 0 ? SM_OK : sm_fail(SM_ERR_USAGE, "--prompt: empty; give a text to continue");
 }
 
 static sm_status open_model(generation *g) {

@@ -89,7 +89,7 @@ sm_status cli_tokenize(const cli_options *options) {
                                  .ctx = &progress};
     sm_status status = sm_tokenize(&job, &result);
     if (status == SM_ERR_INTERRUPTED) {
-        cli_note("%s.partial keeps what is done; the same command goes on there", options->output_folder);
+        cli_note("%s.partial keeps the finished part; the same command continues there", options->output_folder);
     }
     SM_TRY(status);
     if (result.was_complete) {

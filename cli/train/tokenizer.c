@@ -23,7 +23,7 @@ static sm_status need_output(const cli_options *options) {
 static sm_status refuse_operands(const cli_options *options) {
     return options->n_operands == 1
                ? SM_OK
-               : sm_fail(SM_ERR_USAGE, "unexpected argument '%s' behind convert", options->operands[1]);
+               : sm_fail(SM_ERR_USAGE, "unexpected argument '%s' after convert", options->operands[1]);
 }
 
 static void print_tokenizer(const char *where, const sm_tokenizer *t) {
@@ -199,6 +199,6 @@ sm_status cli_tokenizer(const cli_options *options) {
             return verbs[i].work(options);
         }
     }
-    return options->n_operands == 0 ? sm_fail(SM_ERR_USAGE, "tokenizer: say what to do: train, show or convert")
+    return options->n_operands == 0 ? sm_fail(SM_ERR_USAGE, "tokenizer: needs an action: train, show or convert")
                                     : cli_no_such_name("tokenizer", "verb", options->operands[0], names, N_VERBS);
 }

@@ -1,4 +1,4 @@
-// train.c: real training on a data file: from flags to the trainer's settings, and what it shows.
+// train.c: real training on a data file: from flags to the trainer's settings, and its display.
 #include "cli/train/train.h"
 
 #include <signal.h>
@@ -239,7 +239,7 @@ static sm_status initialise(void *ctx, sm_session *session, int64_t *step) {
     if (*step > 0) {
         cli_note("%s: continues after step %lld", folder, (long long)*step);
     } else {
-        cli_note("%s: no optimizer state; %s starts anew", folder, session->plan->optimizer->title);
+        cli_note("%s: no optimizer state; %s starts with a new one", folder, session->plan->optimizer->title);
     }
     return SM_OK;
 }

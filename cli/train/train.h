@@ -1,4 +1,4 @@
-// train.h: the parts of a training, and what the subcommands about tokens share.
+// train.h: the parts of a training, and shared by the subcommands about tokens.
 #ifndef STEPMARK_CLI_TRAIN_TRAIN_H
 #define STEPMARK_CLI_TRAIN_TRAIN_H
 
@@ -46,7 +46,7 @@ sm_status cli_train_show_step(cli_train_show *show, const sm_train_progress *pro
 
 // --- a profile -----------------------------------------------------------------------------------
 
-// `train --profile`: every fourth step is timed apart, and at the end a training's phases are shown as `loop` shows
+// `train --profile`: every fourth step is instrumented, and at the end a training's phases are shown as `loop` shows
 // them.
 
 // `settings` and their session outlive the loop.

@@ -60,7 +60,7 @@ sm_status cli_train_profile_show(const cli_options *options, const cli_job *job,
     int n_apart;
     (void)sm_loop_steps(loop, &n_apart);
     if (n_apart == 0) {
-        cli_note("--profile: a training of fewer than %d steps has none that is timed apart", N_UNTYPICAL + PERIOD);
+        cli_note("--profile: a training of fewer than %d steps has no step whose ops are timed", N_UNTYPICAL + PERIOD);
         return SM_OK;
     }
     SM_TRY(sm_machine_facts(options->argc, options->argv, &machine));

@@ -1,5 +1,4 @@
-// case.h: the cases of verify in memory that a process of its own can share: inputs and what the reference
-// makes of them.
+// case.h: the cases of verify in memory that a process of its own can share: inputs and the reference's results.
 #ifndef STEPMARK_LEARN_EXERCISE_CASE_H
 #define STEPMARK_LEARN_EXERCISE_CASE_H
 

@@ -1,5 +1,5 @@
-// child.c: fork, limits, confinement (exercise/confine.h), and what became of it. A call that is not allowed
-// raises SIGSYS, whose handler writes down which it was. Results come back through memory that both processes share.
+// child.c: fork, limits, confinement (exercise/confine.h), and its outcome. A call that is not allowed raises SIGSYS,
+// whose handler writes down which it was. Results come back through memory that both processes share.
 #include "learn/exercise/child.h"
 
 #include <errno.h>

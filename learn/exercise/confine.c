@@ -1,4 +1,4 @@
-// confine.c: filters of system calls (seccomp); what files may be touched (file_access.h).
+// confine.c: filters of system calls (seccomp); the files that it may touch (file_access.h).
 #include "learn/exercise/confine.h"
 
 #include <dirent.h>

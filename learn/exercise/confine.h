@@ -1,4 +1,4 @@
-// confine.h: what a process may still do while it runs a student's kernel. For good: there is no way back.
+// confine.h: the rights of a process that runs a student's kernel. For good: there is no way back.
 #ifndef STEPMARK_LEARN_EXERCISE_CONFINE_H
 #define STEPMARK_LEARN_EXERCISE_CONFINE_H
 

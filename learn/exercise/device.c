@@ -1,5 +1,4 @@
-// device.c: a case as a plan of one op on a device, whose operands lie apart from one another: what is between
-// them must stay as it was.
+// device.c: a case as a plan of one op on a device, whose operands have gaps between them: the gaps must not change.
 #include "learn/exercise/device.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
-// exercise.h: kernels to write by oneself: a file to begin with, and a check that says what is wrong.
+// exercise.h: kernels to write by oneself: a first file, and a check that explains mistakes.
 //
 // The check runs the student's function in a process of its own that may only compute (exercise/child.h), on the cases
-// of verify, and compares with the reference backend. What is wrong is compared with what known mistakes give
+// of verify, and compares with the reference backend. A wrong result is compared with the results of known mistakes
 // (exercise/mistakes.h).
 #ifndef STEPMARK_LEARN_EXERCISE_EXERCISE_H
 #define STEPMARK_LEARN_EXERCISE_EXERCISE_H

@@ -388,7 +388,7 @@ static void explain_output(const suspect *s, char text[SM_EXERCISE_TEXT]) {
     } else if (explains_all(s, not_added)) {
         snprintf(text, SM_EXERCISE_TEXT, "%s is overwritten: it holds a sum already; add to it, +=", s->name);
     } else if (explains_all(s, added)) {
-        snprintf(text, SM_EXERCISE_TEXT, "%s is added to: what it held does not count; write it, =", s->name);
+        snprintf(text, SM_EXERCISE_TEXT, "%s is added to: its old contents do not count; write it with =", s->name);
     } else {
         const int mistake = find_mistake(s, known);
         if (mistake > 0) {
@@ -462,8 +462,7 @@ void sm_exercise_judge_timed(const sm_exercise_cases *cases, sm_exercise_report 
                          "%.6g and should be %.6g",
                          c->text, calls[which], where, (double)values[wrong], (double)expected(o)[wrong]);
                 snprintf(report->why, sizeof report->why,
-                         "each call must compute anew: what earlier calls left does "
-                         "not count");
+                         "each call must compute everything again: results of earlier calls do not count");
             }
         }
     }

@@ -1,4 +1,4 @@
-// explain.h: what a kernel left, against what it should have left: what is wrong, and why.
+// explain.h: a kernel's result compared with the right one: what is wrong, and why.
 #ifndef STEPMARK_LEARN_EXERCISE_EXPLAIN_H
 #define STEPMARK_LEARN_EXERCISE_EXPLAIN_H
 

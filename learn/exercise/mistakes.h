@@ -1,5 +1,5 @@
-// mistakes.h: what kernels compute when a step of their equation is forgotten or taken for another: the
-// mistakes that students make. What a kernel left is compared with these.
+// mistakes.h: the results of kernels that omit or confuse a step of their equation: the mistakes that students make. A
+// kernel's result is compared with these.
 #ifndef STEPMARK_LEARN_EXERCISE_MISTAKES_H
 #define STEPMARK_LEARN_EXERCISE_MISTAKES_H
 

@@ -1,4 +1,4 @@
-// mistakes_attention.c: what goes wrong in attention.
+// mistakes_attention.c: common mistakes in attention.
 #include <math.h>
 #include <stdlib.h>
 
@@ -234,8 +234,7 @@ const sm_mistakes sm_mistakes_attention[] = {
      flash_attention_forward,
      {MASK_SAYS, ROOT_SAYS, HS_SAYS, C_SAYS, AXIS_SAYS, KEEP_SAYS,
       "lse lacks the largest score, which was subtracted: add it again", "lse is the largest score alone: add log(sum)",
-      "what was summed before is not rescaled when the largest score grows: multiply sum and y by exp(old - new)",
-      NULL}},
+      "the earlier sum is not rescaled when the largest score grows: multiply sum and y by exp(old - new)", NULL}},
     {SM_OP_ATTENTION_BACKWARD,
      attention_backward,
      {"1 / sqrt(HS) is missing in ds: dq = ds k / sqrt(HS), dk = ds^T q / sqrt(HS)",

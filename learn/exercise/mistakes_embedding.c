@@ -1,4 +1,4 @@
-// mistakes_embedding.c: what goes wrong in the embedding and in its gradient.
+// mistakes_embedding.c: common mistakes in the embedding and in its gradient.
 #include "learn/exercise/mistakes.h"
 
 #define IN(name) const float *name = sm_mistaken_in(c, #name)

@@ -1,4 +1,4 @@
-// mistakes_loss.c: what goes wrong in softmax, cross-entropy and the mean loss.
+// mistakes_loss.c: common mistakes in softmax, cross-entropy and the mean loss.
 #include <math.h>
 
 #include "learn/exercise/mistakes.h"

@@ -1,4 +1,4 @@
-// mistakes_matmul.c: what goes wrong in a linear layer's three products and in its bias.
+// mistakes_matmul.c: common mistakes in a linear layer's three products and in its bias.
 #include "learn/exercise/mistakes.h"
 
 #define IN(name) const float *name = sm_mistaken_in(c, #name)
@@ -86,7 +86,7 @@ static void bias_backward(const sm_exercise_case *c, int mistake, float *const o
     }
 }
 
-#define SUM_KEPT_SAYS "the sum is not set to 0 for each element: it goes on from the one before"
+#define SUM_KEPT_SAYS "the sum is not set to 0 for each element: it continues from the previous one"
 #define IGNORED_SAYS  "w_transposed is ignored: where it is 1, W is stored (F,C), and W[f * C + c] is its element"
 #define SWAPPED_SAYS  "W's rows and columns are exchanged: it is (C,F), W[c * F + f], and (F,C) where w_transposed is 1"
 

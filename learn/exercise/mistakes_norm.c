@@ -1,4 +1,4 @@
-// mistakes_norm.c: what goes wrong in layernorm.
+// mistakes_norm.c: common mistakes in layernorm.
 #include <math.h>
 
 #include "learn/exercise/mistakes.h"

@@ -1,4 +1,4 @@
-// mistakes_pointwise.c: what goes wrong element by element: GELU, the residual, AdamW.
+// mistakes_pointwise.c: common mistakes element by element: GELU, the residual, AdamW.
 #include <math.h>
 
 #include "learn/exercise/mistakes.h"
@@ -91,10 +91,10 @@ const sm_mistakes sm_mistakes_pointwise[] = {
     {SM_OP_GELU_BACKWARD,
      gelu_backward,
      {"dy is missing: dx = dy gelu'(x)",
-      "the chain rule stops at tanh: the second term, x/2 (1 - tanh^2) times the derivative of what is inside, is "
+      "the chain rule stops at tanh: the second term, x/2 (1 - tanh^2) times the derivative of the argument, is "
       "missing",
-      "the derivative of what is inside of tanh lacks 3 0.044715 x^2",
-      "this is dy gelu(x): take the derivative, gelu'(x)", "the derivative of what is inside of tanh lacks sqrt(2/pi)",
+      "the derivative of the argument of tanh lacks 3 0.044715 x^2",
+      "this is dy gelu(x): take the derivative, gelu'(x)", "the derivative of the argument of tanh lacks sqrt(2/pi)",
       "the derivative of tanh is 1 - tanh^2, not 1 - tanh", NULL}},
     {SM_OP_RESIDUAL,
      residual,
@@ -103,7 +103,7 @@ const sm_mistakes sm_mistakes_pointwise[] = {
      adamw,
      {"the bias correction is missing: m / bc1 and v / bc2, hyper[BIAS_CORRECTION1] and hyper[BIAS_CORRECTION2]",
       "the decay is added to the gradient, as in Adam with L2: AdamW scales the weights, p *= 1 - lr wd",
-      "eps is added under the root: it belongs behind it, sqrt(v / bc2) + eps",
+      "eps is added under the root: it belongs after it, sqrt(v / bc2) + eps",
       "clip is ignored: g = clip g, before all else", "v is a mean of g: it is a mean of g^2",
       "decay is ignored: where it is 1, p *= 1 - lr wd", "weights decay also where decay is 0",
       "beta1 and beta2 are exchanged: beta1 is of m, beta2 of v", NULL}},

@@ -1,5 +1,5 @@
-// ladder.h: an op's rungs compared with the reference, and measured in turn: what each change of a kernel is worth, and
-// how far the last is from what the machine could do.
+// ladder.h: an op's rungs compared with the reference, and measured in turn: the gain of each change of a kernel, and
+// the distance of the last one from the machine's ceiling.
 #ifndef STEPMARK_LEARN_LADDER_LADDER_H
 #define STEPMARK_LEARN_LADDER_LADDER_H
 

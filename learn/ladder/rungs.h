@@ -1,7 +1,7 @@
 // rungs.h: the ladders: for each op, its rungs from three loops up to the kernel that a step runs.
 //
 // A rung is a kernel as a user would bring it (own_kernel.h): a short source in learn/ladder/rungs or cl/ladder, which
-// the backend runs in the place of its own. The last has no source: it is the backend's own kernel.
+// the backend runs instead of its own. The last has no source: it is the backend's own kernel.
 #ifndef STEPMARK_LEARN_LADDER_RUNGS_H
 #define STEPMARK_LEARN_LADDER_RUNGS_H
 

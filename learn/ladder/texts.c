@@ -1,4 +1,4 @@
-// texts.c: finds a source by its name, and puts in what it includes.
+// texts.c: finds a source by its name, and inserts the files that it includes.
 #include "learn/ladder/texts.h"
 
 #include <stdbool.h>

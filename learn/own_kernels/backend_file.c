@@ -1,4 +1,5 @@
-// backend_file.c: loads a library, compares what it was compiled against, checks that its backend is whole.
+// backend_file.c: loads a library, compares the version that it was compiled against, checks that its backend is
+// complete.
 #include "learn/own_kernels/backend_file.h"
 
 #include <dlfcn.h>

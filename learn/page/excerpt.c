@@ -1,6 +1,6 @@
-// excerpt.c: a function out of a source file, with what it needs of that file.
+// excerpt.c: a function from a source file, with the parts of that file that it needs.
 //
-// A file is taken apart into its definitions: what begins at the left margin, up to the brace or semicolon that ends
+// A file is divided into its definitions: text that begins at the left margin, up to the brace or semicolon that ends
 // it, with the comment right above. Which of them another needs is told by its name, found there as a word.
 #include "learn/page/excerpt.h"
 

@@ -1,4 +1,4 @@
-// excerpt.h: a function out of a source file, with what it needs of that file: for a reader.
+// excerpt.h: a function from a source file, with the parts of that file that it needs: for a reader.
 #ifndef STEPMARK_LEARN_PAGE_EXCERPT_H
 #define STEPMARK_LEARN_PAGE_EXCERPT_H
 

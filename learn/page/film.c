@@ -1,4 +1,4 @@
-// film.c: what a step does to memory, once.
+// film.c: the changes of memory in a step.
 #include "learn/page/film.h"
 
 #include <math.h>

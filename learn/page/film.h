@@ -1,8 +1,7 @@
-// film.h: what a step does to memory, once: of every tensor with memory of its own the values that changed, and when.
+// film.h: the changes of memory in a step: of every tensor with memory of its own the values that changed, and when.
 //
-// Everything that an op reads or writes is shown to the film; it keeps only what is not there already. So any tensor at
-// any moment is made again exactly: changes of its root up to that moment, in their order. Values are float, as a
-// plan's are at most.
+// Everything that an op reads or writes is shown to the film; it keeps only new values. So any tensor at any moment is
+// made again exactly: changes of its root up to that moment, in their order. Values are float, as a plan's are at most.
 #ifndef STEPMARK_LEARN_PAGE_FILM_H
 #define STEPMARK_LEARN_PAGE_FILM_H
 

@@ -1,4 +1,4 @@
-// comm.c: what processes tell one another, made of a broadcast and a gather.
+// comm.c: the messages of processes, by a broadcast and a gather.
 #include "src/comm/comm.h"
 
 #include <stdio.h>

@@ -69,7 +69,7 @@ static sm_status split(const sm_tokens *tokens, int32_t separator, int64_t n_pos
     }
     return documents->n > 0
                ? SM_OK
-               : sm_fail(SM_ERR_INVALID, "no documents: of %lld tokens all are separators (%d), or one alone is not",
+               : sm_fail(SM_ERR_INVALID, "no documents: all of the %lld tokens are separators (%d), or all but one",
                          (long long)count, separator);
 }
 

@@ -55,7 +55,8 @@ static sm_status check_pipe(const char *path, FILE *file) {
     char first;
     const ssize_t n = read(fileno(file), &first, 1);
     if (n == 0) {
-        return sm_fail(SM_ERR_IO, "%s: an empty pipe that nobody writes to; start what writes to it first", path);
+        return sm_fail(SM_ERR_IO, "%s: an empty pipe without a writer; start the program that writes to it first",
+                       path);
     }
     if (n < 0 && errno != EAGAIN) {
         return sm_fail(SM_ERR_IO, "%s: cannot read: %s", path, strerror(errno));

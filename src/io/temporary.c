@@ -1,4 +1,4 @@
-// temporary.c: make, lock, look whether it is still there; remove what nobody holds a lock on.
+// temporary.c: make, lock, look whether it is still there; remove files that no process has locked.
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>

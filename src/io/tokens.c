@@ -1,4 +1,5 @@
-// tokens.c: find out the format, check all ids once; each batch is read and checked anew, as the file may have changed.
+// tokens.c: find out the format, check all ids once; each batch is read and checked again, as the file may have
+// changed.
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

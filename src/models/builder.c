@@ -1,4 +1,4 @@
-// builder.c: a plan around a model: batch, parameters, zero-grad before it and the optimizer behind it; and the
+// builder.c: a plan around a model: batch, parameters, zero-grad before it and the optimizer after it; and the
 // vocabulary that models share.
 #include "src/models/builder.h"
 

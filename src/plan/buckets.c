@@ -1,9 +1,9 @@
-// buckets.c: groups of parameters cut into what processes sum up together.
+// buckets.c: groups of parameters cut into the units of the processes' sums.
 //
 // A bucket is about 25 MiB of gradients, as in PyTorch's DistributedDataParallel: large enough to be moved at full
-// speed, small enough for many to be under way while the backward goes on. The backward completes a model's parameters
-// from the last to the first, so groups are cut from their ends; parameters outside of the blocks, whose gradients are
-// complete at another time, begin a bucket of their own. A parameter larger than a bucket is cut.
+// speed, small enough for many to be under way while the backward continues. The backward completes a model's
+// parameters from the last to the first, so groups are cut from their ends; parameters outside of the blocks, whose
+// gradients are complete at another time, begin a bucket of their own. A parameter larger than a bucket is cut.
 #include <stdlib.h>
 
 #include "src/plan/params.h"

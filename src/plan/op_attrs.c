@@ -1,4 +1,4 @@
-// op_attrs.c: the attributes of ops, by number: what the one list of them (op.h) says, and their values.
+// op_attrs.c: the attributes of ops, by number: the facts of their one list (op.h), and their values.
 #include "op.h"
 
 // The type of a field, by its C type.

@@ -1,5 +1,5 @@
-// op_kinds.c: what the table of op kinds (op_table.h) says of a kind; and, computed from an op's operands, its check,
-// FLOPs and bytes.
+// op_kinds.c: the facts of a kind from the table of op kinds (op_table.h); and, computed from an op's operands, its
+// check, FLOPs and bytes.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // own_kernel.c: the arguments of a user's kernel, from the table of op kinds: their names and their values. One list of
-// members is behind the struct, its signature and what is put into it.
+// members makes the struct, its signature and its contents.
 #include <string.h>
 
 #include "philox.h"

@@ -1,4 +1,4 @@
-// own_opencl.c: a user's kernel in OpenCL C: its parameters, and what two lines of its source say.
+// own_opencl.c: a user's kernel in OpenCL C: its parameters, and the two lines of its source.
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-// communication.c: what several processes do together, as ops.
+// communication.c: the work that several processes do together, as ops.
 //
 //   ...                                    ...
 //   dW of bucket k += (the last)           dW of bucket k += (the last)

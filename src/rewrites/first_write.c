@@ -4,9 +4,9 @@
 //   ...                          =>  ...
 //   dW += x^T dy                     dW  = x^T dy      for the first op that adds to dW
 //
-// Equal because 0 + x = x. Of several micro-batches the first writes so, and later ones add to what it left
-// (sm_op_later). Gradients that other kinds of op write first are still zeroed, each by an op of its own; so is the
-// group of vectors, which is small. What no op writes (gaps between parameters) stays zero as prepare left it.
+// Equal because 0 + x = x. The first of several micro-batches writes so, and later ones add to it (sm_op_later).
+// Gradients that other kinds of op write first are still zeroed, each by an op of its own; so is the group of vectors,
+// which is small. Memory that no op writes (gaps between parameters) stays zero, as after prepare.
 #include <stdlib.h>
 
 #include "src/rewrites/passes.h"

@@ -8,8 +8,8 @@
 //   ...                                         finish: dwte
 //                                               dwte += rows of all dx by all tokens
 //
-// The table is the largest parameter, and its gradient is complete only when the backward ends: nothing is left to hide
-// the sum behind. Its rows are few. Micro-batches before a step's last add their own rows, as one process does.
+// The table is the largest parameter, and its gradient is complete only when the backward ends: no computation is left
+// to hide the sum. Its rows are few. Micro-batches before a step's last add their own rows, as one process does.
 #include <stdlib.h>
 #include <string.h>
 

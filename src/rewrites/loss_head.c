@@ -7,10 +7,9 @@
 //   dwte += dlogits^T lnf                         dwte += dlogits_c^T lnf_c
 //   dlnf = dlogits wte                            dlnf_c = dlogits_c wte
 //
-// Equal because rows of the head do not depend on one another, and dwte is a sum over rows. The
-// ops stay what they were, on views of their operands; those of the backward keep their phase in
-// reports but run in the forward range, where their chunk of logits is at hand. Memory falls from
-// two (N,Vp) tensors to one chunk.
+// Equal because rows of the head do not depend on one another, and dwte is a sum over rows. The ops do not change; they
+// work on views of their operands; those of the backward keep their phase in reports but run in the forward range,
+// where their chunk of logits is at hand. Memory falls from two (N,Vp) tensors to one chunk.
 #include <stdlib.h>
 #include <string.h>
 

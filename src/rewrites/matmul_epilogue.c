@@ -1,4 +1,4 @@
-// matmul_epilogue.c: what follows a matmul element by element moves into it.
+// matmul_epilogue.c: element-by-element ops after a matmul move into it.
 //
 //   xw = x W;  y = xw + b                  =>  y = x W + b
 //   xw = x W;  y = xw + b;  act = gelu(y)  =>  y, act = x W + b, gelu(y)

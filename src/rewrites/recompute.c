@@ -1,4 +1,4 @@
-// recompute.c: what is cheap to compute is not kept from forward to backward.
+// recompute.c: results that are cheap to compute are not kept from forward to backward.
 //
 //   forward   y, mean, rstd = layernorm(x)      y, mean, rstd = layernorm(x)
 //   ...                                     =>  ...

@@ -4,10 +4,10 @@
 //   ...                                             =>  ...
 //   backward  dh1 = g'(h1, dy); dx = f'(x, dh1)         h1' = f(x); dh1 = g'(h1', dy); dx = f'(x, dh1)
 //
-// Equal because the ops are the same, on the same numbers: a dropout draws its mask from its key and the step. What
-// a block computes for itself then dies within its forward and lives again for the length of its backward, at
-// addresses that all blocks share; what another block reads, its output, is kept (Chen et al. 2016, "Training deep
-// nets with sublinear memory cost", section 4). For n blocks n inputs are kept, and one block's activations.
+// Equal because the ops are the same, on the same numbers: a dropout draws its mask from its key and the step. A
+// block's own tensors then die within its forward and live again during its backward, at addresses that all blocks
+// share; its output, which another block reads, is kept (Chen et al. 2016, "Training deep nets with sublinear memory
+// cost", section 4). For n blocks n inputs are kept, and one block's activations.
 #include <stdlib.h>
 
 #include "src/rewrites/again.h"

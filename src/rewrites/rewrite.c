@@ -17,7 +17,8 @@ static const sm_rewrite rewrites[] = {
     {"loss_head", "head, loss and their gradients over chunks of rows: the logits are never all in memory",
      sm_rewrite_loss_head},
     {"recompute",
-     "what is cheap (or, by --recompute block, a block but its input) computed again, not kept for backward",
+     "cheap results (or, by --recompute block, a block except its input) computed again instead of kept for the "
+     "backward",
      sm_rewrite_recompute},
     {"first_write", "weight gradients written by the first op that adds to them instead of zeroed before",
      sm_rewrite_first_write},

@@ -291,7 +291,9 @@ static sm_status check_file(const char *dir, const char *name, const json_t *tol
     }
     return told_digest != NULL && strcmp(told_digest, digest) == 0
                ? SM_OK
-               : damaged(path, "is damaged, or of another checkpoint: its digest is not what checkpoint.json says");
+               : damaged(
+                     path,
+                     "is damaged, or belongs to another checkpoint: its digest differs from that in checkpoint.json");
 }
 
 static sm_status check_files(const char *dir, const json_t *manifest, bool has_optimizer) {

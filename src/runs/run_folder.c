@@ -127,10 +127,9 @@ static sm_status look(sm_run_folder *folder, sm_resume resume) {
                        dir, dir);
     }
     if (resume == SM_RESUME_NONE) {
-        return sm_fail(SM_ERR_USAGE,
-                       "--run: %s: holds a run that is not complete; --resume auto goes on with it, or choose another "
-                       "folder",
-                       dir);
+        return sm_fail(
+            SM_ERR_USAGE,
+            "--run: %s: holds a run that is not complete; resume it with --resume auto, or choose another folder", dir);
     }
     return read_run(folder);
 }
@@ -223,7 +222,7 @@ static sm_status tell_difference(const comparison *c, const char *name, const js
         return SM_OK;
     }
     return sm_fail(SM_ERR_USAGE,
-                   "--run: %s: %s was %s when the run began and is %s now; give what it began with, or "
+                   "--run: %s: %s was %s when the run began and is %s now; give the same value as at the start, or "
                    "choose another folder",
                    c->folder->dir, name, was, is);
 }

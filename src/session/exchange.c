@@ -1,7 +1,7 @@
 // exchange.c: see exchange.h.
 //
-// Two processes of one host whose devices have memory of their own need nobody to sum: each copies its part to the
-// host's memory, and its device adds what the other has brought. Of more, the host sums (comm_reduce.h).
+// Two processes of one host whose devices have memory of their own need no processor to sum: each copies its part to
+// the host's memory, and its device adds the other's part. Of more, the host sums (comm_reduce.h).
 #include "src/session/exchange.h"
 
 #include <stdlib.h>

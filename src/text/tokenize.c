@@ -1,5 +1,5 @@
 // tokenize.c: each thread takes the next block of text, encodes it, and leaves the ids where the one that writes finds
-// them; whoever completes the block that comes next in the files writes it, and those behind it that wait.
+// them; the thread that completes the next block of the files writes it, and the waiting ones after it.
 //
 //     read (one at a time, in order) -> encode (all at once) -> write (one at a time, in order)
 #include <inttypes.h>
@@ -252,8 +252,8 @@ static sm_status check_result(const pipeline *p) {
                        (long long)val->n_documents);
     }
     if (val->n_tokens == 0 && p->job->val_percent > 0) {
-        note(p->job, "no document fell to validation, so there is no val.bin; a document is a file, or what "
-                     "stands between two <|endoftext|>");
+        note(p->job, "no document was chosen for validation, so there is no val.bin; a document is a file, or the text "
+                     "between two <|endoftext|>");
     }
     return SM_OK;
 }
@@ -264,7 +264,7 @@ static sm_status encode_all(pipeline *p, const sm_text_files *files) {
     p->all_bytes = files->size_bytes;
     if (sm_token_output_is_resumed(p->out)) {
         char line[256];
-        snprintf(line, sizeof line, "goes on in file %lld of %lld, byte %lld", (long long)begin->file + 1,
+        snprintf(line, sizeof line, "resumes in file %lld of %lld, byte %lld", (long long)begin->file + 1,
                  (long long)files->n_files, (long long)begin->offset_bytes);
         note(p->job, line);
     }

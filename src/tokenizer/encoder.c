@@ -1,7 +1,7 @@
 // encoder.c: added tokens first, then pieces; a piece that was met before is looked up, others are merged.
 //
 // The table of pieces met before holds those of at most 16 bytes, each in one line of the processor's cache; a new one
-// takes the place of what was in its line.
+// replaces the entry in its line.
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 #include <stdio.h>

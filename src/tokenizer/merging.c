@@ -1,6 +1,6 @@
 // merging.c: of all neighbours that can be merged, those of the earliest merge first, the leftmost of these first.
 //
-// A short piece is searched for them each time; a long one has them in a heap, by merge and place. What is in the heap
+// A short piece is searched for them each time; a long one has them in a heap, by merge and place. Entries in the heap
 // may have been merged with others since: it counts only if the two tokens at its place still are that merge's.
 #include <limits.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-// text_source.c: reads ahead of the cut; what is behind the cut waits for the next block.
+// text_source.c: reads ahead of the cut; the text after the cut waits for the next block.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// generate.c: the plan has a row of logits a token; rows behind the text see it, but it does not see them.
+// generate.c: the plan has a row of logits a token; rows after the text attend to it, but it does not attend to them.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-// trainer.c: see trainer.h. What it leaves on disk is trainer_record.c's.
+// trainer.c: see trainer.h. trainer_record.c writes its files.
 #include "src/train/trainer.h"
 
 #include <math.h>

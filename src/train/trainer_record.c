@@ -99,7 +99,7 @@ static sm_status load_first_whole(sm_train_record *r, const int64_t *steps, int 
             note(r, text);
         }
     }
-    return sm_fail(status, "%s; no checkpoint of the run is whole: choose another --run to begin anew",
+    return sm_fail(status, "%s; no checkpoint of the run is whole: choose another --run to begin again",
                    sm_error_message());
 }
 
@@ -253,7 +253,7 @@ sm_status sm_train_record_leave(sm_train_record *r, int64_t step, bool is_pendin
     const sm_status status = leave(r, &checkpoint);
     set_saving(r, false);
     SM_TRY(status);
-    snprintf(text, sizeof text, "%s: checkpoint after step %lld; --resume auto goes on from it", r->settings->run_dir,
+    snprintf(text, sizeof text, "%s: checkpoint after step %lld; --resume auto continues from it", r->settings->run_dir,
              (long long)step);
     note(r, text);
     return SM_OK;

@@ -487,8 +487,8 @@ static sm_status try_sizes(checker *c, double loss, sm_gradient_check *best) {
     }
     if (!agrees) {
         return sm_fail(SM_ERR_MISMATCH,
-                       "wrong gradient: the loss changes by %.6g along it, where it says %.6g (%.2g of that apart, "
-                       "allowed is %.2g); no speed is reported",
+                       "wrong gradient: the loss changes by %.6g along the gradient, and the gradient predicts %.6g "
+                       "(relative difference %.2g, allowed %.2g); no speed is reported",
                        best->found, best->predicted, best->error, best->tolerance);
     }
     return SM_OK;

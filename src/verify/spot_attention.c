@@ -2,7 +2,7 @@
 // another quarter of T each time (Vaswani et al. 2017, equation 1; its gradients as in op_table.h).
 //
 // A row of the output needs the keys and values before it; a row of the gradient of the queries likewise; rows of the
-// gradients of keys and values need what comes after them. All in double, from what lies on the device.
+// gradients of keys and values need the rows after them. All in double, from the data on the device.
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-// spot_check.c: which ops are looked at, and what all looks share.
+// spot_check.c: the choice of checked ops, and the functions that all checks share.
 #include "src/verify/spot_check.h"
 
 #include <math.h>
@@ -257,8 +257,8 @@ static sm_status after(void *ctx, sm_session *session, int op) {
     }
     if (!(s->error <= 1)) {
         return sm_fail(SM_ERR_MISMATCH,
-                       "wrong result: %s of %s (op %d) differs from what its inputs give by %.3g times what rounding "
-                       "allows; no speed is reported",
+                       "wrong result: %s of %s (op %d) differs from the result of its inputs by %.3g times the allowed "
+                       "rounding; no speed is reported",
                        s->operand, sm_op_name(kind), op, s->error);
     }
     end_look(s);

@@ -2,8 +2,8 @@
 //
 // As a whole (Freivalds 1977): with a vector r of random signs Z r and X (M r) are the same, row by row, and take as
 // many operations as the operands have elements. A sum over a row of F numbers, each off by rounding, is off by the
-// square root of their squares' sum; one that is missing or wrong by more than that shows. And drawn elements are
-// computed by themselves, which is all there is where a finish is not linear (gelu', in the place of Z).
+// square root of their squares' sum; one that is missing or wrong by more than that shows. Drawn elements are also
+// computed by themselves; they are the only check where a finish is not linear (gelu', in place of Z).
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 // spot_rows.c: looks at ops that work row by row: drawn rows of their operands go through the reference backend.
 //
-// An op's rows are what the first letter of its first output counts: "(N,C)" has N rows, "(B,T,C)" has B T, "(n)" runs
-// of elements. Operands of as many rows give their drawn rows to a small plan, others go there whole.
+// The first letter of an op's first output counts its rows: "(N,C)" has N rows, "(B,T,C)" has B T, "(n)" runs of
+// elements. Operands of as many rows give their drawn rows to a small plan, others go there whole.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

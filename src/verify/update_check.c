@@ -477,10 +477,10 @@ static sm_status compare_part(const sm_update_check *c, const part *p, const sm_
         by_size ? size_of_error(p, sm_precision_roundoff(precision), want) : largest_error(c, p, t, step, want);
     if (!(error <= result->tolerance)) {
         result->error = error;
-        return sm_fail(SM_ERR_MISMATCH,
-                       "wrong update: %s differs from the reference's by %.3g times what rounding allows; no speed "
-                       "is reported",
-                       t->name, error);
+        return sm_fail(
+            SM_ERR_MISMATCH,
+            "wrong update: %s differs from the reference's by %.3g times the allowed rounding; no speed is reported",
+            t->name, error);
     }
     result->error = fmax(result->error, error);
     return SM_OK;

@@ -1,4 +1,4 @@
-// hf_config.c: config.json as a file; what it says of a model is the model's own business.
+// hf_config.c: config.json as a file; the model itself reads the rest.
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// model_folder.c: write apart, rename as one, move to their places.
+// model_folder.c: write separately, rename as one, move to their places.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

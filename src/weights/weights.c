@@ -351,8 +351,8 @@ static sm_status check_digest(const char *path, const sm_safetensors *file, cons
         return SM_OK;
     }
     return sm_fail(SM_ERR_FORMAT,
-                   "%s: belongs to other weights than model.safetensors beside it; take both from one save, or remove "
-                   "it to start the optimizer anew",
+                   "%s: belongs to other weights than the model.safetensors next to it; take both from one save, or "
+                   "remove it to start with a new optimizer state",
                    path);
 }
 
@@ -381,7 +381,7 @@ static sm_status check_optimizer(const char *path, const sm_safetensors *file, c
     }
     return sm_fail(SM_ERR_INVALID,
                    "%s: is the state of %.64s, not of %s; continue with --optimizer %.64s, or remove the file to start "
-                   "anew",
+                   "with a new state",
                    path, sm_is_printable(saved) ? saved : "?", plan->optimizer->name,
                    sm_is_printable(saved) ? saved : "?");
 }

@@ -194,7 +194,7 @@ static sm_status rewrite(const opencl_device *device, const opencl_recipe *r, co
 
 // Once: what is wrong with one entry is likely to be wrong with all.
 static void warn_of_cache(sm_device_info *info) {
-    static const char consequence[] = ": kernels are built anew";
+    static const char consequence[] = ": kernels are built again";
     for (int i = 0; i < info->n_warnings; i++) {
         if (strstr(info->warnings[i], consequence) != NULL) {
             return;
