@@ -77,121 +77,126 @@ typedef enum { CLI_REPORT_AUTO, CLI_REPORT_HTML, CLI_REPORT_MARKDOWN } cli_repor
 typedef struct cli_options {
     cli_command command;
 
-    int arch;      // index into the architectures, from 1; 0 = not given
-    int optimizer; // index into the optimizers
-    int recompute; // sm_recompute; 0 = not given
-    int attention; // sm_attention; 0 = not given
+    // The model.
+    int arch; // index into the architectures, from 1; 0 = not given
     cli_texts models;
+    int64_t vocab, context, n_layer, n_head, n_kv_head, d_model, d_ff; // 0 = as the size says
+    const char *weights;
+
+    // The work.
     cli_ints batch_sizes;
     cli_ints seq_lens;
-    int64_t vocab, context, n_layer, n_head, n_kv_head, d_model, d_ff; // 0 = as the size says
+    double fit_s;
+    cli_ints passes; // sm_pass_type
     double dropout;
+    int optimizer;         // index into the optimizers
+    int recompute;         // sm_recompute; 0 = not given
+    int attention;         // sm_attention; 0 = not given
+    const char *documents; // "20-512", an id or a tokenizer
+    int padding;           // sm_padding, from 1; 0 = not given
+    int long_documents;    // sm_long_document
+    const char *loader;    // "inline", "threads" or "threads:N"
+    int64_t queue_depth;   // 0: two a thread
+    const char *tokenizer; // folder or file
+    int64_t accum;
+    const char *data;
+    int data_format; // sm_tokens_format
+    int64_t seed;
 
+    // The device, and how it computes.
     cli_texts backends;
     cli_ints threads;
     const char *isa;
     const char *cpu_mask;
     bool keep_env;
+    const char *backend_library;
+    const char *kernel;     // OP=FILE[,OP=FILE]
     cli_ints precisions;    // cli_precision
     const char *loss_scale; // "dynamic", "none" or a number
     int64_t loss_scale_interval;
     cli_ints modes; // sm_mode
     cli_texts without;
     unsigned without_bits; // --without as sm_plan_rewrite takes it
-    cli_ints passes;       // sm_pass_type
 
+    // The measurement, and its limits.
     int64_t warmup; // -1: until steady
     int64_t repetitions;
     double max_noise; // percent; 0: as many samples as --repetitions says
     int64_t min_samples, max_samples;
-    double max_time_s;
+    double min_time_s, max_time_s;
+    int64_t check_seed; // 0: not given
+    bool no_peaks;
+    bool no_phases;
     double delay_s;
     double timeout_s;
-    double fit_s;
-    bool progress;
-    double min_time_s;
-    int by;            // sm_profile_by
-    int sort;          // cli_profile_order
-    int64_t top;       // 0: all
-    const char *trace; // file to write it to
-    bool profile;      // of train
+    double max_memory_gib; // 0 = what is available
 
-    const char *data;
-    int data_format;       // sm_tokens_format
-    const char *documents; // "20-512", an id or a tokenizer
-    int padding;           // sm_padding, from 1; 0 = not given
-    int long_documents;    // sm_long_document
-    const char *loader;    // "inline", "threads" or "threads:N"
-    int64_t queue_depth;   // 0: two a thread
-    const char *weights;
-    const char *save;
-    const char *log;
-    int64_t check_seed; // 0: not given
-    int64_t seed;
-
-    int64_t steps;
-    int64_t accum;
+    // train, init.
+    int64_t steps, epochs, tokens, global_batch;
     sm_step_settings settings; // NaN = as the optimizer has it
     int64_t warmup_steps;
-    int schedule; // sm_schedule_kind
-    int64_t epochs, tokens, global_batch;
+    int schedule;   // sm_schedule_kind
     int data_order; // sm_order_kind
     const char *val_data;
     int64_t val_every, val_batches;
     const char *run;
     int64_t save_every, keep;
     int resume_run; // sm_resume
+    const char *log;
+    bool profile;
+    const char *save;
 
+    // Several processes.
     int64_t n_processes;
     int shard;           // 1: the optimizer
     int gradient_format; // 1: bf16
     int transport;       // 1: messages
     double comm_timeout_s;
 
-    const char *tokenizer;     // folder or file
-    const char *output_folder; // of tokenizer and tokenize
+    // tokenizer, tokenize.
+    const char *output_folder;
     int64_t vocab_size;
     int64_t min_frequency;
     double val_percent;
 
-    const char *text; // to walk
-
+    // generate.
     const char *prompt;
-    int64_t n_tokens; // to generate
+    int64_t n_tokens;
     double temperature;
     int64_t top_k; // 0 = all
     bool ids;
     bool raw;
 
+    // sweep, advise.
     cli_axes axes;
     const char *of_sweep; // a flag of `sweep` that was given and is no axis; NULL: there is none
     const char *preset;
     const char *sweep_file;
-    const char *output_file;
     bool resume;
     bool dry_run;
-    const char *filter;
-    int64_t max_elems; // 0 = no limit
-    int order;         // cli_order
+    int order; // cli_order
     int64_t order_seed;
     int64_t rounds;
-    double max_memory_gib; // 0 = what is available
     bool find_batch;
 
+    // walk, page.
+    const char *text;
     int64_t layer; // -1 = not given
     bool all;
     bool values;
     bool full;
     const char *at; // an op's number, or a kind
 
+    // exercise, ladder, verify; `filter` also of sweep.
     const char *init; // folder
     const char *check;
-    int language; // sm_own_language
-    const char *backend_library;
+    int language;       // sm_own_language
     const char *source; // of a rung
     const char *shape;
-    const char *kernel; // OP=FILE[,OP=FILE]
+    const char *filter;
+    int64_t max_elems; // 0 = no limit
 
+    // What compares rows and runs; `pairs` also of advise.
     bool interleaved;
     int64_t pairs;
     double threshold_percent;
@@ -200,22 +205,27 @@ typedef struct cli_options {
     const char *baseline; // rows of an earlier loop
     int64_t row;          // 0 = not given
     bool allow_own_code;  // of a row
-    const char *report_file;
-    int report_format; // cli_report_format
-    bool no_peaks;
-    bool no_phases;
     bool weak;
     cli_ints predict;
-    const char *page;
-    char **operands; // what is no flag, in argv; only where its subcommand has `operands`
-    int n_operands;
 
+    // Output.
     int output; // sm_format
     bool wide;
     bool quiet;
+    bool progress;
+    int by;            // sm_profile_by
+    int sort;          // cli_profile_order
+    int64_t top;       // 0: all
+    const char *trace; // file to write it to
+    const char *output_file;
+    const char *report_file;
+    int report_format; // cli_report_format
+    const char *page;
     bool list_devices;
     bool help;
 
+    char **operands; // what is no flag, in argv; only where its subcommand has `operands`
+    int n_operands;
     int argc; // the program's whole command line, for the record
     char **argv;
 } cli_options;
