@@ -67,42 +67,21 @@ enum {
 #undef X
 };
 
+// {name, code}, of X(code, name, ...).
+#define FIRST(first, ...) first
+#define WORD(code, ...)   {FIRST(__VA_ARGS__, 0), code},
+
+static const cli_choice passes[] = {SM_PASS_LIST(WORD){NULL, 0}};
+static const cli_choice data_formats[] = {SM_TOKENS_FORMAT_LIST(WORD){NULL, 0}};
+static const cli_choice profile_lines[] = {SM_PROFILE_BY_LIST(WORD){NULL, 0}};
+static const cli_choice profile_orders[] = {CLI_PROFILE_ORDER_LIST(WORD){NULL, 0}};
+static const cli_choice precisions[] = {CLI_PRECISION_LIST(WORD){NULL, 0}};
+static const cli_choice long_documents[] = {SM_LONG_LIST(WORD){NULL, 0}};
+static const cli_choice schedules[] = {SM_SCHEDULE_LIST(WORD){NULL, 0}};
+static const cli_choice data_orders[] = {SM_ORDER_LIST(WORD){NULL, 0}};
+static const cli_choice resumes[] = {SM_RESUME_LIST(WORD){NULL, 0}};
+
 static const cli_choice languages[] = {{"c", SM_OWN_C}, {"cl", SM_OWN_OPENCL}, {NULL, 0}};
-
-static const cli_choice passes[] = {
-#define X(code, name, short_name) {name, code},
-    SM_PASS_LIST(X)
-#undef X
-        {NULL, 0},
-};
-
-static const cli_choice data_formats[] = {
-#define X(code, name) {name, code},
-    SM_TOKENS_FORMAT_LIST(X)
-#undef X
-        {NULL, 0},
-};
-
-static const cli_choice profile_lines[] = {
-#define X(code, name) {name, code},
-    SM_PROFILE_BY_LIST(X)
-#undef X
-        {NULL, 0},
-};
-
-static const cli_choice profile_orders[] = {
-#define X(code, name, field) {name, code},
-    CLI_PROFILE_ORDER_LIST(X)
-#undef X
-        {NULL, 0},
-};
-
-static const cli_choice precisions[] = {
-#define X(code, word, dtype, products) {word, code},
-    CLI_PRECISION_LIST(X)
-#undef X
-        {NULL, 0},
-};
 
 static const cli_choice modes[] = {
     {"naive", SM_MODE_NAIVE},
@@ -128,34 +107,6 @@ static const cli_choice attentions[] = {
 static const cli_choice paddings[] = {
 #define X(code, name) {name, code + 1},
     SM_PADDING_LIST(X)
-#undef X
-        {NULL, 0},
-};
-
-static const cli_choice long_documents[] = {
-#define X(code, name) {name, code},
-    SM_LONG_LIST(X)
-#undef X
-        {NULL, 0},
-};
-
-static const cli_choice schedules[] = {
-#define X(code, name) {name, code},
-    SM_SCHEDULE_LIST(X)
-#undef X
-        {NULL, 0},
-};
-
-static const cli_choice data_orders[] = {
-#define X(code, name) {name, code},
-    SM_ORDER_LIST(X)
-#undef X
-        {NULL, 0},
-};
-
-static const cli_choice resumes[] = {
-#define X(code, name) {name, code},
-    SM_RESUME_LIST(X)
 #undef X
         {NULL, 0},
 };
