@@ -215,7 +215,7 @@ static sm_status write_given_up(run *r, sm_status failure) {
 }
 
 // Writes the row of what was under way. SM_OK: the next worker can go on.
-static sm_status give_up(run *r, const sm_worker_end *end) {
+static sm_status give_up(run *r, const sm_process_result *end) {
     sm_status failure = cli_worker_failure(end, r->stage, r->state.bench.options->timeout_s);
     if (r->search[0] != '\0') {
         SM_ROW_TEXT(r->place, r->search);
@@ -240,7 +240,7 @@ static sm_status run_workers(run *r) {
         .interrupted = &cli_interrupted,
     };
     while (!r->has_ended) {
-        sm_worker_end end;
+        sm_process_result end;
         SM_ROW_TEXT(r->stage, "starting");
         SM_TRY(sm_worker_run(&job, &end));
         if (!r->has_ended) {

@@ -12,7 +12,10 @@
 #include "cli/flags/options.h"
 #include "cli/output/notes.h"
 #include "cli/rows/rows.h"
-#include "src/processes/subprocess.h"
+#include "src/processes/process.h"
+
+// What a run has to end by itself after Ctrl-C: our parent process waits no longer than two seconds.
+static const double interrupted_grace_s = 1.2;
 
 // Samples of a run where the line does not say: at least as many as `run` takes, at most so many.
 enum { LEAST_SAMPLES = 7, MOST_SAMPLES = 100 };
@@ -90,16 +93,25 @@ static void release(command *c) {
 }
 
 static sm_status run_once(const command *c, int64_t pair, sm_rows *rows, double *median_ns) {
-    sm_subprocess process;
+    sm_process_result process;
+    const sm_process_job job = {.argv = c->argv,
+                                .has_no_input = true,
+                                .output = SM_OUTPUT_KEPT,
+                                .interrupted = &cli_interrupted,
+                                .interrupted_grace_s = interrupted_grace_s};
     size_t n_before = json_array_size(rows->rows);
-    SM_TRY(sm_subprocess_run(c->argv, &(sm_subprocess_how){.interrupted = &cli_interrupted}, &process));
+    SM_TRY(sm_process_run(&job, &process));
+    if (process.interrupted) {
+        sm_process_free(&process);
+        return SM_ERR_INTERRUPTED;
+    }
     sm_status status = sm_rows_parse(c->line, process.out, process.out_bytes, rows);
     if (process.exit_code == 2) { // its first line says what is wrong with the flags
         status =
             sm_fail(SM_ERR_USAGE, "%s: '%.120s': %.*s", c->name, c->line, (int)strcspn(process.err, "\n"), process.err);
     } else if (status != SM_OK) {
         status = sm_fail(SM_ERR_DEVICE, "%s: '%.120s' gave no rows (exit %d): %.300s", c->name, c->line,
-                         process.exit_code, sm_subprocess_last_line(&process));
+                         process.signal > 0 ? 128 + process.signal : process.exit_code, sm_process_last_line(&process));
     }
     *median_ns = NAN;
     for (size_t i = n_before; status == SM_OK && i < json_array_size(rows->rows); i++) {
@@ -109,7 +121,7 @@ static sm_status run_once(const command *c, int64_t pair, sm_rows *rows, double 
             status = sm_fail(SM_ERR_OOM, "no memory for a row");
         }
     }
-    sm_subprocess_free(&process);
+    sm_process_free(&process);
     return status;
 }
 

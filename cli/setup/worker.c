@@ -30,8 +30,8 @@ void cli_stage_search(const char *backend) {
     (void)sm_worker_send(message);
 }
 
-sm_status cli_worker_failure(const sm_worker_end *end, const char *stage, double timeout_s) {
-    if (end->stopped) {
+sm_status cli_worker_failure(const sm_process_result *end, const char *stage, double timeout_s) {
+    if (end->killed && !end->late) {
         return sm_fail(SM_ERR_INTERRUPTED, "interrupted during: %s, which did not end by itself", stage);
     }
     if (end->late) {
@@ -89,7 +89,7 @@ static sm_status end_likewise(int number) {
 
 sm_status cli_perform_in_worker(const cli_options *options, int (*work)(void *ctx), int *exit_code) {
     performance p = {.work = work, .options = (cli_options *)options};
-    sm_worker_end end;
+    sm_process_result end;
     const bool is_one_row = options->command == CLI_PROFILE || options->command == CLI_LOOP;
     const bool has_limit = is_one_row && options->timeout_s > 0;
     const sm_worker_job job = {

@@ -25,6 +25,6 @@ void cli_stage_search(const char *backend);
 
 // How a worker ended that did not end by itself, as a failure with a message: during `stage`, with a limit of
 // `timeout_s` (0: none).
-sm_status cli_worker_failure(const sm_worker_end *end, const char *stage, double timeout_s);
+sm_status cli_worker_failure(const sm_process_result *end, const char *stage, double timeout_s);
 
 #endif

@@ -11,11 +11,15 @@
 #include "cli/measure/run.h"
 #include "cli/output/notes.h"
 #include "cli/setup/data.h"
-#include "src/processes/sweep_child.h"
+#include "src/processes/process.h"
 
 // Beside the tensors, and not counted in the limit that a user sees: what libraries and drivers take
 // (some spin or crash without it).
 static const int64_t library_bytes = INT64_C(1) << 30;
+
+// What a process gets to write its row between SIGTERM and SIGKILL.
+static const double least_grace_s = 2;
+static const double grace_share = 0.1; // of the limit
 
 // --- before it runs ----------------------------------------------------------------------------
 
@@ -189,7 +193,7 @@ static sm_status make_row(const cli_sweeper *s, const cli_candidate *c, const ch
 }
 
 // The one row that a process printed; NULL if it did not.
-static json_t *read_row(const sm_child_result *result) {
+static json_t *read_row(const sm_process_result *result) {
     json_t *rows = json_loadb(result->out, result->out_bytes, 0, NULL);
     json_t *row = json_array_size(rows) == 1 ? json_incref(json_array_get(rows, 0)) : NULL;
     json_decref(rows);
@@ -210,14 +214,15 @@ static bool speaks_of_memory(const char *message) {
 static double last_resort_s(double timeout_s) { return timeout_s > 0 ? 2 * timeout_s + 10 : 0; }
 
 // A process that left no row: why?
-static sm_status explain(const cli_sweeper *s, const cli_candidate *c, const sm_child_result *r, json_t **row) {
+static sm_status explain(const cli_sweeper *s, const cli_candidate *c, sm_process_result *r, json_t **row) {
+    const char *last_message = sm_process_last_line(r);
     char reason[SM_ROW_REASON_SIZE];
     char peak[32];
     char limit[32];
-    const char *status = r->timed_out ? "timeout" : r->no_memory || speaks_of_memory(r->last_message) ? "oom" : "error";
+    const char *status = r->late ? "timeout" : r->no_memory || speaks_of_memory(last_message) ? "oom" : "error";
     sm_text_bytes((double)r->peak_rss_bytes, peak, sizeof(peak));
     sm_text_bytes((double)s->memory_limit_bytes, limit, sizeof(limit));
-    if (r->timed_out) {
+    if (r->late) {
         snprintf(reason, sizeof(reason),
                  "ended after %g s, before there were figures: it did not keep the limit of %g s (--timeout)",
                  last_resort_s(s->options->timeout_s), s->options->timeout_s);
@@ -226,11 +231,11 @@ static sm_status explain(const cli_sweeper *s, const cli_candidate *c, const sm_
                  peak, limit);
     } else if (r->signal != 0) {
         snprintf(reason, sizeof(reason), "ended by signal %d (%s): %s resident, %s allowed; last said: %.200s",
-                 r->signal, strsignal(r->signal), peak, limit, r->last_message);
+                 r->signal, strsignal(r->signal), peak, limit, last_message);
     } else {
         snprintf(reason, sizeof(reason),
                  "ended with exit code %d and no row: %s resident, %s allowed; last said: %.200s", r->exit_code, peak,
-                 limit, r->last_message);
+                 limit, last_message);
     }
     return make_row(s, c, status, reason, row);
 }
@@ -245,11 +250,11 @@ static sm_status mark_timeout(const cli_sweeper *s, json_t *row) {
     return set_field(row, "reason", sm_json_text(reason));
 }
 
-static sm_status row_of_process(const cli_sweeper *s, const cli_candidate *c, const sm_child_result *r, json_t **row) {
+static sm_status row_of_process(const cli_sweeper *s, const cli_candidate *c, sm_process_result *r, json_t **row) {
     *row = read_row(r);
     if (*row == NULL) {
         SM_TRY(explain(s, c, r, row));
-    } else if (r->timed_out && strcmp(sm_rows_text(*row, "stop_reason"), "interrupted") == 0) {
+    } else if (r->late && strcmp(sm_rows_text(*row, "stop_reason"), "interrupted") == 0) {
         SM_TRY(mark_timeout(s, *row));
     }
     SM_TRY(set_field(*row, "process_ns", sm_json_integer(r->wall_ns)));
@@ -267,7 +272,7 @@ static int64_t allowed_bytes(const cli_sweeper *s, const cli_candidate *c) {
 }
 
 static sm_status run_process(const cli_sweeper *s, const cli_configuration *configuration, const cli_candidate *c,
-                             sm_child_result *result) {
+                             sm_process_result *result) {
     sm_status status = SM_OK;
     char timeout[64];
     char **argv = calloc((size_t)configuration->n_args + 5, sizeof(*argv));
@@ -283,34 +288,43 @@ static sm_status run_process(const cli_sweeper *s, const cli_configuration *conf
     snprintf(timeout, sizeof(timeout), "--timeout=%.17g", s->options->timeout_s);
     argv[n++] = timeout;
     argv[n] = s->options->progress ? "--progress" : NULL;
-    const sm_child_job job = {.argv = argv,
-                              .memory_limit_bytes = allowed_bytes(s, c),
-                              .timeout_s = last_resort_s(s->options->timeout_s),
-                              .show_messages = s->options->progress,
-                              .interrupted = &cli_interrupted};
-    status = sm_child_run(&job, result);
+    const sm_process_limit memory = {.resource = RLIMIT_DATA, .most = (rlim_t)allowed_bytes(s, c)};
+    const double timeout_s = last_resort_s(s->options->timeout_s);
+    const double grace_s = grace_share * timeout_s > least_grace_s ? grace_share * timeout_s : least_grace_s;
+    const sm_process_job job = {.argv = argv,
+                                .output = SM_OUTPUT_KEPT,
+                                .shows_stderr = s->options->progress,
+                                .limits = &memory, // allocations beyond it fail
+                                .n_limits = memory.most > 0,
+                                .dies_first = true,
+                                .timeout_s = timeout_s,
+                                .late_grace_s = grace_s,
+                                .interrupted = &cli_interrupted,
+                                .interrupted_grace_s = grace_s};
+    status = sm_process_run(&job, result);
     free(argv);
     return status;
 }
 
 sm_status cli_candidate_run(const cli_sweeper *s, const cli_configuration *configuration, const cli_candidate *c,
                             json_t **row) {
-    sm_child_result result = {.out = NULL};
+    sm_process_result result = {.out = NULL};
     sm_status status = SM_OK;
     *row = NULL;
     if (c->status[0] != '\0') {
         SM_TRY_GOTO(make_row(s, c, c->status, c->reason, row));
     } else {
-        SM_TRY_GOTO(run_process(s, configuration, c, &result));
-        if (result.interrupted || cli_interrupted) {
-            status = SM_ERR_INTERRUPTED;
-            goto cleanup;
+        status = run_process(s, configuration, c, &result);
+        if (status == SM_ERR_UNSUPPORTED) { // the program is not there: perhaps it is being built
+            status = make_row(s, c, "error", sm_error_message(), row);
+        } else if (status == SM_OK) {
+            status = result.interrupted ? SM_ERR_INTERRUPTED : row_of_process(s, c, &result, row);
         }
-        SM_TRY_GOTO(row_of_process(s, c, &result, row));
+        SM_TRY_GOTO(status);
     }
     SM_TRY_GOTO(set_sweep_fields(s, configuration, c, *row));
 cleanup:
-    free(result.out);
+    sm_process_free(&result);
     if (status != SM_OK) {
         json_decref(*row);
         *row = NULL;

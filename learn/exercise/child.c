@@ -1,34 +1,28 @@
-// child.c: fork, limits, confinement (exercise/confine.h), and its outcome. A call that is not allowed raises SIGSYS,
-// whose handler writes down which it was. Results come back through memory that both processes share.
+// child.c: a process with limits (process.h) and confinement (exercise/confine.h), and its outcome. A call that is not
+// allowed raises SIGSYS, whose handler writes down which it was. Results come back through memory that both processes
+// share.
 #include "learn/exercise/child.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <math.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
-#include "src/processes/process_limits.h"
-#include "src/processes/remove_tree.h"
 #include "learn/exercise/confine.h"
 #include "learn/exercise/device.h"
+#include "src/processes/process.h"
+#include "src/processes/remove_tree.h"
 
 enum {
     MAX_PRINTED_BYTES = 1 << 16,
     MAX_FILE_BYTES = 1 << 26, // that a driver keeps
     STACK_BYTES = 1 << 16,    // of the signals' handler
     EXIT_OF_HANDLER = 99,
-    POLL_MS = 50,
 };
 static const rlim_t most_memory_bytes = (rlim_t)1 << 30; // beside what the process has already
 static const rlim_t most_driver_bytes = (rlim_t)4 << 30; // likewise, of memory of its own that it can write to
@@ -118,15 +112,6 @@ static void catch_signals(void) {
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-// Of a driver's process: its threads compute at the same time, and it maps what it does not use.
-static void set_limits(double timeout_s, bool is_driver) {
-    const long n_processors = sysconf(_SC_NPROCESSORS_ONLN);
-    sm_limit(RLIMIT_CORE, 0);
-    sm_limit(RLIMIT_CPU, ((rlim_t)timeout_s + 2) * (rlim_t)(is_driver && n_processors > 0 ? n_processors : 1));
-    sm_limit(RLIMIT_FSIZE, is_driver ? MAX_FILE_BYTES : MAX_PRINTED_BYTES);
-    sm_limit_memory(is_driver ? RLIMIT_DATA : RLIMIT_AS, is_driver ? most_driver_bytes : most_memory_bytes);
-}
-
 // Inputs cannot be written to, but for one that an output shares.
 static void protect_inputs(const sm_exercise_case *c) {
     for (int i = 0; i < SM_MAX_IN; i++) {
@@ -205,35 +190,37 @@ static _Noreturn void run_on_device(const sm_own_kernel *kernel, const char *dev
     _exit(0);
 }
 
-static _Noreturn void be_child(const char *path, sm_kernel_file *file, const sm_exercise_cases *cases,
-                               const sm_exercise_child_options *how, int printed, const char *folder) {
-    const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    const bool is_driver = file->language == SM_OWN_OPENCL;
+typedef struct {
+    const char *path;
+    sm_kernel_file *file;
+    const sm_exercise_cases *cases;
+    const sm_exercise_child_options *how;
+    char folder[PATH_MAX]; // to write to
+} check;
+
+static int run_check(void *ctx) {
+    const check *c = ctx;
+    const sm_exercise_cases *cases = c->cases;
+    const bool is_driver = c->file->language == SM_OWN_OPENCL;
     sm_own_kernel kernel;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    setsid();
-    dup2(nothing, 0);
-    dup2(printed, 1);
-    dup2(printed, 2);
     close_range(3, ~0U, 0);
     catch_signals();
-    set_limits(how->timeout_s, is_driver);
     for (int i = 0; !is_driver && i < cases->n; i++) {
         protect_inputs(&cases->list[i]);
     }
-    shared->is_confined = is_driver ? sm_confine_driver(folder) : sm_confine_kernel(file->library);
+    shared->is_confined = is_driver ? sm_confine_driver(c->folder) : sm_confine_kernel(c->file->library);
     if (!shared->is_confined) {
         _exit(0);
     }
-    if (sm_kernel_load(path, file, cases->list[0].kind, &kernel) != SM_OK) {
+    if (sm_kernel_load(c->path, c->file, cases->list[0].kind, &kernel) != SM_OK) {
         refuse();
     }
     if (is_driver) {
-        run_on_device(&kernel, how->device, cases, how->with_time);
+        run_on_device(&kernel, c->how->device, cases, c->how->with_time);
     }
     run_cases(&kernel, cases);
     shared->is_done = true;
-    if (how->with_time) {
+    if (c->how->with_time) {
         shared->ns = time_one(&kernel, &cases->list[cases->timed]);
     }
     _exit(0);
@@ -241,44 +228,20 @@ static _Noreturn void be_child(const char *path, sm_kernel_file *file, const sm_
 
 // --- the parent ------------------------------------------------------------------------------------
 
-// SM_ERR_TIMEOUT, SM_ERR_INTERRUPTED, or SM_OK: it has ended by itself.
-static sm_status wait_until_ended(int process, double timeout_s, const volatile sig_atomic_t *interrupted) {
-    const int64_t deadline_ns = sm_now_ns() + (int64_t)(timeout_s * 1e9);
-    while (sm_now_ns() < deadline_ns) {
-        struct pollfd file = {.fd = process, .events = POLLIN};
-        if (interrupted != NULL && *interrupted) {
-            return SM_ERR_INTERRUPTED;
-        }
-        if (poll(&file, 1, POLL_MS) > 0) {
-            return SM_OK;
-        }
-    }
-    return SM_ERR_TIMEOUT;
-}
-
-static sm_status read_printed(int fd, sm_child_result *result) {
-    const off_t end = lseek(fd, 0, SEEK_END);
-    const size_t n = end > 0 ? (size_t)end : 0;
-    result->printed = calloc(n + 1, 1);
-    if (result->printed == NULL) {
-        return sm_fail(SM_ERR_OOM, "exercise: no memory for what the kernel printed");
-    }
-    return pread(fd, result->printed, n, 0) == (ssize_t)n
-               ? SM_OK
-               : sm_fail(SM_ERR_IO, "exercise: cannot read what the kernel printed: %s", strerror(errno));
-}
-
-static sm_status judge(const control *seen, sm_status waited, int state, sm_child_result *result) {
+static sm_status judge(const control *seen, const sm_process_result *process, sm_child_result *result) {
+    const bool was_caught = process->exit_code == EXIT_OF_HANDLER;
     result->case_index = seen->case_index;
     result->ns = seen->ns;
     result->has_address = seen->has_address;
     result->address = seen->address;
     memcpy(result->message, seen->message, sizeof result->message);
     result->message[sizeof result->message - 1] = '\0';
-    const bool was_caught = WIFEXITED(state) && WEXITSTATUS(state) == EXIT_OF_HANDLER;
-    result->signal_number = was_caught ? seen->signal_number : WIFSIGNALED(state) ? WTERMSIG(state) : 0;
+    result->signal_number = was_caught ? seen->signal_number : process->signal;
     result->syscall_number = seen->syscall_number;
-    if (waited == SM_ERR_TIMEOUT || result->signal_number == SIGXCPU) {
+    if (process->interrupted) {
+        return SM_ERR_INTERRUPTED;
+    }
+    if (process->late || result->signal_number == SIGXCPU) {
         result->end = SM_CHILD_TIMEOUT;
     } else if (result->signal_number == SIGSYS) {
         result->end = SM_CHILD_SYSCALL;
@@ -293,14 +256,6 @@ static sm_status judge(const control *seen, sm_status waited, int state, sm_chil
     return SM_OK;
 }
 
-// What it started, and is ended with it, may still be at work in its folder.
-static void wait_for_group(pid_t group) {
-    enum { LOOKS = 200, LOOK_NS = 5000000 };
-    for (int i = 0; i < LOOKS && kill(-group, 0) == 0; i++) {
-        nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
-    }
-}
-
 static sm_status make_folder(char folder[PATH_MAX]) {
     const char *temporary = getenv("TMPDIR");
     snprintf(folder, PATH_MAX, "%s/stepmark-check-XXXXXX", temporary != NULL ? temporary : "/tmp");
@@ -311,86 +266,81 @@ static sm_status make_folder(char folder[PATH_MAX]) {
                                              folder, strerror(errno));
 }
 
-static sm_status watch(pid_t pid, double timeout_s, const volatile sig_atomic_t *interrupted, int *state,
-                       sm_status *waited) {
-    const int process = pidfd_open(pid, 0);
-    if (process < 0) {
-        *waited = sm_fail(SM_ERR_UNSUPPORTED, "exercise: cannot watch a process: %s", strerror(errno));
-    } else {
-        *waited = wait_until_ended(process, timeout_s, interrupted);
-        close(process);
-    }
-    kill(-pid, SIGKILL); // its session, if there is something left
-    kill(pid, SIGKILL);
-    while (waitpid(pid, state, 0) < 0) {
-        if (errno != EINTR) {
-            return sm_fail(SM_ERR_IO, "exercise: cannot wait for a process: %s", strerror(errno));
-        }
-    }
-    wait_for_group(pid);
-    return *waited == SM_ERR_UNSUPPORTED || *waited == SM_ERR_INTERRUPTED ? *waited : SM_OK;
+static sm_status share(size_t size_bytes, void **memory) {
+    *memory = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return *memory != MAP_FAILED ? SM_OK : sm_fail(SM_ERR_OOM, "exercise: no memory to share with a process");
+}
+
+typedef struct {
+    const sm_exercise_cases *cases;
+    const char *device;
+    double own_ns;
+    sm_exercise_device_times *times;
+} meter;
+
+static int run_meter(void *ctx) {
+    const meter *m = ctx;
+    _exit(sm_exercise_device_meter(m->device, m->cases, m->own_ns, m->times) == SM_OK ? 0 : 1);
 }
 
 sm_status sm_exercise_meter_run(const sm_exercise_cases *cases, const sm_exercise_child_options *how, double own_ns,
                                 sm_exercise_device_times *times) {
-    sm_status waited = SM_OK;
-    int state = 0;
-    sm_exercise_device_times *seen =
-        mmap(NULL, sizeof *seen, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (seen == MAP_FAILED) {
-        return sm_fail(SM_ERR_OOM, "exercise: no memory to measure a device");
-    }
-    fflush(NULL);
-    const pid_t pid = fork();
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        setsid();
-        _exit(sm_exercise_device_meter(how->device, cases, own_ns, seen) == SM_OK ? 0 : 1);
-    }
-    sm_status status = pid > 0 ? watch(pid, meter_s, how->interrupted, &state, &waited)
-                               : sm_fail(SM_ERR_IO, "exercise: cannot start a process: %s", strerror(errno));
-    *times = *seen;
-    if (status == SM_OK && !(WIFEXITED(state) && WEXITSTATUS(state) == 0)) {
+    void *seen;
+    sm_process_result process;
+    SM_TRY(share(sizeof *times, &seen));
+    meter m = {cases, how->device, own_ns, seen};
+    const sm_process_job job = {
+        .work = run_meter, .ctx = &m, .own_session = true, .timeout_s = meter_s, .interrupted = how->interrupted};
+    sm_status status = sm_process_run(&job, &process);
+    *times = *m.times;
+    if (status == SM_OK && process.exit_code != 0) {
         *times = (sm_exercise_device_times){.ceiling_ns = NAN};
     }
-    munmap(seen, sizeof *seen);
-    return status;
+    munmap(seen, sizeof *times);
+    return status == SM_OK && process.interrupted ? SM_ERR_INTERRUPTED : status;
+}
+
+// Of a driver's process: its threads compute at the same time, and it maps what it does not use.
+static sm_status run_limited(check *c, sm_process_result *process) {
+    const bool is_driver = c->file->language == SM_OWN_OPENCL;
+    const long n_processors = is_driver ? sysconf(_SC_NPROCESSORS_ONLN) : 1;
+    const rlim_t cpu_s = ((rlim_t)c->how->timeout_s + 2) * (rlim_t)(n_processors > 0 ? n_processors : 1);
+    const sm_process_limit limits[] = {
+        {RLIMIT_CORE, 0, false},
+        {RLIMIT_CPU, cpu_s, false},
+        {RLIMIT_FSIZE, is_driver ? MAX_FILE_BYTES : MAX_PRINTED_BYTES, false},
+        {is_driver ? RLIMIT_DATA : RLIMIT_AS, is_driver ? most_driver_bytes : most_memory_bytes, true}};
+    const sm_process_job job = {.work = run_check,
+                                .ctx = c,
+                                .has_no_input = true,
+                                .output = SM_OUTPUT_FILE,
+                                .limits = limits,
+                                .n_limits = sizeof limits / sizeof limits[0],
+                                .own_session = true,
+                                .timeout_s = c->how->timeout_s,
+                                .interrupted = c->how->interrupted};
+    return sm_process_run(&job, process);
 }
 
 sm_status sm_exercise_child_run(const char *path, sm_kernel_file *file, const sm_exercise_cases *cases,
                                 const sm_exercise_child_options *how, sm_child_result *result) {
-    sm_status status = SM_OK;
-    sm_status waited = SM_OK;
-    int state = 0;
-    char folder[PATH_MAX];
+    check c = {.path = path, .file = file, .cases = cases, .how = how};
+    sm_process_result process;
+    void *seen;
     *result = (sm_child_result){.printed = NULL};
-    SM_TRY(make_folder(folder));
-    const int printed = memfd_create("stepmark", MFD_CLOEXEC);
-    control *seen = mmap(NULL, sizeof *seen, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (printed < 0 || seen == MAP_FAILED) {
-        status = sm_fail(SM_ERR_OOM, "exercise: no memory to run a kernel in");
-        goto cleanup;
-    }
+    SM_TRY(share(sizeof *shared, &seen));
     shared = seen;
-    fflush(NULL); // nothing of ours in the child's buffers
-    const pid_t pid = fork();
-    if (pid == 0) {
-        be_child(path, file, cases, how, printed, folder);
+    sm_status status = make_folder(c.folder);
+    if (status == SM_OK) {
+        status = run_limited(&c, &process);
+        sm_remove_tree(c.folder);
     }
-    if (pid < 0) {
-        status = sm_fail(SM_ERR_IO, "exercise: cannot start a process: %s", strerror(errno));
-        goto cleanup;
+    if (status == SM_OK) {
+        status = judge(seen, &process, result);
+        result->printed = process.out;
+        process.out = NULL;
+        sm_process_free(&process);
     }
-    SM_TRY_GOTO(watch(pid, how->timeout_s, how->interrupted, &state, &waited));
-    SM_TRY_GOTO(read_printed(printed, result));
-    status = judge(seen, waited, state, result);
-cleanup:
-    sm_remove_tree(folder);
-    if (seen != MAP_FAILED) {
-        munmap(seen, sizeof *seen);
-    }
-    if (printed >= 0) {
-        close(printed);
-    }
+    munmap(seen, sizeof *shared);
     return status;
 }

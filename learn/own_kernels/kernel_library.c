@@ -10,13 +10,13 @@
 #include <unistd.h>
 
 #include "src/processes/file_access.h"
-#include "src/processes/process_limits.h"
+#include "src/processes/process.h"
 #include "src/processes/remove_tree.h"
-#include "src/processes/subprocess.h"
 #include "src/io/input_file.h"
 
 enum { SYMBOL_SIZE = 128, MOST_SOURCE_BYTES = 1 << 20, MOST_SAID_BYTES = 1 << 16, MOST_FILE_BYTES = 1 << 26 };
 static const rlim_t most_compiler_bytes = (rlim_t)4 << 30; // of each of its processes
+static const double interrupted_grace_s = 1.2;             // after Ctrl-C: our parent process waits no longer than two
 
 sm_op_kind sm_op_kind_find(const char *name) {
     int kind = 0;
@@ -57,10 +57,6 @@ static void prepare(void *ctx) {
     const confinement *c = ctx;
     setenv("TMPDIR", c->folder, 1);
     if (c->limits->is_confined) {
-        sm_limit(RLIMIT_CORE, 0);
-        sm_limit(RLIMIT_CPU, (rlim_t)c->limits->timeout_s + 2);
-        sm_limit_memory(RLIMIT_AS, most_compiler_bytes);
-        sm_limit(RLIMIT_FSIZE, MOST_FILE_BYTES);
         setenv("CCACHE_DISABLE", "1", 1); // whose cache lies elsewhere
         sm_file_access_limit(c->rules);
     }
@@ -122,30 +118,44 @@ static sm_status compile(const char *path, const sm_kernel_limits *limits, sm_ke
                           (char *)path,
                           "-lm",
                           NULL};
-    sm_subprocess process;
+    sm_process_result process;
     confinement c = {limits, file->folder, limits->is_confined ? make_rules(argv[0], path, file) : -1};
-    const sm_subprocess_how how = {.interrupted = limits->interrupted,
-                                   .timeout_s = limits->timeout_s,
-                                   .most_bytes = MOST_SAID_BYTES,
-                                   .prepare = prepare,
-                                   .ctx = &c};
-    const sm_status status = sm_subprocess_run(argv, &how, &process);
+    const sm_process_limit of_confined[] = {{RLIMIT_CORE, 0, false},
+                                            {RLIMIT_CPU, (rlim_t)limits->timeout_s + 2, false},
+                                            {RLIMIT_AS, most_compiler_bytes, true},
+                                            {RLIMIT_FSIZE, MOST_FILE_BYTES, false}};
+    const sm_process_job job = {.argv = argv,
+                                .prepare = prepare,
+                                .ctx = &c,
+                                .has_no_input = true,
+                                .output = SM_OUTPUT_KEPT,
+                                .most_bytes = MOST_SAID_BYTES,
+                                .limits = of_confined,
+                                .n_limits = limits->is_confined ? sizeof of_confined / sizeof of_confined[0] : 0,
+                                .own_session = limits->timeout_s > 0,
+                                .timeout_s = limits->timeout_s,
+                                .interrupted = limits->interrupted,
+                                .interrupted_grace_s = interrupted_grace_s};
+    sm_status status = sm_process_run(&job, &process);
     if (c.rules >= 0) {
         close(c.rules);
-    }
-    if (status == SM_ERR_TIMEOUT) {
-        return sm_fail(status, "%s: %s did not end within %g s", path, argv[0], limits->timeout_s);
     }
     if (status == SM_ERR_UNSUPPORTED) {
         return sm_fail(status, "%s: the compiler '%s' cannot be started; install it, or name another in CC", path,
                        argv[0]);
     }
     SM_TRY(status);
-    file->said = process.err;
-    process.err = NULL;
-    const int exit_code = process.exit_code;
-    sm_subprocess_free(&process);
-    return exit_code == 0 ? SM_OK : sm_fail(SM_ERR_FORMAT, "%s: %s cannot compile it", path, argv[0]);
+    if (process.late) {
+        status = sm_fail(SM_ERR_TIMEOUT, "%s: %s did not end within %g s", path, argv[0], limits->timeout_s);
+    } else if (process.interrupted) {
+        status = SM_ERR_INTERRUPTED;
+    } else {
+        file->said = process.err;
+        process.err = NULL;
+        status = process.exit_code == 0 ? SM_OK : sm_fail(SM_ERR_FORMAT, "%s: %s cannot compile it", path, argv[0]);
+    }
+    sm_process_free(&process);
+    return status;
 }
 
 static sm_status read_source(const char *path, sm_kernel_file *file) {

@@ -7,11 +7,8 @@
 #define STEPMARK_WORKER_H
 
 #include <jansson.h>
-#include <signal.h>
-#include <stdbool.h>
-#include <stdint.h>
 
-#include "status.h"
+#include "src/processes/process.h"
 
 // Takes one message, and owns it no longer than the call. Sets *deadline_ns anew where the worker begins something that
 // has its own limit: a time of sm_now_ns, INT64_MAX for none. A failure ends the worker, and is passed on.
@@ -24,21 +21,11 @@ typedef struct {
     int64_t deadline_ns; // until a message sets another
     double stop_s;       // what the worker has to end by itself, once it was asked to
 
-    // Counted up by a handler of SIGINT and SIGTERM. The worker is asked to end (SIGTERM); one that comes again, later
-    // than the same one through another process can, ends it at once.
-    const volatile sig_atomic_t *interrupted;
+    const volatile sig_atomic_t *interrupted; // as in process.h
 } sm_worker_job;
 
-typedef struct {
-    int exit_code;  // -1 where a signal ended it
-    int signal;     // that ended it; 0: none
-    bool late;      // ended by us: its deadline was over
-    bool stopped;   // ended by us: it had been asked to end, and did not
-    bool no_memory; // ended by the kernel: it killed processes for want of memory meanwhile
-} sm_worker_end;
-
-// Runs it to its end, and says how it ended. It dies with this process.
-sm_status sm_worker_run(const sm_worker_job *job, sm_worker_end *end);
+// Runs it to its end, and says how it ended: there is nothing to free.
+sm_status sm_worker_run(const sm_worker_job *job, sm_process_result *end);
 
 // --- in the worker ---------------------------------------------------------------------------------
 

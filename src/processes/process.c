@@ -1,0 +1,554 @@
+// process.c: see process.h.
+#include "src/processes/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "clock.h"
+
+enum { OUT, ERR, MESSAGES, STARTING, N_STREAMS }; // STARTING: why the program does not start
+
+enum { MOST_OUT_BYTES = 256 << 20, MOST_ERR_BYTES = 1 << 20, PART_BYTES = 1 << 16 };
+
+// A terminal and a parent may both pass the same signal on; this much later it is another one.
+static const int64_t again_ns = 300000000;
+
+static const int64_t hang_ns = 300000000;        // what a killed process that may hang is waited for
+static const int64_t orphans_ns = 5000000000;    // what its own processes have to end after it, with its streams
+static const int64_t interrupted_ns = 100000000; // likewise after an interruption
+static const int64_t look_ns = 50000000;         // where nothing says that it is time to look
+static const int64_t most_sleep_ns = 1000000000; // another thread of ours may have taken a signal
+
+typedef struct {
+    int fd; // -1 once at its end
+    char *text;
+    size_t n;
+    size_t room;
+} stream;
+
+typedef struct {
+    const sm_process_job *job;
+    sm_process_result *result;
+    pid_t pid;
+    int watched; // pidfd; -1 on a kernel without it, where it is looked after in short intervals
+    int file;    // of SM_OUTPUT_FILE
+    stream streams[N_STREAMS];
+    int64_t begin_ns;
+    int64_t asked_ns, killed_ns, ended_ns; // 0: not yet
+    int n_signals;                         // of ours, heeded so far
+} process;
+
+// --- the machine ---------------------------------------------------------------------------------
+
+// How many processes the kernel has killed for want of memory since the machine's start; -1: this system does not say.
+static int64_t count_oom_kills(void) {
+    char line[128];
+    int64_t n = -1;
+    FILE *file = fopen("/proc/vmstat", "re");
+    while (file != NULL && n < 0 && fgets(line, sizeof(line), file) != NULL) {
+        (void)sscanf(line, "oom_kill %" SCNd64, &n);
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return n;
+}
+
+// What this process has mapped; 0: this system does not say.
+static rlim_t mapped_bytes(void) {
+    unsigned long long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (file != NULL && fscanf(file, "%llu", &pages) != 1) {
+        pages = 0;
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+
+// --- in the new process --------------------------------------------------------------------------
+
+// AddressSanitizer maps terabytes that it never touches; under a limit it could not even start.
+#if defined(__SANITIZE_ADDRESS__)
+enum { CAN_LIMIT_MEMORY = 0 };
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+enum { CAN_LIMIT_MEMORY = 0 };
+#else
+enum { CAN_LIMIT_MEMORY = 1 };
+#endif
+#else
+enum { CAN_LIMIT_MEMORY = 1 };
+#endif
+
+static void set_limits(const sm_process_job *job, rlim_t mapped) {
+    for (int i = 0; i < job->n_limits; i++) {
+        const sm_process_limit *l = &job->limits[i];
+        const bool is_memory = l->resource == RLIMIT_AS || l->resource == RLIMIT_DATA;
+        const rlim_t most = l->most + (l->beyond_ours ? mapped : 0);
+        if (l->beyond_ours ? mapped > 0 : CAN_LIMIT_MEMORY || !is_memory) {
+            (void)setrlimit(l->resource, &(struct rlimit){most, most}); // without it the machine's own limits remain
+        }
+    }
+    const int file = job->dies_first ? open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC) : -1;
+    if (file >= 0) {
+        (void)!write(file, "1000", 4);
+        close(file);
+    }
+}
+
+static void connect_streams(const process *p, int ends[N_STREAMS][2]) {
+    const sm_process_job *job = p->job;
+    if (job->has_no_input) {
+        dup2(open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
+    }
+    if (job->output != SM_OUTPUT_OURS) {
+        dup2(job->output == SM_OUTPUT_FILE ? p->file : ends[OUT][1], STDOUT_FILENO);
+        dup2(job->output == SM_OUTPUT_FILE ? p->file : ends[ERR][1], STDERR_FILENO);
+    }
+    if (job->messages != NULL) {
+        if (*job->messages >= 0) {
+            close(*job->messages);
+        }
+        *job->messages = ends[MESSAGES][1];
+    }
+    for (int i = 0; i < N_STREAMS; i++) {
+        if (ends[i][0] >= 0) {
+            close(ends[i][0]);
+        }
+        if (ends[i][1] >= 0 && i <= ERR) {
+            close(ends[i][1]);
+        }
+    }
+}
+
+static _Noreturn void become(const process *p, pid_t parent, rlim_t mapped, int ends[N_STREAMS][2],
+                             const sigset_t *signals) {
+    const sm_process_job *job = p->job;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) { // it died before the line above
+        _exit(127);
+    }
+    if (job->own_session) {
+        setsid();
+    }
+    connect_streams(p, ends);
+    set_limits(job, mapped);
+    if (job->argv != NULL) { // our handlers are not the program's
+        signal(SIGINT, SIG_DFL);
+        signal(SIGTERM, SIG_DFL);
+    }
+    sigprocmask(SIG_SETMASK, signals, NULL);
+    if (job->prepare != NULL) {
+        job->prepare(job->ctx);
+    }
+    if (job->argv == NULL) {
+        exit(job->work(job->ctx));
+    }
+    execvp(job->argv[0], job->argv);
+    const int reason = errno;
+    (void)!write(ends[STARTING][1], &reason, sizeof(reason));
+    _exit(127);
+}
+
+// --- starting it ---------------------------------------------------------------------------------
+
+static const char *name_of(const sm_process_job *job) { return job->argv != NULL ? job->argv[0] : "a process"; }
+
+static sm_status open_streams(process *p, int ends[N_STREAMS][2]) {
+    const bool is_kept = p->job->output == SM_OUTPUT_KEPT;
+    const bool wanted[N_STREAMS] = {is_kept, is_kept, p->job->messages != NULL, p->job->argv != NULL};
+    for (int i = 0; i < N_STREAMS; i++) {
+        if (wanted[i] && pipe2(ends[i], O_CLOEXEC) != 0) {
+            return sm_fail(SM_ERR_IO, "%s: no pipe to start it: %s", name_of(p->job), strerror(errno));
+        }
+        p->streams[i].fd = ends[i][0];
+    }
+    p->file = p->job->output == SM_OUTPUT_FILE ? memfd_create("stepmark", MFD_CLOEXEC) : -1;
+    return p->file >= 0 || p->job->output != SM_OUTPUT_FILE
+               ? SM_OK
+               : sm_fail(SM_ERR_IO, "%s: cannot keep its output: %s", name_of(p->job), strerror(errno));
+}
+
+// Signals that we handle, or programs do, are held back; *before: what was held back already.
+static void hold_signals(sigset_t *before) {
+    sigset_t ours;
+    sigemptyset(&ours);
+    sigaddset(&ours, SIGINT);
+    sigaddset(&ours, SIGTERM);
+    sigprocmask(SIG_BLOCK, &ours, before);
+}
+
+// None is lost to a handler of ours in a process that is about to be another program.
+static sm_status fork_it(process *p, int ends[N_STREAMS][2]) {
+    sigset_t before;
+    const pid_t parent = getpid();
+    const rlim_t mapped = mapped_bytes();
+    fflush(NULL); // nothing of ours in the buffers of the new process
+    p->begin_ns = sm_now_ns();
+    hold_signals(&before);
+    p->pid = fork();
+    const int reason = errno;
+    if (p->pid == 0) {
+        become(p, parent, mapped, ends, &before);
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return p->pid > 0 ? SM_OK
+                      : sm_fail(reason == ENOMEM ? SM_ERR_OOM : SM_ERR_IO, "%s: cannot be started: %s", name_of(p->job),
+                                strerror(reason));
+}
+
+// Waits until it is the program, or says why it is not.
+static sm_status await_program(process *p) {
+    int reason = 0;
+    ssize_t n;
+    while ((n = read(p->streams[STARTING].fd, &reason, sizeof(reason))) < 0 && errno == EINTR) {
+    }
+    if (n != (ssize_t)sizeof(reason)) {
+        return SM_OK;
+    }
+    return reason == ENOMEM
+               ? sm_fail(SM_ERR_OOM, "%s: no memory to start it", name_of(p->job))
+               : sm_fail(SM_ERR_UNSUPPORTED, "%s: cannot be started: %s", name_of(p->job), strerror(reason));
+}
+
+static void close_end(int *end) {
+    if (*end >= 0) {
+        close(*end);
+    }
+    *end = -1;
+}
+
+static sm_status start(process *p) {
+    int ends[N_STREAMS][2] = {{-1, -1}, {-1, -1}, {-1, -1}, {-1, -1}};
+    sm_status status = open_streams(p, ends);
+    status = status == SM_OK ? fork_it(p, ends) : status;
+    for (int i = 0; i < N_STREAMS; i++) {
+        close_end(&ends[i][1]);
+    }
+    p->watched = p->pid > 0 ? pidfd_open(p->pid, 0) : -1;
+    status = status == SM_OK && p->job->argv != NULL ? await_program(p) : status;
+    close_end(&p->streams[STARTING].fd);
+    return status;
+}
+
+// --- what it says --------------------------------------------------------------------------------
+
+static sm_status make_room(stream *s, size_t size_bytes) {
+    if (s->n + size_bytes < s->room) { // and a zero
+        return SM_OK;
+    }
+    const size_t room = 2 * (s->n + size_bytes);
+    char *grown = s->n < MOST_OUT_BYTES ? realloc(s->text, room) : NULL;
+    if (grown == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for what a process says: %zu bytes so far", s->n);
+    }
+    s->text = grown;
+    s->room = room;
+    return SM_OK;
+}
+
+// Hands on the whole lines.
+static sm_status take_lines(process *p, stream *s) {
+    char *line = s->text;
+    char *newline;
+    sm_status status = SM_OK;
+    while (status == SM_OK && (newline = memchr(line, '\n', (size_t)(s->text + s->n - line))) != NULL) {
+        status = p->job->receive(p->job->ctx, line, (size_t)(newline - line));
+        line = newline + 1;
+    }
+    s->n -= (size_t)(line - s->text);
+    memmove(s->text, line, s->n);
+    return status;
+}
+
+static void forget_much(stream *s, size_t most_bytes) {
+    if (most_bytes > 0 && s->n > most_bytes) {
+        s->n = most_bytes;
+    } else if (most_bytes == 0 && s->n > MOST_ERR_BYTES) {
+        memmove(s->text, s->text + s->n - MOST_ERR_BYTES / 2, MOST_ERR_BYTES / 2);
+        s->n = MOST_ERR_BYTES / 2;
+    }
+}
+
+static sm_status read_stream(process *p, int which) {
+    stream *s = &p->streams[which];
+    SM_TRY(make_room(s, PART_BYTES));
+    const ssize_t n = read(s->fd, s->text + s->n, PART_BYTES);
+    if (n < 0 && errno == EINTR) {
+        return SM_OK;
+    }
+    if (n <= 0) {
+        close_end(&s->fd);
+        return SM_OK;
+    }
+    if (which == ERR && p->job->shows_stderr) {
+        fwrite(s->text + s->n, 1, (size_t)n, stderr);
+    }
+    s->n += (size_t)n;
+    if (which == MESSAGES) {
+        return take_lines(p, s);
+    }
+    if (which == ERR || p->job->most_bytes > 0) {
+        forget_much(s, p->job->most_bytes);
+    }
+    return SM_OK;
+}
+
+static sm_status read_file(process *p) {
+    stream *s = &p->streams[OUT];
+    const off_t end = lseek(p->file, 0, SEEK_END);
+    const size_t n = end > 0 ? (size_t)end : 0;
+    SM_TRY(make_room(s, n + 1));
+    if (pread(p->file, s->text, n, 0) != (ssize_t)n) {
+        return sm_fail(SM_ERR_IO, "cannot read a process's output: %s", strerror(errno));
+    }
+    s->n = n;
+    return SM_OK;
+}
+
+// --- watching it ---------------------------------------------------------------------------------
+
+static int interruptions(const process *p) { return p->job->interrupted != NULL ? (int)*p->job->interrupted : 0; }
+
+static void end_at_once(process *p) {
+    p->killed_ns = sm_now_ns();
+    p->result->killed = true;
+    if (p->job->own_session) {
+        kill(-p->pid, SIGKILL);
+    }
+    kill(p->pid, SIGKILL); // which may not have its session yet
+}
+
+static void ask_to_end(process *p, double grace_s) {
+    p->asked_ns = sm_now_ns();
+    if (grace_s > 0) {
+        kill(p->pid, SIGTERM);
+    } else {
+        end_at_once(p);
+    }
+}
+
+// When it is to be ended, or asked to; INT64_MAX: not by the clock.
+static int64_t end_ns(const process *p) {
+    const sm_process_job *job = p->job;
+    if (job->end_ns != NULL) {
+        return job->end_ns(job->ctx, p->asked_ns);
+    }
+    if (p->asked_ns > 0) {
+        return p->asked_ns + (int64_t)((p->result->late ? job->late_grace_s : job->interrupted_grace_s) * 1e9);
+    }
+    return job->timeout_s > 0 ? p->begin_ns + (int64_t)(job->timeout_s * 1e9) : INT64_MAX;
+}
+
+static void heed_signals(process *p) {
+    const int n = interruptions(p);
+    if (n == p->n_signals) {
+        return;
+    }
+    p->n_signals = n;
+    p->result->interrupted = true;
+    if (p->ended_ns == 0 && p->asked_ns == 0) {
+        ask_to_end(p, p->job->interrupted_grace_s);
+    } else if (p->ended_ns == 0 && p->killed_ns == 0 && sm_now_ns() - p->asked_ns > again_ns) {
+        end_at_once(p);
+    }
+}
+
+static void heed_clock(process *p) {
+    if (p->ended_ns > 0 || p->killed_ns > 0 || sm_now_ns() < end_ns(p)) {
+        return;
+    }
+    if (p->asked_ns > 0) {
+        end_at_once(p);
+    } else {
+        p->result->late = true;
+        ask_to_end(p, p->job->late_grace_s);
+    }
+}
+
+// It stays a zombie until it is waited for: its number, and that of its session, are no others'.
+static void note_end(process *p) {
+    siginfo_t info = {0};
+    if (p->ended_ns == 0 &&
+        (waitid(P_PID, (id_t)p->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0)) {
+        p->ended_ns = sm_now_ns();
+        if (p->job->own_session) {
+            kill(-p->pid, SIGKILL);
+        }
+    }
+}
+
+// Until when its end, or that of its streams, is waited for.
+static int64_t leave_ns(const process *p) {
+    if (p->ended_ns > 0) {
+        return p->ended_ns + (p->result->interrupted ? interrupted_ns : orphans_ns);
+    }
+    return p->killed_ns > 0 && p->job->may_hang ? p->killed_ns + hang_ns : INT64_MAX;
+}
+
+static bool is_over(const process *p) {
+    bool is_heard = true;
+    for (int i = 0; i < N_STREAMS; i++) {
+        is_heard &= p->streams[i].fd < 0;
+    }
+    return (p->ended_ns > 0 && is_heard) || sm_now_ns() >= leave_ns(p);
+}
+
+// Sleeps until there is something to read, a signal, or the clock says that it is time. Signals are held back but for
+// the sleep itself, so that none comes between looking for it and sleeping.
+static int sleep_until_news(process *p, struct pollfd files[N_STREAMS + 1]) {
+    const bool is_ending = p->ended_ns > 0 || p->killed_ns > 0;
+    const int64_t most_ns = p->watched < 0 || p->asked_ns > 0 ? look_ns : most_sleep_ns;
+    sigset_t before;
+    int n = 0;
+    hold_signals(&before);
+    if (interruptions(p) == p->n_signals) {
+        int64_t left_ns = (is_ending ? leave_ns(p) : end_ns(p)) - sm_now_ns();
+        left_ns = left_ns < 0 ? 0 : left_ns > most_ns ? most_ns : left_ns;
+        const struct timespec left = {.tv_sec = left_ns / 1000000000, .tv_nsec = left_ns % 1000000000};
+        n = ppoll(files, N_STREAMS + 1, &left, &before);
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return n;
+}
+
+static sm_status watch(process *p) {
+    while (!is_over(p)) {
+        struct pollfd files[N_STREAMS + 1] = {[N_STREAMS] = {p->ended_ns > 0 ? -1 : p->watched, POLLIN, 0}};
+        for (int i = 0; i < N_STREAMS; i++) {
+            files[i] = (struct pollfd){p->streams[i].fd, POLLIN, 0};
+        }
+        const int n = sleep_until_news(p, files);
+        for (int i = 0; n > 0 && i < N_STREAMS; i++) {
+            if (files[i].revents != 0) {
+                SM_TRY(read_stream(p, i));
+            }
+        }
+        note_end(p);
+        heed_signals(p);
+        heed_clock(p);
+    }
+    return SM_OK;
+}
+
+// --- its end -------------------------------------------------------------------------------------
+
+// What it started, and is ended with it, may still be at work in its files.
+static void wait_for_session(const process *p) {
+    enum { LOOKS = 200, LOOK_NS = 5000000 };
+    for (int i = 0; i < LOOKS && kill(-p->pid, 0) == 0; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+    }
+}
+
+static sm_status wait_for(process *p) {
+    sm_process_result *r = p->result;
+    struct rusage usage = {0};
+    int state = 0;
+    const bool hangs = p->ended_ns == 0 && p->killed_ns > 0 && p->job->may_hang;
+    pid_t done;
+    while ((done = wait4(p->pid, &state, hangs ? WNOHANG : 0, &usage)) < 0 && errno == EINTR) {
+    }
+    if (done < 0) {
+        return sm_fail(SM_ERR_IO, "waiting for a process: %s", strerror(errno));
+    }
+    if (p->job->own_session) {
+        wait_for_session(p);
+    }
+    r->exit_code = done > 0 && WIFEXITED(state) ? WEXITSTATUS(state) : -1;
+    r->signal = done == 0 ? SIGKILL : WIFSIGNALED(state) ? WTERMSIG(state) : 0;
+    r->wall_ns = sm_now_ns() - p->begin_ns;
+    r->peak_rss_bytes = (int64_t)usage.ru_maxrss * 1024;
+    r->interrupted |= interruptions(p) > 0;
+    return SM_OK;
+}
+
+static void end_unheard(process *p) {
+    end_at_once(p);
+    for (int i = 0; i < N_STREAMS; i++) {
+        close_end(&p->streams[i].fd);
+    }
+    (void)watch(p);
+}
+
+static sm_status keep(process *p) {
+    if (p->job->output == SM_OUTPUT_FILE) {
+        SM_TRY(read_file(p));
+    }
+    for (int i = OUT; i <= ERR; i++) {
+        stream *s = &p->streams[i];
+        SM_TRY(make_room(s, 1));
+        s->text[s->n] = '\0';
+        *(i == OUT ? &p->result->out : &p->result->err) = s->text;
+        s->text = NULL;
+    }
+    p->result->out_bytes = p->streams[OUT].n;
+    return SM_OK;
+}
+
+static void release(process *p) {
+    for (int i = 0; i < N_STREAMS; i++) {
+        close_end(&p->streams[i].fd);
+        free(p->streams[i].text);
+    }
+    close_end(&p->watched);
+    close_end(&p->file);
+}
+
+sm_status sm_process_run(const sm_process_job *job, sm_process_result *result) {
+    process p = {.job = job, .result = result, .watched = -1, .file = -1};
+    const int64_t n_oom_kills = count_oom_kills();
+    for (int i = 0; i < N_STREAMS; i++) {
+        p.streams[i].fd = -1;
+    }
+    memset(result, 0, sizeof(*result));
+    sm_status status = start(&p);
+    status = status == SM_OK ? watch(&p) : status;
+    if (p.pid > 0) {
+        if (status != SM_OK) {
+            end_unheard(&p);
+        }
+        const sm_status waited = wait_for(&p);
+        status = status != SM_OK ? status : waited;
+    }
+    result->no_memory = result->signal == SIGKILL && !result->killed && count_oom_kills() > n_oom_kills;
+    status = status == SM_OK && job->output != SM_OUTPUT_OURS ? keep(&p) : status;
+    release(&p);
+    if (status != SM_OK) {
+        sm_process_free(result);
+    }
+    return status;
+}
+
+void sm_process_free(sm_process_result *result) {
+    free(result->out);
+    free(result->err);
+    result->out = NULL;
+    result->err = NULL;
+}
+
+const char *sm_process_last_line(sm_process_result *result) {
+    char *text = result->err;
+    size_t n = text != NULL ? strlen(text) : 0;
+    while (n > 0 && strchr(" \t\r\n", text[n - 1]) != NULL) {
+        text[--n] = '\0';
+    }
+    if (n == 0) {
+        return "";
+    }
+    char *line = strrchr(text, '\n');
+    return line != NULL ? line + 1 : text;
+}
