@@ -201,7 +201,7 @@ static void expect_match(json_t *a, json_t *b, unsigned across, size_t n_compare
     sm_comparison c;
     sm_compare_options options = {.threshold = 0.01, .across = across};
     expect_ok("compare", sm_compare(a, b, &options, &c));
-    char *apart = sm_record_dump(c.apart);
+    char *apart = sm_json_dump(c.apart);
     if (json_array_size(c.compared) != n_compared || json_array_size(c.apart) != n_apart ||
         strstr(apart, text) == NULL) {
         fail_msg("%zu compared, apart: %s", json_array_size(c.compared), apart);

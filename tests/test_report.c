@@ -66,7 +66,7 @@ static void make_rows(sm_rows *rows, size_t n) {
     expect_ok("init", sm_rows_init(rows));
     for (size_t i = 0; i < n; i++) {
         json_t *row = make_row(devices[i % 2], modes[i / 2 % 2], 1 << (i / 4 % 4));
-        char *text = sm_record_dump(row);
+        char *text = sm_json_dump(row);
         expect_ok("parse", sm_rows_parse("rows", text, strlen(text), rows)); // fills the statistics in
         free(text);
         json_decref(row);
@@ -344,7 +344,7 @@ static void ceilings_by_precision(void **state) {
     expect_ok("rows", sm_report_rows_make(rows.rows, &report));
     expect_ok("figures", sm_figures_open(&figures));
     sm_chart_roofline(&report, &figures);
-    char *text = sm_record_dump(figures.list);
+    char *text = sm_json_dump(figures.list);
     expect_in(text, "\"cpu t2 bf16: 800 GFLOP/s, 40 GB/s\"");
     expect_in(text, "\"cpu t2 fp32: 200 GFLOP/s, 6.6 GB/s to 40 GB/s\"");
     assert_int_equal(count_in(text, "\"is_wide\": true"), 1);

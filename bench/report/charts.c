@@ -1,4 +1,4 @@
-// charts.c: side by side, against the batch, and where time goes.
+// charts.c: side by side, against the batch, and where time goes; what charts_samples.c shares with these.
 #include "bench/report/charts.h"
 
 #include <math.h>
@@ -413,7 +413,5 @@ sm_status sm_report_charts(const sm_report_rows *report, sm_figures *figures) {
     for (size_t c = 0; c < sizeof(stack_charts) / sizeof(stack_charts[0]); c++) {
         add_stack_chart(report, &stack_charts[c], figures);
     }
-    sm_chart_samples(report, figures);
-    sm_chart_roofline(report, figures);
     return SM_OK;
 }

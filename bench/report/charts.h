@@ -36,10 +36,9 @@ typedef enum {
 const char *sm_chart_id(sm_chart chart);
 const char *sm_chart_missing(sm_chart chart); // "memory against batch: ..."
 
-// Adds every chart that the rows have data for: at most SM_MAX_PANELS panels each, and SM_MAX_SERIES lines in a panel.
+// Each adds the charts that the rows have data for: at most SM_MAX_PANELS panels each, and SM_MAX_SERIES lines in a
+// panel. The last two are charts of samples and of the machine's ceilings (report/charts_samples.c).
 sm_status sm_report_charts(const sm_report_rows *report, sm_figures *figures);
-
-// Charts of samples and of the machine's ceilings (report/charts_samples.c).
 void sm_chart_samples(const sm_report_rows *report, sm_figures *figures);
 void sm_chart_roofline(const sm_report_rows *report, sm_figures *figures);
 

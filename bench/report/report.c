@@ -84,6 +84,8 @@ static sm_status write_pictures(sm_doc *doc, const sm_report_rows *report, sm_fi
                     SM_MAX_SERIES);
     }
     SM_TRY(sm_report_charts(report, figures));
+    sm_chart_samples(report, figures);
+    sm_chart_roofline(report, figures);
     sm_doc_figures(doc, figures, 0);
     write_missing(doc, figures);
     return SM_OK;

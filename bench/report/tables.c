@@ -132,7 +132,7 @@ static void fact(sm_doc *doc, const char *name, const json_t *context, const cha
     } else if (value == NULL || json_is_null(value)) {
         sm_doc_cell(doc, "not known");
     } else {
-        char *text = sm_record_dump(value);
+        char *text = sm_json_dump(value);
         sm_doc_cell(doc, "%s", text != NULL ? text : "");
         free(text);
     }

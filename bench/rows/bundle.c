@@ -31,7 +31,7 @@ static void write_header(const char *body, size_t size_bytes, char header[HEADER
 // --- writing -----------------------------------------------------------------------------------------
 
 static bool put_line(FILE *out, const json_t *value) {
-    char *line = value != NULL ? sm_record_dump(value) : NULL;
+    char *line = value != NULL ? sm_json_dump(value) : NULL;
     const bool written = line != NULL && fprintf(out, "%s\n", line) > 0;
     free(line);
     return written;

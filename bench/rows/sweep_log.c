@@ -226,7 +226,7 @@ static sm_status append_line(sm_sweep_log *log, const char *line, size_t n) {
 }
 
 sm_status sm_sweep_log_append(sm_sweep_log *log, json_t *row) {
-    char *text = sm_record_dump(row);
+    char *text = sm_json_dump(row);
     size_t n = text != NULL ? strlen(text) : 0;
     char *line = text != NULL ? realloc(text, n + 2) : NULL;
     if (line == NULL) {

@@ -31,7 +31,7 @@ static sm_status add_problem(sm_training_run *run, const char *format, ...) {
 }
 
 static void value_text(const json_t *value, char text[VALUE_SIZE]) {
-    char *dumped = value != NULL ? sm_record_dump(value) : NULL;
+    char *dumped = value != NULL ? sm_json_dump(value) : NULL;
     snprintf(text, VALUE_SIZE, "%.100s%s", dumped != NULL ? dumped : "missing",
              dumped != NULL && strlen(dumped) > 100 ? "..." : "");
     free(dumped);

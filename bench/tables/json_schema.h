@@ -2,7 +2,7 @@
 #ifndef STEPMARK_BENCH_TABLES_JSON_SCHEMA_H
 #define STEPMARK_BENCH_TABLES_JSON_SCHEMA_H
 
-#include "bench/tables/record.h"
+#include "bench/tables/table.h"
 
 // Of one record: every column is required, since a writer leaves none out. The caller owns what comes; NULL when out of
 // memory.

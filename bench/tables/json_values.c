@@ -115,3 +115,5 @@ int sm_json_set_new(json_t *object, const char *name, json_t *value) {
     }
     return sm_json_set_new(inner, dot + 1, value);
 }
+
+char *sm_json_dump(const json_t *value) { return json_dumps(value, SM_JSON_DUMP_FLAGS); }

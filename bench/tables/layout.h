@@ -3,7 +3,7 @@
 #ifndef STEPMARK_BENCH_TABLES_LAYOUT_H
 #define STEPMARK_BENCH_TABLES_LAYOUT_H
 
-#include "bench/tables/record.h"
+#include "bench/tables/table.h"
 
 // A note under the table. Those that differ in their figures alone are one.
 typedef struct {

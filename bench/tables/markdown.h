@@ -13,7 +13,7 @@
 #ifndef STEPMARK_BENCH_TABLES_MARKDOWN_H
 #define STEPMARK_BENCH_TABLES_MARKDOWN_H
 
-#include "bench/tables/record.h"
+#include "bench/tables/table.h"
 
 // Writes the array of records.
 sm_status sm_markdown_write(const sm_table *table, const json_t *records, FILE *out);

@@ -9,9 +9,6 @@
 #include <string.h>
 #include <strings.h>
 
-// 12 digits hold every figure that is measured and keep 0.1 from printing as 0.1000...01.
-static const size_t dump_flags = JSON_ENCODE_ANY | JSON_REAL_PRECISION(12);
-
 struct sm_record_writer {
     const sm_table *table;
     sm_format format;
@@ -52,8 +49,6 @@ int sm_table_find(const sm_table *table, const char *name) {
     }
     return -1;
 }
-
-char *sm_record_dump(const json_t *value) { return json_dumps(value, dump_flags); }
 
 // --- struct -> record ------------------------------------------------------------------
 
@@ -115,7 +110,7 @@ static sm_status no_memory(void) { return sm_fail(SM_ERR_OOM, "no memory to writ
 
 static sm_status dump(const sm_record_writer *w, const json_t *value) {
     // A failed write is seen by check_stream; what is left is memory.
-    return json_dumpf(value, w->out, dump_flags) == 0 || ferror(w->out) ? SM_OK : no_memory();
+    return json_dumpf(value, w->out, SM_JSON_DUMP_FLAGS) == 0 || ferror(w->out) ? SM_OK : no_memory();
 }
 
 static sm_status json_begin(sm_record_writer *w) {
@@ -230,7 +225,7 @@ static sm_status put_value(FILE *out, const json_t *value, void (*put_text)(FILE
         put_text(out, json_string_value(value));
         return SM_OK;
     }
-    char *text = sm_record_dump(value);
+    char *text = sm_json_dump(value);
     if (text == NULL) {
         return no_memory();
     }

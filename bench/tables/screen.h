@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "bench/tables/record.h"
+#include "bench/tables/table.h"
 
 // Columns of the terminal that `out` is; 0 where it is none.
 int sm_screen_width(FILE *out);

@@ -100,7 +100,7 @@ void sm_show_plain(const json_t *record, const sm_column *column, char *text, si
         snprintf(text, size_bytes, "%s", json_string_value(value));
         return;
     }
-    char *dumped = sm_record_dump(value);
+    char *dumped = sm_json_dump(value);
     snprintf(text, size_bytes, "%s", dumped != NULL ? dumped : "");
     free(dumped);
 }

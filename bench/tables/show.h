@@ -2,7 +2,7 @@
 #ifndef STEPMARK_BENCH_TABLES_SHOW_H
 #define STEPMARK_BENCH_TABLES_SHOW_H
 
-#include "bench/tables/record.h"
+#include "bench/tables/table.h"
 
 // Texts of numbers; "" where the value is not finite.
 void sm_text_ms(double ns, char *text, size_t size_bytes);                          // "1873", "812.3", "0.041"

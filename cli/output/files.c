@@ -58,7 +58,7 @@ sm_status cli_second_add(cli_second *second, const json_t *row) {
     if (second->log == NULL) {
         return SM_OK;
     }
-    char *line = sm_record_dump(row);
+    char *line = sm_json_dump(row);
     if (line == NULL) {
         return sm_fail(SM_ERR_OOM, "no memory for a row of %s", second->path);
     }

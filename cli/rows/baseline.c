@@ -59,7 +59,7 @@ static sm_status path_of(const char *name, bool make, char path[PATH_MAX]) {
 
 static sm_status write_rows(sm_atomic_file *file, const json_t *rows) {
     for (size_t i = 0; i < json_array_size(rows); i++) {
-        char *line = sm_record_dump(json_array_get(rows, i));
+        char *line = sm_json_dump(json_array_get(rows, i));
         sm_status status = line != NULL ? sm_atomic_write(file, line, strlen(line))
                                         : sm_fail(SM_ERR_OOM, "no memory to save a baseline");
         free(line);
