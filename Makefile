@@ -111,7 +111,7 @@ RUNG_SRC := $(call tree,learn/ladder/rungs,*.c)
 EMBEDDED := $(sort src/io/text.txt docs/equations.md $(REF_KERNEL_SRC) $(CPU_KERNEL_SRC) $(call tree,cl,*.cl) \
             $(foreach kind,*.css *.js,$(call tree,bench,$(kind)) $(call tree,learn,$(kind))) \
             learn/ladder/vector.h learn/ladder/vector_exp.h $(call tree,learn/ladder/rungs,*.[ch]))
-TEST_SRC := $(filter-out $(if $(filter 0,$(OPENCL)),tests/test_opencl.c tests/test_drivers.c tests/test_tensor_attention.c),$(wildcard tests/test_*.c))
+TEST_SRC := $(filter-out $(if $(filter 0,$(OPENCL)),tests/backends/test_opencl.c tests/backends/test_drivers.c tests/backends/test_tensor_attention.c),$(wildcard tests/*/test_*.c))
 
 PLAIN_SRC := $(ENGINE_SRC) $(BENCH_SRC) $(LEARN_SRC) $(HOST_SRC) $(REF_SRC) $(CPU_SRC) $(OPENCL_SRC)
 LIB_OBJ := $(PLAIN_SRC:%.c=$(B)/%.o) $(B)/embedded.o \
@@ -138,7 +138,7 @@ $(RELEASE_B)/stepmark: FORCE
 endif
 FUZZ_SRC := $(filter-out $(if $(filter 0,$(OPENCL)),tests/fuzz/fuzz_opencl_cache.c),$(wildcard tests/fuzz/fuzz_*.c))
 FUZZERS := $(FUZZ_SRC:%.c=$(B)/%)
-TESTS := $(TEST_SRC:%.c=$(B)/%) $(FUZZERS)
+TESTS := $(addprefix $(B)/tests/,$(basename $(notdir $(TEST_SRC)))) $(FUZZERS)
 TEST_SHIMS := $(patsubst %.c,$(B)/%.so,$(wildcard tests/shims/*.c))
 # A libOpenCL.so.1 in front of the system's own, for tests of drivers that fail.
 TEST_OPENCL := $(if $(OPENCL_SRC),$(B)/tests/shims/libOpenCL.so.1)
@@ -306,7 +306,9 @@ $(B)/stepmark: $(CLI_OBJ) $(B)/libstepmark.a
 $(B)/libstepmark.a: $(LIB_OBJ)
 	@rm -f $@ && ar qcs $@ $^
 
-$(B)/tests/%: tests/%.c $(B)/libstepmark.a
+# A test has the same name whatever folder it lies in.
+vpath test_%.c $(sort $(dir $(TEST_SRC)))
+$(B)/tests/test_%: test_%.c $(B)/libstepmark.a
 	@mkdir -p $(@D)
 	$(SAY) CC $@
 	@$(COMPILE) -DSM_TEST_BINARY='"$(B)/stepmark"' -DSM_TEST_SHIMS='"$(B)/tests/shims"' -DSM_TEST_GOLDEN_DIR='"tests/golden"' $(LDFLAGS) -o $@ $< $(filter %.o,$^) $(B)/libstepmark.a -lcmocka $(LIBS)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The mistakes of every exercise in OpenCL C, as tests/test_exercise.c makes them in C: what is said of each must be what
+# The mistakes of every exercise in OpenCL C, as tests/learn/test_exercise.c makes them in C: what is said of each must be what
 # it is. `make test` checks the right solutions of all, and the mistakes of three.
 set -eu
 cd "$(dirname "$0")/.."

@@ -2,7 +2,7 @@
 # torture_processors.sh: tests as on other processors than this one: less is told by CPUID, which Linux lets fault on Intel
 # processors since Ivy Bridge (tests/shims/processor.c).
 #   PROCESSORS="zen3 icelake unknown baseline"   which
-#   TESTS="..."                         of tests/test_*.c
+#   TESTS="..."                         of tests/*/test_*.c
 set -eu
 cd "$(dirname "$0")/.."
 if ! grep -qw cpuid_fault /proc/cpuinfo; then

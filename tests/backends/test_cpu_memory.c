@@ -1,0 +1,103 @@
+// test_cpu_memory.c: what the cpu backend foretells of a plan's memory is what it allocates; what it keeps of it is put
+// back.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "backend.h"
+#include "tests/support/kept_state.h"
+#include "src/models/model.h"
+#include "src/rewrites/rewrite.h"
+#include "src/verify/op_cases.h"
+
+// The plan's arenas, each in whole pages.
+static size_t arena_bytes(const sm_plan *plan) {
+    enum { PAGE_BYTES = 4096 };
+    size_t total_bytes = 0;
+    for (int i = 0; i < plan->n_arenas; i++) {
+        total_bytes += (plan->arenas[i].size_bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+    }
+    return total_bytes;
+}
+
+static void check_estimate(sm_device *device, sm_plan *plan, const char *what, const char *of) {
+    sm_executable *executable = NULL;
+    assert_int_equal(sm_plan_assign_memory(plan, 0), SM_OK);
+    assert_int_equal(device->backend->prepare(device, plan, &executable), SM_OK);
+    const size_t foretold = arena_bytes(plan) + device->backend->working_bytes(device, plan);
+    if (foretold != executable->memory_bytes) {
+        fail_msg("%s %s in %s: %zu bytes foretold, %zu allocated", what, of, sm_dtype_name(plan->dtype), foretold,
+                 executable->memory_bytes);
+    }
+    device->backend->release(executable);
+}
+
+// Every kind of op by itself, so that each one's scratch counts.
+static void check_ops(sm_device *device, sm_dtype dtype) {
+    for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
+        for (int i = 0; i < sm_op_case_count((sm_op_kind)kind); i++) {
+            sm_plan *plan = NULL;
+            char text[SM_CASE_TEXT_SIZE];
+            sm_op_case_text((sm_op_kind)kind, i, text);
+            assert_int_equal(sm_op_case_plan((sm_op_kind)kind, i, (sm_precision){.dtype = dtype}, &plan), SM_OK);
+            check_estimate(device, plan, sm_op_name((sm_op_kind)kind), text);
+            sm_plan_free(plan);
+        }
+    }
+}
+
+static void check_step(sm_device *device, sm_dtype dtype) {
+    const sm_plan_options options = {
+        .B = 4, .T = 64, .dtype = dtype, .backward = true, .optimizer = &sm_optimizer_adamw};
+    sm_plan *plan = NULL;
+    assert_int_equal(sm_model_build(&sm_model_size_find(&sm_model_gpt2, "tiny")->config, &options, &plan), SM_OK);
+    assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, 0), SM_OK);
+    check_estimate(device, plan, "tiny", "b4s64");
+    sm_plan_free(plan);
+}
+
+static void check(sm_dtype dtype) {
+    const sm_backend *backend = sm_backend_find("cpu");
+    for (int n_threads = 1; n_threads <= 3; n_threads += 2) {
+        sm_device *device = NULL;
+        assert_int_equal(backend->open(0, &(sm_open_options){.n_threads = n_threads}, &device), SM_OK);
+        check_ops(device, dtype);
+        check_step(device, dtype);
+        backend->close(device);
+    }
+}
+
+static void test_fp32(void **state) {
+    (void)state;
+    check(SM_F32);
+}
+
+static void test_narrow(void **state) {
+    (void)state;
+    check(SM_BF16);
+    check(SM_F16);
+}
+
+static void test_kept_state(void **state) {
+    (void)state;
+    static const char *const names[] = {"cpu", "reference"};
+    static const sm_dtype formats[] = {SM_F32, SM_BF16};
+    for (int i = 0; i < 4; i++) {
+        const sm_backend *backend = sm_backend_find(names[i / 2]);
+        sm_device *device = NULL;
+        assert_int_equal(backend->open(0, &(sm_open_options){.n_threads = i < 2 ? 2 : 1}, &device), SM_OK);
+        check_kept_state(device, formats[i % 2]);
+        backend->close(device);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fp32),
+        cmocka_unit_test(test_narrow),
+        cmocka_unit_test(test_kept_state),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

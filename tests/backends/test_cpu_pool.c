@@ -1,0 +1,203 @@
+// test_cpu_pool.c: the threads of the cpu backend: all parts are done, once, and are seen by whoever comes after; with
+// more threads than processors, too, and with the same results.
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "tests/support/training_curve.h"
+#include "backends/cpu/threads/pool.h"
+
+enum { MOST_THREADS = 64, N_PIECES = 600, N_MEETINGS = 3 };
+
+// "5": the first processor that this process may use.
+static const char *one_processor(void) {
+    static char mask[16];
+    cpu_set_t allowed;
+    int processor = 0;
+    assert_int_equal(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+    while (!CPU_ISSET(processor, &allowed)) {
+        processor++;
+    }
+    snprintf(mask, sizeof mask, "%d", processor);
+    return mask;
+}
+
+// --- pieces ---------------------------------------------------------------------------------------
+
+// No number is atomic: the pool alone puts writes before reads.
+typedef struct {
+    cpu_pool *pool;
+    int n_threads;
+    int n_pieces;
+    int piece; // that is run, from 1 on
+    bool meets;
+    long written[2][MOST_THREADS]; // by each part of a piece, and of the one before
+    long met[MOST_THREADS];
+    int n_wrong;
+} pieces;
+
+static cpu_piece next(void *ctx) {
+    pieces *p = ctx;
+    if (p->piece == p->n_pieces) {
+        return CPU_PIECE_NONE;
+    }
+    p->piece++;
+    p->meets = p->piece % 3 == 0;
+    return p->meets ? CPU_PIECE_MEETS : CPU_PIECE_APART;
+}
+
+static long value_of(const pieces *p, int piece, int part) { return piece == 0 ? 0 : piece * p->n_threads + part; }
+
+static void count_wrong(pieces *p, int n) {
+    if (n > 0) {
+        __atomic_fetch_add(&p->n_wrong, n, __ATOMIC_RELAXED);
+    }
+}
+
+// Reads what all parts of the piece before wrote, and writes its own, which nobody has written.
+static void run(void *ctx, int part) {
+    pieces *p = ctx;
+    long *own = &p->written[p->piece % 2][part];
+    int n_wrong = p->piece > 1 && *own != value_of(p, p->piece - 2, part);
+    for (int i = 0; i < p->n_threads; i++) {
+        n_wrong += p->written[(p->piece + 1) % 2][i] != value_of(p, p->piece - 1, i);
+    }
+    *own = value_of(p, p->piece, part);
+    for (int k = 0; p->meets && k < N_MEETINGS; k++) {
+        p->met[part] = p->piece * N_MEETINGS + k;
+        cpu_pool_meet(p->pool);
+        for (int i = 0; i < p->n_threads; i++) {
+            n_wrong += p->met[i] != p->piece * N_MEETINGS + k;
+        }
+        cpu_pool_meet(p->pool);
+    }
+    count_wrong(p, n_wrong);
+}
+
+static void run_pieces(const char *mask, int n_threads) {
+    static pieces p;
+    cpu_binding *binding;
+    p = (pieces){.n_threads = n_threads};
+    ok(cpu_binding_make(mask, &n_threads, &binding));
+    ok(cpu_pool_make(n_threads, binding, &p.pool));
+    for (int round = 0; round < 20; round++) { // threads fall asleep between some, and not between others
+        p.n_pieces += N_PIECES / 20;
+        cpu_pool_run(p.pool, &(cpu_work){next, run, &p});
+        assert_int_equal(p.piece, p.n_pieces);
+        if (round % 5 == 4) {
+            nanosleep(&(struct timespec){.tv_nsec = 15000000}, NULL);
+        }
+    }
+    for (int part = 0; part < n_threads; part++) {
+        assert_int_equal(p.written[p.piece % 2][part], value_of(&p, p.piece, part));
+    }
+    assert_int_equal(p.n_wrong, 0);
+    cpu_pool_free(p.pool);
+    cpu_binding_free(binding);
+}
+
+static void test_pieces(void **state) {
+    (void)state;
+    static const int n_threads[] = {1, 2, 3, 5, 16};
+    for (size_t i = 0; i < sizeof n_threads / sizeof n_threads[0]; i++) {
+        run_pieces(NULL, n_threads[i]);
+        run_pieces(one_processor(), n_threads[i]);
+    }
+}
+
+// A thread that the system does not run holds nobody up that it shares no begun part with. Here a signal stops it.
+static atomic_int is_stopped;
+static pthread_t threads[2];
+
+static void stop(int signal) {
+    (void)signal;
+    atomic_store(&is_stopped, 1);
+    while (atomic_load(&is_stopped) == 1) {
+        sched_yield();
+    }
+}
+
+static void find_thread(void *ctx, int part) {
+    (void)ctx;
+    threads[part] = pthread_self();
+}
+
+static cpu_piece next_apart(void *ctx) {
+    int *n_left = ctx;
+    return --*n_left > 0 ? CPU_PIECE_APART : CPU_PIECE_NONE;
+}
+
+static void run_apart(void *ctx, int part) {
+    (void)ctx;
+    (void)part;
+    assert_true(pthread_equal(pthread_self(), threads[0]));
+}
+
+static void test_away(void **state) {
+    (void)state;
+    int n_threads = 2;
+    int n_left = 200;
+    cpu_binding *binding;
+    cpu_pool *pool;
+    ok(cpu_binding_make(NULL, &n_threads, &binding));
+    ok(cpu_pool_make(n_threads, binding, &pool));
+    cpu_pool_run_once(pool, find_thread, NULL);
+    assert_int_equal(sigaction(SIGUSR1, &(struct sigaction){.sa_handler = stop}, NULL), 0);
+    assert_int_equal(pthread_kill(threads[1], SIGUSR1), 0);
+    while (atomic_load(&is_stopped) != 1) {
+        sched_yield();
+    }
+    cpu_pool_run(pool, &(cpu_work){next_apart, run_apart, &n_left});
+    assert_int_equal(n_left, 0);
+    atomic_store(&is_stopped, 2);
+    cpu_pool_free(pool);
+    cpu_binding_free(binding);
+}
+
+// --- steps ----------------------------------------------------------------------------------------
+
+static void losses_on(const char *mask, int n_threads, sm_dtype dtype, double losses[8]) {
+    fixture f;
+    sm_device *device = NULL;
+    const sm_open_options options = {.n_threads = n_threads, .cpu_mask = mask};
+    ok(sm_backend_find("cpu")->open(0, &options, &device));
+    set_up(&f, device, (sm_precision){.dtype = dtype}, SM_MODE_FUSED);
+    take_steps(&f, 8, losses);
+    tear_down(&f);
+    device->backend->close(device);
+}
+
+// Losses depend on how many threads there are, and not on where they run.
+static void test_same_losses(void **state) {
+    (void)state;
+    static const sm_dtype dtypes[] = {SM_F32, SM_BF16};
+    for (int d = 0; d < 2; d++) {
+        for (int n_threads = 2; n_threads <= 5; n_threads++) {
+            double losses[2][8];
+            losses_on(NULL, n_threads, dtypes[d], losses[0]);
+            losses_on(one_processor(), n_threads, dtypes[d], losses[1]);
+            assert_memory_equal(losses[0], losses[1], sizeof losses[0]);
+            assert_true(losses[0][7] < losses[0][0]);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_away),
+        cmocka_unit_test(test_same_losses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,418 @@
+// test_cpu_split.c: products of floats by six products of bf16 (--precision bf16x6): as exact as those in fp32, for
+// operands of any size; what is not finite stays so; the same bits on any number of threads; they train as fp32 does.
+// All but the refusal needs a processor with AMX.
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/support/cpu_kernel_run.h"
+#include "tests/support/training_curve.h"
+#include "backends/cpu/common/geometry.h"
+#include "backends/cpu/cpu.h"
+#include "src/verify/op_cases.h"
+#include "src/verify/verify.h"
+
+static const sm_precision bf16x6 = {SM_F32, SM_PRODUCTS_BF16X6};
+static const cpu_isa *isa; // NULL: this processor has no AMX
+
+enum { MOST_THREADS = 3 };
+
+// --- products -------------------------------------------------------------------------------------
+
+// x (N,C), W (C,F) or, transposed, (F,C), y (N,F); of one of the three ops that a linear layer is.
+typedef struct {
+    sm_op_kind kind;
+    int64_t N, C, F;
+    bool transposed;
+    bool epilogue; // bias and GELU; GELU's derivative; dW is added to
+} product;
+
+static float *make(int64_t n) {
+    float *x = malloc((size_t)n * sizeof *x);
+    assert_non_null(x);
+    return x;
+}
+
+// Between -1 and 1, with all 24 bits.
+static void fill(float *x, int64_t n, uint32_t seed) {
+    for (int64_t i = 0; i < n; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        x[i] = (float)(int32_t)seed * 0x1p-31f;
+    }
+}
+
+// Operands and result of a product: two that are multiplied, what the epilogue reads, and what comes out.
+typedef struct {
+    product of;
+    sm_op op;
+    sm_tensor tensors[4];
+    host_op bound;
+    cpu_geometry g;
+    float *a, *b, *c;
+    float *beside, *act; // bias, or GELU's argument; GELU
+} operands;
+
+static void bind(operands *o) {
+    const product *of = &o->of;
+    const bool forward = of->kind == SM_OP_MATMUL_FORWARD;
+    const bool of_weight = of->kind == SM_OP_MATMUL_BACKWARD_WEIGHT;
+    sm_tensor *x = &o->tensors[0];
+    sm_tensor *W = &o->tensors[1];
+    sm_tensor *y = &o->tensors[2];
+    *x = (sm_tensor){.dtype = SM_F32, .n_dims = 2, .dims = {of->N, of->C}};
+    *W = (sm_tensor){
+        .dtype = SM_F32, .n_dims = 2, .dims = {of->transposed ? of->F : of->C, of->transposed ? of->C : of->F}};
+    *y = (sm_tensor){.dtype = SM_F32, .n_dims = 2, .dims = {of->N, of->F}};
+    o->op = (sm_op){.kind = of->kind, .attr = {.w_transposed = of->transposed, .overwrites = !of->epilogue}};
+    o->bound = (host_op){.op = &o->op,
+                         .in_tensor = {forward || of_weight ? x : y, of_weight ? y : W},
+                         .out_tensor = {forward     ? y
+                                        : of_weight ? W
+                                                    : x}};
+    o->g = cpu_geometry_of(&o->bound);
+}
+
+static operands make_operands(product of) {
+    operands o = {.of = of};
+    bind(&o);
+    const int64_t sizes[] = {o.g.m * o.g.k, o.g.k * o.g.n, o.g.m * o.g.n};
+    o.a = make(sizes[0]);
+    o.b = make(sizes[1]);
+    o.c = make(sizes[2]);
+    o.beside = make(sizes[2]);
+    o.act = make(sizes[2]);
+    fill(o.a, sizes[0], 1);
+    fill(o.b, sizes[1], 2);
+    fill(o.c, sizes[2], 3);
+    fill(o.beside, sizes[2], 4);
+    return o;
+}
+
+static void free_operands(operands *o) {
+    float *const all[] = {o->a, o->b, o->c, o->beside, o->act};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        free(all[i]);
+    }
+}
+
+static void run(operands *o, const cpu_kernel_table *kernels, int n_threads) {
+    const product *of = &o->of;
+    void *scratch[MOST_THREADS];
+    bind(o); // whose addresses are this struct's
+    const size_t bytes = kernels->scratch_bytes[of->kind](&o->bound, n_threads);
+    o->bound.in[o->g.a_in] = o->a;
+    o->bound.in[1 - o->g.a_in] = o->b;
+    o->bound.out[0] = o->c;
+    if (of->epilogue && of->kind != SM_OP_MATMUL_BACKWARD_WEIGHT) {
+        o->bound.in[2] = o->beside;
+        o->bound.out[1] = of->kind == SM_OP_MATMUL_FORWARD ? o->act : NULL;
+    }
+    for (int i = 0; i < n_threads; i++) {
+        scratch[i] = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+        assert_non_null(scratch[i]);
+        memset(scratch[i], 0xFF, bytes); // NaN
+    }
+    cpu_kernel_run_op(kernels, &o->bound, n_threads, scratch, NULL);
+    for (int i = 0; i < n_threads; i++) {
+        free(scratch[i]);
+    }
+}
+
+// Element (i,j) of a b, and the sum of its summands' sizes, which errors are measured by.
+static double sum_of(const operands *o, int64_t i, int64_t j, double *size) {
+    double sum = 0;
+    *size = 0;
+    for (int64_t k = 0; k < o->g.k; k++) {
+        const double x = (double)o->a[i * o->g.a_row + k * o->g.a_col] * (double)o->b[k * o->g.b_row + j * o->g.b_col];
+        sum += x;
+        *size += fabs(x);
+    }
+    return sum;
+}
+
+// The largest error of an element of the plain product, relative to the sizes of its summands.
+static double largest_error(const operands *o, int64_t step) {
+    double largest = 0;
+    for (int64_t i = 0; i < o->g.m * o->g.n; i += step) {
+        double size;
+        const double sum = sum_of(o, i / o->g.n, i % o->g.n, &size);
+        const double error = fabs((double)o->c[i] - sum) / size;
+        largest = error <= largest ? largest : error; // NaN stays
+    }
+    return largest;
+}
+
+// --- right results --------------------------------------------------------------------------------
+
+static double gelu(double x) { return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); }
+
+static double gelu_derivative(double x) {
+    double t = tanh(0.7978845608028654 * (x + 0.044715 * x * x * x));
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * 0.7978845608028654 * (1 + 3 * 0.044715 * x * x);
+}
+
+static void expect_close(const operands *o, const char *what, int n_threads, int64_t i, double got, double expected,
+                         double tolerance) {
+    if (!(fabs(got - expected) <= tolerance)) {
+        fail_msg("%s of %s, N %d C %d F %d%s, %d threads: element %d is %.9g, and not %.9g", what,
+                 sm_op_name(o->of.kind), (int)o->of.N, (int)o->of.C, (int)o->of.F,
+                 o->of.transposed ? ", transposed" : "", n_threads, (int)i, got, expected);
+    }
+}
+
+static void check_product(product of, int n_threads) {
+    operands o = make_operands(of);
+    float *before = make(o.g.m * o.g.n);
+    fill(before, o.g.m * o.g.n, 3);
+    run(&o, isa->kernels_x6, n_threads);
+    for (int64_t i = 0; i < o.g.m * o.g.n; i++) {
+        double size;
+        double expected = sum_of(&o, i / o.g.n, i % o.g.n, &size);
+        const double tolerance = 5e-7 * (size + 1);
+        if (of.epilogue && of.kind == SM_OP_MATMUL_FORWARD) {
+            expected += (double)o.beside[i % o.g.n];
+            expect_close(&o, "GELU", n_threads, i, (double)o.act[i], gelu(expected), 2 * tolerance);
+        } else if (of.epilogue && of.kind == SM_OP_MATMUL_BACKWARD_INPUT) {
+            expected *= gelu_derivative((double)o.beside[i]);
+        } else if (of.epilogue) {
+            expected += (double)before[i];
+        }
+        expect_close(&o, "result", n_threads, i, (double)o.c[i], expected, 2 * tolerance);
+    }
+    free(before);
+    free_operands(&o);
+}
+
+static const sm_op_kind kinds[] = {SM_OP_MATMUL_FORWARD, SM_OP_MATMUL_BACKWARD_INPUT, SM_OP_MATMUL_BACKWARD_WEIGHT};
+enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
+
+// Shapes that are no multiple of anything; deeper than a slice; more rows than a block.
+static void test_products(void **state) {
+    (void)state;
+    static const int64_t shapes[][3] = {{1, 1, 1},     {5, 3, 7},      {33, 65, 50},  {64, 128, 96}, {130, 97, 200},
+                                        {9, 20, 2201}, {17, 2200, 21}, {2105, 35, 9}, {700, 70, 40}, {40, 1100, 70}};
+    if (isa == NULL) {
+        skip();
+    }
+    for (size_t s = 0; s < sizeof shapes / sizeof shapes[0]; s++) {
+        for (int form = 0; form < 4; form++) {
+            for (int k = 0; k < N_KINDS; k++) {
+                check_product((product){kinds[k], shapes[s][0], shapes[s][1], shapes[s][2], form % 2 == 1, form >= 2},
+                              1 + ((int)s + form + k) % MOST_THREADS);
+            }
+        }
+    }
+}
+
+// Next to a correctly rounded result, six products are as near as fp32's own.
+static void test_exactness(void **state) {
+    (void)state;
+    if (isa == NULL) {
+        skip();
+    }
+    for (int k = 0; k < N_KINDS; k++) {
+        operands o = make_operands((product){kinds[k], 256, 768, 320, false, false});
+        run(&o, isa->kernels, 2);
+        const double plain = largest_error(&o, 13);
+        run(&o, isa->kernels_x6, 2);
+        const double split = largest_error(&o, 13);
+        print_message("%s: error %.2e in fp32, %.2e by six products\n", sm_op_name(kinds[k]), plain, split);
+        assert_true(split <= 2 * plain);
+        assert_true(split <= 1e-6);
+        free_operands(&o);
+    }
+}
+
+// Rows of a, and columns of b, of 1e-20 to 1e20.
+static void test_ill_scaled(void **state) {
+    (void)state;
+    if (isa == NULL) {
+        skip();
+    }
+    for (int k = 0; k < N_KINDS; k++) {
+        operands o = make_operands((product){kinds[k], 96, 128, 80, false, false});
+        for (int64_t i = 0; i < o.g.m; i++) {
+            for (int64_t j = 0; j < o.g.k; j++) {
+                o.a[i * o.g.a_row + j * o.g.a_col] *= (float)pow(10, (double)(i % 41 - 20));
+            }
+        }
+        for (int64_t i = 0; i < o.g.n; i++) {
+            for (int64_t j = 0; j < o.g.k; j++) {
+                o.b[j * o.g.b_row + i * o.g.b_col] *= (float)pow(10, (double)((i * 7) % 21 - 10));
+            }
+        }
+        run(&o, isa->kernels_x6, 1);
+        assert_true(largest_error(&o, 1) <= 1e-6);
+        free_operands(&o);
+    }
+}
+
+// --- the ends of the range ------------------------------------------------------------------------
+
+// c (32,32) of a whose every row is x 0 0 ..., and b that is 1 everywhere.
+static float times_one(float x) {
+    operands o = make_operands((product){SM_OP_MATMUL_FORWARD, 32, 32, 32, false, false});
+    for (int i = 0; i < 32 * 32; i++) {
+        o.a[i] = i % 32 == 5 ? x : 0;
+        o.b[i] = 1;
+    }
+    run(&o, isa->kernels_x6, 1);
+    const float result = o.c[77];
+    free_operands(&o);
+    return result;
+}
+
+// A number comes back as it is: all of its 24 bits are in its three parts.
+static void test_numbers(void **state) {
+    (void)state;
+    static const float numbers[] = {1,
+                                    -1,
+                                    0x1.FFFFFEp0f,
+                                    0x1.00FFFFp0f,
+                                    0x1.010001p0f,
+                                    0x1.FF7FFFp-3f,
+                                    FLT_MAX,
+                                    -FLT_MAX,
+                                    0x1.FF0000p127f,
+                                    0x1.FEFFFEp127f,
+                                    0x1.FFp126f,
+                                    0x1.23456p-100f,
+                                    1e-20f,
+                                    -1e20f,
+                                    0.1f,
+                                    0};
+    if (isa == NULL) {
+        skip();
+    }
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        const float got = times_one(numbers[i]);
+        if (got != numbers[i]) {
+            fail_msg("%a times 1 is %a", (double)numbers[i], (double)got);
+        }
+    }
+}
+
+static void test_not_finite(void **state) {
+    (void)state;
+    static const uint32_t bits[] = {0x7F800000, 0xFF800000, 0x7FC00000, 0xFFFFFFFF, 0x7FFFFFFF, 0x7F800001, 0xFF800001};
+    if (isa == NULL) {
+        skip();
+    }
+    for (size_t i = 0; i < sizeof bits / sizeof bits[0]; i++) {
+        float x;
+        memcpy(&x, &bits[i], sizeof x);
+        assert_false(isfinite(times_one(x)));
+    }
+}
+
+// Close to the smallest number there is an absolute error, not a relative one: a part below it counts as zero.
+static void test_small(void **state) {
+    (void)state;
+    if (isa == NULL) {
+        skip();
+    }
+    for (int exponent = -126; exponent <= -90; exponent++) {
+        const float x = ldexpf(0x1.234566p0f, exponent);
+        assert_true(fabsf(times_one(x) - x) <= 2 * FLT_MIN);
+    }
+    assert_true(times_one(0x1p-130f) == 0);
+}
+
+// --- the same bits --------------------------------------------------------------------------------
+
+static void test_threads(void **state) {
+    (void)state;
+    if (isa == NULL) {
+        skip();
+    }
+    for (int k = 0; k < N_KINDS; k++) {
+        operands one = make_operands((product){kinds[k], 600, 1100, 170, k == 1, true});
+        run(&one, isa->kernels_x6, 1);
+        for (int n_threads = 2; n_threads <= MOST_THREADS; n_threads++) {
+            operands many = make_operands(one.of);
+            run(&many, isa->kernels_x6, n_threads);
+            assert_memory_equal(many.c, one.c, (size_t)(one.g.m * one.g.n) * sizeof *one.c);
+            free_operands(&many);
+        }
+        free_operands(&one);
+    }
+}
+
+// --- a plan ---------------------------------------------------------------------------------------
+
+static sm_device *open_cpu(const char *name) {
+    sm_device *device = NULL;
+    ok(sm_backend_find("cpu")->open(0, &(sm_open_options){.n_threads = 2, .isa = name}, &device));
+    return device;
+}
+
+static void show_row(const sm_verify_row *row, void *ctx) {
+    int *n_rows = ctx;
+    ++*n_rows;
+    if (!row->ok || row->skipped) {
+        fail_msg("%s %s: error %.2e, tolerance %.2e %s", row->check, row->subject, row->error, row->tolerance,
+                 row->reason);
+    }
+}
+
+// Within fp32's tolerances.
+static void test_verify(void **state) {
+    (void)state;
+    int n_rows = 0;
+    if (isa == NULL) {
+        skip();
+    }
+    sm_device *device = open_cpu(NULL);
+    ok(sm_verify_ops(device, bf16x6, &(sm_verify_filter){.max_elems = 6000}, show_row, &n_rows));
+    ok(sm_verify_step(device, bf16x6, SM_MODE_FUSED, SM_RECOMPUTE_AUTO, 0, show_row, &n_rows));
+    assert_true(n_rows > 100);
+    device->backend->close(device);
+}
+
+static void test_training(void **state) {
+    (void)state;
+    static double plain[N_STEPS];
+    static double split[N_STEPS];
+    if (isa == NULL) {
+        skip();
+    }
+    sm_device *device = open_cpu(NULL);
+    train(device, (sm_precision){.dtype = SM_F32}, SM_MODE_FUSED, plain);
+    train(device, bf16x6, SM_MODE_FUSED, split);
+    compare_curves("bf16x6", plain, split);
+    for (int i = 0; i < N_STEPS; i++) {
+        assert_true(fabs(split[i] - plain[i]) <= 1e-4 * plain[i]);
+    }
+    device->backend->close(device);
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    sm_plan *plan = NULL;
+    sm_device *device = open_cpu("baseline");
+    ok(sm_op_case_plan(SM_OP_MATMUL_FORWARD, 0, bf16x6, &plan));
+    assert_int_equal(device->backend->supports(device, plan, &plan->ops[plan->n_ops - 1]), SM_ERR_UNSUPPORTED);
+    assert_non_null(strstr(sm_error_message(), "they need AMX, and the kernels here are baseline; use fp32"));
+    sm_plan_free(plan);
+    device->backend->close(device);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_products), cmocka_unit_test(test_exactness),  cmocka_unit_test(test_ill_scaled),
+        cmocka_unit_test(test_numbers),  cmocka_unit_test(test_not_finite), cmocka_unit_test(test_small),
+        cmocka_unit_test(test_threads),  cmocka_unit_test(test_verify),     cmocka_unit_test(test_training),
+        cmocka_unit_test(test_refused),
+    };
+    if (cpu_isa_find("amx", &isa) != SM_OK) {
+        isa = NULL;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

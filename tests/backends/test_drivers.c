@@ -1,0 +1,358 @@
+// Drivers that fail, hang or crash, signals and limits, as the user meets them: the program ends in time, each row says
+// what happened, the cpu's row is there, and the exit code is true. tools/torture_drivers.sh goes through all
+// functions.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "tests/support/temp_folder.h"
+
+enum { MAX_ARGUMENTS = 32 };
+
+// What does not end within that, even of a busy machine, hangs.
+static const double END_S = 60;
+
+#define TINY "run -m tiny -b 1 --seq-len 16 -w 0 -r 2 --no-peaks -o json"
+
+static char opencl_path[PATH_MAX]; // the system's loader; "" where there is none
+
+static const char *text_of(const json_t *row, const char *name) {
+    const char *text = json_string_value(json_object_get(row, name));
+    return text != NULL ? text : "";
+}
+
+// --- running ---------------------------------------------------------------------------------------
+
+typedef struct {
+    const char *fault; // STEPMARK_FAULT; NULL: the system's own loader
+    int limit;         // RLIMIT_*; -1: none
+    rlim_t limit_value;
+} conditions;
+
+static const conditions usual = {NULL, -1, 0};
+
+static int place; // of the streams that are written or read now: several programs may run at a time
+
+static char *stream_path(const char *name) {
+    char numbered[32];
+    snprintf(numbered, sizeof(numbered), "%s%d", name, place);
+    return temp_path(numbered);
+}
+
+static void open_stream(int stream, const char *name) {
+    char *path = stream_path(name);
+    int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (file < 0 || dup2(file, stream) < 0) {
+        _exit(126);
+    }
+    free(path);
+}
+
+static pid_t start(const char *line, const conditions *c) {
+    static char words[1024];
+    char *argv[MAX_ARGUMENTS] = {(char *)SM_TEST_BINARY};
+    int n = 1;
+    snprintf(words, sizeof(words), "%s", line);
+    for (char *word = strtok(words, " "); word != NULL && n + 1 < MAX_ARGUMENTS; word = strtok(NULL, " ")) {
+        argv[n++] = word;
+    }
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid > 0) {
+        return pid;
+    }
+    open_stream(STDOUT_FILENO, "out");
+    open_stream(STDERR_FILENO, "err");
+    setenv("OMP_WAIT_POLICY", "passive", 1); // several run at a time
+    if (c->fault != NULL) {
+        setenv("STEPMARK_FAULT", c->fault, 1);
+        setenv("STEPMARK_OPENCL", opencl_path, 1);
+        setenv("LD_LIBRARY_PATH", SM_TEST_SHIMS, 1);
+    }
+    if (c->limit >= 0) {
+        setrlimit(c->limit, &(struct rlimit){c->limit_value, c->limit_value});
+    }
+    execv(argv[0], argv);
+    _exit(126);
+}
+
+static double seconds_since(int64_t start_ns) { return (double)(sm_now_ns() - start_ns) / 1e9; }
+
+static void nap(void) { nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL); }
+
+// Its exit code, when it ends within that time.
+static int wait_for_end(pid_t pid, double limit_s) {
+    const int64_t start_ns = sm_now_ns();
+    int state = 0;
+    while (waitpid(pid, &state, WNOHANG) == 0) {
+        if (seconds_since(start_ns) > limit_s) {
+            kill(pid, SIGKILL);
+            waitpid(pid, &state, 0);
+            fail_msg("did not end within %g s", limit_s);
+        }
+        nap();
+    }
+    return WIFEXITED(state) ? WEXITSTATUS(state) : 128 + WTERMSIG(state);
+}
+
+static char *read_stream(const char *name) {
+    static char text[1 << 20];
+    char *path = stream_path(name);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+    fclose(file);
+    free(path);
+    return text;
+}
+
+static void expect_message(const char *part) {
+    char *err = read_stream("err");
+    if (strstr(err, part) == NULL) {
+        fail_msg("no \"%s\" on stderr: %s", part, err);
+    }
+}
+
+// The rows of `run`, each with a status and, but for ok, a reason.
+static json_t *read_rows(void) {
+    size_t i;
+    json_t *row;
+    json_t *rows = json_loads(read_stream("out"), 0, NULL);
+    assert_true(json_is_array(rows));
+    json_array_foreach(rows, i, row) {
+        assert_string_not_equal(text_of(row, "status"), "");
+        assert_true(strcmp(text_of(row, "status"), "ok") == 0 || text_of(row, "reason")[0] != '\0');
+    }
+    return rows;
+}
+
+static const json_t *row_of(const json_t *rows, const char *backend) {
+    size_t i;
+    json_t *row;
+    json_array_foreach(rows, i, row) {
+        if (strcmp(text_of(row, "backend"), backend) == 0) {
+            return row;
+        }
+    }
+    fail_msg("no row of backend %s", backend);
+    return NULL;
+}
+
+// --- drivers ---------------------------------------------------------------------------------------
+
+static int find_loader(void) {
+    FILE *pipe = popen("ldconfig -p 2>/dev/null | sed -n 's/.*libOpenCL.so.1 .*=> //p' | head -n 1", "r");
+    if (pipe == NULL || fgets(opencl_path, sizeof(opencl_path), pipe) == NULL) {
+        opencl_path[0] = '\0';
+    }
+    opencl_path[strcspn(opencl_path, "\n")] = '\0';
+    return pipe != NULL ? pclose(pipe) : -1;
+}
+
+// Has a device, whose driver has then built its kernels once.
+static bool has_device(void) {
+    static int known = -1;
+    if (known < 0 && opencl_path[0] != '\0') {
+        wait_for_end(start(TINY " --backend all", &usual), 120);
+        known = strstr(read_stream("out"), "\"device\": \"opencl:") != NULL;
+    }
+    return known == 1;
+}
+
+static const struct {
+    const char *fault;
+    const char *status;
+    const char *reason;
+    int code;
+} failures[] = {
+    {"clGetPlatformIDs hang 1", "timeout", "looking for opencl devices", 1},
+    {"clBuildProgram hang 1", "timeout", "building", 1},
+    {"clEnqueueNDRangeKernel hang 60", "timeout", "", 1},
+    {"clFinish hang 1", "timeout", "", 1},
+    {"clCreateContext crash 1", "error", "Segmentation fault", 1},
+    {"clEnqueueWriteBuffer -5 3", "error", "CL_OUT_OF_RESOURCES", 1},
+    {"clCreateBuffer -4 1", "oom", "", 0},
+};
+enum { N_FAILURES = sizeof(failures) / sizeof(failures[0]) };
+
+static pid_t start_failing(int i, int limit_s) {
+    char line[sizeof(TINY) + 32];
+    place = i;
+    snprintf(line, sizeof(line), TINY " --timeout %d", limit_s);
+    return start(line, &(conditions){failures[i].fault, -1, 0});
+}
+
+// Did it say what was wrong, and measure the cpu? `said` is what it said.
+static bool is_told(int i, pid_t pid, char said[1024]) {
+    place = i;
+    const int code = wait_for_end(pid, END_S);
+    json_t *rows = read_rows();
+    const json_t *row = row_of(rows, "opencl");
+    const json_t *cpu = row_of(rows, "cpu");
+    snprintf(said, 1024, "%s: exit %d, %s: %s; the cpu: %s: %s", failures[i].fault, code, text_of(row, "status"),
+             text_of(row, "reason"), text_of(cpu, "status"), text_of(cpu, "reason"));
+    const bool told = strcmp(text_of(row, "status"), failures[i].status) == 0 &&
+                      strstr(text_of(row, "reason"), failures[i].reason) != NULL && code == failures[i].code &&
+                      strcmp(text_of(cpu, "status"), "ok") == 0;
+    json_decref(rows);
+    return told;
+}
+
+// All at a time, with a limit that lets them end soon. What a busy machine did not reach within it is reached alone,
+// within ten times as much.
+static void drivers_that_fail(void **state) {
+    (void)state;
+    pid_t pids[N_FAILURES];
+    char said[1024];
+    if (!has_device()) {
+        skip();
+    }
+    for (int i = 0; i < N_FAILURES; i++) {
+        pids[i] = start_failing(i, 3);
+    }
+    bool told[N_FAILURES];
+    for (int i = 0; i < N_FAILURES; i++) {
+        told[i] = is_told(i, pids[i], said);
+    }
+    for (int i = 0; i < N_FAILURES; i++) {
+        if (!told[i] && !is_told(i, start_failing(i, 30), said)) {
+            fail_msg("%s\n%s", said, read_stream("err"));
+        }
+    }
+    place = 0;
+}
+
+static void facts_that_cannot_be(void **state) {
+    (void)state;
+    static const char *const faults[] = {"clGetDeviceInfo zeros 1", "clGetDeviceInfo ones 1"};
+    if (!has_device()) {
+        skip();
+    }
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+        pid_t pid = start(TINY " --backend opencl,cpu", &(conditions){faults[i], -1, 0});
+        assert_int_equal(wait_for_end(pid, END_S), 0);
+        json_t *rows = read_rows();
+        assert_string_equal(text_of(row_of(rows, "opencl"), "status"), "skipped");
+        assert_non_null(strstr(text_of(row_of(rows, "opencl"), "reason"), "does not say how much memory"));
+        assert_string_equal(text_of(row_of(rows, "cpu"), "status"), "ok");
+        json_decref(rows);
+    }
+}
+
+// --- signals ---------------------------------------------------------------------------------------
+
+// Sends the signal once the program has said `begun` on stderr, and a moment later; the seconds until it has ended.
+static double end_by_signal(const char *line, const conditions *c, int number, const char *begun) {
+    pid_t pid = start(line, c);
+    int64_t start_ns = sm_now_ns();
+    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+    while (strstr(read_stream("err"), begun) == NULL && seconds_since(start_ns) < END_S) {
+        nap();
+    }
+    nanosleep(&(struct timespec){.tv_sec = 1}, NULL); // also a busy machine has come to the driver by then
+    start_ns = sm_now_ns();
+    assert_int_equal(kill(pid, number), 0);
+    const int code = wait_for_end(pid, END_S);
+    if (code != 130) {
+        fail_msg("%s: exit %d\n%s", line, code, read_stream("err"));
+    }
+    expect_message("interrupted");
+    return seconds_since(start_ns);
+}
+
+// Two seconds, and on a busy machine some times what a run takes there now.
+static bool is_soon(double seconds) {
+    const int before = place;
+    const int64_t start_ns = sm_now_ns();
+    if (seconds < 4) {
+        return true;
+    }
+    place = 99; // the streams of what ended are still to be read
+    assert_int_equal(wait_for_end(start(TINY " --backend cpu", &usual), END_S), 0);
+    place = before;
+    return seconds < 2 + 10 * seconds_since(start_ns);
+}
+
+static void expect_end_by_signal(const char *line, const conditions *c, int number, const char *begun) {
+    double seconds = end_by_signal(line, c, number, begun);
+    for (int i = 0; i < 2 && !is_soon(seconds); i++) {
+        seconds = end_by_signal(line, c, number, begun);
+    }
+    if (!is_soon(seconds)) {
+        fail_msg("%s: it took %.1f s to end by signal %d", line, seconds, number);
+    }
+}
+
+static void signals_end_everything(void **state) {
+    (void)state;
+    expect_end_by_signal(TINY " -r 1000000 --backend cpu", &usual, SIGTERM, "cpu: tiny");
+    json_t *rows = read_rows();
+    assert_true(json_array_size(rows) == 1);
+    json_decref(rows);
+    expect_end_by_signal("sweep -m tiny -b 1 --seq-len 8 -r 1000000 --backend cpu", &usual, SIGINT, "");
+    expect_end_by_signal("peaks --backend cpu --min-time 100", &usual, SIGTERM, "measuring");
+}
+
+static void signals_end_hanging_drivers(void **state) {
+    (void)state;
+    if (!has_device()) {
+        skip();
+    }
+    expect_end_by_signal(TINY, &(conditions){"clFinish hang 1", -1, 0}, SIGTERM, "opencl: tiny");
+    json_t *rows = read_rows();
+    assert_string_equal(text_of(row_of(rows, "cpu"), "status"), "ok");
+    assert_string_equal(text_of(row_of(rows, "opencl"), "status"), "skipped");
+    assert_non_null(strstr(text_of(row_of(rows, "opencl"), "reason"), "interrupted during"));
+    json_decref(rows);
+    expect_end_by_signal("devices", &(conditions){"clGetPlatformIDs hang 1", -1, 0}, SIGINT, "");
+}
+
+// --- limits ----------------------------------------------------------------------------------------
+
+static void limits_are_told(void **state) {
+    (void)state;
+    assert_int_equal(wait_for_end(start(TINY " --backend cpu -t 4096", &usual), END_S), 2);
+    expect_message("make sense on");
+    assert_int_equal(wait_for_end(start(TINY, &(conditions){NULL, RLIMIT_STACK, 64 << 10}), END_S), 1);
+    expect_message("ulimit -s");
+    assert_int_equal(wait_for_end(start(TINY " --backend cpu", &(conditions){NULL, RLIMIT_NOFILE, 8}), END_S), 0);
+}
+
+#if !defined(__SANITIZE_ADDRESS__) // which maps terabytes
+static void little_address_space_is_enough(void **state) {
+    (void)state;
+    const conditions little = {NULL, RLIMIT_AS, 200000 << 10};
+    assert_int_equal(wait_for_end(start(TINY " --backend cpu", &little), END_S), 0);
+}
+#endif
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(drivers_that_fail),
+        cmocka_unit_test(facts_that_cannot_be),
+        cmocka_unit_test(signals_end_everything),
+        cmocka_unit_test(signals_end_hanging_drivers),
+        cmocka_unit_test(limits_are_told),
+#if !defined(__SANITIZE_ADDRESS__)
+        cmocka_unit_test(little_address_space_is_enough),
+#endif
+    };
+    if (find_loader() != 0) {
+        return 1;
+    }
+    return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
+}

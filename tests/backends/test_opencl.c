@@ -1,0 +1,772 @@
+// test_opencl.c: the opencl backend on the first usable device: right op by op and a step at a time, in both
+// families of kernels; the same bits twice; losses as the cpu backend's; what is reported when memory or a
+// build fails, or a kernel hangs; and the cache of built programs. Skipped, with the reason, where there is no device.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "tests/support/opencl_device.h"
+#include "tests/support/temp_folder.h"
+#include "backends/host/helper.h"
+#include "backends/host/memory.h"
+#include "backends/opencl/nvidia/tensor.h"
+#include "backends/opencl/opencl.h"
+#include "src/models/model.h"
+#include "src/session/session.h"
+#include "src/verify/op_cases.h"
+#include "src/verify/verify.h"
+
+static void test_description(void **state) {
+    (void)state;
+    sm_device_info info;
+    for (int i = 0; i < backend->device_count(); i++) {
+        check(backend->describe(i, &info));
+        assert_memory_equal(info.id, "opencl", 6);
+        if (!info.available) {
+            assert_true(strlen(info.reason) > 0);
+            continue;
+        }
+        assert_true(info.n_units > 0 && info.memory_bytes > 0 && info.max_alloc_bytes > 0);
+        assert_true(strlen(info.name) > 0 && strlen(info.platform) > 0 && strlen(info.driver) > 0);
+        assert_true(strlen(info.tier) > 0 && strlen(info.tier_reason) > 0);
+    }
+    assert_int_equal(backend->describe(1000, &info), SM_ERR_USAGE);
+}
+
+static void test_unknown_tier(void **state) {
+    (void)state;
+    sm_device *device = NULL;
+    if (usable < 0) {
+        skip();
+    }
+    assert_int_equal(backend->open(usable, &(sm_open_options){.isa = "magic"}, &device), SM_ERR_UNSUPPORTED);
+    assert_non_null(strstr(sm_error_message(), "magic"));
+    assert_null(device);
+}
+
+// Without matrix units the family for them is not there, and the message says what is missing.
+static void test_tensor_refused(void **state) {
+    (void)state;
+    sm_device *device = NULL;
+    if (usable < 0 || opencl_find_matrix_units(opencl_device_facts(usable))->has_mma) {
+        skip();
+    }
+    assert_int_equal(backend->open(usable, &(sm_open_options){.isa = "tensor"}, &device), SM_ERR_UNSUPPORTED);
+    assert_non_null(strstr(sm_error_message(), "family 'tensor' does not run here"));
+    assert_null(device);
+}
+
+// --- matrix units: what needs no card -----------------------------------------------------------------
+
+static void test_retarget(void **state) {
+    (void)state;
+    static const char ptx[] = ".version 8.5\n.target sm_90\n.entry k()\n.reqntid 384, 1, 1\n{\n //@wgmma.fence;\n add; "
+                              "// a comment\n //@x;\n}";
+    size_t n_bytes = 0;
+    char *text = opencl_retarget((const unsigned char *)ptx, sizeof ptx, &n_bytes);
+    assert_non_null(text);
+    assert_string_equal(text, ".version 8.5\n.target sm_90a\n.entry k()\n.minnctapersm 1\n.reqntid 384, 1, 1\n{\n "
+                              "wgmma.fence;\n add; // a comment\n x;\n}");
+    assert_int_equal(n_bytes, strlen(text));
+    assert_null(opencl_retarget((const unsigned char *)"\177ELF", 4, &n_bytes));
+    free(text);
+}
+
+// As cuTensorMapEncodeTiled makes it of the same matrix.
+static void test_tensor_map(void **state) {
+    (void)state;
+    static const opencl_tensor_map bf16 = {.dtype = SM_BF16, .n_dims = 2, .dims = {4096, 4096}, .box = {64, 128}};
+    static const opencl_tensor_map f32 = {.dtype = SM_F32, .n_dims = 3, .dims = {768, 100, 7}, .box = {32, 64, 1}};
+    static const struct {
+        int at;
+        unsigned char value;
+    } bf16_bytes[] = {{1, 0x9A},  {2, 0x78},  {3, 0x56},  {4, 0x34},  {5, 0x12},  {8, 0x10}, {9, 0x65},
+                      {13, 0x02}, {32, 0xFF}, {33, 0x0F}, {36, 0xFF}, {37, 0x0F}, {55, 63},  {56, 127}},
+      f32_bytes[] = {{8, 0xA0},  {9, 0x63}, {12, 192}, {16, 0x00}, {17, 0x4B}, {32, 0xFF},
+                     {33, 0x02}, {36, 99},  {40, 6},   {55, 31},   {56, 63}};
+    unsigned char expected[OPENCL_MAP_BYTES] = {0};
+    unsigned char map[OPENCL_MAP_BYTES];
+    for (size_t i = 0; i < sizeof bf16_bytes / sizeof bf16_bytes[0]; i++) {
+        expected[bf16_bytes[i].at] = bf16_bytes[i].value;
+    }
+    opencl_encode_map(&bf16, 0x123456789A00, map);
+    assert_memory_equal(map, expected, sizeof map);
+    memset(expected, 0, sizeof expected);
+    for (size_t i = 0; i < sizeof f32_bytes / sizeof f32_bytes[0]; i++) {
+        expected[f32_bytes[i].at] = f32_bytes[i].value;
+    }
+    opencl_encode_map(&f32, 0, map);
+    assert_memory_equal(map, expected, sizeof map);
+}
+
+// How the first way to compute a product of verify's cases begins, on a card that has the units but not wgmma.
+static void check_way(const char *shape, sm_precision precision, const char *begins) {
+    static const opencl_facts facts = {.n_units = 132, .max_group = 1024, .local_bytes = 48 * 1024};
+    const sm_op_kind kind = SM_OP_MATMUL_FORWARD;
+    char text[SM_CASE_TEXT_SIZE] = "";
+    sm_plan *plan = NULL;
+    opencl_product product;
+    int index = 0;
+    while (strcmp(text, shape) != 0) {
+        assert_true(index < sm_op_case_count(kind));
+        sm_op_case_text(kind, index++, text);
+    }
+    check(sm_op_case_plan(kind, index - 1, precision, &plan));
+    check(sm_plan_assign_memory(plan, 0));
+    assert_true(opencl_is_product(plan, &plan->ops[plan->n_ops - 1], &product));
+    assert_true(opencl_family_tensor.matmul_way(&facts, &product, 0, text, sizeof text));
+    assert_memory_equal(text, begins, strlen(begins));
+    sm_plan_free(plan);
+}
+
+// What goes to the units: 16-bit numbers, and floats that may be rounded, in rows of a multiple of 16 bytes. All else
+// is computed as in family local.
+static void test_tensor_ways(void **state) {
+    (void)state;
+    const sm_precision f32 = {SM_F32, SM_PRODUCTS_PLAIN};
+    const sm_precision tf32 = {SM_F32, SM_PRODUCTS_TF32};
+    const sm_precision bf16 = {SM_BF16, SM_PRODUCTS_PLAIN};
+    check_way("N=120 C=264 F=200", bf16, "mma 128x128 of 64x64");
+    check_way("N=120 C=264 F=200", tf32, "mma 128x128 of 64x64");
+    check_way("N=120 C=264 F=200", (sm_precision){SM_F32, SM_PRODUCTS_TF32X3}, "mma 128x128 of 64x32");
+    check_way("N=120 C=264 F=200", f32, "64x128x8 of 8x8");
+    check_way("N=700 C=36 F=40", tf32, "mma 128x128");
+    check_way("N=700 C=36 F=40", bf16, "64x128x8 of 8x8");
+    check_way("N=17 C=33 F=65", tf32, "64x128x8 of 8x8");
+}
+
+// --- right results ------------------------------------------------------------------------------
+
+typedef struct {
+    int n_rows;
+    int n_skipped;
+} tally;
+
+static void show_row(const sm_verify_row *row, void *context) {
+    tally *t = context;
+    t->n_rows++;
+    t->n_skipped += row->skipped;
+    if (!row->ok || row->skipped) {
+        print_message("%s %s: error %.2e, tolerance %.2e %s\n", row->check, row->subject, row->error, row->tolerance,
+                      row->reason);
+    }
+}
+
+static void check_ops(const char *tier) {
+    tally t = {0};
+    sm_device *device = open_device(tier);
+    check(sm_verify_ops(device, (sm_precision){.dtype = SM_F32}, NULL, show_row, &t));
+    assert_true(t.n_rows > 300);
+    assert_int_equal(t.n_skipped, 0);
+    backend->close(device);
+}
+
+static void test_ops(void **state) {
+    (void)state;
+    check_ops(NULL);
+}
+
+// The family of kernels for cards runs on every device, if slowly.
+static void test_ops_local(void **state) {
+    (void)state;
+    check_ops("local");
+}
+
+static void test_step(void **state) {
+    (void)state;
+    tally t = {0};
+    sm_device *device = open_device(NULL);
+    check(sm_verify_step(device, (sm_precision){.dtype = SM_F32}, SM_MODE_NAIVE, SM_RECOMPUTE_AUTO, 0, show_row, &t));
+    check(sm_verify_step(device, (sm_precision){.dtype = SM_F32}, SM_MODE_FUSED, SM_RECOMPUTE_AUTO, 0, show_row, &t));
+    check(sm_verify_step(device, (sm_precision){.dtype = SM_F32}, SM_MODE_FUSED, SM_RECOMPUTE_BLOCK, 0, show_row, &t));
+    check(sm_verify_documents(device, (sm_precision){.dtype = SM_F32}, SM_MODE_FUSED, show_row, &t));
+    assert_int_equal(t.n_skipped, 0);
+    backend->close(device);
+}
+
+// --- training -------------------------------------------------------------------------------------
+
+static const sm_model_config model = {.model = &sm_model_gpt2,
+                                      .n_layer = 2,
+                                      .n_head = 2,
+                                      .d_model = 24,
+                                      .d_ff = 96,
+                                      .vocab = 67,
+                                      .context = 19,
+                                      .norm_eps = 1e-5};
+
+enum { BATCH = 3, SEQUENCE = 19, N_STEPS = 50, MOST_ELEMS = 128 * 24 };
+
+static sm_status open_session(sm_device *device, int64_t B, double dropout_p, sm_session **session) {
+    sm_plan *plan = NULL;
+    const sm_plan_options options = {.B = B,
+                                     .T = SEQUENCE,
+                                     .dtype = SM_F32,
+                                     .dropout_p = dropout_p,
+                                     .seed = 3,
+                                     .backward = true,
+                                     .optimizer = &sm_optimizer_adamw,
+                                     .max_tensor_bytes = device->info.max_alloc_bytes};
+    SM_TRY(sm_model_build(&model, &options, &plan));
+    SM_TRY(sm_plan_rewrite(plan, SM_MODE_FUSED, 0));
+    return sm_session_open(device, plan, session);
+}
+
+static sm_session *start_training(sm_device *device, double dropout_p) {
+    sm_session *session = NULL;
+    float values[MOST_ELEMS];
+    int32_t tokens[BATCH * SEQUENCE];
+    int32_t targets[BATCH * SEQUENCE];
+    check(open_session(device, BATCH, dropout_p, &session));
+    for (int i = 0; i < session->plan->n_tensors; i++) {
+        if (sm_plan_is_param(session->plan, i)) {
+            assert_true(session->plan->tensors[i].real_elems <= MOST_ELEMS);
+            sm_param_init(session->plan, i, 11, 0, session->plan->tensors[i].real_elems, values);
+            check(sm_session_write(session, i, session->plan->tensors[i].real_elems, values));
+        }
+    }
+    for (int i = 0; i < BATCH * SEQUENCE; i++) {
+        tokens[i] = i * 29 % 67;
+        targets[i] = i % 5 == 4 ? -1 : (i + 1) * 29 % 67;
+    }
+    check(sm_session_set_batch(session, tokens, targets));
+    return session;
+}
+
+static double train_step(sm_session *session, int step) {
+    sm_step_settings settings = sm_optimizer_adamw.defaults;
+    double loss = 0;
+    settings.grad_clip = 1;
+    check(sm_session_set_hyper(session, &settings, step, 1));
+    check(sm_session_run(session, SM_RUN_STEP, NULL));
+    check(sm_session_loss(session, &loss));
+    return loss;
+}
+
+static void test_losses_as_cpu(void **state) {
+    (void)state;
+    sm_device *device = open_device(NULL);
+    sm_device *cpu = NULL;
+    check(sm_backend_find("cpu")->open(0, &(sm_open_options){0}, &cpu));
+    sm_session *here = start_training(device, 0);
+    sm_session *there = start_training(cpu, 0);
+    double first = 0;
+    double last = 0;
+    for (int step = 1; step <= N_STEPS; step++) {
+        double expected = train_step(there, step);
+        last = train_step(here, step);
+        first = step == 1 ? last : first;
+        if (!(fabs(last - expected) <= 1e-4 * expected)) {
+            fail_msg("step %d: loss %.7f, the cpu backend has %.7f", step, last, expected);
+        }
+    }
+    assert_true(last < 0.9 * first);
+    sm_session_close(here);
+    sm_session_close(there);
+    backend->close(device);
+    cpu->backend->close(cpu);
+}
+
+static void test_same_bits_twice(void **state) {
+    (void)state;
+    sm_device *device = open_device(NULL);
+    sm_session *runs[2] = {start_training(device, 0.1), start_training(device, 0.1)};
+    float values[2][MOST_ELEMS];
+    for (int run = 0; run < 2; run++) {
+        for (int step = 1; step <= 3; step++) {
+            train_step(runs[run], step);
+        }
+    }
+    for (int i = 0; i < runs[0]->plan->n_tensors; i++) {
+        if (sm_plan_is_param(runs[0]->plan, i)) {
+            const int64_t n = runs[0]->plan->tensors[i].real_elems;
+            for (int run = 0; run < 2; run++) {
+                check(sm_session_read(runs[run], i, n, values[run]));
+            }
+            assert_memory_equal(values[0], values[1], (size_t)n * sizeof(float));
+        }
+    }
+    sm_session_close(runs[0]);
+    sm_session_close(runs[1]);
+    backend->close(device);
+}
+
+// Timed op by op, each op takes time and the results stay the same.
+static void test_timed(void **state) {
+    (void)state;
+    sm_device *device = open_device(NULL);
+    sm_session *timed = start_training(device, 0);
+    sm_session *plain = start_training(device, 0);
+    int64_t *op_ns = calloc((size_t)timed->plan->n_ops, sizeof *op_ns);
+    double losses[2];
+    int n_timed = 0;
+    assert_non_null(op_ns);
+    check(sm_session_set_hyper(timed, &sm_optimizer_adamw.defaults, 1, 1));
+    check(sm_session_set_hyper(plain, &sm_optimizer_adamw.defaults, 1, 1));
+    check(sm_session_run(timed, SM_RUN_STEP, op_ns));
+    check(sm_session_run(plain, SM_RUN_STEP, NULL));
+    check(sm_session_loss(timed, &losses[0]));
+    check(sm_session_loss(plain, &losses[1]));
+    for (int i = 0; i < timed->plan->n_ops; i++) {
+        n_timed += op_ns[i] > 0;
+    }
+    assert_true(n_timed > timed->plan->n_ops / 2); // a clock may be coarse
+    assert_true(losses[0] == losses[1]);
+    free(op_ns);
+    sm_session_close(timed);
+    sm_session_close(plain);
+    backend->close(device);
+}
+
+// --- what goes wrong -------------------------------------------------------------------------------
+
+static void test_out_of_memory(void **state) {
+    (void)state;
+    sm_device *device = open_device(NULL);
+    sm_session *session = NULL;
+    const int64_t B = (int64_t)(device->info.memory_bytes / SEQUENCE / 64);
+    assert_int_equal(open_session(device, B, 0, &session), SM_ERR_OOM);
+    assert_null(session);
+    assert_non_null(strstr(sm_error_message(), "GiB"));
+    session = start_training(device, 0); // and the process goes on
+    assert_true(isfinite(train_step(session, 1)));
+    sm_session_close(session);
+    backend->close(device);
+}
+
+// A kernel that runs for as long as go[0] is 0, put into the queue before a step.
+static void enqueue_endless(opencl_device *device, volatile cl_int *go, cl_mem *flag) {
+    cl_program program = NULL;
+    cl_int code = CL_SUCCESS;
+    const size_t one = 1;
+    check(opencl_build_source(device, "endless",
+                              "kernel void endless(global volatile int *go) { while (go[0] == 0) { } }", "", &program));
+    *flag = opencl.clCreateBuffer(device->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, 4096, (void *)(uintptr_t)go,
+                                  &code);
+    assert_int_equal(code, CL_SUCCESS);
+    cl_kernel kernel = opencl.clCreateKernel(program, "endless", &code);
+    assert_int_equal(code, CL_SUCCESS);
+    assert_int_equal(opencl.clSetKernelArg(kernel, 0, sizeof *flag, flag), CL_SUCCESS);
+    assert_int_equal(opencl.clEnqueueNDRangeKernel(device->queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL),
+                     CL_SUCCESS);
+    opencl.clReleaseKernel(kernel); // the driver keeps both until the kernel has run
+    opencl.clReleaseProgram(program);
+}
+
+// What a step does then, and the sessions and devices after it.
+static void test_hanging_kernel(void **state) {
+    (void)state;
+    sm_device *device = open_device(NULL);
+    sm_device *again = NULL;
+    double loss = 0;
+    cl_mem flag = NULL;
+    if (!((opencl_device *)device)->facts.shares_host_memory) {
+        backend->close(device);
+        skip(); // nothing could end the kernel
+    }
+    volatile cl_int *go = aligned_alloc(4096, 4096);
+    assert_non_null((void *)(uintptr_t)go);
+    *go = 0;
+    sm_session *session = start_training(device, 0);
+    session->executable->deadline_ns = sm_now_ns() + 60000000000;
+    const double before = train_step(session, 1);
+    assert_true(isfinite(before)); // a limit that is not reached changes nothing
+
+    enqueue_endless((opencl_device *)device, go, &flag);
+    session->executable->deadline_ns = sm_now_ns() + 50000000;
+    check(sm_session_run(session, SM_RUN_STEP, NULL));
+    assert_int_equal(sm_session_synchronize(session), SM_ERR_TIMEOUT);
+    assert_non_null(strstr(sm_error_message(), "hangs"));
+    assert_int_equal(sm_session_loss(session, &loss), SM_ERR_TIMEOUT);
+    assert_int_equal(sm_session_run(session, SM_RUN_STEP, NULL), SM_ERR_TIMEOUT);
+    sm_session_close(session); // which may not wait either
+    backend->close(device);
+    assert_int_equal(backend->open(usable, &(sm_open_options){0}, &again), SM_ERR_TIMEOUT);
+    assert_null(again);
+
+    *go = 1;
+    device = open_device(NULL);
+    session = start_training(device, 0);
+    assert_true(train_step(session, 1) == before);
+    sm_session_close(session);
+    backend->close(device);
+    opencl.clReleaseMemObject(flag);
+    free((void *)(uintptr_t)go);
+}
+
+static void test_build_failure(void **state) {
+    (void)state;
+    opencl_device *device = (opencl_device *)open_device(NULL);
+    cl_program program = NULL;
+    assert_int_equal(
+        opencl_build_source(device, "broken", "kernel void f(global int *x) { x[0] = missing; }", "", &program),
+        SM_ERR_DEVICE);
+    assert_null(program);
+    assert_non_null(strstr(sm_error_message(), "broken"));
+    assert_non_null(strstr(sm_error_message(), "missing")); // a line of the build log
+    backend->close(&device->base);
+}
+
+// Elements past 2^31 and 2^32: more than fits in most devices, so the arithmetic is run by itself.
+static void test_large_indices(void **state) {
+    (void)state;
+    static const char probe[] = "kernel void probe(ulong row, ulong n_cols, global ulong *start) "
+                                "{ start[0] = row_start(row, n_cols) + 3; }";
+    const cl_ulong cases[][2] = {{70000, 50304}, {1000003, 50304}, {UINT64_C(1) << 33, 5}};
+    opencl_device *device = (opencl_device *)open_device(NULL);
+    opencl_source prelude;
+    cl_program program = NULL;
+    cl_int code = CL_SUCCESS;
+    assert_true(opencl_find_source("prelude", &prelude));
+    char *source = malloc(prelude.size_bytes + sizeof probe);
+    assert_non_null(source);
+    memcpy(source, prelude.text, prelude.size_bytes);
+    memcpy(source + prelude.size_bytes, probe, sizeof probe);
+    check(opencl_build_source(device, "probe", source, "-cl-std=CL1.2", &program));
+    cl_kernel kernel = opencl.clCreateKernel(program, "probe", &code);
+    assert_int_equal(code, CL_SUCCESS);
+    cl_mem out = opencl.clCreateBuffer(device->context, CL_MEM_READ_WRITE, sizeof(cl_ulong), NULL, &code);
+    assert_int_equal(code, CL_SUCCESS);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const size_t one = 1;
+        cl_ulong start = 0;
+        opencl.clSetKernelArg(kernel, 0, sizeof(cl_ulong), &cases[i][0]);
+        opencl.clSetKernelArg(kernel, 1, sizeof(cl_ulong), &cases[i][1]);
+        opencl.clSetKernelArg(kernel, 2, sizeof out, &out);
+        assert_int_equal(opencl.clEnqueueNDRangeKernel(device->queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL),
+                         CL_SUCCESS);
+        assert_int_equal(
+            opencl.clEnqueueReadBuffer(device->queue, out, CL_TRUE, 0, sizeof start, &start, 0, NULL, NULL),
+            CL_SUCCESS);
+        assert_true(start == cases[i][0] * cases[i][1] + 3);
+    }
+    opencl.clReleaseMemObject(out);
+    opencl.clReleaseKernel(kernel);
+    opencl.clReleaseProgram(program);
+    free(source);
+    backend->close(&device->base);
+}
+
+static void test_error_names(void **state) {
+    (void)state;
+    assert_string_equal(opencl_error_name(CL_OUT_OF_RESOURCES), "CL_OUT_OF_RESOURCES");
+    assert_string_equal(opencl_error_name(-9999), "CL error -9999");
+    assert_int_equal(opencl_fail("opencl:0.0", "test", CL_MEM_OBJECT_ALLOCATION_FAILURE), SM_ERR_OOM);
+    assert_int_equal(opencl_fail("opencl:0.0", "test", CL_INVALID_KERNEL_ARGS), SM_ERR_DEVICE);
+    assert_string_equal(sm_error_message(), "opencl:0.0: test: CL_INVALID_KERNEL_ARGS (-52)");
+}
+
+// --- the cache ---------------------------------------------------------------------------------------
+
+static char damaged[PATH_MAX];
+
+static int keep_file(const char *path, const struct stat *info, int type, struct FTW *where) {
+    (void)info;
+    (void)where;
+    if (type == FTW_F) {
+        snprintf(damaged, sizeof damaged, "%s", path);
+    }
+    return 0;
+}
+
+// Changes byte `at` of the only entry, or cuts the entry there.
+static void damage_entry(long at, bool cut) {
+    assert_int_equal(nftw(temp_folder, keep_file, 16, FTW_PHYS), 0);
+    if (cut) {
+        assert_int_equal(truncate(damaged, at), 0);
+        return;
+    }
+    FILE *file = fopen(damaged, "r+b");
+    assert_non_null(file);
+    fseek(file, at, SEEK_SET);
+    const int byte = fgetc(file);
+    fseek(file, at, SEEK_SET);
+    fputc(byte ^ 1, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+// A cache folder of one's own, and back. Returns what the variable was, which the second call takes.
+static char *enter_cache(void) {
+    const char *before = getenv("XDG_CACHE_HOME");
+    char *saved = before != NULL ? strdup(before) : NULL;
+    assert_int_equal(temp_folder_make(NULL), 0);
+    setenv("XDG_CACHE_HOME", temp_folder, 1);
+    return saved;
+}
+
+static void leave_cache(char *saved) {
+    if (saved != NULL) {
+        setenv("XDG_CACHE_HOME", saved, 1);
+    } else {
+        unsetenv("XDG_CACHE_HOME");
+    }
+    free(saved);
+    temp_folder_remove(NULL);
+}
+
+static unsigned char *load_entry(const char *key, size_t *size_bytes) {
+    unsigned char *binary = NULL;
+    assert_int_equal(opencl_cache_load(key, &binary, size_bytes), SM_OK);
+    return binary;
+}
+
+static void test_cache(void **state) {
+    (void)state;
+    static const unsigned char binary[] = "what a driver built";
+    size_t size_bytes = 0;
+    char *saved = enter_cache();
+    assert_null(load_entry("key", &size_bytes));
+    for (int fault = 0; fault < 4; fault++) {
+        opencl_cache_store("key", binary, sizeof binary);
+        unsigned char *loaded = load_entry("key", &size_bytes);
+        assert_non_null(loaded);
+        assert_int_equal(size_bytes, sizeof binary);
+        assert_memory_equal(loaded, binary, sizeof binary);
+        free(loaded);
+        assert_null(load_entry("another key", &size_bytes));
+        switch (fault) { // magic, key, binary, length
+        case 0: damage_entry(0, false); break;
+        case 1: damage_entry(33, false); break;
+        case 2: damage_entry(40, false); break;
+        default: damage_entry(20, true); break;
+        }
+        assert_null(load_entry("key", &size_bytes));
+    }
+    leave_cache(saved);
+}
+
+// --- programs built by several processes ----------------------------------------------------------------
+
+static int count_entries(void) {
+    char command[PATH_MAX + 64];
+    int n = 0;
+    snprintf(command, sizeof command, "ls %s/stepmark/opencl 2>/dev/null | wc -l", temp_folder);
+    FILE *list = popen(command, "r");
+    assert_non_null(list);
+    assert_int_equal(fscanf(list, "%d", &n), 1);
+    pclose(list);
+    return n;
+}
+
+// Four ops, of a program each.
+static sm_plan *make_four(const sm_device *device) {
+    const int64_t wide[] = {1, 4, 16};
+    const int64_t narrow[] = {1, 4, 8};
+    sm_plan *plan = sm_plan_new(SM_F32);
+    assert_non_null(plan);
+    const int x = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, SM_F32, 3, wide, "x");
+    const int y = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, SM_F32, 3, narrow, "y");
+    const int w = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, SM_F32, 1, narrow + 2, "w");
+    const int z = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, SM_F32, 3, narrow, "z");
+    const int rstd = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, SM_F32, 2, narrow, "rstd");
+    const int mean = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, SM_F32, 2, narrow, "mean");
+    const int turned = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, SM_F32, 3, wide, "turned");
+    sm_op rope = {.kind = SM_OP_ROPE, .out = {turned}};
+    sm_op layernorm = {.kind = SM_OP_LAYERNORM_FORWARD, .in = {z, w, w}, .out = {y, mean, rstd}};
+    rope.in[SM_IN(rope, x)] = x;
+    rope.in[SM_IN(rope, starts)] = SM_NO_TENSOR;
+    rope.attr.n_head = 2; // of 4 channels, and as many of keys and of values for one
+    rope.attr.n_kv_head = 1;
+    rope.attr.rope_theta = 10000;
+    sm_op swiglu = {.kind = SM_OP_SWIGLU_FORWARD, .in = {x}, .out = {y}};
+    sm_op rmsnorm = {.kind = SM_OP_RMSNORM_FORWARD, .in = {y, w}, .out = {z, rstd}};
+    check(sm_plan_add_op(plan, &swiglu));
+    check(sm_plan_add_op(plan, &rmsnorm));
+    check(sm_plan_add_op(plan, &layernorm));
+    check(sm_plan_add_op(plan, &rope));
+    check(sm_plan_assign_memory(plan, device->info.max_alloc_bytes));
+    return plan;
+}
+
+// As on a device whose driver does not keep what it builds.
+static void prepare_with(const char *helper) {
+    sm_executable *e = NULL;
+    sm_device *device = NULL;
+    check(backend->open(usable, &(sm_open_options){.isa = "registers", .helper = helper}, &device));
+    ((opencl_device *)device)->facts.keeps_builds = false;
+    sm_plan *plan = make_four(device);
+    check(backend->prepare(device, plan, &e));
+    backend->release(e);
+    sm_plan_free(plan);
+    backend->close(device);
+}
+
+// Whether a helper builds its programs or none does, all are there in the end.
+static void test_helpers(void **state) {
+    (void)state;
+    static const char *const helpers[] = {SM_TEST_BINARY, "/bin/false", "/nothing/there"};
+    if (usable < 0) {
+        skip();
+    }
+    for (size_t i = 0; i < sizeof helpers / sizeof helpers[0]; i++) {
+        char *saved = enter_cache();
+        prepare_with(helpers[i]);
+        assert_int_equal(count_entries(), 4);
+        leave_cache(saved);
+    }
+}
+
+// They may wait before there is a plan, and then for one of another device.
+static void test_early_helpers(void **state) {
+    (void)state;
+    static const char *const helpers[] = {SM_TEST_BINARY, "/bin/false"};
+    if (usable < 0) {
+        skip();
+    }
+    for (size_t i = 0; i < sizeof helpers / sizeof helpers[0]; i++) {
+        char *saved = enter_cache();
+        backend->foresee(helpers[i]);
+        opencl_begin_early(opencl_device_facts(usable));
+        backend->foresee(NULL);
+        prepare_with(helpers[i]);
+        assert_int_equal(count_entries(), 4);
+        leave_cache(saved);
+    }
+}
+
+static bool is_helper_ok(const char *index, host_pipe *work, host_pipe *done) {
+    char *const argv[] = {(char *)SM_TEST_BINARY, (char *)"--helper", (char *)"opencl", (char *)index, NULL};
+    const pid_t helper = host_start_helper(argv, work->take, done->put);
+    assert_true(helper > 0);
+    host_close_end(&work->put);
+    host_close_end(&work->take);
+    host_close_end(&done->put);
+    return host_await_helper(helper, host_now_ns() + (int64_t)60e9);
+}
+
+// Whether a program builds or not, the next is taken, and this process is told.
+static void test_help(void **state) {
+    (void)state;
+    enum { N = 2 };
+    static const opencl_named_program programs[N] = {{"registers", "nothing", ""}, {"registers", "swiglu", ""}};
+    host_pipe work, done;
+    char index[16], byte;
+    if (usable < 0) {
+        skip();
+    }
+    assert_true(host_open_pipe(&work) && host_open_pipe(&done));
+    assert_true(host_put(work.put, programs, sizeof programs));
+    snprintf(index, sizeof index, "%d", usable);
+    assert_true(is_helper_ok(index, &work, &done));
+    for (int i = 0; i < N; i++) {
+        assert_true(host_take(done.take, &byte, 1));
+    }
+    assert_false(host_take(done.take, &byte, 1));
+    host_close_end(&done.take);
+}
+
+static void test_help_without_device(void **state) {
+    (void)state;
+    static const char *const indices[] = {"1000", NULL};
+    for (size_t i = 0; i < sizeof indices / sizeof indices[0]; i++) {
+        host_pipe work, done;
+        assert_true(host_open_pipe(&work) && host_open_pipe(&done));
+        assert_false(is_helper_ok(indices[i], &work, &done));
+        host_close_end(&done.take);
+    }
+}
+
+// --- choices by measurement ----------------------------------------------------------------------------
+
+enum { TUNED_ELEMS = 36 * 40 };
+
+// Prepares, and again as long as tuning was cut off by its time: on a busy machine one go does not try everything.
+static void prepare_whole(sm_device *device, const sm_plan *plan, sm_executable **e) {
+    check(backend->prepare(device, plan, e));
+    for (int again = 0; again < 10 && (*e)->tune_warning[0] != '\0'; again++) {
+        backend->release(*e);
+        check(backend->prepare(device, plan, e));
+    }
+    assert_string_equal((*e)->tune_warning, "");
+}
+
+// The gradient of a weight (36,40), from 700 rows: K is long, so that it can be cut.
+static void run_product(sm_device *device, bool tuned, float dw[TUNED_ELEMS]) {
+    const sm_op_kind kind = SM_OP_MATMUL_BACKWARD_WEIGHT;
+    char text[SM_CASE_TEXT_SIZE] = "";
+    sm_plan *plan = NULL;
+    sm_executable *e = NULL;
+    int index = 0;
+    while (strcmp(text, "N=700 C=36 F=40") != 0) {
+        assert_true(index < sm_op_case_count(kind));
+        sm_op_case_text(kind, index++, text);
+    }
+    check(sm_op_case_plan(kind, --index, (sm_precision){.dtype = SM_F32}, &plan));
+    plan->tuned = tuned;
+    check(sm_plan_assign_memory(plan, device->info.max_alloc_bytes));
+    prepare_whole(device, plan, &e);
+    assert_int_equal(e->tune_ns > 0, tuned);
+    for (int t = 0; t < plan->n_tensors; t++) {
+        const int64_t n = sm_tensor_elems(&plan->tensors[t]);
+        float *values = calloc((size_t)n, sizeof *values);
+        assert_non_null(values);
+        if (sm_op_case_is_input(plan, t)) {
+            sm_op_case_fill(kind, index, plan, t, values);
+            check(backend->upload(e, t, 0, n, values));
+        }
+        free(values);
+    }
+    const sm_op *op = &plan->ops[plan->n_ops - 1];
+    check(backend->execute(e, (sm_range){0, plan->n_ops}, NULL));
+    check(backend->download(e, op->out[SM_OUT(matmul_backward_weight, dW)], 0, TUNED_ELEMS, dw));
+    backend->release(e);
+    sm_plan_free(plan);
+}
+
+// A tuned plan computes what another does; what was measured is on disk, and is not measured again.
+static void test_tuned(void **state) {
+    (void)state;
+    static float expected[TUNED_ELEMS], measured[TUNED_ELEMS], remembered[TUNED_ELEMS];
+    static const char *const tiers[] = {"local", "registers"};
+    for (int i = 0; i < 2; i++) {
+        char *saved = enter_cache();
+        sm_device *device = open_device(tiers[i]);
+        run_product(device, false, expected);
+        run_product(device, true, measured);
+        backend->close(device);
+        device = open_device(tiers[i]);
+        run_product(device, true, remembered);
+        backend->close(device);
+        leave_cache(saved);
+        assert_true(sm_verify_error(SM_F32, TUNED_ELEMS, measured, expected, 0) < 1e-5);
+        assert_memory_equal(measured, remembered, sizeof measured);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_description),
+        cmocka_unit_test(test_unknown_tier),
+        cmocka_unit_test(test_tensor_refused),
+        cmocka_unit_test(test_retarget),
+        cmocka_unit_test(test_tensor_ways),
+        cmocka_unit_test(test_tensor_map),
+        cmocka_unit_test(test_ops),
+        cmocka_unit_test(test_ops_local),
+        cmocka_unit_test(test_step),
+        cmocka_unit_test(test_losses_as_cpu),
+        cmocka_unit_test(test_same_bits_twice),
+        cmocka_unit_test(test_timed),
+        cmocka_unit_test(test_out_of_memory),
+        cmocka_unit_test(test_hanging_kernel),
+        cmocka_unit_test(test_build_failure),
+        cmocka_unit_test(test_large_indices),
+        cmocka_unit_test(test_error_names),
+        cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_helpers),
+        cmocka_unit_test(test_early_helpers),
+        cmocka_unit_test(test_help),
+        cmocka_unit_test(test_help_without_device),
+        cmocka_unit_test(test_tuned),
+    };
+    return cmocka_run_group_tests(tests, find_device, NULL);
+}

@@ -1,0 +1,223 @@
+// test_opencl_narrow.c: data in bf16 and fp16 on the first usable opencl device: conversions bit by bit, every op and
+// whole steps in both families of kernels, and training that learns as in fp32. Skipped, with the reason, where there
+// is no device.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "number_format.h"
+#include "tests/support/opencl_device.h"
+#include "tests/support/training_curve.h"
+#include "backends/opencl/program/program.h"
+#include "src/verify/verify.h"
+
+static const sm_dtype formats[] = {SM_BF16, SM_F16};
+
+// --- conversions ------------------------------------------------------------------------------------
+
+// Every number of a format, what lies half-way to the next one, and what lies just beside that.
+enum { N_CODES = 0x10000, N_VALUES = 4 * N_CODES + 3 };
+
+static void fill_values(sm_dtype dtype, float *values) {
+    uint16_t *codes = malloc(N_CODES * sizeof *codes);
+    float *numbers = malloc(N_CODES * sizeof *numbers);
+    assert_non_null(codes);
+    assert_non_null(numbers);
+    for (uint32_t i = 0; i < N_CODES; i++) {
+        codes[i] = (uint16_t)i;
+    }
+    sm_dtype_format(dtype)->widen(N_CODES, codes, numbers);
+    for (uint32_t i = 0; i < N_CODES; i++) {
+        const float next = numbers[i + 1 < N_CODES ? i + 1 : i];
+        const float half_way = numbers[i] / 2 + next / 2;
+        values[4 * i] = numbers[i];
+        values[4 * i + 1] = half_way;
+        values[4 * i + 2] = nextafterf(half_way, -INFINITY);
+        values[4 * i + 3] = nextafterf(half_way, INFINITY);
+    }
+    values[4 * N_CODES] = 1e30f;
+    values[4 * N_CODES + 1] = -65520.0f; // the first that fp16 has no finite number for
+    values[4 * N_CODES + 2] = 65519.996f;
+    free(codes);
+    free(numbers);
+}
+
+// What the prelude's stores and loads make of the values: codes, and these as floats again.
+static void convert_on_device(opencl_device *device, sm_dtype dtype, int vector, const float *values, uint16_t *codes,
+                              float *wide) {
+    static const char probe[] = "kernel void probe(ulong n, const global float *x, global data *codes,\n"
+                                "                  global float *wide) {\n"
+                                "    const ulong i = get_global_id(0) * (ulong)VECTOR;\n"
+                                "    if (i < n) {\n"
+                                "        store_data_part(load_part(x + i, n - i, 0.0f), codes + i, n - i);\n"
+                                "        store_part(load_data_part(codes + i, n - i, 0.0f), wide + i, n - i);\n"
+                                "    }\n"
+                                "}\n";
+    const cl_ulong n = N_VALUES;
+    const size_t n_items = (N_VALUES + (size_t)vector - 1) / (size_t)vector;
+    const size_t sizes[] = {N_VALUES * sizeof(float), N_VALUES * sizeof(uint16_t), N_VALUES * sizeof(float)};
+    opencl_source prelude;
+    cl_program program = NULL;
+    cl_int code = CL_SUCCESS;
+    cl_mem buffers[3];
+    char options[128];
+    assert_true(opencl_find_source("prelude", &prelude));
+    char *source = malloc(prelude.size_bytes + sizeof probe);
+    assert_non_null(source);
+    memcpy(source, prelude.text, prelude.size_bytes);
+    memcpy(source + prelude.size_bytes, probe, sizeof probe);
+    snprintf(options, sizeof options, "-cl-std=CL1.2 -cl-denorms-are-zero -DVECTOR=%d -D%s", vector,
+             dtype == SM_BF16 ? "DATA_BF16" : "DATA_F16");
+    check(opencl_build_source(device, "probe", source, options, &program));
+    cl_kernel kernel = opencl.clCreateKernel(program, "probe", &code);
+    assert_int_equal(code, CL_SUCCESS);
+    opencl.clSetKernelArg(kernel, 0, sizeof n, &n);
+    for (cl_uint i = 0; i < 3; i++) {
+        buffers[i] = opencl.clCreateBuffer(device->context, CL_MEM_READ_WRITE, sizes[i], NULL, &code);
+        assert_int_equal(code, CL_SUCCESS);
+        opencl.clSetKernelArg(kernel, i + 1, sizeof buffers[i], &buffers[i]);
+    }
+    opencl.clEnqueueWriteBuffer(device->queue, buffers[0], CL_TRUE, 0, sizes[0], values, 0, NULL, NULL);
+    assert_int_equal(opencl.clEnqueueNDRangeKernel(device->queue, kernel, 1, NULL, &n_items, NULL, 0, NULL, NULL),
+                     CL_SUCCESS);
+    opencl.clEnqueueReadBuffer(device->queue, buffers[1], CL_TRUE, 0, sizes[1], codes, 0, NULL, NULL);
+    opencl.clEnqueueReadBuffer(device->queue, buffers[2], CL_TRUE, 0, sizes[2], wide, 0, NULL, NULL);
+    for (int i = 0; i < 3; i++) {
+        opencl.clReleaseMemObject(buffers[i]);
+    }
+    opencl.clReleaseKernel(kernel);
+    opencl.clReleaseProgram(program);
+    free(source);
+}
+
+static bool is_same(float x, float y) { return (isnan(x) && isnan(y)) || (x == y && signbit(x) == signbit(y)); }
+
+static void check_conversions(opencl_device *device, sm_dtype dtype, int vector) {
+    float *values = malloc(N_VALUES * sizeof *values);
+    float *expected = malloc(N_VALUES * sizeof *expected);
+    float *wide = malloc(N_VALUES * sizeof *wide);
+    float *widened = malloc(N_VALUES * sizeof *widened);
+    uint16_t *codes = malloc(N_VALUES * sizeof *codes);
+    assert_true(values != NULL && expected != NULL && wide != NULL && widened != NULL && codes != NULL);
+    fill_values(dtype, values);
+    memcpy(expected, values, N_VALUES * sizeof *values);
+    sm_dtype_round_trip(dtype, N_VALUES, expected);
+    convert_on_device(device, dtype, vector, values, codes, wide);
+    sm_dtype_format(dtype)->widen(N_VALUES, codes, widened);
+    for (int i = 0; i < N_VALUES; i++) {
+        // A device may take a float without an exponent for zero.
+        const bool is_denormal = fabsf(values[i]) < 0x1p-126f;
+        if (!(is_same(widened[i], expected[i]) || (is_denormal && widened[i] == 0)) || !is_same(wide[i], widened[i])) {
+            fail_msg("%s, vec of %d: %a is stored as %a, read as %a; it should be %a", sm_dtype_name(dtype), vector,
+                     (double)values[i], (double)widened[i], (double)wide[i], (double)expected[i]);
+        }
+    }
+    free(values);
+    free(expected);
+    free(wide);
+    free(widened);
+    free(codes);
+}
+
+static void test_conversions(void **state) {
+    (void)state;
+    static const int vectors[] = {1, 4, 8, 16};
+    sm_device *device = open_device(NULL);
+    for (size_t f = 0; f < sizeof formats / sizeof formats[0]; f++) {
+        for (size_t v = 0; v < sizeof vectors / sizeof vectors[0]; v++) {
+            check_conversions((opencl_device *)device, formats[f], vectors[v]);
+        }
+    }
+    backend->close(device);
+}
+
+// --- right results ------------------------------------------------------------------------------------
+
+typedef struct {
+    int n_rows;
+    int n_skipped;
+} tally;
+
+static void show_row(const sm_verify_row *row, void *context) {
+    tally *t = context;
+    t->n_rows++;
+    t->n_skipped += row->skipped;
+    if (!row->ok || row->skipped) {
+        print_message("%s %s: error %.2e, tolerance %.2e %s\n", row->check, row->subject, row->error, row->tolerance,
+                      row->reason);
+    }
+}
+
+// The families differ in what they do with a format, not between formats.
+static const struct {
+    sm_dtype format;
+    const char *family;
+} pairs[] = {{SM_BF16, "registers"}, {SM_BF16, "local"}, {SM_F16, "registers"}};
+
+enum { N_PAIRS = sizeof pairs / sizeof pairs[0] };
+
+// Cases of up to some thousand elements: rows of odd length that begin anywhere are among them.
+static void test_ops(void **state) {
+    (void)state;
+    const sm_verify_filter small = {.max_elems = 6000};
+    for (int i = 0; i < N_PAIRS; i++) {
+        tally t = {0};
+        sm_device *device = open_device(pairs[i].family);
+        check(sm_verify_ops(device, (sm_precision){.dtype = pairs[i].format}, &small, show_row, &t));
+        print_message("%s in %s: %d comparisons\n", sm_dtype_name(pairs[i].format), pairs[i].family, t.n_rows);
+        assert_true(t.n_rows > 200);
+        assert_int_equal(t.n_skipped, 0);
+        backend->close(device);
+    }
+}
+
+static void test_step(void **state) {
+    (void)state;
+    for (int i = 0; i < N_PAIRS; i++) {
+        tally t = {0};
+        sm_device *device = open_device(pairs[i].family);
+        check(sm_verify_step(device, (sm_precision){.dtype = pairs[i].format}, SM_MODE_FUSED, SM_RECOMPUTE_AUTO, 0,
+                             show_row, &t));
+        assert_int_equal(t.n_skipped, 0);
+        backend->close(device);
+    }
+}
+
+// --- training -----------------------------------------------------------------------------------------
+
+static void test_curves(void **state) {
+    (void)state;
+    static double wide[N_STEPS];
+    static double narrow[N_STEPS];
+    sm_device *device = open_device(NULL);
+    train(device, (sm_precision){.dtype = SM_F32}, SM_MODE_FUSED, wide);
+    for (size_t f = 0; f < sizeof formats / sizeof formats[0]; f++) {
+        train(device, (sm_precision){.dtype = formats[f]}, SM_MODE_FUSED, narrow);
+        compare_curves(sm_dtype_name(formats[f]), wide, narrow);
+    }
+    backend->close(device);
+}
+
+static void test_emulated(void **state) {
+    (void)state;
+    sm_device *device = open_device("registers");
+    assert_false(backend->emulates(device, (sm_precision){.dtype = SM_F32}));
+    assert_true(backend->emulates(device, (sm_precision){.dtype = SM_BF16}));
+    assert_true(backend->emulates(device, (sm_precision){.dtype = SM_F16}));
+    backend->close(device);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_conversions), cmocka_unit_test(test_ops),      cmocka_unit_test(test_step),
+        cmocka_unit_test(test_curves),      cmocka_unit_test(test_emulated),
+    };
+    return cmocka_run_group_tests(tests, find_device, NULL);
+}

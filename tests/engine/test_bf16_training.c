@@ -1,0 +1,158 @@
+// test_bf16_training.c: bf16 and f16 on the cpu backend, with f32 master weights: they learn as f32 does, the copies of
+// the weights follow their masters, and a wrong loss is seen.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <math.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "bf16.h"
+#include "tests/support/training_curve.h"
+#include "src/verify/gradient_check.h"
+#include "src/verify/loss_check.h"
+
+static sm_device *open_cpu(void) {
+    sm_device *device = NULL;
+    ok(sm_backend_find("cpu")->open(0, &(sm_open_options){.n_threads = 1}, &device));
+    return device;
+}
+
+static void test_curves(void **state) {
+    (void)state;
+    static const struct {
+        sm_dtype format;
+        sm_mode mode;
+    } cases[] = {{SM_BF16, SM_MODE_NAIVE}, {SM_BF16, SM_MODE_FUSED}, {SM_F16, SM_MODE_FUSED}};
+    static double wide[N_STEPS];
+    static double narrow[N_STEPS];
+    sm_device *device = open_cpu();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        train(device, (sm_precision){.dtype = SM_F32}, cases[i].mode, wide);
+        train(device, (sm_precision){.dtype = cases[i].format}, cases[i].mode, narrow);
+        compare_curves(sm_dtype_name(cases[i].format), wide, narrow);
+    }
+    device->backend->close(device);
+}
+
+static int find_copy(const sm_plan *plan, const char *name) {
+    int copy = plan->tensors[sm_plan_find_tensor(plan, name)].working_copy;
+    assert_true(copy != SM_NO_TENSOR);
+    return copy;
+}
+
+// What is written is rounded in the copy and exact in the master; so are the weights after updates.
+static void test_copies_follow_masters(void **state) {
+    (void)state;
+    static float master[32 * 128];
+    static float copy[32 * 128];
+    const char *name = "h.1.mlp.c_fc.weight";
+    double losses[3];
+    fixture f;
+    sm_device *device = open_cpu();
+    set_up(&f, device, (sm_precision){.dtype = SM_BF16}, SM_MODE_FUSED);
+    const int tensor = sm_plan_find_tensor(f.session->plan, name);
+    const int64_t n = sm_tensor_elems(&f.session->plan->tensors[tensor]);
+    assert_int_equal(n, 32 * 128);
+    for (int round = 0; round < 2; round++) {
+        ok(sm_session_read(f.session, tensor, n, master));
+        ok(sm_session_read(f.session, find_copy(f.session->plan, name), n, copy));
+        int n_rounded = 0;
+        for (int64_t i = 0; i < n; i++) {
+            assert_true(copy[i] == sm_bf16_widen(sm_bf16_round(master[i])));
+            n_rounded += copy[i] != master[i];
+        }
+        assert_true(n_rounded > n / 2);
+        take_steps(&f, 3, losses);
+    }
+    tear_down(&f);
+    device->backend->close(device);
+}
+
+static sm_status check_loss(fixture *f, sm_loss_check *result) {
+    const sm_loss_draw draw = {.seed = SEED};
+    ok(sm_tokens_batch(f->tokens, 0, BATCH, SEQUENCE, f->ids[0], f->ids[1]));
+    ok(sm_session_set_batch(f->session, f->ids[0], f->ids[1]));
+    ok(sm_session_run(f->session, SM_RUN_FORWARD, NULL));
+    return sm_check_loss(f->session, f->config, 0, SEED, f->ids[0], f->ids[1], NULL, &draw, result);
+}
+
+// The check passes at the start and after training, and sees one matrix's copy that is not its master's.
+static void see_faults(sm_dtype dtype) {
+    static float zeros[32 * 128];
+    static double losses[100];
+    fixture f;
+    sm_loss_check result;
+    sm_device *device = open_cpu();
+    set_up(&f, device, (sm_precision){.dtype = dtype}, SM_MODE_FUSED);
+    for (int round = 0; round < 2; round++) {
+        ok(check_loss(&f, &result));
+        print_message("loss check: error %.2e, allowed %.2e\n", result.error, result.tolerance);
+        assert_true(result.error > 0 && result.tolerance < 0.1);
+        take_steps(&f, 100, losses);
+    }
+    const char *const names[] = {"h.0.attn.c_proj.weight", "h.1.mlp.c_proj.weight", "h.1.mlp.c_fc.weight"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        write_weights(&f);
+        const int copy = find_copy(f.session->plan, names[i]);
+        ok(sm_session_write(f.session, copy, sm_tensor_elems(&f.session->plan->tensors[copy]), zeros));
+        sm_status status = check_loss(&f, &result);
+        print_message("%s left out: error %.2e, allowed %.2e\n", names[i], result.error, result.tolerance);
+        assert_int_equal(status, SM_ERR_MISMATCH);
+    }
+    write_weights(&f);
+    const int vector = sm_plan_find_tensor(f.session->plan, "ln_f.bias");
+    zeros[0] = NAN;
+    ok(sm_session_write(f.session, vector, 1, zeros));
+    assert_int_equal(check_loss(&f, &result), SM_ERR_MISMATCH); // not a number is a mismatch, too
+    zeros[0] = 0;
+    tear_down(&f);
+    device->backend->close(device);
+}
+
+static void test_loss_check(void **state) {
+    (void)state;
+    see_faults(SM_BF16);
+    see_faults(SM_F16);
+}
+
+static sm_status feed(void *ctx, sm_session *session, int64_t index) {
+    fixture *f = ctx;
+    ok(sm_tokens_batch(f->tokens, index, BATCH, SEQUENCE, f->ids[0], f->ids[1]));
+    return sm_session_set_batch(session, f->ids[0], f->ids[1]);
+}
+
+// A first scale that is too large is lowered until there are gradients to check; the step is then not skipped.
+static void test_check_settles_the_scale(void **state) {
+    (void)state;
+    const float too_large = 0x1p40f;
+    fixture f;
+    sm_gradient_check result;
+    double scale = 0;
+    int64_t n_skipped = 1;
+    sm_device *device = open_cpu();
+    set_up(&f, device, (sm_precision){.dtype = SM_F16}, SM_MODE_FUSED);
+    ok(sm_session_write_part(f.session, f.session->plan->scaler, SM_SCALER_SCALE, 1, &too_large));
+    ok(sm_session_set_hyper(f.session, &sm_optimizer_adamw.defaults, 1, 1));
+    ok(feed(&f, f.session, 0));
+    ok(sm_session_run(f.session, SM_RUN_ZERO_GRAD | SM_RUN_FORWARD | SM_RUN_BACKWARD, NULL));
+    ok(sm_check_gradients(f.session, 1, feed, &f, &result));
+    assert_true(result.tells);
+    ok(sm_session_loss_scale(f.session, &scale));
+    assert_true(scale >= 65536 && scale < (double)too_large);
+    ok(sm_session_run(f.session, SM_RUN_OPTIMIZER, NULL));
+    ok(sm_session_skipped(f.session, &n_skipped));
+    assert_int_equal(n_skipped, 0);
+    tear_down(&f);
+    device->backend->close(device);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_curves),
+        cmocka_unit_test(test_copies_follow_masters),
+        cmocka_unit_test(test_loss_check),
+        cmocka_unit_test(test_check_settles_the_scale),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,369 @@
+// config.json: what is read, what is refused and why, what is written.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <jansson.h>
+
+#include "tests/support/temp_folder.h"
+#include "src/weights/hf_config.h"
+
+// A GPT-2 of these dimensions.
+#define CONFIG(L, NH, C, F, V, P, eps)                                                                          \
+    {                                                                                                           \
+        .model = &sm_model_gpt2, .n_layer = L, .n_head = NH, .d_model = C, .d_ff = F, .vocab = V, .context = P, \
+        .norm_eps = eps                                                                                         \
+    }
+
+static const char BASE_CONFIG[] = "{\"model_type\": \"gpt2\", \"vocab_size\": 100, \"n_positions\": 32, "
+                                  "\"n_embd\": 24, \"n_layer\": 3, \"n_head\": 4, \"unknown\": [1, {}]}";
+
+static const char LLAMA_CONFIG[] =
+    "{\"model_type\": \"llama\", \"vocab_size\": 100, \"max_position_embeddings\": 32, \"hidden_size\": 24, "
+    "\"intermediate_size\": 50, \"num_hidden_layers\": 3, \"num_attention_heads\": 4, \"unknown\": [1, {}]}";
+
+// A Llama of LLAMA_CONFIG's dimensions, but for these.
+#define LLAMA(NKV, eps, theta, has_head)                                                                  \
+    {                                                                                                     \
+        .model = &sm_model_llama, .n_layer = 3, .n_head = 4, .n_kv_head = NKV, .d_model = 24, .d_ff = 50, \
+        .vocab = 100, .context = 32, .norm_eps = eps, .rope_theta = theta, .untied = has_head             \
+    }
+
+// Writes the base config with `changes` (a JSON object; null removes a key, "NULL" sets it to null)
+// and reads it.
+static sm_status read_changed(const char *base, const char *changes, sm_model_config *config) {
+    char *path = temp_path("config.json");
+    json_t *root = json_loads(base, 0, NULL);
+    json_t *changed = json_loads(changes, 0, NULL);
+    const char *key;
+    json_t *value;
+    assert_non_null(changed);
+    json_object_foreach(changed, key, value) {
+        if (json_is_null(value)) {
+            json_object_del(root, key);
+        } else if (json_is_string(value) && strcmp(json_string_value(value), "NULL") == 0) {
+            json_object_set_new(root, key, json_null());
+        } else {
+            json_object_set(root, key, value);
+        }
+    }
+    assert_int_equal(json_dump_file(root, path, 0), 0);
+    json_decref(changed);
+    json_decref(root);
+    sm_status status = sm_hf_config_read(path, config);
+    free(path);
+    return status;
+}
+
+static sm_status read_changed_config(const char *changes, sm_model_config *config) {
+    return read_changed(BASE_CONFIG, changes, config);
+}
+
+static void expect_config(const char *label, const sm_model_config *config, const sm_model_config *expected) {
+    if (config->model != expected->model || config->n_layer != expected->n_layer ||
+        config->n_head != expected->n_head || config->d_model != expected->d_model || config->d_ff != expected->d_ff ||
+        config->vocab != expected->vocab || config->context != expected->context ||
+        config->norm_eps != expected->norm_eps || config->n_kv_head != expected->n_kv_head ||
+        config->rope_theta != expected->rope_theta || config->untied != expected->untied) {
+        fail_msg("%s: the config differs", label);
+    }
+}
+
+static void good_configs_are_read(void **state) {
+    (void)state;
+    static const struct {
+        const char *changes;
+        sm_model_config config;
+    } cases[] = {
+        {"{}", CONFIG(3, 4, 24, 96, 100, 32, 1e-5)},
+        {"{\"n_inner\": \"NULL\"}", CONFIG(3, 4, 24, 96, 100, 32, 1e-5)},
+        {"{\"n_inner\": 7}", CONFIG(3, 4, 24, 7, 100, 32, 1e-5)},
+        {"{\"n_ctx\": 16}", CONFIG(3, 4, 24, 96, 100, 32, 1e-5)},
+        {"{\"n_positions\": null, \"n_ctx\": 16}", CONFIG(3, 4, 24, 96, 100, 16, 1e-5)},
+        {"{\"layer_norm_epsilon\": 1e-6}", CONFIG(3, 4, 24, 96, 100, 32, 1e-6)},
+        {"{\"layer_norm_epsilon\": 0}", CONFIG(3, 4, 24, 96, 100, 32, 0)},
+        {"{\"activation_function\": \"gelu_new\"}", CONFIG(3, 4, 24, 96, 100, 32, 1e-5)},
+        {"{\"activation_function\": \"gelu_pytorch_tanh\"}", CONFIG(3, 4, 24, 96, 100, 32, 1e-5)},
+        {"{\"tie_word_embeddings\": true, \"scale_attn_weights\": true, \"scale_attn_by_inverse_layer_idx\": false, "
+         "\"add_cross_attention\": false, \"reorder_and_upcast_attn\": true}",
+         CONFIG(3, 4, 24, 96, 100, 32, 1e-5)},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sm_model_config config;
+        expect_ok(cases[i].changes, read_changed_config(cases[i].changes, &config));
+        expect_config(cases[i].changes, &config, &cases[i].config);
+    }
+}
+
+static void bad_configs_are_refused_by_key(void **state) {
+    (void)state;
+    static const struct {
+        const char *changes;
+        sm_status status;
+        const char *message;
+    } cases[] = {
+        {"{\"model_type\": null}", SM_ERR_FORMAT, "has no model_type"},
+        {"{\"model_type\": 2}", SM_ERR_FORMAT, "model_type|string"},
+        {"{\"model_type\": \"mistral\"}", SM_ERR_UNSUPPORTED, "model_type is 'mistral'|'gpt2'|'llama'"},
+        {"{\"model_type\": \"a\\nb\"}", SM_ERR_UNSUPPORTED, "model_type|'gpt2'"},
+        {"{\"architectures\": [\"GPT2ForSequenceClassification\"]}", SM_ERR_UNSUPPORTED,
+         "architectures has 'GPT2ForSequenceClassification'|GPT2LMHeadModel"},
+        {"{\"architectures\": [1]}", SM_ERR_UNSUPPORTED, "architectures has '?'"},
+        {"{\"vocab_size\": null}", SM_ERR_FORMAT, "has no vocab_size"},
+        {"{\"n_positions\": null}", SM_ERR_FORMAT, "has no n_positions"},
+        {"{\"n_embd\": null}", SM_ERR_FORMAT, "has no n_embd"},
+        {"{\"n_layer\": \"NULL\"}", SM_ERR_FORMAT, "n_layer|whole number"},
+        {"{\"n_head\": \"4\"}", SM_ERR_FORMAT, "n_head|whole number"},
+        {"{\"n_embd\": 24.0}", SM_ERR_FORMAT, "n_embd|whole number"},
+        {"{\"n_embd\": true}", SM_ERR_FORMAT, "n_embd|whole number"},
+        {"{\"n_inner\": \"96\"}", SM_ERR_FORMAT, "n_inner|whole number"},
+        {"{\"n_inner\": 0}", SM_ERR_INVALID, "n_inner is 0"},
+        {"{\"n_layer\": 0}", SM_ERR_INVALID, "n_layer is 0"},
+        {"{\"n_layer\": -1}", SM_ERR_INVALID, "n_layer is -1"},
+        {"{\"n_layer\": 2147483647}", SM_ERR_INVALID, "n_layer is 2147483647"},
+        {"{\"vocab_size\": 2147483648}", SM_ERR_INVALID, "vocab_size is 2147483648"},
+        {"{\"vocab_size\": 9223372036854775807}", SM_ERR_INVALID, "vocab_size is 9223372036854775807"},
+        {"{\"n_embd\": 2147483644}", SM_ERR_INVALID, "2147483644"},
+        {"{\"n_head\": 5}", SM_ERR_INVALID, "n_embd 24|n_head 5"},
+        {"{\"layer_norm_epsilon\": \"1e-5\"}", SM_ERR_FORMAT, "layer_norm_epsilon|number"},
+        {"{\"layer_norm_epsilon\": -1e-5}", SM_ERR_INVALID, "layer_norm_epsilon is -1e-05"},
+        {"{\"layer_norm_epsilon\": 1}", SM_ERR_INVALID, "layer_norm_epsilon is 1"},
+        {"{\"activation_function\": \"gelu\"}", SM_ERR_UNSUPPORTED, "activation_function is 'gelu'|'gelu_new'"},
+        {"{\"activation_function\": \"relu\"}", SM_ERR_UNSUPPORTED, "activation_function is 'relu'"},
+        {"{\"activation_function\": [1]}", SM_ERR_FORMAT, "activation_function|string"},
+        {"{\"tie_word_embeddings\": false}", SM_ERR_UNSUPPORTED, "tie_word_embeddings is false"},
+        {"{\"tie_word_embeddings\": 1}", SM_ERR_FORMAT, "tie_word_embeddings|neither"},
+        {"{\"scale_attn_weights\": false}", SM_ERR_UNSUPPORTED, "scale_attn_weights is false"},
+        {"{\"scale_attn_by_inverse_layer_idx\": true}", SM_ERR_UNSUPPORTED, "scale_attn_by_inverse_layer_idx is true"},
+        {"{\"add_cross_attention\": true}", SM_ERR_UNSUPPORTED, "add_cross_attention is true"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sm_model_config config;
+        sm_status status = read_changed_config(cases[i].changes, &config);
+        expect_failure(cases[i].changes, status, cases[i].status, "config.json");
+        expect_failure(cases[i].changes, status, cases[i].status, cases[i].message);
+    }
+}
+
+static void llama_configs_are_read(void **state) {
+    (void)state;
+    static const struct {
+        const char *changes;
+        sm_model_config config;
+    } cases[] = {
+        {"{}", LLAMA(4, 1e-6, 1e4, true)},
+        {"{\"num_key_value_heads\": \"NULL\", \"rope_scaling\": \"NULL\"}", LLAMA(4, 1e-6, 1e4, true)},
+        {"{\"num_key_value_heads\": 2, \"head_dim\": 6, \"hidden_act\": \"silu\"}", LLAMA(2, 1e-6, 1e4, true)},
+        {"{\"rms_norm_eps\": 1e-5, \"rope_theta\": 500000}", LLAMA(4, 1e-5, 5e5, true)},
+        {"{\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 500000.0}}", LLAMA(4, 1e-6, 5e5, true)},
+        {"{\"tie_word_embeddings\": true, \"attention_bias\": false, \"mlp_bias\": false}", LLAMA(4, 1e-6, 1e4, false)},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sm_model_config config;
+        expect_ok(cases[i].changes, read_changed(LLAMA_CONFIG, cases[i].changes, &config));
+        expect_config(cases[i].changes, &config, &cases[i].config);
+    }
+}
+
+static const char QWEN3_CONFIG[] =
+    "{\"model_type\": \"qwen3\", \"vocab_size\": 100, \"max_position_embeddings\": 32, \"hidden_size\": 24, "
+    "\"intermediate_size\": 50, \"num_hidden_layers\": 3, \"num_attention_heads\": 4, \"num_key_value_heads\": 2, "
+    "\"head_dim\": 8, \"sliding_window\": null, \"use_sliding_window\": false, \"max_window_layers\": 3, "
+    "\"layer_types\": [\"full_attention\", \"full_attention\", \"full_attention\"]}";
+
+#define QWEN3(NKV, HS, eps, has_head)                                                                         \
+    {                                                                                                         \
+        .model = &sm_model_qwen3, .n_layer = 3, .n_head = 4, .n_kv_head = NKV, .head_dim = HS, .d_model = 24, \
+        .d_ff = 50, .vocab = 100, .context = 32, .norm_eps = eps, .rope_theta = 1e4, .untied = has_head       \
+    }
+
+static void qwen3_configs_are_read(void **state) {
+    (void)state;
+    static const struct {
+        const char *changes;
+        sm_model_config config;
+    } cases[] = {
+        {"{}", QWEN3(2, 8, 1e-6, true)},
+        {"{\"head_dim\": 6, \"tie_word_embeddings\": true}", QWEN3(2, 0, 1e-6, false)}, // as of the other widths
+        {"{\"layer_types\": null, \"sliding_window\": 4096, \"rms_norm_eps\": 1e-5}", QWEN3(2, 8, 1e-5, true)},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sm_model_config config;
+        expect_ok(cases[i].changes, read_changed(QWEN3_CONFIG, cases[i].changes, &config));
+        expect_config(cases[i].changes, &config, &cases[i].config);
+    }
+}
+
+static void bad_qwen3_configs_are_refused_by_key(void **state) {
+    (void)state;
+    static const struct {
+        const char *changes;
+        sm_status status;
+        const char *message;
+    } cases[] = {
+        {"{\"head_dim\": null}", SM_ERR_FORMAT, "has no head_dim"},
+        {"{\"num_key_value_heads\": null}", SM_ERR_FORMAT, "has no num_key_value_heads"},
+        {"{\"head_dim\": 5}", SM_ERR_INVALID, "5 channels"},
+        {"{\"use_sliding_window\": true}", SM_ERR_UNSUPPORTED, "use_sliding_window is true"},
+        {"{\"layer_types\": [\"full_attention\", \"sliding_attention\"]}", SM_ERR_UNSUPPORTED, "layer 1"},
+        {"{\"layer_types\": [1]}", SM_ERR_UNSUPPORTED, "layer_types|layer 0"},
+        {"{\"architectures\": [\"Qwen3MoeForCausalLM\"]}", SM_ERR_UNSUPPORTED, "Qwen3ForCausalLM"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sm_model_config config;
+        sm_status status = read_changed(QWEN3_CONFIG, cases[i].changes, &config);
+        expect_failure(cases[i].changes, status, cases[i].status, "config.json");
+        expect_failure(cases[i].changes, status, cases[i].status, cases[i].message);
+    }
+}
+
+static void bad_llama_configs_are_refused_by_key(void **state) {
+    (void)state;
+    static const struct {
+        const char *changes;
+        sm_status status;
+        const char *message;
+    } cases[] = {
+        {"{\"hidden_size\": null}", SM_ERR_FORMAT, "has no hidden_size"},
+        {"{\"intermediate_size\": null}", SM_ERR_FORMAT, "has no intermediate_size"},
+        {"{\"num_key_value_heads\": 3}", SM_ERR_INVALID, "num_attention_heads 4|num_key_value_heads 3"},
+        {"{\"num_key_value_heads\": 8}", SM_ERR_INVALID, "num_attention_heads 4|num_key_value_heads 8"},
+        {"{\"num_key_value_heads\": \"2\"}", SM_ERR_FORMAT, "num_key_value_heads|whole number"},
+        {"{\"num_attention_heads\": 5}", SM_ERR_INVALID, "hidden_size 24|num_attention_heads 5"},
+        {"{\"num_attention_heads\": 8}", SM_ERR_INVALID, "3 channels"},
+        {"{\"head_dim\": 7}", SM_ERR_INVALID, "7 channels"},
+        {"{\"head_dim\": 0}", SM_ERR_INVALID, "head_dim is 0"},
+        {"{\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}}", SM_ERR_UNSUPPORTED, "rope_scaling"},
+        {"{\"rope_parameters\": {\"rope_type\": \"llama3\"}}", SM_ERR_UNSUPPORTED, "rope_type is 'llama3'"},
+        {"{\"rope_parameters\": 1}", SM_ERR_FORMAT, "rope_parameters|object"},
+        {"{\"rope_theta\": 0}", SM_ERR_INVALID, "rope_theta is 0"},
+        {"{\"rope_theta\": \"1e4\"}", SM_ERR_FORMAT, "rope_theta|number"},
+        {"{\"rms_norm_eps\": 2}", SM_ERR_INVALID, "rms_norm_eps is 2"},
+        {"{\"attention_bias\": true}", SM_ERR_UNSUPPORTED, "attention_bias is true"},
+        {"{\"mlp_bias\": true}", SM_ERR_UNSUPPORTED, "mlp_bias is true"},
+        {"{\"architectures\": [\"MistralForCausalLM\"]}", SM_ERR_UNSUPPORTED, "'MistralForCausalLM'|LlamaForCausalLM"},
+        {"{\"sliding_window\": 4096}", SM_ERR_UNSUPPORTED, "sliding_window"},
+        {"{\"hidden_act\": \"gelu\"}", SM_ERR_UNSUPPORTED, "hidden_act is 'gelu'|'silu'"},
+        {"{\"tie_word_embeddings\": 1}", SM_ERR_FORMAT, "tie_word_embeddings|neither"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sm_model_config config;
+        sm_status status = read_changed(LLAMA_CONFIG, cases[i].changes, &config);
+        expect_failure(cases[i].changes, status, cases[i].status, "config.json");
+        expect_failure(cases[i].changes, status, cases[i].status, cases[i].message);
+    }
+}
+
+static void files_that_are_no_config_are_refused(void **state) {
+    (void)state;
+    sm_model_config config;
+    char *path = temp_path("no-config.json");
+    static const struct {
+        const char *text;
+        const char *message;
+    } cases[] = {
+        {"", "no-config.json|not JSON"},
+        {"{\"n_embd\": 1,\n oops", "no-config.json|not JSON|line 2"},
+        {"{\"a\n\": 1}", "no-config.json|not JSON"},
+        {"[]", "no-config.json|not a JSON object"},
+        {"{\"n_embd\": 1, \"n_embd\": 2}", "no-config.json|not JSON|uplicate"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        temp_write(path, cases[i].text, strlen(cases[i].text));
+        expect_failure(cases[i].text, sm_hf_config_read(path, &config), SM_ERR_FORMAT, cases[i].message);
+    }
+    assert_int_equal(truncate(path, (1 << 20) + 1), 0);
+    expect_failure("long", sm_hf_config_read(path, &config), SM_ERR_FORMAT, "1048577 bytes");
+    assert_int_equal(unlink(path), 0);
+    expect_failure("missing", sm_hf_config_read(path, &config), SM_ERR_IO, "no-config.json|No such file");
+    free(path);
+}
+
+static void written_configs_are_read(void **state) {
+    (void)state;
+    static const struct {
+        sm_model_config config;
+        double dropout_p;
+        const char *has[5]; // lines of the file
+    } cases[] = {
+        {CONFIG(12, 12, 768, 3072, 50257, 1024, 1e-5),
+         0.1,
+         {"\"bos_token_id\": 50256,", "\"n_inner\": null,", "\"layer_norm_epsilon\": 1e-5,", "\"resid_pdrop\": 0.1,"}},
+        {CONFIG(1, 1, 2, 3, 61, 5, 1.25e-6),
+         0,
+         {"\"eos_token_id\": null,", "\"n_inner\": 3,", "\"layer_norm_epsilon\": 1.25e-6,", "\"attn_pdrop\": 0.0,"}},
+        {CONFIG(1, 1, 2, 8, 61, 5, 1.0 / 3), 0.2, {"\"model_type\": \"gpt2\",", "\"GPT2LMHeadModel\""}},
+    };
+    char *path = temp_path("written.json");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sm_model_config config;
+        size_t size_bytes;
+        expect_ok("write", sm_hf_config_write(path, &cases[i].config, cases[i].dropout_p));
+        expect_ok("read", sm_hf_config_read(path, &config));
+        expect_config("written", &config, &cases[i].config);
+        char *text = temp_read(path, &size_bytes);
+        for (int k = 0; cases[i].has[k] != NULL; k++) {
+            if (strstr(text, cases[i].has[k]) == NULL) {
+                fail_msg("no %s in %s", cases[i].has[k], text);
+            }
+        }
+        free(text);
+    }
+    free(path);
+}
+
+static int allocations_left; // until one fails
+
+static void *allocate_or_fail(size_t size_bytes) { return allocations_left-- == 0 ? NULL : malloc(size_bytes); }
+
+// Every allocation of jansson's fails once: the file is as before, or the new one whole.
+static void a_failed_allocation_leaves_the_old_config(void **state) {
+    (void)state;
+    const sm_model_config config = {.model = &sm_model_gpt2,
+                                    .n_layer = 1,
+                                    .n_head = 2,
+                                    .d_model = 8,
+                                    .d_ff = 40,
+                                    .vocab = 11,
+                                    .context = 4,
+                                    .norm_eps = 1e-5};
+    sm_model_config read;
+    char *path = temp_path("allocation.json");
+    sm_status status = SM_ERR_OOM;
+    int n = 0;
+    temp_write(path, "old", 3);
+    for (; status != SM_OK; n++) {
+        size_t size_bytes;
+        allocations_left = n;
+        json_set_alloc_funcs(allocate_or_fail, free);
+        status = sm_hf_config_write(path, &config, 0.1);
+        json_set_alloc_funcs(malloc, free);
+        if (status != SM_OK) {
+            expect_failure("allocation", status, SM_ERR_OOM, "allocation.json|no memory");
+            char *text = temp_read(path, &size_bytes);
+            assert_string_equal(text, "old");
+            free(text);
+        }
+    }
+    assert_true(n > 20);
+    expect_ok("whole", sm_hf_config_read(path, &read));
+    assert_memory_equal(&read, &config, sizeof config);
+    free(path);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(good_configs_are_read),
+        cmocka_unit_test(bad_configs_are_refused_by_key),
+        cmocka_unit_test(llama_configs_are_read),
+        cmocka_unit_test(bad_llama_configs_are_refused_by_key),
+        cmocka_unit_test(qwen3_configs_are_read),
+        cmocka_unit_test(bad_qwen3_configs_are_refused_by_key),
+        cmocka_unit_test(files_that_are_no_config_are_refused),
+        cmocka_unit_test(written_configs_are_read),
+        cmocka_unit_test(a_failed_allocation_leaves_the_old_config),
+    };
+    return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
+}

@@ -1,0 +1,296 @@
+// test_recompute.c: recomputation says when something is computed and not what: the training run keeps every bit, the
+// work of a step every FLOP, and memory falls to a block's input a block.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/run_program.h"
+#include "src/models/model.h"
+#include "src/rewrites/rewrite.h"
+#include "src/session/session.h"
+
+enum { BATCH = 3, SEQUENCE = 17, N_STEPS = 3 };
+
+static void ok(sm_status status) {
+    if (status != SM_OK) {
+        fail_msg("%s", sm_error_message());
+    }
+}
+
+typedef struct {
+    sm_dtype dtype;
+    sm_mode mode;
+    unsigned without;
+    sm_recompute recompute;
+    int n_accum;
+} variant;
+
+static sm_plan *build(const sm_model_config *config, const variant *v, int64_t B, int64_t T) {
+    const sm_plan_options options = {.B = B,
+                                     .T = T,
+                                     .dtype = v->dtype,
+                                     .dropout_p = 0.1,
+                                     .seed = 1,
+                                     .backward = true,
+                                     .optimizer = &sm_optimizer_adamw,
+                                     .one_micro_batch = v->n_accum == 1,
+                                     .recompute = v->recompute};
+    sm_plan *plan = NULL;
+    ok(sm_model_build(config, &options, &plan));
+    ok(sm_plan_rewrite(plan, v->mode, v->without));
+    return plan;
+}
+
+// --- the same numbers ---------------------------------------------------------------------
+
+static sm_session *open_session(sm_device *device, const sm_model_config *config, const variant *v) {
+    sm_plan *plan = build(config, v, BATCH, SEQUENCE);
+    sm_session *session = NULL;
+    ok(sm_session_open(device, plan, &session));
+    for (int i = 0; i < plan->n_tensors; i++) {
+        if (sm_plan_is_param(plan, i)) {
+            const int64_t n = plan->tensors[i].real_elems;
+            float *values = malloc((size_t)n * sizeof *values);
+            assert_non_null(values);
+            sm_param_init(plan, i, 1, 0, n, values);
+            ok(sm_session_write(session, i, n, values));
+            free(values);
+        }
+    }
+    return session;
+}
+
+static void run_step(sm_session *session, int step, int n_accum) {
+    int32_t tokens[BATCH * SEQUENCE];
+    int32_t targets[BATCH * SEQUENCE];
+    const int V = (int)session->plan->V;
+    ok(sm_session_set_hyper(session, &sm_optimizer_adamw.defaults, step, n_accum));
+    for (int micro = 0; micro < n_accum; micro++) {
+        for (int i = 0; i < BATCH * SEQUENCE; i++) {
+            tokens[i] = (i * 7 + step * 3 + micro) % V;
+            targets[i] = i % 9 == 0 ? -1 : (i * 5 + step + micro) % V;
+        }
+        ok(sm_session_set_batch(session, tokens, targets));
+        const unsigned zero = micro == 0 ? SM_RUN_ZERO_GRAD : 0;
+        const unsigned update = micro + 1 == n_accum ? SM_RUN_OPTIMIZER : 0;
+        ok(sm_session_run(session, zero | SM_RUN_FORWARD | SM_RUN_BACKWARD | update, NULL));
+    }
+    ok(sm_session_synchronize(session));
+}
+
+// The tensor of that name is, bit by bit, that of the other session.
+static void compare_tensor(sm_session *one, sm_session *other, int tensor) {
+    const sm_tensor *t = &one->plan->tensors[tensor];
+    const size_t size_bytes = (size_t)t->real_elems * sizeof(float);
+    float *a = malloc(size_bytes);
+    float *b = malloc(size_bytes);
+    assert_true(a != NULL && b != NULL);
+    ok(sm_session_read(one, tensor, t->real_elems, a));
+    ok(sm_session_read(other, sm_plan_find_tensor(other->plan, t->name), t->real_elems, b));
+    if (memcmp(a, b, size_bytes) != 0) {
+        fail_msg("%s differs with recomputation", t->name);
+    }
+    free(a);
+    free(b);
+}
+
+// Losses, gradients and weights.
+static void compare_sessions(sm_session *one, sm_session *other) {
+    char name[SM_NAME_SIZE + 2];
+    int n_params = 0;
+    compare_tensor(one, other, one->plan->losses);
+    for (int i = 0; i < one->plan->n_tensors; i++) {
+        if (sm_plan_is_param(one->plan, i)) {
+            snprintf(name, sizeof name, "d.%s", one->plan->tensors[i].name);
+            compare_tensor(one, other, i);
+            compare_tensor(one, other, sm_plan_find_tensor(one->plan, name));
+            n_params++;
+        }
+    }
+    assert_true(n_params > 0);
+}
+
+static void check_bits(sm_device *device, const sm_model_config *config, variant v) {
+    const sm_recompute recompute = v.recompute;
+    v.recompute = SM_RECOMPUTE_NONE;
+    sm_session *kept = open_session(device, config, &v);
+    v.recompute = recompute;
+    sm_session *again = open_session(device, config, &v);
+    for (int step = 1; step <= N_STEPS; step++) {
+        run_step(kept, step, v.n_accum);
+        run_step(again, step, v.n_accum);
+        compare_sessions(kept, again);
+    }
+    sm_session_close(kept);
+    sm_session_close(again);
+}
+
+static void check_device(const char *backend_name, int n_threads, sm_dtype dtype) {
+    const sm_backend *backend = sm_backend_find(backend_name);
+    sm_device *device = NULL;
+    ok(backend->open(0, &(sm_open_options){.n_threads = n_threads}, &device));
+    for (int m = 0; m < sm_model_count(); m++) {
+        for (int mode = SM_MODE_NAIVE; mode <= SM_MODE_FUSED; mode++) {
+            for (int n_accum = 1; n_accum <= 2; n_accum++) {
+                const variant block = {dtype, (sm_mode)mode, 0, SM_RECOMPUTE_BLOCK, n_accum};
+                check_bits(device, &sm_model_at(m)->odd, block);
+            }
+            // A fused bf16 product takes gelu of what it has not rounded yet; light takes it of what is stored.
+            if (dtype != SM_BF16 || mode == SM_MODE_NAIVE) {
+                check_bits(device, &sm_model_at(m)->odd, (variant){dtype, (sm_mode)mode, 0, SM_RECOMPUTE_LIGHT, 1});
+            }
+        }
+        for (int i = 0; i < sm_rewrite_count(); i++) { // with one fusion each
+            const unsigned without = ~(1u << i | 1u << sm_rewrite_find("recompute"));
+            check_bits(device, &sm_model_at(m)->odd, (variant){dtype, SM_MODE_FUSED, without, SM_RECOMPUTE_BLOCK, 1});
+        }
+    }
+    backend->close(device);
+}
+
+static void test_same_bits(void **state) {
+    (void)state;
+    check_device("reference", 0, SM_F32);
+    check_device("cpu", 1, SM_F32);
+    check_device("cpu", 3, SM_F32);
+    check_device("cpu", 2, SM_BF16);
+}
+
+// --- the same work, in less memory ----------------------------------------------------------
+
+static double flops_of(const sm_plan *plan) {
+    double flops = 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        flops += sm_op_flops(plan, &plan->ops[i]);
+    }
+    return flops;
+}
+
+static size_t transient_bytes(sm_plan *plan) {
+    size_t by_role[SM_ROLE_COUNT];
+    ok(sm_plan_assign_memory(plan, 0));
+    sm_plan_memory(plan, by_role);
+    return by_role[SM_ROLE_ACTIVATION] + by_role[SM_ROLE_SCRATCH];
+}
+
+static void check_memory(const sm_model_config *config, sm_dtype dtype, sm_mode mode) {
+    size_t bytes[SM_RECOMPUTE_BLOCK + 1];
+    double flops[SM_RECOMPUTE_BLOCK + 1];
+    for (int r = SM_RECOMPUTE_NONE; r <= SM_RECOMPUTE_BLOCK; r++) {
+        sm_plan *plan = build(config, &(variant){dtype, mode, 0, (sm_recompute)r, 1}, 8, 1024);
+        bytes[r] = transient_bytes(plan);
+        flops[r] = flops_of(plan);
+        sm_plan_free(plan);
+    }
+    assert_true(flops[SM_RECOMPUTE_LIGHT] == flops[SM_RECOMPUTE_NONE]);
+    assert_true(flops[SM_RECOMPUTE_BLOCK] == flops[SM_RECOMPUTE_NONE]);
+    assert_true(bytes[SM_RECOMPUTE_LIGHT] < bytes[SM_RECOMPUTE_NONE]);
+    assert_true((double)bytes[SM_RECOMPUTE_BLOCK] <= 0.35 * (double)bytes[SM_RECOMPUTE_NONE]);
+}
+
+static void test_memory(void **state) {
+    (void)state;
+    for (int m = 0; m < sm_model_count(); m++) {
+        const sm_model_config *small = &sm_model_size_find(sm_model_at(m), "small")->config;
+        check_memory(small, SM_F32, SM_MODE_NAIVE);
+        check_memory(small, SM_F32, SM_MODE_FUSED);
+        check_memory(small, SM_BF16, SM_MODE_FUSED);
+    }
+}
+
+// What lives from forward to backward: with each more block, one more tensor as large as the block's input.
+static size_t bytes_between(const sm_model_config *config, sm_mode mode, sm_recompute recompute, int64_t n_layer) {
+    sm_model_config model = *config;
+    model.n_layer = n_layer;
+    sm_plan *plan = build(&model, &(variant){SM_F32, mode, 0, recompute, 1}, BATCH, SEQUENCE);
+    size_t *alive_bytes = malloc((size_t)plan->n_ops * sizeof *alive_bytes);
+    assert_non_null(alive_bytes);
+    ok(sm_plan_alive_bytes(plan, SM_ROLE_ACTIVATION, alive_bytes));
+    const size_t bytes = alive_bytes[sm_plan_range(plan, SM_PHASE_FORWARD).end - 1]; // the mean of the losses
+    free(alive_bytes);
+    sm_plan_free(plan);
+    return bytes;
+}
+
+static void test_one_input_a_block(void **state) {
+    (void)state;
+    for (int m = 0; m < sm_model_count(); m++) {
+        const sm_model_config *config = &sm_model_at(m)->odd;
+        const size_t input_bytes = ((size_t)(BATCH * SEQUENCE * config->d_model) * sizeof(float) + 255) / 256 * 256;
+        for (int mode = SM_MODE_NAIVE; mode <= SM_MODE_FUSED; mode++) {
+            const size_t two = bytes_between(config, (sm_mode)mode, SM_RECOMPUTE_BLOCK, 2);
+            const size_t five = bytes_between(config, (sm_mode)mode, SM_RECOMPUTE_BLOCK, 5);
+            assert_int_equal(five - two, 3 * input_bytes);
+        }
+    }
+}
+
+// --- what is chosen -------------------------------------------------------------------------
+
+static int n_recomputed(sm_mode mode, unsigned without, sm_recompute recompute) {
+    sm_plan *plan = build(&sm_model_at(0)->odd, &(variant){SM_F32, mode, without, recompute, 1}, BATCH, SEQUENCE);
+    int n = 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        const sm_op *op = &plan->ops[i];
+        n += op->attr.recomputed;
+        assert_true(!op->attr.recomputed || op->range == SM_PHASE_BACKWARD);
+    }
+    assert_true((n > 0) == (plan->recompute != SM_RECOMPUTE_NONE));
+    sm_plan_free(plan);
+    return n;
+}
+
+static void test_choice(void **state) {
+    (void)state;
+    const unsigned without = 1u << sm_rewrite_find("recompute");
+    const int light = n_recomputed(SM_MODE_FUSED, 0, SM_RECOMPUTE_LIGHT);
+    const int block = n_recomputed(SM_MODE_FUSED, 0, SM_RECOMPUTE_BLOCK);
+    assert_true(light > 0 && block > light);
+    assert_int_equal(n_recomputed(SM_MODE_FUSED, 0, SM_RECOMPUTE_AUTO), light);
+    assert_int_equal(n_recomputed(SM_MODE_TUNED, 0, SM_RECOMPUTE_AUTO), light);
+    assert_int_equal(n_recomputed(SM_MODE_NAIVE, 0, SM_RECOMPUTE_AUTO), 0);
+    assert_int_equal(n_recomputed(SM_MODE_FUSED, 0, SM_RECOMPUTE_NONE), 0);
+    assert_int_equal(n_recomputed(SM_MODE_FUSED, without, SM_RECOMPUTE_AUTO), 0);
+    assert_true(n_recomputed(SM_MODE_NAIVE, 0, SM_RECOMPUTE_BLOCK) >= block);
+}
+
+// --- the program ------------------------------------------------------------------------------
+
+#define RUN "run -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -w 0 -r 1 --no-peaks -o json "
+
+static void test_program(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {RUN "--recompute block", 0, "\"recompute\": \"block\"", NULL},
+        {RUN "--recompute block", 0, "\"--recompute=block\"", NULL}, // run_args, which `again` runs
+        {RUN, 0, "\"recompute\": \"light\"", NULL},
+        {RUN "--mode naive", 0, "\"recompute\": \"none\"", NULL},
+        {RUN "--without recompute", 0, "\"recompute\": \"none\"", NULL},
+        {RUN "--pass-type forward", 0, "\"recompute\": null", NULL},
+        {RUN "--recompute block --without recompute", 2, NULL, "contradict"},
+        {RUN "--recompute all", 2, NULL, "none|light|block"},
+        {"sweep -m tiny --backend cpu -b 2 --seq-len 8 --recompute none,block --dry-run", 0, "recompute=block", NULL},
+        {"walk --mode fused --recompute block", 0, "recompute block, precision", NULL},
+        {"walk --mode naive --recompute block", 0, "computed again, not kept from forward", NULL},
+        {"estimate -m tiny -o json --recompute block", 0, "\"recompute\": \"block\"", NULL},
+        {"verify --backend cpu -t 1 --filter step", 0, "block", NULL},
+        {"verify --backend cpu -t 1 --filter step --mode fused --recompute none", 0, "| fused | none ", NULL},
+        {"train -m tiny --backend cpu -t 1 -b 2 --seq-len 8 --steps 2 --recompute block", 0, NULL, NULL},
+        {"profile -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -r 2 --recompute block", 0, NULL, NULL},
+        {"ablate -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -w 0 -r 1 --recompute block", 0, "recompute", NULL},
+    };
+    CHECK_ALL(cases);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_same_bits), cmocka_unit_test(test_memory),  cmocka_unit_test(test_one_input_a_block),
+        cmocka_unit_test(test_choice),    cmocka_unit_test(test_program),
+    };
+    return cmocka_run_group_tests_name("recompute", tests, make_folder, remove_folder);
+}

@@ -1,0 +1,594 @@
+// Models on disk: fresh ones, round trips through a session, files as others write them, files
+// that do not fit, optimizer state.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <jansson.h>
+#include <math.h>
+
+#include "tests/support/temp_folder.h"
+#include "src/io/safetensors.h"
+#include "src/weights/weights.h"
+
+// A GPT-2 of these dimensions.
+#define CONFIG(L, NH, C, F, V, P, eps)                                                                          \
+    {                                                                                                           \
+        .model = &sm_model_gpt2, .n_layer = L, .n_head = NH, .d_model = C, .d_ff = F, .vocab = V, .context = P, \
+        .norm_eps = eps                                                                                         \
+    }
+
+static const sm_model_config tiny = {.model = &sm_model_gpt2,
+                                     .n_layer = 2,
+                                     .n_head = 2,
+                                     .d_model = 8,
+                                     .d_ff = 20,
+                                     .vocab = 11,
+                                     .context = 4,
+                                     .norm_eps = 1e-5};
+
+enum { TINY_SEED = 42, N_TINY_PARAMS = 2 + 12 * 2 + 2, MAX_ELEMS = 512 };
+
+static sm_device *device;
+
+static int set_up(void **state) {
+    const sm_open_options options = {.n_threads = 1};
+    return temp_folder_make(state) == 0 && sm_backend_find("reference")->open(0, &options, &device) == SM_OK ? 0 : -1;
+}
+
+static int tear_down(void **state) {
+    device->backend->close(device);
+    return temp_folder_remove(state);
+}
+
+static sm_session *open_with(const sm_optimizer *optimizer, sm_dtype dtype, double dropout_p) {
+    const sm_plan_options options = {
+        .B = 1, .T = 2, .dtype = dtype, .dropout_p = dropout_p, .backward = optimizer != NULL, .optimizer = optimizer};
+    sm_plan *plan;
+    sm_session *session;
+    expect_ok("build", sm_model_build(&tiny, &options, &plan));
+    expect_ok("session", sm_session_open(device, plan, &session));
+    return session;
+}
+
+static sm_session *open_session(sm_dtype dtype, bool optimizer, double dropout_p) {
+    return open_with(optimizer ? &sm_optimizer_adamw : NULL, dtype, dropout_p);
+}
+
+// The tensor of a name, read whole into `values`; its number of elements.
+static int64_t read_tensor(const char *path, const char *name, float values[MAX_ELEMS]) {
+    sm_safetensors *file;
+    int64_t n_elems = -1;
+    expect_ok(path, sm_safetensors_open(path, &file));
+    for (int i = 0; i < sm_safetensors_count(file); i++) {
+        const sm_safetensors_entry *entry = sm_safetensors_at(file, i);
+        if (strcmp(entry->name, name) == 0) {
+            assert_true(entry->n_elems <= MAX_ELEMS);
+            expect_ok(name, sm_safetensors_read(file, entry, values));
+            n_elems = entry->n_elems;
+        }
+    }
+    sm_safetensors_close(file);
+    return n_elems;
+}
+
+static void expect_same_file(const char *left, const char *right) {
+    size_t left_bytes;
+    size_t right_bytes;
+    char *a = temp_read(left, &left_bytes);
+    char *b = temp_read(right, &right_bytes);
+    assert_int_equal(left_bytes, right_bytes);
+    assert_memory_equal(a, b, left_bytes);
+    free(b);
+    free(a);
+}
+
+// ---- fresh models ----
+
+static void expect_golden_entry(const sm_safetensors *file, const sm_safetensors_entry *entry, const json_t *golden) {
+    float values[MAX_ELEMS];
+    const json_t *shape = json_object_get(golden, "shape");
+    const char *element;
+    json_t *value;
+    assert_string_equal(entry->name, json_string_value(json_object_get(golden, "name")));
+    assert_int_equal(entry->dtype, SM_ST_F32);
+    assert_int_equal(entry->begin_bytes, json_integer_value(json_object_get(golden, "begin_bytes")));
+    assert_int_equal(entry->n_dims, json_array_size(shape));
+    for (int d = 0; d < entry->n_dims; d++) {
+        assert_int_equal(entry->dims[d], json_integer_value(json_array_get(shape, (size_t)d)));
+    }
+    assert_true(entry->n_elems <= MAX_ELEMS);
+    expect_ok(entry->name, sm_safetensors_read(file, entry, values));
+    json_object_foreach(json_object_get(golden, "values"), element, value) {
+        int e = atoi(element);
+        if (!(fabs(values[e] - json_number_value(value)) <= 1e-6)) {
+            fail_msg("%s[%d] is %.9g, not %.9g", entry->name, e, values[e], json_number_value(value));
+        }
+    }
+}
+
+static void a_fresh_model_is_the_golden_one(void **state) {
+    (void)state;
+    char *dir = temp_path("fresh");
+    char *path = temp_path("fresh/model.safetensors");
+    expect_ok("init", sm_weights_init(dir, &tiny, TINY_SEED));
+    assert_int_equal(temp_count(dir), 2);
+
+    json_t *golden = json_load_file(SM_TEST_GOLDEN_DIR "/tiny_container.json", 0, NULL);
+    const json_t *tensors = json_object_get(golden, "tensors");
+    sm_safetensors *file;
+    expect_ok("open", sm_safetensors_open(path, &file));
+    assert_int_equal(json_array_size(tensors), N_TINY_PARAMS);
+    assert_int_equal(sm_safetensors_count(file), N_TINY_PARAMS);
+    assert_string_equal(sm_safetensors_metadata(file, "format"), "pt");
+    for (int i = 0; i < N_TINY_PARAMS; i++) {
+        expect_golden_entry(file, sm_safetensors_at(file, i), json_array_get(tensors, (size_t)i));
+    }
+    sm_safetensors_close(file);
+    json_decref(golden);
+
+    sm_model_config config;
+    expect_ok("config", sm_weights_read_config(dir, &config));
+    assert_int_equal(config.d_ff, tiny.d_ff);
+    assert_int_equal(config.n_head, tiny.n_head);
+    assert_int_equal(config.context, tiny.context);
+    free(path);
+    free(dir);
+}
+
+static void a_model_that_cannot_be_written_is_refused(void **state) {
+    (void)state;
+    char *deep = temp_path("no/such");
+    sm_model_config wrong = tiny;
+    wrong.n_head = 3;
+    expect_failure("folder", sm_weights_init(deep, &tiny, 1), SM_ERR_IO, "no/such|No such file");
+    expect_failure("config", sm_weights_init(deep, &wrong, 1), SM_ERR_INVALID, "heads");
+    free(deep);
+}
+
+// ---- round trips ----
+
+static void a_session_saves_what_it_loaded(void **state) {
+    (void)state;
+    static const struct {
+        sm_dtype dtype;
+        double dropout_p;
+        const char *line; // of config.json
+    } cases[] = {{SM_F32, 0, "\"embd_pdrop\": 0.0"}, {SM_F64, 0.25, "\"embd_pdrop\": 0.25"}};
+    char *from = temp_path("from");
+    char *to = temp_path("to");
+    char *from_file = temp_path("from/model.safetensors");
+    char *to_file = temp_path("to/model.safetensors");
+    char *to_config = temp_path("to/config.json");
+    expect_ok("init", sm_weights_init(from, &tiny, 7));
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        size_t size_bytes;
+        sm_session *session = open_session(cases[i].dtype, false, cases[i].dropout_p);
+        expect_ok("load", sm_weights_load(from, &tiny, session, NULL));
+        expect_ok("save", sm_weights_save(to, &tiny, session, 0));
+        expect_same_file(from_file, to_file);
+        char *config = temp_read(to_config, &size_bytes);
+        assert_non_null(strstr(config, cases[i].line));
+        free(config);
+        sm_session_close(session);
+    }
+    free(to_config);
+    free(to_file);
+    free(from_file);
+    free(to);
+    free(from);
+}
+
+static void only_the_same_config_loads(void **state) {
+    (void)state;
+    static const struct {
+        const char *label;
+        sm_model_config config; // of the folder
+        const char *message;
+    } cases[] = {
+        {"layers", CONFIG(1, 2, 8, 20, 11, 4, 1e-5), "config.json|n_layer is 1|with 2"},
+        {"heads", CONFIG(2, 4, 8, 20, 11, 4, 1e-5), "config.json|n_head is 4|with 2"},
+        {"width", CONFIG(2, 2, 10, 20, 11, 4, 1e-5), "config.json|d_model is 10|with 8"},
+        {"inner", CONFIG(2, 2, 8, 32, 11, 4, 1e-5), "config.json|d_ff is 32|with 20"},
+        {"vocabulary", CONFIG(2, 2, 8, 20, 12, 4, 1e-5), "config.json|vocab is 12|with 11"},
+        {"context", CONFIG(2, 2, 8, 20, 11, 5, 1e-5), "config.json|context is 5|with 4"},
+        {"epsilon", CONFIG(2, 2, 8, 20, 11, 4, 1e-6), "config.json|norm_eps is 1e-06|with 1e-05"},
+    };
+    sm_session *session = open_session(SM_F32, false, 0);
+    char *dir = temp_path("other");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        expect_ok("init", sm_weights_init(dir, &cases[i].config, 1));
+        expect_failure(cases[i].label, sm_weights_load(dir, &tiny, session, NULL), SM_ERR_INVALID, cases[i].message);
+    }
+    free(dir);
+    char *missing = temp_path("missing");
+    expect_failure("missing", sm_weights_load(missing, &tiny, session, NULL), SM_ERR_IO,
+                   "missing/config.json|No such file");
+    free(missing);
+    sm_session_close(session);
+}
+
+// ---- files as others write them ----
+
+// A change to the fresh model's file: a tensor left out, tensors added, prefixes dropped.
+typedef struct {
+    const char *label;
+    bool without_prefix;
+    const char *skip;           // full name; NULL: none
+    sm_safetensors_spec add[2]; // filled with zeros; a null name ends them
+    sm_status status;
+    const char *message;
+} variant;
+
+// Copies `from` to `to`, changed. What is added is zeros; a head that loads is a copy of what it is tied to.
+static void write_variant(const char *from, const char *to, const variant *v) {
+    static const float zeros[MAX_ELEMS] = {0};
+    sm_safetensors *file;
+    sm_safetensors_writer *writer;
+    sm_safetensors_spec specs[N_TINY_PARAMS + 2];
+    float values[MAX_ELEMS];
+    float tied[MAX_ELEMS] = {0};
+    int n = 0;
+    expect_ok("open", sm_safetensors_open(from, &file));
+    for (int i = 0; i < sm_safetensors_count(file); i++) {
+        const sm_safetensors_entry *entry = sm_safetensors_at(file, i);
+        if (v->skip == NULL || strcmp(entry->name, v->skip) != 0) {
+            specs[n] = (sm_safetensors_spec){.name = entry->name, .n_dims = entry->n_dims};
+            specs[n].name += v->without_prefix ? strlen("transformer.") : 0;
+            memcpy(specs[n++].dims, entry->dims, sizeof entry->dims);
+        }
+    }
+    for (int i = 0; i < 2 && v->add[i].name != NULL; i++) {
+        specs[n++] = v->add[i];
+    }
+    expect_ok("create", sm_safetensors_create(to, specs, n, NULL, 0, &writer));
+    for (int i = 0; i < sm_safetensors_count(file); i++) {
+        const sm_safetensors_entry *entry = sm_safetensors_at(file, i);
+        if (v->skip == NULL || strcmp(entry->name, v->skip) != 0) {
+            expect_ok("read", sm_safetensors_read(file, entry, values));
+            expect_ok("append", sm_safetensors_append(writer, values, entry->n_elems));
+        }
+        if (strstr(entry->name, "wte") != NULL) {
+            expect_ok("read", sm_safetensors_read(file, entry, tied));
+        }
+    }
+    for (int i = 0; i < 2 && v->add[i].name != NULL; i++) {
+        const bool is_tied = strcmp(v->add[i].name, "lm_head.weight") == 0 && v->status == SM_OK;
+        int64_t n_elems = v->add[i].dims[0] * (v->add[i].n_dims > 1 ? v->add[i].dims[1] : 1);
+        expect_ok("append", sm_safetensors_append(writer, is_tied ? tied : zeros, n_elems));
+    }
+    expect_ok("finish", sm_safetensors_finish(writer));
+    sm_safetensors_close(file);
+}
+
+static void variants_load_or_are_refused_by_name(void **state) {
+    (void)state;
+    static const char wte[] = "transformer.wte.weight";
+    static const char bias[] = "transformer.ln_f.bias";
+    static const variant cases[] = {
+        {"as written", false, NULL, {{0}}, SM_OK, ""},
+        {"without the prefix", true, NULL, {{0}}, SM_OK, ""},
+        {"with masks", true, NULL, {{"h.0.attn.bias", 2, {4, 4}}, {"h.1.attn.masked_bias", 0, {1}}}, SM_OK, ""},
+        {"with prefixed masks", false, NULL, {{"transformer.h.0.attn.bias", 2, {4, 4}}}, SM_OK, ""},
+        {"with the tied head", false, NULL, {{"lm_head.weight", 2, {11, 8}}}, SM_OK, ""},
+        {"a head of its own",
+         false,
+         NULL,
+         {{"lm_head.weight", 2, {11, 8}}},
+         SM_ERR_FORMAT,
+         "'lm_head.weight' is not|wte.weight|tied"},
+        {"another head",
+         false,
+         NULL,
+         {{"lm_head.weight", 2, {12, 8}}},
+         SM_ERR_FORMAT,
+         "'lm_head.weight' has shape [12, 8]|[11, 8]"},
+        {"unknown",
+         false,
+         NULL,
+         {{"transformer.h.2.ln_1.bias", 1, {8}}},
+         SM_ERR_FORMAT,
+         "'transformer.h.2.ln_1.bias' is not part"},
+        {"an activation's name", false, NULL, {{"h.0.ln_1", 1, {8}}}, SM_ERR_FORMAT, "'h.0.ln_1' is not part"},
+        {"missing", false, bias, {{0}}, SM_ERR_FORMAT, "'transformer.ln_f.bias' is missing"},
+        {"twice",
+         false,
+         NULL,
+         {{"ln_f.bias", 1, {8}}},
+         SM_ERR_FORMAT,
+         "'transformer.ln_f.bias' and 'ln_f.bias' are the same"},
+        {"too long", false, bias, {{"ln_f.bias", 1, {9}}}, SM_ERR_FORMAT, "'ln_f.bias' has shape [9]|needs [8]"},
+        {"other dims", false, bias, {{"ln_f.bias", 2, {8, 1}}}, SM_ERR_FORMAT, "'ln_f.bias' has shape [8, 1]|[8]"},
+        {"transposed", false, wte, {{"wte.weight", 2, {8, 11}}}, SM_ERR_FORMAT, "'wte.weight' has shape [8, 11]|needs"},
+        {"padded", false, wte, {{"wte.weight", 2, {16, 8}}}, SM_ERR_FORMAT, "'wte.weight' has shape [16, 8]|needs"},
+        {"scalar", false, bias, {{"ln_f.bias", 0, {1}}}, SM_ERR_FORMAT, "'ln_f.bias' has shape []|needs [8]"},
+    };
+    char *fresh = temp_path("variants/fresh.safetensors");
+    char *path = temp_path("variants/model.safetensors");
+    char *dir = temp_path("variants");
+    float expected[MAX_ELEMS];
+    float values[MAX_ELEMS];
+    expect_ok("init", sm_weights_init(dir, &tiny, 3));
+    assert_int_equal(rename(path, fresh), 0);
+    int64_t n_elems = read_tensor(fresh, wte, expected);
+    assert_int_equal(n_elems, 11 * 8);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sm_session *session = open_session(SM_F32, false, 0);
+        write_variant(fresh, path, &cases[i]);
+        expect_failure(cases[i].label, sm_weights_load(dir, &tiny, session, NULL), cases[i].status, cases[i].message);
+        // All of the model is in the session, or nothing.
+        int tensor = sm_plan_find_tensor(session->plan, "wte.weight");
+        expect_ok("read", sm_session_read(session, tensor, n_elems, values));
+        for (int64_t e = 0; e < n_elems; e++) {
+            assert_true(values[e] == (cases[i].status == SM_OK ? expected[e] : 0));
+        }
+        sm_session_close(session);
+    }
+    free(dir);
+    free(path);
+    free(fresh);
+}
+
+// The same file with one tensor's dtype renamed to a type of the same size.
+static void whole_numbers_are_no_weights(void **state) {
+    (void)state;
+    char *dir = temp_path("integers");
+    char *path = temp_path("integers/model.safetensors");
+    size_t size_bytes;
+    expect_ok("init", sm_weights_init(dir, &tiny, 3));
+    char *bytes = temp_read(path, &size_bytes);
+    char *dtype = memmem(bytes, size_bytes, "\"F32\"", 5);
+    assert_non_null(dtype);
+    memcpy(dtype, "\"I32\"", 5);
+    temp_write(path, bytes, size_bytes);
+    sm_session *session = open_session(SM_F32, false, 0);
+    expect_failure("I32", sm_weights_load(dir, &tiny, session, NULL), SM_ERR_UNSUPPORTED,
+                   "'transformer.wte.weight' is I32");
+    sm_session_close(session);
+    free(bytes);
+    free(path);
+    free(dir);
+}
+
+// ---- optimizer state ----
+
+// Fills every m with 1, 2, 3, ... and every v with the negatives, or checks that they are.
+static void visit_moments(sm_session *session, bool check) {
+    const sm_plan *plan = session->plan;
+    for (int t = 0; t < plan->n_tensors; t++) {
+        for (int i = 0; sm_plan_is_param(plan, t) && i < 2; i++) {
+            char name[SM_NAME_SIZE + 2];
+            float values[MAX_ELEMS];
+            int64_t n_elems = plan->tensors[t].real_elems;
+            snprintf(name, sizeof name, "%s%s", i == 0 ? "m." : "v.", plan->tensors[t].name);
+            int tensor = sm_plan_find_tensor(plan, name);
+            if (check) {
+                expect_ok(name, sm_session_read(session, tensor, n_elems, values));
+            }
+            for (int64_t e = 0; e < n_elems; e++) {
+                float value = (float)(e + 1 + t) * (i == 0 ? 1.0f : -0.5f);
+                assert_true(!check || values[e] == value);
+                values[e] = value;
+            }
+            expect_ok(name, sm_session_write(session, tensor, n_elems, values));
+        }
+    }
+}
+
+static void optimizer_state_comes_back(void **state) {
+    (void)state;
+    char *dir = temp_path("optimizer");
+    char *path = temp_path("optimizer/optimizer.safetensors");
+    float values[MAX_ELEMS];
+    int64_t step = -1;
+    expect_ok("init", sm_weights_init(dir, &tiny, 1));
+    sm_session *session = open_session(SM_F32, true, 0);
+    expect_ok("none", sm_weights_load(dir, &tiny, session, &step));
+    assert_int_equal(step, 0);
+    visit_moments(session, false);
+    expect_ok("save", sm_weights_save(dir, &tiny, session, 123456789012345));
+    assert_int_equal(temp_count(dir), 3);
+    sm_session_close(session);
+
+    session = open_session(SM_F32, true, 0);
+    expect_ok("load", sm_weights_load(dir, &tiny, session, &step));
+    assert_int_equal(step, 123456789012345);
+    visit_moments(session, true);
+    sm_session_close(session);
+    assert_int_equal(read_tensor(path, "m.wte.weight", values), 11 * 8);
+    assert_int_equal(read_tensor(path, "v.h.1.mlp.c_proj.bias", values), 8);
+
+    session = open_session(SM_F32, false, 0);
+    sm_status status = sm_weights_load(dir, &tiny, session, &step);
+    expect_failure("plan", status, SM_ERR_INVALID, "no optimizer whose state");
+    expect_ok("without the state", sm_weights_save(dir, &tiny, session, 1));
+    assert_int_equal(temp_count(dir), 2);
+    sm_session_close(session);
+    free(path);
+    free(dir);
+}
+
+// Fills every saved state with numbers that 8 bits hold, or checks that they are there. Returns how many tensors.
+static int visit_state(sm_session *session, bool check) {
+    int n = 0;
+    for (int t = 0; t < session->plan->n_tensors; t++) {
+        const sm_tensor *tensor = &session->plan->tensors[t];
+        float values[MAX_ELEMS];
+        if (tensor->role != SM_ROLE_OPTIMIZER || !tensor->is_saved) {
+            continue;
+        }
+        n++;
+        if (check) {
+            expect_ok(tensor->name, sm_session_read(session, t, tensor->real_elems, values));
+        }
+        for (int64_t e = 0; e < tensor->real_elems; e++) {
+            const float value = (float)((e + t) % 256);
+            assert_true(!check || values[e] == value);
+            values[e] = value;
+        }
+        expect_ok(tensor->name, sm_session_write(session, t, tensor->real_elems, values));
+    }
+    return n;
+}
+
+// Of every optimizer, and no other takes it.
+static void the_state_of_every_optimizer_comes_back(void **state) {
+    (void)state;
+    char *dir = temp_path("every_optimizer");
+    expect_ok("init", sm_weights_init(dir, &tiny, 1));
+    for (int i = 0; i < sm_optimizer_count(); i++) {
+        const sm_optimizer *optimizer = sm_optimizer_at(i);
+        const sm_optimizer *other = sm_optimizer_at((i + 1) % sm_optimizer_count());
+        char message[2 * SM_NAME_SIZE];
+        int64_t step = -1;
+        sm_session *session = open_with(optimizer, SM_F32, 0);
+        expect_ok("weights", sm_weights_load(dir, &tiny, session, NULL));
+        const int n = visit_state(session, false);
+        assert_true(n > 0);
+        expect_ok(optimizer->name, sm_weights_save(dir, &tiny, session, i));
+        sm_session_close(session);
+        session = open_with(optimizer, SM_F32, 0);
+        expect_ok(optimizer->name, sm_weights_load(dir, &tiny, session, &step));
+        assert_int_equal(step, i);
+        assert_int_equal(visit_state(session, true), n);
+        sm_session_close(session);
+        session = open_with(other, SM_F32, 0);
+        snprintf(message, sizeof message, "state of %s, not of %s", optimizer->name, other->name);
+        expect_failure(other->name, sm_weights_load(dir, &tiny, session, &step), SM_ERR_INVALID, message);
+        sm_session_close(session);
+    }
+    free(dir);
+}
+
+static void copy_file(const char *from, const char *to) {
+    size_t size_bytes;
+    char *data = temp_read(from, &size_bytes);
+    temp_write(to, data, size_bytes);
+    free(data);
+}
+
+// A state beside other weights, as after a copy of half a folder, is refused; one from before there were digests loads.
+static void an_optimizer_state_of_other_weights_is_refused(void **state) {
+    (void)state;
+    char *dir = temp_path("ours");
+    char *other = temp_path("other_weights");
+    char *path = temp_path("ours/optimizer.safetensors");
+    int64_t step = -1;
+    sm_session *session = open_session(SM_F32, true, 0);
+    expect_ok("init", sm_weights_init(dir, &tiny, 1));
+    expect_ok("load", sm_weights_load(dir, &tiny, session, NULL));
+    expect_ok("save", sm_weights_save(dir, &tiny, session, 5));
+    expect_ok("other", sm_weights_init(other, &tiny, 2));
+    char *from = temp_path("other_weights/model.safetensors");
+    char *to = temp_path("ours/model.safetensors");
+    copy_file(from, to);
+    sm_status status = sm_weights_load(dir, &tiny, session, &step);
+    expect_failure("other", status, SM_ERR_FORMAT, "optimizer.safetensors|belongs to other weights");
+    assert_int_equal(step, 0);
+    expect_ok("weights alone", sm_weights_load(dir, &tiny, session, NULL));
+
+    size_t size_bytes;
+    char *data = temp_read(path, &size_bytes); // the key of another name: no digest
+    char *key = memmem(data, size_bytes, "\"model\"", 7);
+    assert_non_null(key);
+    memcpy(key, "\"other\"", 7);
+    temp_write(path, data, size_bytes);
+    expect_ok("no digest", sm_weights_load(dir, &tiny, session, &step));
+    assert_int_equal(step, 5);
+    sm_session_close(session);
+    free(data);
+    free(to);
+    free(from);
+    free(path);
+    free(other);
+    free(dir);
+}
+
+static void a_part_beyond_the_tensor_is_refused(void **state) {
+    (void)state;
+    sm_session *session = open_session(SM_F32, false, 0);
+    int tensor = 0;
+    while (!sm_plan_is_param(session->plan, tensor)) {
+        tensor++;
+    }
+    const int64_t n = sm_tensor_elems(&session->plan->tensors[tensor]);
+    float *values = calloc((size_t)n, sizeof *values);
+    assert_non_null(values);
+    expect_ok("whole", sm_session_write_part(session, tensor, 0, n, values));
+    expect_ok("end", sm_session_write_part(session, tensor, n - 1, 1, values));
+    expect_ok("nothing", sm_session_write_part(session, tensor, n, 0, values));
+    expect_failure("long", sm_session_write_part(session, tensor, 1, n, values), SM_ERR_INTERNAL, "asked for");
+    expect_failure("late", sm_session_write_part(session, tensor, n + 1, 0, values), SM_ERR_INTERNAL, "asked for");
+    expect_failure("early", sm_session_write_part(session, tensor, -1, 1, values), SM_ERR_INTERNAL, "asked for");
+    expect_failure("less", sm_session_write_part(session, tensor, 0, -1, values), SM_ERR_INTERNAL, "asked for");
+    free(values);
+    sm_session_close(session);
+}
+
+static void expect_refused_optimizer(const char *label, const char *dir, const sm_safetensors_spec *spec,
+                                     const sm_safetensors_pair *pairs, int n_pairs, sm_status status,
+                                     const char *message) {
+    char path[PATH_MAX];
+    sm_session *session = open_session(SM_F32, true, 0);
+    sm_safetensors_writer *writer;
+    int64_t step = -1;
+    snprintf(path, sizeof path, "%s/optimizer.safetensors", dir);
+    expect_ok("create", sm_safetensors_create(path, spec, spec != NULL, pairs, n_pairs, &writer));
+    expect_ok("finish", sm_safetensors_finish(writer));
+    expect_failure(label, sm_weights_load(dir, &tiny, session, &step), status, message);
+    assert_int_equal(step, 0);
+    sm_session_close(session);
+}
+
+static void bad_optimizer_files_are_refused(void **state) {
+    (void)state;
+    static const char *const steps[] = {"x",
+                                        "-1",
+                                        "",
+                                        "1 ",
+                                        " 1",
+                                        "+1",
+                                        "1.0",
+                                        "1e3",
+                                        "0x10",
+                                        "nan",
+                                        "99999999999999999999",
+                                        "9223372036854775807",
+                                        "1000000000000001"};
+    static const sm_safetensors_spec unknown = {"m.nothing", 1, {0}};
+    static const sm_safetensors_pair good = {"step", "5"};
+    char *dir = temp_path("bad_optimizer");
+    expect_ok("init", sm_weights_init(dir, &tiny, 1));
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+        const sm_safetensors_pair bad = {"step", steps[i]};
+        expect_refused_optimizer(steps[i], dir, NULL, &bad, 1, SM_ERR_FORMAT, "optimizer.safetensors|'step'");
+    }
+    expect_refused_optimizer("no step", dir, NULL, NULL, 0, SM_ERR_FORMAT, "optimizer.safetensors|'step'");
+    expect_refused_optimizer("missing", dir, NULL, &good, 1, SM_ERR_FORMAT, "'m.wte.weight' is missing");
+    expect_refused_optimizer("unknown", dir, &unknown, &good, 1, SM_ERR_FORMAT, "'m.nothing' is not part");
+    static const sm_safetensors_pair other[] = {{"step", "1"}, {"optimizer", "no\n-such"}};
+    static const sm_safetensors_pair named[] = {{"step", "1"}, {"optimizer", "sign"}};
+    expect_refused_optimizer("other", dir, NULL, named, 2, SM_ERR_INVALID,
+                             "state of sign, not of adamw|--optimizer sign");
+    expect_refused_optimizer("no name", dir, NULL, other, 2, SM_ERR_INVALID, "state of ?, not of adamw");
+    free(dir);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_fresh_model_is_the_golden_one),
+        cmocka_unit_test(a_model_that_cannot_be_written_is_refused),
+        cmocka_unit_test(a_session_saves_what_it_loaded),
+        cmocka_unit_test(only_the_same_config_loads),
+        cmocka_unit_test(variants_load_or_are_refused_by_name),
+        cmocka_unit_test(whole_numbers_are_no_weights),
+        cmocka_unit_test(optimizer_state_comes_back),
+        cmocka_unit_test(the_state_of_every_optimizer_comes_back),
+        cmocka_unit_test(an_optimizer_state_of_other_weights_is_refused),
+        cmocka_unit_test(a_part_beyond_the_tensor_is_refused),
+        cmocka_unit_test(bad_optimizer_files_are_refused),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,223 @@
+// The ladders: every rung is right, its source stands alone, a wrong one has no speed; and backends from libraries.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/support/run_program.h"
+#include "learn/ladder/ladder.h"
+#include "learn/ladder/texts.h"
+
+enum { TEXT_SIZE = 1 << 15 };
+
+static const struct {
+    const char *ladder;
+    const char *shape;
+} small[] = {{"matmul", "N=13,C=40,F=70"},
+             {"layernorm", "N=9,C=100"},
+             {"softmax", "N=5,vocab=300,Vp=320"},
+             {"attention", "B=2,T=40,C=48,NH=3"}};
+enum { N_SMALL = sizeof(small) / sizeof(small[0]) };
+
+static void expect_all_right(const char *ladder, const char *shape, const char *backend) {
+    char arguments[COMMAND_SIZE / 2];
+    const sm_rung *rungs[SM_MOST_RUNGS];
+    const int n_rungs = sm_ladder_rungs(sm_ladder_find(ladder, backend), false, rungs);
+    snprintf(arguments, sizeof(arguments), "ladder %s --backend %s --shape %s --no-peaks --min-time 0 -q -o jsonl",
+             ladder, backend, shape);
+    expect_exit(arguments, 0);
+    int n_right = 0;
+    for (const char *at = out; (at = strstr(at, "\"wrong\": null")) != NULL; at++) {
+        n_right++;
+    }
+    assert_int_equal(n_right, n_rungs + 1);
+    assert_non_null(strstr(out, "\"rung\": \"in a step\""));
+    assert_null(strstr(out, "\"ns\": null"));
+}
+
+static void every_rung_is_right(void **state) {
+    (void)state;
+    for (int i = 0; i < N_SMALL; i++) {
+        expect_all_right(small[i].ladder, small[i].shape, "cpu");
+    }
+}
+
+#ifdef SM_OPENCL
+static void every_rung_in_opencl_is_right(void **state) {
+    (void)state;
+    for (int i = 0; i < N_SMALL; i++) {
+        expect_all_right(small[i].ladder, small[i].shape, "opencl");
+    }
+}
+#endif
+
+// What --source prints is a solution of the exercise.
+static void sources_stand_alone(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {"ladder matmul --source threads >$T/m.c", 0, NULL, NULL},
+        {"exercise matmul_forward --check $T/m.c --no-peaks", 0, "right: matmul_forward", NULL},
+        {"ladder attention --source blocked >$T/a.c", 0, NULL, NULL},
+        {"exercise flash_attention_forward --check $T/a.c --no-peaks", 0, "right: flash", NULL},
+    };
+    CHECK_ALL(cases);
+}
+
+// Without white space: the formatter has its own.
+static char *squeezed(const char *text) {
+    char *copy = calloc(strlen(text) + 1, 1);
+    assert_non_null(copy);
+    for (char *to = copy; *text != '\0'; text++) {
+        if (*text != ' ' && *text != '\n') {
+            *to++ = *text;
+        }
+    }
+    return copy;
+}
+
+// The rungs' headers are what `exercise` writes.
+static void arguments_are_those_of_the_table(void **state) {
+    (void)state;
+    for (int i = 0; i < N_SMALL; i++) {
+        char name[64];
+        char *text = NULL;
+        size_t size_bytes = 0;
+        const sm_ladder *ladder = sm_ladder_find(small[i].ladder, "cpu");
+        FILE *file = open_memstream(&text, &size_bytes);
+        assert_non_null(file);
+        sm_own_kernel_header(ladder->kind, file);
+        fclose(file);
+        snprintf(name, sizeof(name), "args_%s.h", ladder->name);
+        assert_non_null(sm_ladder_text(name));
+        char *ours = squeezed(sm_ladder_text(name));
+        char *expected = squeezed(text);
+        assert_non_null(strstr(ours, expected));
+        free(ours);
+        free(expected);
+        free(text);
+    }
+}
+
+// --- a device that computes wrongly ------------------------------------------------------------------
+
+static sm_backend off;
+
+static sm_status open_off(int index, const sm_open_options *options, sm_device **device) {
+    SM_TRY(sm_backend_find("cpu")->open(index, options, device));
+    (*device)->backend = &off;
+    return SM_OK;
+}
+
+static sm_status download_off(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems,
+                              void *data) {
+    SM_TRY(sm_backend_find("cpu")->download(executable, tensor, offset_elems, n_elems, data));
+    ((float *)data)[0] += 1;
+    return SM_OK;
+}
+
+static void a_wrong_rung_has_no_speed(void **state) {
+    (void)state;
+    off = *sm_backend_find("cpu");
+    off.open = open_off;
+    off.download = download_off;
+    const sm_open_options how = {.n_threads = 1};
+    const sm_ladder_options options = {
+        .backend = &off, .how = &how, .shape = "N=4 C=32", .without_peaks = true, .max_elems = 1000};
+    sm_ladder_result result;
+    assert_int_equal(sm_ladder_measure(sm_ladder_find("layernorm", "cpu"), &options, &result), SM_OK);
+    for (int i = 0; i < result.n_rungs; i++) {
+        assert_int_not_equal(result.rungs[i].wrong[0], '\0');
+        assert_int_equal(result.rungs[i].ns.n, 0);
+    }
+}
+
+static void bad_input_is_refused(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {"ladder", 0, "reordered", NULL},
+        {"ladder mamtul", 2, NULL, "did you mean matmul?"},
+        {"ladder matmul layernorm", 2, NULL, "name one"},
+        {"ladder matmul --backend reference", 2, NULL, "there are none"},
+        {"ladder matmul --source blokced", 2, NULL, "did you mean blocked?"},
+        {"ladder matmul --source shipped", 2, NULL, "backend's own kernel"},
+        {"ladder matmul --shape N=0", 2, NULL, "--shape: 'N=0'"},
+        {"ladder matmul --shape Q=4", 2, NULL, "--shape: 'Q=4'"},
+        {"ladder matmul --shape N", 2, NULL, "--shape: 'N'"},
+        {"ladder attention --shape NH=7", 2, NULL, "NH must divide C"},
+        {"ladder softmax --shape vocab=400,Vp=320", 2, NULL, "vocab must not be above Vp"},
+        {"schema ladder", 0, "ceiling_share", NULL},
+    };
+    CHECK_ALL(cases);
+}
+
+// --- a whole backend ---------------------------------------------------------------------------------
+
+// The example of docs/adding.md, compiled as it says.
+static void write_example(void) {
+    static char text[TEXT_SIZE * 2];
+    FILE *file = fopen("docs/adding.md", "r");
+    assert_non_null(file);
+    text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+    fclose(file);
+    char *library = strstr(text, "#include \"backend_library.h\"");
+    assert_non_null(library);
+    char path[COMMAND_SIZE];
+    snprintf(path, sizeof(path), "%s/traced.c", folder);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file, "%.*s", (int)(strstr(library, "```") - library), library);
+    fclose(file);
+    assert_int_equal(
+        system("cc -std=c11 -Wall -Wextra -Werror -O2 -shared -fPIC -Iinclude -o $T/traced.so $T/traced.c"), 0);
+}
+
+static void the_documented_backend_works(void **state) {
+    (void)state;
+    write_example();
+    assert_int_equal(system("sed 's/^const sm_backend_library .*/const sm_backend_library stepmark_backend_library = "
+                            "{SM_BACKEND_VERSION + 1};/' $T/traced.c >$T/later.c && cc -w -shared -fPIC -Iinclude -o "
+                            "$T/later.so $T/later.c"),
+                     0);
+    assert_int_equal(system("sed 's/^const sm_backend_library .*/const sm_backend_library stepmark_backend_library = "
+                            "{SM_BACKEND_VERSION, 8};/' $T/traced.c >$T/other.c && cc -w -shared -fPIC -Iinclude -o "
+                            "$T/other.so $T/other.c"),
+                     0);
+    static const expectation cases[] = {
+        {"devices --backend-library $T/traced.so", 0, "traced", "a backend of your own"},
+        {"verify --backend-library $T/traced.so --backend traced --filter '^gelu_forward'", 0, "0 failed",
+         "gelu_forward"},
+        {"sweep -m tiny -b 1 --seq-len 8 --mode naive --dry-run --backend-library $T/traced.so --backend traced", 0,
+         "1 to run", NULL},
+        {"train -m tiny -b 1 --seq-len 8 --steps 1 --mode naive --backend-library $T/traced.so --backend traced", 0,
+         "step 1", "attention_forward"},
+        {"run -m tiny -b 1 --seq-len 8 -r 3 --no-peaks --mode naive --backend-library $T/traced.so --backend traced -o "
+         "json",
+         0, "traced.so (fnv1a64:", NULL},
+        {"run -m tiny -b 1 --seq-len 8 -r 1 -w 0 --no-peaks --no-phases --mode naive --backend-library $T/traced.so "
+         "--backend traced -o jsonl >$T/row.jsonl; " SM_TEST_BINARY " again $T/row.jsonl",
+         1, NULL, "it runs code of its own, --backend-library"},
+        {"again $T/row.jsonl --allow-own-code", 0, "verdict: reproduced", NULL},
+        {"devices --backend-library $T/later.so", 1, NULL, "version 2 of the contract"},
+        {"devices --backend-library $T/other.so", 1, NULL, "compiled against other headers"},
+        {"devices --backend-library $T/missing.so", 1, NULL, "missing.so"},
+        {"devices --backend-library README.md", 1, NULL, "cannot be loaded"},
+    };
+    CHECK_ALL(cases);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_rung_is_right),
+#ifdef SM_OPENCL
+        cmocka_unit_test(every_rung_in_opencl_is_right),
+#endif
+        cmocka_unit_test(sources_stand_alone),           cmocka_unit_test(arguments_are_those_of_the_table),
+        cmocka_unit_test(a_wrong_rung_has_no_speed),     cmocka_unit_test(bad_input_is_refused),
+        cmocka_unit_test(the_documented_backend_works),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,167 @@
+// The page of a step: what it is made of. What its reader sees: tools/test_step_page.py.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <sys/stat.h>
+
+#include "embedded.h"
+#include "tests/support/run_program.h"
+#include "learn/page/excerpt.h"
+#include "learn/page/film.h"
+#include "src/models/model.h"
+
+// Their trees, as the page's own code builds them.
+static void equations_are_read_as_meant(void **state) {
+    (void)state;
+    assert_int_equal(system("node tests/page/equations.js"), 0);
+}
+
+static void every_kind_has_equations(void **state) {
+    (void)state;
+    const sm_embedded *file = sm_embedded_find("docs/equations.md");
+    assert_non_null(file);
+    for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
+        char heading[128];
+        const int n = snprintf(heading, sizeof(heading), "\n## %s\n\n", sm_op_name((sm_op_kind)kind));
+        if (memmem(file->text, file->size_bytes, heading, (size_t)n) == NULL) {
+            fail_msg("%s has no equations in docs/equations.md", sm_op_name((sm_op_kind)kind));
+        }
+    }
+}
+
+// --- excerpts --------------------------------------------------------------------------------------
+
+static const char source[] = "// What the file is.\n"
+                             "#include <math.h>\n"
+                             "\n"
+                             "typedef struct {\n"
+                             "    float a;\n"
+                             "} pair;\n"
+                             "\n"
+                             "// Twice; not thrice(\"}\").\n"
+                             "static float twice(float x) { return 2 * x; }\n"
+                             "\n"
+                             "static float alone(void) {\n"
+                             "    return 1;\n"
+                             "}\n"
+                             "\n"
+                             "// What is asked for.\n"
+                             "void REF(gelu)(pair *p) {\n"
+                             "    // alone is only named here\n"
+                             "    p->a = twice(p->a);\n"
+                             "}\n";
+
+static void an_excerpt_has_what_it_needs(void **state) {
+    (void)state;
+    const sm_source file = {source, sizeof(source) - 1};
+    char *text;
+    assert_int_equal(sm_excerpt(file, (const char *const[]){"REF(gelu)", NULL}, 4096, &text), SM_OK);
+    assert_string_equal(text, "typedef struct {\n    float a;\n} pair;\n\n"
+                              "// Twice; not thrice(\"}\").\nstatic float twice(float x) { return 2 * x; }\n\n"
+                              "// What is asked for.\nvoid REF(gelu)(pair *p) {\n    // alone is only named here\n"
+                              "    p->a = twice(p->a);\n}\n");
+    free(text);
+    assert_int_equal(sm_excerpt(file, (const char *const[]){"REF(gelu)", NULL}, 1, &text), SM_OK);
+    assert_null(strstr(text, "twice(float"));
+    free(text);
+    assert_int_equal(sm_excerpt(file, (const char *const[]){"al*", NULL}, 4096, &text), SM_OK);
+    assert_string_equal(text, "static float alone(void) {\n    return 1;\n}\n");
+    free(text);
+    assert_int_equal(sm_excerpt(file, (const char *const[]){"gelu", "missing", NULL}, 4096, &text), SM_OK);
+    assert_null(text);
+}
+
+// --- the film --------------------------------------------------------------------------------------
+
+static sm_plan *make_plan(void) {
+    sm_plan *plan = sm_plan_new(SM_F32);
+    const int64_t dims[] = {6};
+    const int64_t part[] = {3};
+    assert_non_null(plan);
+    assert_int_equal(sm_plan_add_tensor(plan, SM_ROLE_PARAMETER, SM_F32, 1, dims, "whole"), 0);
+    assert_int_equal(sm_plan_add_view(plan, 0, 2, 1, part, "part"), 1);
+    return plan;
+}
+
+static void a_film_keeps_changes_alone(void **state) {
+    (void)state;
+    sm_plan *plan = make_plan();
+    sm_film *film;
+    assert_int_equal(sm_film_new(plan, &film), SM_OK);
+    assert_int_equal(sm_film_see(film, 0, 0, (const double[]){1, 1, 1, 1, 1, 1}), SM_OK);
+    assert_int_equal(sm_film_see(film, 1, 1, (const double[]){1, 1, 1}), SM_OK); // nothing new
+    assert_int_equal(sm_film_see(film, 2, 1, (const double[]){1, 2, 3}), SM_OK);
+    assert_int_equal(sm_film_see(film, 3, 0, (const double[]){1, 1, 1, 2, 3, 1}), SM_OK); // neither
+    json_t *json = sm_film_json(film);
+    char *changes = json_dumps(json_object_get(json, "changes"), JSON_COMPACT);
+    assert_string_equal(changes, "[[0,0,0,6,-1,1.0],[2,0,3,2,0]]");
+    assert_string_equal(json_string_value(json_object_get(json, "values")), "AAAAQAAAQEA="); // 2 and 3
+    free(changes);
+    json_decref(json);
+    sm_film_free(film);
+    sm_plan_free(plan);
+}
+
+// --- the subcommand --------------------------------------------------------------------------------
+
+static void pages_are_written(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {"page --backend none --output $T/step.html", 0, NULL, "open it in a browser"},
+        {"page --backend none", 0, "<!DOCTYPE html>", NULL},
+        {"page --backend none --optimizer sgd --mode fused --recompute block", 0, "m = momentum m + g", NULL},
+        {"page --backend none --optimizer muon --n-layer 1 --d-model 16 | grep -o 'Newton and Schulz'", 0,
+         "Newton and Schulz", NULL},
+        {"page --backend none --data README.md --data-format bytes --vocab 300", 0, "README.md", NULL},
+        {"page --backend none --vocab 50 | grep -o 'random, seed 42'", 0, "random", NULL},
+        {"page --backend none --run $T/run --text 'static int x; // and so on'  --seq-len 8 | grep -o -- '--weights [^ "
+         "]*/run/model'",
+         0, "--weights", NULL},
+        {"page --backend none --weights $T/run/model | tail -1", 0, "</html>", NULL},
+    };
+    CHECK_ALL(cases);
+}
+
+static void what_cannot_be_shown_is_refused(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {"page -m small", 2, NULL, "a page shows at most"},
+        {"page --backend none,cpu", 2, NULL, "--backend: none stands alone"},
+        {"page --seq-len 64 -b 8", 2, NULL, "a page shows at most"},
+        {"page --optimizer muon", 2, NULL, "with --n-layer 1 it fits"},
+        {"page --optimizer muon --n-layer 1 --backend none --output $T/muon.html", 0, NULL, NULL},
+        {"page --text ab", 2, NULL, "--text: 2 tokens"},
+        {"page --text ab --data README.md", 2, NULL, "leave one of them out"},
+        {"page --run $T/run --weights $T/run/model", 2, NULL, "leave one of them out"},
+        {"page --run $T/missing", 1, NULL, "missing"},
+        {"page --backend none --vocab 50 --text hello", 2, NULL, "--tokenizer"},
+        {"page --backend cpx", 2, NULL, "cpx"},
+        {"page --output $T/missing/step.html", 1, NULL, "missing"},
+        {"page --output html", 2, NULL, "is a format"},
+        {"walk --text 'some text to walk' --seq-len 4", 0, "Shown", NULL},
+        {"walk --text ab", 2, NULL, "--text: 2 tokens"},
+    };
+    CHECK_ALL(cases);
+}
+
+static int set_up(void **state) {
+    if (make_folder(state) != 0) {
+        return -1;
+    }
+    return run("train -m tiny --steps 2 -b 1 --seq-len 8 --run $T/run");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_kind_has_equations),
+        cmocka_unit_test(equations_are_read_as_meant),
+        cmocka_unit_test(an_excerpt_has_what_it_needs),
+        cmocka_unit_test(a_film_keeps_changes_alone),
+        cmocka_unit_test(pages_are_written),
+        cmocka_unit_test(what_cannot_be_shown_is_refused),
+    };
+    return cmocka_run_group_tests(tests, set_up, remove_folder);
+}

@@ -1,0 +1,288 @@
+// Every failed allocation is told, or does no harm: with the n-th allocation of a command failing, it either ends with
+// exit code 1 and a line that says so, or prints and writes what it does with no failure, figures of time aside. A
+// file that was there is as it was, or as it was to be. ALLOCATION_STEP=1 tries every n (tools/torture_allocations.sh).
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "tests/support/temp_folder.h"
+
+static const char shim[] = SM_TEST_SHIMS "/allocation_faults.so";
+
+typedef struct {
+    const char *arguments;
+    const char *file; // that it replaces; NULL
+    int quick_share;  // of the usual number of tries, in percent
+} command;
+
+#define WORK "-m tiny -b 1 --seq-len 8"
+static const command commands[] = {
+    {"report rows.jsonl --format md", NULL, 100},
+    {"report rows.jsonl --output page.html", "page.html", 20},
+    {"recommend rows.jsonl", NULL, 100},
+    {"compare rows.jsonl rows.jsonl", NULL, 100},
+    {"estimate -m tiny", NULL, 100},
+    {"walk -m tiny", NULL, 100},
+    {"devices", NULL, 20},
+    {"sweep " WORK " --mode naive,fused --dry-run", NULL, 100},
+    {"init -m tiny --save model", "model/model.safetensors", 100},
+    {"train " WORK " --steps 1 --backend cpu -t 1 --save model", "model/model.safetensors", 50},
+    {"run " WORK " -r 2 -w 0 --no-peaks --backend cpu -t 1 -o jsonl", NULL, 50},
+    {"loop " WORK " -r 2 -w 0 --no-peaks -t 1 -o jsonl", NULL, 50},
+    {"advise " WORK " --dry-run", NULL, 50},
+    {"leaderboard a.bundle", NULL, 50},
+    {"bundle rows.jsonl --output made.bundle", "made.bundle", 50},
+    {"page " WORK " --backend none --output step.html", "step.html", 20},
+    {"exercise", NULL, 50},
+    {"ladder matmul --source blocked", NULL, 20},
+    {"schema", NULL, 50},
+    {"tokenizer train --vocab-size 300 --output model -t 1 text", "model/tokenizer.json", 50},
+    {"generate --weights given --prompt a --tokens 2 -t 1", NULL, 50},
+};
+enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]), QUICK_TRIES = 30 };
+
+// A row that is whole, without its samples' statistics: they are filled in.
+static const char rows[] =
+    "{\"schema_version\": 1, \"status\": \"ok\", \"test_time\": \"2026-01-02T03:04:05Z\", \"model_type\": \"tiny\", "
+    "\"device\": \"cpu\", \"mode\": \"naive\", \"precision\": \"fp32\", \"pass_type\": \"step\", \"test\": \"step "
+    "b1s8\", "
+    "\"n_batch\": 1, \"n_seq\": 8, \"samples_ns\": [5, 6, 7, 8, 9, 10, 11], \"open_ns\": 7, \"build_ns\": 9, "
+    "\"first_step_ns\": 9, \"peak_rss_bytes\": 9000, \"flops\": 1e4, \"bytes\": 1e3, \"peak_flops\": 1e9, "
+    "\"peak_bandwidth\": 1e8, \"context\": {\"host\": \"here\", \"cpu\": {\"name\": \"a processor\"}}}\n"
+    "{\"schema_version\": 1, \"status\": \"ok\", \"model_type\": \"tiny\", \"device\": \"cpu\", \"mode\": \"fused\", "
+    "\"precision\": \"fp32\", \"pass_type\": \"step\", \"test\": \"step b1s8\", \"n_batch\": 1, \"n_seq\": 8, "
+    "\"samples_ns\": [25, 26, 27, 28, 29, 30, 31], \"peak_rss_bytes\": 9000, \"warnings\": [\"a | warning\"]}\n"
+    "{\"schema_version\": 1, \"status\": \"oom\", \"reason\": \"too large\", \"model_type\": \"tiny\", \"device\": "
+    "\"cpu\"}\n";
+
+// --- runs ----------------------------------------------------------------------------------------
+
+typedef struct {
+    int code;
+    char *out;
+    char *err;
+    char *file; // NULL: there is none
+    size_t file_bytes;
+} result;
+
+static void free_result(result *r) {
+    free(r->out);
+    free(r->err);
+    free(r->file);
+}
+
+static char *read_named(const char *name, size_t *size_bytes) {
+    char *path = temp_path(name);
+    char *text = access(path, R_OK) == 0 ? temp_read(path, size_bytes) : NULL;
+    free(path);
+    return text;
+}
+
+static void write_named(const char *name, const char *text) {
+    char *path = temp_path(name);
+    temp_write(path, text, strlen(text));
+    free(path);
+}
+
+static result run(const command *c, long fault_at) {
+    char line[2048];
+    result r = {0};
+    size_t size_bytes;
+    char *folder = temp_path("model");
+    mkdir(folder, 0700);
+    free(folder);
+    write_named("count", "0");
+    if (c->file != NULL) {
+        write_named(c->file, "old");
+    }
+    const char *built = SM_TEST_BINARY;
+    char *here = getcwd(NULL, 0);
+    snprintf(
+        line, sizeof(line),
+        "cd %s && exec timeout 60 env -u OPENBLAS_CORETYPE FAULT_AT=%ld FAULT_COUNT=count LD_PRELOAD=%s/%s %s/%s %s "
+        ">out 2>err </dev/null",
+        temp_folder, fault_at, here, shim, here, built, c->arguments);
+    int status = system(line);
+    free(here);
+    r.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    r.out = read_named("out", &size_bytes);
+    r.err = read_named("err", &size_bytes);
+    r.file = c->file != NULL ? read_named(c->file, &r.file_bytes) : NULL;
+    return r;
+}
+
+static long count_of_last_run(void) {
+    size_t size_bytes;
+    char *text = read_named("count", &size_bytes);
+    assert_non_null(text);
+    long n = strtol(text, NULL, 10);
+    free(text);
+    return n;
+}
+
+// --- the oracle ------------------------------------------------------------------------------------
+
+// What follows each `opening`, to `end`, becomes spaces.
+static void blank(char *text, const char *opening, char end) {
+    for (char *at = strstr(text, opening); at != NULL; at = strstr(at, opening)) {
+        for (at += strlen(opening); *at != end && *at != '\0'; at++) {
+            *at = ' ';
+        }
+    }
+}
+
+// What is measured becomes '#': numbers, with the padding around them and the rules of tables; in a list, however many
+// they are, as a loop warms up for as long as its loader needs. The warnings of a row, the judgement of its noise and
+// what there is to say of its utilisation follow from what is measured. Which steps were made again is drawn, and where
+// there was no memory for that, the row says so there.
+static void normalise(char *text) {
+    char *to = text;
+    blank(text, "\"warnings\": [", ']');
+    blank(text, "\"utilisation\": {", '}');
+    blank(text, "\"repeat_check\": \"", '"');
+    int n_open = 0; // lists
+    for (const char *from = text; *from != '\0';) {
+        n_open += (*from == '[') - (*from == ']');
+        bool is_number = isdigit((unsigned char)*from);
+        bool is_padding = *from == ' ' || *from == '-' || *from == ':';
+        if (is_number && n_open > 0 && to - text >= 2 && to[-2] == '#' && to[-1] == ' ') {
+            to -= 2;
+        }
+        if (!is_padding || (to > text && to[-1] != '[' && to[-1] != '{')) { // a list that is blank is as one that is empty
+            *to++ = is_number ? '#' : is_padding ? ' ' : *from;
+        }
+        from++;
+        while (is_number && (isalnum((unsigned char)*from) || strchr(".+-,:", *from) != NULL) && *from != '\0') {
+            from++;
+        }
+        while (is_padding && (*from == ' ' || *from == '-' || *from == ':')) {
+            from++;
+        }
+    }
+    *to = '\0';
+}
+
+static bool same_text(const char *a, const char *b) {
+    char *x = strdup(a);
+    char *y = strdup(b);
+    normalise(x);
+    normalise(y);
+    bool same = strcmp(x, y) == 0;
+    free(x);
+    free(y);
+    return same;
+}
+
+static bool file_is_whole(const result *r, const result *undisturbed) {
+    if (undisturbed->file == NULL) {
+        return r->file == NULL;
+    }
+    if (r->file == NULL || strcmp(r->file, "old") == 0) {
+        return r->file != NULL;
+    }
+    // A text that tells of the machine has figures, of the memory that is free for one, of other lengths now.
+    const bool is_text = strlen(r->file) == r->file_bytes && strlen(undisturbed->file) == undisturbed->file_bytes;
+    return r->file_bytes == undisturbed->file_bytes || (is_text && same_text(r->file, undisturbed->file));
+}
+
+// NULL, or what is wrong.
+static const char *judge(const result *r, const result *undisturbed) {
+    bool told = r->code == 1 && (strstr(r->err, "memory") != NULL || strstr(r->err, "Cannot allocate") != NULL);
+    // A configuration that failed has its row, or its line in a plan, that says so.
+    bool row_tells = r->code == 0 && strstr(r->out, "oom") != NULL && strstr(r->out, "memory") != NULL;
+    if (!file_is_whole(r, undisturbed)) {
+        return "a file is neither old nor new";
+    }
+    if (told || row_tells) {
+        return NULL;
+    }
+    if (r->code != undisturbed->code) {
+        return r->code == 1 ? "another reason is given" : r->code == 124 ? "it hangs" : "another exit code";
+    }
+    if (!same_text(r->out, undisturbed->out)) {
+        return "the output is another";
+    }
+    if (undisturbed->file != NULL && strcmp(r->file, "old") == 0) {
+        return "the file was not written";
+    }
+    return NULL;
+}
+
+// --- all -------------------------------------------------------------------------------------------
+
+static long try_command(const command *c, long step_given, long *n_tries) {
+    result undisturbed = run(c, 0);
+    long n = count_of_last_run();
+    long quick = n * 100 / (QUICK_TRIES * c->quick_share);
+    long step = step_given > 0 ? step_given : quick > 0 ? quick : 1;
+    long n_bad = 0;
+    if (undisturbed.code != 0 || n == 0) {
+        fail_msg("%s: exit %d, %ld allocations: %s", c->arguments, undisturbed.code, n, undisturbed.err);
+    }
+    for (long at = 1; at <= n; at += step) {
+        result r = run(c, at);
+        const char *wrong = judge(&r, &undisturbed);
+        if (wrong != NULL) {
+            print_message("%s: allocation %ld of %ld: exit %d, %s: %s\n", c->arguments, at, n, r.code, wrong, r.err);
+            n_bad++;
+        }
+        (*n_tries)++;
+        free_result(&r);
+    }
+    free_result(&undisturbed);
+    return n_bad;
+}
+
+// What the commands read, made by the program itself.
+static void make_inputs(void) {
+    static const char *const lines[] = {"init -m tiny --save given",
+                                        "run " WORK " -r 6 -w 0 -q --backend cpu --no-peaks --output-file rows.json",
+                                        "bundle rows.json --output a.bundle"};
+    char line[2048];
+    char *here = getcwd(NULL, 0);
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        snprintf(line, sizeof(line), "cd %s && %s/%s %s >>made 2>&1", temp_folder, here, SM_TEST_BINARY, lines[i]);
+        assert_int_equal(system(line), 0);
+    }
+    free(here);
+}
+
+static void every_failure_is_told(void **state) {
+    (void)state;
+    const char *step = getenv("ALLOCATION_STEP");
+    const char *only = getenv("ALLOCATION_COMMAND");
+    long n_bad = 0;
+    long n_tries = 0;
+#ifdef __SANITIZE_ADDRESS__
+    print_message("left out: the sanitizer has allocations of its own\n");
+    skip();
+#endif
+    write_named("rows.jsonl", rows);
+    write_named("text", "a text, a text, and one more text");
+    make_inputs();
+    for (size_t i = 0; i < N_COMMANDS; i++) {
+        if (only == NULL || strncmp(only, commands[i].arguments, strlen(only)) == 0) {
+            long tries_before = n_tries;
+            long bad = try_command(&commands[i], step != NULL ? strtol(step, NULL, 10) : 0, &n_tries);
+            if (step != NULL) {
+                print_message("%ld of %ld allocation failures end badly: %s\n", bad, n_tries - tries_before,
+                              commands[i].arguments);
+            }
+            n_bad += bad;
+        }
+    }
+    print_message("%ld of %ld allocation failures end badly\n", n_bad, n_tries);
+    assert_int_equal(n_bad, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_failure_is_told)};
+    return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
+}

@@ -1,0 +1,173 @@
+// Bundles and the leaderboard: what is bundled comes back, what was changed by a byte is refused, rows that do not
+// compare are left out or marked, and the fastest row of each machine stands in its place.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+#include "tests/support/run_program.h"
+#include "bench/compare/leaderboard.h"
+#include "bench/rows/bundle.h"
+
+static json_t *make_row(const char *processor, const char *mode, double rate) {
+    return json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:f, s:f, s:I, s:s, s:[], s:b}", "schema_version",
+                     1, "status", "ok", "loss_check", "by the reference", "cpu_info", processor, "mode", mode,
+                     "model_type", "tiny", "n_seq", 64, "precision", "fp32", "noise_verdict", "steady", "median_ts",
+                     rate, "energy_per_token_j", 0.5, "peak_rss_bytes", (json_int_t)1 << 30, "device", "cpu",
+                     "warnings", "emulated", 0);
+}
+
+static void write_file(const char *name, const char *text, size_t size_bytes) {
+    char path[COMMAND_SIZE];
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, size_bytes, file), size_bytes);
+    assert_int_equal(fclose(file), 0);
+}
+
+static sm_status read_bundle(const char *name, json_t **rows) {
+    char path[COMMAND_SIZE];
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    return sm_bundle_read(path, rows);
+}
+
+static void a_changed_byte_is_refused(void **state) {
+    (void)state;
+    json_t *rows = json_pack("[oo]", make_row("A", "fused", 100), make_row("A", "naive", 50));
+    json_t *machine = json_pack("{s:s}", "host", "here");
+    json_t *read = NULL;
+    char *text = NULL;
+    size_t size_bytes = 0;
+    assert_int_equal(sm_bundle_make(rows, machine, &text, &size_bytes), SM_OK);
+    write_file("whole", text, size_bytes);
+    assert_int_equal(read_bundle("whole", &read), SM_OK);
+    assert_true(json_equal(read, rows));
+    json_decref(read);
+    for (size_t i = 0; i < size_bytes; i++) {
+        text[i] ^= 1;
+        write_file("changed", text, size_bytes);
+        text[i] ^= 1;
+        if (read_bundle("changed", &read) != SM_ERR_FORMAT) {
+            fail_msg("byte %zu was changed, and nobody noticed", i);
+        }
+    }
+    write_file("changed", text, size_bytes - 1);
+    assert_int_equal(read_bundle("changed", &read), SM_ERR_FORMAT);
+    write_file("changed", "", 0);
+    assert_int_equal(read_bundle("changed", &read), SM_ERR_FORMAT);
+    free(text);
+    json_decref(machine);
+    json_decref(rows);
+}
+
+static const char *text_at(const json_t *records, size_t i, const char *name) {
+    return json_string_value(json_object_get(json_array_get(records, i), name));
+}
+
+static void the_fastest_of_each_machine_has_a_place(void **state) {
+    (void)state;
+    json_t *rows = json_array();
+    json_array_append_new(rows, make_row("A", "naive", 50));
+    json_array_append_new(rows, make_row("A", "fused", 100));
+    json_array_append_new(rows, make_row("B", "fused", 200));
+    json_t *emulated = make_row("C", "fused", 300);
+    json_object_set_new(emulated, "emulated", json_true());
+    json_array_append_new(rows, emulated);
+    json_t *failed = make_row("D", "fused", 900);
+    json_object_set_new(failed, "status", json_string("error"));
+    json_array_append_new(rows, failed);
+    json_t *unchecked = make_row("E", "fused", 900);
+    json_object_del(unchecked, "loss_check");
+    json_array_append_new(rows, unchecked);
+    json_t *longer = make_row("A", "fused", 10);
+    json_object_set_new(longer, "n_seq", json_integer(128));
+    json_array_append_new(rows, longer);
+    json_t *records = NULL;
+    json_t *refused = NULL;
+    assert_int_equal(sm_leaderboard_make(rows, &records, &refused), SM_OK);
+    assert_int_equal(json_array_size(refused), 2);
+    assert_string_equal(text_at(refused, 0, "machine"), "D");
+    assert_string_equal(text_at(refused, 0, "status"), "error");
+    assert_string_equal(text_at(refused, 1, "reason"), "its loss was not checked");
+    json_decref(refused);
+    assert_int_equal(json_array_size(records), 4);
+    assert_string_equal(text_at(records, 0, "machine"), "C");
+    assert_string_equal(text_at(records, 0, "marks"), "emulated");
+    assert_string_equal(text_at(records, 1, "machine"), "B");
+    assert_string_equal(text_at(records, 2, "machine"), "A");
+    assert_string_equal(text_at(records, 2, "mode"), "fused");
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(records, 3), "place")), 1);
+    assert_true(json_number_value(json_object_get(json_array_get(records, 1), "tokens_per_joule")) == 2);
+    assert_true(json_number_value(json_object_get(json_array_get(records, 1), "tokens_per_s_gib")) == 200);
+    json_decref(records);
+    json_decref(rows);
+}
+
+// Whoever brought the fastest kernel: it is marked, and is not held against this program's.
+static void code_of_ones_own_is_ranked_apart(void **state) {
+    (void)state;
+    json_t *rows = json_array();
+    json_t *own = make_row("A", "fused", 900);
+    json_object_set_new(own, "own_kernels", json_string("gelu_forward=my.c (fnv1a64:1)"));
+    json_array_append_new(rows, own);
+    json_array_append_new(rows, make_row("A", "fused", 100));
+    json_t *brought = make_row("B", "fused", 200);
+    json_object_set_new(brought, "own_kernels", json_string("backend my.so (fnv1a64:2)"));
+    json_array_append_new(rows, brought);
+    json_t *records = NULL;
+    json_t *refused = NULL;
+    assert_int_equal(sm_leaderboard_make(rows, &records, &refused), SM_OK);
+    assert_int_equal(json_array_size(records), 3);
+    for (size_t i = 0; i < 3; i++) {
+        static const char *const machines[] = {"A", "A", "B"};
+        static const char *const codes[] = {NULL, "gelu_forward=my.c (fnv1a64:1)", "backend my.so (fnv1a64:2)"};
+        static const int places[] = {1, 1, 2};
+        const char *marks = text_at(records, i, "marks");
+        assert_string_equal(text_at(records, i, "machine"), machines[i]);
+        assert_int_equal(json_integer_value(json_object_get(json_array_get(records, i), "place")), places[i]);
+        assert_int_equal(marks != NULL && strstr(marks, "own code") != NULL, codes[i] != NULL);
+        if (codes[i] != NULL) {
+            assert_string_equal(text_at(records, i, "own_kernels"), codes[i]);
+        }
+    }
+    json_decref(records);
+    json_decref(refused);
+    json_decref(rows);
+}
+
+static void the_program_bundles_and_compares(void **state) {
+    (void)state;
+    json_t *rows = json_pack("[o]", make_row("A", "fused", 100));
+    char *text = json_dumps(rows, 0);
+    write_file("rows.json", text, strlen(text));
+    free(text);
+    json_decref(rows);
+    static const expectation cases[] = {
+        {"bundle $T/rows.json --output $T/a.bundle", 0, NULL, "1 row, "},
+        {"leaderboard $T/a.bundle", 0, "| machine", NULL},
+        {"leaderboard $T/a.bundle -o json", 0, "\"tokens_per_joule\": 2", NULL},
+        {"leaderboard $T/rows.json", 1, NULL, "no bundle"},
+        {"leaderboard $T/a.bundle --page $T/board.html", 0, NULL, "board.html: "},
+        {"leaderboard $T/rows.json --page $T/none.html; ls $T/none.html", 2, NULL, "No such file"},
+        {"leaderboard", 2, NULL, "give bundles"},
+        {"bundle $T/rows.json", 2, NULL, "--output FILE"},
+        {"bundle $T/none --output $T/b", 1, NULL, "cannot open"},
+    };
+    CHECK_ALL(cases);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_changed_byte_is_refused),
+        cmocka_unit_test(the_fastest_of_each_machine_has_a_place),
+        cmocka_unit_test(code_of_ones_own_is_ranked_apart),
+        cmocka_unit_test(the_program_bundles_and_compares),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

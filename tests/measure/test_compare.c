@@ -1,0 +1,356 @@
+// Verdicts on rows made up: the tests' tables, false and missed differences, matching, the program.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "philox.h"
+#include "tests/support/temp_folder.h"
+#include "bench/compare/compare.h"
+#include "bench/stats/compare_stats.h"
+#include "bench/tables/show.h"
+
+// --- random numbers ----------------------------------------------------------------------------
+
+static uint64_t counter;
+
+static double uniform(void) { return ((double)sm_philox4x32(7, counter++, 0).word[0] + 0.5) / 4294967296.0; }
+
+// Timings have a floor, a body and a long foot to the right.
+static double noise(double width) {
+    double normal = sqrt(-2 * log(uniform())) * cos(6.283185307179586 * uniform());
+    double foot = uniform() < 0.05 ? 10 * width * uniform() : 0;
+    return exp(width * normal + foot);
+}
+
+// --- the tests' tables ---------------------------------------------------------------------------
+
+// By hand: of 2^5 signs, that all five differences are positive has p 2/32; of 2^8, 2/256.
+static void signed_rank(void **state) {
+    (void)state;
+    static const double a[] = {1, 1, 1, 1, 1, 1, 1, 1};
+    static const double b[] = {1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07, 1.08};
+    sm_difference d;
+    expect_ok("5", sm_compare_paired(a, b, 5, 0.05, &d));
+    assert_true(fabs(d.p_value - 2.0 / 32) < 1e-12 && !d.has_interval);
+    expect_ok("8", sm_compare_paired(a, b, 8, 0.01, &d));
+    assert_true(fabs(d.p_value - 2.0 / 256) < 1e-12 && d.has_interval);
+    assert_true(fabs(d.lo - log(1.01)) < 1e-12 && fabs(d.hi - log(1.08)) < 1e-12);
+    // Its tabulated 5% point for n = 10 is a rank sum of 8: P(W <= 8) = 25/1024.
+    static const double ones[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    static const double mixed[] = {1.01, 1.02, 1 / 1.03, 1.04, 1 / 1.05, 1.06, 1.07, 1.08, 1.09, 1.1};
+    expect_ok("10", sm_compare_paired(ones, mixed, 10, 0.05, &d));
+    assert_true(fabs(d.p_value - 2 * 25.0 / 1024) < 1e-12);
+    assert_true(d.has_interval && d.lo > 0);
+}
+
+// By hand: of C(8, 4) = 70 orders one has all of a first. Tabulated 5% point of 5 and 5: U = 2.
+static void rank_sum(void **state) {
+    (void)state;
+    static const double a[] = {1, 2, 3, 4, 5};
+    static const double b[] = {10, 20, 30, 40, 50};
+    static const double c[] = {3.5, 20, 30, 40, 50}; // two of a above: U = 2
+    static const double e[] = {2.5, 20, 30, 40, 50}; // three: U = 3
+    sm_difference d;
+    expect_ok("4", sm_compare_unpaired(a, 4, b, 4, 0.05, &d));
+    assert_true(fabs(d.p_value - 2.0 / 70) < 1e-12 && d.has_interval);
+    expect_ok("U = 2", sm_compare_unpaired(a, 5, c, 5, 0.05, &d));
+    assert_true(d.p_value <= 0.05 && d.lo > 0);
+    expect_ok("U = 3", sm_compare_unpaired(a, 5, e, 5, 0.05, &d));
+    assert_true(d.p_value > 0.05 && !(d.lo > 0));
+    expect_ok("one value", sm_compare_unpaired(a, 1, b, 1, 0.05, &d));
+    assert_true(!d.has_interval && d.p_value == 1 && fabs(d.estimate - log(10)) < 1e-12);
+    expect_failure("none", sm_compare_unpaired(a, 0, b, 5, 0.05, &d), SM_ERR_INVALID, "no values");
+    assert_true(fabs(sm_normal_two_sided(0.05) - 1.959964) < 1e-5);
+}
+
+// The exact table and the normal curve meet where one takes over from the other.
+static void large_samples(void **state) {
+    (void)state;
+    double a[SM_COMPARE_EXACT + 1];
+    double b[SM_COMPARE_EXACT + 1];
+    sm_difference exact;
+    sm_difference normal;
+    for (int i = 0; i <= SM_COMPARE_EXACT; i++) {
+        a[i] = noise(0.02);
+        b[i] = noise(0.02) * 1.005;
+    }
+    a[SM_COMPARE_EXACT] = 1;
+    b[SM_COMPARE_EXACT] = 1.005;
+    expect_ok("exact", sm_compare_unpaired(a, SM_COMPARE_EXACT, b, SM_COMPARE_EXACT, 0.01, &exact));
+    expect_ok("normal", sm_compare_unpaired(a, SM_COMPARE_EXACT + 1, b, SM_COMPARE_EXACT + 1, 0.01, &normal));
+    assert_true(fabs(exact.p_value - normal.p_value) < 0.02 && fabs(exact.lo - normal.lo) < 0.002);
+    expect_ok("exact", sm_compare_paired(a, b, SM_COMPARE_EXACT, 0.01, &exact));
+    expect_ok("normal", sm_compare_paired(a, b, SM_COMPARE_EXACT + 1, 0.01, &normal));
+    assert_true(fabs(exact.p_value - normal.p_value) < 0.02 && fabs(exact.hi - normal.hi) < 0.002);
+}
+
+// --- made-up rows ----------------------------------------------------------------------------------
+
+static json_t *make_row(double median_ns, const char *mode, int batch) {
+    return json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:f}", "schema_version", 1, "status",
+                     "ok", "model_type", "tiny", "device", "cpu", "backend_used", "cpu", "mode", mode, "precision",
+                     "fp32", "pass_type", "step", "n_batch", batch, "n_seq", 64, "n_layer", 2, "n_threads", 2,
+                     "median_ns", median_ns);
+}
+
+// A run: a median that no other run has (width_of_runs), around it samples.
+static json_t *make_run(double factor, double width_of_runs, int n_samples) {
+    double run = 1e6 * factor * noise(width_of_runs);
+    json_t *row = make_row(run, "fused", 4);
+    json_t *samples = json_array();
+    for (int i = 0; i < n_samples; i++) {
+        json_array_append_new(samples, json_real(run * noise(0.005)));
+    }
+    json_object_set_new(row, "samples_ns", samples);
+    return row;
+}
+
+static sm_verdict verdict_of(json_t *a, json_t *b) {
+    sm_comparison c;
+    sm_compare_options options = {.threshold = 0.01};
+    expect_ok("compare", sm_compare(a, b, &options, &c));
+    assert_int_equal(json_array_size(c.compared), 1);
+    sm_verdict verdict = c.verdict;
+    sm_comparison_free(&c);
+    json_decref(a);
+    json_decref(b);
+    return verdict;
+}
+
+// Interleaved runs, with a drift of the machine that meets both.
+static sm_verdict trial_of_pairs(int n_pairs, double factor) {
+    json_t *a = json_array();
+    json_t *b = json_array();
+    for (int i = 0; i < n_pairs; i++) {
+        double drift = 1 + 0.1 * i / n_pairs;
+        json_t *rows[2] = {make_run(drift, 0.01, 3), make_run(drift * factor, 0.01, 3)};
+        json_object_set_new(rows[0], "compare_pair", json_integer(i));
+        json_object_set_new(rows[1], "compare_pair", json_integer(i));
+        json_array_append_new(a, rows[0]);
+        json_array_append_new(b, rows[1]);
+    }
+    return verdict_of(a, b);
+}
+
+static sm_verdict trial_of_runs(int n_runs, double factor) {
+    json_t *a = json_array();
+    json_t *b = json_array();
+    for (int i = 0; i < n_runs; i++) {
+        json_array_append_new(a, make_run(1, 0.01, 3));
+        json_array_append_new(b, make_run(factor, 0.01, 3));
+    }
+    return verdict_of(a, b);
+}
+
+static sm_verdict trial_of_samples(int n_samples, double factor) {
+    json_t *a = json_pack("[o]", make_run(1, 0, n_samples));
+    json_t *b = json_pack("[o]", make_run(factor, 0, n_samples));
+    return verdict_of(a, b);
+}
+
+static void expect_rates(const char *label, sm_verdict (*trial)(int n, double factor), int n) {
+    enum { N_TRIALS = 200 };
+    int n_false = 0;
+    int n_slower = 0;
+    int n_faster = 0;
+    for (int i = 0; i < N_TRIALS; i++) {
+        n_false += trial(n, 1) != SM_VERDICT_SAME;
+        n_slower += trial(n, 1.03) == SM_VERDICT_SLOWER;
+        n_faster += trial(n, 1 / 1.03) == SM_VERDICT_FASTER;
+    }
+    if (!(n_false <= N_TRIALS / 20 && n_slower >= N_TRIALS * 9 / 10 && n_faster >= N_TRIALS * 9 / 10)) {
+        fail_msg("%s: of %d: %d false, %d slower found, %d faster found", label, N_TRIALS, n_false, n_slower, n_faster);
+    }
+}
+
+static void rates(void **state) {
+    (void)state;
+    expect_rates("20 pairs", trial_of_pairs, 20);
+    expect_rates("20 runs", trial_of_runs, 20);
+    expect_rates("60 samples", trial_of_samples, 60);
+}
+
+static void too_few_say_so(void **state) {
+    (void)state;
+    sm_comparison c;
+    sm_compare_options options = {.threshold = 0.01};
+    json_t *a = json_pack("[o]", make_row(1e6, "fused", 4));
+    json_t *b = json_pack("[o]", make_row(2e6, "fused", 4));
+    expect_ok("compare", sm_compare(a, b, &options, &c));
+    const json_t *record = json_array_get(c.compared, 0);
+    assert_int_equal(c.verdict, SM_VERDICT_INCONCLUSIVE);
+    assert_non_null(strstr(json_string_value(json_object_get(record, "reason")), "too few"));
+    assert_true(json_is_null(json_object_get(record, "detectable_percent")));
+    assert_true(fabs(sm_json_number(record, "change_percent") - 100) < 1e-9);
+    sm_comparison_free(&c);
+    json_decref(a);
+    json_decref(b);
+}
+
+// --- matching --------------------------------------------------------------------------------------
+
+static void expect_match(json_t *a, json_t *b, unsigned across, size_t n_compared, size_t n_apart, const char *text) {
+    sm_comparison c;
+    sm_compare_options options = {.threshold = 0.01, .across = across};
+    expect_ok("compare", sm_compare(a, b, &options, &c));
+    char *apart = sm_json_dump(c.apart);
+    if (json_array_size(c.compared) != n_compared || json_array_size(c.apart) != n_apart ||
+        strstr(apart, text) == NULL) {
+        fail_msg("%zu compared, apart: %s", json_array_size(c.compared), apart);
+    }
+    free(apart);
+    sm_comparison_free(&c);
+    json_decref(a);
+    json_decref(b);
+}
+
+static void only_equal_work(void **state) {
+    (void)state;
+    const unsigned mode = 1u << SM_FACTOR_MODE;
+    // Another batch is other work, whatever else agrees.
+    expect_match(json_pack("[o]", make_row(1e6, "fused", 4)), json_pack("[o]", make_row(1e6, "fused", 8)), 0, 0, 2,
+                 "n_batch 4 / 8");
+    // One factor, the same everywhere, is what is compared.
+    expect_match(json_pack("[oo]", make_row(1e6, "naive", 4), make_row(1e6, "naive", 8)),
+                 json_pack("[oo]", make_row(1e6, "fused", 4), make_row(1e6, "fused", 8)), 0, 2, 0, "");
+    // Where some rows agree in all, only these are compared.
+    expect_match(json_pack("[oo]", make_row(1e6, "naive", 4), make_row(1e6, "fused", 4)),
+                 json_pack("[o]", make_row(1e6, "fused", 4)), 0, 1, 1, "mode naive / fused");
+    expect_match(json_pack("[oo]", make_row(1e6, "naive", 4), make_row(1e6, "fused", 4)),
+                 json_pack("[o]", make_row(1e6, "fused", 4)), mode, 1, 1, "");
+    // Two factors at once are refused, unless they are named.
+    json_t *other = make_row(1e6, "naive", 4);
+    json_object_set_new(other, "precision", json_string("bf16"));
+    expect_match(json_pack("[o]", make_row(1e6, "fused", 4)), json_pack("[O]", other), 0, 0, 2,
+                 "precision fp32 / bf16");
+    expect_match(json_pack("[o]", make_row(1e6, "fused", 4)), json_pack("[O]", other), mode | 1u << SM_FACTOR_PRECISION,
+                 1, 0, "");
+    json_decref(other);
+}
+
+static void ambiguous_factors_are_refused(void **state) {
+    (void)state;
+    sm_comparison c;
+    sm_compare_options options = {.threshold = 0.01};
+    json_t *threads = make_row(1e6, "fused", 4);
+    json_object_set_new(threads, "n_threads", json_integer(1));
+    json_t *a = json_pack("[o]", make_row(1e6, "fused", 4));
+    json_t *b = json_pack("[oo]", make_row(1e6, "naive", 4), threads);
+    expect_failure("two factors", sm_compare(a, b, &options, &c), SM_ERR_USAGE, "mode and threads|--across");
+    json_decref(a);
+    json_decref(b);
+}
+
+// Another program's rows on another device lack fields; what both tell decides.
+static void peers(void **state) {
+    (void)state;
+    json_t *peer = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:f}", "backend_used", "pytorch", "device",
+                             "cuda", "model_type", "GPT-2", "mode", "fused", "precision", "fp32", "pass_type", "step",
+                             "n_batch", 4, "n_seq", 64, "n_layer", 2, "median_ns", 2e6);
+    expect_match(json_pack("[o]", make_row(1e6, "fused", 4)), json_pack("[o]", peer), 0, 1, 0, "");
+}
+
+static void failed_rows_are_listed(void **state) {
+    (void)state;
+    json_t *oom = make_row(1, "fused", 4);
+    json_object_set_new(oom, "status", json_string("oom"));
+    json_object_set_new(oom, "reason", json_string("9 GiB needed"));
+    json_object_del(oom, "median_ns");
+    expect_match(json_pack("[o]", make_row(1e6, "fused", 4)), json_pack("[o]", oom), 0, 0, 1, "oom: 9 GiB needed");
+}
+
+// --- the program -------------------------------------------------------------------------------------
+
+static int run(const char *arguments) {
+    char command[1024];
+    snprintf(command, sizeof(command), "XDG_DATA_HOME=%s T=%s; export XDG_DATA_HOME T; (%s %s) >%s/out 2>&1 </dev/null",
+             temp_folder, temp_folder, SM_TEST_BINARY, arguments, temp_folder);
+    int status = system(command);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void write_runs(const char *name, double factor) {
+    char *path = temp_path(name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    for (int i = 0; i < 10; i++) {
+        json_t *row = make_run(factor, 0.002, 5);
+        json_dumpf(row, file, JSON_COMPACT);
+        fputc('\n', file);
+        json_decref(row);
+    }
+    fclose(file);
+    free(path);
+}
+
+static void exit_codes(void **state) {
+    (void)state;
+    static const struct {
+        const char *arguments;
+        int code;
+        const char *says;
+    } cases[] = {
+        {"compare $T/a.jsonl $T/a.jsonl", 0, "verdict: B against A: no-difference"},
+        {"compare $T/a.jsonl $T/slow.jsonl", 3, "slower"},
+        {"compare $T/slow.jsonl $T/a.jsonl -o json", 0, "\"verdict\": \"faster\""},
+        {"compare $T/a.jsonl $T/slow.jsonl --threshold 50", 0, "below the threshold"},
+        {"compare $T/a.jsonl --save-baseline release-1", 0, "saved"},
+        {"compare release-1 $T/slow.jsonl -o csv", 3, "verdict,"},
+        {"compare $T/a.jsonl --save-baseline ../x", 2, "not a valid name of a baseline"},
+        {"compare never-saved $T/a.jsonl", 1, "neither a file nor a saved baseline"},
+        {"compare $T/a.jsonl", 2, "two result files"},
+        {"compare $T/a.jsonl $T/a.jsonl --across speed", 2, "no factor"},
+        {"compare --interleaved 'run -m tiny' 'walk'", 2, "not a `run`"},
+        {"compare --interleaved 'run -m $(x)' 'run'", 2, "cannot be split"},
+        {"compare --interleaved 'run -m tiny -b 0' 'run -m tiny'", 2, "out of range"},
+        {"compare --interleaved --pairs 2 'run -m tiny -b 1 --seq-len 8 -w 0 -r 2 -t 1' 'run -m tiny -b 1 --seq-len 8 "
+         "-w 0 -r 2 -t 1' --backend cpu",
+         2, "flag of"},
+        {"compare --interleaved --pairs 2 -o json 'run -m tiny -b 1 --seq-len 8 -w 0 -r 2 -t 1 --backend cpu' 'run -m "
+         "tiny "
+         "-b 1 --seq-len 8 -w 0 -r 2 -t 1 --backend cpu'",
+         0, "\"basis\": \"pairs\""},
+        {"compare --interleaved --pairs 1 'run -m tiny -b 1 --seq-len 8 -w 0 -t 1 --backend cpu' 'run -m tiny -b 1 "
+         "--seq-len "
+         "8 -w 0 -t 1 --backend cpu'", // it chooses the samples
+         0, "too few runs"},
+    };
+    write_runs("a.jsonl", 1);
+    write_runs("slow.jsonl", 1.1);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        int code = run(cases[i].arguments);
+        size_t size_bytes;
+        char *path = temp_path("out");
+        char *out = temp_read(path, &size_bytes);
+        if (code != cases[i].code || strstr(out, cases[i].says) == NULL) {
+            fail_msg("%s: exit %d\n%s", cases[i].arguments, code, out);
+        }
+        free(out);
+        free(path);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(signed_rank),
+        cmocka_unit_test(rank_sum),
+        cmocka_unit_test(large_samples),
+        cmocka_unit_test(rates),
+        cmocka_unit_test(too_few_say_so),
+        cmocka_unit_test(only_equal_work),
+        cmocka_unit_test(ambiguous_factors_are_refused),
+        cmocka_unit_test(peers),
+        cmocka_unit_test(failed_rows_are_listed),
+        cmocka_unit_test(exit_codes),
+    };
+    return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
+}

@@ -1,0 +1,693 @@
+// test_harness.c: the protocol against a backend that does nothing but what a test tells it.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/fake_backend.h"
+#include "tests/support/fake_clock.h"
+#include "bench/measure/harness.h"
+#include "bench/measure/pass_stats.h"
+
+// --- a workload ----------------------------------------------------------------------------
+
+enum { N_ACCUM = 3 }; // where there is more than one micro-batch: that one is not fed again
+
+static sm_status next_batch(void *ctx, sm_session *session, int64_t index) {
+    (void)ctx;
+    static const int32_t ids[B * T];
+    if (fake.is_again) {
+        assert_int_equal(index, fake.n_batches - N_ACCUM + fake.n_batches_again++ % N_ACCUM);
+        return sm_session_set_batch(session, ids, ids);
+    }
+    assert_int_equal(index, fake.n_batches);
+    fake.n_batches++;
+    fake.updates_before_step = fake.n_executed[5];
+    if (fake.interrupt_at_step == fake.n_steps) {
+        fake.interrupted = 1;
+    }
+    return sm_session_set_batch(session, ids, ids);
+}
+
+static sm_status check(void *ctx, sm_session *session, int64_t index, uint64_t seed, sm_row *row) {
+    (void)ctx;
+    (void)session;
+    (void)seed;
+    assert_int_equal(index, fake.n_batches - 1);
+    assert_int_equal(fake.n_executed[5], fake.updates_before_step); // the losses are of weights that are still there
+    fake.steps_at_check[fake.n_checks++] = fake.n_steps;
+    row->loss_reference = 2.5;
+    SM_ROW_TEXT(row->loss_check, fake.check_is_mute ? "" : "a constant");
+    return fake.check_result == SM_OK
+               ? SM_OK
+               : sm_fail(fake.check_result, "loss %g, reference %g", row->loss, row->loss_reference);
+}
+
+static void progress(void *ctx, sm_stage stage, int done, int total) {
+    (void)stage;
+    assert_ptr_equal(ctx, &fake);
+    assert_true(done < total);
+    fake.n_progress++;
+}
+
+static sm_protocol protocol_of(sm_pass_type pass) {
+    sm_protocol p = sm_protocol_default();
+    p.n_warmup = 2;
+    p.n_repetitions = 6;
+    p.n_attribution = 3;
+    p.pass = pass;
+    p.interrupted = &fake.interrupted;
+    p.progress = progress;
+    p.progress_ctx = &fake;
+    return p;
+}
+
+// Measures with the fake as the test has set it.
+static sm_status measure(const sm_protocol *protocol, sm_row *row) {
+    sm_session *session = NULL;
+    sm_workload workload = {.next_batch = next_batch, .check = check, FAKE_CHECKS};
+    sm_backend backend = fake_backend;
+    backend.keep_state = fake.keeps_nothing ? NULL : fake_keep_state;
+    fake_device.backend = &backend;
+    assert_int_equal(sm_session_open(&fake_device, make_plan(), &session), SM_OK);
+    assert_int_equal(sm_row_init(row), SM_OK);
+    row->peak_flops = 1e9;
+    row->peak_bandwidth = 1e9;
+    sm_status status = sm_harness_measure(session, protocol, &workload, row);
+    sm_session_close(session);
+    fake_device.backend = &fake_backend;
+    return status;
+}
+
+static int reset_fake(void **state) {
+    (void)state;
+    memset(&fake, 0, sizeof(fake));
+    fake.loss = 2.5;
+    fake.failure = SM_ERR_DEVICE;
+    fake.fail_at_step = -1;
+    fake.sleep_at_step = -1;
+    fake.interrupt_at_step = -1;
+    fake.bad_loss_at_step = -1;
+    return 0;
+}
+
+static void assert_no_speed(const sm_row *row) {
+    assert_int_equal(row->samples_ns.n, 0);
+    assert_int_equal(row->samples_ts.n, 0);
+    assert_int_equal(row->samples_forward_ns.n, 0);
+    assert_int_equal(row->median_ns, SM_ABSENT);
+    assert_int_equal(row->avg_ns, SM_ABSENT);
+    assert_int_equal(row->first_step_ns, SM_ABSENT);
+    assert_int_equal(row->warmup_ns, SM_ABSENT);
+    assert_int_equal(row->attribution_ns, SM_ABSENT);
+    assert_int_equal(row->phases.forward_ns, SM_ABSENT);
+    assert_true(isnan(row->avg_ts) && isnan(row->median_ts) && isnan(row->mfu) && isnan(row->step_efficiency));
+}
+
+#define assert_near(value, expected)                                       \
+    do {                                                                   \
+        double value_ = (value);                                           \
+        double expected_ = (expected);                                     \
+        if (!(fabs(value_ - expected_) <= 1e-9 * (1 + fabs(expected_)))) { \
+            fail_msg("%s is %.17g, not %.17g", #value, value_, expected_); \
+        }                                                                  \
+    } while (0)
+
+// --- tests ------------------------------------------------------------------------------------
+
+static void test_step(void **state) {
+    (void)state;
+    sm_row row;
+    sm_protocol p = protocol_of(SM_PASS_STEP);
+    assert_int_equal(measure(&p, &row), SM_OK);
+    assert_string_equal(row.status, "ok");
+    assert_string_equal(row.stop_reason, "repetitions");
+    assert_string_equal(row.test, "step b2s2");
+    assert_string_equal(row.pass_type, "step");
+    assert_string_equal(row.backend_used, "fake");
+    assert_string_equal(row.device, "fake:0");
+    assert_string_equal(row.loss_check, "a constant");
+    assert_int_equal(row.n_threads, 3);
+    assert_int_equal(row.model_n_params, N_ELEMS);
+    assert_int_equal(row.device_peak_bytes, 12345);
+    assert_true(row.estimated_bytes > 1000); // the kernels' own, and the plan's tensors
+    assert_true(row.harness_ns >= 0);
+    assert_near(row.attribution_percent, 100 * ((double)row.attribution_ns / (double)row.median_ns - 1));
+    assert_int_equal(row.samples_ns.n, 6);
+    assert_int_equal(row.samples_ts.n, 6);
+    assert_int_equal(row.n_warmup, 2);
+    assert_true(row.first_step_ns > 0 && row.warmup_ns > 0 && row.peak_rss_bytes > 0);
+    assert_near(row.loss, 2.5);
+    // One first step, 2 of warm-up (the first of them checked), 6 of the headline, all untimed; 3 of attribution; a checked
+    // one after these. Of the headline's, drawn ones are made again.
+    assert_int_equal(fake.n_steps, 13);
+    assert_int_equal(fake.n_batches, 13);
+    assert_int_equal(fake.n_untimed[5], 10 + fake.n_put_back);
+    assert_true(fake.n_put_back >= 1);
+    assert_int_equal(fake.n_kept, fake.n_put_back);
+    assert_int_equal(fake.n_checks, 2);
+    assert_int_equal(fake.steps_at_check[0], 2);
+    assert_int_equal(fake.steps_at_check[1], 13);
+    assert_int_equal(fake.n_progress, 1 + 1 + 1 + 6 + 3); // the checked step counts as the check
+    assert_int_equal(fake.n_allocating_steps, 0);
+    assert_int_equal(row.losses.n, 13);
+    sm_row_free(&row);
+}
+
+static void test_figures_follow_from_samples(void **state) {
+    (void)state;
+    sm_row row;
+    sm_protocol p = protocol_of(SM_PASS_STEP);
+    assert_int_equal(measure(&p, &row), SM_OK);
+    double seconds = (double)row.median_ns * 1e-9;
+    const double flops = FORWARD_FLOPS + BACKWARD_FLOPS + ADAMW_FLOPS;
+    assert_near(row.flops, flops);
+    assert_int_equal(row.ideal_ns, (int64_t)flops + UPDATE_BYTES); // both peaks are one a nanosecond
+    // The median may lie half a nanosecond from its field.
+    assert_true(fabs(row.mfu / (flops / seconds / 1e9) - 1) <= 1e-2);
+    assert_true(fabs(row.step_efficiency / ((flops + UPDATE_BYTES) * 1e-9 / seconds) - 1) <= 1e-2);
+    assert_near(row.samples_ts.values[0], B * T * 1e9 / (double)row.samples_ns.values[0]);
+    assert_true(row.min_ns <= row.q1_ns && row.q1_ns <= row.median_ns && row.median_ns <= row.q3_ns &&
+                row.q3_ns <= row.max_ns);
+    assert_int_equal(row.ci95_lo_ns, row.min_ns); // 6 samples
+    assert_int_equal(row.ci95_hi_ns, row.max_ns);
+    sm_row_free(&row);
+}
+
+static void test_phases_add_up(void **state) {
+    (void)state;
+    sm_row row;
+    sm_protocol p = protocol_of(SM_PASS_STEP);
+    fake.op_cost_ns = 1000;
+    assert_int_equal(measure(&p, &row), SM_OK);
+    assert_int_equal(row.phases.zero_grad_ns, 1000);
+    assert_int_equal(row.phases.forward_ns, 2000 + 4000);
+    assert_int_equal(row.phases.backward_ns, 3000 + 5000); // the op that runs in the forward range included
+    assert_int_equal(row.phases.optimizer_ns, 6000);
+    assert_int_equal(row.phases.unaccounted_ns, row.attribution_ns - 21000);
+    assert_int_equal(row.overhead_ns, row.median_ns - 21000);
+    assert_int_equal(row.op_ns.n, 6);
+    assert_int_equal(row.op_ns.values[3], 4000);
+    assert_int_equal(row.n_attribution, 3);
+    sm_row_free(&row);
+}
+
+static void test_real_op_times_fit_in_the_wall_clock(void **state) {
+    (void)state;
+    sm_row row;
+    sm_protocol p = protocol_of(SM_PASS_STEP);
+    assert_int_equal(measure(&p, &row), SM_OK);
+    assert_true(row.phases.unaccounted_ns >= 0);
+    sm_row_free(&row);
+}
+
+static void test_median_step_is_attributed(void **state) {
+    (void)state;
+    sm_row row;
+    sm_plan *plan = make_plan();
+    assert_int_equal(sm_row_init(&row), SM_OK);
+    const int64_t walls_ns[] = {500, 100, 300};
+    int64_t op_ns[18];
+    for (int i = 0; i < 18; i++) {
+        op_ns[i] = i;
+    }
+    assert_int_equal(sm_pass_attribute(&row, plan, walls_ns, op_ns, 3), SM_OK);
+    assert_int_equal(row.attribution_ns, 300);
+    assert_int_equal(row.phases.zero_grad_ns, 12);
+    assert_int_equal(row.phases.unaccounted_ns, 300 - (12 + 13 + 14 + 15 + 16 + 17));
+    assert_int_equal(sm_pass_attribute(&row, plan, walls_ns, op_ns, 2), SM_OK);
+    assert_int_equal(row.attribution_ns, 100); // the lower of two
+    sm_plan_free(plan);
+    sm_row_free(&row);
+}
+
+static void test_accumulation(void **state) {
+    (void)state;
+    sm_row row;
+    sm_protocol p = protocol_of(SM_PASS_STEP);
+    p.n_accum = N_ACCUM;
+    assert_int_equal(measure(&p, &row), SM_OK);
+    const int n_made = 13 + fake.n_put_back; // as in test_step
+    assert_true(fake.n_put_back >= 1);
+    assert_int_equal(fake.n_steps, 13);
+    assert_int_equal(fake.n_batches, 3 * 13);
+    assert_int_equal(fake.n_batches_again, 3 * fake.n_put_back);
+    assert_int_equal(fake.n_executed[0], n_made); // zero-grad once a step
+    assert_int_equal(fake.n_executed[1], 3 * n_made);
+    assert_int_equal(fake.n_executed[5], n_made); // so the optimizer
+    assert_near(row.flops, 3 * (FORWARD_FLOPS + BACKWARD_FLOPS) + ADAMW_FLOPS);
+    assert_near(row.samples_ts.values[0], 3 * B * T * 1e9 / (double)row.samples_ns.values[0]);
+    assert_int_equal(row.n_accum, 3);
+    sm_row_free(&row);
+}
+
+static void test_pass_types(void **state) {
+    static const struct {
+        sm_pass_type pass;
+        const char *test;
+        double flops;
+        bool has_backward;
+    } cases[] = {
+        {SM_PASS_FORWARD, "fwd b2s2", FORWARD_FLOPS, false},
+        {SM_PASS_FORWARD_BACKWARD, "fwd+bwd b2s2", FORWARD_FLOPS + BACKWARD_FLOPS, true},
+        {SM_PASS_BACKWARD, "bwd b2s2", BACKWARD_FLOPS + 10, true},
+        {SM_PASS_SEPARATE, "fwd,bwd b2s2", FORWARD_FLOPS + BACKWARD_FLOPS, true},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        sm_row row;
+        sm_protocol p = protocol_of(cases[i].pass);
+        reset_fake(state);
+        fake.op_cost_ns = 1000;
+        assert_int_equal(measure(&p, &row), SM_OK);
+        assert_string_equal(row.test, cases[i].test);
+        assert_near(row.flops, cases[i].flops);
+        assert_int_equal(row.ideal_ns, (int64_t)cases[i].flops); // no optimizer, no traffic
+        const int n_made = 13 + fake.n_put_back; // as in test_step
+        assert_true(fake.n_put_back >= 1);
+        assert_int_equal(fake.n_executed[1], n_made);
+        assert_int_equal(fake.n_executed[4], cases[i].has_backward ? n_made : 0);
+        assert_int_equal(fake.n_executed[5], 0);
+        if (cases[i].pass == SM_PASS_BACKWARD) {
+            assert_int_equal(row.median_ns, 8000);
+        }
+        if (cases[i].pass == SM_PASS_SEPARATE) {
+            assert_int_equal(row.median_ns, 14000);
+            assert_int_equal(row.samples_forward_ns.n, 6);
+            assert_int_equal(row.samples_forward_ns.values[5], 6000);
+            assert_int_equal(row.samples_backward_ns.values[5], 8000);
+            assert_int_equal(row.forward_avg_ns, 6000);
+            assert_int_equal(row.backward_avg_ns, 8000);
+            assert_int_equal(row.backward_stddev_ns, 0);
+        }
+        sm_row_free(&row);
+    }
+}
+
+static void test_wrong_loss_has_no_speed(void **state) {
+    (void)state;
+    sm_row row;
+    sm_protocol p = protocol_of(SM_PASS_STEP);
+    fake.check_result = SM_ERR_MISMATCH;
+    fake.loss = 3;
+    assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
+    assert_string_equal(row.status, "error");
+    assert_string_equal(row.reason, "loss 3, reference 2.5");
+    assert_near(row.loss, 3);
+    assert_int_equal(fake.n_steps, 2);
+    assert_no_speed(&row);
+    sm_row_free(&row);
+}
+
+static void test_check_must_say_what_it_did(void **state) {
+    (void)state;
+    sm_row row;
+    sm_protocol p = protocol_of(SM_PASS_STEP);
+    fake.check_is_mute = true;
+    assert_int_equal(measure(&p, &row), SM_ERR_INTERNAL);
+    assert_string_equal(row.status, "error");
+    assert_no_speed(&row);
+    sm_row_free(&row);
+}
+
+static void test_wrong_gradient_has_no_speed(void **state) {
+    (void)state;
+    sm_row row;
+    sm_protocol p = protocol_of(SM_PASS_FORWARD_BACKWARD);
+    fake.gradient_result = SM_ERR_MISMATCH;
+    assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
+    assert_string_equal(row.status, "error");
+    assert_string_equal(row.reason, "fake: wrong gradient");
+    assert_int_equal(fake.n_steps, 1);
+    assert_no_speed(&row);
+    sm_row_free(&row);
+}
+
+static void test_wrong_update_has_no_speed(void **state) {
+    (void)state;
+    sm_row row;
+    sm_protocol p = protocol_of(SM_PASS_STEP);
+    fake.update_result = SM_ERR_MISMATCH;
+    assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
+    assert_string_equal(row.reason, "fake: wrong update");
+    assert_no_speed(&row);
+    sm_row_free(&row);
+}
+
+static void test_gradient_check_must_say_what_it_did(void **state) {
+    (void)state;
+    sm_row row;
+    sm_protocol p = protocol_of(SM_PASS_STEP);
+    fake.gradient_check_is_mute = true;
+    assert_int_equal(measure(&p, &row), SM_ERR_INTERNAL);
+    assert_no_speed(&row);
+    sm_row_free(&row);
+}
+
+// Gradients: once, before the first update. Updates: the first two, and the last. Where there is no backward there is nothing to
+// check.
+static void test_checks_by_pass_type(void **state) {
+    (void)state;
+    static const struct {
+        sm_pass_type pass;
+        int n_gradients;
+        int n_updates;
+    } expected[] = {{SM_PASS_FORWARD, 0, 0},
+                    {SM_PASS_BACKWARD, 1, 0},
+                    {SM_PASS_FORWARD_BACKWARD, 1, 0},
+                    {SM_PASS_SEPARATE, 1, 0},
+                    {SM_PASS_STEP, 1, 3}};
+    for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
+        sm_row row;
+        sm_protocol p = protocol_of(expected[i].pass);
+        reset_fake(NULL);
+        assert_int_equal(measure(&p, &row), SM_OK);
+        assert_int_equal(fake.n_gradient_checks, expected[i].n_gradients);
+        assert_int_equal(fake.updates_at_gradient_check, 0);
+        assert_int_equal(fake.n_update_checks[1], expected[i].n_updates);
+        assert_int_equal(row.gradient_check[0] != '\0', expected[i].n_gradients);
+        assert_int_equal(row.gradient_check_ns != SM_ABSENT, expected[i].n_gradients);
+        sm_row_free(&row);
+    }
+}
+
+// --- checks among the steps that are timed ---------------------------------------------------------
+
+static void test_step_that_does_not_repeat(void **state) {
+    static const struct {
+        fake_change change;
+        const char *what;
+    } cases[] = {{FAKE_OTHER_LOSSES, "has other losses"},
+                 {FAKE_OTHER_WEIGHTS, "has other gradients, weights or their norm"},
+                 {FAKE_OTHER_GRADIENTS, "has other gradients, weights or their norm"}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        for (int n_accum = 1; n_accum <= N_ACCUM; n_accum += N_ACCUM - 1) {
+            sm_row row;
+            sm_protocol p = protocol_of(SM_PASS_STEP);
+            p.n_accum = n_accum;
+            reset_fake(state);
+            fake.change = cases[i].change;
+            assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
+            assert_string_equal(row.status, "error");
+            assert_non_null(strstr(row.reason, "made again from the same weights and state"));
+            assert_non_null(strstr(row.reason, cases[i].what));
+            assert_int_equal(fake.n_put_back, 1);
+            assert_false(fake.is_kept);
+            assert_true(row.repeat_check[0] == '\0' && row.checks_ns > 0);
+            assert_no_speed(&row);
+            sm_row_free(&row);
+        }
+    }
+}
+
+// An op that is wrong from some step on is seen at the last check at the latest, also where the fault comes with the
+// attribution pass; in a pass without an optimizer, too.
+static void test_op_that_goes_wrong(void **state) {
+    static const sm_pass_type passes[] = {SM_PASS_STEP, SM_PASS_FORWARD_BACKWARD, SM_PASS_BACKWARD};
+    for (size_t i = 0; i < sizeof(passes) / sizeof(passes[0]); i++) {
+        for (int step = 2; step <= 13; step++) {
+            sm_row row;
+            sm_protocol p = protocol_of(passes[i]);
+            reset_fake(state);
+            fake.op_cost_ns = 1000;
+            fake.wrong_from_step = step;
+            assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
+            assert_string_equal(row.status, "error");
+            assert_non_null(strstr(row.reason, "gelu_backward (op 4) differs"));
+            assert_no_speed(&row);
+            sm_row_free(&row);
+        }
+    }
+}
+
+static void test_loss_off_the_course(void **state) {
+    for (int step = 3; step <= 12; step++) { // warm-up, headline, attribution
+        sm_row row;
+        sm_protocol p = protocol_of(SM_PASS_STEP);
+        reset_fake(state);
+        fake.odd_loss_at_step = step;
+        fake.odd_loss = 12;
+        assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
+        assert_non_null(strstr(row.reason, "wrong loss: step"));
+        assert_no_speed(&row);
+        sm_row_free(&row);
+    }
+}
+
+static void assert_places_are(const sm_row *a, const sm_row *b, bool same) {
+    assert_int_equal(strcmp(a->spot_check, b->spot_check) == 0 && strcmp(a->repeat_check, b->repeat_check) == 0, same);
+}
+
+// Of the fake's ops all are looked at; which steps are made again is drawn.
+static void test_seed_draws_the_places(void **state) {
+    enum { N_SEEDS = 8 };
+    sm_row rows[N_SEEDS];
+    sm_row again;
+    sm_protocol p = protocol_of(SM_PASS_STEP);
+    char looks[64];
+    int n_others = 0;
+    p.n_repetitions = 40;
+    for (int i = 0; i < N_SEEDS; i++) {
+        reset_fake(state);
+        p.check_seed = 100 + (uint64_t)i;
+        assert_int_equal(measure(&p, &rows[i]), SM_OK);
+        assert_int_equal(rows[i].check_seed, 100 + i);
+        assert_non_null(strstr(rows[i].repeat_check, "the same to the bit: samples "));
+        // Of zero a step has one op: it is looked at in each checked step and in each that is made again.
+        snprintf(looks, sizeof(looks), "each kind at least %d times", 2 + fake.n_put_back);
+        assert_non_null(strstr(rows[i].spot_check, looks));
+        assert_true(rows[i].spot_error >= 0 && rows[i].spot_error <= 1 && rows[i].checks_ns > 0);
+        assert_true(fake.n_put_back >= 2);
+        n_others += strcmp(rows[i].repeat_check, rows[0].repeat_check) != 0;
+        reset_fake(state);
+        assert_int_equal(measure(&p, &again), SM_OK);
+        assert_places_are(&again, &rows[i], true);
+        sm_row_free(&again);
+    }
+    assert_true(n_others >= N_SEEDS / 2);
+    for (int i = 0; i < N_SEEDS; i++) {
+        sm_row_free(&rows[i]);
+    }
+}
+
+// A device too full for a copy, or without such a thing, is measured nevertheless; the row says what was not done.
+static void test_no_room_for_a_copy(void **state) {
+    sm_row row;
+    sm_protocol p = protocol_of(SM_PASS_STEP);
+    fake.keep_result = SM_ERR_OOM;
+    assert_int_equal(measure(&p, &row), SM_OK);
+    assert_string_equal(row.status, "ok");
+    assert_string_equal(row.repeat_check, "no step was made again: fake: no room for a copy");
+    assert_int_equal(row.samples_ns.n, 6);
+    assert_int_equal(fake.n_put_back, 0);
+    sm_row_free(&row);
+
+    reset_fake(state);
+    fake.keeps_nothing = true;
+    assert_int_equal(measure(&p, &row), SM_OK);
+    assert_string_equal(row.repeat_check, "no step was made again: backend fake keeps no copy of weights and state");
+    assert_int_equal(fake.n_kept, 0);
+    sm_row_free(&row);
+
+    reset_fake(state); // any other failure is one
+    fake.keep_result = SM_ERR_DEVICE;
+    assert_int_equal(measure(&p, &row), SM_ERR_DEVICE);
+    assert_no_speed(&row);
+    sm_row_free(&row);
+}
+
+// A pass that is cut short by Ctrl-C is checked to its end: its samples count.
+static void test_interrupted_pass_is_checked(void **state) {
+    (void)state;
+    sm_row row;
+    sm_protocol p = protocol_of(SM_PASS_STEP);
+    fake.interrupt_at_step = 6;
+    fake.wrong_from_step = 7; // the last check
+    assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
+    assert_int_equal(fake.n_steps, 7);
+    assert_string_equal(row.status, "error");
+    assert_no_speed(&row);
+    sm_row_free(&row);
+}
+
+static void test_loss_that_is_no_number(void **state) {
+    // In the first step, the checked one, in warm-up, in the headline, in the attribution pass, in the last check.
+    static const int steps[] = {1, 2, 3, 8, 11, 13};
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        sm_row row;
+        sm_protocol p = protocol_of(SM_PASS_STEP);
+        reset_fake(state);
+        fake.bad_loss_at_step = steps[i];
+        assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
+        assert_string_equal(row.status, "error");
+        assert_non_null(strstr(row.reason, "nan"));
+        assert_no_speed(&row);
+        sm_row_free(&row);
+    }
+}
+
+static void test_failures(void **state) {
+    static const struct {
+        sm_status failure;
+        const char *status;
+    } cases[] = {{SM_ERR_OOM, "oom"}, {SM_ERR_DEVICE, "error"}, {SM_ERR_UNSUPPORTED, "skipped"}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        sm_row row;
+        sm_protocol p = protocol_of(SM_PASS_STEP);
+        reset_fake(state);
+        fake.fail_at_step = 5;
+        fake.failure = cases[i].failure;
+        assert_int_equal(measure(&p, &row), cases[i].failure);
+        assert_string_equal(row.status, cases[i].status);
+        assert_string_equal(row.reason, "fake: step 5 fails");
+        assert_no_speed(&row);
+        sm_row_free(&row);
+    }
+}
+
+static void test_interrupted(void **state) {
+    sm_row row;
+    sm_protocol p = protocol_of(SM_PASS_STEP);
+    fake.interrupt_at_step = 6; // 1 first, 2 warm-up, and this is the third sample
+    assert_int_equal(measure(&p, &row), SM_ERR_INTERRUPTED);
+    assert_string_equal(row.status, "ok");
+    assert_string_equal(row.stop_reason, "interrupted");
+    assert_non_null(strstr(row.reason, "measuring 3 of 6"));
+    assert_int_equal(row.samples_ns.n, 3);
+    assert_true(row.median_ns > 0 && row.avg_ts > 0);
+    sm_row_free(&row);
+
+    reset_fake(state);
+    fake.interrupt_at_step = 2;
+    assert_int_equal(measure(&p, &row), SM_ERR_INTERRUPTED);
+    assert_string_equal(row.status, "skipped");
+    assert_int_equal(row.samples_ns.n, 0);
+    assert_int_equal(row.median_ns, SM_ABSENT);
+    sm_row_free(&row);
+
+    // All samples are there: only the phases are of fewer steps.
+    reset_fake(state);
+    fake.interrupt_at_step = 10;
+    assert_int_equal(measure(&p, &row), SM_ERR_INTERRUPTED);
+    assert_string_equal(row.status, "ok");
+    assert_int_equal(row.samples_ns.n, 6);
+    assert_int_equal(row.n_attribution, 1);
+    assert_non_null(strstr(json_string_value(json_array_get(row.warnings, 0)), "attribution pass cut short"));
+    sm_row_free(&row);
+}
+
+static void test_timeout(void **state) {
+    sm_row row;
+    sm_protocol p = protocol_of(SM_PASS_STEP);
+    p.timeout_s = 0.5;
+    fake.sleep_at_step = 5; // the second sample
+    fake.sleep_ms = 550;
+    assert_int_equal(measure(&p, &row), SM_ERR_TIMEOUT);
+    assert_string_equal(row.status, "timeout");
+    assert_string_equal(row.stop_reason, "timeout");
+    assert_int_equal(row.samples_ns.n, 2);
+    assert_int_equal(row.n_outliers, 0);
+    assert_true(row.max_ns >= 550000000);
+    assert_non_null(strstr(row.reason, "--timeout"));
+    sm_row_free(&row);
+
+    reset_fake(state);
+    fake.sleep_at_step = 1;
+    fake.sleep_ms = 550;
+    assert_int_equal(measure(&p, &row), SM_ERR_TIMEOUT);
+    assert_int_equal(row.samples_ns.n, 0);
+    assert_int_equal(fake.n_checks, 0);
+    sm_row_free(&row);
+}
+
+// A backend that gives a wait up, as it would go past the limit: the samples so far count.
+static void test_hang(void **state) {
+    (void)state;
+    sm_row row;
+    sm_protocol p = protocol_of(SM_PASS_STEP);
+    p.timeout_s = 60;
+    fake.fail_at_step = 5;
+    fake.failure = SM_ERR_TIMEOUT;
+    int64_t before_ns = clock_ns();
+    assert_int_equal(measure(&p, &row), SM_ERR_TIMEOUT);
+    assert_true(fake.deadline_ns > before_ns + 60000000000 && fake.deadline_ns < clock_ns() + 70000000000);
+    assert_string_equal(row.status, "timeout");
+    assert_string_equal(row.stop_reason, "timeout");
+    assert_string_equal(row.reason, "fake: step 5 fails");
+    assert_int_equal(row.samples_ns.n, 1);
+    sm_row_free(&row);
+}
+
+static void test_bad_protocols(void **state) {
+    (void)state;
+    sm_row row;
+    sm_protocol p = protocol_of(SM_PASS_STEP);
+    p.n_repetitions = 0;
+    assert_int_equal(measure(&p, &row), SM_ERR_INVALID);
+    assert_string_equal(row.status, "error");
+    sm_row_free(&row);
+    p = protocol_of(SM_PASS_STEP);
+    p.n_accum = 0;
+    assert_int_equal(measure(&p, &row), SM_ERR_INVALID);
+    sm_row_free(&row);
+    p = protocol_of(SM_PASS_STEP);
+    p.delay_s = NAN;
+    assert_int_equal(measure(&p, &row), SM_ERR_INVALID);
+    sm_row_free(&row);
+    assert_int_equal(fake.n_steps, 0);
+}
+
+static void test_without_attribution_or_peaks(void **state) {
+    (void)state;
+    sm_row row;
+    sm_session *session = NULL;
+    sm_workload workload = {.next_batch = next_batch, .check = check, FAKE_CHECKS};
+    sm_protocol p = protocol_of(SM_PASS_BACKWARD);
+    p.n_attribution = 0;
+    assert_int_equal(sm_session_open(&fake_device, make_plan(), &session), SM_OK);
+    assert_int_equal(sm_row_init(&row), SM_OK);
+    assert_int_equal(sm_harness_measure(session, &p, &workload, &row), SM_OK);
+    assert_int_equal(row.attribution_ns, SM_ABSENT);
+    assert_int_equal(row.op_ns.n, 0);
+    assert_int_equal(row.ideal_ns, SM_ABSENT);
+    assert_true(isnan(row.mfu) && isnan(row.step_efficiency));
+    sm_session_close(session);
+    sm_row_free(&row);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_step, reset_fake),
+        cmocka_unit_test_setup(test_figures_follow_from_samples, reset_fake),
+        cmocka_unit_test_setup(test_phases_add_up, reset_fake),
+        cmocka_unit_test_setup(test_real_op_times_fit_in_the_wall_clock, reset_fake),
+        cmocka_unit_test_setup(test_median_step_is_attributed, reset_fake),
+        cmocka_unit_test_setup(test_accumulation, reset_fake),
+        cmocka_unit_test_setup(test_pass_types, reset_fake),
+        cmocka_unit_test_setup(test_wrong_loss_has_no_speed, reset_fake),
+        cmocka_unit_test_setup(test_check_must_say_what_it_did, reset_fake),
+        cmocka_unit_test_setup(test_wrong_gradient_has_no_speed, reset_fake),
+        cmocka_unit_test_setup(test_wrong_update_has_no_speed, reset_fake),
+        cmocka_unit_test_setup(test_gradient_check_must_say_what_it_did, reset_fake),
+        cmocka_unit_test_setup(test_checks_by_pass_type, reset_fake),
+        cmocka_unit_test_setup(test_step_that_does_not_repeat, reset_fake),
+        cmocka_unit_test_setup(test_op_that_goes_wrong, reset_fake),
+        cmocka_unit_test_setup(test_loss_off_the_course, reset_fake),
+        cmocka_unit_test_setup(test_seed_draws_the_places, reset_fake),
+        cmocka_unit_test_setup(test_no_room_for_a_copy, reset_fake),
+        cmocka_unit_test_setup(test_interrupted_pass_is_checked, reset_fake),
+        cmocka_unit_test_setup(test_loss_that_is_no_number, reset_fake),
+        cmocka_unit_test_setup(test_failures, reset_fake),
+        cmocka_unit_test_setup(test_interrupted, reset_fake),
+        cmocka_unit_test_setup(test_timeout, reset_fake),
+        cmocka_unit_test_setup(test_hang, reset_fake),
+        cmocka_unit_test_setup(test_bad_protocols, reset_fake),
+        cmocka_unit_test_setup(test_without_attribution_or_peaks, reset_fake),
+    };
+    has_fake_clock = true;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,259 @@
+// test_no_verdict.c: rows made by hand, of a busy machine or too noisy: no subcommand draws a conclusion from them, and
+// each says why. One rule decides (evidence.h).
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdbool.h>
+
+#include "tests/support/run_program.h"
+#include "bench/compare/advice.h"
+#include "bench/compare/compare.h"
+#include "bench/compare/evidence.h"
+#include "bench/compare/fastest.h"
+#include "bench/compare/leaderboard.h"
+#include "bench/compare/recommend.h"
+#include "bench/loop/verdict.h"
+#include "bench/rows/read_rows.h"
+#include "bench/tables/show.h"
+
+enum { N_SAMPLES = 12 };
+
+#define BUSY "busy machine: other processes kept 1.7 of 2 processors busy; try -t 1, or again when it is idle"
+
+// A step of so many ms, of 2 threads on 2 processors; the interval reaches that far.
+static json_t *make_row(const char *mode, double ms, double noise_percent, double other_cpus) {
+    json_t *samples = json_array();
+    for (int i = 0; i < N_SAMPLES; i++) {
+        json_array_append_new(samples, json_integer((json_int_t)(1e6 * ms * (1 + (i - 6) * noise_percent / 1e3))));
+    }
+    json_t *row = json_pack(
+        "{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:o, "
+        "s:{s:{s:i}}, s:{s:f, s:i}}",
+        "schema_version", 1, "status", "ok", "loss_check", "reference", "device", "cpu", "backend_used", "cpu",
+        "cpu_info", "A processor", "model_type", "tiny", "pass_type", "step", "precision", "fp32", "mode", mode, "test",
+        "step b1s16", "noise_verdict", noise_percent > 5 ? "noisy" : "steady", "n_batch", 1, "n_seq", 16, "n_accum", 1,
+        "n_threads", 2, "median_ns", 1e6 * ms, "mad_ns", 1e4 * ms, "ci95_lo_ns", 1e6 * ms * (1 - noise_percent / 100),
+        "ci95_hi_ns", 1e6 * ms * (1 + noise_percent / 100), "median_ts", 16e3 / ms, "samples_ns", samples, "context",
+        "cpu", "threads", 2, "sensors", "steal_share", 0.0, "involuntary_switches", 0);
+    assert_non_null(row);
+    json_object_set_new(json_object_get(row, "sensors"), "other_cpus", sm_json_real(other_cpus));
+    json_object_set_new(row, "noise_percent", json_real(noise_percent));
+    json_object_set_new(row, "min_ns", json_real(1e6 * ms));
+    json_object_set_new(row, "real_tokens", json_integer(16));
+    return row;
+}
+
+// A busy one among steady ones; or all busy.
+static json_t *make_rows(bool all_busy) {
+    json_t *rows = json_array();
+    json_array_append_new(rows, make_row("naive", 4, 12, 1.7));
+    json_array_append_new(rows, make_row("fused", 1, all_busy ? 12 : 1, all_busy ? 1.7 : 0));
+    json_array_append_new(rows, make_row("tuned", 2, all_busy ? 12 : 1, all_busy ? 1.7 : 0));
+    return rows;
+}
+
+// --- the rule -------------------------------------------------------------------------------------
+
+static void expect_doubt(json_t *row, const char *expected) {
+    char text[SM_DOUBT_SIZE];
+    if (sm_doubt_row(row, text) != (expected[0] != '\0') || strstr(text, expected) == NULL) {
+        fail_msg("\"%s\", and not \"%s\"", text, expected);
+    }
+    json_decref(row);
+}
+
+static json_t *with(json_t *row, const char *name, double value) {
+    json_t *sensors = json_object_get(row, "sensors");
+    json_t *of = json_object_get(sensors, name) != NULL ? sensors : row;
+    assert_int_equal(json_object_set_new(of, name, sm_json_real(value)), 0);
+    return row;
+}
+
+static void the_rule(void **state) {
+    (void)state;
+    expect_doubt(make_row("fused", 1, 12, 0), "");
+    expect_doubt(make_row("fused", 1, 12, 1.7), BUSY);
+    expect_doubt(make_row("fused", 1, 1, 1.7), ""); // steady all the same: samples shorter than a time slice
+    expect_doubt(with(make_row("fused", 1, 1, 1.7), "involuntary_switches", 6), BUSY);
+    expect_doubt(with(make_row("fused", 1, 1, 1.7), "involuntary_switches", 5), "");
+    expect_doubt(with(make_row("fused", 1, 1, 0), "involuntary_switches", 1000), ""); // by its own threads
+    expect_doubt(with(make_row("fused", 1, 12, 1.7), "n_threads", 1), "busy; try again when it is idle");
+    expect_doubt(with(make_row("fused", 1, 12, 0.9), "n_threads", 1), ""); // one processor was left for it
+    expect_doubt(with(make_row("fused", 1, 12, 0), "steal_share", 0.12),
+                 "busy host: the hypervisor took 12% of the processor time");
+    expect_doubt(with(make_row("fused", 1, 12, NAN), "involuntary_switches", 30),
+                 "busy machine: threads were preempted 30 times in 12 samples");
+    expect_doubt(make_row("fused", 1, 50, 0), "");
+    expect_doubt(make_row("fused", 1, 51, 0), "too noisy to use: its 95% interval reaches over 50% from the median");
+    json_t *without = make_row("fused", 1, 12, 0);
+    json_object_del(without, "sensors");
+    expect_doubt(without, ""); // another program's
+}
+
+static void spreads_have_one_form(void **state) {
+    (void)state;
+    static const struct {
+        double percent;
+        const char *text;
+    } forms[] = {{0, "0.0%"},  {0.64, "0.6%"}, {9.94, "9.9%"},     {9.96, "10%"},
+                 {50, "50%"}, {50.1, "over 50%"}, {51355.2, "over 50%"}, {INFINITY, "over 50%"}, {NAN, ""}};
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+        char text[32];
+        sm_text_spread(forms[i].percent, text);
+        assert_string_equal(text, forms[i].text);
+    }
+}
+
+// --- each subcommand ------------------------------------------------------------------------------
+
+static void run_names_no_factor(void **state) {
+    (void)state;
+    json_t *sentences;
+    json_t *rows = make_rows(true);
+    assert_int_equal(sm_fastest_sentences(rows, &sentences), SM_OK);
+    assert_int_equal(json_array_size(sentences), 1);
+    assert_string_equal(json_string_value(json_array_get(sentences, 0)), "No verdict: " BUSY);
+    json_decref(sentences);
+    json_decref(rows);
+    rows = make_rows(false);
+    assert_int_equal(sm_fastest_sentences(rows, &sentences), SM_OK);
+    assert_int_equal(json_array_size(sentences), 2);
+    assert_non_null(strstr(json_string_value(json_array_get(sentences, 0)), "times faster than tuned"));
+    assert_string_equal(json_string_value(json_array_get(sentences, 1)), "No verdict on 1 of 3 rows: " BUSY);
+    json_decref(sentences);
+    json_decref(rows);
+}
+
+static void loop_names_no_bound(void **state) {
+    (void)state;
+    static const double others[] = {0, 1.7};
+    for (int i = 0; i < 2; i++) {
+        sm_row row;
+        assert_int_equal(sm_row_init(&row), SM_OK);
+        row.median_ns = 1000;
+        row.ci95_lo_ns = 900;
+        row.ci95_hi_ns = 1100;
+        row.mad_ns = 10;
+        row.n_threads = 2;
+        row.sensors.other_cpus = others[i];
+        row.context = json_pack("{s:{s:i}}", "cpu", "threads", 2);
+        row.loop.bound_share = 0.9;
+        SM_ROW_TEXT(row.loop.bound, "launches");
+        SM_ROW_TEXT(row.loop.verdict, "Bound by launches: 94.5% of a step.");
+        assert_int_equal(sm_loop_withhold_verdict(&row), SM_OK);
+        assert_string_equal(row.loop.verdict,
+                            i == 0 ? "Bound by launches: 94.5% of a step." : "No verdict: " BUSY ".");
+        assert_int_equal(row.loop.bound[0] == '\0', i == 1);
+        assert_true(i == 0 || isnan(row.loop.bound_share));
+        sm_row_free(&row);
+    }
+}
+
+static void leaderboard_refuses(void **state) {
+    (void)state;
+    json_t *rows = make_rows(false);
+    json_t *records;
+    json_t *refused;
+    json_array_append_new(rows, make_row("fused", 0.1, 51355, 0));
+    assert_int_equal(sm_leaderboard_make(rows, &records, &refused), SM_OK);
+    assert_int_equal(json_array_size(records), 1); // the fastest usable one
+    assert_true(sm_json_number(json_array_get(records, 0), "median_ts") == 16e3);
+    assert_int_equal(json_array_size(refused), 2);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(refused, 0), "reason")), BUSY);
+    assert_non_null(
+        strstr(json_string_value(json_object_get(json_array_get(refused, 1), "reason")), "too noisy to use"));
+    json_decref(records);
+    json_decref(refused);
+    json_decref(rows);
+}
+
+static void recommend_names_nothing(void **state) {
+    (void)state;
+    for (int all_busy = 0; all_busy < 2; all_busy++) {
+        json_t *rows = make_rows(all_busy == 1);
+        json_t *records;
+        assert_int_equal(sm_recommend(rows, &records), SM_OK);
+        const json_t *first = json_array_get(records, 0);
+        const char *caution = json_string_value(json_object_get(first, "caution"));
+        assert_string_equal(json_string_value(json_object_get(first, "topic")), "fastest");
+        assert_string_equal(caution,
+                            all_busy ? "no verdict on 3 of 3 rows: " BUSY : "not ranked: 1 of 3 rows: " BUSY);
+        assert_int_equal(json_is_null(json_object_get(first, "value")), all_busy);
+        assert_true(all_busy == 0 || json_array_size(records) == 1); // it is said once
+        json_decref(records);
+        json_decref(rows);
+    }
+}
+
+static void compare_is_inconclusive(void **state) {
+    (void)state;
+    const sm_compare_options options = {.threshold = 0.01};
+    for (int busy = 0; busy < 2; busy++) {
+        sm_comparison c;
+        json_t *a = json_pack("[o]", make_row("fused", 1, 12, 0));
+        json_t *b = json_pack("[o]", make_row("fused", 4, 12, busy ? 1.7 : 0));
+        assert_int_equal(sm_compare(a, b, &options, &c), SM_OK);
+        const json_t *record = json_array_get(c.compared, 0);
+        assert_int_equal(c.verdict, busy ? SM_VERDICT_INCONCLUSIVE : SM_VERDICT_SLOWER);
+        assert_int_equal(json_is_null(json_object_get(record, "change_percent")), busy);
+        assert_true(!busy || strstr(json_string_value(json_object_get(record, "reason")), BUSY) != NULL);
+        sm_comparison_free(&c);
+        json_decref(a);
+        json_decref(b);
+    }
+}
+
+static void advise_gains_nothing(void **state) {
+    (void)state;
+    json_t *base = json_pack("[o]", make_row("fused", 4, 1, 0));
+    json_t *busy = json_pack("[o]", make_row("fused", 1, 12, 1.7));
+    const sm_advice_case cases[] = {{"", "", "stepmark run", base, false},
+                                    {"--mode=tuned", "", "stepmark run --mode=tuned", busy, true}};
+    json_t *records;
+    assert_int_equal(sm_advice(cases, 2, &records), SM_OK);
+    const json_t *last = json_array_get(records, 1);
+    assert_string_equal(json_string_value(json_object_get(last, "flags")), "--mode=tuned");
+    assert_string_equal(json_string_value(json_object_get(last, "verdict")), "no verdict");
+    assert_string_equal(json_string_value(json_object_get(last, "reason")), BUSY);
+    assert_true(isnan(sm_json_number(last, "gain")));
+    json_decref(records);
+    json_decref(base);
+    json_decref(busy);
+}
+
+static void report_says_why(void **state) {
+    (void)state;
+    char path[COMMAND_SIZE];
+    json_t *rows = make_rows(true);
+    snprintf(path, sizeof(path), "%s/rows.json", folder);
+    assert_int_equal(json_dump_file(rows, path, 0), 0);
+    json_decref(rows);
+    const expectation cases[] = {
+        {"report $T/rows.json -o md", 0, "none: no verdict on 3 of 3 rows: " BUSY, NULL},
+        {"recommend $T/rows.json -o json", 0, "no verdict on 3 of 3 rows: " BUSY, NULL},
+        {"compare $T/rows.json $T/rows.json -o json", 0, BUSY, NULL},
+    };
+    CHECK_ALL(cases);
+    expect_exit("report $T/rows.json --output $T/report.html", 0);
+    read_file("report.html", out);
+    expect_text("report", out, "no verdict on 3 of 3 rows: " BUSY);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_rule),
+        cmocka_unit_test(spreads_have_one_form),
+        cmocka_unit_test(run_names_no_factor),
+        cmocka_unit_test(loop_names_no_bound),
+        cmocka_unit_test(leaderboard_refuses),
+        cmocka_unit_test(recommend_names_nothing),
+        cmocka_unit_test(compare_is_inconclusive),
+        cmocka_unit_test(advise_gains_nothing),
+        cmocka_unit_test(report_says_why),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,282 @@
+// test_profile.c: the profile adds up, tells what bounds an op, and its trace can be read back.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "tests/support/fake_backend.h"
+#include "bench/measure/harness.h"
+#include "bench/profile/profile.h"
+
+enum { N_OPS = 6, WALL_NS = 13200 };
+
+// zero | residual, residual, loss_mean | gelu_backward | adamw
+static const int64_t op_times[N_OPS] = {1000, 2000, 2000, 100, 5000, 3000};
+
+// A FLOP and a byte take a nanosecond each.
+static sm_profile_input make_input(const sm_plan *plan) {
+    return (sm_profile_input){.plan = plan,
+                              .op_ns = op_times,
+                              .wall_ns = WALL_NS,
+                              .headline_ns = 13000,
+                              .peak_flops = 1e9,
+                              .peak_bandwidth = 1e9};
+}
+
+static int64_t sum_of_lines(const sm_profile *profile) {
+    int64_t sum_ns = profile->unaccounted_ns;
+    for (int i = 0; i < profile->n_lines; i++) {
+        sum_ns += profile->lines[i].self_ns;
+    }
+    return sum_ns;
+}
+
+static const sm_profile_line *find(const sm_profile *profile, const char *name) {
+    for (int i = 0; i < profile->n_lines; i++) {
+        if (strcmp(profile->lines[i].name, name) == 0) {
+            return &profile->lines[i];
+        }
+    }
+    fail_msg("no line '%s'", name);
+    return NULL;
+}
+
+static void lines_add_up(void **state) {
+    (void)state;
+    static const int n_lines[SM_PROFILE_BY_COUNT] = {
+        [SM_PROFILE_BY_OP] = N_OPS, [SM_PROFILE_BY_LAYER] = 1, [SM_PROFILE_BY_KIND] = N_OPS - 1};
+    sm_plan *plan = make_plan();
+    const sm_profile_input input = make_input(plan);
+    for (int by = 0; by < SM_PROFILE_BY_COUNT; by++) {
+        sm_profile profile;
+        assert_int_equal(sm_profile_make(&input, (sm_profile_by)by, &profile), SM_OK);
+        assert_int_equal(profile.n_lines, n_lines[by]);
+        assert_int_equal(profile.unaccounted_ns, 100);
+        assert_int_equal(sum_of_lines(&profile), WALL_NS);
+        assert_int_equal(profile.total.n_calls, N_OPS);
+        assert_true(profile.total.flops == FORWARD_FLOPS + BACKWARD_FLOPS + ADAMW_FLOPS);
+        sm_profile_free(&profile);
+    }
+    sm_plan_free(plan);
+}
+
+static void bounds_and_verdict(void **state) {
+    (void)state;
+    sm_plan *plan = make_plan();
+    const sm_profile_input input = make_input(plan);
+    sm_profile profile;
+    assert_int_equal(sm_profile_make(&input, SM_PROFILE_BY_KIND, &profile), SM_OK);
+    // The two residuals are one line, the longest op comes first.
+    assert_string_equal(profile.lines[0].name, "gelu_backward");
+    assert_int_equal(find(&profile, "residual")->n_calls, 2);
+    assert_int_equal(find(&profile, "residual")->self_ns, 4000);
+    assert_false(find(&profile, "residual")->one_phase);
+    // 180 FLOPs take longer than gelu_backward's bytes; all others move more bytes than they compute.
+    assert_int_equal(find(&profile, "gelu_backward")->bound, SM_BOUND_COMPUTE);
+    assert_true(find(&profile, "gelu_backward")->roofline_ns == 180);
+    assert_true(find(&profile, "gelu_backward")->above_ns == 5000 - 180);
+    assert_int_equal(find(&profile, "adamw")->bound, SM_BOUND_MEMORY);
+    // The loss's mean is the call that took least above its work, and its work is less than that.
+    assert_int_equal(find(&profile, "loss_mean")->bound, SM_BOUND_OVERHEAD);
+    assert_true(profile.overhead_ns == 100 - find(&profile, "loss_mean")->roofline_ns);
+    assert_int_equal(profile.bound, SM_BOUND_MEMORY);
+    assert_non_null(strstr(profile.verdict, "bound by memory"));
+    assert_non_null(strstr(profile.verdict, "look first at gelu_backward"));
+    sm_profile_free(&profile);
+    sm_plan_free(plan);
+}
+
+// An op that was preempted in the step that is shown is not what to look at.
+static void a_preempted_op_is_not_named(void **state) {
+    (void)state;
+    sm_plan *plan = make_plan();
+    sm_profile_input input = make_input(plan);
+    sm_profile profile;
+    int64_t *least = calloc((size_t)plan->n_ops, sizeof(*least));
+    assert_non_null(least);
+    for (int i = 0; i < plan->n_ops; i++) {
+        bool preempted = plan->ops[i].kind == SM_OP_GELU_BACKWARD;
+        least[i] = preempted ? 200 : input.op_ns[i];
+    }
+    input.op_least_ns = least;
+    input.is_noisy = true;
+    assert_int_equal(sm_profile_make(&input, SM_PROFILE_BY_KIND, &profile), SM_OK);
+    assert_string_equal(profile.lines[0].name, "gelu_backward"); // it is shown as it was
+    assert_null(strstr(profile.verdict, "look first at gelu_backward"));
+    assert_non_null(strstr(profile.verdict, "look first at"));
+    assert_non_null(strstr(profile.verdict, "were noisy"));
+    sm_profile_free(&profile);
+    snprintf(input.doubt, sizeof(input.doubt), "busy machine");
+    assert_int_equal(sm_profile_make(&input, SM_PROFILE_BY_KIND, &profile), SM_OK);
+    assert_string_equal(profile.verdict, "No verdict: busy machine.");
+    assert_int_equal(profile.bound, SM_BOUND_UNKNOWN);
+    sm_profile_free(&profile);
+    sm_plan_free(plan);
+    free(least);
+}
+
+static void time_outside_of_ops_is_overhead(void **state) {
+    (void)state;
+    sm_plan *plan = make_plan();
+    sm_profile_input input = make_input(plan);
+    sm_profile profile;
+    input.wall_ns = 100000;
+    assert_int_equal(sm_profile_make(&input, SM_PROFILE_BY_KIND, &profile), SM_OK);
+    assert_int_equal(sum_of_lines(&profile), 100000);
+    assert_int_equal(profile.bound, SM_BOUND_OVERHEAD);
+    assert_non_null(strstr(profile.verdict, "outside of the ops"));
+    sm_profile_free(&profile);
+    sm_plan_free(plan);
+}
+
+static void without_ceilings(void **state) {
+    (void)state;
+    sm_plan *plan = make_plan();
+    sm_profile_input input = make_input(plan);
+    sm_profile profile;
+    input.peak_flops = NAN;
+    assert_int_equal(sm_profile_make(&input, SM_PROFILE_BY_KIND, &profile), SM_OK);
+    assert_string_equal(sm_bound_name(profile.lines[0].bound), "");
+    assert_non_null(strstr(profile.verdict, "Without the device's ceilings"));
+    json_t *context = json_object();
+    json_t *records = sm_profile_records(&profile, context);
+    assert_int_equal(json_array_size(records), profile.n_lines + 2);
+    assert_true(json_is_null(sm_json_get(json_array_get(records, 0), "roofline_ns")));
+    json_decref(records);
+    json_decref(context);
+    sm_profile_free(&profile);
+    sm_plan_free(plan);
+}
+
+static void ops_must_have_run(void **state) {
+    (void)state;
+    static const int64_t nothing[N_OPS] = {0};
+    static const int64_t negative[N_OPS] = {5, -1, 0, 0, 0, 0};
+    sm_plan *plan = make_plan();
+    sm_profile_input input = make_input(plan);
+    sm_profile profile;
+    input.op_ns = nothing;
+    assert_int_equal(sm_profile_make(&input, SM_PROFILE_BY_OP, &profile), SM_ERR_INVALID);
+    input.op_ns = negative;
+    assert_int_equal(sm_profile_make(&input, SM_PROFILE_BY_OP, &profile), SM_ERR_INTERNAL);
+    sm_plan_free(plan);
+}
+
+// Through text and back, as a viewer reads it.
+static void trace_can_be_read(void **state) {
+    (void)state;
+    sm_plan *plan = make_plan();
+    const sm_profile_input input = make_input(plan);
+    json_t *trace = NULL;
+    assert_int_equal(sm_profile_trace(&input, "cpu_op", "a \"device\" \xFF", &trace), SM_OK);
+    char *text = json_dumps(trace, JSON_COMPACT);
+    json_decref(trace);
+    assert_non_null(text);
+    trace = json_loads(text, 0, NULL);
+    free(text);
+    assert_non_null(trace);
+    double end_us = 0;
+    int n_ops = 0;
+    int n_counters = 0;
+    size_t i;
+    json_t *event;
+    json_array_foreach(json_object_get(trace, "traceEvents"), i, event) {
+        const char *phase = json_string_value(json_object_get(event, "ph"));
+        assert_true(json_is_string(json_object_get(event, "name")));
+        assert_true(json_is_number(json_object_get(event, "ts")));
+        n_counters += strcmp(phase, "C") == 0;
+        if (strcmp(phase, "X") != 0 || sm_json_get(event, "args.flops") == NULL) {
+            continue;
+        }
+        assert_string_equal(json_string_value(json_object_get(event, "cat")), "cpu_op");
+        assert_true(fabs(json_number_value(json_object_get(event, "ts")) - end_us) < 1e-6);
+        end_us += json_number_value(json_object_get(event, "dur"));
+        n_ops++;
+    }
+    assert_int_equal(n_ops, N_OPS);
+    assert_int_equal(n_counters, N_OPS);
+    assert_true(fabs(end_us - 13.1) < 1e-6);
+    json_decref(trace);
+    sm_plan_free(plan);
+}
+
+// x and y live from the first residual to gelu_backward; parameters always.
+static void memory_alive(void **state) {
+    (void)state;
+    sm_plan *plan = make_plan();
+    size_t alive[N_OPS];
+    assert_int_equal(sm_plan_alive_bytes(plan, SM_ROLE_ACTIVATION, alive), SM_OK);
+    assert_int_equal(alive[0], 0);
+    for (int i = 1; i <= 4; i++) {
+        assert_int_equal(alive[i], 512);
+    }
+    assert_int_equal(alive[5], 0);
+    assert_int_equal(sm_plan_alive_bytes(plan, SM_ROLE_PARAMETER, alive), SM_OK);
+    assert_int_equal(alive[0], 256);
+    assert_int_equal(alive[5], 256);
+    sm_plan_free(plan);
+}
+
+// --- with a backend -------------------------------------------------------------------------
+
+static sm_status next_batch(void *ctx, sm_session *session, int64_t index) {
+    static const int32_t ids[B * T] = {0};
+    (void)ctx;
+    (void)index;
+    return sm_session_set_batch(session, ids, ids);
+}
+
+static sm_status check(void *ctx, sm_session *session, int64_t index, uint64_t seed, sm_row *row) {
+    (void)ctx;
+    (void)session;
+    (void)index;
+    (void)seed;
+    SM_ROW_TEXT(row->loss_check, "ok");
+    return SM_OK;
+}
+
+static void measured_step_adds_up(void **state) {
+    (void)state;
+    const sm_workload workload = {.next_batch = next_batch, .check = check, FAKE_CHECKS};
+    sm_protocol protocol = sm_protocol_default();
+    sm_session *session;
+    sm_row row;
+    sm_profile profile;
+    memset(&fake, 0, sizeof(fake));
+    fake.loss = 2.5;
+    assert_int_equal(sm_session_open(&fake_device, make_plan(), &session), SM_OK);
+    assert_int_equal(sm_row_init(&row), SM_OK);
+    protocol.n_repetitions = 2;
+    assert_int_equal(sm_harness_measure(session, &protocol, &workload, &row), SM_OK);
+    const sm_profile_input input = {.plan = session->plan,
+                                    .op_ns = row.op_ns.values,
+                                    .wall_ns = row.attribution_ns,
+                                    .headline_ns = row.median_ns,
+                                    .peak_flops = 1e9,
+                                    .peak_bandwidth = 1e9};
+    assert_int_equal(sm_profile_make(&input, SM_PROFILE_BY_OP, &profile), SM_OK);
+    assert_true(profile.unaccounted_ns >= 0);
+    assert_int_equal(sum_of_lines(&profile), row.attribution_ns);
+    assert_int_equal(profile.unaccounted_ns, row.phases.unaccounted_ns);
+    sm_profile_free(&profile);
+    sm_row_free(&row);
+    sm_session_close(session);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lines_add_up),
+        cmocka_unit_test(bounds_and_verdict),
+        cmocka_unit_test(a_preempted_op_is_not_named),
+        cmocka_unit_test(time_outside_of_ops_is_overhead),
+        cmocka_unit_test(without_ceilings),
+        cmocka_unit_test(ops_must_have_run),
+        cmocka_unit_test(trace_can_be_read),
+        cmocka_unit_test(memory_alive),
+        cmocka_unit_test(measured_step_adds_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,363 @@
+// Result files as they are found: whole, cut short, old, new, of other programs, hostile.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "tests/support/temp_folder.h"
+#include "bench/rows/read_rows.h"
+#include "bench/rows/row.h"
+#include "bench/rows/row_json_schema.h"
+#include "bench/tables/show.h"
+
+static void parse(const char *text, sm_rows *rows) {
+    expect_ok("init", sm_rows_init(rows));
+    expect_ok(text, sm_rows_parse("f.json", text, strlen(text), rows));
+}
+
+static void expect_counts(const char *text, size_t n_rows, size_t n_warnings) {
+    sm_rows rows;
+    parse(text, &rows);
+    if (json_array_size(rows.rows) != n_rows || json_array_size(rows.warnings) != n_warnings) {
+        fail_msg("%s: %zu rows and %zu warnings", text, json_array_size(rows.rows), json_array_size(rows.warnings));
+    }
+    sm_rows_free(&rows);
+}
+
+// The texts below are rows without their status, which every {"a" gets.
+static void expect_rows(const char *text, size_t n_rows, size_t n_warnings) {
+    char *whole = calloc(strlen(text) + 1, 64);
+    assert_non_null(whole);
+    for (char *end = whole; *text != '\0'; text++) {
+        bool begins_row = strncmp(text, "{\"a\"", 4) == 0;
+        end += sprintf(end, begins_row ? "{\"schema_version\": 1, \"status\": \"ok\", " : "%c", *text);
+    }
+    expect_counts(whole, n_rows, n_warnings);
+    free(whole);
+}
+
+static void forms(void **state) {
+    (void)state;
+    expect_rows("[{\"a\": 1}, {\"a\": 2}]", 2, 0);
+    expect_rows("{\"a\": 1}\n{\"a\": 2}\n", 2, 0);
+    expect_rows("{\"a\": [1, {\"b\": 2}]\n}\n", 1, 0);
+    expect_rows("[{\"a\": 1}]\n[{\"a\": 2},\r\n {\"a\": 3}]", 3, 0);
+    expect_rows("{\"a\": 1}", 1, 0);
+}
+
+static void damage_is_set_aside(void **state) {
+    (void)state;
+    sm_rows rows;
+    expect_rows("{\"a\": 1}\n{\"a\": 2", 1, 1);
+    expect_rows("[{\"a\": 1},\n{\"a\": 2}", 2, 0); // only the bracket is missing: no row is lost
+    expect_rows("[{\"a\": 1},\n{\"a\": [1, 2", 1, 1);
+    expect_rows("{\"a\": 1}\n{\"a\": NaN}\n{\"a\": 3}\n", 2, 1);
+    expect_rows("{\"a\"\n{\"a\": 3}\n", 1, 1);
+    // A row that was cut short in its samples seems to go on in the next one, which is found all the same.
+    expect_rows("{\"a\": [1, 2,\n{\"a\": 3}\n{\"a\": 4}\n", 2, 1);
+    expect_rows("{\"a\":\nx\ny\n\nz\n{\"a\": 4}\n", 1, 1); // one place, however many lines
+    parse("{\"median_ns\": 1}\n\n{\"a\": tru", &rows);
+    const char *warning = json_string_value(json_array_get(rows.warnings, 0));
+    assert_non_null(strstr(warning, "f.json: line 3, the last, is damaged"));
+    sm_rows_free(&rows);
+}
+
+// Every prefix of a file is read without harm, and has the rows that are whole in it.
+static void every_prefix(void **state) {
+    (void)state;
+    static const char text[] = "[{\"avg_ns\": 5, \"a\": \"x}\\\"\", \"b\": [1]},\n {\"avg_ns\": 2}]\n";
+    for (size_t n = 0; n < sizeof(text); n++) {
+        sm_rows rows;
+        expect_ok("init", sm_rows_init(&rows));
+        sm_status status = sm_rows_parse("f", text, n, &rows);
+        size_t n_rows = json_array_size(rows.rows);
+        bool fits = status == SM_OK ? n_rows >= 1 && n_rows <= 2 : status == SM_ERR_FORMAT && n_rows == 0;
+        if (!fits) {
+            fail_msg("prefix of %zu bytes: %s, %zu rows", n, sm_status_text(status), n_rows);
+        }
+        sm_rows_free(&rows);
+    }
+}
+
+static void not_rows(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *seems;
+    } cases[] = {
+        {"", "empty"},
+        {"[]", ""},
+        {" \n", ""},
+        {"schema_version,status\n1,ok\n", "rows as CSV"},
+        {"12", ""},
+        {"\"text\"", ""},
+        {"[1, 2]", ""},
+        {"\xff\xfe{}", ""},
+        {"{\"step\": 1, \"loss\": 4.5, \"ms\": 3}\n{\"step\": 2, \"loss\": 4.4, \"ms\": 3}\n", "a training log"},
+        {"[{\"device\": \"cpu\", \"ceiling\": \"read\", \"best\": 3.0}]", "`stepmark peaks`"},
+        {"[{\"line\": \"total\", \"self_ns\": 3}]", "`stepmark profile`"},
+        {"[{\"check\": \"op\", \"subject\": \"gelu\", \"status\": \"ok\"}]", "`stepmark verify`"},
+        {"{\"colour\": 1, \"\\u001b[2J\": 2, \"size\": 3}", "JSON of another kind, with colour, size;"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        sm_rows rows;
+        char parts[128];
+        const char *text = cases[i].text;
+        snprintf(parts, sizeof(parts), "f.csv|no result row|-o json|%s", cases[i].seems);
+        expect_ok("init", sm_rows_init(&rows));
+        expect_failure(text, sm_rows_parse("f.csv", text, strlen(text), &rows), SM_ERR_FORMAT, parts);
+        assert_int_equal(json_array_size(rows.rows), 0);
+        sm_rows_free(&rows);
+    }
+}
+
+// Objects that are no rows, among rows: skipped, each with its reason up to a number, then counted.
+static void others_are_skipped(void **state) {
+    (void)state;
+    sm_rows rows;
+    static const char skipped[][64] = {
+        "{\"step\": 1, \"loss\": 2.5}",
+        "{\"schema_version\": 1, \"status\": \"fine\"}",
+        "{\"schema_version\": 1, \"status\": null}",
+        "{\"status\": \"ok\"}",
+        "{\"avg_ns\": 5, \"n_batch\": \"four\"}",
+        "{\"avg_ns\": 5, \"phases\": {\"forward_ns\": \"x\"}}",
+        "{\"samples_ns\": [1, \"x\"]}",
+    };
+    static const char *const reasons[] = {"neither a status nor a time",
+                                          "its status is none of",
+                                          "neither a status",
+                                          "neither a schema_version",
+                                          "field n_batch",
+                                          "phases.forward_ns",
+                                          "field samples_ns"};
+    for (size_t i = 0; i < sizeof(skipped) / sizeof(skipped[0]); i++) {
+        char text[512];
+        snprintf(text, sizeof(text), "{\"avg_ns\": 5}\n%s\n", skipped[i]);
+        parse(text, &rows);
+        const char *warning = json_string_value(json_array_get(rows.warnings, 0));
+        if (json_array_size(rows.rows) != 1 || warning == NULL || strstr(warning, reasons[i]) == NULL) {
+            fail_msg("%s: %zu rows, warning %s", skipped[i], json_array_size(rows.rows), warning);
+        }
+        assert_non_null(strstr(warning, "line 2"));
+        sm_rows_free(&rows);
+    }
+    char *many = calloc(1, 10000);
+    for (int i = 0; i < 100; i++) {
+        strcat(many, "{\"avg_ns\": 5}\n{\"step\": 1, \"loss\": 2.5}\n");
+    }
+    parse(many, &rows);
+    assert_int_equal(json_array_size(rows.rows), 100);
+    assert_int_equal(json_array_size(rows.warnings), 21);
+    assert_non_null(
+        strstr(json_string_value(json_array_get(rows.warnings, 20)), "100 objects that are no result rows"));
+    sm_rows_free(&rows);
+    free(many);
+}
+
+// Megabytes of damage of each kind are read in seconds: the time grows with the size, not with its square.
+static void damage_takes_no_longer(void **state) {
+    (void)state;
+    static const char *const units[] = {
+        "{\"a\": {\n",
+        "{\"a\": [\n",
+        "{\"a\": \"x\n",
+        "{\"a\": 1,\n",
+        "{",
+        "[",
+        "\"",
+        "}\n",
+        "{\"a\":[{\"a\":",
+        "x\n",
+        "{\"avg_ns\": 5, \"b\": [1, 2, 3,\n",
+        "{\"step\": 1}\n",
+        "{\"avg_ns\": 5}\n{\"a\n",
+        "\xff",
+        "{\"a\": \"\\u0000\"}\n",
+        "{\"schema_version\": 1, \"status\": \"ok\"}\n",
+        " ",
+        "\n",
+    };
+    const char *size = getenv("DAMAGE_BYTES");
+    const size_t size_bytes = size != NULL ? strtoul(size, NULL, 10) : 500000;
+    char *text = malloc(size_bytes);
+    assert_non_null(text);
+    for (size_t i = 0; i <= sizeof(units) / sizeof(units[0]); i++) {
+        sm_rows rows;
+        bool zeros = i == sizeof(units) / sizeof(units[0]);
+        size_t length = zeros ? 1 : strlen(units[i]);
+        for (size_t k = 0; k < size_bytes; k++) {
+            text[k] = zeros ? '\0' : units[i][k % length];
+        }
+        struct timespec begin;
+        struct timespec end;
+        expect_ok("init", sm_rows_init(&rows));
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
+        sm_status status = sm_rows_parse("f", text, size_bytes, &rows);
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
+        double seconds = (double)(end.tv_sec - begin.tv_sec) + (double)(end.tv_nsec - begin.tv_nsec) * 1e-9;
+        if (size != NULL) {
+            print_message("%5.2f s  %zu rows  %s\n", seconds, json_array_size(rows.rows), zeros ? "zeros" : units[i]);
+        }
+        assert_true(status == SM_OK || status == SM_ERR_FORMAT);
+        assert_true(json_array_size(rows.warnings) <= 42);
+        if (!(seconds < 10)) {
+            fail_msg("%zu bytes of %s: %.1f s", size_bytes, zeros ? "zeros" : units[i], seconds);
+        }
+        sm_rows_free(&rows);
+    }
+    free(text);
+}
+
+static void interrupted(void **state) {
+    (void)state;
+    volatile sig_atomic_t signal_came = 1;
+    sm_rows rows;
+    expect_ok("init", sm_rows_init(&rows));
+    rows.interrupted = &signal_came;
+    expect_failure("text", sm_rows_parse("f", "{\"avg_ns\": 5}", 13, &rows), SM_ERR_INTERRUPTED, "f|interrupted");
+    sm_rows_free(&rows);
+}
+
+static void files(void **state) {
+    (void)state;
+    sm_rows rows;
+    char *path = temp_path("rows.jsonl");
+    expect_ok("init", sm_rows_init(&rows));
+    expect_failure("none", sm_rows_read(path, &rows), SM_ERR_IO, "rows.jsonl|cannot open");
+    expect_failure("folder", sm_rows_read(temp_folder, &rows), SM_ERR_IO, "cannot read");
+    FILE *file = fopen(path, "w");
+    for (int i = 0; i < 5000; i++) { // larger than the first buffer
+        fprintf(file, "{\"schema_version\": 1, \"status\": \"ok\", \"n_batch\": %d}\n", i);
+    }
+    fclose(file);
+    expect_ok("read", sm_rows_read(path, &rows));
+    assert_int_equal(json_array_size(rows.rows), 5000);
+    assert_true(sm_json_number(json_array_get(rows.rows, 4999), "n_batch") == 4999);
+    sm_rows_free(&rows);
+    free(path);
+}
+
+static void versions(void **state) {
+    (void)state;
+    sm_rows rows;
+    // An old row without statistics: they follow from its samples. Unknown fields stay.
+    parse("{\"samples_ns\": [3e6, 1e6, 2e6], \"n_batch\": 2, \"n_seq\": 8, \"mine\": {\"x\": 1}}", &rows);
+    const json_t *row = json_array_get(rows.rows, 0);
+    assert_true(sm_json_number(row, "median_ns") == 2e6);
+    assert_true(sm_json_number(row, "median_ts") == 8000);
+    assert_true(sm_json_number(row, "mine.x") == 1);
+    assert_string_equal(sm_rows_status(row), "ok");
+    sm_rows_free(&rows);
+    // Another program's row that has only a mean.
+    parse("{\"avg_ns\": 5e6, \"avg_ts\": 123.5}", &rows);
+    assert_true(sm_json_number(json_array_get(rows.rows, 0), "median_ns") == 5e6);
+    assert_true(sm_json_number(json_array_get(rows.rows, 0), "median_ts") == 123.5);
+    sm_rows_free(&rows);
+    // A newer version: one warning a file.
+    expect_counts("{\"schema_version\": 99, \"avg_ns\": 1}\n{\"schema_version\": 99, \"avg_ns\": 1}", 2, 1);
+    // What is there is never changed.
+    parse("{\"samples_ns\": [1, 2], \"median_ns\": 7}", &rows);
+    assert_true(sm_json_number(json_array_get(rows.rows, 0), "median_ns") == 7);
+    sm_rows_free(&rows);
+}
+
+static void types_are_not_trusted(void **state) {
+    (void)state;
+    double *values = NULL;
+    size_t n = 0;
+    json_t *row =
+        json_loads("{\"samples_ns\": [\"x\", -1, 0, 5, null, {}], \"status\": 3, \"median_ns\": \"fast\"}", 0, NULL);
+    expect_ok("samples", sm_rows_samples(row, "samples_ns", &values, &n));
+    assert_int_equal(n, 1);
+    free(values);
+    assert_string_equal(sm_rows_text(row, "median_ns"), "fast");
+    assert_string_equal(sm_rows_status(row), "error");
+    json_decref(row);
+}
+
+// --- the schema ------------------------------------------------------------------------------------
+
+static void schema_is_the_document(void **state) {
+    (void)state;
+    json_error_t error;
+    json_t *schema = sm_row_json_schema();
+    json_t *document = json_load_file("docs/row.schema.json", 0, &error);
+    assert_non_null(schema);
+    if (document == NULL || !json_equal(schema, document)) {
+        fail_msg("docs/row.schema.json is not what `stepmark schema` prints; write it anew with `make schema`");
+    }
+    json_decref(document);
+    json_decref(schema);
+}
+
+static void own_rows_validate(void **state) {
+    (void)state;
+    sm_row row;
+    expect_ok("init", sm_row_init(&row));
+    SM_ROW_TEXT(row.status, "ok");
+    json_t *json = sm_row_to_json(&row);
+    expect_ok("an empty row", sm_row_validate(json));
+    json_object_set_new(json, "unknown", json_true());
+    expect_ok("an unknown field", sm_row_validate(json));
+    json_object_set_new(json, "median_ns", json_string("fast"));
+    expect_failure("a text", sm_row_validate(json), SM_ERR_FORMAT, "median_ns");
+    json_object_set_new(json, "median_ns", json_real(1.5));
+    expect_failure("a fraction", sm_row_validate(json), SM_ERR_FORMAT, "median_ns");
+    json_object_set_new(json, "median_ns", json_integer(1));
+    json_object_set_new(json, "samples_ns", json_pack("[i, s]", 1, "x"));
+    expect_failure("a text among samples", sm_row_validate(json), SM_ERR_FORMAT, "samples_ns");
+    json_object_set_new(json, "samples_ns", json_null());
+    json_object_set_new(json, "status", json_string("fine"));
+    expect_failure("a status", sm_row_validate(json), SM_ERR_FORMAT, "status");
+    json_decref(json);
+    sm_row_free(&row);
+}
+
+// Measured, skipped and failed rows of the program itself.
+static void rows_of_the_program_validate(void **state) {
+    (void)state;
+    char command[512];
+    sm_rows rows;
+    char *path = temp_path("run.jsonl");
+    snprintf(command, sizeof(command),
+             "%s run -m tiny -b 1 --seq-len 8 -w 0 -r 2 -t 1 --backend cpu,reference --precision fp32,fp16 "
+             "--pass-type step,separate --no-peaks -o jsonl >%s 2>/dev/null",
+             SM_TEST_BINARY, path);
+    int status = system(command);
+    assert_true(status >= 0);
+    expect_ok("init", sm_rows_init(&rows));
+    expect_ok("read", sm_rows_read(path, &rows));
+    assert_int_equal(json_array_size(rows.rows), 8);
+    assert_int_equal(json_array_size(rows.warnings), 0);
+    for (size_t i = 0; i < json_array_size(rows.rows); i++) {
+        expect_ok("a row of the program", sm_row_validate(json_array_get(rows.rows, i)));
+    }
+    sm_rows_free(&rows);
+    free(path);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(forms),
+        cmocka_unit_test(damage_is_set_aside),
+        cmocka_unit_test(every_prefix),
+        cmocka_unit_test(not_rows),
+        cmocka_unit_test(others_are_skipped),
+        cmocka_unit_test(damage_takes_no_longer),
+        cmocka_unit_test(interrupted),
+        cmocka_unit_test(files),
+        cmocka_unit_test(versions),
+        cmocka_unit_test(types_are_not_trusted),
+        cmocka_unit_test(schema_is_the_document),
+        cmocka_unit_test(own_rows_validate),
+        cmocka_unit_test(rows_of_the_program_validate),
+    };
+    return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
+}

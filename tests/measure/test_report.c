@@ -1,0 +1,441 @@
+// The report: complete, escaped; what its figures hold. tools/test_report_page.py looks at it in a browser.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "tests/support/temp_folder.h"
+#include "bench/report/charts.h"
+#include "bench/report/report.h"
+#include "bench/tables/show.h"
+
+static const char evil[] = "</td><script>alert('x')</script><img src=x onerror=alert(1)>\"'`date` & | * \x01";
+
+// --- rows made up ------------------------------------------------------------------------------
+
+static json_t *samples_around(double median_ns, int n) {
+    json_t *samples = json_array();
+    for (int i = 0; i < n; i++) {
+        json_array_append_new(samples, json_integer((json_int_t)(median_ns * (1 + 0.002 * ((i * 7) % 11 - 5)))));
+    }
+    return samples;
+}
+
+static void set(json_t *row, const char *name, json_t *value) {
+    assert_int_equal(sm_json_set_new(row, name, value), 0);
+}
+
+static json_t *make_row(const char *device, const char *mode, int batch) {
+    double median_ns =
+        1e8 * (batch + 0.5) * (strcmp(mode, "naive") == 0 ? 1.4 : 1) * (strcmp(device, "cpu") == 0 ? 1 : 1.7);
+    json_t *row = json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "schema_version", 1, "status", "ok",
+                            "test_time", "2026-01-02T03:04:05Z", "model_type", "small", "device", device,
+                            "backend_used", device, "mode", mode, "precision", "fp32", "pass_type", "step");
+    set(row, "n_batch", json_integer(batch));
+    set(row, "n_seq", json_integer(64));
+    set(row, "n_accum", json_integer(1));
+    set(row, "n_layer", json_integer(12));
+    set(row, "n_threads", json_integer(2));
+    set(row, "vocab", json_integer(50257));
+    set(row, "samples_ns", samples_around(median_ns, 12));
+    set(row, "open_ns", json_integer(1000000));
+    set(row, "build_ns", json_integer(400000000));
+    set(row, "first_step_ns", json_integer(900000000));
+    set(row, "warmup_ns", json_integer(600000000));
+    set(row, "peak_rss_bytes", json_integer((json_int_t)(2e9 + 3e8 * batch)));
+    set(row, "phases", json_pack("{s:f, s:f}", "forward_ns", 0.3 * median_ns, "backward_ns", 0.6 * median_ns));
+    set(row, "flops", json_real(1e10 * batch));
+    set(row, "bytes", json_real(2e9 + 1e8 * batch));
+    set(row, "peak_flops", json_real(2e11));
+    set(row, "peak_bandwidth", json_real(4e10));
+    set(row, "context", json_pack("{s:s, s:{s:s}}", "host", "somewhere", "cpu", "name", "a processor"));
+    return row;
+}
+
+static void make_rows(sm_rows *rows, size_t n) {
+    static const char *const devices[] = {"cpu", "opencl:0.0"};
+    static const char *const modes[] = {"naive", "fused"};
+    expect_ok("init", sm_rows_init(rows));
+    for (size_t i = 0; i < n; i++) {
+        json_t *row = make_row(devices[i % 2], modes[i / 2 % 2], 1 << (i / 4 % 4));
+        char *text = sm_json_dump(row);
+        expect_ok("parse", sm_rows_parse("rows", text, strlen(text), rows)); // fills the statistics in
+        free(text);
+        json_decref(row);
+    }
+}
+
+static json_t *row_at(sm_rows *rows, size_t i) { return json_array_get(rows->rows, i); }
+
+// One of each trouble.
+static void spoil(sm_rows *rows) {
+    json_t *oom = row_at(rows, 12);
+    set(oom, "status", json_string("oom"));
+    set(oom, "reason", json_string(evil));
+    set(oom, "samples_ns", json_array());
+    json_object_del(oom, "median_ns");
+    set(row_at(rows, 0), "warnings", json_pack("[s]", evil));
+    set(row_at(rows, 1), "isa", json_string(evil));
+    set(row_at(rows, 2), "context.host", json_string(evil));
+    set(row_at(rows, 3), "n_batch", json_string("four"));
+    set(row_at(rows, 5), "samples_ns", json_integer(7));
+    json_array_append_new(rows->warnings, json_string(evil));
+    json_t *separate = make_row("cpu", "fused", 4);
+    set(separate, "pass_type", json_string("separate"));
+    set(separate, "n_seq", json_integer(128));
+    set(separate, "vocab", json_integer(10000));
+    set(separate, "median_ns", json_integer(300000000));
+    set(separate, "avg_ns", json_integer(300000000));
+    set(separate, "forward_avg_ns", json_integer(100000000));
+    set(separate, "backward_avg_ns", json_integer(200000000));
+    json_array_append_new(rows->rows, separate);
+    json_array_append_new(rows->rows, json_object());
+}
+
+static char *write_report(const sm_rows *rows, bool html, size_t *size_bytes) {
+    char *text = NULL;
+    FILE *out = open_memstream(&text, size_bytes);
+    assert_non_null(out);
+    expect_ok("report", sm_report_write(rows, html, out));
+    fclose(out);
+    return text;
+}
+
+static void expect_in(const char *text, const char *what) {
+    if (strstr(text, what) == NULL) {
+        fail_msg("the report does not hold: %s", what);
+    }
+}
+
+static int count_in(const char *text, const char *what) {
+    int n = 0;
+    for (const char *at = strstr(text, what); at != NULL; at = strstr(at + 1, what)) {
+        n++;
+    }
+    return n;
+}
+
+// --- contents ----------------------------------------------------------------------------------
+
+static void expect_contents(const char *text) {
+    expect_in(text, "308 ± 17.9");        // published, by size
+    expect_in(text, "memory was paging"); // and what was wrong with it
+    expect_in(text, "95 ± 68");           // published, forward and backward
+    expect_in(text, "oom");
+    expect_in(text, "a processor");
+    expect_in(text, "2026-01-02T03:04:05Z");
+    expect_in(text, "throughput per GiB");
+    expect_in(text, "counted twice");
+    assert_null(strstr(text, "<script>alert"));
+    assert_null(strstr(text, "<img"));
+    assert_null(strstr(text, "\x01"));
+    assert_null(strstr(text, "nan"));
+}
+
+static void markdown(void **state) {
+    (void)state;
+    sm_rows rows;
+    size_t size_bytes;
+    make_rows(&rows, 16);
+    spoil(&rows);
+    char *text = write_report(&rows, false, &size_bytes);
+    expect_contents(text);
+    expect_in(text, "2.00"); // backward / forward
+    expect_in(text, "| same |");
+    free(text);
+    sm_rows_free(&rows);
+}
+
+// The data that a page holds under `id`.
+static json_t *data_of(const char *page, const char *id) {
+    char begin[64];
+    json_error_t error;
+    snprintf(begin, sizeof(begin), "<script type=\"application/json\" id=\"%s\">", id);
+    const char *at = strstr(page, begin);
+    assert_non_null(at);
+    at += strlen(begin);
+    json_t *data = json_loadb(at, (size_t)(strstr(at, "</script>") - at), 0, &error);
+    if (data == NULL) {
+        fail_msg("%s: %s", id, error.text);
+    }
+    return data;
+}
+
+static const json_t *figure_of(const json_t *figures, const char *id) {
+    size_t i;
+    json_t *figure;
+    json_array_foreach((json_t *)figures, i, figure) {
+        if (strcmp(sm_rows_text(figure, "id"), id) == 0) {
+            return figure;
+        }
+    }
+    fail_msg("no picture: %s", id);
+    return NULL;
+}
+
+static void html(void **state) {
+    (void)state;
+    sm_rows rows;
+    size_t size_bytes;
+    make_rows(&rows, 16);
+    spoil(&rows);
+    char *text = write_report(&rows, true, &size_bytes);
+    expect_contents(text);
+    json_t *figures = data_of(text, "figures");
+    json_t *data = data_of(text, "row-data");
+    for (int chart = 0; chart < SM_CHART_COUNT; chart++) {
+        char place[64];
+        const char *id = sm_chart_id((sm_chart)chart);
+        snprintf(place, sizeof(place), "data-figure=\"%s\"", id);
+        expect_in(text, place);
+        assert_non_null(figure_of(figures, id));
+    }
+    assert_null(strstr(text, "Not drawn"));
+    assert_int_equal(json_array_size(json_object_get(data, "rows")), 18);
+    assert_int_equal(count_in(text, "<tr data-row="), 18);
+    expect_in(text, "[1] row 1: ");
+    // Self-contained: nothing is fetched. Names of namespaces are no addresses.
+    assert_int_equal(count_in(text, "http"), count_in(text, "http://www.w3.org/") + count_in(text, "http-equiv"));
+    assert_null(strstr(text, " src=\""));
+    json_decref(figures);
+    json_decref(data);
+    free(text);
+    sm_rows_free(&rows);
+}
+
+// A single point is no picture; the page says what it does not draw.
+static void nothing_of_one_row(void **state) {
+    (void)state;
+    sm_rows rows;
+    size_t size_bytes;
+    make_rows(&rows, 1);
+    char *text = write_report(&rows, true, &size_bytes);
+    json_t *figures = data_of(text, "figures");
+    expect_in(text, "side by side: no two configurations did the same work");
+    expect_in(text, "memory against batch: ");
+    assert_null(strstr(text, "data-figure=\"throughput\""));
+    assert_int_equal(json_array_size(figures), 5); // phases, start, spread, distribution, roofline
+    json_decref(figures);
+    free(text);
+    sm_rows_free(&rows);
+}
+
+// A loop's phases are held against the first loop of the same work; the report without a loop says nothing of them.
+static void loops(void **state) {
+    (void)state;
+    sm_rows rows;
+    size_t size_bytes;
+    make_rows(&rows, 4);
+    for (size_t i = 0; i < 4; i += 2) {
+        json_t *row = row_at(&rows, i);
+        set(row, "loop",
+            json_pack("{s:s, s:i, s:i, s:i, s:s, s:s, s:f}", "loader", i == 0 ? "inline" : "threads:1", "wall_ns",
+                      150000000, "wait_ns", i == 0 ? 50000000 : 5000000, "forward_ns", 100000000, "bound", "input",
+                      "verdict", "Bound by <input>.", "ceiling_ts", 1000.0));
+        set(row, "mode", json_string("fused"));
+    }
+    char *text = write_report(&rows, true, &size_bytes);
+    json_t *figures = data_of(text, "figures");
+    const json_t *panel = json_array_get(json_object_get(figure_of(figures, "loop-phases"), "panels"), 0);
+    const json_t *bars = json_object_get(panel, "bars");
+    assert_int_equal(json_array_size(bars), 2);
+    assert_null(json_object_get(json_array_get(bars, 0), "changes"));
+    assert_string_equal(json_string_value(json_array_get(json_object_get(json_array_get(bars, 1), "changes"), 3)),
+                        "-90.0%");
+    expect_in(text, "Training loops</h2>");
+    expect_in(text, "row 3: Bound by &lt;input&gt;.");
+    json_decref(figures);
+    free(text);
+    text = write_report(&rows, false, &size_bytes);
+    expect_in(text, "fused loader=threads:1 | threads:1 |");
+    assert_null(strstr(text, "loader=threads:1 threads:1"));
+    free(text);
+    json_array_remove(rows.rows, 0);
+    json_array_remove(rows.rows, 1);
+    text = write_report(&rows, true, &size_bytes);
+    assert_null(strstr(text, "Training loops"));
+    free(text);
+    sm_rows_free(&rows);
+}
+
+// A file of `stepmark ladder` makes a report by itself, and a section beside rows.
+static void ladders(void **state) {
+    (void)state;
+    static const char text_of_rungs[] =
+        "{\"ladder\": \"matmul\", \"shape\": \"N=8\", \"device\": \"cpu\", \"name\": \"<Chip>\", \"rung\": \"loops\", "
+        "\"ns\": 4e6, \"ns_ci95_lo\": 3.9e6, \"ns_ci95_hi\": 4.1e6, \"ceiling_ns\": 1e6, \"ceiling_share\": 0.25, "
+        "\"times_before\": null, \"flops_per_s\": 1e9}\n"
+        "{\"ladder\": \"matmul\", \"shape\": \"N=8\", \"device\": \"cpu\", \"name\": \"<Chip>\", \"rung\": "
+        "\"shipped\", "
+        "\"ns\": 2e6, \"ns_ci95_lo\": 2e6, \"ns_ci95_hi\": 2e6, \"ceiling_ns\": 1e6, \"ceiling_share\": 0.5, "
+        "\"times_before\": 2, \"flops_per_s\": 2e9}\n";
+    sm_rows rows;
+    size_t size_bytes;
+    assert_int_equal(sm_rows_init(&rows), SM_OK);
+    assert_int_equal(sm_rows_parse("rungs", text_of_rungs, sizeof(text_of_rungs) - 1, &rows), SM_ERR_FORMAT);
+    sm_rows_free(&rows);
+    make_rows(&rows, 4);
+    assert_int_equal(sm_rows_take_rungs(&rows), SM_OK);
+    assert_int_equal(sm_rows_parse("rungs", text_of_rungs, sizeof(text_of_rungs) - 1, &rows), SM_OK);
+    assert_int_equal(json_array_size(rows.rows), 4);
+    for (int with_rows = 1; with_rows >= 0; with_rows--) {
+        char *text = write_report(&rows, true, &size_bytes);
+        json_t *figures = data_of(text, "figures");
+        const json_t *panel = json_array_get(json_object_get(figure_of(figures, "ladders"), "panels"), 0);
+        const json_t *point = json_array_get(json_object_get(panel, "points"), 1);
+        assert_true(json_number_value(json_object_get(point, "x")) == 50);
+        expect_in(text, "cpu on &lt;Chip&gt;");
+        assert_int_equal(strstr(text, "All rows</h2>") != NULL, with_rows);
+        json_decref(figures);
+        free(text);
+        json_array_clear(rows.rows);
+    }
+    char *text = write_report(&rows, false, &size_bytes);
+    expect_in(text, "| shipped | 2.000 | 2 GFLOP/s | 50.0% | 2.00 x |");
+    free(text);
+    sm_rows_free(&rows);
+}
+
+// Rows of two hosts with the same chip have colours of their own, the same in each picture.
+static void colours_by_device(void **state) {
+    (void)state;
+    sm_rows rows;
+    sm_report_rows report;
+    make_rows(&rows, 8);
+    for (size_t i = 0; i < 8; i++) {
+        set(row_at(&rows, i), "cpu_info", json_string("Some(R) Chip CPU @ 2.00GHz"));
+        set(row_at(&rows, i), "device", json_string("cpu"));
+        set(row_at(&rows, i), "context.host", json_string(i % 2 == 0 ? "here" : "there"));
+    }
+    expect_ok("rows", sm_report_rows_make(rows.rows, &report));
+    assert_int_equal(report.n_devices, 2);
+    assert_string_equal(report.rows[0].device, "Some Chip of here");
+    assert_string_equal(report.rows[1].device, "Some Chip of there");
+    for (size_t i = 0; i < 8; i++) {
+        assert_int_equal(report.rows[i].colour, 1 + (int)i % 2);
+        assert_int_equal(report.rows[i].style, (int)i / 2 % 2); // naive, fused
+    }
+    sm_report_rows_free(&report);
+    sm_rows_free(&rows);
+}
+
+// Each precision has its own ceiling, and one that was measured differently is drawn as far as it was.
+static void ceilings_by_precision(void **state) {
+    (void)state;
+    sm_rows rows;
+    sm_figures figures;
+    sm_report_rows report;
+    make_rows(&rows, 4);
+    for (size_t i = 0; i < 4; i++) {
+        set(row_at(&rows, i), "device", json_string("cpu"));
+    }
+    set(row_at(&rows, 0), "precision", json_string("bf16"));
+    set(row_at(&rows, 0), "peak_flops", json_real(8e11));
+    set(row_at(&rows, 1), "peak_bandwidth", json_real(6.6e9));
+    set(row_at(&rows, 2), "peak_bandwidth", json_real(28.6e9));
+    expect_ok("rows", sm_report_rows_make(rows.rows, &report));
+    expect_ok("figures", sm_figures_open(&figures));
+    sm_chart_roofline(&report, &figures);
+    char *text = sm_json_dump(figures.list);
+    expect_in(text, "\"cpu t2 bf16: 800 GFLOP/s, 40 GB/s\"");
+    expect_in(text, "\"cpu t2 fp32: 200 GFLOP/s, 6.6 GB/s to 40 GB/s\"");
+    assert_int_equal(count_in(text, "\"is_wide\": true"), 1);
+    assert_int_equal(count_in(text, "\"peak_hi\""), 2);
+    free(text);
+    sm_figures_free(&figures);
+    sm_report_rows_free(&report);
+    sm_rows_free(&rows);
+}
+
+static void a_thousand_rows(void **state) {
+    (void)state;
+    sm_rows rows;
+    size_t size_bytes;
+    struct timespec begin;
+    struct timespec end;
+    make_rows(&rows, 1000);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
+    char *text = write_report(&rows, true, &size_bytes);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
+    assert_true(size_bytes < 5000000);
+    if (!(end.tv_sec - begin.tv_sec < 30)) { // 1 s where nothing else runs, and not under sanitizers
+        fail_msg("%lld s for a report of 1,000 rows", (long long)(end.tv_sec - begin.tv_sec));
+    }
+    free(text);
+    sm_rows_free(&rows);
+}
+
+// --- the program -------------------------------------------------------------------------------
+
+static int run(const char *arguments) {
+    char command[1024];
+    snprintf(command, sizeof(command), "T=%s; export T; { %s; } >%s/out 2>&1 </dev/null", temp_folder, arguments,
+             temp_folder);
+    int status = system(command);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void program(void **state) {
+    (void)state;
+    static const struct {
+        const char *arguments;
+        int code;
+        const char *says;
+    } cases[] = {
+        {SM_TEST_BINARY " report $T/rows.jsonl --output $T/report.md && cat $T/report.md", 0, "## All rows"},
+        {SM_TEST_BINARY " report $T/rows.jsonl $T/rows.jsonl --format md", 0, "32 rows"},
+        {"sed '1,8s/\"status\"/\"own_kernels\":\"gelu_forward=my.c (fnv1a64:1)\",&/' $T/rows.jsonl "
+         ">$T/own.jsonl; " SM_TEST_BINARY " report $T/own.jsonl --format md",
+         0, ", own code"},
+        {SM_TEST_BINARY " report", 2, "give result files"},
+        {SM_TEST_BINARY " report $T/none.jsonl --format md", 1, "cannot open"},
+        {SM_TEST_BINARY " report $T/rows.jsonl", 0, "All rows</h2>"},
+        {SM_TEST_BINARY " schema", 0, "\"samples_ns\""},
+    };
+    sm_rows rows;
+    char *path = temp_path("rows.jsonl");
+    make_rows(&rows, 16);
+    FILE *file = fopen(path, "w");
+    for (size_t i = 0; i < json_array_size(rows.rows); i++) {
+        json_dumpf(row_at(&rows, i), file, JSON_COMPACT);
+        fputc('\n', file);
+    }
+    fclose(file);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        size_t size_bytes;
+        int code = run(cases[i].arguments);
+        char *out_path = temp_path("out");
+        char *out = temp_read(out_path, &size_bytes);
+        if (code != cases[i].code || strstr(out, cases[i].says) == NULL) {
+            fail_msg("%s: exit %d\n%.2000s", cases[i].arguments, code, out);
+        }
+        free(out);
+        free(out_path);
+    }
+    free(path);
+    sm_rows_free(&rows);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(markdown),
+        cmocka_unit_test(html),
+        cmocka_unit_test(nothing_of_one_row),
+        cmocka_unit_test(loops),
+        cmocka_unit_test(ladders),
+        cmocka_unit_test(colours_by_device),
+        cmocka_unit_test(ceilings_by_precision),
+        cmocka_unit_test(a_thousand_rows),
+        cmocka_unit_test(program),
+    };
+    return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
+}

@@ -1,0 +1,514 @@
+// test_rows.c: result rows in every format: what was put in comes out, whatever bytes it has.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/temp_folder.h"
+#include "bench/rows/row_write.h"
+
+// Quotes, separators, newlines, a line that sqlite3 would take for a command, controls, a
+// half of a UTF-8 sequence, and a text that closes a statement.
+static const char nasty[] = "a,\"b\"|'c'\r\n.quit\n/\n\x01\x1b[31m\xC3('); DROP TABLE results; --\\";
+static const char nasty_clean[] = "a,\"b\"|'c'\r\n.quit\n/\n\x01\x1b[31m\xEF\xBF\xBD('); DROP TABLE results; --\\";
+
+// In a table's cell nothing may reach the terminal.
+static const char nasty_csv[] = "a,\"b\"|'c'\r\n.quit\n/\n  [31m\xEF\xBF\xBD('); DROP TABLE results; --\\";
+
+static void give_samples(sm_row *row) {
+    row->samples_ns = (sm_integers){calloc(3, sizeof(int64_t)), 3};
+    row->samples_ts = (sm_reals){calloc(3, sizeof(double)), 3};
+    assert_non_null(row->samples_ns.values);
+    assert_non_null(row->samples_ts.values);
+    for (int i = 0; i < 3; i++) {
+        row->samples_ns.values[i] = 812000000 + i;
+        row->samples_ts.values[i] = 315.5 + i;
+    }
+    row->samples_ts.values[2] = INFINITY;
+}
+
+static void make_good_row(sm_row *row) {
+    assert_int_equal(sm_row_init(row), SM_OK);
+    SM_ROW_TEXT(row->status, "ok");
+    SM_ROW_TEXT(row->model_type, "small (124M)");
+    row->model_n_params = 124439808;
+    SM_ROW_TEXT(row->backend_used, "cpu");
+    SM_ROW_TEXT(row->device, "cpu");
+    SM_ROW_TEXT(row->isa, "avx512");
+    SM_ROW_TEXT(row->mode, "fused");
+    SM_ROW_TEXT(row->test, "step b4s64");
+    row->n_batch = 4;
+    row->n_seq = 64;
+    row->dropout = 0.1;
+    row->attribution_ns = 820000000;
+    row->phases = (sm_row_phases){1000000, 250000000, 500000000, 60800000, SM_ABSENT, 8200000};
+    give_samples(row);
+    row->median_ns = 812000001;
+    row->mad_ns = 3248000;
+    row->median_ts = 1315.27;
+    row->mfu = 0.4213;
+    row->step_efficiency = NAN;
+    row->peak_rss_bytes = (int64_t)3 << 30;
+    row->loss = 10.93712;
+    SM_ROW_TEXT(row->loss_check, "reference, 1 of 4 sequences");
+    assert_int_equal(sm_row_warn(row, "governor is %s", "powersave"), SM_OK);
+    assert_int_equal(sm_row_warn(row, "governor is %s", "powersave"), SM_OK);
+}
+
+static void make_failed_row(sm_row *row) {
+    assert_int_equal(sm_row_init(row), SM_OK);
+    SM_ROW_TEXT(row->model_type, "small (124M)");
+    SM_ROW_TEXT(row->device, "cpu");
+    SM_ROW_TEXT(row->mode, "naive");
+    SM_ROW_TEXT(row->test, "step b64s1024");
+    sm_fail(SM_ERR_OOM, "%s", nasty);
+    sm_row_fail(row, SM_ERR_OOM);
+}
+
+// Both rows in a format, as text that the caller frees.
+static char *write_rows(sm_format format) {
+    char *text = NULL;
+    size_t size_bytes = 0;
+    FILE *out = open_memstream(&text, &size_bytes);
+    sm_row_writer *writer = NULL;
+    sm_row good;
+    sm_row failed;
+    assert_non_null(out);
+    make_good_row(&good);
+    make_failed_row(&failed);
+    assert_int_equal(sm_row_writer_open(format, out, &writer), SM_OK);
+    assert_int_equal(sm_row_write(writer, &good), SM_OK);
+    assert_int_equal(sm_row_write(writer, &failed), SM_OK);
+    assert_int_equal(sm_row_writer_close(writer), SM_OK);
+    sm_row_free(&good);
+    sm_row_free(&failed);
+    fclose(out);
+    return text;
+}
+
+static const json_t *field(const json_t *row, const char *name) {
+    const json_t *value = sm_json_get(row, name);
+    if (value == NULL) {
+        fail_msg("no field %s", name);
+    }
+    return value;
+}
+
+static void check_good_row(const json_t *row) {
+    assert_int_equal(json_integer_value(field(row, "schema_version")), SM_ROW_SCHEMA_VERSION);
+    assert_string_equal(json_string_value(field(row, "status")), "ok");
+    assert_true(json_is_null(field(row, "reason")));
+    assert_int_equal(json_integer_value(field(row, "median_ns")), 812000001);
+    assert_int_equal(json_integer_value(json_array_get(field(row, "samples_ns"), 2)), 812000002);
+    assert_true(json_real_value(json_array_get(field(row, "samples_ts"), 1)) == 316.5);
+    assert_true(json_is_null(json_array_get(field(row, "samples_ts"), 2)));
+    assert_int_equal(json_integer_value(field(row, "phases.backward_ns")), 500000000);
+    assert_true(json_real_value(field(row, "dropout")) == 0.1);
+    assert_true(json_is_null(field(row, "step_efficiency")));
+    assert_true(json_is_null(field(row, "energy_j")));
+    assert_true(json_is_null(field(row, "seed")));
+    assert_true(json_is_null(field(row, "context")));
+    assert_int_equal(json_array_size(field(row, "warnings")), 1);
+    assert_int_equal(strlen(json_string_value(field(row, "test_time"))), strlen("2026-01-01T00:00:00Z"));
+}
+
+static void check_failed_row(const json_t *row) {
+    assert_string_equal(json_string_value(field(row, "status")), "oom");
+    assert_string_equal(json_string_value(field(row, "reason")), nasty_clean);
+    assert_true(json_is_null(field(row, "median_ns")));
+    assert_true(json_is_null(field(row, "phases.forward_ns")));
+    assert_int_equal(json_array_size(field(row, "samples_ns")), 0);
+}
+
+static void test_json(void **state) {
+    (void)state;
+    char *text = write_rows(SM_FORMAT_JSON);
+    json_error_t error;
+    json_t *rows = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+    if (rows == NULL) {
+        fail_msg("line %d: %s", error.line, error.text);
+    }
+    assert_true(json_is_array(rows));
+    assert_int_equal(json_array_size(rows), 2);
+    check_good_row(json_array_get(rows, 0));
+    check_failed_row(json_array_get(rows, 1));
+    assert_null(strstr(text, "NaN"));
+    json_decref(rows);
+    free(text);
+}
+
+static void test_jsonl(void **state) {
+    (void)state;
+    char *text = write_rows(SM_FORMAT_JSONL);
+    char *second = strchr(text, '\n') + 1;
+    char *end = strchr(second, '\n');
+    assert_string_equal(end, "\n");
+    second[-1] = '\0';
+    json_t *row = json_loads(text, 0, NULL);
+    assert_non_null(row);
+    check_good_row(row);
+    json_decref(row);
+    row = json_loads(second, 0, NULL);
+    assert_non_null(row);
+    check_failed_row(row);
+    json_decref(row);
+    free(text);
+}
+
+static void test_no_rows(void **state) {
+    (void)state;
+    static const char *const expected[] = {
+        [SM_FORMAT_JSON] = "[]\n", [SM_FORMAT_JSONL] = "", [SM_FORMAT_MARKDOWN] = ""};
+    static const sm_format formats[] = {SM_FORMAT_JSON, SM_FORMAT_JSONL, SM_FORMAT_MARKDOWN};
+    for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+        char *text = NULL;
+        size_t size_bytes = 0;
+        FILE *out = open_memstream(&text, &size_bytes);
+        sm_row_writer *writer = NULL;
+        assert_int_equal(sm_row_writer_open(formats[i], out, &writer), SM_OK);
+        assert_int_equal(sm_row_writer_close(writer), SM_OK);
+        fclose(out);
+        assert_string_equal(text, expected[formats[i]]);
+        free(text);
+    }
+}
+
+// --- csv -------------------------------------------------------------------------------------
+
+// Reads one cell (RFC 4180) into `cell`; returns what follows the separator. *ends: it was a
+// record's last.
+static const char *read_cell(const char *text, char *cell, bool *ends) {
+    bool quoted = *text == '"';
+    text += quoted;
+    while (*text != '\0' && (quoted || (*text != ',' && *text != '\n'))) {
+        if (quoted && *text == '"') {
+            if (text[1] != '"') {
+                quoted = false;
+                text++;
+                continue;
+            }
+            text++;
+        }
+        *cell++ = *text++;
+    }
+    *cell = '\0';
+    assert_true(*text == ',' || *text == '\n');
+    *ends = *text == '\n';
+    return text + 1;
+}
+
+static void test_csv(void **state) {
+    (void)state;
+    char *text = write_rows(SM_FORMAT_CSV);
+    char *cell = malloc(strlen(text) + 1);
+    const char *p = text;
+    for (int record = 0; record < 3; record++) {
+        bool ends = false;
+        for (int i = 0; i < sm_row_table.n_columns; i++) {
+            const char *name = sm_row_table.columns[i].name;
+            assert_false(ends);
+            p = read_cell(p, cell, &ends);
+            if (strcmp(name, "reason") == 0) {
+                assert_string_equal(cell, record == 0 ? "reason" : record == 1 ? "" : nasty_csv);
+            } else if (strcmp(name, "phases.forward_ns") == 0) {
+                assert_string_equal(cell, record == 0 ? "phases_forward_ns" : record == 1 ? "250000000" : "");
+            } else if (strcmp(name, "samples_ns") == 0 && record == 1) {
+                assert_string_equal(cell, "[812000000, 812000001, 812000002]");
+            } else if (strcmp(name, "dropout") == 0 && record == 1) {
+                assert_string_equal(cell, "0.1");
+            }
+        }
+        assert_true(ends);
+    }
+    assert_int_equal(*p, '\0');
+    free(cell);
+    free(text);
+}
+
+// --- sql -------------------------------------------------------------------------------------
+
+static bool have_sqlite3(void) { return system("command -v sqlite3 >/dev/null 2>&1") == 0; }
+
+// What sqlite3 answers to a query after reading the text twice over: the table is there already
+// the second time.
+static char *query_sql(const char *text, const char *query) {
+    char *path = temp_path("rows.sql");
+    char *script = NULL;
+    char command[PATH_MAX + 64];
+    assert_true(asprintf(&script, "%s%s%s\n", text, text, query) > 0);
+    temp_write(path, script, strlen(script));
+    snprintf(command, sizeof(command), "sqlite3 -bail :memory: < '%s' 2>&1", path);
+    FILE *pipe = popen(command, "r");
+    assert_non_null(pipe);
+    char *answer = calloc(1, 4096);
+    assert_non_null(answer);
+    size_t n_bytes = fread(answer, 1, 4095, pipe);
+    assert_true(n_bytes < 4095);
+    assert_int_equal(pclose(pipe), 0);
+    free(script);
+    free(path);
+    return answer;
+}
+
+static void test_sql(void **state) {
+    (void)state;
+    char *text = write_rows(SM_FORMAT_SQL);
+    assert_ptr_equal(strstr(text, "CREATE TABLE IF NOT EXISTS \"results\" ("), text);
+    assert_non_null(strstr(text, "\"phases_forward_ns\" INTEGER"));
+    assert_non_null(strstr(text, "''c''"));
+    if (have_sqlite3()) {
+        char *answer = query_sql(
+            text, "SELECT count(*), sum(status = 'oom'), max(median_ns), max(json_extract(samples_ns, '$[2]')),"
+                  " max(mfu), sum(step_efficiency IS NULL), typeof(max(loss)) FROM results;");
+        assert_string_equal(answer, "4|2|812000001|812000002|0.4213|4|real\n");
+        free(answer);
+        // As hexadecimal digits, since the text has newlines of its own.
+        answer = query_sql(text, "SELECT hex(reason) FROM results WHERE status = 'oom' LIMIT 1;");
+        char hex[2 * sizeof(nasty_clean)];
+        for (size_t i = 0; i + 1 < sizeof(nasty_clean); i++) {
+            snprintf(hex + 2 * i, 4, "%02X\n", (unsigned)(unsigned char)nasty_clean[i]);
+        }
+        assert_string_equal(answer, hex);
+        free(answer);
+    }
+    free(text);
+}
+
+// --- md --------------------------------------------------------------------------------------
+
+static int screen_width(const char *line) {
+    int width = 0;
+    for (; *line != '\0' && *line != '\n'; line++) {
+        width += ((unsigned char)*line & 0xC0) != 0x80;
+    }
+    return width;
+}
+
+static void test_markdown(void **state) {
+    (void)state;
+    char *text = write_rows(SM_FORMAT_MARKDOWN);
+    static const char expected[] =
+        "All rows: model small (124M), parameters 124,439,808\n"
+        "\n"
+        "| device     | mode  | test          | forward ms | backward ms | optimizer ms | "
+        "unaccounted | step ms ± spread "
+        "| tokens/s | % of peak |   memory |    loss | status |\n"
+        "|------------|-------|---------------|-----------:|------------:|-------------:|---"
+        "---------:|-----------------:"
+        "|---------:|----------:|---------:|--------:|--------|\n"
+        "| cpu avx512 | fused | step b4s64    |      250.0 |       500.0 |        60.80 |   "
+        "     1.0% |     812.0 ± 0.4% "
+        "|    1,315 |     42.1% | 3.00 GiB | 10.9371 | ok: reference, 1 of 4 sequences [1] |\n"
+        "| cpu        | naive | step b64s1024 |          - |           - |            - |   "
+        "        - |                - "
+        "|        - |         - |        - |       - | oom: a,\"b\"\\|'c'  .quit / \x20 "
+        "[31m\xEF\xBF\xBD('); DROP TABLE results; --\\\\ |\n"
+        "\n"
+        "- [1] warning: governor is powersave\n";
+    assert_string_equal(text, expected);
+    // Up to the last column, which is ragged, the lines are equally wide.
+    const char *header = strstr(text, "| device");
+    const char *rule = strchr(header, '\n') + 1;
+    assert_int_equal(screen_width(header), screen_width(rule));
+    free(text);
+}
+
+static void test_legend(void **state) {
+    (void)state;
+    char *text = NULL;
+    size_t size_bytes = 0;
+    FILE *out = open_memstream(&text, &size_bytes);
+    sm_row_write_legend(out);
+    fclose(out);
+    assert_non_null(strstr(text, "efficiency"));
+    free(text);
+}
+
+// --- the schema ----------------------------------------------------------------------------------
+
+// Every member has a column, in order: the fields tile the struct up to what is not written.
+static void test_schema_covers_the_struct(void **state) {
+    (void)state;
+    size_t end = 0;
+    for (int i = 0; i < sm_row_table.n_columns; i++) {
+        const sm_column *column = &sm_row_table.columns[i];
+        if (column->offset < end || column->offset - end >= sizeof(int64_t)) {
+            fail_msg("%s begins at %zu, the column before it ends at %zu", column->name, column->offset, end);
+        }
+        assert_true(column->description[0] != '\0');
+        end = column->offset + column->size_bytes;
+    }
+    assert_int_equal(end, offsetof(sm_row, op_ns));
+}
+
+// Names that readers of such rows rely on.
+static void test_conventional_names(void **state) {
+    (void)state;
+    static const char *const names[] = {
+        "build_commit",
+        "cpu_info",
+        "gpu_info",
+        "backends",
+        "model_type",
+        "model_n_params",
+        "n_batch",
+        "n_threads",
+        "test_time",
+        "avg_ns",
+        "stddev_ns",
+        "avg_ts",
+        "stddev_ts",
+        "samples_ns",
+        "samples_ts",
+        "schema_version",
+        "n_seq",
+        "median_ns",
+        "q1_ns",
+        "q3_ns",
+        "mad_ns",
+        "ci95_lo_ns",
+        "ci95_hi_ns",
+        "n_outliers",
+        "warmup_ns",
+        "stop_reason",
+        "status",
+        "reason",
+        "warnings",
+        "backend_used",
+        "peak_flops",
+        "peak_source",
+        "mfu",
+        "energy_j",
+        "energy_source",
+        "peak_rss_bytes",
+        "step_efficiency",
+        "phases.zero_grad_ns",
+        "phases.forward_ns",
+        "phases.backward_ns",
+        "phases.optimizer_ns",
+        "phases.unaccounted_ns",
+        "loss",
+        "loss_reference",
+        "tier",
+        "isa",
+        "open_ns",
+        "build_ns",
+        "tune_ns",
+        "first_step_ns",
+        "device_peak_bytes",
+        "backend",
+        "device",
+        "mode",
+        "precision",
+        "pass_type",
+        "vocab",
+        "context",
+        "n_layer",
+        "n_head",
+        "d_model",
+        "d_ff",
+        "seed",
+    };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (sm_table_find(&sm_row_table, names[i]) < 0) {
+            fail_msg("the row has no %s", names[i]);
+        }
+    }
+}
+
+// A figure in every column that has one.
+static void fill_row(sm_row *row) {
+    for (int i = 0; i < sm_row_table.n_columns; i++) {
+        const sm_column *column = &sm_row_table.columns[i];
+        void *field_of_row = (char *)row + column->offset;
+        switch (column->type) {
+        case SM_COLUMN_INTEGER: *(int64_t *)field_of_row = 1; break;
+        case SM_COLUMN_REAL: *(double *)field_of_row = 1; break;
+        case SM_COLUMN_INTEGERS: *(sm_integers *)field_of_row = (sm_integers){calloc(1, sizeof(int64_t)), 1}; break;
+        case SM_COLUMN_REALS: *(sm_reals *)field_of_row = (sm_reals){calloc(1, sizeof(double)), 1}; break;
+        default: break;
+        }
+    }
+}
+
+static bool is_figure(const sm_column *column) {
+    return column->type == SM_COLUMN_INTEGER || column->type == SM_COLUMN_REAL || column->type == SM_COLUMN_INTEGERS ||
+           column->type == SM_COLUMN_REALS;
+}
+
+// A wrong loss never prints a speed: what is marked goes, whatever it is, and all else stays.
+static void test_cleared_row_has_no_speed(void **state) {
+    (void)state;
+    sm_row row;
+    assert_int_equal(sm_row_init(&row), SM_OK);
+    fill_row(&row);
+    sm_row_clear_speed(&row);
+    json_t *record = sm_row_to_json(&row);
+    assert_non_null(record);
+    for (int i = 0; i < sm_row_table.n_columns; i++) {
+        const sm_column *column = &sm_row_table.columns[i];
+        const json_t *value = field(record, column->name);
+        const bool is_there = json_is_number(value) || json_array_size(value) > 0;
+        if (is_figure(column) && is_there == column->is_speed) {
+            fail_msg("%s is %s", column->name, is_there ? "still there" : "gone");
+        }
+    }
+    assert_int_equal(row.op_ns.n, 0);
+    json_decref(record);
+    sm_row_free(&row);
+}
+
+// A column in a unit of speed, time, work or energy is marked, or named here as a fact that does not depend on the
+// steps that were wrong.
+static void test_every_speed_is_marked(void **state) {
+    (void)state;
+    static const char *const units[] = {"ns", "tokens/s", "FLOP", "FLOP/s", "bytes/s", "J", "W", "s", "ms"};
+    static const char *const facts[] = {
+        "open_ns",
+        "build_ns",
+        "gradient_check_ns",
+        "checks_ns", // much more than steps
+        "tune_ns", // before the first step
+        "flops",
+        "ideal_ns",
+        "peak_flops",
+        "peak_bandwidth", // of the configuration, of the device
+        "process_ns",
+        "sensors.quota_throttled_ns", // of the process, not of a step
+    };
+    for (int i = 0; i < sm_row_table.n_columns; i++) {
+        const sm_column *column = &sm_row_table.columns[i];
+        bool accounted = column->is_speed || !is_figure(column);
+        for (size_t k = 0; k < sizeof(facts) / sizeof(facts[0]); k++) {
+            accounted = accounted || strcmp(column->name, facts[k]) == 0;
+        }
+        for (size_t k = 0; k < sizeof(units) / sizeof(units[0]) && !accounted; k++) {
+            if (strcmp(column->unit, units[k]) == 0) {
+                fail_msg("%s is in %s: mark it SPEED in row_schema.c, or name it here as a fact", column->name,
+                         column->unit);
+            }
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_json),
+        cmocka_unit_test(test_jsonl),
+        cmocka_unit_test(test_no_rows),
+        cmocka_unit_test(test_csv),
+        cmocka_unit_test(test_sql),
+        cmocka_unit_test(test_markdown),
+        cmocka_unit_test(test_legend),
+        cmocka_unit_test(test_schema_covers_the_struct),
+        cmocka_unit_test(test_conventional_names),
+        cmocka_unit_test(test_cleared_row_has_no_speed),
+        cmocka_unit_test(test_every_speed_is_marked),
+    };
+    return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
+}

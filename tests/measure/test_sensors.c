@@ -1,0 +1,258 @@
+// test_sensors.c: the sensors over a /proc and /sys of the test's own, and what readings mean.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <sched.h>
+#include <sys/stat.h>
+
+#include "tests/support/temp_folder.h"
+#include "bench/sensors/nvml.h"
+#include "bench/sensors/sensors.h"
+
+// Writes text to a file below the temporary folder, with the folders on the way.
+static void put(const char *name, const char *text) {
+    char *path = temp_path(name);
+    for (char *slash = strchr(path + strlen(temp_folder) + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(path, 0700);
+        *slash = '/';
+    }
+    temp_write(path, text, strlen(text));
+    free(path);
+}
+
+#define ZONE "sys/class/powercap/intel-rapl:"
+
+static void make_machine(void) {
+    put("proc/stat", "cpu  100 0 50 800 10 0 0 5 0 0\ncpu0 1 1 1 1\n");
+    put("proc/vmstat", "pgpgin 1\npswpin 3\npswpout 4\n");
+    put("sys/fs/cgroup/cpu.stat", "usage_usec 1\nthrottled_usec 100\n");
+    put(ZONE "0/name", "package-0\n");
+    put(ZONE "0/energy_uj", "999000000\n");
+    put(ZONE "0/max_energy_range_uj", "1000000000\n");
+    put(ZONE "0:0/name", "core\n"); // within the package
+    put(ZONE "0:0/energy_uj", "5\n");
+    put(ZONE "0:1/name", "dram\n");
+    put(ZONE "0:1/energy_uj", "0\n");
+    put("sys/class/hwmon/hwmon0/name", "nvme\n");
+    put("sys/class/hwmon/hwmon0/temp1_input", "99000\n");
+    put("sys/class/hwmon/hwmon1/name", "coretemp\n");
+    put("sys/class/hwmon/hwmon1/temp1_input", "45500\n");
+    put("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n");
+    for (int cpu = 0; cpu < 64; cpu++) {
+        char name[128];
+        snprintf(name, sizeof(name), "sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", cpu);
+        put(name, "3000000\n");
+    }
+    put("sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "2\n");
+    put("sys/devices/system/cpu/cpu0/thermal_throttle/package_throttle_count", "1\n");
+}
+
+static bool warns(const sm_row *row, const char *text) {
+    for (size_t i = 0; i < json_array_size(row->warnings); i++) {
+        if (strstr(json_string_value(json_array_get(row->warnings, i)), text) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const char *why_absent(const sm_row *row, const char *sensor) {
+    return json_string_value(json_object_get(json_object_get(row->context, "sensors_absent"), sensor));
+}
+
+static void reads_a_machine(void **unused) {
+    (void)unused;
+    sm_sensors *sensors = NULL;
+    sm_reading r;
+    make_machine();
+    expect_ok("open", sm_sensors_open(temp_folder, "", &sensors));
+    sm_sensors_read(sensors, &r);
+    assert_int_equal(r.busy_ticks, 150);
+    assert_int_equal(r.steal_ticks, 5);
+    assert_int_equal(r.total_ticks, 965);
+    assert_int_equal(r.swap_in_pages, 3);
+    assert_int_equal(r.swap_out_pages, 4);
+    assert_int_equal(r.throttle_count, 3);
+    assert_int_equal(r.quota_throttled_ns, 100000);
+    assert_true(r.frequency_mhz == 3000);
+    assert_true(r.temperature_c == 45.5);
+    assert_int_equal(r.gpu_energy_mj, SM_ABSENT);
+    assert_true(r.own_cpu_ns > 0 && r.minor_faults > 0 && r.time_ns > 0);
+    sm_sensors_close(sensors);
+}
+
+// Everything goes wrong at once: each says so, and in figures.
+static void a_spoiled_measurement_says_why(void **unused) {
+    (void)unused;
+    sm_sensors *sensors = NULL;
+    sm_reading before;
+    sm_reading after;
+    sm_row row;
+    make_machine();
+    expect_ok("open", sm_sensors_open(temp_folder, "", &sensors));
+    sm_sensors_read(sensors, &before);
+    put("proc/vmstat", "pswpin 4\npswpout 4\n");
+    put("sys/fs/cgroup/cpu.stat", "throttled_usec 5100\n");
+    put(ZONE "0/energy_uj", "2000000\n"); // started again
+    put(ZONE "0:1/energy_uj", "1000000\n");
+    put("sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "9\n");
+    sm_sensors_read(sensors, &after);
+    const int64_t ticks_per_s = sysconf(_SC_CLK_TCK);
+    after.time_ns = before.time_ns + INT64_C(2000000000);
+    after.own_cpu_ns = before.own_cpu_ns + INT64_C(2000000000);
+    after.total_ticks = before.total_ticks + 8 * ticks_per_s; // four processors
+    after.busy_ticks = before.busy_ticks + 5 * ticks_per_s;
+    after.steal_ticks = before.steal_ticks + 2 * ticks_per_s;
+    after.major_faults = before.major_faults + 7;
+    after.involuntary_switches = before.involuntary_switches + 1000;
+    after.frequency_mhz = 2000;
+    assert_int_equal(sm_row_init(&row), SM_OK);
+    expect_ok("report", sm_sensors_report(sensors, &before, &after, 10, 20, &row));
+    assert_true(row.sensors.own_cpus == 1);
+    assert_true(row.sensors.other_cpus == 1.5);
+    assert_true(row.sensors.steal_share == 0.25);
+    assert_int_equal(row.sensors.major_faults, 7);
+    assert_int_equal(row.sensors.swap_in_bytes, sysconf(_SC_PAGESIZE));
+    assert_int_equal(row.sensors.swap_out_bytes, 0);
+    assert_int_equal(row.sensors.throttle_count, 7);
+    assert_int_equal(row.sensors.quota_throttled_ns, 5000000);
+    assert_string_equal(row.sensors.governor, "powersave");
+    assert_true(fabs(row.energy_j - 0.4) < 1e-12); // 3 J of the package, which wrapped, and 1 of memory
+    assert_true(fabs(row.energy_per_token_j - 0.02) < 1e-12);
+    assert_non_null(strstr(row.energy_source, "RAPL"));
+    assert_non_null(strstr(row.energy_source, "dram"));
+    static const char *const expected[] = {
+        "steal",     "other processes kept 1.50 of 4", "preempted 1000",   "7 page faults",          "swapped",
+        "powersave", "from 3000 to 2000 MHz",          "throttled itself", "limit of processor time"};
+    for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
+        assert_true(warns(&row, expected[i]));
+    }
+    assert_non_null(why_absent(&row, "gpu"));
+    assert_null(why_absent(&row, "energy"));
+    sm_row_free(&row);
+    sm_sensors_close(sensors);
+}
+
+static void a_quiet_measurement_says_nothing(void **unused) {
+    (void)unused;
+    sm_sensors *sensors = NULL;
+    sm_reading before;
+    sm_row row;
+    make_machine();
+    put("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n");
+    expect_ok("open", sm_sensors_open(temp_folder, "", &sensors));
+    sm_sensors_read(sensors, &before);
+    sm_reading after = before;
+    after.time_ns += 1000000;
+    assert_int_equal(sm_row_init(&row), SM_OK);
+    expect_ok("report", sm_sensors_report(sensors, &before, &after, 1, 1, &row));
+    assert_int_equal(json_array_size(row.warnings), 0);
+    assert_true(isnan(row.sensors.other_cpus)); // a millisecond: ticks cannot tell
+    assert_non_null(why_absent(&row, "load"));
+    sm_row_free(&row);
+    sm_sensors_close(sensors);
+}
+
+// A machine that tells nothing: null with a reason each, and no failure.
+static void absent_sensors_have_reasons(void **unused) {
+    (void)unused;
+    static const char *const names[] = {"energy",          "temperature", "governor", "frequency", "throttle_count",
+                                        "quota_throttled", "load",        "swap",     "gpu"};
+    char *root = temp_path("nothing");
+    sm_sensors *sensors = NULL;
+    sm_reading r;
+    sm_row row;
+    expect_ok("open", sm_sensors_open(root, "No such device", &sensors));
+    sm_sensors_read(sensors, &r);
+    sm_reading later = r;
+    later.time_ns += INT64_C(1000000000);
+    assert_int_equal(sm_row_init(&row), SM_OK);
+    SM_ROW_TEXT(row.gpu_info, "No such device");
+    expect_ok("report", sm_sensors_report(sensors, &r, &later, 1, 1, &row));
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (why_absent(&row, names[i]) == NULL) {
+            fail_msg("%s: no reason", names[i]);
+        }
+    }
+    assert_int_equal(row.sensors.swap_in_bytes, SM_ABSENT);
+    assert_int_equal(row.sensors.throttle_count, SM_ABSENT);
+    assert_true(isnan(row.energy_j) && isnan(row.sensors.frequency_after_mhz));
+    json_t *record = sm_row_to_json(&row);
+    assert_true(json_is_null(sm_json_get(record, "sensors.swap_in_bytes")));
+    assert_true(json_is_null(sm_json_get(record, "sensors.governor")));
+    json_decref(record);
+    sm_row_free(&row);
+    sm_sensors_close(sensors);
+    free(root);
+}
+
+// The energy of the host says nothing of a device of its own.
+static void host_energy_is_not_a_devices(void **unused) {
+    (void)unused;
+    sm_sensors *sensors = NULL;
+    sm_reading r;
+    sm_row row;
+    make_machine();
+    expect_ok("open", sm_sensors_open(temp_folder, "No such device", &sensors));
+    sm_sensors_read(sensors, &r);
+    assert_int_equal(sm_row_init(&row), SM_OK);
+    SM_ROW_TEXT(row.gpu_info, "No such device");
+    expect_ok("report", sm_sensors_report(sensors, &r, &r, 1, 1, &row));
+    assert_true(isnan(row.energy_j));
+    assert_string_equal(row.energy_source, "");
+    sm_row_free(&row);
+    sm_sensors_close(sensors);
+}
+
+// A check in the middle of what is measured takes time, processor and energy that are not the measurement's.
+static void what_is_left_out_does_not_count(void **unused) {
+    (void)unused;
+    sm_reading before = {.time_ns = 100, .own_cpu_ns = 10, .minor_faults = 7, .swap_in_pages = SM_ABSENT, .gpu_energy_mj = 50};
+    sm_reading from = {.time_ns = 300, .own_cpu_ns = 40, .minor_faults = 8, .swap_in_pages = 5, .gpu_energy_mj = 90};
+    sm_reading to = {.time_ns = 1300, .own_cpu_ns = 540, .minor_faults = 1008, .swap_in_pages = 9, .gpu_energy_mj = SM_ABSENT};
+    before.frequency_mhz = 2000;
+    to.frequency_mhz = 3000; // no counter
+    before.energy_uj[0] = 999000000;
+    from.energy_uj[0] = 999900000;
+    to.energy_uj[0] = 400000; // it began again at 1e9
+    before.energy_uj[1] = SM_ABSENT;
+    sm_sensors_leave_out(&before, &from, &to);
+    assert_int_equal(before.time_ns, 100 + 1000);
+    assert_int_equal(before.own_cpu_ns, 10 + 500);
+    assert_int_equal(before.minor_faults, 7 + 1000);
+    assert_int_equal(before.swap_in_pages, SM_ABSENT);
+    assert_int_equal(before.gpu_energy_mj, 50); // not known how much
+    assert_true(before.frequency_mhz == 2000);
+    assert_int_equal(before.energy_uj[1], SM_ABSENT);
+    // Until `after` reads 500000, 900000 uJ were used before it and 100000 behind it: both readings began again.
+    assert_int_equal(500000 - before.energy_uj[0], 900000 + 100000);
+}
+
+static void throttle_reasons_in_words(void **unused) {
+    (void)unused;
+    char text[128];
+    sm_nvml_throttle_text(0x01, text, sizeof(text)); // idle
+    assert_string_equal(text, "");
+    sm_nvml_throttle_text(0x44, text, sizeof(text));
+    assert_string_equal(text, "power cap, heat (hardware)");
+    sm_nvml_throttle_text(~UINT64_C(0), text, 12);
+    assert_int_equal(strlen(text), 11);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(reads_a_machine, temp_folder_make, temp_folder_remove),
+        cmocka_unit_test_setup_teardown(a_spoiled_measurement_says_why, temp_folder_make, temp_folder_remove),
+        cmocka_unit_test_setup_teardown(a_quiet_measurement_says_nothing, temp_folder_make, temp_folder_remove),
+        cmocka_unit_test_setup_teardown(absent_sensors_have_reasons, temp_folder_make, temp_folder_remove),
+        cmocka_unit_test_setup_teardown(host_energy_is_not_a_devices, temp_folder_make, temp_folder_remove),
+        cmocka_unit_test(what_is_left_out_does_not_count),
+        cmocka_unit_test(throttle_reasons_in_words),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

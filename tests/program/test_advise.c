@@ -1,0 +1,304 @@
+// test_advise.c: `stepmark advise` as its user meets it, and what it says of rows that are made up.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <jansson.h>
+#include <math.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "tests/support/run_program.h"
+#include "bench/compare/advice.h"
+
+#define TINY "advise -m tiny --seq-len 8 --backend cpu -t 1 --mode fused --attention flash -w 0 -r 2 --pairs 2 "
+
+// --- records of made-up rows -------------------------------------------------------------------------
+
+// A row of 64 tokens whose samples are step_ms and a little about it.
+static json_t *make_row(double step_ms, double memory) {
+    json_t *samples = json_array();
+    for (int i = 0; i < 4; i++) {
+        json_array_append_new(samples, json_integer((json_int_t)(step_ms * 1e6 * (1 + 0.001 * (i - 1.5)))));
+    }
+    return json_pack("{s:s, s:f, s:o, s:I, s:I, s:I, s:s}", "status", "ok", "real_tokens", 64.0, "samples_ns", samples,
+                     "median_ns", (json_int_t)(step_ms * 1e6), "min_ns", (json_int_t)(step_ms * 1e6 * 0.9985),
+                     "peak_rss_bytes", (json_int_t)memory, "device", "cpu");
+}
+
+static json_t *make_rows(int n, const double *step_ms) {
+    json_t *rows = json_array();
+    for (int i = 0; i < n; i++) {
+        json_array_append_new(rows, step_ms[i] > 0 ? make_row(step_ms[i], 1e9 + i) : json_null());
+    }
+    return rows;
+}
+
+static double number(const json_t *record, const char *name) {
+    return json_number_value(json_object_get(record, name));
+}
+
+static const char *text(const json_t *record, const char *name) {
+    const char *value = json_string_value(json_object_get(record, name));
+    return value != NULL ? value : "";
+}
+
+static void gains_have_intervals(void **state) {
+    (void)state;
+    static const double base[] = {10, 10.1, 9.9, 10.2, 10, 10.1, 9.8};
+    static const double twice[] = {0, 5, 5.02, 5.1, 5, 5.1, 4.9};
+    static const double alike[] = {10.004};
+    static const double slow[] = {20};
+    json_t *rows[] = {make_rows(7, base), make_rows(7, twice), make_rows(1, alike), make_rows(1, slow), json_array()};
+    json_array_append_new(rows[4], json_pack("{s:s, s:s, s:I}", "status", "oom", "reason", "9 GiB needed, 8 allowed",
+                                             "estimated_bytes", (json_int_t)9));
+    const sm_advice_case cases[] = {
+        {"", "", "stepmark run", rows[0], false},
+        {"--accum=4", "batch", "stepmark run --accum=4", rows[4], false},
+        {"--recompute=block", "", "stepmark run --recompute=block", rows[3], false},
+        {"--attention=naive", "", "stepmark run --attention=naive", rows[2], false},
+        {"--precision=bf16", "rounding", "stepmark run --precision=bf16", rows[1], true},
+    };
+    json_t *records = NULL;
+    assert_int_equal(sm_advice(cases, 5, &records), SM_OK);
+    assert_int_equal(json_array_size(records), 5);
+
+    const json_t *first = json_array_get(records, 0);
+    assert_string_equal(text(first, "flags"), "--precision=bf16");
+    assert_string_equal(text(first, "basis"), "pairs");
+    assert_string_equal(text(first, "verdict"), "faster");
+    assert_string_equal(text(first, "changes"), "rounding");
+    assert_true(json_is_true(json_object_get(first, "advised")));
+    assert_int_equal(number(first, "n_rounds"), 6);
+    assert_int_equal(number(first, "n_samples"), 24);
+    assert_true(fabs(number(first, "gain") - 2) < 0.05);
+    assert_true(number(first, "gain_ci95_lo") < number(first, "gain") &&
+                number(first, "gain") < number(first, "gain_ci95_hi"));
+    assert_int_equal(number(first, "memory_bytes"), 1000000006);
+
+    const json_t *default_record = json_array_get(records, 1);
+    const json_t *same = json_array_get(records, 2);
+    if (strcmp(text(default_record, "flags"), "(the default)") != 0) { // as fast: either may come first
+        same = default_record;
+        default_record = json_array_get(records, 2);
+    }
+    assert_string_equal(text(default_record, "flags"), "(the default)");
+    assert_true(number(default_record, "gain") == 1);
+    assert_true(fabs(number(default_record, "tokens_per_s") - 6400) < 100);
+    assert_string_equal(text(same, "verdict"), "not distinct");
+    assert_string_equal(text(same, "basis"), "samples");
+
+    assert_string_equal(text(json_array_get(records, 3), "verdict"), "slower");
+    const json_t *last = json_array_get(records, 4);
+    assert_string_equal(text(last, "status"), "oom");
+    assert_string_equal(text(last, "reason"), "9 GiB needed, 8 allowed");
+    assert_true(json_object_get(last, "gain") == NULL && number(last, "estimated_bytes") == 9);
+    json_decref(records);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        json_decref(rows[i]);
+    }
+}
+
+// Without the default's speed there are no gains, and what is fastest still comes first.
+static void a_default_that_fails(void **state) {
+    (void)state;
+    static const double fast[] = {5};
+    static const double slow[] = {7};
+    json_t *rows[] = {json_array(), make_rows(1, slow), make_rows(1, fast)};
+    json_array_append_new(rows[0], json_pack("{s:s, s:s}", "status", "oom", "reason", "too large"));
+    const sm_advice_case cases[] = {{"", "", "", rows[0], false},
+                                    {"--batch-size=2", "batch", "", rows[1], false},
+                                    {"--batch-size=1", "batch", "", rows[2], true}};
+    json_t *records = NULL;
+    assert_int_equal(sm_advice(cases, 3, &records), SM_OK);
+    assert_string_equal(text(json_array_get(records, 0), "flags"), "--batch-size=1");
+    assert_string_equal(text(json_array_get(records, 1), "flags"), "--batch-size=2");
+    assert_string_equal(text(json_array_get(records, 2), "reason"), "too large");
+    assert_null(json_object_get(json_array_get(records, 0), "gain"));
+    json_decref(records);
+    for (size_t i = 0; i < 3; i++) {
+        json_decref(rows[i]);
+    }
+}
+
+// --- the program -----------------------------------------------------------------------------------------
+
+static int count_lines(const char *name) {
+    static char lines[OUTPUT_SIZE];
+    int n = 0;
+    read_file(name, lines);
+    for (const char *c = lines; *c != '\0'; c++) {
+        n += *c == '\n';
+    }
+    return n;
+}
+
+static json_t *records_of_out(void) {
+    json_t *records = json_loads(out, 0, NULL);
+    assert_true(json_is_array(records));
+    return records;
+}
+
+// The first, the fastest, with that flag among others. What a flag is tried beside depends on what was fast.
+static const json_t *record_among(const json_t *records, const char *flag) {
+    size_t i;
+    json_t *record;
+    json_array_foreach((json_t *)records, i, record) {
+        if (strstr(text(record, "flags"), flag) != NULL) {
+            return record;
+        }
+    }
+    fail_msg("no record of %s", flag);
+    return NULL;
+}
+
+static const json_t *record_with(const json_t *records, const char *flags) {
+    size_t i;
+    json_t *record;
+    json_array_foreach((json_t *)records, i, record) {
+        if (strcmp(text(record, "flags"), flags) == 0) {
+            return record;
+        }
+    }
+    fail_msg("no record of %s", flags);
+    return NULL;
+}
+
+#define SMALL TINY "-b 1,2 --accum 1,2 --precision fp32,tf32 --recompute light,none "
+
+static void advice_is_of_rows(void **state) {
+    (void)state;
+    static char first[OUTPUT_SIZE];
+    expect_exit(SMALL "--output-file $T/rows.jsonl -o json", 0);
+    json_t *records = records_of_out();
+    const json_t *bare = record_with(records, "(the default)");
+    assert_non_null(strstr(text(bare, "command"), "stepmark run --model-size=tiny --batch-size=1 "));
+    assert_non_null(strstr(text(bare, "command"), " --no-peaks --no-phases"));
+    assert_string_equal(text(record_among(records, "--batch-size=2"), "changes"), "batch");
+    assert_string_equal(text(record_with(records, "--recompute=none"), "changes"), "");
+    const json_t *tf32 = record_among(records, "--precision=tf32");
+    assert_string_equal(text(tf32, "status"), "skipped");
+    assert_non_null(strstr(text(tf32, "reason"), "tf32"));
+    json_decref(records);
+
+    // The same advice of the same rows, and nothing runs again.
+    const int n_rows = count_lines("rows.jsonl");
+    memcpy(first, out, sizeof(first));
+    expect_exit(SMALL "--output-file $T/rows.jsonl --resume -o json", 0);
+    assert_string_equal(out, first);
+    assert_int_equal(count_lines("rows.jsonl"), n_rows);
+
+    // Others read them.
+    expect_exit("recommend $T/rows.jsonl", 0);
+    expect_exit("report $T/rows.jsonl --format md", 0);
+    expect_exit("again $T/rows.jsonl --row 1", 0);
+    expect_text("again", out, "reproduced");
+}
+
+static void says_it_in_words(void **state) {
+    (void)state;
+    expect_exit(SMALL "--output-file $T/rows.jsonl --resume", 0);
+    expect_text("advise", out, "times the default's (95%)");
+    expect_text("advise", out, " configurations were tried, in ");
+    expect_text("advise", err, "round 1, the default: ");
+    expect_text("advise", err, "measured before");
+}
+
+static void what_does_not_fit_is_not_run(void **state) {
+    (void)state;
+    expect_exit(TINY "-b 4,64 --accum 1 --precision fp32 --recompute light --max-memory 0.002 -o json", 0);
+    json_t *records = records_of_out();
+    const json_t *large = record_with(records, "--batch-size=64");
+    assert_string_equal(text(large, "status"), "oom");
+    assert_non_null(strstr(text(large, "reason"), "not started"));
+    json_decref(records);
+
+    expect_exit(TINY "-b 1,20000 --accum 1 --precision fp32 --recompute light -r 1000 --timeout 60 -o json", 0);
+    records = records_of_out();
+    large = record_with(records, "--batch-size=20000");
+    assert_string_equal(text(large, "status"), "skipped");
+    assert_non_null(strstr(text(large, "reason"), "by the default's speed"));
+    json_decref(records);
+
+    expect_exit(TINY "-b 64,128 --accum 1 --precision fp32 --recompute light --max-memory 0.0001", 1);
+    expect_text("advise", err, "nothing could be measured; the default: ");
+}
+
+static void bad_values_are_told(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {"advise -m tiny,small", 2, NULL, "--model-size: give one value"},
+        {"advise -m tiny --seq-len 8,16", 2, NULL, "--seq-len: give one value"},
+        {"advise -m tiny -b 4,8,4 -t 1 --dry-run -o csv", 0, "batch-size=8", NULL},
+        {"advise -m tiny --backend cpu,reference", 2, NULL, "--backend: give one device"},
+        {"advise -m tiny --attention flash,wrong", 2, NULL, "unknown value 'wrong'"},
+        {"advise -m tiny --batch-size 0", 2, NULL, "out of range"},
+        {"advise -m tiny --resume", 2, NULL, "needs --output-file"},
+        {"advise -m tiny --preset macro", 2, NULL, "a flag of sweep, not of advise"},
+        {"advise -m tiny -b 4,8 --dry-run -t 1 -o jsonl", 0, "batch-size=8", "tried first"},
+    };
+    CHECK_ALL(cases);
+}
+
+// With loaders a loop is measured that reads its data.
+static void loaders_are_measured_in_a_loop(void **state) {
+    (void)state;
+    expect_exit(TINY "-b 2 --accum 1 --precision fp32 --recompute light --loader inline,threads:1 -o json", 0);
+    json_t *records = records_of_out();
+    const json_t *threads = record_with(records, "--loader=threads:1");
+    assert_string_equal(text(threads, "status"), "ok");
+    assert_string_equal(text(threads, "changes"), "");
+    assert_non_null(strstr(text(threads, "command"), "stepmark loop --model-size=tiny "));
+    json_decref(records);
+}
+
+// Ctrl-C: what was measured is printed and kept, and the rest can follow.
+static void ctrl_c_keeps_rows(void **state) {
+    (void)state;
+    char command[2 * COMMAND_SIZE];
+    snprintf(command, sizeof(command),
+             "exec %s " SMALL "--delay 0.3 --output-file %s/cut.jsonl -o json >%s/out 2>%s/err </dev/null",
+             SM_TEST_BINARY, folder, folder, folder);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+    snprintf(command, sizeof(command), "%s/cut.jsonl", folder);
+    for (int i = 0; i < 600; i++) { // until there are two rows
+        usleep(50000);
+        if (access(command, F_OK) == 0 && count_lines("cut.jsonl") >= 2) {
+            break;
+        }
+    }
+    assert_int_equal(kill(child, SIGINT), 0);
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 130);
+    read_file("out", out);
+    read_file("err", err);
+    json_t *records = records_of_out();
+    record_with(records, "(the default)");
+    json_decref(records);
+    expect_text("advise", err, "--resume continues");
+    expect_exit(SMALL "--output-file $T/cut.jsonl --resume -o json", 0);
+}
+
+static int set_up(void **state) { return make_folder(state) == 0 && setenv("XDG_CACHE_HOME", folder, 1) == 0 ? 0 : -1; }
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(gains_have_intervals),
+        cmocka_unit_test(a_default_that_fails),
+        cmocka_unit_test(advice_is_of_rows),
+        cmocka_unit_test(says_it_in_words),
+        cmocka_unit_test(what_does_not_fit_is_not_run),
+        cmocka_unit_test(loaders_are_measured_in_a_loop),
+        cmocka_unit_test(bad_values_are_told),
+        cmocka_unit_test(ctrl_c_keeps_rows),
+    };
+    return cmocka_run_group_tests_name("advise", tests, set_up, remove_folder);
+}

@@ -1,0 +1,514 @@
+// test_again.c: a row that was run again by its own flags is the same row; what has changed meanwhile is told.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/temp_folder.h"
+#include "bench/compare/again.h"
+#include "bench/rows/digest.h"
+
+enum { COMMAND_SIZE = 2 * PATH_MAX };
+
+// --- running it --------------------------------------------------------------------------------
+
+static char *out; // of the last command
+static char *err;
+
+// Path of a name in the folder, until the next call but one.
+static const char *at(const char *name) {
+    static char paths[2][PATH_MAX];
+    static int next;
+    next = 1 - next;
+    snprintf(paths[next], PATH_MAX, "%s/%s", temp_folder, name);
+    return paths[next];
+}
+
+static char *read_text(const char *name) {
+    size_t n;
+    return temp_read(at(name), &n);
+}
+
+// Runs `arguments` through the shell in the temporary folder.
+static int run(const char *arguments) {
+    char program[PATH_MAX];
+    char command[COMMAND_SIZE];
+    assert_non_null(realpath(SM_TEST_BINARY, program));
+    snprintf(command, sizeof(command), "cd %s && (%s %s) >out 2>err </dev/null", temp_folder, program, arguments);
+    int status = system(command);
+    free(out);
+    free(err);
+    out = read_text("out");
+    err = read_text("err");
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void expect(const char *arguments, int code, const char *in_err) {
+    int found = run(arguments);
+    if (found != code || strstr(err, in_err) == NULL) {
+        fail_msg("stepmark %s: exit code %d, not %d, or not said: %s\n%s\n%s", arguments, found, code, in_err, out,
+                 err);
+    }
+}
+
+static json_t *parsed(const char *text) {
+    json_t *value = json_loads(text, 0, NULL);
+    if (value == NULL) {
+        fail_msg("no JSON: %s\n%s", text, err);
+    }
+    return value;
+}
+
+// --- every row comes back ------------------------------------------------------------------------
+
+static void expect_equal(const char *command, const json_t *a, const json_t *b, const char *name) {
+    if (!json_equal(json_object_get(a, name), json_object_get(b, name))) {
+        char *before = json_dumps(json_object_get(a, name), JSON_ENCODE_ANY);
+        char *now = json_dumps(json_object_get(b, name), JSON_ENCODE_ANY);
+        fail_msg("%s: %s is %s, was %s", command, name, now, before);
+    }
+}
+
+// Of the steps that both ran: a loop's warm-up lasts until its loader keeps pace, which takes more steps one time
+// than another.
+static void expect_equal_losses(const char *command, const json_t *a, const json_t *b) {
+    const json_t *before = json_object_get(a, "losses");
+    const json_t *now = json_object_get(b, "losses");
+    assert_int_equal(json_is_array(before), json_is_array(now));
+    for (size_t i = 0; i < json_array_size(before) && i < json_array_size(now); i++) {
+        if (!json_equal(json_array_get(before, i), json_array_get(now, i))) {
+            fail_msg("%s: step %zu: loss is %.17g, was %.17g", command, i + 1,
+                     json_number_value(json_array_get(now, i)), json_number_value(json_array_get(before, i)));
+        }
+    }
+}
+
+// Runs row `number` of the file r.json again: it is the same configuration, with the same losses.
+static void repeat_row(const char *command, int number) {
+    static const char *const fields[] = {
+        "status",    "run_args", "data",   "data_digest", "weights", "weights_digest", "model_type",
+        "pass_type", "mode",     "device", "precision",   "n_batch", "n_seq",          "n_accum",
+        "vocab",     "n_layer",  "seed",   "dropout",     "loss",    "n_threads",
+    };
+    char arguments[128];
+    snprintf(arguments, sizeof(arguments), "again r.json --row %d -o json", number);
+    if (run(arguments) != 0) {
+        fail_msg("%s: row %d: %s\n%s", command, number, err, out);
+    }
+    json_t *whole = parsed(out);
+    assert_true(json_is_true(json_object_get(whole, "is_reproduced")));
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+        expect_equal(command, json_object_get(whole, "recorded"), json_object_get(whole, "again"), fields[i]);
+    }
+    expect_equal_losses(command, json_object_get(whole, "recorded"), json_object_get(whole, "again"));
+    json_decref(whole);
+}
+
+static void expect_reproducible(const char *command, int n_rows) {
+    char arguments[COMMAND_SIZE];
+    snprintf(arguments, sizeof(arguments), "%s --no-peaks -r 2 -w 1 -o json", command);
+    run(arguments); // 1 where no row is ok
+    json_t *rows = parsed(out);
+    if ((int)json_array_size(rows) != n_rows) {
+        fail_msg("%s: %zu rows, not %d: %s", command, json_array_size(rows), n_rows, err);
+    }
+    json_decref(rows);
+    assert_int_equal(rename(at("out"), at("r.json")), 0);
+    for (int i = 1; i <= n_rows; i++) {
+        repeat_row(command, i);
+    }
+}
+
+static void make_sources(void) {
+    char text[6000];
+    for (size_t i = 0; i < sizeof(text); i++) {
+        text[i] = (char)(' ' + i * i % 90);
+    }
+    temp_write(at("it's text"), text, sizeof(text));
+    expect("init -m tiny --seed 3 --save model", 0, "");
+}
+
+static void test_rows_come_back(void **state) {
+    (void)state;
+    make_sources();
+    expect_reproducible("run -m tiny --backend reference -b 1,2 --seq-len 8 --mode naive,fused", 4);
+    expect_reproducible("run -m tiny --backend reference -b 1 --seq-len 8 --accum 3 --seed 0 --dropout 0.1 "
+                        "--pass-type forward,backward,separate --without flash_attention",
+                        3);
+    expect_reproducible("run -m tiny --backend cpu -b 2 --precision fp32,bf16,fp16 -t 1 --isa baseline", 3);
+    expect_reproducible("run -m tiny --vocab 300 --context 40 --n-layer 1 --d-model 24 --n-head 3 --backend reference "
+                        "-b 1 --seq-len 20",
+                        1);
+    expect_reproducible("run --weights model --data \"it's text\" --data-format bytes --backend cpu -b 2 --seq-len 16 "
+                        "--max-noise 50 --min-samples 2 --max-samples 2",
+                        1);
+    expect_reproducible("run -m tiny --backend reference -b 1 --seq-len 8 --timeout 1e-6", 1);
+}
+
+static void test_opencl_row_comes_back(void **state) {
+    (void)state;
+    if (run("run -m tiny --backend opencl:0.0 -b 1 --seq-len 8 --no-peaks -r 1") == 2) {
+        skip(); // no such device here
+    }
+    expect_reproducible("run -m tiny --backend opencl:0.0 -b 1 --seq-len 8", 1);
+    expect_reproducible("run -m tiny --backend opencl:0.0 -b 1 --seq-len 8 --precision bf16", 1);
+}
+
+// Also those that the sweep did not start.
+static void test_sweep_rows_come_back(void **state) {
+    (void)state;
+    remove(at("r.json"));
+    expect("sweep -m tiny --backend reference -b 1,10000 --seq-len 16 -w 0 -r 1 --no-peaks --mode naive,fused "
+           "--without flash_attention --max-memory 0.5 --timeout 100 --output-file r.json",
+           0, "");
+    for (int i = 1; i <= 4; i++) {
+        repeat_row("sweep", i);
+    }
+    char *rows = read_text("r.json");
+    assert_non_null(strstr(rows, "\"--timeout=100\""));
+    assert_non_null(strstr(rows, "\"oom\""));
+    assert_non_null(strstr(rows, "\"skipped\""));
+    free(rows);
+}
+
+// --- what is told -----------------------------------------------------------------------------------
+
+// Writes one row as the file, with a field replaced.
+static void write_row(const json_t *row, const char *field, json_t *value, const char *name) {
+    json_t *copy = json_deep_copy(row);
+    json_object_set_new(copy, field, value);
+    assert_int_equal(json_dump_file(copy, at(name), 0), 0);
+    json_decref(copy);
+}
+
+// Changes a byte; a second time, back.
+static void damage(const char *name, long offset) {
+    FILE *file = fopen(at(name), "r+b");
+    assert_non_null(file);
+    fseek(file, offset, SEEK_SET);
+    int byte = fgetc(file);
+    fseek(file, -1, SEEK_CUR);
+    fputc(byte ^ 1, file);
+    fclose(file);
+}
+
+// A training loop is run again by `loop`, with its loader and all that it reads.
+static void test_loops_come_back(void **state) {
+    (void)state;
+    make_sources();
+    expect("tokenizer train --vocab-size 257 --output bytes \"it's text\"", 0, "");
+    expect_reproducible("loop -m tiny -b 2 --seq-len 16 --backend cpu -t 1 --isa baseline --documents 4-12 --padding "
+                        "bucket --order shuffled --loader threads:2 --queue-depth 3 --accum 2",
+                        1);
+    expect_reproducible("loop -m tiny --vocab 300 -b 1 --seq-len 8 --backend reference --data \"it's text\" "
+                        "--tokenizer bytes --loader inline",
+                        1);
+    assert_non_null(strstr(err, "stepmark loop --model-size=tiny"));
+    damage("it's text", 10);
+    expect("again r.json", 1, "row 1: it's text has changed since");
+    damage("it's text", 10);
+}
+
+static void test_swept_loops_come_back(void **state) {
+    (void)state;
+    remove(at("r.json"));
+    expect("sweep -m tiny --backend reference -b 1,10000 --seq-len 16 -w 0 -r 1 --no-peaks --loader inline "
+           "--max-memory 0.5 --output-file r.json",
+           0, "");
+    repeat_row("sweep of loops", 1);
+    repeat_row("sweep of loops", 2);
+    json_t *row =
+        parsed("{\"schema_version\":1,\"status\":\"ok\",\"backend\":\"cpu\",\"run_args\":[\"--batch-size=1\"]}");
+    write_row(row, "loop", json_pack("{s:s}", "loader", "inline"), "old.json");
+    expect("again old.json", 1, "row 1: does not say its flags");
+    json_decref(row);
+}
+
+static void test_changes_are_told(void **state) {
+    (void)state;
+    make_sources();
+    assert_int_equal(
+        run("run --weights model --data \"it's text\" --backend reference -b 1 --seq-len 16 -w 0 -r 1 --no-peaks "
+            "-o json"),
+        0);
+    json_t *rows = parsed(out);
+    const json_t *row = json_array_get(rows, 0);
+    write_row(row, "sweep_note", json_null(), "good.json");
+    expect("again good.json", 0, "'--data=it'\\''s text'"); // the command, for a shell
+    assert_non_null(strstr(out, "verdict: reproduced"));
+    write_row(row, "losses", json_pack("[f, f, f]", 5.5, 1.0, 1.0), "lost.json");
+    expect("again lost.json", 1, "row 1 was not reproduced: losses:");
+    assert_non_null(strstr(out, "verdict: not reproduced"));
+    write_row(row, "status", json_string("oom"), "oom.json");
+    expect("again oom.json", 1, "oom then, ok now");
+    damage("it's text", 10);
+    expect("again good.json", 1, "good.json: row 1: it's text has changed since");
+    damage("it's text", 10);
+    damage("model/model.safetensors", 90000);
+    expect("again good.json", 1, "good.json: row 1: model has changed since");
+    remove(at("it's text"));
+    expect("again good.json", 1, "it's text");
+    json_decref(rows);
+}
+
+static void test_bad_input(void **state) {
+    (void)state;
+    static const char two[] =
+        "{\"schema_version\":1,\"status\":\"ok\",\"median_ns\":1,\"backend\":\"pytorch\"}\n"
+        "{\"schema_version\":1,\"status\":\"ok\",\"median_ns\":1,\"backend\":\"cpu\"}\n"
+        "{\"schema_version\":1,\"status\":\"ok\",\"backend\":\"cpu\",\"run_args\":[\"--batch-sise=1\"]}\n"
+        "{\"schema_version\":1,\"status\":\"ok\",\"backend\":\"cpu\",\"run_args\":[1]}\n";
+    temp_write(at("two.jsonl"), two, sizeof(two) - 1);
+    temp_write(at("text"), "no rows\n", 8);
+    expect("again", 2, "give one result file");
+    expect("again two.jsonl two.jsonl", 2, "give one result file");
+    expect("again missing.json", 1, "missing.json");
+    expect("again text", 1, "text: holds no result row");
+    expect("again two.jsonl", 2, "holds 4 rows; say which with --row N");
+    expect("again two.jsonl --row 5", 2, "--row: 5 is out of range; two.jsonl holds 4 rows");
+    expect("again two.jsonl --row 0", 2, "--row");
+    expect("again two.jsonl --row 1", 1, "row 1: measured by pytorch, not by stepmark");
+    expect("again two.jsonl --row 2", 1, "row 2: does not say its flags");
+    expect("again two.jsonl --row 3", 1, "row 3: its run_args have --batch-sise, which no row of `stepmark run` has");
+    expect("again two.jsonl --row 4", 1, "row 4: its run_args are not flags");
+}
+
+// --- rows of strangers --------------------------------------------------------------------------------
+
+// `row` with one more argument, in the file.
+static void write_with(const json_t *row, const char *argument, const char *name) {
+    json_t *args = json_deep_copy(json_object_get(row, "run_args"));
+    json_array_append_new(args, json_string(argument));
+    write_row(row, "run_args", args, name);
+}
+
+static json_t *first_row(const char *command) {
+    run(command); // 1 where the row is not ok
+    json_t *rows = parsed(out);
+    json_t *row = json_incref(json_array_get(rows, 0));
+    json_decref(rows);
+    assert_non_null(row);
+    return row;
+}
+
+// Only what stepmark writes there is taken from a row: nothing that writes, asks for something else, or is given twice.
+static void test_rows_hold_no_other_flags(void **state) {
+    (void)state;
+    static const char *const of_run[] = {"--output-file=victim.json",
+                                         "--output=json",
+                                         "--help",
+                                         "--list-devices",
+                                         "--quiet",
+                                         "--fi=1",
+                                         "--keep-env=1",
+                                         "--isa",
+                                         "--log=victim.json",
+                                         "--",
+                                         "--trace=victim.json"};
+    static const char *const of_loop[] = {"--log=victim.json", "--trace=victim.json", "--baseline=victim.json"};
+    json_t *row =
+        first_row("run -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --no-phases -o json");
+    json_t *loop = first_row("loop -m tiny --backend reference -b 1 --seq-len 8 --loader inline -w 0 -r 1 --no-peaks "
+                             "--no-phases -o json");
+    temp_write(at("victim.json"), "precious", 8);
+    for (size_t i = 0; i < sizeof(of_run) / sizeof(of_run[0]); i++) {
+        write_with(row, of_run[i], "stranger.json");
+        expect("again stranger.json", 1, ", which no row of `stepmark run` has; it is not run");
+    }
+    for (size_t i = 0; i < sizeof(of_loop) / sizeof(of_loop[0]); i++) {
+        write_with(loop, of_loop[i], "stranger.json");
+        expect("again stranger.json", 1, ", which no row of `stepmark loop` has; it is not run");
+    }
+    write_with(row, "--batch-size=2", "stranger.json");
+    expect("again stranger.json", 1, "its run_args have --batch-size twice");
+    char *victim = read_text("victim.json");
+    assert_string_equal(victim, "precious");
+    free(victim);
+    json_decref(row);
+    json_decref(loop);
+}
+
+// The digest of a file that a row names is not told, whether the row has another or none.
+static void test_no_digest_of_other_files(void **state) {
+    (void)state;
+    temp_write(at("secret"), "a text that is long enough for a batch of bytes", 47);
+    json_t *row = first_row("run -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --no-phases --data "
+                            "secret --data-format bytes -o json");
+    char digest[SM_DIGEST_SIZE];
+    snprintf(digest, sizeof(digest), "%s", json_string_value(json_object_get(row, "data_digest")));
+    assert_true(strncmp(digest, "fnv1a64:", 8) == 0);
+    write_row(row, "data_digest", json_string("fnv1a64:0"), "stranger.json");
+    expect("again stranger.json", 1, "secret has changed since: its data_digest is not fnv1a64:0");
+    assert_null(strstr(err, digest));
+    write_row(row, "data_digest", json_null(), "stranger.json");
+    expect("again stranger.json -o json", 0, "");
+    assert_null(strstr(out, digest));
+    json_decref(row);
+}
+
+static void expect_code_ran(const char *file, bool expected) {
+    if ((access(at("ran"), F_OK) == 0) != expected) {
+        fail_msg("%s: its code %s: %s", file, expected ? "did not run" : "ran", err);
+    }
+    remove(at("ran"));
+}
+
+static void append(const char *name, const char *text) {
+    FILE *file = fopen(at(name), "a");
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+// A kernel runs where the user says so, and only the one that was measured.
+static void test_code_of_rows_runs_when_asked(void **state) {
+    (void)state;
+    static const char loud[] = "#include <stdio.h>\n__attribute__((constructor)) static void go(void) {\n"
+                               "    FILE *f = fopen(\"ran\", \"w\");\n    if (f != NULL) fclose(f);\n}\n";
+    static const char loads[] = " --mode naive --backend cpu -t 1 -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --no-phases";
+    char command[COMMAND_SIZE];
+    expect("exercise gelu_forward --init .", 0, "");
+    append("gelu_forward.c", loud);
+    snprintf(command, sizeof(command), "run -m tiny --kernel gelu_forward=gelu_forward.c%s -o json", loads);
+    json_t *row = first_row(command); // an empty kernel: a row without a speed
+    expect_code_ran("run", true);
+    write_row(row, "sweep_note", json_null(), "stranger.json");
+    expect("again stranger.json", 1, "it runs code of its own, --kernel gelu_forward=gelu_forward.c; look at it");
+    expect_code_ran("again", false);
+    expect("again stranger.json --allow-own-code", 0, "");
+    expect_code_ran("again --allow-own-code", true);
+    append("gelu_forward.c", "// changed\n");
+    expect("again stranger.json --allow-own-code", 1, "gelu_forward.c is not the file that was measured");
+    write_with(row, "--backend-library=gelu_forward.c", "stranger.json");
+    expect("again stranger.json", 1, "it runs code of its own");
+    json_t *plain =
+        first_row("run -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --no-phases -o json");
+    write_with(plain, "--backend-library=gelu_forward.c", "stranger.json");
+    expect("again stranger.json", 1, "it runs code of its own, --backend-library gelu_forward.c");
+    expect("again stranger.json --allow-own-code", 1, "--backend-library: gelu_forward.c is not the file");
+    expect_code_ran("changed", false);
+    json_decref(plain);
+    json_decref(row);
+}
+
+// A log to go on with may be a stranger's, too.
+static void test_logs_of_strangers(void **state) {
+    (void)state;
+    static const char sweep[] = "sweep -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --no-phases "
+                                "--output-file log.jsonl --resume";
+    remove(at("log.jsonl"));
+    expect(sweep, 0, "");
+    json_t *row = json_load_file(at("log.jsonl"), 0, NULL);
+    assert_non_null(row);
+    write_row(row, "own_kernels", json_string("gelu_forward=x.so (fnv1a64:1)"), "log.jsonl");
+    append("log.jsonl", "\necho a damaged end");
+    assert_int_equal(symlink("profile", at("log.jsonl.damaged")), 0);
+    expect(sweep, 1, "log.jsonl.damaged: the damaged end of the results cannot be set aside");
+    assert_int_not_equal(access(at("profile"), F_OK), 0);
+    remove(at("log.jsonl.damaged"));
+    expect(sweep, 0, "row 1 ran code of its own, which its sweep_key does not name; it is not taken");
+    assert_non_null(strstr(err, "[1/1]")); // measured
+    temp_write(at("log.jsonl"), "a text\nwithout an end", 21);
+    expect(sweep, 1, "log.jsonl");
+    char *text = read_text("log.jsonl");
+    assert_string_equal(text, "a text\nwithout an end");
+    free(text);
+    json_decref(row);
+}
+
+// --- the judgement ------------------------------------------------------------------------------------
+
+static json_t *made_row(double loss, const char *precision, const char *mode, bool is_dirty, int n_threads) {
+    return json_pack("{s:s, s:s, s:s, s:s, s:i, s:[f, f], s:{s:b}}", "status", "ok", "build_commit", "abc", "precision",
+                     precision, "mode", mode, "n_threads", n_threads, "losses", 5.0, loss, "context", "build_dirty",
+                     is_dirty);
+}
+
+static void expect_judgement(json_t *recorded, json_t *again, bool reproduced, const char *losses) {
+    sm_again result;
+    expect_ok("compare", sm_again_compare(recorded, again, 0.01, &result));
+    if (result.is_reproduced != reproduced || strstr(result.losses, losses) == NULL ||
+        (result.reason[0] == '\0') != reproduced) {
+        fail_msg("%sreproduced: %s: %s", result.is_reproduced ? "" : "not ", result.losses, result.reason);
+    }
+    sm_again_free(&result);
+    json_decref(recorded);
+    json_decref(again);
+}
+
+static json_t *checked(double loss, bool is_dirty) {
+    json_t *row = made_row(4, "fp32", "fused", is_dirty, 2);
+    json_object_set_new(row, "loss", json_real(loss));
+    return row;
+}
+
+static void test_judgement_of_checked_loss(void **state) {
+    (void)state;
+    expect_judgement(checked(5, false), checked(5, false), true, "all 2");
+    expect_judgement(checked(5, false), checked(5.0000001, false), false, "all 2");
+    expect_judgement(checked(5, true), checked(5.0000001, true), true, "all 2");
+    expect_judgement(checked(5, true), checked(5.01, true), false, "all 2");
+}
+
+static void test_judgement_of_losses(void **state) {
+    (void)state;
+    const double near = 4 * (1 + 1e-7);
+    const double far = 4 * (1 + 5e-3);
+    expect_judgement(made_row(4, "fp32", "fused", false, 2), made_row(4, "fp32", "fused", false, 2), true, "all 2");
+    // The same clean build and device: every digit counts; not so where one of them is another or not known.
+    expect_judgement(made_row(4, "fp32", "fused", false, 2), made_row(near, "fp32", "fused", false, 2), false,
+                     "1 of 2");
+    expect_judgement(made_row(4, "fp32", "fused", false, 2), made_row(near, "fp32", "fused", false, 1), true, "1 of 2");
+    expect_judgement(made_row(4, "fp32", "fused", true, 2), made_row(near, "fp32", "fused", true, 2), true, "1 of 2");
+    expect_judgement(made_row(4, "fp32", "tuned", false, 2), made_row(near, "fp32", "tuned", false, 2), true, "1 of 2");
+    expect_judgement(made_row(4, "fp32", "fused", true, 2), made_row(far, "fp32", "fused", true, 2), false, "beyond");
+    expect_judgement(made_row(4, "bf16", "fused", true, 2), made_row(far, "bf16", "fused", true, 2), true, "1 of 2");
+    expect_judgement(made_row(4, "fp32", "fused", true, 2), json_pack("{s:s, s:[]}", "status", "ok", "losses"), true,
+                     "none to compare");
+    expect_judgement(made_row(4, "fp32", "fused", true, 2), json_pack("{s:s, s:[n, s]}", "status", "ok", "losses", "x"),
+                     false, "beyond");
+}
+
+static void test_digest(void **state) {
+    (void)state;
+    char of_bytes[SM_DIGEST_SIZE];
+    char of_file[SM_DIGEST_SIZE];
+    sm_digest_bytes("foobar", 6, of_bytes); // a test vector of FNV-1a's authors
+    assert_string_equal(of_bytes, "fnv1a64:85944171f73967e8");
+    temp_write(at("digest"), "foobar", 6);
+    expect_ok("digest", sm_digest_file(at("digest"), of_file));
+    assert_string_equal(of_file, of_bytes);
+    expect_failure("digest", sm_digest_file("/nowhere/file", of_file), SM_ERR_IO, "/nowhere/file");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows_come_back),
+        cmocka_unit_test(test_opencl_row_comes_back),
+        cmocka_unit_test(test_sweep_rows_come_back),
+        cmocka_unit_test(test_loops_come_back),
+        cmocka_unit_test(test_swept_loops_come_back),
+        cmocka_unit_test(test_changes_are_told),
+        cmocka_unit_test(test_bad_input),
+        cmocka_unit_test(test_rows_hold_no_other_flags),
+        cmocka_unit_test(test_no_digest_of_other_files),
+        cmocka_unit_test(test_code_of_rows_runs_when_asked),
+        cmocka_unit_test(test_logs_of_strangers),
+        cmocka_unit_test(test_judgement_of_losses),
+        cmocka_unit_test(test_judgement_of_checked_loss),
+        cmocka_unit_test(test_digest),
+    };
+    setenv("OMP_WAIT_POLICY", "passive", 1); // processors may be shared with other tests
+    int n_failed = cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
+    free(out);
+    free(err);
+    return n_failed;
+}

@@ -1,0 +1,866 @@
+// The program as its user meets it: exit codes, what goes to which stream, bad input, Ctrl-C.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <jansson.h>
+#include <math.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/run_program.h"
+
+// --- bad input -------------------------------------------------------------------------------
+
+static void bad_models(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {"run -m tiny --seq-len 65", 2, NULL, "longer than the model's context of 64"},
+        {"train -m tiny --seq-len 65", 2, NULL, "longer than the model's context of 64"},
+        {"walk --seq-len 65", 2, NULL, "longer than the model's context of 64"},
+        {"estimate -m tiny --seq-len 65", 2, NULL, "longer than the model's context of 64"},
+        {"run -m tiny --n-head 3", 2, NULL, "does not divide into 3 heads"},
+        {"estimate -m tiny -b 1048576 --seq-len 16777216 --context 16777216", 1, NULL, "size"},
+        {"run -m tiny -b 1048576 --seq-len 64 --backend reference", 1, NULL, "tokens"},
+    };
+    CHECK_ALL(cases);
+}
+
+static void bad_files(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {"train -m tiny --data $T/missing", 1, NULL, "missing"},
+        {"train -m tiny --data $T", 1, NULL, "stepmark: "},
+        {"train -m tiny --data $T/short.txt", 1, NULL, "short.txt"},
+        {"run -m tiny --backend reference --data $T/short.txt -b 4 --seq-len 64", 1, "error", "short.txt"},
+        {"train -m tiny --data $T/odd.bin --data-format uint16", 1, NULL, "odd.bin"},
+        {"train -m tiny --data $T/large_ids.bin", 1, NULL, "large_ids.bin"},
+        {"train -m tiny --vocab 50 --context 64", 1, NULL, "50"},
+        {"train -m tiny --data $T/odd.bin --data-format llmc", 1, NULL, "odd.bin"},
+        {"train --weights $T/missing", 1, NULL, "missing"},
+        {"run --backend reference --weights $T/bad_config --seq-len 8 -b 1", 1, NULL, "n_layer"},
+        {"train --weights $T/truncated --seq-len 8", 1, NULL, "model.safetensors"},
+        {"train --weights $T/lying --seq-len 8", 1, NULL, "model.safetensors"},
+        {"run --backend reference --weights $T/model --vocab 100", 2, NULL, "--vocab"},
+        {"train -m tiny --log $T/missing/log.jsonl --save $T/never", 1, NULL, "--log"},
+        {"train -m tiny --save $T/missing/never", 1, NULL, "--save"},
+        {"train -m tiny --save $T/short.txt", 1, NULL, "--save"},
+        {"train -m tiny --save $T/nowhere", 1, NULL, "nowhere is not a folder"},
+        {"init -m tiny --save $T/missing/never", 1, NULL, "--save"},
+        {"estimate -m tiny >/dev/full", 1, NULL, "stepmark: "},
+        {"walk >/dev/full", 1, NULL, "stepmark: "},
+    };
+    CHECK_ALL(cases);
+    char never[COMMAND_SIZE];
+    snprintf(never, sizeof(never), "%s/never", folder);
+    assert_int_not_equal(access(never, F_OK), 0);
+}
+
+// Each failure is one line that begins with the program's name.
+static void errors_are_one_line(void **state) {
+    (void)state;
+    expect_exit("train -m tiny --data $T/missing", 1);
+    assert_int_equal(strncmp(err, "stepmark: ", 10), 0);
+    assert_ptr_equal(strchr(err, '\n'), err + strlen(err) - 1);
+    assert_string_equal(out, "");
+}
+
+// --- results ---------------------------------------------------------------------------------
+
+static json_t *parse_json(const char *text) {
+    json_error_t error;
+    json_t *value = json_loads(text, 0, &error);
+    if (value == NULL) {
+        fail_msg("line %d: %s\n%s", error.line, error.text, text);
+    }
+    return value;
+}
+
+static void estimate_counts_parameters(void **state) {
+    (void)state;
+    static const json_int_t expected[] = {124439808, 354823168, 774030080, 1557611200};
+    expect_exit("estimate -m small,medium,large,xl -o json", 0);
+    json_t *rows = parse_json(out);
+    assert_int_equal(json_array_size(rows), 4);
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(json_integer_value(json_object_get(json_array_get(rows, i), "model_n_params")), expected[i]);
+    }
+    json_decref(rows);
+}
+
+static void estimate_of_one_configuration(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {"estimate -m small", 0, "124,439,808", NULL},
+        {"estimate --arch llama --optimizer muon -m tiny -o json", 0, "\"model_arch\": \"llama\"", NULL},
+        {"estimate --arch llama --optimizer muon -m tiny -o json", 0, "\"optimizer\": \"muon\"", NULL},
+        {"estimate -m tiny -b 1,2 --seq-len 8", 0, "- peak: ", NULL},
+        {"estimate -m tiny -b 2 --mode naive", 0, "memory.activations_bytes", NULL},
+        {"estimate -m tiny --d-model 48 --n-head 3", 0, " 192   F, width inside the MLP", NULL},
+    };
+    CHECK_ALL(cases);
+}
+
+static void estimate_crosses_lists(void **state) {
+    (void)state;
+    expect_exit("estimate -m tiny -b 1-4*2,6 --seq-len 8-32+8 --mode naive,fused -o jsonl", 0);
+    int n = 0;
+    for (char *line = strtok(out, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+        json_decref(parse_json(line));
+        n++;
+    }
+    assert_int_equal(n, 4 * 4 * 2);
+}
+
+static void run_prints_every_format(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {"run -m tiny --backend reference -b 2 --seq-len 8 -w 1 -r 3", 0, "| step b2s8 |", NULL},
+        {"run -m tiny --backend reference -b 2 --seq-len 8 -w 1 -r 3 --no-peaks -o csv", 0, "schema_version,", NULL},
+        {"run -m tiny --backend reference -b 2 --seq-len 8 -w 1 -r 3 --no-peaks -o sql", 0, "INSERT INTO", NULL},
+        {"run -m tiny --backend reference -b 2 --seq-len 8 -w 1 -r 3 --no-peaks -o jsonl", 0, "\"status\"", NULL},
+        {"run -m tiny --backend reference -w 1 -r 3 --no-peaks", 0, "ok", "chose B="},
+        {"run -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --pass-type "
+         "forward,backward,forward-backward,separate",
+         0, "fwd b1s8", NULL},
+        {"run -m tiny --backend reference -b 1 --seq-len 8 --mode tuned", 1, "skipped", "tuned"},
+        {"run -m tiny --backend cpu -b 1 --seq-len 8 -r 1 --no-peaks --precision fp32,tf32", 0, "skipped", "tf32"},
+        {"run -m tiny --backend cpu -b 2 --seq-len 8 -r 1 --no-peaks --precision fp16 --loss-scale 1e9", 1, "error",
+         "not finite at a loss scale of 1e+09"},
+        {"run --weights $T/model --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --accum 2 --dropout 0.1", 0,
+         "ok", NULL},
+    };
+    CHECK_ALL(cases);
+}
+
+static void run_measures(void **state) {
+    (void)state;
+    expect_exit("run -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -w 1 -r 3 -o json", 0);
+    json_t *rows = parse_json(out);
+    const json_t *row = json_array_get(rows, 0);
+    assert_int_equal(json_array_size(rows), 1);
+    assert_string_equal(json_string_value(json_object_get(row, "status")), "ok");
+    assert_int_equal(json_array_size(json_object_get(row, "samples_ns")), 3);
+    assert_int_equal(json_integer_value(json_object_get(row, "model_n_params")), 35712);
+    assert_int_equal(json_integer_value(json_object_get(row, "n_threads")), 1);
+    assert_true(json_is_number(json_object_get(row, "loss_reference")));
+    assert_true(json_is_number(json_object_get(row, "mfu")));
+    assert_true(json_is_object(json_object_get(row, "context")));
+    json_decref(rows);
+}
+
+static double number_of(const json_t *row, const char *field) {
+    assert_true(json_is_number(json_object_get(row, field)));
+    return json_number_value(json_object_get(row, field));
+}
+
+// Real tokens are those of tokens/s; with the padding they are all positions.
+static void documents_fill_rows(void **state) {
+    (void)state;
+    static const char *const paddings[] = {"max", "batch", "bucket", "packed"};
+    for (size_t i = 0; i < sizeof(paddings) / sizeof(paddings[0]); i++) {
+        char line[256];
+        snprintf(line, sizeof(line),
+                 "run -m tiny --backend cpu -t 1 -b 2 --seq-len 16 --documents 2-16 --padding %s -w 1 -r 1 --no-peaks "
+                 "-o json",
+                 paddings[i]);
+        expect_exit(line, 0);
+        json_t *rows = parse_json(out);
+        const json_t *row = json_array_get(rows, 0);
+        const double real = number_of(row, "real_tokens");
+        assert_string_equal(json_string_value(json_object_get(row, "status")), "ok");
+        assert_string_equal(json_string_value(json_object_get(row, "padding")), paddings[i]);
+        assert_true(real >= 2 && fabs(real + number_of(row, "padded_tokens") - 32) < 1e-9);
+        assert_true(fabs(number_of(row, "median_ts") * number_of(row, "median_ns") / 1e9 / real - 1) < 1e-6);
+        assert_true(number_of(row, "real_tokens_per_s") == number_of(row, "median_ts"));
+        json_decref(rows);
+    }
+    static const expectation cases[] = {
+        {"run -m tiny -b 2 --seq-len 16 --padding max", 2, NULL, "--padding max is of documents; give --documents"},
+        {"run -m tiny -b 2 --seq-len 16 --long-documents cut", 2, NULL, "--long-documents applies to documents"},
+        {"run -m tiny -b 2 --seq-len 16 --documents 2-16 --padding tight", 2, NULL, "none|batch|max|bucket|packed"},
+        {"run -m tiny -b 2 --seq-len 16 --documents 20-30 --backend cpu", 1, NULL,
+         "give --long-documents cut or split"},
+        {"run -m tiny -b 2 --seq-len 16 --documents 2-16 --padding none --backend cpu", 1, NULL, "without padding all"},
+        {"run -m tiny -b 1048576 --seq-len 1024 --context 1024 --documents 9-30 --backend cpu", 1, NULL,
+         "at most 268435456"},
+        {"run -m tiny -b 2 --seq-len 16 --documents 1-9223372036854775807 --backend cpu", 1, NULL, "cannot be taken"},
+        {"run -m tiny -b 2 --seq-len 16 --documents 9-3 --backend cpu", 1, NULL, "--documents: of 9 to 3 tokens"},
+        {"run -m tiny -b 2 --seq-len 16 --documents 256 --backend cpu", 2, NULL, "outside the vocabulary of 256"},
+        {"run -m tiny -b 2 --seq-len 16 --documents $T/missing.json --backend cpu", 1, NULL, "missing.json"},
+        {"run -m tiny -b 2 --seq-len 16 --documents $T/short.txt --backend cpu", 1, NULL, "short.txt"},
+        {"run -m tiny -b 2 --seq-len 16 --documents 255 --data $T/large_ids.bin --data-format bytes --backend cpu", 1,
+         NULL, "no documents"},
+        {"run -m tiny -b 2 --seq-len 16 --documents 10 --long-documents split --backend cpu -t 1 -w 0 -r 1 --no-peaks",
+         0, "| ok", NULL},
+        {"run -m tiny -b 2 --seq-len 8 --documents 8-30 --long-documents split --padding none --backend cpu -t 1 -w 0 "
+         "-r 1 --no-peaks",
+         0, "| ok", NULL},
+        {"profile -m tiny -t 1 -b 2 --seq-len 16 --documents 2-16 -w 0 -r 1", 0, "- verdict: ", NULL},
+    };
+    CHECK_ALL(cases);
+}
+
+static void attention_is_chosen(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {"walk --attention blocked", 0, "blocked_attention_forward", NULL},
+        {"walk --mode fused --attention naive", 0, "attention_forward", NULL},
+        {"walk --attention flash", 0, "flash_attention_backward", NULL},
+        {"walk --attention dense", 2, NULL, "naive|blocked|flash"},
+        {"walk --mode fused --attention flash --without flash_attention", 2, NULL, "contradict each other"},
+        {"sweep -m tiny -b 1 --seq-len 8 --attention naive,blocked,flash --backend cpu -t 1 -w 0 -r 1 --no-peaks", 0,
+         "| blocked ", NULL},
+    };
+    CHECK_ALL(cases);
+}
+
+// The scale grows after every good step, until steps are skipped.
+static void run_tells_of_skipped_steps(void **state) {
+    (void)state;
+    expect_exit("run -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -w 0 -r 20 --precision fp16 --loss-scale-interval 1 "
+                "-o json",
+                0);
+    json_t *rows = parse_json(out);
+    const json_t *row = json_array_get(rows, 0);
+    assert_string_equal(json_string_value(json_object_get(row, "status")), "ok");
+    assert_string_equal(json_string_value(json_object_get(row, "loss_scale")), "dynamic");
+    assert_true(json_is_true(json_object_get(row, "emulated")));
+    assert_true(json_integer_value(json_object_get(row, "n_skipped")) > 0);
+    assert_true(json_is_integer(json_object_get(json_object_get(row, "phases"), "scaler_ns")));
+    json_decref(rows);
+}
+
+// The row of a run whose checks draw by `seed`; 0: by what they like.
+static json_t *run_by_seed(int seed) {
+    char command[256];
+    snprintf(command, sizeof(command), "run -m tiny --backend cpu -t 1 -b 2 --seq-len 16 -w 0 -r 12 --no-peaks -o json");
+    if (seed > 0) {
+        snprintf(command + strlen(command), sizeof(command) - strlen(command), " --check-seed %d", seed);
+    }
+    expect_exit(command, 0);
+    json_t *rows = parse_json(out);
+    json_t *row = json_incref(json_array_get(rows, 0));
+    json_decref(rows);
+    assert_string_equal(json_string_value(json_object_get(row, "status")), "ok");
+    assert_true(json_integer_value(json_object_get(row, "checks_ns")) > 0);
+    return row;
+}
+
+static bool has_same(const json_t *a, const json_t *b, const char *name) {
+    assert_true(json_is_string(json_object_get(a, name)));
+    return json_equal(json_object_get(a, name), json_object_get(b, name)) != 0;
+}
+
+// A seed draws the same places each time; who gives none has the row say which it was.
+static void check_seed_draws_the_places(void **state) {
+    (void)state;
+    json_t *first = run_by_seed(7);
+    json_t *second = run_by_seed(7);
+    json_t *other = run_by_seed(8);
+    json_t *random = run_by_seed(0);
+    const int drawn = (int)json_integer_value(json_object_get(random, "check_seed"));
+    assert_int_equal(json_integer_value(json_object_get(first, "check_seed")), 7);
+    assert_true(has_same(first, second, "spot_check") && has_same(first, second, "repeat_check"));
+    assert_false(has_same(first, other, "spot_check") && has_same(first, other, "repeat_check"));
+    assert_true(drawn > 0);
+    json_t *again = run_by_seed(drawn);
+    assert_true(has_same(random, again, "spot_check") && has_same(random, again, "repeat_check"));
+    json_decref(first);
+    json_decref(second);
+    json_decref(other);
+    json_decref(random);
+    json_decref(again);
+    expect_exit("run -m tiny --check-seed 0", 2);
+    expect_exit("run -m tiny --check-seed x", 2);
+}
+
+// A step as tiny as this is mostly clocks; what counts is that the parts make the whole.
+// What the planner and the kernels foretell is what is allocated, but for whole pages.
+static void memory_is_foretold(void **state) {
+    (void)state;
+    expect_exit("run -m tiny --mode naive,fused -b 2 --seq-len 32 -w 0 -r 1 --no-peaks -o json", 0);
+    json_t *rows = json_loads(out, 0, NULL);
+    assert_true(json_array_size(rows) >= 2);
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        double estimated = json_number_value(json_object_get(row, "estimated_bytes"));
+        double allocated = json_number_value(json_object_get(row, "device_peak_bytes"));
+        double process = json_number_value(json_object_get(row, "estimated_rss_bytes"));
+        if (!(estimated > 0 && fabs(allocated / estimated - 1) <= 0.05 && process > estimated)) {
+            fail_msg("row %zu: %.0f bytes foretold, %.0f allocated, %.0f for the process", i, estimated, allocated,
+                     process);
+        }
+    }
+    json_decref(rows);
+}
+
+static void profile_adds_up(void **state) {
+    (void)state;
+    expect_exit("profile -m tiny -t 1 -b 2 --seq-len 8 -w 0 -r 1 --by op --trace $T/trace.json -o json", 0);
+    json_t *rows = parse_json(out);
+    size_t n = json_array_size(rows);
+    assert_true(n > 10);
+    const json_t *total = json_array_get(rows, n - 1);
+    json_int_t sum_ns = 0;
+    for (size_t i = 0; i + 1 < n; i++) {
+        sum_ns += json_integer_value(json_object_get(json_array_get(rows, i), "self_ns"));
+    }
+    assert_int_equal(sum_ns, json_integer_value(json_object_get(total, "wall_ns")));
+    assert_int_equal(json_array_size(json_object_get(total, "verdict")), 1);
+    json_decref(rows);
+    read_file("trace.json", out);
+    json_t *trace = parse_json(out);
+    assert_true(json_array_size(json_object_get(trace, "traceEvents")) > n);
+    json_decref(trace);
+    expect_exit("profile -m tiny -t 1 -b 2 --seq-len 8 -w 0 -r 1", 0);
+    expect_text("profile", out, "- verdict: ");
+    expect_text("profile", out, "- of roofline: ");
+    static const expectation cases[] = {
+        {"profile -m tiny -t 1 -b 2 --seq-len 8 -w 0 -r 1 --by layer --mode naive", 0, "| block 1 ", NULL},
+        {"profile -m tiny -b 2,4", 2, NULL, "takes one value"},
+        {"profile -m tiny --by phase", 2, NULL, "op|layer|kind"},
+        {"profile -m tiny --trace $T/missing/trace.json -t 1 -b 1 --seq-len 8 -w 0 -r 1", 1, NULL, "missing"},
+    };
+    CHECK_ALL(cases);
+}
+
+static void ablate_measures_every_rewrite(void **state) {
+    (void)state;
+    expect_exit("ablate -m tiny -t 1 -b 1 --seq-len 8 -w 0 -r 6 --without loss_head -o json", 0);
+    json_t *rows = parse_json(out);
+    assert_true(json_array_size(rows) >= 2);
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        assert_string_equal(json_string_value(json_object_get(row, "status")), "ok");
+        assert_string_not_equal(json_string_value(json_object_get(row, "without")), "loss_head");
+        assert_true(json_number_value(json_object_get(row, "ratio")) > 0);
+        assert_true(json_is_number(json_object_get(row, "ratio_ci95_lo")));
+    }
+    json_decref(rows);
+}
+
+static void peaks_measures_ceilings(void **state) {
+    (void)state;
+    expect_exit("peaks --backend cpu -t 1 --min-time 0 -o json", 0);
+    json_t *rows = parse_json(out);
+    bool memory = false;
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        bool measured = json_is_number(json_object_get(row, "best"));
+        assert_true(measured != json_is_string(json_object_get(row, "reason")));
+        memory |= measured && strcmp(json_string_value(json_object_get(row, "where")), "memory") == 0;
+    }
+    assert_true(memory);
+    json_decref(rows);
+}
+
+static void masks_bind_threads(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {"run -m tiny --backend cpu -b 1 --seq-len 8 -w 0 -r 1 --cpu-mask 1-0", 2, NULL, "cpu mask '1-0'"},
+        {"run -m tiny --backend cpu -b 1 --seq-len 8 -w 0 -r 1 --cpu-mask 0x", 2, NULL, "hexadecimal"},
+        {"run -m tiny --backend cpu -b 1 --seq-len 8 -w 0 -r 1 --cpu-mask 65000", 2, NULL, "may use"},
+    };
+    CHECK_ALL(cases);
+}
+
+#define RUN_CPU "run -m tiny --backend cpu -b 1 --seq-len 8 -w 0 -r 1 --no-peaks -o json "
+
+// Where the variable makes OpenBLAS leave something out, it is loaded without it, and the rows that use it say so.
+static void slowing_environment_is_dropped(void **state) {
+    (void)state;
+    assert_int_equal(setenv("OPENBLAS_CORETYPE", "Prescott", 1), 0);
+    expect_exit(RUN_CPU "--mode naive", 0);
+    const bool is_baseline = strstr(out, "\"isa\": \"baseline\"") != NULL; // without AVX2 nothing is held back
+    const bool is_dropped = strstr(out, "OPENBLAS_CORETYPE=Prescott was set") != NULL;
+    assert_null(strstr(out, "\"blas_core\": null"));
+    assert_true(is_baseline || strstr(out, "\"blas_core\": \"Prescott\"") == NULL);
+    expect_exit(RUN_CPU "--mode naive --keep-env", 0);
+    assert_true(is_dropped == (strstr(out, "OPENBLAS_CORETYPE=Prescott is set") != NULL));
+    expect_exit(RUN_CPU, 0); // mode fused calls it on the baseline alone
+    if (!is_baseline) {
+        assert_null(strstr(out, "=Prescott was set"));
+        assert_non_null(strstr(out, "\"blas_core\": null"));
+    }
+    assert_int_equal(unsetenv("OPENBLAS_CORETYPE"), 0);
+}
+
+static bool is_among(const char *name, const char *const *names) {
+    while (*names != NULL && strcmp(*names, name) != 0) {
+        names++;
+    }
+    return *names != NULL;
+}
+
+// OpenBLAS computes with what the processor has, also where it does not know the model, and the row tells; a row that
+// does not call it says nothing of it.
+static void check_openblas(const char *processor) {
+    static const char *const avx512_cores[] = {"SkylakeX", "Cooperlake", "SapphireRapids", NULL};
+    static const char *const avx2_cores[] = {"Haswell", "Zen", "Excavator", NULL};
+    expect_exit(RUN_CPU "--mode naive", 0);
+    json_t *rows = parse_json(out);
+    const json_t *device = json_object_get(json_object_get(json_array_get(rows, 0), "context"), "device");
+    const char *isa = json_string_value(json_object_get(device, "isa"));
+    const char *core = json_string_value(json_object_get(device, "blas_core"));
+    const char *told = strstr(out, "OpenBLAS does not know this processor");
+    const bool has_avx512 = strncmp(isa, "avx512", 6) == 0 || strcmp(isa, "amx") == 0;
+    if (has_avx512 ? !is_among(core, avx512_cores) : strcmp(isa, "avx2") == 0 && !is_among(core, avx2_cores)) {
+        fail_msg("%s: OpenBLAS computes %s by its %s core", processor, isa, core);
+    }
+    if (told != NULL) {
+        char sentence[64];
+        snprintf(sentence, sizeof(sentence), "is loaded with its %s core", core);
+        assert_non_null(strstr(told, sentence));
+    }
+    const bool is_baseline = strcmp(isa, "baseline") == 0;
+    json_decref(rows);
+    expect_exit(RUN_CPU, 0);
+    assert_true(is_baseline || strstr(out, "OpenBLAS") == NULL);
+}
+
+static void openblas_leaves_nothing_out(void **state) {
+    (void)state;
+    check_openblas("this processor");
+#ifndef __SANITIZE_ADDRESS__ // which has to be loaded before anything else
+    static const char *const processors[] = {"unknown", "icelake", "zen3", "baseline"};
+    char *preload = getenv("LD_PRELOAD") != NULL ? strdup(getenv("LD_PRELOAD")) : NULL; // this test may run so itself
+    char *processor = getenv("PROCESSOR") != NULL ? strdup(getenv("PROCESSOR")) : NULL;
+    for (size_t i = 0; i < sizeof(processors) / sizeof(processors[0]); i++) {
+        assert_int_equal(setenv("LD_PRELOAD", SM_TEST_SHIMS "/processor.so", 1), 0);
+        assert_int_equal(setenv("PROCESSOR", processors[i], 1), 0);
+        check_openblas(processors[i]);
+    }
+    assert_int_equal(preload != NULL ? setenv("LD_PRELOAD", preload, 1) : unsetenv("LD_PRELOAD"), 0);
+    assert_int_equal(processor != NULL ? setenv("PROCESSOR", processor, 1) : unsetenv("PROCESSOR"), 0);
+    free(preload);
+    free(processor);
+#endif
+}
+
+static void walk_shows_the_step(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {"walk", 0, "attention_forward", NULL},
+        {"walk --mode fused", 0, "residual_layernorm_forward", NULL},
+        {"walk --mode fused --without residual_layernorm --all", 0, "--- block 1 ---", NULL},
+        {"walk --layer 1 --values", 0, "norm ", NULL},
+        {"walk -m xl -b 4 --seq-len 1024 -o csv", 0, "h.0.attn.c_attn.weight", NULL},
+    };
+    CHECK_ALL(cases);
+}
+
+static json_int_t integer(const json_t *object, const char *name) {
+    const json_t *value = json_object_get(object, name);
+    assert_true(json_is_integer(value));
+    return json_integer_value(value);
+}
+
+// Every op of the step is in the JSON, in its place, with the batch and the settings that the numbers follow from.
+static void walk_leaves_nothing_out(void **state) {
+    (void)state;
+    expect_exit("walk --values -b 2 --seq-len 4 -o json", 0);
+    json_t *walk = parse_json(out);
+    const json_t *ops = json_object_get(walk, "ops");
+    const json_int_t n_ops = integer(walk, "n_ops");
+    assert_int_equal(json_array_size(ops), n_ops);
+    bool has_block[2] = {false, false};
+    for (size_t i = 0; i < json_array_size(ops); i++) {
+        const json_t *op = json_array_get(ops, i);
+        const json_t *operands = json_object_get(op, "operands");
+        const json_t *written = json_array_get(operands, json_array_size(operands) - 1);
+        assert_int_equal(integer(op, "index"), i);
+        assert_true(json_is_number(json_object_get(written, "norm")));
+        if (integer(op, "layer") >= 0) {
+            has_block[integer(op, "layer")] = true;
+        }
+    }
+    assert_true(has_block[0] && has_block[1]);
+    const json_t *last = json_array_get(ops, json_array_size(ops) - 1);
+    assert_string_equal(json_string_value(json_object_get(last, "kind")), "adamw");
+    const json_t *tokens = json_object_get(walk, "tokens");
+    const json_t *targets = json_object_get(walk, "targets");
+    assert_int_equal(json_array_size(tokens), 8);
+    assert_int_equal(json_array_size(targets), 8);
+    for (size_t i = 0; i < 7; i++) {
+        assert_true(json_equal(json_array_get(tokens, i + 1), json_array_get(targets, i)));
+    }
+    assert_true(json_real_value(json_object_get(json_object_get(walk, "hyper"), "beta1")) == 0.9);
+    assert_int_equal(integer(json_object_get(walk, "config"), "n_layer"), 2);
+    json_decref(walk);
+
+    expect_exit("walk -o jsonl", 0);
+    json_int_t n_lines = 0;
+    for (const char *c = out; *c != '\0'; c++) {
+        n_lines += *c == '\n';
+    }
+    assert_int_equal(n_lines, n_ops);
+    expect_exit("walk --layer 1 -o json", 0);
+    walk = parse_json(out);
+    assert_int_equal(json_array_size(json_object_get(walk, "ops")), integer(walk, "n_ops_shown"));
+    assert_int_equal(integer(walk, "n_ops"), n_ops);
+    assert_true(integer(walk, "n_ops_shown") < n_ops);
+    json_decref(walk);
+    static const expectation cases[] = {
+        {"walk", 0, "are left out (--all shows them)", NULL},
+        {"walk --values", 0, "hyper    step 1, lr 0.001", NULL},
+    };
+    CHECK_ALL(cases);
+    expect_exit("walk --all", 0);
+    assert_null(strstr(out, "left out"));
+}
+
+static void verify_passes(void **state) {
+    (void)state;
+    expect_exit("verify --backend cpu -t 1 --mode fused,tuned -o json", 0);
+    json_t *rows = parse_json(out);
+    assert_true(json_array_size(rows) > 100);
+    json_decref(rows);
+}
+
+static void verify_is_filtered(void **state) {
+    (void)state;
+    expect_exit("verify --backend cpu -t 1 --filter '^bias_forward.*C=5$' --max-elems 100 -o json", 0);
+    json_t *rows = parse_json(out);
+    assert_int_equal(json_array_size(rows), 1);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(rows, 0), "subject")), "N=3 C=5");
+    json_decref(rows);
+    expect_exit("verify --backend cpu -t 1 --filter nothing", 2);
+    assert_non_null(strstr(err, "leave no comparison"));
+    expect_exit("verify --backend cpu -t 1 --filter '('", 2);
+    assert_non_null(strstr(err, "--filter: '('"));
+}
+
+static void architectures_and_optimizers_are_chosen(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {"walk --arch gpt2", 0, "GPT-2 tiny:", NULL},
+        {"walk --arch nothing", 2, NULL, "--arch: unknown value 'nothing'; give one of gpt2"},
+        {"train --optimizer nothing", 2, NULL, "--optimizer: unknown value 'nothing'; give one of adamw"},
+        {"train -m tiny --optimizer sgd --nesterov 0.5 --steps 1", 2, NULL, "--nesterov: 0.5 is neither 0 nor 1"},
+        {"train -m tiny --nesterov 1 --steps 1", 2, NULL, "--nesterov: AdamW has no such setting"},
+        {"init -m tiny --save $T/chosen", 0, "GPT-2 tiny", NULL},
+        {"train --weights $T/chosen --arch gpt2", 2, NULL, "--arch: the model of --weights fixes it"},
+    };
+    CHECK_ALL(cases);
+    expect_exit("run -m tiny --backend cpu -b 1 --seq-len 8 -w 0 -r 1 --no-peaks -o json", 0);
+    json_t *rows = parse_json(out);
+    const json_t *row = json_array_get(rows, 0);
+    assert_string_equal(json_string_value(json_object_get(row, "model_arch")), "gpt2");
+    assert_string_equal(json_string_value(json_object_get(row, "optimizer")), "adamw");
+    json_decref(rows);
+}
+
+// Runs mode tuned with that cache folder and further options; its row, to be released.
+static json_t *run_tuned_with(const char *options, const char *cache) {
+    char *before = getenv("XDG_CACHE_HOME") != NULL ? strdup(getenv("XDG_CACHE_HOME")) : NULL;
+    char path[COMMAND_SIZE];
+    snprintf(path, sizeof(path), "%s/%s", folder, cache);
+    setenv("XDG_CACHE_HOME", path, 1);
+    snprintf(path, sizeof(path),
+             "run --backend cpu -m tiny -t 1 -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --mode tuned %s -o json", options);
+    expect_exit(path, 0);
+    if (before != NULL) {
+        setenv("XDG_CACHE_HOME", before, 1);
+    } else {
+        unsetenv("XDG_CACHE_HOME");
+    }
+    free(before);
+    json_t *rows = parse_json(out);
+    json_t *row = json_incref(json_array_get(rows, 0));
+    json_decref(rows);
+    assert_string_equal(json_string_value(json_object_get(row, "status")), "ok");
+    assert_true(json_integer_value(json_object_get(row, "tune_ns")) > 0);
+    return row;
+}
+
+static json_t *run_tuned(const char *cache) { return run_tuned_with("--progress", cache); }
+
+static void expect_warning(json_t *row, const char *text) {
+    char *warnings = json_dumps(json_object_get(row, "warnings"), 0);
+    assert_non_null(warnings);
+    if (strstr(warnings, text) == NULL) {
+        fail_msg("no warning \"%s\" in %s", text, warnings);
+    }
+    free(warnings);
+    json_decref(row);
+}
+
+// What was chosen is remembered; what is wrong with the memory is a warning and a choice made anew.
+static void tuned_remembers_its_choices(void **state) {
+    (void)state;
+    json_decref(run_tuned("cache"));
+    expect_text("run --mode tuned", err, "tuning: matmul_forward");
+    json_decref(run_tuned("cache"));
+    if (strstr(err, "tuning:") != NULL) {
+        fail_msg("the choices were not remembered\n%s", err);
+    }
+    json_decref(run_tuned_with("--progress --precision bf16", "cache"));
+    expect_text("run --mode tuned", err, ", bf16, overwrites");
+    json_decref(run_tuned_with("--progress --precision bf16", "cache"));
+    if (strstr(err, "tuning:") != NULL) {
+        fail_msg("the choices of bf16 data were not remembered\n%s", err);
+    }
+    assert_int_equal(system("for f in $T/cache/stepmark/tuning/*; do printf '{' >\"$f\"; done"), 0);
+    expect_warning(run_tuned("cache"), "is not a file of choices");
+    expect_text("run --mode tuned", err, "tuning: matmul_forward");
+    json_decref(run_tuned("cache"));
+    assert_int_equal(system("sed -i '/matmul/s/: \".*\"/: \"magic\"/' $T/cache/stepmark/tuning/*"), 0);
+    expect_warning(run_tuned("cache"), "is unknown here");
+    assert_int_equal(system("touch $T/no_folder"), 0);
+    expect_warning(run_tuned("no_folder"), "Not a directory");
+}
+
+// --- training --------------------------------------------------------------------------------
+
+// Losses of a log, by step.
+static int read_log(const char *name, double *losses, int most) {
+    read_file(name, out);
+    int n = 0;
+    for (char *line = strtok(out, "\n"); line != NULL && n < most; line = strtok(NULL, "\n")) {
+        json_t *step = parse_json(line);
+        assert_int_equal(json_integer_value(json_object_get(step, "step")), n + 1);
+        assert_int_equal(json_integer_value(json_object_get(step, "tokens")), 2 * 2 * 8);
+        losses[n++] = json_number_value(json_object_get(step, "loss"));
+        json_decref(step);
+    }
+    return n;
+}
+
+#define TINY "train -m tiny --backend reference -b 2 --seq-len 8 --accum 2 --dropout 0.1 --grad-clip 1 "
+
+static void training_goes_on_where_it_stopped(void **state) {
+    (void)state;
+    double whole[8];
+    double parts[8];
+    expect_exit(TINY "--steps 6 --log $T/whole.jsonl --save $T/whole", 0);
+    expect_text("train", out, "step 6/6 | loss ");
+    expect_exit(TINY "--steps 4 --log $T/parts.jsonl --save $T/parts", 0);
+    expect_exit(TINY "--steps 2 --log $T/parts.jsonl --save $T/parts --weights $T/parts", 0);
+    expect_text("train", out, "step 6/6 | loss ");
+    assert_int_equal(read_log("whole.jsonl", whole, 8), 6);
+    assert_int_equal(read_log("parts.jsonl", parts, 8), 6);
+    for (int i = 0; i < 6; i++) {
+        assert_true(whole[i] == parts[i]);
+    }
+    assert_int_equal(system("cmp $T/whole/model.safetensors $T/parts/model.safetensors"), 0);
+}
+
+// The scale is doubled after each good step, until gradients overflow and steps are skipped.
+static void scaled_training_goes_on_where_it_stopped(void **state) {
+    (void)state;
+    double losses[12];
+    const char *fp16 = "--precision fp16 --loss-scale-interval 1 -b 2 --seq-len 8 --accum 2 -t 1";
+    char command[COMMAND_SIZE];
+    const char *parts[] = {"--steps 12 --log $T/whole.fp16 --save $T/whole16", "--steps 8 --save $T/parts16",
+                           "--steps 4 --save $T/parts16 --weights $T/parts16"};
+    for (int i = 0; i < 3; i++) {
+        snprintf(command, sizeof(command), "train -m tiny --backend cpu %s %s", fp16, parts[i]);
+        expect_exit(command, 0);
+        if (i == 0) {
+            expect_text("train", out, " | norm - | ");
+            expect_text("train", out, " | skipped, loss scale now ");
+        }
+    }
+    assert_int_equal(read_log("whole.fp16", losses, 12), 12);
+    assert_int_equal(system("grep -q '\"grad_norm\": null.*\"skipped\": true' $T/whole.fp16"), 0);
+    assert_int_equal(system("cmp $T/whole16/model.safetensors $T/parts16/model.safetensors"), 0);
+    assert_int_equal(system("cmp $T/whole16/optimizer.safetensors $T/parts16/optimizer.safetensors"), 0);
+    expect_exit("train -m tiny --backend cpu -b 2 --seq-len 8 --steps 1 --weights $T/parts16", 0); // in fp32
+    expect_exit("train -m tiny --loss-scale 0", 2);
+    expect_text("train", err, "--loss-scale: '0'; give dynamic, none, or a number");
+}
+
+static void diverged_training_keeps_the_saved_model(void **state) {
+    (void)state;
+    expect_exit(TINY "--steps 1 --save $T/kept", 0);
+    assert_int_equal(system("cp $T/kept/model.safetensors $T/kept.before"), 0);
+    expect_exit(TINY "--steps 50 --lr 1e6 --grad-clip 0 --weight-decay 1e6 --weights $T/kept --save $T/kept", 1);
+    expect_text("train", err, "nothing is saved");
+    assert_int_equal(system("cmp $T/kept/model.safetensors $T/kept.before"), 0);
+}
+
+// --- Ctrl-C ----------------------------------------------------------------------------------
+
+// Starts the program, sends SIGINT once its stream `fd` (1 or 2) says `cue`, and waits. `err`
+// gets what it said there; the other stream goes to the file "out".
+static int interrupt(char *const *argv, int fd, const char *cue) {
+    int ends[2];
+    char path[COMMAND_SIZE];
+    snprintf(path, sizeof(path), "%s/out", folder);
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        dup2(ends[1], fd);
+        dup2(open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600), 3 - fd);
+        close(ends[0]);
+        close(ends[1]);
+        execv(argv[0], argv);
+        _exit(127);
+    }
+    close(ends[1]);
+    size_t used = 0;
+    bool sent = false;
+    for (ssize_t n; (n = read(ends[0], err + used, OUTPUT_SIZE - 1 - used)) > 0;) {
+        used += (size_t)n;
+        err[used] = '\0';
+        if (!sent && strstr(err, cue) != NULL) {
+            sent = kill(child, SIGINT) == 0;
+        }
+    }
+    close(ends[0]);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(sent);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void expect_kept(char *subcommand) {
+    char *argv[] = {SM_TEST_BINARY, subcommand, "-m", "tiny", "--backend",  "reference", "-b",   "1",
+                    "--seq-len",    "8",        "-r", "5000", "--progress", "-o",        "json", NULL};
+    assert_int_equal(interrupt(argv, 2, "measuring 3/"), 130);
+    read_file("out", out);
+    json_t *rows = parse_json(out);
+    const json_t *row = json_array_get(rows, 0);
+    assert_string_equal(json_string_value(json_object_get(row, "stop_reason")), "interrupted");
+    assert_true(json_array_size(json_object_get(row, "samples_ns")) >= 2);
+    json_decref(rows);
+}
+
+static void ctrl_c_keeps_what_was_measured(void **state) {
+    (void)state;
+    expect_kept("run");
+    expect_kept("loop");
+}
+
+// Rows and pairs that were whole by then are printed, and no others.
+static void ctrl_c_keeps_ablations_and_pairs(void **state) {
+    (void)state;
+    char *ablate[] = {SM_TEST_BINARY, "ablate", "-m", "tiny", "-t", "1",    "-b", "1", "--seq-len", "8",
+                      "-w",           "0",      "-r", "100",  "-o", "json", NULL};
+    assert_int_equal(interrupt(ablate, 2, "without matmul_epilogue"), 130);
+    read_file("out", out);
+    json_t *rows = parse_json(out);
+    assert_true(json_array_size(rows) >= 1);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(rows, 0), "status")), "ok");
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        assert_true(json_integer_value(json_object_get(json_array_get(rows, i), "n_rounds")) > 0);
+    }
+    json_decref(rows);
+    char command[] = "run -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 2";
+    char *compare[] = {SM_TEST_BINARY, "compare", "--interleaved", command, command, "-o", "json", NULL};
+    assert_int_equal(interrupt(compare, 2, "pair 8 of at most 100: "), 130);
+    expect_text("compare", err, "compared: the pairs that were whole");
+    read_file("out", out);
+    json_t *whole = parse_json(out);
+    const json_t *row = json_array_get(json_object_get(whole, "comparisons"), 0);
+    assert_true(json_is_string(json_object_get(row, "verdict")));
+    json_decref(whole);
+}
+
+// A program that does not listen is ended.
+static void ctrl_c_ends_a_deaf_comparison(void **state) {
+    (void)state;
+    char line[COMMAND_SIZE];
+    assert_int_equal(
+        system("printf '#!/bin/sh\ntrap \"\" TERM INT\necho started >>$T/deaf.log\nwhile :; do sleep 0.2; done\n' "
+               ">$T/deaf && chmod +x $T/deaf"),
+        0);
+    snprintf(line, sizeof(line), "%.512s/deaf run", folder);
+    char *compare[] = {SM_TEST_BINARY, "compare", "--interleaved", line, line, NULL};
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        execv(compare[0], compare);
+        _exit(127);
+    }
+    assert_int_equal(system("for i in $(seq 1200); do test -s $T/deaf.log && exit 0; sleep 0.05; done; exit 1"), 0);
+    kill(child, SIGINT);
+    int status = 0;
+    for (int i = 0; i < 600 && waitpid(child, &status, WNOHANG) == 0; i++) { // a minute is generous
+        assert_int_equal(system("sleep 0.1"), 0);
+        status = -1;
+    }
+    assert_true(status != -1 && WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 130);
+}
+
+static void ctrl_c_ends_a_training_in_order(void **state) {
+    (void)state;
+    char save[COMMAND_SIZE];
+    snprintf(save, sizeof(save), "%s/interrupted", folder);
+    char *argv[] = {SM_TEST_BINARY, "train", "-m",      "tiny",    "-t",     "1",  "-b", "1",
+                    "--seq-len",    "8",     "--steps", "1000000", "--save", save, NULL};
+    assert_int_equal(interrupt(argv, 1, "step 3/"), 130);
+    read_file("out", out);
+    assert_non_null(strstr(out, "saved after step"));
+    expect_exit("train --weights $T/interrupted -t 1 -b 1 --seq-len 8 --steps 1", 0);
+}
+
+// --- setup -----------------------------------------------------------------------------------
+
+static int set_up(void **state) {
+    if (make_folder(state) != 0) {
+        return -1;
+    }
+    return system(SM_TEST_BINARY
+                  " init -m tiny --seed 7 --save $T/model >/dev/null &&"
+                  "printf 'too short' >$T/short.txt &&"
+                  "head -c 2001 /dev/zero >$T/odd.bin && ln -s missing/folder $T/nowhere &&"
+                  "head -c 4000 /dev/zero | tr '\\0' '\\377' >$T/large_ids.bin &&"
+                  "mkdir $T/bad_config $T/truncated $T/lying &&"
+                  "cp $T/model/config.json $T/truncated && head -c 5000 $T/model/model.safetensors "
+                  ">$T/truncated/model.safetensors &&"
+                  "cp $T/model/config.json $T/lying && printf '\\377\\377\\377\\377\\377\\377\\377\\177{}' "
+                  ">$T/lying/model.safetensors &&"
+                  "cp $T/model/model.safetensors $T/bad_config &&"
+                  "sed 's/\"n_layer\": 2/\"n_layer\": \"two\"/' $T/model/config.json >$T/bad_config/config.json");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bad_models),
+        cmocka_unit_test(bad_files),
+        cmocka_unit_test(errors_are_one_line),
+        cmocka_unit_test(estimate_counts_parameters),
+        cmocka_unit_test(estimate_of_one_configuration),
+        cmocka_unit_test(estimate_crosses_lists),
+        cmocka_unit_test(run_prints_every_format),
+        cmocka_unit_test(run_measures),
+        cmocka_unit_test(documents_fill_rows),
+        cmocka_unit_test(attention_is_chosen),
+        cmocka_unit_test(run_tells_of_skipped_steps),
+        cmocka_unit_test(check_seed_draws_the_places),
+        cmocka_unit_test(memory_is_foretold),
+        cmocka_unit_test(profile_adds_up),
+        cmocka_unit_test(ablate_measures_every_rewrite),
+        cmocka_unit_test(peaks_measures_ceilings),
+        cmocka_unit_test(masks_bind_threads),
+        cmocka_unit_test(slowing_environment_is_dropped),
+        cmocka_unit_test(openblas_leaves_nothing_out),
+        cmocka_unit_test(walk_shows_the_step),
+        cmocka_unit_test(walk_leaves_nothing_out),
+        cmocka_unit_test(verify_passes),
+        cmocka_unit_test(verify_is_filtered),
+        cmocka_unit_test(architectures_and_optimizers_are_chosen),
+        cmocka_unit_test(tuned_remembers_its_choices),
+        cmocka_unit_test(training_goes_on_where_it_stopped),
+        cmocka_unit_test(scaled_training_goes_on_where_it_stopped),
+        cmocka_unit_test(diverged_training_keeps_the_saved_model),
+        cmocka_unit_test(ctrl_c_keeps_what_was_measured),
+        cmocka_unit_test(ctrl_c_keeps_ablations_and_pairs),
+        cmocka_unit_test(ctrl_c_ends_a_deaf_comparison),
+        cmocka_unit_test(ctrl_c_ends_a_training_in_order),
+    };
+    return cmocka_run_group_tests(tests, set_up, remove_folder);
+}

@@ -1,0 +1,214 @@
+// The command line: what flags are called, what they take, what is said of a wrong one, and --help.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdbool.h>
+#include <unistd.h>
+
+#include "tests/support/run_program.h"
+
+// --- help ------------------------------------------------------------------------------------
+
+static void help_and_version(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {"--version", 0, "stepmark 0.", NULL},        {"--help", 0, "usage: stepmark SUBCOMMAND", NULL},
+        {"", 2, NULL, "usage: stepmark SUBCOMMAND"},  {"devices --help", 0, "Exit codes", NULL},
+        {"run --help", 0, "-b, --batch-size", NULL},  {"train --help", 0, "--grad-clip", NULL},
+        {"verify --help", 0, "--mode", NULL},         {"walk -h", 0, "--values", NULL},
+        {"profile --help", 0, "--trace", NULL},       {"ablate --help", 0, "--repetitions", NULL},
+        {"peaks --help", 0, "--min-time", NULL},      {"estimate --help", 0, "--seq-len", NULL},
+        {"init --help", 0, "--save", NULL},           {"--list-devices", 0, "reference", NULL},
+        {"run --list-devices", 0, "reference", NULL},
+    };
+    CHECK_ALL(cases);
+}
+
+// The subcommands, from the program's own list.
+static int list_commands(char names[32][32]) {
+    int n = 0;
+    expect_exit("--help", 0);
+    for (char *line = strstr(out, "\n  "); line != NULL && line[3] != '-'; line = strstr(line + 1, "\n  ")) {
+        assert_true(n < 32);
+        assert_int_equal(sscanf(line, " %31s", names[n++]), 1);
+    }
+    return n;
+}
+
+// Is one of the text's lines just that?
+static bool has_line(const char *text, const char *line) {
+    size_t length = strlen(line);
+    for (; text != NULL; text = strchr(text, '\n') != NULL ? strchr(text, '\n') + 1 : NULL) {
+        if (strncmp(text, line, length) == 0 && text[length] == '\n') {
+            return true;
+        }
+    }
+    return false;
+}
+
+// A heading stands alone in its line, and once in a text. Ranges are told where lists of numbers are taken.
+static void help_says_a_thing_once(void **state) {
+    (void)state;
+    char names[32][32];
+    int n = list_commands(names);
+    assert_true(n >= 15);
+    for (int i = 0; i < n; i++) {
+        char arguments[64];
+        snprintf(arguments, sizeof(arguments), "%.31s --help", names[i]);
+        expect_exit(arguments, 0);
+        bool lists = strstr(out, "B[,B]") != NULL || strstr(out, "N[,N]") != NULL;
+        if (lists != (strstr(out, "may hold ranges") != NULL)) {
+            fail_msg("%s: ranges\n%s", arguments, out);
+        }
+        for (char *line = strtok(out, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+            const char *rest = line + strlen(line) + 1;
+            if (line[strspn(line, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")] == '\0' &&
+                has_line(rest, line)) {
+                fail_msg("%s: %s twice", arguments, line);
+            }
+        }
+    }
+}
+
+static void help_shows_which_flags_take_lists(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {"run --help", 0, "--mode naive|fused|tuned[,...]", NULL},
+        {"verify --help", 0, "--precision fp32|tf32|tf32x3|bf16x6|bf16|fp16[,...]", NULL},
+        {"profile --help", 0, "--mode naive|fused|tuned ", NULL},
+        {"sweep --help", 0, "--accum N[,...]", NULL},
+        {"run --help", 0, "--accum N ", NULL},
+        {"sweep --help", 0, "--cpu-mask MASK|LIST ", NULL},
+    };
+    CHECK_ALL(cases);
+}
+
+// --- bad input -------------------------------------------------------------------------------
+
+static void bad_flags(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {"rnu", 2, NULL, "did you mean 'run'?"},
+        {"help", 2, NULL, "did you mean '--help'?"},
+        {"$(printf 'a\\033[31m')", 2, NULL, "unknown subcommand 'a\\u001b[31m'"},
+        {"zzzzzz", 2, NULL, "unknown subcommand 'zzzzzz'\nstepmark: `stepmark --help` lists"},
+        {"run --bakend cpu", 2, NULL, "unknown flag --bakend; did you mean --backend?"},
+        {"run --zzzzzz", 2, NULL, "unknown flag --zzzzzz"},
+        {"--model-size tiny run", 2, NULL, "--model-size: a subcommand comes first"},
+        {"run -Q", 2, NULL, "unknown flag -Q"},
+        {"page -o step.html", 2, NULL, "-o is no flag of page; write --output"},
+        {"report -b 4 rows.jsonl", 2, NULL, "-b (--batch-size) is a flag of run"},
+        {"run extra", 2, NULL, "unexpected argument 'extra'"},
+        {"run --progress=1", 2, NULL, "--progress takes no argument"},
+        {"run -b", 2, NULL, "--batch-size: needs an argument"},
+        {"estimate --steps 3", 2, NULL, "--steps is a flag of train"},
+        {"run -b 0", 2, NULL, "--batch-size: 0 is out of range"},
+        {"run -b -3", 2, NULL, "--batch-size: -3 is out of range"},
+        {"run -b 1,,2", 2, NULL, "--batch-size: empty entry"},
+        {"run -b 4x", 2, NULL, "'4x' is not a whole number"},
+        {"run -b 4-1", 2, NULL, "never reaches its end"},
+        {"run -b 1-1000000", 2, NULL, "more than 256 values"},
+        {"run -b 99999999999999999999999", 2, NULL, "out of range"},
+        {"run -t 0", 2, NULL, "--threads: 0 is out of range"},
+        {"run -o yaml", 2, NULL, "md|csv|json|jsonl|sql"},
+        {"run --mode fast", 2, NULL, "naive|fused|tuned"},
+        {"run -m smal", 2, NULL, "did you mean small?"},
+        {"run --backend cup", 2, NULL, "did you mean cpu?"},
+        {"run -m tiny --backend cpu --isa mmx", 2, NULL, "mmx"},
+        {"run --without loss_haed", 2, NULL, "did you mean loss_head?"},
+        {"train --lr nan", 2, NULL, "--lr: nan is out of range"},
+        {"train --lr fast", 2, NULL, "--lr: 'fast' is not a number"},
+        {"train --lr $(seq -s, 999)", 2, NULL, "997,998,999' is not a number"}, // the end of what is too long stays
+        {"train -b 1,2", 2, NULL, "--batch-size: takes one value"},
+        {"walk --layer 2", 2, NULL, "the blocks are 0 to 1"},
+        {"init", 2, NULL, "--save"},
+    };
+    CHECK_ALL(cases);
+}
+
+// The beginning of a flag's name will do, unless it is the whole name of another subcommand's flag, or of two.
+static void abbreviations_mean_one_flag(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {"estimate --model tiny --batch 1 --seq 8", 0, "model_n_params", NULL},
+        {"ablate --mode naive", 2, NULL, "--mode is a flag of run, "},
+        {"ablate --mode=naive", 2, NULL, "not of ablate"},
+        {"train --warmup 3", 2, NULL, "--warmup is a flag of run, "},
+        {"sweep --out x", 2, NULL, "--out is the beginning of --output, --output-file;"},
+        {"compare --across --mode x y", 2, NULL, "no factor '--mode'"},
+    };
+    CHECK_ALL(cases);
+}
+
+// Only what is near is suggested; else what there is.
+static void suggestions_are_near(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {"run --backend gpu", 2, NULL, "no backend or device 'gpu'; there are all, cpu,"},
+        {"run --without foo", 2, NULL, "no rewrite 'foo'; there are flash_attention, "},
+        {"run -m foo", 2, NULL, "no size 'foo'; there are tiny, "},
+        {"compare --across foo a b", 2, NULL, "no factor 'foo'; there are machine, "},
+        {"compare --across mdoe a b", 2, NULL, "did you mean mode?"},
+        {"profile --by ops", 2, NULL, "give one of op|layer|kind"},
+    };
+    CHECK_ALL(cases);
+}
+
+// Of the exit codes --help lists those that the subcommand may end with.
+static void exit_codes_are_the_subcommands_own(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {"--help", 0, "3 slower (compare), 130 interrupted, 143 ended by SIGTERM (train --run).", NULL},
+        {"compare --help", 0, "3 slower (compare), 130 interrupted.\n", NULL},
+        {"train --help", 0, "2 usage, 130 interrupted, 143 ended by SIGTERM (train --run).\n", NULL},
+        {"run --help", 0, "2 usage, 130 interrupted.\n", NULL},
+    };
+    CHECK_ALL(cases);
+}
+
+// Whatever is written is looked at first: nothing else has been said or made by then.
+static void outputs_are_checked_first(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {"profile --trace $T/none/x", 1, NULL, "--trace: "},
+        {"sweep --output-file $T/none/x", 1, NULL, "--output-file: "},
+        {"sweep --output-file $T", 1, NULL, "is a folder"},
+        {"report $T/rows --output $T/none/x", 1, NULL, "--output: "},
+        {"report $T/rows --output /dev/null", 1, NULL, "not a regular file"},
+        {"report $T/rows --output md", 2, NULL, "md is a format"},
+        {"report $T/rows --output=", 2, NULL, "--output: empty"},
+        {"train --log $T/none/x", 1, NULL, "--log: "},
+        {"train --log $T/file/x", 1, NULL, "Not a directory"},
+        {"train --save $T/file", 1, NULL, "is not a folder"},
+        {"train --save $T/none/x", 1, NULL, "--save: "},
+        {"init --save $T/file/x", 1, NULL, "Not a directory"},
+    };
+    expect_exit("schema", 0);
+    assert_int_equal(system("touch $T/file"), 0);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        check_all(&cases[i], 1);
+        assert_string_equal(out, "");
+        const char *end = strchr(err, '\n');
+        if (end == NULL || (cases[i].code == 1 && end[1] != '\0')) {
+            fail_msg("%s: more than a line\n%s", cases[i].arguments, err);
+        }
+    }
+    assert_int_not_equal(system("ls $T | grep -qv '^\\(file\\|out\\|err\\)$'"), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(help_and_version),
+        cmocka_unit_test(help_says_a_thing_once),
+        cmocka_unit_test(help_shows_which_flags_take_lists),
+        cmocka_unit_test(bad_flags),
+        cmocka_unit_test(abbreviations_mean_one_flag),
+        cmocka_unit_test(suggestions_are_near),
+        cmocka_unit_test(exit_codes_are_the_subcommands_own),
+        cmocka_unit_test(outputs_are_checked_first),
+    };
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,67 @@
+// Named pipes where a file is expected: one without a writer, or without a reader, is refused at once and never waited
+// for; one that has rows in it is read like a file.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "tests/support/run_program.h"
+
+static int make_pipes(void **state) {
+    return make_folder(state) == 0 && system("cd $T && mkfifo pipe pipe.c pipe.cl pipe.so") == 0 ? 0 : -1;
+}
+
+static void nobody_writes(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {"recommend $T/pipe", 1, NULL, "/pipe: an empty pipe without a writer"},
+        {"report $T/pipe --output $T/page.html", 1, NULL, "without a writer"},
+        {"compare $T/pipe $T/pipe", 1, NULL, "without a writer"},
+        {"again $T/pipe", 1, NULL, "without a writer"},
+        {"bundle $T/pipe --output $T/bundle", 1, NULL, "without a writer"},
+        {"leaderboard $T/pipe", 1, NULL, "without a writer"},
+        {"sweep --file $T/pipe", 1, NULL, "without a writer"},
+        {"check-run $T/pipe", 1, "without a writer", "1 of 1 run rejected"},
+        {"scaling $T/pipe", 1, NULL, "without a writer"},
+        {"train -m tiny --data $T/pipe", 1, NULL, "/pipe: not a regular file"},
+        {"exercise gelu_forward --check $T/pipe.c", 1, NULL, "/pipe.c: not a regular file"},
+        {"exercise gelu_forward --check $T/pipe.cl", 1, NULL, "/pipe.cl: not a regular file"},
+        {"exercise gelu_forward --check $T/pipe.so", 1, NULL, "/pipe.so: not a regular file"},
+        {"devices --backend-library $T/pipe.so", 1, NULL, "/pipe.so: not a regular file"},
+    };
+    CHECK_ALL(cases);
+}
+
+static void nobody_reads(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {"train -m tiny --steps 1 --log $T/pipe", 1, NULL,
+         "pipe: cannot be written: a pipe that nobody reads; start its reader first"},
+        {"run -m tiny --output-file $T/pipe", 1, NULL, "nobody reads; start its reader first"},
+        {"sweep -m tiny --output-file $T/pipe", 1, NULL, "not a regular file"},
+        {"page --output $T/pipe", 1, NULL, "not a regular file"},
+    };
+    CHECK_ALL(cases);
+}
+
+static void what_is_written_is_read(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {"train -m tiny --steps 2 -b 1 --seq-len 8 --log /dev/fd/3 3>&1 >$T/steps | cat", 0, "\"step\": 2", NULL},
+        {"run -m tiny --backend cpu -b 1 --seq-len 8 -r 3 --no-peaks -o jsonl >$T/rows", 0, NULL, NULL},
+        {"--version; cat $T/rows | " SM_TEST_BINARY " recommend /dev/stdin", 0, NULL, "1 row: nothing to choose"},
+        {"--version; (sleep 0.3; cat $T/rows) | " SM_TEST_BINARY " recommend /dev/stdin", 0, NULL,
+         "1 row: nothing to choose"},
+    };
+    CHECK_ALL(cases);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nobody_writes),
+        cmocka_unit_test(nobody_reads),
+        cmocka_unit_test(what_is_written_is_read),
+    };
+    return cmocka_run_group_tests(tests, make_pipes, remove_folder);
+}

@@ -1,0 +1,491 @@
+// What a person sees on a terminal: no subcommand writes a line that is wider than its 80 columns, and tables of
+// fixed rows are, on 80 and 120, as in tests/golden/screens (STEPMARK_WRITE_SCREENS=1 writes these anew).
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <jansson.h>
+
+#include "tests/support/temp_folder.h"
+#include "tests/support/terminal.h"
+#include "tests/support/training_runs.h"
+
+#include "bench/loop/phases.h"
+#include "bench/rows/row.h"
+#include "bench/rows/row_write.h"
+#include "bench/tables/screen.h"
+#include "src/models/model.h"
+
+#define ROWS SM_TEST_GOLDEN_DIR "/screens/rows.jsonl"
+
+enum { COMMAND_SIZE = 1024 };
+
+static const int widths[] = {80, 120};
+static char screen[SCREEN_SIZE];
+
+static void expect_fits(const char *what, int n_columns) {
+    const char *line = too_wide(screen, n_columns);
+    if (line != NULL) {
+        fail_msg("%s on %d columns: too wide: %.*s", what, n_columns, (int)strcspn(line, "\n"), line);
+    }
+}
+
+static void run_command(const char *arguments, int n_columns, int expected) {
+    char command[COMMAND_SIZE];
+    snprintf(command, sizeof(command), "%s %s </dev/null", SM_TEST_BINARY, arguments);
+    const int code = run_on_terminal(n_columns, command, screen);
+    if (code != expected) {
+        fail_msg("stepmark %s: exit code %d, not %d\n%s", arguments, code, expected, screen);
+    }
+    expect_fits(arguments, n_columns);
+}
+
+// --- no line is too wide -------------------------------------------------------------------------
+
+static void every_subcommand_fits(void **state) {
+    (void)state;
+    static const struct {
+        const char *arguments;
+        int code;
+    } cases[] = {
+        {"", 2},
+        {"--help", 0},
+        {"--version", 0},
+        {"nonsense", 2},
+        {"run --nonsense", 2},
+        {"devices", 0},
+        {"run -m tiny -b 1 --seq-len 8 -r 6 -w 1 --backend cpu", 0},
+        {"profile -m tiny -b 1 --seq-len 8 -r 2 -w 1", 0},
+        {"loop -m tiny -b 1 --seq-len 8 -r 2 -w 1 --output-file $T/loop.jsonl --trace $T/loop.json", 0},
+        {"loop -m tiny -b 1 --seq-len 8 -r 2 -w 1 --loader inline --no-peaks --baseline $T/loop.jsonl", 0},
+        {"ablate -m tiny -b 1 --seq-len 8 -r 1 -w 0", 0},
+        {"train -m tiny -b 1 --seq-len 8 --steps 2", 0},
+        {"train -m tiny -b 1 --seq-len 8 --steps 12 --profile", 0},
+        {"sweep -m tiny -b 1 --seq-len 8 --mode naive,fused -r 3 -w 1 --backend cpu --no-peaks", 0},
+        {"peaks --min-time 0.001 -t 1", 0},
+        {"verify --backend cpu --filter ^bias --max-elems 1000", 0},
+        {"ladder softmax --min-time 0 --no-peaks", 0},
+        {"page", 2},
+        {"walk", 0},
+        {"walk --values", 0},
+        {"estimate -m tiny -b 1", 0},
+        {"estimate -m tiny,small -b 1,2 --seq-len 64 --mode naive,fused", 0},
+        {"sweep -m tiny -b 1,2 --seq-len 8 --dry-run --backend cpu", 0},
+        {"advise -m tiny -b 1,2 --seq-len 8 --accum 1 --precision fp32 --recompute light --mode fused -t 1 -w 0 -r 2",
+         0},
+        {"recommend " ROWS, 0},
+        {"compare " ROWS " " ROWS, 0},
+        {"again " ROWS, 2},
+        {"report " ROWS " --format md --output $T/report.md", 0},
+        {"init -m tiny --save $T/model", 0},
+        {"generate --weights $T/model --prompt once --tokens 8", 0},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        run_command(cases[i].arguments, 80, cases[i].code);
+    }
+}
+
+// Of the subcommands that there are.
+static void every_help_fits(void **state) {
+    (void)state;
+    static char all[SCREEN_SIZE];
+    run_command("--help", 120, 0);
+    memcpy(all, screen, sizeof(all));
+    int n = 0;
+    for (const char *line = strstr(all, "\n  "); line != NULL && line[3] != '-'; line = strstr(line + 1, "\n  ")) {
+        char name[32];
+        char arguments[64];
+        if (line[3] == ' ') {
+            continue; // a purpose that goes on
+        }
+        assert_int_equal(sscanf(line, " %31s", name), 1);
+        snprintf(arguments, sizeof(arguments), "%s --help", name);
+        run_command(arguments, 80, 0);
+        assert_non_null(strstr(screen, "Examples"));
+        n++;
+    }
+    assert_true(n >= 15);
+}
+
+// --- what is asked first -------------------------------------------------------------------------
+
+static void result_is_short(void **state) {
+    (void)state;
+    run_command("run -m tiny -b 2 --seq-len 8 -r 6 -w 1 --backend cpu --mode naive,fused -q --no-peaks", 80, 0);
+    static const char *const shown[] = {"tokens/s (95%)", "status", "ok", "--wide", "naive", "fused"};
+    for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++) {
+        if (strstr(screen, shown[i]) == NULL) {
+            fail_msg("the result does not show %s:\n%s", shown[i], screen);
+        }
+    }
+    if (strstr(screen, " times") == NULL && strstr(screen, "No verdict") == NULL) { // which of them: test_no_verdict
+        fail_msg("the result neither compares the modes nor says why it does not:\n%s", screen);
+    }
+    assert_null(strstr(screen, "against the reference"));
+    assert_null(strstr(screen, "| "));
+}
+
+static void wide_has_everything(void **state) {
+    (void)state;
+    char command[COMMAND_SIZE];
+    snprintf(command, sizeof(command), "%s run -m tiny -b 2 --seq-len 8 -r 6 -w 1 --backend cpu --wide --no-peaks",
+             SM_TEST_BINARY);
+    assert_int_equal(run_on_terminal(400, command, screen), 0);
+    assert_non_null(strstr(screen, "| forward ms |"));
+    assert_non_null(strstr(screen, "against the reference |"));
+}
+
+static void name_alone_says_what_to_try(void **state) {
+    (void)state;
+    run_command("", 80, 2);
+    assert_non_null(strstr(screen, "stepmark devices"));
+    assert_non_null(strstr(screen, "stepmark run"));
+    assert_non_null(strstr(screen, "stepmark profile"));
+    for (int i = 0; i < sm_model_count(); i++) {
+        assert_non_null(strstr(screen, sm_model_at(i)->title));
+    }
+}
+
+// A program that flushes in the middle of a line shows what there is, and goes on there.
+static void a_part_of_a_line_is_shown(void **state) {
+    (void)state;
+    terminal t = open_terminal(80);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        FILE *out = sm_screen_open(fdopen(t.slave, "w"), true);
+        close(t.master);
+        fputs("one", out);
+        fflush(out);
+        fprintf(out, " two\n%s %s\n", "a line that is too wide for the terminal on which it is shown,",
+                "it goes on in the next");
+        fputs("the end", out);
+        _exit(fflush(out) == 0 ? 0 : 1);
+    }
+    close(t.slave);
+    read_screen(t.master, screen);
+    settle(screen);
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_string_equal(screen,
+                        "one two\na line that is too wide for the terminal on which it is shown, it goes on in the\n"
+                        "  next\nthe end");
+}
+
+// Nothing that a terminal obeys, or that turns a line's direction, reaches it: whatever a stream is cut into.
+static void controls_are_escaped(void **state) {
+    (void)state;
+    static const char said[] = "a\033[2J\007b\tc\xC2\x9B"
+                               "31m\177\xE2\x80\xAE\xE2\x81\xA6\xE2\x80\x8F \x9B \xC3\xA9 \xE2\x82\xAC\xE2\x80 \xC3\n";
+    static const char seen[] =
+        "a\\u001b[2J\\u0007b\tc\\u009b31m\\u007f\\u202e\\u2066\\u200f \\x9b \xC3\xA9 \xE2\x82\xAC"
+        "\\xe2\\x80 \\xc3\n";
+    for (int part_bytes = 1; part_bytes < 8; part_bytes++) {
+        terminal t = open_terminal(200);
+        const pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            FILE *out = sm_screen_open(fdopen(t.slave, "w"), false);
+            close(t.master);
+            for (size_t i = 0; said[i] != '\0'; i++) {
+                fputc(said[i], out);
+                if (i % (size_t)part_bytes == 0) {
+                    fflush(out);
+                }
+            }
+            _exit(fflush(out) == 0 ? 0 : 1);
+        }
+        close(t.slave);
+        read_screen(t.master, screen);
+        settle(screen);
+        int status = 0;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+        assert_string_equal(screen, seen);
+    }
+}
+
+// Of rows, models and names alike; what is no terminal gets a model's bytes as they are.
+static void what_strangers_wrote_is_escaped(void **state) {
+    (void)state;
+    char command[COMMAND_SIZE];
+    static const char *const rows[] = {"again", "recommend", "leaderboard", "compare $T/row.json"};
+    assert_int_equal(
+        system("printf '[{\"schema_version\":1,\"status\":\"ok\",\"backend\":\"cpu\",\"device\":\"cpu\\"
+               "302\\233[31m\",\"model_type\":\"\\342\\200\\256tiny\",\"n_batch\":1,\"n_seq\":8,"
+               "\"median_ns\":1000,\"median_ts\":100,\"cpu_info\":\"\\342\\200\\256x\",\"run_args\":[\"--a\\302\\"
+               "233=1\"]}]' >$T/row.json"),
+        0);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        snprintf(command, sizeof(command), "%s %s $T/row.json", SM_TEST_BINARY, rows[i]);
+        (void)run_on_terminal(100, command, screen);
+        if (strstr(screen, "\xC2\x9B") != NULL || strstr(screen, "\xE2\x80\xAE") != NULL) {
+            fail_msg("%s: %s", command, screen);
+        }
+    }
+    assert_int_equal(system(SM_TEST_BINARY " init -m tiny --vocab 256 --save $T/model 2>/dev/null"), 0);
+    static const struct {
+        const char *how, *seen;
+    } cases[] = {{"", "a\\u001b[2Jb"}, {"--raw", "a\033[2Jb"}, {"2>/dev/null | cat", "a\033[2Jb"}}; // one writer
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        snprintf(command, sizeof(command),
+                 "%s generate --weights $T/model --tokens 1 --prompt \"$(printf 'a\\033[2Jb')\" %s", SM_TEST_BINARY,
+                 cases[i].how);
+        assert_int_equal(run_on_terminal(100, command, screen), 0);
+        if (strstr(screen, cases[i].seen) == NULL) {
+            fail_msg("%s: %s", command, screen);
+        }
+    }
+}
+
+// --- goldens -------------------------------------------------------------------------------------
+
+// A file's size, as "27 kB", depends on the build: the number of digits is left.
+static void hide_sizes(void) {
+    for (char *unit = strstr(screen, " kB"); unit != NULL; unit = strstr(unit + 1, " kB")) {
+        for (char *digit = unit; digit > screen && strchr("0123456789.", digit[-1]) != NULL; digit--) {
+            digit[-1] = 'N';
+        }
+    }
+}
+
+static void compare_with_golden(const char *name, int n_columns) {
+    static char golden[SCREEN_SIZE];
+    char path[COMMAND_SIZE];
+    expect_fits(name, n_columns);
+    hide_sizes();
+    snprintf(path, sizeof(path), SM_TEST_GOLDEN_DIR "/screens/%s.%d.txt", name, n_columns);
+    const bool writes = getenv("STEPMARK_WRITE_SCREENS") != NULL;
+    FILE *file = fopen(path, writes ? "w" : "r");
+    if (file == NULL) {
+        fail_msg("%s: cannot be opened", path);
+    }
+    if (writes) {
+        fputs(screen, file);
+    } else {
+        golden[fread(golden, 1, sizeof(golden) - 1, file)] = '\0';
+    }
+    fclose(file);
+    if (!writes && strcmp(golden, screen) != 0) {
+        fail_msg("%s: the screen is now\n%s", path, screen);
+    }
+}
+
+// Rows `first` to `last` of the file as `run` prints them.
+static void print_rows(FILE *out, int first, int last) {
+    sm_row_writer *writer = NULL;
+    char line[1 << 16];
+    FILE *file = fopen(ROWS, "r");
+    assert_non_null(file);
+    assert_int_equal(sm_row_writer_open(SM_FORMAT_TEXT, out, &writer), SM_OK);
+    for (int i = 0; fgets(line, sizeof(line), file) != NULL; i++) {
+        json_t *row = json_loads(line, 0, NULL);
+        assert_non_null(row);
+        if (i >= first && i <= last) {
+            assert_int_equal(sm_row_write_record(writer, row), SM_OK);
+        } else {
+            json_decref(row);
+        }
+    }
+    fclose(file);
+    assert_int_equal(sm_row_writer_close(writer), SM_OK);
+    sm_row_write_brief_legend(out);
+}
+
+static json_t *read_line(FILE *file) {
+    char line[1 << 16];
+    assert_non_null(fgets(line, sizeof(line), file));
+    json_t *row = json_loads(line, 0, NULL);
+    assert_non_null(row);
+    return row;
+}
+
+// The second loop of the file against the first, or (`first` = 0, `last` = 0) the first alone.
+static void print_loops(FILE *out, int first, int last) {
+    FILE *file = fopen(SM_TEST_GOLDEN_DIR "/screens/loops.jsonl", "r");
+    assert_non_null(file);
+    json_t *before = read_line(file);
+    json_t *after = read_line(file);
+    json_t *records;
+    fclose(file);
+    assert_int_equal(sm_loop_records(last > first ? after : before, last > first ? before : NULL, &records), SM_OK);
+    assert_int_equal(sm_record_write_all(&sm_loop_table, SM_FORMAT_TEXT, out, records), SM_OK);
+    json_decref(records);
+    json_decref(before);
+    json_decref(after);
+}
+
+static void show_rows(const char *name, int n_columns, void (*print)(FILE *out, int first, int last), int first,
+                      int last) {
+    terminal t = open_terminal(n_columns);
+    const pid_t child = fork(); // the terminal holds less than a screen: somebody must read it meanwhile
+    assert_true(child >= 0);
+    if (child == 0) {
+        FILE *out = fdopen(t.slave, "w");
+        close(t.master);
+        print(out, first, last);
+        _exit(fclose(out) == 0 ? 0 : 1);
+    }
+    close(t.slave);
+    read_screen(t.master, screen);
+    settle(screen);
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    compare_with_golden(name, n_columns);
+}
+
+static void goldens_of_rows(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        show_rows("one_row", widths[i], print_rows, 0, 0);
+        show_rows("modes", widths[i], print_rows, 0, 3);
+        show_rows("devices_and_oom", widths[i], print_rows, 0, 5);
+        show_rows("loop", widths[i], print_loops, 0, 0);
+        show_rows("loop_and_baseline", widths[i], print_loops, 0, 1);
+    }
+}
+
+// Rows of all that `advise` may ask for below, whatever it asks for, so that nothing is measured: batches of 4 and 8 in
+// each round. What does not fit has none, as its row is made of an estimate.
+enum { N_ADVICE_ROUNDS = 24 };
+
+static json_t *make_advice_row(int batch, const char *recompute, const char *precision, int round) {
+    const bool is_tf32 = strcmp(precision, "tf32") == 0;
+    const double per_sequence_ns = (strcmp(precision, "bf16") == 0 ? 2e5 : 3e5) * (recompute[0] == 'b' ? 1.25 : 1);
+    const double step_ns = 2e5 + per_sequence_ns * batch;
+    char again[32] = "";
+    json_t *samples = json_array();
+    for (int i = 0; i < 9 && !is_tf32; i++) {
+        json_array_append_new(samples, json_integer((json_int_t)(step_ns * (1 + 0.002 * ((7 * i + 3 * round) % 9)))));
+    }
+    if (round > 1) {
+        snprintf(again, sizeof(again), " round=%d", round);
+    }
+    json_t *row = json_pack("{s:i, s:o, s:s, s:s, s:s, s:s}", "schema_version", 1, "samples_ns", samples, "device",
+                            "cpu", "model_type", "tiny", "model_arch", "gpt2", "status", is_tf32 ? "skipped" : "ok");
+    json_object_set_new(row, "sweep_key",
+                        json_sprintf("model-size=tiny batch-size=%d seq-len=64 recompute=%s attention=flash accum=1 "
+                                     "backend=cpu threads=1 precision=%s mode=fused warmup=1 repetitions=9 no-peaks "
+                                     "no-phases%s",
+                                     batch, recompute, precision, again));
+    json_object_set_new(row, "estimated_bytes", json_integer(1000000 + 250000 * batch));
+    if (is_tf32) {
+        json_object_set_new(row, "reason", json_string("cpu: no tf32 products"));
+        return row;
+    }
+    json_object_set_new(row, "real_tokens", json_real(64.0 * batch));
+    json_object_set_new(row, "median_ns", json_integer((json_int_t)(step_ns * 1.008)));
+    json_object_set_new(row, "min_ns", json_integer((json_int_t)step_ns));
+    json_object_set_new(row, "peak_rss_bytes", json_integer(12000000 + 500000 * batch));
+    return row;
+}
+
+static void write_advice_rows(FILE *file) {
+    static const char *const recomputes[] = {"light", "block"};
+    static const char *const precisions[] = {"fp32", "tf32", "bf16"};
+    for (int i = 0; i < 12 * N_ADVICE_ROUNDS; i++) {
+        json_t *row = make_advice_row(i % 2 == 0 ? 4 : 8, recomputes[i / 2 % 2], precisions[i / 4 % 3], i / 12 + 1);
+        json_dumpf(row, file, JSON_COMPACT);
+        fputc('\n', file);
+        json_decref(row);
+    }
+}
+
+static void goldens_of_commands(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        const char *arguments;
+    } cases[] = {
+        {"recommend", "recommend " ROWS},
+        {"compare", "compare " ROWS " " ROWS},
+        {"first_words", ""},
+        {"advice", "advise -m tiny --seq-len 64 --backend cpu -t 1 -b 4,8,4096 --accum 1 --precision fp32,tf32,bf16 "
+                   "--mode fused --attention flash --recompute light,block --max-memory 0.02 -r 9 -q "
+                   "--output-file $T/advice.jsonl --resume"}, // write_advice_rows: nothing runs
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        for (int k = 0; k < 2; k++) {
+            run_command(cases[i].arguments, widths[k], cases[i].arguments[0] != '\0' ? 0 : 2);
+            compare_with_golden(cases[i].name, widths[k]);
+        }
+    }
+    assert_true(system("grep -q '\"process_ns\": *[0-9]' $T/advice.jsonl") != 0); // no process ran for the advice
+}
+
+// In the folder of the files, so that their names have a length.
+static void goldens_of_files(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        const char *arguments;
+    } cases[] = {
+        {"walk", "walk -m tiny --n-layer 1"},
+        {"page", "page -m tiny --backend none --output page.html"},
+        {"exercise", "exercise"},
+        {"tokenizer", "tokenizer train --vocab-size 300 --output tok text.txt"},
+        {"tokenizer_show", "tokenizer show --tokenizer tok 'Once upon a time'"},
+        {"tokenize", "tokenize --tokenizer tok --val-percent 0 --output ids text.txt"},
+        {"bundle", "bundle rows.jsonl --output rows.bundle"},
+        {"leaderboard", "leaderboard rows.bundle"},
+        {"check_run", "check-run one two four"},
+        {"scaling", "scaling one two four"},
+    };
+    static const made_run runs[] = {
+        {.name = "one", .n_processes = 1, .global_batch = 4, .n_steps = 40, .step_ms = 40},
+        {.name = "two", .n_processes = 2, .global_batch = 4, .n_steps = 40, .step_ms = 21, .comm_ms = 0.7},
+        {.name = "four", .n_processes = 4, .global_batch = 4, .n_steps = 40, .step_ms = 12, .comm_ms = 1.1},
+    };
+    char program[PATH_MAX];
+    char command[2 * PATH_MAX];
+    assert_non_null(realpath(SM_TEST_BINARY, program));
+    for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
+        free(make_run(&runs[i]));
+    }
+    for (int k = 0; k < 2; k++) {
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+            snprintf(command, sizeof(command), "cd $T && %s %s </dev/null", program, cases[i].arguments);
+            assert_int_equal(run_on_terminal(widths[k], command, screen), 0);
+            compare_with_golden(cases[i].name, widths[k]);
+        }
+        assert_int_equal(system("cd $T && rm -r page.html tok ids rows.bundle"), 0);
+    }
+}
+
+static int make_folder(void **state) {
+    char name[PATH_MAX];
+    const bool made = temp_folder_make(state) == 0 && setenv("T", temp_folder, 1) == 0 &&
+                      setenv("XDG_CACHE_HOME", temp_folder, 1) == 0;
+    snprintf(name, sizeof(name), "%s/advice.jsonl", temp_folder);
+    FILE *rows = made ? fopen(name, "w") : NULL;
+    if (rows == NULL) {
+        return -1;
+    }
+    write_advice_rows(rows);
+    return fclose(rows) == 0
+               ? system("cp " ROWS " $T && "
+                        "echo 'Once upon a time there was a text. It had one line, and it was short.' >$T/text.txt")
+               : -1;
+}
+
+int main(void) {
+    setenv("TERM", "xterm", 1);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_subcommand_fits),
+        cmocka_unit_test(every_help_fits),
+        cmocka_unit_test(result_is_short),
+        cmocka_unit_test(wide_has_everything),
+        cmocka_unit_test(name_alone_says_what_to_try),
+        cmocka_unit_test(a_part_of_a_line_is_shown),
+        cmocka_unit_test(controls_are_escaped),
+        cmocka_unit_test(what_strangers_wrote_is_escaped),
+        cmocka_unit_test(goldens_of_rows),
+        cmocka_unit_test(goldens_of_commands),
+        cmocka_unit_test(goldens_of_files),
+    };
+    return cmocka_run_group_tests(tests, make_folder, temp_folder_remove);
+}

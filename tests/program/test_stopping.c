@@ -1,0 +1,190 @@
+// test_stopping.c: when the harness has warmed up enough and sampled enough, on a backend that
+// does nothing.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "tests/support/fake_backend.h"
+#include "tests/support/fake_clock.h"
+#include "bench/measure/harness.h"
+
+static sm_status next_batch(void *ctx, sm_session *session, int64_t index) {
+    static const int32_t ids[B * T];
+    (void)ctx;
+    (void)index;
+    return sm_session_set_batch(session, ids, ids);
+}
+
+static sm_status check(void *ctx, sm_session *session, int64_t index, uint64_t seed, sm_row *row) {
+    (void)ctx;
+    (void)session;
+    (void)index;
+    (void)seed;
+    SM_ROW_TEXT(row->loss_check, "a constant");
+    return SM_OK;
+}
+
+static sm_status measure(const sm_protocol *protocol, sm_row *row) {
+    sm_session *session = NULL;
+    const sm_workload workload = {.next_batch = next_batch, .check = check, FAKE_CHECKS};
+    assert_int_equal(sm_session_open(&fake_device, make_plan(), &session), SM_OK);
+    assert_int_equal(sm_row_init(row), SM_OK);
+    sm_status status = sm_harness_measure(session, protocol, &workload, row);
+    sm_session_close(session);
+    return status;
+}
+
+static int reset(void **state) {
+    (void)state;
+    memset(&fake, 0, sizeof(fake));
+    fake.loss = 2.5;
+    fake.fail_at_step = -1;
+    fake.sleep_at_step = -1;
+    fake.interrupt_at_step = -1;
+    fake.bad_loss_at_step = -1;
+    return 0;
+}
+
+// Pass type backward takes its samples from the ops' times, which the fake makes up: all equal.
+static sm_protocol equal_samples(void) {
+    sm_protocol p = sm_protocol_default();
+    p.pass = SM_PASS_BACKWARD;
+    p.n_warmup = 1;
+    fake.op_cost_ns = 1000;
+    return p;
+}
+
+static void warm_up_ends_by_itself(void **state) {
+    (void)state;
+    sm_row row;
+    sm_protocol p = sm_protocol_default();
+    p.n_warmup = SM_WARMUP_AUTO;
+    fake.sleep_at_step = 1; // the first step is slow, as it is where things happen only once
+    fake.sleep_ms = 20;
+    assert_int_equal(measure(&p, &row), SM_OK);
+    assert_true(row.n_warmup >= 4 && row.n_warmup <= 50);
+    assert_true(strcmp(row.warmup_stop, "steady") == 0 || row.n_warmup == 50);
+    assert_int_equal(row.warmup_samples_ns.n, row.n_warmup);
+    int64_t sum_ns = 0;
+    for (int64_t i = 0; i < row.n_warmup; i++) {
+        sum_ns += row.warmup_samples_ns.values[i];
+    }
+    assert_int_equal(sum_ns, row.warmup_ns);
+    assert_true(row.first_step_ns >= 20000000);
+    sm_row_free(&row);
+}
+
+static void fixed_warm_up_is_as_asked(void **state) {
+    (void)state;
+    sm_row row;
+    sm_protocol p = sm_protocol_default();
+    p.n_warmup = 0;
+    assert_int_equal(measure(&p, &row), SM_OK);
+    assert_int_equal(row.n_warmup, 0);
+    assert_int_equal(row.warmup_samples_ns.n, 0);
+    assert_string_equal(row.warmup_stop, "fixed");
+    assert_string_equal(row.stop_reason, "repetitions");
+    sm_row_free(&row);
+}
+
+static void stops_when_precise(void **state) {
+    (void)state;
+    sm_row row;
+    sm_protocol p = equal_samples();
+    p.max_noise_percent = 1;
+    assert_int_equal(measure(&p, &row), SM_OK);
+    assert_string_equal(row.stop_reason, "noise");
+    assert_int_equal(row.samples_ns.n, p.min_samples);
+    assert_true(row.noise_percent == 0);
+    sm_row_free(&row);
+}
+
+static void takes_its_least_time(void **state) {
+    (void)state;
+    sm_row row;
+    sm_protocol p = equal_samples();
+    p.max_noise_percent = 1;
+    p.min_time_s = 0.03;
+    p.max_samples = 1000000;
+    fake.sleep_at_step = 4;
+    fake.sleep_ms = 35;
+    assert_int_equal(measure(&p, &row), SM_OK);
+    assert_string_equal(row.stop_reason, "noise");
+    assert_int_equal(row.samples_ns.n, p.min_samples);
+    sm_row_free(&row);
+}
+
+static void samples_run_out(void **state) {
+    (void)state;
+    sm_row row;
+    sm_protocol p = equal_samples();
+    p.max_noise_percent = 1;
+    p.min_samples = 2;
+    p.max_samples = 5; // below what an interval needs
+    assert_int_equal(measure(&p, &row), SM_OK);
+    assert_string_equal(row.stop_reason, "samples");
+    assert_int_equal(row.samples_ns.n, 5);
+    assert_int_equal(row.ci95_lo_ns, SM_ABSENT);
+    sm_row_free(&row);
+}
+
+static void time_runs_out(void **state) {
+    (void)state;
+    sm_row row;
+    sm_protocol p = equal_samples();
+    p.max_noise_percent = 1;
+    p.max_time_s = 0.25;
+    fake.sleep_at_step = 5; // 1 first, 1 of warm-up: the third sample
+    fake.sleep_ms = 260;
+    assert_int_equal(measure(&p, &row), SM_OK);
+    assert_string_equal(row.stop_reason, "time");
+    assert_string_equal(row.status, "ok");
+    assert_int_equal(row.samples_ns.n, 3);
+    sm_row_free(&row);
+}
+
+static void limits_must_make_sense(void **state) {
+    (void)state;
+    sm_row row;
+    sm_protocol p = equal_samples();
+    p.max_noise_percent = 1;
+    p.max_samples = 3;
+    assert_int_equal(measure(&p, &row), SM_ERR_INVALID);
+    sm_row_free(&row);
+    p = equal_samples();
+    p.max_noise_percent = -1;
+    assert_int_equal(measure(&p, &row), SM_ERR_INVALID);
+    sm_row_free(&row);
+    p = equal_samples();
+    p.n_warmup = -2;
+    assert_int_equal(measure(&p, &row), SM_ERR_INVALID);
+    sm_row_free(&row);
+    assert_int_equal(fake.n_steps, 0);
+}
+
+// The sensors are read at the edges of the headline pass, and the row tells what they said.
+static void sensors_are_in_the_row(void **state) {
+    (void)state;
+    sm_row row;
+    sm_protocol p = equal_samples();
+    assert_int_equal(measure(&p, &row), SM_OK);
+    assert_true(row.sensors.minor_faults >= 0 && row.sensors.involuntary_switches >= 0);
+    assert_true(json_is_object(sm_json_get(row.context, "sensors_absent")));
+    assert_int_equal(fake.n_allocating_steps, 0);
+    sm_row_free(&row);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(warm_up_ends_by_itself, reset), cmocka_unit_test_setup(fixed_warm_up_is_as_asked, reset),
+        cmocka_unit_test_setup(stops_when_precise, reset),     cmocka_unit_test_setup(takes_its_least_time, reset),
+        cmocka_unit_test_setup(samples_run_out, reset),        cmocka_unit_test_setup(time_runs_out, reset),
+        cmocka_unit_test_setup(limits_must_make_sense, reset), cmocka_unit_test_setup(sensors_are_in_the_row, reset),
+    };
+    has_fake_clock = true;
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,520 @@
+// test_sweep.c: sweeps as their user meets them: what is run, what is left out and why, and that
+// whatever ends one, its rows can be completed without a loss or a double.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "tests/support/temp_folder.h"
+
+enum { COMMAND_SIZE = 2048, MAX_ROWS = 256 };
+
+#define TINY "sweep -m tiny --backend reference -w 0 "
+
+// --- running it --------------------------------------------------------------------------------
+
+static char *out; // of the last command
+static char *err;
+
+static char *read_text(const char *name) {
+    size_t n;
+    char *path = temp_path(name);
+    char *text = temp_read(path, &n);
+    free(path);
+    return text;
+}
+
+// Runs `arguments` through the shell, with $T the temporary folder.
+static int run(const char *arguments) {
+    char command[COMMAND_SIZE];
+    snprintf(command, sizeof(command), "T=%s; (%s %s) >$T/out 2>$T/err </dev/null", temp_folder, SM_TEST_BINARY,
+             arguments);
+    int status = system(command);
+    free(out);
+    free(err);
+    out = read_text("out");
+    err = read_text("err");
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void expect(const char *arguments, int code, const char *in_out, const char *in_err) {
+    int found = run(arguments);
+    bool said = (in_out == NULL || strstr(out, in_out) != NULL) && (in_err == NULL || strstr(err, in_err) != NULL);
+    if (found != code || !said) {
+        fail_msg("stepmark %s: exit code %d, not %d, or not said: %s %s\n%s\n%s", arguments, found, code,
+                 in_out != NULL ? in_out : "", in_err != NULL ? in_err : "", out, err);
+    }
+}
+
+// The rows of a JSONL file.
+static json_t *read_rows(const char *name) {
+    char *text = read_text(name);
+    json_t *rows = json_array();
+    for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+        json_t *row = json_loads(line, 0, NULL);
+        assert_non_null(row);
+        json_array_append_new(rows, row);
+    }
+    free(text);
+    return rows;
+}
+
+static const char *field(const json_t *row, const char *name) {
+    const char *text = json_string_value(json_object_get(row, name));
+    return text != NULL ? text : "";
+}
+
+// The row whose key holds `part`; fails when there is none.
+static const json_t *row_with(const json_t *rows, const char *part) {
+    size_t i;
+    json_t *row;
+    json_array_foreach((json_t *)rows, i, row) {
+        if (strstr(field(row, "sweep_key"), part) != NULL) {
+            return row;
+        }
+    }
+    fail_msg("no row with %s", part);
+    return NULL;
+}
+
+static int compare_texts(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+// Keys of a file, sorted, a line each; fails on doubles.
+static char *keys_of(const char *name) {
+    json_t *rows = read_rows(name);
+    const char *keys[MAX_ROWS];
+    size_t n = json_array_size(rows);
+    assert_true(n <= MAX_ROWS);
+    for (size_t i = 0; i < n; i++) {
+        keys[i] = field(json_array_get(rows, i), "sweep_key");
+    }
+    qsort(keys, n, sizeof(keys[0]), compare_texts);
+    char *text = calloc(n + 1, COMMAND_SIZE);
+    for (size_t i = 0; i < n; i++) {
+        if (i > 0 && strcmp(keys[i - 1], keys[i]) == 0) {
+            fail_msg("doubled: %s", keys[i]);
+        }
+        strcat(strcat(text, keys[i]), "\n");
+    }
+    json_decref(rows);
+    return text;
+}
+
+static int count_lines(const char *text) {
+    int n = 0;
+    for (; *text != '\0'; text++) {
+        n += *text == '\n';
+    }
+    return n;
+}
+
+// --- what is run -------------------------------------------------------------------------------
+
+static void products_filters_and_lines(void **state) {
+    (void)state;
+    char *path = temp_path("lines");
+    const char *lines = "# two products, with one configuration in common\n"
+                        "-b 1,2 --seq-len 8,16\n\n"
+                        "-b 2-4*2 --seq-len 16 # and a comment\n";
+    temp_write(path, lines, strlen(lines));
+    free(path);
+    expect(TINY "-b 1-4*2 --seq-len 8,16 --mode naive,fused --dropout 0,0.1 --dry-run -o jsonl", 0, NULL, NULL);
+    assert_int_equal(count_lines(out), 3 * 2 * 2 * 2);
+    expect(TINY "-b 1-4*2 --seq-len 8 --dry-run --filter 'batch-size=[12] ' -o jsonl", 0, NULL, NULL);
+    assert_int_equal(count_lines(out), 2);
+    expect(TINY "--file $T/lines --dry-run -o jsonl", 0, NULL, NULL);
+    assert_int_equal(count_lines(out), 5);
+    expect(TINY "--file $T/lines --seq-len 8 --dry-run -o jsonl", 0, NULL, NULL);
+    assert_int_equal(count_lines(out), 3);
+    expect(TINY "-b 1,2 --seq-len 8 --rounds 3 --dry-run -o jsonl", 0, "round=3", NULL);
+    assert_int_equal(count_lines(out), 6);
+}
+
+static void write_lines(const char *lines) {
+    char *path = temp_path("lines");
+    temp_write(path, lines, strlen(lines));
+    free(path);
+}
+
+// A line says what is measured. What holds for the sweep as a whole is refused there, never left out.
+static void lines_hold_configurations_alone(void **state) {
+    (void)state;
+    static const char *const flags[] = {
+        "--timeout 3", "--output-file x", "--dry-run",      "--filter b",     "--resume",     "--preset batch",
+        "--file x",    "--order given",   "--order-seed 2", "--rounds 2",     "--find-batch", "--max-memory 1",
+        "--delay 1",   "-o csv",          "--progress",     "--list-devices", "--help"};
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+        char lines[128];
+        char said[128];
+        const char *name = strcmp(flags[i], "-o csv") == 0 ? "--output" : flags[i];
+        snprintf(lines, sizeof(lines), "-b 1 --seq-len 8\n\n-b 2 --seq-len 8 %s\n", flags[i]);
+        snprintf(said, sizeof(said), "lines:3: %.*s holds for the sweep as a whole", (int)strcspn(name, " "), name);
+        write_lines(lines);
+        expect(TINY "--file $T/lines", 2, NULL, said);
+        assert_string_equal(out, "");
+    }
+}
+
+// What is said beforehand is what comes of it: the same decides both.
+static void a_dry_run_says_what_will_be(void **state) {
+    (void)state;
+#define MIXED                                                                                                \
+    "sweep -m tiny --backend cpu,reference -w 0 -r 1 -b 1 --seq-len 8,65 --precision fp32,bf16,tf32 --mode " \
+    "fused,tuned --no-peaks "
+    expect(MIXED "--output-file $T/foretold --dry-run -o jsonl", 0, NULL, "24 configurations: ");
+    char *copy = strdup(out);
+    char *path = temp_path("foretold");
+    assert_int_equal(access(path, F_OK), -1); // nothing is made
+    free(path);
+    expect(MIXED "--output-file $T/foretold", 0, NULL, NULL);
+    json_t *rows = read_rows("foretold");
+    assert_int_equal(json_array_size(rows), count_lines(copy));
+    for (char *line = strtok(copy, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+        json_t *said = json_loads(line, 0, NULL);
+        const char *verdict = field(said, "verdict");
+        char came[1024];
+        const json_t *row = row_with(rows, field(said, "configuration"));
+        bool ok = strcmp(field(row, "status"), "ok") == 0;
+        snprintf(came, sizeof(came), "%s%s%.900s", ok ? "run" : field(row, "status"), ok ? "" : ": ",
+                 field(row, "reason"));
+        assert_string_equal(verdict, came);
+        json_decref(said);
+    }
+    json_decref(rows);
+    free(copy);
+    expect(MIXED "--output-file $T/foretold --dry-run --resume", 0,
+           "24 configurations: 0 to run, 0 skipped, 0 too large, 24 done", NULL);
+    expect(MIXED "-r 1,2 --output-file $T/foretold --dry-run --resume", 0, "at the speed of the rows in", NULL);
+    expect(TINY "-b 1 --seq-len 8 --isa foo --backend cpu --dry-run", 2, NULL, "instruction set foo");
+}
+
+// Measured in random order, told in the order asked for, and each row once.
+static void tables_come_in_the_order_asked_for(void **state) {
+    (void)state;
+    expect(TINY "-b 5,1,3,2,4 --seq-len 8 -r 1 --rounds 2 -o jsonl", 0, NULL, NULL);
+    static const int asked[] = {5, 5, 1, 1, 3, 3, 2, 2, 4, 4};
+    int n = 0;
+    for (char *line = strtok(out, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+        json_t *row = json_loads(line, 0, NULL);
+        assert_true(n < 10);
+        assert_int_equal(json_integer_value(json_object_get(row, "n_batch")), asked[n]);
+        assert_int_equal(strstr(field(row, "sweep_key"), "round=2") != NULL, n % 2);
+        json_decref(row);
+        n++;
+    }
+    assert_int_equal(n, 10);
+    expect(TINY "-b 100000,200000 --seq-len 8 -r 1 --max-memory 0.003 --find-batch -o jsonl", 0, NULL, NULL);
+    assert_int_equal(count_lines(out), 3); // both lead to the same largest batch
+}
+
+// Where nothing can be measured, one line says why.
+static void what_cannot_be_measured_is_told_in_a_line(void **state) {
+    (void)state;
+    expect("sweep --preset modes -m tiny --backend reference", 1, NULL,
+           "nothing could be measured: --seq-len: 256 is longer than the model's context of 64");
+    expect("sweep --preset modes -m tiny --backend reference --precision bf16,fp32 --dropout 0 --isa x", 1, NULL,
+           "nothing could be measured: ");
+}
+
+static void order_follows_its_seed(void **state) {
+    (void)state;
+    expect(TINY "-b 1-8 --seq-len 8 --dry-run --order given", 0, NULL, NULL);
+    assert_true(strstr(out, "batch-size=1 ") < strstr(out, "batch-size=2 "));
+    expect(TINY "-b 1-8 --seq-len 8 --dry-run --order-seed 5 -o jsonl", 0, NULL, NULL);
+    char *first = strdup(out);
+    expect(TINY "-b 1-8 --seq-len 8 --dry-run --order-seed 5 -o jsonl", 0, NULL, NULL);
+    assert_string_equal(first, out);
+    expect(TINY "-b 1-8 --seq-len 8 --dry-run --order-seed 6 -o jsonl", 0, NULL, NULL);
+    assert_string_not_equal(first, out);
+    free(first);
+}
+
+static void presets_are_whole(void **state) {
+    (void)state;
+    static const char *const names[] = {"macro", "sizes", "fwdbwd",    "warmup", "threads",
+                                        "batch", "modes", "precision", "seq-len"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        char command[COMMAND_SIZE];
+        snprintf(command, sizeof(command),
+                 "sweep --preset %s -m tiny --backend cpu -b 2 --seq-len 8 --dry-run -o jsonl", names[i]);
+        expect(command, 0, "\"run\"", NULL);
+    }
+}
+
+static void bad_usage(void **state) {
+    (void)state;
+    static const struct {
+        const char *arguments;
+        const char *message;
+    } cases[] = {
+        {"sweep --preset macros", "give one of macro, sizes"},
+        {"sweep -b 1,x", "'x' is not a whole number"},
+        {"sweep -b 1,,2", "empty"},
+        {"sweep --mode fast", "naive|fused|tuned"},
+        {"sweep --lr 1", "--lr is a flag of train"},
+        {"sweep --resume", "--output-file"},
+        {"sweep -m tiny --filter '['", "--filter"},
+        {"sweep -m tiny --filter nothing", "matches no configuration"},
+        {"sweep -m tiny -b 1-256 --seq-len 1-64 -w 0-200", "more than 100000"},
+        {"sweep -m tiny --accum 1-3,0", "--accum"},
+        {"sweep extra", "unexpected argument 'extra'"},
+        {"sweep -m tiny,smal", "did you mean small?"},
+        {"sweep -m tiny --loader inline,outline", "--loader: unknown value 'outline'"},
+        {"advise -m smal --backend cpu", "did you mean small?"},
+        {"recommend", "give files"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        expect(cases[i].arguments, 2, NULL, cases[i].message);
+    }
+    expect("sweep --file $T/none", 1, NULL, "none");
+    expect("recommend $T/none", 1, NULL, "none");
+    expect("sweep -m tiny --backend-library $T/none", 1, NULL, "none");
+}
+
+// --- what becomes of each ------------------------------------------------------------------------
+
+static void every_configuration_is_a_row(void **state) {
+    (void)state;
+    expect(TINY "-r 6 -b 1,100000 --seq-len 8,65 --mode naive,fused --max-memory 1 --output-file $T/rows", 0,
+           "fastest", "[8/8]");
+    json_t *rows = read_rows("rows");
+    assert_int_equal(json_array_size(rows), 8);
+    const json_t *row = row_with(rows, "batch-size=1 seq-len=8 ");
+    assert_string_equal(field(row, "status"), "ok");
+    assert_int_equal(json_array_size(json_object_get(row, "samples_ns")), 6);
+    assert_true(json_integer_value(json_object_get(row, "process_ns")) > 0);
+    assert_int_equal(json_integer_value(json_object_get(row, "memory_limit_bytes")), 1 << 30);
+    row = row_with(rows, "batch-size=1 seq-len=65 ");
+    assert_string_equal(field(row, "status"), "skipped");
+    assert_non_null(strstr(field(row, "reason"), "longer than the model's context"));
+    row = row_with(rows, "batch-size=100000 seq-len=8 ");
+    assert_string_equal(field(row, "status"), "oom");
+    assert_non_null(strstr(field(row, "reason"), "1.00 GiB allowed"));
+    assert_true(json_integer_value(json_object_get(row, "estimated_bytes")) > 1 << 30);
+    assert_int_equal(json_integer_value(json_object_get(row, "n_batch")), 100000);
+    json_decref(rows);
+    expect("recommend $T/rows -o jsonl", 0, "did not fit", NULL);
+    expect("sweep -m tiny --backend reference -b 1 --seq-len 8 --mode naive --without loss_head --dry-run", 0,
+           "skipped: --without", NULL);
+    expect("sweep -m tiny --backend reference -b 1 --seq-len 8 --accum 2 --pass-type forward --dry-run", 0,
+           "skipped: --accum", NULL);
+}
+
+// The limit holds for all of a configuration; where a busy machine has not come to measure by then, it gets a longer
+// one.
+static void late_configurations_are_ended(void **state) {
+    (void)state;
+    static const int limits_s[] = {2, 8, 32};
+    for (size_t i = 0; i < 3; i++) {
+        char command[COMMAND_SIZE];
+        char expected[128];
+        snprintf(command, sizeof(command), TINY "-b 1 --seq-len 64 -r 1000000 --timeout %d -o jsonl", limits_s[i]);
+        snprintf(expected, sizeof(expected), "the limit of %d s ran out at measuring", limits_s[i]);
+        expect(command, 1, "\"timeout\"", NULL);
+        json_t *row = json_loads(out, 0, NULL);
+        const bool is_measured = strstr(field(row, "reason"), expected) != NULL;
+        if (is_measured) {
+            assert_string_equal(field(row, "stop_reason"), "timeout");
+            assert_true(json_array_size(json_object_get(row, "samples_ns")) > 0);
+        }
+        json_decref(row);
+        if (is_measured) {
+            return;
+        }
+    }
+    fail_msg("not one of three limits ran out at measuring: %s", out);
+}
+
+static void finds_the_largest_batch(void **state) {
+    (void)state;
+    expect(TINY "-b 100000 --seq-len 8 -r 1 --max-memory 0.003 --find-batch --output-file $T/found", 0, NULL,
+           "the largest batch is");
+    json_t *rows = read_rows("found");
+    size_t n = json_array_size(rows);
+    const json_t *last = json_array_get(rows, n - 1);
+    assert_true(n >= 2);
+    assert_string_equal(field(last, "status"), "ok");
+    assert_non_null(strstr(field(last, "sweep_note"), "largest"));
+    json_decref(rows);
+    expect(TINY "-b 100000 --seq-len 8 -r 1 --max-memory 0.003 --find-batch --output-file $T/found --resume", 0, NULL,
+           "the largest batch is");
+    rows = read_rows("found");
+    assert_int_equal(json_array_size(rows), n); // what was proven is believed
+    json_decref(rows);
+}
+
+static double batch_of(const json_t *row) { return json_number_value(json_object_get(row, "n_batch")); }
+
+// What is computed again need not be kept: the same memory holds a larger batch, which ran.
+static void recomputation_lets_a_larger_batch_in(void **state) {
+    (void)state;
+    expect(
+        "sweep -m tiny --n-layer 6 --backend cpu -t 1 -w 0 -r 1 --seq-len 64 --recompute none,light,block --max-memory "
+        "0.012 --find-batch --no-peaks --output-file $T/recomputed",
+        0, NULL, "the largest batch is");
+    json_t *rows = read_rows("recomputed");
+    const json_t *none = row_with(rows, "recompute=none");
+    const json_t *block = row_with(rows, "recompute=block");
+    size_t i;
+    json_t *row;
+    json_array_foreach(rows, i, row) { assert_string_equal(field(row, "status"), "ok"); }
+    assert_true(batch_of(none) < batch_of(row_with(rows, "recompute=light")));
+    assert_true(2 * batch_of(none) < batch_of(block));
+    assert_string_equal(field(block, "recompute"), "block");
+    json_decref(rows);
+}
+
+// --- whatever ends it ----------------------------------------------------------------------------
+
+#define WORK TINY "-b 1-3 --seq-len 8,16 --mode naive,fused -r 2 "
+
+static void wait_ms(int ms) {
+    struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
+    nanosleep(&t, NULL);
+}
+
+// Starts the sweep into a file.
+static pid_t start_sweep(const char *name) {
+    char file[COMMAND_SIZE];
+    snprintf(file, sizeof(file), "--output-file=%s/%s", temp_folder, name);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        int null = open("/dev/null", O_RDWR);
+        dup2(null, 1);
+        dup2(null, 2);
+        char *argv[] = {SM_TEST_BINARY, "sweep", "-m",        "tiny", "--backend", "reference",   "-w", "0",
+                        "-b",           "1-3",   "--seq-len", "8,16", "--mode",    "naive,fused", "-r", "2",
+                        "--resume",     file,    NULL};
+        execv(argv[0], argv);
+        _exit(127);
+    }
+    return child;
+}
+
+// Sends a signal; the exit state.
+static int end_by(pid_t child, int number) {
+    int status;
+    kill(child, number);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status;
+}
+
+// Waits until the file has a row, or the sweep has ended.
+static void wait_for_row(const char *name, pid_t child) {
+    char *path = temp_path(name);
+    struct stat info = {0};
+    siginfo_t ended = {0};
+    while ((stat(path, &info) != 0 || info.st_size == 0) && ended.si_pid == 0) {
+        wait_ms(1);
+        assert_int_equal(waitid(P_PID, (id_t)child, &ended, WEXITED | WNOHANG | WNOWAIT), 0);
+    }
+    free(path);
+}
+
+static void killed_sweeps_are_completed(void **state) {
+    (void)state;
+    expect(WORK "--output-file $T/whole", 0, NULL, NULL);
+    char *whole = keys_of("whole");
+    assert_int_equal(count_lines(whole), 12);
+    int n_killed = 0;
+    for (int i = 0; i < 12; i++) {
+        pid_t child = start_sweep("killed");
+        wait_ms(20 + 37 * (i % 5));
+        n_killed += WIFSIGNALED(end_by(child, SIGKILL));
+    }
+    assert_true(n_killed > 0);
+    expect(WORK "--output-file $T/killed --resume", 0, NULL, NULL);
+    char *killed = keys_of("killed");
+    assert_string_equal(killed, whole);
+    free(killed);
+    free(whole);
+}
+
+static void ctrl_c_keeps_rows(void **state) {
+    (void)state;
+    pid_t child = start_sweep("interrupted");
+    wait_for_row("interrupted", child);
+    int status = end_by(child, SIGINT);
+    assert_true(WIFEXITED(status));
+    assert_true(WEXITSTATUS(status) == 130 || WEXITSTATUS(status) == 0); // 0: it was done by then
+    expect(WORK "--output-file $T/interrupted --resume", 0, NULL, NULL);
+    char *keys = keys_of("interrupted");
+    assert_int_equal(count_lines(keys), 12);
+    free(keys);
+}
+
+static void a_damaged_end_is_set_aside(void **state) {
+    (void)state;
+    expect(TINY "-b 1,2 --seq-len 8 -r 1 --output-file $T/cut", 0, NULL, NULL);
+    char *before = keys_of("cut");
+    char *text = read_text("cut");
+    char *path = temp_path("cut");
+    temp_write(path, text, strlen(text) - 100); // a power cut in the second row
+    expect(TINY "-b 1,2 --seq-len 8 -r 1 --output-file $T/cut --resume", 0, NULL, "damaged");
+    char *after = keys_of("cut");
+    assert_string_equal(before, after);
+    char *aside = read_text("cut.damaged");
+    assert_true(strlen(aside) > 0);
+    free(aside);
+    free(after);
+    free(before);
+    free(text);
+    free(path);
+}
+
+static void files_are_guarded(void **state) {
+    (void)state;
+    expect(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/mine", 0, NULL, NULL);
+    expect(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/mine", 2, NULL, "--resume continues it");
+    expect(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/mine --resume", 0, NULL, "1 of 1 rows are there already");
+    expect(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/none/mine", 1, NULL, "none/mine");
+    expect(TINY "-b 1 --seq-len 8 -r 1 --output-file /dev/null", 1, NULL, "not a regular file");
+    char *path = temp_path("mine");
+    int file = open(path, O_RDWR | O_CLOEXEC);
+    assert_int_equal(flock(file, LOCK_EX), 0);
+    expect(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/mine --resume", 1, NULL, "another sweep");
+    close(file);
+    free(path);
+}
+
+static int tear_down(void **state) {
+    free(out);
+    free(err);
+    return temp_folder_remove(state);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products_filters_and_lines),
+        cmocka_unit_test(lines_hold_configurations_alone),
+        cmocka_unit_test(a_dry_run_says_what_will_be),
+        cmocka_unit_test(tables_come_in_the_order_asked_for),
+        cmocka_unit_test(what_cannot_be_measured_is_told_in_a_line),
+        cmocka_unit_test(order_follows_its_seed),
+        cmocka_unit_test(presets_are_whole),
+        cmocka_unit_test(bad_usage),
+        cmocka_unit_test(every_configuration_is_a_row),
+        cmocka_unit_test(late_configurations_are_ended),
+        cmocka_unit_test(finds_the_largest_batch),
+        cmocka_unit_test(recomputation_lets_a_larger_batch_in),
+        cmocka_unit_test(killed_sweeps_are_completed),
+        cmocka_unit_test(ctrl_c_keeps_rows),
+        cmocka_unit_test(a_damaged_end_is_set_aside),
+        cmocka_unit_test(files_are_guarded),
+    };
+    return cmocka_run_group_tests(tests, temp_folder_make, tear_down);
+}

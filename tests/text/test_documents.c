@@ -1,0 +1,409 @@
+// Documents: finding and drawing them, what is done with long ones, placing them in rows; and that documents which
+// share a row have the losses and gradients that they have one at a time.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend.h"
+#include "philox.h"
+#include "tests/support/temp_folder.h"
+#include "src/documents/collate.h"
+#include "src/documents/documents.h"
+#include "src/models/model.h"
+#include "src/rewrites/rewrite.h"
+#include "src/session/session.h"
+
+static void ok(sm_status status) {
+    if (status != SM_OK) {
+        fail_msg("%s", sm_error_message());
+    }
+}
+
+static sm_tokens *open_bytes(const char *text, size_t size_bytes) {
+    sm_tokens *tokens;
+    ok(sm_tokens_from_bytes((const uint8_t *)text, size_bytes, 256, &tokens));
+    return tokens;
+}
+
+// --- documents --------------------------------------------------------------------------------------
+
+static void check_split(const char *text, const char *const *wanted, int64_t n_empty) {
+    sm_tokens *tokens = open_bytes(text, strlen(text));
+    sm_documents documents;
+    int64_t n = 0;
+    ok(sm_documents_split(tokens, '|', INT64_MAX, &documents));
+    for (; wanted[n] != NULL; n++) {
+        const sm_document d = documents.all[n];
+        assert_int_equal(d.n, strlen(wanted[n]));
+        assert_memory_equal(text + d.first, wanted[n], (size_t)d.n);
+    }
+    assert_int_equal(documents.n, n);
+    assert_int_equal(documents.n_empty, n_empty);
+    sm_documents_free(&documents);
+    sm_tokens_close(tokens);
+}
+
+static void separators_split_documents(void **state) {
+    (void)state;
+    check_split("abc|de|f|", (const char *const[]){"abc", "de", "f", NULL}, 0);
+    check_split("|abc||de", (const char *const[]){"abc", "d", NULL}, 2); // the last token is a target alone
+    check_split("abcd", (const char *const[]){"abc", NULL}, 0);
+    check_split("ab|c", (const char *const[]){"ab", NULL}, 0);
+    const char *const without[] = {"|||", "|", "a"};
+    for (size_t i = 0; i < sizeof without / sizeof without[0]; i++) {
+        sm_tokens *tokens = open_bytes(without[i], strlen(without[i]));
+        sm_documents documents;
+        expect_failure("no documents", sm_documents_split(tokens, '|', INT64_MAX, &documents), SM_ERR_INVALID,
+                       "no documents");
+        sm_tokens_close(tokens);
+    }
+}
+
+static void splitting_ends_when_there_are_enough(void **state) {
+    (void)state;
+    sm_tokens *tokens = open_bytes("abc|de|fgh|ij|", 14);
+    sm_documents documents;
+    ok(sm_documents_split(tokens, '|', 5, &documents));
+    assert_int_equal(documents.n, 2);
+    sm_documents_free(&documents);
+    sm_tokens_close(tokens);
+}
+
+static void lengths_are_drawn(void **state) {
+    (void)state;
+    static char text[4000];
+    sm_tokens *tokens = open_bytes(text, sizeof text);
+    sm_documents documents, again;
+    ok(sm_documents_draw(tokens, 20, 512, 1, 1000000, &documents));
+    ok(sm_documents_draw(tokens, 20, 512, 1, 1000000, &again));
+    int64_t sum = 0;
+    for (int64_t i = 0; i < documents.n; i++) {
+        const sm_document d = documents.all[i];
+        assert_true(d.n >= 20 && d.n <= 512 && d.first >= 0 && d.first + d.n < (int64_t)sizeof text);
+        sum += d.n;
+    }
+    assert_true(sum >= 1000000 && sum < 1000000 + 512);
+    assert_true(fabs((double)sum / (double)documents.n - 492 / log(512.0 / 20)) < 5);
+    assert_int_equal(documents.n, again.n);
+    assert_memory_equal(documents.all, again.all, (size_t)documents.n * sizeof *documents.all);
+    sm_documents_free(&documents);
+    sm_documents_free(&again);
+    expect_failure("9 to 8", sm_documents_draw(tokens, 9, 8, 1, 10, &documents), SM_ERR_INVALID, "9 to 8");
+    expect_failure("0 to 8", sm_documents_draw(tokens, 0, 8, 1, 10, &documents), SM_ERR_INVALID, "0 to 8");
+    expect_failure("from 4000", sm_documents_draw(tokens, 1, 4000, 1, 10, &documents), SM_ERR_INVALID, "from 4000");
+    sm_tokens_close(tokens);
+}
+
+// Documents of 3, 10 and 4 positions.
+static sm_documents three(void) {
+    static const sm_document all[] = {{0, 3}, {4, 10}, {15, 4}};
+    sm_documents documents = {.all = malloc(sizeof all), .n = 3, .cap = 3};
+    assert_non_null(documents.all);
+    memcpy(documents.all, all, sizeof all);
+    return documents;
+}
+
+static void check_lengths(sm_documents *documents, const int64_t *wanted, int64_t n, int64_t n_unused) {
+    assert_int_equal(documents->n, n);
+    for (int64_t i = 0; i < n; i++) {
+        assert_int_equal(documents->all[i].n, wanted[i]);
+    }
+    assert_int_equal(documents->n_tokens_unused, n_unused);
+    sm_documents_free(documents);
+}
+
+static void long_documents_are_refused_cut_or_split(void **state) {
+    (void)state;
+    sm_documents documents = three();
+    expect_failure("document 2 has 10 tokens", sm_documents_shorten(&documents, 4, SM_LONG_REFUSE), SM_ERR_INVALID,
+                   "document 2 has 10 tokens");
+    ok(sm_documents_shorten(&documents, 10, SM_LONG_REFUSE));
+    ok(sm_documents_shorten(&documents, 4, SM_LONG_CUT));
+    check_lengths(&documents, (const int64_t[]){3, 4, 4}, 3, 6);
+    documents = three();
+    ok(sm_documents_shorten(&documents, 4, SM_LONG_SPLIT));
+    assert_int_equal(documents.all[2].first, 8);
+    check_lengths(&documents, (const int64_t[]){3, 4, 4, 2, 4}, 5, 0);
+}
+
+static void rows_without_padding_are_whole(void **state) {
+    (void)state;
+    sm_documents documents = three();
+    expect_failure("document 1 has 3 tokens", sm_documents_fill_rows(&documents, 4, SM_LONG_REFUSE), SM_ERR_INVALID,
+                   "document 1 has 3 tokens");
+    ok(sm_documents_fill_rows(&documents, 4, SM_LONG_SPLIT));
+    check_lengths(&documents, (const int64_t[]){4, 4, 4}, 3, 5);
+    documents = three();
+    ok(sm_documents_fill_rows(&documents, 4, SM_LONG_CUT));
+    check_lengths(&documents, (const int64_t[]){4, 4}, 2, 9);
+    documents = three();
+    expect_failure("no document fills", sm_documents_fill_rows(&documents, 11, SM_LONG_SPLIT), SM_ERR_INVALID,
+                   "no document fills");
+    sm_documents_free(&documents);
+}
+
+// --- batches ----------------------------------------------------------------------------------------
+
+enum { N_BYTES = 3000, MOST_POSITIONS = 4 * 64 };
+
+// What holds of a batch, whatever the padding; returns its real tokens.
+static int64_t check_batch(const char *stream, const sm_tokens *tokens, const sm_collation *c, int64_t batch) {
+    int32_t inputs[MOST_POSITIONS], targets[MOST_POSITIONS], starts[MOST_POSITIONS];
+    int64_t n_real = 0;
+    int64_t pairs = 0;
+    ok(sm_collation_fill(c, tokens, batch, inputs, targets, starts, NULL));
+    for (int64_t i = 0; i < c->B * c->T; i++) {
+        const int32_t t = (int32_t)(i % c->T);
+        assert_true(starts[i] >= 0 && starts[i] <= t && (t == 0 || starts[i] >= starts[i - 1]));
+        assert_true(targets[i] >= 0 || (starts[i] == t && inputs[i] == 0));
+        if (targets[i] >= 0 && starts[i] < t) {
+            assert_int_equal(inputs[i], targets[i - 1]); // as they follow each other in the stream
+        }
+        n_real += targets[i] >= 0;
+        pairs += t - starts[i] + 1;
+    }
+    for (int64_t i = 0; i < c->n; i++) {
+        const sm_placement *p = &c->placements[i];
+        for (int64_t k = 0; k < p->document.n && p->batch == batch; k++) {
+            const int64_t at = p->row * c->T + p->column + k;
+            assert_true(p->row < c->B && p->column + p->document.n <= c->T);
+            assert_int_equal(inputs[at], (uint8_t)stream[p->document.first + k]);
+            assert_int_equal(targets[at], (uint8_t)stream[p->document.first + k + 1]);
+            assert_int_equal(starts[at], p->column);
+        }
+    }
+    assert_true(n_real > 0);
+    assert_int_equal(n_real, sm_collation_real_tokens(c, batch));
+    assert_int_equal(pairs, sm_collation_pairs(c, batch));
+    return n_real;
+}
+
+// Share of positions that are real.
+static double check_padding(sm_padding padding, int64_t B, int64_t T, int64_t least, int64_t n_positions) {
+    static char stream[N_BYTES];
+    for (int i = 0; i < N_BYTES; i++) {
+        stream[i] = (char)(1 + i * 7 % 250);
+    }
+    sm_tokens *tokens = open_bytes(stream, N_BYTES);
+    sm_documents documents;
+    sm_collation c;
+    int64_t n_real = 0;
+    ok(sm_documents_draw(tokens, least, T, 3, n_positions, &documents));
+    ok(sm_collate(&documents, B, T, padding, 16, &c));
+    assert_true(c.n_batches >= 1 && c.n_batches <= 16);
+    for (int64_t i = 0; i < c.n_batches; i++) {
+        n_real += check_batch(stream, tokens, &c, i);
+    }
+    const double share = (double)n_real / (double)(c.n_batches * B * T);
+    sm_collation_free(&c);
+    sm_documents_free(&documents);
+    sm_tokens_close(tokens);
+    return share;
+}
+
+static void paddings_place_documents(void **state) {
+    (void)state;
+    const int64_t many = (16 * 4 + 64) * 64;
+    const double max = check_padding(SM_PADDING_MAX, 4, 64, 3, many);
+    const double batch = check_padding(SM_PADDING_BATCH, 4, 64, 3, many);
+    const double bucket = check_padding(SM_PADDING_BUCKET, 4, 64, 3, many);
+    const double packed = check_padding(SM_PADDING_PACKED, 4, 64, 3, many);
+    assert_true(max < batch && batch < bucket && bucket < packed);
+    assert_true(bucket > 1.8 * max && packed > 0.95);
+    assert_true(check_padding(SM_PADDING_NONE, 4, 64, 64, many) == 1);
+    for (int padding = SM_PADDING_NONE; padding <= SM_PADDING_PACKED; padding++) { // one document, fewer than rows
+        const int64_t least = padding == SM_PADDING_NONE ? 64 : 40;
+        assert_true(check_padding((sm_padding)padding, 3, 64, least, 1) <= 1.0 / 3);
+    }
+    assert_true(check_padding(SM_PADDING_PACKED, 1, 1, 1, 100) == 1);
+    assert_true(check_padding(SM_PADDING_BUCKET, 1, 1, 1, 100) == 1);
+}
+
+static void a_batch_without_documents_is_refused(void **state) {
+    (void)state;
+    sm_collation c;
+    expect_failure("no real token", sm_collate(&(sm_documents){.n = 0}, 2, 8, SM_PADDING_PACKED, 16, &c),
+                   SM_ERR_INVALID, "no real token");
+}
+
+// --- training ---------------------------------------------------------------------------------------
+
+enum { B = 3, T = 20, N = B * T };
+
+typedef struct {
+    float *losses; // of the batch
+    float *gradients;
+    int64_t n_gradients;
+} outcome;
+
+// Forward and backward of a batch, on a backend; starts: NULL in a plan without documents.
+static outcome run(const char *backend_name, const sm_model *model, sm_mode mode, sm_attention attention,
+                   int64_t n_rows, int64_t length, const int32_t *inputs, const int32_t *targets,
+                   const int32_t *starts) {
+    const sm_backend *backend = sm_backend_find(backend_name);
+    const sm_plan_options options = {.B = n_rows,
+                                     .T = length,
+                                     .dtype = SM_F32,
+                                     .backward = true,
+                                     .documents = starts != NULL,
+                                     .attention = attention,
+                                     .one_micro_batch = true};
+    sm_device *device;
+    sm_plan *plan;
+    sm_session *s;
+    ok(backend->open(0, &(sm_open_options){0}, &device));
+    ok(sm_model_build(&model->odd, &options, &plan));
+    ok(sm_plan_rewrite(plan, mode, 0));
+    ok(sm_session_open(device, plan, &s));
+    outcome o = {.losses = calloc((size_t)(n_rows * length), sizeof(float)),
+                 .gradients = calloc(100000, sizeof(float))};
+    for (int i = 0; i < plan->n_tensors; i++) {
+        const int64_t n = plan->tensors[i].real_elems;
+        if (sm_plan_is_param(plan, i)) {
+            for (int64_t k = 0; k < n; k++) {
+                const uint32_t word = sm_philox4x32(sm_philox_key(1, plan->tensors[i].name), (uint64_t)k, 0).word[0];
+                o.gradients[k] = (float)(plan->tensors[i].init_value + 0.4 * (word * 0x1p-31 - 1));
+            }
+            ok(sm_session_write(s, i, n, o.gradients));
+        }
+    }
+    ok(sm_session_set_hyper(s, &(sm_step_settings){0}, 1, 1));
+    ok(sm_session_set_batch(s, inputs, targets));
+    ok(starts == NULL ? SM_OK : sm_session_set_documents(s, starts));
+    ok(sm_session_run(s, SM_RUN_ZERO_GRAD | SM_RUN_FORWARD | SM_RUN_BACKWARD, NULL));
+    ok(sm_session_synchronize(s));
+    ok(sm_session_read(s, plan->losses, n_rows * length, o.losses));
+    for (int i = 0; i < plan->n_tensors; i++) {
+        char name[SM_NAME_SIZE + 2];
+        if (sm_plan_is_param(plan, i)) {
+            snprintf(name, sizeof name, "d.%s", plan->tensors[i].name);
+            assert_true(o.n_gradients + plan->tensors[i].real_elems <= 100000);
+            ok(sm_session_read(s, sm_plan_find_tensor(plan, name), plan->tensors[i].real_elems,
+                               o.gradients + o.n_gradients));
+            o.n_gradients += plan->tensors[i].real_elems;
+        }
+    }
+    sm_session_close(s);
+    backend->close(device);
+    return o;
+}
+
+static void free_outcome(outcome *o) {
+    free(o->losses);
+    free(o->gradients);
+}
+
+// Rows of documents of random lengths: the first ends with padding, the last is all padding.
+typedef struct {
+    int32_t inputs[N], targets[N], starts[N];
+    int64_t n_real;
+} rows;
+
+static void make_rows(const sm_model *model, uint64_t seed, rows *r) {
+    r->n_real = 0;
+    for (int i = 0; i < N; i++) {
+        const sm_philox_block random = sm_philox4x32(sm_philox_key(seed, "rows"), (uint64_t)i, 0);
+        const int t = i % T;
+        const int n_real = i / T == 0 ? T - 3 : i / T == B - 1 ? 0 : T;
+        const bool begins = t == 0 || t >= n_real || random.word[1] % 5 == 0;
+        r->starts[i] = begins ? t : r->starts[i - 1];
+        r->inputs[i] = (int32_t)(random.word[0] % (uint32_t)model->odd.vocab);
+        r->targets[i] = t < n_real ? (int32_t)(random.word[2] % (uint32_t)model->odd.vocab) : -1;
+        r->n_real += t < n_real;
+    }
+}
+
+// The losses of all documents by themselves, and the mean gradient over their tokens.
+static outcome run_one_by_one(const sm_model *model, const rows *r) {
+    outcome all = {.losses = calloc(N, sizeof(float)), .gradients = calloc(100000, sizeof(float))};
+    for (int first = 0; first < N;) {
+        int n = 1;
+        while (first + n < N && (first + n) % T != 0 && r->starts[first + n] == first % T) {
+            n++;
+        }
+        outcome one = run("reference", model, SM_MODE_NAIVE, SM_ATTENTION_NAIVE, 1, n, r->inputs + first,
+                          r->targets + first, NULL);
+        all.n_gradients = one.n_gradients;
+        memcpy(all.losses + first, one.losses, (size_t)n * sizeof(float));
+        for (int64_t i = 0; i < one.n_gradients && r->targets[first] >= 0; i++) {
+            all.gradients[i] += one.gradients[i] * (float)n / (float)r->n_real;
+        }
+        free_outcome(&one);
+        first += n;
+    }
+    return all;
+}
+
+static double worst_difference(int64_t n, const float *a, const float *b) {
+    double worst = 0;
+    double largest = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double difference = fabs((double)a[i] - b[i]);
+        worst = difference <= worst ? worst : difference;
+        largest = fmax(largest, fabs((double)b[i]));
+    }
+    return worst / largest;
+}
+
+static void documents_in_a_row_are_as_one_at_a_time(void **state) {
+    (void)state;
+    static const sm_attention kinds[] = {SM_ATTENTION_NAIVE, SM_ATTENTION_BLOCKED, SM_ATTENTION_FLASH};
+    for (int m = 0; m < sm_model_count(); m++) {
+        for (uint64_t seed = 1; seed <= 2; seed++) {
+            const sm_model *model = sm_model_at(m);
+            rows r;
+            make_rows(model, seed, &r);
+            outcome wanted = run_one_by_one(model, &r);
+            for (int i = 0; i < 6; i++) {
+                outcome got = run(i < 3 ? "reference" : "cpu", model, i < 3 ? SM_MODE_NAIVE : SM_MODE_FUSED,
+                                  kinds[i % 3], B, T, r.inputs, r.targets, r.starts);
+                assert_int_equal(got.n_gradients, wanted.n_gradients);
+                assert_true(worst_difference(N, got.losses, wanted.losses) < 1e-5);
+                assert_true(worst_difference(got.n_gradients, got.gradients, wanted.gradients) < 2e-5);
+                free_outcome(&got);
+            }
+            free_outcome(&wanted);
+        }
+    }
+}
+
+// A batch without a real token has no loss and no gradients, and both are numbers.
+static void a_batch_of_padding_has_no_gradients(void **state) {
+    (void)state;
+    const sm_model *model = sm_model_at(0);
+    int32_t inputs[N] = {0}, targets[N], starts[N];
+    for (int i = 0; i < N; i++) {
+        targets[i] = -1;
+        starts[i] = i % T;
+    }
+    outcome o = run("cpu", model, SM_MODE_FUSED, SM_ATTENTION_FLASH, B, T, inputs, targets, starts);
+    for (int i = 0; i < N; i++) {
+        assert_true(o.losses[i] == 0);
+    }
+    for (int64_t i = 0; i < o.n_gradients; i++) {
+        assert_true(o.gradients[i] == 0);
+    }
+    free_outcome(&o);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(separators_split_documents),
+        cmocka_unit_test(splitting_ends_when_there_are_enough),
+        cmocka_unit_test(lengths_are_drawn),
+        cmocka_unit_test(long_documents_are_refused_cut_or_split),
+        cmocka_unit_test(rows_without_padding_are_whole),
+        cmocka_unit_test(paddings_place_documents),
+        cmocka_unit_test(a_batch_without_documents_is_refused),
+        cmocka_unit_test(documents_in_a_row_are_as_one_at_a_time),
+        cmocka_unit_test(a_batch_of_padding_has_no_gradients),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,289 @@
+// Scaling: the fit finds the parts that made the times, predictions hold for runs that it has not seen, the tables say
+// what was measured and what was not.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdbool.h>
+
+#include "tests/support/training_runs.h"
+#include "bench/runs/scaling.h"
+#include "bench/runs/scaling_page.h"
+#include "bench/tables/show.h"
+
+// --- the fit ---------------------------------------------------------------------------------------
+
+// What the times below are made of, in ms.
+static const double serial_ms = 6, sequence_ms = 2.5, volume_ms = 1.5, message_ms = 0.2;
+
+static double comm_of(int n) { return n > 1 ? volume_ms * 2 * (n - 1) / n + message_ms * 2 * (n - 1) : 0; }
+
+static double step_of(int n, int global_batch) { return serial_ms + sequence_ms * global_batch / n + comm_of(n); }
+
+static void expect_within(const char *what, double value, double expected, double part) {
+    if (!(fabs(value - expected) <= part * expected)) {
+        fail_msg("%s: %g is not within %g of %g", what, value, part, expected);
+    }
+}
+
+static sm_scaling_point point_of(int n, int global_batch, double noise) {
+    return (sm_scaling_point){n,
+                              (double)global_batch / n,
+                              step_of(n, global_batch) * (1 + noise * jitter_of(7, n)) / 1e3,
+                              noise * step_of(n, global_batch) / 1e3,
+                              comm_of(n) / 1e3,
+                              NAN};
+}
+
+static void fit_of_known_parts(void **state) {
+    (void)state;
+    sm_scaling_point points[4];
+    sm_scaling_fit fit;
+    for (int i = 0; i < 4; i++) {
+        points[i] = point_of(1 << i, 64, 0.002);
+    }
+    sm_scaling_fit_points(points, 4, &fit);
+    expect_within("serial", 1e3 * fit.compute.value[0], serial_ms, 0.05);
+    expect_within("per sequence", 1e3 * fit.compute.value[1], sequence_ms, 0.01);
+    expect_within("volume", 1e3 * fit.comm.value[0], volume_ms, 0.01);
+    expect_within("message", 1e3 * fit.comm.value[1], message_ms, 0.01);
+    for (int n = 16; n <= 64; n *= 2) {
+        sm_scaling_time t = sm_scaling_time_at(&fit, n, 64.0 / n);
+        expect_within("prediction", 1e3 * t.step_s, step_of(n, 64), 0.03);
+        assert_true(fabs(1e3 * t.step_s - step_of(n, 64)) < 2e3 * t.half_s);
+    }
+}
+
+// Parts that the runs do not tell apart are not told.
+static void fit_of_few_points(void **state) {
+    (void)state;
+    const sm_scaling_point strong[] = {point_of(1, 16, 0), point_of(2, 16, 0)};
+    const sm_scaling_point weak[] = {point_of(1, 4, 0), point_of(2, 8, 0), point_of(4, 16, 0)};
+    sm_scaling_fit fit;
+    sm_scaling_fit_points(strong, 1, &fit);
+    assert_false(fit.compute.is_told[0]);
+    assert_true(fit.compute.is_told[1]);
+    assert_false(fit.comm.is_told[0]);
+    expect_within("one run", 1e3 * sm_scaling_time_at(&fit, 1, 16).step_s, step_of(1, 16), 1e-9);
+    sm_scaling_fit_points(strong, 2, &fit);
+    assert_true(fit.compute.is_told[0] && fit.compute.is_told[1] && fit.comm.is_told[0]);
+    assert_false(fit.comm.is_told[1]);
+    expect_within("two runs", 1e3 * fit.compute.value[0], serial_ms, 1e-6);
+    sm_scaling_fit_points(weak, 3, &fit);
+    assert_false(fit.compute.is_told[0]);
+    expect_within("weak", 1e3 * fit.comm.value[1], message_ms, 1e-6);
+}
+
+// More processes than halve the time: the serial part is 0, not less.
+static void fit_is_never_negative(void **state) {
+    (void)state;
+    const sm_scaling_point points[] = {{1, 16, 0.100, 1e-4, 0, 0}, {2, 8, 0.040, 1e-4, 0, 0}};
+    sm_scaling_fit fit;
+    sm_scaling_fit_points(points, 2, &fit);
+    assert_true(fit.compute.value[0] == 0 && fit.compute.value[1] > 0);
+    assert_true(fit.comm.value[0] == 0 && fit.comm.value[1] == 0);
+    assert_true(fit.worst > 0.05);
+}
+
+// --- tables ----------------------------------------------------------------------------------------
+
+enum { MOST_RUNS = 8 };
+
+static int make_runs(const int (*sizes)[2], int n, const char *prefix, char *paths[MOST_RUNS]) {
+    for (int i = 0; i < n; i++) {
+        char name[64];
+        snprintf(name, sizeof(name), "%s-%d-of-%d", prefix, sizes[i][0], i);
+        const made_run run = {.name = name,
+                              .n_processes = sizes[i][0],
+                              .global_batch = sizes[i][1],
+                              .n_steps = 100,
+                              .step_ms = step_of(sizes[i][0], sizes[i][1]),
+                              .comm_ms = comm_of(sizes[i][0])};
+        paths[i] = make_run(&run);
+    }
+    return n;
+}
+
+static void free_paths(char *paths[MOST_RUNS], int n) {
+    for (int i = 0; i < n; i++) {
+        free(paths[i]);
+    }
+}
+
+static sm_status scaling_of(char *paths[MOST_RUNS], int n, sm_scaling *scaling) {
+    static const int64_t predict[] = {2, 8, 16, 1024};
+    sm_training_runs runs;
+    expect_ok("read", sm_training_runs_read(paths, n, &runs));
+    sm_status status = sm_scaling_make(&runs, predict, 4, scaling);
+    sm_training_runs_free(&runs);
+    return status;
+}
+
+static const sm_scaling_row *row_of(const sm_scaling *s, sm_work work, double n_processes) {
+    for (size_t i = 0; i < s->n; i++) {
+        if (s->rows[i].work == work && s->rows[i].n_processes == n_processes) {
+            return &s->rows[i];
+        }
+    }
+    return NULL;
+}
+
+static bool has_note(const sm_scaling *s, const char *text) {
+    size_t i;
+    json_t *note;
+    json_array_foreach(s->notes, i, note) {
+        if (strstr(json_string_value(note), text) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Of one run, and of runs on a busy machine, nothing is reckoned.
+static void no_verdict(void **state) {
+    (void)state;
+    static const int sizes[][2] = {{1, 16}, {2, 16}};
+    static const int64_t predict[] = {8};
+    char *paths[MOST_RUNS];
+    static sm_scaling s;
+    int n = make_runs(sizes, 2, "doubt", paths);
+    for (int is_busy = 0; is_busy < 2; is_busy++) {
+        sm_training_runs runs;
+        expect_ok("read", sm_training_runs_read(paths, is_busy ? 2 : 1, &runs));
+        json_t *metrics = runs.runs[0].metrics;
+        if (is_busy) {
+            json_t *starts = json_object_get(metrics, "starts");
+            json_t *end = json_object_get(json_array_get(starts, json_array_size(starts) - 1), "end");
+            json_object_set_new(end, "other_cpus", json_real(1.7));
+            json_object_set_new(end, "involuntary_switches", json_integer(1000));
+            json_object_set_new(json_object_get(json_object_get(metrics, "hardware"), "cpu"), "threads",
+                                json_integer(2));
+        }
+        expect_ok("scaling", sm_scaling_make(&runs, predict, 1, &s));
+        assert_false(s.has_verdict);
+        assert_null(row_of(&s, SM_WORK_FIXED, 8));
+        assert_true(isnan(row_of(&s, SM_WORK_FIXED, 1)->speedup));
+        assert_true(row_of(&s, SM_WORK_FIXED, 1)->tokens_per_s > 0);
+        assert_true(has_note(&s, is_busy ? "busy machine: other processes kept 1.7 of 2 processors busy"
+                                         : "these need runs at two numbers of processes or more"));
+        assert_false(has_note(&s, "model of a step"));
+        json_t *model = sm_scaling_model(&s);
+        assert_true(json_is_null(model));
+        json_decref(model);
+        sm_scaling_free(&s);
+        sm_training_runs_free(&runs);
+    }
+    free_paths(paths, n);
+}
+
+static void strong_and_weak(void **state) {
+    (void)state;
+    static const int sizes[][2] = {{4, 16}, {1, 16}, {2, 16}, {2, 16}, {2, 32}, {4, 64}};
+    char *paths[MOST_RUNS];
+    static sm_scaling s;
+    int n = make_runs(sizes, 6, "both", paths);
+    expect_ok("scaling", scaling_of(paths, n, &s));
+    const sm_scaling_row *two = row_of(&s, SM_WORK_FIXED, 2);
+    const sm_scaling_row *four = row_of(&s, SM_WORK_FIXED, 4);
+    const sm_scaling_row *weak = row_of(&s, SM_WORK_FIXED_A_PROCESS, 4);
+    assert_true(two->n_runs == 2 && !two->is_predicted && four->n_runs == 1);
+    expect_within("speed-up", four->speedup, step_of(1, 16) / step_of(4, 16), 0.01);
+    expect_within("efficiency", four->efficiency, step_of(1, 16) / step_of(4, 16) / 4, 0.01);
+    expect_within("weak efficiency", weak->efficiency, step_of(1, 16) / step_of(4, 64), 0.01);
+    assert_true(four->speedup_half > 0 && four->speedup_half < 0.05 * four->speedup);
+    // Predicted: what more processes would do, where there is work for them.
+    assert_true(row_of(&s, SM_WORK_FIXED, 8)->is_predicted);
+    assert_null(row_of(&s, SM_WORK_FIXED, 1024));
+    assert_true(has_note(&s, "a global batch of 16 sequences feeds 16 processes at most"));
+    expect_within("strong 8", row_of(&s, SM_WORK_FIXED, 8)->step_s, step_of(8, 16) / 1e3, 0.03);
+    expect_within("weak 16", row_of(&s, SM_WORK_FIXED_A_PROCESS, 16)->step_s, step_of(16, 256) / 1e3, 0.03);
+    expect_within("weak 1024", row_of(&s, SM_WORK_FIXED_A_PROCESS, 1024)->step_s, step_of(1024, 16384) / 1e3, 0.03);
+    assert_true(has_note(&s, "predicted rows were not measured"));
+    assert_true(has_note(&s, "other work than the runs here"));
+    sm_scaling_free(&s);
+    free_paths(paths, n);
+}
+
+// Processes on two hosts are another row than as many on one.
+static void hosts(void **state) {
+    (void)state;
+    static const made_run runs[] = {
+        {.name = "alone", .n_processes = 1, .global_batch = 4, .n_steps = 30, .step_ms = 20},
+        {.name = "near", .n_processes = 2, .global_batch = 4, .n_steps = 30, .step_ms = 11, .n_hosts = 1},
+        {.name = "far", .n_processes = 2, .global_batch = 4, .n_steps = 30, .step_ms = 14, .n_hosts = 2},
+    };
+    char *paths[MOST_RUNS];
+    static sm_scaling s;
+    for (int i = 0; i < 3; i++) {
+        paths[i] = make_run(&runs[i]);
+    }
+    expect_ok("scaling", scaling_of(paths, 3, &s));
+    assert_true(s.rows[1].n_nodes == 1 && s.rows[1].n_runs == 1 && s.rows[2].n_nodes == 2);
+    expect_within("near", s.rows[1].step_s, 0.011, 0.01);
+    expect_within("far", s.rows[2].step_s, 0.014, 0.01);
+    assert_false(has_note(&s, "all runs were on one host"));
+    sm_scaling_free(&s);
+    free_paths(paths, 3);
+}
+
+static void not_comparable(void **state) {
+    (void)state;
+    static const int sizes[][2] = {{1, 16}, {2, 24}};
+    char *paths[MOST_RUNS];
+    static sm_scaling s;
+    int n = make_runs(sizes, 2, "mixed", paths);
+    expect_failure("batches", scaling_of(paths, n, &s), SM_ERR_INVALID, "global_batch is 24, and 16 in");
+    free_paths(paths, n);
+}
+
+// --- records and the page --------------------------------------------------------------------------
+
+static void records(void **state) {
+    (void)state;
+    static const int sizes[][2] = {{1, 16}, {2, 16}, {4, 16}};
+    char *paths[MOST_RUNS];
+    static sm_scaling s;
+    json_t *rows = NULL;
+    const sm_work strong = SM_WORK_FIXED;
+    int n = make_runs(sizes, 3, "records", paths);
+    expect_ok("scaling", scaling_of(paths, n, &s));
+    expect_ok("records", sm_scaling_records(&s, &strong, &rows));
+    const json_t *four = json_array_get(rows, 2);
+    assert_string_equal(json_string_value(json_object_get(four, "kind")), "measured");
+    expect_within("published", sm_json_number(four, "published_tokens_per_s"), 100791, 1e-9);
+    expect_within("published", sm_json_number(four, "published_speedup"), 100791.0 / 29600, 1e-9);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(rows, 3), "kind")), "predicted");
+    json_t *model = sm_scaling_model(&s);
+    expect_within("model", sm_json_number(model, "message_s.value"), message_ms / 1e3, 0.05);
+    json_decref(model);
+    json_decref(rows);
+
+    char *text = NULL;
+    size_t size_bytes = 0;
+    FILE *out = open_memstream(&text, &size_bytes);
+    expect_ok("page", sm_scaling_page(&s, out));
+    fclose(out);
+    assert_non_null(strstr(text, "Strong scaling"));
+    assert_non_null(strstr(text, "predicted"));
+    assert_non_null(strstr(text, "data-figure=\"speedup\""));
+    assert_non_null(strstr(text, "exposed communication"));
+    free(text);
+    sm_scaling_free(&s);
+    free_paths(paths, n);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fit_of_known_parts),
+        cmocka_unit_test(fit_of_few_points),
+        cmocka_unit_test(fit_is_never_negative),
+        cmocka_unit_test(no_verdict),
+        cmocka_unit_test(strong_and_weak),
+        cmocka_unit_test(hosts),
+        cmocka_unit_test(not_comparable),
+        cmocka_unit_test(records),
+    };
+    return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
+}

@@ -1,0 +1,549 @@
+// The tokenizer: GPT-2's alphabet and cuts; ids and learned vocabularies against a slow implementation of the
+// definition; files in both formats, and files that are not as they should be.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "clock.h"
+#include "tests/support/full_disk.h"
+#include "philox.h"
+#include "tests/support/source_text.h"
+#include "tests/support/temp_folder.h"
+#include "src/tokenizer/bpe_train.h"
+#include "src/tokenizer/encoder.h"
+#include "src/tokenizer/pretokens.h"
+
+enum { CORPUS_BYTES = 200000, N_MERGES = 200 };
+
+// --- alphabet ------------------------------------------------------------------------------
+
+static void the_alphabet_is_gpt2_s(void **state) {
+    (void)state;
+    uint8_t order[SM_N_BYTES];
+    uint8_t bytes[SM_N_BYTES];
+    char text[SM_ALPHABET_CHAR_BYTES * SM_N_BYTES];
+    size_t n;
+    sm_byte_alphabet_order(order);
+    assert_int_equal(order[0], '!');
+    assert_int_equal(order[93], '~');
+    assert_int_equal(order[94], 0xa1);
+    assert_int_equal(order[188], 0); // behind the 188 that stand for themselves
+    assert_int_equal(order[220], ' ');
+    const size_t length = sm_byte_alphabet_write(order, SM_N_BYTES, text);
+    assert_true(sm_byte_alphabet_read(text, length, bytes, &n));
+    assert_int_equal(n, SM_N_BYTES);
+    assert_memory_equal(bytes, order, SM_N_BYTES);
+    assert_int_equal(sm_byte_alphabet_write((const uint8_t *)" a\n", 3, text), 5);
+    assert_memory_equal(text, "ĠaĊ", 5);
+    assert_false(sm_byte_alphabet_read(" ", 1, bytes, &n));
+    assert_false(sm_byte_alphabet_read("\xc4", 1, bytes, &n));
+    assert_false(sm_byte_alphabet_read("\xc5\x84", 2, bytes, &n)); // U+0144, one too many
+    assert_false(sm_byte_alphabet_read("▁", strlen("▁"), bytes, &n));
+}
+
+// --- cuts ----------------------------------------------------------------------------------
+
+// Writes the pieces of a text with '|' between them.
+static void cut(sm_pretokens *pretokens, const char *text, char *cuts) {
+    size_t begin = 0;
+    size_t end;
+    expect_ok(text, sm_pretokens_begin(pretokens, (const uint8_t *)text, strlen(text)));
+    while (sm_pretokens_next(pretokens, &end)) {
+        if (begin > 0) {
+            *cuts++ = '|';
+        }
+        memcpy(cuts, text + begin, end - begin);
+        cuts += end - begin;
+        begin = end;
+    }
+    *cuts = '\0';
+}
+
+static void text_is_cut_as_gpt2_cuts_it(void **state) {
+    (void)state;
+    static const char *const cases[] = {
+        "Hello| world|,| don|'t|!",
+        "a| 12|b|3",
+        "   | x",
+        "x|  | y",
+        "x|\n\n",
+        "x|\n\n| y",
+        "I|'ll|'s|''|S|'",
+        "日本|。|語",
+        "é|\xcc\x81|e",
+        "a|\xff\xfe|b| \x80|c",
+        "a|\xe2\x82|1",
+        "\xed\xa0\x80",
+        "x|\u3000|y",
+        "x|\u180e|y",
+        "\ua7cb\U000105c0|\U00010d40|\u2603",
+        "a\U0001df25|!",
+        "'re|'re",
+        "a|\xc2\x85|b",
+    };
+    sm_pretokens *pretokens;
+    expect_ok("new", sm_pretokens_new(&pretokens));
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[128];
+        char cuts[256];
+        size_t n = 0;
+        for (const char *c = cases[i]; *c != '\0'; c++) {
+            if (*c != '|') {
+                text[n++] = *c;
+            }
+        }
+        text[n] = '\0';
+        cut(pretokens, text, cuts);
+        if (strcmp(cuts, cases[i]) != 0) {
+            fail_msg("'%s' is cut as '%s'", cases[i], cuts);
+        }
+    }
+    sm_pretokens_free(pretokens);
+}
+
+// --- the definition, slowly ----------------------------------------------------------------
+
+typedef struct {
+    int32_t left, right;
+} pair;
+
+// GPT-2's own way: of all pairs in the piece that whose merge is first, everywhere; again until there is none.
+static size_t slow_merge(const sm_tokenizer *t, const uint8_t *bytes, size_t n, int32_t *ids) {
+    for (size_t i = 0; i < n; i++) {
+        ids[i] = t->byte_ids[bytes[i]];
+    }
+    for (;;) {
+        int32_t best = t->n_merges;
+        for (int32_t rank = t->n_merges - 1; rank >= 0; rank--) {
+            for (size_t i = 0; i + 1 < n; i++) {
+                best = ids[i] == t->merges[rank].left && ids[i + 1] == t->merges[rank].right ? rank : best;
+            }
+        }
+        if (best == t->n_merges) {
+            return n;
+        }
+        size_t kept = 0;
+        for (size_t i = 0; i < n; i++) {
+            const bool is_pair = i + 1 < n && ids[i] == t->merges[best].left && ids[i + 1] == t->merges[best].right;
+            ids[kept++] = is_pair ? t->merges[best].result : ids[i];
+            i += is_pair;
+        }
+        n = kept;
+    }
+}
+
+static void slow_encode(const sm_tokenizer *t, const uint8_t *text, size_t n, sm_ids *ids) {
+    sm_pretokens *pretokens;
+    size_t begin = 0;
+    size_t end;
+    expect_ok("new", sm_pretokens_new(&pretokens));
+    expect_ok("begin", sm_pretokens_begin(pretokens, text, n));
+    while (sm_pretokens_next(pretokens, &end)) {
+        expect_ok("room", sm_ids_reserve(ids, end - begin));
+        ids->n += slow_merge(t, text + begin, end - begin, ids->ids + ids->n);
+        begin = end;
+    }
+    sm_pretokens_free(pretokens);
+}
+
+// --- vocabularies --------------------------------------------------------------------------
+
+static sm_word_counts count_corpus(size_t n_bytes) {
+    sm_word_counts words = {0};
+    sm_pretokens *pretokens;
+    size_t begin = 0;
+    size_t end;
+    expect_ok("new", sm_pretokens_new(&pretokens));
+    expect_ok("begin", sm_pretokens_begin(pretokens, source_text(), n_bytes));
+    while (sm_pretokens_next(pretokens, &end)) {
+        expect_ok("add", sm_word_counts_add(&words, source_text() + begin, end - begin, 1));
+        begin = end;
+    }
+    sm_pretokens_free(pretokens);
+    return words;
+}
+
+static sm_tokenizer *learn(size_t n_bytes, int64_t vocab_size) {
+    sm_tokenizer *tokenizer;
+    sm_word_counts words = count_corpus(n_bytes);
+    const sm_bpe_settings settings = {.vocab_size = vocab_size, .min_frequency = 2};
+    expect_ok("train", sm_bpe_train(&words, &settings, &tokenizer));
+    sm_word_counts_free(&words);
+    return tokenizer;
+}
+
+// Counts all pairs of all words anew.
+static pair slow_best(const int32_t *ids, const uint8_t *ends_word, size_t n, int32_t n_tokens, int64_t *count) {
+    int64_t *counts = calloc((size_t)n_tokens * (size_t)n_tokens, sizeof(*counts));
+    pair best = {0, 0};
+    assert_non_null(counts);
+    for (size_t i = 0; i + 1 < n; i++) {
+        counts[ids[i] * n_tokens + ids[i + 1]] += !ends_word[i];
+    }
+    *count = 0;
+    for (int32_t left = 0; left < n_tokens; left++) {
+        for (int32_t right = 0; right < n_tokens; right++) {
+            if (counts[left * n_tokens + right] > *count) { // of equal ones the first
+                *count = counts[left * n_tokens + right];
+                best = (pair){left, right};
+            }
+        }
+    }
+    free(counts);
+    return best;
+}
+
+static void vocabularies_are_learned_as_defined(void **state) {
+    (void)state;
+    enum { N = 30000 };
+    static int32_t ids[N];
+    static uint8_t ends_word[N];
+    sm_tokenizer *t = learn(N, 257 + N_MERGES);
+    assert_int_equal(t->n_tokens, 257 + N_MERGES);
+    assert_int_equal(t->n_merges, N_MERGES);
+    assert_int_equal(t->end_of_text, 0);
+    sm_pretokens *pretokens;
+    size_t end;
+    expect_ok("new", sm_pretokens_new(&pretokens));
+    expect_ok("begin", sm_pretokens_begin(pretokens, source_text(), N));
+    while (sm_pretokens_next(pretokens, &end)) {
+        ends_word[end - 1] = 1;
+    }
+    sm_pretokens_free(pretokens);
+    size_t n = N;
+    for (size_t i = 0; i < n; i++) {
+        ids[i] = t->byte_ids[source_text()[i]];
+    }
+    for (int32_t rank = 0; rank < N_MERGES; rank++) {
+        int64_t count;
+        const pair best = slow_best(ids, ends_word, n, 257 + rank, &count);
+        if (best.left != t->merges[rank].left || best.right != t->merges[rank].right) {
+            fail_msg("merge %d: %d %d, not %d %d", rank, t->merges[rank].left, t->merges[rank].right, best.left,
+                     best.right);
+        }
+        assert_int_equal(t->merges[rank].result, 257 + rank);
+        size_t kept = 0;
+        for (size_t i = 0; i < n; i++) {
+            const bool is_pair = i + 1 < n && !ends_word[i] && ids[i] == best.left && ids[i + 1] == best.right;
+            const uint8_t ends = is_pair ? ends_word[i + 1] : ends_word[i];
+            ids[kept] = is_pair ? 257 + rank : ids[i];
+            ends_word[kept++] = ends;
+            i += is_pair;
+        }
+        n = kept;
+    }
+    sm_tokenizer_free(t);
+}
+
+static void few_words_make_few_tokens(void **state) {
+    (void)state;
+    sm_tokenizer *t;
+    sm_word_counts words = {0};
+    sm_bpe_settings settings = {.vocab_size = 1000, .min_frequency = 3};
+    expect_ok("add", sm_word_counts_add(&words, (const uint8_t *)"abab", 4, 2));
+    expect_ok("add", sm_word_counts_add(&words, (const uint8_t *)"cd", 2, 2));
+    expect_ok("train", sm_bpe_train(&words, &settings, &t));
+    assert_int_equal(t->n_tokens, 258); // ab, four times; abab and cd only twice
+    assert_int_equal(t->n_merges, 1);
+    sm_tokenizer_free(t);
+    settings.vocab_size = 256;
+    expect_failure("too few", sm_bpe_train(&words, &settings, &t), SM_ERR_INVALID, "256|257");
+    sm_word_counts_free(&words);
+}
+
+// --- ids -----------------------------------------------------------------------------------
+
+static bool are_equal(const sm_ids *a, const sm_ids *b) {
+    return a->n == b->n && (a->n == 0 || memcmp(a->ids, b->ids, a->n * sizeof(*a->ids)) == 0);
+}
+
+// In parts, as blocks of text are encoded, too.
+static void expect_ids(const char *label, const sm_tokenizer *t, const uint8_t *text, size_t n) {
+    sm_ids expected = {0};
+    sm_ids ids = {0};
+    sm_ids parts = {0};
+    sm_text back = {0};
+    sm_encoder *encoder;
+    slow_encode(t, text, n, &expected);
+    expect_ok(label, sm_encoder_new(t, &encoder));
+    expect_ok(label, sm_encoder_encode(encoder, text, n, &ids));
+    for (size_t begin = 0; begin < n;) {
+        const size_t piece = n - begin < 997 ? n - begin : 997;
+        const size_t part = begin + piece < n ? sm_encoder_part(text + begin, piece, 1) : piece;
+        const size_t length = part > 0 ? part : n - begin;
+        expect_ok(label, sm_encoder_encode(encoder, text + begin, length, &parts));
+        begin += length;
+    }
+    if (!are_equal(&ids, &expected)) {
+        fail_msg("%s: other ids than the definition's", label);
+    }
+    if (!are_equal(&parts, &ids)) {
+        fail_msg("%s: parts give other ids than the whole", label);
+    }
+    expect_ok(label, sm_decode(t, ids.ids, ids.n, &back));
+    assert_int_equal(back.n, n);
+    assert_true(n == 0 || memcmp(back.bytes, text, n) == 0);
+    sm_encoder_free(encoder);
+    free(expected.ids);
+    free(ids.ids);
+    free(parts.ids);
+    free(back.bytes);
+}
+
+static size_t put_character(uint8_t *text, uint32_t c) {
+    if (c < 0x80) {
+        text[0] = (uint8_t)c;
+        return 1;
+    }
+    const int n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    for (int i = n - 1; i > 0; i--, c >>= 6) {
+        text[i] = (uint8_t)(0x80 | (c & 0x3f));
+    }
+    text[0] = (uint8_t)((0xf00 >> n) | c);
+    return (size_t)n;
+}
+
+static void ids_are_those_of_the_definition(void **state) {
+    (void)state;
+    enum { N = 60000 };
+    static uint8_t text[N + 8];
+    sm_tokenizer *t = learn(CORPUS_BYTES, 257 + N_MERGES);
+    expect_ids("sources", t, source_text(), CORPUS_BYTES / 4);
+    for (size_t i = 0; i < N; i++) {
+        text[i] = (uint8_t)sm_philox4x32(1, i, 0).word[0];
+    }
+    expect_ids("random bytes", t, text, N);
+    size_t n = 0;
+    for (uint64_t i = 0; n < N; i++) {
+        const sm_philox_block draw = sm_philox4x32(2, i, 0);
+        const uint32_t plane = draw.word[0] % 4 == 0 ? 0x110000 : draw.word[0] % 4 == 1 ? 0x3000 : 0x80;
+        n += put_character(text + n, draw.word[1] % plane); // surrogates, which are invalid, among them
+    }
+    expect_ids("all planes", t, text, n);
+    for (size_t length = 0; length < 300; length++) { // around the border between short and long pieces
+        memset(text, 'e', length);
+        expect_ids("e", t, text, length);
+    }
+    sm_tokenizer_free(t);
+}
+
+static void a_megabyte_without_a_space_ends_soon(void **state) {
+    (void)state;
+    enum { N = 1 << 20, LONGEST_S = 20 };
+    uint8_t *text = malloc(N);
+    sm_tokenizer *t = learn(CORPUS_BYTES, 600);
+    sm_encoder *encoder;
+    sm_ids ids = {0};
+    sm_text back = {0};
+    assert_non_null(text);
+    for (size_t i = 0; i < N; i++) {
+        text[i] = "etaoinsh"[sm_philox4x32(3, i, 0).word[0] % 8];
+    }
+    const int64_t begin_ns = sm_now_ns();
+    expect_ok("new", sm_encoder_new(t, &encoder));
+    expect_ok("encode", sm_encoder_encode(encoder, text, N, &ids));
+    assert_true(sm_now_ns() - begin_ns < (int64_t)LONGEST_S * 1000000000);
+    expect_ok("decode", sm_decode(t, ids.ids, ids.n, &back));
+    assert_int_equal(back.n, N);
+    assert_memory_equal(back.bytes, text, N);
+    sm_encoder_free(encoder);
+    sm_tokenizer_free(t);
+    free(ids.ids);
+    free(back.bytes);
+    free(text);
+}
+
+static void added_tokens_come_first(void **state) {
+    (void)state;
+    static const char text[] = "a<|endoftext|>b<|endoftext|<|endoftext|>";
+    sm_tokenizer *t = learn(1000, 257);
+    sm_encoder *encoder;
+    sm_ids ids = {0};
+    expect_ok("new", sm_encoder_new(t, &encoder));
+    expect_ok("encode", sm_encoder_encode(encoder, (const uint8_t *)text, strlen(text), &ids));
+    assert_int_equal(ids.n, 1 + 1 + 1 + 12 + 1);
+    assert_int_equal(ids.ids[1], 0);
+    assert_int_equal(ids.ids[2], t->byte_ids['b']);
+    assert_int_equal(ids.ids[ids.n - 1], 0);
+    sm_encoder_free(encoder);
+    sm_tokenizer_free(t);
+    free(ids.ids);
+}
+
+// --- files ---------------------------------------------------------------------------------
+
+static void both_formats_are_read_as_they_were_written(void **state) {
+    (void)state;
+    char digests[3][SM_TOKENIZER_DIGEST_SIZE];
+    char *folder = temp_path("tokenizer");
+    char *json = temp_path("tokenizer/tokenizer.json");
+    sm_tokenizer *t = learn(CORPUS_BYTES, 700);
+    sm_tokenizer_digest(t, digests[0]);
+    expect_ok("write", sm_tokenizer_write(t, folder));
+    sm_tokenizer_free(t);
+    assert_true(sm_tokenizer_is_in(folder));
+    for (int i = 1; i < 3; i++) {
+        expect_ok("read", sm_tokenizer_read(folder, &t));
+        assert_int_equal(t->end_of_text, 0);
+        sm_tokenizer_digest(t, digests[i]);
+        assert_string_equal(digests[i], digests[0]);
+        sm_tokenizer_free(t);
+        if (i == 1) {
+            expect_ok("file", sm_tokenizer_read(json, &t));
+            sm_tokenizer_free(t);
+            assert_int_equal(unlink(json), 0); // vocab.json and merges.txt are left
+        }
+    }
+    free(folder);
+    free(json);
+}
+
+// The files belong together: where the last of them does not fit, the others stay as they were.
+static void a_full_disk_leaves_the_old_tokenizer(void **state) {
+    (void)state;
+    char digest[SM_TOKENIZER_DIGEST_SIZE];
+    char after[SM_TOKENIZER_DIGEST_SIZE];
+    char *folder = temp_path("kept");
+    char *json = temp_path("kept/tokenizer.json");
+    sm_tokenizer *t = learn(CORPUS_BYTES, 300);
+    sm_tokenizer_digest(t, digest);
+    expect_ok("write", sm_tokenizer_write(t, folder));
+    sm_tokenizer_free(t);
+    t = learn(CORPUS_BYTES, 700);
+    limit_files(16384); // tokenizer.json is larger, vocab.json and merges.txt are not
+    const sm_status status = sm_tokenizer_write(t, folder);
+    limit_files(RLIM_INFINITY);
+    sm_tokenizer_free(t);
+    expect_failure("full", status, SM_ERR_IO, "kept/tokenizer.json|cannot write|File too large");
+    assert_int_equal(temp_count(folder), 3);
+    for (int i = 0; i < 2; i++) { // tokenizer.json, then vocab.json and merges.txt
+        expect_ok("read", sm_tokenizer_read(folder, &t));
+        sm_tokenizer_digest(t, after);
+        assert_string_equal(after, digest);
+        sm_tokenizer_free(t);
+        (void)unlink(json);
+    }
+    free(folder);
+    free(json);
+}
+
+// A tokenizer.json of all bytes and these tokens, merges and added tokens.
+static char *make_json(const char *tokens, const char *merges, const char *added, const char *more) {
+    uint8_t order[SM_N_BYTES];
+    char *text = NULL;
+    size_t size_bytes;
+    FILE *file = open_memstream(&text, &size_bytes);
+    assert_non_null(file);
+    sm_byte_alphabet_order(order);
+    fprintf(file, "{\"added_tokens\": [%s], \"pre_tokenizer\": {\"type\": \"ByteLevel\"}, %s \"model\": {\"vocab\": {",
+            added, more);
+    for (int i = 0; i < SM_N_BYTES; i++) {
+        char character[SM_ALPHABET_CHAR_BYTES + 1] = "";
+        sm_byte_alphabet_write(&order[i], 1, character);
+        const bool is_escaped = character[0] == '"' || character[0] == '\\';
+        fprintf(file, "%s\"%s%s\": %d", i > 0 ? ", " : "", is_escaped ? "\\" : "", character, i);
+    }
+    fprintf(file, "%s}, \"merges\": [%s]}}", tokens, merges);
+    assert_int_equal(fclose(file), 0);
+    return text;
+}
+
+static void malformed_tokenizers_are_refused(void **state) {
+    (void)state;
+#define AB ", \"ab\": 256"
+    static const struct {
+        const char *tokens, *merges, *added, *more;
+        sm_status status;
+        const char *message;
+    } cases[] = {
+        {AB, "\"a b\"", "", "", SM_OK, ""},
+        {AB, "[\"a\", \"b\"]", "", "\"normalizer\": null,", SM_OK, ""},
+        {AB, "\"a b\"", "{\"id\": 257, \"content\": \"<s>\"}", "", SM_OK, ""},
+        {", \"ab\": 257", "", "", "", SM_ERR_FORMAT, "id 257|257 tokens"},
+        {", \"ab\": 4000000000000", "", "", "", SM_ERR_FORMAT, "id 4000000000000"},
+        {", \"ab\": -1", "", "", "", SM_ERR_FORMAT, "id -1"},
+        {", \"ab\": 9", "", "", "", SM_ERR_FORMAT, "id 9|two tokens"},
+        {", \"ab\": \"256\"", "", "", "", SM_ERR_FORMAT, "'ab'|not a whole number"},
+        {", \"ab\": 1e3", "", "", "", SM_ERR_FORMAT, "'ab'|not a whole number"},
+        {AB ", \"ab\": 257", "", "", "", SM_ERR_FORMAT, "duplicate"},
+        {", \"\": 256", "", "", "", SM_ERR_FORMAT, "empty token"},
+        {", \"▁a\": 256", "", "", "", SM_ERR_UNSUPPORTED, "alphabet"},
+        {AB, "\"a c\"", "", "", SM_ERR_FORMAT, "merge 0|'ac'|not in the vocabulary"},
+        {AB, "\"a b\", \"zz b\"", "", "", SM_ERR_FORMAT, "merge 1|'zz'"},
+        {AB, "\"ab\"", "", "", SM_ERR_FORMAT, "merge 0|not two tokens"},
+        {AB, "\"a b c\"", "", "", SM_ERR_FORMAT, "merge 0|not two tokens"},
+        {AB, "[\"a\"]", "", "", SM_ERR_FORMAT, "merge 0|neither"},
+        {AB, "7", "", "", SM_ERR_FORMAT, "merge 0|neither"},
+        {AB, "", "{\"id\": 999, \"content\": \"<s>\"}", "", SM_ERR_FORMAT, "id 999"},
+        {AB, "", "{\"content\": \"<s>\"}", "", SM_ERR_FORMAT, "added token 0"},
+        {AB, "", "{\"id\": 257, \"content\": \"<s>\", \"lstrip\": true}", "", SM_ERR_UNSUPPORTED, "lstrip"},
+        {AB, "", "{\"id\": 257, \"content\": \"\"}", "", SM_ERR_FORMAT, "empty token"},
+        {AB, "", "", "\"normalizer\": {\"type\": \"NFC\"},", SM_ERR_UNSUPPORTED, "normalizer"},
+        {AB, "\"a b\"", "{\"id\": 0, \"content\": \"<s>\"}", "", SM_ERR_FORMAT, "id 0|two tokens"},
+    };
+    char *path = temp_path("malformed.json");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char label[32];
+        sm_tokenizer *t;
+        char *text = make_json(cases[i].tokens, cases[i].merges, cases[i].added, cases[i].more);
+        snprintf(label, sizeof label, "case %zu", i);
+        temp_write(path, text, strlen(text));
+        sm_status status = sm_tokenizer_read(path, &t);
+        expect_failure(label, status, cases[i].status, status == SM_OK ? "" : cases[i].message);
+        sm_tokenizer_free(t);
+        for (size_t cut_at = 0; i == 0 && cut_at < strlen(text); cut_at += 97) { // no part of it is whole
+            temp_write(path, text, cut_at);
+            assert_int_equal(sm_tokenizer_read(path, &t), SM_ERR_FORMAT);
+        }
+        free(text);
+    }
+    free(path);
+}
+
+static void what_is_no_tokenizer_is_refused(void **state) {
+    (void)state;
+    static const char byte_less[] = "{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": []}, \"pre_tokenizer\": "
+                                    "{\"type\": \"ByteLevel\"}}";
+    static const char word_piece[] = "{\"model\": {\"type\": \"WordPiece\", \"vocab\": {}}}";
+    static const char metaspace[] = "{\"model\": {\"vocab\": {}}, \"pre_tokenizer\": {\"type\": \"Metaspace\"}}";
+    static const struct {
+        const char *text;
+        sm_status status;
+        const char *message;
+    } cases[] = {
+        {"", SM_ERR_FORMAT, "not JSON"},
+        {"[]", SM_ERR_FORMAT, "not a JSON object"},
+        {"{}", SM_ERR_FORMAT, "'model'"},
+        {word_piece, SM_ERR_UNSUPPORTED, "WordPiece"},
+        {metaspace, SM_ERR_UNSUPPORTED, "pre_tokenizer"},
+        {byte_less, SM_ERR_UNSUPPORTED, "0x00|not a byte-level vocabulary"},
+    };
+    char *path = temp_path("other.json");
+    sm_tokenizer *t;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        temp_write(path, cases[i].text, strlen(cases[i].text));
+        expect_failure(cases[i].text, sm_tokenizer_read(path, &t), cases[i].status, cases[i].message);
+    }
+    free(path);
+    expect_failure("empty folder", sm_tokenizer_read("/proc/self/task", &t), SM_ERR_IO, "holds no tokenizer.json");
+    expect_failure("nothing", sm_tokenizer_read("/nowhere", &t), SM_ERR_IO, "/nowhere");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_alphabet_is_gpt2_s),
+        cmocka_unit_test(text_is_cut_as_gpt2_cuts_it),
+        cmocka_unit_test(vocabularies_are_learned_as_defined),
+        cmocka_unit_test(few_words_make_few_tokens),
+        cmocka_unit_test(ids_are_those_of_the_definition),
+        cmocka_unit_test(a_megabyte_without_a_space_ends_soon),
+        cmocka_unit_test(added_tokens_come_first),
+        cmocka_unit_test(both_formats_are_read_as_they_were_written),
+        cmocka_unit_test(a_full_disk_leaves_the_old_tokenizer),
+        cmocka_unit_test(malformed_tokenizers_are_refused),
+        cmocka_unit_test(what_is_no_tokenizer_is_refused),
+    };
+    return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
+}

@@ -1,0 +1,401 @@
+// test_trainer.c: the order of data; and `train --run` as a user meets it: what a run leaves, how it ends early and
+// goes on, what is refused, and what happens to checkpoints that are damaged. A run that was ended and goes on must
+// leave the same weights and the same log, but for times, as one that was not.
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/run_program.h"
+#include "src/runs/data_order.h"
+
+// A step takes a fraction of a millisecond.
+#define WORK \
+    "-m tiny --backend reference -b 2 --seq-len 16 --dropout 0.1 --data $T/text --data-format bytes --order shuffled "
+#define RUN "train " WORK "--global-batch 4 --save-every 10 --val-data $T/val --val-every 15 "
+
+// --- the order ---------------------------------------------------------------------------------------
+
+static void an_epoch_reads_every_sequence_once(void **state) {
+    (void)state;
+    static const int64_t sizes[] = {1, 2, 3, 4, 5, 17, 64, 1000, 4097};
+    static unsigned char seen[4097];
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        const sm_data_order order = {.kind = SM_ORDER_SHUFFLED, .seed = 7, .n_sequences = sizes[i]};
+        for (int64_t epoch = 0; epoch < 3; epoch++) {
+            memset(seen, 0, sizeof(seen));
+            for (int64_t k = 0; k < sizes[i]; k++) {
+                const int64_t at = sm_data_order_at(&order, epoch * sizes[i] + k);
+                assert_in_range(at, 0, sizes[i] - 1);
+                assert_int_equal(seen[at]++, 0);
+            }
+        }
+    }
+}
+
+static void an_order_follows_from_seed_and_epoch(void **state) {
+    (void)state;
+    enum { N = 1000 };
+    const sm_data_order plain = {.kind = SM_ORDER_SEQUENTIAL, .n_sequences = N};
+    const sm_data_order one = {.kind = SM_ORDER_SHUFFLED, .seed = 1, .n_sequences = N};
+    const sm_data_order other = {.kind = SM_ORDER_SHUFFLED, .seed = 2, .n_sequences = N};
+    int same_seed = 0;
+    int same_epoch = 0;
+    int in_place = 0;
+    for (int64_t k = 0; k < N; k++) {
+        assert_int_equal(sm_data_order_at(&plain, N + k), k);
+        const int64_t at = sm_data_order_at(&one, k);
+        same_seed += at == sm_data_order_at(&other, k);
+        same_epoch += at == sm_data_order_at(&one, N + k);
+        in_place += at == k;
+    }
+    assert_in_range(same_seed, 0, 10); // 1 is expected of each
+    assert_in_range(same_epoch, 0, 10);
+    assert_in_range(in_place, 0, 10);
+}
+
+// Where sequence 0 comes in an epoch, over many epochs: each fourth of it as often as the others.
+static void places_are_spread_evenly(void **state) {
+    (void)state;
+    enum { N = 100, EPOCHS = 4000 };
+    const sm_data_order order = {.kind = SM_ORDER_SHUFFLED, .seed = 3, .n_sequences = N};
+    int quarters[4] = {0};
+    for (int64_t epoch = 0; epoch < EPOCHS; epoch++) {
+        quarters[sm_data_order_at(&order, epoch * N) * 4 / N]++;
+    }
+    for (int i = 0; i < 4; i++) { // standard deviation: 27
+        assert_in_range(quarters[i], EPOCHS / 4 - 140, EPOCHS / 4 + 140);
+    }
+}
+
+// --- helpers -----------------------------------------------------------------------------------------
+
+static int count_lines(const char *path) {
+    FILE *file = fopen(path, "r");
+    int n = 0;
+    if (file != NULL) {
+        for (int c = getc(file); c != EOF; c = getc(file)) {
+            n += c == '\n';
+        }
+        fclose(file);
+    }
+    return n;
+}
+
+// Runs until the log has n_lines lines, sends a signal, and returns the exit code; -1: the signal ended it.
+static int stop_run(const char *arguments, const char *run_name, int n_lines, int number) {
+    char command[2 * COMMAND_SIZE];
+    char log[COMMAND_SIZE];
+    snprintf(command, sizeof(command), "exec " SM_TEST_BINARY " %s --run $T/%s >$T/out 2>$T/err </dev/null", arguments,
+             run_name);
+    snprintf(log, sizeof(log), "%s/%s/log.jsonl", folder, run_name);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+    int status = 0;
+    pid_t ended = 0;
+    while (count_lines(log) < n_lines && (ended = waitpid(child, &status, WNOHANG)) == 0) {
+        usleep(500); // a step takes no longer
+    }
+    if (ended == 0) {
+        kill(child, number);
+        assert_int_equal(waitpid(child, &status, 0), child);
+    }
+    read_file("out", out);
+    read_file("err", err);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void expect_stopped(const char *arguments, const char *run_name, int n_lines, int number, int expected) {
+    const int code = stop_run(arguments, run_name, n_lines, number);
+    if (code != expected) {
+        fail_msg("%s: signal %d: exit code %d, not %d\n%s%s", arguments, number, code, expected, out, err);
+    }
+}
+
+// Likewise a training that may be over before the signal comes: then another one is stopped.
+static void expect_stopped_before_its_end(const char *arguments, const char *run_name, int number, int expected) {
+    int code = 0;
+    for (int i = 0; i < 20 && code == 0; i++) {
+        char command[COMMAND_SIZE];
+        snprintf(command, sizeof(command), "rm -rf $T/%s", run_name);
+        shell(command);
+        code = stop_run(arguments, run_name, 25, number);
+    }
+    if (code != expected) {
+        fail_msg("%s: signal %d: exit code %d, not %d\n%s%s", arguments, number, code, expected, out, err);
+    }
+}
+
+// --- a run -------------------------------------------------------------------------------------------
+
+static void a_run_leaves_its_folder(void **state) {
+    (void)state;
+    expect_exit(RUN "--steps 40 --run $T/whole", 0);
+    expect_text("train --run", out, "step 40/40 | loss ");
+    shell("cd $T/whole && test -s RUN_COMPLETE.txt && test -s training_metrics.json && test -s run.json && "
+          "test -s model/config.json && ! test -e model/optimizer.safetensors && "
+          "test \"$(ls checkpoints | tr '\\n' ' ')\" = 'step-30 step-40 '");
+    shell("cd $T/whole && test $(grep -vc kind log.jsonl) = 40 && test $(grep -c '\"validation\"' log.jsonl) = 3 && "
+          "test $(grep -c '\"checkpoint\"' log.jsonl) = 4 && ! grep -q null log.jsonl");
+    expect_exit("train --weights $T/whole/checkpoints/step-40 --backend reference -b 2 --seq-len 16 --steps 1", 0);
+    expect_text("a checkpoint as --weights", err, "continues after step 40");
+}
+
+static void a_run_is_not_run_over(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {RUN "--steps 40 --run $T/whole", 2, NULL, "holds a run that is complete; choose another folder"},
+        {RUN "--steps 40 --run $T/whole --resume auto", 2, NULL, "holds a run that is complete"},
+        {RUN "--steps 40 --run $T/foreign", 2, NULL, "has log.jsonl and no run.json"},
+        {"train --backend opencl:9.9 -m tiny --run $T/whole", 2, NULL,
+         "holds a run that is complete"}, // before all else
+        {"train -m tiny --save-every 5", 2, NULL, "--save-every: goes with --run DIR"},
+        {"train -m tiny --resume auto", 2, NULL, "--resume: goes with --run DIR"},
+        {"train -m tiny --run $T/never --log $T/log", 2, NULL, "--log: with --run the log is log.jsonl"},
+        {"train -m tiny --run $T/never --save $T/model", 2, NULL, "--save: with --run the weights are in model/"},
+        {"train -m tiny -b 4 --global-batch 6", 2, NULL, "--global-batch: 6 is not a multiple of 4"},
+        {"train -m tiny -b 4 --accum 3 --global-batch 8", 2, NULL, "--global-batch: 8 is not --accum times 4"},
+        {"train -m tiny --tokens 5 --run $T/never", 2, NULL, "--tokens: 5 are fewer than one step's 256"},
+        {"train -m tiny --val-data $T/short", 1, NULL, "--val-data: its 5 tokens are too few"},
+        {"train -m tiny --data $T/folder", 1, NULL, "train.bin"},
+    };
+    CHECK_ALL(cases);
+    shell("test ! -e $T/never/run.json");
+}
+
+static void limits_end_a_run(void **state) {
+    (void)state;
+    // 3,200 tokens and one: 200 sequences of 16, 50 steps of 4.
+    static const expectation cases[] = {
+        {"train " WORK "--accum 2 --epochs 2", 0, "step 100/100 | ", NULL},
+        {"train " WORK "--accum 2 --epochs 2 --steps 70", 0, "step 70/70 | ", NULL},
+        {"train " WORK "--accum 2 --epochs 1 --tokens 1000", 0, "step 15/15 | ", NULL},
+        {"train " WORK "-b 3 --epochs 1", 0, "step 66/66 | ", NULL},
+        {"train " WORK, 0, "step 10/10 | ", NULL},
+    };
+    CHECK_ALL(cases);
+}
+
+static void a_global_batch_is_as_many_micro_batches(void **state) {
+    (void)state;
+    expect_exit("train " WORK "--steps 5 --accum 3 --save $T/accum --log $T/accum.jsonl", 0);
+    expect_exit("train " WORK "--steps 5 --global-batch 6 --save $T/global --log $T/global.jsonl", 0);
+    shell("cmp $T/accum/model.safetensors $T/global/model.safetensors");
+    shell("grep -q '\"tokens\": 96, \"epoch\": 1, \"data_ms\": ' $T/global.jsonl");
+}
+
+static void a_folder_of_data_brings_validation(void **state) {
+    (void)state;
+    expect_exit("train -m tiny --backend reference -b 2 --seq-len 16 --data $T/both --data-format bytes --steps 3 "
+                "--run $T/by_folder",
+                0);
+    shell("grep -q '\"kind\": \"validation\", \"step\": 3' $T/by_folder/log.jsonl");
+    shell("grep -q 'both/val.bin' $T/by_folder/run.json");
+}
+
+// --- ended early ---------------------------------------------------------------------------------------
+
+static void an_ended_run_goes_on_as_if_it_had_not_been(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int number;
+        int code;
+    } ends[] = {{"terminated", SIGTERM, 143}, {"interrupted", SIGINT, 130}, {"killed", SIGKILL, -1}};
+    expect_exit(RUN "--steps 120 --schedule cosine --run $T/undisturbed", 0);
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        char command[COMMAND_SIZE];
+        expect_stopped_before_its_end(RUN "--steps 120 --schedule cosine", ends[i].name, ends[i].number, ends[i].code);
+        if (ends[i].code > 0) {
+            expect_text("a signal", err, "checkpoint after step ");
+        }
+        snprintf(command, sizeof(command), RUN "--steps 120 --schedule cosine --run $T/%s", ends[i].name);
+        expect_exit(command, 2);
+        expect_text(command, err, "resume it with --resume auto");
+        snprintf(command, sizeof(command), RUN "--steps 120 --schedule cosine --resume auto --run $T/%s", ends[i].name);
+        expect_exit(command, 0);
+        expect_same_runs("undisturbed", ends[i].name);
+        snprintf(command, sizeof(command), "test $(grep -c from_step $T/%s/run.json) = 2", ends[i].name);
+        shell(command);
+    }
+}
+
+// By whoever it was: only what the kernel says of itself is told as want of memory.
+static void a_killed_training_says_what_it_did(void **state) {
+    (void)state;
+    shell("timeout 60 " SM_TEST_BINARY " " RUN "--steps 100000000 --run $T/k >/dev/null 2>$T/err & "
+          "timeout 60 sh -c 'until test -s $T/k/log.jsonl; do sleep 0.02; done'; program=$(cat "
+          "/proc/$!/task/*/children); "
+          "kill -9 $(cat /proc/${program% }/task/${program% }/children); wait $!; test $? = 1");
+    read_file("err", err);
+    expect_text("train", err, "the process was killed (SIGKILL) during: training");
+}
+
+static void what_differs_is_named(void **state) {
+    (void)state;
+    expect_stopped(RUN "--steps 100000", "half", 25, SIGTERM, 143);
+    static const expectation cases[] = {
+        {RUN "--steps 100000 --resume auto --run $T/half --seed 7", 2, NULL,
+         "seed was 42 when the run began and is 7 now"},
+        {RUN "--steps 100000 --resume auto --run $T/half --d-model 64", 2, NULL, "model.d_model was 32"},
+        {RUN "--steps 100000 --resume auto --run $T/half --lr 0.5", 2, NULL, "optimizer.lr was 0.001"},
+        {RUN "--steps 7 --resume auto --run $T/half", 2, NULL, "steps was 100000"},
+        {RUN "--steps 100000 --resume auto --run $T/half --val-data $T/text", 2, NULL, "val_data.bytes was "},
+        {RUN "--steps 100000 --resume auto --run $T/half --data $T/changed", 2, NULL, "data.digest was \"xxh3:"},
+    };
+    CHECK_ALL(cases);
+    shell("cp -r $T/text $T/moved");
+    expect_stopped(RUN "--steps 100000 --resume auto --data $T/moved", "half", 60, SIGTERM, 143); // the same bytes
+}
+
+// --- damage --------------------------------------------------------------------------------------------
+
+#define DAMAGED "--steps 100 --run $T/damaged --resume auto"
+
+static void damage(const char *command) {
+    shell("rm -rf $T/damaged && cp -r $T/to_damage $T/damaged");
+    shell(command);
+}
+
+static void a_damaged_checkpoint_is_passed_over(void **state) {
+    (void)state;
+    static const struct {
+        const char *damage;
+        const char *said;
+    } cases[] = {
+        {"truncate -s 5000 $N/model.safetensors",
+         "model.safetensors: has 5000 bytes; the checkpoint was written with "},
+        {"cp $O/optimizer.safetensors $N", "optimizer.safetensors: is damaged, or belongs to another checkpoint"},
+        {"printf x | dd of=$N/model.safetensors bs=1 seek=9000 conv=notrunc 2>/dev/null", "is damaged, or of another"},
+        {"rm $N/config.json", "config.json: cannot open"},
+        {"sed -i 's/\"log_bytes\": /&1/' $N/checkpoint.json", "its digest is that of another text"},
+        {"rm -r $N && cp -r $O $N", "holds the state after step "},
+        {"rm -r $N && cp -r $T/whole/checkpoints/step-40 $N", "is a checkpoint of another run"},
+        {"rm $N/checkpoint.json", "checkpoint.json: cannot open"},
+    };
+    expect_exit(RUN "--steps 100 --run $T/good", 0);
+    shell("rm -rf $T/to_damage && cp -r $T/good $T/to_damage && cd $T/to_damage && "
+          "rm -r RUN_COMPLETE.txt training_metrics.json model");
+    setenv("N", "checkpoints/step-100", 1);
+    setenv("O", "checkpoints/step-90", 1);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char command[COMMAND_SIZE];
+        snprintf(command, sizeof(command), "cd $T/damaged && %s", cases[i].damage);
+        damage(command);
+        expect_exit(RUN DAMAGED, 0);
+        expect_text(cases[i].damage, err, cases[i].said);
+        expect_text(cases[i].damage, err, "; trying the checkpoint before it, of step 90");
+        expect_same_runs("good", "damaged");
+    }
+}
+
+static void a_run_without_a_whole_checkpoint_is_refused(void **state) {
+    (void)state;
+    damage("truncate -s 7 $T/damaged/checkpoints/*/optimizer.safetensors");
+    expect_exit(RUN DAMAGED, 1);
+    expect_text("all damaged", err, "no checkpoint of the run is whole");
+    damage("truncate -s 100 $T/damaged/log.jsonl");
+    expect_exit(RUN DAMAGED, 1);
+    expect_text("a short log", err, "log.jsonl: has 100 bytes, but had ");
+    damage("echo {} >$T/damaged/run.json");
+    expect_exit(RUN DAMAGED, 1);
+    expect_text("no run.json", err, "run.json: is damaged");
+    damage("rm -r $T/damaged/checkpoints"); // killed before the first: from the beginning
+    expect_exit(RUN DAMAGED, 0);
+    expect_same_runs("good", "damaged");
+}
+
+static void what_killed_processes_leave_is_removed(void **state) {
+    (void)state;
+    damage("cp -r $T/damaged/checkpoints/step-90 $T/damaged/checkpoints/step-95.tmp-1-0");
+    expect_exit(RUN DAMAGED, 0);
+    shell("test \"$(ls $T/damaged/checkpoints | tr '\\n' ' ')\" = 'step-100 step-90 '");
+}
+
+// --- what ends a run -----------------------------------------------------------------------------------
+
+static void numbers_that_are_not_finite_end_it(void **state) {
+    (void)state;
+    expect_exit(RUN "--steps 100 --optimizer sgd --lr 1e6 --warmup-steps 90 --run $T/wild", 1);
+    expect_text("a wild rate", err, "; its data begin at token ");
+    expect_text("a wild rate", err, "/text; ");
+    shell("grep -q '\"reason\": \"failed\"' $T/wild/run.json && test ! -e $T/wild/model");
+}
+
+// Every checkpoint fails: training goes on to its end, and says so each time.
+static void a_checkpoint_that_fails_ends_nothing(void **state) {
+    (void)state;
+    setenv("LD_PRELOAD", SM_TEST_SHIMS "/file_faults.so", 1);
+    char under[COMMAND_SIZE];
+    snprintf(under, sizeof(under), "%s/full/checkpoints/step-20", folder);
+    setenv("FILE_FAULTS_UNDER", under, 1);
+    setenv("FILE_FAULTS_HIT", "/dev/null", 1);
+    setenv("FILE_FAULTS_AT", "5", 1);
+    setenv("FILE_FAULTS_ERROR", "28", 1); // ENOSPC
+    // A sanitizer wants to be the first library that is loaded.
+    const char *before = getenv("ASAN_OPTIONS");
+    char options[COMMAND_SIZE + 64];
+    char kept[COMMAND_SIZE];
+    snprintf(kept, sizeof(kept), "%s", before != NULL ? before : "");
+    snprintf(options, sizeof(options), "%s:verify_asan_link_order=0", kept);
+    setenv("ASAN_OPTIONS", options, 1);
+    const int code = run(RUN "--steps 35 --keep 0 --run $T/full");
+    setenv("ASAN_OPTIONS", kept, 1);
+    unsetenv("LD_PRELOAD");
+    assert_int_equal(code, 0);
+    expect_text("a full disk", err, "No space left on device; the checkpoint of step 20 is not written");
+    shell("test \"$(ls $T/full/checkpoints | tr '\\n' ' ')\" = 'step-10 step-30 step-35 '");
+}
+
+static void two_processes_do_not_share_a_run(void **state) {
+    (void)state;
+    shell("mkdir $T/owned && exec 7<$T/owned && flock -x 7 && (" SM_TEST_BINARY " " RUN
+          "--run $T/owned 2>$T/err; test $? = 2) && grep -q 'another process trains there' $T/err");
+}
+
+// --- setup ---------------------------------------------------------------------------------------------
+
+static int set_up(void **state) {
+    if (make_folder(state) != 0) {
+        return -1;
+    }
+    return system("cd $T && mkdir foreign folder both && touch foreign/log.jsonl && "
+                  "seq 100000 | head -c 3201 >text && seq 5000 9999 | head -c 900 >val && seq 2 100000 | head -c 3201 "
+                  ">changed && "
+                  "printf short >short && cp text both/train.bin && cp val both/val.bin");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_epoch_reads_every_sequence_once),
+        cmocka_unit_test(an_order_follows_from_seed_and_epoch),
+        cmocka_unit_test(places_are_spread_evenly),
+        cmocka_unit_test(a_run_leaves_its_folder),
+        cmocka_unit_test(a_run_is_not_run_over),
+        cmocka_unit_test(limits_end_a_run),
+        cmocka_unit_test(a_global_batch_is_as_many_micro_batches),
+        cmocka_unit_test(a_folder_of_data_brings_validation),
+        cmocka_unit_test(an_ended_run_goes_on_as_if_it_had_not_been),
+        cmocka_unit_test(a_killed_training_says_what_it_did),
+        cmocka_unit_test(what_differs_is_named),
+        cmocka_unit_test(a_damaged_checkpoint_is_passed_over),
+        cmocka_unit_test(a_run_without_a_whole_checkpoint_is_refused),
+        cmocka_unit_test(what_killed_processes_leave_is_removed),
+        cmocka_unit_test(numbers_that_are_not_finite_end_it),
+        cmocka_unit_test(a_checkpoint_that_fails_ends_nothing),
+        cmocka_unit_test(two_processes_do_not_share_a_run),
+    };
+    return cmocka_run_group_tests(tests, set_up, remove_folder);
+}
