@@ -15,7 +15,7 @@
 #include "cli/output/files.h"
 #include "cli/setup/data.h"
 #include "cli/setup/processes.h"
-#include "learn/page/film.h"
+#include "learn/page/memory_changes.h"
 #include "learn/page/step_page.h"
 
 // The page is to stay within 3 MB: values take 5.4 bytes each, and the rest of a small model less than 0.6 MB.

@@ -8,7 +8,7 @@
 #include "cli/learn/walk.h"
 
 // A writer of walks that makes data of them; after a walk `data` has "walk" (what `walk -o json` has, without values),
-// "film" (the values, film.h) and "plan" (step_page.h).
+// "film" (the values, memory_changes.h) and "plan" (step_page.h).
 typedef struct cli_page_step cli_page_step;
 sm_status cli_page_step_new(json_t *data, cli_page_step **step);
 void cli_page_step_free(cli_page_step *step); // NULL is fine

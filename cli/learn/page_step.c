@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "cli/learn/page.h"
-#include "learn/page/film.h"
+#include "learn/page/memory_changes.h"
 #include "learn/page/step_page.h"
 
 struct cli_page_step {

@@ -10,7 +10,7 @@
 #include "embedded.h"
 #include "tests/support/run_program.h"
 #include "learn/page/excerpt.h"
-#include "learn/page/film.h"
+#include "learn/page/memory_changes.h"
 #include "src/models/model.h"
 
 // Their trees, as the page's own code builds them.

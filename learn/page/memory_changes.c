@@ -1,5 +1,5 @@
-// film.c: the changes of memory in a step.
-#include "learn/page/film.h"
+// memory_changes.c: the changes of memory in a step.
+#include "learn/page/memory_changes.h"
 
 #include <math.h>
 #include <stdlib.h>

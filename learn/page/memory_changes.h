@@ -1,9 +1,10 @@
-// film.h: the changes of memory in a step: of every tensor with memory of its own the values that changed, and when.
+// memory_changes.h: the changes of memory in a step: of every tensor with memory of its own the values that changed,
+// and when.
 //
 // Everything that an op reads or writes is shown to the film; it keeps only new values. So any tensor at any moment is
 // made again exactly: changes of its root up to that moment, in their order. Values are float, as a plan's are at most.
-#ifndef STEPMARK_LEARN_PAGE_FILM_H
-#define STEPMARK_LEARN_PAGE_FILM_H
+#ifndef STEPMARK_LEARN_PAGE_MEMORY_CHANGES_H
+#define STEPMARK_LEARN_PAGE_MEMORY_CHANGES_H
 
 #include <jansson.h>
 
