@@ -11,7 +11,7 @@
 //   slower, faster   the interval of the change leaves out zero, and the change is at least
 //                    the threshold
 //   inconclusive     there are too few runs or samples for any interval; or they are no pairs, and a row of them bears
-//                    no verdict (evidence.h): the reason says why
+//                    no verdict (noise_verdict.h): the reason says why
 //   no-difference    otherwise: none was seen. `detectable_percent` is what would have been
 // The confidence is 99% for each comparison; where there are many, so much more that a false
 // verdict among all of them stays below 5%.

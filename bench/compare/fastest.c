@@ -1,7 +1,7 @@
 // fastest.c: groups rows by their work, and compares samples.
 #include "bench/compare/fastest.h"
 
-#include "bench/compare/evidence.h"
+#include "bench/compare/noise_verdict.h"
 #include "bench/rows/read_rows.h"
 #include "bench/stats/compare_stats.h"
 #include "bench/tables/show.h"

@@ -9,7 +9,7 @@
 extern const sm_table sm_leaderboard_table;
 extern const sm_table sm_leaderboard_refused_table; // machine, ..., status, reason
 
-// Two arrays of records. Rows without a checked figure, and those whose figure bears no verdict (evidence.h), are
+// Two arrays of records. Rows without a checked figure, and those whose figure bears no verdict (noise_verdict.h), are
 // refused, with the reason; emulated, noisy and warned ones are marked. The caller owns both.
 sm_status sm_leaderboard_make(const json_t *rows, json_t **records, json_t **refused);
 

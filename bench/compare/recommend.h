@@ -11,12 +11,12 @@
 //                 first step beyond a usual one)
 //   did not fit   for a row oom: the largest work like it in the rows that did run
 //
-// Nothing is named the best that is not steady and told apart from all others (evidence.h): the record then has no
+// Nothing is named the best that is not steady and told apart from all others (noise_verdict.h): the record then has no
 // configuration, and `caution` says which are not told apart, or why the first is not to be relied on.
 #ifndef STEPMARK_RECOMMEND_H
 #define STEPMARK_RECOMMEND_H
 
-#include "bench/compare/evidence.h"
+#include "bench/compare/noise_verdict.h"
 #include "bench/tables/record.h"
 
 // Columns: topic, group, configuration, figure, value (the figure as a number), unit, caution.

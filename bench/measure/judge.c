@@ -1,7 +1,7 @@
 // judge.c: see judge.h.
 #include "bench/measure/judge.h"
 
-#include "bench/compare/evidence.h"
+#include "bench/compare/noise_verdict.h"
 #include "bench/stats/steady.h"
 
 #include <math.h>

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "bench/compare/evidence.h"
+#include "bench/compare/noise_verdict.h"
 #include "bench/pages/page.h"
 #include "bench/report/report.h"
 #include "bench/rows/read_rows.h"

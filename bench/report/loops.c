@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "bench/compare/compare_match.h"
-#include "bench/compare/evidence.h"
+#include "bench/compare/noise_verdict.h"
 #include "bench/loop/phases.h"
 #include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"

@@ -1,7 +1,7 @@
 // report.c: the order of the page.
 #include "bench/report/report.h"
 
-#include "bench/compare/evidence.h"
+#include "bench/compare/noise_verdict.h"
 #include "bench/report/charts.h"
 #include "bench/report/loops.h"
 

@@ -160,7 +160,7 @@ typedef struct {
     int64_t ci95_hi_ns;
     int64_t n_outliers;
     double noise_percent;
-    char noise_verdict[16]; // evidence.h: steady, noisy, too few
+    char noise_verdict[16]; // noise_verdict.h: steady, noisy, too few
     int64_t p95_ns;
     int64_t p99_ns;
     double drift_percent;

@@ -1,7 +1,7 @@
 // scaling.c: groups the runs, makes a row for each number of processes, fits, and predicts.
 #include "bench/runs/scaling.h"
 
-#include "bench/compare/evidence.h"
+#include "bench/compare/noise_verdict.h"
 #include "bench/tables/show.h"
 
 #include <math.h>

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "clock.h"
-#include "bench/compare/evidence.h"
+#include "bench/compare/noise_verdict.h"
 #include "bench/rows/machine.h"
 #include "cli/flags/configure.h"
 #include "cli/flags/options.h"

@@ -1,5 +1,5 @@
 // test_no_verdict.c: rows made by hand, of a busy machine or too noisy: no subcommand draws a conclusion from them, and
-// each says why. One rule decides (evidence.h).
+// each says why. One rule decides (noise_verdict.h).
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -12,7 +12,7 @@
 #include "tests/support/run_program.h"
 #include "bench/compare/advice.h"
 #include "bench/compare/compare.h"
-#include "bench/compare/evidence.h"
+#include "bench/compare/noise_verdict.h"
 #include "bench/compare/fastest.h"
 #include "bench/compare/leaderboard.h"
 #include "bench/compare/recommend.h"

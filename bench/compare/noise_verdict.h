@@ -1,4 +1,4 @@
-// evidence.h: is a figure steady enough to be relied on, and are two figures distinct?
+// noise_verdict.h: is a figure steady enough to be relied on, and are two figures distinct?
 //
 // One judgement for every word about speed: of run, sweep, recommend, report, compare and profile.
 //
@@ -12,8 +12,8 @@
 //
 // Two figures are distinct where their 95% intervals do not overlap. A figure is called the best of several only if it
 // is steady and distinct from every other.
-#ifndef STEPMARK_EVIDENCE_H
-#define STEPMARK_EVIDENCE_H
+#ifndef STEPMARK_BENCH_COMPARE_NOISE_VERDICT_H
+#define STEPMARK_BENCH_COMPARE_NOISE_VERDICT_H
 
 #include "status.h"
 #include "bench/tables/json_values.h"
@@ -100,8 +100,9 @@ typedef struct {
     const json_t *rival; // the nearest of those that it is not told apart from; NULL: none
     sm_estimate rival_figure;
     size_t n_rivals;
-    sm_noise noise;              // of `first`
-    char doubt[SM_DOUBT_SIZE * 2]; // sm_doubt_rows of all; "" where they bear a verdict. They were not looked at further
+    sm_noise noise; // of `first`
+    char
+        doubt[SM_DOUBT_SIZE * 2]; // sm_doubt_rows of all; "" where they bear a verdict. They were not looked at further
 } sm_outcome;
 
 sm_status sm_judge_contest(const sm_contest *contest, const json_t *const *rows, size_t n, sm_outcome *outcome);

@@ -1,5 +1,5 @@
-// evidence.c: see evidence.h.
-#include "bench/compare/evidence.h"
+// noise_verdict.c: see noise_verdict.h.
+#include "bench/compare/noise_verdict.h"
 
 #include "bench/compare/compare_match.h"
 #include "bench/rows/read_rows.h"
