@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "clock.h"
-#include "bench/compare/fastest.h"
+#include "bench/compare/speedups.h"
 #include "bench/rows/machine.h"
 #include "bench/rows/read_rows.h"
 #include "bench/rows/row_write.h"

@@ -13,7 +13,7 @@
 #include "bench/compare/advice.h"
 #include "bench/compare/compare.h"
 #include "bench/compare/noise_verdict.h"
-#include "bench/compare/fastest.h"
+#include "bench/compare/speedups.h"
 #include "bench/compare/leaderboard.h"
 #include "bench/compare/recommend.h"
 #include "bench/loop/verdict.h"

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "tests/support/run_program.h"
-#include "bench/compare/fastest.h"
+#include "bench/compare/speedups.h"
 
 #define TINY "run -m tiny -b 1 --seq-len 8 -r 6 -w 1 --backend cpu --no-peaks "
 

@@ -1,6 +1,6 @@
-// fastest.h: of rows that did the same work, how much faster the fastest is: a sentence for each other row.
-#ifndef STEPMARK_FASTEST_H
-#define STEPMARK_FASTEST_H
+// speedups.h: of rows that did the same work, how much faster the fastest is: a sentence for each other row.
+#ifndef STEPMARK_BENCH_COMPARE_SPEEDUPS_H
+#define STEPMARK_BENCH_COMPARE_SPEEDUPS_H
 
 #include "bench/tables/record.h"
 

@@ -1,5 +1,5 @@
-// fastest.c: groups rows by their work, and compares samples.
-#include "bench/compare/fastest.h"
+// speedups.c: groups rows by their work, and compares samples.
+#include "bench/compare/speedups.h"
 
 #include "bench/compare/noise_verdict.h"
 #include "bench/rows/read_rows.h"
