@@ -1,4 +1,4 @@
-// advise.c: the subcommand: runs the advisor's requests (advisor.h), each configuration in a process of its own as a
+// advise.c: the subcommand: runs the advisor's requests (configuration_search.h), each configuration in a process of its own as a
 // sweep does, and reports the measurements.
 #include <math.h>
 #include <stdlib.h>

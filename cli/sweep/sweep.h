@@ -4,7 +4,7 @@
 
 #include <limits.h>
 
-#include "bench/compare/advisor.h"
+#include "bench/compare/configuration_search.h"
 #include "bench/rows/sweep_log.h"
 #include "cli/flags/options.h"
 #include "cli/measure/measure.h"

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "philox.h"
-#include "bench/compare/advisor.h"
+#include "bench/compare/configuration_search.h"
 
 // --- a machine ---------------------------------------------------------------------------------------
 

@@ -1,4 +1,5 @@
-// advisor.h: which configurations to measure, in what order, to find the fastest of many in few short runs.
+// configuration_search.h: which configurations to measure, in what order, to find the fastest of many in few short
+// runs.
 //
 // A configuration is a choice of one level on each axis (batch 4, 8, 16; precision fp32, bf16; ...): a number whose
 // digits are the levels, the last axis the fastest. 0, the first level of every axis, is the default. Runs come in
@@ -16,8 +17,8 @@
 // each as measured beside the configuration nearest to the fastest that ran with both.
 //
 // Pure: it measures nothing, and asks for the same runs whenever it is told the same speeds.
-#ifndef STEPMARK_ADVISOR_H
-#define STEPMARK_ADVISOR_H
+#ifndef STEPMARK_BENCH_COMPARE_CONFIGURATION_SEARCH_H
+#define STEPMARK_BENCH_COMPARE_CONFIGURATION_SEARCH_H
 
 #include <stdbool.h>
 #include <stdint.h>

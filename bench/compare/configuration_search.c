@@ -1,5 +1,5 @@
-// advisor.c: see advisor.h.
-#include "bench/compare/advisor.h"
+// configuration_search.c: see configuration_search.h.
+#include "bench/compare/configuration_search.h"
 
 #include <math.h>
 #include <stdlib.h>
