@@ -10,7 +10,7 @@
 #include <stdbool.h>
 
 #include "tests/support/run_program.h"
-#include "bench/compare/advice.h"
+#include "bench/compare/configuration_gains.h"
 #include "bench/compare/compare.h"
 #include "bench/compare/noise_verdict.h"
 #include "bench/compare/speedups.h"

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "tests/support/run_program.h"
-#include "bench/compare/advice.h"
+#include "bench/compare/configuration_gains.h"
 
 #define TINY "advise -m tiny --seq-len 8 --backend cpu -t 1 --mode fused --attention flash -w 0 -r 2 --pairs 2 "
 

@@ -1,7 +1,7 @@
-// advice.h: measured gains of configurations relative to a default: a record each, with its gain and how sure that is.
-// Unmeasured configurations are not in it.
-#ifndef STEPMARK_ADVICE_H
-#define STEPMARK_ADVICE_H
+// configuration_gains.h: measured gains of configurations relative to a default: a record each, with its gain and how
+// sure that is. Unmeasured configurations are not in it.
+#ifndef STEPMARK_BENCH_COMPARE_CONFIGURATION_GAINS_H
+#define STEPMARK_BENCH_COMPARE_CONFIGURATION_GAINS_H
 
 #include "bench/tables/record.h"
 

@@ -1,5 +1,5 @@
-// advice.c: see advice.h.
-#include "bench/compare/advice.h"
+// configuration_gains.c: see configuration_gains.h.
+#include "bench/compare/configuration_gains.h"
 
 #include <math.h>
 #include <stdlib.h>
