@@ -1,5 +1,5 @@
 // tables.c: the text and tables of a report.
-#include "bench/compare/recommend.h"
+#include "bench/compare/best_rows.h"
 #include "bench/report/report.h"
 #include "bench/tables/layout.h"
 #include "bench/tables/show.h"

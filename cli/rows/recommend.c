@@ -1,7 +1,7 @@
 // recommend.c: the subcommand.
 #include "cli/rows/rows.h"
 
-#include "bench/compare/recommend.h"
+#include "bench/compare/best_rows.h"
 #include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"
 #include "cli/flags/options.h"

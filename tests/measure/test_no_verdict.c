@@ -15,7 +15,7 @@
 #include "bench/compare/noise_verdict.h"
 #include "bench/compare/speedups.h"
 #include "bench/compare/leaderboard.h"
-#include "bench/compare/recommend.h"
+#include "bench/compare/best_rows.h"
 #include "bench/loop/verdict.h"
 #include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"

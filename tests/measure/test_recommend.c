@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "bench/compare/recommend.h"
+#include "bench/compare/best_rows.h"
 
 // A row of the batch and mode, of 8 samples; times in ms, the interval 1% around the median.
 static json_t *make_row(int batch, const char *mode, double median_ms, double first_ms, double gib) {

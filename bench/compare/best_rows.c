@@ -1,5 +1,5 @@
-// recommend.c: see recommend.h.
-#include "bench/compare/recommend.h"
+// best_rows.c: see best_rows.h.
+#include "bench/compare/best_rows.h"
 
 #include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"

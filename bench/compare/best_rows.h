@@ -1,4 +1,4 @@
-// recommend.h: recommendations from measured rows. Rows are compared within a group only: one machine and device, one
+// best_rows.h: recommendations from measured rows. Rows are compared within a group only: one machine and device, one
 // model, one sequence length, one pass type; rows that ran kernels or a backend of the user's own (own code) are groups
 // of their own.
 //
@@ -13,8 +13,8 @@
 //
 // Nothing is named the best that is not steady and told apart from all others (noise_verdict.h): the record then has no
 // configuration, and `caution` says which are not told apart, or why the first is not to be relied on.
-#ifndef STEPMARK_RECOMMEND_H
-#define STEPMARK_RECOMMEND_H
+#ifndef STEPMARK_BENCH_COMPARE_BEST_ROWS_H
+#define STEPMARK_BENCH_COMPARE_BEST_ROWS_H
 
 #include "bench/compare/noise_verdict.h"
 #include "bench/tables/record.h"
