@@ -8,9 +8,8 @@
 //
 //   round 0   the default; then, axis by axis, every other level of that axis beside the fastest so far
 //   rounds    the default, the fastest, and others beside it, one by one: what is expected to be faster; levels that
-//   did
-//             not fit where they were tried, beside others that may let them in (a batch with recomputation); each
-//             other level of each axis, as what it gains may hang on the rest; and what is as fast, once more
+//             did not fit where they were tried, beside others that may let them in (a batch with recomputation);
+//             each other level of each axis, as what it gains may hang on the rest; and what is as fast, once more
 //   rounds    the default and the fastest alone, until they have met often enough for an interval
 //
 // A configuration that was not measured is expected to gain the product of what its levels gain over the fastest's,

@@ -43,7 +43,7 @@ typedef struct {
     const int64_t *op_ns; // plan->n_ops entries: an attribution step
     const int64_t *
         op_least_ns; // likewise, the least of several such steps: what the verdict names is named by these; NULL: op_ns
-    bool is_noisy;              // the plain steps were (noise_verdict.h)
+    bool is_noisy;             // the plain steps were (noise_verdict.h)
     char doubt[SM_DOUBT_SIZE];  // why they bear no verdict; "" where they do
     int64_t wall_ns; // its wall clock
     int64_t headline_ns;   // median of the plain steps; SM_ABSENT
