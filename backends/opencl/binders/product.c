@@ -1,4 +1,6 @@
 // product.c: matrix products and attention: described here, launched by the family.
+#include <string.h>
+
 #include "backends/opencl/binders/binders.h"
 
 #include "philox.h"
@@ -65,54 +67,36 @@ void opencl_bind_matmul(opencl_binder *b) {
     b->e->device->family->matmul(b, &p, opencl_way(b->e->device, b->e->base.plan, &p));
 }
 
-// The operands of all kinds of attention stand at the same places, but that flash's backward also reads y.
-#define SAME_FORWARD(kind)                                          \
-    (SM_IN(kind, qkv) == SM_IN(attention_forward, qkv) &&           \
-     SM_IN(kind, rng_step) == SM_IN(attention_forward, rng_step) && \
-     SM_IN(kind, starts) == SM_IN(attention_forward, starts) && SM_OUT(kind, y) == SM_OUT(attention_forward, y))
-_Static_assert(SAME_FORWARD(blocked_attention_forward) && SAME_FORWARD(flash_attention_forward) &&
-                   SM_OUT(blocked_attention_forward, att) == SM_OUT(attention_forward, att) &&
-                   SM_OUT(flash_attention_forward, lse) == SM_OUT(attention_forward, att) &&
-                   SM_IN(blocked_attention_backward, starts) == SM_IN(attention_backward, starts) &&
-                   SM_IN(blocked_attention_backward, att) == SM_IN(attention_backward, att),
-               "one function describes them");
-
-// Which tensors the kinds read and write.
-static opencl_attention attention_operands(const sm_op *op) {
-    if (sm_op_is_attention_forward(op->kind)) {
-        return (opencl_attention){.dy = SM_NO_TENSOR,
-                                  .qkv = op->in[SM_IN(attention_forward, qkv)],
-                                  .weights = op->out[SM_OUT(attention_forward, att)],
-                                  .y = op->out[SM_OUT(attention_forward, y)],
-                                  .dqkv = SM_NO_TENSOR,
-                                  .rng_step = op->in[SM_IN(attention_forward, rng_step)],
-                                  .starts = op->in[SM_IN(attention_forward, starts)]};
+// The op's operand of that name; SM_NO_TENSOR where its kind has none, or the op has it not.
+static int find_operand(const sm_op *op, const char *name) {
+    const sm_op_info *info = sm_op_get_info(op->kind);
+    for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
+        if (strcmp(info->in[i].name, name) == 0) {
+            return op->in[i];
+        }
     }
-    if (op->kind != SM_OP_FLASH_ATTENTION_BACKWARD) {
-        return (opencl_attention){.dy = op->in[SM_IN(attention_backward, dy)],
-                                  .qkv = op->in[SM_IN(attention_backward, qkv)],
-                                  .weights = op->in[SM_IN(attention_backward, att)],
-                                  .y = SM_NO_TENSOR,
-                                  .dqkv = op->out[SM_OUT(attention_backward, dqkv)],
-                                  .rng_step = op->in[SM_IN(attention_backward, rng_step)],
-                                  .starts = op->in[SM_IN(attention_backward, starts)]};
+    for (int i = 0; i < SM_MAX_OUT && info->out[i].name != NULL; i++) {
+        if (strcmp(info->out[i].name, name) == 0) {
+            return op->out[i];
+        }
     }
-    return (opencl_attention){.dy = op->in[SM_IN(flash_attention_backward, dy)],
-                              .qkv = op->in[SM_IN(flash_attention_backward, qkv)],
-                              .weights = op->in[SM_IN(flash_attention_backward, lse)],
-                              .y = op->in[SM_IN(flash_attention_backward, y)],
-                              .dqkv = op->out[SM_OUT(flash_attention_backward, dqkv)],
-                              .rng_step = op->in[SM_IN(flash_attention_backward, rng_step)],
-                              .starts = op->in[SM_IN(flash_attention_backward, starts)]};
+    return SM_NO_TENSOR;
 }
 
 opencl_attention opencl_describe_attention(const sm_plan *plan, const sm_op *op) {
     const double p = op->attr.dropout_p;
-    opencl_attention a = attention_operands(op);
+    opencl_attention a = {.dy = find_operand(op, "dy"),
+                          .qkv = find_operand(op, "qkv"),
+                          .weights = find_operand(op, "att"),
+                          .y = find_operand(op, "y"),
+                          .dqkv = find_operand(op, "dqkv"),
+                          .rng_step = find_operand(op, "rng_step"),
+                          .starts = find_operand(op, "starts")};
     const int64_t *dims = plan->tensors[a.qkv].dims;
     a.forward = sm_op_is_attention_forward(op->kind);
     a.blocked = op->kind == SM_OP_BLOCKED_ATTENTION_FORWARD || op->kind == SM_OP_BLOCKED_ATTENTION_BACKWARD;
-    a.stores_weights = op->kind != SM_OP_FLASH_ATTENTION_FORWARD && op->kind != SM_OP_FLASH_ATTENTION_BACKWARD;
+    a.stores_weights = a.weights != SM_NO_TENSOR;
+    a.weights = a.stores_weights ? a.weights : find_operand(op, "lse");
     a.B = dims[0];
     a.T = dims[1];
     a.NH = op->attr.n_head;

@@ -6,52 +6,56 @@
 
 #include "backends/opencl/nvidia/tensor.h"
 
-#include "bf16.h"
 #include "backends/host/cache.h"
 
-enum { M = 16, N = 8, K = 16 };
+// --- products with known results ------------------------------------------------------------------------------
 
-// Small whole numbers, exact in every format. B is (N,K), transposed.
+// C (M,N) = A B, of small whole numbers, exact in every format.
+typedef struct {
+    int M, N, K;
+    sm_dtype dtype;   // of A and B
+    sm_dtype c_dtype; // of C
+    bool b_along_k;   // B is stored transposed
+    bool has_bias;    // is added to C
+} product;
+
 static float a_at(int m, int k) { return (float)((m * 7 + k * 3) % 11 - 5); }
 static float b_at(int k, int n) { return (float)((k * 5 + n * 2) % 7 - 3); }
+static float bias_at(int n) { return (float)(n % 5 - 2); }
 
-static float expected(int m, int n) {
-    float sum = 0;
-    for (int k = 0; k < K; k++) {
+static float expected(const product *p, int m, int n) {
+    float sum = p->has_bias ? bias_at(n) : 0;
+    for (int k = 0; k < p->K; k++) {
         sum += a_at(m, k) * b_at(k, n);
     }
+    sm_dtype_round_trip(p->c_dtype, 1, &sum);
     return sum;
 }
 
-// A small whole number in IEEE's 16 bits.
-static uint16_t to_f16(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return x == 0 ? 0
-                  : (uint16_t)((bits >> 16 & 0x8000u) | (((bits >> 23 & 0xFFu) - 112u) << 10) | (bits >> 13 & 0x3FFu));
+static void put(const product *p, float x, unsigned char *to, int i) {
+    sm_dtype_format(p->dtype)->round(1, &x, to + (size_t)i * sm_dtype_size(p->dtype));
 }
 
-typedef enum { AS_BF16, AS_F16, AS_F32 } format;
-
-// One operand in its format at `to`; the bytes it takes.
-static size_t put(format f, float x, void *to) {
-    const uint16_t narrow = f == AS_BF16 ? sm_bf16_round(x) : to_f16(x);
-    const size_t n_bytes = f == AS_F32 ? sizeof x : sizeof narrow;
-    memcpy(to, f == AS_F32 ? (const void *)&x : (const void *)&narrow, n_bytes);
-    return n_bytes;
-}
-
-static size_t put_operands(format f, unsigned char a[4 * M * K], unsigned char b[4 * N * K]) {
-    size_t width = 0;
-    for (int k = 0; k < K; k++) {
-        for (int m = 0; m < M; m++) {
-            width = put(f, a_at(m, k), a + (size_t)(m * K + k) * (f == AS_F32 ? 4 : 2));
+static void put_operands(const product *p, unsigned char *a, unsigned char *b) {
+    for (int k = 0; k < p->K; k++) {
+        for (int m = 0; m < p->M; m++) {
+            put(p, a_at(m, k), a, m * p->K + k);
         }
-        for (int n = 0; n < N; n++) {
-            put(f, b_at(k, n), b + (size_t)(n * K + k) * width);
+        for (int n = 0; n < p->N; n++) {
+            put(p, b_at(k, n), b, p->b_along_k ? n * p->K + k : k * p->N + n);
         }
     }
-    return width;
+}
+
+static bool is_right(const product *p, const unsigned char *c) {
+    for (int i = 0; i < p->M * p->N; i++) {
+        float found = 0;
+        sm_dtype_format(p->c_dtype)->widen(1, c + (size_t)i * sm_dtype_size(p->c_dtype), &found);
+        if (!(found == expected(p, i / p->N, i % p->N))) {
+            return false;
+        }
+    }
+    return true;
 }
 
 // --- running one instruction ---------------------------------------------------------------------------------
@@ -73,6 +77,8 @@ void opencl_release_buffer(cl_mem buffer) {
     }
 }
 
+enum { M = 16, N = 8, K = 16 }; // of an instruction
+
 static bool launch(opencl_device *d, cl_kernel kernel, cl_mem buffers[3], float c[M * N]) {
     const size_t items = 32;
     cl_int code = CL_SUCCESS;
@@ -85,18 +91,8 @@ static bool launch(opencl_device *d, cl_kernel kernel, cl_mem buffers[3], float 
                                                             NULL, NULL) == CL_SUCCESS;
 }
 
-static bool is_right(const float c[M * N]) {
-    for (int m = 0; m < M; m++) {
-        for (int n = 0; n < N; n++) {
-            if (!(c[m * N + n] == expected(m, n))) {
-                return false;
-            }
-        }
-    }
-    return true;
-}
-
-static bool computes(opencl_device *d, const char *name, format f) {
+static bool computes(opencl_device *d, const char *name, sm_dtype dtype) {
+    const product p = {.M = M, .N = N, .K = K, .dtype = dtype, .c_dtype = SM_F32, .b_along_k = true};
     unsigned char a[4 * M * K] = {0};
     unsigned char b[4 * N * K] = {0};
     float c[M * N] = {0};
@@ -104,11 +100,11 @@ static bool computes(opencl_device *d, const char *name, format f) {
     if (opencl_get_kernel(d, "tensor_probe", "", name, &kernel) != SM_OK) {
         return false;
     }
-    put_operands(f, a, b);
+    put_operands(&p, a, b);
     cl_mem buffers[3] = {opencl_make_buffer(d, sizeof a, a), opencl_make_buffer(d, sizeof b, b),
                          opencl_make_buffer(d, sizeof c, c)};
     const bool right =
-        buffers[0] != NULL && buffers[1] != NULL && buffers[2] != NULL && launch(d, kernel, buffers, c) && is_right(c);
+        buffers[0] != NULL && buffers[1] != NULL && buffers[2] != NULL && launch(d, kernel, buffers, c) && is_right(&p, (const unsigned char *)c);
     for (int i = 0; i < 3; i++) {
         opencl_release_buffer(buffers[i]);
     }
@@ -121,21 +117,19 @@ static bool computes(opencl_device *d, const char *name, format f) {
 // Odd sizes, so that tiles reach beyond the matrices; three work-groups for the four tiles.
 enum { WIDE_M = 200, WIDE_N = 264, WIDE_K = 136, WIDE_GROUPS = 3, WIDE_ITEMS = 384 };
 
-static float bias_at(int n) { return (float)(n % 5 - 2); }
-
 // The programs that are tried, each of which many products use.
 typedef struct {
-    sm_dtype dtype; // of A, B and C
-    format format;
-    bool b_along_k;   // B is stored transposed
+    product of;
     int tile_n, cols; // columns of a tile, and of a box of 128 bytes
     const char *options;
 } wide_kind;
 
+#define WIDE(type, along_k) \
+    { .M = WIDE_M, .N = WIDE_N, .K = WIDE_K, .dtype = type, .c_dtype = type, .b_along_k = along_k, .has_bias = true }
 static const wide_kind wide_kinds[] = {
-    [SM_PRODUCTS_PLAIN] = {SM_BF16, AS_BF16, false, 256, 64, "-DTILE_N=256 -DSTAGES=4 -DBESIDE=2 -DDATA_BF16"},
-    [SM_PRODUCTS_TF32] = {SM_F32, AS_F32, true, 256, 32, "-DTILE_N=256 -DSTAGES=4 -DBESIDE=2 -DA_RAW=1"},
-    [SM_PRODUCTS_TF32X3] = {SM_F32, AS_F32, true, 128, 32, "-DTILE_N=128 -DSTAGES=4 -DBESIDE=2 -DSPLIT=1 -DA_RAW=1"},
+    [SM_PRODUCTS_PLAIN] = {WIDE(SM_BF16, false), 256, 64, "-DTILE_N=256 -DSTAGES=4 -DBESIDE=2 -DDATA_BF16"},
+    [SM_PRODUCTS_TF32] = {WIDE(SM_F32, true), 256, 32, "-DTILE_N=256 -DSTAGES=4 -DBESIDE=2 -DA_RAW=1"},
+    [SM_PRODUCTS_TF32X3] = {WIDE(SM_F32, true), 128, 32, "-DTILE_N=128 -DSTAGES=4 -DBESIDE=2 -DSPLIT=1 -DA_RAW=1"},
 };
 
 // A, B, C, and B's small parts, which whole numbers have none of.
@@ -147,50 +141,16 @@ enum {
     C_ELEMS = WIDE_M * WIDE_N
 };
 
-static float wide_expected(int m, int n) {
-    float sum = bias_at(n);
-    for (int k = 0; k < WIDE_K; k++) {
-        sum += a_at(m, k) * b_at(k, n);
-    }
-    return sum;
-}
-
-static void put_wide(const wide_kind *w, unsigned char *a, unsigned char *b) {
-    const size_t width = sm_dtype_size(w->dtype);
-    for (int k = 0; k < WIDE_K; k++) {
-        for (int m = 0; m < WIDE_M; m++) {
-            put(w->format, a_at(m, k), a + (size_t)(m * WIDE_K + k) * width);
-        }
-        for (int n = 0; n < WIDE_N; n++) {
-            put(w->format, b_at(k, n), b + (size_t)(w->b_along_k ? n * WIDE_K + k : k * WIDE_N + n) * width);
-        }
-    }
-}
-
-static bool is_wide_right(const wide_kind *w, const unsigned char *c) {
-    const size_t width = sm_dtype_size(w->dtype);
-    for (int m = 0; m < WIDE_M; m++) {
-        for (int n = 0; n < WIDE_N; n++) {
-            unsigned char expected[sizeof(float)];
-            put(w->format, wide_expected(m, n), expected);
-            if (memcmp(c + (size_t)(m * WIDE_N + n) * width, expected, width) != 0) {
-                return false;
-            }
-        }
-    }
-    return true;
-}
-
 static sm_status encode_wide(opencl_device *d, const wide_kind *w, cl_mem buffers[WIDE_BUFFERS],
                              unsigned char maps[WIDE_MAPS * OPENCL_MAP_BYTES]) {
     const opencl_tensor_map of_b =
-        w->b_along_k
-            ? (opencl_tensor_map){.dtype = w->dtype, .n_dims = 2, .dims = {WIDE_K, WIDE_N}, .box = {w->cols, w->tile_n}}
-            : (opencl_tensor_map){.dtype = w->dtype, .n_dims = 2, .dims = {WIDE_N, WIDE_K}, .box = {w->cols, w->cols}};
+        w->of.b_along_k
+            ? (opencl_tensor_map){.dtype = w->of.dtype, .n_dims = 2, .dims = {WIDE_K, WIDE_N}, .box = {w->cols, w->tile_n}}
+            : (opencl_tensor_map){.dtype = w->of.dtype, .n_dims = 2, .dims = {WIDE_N, WIDE_K}, .box = {w->cols, w->cols}};
     const opencl_tensor_map of_c = {
-        .dtype = w->dtype, .n_dims = 3, .dims = {WIDE_N, WIDE_M, 1}, .box = {w->cols, 64, 1}};
+        .dtype = w->of.dtype, .n_dims = 3, .dims = {WIDE_N, WIDE_M, 1}, .box = {w->cols, 64, 1}};
     const opencl_tensor_map shapes[WIDE_MAPS] = {
-        {.dtype = w->dtype, .n_dims = 2, .dims = {WIDE_K, WIDE_M}, .box = {w->cols, 128}}, of_b, of_c, of_c, of_b};
+        {.dtype = w->of.dtype, .n_dims = 2, .dims = {WIDE_K, WIDE_M}, .box = {w->cols, 128}}, of_b, of_c, of_c, of_b};
     static const int buffer_of[WIDE_MAPS] = {0, 1, 2, 2, 3}; // the fourth is not used
     for (int i = 0; i < WIDE_MAPS; i++) {
         uint64_t address = 0;
@@ -235,7 +195,7 @@ static sm_status multiply_wide(opencl_device *d, const wide_kind *w, cl_mem buff
         code = opencl.clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &global, &local, 0, NULL, NULL);
     }
     if (code == CL_SUCCESS) {
-        code = opencl.clEnqueueReadBuffer(d->queue, buffers[2], CL_TRUE, 0, C_ELEMS * sm_dtype_size(w->dtype), c, 0,
+        code = opencl.clEnqueueReadBuffer(d->queue, buffers[2], CL_TRUE, 0, C_ELEMS * sm_dtype_size(w->of.dtype), c, 0,
                                           NULL, NULL);
     }
     opencl_release_buffer(map_buffer);
@@ -247,7 +207,7 @@ static sm_status multiply_wide(opencl_device *d, const wide_kind *w, cl_mem buff
 // The kernel that products run, with its tensor maps: "" if its numbers are right, else what is wrong with it. Where C
 // is left as it was, all its bits are set: no number.
 static void try_wgmma(opencl_device *d, const wide_kind *w, char *trouble, size_t size_bytes) {
-    const size_t width = sm_dtype_size(w->dtype);
+    const size_t width = sm_dtype_size(w->of.dtype);
     unsigned char *a = calloc(A_ELEMS + 2 * B_ELEMS + C_ELEMS, width);
     snprintf(trouble, size_bytes, "no memory for its test");
     if (a == NULL) {
@@ -256,7 +216,7 @@ static void try_wgmma(opencl_device *d, const wide_kind *w, char *trouble, size_
     unsigned char *b = a + A_ELEMS * width;
     unsigned char *small_b = b + B_ELEMS * width;
     unsigned char *c = small_b + B_ELEMS * width;
-    put_wide(w, a, b);
+    put_operands(&w->of, a, b);
     memset(c, 0xFF, C_ELEMS * width);
     cl_mem buffers[WIDE_BUFFERS] = {
         opencl_make_buffer(d, A_ELEMS * width, a), opencl_make_buffer(d, B_ELEMS * width, b),
@@ -265,7 +225,7 @@ static void try_wgmma(opencl_device *d, const wide_kind *w, char *trouble, size_
         const sm_status status = multiply_wide(d, w, buffers, c);
         snprintf(trouble, size_bytes, "%.*s", SM_TEXT_SIZE - 1,
                  status != SM_OK       ? sm_error_message()
-                 : is_wide_right(w, c) ? ""
+                 : is_right(&w->of, c) ? ""
                                        : "its numbers are wrong");
     }
     for (int i = 0; i < WIDE_BUFFERS; i++) {
@@ -305,8 +265,8 @@ static void run_probe(const opencl_facts *facts, opencl_matrix_units *units) {
     if (open_device(facts, &d)) {
         // Now: other processes would have kept this one from its context.
         is_awaited = opencl_begin_early != NULL && opencl_begin_early(facts);
-        units->has_mma = computes(&d, "probe_bf16", AS_BF16) && computes(&d, "probe_f16", AS_F16) &&
-                         computes(&d, "probe_tf32", AS_F32);
+        units->has_mma = computes(&d, "probe_bf16", SM_BF16) && computes(&d, "probe_f16", SM_F16) &&
+                         computes(&d, "probe_tf32", SM_F32);
     }
     if (!units->has_mma || facts->compute_capability != WGMMA_CAPABILITY) {
         snprintf(units->no_wgmma, sizeof units->no_wgmma, "the device is not of compute capability 9.0");
