@@ -243,10 +243,15 @@ static void build_all(opencl_device *device) {
 // asks the driver for something: so it waits until this one is not needed there.
 sm_status opencl_help(int n_words, char *const *words) {
     opencl_device device;
+    const char *reason;
     if (n_words < 1) {
         return sm_fail(SM_ERR_USAGE, "opencl: the index of a device is missing");
     }
-    SM_TRY(opencl_open_to_build(atoi(words[0]), &device));
+    const int index = atoi(words[0]);
+    if (index < 0 || index >= opencl_n_devices(&reason)) {
+        return sm_fail(SM_ERR_USAGE, "opencl: there is no device %d", index);
+    }
+    SM_TRY(opencl_open_to_build(opencl_device_facts(index), &device));
     build_all(&device);
     host_await_no_reader(STDOUT_FILENO, host_now_ns() + (int64_t)(LIMIT_SECONDS * 1e9));
     opencl_free_programs(&device);

@@ -101,14 +101,12 @@ static sm_status take_part(opencl_device *device, int n_threads) {
 
 static sm_status create_queues(opencl_device *device) {
     const char *id = device->base.info.id;
-    cl_device_id target = device->part != NULL ? device->part : device->facts.id;
-    const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)device->facts.platform, 0};
+    cl_device_id target = opencl_target(device);
     cl_int code = CL_SUCCESS;
     device->context = device->part != NULL ? NULL : opencl_take_context(&device->facts);
     if (device->context == NULL) {
-        device->context = opencl.clCreateContext(properties, 1, &target, NULL, NULL, &code);
+        SM_TRY(opencl_create_context(device));
     }
-    SM_TRY(opencl_check(id, "clCreateContext", code));
     device->queue = opencl.clCreateCommandQueue(device->context, target, 0, &code);
     SM_TRY(opencl_check(id, "clCreateCommandQueue", code));
     device->profile = opencl.clCreateCommandQueue(device->context, target, CL_QUEUE_PROFILING_ENABLE, &code);
@@ -146,19 +144,6 @@ void opencl_close(sm_device *base) {
         opencl.clReleaseDevice(device->part);
     }
     free(device);
-}
-
-sm_status opencl_open_to_build(int index, opencl_device *device) {
-    const char *reason;
-    cl_int code = CL_SUCCESS;
-    if (index < 0 || index >= opencl_n_devices(&reason)) {
-        return sm_fail(SM_ERR_USAGE, "opencl: there is no device %d", index);
-    }
-    *device = (opencl_device){.facts = *opencl_device_facts(index), .index = index};
-    describe_found(&device->facts, &device->base.info);
-    const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)device->facts.platform, 0};
-    device->context = opencl.clCreateContext(properties, 1, &device->facts.id, NULL, NULL, &code);
-    return opencl_check(device->base.info.id, "clCreateContext", code);
 }
 
 sm_status opencl_open(int index, const sm_open_options *options, sm_device **opened) {

@@ -16,11 +16,6 @@ static const double LAUNCH_SECONDS = 0.01;
 
 static const char *id_of(const opencl_device *device) { return device->base.info.id; }
 
-typedef struct {
-    size_t size_bytes;
-    const void *value;
-} argument;
-
 // What launches reached, the latest of them; FLOP/s or bytes/s.
 typedef struct {
     double rates[MOST_TRIALS];
@@ -43,15 +38,11 @@ static double best_of(const trials *t) {
 
 // A kernel with its arguments.
 static sm_status make_kernel(opencl_device *device, const char *stem, const char *more_options, const char *name,
-                             const argument *arguments, int n, cl_kernel *kernel) {
+                             const opencl_argument *arguments, int n, cl_kernel *kernel) {
     char options[64];
     snprintf(options, sizeof options, "-DN_CHAINS=%d %s", OPENCL_PEAK_CHAINS, more_options);
     SM_TRY(opencl_get_kernel(device, stem, options, name, kernel));
-    for (int i = 0; i < n; i++) {
-        SM_TRY(opencl_check(id_of(device), name,
-                            opencl.clSetKernelArg(*kernel, (cl_uint)i, arguments[i].size_bytes, arguments[i].value)));
-    }
-    return SM_OK;
+    return opencl_set_arguments(device, *kernel, arguments, n);
 }
 
 // Seconds of one launch, by the device's clock.
@@ -125,10 +116,10 @@ static sm_status measure_flops(opencl_device *device, const opencl_arithmetic *o
     cl_mem out = NULL;
     cl_kernel kernel = NULL;
     SM_TRY_GOTO(create_buffer(device, of->n_groups * of->group * sizeof(float), &out));
-    SM_TRY_GOTO(
-        make_kernel(device, of->stem, of->options, "peak_flops",
-                    (argument[]){{sizeof n_rounds, &n_rounds}, {sizeof out, &out}, {sizeof a, &a}, {sizeof b, &b}},
-                    is_plain ? 4 : 2, &kernel));
+    SM_TRY_GOTO(make_kernel(
+        device, of->stem, of->options, "peak_flops",
+        (opencl_argument[]){OPENCL_ARGUMENT(n_rounds), OPENCL_ARGUMENT(out), OPENCL_ARGUMENT(a), OPENCL_ARGUMENT(b)},
+        is_plain ? 4 : 2, &kernel));
     SM_TRY_GOTO(time_rounds(device, of, kernel, seconds, t));
 cleanup:
     if (kernel != NULL) {
@@ -187,21 +178,14 @@ static sm_status measure_bandwidth(opencl_device *device, double seconds, trials
         SM_TRY_GOTO(create_buffer(device, (size_t)n * sizeof(float), &x[i]));
     }
     SM_TRY_GOTO(make_kernel(device, "peaks", options, "peak_triad",
-                            (argument[]){{sizeof n, &n},
-                                         {sizeof n_vecs[0], &n_vecs[0]},
-                                         {sizeof f, &f},
-                                         {sizeof x[0], &x[0]},
-                                         {sizeof x[1], &x[1]},
-                                         {sizeof x[2], &x[2]}},
+                            (opencl_argument[]){OPENCL_ARGUMENT(n), OPENCL_ARGUMENT(n_vecs[0]), OPENCL_ARGUMENT(f),
+                                                OPENCL_ARGUMENT(x[0]), OPENCL_ARGUMENT(x[1]), OPENCL_ARGUMENT(x[2])},
                             6, &kernels[0]));
-    SM_TRY_GOTO(make_kernel(device, "peaks", options, "peak_read",
-                            (argument[]){{sizeof n, &n},
-                                         {sizeof n_vecs[1], &n_vecs[1]},
-                                         {sizeof item_step, &item_step},
-                                         {sizeof stride, &stride},
-                                         {sizeof x[0], &x[0]},
-                                         {sizeof x[2], &x[2]}},
-                            6, &kernels[1]));
+    SM_TRY_GOTO(
+        make_kernel(device, "peaks", options, "peak_read",
+                    (opencl_argument[]){OPENCL_ARGUMENT(n), OPENCL_ARGUMENT(n_vecs[1]), OPENCL_ARGUMENT(item_step),
+                                        OPENCL_ARGUMENT(stride), OPENCL_ARGUMENT(x[0]), OPENCL_ARGUMENT(x[2])},
+                    6, &kernels[1]));
     SM_TRY_GOTO(time_streams(device, kernels, n_items, n, seconds, t));
 cleanup:
     for (int i = 0; i < N_STREAMS; i++) {

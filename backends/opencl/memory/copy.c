@@ -12,10 +12,9 @@ static const char *id_of(const opencl_executable *e) { return e->device->base.in
 static int way_of(const sm_copy *copy) { return copy->kind == SM_COPY_OUT ? OUT : IN; }
 
 static sm_status open_queue(opencl_device *device, cl_command_queue *queue) {
-    cl_device_id target = device->part != NULL ? device->part : device->facts.id;
     cl_int code = CL_SUCCESS;
     if (*queue == NULL) {
-        *queue = opencl.clCreateCommandQueue(device->context, target, 0, &code);
+        *queue = opencl.clCreateCommandQueue(device->context, opencl_target(device), 0, &code);
     }
     return opencl_check(device->base.info.id, "clCreateCommandQueue, for copies", code);
 }
@@ -79,30 +78,20 @@ static sm_status reserve_landings(opencl_executable *e) {
     return reserve_landing(e, &e->ways[IN], size_bytes / 2);
 }
 
-static sm_status set_args(opencl_executable *e, cl_kernel kernel, uint64_t n_elems, const cl_mem buffers[2],
-                          const cl_ulong *offsets[2]) {
-    cl_uint arg = 0;
-    cl_int code = opencl.clSetKernelArg(kernel, arg++, sizeof n_elems, &n_elems);
-    for (int i = 0; i < 2; i++) {
-        code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, arg++, sizeof buffers[i], &buffers[i]) : code;
-        if (offsets[i] != NULL) {
-            code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, arg++, sizeof *offsets[i], offsets[i]) : code;
-        }
-    }
-    return opencl_check(id_of(e), "clSetKernelArg", code);
-}
-
 // Runs a kernel of the way between the landing and the tensor, behind `computed`, if that is not NULL.
 static sm_status run(opencl_executable *e, int way, cl_kernel kernel, const sm_copy *copy, const opencl_span *s,
                      cl_event computed, cl_event *done) {
     const cl_ulong at = s->offset_bytes / sizeof(float);
     const cl_mem landing = e->ways[way].landing;
-    const cl_mem in_order[2] = {way == OUT ? s->buffer : landing, way == OUT ? landing : s->buffer};
-    const cl_ulong *offsets[2] = {way == OUT ? &at : NULL, way == OUT ? NULL : &at};
+    const cl_ulong n = (cl_ulong)copy->n_elems;
+    const opencl_argument of_out[] = {OPENCL_ARGUMENT(n), OPENCL_ARGUMENT(s->buffer), OPENCL_ARGUMENT(at),
+                                      OPENCL_ARGUMENT(landing)};
+    const opencl_argument of_in[] = {OPENCL_ARGUMENT(n), OPENCL_ARGUMENT(landing), OPENCL_ARGUMENT(s->buffer),
+                                     OPENCL_ARGUMENT(at)};
     const size_t group = (size_t)e->device->sizes.group;
     const size_t vector = (size_t)e->device->sizes.vector;
     const size_t global = ((size_t)copy->n_elems + group * vector - 1) / (group * vector) * group;
-    SM_TRY(set_args(e, kernel, (uint64_t)copy->n_elems, in_order, offsets));
+    SM_TRY(opencl_set_arguments(e->device, kernel, way == OUT ? of_out : of_in, 4));
     return opencl_check(id_of(e), "clEnqueueNDRangeKernel",
                         opencl.clEnqueueNDRangeKernel(e->device->copies[way], kernel, 1, NULL, &global, &group,
                                                       computed != NULL ? 1 : 0, computed != NULL ? &computed : NULL,

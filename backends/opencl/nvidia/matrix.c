@@ -81,14 +81,12 @@ enum { M = 16, N = 8, K = 16 }; // of an instruction
 
 static bool launch(opencl_device *d, cl_kernel kernel, cl_mem buffers[3], float c[M * N]) {
     const size_t items = 32;
-    cl_int code = CL_SUCCESS;
-    for (cl_uint i = 0; i < 3; i++) {
-        code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, i, sizeof buffers[i], &buffers[i]) : code;
-    }
-    code = code == CL_SUCCESS ? opencl.clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &items, &items, 0, NULL, NULL)
-                              : code;
-    return code == CL_SUCCESS && opencl.clEnqueueReadBuffer(d->queue, buffers[2], CL_TRUE, 0, M * N * sizeof *c, c, 0,
-                                                            NULL, NULL) == CL_SUCCESS;
+    const opencl_argument arguments[] = {OPENCL_ARGUMENT(buffers[0]), OPENCL_ARGUMENT(buffers[1]),
+                                         OPENCL_ARGUMENT(buffers[2])};
+    return opencl_set_arguments(d, kernel, arguments, 3) == SM_OK &&
+           opencl.clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &items, &items, 0, NULL, NULL) == CL_SUCCESS &&
+           opencl.clEnqueueReadBuffer(d->queue, buffers[2], CL_TRUE, 0, M * N * sizeof *c, c, 0, NULL, NULL) ==
+               CL_SUCCESS;
 }
 
 static bool computes(opencl_device *d, const char *name, sm_dtype dtype) {
@@ -103,8 +101,8 @@ static bool computes(opencl_device *d, const char *name, sm_dtype dtype) {
     put_operands(&p, a, b);
     cl_mem buffers[3] = {opencl_make_buffer(d, sizeof a, a), opencl_make_buffer(d, sizeof b, b),
                          opencl_make_buffer(d, sizeof c, c)};
-    const bool right =
-        buffers[0] != NULL && buffers[1] != NULL && buffers[2] != NULL && launch(d, kernel, buffers, c) && is_right(&p, (const unsigned char *)c);
+    const bool right = buffers[0] != NULL && buffers[1] != NULL && buffers[2] != NULL &&
+                       launch(d, kernel, buffers, c) && is_right(&p, (const unsigned char *)c);
     for (int i = 0; i < 3; i++) {
         opencl_release_buffer(buffers[i]);
     }
@@ -144,9 +142,12 @@ enum {
 static sm_status encode_wide(opencl_device *d, const wide_kind *w, cl_mem buffers[WIDE_BUFFERS],
                              unsigned char maps[WIDE_MAPS * OPENCL_MAP_BYTES]) {
     const opencl_tensor_map of_b =
-        w->of.b_along_k
-            ? (opencl_tensor_map){.dtype = w->of.dtype, .n_dims = 2, .dims = {WIDE_K, WIDE_N}, .box = {w->cols, w->tile_n}}
-            : (opencl_tensor_map){.dtype = w->of.dtype, .n_dims = 2, .dims = {WIDE_N, WIDE_K}, .box = {w->cols, w->cols}};
+        w->of.b_along_k ? (opencl_tensor_map){.dtype = w->of.dtype,
+                                              .n_dims = 2,
+                                              .dims = {WIDE_K, WIDE_N},
+                                              .box = {w->cols, w->tile_n}}
+                        : (opencl_tensor_map){
+                              .dtype = w->of.dtype, .n_dims = 2, .dims = {WIDE_N, WIDE_K}, .box = {w->cols, w->cols}};
     const opencl_tensor_map of_c = {
         .dtype = w->of.dtype, .n_dims = 3, .dims = {WIDE_N, WIDE_M, 1}, .box = {w->cols, 64, 1}};
     const opencl_tensor_map shapes[WIDE_MAPS] = {
@@ -160,20 +161,15 @@ static sm_status encode_wide(opencl_device *d, const wide_kind *w, cl_mem buffer
     return SM_OK;
 }
 
-static cl_int set_wide_args(cl_kernel kernel, cl_mem maps, cl_mem bias) {
+static sm_status set_wide_arguments(const opencl_device *d, cl_kernel kernel, cl_mem maps, cl_mem bias) {
     const cl_uint numbers[] = {OPENCL_BIAS, WIDE_M, WIDE_N, WIDE_K, 1, 8}; // one part, bands of 8
-    const cl_mem buffers[] = {maps, bias};
     const cl_ulong at = 0;
-    cl_uint n = 0;
-    cl_int code = CL_SUCCESS;
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && code == CL_SUCCESS; i++) {
-        code = opencl.clSetKernelArg(kernel, n++, sizeof numbers[i], &numbers[i]);
-    }
-    for (int i = 0; i < 2 && code == CL_SUCCESS; i++) {
-        code = opencl.clSetKernelArg(kernel, n++, sizeof buffers[i], &buffers[i]);
-        code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, n++, sizeof at, &at) : code;
-    }
-    return code;
+    const opencl_argument arguments[] = {OPENCL_ARGUMENT(numbers[0]), OPENCL_ARGUMENT(numbers[1]),
+                                         OPENCL_ARGUMENT(numbers[2]), OPENCL_ARGUMENT(numbers[3]),
+                                         OPENCL_ARGUMENT(numbers[4]), OPENCL_ARGUMENT(numbers[5]),
+                                         OPENCL_ARGUMENT(maps),       OPENCL_ARGUMENT(at),
+                                         OPENCL_ARGUMENT(bias),       OPENCL_ARGUMENT(at)};
+    return opencl_set_arguments(d, kernel, arguments, sizeof arguments / sizeof arguments[0]);
 }
 
 static sm_status multiply_wide(opencl_device *d, const wide_kind *w, cl_mem buffers[WIDE_BUFFERS], unsigned char *c) {
@@ -189,9 +185,8 @@ static sm_status multiply_wide(opencl_device *d, const wide_kind *w, cl_mem buff
     SM_TRY(opencl_get_kernel(d, "matmul_wgmma", w->options, "matmul", &kernel));
     cl_mem map_buffer = opencl_make_buffer(d, sizeof maps, maps);
     cl_mem bias_buffer = opencl_make_buffer(d, sizeof bias, bias);
-    cl_int code = map_buffer != NULL && bias_buffer != NULL ? set_wide_args(kernel, map_buffer, bias_buffer)
-                                                            : CL_OUT_OF_HOST_MEMORY;
-    if (code == CL_SUCCESS) {
+    cl_int code = CL_OUT_OF_HOST_MEMORY;
+    if (map_buffer != NULL && bias_buffer != NULL && set_wide_arguments(d, kernel, map_buffer, bias_buffer) == SM_OK) {
         code = opencl.clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &global, &local, 0, NULL, NULL);
     }
     if (code == CL_SUCCESS) {
@@ -238,14 +233,11 @@ static void try_wgmma(opencl_device *d, const wide_kind *w, char *trouble, size_
 
 // A device for the probe alone.
 static bool open_device(const opencl_facts *facts, opencl_device *d) {
-    const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)facts->platform, 0};
     cl_int code = CL_SUCCESS;
-    *d = (opencl_device){.facts = *facts};
+    const bool is_open = opencl_open_to_build(facts, d) == SM_OK;
     opencl_set_family(d, &opencl_family_tensor); // its options: programs serve plans, too
-    snprintf(d->base.info.id, sizeof d->base.info.id, "opencl:%d.%d", facts->platform_index, facts->device_index);
-    d->context = opencl.clCreateContext(properties, 1, &facts->id, NULL, NULL, &code);
-    d->queue = code == CL_SUCCESS ? opencl.clCreateCommandQueue(d->context, facts->id, 0, &code) : NULL;
-    return code == CL_SUCCESS;
+    d->queue = is_open ? opencl.clCreateCommandQueue(d->context, facts->id, 0, &code) : NULL;
+    return is_open && code == CL_SUCCESS;
 }
 
 static void close_device(opencl_device *d) {

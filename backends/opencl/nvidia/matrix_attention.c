@@ -142,32 +142,28 @@ static void release_buffers(const buffers *b) {
 
 // The shape, no documents, no dropout, then the part's buffers; in the place of those that it has not got, what it does
 // not read.
-static cl_int set_args(cl_kernel kernel, int part, const buffers *b) {
+static sm_status set_arguments(const opencl_device *d, cl_kernel kernel, int part, const buffers *b) {
     const cl_ulong shape[] = {T, NH, NKV, part == OPENCL_ATTENTION_KEYS ? NKV : NH};
     const cl_ulong key = 0;
     const cl_uint threshold = 0;
     const cl_float drop_scale = 1;
+    const cl_ulong at = 0;
     const cl_mem lists[OPENCL_ATTENTION_PARTS][N_ARGS] = {
         [OPENCL_ATTENTION_FORWARD] = {b->qkv, b->lse, b->y, b->lse},
         [OPENCL_ATTENTION_ROWS] = {b->dy, b->qkv, b->lse, b->lse, b->y, b->D, b->dqkv},
         [OPENCL_ATTENTION_KEYS] = {b->dy, b->qkv, b->lse, b->lse, b->D, b->dqkv},
     };
-    const cl_ulong at = 0;
-    cl_uint n = 0;
-    cl_int code = CL_SUCCESS;
-    for (; n < sizeof shape / sizeof shape[0] && code == CL_SUCCESS; n++) {
-        code = opencl.clSetKernelArg(kernel, n, sizeof shape[0], &shape[n]);
+    enum { N_FIRST = 9 };
+    opencl_argument arguments[N_FIRST + 2 * N_ARGS] = {
+        OPENCL_ARGUMENT(shape[0]), OPENCL_ARGUMENT(shape[1]),  OPENCL_ARGUMENT(shape[2]),
+        OPENCL_ARGUMENT(shape[3]), OPENCL_ARGUMENT(b->lse),    OPENCL_ARGUMENT(at), // no documents
+        OPENCL_ARGUMENT(key),      OPENCL_ARGUMENT(threshold), OPENCL_ARGUMENT(drop_scale)};
+    int n = N_FIRST;
+    for (int i = 0; i < N_ARGS && lists[part][i] != NULL; i++) {
+        arguments[n++] = (opencl_argument)OPENCL_ARGUMENT(lists[part][i]);
+        arguments[n++] = (opencl_argument)OPENCL_ARGUMENT(at);
     }
-    code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, n++, sizeof(cl_mem), &b->lse) : code; // no documents
-    code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, n++, sizeof at, &at) : code;
-    code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, n++, sizeof key, &key) : code;
-    code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, n++, sizeof threshold, &threshold) : code;
-    code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, n++, sizeof drop_scale, &drop_scale) : code;
-    for (int i = 0; i < N_ARGS && lists[part][i] != NULL && code == CL_SUCCESS; i++) {
-        code = opencl.clSetKernelArg(kernel, n++, sizeof(cl_mem), &lists[part][i]);
-        code = code == CL_SUCCESS ? opencl.clSetKernelArg(kernel, n++, sizeof at, &at) : code;
-    }
-    return code;
+    return opencl_set_arguments(d, kernel, arguments, n);
 }
 
 static sm_status run_part(opencl_device *d, sm_dtype dtype, int HS, int part, const buffers *b) {
@@ -182,12 +178,13 @@ static sm_status run_part(opencl_device *d, sm_dtype dtype, int HS, int part, co
     const int own = s.warps * 16;
     const size_t local = (size_t)(s.warps * WARP_ITEMS);
     const size_t global = local * (size_t)((T + own - 1) / own * (part == OPENCL_ATTENTION_KEYS ? NKV : NH));
-    cl_int code = set_args(kernel, part, b);
-    if (code == CL_SUCCESS) {
-        code = opencl.clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &global, &local, 0, NULL, NULL);
+    sm_status status = set_arguments(d, kernel, part, b);
+    if (status == SM_OK) {
+        status = opencl_check(d->base.info.id, opencl_attention_kernels[part],
+                              opencl.clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &global, &local, 0, NULL, NULL));
     }
     opencl.clReleaseKernel(kernel);
-    return opencl_check(d->base.info.id, opencl_attention_kernels[part], code);
+    return status;
 }
 
 // Size of the difference over size of what is expected; NaN where the device has none.

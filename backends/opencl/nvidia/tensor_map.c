@@ -49,8 +49,8 @@ sm_status opencl_find_address(opencl_device *device, cl_mem buffer, uint64_t *ad
     cl_mem result = opencl.clCreateBuffer(device->context, CL_MEM_READ_WRITE, sizeof *address, NULL, &code);
     SM_TRY(opencl_check(id, "clCreateBuffer", code));
     SM_TRY_GOTO(opencl_get_kernel(device, "address", "", "find_address", &kernel));
-    SM_TRY_GOTO(opencl_check(id, "clSetKernelArg", opencl.clSetKernelArg(kernel, 0, sizeof buffer, &buffer)));
-    SM_TRY_GOTO(opencl_check(id, "clSetKernelArg", opencl.clSetKernelArg(kernel, 1, sizeof result, &result)));
+    SM_TRY_GOTO(
+        opencl_set_arguments(device, kernel, (opencl_argument[]){OPENCL_ARGUMENT(buffer), OPENCL_ARGUMENT(result)}, 2));
     SM_TRY_GOTO(opencl_check(id, "clEnqueueNDRangeKernel",
                              opencl.clEnqueueNDRangeKernel(device->queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL)));
     SM_TRY_GOTO(opencl_check(

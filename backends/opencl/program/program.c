@@ -70,8 +70,24 @@ static opencl_recipe find_recipe(const opencl_device *device, const char *stem) 
 
 static const char *id_of(const opencl_device *device) { return device->base.info.id; }
 
-static cl_device_id target(const opencl_device *device) {
+cl_device_id opencl_target(const opencl_device *device) {
     return device->part != NULL ? device->part : device->facts.id;
+}
+
+sm_status opencl_create_context(opencl_device *device) {
+    const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)device->facts.platform, 0};
+    const cl_device_id target = opencl_target(device);
+    cl_int code = CL_SUCCESS;
+    device->context = opencl.clCreateContext(properties, 1, &target, NULL, NULL, &code);
+    return opencl_check(id_of(device), "clCreateContext", code);
+}
+
+sm_status opencl_open_to_build(const opencl_facts *facts, opencl_device *device) {
+    *device = (opencl_device){.facts = *facts};
+    snprintf(device->base.info.id, sizeof device->base.info.id, "opencl:%d.%d", facts->platform_index,
+             facts->device_index);
+    device->base.info.n_threads = facts->is_cpu ? facts->n_units : 0;
+    return opencl_create_context(device);
 }
 
 // The line of a build log that says most: the first with "error", or the first.
@@ -87,10 +103,10 @@ static void first_error(const char *log, char *line, size_t size_bytes) {
 static sm_status fail_build(const opencl_device *device, const char *name, cl_program program, cl_int code) {
     size_t size_bytes = 0;
     char line[512] = "";
-    opencl.clGetProgramBuildInfo(program, target(device), CL_PROGRAM_BUILD_LOG, 0, NULL, &size_bytes);
+    opencl.clGetProgramBuildInfo(program, opencl_target(device), CL_PROGRAM_BUILD_LOG, 0, NULL, &size_bytes);
     char *log = calloc(size_bytes + 1, 1);
     if (log != NULL) {
-        opencl.clGetProgramBuildInfo(program, target(device), CL_PROGRAM_BUILD_LOG, size_bytes, log, NULL);
+        opencl.clGetProgramBuildInfo(program, opencl_target(device), CL_PROGRAM_BUILD_LOG, size_bytes, log, NULL);
         first_error(log, line, sizeof line);
         free(log);
     }
@@ -99,7 +115,7 @@ static sm_status fail_build(const opencl_device *device, const char *name, cl_pr
 }
 
 static sm_status build(const opencl_device *device, const char *name, const char *options, cl_program program) {
-    cl_device_id id = target(device);
+    cl_device_id id = opencl_target(device);
     cl_int code = opencl.clBuildProgram(program, 1, &id, options, NULL, NULL);
     return code == CL_SUCCESS ? SM_OK : fail_build(device, name, program, code);
 }
@@ -134,7 +150,7 @@ sm_status opencl_build_source(opencl_device *device, const char *name, const cha
 // A cached binary as a program; false when the driver does not take it.
 static bool build_binary(const opencl_device *device, const char *options, const unsigned char *binary,
                          size_t size_bytes, cl_program *program) {
-    cl_device_id id = target(device);
+    cl_device_id id = opencl_target(device);
     cl_int code = CL_SUCCESS;
     cl_int loaded = CL_SUCCESS;
     *program = opencl.clCreateProgramWithBinary(device->context, 1, &id, &size_bytes, &binary, &loaded, &code);
@@ -433,4 +449,12 @@ void opencl_free_programs(opencl_device *device) {
         free(program->key);
         free(program);
     }
+}
+
+sm_status opencl_set_arguments(const opencl_device *device, cl_kernel kernel, const opencl_argument *arguments, int n) {
+    for (int i = 0; i < n; i++) {
+        SM_TRY(opencl_check(id_of(device), "clSetKernelArg",
+                            opencl.clSetKernelArg(kernel, (cl_uint)i, arguments[i].size_bytes, arguments[i].value)));
+    }
+    return SM_OK;
 }

@@ -116,6 +116,11 @@ typedef struct {
 // The text of cl/STEM.cl, or of that file in a folder within; false when there is no such file.
 bool opencl_find_source(const char *stem, opencl_source *source);
 
+// Open for building alone: without a queue and a family of kernels, which the caller may set.
+sm_status opencl_open_to_build(const opencl_facts *facts, opencl_device *device);
+sm_status opencl_create_context(opencl_device *device);
+cl_device_id opencl_target(const opencl_device *device); // the device, or its part
+
 // A kernel of cl/STEM.cl built with `options` ("-DX=1 -DY=2"); the caller releases it. A source that does not
 // build is SM_ERR_DEVICE, with the first error of the build log.
 sm_status opencl_get_kernel(opencl_device *device, const char *stem, const char *options, const char *name,
@@ -132,6 +137,15 @@ sm_status opencl_get_own_kernel(opencl_device *device, const sm_own_kernel *own,
 sm_status opencl_build_source(opencl_device *device, const char *name, const char *source, const char *options,
                               cl_program *program);
 void opencl_free_programs(opencl_device *device);
+
+typedef struct {
+    size_t size_bytes;
+    const void *value;
+} opencl_argument;
+#define OPENCL_ARGUMENT(variable) \
+    { sizeof(variable), &(variable) }
+
+sm_status opencl_set_arguments(const opencl_device *device, cl_kernel kernel, const opencl_argument *arguments, int n);
 
 // A program, and the family of kernels that it is of: what a process that builds is given.
 typedef struct {
