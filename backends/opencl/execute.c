@@ -140,20 +140,13 @@ static sm_status collect_times(opencl_executable *e, sm_range range, int64_t *op
     for (int op = range.first; op < range.end; op++) {
         const sm_range launches = launches_of(e, op);
         for (int i = launches.first; i < launches.end; i++) {
-            cl_ulong start_ns = 0;
-            cl_ulong end_ns = 0;
+            int64_t elapsed_ns = 0;
             if (e->events[i] == NULL) {
                 continue;
             }
-            cl_int code = opencl.clGetEventProfilingInfo(e->events[i], CL_PROFILING_COMMAND_START, sizeof start_ns,
-                                                         &start_ns, NULL);
-            code = code != CL_SUCCESS ? code
-                                      : opencl.clGetEventProfilingInfo(e->events[i], CL_PROFILING_COMMAND_END,
-                                                                       sizeof end_ns, &end_ns, NULL);
-            if (code != CL_SUCCESS && status == SM_OK) {
-                status = opencl_fail(id_of(e), "clGetEventProfilingInfo", code);
-            }
-            op_ns[op] += end_ns > start_ns ? (int64_t)(end_ns - start_ns) : 0;
+            const sm_status known = opencl_event_ns(e->device, e->events[i], &elapsed_ns);
+            status = status != SM_OK ? status : known;
+            op_ns[op] += elapsed_ns;
             opencl.clReleaseEvent(e->events[i]);
             e->events[i] = NULL;
         }

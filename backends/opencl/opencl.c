@@ -127,19 +127,11 @@ void opencl_close(sm_device *base) {
     opencl_free_programs(device);
     opencl_free_choices(device);
     for (int i = 0; i < 2; i++) {
-        if (device->copies[i] != NULL) {
-            opencl.clReleaseCommandQueue(device->copies[i]);
-        }
+        opencl_release_queue(device->copies[i]);
     }
-    if (device->profile != NULL) {
-        opencl.clReleaseCommandQueue(device->profile);
-    }
-    if (device->queue != NULL) {
-        opencl.clReleaseCommandQueue(device->queue);
-    }
-    if (device->context != NULL) {
-        opencl.clReleaseContext(device->context);
-    }
+    opencl_release_queue(device->profile);
+    opencl_release_queue(device->queue);
+    opencl_release_context(device->context);
     if (device->part != NULL) {
         opencl.clReleaseDevice(device->part);
     }

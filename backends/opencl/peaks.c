@@ -48,21 +48,16 @@ static sm_status make_kernel(opencl_device *device, const char *stem, const char
 // Seconds of one launch, by the device's clock.
 static sm_status time_launch(const opencl_device *device, cl_kernel kernel, size_t n_items, size_t group,
                              double *seconds) {
+    int64_t elapsed_ns = 0;
     cl_event event = NULL;
-    cl_ulong start_ns = 0;
-    cl_ulong end_ns = 0;
     cl_int code = opencl.clEnqueueNDRangeKernel(device->profile, kernel, 1, NULL, &n_items, &group, 0, NULL, &event);
     SM_TRY(opencl_check(id_of(device), "clEnqueueNDRangeKernel", code));
     code = opencl.clFinish(device->profile);
-    if (code == CL_SUCCESS) {
-        code = opencl.clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, sizeof start_ns, &start_ns, NULL);
-    }
-    if (code == CL_SUCCESS) {
-        code = opencl.clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof end_ns, &end_ns, NULL);
-    }
+    sm_status status = code == CL_SUCCESS ? opencl_event_ns(device, event, &elapsed_ns)
+                                          : opencl_fail(id_of(device), "measuring peaks", code);
     opencl.clReleaseEvent(event);
-    *seconds = (double)(end_ns - start_ns + 1) * 1e-9;
-    return opencl_check(id_of(device), "measuring peaks", code);
+    *seconds = (double)(elapsed_ns + 1) * 1e-9;
+    return status;
 }
 
 static sm_status create_buffer(const opencl_device *device, size_t size_bytes, cl_mem *buffer) {
@@ -122,12 +117,8 @@ static sm_status measure_flops(opencl_device *device, const opencl_arithmetic *o
         is_plain ? 4 : 2, &kernel));
     SM_TRY_GOTO(time_rounds(device, of, kernel, seconds, t));
 cleanup:
-    if (kernel != NULL) {
-        opencl.clReleaseKernel(kernel);
-    }
-    if (out != NULL) {
-        opencl.clReleaseMemObject(out);
-    }
+    opencl_release_kernel(kernel);
+    opencl_release_buffer(out);
     return status;
 }
 
@@ -189,14 +180,10 @@ static sm_status measure_bandwidth(opencl_device *device, double seconds, trials
     SM_TRY_GOTO(time_streams(device, kernels, n_items, n, seconds, t));
 cleanup:
     for (int i = 0; i < N_STREAMS; i++) {
-        if (kernels[i] != NULL) {
-            opencl.clReleaseKernel(kernels[i]);
-        }
+        opencl_release_kernel(kernels[i]);
     }
     for (int i = 0; i < N_BUFFERS; i++) {
-        if (x[i] != NULL) {
-            opencl.clReleaseMemObject(x[i]);
-        }
+        opencl_release_buffer(x[i]);
     }
     return status;
 }

@@ -95,6 +95,12 @@ static inline bool opencl_family_multiplies(const opencl_family *family, sm_prod
 
 // --- product.c: what families ask of a product -----------------------------------------------------
 
+static inline int64_t opencl_count_up(int64_t n, int64_t step) { return (n + step - 1) / step; }
+
+// Whether the rows of a tensor of n_cols columns, or of all operands, begin at a multiple of so many bytes; 0: of 4
+// elements.
+bool opencl_is_aligned(const sm_plan *plan, int tensor, int64_t n_cols, size_t n_bytes);
+bool opencl_is_product_aligned(const opencl_product *product, size_t n_bytes);
 // Whether C is stored in fewer bits than it is summed in.
 bool opencl_rounds(const opencl_product *product);
 // The program option that says what a kernel's result is: -DC_REAL where it is float though data is not.

@@ -51,6 +51,23 @@ bool opencl_is_product(const sm_plan *plan, const sm_op *op, opencl_product *pro
     return true;
 }
 
+bool opencl_is_aligned(const sm_plan *plan, int tensor, int64_t n_cols, size_t n_bytes) {
+    if (tensor == SM_NO_TENSOR) {
+        return true;
+    }
+    const sm_tensor *t = &plan->tensors[tensor];
+    const size_t elem_bytes = sm_dtype_size(t->dtype);
+    const size_t step_bytes = n_bytes > 0 ? n_bytes : 4 * elem_bytes;
+    return t->offset_bytes % step_bytes == 0 && (size_t)n_cols * elem_bytes % step_bytes == 0;
+}
+
+bool opencl_is_product_aligned(const opencl_product *p, size_t n_bytes) {
+    return opencl_is_aligned(p->plan, p->a, p->a_transposed ? p->M : p->K, n_bytes) &&
+           opencl_is_aligned(p->plan, p->b, p->b_transposed ? p->K : p->N, n_bytes) &&
+           opencl_is_aligned(p->plan, p->c, p->N, n_bytes) && opencl_is_aligned(p->plan, p->side, p->N, n_bytes) &&
+           opencl_is_aligned(p->plan, p->act, p->N, n_bytes);
+}
+
 bool opencl_rounds(const opencl_product *p) { return sm_dtype_is_narrow(p->plan->tensors[p->c].dtype); }
 
 const char *opencl_result_option(const opencl_product *p, bool to_scratch) {

@@ -39,10 +39,8 @@ static const tiles other_tiles[] = {
 // A way is one of these tiles, with as many parts as the rule says, or none, or twice as many.
 enum { N_TILES = 2 + sizeof other_tiles / sizeof other_tiles[0], N_CUTS = 3 };
 
-static int64_t count_up(int64_t n, int64_t step) { return (n + step - 1) / step; }
-
 static int64_t part_cols(const opencl_product *p, const tiles *t, int n_parts) {
-    return count_up(count_up(p->K, n_parts), t->tile_k) * t->tile_k;
+    return opencl_count_up(opencl_count_up(p->K, n_parts), t->tile_k) * t->tile_k;
 }
 
 // What n_parts cost, in steps along K of one tile, doubled. Units walk their share of the tiles in rounds, the
@@ -51,8 +49,8 @@ static int64_t part_cols(const opencl_product *p, const tiles *t, int n_parts) {
 static int64_t cost_of_parts(const opencl_facts *facts, const opencl_product *p, const tiles *t, int n_parts) {
     enum { TILE_STEPS = 48, SUM_STEPS = 40 };
     const int64_t n_units = facts->n_units > 0 ? facts->n_units : 1;
-    const int64_t n_tiles = count_up(p->M, t->tile_m) * count_up(p->N, t->tile_n);
-    const int64_t n_rounds = count_up(n_tiles * n_parts, n_units);
+    const int64_t n_tiles = opencl_count_up(p->M, t->tile_m) * opencl_count_up(p->N, t->tile_n);
+    const int64_t n_rounds = opencl_count_up(n_tiles * n_parts, n_units);
     const int64_t sums = n_parts > 1 ? 2 * SUM_STEPS * n_parts * n_tiles / n_units : 0;
     return (2 * n_rounds + 1) * (part_cols(p, t, n_parts) + TILE_STEPS) + sums;
 }
@@ -65,7 +63,7 @@ static bool can_cut(const opencl_product *p, int n_parts) {
 
 static void cut(const opencl_product *p, tiles *t, int n_parts) {
     t->part_cols = part_cols(p, t, n_parts);
-    t->n_parts = (int)count_up(p->K, t->part_cols);
+    t->n_parts = (int)opencl_count_up(p->K, t->part_cols);
 }
 
 // Cuts K so that no unit is idle for long; not at all where C alone has enough tiles.
@@ -88,9 +86,9 @@ static bool suits_large(const opencl_facts *facts, const opencl_product *p) {
     const int64_t n_units = facts->n_units > 0 ? facts->n_units : 1;
     tiles t = large_tiles;
     cut_by_cost(facts, p, &t);
-    const int64_t n_groups = count_up(p->M, t.tile_m) * count_up(p->N, t.tile_n) * t.n_parts;
+    const int64_t n_groups = opencl_count_up(p->M, t.tile_m) * opencl_count_up(p->N, t.tile_n) * t.n_parts;
     return (int64_t)facts->max_group >= items_of(&t) && (t.n_parts == 1 || t.part_cols >= LEAST_PART_COLS) &&
-           100 * n_groups >= LEAST_PERCENT * n_units * count_up(n_groups, n_units);
+           100 * n_groups >= LEAST_PERCENT * n_units * opencl_count_up(n_groups, n_units);
 }
 
 // The first are the rule's; the second, of the two that it chooses from, the others.
@@ -119,21 +117,6 @@ static bool matmul_way(const opencl_facts *facts, const opencl_product *p, int w
            (way % N_CUTS == 0 || (t.n_parts != by_rule.n_parts && (t.n_parts == 1 || can_cut(p, t.n_parts))));
 }
 
-// Whether the rows of a tensor of n_cols columns all begin at a multiple of 4 elements.
-static bool is_aligned(const sm_plan *plan, int tensor, int64_t n_cols) {
-    if (tensor == SM_NO_TENSOR) {
-        return true;
-    }
-    const sm_tensor *t = &plan->tensors[tensor];
-    return t->offset_bytes % (4 * sm_dtype_size(t->dtype)) == 0 && n_cols % 4 == 0;
-}
-
-static bool can_load4(const sm_plan *plan, const opencl_product *p) {
-    return is_aligned(plan, p->a, p->a_transposed ? p->M : p->K) &&
-           is_aligned(plan, p->b, p->b_transposed ? p->K : p->N) && is_aligned(plan, p->c, p->N) &&
-           is_aligned(plan, p->side, p->N) && is_aligned(plan, p->act, p->N);
-}
-
 static size_t matmul_scratch_elems(const opencl_facts *facts, const opencl_product *p, int way) {
     const tiles t = choose_tiles(facts, p, way);
     return t.n_parts > 1 ? (size_t)(t.n_parts * p->M * p->N) : 0;
@@ -145,7 +128,7 @@ static void begin_matmul(opencl_binder *b, const opencl_product *p, const tiles 
     char options[OPTIONS_SIZE];
     snprintf(options, sizeof options,
              "-DTILE_M=%d -DTILE_N=%d -DTILE_K=%d -DWORK_M=%d -DWORK_N=%d -DLOAD=%d -DK_TAIL=%d -DBESIDE=%u%s%s%s",
-             t->tile_m, t->tile_n, t->tile_k, t->work_m, t->work_n, can_load4(b->e->base.plan, p) ? 4 : 1,
+             t->tile_m, t->tile_n, t->tile_k, t->work_m, t->work_n, opencl_is_product_aligned(p, 0) ? 4 : 1,
              p->K % t->tile_k != 0, always_beside, p->a_transposed ? " -DA_TRANSPOSED" : "",
              p->b_transposed ? " -DB_TRANSPOSED" : "", opencl_result_option(p, to_scratch));
     opencl_begin(b, "matmul_local", options, kernel);
@@ -163,7 +146,7 @@ static void add_parts(opencl_binder *b, const opencl_product *p, const tiles *t,
     opencl_arg_tensor(b, p->c);
     opencl_arg_tensor(b, p->side);
     opencl_arg_tensor(b, p->act);
-    opencl_launch_groups(b, count_up(p->N, ITEMS * ITEM_COLS), p->M, ITEMS);
+    opencl_launch_groups(b, opencl_count_up(p->N, ITEMS * ITEM_COLS), p->M, ITEMS);
 }
 
 static void matmul(opencl_binder *b, const opencl_product *p, int way) {
@@ -184,7 +167,8 @@ static void matmul(opencl_binder *b, const opencl_product *p, int way) {
     }
     opencl_arg_tensor(b, p->side);
     opencl_arg_tensor(b, p->act);
-    opencl_launch_groups(b, count_up(p->N, t.tile_n), count_up(p->M, t.tile_m) * t.n_parts, (size_t)items_of(&t));
+    opencl_launch_groups(b, opencl_count_up(p->N, t.tile_n), opencl_count_up(p->M, t.tile_m) * t.n_parts,
+                         (size_t)items_of(&t));
     if (t.n_parts > 1) {
         add_parts(b, p, &t, beside);
     }
@@ -198,11 +182,11 @@ typedef struct {
 } score_tile;
 
 // Channels of a head as float4s hold them.
-static int64_t padded_channels(const opencl_attention *a) { return count_up(a->HS, 4) * 4; }
+static int64_t padded_channels(const opencl_attention *a) { return opencl_count_up(a->HS, 4) * 4; }
 
 // Local memory of the largest kernel, in floats.
 static int64_t tile_elems(const score_tile *t, const opencl_attention *a) {
-    const int64_t ld = (count_up(a->HS, 4) | 1) * 4;
+    const int64_t ld = (opencl_count_up(a->HS, 4) | 1) * 4;
     const int64_t weights = t->rows * (t->keys + 8);
     const int64_t keys = t->keys * ld > weights ? t->keys * ld : weights;
     return a->forward ? t->rows * ld + keys + t->keys * ld + t->rows * t->items_x
@@ -234,15 +218,15 @@ static score_tile choose_score_tile(const opencl_facts *facts, const opencl_atte
 static int64_t count_parts(const opencl_facts *facts, const opencl_attention *a) {
     enum { GROUPS_A_UNIT = 4, MOST_PART_ELEMS = 128 * 1024 * 1024 };
     const score_tile t = choose_score_tile(facts, a);
-    const int64_t n_tiles = count_up(a->T, t.keys);
-    const int64_t wanted = count_up((int64_t)GROUPS_A_UNIT * facts->n_units, a->B * a->NKV);
+    const int64_t n_tiles = opencl_count_up(a->T, t.keys);
+    const int64_t wanted = opencl_count_up((int64_t)GROUPS_A_UNIT * facts->n_units, a->B * a->NKV);
     const int64_t room = MOST_PART_ELEMS / (a->B * a->NH * a->T * padded_channels(a));
     const int64_t n = wanted < room ? wanted : room;
     return n < 1 ? 1 : n < n_tiles ? n : n_tiles;
 }
 
 // lse where the weights are stored in its place; or D, and then the parts of dq, from a multiple of 4 floats on.
-static size_t parts_at(const opencl_attention *a) { return (size_t)count_up(a->B * a->NH * a->T, 4) * 4; }
+static size_t parts_at(const opencl_attention *a) { return (size_t)opencl_count_up(a->B * a->NH * a->T, 4) * 4; }
 
 static size_t attention_scratch_elems(const opencl_facts *facts, const sm_plan *plan, const opencl_attention *a) {
     (void)plan;
@@ -252,8 +236,8 @@ static size_t attention_scratch_elems(const opencl_facts *facts, const sm_plan *
 
 // Whether every head of every token begins at a multiple of 4 elements.
 static bool heads_are_aligned(const sm_plan *plan, const opencl_attention *a) {
-    return is_aligned(plan, a->qkv, a->HS) && is_aligned(plan, a->y, a->HS) && is_aligned(plan, a->dy, a->HS) &&
-           is_aligned(plan, a->dqkv, a->HS);
+    return opencl_is_aligned(plan, a->qkv, a->HS, 0) && opencl_is_aligned(plan, a->y, a->HS, 0) &&
+           opencl_is_aligned(plan, a->dy, a->HS, 0) && opencl_is_aligned(plan, a->dqkv, a->HS, 0);
 }
 
 static void begin_attention(opencl_binder *b, const opencl_attention *a, const char *kernel) {
@@ -281,13 +265,13 @@ static void arg_mask(opencl_binder *b, const opencl_attention *a) {
 // A group a tile of rows of each head.
 static void launch_rows(opencl_binder *b, const opencl_attention *a) {
     const score_tile t = choose_score_tile(&b->e->device->facts, a);
-    opencl_launch_groups(b, a->B * a->NH, count_up(a->T, t.rows), (size_t)(t.items_y * t.items_x));
+    opencl_launch_groups(b, a->B * a->NH, opencl_count_up(a->T, t.rows), (size_t)(t.items_y * t.items_x));
 }
 
 // An item a token and head.
 static void launch_tokens(opencl_binder *b, const opencl_attention *a) {
     enum { ITEMS = 64 };
-    opencl_launch_groups(b, count_up(a->T, ITEMS), a->B * a->NH, ITEMS);
+    opencl_launch_groups(b, opencl_count_up(a->T, ITEMS), a->B * a->NH, ITEMS);
 }
 
 static void attention_forward(opencl_binder *b, const opencl_attention *a) {
@@ -325,7 +309,7 @@ static void sum_rows(opencl_binder *b, const opencl_attention *a) {
     begin_backward(b, a, "attention_backward_sums");
     opencl_arg_tensor(b, a->y);
     opencl_arg_scratch(b, 0);
-    opencl_launch_groups(b, count_up(a->T, ROWS), a->B * a->NH, ITEMS);
+    opencl_launch_groups(b, opencl_count_up(a->T, ROWS), a->B * a->NH, ITEMS);
 }
 
 static void attention_backward(opencl_binder *b, const opencl_attention *a) {
@@ -342,7 +326,7 @@ static void attention_backward(opencl_binder *b, const opencl_attention *a) {
     opencl_arg_ulong(b, (uint64_t)n_parts);
     opencl_arg_scratch(b, parts_at(a));
     opencl_arg_tensor(b, a->dqkv);
-    opencl_launch_groups(b, count_up(a->T * padded_channels(a) / 4, ITEMS), a->B * a->NH, ITEMS);
+    opencl_launch_groups(b, opencl_count_up(a->T * padded_channels(a) / 4, ITEMS), a->B * a->NH, ITEMS);
 }
 
 static void attention(opencl_binder *b, const opencl_attention *a) {

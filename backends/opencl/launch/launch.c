@@ -49,8 +49,8 @@ static void append(opencl_binder *b) {
     }
     if (b->status == SM_OK) {
         e->launches[e->n_launches++] = b->launch;
-    } else if (b->launch.kernel != NULL) {
-        opencl.clReleaseKernel(b->launch.kernel);
+    } else {
+        opencl_release_kernel(b->launch.kernel);
     }
 }
 

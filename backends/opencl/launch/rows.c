@@ -22,7 +22,6 @@ static bool is_whole(const opencl_binder *b, int64_t row_elems) {
     return whole;
 }
 
-// Begins a launch of a kernel that walks rows of row_elems elements; 0: it walks none.
 void opencl_begin_rows(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems) {
     const bool whole = is_whole(b, row_elems);
     opencl_begin(b, stem, whole ? "-DWHOLE" : "", kernel);
@@ -91,17 +90,14 @@ int64_t opencl_count_strips(const opencl_device *device, const sm_plan *plan, in
     return at_most((wanted + n_blocks - 1) / n_blocks, (N + LEAST_ROWS - 1) / LEAST_ROWS);
 }
 
-// Strips of rows that items walk whole, a row after the other.
 int64_t opencl_count_row_strips(const opencl_device *device, int64_t N) {
     enum { LEAST_ROWS = 4, CPU_STRIPS = 4, GROUPS_A_UNIT = 4 }; // all of them at once: sums take many registers
     const int64_t of_unit = device->sizes.row_items == 1 ? CPU_STRIPS : GROUPS_A_UNIT;
     return at_most(of_unit * device->facts.n_units, (N + LEAST_ROWS - 1) / LEAST_ROWS);
 }
 
-// Rows of a strip; count_strips of them cover N.
 int64_t opencl_strip_rows(int64_t N, int64_t n_strips) { return (N + n_strips - 1) / n_strips; }
 
-// Kernels of one row: the length of the first operand, then the operands.
 void opencl_launch_one_row(opencl_binder *b, const char *stem, const char *kernel, bool by_vecs) {
     const int64_t n = sm_tensor_elems(in(b, 0));
     opencl_begin_rows(b, stem, kernel, by_vecs ? n : 0);

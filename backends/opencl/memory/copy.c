@@ -36,13 +36,9 @@ void opencl_free_copies(opencl_executable *e) {
     for (int i = OUT; i <= IN; i++) {
         cl_kernel kernels[] = {e->ways[i].plain, e->ways[i].rounded};
         for (int k = 0; k < 2; k++) {
-            if (kernels[k] != NULL) {
-                opencl.clReleaseKernel(kernels[k]);
-            }
+            opencl_release_kernel(kernels[k]);
         }
-        if (e->ways[i].landing != NULL) {
-            opencl.clReleaseMemObject(e->ways[i].landing);
-        }
+        opencl_release_buffer(e->ways[i].landing);
     }
 }
 
@@ -51,9 +47,7 @@ static sm_status reserve_landing(opencl_executable *e, opencl_copy_way *way, siz
     if (size_bytes <= way->landing_bytes) {
         return SM_OK;
     }
-    if (way->landing != NULL) {
-        opencl.clReleaseMemObject(way->landing); // the driver keeps it until what was begun is done
-    }
+    opencl_release_buffer(way->landing); // the driver keeps it until what was begun is done
     way->landing = opencl.clCreateBuffer(e->device->context, CL_MEM_READ_WRITE, size_bytes, NULL, &code);
     way->landing_bytes = code == CL_SUCCESS ? size_bytes : 0;
     return opencl_check(id_of(e), "clCreateBuffer, for copies", code);

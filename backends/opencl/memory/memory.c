@@ -109,9 +109,7 @@ sm_status opencl_allocate(opencl_executable *e, size_t scratch_bytes) {
 
 static void drop_state(opencl_executable *e) {
     for (int i = 0; i < e->n_arenas && e->state != NULL; i++) {
-        if (e->state[i] != NULL) {
-            opencl.clReleaseMemObject(e->state[i]);
-        }
+        opencl_release_buffer(e->state[i]);
     }
     free(e->state);
     e->state = NULL;
@@ -119,14 +117,10 @@ static void drop_state(opencl_executable *e) {
 
 void opencl_free_memory(opencl_executable *e) {
     for (int i = 0; e->arenas != NULL && i < e->n_arenas; i++) {
-        if (e->arenas[i] != NULL) {
-            opencl.clReleaseMemObject(e->arenas[i]);
-        }
+        opencl_release_buffer(e->arenas[i]);
     }
     drop_state(e);
-    if (e->scratch != NULL) {
-        opencl.clReleaseMemObject(e->scratch);
-    }
+    opencl_release_buffer(e->scratch);
     for (int i = 0; i < e->n_pinned; i++) {
         opencl.clReleaseMemObject(e->pinned[i]);
     }

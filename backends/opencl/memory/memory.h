@@ -96,6 +96,8 @@ sm_status opencl_wait(opencl_executable *e, const char *doing, cl_command_queue 
 // Fails when the device is lost.
 sm_status opencl_check_lost(const opencl_executable *e);
 void opencl_end_waiter(opencl_device *device);
+// What it took, of an event of the profiled queue that has come; 0 where that is not known.
+sm_status opencl_event_ns(const opencl_device *device, cl_event event, int64_t *elapsed_ns);
 
 // A lost device's executable or itself, which are not needed any more.
 void opencl_keep_executable(opencl_executable *e);

@@ -135,6 +135,17 @@ sm_status opencl_wait(opencl_executable *e, const char *doing, cl_command_queue 
     return opencl_check(device->base.info.id, doing, w->code);
 }
 
+sm_status opencl_event_ns(const opencl_device *device, cl_event event, int64_t *elapsed_ns) {
+    cl_ulong start_ns = 0;
+    cl_ulong end_ns = 0;
+    cl_int code = opencl.clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, sizeof start_ns, &start_ns, NULL);
+    if (code == CL_SUCCESS) {
+        code = opencl.clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof end_ns, &end_ns, NULL);
+    }
+    *elapsed_ns = end_ns > start_ns ? (int64_t)(end_ns - start_ns) : 0;
+    return opencl_check(device->base.info.id, "clGetEventProfilingInfo", code);
+}
+
 // --- lost devices -------------------------------------------------------------------------------------
 
 void opencl_keep_executable(opencl_executable *e) {

@@ -71,12 +71,6 @@ cl_mem opencl_make_buffer(opencl_device *d, size_t n_bytes, const void *from) {
     return buffer;
 }
 
-void opencl_release_buffer(cl_mem buffer) {
-    if (buffer != NULL) {
-        opencl.clReleaseMemObject(buffer);
-    }
-}
-
 enum { M = 16, N = 8, K = 16 }; // of an instruction
 
 static bool launch(opencl_device *d, cl_kernel kernel, cl_mem buffers[3], float c[M * N]) {
@@ -242,12 +236,8 @@ static bool open_device(const opencl_facts *facts, opencl_device *d) {
 
 static void close_device(opencl_device *d) {
     opencl_free_programs(d);
-    if (d->queue != NULL) {
-        opencl.clReleaseCommandQueue(d->queue);
-    }
-    if (d->context != NULL) {
-        opencl.clReleaseContext(d->context);
-    }
+    opencl_release_queue(d->queue);
+    opencl_release_context(d->context);
 }
 
 static void run_probe(const opencl_facts *facts, opencl_matrix_units *units) {

@@ -23,20 +23,9 @@ static const char *explain(const opencl_facts *facts) {
 
 // --- what products share --------------------------------------------------------------------------------
 
-static int64_t count_up(int64_t n, int64_t step) { return (n + step - 1) / step; }
-
 static int number_bytes(const opencl_product *p) { return (int)sm_dtype_size(p->plan->tensors[p->a].dtype); }
 
 enum { CHUNK_BYTES = 16 };
-
-// Whether the rows of a tensor of n_cols columns all begin at a multiple of 16 bytes.
-static bool is_aligned(const sm_plan *plan, int tensor, int64_t n_cols) {
-    if (tensor == SM_NO_TENSOR) {
-        return true;
-    }
-    const sm_tensor *t = &plan->tensors[tensor];
-    return t->offset_bytes % CHUNK_BYTES == 0 && n_cols * (int64_t)sm_dtype_size(t->dtype) % CHUNK_BYTES == 0;
-}
 
 // What the units multiply: 16-bit numbers, and floats where the plan says that they may be rounded or cut in two.
 static bool may_round(const opencl_product *p) {
@@ -44,10 +33,7 @@ static bool may_round(const opencl_product *p) {
 }
 
 static bool is_product_of_units(const opencl_product *p) {
-    const sm_plan *plan = p->plan;
-    return may_round(p) && is_aligned(plan, p->a, p->a_transposed ? p->M : p->K) &&
-           is_aligned(plan, p->b, p->b_transposed ? p->K : p->N) && is_aligned(plan, p->c, p->N) &&
-           is_aligned(plan, p->side, p->N) && is_aligned(plan, p->act, p->N);
+    return may_round(p) && opencl_is_product_aligned(p, CHUNK_BYTES);
 }
 
 // Parts of K leave their sums in scratch.
@@ -80,7 +66,7 @@ static void add_parts(opencl_binder *b, const opencl_product *p, int n_parts, in
     opencl_arg_tensor(b, p->c);
     arg_side(b, p);
     opencl_arg_tensor(b, p->act);
-    opencl_launch_groups(b, count_up(p->N, ITEMS * ITEM_COLS), p->M, ITEMS);
+    opencl_launch_groups(b, opencl_count_up(p->N, ITEMS * ITEM_COLS), p->M, ITEMS);
 }
 
 // --- products by mma.sync (cl/nvidia/matmul_tensor.cl) -----------------------------------------------------------
@@ -120,18 +106,18 @@ static bool is_split(const opencl_product *p) { return p->plan->products == SM_P
 static int tile_k(const opencl_product *p) { return K_BYTES / number_bytes(p); }
 
 static void cut(const opencl_product *p, tiles *t, int n_parts) {
-    t->part_cols = count_up(count_up(p->K, n_parts), tile_k(p)) * tile_k(p);
-    t->n_parts = (int)count_up(p->K, t->part_cols);
+    t->part_cols = opencl_count_up(opencl_count_up(p->K, n_parts), tile_k(p)) * tile_k(p);
+    t->n_parts = (int)opencl_count_up(p->K, t->part_cols);
 }
 
 // What n_parts cost, in bytes of K. Units walk their share of the tiles in rounds, the last of which may leave many
 // idle. A tile costs some of K to begin and to end, and writing and adding up its sums of a part as much as some more.
 static int64_t cost_of_parts(const opencl_facts *facts, const opencl_product *p, const tiles *t, int n_parts) {
     enum { TILE_BYTES = 512, SUM_BYTES = 512, GROUPS_A_UNIT = 2, GROUP_SUMS = 128 * 128 };
-    const int64_t n_groups = count_up(p->M, t->tile_m) * count_up(p->N, t->tile_n) * n_parts;
+    const int64_t n_groups = opencl_count_up(p->M, t->tile_m) * opencl_count_up(p->N, t->tile_n) * n_parts;
     const int64_t in_a_unit = (int64_t)GROUPS_A_UNIT * GROUP_SUMS / (t->tile_m * t->tile_n);
     const int64_t n_at_once = (facts->n_units > 0 ? facts->n_units : 1) * (in_a_unit > 0 ? in_a_unit : 1);
-    const int64_t n_rounds = count_up(n_groups, n_at_once);
+    const int64_t n_rounds = opencl_count_up(n_groups, n_at_once);
     tiles parted = *t;
     cut(p, &parted, n_parts);
     return n_rounds * (parted.part_cols * number_bytes(p) + TILE_BYTES + (n_parts > 1 ? SUM_BYTES : 0));
@@ -210,7 +196,8 @@ static void multiply_by_mma(opencl_binder *b, const opencl_product *p, const til
     }
     arg_side(b, p);
     opencl_arg_tensor(b, p->act);
-    opencl_launch_groups(b, count_up(p->N, t->tile_n), count_up(p->M, t->tile_m) * t->n_parts, (size_t)items_of(t));
+    opencl_launch_groups(b, opencl_count_up(p->N, t->tile_n), opencl_count_up(p->M, t->tile_m) * t->n_parts,
+                         (size_t)items_of(t));
     if (is_parted) {
         add_parts(b, p, t->n_parts, 0);
     }
@@ -255,7 +242,7 @@ static bool is_a_raw(const opencl_product *p) {
 // From a row of an operand of floats that was rounded, or cut in two, to the next.
 static int64_t prepared_row(const opencl_product *p) {
     const int step = CHUNK_BYTES / (int)sizeof(float);
-    return count_up(p->K, step) * step;
+    return opencl_count_up(p->K, step) * step;
 }
 
 // Floats for the operands of a product of floats.
@@ -275,7 +262,7 @@ static int wide_tile_k(const opencl_product *p) { return WIDE_ROW_BYTES / number
 
 static bool can_cut_wide(const opencl_product *p, int n_parts) {
     enum { LEAST_STEPS = 8 };
-    return has_room_for_parts(p, n_parts) && count_up(p->K, wide_tile_k(p)) / n_parts >= LEAST_STEPS;
+    return has_room_for_parts(p, n_parts) && opencl_count_up(p->K, wide_tile_k(p)) / n_parts >= LEAST_STEPS;
 }
 
 // In 128 bytes of K of a column of C: the tiles of the busiest unit, each with what it takes to begin and to end. A's
@@ -284,10 +271,10 @@ static bool can_cut_wide(const opencl_product *p, int n_parts) {
 static int64_t cost_of_wide(const opencl_facts *facts, const opencl_product *p, const wide_tiles *t, int n_parts) {
     enum { TILE_STEPS = 2, A_COLS = 32, LAUNCH_STEPS = 1000, SUMS_A_STEP = 8 }; // sums that a unit writes and reads
     const int64_t n_units = facts->n_units > 0 ? facts->n_units : 1;
-    const int64_t n_tiles = count_up(p->M, WIDE_TILE_M) * count_up(p->N, t->tile_n) * n_parts;
-    const int64_t n_steps = count_up(count_up(p->K, wide_tile_k(p)), n_parts) + TILE_STEPS;
+    const int64_t n_tiles = opencl_count_up(p->M, WIDE_TILE_M) * opencl_count_up(p->N, t->tile_n) * n_parts;
+    const int64_t n_steps = opencl_count_up(opencl_count_up(p->K, wide_tile_k(p)), n_parts) + TILE_STEPS;
     const int64_t sums = n_parts > 1 ? p->M * p->N * n_parts / (n_units * SUMS_A_STEP) + LAUNCH_STEPS : 0;
-    return count_up(n_tiles, n_units) * n_steps * (t->tile_n + A_COLS) + sums;
+    return opencl_count_up(n_tiles, n_units) * n_steps * (t->tile_n + A_COLS) + sums;
 }
 
 static void cut_wide(const opencl_facts *facts, const opencl_product *p, wide_tiles *t) {
@@ -372,7 +359,7 @@ static void prepare_operand(opencl_binder *b, const opencl_product *p, int tenso
     opencl_arg_tensor(b, tensor);
     opencl_arg_scratch(b, (size_t)at);
     opencl_arg_ulong(b, (uint64_t)small_at);
-    opencl_launch_groups(b, count_up(n_cols, TILE), count_up(n_rows, TILE), ITEMS);
+    opencl_launch_groups(b, opencl_count_up(n_cols, TILE), opencl_count_up(n_rows, TILE), ITEMS);
 }
 
 // An operand: along K a box has 128 bytes of K and all rows of a tile, else 64 rows or columns of C and 64 of K.
@@ -442,7 +429,7 @@ static void multiply_by_wgmma(opencl_binder *b, const opencl_product *p, const w
     char options[OPTIONS_SIZE];
     const bool is_parted = t->n_parts > 1;
     const uint32_t beside = is_parted ? 0 : what_is_beside(p);
-    const int64_t n_tiles = count_up(p->M, WIDE_TILE_M) * count_up(p->N, t->tile_n) * t->n_parts;
+    const int64_t n_tiles = opencl_count_up(p->M, WIDE_TILE_M) * opencl_count_up(p->N, t->tile_n) * t->n_parts;
     const int n_units = b->e->device->facts.n_units;
     const scratch_places at = place_operands(p);
     if (is_float(p) && !is_a_raw(p)) {

@@ -68,7 +68,6 @@ bool opencl_has_wgmma_attention(const opencl_facts *facts, sm_dtype dtype, int64
 const char *opencl_wgmma_attention_trouble(const opencl_facts *facts, sm_dtype dtype, int64_t HS);
 
 cl_mem opencl_make_buffer(opencl_device *d, size_t n_bytes, const void *from); // NULL: could not be made
-void opencl_release_buffer(cl_mem buffer);                                     // NULL is fine
 
 // --- matrix_attention.c --------------------------------------------------------------------------
 

@@ -57,9 +57,7 @@ sm_status opencl_find_address(opencl_device *device, cl_mem buffer, uint64_t *ad
         id, "clEnqueueReadBuffer",
         opencl.clEnqueueReadBuffer(device->queue, result, CL_TRUE, 0, sizeof *address, address, 0, NULL, NULL)));
 cleanup:
-    if (kernel != NULL) {
-        opencl.clReleaseKernel(kernel);
-    }
+    opencl_release_kernel(kernel);
     opencl.clReleaseMemObject(result);
     return status;
 }

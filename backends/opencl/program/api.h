@@ -69,4 +69,26 @@ static inline sm_status opencl_check(const char *device_id, const char *doing, c
     return code == CL_SUCCESS ? SM_OK : opencl_fail(device_id, doing, code);
 }
 
+// NULL is fine.
+static inline void opencl_release_buffer(cl_mem buffer) {
+    if (buffer != NULL) {
+        opencl.clReleaseMemObject(buffer);
+    }
+}
+static inline void opencl_release_kernel(cl_kernel kernel) {
+    if (kernel != NULL) {
+        opencl.clReleaseKernel(kernel);
+    }
+}
+static inline void opencl_release_queue(cl_command_queue queue) {
+    if (queue != NULL) {
+        opencl.clReleaseCommandQueue(queue);
+    }
+}
+static inline void opencl_release_context(cl_context context) {
+    if (context != NULL) {
+        opencl.clReleaseContext(context);
+    }
+}
+
 #endif

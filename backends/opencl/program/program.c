@@ -284,8 +284,8 @@ static sm_status make_request(const opencl_device *device, const opencl_recipe *
     return SM_OK;
 }
 
-static sm_status add_program(opencl_device *device, const opencl_recipe *r, const char *options, const char *own_key,
-                             opencl_program *added) {
+// From the cache, or from source.
+static sm_status make_program(opencl_device *device, const opencl_recipe *r, const char *options, cl_program *program) {
     request q;
     const opencl_facts *f = &device->facts;
     SM_TRY(make_request(device, r, options, &q));
@@ -294,18 +294,31 @@ static sm_status add_program(opencl_device *device, const opencl_recipe *r, cons
     if (!f->keeps_builds && opencl_cache_load(q.key, &binary, &size_bytes) != SM_OK) {
         warn_of_cache(&device->base.info);
     }
-    if (binary == NULL || !build_binary(device, q.options, binary, size_bytes, &added->program)) {
+    if (binary == NULL || !build_binary(device, q.options, binary, size_bytes, program)) {
         free(binary);
-        SM_TRY(build_texts(device, r->name, q.texts, q.n, q.options, &added->program));
-        SM_TRY(r->rewrite != NULL ? rewrite(device, r, q.options, &added->program) : SM_OK);
+        SM_TRY(build_texts(device, r->name, q.texts, q.n, q.options, program));
+        SM_TRY(r->rewrite != NULL ? rewrite(device, r, q.options, program) : SM_OK);
         if (!f->keeps_builds) {
-            store_binary(q.key, added->program);
+            store_binary(q.key, *program);
         }
     } else {
         free(binary);
     }
-    added->key = strdup(own_key);
-    added->next = device->programs;
+    return SM_OK;
+}
+
+// The device's from then on, also where that fails.
+static sm_status keep_program(opencl_device *device, const char *key, cl_program program) {
+    opencl_program *added = calloc(1, sizeof *added);
+    char *copy = strdup(key);
+    if (added == NULL || copy == NULL) {
+        opencl.clReleaseProgram(program);
+        free(added);
+        free(copy);
+        return sm_fail(SM_ERR_OOM, "%s: no memory for a program", id_of(device));
+    }
+    *added = (opencl_program){.next = device->programs, .key = copy, .program = program};
+    device->programs = added;
     return SM_OK;
 }
 
@@ -360,22 +373,8 @@ sm_status opencl_get_program(opencl_device *device, const char *stem, const char
         *program = known->program;
         return SM_OK;
     }
-    opencl_program *added = calloc(1, sizeof *added);
-    if (added == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for a program", id_of(device));
-    }
-    sm_status status = add_program(device, &r, options, key, added);
-    if (status == SM_OK && added->key == NULL) {
-        opencl.clReleaseProgram(added->program);
-        status = sm_fail(SM_ERR_OOM, "%s: no memory for a program", id_of(device));
-    }
-    if (status != SM_OK) {
-        free(added);
-        return status;
-    }
-    device->programs = added;
-    *program = added->program;
-    return SM_OK;
+    SM_TRY(make_program(device, &r, options, program));
+    return keep_program(device, key, *program);
 }
 
 sm_status opencl_get_kernel(opencl_device *device, const char *stem, const char *options, const char *name,
@@ -421,16 +420,7 @@ sm_status opencl_get_own_kernel(opencl_device *device, const sm_own_kernel *own,
     if (find_program(device, key) == NULL) {
         cl_program program = NULL;
         SM_TRY(build_own(device, own, &program));
-        opencl_program *added = calloc(1, sizeof *added);
-        char *copy = strdup(key);
-        if (added == NULL || copy == NULL) {
-            opencl.clReleaseProgram(program);
-            free(added);
-            free(copy);
-            return sm_fail(SM_ERR_OOM, "%s: no memory for a program", id_of(device));
-        }
-        *added = (opencl_program){.next = device->programs, .key = copy, .program = program};
-        device->programs = added;
+        SM_TRY(keep_program(device, key, program));
     }
     *kernel = opencl.clCreateKernel(find_program(device, key)->program, name, &code);
     if (code != CL_SUCCESS) {
