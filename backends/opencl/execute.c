@@ -6,8 +6,6 @@
 
 #include "backends/opencl/opencl.h"
 
-static const char *id_of(const opencl_executable *e) { return e->device->base.info.id; }
-
 // One buffer for what the launches of an op hand to one another, as large as the op that needs most of it.
 static size_t scratch_bytes(const sm_device *device, const sm_plan *plan) {
     sm_op op;
@@ -51,7 +49,7 @@ static sm_status bind_all(opencl_executable *e) {
     const sm_plan *plan = e->base.plan;
     e->launches_of = calloc(2 * (size_t)plan->n_ops + 1, sizeof *e->launches_of);
     if (e->launches_of == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for %d ops", id_of(e), plan->n_ops);
+        return sm_fail(SM_ERR_OOM, "%s: no memory for %d ops", id_of(e->device), plan->n_ops);
     }
     for (int i = 0; i < 2 * plan->n_ops; i++) {
         if (i == plan->n_ops) {
@@ -60,7 +58,8 @@ static sm_status bind_all(opencl_executable *e) {
         SM_TRY(bind_at(e, i));
     }
     e->events = calloc((size_t)e->n_launches + 1, sizeof *e->events);
-    return e->events != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "%s: no memory for %d events", id_of(e), e->n_launches);
+    return e->events != NULL ? SM_OK
+                             : sm_fail(SM_ERR_OOM, "%s: no memory for %d events", id_of(e->device), e->n_launches);
 }
 
 sm_status opencl_prepare(sm_device *device, const sm_plan *plan, sm_executable **executable) {
@@ -115,7 +114,7 @@ void opencl_release(sm_executable *executable) {
 static sm_status enqueue(const opencl_executable *e, cl_command_queue queue, int i, cl_event *event) {
     const opencl_launch *l = &e->launches[i];
     cl_int code = opencl.clEnqueueNDRangeKernel(queue, l->kernel, l->n_dims, NULL, l->global, l->local, 0, NULL, event);
-    return opencl_check(id_of(e), "clEnqueueNDRangeKernel", code);
+    return opencl_check(id_of(e->device), "clEnqueueNDRangeKernel", code);
 }
 
 // The launches of an op, as this micro-batch does it.
@@ -174,7 +173,7 @@ sm_status opencl_execute(sm_executable *executable, sm_range range, int64_t *op_
         return execute_profiled(e, range, op_ns);
     }
     SM_TRY(enqueue_range(e, e->device->queue, range, false));
-    return opencl_check(id_of(e), "clFlush", opencl.clFlush(e->device->queue));
+    return opencl_check(id_of(e->device), "clFlush", opencl.clFlush(e->device->queue));
 }
 
 sm_status opencl_synchronize(sm_executable *executable) {

@@ -231,7 +231,7 @@ static void build_all(opencl_device *device) {
     while (host_take(STDIN_FILENO, &p, sizeof p)) {
         cl_program program;
         const opencl_family *family = NULL;
-        if (opencl_choose_family(&device->facts, p.family, device->base.info.id, &family) == SM_OK) {
+        if (opencl_choose_family(&device->facts, p.family, id_of(device), &family) == SM_OK) {
             opencl_set_family(device, family);
             (void)opencl_get_program(device, p.name, p.options, &program);
         }

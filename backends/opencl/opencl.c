@@ -79,12 +79,10 @@ static sm_status take_part(opencl_device *device, int n_threads) {
     }
     if (!f->is_cpu) {
         return sm_fail(SM_ERR_UNSUPPORTED,
-                       "%s: the device is not a processor: it has no threads to choose; leave -t out",
-                       device->base.info.id);
+                       "%s: the device is not a processor: it has no threads to choose; leave -t out", id_of(device));
     }
     if (n_threads < 0 || n_threads > f->n_units) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "%s: %d threads; the device has %d", device->base.info.id, n_threads,
-                       f->n_units);
+        return sm_fail(SM_ERR_UNSUPPORTED, "%s: %d threads; the device has %d", id_of(device), n_threads, f->n_units);
     }
     const cl_device_partition_property by_count[] = {CL_DEVICE_PARTITION_BY_COUNTS, n_threads,
                                                      CL_DEVICE_PARTITION_BY_COUNTS_LIST_END, 0};
@@ -92,7 +90,7 @@ static sm_status take_part(opencl_device *device, int n_threads) {
     if (code != CL_SUCCESS) {
         device->part = NULL;
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: the driver gives no part of the device with %d threads: %s",
-                       device->base.info.id, n_threads, opencl_error_name(code));
+                       id_of(device), n_threads, opencl_error_name(code));
     }
     device->base.info.n_threads = device->base.info.n_units = n_threads;
     device->facts.n_units = n_threads;
@@ -100,7 +98,7 @@ static sm_status take_part(opencl_device *device, int n_threads) {
 }
 
 static sm_status create_queues(opencl_device *device) {
-    const char *id = device->base.info.id;
+    const char *id = id_of(device);
     cl_device_id target = opencl_target(device);
     cl_int code = CL_SUCCESS;
     device->context = device->part != NULL ? NULL : opencl_take_context(&device->facts);

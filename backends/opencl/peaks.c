@@ -14,8 +14,6 @@ enum { N_BUFFERS = 3, MOST_ROUNDS = 1 << 24, MOST_TRIALS = 1024, N_STREAMS = 2 }
 
 static const double LAUNCH_SECONDS = 0.01;
 
-static const char *id_of(const opencl_device *device) { return device->base.info.id; }
-
 // What launches reached, the latest of them; FLOP/s or bytes/s.
 typedef struct {
     double rates[MOST_TRIALS];

@@ -164,7 +164,7 @@ static sm_status measure(opencl_device *device, const sm_plan *alone, const open
     float *result = malloc((size_t)n * sizeof *result);
     sm_status status = expected != NULL && result != NULL
                            ? try_way(device, alone, 0, expected, &best_ns)
-                           : sm_fail(SM_ERR_OOM, "%s: no memory for a result", device->base.info.id);
+                           : sm_fail(SM_ERR_OOM, "%s: no memory for a result", id_of(device));
     *best = 0;
     for (int way = 1; way < MOST_WAYS && status == SM_OK && host_now_ns() < end_ns; way++) {
         int64_t elapsed_ns = 0;
@@ -188,13 +188,13 @@ static sm_status measure(opencl_device *device, const sm_plan *alone, const open
 // All that a measurement depends on.
 static sm_status open_tuning(const opencl_device *device, host_tuning **tuning) {
     const opencl_facts *f = &device->facts;
-    opencl_source source = {NULL, 0};
     char stem[NAME_SIZE];
     char key[1024];
     snprintf(stem, sizeof stem, "matmul_%s", device->family->name);
     uint64_t hash = HOST_HASH_START;
-    if (opencl_find_source(stem, &source)) {
-        hash = host_hash(hash, source.text, source.size_bytes);
+    const sm_embedded *source = opencl_find_source(stem);
+    if (source != NULL) {
+        hash = host_hash(hash, source->text, source->size_bytes);
     }
     snprintf(key, sizeof key, "opencl|%s|%s|%s|%s|%d|%s|%016llx", f->platform_name, f->name, f->version, f->driver,
              device->base.info.n_threads, device->family->name, (unsigned long long)hash);

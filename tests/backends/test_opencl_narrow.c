@@ -63,16 +63,16 @@ static void convert_on_device(opencl_device *device, sm_dtype dtype, int vector,
     const cl_ulong n = N_VALUES;
     const size_t n_items = (N_VALUES + (size_t)vector - 1) / (size_t)vector;
     const size_t sizes[] = {N_VALUES * sizeof(float), N_VALUES * sizeof(uint16_t), N_VALUES * sizeof(float)};
-    opencl_source prelude;
     cl_program program = NULL;
     cl_int code = CL_SUCCESS;
     cl_mem buffers[3];
     char options[128];
-    assert_true(opencl_find_source("prelude", &prelude));
-    char *source = malloc(prelude.size_bytes + sizeof probe);
+    const sm_embedded *prelude = opencl_find_source("prelude");
+    assert_non_null(prelude);
+    char *source = malloc(prelude->size_bytes + sizeof probe);
     assert_non_null(source);
-    memcpy(source, prelude.text, prelude.size_bytes);
-    memcpy(source + prelude.size_bytes, probe, sizeof probe);
+    memcpy(source, prelude->text, prelude->size_bytes);
+    memcpy(source + prelude->size_bytes, probe, sizeof probe);
     snprintf(options, sizeof options, "-cl-std=CL1.2 -cl-denorms-are-zero -DVECTOR=%d -D%s", vector,
              dtype == SM_BF16 ? "DATA_BF16" : "DATA_F16");
     check(opencl_build_source(device, "probe", source, options, &program));

@@ -23,17 +23,13 @@ static void bind_dropout(opencl_binder *b) {
 // --- sums over rows --------------------------------------------------------------------------------
 
 // What the strips in scratch add up to joins an output of C elements.
-static void add_strips_at(opencl_binder *b, int64_t offset_elems, int64_t n_strips, int64_t C, int output) {
+static void add_strips(opencl_binder *b, int64_t offset_elems, int64_t n_strips, int64_t C, int output) {
     opencl_begin_rows(b, "bias", "bias_backward_sum", C);
     arg_count(b, n_strips);
     arg_count(b, C);
     opencl_arg_scratch(b, (size_t)offset_elems);
     arg_out(b, output);
     opencl_launch_lanes(b, C, 1, SUM_LANES);
-}
-
-static void add_strips(opencl_binder *b, int64_t n_strips, int64_t C, int output) {
-    add_strips_at(b, 0, n_strips, C, output);
 }
 
 static void bind_bias_backward(opencl_binder *b) {
@@ -47,7 +43,7 @@ static void bind_bias_backward(opencl_binder *b) {
     arg_in(b, SM_IN(bias_backward, dy));
     opencl_arg_scratch(b, 0);
     opencl_launch_lanes(b, C, n_strips, STRIP_LANES);
-    add_strips(b, n_strips, C, SM_OUT(bias_backward, db));
+    add_strips(b, 0, n_strips, C, SM_OUT(bias_backward, db));
 }
 
 static bool is_residual(const opencl_binder *b) {
@@ -176,7 +172,7 @@ static void bind_rmsnorm_backward(opencl_binder *b) {
     arg_out(b, SM_OUT(rmsnorm_backward, dx));
     opencl_arg_scratch(b, 0);
     opencl_launch_parts(b, n_strips);
-    add_strips(b, n_strips, C, SM_OUT(rmsnorm_backward, dw));
+    add_strips(b, 0, n_strips, C, SM_OUT(rmsnorm_backward, dw));
 }
 
 // A head is a row of HS channels.
@@ -211,8 +207,8 @@ static void bind_head_rmsnorm_backward(opencl_binder *b) {
     arg_out(b, SM_OUT(head_rmsnorm_backward, dx));
     opencl_arg_scratch(b, 0);
     opencl_launch_parts(b, 3 * n_strips); // of q, k and v
-    add_strips_at(b, 0, n_strips, HS, SM_OUT(head_rmsnorm_backward, dwq));
-    add_strips_at(b, n_strips * HS, n_strips, HS, SM_OUT(head_rmsnorm_backward, dwk));
+    add_strips(b, 0, n_strips, HS, SM_OUT(head_rmsnorm_backward, dwq));
+    add_strips(b, n_strips * HS, n_strips, HS, SM_OUT(head_rmsnorm_backward, dwk));
 }
 
 // --- rope ----------------------------------------------------------------------------------
@@ -346,22 +342,15 @@ static void bind_embedding_backward(opencl_binder *b) {
 
 // --- loss ----------------------------------------------------------------------------------------------
 
-// Kernels over rows of logits: N, V, Vp, then the operands.
-static void bind_crossentropy(opencl_binder *b, const char *kernel, const sm_tensor *logits) {
-    opencl_begin_rows(b, "loss", kernel, sm_tensor_cols(logits));
+// Both kinds: N, V, Vp, then the operands, the first of which are logits.
+static void bind_crossentropy(opencl_binder *b) {
+    const sm_tensor *logits = in(b, SM_IN(crossentropy_forward, logits));
+    opencl_begin_rows(b, "loss", sm_op_name(b->op->kind), sm_tensor_cols(logits));
     arg_count(b, sm_tensor_rows(logits));
     arg_count(b, b->op->attr.vocab);
     arg_count(b, sm_tensor_cols(logits));
     opencl_arg_operands(b);
     opencl_launch_rows(b, sm_tensor_rows(logits));
-}
-
-static void bind_crossentropy_forward(opencl_binder *b) {
-    bind_crossentropy(b, "crossentropy_forward", in(b, SM_IN(crossentropy_forward, logits)));
-}
-
-static void bind_crossentropy_backward(opencl_binder *b) {
-    bind_crossentropy(b, "crossentropy_backward", in(b, SM_IN(crossentropy_backward, logits)));
 }
 
 static void bind_loss_mean(opencl_binder *b) { opencl_launch_one_row(b, "loss", "loss_mean", true); }
@@ -396,8 +385,8 @@ static void (*const binders[SM_OP_KIND_COUNT])(opencl_binder *) = {
     [SM_OP_HEAD_RMSNORM_FORWARD] = bind_head_rmsnorm_forward,
     [SM_OP_HEAD_RMSNORM_BACKWARD] = bind_head_rmsnorm_backward,
     [SM_OP_ROPE] = bind_rope,
-    [SM_OP_CROSSENTROPY_FORWARD] = bind_crossentropy_forward,
-    [SM_OP_CROSSENTROPY_BACKWARD] = bind_crossentropy_backward,
+    [SM_OP_CROSSENTROPY_FORWARD] = bind_crossentropy,
+    [SM_OP_CROSSENTROPY_BACKWARD] = bind_crossentropy,
     [SM_OP_LOSS_MEAN] = bind_loss_mean,
     [SM_OP_GRAD_SQNORM] = opencl_bind_grad_sqnorm,
     [SM_OP_GRAD_CLIP] = opencl_bind_grad_clip,
@@ -482,9 +471,8 @@ static void bind_by_rule(opencl_binder *b) {
 
 static bool has_kernel(sm_op_kind kind) {
     char stem[STEM_SIZE];
-    opencl_source source;
     find_stem(kind, stem);
-    return binders[kind] != NULL || opencl_find_source(stem, &source);
+    return binders[kind] != NULL || opencl_find_source(stem) != NULL;
 }
 
 size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan, const sm_op *op) {
@@ -546,7 +534,7 @@ sm_status opencl_bind_op(opencl_executable *e, const sm_op *op) {
 }
 
 sm_status opencl_op_supported(const opencl_device *device, const sm_plan *plan, const sm_op *op) {
-    const char *id = device->base.info.id;
+    const char *id = id_of(device);
     if (plan->dtype != SM_F32 && !sm_dtype_is_narrow(plan->dtype)) {
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: there are no %s kernels", id, sm_dtype_name(plan->dtype));
     }

@@ -46,7 +46,7 @@ sm_status opencl_add_choice(opencl_device *device, const char *name, int way) {
     if (choice == NULL || copy == NULL) {
         free(choice);
         free(copy);
-        return sm_fail(SM_ERR_OOM, "%s: no memory for a choice", device->base.info.id);
+        return sm_fail(SM_ERR_OOM, "%s: no memory for a choice", id_of(device));
     }
     *choice = (opencl_choice){.next = device->choices, .name = copy, .way = way};
     device->choices = choice;

@@ -109,6 +109,10 @@ const char *opencl_result_option(const opencl_product *product, bool to_scratch)
 // The product's epilogue as these flags.
 uint32_t opencl_epilogue(const opencl_product *product);
 
+// Arguments: T, NH, NKV; key, threshold, scale of dropout; what backward kernels read first.
+void opencl_arg_heads(opencl_binder *b, const opencl_attention *a);
+void opencl_arg_mask(opencl_binder *b, const opencl_attention *a);
+void opencl_arg_gradient(opencl_binder *b, const opencl_attention *a);
 // The program option that says whether rows hold documents; "" where they do not, as in programs without any.
 static inline const char *opencl_documents_option(const opencl_attention *a) {
     return a->starts == SM_NO_TENSOR ? "" : " -DDOCUMENTS=1";

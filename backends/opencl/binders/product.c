@@ -131,3 +131,22 @@ void opencl_bind_attention(opencl_binder *b) {
     const opencl_attention a = opencl_describe_attention(b->e->base.plan, b->op);
     b->e->device->family->attention(b, &a);
 }
+
+void opencl_arg_heads(opencl_binder *b, const opencl_attention *a) {
+    arg_count(b, a->T);
+    arg_count(b, a->NH);
+    arg_count(b, a->NKV);
+}
+
+void opencl_arg_mask(opencl_binder *b, const opencl_attention *a) {
+    opencl_arg_ulong(b, a->key);
+    opencl_arg_uint(b, a->threshold);
+    opencl_arg_float(b, a->drop_scale);
+}
+
+void opencl_arg_gradient(opencl_binder *b, const opencl_attention *a) {
+    opencl_arg_tensor(b, a->dy);
+    opencl_arg_tensor(b, a->qkv);
+    opencl_arg_tensor(b, a->weights);
+    opencl_arg_tensor(b, a->rng_step);
+}

@@ -250,16 +250,8 @@ static void begin_attention(opencl_binder *b, const opencl_attention *a, const c
              heads_are_aligned(b->e->base.plan, a) ? 4 : 1, a->threshold > 0, a->stores_weights,
              opencl_documents_option(a), a->blocked ? " -DBLOCKED=1" : "");
     opencl_begin(b, "attention_local", options, kernel);
-    opencl_arg_ulong(b, (uint64_t)a->T);
-    opencl_arg_ulong(b, (uint64_t)a->NH);
-    opencl_arg_ulong(b, (uint64_t)a->NKV);
+    opencl_arg_heads(b, a);
     opencl_arg_tensor(b, a->starts);
-}
-
-static void arg_mask(opencl_binder *b, const opencl_attention *a) {
-    opencl_arg_ulong(b, a->key);
-    opencl_arg_uint(b, a->threshold);
-    opencl_arg_float(b, a->drop_scale);
 }
 
 // A group a tile of rows of each head.
@@ -276,7 +268,7 @@ static void launch_tokens(opencl_binder *b, const opencl_attention *a) {
 
 static void attention_forward(opencl_binder *b, const opencl_attention *a) {
     begin_attention(b, a, "attention_forward");
-    arg_mask(b, a);
+    opencl_arg_mask(b, a);
     opencl_arg_tensor(b, a->qkv);
     opencl_arg_tensor(b, a->rng_step);
     opencl_arg_tensor(b, a->y);
@@ -297,11 +289,8 @@ static void attention_forward(opencl_binder *b, const opencl_attention *a) {
 // The arguments that D's kernel and that of the products begin with.
 static void begin_backward(opencl_binder *b, const opencl_attention *a, const char *kernel) {
     begin_attention(b, a, kernel);
-    arg_mask(b, a);
-    opencl_arg_tensor(b, a->dy);
-    opencl_arg_tensor(b, a->qkv);
-    opencl_arg_tensor(b, a->weights);
-    opencl_arg_tensor(b, a->rng_step);
+    opencl_arg_mask(b, a);
+    opencl_arg_gradient(b, a);
 }
 
 static void sum_rows(opencl_binder *b, const opencl_attention *a) {

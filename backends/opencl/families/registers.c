@@ -204,13 +204,9 @@ static void begin_attention(opencl_binder *b, const opencl_attention *a, const c
              a->blocked ? " -DBLOCKED=1" : "");
     opencl_begin(b, "attention_registers", options, kernel);
     opencl_arg_uint(b, a->stores_weights);
-    opencl_arg_ulong(b, (uint64_t)a->T);
-    opencl_arg_ulong(b, (uint64_t)a->NH);
-    opencl_arg_ulong(b, (uint64_t)a->NKV);
+    opencl_arg_heads(b, a);
     opencl_arg_tensor(b, a->starts);
-    opencl_arg_ulong(b, a->key);
-    opencl_arg_uint(b, a->threshold);
-    opencl_arg_float(b, a->drop_scale);
+    opencl_arg_mask(b, a);
 }
 
 // An item a token of each of n_heads a sequence.
@@ -232,10 +228,7 @@ static void attention(opencl_binder *b, const opencl_attention *a) {
     static const char *const kernels[] = {"attention_backward_rows", "attention_backward_keys"};
     for (int i = 0; i < 2; i++) {
         begin_attention(b, a, kernels[i]);
-        opencl_arg_tensor(b, a->dy);
-        opencl_arg_tensor(b, a->qkv);
-        opencl_arg_tensor(b, a->weights);
-        opencl_arg_tensor(b, a->rng_step);
+        opencl_arg_gradient(b, a);
         if (i == 0) {
             opencl_arg_tensor(b, a->y);
         }

@@ -41,7 +41,7 @@ static void append(opencl_binder *b) {
         int cap = e->cap_launches > 0 ? 2 * e->cap_launches : 256;
         opencl_launch *grown = realloc(e->launches, (size_t)cap * sizeof *grown);
         if (grown == NULL) {
-            b->status = sm_fail(SM_ERR_OOM, "%s: no memory for %d launches", e->device->base.info.id, cap);
+            b->status = sm_fail(SM_ERR_OOM, "%s: no memory for %d launches", id_of(e->device), cap);
         } else {
             e->launches = grown;
             e->cap_launches = cap;

@@ -7,8 +7,6 @@
 
 enum { OUT, IN };
 
-static const char *id_of(const opencl_executable *e) { return e->device->base.info.id; }
-
 static int way_of(const sm_copy *copy) { return copy->kind == SM_COPY_OUT ? OUT : IN; }
 
 static sm_status open_queue(opencl_device *device, cl_command_queue *queue) {
@@ -16,7 +14,7 @@ static sm_status open_queue(opencl_device *device, cl_command_queue *queue) {
     if (*queue == NULL) {
         *queue = opencl.clCreateCommandQueue(device->context, opencl_target(device), 0, &code);
     }
-    return opencl_check(device->base.info.id, "clCreateCommandQueue, for copies", code);
+    return opencl_check(id_of(device), "clCreateCommandQueue, for copies", code);
 }
 
 // --- kernels of a way ----------------------------------------------------------------------------------
@@ -50,7 +48,7 @@ static sm_status reserve_landing(opencl_executable *e, opencl_copy_way *way, siz
     opencl_release_buffer(way->landing); // the driver keeps it until what was begun is done
     way->landing = opencl.clCreateBuffer(e->device->context, CL_MEM_READ_WRITE, size_bytes, NULL, &code);
     way->landing_bytes = code == CL_SUCCESS ? size_bytes : 0;
-    return opencl_check(id_of(e), "clCreateBuffer, for copies", code);
+    return opencl_check(id_of(e->device), "clCreateBuffer, for copies", code);
 }
 
 size_t opencl_copy_bytes(const sm_plan *plan) {
@@ -86,7 +84,7 @@ static sm_status run(opencl_executable *e, int way, cl_kernel kernel, const sm_c
     const size_t vector = (size_t)e->device->sizes.vector;
     const size_t global = ((size_t)copy->n_elems + group * vector - 1) / (group * vector) * group;
     SM_TRY(opencl_set_arguments(e->device, kernel, way == OUT ? of_out : of_in, 4));
-    return opencl_check(id_of(e), "clEnqueueNDRangeKernel",
+    return opencl_check(id_of(e->device), "clEnqueueNDRangeKernel",
                         opencl.clEnqueueNDRangeKernel(e->device->copies[way], kernel, 1, NULL, &global, &group,
                                                       computed != NULL ? 1 : 0, computed != NULL ? &computed : NULL,
                                                       done));
@@ -97,14 +95,14 @@ static sm_status run(opencl_executable *e, int way, cl_kernel kernel, const sm_c
 // An event behind all that was enqueued so far.
 static sm_status mark(opencl_executable *e, cl_event *event) {
     cl_command_queue queue = e->device->queue;
-    SM_TRY(opencl_check(id_of(e), "clEnqueueMarkerWithWaitList",
+    SM_TRY(opencl_check(id_of(e->device), "clEnqueueMarkerWithWaitList",
                         opencl.clEnqueueMarkerWithWaitList(queue, 0, NULL, event)));
-    return opencl_check(id_of(e), "clFlush", opencl.clFlush(queue));
+    return opencl_check(id_of(e->device), "clFlush", opencl.clFlush(queue));
 }
 
 static sm_status read_behind(opencl_executable *e, const opencl_span *s, void *host, cl_event computed,
                              cl_event *copied) {
-    return opencl_check(id_of(e), "clEnqueueReadBuffer",
+    return opencl_check(id_of(e->device), "clEnqueueReadBuffer",
                         opencl.clEnqueueReadBuffer(e->device->copies[OUT], s->buffer, CL_FALSE, s->offset_bytes,
                                                    s->size_bytes, host, computed != NULL ? 1 : 0,
                                                    computed != NULL ? &computed : NULL, copied));
@@ -127,7 +125,7 @@ static sm_status begin_out(opencl_executable *e, const sm_copy *copy, const open
 }
 
 static sm_status write_span(opencl_executable *e, const opencl_span *s, const void *host, cl_event *copied) {
-    return opencl_check(id_of(e), "clEnqueueWriteBuffer",
+    return opencl_check(id_of(e->device), "clEnqueueWriteBuffer",
                         opencl.clEnqueueWriteBuffer(e->device->copies[IN], s->buffer, CL_FALSE, s->offset_bytes,
                                                     s->size_bytes, host, 0, NULL, copied));
 }
@@ -156,7 +154,7 @@ sm_status opencl_begin_copy(sm_executable *executable, const sm_copy *copy, void
     case SM_COPY_ADD: SM_TRY(begin_add(e, copy, &s, &copied)); break;
     }
     *ticket = copied;
-    return opencl_check(id_of(e), "clFlush", opencl.clFlush(e->device->copies[way]));
+    return opencl_check(id_of(e->device), "clFlush", opencl.clFlush(e->device->copies[way]));
 }
 
 sm_status opencl_wait_copy(sm_executable *executable, void *ticket) {
@@ -164,7 +162,7 @@ sm_status opencl_wait_copy(sm_executable *executable, void *ticket) {
     cl_event copied = ticket;
     const cl_int code = opencl.clWaitForEvents(1, &copied);
     opencl.clReleaseEvent(copied);
-    return opencl_check(id_of(e), "clWaitForEvents", code);
+    return opencl_check(id_of(e->device), "clWaitForEvents", code);
 }
 
 bool opencl_is_copied(sm_executable *executable, void *ticket) {
@@ -187,7 +185,7 @@ sm_status opencl_pin(sm_executable *executable, void *memory, size_t size_bytes)
     }
     cl_mem pinned =
         opencl.clCreateBuffer(e->device->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, size_bytes, memory, &code);
-    SM_TRY(opencl_check(id_of(e), "clCreateBuffer, of pinned memory", code));
+    SM_TRY(opencl_check(id_of(e->device), "clCreateBuffer, of pinned memory", code));
     e->pinned[e->n_pinned++] = pinned;
     return SM_OK;
 }

@@ -6,8 +6,6 @@
 #include "backends/host/memory.h"
 #include "backends/opencl/memory/memory.h"
 
-static const char *id_of(const opencl_executable *e) { return e->device->base.info.id; }
-
 // What the device has that could be used now: of all memory, where it does not tell.
 static size_t usable_bytes(const opencl_facts *facts) {
     size_t bytes = facts->memory_bytes;
@@ -22,7 +20,8 @@ static sm_status fail_memory(const opencl_executable *e, size_t asked_bytes, con
     return sm_fail(SM_ERR_OOM,
                    "%s: the plan needs %.2f GiB, %.2f GiB usable, of %.2f GiB at most in one piece: %s; use a smaller "
                    "batch or model",
-                   id_of(e), (double)asked_bytes / (1 << 30), (double)usable_bytes(&e->device->facts) / (1 << 30),
+                   id_of(e->device), (double)asked_bytes / (1 << 30),
+                   (double)usable_bytes(&e->device->facts) / (1 << 30),
                    (double)e->device->facts.max_alloc_bytes / (1 << 30), why);
 }
 
@@ -88,7 +87,7 @@ sm_status opencl_allocate(opencl_executable *e, size_t scratch_bytes) {
     e->staging.slot_bytes = largest_batch_bytes(plan);
     e->staging.bytes[0] = malloc(OPENCL_STAGING_SLOTS * e->staging.slot_bytes);
     if (e->arenas == NULL || e->pages == NULL || e->staging.bytes[0] == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for %d buffers", id_of(e), plan->n_arenas);
+        return sm_fail(SM_ERR_OOM, "%s: no memory for %d buffers", id_of(e->device), plan->n_arenas);
     }
     for (int i = 1; i < OPENCL_STAGING_SLOTS; i++) {
         e->staging.bytes[i] = e->staging.bytes[0] + (size_t)i * e->staging.slot_bytes;
@@ -101,7 +100,7 @@ sm_status opencl_allocate(opencl_executable *e, size_t scratch_bytes) {
         if (is_refused(code)) {
             return fail_memory(e, asked_bytes, opencl_error_name(code));
         }
-        SM_TRY(opencl_check(id_of(e), "clCreateBuffer", code));
+        SM_TRY(opencl_check(id_of(e->device), "clCreateBuffer", code));
         e->base.memory_bytes += size_bytes;
     }
     return SM_OK;
@@ -144,11 +143,11 @@ sm_status opencl_find_span(const opencl_executable *e, int tensor, int64_t offse
     const sm_tensor *t = &e->base.plan->tensors[tensor];
     const int64_t n = sm_tensor_elems(t);
     if (offset_elems < 0 || n_elems < 0 || offset_elems > n || n_elems > n - offset_elems) {
-        return sm_fail(SM_ERR_INTERNAL, "%s: elements %lld to %lld of %s, which has %lld", id_of(e),
+        return sm_fail(SM_ERR_INTERNAL, "%s: elements %lld to %lld of %s, which has %lld", id_of(e->device),
                        (long long)offset_elems, (long long)(offset_elems + n_elems), t->name, (long long)n);
     }
     if (t->arena < 0) {
-        return sm_fail(SM_ERR_INTERNAL, "%s: %s has no memory: no op uses it", id_of(e), t->name);
+        return sm_fail(SM_ERR_INTERNAL, "%s: %s has no memory: no op uses it", id_of(e->device), t->name);
     }
     const size_t elem_bytes = sm_dtype_size(t->dtype);
     *s = (opencl_span){e->arenas[t->arena], t->offset_bytes + (size_t)offset_elems * elem_bytes,
@@ -189,13 +188,13 @@ sm_status opencl_upload(sm_executable *executable, int tensor, int64_t offset_el
     if (s.size_bytes > e->staging.slot_bytes) {
         SM_TRY(wait_before_copy(e));
         return opencl_check(
-            id_of(e), "clEnqueueWriteBuffer",
+            id_of(e->device), "clEnqueueWriteBuffer",
             opencl.clEnqueueWriteBuffer(queue, s.buffer, CL_TRUE, s.offset_bytes, s.size_bytes, data, 0, NULL, NULL));
     }
     int slot;
     SM_TRY(take_slot(e, &slot));
     memcpy(e->staging.bytes[slot], data, s.size_bytes);
-    return opencl_check(id_of(e), "clEnqueueWriteBuffer",
+    return opencl_check(id_of(e->device), "clEnqueueWriteBuffer",
                         opencl.clEnqueueWriteBuffer(queue, s.buffer, CL_FALSE, s.offset_bytes, s.size_bytes,
                                                     e->staging.bytes[slot], 0, NULL, &e->staging.written[slot]));
 }
@@ -208,7 +207,7 @@ sm_status opencl_download(sm_executable *executable, int tensor, int64_t offset_
         return SM_OK;
     }
     SM_TRY(wait_before_copy(e));
-    return opencl_check(id_of(e), "clEnqueueReadBuffer",
+    return opencl_check(id_of(e->device), "clEnqueueReadBuffer",
                         opencl.clEnqueueReadBuffer(e->device->queue, s.buffer, CL_TRUE, s.offset_bytes, s.size_bytes,
                                                    data, 0, NULL, NULL));
 }
@@ -238,7 +237,7 @@ static sm_status create_state(opencl_executable *e) {
     if (e->state == NULL || code != CL_SUCCESS) {
         drop_state(e);
         return sm_fail(SM_ERR_OOM, "%s: a copy of weights and state needs %.2f GiB next to the plan's %.2f GiB",
-                       id_of(e), (double)needed_bytes / (1 << 30), (double)e->base.memory_bytes / (1 << 30));
+                       id_of(e->device), (double)needed_bytes / (1 << 30), (double)e->base.memory_bytes / (1 << 30));
     }
     return SM_OK;
 }
@@ -265,7 +264,7 @@ sm_status opencl_keep_state(sm_executable *executable, sm_state_action action) {
     SM_TRY(e->state == NULL ? create_state(e) : SM_OK);
     for (int i = 0; i < e->n_arenas; i++) {
         if (state_bytes(e, i) == 0) {
-            SM_TRY(keeps ? SM_OK : opencl_check(id_of(e), "clEnqueueFillBuffer", fill_with_stale_bytes(e, i)));
+            SM_TRY(keeps ? SM_OK : opencl_check(id_of(e->device), "clEnqueueFillBuffer", fill_with_stale_bytes(e, i)));
             continue;
         }
         const cl_int code =
@@ -273,10 +272,10 @@ sm_status opencl_keep_state(sm_executable *executable, sm_state_action action) {
                                        keeps ? e->state[i] : e->arenas[i], 0, 0, state_bytes(e, i), 0, NULL, NULL);
         if (is_refused(code)) {
             drop_state(e);
-            return sm_fail(SM_ERR_OOM, "%s: no memory for a copy of weights and state: %s", id_of(e),
+            return sm_fail(SM_ERR_OOM, "%s: no memory for a copy of weights and state: %s", id_of(e->device),
                            opencl_error_name(code));
         }
-        SM_TRY(opencl_check(id_of(e), "clEnqueueCopyBuffer", code));
+        SM_TRY(opencl_check(id_of(e->device), "clEnqueueCopyBuffer", code));
     }
     return executable->device->backend->synchronize(executable);
 }

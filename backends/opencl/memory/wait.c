@@ -59,7 +59,7 @@ static sm_status start_waiter(opencl_device *device) {
     }
     opencl_waiter *w = calloc(1, sizeof *w);
     if (w == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory to wait in", device->base.info.id);
+        return sm_fail(SM_ERR_OOM, "%s: no memory to wait in", id_of(device));
     }
     pthread_mutex_init(&w->lock, NULL);
     pthread_condattr_init(&monotonic);
@@ -69,7 +69,7 @@ static sm_status start_waiter(opencl_device *device) {
     w->state = DONE;
     if (pthread_create(&w->thread, NULL, serve, w) != 0) {
         free(w);
-        return sm_fail(SM_ERR_OOM, "%s: no thread to wait in", device->base.info.id);
+        return sm_fail(SM_ERR_OOM, "%s: no thread to wait in", id_of(device));
     }
     device->waiter = w;
     return SM_OK;
@@ -108,7 +108,7 @@ static sm_status fail_lost(const opencl_device *device) {
     return sm_fail(SM_ERR_TIMEOUT,
                    "%s: the device was still at work when the limit had run out: a kernel hangs, or "
                    "takes longer than --timeout allows",
-                   device->base.info.id);
+                   id_of(device));
 }
 
 sm_status opencl_check_lost(const opencl_executable *e) { return e->device->is_lost ? fail_lost(e->device) : SM_OK; }
@@ -117,7 +117,7 @@ sm_status opencl_wait(opencl_executable *e, const char *doing, cl_command_queue 
     opencl_device *device = e->device;
     SM_TRY(opencl_check_lost(e));
     if (e->base.deadline_ns == 0) {
-        return opencl_check(device->base.info.id, doing, wait_for(queue, event));
+        return opencl_check(id_of(device), doing, wait_for(queue, event));
     }
     SM_TRY(start_waiter(device));
     opencl_waiter *w = device->waiter;
@@ -132,7 +132,7 @@ sm_status opencl_wait(opencl_executable *e, const char *doing, cl_command_queue 
         device->is_lost = true;
         return fail_lost(device);
     }
-    return opencl_check(device->base.info.id, doing, w->code);
+    return opencl_check(id_of(device), doing, w->code);
 }
 
 sm_status opencl_event_ns(const opencl_device *device, cl_event event, int64_t *elapsed_ns) {
@@ -143,7 +143,7 @@ sm_status opencl_event_ns(const opencl_device *device, cl_event event, int64_t *
         code = opencl.clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof end_ns, &end_ns, NULL);
     }
     *elapsed_ns = end_ns > start_ns ? (int64_t)(end_ns - start_ns) : 0;
-    return opencl_check(device->base.info.id, "clGetEventProfilingInfo", code);
+    return opencl_check(id_of(device), "clGetEventProfilingInfo", code);
 }
 
 // --- lost devices -------------------------------------------------------------------------------------

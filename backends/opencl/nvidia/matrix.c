@@ -190,7 +190,7 @@ static sm_status multiply_wide(opencl_device *d, const wide_kind *w, cl_mem buff
     opencl_release_buffer(map_buffer);
     opencl_release_buffer(bias_buffer);
     opencl.clReleaseKernel(kernel);
-    return opencl_check(d->base.info.id, "a product by wgmma", code);
+    return opencl_check(id_of(d), "a product by wgmma", code);
 }
 
 // The kernel that products run, with its tensor maps: "" if its numbers are right, else what is wrong with it. Where C
@@ -272,9 +272,9 @@ static void make_key(const opencl_facts *f, const char *of, char *key, size_t si
                                         "matmul_wgmma", "attention_wgmma", "attention_tensor"};
     uint64_t hash = HOST_HASH_START;
     for (size_t i = 0; i < sizeof stems / sizeof stems[0]; i++) {
-        opencl_source source;
-        if (opencl_find_source(stems[i], &source)) {
-            hash = host_hash(hash, source.text, source.size_bytes);
+        const sm_embedded *source = opencl_find_source(stems[i]);
+        if (source != NULL) {
+            hash = host_hash(hash, source->text, source->size_bytes);
         }
     }
     snprintf(key, size_bytes, "matrix units|%s|%s|%s|%s|%s|%016llx", of, f->platform_name, f->name, f->version,

@@ -180,7 +180,7 @@ static sm_status run_part(opencl_device *d, sm_dtype dtype, int HS, int part, co
     const size_t global = local * (size_t)((T + own - 1) / own * (part == OPENCL_ATTENTION_KEYS ? NKV : NH));
     sm_status status = set_arguments(d, kernel, part, b);
     if (status == SM_OK) {
-        status = opencl_check(d->base.info.id, opencl_attention_kernels[part],
+        status = opencl_check(id_of(d), opencl_attention_kernels[part],
                               opencl.clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &global, &local, 0, NULL, NULL));
     }
     opencl.clReleaseKernel(kernel);

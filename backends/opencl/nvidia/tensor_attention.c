@@ -159,14 +159,10 @@ static void begin(opencl_binder *b, const opencl_attention *a, int part, opencl_
 
 // What all three begin with.
 static void arg_shape(opencl_binder *b, const opencl_attention *a, int64_t n_heads) {
-    opencl_arg_ulong(b, (uint64_t)a->T);
-    opencl_arg_ulong(b, (uint64_t)a->NH);
-    opencl_arg_ulong(b, (uint64_t)a->NKV);
+    opencl_arg_heads(b, a);
     opencl_arg_ulong(b, (uint64_t)(a->B * n_heads));
     opencl_arg_tensor(b, a->starts);
-    opencl_arg_ulong(b, a->key);
-    opencl_arg_uint(b, a->threshold);
-    opencl_arg_float(b, a->drop_scale);
+    opencl_arg_mask(b, a);
 }
 
 static void launch(opencl_binder *b, const opencl_attention *a, int64_t n_heads, const opencl_score_sizes *s) {
@@ -192,10 +188,7 @@ static void attend_backward(opencl_binder *b, const opencl_attention *a) {
         opencl_score_sizes s = {0};
         begin(b, a, part, &s);
         arg_shape(b, a, n_heads);
-        opencl_arg_tensor(b, a->dy);
-        opencl_arg_tensor(b, a->qkv);
-        opencl_arg_tensor(b, a->weights);
-        opencl_arg_tensor(b, a->rng_step);
+        opencl_arg_gradient(b, a);
         if (part == OPENCL_ATTENTION_ROWS) {
             opencl_arg_tensor(b, a->y);
         }

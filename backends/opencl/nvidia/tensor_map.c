@@ -41,7 +41,7 @@ void opencl_encode_map(const opencl_tensor_map *m, uint64_t address, unsigned ch
 
 // OpenCL 1.2 tells no address: a kernel does. A buffer stays where it is.
 sm_status opencl_find_address(opencl_device *device, cl_mem buffer, uint64_t *address) {
-    const char *id = device->base.info.id;
+    const char *id = id_of(device);
     const size_t one = 1;
     sm_status status = SM_OK;
     cl_int code = CL_SUCCESS;
@@ -85,11 +85,11 @@ static sm_status make_room(opencl_executable *e) {
     const size_t n_bytes = opencl_map_bytes(e->base.plan);
     map_room *room = calloc(1, sizeof *room + ((size_t)e->n_arenas + 1) * sizeof room->addresses[0]);
     if (room == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for %d addresses", e->device->base.info.id, e->n_arenas);
+        return sm_fail(SM_ERR_OOM, "%s: no memory for %d addresses", id_of(e->device), e->n_arenas);
     }
     e->family_data = room;
     room->buffer = opencl.clCreateBuffer(e->device->context, CL_MEM_READ_WRITE, n_bytes, NULL, &code);
-    SM_TRY(opencl_check(e->device->base.info.id, "clCreateBuffer, tensor maps", code));
+    SM_TRY(opencl_check(id_of(e->device), "clCreateBuffer, tensor maps", code));
     e->base.memory_bytes += n_bytes;
     return SM_OK;
 }
@@ -128,7 +128,7 @@ static sm_status add_maps(opencl_binder *b, const opencl_tensor_map *maps, int n
     opencl_arg_buffer(b, room->buffer);
     opencl_arg_ulong(b, room->used_bytes);
     room->used_bytes += n_bytes;
-    return opencl_check(e->device->base.info.id, "clEnqueueWriteBuffer, tensor maps",
+    return opencl_check(id_of(e->device), "clEnqueueWriteBuffer, tensor maps",
                         opencl.clEnqueueWriteBuffer(e->device->queue, room->buffer, CL_TRUE, room->used_bytes - n_bytes,
                                                     n_bytes, bytes, 0, NULL, NULL));
 }

@@ -5,24 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "embedded.h"
 #include "fnv1a.h"
 #include "backends/opencl/program/program.h"
 
 // --- sources ------------------------------------------------------------------------------------------
 
-static const sm_embedded *find_file(const char *stem) {
+const sm_embedded *opencl_find_source(const char *stem) {
     char name[64];
     snprintf(name, sizeof name, "%s.cl", stem);
     return sm_embedded_find_below("cl/", name);
-}
-
-bool opencl_find_source(const char *stem, opencl_source *source) {
-    const sm_embedded *file = find_file(stem);
-    if (file != NULL) {
-        *source = (opencl_source){file->text, file->size_bytes};
-    }
-    return file != NULL;
 }
 
 // The kernels of nearly every step are in two programs, which take about as long to build: a driver needs as long to
@@ -67,8 +58,6 @@ static opencl_recipe find_recipe(const opencl_device *device, const char *stem) 
 }
 
 // --- building -----------------------------------------------------------------------------------------
-
-static const char *id_of(const opencl_device *device) { return device->base.info.id; }
 
 cl_device_id opencl_target(const opencl_device *device) {
     return device->part != NULL ? device->part : device->facts.id;
@@ -123,7 +112,12 @@ static sm_status build(const opencl_device *device, const char *name, const char
 // A program has a line that names the file, in three pieces, and the file's text, for each of its files.
 enum { MOST_TEXTS = 4 * (2 + OPENCL_MOST_STEMS) };
 
-static sm_status build_texts(const opencl_device *device, const char *name, const opencl_source *texts, cl_uint n,
+typedef struct {
+    const char *text; // without a terminating NUL
+    size_t size_bytes;
+} text_part;
+
+static sm_status build_texts(const opencl_device *device, const char *name, const text_part *texts, cl_uint n,
                              const char *options, cl_program *program) {
     const char *strings[MOST_TEXTS];
     size_t lengths[MOST_TEXTS];
@@ -144,7 +138,7 @@ static sm_status build_texts(const opencl_device *device, const char *name, cons
 
 sm_status opencl_build_source(opencl_device *device, const char *name, const char *source, const char *options,
                               cl_program *program) {
-    return build_texts(device, name, &(opencl_source){source, strlen(source)}, 1, options, program);
+    return build_texts(device, name, &(text_part){source, strlen(source)}, 1, options, program);
 }
 
 // A cached binary as a program; false when the driver does not take it.
@@ -230,21 +224,21 @@ typedef struct opencl_program {
     cl_program program;
 } opencl_program;
 
-static sm_status add_texts(const opencl_device *device, const char *stem, opencl_source texts[MOST_TEXTS], cl_uint *n) {
+static sm_status add_texts(const opencl_device *device, const char *stem, text_part texts[MOST_TEXTS], cl_uint *n) {
     static const char *const line[] = {"#line 1 \"", "\"\n"};
-    const sm_embedded *file = find_file(stem);
+    const sm_embedded *file = opencl_find_source(stem);
     if (file == NULL) {
         return sm_fail(SM_ERR_INTERNAL, "%s: there is no cl/%s.cl", id_of(device), stem);
     }
-    texts[(*n)++] = (opencl_source){line[0], strlen(line[0])};
-    texts[(*n)++] = (opencl_source){file->path, strlen(file->path)};
-    texts[(*n)++] = (opencl_source){line[1], strlen(line[1])};
-    texts[(*n)++] = (opencl_source){file->text, file->size_bytes};
+    texts[(*n)++] = (text_part){line[0], strlen(line[0])};
+    texts[(*n)++] = (text_part){file->path, strlen(file->path)};
+    texts[(*n)++] = (text_part){line[1], strlen(line[1])};
+    texts[(*n)++] = (text_part){file->text, file->size_bytes};
     return SM_OK;
 }
 
 // The texts of a program, a file's name before each, and how many there are.
-static sm_status collect_texts(const opencl_device *device, const opencl_recipe *r, opencl_source texts[MOST_TEXTS],
+static sm_status collect_texts(const opencl_device *device, const opencl_recipe *r, text_part texts[MOST_TEXTS],
                                cl_uint *n) {
     *n = 0;
     SM_TRY(add_texts(device, "philox", texts, n));
@@ -256,7 +250,7 @@ static sm_status collect_texts(const opencl_device *device, const opencl_recipe 
 }
 
 // Two versions of a file never meet in the cache.
-static uint64_t hash_sources(const opencl_source *texts, cl_uint n) {
+static uint64_t hash_sources(const text_part *texts, cl_uint n) {
     uint64_t hash = SM_FNV1A_START;
     for (cl_uint i = 0; i < n; i++) {
         hash = sm_fnv1a(hash, texts[i].text, texts[i].size_bytes);
@@ -266,7 +260,7 @@ static uint64_t hash_sources(const opencl_source *texts, cl_uint n) {
 
 // A program as it is asked for: what it is built of, and what it is known by in the cache.
 typedef struct {
-    opencl_source texts[MOST_TEXTS];
+    text_part texts[MOST_TEXTS];
     cl_uint n;
     char options[512];
     char key[2048];
@@ -400,13 +394,13 @@ static void write_line(const char *path, char *line, size_t size_bytes) {
 }
 
 static sm_status build_own(const opencl_device *device, const sm_own_kernel *own, cl_program *program) {
-    opencl_source texts[MOST_TEXTS];
+    text_part texts[MOST_TEXTS];
     cl_uint n = 0;
     char line[256];
     write_line(own->name, line, sizeof line);
     SM_TRY(add_texts(device, "philox", texts, &n));
-    texts[n++] = (opencl_source){line, strlen(line)};
-    texts[n++] = (opencl_source){own->source, strlen(own->source)};
+    texts[n++] = (text_part){line, strlen(line)};
+    texts[n++] = (text_part){own->source, strlen(own->source)};
     sm_status status =
         build_texts(device, own->name, texts, n, "-cl-std=CL1.2 -cl-denorms-are-zero -DOWN_KERNEL", program);
     return status == SM_OK ? SM_OK : sm_fail(SM_ERR_FORMAT, "%s", sm_error_message());

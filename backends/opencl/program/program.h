@@ -9,6 +9,7 @@
 #define STEPMARK_BACKENDS_OPENCL_PROGRAM_PROGRAM_H
 
 #include "backend.h"
+#include "embedded.h"
 
 #include "backends/opencl/program/api.h"
 
@@ -107,14 +108,10 @@ typedef struct opencl_device {
     cl_command_queue profile;           // in order, with events: where time goes
 } opencl_device;
 
-// The text of a file of cl/, as it was when the program was built.
-typedef struct {
-    const char *text; // without a terminating NUL
-    size_t size_bytes;
-} opencl_source;
+static inline const char *id_of(const opencl_device *device) { return device->base.info.id; }
 
-// The text of cl/STEM.cl, or of that file in a folder within; false when there is no such file.
-bool opencl_find_source(const char *stem, opencl_source *source);
+// The file cl/STEM.cl, or of that name in a folder within, as it was when stepmark was built; NULL: there is none.
+const sm_embedded *opencl_find_source(const char *stem);
 
 // Open for building alone: without a queue and a family of kernels, which the caller may set.
 sm_status opencl_open_to_build(const opencl_facts *facts, opencl_device *device);
