@@ -184,7 +184,7 @@ static void documents_fill_rows(void **state) {
         json_decref(rows);
     }
     static const expectation cases[] = {
-        {"run -m tiny -b 2 --seq-len 16 --padding max", 2, NULL, "--padding max is of documents; give --documents"},
+        {"run -m tiny -b 2 --seq-len 16 --padding max", 2, NULL, "--padding max applies to documents; also give --documents"},
         {"run -m tiny -b 2 --seq-len 16 --long-documents cut", 2, NULL, "--long-documents applies to documents"},
         {"run -m tiny -b 2 --seq-len 16 --documents 2-16 --padding tight", 2, NULL, "none|batch|max|bucket|packed"},
         {"run -m tiny -b 2 --seq-len 16 --documents 20-30 --backend cpu", 1, NULL,

@@ -278,7 +278,7 @@ static void a_damaged_checkpoint_is_passed_over(void **state) {
         {"truncate -s 5000 $N/model.safetensors",
          "model.safetensors: has 5000 bytes; the checkpoint was written with "},
         {"cp $O/optimizer.safetensors $N", "optimizer.safetensors: is damaged, or belongs to another checkpoint"},
-        {"printf x | dd of=$N/model.safetensors bs=1 seek=9000 conv=notrunc 2>/dev/null", "is damaged, or of another"},
+        {"printf x | dd of=$N/model.safetensors bs=1 seek=9000 conv=notrunc 2>/dev/null", "is damaged, or belongs to another"},
         {"rm $N/config.json", "config.json: cannot open"},
         {"sed -i 's/\"log_bytes\": /&1/' $N/checkpoint.json", "its digest is that of another text"},
         {"rm -r $N && cp -r $O $N", "holds the state after step "},
