@@ -1,0 +1,85 @@
+// spot.c: what all checks share: memory, draws, operands, allowed errors.
+#include "src/verify/spot.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "philox.h"
+
+void *spot_memory(spot *s, size_t n, size_t size_bytes) {
+    void *memory = s->n_kept < SPOT_MAX_KEPT ? calloc(n > 0 ? n : 1, size_bytes) : NULL;
+    if (memory == NULL) {
+        sm_fail(SM_ERR_OOM, "spot check: no memory for %zu elements of %zu bytes", n, size_bytes);
+        return NULL;
+    }
+    s->kept[s->n_kept++] = memory;
+    return memory;
+}
+
+int64_t spot_draw(spot *s, int64_t n) {
+    const sm_philox_block block = sm_philox4x32(s->key, s->n_drawn++, 0);
+    return (int64_t)(((uint64_t)block.word[0] << 31 | block.word[1] >> 1) % (uint64_t)n);
+}
+
+void spot_signs(spot *s, int64_t n, float *signs) {
+    for (int64_t i = 0; i < n; i += 128) {
+        const sm_philox_block block = sm_philox4x32(s->key, s->n_drawn++, 0);
+        for (int64_t k = i; k < n && k < i + 128; k++) {
+            signs[k] = block.word[(k - i) / 32] >> (k % 32) & 1 ? 1 : -1;
+        }
+    }
+}
+
+int64_t spot_strata(spot *s, int64_t total, int64_t n, int64_t *places) {
+    n = n < total ? n : total;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t first = i * total / n;
+        places[i] = first + spot_draw(s, (i + 1) * total / n - first);
+    }
+    return n;
+}
+
+int64_t spot_n_rows(const spot *s, int64_t total) {
+    enum { LEAST = 16, MOST = 128 };
+    const int64_t n = 4 * s->plan->B < LEAST ? LEAST : 4 * s->plan->B > MOST ? MOST : 4 * s->plan->B;
+    return n < total ? n : total;
+}
+
+static const sm_tensor *tensor_of(const spot *s, int tensor) {
+    return tensor == SM_NO_TENSOR ? NULL : &s->plan->tensors[tensor];
+}
+
+const sm_tensor *spot_in(const spot *s, int k) { return tensor_of(s, s->op.in[k]); }
+const sm_tensor *spot_out(const spot *s, int k) { return tensor_of(s, s->op.out[k]); }
+int64_t spot_elems(const sm_tensor *t) { return t == NULL ? 0 : sm_tensor_elems(t); }
+
+sm_status spot_read(spot *s, int tensor, int64_t first, int64_t n, float *values) {
+    return sm_session_read_part(s->session, tensor, first, n, values);
+}
+
+sm_status spot_read_ids(spot *s, int tensor, int64_t first, int64_t n, int32_t *ids) {
+    return s->session->device->backend->download(s->session->executable, tensor, first, n, ids);
+}
+
+sm_status spot_read_all_ids(spot *s, int tensor, int32_t **ids) {
+    const int64_t n = sm_tensor_elems(&s->plan->tensors[tensor]);
+    *ids = spot_memory(s, (size_t)n, sizeof **ids);
+    return *ids != NULL ? spot_read_ids(s, tensor, 0, n, *ids) : SM_ERR_OOM;
+}
+
+double spot_roundoff(const sm_tensor *t) { return sm_dtype_format(t->dtype)->unit_roundoff; }
+
+double spot_store_error(const sm_tensor *t, double value) {
+    return spot_roundoff(t) * (fabs(value) + sm_dtype_format(t->dtype)->least_normal);
+}
+
+double spot_plain_roundoff(int64_t n) { return 8 * 0x1p-24 * (4 + sqrt((double)n)); }
+
+// Matrix units round a sum as it grows with less care than f32 arithmetic does; operands rounded to tf32 are off by a
+// unit roundoff each.
+double spot_sum_roundoff(const spot *s, int64_t n) {
+    const bool is_narrow = sm_dtype_is_narrow(s->plan->dtype);
+    const bool is_tf32 = s->plan->products == SM_PRODUCTS_TF32;
+    return (is_narrow || is_tf32 ? 4 : 1) * spot_plain_roundoff(n) +
+           (is_tf32 ? 8 * sm_precision_roundoff(sm_plan_precision(s->plan)) : 0);
+}
