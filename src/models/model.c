@@ -1,17 +1,7 @@
-// model.c: the table of architectures, and what all of them share.
+// model.c: what all architectures share.
 #include <string.h>
 
 #include "src/models/model.h"
-
-static const sm_model *const models[] = {
-#define X(name) &sm_model_##name,
-    SM_MODEL_LIST(X)
-#undef X
-};
-
-int sm_model_count(void) { return (int)(sizeof models / sizeof models[0]); }
-
-const sm_model *sm_model_at(int index) { return models[index]; }
 
 const sm_model_size *sm_model_size_find(const sm_model *model, const char *name) {
     for (int i = 0; i < model->n_sizes; i++) {

@@ -1,33 +1,14 @@
-// optimizer.c: the table of optimizers, and what all of them share.
+// optimizer.c: what all optimizers share.
 #include <math.h>
 #include <string.h>
 
 #include "src/optim/optimizer.h"
-
-static const sm_optimizer *const optimizers[] = {
-#define X(name) &sm_optimizer_##name,
-    SM_OPTIMIZER_LIST(X)
-#undef X
-};
 
 static const sm_setting settings_table[] = {
 #define X(name) {#name, offsetof(sm_step_settings, name)},
     SM_SETTING_LIST(X)
 #undef X
 };
-
-int sm_optimizer_count(void) { return (int)(sizeof optimizers / sizeof optimizers[0]); }
-
-const sm_optimizer *sm_optimizer_at(int index) { return optimizers[index]; }
-
-const sm_optimizer *sm_optimizer_find(const char *name) {
-    for (int i = 0; i < sm_optimizer_count(); i++) {
-        if (strcmp(optimizers[i]->name, name) == 0) {
-            return optimizers[i];
-        }
-    }
-    return NULL;
-}
 
 sm_step_settings sm_plan_settings(const sm_plan *plan) {
     return plan->optimizer != NULL ? plan->optimizer->defaults : (sm_step_settings){0};
