@@ -182,6 +182,17 @@ static bool bind_shape(binding *bound, const char *shape, const sm_tensor *t, bo
     return true;
 }
 
+sm_dtype sm_plan_operand_dtype(const sm_plan *plan, sm_operand_type type) {
+    switch (type) {
+    case SM_OPERAND_DATA: return plan->dtype;
+    case SM_OPERAND_REAL: return plan->real;
+    case SM_OPERAND_I32: return SM_I32;
+    case SM_OPERAND_U32: return SM_U32;
+    case SM_OPERAND_U8: return SM_U8;
+    }
+    return plan->real;
+}
+
 static sm_status check_operand(const sm_plan *plan, const sm_op *op, const sm_operand_info *operand, int tensor,
                                binding *bound) {
     const char *kind = sm_op_name(op->kind);

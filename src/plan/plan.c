@@ -46,17 +46,6 @@ void sm_plan_free(sm_plan *plan) {
     }
 }
 
-sm_dtype sm_plan_operand_dtype(const sm_plan *plan, sm_operand_type type) {
-    switch (type) {
-    case SM_OPERAND_DATA: return plan->dtype;
-    case SM_OPERAND_REAL: return plan->real;
-    case SM_OPERAND_I32: return SM_I32;
-    case SM_OPERAND_U32: return SM_U32;
-    case SM_OPERAND_U8: return SM_U8;
-    }
-    return plan->real;
-}
-
 sm_precision sm_plan_precision(const sm_plan *plan) { return (sm_precision){plan->dtype, plan->products}; }
 
 sm_status sm_plan_supports_plain_products(const sm_plan *plan, const char *device_id) {
