@@ -53,7 +53,8 @@ sm_loop_bound sm_loop_judge(const sm_loop_division *division);
 // what a headline step takes beside its data: a median, since a step that was preempted says nothing of the loop.
 sm_status sm_loop_verdict(const sm_plan *plan, double work_ns, sm_row *row);
 
-// Takes it back where the row, all of whose figures are there, bears no verdict (noise_verdict.h): `verdict` then says why.
+// Takes it back where the row, all of whose figures are there, bears no verdict (noise_verdict.h): `verdict` then says
+// why.
 sm_status sm_loop_withhold_verdict(sm_row *row);
 
 #endif

@@ -1,5 +1,6 @@
 // commands.h: the subcommands. A row of this table is all that the program knows of one: parsing, --help, manual pages,
-// completions and `schema` come from it. Their order is that of --help.
+// completions and `schema` come from it. Their order is that of --help. The table names the subcommands' functions, which
+// look up its rows: a circle, of a table alone.
 #ifndef STEPMARK_CLI_FLAGS_COMMANDS_H
 #define STEPMARK_CLI_FLAGS_COMMANDS_H
 

@@ -1,5 +1,5 @@
-// advise.c: the subcommand: runs the advisor's requests (configuration_search.h), each configuration in a process of its
-// own as a sweep does, and reports the measurements.
+// advise.c: the subcommand: runs the advisor's requests (configuration_search.h), each configuration in a process of
+// its own as a sweep does, and reports the measurements.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-// comm_transport.h: how processes reach one another: the functions of MPI that comm.c and comm_reduce.c need.
+// comm_transport.h: how processes reach one another: the functions of MPI that comm.c and comm_reduce.c need. comm.c
+// opens comm_mpi.c, whose table of functions it then calls: the two know each other.
 #ifndef STEPMARK_COMM_TRANSPORT_H
 #define STEPMARK_COMM_TRANSPORT_H
 
