@@ -1,45 +1,16 @@
 // sweep.c: the subcommand: every configuration in turn, each row kept at once.
-#include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "bench/rows/machine.h"
 #include "bench/rows/row_write.h"
 #include "bench/rows/sweep_log.h"
 #include "bench/tables/show.h"
 #include "cli/flags/options.h"
-#include "cli/measure/run.h"
 #include "cli/output/notes.h"
 #include "cli/rows/rows.h"
 #include "cli/sweep/sweep.h"
 
-// Beside a configuration's steps, in steps' worth of work: starting, ceilings, weights, loss check.
-static const double fixed_work = 1e11;
-
-// Of the memory that is available at the start, for one configuration.
-static const double memory_share = 0.9;
-
-enum { N_INSTRUMENTED_STEPS = 4, N_AUTO_WARMUP = 6 };
-
-static double now_s(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 // --- progress ------------------------------------------------------------------------------------
-
-double cli_sweep_work(const cli_candidate *c) {
-    if (c->status[0] != '\0') {
-        return 0;
-    }
-    double n_warmup = c->run.warmup >= 0 ? (double)c->run.warmup : N_AUTO_WARMUP;
-    double n_steps = n_warmup + (double)c->run.repetitions + N_INSTRUMENTED_STEPS;
-    return fixed_work + (c->is_forecast ? c->forecast.flops * n_steps : 0);
-}
 
 static void say_progress(const cli_sweep *s, const cli_configuration *c, const json_t *row) {
     char step[32];
@@ -57,67 +28,6 @@ static void say_progress(const cli_sweep *s, const cli_configuration *c, const j
 }
 
 // --- one configuration ---------------------------------------------------------------------------
-
-static sm_status rest(double seconds) {
-    struct timespec left = {.tv_sec = (time_t)seconds};
-    left.tv_nsec = (long)((seconds - (double)left.tv_sec) * 1e9);
-    while (seconds > 0 && nanosleep(&left, &left) != 0 && errno == EINTR && !cli_interrupted) {
-    }
-    return cli_interrupted ? SM_ERR_INTERRUPTED : SM_OK;
-}
-
-static sm_status keep_row(cli_sweep *s, const cli_configuration *c, json_t *row) {
-    return s->log != NULL                               ? sm_sweep_log_append(s->log, row)
-           : json_object_set(s->kept, c->key, row) == 0 ? SM_OK
-                                                        : sm_fail(SM_ERR_OOM, "sweep: no memory for its rows");
-}
-
-static bool key_has(const char *key, const char *flag, const char *value) {
-    char word[PATH_MAX + CLI_TEXT_SIZE];
-    snprintf(word, sizeof(word), "%s=%s", flag, value);
-    return strstr(key, word) != NULL;
-}
-
-// A log may be anybody's, and its rows are the word of who wrote it. Those that ran code of their own are not taken for
-// a configuration without.
-static bool names_its_code(const json_t *row) {
-    static const char *const flags[] = {"kernel", "backend-library"};
-    const char *key = sm_rows_text(row, "sweep_key");
-    bool names_any = sm_rows_text(row, "own_kernels")[0] == '\0';
-    bool names_all = true;
-    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
-        const char *value = cli_run_args_value(json_object_get(row, "run_args"), flags[i]);
-        names_any = names_any || key_has(key, flags[i], "");
-        names_all = names_all && (value == NULL || key_has(key, flags[i], value));
-    }
-    return names_any && names_all;
-}
-
-json_t *cli_sweep_known(const cli_sweep *s, const char *key) {
-    json_t *row = s->log != NULL ? sm_sweep_log_find(s->log, key) : json_object_get(s->kept, key);
-    return names_its_code(row) ? row : NULL;
-}
-
-sm_status cli_sweep_measure(cli_sweep *s, const cli_configuration *c, const cli_candidate *candidate, json_t **row) {
-    json_t *made = NULL;
-    if (cli_interrupted) {
-        return SM_ERR_INTERRUPTED;
-    }
-    if (s->n_started++ > 0 && candidate->status[0] == '\0') {
-        SM_TRY(rest(s->sweeper.options->delay_s));
-    }
-    double begin_s = now_s();
-    SM_TRY(cli_candidate_run(&s->sweeper, c, candidate, &made));
-    sm_status status = keep_row(s, c, made); // which keeps a reference
-    json_decref(made);
-    SM_TRY(status);
-    if (candidate->status[0] == '\0') {
-        s->seconds += now_s() - begin_s;
-        s->work_done += cli_sweep_work(candidate);
-    }
-    *row = cli_sweep_known(s, c->key);
-    return SM_OK;
-}
 
 static sm_status run_one(cli_sweep *s, int index) {
     const cli_configuration *c = &s->plan.items[index];
@@ -236,41 +146,6 @@ static sm_status print_rows(const cli_sweep *s, const json_t *rows, outcome *o) 
     return status == SM_OK ? print_advice(s, rows) : status;
 }
 
-static sm_status set_sweeper(const cli_options *options, cli_sweeper *s) {
-    s->options = options;
-    SM_TRY(sm_machine_facts(options->argc, options->argv, &s->machine));
-    ssize_t n = readlink("/proc/self/exe", s->program, sizeof(s->program) - 1);
-    if (n <= 0) {
-        return sm_fail(SM_ERR_IO, "sweep: /proc/self/exe, this program, cannot be found: %s", strerror(errno));
-    }
-    s->program[n] = '\0';
-    double available = sm_json_number(s->machine, "memory_available_bytes");
-    s->memory_limit_bytes = options->max_memory_gib > 0 ? (int64_t)(options->max_memory_gib * 1024 * 1024 * 1024)
-                            : available > 0             ? (int64_t)(available * memory_share)
-                                                        : 0;
-    return SM_OK;
-}
-
-static sm_status open_log(cli_sweep *s) {
-    const cli_options *o = s->sweeper.options;
-    size_t i;
-    json_t *warning;
-    json_t *row;
-    if (o->output_file == NULL) {
-        return o->resume ? sm_fail(SM_ERR_USAGE, "--resume: needs --output-file, the file to continue") : SM_OK;
-    }
-    SM_TRY(o->dry_run ? sm_sweep_log_look(o->output_file, o->resume, &s->log)
-                      : sm_sweep_log_open(o->output_file, o->resume, &s->log));
-    json_array_foreach(sm_sweep_log_rows(s->log)->warnings, i, warning) { cli_note("%s", json_string_value(warning)); }
-    json_array_foreach(sm_sweep_log_rows(s->log)->rows, i, row) {
-        if (!names_its_code(row)) {
-            cli_note("warning: %s: row %zu ran code of its own, which its sweep_key does not name; it is not taken",
-                     o->output_file, i + 1);
-        }
-    }
-    return SM_OK;
-}
-
 static sm_status conclude(const outcome *o) {
     if (o->n_failed > 0) {
         return sm_fail(SM_ERR_DEVICE, "%d row%s failed; `reason` says why", o->n_failed,
@@ -301,24 +176,6 @@ static sm_status run_and_print(cli_sweep *s) {
     }
     json_decref(rows);
     return status;
-}
-
-sm_status cli_sweep_open(const cli_options *options, cli_sweep *s) {
-    *s = (cli_sweep){.kept = json_object(), .candidate = calloc(1, sizeof(*s->candidate))};
-    if (s->kept == NULL || s->candidate == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for rows");
-    }
-    SM_TRY(set_sweeper(options, &s->sweeper));
-    SM_TRY(cli_sweep_plan_make(options, &s->plan));
-    return open_log(s);
-}
-
-void cli_sweep_close(cli_sweep *s) {
-    cli_sweep_plan_free(&s->plan);
-    sm_sweep_log_close(s->log);
-    json_decref(s->kept);
-    json_decref(s->sweeper.machine);
-    free(s->candidate);
 }
 
 sm_status cli_sweep_run(const cli_options *options) {

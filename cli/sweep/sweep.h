@@ -98,7 +98,8 @@ sm_status cli_candidate_run(const cli_sweeper *sweeper, const cli_configuration 
 
 // --- a sweep under way ---------------------------------------------------------------------------
 
-// sweep/sweep.c runs it, sweep/find_limits.c searches within it for the largest batch that fits.
+// sweep/rows.c has its rows, sweep/sweep.c runs it, sweep/find_limits.c searches within it for the largest batch that
+// fits.
 
 typedef struct {
     cli_sweeper sweeper;
