@@ -38,8 +38,9 @@ includes() {
 #   - the floors: nothing includes a floor above its own;
 #   - backends and what is above include/ know nothing of each other: a backend includes itself, backends/host and include/;
 #   - bench, learn and the program leave files and checkpoints to src (its own text files bench opens with input_file.h);
+#   - a vendor's folder of the opencl backend is reached through the table of families;
 #   - a model's headers are its own.
-wrong=$(includes | awk -v floors="$floors" '
+wrong=$(includes | awk -v floors="$floors" -v layers="program memory launch binders families" '
     function floor_of(path) {
         sub("/[^/]*$", "", path)
         while (!(path in rank) && sub("/[^/]*$", "", path)) {}
@@ -55,6 +56,7 @@ wrong=$(includes | awk -v floors="$floors" '
         else if (f[1] == "backends" && (t[1] != "backends" || (t[2] != f[2] && t[2] != "host"))) print $1 " includes " $2 ": a backend knows include/ alone"
         else if (f[1] != "backends" && t[1] == "backends") print $1 " includes " $2 ", which is a backend'\''s"
         else if (f[1] == "bench" && (to == "src/io" || to == "src/weights") && $2 != "src/io/input_file.h") print $1 " includes " $2 ": bench knows no file of a model"
+        else if (t[2] == "opencl" && t[4] != "" && layers !~ t[3] && to != from && $1 != "backends/opencl/families.c") print $1 " includes " $2 ": a vendor'\''s kernels are reached through families.c"
         else if (t[2] == "models" && t[4] != "" && f[3] != t[3]) print $1 " includes " $2 ", which is one model'\''s own"
     }')
 [ -z "$wrong" ] || fail "$wrong"
