@@ -35,7 +35,7 @@ done
 commands=$(ls "$folder/man/man1" | sed -n 's/^stepmark-\(.*\)\.1$/\1/p')
 for command in $commands; do
     mandoc -Tascii -O width=200 "$folder/man/man1/stepmark-$command.1" | sed 's/.\x08//g' >"$work/page"
-    "$stepmark" "$command" --help | grep -oE '^ +(-[a-z], )?--[a-z0-9-]+' | grep -oE -- '--[a-z0-9-]+' | while read -r flag; do
+    "$stepmark" "$command" --help | grep -oE '^(  -[a-z], |      )--[a-z0-9-]+' | grep -oE -- '--[a-z0-9-]+' | while read -r flag; do
         grep -q -- "^ *\(-., \)\?$flag\( \|\$\)" "$work/page" || echo "$command: $flag"
     done
 done >"$work/lacking"
