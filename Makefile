@@ -29,6 +29,7 @@ OPTIMISE_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -
 OPTIMISE_fuzz := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 OPTIMISE_tsan := -O1 -g -fsanitize=thread
 # While sources are written: a clean build within a minute. Less inlined, gcc sees less of what is set.
+OPTIMISE_clang := -O0
 OPTIMISE_dev := -O1 -g -Wno-maybe-uninitialized
 OPTIMISE := $(or $(OPTIMISE_$(CONFIG)),-O2 -g)
 BASE_FLAGS := -std=c11 -D_GNU_SOURCE $(WARNINGS) -fopenmp $(OPTIMISE)
@@ -72,6 +73,15 @@ TARGET := $(shell $(CC) -dumpmachine 2>/dev/null)
 # The instruction sets that there are kernels of: by default all, plainest first. avx512_bf16 and amx have kernels of their
 # own for bf16 data; amx takes from avx512_bf16 what it lacks, and both take the rest from avx512.
 ALL_ISAS := baseline $(if $(filter x86_64-%,$(TARGET)),avx2 avx512 avx512_bf16 amx)
+# STEPMARK_TEST_ALL=1, the long tests: all of them everywhere, and every test under sanitizers.
+ifeq ($(STEPMARK_TEST_ALL),)
+ISAS_asan = $(shell tools/best_isa.sh $(CC))
+ISAS_clang := $(if $(filter x86_64-%,$(TARGET)),amx)
+# Of arithmetic and of results: sanitizers look at small runs instead (tools/test_small_runs.sh).
+LEFT_OUT_asan := $(addprefix %/test_,$(addsuffix .c,again bf16 bf16_training cheats cli cpu_math cpu_product cpu_split cpu_stream \
+                 golden gradient gradient_check opencl opencl_narrow optimizers recompute run_outputs same_bits spot_check \
+                 tensor_attention verify))
+endif
 ISAS_dev = $(shell tools/best_isa.sh $(CC))
 ISAS := $(or $(ISAS_$(CONFIG)),$(ALL_ISAS))
 override ISAS := $(filter $(ISAS) $(if $(filter amx,$(ISAS)),avx512_bf16),$(ALL_ISAS))
@@ -111,7 +121,7 @@ RUNG_SRC := $(call tree,learn/ladder/rungs,*.c)
 EMBEDDED := $(sort src/io/text.txt docs/equations.md $(REF_KERNEL_SRC) $(CPU_KERNEL_SRC) $(call tree,cl,*.cl) \
             $(foreach kind,*.css *.js,$(call tree,bench,$(kind)) $(call tree,learn,$(kind))) \
             learn/ladder/vector.h learn/ladder/vector_exp.h $(call tree,learn/ladder/rungs,*.[ch]))
-TEST_SRC := $(filter-out $(if $(filter 0,$(OPENCL)),tests/backends/test_opencl.c tests/backends/test_drivers.c tests/backends/test_tensor_attention.c),$(wildcard tests/*/test_*.c))
+TEST_SRC := $(filter-out $(LEFT_OUT_$(CONFIG)) $(if $(filter 0,$(OPENCL)),tests/backends/test_opencl.c tests/backends/test_drivers.c tests/backends/test_tensor_attention.c),$(wildcard tests/*/test_*.c))
 
 PLAIN_SRC := $(ENGINE_SRC) $(BENCH_SRC) $(LEARN_SRC) $(HOST_SRC) $(REF_SRC) $(CPU_SRC) $(OPENCL_SRC)
 LIB_OBJ := $(PLAIN_SRC:%.c=$(B)/%.o) $(B)/embedded.o \
@@ -157,6 +167,17 @@ bench: deps ## install what is missing, build, and measure the GPT-2 124M traini
 .PHONY: test
 test: deps-dev ## install what is missing, build and run all tests, also under sanitizers and with clang
 	@tools/test.sh "$(MAKE)"
+
+# Of each part of the tree the tests that find most in least time.
+CHECK_TESTS := $(or $(T),bf16 compare cpu_math cpu_split documents flags generate golden gradient harness hf_config init io loop \
+               no_verdict paired plan processes read_rows recommend record rows same_bits scaling schedule stats \
+               stopping tokenizer tokens training_metrics tuning weights)
+CHECK_COMMANDS = $(if $(T),,tools/check_deps.sh "tools/check_cl.sh -DDATA_F32" "tools/test_small_runs.sh $(B)/stepmark")
+.PHONY: check
+check: ## what to run after a change: within a minute, less with CONFIG=dev (T="plan gradient": these tests alone)
+	@$(MAKE) build $(CHECK_TESTS:%=$(B)/tests/test_%) $(TEST_SHIMS) $(TEST_OPENCL)
+	@mkdir -p build/cache/pocl
+	@$(TEST_SURROUNDINGS) BRIEF=1 tools/run_tests.sh $(CHECK_COMMANDS) $(CHECK_TESTS:%=$(B)/tests/test_%)
 
 .PHONY: build
 build: $(B)/stepmark ## build build/release/stepmark
@@ -289,13 +310,21 @@ tests: $(TESTS) $(TEST_SHIMS) $(TEST_OPENCL) $(B)/stepmark
 
 # Runs the tests of this configuration, one line a test and the runner's closing lines; what takes longest begins first.
 # The leak checker's guess at thread-local memory of libraries loaded at run time (OpenCL drivers) crashes it now and
-# then; it does without.
-LONGEST_TESTS := $(addprefix $(B)/tests/test_,verify cli exercise recompute trainer screens cpu_product sweep opencl \
-                  bf16_training run_outputs loader drivers opencl_narrow cpu_split again ladder optimizers loop_program)
+# then; it does without. What drivers compiled and what was tuned is kept in the build folder: each kernel is compiled once.
+LONGEST_TESTS := exercise verify cli cheats screens opencl opencl_narrow recompute sweep spot_check run_outputs loader ladder \
+                 advise drivers cpu_product walk trainer again allocations course file_faults loop_program
+TEST_SURROUNDINGS = ASAN_OPTIONS=detect_leaks=1:intercept_tls_get_addr=0 \
+                    LSAN_OPTIONS=suppressions=tools/lsan.supp:print_suppressions=0 \
+                    XDG_CACHE_HOME=$(CURDIR)/build/cache POCL_CACHE_DIR=$(CURDIR)/build/cache/pocl
+LONGEST := $(LONGEST_TESTS:%=$(B)/tests/test_%)
 .PHONY: run-tests
 run-tests: tests
-	@ASAN_OPTIONS=detect_leaks=1:intercept_tls_get_addr=0 LSAN_OPTIONS=suppressions=tools/lsan.supp:print_suppressions=0 \
-	    tools/run_tests.sh $(filter $(TESTS),$(LONGEST_TESTS)) $(filter-out $(LONGEST_TESTS),$(TESTS))
+	@mkdir -p build/cache/pocl
+	@$(TEST_SURROUNDINGS) tools/run_tests.sh $(RUN_FIRST) $(filter $(TESTS),$(LONGEST)) $(filter-out $(LONGEST),$(TESTS)) $(RUN_LAST)
+
+# All sources and tests as objects: warnings are what is looked for, and nothing is linked.
+.PHONY: objects
+objects: $(LIB_OBJ) $(CLI_OBJ) $(TEST_SHIMS) $(patsubst %.c,$(B)/%.o,$(TEST_SRC) $(wildcard tests/fuzz/*.c))
 
 # What a backend in a shared library calls: the functions of include/.
 EXPORTS := -Wl,--export-dynamic-symbol='sm_*'
@@ -306,12 +335,15 @@ $(B)/stepmark: $(CLI_OBJ) $(B)/libstepmark.a
 $(B)/libstepmark.a: $(LIB_OBJ)
 	@rm -f $@ && ar qcs $@ $^
 
+TEST_FLAGS := -DSM_TEST_BINARY='"$(B)/stepmark"' -DSM_TEST_SHIMS='"$(B)/tests/shims"' -DSM_TEST_GOLDEN_DIR='"tests/golden"' \
+              -DSM_FUZZ_CORPUS_DIR='"tests/fuzz/corpus"'
+$(B)/tests/%.o: FILE_FLAGS := $(TEST_FLAGS)
 # A test has the same name whatever folder it lies in.
 vpath test_%.c $(sort $(dir $(TEST_SRC)))
 $(B)/tests/test_%: test_%.c $(B)/libstepmark.a
 	@mkdir -p $(@D)
 	$(SAY) CC $@
-	@$(COMPILE) -DSM_TEST_BINARY='"$(B)/stepmark"' -DSM_TEST_SHIMS='"$(B)/tests/shims"' -DSM_TEST_GOLDEN_DIR='"tests/golden"' $(LDFLAGS) -o $@ $< $(filter %.o,$^) $(B)/libstepmark.a -lcmocka $(LIBS)
+	@$(COMPILE) $(TEST_FLAGS) $(LDFLAGS) -o $@ $< $(filter %.o,$^) $(B)/libstepmark.a -lcmocka $(LIBS)
 
 # It looks at the program's tables.
 $(B)/tests/test_subcommands: $(filter-out %/main.o,$(CLI_OBJ))
@@ -375,6 +407,7 @@ $(B)/%.$(1).$(2).o: %.c
 	@$$(COMPILE) $(KERNEL_FLAGS) $(ISA_FLAGS_$(1)) $(CPU_DATA_FLAGS_$(2)) -DCPU_ISA=$(1) $(CPU_BASE_$(1)_$(2)) -c -o $$@ $$<
 endef
 $(foreach isa,$(ALL_ISAS),$(foreach data,f32 bf16 f16,$(eval $(call ISA_RULE,$(isa),$(data)))))
+$(B)/backends/cpu/isa.o: $(B)/build_info
 $(B)/backends/cpu/isa.o: FILE_FLAGS := $(foreach isa,$(ALL_ISAS),-DCPU_WITH_$(isa)=$(if $(filter $(isa),$(ISAS)),1,0))
 
 # A rung's function has its kind's name in its source; here it is named after its file and the instruction set. Before

@@ -1,8 +1,9 @@
 #!/bin/sh
-# check_cl.sh: every kernel file, with the prelude before it, is OpenCL C 1.2 without a warning, in the sizes
-# that the tiers use and the formats that data is stored in.
+# check_cl.sh [FORMAT...]: every kernel file, with the prelude before it, is OpenCL C 1.2 without a warning, in the sizes
+# that the tiers use and the formats that data is stored in; not given: in all.
 set -eu
 cd "$(dirname "$0")/.."
+[ $# -gt 0 ] || set -- -DDATA_F32 -DDATA_BF16 -DDATA_F16 "-DDATA_BF16 -DC_REAL"
 check() {
     file=$1
     shift
@@ -38,7 +39,7 @@ for file in cl/*.cl cl/optimizer/*.cl cl/products/*.cl cl/nvidia/*.cl; do
     for size in $sizes; do
         [ "$size" != 4 ] || forms="$forms $cards"
         for form in $forms; do
-            for format in -DDATA_F32 -DDATA_BF16 -DDATA_F16 "-DDATA_BF16 -DC_REAL"; do
+            for format in "$@"; do
                 # shellcheck disable=SC2086,SC2046 # lists of options
                 check "$file" $names "-DVECTOR=$size" "-DROW_ITEMS=$((size == 4 ? 128 : 1))" $(echo "$form" | tr , ' ') $format
             done

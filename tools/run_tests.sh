@@ -1,7 +1,7 @@
 #!/bin/sh
 # run_tests.sh COMMAND...: runs test programs, with their arguments, two at a time (AT_A_TIME), and prints what each says in
-# one piece: one that passes when it ends, those that fail behind all others, and last of all their list. Every program
-# runs, whatever fails.
+# one piece: one that passes when it ends (BRIEF=1: its name alone), those that fail after all others, and last of all their
+# list. Every program runs, whatever fails.
 set -eu
 outputs=$(mktemp -d)
 trap 'rm -rf "$outputs"' EXIT
@@ -12,7 +12,7 @@ begun=$(date +%s)
 code=0
 $1 >"$output" 2>&1 </dev/null || code=$?
 echo "$1: $(($(date +%s) - begun)) s" >>"$output"
-[ $code = 0 ] && exec flock "$outputs" cat "$output"
+[ $code = 0 ] && exec flock "$outputs" tail -n "${BRIEF:-+1}" "$output"
 echo "$1 failed: exit code $code" | tee -a "$output" >>"$outputs/list"
 mv "$output" "$output.failed"
 exit 1'

@@ -1,9 +1,11 @@
 #!/bin/sh
-# test.sh MAKE: everything that must hold: the layers, a clean build by gcc and by clang, the tests in
-# the release build, and again under AddressSanitizer and UndefinedBehaviorSanitizer. Every step runs, whatever fails before
-# it, so that one log tells all; the steps that failed are listed at the end.
+# test.sh MAKE: everything that must hold: the layers, a clean build by gcc and by clang, the tests in the release build, and
+# those of what parses, schedules and manages memory and processes again under AddressSanitizer and
+# UndefinedBehaviorSanitizer. STEPMARK_TEST_ALL=1: the long form of each, as `make torture PARTS=suite` runs it. Every step
+# runs, whatever fails before it, so that one log tells all; the steps that failed are listed at the end.
 set -u
 make=$1
+all=${STEPMARK_TEST_ALL:-}
 failed=
 
 # step WHAT COMMAND...
@@ -15,23 +17,24 @@ step() {
   $what"
 }
 
-kernels() { $make check-cl && $make check-attention; }
-clang_builds() { $make CONFIG=clang tests >/dev/null; }
-tests() { $make tests >/dev/null && $make run-tests; }
-programs() {
-    $make pages && $make CONFIG=mpi build >/dev/null &&
-        tools/run_tests.sh tools/test_readme.sh "tools/test_report_page.py build/release/stepmark" tools/test_mpi.sh \
-            "tools/test_step_page.py build/release/stepmark" "tools/test_scaling_page.py build/mpi/stepmark" \
-            "tools/test_pages.sh build/release/stepmark build/release/pages" tools/test_slurm_scripts.sh tools/test_deps.sh
+# Programs of make print too much where all is well.
+quiet() { "$@" >/dev/null; }
+builds() { quiet $make tests && quiet $make pages && quiet $make CONFIG=mpi build && quiet $make CONFIG=asan tests; }
+clang_builds() { quiet $make CONFIG=clang "$([ -n "$all" ] && echo tests || echo objects)"; }
+tests() {
+    release=build/release/stepmark
+    $make run-tests RUN_FIRST="tools/test_readme.sh tools/test_mpi.sh tools/check_cl.sh tools/check_attention.sh" \
+        RUN_LAST="'tools/test_report_page.py $release' 'tools/test_step_page.py $release' \
+            'tools/test_scaling_page.py build/mpi/stepmark' 'tools/test_pages.sh $release build/release/pages' \
+            tools/test_slurm_scripts.sh tools/test_deps.sh 'tools/test_small_runs.sh $release'"
 }
-tests_sanitized() { $make CONFIG=asan tests >/dev/null && $make CONFIG=asan run-tests; }
+tests_sanitized() { $make CONFIG=asan run-tests RUN_FIRST="'tools/test_small_runs.sh build/asan/stepmark'"; }
 
-step "layers" $make check-deps
-step "kernels" kernels
-step "clang builds without a warning" clang_builds
-step "tests" tests
-step "the README's commands, pages in Chromium, several processes, manual pages and completions, the scripts for Slurm" programs
+step "layers" tools/check_deps.sh
+step "builds by gcc, and for sanitizers" builds
+step "clang compiles all without a warning" clang_builds
+step "kernels, tests, the README's commands, pages in Chromium, several processes, manual pages, the scripts for Slurm" tests
 step "tests under AddressSanitizer and UndefinedBehaviorSanitizer" tests_sanitized
-printf '\n== %s\n' "left out: the comparison with PyTorch and transformers (make test-peers), a real Slurm (make test-slurm)"
+printf '\n== %s\n' "left out: the long tests (make torture), PyTorch and transformers (make test-peers), a real Slurm (make test-slurm)"
 [ -z "$failed" ] || printf 'failed:%s\n' "$failed"
 [ -z "$failed" ]

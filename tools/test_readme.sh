@@ -1,6 +1,7 @@
 #!/bin/sh
 # test_readme.sh: runs every command that README.md and docs/tour.md show. `make bench` is run with a tiny model; `make test`
-# is what runs this.
+# is what runs this. Unless STEPMARK_TEST_ALL=1 commands that measure do so for a moment: few pairs, and no peaks but in the
+# first of each subcommand.
 set -eu
 cd "$(dirname "$0")/.."
 unset MAKEFLAGS MFLAGS MAKELEVEL # a user's make is not part of this one
@@ -30,7 +31,19 @@ for file in README.md docs/tour.md; do
     sed -e ':again' -e '/\\$/{N;s/\\\n *//;b again' -e '}' $file |
         sed -n 's/^ *\(\(make [a-z-]*\|rm -r*f build\|mpirun \|build\/release\/stepmark \).*\)$/\1/p' | sed 's/  *#.*$//'
 done >build/readme.commands
+peaks_of=
 while IFS= read -r command <&9; do
+    case ${STEPMARK_TEST_ALL:-quick}${command#*/stepmark} in
+    "quick compare --interleaved"*) command="$command --pairs 6" ;;
+    "quick run "* | "quick sweep "* | "quick loop "*)
+        subcommand=${command#* }
+        subcommand=${subcommand%% *}
+        case "$peaks_of " in
+        *" $subcommand "*) command="$command --no-peaks" ;;
+        esac
+        peaks_of="$peaks_of $subcommand"
+        ;;
+    esac
     case $command in
     "make bench") check "make bench ARGS='-m tiny -b 1 --seq-len 16 -r 2'" ;;
     "make test" | "make check") ;; # whose parts run by themselves

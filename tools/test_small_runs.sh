@@ -1,0 +1,20 @@
+#!/bin/sh
+# test_small_runs.sh STEPMARK: each backend from end to end, in seconds: the operations of the cpu backend on small shapes in
+# every format, steps of each backend, a training. The release build computes right, and a sanitizer sees its memory.
+set -eu
+stepmark=$1
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+n=0
+check() {
+    n=$((n + 1))
+    "$stepmark" "$@" >"$folder/out" 2>&1 || { echo "failed: $stepmark $*" >&2 && cat "$folder/out" >&2 && exit 1; }
+}
+# Whole steps follow: of shapes by the hundred they take minutes.
+check verify --backend cpu --filter '^[^s]|^s[^t]' --max-elems 2000 --precision fp32,bf16,fp16
+for arch in gpt2 llama; do
+    check run --arch $arch -m tiny -b 1 --seq-len 8 -r 2 -w 0 --no-peaks --backend cpu --mode naive,fused --precision fp32,bf16
+    check run --arch $arch -m tiny -b 1 --seq-len 8 -r 2 -w 0 --no-peaks --backend reference,opencl
+done
+check train -m tiny -b 2 --seq-len 16 --steps 6 --save-every 3 --val-data README.md --run "$folder/run"
+echo "$stepmark: $n small runs passed"
