@@ -175,7 +175,7 @@ CHECK_TESTS := $(or $(T),bf16 compare cpu_math cpu_split documents flags generat
 CHECK_COMMANDS = $(if $(T),,tools/check_deps.sh "tools/check_cl.sh -DDATA_F32" "tools/test_small_runs.sh $(B)/stepmark")
 .PHONY: check
 check: ## what to run after a change: within a minute, less with CONFIG=dev (T="plan gradient": these tests alone)
-	@$(MAKE) build $(CHECK_TESTS:%=$(B)/tests/test_%) $(TEST_SHIMS) $(TEST_OPENCL)
+	@$(MAKE) -s build $(CHECK_TESTS:%=$(B)/tests/test_%) $(TEST_SHIMS) $(TEST_OPENCL)
 	@mkdir -p build/cache/pocl
 	@$(TEST_SURROUNDINGS) BRIEF=1 tools/run_tests.sh $(CHECK_COMMANDS) $(CHECK_TESTS:%=$(B)/tests/test_%)
 
