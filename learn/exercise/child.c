@@ -317,6 +317,7 @@ static sm_status run_limited(check *c, sm_process_result *process) {
                                 .limits = limits,
                                 .n_limits = sizeof limits / sizeof limits[0],
                                 .own_session = true,
+                                .in_files = true,
                                 .timeout_s = c->how->timeout_s,
                                 .interrupted = c->how->interrupted};
     return sm_process_run(&job, process);

@@ -24,11 +24,11 @@ enum { MOST_OUT_BYTES = 256 << 20, MOST_ERR_BYTES = 1 << 20, PART_BYTES = 1 << 1
 // A terminal and a parent may both pass the same signal on; this much later it is another one.
 static const int64_t again_ns = 300000000;
 
-static const int64_t hang_ns = 300000000;        // what a killed process that may hang is waited for
-static const int64_t orphans_ns = 5000000000;    // what its own processes have to end after it, with its streams
-static const int64_t interrupted_ns = 100000000; // likewise after an interruption
-static const int64_t look_ns = 50000000;         // where nothing says that it is time to look
-static const int64_t most_sleep_ns = 1000000000; // another thread of ours may have taken a signal
+static const int64_t hang_ns = 300000000;           // what a killed process that may hang is waited for
+static const int64_t orphans_ns = 5000000000;       // what its own processes have to end after it, with its streams
+static const int64_t killed_orphans_ns = 100000000; // likewise after an interruption, or killed with their session
+static const int64_t look_ns = 50000000;            // where nothing says that it is time to look
+static const int64_t most_sleep_ns = 1000000000;    // another thread of ours may have taken a signal
 
 typedef struct {
     int fd; // -1 once at its end
@@ -394,17 +394,18 @@ static void note_end(process *p) {
 // Until when its end, or that of its streams, is waited for.
 static int64_t leave_ns(const process *p) {
     if (p->ended_ns > 0) {
-        return p->ended_ns + (p->result->interrupted ? interrupted_ns : orphans_ns);
+        return p->ended_ns + (p->result->interrupted || p->job->own_session ? killed_orphans_ns : orphans_ns);
     }
     return p->killed_ns > 0 && p->job->may_hang ? p->killed_ns + hang_ns : INT64_MAX;
 }
 
-static bool is_over(const process *p) {
+// Not as long as there is something to read, however late we come to it.
+static bool is_over(const process *p, bool is_quiet) {
     bool is_heard = true;
     for (int i = 0; i < N_STREAMS; i++) {
         is_heard &= p->streams[i].fd < 0;
     }
-    return (p->ended_ns > 0 && is_heard) || sm_now_ns() >= leave_ns(p);
+    return (p->ended_ns > 0 && is_heard) || (is_quiet && sm_now_ns() >= leave_ns(p));
 }
 
 // Sleeps until there is something to read, a signal, or the clock says that it is time. Signals are held back but for
@@ -413,7 +414,7 @@ static int sleep_until_news(process *p, struct pollfd files[N_STREAMS + 1]) {
     const bool is_ending = p->ended_ns > 0 || p->killed_ns > 0;
     const int64_t most_ns = p->watched < 0 || p->asked_ns > 0 ? look_ns : most_sleep_ns;
     sigset_t before;
-    int n = 0;
+    int n = -1;
     hold_signals(&before);
     if (interruptions(p) == p->n_signals) {
         int64_t left_ns = (is_ending ? leave_ns(p) : end_ns(p)) - sm_now_ns();
@@ -426,12 +427,13 @@ static int sleep_until_news(process *p, struct pollfd files[N_STREAMS + 1]) {
 }
 
 static sm_status watch(process *p) {
-    while (!is_over(p)) {
+    for (bool is_quiet = false; !is_over(p, is_quiet);) {
         struct pollfd files[N_STREAMS + 1] = {[N_STREAMS] = {p->ended_ns > 0 ? -1 : p->watched, POLLIN, 0}};
         for (int i = 0; i < N_STREAMS; i++) {
             files[i] = (struct pollfd){p->streams[i].fd, POLLIN, 0};
         }
         const int n = sleep_until_news(p, files);
+        is_quiet = n == 0;
         for (int i = 0; n > 0 && i < N_STREAMS; i++) {
             if (files[i].revents != 0) {
                 SM_TRY(read_stream(p, i));
@@ -465,7 +467,7 @@ static sm_status wait_for(process *p) {
     if (done < 0) {
         return sm_fail(SM_ERR_IO, "waiting for a process: %s", strerror(errno));
     }
-    if (p->job->own_session) {
+    if (p->job->in_files) {
         wait_for_session(p);
     }
     r->exit_code = done > 0 && WIFEXITED(state) ? WEXITSTATUS(state) : -1;

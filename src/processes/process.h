@@ -46,7 +46,8 @@ typedef struct {
     const sm_process_limit *limits;
     int n_limits;
     bool dies_first;  // of all processes, where the machine's memory runs out
-    bool own_session; // what it started ends with it
+    bool own_session; // what it started ends with it,
+    bool in_files;    // and is waited for, a second at most, as it may be at work in files that are about to go
 
     double timeout_s;    // 0: none
     double late_grace_s; // from SIGTERM to SIGKILL then; 0: SIGKILL at once
