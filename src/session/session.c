@@ -293,8 +293,10 @@ static sm_status communicate(sm_session *session, int op, unsigned phases, int64
     return SM_OK;
 }
 
-static bool is_left_out(const sm_op *op, unsigned phases) {
-    return op->attr.when == ((phases & SM_RUN_MORE) != 0 ? SM_WHEN_LAST : SM_WHEN_MORE);
+static bool is_left_out(const sm_plan *plan, const sm_op *op, unsigned phases) {
+    return op->attr.when == ((phases & SM_RUN_MORE) != 0 ? SM_WHEN_LAST : SM_WHEN_MORE) ||
+           ((phases & SM_RUN_NO_GRADIENTS) != 0 && op->phase == SM_PHASE_BACKWARD) ||
+           ((phases & SM_RUN_NO_UPDATES) != 0 && sm_op_is_update(plan, op));
 }
 
 // One op by itself, under the eyes of a watcher.
@@ -313,14 +315,14 @@ typedef struct {
     const sm_watcher *watcher; // NULL: nobody looks
 } manner;
 
-// Hands ops to the backend, but for those of communication, and those that are for other micro-batches.
+// Hands ops to the backend, but for those of communication, and those that are left out.
 static sm_status run_range(sm_session *session, sm_range range, const manner *how) {
     const sm_backend *backend = session->device->backend;
     int first = range.first;
     for (int i = range.first; i < range.end; i++) {
         const sm_op *op = &session->plan->ops[i];
         const bool is_communication = sm_op_is_communication(op->kind);
-        const bool leaves_out = is_left_out(op, how->phases);
+        const bool leaves_out = is_left_out(session->plan, op, how->phases);
         const bool is_watched = how->watcher != NULL && how->watcher->wants(how->watcher->ctx, i);
         if (!is_communication && !leaves_out && !is_watched) {
             continue;

@@ -73,6 +73,10 @@ enum {
     SM_RUN_OPTIMIZER = 1 << SM_PHASE_OPTIMIZER,
     // More micro-batches of the step follow: gradients are not summed over the processes yet.
     SM_RUN_MORE = 1 << SM_PHASE_COUNT,
+    // Losses alone are wanted: the ops of the backward in the forward's range (the chunked head's) are left out.
+    SM_RUN_NO_GRADIENTS = 1 << (SM_PHASE_COUNT + 1),
+    // Updates are left out: weights and the optimizer's state stay. The gradients' norm is computed.
+    SM_RUN_NO_UPDATES = 1 << (SM_PHASE_COUNT + 2),
     SM_RUN_STEP = SM_RUN_ZERO_GRAD | SM_RUN_FORWARD | SM_RUN_BACKWARD | SM_RUN_OPTIMIZER,
 };
 

@@ -54,7 +54,6 @@ typedef struct {
     bool moves;           // false: only the norm of its gradient is looked at
     bool copied;          // matmuls read a copy in a narrow format
     float *values;        // as they were: rows x cols, part of checker.values; NULL where it does not move
-    float *kept_gradient; // a copy, where the forward range writes it as well (the chunked loss head); otherwise NULL
 } piece;
 
 enum { BLOCK_COLUMNS = 128 }; // of a row: whole cache lines, and enough blocks for the threads
@@ -78,7 +77,7 @@ typedef struct {
     int n_parameters;
     int64_t n_columns; // of all pieces
     int64_t n_largest; // elements of the largest
-    float *values;     // all pieces, and the gradients that are kept
+    float *values;     // of all pieces that move
     float *moved;      // room for the largest
     double change;     // of the loss by a column's part along the gradient, at size 1
     double size;       // of this try's steps
@@ -103,18 +102,6 @@ int sm_gradient_of(const sm_plan *plan, int tensor) {
     char name[SM_NAME_SIZE + 2];
     snprintf(name, sizeof name, "d.%s", plan->tensors[tensor].name);
     return sm_plan_is_param(plan, tensor) ? sm_plan_find_tensor(plan, name) : SM_NO_TENSOR;
-}
-
-static bool forward_writes(const sm_plan *plan, int tensor) {
-    const sm_range forward = sm_plan_range(plan, SM_PHASE_FORWARD);
-    for (int i = forward.first; i < forward.end; i++) {
-        for (int k = 0; k < SM_MAX_OUT; k++) {
-            if (plan->ops[i].out[k] == tensor) {
-                return true;
-            }
-        }
-    }
-    return false;
 }
 
 // Floats in huge pages where the kernel has them: gigabytes are touched once.
@@ -167,7 +154,7 @@ static int64_t list_pieces(checker *c) {
             c->n_parameters += p->is_last;
             c->n_columns += p->moves ? cols : 0;
             c->n_largest = p->rows * cols > c->n_largest ? p->rows * cols : c->n_largest;
-            n_kept += p->rows * cols * (p->moves + forward_writes(plan, gradient));
+            n_kept += p->moves ? p->rows * cols : 0;
         }
     }
     return n_kept;
@@ -191,10 +178,6 @@ static sm_status allocate(checker *c) {
         piece *p = &c->pieces[i];
         if (p->moves) {
             p->values = kept;
-            kept += p->rows * p->cols;
-        }
-        if (forward_writes(plan, p->gradient)) {
-            p->kept_gradient = kept;
             kept += p->rows * p->cols;
         }
     }
@@ -345,9 +328,6 @@ static sm_status move_forth(checker *c, piece *p) {
     const int64_t n = p->rows * p->cols;
     forecast sum = {0};
     SM_TRY(sm_session_read_part(c->session, p->gradient, p->first_elem, n, c->moved));
-    if (p->kept_gradient != NULL) {
-        memcpy(p->kept_gradient, c->moved, (size_t)n * sizeof *c->moved);
-    }
     for (int64_t i = 0; i < n && c->scale != 1; i++) {
         c->moved[i] = (float)(c->moved[i] / c->scale);
     }
@@ -383,13 +363,7 @@ static sm_status move_back(checker *c, const piece *p) {
 }
 
 static sm_status restore(checker *c, const piece *p) {
-    const int64_t n = p->rows * p->cols;
-    if (p->moves) {
-        SM_TRY(sm_session_write_part(c->session, p->value, p->first_elem, n, p->values));
-    }
-    return p->kept_gradient == NULL
-               ? SM_OK
-               : sm_session_write_part(c->session, p->gradient, p->first_elem, n, p->kept_gradient);
+    return p->moves ? sm_session_write_part(c->session, p->value, p->first_elem, p->rows * p->cols, p->values) : SM_OK;
 }
 
 // --- the loss ------------------------------------------------------------------------------
@@ -418,7 +392,7 @@ static sm_status step_loss(checker *c, float *losses, double *loss) {
     for (int i = 0; i < c->n_accum; i++) {
         double part = 0;
         SM_TRY(c->feed(c->ctx, c->session, i));
-        SM_TRY(sm_session_run(c->session, SM_RUN_FORWARD, NULL));
+        SM_TRY(sm_session_run(c->session, SM_RUN_FORWARD | SM_RUN_NO_GRADIENTS, NULL));
         c->n_forwards++;
         SM_TRY(read_losses(c, losses, &part));
         *loss += part / c->n_accum;
