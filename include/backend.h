@@ -115,8 +115,14 @@ typedef struct {
     void *host;
 } sm_copy;
 
-// Operations on a copy, on the device, of all tensors that outlive a step: parameters and the optimizer's state.
-typedef enum { SM_STATE_KEEP, SM_STATE_PUT_BACK, SM_STATE_DROP } sm_state_action;
+// Operations on a copy, on the device, of the parameters (with the copies that matmuls read).
+typedef enum {
+    SM_WEIGHTS_KEEP,    // makes the copy. SM_ERR_OOM: there is no room, and nothing has changed
+    SM_WEIGHTS_RESTORE, // exchanges the parameters and the copy; all results of a step (activations, gradients, results,
+                        // scratch) then hold SM_STALE_BYTE, so that an op which writes nothing is noticed
+    SM_WEIGHTS_RESUME,  // exchanges them again
+    SM_WEIGHTS_DROP     // frees the copy
+} sm_weights_action;
 
 enum { SM_STALE_BYTE = 0x5A }; // large numbers in every format, none of them infinite
 
@@ -178,10 +184,12 @@ struct sm_backend {
     sm_status (*upload)(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems, const void *data);
     sm_status (*download)(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems, void *data);
 
-    // Copies the state (SM_ERR_OOM: there is no room, and nothing has changed), writes the copy back, or frees it. With
-    // the copy written back, all results of a step (activations, gradients, results, scratch) hold SM_STALE_BYTE, so
-    // that an op which writes nothing is noticed. NULL: not possible, so no step can be repeated.
-    sm_status (*keep_state)(sm_executable *executable, sm_state_action action);
+    // NULL: not possible, so no step can be repeated.
+    sm_status (*keep_weights)(sm_executable *executable, sm_weights_action action);
+
+    // Where a tensor lies in the host's memory, for a plan that reads it there (sm_tensor.memory). NULL: the device has
+    // memory of its own.
+    const void *(*address)(const sm_executable *executable, int tensor);
 
     // For devices with memory of their own; NULL where a plan's arenas lie in the host's memory, and may be provided by
     // the caller (sm_arena.memory). Begins to copy a part of a tensor while ops compute: out, after all ops that were

@@ -67,6 +67,10 @@ typedef struct {
     double init_value;  // parameters, before training: all elements are this,
     double init_std;    // or, where this is above 0, drawn from N(0, init_std)
 
+    // Where its values lie, for a backend that works in host memory: of who prepares the plan, and only read. NULL: in
+    // its arena.
+    const void *memory;
+
     // Filled by the planner, for roots and views alike.
     int arena;           // index into sm_plan.arenas
     size_t offset_bytes; // within that arena

@@ -137,9 +137,13 @@ static sm_status download(sm_executable *executable, int tensor, int64_t offset_
     return host_download(&e->memory, executable->plan, tensor, offset_elems, n_elems, data);
 }
 
-static sm_status keep_state(sm_executable *executable, sm_state_action action) {
+static sm_status keep_weights(sm_executable *executable, sm_weights_action action) {
     cpu_executable *e = (cpu_executable *)executable;
-    return host_keep_state(&e->memory, action, &e->state);
+    return host_keep_weights(&e->memory, action, &e->weights);
+}
+
+static const void *address(const sm_executable *executable, int tensor) {
+    return host_tensor(&((const cpu_executable *)executable)->memory, executable->plan, tensor);
 }
 
 const sm_backend sm_backend_cpu = {
@@ -164,5 +168,6 @@ const sm_backend sm_backend_cpu = {
     .synchronize = synchronize,
     .upload = upload,
     .download = download,
-    .keep_state = keep_state,
+    .keep_weights = keep_weights,
+    .address = address,
 };

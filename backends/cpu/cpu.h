@@ -43,7 +43,7 @@ typedef struct {
     cpu_pool *pool;                  // the device's
     const sm_own_kernel *const *own; // likewise
     host_memory memory;
-    host_state state;
+    host_weights weights;
     host_op *ops;
     int n_threads;
     void **scratch;       // n_threads blocks

@@ -127,7 +127,7 @@ void cpu_release(sm_executable *executable) {
     }
     free(e->choices);
     free(e->ops);
-    host_keep_state(&e->memory, SM_STATE_DROP, &e->state);
+    host_keep_weights(&e->memory, SM_WEIGHTS_DROP, &e->weights);
     host_memory_free(&e->memory);
     free(e);
 }

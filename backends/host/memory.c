@@ -105,75 +105,83 @@ sm_status host_memory_allocate(const sm_plan *plan, host_memory *memory) {
     return SM_OK;
 }
 
-// --- a copy of the state -----------------------------------------------------------------------
+// --- a copy of the weights ---------------------------------------------------------------------
 
 static bool is_made_by_step(const sm_arena *arena) {
     return arena->role == SM_ROLE_ACTIVATION || arena->role == SM_ROLE_GRADIENT || arena->role == SM_ROLE_RESULT ||
            arena->role == SM_ROLE_SCRATCH;
 }
 
-static bool outlives_step(const sm_arena *arena) {
-    return arena->role == SM_ROLE_PARAMETER || arena->role == SM_ROLE_OPTIMIZER;
-}
-
-static void drop_state(const host_memory *memory, host_state *state) {
-    for (int i = 0; i < memory->n_arenas && state->arenas != NULL; i++) {
-        host_unmap(state->arenas[i], memory->sizes_bytes[i]);
+static void drop_weights(const host_memory *memory, host_weights *weights) {
+    for (int i = 0; i < memory->n_arenas && weights->arenas != NULL; i++) {
+        host_unmap(weights->arenas[i], memory->sizes_bytes[i]);
     }
-    free(state->arenas);
-    state->arenas = NULL;
+    free(weights->arenas);
+    weights->arenas = NULL;
 }
 
-static sm_status map_state(const host_memory *memory, host_state *state) {
+static sm_status map_weights(const host_memory *memory, host_weights *weights) {
     size_t needed_bytes = 0;
+    const sm_arena *arenas = memory->plan->arenas;
     const size_t available_bytes = host_available_bytes();
     for (int i = 0; i < memory->n_arenas; i++) {
-        needed_bytes += outlives_step(&memory->plan->arenas[i]) ? memory->sizes_bytes[i] : 0;
+        needed_bytes += arenas[i].role == SM_ROLE_PARAMETER ? memory->sizes_bytes[i] : 0;
     }
-    state->arenas = calloc((size_t)memory->n_arenas + 1, sizeof *state->arenas);
-    bool done = state->arenas != NULL && (available_bytes == 0 || needed_bytes <= available_bytes / 2);
+    weights->arenas = calloc((size_t)memory->n_arenas + 1, sizeof *weights->arenas);
+    bool done = weights->arenas != NULL && (available_bytes == 0 || needed_bytes <= available_bytes / 2);
     for (int i = 0; i < memory->n_arenas && done; i++) {
-        if (outlives_step(&memory->plan->arenas[i])) {
-            state->arenas[i] = host_map(memory->sizes_bytes[i]);
-            done = state->arenas[i] != NULL;
+        if (arenas[i].role == SM_ROLE_PARAMETER) {
+            weights->arenas[i] = host_map(memory->sizes_bytes[i]);
+            done = weights->arenas[i] != NULL;
         }
     }
     if (!done) {
-        drop_state(memory, state);
-        return sm_fail(SM_ERR_OOM, "a copy of weights and state needs %.2f GiB, %.2f GiB available",
+        drop_weights(memory, weights);
+        return sm_fail(SM_ERR_OOM, "a copy of the weights needs %.2f GiB, %.2f GiB available",
                        (double)needed_bytes / GIB, (double)available_bytes / GIB);
     }
     return SM_OK;
 }
 
-// from NULL: stale bytes.
-static void copy_memory(char *to, const char *from, size_t size_bytes) {
-    enum { PIECE_BYTES = 2 << 20 };
-#pragma omp parallel for schedule(static) num_threads(host_n_threads())
+static void exchange(char *a, char *b, size_t size_bytes) {
+    enum { PIECE_BYTES = 4096 };
+    char piece[PIECE_BYTES];
     for (size_t first = 0; first < size_bytes; first += PIECE_BYTES) {
         const size_t left = size_bytes - first;
         const size_t n = left < PIECE_BYTES ? left : PIECE_BYTES;
-        if (from != NULL) {
-            memcpy(to + first, from + first, n);
+        memcpy(piece, a + first, n);
+        memcpy(a + first, b + first, n);
+        memcpy(b + first, piece, n);
+    }
+}
+
+// Memory of the plan and its copy; copy NULL: stale bytes.
+static void treat(char *memory, char *copy, size_t size_bytes, sm_weights_action action) {
+    enum { PART_BYTES = 2 << 20 };
+#pragma omp parallel for schedule(static) num_threads(host_n_threads())
+    for (size_t first = 0; first < size_bytes; first += PART_BYTES) {
+        const size_t left = size_bytes - first;
+        const size_t n = left < PART_BYTES ? left : PART_BYTES;
+        if (copy == NULL) {
+            memset(memory + first, SM_STALE_BYTE, n);
+        } else if (action == SM_WEIGHTS_KEEP) {
+            memcpy(copy + first, memory + first, n);
         } else {
-            memset(to + first, SM_STALE_BYTE, n);
+            exchange(memory + first, copy + first, n);
         }
     }
 }
 
-sm_status host_keep_state(const host_memory *memory, sm_state_action action, host_state *state) {
-    if (action == SM_STATE_DROP) {
-        drop_state(memory, state);
+sm_status host_keep_weights(const host_memory *memory, sm_weights_action action, host_weights *weights) {
+    if (action == SM_WEIGHTS_DROP) {
+        drop_weights(memory, weights);
         return SM_OK;
     }
-    SM_TRY(state->arenas == NULL ? map_state(memory, state) : SM_OK);
+    SM_TRY(weights->arenas == NULL ? map_weights(memory, weights) : SM_OK);
     for (int i = 0; i < memory->n_arenas; i++) {
-        if (state->arenas[i] != NULL) {
-            const bool keeps = action == SM_STATE_KEEP;
-            copy_memory(keeps ? state->arenas[i] : memory->arenas[i], keeps ? memory->arenas[i] : state->arenas[i],
-                        memory->sizes_bytes[i]);
-        } else if (action == SM_STATE_PUT_BACK && is_made_by_step(&memory->plan->arenas[i])) {
-            copy_memory(memory->arenas[i], NULL, memory->sizes_bytes[i]);
+        const bool is_spoilt = action == SM_WEIGHTS_RESTORE && is_made_by_step(&memory->plan->arenas[i]);
+        if (weights->arenas[i] != NULL || is_spoilt) {
+            treat(memory->arenas[i], weights->arenas[i], memory->sizes_bytes[i], action);
         }
     }
     return SM_OK;
@@ -195,6 +203,9 @@ void host_memory_free(host_memory *memory) {
 
 void *host_tensor(const host_memory *memory, const sm_plan *plan, int tensor) {
     const sm_tensor *t = &plan->tensors[tensor];
+    if (t->memory != NULL) {
+        return (void *)(uintptr_t)t->memory; // operands that are only read have addresses of this type, too
+    }
     return t->arena < 0 ? NULL : (char *)memory->arenas[t->arena] + t->offset_bytes; // < 0: no op uses it
 }
 

@@ -24,15 +24,15 @@ typedef struct {
 sm_status host_memory_allocate(const sm_plan *plan, host_memory *memory);
 void host_memory_free(host_memory *memory);
 
-// A copy of the arenas that outlive a step.
+// A copy of the parameters' arenas.
 typedef struct {
     void **arenas; // as many as the plan has; NULL for others
-} host_state;
+} host_weights;
 
-// keep_state of backend.h.
-sm_status host_keep_state(const host_memory *memory, sm_state_action action, host_state *state);
+// keep_weights of backend.h.
+sm_status host_keep_weights(const host_memory *memory, sm_weights_action action, host_weights *weights);
 
-// Address of a tensor's first element.
+// Address of a tensor's first element; NULL where no op uses it.
 void *host_tensor(const host_memory *memory, const sm_plan *plan, int tensor);
 
 // upload/download of backend.h.

@@ -7,7 +7,7 @@
 typedef struct {
     sm_executable base; // first, so that a pointer to it is a pointer to this
     host_memory memory;
-    host_state state;
+    host_weights weights;
     host_op *ops;    // plan->n_ops
     double *scratch; // as large as the op that needs most
     float *room;     // likewise, behind it: operands of rounded plans, widened
@@ -133,7 +133,7 @@ static sm_status allocate_scratch(ref_executable *exe) {
 static void ref_release(sm_executable *executable) {
     if (executable != NULL) {
         ref_executable *exe = (ref_executable *)executable;
-        host_keep_state(&exe->memory, SM_STATE_DROP, &exe->state);
+        host_keep_weights(&exe->memory, SM_WEIGHTS_DROP, &exe->weights);
         host_memory_free(&exe->memory);
         free(exe->ops);
         free(exe->scratch);
@@ -199,9 +199,13 @@ static sm_status ref_download(sm_executable *executable, int tensor, int64_t off
                          data);
 }
 
-static sm_status ref_keep_state(sm_executable *executable, sm_state_action action) {
+static sm_status ref_keep_weights(sm_executable *executable, sm_weights_action action) {
     ref_executable *e = (ref_executable *)executable;
-    return host_keep_state(&e->memory, action, &e->state);
+    return host_keep_weights(&e->memory, action, &e->weights);
+}
+
+static const void *ref_address(const sm_executable *executable, int tensor) {
+    return host_tensor(&((const ref_executable *)executable)->memory, executable->plan, tensor);
 }
 
 const sm_backend sm_backend_reference = {
@@ -222,5 +226,6 @@ const sm_backend sm_backend_reference = {
     .synchronize = ref_synchronize,
     .upload = ref_upload,
     .download = ref_download,
-    .keep_state = ref_keep_state,
+    .keep_weights = ref_keep_weights,
+    .address = ref_address,
 };

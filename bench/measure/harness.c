@@ -51,6 +51,7 @@ typedef struct {
     int64_t next_repeat; // sample whose step is to be made again
     int64_t n_repeated;
     int64_t n_draws; // of places
+    bool is_checked; // the last check was made
 
     // Attribution steps: the wall clock of each, and op_ns[step * n_ops + op].
     int64_t *walls_ns;
@@ -144,14 +145,22 @@ static void rest(const sm_protocol *p) {
 
 // --- stages --------------------------------------------------------------------------------
 
-// The first step, and the first that is checked in pieces; its time is one of warm-up.
+static void count_checks(measurement *m, int64_t elapsed_ns) {
+    m->row->checks_ns = (m->row->checks_ns == SM_ABSENT ? 0 : m->row->checks_ns) + elapsed_ns;
+}
+
+// The first step, and the first that is checked in pieces: it is one of warm-up, where there are any.
 static sm_status first_steps(measurement *m) {
     sm_row *row = m->row;
     SM_TRY(may_continue(m, SM_STAGE_FIRST_STEP, 0, 1));
     SM_TRY(run_step(m, NULL, &row->first_step_ns));
     row->loss = row->losses.values[0];
     SM_TRY(may_continue(m, SM_STAGE_CHECK, 0, 1));
-    return run_step(m, NULL, &row->warmup_samples_ns.values[1]);
+    SM_TRY(run_step(m, NULL, &row->warmup_samples_ns.values[1]));
+    if (m->protocol->n_warmup == 0) {
+        count_checks(m, row->warmup_samples_ns.values[1]);
+    }
+    return SM_OK;
 }
 
 static int max_warmup(const sm_protocol *p, const sm_workload *w) {
@@ -259,15 +268,16 @@ static sm_status look_at_samples(measurement *m, int64_t *next_look) {
 
 // --- steps that are made again ------------------------------------------------------------------
 
-// The next place is drawn: among the first samples, and then each time twice as far ahead at most, so that long passes
+// The next place is drawn: among the first samples, but for the very first, as the update of the step before is checked,
+// too; and then each time twice as far ahead at most, so that long passes
 // cost little more than short ones. A step of much work is made again once in a short pass.
 static void draw_repeat(measurement *m) {
     static const double much_flops = 2e10;
     const uint32_t drawn = sm_philox4x32(m->protocol->check_seed, (uint64_t)m->n_draws, 2).word[0];
-    const int64_t n = max_samples(m->protocol);
+    const int64_t n = max_samples(m->protocol) - 1;
     const bool is_slow = sm_pass_flops(m->session->plan, m->protocol->pass, m->protocol->n_accum) > much_flops;
-    const int64_t reach = m->n_draws == 0 ? (n < 6 ? n : 6) : 2 * (m->next_repeat + 4);
-    m->next_repeat += (m->n_draws == 0 ? 0 : is_slow ? 16 : 2) + drawn % reach;
+    const int64_t reach = m->n_draws > 0 ? 2 * (m->next_repeat + 4) : n < 1 ? 1 : n < 5 ? n : 5;
+    m->next_repeat += (m->n_draws == 0 ? n > 0 : is_slow ? 16 : 2) + drawn % reach;
     m->n_draws++;
 }
 
@@ -287,7 +297,7 @@ static void describe_repeat(measurement *m) {
 
 static int64_t largest(int64_t a, int64_t b) { return a > b ? a : b; }
 
-// The copy of weights and state is not the step's memory.
+// The copy of the weights is not the step's memory.
 static void count_memory(measurement *m) {
     m->row->peak_rss_bytes = largest(m->row->peak_rss_bytes, sm_machine_peak_rss_bytes());
 }
@@ -308,33 +318,57 @@ static sm_status settle(measurement *m) {
     return SM_OK;
 }
 
-// A sample; where it is drawn, its step is made again afterwards. Neither that nor the copy that it takes counts, in
-// the sensors either.
+// Which of the checks a sample has around it.
+typedef struct {
+    bool has_update; // its update is checked
+    bool repeats;    // its step is made again
+    bool is_kept;    // if that can be
+} sample_checks;
+
+static sm_status before_sample(measurement *m, sample_checks *checks) {
+    count_memory(m);
+    SM_TRY(sm_step_before_update(&m->stepper, m->row));
+    if (!checks->repeats) {
+        return SM_OK;
+    }
+    SM_TRY(sm_step_keep(&m->stepper, m->row, &checks->is_kept));
+    return checks->is_kept ? SM_OK : no_repeat(m);
+}
+
+static sm_status after_sample(measurement *m, const sample_checks *checks) {
+    SM_TRY(sm_step_after_update(&m->stepper, m->row));
+    if (checks->is_kept) {
+        SM_TRY(sm_step_repeat(&m->stepper, m->row));
+        SM_TRY(settle(m));
+        describe_repeat(m);
+    }
+    sm_machine_reset_peak_rss();
+    return SM_OK;
+}
+
+// A sample; where it is drawn, its step is made again afterwards. The checks, and the copy of the weights that they
+// take, do not count, in the sensors either.
 static sm_status take_sample(measurement *m, int64_t *sample_ns) {
-    const bool repeats = m->row->samples_ns.n == m->next_repeat;
-    bool is_kept = false;
+    const int64_t n = m->row->samples_ns.n;
+    sample_checks checks = {.repeats = n == m->next_repeat};
+    checks.has_update = checks.repeats || n + 1 == m->next_repeat;
     sm_reading from;
     sm_reading to;
-    if (repeats) {
-        count_memory(m);
+    if (checks.has_update) {
         sm_sensors_read(m->sensors, &from);
-        SM_TRY(sm_step_keep(&m->stepper, m->row, &is_kept));
-        SM_TRY(is_kept ? SM_OK : no_repeat(m));
+        SM_TRY(before_sample(m, &checks));
         sm_sensors_read(m->sensors, &to);
         sm_sensors_leave_out(&m->before, &from, &to);
     }
     SM_TRY(sm_pass_is_op_time(m->protocol->pass) ? sample_ops(m, sample_ns) : run_step(m, NULL, sample_ns));
-    if (is_kept) {
+    if (checks.has_update) {
         sm_sensors_read(m->sensors, &from);
-        SM_TRY(sm_step_repeat(&m->stepper, m->row));
-        SM_TRY(settle(m));
-        sm_machine_reset_peak_rss();
+        SM_TRY(after_sample(m, &checks));
         sm_sensors_read(m->sensors, &to);
         sm_sensors_leave_out(&m->before, &from, &to);
-        describe_repeat(m);
     }
-    if (repeats) {
-        m->n_repeated += is_kept;
+    if (checks.repeats) {
+        m->n_repeated += checks.is_kept;
         draw_repeat(m);
     }
     return SM_OK;
@@ -378,14 +412,31 @@ static sm_status watched_headline(measurement *m) {
     return status;
 }
 
+// One more checked step after the last sample, of other sequences and other ops.
+static sm_status last_check(measurement *m, int64_t *op_ns, int64_t *elapsed_ns) {
+    double loss = NAN;
+    count_memory(m);
+    SM_TRY(sm_step_check(&m->stepper, m->row, op_ns, elapsed_ns, &loss));
+    sm_machine_reset_peak_rss();
+    SM_TRY(keep_loss(m->row, loss));
+    SM_TRY(sm_judge_losses(m->row));
+    if (m->stepper.workload->run_step != NULL) {
+        m->row->losses.n--; // a loop takes as many steps as its loader needs to settle: by number this one is another's
+    }
+    m->is_checked = true;
+    return SM_OK;
+}
+
+// The last check is the last of these steps, but in a loop, whose own step is another.
 static sm_status attribute(measurement *m) {
     const sm_plan *plan = m->session->plan;
     const int total = m->protocol->n_attribution;
     for (int i = 0; i < total; i++) {
         int64_t *op_ns = m->op_ns + (size_t)i * (size_t)plan->n_ops;
+        const bool checks = i + 1 == total && m->stepper.workload->run_step == NULL;
         SM_TRY(may_continue(m, SM_STAGE_ATTRIBUTION, i, total));
         memset(op_ns, 0, (size_t)plan->n_ops * sizeof(*op_ns));
-        SM_TRY(run_step(m, op_ns, &m->walls_ns[i]));
+        SM_TRY((checks ? last_check : run_step)(m, op_ns, &m->walls_ns[i]));
         m->n_walls++;
     }
     return SM_OK;
@@ -478,19 +529,6 @@ static sm_status take_samples(measurement *m) {
     return watched_headline(m);
 }
 
-// One more checked step after the last that was measured, of other sequences and other ops.
-static sm_status last_check(measurement *m) {
-    int64_t elapsed_ns;
-    double loss = NAN;
-    SM_TRY(sm_step_check(&m->stepper, m->row, &elapsed_ns, &loss));
-    SM_TRY(keep_loss(m->row, loss));
-    SM_TRY(sm_judge_losses(m->row));
-    if (m->stepper.workload->run_step != NULL) {
-        m->row->losses.n--; // a loop takes as many steps as its loader needs to settle: by number this one is another's
-    }
-    return SM_OK;
-}
-
 // The samples are there; the attribution pass can only add to them, or find a fault.
 static sm_status take_phases(measurement *m) {
     sm_status status = attribute(m);
@@ -569,8 +607,10 @@ sm_status sm_harness_measure(sm_session *session, const sm_protocol *protocol, c
         status = take_phases(&m);
     }
     count_memory(&m);
-    if (status == SM_OK || (status == SM_ERR_INTERRUPTED && row->samples_ns.n > 0)) {
-        const sm_status checked = last_check(&m);
+    if (!m.is_checked && (status == SM_OK || (status == SM_ERR_INTERRUPTED && row->samples_ns.n > 0))) {
+        int64_t elapsed_ns = 0;
+        const sm_status checked = last_check(&m, NULL, &elapsed_ns);
+        count_checks(&m, elapsed_ns);
         status = checked != SM_OK ? checked : status;
     }
     status = conclude(&m, status);

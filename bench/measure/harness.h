@@ -10,12 +10,13 @@
 //                settings and the upload of its first batch to the synchronisation after its last op; between these
 //                edges nothing waits, nothing is timed and nothing is allocated by the harness. The loss of each is
 //                read after its clock has stopped
-//                Drawn samples are made again after their clock has stopped
+//                Drawn samples are repeated up to their update after their clock has stopped
 //   attribution  a few steps with every op timed apart. The phases reported are those of the
 //                step of median length, so that they and the unaccounted share add up to its
 //                wall clock exactly. It is slower than the headline: ops wait for each other
 //
-//   last check   one more step in pieces, of other ops and sequences; and the losses of all steps
+//   last check   the last step of attribution runs in pieces, and is checked, of other ops and sequences; one more step
+//                where there is no such pass, and in a loop. And the losses of all steps
 //
 // What a sample is, by pass type (a step has n_accum micro-batches):
 //   forward           the forward range

@@ -36,29 +36,37 @@ static sm_status warm_up(sm_stepper *side, int n_warmup, const volatile sig_atom
     return SM_OK;
 }
 
+static sm_status run_and_check_update(sm_stepper *side, const volatile sig_atomic_t *interrupted, sm_row *row,
+                                      int64_t *elapsed_ns) {
+    SM_TRY(sm_step_before_update(side, row));
+    SM_TRY(run_step(side, interrupted, row, elapsed_ns));
+    return sm_step_after_update(side, row);
+}
+
 // A step that is made again afterwards, where that can be.
 static sm_status run_and_repeat(sm_stepper *side, const volatile sig_atomic_t *interrupted, sm_row *row,
                                 int64_t *elapsed_ns) {
     bool is_kept;
     SM_TRY(sm_step_keep(side, row, &is_kept));
-    SM_TRY(run_step(side, interrupted, row, elapsed_ns));
+    SM_TRY(run_and_check_update(side, interrupted, row, elapsed_ns));
     return is_kept ? sm_step_repeat(side, row) : SM_OK;
 }
 
-// A B B A: two samples of each, in their order.
-static sm_status run_round(sm_stepper *a, sm_stepper *b, bool repeats, const volatile sig_atomic_t *interrupted,
+// A B B A: two samples of each, in their order. Of the round that is checked, the updates of all of them are, and the
+// second samples are made again.
+static sm_status run_round(sm_stepper *a, sm_stepper *b, bool checks, const volatile sig_atomic_t *interrupted,
                            sm_row *row, int64_t a_ns[2], int64_t b_ns[2]) {
-    SM_TRY((repeats ? run_and_repeat : run_step)(a, interrupted, row, &a_ns[0]));
-    SM_TRY((repeats ? run_and_repeat : run_step)(b, interrupted, row, &b_ns[0]));
-    SM_TRY(run_step(b, interrupted, row, &b_ns[1]));
-    return run_step(a, interrupted, row, &a_ns[1]);
+    SM_TRY((checks ? run_and_check_update : run_step)(a, interrupted, row, &a_ns[0]));
+    SM_TRY((checks ? run_and_check_update : run_step)(b, interrupted, row, &b_ns[0]));
+    SM_TRY((checks ? run_and_repeat : run_step)(b, interrupted, row, &b_ns[1]));
+    return (checks ? run_and_repeat : run_step)(a, interrupted, row, &a_ns[1]);
 }
 
 static sm_status check_both(sm_stepper *a, sm_stepper *b, sm_row *row) {
     int64_t elapsed_ns;
     double loss;
-    SM_TRY(sm_step_check(a, row, &elapsed_ns, &loss));
-    return sm_step_check(b, row, &elapsed_ns, &loss);
+    SM_TRY(sm_step_check(a, row, NULL, &elapsed_ns, &loss));
+    return sm_step_check(b, row, NULL, &elapsed_ns, &loss);
 }
 
 static sm_status summarise(const int64_t *a_ns, const int64_t *b_ns, const double *ratios, int64_t n,

@@ -18,7 +18,7 @@ typedef struct {
 } sm_paired_result;
 
 // The first steps of a side that has run none are checked as the harness checks them; then n_warmup steps of
-// each, and n_rounds rounds, in a drawn one of which each side's first step is made again, and a checked step of each.
+// each, and n_rounds rounds, in a drawn one of which each side's second step is repeated, and a checked step of each.
 // No micro-batches are accumulated. Looks at *interrupted (NULL is fine) before every step: SM_ERR_INTERRUPTED, and
 // *result is that of the rounds until then; without a round its ratio.n is 0.
 sm_status sm_paired_measure(sm_stepper *a, sm_stepper *b, int n_warmup, int n_rounds,

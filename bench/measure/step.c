@@ -84,18 +84,17 @@ static void count_checks(sm_row *row, int64_t elapsed_ns) {
     row->checks_ns = (row->checks_ns == SM_ABSENT ? 0 : row->checks_ns) + elapsed_ns;
 }
 
-// Before a step with a backward: what its update begins with.
-static sm_status begin_checks(sm_stepper *s, sm_row *row) {
+sm_status sm_step_before_update(sm_stepper *s, sm_row *row) {
     const sm_workload *w = s->workload;
     const int64_t begin_ns = sm_now_ns();
     if (s->phases & SM_RUN_BACKWARD) {
-        SM_TRY(w->before_step(w->ctx, s->session, s->n_steps, s->phases, s->check_seed));
+        SM_TRY(w->before_step(w->ctx, s->session, s->n_steps + 1, s->phases, s->check_seed));
     }
     count_checks(row, sm_now_ns() - begin_ns);
     return SM_OK;
 }
 
-static sm_status end_checks(sm_stepper *s, sm_row *row) {
+sm_status sm_step_after_update(sm_stepper *s, sm_row *row) {
     const sm_workload *w = s->workload;
     const int64_t begin_ns = sm_now_ns();
     if ((s->phases & SM_RUN_BACKWARD) && (s->phases & SM_RUN_OPTIMIZER)) {
@@ -140,8 +139,9 @@ static bool is_looked_at(const sm_stepper *s, int index) {
     return index + 1 == s->n_accum || index == (int)(drawn % (uint32_t)s->n_accum);
 }
 
-static sm_status run_piece(sm_stepper *s, bool is_watched, unsigned phases) {
-    return is_watched ? sm_spot_check_run(s->spot, s->session, phases) : sm_session_run(s->session, phases, NULL);
+static sm_status run_piece(sm_stepper *s, bool is_watched, unsigned phases, int64_t *op_ns) {
+    return is_watched ? sm_spot_check_run(s->spot, s->session, phases, op_ns)
+                      : sm_session_run(s->session, phases, op_ns);
 }
 
 static sm_status check_losses(sm_stepper *s, sm_row *row) {
@@ -150,55 +150,62 @@ static sm_status check_losses(sm_stepper *s, sm_row *row) {
     return row->loss_check[0] != '\0' ? SM_OK : sm_fail(SM_ERR_INTERNAL, "the loss check does not report its result");
 }
 
-// The next step in pieces, its losses compared before its update.
-static sm_status run_checked(sm_stepper *s, sm_row *row, double *loss) {
-    SM_TRY(open_spot(s));
+// The next step in pieces, its losses compared before its update. check_ns: of what is done beside them, the looks at
+// ops excluded.
+static sm_status run_checked(sm_stepper *s, sm_row *row, int64_t *op_ns, int64_t *check_ns, double *loss) {
     SM_TRY(set_hyper(s));
     for (int i = 0; i < s->n_accum; i++) {
         SM_TRY(s->workload->next_batch(s->workload->ctx, s->session, s->n_batches++));
-        SM_TRY(run_piece(s, is_looked_at(s, i), micro_phases(s, i) & ~(unsigned)SM_RUN_OPTIMIZER));
+        SM_TRY(run_piece(s, is_looked_at(s, i), micro_phases(s, i) & ~(unsigned)SM_RUN_OPTIMIZER, op_ns));
     }
+    SM_TRY(sm_session_synchronize(s->session));
+    const int64_t begin_ns = sm_now_ns();
     SM_TRY(read_loss(s, loss));
     SM_TRY(check_losses(s, row));
+    *check_ns = sm_now_ns() - begin_ns;
     if (s->phases & SM_RUN_OPTIMIZER) {
-        SM_TRY(run_piece(s, true, SM_RUN_OPTIMIZER));
+        SM_TRY(run_piece(s, true, SM_RUN_OPTIMIZER, op_ns));
     }
     return sm_session_synchronize(s->session);
 }
 
-sm_status sm_step_check(sm_stepper *s, sm_row *row, int64_t *elapsed_ns, double *loss) {
+sm_status sm_step_check(sm_stepper *s, sm_row *row, int64_t *op_ns, int64_t *elapsed_ns, double *loss) {
+    int64_t check_ns = 0;
+    SM_TRY(open_spot(s));
+    SM_TRY(sm_step_before_update(s, row));
     s->n_steps++;
-    SM_TRY(begin_checks(s, row));
+    const int64_t looked_ns = sm_spot_check_result(s->spot).elapsed_ns;
     const int64_t begin_ns = sm_now_ns();
-    sm_status status = run_checked(s, row, loss);
-    if (s->spot != NULL) {
-        describe_spots(s, row);
-    }
+    sm_status status = run_checked(s, row, op_ns, &check_ns, loss);
     *elapsed_ns = sm_now_ns() - begin_ns;
-    count_checks(row, *elapsed_ns);
-    return status == SM_OK ? end_checks(s, row) : status;
+    describe_spots(s, row);
+    check_ns += sm_spot_check_result(s->spot).elapsed_ns - looked_ns;
+    *elapsed_ns -= check_ns;
+    count_checks(row, check_ns);
+    return status == SM_OK ? sm_step_after_update(s, row) : status;
 }
 
 sm_status sm_step_run(sm_stepper *s, sm_row *row, int64_t *op_ns, int64_t *elapsed_ns, double *loss) {
     if (s->n_steps + 1 == SM_CHECKED_STEPS) {
-        return sm_step_check(s, row, elapsed_ns, loss);
+        return sm_step_check(s, row, op_ns, elapsed_ns, loss);
     }
+    const bool is_first = s->n_steps == 0 && (s->phases & SM_RUN_BACKWARD) != 0;
+    SM_TRY(is_first ? sm_step_before_update(s, row) : SM_OK);
     s->n_steps++;
     if (s->n_steps > SM_CHECKED_STEPS && s->workload->run_step != NULL) {
         return run_own(s, op_ns, elapsed_ns, loss);
     }
-    if (s->n_steps > 1 || (s->phases & SM_RUN_BACKWARD) == 0) {
-        SM_TRY(run_batches(s, 0, op_ns, elapsed_ns));
-        return read_loss(s, loss);
+    if (is_first) {
+        SM_TRY(run_halves(s, row, elapsed_ns, loss));
+        return sm_step_after_update(s, row);
     }
-    SM_TRY(begin_checks(s, row));
-    SM_TRY(run_halves(s, row, elapsed_ns, loss));
-    return end_checks(s, row);
+    SM_TRY(run_batches(s, 0, op_ns, elapsed_ns));
+    return read_loss(s, loss);
 }
 
 // --- a step made again -----------------------------------------------------------------------
 
-enum { N_RUNS = 8, RUN_ELEMS = 32 }; // of each parameter and of its gradient
+enum { N_RUNS = 8, RUN_ELEMS = 32 }; // of the gradient of each parameter
 
 struct sm_step_record {
     float *losses; // (B,T) of the last micro-batch
@@ -207,11 +214,12 @@ struct sm_step_record {
     int64_t n_values;
     int64_t n_batches; // before the step
     uint64_t n_micro_steps;
+    float scaler[SM_SCALER_COUNT];
 };
 
 static void drop_record(sm_stepper *s) {
     if (s->record != NULL) {
-        (void)s->session->device->backend->keep_state(s->session->executable, SM_STATE_DROP);
+        (void)s->session->device->backend->keep_weights(s->session->executable, SM_WEIGHTS_DROP);
         free(s->record->losses);
         free(s->record->values);
         free(s->record);
@@ -232,7 +240,7 @@ static sm_step_record *new_record(const sm_plan *plan) {
     }
     r->n_losses = plan->B * plan->T;
     r->losses = malloc((size_t)r->n_losses * sizeof *r->losses);
-    r->values = malloc((2 + 2 * (size_t)plan->n_tensors * N_RUNS * RUN_ELEMS) * sizeof *r->values);
+    r->values = malloc((2 + (size_t)plan->n_tensors * N_RUNS * RUN_ELEMS) * sizeof *r->values);
     if (r->losses == NULL || r->values == NULL) {
         free(r->losses);
         free(r->values);
@@ -240,6 +248,17 @@ static sm_step_record *new_record(const sm_plan *plan) {
         return NULL;
     }
     return r;
+}
+
+// The loss scaler's state, which the update changes.
+static sm_status read_scaler(const sm_stepper *s, float *scaler) {
+    const int tensor = s->session->plan->scaler;
+    return tensor == SM_NO_TENSOR ? SM_OK : sm_session_read(s->session, tensor, SM_SCALER_COUNT, scaler);
+}
+
+static sm_status write_scaler(const sm_stepper *s, const float *scaler) {
+    const int tensor = s->session->plan->scaler;
+    return tensor == SM_NO_TENSOR ? SM_OK : sm_session_write(s->session, tensor, SM_SCALER_COUNT, scaler);
 }
 
 sm_status sm_step_keep(sm_stepper *s, sm_row *row, bool *is_kept) {
@@ -250,8 +269,8 @@ sm_status sm_step_keep(sm_stepper *s, sm_row *row, bool *is_kept) {
         sm_fail(SM_ERR_UNSUPPORTED, "a loop's step of several micro-batches cannot be made again");
         return SM_OK;
     }
-    if (backend->keep_state == NULL) {
-        sm_fail(SM_ERR_UNSUPPORTED, "backend %s keeps no copy of weights and state", backend->name);
+    if (backend->keep_weights == NULL) {
+        sm_fail(SM_ERR_UNSUPPORTED, "backend %s keeps no copy of the weights", backend->name);
         return SM_OK;
     }
     SM_TRY(open_spot(s));
@@ -262,7 +281,8 @@ sm_status sm_step_keep(sm_stepper *s, sm_row *row, bool *is_kept) {
     s->record->n_batches = s->n_batches;
     s->record->n_micro_steps = s->session->n_micro_steps;
     SM_TRY(sm_session_synchronize(s->session));
-    const sm_status status = backend->keep_state(s->session->executable, SM_STATE_KEEP);
+    SM_TRY(read_scaler(s, s->record->scaler));
+    const sm_status status = backend->keep_weights(s->session->executable, SM_WEIGHTS_KEEP);
     count_checks(row, sm_now_ns() - begin_ns);
     *is_kept = status == SM_OK;
     if (status != SM_OK) {
@@ -295,24 +315,20 @@ static sm_status read_record(sm_stepper *s, sm_step_record *r) {
         SM_TRY(sm_session_read(s->session, plan->grad_norm, 1, r->values + r->n_values++));
     }
     for (int i = 0; i < plan->n_tensors; i++) {
-        if (!sm_plan_is_param(plan, i)) {
-            continue;
-        }
         const int gradient = sm_gradient_of(plan, i);
-        SM_TRY(read_runs(s, i, r->values, &r->n_values));
         SM_TRY(gradient != SM_NO_TENSOR ? read_runs(s, gradient, r->values, &r->n_values) : SM_OK);
     }
     return SM_OK;
 }
 
-// The step once more, in pieces, of the batches that it had. A step of one micro-batch finds it, and its settings,
+// The step once more up to its update, in pieces, of the batches that it had. A step of one micro-batch finds it, and its settings,
 // where they were.
 static sm_status run_again(sm_stepper *s) {
     for (int i = 0; i < s->n_accum; i++) {
         if (s->n_accum > 1) {
             SM_TRY(s->workload->next_batch(s->workload->ctx, s->session, s->record->n_batches + i));
         }
-        SM_TRY(run_piece(s, is_looked_at(s, i), micro_phases(s, i)));
+        SM_TRY(run_piece(s, is_looked_at(s, i), micro_phases(s, i) | SM_RUN_NO_UPDATES, NULL));
     }
     return sm_session_synchronize(s->session);
 }
@@ -320,23 +336,27 @@ static sm_status run_again(sm_stepper *s) {
 static sm_status compare_records(const sm_stepper *s, const sm_step_record *a, const sm_step_record *b) {
     const char *what = memcmp(a->losses, b->losses, (size_t)a->n_losses * sizeof *a->losses) != 0 ? "losses"
                        : memcmp(a->values, b->values, (size_t)a->n_values * sizeof *a->values) != 0
-                           ? "gradients, weights or their norm"
+                           ? "gradients, or their norm"
                            : NULL;
     return what == NULL ? SM_OK
                         : sm_fail(SM_ERR_MISMATCH,
-                                  "wrong result: step %lld, made again from the same weights and state, has other %s; "
-                                  "no speed is reported",
+                                  "wrong result: step %lld, made again from the same weights, has other %s; no speed is "
+                                  "reported",
                                   (long long)s->n_steps, what);
 }
 
 static sm_status repeat(sm_stepper *s, sm_step_record *again) {
     const sm_backend *backend = s->session->device->backend;
     SM_TRY(read_record(s, s->record));
-    SM_TRY(backend->keep_state(s->session->executable, SM_STATE_PUT_BACK));
+    SM_TRY(read_scaler(s, again->scaler));
+    SM_TRY(write_scaler(s, s->record->scaler));
+    SM_TRY(backend->keep_weights(s->session->executable, SM_WEIGHTS_RESTORE));
     s->session->n_micro_steps = s->record->n_micro_steps;
     SM_TRY(run_again(s));
     SM_TRY(read_record(s, again));
-    return compare_records(s, s->record, again);
+    SM_TRY(compare_records(s, s->record, again));
+    SM_TRY(write_scaler(s, again->scaler));
+    return backend->keep_weights(s->session->executable, SM_WEIGHTS_RESUME);
 }
 
 sm_status sm_step_repeat(sm_stepper *s, sm_row *row) {

@@ -2,9 +2,10 @@
 //
 //   step 1         its gradients, between backward and update, against differences of the loss; its update
 //   step 2, and    checked steps: the same executable runs them in pieces. Drawn ops are looked at (spot_check.h),
-//   losses those drawn    of drawn sequences are compared with the reference's (loss_check.h), and the update with its
-//   rule repeated ones  a measured step, made again in pieces from the same weights and state: losses and drawn runs of
-//                  gradients and weights must be the same, bit by bit
+//   those drawn    of drawn sequences are compared with the reference's (loss_check.h), and the update with its rule
+//   repeated ones  a measured step, made again in pieces from the same weights up to its update: losses, the gradients'
+//                  norm and drawn runs of gradients must be the same, bit by bit. Its update, and that of the step
+//                  before it, are compared with their rule
 //
 // Nothing of the checks lies within a time: the clock stops before them. All that is drawn depends on a seed of the
 // run.
@@ -75,18 +76,23 @@ void sm_stepper_close(sm_stepper *stepper); // frees what it holds; not the sess
 
 // Runs the next step, from the settings and the upload of its first batch to the synchronisation after its last op.
 // Then reads the loss of its last micro-batch: SM_ERR_MISMATCH where it is not finite. The first step is checked, and
-// so is the second: the checks fill `row`, whose checks_ns is the time of all of them. op_ns as in sm_backend.execute
-// (NULL: no timing).
+// so is the second: the checks fill `row`, whose checks_ns is the time of all of them, beyond that of the steps. op_ns
+// as in sm_backend.execute (NULL: no timing).
 sm_status sm_step_run(sm_stepper *stepper, sm_row *row, int64_t *op_ns, int64_t *elapsed_ns, double *loss);
 
-// Runs the next step as a checked one. Its elapsed time is that of its pieces.
-sm_status sm_step_check(sm_stepper *stepper, sm_row *row, int64_t *elapsed_ns, double *loss);
+// Runs the next step as a checked one. Its elapsed time is that of its pieces, less all that is done to check them.
+sm_status sm_step_check(sm_stepper *stepper, sm_row *row, int64_t *op_ns, int64_t *elapsed_ns, double *loss);
 
-// Before a step that is to be repeated: keeps a copy of weights and state. *is_kept is false where there is no room for
-// it, or the workload's own steps cannot be made again; sm_error_message() then says why.
+// Before and after a step, with no clock running: checks its update.
+sm_status sm_step_before_update(sm_stepper *stepper, sm_row *row);
+sm_status sm_step_after_update(sm_stepper *stepper, sm_row *row);
+
+// Before a step that is to be repeated: keeps a copy of the weights. *is_kept is false where there is no room for it,
+// or the workload's own steps cannot be made again; sm_error_message() then says why.
 sm_status sm_step_keep(sm_stepper *stepper, sm_row *row, bool *is_kept);
 
-// After that step: makes it again. SM_ERR_MISMATCH where it comes out otherwise. Afterwards all is as it was before.
+// After that step: makes it again, but for its update. SM_ERR_MISMATCH where it comes out otherwise. Afterwards weights
+// and state are what they were before.
 sm_status sm_step_repeat(sm_stepper *stepper, sm_row *row);
 
 #endif

@@ -388,7 +388,7 @@ static const sm_column columns[] = {
           "how many ops of checked steps were computed again from their operands, in part or by Freivalds' test")},
     {REAL(spot_error, "", "largest difference of one of their numbers, relative to its allowed rounding; at most 1")},
     {TEXT(repeat_check, "which measured steps were made again, in pieces: the same to the bit; or why none was")},
-    {INTEGER(checks_ns, "ns", "time of all checks, checked and repeated steps included; it lies within no sample")},
+    {INTEGER(checks_ns, "ns", "time of all checks, including repeated steps and checked ones that are nothing else; it lies within no sample")},
     {REALS(losses, "",
            "loss of every step: first, warm-up, samples, attribution, the last check; of its last micro-batch")},
 

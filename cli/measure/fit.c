@@ -21,16 +21,16 @@ static const double expected_efficiency = 0.6;
 static const double unknown_flops = 1e9;
 static const double unknown_bandwidth = 5e9;
 
-// Beside the steps: peaks, weights; and what the checks do with a copy of each parameter and of its state.
+// Beside the steps: peaks, weights; and what the checks do with each parameter.
 static const double overhead_seconds = 6;
-static const double check_seconds_a_param = 6e-8;
+static const double check_seconds_a_param = 3e-8;
 
 // Memory that the machine needs for itself, and the loss check for its copy of the weights.
 static const double memory_share = 0.8;
 
 enum {
     N_INSTRUMENTED = 4, // first step and attribution
-    N_CHECKED = 3,      // a step made again, the last check, the forwards of the gradient check
+    N_CHECKED = 2,      // a repeated step, the forwards of the gradient check
     N_AUTO_WARMUP = 6,  // what it takes to find steps steady, about
 };
 

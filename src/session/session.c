@@ -160,6 +160,16 @@ sm_status sm_session_read_part(sm_session *session, int tensor, int64_t offset_e
     return SM_OK;
 }
 
+sm_status sm_session_find(sm_session *session, int tensor, const float **values) {
+    const sm_backend *backend = session->device->backend;
+    const sm_tensor *t = &session->plan->tensors[tensor];
+    SM_TRY(finish_exchange_of(session, tensor));
+    *values = backend->address == NULL || t->dtype != SM_F32 || t->is_sharded
+                  ? NULL
+                  : backend->address(session->executable, tensor);
+    return SM_OK;
+}
+
 sm_status sm_session_set_documents(sm_session *session, const int32_t *starts) {
     const sm_plan *plan = session->plan;
     if (plan->starts == SM_NO_TENSOR) {
@@ -300,10 +310,10 @@ static bool is_left_out(const sm_plan *plan, const sm_op *op, unsigned phases) {
 }
 
 // One op by itself, under the eyes of a watcher.
-static sm_status run_watched(sm_session *session, int op, const sm_watcher *watcher) {
+static sm_status run_watched(sm_session *session, int op, int64_t *op_ns, const sm_watcher *watcher) {
     SM_TRY(sm_session_synchronize(session));
     SM_TRY(watcher->before(watcher->ctx, session, op));
-    SM_TRY(session->device->backend->execute(session->executable, (sm_range){op, op + 1}, NULL));
+    SM_TRY(session->device->backend->execute(session->executable, (sm_range){op, op + 1}, op_ns));
     SM_TRY(sm_session_synchronize(session));
     return watcher->after(watcher->ctx, session, op);
 }
@@ -331,7 +341,7 @@ static sm_status run_range(sm_session *session, sm_range range, const manner *ho
         if (is_communication) {
             SM_TRY(communicate(session, i, how->phases, how->op_ns));
         } else if (!leaves_out) {
-            SM_TRY(run_watched(session, i, how->watcher));
+            SM_TRY(run_watched(session, i, how->op_ns, how->watcher));
         }
         first = i + 1;
     }
@@ -363,8 +373,8 @@ sm_status sm_session_run(sm_session *session, unsigned phases, int64_t *op_ns) {
     return run_phases(session, &(manner){.phases = phases, .op_ns = op_ns});
 }
 
-sm_status sm_session_run_watched(sm_session *session, unsigned phases, const sm_watcher *watcher) {
-    return run_phases(session, &(manner){.phases = phases, .watcher = watcher});
+sm_status sm_session_run_watched(sm_session *session, unsigned phases, int64_t *op_ns, const sm_watcher *watcher) {
+    return run_phases(session, &(manner){.phases = phases, .op_ns = op_ns, .watcher = watcher});
 }
 
 sm_status sm_session_synchronize(sm_session *session) {

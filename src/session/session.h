@@ -41,6 +41,9 @@ sm_status sm_session_read(sm_session *session, int tensor, int64_t n_elems, floa
 sm_status sm_session_read_part(sm_session *session, int tensor, int64_t offset_elems, int64_t n_elems,
                                float *values); // the same from offset_elems on
 
+// Where the whole of an f32 tensor lies in the host's memory, until it is released; NULL: it does not.
+sm_status sm_session_find(sm_session *session, int tensor, const float **values);
+
 // Writes fresh parameters, drawn from `seed` (params.h): of several processes, all write those of process 0, as another
 // C library or processor may draw others.
 sm_status sm_session_draw(sm_session *session, uint64_t seed);
@@ -93,7 +96,7 @@ typedef struct {
 } sm_watcher;
 
 // sm_session_run in pieces, by the same executable: the results are the same, bit by bit.
-sm_status sm_session_run_watched(sm_session *session, unsigned phases, const sm_watcher *watcher);
+sm_status sm_session_run_watched(sm_session *session, unsigned phases, int64_t *op_ns, const sm_watcher *watcher);
 
 sm_status sm_session_synchronize(sm_session *session);
 

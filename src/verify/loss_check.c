@@ -78,35 +78,49 @@ static int64_t first_token(const sm_plan *plan, const slice *s, int64_t i) {
     return s->sequence[i] * plan->T + s->first[i];
 }
 
-// Room for the largest tensor of a plan.
-static float *allocate_largest(const sm_plan *plan) {
-    int64_t largest = 1;
-    for (int i = 0; i < plan->n_tensors; i++) {
-        const int64_t n_elems = sm_tensor_elems(&plan->tensors[i]);
-        largest = n_elems > largest ? n_elems : largest;
-    }
-    float *values = malloc((size_t)largest * sizeof *values);
-    if (values == NULL) {
-        sm_fail(SM_ERR_OOM, "loss check: no memory for a copy of %lld elements", (long long)largest);
-    }
-    return values;
+static int same_tensor(const sm_plan *plan, const sm_plan *in, int tensor) {
+    return sm_plan_find_tensor(in, plan->tensors[tensor].name);
 }
 
-// The reference in f32 and, where the device rounds more, in its precision.
-enum { MOST_REFERENCES = 2 };
-
-// Copies the device's parameters to all of them.
-static sm_status copy_params(sm_session *from, sm_session *const *to, int n, float *values) {
-    const sm_plan *plan = to[0]->plan;
+// Do the parameters lie in the group `root` as they do in that of another plan?
+static bool is_same_group(const sm_plan *plan, int root, const sm_plan *other, int other_root) {
+    const sm_tensor *a = &plan->tensors[root];
+    const sm_tensor *b = &other->tensors[other_root];
+    if (a->dtype != b->dtype || sm_tensor_elems(a) != sm_tensor_elems(b)) {
+        return false;
+    }
     for (int i = 0; i < plan->n_tensors; i++) {
-        if (!sm_plan_is_param(plan, i)) {
+        if (!sm_plan_is_param(plan, i) || sm_plan_root(plan, i) != root) {
             continue;
         }
-        const int64_t n_elems = plan->tensors[i].real_elems;
-        SM_TRY(sm_session_read(from, sm_plan_find_tensor(from->plan, plan->tensors[i].name), n_elems, values));
-        for (int k = 0; k < n; k++) {
-            SM_TRY(sm_session_write(to[k], sm_plan_find_tensor(to[k]->plan, plan->tensors[i].name), n_elems, values));
+        const int k = same_tensor(plan, other, i);
+        if (k == SM_NO_TENSOR || sm_plan_root(other, k) != other_root ||
+            other->tensors[k].view_offset_elems != plan->tensors[i].view_offset_elems) {
+            return false;
         }
+    }
+    return true;
+}
+
+// Where the device's memory is the host's, the reference reads its parameters there.
+static sm_status share_params(sm_session *from, sm_plan *plan) {
+    for (int i = 0; i < plan->n_tensors; i++) {
+        sm_tensor *t = &plan->tensors[i];
+        const int root = sm_plan_root(plan, i);
+        if (t->role != SM_ROLE_PARAMETER) {
+            continue;
+        }
+        if (root != i) {
+            const char *memory = plan->tensors[root].memory;
+            t->memory = memory == NULL ? NULL : memory + (size_t)t->view_offset_elems * sm_dtype_size(t->dtype);
+            continue;
+        }
+        const float *values = NULL;
+        const int of = same_tensor(plan, from->plan, i);
+        if (of != SM_NO_TENSOR && t->dtype == SM_F32 && is_same_group(plan, i, from->plan, of)) {
+            SM_TRY(sm_session_find(from, of, &values));
+        }
+        t->memory = values;
     }
     return SM_OK;
 }
@@ -150,6 +164,7 @@ static sm_status open_reference(const subject *of, sm_precision precision, sm_de
         }
     }
     SM_TRY_GOTO(sm_model_build(of->config, &options, &plan));
+    SM_TRY_GOTO(share_params(of->session, plan));
     SM_TRY_GOTO(sm_session_open(device, plan, reference));
     SM_TRY_GOTO(sm_session_set_hyper(*reference, &none, 1, 1));
     SM_TRY_GOTO(sm_session_set_batch(*reference, ids, ids + s.B * s.T));
@@ -161,32 +176,43 @@ cleanup:
     return status;
 }
 
-// Per-token losses of the slice by the references, with the device's parameters.
-static sm_status reference_losses(const subject *of, sm_device *device, int n_references, losses *l) {
+// Parameters that the reference does not read in place are copied, a part at a time.
+static sm_status copy_params(sm_session *from, sm_session *to) {
+    enum { PART_ELEMS = 1 << 20 };
     sm_status status = SM_OK;
-    const sm_precision precisions[MOST_REFERENCES] = {{.dtype = SM_F32}, sm_plan_precision(of->session->plan)};
-    float *const got[MOST_REFERENCES] = {l->want, l->want_rounded};
-    sm_session *references[MOST_REFERENCES] = {NULL};
-    float *values = NULL;
-    for (int k = 0; k < n_references; k++) {
-        SM_TRY_GOTO(open_reference(of, precisions[k], device, &references[k]));
+    const sm_plan *plan = to->plan;
+    float *part = malloc(PART_ELEMS * sizeof *part);
+    if (part == NULL) {
+        return sm_fail(SM_ERR_OOM, "loss check: no memory for a copy of %d elements", PART_ELEMS);
     }
-    values = allocate_largest(references[0]->plan);
-    if (values == NULL) {
-        status = SM_ERR_OOM;
-        goto cleanup;
-    }
-    SM_TRY_GOTO(copy_params(of->session, references, n_references, values));
-    for (int k = 0; k < n_references; k++) {
-        references[k]->n_micro_steps = of->session->n_micro_steps - 1; // the masks that the device drew
-        SM_TRY_GOTO(sm_session_run(references[k], SM_RUN_FORWARD, NULL));
-        SM_TRY_GOTO(sm_session_read(references[k], references[k]->plan->losses, l->n, got[k]));
+    for (int i = 0; i < plan->n_tensors; i++) {
+        const sm_tensor *t = &plan->tensors[i];
+        const bool is_whole = t->memory == NULL;
+        const int written = is_whole ? i : t->working_copy;
+        const int64_t n_elems = sm_plan_is_param(plan, i) && written != SM_NO_TENSOR ? t->real_elems : 0;
+        for (int64_t first = 0; first < n_elems; first += PART_ELEMS) {
+            const int64_t n = n_elems - first < PART_ELEMS ? n_elems - first : PART_ELEMS;
+            SM_TRY_GOTO(sm_session_read_part(from, same_tensor(plan, from->plan, i), first, n, part));
+            SM_TRY_GOTO(sm_session_write_part(to, written, first, n, part));
+        }
     }
 cleanup:
-    for (int k = 0; k < MOST_REFERENCES; k++) {
-        sm_session_close(references[k]);
-    }
-    free(values);
+    free(part);
+    return status;
+}
+
+// Per-token losses of the slice by a reference, with the device's parameters.
+static sm_status reference_losses(const subject *of, sm_device *device, sm_precision precision, int64_t n,
+                                  float *want) {
+    sm_status status = SM_OK;
+    sm_session *reference = NULL;
+    SM_TRY_GOTO(open_reference(of, precision, device, &reference));
+    SM_TRY_GOTO(copy_params(of->session, reference));
+    reference->n_micro_steps = of->session->n_micro_steps - 1; // the masks that the device drew
+    SM_TRY_GOTO(sm_session_run(reference, SM_RUN_FORWARD, NULL));
+    SM_TRY_GOTO(sm_session_read(reference, reference->plan->losses, n, want));
+cleanup:
+    sm_session_close(reference);
     return status;
 }
 
@@ -318,7 +344,10 @@ sm_status sm_check_loss(sm_session *session, const sm_model_config *config, doub
     SM_TRY_GOTO(sm_session_synchronize(session));
     SM_TRY_GOTO(device_losses(session, &of, l.got));
     SM_TRY_GOTO(backend->open(0, &(sm_open_options){.n_threads = 1}, &device));
-    SM_TRY_GOTO(reference_losses(&of, device, together ? 2 : 1, &l));
+    SM_TRY_GOTO(reference_losses(&of, device, (sm_precision){.dtype = SM_F32}, l.n, l.want));
+    if (together) {
+        SM_TRY_GOTO(reference_losses(&of, device, sm_plan_precision(plan), l.n, l.want_rounded));
+    }
     SM_TRY_GOTO(judge(&l, together, result));
 cleanup:
     if (device != NULL) {

@@ -57,6 +57,13 @@ sm_status spot_read(spot *s, int tensor, int64_t first, int64_t n, float *values
     return sm_session_read_part(s->session, tensor, first, n, values);
 }
 
+sm_status spot_find(spot *s, int tensor, int64_t first, int64_t n, float *room, const float **values) {
+    const float *whole;
+    SM_TRY(sm_session_find(s->session, tensor, &whole));
+    *values = whole != NULL ? whole + first : room;
+    return whole != NULL ? SM_OK : spot_read(s, tensor, first, n, room);
+}
+
 sm_status spot_read_ids(spot *s, int tensor, int64_t first, int64_t n, int32_t *ids) {
     return s->session->device->backend->download(s->session->executable, tensor, first, n, ids);
 }

@@ -54,6 +54,8 @@ int64_t spot_elems(const sm_tensor *t);          // 0 of NULL
 
 // Elements of an operand, widened; of an integer one as they are (spot_read_ids).
 sm_status spot_read(spot *s, int tensor, int64_t first, int64_t n, float *values);
+// The same in `room`, or where they lie.
+sm_status spot_find(spot *s, int tensor, int64_t first, int64_t n, float *room, const float **values);
 sm_status spot_read_ids(spot *s, int tensor, int64_t first, int64_t n, int32_t *ids);
 sm_status spot_read_all_ids(spot *s, int tensor, int32_t **ids); // memory of the look
 

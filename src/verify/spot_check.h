@@ -23,6 +23,7 @@ typedef struct {
     int64_t n_values;            // numbers compared
     int n_kinds;                 // of op that were looked at
     int least_looks;             // at any of them
+    int64_t elapsed_ns;          // of the checks of ops
     double error;                // the largest difference relative to the allowed rounding; 1 is the limit
     char error_at[SM_TEXT_SIZE]; // where that was: "gelu_forward y, op 17"
 } sm_spot_result;
@@ -34,9 +35,9 @@ void sm_spot_check_free(sm_spot_check *check); // NULL is fine
 // Is the kind checked? False for kinds with other checks: communication, and updates of parameters.
 bool sm_spot_check_knows(sm_op_kind kind);
 
-// sm_session_run, in pieces: of each kind of op in these phases two are drawn, or all where there are fewer.
+// sm_session_run in pieces: of each kind of op in these phases two are drawn, or all where there are fewer.
 // SM_ERR_MISMATCH names the op and the operand that are wrong.
-sm_status sm_spot_check_run(sm_spot_check *check, sm_session *session, unsigned phases);
+sm_status sm_spot_check_run(sm_spot_check *check, sm_session *session, unsigned phases, int64_t *op_ns);
 
 // Of all runs so far.
 sm_spot_result sm_spot_check_result(const sm_spot_check *check);

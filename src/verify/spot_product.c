@@ -43,6 +43,43 @@ static int64_t block_rows(int64_t cols) { return cols < BLOCK_ELEMS ? BLOCK_ELEM
 
 static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
 
+// --- sums ------------------------------------------------------------------------------------
+
+// sums[i] += the sum over a row of values and signs, and of their squares.
+static void sum_rows(int64_t rows, int64_t cols, const float *values, const float *signs, double *sums,
+                     double *squares) {
+#pragma omp parallel for schedule(static) if (rows * cols > SPOT_FEW_ELEMS) num_threads(sm_host_threads())
+    for (int64_t i = 0; i < rows; i++) {
+        const float *row = values + i * cols;
+        double sum = 0;
+        double square = 0;
+#pragma omp simd reduction(+ : sum, square)
+        for (int64_t j = 0; j < cols; j++) {
+            sum += (double)(row[j] * signs[j]);
+            square += (double)row[j] * row[j];
+        }
+        sums[i] += sum;
+        squares[i] += square;
+    }
+}
+
+// The same over columns: sums[j] += the sum over i of signs[i] values[i,j].
+static void add_columns(int64_t rows, int64_t cols, const float *values, const float *signs, double *sums,
+                        double *squares) {
+    enum { COLUMNS = 256 }; // of a thread at a time
+#pragma omp parallel for schedule(static) if (rows * cols > SPOT_FEW_ELEMS) num_threads(sm_host_threads())
+    for (int64_t first = 0; first < cols; first += COLUMNS) {
+        const int64_t end = least_of(first + COLUMNS, cols);
+        for (int64_t i = 0; i < rows; i++) {
+            for (int64_t j = first; j < end; j++) {
+                const float v = values[i * cols + j];
+                sums[j] += (double)(signs[i] * v);
+                squares[j] += (double)v * v;
+            }
+        }
+    }
+}
+
 // --- before ----------------------------------------------------------------------------------
 
 static void name_operands(const spot *s, product *p) {
@@ -105,18 +142,7 @@ static sm_status find_room(spot *s, product *p) {
 
 // Rows f .. f + n of M as it lies, (F,K), add to every k.
 static void add_rows_of_m(product *p, int64_t f, int64_t n, const float *values) {
-#pragma omp parallel for schedule(static) if (n * p->K > SPOT_FEW_ELEMS) num_threads(sm_host_threads())
-    for (int64_t first = 0; first < p->K; first += 256) {
-        const int64_t end = least_of(first + 256, p->K);
-        for (int64_t i = 0; i < n; i++) {
-            const float sign = p->signs[f + i];
-            for (int64_t k = first; k < end; k++) {
-                const float v = values[i * p->K + k];
-                p->m_signs[k] += (double)(sign * v);
-                p->m_squares[k] += (double)v * v;
-            }
-        }
-    }
+    add_columns(n, p->K, values, p->signs + f, p->m_signs, p->m_squares);
     for (int64_t j = 0; j < p->n_columns; j++) {
         for (int64_t k = 0; k < p->K && p->columns[j] >= f && p->columns[j] < f + n; k++) {
             p->m_columns[j * p->K + k] = values[(p->columns[j] - f) * p->K + k];
@@ -126,19 +152,10 @@ static void add_rows_of_m(product *p, int64_t f, int64_t n, const float *values)
 
 // Rows k .. k + n of M as it lies, (K,F).
 static void sum_rows_of_m(product *p, int64_t k, int64_t n, const float *values) {
-#pragma omp parallel for schedule(static) if (n * p->F > SPOT_FEW_ELEMS) num_threads(sm_host_threads())
+    sum_rows(n, p->F, values, p->signs, p->m_signs + k, p->m_squares + k);
     for (int64_t i = 0; i < n; i++) {
-        const float *row = values + i * p->F;
-        double sum = 0;
-        double squares = 0;
-        for (int64_t f = 0; f < p->F; f++) {
-            sum += (double)(row[f] * p->signs[f]);
-            squares += (double)row[f] * row[f];
-        }
-        p->m_signs[k + i] = sum;
-        p->m_squares[k + i] = squares;
         for (int64_t j = 0; j < p->n_columns; j++) {
-            p->m_columns[j * p->K + k + i] = row[p->columns[j]];
+            p->m_columns[j * p->K + k + i] = values[i * p->F + p->columns[j]];
         }
     }
 }
@@ -148,8 +165,9 @@ static sm_status read_m(spot *s, product *p) {
     const int64_t cols = p->m_is_transposed ? p->K : p->F;
     for (int64_t first = 0; first < rows; first += block_rows(cols)) {
         const int64_t n = least_of(block_rows(cols), rows - first);
-        SM_TRY(spot_read(s, p->m, first * cols, n * cols, p->room));
-        (p->m_is_transposed ? add_rows_of_m : sum_rows_of_m)(p, first, n, p->room);
+        const float *values;
+        SM_TRY(spot_find(s, p->m, first * cols, n * cols, p->room, &values));
+        (p->m_is_transposed ? add_rows_of_m : sum_rows_of_m)(p, first, n, values);
     }
     return SM_OK;
 }
@@ -163,16 +181,22 @@ typedef struct {
 
 static row_sums sum_row(const product *p, const float *x, const float *z) {
     row_sums sums = {0};
+    double got = 0;
+    double want = 0;
     double products = 0;
     double size = 0;
+#pragma omp simd reduction(+ : got, size)
     for (int64_t f = 0; f < p->F; f++) {
-        sums.got += (double)(z[f] * p->signs[f]);
+        got += (double)(z[f] * p->signs[f]);
         size += (double)z[f] * z[f];
     }
+#pragma omp simd reduction(+ : want, products)
     for (int64_t k = 0; k < p->K; k++) {
-        sums.want += (double)x[k] * p->m_signs[k];
+        want += (double)x[k] * p->m_signs[k];
         products += (double)x[k] * x[k] * p->m_squares[k];
     }
+    sums.got = got;
+    sums.want = want;
     sums.products = sqrt(products);
     sums.size = sqrt(size);
     return sums;
@@ -301,18 +325,12 @@ static sm_status sum_weight(spot *s, const weight *w, double *sums) {
     SM_TRY(room != NULL ? SM_OK : SM_ERR_OOM);
     for (int64_t first = 0; first < rows; first += block) {
         const int64_t n = least_of(block, rows - first);
-        SM_TRY(spot_read(s, dW, first * cols, n * cols, room));
-#pragma omp parallel for schedule(static) if (rows * cols > SPOT_FEW_ELEMS) num_threads(sm_host_threads())
-        for (int64_t c = 0; c < (is_transposed ? C : n); c++) {
-            double sum = 0;
-            double squares = 0;
-            for (int64_t i = 0; i < (is_transposed ? n : F); i++) {
-                const float v = is_transposed ? room[i * C + c] : room[c * F + i];
-                sum += (double)(v * w->signs[is_transposed ? first + i : i]);
-                squares += (double)v * v;
-            }
-            sums[is_transposed ? c : first + c] += sum;
-            w->squares[is_transposed ? c : first + c] += squares;
+        const float *values;
+        SM_TRY(spot_find(s, dW, first * cols, n * cols, room, &values));
+        if (is_transposed) {
+            add_columns(n, C, values, w->signs + first, sums, w->squares);
+        } else {
+            sum_rows(n, F, values, w->signs, sums + first, w->squares + first);
         }
     }
     return SM_OK;
@@ -350,12 +368,16 @@ static sm_status sum_products(spot *s, const weight *w, double *want, double *sq
         SM_TRY(spot_read(s, dy, first * F, n * F, room_dy));
 #pragma omp parallel for schedule(static) if (n * F > SPOT_FEW_ELEMS) num_threads(sm_host_threads())
         for (int64_t i = 0; i < n; i++) {
-            sums[2 * i] = sums[2 * i + 1] = 0;
+            double sum = 0;
+            double square = 0;
+#pragma omp simd reduction(+ : sum, square)
             for (int64_t f = 0; f < F; f++) {
                 const float v = room_dy[i * F + f];
-                sums[2 * i] += (double)(v * w->signs[f]);
-                sums[2 * i + 1] += (double)v * v;
+                sum += (double)(v * w->signs[f]);
+                square += (double)v * v;
             }
+            sums[2 * i] = sum;
+            sums[2 * i + 1] = square;
         }
 #pragma omp parallel for schedule(static) if (n * C > SPOT_FEW_ELEMS) num_threads(sm_host_threads())
         for (int64_t from = 0; from < C; from += 256) {

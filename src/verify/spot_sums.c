@@ -41,10 +41,11 @@ static sm_status end_sqnorm(spot *s) {
     float got = 0;
     for (int64_t first = 0; first < n; first += BLOCK_ELEMS) {
         const int64_t length = least_of(BLOCK_ELEMS, n - first);
-        SM_TRY(spot_read(s, s->op.in[0], first, length, room));
+        const float *values;
+        SM_TRY(spot_find(s, s->op.in[0], first, length, room, &values));
 #pragma omp parallel for simd schedule(static) reduction(+ : sum) if (length > SPOT_FEW_ELEMS) num_threads(sm_host_threads())
         for (int64_t i = 0; i < length; i++) {
-            sum += (double)room[i] * room[i];
+            sum += (double)values[i] * values[i];
         }
     }
     SM_TRY(spot_read(s, s->op.out[0], 0, 1, &got));

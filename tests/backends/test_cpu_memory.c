@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "backend.h"
-#include "tests/support/kept_state.h"
+#include "tests/support/kept_weights.h"
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
 #include "src/verify/op_cases.h"
@@ -80,7 +80,7 @@ static void test_narrow(void **state) {
     check(SM_F16);
 }
 
-static void test_kept_state(void **state) {
+static void test_kept_weights(void **state) {
     (void)state;
     static const char *const names[] = {"cpu", "reference"};
     static const sm_dtype formats[] = {SM_F32, SM_BF16};
@@ -88,7 +88,7 @@ static void test_kept_state(void **state) {
         const sm_backend *backend = sm_backend_find(names[i / 2]);
         sm_device *device = NULL;
         assert_int_equal(backend->open(0, &(sm_open_options){.n_threads = i < 2 ? 2 : 1}, &device), SM_OK);
-        check_kept_state(device, formats[i % 2]);
+        check_kept_weights(device, formats[i % 2]);
         backend->close(device);
     }
 }
@@ -97,7 +97,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fp32),
         cmocka_unit_test(test_narrow),
-        cmocka_unit_test(test_kept_state),
+        cmocka_unit_test(test_kept_weights),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

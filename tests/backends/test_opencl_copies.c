@@ -1,5 +1,5 @@
 // test_opencl_copies.c: copies beside what is computed, as two processes' devices exchange gradients: out, in, added,
-// and rounded to bf16 on their way, to the bit; and a copy of weights and state. Skipped, with the reason, where there is no device.
+// and rounded to bf16 on their way, to the bit; and a copy of the weights. Skipped, with the reason, where there is no device.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "bf16.h"
-#include "tests/support/kept_state.h"
+#include "tests/support/kept_weights.h"
 #include "tests/support/opencl_device.h"
 
 enum { N = 100003, FIRST = 64, PART = N - 2 * FIRST };
@@ -115,16 +115,16 @@ static void test_rounded(void **state) {
     tear_down(&b);
 }
 
-static void test_kept_state(void **state) {
+static void test_kept_weights(void **state) {
     (void)state;
     sm_device *device = open_device("registers");
-    check_kept_state(device, SM_F32);
-    check_kept_state(device, SM_BF16);
+    check_kept_weights(device, SM_F32);
+    check_kept_weights(device, SM_BF16);
     backend->close(device);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_plain), cmocka_unit_test(test_rounded),
-                                       cmocka_unit_test(test_kept_state)};
+                                       cmocka_unit_test(test_kept_weights)};
     return cmocka_run_group_tests(tests, find_device, NULL);
 }

@@ -107,7 +107,7 @@ static sm_status run_step(sm_session *session, const variant *v, int64_t step, s
                                 (i + 1 < v->n_accum ? 0U : SM_RUN_OPTIMIZER);
         feed(session, (uint64_t)(step * v->n_accum + i));
         const bool looks = check != NULL && i + 1 == v->n_accum;
-        SM_TRY(looks ? sm_spot_check_run(check, session, phases) : sm_session_run(session, phases, NULL));
+        SM_TRY(looks ? sm_spot_check_run(check, session, phases, NULL) : sm_session_run(session, phases, NULL));
     }
     return sm_session_synchronize(session);
 }

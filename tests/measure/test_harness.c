@@ -16,6 +16,7 @@
 
 // --- a workload ----------------------------------------------------------------------------
 
+enum { N_STEPS = 12 }; // that protocol_of() takes
 enum { N_ACCUM = 3 }; // where there is more than one micro-batch: that one is not fed again
 
 static sm_status next_batch(void *ctx, sm_session *session, int64_t index) {
@@ -72,7 +73,7 @@ static sm_status measure(const sm_protocol *protocol, sm_row *row) {
     sm_session *session = NULL;
     sm_workload workload = {.next_batch = next_batch, .check = check, FAKE_CHECKS};
     sm_backend backend = fake_backend;
-    backend.keep_state = fake.keeps_nothing ? NULL : fake_keep_state;
+    backend.keep_weights = fake.keeps_nothing ? NULL : fake_keep_weights;
     fake_device.backend = &backend;
     assert_int_equal(sm_session_open(&fake_device, make_plan(), &session), SM_OK);
     assert_int_equal(sm_row_init(row), SM_OK);
@@ -143,20 +144,50 @@ static void test_step(void **state) {
     assert_int_equal(row.n_warmup, 2);
     assert_true(row.first_step_ns > 0 && row.warmup_ns > 0 && row.peak_rss_bytes > 0);
     assert_near(row.loss, 2.5);
-    // One first step, 2 of warm-up (the first of them checked), 6 of the headline, all untimed; 3 of attribution; a checked
-    // one after these. Of the headline's, drawn ones are made again.
-    assert_int_equal(fake.n_steps, 13);
-    assert_int_equal(fake.n_batches, 13);
-    assert_int_equal(fake.n_untimed[5], 10 + fake.n_put_back);
+    // One first step, 2 of warm-up (the first of them checked), 6 of the headline, all untimed; 3 of attribution, the last
+    // of them checked. Of the headline's, drawn ones are made again, but for their update.
+    assert_int_equal(fake.n_steps, N_STEPS);
+    assert_int_equal(fake.n_batches, N_STEPS);
+    assert_int_equal(fake.n_untimed[5], 9);
+    assert_int_equal(fake.n_untimed[1], 9 + fake.n_put_back);
     assert_true(fake.n_put_back >= 1);
     assert_int_equal(fake.n_kept, fake.n_put_back);
+    assert_int_equal(fake.n_resumed, fake.n_put_back);
     assert_int_equal(fake.n_checks, 2);
     assert_int_equal(fake.steps_at_check[0], 2);
-    assert_int_equal(fake.steps_at_check[1], 13);
+    assert_int_equal(fake.steps_at_check[1], N_STEPS);
     assert_int_equal(fake.n_progress, 1 + 1 + 1 + 6 + 3); // the checked step counts as the check
     assert_int_equal(fake.n_allocating_steps, 0);
-    assert_int_equal(row.losses.n, 13);
+    assert_int_equal(row.losses.n, N_STEPS);
     sm_row_free(&row);
+}
+
+// Without an attribution pass, the last check is a step of its own.
+static void test_last_check_by_itself(void **state) {
+    (void)state;
+    sm_row row;
+    sm_protocol p = protocol_of(SM_PASS_STEP);
+    p.n_attribution = 0;
+    assert_int_equal(measure(&p, &row), SM_OK);
+    assert_int_equal(fake.n_steps, 1 + 2 + 6 + 1);
+    assert_int_equal(fake.steps_at_check[1], 10);
+    assert_int_equal(row.losses.n, 10);
+    sm_row_free(&row);
+}
+
+// The time of a checked step is one of warm-up or attribution; where it is neither, it is one of checks.
+static void test_checked_steps_count_once(void **state) {
+    for (int n_steps = 0; n_steps <= 1; n_steps++) {
+        sm_row row;
+        sm_protocol p = protocol_of(SM_PASS_FORWARD);
+        reset_fake(state);
+        fake.ms_of_step = 20;
+        fake.keeps_nothing = true;
+        p.n_warmup = p.n_attribution = 1 - n_steps;
+        assert_int_equal(measure(&p, &row), SM_OK);
+        assert_int_equal(row.checks_ns >= 2 * INT64_C(20000000), n_steps == 1);
+        sm_row_free(&row);
+    }
 }
 
 static void test_figures_follow_from_samples(void **state) {
@@ -232,14 +263,14 @@ static void test_accumulation(void **state) {
     sm_protocol p = protocol_of(SM_PASS_STEP);
     p.n_accum = N_ACCUM;
     assert_int_equal(measure(&p, &row), SM_OK);
-    const int n_made = 13 + fake.n_put_back; // as in test_step
+    const int n_made = N_STEPS + fake.n_put_back; // as in test_step
     assert_true(fake.n_put_back >= 1);
-    assert_int_equal(fake.n_steps, 13);
-    assert_int_equal(fake.n_batches, 3 * 13);
+    assert_int_equal(fake.n_steps, N_STEPS);
+    assert_int_equal(fake.n_batches, 3 * N_STEPS);
     assert_int_equal(fake.n_batches_again, 3 * fake.n_put_back);
     assert_int_equal(fake.n_executed[0], n_made); // zero-grad once a step
     assert_int_equal(fake.n_executed[1], 3 * n_made);
-    assert_int_equal(fake.n_executed[5], n_made); // so the optimizer
+    assert_int_equal(fake.n_executed[5], N_STEPS); // so the optimizer, but where a step is made again
     assert_near(row.flops, 3 * (FORWARD_FLOPS + BACKWARD_FLOPS) + ADAMW_FLOPS);
     assert_near(row.samples_ts.values[0], 3 * B * T * 1e9 / (double)row.samples_ns.values[0]);
     assert_int_equal(row.n_accum, 3);
@@ -267,7 +298,7 @@ static void test_pass_types(void **state) {
         assert_string_equal(row.test, cases[i].test);
         assert_near(row.flops, cases[i].flops);
         assert_int_equal(row.ideal_ns, (int64_t)cases[i].flops); // no optimizer, no traffic
-        const int n_made = 13 + fake.n_put_back; // as in test_step
+        const int n_made = N_STEPS + fake.n_put_back; // as in test_step
         assert_true(fake.n_put_back >= 1);
         assert_int_equal(fake.n_executed[1], n_made);
         assert_int_equal(fake.n_executed[4], cases[i].has_backward ? n_made : 0);
@@ -348,14 +379,14 @@ static void test_gradient_check_must_say_what_it_did(void **state) {
     sm_row_free(&row);
 }
 
-// Gradients: once, before the first update. Updates: the first two, and the last. Where there is no backward there is nothing to
-// check.
+// Gradients: once, before the first update. Updates: the first two, the last, that of a sample that is made again and that
+// of the one before it. Where there is no backward there is nothing to check.
 static void test_checks_by_pass_type(void **state) {
     (void)state;
     static const struct {
         sm_pass_type pass;
         int n_gradients;
-        int n_updates;
+        int n_updates; // of checked steps
     } expected[] = {{SM_PASS_FORWARD, 0, 0},
                     {SM_PASS_BACKWARD, 1, 0},
                     {SM_PASS_FORWARD_BACKWARD, 1, 0},
@@ -368,7 +399,12 @@ static void test_checks_by_pass_type(void **state) {
         assert_int_equal(measure(&p, &row), SM_OK);
         assert_int_equal(fake.n_gradient_checks, expected[i].n_gradients);
         assert_int_equal(fake.updates_at_gradient_check, 0);
-        assert_int_equal(fake.n_update_checks[1], expected[i].n_updates);
+        const int n_drawn = fake.n_update_checks[1] - expected[i].n_updates;
+        if (expected[i].n_updates == 0) {
+            assert_int_equal(n_drawn, 0);
+        } else { // the last sample may be one before
+            assert_true(n_drawn == 2 * fake.n_put_back || n_drawn == 2 * fake.n_put_back + 1);
+        }
         assert_int_equal(row.gradient_check[0] != '\0', expected[i].n_gradients);
         assert_int_equal(row.gradient_check_ns != SM_ABSENT, expected[i].n_gradients);
         sm_row_free(&row);
@@ -382,8 +418,7 @@ static void test_step_that_does_not_repeat(void **state) {
         fake_change change;
         const char *what;
     } cases[] = {{FAKE_OTHER_LOSSES, "has other losses"},
-                 {FAKE_OTHER_WEIGHTS, "has other gradients, weights or their norm"},
-                 {FAKE_OTHER_GRADIENTS, "has other gradients, weights or their norm"}};
+                 {FAKE_OTHER_GRADIENTS, "has other gradients, or their norm"}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         for (int n_accum = 1; n_accum <= N_ACCUM; n_accum += N_ACCUM - 1) {
             sm_row row;
@@ -393,7 +428,7 @@ static void test_step_that_does_not_repeat(void **state) {
             fake.change = cases[i].change;
             assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
             assert_string_equal(row.status, "error");
-            assert_non_null(strstr(row.reason, "made again from the same weights and state"));
+            assert_non_null(strstr(row.reason, "made again from the same weights, has other"));
             assert_non_null(strstr(row.reason, cases[i].what));
             assert_int_equal(fake.n_put_back, 1);
             assert_false(fake.is_kept);
@@ -409,7 +444,7 @@ static void test_step_that_does_not_repeat(void **state) {
 static void test_op_that_goes_wrong(void **state) {
     static const sm_pass_type passes[] = {SM_PASS_STEP, SM_PASS_FORWARD_BACKWARD, SM_PASS_BACKWARD};
     for (size_t i = 0; i < sizeof(passes) / sizeof(passes[0]); i++) {
-        for (int step = 2; step <= 13; step++) {
+        for (int step = 2; step <= N_STEPS; step++) {
             sm_row row;
             sm_protocol p = protocol_of(passes[i]);
             reset_fake(state);
@@ -425,7 +460,7 @@ static void test_op_that_goes_wrong(void **state) {
 }
 
 static void test_loss_off_the_course(void **state) {
-    for (int step = 3; step <= 12; step++) { // warm-up, headline, attribution
+    for (int step = 3; step < N_STEPS; step++) { // warm-up, headline, attribution
         sm_row row;
         sm_protocol p = protocol_of(SM_PASS_STEP);
         reset_fake(state);
@@ -489,7 +524,7 @@ static void test_no_room_for_a_copy(void **state) {
     reset_fake(state);
     fake.keeps_nothing = true;
     assert_int_equal(measure(&p, &row), SM_OK);
-    assert_string_equal(row.repeat_check, "no step was made again: backend fake keeps no copy of weights and state");
+    assert_string_equal(row.repeat_check, "no step was made again: backend fake keeps no copy of the weights");
     assert_int_equal(fake.n_kept, 0);
     sm_row_free(&row);
 
@@ -516,7 +551,7 @@ static void test_interrupted_pass_is_checked(void **state) {
 
 static void test_loss_that_is_no_number(void **state) {
     // In the first step, the checked one, in warm-up, in the headline, in the attribution pass, in the last check.
-    static const int steps[] = {1, 2, 3, 8, 11, 13};
+    static const int steps[] = {1, 2, 3, 8, 11, N_STEPS};
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
         sm_row row;
         sm_protocol p = protocol_of(SM_PASS_STEP);
@@ -674,6 +709,8 @@ int main(void) {
         cmocka_unit_test_setup(test_wrong_update_has_no_speed, reset_fake),
         cmocka_unit_test_setup(test_gradient_check_must_say_what_it_did, reset_fake),
         cmocka_unit_test_setup(test_checks_by_pass_type, reset_fake),
+        cmocka_unit_test_setup(test_last_check_by_itself, reset_fake),
+        cmocka_unit_test_setup(test_checked_steps_count_once, reset_fake),
         cmocka_unit_test_setup(test_step_that_does_not_repeat, reset_fake),
         cmocka_unit_test_setup(test_op_that_goes_wrong, reset_fake),
         cmocka_unit_test_setup(test_loss_off_the_course, reset_fake),

@@ -127,7 +127,7 @@ static void failures_end_it(void **state) {
     fake.check_result = SM_ERR_MISMATCH;
     assert_int_equal(sm_paired_measure(&sides[0], &sides[1], 0, 1, NULL, &result), SM_ERR_MISMATCH);
     fake.check_result = SM_OK;
-    fake.change = FAKE_OTHER_WEIGHTS;
+    fake.change = FAKE_OTHER_GRADIENTS;
     assert_int_equal(sm_paired_measure(&sides[0], &sides[1], 0, 3, NULL, &result), SM_ERR_MISMATCH);
     assert_int_equal(fake.n_put_back, 1);
     fake.change = FAKE_REPEATS;

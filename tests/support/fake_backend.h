@@ -72,7 +72,7 @@ enum { UPDATE_BYTES = 28 * N_ELEMS + 4 * (SM_HYPER_COUNT + 1) }; // g, p, m, v; 
 // --- a backend under control ------------------------------------------------------------------
 
 // Which numbers a step that is made again gets otherwise.
-typedef enum { FAKE_REPEATS, FAKE_OTHER_LOSSES, FAKE_OTHER_WEIGHTS, FAKE_OTHER_GRADIENTS } fake_change;
+typedef enum { FAKE_REPEATS, FAKE_OTHER_LOSSES, FAKE_OTHER_GRADIENTS } fake_change;
 
 static struct {
     // Set by a test.
@@ -83,7 +83,7 @@ static struct {
     fake_change change;   // of a step that is made again
     int wrong_from_step;  // gelu_backward has 1 for a gradient of 0 from this step on; 0 = never
     sm_status keep_result;
-    bool keeps_nothing; // the backend has no keep_state
+    bool keeps_nothing; // the backend has no keep_weights
     int fail_at_step;     // execute fails at this step; 0 = never
     sm_status failure;
     int sleep_at_step; // this step takes sleep_ms
@@ -100,11 +100,13 @@ static struct {
     // Seen.
     volatile sig_atomic_t interrupted;
     int n_steps; // from uploads of hyper: a step that is made again is none
-    int n_kept; // copies of weights and state that were made
+    int n_kept; // copies of the weights that were made
     int n_put_back;
+    int n_resumed;
     bool is_kept;
     bool is_again; // a step is being made again
     bool is_changed; // its results are others
+    int n_waits;     // behind the last op of the backward
     float gradient;
     int n_batches;
     int n_batches_again; // of steps that were made again
@@ -121,6 +123,8 @@ static struct {
     int n_progress;
     int64_t deadline_ns; // of the executable
 } fake;
+
+enum { NO_WAITS = -1000 };
 
 static void spin_ns(int64_t wanted_ns) {
     struct timespec a;
@@ -173,7 +177,8 @@ static sm_status fake_execute(sm_executable *executable, sm_range range, int64_t
         if (i == 0 || i == 4) { // zeroed, and added to
             fake.gradient = i == 4 && fake.wrong_from_step > 0 && fake.n_steps >= fake.wrong_from_step;
         }
-        fake.is_changed = fake.is_again && i + 1 == executable->plan->n_ops; // behind all that is looked at
+        fake.is_changed = false;
+        fake.n_waits = i == 4 ? 0 : NO_WAITS;
         if (i == 1 && fake.ms_of_step > 0) {
             nanosleep(&(struct timespec){.tv_nsec = 1000000L * fake.ms_of_step}, NULL);
         }
@@ -193,6 +198,8 @@ static size_t heap_bytes(void) {
 // What a step ends with. Between the pieces of a checked one there are others: the checks allocate what they need.
 static sm_status fake_synchronize(sm_executable *executable) {
     (void)executable;
+    fake.n_waits++;
+    fake.is_changed |= fake.is_again && fake.n_waits == 2; // behind all that is looked at
     fake.n_allocating_steps += fake.heap_at_begin != 0 && heap_bytes() != fake.heap_at_begin;
     fake.heap_at_begin = 0;
     return SM_OK;
@@ -203,6 +210,7 @@ static sm_status fake_upload(sm_executable *executable, int tensor, int64_t offs
                              const void *data) {
     (void)offset_elems;
     (void)data;
+    fake.n_waits = NO_WAITS;
     if (tensor == executable->plan->hyper) {
         assert_int_equal(n_elems, SM_HYPER_COUNT);
         fake.n_steps++;
@@ -227,9 +235,7 @@ static float fake_value(const sm_plan *plan, int tensor) {
     if (tensor == plan->grad_norm) {
         return (float)fake.loss;
     }
-    return role == SM_ROLE_GRADIENT    ? fake.gradient + (change == FAKE_OTHER_GRADIENTS ? 1 : 0)
-           : role == SM_ROLE_PARAMETER ? change == FAKE_OTHER_WEIGHTS
-                                       : 0;
+    return role == SM_ROLE_GRADIENT ? fake.gradient + (change == FAKE_OTHER_GRADIENTS ? 1 : 0) : 0;
 }
 
 static sm_status fake_download(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems,
@@ -247,20 +253,23 @@ static sm_status fake_download(sm_executable *executable, int tensor, int64_t of
     return SM_OK;
 }
 
-static sm_status fake_keep_state(sm_executable *executable, sm_state_action action) {
+static sm_status fake_keep_weights(sm_executable *executable, sm_weights_action action) {
     (void)executable;
-    if (action == SM_STATE_KEEP) {
+    if (action == SM_WEIGHTS_KEEP) {
         if (fake.keep_result != SM_OK) {
             return sm_fail(fake.keep_result, "fake: no room for a copy");
         }
         assert_false(fake.is_kept);
         fake.n_kept++;
-    } else if (action == SM_STATE_PUT_BACK) {
-        assert_true(fake.is_kept);
+    } else if (action == SM_WEIGHTS_RESTORE) {
+        assert_true(fake.is_kept && !fake.is_again);
         fake.n_put_back++;
+    } else if (action == SM_WEIGHTS_RESUME) {
+        assert_true(fake.is_again);
+        fake.n_resumed++;
     }
-    fake.is_kept = action != SM_STATE_DROP;
-    fake.is_again = action == SM_STATE_PUT_BACK;
+    fake.is_kept = action != SM_WEIGHTS_DROP;
+    fake.is_again = action == SM_WEIGHTS_RESTORE;
     fake.is_changed = false;
     return SM_OK;
 }
@@ -309,7 +318,7 @@ static const sm_backend fake_backend = {
     .synchronize = fake_synchronize,
     .upload = fake_upload,
     .download = fake_download,
-    .keep_state = fake_keep_state,
+    .keep_weights = fake_keep_weights,
 };
 
 static sm_device fake_device = {.backend = &fake_backend,

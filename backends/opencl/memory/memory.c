@@ -106,19 +106,19 @@ sm_status opencl_allocate(opencl_executable *e, size_t scratch_bytes) {
     return SM_OK;
 }
 
-static void drop_state(opencl_executable *e) {
-    for (int i = 0; i < e->n_arenas && e->state != NULL; i++) {
-        opencl_release_buffer(e->state[i]);
+static void drop_weights(opencl_executable *e) {
+    for (int i = 0; i < e->n_arenas && e->weights != NULL; i++) {
+        opencl_release_buffer(e->weights[i]);
     }
-    free(e->state);
-    e->state = NULL;
+    free(e->weights);
+    e->weights = NULL;
 }
 
 void opencl_free_memory(opencl_executable *e) {
     for (int i = 0; e->arenas != NULL && i < e->n_arenas; i++) {
         opencl_release_buffer(e->arenas[i]);
     }
-    drop_state(e);
+    drop_weights(e);
     opencl_release_buffer(e->scratch);
     for (int i = 0; i < e->n_pinned; i++) {
         opencl.clReleaseMemObject(e->pinned[i]);
@@ -212,32 +212,38 @@ sm_status opencl_download(sm_executable *executable, int tensor, int64_t offset_
                                                    data, 0, NULL, NULL));
 }
 
-// --- a copy of the state -----------------------------------------------------------------------------
+// --- a copy of the weights ---------------------------------------------------------------------------
 
-static size_t state_bytes(const opencl_executable *e, int arena) {
+enum { EXCHANGE_BYTES = 16 << 20 }; // at a time, through a buffer behind the copies
+
+static size_t weights_bytes(const opencl_executable *e, int arena) {
     const sm_arena *a = &e->base.plan->arenas[arena];
-    return a->role == SM_ROLE_PARAMETER || a->role == SM_ROLE_OPTIMIZER ? a->size_bytes : 0;
+    return a->role == SM_ROLE_PARAMETER ? a->size_bytes : 0;
+}
+
+static cl_int create_copy(const opencl_executable *e, size_t size_bytes, cl_mem *copy) {
+    cl_int code;
+    *copy = opencl.clCreateBuffer(e->device->context, CL_MEM_READ_WRITE, size_bytes, NULL, &code);
+    return code;
 }
 
 // A tenth is left free: where memory is short, drivers move buffers about.
-static sm_status create_state(opencl_executable *e) {
-    size_t needed_bytes = 0;
+static sm_status create_weights(opencl_executable *e) {
+    size_t needed_bytes = EXCHANGE_BYTES;
     const size_t usable = usable_bytes(&e->device->facts) / 10 * 9;
     const size_t taken_bytes = e->device->facts.shares_host_memory ? 0 : e->base.memory_bytes;
     for (int i = 0; i < e->n_arenas; i++) {
-        needed_bytes += state_bytes(e, i);
+        needed_bytes += weights_bytes(e, i);
     }
     cl_int code = needed_bytes + taken_bytes <= usable ? CL_SUCCESS : CL_MEM_OBJECT_ALLOCATION_FAILURE;
-    e->state = calloc((size_t)e->n_arenas + 1, sizeof *e->state);
-    for (int i = 0; e->state != NULL && i < e->n_arenas && code == CL_SUCCESS; i++) {
-        if (state_bytes(e, i) > 0) {
-            e->state[i] = opencl.clCreateBuffer(e->device->context, CL_MEM_READ_WRITE, state_bytes(e, i), NULL, &code);
-        }
+    e->weights = calloc((size_t)e->n_arenas + 1, sizeof *e->weights);
+    for (int i = 0; e->weights != NULL && i < e->n_arenas && code == CL_SUCCESS; i++) {
+        code = weights_bytes(e, i) > 0 ? create_copy(e, weights_bytes(e, i), &e->weights[i]) : CL_SUCCESS;
     }
-    if (e->state == NULL || code != CL_SUCCESS) {
-        drop_state(e);
-        return sm_fail(SM_ERR_OOM, "%s: a copy of weights and state needs %.2f GiB next to the plan's %.2f GiB",
-                       id_of(e->device), (double)needed_bytes / (1 << 30), (double)e->base.memory_bytes / (1 << 30));
+    if (e->weights == NULL || code != CL_SUCCESS) {
+        drop_weights(e);
+        return sm_fail(SM_ERR_OOM, "%s: a copy of the weights needs %.2f GiB next to the plan's %.2f GiB", id_of(e->device),
+                       (double)needed_bytes / (1 << 30), (double)e->base.memory_bytes / (1 << 30));
     }
     return SM_OK;
 }
@@ -248,34 +254,57 @@ static cl_int fill_with_stale_bytes(opencl_executable *e, int arena) {
     const sm_arena *a = &e->base.plan->arenas[arena];
     const size_t size_bytes = a->size_bytes / sizeof stale * sizeof stale;
     memset(stale, SM_STALE_BYTE, sizeof stale);
-    return a->role == SM_ROLE_BATCH || size_bytes == 0
+    return a->role == SM_ROLE_BATCH || a->role == SM_ROLE_OPTIMIZER || size_bytes == 0
                ? CL_SUCCESS
                : opencl.clEnqueueFillBuffer(e->device->queue, e->arenas[arena], stale, sizeof stale, 0, size_bytes, 0,
                                             NULL, NULL);
 }
 
-sm_status opencl_keep_state(sm_executable *executable, sm_state_action action) {
+static cl_int copy_part(const opencl_executable *e, cl_mem from, size_t from_byte, cl_mem to, size_t to_byte,
+                        size_t size_bytes) {
+    return opencl.clEnqueueCopyBuffer(e->device->queue, from, to, from_byte, to_byte, size_bytes, 0, NULL, NULL);
+}
+
+static cl_int exchange(const opencl_executable *e, int arena, cl_mem piece) {
+    cl_int code = CL_SUCCESS;
+    cl_mem a = e->arenas[arena];
+    cl_mem b = e->weights[arena];
+    for (size_t first = 0; first < weights_bytes(e, arena) && code == CL_SUCCESS; first += EXCHANGE_BYTES) {
+        const size_t left = weights_bytes(e, arena) - first;
+        const size_t n = left < EXCHANGE_BYTES ? left : EXCHANGE_BYTES;
+        code = copy_part(e, a, first, piece, 0, n);
+        code = code == CL_SUCCESS ? copy_part(e, b, first, a, first, n) : code;
+        code = code == CL_SUCCESS ? copy_part(e, piece, 0, b, first, n) : code;
+    }
+    return code;
+}
+
+static cl_int treat(opencl_executable *e, sm_weights_action action, int arena, cl_mem piece) {
+    if (weights_bytes(e, arena) == 0) {
+        return action == SM_WEIGHTS_RESTORE ? fill_with_stale_bytes(e, arena) : CL_SUCCESS;
+    }
+    return action == SM_WEIGHTS_KEEP
+               ? copy_part(e, e->arenas[arena], 0, e->weights[arena], 0, weights_bytes(e, arena))
+               : exchange(e, arena, piece);
+}
+
+sm_status opencl_keep_weights(sm_executable *executable, sm_weights_action action) {
     opencl_executable *e = (opencl_executable *)executable;
-    const bool keeps = action == SM_STATE_KEEP;
-    if (action == SM_STATE_DROP) {
-        drop_state(e);
+    if (action == SM_WEIGHTS_DROP) {
+        drop_weights(e);
         return SM_OK;
     }
-    SM_TRY(e->state == NULL ? create_state(e) : SM_OK);
-    for (int i = 0; i < e->n_arenas; i++) {
-        if (state_bytes(e, i) == 0) {
-            SM_TRY(keeps ? SM_OK : opencl_check(id_of(e->device), "clEnqueueFillBuffer", fill_with_stale_bytes(e, i)));
-            continue;
-        }
-        const cl_int code =
-            opencl.clEnqueueCopyBuffer(e->device->queue, keeps ? e->arenas[i] : e->state[i],
-                                       keeps ? e->state[i] : e->arenas[i], 0, 0, state_bytes(e, i), 0, NULL, NULL);
-        if (is_refused(code)) {
-            drop_state(e);
-            return sm_fail(SM_ERR_OOM, "%s: no memory for a copy of weights and state: %s", id_of(e->device),
-                           opencl_error_name(code));
-        }
-        SM_TRY(opencl_check(id_of(e->device), "clEnqueueCopyBuffer", code));
+    SM_TRY(e->weights == NULL ? create_weights(e) : SM_OK);
+    cl_mem piece = NULL;
+    cl_int code = action == SM_WEIGHTS_KEEP ? CL_SUCCESS : create_copy(e, EXCHANGE_BYTES, &piece);
+    for (int i = 0; i < e->n_arenas && code == CL_SUCCESS; i++) {
+        code = treat(e, action, i, piece);
     }
+    opencl_release_buffer(piece); // when what was begun is done
+    if (is_refused(code)) {
+        drop_weights(e);
+        return sm_fail(SM_ERR_OOM, "%s: no memory for a copy of the weights: %s", id_of(e->device), opencl_error_name(code));
+    }
+    SM_TRY(opencl_check(id_of(e->device), "clEnqueueCopyBuffer", code));
     return executable->device->backend->synchronize(executable);
 }

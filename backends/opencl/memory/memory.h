@@ -38,7 +38,7 @@ typedef struct opencl_executable {
     opencl_device *device;
     int n_arenas; // the plan's, which may be gone before a lost device is
     cl_mem *arenas;
-    cl_mem *state;       // copies of those that outlive a step (opencl_keep_state); NULL where there are none
+    cl_mem *weights;     // copies of the parameters' (opencl_keep_weights); NULL where there are none
     opencl_pages *pages; // n_arenas + 1: where the arenas and the scratch lie
     cl_mem scratch;      // what launches of one op hand to one another; NULL where none does
     opencl_staging staging;
@@ -67,7 +67,7 @@ sm_status opencl_allocate(opencl_executable *e, size_t scratch_bytes);
 void opencl_free_memory(opencl_executable *e);
 sm_status opencl_upload(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems, const void *data);
 sm_status opencl_download(sm_executable *executable, int tensor, int64_t offset_elems, int64_t n_elems, void *data);
-sm_status opencl_keep_state(sm_executable *executable, sm_state_action action);
+sm_status opencl_keep_weights(sm_executable *executable, sm_weights_action action);
 
 // The buffer and the bytes of a part of a tensor.
 typedef struct {

@@ -7,7 +7,7 @@
 #include "backends/host/memory.h"
 #include "backends/reference/ref.h"
 
-enum { STRIP = 256, LANES = 8, MUCH = 1 << 24 };
+enum { STRIP = 256, ROWS = 8, LANES = 8, MUCH = 1 << 24 };
 
 // Columns of the strip that begins at `first`.
 static int64_t strip_width(int64_t first, int64_t n_cols) { return n_cols - first < STRIP ? n_cols - first : STRIP; }
@@ -18,17 +18,25 @@ static void product(int64_t N, int64_t K, int64_t M, const real *a, const real *
 #pragma omp parallel for schedule(static) if (N * K * M > MUCH) num_threads(host_n_threads())
     for (int64_t first = 0; first < M; first += STRIP) {
         int64_t width = strip_width(first, M);
-        for (int64_t n = 0; n < N; n++) {
-            double sum[STRIP] = {0};
+        for (int64_t n = 0; n < N; n += ROWS) { // so many rows at a time, as b is widened for all of them
+            double sum[ROWS][STRIP] = {{0}};
+            int64_t rows = N - n < ROWS ? N - n : ROWS;
             for (int64_t k = 0; k < K; k++) {
-                double factor = (double)a[n * K + k];
-                const real *row = b + k * M + first;
+                double wide[STRIP];
                 for (int64_t m = 0; m < width; m++) {
-                    sum[m] += factor * (double)row[m];
+                    wide[m] = (double)b[k * M + first + m];
+                }
+                for (int64_t i = 0; i < rows; i++) {
+                    double factor = (double)a[(n + i) * K + k];
+                    for (int64_t m = 0; m < width; m++) {
+                        sum[i][m] += factor * wide[m];
+                    }
                 }
             }
-            for (int64_t m = 0; m < width; m++) {
-                y[n * M + first + m] = (real)sum[m];
+            for (int64_t i = 0; i < rows; i++) {
+                for (int64_t m = 0; m < width; m++) {
+                    y[(n + i) * M + first + m] = (real)sum[i][m];
+                }
             }
         }
     }

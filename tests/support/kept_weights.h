@@ -1,7 +1,7 @@
-// kept_state.h: for tests of backends: a copy of weights and state is put back to the bit, and a step from there is the
-// same as before.
-#ifndef STEPMARK_TESTS_KEPT_STATE_H
-#define STEPMARK_TESTS_KEPT_STATE_H
+// kept_weights.h: for tests of backends: a copy of the weights is exchanged with them to the bit, and a step from there
+// is the same as before.
+#ifndef STEPMARK_TESTS_KEPT_WEIGHTS_H
+#define STEPMARK_TESTS_KEPT_WEIGHTS_H
 
 #include <stdlib.h>
 #include <string.h>
@@ -56,14 +56,20 @@ static inline void kept_step(sm_session *session, int64_t step) {
     kept_ok(sm_session_synchronize(session));
 }
 
-// All that outlives a step, tensor after tensor. The caller frees it.
+static inline float kept_loss(sm_session *session) {
+    double loss;
+    kept_ok(sm_session_loss(session, &loss));
+    return (float)loss;
+}
+
+// All parameters, tensor after tensor. The caller frees them.
 static inline float *kept_read(sm_session *session, int64_t *n_values) {
     const sm_plan *plan = session->plan;
     float *values = NULL;
     *n_values = 0;
     for (int i = 0; i < plan->n_tensors; i++) {
         const sm_tensor *t = &plan->tensors[i];
-        if ((t->role == SM_ROLE_PARAMETER || t->role == SM_ROLE_OPTIMIZER) && t->view_of == SM_NO_TENSOR) {
+        if (t->role == SM_ROLE_PARAMETER && t->view_of == SM_NO_TENSOR) {
             const int64_t n = sm_tensor_elems(t);
             values = realloc(values, (size_t)(*n_values + n) * sizeof(*values));
             assert_non_null(values);
@@ -81,26 +87,32 @@ static inline bool kept_is_same(const float *a, float *b, int64_t n) {
     return is_same;
 }
 
-static inline void check_kept_state(sm_device *device, sm_dtype dtype) {
+static inline void check_kept_weights(sm_device *device, sm_dtype dtype) {
     const sm_backend *of = device->backend;
     sm_session *session = kept_open(device, dtype);
     int64_t n = 0;
     kept_step(session, 1);
     float *before = kept_read(session, &n);
-    kept_ok(of->keep_state(session->executable, SM_STATE_KEEP));
+    kept_ok(of->keep_weights(session->executable, SM_WEIGHTS_KEEP));
     kept_step(session, 2);
     float *after = kept_read(session, &n);
+    const float loss = kept_loss(session);
     assert_int_not_equal(memcmp(before, after, (size_t)n * sizeof(*after)), 0);
-    for (int i = 0; i < 2; i++) { // a copy can be put back as often as one likes
-        kept_ok(of->keep_state(session->executable, SM_STATE_PUT_BACK));
+    for (int i = 0; i < 2; i++) { // as often as one likes
+        kept_ok(of->keep_weights(session->executable, SM_WEIGHTS_RESTORE));
         assert_true(kept_is_same(before, kept_read(session, &n), n));
-        kept_step(session, 2);
+        assert_true(kept_loss(session) != loss); // stale
+        kept_ok(sm_session_run(session, SM_RUN_STEP | SM_RUN_NO_UPDATES, NULL));
+        assert_true(kept_loss(session) == loss);
+        assert_true(kept_is_same(before, kept_read(session, &n), n));
+        kept_ok(of->keep_weights(session->executable, SM_WEIGHTS_RESUME));
         assert_true(kept_is_same(after, kept_read(session, &n), n));
+        assert_true(kept_loss(session) == loss);
     }
-    kept_ok(of->keep_state(session->executable, SM_STATE_DROP));
-    kept_ok(of->keep_state(session->executable, SM_STATE_KEEP)); // of what is there now
+    kept_ok(of->keep_weights(session->executable, SM_WEIGHTS_DROP));
+    kept_ok(of->keep_weights(session->executable, SM_WEIGHTS_KEEP)); // of what is there now
     kept_step(session, 3);
-    kept_ok(of->keep_state(session->executable, SM_STATE_PUT_BACK));
+    kept_ok(of->keep_weights(session->executable, SM_WEIGHTS_RESTORE));
     assert_true(kept_is_same(after, kept_read(session, &n), n));
     free(before);
     free(after);
