@@ -54,7 +54,7 @@ void sm_page_begin(FILE *out, const char *title, const char *const *styles) {
           out);
     sm_page_text(out, title);
     fputs("</title>\n<style>\n", out);
-    put_asset(out, "pages/page.css");
+    put_asset(out, "page.css");
     for (int i = 0; styles != NULL && styles[i] != NULL; i++) {
         put_asset(out, styles[i]);
     }
@@ -65,8 +65,8 @@ void sm_page_begin(FILE *out, const char *title, const char *const *styles) {
 
 void sm_page_end(FILE *out, const char *const *scripts) {
     fputs("<script>\n'use strict';\n", out);
-    put_asset(out, "pages/page.js");
-    put_asset(out, "pages/chart.js");
+    put_asset(out, "page.js");
+    put_asset(out, "chart.js");
     for (int i = 0; scripts != NULL && scripts[i] != NULL; i++) {
         put_asset(out, scripts[i]);
     }

@@ -19,7 +19,7 @@ static const struct {
 };
 enum { ROWS, SHORT, PICTURES, LOOPS, LADDERS, PUBLISHED, FAILURES, WARNINGS, MACHINES, READING, N_SECTIONS };
 
-static const char *const scripts[] = {"pages/view.js", NULL};
+static const char *const scripts[] = {"view.js", NULL};
 
 static void begin_section(sm_doc *doc, int section) {
     sm_doc_heading(doc, sections[section].id, sections[section].title);

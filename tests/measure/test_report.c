@@ -16,6 +16,7 @@
 #include "bench/report/charts.h"
 #include "bench/report/report.h"
 #include "bench/tables/show.h"
+#include "embedded.h"
 
 static const char evil[] = "</td><script>alert('x')</script><img src=x onerror=alert(1)>\"'`date` & | * \x01";
 
@@ -355,6 +356,25 @@ static void ceilings_by_precision(void **state) {
     sm_rows_free(&rows);
 }
 
+// A page without them is blank: they are found by name.
+static void a_page_has_its_styles_and_scripts(void **state) {
+    (void)state;
+    static const char *const files[] = {"bench/pages/page.css", "bench/pages/page.js", "bench/pages/chart.js",
+                                        "bench/pages/view.js"};
+    sm_rows rows;
+    size_t size_bytes;
+    make_rows(&rows, 4);
+    char *text = write_report(&rows, true, &size_bytes);
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        const sm_embedded *file = sm_embedded_find(files[i]);
+        if (file == NULL || memmem(text, size_bytes, file->text, file->size_bytes) == NULL) {
+            fail_msg("the page lacks %s", files[i]);
+        }
+    }
+    free(text);
+    sm_rows_free(&rows);
+}
+
 static void a_thousand_rows(void **state) {
     (void)state;
     sm_rows rows;
@@ -434,6 +454,7 @@ int main(void) {
         cmocka_unit_test(ladders),
         cmocka_unit_test(colours_by_device),
         cmocka_unit_test(ceilings_by_precision),
+        cmocka_unit_test(a_page_has_its_styles_and_scripts),
         cmocka_unit_test(a_thousand_rows),
         cmocka_unit_test(program),
     };
