@@ -78,6 +78,7 @@ typedef struct {
     int64_t n_columns; // of all pieces
     int64_t n_largest; // elements of the largest
     float *values;     // of all pieces that move
+    int64_t n_values;
     float *moved;      // room for the largest
     double change;     // of the loss by a column's part along the gradient, at size 1
     double size;       // of this try's steps
@@ -115,6 +116,16 @@ static float *new_floats(int64_t n) {
         madvise(values, size_bytes, MADV_HUGEPAGE); // advice: a kernel without them may decline
     }
     return values;
+}
+
+// Memory is slow to get the first time, and more threads get more of it: each its own part, before two ask for the same
+// huge page.
+static void touch(float *values, int64_t n) {
+    enum { PAGE_ELEMS = 4096 / sizeof(float) };
+#pragma omp parallel for schedule(static) num_threads(sm_host_threads())
+    for (int64_t i = 0; i < n; i += PAGE_ELEMS) {
+        values[i] = 0;
+    }
 }
 
 static int64_t rows_of(const sm_tensor *t) { return t->n_dims > 1 ? sm_tensor_elems(t) / sm_tensor_cols(t) : 1; }
@@ -171,7 +182,8 @@ static sm_status allocate(checker *c) {
     c->above = (float *)(c->targets + c->n_tokens);
     c->here = c->above + c->n_tokens;
     c->below = c->here + c->n_tokens;
-    c->values = new_floats(list_pieces(c));
+    c->n_values = list_pieces(c);
+    c->values = new_floats(c->n_values);
     c->moved = c->values != NULL ? new_floats(c->n_largest) : NULL;
     float *kept = c->values;
     for (int i = 0; i < c->n_pieces && c->moved != NULL; i++) {
@@ -550,6 +562,7 @@ sm_status sm_check_gradients(sm_session *session, int n_accum, sm_feed feed, voi
     c.limit = sm_precision_is_rounded(sm_plan_precision(session->plan)) ? &limits_rounded : &limits_f32;
     *result = (sm_gradient_check){.tolerance = c.limit->tolerance};
     sm_status status = allocate(&c);
+    touch(c.values, status == SM_OK ? c.n_values : 0);
     status = status == SM_OK ? settle_scale(&c) : status;
     status = status == SM_OK ? try_directions(&c, result) : status;
     snprintf(result->how, sizeof result->how, "%s%lld columns of %d parameters moved in %d direction%s, %d forwards",

@@ -4,13 +4,36 @@
 // All six cases are one of three products. Their loops are ordered so that the innermost runs
 // along rows, and each keeps a strip of sums in double. Strips are independent: where there is much to do, threads share
 // them, and every sum stays what it is.
+#include <string.h>
+
 #include "backends/host/memory.h"
 #include "backends/reference/ref.h"
 
-enum { STRIP = 256, ROWS = 8, LANES = 8, MUCH = 1 << 24 };
+enum { STRIP = 128, ROWS = 16, DEPTH = 32, TILE_ROWS = 4, TILE = 8, LANES = 8, MUCH = 1 << 24 };
 
 // Columns of the strip that begins at `first`.
 static int64_t strip_width(int64_t first, int64_t n_cols) { return n_cols - first < STRIP ? n_cols - first : STRIP; }
+
+// sum[i][m] += the sum over k of a[i,k] b[k][m], of some rows and of TILE columns from `first` on: they stay in registers.
+static inline __attribute__((always_inline)) void add_tile(int n_rows, int64_t n_k, int64_t K, const real *a,
+                                                           double (*b)[STRIP], int64_t first,
+                                                           double (*sum)[STRIP]) {
+    double tile[TILE_ROWS][TILE];
+    for (int i = 0; i < n_rows; i++) {
+        memcpy(tile[i], sum[i] + first, sizeof tile[i]);
+    }
+    for (int64_t k = 0; k < n_k; k++) {
+        for (int i = 0; i < n_rows; i++) {
+            double factor = (double)a[i * K + k];
+            for (int m = 0; m < TILE; m++) {
+                tile[i][m] += factor * b[k][first + m];
+            }
+        }
+    }
+    for (int i = 0; i < n_rows; i++) {
+        memcpy(sum[i] + first, tile[i], sizeof tile[i]);
+    }
+}
 
 // y = a b
 // a (N,K), b (K,M), y (N,M)
@@ -20,16 +43,22 @@ static void product(int64_t N, int64_t K, int64_t M, const real *a, const real *
         int64_t width = strip_width(first, M);
         for (int64_t n = 0; n < N; n += ROWS) { // so many rows at a time, as b is widened for all of them
             double sum[ROWS][STRIP] = {{0}};
+            double wide[DEPTH][STRIP] = {{0}};
             int64_t rows = N - n < ROWS ? N - n : ROWS;
-            for (int64_t k = 0; k < K; k++) {
-                double wide[STRIP];
-                for (int64_t m = 0; m < width; m++) {
-                    wide[m] = (double)b[k * M + first + m];
-                }
-                for (int64_t i = 0; i < rows; i++) {
-                    double factor = (double)a[(n + i) * K + k];
+            for (int64_t k = 0; k < K; k += DEPTH) {
+                int64_t depth = K - k < DEPTH ? K - k : DEPTH;
+                for (int64_t d = 0; d < depth; d++) {
                     for (int64_t m = 0; m < width; m++) {
-                        sum[i][m] += factor * wide[m];
+                        wide[d][m] = (double)b[(k + d) * M + first + m];
+                    }
+                }
+                for (int64_t m = 0; m < width; m += TILE) {
+                    int64_t i = 0;
+                    for (; i + TILE_ROWS <= rows; i += TILE_ROWS) {
+                        add_tile(TILE_ROWS, depth, K, a + (n + i) * K + k, wide, m, sum + i);
+                    }
+                    for (; i < rows; i++) {
+                        add_tile(1, depth, K, a + (n + i) * K + k, wide, m, sum + i);
                     }
                 }
             }
