@@ -1,6 +1,7 @@
 # stepmark: how fast does a GPT-2 training step run on this machine, and why?
 #
-# One build folder a configuration: build/release, build/dev, build/asan, build/clang, build/fuzz, build/tsan, build/mpi.
+# One build folder a configuration: build/release, build/dev, build/asan, build/clang, build/fuzz, build/tsan, build/mpi;
+# and, for another processor, by that processor: `make CC=aarch64-linux-gnu-gcc` builds build/release-aarch64.
 # `make` shows help.
 
 MAKEFLAGS += --no-print-directory
@@ -9,7 +10,6 @@ ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += -j$(shell nproc)
 endif
 CONFIG ?= release
-B := build/$(CONFIG)$(if $(filter 0,$(OPENCL)),-without-opencl)
 
 CC_release := gcc
 CC_asan := gcc
@@ -21,6 +21,11 @@ CC_dev := gcc
 ifeq ($(origin CC),default)
 CC := $(CC_$(CONFIG))
 endif
+# The processor that is built for, and whether it is another one than this machine's.
+TARGET := $(shell $(CC) -dumpmachine 2>/dev/null)
+TARGET_ARCH := $(firstword $(subst -, ,$(TARGET)))
+FOREIGN := $(filter-out $(shell uname -m),$(TARGET_ARCH))
+B := build/$(CONFIG)$(FOREIGN:%=-%)$(if $(filter 0,$(OPENCL)),-without-opencl)
 
 WARNINGS := -Wall -Wextra -Wpedantic -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef
 INCLUDES := -Iinclude -I.
@@ -69,7 +74,6 @@ ISA_FLAGS_amx := $(ISA_FLAGS_avx512_bf16) -mamx-tile -mamx-bf16 -DCPU_AMX
 # Whose kernels, of a type of data, an instruction set takes where it has none of its own.
 CPU_BASE_amx_bf16 := -DCPU_BASE_ISA=avx512_bf16
 CPU_BASE_amx_f32 := -DCPU_BASE_ISA=avx512
-TARGET := $(shell $(CC) -dumpmachine 2>/dev/null)
 # The instruction sets that there are kernels of: by default all, plainest first. avx512_bf16 and amx have kernels of their
 # own for bf16 data; amx takes from avx512_bf16 what it lacks, and both take the rest from avx512.
 ALL_ISAS := baseline $(if $(filter x86_64-%,$(TARGET)),avx2 avx512 avx512_bf16 amx)
