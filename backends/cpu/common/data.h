@@ -16,9 +16,7 @@
 #define CPU_DATA_NARROW
 #endif
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
+#include "backends/cpu/common/features.h"
 
 #if defined(CPU_DATA_NARROW)
 

@@ -23,9 +23,9 @@
 #define HIGH_PAIRS(l)  FIRST(l, 2), FIRST(l, 3), SECOND(l, 2), SECOND(l, 3)
 #define FIRST_LANE(l)  FIRST(l, 0), FIRST(l, 1), FIRST(l, 2), FIRST(l, 3)
 #define SECOND_LANE(l) SECOND(l, 0), SECOND(l, 1), SECOND(l, 2), SECOND(l, 3)
-#if defined(__AVX512F__)
+#if CPU_VECTOR_BYTES == 64
 #define EACH_LANE(words) words(0), words(1), words(2), words(3)
-#elif defined(__AVX__)
+#elif CPU_VECTOR_BYTES == 32
 #define EACH_LANE(words) words(0), words(1)
 #else
 #define EACH_LANE(words) words(0)
@@ -45,7 +45,7 @@ static inline void cpu_transpose_words(cpu_vector r[4]) {
 
 // Of the vectors r[0], r[4], ..., one a lane, the square of lanes.
 static inline void cpu_transpose_lanes(cpu_vector *r) {
-#if defined(__AVX512F__)
+#if CPU_VECTOR_BYTES == 64
     const cpu_vector low01 =
         __builtin_shufflevector(r[0], r[4], FIRST_LANE(0), FIRST_LANE(1), SECOND_LANE(0), SECOND_LANE(1));
     const cpu_vector high01 =
@@ -58,7 +58,7 @@ static inline void cpu_transpose_lanes(cpu_vector *r) {
     r[4] = __builtin_shufflevector(low01, low23, FIRST_LANE(1), FIRST_LANE(3), SECOND_LANE(1), SECOND_LANE(3));
     r[8] = __builtin_shufflevector(high01, high23, FIRST_LANE(0), FIRST_LANE(2), SECOND_LANE(0), SECOND_LANE(2));
     r[12] = __builtin_shufflevector(high01, high23, FIRST_LANE(1), FIRST_LANE(3), SECOND_LANE(1), SECOND_LANE(3));
-#elif defined(__AVX__)
+#elif CPU_VECTOR_BYTES == 32
     const cpu_vector low = __builtin_shufflevector(r[0], r[4], FIRST_LANE(0), SECOND_LANE(0));
     const cpu_vector high = __builtin_shufflevector(r[0], r[4], FIRST_LANE(1), SECOND_LANE(1));
     r[0] = low;

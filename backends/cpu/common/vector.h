@@ -4,23 +4,11 @@
 
 #include <stdint.h>
 
-#if defined(__AVX__)
-#include <immintrin.h>
-#endif
+#include "backends/cpu/common/features.h"
 
-#if defined(__AVX512F__)
-enum { CPU_VECTOR = 16 }; // floats
-typedef float cpu_vector __attribute__((vector_size(64), aligned(4), may_alias));
-typedef int32_t cpu_int_vector __attribute__((vector_size(64), aligned(4), may_alias));
-#elif defined(__AVX__)
-enum { CPU_VECTOR = 8 };
-typedef float cpu_vector __attribute__((vector_size(32), aligned(4), may_alias));
-typedef int32_t cpu_int_vector __attribute__((vector_size(32), aligned(4), may_alias));
-#else
-enum { CPU_VECTOR = 4 };
-typedef float cpu_vector __attribute__((vector_size(16), aligned(4), may_alias));
-typedef int32_t cpu_int_vector __attribute__((vector_size(16), aligned(4), may_alias));
-#endif
+enum { CPU_VECTOR = CPU_VECTOR_BYTES / 4 }; // floats
+typedef float cpu_vector __attribute__((vector_size(CPU_VECTOR_BYTES), aligned(4), may_alias));
+typedef int32_t cpu_int_vector __attribute__((vector_size(CPU_VECTOR_BYTES), aligned(4), may_alias));
 
 // The sum of all lanes.
 static inline float cpu_add_lanes(cpu_vector v) {

@@ -1,13 +1,13 @@
 // matmul.c: the three products of a linear layer.
 //
-// Where the instruction set has vectors of eight or more, our own packed kernels compute them
+// Where the instruction set has what they need, our own packed kernels compute them
 // (matmul/product.c); on the baseline BLAS does, by serial calls of each thread on its own part, since
 // BLAS chooses its own instruction set. Of narrow data our own kernels do (matmul/product_bf16.c). Mode tuned may
 // choose otherwise.
 #include "backends/cpu/common/geometry.h"
 #include "backends/cpu/common/product.h"
 
-#if defined(__AVX__) || defined(CPU_DATA_NARROW)
+#if CPU_OWN_PRODUCTS || defined(CPU_DATA_NARROW)
 static void multiply_by_default(const cpu_product *p, const cpu_team *team) { ISA(cpu_multiply)(p, team); }
 static size_t scratch_bytes(int64_t m, int64_t n, int64_t k, int n_threads) {
     return ISA(cpu_product_scratch)(m, n, k, n_threads);

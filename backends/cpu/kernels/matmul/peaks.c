@@ -1,26 +1,21 @@
 // peaks.c: what one thread can compute and move, for cpu/peaks.c.
 #include "backends/cpu/common/kernel.h"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 // may_alias: the streams below go over arrays of float.
-#if defined(__AVX512F__)
-enum { VECTOR = 16, N_SUMS = 16 };
-typedef float vector __attribute__((vector_size(64), may_alias));
-#elif defined(__AVX__)
-enum { VECTOR = 8, N_SUMS = 12 };
-typedef float vector __attribute__((vector_size(32), may_alias));
-#else
-enum { VECTOR = 4, N_SUMS = 12 };
-typedef float vector __attribute__((vector_size(16), may_alias));
-#endif
+enum { VECTOR = CPU_VECTOR_BYTES / 4 };
+typedef float vector __attribute__((vector_size(CPU_VECTOR_BYTES), may_alias));
 
 // --- arithmetic ---------------------------------------------------------------------------
 
-// Enough independent sums to fill the pipelines of two units four or five cycles deep, few
-// enough to stay in registers. The factor is just below 1, so that no sum grows or dies.
+// Enough independent sums to fill the pipelines, few enough to stay in registers: of x86 two units are four or five
+// cycles deep; of Arm four units are four cycles deep, or two nine. The factor is just below 1, so that no sum grows or
+// dies.
+#if defined(__aarch64__)
+enum { N_SUMS = 24 };
+#else
+enum { N_SUMS = CPU_REGISTERS == 32 ? 16 : 12 };
+#endif
+
 double ISA(cpu_peak_flops)(int64_t n_rounds) {
     volatile float seed = 0.999f; // not known to the compiler
     vector sum[N_SUMS];

@@ -12,7 +12,7 @@
 // accumulators of the 32, 16 and 16 registers there are, enough to hide the latency of a
 // multiply-add (4 cycles, two a cycle). Few rows, because of a triangle whole blocks are computed.
 enum { CPU_BLOCK_ROWS = 4 };
-#if defined(__AVX512F__)
+#if CPU_REGISTERS == 32
 enum { CPU_BLOCK_VECTORS = 4 };
 #else
 enum { CPU_BLOCK_VECTORS = 3 };

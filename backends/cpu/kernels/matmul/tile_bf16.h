@@ -12,10 +12,6 @@
 #include "backends/cpu/kernels/matmul/pack_bf16.h"
 #include "backends/cpu/kernels/matmul/tile_size.h"
 
-#if defined(__AVX512BF16__)
-#include <immintrin.h>
-#endif
-
 enum {
     CPU_PRODUCT_STEP_K = CPU_PACK_K, // k is padded to a multiple of this
     CPU_PRODUCT_SLICE_K = 3072,      // deepest slice of k

@@ -16,7 +16,7 @@
 enum { CPU_AHEAD = 32 };
 
 // Steps of k that are unrolled, and those between two times that memory is asked for.
-#if defined(__AVX512F__)
+#if CPU_REGISTERS == 32
 enum { CPU_UNROLLED = 2, CPU_STRETCH = 64 };
 #else
 enum { CPU_UNROLLED = 4, CPU_STRETCH = 64 };
@@ -189,7 +189,7 @@ static void cpu_tile_1(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result 
 static void cpu_tile_2(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_asking *asking) {
     cpu_tile_of_packed(2, k, a, b, to, asking);
 }
-#if defined(__AVX512F__)
+#if CPU_REGISTERS == 32
 static void cpu_tile_3(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_asking *asking) {
     cpu_tile_of_packed(3, k, a, b, to, asking);
 }

@@ -4,7 +4,7 @@
 
 #include "backends/cpu/common/vector.h"
 
-#if defined(__AVX512F__)
+#if CPU_REGISTERS == 32
 enum { CPU_PRODUCT_ROWS = 8, CPU_PRODUCT_VECTORS = 3 }; // 24 of 32 registers are sums
 #else
 enum { CPU_PRODUCT_ROWS = 6, CPU_PRODUCT_VECTORS = 2 }; // 12 of 16

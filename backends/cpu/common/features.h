@@ -1,0 +1,38 @@
+// features.h: what the instruction set has that a kernel file is compiled for, in words that the other headers ask.
+// A family of kernels is one block here, besides the functions that have instructions of its own.
+//
+//     CPU_VECTOR_BYTES    of a vector: cpu_vector (common/vector.h)
+//     CPU_REGISTERS       of vectors
+//     CPU_BF16_ARITHMETIC products of pairs of bf16 are added to floats
+//     CPU_OWN_PRODUCTS    our own products of floats are the default, else BLAS's
+#ifndef STEPMARK_BACKENDS_CPU_COMMON_FEATURES_H
+#define STEPMARK_BACKENDS_CPU_COMMON_FEATURES_H
+
+#if defined(__AVX512F__)
+#define CPU_VECTOR_BYTES 64
+#define CPU_REGISTERS    32
+#if defined(__AVX512BF16__)
+#define CPU_BF16_ARITHMETIC 1
+#endif
+#define CPU_OWN_PRODUCTS 1
+#elif defined(__AVX__)
+#define CPU_VECTOR_BYTES 32
+#define CPU_REGISTERS    16
+#define CPU_OWN_PRODUCTS 1
+#else
+#define CPU_VECTOR_BYTES 16
+#define CPU_REGISTERS    16
+#endif
+
+#if !defined(CPU_BF16_ARITHMETIC)
+#define CPU_BF16_ARITHMETIC 0
+#endif
+#if !defined(CPU_OWN_PRODUCTS)
+#define CPU_OWN_PRODUCTS 0
+#endif
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#endif
