@@ -25,7 +25,9 @@ endif
 TARGET := $(shell $(CC) -dumpmachine 2>/dev/null)
 TARGET_ARCH := $(firstword $(subst -, ,$(TARGET)))
 FOREIGN := $(filter-out $(shell uname -m),$(TARGET_ARCH))
-B := build/$(CONFIG)$(FOREIGN:%=-%)$(if $(filter 0,$(OPENCL)),-without-opencl)
+# Of os/. OS=posix: as on a Unix that is not Linux.
+OS := $(if $(findstring linux,$(TARGET)),linux,posix)
+B := build/$(CONFIG)$(FOREIGN:%=-%)$(if $(filter posix,$(OS)),-posix)$(if $(filter 0,$(OPENCL)),-without-opencl)
 
 WARNINGS := -Wall -Wextra -Wpedantic -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef
 INCLUDES := -Iinclude -I.
@@ -97,7 +99,8 @@ DOT_ISAS := $(filter avx512_bf16 amx,$(ISAS))
 
 # tree FOLDER,PATTERN: the files of a folder and of the folders within it.
 tree = $(wildcard $(1)/$(2) $(1)/*/$(2) $(1)/*/*/$(2))
-ENGINE_SRC := $(filter-out $(if $(filter-out mpi,$(CONFIG)),src/comm/comm_mpi.c),$(call tree,src,*.c))
+OS_SRC := os/processor.c $(if $(filter linux,$(OS)),$(wildcard os/linux/*.c),os/posix.c)
+ENGINE_SRC := $(OS_SRC) $(filter-out $(if $(filter-out mpi,$(CONFIG)),src/comm/comm_mpi.c),$(call tree,src,*.c))
 BENCH_SRC := $(call tree,bench,*.c)
 LEARN_SRC := $(call tree,learn/page,*.c) $(call tree,learn/exercise,*.c) $(call tree,learn/own_kernels,*.c) $(wildcard learn/ladder/*.c)
 CLI_SRC := $(call tree,cli,*.c)
@@ -174,7 +177,7 @@ test: deps-dev ## install what is missing, build and run all tests, also under s
 
 # Of each part of the tree the tests that find most in least time.
 CHECK_TESTS := $(or $(T),bf16 compare cpu_math cpu_split documents flags generate golden gradient harness hf_config init io loop \
-               no_verdict paired plan processes read_rows recommend record rows same_bits scaling schedule stats \
+               no_verdict os paired plan processes processor read_rows recommend record rows same_bits scaling schedule stats \
                stopping tokenizer tokens training_metrics tuning weights)
 CHECK_COMMANDS = $(if $(T),,tools/check_deps.sh "tools/check_cl.sh -DDATA_F32" "tools/test_small_runs.sh $(B)/stepmark")
 .PHONY: check

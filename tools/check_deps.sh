@@ -12,7 +12,7 @@ fail() {
 
 # From the ground up: a folder includes itself and what stands before it. So there are no circles. A folder's name stands
 # for the folders within it, too, where these are not named.
-floors='include
+floors='include os
     backends/host
     src/io src/processes src/documents src/tokenizer src/text src/plan src/optim src/models src/rewrites src/comm src/session src/verify
     src/weights src/runs src/train
@@ -30,13 +30,14 @@ files() { git ls-files -co --exclude-standard "$@" | while read -r file; do [ ! 
 
 # includes: FILE HEADER for each header that is named by its path.
 includes() {
-    files 'src/*.[ch]' 'bench/*.[ch]' 'learn/*.[ch]' 'cli/*.[ch]' 'backends/*.[ch]' 'include/*.h' |
+    files 'os/*.[ch]' 'src/*.[ch]' 'bench/*.[ch]' 'learn/*.[ch]' 'cli/*.[ch]' 'backends/*.[ch]' 'include/*.h' |
         xargs grep -oE '^ *#include "[^"]+/[^"]+"' | sed -E 's/: *#include "(.*)"$/ \1/'
 }
 
 # What stands between a file and a header that it may not include:
 #   - the floors: nothing includes a floor above its own;
-#   - backends and what is above include/ know nothing of each other: a backend includes itself, backends/host and include/;
+#   - backends and what is above include/ know nothing of each other: a backend includes itself, backends/host, os and
+#     include/;
 #   - bench, learn and the program leave files and checkpoints to src (its own text files bench opens with input_file.h);
 #   - a vendor's folder of the opencl backend is reached through the table of families;
 #   - a model's headers are its own.
@@ -53,7 +54,7 @@ wrong=$(includes | awk -v floors="$floors" -v layers="program memory launch bind
         if (!(from in rank)) print $1 ": its folder has no place among the floors"
         else if (!(to in rank)) print $1 " includes " $2 ", whose folder has no place among the floors"
         else if (rank[to] > rank[from]) print $1 " includes " $2 ", which is above it"
-        else if (f[1] == "backends" && (t[1] != "backends" || (t[2] != f[2] && t[2] != "host"))) print $1 " includes " $2 ": a backend knows include/ alone"
+        else if (f[1] == "backends" && t[1] != "os" && (t[1] != "backends" || (t[2] != f[2] && t[2] != "host"))) print $1 " includes " $2 ": a backend knows include/ and os/ alone"
         else if (f[1] != "backends" && t[1] == "backends") print $1 " includes " $2 ", which is a backend'\''s"
         else if (f[1] == "bench" && (to == "src/io" || to == "src/weights") && $2 != "src/io/input_file.h") print $1 " includes " $2 ": bench knows no file of a model"
         else if (t[2] == "opencl" && t[4] != "" && layers !~ t[3] && to != from && $1 != "backends/opencl/families.c") print $1 " includes " $2 ": a vendor'\''s kernels are reached through families.c"

@@ -1,22 +1,46 @@
 #!/bin/sh
-# deps.sh SET...: installs the Debian packages of these sets (run, mpi, dev, browser, torture, slurm, package); says nothing
-# when all are there. One at a time, as make may run targets that install side by side; and while another program installs
-# packages it waits. ONE|OTHER: what releases of Debian call the same package.
+# deps.sh SET...: installs the Debian packages of these sets (run, check, mpi, dev, browser, torture, elsewhere, slurm,
+# package; cross-arm64: for `make CC=aarch64-linux-gnu-gcc check`, likewise others); says nothing when all are there. One at
+# a time, as make may run targets that install side by side; and while another program installs packages it waits.
+# ONE|OTHER: what releases of Debian call the same package.
 set -eu
 run="gcc make libc6-dev libjansson-dev libhwloc-dev libpcre2-dev libxxhash-dev opencl-headers libopenblas0-openmp libdnnl2|libdnnl3.6 ocl-icd-libopencl1"
-dev="git libcmocka-dev python3 python3-venv python3-numpy python3-jsonschema clang clang-format clang-tidy libomp-dev sqlite3 pocl-opencl-icd libclang-rt-14-dev|libclang-rt-19-dev mandoc zsh fish nodejs"
+check="git libcmocka-dev clang pocl-opencl-icd"
+dev="$check python3 python3-venv python3-numpy python3-jsonschema clang-format clang-tidy libomp-dev sqlite3 libclang-rt-14-dev|libclang-rt-19-dev mandoc zsh fish nodejs"
 mpi="libopenmpi-dev openmpi-bin pkgconf"
 browser="chromium chromium-driver python3-selenium"
 torture="valgrind oclgrind libllvmspirvlib15|libllvmspirvlib19.1 libclc-15|libclc-19"
+elsewhere="debootstrap qemu-user-static|qemu-user-binfmt"
+# Of another processor: what is linked, and what is loaded at run time.
+libraries="libc6-dev libjansson-dev libhwloc-dev libpcre2-dev libxxhash-dev libopenblas0-openmp ocl-icd-libopencl1 libcmocka-dev"
 slurm="slurmctld slurmd slurm-client munge"
 packaging="debhelper dpkg-dev lintian debootstrap"
 longest_wait_s=600
 packages=""
+foreign=""
+
+# add_cross ARCH: a compiler for this processor, and libraries beside those of this machine's own.
+add_cross() {
+    arch=$1
+    case $arch in
+    amd64) packages="$packages gcc-x86-64-linux-gnu" ;;
+    arm64) packages="$packages gcc-aarch64-linux-gnu" ;;
+    *) packages="$packages gcc-$arch-linux-gnu" ;;
+    esac
+    for library in $libraries; do
+        packages="$packages $library:$arch"
+    done
+    foreign="$foreign $arch"
+}
+
 for set in "$@"; do
     case $set in
     run) packages="$packages $run" ;;
     mpi) packages="$packages $mpi" ;;
+    check) packages="$packages $check" ;;
     dev) packages="$packages $dev" ;;
+    elsewhere) packages="$packages $elsewhere" ;;
+    cross-*) add_cross "${set#cross-}" ;;
     browser) packages="$packages $browser" ;;
     torture) packages="$packages $torture" ;;
     package) packages="$packages $packaging" ;;
@@ -26,7 +50,7 @@ done
 
 is_installed() {
     for name in $(echo "$1" | tr '|' ' '); do
-        ! dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null | grep -q '^installed$' || return 0
+        ! dpkg-query -W -f '${db:Status-Status}\n' "$name" 2>/dev/null | grep -q '^installed$' || return 0
     done
     return 1
 }
@@ -77,6 +101,9 @@ else
     echo "    apt-get install -y$(names $missing)" >&2
     exit 1
 fi
+for arch in $foreign; do
+    $as_root dpkg --add-architecture "$arch"
+done
 install_by update
 # shellcheck disable=SC2086 # likewise
 missing=$(names $missing)

@@ -6,6 +6,9 @@
 
 #include "backends/cpu/cpu.h"
 
+#include "os/os.h"
+#include "os/processor.h"
+
 extern const sm_backend sm_backend_cpu; // declared again by src/session/registry.c
 
 static int device_count(void) { return 1; }
@@ -17,7 +20,7 @@ static sm_status describe(int index, sm_device_info *info) {
     const cpu_isa *isa;
     *info = (sm_device_info){.is_host_processor = true, .available = cpu_isa_best(&isa) == SM_OK};
     snprintf(info->id, sizeof info->id, "cpu");
-    host_cpu_name(info->name, sizeof info->name);
+    os_processor_name("", info->name, sizeof info->name);
     snprintf(info->driver, sizeof info->driver, "POSIX threads"); // and OpenBLAS, once a plan calls it
     snprintf(info->isa, sizeof info->isa, "%s", info->available ? isa->name : "");
     snprintf(info->reason, sizeof info->reason, "%s", info->available ? "" : sm_error_message() + strlen("cpu: "));
@@ -34,7 +37,7 @@ static sm_status describe(int index, sm_device_info *info) {
 // More threads than this for a processor only wait for one another.
 static sm_status check_threads(int n_threads) {
     enum { MOST_A_PROCESSOR = 16, ALWAYS = 64 };
-    const int n_processors = host_n_threads();
+    const int n_processors = os_n_processors();
     const int most = n_processors * MOST_A_PROCESSOR > ALWAYS ? n_processors * MOST_A_PROCESSOR : ALWAYS;
     if (n_threads < 0 || n_threads > most) {
         return sm_fail(SM_ERR_USAGE, "cpu: --threads %d: at most %d make sense on %d processors", n_threads, most,

@@ -16,12 +16,12 @@ static const int64_t LEAST_NS = 1000000;
 
 #if defined(__x86_64__)
 #define ADD "add %1, %0\n\t"
-#elif defined(__aarch64__)
+#elif defined(__aarch64__) || defined(__riscv)
 #define ADD "add %0, %0, %1\n\t"
 #endif
 
 // Additions that wait for one another take a cycle each, on every processor that these words are
-// true of: those of x86 and 64-bit Arm. (Of a register: some drop additions of constants.) 0: not known.
+// true of: those of x86, 64-bit Arm and RISC-V. (Of a register: some drop additions of constants.) 0: not known.
 static double clock_hz(void) {
 #if defined(ADD)
     enum { N_LOOPS = 1000, N_ADDS = 64, N_TRIES = 3 };

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -12,12 +11,13 @@
 #include <unistd.h>
 
 #include "backends/host/memory.h"
+#include "os/os.h"
 
 extern char **environ;
 
 bool host_open_pipe(host_pipe *pipe) {
     int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) {
+    if (!os_open_pipe(ends)) {
         *pipe = (host_pipe){-1, -1};
         return false;
     }
@@ -95,7 +95,3 @@ bool host_await_helper(pid_t helper, int64_t deadline_ns) {
     return ended == helper && WIFEXITED(end) && WEXITSTATUS(end) == 0;
 }
 
-int host_processors(void) {
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}

@@ -34,7 +34,4 @@ pid_t host_start_helper(char *const argv[], int input, int output);
 // Waits for its end, until a time of host_now_ns, when it is ended. Whether it succeeded.
 bool host_await_helper(pid_t helper, int64_t deadline_ns);
 
-// Processors that this process may use.
-int host_processors(void);
-
 #endif

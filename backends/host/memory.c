@@ -5,7 +5,6 @@
 // huge page or more are aligned to one and ask for huge pages: a training step streams over
 // gigabytes, and with 4 KiB pages the TLB misses cost more than the arithmetic of AdamW.
 #include <omp.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include <time.h>
 
 #include "backends/host/memory.h"
+#include "os/os.h"
 
 static const size_t HUGE_PAGE_BYTES = (size_t)2 << 20;
 static const double GIB = 1024.0 * 1024.0 * 1024.0;
@@ -48,7 +48,7 @@ void *host_map(size_t size_bytes) {
         munmap(mapped, head_bytes);
     }
     munmap(aligned + mapped_bytes, slack_bytes - head_bytes);
-    madvise(aligned, mapped_bytes, MADV_HUGEPAGE); // advice: a kernel without huge pages may decline
+    os_use_large_pages(aligned, mapped_bytes);
     return aligned;
 }
 
@@ -158,7 +158,7 @@ static void exchange(char *a, char *b, size_t size_bytes) {
 // Memory of the plan and its copy; copy NULL: stale bytes.
 static void treat(char *memory, char *copy, size_t size_bytes, sm_weights_action action) {
     enum { PART_BYTES = 2 << 20 };
-#pragma omp parallel for schedule(static) num_threads(host_n_threads())
+#pragma omp parallel for schedule(static) num_threads(os_n_processors())
     for (size_t first = 0; first < size_bytes; first += PART_BYTES) {
         const size_t left = size_bytes - first;
         const size_t n = left < PART_BYTES ? left : PART_BYTES;
@@ -320,7 +320,7 @@ sm_status host_bind(const host_memory *memory, const sm_plan *plan, host_op **op
 // Value of the first line "key value" or "key: value" of a file in /proc or a cgroup; false if
 // there is none.
 static bool read_field(const char *path, const char *key, uint64_t *value) {
-    FILE *file = fopen(path, "r");
+    FILE *file = os_open_facts("", path);
     if (file == NULL) {
         return false;
     }
@@ -387,7 +387,7 @@ static void apply_groups(const cgroup_files *files, char *group, uint64_t *total
 }
 
 static void apply_cgroup_limits(uint64_t *total_bytes, uint64_t *available_bytes) {
-    FILE *file = fopen("/proc/self/cgroup", "r");
+    FILE *file = os_open_facts("", "/proc/self/cgroup");
     if (file == NULL) {
         return;
     }
@@ -410,58 +410,20 @@ static void apply_cgroup_limits(uint64_t *total_bytes, uint64_t *available_bytes
     fclose(file);
 }
 
-static void read_memory(uint64_t *total_bytes, uint64_t *available_bytes) {
-    uint64_t total_kib = 0;
-    uint64_t available_kib = 0;
-    read_field("/proc/meminfo", "MemTotal:", &total_kib);
-    if (!read_field("/proc/meminfo", "MemAvailable:", &available_kib)) {
-        available_kib = total_kib;
-    }
-    *total_bytes = total_kib * 1024;
-    *available_bytes = available_kib * 1024;
-    apply_cgroup_limits(total_bytes, available_bytes);
-}
-
 size_t host_total_bytes(void) {
     uint64_t total_bytes = 0;
     uint64_t available_bytes = 0;
-    read_memory(&total_bytes, &available_bytes);
+    os_memory(&total_bytes, &available_bytes);
+    apply_cgroup_limits(&total_bytes, &available_bytes);
     return (size_t)total_bytes;
 }
 
 size_t host_available_bytes(void) {
     uint64_t total_bytes = 0;
     uint64_t available_bytes = 0;
-    read_memory(&total_bytes, &available_bytes);
+    os_memory(&total_bytes, &available_bytes);
+    apply_cgroup_limits(&total_bytes, &available_bytes);
     return (size_t)available_bytes;
-}
-
-void host_cpu_name(char *name, size_t size_bytes) {
-    snprintf(name, size_bytes, "unknown processor");
-    FILE *file = fopen("/proc/cpuinfo", "r");
-    if (file == NULL) {
-        return;
-    }
-    char line[512];
-    while (fgets(line, sizeof line, file) != NULL) {
-        char *value = strchr(line, ':');
-        if (strncmp(line, "model name", 10) == 0 && value != NULL) {
-            value += 1 + strspn(value + 1, " \t");
-            value[strcspn(value, "\n")] = '\0';
-            snprintf(name, size_bytes, "%s", value);
-            break;
-        }
-    }
-    fclose(file);
-}
-
-int host_n_threads(void) {
-    cpu_set_t mask;
-    if (sched_getaffinity(0, sizeof mask, &mask) != 0) {
-        return 1; // more processors than cpu_set_t counts: let the user say
-    }
-    int n_threads = CPU_COUNT(&mask);
-    return n_threads > 0 ? n_threads : 1;
 }
 
 int64_t host_now_ns(void) {

@@ -68,12 +68,9 @@ bool host_is_skipped(const host_op *op);
 // Binds every op of the plan (plan->n_ops entries); the caller frees the array.
 sm_status host_bind(const host_memory *memory, const sm_plan *plan, host_op **ops);
 
-// What this machine has: total and available memory in bytes (a cgroup's limit counts), the
-// processor's name, and how many threads this process may use (its affinity mask).
+// The machine's total and available memory in bytes; a cgroup's limit counts.
 size_t host_total_bytes(void);
 size_t host_available_bytes(void);
-void host_cpu_name(char *name, size_t size_bytes);
-int host_n_threads(void);
 
 // Monotonic clock.
 int64_t host_now_ns(void);

@@ -16,6 +16,7 @@
 #include "backends/host/helper.h"
 #include "backends/host/memory.h"
 #include "backends/opencl/opencl.h"
+#include "os/os.h"
 
 // Fewer programs than LEAST are built sooner than another process has begun with the driver.
 enum { LEAST_PROGRAMS = 4, MOST_HELPERS = 7 };
@@ -86,7 +87,7 @@ static int compare_times(const void *a, const void *b) { return build_time(b) - 
 // --- the team -------------------------------------------------------------------------------------------
 
 static int count_helpers(int n_programs) {
-    int n = host_processors() - 1;
+    int n = os_n_processors() - 1;
     n = n < n_programs - 1 ? n : n_programs - 1;
     return n < MOST_HELPERS ? n : MOST_HELPERS;
 }

@@ -4,6 +4,8 @@
 
 #include "backends/reference/reference.h"
 
+#include "os/processor.h"
+
 typedef struct {
     sm_executable base; // first, so that a pointer to it is a pointer to this
     host_memory memory;
@@ -23,7 +25,7 @@ static sm_status ref_describe(int index, sm_device_info *info) {
                              .n_units = 1,
                              .n_threads = 1,
                              .available = true};
-    host_cpu_name(info->name, sizeof info->name);
+    os_processor_name("", info->name, sizeof info->name);
     info->memory_bytes = host_total_bytes();
     info->free_bytes = host_available_bytes();
     return SM_OK;

@@ -174,9 +174,12 @@ static void *watch(void *ctx) {
 // --- begin and end -------------------------------------------------------------------------------------------
 
 static int open_below(const char *root, const char *name) {
-    char path[4096];
-    snprintf(path, sizeof(path), "%s%s", root, name);
-    return open(path, O_RDONLY | O_CLOEXEC);
+    FILE *opened = os_open_facts(root, name);
+    const int file = opened != NULL ? fcntl(fileno(opened), F_DUPFD_CLOEXEC, 0) : -1;
+    if (opened != NULL) {
+        fclose(opened);
+    }
+    return file;
 }
 
 static sm_status start(sm_utilisation *u, const char *gpu, const sm_background *background) {

@@ -2,9 +2,10 @@
 #include "bench/rows/machine.h"
 
 #include "bench/tables/json_values.h"
+#include "os/os.h"
+#include "os/processor.h"
 
 #include <hwloc.h>
-#include <sched.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,7 +70,7 @@ bool sm_build_is_dirty(void) {
 
 // First line without its newline; false when there is none to read.
 static bool read_line(const char *path, char *line, int size) {
-    FILE *file = fopen(path, "re");
+    FILE *file = os_open_facts("", path);
     bool found = file != NULL && fgets(line, size, file) != NULL;
     if (file != NULL) {
         fclose(file);
@@ -80,40 +81,10 @@ static bool read_line(const char *path, char *line, int size) {
     return found;
 }
 
-// Without the blanks around it: some processors' names end in many.
-static void copy_trimmed(const char *text, char *copy, int size) {
-    const char *start = text + strspn(text, " \t");
-    size_t length = strcspn(start, "\n");
-    while (length > 0 && (start[length - 1] == ' ' || start[length - 1] == '\t')) {
-        length--;
-    }
-    snprintf(copy, (size_t)size, "%.*s", (int)length, start);
-}
-
-// What follows `key` and a colon in the first line of a file that begins with it, such as
-// "model name\t: AMD EPYC 9654".
-static bool read_keyed(const char *path, const char *key, char *value, int size) {
-    char line[LINE_SIZE];
-    FILE *file = fopen(path, "re");
-    bool found = false;
-    while (file != NULL && !found && fgets(line, sizeof(line), file) != NULL) {
-        const char *rest = line + strlen(key);
-        if (strncmp(line, key, strlen(key)) != 0 || rest[strspn(rest, " \t")] != ':') {
-            continue;
-        }
-        copy_trimmed(rest + strspn(rest, " \t") + 1, value, size);
-        found = true;
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    return found;
-}
-
-// A figure in kB of /proc/meminfo or /proc/self/status, in bytes.
+// A figure in kB of /proc/self/status, in bytes.
 static int64_t read_kilobytes(const char *path, const char *key) {
     char value[64];
-    return read_keyed(path, key, value, sizeof(value)) ? (int64_t)strtoll(value, NULL, 10) * 1024 : SM_ABSENT;
+    return os_read_fact("", path, key, value, sizeof(value)) ? (int64_t)strtoll(value, NULL, 10) * 1024 : SM_ABSENT;
 }
 
 static json_t *file_text(const char *path) {
@@ -123,10 +94,11 @@ static json_t *file_text(const char *path) {
 
 // --- processor -----------------------------------------------------------------------------
 
-// The extensions that decide which kernels can run.
+// The extensions that decide which kernels can run; of RISC-V all that there are.
 static const char *const isa_names[] = {
     "sse4_2",   "avx",         "avx2",     "fma",      "f16c",     "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16",
-    "avx_vnni", "avx512_fp16", "amx_tile", "amx_bf16", "amx_int8", "asimd",   "sve",      "sve2",        "bf16",
+    "avx_vnni", "avx512_fp16", "amx_tile", "amx_bf16", "amx_int8", "asimd", "asimdhp", "asimddp", "bf16", "i8mm",
+    "sve", "sve2", "svebf16", "svei8mm", "sme", "sme2",
 };
 
 // Is `word` one of the words of `text`?
@@ -141,27 +113,30 @@ static bool has_word(const char *text, const char *word) {
     return false;
 }
 
-static bool read_cpu_flags(char *flags, int size) {
-    return read_keyed("/proc/cpuinfo", "flags", flags, size) || read_keyed("/proc/cpuinfo", "Features", flags, size);
-}
-
 static json_t *isa_list(void) {
-    char flags[LINE_SIZE];
-    if (!read_cpu_flags(flags, sizeof(flags))) {
+    char words[LINE_SIZE];
+    char *rest = NULL;
+    if (!os_processor_features("", words, sizeof(words))) {
         return json_null();
     }
     json_t *list = json_array();
     for (size_t i = 0; i < sizeof(isa_names) / sizeof(isa_names[0]); i++) {
-        if (has_word(flags, isa_names[i])) {
+        if (has_word(words, isa_names[i])) {
             json_array_append_new(list, json_string(isa_names[i]));
         }
+    }
+    for (char *word = strtok_r(words, " ", &rest); strncmp(words, "rv", 2) == 0 && word != NULL;
+         word = strtok_r(NULL, " ", &rest)) {
+        json_array_append_new(list, json_string(word));
     }
     return list;
 }
 
+// Processors of x86 alone tell.
 static json_t *hypervisor(void) {
     char flags[LINE_SIZE];
-    return read_cpu_flags(flags, sizeof(flags)) ? json_boolean(has_word(flags, "hypervisor")) : json_null();
+    return os_read_fact("", "/proc/cpuinfo", "flags", flags, sizeof(flags)) ? json_boolean(has_word(flags, "hypervisor"))
+                                                                            : json_null();
 }
 
 // Processors' worth of time that the cgroup may use: "200000 100000" is 2.
@@ -174,25 +149,14 @@ static json_t *cpu_quota(void) {
     return limited && period > 0 ? sm_json_real(quota / period) : json_null();
 }
 
-static json_t *threads_allowed(void) {
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof(set), &set) == 0 ? json_integer(CPU_COUNT(&set)) : json_null();
-}
-
 static json_t *count_of(hwloc_topology_t topology, hwloc_obj_type_t type) {
     int n = topology != NULL ? hwloc_get_nbobjs_by_type(topology, type) : 0;
     return n > 0 ? json_integer(n) : json_null();
 }
 
-static json_t *cpu_name(hwloc_topology_t topology) {
+static json_t *cpu_name(void) {
     char name[SM_TEXT_SIZE];
-    hwloc_obj_t package = topology != NULL ? hwloc_get_obj_by_type(topology, HWLOC_OBJ_PACKAGE, 0) : NULL;
-    const char *model = package != NULL ? hwloc_obj_get_info_by_name(package, "CPUModel") : NULL;
-    if (model != NULL) {
-        copy_trimmed(model, name, sizeof(name));
-    } else if (!read_keyed("/proc/cpuinfo", "model name", name, sizeof(name))) {
-        return json_null();
-    }
+    os_processor_name("", name, sizeof(name));
     return sm_json_text(name);
 }
 
@@ -236,11 +200,11 @@ static hwloc_topology_t load_topology(void) {
 static json_t *cpu_facts(void) {
     hwloc_topology_t topology = load_topology();
     json_t *cpu = json_object();
-    json_object_set_new(cpu, "name", cpu_name(topology));
+    json_object_set_new(cpu, "name", cpu_name());
     json_object_set_new(cpu, "sockets", count_of(topology, HWLOC_OBJ_PACKAGE));
     json_object_set_new(cpu, "cores", count_of(topology, HWLOC_OBJ_CORE));
     json_object_set_new(cpu, "threads", count_of(topology, HWLOC_OBJ_PU));
-    json_object_set_new(cpu, "threads_allowed", threads_allowed());
+    json_object_set_new(cpu, "threads_allowed", json_integer(os_n_processors()));
     json_object_set_new(cpu, "quota", cpu_quota());
     json_object_set_new(cpu, "numa_nodes", count_of(topology, HWLOC_OBJ_NUMANODE));
     json_object_set_new(cpu, "isa", isa_list());
@@ -327,20 +291,24 @@ static json_t *build_dirty(void) {
 #endif
 }
 
+static json_t *unless_zero(int64_t value) { return sm_json_integer(value != 0 ? value : SM_ABSENT); }
+
 sm_status sm_machine_facts(int argc, char *const argv[], json_t **facts) {
     struct utsname system;
     bool named = uname(&system) == 0;
     json_t *f = json_object();
     int failed = 0;
+    uint64_t total_bytes;
+    uint64_t available_bytes;
+    os_memory(&total_bytes, &available_bytes);
     failed |= json_object_set_new(f, "host", sm_json_text(named ? system.nodename : NULL));
     failed |= json_object_set_new(f, "os", operating_system());
     failed |= json_object_set_new(
         f, "kernel", named ? json_sprintf("%s %s %s", system.sysname, system.release, system.machine) : json_null());
     failed |= json_object_set_new(f, "cpu", cpu_facts());
     failed |= json_object_set_new(f, "load", load_averages());
-    failed |= json_object_set_new(f, "memory_bytes", sm_json_integer(read_kilobytes("/proc/meminfo", "MemTotal")));
-    failed |= json_object_set_new(f, "memory_available_bytes",
-                                  sm_json_integer(read_kilobytes("/proc/meminfo", "MemAvailable")));
+    failed |= json_object_set_new(f, "memory_bytes", unless_zero((int64_t)total_bytes));
+    failed |= json_object_set_new(f, "memory_available_bytes", unless_zero((int64_t)available_bytes));
     failed |= json_object_set_new(f, "transparent_huge_pages", transparent_huge_pages());
     failed |= json_object_set_new(f, "compiler", sm_json_text(sm_build_compiler()));
     failed |= json_object_set_new(f, "compiler_flags", sm_json_text(sm_build_flags()));
@@ -356,8 +324,6 @@ sm_status sm_machine_facts(int argc, char *const argv[], json_t **facts) {
     *facts = f;
     return SM_OK;
 }
-
-static json_t *unless_zero(int64_t value) { return sm_json_integer(value != 0 ? value : SM_ABSENT); }
 
 json_t *sm_machine_device(const sm_device_info *info) {
     json_t *d = json_object();

@@ -4,12 +4,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
+
+#include "os/os.h"
 
 enum { MAX_CPUS_READ = 64, LINE_SIZE = 512 };
 
@@ -18,13 +19,12 @@ enum { MAX_CPUS_READ = 64, LINE_SIZE = 512 };
 // First line of a file below the root; false with errno set when there is none.
 static bool read_line(const sm_sensors *s, char *line, size_t size_bytes, const char *format, ...) {
     char path[SM_SENSOR_PATH];
-    int used = snprintf(path, sizeof(path), "%s", s->root);
     va_list args;
     va_start(args, format);
-    vsnprintf(path + used, sizeof(path) - (size_t)used, format, args);
+    vsnprintf(path, sizeof(path), format, args);
     va_end(args);
     errno = 0;
-    FILE *file = fopen(path, "re");
+    FILE *file = os_open_facts(s->root, path);
     bool found = file != NULL && fgets(line, (int)size_bytes, file) != NULL;
     int reason = errno;
     if (file != NULL) {
@@ -44,11 +44,9 @@ static int64_t read_integer(const sm_sensors *s, const char *path) {
 
 // The number after the word `key` in a file of such lines, "pswpin 12".
 static int64_t read_keyed(const sm_sensors *s, const char *path, const char *key) {
-    char whole[SM_SENSOR_PATH];
     char line[LINE_SIZE];
     int64_t value = SM_ABSENT;
-    snprintf(whole, sizeof(whole), "%s%s", s->root, path);
-    FILE *file = fopen(whole, "re");
+    FILE *file = os_open_facts(s->root, path);
     size_t length = strlen(key);
     while (file != NULL && value == SM_ABSENT && fgets(line, sizeof(line), file) != NULL) {
         if (strncmp(line, key, length) == 0 && line[length] == ' ') {
@@ -150,12 +148,10 @@ static void find_temperature(sm_sensors *s) {
 // --- clock and throttling ---------------------------------------------------------------------------
 
 static double cpuinfo_mhz(const sm_sensors *s) {
-    char path[SM_SENSOR_PATH];
     char line[LINE_SIZE];
     double sum = 0;
     int n = 0;
-    snprintf(path, sizeof(path), "%s/proc/cpuinfo", s->root);
-    FILE *file = fopen(path, "re");
+    FILE *file = os_open_facts(s->root, "/proc/cpuinfo");
     while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
         const char *colon = strncmp(line, "cpu MHz", 7) == 0 ? strchr(line, ':') : NULL;
         if (colon != NULL) {
@@ -171,15 +167,15 @@ static double cpuinfo_mhz(const sm_sensors *s) {
 
 // Mean over the processors that this process may run on, or a part of them where they are many.
 static double frequency_mhz(const sm_sensors *s) {
-    cpu_set_t set;
+    os_processors set;
     double sum_khz = 0;
     int n = 0;
-    if (sched_getaffinity(0, sizeof(set), &set) != 0) {
-        return NAN;
+    if (!os_processors_allowed(&set)) {
+        return cpuinfo_mhz(s);
     }
-    for (int cpu = 0; cpu < CPU_SETSIZE && n < MAX_CPUS_READ; cpu++) {
+    for (int cpu = 0; cpu < OS_MAX_PROCESSORS && n < MAX_CPUS_READ; cpu++) {
         char line[LINE_SIZE];
-        if (CPU_ISSET(cpu, &set)) {
+        if (os_processors_has(&set, cpu)) {
             if (!read_line(s, line, sizeof(line), "/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", cpu)) {
                 break;
             }
@@ -192,7 +188,7 @@ static double frequency_mhz(const sm_sensors *s) {
 
 static int64_t throttle_count(const sm_sensors *s) {
     int64_t sum = SM_ABSENT;
-    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+    for (int cpu = 0; cpu < OS_MAX_PROCESSORS; cpu++) {
         static const char *const counters[] = {"core", "package"};
         char line[LINE_SIZE];
         for (int i = 0; i < 2; i++) {

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -19,6 +18,7 @@
 #include "cli/setup/processes.h"
 #include "cli/setup/session.h"
 #include "cli/setup/worker.h"
+#include "os/os.h"
 
 enum {
     EXIT_OK = 0,
@@ -198,7 +198,7 @@ static int print_completion(const char *shell) {
 // Not for users: work of a backend that it started this program for. It ends with who asked for it.
 static int help_backend(int n_words, char **words) {
     const sm_backend *backend = n_words > 0 ? sm_backend_find(words[0]) : NULL;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    os_end_with_parent();
     if (backend == NULL || backend->help == NULL) {
         return EXIT_USAGE;
     }
@@ -236,6 +236,7 @@ static int front_option(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     signal(SIGXFSZ, SIG_IGN); // a file beyond its limit (ulimit -f) is a failed write, not the end
+    os_begin(argv[0]);
     json_set_alloc_funcs(allocate, free);
     if (!has_stack()) {
         return EXIT_ERROR;

@@ -12,6 +12,7 @@
 #include "learn/ladder/ladder.h"
 #include "learn/ladder/step.h"
 #include "learn/ladder/texts.h"
+#include "os/os.h"
 
 // --- the list --------------------------------------------------------------------------------------
 
@@ -305,7 +306,7 @@ static sm_status measure(const cli_options *options, cli_device device, const sm
                                  .isa = options->isa,
                                  .cpu_mask = options->cpu_mask,
                                  .keep_env = options->keep_env,
-                                 .helper = "/proc/self/exe"};
+                                 .helper = os_program()};
     sm_ladder_options ladder_options = {.backend = device.backend,
                                         .index = device.index,
                                         .how = &how,

@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 
 #include "clock.h"
@@ -20,6 +19,7 @@
 #include "cli/setup/processes.h"
 #include "cli/setup/worker.h"
 #include "cli/setup/workload.h"
+#include "os/os.h"
 
 static const double usual_peak_seconds = 1.0;
 
@@ -341,7 +341,7 @@ sm_status cli_check_seed(const cli_options *options, sm_comm *comm, int64_t *see
     }
     if (drawn == 0) {
         uint32_t number;
-        if (getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number)) {
+        if (!os_draw(&number, sizeof(number))) {
             return sm_fail(SM_ERR_IO, "no random number for the checks: %s; give --check-seed", strerror(errno));
         }
         drawn = 1 + (number >> 1);

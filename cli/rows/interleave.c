@@ -12,6 +12,7 @@
 #include "cli/flags/options.h"
 #include "cli/output/notes.h"
 #include "cli/rows/rows.h"
+#include "os/os.h"
 #include "src/processes/process.h"
 
 // What a run has to end by itself after Ctrl-C: our parent process waits no longer than two seconds.
@@ -34,7 +35,6 @@ typedef struct {
     char repetitions[32]; // "-r40", the last argument once known
 } command;
 
-static char self[] = "/proc/self/exe";
 
 static bool begins_with(const char *word, const char *start) { return strncmp(word, start, strlen(start)) == 0; }
 
@@ -74,7 +74,7 @@ static sm_status split(const char *name, const char *line, command *c) {
     }
     size_t used = 0;
     if (is_own) {
-        c->argv[used++] = self;
+        c->argv[used++] = (char *)(uintptr_t)os_program();
     }
     memcpy(c->argv + used, c->words.we_wordv, n * sizeof(*c->argv));
     used += n;

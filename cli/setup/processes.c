@@ -11,6 +11,7 @@
 #include "bench/rows/machine.h"
 #include "cli/flags/options.h"
 #include "cli/output/notes.h"
+#include "os/os.h"
 #include "src/weights/model_folder.h"
 
 // --- joining ---------------------------------------------------------------------------------------
@@ -116,7 +117,7 @@ static sm_status list_files(const cli_options *options, sm_train_source *data, s
                             const sm_device *device, fact_list *list) {
     char build[64];
     snprintf(build, sizeof build, "commit %.32s, ", sm_build_commit());
-    SM_TRY(add_file(list, "the build", build, "/proc/self/exe"));
+    SM_TRY(add_file(list, "the build", build, os_program()));
     SM_TRY(add_source(list, "--data", data));
     SM_TRY(add_source(list, "--val-data", validation));
     if (data->tokenizer != NULL) {

@@ -10,6 +10,7 @@
 #include "cli/flags/options.h"
 #include "cli/output/notes.h"
 #include "cli/setup/worker.h"
+#include "os/os.h"
 #include "src/weights/weights.h"
 
 // --- devices -------------------------------------------------------------------------------
@@ -122,13 +123,10 @@ sm_status cli_select_devices(const cli_texts *names, cli_device_list *list) {
     return SM_OK;
 }
 
-// This program as the backends' helper.
-static const char helper[] = "/proc/self/exe";
-
 void cli_foresee(void) {
     for (int b = 0; b < sm_backend_count(); b++) {
         if (sm_backend_at(b)->foresee != NULL) {
-            sm_backend_at(b)->foresee(helper);
+            sm_backend_at(b)->foresee(os_program());
         }
     }
 }
@@ -143,7 +141,7 @@ sm_status cli_open_device(cli_device device, int64_t n_threads, const cli_option
                                     .cpu_mask = options->cpu_mask,
                                     .keep_env = options->keep_env,
                                     .progress = options->progress ? note_progress : NULL,
-                                    .helper = helper};
+                                    .helper = os_program()};
     *opened = NULL;
     SM_TRY(device.backend->describe(device.index, &info));
     if (!info.available) {

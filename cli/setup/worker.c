@@ -2,13 +2,13 @@
 #include "cli/setup/worker.h"
 
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "clock.h"
 #include "cli/flags/options.h"
 #include "cli/output/notes.h"
 #include "cli/setup/processes.h"
+#include "os/os.h"
 
 void cli_stage(const char *what, const sm_row *row) {
     json_t *message = json_object();
@@ -81,7 +81,7 @@ static sm_status receive(void *ctx, const json_t *message, int64_t *deadline_ns)
 
 // A crash stays one to whoever started this process.
 static sm_status end_likewise(int number) {
-    prctl(PR_SET_DUMPABLE, 0); // there is a core file of the worker
+    os_leave_no_core(); // there is a core file of the worker
     signal(number, SIG_DFL);
     kill(getpid(), number);
     return SM_OK;

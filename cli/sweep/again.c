@@ -14,6 +14,7 @@
 #include "cli/rows/rows.h"
 #include "cli/setup/session.h"
 #include "cli/sweep/sweep.h"
+#include "os/os.h"
 
 typedef struct {
     const cli_options *options; // of `again`
@@ -186,7 +187,7 @@ static sm_status run_again(repetition *r, json_t **again) {
     SM_TRY(look(r));
     SM_TRY(check_sources(r));
     SM_TRY(say_command(r));
-    snprintf(r->sweeper.program, sizeof(r->sweeper.program), "/proc/self/exe");
+    snprintf(r->sweeper.program, sizeof(r->sweeper.program), "%s", os_program());
     SM_TRY(cli_candidate_run(&r->sweeper, &r->flags, &r->candidate, again));
     forget_digest(r, *again, "data_digest");
     forget_digest(r, *again, "weights_digest");

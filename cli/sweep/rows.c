@@ -13,6 +13,7 @@
 #include "cli/measure/run.h"
 #include "cli/output/notes.h"
 #include "cli/sweep/sweep.h"
+#include "os/os.h"
 
 // Beside a configuration's steps, in steps' worth of work: starting, ceilings, weights, loss check.
 static const double fixed_work = 1e11;
@@ -105,11 +106,9 @@ sm_status cli_sweep_measure(cli_sweep *s, const cli_configuration *c, const cli_
 static sm_status set_sweeper(const cli_options *options, cli_sweeper *s) {
     s->options = options;
     SM_TRY(sm_machine_facts(options->argc, options->argv, &s->machine));
-    ssize_t n = readlink("/proc/self/exe", s->program, sizeof(s->program) - 1);
-    if (n <= 0) {
-        return sm_fail(SM_ERR_IO, "sweep: /proc/self/exe, this program, cannot be found: %s", strerror(errno));
+    if (realpath(os_program(), s->program) == NULL) {
+        return sm_fail(SM_ERR_IO, "sweep: this program cannot be found: %s", strerror(errno));
     }
-    s->program[n] = '\0';
     double available = sm_json_number(s->machine, "memory_available_bytes");
     s->memory_limit_bytes = options->max_memory_gib > 0 ? (int64_t)(options->max_memory_gib * 1024 * 1024 * 1024)
                             : available > 0             ? (int64_t)(available * memory_share)

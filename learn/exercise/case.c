@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "clock.h"
+#include "os/os.h"
 #include "src/verify/verify.h"
 
 enum { ALIGN_BYTES = 64, CANARY = 0xA5 };
@@ -283,7 +283,7 @@ void sm_exercise_cases_close(sm_exercise_cases *cases) {
 bool sm_case_draws(int64_t call) {
     static uint64_t state;
     if (call == 0) {
-        (void)!getrandom(&state, sizeof state, 0);
+        (void)os_draw(&state, sizeof state);
     }
     state = state * 6364136223846793005U + 1442695040888963407U; // Knuth's MMIX
     return (int64_t)((state >> 33) % (uint64_t)(call + 1)) == 0;

@@ -9,12 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "clock.h"
 #include "learn/exercise/confine.h"
 #include "learn/exercise/device.h"
+#include "os/call_filter.h"
+#include "os/os.h"
 #include "src/processes/process.h"
 #include "src/processes/remove_tree.h"
 
@@ -46,55 +47,16 @@ typedef struct {
 
 static control *shared; // in the child, for its handlers
 
-// --- what it asked for ----------------------------------------------------------------------------
-
-const char *sm_syscall_name(int number, char text[32]) {
-    static const struct {
-        int number;
-        const char *name;
-    } names[] = {
-        {SYS_clone, "fork"},
-        {SYS_execve, "exec"},
-        {SYS_socket, "socket"},
-        {SYS_kill, "kill"},
-        {SYS_tgkill, "abort"},
-        {SYS_unlinkat, "remove"},
-        {SYS_openat, "open, to write"},
-        {SYS_connect, "connect"},
-        {SYS_ptrace, "ptrace"},
-        {SYS_write, "write, to a file"},
-#ifdef SYS_fork
-        {SYS_fork, "fork"},
-#endif
-#ifdef SYS_vfork
-        {SYS_vfork, "fork"},
-#endif
-#ifdef SYS_clone3
-        {SYS_clone3, "fork"},
-#endif
-#ifdef SYS_unlink
-        {SYS_unlink, "remove"},
-#endif
-    };
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (names[i].number == number) {
-            return names[i].name;
-        }
-    }
-    snprintf(text, 32, "call %d", number);
-    return text;
-}
-
 // --- the child -------------------------------------------------------------------------------------
 
 static void on_signal(int number, siginfo_t *info, void *context) {
     (void)context;
     shared->signal_number = number;
-    shared->syscall_number = number == SIGSYS ? info->si_syscall : 0;
+    shared->syscall_number = number == SIGSYS ? os_filtered_call(info) : 0;
     // Of an address that no processor has, the system is not told which it was.
     shared->has_address = (number == SIGSEGV || number == SIGBUS) && info->si_code > 0 && info->si_code != SI_KERNEL;
     shared->address = shared->has_address ? info->si_addr : NULL;
-    syscall(SYS_exit_group, EXIT_OF_HANDLER); // _exit() of a sanitizer calls what is forbidden here, and comes back
+    os_exit_now(EXIT_OF_HANDLER); // _exit() of a sanitizer calls what is forbidden here, and comes back
 }
 
 static void catch_signals(void) {
@@ -203,7 +165,7 @@ static int run_check(void *ctx) {
     const sm_exercise_cases *cases = c->cases;
     const bool is_driver = c->file->language == SM_OWN_OPENCL;
     sm_own_kernel kernel;
-    close_range(3, ~0U, 0);
+    os_close_from(3);
     catch_signals();
     for (int i = 0; !is_driver && i < cases->n; i++) {
         protect_inputs(&cases->list[i]);

@@ -48,7 +48,4 @@ sm_status sm_exercise_meter_run(const sm_exercise_cases *cases, const sm_exercis
 sm_status sm_exercise_child_run(const char *path, sm_kernel_file *file, const sm_exercise_cases *cases,
                                 const sm_exercise_child_options *how, sm_child_result *result);
 
-// "fork" for its number; "call 57" where it has no name here.
-const char *sm_syscall_name(int number, char text[32]);
-
 #endif

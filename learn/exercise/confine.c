@@ -1,216 +1,34 @@
-// confine.c: filters of system calls (seccomp); the files that it may touch (file_access.h).
+// confine.c: what it may ask the system for (call_filter.h), and the files that it may touch (file_access.h).
 #include "learn/exercise/confine.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include "src/processes/file_access.h"
-
-// --- filters of system calls -----------------------------------------------------------------------
-
-#if defined(__x86_64__)
-#define ARCHITECTURE AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define ARCHITECTURE AUDIT_ARCH_AARCH64
-#else
-#define ARCHITECTURE 0
-#endif
-
-// Computing, memory, time, reading files (to load a library), ending.
-static const int allowed[] = {
-    SYS_read,
-    SYS_pread64,
-    SYS_close,
-    SYS_fstat,
-    SYS_newfstatat,
-    SYS_lseek,
-    SYS_mmap,
-    SYS_mprotect,
-    SYS_munmap,
-    SYS_mremap,
-    SYS_brk,
-    SYS_madvise,
-    SYS_futex,
-    SYS_sched_yield,
-    SYS_clock_gettime,
-    SYS_clock_nanosleep,
-    SYS_getrandom,
-    SYS_getpid,
-    SYS_gettid,
-    SYS_rt_sigreturn,
-    SYS_rt_sigprocmask,
-    SYS_exit,
-    SYS_exit_group,
-    SYS_sigaltstack,
-    SYS_readlinkat,
-    SYS_sched_getaffinity,
-#ifdef SYS_nanosleep
-    SYS_nanosleep,
-#endif
-#ifdef SYS_readlink
-    SYS_readlink,
-#endif
-};
-enum { N_ALLOWED = sizeof(allowed) / sizeof(allowed[0]) };
-
-#define LOAD(offset)                 BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (offset))
-#define IF_EQUAL(value, then, other) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)(value), then, other)
-#define RETURN(action)               BPF_STMT(BPF_RET | BPF_K, (action))
-#define NUMBER                       offsetof(struct seccomp_data, nr)
-#define ARGUMENT(i)                  offsetof(struct seccomp_data, args[i])
-
-// A call that opens a file, with its flags at that place: only to read.
-static unsigned short append_open(struct sock_filter *code, unsigned short n, int call, unsigned flags_at) {
-    code[n++] = (struct sock_filter)IF_EQUAL(call, 0, 4);
-    code[n++] = (struct sock_filter)LOAD(flags_at);
-    code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC, 0, 1);
-    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_TRAP);
-    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
-    return n;
-}
-
-static bool install(struct sock_filter *code, unsigned short n) {
-    const struct sock_fprog program = {.len = n, .filter = code};
-    return ARCHITECTURE != 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
-}
-
-// Another architecture's calls have other numbers.
-static unsigned short append_architecture(struct sock_filter *code, unsigned short n) {
-    code[n++] = (struct sock_filter)LOAD(offsetof(struct seccomp_data, arch));
-    code[n++] = (struct sock_filter)IF_EQUAL(ARCHITECTURE, 1, 0);
-    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_KILL_PROCESS);
-    code[n++] = (struct sock_filter)LOAD(NUMBER);
-    return n;
-}
+#include "os/call_filter.h"
+#include "os/file_access.h"
 
 // What loading a library needs.
 static void limit_reading(const char *library) {
     char folder[PATH_MAX];
-    const int rules = sm_file_access_open(true);
+    const int rules = os_file_access_open(true);
     snprintf(folder, sizeof folder, "%s", library);
-    sm_file_access_allow_system(rules);
-    sm_file_access_allow(rules, dirname(folder), SM_MAY_READ);
-    sm_file_access_limit(rules);
+    os_file_access_allow_system(rules);
+    os_file_access_allow(rules, dirname(folder), OS_MAY_READ);
+    os_file_access_limit(rules);
 }
 
 // Files may be opened to read, and stdout and stderr written to. False: there is no such filter here.
 bool sm_confine_kernel(const char *library) {
     limit_reading(library);
-    enum { MOST = 2 * N_ALLOWED + 32 };
-    struct sock_filter code[MOST];
-    unsigned short n = append_architecture(code, 0);
-    for (int i = 0; i < N_ALLOWED; i++) {
-        code[n++] = (struct sock_filter)IF_EQUAL(allowed[i], 0, 1);
-        code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
-    }
-    n = append_open(code, n, SYS_openat, ARGUMENT(2));
-#ifdef SYS_open
-    n = append_open(code, n, SYS_open, ARGUMENT(1));
-#endif
-    code[n++] = (struct sock_filter)IF_EQUAL(SYS_write, 0, 4);
-    code[n++] = (struct sock_filter)LOAD(ARGUMENT(0));
-    code[n++] = (struct sock_filter)IF_EQUAL(1, 1, 0);
-    code[n++] = (struct sock_filter)IF_EQUAL(2, 0, 1);
-    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
-    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_TRAP);
-    return install(code, n);
+    return os_filter_to_compute();
 }
 
 // --- a driver's process ----------------------------------------------------------------------------
-
-// A driver opens devices, starts threads, keeps files and calls compilers, so what is refused is listed: the network,
-// other processes, the way out of the group of processes that is ended in the end, and the system's own affairs.
-static const int refused[] = {
-    SYS_socket,
-    SYS_connect,
-    SYS_bind,
-    SYS_io_uring_setup,
-    SYS_kill,
-    SYS_tkill,
-    SYS_rt_sigqueueinfo,
-    SYS_rt_tgsigqueueinfo,
-    SYS_pidfd_send_signal,
-    SYS_pidfd_open,
-    SYS_ptrace,
-    SYS_process_vm_readv,
-    SYS_process_vm_writev,
-    SYS_setsid,
-    SYS_setpgid,
-    SYS_setns,
-    SYS_unshare,
-    SYS_chroot,
-    SYS_pivot_root,
-    SYS_mount,
-    SYS_umount2,
-    SYS_reboot,
-    SYS_kexec_load,
-    SYS_init_module,
-    SYS_finit_module,
-    SYS_delete_module,
-    SYS_swapon,
-    SYS_swapoff,
-    SYS_settimeofday,
-    SYS_clock_settime,
-    SYS_adjtimex,
-    SYS_sethostname,
-    SYS_setdomainname,
-    SYS_acct,
-    SYS_bpf,
-    SYS_perf_event_open,
-    SYS_userfaultfd,
-    SYS_add_key,
-    SYS_keyctl,
-    SYS_open_by_handle_at,
-    SYS_setrlimit,
-#ifdef SYS_fork
-    SYS_fork,
-#endif
-#ifdef SYS_iopl
-    SYS_iopl,
-    SYS_ioperm,
-#endif
-};
-enum { N_REFUSED = sizeof(refused) / sizeof(refused[0]), FIRST_OF_X32 = 0x40000000 };
-
-static bool filter_driver(void) {
-    struct sock_filter code[2 * N_REFUSED + 32];
-    unsigned short n = append_architecture(code, 0);
-    code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, FIRST_OF_X32, 0, 1);
-    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ERRNO | EPERM);
-    for (int i = 0; i < N_REFUSED; i++) {
-        code[n++] = (struct sock_filter)IF_EQUAL(refused[i], 0, 1);
-        code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ERRNO | EPERM);
-    }
-    code[n++] = (struct sock_filter)IF_EQUAL(SYS_tgkill, 0, 3); // a thread of its own
-    code[n++] = (struct sock_filter)LOAD(ARGUMENT(0));
-    code[n++] = (struct sock_filter)IF_EQUAL(getpid(), 1, 0);
-    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ERRNO | EPERM);
-    code[n++] = (struct sock_filter)LOAD(NUMBER);
-    code[n++] = (struct sock_filter)IF_EQUAL(SYS_prlimit64, 0, 5); // to ask, not to set
-    code[n++] = (struct sock_filter)LOAD(ARGUMENT(2));
-    code[n++] = (struct sock_filter)IF_EQUAL(0, 0, 2);
-    code[n++] = (struct sock_filter)LOAD(ARGUMENT(2) + 4);
-    code[n++] = (struct sock_filter)IF_EQUAL(0, 1, 0);
-    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ERRNO | EPERM);
-    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
-    return install(code, n);
-}
 
 // Devices that compute, and what every program may write to. No disks: the superuser could.
 static void allow_devices(int rules) {
@@ -224,7 +42,7 @@ static void allow_devices(int rules) {
         for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
             if (strncmp(d->d_name, names[i], strlen(names[i])) == 0 && lstat(path, &info) == 0 &&
                 (S_ISCHR(info.st_mode) || S_ISDIR(info.st_mode))) {
-                sm_file_access_allow(rules, path, SM_MAY_READ | SM_MAY_WRITE);
+                os_file_access_allow(rules, path, OS_MAY_READ | OS_MAY_WRITE);
                 break;
             }
         }
@@ -246,10 +64,10 @@ static void move_caches(const char *folder) {
 }
 
 bool sm_confine_driver(const char *folder) {
-    const int rules = sm_file_access_open(false);
+    const int rules = os_file_access_open(false);
     move_caches(folder);
     allow_devices(rules);
-    sm_file_access_allow(rules, folder, SM_MAY_READ | SM_MAY_WRITE);
-    sm_file_access_limit(rules);
-    return filter_driver();
+    os_file_access_allow(rules, folder, OS_MAY_READ | OS_MAY_WRITE);
+    os_file_access_limit(rules);
+    return os_filter_to_drive();
 }

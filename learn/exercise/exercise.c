@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "src/processes/file_access.h"
 #include "learn/exercise/explain.h"
 #include "learn/own_kernels/kernel_library.h"
+#include "os/file_access.h"
 
 #define STARTS "// starts is for rows of several documents: NULL here.\n"
 
@@ -261,7 +261,7 @@ sm_status sm_exercise_check(const sm_exercise *exercise, const char *path, const
     *report = (sm_exercise_report){.ceiling_ns = NAN};
     const sm_kernel_limits limits = {
         .timeout_s = options->timeout_s, .is_confined = true, .interrupted = options->interrupted};
-    report->is_limited = sm_file_access_is_limited();
+    report->is_limited = os_file_access_is_limited();
     sm_status status = sm_kernel_file_open(path, &limits, &file);
     report->said = file.said;
     file.said = NULL;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "learn/exercise/mistakes.h"
+#include "os/call_filter.h"
 
 #define APPEND(text, ...) append_text(text, sizeof(text), __VA_ARGS__)
 
@@ -557,7 +558,7 @@ void sm_exercise_tell_end(const sm_exercise_cases *cases, const sm_child_result 
         break;
     case SM_CHILD_SYSCALL:
         snprintf(report->wrong, sizeof report->wrong, "case %s: it asked the operating system for %s", c->text,
-                 sm_syscall_name(result->syscall_number, call));
+                 os_call_name(result->syscall_number, call));
         snprintf(report->why, sizeof report->why, "a kernel computes: no files, processes, network or signals");
         break;
     case SM_CHILD_EXIT: snprintf(report->wrong, sizeof report->wrong, "case %s: it ended the process", c->text); break;

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "src/processes/file_access.h"
+#include "os/file_access.h"
 #include "src/processes/process.h"
 #include "src/processes/remove_tree.h"
 #include "src/io/input_file.h"
@@ -58,7 +58,7 @@ static void prepare(void *ctx) {
     setenv("TMPDIR", c->folder, 1);
     if (c->limits->is_confined) {
         setenv("CCACHE_DISABLE", "1", 1); // whose cache lies elsewhere
-        sm_file_access_limit(c->rules);
+        os_file_access_limit(c->rules);
     }
 }
 
@@ -73,12 +73,12 @@ static void allow_compiler(int rules, const char *name) {
         const int length = (int)strcspn(folder, ":");
         snprintf(path, sizeof path, "%.*s%s%s", length, folder, length > 0 ? "/" : "", name);
         if (realpath(path, found) != NULL) {
-            sm_file_access_allow(rules, found, SM_MAY_READ);
+            os_file_access_allow(rules, found, OS_MAY_READ);
             for (int i = 0; i < 2 && strrchr(found, '/') != NULL; i++) {
                 *strrchr(found, '/') = '\0';
             }
             if (found[0] != '\0' && strcmp(found, "/usr") != 0 && (home == NULL || strcmp(found, home) != 0)) {
-                sm_file_access_allow(rules, found, SM_MAY_READ);
+                os_file_access_allow(rules, found, OS_MAY_READ);
             }
             return;
         }
@@ -88,12 +88,12 @@ static void allow_compiler(int rules, const char *name) {
 // What it may read and write, opened here: after a fork there is little that may be done.
 static int make_rules(const char *compiler, const char *path, const sm_kernel_file *file) {
     char folder[PATH_MAX];
-    const int rules = sm_file_access_open(true);
+    const int rules = os_file_access_open(true);
     snprintf(folder, sizeof folder, "%s", path);
-    sm_file_access_allow_system(rules);
+    os_file_access_allow_system(rules);
     allow_compiler(rules, compiler);
-    sm_file_access_allow(rules, dirname(folder), SM_MAY_READ);
-    sm_file_access_allow(rules, file->folder, SM_MAY_READ | SM_MAY_WRITE);
+    os_file_access_allow(rules, dirname(folder), OS_MAY_READ);
+    os_file_access_allow(rules, file->folder, OS_MAY_READ | OS_MAY_WRITE);
     return rules;
 }
 

@@ -1,17 +1,17 @@
 // comm_cores.c: processes of one host share out its cores, unless who started them has.
 #include <hwloc.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "os/os.h"
 #include "src/comm/comm.h"
 
 // What this process needs of the others to know whether the launcher has bound them.
 typedef struct {
     char host[64];
-    cpu_set_t allowed;
+    os_processors allowed;
 } placement;
 
 static sm_status are_alike(sm_comm *comm, bool *alike) {
@@ -22,12 +22,12 @@ static sm_status are_alike(sm_comm *comm, bool *alike) {
         return sm_fail(SM_ERR_OOM, "comm: no memory for %d processes", size);
     }
     gethostname(mine.host, sizeof mine.host - 1);
-    sched_getaffinity(0, sizeof mine.allowed, &mine.allowed);
+    (void)os_processors_allowed(&mine.allowed);
     const sm_status status = sm_comm_gather(comm, &mine, sizeof mine, all);
     *alike = status == SM_OK;
     for (int rank = 0; rank < size && status == SM_OK; rank++) {
         const bool is_here = strcmp(all[rank].host, mine.host) == 0;
-        *alike &= !is_here || CPU_EQUAL(&all[rank].allowed, &mine.allowed);
+        *alike &= !is_here || memcmp(&all[rank].allowed, &mine.allowed, sizeof mine.allowed) == 0;
     }
     free(all);
     return status;

@@ -27,6 +27,7 @@
 
 #include "bf16.h"
 #include "clock.h"
+#include "os/os.h"
 #include "src/comm/comm_transport.h"
 #include "src/plan/shard.h"
 
@@ -109,7 +110,7 @@ static sm_status wait_for_counter(const sm_reducer *r, int member, _Atomic uint3
     const int64_t until_ns = sm_comm_wait_until_ns(r->comm);
     uint32_t value;
     while (!has_reached(value = atomic_load(counter), wanted)) {
-        if (syscall(SYS_futex, counter, FUTEX_WAIT, value, &look, NULL, 0) != 0 && errno == ETIMEDOUT) {
+        if (!os_sleep_while(counter, value, &look, true)) {
             SM_TRY(sm_comm_check_wait(r->comm, r->comm->members[member], until_ns));
         }
     }
@@ -125,7 +126,7 @@ static sm_status wait_for_all(const sm_reducer *r, bool arrived, uint32_t wanted
 
 static void advance(_Atomic uint32_t *counter, uint32_t value) {
     atomic_store(counter, value);
-    syscall(SYS_futex, counter, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+    os_wake(counter, true);
 }
 
 // --- sums --------------------------------------------------------------------------------------------

@@ -8,14 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/pidfd.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
+#include "os/os.h"
 
 enum { OUT, ERR, MESSAGES, STARTING, N_STREAMS }; // STARTING: why the program does not start
 
@@ -41,7 +39,7 @@ typedef struct {
     const sm_process_job *job;
     sm_process_result *result;
     pid_t pid;
-    int watched; // pidfd; -1 on a kernel without it, where it is looked after in short intervals
+    int watched; // -1: it is looked after in short intervals
     int file;    // of SM_OUTPUT_FILE
     stream streams[N_STREAMS];
     int64_t begin_ns;
@@ -55,7 +53,7 @@ typedef struct {
 static int64_t count_oom_kills(void) {
     char line[128];
     int64_t n = -1;
-    FILE *file = fopen("/proc/vmstat", "re");
+    FILE *file = os_open_facts("", "/proc/vmstat");
     while (file != NULL && n < 0 && fgets(line, sizeof(line), file) != NULL) {
         (void)sscanf(line, "oom_kill %" SCNd64, &n);
     }
@@ -68,7 +66,7 @@ static int64_t count_oom_kills(void) {
 // What this process has mapped; 0: this system does not say.
 static rlim_t mapped_bytes(void) {
     unsigned long long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
+    FILE *file = os_open_facts("", "/proc/self/statm");
     if (file != NULL && fscanf(file, "%llu", &pages) != 1) {
         pages = 0;
     }
@@ -102,10 +100,8 @@ static void set_limits(const sm_process_job *job, rlim_t mapped) {
             (void)setrlimit(l->resource, &(struct rlimit){most, most}); // without it the machine's own limits remain
         }
     }
-    const int file = job->dies_first ? open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC) : -1;
-    if (file >= 0) {
-        (void)!write(file, "1000", 4);
-        close(file);
+    if (job->dies_first) {
+        os_die_first();
     }
 }
 
@@ -137,7 +133,7 @@ static void connect_streams(const process *p, int ends[N_STREAMS][2]) {
 static _Noreturn void become(const process *p, pid_t parent, rlim_t mapped, int ends[N_STREAMS][2],
                              const sigset_t *signals) {
     const sm_process_job *job = p->job;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    os_end_with_parent();
     if (getppid() != parent) { // it died before the line above
         _exit(127);
     }
@@ -171,12 +167,12 @@ static sm_status open_streams(process *p, int ends[N_STREAMS][2]) {
     const bool is_kept = p->job->output == SM_OUTPUT_KEPT;
     const bool wanted[N_STREAMS] = {is_kept, is_kept, p->job->messages != NULL, p->job->argv != NULL};
     for (int i = 0; i < N_STREAMS; i++) {
-        if (wanted[i] && pipe2(ends[i], O_CLOEXEC) != 0) {
+        if (wanted[i] && !os_open_pipe(ends[i])) {
             return sm_fail(SM_ERR_IO, "%s: no pipe to start it: %s", name_of(p->job), strerror(errno));
         }
         p->streams[i].fd = ends[i][0];
     }
-    p->file = p->job->output == SM_OUTPUT_FILE ? memfd_create("stepmark", MFD_CLOEXEC) : -1;
+    p->file = p->job->output == SM_OUTPUT_FILE ? os_open_nameless() : -1;
     return p->file >= 0 || p->job->output != SM_OUTPUT_FILE
                ? SM_OK
                : sm_fail(SM_ERR_IO, "%s: cannot keep its output: %s", name_of(p->job), strerror(errno));
@@ -238,7 +234,7 @@ static sm_status start(process *p) {
     for (int i = 0; i < N_STREAMS; i++) {
         close_end(&ends[i][1]);
     }
-    p->watched = p->pid > 0 ? pidfd_open(p->pid, 0) : -1;
+    p->watched = p->pid > 0 ? os_watch(p->pid) : -1;
     status = status == SM_OK && p->job->argv != NULL ? await_program(p) : status;
     close_end(&p->streams[STARTING].fd);
     return status;

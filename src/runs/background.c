@@ -7,7 +7,7 @@
 
 sm_background sm_background_here(void) {
     sm_background here = {0};
-    here.is_set = sched_getaffinity(0, sizeof here.processors, &here.processors) == 0;
+    here.is_set = os_processors_allowed(&here.processors);
     return here;
 }
 
@@ -27,7 +27,7 @@ sm_status sm_background_start(const sm_background *background, void *(*work)(voi
     int error = pthread_attr_init(&attributes);
     if (error == 0) {
         if (background->is_set) {
-            (void)pthread_attr_setaffinity_np(&attributes, sizeof background->processors, &background->processors);
+            os_bind_thread(&attributes, &background->processors);
         }
         error = create(&attributes, work, ctx, thread);
         pthread_attr_destroy(&attributes);

@@ -3,14 +3,14 @@
 #define STEPMARK_SRC_RUNS_BACKGROUND_H
 
 #include <pthread.h>
-#include <sched.h>
 
 #include "status.h"
+#include "os/os.h"
 
 // Where they may run. The thread that trains may be bound to one processor, and they would share it.
 typedef struct {
     bool is_set;
-    cpu_set_t processors;
+    os_processors processors;
 } sm_background;
 
 // The processors that the calling thread may use now: to be called before it is bound.

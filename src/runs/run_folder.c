@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "os/os.h"
 #include "src/io/atomic_file.h"
 #include "src/io/input_file.h"
 #include "src/io/json_text.h"
@@ -49,7 +49,7 @@ static void format_time(const char *format, char *text, size_t size_bytes) {
 static void draw_id(char *text, size_t size_bytes) {
     char now[32];
     uint32_t drawn = (uint32_t)getpid();
-    if (getrandom(&drawn, sizeof drawn, GRND_NONBLOCK) != (ssize_t)sizeof drawn) {
+    if (!os_draw(&drawn, sizeof drawn)) {
         drawn ^= (uint32_t)clock();
     }
     format_time("%Y%m%dT%H%M%SZ", now, sizeof now);

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "philox.h"
+#include "os/os.h"
 #include "src/plan/host_threads.h"
 
 // How far the parameters are moved, and what is allowed: docs/measurement.md derives the figures.
@@ -113,7 +114,7 @@ static float *new_floats(int64_t n) {
     if (values == NULL) {
         sm_fail(SM_ERR_OOM, "gradient check: no memory for a copy of %lld elements", (long long)n);
     } else {
-        madvise(values, size_bytes, MADV_HUGEPAGE); // advice: a kernel without them may decline
+        os_use_large_pages(values, size_bytes);
     }
     return values;
 }

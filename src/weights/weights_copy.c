@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "os/os.h"
+
 struct sm_weights_copy {
     const sm_plan *plan;
     float *values;
@@ -22,7 +24,7 @@ static float *allocate(size_t size_bytes) {
     if (posix_memalign(&values, LARGE_PAGE_BYTES, size_bytes + 1) != 0) {
         return NULL;
     }
-    (void)madvise(values, size_bytes, MADV_HUGEPAGE);
+    os_use_large_pages(values, size_bytes);
     return values;
 }
 

@@ -12,8 +12,8 @@
 
 #include "tests/support/full_disk.h"
 #include "tests/support/run_program.h"
-#include "src/processes/file_access.h"
 #include "learn/exercise/exercise.h"
+#include "os/file_access.h"
 
 enum { TEXT_SIZE = 1 << 15, MAX_MISTAKES = 10, LEAST_MISTAKES = 3, SAID_SIZE = 3 * SM_EXERCISE_TEXT + 16 };
 
@@ -491,7 +491,7 @@ static void a_compiler_is_limited_too(void **state) {
           "i=0; while test $i -lt 2000; do echo \"#error a line of many $i\"; i=$((i+1)); done >$T/wordy.c");
     setenv("TMPDIR", temporary, 1);
     CHECK_ALL(cases);
-    if (sm_file_access_is_limited()) {
+    if (os_file_access_is_limited()) {
         shell("printf '#include \"/etc/passwd\"\n' >$T/reads.c");
         expect_exit("exercise gelu_forward --check $T/reads.c --timeout 60", 1);
         expect_text("a file of the system's", out, "/etc/passwd: Permission denied");
@@ -516,7 +516,7 @@ static void a_kernel_is_cut_off(void **state) {
           "test $? = 1");
     read_file("out", out);
     expect_text("a kernel that reads", out, "input of 0 bytes\\u001b]0;title\\u0007");
-    expect_text("a kernel that reads", out, sm_file_access_is_limited() ? "file 0" : "file ");
+    expect_text("a kernel that reads", out, os_file_access_is_limited() ? "file 0" : "file ");
 }
 
 static void times_stand_beside_ours(void **state) {

@@ -2,18 +2,16 @@
 #include "backends/cpu/threads/pool.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <omp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "backends/cpu/threads/denormals.h"
 #include "backends/host/memory.h"
+#include "os/os.h"
 
 enum { LINE_BYTES = 64 };
 
@@ -63,16 +61,12 @@ static void relax(void) {
 #endif
 }
 
-static void futex(_Atomic uint32_t *word, int what, uint32_t value) {
-    syscall(SYS_futex, word, what, value, NULL, NULL, 0);
-}
-
 // After a change of what others wait for. All of it is in one order (seq_cst): a sleeper either sees the change, or its
 // flag is seen here.
 static void tell(cpu_pool *pool) {
     if (atomic_load(&pool->has_sleepers) && atomic_exchange(&pool->has_sleepers, false)) {
         atomic_fetch_add(&pool->n_wakes, 1);
-        futex(&pool->n_wakes, FUTEX_WAKE_PRIVATE, INT32_MAX);
+        os_wake(&pool->n_wakes, false);
     }
 }
 
@@ -81,16 +75,16 @@ static void sleep_past(cpu_pool *pool, const _Atomic uint64_t *word, uint64_t se
     atomic_store(&pool->has_sleepers, true);
     const uint32_t n_wakes = atomic_load(&pool->n_wakes);
     if (atomic_load(word) == seen && !atomic_load(&pool->ends)) {
-        futex(&pool->n_wakes, FUTEX_WAIT_PRIVATE, n_wakes);
+        (void)os_sleep_while(&pool->n_wakes, n_wakes, NULL, false);
     }
 }
 
 // Whether this thread lately lost its processor to others, or another of the pool did.
 static bool is_busy(cpu_pool *pool, int64_t now_ns) {
-    struct rusage usage;
     member *me = &pool->members[self];
-    if (getrusage(RUSAGE_THREAD, &usage) == 0 && usage.ru_nivcsw != me->n_preemptions) {
-        me->n_preemptions = usage.ru_nivcsw;
+    const long n_preemptions = os_n_preemptions();
+    if (n_preemptions != me->n_preemptions) {
+        me->n_preemptions = n_preemptions;
         atomic_store_explicit(&pool->busy_until_ns, now_ns + STAYS_BUSY_NS, memory_order_relaxed);
         return true;
     }

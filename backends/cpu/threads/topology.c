@@ -13,6 +13,7 @@
 
 #include "backends/cpu/threads/topology.h"
 #include "backends/host/memory.h"
+#include "os/os.h"
 
 typedef enum { PLACED_FREELY, PLACED_IN_MASK, PLACED_ONE_A_CORE } placement;
 
@@ -89,7 +90,7 @@ static int count_cores(hwloc_const_bitmap_t set) {
 }
 
 int cpu_topology_n_cores(void) {
-    return is_known() ? count_cores(process_set) : host_n_threads();
+    return is_known() ? count_cores(process_set) : os_n_processors();
 }
 
 cpu_cache cpu_topology_cache(int level) {
@@ -338,7 +339,7 @@ const char *cpu_binding_text(const cpu_binding *binding) { return binding->text;
 int cpu_binding_n_processors(const cpu_binding *binding) {
     return binding->places != NULL    ? binding->n_threads
            : binding->allowed != NULL ? hwloc_bitmap_weight(binding->allowed)
-                                      : host_n_threads();
+                                      : os_n_processors();
 }
 
 // Where this thread was put last: the serial of a binding and its number there. 0: nowhere.

@@ -5,6 +5,7 @@
 
 #include "backends/host/memory.h"
 #include "backends/opencl/memory/memory.h"
+#include "os/os.h"
 
 // What the device has that could be used now: of all memory, where it does not tell.
 static size_t usable_bytes(const opencl_facts *facts) {
@@ -31,7 +32,7 @@ static cl_int create_in_pages(opencl_executable *e, size_t size_bytes, opencl_pa
     cl_int code = CL_OUT_OF_HOST_MEMORY;
     *pages = (opencl_pages){host_map(size_bytes), size_bytes};
     if (pages->host != NULL) {
-        madvise(pages->host, size_bytes, MADV_DONTFORK); // or each linker that a driver forks would have it copied
+        os_keep_from_children(pages->host, size_bytes); // or each linker that a driver forks would have it copied
         *buffer = opencl.clCreateBuffer(e->device->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, size_bytes,
                                         pages->host, &code);
     }

@@ -8,6 +8,7 @@
 
 #include "backends/host/memory.h"
 #include "backends/reference/ref.h"
+#include "os/os.h"
 
 enum { STRIP = 128, ROWS = 16, DEPTH = 32, TILE_ROWS = 4, TILE = 8, LANES = 8, MUCH = 1 << 24 };
 
@@ -38,7 +39,7 @@ static inline __attribute__((always_inline)) void add_tile(int n_rows, int64_t n
 // y = a b
 // a (N,K), b (K,M), y (N,M)
 static void product(int64_t N, int64_t K, int64_t M, const real *a, const real *b, real *y) {
-#pragma omp parallel for schedule(static) if (N * K * M > MUCH) num_threads(host_n_threads())
+#pragma omp parallel for schedule(static) if (N * K * M > MUCH) num_threads(os_n_processors())
     for (int64_t first = 0; first < M; first += STRIP) {
         int64_t width = strip_width(first, M);
         for (int64_t n = 0; n < N; n += ROWS) { // so many rows at a time, as b is widened for all of them
@@ -114,7 +115,7 @@ static double dot(int64_t K, const real *a, const real *b) {
 // y = a b^T
 // a (N,K), b (M,K), y (N,M)
 static void product_with_transposed(int64_t N, int64_t K, int64_t M, const real *a, const real *b, real *y) {
-#pragma omp parallel for schedule(static) if (N * K * M > MUCH) num_threads(host_n_threads())
+#pragma omp parallel for schedule(static) if (N * K * M > MUCH) num_threads(os_n_processors())
     for (int64_t m = 0; m < M; m++) {
         for (int64_t n = 0; n < N; n++) {
             y[n * M + m] = (real)dot(K, a + n * K, b + m * K);

@@ -1,5 +1,5 @@
-// file_access.c: see file_access.h.
-#include "src/processes/file_access.h"
+// file_access.c: see os/file_access.h.
+#include "os/file_access.h"
 
 #include <fcntl.h>
 #include <stdint.h>
@@ -33,14 +33,14 @@ static const uint64_t of_files = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS
 
 static long version(void) { return syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION); }
 
-bool sm_file_access_is_limited(void) { return version() >= 1; }
+bool os_file_access_is_limited(void) { return version() >= 1; }
 
 // Rights to write, as many as this kernel knows.
 static uint64_t known_writes(long known) {
     return writes | (known >= 2 ? LANDLOCK_ACCESS_FS_REFER : 0) | (known >= 3 ? LANDLOCK_ACCESS_FS_TRUNCATE : 0);
 }
 
-int sm_file_access_open(bool limits_reading) {
+int os_file_access_open(bool limits_reading) {
     const long known = version();
     struct landlock_ruleset_attr rules = {.handled_access_fs = known_writes(known) | (limits_reading ? reads : 0)};
 #ifdef LANDLOCK_ACCESS_NET_BIND_TCP
@@ -52,10 +52,10 @@ int sm_file_access_open(bool limits_reading) {
     return known < 1 ? -1 : (int)syscall(SYS_landlock_create_ruleset, &rules, sizeof rules, 0);
 }
 
-void sm_file_access_allow(int rules, const char *path, unsigned rights) {
+void os_file_access_allow(int rules, const char *path, unsigned rights) {
     struct stat info;
-    const uint64_t access = ((rights & SM_MAY_READ) != 0 ? reads : 0) |
-                            ((rights & SM_MAY_WRITE) != 0 ? known_writes(version()) & ~makes_devices : 0);
+    const uint64_t access = ((rights & OS_MAY_READ) != 0 ? reads : 0) |
+                            ((rights & OS_MAY_WRITE) != 0 ? known_writes(version()) & ~makes_devices : 0);
     struct landlock_path_beneath_attr rule = {.parent_fd = rules >= 0 ? open(path, O_PATH | O_CLOEXEC) : -1};
     if (rule.parent_fd >= 0 && fstat(rule.parent_fd, &info) == 0) {
         rule.allowed_access = S_ISDIR(info.st_mode) ? access : access & of_files;
@@ -68,7 +68,7 @@ void sm_file_access_allow(int rules, const char *path, unsigned rights) {
     }
 }
 
-void sm_file_access_limit(int rules) {
+void os_file_access_limit(int rules) {
     if (rules >= 0) {
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0) {
             syscall(SYS_landlock_restrict_self, rules, 0);
@@ -77,23 +77,23 @@ void sm_file_access_limit(int rules) {
     }
 }
 #else
-bool sm_file_access_is_limited(void) { return false; }
+bool os_file_access_is_limited(void) { return false; }
 
-int sm_file_access_open(bool limits_reading) {
+int os_file_access_open(bool limits_reading) {
     (void)limits_reading;
     return -1;
 }
 
-void sm_file_access_allow(int rules, const char *path, unsigned rights) {
+void os_file_access_allow(int rules, const char *path, unsigned rights) {
     (void)rules;
     (void)path;
     (void)rights;
 }
 
-void sm_file_access_limit(int rules) { (void)rules; }
+void os_file_access_limit(int rules) { (void)rules; }
 #endif
 
-void sm_file_access_allow_system(int rules) {
+void os_file_access_allow_system(int rules) {
     static const char *const paths[] = {
         "/bin",
         "/lib",
@@ -121,7 +121,7 @@ void sm_file_access_allow_system(int rules) {
         "/dev/urandom",
     };
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
-        sm_file_access_allow(rules, paths[i], SM_MAY_READ);
+        os_file_access_allow(rules, paths[i], OS_MAY_READ);
     }
-    sm_file_access_allow(rules, "/dev/null", SM_MAY_READ | SM_MAY_WRITE);
+    os_file_access_allow(rules, "/dev/null", OS_MAY_READ | OS_MAY_WRITE);
 }

@@ -1,0 +1,248 @@
+// call_filter.c: see os/call_filter.h.
+#include "os/call_filter.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+// Calls that are younger than the C library's headers may be; these numbers are all architectures'.
+#ifndef SYS_pidfd_send_signal
+#define SYS_pidfd_send_signal 424
+#endif
+#ifndef SYS_io_uring_setup
+#define SYS_io_uring_setup 425
+#endif
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+#ifndef SYS_clone3
+#define SYS_clone3 435
+#endif
+
+#if defined(__x86_64__)
+#define ARCHITECTURE AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define ARCHITECTURE AUDIT_ARCH_AARCH64
+#elif defined(__riscv) && __riscv_xlen == 64
+#define ARCHITECTURE AUDIT_ARCH_RISCV64
+#else
+#define ARCHITECTURE 0
+#endif
+
+// Computing, memory, time, reading files (to load a library), ending.
+static const int allowed[] = {
+    SYS_read,
+    SYS_pread64,
+    SYS_close,
+    SYS_fstat,
+    SYS_newfstatat,
+    SYS_lseek,
+    SYS_mmap,
+    SYS_mprotect,
+    SYS_munmap,
+    SYS_mremap,
+    SYS_brk,
+    SYS_madvise,
+    SYS_futex,
+    SYS_sched_yield,
+    SYS_clock_gettime,
+    SYS_clock_nanosleep,
+    SYS_getrandom,
+    SYS_getpid,
+    SYS_gettid,
+    SYS_rt_sigreturn,
+    SYS_rt_sigprocmask,
+    SYS_exit,
+    SYS_exit_group,
+    SYS_sigaltstack,
+    SYS_readlinkat,
+    SYS_sched_getaffinity,
+#ifdef SYS_nanosleep
+    SYS_nanosleep,
+#endif
+#ifdef SYS_readlink
+    SYS_readlink,
+#endif
+#ifdef SYS_riscv_hwprobe
+    SYS_riscv_hwprobe, // by the loader of libraries
+#endif
+};
+enum { N_ALLOWED = sizeof(allowed) / sizeof(allowed[0]) };
+
+#define LOAD(offset)                 BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (offset))
+#define IF_EQUAL(value, then, other) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)(value), then, other)
+#define RETURN(action)               BPF_STMT(BPF_RET | BPF_K, (action))
+#define NUMBER                       offsetof(struct seccomp_data, nr)
+#define ARGUMENT(i)                  offsetof(struct seccomp_data, args[i])
+
+// A call that opens a file, with its flags at that place: only to read.
+static unsigned short append_open(struct sock_filter *code, unsigned short n, int call, unsigned flags_at) {
+    code[n++] = (struct sock_filter)IF_EQUAL(call, 0, 4);
+    code[n++] = (struct sock_filter)LOAD(flags_at);
+    code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC, 0, 1);
+    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_TRAP);
+    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
+    return n;
+}
+
+static bool install(struct sock_filter *code, unsigned short n) {
+    const struct sock_fprog program = {.len = n, .filter = code};
+    return ARCHITECTURE != 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+// Another architecture's calls have other numbers.
+static unsigned short append_architecture(struct sock_filter *code, unsigned short n) {
+    code[n++] = (struct sock_filter)LOAD(offsetof(struct seccomp_data, arch));
+    code[n++] = (struct sock_filter)IF_EQUAL(ARCHITECTURE, 1, 0);
+    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_KILL_PROCESS);
+    code[n++] = (struct sock_filter)LOAD(NUMBER);
+    return n;
+}
+
+bool os_filter_to_compute(void) {
+    enum { MOST = 2 * N_ALLOWED + 32 };
+    struct sock_filter code[MOST];
+    unsigned short n = append_architecture(code, 0);
+    for (int i = 0; i < N_ALLOWED; i++) {
+        code[n++] = (struct sock_filter)IF_EQUAL(allowed[i], 0, 1);
+        code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
+    }
+    n = append_open(code, n, SYS_openat, ARGUMENT(2));
+#ifdef SYS_open
+    n = append_open(code, n, SYS_open, ARGUMENT(1));
+#endif
+    code[n++] = (struct sock_filter)IF_EQUAL(SYS_write, 0, 4);
+    code[n++] = (struct sock_filter)LOAD(ARGUMENT(0));
+    code[n++] = (struct sock_filter)IF_EQUAL(1, 1, 0);
+    code[n++] = (struct sock_filter)IF_EQUAL(2, 0, 1);
+    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
+    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_TRAP);
+    return install(code, n);
+}
+
+// --- a driver's process ----------------------------------------------------------------------------
+
+// A driver opens devices, starts threads, keeps files and calls compilers, so what is refused is listed: the network,
+// other processes, the way out of the group of processes that is ended in the end, and the system's own affairs.
+static const int refused[] = {
+    SYS_socket,
+    SYS_connect,
+    SYS_bind,
+    SYS_io_uring_setup,
+    SYS_kill,
+    SYS_tkill,
+    SYS_rt_sigqueueinfo,
+    SYS_rt_tgsigqueueinfo,
+    SYS_pidfd_send_signal,
+    SYS_pidfd_open,
+    SYS_ptrace,
+    SYS_process_vm_readv,
+    SYS_process_vm_writev,
+    SYS_setsid,
+    SYS_setpgid,
+    SYS_setns,
+    SYS_unshare,
+    SYS_chroot,
+    SYS_pivot_root,
+    SYS_mount,
+    SYS_umount2,
+    SYS_reboot,
+    SYS_kexec_load,
+    SYS_init_module,
+    SYS_finit_module,
+    SYS_delete_module,
+    SYS_swapon,
+    SYS_swapoff,
+    SYS_settimeofday,
+    SYS_clock_settime,
+    SYS_adjtimex,
+    SYS_sethostname,
+    SYS_setdomainname,
+    SYS_acct,
+    SYS_bpf,
+    SYS_perf_event_open,
+    SYS_userfaultfd,
+    SYS_add_key,
+    SYS_keyctl,
+    SYS_open_by_handle_at,
+    SYS_setrlimit,
+#ifdef SYS_fork
+    SYS_fork,
+#endif
+#ifdef SYS_iopl
+    SYS_iopl,
+    SYS_ioperm,
+#endif
+};
+enum { N_REFUSED = sizeof(refused) / sizeof(refused[0]), FIRST_OF_X32 = 0x40000000 };
+
+bool os_filter_to_drive(void) {
+    struct sock_filter code[2 * N_REFUSED + 32];
+    unsigned short n = append_architecture(code, 0);
+    code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, FIRST_OF_X32, 0, 1);
+    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ERRNO | EPERM);
+    for (int i = 0; i < N_REFUSED; i++) {
+        code[n++] = (struct sock_filter)IF_EQUAL(refused[i], 0, 1);
+        code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ERRNO | EPERM);
+    }
+    code[n++] = (struct sock_filter)IF_EQUAL(SYS_tgkill, 0, 3); // a thread of its own
+    code[n++] = (struct sock_filter)LOAD(ARGUMENT(0));
+    code[n++] = (struct sock_filter)IF_EQUAL(getpid(), 1, 0);
+    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ERRNO | EPERM);
+    code[n++] = (struct sock_filter)LOAD(NUMBER);
+    code[n++] = (struct sock_filter)IF_EQUAL(SYS_prlimit64, 0, 5); // to ask, not to set
+    code[n++] = (struct sock_filter)LOAD(ARGUMENT(2));
+    code[n++] = (struct sock_filter)IF_EQUAL(0, 0, 2);
+    code[n++] = (struct sock_filter)LOAD(ARGUMENT(2) + 4);
+    code[n++] = (struct sock_filter)IF_EQUAL(0, 1, 0);
+    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ERRNO | EPERM);
+    code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
+    return install(code, n);
+}
+
+// --- what was refused ------------------------------------------------------------------------------
+
+int os_filtered_call(const siginfo_t *info) { return info->si_syscall; }
+
+const char *os_call_name(int number, char text[32]) {
+    static const struct {
+        int number;
+        const char *name;
+    } names[] = {
+        {SYS_clone, "fork"},
+        {SYS_execve, "exec"},
+        {SYS_socket, "socket"},
+        {SYS_kill, "kill"},
+        {SYS_tgkill, "abort"},
+        {SYS_unlinkat, "remove"},
+        {SYS_openat, "open, to write"},
+        {SYS_connect, "connect"},
+        {SYS_ptrace, "ptrace"},
+        {SYS_write, "write, to a file"},
+#ifdef SYS_fork
+        {SYS_fork, "fork"},
+#endif
+#ifdef SYS_vfork
+        {SYS_vfork, "fork"},
+#endif
+        {SYS_clone3, "fork"},
+#ifdef SYS_unlink
+        {SYS_unlink, "remove"},
+#endif
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (names[i].number == number) {
+            return names[i].name;
+        }
+    }
+    snprintf(text, 32, "call %d", number);
+    return text;
+}

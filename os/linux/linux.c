@@ -1,0 +1,130 @@
+// linux.c: see os/os.h. Calls that are younger than glibc 2.28, or than the kernel that this runs on, go by number and
+// may fail.
+#include "os/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+
+// --- processors and memory -------------------------------------------------------------------------
+
+_Static_assert(sizeof(cpu_set_t) == sizeof(os_processors), "both are lists of bits, a bit a processor");
+
+bool os_processors_allowed(os_processors *allowed) {
+    cpu_set_t set;
+    const bool is_told = sched_getaffinity(0, sizeof set, &set) == 0;
+    memset(allowed, 0, sizeof *allowed);
+    if (is_told) {
+        memcpy(allowed, &set, sizeof *allowed);
+    }
+    return is_told;
+}
+
+int os_n_processors(void) {
+    cpu_set_t set;
+    const int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1; // more than cpu_set_t counts
+    return n > 0 ? n : 1;
+}
+
+void os_bind_thread(pthread_attr_t *attributes, const os_processors *processors) {
+    cpu_set_t set;
+    memcpy(&set, processors, sizeof set);
+    (void)pthread_attr_setaffinity_np(attributes, sizeof set, &set);
+}
+
+static uint64_t read_bytes(const char *key) {
+    char value[64];
+    unsigned long long n_kib = 0;
+    return os_read_fact("", "/proc/meminfo", key, value, sizeof value) && sscanf(value, "%llu", &n_kib) == 1
+               ? (uint64_t)n_kib * 1024
+               : 0;
+}
+
+void os_memory(uint64_t *total_bytes, uint64_t *available_bytes) {
+    *total_bytes = read_bytes("MemTotal");
+    *available_bytes = read_bytes("MemAvailable");
+    if (*available_bytes == 0) {
+        *available_bytes = *total_bytes;
+    }
+}
+
+void os_use_large_pages(void *memory, size_t size_bytes) { (void)madvise(memory, size_bytes, MADV_HUGEPAGE); }
+
+void os_keep_from_children(void *memory, size_t size_bytes) { (void)madvise(memory, size_bytes, MADV_DONTFORK); }
+
+bool os_sleep_while(_Atomic uint32_t *word, uint32_t value, const struct timespec *most, bool is_shared) {
+    const int wait = is_shared ? FUTEX_WAIT : FUTEX_WAIT_PRIVATE;
+    return syscall(SYS_futex, word, wait, value, most, NULL, 0) == 0 || errno != ETIMEDOUT;
+}
+
+void os_wake(_Atomic uint32_t *word, bool is_shared) {
+    syscall(SYS_futex, word, is_shared ? FUTEX_WAKE : FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+}
+
+long os_n_preemptions(void) {
+    struct rusage usage;
+    return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_nivcsw : 0;
+}
+
+// --- files -----------------------------------------------------------------------------------------
+
+FILE *os_open_facts(const char *root, const char *path) {
+    char whole[4096];
+    return (size_t)snprintf(whole, sizeof whole, "%s%s", root, path) < sizeof whole ? fopen(whole, "re") : NULL;
+}
+
+int os_open_nameless(void) { return (int)syscall(SYS_memfd_create, "stepmark", 1U /* MFD_CLOEXEC */); }
+
+bool os_open_pipe(int ends[2]) { return pipe2(ends, O_CLOEXEC) == 0; }
+
+bool os_draw(void *bytes, size_t n_bytes) { return getrandom(bytes, n_bytes, GRND_NONBLOCK) == (ssize_t)n_bytes; }
+
+// --- processes -------------------------------------------------------------------------------------
+
+void os_begin(const char *argv0) { (void)argv0; }
+
+const char *os_program(void) { return "/proc/self/exe"; }
+
+int os_watch(pid_t child) { return (int)syscall(SYS_pidfd_open, child, 0); }
+
+void os_end_with_parent(void) { prctl(PR_SET_PDEATHSIG, SIGKILL); }
+
+void os_die_first(void) {
+    const int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (file >= 0) {
+        (void)!write(file, "1000", 4);
+        close(file);
+    }
+}
+
+void os_leave_no_core(void) { prctl(PR_SET_DUMPABLE, 0); }
+
+void os_close_from(int first) {
+    if (syscall(SYS_close_range, first, ~0U, 0) != 0) {
+        for (long i = sysconf(_SC_OPEN_MAX) - 1; i >= first; i--) {
+            close((int)i);
+        }
+    }
+}
+
+_Noreturn void os_exit_now(int code) {
+    for (;;) {
+        syscall(SYS_exit_group, code);
+    }
+}

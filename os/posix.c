@@ -1,0 +1,184 @@
+// posix.c: see os.h. What POSIX has no name for says so, and callers do without: threads are bound to no processors,
+// nothing is read of /proc and /sys, ended children are looked for in short intervals, system calls and files are not
+// filtered.
+#include "os/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "os/call_filter.h"
+#include "os/file_access.h"
+
+// --- processors and memory -------------------------------------------------------------------------
+
+bool os_processors_allowed(os_processors *allowed) {
+    memset(allowed, 0, sizeof *allowed);
+    return false;
+}
+
+int os_n_processors(void) {
+    const long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n > 0 ? (int)n : 1;
+}
+
+void os_bind_thread(pthread_attr_t *attributes, const os_processors *processors) {
+    (void)attributes;
+    (void)processors;
+}
+
+void os_memory(uint64_t *total_bytes, uint64_t *available_bytes) {
+    const long n_pages = sysconf(_SC_PHYS_PAGES);
+    const long page_bytes = sysconf(_SC_PAGESIZE);
+    *total_bytes = n_pages > 0 && page_bytes > 0 ? (uint64_t)n_pages * (uint64_t)page_bytes : 0;
+    *available_bytes = *total_bytes;
+}
+
+void os_use_large_pages(void *memory, size_t size_bytes) {
+    (void)memory;
+    (void)size_bytes;
+}
+
+void os_keep_from_children(void *memory, size_t size_bytes) {
+    (void)memory;
+    (void)size_bytes;
+}
+
+// Nobody wakes us, so it looks again and again.
+bool os_sleep_while(_Atomic uint32_t *word, uint32_t value, const struct timespec *most, bool is_shared) {
+    const int64_t look_ns = 200000;
+    const int64_t most_ns = most != NULL ? (int64_t)most->tv_sec * 1000000000 + most->tv_nsec : INT64_MAX;
+    (void)is_shared;
+    for (int64_t slept_ns = 0; atomic_load(word) == value; slept_ns += look_ns) {
+        if (slept_ns >= most_ns) {
+            return false;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = (long)look_ns}, NULL);
+    }
+    return true;
+}
+
+void os_wake(_Atomic uint32_t *word, bool is_shared) {
+    (void)word;
+    (void)is_shared;
+}
+
+long os_n_preemptions(void) { return 0; }
+
+// --- files -----------------------------------------------------------------------------------------
+
+FILE *os_open_facts(const char *root, const char *path) {
+    char whole[4096];
+    if (root[0] == '\0') { // what stands there, if anything, is not known
+        errno = ENOENT;
+        return NULL;
+    }
+    return (size_t)snprintf(whole, sizeof whole, "%s%s", root, path) < sizeof whole ? fopen(whole, "r") : NULL;
+}
+
+static bool close_at_exec(int file) { return file >= 0 && fcntl(file, F_SETFD, FD_CLOEXEC) == 0; }
+
+int os_open_nameless(void) {
+    char path[4096];
+    const char *folder = getenv("TMPDIR");
+    snprintf(path, sizeof path, "%s/stepmark-XXXXXX", folder != NULL && folder[0] != '\0' ? folder : "/tmp");
+    const int file = mkstemp(path);
+    if (file >= 0) {
+        unlink(path);
+        (void)close_at_exec(file);
+    }
+    return file;
+}
+
+bool os_open_pipe(int ends[2]) { return pipe(ends) == 0 && close_at_exec(ends[0]) && close_at_exec(ends[1]); }
+
+bool os_draw(void *bytes, size_t n_bytes) {
+    const int file = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+    const bool is_drawn = file >= 0 && read(file, bytes, n_bytes) == (ssize_t)n_bytes;
+    if (file >= 0) {
+        close(file);
+    }
+    return is_drawn;
+}
+
+// --- processes -------------------------------------------------------------------------------------
+
+static char *program;
+
+// argv0, or where a shell found it.
+static char *find_program(const char *argv0) {
+    const char *folders = getenv("PATH");
+    if (strchr(argv0, '/') != NULL || folders == NULL) {
+        return realpath(argv0, NULL);
+    }
+    for (const char *folder = folders; *folder != '\0';) {
+        char path[4096];
+        const size_t length = strcspn(folder, ":");
+        snprintf(path, sizeof path, "%.*s/%s", (int)length, folder, argv0);
+        if (access(path, X_OK) == 0) {
+            return realpath(path, NULL);
+        }
+        folder += length + (folder[length] == ':');
+    }
+    return NULL;
+}
+
+void os_begin(const char *argv0) { program = argv0 != NULL ? find_program(argv0) : NULL; }
+
+const char *os_program(void) { return program != NULL ? program : ""; }
+
+int os_watch(pid_t child) {
+    (void)child;
+    return -1;
+}
+
+void os_end_with_parent(void) {}
+
+void os_die_first(void) {}
+
+void os_leave_no_core(void) { (void)setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0}); }
+
+void os_close_from(int first) {
+    for (long i = sysconf(_SC_OPEN_MAX) - 1; i >= first; i--) {
+        close((int)i);
+    }
+}
+
+_Noreturn void os_exit_now(int code) { _exit(code); }
+
+// --- confinement -----------------------------------------------------------------------------------
+
+bool os_filter_to_compute(void) { return false; }
+
+bool os_filter_to_drive(void) { return false; }
+
+int os_filtered_call(const siginfo_t *info) {
+    (void)info;
+    return 0;
+}
+
+const char *os_call_name(int number, char text[32]) {
+    snprintf(text, 32, "call %d", number);
+    return text;
+}
+
+bool os_file_access_is_limited(void) { return false; }
+
+int os_file_access_open(bool limits_reading) {
+    (void)limits_reading;
+    return -1;
+}
+
+void os_file_access_allow(int rules, const char *path, unsigned rights) {
+    (void)rules;
+    (void)path;
+    (void)rights;
+}
+
+void os_file_access_allow_system(int rules) { (void)rules; }
+
+void os_file_access_limit(int rules) { (void)rules; }

@@ -1,0 +1,296 @@
+// processor.c: see processor.h. x86-64 says its name itself. Of 64-bit Arm Linux tells numbers of the register
+// MIDR_EL1, of RISC-V what its firmware calls it; and boards have a name in the device tree.
+#include "os/processor.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "os/os.h"
+
+enum { TEXT_SIZE = 160, LINE_SIZE = 8192, MAX_KINDS = 8 };
+
+// --- 64-bit Arm ------------------------------------------------------------------------------------
+
+// Implementers and their parts, by the register's numbers (the technical reference manuals, and Linux's own table).
+static const struct {
+    int implementer;
+    const char *name;
+} implementers[] = {
+    {0x41, "Arm"},    {0x42, "Broadcom"}, {0x43, "Cavium"},    {0x46, "Fujitsu"}, {0x48, "HiSilicon"},
+    {0x4e, "NVIDIA"}, {0x50, "APM"},      {0x51, "Qualcomm"},  {0x53, "Samsung"}, {0x56, "Marvell"},
+    {0x61, "Apple"},  {0x69, "Intel"},    {0x6d, "Microsoft"}, {0x70, "Phytium"}, {0xc0, "Ampere"},
+};
+
+static const struct {
+    int implementer, part;
+    const char *name;
+} parts[] = {
+    {0x41, 0xd03, "Cortex-A53"},
+    {0x41, 0xd04, "Cortex-A35"},
+    {0x41, 0xd05, "Cortex-A55"},
+    {0x41, 0xd07, "Cortex-A57"},
+    {0x41, 0xd08, "Cortex-A72"},
+    {0x41, 0xd09, "Cortex-A73"},
+    {0x41, 0xd0a, "Cortex-A75"},
+    {0x41, 0xd0b, "Cortex-A76"},
+    {0x41, 0xd0c, "Neoverse-N1"},
+    {0x41, 0xd0d, "Cortex-A77"},
+    {0x41, 0xd0e, "Cortex-A76AE"},
+    {0x41, 0xd40, "Neoverse-V1"},
+    {0x41, 0xd41, "Cortex-A78"},
+    {0x41, 0xd42, "Cortex-A78AE"},
+    {0x41, 0xd44, "Cortex-X1"},
+    {0x41, 0xd46, "Cortex-A510"},
+    {0x41, 0xd47, "Cortex-A710"},
+    {0x41, 0xd48, "Cortex-X2"},
+    {0x41, 0xd49, "Neoverse-N2"},
+    {0x41, 0xd4a, "Neoverse-E1"},
+    {0x41, 0xd4b, "Cortex-A78C"},
+    {0x41, 0xd4c, "Cortex-X1C"},
+    {0x41, 0xd4d, "Cortex-A715"},
+    {0x41, 0xd4e, "Cortex-X3"},
+    {0x41, 0xd4f, "Neoverse-V2"},
+    {0x41, 0xd80, "Cortex-A520"},
+    {0x41, 0xd81, "Cortex-A720"},
+    {0x41, 0xd82, "Cortex-X4"},
+    {0x41, 0xd83, "Neoverse-V3AE"},
+    {0x41, 0xd84, "Neoverse-V3"},
+    {0x41, 0xd85, "Cortex-X925"},
+    {0x41, 0xd87, "Cortex-A725"},
+    {0x41, 0xd8e, "Neoverse-N3"},
+    {0x42, 0x516, "Vulcan"},
+    {0x43, 0x0a1, "ThunderX"},
+    {0x43, 0x0af, "ThunderX2"},
+    {0x46, 0x001, "A64FX"},
+    {0x48, 0xd01, "TaiShan-v110"},
+    {0x4e, 0x004, "Carmel"},
+    {0x50, 0x000, "X-Gene"},
+    {0x51, 0x001, "Oryon"},
+    {0x51, 0xc00, "Falkor"},
+    {0x51, 0x802, "Kryo-3XX-Gold"},
+    {0x51, 0x804, "Kryo-4XX-Gold"},
+    {0x51, 0x805, "Kryo-4XX-Silver"},
+    {0x61, 0x022, "M1 Icestorm"},
+    {0x61, 0x023, "M1 Firestorm"},
+    {0x61, 0x024, "M1 Pro Icestorm"},
+    {0x61, 0x025, "M1 Pro Firestorm"},
+    {0x61, 0x028, "M1 Max Icestorm"},
+    {0x61, 0x029, "M1 Max Firestorm"},
+    {0x61, 0x032, "M2 Blizzard"},
+    {0x61, 0x033, "M2 Avalanche"},
+    {0x6d, 0xd49, "Cobalt-100"},
+    {0xc0, 0xac3, "Ampere-1"},
+    {0xc0, 0xac4, "Ampere-1A"},
+};
+
+// What a line each says of one processor; "" where it does not.
+typedef struct {
+    char model[TEXT_SIZE];
+    char implementer[16], part[16], variant[16], revision[16];
+    char isa[LINE_SIZE], core[TEXT_SIZE], vendor[32], architecture[32], implementation[32];
+} facts;
+
+static const struct {
+    const char *key;
+    size_t offset, size_bytes;
+} keys[] = {
+#define KEY(key, field) \
+    { key, offsetof(facts, field), sizeof((facts *)NULL)->field }
+    KEY("model name", model),
+    KEY("Model Name", model), // of LoongArch
+    KEY("cpu", model),        // of POWER
+    KEY("CPU implementer", implementer),
+    KEY("CPU part", part),
+    KEY("CPU variant", variant),
+    KEY("CPU revision", revision),
+    KEY("isa", isa),
+    KEY("uarch", core),
+    KEY("mvendorid", vendor),
+    KEY("marchid", architecture),
+    KEY("mimpid", implementation),
+#undef KEY
+};
+
+static void describe_arm(const facts *f, char text[TEXT_SIZE]) {
+    const int implementer = (int)strtol(f->implementer, NULL, 0);
+    const int part = (int)strtol(f->part, NULL, 0);
+    const char *maker = NULL;
+    const char *name = NULL;
+    char number[32];
+    for (size_t i = 0; i < sizeof implementers / sizeof implementers[0]; i++) {
+        maker = implementers[i].implementer == implementer ? implementers[i].name : maker;
+    }
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        name = parts[i].implementer == implementer && parts[i].part == part ? parts[i].name : name;
+    }
+    snprintf(number, sizeof number, "part %s", f->part);
+    snprintf(text, TEXT_SIZE, "%s%s %s r%ldp%ld", maker != NULL ? "" : "implementer ",
+             maker != NULL ? maker : f->implementer, name != NULL ? name : number, strtol(f->variant, NULL, 0),
+             strtol(f->revision, NULL, 0));
+}
+
+static bool is_nonzero(const char *number) { return number[0] != '\0' && strtoull(number, NULL, 0) != 0; }
+
+// The base alone: extensions by the dozen follow it.
+static void describe_riscv(const facts *f, char text[TEXT_SIZE]) {
+    const int base = (int)strcspn(f->isa, "_ ");
+    if (f->core[0] != '\0') {
+        snprintf(text, TEXT_SIZE, "%.100s %.*s", f->core, base, f->isa);
+    } else if (is_nonzero(f->vendor) || is_nonzero(f->architecture)) {
+        snprintf(text, TEXT_SIZE, "RISC-V %.*s vendor %s architecture %s implementation %s", base, f->isa, f->vendor,
+                 f->architecture, f->implementation);
+    } else {
+        snprintf(text, TEXT_SIZE, "RISC-V %.*s", base, f->isa);
+    }
+}
+
+// --- /proc/cpuinfo ---------------------------------------------------------------------------------
+
+typedef struct {
+    char text[TEXT_SIZE];
+    int n;
+} kind;
+
+typedef struct {
+    kind list[MAX_KINDS];
+    int n;
+} kinds;
+
+static void add(kinds *all, const facts *f) {
+    char text[TEXT_SIZE] = "";
+    if (f->part[0] != '\0') {
+        describe_arm(f, text);
+    } else if (f->isa[0] != '\0') {
+        describe_riscv(f, text);
+    } else {
+        snprintf(text, sizeof text, "%s", f->model);
+    }
+    int i = 0;
+    while (i < all->n && strcmp(all->list[i].text, text) != 0) {
+        i++;
+    }
+    if (text[0] == '\0' || i == MAX_KINDS) {
+        return;
+    }
+    if (i == all->n) {
+        memcpy(all->list[all->n++].text, text, sizeof text);
+    }
+    all->list[i].n++;
+}
+
+// Some names end in many blanks.
+static void copy_trimmed(const char *text, char *copy, size_t size_bytes) {
+    text += strspn(text, " \t");
+    size_t length = strcspn(text, "\n");
+    while (length > 0 && (text[length - 1] == ' ' || text[length - 1] == '\t')) {
+        length--;
+    }
+    snprintf(copy, size_bytes, "%.*s", (int)length, text);
+}
+
+// What follows the colon behind `key`; NULL: it is another line.
+static const char *value_of(const char *line, const char *key) {
+    const size_t length = strlen(key);
+    const char *rest = line + length;
+    if (strncmp(line, key, length) != 0) {
+        return NULL;
+    }
+    rest += strspn(rest, " \t");
+    return *rest == ':' ? rest + 1 : NULL;
+}
+
+bool os_read_fact(const char *root, const char *path, const char *key, char *value, size_t size_bytes) {
+    char line[LINE_SIZE];
+    FILE *file = os_open_facts(root, path);
+    bool is_found = false;
+    while (file != NULL && !is_found && fgets(line, sizeof line, file) != NULL) {
+        const char *found = value_of(line, key);
+        if (found != NULL) {
+            copy_trimmed(found, value, size_bytes);
+            is_found = true;
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return is_found;
+}
+
+// A paragraph a processor, which "processor" begins.
+static void read_kinds(const char *root, kinds *all) {
+    FILE *file = os_open_facts(root, "/proc/cpuinfo");
+    char line[LINE_SIZE];
+    facts f = {0};
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        if (value_of(line, "processor") != NULL) {
+            add(all, &f);
+            f = (facts){0};
+        }
+        for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+            const char *value = value_of(line, keys[i].key);
+            if (value != NULL) {
+                copy_trimmed(value, (char *)&f + keys[i].offset, keys[i].size_bytes);
+            }
+        }
+    }
+    if (file != NULL) {
+        add(all, &f);
+        fclose(file);
+    }
+}
+
+// "Raspberry Pi 5 Model B Rev 1.0"; ends in a zero.
+static void read_board(const char *root, char board[TEXT_SIZE]) {
+    FILE *file = os_open_facts(root, "/proc/device-tree/model");
+    board[0] = '\0';
+    if (file != NULL && fgets(board, TEXT_SIZE, file) == NULL) {
+        board[0] = '\0';
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+}
+
+void os_processor_name(const char *root, char *name, size_t size_bytes) {
+    kinds all = {0};
+    char board[TEXT_SIZE];
+    char text[TEXT_SIZE * (MAX_KINDS + 2)] = "";
+    struct utsname system;
+    read_kinds(root, &all);
+    read_board(root, board);
+    size_t used = (size_t)snprintf(text, sizeof text, "%s%s", board, board[0] != '\0' && all.n > 0 ? ": " : "");
+    for (int i = 0; i < all.n; i++) {
+        char count[16] = "";
+        snprintf(count, sizeof count, all.n > 1 ? "%d " : "", all.list[i].n);
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s%s", i > 0 ? ", " : "", count, all.list[i].text);
+    }
+    if (text[0] == '\0') {
+        snprintf(text, sizeof text, "unknown %s processor", uname(&system) == 0 ? system.machine : "");
+    }
+    snprintf(name, size_bytes, "%s", text);
+}
+
+// Each extension by itself: "rv64imafdcv_zicsr" has V.
+static void split_isa(const char *isa, char *words, size_t size_bytes) {
+    const size_t base = strcspn(isa, "_ ");
+    const bool has_v = base > 4 && memchr(isa + 4, 'v', base - 4) != NULL;
+    snprintf(words, size_bytes, "%.*s%s%s", (int)base, isa, has_v ? " v" : "", isa + base);
+    for (char *p = words; *p != '\0'; p++) {
+        *p = (char)(*p == '_' ? ' ' : *p);
+    }
+}
+
+bool os_processor_features(const char *root, char *words, size_t size_bytes) {
+    static const char path[] = "/proc/cpuinfo";
+    char isa[LINE_SIZE];
+    if (os_read_fact(root, path, "flags", words, size_bytes) ||
+        os_read_fact(root, path, "Features", words, size_bytes)) {
+        return true;
+    }
+    if (!os_read_fact(root, path, "isa", isa, sizeof isa)) {
+        return false;
+    }
+    split_isa(isa, words, size_bytes);
+    return true;
+}

@@ -1,0 +1,18 @@
+// processor.h: what a processor is called and what it can do, by what the system tells of it. `root` stands in front of
+// /proc: "" but for tests.
+#ifndef STEPMARK_OS_PROCESSOR_H
+#define STEPMARK_OS_PROCESSOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+// "AMD EPYC 7763 64-Core Processor"; "Arm Neoverse-V1 r1p1"; where cores differ and the board has a name,
+// "Radxa ROCK 5B: 4 Arm Cortex-A55 r2p0, 4 Arm Cortex-A76 r4p0"; "SiFive HiFive Unmatched A00: sifive,u74-mc
+// rv64imafdc".
+void os_processor_name(const char *root, char *name, size_t size_bytes);
+
+// Of the first one: the extensions of its instruction set by the system's names, between blanks; those of RISC-V after
+// its base, "rv64imafdcv v zicsr zvl128b". False: not told.
+bool os_processor_features(const char *root, char *words, size_t size_bytes);
+
+#endif

@@ -1,0 +1,172 @@
+// test_os.c: what holds on every system, whatever of os.h it has.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "os/os.h"
+
+static bool is_open(int file) { return fcntl(file, F_GETFD) >= 0; }
+
+static bool closes_at_exec(int file) { return (fcntl(file, F_GETFD) & FD_CLOEXEC) != 0; }
+
+static void test_processors_are_counted(void **state) {
+    (void)state;
+    os_processors allowed;
+    int n = 0;
+    assert_true(os_n_processors() >= 1);
+    if (os_processors_allowed(&allowed)) {
+        for (int i = 0; i < OS_MAX_PROCESSORS; i++) {
+            n += os_processors_has(&allowed, i);
+        }
+        assert_int_equal(n, os_n_processors());
+    }
+}
+
+static void test_memory_is_told(void **state) {
+    (void)state;
+    uint64_t total_bytes = 0;
+    uint64_t available_bytes = 0;
+    os_memory(&total_bytes, &available_bytes);
+    assert_true(total_bytes > 0 && available_bytes > 0 && available_bytes <= total_bytes);
+}
+
+static void test_sleep_ends(void **state) {
+    (void)state;
+    const struct timespec most = {.tv_nsec = 1000000};
+    _Atomic uint32_t word = 1;
+    assert_true(os_sleep_while(&word, 0, NULL, false)); // another value: at once
+    bool in_time = true;
+    for (int i = 0; in_time && i < 1000; i++) { // it may wake for no reason
+        in_time = os_sleep_while(&word, 1, &most, i % 2 == 0);
+    }
+    assert_false(in_time);
+}
+
+static void *change(void *ctx) {
+    _Atomic uint32_t *word = ctx;
+    atomic_store(word, 1);
+    os_wake(word, false);
+    return NULL;
+}
+
+static void test_sleepers_are_woken(void **state) {
+    (void)state;
+    _Atomic uint32_t word = 0;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, change, &word), 0);
+    while (atomic_load(&word) == 0) {
+        assert_true(os_sleep_while(&word, 0, NULL, false));
+    }
+    pthread_join(thread, NULL);
+}
+
+static void test_files(void **state) {
+    (void)state;
+    int ends[2];
+    char text[4] = "";
+    const int file = os_open_nameless();
+    assert_true(file >= 0 && closes_at_exec(file));
+    assert_int_equal(write(file, "abc", 3), 3);
+    assert_int_equal(pread(file, text, 3, 0), 3);
+    assert_string_equal(text, "abc");
+    close(file);
+    assert_true(os_open_pipe(ends));
+    assert_true(closes_at_exec(ends[0]) && closes_at_exec(ends[1]));
+    assert_int_equal(write(ends[1], "x", 1), 1);
+    assert_int_equal(read(ends[0], text, 1), 1);
+    close(ends[0]);
+    close(ends[1]);
+    assert_null(os_open_facts("/nowhere", "/proc/cpuinfo"));
+}
+
+static void test_random_numbers_differ(void **state) {
+    (void)state;
+    uint64_t a = 0;
+    uint64_t b = 0;
+    assert_true(os_draw(&a, sizeof a) && os_draw(&b, sizeof b));
+    assert_true(a != b);
+}
+
+static void test_program_is_this_one(void **state) {
+    (void)state;
+    char *const again[] = {"test_os", "--again", NULL};
+    int end = 0;
+    const pid_t child = fork();
+    if (child == 0) {
+        execv(os_program(), again);
+        _exit(1);
+    }
+    assert_int_equal(waitpid(child, &end, 0), child);
+    assert_true(WIFEXITED(end));
+    assert_int_equal(WEXITSTATUS(end), 7);
+}
+
+static void test_end_of_a_child_is_seen(void **state) {
+    (void)state;
+    int ends[2];
+    char byte = 0;
+    assert_true(os_open_pipe(ends));
+    const pid_t child = fork();
+    if (child == 0) {
+        os_end_with_parent();
+        os_leave_no_core();
+        os_die_first();
+        close(ends[1]);
+        os_exit_now(read(ends[0], &byte, 1) == 0 ? 5 : 6);
+    }
+    struct pollfd watched = {.fd = os_watch(child), .events = POLLIN};
+    if (watched.fd >= 0) {
+        assert_int_equal(poll(&watched, 1, 0), 0);
+        close(ends[1]);
+        assert_int_equal(poll(&watched, 1, -1), 1);
+        close(watched.fd);
+    } else {
+        close(ends[1]);
+    }
+    int end = 0;
+    assert_int_equal(waitpid(child, &end, 0), child);
+    assert_int_equal(WEXITSTATUS(end), 5);
+    close(ends[0]);
+}
+
+static void test_descriptors_are_closed(void **state) {
+    (void)state;
+    const int file = os_open_nameless();
+    int end = 0;
+    const pid_t child = fork();
+    if (child == 0) {
+        os_close_from(3);
+        os_exit_now(is_open(STDERR_FILENO) && !is_open(file) ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &end, 0), child);
+    assert_int_equal(WEXITSTATUS(end), 0);
+    close(file);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "--again") == 0) {
+        return 7;
+    }
+    os_begin(argv[0]);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_processors_are_counted),
+        cmocka_unit_test(test_memory_is_told),
+        cmocka_unit_test(test_sleep_ends),
+        cmocka_unit_test(test_sleepers_are_woken),
+        cmocka_unit_test(test_files),
+        cmocka_unit_test(test_random_numbers_differ),
+        cmocka_unit_test(test_program_is_this_one),
+        cmocka_unit_test(test_end_of_a_child_is_seen),
+        cmocka_unit_test(test_descriptors_are_closed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
