@@ -69,6 +69,8 @@ KERNEL_OPTIMISE_tsan := -Wno-pass-failed
 KERNEL_FLAGS := $(if $(filter asan fuzz tsan dev,$(CONFIG)),$(KERNEL_OPTIMISE_$(CONFIG)),-O3) -ffp-contract=fast -fno-math-errno -fno-trapping-math
 
 ISA_FLAGS_baseline :=
+ISA_FLAGS_neon :=
+ISA_FLAGS_neon_bf16 := -march=armv8.2-a+bf16
 ISA_FLAGS_avx2 := -mavx2 -mfma -mf16c
 ISA_FLAGS_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512
 ISA_FLAGS_avx512_bf16 := $(ISA_FLAGS_avx512) -mavx512bf16
@@ -76,9 +78,11 @@ ISA_FLAGS_amx := $(ISA_FLAGS_avx512_bf16) -mamx-tile -mamx-bf16 -DCPU_AMX
 # Whose kernels, of a type of data, an instruction set takes where it has none of its own.
 CPU_BASE_amx_bf16 := -DCPU_BASE_ISA=avx512_bf16
 CPU_BASE_amx_f32 := -DCPU_BASE_ISA=avx512
-# The instruction sets that there are kernels of: by default all, plainest first. avx512_bf16 and amx have kernels of their
-# own for bf16 data; amx takes from avx512_bf16 what it lacks, and both take the rest from avx512.
-ALL_ISAS := baseline $(if $(filter x86_64-%,$(TARGET)),avx2 avx512 avx512_bf16 amx)
+# The instruction sets that there are kernels of: by default all, plainest first. avx512_bf16, amx and neon_bf16 have kernels
+# of their own for bf16 data; amx takes from avx512_bf16 what it lacks, both take the rest from avx512, neon_bf16 from neon.
+ALL_ISAS_x86_64 := baseline avx2 avx512 avx512_bf16 amx
+ALL_ISAS_aarch64 := neon neon_bf16
+ALL_ISAS := $(or $(ALL_ISAS_$(TARGET_ARCH)),baseline)
 # STEPMARK_TEST_ALL=1, the long tests: all of them everywhere, and every test under sanitizers.
 ifeq ($(STEPMARK_TEST_ALL),)
 ISAS_asan = $(shell tools/best_isa.sh $(CC))
@@ -91,9 +95,9 @@ endif
 ISAS_dev = $(shell tools/best_isa.sh $(CC))
 ISAS := $(or $(ISAS_$(CONFIG)),$(ALL_ISAS))
 override ISAS := $(filter $(ISAS) $(if $(filter amx,$(ISAS)),avx512_bf16),$(ALL_ISAS))
-F32_ISAS := $(filter baseline avx2,$(ISAS)) $(if $(filter avx512 avx512_bf16 amx,$(ISAS)),avx512)
-BF16_ISAS := $(filter baseline avx2 avx512,$(ISAS))
-DOT_ISAS := $(filter avx512_bf16 amx,$(ISAS))
+F32_ISAS := $(filter baseline avx2,$(ISAS)) $(if $(filter avx512 avx512_bf16 amx,$(ISAS)),avx512) $(if $(filter neon neon_bf16,$(ISAS)),neon)
+BF16_ISAS := $(filter baseline avx2 avx512 neon,$(ISAS))
+DOT_ISAS := $(filter avx512_bf16 amx neon_bf16,$(ISAS))
 
 # --- sources -----------------------------------------------------------------------------------
 
@@ -119,6 +123,7 @@ CPU_NARROW_SRC := $(call cpu_kernels,product_bf16 product_onednn)
 CPU_X6_SRC := $(if $(filter amx,$(DOT_ISAS)),$(call cpu_kernels,product_split matmul table))
 CPU_DOT_ONLY_SRC := $(call cpu_kernels,product_amx product_split flash_attention_amx peaks_dot)
 CPU_DOT_SRC_avx512_bf16 := $(filter-out $(CPU_F32_SRC) %_amx.c %_split.c,$(CPU_KERNEL_SRC))
+CPU_DOT_SRC_neon_bf16 := $(CPU_DOT_SRC_avx512_bf16)
 CPU_SRC := $(wildcard backends/cpu/*.c backends/cpu/threads/*.c)
 OPENCL_SRC := $(if $(filter-out 0,$(OPENCL)),$(call tree,backends/opencl,*.c))
 # The rungs of `stepmark ladder`: kernels as a user would bring them, for each instruction set.

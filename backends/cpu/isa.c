@@ -9,6 +9,8 @@
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
 #endif
 
 static bool always(void) { return true; }
@@ -53,10 +55,24 @@ bool cpu_has_avx2(void) { return false; }
 bool cpu_has_avx512(void) { return false; }
 #endif
 
+#if defined(__aarch64__)
+extern const cpu_kernel_table cpu_kernels_neon;
+extern const cpu_kernel_table cpu_kernels_bf16_neon;
+extern const cpu_kernel_table cpu_kernels_bf16_neon_bf16;
+extern const cpu_kernel_table cpu_kernels_f16_neon;
+
+// BFMMLA and what comes with it (Linux's Documentation/arch/arm64/elf_hwcaps.rst).
+static bool has_neon_bf16(void) {
+    enum { HAS_BF16 = 1 << 14 };
+    return (getauxval(AT_HWCAP2) & HAS_BF16) != 0;
+}
+#else
+extern const cpu_kernel_table cpu_kernels_baseline;
 extern const cpu_kernel_table cpu_kernels_bf16_baseline;
 extern const cpu_kernel_table cpu_kernels_f16_baseline;
+#endif
 
-// Best first. The build says which it has kernels of (Makefile, ISAS): a smaller build lacks some.
+// Best first; the last, which every such processor has, is also found as baseline. The build says which it has kernels of (Makefile, ISAS): a smaller build lacks some.
 #define BUILT(isa, table) (CPU_WITH_##isa ? &(table) : NULL)
 static const cpu_isa isas[] = {
 #if defined(__x86_64__)
@@ -69,8 +85,15 @@ static const cpu_isa isas[] = {
     {"avx2", cpu_has_avx2, BUILT(avx2, cpu_kernels_avx2), BUILT(avx2, cpu_kernels_bf16_avx2),
      BUILT(avx2, cpu_kernels_f16_avx2), NULL},
 #endif
+#if defined(__aarch64__)
+    {"neon_bf16", has_neon_bf16, BUILT(neon_bf16, cpu_kernels_neon), BUILT(neon_bf16, cpu_kernels_bf16_neon_bf16),
+     BUILT(neon_bf16, cpu_kernels_f16_neon), NULL},
+    {"neon", always, BUILT(neon, cpu_kernels_neon), BUILT(neon, cpu_kernels_bf16_neon),
+     BUILT(neon, cpu_kernels_f16_neon), NULL},
+#else
     {"baseline", always, BUILT(baseline, cpu_kernels_baseline), BUILT(baseline, cpu_kernels_bf16_baseline),
      BUILT(baseline, cpu_kernels_f16_baseline), NULL},
+#endif
 };
 
 enum { N_ISAS = sizeof isas / sizeof isas[0] };
@@ -104,7 +127,7 @@ bool cpu_isa_includes(const cpu_isa *isa, const cpu_isa *other) { return isa <= 
 sm_status cpu_isa_find(const char *name, const cpu_isa **isa) {
     char built[SM_TEXT_SIZE];
     for (int i = 0; i < N_ISAS; i++) {
-        if (strcmp(isas[i].name, name) != 0) {
+        if (strcmp(isas[i].name, name) != 0 && (i + 1 < N_ISAS || strcmp(name, "baseline") != 0)) {
             continue;
         }
         if (isas[i].kernels == NULL) {

@@ -59,6 +59,13 @@ static inline const float *cpu_widened(const cpu_data *x, int64_t n, float *room
     for (int64_t i = 0; i < whole; i += CPU_WIDENED_AT_ONCE) {
         _mm256_storeu_ps(room + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(x + i))));
     }
+#elif defined(CPU_DATA_F16) && defined(__aarch64__)
+    whole = n / CPU_WIDENED_AT_ONCE * CPU_WIDENED_AT_ONCE;
+    for (int64_t i = 0; i < whole; i += CPU_WIDENED_AT_ONCE) {
+        const float16x8_t narrow = vreinterpretq_f16_u16(vld1q_u16(x + i));
+        vst1q_f32(room + i, vcvt_f32_f16(vget_low_f16(narrow)));
+        vst1q_f32(room + i + 4, vcvt_high_f32_f16(narrow));
+    }
 #endif
 #pragma omp simd
     for (int64_t i = whole; i < n; i++) {
@@ -87,6 +94,18 @@ static inline void cpu_round_row(const float *from, int64_t n, cpu_data *to) {
     for (int64_t i = 0; i < whole; i += CPU_ROUNDED_AT_ONCE) {
         const __m128i rounded = _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT);
         _mm_storeu_si128((__m128i *)(void *)(to + i), rounded);
+    }
+#elif defined(CPU_DATA_F16) && defined(__aarch64__)
+    whole = n / CPU_ROUNDED_AT_ONCE * CPU_ROUNDED_AT_ONCE;
+    for (int64_t i = 0; i < whole; i += CPU_ROUNDED_AT_ONCE) {
+        const float16x4_t low = vcvt_f16_f32(vld1q_f32(from + i));
+        vst1q_u16(to + i, vreinterpretq_u16_f16(vcvt_high_f16_f32(low, vld1q_f32(from + i + 4))));
+    }
+#elif defined(CPU_DATA_BF16) && defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+    whole = n / CPU_ROUNDED_AT_ONCE * CPU_ROUNDED_AT_ONCE;
+    for (int64_t i = 0; i < whole; i += CPU_ROUNDED_AT_ONCE) {
+        const bfloat16x8_t low = vcvtq_low_bf16_f32(vld1q_f32(from + i));
+        vst1q_u16(to + i, vreinterpretq_u16_bf16(vcvtq_high_bf16_f32(low, vld1q_f32(from + i + 4))));
     }
 #endif
 #pragma omp simd

@@ -1,10 +1,11 @@
 // features.h: what the instruction set has that a kernel file is compiled for, in words that the other headers ask.
 // A family of kernels is one block here, besides the functions that have instructions of its own.
 //
-//     CPU_VECTOR_BYTES    of a vector: cpu_vector (common/vector.h)
-//     CPU_REGISTERS       of vectors
-//     CPU_BF16_ARITHMETIC products of pairs of bf16 are added to floats
-//     CPU_OWN_PRODUCTS    our own products of floats are the default, else BLAS's
+//     CPU_VECTOR_BYTES  of a vector: cpu_vector (common/vector.h)
+//     CPU_REGISTERS     of vectors
+//     CPU_BY_LANE       a multiply-add takes its factor from any element of a register
+//     CPU_BF16_K        neighbours along k whose products, of bf16, an instruction adds to one float; 1: there is none
+//     CPU_OWN_PRODUCTS  our own products of floats are the default, else BLAS's
 #ifndef STEPMARK_BACKENDS_CPU_COMMON_FEATURES_H
 #define STEPMARK_BACKENDS_CPU_COMMON_FEATURES_H
 
@@ -12,20 +13,31 @@
 #define CPU_VECTOR_BYTES 64
 #define CPU_REGISTERS    32
 #if defined(__AVX512BF16__)
-#define CPU_BF16_ARITHMETIC 1
+#define CPU_BF16_K 2
 #endif
 #define CPU_OWN_PRODUCTS 1
 #elif defined(__AVX__)
 #define CPU_VECTOR_BYTES 32
 #define CPU_REGISTERS    16
 #define CPU_OWN_PRODUCTS 1
+#elif defined(__aarch64__)
+#define CPU_VECTOR_BYTES 16
+#define CPU_REGISTERS    32
+#define CPU_BY_LANE      1
+#if defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+#define CPU_BF16_K 4
+#endif
+#define CPU_OWN_PRODUCTS 1
 #else
 #define CPU_VECTOR_BYTES 16
 #define CPU_REGISTERS    16
 #endif
 
-#if !defined(CPU_BF16_ARITHMETIC)
-#define CPU_BF16_ARITHMETIC 0
+#if !defined(CPU_BY_LANE)
+#define CPU_BY_LANE 0
+#endif
+#if !defined(CPU_BF16_K)
+#define CPU_BF16_K 1
 #endif
 #if !defined(CPU_OWN_PRODUCTS)
 #define CPU_OWN_PRODUCTS 0
@@ -33,6 +45,8 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 #endif

@@ -12,12 +12,15 @@
 
 static inline cpu_vector cpu_all(float value) { return (cpu_vector){0} + value; }
 
-// x, in lanes beyond the bound that bound. x86's maximum and minimum give their second operand where one is NaN.
+// x, in lanes beyond the bound that bound. x86's maximum and minimum give their second operand where one is NaN, Arm's
+// give NaN.
 static inline cpu_vector cpu_at_least(cpu_vector x, float bound) {
 #if defined(__AVX512F__)
     return (cpu_vector)_mm512_max_ps(_mm512_set1_ps(bound), (__m512)x);
 #elif defined(__AVX__)
     return (cpu_vector)_mm256_max_ps(_mm256_set1_ps(bound), (__m256)x);
+#elif defined(__aarch64__)
+    return (cpu_vector)vmaxq_f32(vdupq_n_f32(bound), (float32x4_t)x);
 #else
     return cpu_select((cpu_int_vector)(x < cpu_all(bound)), cpu_all(bound), x);
 #endif
@@ -27,6 +30,8 @@ static inline cpu_vector cpu_at_most(cpu_vector x, float bound) {
     return (cpu_vector)_mm512_min_ps(_mm512_set1_ps(bound), (__m512)x);
 #elif defined(__AVX__)
     return (cpu_vector)_mm256_min_ps(_mm256_set1_ps(bound), (__m256)x);
+#elif defined(__aarch64__)
+    return (cpu_vector)vminq_f32(vdupq_n_f32(bound), (float32x4_t)x);
 #else
     return cpu_select((cpu_int_vector)(x > cpu_all(bound)), cpu_all(bound), x);
 #endif
@@ -68,12 +73,16 @@ static inline cpu_vector cpu_exp2_lanes(cpu_vector x) {
 
 // 1/x for positive normal x whose inverse is normal, with a relative error below 2e-7, in less time than divisions of
 // wide vectors take. From a guess y, with d = 1 - x y, 1/x = y / (1 - d) = y (1 + d + d^2 + ...). AVX-512 guesses to
-// within 2^-14, where one term is enough. Elsewhere the difference of exponents, and so of all bits, is a guess within
+// within 2^-14, where one term is enough; Arm to within 2^-8, and one term is taken twice. Elsewhere the difference of exponents, and so of all bits, is a guess within
 // an eighth; three terms are taken, twice: d becomes d^3.
 static inline cpu_vector cpu_inverse(cpu_vector x) {
 #if defined(__AVX512F__)
     const cpu_vector y = (cpu_vector)_mm512_rcp14_ps((__m512)x);
     return y + y * (1.0f - x * y);
+#elif defined(__aarch64__)
+    float32x4_t y = vrecpeq_f32((float32x4_t)x);
+    y = vmulq_f32(y, vrecpsq_f32((float32x4_t)x, y));
+    return (cpu_vector)vmulq_f32(y, vrecpsq_f32((float32x4_t)x, y));
 #else
     cpu_vector y = (cpu_vector)(0x7EF311C7 - (cpu_int_vector)x);
     cpu_vector d = 1.0f - x * y;

@@ -14,6 +14,8 @@ typedef int32_t cpu_int_vector __attribute__((vector_size(CPU_VECTOR_BYTES), ali
 static inline float cpu_add_lanes(cpu_vector v) {
 #if defined(__AVX512F__)
     return _mm512_reduce_add_ps((__m512)v);
+#elif defined(__aarch64__)
+    return vaddvq_f32((float32x4_t)v);
 #else
     float sum = 0;
     for (int lane = 0; lane < CPU_VECTOR; lane++) {
@@ -36,6 +38,10 @@ static inline cpu_vector cpu_look_up(const float table[16], cpu_int_vector i) {
     const __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table), (__m256i)i);
     const __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table + 8), (__m256i)i);
     return (cpu_vector)_mm256_blendv_ps(low, high, (__m256)(i << 28));
+#elif defined(__aarch64__)
+    const uint8x16x4_t bytes = vld1q_u8_x4((const uint8_t *)table);
+    const uint32x4_t first = vmulq_n_u32(vandq_u32((uint32x4_t)i, vdupq_n_u32(15)), 0x04040404);
+    return (cpu_vector)vqtbl4q_u8(bytes, (uint8x16_t)vaddq_u32(first, vdupq_n_u32(0x03020100)));
 #else
     cpu_vector found;
     for (int lane = 0; lane < CPU_VECTOR; lane++) {

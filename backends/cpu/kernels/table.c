@@ -106,7 +106,7 @@ const cpu_kernel_table ISA(cpu_kernels) = {
             [SM_OP_FLASH_ATTENTION_FORWARD] = TILES_ISA(cpu_flash_attention_forward_scratch),
             [SM_OP_FLASH_ATTENTION_BACKWARD] = TILES_ISA(cpu_flash_attention_backward_scratch),
         },
-#if (!defined(CPU_DATA_NARROW) || CPU_BF16_ARITHMETIC) && !defined(CPU_SPLITS_FLOATS)
+#if (!defined(CPU_DATA_NARROW) || CPU_BF16_K > 1) && !defined(CPU_SPLITS_FLOATS)
     .peak_flops = ISA(cpu_peak_flops),
 #endif
 #if !defined(CPU_DATA_NARROW) && !defined(CPU_SPLITS_FLOATS)

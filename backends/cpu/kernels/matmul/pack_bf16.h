@@ -15,7 +15,7 @@
 #include "backends/cpu/common/data.h"
 #include "backends/cpu/common/transpose.h"
 
-#if CPU_BF16_ARITHMETIC
+#if CPU_BF16_K > 1
 typedef uint32_t cpu_packed;
 enum { CPU_PACK_K = 2 }; // of k in one cpu_packed
 #else
@@ -29,7 +29,7 @@ typedef cpu_packed cpu_quad __attribute__((vector_size(16), aligned(4), may_alia
 
 // The packed element of k = 0 and, in pairs, 1.
 static inline cpu_packed cpu_pack_one(cpu_data low, cpu_data high) {
-#if CPU_BF16_ARITHMETIC
+#if CPU_BF16_K > 1
     return low | (uint32_t)high << 16;
 #else
     (void)high;
@@ -40,7 +40,7 @@ static inline cpu_packed cpu_pack_one(cpu_data low, cpu_data high) {
 // Four packed elements of a line.
 static inline cpu_quad cpu_pack_quad(const cpu_data *from) {
     cpu_quad quad;
-#if CPU_BF16_ARITHMETIC
+#if CPU_BF16_K > 1
     memcpy(&quad, from, sizeof quad);
 #else
     for (int i = 0; i < 4; i++) {

@@ -61,6 +61,7 @@ static inline void cpu_pack_a_rows(const cpu_data *from, int64_t ld, int64_t n, 
     }
 }
 
+#if !CPU_BY_LANE
 static inline cpu_vector cpu_multiply_add(cpu_vector sum, cpu_packed a, cpu_vector b) {
 #if defined(__AVX512BF16__)
     return (cpu_vector)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32((int)a), (__m512bh)b);
@@ -68,6 +69,7 @@ static inline cpu_vector cpu_multiply_add(cpu_vector sum, cpu_packed a, cpu_vect
     return sum + a * b;
 #endif
 }
+#endif
 
 // c = rows of a x b panel over `steps` packed steps of k, or += with `add`. Rows of c lie ldc apart.
 static inline void cpu_product_tile(int64_t steps, cpu_product_a a, const cpu_packed *restrict b, float *restrict c,
@@ -91,6 +93,9 @@ static inline void cpu_product_tile(int64_t steps, cpu_product_a a, const cpu_pa
         for (int v = 0; v < CPU_PRODUCT_VECTORS; v++) {
             row[v] = *(const cpu_vector *)(b + v * CPU_VECTOR);
         }
+#if CPU_BY_LANE
+        cpu_multiply_by_lanes(CPU_PRODUCT_VECTORS, a.data, row, sum); // floats, which are always packed
+#else
 #pragma GCC unroll 8
         for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
 #pragma GCC unroll 4
@@ -98,6 +103,7 @@ static inline void cpu_product_tile(int64_t steps, cpu_product_a a, const cpu_pa
                 sum[r][v] = cpu_multiply_add(sum[r][v], a.data[r * a.row], row[v]);
             }
         }
+#endif
         a.data += a.step;
         b += CPU_PRODUCT_COLS;
     }

@@ -51,6 +51,8 @@ static inline __attribute__((always_inline)) void cpu_multiply_add(cpu_vector *s
     __m512 in_place = (__m512)*sum;
     __asm__("vfmadd231ps %2, %1, %0" : "+v"(in_place) : "v"(factors), "v"((__m512)row));
     *sum = (cpu_vector)in_place;
+#elif CPU_BY_LANE
+    __asm__("fmla %0.4s, %1.4s, %2.s[0]" : "+w"(*sum) : "w"(row), "w"(factor));
 #else
     *sum += factor * row;
 #endif
@@ -81,6 +83,12 @@ static inline __attribute__((always_inline)) void cpu_step(int j, int n_vectors,
             __builtin_prefetch(b + (j + CPU_AHEAD) * b_step + v * CPU_VECTOR);
         }
     }
+#if CPU_BY_LANE
+    if (packs & CPU_PACK_A || (__builtin_constant_p(a.row) && a.row == 1)) {
+        cpu_multiply_by_lanes(n_vectors, column, row, sum);
+        return;
+    }
+#endif
 #pragma GCC unroll 8
     for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
         const float factor = column[r * a.row];

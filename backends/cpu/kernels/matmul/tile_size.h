@@ -12,4 +12,36 @@ enum { CPU_PRODUCT_ROWS = 6, CPU_PRODUCT_VECTORS = 2 }; // 12 of 16
 
 enum { CPU_PRODUCT_COLS = CPU_VECTOR * CPU_PRODUCT_VECTORS };
 
+#if CPU_BY_LANE
+// *sum += factors[lane] * row, in the register where *sum is: GCC 12 else copies between registers.
+#define BY_LANE(lane) __asm__("fmla %0.4s, %1.4s, %2.s[" #lane "]" : "+w"(*sum) : "w"(row), "w"(factors))
+static inline __attribute__((always_inline)) void cpu_multiply_add_lane(cpu_vector *sum, cpu_vector factors, int lane,
+                                                                        cpu_vector row) {
+    switch (lane) {
+    case 0: BY_LANE(0); break;
+    case 1: BY_LANE(1); break;
+    case 2: BY_LANE(2); break;
+    default: BY_LANE(3);
+    }
+}
+#undef BY_LANE
+
+// sum += factors row: CPU_PRODUCT_ROWS factors side by side.
+static inline __attribute__((always_inline)) void
+cpu_multiply_by_lanes(int n_vectors, const float *factors, const cpu_vector row[CPU_PRODUCT_VECTORS],
+                      cpu_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS]) {
+#pragma GCC unroll 8
+    for (int r = 0; r < CPU_PRODUCT_ROWS; r += CPU_VECTOR) {
+        const cpu_vector some = *(const cpu_vector *)(factors + r);
+#pragma GCC unroll 4
+        for (int lane = 0; lane < CPU_VECTOR; lane++) {
+#pragma GCC unroll 4
+            for (int v = 0; v < n_vectors; v++) {
+                cpu_multiply_add_lane(&sum[r + lane][v], some, lane, row[v]);
+            }
+        }
+    }
+}
+#endif
+
 #endif

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""hot_loops.py [--mca CORE,...] OBJDUMP OBJECT FUNCTION [COUNT=LIMIT...]: the innermost loops of a function that multiply most.
+
+A loop's counts are multiply-adds (mla), loads, moves between vector registers, and accesses of the stack. Each limit must
+hold for all loops that are printed: mla>=24, loads<=12, moves<=0, stack<=0. With --mca, llvm-mca's multiply-adds a cycle on
+models of these cores follow; LLVM_MCA names it."""
+import os
+import re
+import subprocess
+import sys
+
+MULTIPLIES = re.compile(r"^(fmla|bfmmla|bfdot|fmopa|bfmopa|vfmacc|vfmadd|fmadd|fmsub|vfmadd\w*|vdpbf16ps)")
+LOADS = re.compile(r"^(ld|fl[wd]$|vl\w*e\d|vle\d)")
+STORES = re.compile(r"^(st|fs[wd]$|vs\w*e\d)")
+MOVES = re.compile(r"^(mov|fmov|vmv\S*|fmv\.s)\s+[vz]?[vf]")
+JUMPS = re.compile(r"^(b|b\.\w+|cbn?z|tbn?z|j|b\w{2,4}|j\w{1,2})\s+(?:.*,\s*)?(?:0x)?([0-9a-f]+) <")
+
+
+def instructions(objdump, path, function):
+    """(address, text) of the function's instructions"""
+    said = subprocess.run([objdump, "-d", "--no-show-raw-insn", path], capture_output=True, text=True, check=True).stdout
+    inside = False
+    found = []
+    for line in said.split("\n"):
+        head = re.match(r"^[0-9a-f]+ <(\S+)>:", line)
+        if head:
+            inside = head.group(1) == function or head.group(1).startswith(function + ".")
+        body = re.match(r"^\s+([0-9a-f]+):\s+(.*)", line)
+        if inside and body:
+            found.append((int(body.group(1), 16), body.group(2).split("//")[0].replace("\t", " ").strip()))
+    if not found:
+        sys.exit(f"hot_loops: {path} has no function {function}")
+    return found
+
+
+def innermost_loops(code):
+    at = {address: i for i, (address, _) in enumerate(code)}
+    spans = []
+    for i, (address, text) in enumerate(code):
+        jump = JUMPS.match(text)
+        if jump and int(jump.group(2), 16) <= address and int(jump.group(2), 16) in at:
+            spans.append((at[int(jump.group(2), 16)], i))
+    for first, last in spans:
+        if not any((a, b) != (first, last) and first <= a and b <= last for a, b in spans):
+            yield [text for _, text in code[first : last + 1]]
+
+
+def counts(loop):
+    uses_stack = [t for t in loop if (LOADS.match(t) or STORES.match(t)) and re.search(r"\[sp|\(sp\)|\[x29", t)]
+    return {
+        "mla": sum(bool(MULTIPLIES.match(t)) for t in loop),
+        "loads": sum(bool(LOADS.match(t)) for t in loop),
+        "moves": sum(bool(MOVES.match(t)) for t in loop),
+        "stack": len(uses_stack),
+        "all": len(loop),
+    }
+
+
+def per_cycle(loop, core, architecture):
+    """Multiply-adds a cycle; NaN where the model does not know the instructions."""
+    plain = ["nop" if JUMPS.match(t) else re.sub(r"\s*<.*", "", t) for t in loop]
+    rounds = 300
+    said = subprocess.run(
+        [os.environ.get("LLVM_MCA", "llvm-mca-19"), f"-march={architecture}", f"-mcpu={core}", f"-iterations={rounds}"],
+        input="\n".join(plain) + "\n", capture_output=True, text=True, check=False,
+    )
+    cycles = re.search(r"Total Cycles:\s+(\d+)", said.stdout)
+    return counts(loop)["mla"] * rounds / int(cycles.group(1)) if cycles else float("nan")
+
+
+def main():
+    words = sys.argv[1:]
+    cores = []
+    if words and words[0] == "--mca":
+        cores = words[1].split(",")
+        words = words[2:]
+    if len(words) < 3:
+        sys.exit(__doc__)
+    objdump, path, function, *limits = words
+    loops = [loop for loop in innermost_loops(instructions(objdump, path, function))]
+    most = max((counts(loop)["mla"] for loop in loops), default=0)
+    if most == 0:
+        sys.exit(f"hot_loops: {function} in {path} has no loop that multiplies")
+    failed = False
+    for loop in loops:
+        found = counts(loop)
+        if found["mla"] * 2 <= most:
+            continue
+        line = f"{function}: " + ", ".join(f"{number} {name}" for name, number in found.items())
+        for core in cores:
+            line += f"; {core} {per_cycle(loop, core, 'riscv64' if 'riscv' in objdump else 'aarch64'):.2f}"
+        print(line)
+        for limit in limits:
+            name, sign, number = re.match(r"(\w+)(<=|>=)([\d.]+)$", limit).groups()
+            holds = found[name] <= float(number) if sign == "<=" else found[name] >= float(number)
+            if not holds:
+                print(f"hot_loops: {function} in {path}: {found[name]} {name}, wanted {limit}", file=sys.stderr)
+                failed = True
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
