@@ -3,8 +3,8 @@
 //     static const sm_backend *get(void) { return &my_backend; }
 //     const sm_backend_library stepmark_backend_library = SM_BACKEND_LIBRARY(get);
 //
-// It is compiled against include/, of the same version as the program: the version and the sizes of the structs that
-// both share are compared when it is loaded. The functions of include/ are the program's.
+// Compile it against include/ of the program's version: the version and the sizes of the shared structs are compared
+// when it is loaded. The program provides the functions of include/.
 #ifndef STEPMARK_BACKEND_LIBRARY_H
 #define STEPMARK_BACKEND_LIBRARY_H
 
@@ -25,7 +25,7 @@ typedef struct {
 #define SM_BACKEND_LIBRARY(get_it) \
     { SM_BACKEND_VERSION, sizeof(sm_backend), sizeof(sm_plan), sizeof(sm_op), sizeof(sm_tensor), get_it }
 
-// src/session/registry.c: adds a backend to the others; one of a name that is not there yet.
+// src/session/registry.c: adds a backend, whose name must be new.
 sm_status sm_backend_add(const sm_backend *backend);
 
 #endif

@@ -1,5 +1,5 @@
-// bf16.h: the upper half of an f32: its sign, its 8 exponent bits and 7 of its fraction's.
-// Range of f32, precision of 2^-8 (Kalamkar et al. 2019, "A study of BFLOAT16 for deep learning training").
+// bf16.h: the upper half of an f32: the sign, the 8 exponent bits and 7 bits of the fraction. It has the range of f32
+// and a precision of 2^-8 (Kalamkar et al. 2019, "A study of BFLOAT16 for deep learning training").
 #ifndef STEPMARK_BF16_H
 #define STEPMARK_BF16_H
 
@@ -14,8 +14,8 @@ static inline float sm_bf16_widen(uint16_t value) {
     return wide;
 }
 
-// To nearest, ties to even. Adding just under half of the last place that is kept, and that place's own bit,
-// carries exactly when it should, into the exponent too. A NaN stays one, by its quiet bit.
+// To nearest, ties to even. The sum adds just under half of the last kept place, plus that place's bit, so it carries
+// exactly when it should, also into the exponent. A NaN stays a NaN: its quiet bit is set.
 static inline uint16_t sm_bf16_round(float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);

@@ -1,4 +1,4 @@
-// clock.h: the one clock that all times are taken with.
+// clock.h: the one clock for all times.
 #ifndef STEPMARK_CLOCK_H
 #define STEPMARK_CLOCK_H
 

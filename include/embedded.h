@@ -1,6 +1,5 @@
-// embedded.h: files that are part of the program, as they were when it was built: the text that is learned from where
-// there is no other, kernels in OpenCL C, sources and equations that a page shows, styles and scripts of pages, the
-// ladder's sources.
+// embedded.h: files that are built into the program: the default training text, OpenCL kernels, the sources, equations,
+// styles and scripts of pages, and the ladder's sources.
 #ifndef STEPMARK_EMBEDDED_H
 #define STEPMARK_EMBEDDED_H
 
@@ -8,20 +7,20 @@
 
 typedef struct {
     const char *path; // within the tree: "cl/gelu.cl"
-    const char *text; // with a zero byte after it
+    const char *text; // followed by a zero byte
     size_t size_bytes;
 } sm_embedded;
 
 int sm_embedded_count(void);
-const sm_embedded *sm_embedded_at(int index); // in the order of their paths
+const sm_embedded *sm_embedded_at(int index); // in ascending order of paths
 
-// The file of that path, or NULL.
+// The file with that path, or NULL.
 const sm_embedded *sm_embedded_find(const char *path);
 
 // The first file called `name` in `folder` ("cl/") or a folder within it, or NULL.
 const sm_embedded *sm_embedded_find_below(const char *folder, const char *name);
 
-// The essay on training steps that `run` and `train` read, a byte a token, when no --data is given.
+// The default text of `run` and `train` without --data: an essay on training steps, one token for each byte.
 #define SM_EMBEDDED_TEXT "src/io/text.txt"
 
 #endif

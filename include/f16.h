@@ -1,5 +1,5 @@
-// f16.h: IEEE binary16: a sign, 5 exponent bits (bias 15) and 10 of the fraction. Precision of 2^-11, numbers of
-// 2^-24 to 65504: gradients need scaling to stay within (Micikevicius et al. 2018, "Mixed precision training").
+// f16.h: IEEE binary16: a sign, 5 exponent bits (bias 15) and 10 bits of the fraction. Precision 2^-11, magnitudes from
+// 2^-24 to 65504: gradients are scaled to stay in this range (Micikevicius et al. 2018, "Mixed precision training").
 #ifndef STEPMARK_F16_H
 #define STEPMARK_F16_H
 
@@ -18,24 +18,24 @@ static inline uint32_t sm_f16_bits_of(float value) {
     return bits;
 }
 
-// Exact. (All cases are computed and one is chosen, so that loops over elements become vectors.)
+// Exact. (It computes all cases and selects one, so that loops over elements vectorise.)
 static inline float sm_f16_widen(uint16_t value) {
     const uint32_t magnitude = value & 0x7FFFu;
     const uint32_t sign = (uint32_t)(value & 0x8000u) << 16;
-    const uint32_t subnormal = sm_f16_bits_of((float)(int32_t)magnitude * 0x1p-24f); // zero, too
+    const uint32_t subnormal = sm_f16_bits_of((float)(int32_t)magnitude * 0x1p-24f); // zero included
     const uint32_t normal = (magnitude << 13) + ((127u - 15u) << 23);
-    const uint32_t infinite = magnitude << 13 | 0x7F800000u; // NaN, too
+    const uint32_t infinite = magnitude << 13 | 0x7F800000u; // NaN included
     return sm_f16_of_bits(sign | (magnitude < 0x0400u ? subnormal : magnitude < 0x7C00u ? normal : infinite));
 }
 
-// To nearest, ties to even; infinity from 65520 on. A NaN stays one, by its quiet bit.
+// To nearest, ties to even; 65520 and above become infinity. A NaN stays a NaN: its quiet bit is set.
 static inline uint16_t sm_f16_round(float value) {
     const uint32_t bits = sm_f16_bits_of(value);
     const uint32_t magnitude = bits & 0x7FFFFFFFu;
     const uint32_t sign = bits >> 16 & 0x8000u;
-    // Below 2^-14, adding 0.5 leaves a multiple of 2^-24 in the last bits of the fraction.
+    // Below 2^-14, adding 0.5 puts a multiple of 2^-24 into the last bits of the fraction.
     const uint32_t subnormal = sm_f16_bits_of(sm_f16_of_bits(magnitude) + 0.5f) - 0x3F000000u;
-    // As sm_bf16_round; from 65520 on it carries into infinity.
+    // As sm_bf16_round; 65520 and above carry into infinity.
     const uint32_t normal = (magnitude - ((127u - 15u) << 23) + 0xFFFu + (magnitude >> 13 & 1u)) >> 13;
     const uint32_t not_a_number = 0x7E00u | (magnitude >> 13 & 0x3FFu);
     const uint32_t large = magnitude > 0x7F800000u ? not_a_number : 0x7C00u;

@@ -1,4 +1,4 @@
-// fnv1a.h: FNV-1a, 64 bits (Fowler, Noll, Vo): detects changed bytes, except changes that are meant to be hidden.
+// fnv1a.h: FNV-1a, 64 bits (Fowler, Noll, Vo): detects accidental changes of bytes, not deliberate ones.
 #ifndef STEPMARK_FNV1A_H
 #define STEPMARK_FNV1A_H
 
@@ -7,7 +7,7 @@
 
 #define SM_FNV1A_START UINT64_C(0xCBF29CE484222325)
 
-// The hash after size_bytes more bytes: start with SM_FNV1A_START, or with the hash of the bytes before.
+// Extends a hash by size_bytes bytes. The first hash is SM_FNV1A_START.
 static inline uint64_t sm_fnv1a(uint64_t hash, const void *data, size_t size_bytes) {
     const unsigned char *bytes = data;
     for (size_t i = 0; i < size_bytes; i++) {

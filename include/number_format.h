@@ -1,7 +1,7 @@
-// number_format.h: the formats that elements are stored in, and how products are made of them.
+// number_format.h: the storage formats of elements, and the ways to multiply them.
 //
-// One table (src/plan/number_format.c) says of a format its size, its name, how exact it is, and how its elements
-// become f32 and come of f32. f16.h and bf16.h have the conversions of one element, for kernels.
+// One table (src/plan/number_format.c) has the size, name, precision and conversions of each format. f16.h and bf16.h
+// convert one element, for kernels.
 #ifndef STEPMARK_NUMBER_FORMAT_H
 #define STEPMARK_NUMBER_FORMAT_H
 
@@ -12,7 +12,7 @@
 // How an element of a tensor is stored.
 typedef enum { SM_F32, SM_F64, SM_BF16, SM_F16, SM_I32, SM_U32, SM_U8 } sm_dtype;
 
-// How products of f32 operands are computed. Their sums are f32.
+// How products of f32 operands are computed. Sums are always f32.
 typedef enum {
     SM_PRODUCTS_PLAIN, // in the operands' own format
     SM_PRODUCTS_TF32,  // of operands rounded to 11 significant bits (tf32)
@@ -33,29 +33,29 @@ typedef struct {
 
 typedef struct {
     const char *name;      // "f32", "f64", "bf16", "f16", "i32", "u32", "u8"
-    size_t size_bytes;     // of an element
-    double unit_roundoff;  // the largest relative error of rounding to nearest: 2^-(significant bits); integers: 0
+    size_t size_bytes;     // of one element
+    double unit_roundoff;  // largest relative error of rounding to nearest: 2^-(significant bits); integers: 0
     double least_normal;   // below it the error is absolute: unit_roundoff * least_normal; integers: 0
     double largest_finite; // integers: 0
-    // n elements to f32 (exact but for f64), and n f32 to the format, to nearest, ties to even; NULL where the format
-    // is no way to store f32. Of u8, numbers 0..255.
+    // Convert n elements to f32 (exact except for f64), and n f32 elements to the format, to nearest, ties to even;
+    // NULL where the format cannot store f32. u8 holds numbers 0..255.
     void (*widen)(int64_t n, const void *values, float *wide);
     void (*round)(int64_t n, const float *wide, void *values);
 } sm_number_format;
 
 const sm_number_format *sm_dtype_format(sm_dtype dtype);
 
-size_t sm_dtype_size(sm_dtype dtype); // bytes an element
+size_t sm_dtype_size(sm_dtype dtype); // bytes of one element
 const char *sm_dtype_name(sm_dtype dtype);
 
-// Is that a format narrower than the f32 that is computed in, as bf16 and f16 are?
+// True for formats narrower than f32, which computes for them: bf16 and f16.
 bool sm_dtype_is_narrow(sm_dtype dtype);
 
-// Rounds f32 values as if they were stored in a format and read again.
+// Rounds f32 values as storing them in a format and reading them back would.
 void sm_dtype_round_trip(sm_dtype dtype, int64_t n, float *values);
 
-// The unit roundoff of the factors of products: of the data, or of tf32.
+// The unit roundoff of the factors of products: that of the data, or of tf32.
 double sm_precision_roundoff(sm_precision precision);
-bool sm_precision_is_rounded(sm_precision precision); // less exact than f32
+bool sm_precision_is_rounded(sm_precision precision); // true if less exact than f32
 
 #endif

@@ -15,9 +15,8 @@ typedef enum {
     SM_OP_KIND_COUNT
 } sm_op_kind;
 
-// The places of a kind's operands: struct members, so that the compiler knows which a kind has, counts them, and
-// refuses an input's name among the outputs.
-// (Braces open in one macro and close in another, which the formatter does not understand.)
+// Operands are struct members, so that the compiler knows and counts those of a kind, and refuses an input's name among
+// the outputs. (The formatter does not understand braces that open in one macro and close in another.)
 // clang-format off
 #define INPUTS(name)                           struct sm_inputs_of_##name {
 #define IN(operand, shape, type, flags)        char operand;
@@ -31,15 +30,15 @@ typedef enum {
 #define SM_IN(kind, operand)  ((int)offsetof(struct sm_inputs_of_##kind, operand))
 #define SM_OUT(kind, operand) ((int)offsetof(struct sm_outputs_of_##kind, operand))
 
-// Operations on the block of a matmul's result before it is stored. Rewrites set them.
+// Operations on a block of a matmul's result before it is stored. Rewrites set them.
 enum {
     SM_EPILOGUE_BIAS = 1,          // matmul_forward: y = x W + b
     SM_EPILOGUE_GELU = 2,          // matmul_forward: also writes gelu(y), as its second output
     SM_EPILOGUE_GELU_BACKWARD = 4, // matmul_backward_input: dx = (dy W^T) * gelu'(pre)
 };
 
-// The reports attribute an op's time to its phase. (An op may run in another range than
-// its phase: the chunked loss head runs backward ops in the forward range.)
+// The reports attribute an op's time to its phase. (An op may run in another range than its phase: the chunked loss
+// head runs backward ops in the forward range.)
 #define SM_PHASE_LIST(X)                                                                        \
     X(SM_PHASE_ZERO_GRAD, "zero_grad")                                                          \
     X(SM_PHASE_FORWARD, "forward")                                                              \
@@ -59,41 +58,41 @@ const char *sm_phase_name(sm_phase phase);
 
 enum { SM_MAX_IN = 8, SM_MAX_OUT = 6 };
 
-// Blocked attention stores a head's weights in blocks of rows, each as wide as its last row: up to the diagonal.
+// Blocked attention stores a head's weights in blocks of rows, each as wide as its last row, up to the diagonal.
 //
 //     keys  0 ..63 64..127         block 0: rows 0..63 of 64 weights
 //   rows 0  |#####|                block 1: rows 64..127 of 128 weights, and so on; the last
 //        64 |#####|#####|                   ends with row and key T - 1
 enum { SM_WEIGHT_BLOCK = 64 };
 
-// Weights of row t of a head.
+// Number of weights stored for row t of a head.
 static inline int64_t sm_blocked_width(int64_t t, int64_t T) {
     const int64_t end = (t / SM_WEIGHT_BLOCK + 1) * SM_WEIGHT_BLOCK;
     return end < T ? end : T;
 }
 
-// Where they begin among the head's; of row T: how many there are.
+// Offset of row t's weights within the head; for row T: the number of weights of the head.
 static inline int64_t sm_blocked_elems(int64_t t, int64_t T) {
     const int64_t block = t / SM_WEIGHT_BLOCK;
     const int64_t before = SM_WEIGHT_BLOCK * SM_WEIGHT_BLOCK * (block * (block + 1) / 2);
     return before + (t - block * SM_WEIGHT_BLOCK) * sm_blocked_width(t, T);
 }
 
-// In which micro-batches of a step an op is done.
+// The micro-batches of a step in which an op runs.
 typedef enum {
     SM_WHEN_ALWAYS,
     SM_WHEN_MORE, // not in the last
     SM_WHEN_LAST  // only in the last
 } sm_when;
 
-// Every fact about an op that its operands' shapes do not contain, listed once for the members of sm_attrs, the output
-// of walk, the cases of verify, and the arguments of users' kernels. Zero where it has no meaning.
+// Every fact about an op that the shapes of its operands do not contain. This list makes the members of sm_attrs, the
+// output of walk, the cases of verify, and the arguments of users' kernels. Zero where it has no meaning.
 //
 //   FIELD(type, name, letter, text)        letter: its name in equations, in the texts of cases and for users' kernels;
 //                                          text: of a number what it is, of a switch what is so where it is on
 //   EPILOGUE(code, name, letter, text)     likewise, a bit of the member `epilogue`
 //
-// Which of them a kind has stands in its row of op_table.h.
+// The row of a kind in op_table.h lists the attributes that it has.
 #define SM_ATTR_LIST(FIELD, EPILOGUE)                                                                            \
     FIELD(int, n_head, "NH", "heads")                                                                            \
     FIELD(int, n_kv_head, "NKV", "heads of keys and values; NH / NKV heads of queries, side by side, share one") \
@@ -139,7 +138,7 @@ typedef enum {
     SM_ATTR_REAL,
     SM_ATTR_SWITCH,
     SM_ATTR_EPILOGUE, // a switch
-    SM_ATTR_KEY,      // 64 bits, of which a double has 53
+    SM_ATTR_KEY,      // 64 bits, more than a double's 53
 } sm_attr_type;
 
 typedef struct {
@@ -151,14 +150,14 @@ typedef struct {
 
 const sm_attr_info *sm_attr_get_info(sm_attr attr);
 
-// Of any type; a switch is 0 or 1.
+// Of any type; a switch gives 0 or 1.
 double sm_attr_get(const sm_attrs *attrs, sm_attr attr);
 void sm_attr_set(sm_attrs *attrs, sm_attr attr, double value);
 
 typedef struct {
     sm_op_kind kind;
-    sm_phase range;    // the part of the program it is executed in
-    sm_phase phase;    // the part of the step its cost is reported under
+    sm_phase range;    // the part of the program that executes it
+    sm_phase phase;    // the part of the step that its cost is reported under
     int layer;         // 0..L-1, or -1 outside the blocks
     int in[SM_MAX_IN]; // tensor indices; SM_NO_TENSOR for an optional operand left out
     int out[SM_MAX_OUT];
@@ -175,7 +174,7 @@ typedef enum {
 // More about an operand.
 enum {
     SM_OPTIONAL = 1,     // may be left out: SM_NO_TENSOR
-    SM_TRANSPOSABLE = 2, // has its shape's two letters exchanged where attr.w_transposed is set
+    SM_TRANSPOSABLE = 2, // exchanges its shape's two letters when attr.w_transposed is set
 };
 
 // The element type of an operand.
@@ -205,8 +204,8 @@ typedef struct {
     sm_operand_info out[SM_MAX_OUT];
     int inplace_in;      // index of the input that out[0] may overwrite, or SM_NO_OPERAND
     unsigned attributes; // bits: 1u << SM_ATTR_*
-    bool is_cheap;       // a forward op that is computed again rather than kept
-    bool is_shared;      // done with other processes, by the session: no backend has a kernel
+    bool is_cheap;       // a forward op that is computed again instead of kept
+    bool is_shared;      // done together with other processes, by the session: no backend has a kernel
 } sm_op_info;
 
 const sm_op_info *sm_op_get_info(sm_op_kind kind);
@@ -218,7 +217,7 @@ bool sm_op_is_attention_forward(sm_op_kind kind);
 bool sm_op_is_communication(sm_op_kind kind); // sm_op_info.is_shared
 bool sm_op_has_attr(sm_op_kind kind, sm_attr attr);
 
-// Whether the operand's shape is read with its two letters exchanged: the one rule for checks and for cases.
+// Whether the operand's shape is read with its two letters exchanged; checks and cases both ask here.
 bool sm_operand_is_transposed(const sm_operand_info *operand, const sm_attrs *attr);
 
 #endif

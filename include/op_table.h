@@ -1,15 +1,15 @@
-// op_table.h: the one table of op kinds. op.h makes the kinds and the names of their operands of it, op_kinds.c what
-// walk, estimate, verify and the backends read. Included several times, each time with a meaning of its own for these
-// words; those that the includer does not define mean nothing.
+// op_table.h: the table of op kinds. op.h takes the kinds and the names of their operands from it; op_kinds.c the facts
+// that walk, estimate, verify and the backends read. Each includer defines the words below that it needs; the others
+// expand to nothing.
 //
 //   OP(code, name, inplace,           inplace: the input that the first output may overwrite, SM_IN(name, operand), or
 //                                     SM_NO_OPERAND
 //      work, again, attributes,       three words, below
-//      equation, source)              equation: one line, in the operands' names; source: where the definition comes from
-//   SHARED_OP(...)                    likewise, of what is done with other processes: no backend has it
-//   INPUTS(name)                      its inputs follow, in their order
+//      equation, source)              equation: one line, in the operands' names; source: paper and section
+//   SHARED_OP(...)                    likewise, for ops done with other processes: no backend has a kernel
+//   INPUTS(name)                      its inputs follow, in order
 //   IN(operand, shape, type, flags)   flags: SM_OPTIONAL, SM_TRANSPOSABLE, or 0
-//   OUTPUTS(name)                     its outputs follow: one at least
+//   OUTPUTS(name)                     its outputs follow, at least one
 //   OUT(operand, shape, type, mode, flags)      mode: SM_WRITES, SM_ADDS or SM_UPDATES
 //   END
 //
@@ -17,33 +17,32 @@
 //   EACH_IN(n, name, operand)         n for each element of an input
 //   EACH_OUT(n, name, operand)        n for each element of an output
 //   COUNTED(what)                     the function flops_of_WHAT in op_kinds.c
-//   NO_WORK                           values are set or sent: that is no work of the model
+//   NO_WORK                           values are only set or sent
 //
-// again: a forward op that is CHEAP is computed again in the backward where somebody reads what it gave
-// (rewrites/recompute.c); what one that is KEPT gave stays in memory.
+// again: the backward computes the result of a CHEAP forward op again (rewrites/recompute.c); the result of a KEPT one
+// stays in memory.
 //
-// attributes: those that the kind has of SM_ATTR_LIST (op.h), HAS(eps) | HAS(decay), or NO_ATTRS. An op that sets another
-// is refused. HEADS and DROPS are the pairs of attention.
+// attributes: the attributes of SM_ATTR_LIST (op.h) that the kind has, HAS(eps) | HAS(decay), or NO_ATTRS. An op that
+// sets any other is refused. HEADS and DROPS are attention's pairs.
 //
-// The file that implements a kind has the name's stem in every backend: attention, bias, dropout, embedding, gelu,
-// grad_norm, head_rmsnorm, layernorm, loss, matmul, residual, rmsnorm, rope, swiglu, optimizer (adamw, adam, sgd, lion), adamw8bit,
-// adafactor, muon, zero.
+// The file that implements a kind has the same stem in every backend: attention, bias, dropout, embedding, gelu,
+// grad_norm, head_rmsnorm, layernorm, loss, matmul, residual, rmsnorm, rope, swiglu, optimizer (adamw, adam, sgd,
+// lion), adamw8bit, adafactor, muon, zero.
 //
-// A shape is written in dimension letters. Two letters, "(N,C)", see the tensor as rows by columns (leading dims
-// flattened); one letter counts elements; three or four are exact. The same letter has the same value in all operands
-// of an op; "(n/256)" counts blocks of 256 of them, the last of which may be a part. A shape that is SM_TRANSPOSABLE
-// has its two letters exchanged where the op's attribute w_transposed is set. The optional starts holds, for each
-// position, the place in its row where its document begins: positions count from there, and attention looks back no
-// further. starts is non-decreasing in t and starts[b,t] <= t. Padding has starts = t, so it attends only to itself.
-// Without starts a row is one document. W is the number of weights that blocked attention keeps for a head:
-// sm_blocked_elems(T, T) weights (op.h). QKV is (NH + 2 NKV) HS: a token's queries, then its keys, then its values, a
-// head after the other; NQK is NH + NKV, the heads of queries and keys. Attention's C is NH HS.
+// Shapes are written in dimension letters. Two letters, "(N,C)", see the tensor as rows by columns (leading dims
+// flattened); one letter counts elements; three or four are exact. A letter has the same value in all operands of an
+// op; "(n/256)" counts blocks of 256 elements, rounded up. A SM_TRANSPOSABLE shape has its two letters exchanged when
+// the op's attribute w_transposed is set. The optional starts holds, for each position, the index in its row where its
+// document begins: positions count from there, and attention looks back no further. starts is non-decreasing in t and
+// starts[b,t] <= t. Padding has starts = t, so it attends only to itself. Without starts a row is one document. W is
+// the number of weights that blocked attention keeps for a head: sm_blocked_elems(T, T) (op.h). QKV is (NH + 2 NKV) HS:
+// for each token its queries, keys and values, head by head; NQK is NH + NKV, the heads of queries and keys.
+// Attention's C is NH HS.
 //
-// A kind with an input `clip` that writes no scaler does nothing where clip is negative: the step is skipped.
+// A kind that has an input `clip` but writes no scaler does nothing when clip is negative: the step is skipped.
 //
-// A type is DATA, the plan's data type, REAL, its real type (plan.h), or I32, U32 or U8.
+// Types: DATA is the plan's data type, REAL its real type (plan.h); or I32, U32, U8.
 //
-// A row of the table is a paragraph, an operand a line of it.
 // clang-format off
 #ifndef OP
 #define OP(...)
@@ -143,7 +142,7 @@ OP(SM_OP_LAYERNORM_BACKWARD, layernorm_backward, SM_NO_OPERAND,
    COUNTED(layernorm_backward), KEPT, NO_ATTRS,
    "xh = (x - mean) rstd;  g = dy w;  dx = rstd (g - sum_c g / C - xh sum_c g xh / C);  dw += sum_n dy xh;  "
    "db += sum_n dy;  dbias += sum_n dx",
-   "derivative of layernorm_forward; dbias, where it is asked for, that of the bias last added to x")
+   "derivative of layernorm_forward; the optional dbias is that of the bias last added to x")
 INPUTS(layernorm_backward)
     IN(dy, "(N,C)", DATA, 0)
     IN(x, "(N,C)", DATA, 0)
@@ -306,7 +305,7 @@ END
 OP(SM_OP_HEAD_RMSNORM_BACKWARD, head_rmsnorm_backward, SM_IN(head_rmsnorm_backward, dy),
    COUNTED(head_rmsnorm_backward), KEPT, HEADS,
    "per head of q and k: xh = x rstd;  g = dy w;  dx = rstd (g - xh sum_i g xh / HS);  dw += sum over rows and heads of"
-   " dy xh;  of v: dx = dy",
+   " dy xh;  v: dx = dy",
    "derivative of head_rmsnorm_forward")
 INPUTS(head_rmsnorm_backward)
     IN(dy, "(B,T,QKV)", DATA, 0)
@@ -625,7 +624,7 @@ END
 SHARED_OP(SM_OP_GATHER_ROWS, gather_rows, SM_NO_OPERAND,
    NO_WORK, KEPT, HAS(n_processes),
    "part r of x and of token = that of process r, for r = 0 ... N-1, at once",
-   "the embedding's rows are fewer than the table's that their gradient is added to")
+   "cheaper than exchanging the gradient of the whole table: a batch has fewer rows than the table")
 INPUTS(gather_rows)
 OUTPUTS(gather_rows)
     OUT(x, "(B,T,C)", DATA, SM_UPDATES, 0)
@@ -635,7 +634,7 @@ END
 SHARED_OP(SM_OP_COMMUNICATION_FINISH, communication_finish, SM_NO_OPERAND,
    NO_WORK, KEPT, HAS(n_processes),
    "x is the result of the op that began its communication",
-   "the remaining wait where communication took longer than the ops during it")
+   "waits for communication that took longer than the ops run meanwhile")
 INPUTS(communication_finish)
 OUTPUTS(communication_finish)
     OUT(x, "(n)", REAL, SM_UPDATES, 0)

@@ -1,14 +1,14 @@
-// own_kernel.h: a kernel that a user brings, for one kind of op, in f32: the arguments of its function.
+// own_kernel.h: the arguments of a user's own kernel for one kind of op, in f32.
 //
 //     void layernorm_backward(const layernorm_backward_args *args);
 //
-// The arguments are a struct of members of 8 bytes, in this order: the dimensions by their letters (int64_t), the
-// attributes that the kind has (int64_t or double), the inputs and the outputs (pointers), `thread` and `n_threads`.
-// All of it follows from the table of op kinds; sm_own_kernel_header writes it down as C. Beside the function the
-// library has its signature, which names the members: one that was made for other arguments is refused.
+// The arguments are a struct of 8-byte members, in this order: the dimensions by their letters (int64_t), the
+// attributes of the kind (int64_t or double), the inputs and outputs (pointers), `thread` and `n_threads`. The table of
+// op kinds determines them; sm_own_kernel_header prints them as C. The library also has a signature, which names the
+// members: a library for other arguments is refused.
 //
-// The function is called once for an op, with thread 0 of 1; or, where the library says `const int NAME_threads = 1;`,
-// by every thread of the backend at the same time: each does its part of the work.
+// The function is called once for each op, as thread 0 of 1. If the library has `const int NAME_threads = 1;`, every
+// thread of the backend calls it at the same time and does its part of the work.
 #ifndef STEPMARK_OWN_KERNEL_H
 #define STEPMARK_OWN_KERNEL_H
 
@@ -33,7 +33,7 @@ typedef struct {
     uint64_t step;
 } sm_own_rng;
 
-// A struct of arguments. Members point to `rng`: it is filled in place, and not copied.
+// A struct of arguments. Members point to `rng`: it is filled in place and never copied.
 typedef struct {
     sm_own_member members[SM_OWN_MAX_MEMBERS];
     int n_members; // the last two are thread and n_threads
@@ -42,41 +42,41 @@ typedef struct {
 
 typedef void (*sm_own_function)(const sm_own_member *args);
 
-// In which language a kernel is: a backend takes kernels of one.
+// The language of a kernel: a backend takes kernels of one.
 typedef enum { SM_OWN_NONE, SM_OWN_C, SM_OWN_OPENCL } sm_own_language;
 
 typedef struct {
     sm_op_kind kind;
-    sm_own_function run; // of C; NULL: `source` is it
-    bool has_threads;    // it is called by every thread
-    const char *source;  // OpenCL C, which the backend has its driver compile
-    const char *name;    // of the source's file, for the compiler's messages
+    sm_own_function run; // in C; NULL: `source` has the kernel
+    bool has_threads;    // every thread calls it
+    const char *source;  // OpenCL C, compiled by the backend's driver
+    const char *name;    // of the source file, for the compiler's messages
 } sm_own_kernel;
 
 static inline sm_own_language sm_own_kernel_language(const sm_own_kernel *kernel) {
     return kernel->run != NULL ? SM_OWN_C : SM_OWN_OPENCL;
 }
 
-// The arguments of an op whose operands are at these addresses (NULL: left out).
+// The arguments of an op with operands at these addresses (NULL: left out).
 void sm_own_args_fill(const sm_plan *plan, const sm_op *op, void *const in[SM_MAX_IN], void *const out[SM_MAX_OUT],
                       sm_own_args *args);
 
-// Its thread and their number.
+// Sets the calling thread and the number of threads.
 static inline void sm_own_args_set_thread(sm_own_args *args, int thread, int n_threads) {
     args->members[args->n_members - 2].integer = thread;
     args->members[args->n_members - 1].integer = n_threads;
 }
 
-// Index of a member by its name; -1: the kind has none of it.
+// Index of a member by its name; -1 if the kind does not have it.
 int sm_own_member_index(sm_op_kind kind, const char *name);
 
 // "1 N C dy x w mean rstd dx dw db dbias thread n_threads": the version and the members.
 void sm_own_kernel_signature(sm_op_kind kind, char text[SM_OWN_SIGNATURE_SIZE]);
 
-// The C text of the kind's struct and signature, with the meaning of each member.
+// Prints the kind's struct and signature as C, with the meaning of each member.
 void sm_own_kernel_header(sm_op_kind kind, FILE *out);
 
-// The beginning of a function's body: a variable for each member, by its name.
+// Prints the beginning of a function's body: a variable for each member, with its name.
 void sm_own_kernel_unpack(sm_op_kind kind, FILE *out);
 
 // --- in OpenCL C (src/plan/own_opencl.c) -----------------------------------------------------------
@@ -84,16 +84,16 @@ void sm_own_kernel_unpack(sm_op_kind kind, FILE *out);
 //     kernel void gelu_forward(const long n, global const float *x, const ulong x_at, global float *y, const ulong
 //     y_at)
 //
-// The parameters are the same members, except thread and n_threads: dimensions and whole attributes as long, others as
-// float; a tensor as the buffer that it lies in and the place of its first element there (NULL and 0: left out).
-// DROPOUT replaces keep and rng, and KEEP(element) is the factor of dropout on that element. Two lines of the source
-// complete it: `#define gelu_forward_signature "cl 1 n x y"`, and the number of work-items, by dimension, at most two,
-// and after `by` the size of a work-group: `#define gelu_forward_items "n by 64"`. Letters, numbers, + - * and /
-// (rounded up) may stand there.
+// The parameters are the same members without thread and n_threads: dimensions and integer attributes as long, others
+// as float; a tensor as its buffer and the index of its first element there (NULL and 0: left out). DROPOUT replaces
+// keep and rng; KEEP(element) is the factor of dropout on that element. The source also needs two definitions: the
+// signature, `#define gelu_forward_signature "cl 1 n x y"`, and the number of work-items in at most two dimensions
+// with, after `by`, the size of a work-group: `#define gelu_forward_items "n by 64"`. Expressions consist of letters,
+// numbers, + - * and / (rounded up).
 
 typedef struct {
     int n_dims;
-    int64_t items[2]; // before they are rounded up to whole groups
+    int64_t items[2]; // before rounding up to whole work-groups
     int64_t group[2];
 } sm_own_work;
 
@@ -103,21 +103,21 @@ typedef struct {
     sm_own_parameter_type type;
     int64_t integer;
     double real;
-    int tensor; // SM_NO_TENSOR: left out. Of dropout: that of its counter
+    int tensor; // SM_NO_TENSOR: left out. For dropout: the tensor of its counter
 } sm_own_parameter;
 
 enum { SM_OWN_MAX_PARAMETERS = SM_OWN_MAX_MEMBERS };
 
-// An op's, in their order; returns how many.
+// The parameters of an op, in order; returns their number.
 int sm_own_opencl_parameters(const sm_plan *plan, const sm_op *op, sm_own_parameter list[SM_OWN_MAX_PARAMETERS]);
 
-// The two lines of a source. SM_ERR_FORMAT names the missing or wrong part, and `name`, the file.
+// Reads the two definitions of a source. SM_ERR_FORMAT names the file (`name`) and the missing or wrong part.
 sm_status sm_own_opencl_check(sm_op_kind kind, const char *source, const char *name);
 sm_status sm_own_opencl_work(const sm_plan *plan, const sm_op *op, const sm_own_kernel *kernel, sm_own_work *work);
 
 void sm_own_opencl_signature(sm_op_kind kind, char text[SM_OWN_SIGNATURE_SIZE]);
 
-// The two lines and an empty kernel.
+// Prints the two definitions and an empty kernel.
 void sm_own_opencl_skeleton(sm_op_kind kind, FILE *out);
 
 #endif

@@ -1,6 +1,6 @@
 // philox.h: counter-based random numbers: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2,
-// 3", section 3.3). A number depends only on its key and counter, so that every backend and every thread count draws
-// the same ones.
+// 3", section 3.3). A number depends only on its key and counter, so every backend draws the same numbers with any
+// number of threads.
 #ifndef STEPMARK_PHILOX_H
 #define STEPMARK_PHILOX_H
 
@@ -33,7 +33,7 @@ static inline sm_philox_block sm_philox4x32(uint64_t key, uint64_t counter_low, 
     return (sm_philox_block){{c0, c1, c2, c3}};
 }
 
-// The key of the numbers that `name` draws under `seed`: FNV-1a of the name, mixed with the seed.
+// The key for the numbers that `name` draws with `seed`: FNV-1a of the name, mixed with the seed.
 static inline uint64_t sm_philox_key(uint64_t seed, const char *name) {
     uint64_t z = sm_fnv1a(SM_FNV1A_START, name, strlen(name)) +
                  (seed + 1) * 0x9E3779B97F4A7C15u; // SplitMix64's finaliser spreads the seed
@@ -42,8 +42,8 @@ static inline uint64_t sm_philox_key(uint64_t seed, const char *name) {
     return z ^ (z >> 31);
 }
 
-// Dropout's rule, the same on every backend. Element e of a tensor at micro-step s is drawn
-// from word e%4 of block (counter e/4, s) and is kept when that word >= threshold(p).
+// Dropout's rule for every backend: element e of a tensor at micro-step s uses word e%4 of block (counter e/4, s) and
+// is kept when that word >= threshold(p).
 static inline uint32_t sm_dropout_threshold(double p) { return (uint32_t)(p * 4294967296.0); }
 
 static inline int sm_dropout_keeps(uint64_t key, uint64_t step, uint64_t element, uint32_t threshold) {

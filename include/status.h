@@ -1,8 +1,7 @@
 // status.h: how every function of stepmark reports failure.
 //
-// A function that can fail returns sm_status. Where the failure happens it calls
-// sm_fail(), which keeps one line with the facts (path, sizes, device) for this
-// thread and returns the code. Only src/cli prints that line and exits.
+// A function that can fail returns sm_status. Where the failure happens it calls sm_fail(), which keeps one line with
+// the facts (path, sizes, device) for this thread and returns the code. Only cli/ prints that line and exits.
 #ifndef STEPMARK_STATUS_H
 #define STEPMARK_STATUS_H
 
@@ -37,8 +36,8 @@ const char *sm_status_text(sm_status status);
 // fact, and what to do; it has no newline. Returns true.
 bool sm_keep_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-// sm_fail(status, format, ...): keeps the message and is `status`. (A macro over an inline function, so that a static
-// analyser sees that a failure does not return SM_OK.)
+// sm_fail(status, format, ...): keeps the message and evaluates to `status`. (As a macro over an inline function it
+// shows static analysers that a failure does not return SM_OK.)
 #define sm_fail(status, ...) sm_failed((status), sm_keep_message(__VA_ARGS__))
 static inline sm_status sm_failed(sm_status status, bool kept) { return kept ? status : SM_ERR_INTERNAL; }
 
@@ -54,7 +53,7 @@ const char *sm_error_message(void);
         }                                        \
     } while (0)
 
-// Forwards a failure to the function's one cleanup path: sets `status`, jumps to `cleanup`.
+// Forwards a failure to the function's cleanup path: sets `status`, jumps to `cleanup`.
 #define SM_TRY_GOTO(expression) \
     do {                        \
         status = (expression);  \

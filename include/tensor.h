@@ -1,8 +1,7 @@
 // tensor.h: the operands of a plan.
 //
-// A tensor is a name, a role, a dtype and a shape, stored row-major. It is data about
-// memory, not memory: the planner (src/plan/planner.c) gives it an arena and an offset, and
-// a backend gives the arena an address.
+// A tensor is a name, a role, a dtype and a shape, stored row-major. It describes memory but owns none: the planner
+// (src/plan/planner.c) assigns an arena and an offset, and a backend gives the arena an address.
 //
 // Dimension letters everywhere: B batch, T sequence, C = d_model, F = d_ff, V vocabulary,
 // Vp padded vocabulary, NH heads, HS = C/NH head size, NKV heads of keys and values, L layers, N = B*T rows.
@@ -19,7 +18,7 @@
 #define SM_ROLE_LIST(X)                                                                      \
     X(SM_ROLE_PARAMETER, "parameters")                                                       \
     X(SM_ROLE_GRADIENT, "gradients")                                                         \
-    X(SM_ROLE_OPTIMIZER, "optimizer")    /* its state, as AdamW's m and v */                 \
+    X(SM_ROLE_OPTIMIZER, "optimizer")    /* state, such as AdamW's m and v */                \
     X(SM_ROLE_ACTIVATION, "activations") /* written once a micro-step, packed by lifetime */ \
     X(SM_ROLE_SCRATCH, "scratch")        /* short-lived, reused within a phase */            \
     X(SM_ROLE_BATCH, "batch")            /* uploaded by the host: tokens, targets, hyper */  \
@@ -46,29 +45,29 @@ typedef struct {
     // A view is a contiguous part of another tensor (its root): a parameter within its
     // group, a chunk of rows. It has no memory of its own.
     int view_of;               // index of the root tensor, or SM_NO_TENSOR
-    int64_t view_offset_elems; // where in the root it begins
+    int64_t view_offset_elems; // its start within the root
 
-    // A parameter whose values matmuls read in another dtype than its own: the index of the tensor that holds them so.
-    // An op that writes the parameter writes this too. SM_NO_TENSOR where the parameter itself is read.
+    // A parameter that matmuls read in another dtype: the index of the tensor with that copy. An op that writes the
+    // parameter also writes the copy. SM_NO_TENSOR: matmuls read the parameter itself.
     int working_copy;
 
-    // The state of a sharded optimizer as it is saved: the elements of the whole, which lie in the processes' slices.
-    // It has no memory of its own.
+    // The whole state of a sharded optimizer, as it is saved: its elements are in the processes' slices. It has no
+    // memory of its own.
     bool is_sharded;
-    int shard_group;      // the parameter's group, its place there,
-    int64_t shard_offset; // in elements of the state,
-    int shard_block;      // each of which stands for as many of the parameter,
-    int shard_state;      // and the output of the update that it is
+    int shard_group;      // the parameter's group and its place there
+    int64_t shard_offset; // in elements of the state
+    int shard_block;      // parameters for each element of the state
+    int shard_state;      // index of the update's output
 
-    // Part of the model or of its optimizer's state as saved, under this tensor's name: parameters and state by
-    // themselves, not the groups that they lie in.
+    // Saved under this tensor's name as a part of the model or of its optimizer's state: single parameters and states,
+    // not groups.
     bool is_saved;
-    int64_t real_elems; // those before padding: rows of a vocabulary that the model does not have
-    double init_value;  // parameters, before training: all elements are this,
-    double init_std;    // or, where this is above 0, drawn from N(0, init_std)
+    int64_t real_elems; // elements without padding (rows of a vocabulary that the model does not have)
+    double init_value;  // parameters before training: the value of all elements,
+    double init_std;    // or, if above 0, they are drawn from N(0, init_std)
 
-    // Where its values lie, for a backend that works in host memory: of who prepares the plan, and only read. NULL: in
-    // its arena.
+    // Address of its values, for a backend that works in host memory; owned by the caller, and only read. NULL: they
+    // are in its arena.
     const void *memory;
 
     // Filled by the planner, for roots and views alike.
@@ -88,7 +87,7 @@ static inline int64_t sm_tensor_elems(const sm_tensor *t) {
 // The last dim: the length of a row.
 static inline int64_t sm_tensor_cols(const sm_tensor *t) { return t->dims[t->n_dims - 1]; }
 
-// All dims but the last, flattened: a (B,T,C) tensor has B*T rows of C.
+// Product of all dims but the last: a (B,T,C) tensor has B*T rows of C.
 static inline int64_t sm_tensor_rows(const sm_tensor *t) {
     int64_t n = 1;
     for (int i = 0; i + 1 < t->n_dims; i++) {

@@ -1,4 +1,4 @@
-// comm.c: the messages of processes, by a broadcast and a gather.
+// comm.c: messages between processes, by a broadcast and a gather.
 #include "src/comm/comm.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 // --- who there is ----------------------------------------------------------------------------------
 
 #ifndef SM_MPI
-// Started by mpirun or srun, each process would believe to be alone, and write the same files.
+// If mpirun or srun started several processes, each would think it is alone, and all would write the same files.
 static sm_status refuse_many(void) {
     static const char *const counts[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
@@ -116,7 +116,7 @@ typedef struct {
 
 static int badness(sm_status status) { return status == SM_OK ? 0 : status == SM_ERR_INTERRUPTED ? 1 : 2; }
 
-// The worst of all, and who has it first.
+// The worst status of all, and the first rank that has it.
 static int worst_of(const sm_status *all, int n) {
     int worst = 0;
     for (int rank = 1; rank < n; rank++) {
@@ -127,7 +127,7 @@ static int worst_of(const sm_status *all, int n) {
     return worst;
 }
 
-// Messages are exchanged only where there is one to tell.
+// A message is exchanged only if there is one.
 static sm_status tell_message(sm_comm *comm, int from, sm_status status) {
     char message[MESSAGE_BYTES];
     char *all = malloc((size_t)comm->size * MESSAGE_BYTES);
@@ -193,7 +193,7 @@ static sm_status differs(const sm_comm *comm, const char *name, const char *mine
                    comm->rank, first != NULL ? first : "not given", advice);
 }
 
-// This process's facts against rank 0's.
+// Compares this process's facts with rank 0's.
 static sm_status compare_to_first(const sm_comm *comm, const sm_comm_fact *facts, int n_facts, const char *first,
                                   size_t size_bytes, const char *advice) {
     sm_comm_fact theirs;

@@ -1,4 +1,4 @@
-// comm_cores.c: processes of one host share out its cores, unless who started them has.
+// comm_cores.c: the processes of one host divide its cores among them, unless the launcher has bound them.
 #include <hwloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "os/os.h"
 #include "src/comm/comm.h"
 
-// What this process needs of the others to know whether the launcher has bound them.
+// A process's answer to whether the launcher has bound it.
 typedef struct {
     char host[64];
     os_processors allowed;
@@ -33,7 +33,7 @@ static sm_status are_alike(sm_comm *comm, bool *alike) {
     return status;
 }
 
-// Binds to cores first .. end - 1 of those that the process may use, or to processors where cores do not suffice.
+// Binds to cores first .. end - 1 of those that the process may use, or to processors if there are too few cores.
 static int bind_to_share(hwloc_topology_t topology, int part, int n_parts) {
     hwloc_cpuset_t allowed = hwloc_bitmap_alloc();
     hwloc_cpuset_t share = hwloc_bitmap_alloc();
@@ -69,7 +69,7 @@ sm_status sm_comm_bind(sm_comm *comm, int *n_cores) {
         return SM_OK;
     }
     if (hwloc_topology_init(&topology) != 0) {
-        return SM_OK; // the kernel then places the threads
+        return SM_OK; // the kernel places the threads
     }
     if (hwloc_topology_load(topology) == 0) {
         *n_cores = bind_to_share(topology, sm_comm_local_rank(comm), sm_comm_local_size(comm));

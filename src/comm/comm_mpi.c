@@ -1,6 +1,6 @@
-// comm_mpi.c: the only file that knows MPI. Every call to it returns at once, under one lock (MPI_THREAD_SERIALIZED),
-// so that the thread that sums and the one that computes may both communicate, and every wait has an end: at the time
-// limit, or when the process that is waited for has died.
+// comm_mpi.c: the only file that knows MPI. Every MPI call returns at once, under one lock (MPI_THREAD_SERIALIZED), so
+// that the summing thread and the computing thread may both communicate. Every wait ends: at the time limit, or when
+// the awaited process has died.
 #include <errno.h>
 #include <mpi.h>
 #include <pthread.h>
@@ -15,12 +15,12 @@
 
 typedef struct {
     sm_comm base;
-    MPI_Comm control; // of who computes
-    MPI_Comm sums;    // of the thread that sums
+    MPI_Comm control; // of the computing thread
+    MPI_Comm sums;    // of the summing thread
     MPI_Comm host;    // the group
     MPI_Win *windows;
     int n_windows;
-    bool is_lost; // a wait failed: MPI is not asked to end in order
+    bool is_lost; // a wait failed: MPI_Finalize would hang
     pthread_mutex_t lock;
 } mpi_comm;
 
@@ -45,7 +45,7 @@ static int test(mpi_comm *m, MPI_Request *request, int *done) {
     return code;
 }
 
-// Looks often at first, then seldom: processes may have fewer processors than they are.
+// Polls often at first, then seldom, since there may be more processes than processors.
 static void pause_between(int n_looks) {
     enum { OFTEN = 200, LEAST_NS = 20000, MOST_NS = 500000 };
     if (n_looks < OFTEN) {
@@ -96,7 +96,7 @@ static sm_status receive_on(mpi_comm *m, MPI_Comm on, int rank, void *data, size
 
 // --- small messages, by way of rank 0 ------------------------------------------------------------------
 
-// To one after the other: who does not answer is known by its rank.
+// Sends to one rank after the other, so that a rank that does not answer can be named.
 static sm_status broadcast_part(mpi_comm *m, int from, char *data, size_t size_bytes) {
     MPI_Request request;
     if (m->base.rank != from) {
@@ -166,7 +166,7 @@ static sm_status wait_for_sums(sm_comm *comm, int rank, sm_comm_request *request
 
 // --- shared memory ----------------------------------------------------------------------------------------
 
-// A window whose parts begin at pages of their own, so that each lies near the process that touches it first.
+// A shared window in which each part begins at a page, so that it lies near the process that touches it first.
 static sm_status share(sm_comm *comm, size_t size_bytes, void **parts) {
     mpi_comm *m = (mpi_comm *)comm;
     MPI_Info info;
@@ -209,7 +209,7 @@ static bool was_started_by_launcher(void) {
     return false;
 }
 
-// Where a process is, and whether it shares memory.
+// A process's host, and whether it shares memory.
 typedef struct {
     int host;   // lowest rank there
     int leader; // lowest rank of its group

@@ -1,4 +1,4 @@
-// comm_reduce.c: the thread that sums, its jobs, and how a job is done.
+// comm_reduce.c: the summing thread and its jobs.
 //
 // A job of n elements among processes on G groups (comm_transport.h), P members each:
 //
@@ -9,9 +9,9 @@
 //                                  and sends it to the stand-ins
 //   stand-ins                      write the sum to all members of their group
 //
-// In one group there are no messages: each process reads its slice of all, and writes it to all. Two counters a
-// process, in shared memory, say how many jobs it has brought (`arrived`) and done its share of (`done`); where
-// processes only meet, a third says how many they have read (`released`).
+// Within one group there are no messages: each process reads its slice from all, and writes the sum to all. Each
+// process has counters in shared memory: the jobs that it has started (`arrived`), those with its share done (`done`),
+// and, for jobs in which processes only meet, those that it has read (`released`).
 #include "src/comm/comm_reduce.h"
 
 #include <errno.h>
@@ -35,38 +35,38 @@ enum { MAX_SEGMENTS = 64, QUEUE_JOBS = 1024, LINE_BYTES = 64 };
 
 typedef struct {
     size_t size_bytes;
-    void **parts; // a member's each
+    void **parts; // one for each member
 } segment;
 
-// What a member tells the others of its group.
+// The state of a member that the others of its group see.
 typedef struct {
     _Alignas(LINE_BYTES) _Atomic uint32_t arrived;
     _Alignas(LINE_BYTES) _Atomic uint32_t done;
     _Alignas(LINE_BYTES) _Atomic uint32_t released;
-    _Alignas(LINE_BYTES) atomic_flag has_spoken; // the first member's stands for the group
+    _Alignas(LINE_BYTES) atomic_flag has_spoken; // the first member's serves the group
 } progress;
 
 struct sm_reducer {
     sm_comm *comm;
     segment segments[MAX_SEGMENTS];
     int n_segments;
-    int me;              // among the members
-    progress **progress; // a member's each
-    uint32_t n_begun;    // jobs that this process has taken up
-    void *outgoing;      // partial sums for other groups, and what comes from them
+    int me;              // index among the members
+    progress **progress; // one for each member
+    uint32_t n_begun;    // jobs that this process has started
+    void *outgoing;      // partial sums for other groups, and those from them
     void *incoming;
     size_t buffer_bytes; // of each
 
     bool is_running;
     pthread_t thread;
-    pthread_mutex_t lock; // of what follows
+    pthread_mutex_t lock; // protects the members below
     pthread_cond_t changed;
     sm_comm_job queue[QUEUE_JOBS];
     int64_t n_started, n_finished;
     int64_t busy_ns;        // in jobs that are finished
-    atomic_bool is_awaited; // by who computes
+    atomic_bool is_awaited; // the computing thread waits
     bool is_ending;
-    sm_status status; // of the first job that failed; those after it are not done
+    sm_status status; // of the first job that failed; later jobs are not done
     char message[512];
 };
 
@@ -104,9 +104,9 @@ bool sm_comm_is_first_to_speak(const sm_comm *comm) {
 // Counters wrap around.
 static bool has_reached(uint32_t value, uint32_t wanted) { return (int32_t)(value - wanted) >= 0; }
 
-// Waits until a member's counter has come to `wanted`.
+// Waits until a member's counter has reached `wanted`.
 static sm_status wait_for_counter(const sm_reducer *r, int member, _Atomic uint32_t *counter, uint32_t wanted) {
-    static const struct timespec look = {.tv_nsec = 50000000}; // at whether the other is alive
+    static const struct timespec look = {.tv_nsec = 50000000}; // between checks that the other process is alive
     const int64_t until_ns = sm_comm_wait_until_ns(r->comm);
     uint32_t value;
     while (!has_reached(value = atomic_load(counter), wanted)) {
@@ -131,7 +131,7 @@ static void advance(_Atomic uint32_t *counter, uint32_t value) {
 
 // --- sums --------------------------------------------------------------------------------------------
 
-enum { BLOCK_ELEMS = 2048 }; // in the nearest cache
+enum { BLOCK_ELEMS = 2048 }; // fits in L1
 
 static void round_all(float *values, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
@@ -167,7 +167,7 @@ static float *part_of(const sm_reducer *r, const sm_comm_job *job, int member) {
     return (float *)((char *)r->segments[job->segment].parts[member] + job->offset_bytes);
 }
 
-// The members' sum of n elements from `first` on.
+// The members' sum of n elements from `first`.
 static void sum_members(const sm_reducer *r, const sm_comm_job *job, int64_t first, int64_t n, float *sum) {
     memcpy(sum, part_of(r, job, 0) + first, (size_t)n * sizeof *sum);
     if (job->is_bf16) {
@@ -234,7 +234,7 @@ static void copy_slice_to_members(const sm_reducer *r, const sm_comm_job *job, i
 
 // --- several groups --------------------------------------------------------------------------------------
 
-// Who stands in a group for the owner of a slice: the owner itself in its own.
+// The member of a group that stands in for the owner of a slice; in the owner's group, the owner.
 static int stand_in(const sm_comm *comm, int group, int owner) {
     if (comm->group_of[owner] == group) {
         return owner;
@@ -270,7 +270,7 @@ static sm_status reserve(sm_reducer *r, size_t size_bytes) {
     return r->buffer_bytes > 0 ? SM_OK : sm_fail(SM_ERR_OOM, "comm: no memory for messages of %zu bytes", size_bytes);
 }
 
-// A message of each slice or group under way.
+// Messages in flight, one for each slice or group.
 typedef struct {
     sm_comm_request request;
     int rank;
@@ -283,7 +283,7 @@ static sm_status wait_for_messages(sm_comm *comm, message *messages, int n) {
     return SM_OK;
 }
 
-// Elements as they travel: f32 where they lie, bf16 in a buffer.
+// Elements as they are sent: f32 in place, bf16 in a buffer.
 static void sum_to_wire(const sm_reducer *r, const sm_comm_job *job, sm_slice slice, void *wire) {
     float sum[BLOCK_ELEMS];
     for (int64_t first = slice.first; first < slice.end; first += BLOCK_ELEMS) {
@@ -330,7 +330,7 @@ static sm_status send_partials(sm_reducer *r, const sm_comm_job *job, message *s
     return SM_OK;
 }
 
-// Adds one group's partial, as it travelled, to sum.
+// Adds one group's partial sum, as received, to sum.
 static void add_wire(const sm_comm_job *job, float *sum, const void *wire, int64_t n) {
     if (!job->is_bf16) {
         add(sum, wire, n);
@@ -342,7 +342,7 @@ static void add_wire(const sm_comm_job *job, float *sum, const void *wire, int64
     }
 }
 
-// The owner's sum of its slice over all groups, in their order; as it travels in `wire`.
+// The owner's sum of its slice over all groups, in order; `wire` receives it as it is sent.
 static sm_status sum_groups(sm_reducer *r, const sm_comm_job *job, sm_slice slice, message *received, void *wire) {
     sm_comm *comm = r->comm;
     const int64_t n = slice.end - slice.first;
@@ -351,7 +351,7 @@ static sm_status sum_groups(sm_reducer *r, const sm_comm_job *job, sm_slice slic
     for (int group = 0; group < comm->n_groups; group++) {
         void *at = (char *)r->incoming + (size_t)group * stride_bytes;
         if (group == my_group(comm)) {
-            sum_to_wire(r, job, slice, at); // rounded as the others' are
+            sum_to_wire(r, job, slice, at); // rounded as on the other processes
             continue;
         }
         message *m = &received[n_received++];
@@ -375,7 +375,7 @@ static sm_status sum_groups(sm_reducer *r, const sm_comm_job *job, sm_slice slic
     return SM_OK;
 }
 
-// The owner sends what is at `wire` to those who stand in for it.
+// The owner sends `wire` to its stand-ins.
 static sm_status send_to_stand_ins(sm_reducer *r, const void *wire, size_t size_bytes, message *sent, int *n_sent) {
     sm_comm *comm = r->comm;
     for (int group = 0; group < comm->n_groups; group++) {
@@ -388,7 +388,7 @@ static sm_status send_to_stand_ins(sm_reducer *r, const void *wire, size_t size_
     return SM_OK;
 }
 
-// Takes the slices that this process stands in for, one after the other, and hands them to its group.
+// Receives the slices that this process stands in for, one after the other, and writes them to its group.
 static sm_status take_for_group(sm_reducer *r, const sm_comm_job *job) {
     sm_comm *comm = r->comm;
     for (int owner = 0; owner < comm->size; owner++) {

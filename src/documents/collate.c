@@ -35,7 +35,7 @@ void sm_collation_free(sm_collation *collation) {
     *collation = (sm_collation){.placements = NULL};
 }
 
-// Places documents in the slots of the next batch, which so is full or the last.
+// Places documents in the slots of the next batch, which is then full or the last.
 static sm_status add_batch(sm_collation *c, const sm_document *documents, int64_t n, int64_t slots_a_row,
                            int64_t slot_length) {
     for (int64_t i = 0; i < n; i++) {
@@ -47,7 +47,7 @@ static sm_status add_batch(sm_collation *c, const sm_document *documents, int64_
 
 // --- slots ------------------------------------------------------------------------------------------
 
-// Max, and rows without padding.
+// Padding max and none.
 static sm_status collate_rows(const sm_documents *documents, int64_t max_batches, sm_collation *c) {
     for (int64_t i = 0; i < documents->n && c->n_batches < max_batches; i += c->B) {
         const int64_t left = documents->n - i;
@@ -78,9 +78,9 @@ static sm_status collate_batches(const sm_documents *documents, int64_t max_batc
     return SM_OK;
 }
 
-// What a bucket has of its next batch.
+// A bucket's next batch, as far as it is filled.
 typedef struct {
-    sm_document *documents; // room for B slots a row
+    sm_document *documents; // B slots in each row
     int64_t n;
 } bucket;
 
@@ -121,17 +121,17 @@ static sm_status collate_buckets(const sm_documents *documents, int64_t max_batc
 
 // --- first fit --------------------------------------------------------------------------------------
 
-// Rows that documents are put into; a placement's row is one's number until all are placed.
+// Open rows of a packing; a placement's row is the row's number until all are placed.
 typedef struct {
     int64_t number;
     int64_t used;
 } open_row;
 
 typedef struct {
-    open_row rows[MOST_OPEN_ROWS]; // in the order of their opening
+    open_row rows[MOST_OPEN_ROWS]; // in the order of opening
     int n;
     int64_t n_opened;
-    int64_t *closed; // numbers of rows in the order of their closing
+    int64_t *closed; // numbers of rows in the order of closing
     int64_t n_closed;
 } packing;
 
@@ -170,7 +170,7 @@ static int by_place(const void *a, const void *b) {
     return 0;
 }
 
-// From numbers of rows to batches of B of them, in the order of their closing.
+// Turns numbers of rows into batches of B rows, in the order of closing.
 static void order_rows(const packing *p, int64_t max_batches, int64_t *place_of, sm_collation *c) {
     int64_t n_left = 0;
     for (int64_t i = 0; i < p->n_closed; i++) {
@@ -205,7 +205,7 @@ static sm_status pack(const sm_documents *documents, int64_t max_batches, packin
 
 static sm_status collate_packed(const sm_documents *documents, int64_t max_batches, sm_collation *c) {
     packing p = {.n = 0};
-    p.closed = malloc(2 * (size_t)documents->n * sizeof *p.closed); // a row has one document at least
+    p.closed = malloc(2 * (size_t)documents->n * sizeof *p.closed); // every row has at least one document
     if (p.closed == NULL) {
         return sm_fail(SM_ERR_OOM, "no memory for rows of documents");
     }
@@ -230,7 +230,7 @@ static sm_status collate(const sm_documents *documents, sm_padding padding, int6
     return sm_fail(SM_ERR_INTERNAL, "no such padding");
 }
 
-// Placements are ordered by batch: where each batch's begin.
+// Placements are ordered by batch: finds the first of each batch.
 static sm_status index_batches(sm_collation *c) {
     c->first_of = malloc((size_t)(c->n_batches + 1) * sizeof *c->first_of);
     if (c->first_of == NULL) {
@@ -303,7 +303,7 @@ int64_t sm_collation_real_tokens(const sm_collation *c, int64_t batch) {
 }
 
 int64_t sm_collation_pairs(const sm_collation *c, int64_t batch) {
-    int64_t pairs = c->B * c->T - sm_collation_real_tokens(c, batch); // padding sees itself
+    int64_t pairs = c->B * c->T - sm_collation_real_tokens(c, batch); // a position of padding attends to itself
     for (int64_t i = c->first_of[batch]; i < c->first_of[batch + 1]; i++) {
         const int64_t n = c->placements[i].document.n;
         pairs += n * (n + 1) / 2;

@@ -1,9 +1,8 @@
 // collate.h: from documents of different length to batches of B rows of T positions, all of one plan.
 //
-// A plan is made for one B and T, and every batch fills them, so that each step does the same work for any documents:
-// the rest is padding, has its cost, and is counted. A row is cut into slots, a document lies at the beginning of its
-// slot, and attends only to itself (`starts`, include/op_table.h); positions of padding have no target and attend only
-// to themselves.
+// A plan has one B and T, and every batch has B T positions, so each step does the same work for any documents; padding
+// costs as much as text and is counted. A row is cut into slots; a document begins at the start of its slot and attends
+// only to itself (`starts`, include/op_table.h); positions of padding have no target and attend only to themselves.
 //
 //     max      a slot is a row                              |aaaaa...........|  |bbb.............|
 //     batch    slots as long as the longest document of the batch: as many documents, in their order, as fit so
@@ -35,7 +34,7 @@ typedef enum {
 
 const char *sm_padding_name(sm_padding padding);
 
-// A document's place.
+// The place of a document.
 typedef struct {
     int64_t batch, row, column;
     sm_document document;
@@ -43,15 +42,15 @@ typedef struct {
 
 typedef struct {
     int64_t B, T;
-    sm_padding padding; // none: no position needs to be told where its document begins
+    sm_padding padding; // none: positions need no start of their document
     int64_t n_batches;
     sm_placement *placements; // ordered by batch
     int64_t n, cap;
-    int64_t *first_of; // batch's first placement, n_batches + 1
+    int64_t *first_of; // first placement of each batch, n_batches + 1 entries
 } sm_collation;
 
-// At most max_batches batches of the documents, none longer than T. The last documents may fill none: where they have
-// no whole batch, it is filled up with padding only if there is no other batch. So no batch is without documents.
+// Makes at most max_batches batches; no document may be longer than T. The last documents are dropped if they do not
+// fill a batch, unless it is the only one: it is then filled up with padding. So no batch is empty.
 sm_status sm_collate(const sm_documents *documents, int64_t B, int64_t T, sm_padding padding, int64_t max_batches,
                      sm_collation *collation);
 void sm_collation_free(sm_collation *collation);
@@ -61,7 +60,7 @@ void sm_collation_free(sm_collation *collation);
 sm_status sm_collation_fill(const sm_collation *collation, const sm_tokens *tokens, int64_t batch, int32_t *inputs,
                             int32_t *targets, int32_t *starts, sm_tokens_cost *cost);
 
-// The real tokens of a batch, and its pairs of a position and one that it attends to, including padding's.
+// The real tokens of a batch, and its pairs of a position and one that it attends to, padding included.
 int64_t sm_collation_real_tokens(const sm_collation *collation, int64_t batch);
 int64_t sm_collation_pairs(const sm_collation *collation, int64_t batch);
 

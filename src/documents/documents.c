@@ -37,9 +37,9 @@ void sm_documents_free(sm_documents *documents) {
 
 // --- splitting --------------------------------------------------------------------------------------
 
-// What has been found of the stream so far.
+// The documents found in the stream so far.
 typedef struct {
-    int64_t first; // of the document under way
+    int64_t first; // of the current document
     int64_t n_positions;
 } splitting;
 
@@ -63,7 +63,7 @@ static sm_status split(const sm_tokens *tokens, int32_t separator, int64_t n_pos
             SM_TRY(ids[i] == separator ? end_document(documents, &s, at + i) : SM_OK);
         }
     }
-    const int64_t left = count - 1 - s.first; // the last token is a target alone
+    const int64_t left = count - 1 - s.first; // the last token is only a target
     if (s.n_positions < n_positions && left > 0) {
         SM_TRY(append(documents, s.first, left));
     }
@@ -118,7 +118,8 @@ sm_status sm_documents_draw(const sm_tokens *tokens, int64_t least, int64_t most
 
 // --- lengths ----------------------------------------------------------------------------------------
 
-// Replaces the documents by their parts of at most T positions, or by the first alone; with `whole`, by parts of T.
+// Replaces the documents by their parts of at most T positions; first_alone: by the first part only; whole: by parts of
+// exactly T.
 static sm_status take_parts(sm_documents *documents, int64_t T, bool first_alone, bool whole) {
     sm_documents made = {.n_empty = documents->n_empty};
     sm_status status = SM_OK;

@@ -1,4 +1,3 @@
-// append_file.c: see append_file.h.
 #include "src/io/append_file.h"
 
 #include <errno.h>

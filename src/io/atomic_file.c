@@ -11,17 +11,17 @@
 #include "src/io/atomic_file.h"
 #include "src/io/temporary.h"
 
-// Pieces that stay in cache from the writing to the digest; and how much a disk is told to write at once.
+// A piece stays in cache from writing to digesting; SYNC_BYTES is how much the disk is told to write at once.
 enum { PIECE_BYTES = 1 << 18, SYNC_BYTES = 1 << 24 };
 
 struct sm_atomic_file {
     int fd;
     char *path;
     char *temporary;
-    sm_digester *digester; // NULL: nobody asked
-    char *digest;          // the caller's
+    sm_digester *digester; // NULL: no digest wanted
+    char *digest;          // owned by the caller
     off_t synced_bytes;    // that the disk was told to write
-    off_t unsynced_bytes;  // behind them
+    off_t unsynced_bytes;  // written after them
 };
 
 static sm_status fail_errno(const char *action, const char *path, int error) {
@@ -35,7 +35,7 @@ sm_status sm_atomic_check(const char *path, mode_t *permissions) {
         return sm_fail(SM_ERR_IO, "%s: cannot write: not the name of a file", path);
     }
     if (stat(path, &info) != 0) {
-        return SM_OK; // what is wrong beyond "not there" shows when the temporary is made
+        return SM_OK; // making the temporary reports any other problem
     }
     if (!S_ISREG(info.st_mode)) {
         return sm_fail(SM_ERR_IO, "%s: cannot write: exists and is not a regular file", path);
@@ -44,7 +44,7 @@ sm_status sm_atomic_check(const char *path, mode_t *permissions) {
     return SM_OK;
 }
 
-// Frees the struct; its temporary and descriptor are gone, or never came to be.
+// Frees the struct; its temporary and descriptor are closed or were never made.
 static void release(sm_atomic_file *file) {
     sm_digester_close(file->digester);
     free(file->temporary);
@@ -79,7 +79,7 @@ cleanup:
     return status;
 }
 
-// Has the disk begin with what is written so far, so that it does not wait for the last byte, and we then for it.
+// Starts writing to disk early, so that the final fsync is short.
 static void begin_to_sync(sm_atomic_file *file, size_t written_bytes) {
     file->unsynced_bytes += (off_t)written_bytes;
     if (file->unsynced_bytes >= SYNC_BYTES) {
@@ -129,7 +129,7 @@ sm_status sm_sync_folder_of(const char *path) {
     if (fd < 0) {
         return fail_errno("open the folder of", path, errno);
     }
-    bool failed = fsync(fd) != 0 && errno != EINVAL; // EINVAL: a file system without it
+    bool failed = fsync(fd) != 0 && errno != EINVAL; // EINVAL: the file system cannot
     int error = errno;
     close(fd);
     return failed ? fail_errno("sync the folder of", path, error) : SM_OK;
@@ -150,7 +150,7 @@ sm_status sm_atomic_commit(sm_atomic_file *file) {
         sm_digester_text(file->digester, file->digest);
     }
     status = sm_sync_folder_of(file->path);
-    close(file->fd); // not earlier: the lock on the temporary ends here
+    close(file->fd); // last: closing releases the lock on the temporary
     release(file);
     return status;
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define XXH_INLINE_ALL // of the library only its header is needed
+#define XXH_INLINE_ALL // header only
 #include <xxhash.h>
 
 #include "src/io/input_file.h"

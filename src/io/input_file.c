@@ -1,4 +1,3 @@
-// input_file.c: open, check, read at an offset.
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -8,7 +7,7 @@
 #include "src/io/input_file.h"
 
 sm_status sm_input_open(const char *path, int *fd, int64_t *size_bytes) {
-    // Without O_NONBLOCK, opening a pipe that nobody writes would hang before fstat can tell.
+    // Without O_NONBLOCK, opening a pipe without a writer would block before fstat can detect it.
     int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (opened < 0) {
         return sm_fail(SM_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
@@ -50,7 +49,7 @@ sm_status sm_input_read(int fd, const char *path, int64_t offset_bytes, void *da
     return SM_OK;
 }
 
-// The first byte of a pipe tells whether anybody writes to it; it is put back.
+// The first byte of a pipe shows whether it has a writer; it is put back.
 static sm_status check_pipe(const char *path, FILE *file) {
     char first;
     const ssize_t n = read(fileno(file), &first, 1);

@@ -1,4 +1,4 @@
-// json_text.c: written after it was measured, into one buffer; read after it was measured, too.
+// json_text.c: measures the text, or the file, first, and then allocates one buffer.
 #include "src/io/json_text.h"
 
 #include <stdlib.h>
@@ -42,7 +42,7 @@ sm_status sm_json_read(const char *path, int64_t max_bytes, json_t **root) {
     }
     SM_TRY_GOTO(sm_input_read(fd, path, 0, text, (size_t)size_bytes));
     *root = json_loadb(text, (size_t)size_bytes, JSON_REJECT_DUPLICATES, &error);
-    if (*root == NULL && error.text[0] == '\0') { // what is malformed is told; a failed allocation is not
+    if (*root == NULL && error.text[0] == '\0') { // jansson describes malformed input, but not a failed allocation
         status = sm_fail(SM_ERR_OOM, "%s: no memory for its %lld bytes", path, (long long)size_bytes);
     } else if (*root == NULL) {
         status = sm_fail(SM_ERR_FORMAT, "%s: not JSON: %s, line %d", path,

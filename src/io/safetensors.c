@@ -1,6 +1,5 @@
-// safetensors.c: the header is parsed by jansson, then distrusted; data is read by pread in
-// pieces and widened or narrowed to f32, so that a file larger than memory, or one that
-// shrinks while it is read, is an error and not a crash.
+// safetensors.c: jansson parses the header, and everything in it is then checked. pread reads data in pieces, which
+// become f32: a file that is larger than memory, or that shrinks meanwhile, is an error and not a crash.
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,11 +40,11 @@ bool sm_safetensors_is_float(sm_safetensors_dtype dtype) {
 struct sm_safetensors {
     int fd;
     char *path;
-    json_t *header; // owns the entries' names
+    json_t *header; // owner of the entries' names
     sm_safetensors_entry *entries;
     int n_entries;
     int64_t data_bytes;  // size of the data
-    int64_t data_offset; // where in the file it begins
+    int64_t data_offset; // its offset in the file
 };
 
 static sm_status parse_dtype(const char *path, const json_t *info, sm_safetensors_entry *entry) {
@@ -158,7 +157,7 @@ static sm_status parse_entries(sm_safetensors *file) {
     return SM_OK;
 }
 
-// By begin; of those that begin together the empty ones first.
+// By beginning; empty tensors before others with the same beginning.
 static int compare_extents(const void *left, const void *right) {
     const sm_safetensors_entry *a = *(const sm_safetensors_entry *const *)left;
     const sm_safetensors_entry *b = *(const sm_safetensors_entry *const *)right;
@@ -168,7 +167,7 @@ static int compare_extents(const void *left, const void *right) {
     return a->end_bytes < b->end_bytes ? -1 : a->end_bytes > b->end_bytes;
 }
 
-// In order of their beginnings, each tensor must begin where the one before it ends.
+// Each tensor must begin where the one before it ends.
 static sm_status check_sorted(const sm_safetensors *file, const sm_safetensors_entry *const *sorted) {
     int64_t covered_bytes = 0;
     for (int i = 0; i < file->n_entries; i++) {
@@ -210,7 +209,8 @@ static sm_status parse_header(sm_safetensors *file, const char *text, int64_t si
         return sm_fail(SM_ERR_FORMAT, "%s: the header does not begin with '{': not a safetensors file", file->path);
     }
     file->header = json_loadb(text, (size_t)size_bytes, JSON_REJECT_DUPLICATES, &error);
-    if (file->header == NULL && error.text[0] == '\0') { // what is malformed is told; a failed allocation is not
+    if (file->header == NULL && error.text[0] == '\0') { // jansson describes malformed input, but not a failed
+                                                         // allocation
         return sm_fail(SM_ERR_OOM, "%s: no memory for its header", file->path);
     }
     if (file->header == NULL) {
@@ -352,7 +352,7 @@ static json_t *shape_to_json(const sm_safetensors_spec *spec) {
     return shape;
 }
 
-// Adds the description of one tensor at *at_bytes of the data, and moves *at_bytes on.
+// Adds the description of one tensor at *at_bytes of the data, and advances *at_bytes.
 static sm_status describe(const char *path, json_t *header, const sm_safetensors_spec *spec, sm_safetensors_dtype dtype,
                           int64_t *at_bytes) {
     int64_t begin = *at_bytes;
@@ -370,13 +370,13 @@ static sm_status describe(const char *path, json_t *header, const sm_safetensors
                                  : json_pack("{s:s, s:O, s:[I, I]}", "dtype", dtypes[dtype].name, "shape", shape,
                                              "data_offsets", (json_int_t)begin, (json_int_t)*at_bytes);
     json_decref(shape);
-    if (json_object_set_new(header, spec->name, info) != 0) { // NULL of NULL
+    if (json_object_set_new(header, spec->name, info) != 0) { // NULL also if `info` is NULL
         return sm_fail(SM_ERR_OOM, "%s: no memory for its header", path);
     }
     return SM_OK;
 }
 
-// The header as JSON; *size_bytes becomes the size of the data.
+// The header as JSON; sets *size_bytes to the size of the data.
 static sm_status build_header(const char *path, const sm_safetensors_spec *specs, int n_specs, int n_floats,
                               const sm_safetensors_pair *pairs, int n_pairs, json_t *header, int64_t *size_bytes) {
     json_t *metadata = json_pack("{s:s}", "format", "pt");
@@ -394,7 +394,7 @@ static sm_status build_header(const char *path, const sm_safetensors_spec *specs
     return SM_OK;
 }
 
-// Writes length and header; spaces at its end align the data to 8 bytes.
+// Writes length and header; trailing spaces align the data to 8 bytes.
 static sm_status write_header(sm_safetensors_writer *writer, const json_t *header) {
     char *text = sm_json_to_text(header, JSON_COMPACT);
     if (text == NULL) {
@@ -454,7 +454,7 @@ sm_status sm_safetensors_append_bytes(sm_safetensors_writer *writer, const void 
 }
 
 sm_status sm_safetensors_append(sm_safetensors_writer *writer, const float *values, int64_t n_elems) {
-    int64_t size_bytes = -1; // where it overflows: more than any header tells of
+    int64_t size_bytes = -1; // on overflow: more than any header describes
     if (__builtin_mul_overflow(n_elems, (int64_t)sizeof *values, &size_bytes)) {
         size_bytes = -1;
     }

@@ -2,12 +2,11 @@
 //
 //     8 bytes    N, the header's length, little-endian
 //     N bytes    JSON: {"NAME": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, ...}
-//                and, if wanted, "__metadata__": {"KEY": "VALUE", ...}; spaces pad it at the end
+//                and optionally "__metadata__": {"KEY": "VALUE", ...}; spaces pad it at the end
 //     the rest   the data; offsets count from its beginning, values are little-endian, row-major
 //
-// The reader believes nothing: it opens a file only if the header is well-formed, every name
-// is unique, every tensor has exactly the bytes that its shape and dtype ask for, and the
-// tensors cover the data without overlap or hole.
+// The reader opens a file only if the header is well-formed, every name is unique, every tensor has exactly the bytes
+// that its shape and dtype need, and the tensors cover the data without overlap or gap.
 #ifndef STEPMARK_SAFETENSORS_H
 #define STEPMARK_SAFETENSORS_H
 
@@ -63,18 +62,18 @@ typedef struct {
 
 typedef struct sm_safetensors sm_safetensors;
 
-// Opens and checks. SM_ERR_IO, or SM_ERR_FORMAT with the tensor and its error.
+// Opens and checks a file. SM_ERR_IO, or SM_ERR_FORMAT with the tensor and its error.
 sm_status sm_safetensors_open(const char *path, sm_safetensors **file);
 void sm_safetensors_close(sm_safetensors *file); // NULL is fine
 
 int sm_safetensors_count(const sm_safetensors *file);
 const sm_safetensors_entry *sm_safetensors_at(const sm_safetensors *file, int index); // in the header's order
 
-// A value of "__metadata__"; NULL if there is none of that key.
+// A value of "__metadata__"; NULL if the key is absent.
 const char *sm_safetensors_metadata(const sm_safetensors *file, const char *key);
 
-// Reads a floating tensor, or one of U8, into entry->n_elems floats, rounded where it is F64.
-// SM_ERR_UNSUPPORTED names a tensor of another dtype.
+// Reads a floating tensor, or one of U8, into entry->n_elems floats; F64 is rounded. SM_ERR_UNSUPPORTED names a tensor
+// of another dtype.
 sm_status sm_safetensors_read(const sm_safetensors *file, const sm_safetensors_entry *entry, float *values);
 
 // The contents of a file to write: tensors in this order.
@@ -91,22 +90,20 @@ typedef struct {
 
 typedef struct sm_safetensors_writer sm_safetensors_writer;
 
-// Starts a file: writes the header, with {"format": "pt"} (which transformers asks for) and
-// the given pairs as metadata. Written by way of atomic_file.h. All tensors are F32, or, where n_floats is given, the
-// first n_floats, and the others U8. Where `digest` is given (SM_FILE_DIGEST_SIZE), it is the file's when that is
-// finished.
+// Starts a file: writes the header, with {"format": "pt"} (which transformers requires) and the given pairs as
+// metadata, through atomic_file.h. All tensors are F32; if n_floats is given, those after the first n_floats are U8.
+// `digest` (SM_FILE_DIGEST_SIZE, may be NULL) receives the digest of the finished file.
 sm_status sm_safetensors_create(const char *path, const sm_safetensors_spec *specs, int n_specs,
                                 const sm_safetensors_pair *metadata, int n_metadata, sm_safetensors_writer **writer);
 sm_status sm_safetensors_create_mixed(const char *path, const sm_safetensors_spec *specs, int n_specs, int n_floats,
                                       const sm_safetensors_pair *metadata, int n_metadata, char *digest,
                                       sm_safetensors_writer **writer);
 
-// Appends the next n_elems floats of the data: the tensors one after the other.
+// Appends the next n_elems floats of the data; tensors follow one another in order.
 sm_status sm_safetensors_append(sm_safetensors_writer *writer, const float *values, int64_t n_elems);
 sm_status sm_safetensors_append_bytes(sm_safetensors_writer *writer, const void *bytes, int64_t size_bytes);
 
-// Ends the file, of which every element must have been written. The writer is gone
-// afterwards, whatever is returned.
+// Completes the file; every element must have been written. The writer is gone afterwards, also after a failure.
 sm_status sm_safetensors_finish(sm_safetensors_writer *writer);
 
 void sm_safetensors_abandon(sm_safetensors_writer *writer); // leaves nothing; NULL is fine

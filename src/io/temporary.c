@@ -1,4 +1,5 @@
-// temporary.c: make, lock, look whether it is still there; remove files that no process has locked.
+// temporary.c: makes and locks a temporary, then checks that it still exists; removes temporaries that no process has
+// locked.
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -103,8 +104,8 @@ static int create_folder(const char *name) {
     return fd;
 }
 
-// Between its creation and its lock a temporary looks abandoned, and may be removed. A file system without locks
-// keeps what killed processes leave.
+// Until it is locked, a new temporary looks abandoned, and another process may remove it. On a file system without
+// locks, temporaries of killed processes stay.
 static bool is_ours(int fd) {
     struct stat info;
     bool taken = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;

@@ -1,4 +1,4 @@
-// tokens.c: find out the format, check all ids once; each batch is read and checked again, as the file may have
+// tokens.c: finds the format and checks all ids once; each batch is read and checked again, since the file may have
 // changed.
 #include <stdlib.h>
 #include <string.h>
@@ -14,17 +14,17 @@ enum { HEAD_WORDS = 4, PIECE_IDS = 8192, MAX_ID_BYTES = 4, EMBEDDED_TOKENS = 1 <
 struct sm_tokens {
     char *path;            // for messages
     int fd;                // -1: the ids are in `memory`
-    const uint8_t *memory; // the caller's
-    int64_t memory_bytes;  // after which it begins again, if `count` is larger
-    sm_tokens_maker maker; // of ids that are in neither; read NULL: they are
-    int64_t offset_bytes;  // where in file or memory the first id is
+    const uint8_t *memory; // owned by the caller
+    int64_t memory_bytes;  // the ids start again after it, if `count` is larger
+    sm_tokens_maker maker; // makes ids on request; read NULL: file or memory has them
+    int64_t offset_bytes;  // offset of the first id in the file or memory
     int64_t count;
     int64_t vocab;
     int64_t id_bytes; // 1, 2 or 4
     sm_tokens_format format;
 };
 
-// llm.c's header: magic number, version, count (low and high word), zeros. The magic number says how wide ids are.
+// llm.c's header: magic number, version, count (low and high word), zeros. The magic number implies the width of ids.
 static const struct {
     int32_t magic;
     int32_t version;
@@ -46,7 +46,7 @@ static int32_t word_at(const uint8_t *bytes, int index) {
     return (int32_t)((uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24);
 }
 
-// Index of the variant of llm.c's format that a file of these first bytes is, or -1.
+// Index of the variant of llm.c's format with these first bytes, or -1.
 static int llmc_variant(const uint8_t *head) {
     for (int i = 0; i < N_LLMC_VARIANTS; i++) {
         if (word_at(head, 0) == llmc_variants[i].magic) {
@@ -74,7 +74,7 @@ static uint32_t id_at(const uint8_t *bytes, int64_t id_bytes) {
     }
 }
 
-// n bytes of a memory that begins again where it ends.
+// n bytes of a memory that starts again at its end.
 static void copy_memory(const sm_tokens *tokens, int64_t offset, int64_t n, uint8_t *bytes) {
     for (int64_t done = 0, part; done < n; done += part) {
         const int64_t at = (offset + done) % tokens->memory_bytes;
@@ -152,7 +152,7 @@ static sm_status parse_llmc(sm_tokens *tokens, const uint8_t *head, int64_t size
     return set_ids(tokens, SM_LLMC_HEADER_BYTES, found_bytes, id_bytes);
 }
 
-// Sets where the ids are and their count, from the format, the first bytes and the size of the whole.
+// Sets the ids' place and count, from the format, the first bytes and the total size.
 static sm_status parse(sm_tokens *tokens, const uint8_t *head, int64_t size_bytes) {
     if (tokens->format == SM_TOKENS_LLMC) {
         SM_TRY(parse_llmc(tokens, head, size_bytes));
@@ -168,7 +168,7 @@ static sm_status parse(sm_tokens *tokens, const uint8_t *head, int64_t size_byte
 static sm_status check_ids(const sm_tokens *tokens) {
     int32_t ids[PIECE_IDS];
     if (tokens->id_bytes < MAX_ID_BYTES && (int64_t)1 << (8 * tokens->id_bytes) <= tokens->vocab) {
-        return SM_OK; // no id can be too large
+        return SM_OK; // all ids are below the vocabulary
     }
     for (int64_t first = 0; first < tokens->count; first += PIECE_IDS) {
         int64_t left = tokens->count - first;
@@ -309,7 +309,7 @@ sm_status sm_tokens_batch(const sm_tokens *tokens, int64_t i, int64_t B, int64_t
         int32_t ids[PIECE_IDS];
         int64_t n_ids = n + 1 - first < PIECE_IDS ? n + 1 - first : PIECE_IDS;
         SM_TRY(read_ids(tokens, start + first, n_ids, ids, NULL));
-        for (int64_t k = 0; k < n_ids; k++) { // token first + k: an input, and the target of the one before it
+        for (int64_t k = 0; k < n_ids; k++) { // token first + k is an input, and the target of the input before it
             if (first + k < n) {
                 inputs[first + k] = ids[k];
             }

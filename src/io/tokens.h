@@ -7,8 +7,8 @@
 //     auto     llmc if the file begins with one of its magic numbers, else uint16 if the name ends in
 //              .bin, else bytes
 //
-// Each batch is read from the file when it is asked for. Should the file have been shortened or overwritten since it
-// was opened, that is an error then. Several threads may read at once.
+// Each batch is read from the file on request; it is an error if the file was shortened or overwritten meanwhile.
+// Several threads may read at once.
 #ifndef STEPMARK_TOKENS_H
 #define STEPMARK_TOKENS_H
 
@@ -42,28 +42,28 @@ sm_status sm_tokens_open(const char *path, sm_tokens_format format, int64_t voca
 // The same for bytes in memory, one id each. `data` is not copied and must outlive the tokens.
 sm_status sm_tokens_from_bytes(const uint8_t *data, size_t size_bytes, int64_t vocab, sm_tokens **tokens);
 
-// The embedded text (embedded.h), a byte a token, again and again, so that there are enough tokens for batches of any
-// size. Its length is odd: rows of a power of two begin at each of its bytes before one comes again.
+// The embedded text (embedded.h), one token for each byte, repeated, so that there are enough tokens for batches of any
+// size. Its length is odd: rows whose length is a power of two begin at every byte before one repeats.
 sm_status sm_tokens_embedded(int64_t vocab, sm_tokens **tokens);
 
-// The total time of reading: the file's part, and the part of making ids from text.
+// Total time of reading: from the file, and making ids from text.
 typedef struct {
     int64_t read_ns;
     int64_t tokenise_ns;
 } sm_tokens_cost;
 
-// Makes ids when they are asked for, of text for instance; threads may ask at once.
+// Makes ids on request, for example from text; several threads may call at once.
 typedef struct {
     void *ctx;
     sm_status (*read)(void *ctx, int64_t first, int64_t n, int32_t *ids, sm_tokens_cost *cost);
     void (*close)(void *ctx);
 } sm_tokens_maker;
 
-// A stream of `count` >= 1 ids that are made, all inside the vocabulary; its format is bytes. Owns the maker's ctx,
-// also when it fails. `name` is for messages.
+// A stream of `count` >= 1 ids from a maker, all inside the vocabulary; its format is bytes. Owns the maker's ctx, also
+// after a failure. `name` is for messages.
 sm_status sm_tokens_made(const char *name, int64_t count, const sm_tokens_maker *maker, sm_tokens **tokens);
 
-// Fills llm.c's header of a file of `count` ids of 2 or 4 bytes.
+// Fills llm.c's header for a file of `count` ids of 2 or 4 bytes.
 enum { SM_LLMC_HEADER_BYTES = 256 * 4 };
 void sm_llmc_header(int64_t id_bytes, int64_t count, uint8_t header[SM_LLMC_HEADER_BYTES]);
 
@@ -71,12 +71,12 @@ void sm_tokens_close(sm_tokens *tokens); // NULL is fine
 int64_t sm_tokens_count(const sm_tokens *tokens);
 sm_tokens_format sm_tokens_format_of(const sm_tokens *tokens); // never auto
 
-// The n tokens from number `first` on. SM_ERR_INVALID if there are not as many, or one is now outside the vocabulary.
+// Reads n tokens from index `first`. SM_ERR_INVALID if there are too few, or one is now outside the vocabulary.
 sm_status sm_tokens_read(const sm_tokens *tokens, int64_t first, int64_t n, int32_t *ids);
 sm_status sm_tokens_read_timed(const sm_tokens *tokens, int64_t first, int64_t n, int32_t *ids, sm_tokens_cost *cost);
 
-// Fills batch i = 0, 1, ...: inputs (B,T) and targets (B,T), shifted by one token. Batch i begins at token i B T; where
-// fewer than B T + 1 tokens remain it continues at token 0. SM_ERR_INVALID if the file is shorter than one batch, or
+// Fills batch i = 0, 1, ...: inputs (B,T) and targets (B,T), shifted by one token. Batch i begins at token i B T; it
+// continues at token 0 if fewer than B T + 1 tokens remain. SM_ERR_INVALID if the file is shorter than one batch, or
 // now holds an id outside the vocabulary; SM_ERR_IO if it now ends too early.
 sm_status sm_tokens_batch(const sm_tokens *tokens, int64_t i, int64_t B, int64_t T, int32_t *inputs, int32_t *targets);
 

@@ -1,5 +1,5 @@
-// builder.c: a plan around a model: batch, parameters, zero-grad before it and the optimizer after it; and the
-// vocabulary that models share.
+// builder.c: the parts of a plan around a model (batch, parameters, zero-grad, optimizer), and the vocabulary that
+// models share.
 #include "src/models/builder.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 // --- tensors and ops ------------------------------------------------------------------------------
 
-// Remembers a failed allocation of a tensor; passes the index through.
+// Remembers a failed allocation of a tensor; returns the index unchanged.
 static int keep(sm_builder *b, int tensor) {
     if (tensor == SM_NO_TENSOR && b->status == SM_OK) {
         b->status = SM_ERR_INVALID; // its message was set where it failed
@@ -61,10 +61,10 @@ int sm_build_gradient(const sm_builder *b, int kind) {
 }
 
 static int64_t columns_of(const sm_builder *b, int tensor) {
-    return tensor == SM_NO_TENSOR ? 1 : sm_tensor_cols(&b->plan->tensors[tensor]); // none: after a failure
+    return tensor == SM_NO_TENSOR ? 1 : sm_tensor_cols(&b->plan->tensors[tensor]); // SM_NO_TENSOR after a failure
 }
 
-// Adds an op that gives (B,T,n_cols).
+// Adds an op with a result of (B,T,n_cols).
 static int result(sm_builder *b, sm_op *op, int output, const char *name, int64_t n_cols) {
     op->out[output] = sm_build_activation(b, name, SM_DIMS(b->B, b->T, n_cols));
     sm_build_op(b, op);
@@ -225,7 +225,7 @@ int sm_build_swiglu_backward(sm_builder *b, const char *dx_name, int dy, int gat
     return result(b, &op, SM_OUT(swiglu_backward, dx), dx_name, columns_of(b, gate_up));
 }
 
-// Forward and backward of one dropout draw the same mask: by its name.
+// The key depends on the mask's name, so a dropout's forward and backward draw the same mask.
 static uint64_t mask_key(const sm_builder *b, const char *mask_name) {
     char full[SM_NAME_SIZE];
     snprintf(full, sizeof full, "h.%d.%s", b->layer, mask_name);
@@ -458,7 +458,7 @@ static void build_step(sm_builder *b) {
     }
     add_params(b);
     if (b->status != SM_OK) {
-        return; // nothing below could be named
+        return; // names need the batch's dimensions
     }
     add_batch_and_results(b);
     if (b->options->backward) {

@@ -1,8 +1,8 @@
-// builder.h: the vocabulary that models build a training step with: each function adds the ops of one line of a model
-// on paper, and returns the tensor that it computes. Forward functions have a backward that adds to the gradients of
-// parameters and returns the gradient of the input. Names are those of tensors, of a layer's within it: "h.3.ln1".
+// builder.h: the vocabulary of models: each function adds the ops for one line of a model on paper, and returns the
+// tensor that it computes. The backward of such a function adds to the gradients of parameters and returns the gradient
+// of the input. Names are those of tensors, without the layer's prefix: "h.3.ln1" is "ln1".
 //
-// After a failure everything does nothing; sm_builder.status has the first.
+// After a failure all functions do nothing; sm_builder.status has the first.
 #ifndef STEPMARK_BUILDER_H
 #define STEPMARK_BUILDER_H
 
@@ -14,8 +14,8 @@ typedef struct sm_builder {
     const sm_plan_options *options;
     int64_t B, T, C, F, V, Vp;
     int64_t QKV;    // (NH + 2 NKV) HS
-    int64_t A;      // NH HS: attention's result for a token; mostly C
-    int layer;      // whose ops are added; -1 outside of the blocks
+    int64_t A;      // NH HS: width of attention's result; usually C
+    int layer;      // layer of the next ops; -1 outside of the blocks
     sm_phase phase; // forward, until sm_build_loss_backward
     sm_param_spec specs[SM_MAX_PARAM_KINDS];
     sm_params params;
@@ -32,22 +32,22 @@ typedef struct sm_builder {
 // An activation or its gradient.
 int sm_build_activation(sm_builder *b, const char *name, int n_dims, const int64_t *dims);
 
-// A tensor that must not be rounded to the data type: `name` and `what` make "h.3.ln1.mean"; `what` may be NULL.
+// A tensor that is never rounded to the data type: `name` and `what` make "h.3.ln1.mean"; `what` may be NULL.
 int sm_build_statistic(sm_builder *b, const char *name, const char *what, int n_dims, const int64_t *dims);
 
-// An op of the builder's layer and phase, without operands; and the function that adds it to the plan.
+// An op of the current layer and phase, without operands; and the function that adds it to the plan.
 sm_op sm_build_make(const sm_builder *b, sm_op_kind kind);
 void sm_build_op(sm_builder *b, const sm_op *op);
 
-// A parameter by kind: itself, the copy that matmuls read, its gradient; for a matrix in parts the last two are of the
-// whole, by its first part.
+// A parameter by kind: itself, the copy that matmuls read, its gradient. For the first part of a matrix in parts, copy
+// and gradient are those of the whole matrix.
 int sm_build_value(const sm_builder *b, int kind);
 int sm_build_matrix(const sm_builder *b, int kind);
 int sm_build_gradient(const sm_builder *b, int kind);
 
 // --- lines of a model -----------------------------------------------------------------------------
 
-// x = a row of wte for each token, plus one of wpe for each position, or SM_NO_PARAM.
+// x = a row of wte for each token, plus a row of wpe for each position; no wpe with SM_NO_PARAM.
 enum { SM_NO_PARAM = -1 };
 int sm_build_embedding(sm_builder *b, int wte_kind, int wpe_kind);
 void sm_build_embedding_backward(sm_builder *b, int dx, int wte_kind, int wpe_kind);
@@ -72,7 +72,7 @@ typedef struct {
 int sm_build_head_rmsnorm(sm_builder *b, const char *name, int qkv, int wq_kind, int wk_kind, sm_head_norm *norm);
 int sm_build_head_rmsnorm_backward(sm_builder *b, const char *dx_name, int dy, const sm_head_norm *norm);
 
-// y = x W + b; without b where b_kind is SM_NO_PARAM.
+// y = x W + b; no b with SM_NO_PARAM.
 int sm_build_linear(sm_builder *b, const char *name, int x, int w_kind, int b_kind);
 int sm_build_linear_backward(sm_builder *b, const char *dx_name, int x, int dy, int w_kind, int b_kind);
 
@@ -81,24 +81,25 @@ int sm_build_gelu_backward(sm_builder *b, const char *dx_name, int dy, int x);
 int sm_build_swiglu(sm_builder *b, const char *name, int gate_up);
 int sm_build_swiglu_backward(sm_builder *b, const char *dx_name, int dy, int gate_up);
 
-// Dropout of forward's `mask_name`, on the activation or on its gradient; x itself when there is none.
+// Dropout with the mask named `mask_name`, on the activation or on its gradient; returns x itself if there is no
+// dropout.
 int sm_build_dropout(sm_builder *b, const char *mask_name, const char *name, int x);
 
-// y = skip + branch; backward, the gradients of a fan-out add the same way.
+// y = skip + branch. In the backward, the gradients of both uses of a tensor are added in the same way.
 int sm_build_residual(sm_builder *b, const char *name, int skip, int branch);
 
-// Turns q and k of packed qkv by their positions; backward, their gradients back.
+// Rotates q and k of packed qkv by their positions; the backward rotates their gradients back.
 int sm_build_rope(sm_builder *b, const char *name, int qkv);
 
-// Causal attention of packed qkv; *att is the tensor that its backward needs. Dropout of mask "attn.dropout".
+// Causal attention of packed qkv; *att is the tensor that its backward needs. Its dropout has the mask "attn.dropout".
 int sm_build_attention(sm_builder *b, int qkv, int *att);
 int sm_build_attention_backward(sm_builder *b, int dy, int qkv, int att);
 
-// Every layer's block_forward, bottom to top; and every layer's block_backward, top to bottom.
+// Calls block_forward for every layer, bottom to top; and block_backward, top to bottom.
 int sm_build_blocks(sm_builder *b, int x);
 int sm_build_blocks_backward(sm_builder *b, int d);
 
-// The mean loss of logits = x W^T, W being (Vp,C); and its way back to x, with which the backward begins.
+// The mean loss of logits = x W^T, with W (Vp,C); and the first line of the backward, which returns the gradient of x.
 typedef struct {
     int x, logits, lse;
     int w_kind;

@@ -1,6 +1,6 @@
-// config_keys.h: keys of a model's config.json, read with suspicion. Messages name path and key: SM_ERR_FORMAT where a
-// value has the wrong type, SM_ERR_INVALID where it is out of range, SM_ERR_UNSUPPORTED where stepmark does not compute
-// it.
+// config_keys.h: reads and checks keys of a model's config.json. Messages name path and key: SM_ERR_FORMAT for a value
+// of the wrong type, SM_ERR_INVALID for one out of range, SM_ERR_UNSUPPORTED for a feature that stepmark does not
+// compute.
 #ifndef STEPMARK_CONFIG_KEYS_H
 #define STEPMARK_CONFIG_KEYS_H
 
@@ -10,7 +10,7 @@
 
 #include "status.h"
 
-// There, and not null.
+// True if the key is present and not null.
 bool sm_config_has(const json_t *root, const char *key);
 
 // A whole number of at least 1.
@@ -26,11 +26,10 @@ sm_status sm_config_check_text(const char *path, const json_t *root, const char 
 // true or false; `fallback` where the key is absent.
 sm_status sm_config_switch(const char *path, const json_t *root, const char *key, bool fallback, bool *value);
 
-// true or false, of which `only` is the one supported; so is an absent key.
+// true or false; any value but `only` is unsupported. An absent key is fine.
 sm_status sm_config_check_switch(const char *path, const json_t *root, const char *key, bool only);
 
-// The object that a model writes, from these fields; it takes ownership of their values. NULL: out of memory, also for
-// a value.
+// Makes a model's object from these fields; it takes ownership of their values. NULL: out of memory, also for a value.
 typedef struct {
     const char *key;
     json_t *value;

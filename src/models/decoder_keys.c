@@ -14,7 +14,7 @@ static sm_status check_absent(const char *path, const json_t *root, const char *
 }
 
 static sm_status check_variant(const char *path, const json_t *root, const char *const *unsupported) {
-    static const char *const activations[] = {"silu", "swish", NULL}; // the same function
+    static const char *const activations[] = {"silu", "swish", NULL}; // two names of one function
     static const char *const of_none[] = {"rope_scaling", "quantization_config", NULL};
     SM_TRY(check_absent(path, root, of_none));
     SM_TRY(check_absent(path, root, unsupported));
@@ -25,7 +25,7 @@ static sm_status check_variant(const char *path, const json_t *root, const char 
     return sm_config_check_switch(path, root, "mlp_bias", false);
 }
 
-// At the top, or, as newer versions of transformers write it, in an object of its own.
+// rope_theta is at the top, or, in newer versions of transformers, inside rope_parameters.
 static sm_status read_theta(const char *path, const json_t *root, double *theta) {
     static const char *const types[] = {"default", NULL};
     const json_t *place = root;

@@ -13,18 +13,18 @@
 //     rope_theta               rope_theta  10000; newer versions have it in rope_parameters
 //     tie_word_embeddings      untied      false: a head of its own
 //
-// Accepts only the features that stepmark computes: SwiGLU, no biases, positions that are not scaled.
+// Accepts only the features that stepmark computes: SwiGLU, no biases, unscaled positions.
 #ifndef STEPMARK_DECODER_KEYS_H
 #define STEPMARK_DECODER_KEYS_H
 
 #include "src/models/config_keys.h"
 #include "src/models/model.h"
 
-// `unsupported`: keys that must be absent or null, besides those of all; ends with NULL.
+// `unsupported`: further keys that must be absent or null; ends with NULL.
 sm_status sm_decoder_read(const char *path, const json_t *root, const char *const *unsupported,
                           sm_model_config *config);
 
-// Every key that affects the computation, and `own`, the model's; dropout_p is for the attention's weights.
+// Writes every key that affects the computation, and the model's `own`; dropout_p applies to attention weights.
 json_t *sm_decoder_write(const sm_model_config *config, double dropout_p, const sm_config_field *own, size_t n_own);
 
 #endif

@@ -1,11 +1,11 @@
-// adafactor.c: Adafactor (Shazeer and Stern 2018) as PyTorch has it. State: of a matrix, an element a row and an
-// element a column; of a vector, v, an element a parameter.
+// adafactor.c: Adafactor (Shazeer and Stern 2018) as in PyTorch. State: for a matrix, one element for each row and
+// column; for a vector, v, one for each parameter.
 #include <float.h>
 #include <math.h>
 
 #include "src/optim/optimizer.h"
 
-// The rows of a matrix that the model has: padding is 0, and would count in every mean.
+// The matrix without the rows of padding, which are 0 but would count in every mean.
 static sm_status add_model_rows(sm_plan *plan, const sm_param *param, int64_t rows, int of, int *added) {
     const int64_t dims[2] = {rows, param->cols};
     *added = of;

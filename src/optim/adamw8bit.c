@@ -1,5 +1,5 @@
-// adamw8bit.c: AdamW with moments in 8 bits (Dettmers et al. 2022). State of a matrix: a code a parameter for m and for
-// v, and their scales, one a block of 256. Vectors, few as they are, keep theirs in f32.
+// adamw8bit.c: AdamW with 8-bit moments (Dettmers et al. 2022). State of a matrix: codes of m and of v for every
+// parameter, and a scale of each for every block of 256. The few vectors keep f32 moments.
 #include <math.h>
 
 #include "dynamic_map.h"
@@ -32,7 +32,7 @@ static sm_status build_matrix(sm_plan *plan, const sm_param *param, int clip) {
     return sm_plan_add_op(plan, &op);
 }
 
-// --- sharded: a process has whole blocks of a bucket, of several matrices one behind the other ---------------------
+// --- sharded: a process has whole blocks of a bucket, which may hold several matrices -------------------------------
 
 static sm_shard_state state_of(const sm_plan *plan, int k) {
     const bool is_code = k == SM_OUT(adamw8bit, m) || k == SM_OUT(adamw8bit, v);
@@ -42,17 +42,17 @@ static sm_shard_state state_of(const sm_plan *plan, int k) {
                             .block_elems = is_code ? 1 : SM_QUANT_BLOCK};
 }
 
-// The part of a slice's tensor that belongs to a matrix's elements; SM_NO_TENSOR where the plan has no such tensor.
+// The part of a slice's tensor with a matrix's elements; SM_NO_TENSOR if the plan has no such tensor.
 static int part_of(sm_plan *plan, int tensor, int64_t first, int64_t n, const sm_param *param) {
     return tensor == SM_NO_TENSOR ? SM_NO_TENSOR
                                   : sm_plan_add_view(plan, tensor, first, 1, &n, "shard.%s", param->name);
 }
 
-// What the slice has of one matrix.
+// Updates the part of one matrix that is in the slice.
 static sm_status build_part(sm_plan *plan, int bucket, const sm_param *param, int clip) {
     const sm_bucket b = plan->buckets[bucket];
     const sm_tensor *own = &plan->tensors[b.own_value];
-    const int64_t begin = own->view_offset_elems; // in the group
+    const int64_t begin = own->view_offset_elems; // within the group
     const int64_t end = begin + sm_tensor_elems(own);
     const int64_t param_end = param->offset_elems + param->rows * param->cols;
     const int64_t from = param->offset_elems > begin ? param->offset_elems : begin;
@@ -88,7 +88,7 @@ static sm_status build_slice(sm_plan *plan, const sm_params *params, int bucket,
     return SM_OK;
 }
 
-// The parts of one matrix lie one directly behind the other.
+// The parts of one matrix must follow one another without a gap.
 static sm_status check_blocks(const sm_params *params) {
     for (int i = 0; i < params->n_params; i++) {
         const sm_param *param = &params->params[i];

@@ -1,8 +1,8 @@
-// muon.c: Muon (Jordan et al. 2024) as PyTorch has it, for the blocks' matrices; AdamW for all other parameters. State:
-// m, and for AdamW m and v, an element a parameter each.
+// muon.c: Muon (Jordan et al. 2024) as in PyTorch, for the blocks' matrices; AdamW for all other parameters. State: m,
+// or for AdamW m and v, one element of each for every parameter.
 //
-// An update u (R,C) is replaced by the nearest matrix with singular values of about 1, by five steps of a
-// Newton-Schulz iteration. x is u/|u|, or its transpose where u is tall, so that the products x x^T are small:
+// An update u (R,C) is replaced by the nearest matrix with singular values of about 1, by five steps of a Newton-Schulz
+// iteration. x is u/|u|, or its transpose if u is tall, so that the products x x^T are small:
 //
 //     x x^T -> gram    gram gram -> square    b gram + c square -> poly    poly x -> px    a x + px -> x
 #include <math.h>
@@ -20,7 +20,7 @@ typedef struct {
     bool is_tall;
     int clip;
     int iteration;    // 0: before the first
-    sm_status status; // after the first failure nothing more is added
+    sm_status status; // after the first failure nothing is added
 } builder;
 
 static int add_tensor(builder *b, const char *name, sm_dtype dtype, int64_t rows, int64_t cols) {
@@ -149,7 +149,7 @@ static void fill_hyper(const sm_step_settings *settings, int64_t step, double hy
     hyper[SM_HYPER_NESTEROV] = settings->nesterov;
 }
 
-// The defaults are those of PyTorch's Muon, and of its AdamW for the rest.
+// The defaults are those of PyTorch's Muon, and of its AdamW for the other parameters.
 const sm_optimizer sm_optimizer_muon = {
     .name = "muon",
     .title = "Muon",

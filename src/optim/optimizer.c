@@ -24,13 +24,13 @@ double *sm_setting_of(sm_step_settings *settings, const sm_setting *setting) {
 
 bool sm_plan_is_sharded(const sm_plan *plan) { return plan->processes.n > 1 && plan->processes.is_sharded; }
 
-// Part i of the gradients whose norm this process computes: a group or, where the optimizer is sharded, its slice of a
+// Part i of the gradients whose norm this process computes: a group or, with a sharded optimizer, its slice of a
 // bucket. SM_NO_TENSOR: that slice is empty.
 static int part_of_gradients(const sm_plan *plan, const sm_params *params, int i) {
     return sm_plan_is_sharded(plan) ? plan->buckets[i].own_gradient : params->groups[i].gradient;
 }
 
-// Squares of norms of slices, summed over the processes.
+// Sums the slices' squared norms over the processes.
 static sm_status sum_over_processes(sm_plan *plan, int tensor) {
     sm_op op = sm_op_make(SM_OP_PROCESS_SUM, SM_PHASE_OPTIMIZER, -1);
     op.phase = SM_PHASE_COMMUNICATION;
@@ -110,13 +110,13 @@ bool sm_op_is_update(const sm_plan *plan, const sm_op *op) {
 
 // --- for builders ---------------------------------------------------------------------------------
 
-// Operands that all updates by element have at the same places.
+// All element-wise updates have these operands at the same indices.
 _Static_assert(SM_IN(adam, clip) == SM_IN(adamw, clip) && SM_IN(sgd, clip) == SM_IN(adamw, clip) &&
                    SM_IN(lion, clip) == SM_IN(adamw, clip) && SM_OUT(sgd, p) == SM_OUT(adamw, p) &&
                    SM_OUT(lion, p) == SM_OUT(adamw, p) && SM_OUT(adam, p) == SM_OUT(adamw, p),
                "what one builder writes of all");
 
-// All operands but the states. The state of output k is then out[k], for every k that `is_state`.
+// All operands but the states. The state of output k becomes out[k], for every k that `is_state`.
 static sm_op begin_update(const sm_plan *plan, sm_op_kind kind, int clip, int gradient, int value, bool decay) {
     const sm_op_info *info = sm_op_get_info(kind);
     sm_op op = sm_op_make(kind, SM_PHASE_OPTIMIZER, -1);
@@ -213,7 +213,7 @@ void sm_fill_adam(const sm_step_settings *settings, int64_t step, double hyper[S
     hyper[SM_HYPER_BETA2] = settings->beta2;
     hyper[SM_HYPER_EPS] = settings->eps;
     hyper[SM_HYPER_WEIGHT_DECAY] = settings->weight_decay;
-    // Computed here in double: in f32, 1 - 0.999^1 would lose four digits.
+    // In double: in f32, 1 - 0.999^1 would lose four digits.
     hyper[SM_HYPER_BIAS_CORRECTION1] = 1.0 - pow(settings->beta1, (double)step);
     hyper[SM_HYPER_BIAS_CORRECTION2] = 1.0 - pow(settings->beta2, (double)step);
 }

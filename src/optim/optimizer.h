@@ -1,16 +1,15 @@
-// optimizer.h: the rules that turn gradients into an update of the parameters. One constant struct and one file each:
-// its settings with their defaults, and a builder that adds its state and its ops to a plan. Nothing else knows how an
-// optimizer works.
+// optimizer.h: the rules that turn gradients into an update of the parameters. One constant struct and one file each,
+// with the settings' defaults and a builder that adds state and ops to a plan. No other code knows how an optimizer
+// works.
 #ifndef STEPMARK_OPTIMIZER_H
 #define STEPMARK_OPTIMIZER_H
 
 #include "src/plan/params.h"
 
-// The optimizers there are, in the order of --optimizer's words. X(name), sm_optimizer_NAME in a file of its
-// own.
+// All optimizers, in the order of --optimizer's words. X(name): sm_optimizer_NAME, in its own file.
 #define SM_OPTIMIZER_LIST(X) X(adamw) X(adamw8bit) X(adam) X(adafactor) X(lion) X(muon) X(sgd)
 
-// The settings of optimizers; each is a flag of `train`, with dashes. X(name)
+// The settings of optimizers; each is a flag of `train`, with dashes for underscores. X(name)
 #define SM_SETTING_LIST(X) \
     X(lr)                  \
     X(beta1)               \
@@ -21,7 +20,7 @@
     X(nesterov)            \
     X(grad_clip) /* largest global gradient norm; 0: no clipping */
 
-// The settings of one step. NaN where the optimizer has no such setting.
+// The settings of one step; NaN if the optimizer has no such setting.
 typedef struct {
 #define X(name) double name;
     SM_SETTING_LIST(X)
@@ -33,16 +32,16 @@ typedef struct sm_optimizer sm_optimizer;
 struct sm_optimizer {
     const char *name;          // "adamw", as --optimizer and rows have it
     const char *title;         // "AdamW"
-    sm_step_settings defaults; // NaN: it has no such setting
+    sm_step_settings defaults; // NaN: no such setting
 
-    // Adds the state to a plan with gradients (sm_params_add_state), and the ops that update the parameters, in the
-    // optimizer range after those of the norm. `clip` is the tensor of the factor on the gradients.
+    // Adds the state to a plan with gradients (sm_params_add_state), and the update's ops, in the optimizer range after
+    // those of the norm. `clip` is the tensor with the factor on the gradients.
     sm_status (*build)(sm_plan *plan, const sm_params *params, int clip);
 
-    // Why its state and update cannot be cut into slices of elements, one a process; NULL: they can.
+    // The reason why its state and update cannot be cut into slices of elements, one for each process; NULL: they can.
     const char *not_sharded;
 
-    // Sets the elements of the tensor `hyper` that its ops read, for step 1, 2, ...; all others are 0 already.
+    // Sets the elements of the tensor `hyper` that its ops read, for step 1, 2, ...; all others are 0.
     void (*fill_hyper)(const sm_step_settings *settings, int64_t step, double hyper[SM_HYPER_COUNT]);
 };
 
@@ -54,13 +53,13 @@ int sm_optimizer_count(void);
 const sm_optimizer *sm_optimizer_at(int index);
 const sm_optimizer *sm_optimizer_find(const char *name); // NULL if there is none
 
-// Defaults of the optimizer of a plan; one that has none is not set to anything.
+// The defaults of the plan's optimizer; all NaN if it has none.
 sm_step_settings sm_plan_settings(const sm_plan *plan);
 
 // A setting by its name, to list them.
 typedef struct {
     const char *name; // "weight_decay"
-    size_t offset;    // of a double, in sm_step_settings
+    size_t offset;    // in sm_step_settings, a double
 } sm_setting;
 
 int sm_setting_count(void);
@@ -70,34 +69,34 @@ double *sm_setting_of(sm_step_settings *settings, const sm_setting *setting);
 // Adds the optimizer range to a plan with gradients: their norm, the factor that clips it, and the update.
 sm_status sm_optimizer_build(const sm_optimizer *optimizer, sm_plan *plan, const sm_params *params);
 
-// All values of the tensor `hyper` for step `step` (1, 2, ...) made of n_accum micro-batches.
+// All values of the tensor `hyper` for step `step` (1, 2, ...) with n_accum micro-batches.
 void sm_fill_hyper(const sm_plan *plan, const sm_step_settings *settings, int64_t step, int64_t n_accum,
                    double hyper[SM_HYPER_COUNT]);
 
-// Is it an op of the update itself, not of the gradients' norm and of the clipping before it?
+// True for the update's own ops, false for the gradients' norm and clipping before it.
 bool sm_op_is_update(const sm_plan *plan, const sm_op *op);
 
 // --- for builders ---------------------------------------------------------------------------------
 
-// AdamW's defaults, which are PyTorch's and bitsandbytes', too.
+// AdamW's defaults, the same in PyTorch and bitsandbytes.
 #define SM_ADAMW_DEFAULTS                                                                                              \
     {                                                                                                                  \
         .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.01, .momentum = NAN, .nesterov = NAN, \
         .grad_clip = 0                                                                                                 \
     }
 
-// Has each process its slice of the state?
+// Whether each process has its own slice of the state.
 bool sm_plan_is_sharded(const sm_plan *plan);
 
-// Adds an update by element of a group, or of a single parameter, of a kind whose inputs are g, hyper and clip and
-// whose outputs are p, states of the plan's real type, and w: its states are named after the operands.
+// Adds an element-wise update of a group or of a single parameter, with a kind whose inputs are g, hyper and clip and
+// whose outputs are p, states of the plan's real type, and w. The states are named after the operands.
 sm_status sm_build_group_update(sm_plan *plan, const sm_params *params, int group, sm_op_kind kind, int clip);
 sm_status sm_build_param_update(sm_plan *plan, const sm_param *param, sm_op_kind kind, int clip);
 
-// All groups with one kind.
+// The same for all groups.
 sm_status sm_build_updates(sm_plan *plan, const sm_params *params, sm_op_kind kind, int clip);
 
-// The settings of Adam and its kin.
+// The settings of Adam and its variants.
 void sm_fill_adam(const sm_step_settings *settings, int64_t step, double hyper[SM_HYPER_COUNT]);
 
 #endif

@@ -1,4 +1,4 @@
-// sgd.c: gradient descent with momentum (Sutskever et al. 2013). State: m, an element a parameter.
+// sgd.c: gradient descent with momentum (Sutskever et al. 2013). State: m, one element for every parameter.
 #include <math.h>
 
 #include "src/optim/optimizer.h"
@@ -15,7 +15,7 @@ static void fill_hyper(const sm_step_settings *settings, int64_t step, double hy
     hyper[SM_HYPER_NESTEROV] = settings->nesterov;
 }
 
-// The defaults are PyTorch's but for the momentum, which is 0 there.
+// The defaults are PyTorch's, except the momentum, which is 0 there.
 const sm_optimizer sm_optimizer_sgd = {
     .name = "sgd",
     .title = "SGD",

@@ -1,9 +1,9 @@
-// buckets.c: groups of parameters cut into the units of the processes' sums.
+// buckets.c: cuts groups of parameters into buckets, the units of gradient exchange.
 //
-// A bucket is about 25 MiB of gradients, as in PyTorch's DistributedDataParallel: large enough to be moved at full
-// speed, small enough for many to be under way while the backward continues. The backward completes a model's
-// parameters from the last to the first, so groups are cut from their ends; parameters outside of the blocks, whose
-// gradients are complete at another time, begin a bucket of their own. A parameter larger than a bucket is cut.
+// A bucket is about 25 MiB of gradients, as in PyTorch's DistributedDataParallel: large enough for full bandwidth,
+// small enough that many are exchanged while the backward continues. The backward completes a model's parameters from
+// the last to the first, so groups are cut from their ends; parameters outside of the blocks, whose gradients are
+// complete at another time, have buckets of their own. A parameter larger than a bucket is cut.
 #include <stdlib.h>
 
 #include "src/plan/params.h"
@@ -56,7 +56,7 @@ static sm_status add_bucket(sm_plan *plan, const sm_params *params, int group, i
     return status;
 }
 
-// Cuts elements first .. end - 1 of a group into buckets of the same size, the last first.
+// Cuts elements first .. end - 1 of a group into buckets of equal size, the last first.
 static sm_status add_buckets(sm_plan *plan, const sm_params *params, int group, int64_t first, int64_t end) {
     const int64_t most = BUCKET_BYTES / (int64_t)sm_dtype_size(plan->real);
     const int n = (int)((end - first + most - 1) / most);
@@ -70,8 +70,8 @@ static sm_status add_buckets(sm_plan *plan, const sm_params *params, int group, 
 sm_status sm_params_cut(sm_plan *plan, const sm_params *params) {
     const int64_t most = BUCKET_BYTES / (int64_t)sm_dtype_size(plan->real);
     for (int group = 0; group < params->n_groups; group++) {
-        int64_t end = params->groups[group].n_elems; // of what no bucket has yet
-        int64_t begin = end;                         // of the parameters gathered for the next bucket
+        int64_t end = params->groups[group].n_elems; // of the elements that are not yet in a bucket
+        int64_t begin = end;                         // of the parameters collected for the next bucket
         bool in_blocks = false;
         for (int i = params->n_params - 1; i >= 0; i--) {
             const sm_param *p = &params->params[i];

@@ -6,7 +6,7 @@
 #include "bf16.h"
 #include "f16.h"
 
-// The two conversions of a format, of those of one element.
+// Defines a format's two conversions of arrays from those of one element.
 #define CONVERSIONS(name, type, widened, rounded)                          \
     static void widen_##name(int64_t n, const void *values, float *wide) { \
         const type *from = values;                                         \

@@ -1,7 +1,7 @@
-// op_attrs.c: the attributes of ops, by number: the facts of their one list (op.h), and their values.
+// op_attrs.c: facts and values of the attributes listed in op.h, by index.
 #include "op.h"
 
-// The type of a field, by its C type.
+// The sm_attr_type of a field, from its C type.
 #define TYPE_OF(name)                   \
     _Generic(((sm_attrs *)0)->name, int \
              : SM_ATTR_INTEGER, int64_t \

@@ -1,12 +1,12 @@
-// op_kinds.c: the facts of a kind from the table of op kinds (op_table.h); and, computed from an op's operands, its
-// check, FLOPs and bytes.
+// op_kinds.c: the facts of a kind, from op_table.h; and the check, FLOPs and bytes of an op, computed from its
+// operands.
 #include <stdlib.h>
 #include <string.h>
 
 #include "op.h"
 #include "plan.h"
 
-// FLOPs of a kind: so many for each element of an operand, or as the function says.
+// FLOPs of a kind: a number for each element of an operand, or a function.
 typedef struct {
     double n_each;
     bool is_output;
@@ -115,8 +115,8 @@ typedef struct {
     int n;
 } binding;
 
-// Binds one dimension, such as "3C", "1" or "n/256", to its value; false when it contradicts. The letter before a slash
-// is bound by an operand that comes earlier.
+// Binds one dimension, such as "3C", "1" or "n/256", to its value; false if it contradicts. An earlier operand binds
+// the letter before a slash.
 static bool bind_dim(binding *bound, const char *text, size_t length, int64_t value) {
     char *end = NULL;
     int64_t factor = strtoll(text, &end, 10);
@@ -217,7 +217,7 @@ static sm_status check_operand(const sm_plan *plan, const sm_op *op, const sm_op
     return SM_OK;
 }
 
-// Value of a letter; 0 where the op has no such dimension.
+// Value of a letter; 0 if the op has no such dimension.
 static int64_t value_of(const binding *bound, const char *name) {
     for (int i = 0; i < bound->n; i++) {
         if (strcmp(bound->letters[i].name, name) == 0) {
@@ -227,7 +227,7 @@ static int64_t value_of(const binding *bound, const char *name) {
     return 0;
 }
 
-// What shapes say of heads against what the attributes say.
+// Checks the heads in the shapes against the attributes.
 static sm_status check_heads(const char *kind, const binding *bound, const sm_attrs *attr) {
     const int64_t C = value_of(bound, "C");
     const int64_t NH = value_of(bound, "NH");
@@ -264,7 +264,7 @@ static sm_status check_heads(const char *kind, const binding *bound, const sm_at
     return SM_OK;
 }
 
-// Set are only those that the kind has: walk, the cases of verify and users' kernels know of no others.
+// An op may set only attributes of its kind: walk, the cases of verify and users' kernels know no others.
 static sm_status check_attributes(const sm_op *op) {
     for (sm_attr attr = 0; attr < SM_ATTR_COUNT; attr++) {
         const bool is_of_any = attr == SM_ATTR_recomputed;
@@ -304,14 +304,13 @@ int64_t sm_op_dimension(const sm_plan *plan, const sm_op *op, const char *name) 
 }
 
 // --- FLOPs and bytes ------------------------------------------------------------------
-// Only work that the equation needs counts: attention over s <= t, the head over V columns, and no recomputation.
+// Counts only work that the equation needs: attention over s <= t, the head over V columns, no recomputation.
 
 static const sm_tensor *input(const sm_plan *plan, const sm_op *op, int i) { return &plan->tensors[op->in[i]]; }
 static const sm_tensor *output(const sm_plan *plan, const sm_op *op, int i) { return &plan->tensors[op->out[i]]; }
 static double elems(const sm_tensor *t) { return (double)sm_tensor_elems(t); }
 
-// x and y of the linear layer, or their gradients: rows x columns of both suffice, since two of the three operands
-// share each dimension.
+// x and y of the linear layer, or their gradients: these two contain all dimensions of the product.
 static double matmul_flops(const sm_op *op, const sm_tensor *x, const sm_tensor *y) {
     double n_columns = op->attr.vocab > 0 ? (double)op->attr.vocab : (double)sm_tensor_cols(y);
     double flops = 2.0 * elems(x) * n_columns;
@@ -341,8 +340,8 @@ COUNTED_BY(matmul_backward_weight) {
                         input(plan, op, SM_IN(matmul_backward_weight, dy)));
 }
 
-// n_products matrix products of (T,HS) by (HS,T) a head, over the causal half, and
-// `pointwise` FLOPs for each of its entries; of a plan whose documents are known, over the pairs within them.
+// n_products matmuls of (T,HS) by (HS,T) for each head, over the causal half, and `pointwise` FLOPs for each of its
+// entries; with documents, over the pairs within them.
 static double attention_flops(const sm_plan *plan, const sm_tensor *y, int n_head, int n_products, int pointwise) {
     double B = (double)y->dims[0];
     double T = (double)y->dims[1];
@@ -359,7 +358,7 @@ COUNTED_BY(attention_backward) {
     return attention_flops(plan, input(plan, op, SM_IN(flash_attention_backward, dy)), op->attr.n_head, 4, 5);
 }
 
-// Elements of q and k, of a tensor that has v, too.
+// Elements of q and k in a tensor that also has v.
 static double qk_elems(const sm_op *op, const sm_tensor *qkv) {
     const int NH = op->attr.n_head;
     const int NKV = op->attr.n_kv_head;
@@ -368,7 +367,7 @@ static double qk_elems(const sm_op *op, const sm_tensor *qkv) {
 
 static double rope_elems(const sm_plan *plan, const sm_op *op) { return qk_elems(op, input(plan, op, SM_IN(rope, x))); }
 
-COUNTED_BY(rope) { return 3 * rope_elems(plan, op); } // of a pair 4 products and 2 sums
+COUNTED_BY(rope) { return 3 * rope_elems(plan, op); } // each pair takes 4 products and 2 sums
 
 COUNTED_BY(head_rmsnorm_forward) {
     return work_of[SM_OP_RMSNORM_FORWARD].n_each * qk_elems(op, input(plan, op, SM_IN(head_rmsnorm_forward, x)));
@@ -378,7 +377,7 @@ COUNTED_BY(head_rmsnorm_backward) {
     return work_of[SM_OP_RMSNORM_BACKWARD].n_each * qk_elems(op, input(plan, op, SM_IN(head_rmsnorm_backward, x)));
 }
 
-// The gradient of a bias, where there is one, is a sum more.
+// The optional gradient of a bias takes one more sum.
 static double layernorm_backward_flops(const sm_plan *plan, const sm_op *op, int n_each, int dx, int dbias) {
     return (n_each + (op->out[dbias] != SM_NO_TENSOR)) * elems(output(plan, op, dx));
 }
@@ -392,7 +391,7 @@ COUNTED_BY(residual_layernorm_backward) {
                                     SM_OUT(residual_layernorm_backward, dbias));
 }
 
-COUNTED_BY(crossentropy) { // of V columns
+COUNTED_BY(crossentropy) { // V columns
     return 4.0 * (double)sm_tensor_rows(input(plan, op, SM_IN(crossentropy_forward, logits))) * (double)op->attr.vocab;
 }
 
@@ -422,8 +421,8 @@ bool sm_op_later(const sm_plan *plan, const sm_op *op, sm_op *later) {
     return op->attr.overwrites && !plan->one_micro_batch;
 }
 
-// What a process sends, and as much that it receives: (N-1)/N of the elements for the sums of slices, and as much again
-// where all need them all (Patarasuk and Yuan 2009, the least that is possible).
+// The bytes that a process sends, and as many that it receives: (N-1)/N of the elements to sum slices, and as many
+// again to distribute them (Patarasuk and Yuan 2009, the minimum).
 static double communication_bytes(const sm_plan *plan, const sm_op *op) {
     const double others = op->attr.n_processes > 1 ? (op->attr.n_processes - 1.0) / op->attr.n_processes : 0;
     const double n = elems(output(plan, op, 0));
@@ -440,10 +439,10 @@ static double communication_bytes(const sm_plan *plan, const sm_op *op) {
     return op->kind == SM_OP_ALL_REDUCE_START       ? 2 * 2 * n * others * elem_bytes
            : op->kind == SM_OP_REDUCE_SCATTER_START ? 2 * n * others * elem_bytes
            : op->kind == SM_OP_PROCESS_SUM          ? 2 * n * (op->attr.n_processes - 1) * elem_bytes
-                                                    : 0; // a finish waits
+                                                    : 0; // a finish only waits
 }
 
-// Tables of an embedding: of tokens, and where there is one of positions.
+// Tables of an embedding: of tokens, and optionally of positions.
 static double n_tables(int positions) { return positions == SM_NO_TENSOR ? 1 : 2; }
 
 double sm_op_bytes(const sm_plan *plan, const sm_op *op) {
@@ -463,10 +462,11 @@ double sm_op_bytes(const sm_plan *plan, const sm_op *op) {
                      (info->out[i].mode == SM_WRITES || op->attr.overwrites ? 1 : 2);
         }
     }
-    if (op->kind == SM_OP_ROPE) { // v stays where it is
+    if (op->kind == SM_OP_ROPE) { // v does not move
         return 2 * rope_elems(plan, op) * (double)sm_dtype_size(plan->dtype);
     }
-    // The embedding touches one row of each table a token, not the tables: read forward, read and written backward.
+    // The embedding touches one row of each table for each token: read in the forward, read and written in the
+    // backward.
     const double real_bytes = (double)sm_dtype_size(plan->real);
     if (op->kind == SM_OP_EMBEDDING_FORWARD) {
         const sm_tensor *x = output(plan, op, SM_OUT(embedding_forward, x));

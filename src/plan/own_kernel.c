@@ -1,5 +1,5 @@
-// own_kernel.c: the arguments of a user's kernel, from the table of op kinds: their names and their values. One list of
-// members makes the struct, its signature and its contents.
+// own_kernel.c: the arguments of a user's kernel, from the table of op kinds. One list of members makes the struct, its
+// signature and its values.
 #include <string.h>
 
 #include "philox.h"
@@ -20,7 +20,7 @@ static bool has(const own_members *m, const char *name, size_t length) {
     return false;
 }
 
-// Once only: NH is a letter of some kinds and an attribute of others.
+// Adds a member once: NH is a letter of some kinds and an attribute of others.
 static void add(own_members *m, const char *name, size_t length, own_member_type type, int index) {
     if (m->n < SM_OWN_MAX_MEMBERS && length < sizeof m->list[0].name && !has(m, name, length)) {
         own_member *fresh = &m->list[m->n++];
@@ -29,7 +29,7 @@ static void add(own_members *m, const char *name, size_t length, own_member_type
     }
 }
 
-// The letters of a shape, but for h and s, of hyper and of the scaler's state, and for blocks: "n/256".
+// The letters of a shape, except h and s (of hyper and the scaler's state) and blocks such as "n/256".
 static void add_letters(own_members *m, const char *shape) {
     for (const char *part = shape + 1; *part != '\0'; part += strcspn(part, ",)") + 1) {
         const char *letter = part + strspn(part, "0123456789");
@@ -41,8 +41,8 @@ static void add_letters(own_members *m, const char *shape) {
     }
 }
 
-// What a kernel is told of an attribute: nothing of epilogues, whose operands say it, nor that a product's last columns
-// are padding, which it computes like the others.
+// A kernel does not see epilogues, which its operands imply, nor that a matmul's last columns are padding, which it
+// computes like the others.
 static void add_attribute(own_members *m, sm_op_kind kind, sm_attr attr) {
     const sm_attr_info *info = sm_attr_get_info(attr);
     const size_t length = strlen(info->letter);
@@ -67,7 +67,7 @@ static void add_attribute(own_members *m, sm_op_kind kind, sm_attr attr) {
     }
 }
 
-// `rng_step` is behind `rng`, and not a member.
+// The kernel reads `rng_step` through `rng`.
 static bool is_hidden(const sm_operand_info *operand) { return strcmp(operand->name, "rng_step") == 0; }
 
 own_members own_members_of(sm_op_kind kind) {

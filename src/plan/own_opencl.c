@@ -1,4 +1,4 @@
-// own_opencl.c: a user's kernel in OpenCL C: its parameters, and the two lines of its source.
+// own_opencl.c: a user's kernel in OpenCL C: its parameters, and the two definitions in its source.
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +61,7 @@ void sm_own_opencl_signature(sm_op_kind kind, char text[SM_OWN_SIGNATURE_SIZE]) 
     }
 }
 
-// The text of `#define KIND_end "TEXT"`. False: there is no such line, or it is too long.
+// The text of `#define KIND_end "TEXT"`. False: the line is missing or too long.
 static bool find_line(sm_op_kind kind, const char *end, const char *source, char *text, size_t size_bytes) {
     char begin[LINE_SIZE];
     snprintf(begin, sizeof begin, "#define %s_%s \"", sm_op_name(kind), end);
@@ -84,16 +84,20 @@ sm_status sm_own_opencl_check(sm_op_kind kind, const char *source, const char *n
     sm_own_opencl_signature(kind, expected);
     if (!find_line(kind, "signature", source, found, sizeof found)) {
         return sm_fail(SM_ERR_FORMAT,
-                       "%s: the line #define %s_signature \"%s\" is missing; `stepmark exercise` and "
-                       "docs/adding.md show it",
+                       "%s: the line #define %s_signature \"%s\" is missing; add it (`stepmark exercise` and "
+                       "docs/adding.md show how)",
                        name, op, expected);
     }
     if (strcmp(found, expected) != 0) {
-        return sm_fail(SM_ERR_FORMAT, "%s: %s was written for other parameters: \"%s\", and they are \"%s\"", name, op,
-                       found, expected);
+        return sm_fail(SM_ERR_FORMAT,
+                       "%s: %s was written for the parameters \"%s\", but they are \"%s\"; adapt "
+                       "the kernel and its signature",
+                       name, op, found, expected);
     }
     if (!find_line(kind, "items", source, items, sizeof items)) {
-        return sm_fail(SM_ERR_FORMAT, "%s: the line #define %s_items \"...\" is missing: how many work-items there are",
+        return sm_fail(SM_ERR_FORMAT,
+                       "%s: the line #define %s_items \"...\" is missing; add it with the number of "
+                       "work-items",
                        name, op);
     }
     return SM_OK;
@@ -185,7 +189,7 @@ static int64_t read_sum(parser *p, int depth) {
     return value;
 }
 
-// "F, N": one value or two. Returns how many.
+// "F, N": one value or two. Returns their number.
 static int read_list(parser *p, int64_t values[2]) {
     int n = 0;
     do {
@@ -287,7 +291,7 @@ void sm_own_opencl_skeleton(sm_op_kind kind, FILE *out) {
     }
     fputs("{\n", out);
     for (int i = 0; i <= last; i++) {
-        if (own_operand_of(info, &m.list[i]) != NULL) { // a tensor lies somewhere in its buffer
+        if (own_operand_of(info, &m.list[i]) != NULL) { // a tensor begins at an offset in its buffer
             fprintf(out, "    %s += %s_at;\n", m.list[i].name, m.list[i].name);
         }
     }

@@ -1,5 +1,5 @@
-// param_init.c: initial weights, drawn element by element from counter-based random
-// numbers, so that any thread count gives the same model.
+// param_init.c: initial weights, drawn element by element from counter-based random numbers, so the model does not
+// depend on the number of threads.
 #include <math.h>
 #include <string.h>
 
@@ -13,11 +13,10 @@ static void fill(float *values, int64_t n_elems, float value) {
     }
 }
 
-// Blocks of random words drawn together: their chains of multiplications overlap, as they would not between
-// calls of logf and sinf.
+// Random words are drawn in groups of blocks, so that their chains of multiplications overlap.
 enum { GROUP_BLOCKS = 64, GROUP_ELEMS = 4 * GROUP_BLOCKS };
 
-// Box and Muller 1958: two uniform words give two normals; a Philox block gives four.
+// Two uniform words give two normals (Box and Muller 1958); a Philox block gives four.
 static void normal_group(uint64_t key, uint64_t first_block, float std, float out[GROUP_ELEMS]) {
     sm_philox_block blocks[GROUP_BLOCKS];
     for (int i = 0; i < GROUP_BLOCKS; i++) {
@@ -25,7 +24,7 @@ static void normal_group(uint64_t key, uint64_t first_block, float std, float ou
     }
     for (int i = 0; i < GROUP_ELEMS; i += 2) {
         const uint32_t *word = &blocks[i / 4].word[i % 4];
-        float u = ((float)(word[0] >> 8) + 1.0f) * 0x1p-24f; // (0, 1]: the logarithm is finite
+        float u = ((float)(word[0] >> 8) + 1.0f) * 0x1p-24f; // (0, 1], so that the logarithm is finite
         float angle = (float)(word[1] >> 8) * 0x1p-24f * 6.28318530718f;
         float radius = std * sqrtf(-2.0f * logf(u));
         out[i] = radius * cosf(angle);

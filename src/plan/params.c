@@ -43,7 +43,7 @@ static void describe(sm_params *all, const sm_param_spec *spec, int layer) {
     make_name(p->name, spec->name, layer);
 }
 
-// How many kinds from `first` on each block has.
+// Number of consecutive kinds, from `first`, that each block has.
 static int count_layered(const sm_params *all, int first) {
     int n = 0;
     while (first + n < all->n_kinds && is_layered(&all->specs[first + n])) {
@@ -83,13 +83,13 @@ const sm_param *sm_params_get(const sm_params *params, int kind, int layer) {
 
 // --- groups ---------------------------------------------------------------------------------------
 
-// So that a parameter starts on a cache line, and at a multiple of any vector; a matrix where a slice may (shard.h).
+// Aligns a parameter to a cache line and any vector; a matrix to a slice's line (shard.h).
 static int64_t align_elems(int64_t n, bool is_matrix) {
     const int64_t line = is_matrix ? SM_SLICE_BLOCK : SM_SLICE_LINE;
     return (n + line - 1) / line * line;
 }
 
-// How many parameters from `first` on are parts of the same matrix: 1 where it is none.
+// Number of consecutive parameters, from `first`, that are parts of one matrix: 1 if it has no parts.
 static int count_parts(const sm_params *all, int first) {
     const sm_param *p = &all->params[first];
     int n = 1;
@@ -100,7 +100,7 @@ static int count_parts(const sm_params *all, int first) {
     return n;
 }
 
-// Puts a matrix's parts, or a parameter, at the end of the open group of its kind, or opens a new one.
+// Adds the parts of a matrix, or a parameter, to the open group of its kind, or opens a new one.
 static void assign_group(sm_params *all, sm_param *p, int n_parts, size_t limit_bytes, size_t elem_bytes) {
     int64_t n_elems = 0;
     for (int i = 0; i < n_parts; i++) {
@@ -151,7 +151,7 @@ static sm_status add_group(sm_plan *plan, sm_params *all, int group, bool gradie
     return SM_OK;
 }
 
-// A view of a group's tensor for one parameter; SM_NO_TENSOR where the plan does not have that tensor.
+// A view of a group's tensor for one parameter; SM_NO_TENSOR if the plan does not have that tensor.
 static sm_status add_view(sm_plan *plan, const sm_param *p, int of, const char *prefix, int *view) {
     const int64_t dims[2] = {p->is_matrix ? p->rows : p->cols, p->cols};
     *view = SM_NO_TENSOR;
@@ -180,7 +180,7 @@ static sm_status add_param(sm_plan *plan, const sm_params *all, sm_param *p) {
     return SM_OK;
 }
 
-// The whole of a matrix in parts, at its first.
+// Adds views of a whole matrix in parts; its first part has them.
 static sm_status add_whole(sm_plan *plan, const sm_params *all, sm_param *first, int n_parts) {
     const sm_param_group *g = &all->groups[first->group];
     sm_param whole = *first;
@@ -199,7 +199,7 @@ sm_status sm_params_add(sm_plan *plan, const sm_param_spec *specs, int n_kinds, 
     const size_t n = (size_t)n_kinds * (size_t)n_layer;
     *params = (sm_params){
         .params = calloc(n, sizeof *params->params),
-        .groups = calloc(n, sizeof *params->groups), // at worst each parameter has its own
+        .groups = calloc(n, sizeof *params->groups), // at most one for each parameter
         .specs = specs,
         .n_kinds = n_kinds,
         .n_layer = n_layer,

@@ -77,7 +77,7 @@ static sm_status shape_tensor(sm_tensor *t, int n_dims, const int64_t *dims, con
     if (n_dims < 1 || n_dims > SM_MAX_DIMS) {
         return sm_fail(SM_ERR_INTERNAL, "tensor %s: %d dimensions; 1 to %d are possible", t->name, n_dims, SM_MAX_DIMS);
     }
-    const int64_t most = INT64_MAX / 16; // so that bytes and sums of a few sizes fit too
+    const int64_t most = INT64_MAX / 16; // leaves room for bytes and for sums of a few sizes
     int64_t n_elems = 1;
     t->n_dims = n_dims;
     for (int i = 0; i < n_dims; i++) {

@@ -1,17 +1,16 @@
 // planner.c: gives every tensor of a plan its place in memory.
 //
-// Parameters, gradients, optimizer state, batch and results live as long as the plan: each
-// role is packed end to end. Activations and scratch live from the op that writes them to
-// the last op that reads them; those whose lives do not meet may share addresses. Placing
-// them is the dynamic storage allocation problem; the rule here is greedy by size: the
-// largest first, each at the lowest offset where no tensor alive at the same time lies
-// (Pisarchyk and Lee 2020, "Efficient memory management for deep neural net inference").
+// Parameters, gradients, optimizer state, batch and results live as long as the plan: each role is packed end to end.
+// Activations and scratch live from the op that writes them to the last op that reads them; those whose lifetimes do
+// not overlap may share addresses. Placing them is the dynamic storage allocation problem, solved greedily by size: the
+// largest first, each at the lowest offset that is free during its lifetime (Pisarchyk and Lee 2020, "Efficient memory
+// management for deep neural net inference").
 #include <stdlib.h>
 #include <string.h>
 
 #include "plan.h"
 
-enum { ALIGNMENT_BYTES = 256 }; // a cache line, a SIMD register and OpenCL's 1024 bits all divide it
+enum { ALIGNMENT_BYTES = 256 }; // a multiple of a cache line, a SIMD register and OpenCL's 1024 bits
 
 // Inclusive op indices between which a root tensor holds data; first > last: never used.
 typedef struct {
@@ -20,7 +19,7 @@ typedef struct {
 } lifetime;
 
 typedef struct {
-    int tensor; // root that owns the place; others may be aliased to it
+    int tensor; // root that owns the place; others may share it
     size_t size_bytes;
     lifetime life;
     int arena; // counted among the activation arenas
@@ -61,8 +60,8 @@ static void find_lifetimes(const sm_plan *plan, lifetime *lives) {
     }
 }
 
-// Where an op may overwrite an input that nobody reads after it, its output takes the
-// input's place. owner[t] is then the tensor whose place t shares.
+// If an op may overwrite an input that no later op reads, its output takes the input's place. owner[t] is then the
+// tensor whose place t shares.
 static void share_in_place(const sm_plan *plan, lifetime *lives, int *owner) {
     for (int i = 0; i < plan->n_tensors; i++) {
         owner[i] = i;
@@ -96,7 +95,7 @@ static int larger_first(const void *a, const void *b) {
     if (x->size_bytes != y->size_bytes) {
         return x->size_bytes < y->size_bytes ? 1 : -1;
     }
-    return x->tensor < y->tensor ? -1 : 1; // the order must not depend on the library's qsort
+    return x->tensor < y->tensor ? -1 : 1; // a total order, so that the result does not depend on qsort
 }
 
 static int lower_first(const void *a, const void *b) {
@@ -147,7 +146,7 @@ static sm_status check_largest(const sm_tensor *t, size_t max_arena_bytes) {
     return SM_OK;
 }
 
-// Packs the roots of one lasting role end to end, starting a new arena where one is full.
+// Packs the roots of one lasting role end to end; a full arena is followed by a new one.
 static sm_status pack_lasting(sm_plan *plan, sm_role role, size_t max_arena_bytes) {
     int arena = -1;
     for (int i = 0; i < plan->n_tensors; i++) {
@@ -192,7 +191,7 @@ static sm_status place_one(sm_plan *plan, place *places, int n, size_t max_arena
 // Packs the roots of one transient role by lifetime.
 static sm_status pack_transient(sm_plan *plan, sm_role role, size_t max_arena_bytes) {
     sm_status status = SM_OK;
-    size_t n_tensors = (size_t)plan->n_tensors + 1; // never a request of zero bytes
+    size_t n_tensors = (size_t)plan->n_tensors + 1; // never zero bytes
     lifetime *lives = malloc(n_tensors * sizeof *lives);
     int *owner = malloc(n_tensors * sizeof *owner);
     place *places = malloc(n_tensors * sizeof *places);
@@ -289,7 +288,7 @@ sm_status sm_plan_lifetimes(const sm_plan *plan, sm_range *lives) {
 
 sm_status sm_plan_alive_bytes(const sm_plan *plan, sm_role role, size_t *alive_bytes) {
     sm_status status = SM_OK;
-    size_t n_tensors = (size_t)plan->n_tensors + 1; // never a request of zero bytes
+    size_t n_tensors = (size_t)plan->n_tensors + 1; // never zero bytes
     lifetime *lives = malloc(n_tensors * sizeof *lives);
     int *owner = malloc(n_tensors * sizeof *owner);
     if (lives == NULL || owner == NULL) {

@@ -1,5 +1,5 @@
-// shard.h: how elements are divided among processes: the slice that each sums for all, and with a sharded optimizer,
-// the slice that it updates.
+// shard.h: how elements are divided among processes: the slice that each process sums, and updates with a sharded
+// optimizer.
 #ifndef STEPMARK_SHARD_H
 #define STEPMARK_SHARD_H
 
@@ -12,11 +12,11 @@ typedef struct {
     int64_t end;
 } sm_slice;
 
-// Slices consist of whole lines. In a bucket, whose matrices begin at a multiple of as many elements, a line is a block
-// that an optimizer quantises together (dynamic_map.h); elsewhere, a cache line.
+// Slices consist of whole lines: in a bucket, a block that an optimizer quantises together (dynamic_map.h), and
+// matrices are aligned to it; elsewhere, a cache line.
 enum { SM_SLICE_LINE = 64, SM_SLICE_BLOCK = SM_QUANT_BLOCK };
 
-// The elements of n that process `rank` of `size` has: as many lines as the others.
+// The slice of n elements that process `rank` of `size` has: all have as many lines, as nearly as possible.
 static inline sm_slice sm_slice_of(int64_t n, int line_elems, int rank, int size) {
     const int64_t n_lines = (n + line_elems - 1) / line_elems;
     const int64_t first = n_lines * rank / size * line_elems;

@@ -17,7 +17,7 @@ const char *sm_status_text(sm_status status) {
     return "unknown status";
 }
 
-// What quotes too much loses its middle: what is wrong stands at the end.
+// A message that is too long loses its middle: the end says what is wrong.
 static void keep_both_ends(const char *message) {
     static const char dots[] = " ... ";
     const size_t length = strlen(message);
@@ -30,7 +30,7 @@ static void keep_both_ends(const char *message) {
 }
 
 bool sm_keep_message(const char *format, ...) {
-    // A message may quote the one that it wraps, so it is formatted apart first.
+    // Formatted separately first, as a message may quote the current one.
     char message[16 * sizeof last_message];
     va_list arguments;
     va_start(arguments, format);

@@ -7,7 +7,7 @@
 
 sm_status sm_again_open(sm_plan *plan, sm_again *a) {
     *a = (sm_again){.plan = plan, .n_tensors = plan->n_tensors};
-    a->cap_ops = 2 * (size_t)plan->n_ops + 1; // an op is repeated once at most
+    a->cap_ops = 2 * (size_t)plan->n_ops + 1; // an op is repeated at most once
     a->ops = malloc(a->cap_ops * sizeof *a->ops);
     a->current = malloc(((size_t)plan->n_tensors + 1) * sizeof *a->current);
     if (a->ops == NULL || a->current == NULL) {
@@ -28,7 +28,7 @@ bool sm_again_is_kept(const sm_again *a, int tensor) {
     return tensor != SM_NO_TENSOR && tensor < a->n_tensors && a->current[tensor] == tensor;
 }
 
-// A new tensor for the place of `tensor`; of a view, in the new root, which is made where there is none.
+// A new tensor in place of `tensor`; for a view, in the new root, which is made if missing.
 static sm_status renew(sm_again *a, int tensor, sm_role role) {
     const sm_tensor kept = a->plan->tensors[tensor];
     const int name_size = SM_NAME_SIZE - 7;
@@ -50,7 +50,7 @@ static sm_status renew(sm_again *a, int tensor, sm_role role) {
     return SM_OK;
 }
 
-// Lets an op read what was computed again, also where it reads only a part of that.
+// Lets an op read the recomputed tensor, also if it reads only a view of it.
 static sm_status read_current(sm_again *a, sm_op *op) {
     for (int k = 0; k < SM_MAX_IN; k++) {
         if (op->in[k] == SM_NO_TENSOR || op->in[k] >= a->n_tensors) {

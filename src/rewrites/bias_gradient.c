@@ -1,11 +1,11 @@
-// bias_gradient.c: the gradient of a bias that a layernorm's input had added last.
+// bias_gradient.c: the gradient of the bias that was added last to a layernorm's input.
 //
 //   dx = layernorm_backward(dy, x);  db += sum_n dx  =>  dx, db = layernorm_backward(dy, x)
 //
-// Equal because it is the same sum. It saves reading an (N,C) tensor. residual_layernorm_backward likewise.
+// Equal because it is the same sum. It saves reading an (N,C) tensor. The same for residual_layernorm_backward.
 #include "src/rewrites/passes.h"
 
-// What is written of either kind.
+// The code below treats both kinds alike.
 _Static_assert(SM_OUT(residual_layernorm_backward, dx) == SM_OUT(layernorm_backward, dx) &&
                    SM_OUT(residual_layernorm_backward, dbias) == SM_OUT(layernorm_backward, dbias),
                "what is asked of both kinds");

@@ -1,4 +1,4 @@
-// blocked_attention.c: attention without the weights of keys that no row of a block sees.
+// blocked_attention.c: attention that does not store the weights of keys that no row of a block attends to.
 //
 //   attention_forward(qkv) -> y, att              blocked_attention_forward(qkv) -> y, att in blocks of rows
 //   attention_backward(dy, qkv, att) -> dqkv  =>  blocked_attention_backward(dy, qkv, att in blocks of rows) -> dqkv
@@ -10,7 +10,7 @@ _Static_assert(SM_IN(blocked_attention_forward, starts) == SM_IN(attention_forwa
                    SM_OUT(blocked_attention_forward, att) == SM_OUT(attention_forward, att) &&
                    SM_IN(blocked_attention_backward, starts) == SM_IN(attention_backward, starts) &&
                    SM_IN(blocked_attention_backward, att) == SM_IN(attention_backward, att),
-               "an op changes its kind and its weights alone");
+               "only the kind and the weights change");
 
 static sm_status forward(sm_plan *plan, sm_op *op) {
     const sm_tensor att = plan->tensors[op->out[SM_OUT(attention_forward, att)]]; // (B,NH,T,T)

@@ -1,4 +1,4 @@
-// communication.c: the work that several processes do together, as ops.
+// communication.c: adds the ops that exchange data between processes.
 //
 //   ...                                    ...
 //   dW of bucket k += (the last)           dW of bucket k += (the last)
@@ -7,10 +7,9 @@
 //                                          finish: bucket 0, 1, ...
 //   norm, clip, update                     norm, clip, update
 //
-// With a sharded optimizer, a bucket's sum goes to each process as a slice, the update is one of slices already
-// (optimizer.c), and behind it the slices of the parameters are gathered, those first that the next forward needs
-// first; it waits for each where it reads it. Each process has 1/N of the loss's derivative (sm_fill_hyper), so that
-// sums are means.
+// With a sharded optimizer, each process gets its slice of a bucket's sum and updates it (optimizer.c); the slices of
+// the parameters are gathered afterwards, in the order in which the next forward needs them, and it waits for each
+// before the first read. Each process has 1/N of the loss's derivative (sm_fill_hyper), so that sums are means.
 #include <stdlib.h>
 
 #include "src/rewrites/passes.h"
@@ -20,7 +19,7 @@ typedef struct {
     int64_t end;
 } span;
 
-// Where a tensor lies within its root.
+// The range of a tensor within its root.
 static span span_of(const sm_plan *plan, int tensor) {
     const sm_tensor *t = &plan->tensors[tensor];
     const int64_t first = t->view_of == SM_NO_TENSOR ? 0 : t->view_offset_elems;
@@ -48,8 +47,8 @@ static bool writes(const sm_plan *plan, const sm_op *op, int tensor) {
 // Does the op add to sums, in the last micro-batch, or is it for another?
 static bool is_behind_sums(const sm_op *op) { return op->attr.when != SM_WHEN_ALWAYS; }
 
-// The op behind which a bucket is what is to be summed: the last before the optimizer that writes to it. Where rows are
-// added to the sum, that may be in the forward's range, and the sum begins with the backward.
+// The op that completes a bucket: the last before the optimizer that writes to it. If rows are added to the sum, it may
+// be in the forward's range; the sum then begins with the backward.
 static int completed_by(const sm_plan *plan, int tensor) {
     int last = -1;
     bool adds_rows = false;
@@ -70,7 +69,7 @@ static sm_op make(const sm_plan *plan, sm_op_kind kind, sm_phase range, int tens
     return op;
 }
 
-// Ops in the order of a new list.
+// Ops in their new order.
 typedef struct {
     const sm_plan *plan;
     sm_op *ops;
@@ -100,7 +99,7 @@ static void finish(list *l, sm_phase range, int tensor) {
     append(l, make(l->plan, SM_OP_COMMUNICATION_FINISH, range, tensor));
 }
 
-// Where a bucket's parts are: what completes its sum, and what needs its weights first.
+// By bucket: the op that completes its gradients, and the first that needs its weights.
 typedef struct {
     int bucket;
     int completed_by;
@@ -159,7 +158,7 @@ static bool is_finished(const list *l, int tensor) {
     return false;
 }
 
-// Waits for the sums, in the order in which they began: of all buckets, or of those that `op` adds to.
+// Waits for the sums, in the order of their start: for all buckets, or for those that `op` adds to.
 static void finish_sums(list *l, sm_phase range, const sm_op *op) {
     const int n = l->n;
     for (int i = 0; i < n; i++) {
@@ -171,7 +170,7 @@ static void finish_sums(list *l, sm_phase range, const sm_op *op) {
     }
 }
 
-// Waits for the weights that op i of the plan is the first to need: they were gathered by the step before.
+// Waits for the weights, gathered by the step before, that op i of the plan is the first to need.
 static void finish_gathers(list *l, const milestones *m, int i) {
     for (int k = 0; k < l->plan->n_buckets && l->plan->processes.is_sharded; k++) {
         if (m[k].needed_by == i) {
@@ -180,8 +179,8 @@ static void finish_gathers(list *l, const milestones *m, int i) {
     }
 }
 
-// All ops of a plan with an optimizer, and those of communication among them. A process whose slice of a bucket is
-// empty still gathers it: so gathers begin behind the last update.
+// All ops of a plan with an optimizer, with those of communication between them. A process with an empty slice of a
+// bucket still gathers it, so gathers begin after the last update.
 static void rebuild(list *l, const milestones *m) {
     const sm_plan *plan = l->plan;
     const sm_range optimizer = sm_plan_range(plan, SM_PHASE_OPTIMIZER);
@@ -203,7 +202,7 @@ static void rebuild(list *l, const milestones *m) {
 
 sm_status sm_rewrite_communication(sm_plan *plan) {
     const sm_range optimizer = sm_plan_range(plan, SM_PHASE_OPTIMIZER);
-    if (optimizer.first == optimizer.end) { // gradients of a step that nobody takes stay with their process
+    if (optimizer.first == optimizer.end) { // without an optimizer gradients are not exchanged
         return SM_OK;
     }
     SM_TRY(sm_rewrite_gather_rows(plan));

@@ -1,17 +1,17 @@
-// first_write.c: a weight's gradient is written where it begins, and not zeroed before.
+// first_write.c: the first op that adds to a weight's gradient overwrites it instead, so it need not be zeroed.
 //
 //   grads.matrices = 0               d.wpe = 0
 //   ...                          =>  ...
 //   dW += x^T dy                     dW  = x^T dy      for the first op that adds to dW
 //
-// Equal because 0 + x = x. The first of several micro-batches writes so, and later ones add to it (sm_op_later).
-// Gradients that other kinds of op write first are still zeroed, each by an op of its own; so is the group of vectors,
-// which is small. Memory that no op writes (gaps between parameters) stays zero, as after prepare.
+// Equal because 0 + x = x. Only the first of several micro-batches overwrites; later ones add (sm_op_later). Gradients
+// that other kinds of op write first are still zeroed, each by an op of its own; so is the group of vectors, which is
+// small. Memory that no op writes (gaps between parameters) stays zero, as after prepare.
 #include <stdlib.h>
 
 #include "src/rewrites/passes.h"
 
-// The first op, in the order of execution, that adds to a view of a group of gradients; NULL: none.
+// The first op, in execution order, that adds to a view of a group of gradients; NULL: none.
 static sm_op *first_writer(const sm_plan *plan, int gradient) {
     for (int i = 0; i < plan->n_ops; i++) {
         sm_op *op = &plan->ops[i];
@@ -28,7 +28,7 @@ static bool is_gradient_of(const sm_plan *plan, int tensor, int group) {
     return plan->tensors[tensor].role == SM_ROLE_GRADIENT && plan->tensors[tensor].view_of == group;
 }
 
-// Lets first writers of a group overwrite; returns how many do.
+// Lets the first writers of a group overwrite; returns their number.
 static int overwrite(sm_plan *plan, int group) {
     int n = 0;
     for (int i = 0; i < plan->n_tensors; i++) {
@@ -41,7 +41,7 @@ static int overwrite(sm_plan *plan, int group) {
     return n;
 }
 
-// Zeroes what is left of a group: appends an op for each gradient that is added to first.
+// Appends an op that zeroes each gradient of a group whose first writer adds.
 static sm_status zero_rest(const sm_plan *plan, const sm_op *zero, sm_op *ops, int *n_ops) {
     for (int i = 0; i < plan->n_tensors; i++) {
         const sm_op *writer = is_gradient_of(plan, i, zero->out[SM_OUT(zero, x)]) ? first_writer(plan, i) : NULL;

@@ -3,14 +3,14 @@
 //   attention_forward(qkv) -> y, att              flash_attention_forward(qkv) -> y, lse
 //   attention_backward(dy, qkv, att) -> dqkv  =>  flash_attention_backward(dy, qkv, y, lse) -> dqkv
 //
-// Equal because att = exp(q k^T / sqrt(HS) - lse) can be computed again from what is kept
-// (Dao et al. 2022). Memory falls from B NH T^2 to B NH T a layer.
+// Equal because att = exp(q k^T / sqrt(HS) - lse) can be computed again from lse (Dao et al. 2022). Memory falls from B
+// NH T^2 to B NH T in each layer.
 #include "src/rewrites/passes.h"
 
-// The operands that attention's forward kinds share stand at the same places.
+// Attention's forward kinds share operands at the same indices.
 _Static_assert(SM_IN(flash_attention_forward, starts) == SM_IN(attention_forward, starts) &&
                    SM_OUT(flash_attention_forward, lse) == SM_OUT(attention_forward, att),
-               "a forward op changes its kind and its second output alone");
+               "only the kind and the second output change");
 
 static sm_status forward(sm_plan *plan, sm_op *op) {
     const sm_tensor att = plan->tensors[op->out[SM_OUT(attention_forward, att)]]; // (B,NH,T,T)

@@ -1,5 +1,4 @@
-// gather_rows.c: the token table's gradient is summed early, and the embedding's rows of all processes are
-// added to the sum.
+// gather_rows.c: sums the token table's gradient early, then adds the embedding's rows from all processes to the sum.
 //
 //   dwte += the head's part                     dwte += the head's part
 //   ... the rest of the backward                begin: dwte = sum over the processes
@@ -8,8 +7,9 @@
 //   ...                                         finish: dwte
 //                                               dwte += rows of all dx by all tokens
 //
-// The table is the largest parameter, and its gradient is complete only when the backward ends: no computation is left
-// to hide the sum. Its rows are few. Micro-batches before a step's last add their own rows, as one process does.
+// The table is the largest parameter, and its gradient is complete only when the backward ends, with no computation
+// left to overlap with the sum. A batch has few of its rows. Micro-batches before a step's last add only their own
+// rows.
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +30,7 @@ static int find_embedding(const sm_plan *plan) {
     return found;
 }
 
-// Does the tensor's slice of a gathered one begin at its place among the processes'?
+// Whether the tensor's slice of a gathered one begins at the process's rank times its size.
 static bool is_even(const sm_plan *plan, int tensor) {
     const int64_t n = sm_tensor_elems(&plan->tensors[tensor]);
     const sm_slice own = sm_slice_of(n * plan->processes.n, SM_SLICE_LINE, plan->processes.rank, plan->processes.n);
@@ -38,7 +38,7 @@ static bool is_even(const sm_plan *plan, int tensor) {
     return own.first == n * plan->processes.rank && own.end - own.first == n && first.end == n;
 }
 
-// Are the rows fewer bytes than the table, and can they be written where they are gathered?
+// Whether the rows are fewer bytes than the table, and can be written where they are gathered.
 static bool is_worth_it(const sm_plan *plan, const sm_op *op) {
     const int dx = op->in[SM_IN(embedding_backward, dx)];
     const sm_tensor *rows = &plan->tensors[dx];
@@ -55,14 +55,15 @@ static bool is_worth_it(const sm_plan *plan, const sm_op *op) {
     return (size_t)plan->processes.n * sm_tensor_bytes(rows) <= sm_tensor_bytes(table);
 }
 
-// Room for those of all processes. It is shared memory, as gradients are.
+// Room for the rows of all processes, in shared memory, as gradients are.
 static int add_gathered(sm_plan *plan, int of, const char *name) {
     sm_tensor one = plan->tensors[of];
     one.dims[0] *= plan->processes.n;
     return sm_plan_add_tensor(plan, SM_ROLE_GRADIENT, one.dtype, one.n_dims, one.dims, "%s", name);
 }
 
-// The ops that take the place of op `at`: its own rows' where micro-batches follow; else the gathering, and all rows'.
+// The ops that replace op `at`: if more micro-batches follow, adding its own rows; otherwise gathering and adding all
+// rows.
 static sm_status replace(sm_plan *plan, int at, int rows, int tokens) {
     sm_op own = plan->ops[at];
     sm_op all = own;

@@ -7,18 +7,18 @@
 //   dwte += dlogits^T lnf                         dwte += dlogits_c^T lnf_c
 //   dlnf = dlogits wte                            dlnf_c = dlogits_c wte
 //
-// Equal because rows of the head do not depend on one another, and dwte is a sum over rows. The ops do not change; they
-// work on views of their operands; those of the backward keep their phase in reports but run in the forward range,
-// where their chunk of logits is at hand. Memory falls from two (N,Vp) tensors to one chunk.
+// Equal because rows of the head do not depend on one another, and dwte is a sum over rows. The ops stay the same but
+// work on views of their operands. Those of the backward keep their phase in reports, but run in the forward range,
+// while their chunk of logits exists. Memory falls from two (N,Vp) tensors to one chunk.
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/rewrites/passes.h"
 
-// Rows of logits at a time. Every chunk reads and writes dwte once more, and the product of dlnf has only as many
-// rows as the chunk: so a quarter of the rows, where that is enough for an efficient matmul and the logits stay below
-// half a gibibyte. Products of narrow data are faster beside memory, and want as many more rows as they have room for.
-// In whole tiles, the last chunk apart.
+// Rows of logits in a chunk. Every chunk reads and writes dwte once more, and the matmul of dlnf has only the chunk's
+// rows: so a quarter of all rows, if that is enough for an efficient matmul and the logits stay below half a gibibyte.
+// Matmuls of narrow data are faster than memory, so they take as many more rows as fit. Chunks are whole tiles, except
+// the last.
 enum { LEAST_ROWS = 512, TILE_ROWS = 128, CHUNKS = 4, MOST_LOGITS_BYTES = 1 << 29 };
 
 static int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
@@ -36,12 +36,12 @@ static int64_t choose_rows(int64_t n_rows, const sm_tensor *logits) {
     return rows < n_rows ? rows : n_rows;
 }
 
-// Indices of the ops of the head; the last three are -1 in a plan without backward.
+// Indices of the head's ops; the last three are -1 in a plan without backward.
 typedef struct {
     int logits, loss, dlogits, dwte, dlnf;
 } head;
 
-// True for the ops that the chunks take the place of.
+// True for the ops that the chunks replace.
 static bool belongs(const head *h, int i) {
     return i == h->logits || i == h->loss || i == h->dlogits || i == h->dwte || i == h->dlnf;
 }
@@ -66,7 +66,7 @@ static bool find_head(const sm_plan *plan, head *h) {
     return h->logits >= 0 && h->loss == h->logits + 1;
 }
 
-// Rows [first, first + n) of a tensor seen as rows by columns, or of a vector.
+// Rows [first, first + n) of a tensor seen as rows by columns, or elements of a vector.
 static int row_view(sm_plan *plan, int tensor, bool is_vector, int64_t first, int64_t n) {
     const sm_tensor t = plan->tensors[tensor];
     int64_t cols = is_vector ? 1 : sm_tensor_cols(&t);
@@ -75,7 +75,7 @@ static int row_view(sm_plan *plan, int tensor, bool is_vector, int64_t first, in
                             (long long)first, (long long)(first + n));
 }
 
-// The views that the five ops of one chunk share.
+// The views that the five ops of a chunk share.
 typedef struct {
     int logits, targets, losses, lse, lnf, dlnf;
 } chunk_views;

@@ -1,20 +1,20 @@
-// matmul_epilogue.c: element-by-element ops after a matmul move into it.
+// matmul_epilogue.c: element-wise ops after a matmul become its epilogue.
 //
 //   xw = x W;  y = xw + b                  =>  y = x W + b
 //   xw = x W;  y = xw + b;  act = gelu(y)  =>  y, act = x W + b, gelu(y)
 //   dact = dy W^T;  dy' = dact gelu'(pre)  =>  dy' = (dy W^T) gelu'(pre)
 //
-// Equal because each element of the product is used at its own place only. It saves one or
-// two passes over an (N,F) tensor, and the memory of the products between.
+// Equal because each output element depends on one element of the product. It saves one or two passes over an (N,F)
+// tensor, and the memory of the intermediate tensors.
 #include "src/rewrites/passes.h"
 
-// Is ops[i] an op of `kind` whose first input is `tensor`, read by nobody else?
+// Whether ops[i] is an op of `kind` whose first input is `tensor`, which no other op reads.
 static bool consumes(const sm_plan *plan, int i, sm_op_kind kind, int tensor) {
     return i < plan->n_ops && plan->ops[i].kind == kind && plan->ops[i].in[0] == tensor &&
            sm_rewrite_n_readers(plan, tensor) == 1;
 }
 
-// Fuses the ops that follow ops[i] into *matmul, a copy of it; returns how many it took.
+// Fuses the ops after ops[i] into *matmul, a copy of it; returns the number of fused ops.
 static int fuse_forward(const sm_plan *plan, int i, sm_op *matmul) {
     if (!consumes(plan, i + 1, SM_OP_BIAS_FORWARD, matmul->out[SM_OUT(matmul_forward, y)])) {
         return 0;
@@ -23,7 +23,7 @@ static int fuse_forward(const sm_plan *plan, int i, sm_op *matmul) {
     matmul->attr.epilogue |= SM_EPILOGUE_BIAS;
     matmul->in[SM_IN(matmul_forward, b)] = bias->in[SM_IN(bias_forward, b)];
     matmul->out[SM_OUT(matmul_forward, y)] = bias->out[SM_OUT(bias_forward, y)];
-    // gelu's input is kept, as the second output is beside it: the backward reads it.
+    // gelu's input stays as the other output, since the backward reads it.
     if (i + 2 < plan->n_ops && plan->ops[i + 2].kind == SM_OP_GELU_FORWARD &&
         plan->ops[i + 2].in[SM_IN(gelu_forward, x)] == matmul->out[SM_OUT(matmul_forward, y)]) {
         matmul->attr.epilogue |= SM_EPILOGUE_GELU;

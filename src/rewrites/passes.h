@@ -1,5 +1,5 @@
-// passes.h: the passes themselves, and their shared functions. A pass sees ops in execution order, recognises
-// neighbours that form a pattern, and replaces them by one op. The new plan must compute the same.
+// passes.h: the passes themselves, and their shared functions. A pass finds patterns of neighbouring ops in execution
+// order, and replaces each by one op. The new plan must compute the same.
 #ifndef STEPMARK_SRC_REWRITES_PASSES_H
 #define STEPMARK_SRC_REWRITES_PASSES_H
 
@@ -15,22 +15,21 @@ sm_status sm_rewrite_recompute(sm_plan *plan);
 sm_status sm_rewrite_recompute_block(sm_plan *plan);
 sm_status sm_rewrite_first_write(sm_plan *plan);
 
-// Puts `ops` (n_ops of them, room for cap_ops, from malloc) in place of the plan's, which are freed.
+// Replaces the plan's ops, which are freed, by `ops` (n_ops of them, room for cap_ops, from malloc).
 void sm_rewrite_take_ops(sm_plan *plan, sm_op *ops, int n_ops, size_t cap_ops);
 
-// Makes another kind of every attention that stores all of its weights: `forward` changes the op, then `backward` each
-// op that reads its weights, given the changed first op.
+// Converts every attention that stores all of its weights: `forward` changes the op, then `backward` changes each op
+// that reads its weights, given the changed forward op.
 sm_status sm_rewrite_each_attention(sm_plan *plan, sm_status (*forward)(sm_plan *plan, sm_op *op),
                                     sm_status (*backward)(const sm_plan *plan, const sm_op *forward_op, sm_op *op));
 
-// How many ops read that tensor. A value may vanish into a fused op if only the op fused reads it.
+// Number of ops that read a tensor. A fused op may drop a value only if no other op reads it.
 int sm_rewrite_n_readers(const sm_plan *plan, int tensor);
 
-// Has the embedding's rows of all processes gathered, so that the rest of the token table's gradient can be summed
-// early.
+// Gathers the embedding's rows of all processes, so that the rest of the token table's gradient can be summed early.
 sm_status sm_rewrite_gather_rows(sm_plan *plan);
 
-// Puts the ops of communication into a plan of several processes: in every mode, after all others.
+// Adds the ops of communication to a plan of several processes: in every mode, after all other passes.
 sm_status sm_rewrite_communication(sm_plan *plan);
 
 #endif

@@ -1,13 +1,13 @@
-// recompute_block.c: of a block, only its input is kept from forward to backward.
+// recompute_block.c: keeps only a block's input from forward to backward.
 //
 //   forward   h1 = f(x); h2 = g(h1); y = x + h2         h1 = f(x); h2 = g(h1); y = x + h2
 //   ...                                             =>  ...
 //   backward  dh1 = g'(h1, dy); dx = f'(x, dh1)         h1' = f(x); dh1 = g'(h1', dy); dx = f'(x, dh1)
 //
 // Equal because the ops are the same, on the same numbers: a dropout draws its mask from its key and the step. A
-// block's own tensors then die within its forward and live again during its backward, at addresses that all blocks
-// share; its output, which another block reads, is kept (Chen et al. 2016, "Training deep nets with sublinear memory
-// cost", section 4). For n blocks n inputs are kept, and one block's activations.
+// block's own tensors then live during its forward, and again during its backward, at addresses that all blocks share;
+// its output, which another block reads, is kept (Chen et al. 2016, "Training deep nets with sublinear memory cost",
+// section 4). Memory holds the inputs of all blocks and one block's activations.
 #include <stdlib.h>
 
 #include "src/rewrites/again.h"
@@ -17,8 +17,8 @@ enum { NO_BLOCK = -1 };
 
 typedef struct {
     sm_again again;
-    int *block_of; // by root tensor of the plan as it was: whose it is and who alone reads it, or NO_BLOCK
-    bool *needed;  // by root tensor: the block's backward reads it, or what it is computed from
+    int *block_of; // by root tensor of the original plan: the block that alone writes and reads it, or NO_BLOCK
+    bool *needed;  // by root tensor: the block's backward needs it, directly or to recompute another
 } pass;
 
 static bool is_in(const sm_op *op, sm_phase range, int block) { return op->range == range && op->layer == block; }
@@ -69,7 +69,7 @@ static void find_needed(pass *p, int block) {
     for (int i = 0; i < p->again.n_tensors; i++) {
         p->needed[i] = false;
     }
-    for (int i = plan->n_ops - 1; i >= 0; i--) { // all of the backward comes before the forward
+    for (int i = plan->n_ops - 1; i >= 0; i--) { // in reverse: the readers in the backward before the forward
         const sm_op *op = &plan->ops[i];
         if (is_in(op, SM_PHASE_BACKWARD, block) || (is_in(op, SM_PHASE_FORWARD, block) && writes_needed(p, op))) {
             need_inputs(p, op);
@@ -90,7 +90,7 @@ static sm_status emit_block(pass *p, int block) {
 
 static sm_status rewrite_ops(pass *p) {
     const sm_plan *plan = p->again.plan;
-    int block = NO_BLOCK; // whose backward is being written
+    int block = NO_BLOCK; // whose backward is being built
     for (int i = 0; i < plan->n_ops; i++) {
         const sm_op *op = &plan->ops[i];
         if (op->range == SM_PHASE_BACKWARD && op->layer != block) {
@@ -104,7 +104,7 @@ static sm_status rewrite_ops(pass *p) {
 }
 
 sm_status sm_rewrite_recompute_block(sm_plan *plan) {
-    const size_t n_tensors = (size_t)plan->n_tensors + 1; // never a request of zero bytes
+    const size_t n_tensors = (size_t)plan->n_tensors + 1; // never zero bytes
     pass p = {.block_of = malloc(n_tensors * sizeof *p.block_of), .needed = malloc(n_tensors * sizeof *p.needed)};
     sm_status status = sm_again_open(plan, &p.again);
     if (status == SM_OK && (p.block_of == NULL || p.needed == NULL)) {

@@ -1,4 +1,4 @@
-// residual_layernorm.c: the residual stream's sum and the layernorm, or the rmsnorm, beside it.
+// residual_layernorm.c: fuses the residual stream's sum with the layernorm or rmsnorm next to it.
 //
 //   r = a + b;  y = layernorm(r)                  =>  r, y = residual_layernorm_forward(a, b)
 //   g = layernorm_backward(dy, x);  dx = skip + g =>  dx = residual_layernorm_backward(dy, x, skip)
@@ -28,7 +28,7 @@ static void fuse_rmsnorm_forward(const sm_op *residual, const sm_op *rmsnorm, sm
     fused->out[SM_OUT(residual_rmsnorm_forward, rstd)] = rmsnorm->out[SM_OUT(rmsnorm_forward, rstd)];
 }
 
-// The input that either norm reads, and the gradient that either writes.
+// The code below treats both norms alike.
 _Static_assert(SM_IN(rmsnorm_forward, x) == SM_IN(layernorm_forward, x) &&
                    SM_OUT(rmsnorm_backward, dx) == SM_OUT(layernorm_backward, dx),
                "what is asked of both norms");

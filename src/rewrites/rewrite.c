@@ -11,7 +11,7 @@ static const sm_rewrite rewrites[] = {
      sm_rewrite_matmul_epilogue},
     {"residual_layernorm", "residual and layernorm or rmsnorm, forward and backward, in one pass over a row",
      sm_rewrite_residual_layernorm},
-    {"bias_gradient", "the gradient of a bias added up where the layernorm after it writes its own",
+    {"bias_gradient", "the gradient of a bias summed by the layernorm's backward that writes its input",
      sm_rewrite_bias_gradient},
     {"loss_head", "head, loss and their gradients over chunks of rows: the logits are never all in memory",
      sm_rewrite_loss_head},
@@ -71,7 +71,7 @@ int sm_rewrite_find(const char *name) {
     return -1;
 }
 
-// What plan->recompute and plan->attention decide, they decide in every mode.
+// plan->recompute and plan->attention override the mode.
 static bool is_wanted(const sm_plan *plan, const sm_rewrite *rewrite, sm_mode mode) {
     if (rewrite->apply == sm_rewrite_recompute) {
         return plan->recompute == SM_RECOMPUTE_LIGHT;
@@ -83,7 +83,7 @@ sm_status sm_plan_rewrite(sm_plan *plan, sm_mode mode, unsigned without) {
     plan->recompute = sm_recompute_resolve(plan->recompute, mode, without);
     plan->attention = sm_attention_resolve(plan->attention, mode, without);
     plan->tuned = mode == SM_MODE_TUNED;
-    if (plan->recompute == SM_RECOMPUTE_BLOCK) { // before the others, which make one op of the ends of two blocks
+    if (plan->recompute == SM_RECOMPUTE_BLOCK) { // before the other rewrites, which may fuse ops of two blocks
         SM_TRY(sm_rewrite_recompute_block(plan));
     }
     if (plan->attention == SM_ATTENTION_BLOCKED) {

@@ -1,5 +1,5 @@
-// rewrite.h: passes that turn the naive plan into a faster, equal one. One file each,
-// src/rewrites/rewrite_NAME.c; each can be switched off by name (`--without NAME`).
+// rewrite.h: passes that turn the naive plan into a faster, equal one. Each has its own file, src/rewrites/NAME.c, and
+// can be switched off by name (`--without NAME`).
 #ifndef STEPMARK_REWRITE_H
 #define STEPMARK_REWRITE_H
 
@@ -12,15 +12,14 @@ const char *sm_mode_name(sm_mode mode);
 // "none", "light", "block"; "auto".
 const char *sm_recompute_name(sm_recompute recompute);
 
-// The resolved value: SM_RECOMPUTE_AUTO is light, and none in mode naive; none, too, where `without` leaves out the
-// rewrite "recompute".
+// The resolved value: SM_RECOMPUTE_AUTO is light, but none in mode naive or if `without` has the rewrite "recompute".
 sm_recompute sm_recompute_resolve(sm_recompute asked, sm_mode mode, unsigned without);
 
 // "naive", "blocked", "flash"; "auto".
 const char *sm_attention_name(sm_attention attention);
 
-// The resolved value: SM_ATTENTION_AUTO is flash, and naive in mode naive; naive, too, where `without` leaves out the
-// rewrite "flash_attention".
+// The resolved value: SM_ATTENTION_AUTO is flash, but naive in mode naive or if `without` has the rewrite
+// "flash_attention".
 sm_attention sm_attention_resolve(sm_attention asked, sm_mode mode, unsigned without);
 
 typedef struct {
@@ -33,8 +32,8 @@ int sm_rewrite_count(void);
 const sm_rewrite *sm_rewrite_at(int index); // in the order of application
 int sm_rewrite_find(const char *name);      // its index, or -1
 
-// Applies the rewrites of a mode, except those whose bit (1 << index) is in `without`; recomputation and attention as
-// plan->recompute and plan->attention ask for them, in every mode.
+// Applies the rewrites of a mode, except those whose bit (1 << index) is in `without`. plan->recompute and
+// plan->attention take effect in every mode.
 sm_status sm_plan_rewrite(sm_plan *plan, sm_mode mode, unsigned without);
 
 #endif

@@ -11,7 +11,7 @@ sm_background sm_background_here(void) {
     return here;
 }
 
-// Signals are for the thread that trains: its system calls are those that they may end.
+// Blocks all signals: they must interrupt the system calls of the training thread.
 static int create(const pthread_attr_t *attributes, void *(*work)(void *ctx), void *ctx, pthread_t *thread) {
     sigset_t all;
     sigset_t before;
@@ -32,7 +32,7 @@ sm_status sm_background_start(const sm_background *background, void *(*work)(voi
         error = create(&attributes, work, ctx, thread);
         pthread_attr_destroy(&attributes);
     }
-    if (error == EINVAL) { // processors that it may not use any more
+    if (error == EINVAL) { // the process may no longer use these processors
         error = create(NULL, work, ctx, thread);
     }
     return error == 0 ? SM_OK : sm_fail(SM_ERR_OOM, "train: a thread cannot be started: %s", strerror(error));

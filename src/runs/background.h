@@ -1,4 +1,4 @@
-// background.h: threads of a training: one that reads ahead, one that writes checkpoints.
+// background.h: a training's background threads: one reads ahead, one writes checkpoints.
 #ifndef STEPMARK_SRC_RUNS_BACKGROUND_H
 #define STEPMARK_SRC_RUNS_BACKGROUND_H
 
@@ -7,13 +7,13 @@
 #include "status.h"
 #include "os/os.h"
 
-// Where they may run. The thread that trains may be bound to one processor, and they would share it.
+// The processors of background threads. The training thread may be bound to one processor, which they should not share.
 typedef struct {
     bool is_set;
     os_processors processors;
 } sm_background;
 
-// The processors that the calling thread may use now: to be called before it is bound.
+// The processors that the calling thread may use; call it before the thread is bound.
 sm_background sm_background_here(void);
 
 // SM_ERR_OOM or SM_ERR_IO with the reason.

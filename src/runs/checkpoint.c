@@ -35,7 +35,7 @@ static sm_status folder_of(const char *run_dir, int64_t step, char path[PATH_MAX
     return set_path(path, "%s/checkpoints/%s%lld", run_dir, step_prefix, (long long)step);
 }
 
-// The step of a checkpoint by its folder's name; -1: it is none.
+// The step of a checkpoint from its folder's name; -1: not a checkpoint.
 static int64_t step_of(const char *name) {
     const size_t prefix = strlen(step_prefix);
     char again[64];
@@ -98,7 +98,7 @@ sm_status sm_checkpoint_prepare(const char *run_dir) {
     for (struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
         if (strncmp(entry->d_name, step_prefix, strlen(step_prefix)) == 0 && strstr(entry->d_name, ".tmp-") != NULL) {
             SM_TRY(set_path(path, "%s/checkpoints/%s", run_dir, entry->d_name));
-            (void)sm_temporary_remove(path); // it only takes room
+            (void)sm_temporary_remove(path); // it only takes space
         }
     }
     if (dir != NULL) {
@@ -107,7 +107,7 @@ sm_status sm_checkpoint_prepare(const char *run_dir) {
     return SM_OK;
 }
 
-// Takes the name away first, so that nobody finds a checkpoint of which a part is gone.
+// Renames the folder first, so that no reader finds a checkpoint with a part missing.
 static void remove_folder(const char *path) {
     char aside[PATH_MAX];
     if (set_path(aside, "%s.tmp-%ld-0", path, (long)getpid()) == SM_OK && rename(path, aside) == 0) {
@@ -124,7 +124,7 @@ static void remove_old(const char *run_dir, int64_t step, int64_t keep) {
         return;
     }
     for (int i = 0; i < n; i++) {
-        n_kept += steps[i] <= step; // later ones are damaged: training began before them
+        n_kept += steps[i] <= step; // later ones are damaged: training resumed from before them
         if (steps[i] <= step && n_kept > keep && folder_of(run_dir, steps[i], path) == SM_OK) {
             remove_folder(path);
         }
@@ -134,7 +134,7 @@ static void remove_old(const char *run_dir, int64_t step, int64_t keep) {
 
 // ---- the manifest ----
 
-// Of the manifest's own text without its digest. The caller frees it.
+// The manifest's text without its digest. The caller frees it.
 static char *text_of(const json_t *manifest) { return sm_json_to_text(manifest, JSON_INDENT(2) | JSON_SORT_KEYS); }
 
 static sm_status no_memory(const char *path) { return sm_fail(SM_ERR_OOM, "%s: no memory for it", path); }
@@ -192,7 +192,7 @@ cleanup:
 
 // ---- writing ----
 
-// The name that the new folder takes; a damaged checkpoint of the same step makes room.
+// Renames the new folder; replaces a damaged checkpoint of the same step.
 static sm_status rename_folder(const char *from, const char *to) {
     if (rename(from, to) == 0) {
         return SM_OK;

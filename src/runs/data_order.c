@@ -1,6 +1,6 @@
 // data_order.c: a permutation of n numbers that is computed, not stored: a Feistel network of Philox on the smallest
-// even number of bits that holds n, walked along its cycle until it comes back below n (Black and Rogaway 2002,
-// "Ciphers with arbitrary finite domains", section 3). Fewer than four steps of the walk are needed on average.
+// even number of bits that holds n, applied again until the result is below n (Black and Rogaway 2002, "Ciphers with
+// arbitrary finite domains", section 3). It takes fewer than four rounds on average.
 #include "src/runs/data_order.h"
 
 #include "philox.h"
@@ -15,7 +15,7 @@ static const char *const names[] = {
 
 const char *sm_order_name(sm_order_kind kind) { return names[kind]; }
 
-// A permutation of the numbers of 2 half_bits bits.
+// A permutation of the numbers with 2 half_bits bits.
 static uint64_t encipher(uint64_t key, uint64_t epoch, int half_bits, uint64_t value) {
     const uint64_t mask = (UINT64_C(1) << half_bits) - 1;
     uint64_t left = value >> half_bits;

@@ -1,10 +1,11 @@
-// data_order.h: which sequence of the data a training reads when. A sequence is T tokens, and the targets shifted by
-// one: sequence i begins at token i T, and the data hold (tokens - 1) / T of them; the rest is never read. With
-// documents it is a batch of them (src/documents/collate.h), since the documents of a batch belong together.
+// data_order.h: the order in which a training reads sequences of the data. A sequence is T tokens, and the targets
+// shifted by one: sequence i begins at token i T, and the data hold (tokens - 1) / T of them; the rest is never read.
+// With documents, a sequence is a batch of them (src/documents/collate.h), since the documents of a batch belong
+// together.
 //
 // Sequence number k = 0, 1, ... of a training is the (k mod n)-th of epoch k / n, in the order of that epoch: as in the
-// file, or by a permutation that depends only on seed and epoch. So every number of processes reads the same sequences
-// in the same step, and the place in the data is one number.
+// file, or a permutation that depends only on seed and epoch. So a step reads the same sequences with any number of
+// processes, and the position in the data is one number.
 #ifndef STEPMARK_SRC_RUNS_DATA_ORDER_H
 #define STEPMARK_SRC_RUNS_DATA_ORDER_H
 
@@ -24,12 +25,12 @@ typedef enum {
 typedef struct {
     sm_order_kind kind;
     uint64_t seed;
-    int64_t n_sequences; // an epoch, at least 1
+    int64_t n_sequences; // in an epoch, at least 1
 } sm_data_order;
 
 const char *sm_order_name(sm_order_kind kind);
 
-// Where in the data sequence number k lies: 0 .. n_sequences - 1.
+// The index in the data of sequence number k: 0 .. n_sequences - 1.
 int64_t sm_data_order_at(const sm_data_order *order, int64_t k);
 
 #endif

@@ -45,7 +45,7 @@ static void format_time(const char *format, char *text, size_t size_bytes) {
     strftime(text, size_bytes, format, &parts);
 }
 
-// The time, and a number that tells apart what begins in the same second.
+// The time, and a random number, since several runs may begin in the same second.
 static void draw_id(char *text, size_t size_bytes) {
     char now[32];
     uint32_t drawn = (uint32_t)getpid();
@@ -58,7 +58,7 @@ static void draw_id(char *text, size_t size_bytes) {
 
 // ---- opening ----
 
-// A process that was killed may take a moment to be gone.
+// A killed process may need a moment to disappear.
 static sm_status take_lock(sm_run_folder *folder) {
     const struct timespec pause = {.tv_nsec = LOCK_PAUSE_MS * 1000000L};
     folder->lock = open(folder->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -67,7 +67,7 @@ static sm_status take_lock(sm_run_folder *folder) {
     }
     for (int i = 0; flock(folder->lock, LOCK_EX | LOCK_NB) != 0; i++) {
         if (errno != EWOULDBLOCK && errno != EINTR) {
-            return SM_OK; // a file system without locks
+            return SM_OK; // the file system has no locks
         }
         if (i == LOCK_TRIES) {
             return sm_fail(SM_ERR_USAGE, "--run: %s: another process trains there; wait for its end", folder->dir);
@@ -101,7 +101,7 @@ static sm_status make_run(sm_run_folder *folder) {
     return folder->run != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "--run: %s: no memory for run.json", folder->dir);
 }
 
-// What a run would leave, without its run.json.
+// Refuses a folder with files of a run but without run.json.
 static sm_status check_is_free(const char *dir) {
     static const char *const ours[] = {"log.jsonl", "checkpoints", "model", "training_metrics.json",
                                        "RUN_COMPLETE.txt"};
@@ -183,7 +183,7 @@ int64_t sm_run_folder_first_step(const sm_run_folder *folder) {
 
 // ---- the configuration ----
 
-// What tells one machine or build from another: it may differ, and is noted. Where a file lies does not matter.
+// Facts of the machine or build that may differ between starts, with a note. Paths of files may differ silently.
 static const char *const noted[] = {"engine.build_commit", "engine.isa", "engine.tier", "n_threads"};
 static const char *const passed[] = {"data.path", "val_data.path"};
 
@@ -257,7 +257,7 @@ static sm_status no_memory(const sm_run_folder *folder) {
     return sm_fail(SM_ERR_OOM, "%s/run.json: no memory to write it", folder->dir);
 }
 
-// As it comes back from a file: numbers are compared as they are written there.
+// As it is read back from a file: numbers are compared as they are written.
 static json_t *as_written(const json_t *value) {
     char *text = sm_json_to_text(value, JSON_COMPACT | JSON_REAL_PRECISION(REAL_DIGITS));
     json_t *again = text != NULL ? json_loads(text, 0, NULL) : NULL;

@@ -22,7 +22,7 @@
 
 #include "status.h"
 
-// The treatment of a folder that holds an incomplete run. X(code, name)
+// What to do with a folder that holds an incomplete run. X(code, name)
 #define SM_RESUME_LIST(X)     \
     X(SM_RESUME_NONE, "none") \
     X(SM_RESUME_AUTO, "auto")
@@ -35,28 +35,28 @@ typedef enum {
 
 typedef struct sm_run_folder sm_run_folder;
 
-// The result that opening it would have, without making, owning or changing anything: for callers with long work to do
-// before.
+// The status that opening would return, without changing anything: for callers with long work to do before opening.
 sm_status sm_run_folder_check(const char *dir, sm_resume resume);
 
-// Makes the folder, whose parent exists, and owns it until it is closed. *is_new: it holds no run yet. SM_ERR_USAGE
-// gives advice if it holds a complete run, an incomplete one without SM_RESUME_AUTO, or one of another process.
+// Makes the folder, whose parent must exist, and owns it until it is closed. *is_new: it holds no run yet. SM_ERR_USAGE
+// with advice if it holds a complete run, an incomplete one without SM_RESUME_AUTO, or one of another process.
 sm_status sm_run_folder_open(const char *dir, sm_resume resume, sm_run_folder **folder, bool *is_new);
 void sm_run_folder_close(sm_run_folder *folder); // NULL is fine
 
-const char *sm_run_folder_id(const sm_run_folder *folder);     // drawn again where the folder is new
-int64_t sm_run_folder_first_step(const sm_run_folder *folder); // steps taken when it began; for one that is not new
+const char *sm_run_folder_id(const sm_run_folder *folder);     // a new id for a new folder
+int64_t sm_run_folder_first_step(const sm_run_folder *folder); // steps done before the run began; only for a folder
+                                                               // that is not new
 
-// Takes a new run's configuration; a run that resumes must have had the same. SM_ERR_USAGE names the first field that
-// differs, with both values. Properties of the machine (engine's build and kernels, threads) may differ; `note` then
-// gets one line, else "".
+// Sets a new run's configuration; a resumed run must have the same. SM_ERR_USAGE names the first field that differs,
+// with both values. Properties of the machine (engine's build and kernels, threads) may differ: `note` then gets one
+// line, otherwise "".
 sm_status sm_run_folder_configure(sm_run_folder *folder, const json_t *configuration, char *note, size_t note_bytes);
 
 // Adds an entry to `starts` and writes run.json. `facts` may be NULL, here and below.
 sm_status sm_run_folder_begin(sm_run_folder *folder, const char *command_line, int64_t from_step, double startup_ms,
                               json_t *facts);
 
-// Says in the last entry how this process ended: reason "complete", "signal" or "failed".
+// Records in the last entry how this process ended: reason "complete", "signal" or "failed".
 sm_status sm_run_folder_end(sm_run_folder *folder, int64_t step, const char *reason, double wall_ms, json_t *facts);
 
 #endif

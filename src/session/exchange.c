@@ -1,7 +1,7 @@
 // exchange.c: see exchange.h.
 //
-// Two processes of one host whose devices have memory of their own need no processor to sum: each copies its part to
-// the host's memory, and its device adds the other's part. Of more, the host sums (comm_reduce.h).
+// Two processes on one host whose devices have their own memory need no processor to sum: each copies its part to the
+// host's memory, and its device adds the other's part. For more processes the host sums (comm_reduce.h).
 #include "src/session/exchange.h"
 
 #include <stdlib.h>
@@ -13,20 +13,20 @@
 #include "src/plan/host_threads.h"
 #include "src/plan/shard.h"
 
-// A start that is under way: one an op. A device's copies there and back have tickets of their own.
+// A start in progress: one for each op. A device's copies have their own tickets.
 typedef struct {
     sm_exchange *exchange;
     sm_executable *executable;
     int tensor;
-    int line_elems; // of its slices
+    int line_elems; // of the job's slices
     sm_comm_pattern pattern;
     bool is_bf16;
-    char *host;   // where the tensor lies in host memory
-    char *theirs; // and in the other's, of a pair
+    char *host;   // the tensor's address in host memory
+    char *theirs; // and in the other process's memory, for a pair
     void *copy_out;
     void *copy_in;
-    int64_t ticket;  // 0: not begun
-    int64_t brought; // of the last time, which the other may still be reading; 0: never
+    int64_t ticket;  // 0: not started
+    int64_t brought; // ticket of the previous exchange, which the other may still be reading; 0: none
 } transfer;
 
 struct sm_exchange {
@@ -34,12 +34,12 @@ struct sm_exchange {
     const sm_plan *plan;
     const sm_backend *backend;
     int *segments;       // by arena; -1: not shared
-    char **memory;       // this process's part of it
-    bool is_pair;        // of two devices, which add up by themselves
-    int n_threads;       // of this process, to sum with
-    transfer *transfers; // two an op: of its first and its second output
-    int n_under_way;     // of them
-    int64_t last_ticket; // begun
+    char **memory;       // this process's part of the segment
+    bool is_pair;        // two devices that add by themselves
+    int n_threads;       // threads of this process that sum
+    transfer *transfers; // two for each op: for its first and its second output
+    int n_under_way;     // transfers in progress
+    int64_t last_ticket; // last one started
 };
 
 // --- shared memory -------------------------------------------------------------------------------------
@@ -61,14 +61,14 @@ static sm_status share_arenas(sm_exchange *x, sm_plan *plan) {
     return SM_OK;
 }
 
-// What a device's process has for its sums: half its processors are hardly faster than all.
+// Summing threads of a process with a device: half its processors are nearly as fast as all.
 static int threads_beside_device(void) {
     enum { MOST = 8 };
     const int n = sm_host_threads();
     return n > 2 * MOST ? MOST : n > 2 ? n / 2 : 1;
 }
 
-// Are there two processes, whose devices both copy to memory that both see?
+// Whether there are two processes whose devices both copy to memory that both see.
 static sm_status find_pair(sm_exchange *x) {
     const bool copies = x->backend->begin_copy != NULL;
     bool all[2] = {false, false};
@@ -146,8 +146,8 @@ sm_status sm_exchange_pin(sm_exchange *x, sm_executable *executable) {
 
 // --- ops -------------------------------------------------------------------------------------------------
 
-// In the communicating thread: waits until the device's part has come. It looks now and then: who waits in an OpenCL
-// driver holds those up that launch (H100, driver 580: 6.3 us a launch instead of 5.0).
+// In the communicating thread: waits until the device's part is copied. It polls rarely, because waiting in an OpenCL
+// driver delays threads that launch kernels (H100, driver 580: 6.3 us a launch instead of 5.0).
 static sm_status wait_for_copy_out(void *ctx) {
     static const struct timespec look = {.tv_nsec = 20000};
     const transfer *t = ctx;
@@ -158,7 +158,8 @@ static sm_status wait_for_copy_out(void *ctx) {
     return t->copy_out == NULL ? SM_OK : backend->wait_copy(t->executable, t->copy_out);
 }
 
-// What the others need of this process: its summands of all or, in a pair, of the other's slice; or its own slice.
+// The part that others need from this process: its summands of all slices or, in a pair, of the other's slice; or its
+// own slice.
 static sm_slice part_out(const transfer *t, int64_t n_elems) {
     const sm_processes *p = &t->exchange->plan->processes;
     switch (t->pattern) {
@@ -169,7 +170,7 @@ static sm_slice part_out(const transfer *t, int64_t n_elems) {
     }
 }
 
-// What this process's device needs.
+// The part that this process's device needs.
 static sm_slice part_in(const transfer *t, int64_t n_elems) {
     const sm_processes *p = &t->exchange->plan->processes;
     switch (t->pattern) {
@@ -180,10 +181,10 @@ static sm_slice part_in(const transfer *t, int64_t n_elems) {
     }
 }
 
-// Begins to copy a part between the device and `host`, where the whole tensor lies.
+// Starts to copy a part between the device and `host`, which holds the whole tensor.
 static sm_status begin_copy(const transfer *t, sm_copy_kind kind, sm_slice part, char *host, void **ticket) {
     const sm_tensor *of = &t->exchange->plan->tensors[t->tensor];
-    const bool is_bf16 = t->is_bf16 && t->theirs != NULL; // a host that sums rounds by itself
+    const bool is_bf16 = t->is_bf16 && t->theirs != NULL; // a host that sums also rounds
     const sm_copy copy = {.kind = kind,
                           .tensor = t->tensor,
                           .offset_elems = part.first,
@@ -203,7 +204,7 @@ static sm_status begin_copy_out(transfer *t) {
     return begin_copy(t, SM_COPY_OUT, part_out(t, elems_of(t)), t->host, &t->copy_out);
 }
 
-// Begins to give the device its part; the finish waits for it.
+// Starts to copy the device's part in; the finish waits for it.
 static sm_status begin_copy_in(void *ctx) {
     transfer *t = ctx;
     const bool adds = t->theirs != NULL && t->pattern != SM_COMM_ALL_GATHER;
@@ -219,7 +220,7 @@ static sm_status finish(sm_exchange *x, transfer *t) {
     SM_TRY(t->copy_in == NULL ? SM_OK : x->backend->wait_copy(t->executable, t->copy_in));
     t->ticket = 0;
     x->n_under_way--;
-    if (x->is_pair && x->n_under_way == 0) { // they are not finished in the order they began in
+    if (x->is_pair && x->n_under_way == 0) { // finishes come in another order than starts
         sm_comm_release(x->comm, x->last_ticket);
     }
     return SM_OK;
@@ -229,7 +230,7 @@ static sm_status begin(sm_exchange *x, sm_executable *executable, transfer *t, c
                        sm_comm_pattern pattern) {
     const sm_tensor *of = &x->plan->tensors[tensor];
     const bool is_copied = x->backend->begin_copy != NULL;
-    SM_TRY(finish(x, t)); // of the step before, where nobody has waited for it
+    SM_TRY(finish(x, t)); // of the step before, if nothing waited for it
     *t = (transfer){.exchange = x,
                     .executable = executable,
                     .tensor = tensor,
@@ -261,7 +262,7 @@ static sm_status begin(sm_exchange *x, sm_executable *executable, transfer *t, c
     return SM_OK;
 }
 
-// Is it under way, and would a finish wait?
+// Whether it is in progress and a finish would wait.
 static bool is_waiting(const transfer *t) {
     if (t->ticket == 0) {
         return false;
@@ -270,7 +271,7 @@ static bool is_waiting(const transfer *t) {
            (t->copy_in != NULL && !t->exchange->backend->is_copied(t->executable, t->copy_in));
 }
 
-// What the device still computes is no wait for others.
+// Time that the device still computes does not count as waiting for others.
 static sm_status finish_two(sm_exchange *x, sm_executable *executable, transfer *t, int64_t *waited_ns) {
     SM_TRY(is_waiting(t) || is_waiting(t + 1) ? x->backend->synchronize(executable) : SM_OK);
     const int64_t start_ns = sm_now_ns();
@@ -280,7 +281,7 @@ static sm_status finish_two(sm_exchange *x, sm_executable *executable, transfer 
     return SM_OK;
 }
 
-// The start that the finish of `tensor` waits for: of this step, or of the one before.
+// The start that the finish of `tensor` waits for: of this step or of the one before.
 static sm_status finish_of(sm_exchange *x, sm_executable *executable, int tensor, int64_t *waited_ns) {
     for (int i = 0; i < x->plan->n_ops; i++) {
         const sm_op *op = &x->plan->ops[i];
@@ -291,7 +292,7 @@ static sm_status finish_of(sm_exchange *x, sm_executable *executable, int tensor
     return SM_OK;
 }
 
-// Rows and their tokens, of all processes.
+// Gathers the rows and tokens of all processes.
 static sm_status gather_now(sm_exchange *x, sm_executable *executable, transfer *t, const sm_op *op,
                             int64_t *waited_ns) {
     SM_TRY(begin(x, executable, t, op, op->out[SM_OUT(gather_rows, x)], SM_COMM_ALL_GATHER));
@@ -299,7 +300,7 @@ static sm_status gather_now(sm_exchange *x, sm_executable *executable, transfer 
     return finish_two(x, executable, t, waited_ns);
 }
 
-// A few numbers, by way of the host.
+// Sums a few numbers through the host.
 static sm_status sum_now(sm_exchange *x, sm_executable *executable, int tensor, int64_t *waited_ns) {
     const int n = (int)sm_tensor_elems(&x->plan->tensors[tensor]);
     float *values = malloc((size_t)n * sizeof *values);
@@ -323,7 +324,7 @@ static sm_status sum_now(sm_exchange *x, sm_executable *executable, int tensor, 
     return status;
 }
 
-// A start costs its caller what it takes to begin it.
+// A start costs its caller only the time to start it.
 static sm_status start(sm_exchange *x, sm_executable *executable, transfer *t, const sm_op *op, int64_t *waited_ns) {
     const int64_t start_ns = sm_now_ns();
     const int copy = op->kind == SM_OP_ALL_GATHER_START ? op->out[SM_OUT(all_gather_start, w)] : SM_NO_TENSOR;
@@ -359,14 +360,14 @@ sm_status sm_exchange_finish(sm_exchange *x) {
 
 // --- sharded state -----------------------------------------------------------------------------------------
 
-// A slice's share of a range of a sharded tensor.
+// The part of a range of a sharded tensor that is in one slice.
 typedef struct {
     int64_t at;     // in the range
     int64_t within; // in the slice
     int64_t n;      // 0: none
 } share;
 
-// Elements first .. end - 1 of the group's state, of which each stands for block_elems of the group's parameters.
+// Elements first .. end - 1 of the group's state, each for block_elems of the group's parameters.
 static share share_of(const sm_plan *plan, const sm_tensor *t, const sm_bucket *b, int rank, int64_t first,
                       int64_t end) {
     const sm_slice slice = sm_slice_of(b->n_elems, SM_SLICE_BLOCK, rank, plan->processes.n);
@@ -377,7 +378,7 @@ static share share_of(const sm_plan *plan, const sm_tensor *t, const sm_bucket *
     return (share){.at = from - first, .within = from - begin, .n = to > from ? to - from : 0};
 }
 
-// Between host memory and this process's slice, whose elements may be narrower than f32.
+// Copies between host memory and this process's slice, whose elements may be narrower than f32.
 static sm_status download(const sm_exchange *x, sm_executable *executable, int tensor, const share *s, float *values) {
     const sm_dtype dtype = x->plan->tensors[tensor].dtype;
     if (dtype == SM_F32) {

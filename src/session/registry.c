@@ -1,4 +1,4 @@
-// registry.c: the only place that names backends. Adding one is a line here.
+// registry.c: the only file that names backends. A new backend adds a line here.
 #include <string.h>
 
 #include "backend_library.h"
@@ -19,7 +19,7 @@ static const sm_backend *const backends[] = {
 
 enum { N_BUILT_IN = sizeof backends / sizeof backends[0] };
 
-static const sm_backend *added; // from a library
+static const sm_backend *added; // by --backend-library
 
 int sm_backend_count(void) { return N_BUILT_IN + (added != NULL); }
 
@@ -27,7 +27,8 @@ const sm_backend *sm_backend_at(int index) { return index < N_BUILT_IN ? backend
 
 sm_status sm_backend_add(const sm_backend *backend) {
     if (sm_backend_find(backend->name) != NULL) {
-        return sm_fail(SM_ERR_FORMAT, "there is a backend %s already: it needs a name of its own", backend->name);
+        return sm_fail(SM_ERR_FORMAT, "a backend named %s exists already; give the library's backend another name",
+                       backend->name);
     }
     added = backend;
     return SM_OK;

@@ -22,12 +22,12 @@ typedef struct {
     double lr;             // the rate at the end of warm-up
     double final_fraction; // cosine ends at lr * final_fraction
     int64_t warmup_steps;
-    int64_t n_steps; // of the whole training
+    int64_t n_steps; // in the whole training
 } sm_schedule;
 
-// The rate of step 1, 2, ..., n_steps. Step s <= warmup_steps: lr * s / warmup_steps. Then
-// constant, or half a cosine (Loshchilov and Hutter 2017, equation 5, without restarts) that
-// reaches lr * final_fraction at step n_steps and stays there.
+// The rate of step s = 1, 2, ..., n_steps. For s <= warmup_steps: lr * s / warmup_steps. Then constant, or half a
+// cosine (Loshchilov and Hutter 2017, equation 5, without restarts) that reaches lr * final_fraction at step n_steps
+// and stays there.
 double sm_schedule_lr(const sm_schedule *schedule, int64_t step);
 
 #endif

@@ -1,4 +1,4 @@
-// session.c: feeding and running a prepared plan.
+// session.c: feeds and runs a prepared plan.
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,7 +58,7 @@ size_t sm_session_memory(const sm_device *device, const sm_plan *plan) {
 
 void sm_session_close(sm_session *session) {
     if (session != NULL) {
-        (void)sm_exchange_finish(session->exchange); // nobody may write into memory that is gone
+        (void)sm_exchange_finish(session->exchange); // copies into freed memory must not happen
         if (session->executable != NULL) {
             session->device->backend->release(session->executable);
         }
@@ -69,7 +69,7 @@ void sm_session_close(sm_session *session) {
     }
 }
 
-// Room for a converted copy, kept for the next call.
+// Room for a converted copy, reused by the next call.
 static sm_status reserve_staging(sm_session *session, int64_t n_elems, sm_dtype dtype) {
     size_t size_bytes = (size_t)n_elems * sm_dtype_size(dtype);
     if (size_bytes > session->staging_bytes) {
@@ -96,13 +96,13 @@ static sm_status check_transfer(const sm_session *session, int tensor, int64_t o
     return SM_OK;
 }
 
-// Sums of gradients may be under way, and weights that a sharded optimizer gathers.
+// Sums of gradients, or gathers of a sharded optimizer's weights, may be in progress.
 static sm_status finish_exchange_of(sm_session *session, int tensor) {
     const sm_role role = session->plan->tensors[tensor].role;
     return role == SM_ROLE_GRADIENT || role == SM_ROLE_PARAMETER ? sm_exchange_finish(session->exchange) : SM_OK;
 }
 
-// Weights come by the hundred million, hence the threads.
+// Threads, because there are hundreds of millions of weights.
 static void convert_from_f32(sm_dtype dtype, int64_t n_elems, const float *values, void *converted) {
     enum { PIECE = 65536 };
     const sm_number_format *format = sm_dtype_format(dtype);
@@ -179,7 +179,7 @@ sm_status sm_session_set_documents(sm_session *session, const int32_t *starts) {
 }
 
 sm_status sm_session_draw(sm_session *session, uint64_t seed) {
-    enum { PART_ELEMS = 1 << 19 }; // stays in cache from the drawing to the copying
+    enum { PART_ELEMS = 1 << 19 }; // fits in cache between drawing and copying
     sm_status status = SM_OK;
     const sm_plan *plan = session->plan;
     float *values = malloc(PART_ELEMS * sizeof(*values));
@@ -213,7 +213,7 @@ sm_status sm_session_set_batch(sm_session *session, const int32_t *tokens, const
     return backend->upload(session->executable, session->plan->targets, 0, n, targets);
 }
 
-// `value` stays where the plan has no scaler.
+// `value` is unchanged if the plan has no scaler.
 static sm_status read_scaler(sm_session *session, int place, float *value) {
     if (session->plan->scaler == SM_NO_TENSOR) {
         return SM_OK;
@@ -269,7 +269,7 @@ static sm_status advance_rng(sm_session *session) {
     return session->device->backend->upload(session->executable, session->plan->rng_step, 0, 2, words);
 }
 
-// Tells the first micro-batch behind a zero-grad from later ones, and keeps to the plan's word that there are none.
+// Distinguishes a step's first micro-batch from later ones, and refuses later ones if the plan has only one.
 static sm_status check_gradients(sm_session *session, unsigned phases) {
     session->zeroed |= (phases & SM_RUN_ZERO_GRAD) != 0;
     session->executable->is_later = !session->zeroed && !session->plan->one_micro_batch;
@@ -282,14 +282,14 @@ static sm_status check_gradients(sm_session *session, unsigned phases) {
     return SM_OK;
 }
 
-// Gradients are summed once a step, and not where there is no backward, as in validation, though the head's part of it
-// runs in the forward's range. What began is waited for in any case.
+// Gradients are summed once a step, and never in validation, although the head's part of them is in the forward's
+// range. Every sum that began is waited for.
 static bool is_begun(const sm_op *op, unsigned phases) {
     const bool is_once = (phases & SM_RUN_MORE) == 0 && (phases & SM_RUN_BACKWARD) != 0;
     return op->kind == SM_OP_COMMUNICATION_FINISH || op->range == SM_PHASE_OPTIMIZER || is_once;
 }
 
-// An op of communication, and what the host waits in it.
+// Runs an op of communication, and times how long the host waits.
 static sm_status communicate(sm_session *session, int op, unsigned phases, int64_t *op_ns) {
     if (session->exchange == NULL || !is_begun(&session->plan->ops[op], phases)) {
         return SM_OK;
@@ -309,7 +309,7 @@ static bool is_left_out(const sm_plan *plan, const sm_op *op, unsigned phases) {
            ((phases & SM_RUN_NO_UPDATES) != 0 && sm_op_is_update(plan, op));
 }
 
-// One op by itself, under the eyes of a watcher.
+// Runs one op by itself, with a watcher.
 static sm_status run_watched(sm_session *session, int op, int64_t *op_ns, const sm_watcher *watcher) {
     SM_TRY(sm_session_synchronize(session));
     SM_TRY(watcher->before(watcher->ctx, session, op));
@@ -318,14 +318,14 @@ static sm_status run_watched(sm_session *session, int op, int64_t *op_ns, const 
     return watcher->after(watcher->ctx, session, op);
 }
 
-// How a set of phases is run.
+// Options of a run of phases.
 typedef struct {
     unsigned phases;
-    int64_t *op_ns;            // NULL: nothing is timed
-    const sm_watcher *watcher; // NULL: nobody looks
+    int64_t *op_ns;            // NULL: no timing
+    const sm_watcher *watcher; // NULL: no watcher
 } manner;
 
-// Hands ops to the backend, but for those of communication, and those that are left out.
+// Gives ops to the backend, except those of communication and those left out.
 static sm_status run_range(sm_session *session, sm_range range, const manner *how) {
     const sm_backend *backend = session->device->backend;
     int first = range.first;

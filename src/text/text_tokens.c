@@ -1,5 +1,5 @@
-// text_tokens.c: an index of pieces, and readers that encode them. A reader keeps the piece that it read last, for rows
-// that follow one another share one.
+// text_tokens.c: an index of pieces, and readers that encode them. A reader keeps its last piece, since consecutive
+// rows share one.
 #include "src/text/text_tokens.h"
 
 #include <pthread.h>
@@ -15,32 +15,32 @@
 enum { PIECE_BYTES = 4096 };
 
 typedef struct {
-    int64_t first_token; // of the stream
-    int64_t file;        // that it is in
-    int64_t at_bytes;    // and where
+    int64_t first_token; // in the stream
+    int64_t file;        // its file
+    int64_t at_bytes;    // and its offset there
     int64_t n_bytes;
-    bool ends_document; // the separator comes behind it
+    bool ends_document; // a separator follows it
 } piece;
 
 typedef struct reader {
     sm_encoder *encoder;
-    int fd;       // of the file that was read last; -1: none is open
-    int64_t file; // which that is
+    int fd;       // the file that was read last; -1: none
+    int64_t file; // its index
     uint8_t *text;
     size_t capacity;
-    sm_ids ids; // of a piece
+    sm_ids ids; // of the last piece
     int64_t piece;
     struct reader *next;
 } reader;
 
 typedef struct {
-    char *path; // of the file, or the folder of files
+    char *path; // of the file or folder
     sm_text_files files;
     sm_tokenizer *tokenizer;
-    piece *pieces; // and one behind the last
+    piece *pieces; // and one end marker
     int64_t n;
     int64_t capacity;
-    pthread_mutex_t lock; // of what follows
+    pthread_mutex_t lock; // protects the members below
     reader *idle;
 } text_tokens;
 
@@ -140,14 +140,16 @@ static sm_status read_piece(const text_tokens *t, reader *r, int64_t number, sm_
     cost->read_ns += read_ns - start_ns;
     cost->tokenise_ns += sm_now_ns() - read_ns;
     if ((int64_t)r->ids.n != p[1].first_token - p->first_token) {
-        return sm_fail(SM_ERR_INVALID, "%s: its text at byte %lld has changed since it was opened",
+        return sm_fail(SM_ERR_INVALID,
+                       "%s: the text at byte %lld has changed since it was opened; do not change "
+                       "files during training",
                        t->files.paths[p->file], (long long)p->at_bytes);
     }
     r->piece = number;
     return SM_OK;
 }
 
-// The piece that a token is in: the last that begins there or before. A piece without tokens is none.
+// The piece with a token: the last that begins at or before it. Pieces without tokens are not in the index.
 static int64_t find_piece(const text_tokens *t, int64_t token) {
     int64_t low = 0;
     int64_t high = t->n - 1;
@@ -202,8 +204,8 @@ static sm_status append(text_tokens *t, piece p) {
     return SM_OK;
 }
 
-// Where the piece that begins with a text ends: at the last place to cut in the first PIECE_BYTES, or else in as many
-// behind them, and so on.
+// The length of the first piece of a text: up to the last place to cut within PIECE_BYTES, or within twice as many
+// bytes, and so on.
 static size_t cut(const uint8_t *text, size_t n) {
     size_t at = n > PIECE_BYTES ? sm_encoder_part(text, PIECE_BYTES, 1) : 0;
     for (size_t end = 2 * PIECE_BYTES; at == 0 && end < n; end *= 2) {
@@ -216,7 +218,7 @@ static size_t cut(const uint8_t *text, size_t n) {
 static sm_status index_part(text_tokens *t, reader *r, const uint8_t *text, const sm_text_part *part,
                             int64_t *n_tokens) {
     size_t done = 0;
-    do { // a part of no bytes may end a document
+    do { // a part without bytes may end a document
         const size_t n = cut(text + done, part->n_bytes - done);
         const piece p = {.first_token = *n_tokens,
                          .file = part->file,
@@ -289,8 +291,8 @@ static sm_status open_tokenizer(text_tokens *t, const char *path, int64_t vocab)
     return t->tokenizer->n_tokens <= vocab
                ? SM_OK
                : sm_fail(SM_ERR_INVALID,
-                         "%s: a tokenizer of %d tokens, and the model's vocabulary has %lld; give the "
-                         "model's tokenizer, or a model of that vocabulary",
+                         "%s: the tokenizer has %d tokens, but the model's vocabulary has %lld; give the model's "
+                         "tokenizer, or a model with that vocabulary",
                          path, t->tokenizer->n_tokens, (long long)vocab);
 }
 
@@ -298,8 +300,8 @@ static sm_status list_files(text_tokens *t) {
     SM_TRY(sm_text_files_list((char *const *)&t->path, 1, &t->files));
     return !t->files.has_stdin
                ? SM_OK
-               : sm_fail(SM_ERR_USAGE, "-: stdin is read once, and text for a training again and again; "
-                                       "give a file or a folder");
+               : sm_fail(SM_ERR_USAGE, "-: training reads text repeatedly, which stdin does not allow; give a file "
+                                       "or a folder");
 }
 
 sm_status sm_text_tokens_open(const char *path, const char *tokenizer, int64_t vocab,

@@ -1,4 +1,4 @@
-// token_output.c: DIR.partial, locked by whoever writes it, is renamed to DIR when it is complete.
+// token_output.c: writes DIR.partial, locked by its process, and renames it to DIR when it is complete.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,7 @@ struct sm_token_output {
     char partial[PATH_MAX];
     json_t *work;
     int id_bytes;
-    int lock; // of the unfinished folder
+    int lock; // on the unfinished folder
     int fds[SM_N_SIDES];
     sm_side_counts counts[SM_N_SIDES];
     sm_text_position position;
@@ -59,7 +59,7 @@ static sm_side_counts counts_of(const json_t *record, int side) {
     return (sm_side_counts){number(object, "tokens"), number(object, "documents"), number(object, "bytes")};
 }
 
-// The work, with the counts so far; val is null where there is none. NULL: out of memory.
+// The work and the counts so far; val is null if there is none. NULL: out of memory.
 static json_t *make_record(const sm_token_output *out) {
     json_t *record = json_deep_copy(out->work);
     for (int side = 0; side < SM_N_SIDES && record != NULL; side++) {
@@ -74,7 +74,7 @@ static json_t *make_record(const sm_token_output *out) {
     return record;
 }
 
-// Whether a record is of that work: all that the work says, it says too.
+// Whether a record has all facts of that work.
 static bool is_of(const json_t *record, const json_t *work) {
     const char *key;
     json_t *value;
@@ -86,7 +86,7 @@ static bool is_of(const json_t *record, const json_t *work) {
     return true;
 }
 
-// `record` is gone afterwards.
+// Frees `record`.
 static sm_status write_record(const sm_token_output *out, const char *name, json_t *record) {
     char path[PATH_MAX];
     char *text = sm_json_to_text(record, JSON_INDENT(2));
@@ -114,7 +114,7 @@ static bool is_empty_folder(const char *path) {
     return dir != NULL && n == 0;
 }
 
-// A result of the same work is one already; in the place of anything else nothing is written.
+// Finds an earlier result of the same work; anything else in the folder is an error.
 static sm_status look_at_folder(sm_token_output *out, bool may_resume) {
     char path[PATH_MAX];
     struct stat info;
@@ -130,11 +130,10 @@ static sm_status look_at_folder(sm_token_output *out, bool may_resume) {
         }
         json_decref(record);
     }
-    return out->is_complete ? SM_OK
-                            : sm_fail(SM_ERR_IO,
-                                      "%s: is there already, and is not of this work; remove it or choose "
-                                      "another name",
-                                      out->folder);
+    return out->is_complete
+               ? SM_OK
+               : sm_fail(SM_ERR_IO, "%s: exists and is not from this work; remove it or choose another name",
+                         out->folder);
 }
 
 static sm_status lock_partial(sm_token_output *out) {
@@ -144,7 +143,8 @@ static sm_status lock_partial(sm_token_output *out) {
         return fail_errno(out->partial, "", "open");
     }
     return flock(out->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK
-               ? sm_fail(SM_ERR_IO, "%s: another process is writing it", out->partial)
+               ? sm_fail(SM_ERR_IO, "%s: another process is writing it; wait for it or choose another name",
+                         out->partial)
                : SM_OK;
 }
 
@@ -152,7 +152,7 @@ static int64_t size_for(const sm_token_output *out, int side) {
     return SM_LLMC_HEADER_BYTES + out->counts[side].n_tokens * out->id_bytes;
 }
 
-// Takes up the progress that is recorded, if it is of this work and the files have that much.
+// Resumes from the recorded progress, if it is of this work and the files are long enough.
 static sm_status take_up(sm_token_output *out) {
     char path[PATH_MAX];
     json_t *record = NULL;
@@ -179,7 +179,7 @@ static sm_status take_up(sm_token_output *out) {
     return SM_OK;
 }
 
-// What is in the files behind the recorded progress is cut off.
+// Cuts off everything after the recorded progress.
 static sm_status open_bins(sm_token_output *out) {
     for (int side = 0; side < SM_N_SIDES; side++) {
         out->fds[side] =
@@ -340,7 +340,7 @@ sm_status sm_token_output_finish(sm_token_output *out, const sm_tokenizer *token
     if (rename(out->partial, out->folder) != 0) {
         return fail_errno(out->partial, "", "rename");
     }
-    (void)unlinkat(out->lock, "progress.json", 0); // a record too many does no harm
+    (void)unlinkat(out->lock, "progress.json", 0); // an extra record does no harm
     return sm_sync_folder_of(out->folder);
 }
 

@@ -1,5 +1,5 @@
-// tokenize.c: each thread takes the next block of text, encodes it, and leaves the ids where the one that writes finds
-// them; the thread that completes the next block of the files writes it, and the waiting ones after it.
+// tokenize.c: each thread reads the next block of text, encodes it, and stores the ids. The thread that completes the
+// next block in order writes it, and all that wait after it.
 //
 //     read (one at a time, in order) -> encode (all at once) -> write (one at a time, in order)
 #include <inttypes.h>
@@ -17,10 +17,10 @@ enum { BLOCKS_PER_THREAD = 4, MAX_THREADS = 1024, NARROW_IDS = 65536 };
 
 static const int64_t save_bytes_by_default = INT64_C(1) << 28;
 
-// A block of text and what it became.
+// A block of text and its ids.
 typedef struct {
     sm_text_block text;
-    sm_ids ids[SM_N_SIDES]; // afterwards 16 bits wide where ids are
+    sm_ids ids[SM_N_SIDES]; // narrowed in place if ids are 16 bits wide
     sm_side_counts counts[SM_N_SIDES];
 } work_block;
 
@@ -31,10 +31,10 @@ typedef struct {
     sm_text_source *source;
     sm_token_output *out;
 
-    pthread_mutex_t mutex; // of all below
+    pthread_mutex_t mutex; // protects the members below
     pthread_cond_t moved;
     work_block *blocks;
-    work_block **encoded; // by number, modulo n_blocks; NULL: not yet
+    work_block **encoded; // by number, modulo n_blocks; NULL: not yet encoded
     work_block **idle;
     int n_blocks, n_idle;
     int64_t n_read, n_written;
@@ -42,7 +42,7 @@ typedef struct {
     sm_status status;
     char message[512];
 
-    // Of whoever writes.
+    // For the writing thread.
     sm_text_position written; // behind what is written
     int64_t n_bytes, all_bytes;
     int64_t n_unsaved_bytes;
@@ -66,7 +66,7 @@ static void narrow(sm_ids *ids) {
     uint16_t *narrow_ids = (uint16_t *)ids->ids;
     for (size_t i = 0; i < ids->n; i++) {
         const uint16_t id = (uint16_t)ids->ids[i];
-        memcpy(&narrow_ids[i], &id, sizeof id); // never in front of what is still to be read
+        memcpy(&narrow_ids[i], &id, sizeof id); // the write position never passes the read position
     }
 }
 
@@ -102,8 +102,8 @@ static sm_status write_block(pipeline *p, const work_block *block) {
     return SM_OK;
 }
 
-// --- threads -------------------------------------------------------------------------------
-// What follows holds the mutex, but for the three steps themselves.
+// --- threads ------------------------------------------------------------------------------- The functions below hold
+// the mutex, except during the three steps.
 
 static void fail_all(pipeline *p, sm_status status) {
     if (p->status == SM_OK) {
@@ -114,7 +114,7 @@ static void fail_all(pipeline *p, sm_status status) {
     pthread_cond_broadcast(&p->moved);
 }
 
-// The next block of text and its number; NULL: there is none, or the work is over.
+// The next block of text and its number; NULL: no text is left, or the work has ended.
 static work_block *read_block(pipeline *p, int64_t *number) {
     while (!p->is_over && (p->is_reading || p->n_idle == 0)) {
         pthread_cond_wait(&p->moved, &p->mutex);
@@ -141,7 +141,7 @@ static work_block *read_block(pipeline *p, int64_t *number) {
     return p->is_over ? NULL : block;
 }
 
-// Writes what is encoded and next, unless somebody is at it.
+// Writes the encoded blocks that are next, unless another thread is writing.
 static void write_blocks(pipeline *p) {
     work_block **next;
     if (p->is_writing) {
@@ -212,7 +212,7 @@ static sm_status run_threads(pipeline *p) {
 }
 // --- the whole -----------------------------------------------------------------------------
 
-// What makes this work the same as another: tokens.json and progress.json begin with it. NULL: out of memory.
+// The facts that make two works the same; tokens.json and progress.json begin with them. NULL: out of memory.
 static json_t *describe_work(const sm_tokenize_job *job, const sm_tokenizer *t, const sm_text_files *files,
                              int id_bytes) {
     char digest[SM_TOKENIZER_DIGEST_SIZE];
@@ -243,7 +243,7 @@ static sm_status check_result(const pipeline *p) {
     const sm_side_counts *train = sm_token_output_counts(p->out, SM_TRAIN_SIDE);
     const sm_side_counts *val = sm_token_output_counts(p->out, SM_VAL_SIDE);
     if (train->n_tokens == 0 && val->n_tokens == 0) {
-        return sm_fail(SM_ERR_INVALID, "the input holds no text");
+        return sm_fail(SM_ERR_INVALID, "the input holds no text; give files with text");
     }
     if (train->n_tokens == 0) {
         return sm_fail(SM_ERR_INVALID,

@@ -5,10 +5,10 @@
 //     tokens.json     what they were made from: files, bytes, documents, tokens, the tokenizer's digest
 //     tokenizer.json  the tokenizer (vocab.json, merges.txt, too)
 //
-// Behind each document comes <|endoftext|>, where the vocabulary has it. The order is that of the files.
+// <|endoftext|> follows each document, if the vocabulary has it. Documents are in the order of the files.
 //
-// The folder appears under its name when it is complete. Until then it is DIR.partial, with progress.json: interrupted
-// work resumes there when the same work is requested again. Reading from stdin begins again.
+// The folder gets its name when it is complete. Until then it is DIR.partial, with progress.json: interrupted work
+// resumes from there when the same work is requested again. Work that reads stdin starts over.
 #ifndef STEPMARK_SRC_TEXT_TOKENIZE_H
 #define STEPMARK_SRC_TEXT_TOKENIZE_H
 
@@ -18,15 +18,15 @@
 
 typedef struct {
     const char *tokenizer; // folder or file
-    const char *output;    // folder; it is not there, empty, or a result of the same work
+    const char *output;    // folder; missing, empty, or a result of the same work
     char *const *inputs;   // files, folders, "-"
     int n_inputs;
     double val_percent;
     int n_threads;
-    int64_t save_bytes; // of text between two records of progress; 0: 256 MiB
+    int64_t save_bytes; // of text between two saves of progress; 0: 256 MiB
 
-    // Of the caller, may be NULL. `stop` is called repeatedly: true ends the work with SM_ERR_INTERRUPTED, its progress
-    // recorded. `note` gets a line for the user; `progress` the bytes read so far of all.
+    // The callers' functions, each may be NULL. `stop` is called repeatedly: true ends the work with SM_ERR_INTERRUPTED
+    // and saves its progress. `note` gets a line for the user; `progress` the bytes read so far and in all.
     bool (*stop)(void *ctx);
     void (*note)(void *ctx, const char *line);
     void (*progress)(void *ctx, int64_t n_bytes, int64_t all_bytes);
@@ -37,7 +37,7 @@ typedef struct {
     int64_t n_files;
     int64_t n_tokens[2], n_documents[2], text_bytes[2]; // [0] train, [1] validation
     int32_t vocab;
-    bool was_complete; // it was all there already
+    bool was_complete; // the result existed already
 } sm_tokenize_result;
 
 sm_status sm_tokenize(const sm_tokenize_job *job, sm_tokenize_result *result);

@@ -1,5 +1,5 @@
-// bpe_train.c: words as lists of ids with their counts; a table of pairs with their counts and the words they are in; a
-// heap of pairs by count. A count in the heap may be out of date: it is looked up when it comes to the top.
+// bpe_train.c: words as lists of ids with their counts; a table of pairs with their counts and words; a heap of pairs
+// by count. A count in the heap may be out of date: it is checked when it reaches the top.
 #include <stdio.h>
 #include <string.h>
 
@@ -14,9 +14,9 @@ typedef struct {
 typedef struct {
     uint64_t pair; // SM_NO_PAIR: empty
     int64_t count;
-    uint32_t *words; // that it is or was in, in ascending order
+    uint32_t *words; // that contain or contained it, in ascending order
     uint32_t n_words, capacity;
-    bool is_touched; // its count grew with the merge at hand
+    bool is_touched; // its count grew in the current merge
 } pair_entry;
 
 typedef struct {
@@ -26,9 +26,9 @@ typedef struct {
 
 typedef struct {
     const sm_bpe_settings *settings;
-    sm_tokenizer *tokenizer; // of vocab_size tokens, the first n_tokens of which are set
+    sm_tokenizer *tokenizer; // of vocab_size tokens; the first n_tokens are set
     int32_t n_tokens;
-    sm_word_counts known; // of each token of several bytes, by these, its id in place of a count
+    sm_word_counts known; // each token of several bytes, by its bytes, with its id in place of a count
     int32_t *ids;         // of all words
     word_ids *words;
     size_t n_words;
@@ -109,7 +109,7 @@ static sm_status touch(training *t, pair_entry *entry) {
     return SM_OK;
 }
 
-// The pair is once more in a word, which occurs `count` times.
+// Counts one more place of a pair, in a word that occurs `count` times.
 static sm_status add_pair(training *t, int32_t left, int32_t right, uint32_t word, int64_t count) {
     if (2 * t->n_pairs >= t->pairs_capacity) {
         SM_TRY(grow_pairs(t));
@@ -135,6 +135,7 @@ static void remove_pair(training *t, int32_t left, int32_t right, int64_t count)
 
 static bool is_before(candidate a, candidate b) {
     return a.count != b.count ? a.count > b.count : a.pair < b.pair; // a pair's number is its left id, then its right
+                                                                     // id
 }
 
 static sm_status heap_push(training *t, candidate c) {
@@ -170,7 +171,7 @@ static candidate heap_pop(training *t) {
     return first;
 }
 
-// The pairs whose counts grew are candidates with their new counts.
+// Pairs whose counts grew become candidates with their new counts.
 static sm_status push_touched(training *t) {
     for (size_t i = 0; i < t->n_touched; i++) {
         pair_entry *entry = find_pair(t, t->touched[i]);
@@ -183,7 +184,7 @@ static sm_status push_touched(training *t) {
     return SM_OK;
 }
 
-// The most frequent pair; NULL: there is none.
+// The most frequent pair; NULL: none is left.
 static pair_entry *pop_best(training *t) {
     while (t->n_heap > 0) {
         candidate best = heap_pop(t);
@@ -191,9 +192,9 @@ static pair_entry *pop_best(training *t) {
         if (entry->count == best.count) {
             return entry;
         }
-        if (entry->count > 0 && entry->count < best.count) { // grown since: it is in the heap again
+        if (entry->count > 0 && entry->count < best.count) { // grew since: a newer entry is in the heap
             best.count = entry->count;
-            (void)heap_push(t, best); // there is room: one was taken out
+            (void)heap_push(t, best); // room was freed by the pop
         }
     }
     return NULL;
@@ -204,7 +205,7 @@ static pair_entry *pop_best(training *t) {
 static sm_status merge_in_word(training *t, uint32_t index, int32_t left, int32_t right, int32_t result) {
     word_ids *word = &t->words[index];
     int32_t *ids = t->ids + word->offset;
-    uint32_t n = 0; // of the ids behind the merges
+    uint32_t n = 0; // ids after merging
     for (uint32_t i = 0; i < word->n; i++) {
         if (i + 1 == word->n || ids[i] != left || ids[i + 1] != right) {
             ids[n++] = ids[i];
@@ -225,7 +226,7 @@ static sm_status merge_in_word(training *t, uint32_t index, int32_t left, int32_
     return SM_OK;
 }
 
-// The id of the token of both; a token of these bytes may be there already, of other halves.
+// The id of the joined token; a token with the same bytes may exist already, from other halves.
 static sm_status make_token(training *t, int32_t left, int32_t right, int32_t *id) {
     const sm_tokenizer *k = t->tokenizer;
     const size_t n_left = k->tokens[left].n_bytes;
@@ -266,7 +267,7 @@ static sm_status merge_pair(training *t, pair_entry *best) {
     }
     free(words);
     pair_entry *merged = find_pair(t, sm_pair(left, right));
-    merged->count = merged->count < 0 ? 0 : merged->count; // neighbours of "aaa" were counted twice
+    merged->count = merged->count < 0 ? 0 : merged->count; // neighbours in "aaa" were counted twice
     SM_TRY(status);
     return push_touched(t);
 }
@@ -360,7 +361,7 @@ sm_status sm_bpe_train(const sm_word_counts *words, const sm_bpe_settings *setti
     SM_TRY_GOTO(take_words(&t, words, byte_ids));
     SM_TRY_GOTO(count_pairs(&t));
     SM_TRY_GOTO(learn(&t));
-    t.tokenizer->n_tokens = t.n_tokens; // fewer where the text had no more pairs
+    t.tokenizer->n_tokens = t.n_tokens; // fewer if the text has too few pairs
     SM_TRY_GOTO(sm_tokenizer_finish(t.tokenizer));
     *tokenizer = t.tokenizer;
     t.tokenizer = NULL;

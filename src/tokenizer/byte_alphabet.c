@@ -58,7 +58,7 @@ bool sm_byte_alphabet_read(const char *text, size_t length, uint8_t *bytes, size
     *n = 0;
     for (size_t i = 0; i < length; i++) {
         int character = (uint8_t)text[i];
-        if (character >= 0x80) { // of two bytes, or it is too large
+        if (character >= 0x80) { // more than two bytes, or too large
             if ((character & 0xe0) != 0xc0 || i + 1 == length) {
                 return false;
             }

@@ -16,7 +16,7 @@ void sm_byte_alphabet_order(uint8_t order[SM_N_BYTES]);
 // Writes the characters of n bytes; `text` has room for SM_ALPHABET_CHAR_BYTES * n. Returns their length in UTF-8.
 size_t sm_byte_alphabet_write(const uint8_t *bytes, size_t n, char *text);
 
-// The bytes that `text` stands for, at most `length` of them; false if a character is not of the alphabet.
+// The bytes of `text`, at most `length` of them; false if a character is not in the alphabet.
 bool sm_byte_alphabet_read(const char *text, size_t length, uint8_t *bytes, size_t *n);
 
 #endif

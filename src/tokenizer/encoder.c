@@ -1,7 +1,7 @@
-// encoder.c: added tokens first, then pieces; a piece that was met before is looked up, others are merged.
+// encoder.c: finds added tokens first, then pieces; it looks up recent pieces and merges others.
 //
-// The table of pieces met before holds those of at most 16 bytes, each in one line of the processor's cache; a new one
-// replaces the entry in its line.
+// The table of recent pieces holds those of at most 16 bytes, each in one cache line; a new one replaces the entry in
+// its line.
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ struct sm_encoder {
     sm_merging *merging;
     kept *table;
     sm_ids added_ids;
-    pcre2_code *added; // finds one of them; NULL: there are none
+    pcre2_code *added; // matches any of them; NULL: there are none
     pcre2_match_data *match;
 };
 
@@ -40,7 +40,7 @@ static void load_key(const uint8_t *bytes, size_t n_bytes, size_t readable, uint
         memcpy(key, bytes, n_bytes);
         return;
     }
-    memcpy(key, bytes, MAX_KEY_BYTES); // and what is too much goes, by shifts: this is the hottest place of all
+    memcpy(key, bytes, MAX_KEY_BYTES); // shifts clear the surplus bytes: this is the hottest place
     if (n_bytes <= 8) {
         key[0] &= ~UINT64_C(0) >> (64 - 8 * n_bytes);
         key[1] = 0;
@@ -79,12 +79,12 @@ static sm_status encode_piece(sm_encoder *e, const uint8_t *bytes, size_t n, siz
         return SM_OK;
     }
     SM_TRY(sm_ids_reserve(ids, MAX_KEPT_IDS));
-    memcpy(ids->ids + ids->n, place->ids, sizeof place->ids); // all of them: a copy of known length is fastest
+    memcpy(ids->ids + ids->n, place->ids, sizeof place->ids); // a copy of constant length is fastest
     ids->n += place->n_ids;
     return SM_OK;
 }
 
-// Text without added tokens.
+// Encodes text without added tokens.
 static sm_status encode_plain(sm_encoder *e, const uint8_t *text, size_t n, sm_ids *ids) {
     size_t begin = 0;
     size_t end;
@@ -141,7 +141,7 @@ static sm_status check_parts(const sm_tokenizer *t, int32_t id) {
     return SM_OK;
 }
 
-// The ids of added tokens, the longest first: of several that begin at a place, the longest is meant.
+// The ids of added tokens, the longest first: of several that begin at a place, the longest wins.
 static sm_status list_added(sm_encoder *e) {
     const sm_tokenizer *t = e->tokenizer;
     for (int32_t id = 0; id < t->n_tokens; id++) {
@@ -160,7 +160,7 @@ static sm_status list_added(sm_encoder *e) {
     return SM_OK;
 }
 
-// "\x3c\x7c|\x3c": any of the added tokens, byte by byte. The caller frees it.
+// "\x3c\x7c|\x3c": matches any added token, byte by byte. The caller frees it.
 static char *pattern_of(const sm_encoder *e) {
     size_t length = 0;
     for (size_t i = 0; i < e->added_ids.n; i++) {
@@ -195,7 +195,7 @@ static sm_status compile_added(sm_encoder *e) {
     if (e->match == NULL) {
         return sm_fail(SM_ERR_OOM, "no memory for a pattern of %zu added tokens", e->added_ids.n);
     }
-    (void)pcre2_jit_compile(e->added, PCRE2_JIT_COMPLETE); // without it, it is only slower
+    (void)pcre2_jit_compile(e->added, PCRE2_JIT_COMPLETE); // without it, matching is only slower
     return SM_OK;
 }
 

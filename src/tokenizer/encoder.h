@@ -1,7 +1,7 @@
-// encoder.h: text to ids and back. Many encoders, one a thread, may share a tokenizer.
+// encoder.h: text to ids and back. Several encoders, one for each thread, may share a tokenizer.
 //
-// The ids are those of Hugging Face's `tokenizers`. Bytes that are not valid UTF-8 are kept: each becomes tokens as any
-// other does, and decoding gives it back. (A program that replaces them by U+FFFD before it encodes gets other ids.)
+// The ids are those of Hugging Face's `tokenizers`. Bytes that are not valid UTF-8 are encoded like any others, and
+// decoding restores them. (A program that replaces them by U+FFFD before encoding gets other ids.)
 #ifndef STEPMARK_ENCODER_H
 #define STEPMARK_ENCODER_H
 
@@ -9,19 +9,19 @@
 
 typedef struct sm_encoder sm_encoder;
 
-// The tokenizer must outlive it. SM_ERR_OOM; SM_ERR_UNSUPPORTED: an added token that texts could not be parted around
-// (sm_encoder_part_at).
+// The tokenizer must outlive it. SM_ERR_OOM; SM_ERR_UNSUPPORTED: an added token makes it impossible to encode text in
+// parts (sm_encoder_part_at).
 sm_status sm_encoder_new(const sm_tokenizer *tokenizer, sm_encoder **encoder);
 void sm_encoder_free(sm_encoder *encoder); // NULL is fine
 
 // Appends the ids of a text.
 sm_status sm_encoder_encode(sm_encoder *encoder, const uint8_t *text, size_t n, sm_ids *ids);
 
-// The last place, from `least` on, where a text may be cut so that both sides, encoded separately, give the ids of the
-// whole; 0: there is none.
+// The last place, at or after `least`, where a text may be cut so that both sides, encoded separately, give the ids of
+// the whole; 0: none.
 size_t sm_encoder_part(const uint8_t *text, size_t n, size_t least);
 
-// Appends the bytes of ids to `text` (capacity grows). SM_ERR_INVALID: an id outside the vocabulary.
+// Appends the bytes of ids to `text` (its capacity grows). SM_ERR_INVALID: an id outside the vocabulary.
 typedef struct {
     uint8_t *bytes;
     size_t n, capacity;

@@ -1,7 +1,7 @@
-// merging.c: of all neighbours that can be merged, those of the earliest merge first, the leftmost of these first.
+// merging.c: of all neighbours that can be merged, those of the earliest merge come first, and of these the leftmost.
 //
-// A short piece is searched for them each time; a long one has them in a heap, by merge and place. Entries in the heap
-// may have been merged with others since: it counts only if the two tokens at its place still are that merge's.
+// A short piece is searched each time; a long one has a heap, by merge and place. An entry of the heap is valid only if
+// the two tokens at its place are still those of the merge.
 #include <limits.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 enum { MAX_SHORT = 48, NO_RANK = INT32_MAX };
 
-// A token of a long piece, in a list of those that are left.
+// A token of a long piece, in a linked list.
 typedef struct {
     int32_t id;       // SM_NO_ID: merged into another
     int32_t previous; // -1: none
@@ -21,7 +21,7 @@ struct sm_merging {
     link *links;
     uint64_t *heap; // merge << 32 | place; the smallest first
     size_t n_heap;
-    size_t capacity; // of the piece that there is room for; the heap has room for three each
+    size_t capacity; // room for tokens of a piece; the heap has room for three times as many
 };
 
 // --- short ---------------------------------------------------------------------------------
@@ -32,7 +32,7 @@ static int32_t rank_of(const sm_tokenizer *t, int32_t left, int32_t right) {
 }
 
 static sm_status merge_short(const sm_tokenizer *t, const uint8_t *bytes, int n, sm_ids *ids) {
-    int32_t ranks[MAX_SHORT]; // of each token with the one behind it
+    int32_t ranks[MAX_SHORT]; // of each token with the next
     SM_TRY(sm_ids_reserve(ids, (size_t)n));
     int32_t *at = ids->ids + ids->n;
     for (int i = 0; i < n; i++) {
@@ -94,7 +94,7 @@ static uint64_t heap_pop(sm_merging *m) {
     return least;
 }
 
-// The pair that begins at `place`, if it can be merged.
+// Adds the pair that begins at `place` to the heap, if it can be merged.
 static void push_pair(sm_merging *m, int32_t place, int32_t n) {
     const link *left = &m->links[place];
     if (left->next < n) {
@@ -131,7 +131,7 @@ static sm_status reserve(sm_merging *m, size_t n) {
     free(m->heap);
     m->capacity = 0;
     m->links = malloc(n * sizeof(*m->links));
-    m->heap = malloc(3 * n * sizeof(*m->heap)); // n - 1 pairs at first, and two more with each of n - 1 merges
+    m->heap = malloc(3 * n * sizeof(*m->heap)); // n - 1 pairs at first, and two more for each of n - 1 merges
     if (m->links == NULL || m->heap == NULL) {
         return sm_fail(SM_ERR_OOM, "no memory for a piece of %zu bytes without a space", n);
     }
@@ -165,7 +165,10 @@ sm_status sm_merging_merge(sm_merging *m, const uint8_t *bytes, size_t n, sm_ids
         return merge_short(m->tokenizer, bytes, (int)n, ids);
     }
     if (n > INT32_MAX) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "%zu bytes without a space; at most %d are supported", n, INT32_MAX);
+        return sm_fail(SM_ERR_UNSUPPORTED,
+                       "the text has %zu bytes without a space; at most %d are supported, "
+                       "insert spaces or newlines",
+                       n, INT32_MAX);
     }
     return merge_long(m, bytes, (int32_t)n, ids);
 }

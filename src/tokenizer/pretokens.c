@@ -1,6 +1,6 @@
-// pretokens.c: PCRE2 with its just-in-time compiler finds the ends. It reads the text itself where that is valid UTF-8
-// and of no character that its Unicode tables may not know; else a copy with a stand-in of the same length and kind for
-// each such character. So the ends are the same, and the pattern stays GPT-2's.
+// pretokens.c: PCRE2 with its just-in-time compiler finds the ends. It reads the text itself if that is valid UTF-8 and
+// has no character that its Unicode tables may lack; otherwise a copy with a stand-in of the same length and kind for
+// each such character. The ends are the same, and the pattern is still GPT-2's.
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "src/tokenizer/pretokens.h"
 
-// Nothing is ever taken back from a run of one kind, hence ++. PCRE2's own \s has U+180E, see `newer`.
+// Possessive ++, since no run of one kind is ever shortened. PCRE2's \s includes U+180E, see `newer`.
 static const char pattern[] = "'(?:[sdmt]|ll|ve|re)| ?\\p{L}++| ?\\p{N}++| ?[^\\s\\p{L}\\p{N}]++|\\s+(?!\\S)|\\s++";
 
 struct sm_pretokens {
@@ -26,8 +26,8 @@ struct sm_pretokens {
 
 typedef enum { OTHER, LETTER, NUMBER } char_kind;
 
-// Characters that Unicode 15 to 16 added to letters and numbers, and one that PCRE2 counts among the spaces and Unicode
-// no longer does.
+// Characters that Unicode 15 and 16 added to letters and numbers, and one that PCRE2 counts as a space and Unicode no
+// longer does.
 static const struct {
     uint32_t first, last;
     char_kind kind;
@@ -48,7 +48,7 @@ static const struct {
 
 enum { N_NEWER = sizeof newer / sizeof newer[0], MAX_UTF8 = 4 };
 
-// By kind and length; where there is none, no newer character has that length.
+// By kind and length; absent if no newer character has that length.
 static const char *const stand_ins[][MAX_UTF8 + 1] = {
     [OTHER] = {NULL, "\x01", NULL, "\u2603", NULL},
     [LETTER] = {NULL, NULL, NULL, "\u4e00", "\U00020000"},
@@ -57,7 +57,7 @@ static const char *const stand_ins[][MAX_UTF8 + 1] = {
 
 static bool is_newer(uint32_t character, char_kind *kind) {
     if (character < 0x180e || (character > 0x1c8a && character < 0xa7cb) ||
-        (character > 0xa7dc && character < 0x105c0)) { // most that are in use
+        (character > 0xa7dc && character < 0x105c0)) { // most characters in use
         return false;
     }
     for (int low = 0, high = N_NEWER - 1; low <= high;) {
@@ -76,7 +76,7 @@ static bool is_newer(uint32_t character, char_kind *kind) {
 
 static bool continues(uint8_t byte) { return (byte & 0xc0) == 0x80; }
 
-// The length of the character at `text`, of which there are n bytes; 0 if it is not valid UTF-8.
+// The length of the character at `text`, of n bytes; 0 if it is not valid UTF-8.
 static size_t decode(const uint8_t *text, size_t n, uint32_t *character) {
     const uint8_t lead = text[0];
     if (lead >= 0xc2 && lead <= 0xdf && n >= 2 && continues(text[1])) {
@@ -156,14 +156,13 @@ bool sm_pretokens_next(sm_pretokens *p, size_t *end) {
     if (found <= 0) {
         found = pcre2_match(p->code, p->subject, p->n, p->position, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, p->match, NULL);
     }
-    p->position = found > 0 ? pcre2_get_ovector_pointer(p->match)[1] : p->n; // some of every text matches
+    p->position = found > 0 ? pcre2_get_ovector_pointer(p->match)[1] : p->n; // every text matches somewhere
     *end = p->position;
     return true;
 }
 
-// Between a character that is no space and a space there is always one. Of characters beyond ASCII, those are taken for
-// possible spaces whose last byte is that of a space: U+0085, U+00A0, U+1680, U+2000 to U+200A, U+2028, U+2029, U+202F,
-// U+205F, U+3000.
+// There is always a cut between a non-space and a space. A character beyond ASCII counts as a possible space if its
+// last byte is that of a space: U+0085, U+00A0, U+1680, U+2000 to U+200A, U+2028, U+2029, U+202F, U+205F, U+3000.
 bool sm_pretokens_part_at(const uint8_t *text, size_t at) {
     const uint8_t before = text[at - 1];
     const uint8_t after = text[at];

@@ -1,10 +1,9 @@
-// pretokens.h: GPT-2's pre-tokenisation: text is cut into words, numbers, punctuation and spaces, and no token crosses
-// a cut.
+// pretokens.h: GPT-2's pre-tokenisation: cuts text into words, numbers, punctuation and spaces; no token crosses a cut.
 //
 //     's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 //
-// Letters, numbers and spaces are those of Unicode 16, whatever version the installed PCRE2 has up to that. A byte that
-// is not part of valid UTF-8 counts as a character of its own that is none of these.
+// Letters, numbers and spaces are those of Unicode 16, also if the installed PCRE2 has an older version. A byte that is
+// not part of valid UTF-8 counts as a separate character that is none of these.
 #ifndef STEPMARK_PRETOKENS_H
 #define STEPMARK_PRETOKENS_H
 
@@ -14,20 +13,20 @@
 
 #include "status.h"
 
-// Cuts one text after another. Each thread has its own.
+// Working memory, reused for every text. Each thread has its own.
 typedef struct sm_pretokens sm_pretokens;
 
 sm_status sm_pretokens_new(sm_pretokens **pretokens);
 void sm_pretokens_free(sm_pretokens *pretokens); // NULL is fine
 
-// Begins a text, which must stay as it is meanwhile. SM_ERR_OOM.
+// Starts a text, which must not change until its end. SM_ERR_OOM.
 sm_status sm_pretokens_begin(sm_pretokens *pretokens, const uint8_t *text, size_t n);
 
-// Where the next one ends; it begins at the end of the one before, the first at 0. False: there is none left.
+// The end of the next piece; it begins at the end of the one before, the first at 0. False: none is left.
 bool sm_pretokens_next(sm_pretokens *pretokens, size_t *end);
 
-// Whether the cut between text[at - 1] and text[at] is one in every text that contains them, so that both sides can be
-// cut, and encoded, separately. (Not every such place is recognised.)
+// Whether every text with these bytes is cut between text[at - 1] and text[at], so that both sides can be encoded
+// separately. (It may say no for such a place.)
 bool sm_pretokens_part_at(const uint8_t *text, size_t at);
 
 #endif

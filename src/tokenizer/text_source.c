@@ -1,4 +1,4 @@
-// text_source.c: reads ahead of the cut; the text after the cut waits for the next block.
+// text_source.c: reads beyond the cut; the text after the cut is kept for the next block.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -19,11 +19,11 @@ enum { BLOCK_BYTES = 1 << 20, HASHED_BYTES = 1 << 16, LEAST_ROOM_BYTES = 2 * HAS
 struct sm_text_source {
     const sm_text_files *files;
     double val_percent;
-    sm_text_position at; // of the next byte that a block gets
-    size_t block_begin;  // where in the block that byte goes
+    sm_text_position at; // of the next byte for a block
+    size_t block_begin;  // that byte's offset in the block
     int fd;              // of file at.file; -1: not open
-    bool at_end;         // nothing is left to be read of it
-    uint8_t *ahead;      // read from it, for the next block
+    bool at_end;         // the file has been read to its end
+    uint8_t *ahead;      // text read for the next block
     size_t n_ahead, ahead_capacity;
 };
 
@@ -31,7 +31,7 @@ struct sm_text_source {
 
 static sm_status reserve_file(sm_text_files *files) {
     if ((files->n_files & (files->n_files - 1)) != 0) {
-        return SM_OK; // no power of two: there is room
+        return SM_OK; // not a power of two: the list has room
     }
     const size_t capacity = files->n_files > 0 ? 2 * (size_t)files->n_files : 1;
     char **paths = realloc(files->paths, capacity * sizeof(*paths));
@@ -67,7 +67,7 @@ static int by_bytes(const struct dirent **a, const struct dirent **b) { return s
 
 static sm_status append_folder(sm_text_files *files, const char *folder);
 
-// Of a folder: regular files and folders, no links to folders, which may go round in circles.
+// Adds an entry of a folder: a regular file or a folder, but no link to a folder, as those may form cycles.
 static sm_status append_entry(sm_text_files *files, const char *folder, const char *name) {
     char path[PATH_MAX];
     struct stat info;
@@ -183,7 +183,7 @@ static sm_status grow_block(sm_text_block *block, size_t capacity) {
     return SM_OK;
 }
 
-// Reads of the file until the block is full or the file at its end.
+// Reads until the block is full or the file ends.
 static sm_status fill(sm_text_source *s, sm_text_block *block) {
     while (!s->at_end && block->n_bytes < block->capacity) {
         const ssize_t n = read(s->fd, block->text + block->n_bytes, block->capacity - block->n_bytes);
@@ -199,7 +199,7 @@ static sm_status fill(sm_text_source *s, sm_text_block *block) {
     return SM_OK;
 }
 
-// What was read of the file and is no part of this block.
+// Keeps the text after the cut for the next block.
 static sm_status put_ahead(sm_text_source *s, sm_text_block *block, size_t cut) {
     const size_t n = block->n_bytes - cut;
     if (n > s->ahead_capacity) {
@@ -257,13 +257,13 @@ static uint64_t hash_of(const uint8_t *text, size_t n) {
     return hash * UINT64_C(0xD6E8FEB86659FD93);
 }
 
-// A document's content alone decides, so its copies are on the same side, in every order and number of files.
+// Only a document's content decides, so its copies are on the same side, in any order and number of files.
 static bool is_for_validation(const sm_text_source *s, const uint8_t *text, size_t n) {
     return s->val_percent > 0 &&
            (double)(hash_of(text, n < HASHED_BYTES ? n : HASHED_BYTES) >> 11) * 0x1p-53 < s->val_percent / 100;
 }
 
-// The block's text from `begin` on, of n_bytes, is the document's, and of it `n_known` bytes are there.
+// Adds the block's n_bytes from `begin` to the current document; its first `n_known` bytes are in the block.
 static sm_status add_text(sm_text_source *s, sm_text_block *block, size_t begin, size_t n_bytes, size_t n_known,
                           bool ends) {
     if (!s->at.in_document && n_bytes == 0) {
@@ -281,7 +281,7 @@ static sm_status add_text(sm_text_source *s, sm_text_block *block, size_t begin,
                                              .ends_document = ends});
 }
 
-// Documents that end with a separator; *begin is moved behind the last one.
+// Adds documents that end with a separator; advances *begin past the last one.
 static sm_status add_separated(sm_text_source *s, sm_text_block *block, size_t *begin) {
     const size_t n = strlen(SM_END_OF_TEXT);
     for (const uint8_t *separator;
@@ -293,13 +293,13 @@ static sm_status add_separated(sm_text_source *s, sm_text_block *block, size_t *
     return SM_OK;
 }
 
-// Where to cut text that more will follow: the last place where it makes no difference to the ids; 0: none. Of a
-// document that begins here as much must be known as decides its side.
+// The last place to cut text, of which more will follow, without changing ids; 0: none. A document that begins here
+// needs as many bytes as decide its side.
 static size_t find_cut(const sm_text_source *s, const uint8_t *text, size_t n) {
     return s->at.in_document || n >= HASHED_BYTES ? sm_encoder_part(text, n, 1) : 0;
 }
 
-// As much of the current file as there is room for; more where it could not be cut, or there would be nothing.
+// Adds as much of the current file as fits; more if it cannot be cut earlier, or if the block would be empty.
 static sm_status add_text_of_file(sm_text_source *s, sm_text_block *block, size_t *cut) {
     const size_t from = block->n_bytes;
     size_t begin = from;
@@ -348,11 +348,11 @@ sm_status sm_text_source_next(sm_text_source *s, sm_text_block *block) {
         }
         SM_TRY(add_file(s, block));
         if (block->n_parts == 0) {
-            block->n_bytes = 0; // nothing but separators so far
+            block->n_bytes = 0; // only separators so far
             continue;
         }
         if (s->fd >= 0 || block->n_bytes + LEAST_ROOM_BYTES > BLOCK_BYTES) {
-            break; // the rest of a file, or the next one, belongs to the next block
+            break; // the rest belongs to the next block
         }
     }
     block->after = s->at;

@@ -101,7 +101,7 @@ sm_status sm_tokenizer_add_merge(sm_tokenizer *t, int32_t left, int32_t right, i
 
 // --- ready for use -------------------------------------------------------------------------
 
-// A pair that is listed twice counts where it is listed last, as in Hugging Face's tokenizers.
+// If a pair is listed twice, the later place counts, as in Hugging Face's tokenizers.
 static void enter_pair(sm_tokenizer *t, int32_t rank) {
     const sm_merge *merge = &t->merges[rank];
     const uint64_t pair = sm_pair(merge->left, merge->right);

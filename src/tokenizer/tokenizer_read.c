@@ -1,5 +1,5 @@
-// tokenizer_read.c: Hugging Face's tokenizer.json, and GPT-2's own vocab.json with merges.txt. Both have the vocabulary
-// as an object from text (byte_alphabet.h) to id, and merges as pairs of such texts.
+// tokenizer_read.c: Hugging Face's tokenizer.json, and GPT-2's own vocab.json with merges.txt. In both, the vocabulary
+// is an object from text (byte_alphabet.h) to id, and merges are pairs of such texts.
 #include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
@@ -13,17 +13,17 @@
 
 enum { MAX_FILE_BYTES = 1 << 28, MAX_SHOWN = 40 };
 
-// What is read at the moment.
+// The state of reading.
 typedef struct {
     const char *path;
     const json_t *vocab;
     sm_tokenizer *tokenizer;
 } reading;
 
-// Of a text from a file, what may go into a message.
+// The part of a text from a file that may be shown in a message.
 static const char *shown(const char *text) { return sm_is_printable(text) ? text : "(control characters)"; }
 
-// Puts the path in front of the last message.
+// Prepends the path to the last message.
 static sm_status in_file(const reading *r, sm_status status) {
     return status == SM_OK ? SM_OK : sm_fail(status, "%s: %s", r->path, sm_error_message());
 }
@@ -37,7 +37,7 @@ static sm_status read_token(const reading *r, const char *text, const json_t *va
     if (id >= 0 && id < r->tokenizer->n_tokens && r->tokenizer->tokens[id].is_added &&
         r->tokenizer->tokens[id].n_bytes == length &&
         memcmp(sm_token_bytes(r->tokenizer, (int32_t)id), text, length) == 0) {
-        return SM_OK; // listed among the added ones, too
+        return SM_OK; // also listed among the added tokens
     }
     uint8_t *bytes = malloc(length + 1);
     if (bytes == NULL) {
@@ -65,7 +65,7 @@ static sm_status read_vocab(const reading *r) {
     return SM_OK;
 }
 
-// The id that the vocabulary gives to a text, or SM_NO_ID.
+// The id of a text in the vocabulary, or SM_NO_ID.
 static int32_t find(const reading *r, const char *text, size_t length) {
     const json_t *value = json_object_getn(r->vocab, text, length);
     return value != NULL ? (int32_t)json_integer_value(value) : SM_NO_ID;
@@ -73,7 +73,7 @@ static int32_t find(const reading *r, const char *text, size_t length) {
 
 // --- merges --------------------------------------------------------------------------------
 
-// "left right", or `left` and `right` apart; number and unit ("merge", "line") are for messages.
+// "left right", or `left` and `right` separately; number and unit ("merge", "line") are for messages.
 typedef struct {
     const char *left, *right;
     size_t left_length, right_length;
@@ -123,7 +123,7 @@ static sm_status split_merge(const reading *r, const char *text, size_t length, 
     return SM_OK;
 }
 
-// Of tokenizer.json: "left right" or, since 2024, ["left", "right"].
+// Merges in tokenizer.json: "left right" or, since 2024, ["left", "right"].
 static sm_status read_json_merges(const reading *r, const json_t *merges) {
     size_t i;
     json_t *value;
@@ -191,7 +191,7 @@ cleanup:
 
 // --- tokenizer.json ------------------------------------------------------------------------
 
-// That `key` of an object is not there, null, false, zero or empty.
+// True if `key` of an object is absent, null, false, zero or empty.
 static bool is_off(const json_t *object, const char *key) {
     const json_t *value = json_object_get(object, key);
     return value == NULL || json_is_null(value) || json_is_false(value) ||
@@ -209,7 +209,7 @@ static sm_status check_off(const reading *r, const json_t *object, const char *w
     return SM_OK;
 }
 
-// Whether it does to text what GPT-2's does.
+// Checks that it treats text as GPT-2's tokenizer does.
 static sm_status check_kind(const reading *r, const json_t *root) {
     static const char *const of_root[] = {"normalizer", NULL};
     static const char *const of_cuts[] = {"add_prefix_space", NULL};
@@ -247,7 +247,7 @@ static sm_status read_added_token(const reading *r, const json_t *token, size_t 
                                              json_is_true(json_object_get(token, "special"))));
 }
 
-// Added tokens that the vocabulary does not list.
+// The number of added tokens that the vocabulary does not list.
 static size_t count_beyond(const json_t *vocab, const json_t *added) {
     size_t i;
     size_t n = 0;
@@ -276,7 +276,7 @@ static sm_status read_json(reading *r, const json_t *root) {
     return read_json_merges(r, json_object_get(model, "merges"));
 }
 
-// Of the older files: the one special token that GPT-2 has is in the vocabulary like any other.
+// In these older files GPT-2's one special token is in the vocabulary like any other.
 static sm_status read_pair_of_files(reading *r, const json_t *vocab, const char *merges_path) {
     const json_t *end = json_object_get(vocab, SM_END_OF_TEXT);
     r->vocab = vocab;
@@ -300,7 +300,7 @@ static bool path_in(const char *folder, const char *name, char path[PATH_MAX]) {
     return snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX && access(path, F_OK) == 0;
 }
 
-// The first of file_pairs that is in a folder.
+// The first of file_pairs that a folder has.
 static bool find_files(const char *folder, char first[PATH_MAX], char second[PATH_MAX]) {
     for (int i = 0; i < N_FILE_PAIRS; i++) {
         second[0] = '\0';

@@ -10,7 +10,7 @@
 #include "src/io/json_text.h"
 #include "src/tokenizer/tokenizer.h"
 
-// The text that stands for a token in files; the caller frees it. NULL: out of memory.
+// The text of a token in files; the caller frees it. NULL: out of memory.
 static char *text_of(const sm_tokenizer *t, int32_t id) {
     const sm_token *token = &t->tokens[id];
     char *text = malloc(SM_ALPHABET_CHAR_BYTES * (size_t)token->n_bytes + 1);
@@ -39,7 +39,7 @@ static char *merge_text(const sm_tokenizer *t, int32_t rank) {
     return both;
 }
 
-// NULL: out of memory; so it is of all the functions that make JSON.
+// NULL: out of memory, as for all functions here that make JSON.
 static json_t *vocab_of(const sm_tokenizer *t) {
     json_t *vocab = json_object();
     for (int32_t id = 0; vocab != NULL && id < t->n_tokens; id++) {
@@ -102,7 +102,7 @@ static json_t *tokenizer_of(const sm_tokenizer *t) {
 
 // --- files -----------------------------------------------------------------------------------------
 
-// `root` is gone afterwards. NULL: no memory.
+// Frees `root`. NULL: out of memory.
 static char *json_text(json_t *root, size_t flags) {
     char *text = sm_json_to_text(root, flags);
     json_decref(root);
@@ -134,7 +134,7 @@ static char *merges_text(const sm_tokenizer *t) {
     return text;
 }
 
-// Under its temporary name; `text` is gone afterwards.
+// Writes under the temporary name; frees `text`.
 static sm_status begin(const char *folder, const char *name, char *text, sm_atomic_file **file) {
     char path[PATH_MAX];
     sm_status status = SM_OK;
@@ -158,7 +158,7 @@ sm_status sm_tokenizer_write(const sm_tokenizer *t, const char *folder) {
     SM_TRY_GOTO(begin(folder, "vocab.json", json_text(vocab_of(t), JSON_COMPACT), &files[0]));
     SM_TRY_GOTO(begin(folder, "merges.txt", merges_text(t), &files[1]));
     SM_TRY_GOTO(begin(folder, "tokenizer.json", json_text(tokenizer_of(t), JSON_INDENT(1)), &files[2]));
-    for (int i = 0; i < N_FILES; i++) { // tokenizer.json last: readers take it first
+    for (int i = 0; i < N_FILES; i++) { // tokenizer.json last: readers look for it first
         sm_atomic_file *file = files[i];
         files[i] = NULL;
         SM_TRY_GOTO(sm_atomic_commit(file));

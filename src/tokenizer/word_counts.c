@@ -1,4 +1,4 @@
-// word_counts.c: each thread counts the blocks it takes; the counts are added up at the end.
+// word_counts.c: each thread counts its blocks; the counts are added up at the end.
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@ static uint64_t hash_of(const uint8_t *bytes, size_t n) {
     return hash;
 }
 
-// The entry of a word, or the empty one where it belongs.
+// The entry of a word, or the empty entry for it.
 static sm_word *find(const sm_word_counts *w, uint64_t hash, const uint8_t *bytes, size_t n_bytes) {
     for (size_t i = hash & (w->n_entries - 1);; i = (i + 1) & (w->n_entries - 1)) {
         sm_word *entry = &w->entries[i];
@@ -101,7 +101,7 @@ typedef struct {
     sm_text_source *source;
     bool (*stop)(void *ctx);
     void *ctx;
-    sm_word_counts *words; // the sum
+    sm_word_counts *words; // the total
     sm_status status;
     char message[512];
 } counting;
@@ -117,7 +117,7 @@ static sm_status count_part(sm_pretokens *pretokens, const uint8_t *text, size_t
     return SM_OK;
 }
 
-// The next block; *is_last: there is none.
+// The next block; *is_last: none is left.
 static sm_status take_block(counting *c, sm_text_block *block, bool *is_last) {
     sm_status status = SM_OK;
 #pragma omp critical(sm_word_counts_read)

@@ -1,4 +1,3 @@
-// checkpoint_writer.c: see checkpoint_writer.h.
 #include "src/train/checkpoint_writer.h"
 
 #include <stdatomic.h>
@@ -14,7 +13,7 @@ struct sm_checkpoint_writer {
     const sm_model_config *config;
     sm_train_log *log;
     int64_t keep;
-    sm_weights_copy *copy; // the thread's while it is busy
+    sm_weights_copy *copy; // the thread's while it is BUSY
     sm_checkpoint checkpoint;
     sm_checkpoint_end end;
 
@@ -32,7 +31,7 @@ static void set_state(sm_checkpoint_writer *w, writer_state state) {
     pthread_mutex_unlock(&w->lock);
 }
 
-// The state that it has when it is no more the one given.
+// Waits while the state is the given one; returns the new state.
 static writer_state wait_while(sm_checkpoint_writer *w, writer_state state) {
     pthread_mutex_lock(&w->lock);
     while (atomic_load(&w->state) == state || (state == IDLE && atomic_load(&w->state) == ENDED)) {

@@ -1,4 +1,5 @@
-// generate.c: the plan has a row of logits a token; rows after the text attend to it, but it does not attend to them.
+// generate.c: the plan computes logits for every position of the window; positions after the text attend to it, but it
+// does not attend to them.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@ struct sm_generator {
     sm_session *session;
     int logits;
     int64_t window, vocab;
-    int32_t *batch; // tokens, then targets, which nobody looks at
+    int32_t *batch; // tokens, then unused targets
     float *row;
 };
 
@@ -22,7 +23,7 @@ static sm_status make_plan(const sm_device *device, const sm_generator_settings 
                                      .dtype = s->precision.dtype,
                                      .products = s->precision.products,
                                      .max_tensor_bytes = device->info.max_alloc_bytes};
-    const int loss_head = sm_rewrite_find("loss_head"); // it keeps a few rows of logits only
+    const int loss_head = sm_rewrite_find("loss_head"); // it keeps only a few rows of logits
     SM_TRY(sm_model_build(s->config, &options, plan));
     sm_status status = sm_plan_rewrite(*plan, s->mode, loss_head >= 0 ? 1u << loss_head : 0);
     if (status != SM_OK) {
@@ -48,7 +49,7 @@ sm_status sm_generator_open(sm_device *device, const sm_generator_settings *s, s
         goto cleanup;
     }
     SM_TRY_GOTO(make_plan(device, s, &plan));
-    SM_TRY_GOTO(sm_session_open(device, plan, &g->session)); // the plan is the session's
+    SM_TRY_GOTO(sm_session_open(device, plan, &g->session)); // takes ownership of the plan
     g->logits = sm_plan_find_tensor(g->session->plan, "logits");
     if (g->logits == SM_NO_TENSOR) {
         status = sm_fail(SM_ERR_INTERNAL, "the plan has no logits");
@@ -83,7 +84,9 @@ sm_status sm_generator_next(sm_generator *g, const int32_t *ids, int64_t n, cons
     SM_TRY(sm_session_read_part(g->session, g->logits, (seen - 1) * padded, g->vocab, g->row));
     for (int64_t i = 0; i < g->vocab; i++) {
         if (!isfinite(g->row[i])) {
-            return sm_fail(SM_ERR_INVALID, "the logit of token %lld is %g: the weights are no good, or overflow",
+            return sm_fail(SM_ERR_INVALID,
+                           "the logit of token %lld is %g: the weights are damaged or overflow; "
+                           "use other weights",
                            (long long)i, (double)g->row[i]);
         }
     }
@@ -101,10 +104,10 @@ static int64_t largest(const float *values, int64_t n) {
     return best;
 }
 
-// Leaves the k largest, of equal ones those that come first; the others become -infinity.
+// Keeps the k largest, the first among equals; the others become -infinity.
 static void keep_largest(float *values, int64_t n, int64_t k) {
-    float least = INFINITY; // of those found
-    int64_t left = k;       // to be found
+    float least = INFINITY; // of those found so far
+    int64_t left = k;       // still to be found
     while (left > 0) {
         float next = -INFINITY;
         int64_t n_equal = 0;
@@ -127,7 +130,7 @@ static void keep_largest(float *values, int64_t n, int64_t k) {
     }
 }
 
-// In [0, 1), of 53 bits.
+// In [0, 1), with 53 bits.
 static double draw_uniform(uint64_t seed, uint64_t draw) {
     const sm_philox_block block = sm_philox4x32(sm_philox_key(seed, "generate"), draw, 0);
     return (double)(((uint64_t)block.word[0] << 32 | block.word[1]) >> 11) * 0x1p-53;
@@ -151,7 +154,7 @@ int32_t sm_sample(float *logits, int64_t n, const sm_sampling *s, uint64_t draw)
     for (int64_t i = 0; i < n; i++) {
         const double weight = exp((logits[i] - peak) / s->temperature);
         if (weight > 0) {
-            chosen = i; // where rounding leaves something, the last one
+            chosen = i; // the last one, in case of rounding
             if (left < weight) {
                 break;
             }

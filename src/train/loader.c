@@ -1,5 +1,5 @@
-// loader.c: rooms for loads, which threads fill in turn: load of step s goes to room s modulo their number, and is made
-// by whichever thread is free first.
+// loader.c: a ring of slots for loads: the load of step s goes to slot s modulo their number, and the first free thread
+// makes it.
 #include "src/train/loader.h"
 
 #include <errno.h>
@@ -13,13 +13,13 @@
 enum { DEPTH_PER_THREAD = 2, MESSAGE_BYTES = 512 };
 
 typedef struct {
-    int32_t *inputs; // and targets, starts and a row of T + 1 behind them
+    int32_t *inputs; // start of the slot's memory: inputs, targets, starts and a row of T + 1
     int32_t *targets;
     int32_t *starts;
     int32_t *row;
     int64_t *n_real;
     sm_load load;
-    int64_t step; // whose load it holds; 0: none
+    int64_t step; // whose load the slot holds; 0: none
     sm_status status;
     char message[MESSAGE_BYTES];
 } room;
@@ -37,12 +37,12 @@ struct sm_loader {
     room *rooms;
     int64_t n_rooms;
     maker *makers;
-    int n_makers; // that were started
+    int n_makers; // threads started
 
-    pthread_mutex_t lock; // of what follows, and of the rooms' step
+    pthread_mutex_t lock; // protects the members below, and the slots' step
     pthread_cond_t changed;
-    int64_t next_step; // to be handed out
-    int64_t made_step; // the next that a thread takes on
+    int64_t next_step; // the next step to hand out
+    int64_t made_step; // the next step for a thread to make
     bool is_ended;
 };
 
@@ -112,7 +112,7 @@ static void delay(int64_t ns, int64_t *cost_ns) {
     *cost_ns += sm_now_ns() - start_ns;
 }
 
-// Makes the load of a step, and says what that took.
+// Makes the load of a step, and measures its time.
 static void make_load(const sm_loader *l, int64_t step, int thread, room *r) {
     const sm_load_cost *d = &l->settings.delay;
     sm_tokens_cost cost = {0};
@@ -133,7 +133,7 @@ static void make_load(const sm_loader *l, int64_t step, int thread, room *r) {
 
 // ---- threads ------------------------------------------------------------------------------
 
-// Beside the load that is in use, as many as the queue is deep.
+// One slot is in use; the others are the queue.
 static bool may_make(const sm_loader *l) { return l->made_step < l->next_step + l->n_rooms - 1; }
 
 static void *make_loads(void *ctx) {

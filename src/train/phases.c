@@ -1,4 +1,3 @@
-// phases.c: see phases.h.
 #include "src/train/phases.h"
 
 #include <string.h>
@@ -48,7 +47,7 @@ static void keep_span(sm_step_phases *p, sm_step_phase phase, int64_t end_ns) {
     }
 }
 
-// The rest of the stretch that ends now.
+// Ends the current stretch and gives the rest of its time to `phase`.
 static void lap(sm_step_phases *p, sm_step_phase phase) {
     const int64_t now_ns = sm_now_ns();
     p->ns[phase] += now_ns - p->mark_ns - p->taken_ns;

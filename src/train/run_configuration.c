@@ -1,4 +1,3 @@
-// run_configuration.c: see run_configuration.h.
 #include "src/train/run_configuration.h"
 
 #include <math.h>
@@ -10,10 +9,10 @@
 static sm_status no_memory(void) { return sm_fail(SM_ERR_OOM, "run.json: no memory to write it"); }
 
 static sm_status set(json_t *object, const char *name, json_t *value) {
-    return json_object_set_new(object, name, value) == 0 ? SM_OK : no_memory(); // NULL of NULL
+    return json_object_set_new(object, name, value) == 0 ? SM_OK : no_memory(); // NULL also if `value` is NULL
 }
 
-// Text may be a folder of files.
+// Text may also be a folder of files.
 static sm_status digest_text(sm_train_source *source) {
     sm_text_files files;
     SM_TRY(sm_text_files_list((char *const *)&source->path, 1, &files));

@@ -1,4 +1,3 @@
-// train_log.c: see train_log.h.
 #include "src/train/train_log.h"
 
 #include <errno.h>
@@ -15,10 +14,10 @@
 #include "src/io/input_file.h"
 
 struct sm_train_log {
-    const char *flag; // before the path in messages
+    const char *flag; // printed before the path in messages
     const char *path;
     int file;
-    bool is_regular; // else a pipe or a terminal
+    bool is_regular; // false: a pipe or a terminal
 };
 
 enum { LINE_BYTES = 512 };
@@ -43,7 +42,7 @@ static sm_status write_all(const sm_train_log *log, const char *text, size_t n) 
     return SM_OK;
 }
 
-// All of the text, or nothing where the end can be cut off again.
+// Appends all of the text, or nothing if a partial write can be cut off again.
 static sm_status append(const sm_train_log *log, const char *text, size_t n) {
     struct stat before;
     if (fstat(log->file, &before) != 0) {
@@ -91,7 +90,7 @@ static sm_status open_log(const char *flag, const char *path, int how, sm_train_
     return SM_OK;
 }
 
-// Closes what could not be opened as it should.
+// Closes a log that could not be opened completely.
 static sm_status opened(sm_train_log **log, sm_status status) {
     if (status != SM_OK && *log != NULL) {
         if ((*log)->file >= 0) {
@@ -112,7 +111,7 @@ sm_status sm_train_log_append(const char *path, sm_train_log **log) {
     return opened(log, status);
 }
 
-// The last line that stays must be whole.
+// The last kept line must be complete.
 static sm_status check_cut(const sm_train_log *log, int64_t size_bytes) {
     int file;
     int64_t file_bytes;
@@ -149,8 +148,7 @@ int64_t sm_train_log_size(const sm_train_log *log) { return lseek(log->file, 0, 
 // ---- lines ----
 
 sm_status sm_train_log_step(sm_train_log *log, const sm_train_step *s) {
-    // Loss and norm are finite: a step that is not ends the training before it is logged. The norm of one that is
-    // skipped is not.
+    // Loss and norm are finite, as training stops at a step that is not; only a skipped step has no finite norm.
     char line[LINE_BYTES];
     char norm[32] = "null";
     char scale[96] = "";
@@ -227,7 +225,7 @@ sm_status sm_train_log_fill(sm_train_log *log, int64_t place, int64_t elapsed_ns
 }
 
 sm_status sm_train_log_sync(sm_train_log *log) {
-    // A pipe or a terminal has no disk to wait for: EINVAL.
+    // EINVAL: a pipe or a terminal has no disk to wait for.
     bool synced = fsync(log->file) == 0 || errno == EINVAL || errno == EROFS;
     return synced ? SM_OK : cannot_write(log, errno);
 }

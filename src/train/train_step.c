@@ -1,4 +1,3 @@
-// train_step.c: see train_step.h.
 #include "src/train/train_step.h"
 
 #include <math.h>
@@ -6,18 +5,19 @@
 #include "clock.h"
 #include "src/comm/comm_reduce.h"
 
-static const double least_loss_scale = 0x1p-24; // where gradients are not finite even then, it is not for the scale
+static const double least_loss_scale = 0x1p-24; // if gradients are not finite even at this scale, the scale is not the
+                                                // reason
 
 static bool is_interrupted(const sm_train_stepper *s) { return s->interrupted != NULL && *s->interrupted; }
 
-// Alone, nobody is waited for.
+// A single process waits for nobody.
 static void lap_others(const sm_train_stepper *s) {
     if (sm_comm_size(s->comm) > 1) {
         sm_phases_lap(s->phases, SM_STEP_ALL_REDUCE);
     }
 }
 
-// Inline its parts are on the main line; threads are waited for.
+// Inline, a load's parts are the main thread's time; otherwise it waits for threads.
 static void record_load(sm_step_phases *phases, const sm_load *load) {
     if (load->thread < 0) {
         sm_phases_add(phases, SM_STEP_READ, load->cost.read_ns);
@@ -44,8 +44,8 @@ static sm_status next_load(sm_train_stepper *s, sm_train_step *result) {
     return SM_OK;
 }
 
-// What all processes find before they begin: their data are there, nobody was asked to end. Alone, one is asked between
-// any two micro-batches; several must agree.
+// Checks before the step, in all processes, that the data are there and that no interruption was requested. A single
+// process also checks between micro-batches; several must agree.
 static sm_status begin(sm_train_stepper *s, sm_train_step *result) {
     sm_status status = next_load(s, result);
     if (status == SM_OK && is_interrupted(s)) {
@@ -62,7 +62,7 @@ static sm_status run_ops(const sm_train_stepper *s, unsigned phases) {
     return SM_OK;
 }
 
-// A micro-batch onto the device. With documents it counts by its real tokens.
+// Uploads a micro-batch. With documents its weight is its number of real tokens.
 static sm_status feed(sm_train_stepper *s, const sm_load *load, int64_t micro) {
     const int64_t at = micro * s->session->plan->B * s->session->plan->T;
     if (load->starts != NULL) {
@@ -72,14 +72,14 @@ static sm_status feed(sm_train_stepper *s, const sm_load *load, int64_t micro) {
     return sm_session_set_batch(s->session, load->inputs + at, load->targets + at);
 }
 
-// What a micro-batch's mean loss adds to the step's mean.
+// The contribution of a micro-batch's mean loss to the step's mean.
 static double part_of_loss(const sm_load *load, int64_t micro, int64_t n_micro, double loss) {
     return load->n_real[micro] * n_micro == load->n_real_of_all
                ? loss / (double)n_micro
                : loss * (double)load->n_real[micro] / (double)load->n_real_of_all;
 }
 
-// The last micro-batch's loss, waited for, and its part of the step's.
+// Waits for the last micro-batch's loss, and adds its contribution to the step's.
 static sm_status read_loss(const sm_train_stepper *s, const sm_load *load, int64_t micro, double *loss) {
     double micro_loss;
     SM_TRY(sm_session_loss(s->session, &micro_loss));
@@ -88,15 +88,15 @@ static sm_status read_loss(const sm_train_stepper *s, const sm_load *load, int64
     return SM_OK;
 }
 
-// What runs of a micro-batch: the update follows the last one at once, so that the device need not wait for a host that
-// reads the loss.
+// The phases to run for a micro-batch: the update follows the last one at once, so that the device does not wait for
+// the host to read the loss.
 static unsigned micro_phases(const sm_train_stepper *s, int64_t micro) {
     return SM_RUN_FORWARD | SM_RUN_BACKWARD | (micro == 0 ? SM_RUN_ZERO_GRAD : 0u) |
            (micro + 1 < s->n_accum ? SM_RUN_MORE : SM_RUN_OPTIMIZER);
 }
 
-// This process's micro-batches and the update, and its part of the step's loss. Dropout's masks depend on the number of
-// the micro-batch among those of all processes and steps.
+// Runs this process's micro-batches and the update, and sums its part of the step's loss. Dropout's masks depend on the
+// number of the micro-batch among those of all processes and steps.
 static sm_status run_batches(sm_train_stepper *s, int64_t step, const sm_load *load, double *loss) {
     const int64_t n_micro = s->n_accum * sm_comm_size(s->comm);
     s->session->n_micro_steps = (uint64_t)((step - 1) * n_micro + sm_comm_rank(s->comm) * s->n_accum);
@@ -113,7 +113,7 @@ static sm_status run_batches(sm_train_stepper *s, int64_t step, const sm_load *l
     return SM_OK;
 }
 
-// What became of the loss scale, where there is one.
+// Reads the outcome of loss scaling, if there is any.
 static sm_status tell_scaler(sm_train_stepper *s, sm_train_step *result) {
     const int64_t before = s->n_skipped;
     result->is_scaled = s->session->plan->scaler != SM_NO_TENSOR;
@@ -124,7 +124,9 @@ static sm_status tell_scaler(sm_train_stepper *s, sm_train_step *result) {
 
 static sm_status fail_not_finite(const sm_train_stepper *s, const sm_train_step *result, const char *what, double value,
                                  const char *advice) {
-    return sm_fail(SM_ERR_INVALID, "step %lld: the %s is %g; its data begin at token %lld of %s; nothing is saved; %s",
+    return sm_fail(SM_ERR_INVALID,
+                   "step %lld: the %s is %g; its data begin at token %lld of %s; nothing is saved; "
+                   "%s",
                    (long long)result->step, what, value, (long long)sm_load_first_token(s->share, result->step),
                    s->data_name, advice);
 }
@@ -137,7 +139,7 @@ static sm_status read_norm(sm_train_stepper *s, sm_train_step *result) {
     return SM_OK;
 }
 
-// Weights of a step that is refused are those behind its update, which nobody keeps.
+// If a step is refused, its update has already changed the weights; they are not saved.
 static sm_status check_finite(const sm_train_stepper *s, const sm_train_step *result) {
     if (!isfinite(result->loss)) {
         return fail_not_finite(s, result, "loss", result->loss, "try a lower --lr or --grad-clip 1");
@@ -156,7 +158,7 @@ static int64_t communication_bytes(const sm_plan *plan) {
     return (int64_t)bytes;
 }
 
-// What several processes cost the step. Of the communication that was under way, what nobody waited for was hidden.
+// What other processes cost in this step. The communication time that nobody waited for was hidden.
 static void record_communication(const sm_train_stepper *s, int64_t waited_ns, int64_t under_way_ns,
                                  sm_train_step *result) {
     if (sm_comm_size(s->comm) > 1) {

@@ -10,45 +10,45 @@
 #include "src/train/loader.h"
 #include "src/train/phases.h"
 
-// One step, as it is shown and logged.
+// One step, as shown and logged.
 typedef struct {
     int64_t step;  // 1, 2, ...
-    int64_t epoch; // 1, 2, ...: of its first sequence
+    int64_t epoch; // 1, 2, ...: epoch of its first sequence
     double loss;   // mean over the step's targets, of all processes
     double grad_norm;
     double lr;
-    int64_t elapsed_ns; // from its settings to the end of its update, data and communication included
-    int64_t data_ns;    // of these: for data, waited or made inline
-    int64_t comm_ns;    // of these: waited for other processes
-    int64_t hidden_ns;  // communication that ran while the step computed
-    int64_t comm_bytes; // sent to and received from other processes; 0: there are none
-    int64_t n_tokens;   // of all processes; padding is none
-    int64_t n_padding;  // and its positions
-    sm_load load;       // the data of this process; its arrays stay until the next step
-    bool is_scaled;     // the loss
+    int64_t elapsed_ns; // from its settings to the end of its update, including data and communication
+    int64_t data_ns;    // of these: waiting for data, or making it inline
+    int64_t comm_ns;    // of these: waiting for other processes
+    int64_t hidden_ns;  // communication that overlapped with computation
+    int64_t comm_bytes; // sent to and received from other processes; 0: single process
+    int64_t n_tokens;   // in all processes, without padding
+    int64_t n_padding;  // positions of padding
+    sm_load load;       // this process's data; its arrays are valid until the next step
+    bool is_scaled;     // loss scaling is on
     bool is_skipped;    // its gradients were not finite: no weights were changed
-    double loss_scale;  // of the next step
+    double loss_scale;  // for the next step
 } sm_train_step;
 
-// The common part of all steps.
+// What all steps have in common.
 typedef struct {
     sm_session *session;
     sm_comm *comm;
     sm_loader *loader;
     const char *data_name;                    // for messages
-    const sm_load_share *share;               // of the data, that the loader has
-    sm_step_settings optimizer;               // but for the learning rate
-    sm_schedule schedule;                     // which says that
-    int64_t global_batch;                     // sequences a step, of all processes
-    int64_t n_accum;                          // micro-batches of this process a step
-    int64_t n_skipped;                        // steps so far whose gradients were not finite
+    const sm_load_share *share;               // of the loader's data
+    sm_step_settings optimizer;               // except the learning rate
+    sm_schedule schedule;                     // which gives the learning rate
+    int64_t global_batch;                     // sequences in a step, of all processes
+    int64_t n_accum;                          // micro-batches in a step, of this process
+    int64_t n_skipped;                        // steps so far with gradients that were not finite
     const volatile sig_atomic_t *interrupted; // may be NULL
-    sm_step_phases *phases;                   // that has begun: ops are timed separately; NULL: not timed
+    sm_step_phases *phases;                   // already begun: ops are timed separately; NULL: no timing
 } sm_train_stepper;
 
-// Does step `step`, the one after the last. SM_ERR_INTERRUPTED before its update: weights and state are still those of
-// the step before. SM_ERR_INVALID: loss or norm is not finite; the message names the step and where its data are. After
-// any other failure of the loader weights and state are whole, too.
+// Runs step `step`, the next. SM_ERR_INTERRUPTED: before its update, so weights and state are those of the step before.
+// SM_ERR_INVALID: loss or norm is not finite; the message names the step and the position of its data. After any other
+// failure of the loader weights and state are valid, too.
 sm_status sm_train_step_run(sm_train_stepper *stepper, int64_t step, bool *is_whole, sm_train_step *result);
 
 #endif

@@ -1,4 +1,4 @@
-// trainer.c: see trainer.h. trainer_record.c writes its files.
+// trainer.c: see trainer.h. trainer_record.c writes the files.
 #include "src/train/trainer.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ typedef struct {
     sm_train_record record;
     sm_train_progress progress;
     bool is_whole;   // weights and state are those after progress.step
-    bool is_pending; // what is due after progress.step has not been done
+    bool is_pending; // work due after progress.step is not done yet
 } trainer;
 
 // ---- setting up ----
@@ -29,7 +29,7 @@ static const char *data_name(const sm_train_settings *s) {
     return s->data.path != NULL ? s->data.path : "built-in text";
 }
 
-// Pieces of the data that one epoch has, and rows of each.
+// The number of data pieces in an epoch, and of rows in each.
 static int64_t count_pieces(const sm_train_source *source, int64_t B, int64_t T, int64_t *n_rows) {
     *n_rows = source->collation != NULL ? B : 1;
     return source->collation != NULL ? source->collation->n_batches : (sm_tokens_count(source->tokens) - 1) / T;
@@ -103,7 +103,7 @@ static sm_status set_validation(trainer *t) {
     return SM_OK;
 }
 
-// Tokens of a mean step: padding is none.
+// Mean tokens of a step, without padding.
 static double tokens_of_step(const trainer *t) {
     const sm_collation *c = t->share.collation;
     if (c == NULL) {
@@ -116,7 +116,7 @@ static double tokens_of_step(const trainer *t) {
     return n_real / (double)c->n_batches * (double)t->share.stride;
 }
 
-// The steps of all limits that are set, on top of those behind the initial state.
+// Sets the number of steps: the smallest limit that is set, plus the steps of the initial state.
 static sm_status set_steps(trainer *t, int64_t initial_step) {
     const sm_train_settings *s = t->settings;
     const double step_tokens = tokens_of_step(t);
@@ -152,7 +152,7 @@ static sm_status initialise(trainer *t, int64_t *step) {
     return t->callbacks->initialise(t->callbacks->ctx, t->settings->session, step);
 }
 
-// Steps behind the state that the whole run began with.
+// Steps done before the whole run began.
 static sm_status find_first_step(trainer *t, int64_t *step) {
     if (t->record.is_new) {
         return sm_comm_agree(t->settings->comm, initialise(t, step));
@@ -221,14 +221,14 @@ static sm_status do_due(trainer *t) {
                                                          : SM_OK;
 }
 
-// Of the last step that begins in it.
+// Reports the epoch of the last step that begins in it.
 static sm_status tell_epoch(trainer *t, const sm_train_step *step) {
     const int64_t next = sm_load_epoch(&t->share, step->step + 1);
     const bool is_last = next != step->epoch || step->step == t->progress.n_steps;
     return is_last && t->record.folder != NULL ? sm_train_log_epoch(t->record.log, step->epoch, step->step) : SM_OK;
 }
 
-// Shows and logs it. What cannot be shown or logged ends the training.
+// Shows and logs a step. A failure ends the training.
 static sm_status tell_step(trainer *t, const sm_train_step *step) {
     if (!t->record.is_writer) {
         return SM_OK;
@@ -277,8 +277,8 @@ static sm_status train(trainer *t) {
 
 // ---- the end ----
 
-// Saves the steps that were taken, also where they were ended early: the state is whole then, unless a step failed
-// within. The message stays that of what ended them.
+// Saves the steps that were done, also after an early end: the state is valid then, unless a step failed halfway. Keeps
+// the message of what ended them.
 static sm_status save_what_is_whole(trainer *t, sm_status ended) {
     char reason[1024];
     const int64_t step = t->progress.step;
@@ -288,7 +288,7 @@ static sm_status save_what_is_whole(trainer *t, sm_status ended) {
     }
     sm_status saved = t->settings->run_dir != NULL ? sm_train_record_leave(&t->record, step, t->is_pending)
                                                    : sm_train_record_save(&t->record, step);
-    const bool is_told = ended == SM_ERR_INTERRUPTED; // which has no message
+    const bool is_told = ended == SM_ERR_INTERRUPTED; // an interruption has no message
     if (saved != SM_OK && !is_told) {
         t->callbacks->note(t->callbacks->ctx, reason); // the caller shows why nothing was saved
     }

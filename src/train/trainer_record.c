@@ -1,4 +1,3 @@
-// trainer_record.c: see trainer_record.h.
 #include "src/train/trainer_record.h"
 
 #include <stdlib.h>
@@ -60,7 +59,7 @@ sm_status sm_train_record_configure(sm_train_record *r, int64_t n_steps) {
     return SM_OK;
 }
 
-// The steps of the checkpoints, the same for all processes: those that process 0 sees.
+// The steps of the checkpoints that process 0 sees, for all processes.
 static sm_status list_checkpoints(const sm_train_record *r, int64_t **steps, int *n) {
     sm_status status = r->is_writer ? sm_checkpoint_list(r->settings->run_dir, steps, n) : SM_OK;
     SM_TRY(sm_comm_agree(r->settings->comm, status));
@@ -73,7 +72,7 @@ static sm_status list_checkpoints(const sm_train_record *r, int64_t **steps, int
     return *n > 0 ? sm_comm_broadcast(r->settings->comm, 0, *steps, (size_t)*n * sizeof **steps) : SM_OK;
 }
 
-// Loads a checkpoint, which must be the same for all.
+// Loads a checkpoint, which must be the same in all processes.
 static sm_status load_alike(const sm_train_record *r, int64_t step, sm_checkpoint *checkpoint) {
     const sm_train_settings *s = r->settings;
     char name[64];
@@ -83,12 +82,12 @@ static sm_status load_alike(const sm_train_record *r, int64_t step, sm_checkpoin
     return sm_comm_compare(s->comm, status, &fact, status == SM_OK ? 1 : 0, "give all processes the same run folder");
 }
 
-// A checkpoint that is damaged is passed over for the one before it: what it held is computed again.
+// Skips a damaged checkpoint for the one before it: the lost steps are computed again.
 static sm_status load_first_whole(sm_train_record *r, const int64_t *steps, int n, sm_checkpoint *checkpoint) {
     sm_status status = SM_OK;
     for (int i = 0; i < n; i++) {
         status = load_alike(r, steps[i], checkpoint);
-        if (status == SM_OK || status == SM_ERR_USAGE) { // in order, or not the same for all
+        if (status == SM_OK || status == SM_ERR_USAGE) { // loaded, or not the same in all processes
             r->saved_step = steps[i];
             return status;
         }
@@ -171,8 +170,8 @@ static sm_status wait_for_writer(sm_train_record *r) {
     return sm_train_record_look(r);
 }
 
-// The line of a checkpoint that is there already: it was written when the training was ended, and this is where it
-// would have been written anyway.
+// Logs a checkpoint that exists already: it was written when the training was interrupted, at a step that is due for
+// one anyway.
 static sm_status tell_saved(const sm_train_record *r, int64_t step) {
     int64_t place;
     return sm_train_log_checkpoint(r->log, step, 0, &place);
@@ -188,8 +187,7 @@ static sm_checkpoint state_after(const sm_train_record *r, int64_t step) {
 
 static bool is_sharded(const sm_train_record *r) { return r->settings->session->plan->processes.is_sharded; }
 
-// Copies the state, unless that of this step is saved already. Where each process holds a part of it, all of them come
-// here.
+// Copies the state, unless a checkpoint of this step exists. With a sharded state all processes must call it.
 static sm_status copy_state(sm_train_record *r, int64_t step, bool *is_copied, int64_t *waited_ns) {
     const int64_t start_ns = sm_now_ns();
     *is_copied = false;
@@ -230,7 +228,7 @@ static sm_status write_now(sm_train_record *r, sm_checkpoint *checkpoint, int64_
     sm_checkpoint_end end;
     checkpoint->log_bytes = sm_train_log_size(r->log);
     sm_status logged = sm_train_log_checkpoint(r->log, checkpoint->step, waited_ns, &r->log_place);
-    if (logged != SM_OK) { // a full disk may be what ended the training; it may have room for this
+    if (logged != SM_OK) { // a full disk may have ended the training, but still have room for this
         r->log_place = -1;
     }
     sm_checkpoint_writer_start(r->writer, checkpoint);
@@ -261,7 +259,7 @@ sm_status sm_train_record_leave(sm_train_record *r, int64_t step, bool is_pendin
 
 // ---- ending ----
 
-// The state as it is spread over the processes, all of which come here.
+// Saves a sharded state; all processes must call it.
 static sm_status save_sharded(const sm_train_record *r, const char *dir, int64_t step) {
     const sm_train_settings *s = r->settings;
     sm_weights_copy *copy = NULL;
@@ -289,7 +287,7 @@ static sm_status save_state(const sm_train_record *r, const char *dir, int64_t s
 
 static sm_status save_to(const sm_train_record *r, const char *dir, int64_t step) {
     char text[PATH_MAX + 64];
-    set_saving(r, true); // takes as long as it takes, also after Ctrl-C
+    set_saving(r, true); // must complete, also after Ctrl-C
     sm_status status = save_state(r, dir, step);
     set_saving(r, false);
     SM_TRY(status);
@@ -332,7 +330,7 @@ static sm_status end_run(sm_train_record *r, int64_t step, sm_status status) {
 sm_status sm_train_record_close(sm_train_record *r, int64_t step, sm_status status) {
     char reason[1024];
     snprintf(reason, sizeof reason, "%s", sm_error_message());
-    sm_status ended = r->writer != NULL ? end_run(r, step, status) : SM_OK; // without one it never began
+    sm_status ended = r->writer != NULL ? end_run(r, step, status) : SM_OK; // without a writer it never began
     sm_checkpoint_writer_close(r->writer);
     sm_status closed = sm_train_log_close(r->log);
     sm_run_folder_close(r->folder);
@@ -340,5 +338,5 @@ sm_status sm_train_record_close(sm_train_record *r, int64_t step, sm_status stat
     if (status == SM_OK || ended == SM_OK) {
         return status != SM_OK ? status : ended;
     }
-    return sm_fail(status, "%s", reason); // what went wrong first
+    return sm_fail(status, "%s", reason); // the first error
 }

@@ -1,5 +1,5 @@
-// trainer_record.h: the files of a trainer: log, checkpoints, run.json, the final weights. A part of the trainer
-// (trainer.c), which decides when.
+// trainer_record.h: the files of a trainer: log, checkpoints, run.json, the final weights. trainer.c decides when to
+// write them.
 #ifndef STEPMARK_TRAINER_RECORD_H
 #define STEPMARK_TRAINER_RECORD_H
 
@@ -9,7 +9,7 @@
 typedef struct {
     const sm_train_settings *settings;
     const sm_train_callbacks *callbacks;
-    bool is_writer; // process 0: the others leave nothing
+    bool is_writer; // process 0: the others write nothing
 
     sm_train_log *log; // NULL: none
     char log_path[PATH_MAX];
@@ -19,38 +19,38 @@ typedef struct {
     bool is_new;
     char run_id[SM_RUN_ID_SIZE];
     sm_checkpoint_writer *writer;
-    int64_t saved_step; // the last that a checkpoint was begun of, or loaded; -1: none
-    int64_t log_place;  // where the log waits for the time of the checkpoint that is being written; -1: nowhere
+    int64_t saved_step; // the last step with a checkpoint begun or loaded; -1: none
+    int64_t log_place;  // position in the log for the time of the checkpoint in progress; -1: none
 } sm_train_record;
 
-// Owns the run folder, if there is one, and says whether it holds a run to resume.
+// Takes ownership of the run folder, if there is one, and tells whether it holds a run to resume.
 sm_status sm_train_record_open(sm_train_record *record, const sm_train_settings *settings,
                                const sm_train_callbacks *callbacks);
 
-// Compares or takes the configuration of a run that ends after step n_steps.
+// Compares or sets the configuration of a run that ends after step n_steps.
 sm_status sm_train_record_configure(sm_train_record *record, int64_t n_steps);
 
-// Loads the last checkpoint that is whole; *found: is there one?
+// Loads the last complete checkpoint; *found: whether there is one.
 sm_status sm_train_record_load(sm_train_record *record, sm_checkpoint *checkpoint, bool *found);
 
 // Opens the log after its first log_bytes, and the writer of checkpoints; writes run.json.
 sm_status sm_train_record_begin(sm_train_record *record, int64_t step, int64_t log_bytes);
 
-// Begins a checkpoint, with a line in the log that is part of it. A failure to write it is a note: the training
-// continues, and the earlier ones stay.
+// Starts a checkpoint, which includes its line in the log. A failure to write it becomes a note: the training
+// continues, and earlier checkpoints stay.
 sm_status sm_train_record_checkpoint(sm_train_record *record, int64_t step);
 
-// A checkpoint of a training that ends early, written when this returns, unless that step has one. Its line in the log
-// is not part of it: the log of a resumed run is that of an uninterrupted one. is_pending as in sm_checkpoint.
+// Writes a checkpoint of a training that ends early, unless that step has one. It does not include its line in the log,
+// so that a resumed run's log equals that of an uninterrupted one. is_pending as in sm_checkpoint.
 sm_status sm_train_record_leave(sm_train_record *record, int64_t step, bool is_pending);
 
-// Reports the outcome of the checkpoint being written, if it has ended.
+// Reports the outcome of the checkpoint in progress, if it has ended.
 sm_status sm_train_record_look(sm_train_record *record);
 
-// The final weights, when all steps are done; without a run folder, the state so far.
+// Saves the final weights after the last step; without a run folder, the state so far.
 sm_status sm_train_record_save(sm_train_record *record, int64_t step);
 
-// The end of this process's part: run.json's, and the log's. An earlier error message is kept.
+// Ends this process's entry in run.json, and the log. An earlier error message is kept.
 sm_status sm_train_record_close(sm_train_record *record, int64_t step, sm_status status);
 
 #endif

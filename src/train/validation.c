@@ -1,4 +1,3 @@
-// validation.c: see validation.h.
 #include "src/train/validation.h"
 
 #include <stdlib.h>
@@ -53,7 +52,7 @@ static sm_status feed(const sm_validation *v, int64_t batch, int32_t *ids) {
     return sm_session_set_batch(v->session, ids, targets);
 }
 
-// The losses of this process's batches, among all of them.
+// Runs this process's batches; `losses` has room for those of all processes.
 static sm_status run_share(const sm_validation *v, int32_t *ids, double *losses) {
     for (int64_t i = sm_comm_rank(v->comm); i < v->n_batches; i += sm_comm_size(v->comm)) {
         SM_TRY(feed(v, i, ids));
@@ -96,7 +95,7 @@ sm_status sm_validation_run(const sm_validation *v, double *loss, int64_t *n_tok
     }
     status = sm_comm_agree(v->comm, status);
     if (status == SM_OK) {
-        status = sm_comm_sum(v->comm, losses, (int)v->n_batches); // zeros but for one process's each
+        status = sm_comm_sum(v->comm, losses, (int)v->n_batches); // each process has zeros for the others' batches
     }
     *loss = status == SM_OK ? mean_of(v, losses, n_tokens) : 0;
     free(losses);

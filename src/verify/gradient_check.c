@@ -1,4 +1,4 @@
-// gradient_check.c: a central difference along the gradient, all parameters at once.
+// gradient_check.c: a central difference along the gradient, for all parameters at once.
 #include "src/verify/gradient_check.h"
 
 #include <math.h>
@@ -11,39 +11,37 @@
 #include "os/os.h"
 #include "src/plan/host_threads.h"
 
-// How far the parameters are moved, and what is allowed: docs/measurement.md derives the figures.
+// How far the parameters move, and the tolerances: docs/measurement.md derives the figures.
 enum { MAX_TRIES = 4 };
 
 typedef struct {
-    double change;    // of the loss to each side by the part of d along the gradient, relative to max(1, loss)
-    double reach;     // how far a column moves at most for that: its root mean square, relative to its block's elements
-    double scatter;   // how far each element moves in the random part of d, relative to its block's elements
-    double roundoff;  // most that rounding moves a token's loss, relative to max(1, loss)
+    double change;    // change of the loss, to each side, by the part of d along the gradient, relative to max(1, loss)
+    double reach;     // largest root mean square move of a column for that, relative to its block's elements
+    double scatter;   // move of each element in the random part of d, relative to its block's elements
+    double roundoff;  // most that rounding changes a token's loss, relative to max(1, loss)
     double tolerance; // relative to the predicted change; rounding is added
-    // Steps of the first try and of those that follow where it does not agree. Where rounding drowns the difference,
-    // larger steps tell; where the loss bends, smaller ones. A gradient that is wrong by some share is so at every
-    // step.
+    // Step sizes of the first try and of further ones if it disagrees. If rounding drowns the difference, larger steps
+    // help; if the loss is curved, smaller ones. A wrong gradient is wrong by about the same share at every step size.
     double sizes[MAX_TRIES];
 } limits;
 
 static const limits limits_f32 = {1e-4, 1e-2, 5e-3, 4e-7, 5e-4, {1, 0.3, 3, 10}};
-// Where rounding, to bf16 or finer, drowns the smaller differences.
+// For data rounded to bf16 or finer, where rounding drowns small differences.
 static const limits limits_rounded = {5e-3, 2e-2, 2e-2, INFINITY, 3e-2, {1, 0.3, 3, 10}};
 
-// One random part may be blind to a fault by chance; where forwards are small, others are tried: as many as this work
-// allows, and at least one. By work and not by time, so that the same is checked whenever the same is measured.
+// One random direction may miss a fault by chance, so several are tried if forwards are cheap: as many as this work
+// allows, at least one. The limit is work, not time, so that a check is repeatable.
 enum { MAX_DIRECTIONS = 4 };
 static const double enough_flops = 2e10;
 
-static const double largest_tolerance = 0.2; // beyond it a try tells nothing
+static const double largest_tolerance = 0.2; // a try with a larger tolerance shows nothing
 
-// What a parameter's elements are measured by where they are smaller: the standard deviation of fresh weights. Biases
-// begin at zero.
+// Least scale of a parameter's elements: the standard deviation of initial weights. Biases start at zero.
 static const double least_scale = 0.02;
 
-// Rows of a parameter that are read, moved and written together: what a cache holds. Of a parameter with more than two
-// million elements the first, the last and every fourth piece between them move: to keep a copy of all would take
-// longer than the forwards.
+// Rows of a parameter that are read, moved and written together, so that they fit in a cache. Of a parameter with more
+// than two million elements only the first, the last and every fourth piece between them move, as copying all would
+// take longer than the forwards.
 enum { PIECE_ELEMS = 1 << 20, ALL_PIECES = 2, STRIDE = 4 };
 
 typedef struct {
@@ -51,17 +49,17 @@ typedef struct {
     int gradient;
     int64_t first_elem; // within the parameter
     int64_t rows, cols;
-    bool is_last;         // of its parameter
-    bool moves;           // false: only the norm of its gradient is looked at
-    bool copied;          // matmuls read a copy in a narrow format
-    float *values;        // as they were: rows x cols, part of checker.values; NULL where it does not move
+    bool is_last;  // of its parameter
+    bool moves;    // false: only its gradient's norm is computed
+    bool copied;   // matmuls read a copy in a narrow format
+    float *values; // the original values: rows x cols, part of checker.values; NULL if it does not move
 } piece;
 
-enum { BLOCK_COLUMNS = 128 }; // of a row: whole cache lines, and enough blocks for the threads
-enum { FEW_ELEMS = 1 << 16 }; // not worth waking other threads for
-enum { N_SIGNS = 1 << 12 };   // as many as signs_of's hash has places
+enum { BLOCK_COLUMNS = 128 }; // columns in a block: whole cache lines, and enough blocks for the threads
+enum { FEW_ELEMS = 1 << 16 }; // below this, waking other threads costs more than it saves
+enum { N_SIGNS = 1 << 12 };   // as many as the hash of signs_of has values
 
-// What the gradient says of moves, summed up.
+// The gradient's prediction for a move, summed.
 typedef struct {
     double predicted; // change of the loss to one side
     double sqnorm;    // of the gradient
@@ -77,20 +75,20 @@ typedef struct {
     int n_pieces;
     int n_parameters;
     int64_t n_columns; // of all pieces
-    int64_t n_largest; // elements of the largest
+    int64_t n_largest; // elements of the largest piece
     float *values;     // of all pieces that move
     int64_t n_values;
-    float *moved;      // room for the largest
-    double change;     // of the loss by a column's part along the gradient, at size 1
-    double size;       // of this try's steps
+    float *moved;  // room for the largest piece
+    double change; // change of the loss by a column's part along the gradient, at size 1
+    double size;   // of this try's steps
     float signs[N_SIGNS + BLOCK_COLUMNS];
-    int direction; // 0, 1, ...: which random part
+    int direction; // 0, 1, ...: number of the random part
     int n_forwards;
-    double sqnorm; // of the pieces of one parameter so far
-    double scale;  // of the loss that the gradients are of
+    double sqnorm; // of the current parameter's pieces so far
+    double scale;  // of the loss that was differentiated
     forecast sum;  // of all parameters
 
-    // A token each of the last micro-batch: its target, and its losses at w + d, at w and at w - d.
+    // For each token of the last micro-batch: its target, and its losses at w + d, at w and at w - d.
     int64_t n_tokens;
     int32_t *targets;
     float *above;
@@ -106,7 +104,7 @@ int sm_gradient_of(const sm_plan *plan, int tensor) {
     return sm_plan_is_param(plan, tensor) ? sm_plan_find_tensor(plan, name) : SM_NO_TENSOR;
 }
 
-// Floats in huge pages where the kernel has them: gigabytes are touched once.
+// Allocates floats in huge pages if the kernel has them: gigabytes are touched once.
 static float *new_floats(int64_t n) {
     const size_t huge_page_bytes = (size_t)2 << 20;
     const size_t size_bytes = ((size_t)n * sizeof(float) / huge_page_bytes + 1) * huge_page_bytes;
@@ -119,8 +117,7 @@ static float *new_floats(int64_t n) {
     return values;
 }
 
-// Memory is slow to get the first time, and more threads get more of it: each its own part, before two ask for the same
-// huge page.
+// First touch is slow, so all threads share it: each its own part, so that two do not fault on one huge page.
 static void touch(float *values, int64_t n) {
     enum { PAGE_ELEMS = 4096 / sizeof(float) };
 #pragma omp parallel for schedule(static) num_threads(sm_host_threads())
@@ -145,7 +142,7 @@ static int64_t count_pieces(const sm_plan *plan) {
     return n;
 }
 
-// Fills c->pieces; returns how many elements are to be kept of them.
+// Fills c->pieces; returns the number of elements to keep a copy of.
 static int64_t list_pieces(checker *c) {
     const sm_plan *plan = c->session->plan;
     int64_t n_kept = 0;
@@ -208,7 +205,7 @@ static void release(checker *c) {
 
 static int64_t n_blocks(const piece *p) { return (p->cols + BLOCK_COLUMNS - 1) / BLOCK_COLUMNS; }
 
-// Signs for the elements of a block's row: they begin at a random place of a list of random signs.
+// Signs for the elements of a block's row, from a random place in a list of random signs.
 static const float *signs_of(const checker *c, uint64_t number) {
     const uint64_t hash = (number + 1) * 0x9E3779B97F4A7C15u;
     return c->signs + ((hash ^ hash >> 32) * 0xD6E8FEB86659FD93u >> 52);
@@ -221,15 +218,15 @@ static void draw_signs(checker *c) {
     }
 }
 
-// How a block's columns move.
+// The motion of a block's columns.
 typedef struct {
-    double along[BLOCK_COLUMNS];   // the factor on the gradient
-    double scatter[BLOCK_COLUMNS]; // the factor on each element's sign
+    double along[BLOCK_COLUMNS];   // factor on the gradient
+    double scatter[BLOCK_COLUMNS]; // factor on each element's sign
     double sqnorm;                 // of the block's gradient
 } motion;
 
-// By column: the sum of the slopes' squares in `along`, of the slopes with their signs in `scatter`. Returns what the
-// block's elements are measured by.
+// For each column: the sum of squared slopes in `along`, of signed slopes in `scatter`. Returns the scale of the
+// block's elements.
 static double sum_columns(const checker *c, const piece *p, int64_t n, const float *values, const float *slopes,
                           motion *m) {
     double squares[BLOCK_COLUMNS] = {0};
@@ -250,9 +247,9 @@ static double sum_columns(const checker *c, const piece *p, int64_t n, const flo
     return fmax(sqrt(sum / (double)(p->rows * n)), least_scale);
 }
 
-// Column j changes the loss by `change` along the gradient, or by as much as it can if it moves no further than
-// `reach`; and its elements are scattered, by no more than `scatter`, so that the block changes the loss by about as
-// much again. It is scattered to the side where the gradient says that the loss grows: the two parts never cancel.
+// Column j moves along the gradient until it changes the loss by `change`, or by `reach` if that is less. Its elements
+// are also scattered, by at most `scatter`, so that the block changes the loss by about as much again. The scatter's
+// sign makes the loss grow by the gradient's prediction, so the two parts never cancel.
 static void find_motion(const checker *c, const piece *p, int64_t n, const float *values, const float *slopes,
                         motion *m) {
     *m = (motion){.sqnorm = 0};
@@ -274,7 +271,7 @@ static void find_motion(const checker *c, const piece *p, int64_t n, const float
     }
 }
 
-// Each element moves by what its copy in a narrow format moves by.
+// Each element moves by as much as its copy in a narrow format.
 static void move_as_rounded(sm_dtype dtype, int64_t n, const float *values, float *moved) {
     float copy[BLOCK_COLUMNS] = {0};
     memcpy(copy, values, (size_t)n * sizeof *copy);
@@ -285,8 +282,8 @@ static void move_as_rounded(sm_dtype dtype, int64_t n, const float *values, floa
     }
 }
 
-// slopes := values, moved. Returns what the slopes say of that, in the numbers that there are. Where matmuls read a
-// copy in a narrow format, each element moves by what its copy moves by; then both move alike.
+// slopes := values, moved. Returns the prediction for the move as actually stored. If matmuls read a copy in a narrow
+// format, each element moves by as much as its copy, so that both move alike.
 static double move_columns(const checker *c, const piece *p, int64_t n, const float *values, const motion *m,
                            float *slopes) {
     double predicted = 0;
@@ -319,7 +316,7 @@ static forecast move_block(const checker *c, const piece *p, int64_t block) {
     return (forecast){predicted, m.sqnorm};
 }
 
-// Of a piece that does not move.
+// For a piece that does not move.
 static forecast look_at_block(const checker *c, const piece *p, int64_t block) {
     forecast sum = {0};
     const int64_t first = block * BLOCK_COLUMNS;
@@ -336,7 +333,7 @@ static forecast add(forecast a, forecast b) { return (forecast){a.predicted + b.
 
 #pragma omp declare reduction(sum:forecast : omp_out = add(omp_out, omp_in))
 
-// Reads a parameter and its gradient, keeps the former, and writes it moved along the latter.
+// Reads a parameter and its gradient, keeps the parameter, and writes it moved along the gradient.
 static sm_status move_forth(checker *c, piece *p) {
     const int64_t n = p->rows * p->cols;
     forecast sum = {0};
@@ -361,7 +358,7 @@ static sm_status move_forth(checker *c, piece *p) {
     return p->moves ? sm_session_write_part(c->session, p->value, p->first_elem, n, c->moved) : SM_OK;
 }
 
-// To the other side of where it was, as far.
+// Moves it to the other side of its original value, by as much.
 static sm_status move_back(checker *c, const piece *p) {
     const int64_t n = p->rows * p->cols;
     if (!p->moves) {
@@ -381,7 +378,7 @@ static sm_status restore(checker *c, const piece *p) {
 
 // --- the loss ------------------------------------------------------------------------------
 
-// The losses of the last micro-batch run, a token each, and their mean in double: the device's own is rounded.
+// The token losses of the last micro-batch, and their mean in double: the device's own mean is rounded.
 static sm_status read_losses(checker *c, float *losses, double *mean) {
     const sm_session *session = c->session;
     const sm_backend *backend = session->device->backend;
@@ -398,7 +395,7 @@ static sm_status read_losses(checker *c, float *losses, double *mean) {
     return SM_OK;
 }
 
-// The loss of the step at the parameters that the device has now, with the dropout masks of the backward.
+// The loss of the step at the device's current parameters, with the dropout masks of the backward.
 static sm_status step_loss(checker *c, float *losses, double *loss) {
     c->session->n_micro_steps -= (uint64_t)c->n_accum;
     *loss = 0;
@@ -415,10 +412,9 @@ static sm_status step_loss(checker *c, float *losses, double *loss) {
 
 // --- the check -----------------------------------------------------------------------------
 
-// How much rounding may make of the difference of two mean losses: four standard deviations. Twice over: as a token's
-// second difference, above - 2 here + below, has it (rounding with 6 times the variance of one loss, and curvature),
-// and as the format has it. The lesser holds. Tokens round independently, so their mean has the nth part of the
-// variance.
+// Bound on the effect of rounding on the difference of two mean losses: four standard deviations. It takes the smaller
+// of two estimates: from the tokens' second differences, above - 2 here + below (rounding with 6 times the variance of
+// one loss, plus curvature), and from the format. Tokens round independently, so the mean of n has 1/n of the variance.
 static double rounding_of(const checker *c, double loss) {
     const double n = (double)c->n_tokens;
     double sum = 0;
@@ -432,7 +428,7 @@ static double rounding_of(const checker *c, double loss) {
     return 4 * sqrt(2 / n / c->n_accum) * fmin(seen, c->limit->roundoff * fmax(1, loss));
 }
 
-// The parameters moved forth and back by steps of this size, and put where they were.
+// Moves the parameters to both sides by steps of this size, and restores them.
 static sm_status try_steps(checker *c, double loss, double size, sm_gradient_check *result) {
     double above = 0;
     double below = 0;
@@ -458,8 +454,8 @@ static sm_status try_steps(checker *c, double loss, double size, sm_gradient_che
     return SM_OK;
 }
 
-// Tries until one agrees and tells something. One that agrees only because rounding allows anything shows nothing. If
-// none agrees, the gradient is wrong; *best is then the first. NaN agrees with nothing.
+// Tries step sizes until one agrees with a tolerance small enough to show something. If none agrees, the gradient is
+// wrong; *best is then the first try. NaN agrees with nothing.
 static sm_status try_sizes(checker *c, double loss, sm_gradient_check *best) {
     bool agrees = false;
     sm_gradient_check tried = *best;
@@ -483,7 +479,7 @@ static sm_status try_sizes(checker *c, double loss, sm_gradient_check *best) {
 
 // --- the scale of the loss -----------------------------------------------------------------
 
-// Is every gradient finite?
+// Whether every gradient is finite.
 static sm_status are_finite(checker *c, bool *finite) {
     *finite = true;
     for (int i = 0; i < c->n_pieces && *finite; i++) {
@@ -507,8 +503,8 @@ static sm_status repeat_backward(checker *c) {
     return SM_OK;
 }
 
-// The scaler's first scale may be too large, and the step would be skipped. Then it is lowered as the scaler would do,
-// and the gradients are computed again.
+// The scaler's initial scale may be too large, so that the step would be skipped. Then the scale is lowered, as the
+// scaler would do, and the gradients are computed again.
 static sm_status settle_scale(checker *c) {
     const sm_plan *plan = c->session->plan;
     bool finite = false;
@@ -540,7 +536,7 @@ static int n_directions(const checker *c) {
                                                   : 1;
 }
 
-// Keeps the direction whose error is the largest part of its tolerance.
+// Keeps the direction with the largest error relative to its tolerance.
 static sm_status try_directions(checker *c, sm_gradient_check *worst) {
     double loss = 0;
     const int n = n_directions(c);

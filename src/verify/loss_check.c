@@ -1,4 +1,4 @@
-// loss_check.c: a slice of the batch through the reference backend, with the device's weights.
+// loss_check.c: runs a slice of the batch through the reference backend, with the device's weights.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,37 +7,37 @@
 #include "src/verify/loss_check.h"
 #include "philox.h"
 
-// The reference sums in double, and slowly: about this much work keeps the check below a second (bf16: two, for the
-// same tokens). It is made several times a run, of other sequences each time.
+// The reference sums in double and is slow: this work keeps the check below a second (bf16: two, for the same tokens).
+// A run makes it several times, with other sequences.
 static const double budget_flops = 4e9;
 
-// The mean of so few tokens may be that far from the mean of all, in its standard errors.
+// Largest deviation of the mean of so few tokens from the mean of all, in standard errors.
 static const double most_standard_errors = 8;
 
-// fp32 kernels that sum in another order differ by about 1e-6 a token at 124M parameters.
+// fp32 kernels that sum in another order differ by about 1e-6 per token at 124M parameters.
 static const double tolerance_f32 = 1e-4;
 
-// How far rounding moves a token's loss depends on the model: in bf16 logits near -100 are rounded to multiples of 0.5,
-// those of a fresh model, near 1, to 2^-7. So the reference is asked: it computes the losses a second time in the
-// device's precision, the result of every op rounded, and what that changes is the scale. A device rounds at
-// other places (not between ops that it fuses, sums in another order) and so arrives at other losses, as far away.
-// One bias left out changes the losses of a fresh model in bf16 six times as much or more, one attention ten times.
+// The effect of rounding on a token's loss depends on the model: bf16 rounds logits near -100 to multiples of 0.5, but
+// those of an untrained model, near 1, to 2^-7. So the reference computes the losses a second time in the device's
+// precision, rounding the result of every op, and the change is the scale. A device rounds at other places (not between
+// fused ops, and it sums in another order), so it gets other losses at about the same distance. In an untrained model
+// in bf16, leaving out one bias changes the losses at least six times as much, one attention ten times.
 static const double tolerance_in_roundings = 4;
 
 typedef struct {
-    int64_t B;           // sequences: one, or two
+    int64_t B;           // sequences: one or two
     int64_t T;           // tokens of each
-    int64_t sequence[2]; // which of the batch
-    int64_t first[2];    // token of each
+    int64_t sequence[2]; // their indices in the batch
+    int64_t first[2];    // first token of each
 } slice;
 
-// Where in a row of documents a slice of T tokens begins: with the shortest document that another follows, so that
-// attention that crosses from one to the other shows.
+// The start of a slice of T tokens in a row of documents: before the end of the shortest document that another follows,
+// so that attention across the boundary is found.
 static int64_t find_boundary(const int32_t *starts, int64_t n, int64_t T) {
     int64_t first = 0;
     int64_t shortest = n;
     for (int64_t t = 1; t < n; t++) {
-        const int64_t length = starts[t] - starts[t - 1]; // above 0 where t begins another
+        const int64_t length = starts[t] - starts[t - 1]; // > 0 where t begins another document
         if (length > 1 && length < shortest && starts[t - 1] + T <= n) {
             shortest = length;
             first = starts[t - 1];
@@ -49,8 +49,8 @@ static int64_t find_boundary(const int32_t *starts, int64_t n, int64_t T) {
 static slice choose_slice(const sm_plan *plan, double dropout_p, const int32_t *starts, const sm_loss_draw *draw) {
     slice s = {.B = plan->B < 2 ? 1 : 2, .T = plan->T};
     const uint32_t begin = sm_philox4x32(sm_philox_key(draw->seed, "loss check"), 0, 0).word[0];
-    // Dropout numbers an attention weight by its place in T x T, so a shorter T would draw other masks,
-    // and another batch's sequence likewise.
+    // The dropout mask of an attention weight depends on its index in T x T, so a shorter T, or another sequence of the
+    // batch, would have other masks.
     if (dropout_p > 0) {
         s.B = 1;
         return s;
@@ -65,7 +65,7 @@ static slice choose_slice(const sm_plan *plan, double dropout_p, const int32_t *
     return s;
 }
 
-// What is compared, a token each: losses of the device, of the reference, and of the reference rounded.
+// Token losses to compare: the device's, the reference's, and those of the rounded reference.
 typedef struct {
     int64_t n;
     float *got;
@@ -73,7 +73,7 @@ typedef struct {
     float *want_rounded;
 } losses;
 
-// Token of the batch that the slice's sequence i begins with.
+// The batch's token at which the slice's sequence i begins.
 static int64_t first_token(const sm_plan *plan, const slice *s, int64_t i) {
     return s->sequence[i] * plan->T + s->first[i];
 }
@@ -82,7 +82,7 @@ static int same_tensor(const sm_plan *plan, const sm_plan *in, int tensor) {
     return sm_plan_find_tensor(in, plan->tensors[tensor].name);
 }
 
-// Do the parameters lie in the group `root` as they do in that of another plan?
+// Whether the group `root` has the same layout of parameters as that of another plan.
 static bool is_same_group(const sm_plan *plan, int root, const sm_plan *other, int other_root) {
     const sm_tensor *a = &plan->tensors[root];
     const sm_tensor *b = &other->tensors[other_root];
@@ -102,7 +102,7 @@ static bool is_same_group(const sm_plan *plan, int root, const sm_plan *other, i
     return true;
 }
 
-// Where the device's memory is the host's, the reference reads its parameters there.
+// If the device's memory is the host's, the reference reads the parameters in place.
 static sm_status share_params(sm_session *from, sm_plan *plan) {
     for (int i = 0; i < plan->n_tensors; i++) {
         sm_tensor *t = &plan->tensors[i];
@@ -125,7 +125,7 @@ static sm_status share_params(sm_session *from, sm_plan *plan) {
     return SM_OK;
 }
 
-// What the check is of.
+// The subject of the check.
 typedef struct {
     sm_session *session;
     const sm_model_config *config;
@@ -133,11 +133,11 @@ typedef struct {
     uint64_t seed;
     const int32_t *tokens;
     const int32_t *targets;
-    const int32_t *starts; // NULL: rows are no documents
+    const int32_t *starts; // NULL: rows are not documents
     slice slice;
 } subject;
 
-// The reference's session on the slice, its batch in place.
+// The reference's session on the slice, with its batch set.
 static sm_status open_reference(const subject *of, sm_precision precision, sm_device *device, sm_session **reference) {
     sm_status status = SM_OK;
     const slice s = of->slice;
@@ -176,7 +176,7 @@ cleanup:
     return status;
 }
 
-// Parameters that the reference does not read in place are copied, a part at a time.
+// Copies parameters that the reference does not read in place, a part at a time.
 static sm_status copy_params(sm_session *from, sm_session *to) {
     enum { PART_ELEMS = 1 << 20 };
     sm_status status = SM_OK;
@@ -201,7 +201,7 @@ cleanup:
     return status;
 }
 
-// Per-token losses of the slice by a reference, with the device's parameters.
+// Token losses of the slice by a reference, with the device's parameters.
 static sm_status reference_losses(const subject *of, sm_device *device, sm_precision precision, int64_t n,
                                   float *want) {
     sm_status status = SM_OK;
@@ -233,7 +233,7 @@ static double mean(int64_t n, const float *values) {
     return sum / (double)n;
 }
 
-// Largest |difference|, relative to max(1, loss); NaN, too, becomes the largest.
+// Largest |difference|, relative to max(1, loss); NaN counts as the largest.
 static double largest_difference(int64_t n, const float *got, const float *want) {
     double largest = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -265,10 +265,10 @@ static sm_status judge(const losses *l, bool together, sm_loss_check *result) {
     return SM_OK;
 }
 
-// Do the drawn sequences speak for the batch? Of the same positions of all sequences the mean must be theirs, but for
-// chance: by the spread of the tokens' losses. A batch whose other sequences were left out has another one.
+// Checks that the drawn sequences represent the batch: at the same positions, the mean over all sequences must equal
+// theirs within chance, judged by the spread of the tokens' losses. So other sequences that were left out are found.
 static sm_status compare_with_batch(const sm_plan *plan, const slice *s, const float *all, const int32_t *targets) {
-    double sums[2] = {0}; // of all sequences, of the drawn
+    double sums[2] = {0}; // of all sequences, of the drawn ones
     double squares = 0;
     double n[2] = {0};
     for (int64_t b = 0; b < plan->B; b++) {
@@ -301,7 +301,7 @@ static sm_status compare_with_batch(const sm_plan *plan, const slice *s, const f
     return SM_OK;
 }
 
-// The device's losses of the slice, out of those of its batch.
+// The device's losses of the slice, taken from those of its batch.
 static sm_status device_losses(sm_session *session, const subject *of, float *got) {
     const sm_plan *plan = session->plan;
     const slice s = of->slice;
@@ -313,7 +313,7 @@ static sm_status device_losses(sm_session *session, const subject *of, float *go
     for (int64_t b = 0; b < s.B && status == SM_OK; b++) {
         memcpy(got + b * s.T, all + first_token(plan, &s, b), (size_t)s.T * sizeof *got);
     }
-    if (status == SM_OK && of->starts == NULL) { // else the drawn ones do not begin alike
+    if (status == SM_OK && of->starts == NULL) { // otherwise the drawn sequences begin at different positions
         status = compare_with_batch(plan, &s, all, of->targets);
     }
     free(all);

@@ -1,4 +1,4 @@
-// op_cases.c: the cases' texts, and from a text to a plan and its inputs.
+// op_cases.c: the texts of the cases, and the plan and inputs made from a text.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,19 +8,19 @@
 
 // --- texts ----------------------------------------------------------------------------
 
-// A kind's cases: every shape with every variant, then the extras. Lists end with NULL.
+// The cases of a kind: every shape with every variant, then the extras. Lists end with NULL.
 typedef struct {
     const char *const *shapes;
     const char *const *variants;
     const char *const *extras;
-    const char *summed; // letters of the dimensions that it sums over, with a comma after each
+    const char *summed; // letters of the dimensions that it sums over, each followed by a comma
 } family;
 
 #define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 #define ELEMENTS LIST("n=1", "n=7", "n=64", "n=1000", "n=4099", "n=70001")
 #define ROWS     LIST("N=1 C=1", "N=3 C=5", "N=2 C=64", "N=17 C=48", "N=5 C=257", "N=33 C=768", "N=130 C=33")
-// Layernorm of one or two channels has a gradient that is zero but for rounding.
+// The gradient of a layernorm with one or two channels is zero except for rounding.
 #define NORM_ROWS LIST("N=1 C=3", "N=3 C=5", "N=2 C=64", "N=17 C=48", "N=5 C=257", "N=33 C=768", "N=130 C=33")
 #define SWIGLUS   LIST("N=1 F=1", "N=3 F=5", "N=2 F=64", "N=17 F=48", "N=5 F=257", "N=130 F=33")
 #define TOKENS    LIST("N=1", "N=7", "N=64", "N=1000")
@@ -39,7 +39,7 @@ typedef struct {
 #define SHARED_HEADS                                                                                              \
     "B=1 T=1 C=2 NH=2 NKV=1", "B=2 T=17 C=15 NH=3 NKV=1", "B=1 T=33 C=24 NH=6 NKV=2", "B=2 T=65 C=64 NH=4 NKV=2", \
         "B=1 T=130 C=96 NH=6 NKV=3 p=0.2", "B=2 T=70 C=40 NH=4 NKV=1 p=0.2"
-// Documents that share a row: with `padded`, sequence 0 is all padding.
+// Documents that share a row; with `padded`, sequence 0 is all padding.
 #define DOCUMENTS                                                                                        \
     LIST("B=2 T=17 C=15 NH=3 docs=5", "B=1 T=65 C=64 NH=1 docs=1", "B=2 T=130 C=48 NH=2 docs=40",        \
          "B=2 T=200 C=64 NH=2 docs=150", "B=1 T=330 C=64 NH=1 docs=20", "B=1 T=330 C=128 NH=2 docs=300", \
@@ -156,7 +156,7 @@ void sm_op_case_text(sm_op_kind kind, int index, char *text) {
     snprintf(text, SM_CASE_TEXT_SIZE, "%s%s%s", f->shapes[index % n_shapes], variant[0] == '\0' ? "" : " ", variant);
 }
 
-// Value of a key of a text, given with its length; 0 when it is not there.
+// Value of a key of a text, given with its length; 0 if absent.
 static double get(const char *text, const char *key, size_t length) {
     for (const char *word = text; *word != '\0'; word += strspn(word, " ")) {
         if (strncmp(word, key, length) == 0 && word[length] == '=') {
@@ -212,7 +212,7 @@ static bool ends_with(const char *name, const char *end) {
     return strlen(name) >= length && strcmp(name + strlen(name) - length, end) == 0;
 }
 
-// Does a backward op read, by the same names, the first input and some output of a forward op?
+// Whether a backward op reads the first input and some output of a forward op, by the same names.
 static bool reads_results(const sm_op_info *backward, const sm_op_info *forward) {
     bool reads = false;
     for (int i = 0; i < SM_MAX_OUT && forward->out[i].name != NULL; i++) {
@@ -221,8 +221,8 @@ static bool reads_results(const sm_op_info *backward, const sm_op_info *forward)
     return reads && has_operand(backward->in, SM_MAX_IN, forward->in[0].name);
 }
 
-// The forward op whose statistics or weights a backward op reads, layernorm_forward of residual_layernorm_backward: the
-// one with the longest name. The kind itself: none.
+// The forward op with the statistics or weights that a backward op reads (layernorm_forward for
+// residual_layernorm_backward): the one with the longest name. The kind itself if there is none.
 static sm_op_kind forward_of(sm_op_kind kind) {
     char name[SM_NAME_SIZE];
     size_t longest = 0;
@@ -242,14 +242,13 @@ static sm_op_kind forward_of(sm_op_kind kind) {
     return kind;
 }
 
-// NKV; NH where the text leaves it out.
+// NKV; NH if the text does not set it.
 static int64_t kv_heads(const char *text) {
     const double NKV = value_of(text, "NKV");
     return (int64_t)(NKV > 0 ? NKV : value_of(text, "NH"));
 }
 
-// Value of a dimension: QKV, of C or HS and the heads; NQK, of the heads; W, of T; h, of the settings; s, of the
-// scaler's state; or as the text has it. 1 without letters.
+// Value of a dimension: computed for QKV, NQK, W, h and s, otherwise from the text. 1 without letters.
 static int64_t dim_value(const char *text, const char *letters, size_t length) {
     if (length == 3 && strncmp(letters, "QKV", length) == 0) {
         const int64_t NH = (int64_t)value_of(text, "NH");
@@ -325,10 +324,10 @@ static sm_status bind_operand(sm_plan *plan, const char *text, const sm_operand_
     return *tensor == SM_NO_TENSOR ? SM_ERR_OOM : SM_OK; // the message was set where it failed
 }
 
-// Of attributes that a text does not name.
+// Values of attributes that a text does not name.
 static const double usual[SM_ATTR_COUNT] = {[SM_ATTR_eps] = 1e-5, [SM_ATTR_a] = 3.4445, [SM_ATTR_b] = -4.775};
 
-// By their letters; V, of which shapes have one, by its name, as Vp stands beside it.
+// Attributes by their letters, but V by its name, since shapes also have Vp.
 static sm_attrs make_attrs(sm_op_kind kind, const char *text) {
     sm_attrs attrs = {.n_head = 0};
     for (sm_attr attr = 0; attr < SM_ATTR_COUNT; attr++) {
@@ -347,9 +346,9 @@ static sm_attrs make_attrs(sm_op_kind kind, const char *text) {
     return attrs;
 }
 
-// Adds an op and the tensors that it needs. Every tensor has memory of its own (batch, result),
-// but for `overwritten`, the input that output 0 may overwrite: in an in-place case those two are
-// activations, which the planner puts at one address.
+// Adds an op and its tensors. Every tensor has its own memory (batch, result), except in an in-place case:
+// `overwritten`, the input that output 0 may overwrite, and that output are activations, which the planner puts at one
+// address.
 static sm_status add_op(sm_plan *plan, sm_op_kind kind, const char *text, const char *overwritten) {
     const sm_op_info *info = sm_op_get_info(kind);
     sm_op op = sm_op_make(kind, SM_PHASE_FORWARD, -1);
@@ -415,7 +414,7 @@ bool sm_op_case_is_input(const sm_plan *plan, int tensor) {
     return false;
 }
 
-// How the elements of one input are drawn.
+// The distribution of an input's elements.
 typedef struct {
     uint64_t key;
     int64_t n_cols;
@@ -423,7 +422,7 @@ typedef struct {
     int64_t n_ids; // token: rows of the table; target: V
     double low;    // uniform in [low, high)
     double high;
-    double padding; // value beyond V, in columns, or, for W, in rows
+    double padding; // value beyond V: in columns, or in rows of W
     bool pads_columns;
     bool pads_rows;
     bool is_token;
@@ -436,7 +435,7 @@ static uint32_t word_at(const source *from, int64_t i) {
     return sm_philox4x32(from->key, (uint64_t)i / 4, 0).word[i % 4];
 }
 
-// An optimizer at step 3, with a learning rate large enough for an error in the update to show in p.
+// Settings of step 3, with a learning rate large enough that an error in the update shows in p.
 static void set_hyper(source *from, const char *text) {
     const double hyper[SM_HYPER_COUNT] = {
         [SM_HYPER_LR] = 0.1,
@@ -460,8 +459,8 @@ static void set_hyper(source *from, const char *text) {
     memcpy(from->hyper, hyper, sizeof hyper);
 }
 
-// Ranges of the inputs that are not in [-1, 1): positive ones, factors, and those of softmaxes,
-// which should be far from uniform.
+// Ranges of inputs outside of [-1, 1): positive ones, factors, and those of softmaxes, which should be far from
+// uniform.
 static void set_range(source *from, const char *name, bool zero) {
     const struct {
         const char *name;
@@ -490,7 +489,7 @@ static source make_source(int index, const char *text, const sm_plan *plan, cons
         from.n_ids = plan->tensors[table].dims[0];
     }
     from.ignored = value_of(text, "ignored") > 0;
-    // Zero in W and dy, as the head's weights and gradients are; in logits large, and not to count.
+    // Padding is zero in W and dy, as in the head's weights and gradients; in logits it is large and must not count.
     bool is_logits = strcmp(t->name, "logits") == 0;
     from.padding = is_logits ? 50 : 0;
     from.pads_rows = from.vocab > 0 && strcmp(t->name, "W") == 0;
@@ -524,8 +523,8 @@ static double draw(const source *from, int64_t i) {
     return from->low + (from->high - from->low) * (double)word_at(from, i) * 0x1p-32;
 }
 
-// Where documents of 1 to `docs` positions begin; the last eighth of a row is padding, whose positions see themselves
-// alone, and with `padded` all of row 0.
+// Starts of documents of 1 to `docs` positions. The last eighth of a row is padding, whose positions attend only to
+// themselves; with `padded`, all of row 0.
 static void draw_starts(const source *from, const char *text, const sm_tensor *t, int32_t *starts) {
     const int64_t T = sm_tensor_cols(t);
     const uint32_t longest = (uint32_t)value_of(text, "docs");
@@ -547,7 +546,7 @@ static void fill(int index, const char *text, const sm_plan *plan, int tensor, v
     const sm_tensor *t = &plan->tensors[tensor];
     const sm_number_format *format = sm_dtype_format(t->dtype);
     const source from = make_source(index, text, plan, t);
-    // An ignored token's loss is 0, as in a step: to add it is as right as to leave it out.
+    // An ignored token's loss is 0, as in a step, so an op may add it or leave it out.
     const int target = strcmp(t->name, "losses") == 0 ? sm_plan_find_tensor(plan, "target") : SM_NO_TENSOR;
     const source targets = target != SM_NO_TENSOR ? make_source(index, text, plan, &plan->tensors[target]) : from;
     if (strcmp(t->name, "starts") == 0) {
@@ -564,7 +563,7 @@ static void fill(int index, const char *text, const sm_plan *plan, int tensor, v
         case SM_F64: ((double *)values)[i] = value; break;
         case SM_I32: ((int32_t *)values)[i] = draw_id(&from, i); break;
         case SM_U8: ((uint8_t *)values)[i] = (uint8_t)word_at(&from, i); break;
-        case SM_U32: ((uint32_t *)values)[i] = (uint32_t)i + 5; break; // rng_step: both words count
+        case SM_U32: ((uint32_t *)values)[i] = (uint32_t)i + 5; break; // rng_step: both words matter
         }
     }
 }

@@ -5,61 +5,61 @@
 #include "src/session/session.h"
 
 enum { SPOT_MAX_KEPT = 48 };
-enum { SPOT_FEW_ELEMS = 1 << 17 }; // not worth waking other threads for
+enum { SPOT_FEW_ELEMS = 1 << 17 }; // below this, waking other threads costs more than it saves
 
-// One look at one op.
+// One check of one op.
 typedef struct {
     sm_session *session;
     const sm_plan *plan;
-    sm_op op;                  // as it is executed: sm_op_later where this is not its step's first micro-batch
-    uint64_t key;              // of the draws of this check
-    uint64_t n_drawn;          //
-    void *kept[SPOT_MAX_KEPT]; // memory of this look, freed after it
+    sm_op op;     // as executed: sm_op_later if this is not the step's first micro-batch
+    uint64_t key; // of this check's draws
+    uint64_t n_drawn;
+    void *kept[SPOT_MAX_KEPT]; // memory, freed after the check
     int n_kept;
     void *state; // from `before`, for `after`
 
-    int64_t n_values;    // compared
+    int64_t n_values;    // compared so far
     bool is_infinite;    // one of them is not finite
-    double error;        // largest difference relative to the allowed one
-    const char *operand; // of which output
+    double error;        // largest difference relative to the tolerance
+    const char *operand; // the output where it occurred
 } spot;
 
 typedef struct {
-    sm_status (*before)(spot *s); // NULL: nothing is to be read before the op runs
+    sm_status (*before)(spot *s); // NULL: nothing to read before the op runs
     sm_status (*after)(spot *s);
 } spot_look;
 
-extern const spot_look spot_rows, spot_whole;     // spot_rows.c: by the reference backend
+extern const spot_look spot_rows, spot_whole;     // spot_rows.c: with the reference backend
 extern const spot_look spot_product, spot_weight; // spot_product.c
 extern const spot_look spot_zero, spot_sqnorm, spot_dropout, spot_column_sums, spot_head_sums, spot_embedding,
     spot_embedding_backward;                                    // spot_sums.c
 extern const spot_look spot_attention, spot_attention_backward; // spot_attention.c
 
-// Zeroed memory until the look ends; NULL, with the message set, when there is none.
+// Zeroed memory until the end of the check; NULL, with the message set, if there is none.
 void *spot_memory(spot *s, size_t n, size_t size_bytes);
 
 // A random number in [0, n).
 int64_t spot_draw(spot *s, int64_t n);
 // n +1s and -1s.
 void spot_signs(spot *s, int64_t n, float *signs);
-// n numbers of [0, total), ascending, one of each nth part of it: rows drawn so are of all sequences and of every
-// quarter of T where n is at least four times the sequences. All of them where there are no more than n.
+// n ascending numbers of [0, total), one from each nth part: such rows cover all sequences, and every quarter of T if n
+// is at least four times the number of sequences. All numbers if there are at most n.
 int64_t spot_strata(spot *s, int64_t total, int64_t n, int64_t *places);
-// How many rows of an op to draw.
+// The number of rows to draw for an op.
 int64_t spot_n_rows(const spot *s, int64_t total);
 
-const sm_tensor *spot_in(const spot *s, int k);  // NULL where it is left out
-const sm_tensor *spot_out(const spot *s, int k); //
-int64_t spot_elems(const sm_tensor *t);          // 0 of NULL
+const sm_tensor *spot_in(const spot *s, int k); // NULL if left out
+const sm_tensor *spot_out(const spot *s, int k);
+int64_t spot_elems(const sm_tensor *t); // 0 for NULL
 
-// Elements of an operand, widened; of an integer one as they are (spot_read_ids).
+// Elements of an operand, widened; integers unchanged (spot_read_ids).
 sm_status spot_read(spot *s, int tensor, int64_t first, int64_t n, float *values);
-// The same in `room`, or where they lie.
+// The same, copied to `room` or in place.
 sm_status spot_find(spot *s, int tensor, int64_t first, int64_t n, float *room, const float **values);
 sm_status spot_read_ids(spot *s, int tensor, int64_t first, int64_t n, int32_t *ids);
-sm_status spot_read_all_ids(spot *s, int tensor, int32_t **ids); // memory of the look
+sm_status spot_read_all_ids(spot *s, int tensor, int32_t **ids); // in memory of the check
 
-// One number: `got` differs from `want` by no more than `allowed`? NaN never does.
+// Checks that `got` differs from `want` by at most `allowed`; NaN never does.
 static inline void spot_compare(spot *s, const char *operand, double got, double want, double allowed) {
     const double difference = got == want ? 0 : got > want ? got - want : want - got;
     const double error = difference / (allowed + 1e-37);
@@ -71,14 +71,14 @@ static inline void spot_compare(spot *s, const char *operand, double got, double
     }
 }
 
-// Unit roundoff of the tensor's format; and the error of storing a number, which below the format's normal numbers is
-// an absolute one.
+// Unit roundoff of the tensor's format; and the error of storing a number, which is absolute below the format's normal
+// numbers.
 double spot_roundoff(const sm_tensor *t);
 double spot_store_error(const sm_tensor *t, double value);
-// How far rounding moves a sum of n products, relative to the root of the sum of their squares plus the sum itself
-// (which is the larger where all have one sign): of f32 arithmetic in any order, with the products' own format.
+// The effect of rounding on a sum of n products, relative to the root of the sum of their squares plus the sum itself
+// (which dominates if all have one sign): f32 arithmetic in any order, with the products' own format.
 double spot_sum_roundoff(const spot *s, int64_t n);
-// The same of sums of plain numbers.
+// The same for sums without products.
 double spot_plain_roundoff(int64_t n);
 
 #endif

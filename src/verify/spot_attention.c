@@ -1,8 +1,8 @@
-// spot_attention.c: looks at attention, of every kind: from each sequence rows of drawn heads, at places drawn from
+// spot_attention.c: checks attention of every kind: rows of drawn heads from each sequence, at positions drawn from
 // another quarter of T each time (Vaswani et al. 2017, equation 1; its gradients as in op_table.h).
 //
-// A row of the output needs the keys and values before it; a row of the gradient of the queries likewise; rows of the
-// gradients of keys and values need the rows after them. All in double, from the data on the device.
+// A row of the output, or of the queries' gradient, needs the keys and values before it; rows of the gradients of keys
+// and values need the rows after them. All is computed in double from the device's data.
 #include <math.h>
 #include <stdlib.h>
 
@@ -13,10 +13,10 @@
 enum { MOST_SEQUENCES = 32, LEAST_ROWS = 8, MOST_CHANNELS = 512 };
 
 static const double tolerance_in_verify = 4;
-// A row that is small beside the largest of the sample is measured as if it were this share of it.
+// Least size of a row, as a share of the largest in the sample: the error of a smaller row is relative to this.
 static const double least_share = 0.02;
 
-// One sequence of the batch, as it lies on the device.
+// One sequence of the batch, read from the device.
 typedef struct {
     int64_t B, T, NH, NKV, HS, QKV, C;
     bool is_flash, is_blocked;
@@ -24,17 +24,17 @@ typedef struct {
     double p;     // dropout
     uint64_t key, step;
     const int32_t *starts; // (B,T), or NULL
-    int64_t b;             // of the sequence
+    int64_t b;             // index of the sequence
     float *qkv;            // (T,QKV)
-    float *y, *dy, *out;   // (T,C), (T,C), (T,C or QKV): what the op wrote
+    float *y, *dy, *out;   // (T,C), (T,C), (T,C or QKV): the op's result
     float *rows;           // lse (NH,T)
-    float *att;            // of one head, rows as they are kept
+    float *att;            // of one head, rows as stored
     double *weights;       // (T)
-    double *D, *D_size;    // (T): of one head, where it is known
-    double most[3];        // the largest of y, or of dq, dk, dv, in what was looked at before; 0 at first
+    double *D, *D_size;    // (T): for one head, once computed
+    double most[3];        // the largest of y, or of dq, dk, dv, in earlier rows; 0 at first
 } sequence;
 
-// What a sum is made of: its terms' sizes, summed up, and the root of the sum of their squares.
+// The size of a sum: the sum of its terms' magnitudes, and the root of the sum of their squares.
 typedef struct {
     double size, norm;
 } extent;
@@ -68,7 +68,7 @@ static const float *key(const sequence *q, int64_t h, int64_t t) {
 }
 static const float *value(const sequence *q, int64_t h, int64_t t) { return key(q, h, t) + q->NKV * q->HS; }
 
-// What dropout multiplies the weight of row t and key s by.
+// Dropout's factor on the weight of row t and key s.
 static double keeps(const sequence *q, int64_t h, int64_t t, int64_t s) {
     if (q->p == 0) {
         return 1;
@@ -77,7 +77,7 @@ static double keeps(const sequence *q, int64_t h, int64_t t, int64_t s) {
     return sm_dropout_keeps(q->key, q->step, element, sm_dropout_threshold(q->p)) ? 1 / (1 - q->p) : 0;
 }
 
-// Where the head's weights of row t begin, in what is kept of a head.
+// Offset of row t's weights within those stored for a head.
 static int64_t att_row(const sequence *q, int64_t t) { return q->is_blocked ? sm_blocked_elems(t, q->T) : t * q->T; }
 static int64_t att_elems(const sequence *q) { return q->is_blocked ? sm_blocked_elems(q->T, q->T) : q->T * q->T; }
 
@@ -119,14 +119,14 @@ static sm_status read_sequence(spot *s, int tensor, int64_t row_elems, const seq
     return spot_read(s, tensor, q->b * q->T * row_elems, q->T * row_elems, values);
 }
 
-// Sequences to look at, and rows of each.
+// Chooses sequences, and the number of rows of each.
 static int64_t choose_sequences(spot *s, const sequence *q, int64_t *sequences, int64_t *n_rows) {
     const int64_t n = spot_strata(s, q->B, MOST_SEQUENCES, sequences);
     *n_rows = n < LEAST_ROWS ? (LEAST_ROWS + n - 1) / n : 1;
     return n;
 }
 
-// A row of quarter number `i` of T.
+// A row in quarter `i` of T.
 static int64_t draw_row(spot *s, const sequence *q, int64_t i) {
     const int64_t first = i % 4 * q->T / 4;
     const int64_t end = (i % 4 + 1) * q->T / 4;
@@ -135,7 +135,7 @@ static int64_t draw_row(spot *s, const sequence *q, int64_t i) {
 
 // --- a row's weights -------------------------------------------------------------------------
 
-// weights[s] = exp(q_t k_s / sqrt(HS)), less their logarithm's sum, which it returns; from first_key to t.
+// weights[s] = exp(q_t k_s / sqrt(HS) - lse) from first_key to t; returns lse.
 static double find_weights(const sequence *q, int64_t h, int64_t t) {
     double most = -INFINITY;
     double sum = 0;
@@ -153,7 +153,7 @@ static double find_weights(const sequence *q, int64_t h, int64_t t) {
     return lse;
 }
 
-// One weight as backward has it: as it was kept, or of the kept lse.
+// One weight as the backward reads it: stored, or from the stored lse.
 static double kept_weight(const sequence *q, int64_t h, int64_t t, int64_t k) {
     return q->is_flash ? exp(dot(q->HS, query(q, h, t), key(q, h, k)) * q->scale - (double)q->rows[h * q->T + t])
                        : (double)q->att[att_row(q, t) + k];
@@ -161,11 +161,11 @@ static double kept_weight(const sequence *q, int64_t h, int64_t t, int64_t k) {
 
 // --- comparing -------------------------------------------------------------------------------
 
-// A row's numbers and what rounding may make of each.
+// A row's values and their sensitivity to rounding.
 typedef struct {
     double want[MOST_CHANNELS];
-    double squares[MOST_CHANNELS]; // of what is as exact as the data or the products are
-    double sizes[MOST_CHANNELS];   // of what is as exact as f32: where such sums cancel, their rounding stays
+    double squares[MOST_CHANNELS]; // of terms with the precision of the data or products
+    double sizes[MOST_CHANNELS];   // of terms with f32's precision: their rounding remains when such sums cancel
 } row;
 
 static double f32_tolerance(const sequence *q) { return 4 * 0x1p-23 * (32 + 4 * sqrt((double)q->T)); }
@@ -191,7 +191,7 @@ static double tolerance_of(const spot *s, const sequence *q, int output) {
 
 // --- forward ---------------------------------------------------------------------------------
 
-// Places that the three kinds of attention have in common.
+// The three kinds of attention have these operands at the same indices.
 _Static_assert(SM_IN(attention_forward, qkv) == SM_IN(flash_attention_forward, qkv) &&
                    SM_IN(attention_forward, qkv) == SM_IN(blocked_attention_forward, qkv) &&
                    SM_IN(attention_forward, starts) == SM_IN(flash_attention_forward, starts) &&
@@ -284,7 +284,7 @@ _Static_assert(SM_IN(attention_backward, dy) == SM_IN(flash_attention_backward, 
 
 static const float *dy_of(const sequence *q, int64_t h, int64_t t) { return q->dy + t * q->C + h * q->HS; }
 
-// D of row t: sum_s att da, which is dy y; and the sizes that it sums.
+// D of row t: sum_s att da, which is dy y; and the sum of its terms' magnitudes.
 static void find_D(sequence *q, int64_t h, int64_t t) {
     q->D[t] = q->D_size[t] = 0;
     if (q->is_flash) {
@@ -299,7 +299,7 @@ static void find_D(sequence *q, int64_t h, int64_t t) {
     }
 }
 
-// The gradient of a score, a difference of two sums; and what these are made of.
+// The gradient of a score, a difference of two sums; and the size of their terms.
 static double ds_of(const spot *s, const sequence *q, int64_t h, int64_t t, int64_t k, double weight, extent *made_of) {
     const double kept = keeps(q, h, t, k);
     const extent da = extent_of(q->HS, dy_of(q, h, t), value(q, h, k));
@@ -325,7 +325,7 @@ static void add_terms(row *r, const sequence *q, double factor, const extent *ma
     }
 }
 
-// The gradient of a head's query at row t.
+// Checks the gradient of a head's query at row t.
 static sm_status look_at_query(spot *s, sequence *q, int64_t h, int64_t t) {
     row r = {.want = {0}};
     SM_TRY(read_att(s, q, h));
@@ -339,7 +339,7 @@ static sm_status look_at_query(spot *s, sequence *q, int64_t h, int64_t t) {
     return SM_OK;
 }
 
-// The gradients of a key and a value at row k, of all heads of queries that share them.
+// Checks the gradients of a key and a value at row k, summed over the heads of queries that share them.
 static sm_status look_at_key(spot *s, sequence *q, int64_t kv, int64_t k) {
     row dk = {.want = {0}};
     row dv = {.want = {0}};

@@ -1,4 +1,4 @@
-// spot_check.c: the choice of checked ops; each kind's check is in another file (spot.h).
+// spot_check.c: chooses the ops to check; each kind's check is in another file (spot.h).
 #include "src/verify/spot_check.h"
 
 #include <stdio.h>
@@ -14,17 +14,17 @@ enum { OPS_OF_A_KIND = 2 };
 struct sm_spot_check {
     uint64_t key;
     int64_t n_runs;
-    bool *is_drawn;                // of each op of the plan
+    bool *is_drawn;                // for each op of the plan
     int n_looks[SM_OP_KIND_COUNT]; // so far
-    bool is_infinite;              // of a scaled loss, a number is: the step is to be skipped
-    int64_t n_skipped;             // before it
+    bool is_infinite;              // a number is not finite, in a plan with a scaled loss: the step must be skipped
+    int64_t n_skipped;             // before this step
     sm_spot_result result;
     spot look; // at the op that runs now
 };
 
 // --- kinds -----------------------------------------------------------------------------------
 
-// No default: a kind that is left out does not compile.
+// No default, so that a missing kind does not compile.
 static const spot_look *look_of(sm_op_kind kind) {
     switch (kind) {
     case SM_OP_ZERO: return &spot_zero;
@@ -110,8 +110,7 @@ void sm_spot_check_free(sm_spot_check *check) {
     }
 }
 
-// The ops of a kind are passed once, each kept with the chance that leaves every one as likely (Knuth, volume 2,
-// algorithm 3.4.2 S).
+// One pass over the ops of a kind keeps each with equal probability (Knuth, volume 2, algorithm 3.4.2 S).
 static void draw_ops(sm_spot_check *c, const sm_plan *plan, unsigned phases) {
     int n_ops[SM_OP_KIND_COUNT] = {0};
     int n_wanted[SM_OP_KIND_COUNT];
@@ -175,8 +174,8 @@ static sm_status look_after(sm_spot_check *c, sm_session *session, int op) {
     }
     if (!(s->error <= 1)) {
         return sm_fail(SM_ERR_MISMATCH,
-                       "wrong result: %s of %s (op %d) differs from the result of its inputs by %.3g times the allowed "
-                       "rounding; no speed is reported",
+                       "wrong result: %s of %s (op %d) differs from the expected result of its inputs by %.3g "
+                       "times the allowed rounding; no speed is reported",
                        s->operand, sm_op_name(kind), op, s->error);
     }
     end_look(s);
@@ -199,7 +198,7 @@ static sm_status after(void *ctx, sm_session *session, int op) {
     return status;
 }
 
-// A scaled loss may overflow what gradients are stored in; then the step must be skipped.
+// Gradients of a scaled loss may overflow; the step must then be skipped.
 static sm_status require_skipped(sm_spot_check *c, sm_session *session, unsigned phases) {
     int64_t n_skipped = 0;
     SM_TRY(sm_session_skipped(session, &n_skipped));
@@ -218,7 +217,7 @@ sm_status sm_spot_check_run(sm_spot_check *check, sm_session *session, unsigned 
     check->look = (spot){.n_kept = 0};
     sm_status status = sm_session_run_watched(
         session, phases, op_ns, &(sm_watcher){.ctx = check, .wants = wants, .before = before, .after = after});
-    end_look(&check->look); // one that failed
+    end_look(&check->look); // of a check that failed
     return status == SM_OK && (phases & SM_RUN_OPTIMIZER) ? require_skipped(check, session, phases) : status;
 }
 

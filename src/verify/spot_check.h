@@ -1,6 +1,6 @@
-// spot_check.h: are a device's results right at places that are not known in advance? While a step runs in pieces, ops
-// drawn by a seed are checked: their operands are read as they lie on the device, and the host computes again, in
-// double or by the reference backend,
+// spot_check.h: checks a device's results at places that are not known in advance. While a step runs in pieces, ops
+// drawn by a seed are checked: the host reads their operands from the device and computes again, in double or with the
+// reference backend:
 //
 //   rows       drawn from all sequences and every quarter of T: of normalisations, pointwise ops, losses, embeddings,
 //              attention (a head's row each: outputs and gradients of queries, keys and values)
@@ -9,8 +9,8 @@
 //   sums       gradients of biases and norms, the gradient norm: over all rows
 //   updates    are the subject of update_check.h
 //
-// So a kernel that leaves out a sequence, a head, a tile, a position, or everything, is found in proportion to the
-// omitted part, at a cost that grows with T as the op's memory does and not as its work.
+// So a kernel that omits a sequence, a head, a tile, a position, or everything, is found with a probability that grows
+// with the omitted part, at a cost that grows with T like the op's memory, not like its work.
 #ifndef STEPMARK_SPOT_CHECK_H
 #define STEPMARK_SPOT_CHECK_H
 
@@ -19,27 +19,27 @@
 typedef struct sm_spot_check sm_spot_check;
 
 typedef struct {
-    int64_t n_ops;               // looked at
+    int64_t n_ops;               // checked
     int64_t n_values;            // numbers compared
-    int n_kinds;                 // of op that were looked at
-    int least_looks;             // at any of them
-    int64_t elapsed_ns;          // of the checks of ops
-    double error;                // the largest difference relative to the allowed rounding; 1 is the limit
-    char error_at[SM_TEXT_SIZE]; // where that was: "gelu_forward y, op 17"
+    int n_kinds;                 // of op that were checked
+    int least_looks;             // of any of them
+    int64_t elapsed_ns;          // of the checks alone
+    double error;                // the largest difference relative to the tolerance; 1 is the limit
+    char error_at[SM_TEXT_SIZE]; // its place: "gelu_forward y, op 17"
 } sm_spot_result;
 
 // The draws depend only on the seed. SM_ERR_OOM.
 sm_status sm_spot_check_new(const sm_plan *plan, uint64_t seed, sm_spot_check **check);
 void sm_spot_check_free(sm_spot_check *check); // NULL is fine
 
-// Is the kind checked? False for kinds with other checks: communication, and updates of parameters.
+// Whether the kind is checked here. False for kinds with other checks: communication, and updates of parameters.
 bool sm_spot_check_knows(sm_op_kind kind);
 
-// sm_session_run in pieces: of each kind of op in these phases two are drawn, or all where there are fewer.
-// SM_ERR_MISMATCH names the op and the operand that are wrong.
+// sm_session_run in pieces: checks two drawn ops of each kind in these phases, or all if there are fewer.
+// SM_ERR_MISMATCH names the wrong op and operand.
 sm_status sm_spot_check_run(sm_spot_check *check, sm_session *session, unsigned phases, int64_t *op_ns);
 
-// Of all runs so far.
+// Totals of all runs so far.
 sm_spot_result sm_spot_check_result(const sm_spot_check *check);
 
 #endif

@@ -1,9 +1,9 @@
-// spot_product.c: looks at matrix products, Z = X M of (N,K) and (K,F).
+// spot_product.c: checks matrix products, Z = X M of (N,K) and (K,F).
 //
-// As a whole (Freivalds 1977): with a vector r of random signs Z r and X (M r) are the same, row by row, and take as
-// many operations as the operands have elements. A sum over a row of F numbers, each off by rounding, is off by the
-// square root of their squares' sum; one that is missing or wrong by more than that shows. Drawn elements are also
-// computed by themselves; they are the only check where a finish is not linear (gelu', in place of Z).
+// As a whole (Freivalds 1977): for a vector r of random signs, Z r equals X (M r), row by row, and both take as many
+// operations as the operands have elements. Rounding changes a row's sum by about the square root of the sum of squared
+// errors; a missing element, or one wrong by more than that, is found. Drawn elements are also computed directly, which
+// is the only check after a nonlinear epilogue (gelu').
 #include <math.h>
 #include <stdlib.h>
 
@@ -12,18 +12,18 @@
 
 enum { BLOCK_ELEMS = 1 << 21, N_COLUMNS = 16 };
 
-// Rounding of the elements of a row is independent: their sum with random signs is within so many of its deviations.
+// Rounding errors in a row are independent: their sum with random signs is within this many standard deviations.
 static const double deviations = 8;
 
 typedef struct {
     int x, m, z;          // tensors
-    bool m_is_transposed; // M lies as (F,K)
+    bool m_is_transposed; // M is stored as (F,K)
     int64_t N, K, F;
     int64_t n_rows; // drawn
     int64_t *rows;
     int64_t columns[N_COLUMNS];
     int64_t n_columns;
-    float *pre;  // of the drawn elements (rows x columns), where gelu' finishes
+    float *pre;  // for the drawn elements (rows x columns), with the epilogue gelu'
     float *room; // for a block of rows of x, z or m
     float *room_z;
     float *signs;      // (F): r
@@ -45,7 +45,7 @@ static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
 
 // --- sums ------------------------------------------------------------------------------------
 
-// sums[i] += the sum over a row of values and signs, and of their squares.
+// sums[i] += the sum over a row of values times signs, and of their squares.
 static void sum_rows(int64_t rows, int64_t cols, const float *values, const float *signs, double *sums,
                      double *squares) {
 #pragma omp parallel for schedule(static) if (rows * cols > SPOT_FEW_ELEMS) num_threads(sm_host_threads())
@@ -66,7 +66,7 @@ static void sum_rows(int64_t rows, int64_t cols, const float *values, const floa
 // The same over columns: sums[j] += the sum over i of signs[i] values[i,j].
 static void add_columns(int64_t rows, int64_t cols, const float *values, const float *signs, double *sums,
                         double *squares) {
-    enum { COLUMNS = 256 }; // of a thread at a time
+    enum { COLUMNS = 256 }; // in one thread's block
 #pragma omp parallel for schedule(static) if (rows * cols > SPOT_FEW_ELEMS) num_threads(sm_host_threads())
     for (int64_t first = 0; first < cols; first += COLUMNS) {
         const int64_t end = least_of(first + COLUMNS, cols);
@@ -114,7 +114,7 @@ static sm_status begin(spot *s) {
     p->pre = spot_memory(s, (size_t)(p->n_rows * p->n_columns), sizeof *p->pre);
     float *row = spot_memory(s, (size_t)p->F, sizeof *row);
     SM_TRY(p->pre != NULL && row != NULL ? SM_OK : SM_ERR_OOM);
-    for (int64_t i = 0; i < p->n_rows; i++) { // dx may come to lie where pre was
+    for (int64_t i = 0; i < p->n_rows; i++) { // dx may overwrite pre
         SM_TRY(spot_read(s, s->op.in[SM_IN(matmul_backward_input, pre)], p->rows[i] * p->F, p->F, row));
         for (int64_t j = 0; j < p->n_columns; j++) {
             p->pre[i * p->n_columns + j] = row[p->columns[j]];
@@ -140,7 +140,7 @@ static sm_status find_room(spot *s, product *p) {
                : SM_ERR_OOM;
 }
 
-// Rows f .. f + n of M as it lies, (F,K), add to every k.
+// Rows f .. f + n of M stored as (F,K): each adds to every k.
 static void add_rows_of_m(product *p, int64_t f, int64_t n, const float *values) {
     add_columns(n, p->K, values, p->signs + f, p->m_signs, p->m_squares);
     for (int64_t j = 0; j < p->n_columns; j++) {
@@ -150,7 +150,7 @@ static void add_rows_of_m(product *p, int64_t f, int64_t n, const float *values)
     }
 }
 
-// Rows k .. k + n of M as it lies, (K,F).
+// Rows k .. k + n of M stored as (K,F).
 static void sum_rows_of_m(product *p, int64_t k, int64_t n, const float *values) {
     sum_rows(n, p->F, values, p->signs, p->m_signs + k, p->m_squares + k);
     for (int64_t i = 0; i < n; i++) {
@@ -172,10 +172,10 @@ static sm_status read_m(spot *s, product *p) {
     return SM_OK;
 }
 
-// A row of X and of Z, and what they say.
+// A row of X and of Z, and their sums.
 typedef struct {
     double got, want; // Z r, X (M r)
-    double products;  // root of the sum of squares of all that was multiplied for the row
+    double products;  // root of the sum of squares of all products for the row
     double size;      // norm of the row of Z
 } row_sums;
 
@@ -202,7 +202,7 @@ static row_sums sum_row(const product *p, const float *x, const float *z) {
     return sums;
 }
 
-// Elements of a drawn row, by themselves; `bias` and `act` are NULL where there are none.
+// Checks elements of a drawn row directly; `bias` and `act` may be NULL.
 static void compare_elements(spot *s, const product *p, int64_t drawn, const float *x, const float *z,
                              const float *bias, const float *act) {
     const sm_tensor *stored = &s->plan->tensors[p->z];
@@ -246,13 +246,13 @@ static sm_status compare_drawn(spot *s, const product *p, int64_t first, int64_t
         }
     }
     if (has_act) {
-        s->n_kept--; // the last one
+        s->n_kept--; // the last allocation
         free(act);
     }
     return SM_OK;
 }
 
-// Z r and X (M r) of the block's rows.
+// Compares Z r and X (M r) for the block's rows.
 static sm_status compare_whole(spot *s, const product *p, int64_t n, const float *bias, row_sums *sums) {
     const sm_tensor *stored = &s->plan->tensors[p->z];
     const double least = sm_dtype_format(stored->dtype)->least_normal * sqrt((double)p->F);
@@ -308,11 +308,11 @@ const spot_look spot_product = {begin, end};
 
 typedef struct {
     float *signs;    // (F)
-    double *before;  // (C): dW r before the op, 0 where it overwrites
-    double *squares; // (C): of dW before the op, then with those after it
+    double *before;  // (C): dW r before the op, 0 if it overwrites
+    double *squares; // (C): of dW before the op, then plus those after it
 } weight;
 
-// By row c of (C,F), whichever way it lies: sum over f of dW r, and of squares.
+// For row c of (C,F), in either layout: sum over f of dW r, and of squares.
 static sm_status sum_weight(spot *s, const weight *w, double *sums) {
     const int dW = s->op.out[SM_OUT(matmul_backward_weight, dW)];
     const int64_t C = sm_tensor_cols(spot_in(s, SM_IN(matmul_backward_weight, x)));
@@ -350,7 +350,7 @@ static sm_status begin_weight(spot *s) {
     return s->op.attr.overwrites ? SM_OK : sum_weight(s, w, w->before);
 }
 
-// want[c] = sum_n x[n,c] (dY r)[n], and the squares of all that is multiplied for it.
+// want[c] = sum_n x[n,c] (dY r)[n], and the squares of all products in it.
 static sm_status sum_products(spot *s, const weight *w, double *want, double *squares) {
     const int x = s->op.in[SM_IN(matmul_backward_weight, x)];
     const int dy = s->op.in[SM_IN(matmul_backward_weight, dy)];

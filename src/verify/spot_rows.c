@@ -1,7 +1,7 @@
-// spot_rows.c: looks at ops that work row by row: drawn rows of their operands go through the reference backend.
+// spot_rows.c: checks ops that work row by row: the reference backend computes drawn rows.
 //
 // The first letter of an op's first output counts its rows: "(N,C)" has N rows, "(B,T,C)" has B T, "(n)" runs of
-// elements. Operands of as many rows give their drawn rows to a small plan, others go there whole.
+// elements. A small plan gets the drawn rows of operands with that many rows, and other operands whole.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,25 +9,25 @@
 #include "src/verify/spot.h"
 #include "src/verify/verify.h"
 
-enum { RUN_ELEMS = 64 }; // of ops on elements without rows
+enum { RUN_ELEMS = 64 }; // of ops without rows
 
-// What verify allows is for numbers of one size (op_cases.h); those of a training differ more.
+// Verify's tolerances assume numbers of similar size (op_cases.h); those of a training differ more.
 static const double tolerance_in_verify = 4;
-// A row that is small beside the largest of the sample is measured as if it were this share of it; of outputs with one
-// number a row, each is measured by the largest.
+// Least size of a row, as a share of the largest in the sample: the error of a smaller row is relative to this. Outputs
+// with one number for each row are all relative to the largest.
 static const double least_share = 0.01;
 
 typedef struct {
     bool by_rows;
     int64_t per_row; // elements
     int64_t n;       // elements in the small plan
-    void *values;    // of them before the op: floats, or ids
+    void *values;    // their values before the op: floats, or ids
 } operand;
 
 typedef struct {
-    int64_t n_rows; // drawn; 0: the op is taken whole
+    int64_t n_rows; // drawn; 0: all rows
     int64_t *rows;
-    int64_t row_elems; // of an op on elements: of its runs; else 0
+    int64_t row_elems; // length of a run, for an op without rows; else 0
     operand in[SM_MAX_IN];
     operand out[SM_MAX_OUT];
 } sample;
@@ -50,7 +50,7 @@ static sm_status draw(spot *s, sample *p) {
                                                    : 0;
     if (strcmp(shape, "(n)") == 0) {
         p->row_elems = RUN_ELEMS;
-        total = elems / RUN_ELEMS; // a last, shorter run is not drawn, but where there is no other
+        total = elems / RUN_ELEMS; // a shorter last run is drawn only if it is the only one
     }
     if (total == 0) {
         return SM_OK;
@@ -109,7 +109,7 @@ static sm_status read_before(spot *s, sample *p) {
         }
     }
     for (int k = 0; k < SM_MAX_OUT && info->out[k].name != NULL; k++) {
-        if (s->op.out[k] != SM_NO_TENSOR) { // sums over all rows are not this look's
+        if (s->op.out[k] != SM_NO_TENSOR) { // another check covers sums over all rows
             SM_TRY(keep(s, p, &p->out[k], s->op.out[k], info->out[k].mode == SM_UPDATES));
         }
     }
@@ -118,7 +118,7 @@ static sm_status read_before(spot *s, sample *p) {
 
 // --- the reference ---------------------------------------------------------------------------
 
-// A row of (B,T,...) becomes a sequence of one token, which begins where its position is 0: `starts` says how far back.
+// A row of (B,T,...) becomes a sequence of one token; `starts` gives it its original position.
 static void place_rows(const spot *s, const sample *p, int32_t *starts) {
     for (int64_t i = 0; i < p->n_rows; i++) {
         starts[i] -= (int32_t)(p->rows[i] % s->plan->T);
@@ -151,7 +151,7 @@ static sm_status build(const spot *s, sample *p, sm_plan *plan) {
         if (op.in[k] != SM_NO_TENSOR) {
             op.in[k] = add_tensor(plan, p, &p->in[k], spot_in(s, k), info->in[k].name, info->in[k].shape);
             SM_TRY(op.in[k] != SM_NO_TENSOR ? SM_OK : SM_ERR_INVALID);
-        } else if (op.kind == SM_OP_ROPE && k == SM_IN(rope, starts)) { // positions need them
+        } else if (op.kind == SM_OP_ROPE && k == SM_IN(rope, starts)) { // gives the rows their positions
             op.in[k] = sm_plan_add_tensor(plan, SM_ROLE_OPTIMIZER, SM_I32, 2, (int64_t[]){p->n_rows, 1}, "starts");
             SM_TRY(op.in[k] != SM_NO_TENSOR ? SM_OK : SM_ERR_INVALID);
         }
@@ -198,8 +198,7 @@ static double largest(int64_t n, const float *values) {
     return most;
 }
 
-// What an output's numbers are measured by at least. A mean is what is left of numbers that cancel: it is as uncertain
-// as they are.
+// Least size of an output's numbers. A mean may cancel: it is as uncertain as the numbers it averages.
 static double least_size(const spot *s, const sample *p, int k, const float *want) {
     const operand *o = &p->out[k];
     const operand *x = &p->in[0];
@@ -265,7 +264,7 @@ static sm_status begin(spot *s, bool is_whole) {
 static sm_status begin_rows(spot *s) { return begin(s, false); }
 static sm_status begin_whole(spot *s) { return begin(s, true); }
 
-// A step whose gradients are not finite is skipped: ops with a negative clip do nothing.
+// A step with gradients that are not finite is skipped: ops do nothing if clip is negative.
 static bool is_skipped(const spot *s, const sample *p) {
     const sm_op_info *info = sm_op_get_info(s->op.kind);
     for (int k = 0; k < SM_MAX_IN && info->in[k].name != NULL; k++) {
@@ -296,7 +295,7 @@ static sm_status end(spot *s) {
         sm_plan_free(plan);
         return status;
     }
-    SM_TRY_GOTO(sm_session_open(device, plan, &reference)); // takes the plan
+    SM_TRY_GOTO(sm_session_open(device, plan, &reference)); // takes ownership of the plan
     SM_TRY_GOTO(feed(s, p, reference));
     SM_TRY_GOTO(sm_session_run(reference, SM_RUN_FORWARD, NULL));
     SM_TRY_GOTO(compare_outputs(s, p, reference));

@@ -1,4 +1,4 @@
-// spot_sums.c: looks at ops that sum over rows, at embeddings, dropout, and memory set to zero. Each is its equation in
+// spot_sums.c: checks ops that sum over rows, embeddings, dropout, and memory set to zero, by their equations in
 // op_table.h, in double.
 #include <float.h>
 #include <math.h>
@@ -49,7 +49,7 @@ static sm_status end_sqnorm(spot *s) {
         }
     }
     SM_TRY(spot_read(s, s->op.out[0], 0, 1, &got));
-    if (isfinite((float)sum)) { // else the step is skipped, and any number that is not finite will do
+    if (isfinite((float)sum)) { // otherwise the step is skipped, and any non-finite number is right
         spot_compare(s, "sqnorm", got, sum, 1e-4 * sum);
     }
     return SM_OK;
@@ -62,7 +62,7 @@ const spot_look spot_sqnorm = {NULL, end_sqnorm};
 typedef struct {
     int64_t n_runs, length;
     int64_t runs[N_RUNS];
-    float before[N_RUNS * RUN_ELEMS]; // y may be x
+    float before[N_RUNS * RUN_ELEMS]; // y may overwrite x
 } dropped;
 
 static sm_status begin_dropout(spot *s) {
@@ -101,7 +101,7 @@ const spot_look spot_dropout = {begin_dropout, end_dropout};
 
 // --- gradients of biases and norms: sums over all rows ---------------------------------------------
 
-// The sums that an op may have, by its outputs' places; SM_NO_OPERAND for those that it has not.
+// The indices of an op's sums among its outputs; SM_NO_OPERAND for those that it does not have.
 typedef struct {
     int dy, x, mean, rstd; // inputs
     int dx, dw, db, dbias; // outputs
@@ -147,8 +147,8 @@ typedef struct {
     int out[N_SUMS];         // tensors; SM_NO_TENSOR
     float *before[N_SUMS];   // (C)
     double *sums[N_SUMS];    // (C): over rows
-    double *squares[N_SUMS]; // (C): of what is summed; of dbias its sizes
-    void *rows;              // the state of the look at rows, whose turn is before this one's
+    double *squares[N_SUMS]; // (C): of the terms; for dbias of their magnitudes
+    void *rows;              // state of the row check, which runs first
 } column_sums;
 
 static int tensor_at(const int *tensors, int place) { return place == SM_NO_OPERAND ? SM_NO_TENSOR : tensors[place]; }
@@ -179,7 +179,7 @@ static sm_status begin_columns(spot *s) {
     return SM_OK;
 }
 
-// n rows of dy, x, dx, and of mean and rstd; NULL for what the op has not.
+// Adds n rows of dy, x, dx, mean and rstd; NULL for those that the op does not have.
 static void add_rows(const column_sums *c, int64_t n, const float *dy, const float *x, const float *dx,
                      const float *mean, const float *rstd) {
 #pragma omp parallel for schedule(static) if (n * c->C > SPOT_FEW_ELEMS) num_threads(sm_host_threads())
@@ -241,7 +241,7 @@ static sm_status end_columns(spot *s) {
         if (c->out[k] == SM_NO_TENSOR) {
             continue;
         }
-        // dbias sums dx before it is rounded. Rows that are alike, as those of one target are, are rounded alike.
+        // dbias sums dx before it is rounded. Equal rows, such as those of one target, have equal rounding errors.
         const double u = k == DBIAS ? spot_roundoff(spot_out(s, c->at.dx)) : 0;
         SM_TRY(spot_read(s, c->out[k], 0, c->C, got));
         for (int64_t j = 0; j < c->C; j++) {
@@ -269,7 +269,7 @@ typedef struct {
     float *before[2];   // (HS): dwq, dwk
     double *sums[2];    // (HS)
     double *squares[2]; // (HS)
-    void *rows;         // the state of the look at rows
+    void *rows;         // state of the row check
 } head_sums;
 
 static sm_status sum_heads(spot *s, const head_sums *h, int64_t QKV) {
@@ -382,7 +382,7 @@ static sm_status end_embedding(spot *s) {
 
 const spot_look spot_embedding = {NULL, end_embedding};
 
-// Rows of the two tables: those of drawn tokens and positions of the batch, and one that no token has.
+// Rows of the two tables: of drawn tokens and positions of the batch, and one that probably no token has.
 enum { N_TABLE_ROWS = 17 };
 
 typedef struct {
@@ -416,7 +416,7 @@ static sm_status begin_embedding(spot *s) {
         for (int64_t i = 0; i < t->n; i++) {
             t->ids[table][i] = row_of(t, table, rows[i]);
         }
-        t->ids[table][t->n] = spot_draw(s, sm_tensor_rows(spot_out(s, table))); // most likely one that no token has
+        t->ids[table][t->n] = spot_draw(s, sm_tensor_rows(spot_out(s, table))); // probably one that no token has
         t->before[table] = spot_memory(s, (size_t)((t->n + 1) * t->C), sizeof **t->before);
         SM_TRY(t->before[table] != NULL ? SM_OK : SM_ERR_OOM);
         for (int64_t i = 0; i <= t->n; i++) {

@@ -1,8 +1,8 @@
-// update_check.c: the plan's own update, on samples, by the reference.
+// update_check.c: the reference repeats the plan's own update, on samples.
 //
-// Ops of the update that share tensors make an island. Where each of them works element by element, or block of 256
-// elements by block (shapes "(n)" and "(n/256)" in the table of op kinds), runs of its elements are sampled. Others are
-// taken whole, as many as the reference computes in a moment.
+// Ops of the update that share tensors make an island. If each of them works element by element, or block of 256 by
+// block (shapes "(n)" and "(n/256)" in the table of op kinds), runs of its elements are sampled. Others are checked
+// whole, as many as the reference computes quickly.
 #include "src/verify/update_check.h"
 
 #include <float.h>
@@ -15,34 +15,35 @@
 
 enum { N_RUNS = 32, RUN_ELEMS = 32, BLOCK_ELEMS = 256 };
 
-// What islands that are taken whole may cost the reference together.
+// Limit on the reference's total work for islands that are checked whole.
 static const double most_flops = 4e9;
 static const double most_elems = 4e6;
 
-// f32 arithmetic in another order moves a number by a few units in its last place: the weight, relative to its size,
-// its update, relative to the learning rate, and each state, relative to the terms that it is a sum of.
+// f32 arithmetic in another order changes a number by a few units in the last place: a weight, relative to its size;
+// its update, relative to the learning rate; and each state, relative to its terms.
 static const double value_tolerance = 4 * 0x1p-24;
 static const double update_tolerance = 1e-4;
 static const double state_tolerance = 1e-5;
-static const double norm_tolerance = 1e-4; // of a sum of squares over all parameters
-// A number half-way between two codes has either. And where an update is made of products of rounded data, no element
-// of it is sure: what is left of small singular values is amplified. Their errors' size, relative to the update's.
+static const double norm_tolerance = 1e-4; // for a sum of squares over all parameters
+// A number half-way between two codes may get either. And matrix products of rounded data amplify the noise in small
+// singular values, so no single element of such an update is certain: only the total error, relative to the update, is
+// checked.
 static const double code_tolerance = 1;
-// Where the terms of a number whose sign is the update cancel to this share of them, rounding decides on the sign: its
-// two products and their sum are rounded once each, and so are the factors in them.
+// If the terms of a number whose sign is the update cancel to this share of them, rounding decides the sign: two
+// products, their sum, and the factors are each rounded once.
 static const double sign_tolerance = 8 * 0x1p-24;
 static const double product_tolerance_in_roundings = 64;
 
-// A tensor of the plan, or the sample of it.
+// A tensor of the plan, or a sample of it.
 typedef struct {
     int tensor;
-    uint64_t seed;     // of where its runs are
-    int64_t run_elems; // 0: it is taken whole
+    uint64_t seed;     // for the places of its runs
+    int64_t run_elems; // 0: checked whole
     int64_t n;         // elements
-    bool is_product;   // its update is made of matrix products
-    const sm_op *sign; // the op whose update of it is a sign alone, or NULL
-    float *before;     // the step; of parameters and state
-    float *after;      // it; behind `before`
+    bool is_product;   // its update comes from matrix products
+    const sm_op *sign; // the op whose update of it is only a sign, or NULL
+    float *before;     // the step's beginning: values of parameters and state
+    float *after;      // the step's end; stored after `before`
 } part;
 
 typedef struct {
@@ -53,16 +54,16 @@ typedef struct {
 } update;
 
 struct sm_update_check {
-    uint64_t seed; // what is drawn
+    uint64_t seed; // for the draws
     update *updates;
     int n_updates;
     part *parts;
     int n_parts;
-    int *part_of; // of each tensor of the plan; -1: none
+    int *part_of; // for each tensor of the plan; -1: none
     int clip;     // tensor: the factor on the gradients
     int n_islands;
-    int n_checked;     // of them
-    int64_t n_skipped; // steps, before this one
+    int n_checked;     // number of them
+    int64_t n_skipped; // skipped steps before this one
     double scale;      // of the loss, in this step
 };
 
@@ -72,8 +73,8 @@ static bool is_lasting(const sm_tensor *t) { return t->role == SM_ROLE_PARAMETER
 
 enum { MOST_OPERANDS = SM_MAX_IN + SM_MAX_OUT };
 
-// The operands of an op but for the settings, the factor of the norm, and the copies that matmuls read, which are
-// compared by themselves. Returns how many.
+// The operands of an op except settings, the clipping factor, and the copies that matmuls read, which have their own
+// comparison. Returns their number.
 static int operands_of(const sm_update_check *c, const sm_plan *plan, const sm_op *op, int tensors[MOST_OPERANDS],
                        const sm_operand_info *infos[MOST_OPERANDS]) {
     const sm_op_info *info = sm_op_get_info(op->kind);
@@ -118,7 +119,7 @@ static void merge_islands(sm_update_check *c, int a, int b) {
     }
 }
 
-// first_user[t]: the first op with tensor t, or -1.
+// Finds islands. first_user[t]: the first op with tensor t, or -1.
 static void find_islands(sm_update_check *c, const sm_plan *plan, int *first_user) {
     const sm_operand_info *infos[MOST_OPERANDS];
     int tensors[MOST_OPERANDS];
@@ -141,7 +142,7 @@ static void find_islands(sm_update_check *c, const sm_plan *plan, int *first_use
     }
 }
 
-// Of an island: FLOPs, and elements of its tensors, each as often as it is an operand.
+// Of an island: FLOPs, and elements of its tensors, counted once for each operand.
 static void cost_of(const sm_update_check *c, const sm_plan *plan, int island, double *flops, double *elems) {
     const sm_operand_info *infos[MOST_OPERANDS];
     int tensors[MOST_OPERANDS];
@@ -158,7 +159,7 @@ static void cost_of(const sm_update_check *c, const sm_plan *plan, int island, d
     }
 }
 
-// Every sampled island is checked, and of the others those that come first, from a drawn one on, and are not too large.
+// Checks every sampled island; of the others, starting from a drawn one, as many as fit in the limit.
 static void choose_islands(sm_update_check *c, const sm_plan *plan) {
     double flops_left = most_flops;
     double elems_left = most_elems;
@@ -186,8 +187,8 @@ static void choose_islands(sm_update_check *c, const sm_plan *plan) {
 
 // --- samples --------------------------------------------------------------------------------------
 
-// The element that run `i` begins with: one drawn of each of N_RUNS - 1 equal parts, and the last, which may be a part
-// of one. Operands of an op that are as long, in units of their runs, have theirs at the same places.
+// The first element of run `i`: one drawn from each of N_RUNS - 1 equal parts, and the last run, which may be short.
+// Operands of an op with equal lengths, in units of their runs, have runs at the same places.
 static int64_t run_first(uint64_t seed, int64_t n_elems, int64_t run_elems, int64_t i) {
     const int64_t n_whole = (n_elems + run_elems - 1) / run_elems;
     if (i == N_RUNS - 1) {
@@ -213,7 +214,7 @@ static int64_t n_sampled(const part *p, int64_t n_elems) {
     return is_sampled(p, n_elems) ? n : n_elems;
 }
 
-// Reads what part `p` is of its tensor, of `tensor`, which is as long.
+// Reads part `p` of a tensor, or of `tensor`, which has the same length.
 static sm_status read_part(sm_session *session, const part *p, int tensor, float *values) {
     const int64_t n_elems = sm_tensor_elems(&session->plan->tensors[tensor]);
     if (!is_sampled(p, n_elems)) {
@@ -228,7 +229,7 @@ static sm_status read_part(sm_session *session, const part *p, int tensor, float
     return SM_OK;
 }
 
-// Runs of all operands of an op begin at the same elements: where one of them counts blocks, runs are blocks.
+// Runs of all operands of an op begin at the same elements: if one operand counts blocks, runs are blocks.
 static int64_t run_elems_of(const update *u, const sm_operand_info *const *infos, int n, int k) {
     bool has_blocks = false;
     for (int i = 0; i < n; i++) {
@@ -270,7 +271,7 @@ static sm_status add_parts(sm_update_check *c, const sm_plan *plan) {
 
 // --- the check ------------------------------------------------------------------------------------
 
-// The ops of the update, and the tensor of the factor that clips.
+// Lists the update's ops, and finds the clipping factor.
 static void list_updates(sm_update_check *c, const sm_plan *plan) {
     c->clip = SM_NO_TENSOR;
     for (int i = 0; i < plan->n_ops; i++) {
@@ -346,7 +347,7 @@ static int add_scalars(sm_plan *plan, sm_role role, int64_t n, const char *name)
     return sm_plan_add_tensor(plan, role, SM_F32, 1, &n, "%s", name);
 }
 
-// Tensors 0, 1, ... of the reference's plan are the parts; sampled ones are of one dimension.
+// Tensors 0, 1, ... of the reference's plan are the parts; sampled ones have one dimension.
 static sm_status add_copies(const sm_update_check *c, const sm_plan *of, sm_plan *plan) {
     for (int i = 0; i < c->n_parts; i++) {
         const part *p = &c->parts[i];
@@ -395,7 +396,7 @@ static sm_status build_update(const sm_update_check *c, const sm_plan *of, sm_pl
     return SM_OK;
 }
 
-// The device's settings and norm, parameters and state as they were, and the gradients of the step.
+// Uploads the device's settings and norm, parameters and state before the step, and the step's gradients.
 static sm_status feed_update(sm_update_check *c, sm_session *from, double norm, sm_session *to) {
     float hyper[SM_HYPER_COUNT];
     const float sqnorm = (float)(norm * norm);
@@ -417,7 +418,7 @@ static sm_status feed_update(sm_update_check *c, sm_session *from, double norm, 
 
 // --- comparing -----------------------------------------------------------------------------
 
-// Size of got - want over that of the update, and that over what rounding allows.
+// The error got - want, relative to the update and to what rounding allows.
 static double size_of_error(const part *p, double rounding, const float *want) {
     double errors = 0;
     double updates = 0;
@@ -428,12 +429,12 @@ static double size_of_error(const part *p, double rounding, const float *want) {
     return sqrt(errors / (updates + DBL_MIN)) / (product_tolerance_in_roundings * rounding);
 }
 
-// What the step was made with.
+// Settings and factors of the step.
 typedef struct {
     double lr, beta1, clip;
 } step_values;
 
-// Does rounding decide on the sign of lion's element i? Then it may go either way, which is 2 lr apart.
+// Whether rounding decides the sign of lion's element i. Both signs are then right; they are 2 lr apart.
 static bool is_sign_open(const sm_update_check *c, const sm_op *lion, const step_values *step, int64_t i) {
     const part *state = &c->parts[c->part_of[lion->out[SM_OUT(lion, m)]]];
     const part *gradient = &c->parts[c->part_of[lion->in[SM_IN(lion, g)]]];
@@ -456,7 +457,7 @@ static double allowed_error(const sm_update_check *c, const part *p, const sm_te
     return value_tolerance * size + (update_tolerance + (is_open ? 2 : 0)) * step->lr;
 }
 
-// Largest |got - want| over what rounding allows. NaN counts as the largest.
+// Largest |got - want| relative to what rounding allows. NaN counts as the largest.
 static double largest_error(const sm_update_check *c, const part *p, const sm_tensor *t, const step_values *step,
                             const float *want) {
     double largest = 0;
@@ -512,7 +513,7 @@ static sm_status compare(const sm_update_check *c, const sm_session *session, sm
     return SM_OK;
 }
 
-// What matmuls read in a narrow format must be the weights after the update, rounded.
+// The copies that matmuls read in a narrow format must be the updated weights, rounded.
 static sm_status compare_copies(const sm_update_check *c, sm_session *session, float *copied) {
     for (int i = 0; i < c->n_parts; i++) {
         const part *p = &c->parts[i];
@@ -541,7 +542,7 @@ static sm_status compare_norm(double found, double expected) {
                    found);
 }
 
-// The same update by the reference, on the samples.
+// The reference's update on the samples.
 static sm_status run_reference(sm_update_check *c, sm_session *session, double norm, float *want,
                                sm_update_result *result) {
     sm_status status = SM_OK;
@@ -562,7 +563,7 @@ static sm_status run_reference(sm_update_check *c, sm_session *session, double n
         sm_plan_free(plan);
         return status;
     }
-    SM_TRY_GOTO(sm_session_open(device, plan, &reference)); // takes the plan
+    SM_TRY_GOTO(sm_session_open(device, plan, &reference)); // takes ownership of the plan
     SM_TRY_GOTO(feed_update(c, session, norm, reference));
     SM_TRY_GOTO(sm_session_run(reference, SM_RUN_OPTIMIZER, NULL));
     SM_TRY_GOTO(compare(c, session, reference, want, result));
@@ -572,7 +573,7 @@ cleanup:
     return status;
 }
 
-// The scale of the loss in a step that was not skipped: the scaler may have made it larger since.
+// The loss scale of a step that was not skipped: the scaler may have raised it since.
 static sm_status read_scale(sm_session *session, double *scale) {
     const sm_plan *plan = session->plan;
     float state[SM_SCALER_COUNT] = {[SM_SCALER_SCALE] = 1, [SM_SCALER_GOOD] = 1};
@@ -583,7 +584,7 @@ static sm_status read_scale(sm_session *session, double *scale) {
     return SM_OK;
 }
 
-// Of a step that was skipped, all must be as it was, bit by bit.
+// After a skipped step everything must be unchanged, bit by bit.
 static sm_status compare_skipped(const sm_update_check *c, const sm_plan *plan, sm_update_result *result) {
     for (int i = 0; i < c->n_parts; i++) {
         const part *p = &c->parts[i];
@@ -596,7 +597,7 @@ static sm_status compare_skipped(const sm_update_check *c, const sm_plan *plan, 
     return SM_OK;
 }
 
-// What was checked, for the row.
+// Describes the check, for the row.
 static void describe(const sm_update_check *c, const sm_plan *plan, sm_update_result *result) {
     char left_out[48] = "";
     for (int i = 0; i < c->n_parts; i++) {

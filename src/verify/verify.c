@@ -1,7 +1,6 @@
-// verify.c: ops one by one. A case's plan is prepared on both devices and given the same
-// inputs; outputs that must be written begin as NaN, so that an element left out shows; and
-// inputs are compared too, as an op may not change them. Where the device's data are narrower than f32, the reference
-// computes in f32 on the same numbers.
+// verify.c: checks ops one by one. A case's plan is prepared on both devices and gets the same inputs. Outputs that an
+// op must write start as NaN, so that a missing element is found; inputs are compared too, as an op must not change
+// them. If the device's data are narrower than f32, the reference computes in f32 on the same numbers.
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
@@ -32,30 +31,29 @@ double sm_verify_error(sm_dtype dtype, int64_t n, const void *a, const void *b, 
         largest = fmax(largest, fabs(expected));
     }
     if (difference == 0) {
-        return 0; // also where all is 0, as it should be
+        return 0; // also if both are 0, as expected
     }
     return difference / (scale > 0 ? scale : largest);
 }
 
-// Rounding to nearest makes an error of eps/2. A sum of K products of either sign, added one by
-// one, grows as sqrt(K), and so does the error that its roundings add up to when measured against
-// its terms; 4 eps sqrt(K) leaves room for every order of summation. 32 eps is room for exp and
-// tanh, which turn an error in their argument, here up to 8, into a relative one.
+// Rounding to nearest has an error of at most eps/2. A sum of K terms of either sign grows as sqrt(K), and so does its
+// rounding error relative to the terms; 4 eps sqrt(K) allows every order of summation. 32 eps allows for exp and tanh,
+// which turn an error in their argument, here up to 8, into a relative one.
 static double sum_tolerance(sm_dtype dtype, int64_t sum_length) {
     double eps = dtype == SM_F64 ? DBL_EPSILON : FLT_EPSILON;
     return 32 * eps + 4 * eps * sqrt((double)sum_length);
 }
 
-// May the op round a result, and go on from what it has rounded: the residual's sum, attention's weights and their
-// gradients, GELU's argument? Then its other outputs, in f32 too, can be no better; and what cancels on the way,
-// in the mean and in dy v - D, leaves a result smaller than what was rounded.
+// Whether the op may round a result and continue from the rounded value: the residual's sum, attention's weights and
+// their gradients, GELU's argument. Its other outputs, even in f32, are then no more exact; and cancellation, in the
+// mean and in dy v - D, makes results smaller than the rounded values.
 static bool goes_on_from_rounded(const sm_op *op) {
     const bool adds_first = op->kind == SM_OP_RESIDUAL_LAYERNORM_FORWARD || op->kind == SM_OP_RESIDUAL_RMSNORM_FORWARD;
     return adds_first || op->attr.epilogue != 0 || sm_op_is_attention(op->kind);
 }
 
-// Products whose operands are rounded to tf32: each is off by up to two unit roundoffs, their sum by less. In attention
-// the error of a score, here up to 8, becomes a relative one of its weight.
+// Products of operands rounded to tf32: each is off by up to two unit roundoffs, their sum by less. In attention the
+// error of a score, here up to 8, becomes a relative error of its weight.
 static double product_tolerance(const sm_plan *plan, sm_op_kind kind) {
     const double rounding = sm_precision_roundoff(sm_plan_precision(plan));
     if (plan->products != SM_PRODUCTS_TF32) {
@@ -67,10 +65,10 @@ static double product_tolerance(const sm_plan *plan, sm_op_kind kind) {
 double sm_verify_tolerance(const sm_plan *plan, const sm_op *op, int output, int64_t sum_length) {
     const sm_dtype dtype = plan->tensors[op->out[output]].dtype;
     if (dtype == SM_U8) {
-        return 1; // a number half-way between two codes has either
+        return 1; // a number half-way between two codes may get either
     }
     double tolerance = sum_tolerance(plan->real, sum_length);
-    // Rounding to a narrow format makes an error of at most its unit roundoff, whatever was summed: kernels sum in f32.
+    // Storing in a narrow format has an error of at most the unit roundoff, as kernels sum in f32.
     const double rounding = sm_dtype_is_narrow(plan->dtype) ? sm_dtype_format(plan->dtype)->unit_roundoff : 0;
     if (dtype == plan->dtype) {
         tolerance += rounding;
@@ -87,7 +85,7 @@ enum { DEVICE, REFERENCE, N_SIDES };
 
 typedef struct {
     sm_device *device[N_SIDES];
-    sm_precision precision[N_SIDES]; // of the plans; the reference's is the format that the device computes in
+    sm_precision precision[N_SIDES]; // of the plans; the reference's is the device's arithmetic format
     sm_verify_report report;
     void *context;
     int n_failed;
@@ -96,10 +94,10 @@ typedef struct {
 typedef struct {
     sm_op_kind kind;
     int index;
-    sm_plan *plan[N_SIDES]; // the same ops on the same tensors, but for their dtypes
+    sm_plan *plan[N_SIDES]; // the same ops on the same tensors, except for dtypes
     sm_executable *executable[N_SIDES];
     void *values[N_SIDES]; // room for the largest tensor in any dtype
-    void *raw;             // the same room: what the device holds
+    void *raw;             // the same room, for the device's own dtype
     char text[SM_CASE_TEXT_SIZE];
 } op_case;
 
@@ -132,7 +130,7 @@ static sm_status allocate_buffers(op_case *c) {
     return SM_OK;
 }
 
-// SM_ERR_UNSUPPORTED when the device cannot run the case.
+// SM_ERR_UNSUPPORTED if the device cannot run the case.
 static sm_status open_case(op_case *c, const checker *check) {
     for (int side = 0; side < N_SIDES; side++) {
         sm_device *d = check->device[side];
@@ -150,13 +148,13 @@ static sm_status open_case(op_case *c, const checker *check) {
 
 static const sm_tensor *device_tensor(const op_case *c, int tensor) { return &c->plan[DEVICE]->tensors[tensor]; }
 
-// The reference's tensor that one of the device should be equal to. It has no working copy: that is p.
+// The reference's counterpart of a device's tensor. It has no working copy: p is its counterpart.
 static int reference_tensor(const op_case *c, int tensor) {
     int same = sm_plan_find_tensor(c->plan[REFERENCE], device_tensor(c, tensor)->name);
     return same != SM_NO_TENSOR ? same : sm_plan_find_tensor(c->plan[REFERENCE], "p");
 }
 
-// What the reference holds is f32 where the device has a narrower format.
+// The reference's dtype: f32 if the device's is narrower.
 static sm_dtype wide(sm_dtype dtype) { return sm_dtype_is_narrow(dtype) ? SM_F32 : dtype; }
 
 static void widen(sm_dtype dtype, int64_t n_elems, const void *values, void *widened) {
@@ -174,7 +172,7 @@ static sm_status transfer(const op_case *c, const checker *check, int side, bool
               : backend->download(c->executable[side], tensor, 0, n, values);
 }
 
-// Uploads to both what is in `raw`.
+// Uploads `raw` to both.
 static sm_status upload_both(const op_case *c, const checker *check, int tensor) {
     const sm_tensor *t = device_tensor(c, tensor);
     SM_TRY(transfer(c, check, DEVICE, true, tensor, c->raw));
@@ -182,7 +180,7 @@ static sm_status upload_both(const op_case *c, const checker *check, int tensor)
     return transfer(c, check, REFERENCE, true, reference_tensor(c, tensor), c->values[REFERENCE]);
 }
 
-// Downloads from both, the device's values widened.
+// Downloads from both; the device's values are widened.
 static sm_status download_both(const op_case *c, const checker *check, int tensor) {
     const sm_tensor *t = device_tensor(c, tensor);
     SM_TRY(transfer(c, check, DEVICE, false, tensor, c->raw));
@@ -190,7 +188,7 @@ static sm_status download_both(const op_case *c, const checker *check, int tenso
     return transfer(c, check, REFERENCE, false, reference_tensor(c, tensor), c->values[REFERENCE]);
 }
 
-// Outputs first: in place, one of them lies where an input goes.
+// Outputs first, since in place an input overwrites one of them.
 static sm_status feed(const op_case *c, const checker *check) {
     for (int pass = 0; pass < 2; pass++) {
         for (int i = 0; i < c->plan[DEVICE]->n_tensors; i++) {
@@ -218,9 +216,8 @@ static sm_status run_both(const op_case *c, const checker *check, sm_range ops) 
     return SM_OK;
 }
 
-// Runs the op under test, and before it the forward op whose outputs it reads, if it has one. The reference reads
-// what the device's forward stored, so that the op under test alone makes the difference; its forward has cases
-// of its own.
+// Runs the op under test, and before it the forward op whose outputs it reads, if any. The reference reads what the
+// device's forward stored, so that only the op under test can differ; its forward has its own cases.
 static sm_status run(const op_case *c, const checker *check) {
     const int last = c->plan[DEVICE]->n_ops - 1;
     SM_TRY(run_both(c, check, (sm_range){0, last}));
@@ -238,13 +235,13 @@ static sm_status run(const op_case *c, const checker *check) {
 
 // --- comparing it ---------------------------------------------------------------------
 
-// Error of output k of the op under test. The head's columns beyond V are padding, which a
-// backend may compute or leave.
+// Error of output k of the op under test. The head's columns beyond V are padding, which a backend may compute or
+// leave.
 static double output_error(const op_case *c, const sm_op *op, int k) {
     const sm_tensor *t = device_tensor(c, op->out[k]);
     const sm_dtype dtype = wide(t->dtype);
     if (op->kind != SM_OP_MATMUL_FORWARD || op->attr.vocab == 0) {
-        const double scale = dtype == SM_U8 ? 1 : 0; // codes are counted
+        const double scale = dtype == SM_U8 ? 1 : 0; // compared by code number
         return sm_verify_error(dtype, sm_tensor_elems(t), c->values[DEVICE], c->values[REFERENCE], scale);
     }
     double worst = 0;
@@ -257,7 +254,7 @@ static double output_error(const op_case *c, const sm_op *op, int k) {
     return worst;
 }
 
-// The row has the output whose error is the largest part of its tolerance.
+// The row shows the output with the largest error relative to its tolerance.
 static sm_status compare_outputs(const op_case *c, const checker *check, sm_verify_row *row) {
     const sm_op *op = &c->plan[DEVICE]->ops[c->plan[DEVICE]->n_ops - 1];
     const int64_t sum_length = sm_op_case_sum_length(c->kind, c->index);
@@ -278,7 +275,7 @@ static sm_status compare_outputs(const op_case *c, const checker *check, sm_veri
     return SM_OK;
 }
 
-// What the op may only read must be on the device as it was uploaded, bit for bit.
+// Inputs that the op only reads must not have changed, bit for bit.
 static sm_status compare_inputs(const op_case *c, const checker *check, sm_verify_row *row) {
     const sm_op *op = &c->plan[DEVICE]->ops[c->plan[DEVICE]->n_ops - 1];
     for (int k = 0; k < SM_MAX_IN; k++) {

@@ -1,9 +1,9 @@
-// verify_step.c: a whole training step, in any mode, against the reference's naive plan; the same of documents that
-// share rows, with every kind of attention; and the update of every optimizer, from the device's own gradients.
+// verify_step.c: compares a whole training step, in any mode, with the reference's naive plan; the same for documents
+// that share rows, with every kind of attention; and the update of every optimizer, from the device's own gradients.
 //
-// Each model is about as small as one can be that still has every part, and none of whose
-// dimensions suits a vector (sm_model.odd): GPT-2 with heads of five channels, a vocabulary with padding. The batch's
-// 527 rows, 1,037 of narrow data, are more than one chunk of the loss head.
+// The models are tiny but complete, with dimensions that suit no vector (sm_model.odd): GPT-2 with heads of five
+// channels and a padded vocabulary. The batch's 527 rows (1,037 for narrow data) are more than one chunk of the loss
+// head.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,21 +17,20 @@
 
 enum { BATCH = 31, NARROW_BATCH = 61, SEQUENCE = 17, N_STEPS = 3, N_UPDATES = 2 };
 
-// Adam divides a gradient by its own size, so where the gradient is as small as its rounding error the update is noise,
-// whatever the device. With eps well above that error such weights move little instead: gradients are up to 0.03, and
-// data in bf16 make an error of 8e-4 of that at the most, which moves a weight by less than a tenth of the learning
-// rate a step. Clipping acts on the first two steps, whose norms are 0.74 and 0.60 of GPT-2, and not on the third,
-// 0.54.
+// Adam divides a gradient by its own size, so if the gradient is as small as its rounding error the update is noise on
+// any device. With eps well above that error such weights hardly move: gradients are up to 0.03, and bf16 data cause an
+// error of at most 8e-4 of that, which moves a weight by less than a tenth of the learning rate in a step. Clipping
+// acts on the first two steps (GPT-2's norms are 0.74 and 0.60), and not on the third (0.54).
 static const sm_step_settings settings = {
     .lr = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-2, .weight_decay = 0.1, .grad_clip = 0.6};
 
-// Rounding errors pass through some twenty ops and grow at each; what they come to in f32 is
-// near 1e-6. A wrong or missing term is orders of magnitude above these bounds. Data in a narrow format, and operands
-// of tf32 products, lose up to a unit roundoff of themselves at each op.
+// Rounding errors pass through about twenty ops and grow at each, to near 1e-6 in f32. A wrong or missing term is
+// orders of magnitude above these bounds. Data in a narrow format, and operands of tf32 products, lose up to a unit
+// roundoff at each op.
 typedef struct {
     double value;    // loss, gradient norm
     double gradient; // each tensor
-    double weight;   // difference of the weights, in learning rates
+    double weight;   // difference of the weights, in units of the learning rate
 } tolerances;
 
 static const tolerances tolerances_f32 = {1e-5, 5e-5, 1e-3};
@@ -50,13 +49,13 @@ static tolerances tolerances_of(sm_precision precision) {
 
 enum { DEVICE, REFERENCE, N_SIDES };
 
-// What the device's plan is.
+// Options of the device's plan.
 typedef struct {
     sm_mode mode;
     sm_recompute recompute;
     unsigned without;
     sm_attention attention;
-    bool documents; // the reference's too
+    bool documents; // also the reference's
     int n_accum;
 } variant;
 
@@ -68,7 +67,7 @@ typedef struct {
     sm_session *session[N_SIDES];
     tolerances tolerance;
     float *values[N_SIDES]; // room for the largest parameter
-    int n_accum;            // micro-batches a step
+    int n_accum;            // micro-batches in a step
     sm_verify_report report;
     void *context;
     int n_compared;
@@ -88,7 +87,7 @@ static void report(checker *check, const char *what, int64_t n_values, double er
 
 // --- running ---------------------------------------------------------------------------
 
-// `session` stays NULL when the device does not support the plan; the error message says why.
+// `session` stays NULL if the device does not support the plan; the error message has the reason.
 static sm_status open_side(const checker *check, sm_device *device, sm_precision precision, const variant *v,
                            sm_session **session) {
     const sm_plan_options options = {.B = check->batch,
@@ -119,8 +118,8 @@ static double uniform(uint64_t key, int64_t i) {
     return (double)sm_philox4x32(key, (uint64_t)i, 0).word[0] * 0x1p-31 - 1; // in [-1, 1)
 }
 
-// Weights that make every term of every gradient count: GPT-2's own would leave the attention
-// nearly uniform, the biases zero and layernorm's weights one.
+// Weights that make every term of every gradient matter: GPT-2's initial ones would leave attention nearly uniform,
+// biases zero and layernorm's weights one.
 static void draw_weights(const sm_plan *plan, int tensor, float *values) {
     const sm_tensor *t = &plan->tensors[tensor];
     uint64_t key = sm_philox_key(1, t->name);
@@ -151,7 +150,7 @@ static sm_status write_weights(checker *check) {
     return SM_OK;
 }
 
-// Documents of 1 to 7 tokens; the last positions of every other sequence are padding, and the whole of the last one.
+// Documents of 1 to 7 tokens. The last positions of every other sequence are padding, and all of the last sequence.
 // Padding has no targets.
 static sm_status set_documents(sm_session *session, int number, int32_t *targets) {
     const int64_t B = session->plan->B;
@@ -175,8 +174,7 @@ static sm_status set_documents(sm_session *session, int number, int32_t *targets
     return sm_session_set_documents(session, starts);
 }
 
-// Runs forward and backward of micro-batch `number` (0, 1, ...), whose ids are random and of
-// whose targets one in eight is ignored.
+// Runs forward and backward of micro-batch `number` (0, 1, ...), with random ids; one in eight targets is ignored.
 static sm_status run_micro_batch(sm_session *session, int number, unsigned phases) {
     const uint32_t V = (uint32_t)session->plan->V;
     int32_t tokens[NARROW_BATCH * SEQUENCE];
@@ -191,7 +189,7 @@ static sm_status run_micro_batch(sm_session *session, int number, unsigned phase
     return sm_session_run(session, phases | SM_RUN_FORWARD | SM_RUN_BACKWARD, NULL);
 }
 
-// The gradients of step 1, 2, ...: the sum over its micro-batches.
+// The gradients of step 1, 2, ..., summed over its micro-batches.
 static sm_status run_gradients(checker *check, int step) {
     for (int side = 0; side < N_SIDES; side++) {
         sm_session *session = check->session[side];
@@ -226,7 +224,7 @@ static sm_status compare_scalar(checker *check, const char *what, sm_status (*re
     return SM_OK;
 }
 
-// Gradients of a scaled loss are as many times too large.
+// Divides gradients by the loss scale.
 static sm_status unscale(sm_session *session, int64_t n_values, float *values) {
     double scale = 1;
     SM_TRY(sm_session_loss_scale(session, &scale));
@@ -236,7 +234,7 @@ static sm_status unscale(sm_session *session, int64_t n_values, float *values) {
     return SM_OK;
 }
 
-// Compares one tensor a parameter: its gradient (prefix "d.") or itself (prefix "").
+// Compares one tensor for each parameter: its gradient (prefix "d.") or itself (prefix "").
 static sm_status compare_tensors(checker *check, const char *what, const char *prefix, double scale, double tolerance) {
     const sm_plan *model_plan = check->session[REFERENCE]->plan;
     for (int i = 0; i < model_plan->n_tensors; i++) {
@@ -264,7 +262,7 @@ static sm_status compare_tensors(checker *check, const char *what, const char *p
     return SM_OK;
 }
 
-// What matmuls read of the device's matrices must be exactly the weights that it has, rounded.
+// The copies that matmuls read must be exactly the device's weights, rounded.
 static sm_status compare_working_copies(checker *check) {
     sm_session *session = check->session[DEVICE];
     for (int i = 0; i < session->plan->n_tensors; i++) {
@@ -317,7 +315,7 @@ static void report_skipped(const checker *check, sm_mode mode) {
     check->report(&row, check->context);
 }
 
-// Where the loss head may be in chunks, there are several.
+// Enough rows for several chunks of the loss head.
 static int batch_of(sm_precision precision, const variant *v) {
     const bool is_narrow = sm_dtype_size(precision.dtype) < sizeof(float);
     return is_narrow && v->mode != SM_MODE_NAIVE && !v->documents ? NARROW_BATCH : BATCH;
@@ -370,7 +368,7 @@ cleanup:
 
 // --- every optimizer --------------------------------------------------------------------
 
-// The device's own gradients of step 1, 2, ..., and its update, which the reference makes of the same gradients.
+// Checks the update of step 1, 2, ...: the reference makes it from the device's own gradients.
 static sm_status check_update(checker *check, const sm_step_settings *with, int step) {
     sm_session *session = check->session[DEVICE];
     sm_update_check *update = NULL;

@@ -1,4 +1,4 @@
-// hf_config.c: config.json as a file; the model itself reads the rest.
+// hf_config.c: config.json as a file; the model's own code reads the rest.
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static sm_status find_model(const char *path, const json_t *root, const sm_model
                    sm_is_printable(name) ? name : "?", known);
 }
 
-// "architectures" may be missing. A model with another head than the one that is trained here says so there.
+// "architectures" may be missing. It names the head, which must be the one that is trained here.
 static sm_status check_architectures(const char *path, const json_t *root, const sm_model *model) {
     const json_t *names = json_object_get(root, "architectures");
     for (size_t i = 0; i < json_array_size(names); i++) {
@@ -95,7 +95,7 @@ static int digits_of(double value) {
     return 17;
 }
 
-// As many digits as the number that needs the most of them.
+// As many digits as the number that needs the most.
 static int digits_of_reals(json_t *root) {
     const char *key;
     json_t *value;
@@ -111,7 +111,8 @@ sm_status sm_hf_config_write(const char *path, const sm_model_config *config, do
     json_t *root = config->model->write_config(config, dropout_p);
     char *text = NULL;
     if (root != NULL) {
-        text = sm_json_to_text(root, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION((size_t)digits_of_reals(root)));
+        text =
+            sm_json_to_text(root, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION((size_t)digits_of_reals(root)));
     }
     json_decref(root);
     if (text == NULL) {

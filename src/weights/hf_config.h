@@ -1,6 +1,6 @@
-// hf_config.h: config.json, by which Hugging Face's transformers describes a model, to and from sm_model_config. Its
-// model_type says which architecture it is; the architecture reads and writes the rest, and refuses by key every
-// feature that stepmark does not compute.
+// hf_config.h: reads and writes config.json, the description of a model in Hugging Face's transformers, as
+// sm_model_config. model_type names the architecture, which reads and writes the other keys, and refuses every feature
+// that stepmark does not compute.
 #ifndef STEPMARK_SRC_WEIGHTS_HF_CONFIG_H
 #define STEPMARK_SRC_WEIGHTS_HF_CONFIG_H
 

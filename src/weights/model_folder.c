@@ -1,4 +1,4 @@
-// model_folder.c: write separately, rename as one, move to their places.
+// model_folder.c: writes files to a new folder, renames it, and moves the files to their places.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "src/io/temporary.h"
 #include "src/weights/model_folder.h"
 
-// In the order in which they move.
+// In the order of moving.
 static const char *const file_names[SM_MODEL_FILE_COUNT] = {
     [SM_FILE_MODEL] = "model.safetensors",
     [SM_FILE_CONFIG] = "config.json",
@@ -22,8 +22,8 @@ static const char *const file_names[SM_MODEL_FILE_COUNT] = {
 static const char saved_name[] = ".stepmark-saved";
 
 struct sm_model_folder {
-    char dir[PATH_MAX];   // without slashes at its end
-    char saved[PATH_MAX]; // what the temporary is renamed to: `dir` if that is new
+    char dir[PATH_MAX];   // without trailing slashes
+    char saved[PATH_MAX]; // the temporary's next name: `dir` if that is new
     char *temporary;
     int fd; // of the temporary: holds its lock
     bool is_new;
@@ -43,7 +43,8 @@ sm_status sm_model_file_path(const char *dir, sm_model_file file, char path[PATH
 
 static bool exists(const char *path) { return access(path, F_OK) == 0 || errno != ENOENT; }
 
-// Waits until no other process moves files in `dir`. Closing the descriptor ends the lock; -1: none to be had.
+// Waits until no other process moves files in `dir`. Closing the descriptor releases the lock; -1: locks are
+// unavailable.
 static int lock_folder(const char *dir, int operation) {
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     while (fd >= 0 && flock(fd, operation) != 0 && errno == EINTR) {
@@ -83,7 +84,9 @@ sm_status sm_model_folder_find(const char *dir, sm_model_file file, char path[PA
 // ---- moving files to their places ----
 
 static sm_status fail_finish(const char *dir) {
-    return sm_fail(SM_ERR_IO, "%s: a complete save in its %s cannot be moved to its place: %s; it loads from there",
+    return sm_fail(SM_ERR_IO,
+                   "%s: a complete save in its %s cannot be moved to its place: %s; the model loads "
+                   "from there",
                    dir, saved_name, strerror(errno));
 }
 
@@ -120,7 +123,7 @@ static sm_status move_files(const char *dir, const char *saved) {
     return SM_OK;
 }
 
-// Ends a save whose state is in .stepmark-saved, this process's or an interrupted one's.
+// Completes a save whose state is in .stepmark-saved, whether of this process or an interrupted one.
 static sm_status finish(const char *dir) {
     char saved[PATH_MAX];
     char key[PATH_MAX];
@@ -148,7 +151,7 @@ static sm_status set_paths(const char *dir, sm_model_folder *folder) {
         length--;
     }
     if (length == 0 || length >= PATH_MAX) {
-        return sm_fail(SM_ERR_IO, "'%.100s': not the name of a folder", dir);
+        return sm_fail(SM_ERR_IO, "'%.100s' is not the name of a folder; give another", dir);
     }
     memcpy(folder->dir, dir, length);
     folder->is_new = stat(folder->dir, &info) != 0 && errno == ENOENT;
@@ -179,7 +182,7 @@ sm_status sm_model_folder_begin(const char *dir, sm_model_folder **folder) {
 
 const char *sm_model_folder_new(const sm_model_folder *folder) { return folder->temporary; }
 
-// Gives the new files the permissions of those that they replace.
+// Gives the new files the permissions of the old ones.
 static sm_status take_permissions(const sm_model_folder *folder) {
     for (int i = 0; i < SM_MODEL_FILE_COUNT; i++) {
         char from[PATH_MAX];
@@ -195,7 +198,7 @@ static sm_status take_permissions(const sm_model_folder *folder) {
     return SM_OK;
 }
 
-// The rename at which the new state becomes the folder's.
+// The rename that makes the new state current.
 static sm_status switch_state(sm_model_folder *folder) {
     if (rename(folder->temporary, folder->saved) != 0) {
         return sm_fail(SM_ERR_IO, "%s: cannot rename the temporary folder to %s: %s", folder->dir, folder->saved,

@@ -1,6 +1,6 @@
-// weights.c: both kinds of file, parameters and optimizer state, are a list of slots: tensors of
-// the plan with the name and shape that they have on disk. Loading matches a file's tensors
-// to the slots and saving walks them; neither knows which kind it has.
+// weights.c: files of parameters and of optimizer state are both lists of slots: tensors of the plan with their name
+// and shape on disk. Loading matches a file's tensors with the slots and saving iterates over them; neither depends on
+// the kind of file.
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -19,8 +19,7 @@
 
 enum { MAX_DISK_NAME = 2 * SM_NAME_SIZE, DIGEST_SIZE = 17 };
 
-static const int64_t MAX_STEP =
-    1000000000000000; // 10^15: sums and products with a run's own steps stay far from overflow
+static const int64_t MAX_STEP = 1000000000000000; // so that sums and products with a run's steps do not overflow
 
 typedef struct {
     int tensor; // of the plan
@@ -30,13 +29,13 @@ typedef struct {
     char name[MAX_DISK_NAME];  // on disk
     bool is_bytes;             // U8, codes of an optimizer's state; others are floating
     bool may_be_missing;
-    const sm_safetensors_entry *entry; // when loading: the file's tensor
+    const sm_safetensors_entry *entry; // while loading: the file's tensor
 } slot;
 
 typedef struct {
     slot *slots;
     int n_slots;
-    int64_t max_elems; // of the largest
+    int64_t max_elems; // of the largest slot
     bool is_model;     // parameters, not an optimizer's state
     uint64_t digest;   // of the parameters loaded or saved so far
 } slot_list;
@@ -50,10 +49,10 @@ static void add_slot(const sm_plan *plan, int tensor, const char *prefix, slot_l
     s->n_elems = t->real_elems;
     s->n_dims = t->n_dims;
     memcpy(s->dims, t->dims, sizeof s->dims);
-    s->dims[0] = s->n_elems / (sm_tensor_elems(t) / t->dims[0]); // whole rows are left out, if any
+    s->dims[0] = s->n_elems / (sm_tensor_elems(t) / t->dims[0]); // padding is whole rows
     snprintf(s->name, sizeof s->name, "%s%s", prefix, t->name);
     s->is_bytes = t->dtype == SM_U8;
-    s->may_be_missing = tensor == plan->scaler; // files of plans without one
+    s->may_be_missing = tensor == plan->scaler; // older files have no scaler
     list->max_elems = s->n_elems > list->max_elems ? s->n_elems : list->max_elems;
 }
 
@@ -82,7 +81,7 @@ static sm_status optimizer_slots(const sm_plan *plan, slot_list *list) {
     return slots_of(plan, SM_ROLE_OPTIMIZER, "", list);
 }
 
-// A buffer for the largest of the slots' tensors.
+// A buffer for the largest slot.
 static sm_status allocate_values(const char *path, const slot_list *list, float **values) {
     *values = malloc((size_t)list->max_elems * sizeof **values);
     if (*values == NULL) {
@@ -92,9 +91,8 @@ static sm_status allocate_values(const char *path, const slot_list *list, float 
     return SM_OK;
 }
 
-// Adds a tensor's values to the digest, which tells whether weights are those that an optimizer state belongs to. A
-// sum, so that the order of the tensors does not matter. Each bit of a value ends up in all higher ones by the
-// multiplication, and in the lower ones by the shift.
+// Adds a tensor's values to the digest, which ties an optimizer state to its weights. It is a sum, so that the order of
+// tensors does not matter. The multiplication carries each bit of a value to all higher bits, the shift to lower ones.
 static void digest_add(slot_list *list, const slot *s, const float *values) {
     if (!list->is_model) {
         return;
@@ -126,7 +124,7 @@ static const char *without_prefix(const sm_model *model, const char *name) {
     return strncmp(name, model->disk_prefix, n) == 0 ? name + n : name;
 }
 
-// The slot that a name on disk belongs to, or NULL.
+// The slot of a name on disk, or NULL.
 static slot *find_slot(const slot_list *list, const sm_model *model, const char *name) {
     for (int i = 0; i < list->n_slots; i++) {
         if (strcmp(without_prefix(model, list->slots[i].name), without_prefix(model, name)) == 0) {
@@ -140,7 +138,7 @@ static bool has_shape(const sm_safetensors_entry *entry, const slot *s) {
     return entry->n_dims == s->n_dims && memcmp(entry->dims, s->dims, (size_t)s->n_dims * sizeof s->dims[0]) == 0;
 }
 
-// Writes "[2, 3]"; cut off where `text` is full.
+// Writes "[2, 3]", truncated if `text` is full.
 static void format_shape(int n_dims, const int64_t *dims, char *text, size_t size_bytes) {
     size_t used = (size_t)snprintf(text, size_bytes, "[");
     for (int i = 0; i < n_dims && used < size_bytes; i++) {
@@ -188,7 +186,7 @@ static sm_status match_entry(const char *path, const sm_safetensors_entry *entry
                        sm_safetensors_dtype_name(entry->dtype), s->is_bytes ? "U8" : "a floating type");
     }
     if (is_tied_head) {
-        return SM_OK; // the same as the parameter that it is tied to
+        return SM_OK; // equal to the parameter that it is tied to
     }
     if (s->entry != NULL) {
         return sm_fail(SM_ERR_FORMAT, "%s: tensors '%s' and '%s' are the same parameter", path, s->entry->name,
@@ -208,7 +206,7 @@ static sm_safetensors_entry piece_of(const sm_safetensors_entry *entry, int64_t 
     return piece;
 }
 
-// A head that is tied has nothing of its own: other numbers would be lost.
+// A tied head has no values of its own: different ones would be lost.
 static sm_status check_tied_head(const char *path, const sm_safetensors *file, const sm_safetensors_entry *head,
                                  const slot *s) {
     enum { PIECE = 4096 };
@@ -261,7 +259,7 @@ static sm_status load_slots(const char *path, const sm_safetensors *file, const 
     for (int i = 0; i < list->n_slots; i++) {
         const slot *s = &list->slots[i];
         if (s->entry == NULL) {
-            continue; // stays as a new session has it
+            continue; // keeps its initial value
         }
         SM_TRY_GOTO(sm_safetensors_read(file, s->entry, values));
         digest_add(list, s, values);
@@ -280,7 +278,7 @@ sm_status sm_weights_read_config(const char *dir, sm_model_config *config) {
     return sm_hf_config_read(path, config);
 }
 
-// What the shapes of the tensors would not tell: the number of heads, epsilon.
+// Checks what tensor shapes do not show: the number of heads, epsilon.
 static sm_status check_same_config(const char *dir, const sm_model_config *config) {
     sm_model_config on_disk;
     SM_TRY(sm_weights_read_config(dir, &on_disk));
@@ -344,7 +342,7 @@ static sm_status read_step(const char *path, const sm_safetensors *file, int64_t
     return SM_OK;
 }
 
-// Files written before there were digests have none.
+// Older files have no digest.
 static sm_status check_digest(const char *path, const sm_safetensors *file, const char *model_digest) {
     const char *digest = sm_safetensors_metadata(file, "model");
     if (digest == NULL || strcmp(digest, model_digest) == 0) {
@@ -372,7 +370,7 @@ static sm_status check_scaler(const char *path, sm_session *session, int64_t ste
     return SM_OK;
 }
 
-// Files written before there were others are of AdamW.
+// Files without an optimizer's name are AdamW's.
 static sm_status check_optimizer(const char *path, const sm_safetensors *file, const sm_plan *plan) {
     const char *saved = sm_safetensors_metadata(file, "optimizer");
     saved = saved != NULL ? saved : "adamw";
@@ -380,8 +378,8 @@ static sm_status check_optimizer(const char *path, const sm_safetensors *file, c
         return SM_OK;
     }
     return sm_fail(SM_ERR_INVALID,
-                   "%s: is the state of %.64s, not of %s; continue with --optimizer %.64s, or remove the file to start "
-                   "with a new state",
+                   "%s: is the state of %.64s, not of %s; resume with --optimizer %.64s, or remove the file to "
+                   "start with a new state",
                    path, sm_is_printable(saved) ? saved : "?", plan->optimizer->name,
                    sm_is_printable(saved) ? saved : "?");
 }
@@ -399,7 +397,7 @@ static sm_status load_optimizer(const char *dir, const sm_model *model, const ch
         return SM_OK;
     }
     if (session->plan->optimizer == NULL) {
-        return sm_fail(SM_ERR_INVALID, "%s: the plan has no optimizer whose state it could be", path);
+        return sm_fail(SM_ERR_INVALID, "%s: is an optimizer's state, but the plan has no optimizer", path);
     }
     SM_TRY_GOTO(sm_safetensors_open(path, &file));
     SM_TRY_GOTO(read_step(path, file, &steps_taken));
@@ -428,16 +426,16 @@ sm_status sm_weights_load(const char *dir, const sm_model_config *config, sm_ses
 
 // ---- saving ----
 
-// Where the values of a slot come from: a session, a copy of one, or the initialisation.
+// The source of the slots' values: a session, a copy of one, or initialisation.
 typedef struct {
-    sm_session *session;         // NULL: from the copy
-    const sm_weights_copy *copy; // NULL: initialise
+    sm_session *session;         // NULL: the copy
+    const sm_weights_copy *copy; // NULL: initialisation
     const sm_model_config *config;
     const sm_plan *plan;
     uint64_t seed;
 } source;
 
-// *values: in `room`, or where they lie already.
+// *values: in `room`, or in place.
 static sm_status fetch(const source *from, const slot *s, float *room, const float **values) {
     *values = room;
     if (from->session != NULL) {
@@ -470,9 +468,9 @@ static sm_status create_file(const char *path, const slot_list *list, const sm_s
     return status;
 }
 
-// The slot's values, as they are stored. Bytes are made in `room`, which may be where the values lie.
+// Appends the slot's values as they are stored. Bytes are made in `room`, which may hold the values.
 static sm_status append(sm_safetensors_writer *writer, const slot *s, const float *values, float *room) {
-    uint8_t *bytes = (uint8_t *)room; // each behind what it is made of
+    uint8_t *bytes = (uint8_t *)room; // no byte overtakes its float
     if (!s->is_bytes) {
         return sm_safetensors_append(writer, values, s->n_elems);
     }
@@ -482,7 +480,7 @@ static sm_status append(sm_safetensors_writer *writer, const slot *s, const floa
     return sm_safetensors_append_bytes(writer, bytes, s->n_elems);
 }
 
-// The digest of a model whose values lie in memory already, made while they are written: it takes as long as the disk.
+// The digest of a model whose values are in memory, computed while they are written: it takes as long as the disk.
 typedef struct {
     const source *from;
     slot_list *list;
@@ -498,7 +496,7 @@ static void *make_digest(void *ctx) {
     return NULL;
 }
 
-// Where there is no copy, or no thread, who writes makes it.
+// Without a copy or a thread, the writer computes it.
 static void begin_digest(digest_thread *d) {
     d->is_running = d->from->copy != NULL && d->list->is_model && pthread_create(&d->thread, NULL, make_digest, d) == 0;
 }
@@ -537,7 +535,7 @@ cleanup:
     return status;
 }
 
-// The rate that a plan was built with: its dropout ops all have the same.
+// The plan's dropout probability: all its dropout ops have the same.
 static double plan_dropout(const sm_plan *plan) {
     for (int i = 0; i < plan->n_ops; i++) {
         if (plan->ops[i].kind == SM_OP_DROPOUT) {
@@ -547,7 +545,7 @@ static double plan_dropout(const sm_plan *plan) {
     return 0;
 }
 
-// file_digest: of model.safetensors; NULL: nobody asks.
+// file_digest: of model.safetensors; may be NULL.
 static sm_status write_model(const char *dir, const source *from, char digest[DIGEST_SIZE], char *file_digest) {
     sm_status status;
     slot_list list = {0};
@@ -631,7 +629,7 @@ sm_status sm_weights_write(const char *dir, const sm_model_config *config, const
 }
 
 sm_status sm_weights_init(const char *dir, const sm_model_config *config, uint64_t seed) {
-    // The smallest plan that has all parameters.
+    // The smallest plan with all parameters.
     const sm_plan_options options = {.B = 1, .T = 1, .dtype = SM_F32};
     sm_plan *plan;
     SM_TRY(sm_model_build(config, &options, &plan));

@@ -2,14 +2,13 @@
 //
 //     config.json             hf_config.h
 //     model.safetensors       the parameters, F32, named as transformers names them
-//     optimizer.safetensors   the optimizer's state, if saved: AdamW's "m." and "v." + the parameter's name; as
-//                             metadata the number of steps taken, "step", a digest of the weights it belongs to,
-//                             "model", and the optimizer's name, "optimizer"
+//     optimizer.safetensors   the optimizer's state, if saved: AdamW's "m." and "v." + the parameter's name; with
+//                             metadata: "step", the number of steps; "model", a digest of the weights; and
+//                             "optimizer", its name
 //
 // Names are read with or without the model's prefix ("transformer." of GPT-2) and written with it (optimizer state
-// without). Buffers of older files that are no parameters are passed over, and so is a "lm_head.weight" of the
-// embedding's shape where the head is tied. Any other tensor that is unknown, missing, there twice or of the wrong
-// shape is an error that names it.
+// without). Buffers in older files are ignored, and so is a "lm_head.weight" of the embedding's shape if the head is
+// tied. Any other tensor that is unknown, missing, repeated or of the wrong shape is an error that names it.
 //
 // The files of a folder change together, all or none (model_folder.h).
 #ifndef STEPMARK_SRC_WEIGHTS_WEIGHTS_H
@@ -23,30 +22,29 @@
 
 sm_status sm_weights_read_config(const char *dir, sm_model_config *config);
 
-// Fills the session's parameters. `config` is what its plan was built from; the folder's must be the same. Nothing is
-// written to the session unless all tensors fit. Where `step` is not NULL the optimizer state, too, of a session whose
-// plan has one: *step is the steps taken so far, or 0 if there is no optimizer.safetensors. SM_ERR_FORMAT if it belongs
-// to weights other than these.
+// Fills the session's parameters. `config` is what its plan was built from; the folder's must be the same. The session
+// is changed only if all tensors fit. With `step` (may be NULL) also the optimizer state, for a session whose plan has
+// one: *step becomes the number of steps done, or 0 if there is no optimizer.safetensors. SM_ERR_FORMAT if it belongs
+// to other weights.
 sm_status sm_weights_load(const char *dir, const sm_model_config *config, sm_session *session, int64_t *step);
 
-// Writes parameters, config and, where the plan has one, the optimizer state after `step` steps; makes the folder if
-// need be (its parent exists). All of it is in place afterwards, or the folder's model is as before.
+// Writes parameters, config and, if the plan has one, the optimizer state after `step` steps; makes the folder if
+// missing (its parent must exist). After a failure the folder's model is unchanged.
 sm_status sm_weights_save(const char *dir, const sm_model_config *config, sm_session *session, int64_t step);
 
-// The same of a copy.
+// The same for a copy.
 sm_status sm_weights_save_copy(const char *dir, const sm_model_config *config, const sm_weights_copy *copy,
                                int64_t step);
 
 // Without an optimizer's state.
 sm_status sm_weights_save_model(const char *dir, const sm_model_config *config, sm_session *session);
 
-// Writes the files of a copy of a session's state into an existing folder that no other process knows yet; the digest
-// of each file as digests[SM_FILE_*], "" where there is none. May run while the session does.
+// Writes the files of a copy of a session's state into an existing folder that no other process uses;
+// digests[SM_FILE_*] receives each file's digest, "" if there is no such file. The session may run meanwhile.
 sm_status sm_weights_write(const char *dir, const sm_model_config *config, const sm_weights_copy *copy, int64_t step,
                            char digests[SM_MODEL_FILE_COUNT][SM_FILE_DIGEST_SIZE]);
 
-// Writes a new model without optimizer state, drawn from `seed` (sm_param_init), tensor by tensor; needs no
-// device.
+// Writes a new model without optimizer state, drawn from `seed` (sm_param_init), tensor by tensor; needs no device.
 sm_status sm_weights_init(const char *dir, const sm_model_config *config, uint64_t seed);
 
 #endif

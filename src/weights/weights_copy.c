@@ -9,7 +9,7 @@
 struct sm_weights_copy {
     const sm_plan *plan;
     float *values;
-    int64_t *offsets; // in elements, of each of the plan's tensors; -1: not copied
+    int64_t *offsets; // in elements, for each of the plan's tensors; -1: not copied
     int64_t n_elems;
 };
 
@@ -17,7 +17,7 @@ static bool is_copied(const sm_tensor *tensor) {
     return tensor->is_saved && (tensor->role == SM_ROLE_PARAMETER || tensor->role == SM_ROLE_OPTIMIZER);
 }
 
-// On large pages, where there are any: the training waits while the copy takes them for the first time.
+// In huge pages if available: training waits for the first touch.
 static float *allocate(size_t size_bytes) {
     enum { LARGE_PAGE_BYTES = 1 << 21 };
     void *values = NULL;

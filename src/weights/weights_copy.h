@@ -1,4 +1,4 @@
-// weights_copy.h: a session's parameters and optimizer state in the host's memory, as f32, so that they can be written
+// weights_copy.h: a copy of a session's parameters and optimizer state in host memory, as f32, which can be written
 // while the session continues.
 #ifndef STEPMARK_SRC_WEIGHTS_WEIGHTS_COPY_H
 #define STEPMARK_SRC_WEIGHTS_WEIGHTS_COPY_H
@@ -7,15 +7,14 @@
 
 typedef struct sm_weights_copy sm_weights_copy;
 
-// Memory for a copy of all that sm_weights_save would write for a plan; the plan must outlive it.
+// Allocates a copy of everything that sm_weights_save would write for a plan; the plan must outlive it.
 sm_status sm_weights_copy_open(const sm_plan *plan, sm_weights_copy **copy);
 void sm_weights_copy_close(sm_weights_copy *copy); // NULL is fine
 
-// Waits for the session, whose plan is that of the copy, and copies all.
+// Waits for the session, whose plan must be that of the copy, and copies everything.
 sm_status sm_weights_copy_take(sm_weights_copy *copy, sm_session *session);
 
-// Called by the other processes while one of them takes a copy, where each holds a part of the optimizer's state: they
-// send their part.
+// With a sharded optimizer state, the other processes call this while one of them takes a copy: they send their parts.
 sm_status sm_weights_copy_help(sm_session *session);
 
 int64_t sm_weights_copy_bytes(const sm_weights_copy *copy);

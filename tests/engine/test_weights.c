@@ -402,7 +402,7 @@ static void optimizer_state_comes_back(void **state) {
 
     session = open_session(SM_F32, false, 0);
     sm_status status = sm_weights_load(dir, &tiny, session, &step);
-    expect_failure("plan", status, SM_ERR_INVALID, "no optimizer whose state");
+    expect_failure("plan", status, SM_ERR_INVALID, "the plan has no optimizer");
     expect_ok("without the state", sm_weights_save(dir, &tiny, session, 1));
     assert_int_equal(temp_count(dir), 2);
     sm_session_close(session);

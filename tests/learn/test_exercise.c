@@ -327,7 +327,7 @@ static void kernels_in_opencl_run_in_the_step(void **state) {
         {"verify --backend cpu --filter '^gelu_forward' --kernel gelu_forward=$T/gelu.cl", 1, NULL,
          "the file is OpenCL C"},
         {"verify --backend opencl --filter '^gelu_forward' --kernel gelu_forward=$T/other.cl", 1, NULL,
-         "written for other parameters"},
+         "was written for the parameters"},
         {"verify --backend opencl --filter '^gelu_forward' --kernel gelu_forward=$T/items.cl", 1, NULL,
          "is no number of work-items"},
         {"exercise gelu_forward --check $T/gelu.cl --backend opencl:9.9", 1, "there is no OpenCL device", NULL},

@@ -132,13 +132,13 @@ static void text_that_does_not_fit_is_refused(void **state) {
     char digest[SM_TOKENIZER_DIGEST_SIZE];
     sm_tokens *tokens;
     char path[300];
-    fails(sm_text_tokens_open(text_path, tokenizer_path, VOCAB - 1, digest, &tokens), "a tokenizer of 600 tokens");
+    fails(sm_text_tokens_open(text_path, tokenizer_path, VOCAB - 1, digest, &tokens), "the tokenizer has 600 tokens");
     assert_null(tokens);
     snprintf(path, sizeof path, "%s/empty", folder);
     fails(sm_text_tokens_open(path, tokenizer_path, VOCAB, digest, &tokens), "empty: has no text");
     snprintf(path, sizeof path, "%s/separators", folder);
     fails(sm_text_tokens_open(path, tokenizer_path, VOCAB, digest, &tokens), "separators: has no text");
-    fails(sm_text_tokens_open("-", tokenizer_path, VOCAB, digest, &tokens), "-: stdin is read once");
+    fails(sm_text_tokens_open("-", tokenizer_path, VOCAB, digest, &tokens), "-: training reads text repeatedly");
     snprintf(path, sizeof path, "%s/nowhere", folder);
     fails(sm_text_tokens_open(path, tokenizer_path, VOCAB, digest, &tokens), "nowhere: cannot open");
     fails(sm_text_tokens_open(text_path, text_path, VOCAB, digest, &tokens), "text");

@@ -6,7 +6,7 @@
 #include "src/models/builder.h"
 #include "src/models/gpt2/gpt2_disk.h"
 
-// Radford et al. 2019, table 2; 2.7B as published benchmarks of it have it.
+// Radford et al. 2019, table 2; 2.7B as in published benchmarks.
 #define SIZE(size_name, size_alias, L, NH, C, F, V, P)                                                              \
     {                                                                                                               \
         size_name, size_alias, {                                                                                    \
@@ -86,7 +86,7 @@ static sm_status check(const sm_model_config *config) {
 
 // --- forward --------------------------------------------------------------------------------------
 
-// What a block's forward leaves for its backward.
+// The forward's tensors that the block's backward needs.
 typedef struct {
     sm_norm ln1, ln2;
     int qkv, atty, att, fc, gelu;
@@ -146,7 +146,7 @@ static void build(sm_builder *b) {
     }
 }
 
-// The causal masks that older versions of transformers stored with each layer.
+// Causal masks that older versions of transformers stored with each layer.
 static const char *const masks[] = {".attn.bias", ".attn.masked_bias", NULL};
 
 const sm_model sm_model_gpt2 = {

@@ -6,7 +6,7 @@
 enum { GPT2_VOCAB = 50257 };
 
 static sm_status check_variant(const char *path, const json_t *root) {
-    static const char *const activations[] = {"gelu_new", "gelu_pytorch_tanh", NULL}; // the same function
+    static const char *const activations[] = {"gelu_new", "gelu_pytorch_tanh", NULL}; // two names of one function
     if (json_object_get(root, "activation_function") != NULL) {
         SM_TRY(sm_config_check_text(path, root, "activation_function", activations));
     }
@@ -35,9 +35,9 @@ sm_status gpt2_read_config(const char *path, const json_t *root, sm_model_config
     return sm_config_real(path, root, "layer_norm_epsilon", 1e-5, 0, 1, &config->norm_eps);
 }
 
-// Every key of transformers' GPT2Config that says what is computed.
+// Writes every key of transformers' GPT2Config that affects the computation.
 json_t *gpt2_write_config(const sm_model_config *config, double dropout_p) {
-    const bool is_gpt2_vocab = config->vocab == GPT2_VOCAB; // its last id is <|endoftext|>; others have none
+    const bool is_gpt2_vocab = config->vocab == GPT2_VOCAB; // then the last id is <|endoftext|>
     const sm_config_field fields[] = {
         {"activation_function", json_string("gelu_new")},
         {"add_cross_attention", json_false()},

@@ -5,7 +5,7 @@
 #include "src/models/builder.h"
 #include "src/models/llama/llama_disk.h"
 
-// GPT-2's sizes, for comparison: the same dimensions, of which d_ff is the inner width of SwiGLU.
+// GPT-2's sizes, for comparison: the same dimensions; d_ff is the inner width of SwiGLU.
 #define SIZE(size_name, L, NH, C, F, V, P)                                                                           \
     {                                                                                                                \
         size_name, NULL, {                                                                                           \
@@ -28,12 +28,12 @@ static const sm_model_size sizes[] = {
 enum {
     EMBED_W,
     NORM1_W,
-    QKV_W, // q, and then k and v, of one matrix
+    QKV_W, // q, then k and v, in one matrix
     K_W,
     V_W,
     ATTN_PROJ_W, // a block's first half,
     NORM2_W,
-    GATE_UP_W, // gate, and then up, of one matrix
+    GATE_UP_W, // gate, then up, in one matrix
     UP_W,
     DOWN_W, // and its second
     NORMF_W,
@@ -72,7 +72,7 @@ static int params(const sm_model_config *config, sm_param_spec *specs) {
 
 // --- forward --------------------------------------------------------------------------------------
 
-// What a block's forward leaves for its backward.
+// The forward's tensors that the block's backward needs.
 typedef struct {
     sm_norm norm1, norm2;
     int qkv, atty, att, gate_up, act;
@@ -128,7 +128,7 @@ static void build(sm_builder *b) {
     }
 }
 
-// What older versions of transformers stored with each layer.
+// Tensors that older versions of transformers stored with each layer.
 static const char *const buffers[] = {".rotary_emb.inv_freq", NULL};
 
 const sm_model sm_model_llama = {
@@ -144,9 +144,9 @@ const sm_model sm_model_llama = {
             .d_ff = 50,
             .vocab = 37,
             .context = 20,
-            // So large that a norm that leaves it out is found: the embeddings' mean square is 0.053 in verify. With
-            // 1e-5 it also multiplies by 4.3 and not by 1.7 what is rounded, and in bf16 single gradients are then
-            // wrong by 4.6% of the largest, which is all that verify allows.
+            // Large enough that verify finds a norm without eps: the mean square of the embeddings is 0.053 there. With
+            // 1e-5 the norm would also multiply rounding errors by 4.3 instead of 1.7, and single bf16 gradients would
+            // differ by 4.6% of the largest, verify's whole tolerance.
             .norm_eps = 0.3,
             .rope_theta = 1e4,
             .untied = true},

@@ -1,11 +1,11 @@
 // qwen3.c: Qwen 3: forward top to bottom, backward bottom to top. Yang et al. 2025, section 2: Llama with an RMSNorm
-// over each head of queries and keys, and heads whose width does not follow from the model's.
+// over each head of queries and keys, and a head size that is independent of d_model.
 #include <string.h>
 
 #include "src/models/builder.h"
 #include "src/models/qwen3/qwen3_disk.h"
 
-// GPT-2's sizes, for comparison, but for heads of keys and values and, in tiny, the width of heads; and those of Yang
+// GPT-2's sizes, for comparison, except for heads of keys and values and, in tiny, the head size; and the sizes of Yang
 // et al. 2025, table 1, by their own names. The smaller ones have a tied head.
 #define SIZE(size_name, L, NH, NKV, HS, C, F, V, P, has_head)                                                     \
     {                                                                                                             \
@@ -32,14 +32,14 @@ static const sm_model_size sizes[] = {
 enum {
     EMBED_W,
     NORM1_W,
-    QKV_W, // q, and then k and v, of one matrix
+    QKV_W, // q, then k and v, in one matrix
     K_W,
     V_W,
     Q_NORM_W,
     K_NORM_W,
     ATTN_PROJ_W, // a block's first half,
     NORM2_W,
-    GATE_UP_W, // gate, and then up, of one matrix
+    GATE_UP_W, // gate, then up, in one matrix
     UP_W,
     DOWN_W, // and its second
     NORMF_W,
@@ -81,7 +81,7 @@ static int params(const sm_model_config *config, sm_param_spec *specs) {
 
 // --- forward --------------------------------------------------------------------------------------
 
-// What a block's forward leaves for its backward.
+// The forward's tensors that the block's backward needs.
 typedef struct {
     sm_norm norm1, norm2;
     sm_head_norm qk_norm;

@@ -5,7 +5,7 @@
 
 #include "src/models/decoder_keys.h"
 
-// A word for each layer; may be absent.
+// layer_types has a word for each layer; it may be absent.
 static sm_status check_layers(const char *path, const json_t *root) {
     const json_t *types = json_object_get(root, "layer_types");
     for (size_t i = 0; i < json_array_size(types); i++) {

@@ -1,6 +1,6 @@
 // qwen3_disk.h: Qwen 3's config.json, as transformers' Qwen3Config has it (decoder_keys.h). Accepts only the feature
-// that stepmark computes: attention over all positions in every layer. head_dim and num_key_value_heads must be given:
-// Qwen3Config has default numbers for them that do not follow from other keys.
+// that stepmark computes: attention over all positions in every layer. head_dim and num_key_value_heads are required,
+// since Qwen3Config's defaults for them do not follow from other keys.
 #ifndef STEPMARK_QWEN3_DISK_H
 #define STEPMARK_QWEN3_DISK_H
 
