@@ -5,8 +5,11 @@
 
 #include "backends/opencl/nvidia/tensor.h"
 #include "backends/opencl/opencl.h"
+#include "backends/opencl/units/units.h"
 
-static const opencl_family *const families[] = {&opencl_family_tensor, &opencl_family_local, &opencl_family_registers};
+static const opencl_family *const families[] = {
+    &opencl_family_tensor, &opencl_family_mfma,  &opencl_family_wmma,     &opencl_family_dpas16,
+    &opencl_family_dpas8,  &opencl_family_local, &opencl_family_registers};
 
 enum { N_FAMILIES = sizeof families / sizeof families[0] };
 
@@ -27,10 +30,26 @@ static sm_status check_lacks(const opencl_family *family, const opencl_facts *fa
                                       device_id, family->name, lacks);
 }
 
+static bool is_of_level(const opencl_family *family, const opencl_facts *facts) {
+    return family->doubts != NULL && (family->suits(facts) || family->doubts(facts)[0] != '\0');
+}
+
+// "tensor" is any vendor's matrix units: the level of this device, or else that of the family's own name.
+static bool is_named(const opencl_family *family, const opencl_facts *facts, const char *name) {
+    if (strcmp(name, opencl_family_tensor.name) != 0) {
+        return strcmp(name, family->name) == 0;
+    }
+    bool has_level = false;
+    for (int i = 0; i < N_FAMILIES; i++) {
+        has_level = has_level || is_of_level(families[i], facts);
+    }
+    return has_level ? is_of_level(family, facts) : family == &opencl_family_tensor;
+}
+
 sm_status opencl_choose_family(const opencl_facts *facts, const char *name, const char *device_id,
                                const opencl_family **family) {
     for (int i = 0; i < N_FAMILIES; i++) {
-        if (name == NULL ? families[i]->suits(facts) : strcmp(name, families[i]->name) == 0) {
+        if (name == NULL ? families[i]->suits(facts) : is_named(families[i], facts, name)) {
             *family = families[i];
             return check_lacks(families[i], facts, device_id);
         }
@@ -46,3 +65,20 @@ size_t opencl_shown_local_bytes(const opencl_facts *facts) {
     }
     return most;
 }
+
+void opencl_explain_family(const opencl_family *family, const opencl_facts *facts, char *text, size_t size_bytes) {
+    snprintf(text, size_bytes, "%s", family->explain != NULL ? family->explain(facts) : family->why);
+    for (int i = 0; i < N_FAMILIES; i++) {
+        const char *doubts = families[i]->doubts != NULL ? families[i]->doubts(facts) : "";
+        if (doubts[0] != '\0') {
+            snprintf(text, size_bytes, "%s", doubts);
+        }
+    }
+}
+
+void opencl_try_units(const opencl_facts *facts, int index, const char *helper, bool again,
+                      void (*say)(void *ctx, const char *line), void *ctx) {
+    units_try(facts, index, helper, again, say, ctx);
+}
+
+void opencl_probe_units(const opencl_facts *facts) { units_help(facts); }

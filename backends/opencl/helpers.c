@@ -181,12 +181,13 @@ static void await_others(int n) {
 
 static void build_together(opencl_device *device, opencl_wanted *wanted) {
     if (team.n == 0) {
-        start_team(device->helper, device->index, count_helpers(wanted->n));
+        const int n = count_helpers(wanted->n);
+        start_team(device->helper, device->index, device->family->builds_apart && n < 1 ? 1 : n);
     }
     qsort(wanted->programs, (size_t)wanted->n, sizeof wanted->programs[0], compare_times);
     if (host_put(team.work.put, wanted->programs, (size_t)wanted->n * sizeof wanted->programs[0])) {
         host_close_end(&team.work.put);
-        await_others(wanted->n - build_share(device));
+        await_others(wanted->n - (device->family->builds_apart ? 0 : build_share(device)));
     }
 }
 
@@ -216,7 +217,7 @@ void opencl_build_ahead(opencl_executable *e) {
     wanted->family = device->family->name;
     list_programs(e, wanted);
     drop_built(device, wanted);
-    if (wanted->n >= LEAST_PROGRAMS) {
+    if (wanted->n >= (device->family->builds_apart ? 1 : LEAST_PROGRAMS)) {
         dismiss_others(device);
         build_together(device, wanted);
     }
@@ -245,12 +246,17 @@ static void build_all(opencl_device *device) {
 sm_status opencl_help(int n_words, char *const *words) {
     opencl_device device;
     const char *reason;
+    const bool probes = n_words > 1 && strcmp(words[1], "units") == 0;
     if (n_words < 1) {
         return sm_fail(SM_ERR_USAGE, "opencl: the index of a device is missing");
     }
     const int index = atoi(words[0]);
     if (index < 0 || index >= opencl_n_devices(&reason)) {
         return sm_fail(SM_ERR_USAGE, "opencl: there is no device %d", index);
+    }
+    if (probes) {
+        opencl_probe_units(opencl_device_facts(index));
+        return SM_OK;
     }
     SM_TRY(opencl_open_to_build(opencl_device_facts(index), &device));
     build_all(&device);

@@ -48,8 +48,7 @@ static void describe_found(const opencl_facts *f, sm_device_info *info) {
 
 static void describe_family(const opencl_family *family, const opencl_facts *facts, sm_device_info *info) {
     snprintf(info->tier, sizeof info->tier, "%s", family->name);
-    snprintf(info->tier_reason, sizeof info->tier_reason, "%s",
-             family->explain != NULL ? family->explain(facts) : family->why);
+    opencl_explain_family(family, facts, info->tier_reason, sizeof info->tier_reason);
 }
 
 static sm_status describe(int index, sm_device_info *info) {
@@ -142,6 +141,7 @@ sm_status opencl_open(int index, const sm_open_options *options, sm_device **ope
     const opencl_family *family = NULL;
     *opened = NULL;
     SM_TRY(describe(index, &info));
+    opencl_try_units(opencl_device_facts(index), index, info.available ? options->helper : NULL, false, NULL, NULL);
     if (!info.available) {
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: %s", info.id, info.reason);
     }

@@ -6,7 +6,7 @@
 //   memory/     a plan's tensors in a device's memory, copies, waiting
 //   launch/     kernels with their arguments set
 //   binders/    from an op to launches
-//   families/   kernels of products and attention; nvidia/: those for matrix units
+//   families/   kernels of products and attention; nvidia/, units/: those for matrix units
 //
 //   families.c  the list of families, and which one suits a device
 //   opencl.c    opens a device
@@ -24,6 +24,15 @@
 // The first family that suits the device, or the one with that name (SM_ERR_UNSUPPORTED when there is none).
 sm_status opencl_choose_family(const opencl_facts *facts, const char *name, const char *device_id,
                                const opencl_family **family);
+
+// Why that family, or why not one that the device has units for.
+void opencl_explain_family(const opencl_family *family, const opencl_facts *facts, char *text, size_t size_bytes);
+
+// Has a device's matrix units tried by a process `helper`, which calls opencl_probe_units, where that was not done yet, or
+// `again`; says a line for each thing that was tried. Not NVIDIA's: those are tried where they are first asked for.
+void opencl_try_units(const opencl_facts *facts, int index, const char *helper, bool again,
+                      void (*say)(void *ctx, const char *line), void *ctx);
+void opencl_probe_units(const opencl_facts *facts);
 
 // Local memory that some family found beyond what the driver tells; 0: none did.
 size_t opencl_shown_local_bytes(const opencl_facts *facts);

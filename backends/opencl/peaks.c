@@ -193,7 +193,7 @@ static opencl_arithmetic choose_arithmetic(const opencl_device *device, sm_preci
     const bool on_units =
         sm_dtype_is_narrow(precision.dtype)
             ? device->family->multiplies_narrow
-            : precision.products != SM_PRODUCTS_PLAIN && opencl_family_multiplies(device->family, precision.products);
+            : opencl_family_multiplies(device, precision.products);
     return on_units ? device->family->peak(device, precision) : plain_arithmetic(device);
 }
 
@@ -235,6 +235,10 @@ static sm_status measure_arithmetic(opencl_device *device, trials *t, double sec
                  {"products tf32", {SM_F32, SM_PRODUCTS_TF32}}};
     const int n = device->family->multiplies_narrow ? (int)(sizeof kinds / sizeof kinds[0]) : 1;
     for (int i = 0; i < n; i++) {
+        if (kinds[i].precision.products != SM_PRODUCTS_PLAIN &&
+            !opencl_family_multiplies(device, kinds[i].precision.products)) {
+            continue;
+        }
         const opencl_arithmetic of = choose_arithmetic(device, kinds[i].precision);
         sm_ceiling ceiling = {.name = kinds[i].name, .where = "registers", .unit = "FLOP/s"};
         char meaning[SM_TEXT_SIZE];

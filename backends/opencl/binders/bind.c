@@ -544,7 +544,7 @@ sm_status opencl_op_supported(const opencl_device *device, const sm_plan *plan, 
                                                "%s: --kernel %s: your own kernels compute in fp32, and the plan is %s",
                                                id, sm_op_name(op->kind), sm_dtype_name(plan->dtype));
     }
-    if (!opencl_family_multiplies(device->family, plan->products)) {
+    if (!opencl_family_multiplies(device, plan->products)) {
         SM_TRY(sm_plan_supports_plain_products(plan, id));
     }
     if (!has_kernel(op->kind)) {

@@ -78,6 +78,11 @@ typedef struct opencl_family {
         const opencl_facts *facts); // of a work-group, where the device has more than its driver tells
     size_t (*own_bytes)(const opencl_facts *facts, const sm_plan *plan); // of the device, for an executable
     void (*release)(opencl_executable *e);                               // frees e->family_data
+    const char *(*doubts)(const opencl_facts *facts); // why units that the device has are not used, "" if they are or
+                                                      // it has none
+    bool (*multiplies_floats)(const opencl_facts *facts, sm_products products); // in the place of rounds_products,
+                                                                                // where it depends on the device
+    bool builds_apart; // its programs are built in other processes alone: a compiler may end them
 } opencl_family;
 
 static inline void opencl_set_family(opencl_device *device, const opencl_family *family) {
@@ -88,9 +93,12 @@ static inline void opencl_set_family(opencl_device *device, const opencl_family 
     }
 }
 
-// Whether a family multiplies floats that way, beside plainly.
-static inline bool opencl_family_multiplies(const opencl_family *family, sm_products products) {
-    return family->rounds_products && (products == SM_PRODUCTS_TF32 || products == SM_PRODUCTS_TF32X3);
+// Whether a device's family has units that multiply floats that way.
+static inline bool opencl_family_multiplies(const opencl_device *device, sm_products products) {
+    const opencl_family *family = device->family;
+    return family->multiplies_floats != NULL
+               ? family->multiplies_floats(&device->facts, products)
+               : family->rounds_products && (products == SM_PRODUCTS_TF32 || products == SM_PRODUCTS_TF32X3);
 }
 
 // --- product.c: what families ask of a product -----------------------------------------------------

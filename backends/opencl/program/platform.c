@@ -48,7 +48,7 @@ static const char *find_trouble(const opencl_facts *f) {
     return "";
 }
 
-static bool has_extension(cl_device_id id, const char *name) {
+bool opencl_has_extension(cl_device_id id, const char *name) {
     size_t size_bytes = 0;
     if (opencl.clGetDeviceInfo(id, CL_DEVICE_EXTENSIONS, 0, NULL, &size_bytes) != CL_SUCCESS || size_bytes == 0) {
         return false;
@@ -64,7 +64,7 @@ static bool has_extension(cl_device_id id, const char *name) {
 // By the extension that tells of it, whoever's the device is.
 static int find_compute_capability(cl_device_id id) {
     enum { COMPUTE_CAPABILITY_MAJOR_NV = 0x4000, COMPUTE_CAPABILITY_MINOR_NV = 0x4001 };
-    return has_extension(id, "cl_nv_device_attribute_query")
+    return opencl_has_extension(id, "cl_nv_device_attribute_query")
                ? (int)(10 * get_amount(id, COMPUTE_CAPABILITY_MAJOR_NV) + get_amount(id, COMPUTE_CAPABILITY_MINOR_NV))
                : 0;
 }
@@ -79,8 +79,8 @@ static void find_facts(cl_platform_id platform, cl_device_id id, opencl_facts *f
     f->is_cpu = (get_number(id, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU) != 0;
     f->has_local_memory = get_number(id, CL_DEVICE_LOCAL_MEM_TYPE) == CL_LOCAL;
     f->shares_host_memory = get_number(id, CL_DEVICE_HOST_UNIFIED_MEMORY) != 0;
-    f->has_subgroups = has_extension(id, "cl_khr_subgroups") || has_extension(id, "cl_intel_subgroups");
-    f->has_fp16 = has_extension(id, "cl_khr_fp16");
+    f->has_subgroups = opencl_has_extension(id, "cl_khr_subgroups") || opencl_has_extension(id, "cl_intel_subgroups");
+    f->has_fp16 = opencl_has_extension(id, "cl_khr_fp16");
     f->compute_capability = find_compute_capability(id);
     // PoCL compiles a kernel for a work-group's size when it is first put into a queue, and keeps that on disk. Asked
     // for a program's binary it compiles every kernel of it once more, for any size: as much time again.

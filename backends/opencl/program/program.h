@@ -48,6 +48,7 @@ typedef struct {
 // get one. The list is made once.
 int opencl_n_devices(const char **reason);
 const opencl_facts *opencl_device_facts(int index);
+bool opencl_has_extension(cl_device_id id, const char *name);
 
 // A context that a device was tried in, where nothing went wrong: kept for who opens the device next, whose it is from
 // then on. One is kept at most; false: the caller still has it. NULL: there is none.

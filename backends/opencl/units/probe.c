@@ -1,0 +1,195 @@
+// probe.c: small products of whole numbers, exact in every format, by the kernels that plans run.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backends/opencl/units/units.h"
+
+// Odd sizes, so that tiles reach beyond the matrices; more than two tiles of K, and a part of one.
+enum { M = 200, N = 264, K = 136 };
+
+typedef struct {
+    opencl_device *device;
+    const opencl_unit *unit;
+    units_format format;
+    sm_dtype dtype;
+    bool a_transposed, b_transposed, blocks;
+} product;
+
+static float a_at(int m, int k) { return (float)((m * 7 + k * 3 + m / 11) % 11 - 5); }
+static float b_at(int k, int n) { return (float)((k * 5 + n * 2 + k / 7) % 7 - 3); }
+static float bias_at(int n) { return (float)(n % 5 - 2); }
+
+static void put(sm_dtype dtype, float x, unsigned char *to, int i) {
+    sm_dtype_format(dtype)->round(1, &x, to + (size_t)i * sm_dtype_size(dtype));
+}
+
+static void put_operands(const product *p, unsigned char *a, unsigned char *b) {
+    for (int k = 0; k < K; k++) {
+        for (int m = 0; m < M; m++) {
+            put(p->dtype, a_at(m, k), a, p->a_transposed ? k * M + m : m * K + k);
+        }
+        for (int n = 0; n < N; n++) {
+            put(p->dtype, b_at(k, n), b, p->b_transposed ? n * K + k : k * N + n);
+        }
+    }
+}
+
+// How many numbers are not exactly right.
+static int count_wrong(const float *c) {
+    int n_wrong = 0;
+    for (int m = 0; m < M; m++) {
+        for (int n = 0; n < N; n++) {
+            float sum = bias_at(n);
+            for (int k = 0; k < K; k++) {
+                sum += a_at(m, k) * b_at(k, n);
+            }
+            n_wrong += !(c[m * N + n] == sum);
+        }
+    }
+    return n_wrong;
+}
+
+static cl_mem make_buffer(opencl_device *d, size_t n_bytes, const void *from) {
+    cl_int code = CL_SUCCESS;
+    cl_mem buffer = opencl.clCreateBuffer(d->context, CL_MEM_READ_WRITE, n_bytes, NULL, &code);
+    if (buffer != NULL &&
+        opencl.clEnqueueWriteBuffer(d->queue, buffer, CL_TRUE, 0, n_bytes, from, 0, NULL, NULL) != CL_SUCCESS) {
+        opencl_release_buffer(buffer);
+        buffer = NULL;
+    }
+    return buffer;
+}
+
+static sm_status launch(const product *p, cl_kernel kernel, const units_tile *tile, cl_mem buffers[4], float *c) {
+    opencl_device *d = p->device;
+    const cl_ulong sizes[] = {M, N, K, 64 / sm_dtype_size(p->dtype) * opencl_count_up(K, 16)};
+    const cl_ulong at = 0;
+    const cl_uint beside = OPENCL_BIAS;
+    const opencl_argument arguments[] = {
+        OPENCL_ARGUMENT(beside),     OPENCL_ARGUMENT(sizes[0]), OPENCL_ARGUMENT(sizes[1]),   OPENCL_ARGUMENT(sizes[2]),
+        OPENCL_ARGUMENT(sizes[3]),   OPENCL_ARGUMENT(buffers[0]), OPENCL_ARGUMENT(at),       OPENCL_ARGUMENT(buffers[1]),
+        OPENCL_ARGUMENT(at),         OPENCL_ARGUMENT(buffers[2]), OPENCL_ARGUMENT(at),       OPENCL_ARGUMENT(buffers[3]),
+        OPENCL_ARGUMENT(at),         OPENCL_ARGUMENT(buffers[3]), OPENCL_ARGUMENT(at),       OPENCL_ARGUMENT(buffers[3]),
+        OPENCL_ARGUMENT(at)};
+    const size_t items = (size_t)units_items(p->unit, tile);
+    const size_t local[] = {items, 1};
+    const size_t global[] = {(size_t)opencl_count_up(N, tile->fn * p->unit->tn * tile->waves_n) * items,
+                             (size_t)opencl_count_up(M, tile->fm * p->unit->tm * tile->waves_m)};
+    SM_TRY(opencl_set_arguments(d, kernel, arguments, sizeof arguments / sizeof arguments[0]));
+    SM_TRY(opencl_check(id_of(d), "a product",
+                        opencl.clEnqueueNDRangeKernel(d->queue, kernel, 2, NULL, global, local, 0, NULL, NULL)));
+    return opencl_check(id_of(d), "a product",
+                        opencl.clEnqueueReadBuffer(d->queue, buffers[2], CL_TRUE, 0, (size_t)M * N * sizeof *c, c, 0,
+                                                   NULL, NULL));
+}
+
+static sm_status run(const product *p, const unsigned char *a, const unsigned char *b, float *c) {
+    enum { OPTIONS_SIZE = 320 };
+    char options[OPTIONS_SIZE];
+    float bias[N];
+    cl_kernel kernel = NULL;
+    const size_t width = sm_dtype_size(p->dtype);
+    const units_tile *tile = p->format == UNITS_TF32X3         ? &p->unit->split[0]
+                             : sm_dtype_is_narrow(p->dtype)    ? &p->unit->narrow[0]
+                                                               : &p->unit->floats[0];
+    for (int n = 0; n < N; n++) {
+        bias[n] = bias_at(n);
+    }
+    memset(c, 0xFF, (size_t)M * N * sizeof *c); // no numbers
+    units_product_options(p->unit, p->format, tile, p->a_transposed, p->b_transposed, p->blocks, OPENCL_BIAS, options,
+                          sizeof options);
+    strncat(options, sm_dtype_is_narrow(p->dtype) ? " -DC_REAL" : "", sizeof options - strlen(options) - 1);
+    strncat(options, opencl_data_option(p->dtype), sizeof options - strlen(options) - 1);
+    SM_TRY(opencl_get_kernel(p->device, "matmul_units", options, "matmul", &kernel));
+    cl_mem buffers[4] = {make_buffer(p->device, (size_t)M * K * width, a), make_buffer(p->device, (size_t)K * N * width, b),
+                         make_buffer(p->device, (size_t)M * N * sizeof *c, c), make_buffer(p->device, sizeof bias, bias)};
+    sm_status status = sm_fail(SM_ERR_OOM, "%s: no memory for a product", id_of(p->device));
+    if (buffers[0] != NULL && buffers[1] != NULL && buffers[2] != NULL && buffers[3] != NULL) {
+        status = launch(p, kernel, tile, buffers, c);
+    }
+    for (int i = 0; i < 4; i++) {
+        opencl_release_buffer(buffers[i]);
+    }
+    opencl.clReleaseKernel(kernel);
+    return status;
+}
+
+static void try_product(const product *p, units_tried *t) {
+    unsigned char *a = calloc((size_t)K * (M + N), sizeof(float));
+    float *c = calloc((size_t)M * N, sizeof *c);
+    snprintf(t->trouble, sizeof t->trouble, "no memory for its test");
+    if (a != NULL && c != NULL) {
+        unsigned char *b = a + (size_t)M * K * sizeof(float);
+        put_operands(p, a, b);
+        const sm_status status = run(p, a, b, c);
+        const int n_wrong = status == SM_OK ? count_wrong(c) : 0;
+        t->is_right = status == SM_OK && n_wrong == 0;
+        if (status != SM_OK) {
+            snprintf(t->trouble, sizeof t->trouble, "%.*s", UNITS_TRIED_TEXT - 1, sm_error_message());
+        } else if (n_wrong > 0) {
+            snprintf(t->trouble, sizeof t->trouble, "%d of %d numbers are wrong", n_wrong, M * N);
+        } else {
+            memset(t->trouble, 0, sizeof t->trouble);
+        }
+    }
+    free(a);
+    free(c);
+}
+
+static void try_format(opencl_device *d, units_format format, bool blocks,
+                       void (*tell)(void *ctx, const units_tried *tried), void *ctx) {
+    static const sm_dtype dtypes[N_UNITS_FORMATS] = {[UNITS_BF16] = SM_BF16, [UNITS_F16] = SM_F16};
+    static const struct {
+        const char *name;
+        bool a_transposed, b_transposed;
+    } forms[] = {{"NT", false, true}, {"NN", false, false}, {"TN", true, false}};
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        const product p = {.device = d,
+                           .unit = units_of(&d->facts),
+                           .format = format,
+                           .dtype = dtypes[format],
+                           .a_transposed = forms[i].a_transposed,
+                           .b_transposed = forms[i].b_transposed,
+                           .blocks = blocks};
+        units_tried t = {.format = (int32_t)format, .blocks = blocks};
+        if (blocks && p.a_transposed) {
+            continue;
+        }
+        snprintf(t.what, sizeof t.what, "%s: %s products %s, %s", p.unit->level, units_format_names[format],
+                 forms[i].name, blocks ? "by block reads" : "through local memory");
+        tell(ctx, &t);
+        try_product(&p, &t);
+        tell(ctx, &t);
+    }
+}
+
+void units_probe(const opencl_facts *facts, void (*tell)(void *ctx, const units_tried *tried), void *ctx) {
+    const opencl_unit *unit = units_of(facts);
+    opencl_device d;
+    cl_int code = CL_SUCCESS;
+    if (unit == NULL || opencl_open_to_build(facts, &d) != SM_OK) {
+        return;
+    }
+    opencl_set_family(&d, &opencl_family_mfma); // its options and programs are those of all units
+    d.queue = opencl.clCreateCommandQueue(d.context, facts->id, 0, &code);
+    for (int format = 0; d.queue != NULL && format < N_UNITS_FORMATS; format++) {
+        if (unit->formats[format]) {
+            try_format(&d, (units_format)format, false, tell, ctx);
+        }
+        if (unit->formats[format] && units_reads_blocks(facts) && format <= UNITS_F16) {
+            try_format(&d, (units_format)format, true, tell, ctx);
+        }
+    }
+    opencl_free_programs(&d);
+    opencl_release_queue(d.queue);
+    opencl_release_context(d.context);
+}
+
+static void tell_parent(void *ctx, const units_tried *tried) {
+    (void)ctx;
+    (void)!write(STDOUT_FILENO, tried, sizeof *tried); // a pipe takes a record as a whole
+}
+
+void units_help(const opencl_facts *facts) { units_probe(facts, tell_parent, NULL); }
