@@ -19,7 +19,7 @@ floors='include os
     backends/reference backends/cpu/threads backends/cpu/common backends/cpu backends/cpu/kernels
     backends/cpu/kernels/matmul backends/cpu/kernels/attention
     backends/opencl/program backends/opencl/memory backends/opencl/launch backends/opencl/binders
-    backends/opencl/families backends/opencl/nvidia backends/opencl
+    backends/opencl/families backends/opencl/nvidia backends/opencl/units backends/opencl
     bench/stats bench/tables bench/rows bench/compare bench/sensors bench/measure bench/profile bench/loop
     bench/pages bench/report bench/runs
     learn/own_kernels learn/exercise learn/ladder learn/page

@@ -7,9 +7,9 @@
 #include "backends/opencl/opencl.h"
 #include "backends/opencl/units/units.h"
 
-static const opencl_family *const families[] = {
-    &opencl_family_tensor, &opencl_family_mfma,  &opencl_family_wmma,     &opencl_family_dpas16,
-    &opencl_family_dpas8,  &opencl_family_local, &opencl_family_registers};
+static const opencl_family *const families[] = {&opencl_family_tensor,   &opencl_family_mfma,  &opencl_family_wmma,
+                                                &opencl_family_dpas16,   &opencl_family_dpas8, &opencl_family_local,
+                                                &opencl_family_registers};
 
 enum { N_FAMILIES = sizeof families / sizeof families[0] };
 

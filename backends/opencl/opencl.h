@@ -28,8 +28,8 @@ sm_status opencl_choose_family(const opencl_facts *facts, const char *name, cons
 // Why that family, or why not one that the device has units for.
 void opencl_explain_family(const opencl_family *family, const opencl_facts *facts, char *text, size_t size_bytes);
 
-// Has a device's matrix units tried by a process `helper`, which calls opencl_probe_units, where that was not done yet, or
-// `again`; says a line for each thing that was tried. Not NVIDIA's: those are tried where they are first asked for.
+// Has a device's matrix units tried by a process `helper`, which calls opencl_probe_units, where that was not done yet,
+// or `again`; says a line for each thing that was tried. Not NVIDIA's: those are tried where they are first asked for.
 void opencl_try_units(const opencl_facts *facts, int index, const char *helper, bool again,
                       void (*say)(void *ctx, const char *line), void *ctx);
 void opencl_probe_units(const opencl_facts *facts);

@@ -1,6 +1,6 @@
 // units.cl: matrix units of AMD and Intel, one form for all. A wave (wavefront, sub-group) multiplies fragments in its
 // registers, c += a b; the layout of a fragment says which lane has which element. UNIT is the row of the table in
-// backends/opencl/units/units.c, whose host side knows the same numbers.
+// backends/opencl/units/unit.c, whose host side knows the same numbers.
 //
 //   UNIT      wave   a b of 16 bits   of floats                          where
 //   MFMA      64     32 x 32 x 8      xf32 32 x 32 x 4, fp32 32 x 32 x 2 gfx90a, gfx942 (xf32: gfx942)

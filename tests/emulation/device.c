@@ -1,6 +1,6 @@
-// device.c: a libOpenCL.so.1 for tests, in front of the system's own: its device is PoCL's, and says that it has the matrix
-// units of $STEPMARK_EMULATE, one of the rows below. Programs of cl/units are compiled by clang and run here (units.h), all
-// others by PoCL.
+// device.c: a libOpenCL.so.1 for tests, in front of the system's own: its device is PoCL's, and says that it has the
+// matrix units of $STEPMARK_EMULATE, one of the rows below. Programs of cl/units are compiled by clang and run here
+// (units.h), all others by PoCL.
 //
 //     STEPMARK_OPENCL     the library behind it
 //     STEPMARK_SPOIL      what is wrong in its layouts, a number of units.h
@@ -61,10 +61,10 @@ static void *find(const char *name) {
     return function;
 }
 
-#define REAL(name)                        \
-    static __typeof__(&name) real;        \
-    if (real == NULL) {                   \
-        void *found = find(#name);        \
+#define REAL(name)                          \
+    static __typeof__(&name) real;          \
+    if (real == NULL) {                     \
+        void *found = find(#name);          \
         memcpy(&real, &found, sizeof real); \
     }
 
@@ -214,7 +214,8 @@ static int compile(program *p, const char *options) {
         if (!write_text(source, p->text) || dladdr((void *)(uintptr_t)units_run, &us) == 0) {
             return 0;
         }
-        snprintf(command, sizeof command, "sh %s/build_kernels.sh %s %s %s %s", folder, source, us.dli_fname, path, options);
+        snprintf(command, sizeof command, "sh %s/build_kernels.sh %s %s %s %s", folder, source, us.dli_fname, path,
+                 options);
         if (system(command) != 0) {
             snprintf(path, sizeof path, "%.500s.log", source);
             read_text(path, p->log, sizeof p->log);
@@ -251,7 +252,8 @@ CL_API_ENTRY cl_int CL_API_CALL clGetProgramBuildInfo(cl_program p, cl_device_id
                                                       size_t size, void *to, size_t *size_ret) {
     REAL(clGetProgramBuildInfo)
     const program *own = (const program *)p;
-    return is_ours(p) ? answer(own->log, strlen(own->log) + 1, size, to, size_ret) : real(p, id, what, size, to, size_ret);
+    return is_ours(p) ? answer(own->log, strlen(own->log) + 1, size, to, size_ret)
+                      : real(p, id, what, size, to, size_ret);
 }
 
 static void release(program *p) {
@@ -337,9 +339,10 @@ CL_API_ENTRY cl_int CL_API_CALL clSetKernelArg(cl_kernel k, cl_uint i, size_t si
 
 // --- launches ------------------------------------------------------------------------------------------
 
-typedef void (*generic)(double, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
-                        uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
-                        uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
+typedef void (*generic)(double, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
+                        uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
+                        uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
+                        uint64_t, uint64_t, uint64_t);
 
 static uint64_t words[MOST_ARGS];
 static double first_float;

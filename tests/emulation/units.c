@@ -213,10 +213,10 @@ typedef struct {
 } shape;
 
 static const shape shapes[] = {
-    [MFMA_8] = {64, 32, 32, 8, 16, BITS16},    [MFMA_16] = {64, 32, 32, 16, 16, BITS16},
-    [XF32] = {64, 32, 32, 4, 16, TF32_BITS},   [FP32] = {64, 32, 32, 2, 16, FLOAT_BITS},
-    [WMMA] = {32, 16, 16, 16, 8, BITS16},      [WMMA_HALF] = {32, 16, 16, 16, 8, BITS16},
-    [DPAS8] = {8, 8, 8, 16, 8, BITS16},        [DPAS16] = {16, 8, 16, 16, 8, BITS16},
+    [MFMA_8] = {64, 32, 32, 8, 16, BITS16},     [MFMA_16] = {64, 32, 32, 16, 16, BITS16},
+    [XF32] = {64, 32, 32, 4, 16, TF32_BITS},    [FP32] = {64, 32, 32, 2, 16, FLOAT_BITS},
+    [WMMA] = {32, 16, 16, 16, 8, BITS16},       [WMMA_HALF] = {32, 16, 16, 16, 8, BITS16},
+    [DPAS8] = {8, 8, 8, 16, 8, BITS16},         [DPAS16] = {16, 8, 16, 16, 8, BITS16},
     [DPAS_TF32] = {16, 8, 16, 8, 8, TF32_BITS},
 };
 
@@ -224,8 +224,8 @@ typedef struct {
     int lane, elem;
 } place;
 
-// Who has a's element of a row (or b's of a column) and k. gfx11's lanes 16.. repeat the others: here the odd k are taken
-// from the repetition.
+// Who has a's element of a row (or b's of a column) and k. gfx11's lanes 16.. repeat the others: here the odd k are
+// taken from the repetition.
 static place find_a(int kind, int row, int k) {
     const int half = shapes[kind].tk / 2;
     switch (kind) {
@@ -297,7 +297,9 @@ static void multiply(wave *w, int kind, int is_f16) {
     for (int lane = 0; lane < s->wave; lane++) {
         for (int i = 0; i < s->n_c; i++) {
             int row = row_of(kind, lane, i);
-            row = units_spoilt == SPOIL_C_ROWS ? row ^ 1 : units_spoilt == SPOIL_C_HALVES ? (row + s->tm / 2) % s->tm : row;
+            row = units_spoilt == SPOIL_C_ROWS     ? row ^ 1
+                  : units_spoilt == SPOIL_C_HALVES ? (row + s->tm / 2) % s->tm
+                                                   : row;
             double sum = w->c[lane][i];
             for (int k = 0; k < s->tk; k++) {
                 sum += (double)a[row][k] * b[k][lane % s->tn];

@@ -26,12 +26,15 @@ uint overloaded mul_hi(uint a, uint b) { return (uint)((ulong)a * b >> 32); }
 float overloaded fmax(float a, float b) { return a > b || b != b ? a : b; }
 float overloaded log(float x) { return emulated_log(x); }
 float overloaded exp2(float x) { return emulated_exp2(x); }
+float overloaded native_exp2(float x) { return emulated_exp2(x); }
 float overloaded fma(float a, float b, float c) { return emulated_fma(a, b, c); }
 float4 overloaded exp2(float4 x) { return (float4)(exp2(x.x), exp2(x.y), exp2(x.z), exp2(x.w)); }
 float4 overloaded fma(float4 a, float4 b, float4 c) {
     return (float4)(fma(a.x, b.x, c.x), fma(a.y, b.y, c.y), fma(a.z, b.z, c.z), fma(a.w, b.w, c.w));
 }
 uint8 overloaded convert_uint8(ushort8 x) { return __builtin_convertvector(x, uint8); }
+uint overloaded convert_uint(ushort x) { return x; }
+ushort overloaded convert_ushort(uint x) { return (ushort)x; }
 uint4 overloaded convert_uint4(ushort4 x) { return __builtin_convertvector(x, uint4); }
 ushort4 overloaded convert_ushort4(uint4 x) { return __builtin_convertvector(x, ushort4); }
 #define EMULATED_LOADS(element, n)               \

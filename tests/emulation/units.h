@@ -10,7 +10,17 @@
 void units_run(const size_t n_groups[2], int items_a_group, void (*item)(void));
 
 // What is wrong in the layouts; SPOILS of them, and 0 is nothing.
-enum { SPOIL_NOTHING, SPOIL_A_LANES, SPOIL_B_LANES, SPOIL_K, SPOIL_C_ROWS, SPOIL_C_HALVES, SPOIL_A_B, SPOIL_HALF, SPOILS };
+enum {
+    SPOIL_NOTHING,
+    SPOIL_A_LANES,
+    SPOIL_B_LANES,
+    SPOIL_K,
+    SPOIL_C_ROWS,
+    SPOIL_C_HALVES,
+    SPOIL_A_B,
+    SPOIL_HALF,
+    SPOILS
+};
 extern int units_spoilt;
 
 #endif

@@ -3,6 +3,8 @@
 //
 //   local.c      cards: tiles in local memory
 //   registers.c  processors, and all else: tiles in vector registers
+//
+//   try_attention.c  tries attention by matrix units
 #ifndef STEPMARK_BACKENDS_OPENCL_FAMILIES_FAMILIES_H
 #define STEPMARK_BACKENDS_OPENCL_FAMILIES_FAMILIES_H
 
@@ -10,5 +12,27 @@
 
 extern const opencl_family opencl_family_local;
 extern const opencl_family opencl_family_registers;
+
+// --- try_attention.c -----------------------------------------------------------------------------
+
+// Flash attention by matrix units is three kernels, which all vendors' have with the same arguments.
+enum { OPENCL_ATTENTION_FORWARD, OPENCL_ATTENTION_ROWS, OPENCL_ATTENTION_KEYS, OPENCL_ATTENTION_PARTS };
+extern const char *const opencl_attention_kernels[OPENCL_ATTENTION_PARTS];
+
+// One of them: a work-group's items, and the rows or keys that it owns. The caller releases the kernel.
+typedef struct {
+    cl_kernel kernel;
+    size_t items;
+    int own;
+} opencl_attention_kernel;
+typedef sm_status (*opencl_find_attention)(opencl_device *device, const void *of, sm_dtype dtype, int HS, int part,
+                                           opencl_attention_kernel *kernel);
+
+// A small example, forward and backward, by the kernels that `find` finds: "" if its numbers are right, else what is
+// wrong.
+void opencl_try_attention(opencl_device *device, sm_dtype dtype, int HS, opencl_find_attention find, const void *of,
+                          char *trouble, size_t size_bytes);
+
+cl_mem opencl_make_buffer(opencl_device *d, size_t n_bytes, const void *from); // NULL: could not be made
 
 #endif

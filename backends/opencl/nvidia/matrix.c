@@ -60,17 +60,6 @@ static bool is_right(const product *p, const unsigned char *c) {
 
 // --- running one instruction ---------------------------------------------------------------------------------
 
-cl_mem opencl_make_buffer(opencl_device *d, size_t n_bytes, const void *from) {
-    cl_int code = CL_SUCCESS;
-    cl_mem buffer = opencl.clCreateBuffer(d->context, CL_MEM_READ_WRITE, n_bytes, NULL, &code);
-    if (buffer != NULL && from != NULL &&
-        opencl.clEnqueueWriteBuffer(d->queue, buffer, CL_TRUE, 0, n_bytes, from, 0, NULL, NULL) != CL_SUCCESS) {
-        opencl.clReleaseMemObject(buffer);
-        buffer = NULL;
-    }
-    return buffer;
-}
-
 enum { M = 16, N = 8, K = 16 }; // of an instruction
 
 static bool launch(opencl_device *d, cl_kernel kernel, cl_mem buffers[3], float c[M * N]) {
@@ -386,9 +375,23 @@ typedef struct {
     int HS;
 } heads;
 
+static sm_status find_attention(opencl_device *d, const void *of, sm_dtype dtype, int HS, int part,
+                                opencl_attention_kernel *k) {
+    enum { OPTIONS_SIZE = 320, WARP_ROWS = 16, WARP_ITEMS = 32 };
+    char options[OPTIONS_SIZE];
+    opencl_score_sizes s = {0};
+    (void)of;
+    opencl_tensor_score_sizes(&d->facts, true, part, HS, (int)sm_dtype_size(dtype), &s);
+    opencl_attention_options(&s, part, HS, false, options, sizeof options);
+    strncat(options, opencl_data_option(dtype), sizeof options - strlen(options) - 1);
+    k->items = (size_t)(s.warps * WARP_ITEMS);
+    k->own = s.warps * WARP_ROWS;
+    return opencl_get_kernel(d, "attention_wgmma", options, opencl_attention_kernels[part], &k->kernel);
+}
+
 static void try_heads(opencl_device *d, const void *what, char *trouble, size_t size_bytes) {
     const heads *h = what;
-    opencl_try_attention(d, h->dtype, h->HS, trouble, size_bytes);
+    opencl_try_attention(d, h->dtype, h->HS, find_attention, NULL, trouble, size_bytes);
 }
 
 const char *opencl_wgmma_attention_trouble(const opencl_facts *facts, sm_dtype dtype, int64_t HS) {

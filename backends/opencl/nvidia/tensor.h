@@ -3,7 +3,6 @@
 //   tensor.c            the family: products
 //   tensor_attention.c  attention
 //   matrix.c            which units a device has, by running them
-//   matrix_attention.c  runs attention by them
 //   tensor_map.c        describes matrices to a card's TMA
 //   retarget.c          makes PTX of another target of what was built
 #ifndef STEPMARK_BACKENDS_OPENCL_NVIDIA_TENSOR_H
@@ -28,8 +27,6 @@ typedef struct {
     bool wgmma;    // products by four warps together
 } opencl_score_sizes;
 
-enum { OPENCL_ATTENTION_FORWARD, OPENCL_ATTENTION_ROWS, OPENCL_ATTENTION_KEYS, OPENCL_ATTENTION_PARTS };
-
 // Whether the units compute it: flash kinds of 16-bit data, or of fp32 in tf32 or tf32x3, HS a multiple of 8 up to 128,
 // rows of heads at multiples of 16 bytes, and a work-group's tiles fit. Everything else runs as in family `local`.
 bool opencl_tensor_attends(const opencl_facts *facts, bool has_wgmma, const sm_plan *plan,
@@ -39,8 +36,7 @@ bool opencl_tensor_attends(const opencl_facts *facts, bool has_wgmma, const sm_p
 bool opencl_tensor_score_sizes(const opencl_facts *facts, bool has_wgmma, int part, int64_t HS, int elem_bytes,
                                opencl_score_sizes *sizes);
 
-// The kernel of a part, and the options of its program.
-extern const char *const opencl_attention_kernels[OPENCL_ATTENTION_PARTS];
+// The options of the program of a part's kernel.
 void opencl_attention_options(const opencl_score_sizes *s, int part, int64_t HS, bool drops, char *options,
                               size_t size_bytes);
 
@@ -66,13 +62,6 @@ bool opencl_has_wgmma(const opencl_facts *facts, sm_dtype dtype, sm_products pro
 // Whether attention of heads of HS channels, 64 or 128, is computed rightly by wgmma; and what is wrong, "" if nothing.
 bool opencl_has_wgmma_attention(const opencl_facts *facts, sm_dtype dtype, int64_t HS);
 const char *opencl_wgmma_attention_trouble(const opencl_facts *facts, sm_dtype dtype, int64_t HS);
-
-cl_mem opencl_make_buffer(opencl_device *d, size_t n_bytes, const void *from); // NULL: could not be made
-
-// --- matrix_attention.c --------------------------------------------------------------------------
-
-// Attention by wgmma of a small example, forward and backward: "" if its numbers are right, else what is wrong.
-void opencl_try_attention(opencl_device *device, sm_dtype dtype, int HS, char *trouble, size_t size_bytes);
 
 // --- tensor_map.c --------------------------------------------------------------------------------
 

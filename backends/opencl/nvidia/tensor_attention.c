@@ -120,12 +120,6 @@ bool opencl_tensor_attends(const opencl_facts *facts, bool has_wgmma, const sm_p
 
 // --- launches ---------------------------------------------------------------------------------------
 
-const char *const opencl_attention_kernels[OPENCL_ATTENTION_PARTS] = {
-    [OPENCL_ATTENTION_FORWARD] = "attention_forward",
-    [OPENCL_ATTENTION_ROWS] = "attention_backward_rows",
-    [OPENCL_ATTENTION_KEYS] = "attention_backward_keys",
-};
-
 void opencl_attention_options(const opencl_score_sizes *s, int part, int64_t HS, bool drops, char *options,
                               size_t size_bytes) {
     char registers[64] = "";

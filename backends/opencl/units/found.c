@@ -61,13 +61,13 @@ static findings *find(const opencl_facts *facts) {
 }
 
 // All that was tried of a format must be right, and something was.
-static bool is_right(const opencl_facts *facts, units_format format, bool blocks) {
+bool units_are_right(const opencl_facts *facts, units_format format, int kind) {
     const opencl_unit *unit = units_of(facts);
     const findings *found = unit != NULL && unit->formats[format] ? find(facts) : NULL;
     int n_right = 0;
     for (int i = 0; found != NULL && i < found->n; i++) {
         const units_tried *t = &found->tried[i];
-        if (t->format == (int32_t)format && t->blocks == blocks) {
+        if (t->format == (int32_t)format && t->kind == kind) {
             if (!t->is_right) {
                 return false;
             }
@@ -76,9 +76,6 @@ static bool is_right(const opencl_facts *facts, units_format format, bool blocks
     }
     return n_right > 0;
 }
-
-bool units_multiplies(const opencl_facts *facts, units_format format) { return is_right(facts, format, false); }
-bool units_multiplies_blocks(const opencl_facts *facts, units_format format) { return is_right(facts, format, true); }
 
 const char *units_trouble(const opencl_facts *facts) {
     static char text[SM_TEXT_SIZE];

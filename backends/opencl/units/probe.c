@@ -51,27 +51,16 @@ static int count_wrong(const float *c) {
     return n_wrong;
 }
 
-static cl_mem make_buffer(opencl_device *d, size_t n_bytes, const void *from) {
-    cl_int code = CL_SUCCESS;
-    cl_mem buffer = opencl.clCreateBuffer(d->context, CL_MEM_READ_WRITE, n_bytes, NULL, &code);
-    if (buffer != NULL &&
-        opencl.clEnqueueWriteBuffer(d->queue, buffer, CL_TRUE, 0, n_bytes, from, 0, NULL, NULL) != CL_SUCCESS) {
-        opencl_release_buffer(buffer);
-        buffer = NULL;
-    }
-    return buffer;
-}
-
 static sm_status launch(const product *p, cl_kernel kernel, const units_tile *tile, cl_mem buffers[4], float *c) {
     opencl_device *d = p->device;
     const cl_ulong sizes[] = {M, N, K, 64 / sm_dtype_size(p->dtype) * opencl_count_up(K, 16)};
     const cl_ulong at = 0;
     const cl_uint beside = OPENCL_BIAS;
     const opencl_argument arguments[] = {
-        OPENCL_ARGUMENT(beside),     OPENCL_ARGUMENT(sizes[0]), OPENCL_ARGUMENT(sizes[1]),   OPENCL_ARGUMENT(sizes[2]),
-        OPENCL_ARGUMENT(sizes[3]),   OPENCL_ARGUMENT(buffers[0]), OPENCL_ARGUMENT(at),       OPENCL_ARGUMENT(buffers[1]),
-        OPENCL_ARGUMENT(at),         OPENCL_ARGUMENT(buffers[2]), OPENCL_ARGUMENT(at),       OPENCL_ARGUMENT(buffers[3]),
-        OPENCL_ARGUMENT(at),         OPENCL_ARGUMENT(buffers[3]), OPENCL_ARGUMENT(at),       OPENCL_ARGUMENT(buffers[3]),
+        OPENCL_ARGUMENT(beside),   OPENCL_ARGUMENT(sizes[0]),   OPENCL_ARGUMENT(sizes[1]), OPENCL_ARGUMENT(sizes[2]),
+        OPENCL_ARGUMENT(sizes[3]), OPENCL_ARGUMENT(buffers[0]), OPENCL_ARGUMENT(at),       OPENCL_ARGUMENT(buffers[1]),
+        OPENCL_ARGUMENT(at),       OPENCL_ARGUMENT(buffers[2]), OPENCL_ARGUMENT(at),       OPENCL_ARGUMENT(buffers[3]),
+        OPENCL_ARGUMENT(at),       OPENCL_ARGUMENT(buffers[3]), OPENCL_ARGUMENT(at),       OPENCL_ARGUMENT(buffers[3]),
         OPENCL_ARGUMENT(at)};
     const size_t items = (size_t)units_items(p->unit, tile);
     const size_t local[] = {items, 1};
@@ -80,9 +69,9 @@ static sm_status launch(const product *p, cl_kernel kernel, const units_tile *ti
     SM_TRY(opencl_set_arguments(d, kernel, arguments, sizeof arguments / sizeof arguments[0]));
     SM_TRY(opencl_check(id_of(d), "a product",
                         opencl.clEnqueueNDRangeKernel(d->queue, kernel, 2, NULL, global, local, 0, NULL, NULL)));
-    return opencl_check(id_of(d), "a product",
-                        opencl.clEnqueueReadBuffer(d->queue, buffers[2], CL_TRUE, 0, (size_t)M * N * sizeof *c, c, 0,
-                                                   NULL, NULL));
+    return opencl_check(
+        id_of(d), "a product",
+        opencl.clEnqueueReadBuffer(d->queue, buffers[2], CL_TRUE, 0, (size_t)M * N * sizeof *c, c, 0, NULL, NULL));
 }
 
 static sm_status run(const product *p, const unsigned char *a, const unsigned char *b, float *c) {
@@ -91,9 +80,9 @@ static sm_status run(const product *p, const unsigned char *a, const unsigned ch
     float bias[N];
     cl_kernel kernel = NULL;
     const size_t width = sm_dtype_size(p->dtype);
-    const units_tile *tile = p->format == UNITS_TF32X3         ? &p->unit->split[0]
-                             : sm_dtype_is_narrow(p->dtype)    ? &p->unit->narrow[0]
-                                                               : &p->unit->floats[0];
+    const units_tile *tile = p->format == UNITS_TF32X3      ? &p->unit->split[0]
+                             : sm_dtype_is_narrow(p->dtype) ? &p->unit->narrow[0]
+                                                            : &p->unit->floats[0];
     for (int n = 0; n < N; n++) {
         bias[n] = bias_at(n);
     }
@@ -103,8 +92,10 @@ static sm_status run(const product *p, const unsigned char *a, const unsigned ch
     strncat(options, sm_dtype_is_narrow(p->dtype) ? " -DC_REAL" : "", sizeof options - strlen(options) - 1);
     strncat(options, opencl_data_option(p->dtype), sizeof options - strlen(options) - 1);
     SM_TRY(opencl_get_kernel(p->device, "matmul_units", options, "matmul", &kernel));
-    cl_mem buffers[4] = {make_buffer(p->device, (size_t)M * K * width, a), make_buffer(p->device, (size_t)K * N * width, b),
-                         make_buffer(p->device, (size_t)M * N * sizeof *c, c), make_buffer(p->device, sizeof bias, bias)};
+    cl_mem buffers[4] = {opencl_make_buffer(p->device, (size_t)M * K * width, a),
+                         opencl_make_buffer(p->device, (size_t)K * N * width, b),
+                         opencl_make_buffer(p->device, (size_t)M * N * sizeof *c, c),
+                         opencl_make_buffer(p->device, sizeof bias, bias)};
     sm_status status = sm_fail(SM_ERR_OOM, "%s: no memory for a product", id_of(p->device));
     if (buffers[0] != NULL && buffers[1] != NULL && buffers[2] != NULL && buffers[3] != NULL) {
         status = launch(p, kernel, tile, buffers, c);
@@ -138,9 +129,12 @@ static void try_product(const product *p, units_tried *t) {
     free(c);
 }
 
+static sm_dtype dtype_of(units_format format) {
+    return format == UNITS_BF16 ? SM_BF16 : format == UNITS_F16 ? SM_F16 : SM_F32;
+}
+
 static void try_format(opencl_device *d, units_format format, bool blocks,
                        void (*tell)(void *ctx, const units_tried *tried), void *ctx) {
-    static const sm_dtype dtypes[N_UNITS_FORMATS] = {[UNITS_BF16] = SM_BF16, [UNITS_F16] = SM_F16};
     static const struct {
         const char *name;
         bool a_transposed, b_transposed;
@@ -149,11 +143,11 @@ static void try_format(opencl_device *d, units_format format, bool blocks,
         const product p = {.device = d,
                            .unit = units_of(&d->facts),
                            .format = format,
-                           .dtype = dtypes[format],
+                           .dtype = dtype_of(format),
                            .a_transposed = forms[i].a_transposed,
                            .b_transposed = forms[i].b_transposed,
                            .blocks = blocks};
-        units_tried t = {.format = (int32_t)format, .blocks = blocks};
+        units_tried t = {.format = (int32_t)format, .kind = blocks ? UNITS_BLOCKS : UNITS_PRODUCTS};
         if (blocks && p.a_transposed) {
             continue;
         }
@@ -161,6 +155,23 @@ static void try_format(opencl_device *d, units_format format, bool blocks,
                  forms[i].name, blocks ? "by block reads" : "through local memory");
         tell(ctx, &t);
         try_product(&p, &t);
+        tell(ctx, &t);
+    }
+}
+
+static void try_attention(opencl_device *d, units_format format, void (*tell)(void *ctx, const units_tried *tried),
+                          void *ctx) {
+    static const int heads[] = {64, 40}; // channels: as of GPT-2, and of no whole fragment
+    const opencl_unit *unit = units_of(&d->facts);
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
+        units_tried t = {.format = (int32_t)format, .kind = UNITS_ATTENTION};
+        snprintf(t.what, sizeof t.what, "%s: %s attention, heads of %d channels", unit->level,
+                 units_format_names[format], heads[i]);
+        tell(ctx, &t);
+        char trouble[SM_TEXT_SIZE * 2] = "";
+        opencl_try_attention(d, dtype_of(format), heads[i], units_find_attention, &format, trouble, sizeof trouble);
+        snprintf(t.trouble, sizeof t.trouble, "%.*s", UNITS_TRIED_TEXT - 1, trouble);
+        t.is_right = trouble[0] == '\0';
         tell(ctx, &t);
     }
 }
@@ -180,6 +191,9 @@ void units_probe(const opencl_facts *facts, void (*tell)(void *ctx, const units_
         }
         if (unit->formats[format] && units_reads_blocks(facts) && format <= UNITS_F16) {
             try_format(&d, (units_format)format, true, tell, ctx);
+        }
+        if (unit->formats[format]) {
+            try_attention(&d, (units_format)format, tell, ctx);
         }
     }
     opencl_free_programs(&d);

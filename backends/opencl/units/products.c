@@ -40,9 +40,7 @@ static int tile_k(const opencl_product *p) { return K_BYTES / number_bytes(p); }
 int units_items(const opencl_unit *unit, const units_tile *tile) { return tile->waves_m * tile->waves_n * unit->wave; }
 
 static const units_tile *tiles_of(const opencl_unit *unit, const opencl_product *p) {
-    return number_bytes(p) == 2                 ? unit->narrow
-           : format_of(p) == UNITS_TF32X3       ? unit->split
-                                                : unit->floats;
+    return number_bytes(p) == 2 ? unit->narrow : format_of(p) == UNITS_TF32X3 ? unit->split : unit->floats;
 }
 
 static bool has_room(const opencl_facts *facts, const units_tile *tile) {
@@ -60,8 +58,8 @@ static bool can_cut(const opencl_product *p, int n_parts) {
            p->K / n_parts >= LEAST_STEPS * tile_k(p);
 }
 
-// In bytes of K times numbers that are fetched for them: units walk their share of the tiles in rounds, the last of which
-// may leave many idle; a tile costs some of K to begin and to end, and its sums of a part as much as some more.
+// In bytes of K times numbers that are fetched for them: units walk their share of the tiles in rounds, the last of
+// which may leave many idle; a tile costs some of K to begin and to end, and its sums of a part as much as some more.
 static int64_t cost_of(const opencl_facts *facts, const opencl_product *p, const choice *c) {
     enum { TILE_BYTES = 512, SUM_BYTES = 1024, FETCHED = 48 };
     const opencl_unit *unit = units_of(facts);
@@ -110,7 +108,7 @@ static bool reads_blocks(const opencl_facts *facts, const opencl_product *p) {
     return number_bytes(p) == 2 && !p->a_transposed && p->K * 2 >= BLOCK_BYTES && b_row_bytes >= BLOCK_BYTES &&
            p->K * 2 < MOST_BYTES && b_row_bytes < MOST_BYTES && p->M < MOST_BYTES && p->N < MOST_BYTES &&
            a->offset_bytes % BLOCK_BYTES == 0 && b->offset_bytes % BLOCK_BYTES == 0 &&
-           units_multiplies_blocks(facts, format_of(p));
+           units_are_right(facts, format_of(p), UNITS_BLOCKS);
 }
 
 // --- products -------------------------------------------------------------------------------------------------
@@ -239,7 +237,8 @@ static opencl_arithmetic peak(const opencl_device *device, sm_precision precisio
                                .options = options,
                                .what = what,
                                .group = (size_t)(WAVES * unit->wave),
-                               .n_groups = (size_t)(device->facts.n_units * opencl_count_up(2 * unit->waves_a_unit, WAVES)),
+                               .n_groups =
+                                   (size_t)(device->facts.n_units * opencl_count_up(2 * unit->waves_a_unit, WAVES)),
                                // of each chain 32 bytes of K of a fragment's row or column
                                .flops_a_group = 2.0 * WAVES * UNITS_PEAK_CHAINS * unit->tm * unit->tn *
                                                 (32.0 / (double)sm_dtype_size(precision.dtype)),
@@ -261,7 +260,7 @@ static const char *explain(const opencl_facts *facts) {
             used += (size_t)snprintf(text + used, sizeof text - used, " %s", units_format_names[format]);
         }
     }
-    if (units_multiplies_blocks(facts, UNITS_BF16)) {
+    if (units_are_right(facts, UNITS_BF16, UNITS_BLOCKS)) {
         snprintf(text + used, sizeof text - used, "; block reads");
     }
     return text;
@@ -291,28 +290,28 @@ static const char *find_doubt(const opencl_facts *facts, const char *level) {
     return text;
 }
 
-#define FAMILY(of)                                                                                                \
-    static bool suits_##of(const opencl_facts *facts) { return suits_level(facts, #of); }                         \
-    static const char *lacks_##of(const opencl_facts *facts) { return find_trouble(facts, #of); }                 \
-    static const char *doubts_##of(const opencl_facts *facts) { return find_doubt(facts, #of); }                  \
-    const opencl_family opencl_family_##of = {                                                                    \
-        .name = #of,                                                                                              \
-        .why = "matrix units that compute rightly: products on them",                                            \
-        .explain = explain,                                                                                       \
-        .suits = suits_##of,                                                                                      \
-        .lacks = lacks_##of,                                                                                      \
-        .doubts = doubts_##of,                                                                                    \
-        .multiplies_narrow = true,                                                                                \
-        .multiplies_floats = multiplies,                                                                          \
-        .builds_apart = true,                                                                                     \
-        .sizes = {.vector = 4, .row_items = 128, .group = 128, .recipes = recipes},                               \
-        .most_head_channels = 256,                                                                                \
-        .matmul_way = matmul_way,                                                                                 \
-        .matmul = matmul,                                                                                         \
-        .matmul_scratch_elems = matmul_scratch_elems,                                                             \
-        .attention = units_attention,                                                                             \
-        .attention_scratch_elems = units_attention_scratch_elems,                                                 \
-        .peak = peak,                                                                                             \
+#define FAMILY(of)                                                                                \
+    static bool suits_##of(const opencl_facts *facts) { return suits_level(facts, #of); }         \
+    static const char *lacks_##of(const opencl_facts *facts) { return find_trouble(facts, #of); } \
+    static const char *doubts_##of(const opencl_facts *facts) { return find_doubt(facts, #of); }  \
+    const opencl_family opencl_family_##of = {                                                    \
+        .name = #of,                                                                              \
+        .why = "matrix units that compute rightly: products on them",                             \
+        .explain = explain,                                                                       \
+        .suits = suits_##of,                                                                      \
+        .lacks = lacks_##of,                                                                      \
+        .doubts = doubts_##of,                                                                    \
+        .multiplies_narrow = true,                                                                \
+        .multiplies_floats = multiplies,                                                          \
+        .builds_apart = true,                                                                     \
+        .sizes = {.vector = 4, .row_items = 128, .group = 128, .recipes = recipes},               \
+        .most_head_channels = 256,                                                                \
+        .matmul_way = matmul_way,                                                                 \
+        .matmul = matmul,                                                                         \
+        .matmul_scratch_elems = matmul_scratch_elems,                                             \
+        .attention = units_attention,                                                             \
+        .attention_scratch_elems = units_attention_scratch_elems,                                 \
+        .peak = peak,                                                                             \
     };
 FAMILY(mfma)
 FAMILY(wmma)

@@ -8,8 +8,8 @@
 const char *const units_format_names[N_UNITS_FORMATS] = {"bf16", "fp16", "fp32", "tf32", "tf32x3"};
 
 #define NARROW_FORMATS [UNITS_BF16] = true, [UNITS_F16] = true
-#define MFMA_TILES                                                                                                    \
-    .wave = 64, .tm = 32, .tn = 32, .waves_a_unit = 8, .narrow = {{2, 2, 2, 2}, {2, 2, 1, 2}, {1, 1, 2, 2}},          \
+#define MFMA_TILES                                                                                           \
+    .wave = 64, .tm = 32, .tn = 32, .waves_a_unit = 8, .narrow = {{2, 2, 2, 2}, {2, 2, 1, 2}, {1, 1, 2, 2}}, \
     .floats = {{2, 2, 2, 2}, {2, 2, 1, 2}, {1, 1, 2, 2}}, .split = {{2, 1, 2, 2}, {1, 1, 2, 2}, {1, 1, 1, 2}}
 
 static const opencl_unit mfma = {
@@ -54,9 +54,9 @@ static const struct {
     const char *target;
     const opencl_unit *unit;
 } targets[] = {
-    {"gfx90a", &mfma},       {"gfx942", &mfma_xf32},  {"gfx950", &mfma_wide}, {"gfx1100", &wmma}, {"gfx1101", &wmma},
-    {"gfx1102", &wmma},      {"gfx1103", &wmma},      {"gfx1150", &wmma},     {"gfx1151", &wmma}, {"gfx1152", &wmma},
-    {"gfx1153", &wmma},      {"gfx1200", &wmma_half}, {"gfx1201", &wmma_half},
+    {"gfx90a", &mfma},  {"gfx942", &mfma_xf32},  {"gfx950", &mfma_wide},  {"gfx1100", &wmma}, {"gfx1101", &wmma},
+    {"gfx1102", &wmma}, {"gfx1103", &wmma},      {"gfx1150", &wmma},      {"gfx1151", &wmma}, {"gfx1152", &wmma},
+    {"gfx1153", &wmma}, {"gfx1200", &wmma_half}, {"gfx1201", &wmma_half},
 };
 
 // Of AMD's extension: where ROCm was told to compile for waves of 64, gfx11 and gfx12 have not the builtins used here.
@@ -106,11 +106,11 @@ bool units_reads_blocks(const opencl_facts *facts) {
 }
 
 units_format units_format_of(sm_dtype dtype, sm_products products) {
-    return dtype == SM_BF16                        ? UNITS_BF16
-           : dtype == SM_F16                       ? UNITS_F16
-           : products == SM_PRODUCTS_TF32          ? UNITS_TF32
-           : products == SM_PRODUCTS_TF32X3        ? UNITS_TF32X3
-                                                   : UNITS_FP32;
+    return dtype == SM_BF16                 ? UNITS_BF16
+           : dtype == SM_F16                ? UNITS_F16
+           : products == SM_PRODUCTS_TF32   ? UNITS_TF32
+           : products == SM_PRODUCTS_TF32X3 ? UNITS_TF32X3
+                                            : UNITS_FP32;
 }
 
 void units_options(const opencl_unit *unit, units_format format, char *options, size_t size_bytes) {

@@ -52,18 +52,22 @@ void units_options(const opencl_unit *unit, units_format format, char *options, 
 
 enum { UNITS_TRIED_TEXT = 112, UNITS_MOST_TRIED = 64 };
 
+enum { UNITS_PRODUCTS, UNITS_BLOCKS, UNITS_ATTENTION }; // products with block reads
+
 // One thing that was tried: a line of the probe's report.
 typedef struct {
     int32_t format;
-    bool blocks;
+    int32_t kind;
     bool is_right;
     char what[UNITS_TRIED_TEXT];    // "products bf16, NT, through local memory"
     char trouble[UNITS_TRIED_TEXT]; // "" if its numbers are right
 } units_tried;
 
-// Whether a format's products came out right, also with block reads; attention.
-bool units_multiplies(const opencl_facts *facts, units_format format);
-bool units_multiplies_blocks(const opencl_facts *facts, units_format format);
+// Whether all that was tried of a kind and format came out right.
+bool units_are_right(const opencl_facts *facts, units_format format, int kind);
+static inline bool units_multiplies(const opencl_facts *facts, units_format format) {
+    return units_are_right(facts, format, UNITS_PRODUCTS);
+}
 const char *units_trouble(const opencl_facts *facts); // why none of its products is believed; "" if they are
 
 // Has what is not known tried by `helper`, a process, and keeps what it found. `again`: also what is known.
@@ -93,8 +97,9 @@ int units_items(const opencl_unit *unit, const units_tile *tile);
 
 // --- attention.c ---------------------------------------------------------------------------------
 
+sm_status units_find_attention(opencl_device *device, const void *format, sm_dtype dtype, int HS, int part,
+                               opencl_attention_kernel *kernel);
 void units_attention(opencl_binder *b, const opencl_attention *attention);
-size_t units_attention_scratch_elems(const opencl_facts *facts, const sm_plan *plan,
-                                     const opencl_attention *attention);
+size_t units_attention_scratch_elems(const opencl_facts *facts, const sm_plan *plan, const opencl_attention *attention);
 
 #endif

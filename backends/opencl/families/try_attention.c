@@ -1,15 +1,15 @@
-// matrix_attention.c: attention by wgmma is tried before it is believed: a small example, forward and backward,
-// by the programs that plans run, against attention computed here.
+// try_attention.c: attention by matrix units is tried before it is believed: a small example, forward and backward, by
+// the programs that plans run, against attention computed here.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "number_format.h"
-#include "backends/opencl/nvidia/tensor.h"
+#include "backends/opencl/families/families.h"
 
 // Two heads of queries share the keys and values of one. Of T, the last tile of rows is a part of one.
-enum { T = 100, NH = 2, NKV = 1, LANES = NH + 2 * NKV, WARP_ITEMS = 32, N_ARGS = 7 };
+enum { T = 100, NH = 2, NKV = 1, LANES = NH + 2 * NKV, N_ARGS = 7 };
 
 // y and dqkv differ from what is computed here by what rounding weights and results to 16 bits makes.
 static const double LARGEST_ERROR = 0.02;
@@ -109,16 +109,28 @@ typedef struct {
     cl_mem qkv, dy, y, dqkv, lse, D;
 } buffers;
 
+cl_mem opencl_make_buffer(opencl_device *d, size_t n_bytes, const void *from) {
+    cl_int code = CL_SUCCESS;
+    cl_mem buffer = opencl.clCreateBuffer(d->context, CL_MEM_READ_WRITE, n_bytes, NULL, &code);
+    if (buffer != NULL && from != NULL &&
+        opencl.clEnqueueWriteBuffer(d->queue, buffer, CL_TRUE, 0, n_bytes, from, 0, NULL, NULL) != CL_SUCCESS) {
+        opencl.clReleaseMemObject(buffer);
+        buffer = NULL;
+    }
+    return buffer;
+}
+
 static cl_mem make_numbers(opencl_device *d, sm_dtype dtype, const float *from, size_t n) {
-    uint16_t *codes = malloc(n * sizeof *codes);
+    const size_t n_bytes = n * sm_dtype_size(dtype);
+    void *codes = malloc(n_bytes);
     if (codes == NULL) {
         return NULL;
     }
-    memset(codes, 0xFF, n * sizeof *codes); // no number, where none is to be written
+    memset(codes, 0xFF, n_bytes); // no number, where none is to be written
     if (from != NULL) {
         sm_dtype_format(dtype)->round((int64_t)n, from, codes);
     }
-    cl_mem buffer = opencl_make_buffer(d, n * sizeof *codes, codes);
+    cl_mem buffer = opencl_make_buffer(d, n_bytes, codes);
     free(codes);
     return buffer;
 }
@@ -166,35 +178,29 @@ static sm_status set_arguments(const opencl_device *d, cl_kernel kernel, int par
     return opencl_set_arguments(d, kernel, arguments, n);
 }
 
-static sm_status run_part(opencl_device *d, sm_dtype dtype, int HS, int part, const buffers *b) {
-    enum { OPTIONS_SIZE = 320 };
-    char options[OPTIONS_SIZE];
-    opencl_score_sizes s = {0};
-    cl_kernel kernel = NULL;
-    opencl_tensor_score_sizes(&d->facts, true, part, HS, (int)sm_dtype_size(dtype), &s);
-    opencl_attention_options(&s, part, HS, false, options, sizeof options);
-    strncat(options, opencl_data_option(dtype), sizeof options - strlen(options) - 1);
-    SM_TRY(opencl_get_kernel(d, "attention_wgmma", options, opencl_attention_kernels[part], &kernel));
-    const int own = s.warps * 16;
-    const size_t local = (size_t)(s.warps * WARP_ITEMS);
-    const size_t global = local * (size_t)((T + own - 1) / own * (part == OPENCL_ATTENTION_KEYS ? NKV : NH));
-    sm_status status = set_arguments(d, kernel, part, b);
+static sm_status run_part(opencl_device *d, sm_dtype dtype, int HS, int part, opencl_find_attention find,
+                          const void *of, const buffers *b) {
+    opencl_attention_kernel k = {0};
+    SM_TRY(find(d, of, dtype, HS, part, &k));
+    const size_t global = k.items * (size_t)((T + k.own - 1) / k.own * (part == OPENCL_ATTENTION_KEYS ? NKV : NH));
+    sm_status status = set_arguments(d, k.kernel, part, b);
     if (status == SM_OK) {
-        status = opencl_check(id_of(d), opencl_attention_kernels[part],
-                              opencl.clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &global, &local, 0, NULL, NULL));
+        status =
+            opencl_check(id_of(d), opencl_attention_kernels[part],
+                         opencl.clEnqueueNDRangeKernel(d->queue, k.kernel, 1, NULL, &global, &k.items, 0, NULL, NULL));
     }
-    opencl.clReleaseKernel(kernel);
+    opencl.clReleaseKernel(k.kernel);
     return status;
 }
 
 // Size of the difference over size of what is expected; NaN where the device has none.
 static double find_error(opencl_device *d, sm_dtype dtype, cl_mem buffer, const float *expected, size_t n) {
-    uint16_t *codes = malloc(n * sizeof *codes);
+    const size_t n_bytes = n * sm_dtype_size(dtype);
+    void *codes = malloc(n_bytes);
     float *values = malloc(n * sizeof *values);
     double error = NAN;
     if (codes != NULL && values != NULL &&
-        opencl.clEnqueueReadBuffer(d->queue, buffer, CL_TRUE, 0, n * sizeof *codes, codes, 0, NULL, NULL) ==
-            CL_SUCCESS) {
+        opencl.clEnqueueReadBuffer(d->queue, buffer, CL_TRUE, 0, n_bytes, codes, 0, NULL, NULL) == CL_SUCCESS) {
         double size = 0;
         error = 0;
         sm_dtype_format(dtype)->widen((int64_t)n, codes, values);
@@ -209,7 +215,14 @@ static double find_error(opencl_device *d, sm_dtype dtype, cl_mem buffer, const 
     return error;
 }
 
-void opencl_try_attention(opencl_device *d, sm_dtype dtype, int HS, char *trouble, size_t size_bytes) {
+const char *const opencl_attention_kernels[OPENCL_ATTENTION_PARTS] = {
+    [OPENCL_ATTENTION_FORWARD] = "attention_forward",
+    [OPENCL_ATTENTION_ROWS] = "attention_backward_rows",
+    [OPENCL_ATTENTION_KEYS] = "attention_backward_keys",
+};
+
+void opencl_try_attention(opencl_device *d, sm_dtype dtype, int HS, opencl_find_attention find, const void *of,
+                          char *trouble, size_t size_bytes) {
     example x;
     buffers b = {0};
     snprintf(trouble, size_bytes, "no memory for its test");
@@ -219,7 +232,7 @@ void opencl_try_attention(opencl_device *d, sm_dtype dtype, int HS, char *troubl
     if (make_buffers(d, dtype, &x, &b)) {
         sm_status status = SM_OK;
         for (int part = 0; part < OPENCL_ATTENTION_PARTS && status == SM_OK; part++) {
-            status = run_part(d, dtype, HS, part, &b);
+            status = run_part(d, dtype, HS, part, find, of, &b);
         }
         const double y_error = find_error(d, dtype, b.y, x.y, y_elems(&x));
         const double dqkv_error = find_error(d, dtype, b.dqkv, x.dqkv, qkv_elems(&x));
