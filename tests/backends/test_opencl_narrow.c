@@ -13,10 +13,9 @@
 #include <string.h>
 
 #include "number_format.h"
-#include "tests/support/opencl_device.h"
+#include "tests/support/opencl_ops.h"
 #include "tests/support/training_curve.h"
 #include "backends/opencl/program/program.h"
-#include "src/verify/verify.h"
 
 static const sm_dtype formats[] = {SM_BF16, SM_F16};
 
@@ -140,21 +139,6 @@ static void test_conversions(void **state) {
 
 // --- right results ------------------------------------------------------------------------------------
 
-typedef struct {
-    int n_rows;
-    int n_skipped;
-} tally;
-
-static void show_row(const sm_verify_row *row, void *context) {
-    tally *t = context;
-    t->n_rows++;
-    t->n_skipped += row->skipped;
-    if (!row->ok || row->skipped) {
-        print_message("%s %s: error %.2e, tolerance %.2e %s\n", row->check, row->subject, row->error, row->tolerance,
-                      row->reason);
-    }
-}
-
 // The families differ in what they do with a format, not between formats.
 static const struct {
     sm_dtype format;
@@ -166,15 +150,10 @@ enum { N_PAIRS = sizeof pairs / sizeof pairs[0] };
 // Cases of up to some thousand elements: rows of odd length that begin anywhere are among them.
 static void test_ops(void **state) {
     (void)state;
-    const sm_verify_filter small = {.max_elems = 6000};
     for (int i = 0; i < N_PAIRS; i++) {
-        tally t = {0};
-        sm_device *device = open_device(pairs[i].family);
-        check(sm_verify_ops(device, (sm_precision){.dtype = pairs[i].format}, &small, show_row, &t));
-        print_message("%s in %s: %d comparisons\n", sm_dtype_name(pairs[i].format), pairs[i].family, t.n_rows);
-        assert_true(t.n_rows > 200);
-        assert_int_equal(t.n_skipped, 0);
-        backend->close(device);
+        const int n = check_ops((sm_precision){.dtype = pairs[i].format}, pairs[i].family, 6000);
+        print_message("%s in %s: %d comparisons\n", sm_dtype_name(pairs[i].format), pairs[i].family, n);
+        assert_true(n > 150);
     }
 }
 
