@@ -88,8 +88,8 @@ ifeq ($(STEPMARK_TEST_ALL),)
 ISAS_asan = $(shell tools/best_isa.sh $(CC))
 ISAS_clang := $(if $(filter x86_64-%,$(TARGET)),amx)
 # Of arithmetic and of results: sanitizers look at small runs instead (tools/test_small_runs.sh).
-LEFT_OUT_asan := $(addprefix %/test_,$(addsuffix .c,again bf16 bf16_training cheats cli cpu_math cpu_product cpu_split cpu_stream \
-                 golden gradient gradient_check opencl opencl_narrow optimizers recompute run_outputs same_bits spot_check \
+LEFT_OUT_asan := $(addprefix %/test_,$(addsuffix .c,advise again bf16 bf16_training cheats cli cpu_math cpu_product cpu_split cpu_stream \
+                 exercise golden gradient gradient_check opencl opencl_narrow optimizers recompute run_outputs same_bits spot_check \
                  tensor_attention verify))
 endif
 ISAS_dev = $(shell tools/best_isa.sh $(CC))

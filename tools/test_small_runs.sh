@@ -1,6 +1,6 @@
 #!/bin/sh
 # test_small_runs.sh STEPMARK: each backend from end to end, in seconds: the operations of the cpu backend on small shapes in
-# every format, steps of each backend, a training. The release build computes right, and a sanitizer sees its memory.
+# every format, steps of each backend, a training, advice. The release build computes right, and a sanitizer sees its memory.
 set -eu
 stepmark=$1
 folder=$(mktemp -d)
@@ -17,4 +17,6 @@ for arch in gpt2 llama; do
     check run --arch $arch -m tiny -b 1 --seq-len 8 -r 2 -w 0 --no-peaks --backend reference,opencl
 done
 check train -m tiny -b 2 --seq-len 16 --steps 6 --save-every 3 --val-data README.md --run "$folder/run"
+check exercise gelu_forward --init "$folder"
+check advise -m tiny --seq-len 8 -b 1 --accum 1 --mode fused --recompute light -t 1 -r 2 --output-file "$folder/advice.jsonl"
 echo "$stepmark: $n small runs passed"
