@@ -116,7 +116,8 @@ static void name_row(const group *g, const json_t *row, char name[NAME_SIZE]) {
         } else if (json_is_string(value)) {
             snprintf(text, sizeof(text), "%s", json_string_value(value));
         } else if (json_is_integer(value)) {
-            snprintf(text, sizeof(text), "%" JSON_INTEGER_FORMAT " threads", json_integer_value(value));
+            const json_int_t n = json_integer_value(value);
+            snprintf(text, sizeof(text), "%" JSON_INTEGER_FORMAT " thread%s", n, n == 1 ? "" : "s");
         }
         append(name, text);
     }

@@ -31,7 +31,8 @@ static json_t *make_row(const char *mode, double ms, double noise_percent, doubl
         json_array_append_new(samples, json_integer((json_int_t)(1e6 * ms * (1 + (i - 6) * noise_percent / 1e3))));
     }
     json_t *row = json_pack(
-        "{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:o, "
+        "{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:f, s:f, "
+        "s:o, "
         "s:{s:{s:i}}, s:{s:f, s:i}}",
         "schema_version", 1, "status", "ok", "loss_check", "reference", "device", "cpu", "backend_used", "cpu",
         "cpu_info", "A processor", "model_type", "tiny", "pass_type", "step", "precision", "fp32", "mode", mode, "test",
@@ -99,8 +100,8 @@ static void spreads_have_one_form(void **state) {
     static const struct {
         double percent;
         const char *text;
-    } forms[] = {{0, "0.0%"},  {0.64, "0.6%"}, {9.94, "9.9%"},     {9.96, "10%"},
-                 {50, "50%"}, {50.1, "over 50%"}, {51355.2, "over 50%"}, {INFINITY, "over 50%"}, {NAN, ""}};
+    } forms[] = {{0, "0.0%"},        {0.64, "0.6%"},        {9.94, "9.9%"},         {9.96, "10%"}, {50, "50%"},
+                 {50.1, "over 50%"}, {51355.2, "over 50%"}, {INFINITY, "over 50%"}, {NAN, ""}};
     for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
         char text[32];
         sm_text_spread(forms[i].percent, text);
@@ -109,6 +110,20 @@ static void spreads_have_one_form(void **state) {
 }
 
 // --- each subcommand ------------------------------------------------------------------------------
+
+static void run_names_what_differs(void **state) {
+    (void)state;
+    json_t *sentences;
+    json_t *rows = json_pack("[o, o]", make_row("fused", 1, 1, 0), make_row("fused", 2, 1, 0));
+    json_object_set_new(json_array_get(rows, 1), "n_threads", json_integer(1));
+    assert_int_equal(sm_fastest_sentences(rows, &sentences), SM_OK);
+    const char *sentence = json_string_value(json_array_get(sentences, 0));
+    assert_non_null(sentence);
+    assert_ptr_equal(strstr(sentence, "2 threads is 2.00"), sentence);
+    assert_non_null(strstr(sentence, "times faster than 1 thread"));
+    json_decref(sentences);
+    json_decref(rows);
+}
 
 static void run_names_no_factor(void **state) {
     (void)state;
@@ -145,8 +160,7 @@ static void loop_names_no_bound(void **state) {
         SM_ROW_TEXT(row.loop.bound, "launches");
         SM_ROW_TEXT(row.loop.verdict, "Bound by launches: 94.5% of a step.");
         assert_int_equal(sm_loop_withhold_verdict(&row), SM_OK);
-        assert_string_equal(row.loop.verdict,
-                            i == 0 ? "Bound by launches: 94.5% of a step." : "No verdict: " BUSY ".");
+        assert_string_equal(row.loop.verdict, i == 0 ? "Bound by launches: 94.5% of a step." : "No verdict: " BUSY ".");
         assert_int_equal(row.loop.bound[0] == '\0', i == 1);
         assert_true(i == 0 || isnan(row.loop.bound_share));
         sm_row_free(&row);
@@ -180,8 +194,7 @@ static void recommend_names_nothing(void **state) {
         const json_t *first = json_array_get(records, 0);
         const char *caution = json_string_value(json_object_get(first, "caution"));
         assert_string_equal(json_string_value(json_object_get(first, "topic")), "fastest");
-        assert_string_equal(caution,
-                            all_busy ? "no verdict on 3 of 3 rows: " BUSY : "not ranked: 1 of 3 rows: " BUSY);
+        assert_string_equal(caution, all_busy ? "no verdict on 3 of 3 rows: " BUSY : "not ranked: 1 of 3 rows: " BUSY);
         assert_int_equal(json_is_null(json_object_get(first, "value")), all_busy);
         assert_true(all_busy == 0 || json_array_size(records) == 1); // it is said once
         json_decref(records);
@@ -247,6 +260,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_rule),
         cmocka_unit_test(spreads_have_one_form),
+        cmocka_unit_test(run_names_what_differs),
         cmocka_unit_test(run_names_no_factor),
         cmocka_unit_test(loop_names_no_bound),
         cmocka_unit_test(leaderboard_refuses),

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "tests/support/temp_folder.h"
+#include "bench/pages/page.h"
 #include "bench/report/charts.h"
 #include "bench/report/report.h"
 #include "bench/tables/show.h"
@@ -375,6 +376,32 @@ static void a_page_has_its_styles_and_scripts(void **state) {
     sm_rows_free(&rows);
 }
 
+static void a_page_escapes_each_special_character(void **state) {
+    (void)state;
+    char *text = NULL;
+    size_t size_bytes;
+    FILE *out = open_memstream(&text, &size_bytes);
+    assert_non_null(out);
+    sm_page_text(out, "a&b<c>d\"e'f");
+    assert_int_equal(fclose(out), 0);
+    assert_string_equal(text, "a&amp;b&lt;c&gt;d&quot;e&#39;f");
+    free(text);
+}
+
+static void counts_have_commas(void **state) {
+    (void)state;
+    static const struct {
+        double value;
+        const char *text;
+    } counts[] = {{0, "0"},       {999, "999"},          {1000, "1,000"}, {1234567, "1,234,567"},
+                  {-123, "-123"}, {-123456, "-123,456"}, {NAN, ""}};
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        char text[64];
+        sm_text_count(counts[i].value, text, sizeof text);
+        assert_string_equal(text, counts[i].text);
+    }
+}
+
 static void a_thousand_rows(void **state) {
     (void)state;
     sm_rows rows;
@@ -455,6 +482,8 @@ int main(void) {
         cmocka_unit_test(colours_by_device),
         cmocka_unit_test(ceilings_by_precision),
         cmocka_unit_test(a_page_has_its_styles_and_scripts),
+        cmocka_unit_test(a_page_escapes_each_special_character),
+        cmocka_unit_test(counts_have_commas),
         cmocka_unit_test(a_thousand_rows),
         cmocka_unit_test(program),
     };
