@@ -94,4 +94,3 @@ bool host_await_helper(pid_t helper, int64_t deadline_ns) {
     }
     return ended == helper && WIFEXITED(end) && WEXITSTATUS(end) == 0;
 }
-

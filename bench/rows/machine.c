@@ -97,8 +97,8 @@ static json_t *file_text(const char *path) {
 // The extensions that decide which kernels can run; of RISC-V all that there are.
 static const char *const isa_names[] = {
     "sse4_2",   "avx",         "avx2",     "fma",      "f16c",     "avx512f", "avx512bw", "avx512_vnni", "avx512_bf16",
-    "avx_vnni", "avx512_fp16", "amx_tile", "amx_bf16", "amx_int8", "asimd", "asimdhp", "asimddp", "bf16", "i8mm",
-    "sve", "sve2", "svebf16", "svei8mm", "sme", "sme2",
+    "avx_vnni", "avx512_fp16", "amx_tile", "amx_bf16", "amx_int8", "asimd",   "asimdhp",  "asimddp",     "bf16",
+    "i8mm",     "sve",         "sve2",     "svebf16",  "svei8mm",  "sme",     "sme2",
 };
 
 // Is `word` one of the words of `text`?
@@ -135,8 +135,9 @@ static json_t *isa_list(void) {
 // Processors of x86 alone tell.
 static json_t *hypervisor(void) {
     char flags[LINE_SIZE];
-    return os_read_fact("", "/proc/cpuinfo", "flags", flags, sizeof(flags)) ? json_boolean(has_word(flags, "hypervisor"))
-                                                                            : json_null();
+    return os_read_fact("", "/proc/cpuinfo", "flags", flags, sizeof(flags))
+               ? json_boolean(has_word(flags, "hypervisor"))
+               : json_null();
 }
 
 // Processors' worth of time that the cgroup may use: "200000 100000" is 2.

@@ -35,7 +35,6 @@ typedef struct {
     char repetitions[32]; // "-r40", the last argument once known
 } command;
 
-
 static bool begins_with(const char *word, const char *start) { return strncmp(word, start, strlen(start)) == 0; }
 
 static bool says_samples(const wordexp_t *words) {
