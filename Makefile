@@ -25,6 +25,10 @@ endif
 TARGET := $(shell $(CC) -dumpmachine 2>/dev/null)
 TARGET_ARCH := $(firstword $(subst -, ,$(TARGET)))
 FOREIGN := $(filter-out $(shell uname -m),$(TARGET_ARCH))
+# OPENCL=0 builds without the opencl backend, as where its headers are missing: they alone are needed to build, the loader
+# is looked for when the program runs.
+HAS_OPENCL := $(shell echo '\#include <CL/cl.h>' | $(CC) -E -x c - >/dev/null 2>&1 && echo 1 || echo 0)
+OPENCL ?= $(HAS_OPENCL)
 # Of os/. OS=posix: as on a Unix that is not Linux.
 OS := $(if $(findstring linux,$(TARGET)),linux,posix)
 B := build/$(CONFIG)$(FOREIGN:%=-%)$(if $(filter posix,$(OS)),-posix)$(if $(filter 0,$(OPENCL)),-without-opencl)
@@ -47,9 +51,6 @@ COMPILE = $(CC) $(BASE_FLAGS) $(MAP_PATHS) $(INCLUDES) -MMD -MP $(FILE_FLAGS) $(
 SAY = @printf '  %-4s %s\n'
 LIBS := -lhwloc -ljansson -lpcre2-8 -lm -ldl
 
-# OPENCL=0 builds without the opencl backend. With it, only its headers are needed to build: the loader is looked for
-# when the program runs.
-OPENCL ?= 1
 ifneq ($(OPENCL),0)
 BASE_FLAGS += -DSM_OPENCL
 endif
@@ -161,7 +162,7 @@ endif
 FUZZ_SRC := $(filter-out $(if $(filter 0,$(OPENCL)),tests/fuzz/fuzz_opencl_cache.c),$(wildcard tests/fuzz/fuzz_*.c))
 FUZZERS := $(FUZZ_SRC:%.c=$(B)/%)
 TESTS := $(addprefix $(B)/tests/,$(basename $(notdir $(TEST_SRC)))) $(FUZZERS)
-TEST_SHIMS := $(patsubst %.c,$(B)/%.so,$(wildcard tests/shims/*.c))
+TEST_SHIMS := $(patsubst %.c,$(B)/%.so,$(filter-out $(if $(filter 0,$(OPENCL)),%/opencl_faults.c),$(wildcard tests/shims/*.c)))
 # A libOpenCL.so.1 in front of the system's own, for tests of drivers that fail.
 TEST_OPENCL := $(if $(OPENCL_SRC),$(B)/tests/shims/libOpenCL.so.1)
 
@@ -295,6 +296,10 @@ uninstall: pages ## take them away again
 deb: deps deps-package ## build a Debian package in build/deb
 	@tools/deb.sh
 
+.PHONY: tarball
+tarball: deps ## build a folder with the program for any Linux of glibc 2.28 or newer, in build/stepmark-*.tar.gz
+	@tools/tarball.sh "$(MAKE)"
+
 .PHONY: deps-package
 deps-package: ## install also what packages are made and tested with
 	@tools/deps.sh run package
@@ -343,6 +348,7 @@ EXPORTS := -Wl,--export-dynamic-symbol='sm_*'
 $(B)/stepmark: $(CLI_OBJ) $(B)/libstepmark.a
 	$(SAY) LINK $@
 	@$(CC) $(BASE_FLAGS) $(LDFLAGS) $(EXPORTS) -o $@ $^ $(LIBS)
+	$(if $(filter 0,$(HAS_OPENCL)),@echo "$@: without OpenCL: its headers (opencl-headers) are not installed")
 
 $(B)/libstepmark.a: $(LIB_OBJ)
 	@rm -f $@ && ar qcs $@ $^

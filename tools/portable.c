@@ -1,0 +1,47 @@
+// portable.c: linked into the program of tools/tarball.sh alone, before libraries' archives.
+#include <stdio.h>
+
+// Where archives say stdin, stdout and stderr they mean these: their code takes the variables' addresses for its own
+// program's, which a program linked with an older C library cannot give them.
+FILE *portable_stdin;
+FILE *portable_stdout;
+FILE *portable_stderr;
+char *portable_program_name;
+
+extern char *program_invocation_name;
+
+__attribute__((constructor(101))) static void take(void) {
+    portable_stdin = stdin;
+    portable_stdout = stdout;
+    portable_stderr = stderr;
+    portable_program_name = program_invocation_name;
+}
+
+// hwloc asks udev of disks alone, which nobody asks hwloc of: there is no libudev to need.
+void *udev_new(void);
+void *udev_unref(void *udev);
+void *udev_device_new_from_subsystem_sysname(void *udev, const char *subsystem, const char *name);
+const char *udev_device_get_property_value(void *device, const char *key);
+void *udev_device_unref(void *device);
+
+void *udev_new(void) { return NULL; }
+
+void *udev_unref(void *udev) {
+    (void)udev;
+    return NULL;
+}
+
+void *udev_device_new_from_subsystem_sysname(void *udev, const char *subsystem, const char *name) {
+    (void)udev, (void)subsystem, (void)name;
+    return NULL;
+}
+
+const char *udev_device_get_property_value(void *device, const char *key) {
+    (void)device, (void)key;
+    return NULL;
+}
+
+void *udev_device_unref(void *device) {
+    (void)device;
+    return NULL;
+}
