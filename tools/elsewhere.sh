@@ -4,6 +4,7 @@
 # ELSEWHERE=/var/tmp/stepmark-elsewhere, and is kept; its compiler builds for ARCH, and QEMU runs what it built where the
 # processor is another. What else is named is compilers (clang-19, or all-clang: every version there is): each of them
 # compiles all sources without a warning. As root; mirror and proxy are those of this machine's apt (MIRROR=URI: another).
+# T="plan gradient": these tests alone, as for `make check`.
 set -eu
 cd "$(dirname "$0")/.."
 if [ $# -lt 2 ]; then
@@ -81,7 +82,7 @@ else
     inside tools/deps.sh run check "cross-$arch"
 fi
 step "make build" make CC="$cc" build >/dev/null
-step "make check" make CC="$cc" check
+step "make check" make CC="$cc" ${T:+T="$T"} check
 case " $* " in
 *" all-clang "*)
     # shellcheck disable=SC2046 # a list of packages
