@@ -27,7 +27,7 @@ for library in libhwloc.a libjansson.a libpcre2-8.a libgomp.a libgcc.a; do
         --redefine-sym program_invocation_name=portable_program_name "$(gcc -print-file-name=$library)" $B/$library
     archives="$archives $B/$library"
 done
-gcc -O2 -fPIC -D_GNU_SOURCE -c -o $B/portable.o tools/portable.c
+gcc -O2 -fPIC -D_GNU_SOURCE -c -o $B/portable.o os/portable.c
 linked=$B/linked
 mkdir -p $linked
 # All of libgomp, which OpenBLAS, when it is loaded, then finds here: there is one pool of threads.
