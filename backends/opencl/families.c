@@ -81,4 +81,21 @@ void opencl_try_units(const opencl_facts *facts, int index, const char *helper, 
     units_try(facts, index, helper, again, say, ctx);
 }
 
-void opencl_probe_units(const opencl_facts *facts) { units_help(facts); }
+static void print_line(void *ctx, const char *line) {
+    (void)ctx;
+    printf("%s\n", line);
+}
+
+sm_status opencl_help_units(const opencl_facts *facts, int index, int n_words, char *const *words) {
+    const bool tries = n_words == 2 && strcmp(words[0], "try") == 0;
+    if (tries) {
+        units_try(facts, index, words[1], true, print_line, NULL);
+    } else if (strcmp(words[0], "units") == 0) {
+        units_help(facts);
+    } else if (strcmp(words[0], "programs") == 0) {
+        units_list(facts);
+    } else {
+        return sm_fail(SM_ERR_USAGE, "opencl: no help is called '%s'", words[0]);
+    }
+    return SM_OK;
+}

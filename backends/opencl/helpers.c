@@ -246,7 +246,6 @@ static void build_all(opencl_device *device) {
 sm_status opencl_help(int n_words, char *const *words) {
     opencl_device device;
     const char *reason;
-    const bool probes = n_words > 1 && strcmp(words[1], "units") == 0;
     if (n_words < 1) {
         return sm_fail(SM_ERR_USAGE, "opencl: the index of a device is missing");
     }
@@ -254,9 +253,8 @@ sm_status opencl_help(int n_words, char *const *words) {
     if (index < 0 || index >= opencl_n_devices(&reason)) {
         return sm_fail(SM_ERR_USAGE, "opencl: there is no device %d", index);
     }
-    if (probes) {
-        opencl_probe_units(opencl_device_facts(index));
-        return SM_OK;
+    if (n_words > 1) {
+        return opencl_help_units(opencl_device_facts(index), index, n_words - 1, words + 1);
     }
     SM_TRY(opencl_open_to_build(opencl_device_facts(index), &device));
     build_all(&device);

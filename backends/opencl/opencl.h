@@ -32,7 +32,10 @@ void opencl_explain_family(const opencl_family *family, const opencl_facts *fact
 // or `again`; says a line for each thing that was tried. Not NVIDIA's: those are tried where they are first asked for.
 void opencl_try_units(const opencl_facts *facts, int index, const char *helper, bool again,
                       void (*say)(void *ctx, const char *line), void *ctx);
-void opencl_probe_units(const opencl_facts *facts);
+
+// What a process is asked for beside building: "units" tries them and tells a parent; "programs" lists those that units
+// need; "try HELPER" has them tried by such a process, also where they are known, and prints what came of it.
+sm_status opencl_help_units(const opencl_facts *facts, int index, int n_words, char *const *words);
 
 // Local memory that some family found beyond what the driver tells; 0: none did.
 size_t opencl_shown_local_bytes(const opencl_facts *facts);

@@ -48,6 +48,13 @@
 #define COLUMNS_ELEMS A_ELEMS(OUT_ROWS, TILE) // of the same, transposed
 #define LOG2E 1.44269504f
 
+// Two waves of a vector unit of AMD's at a time, where results leave room for it.
+#if IS_MFMA && HS <= 64 && !defined(EMULATED)
+#define ATTENTION_KERNEL WAVES_ATTRIBUTE __attribute__((amdgpu_waves_per_eu(2))) kernel
+#else
+#define ATTENTION_KERNEL WAVES_ATTRIBUTE kernel
+#endif
+
 typedef struct {
     uint T;
     ulong head_row;    // of [b,h,0] among rows of lse
@@ -371,7 +378,7 @@ inlined void drop_weights(const mask *drop, ulong row, uint T, uint first_key, c
     }
 }
 
-WAVES_ATTRIBUTE kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
+ATTENTION_KERNEL __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
 attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, const global int *starts, ulong starts_at,
                   ulong key, uint threshold, float drop_scale,
                   const global data *qkv, ulong qkv_at, const global uint *rng_step, ulong rng_step_at, global data *y,
@@ -452,7 +459,7 @@ inlined float multiply_row(const global data *dy, const global data *y) {
 }
 
 // dq of OWN rows, and D for dk and dv, which are computed after it.
-WAVES_ATTRIBUTE kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
+ATTENTION_KERNEL __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
 attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, const global int *starts, ulong starts_at,
                         ulong key, uint threshold, float drop_scale,
                         const global data *dy, ulong dy_at, const global data *qkv, ulong qkv_at,
@@ -559,7 +566,7 @@ inlined void fetch_tile(const global data *q, uint ld, const global data *d, uin
 }
 
 // dk and dv of OWN keys of a head of k and v: of each head of q that shares it, all rows.
-WAVES_ATTRIBUTE kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
+ATTENTION_KERNEL __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
 attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, const global int *starts, ulong starts_at,
                         ulong key, uint threshold, float drop_scale,
                         const global data *dy, ulong dy_at, const global data *qkv, ulong qkv_at,

@@ -178,7 +178,7 @@ inlined void multiply_tiles(const local number *a, const local number *b, uint m
 inlined void multiply_blocks(const global data *a, const global data *b, uint M, uint N, uint K, uint m, uint n, uint k,
                              c_part sum[FM][FN]) {
     ushort xa[64]; // two of 16 k, each 32 rows
-    uint xb[2][2][8];
+    uint xb[2][16]; // 16 columns each, of k 0 to 15 and the others
     intel_sub_group_2d_block_read_16b_32r16x2c((global void *)a, (int)K * 2, (int)M, (int)K * 2, (int2)((int)k, (int)m), xa);
 #if B_ALONG_K
 #pragma unroll
@@ -186,14 +186,14 @@ inlined void multiply_blocks(const global data *a, const global data *b, uint M,
 #pragma unroll
         for (uint j = 0; j < 2; j++) {
             intel_sub_group_2d_block_read_transpose_32b_16r8x1c((global void *)b, (int)K * 2, (int)N, (int)K * 2,
-                                                                (int2)((int)(k / 2 + 8 * s), (int)(n + 16 * j)), xb[j][s]);
+                                                                (int2)((int)(k / 2 + 8 * s), (int)(n + 16 * j)), xb[j] + 8 * s);
         }
     }
 #else
 #pragma unroll
     for (uint j = 0; j < 2; j++) {
         intel_sub_group_2d_block_read_transform_16b_32r16x1c((global void *)b, (int)N * 2, (int)K, (int)N * 2,
-                                                             (int2)((int)(n + 16 * j), (int)k), xb[j][0]);
+                                                             (int2)((int)(n + 16 * j), (int)k), xb[j]);
     }
 #endif
 #pragma unroll
@@ -203,7 +203,7 @@ inlined void multiply_blocks(const global data *a, const global data *b, uint M,
 #pragma unroll
             for (uint j = 0; j < FN; j++) {
                 const short8 fa = as_short8(vload8(0, xa + 32 * s + 8 * i));
-                const int8 fb = as_int8(vload8(0, xb[j][s]));
+                const int8 fb = as_int8(vload8(s, xb[j]));
                 MULTIPLY(sum[i][j], fa, fb);
             }
         }

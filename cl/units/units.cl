@@ -36,8 +36,10 @@
 #define IS_DPAS (UNIT == DPAS8 || UNIT == DPAS16)
 #define SPLIT   (PRODUCTS == 2 && !DATA_IS_NARROW)
 
-// A builtin that the target has not ends the process inside of AMD's compiler, instead of the build.
-#ifdef __AMDGCN__
+// A builtin that the target has not ends the process inside of AMD's compiler, instead of the build. The host chooses by
+// the device's name; this is for compilers that tell their target. ROCm's clBuildProgram does not: its language header is
+// compiled before, and the macros are those of that.
+#ifdef __amdgcn_processor__
 #if (UNIT == MFMA && !defined(__gfx90a__) && !defined(__gfx942__)) || (UNIT == MFMA_WIDE && !defined(__gfx950__)) || \
     (UNIT == WMMA && !defined(__GFX11__)) || (UNIT == WMMA_HALF && !defined(__GFX12__)) || IS_DPAS || \
     (UNIT == WMMA_HALF && !defined(__gfx1200__) && !defined(__gfx1201__)) || \

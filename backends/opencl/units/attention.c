@@ -38,7 +38,8 @@ static int local_bytes(const opencl_unit *unit, int part, int HS, int elem_bytes
 static bool find_sizes(const opencl_facts *facts, int part, int64_t HS, int elem_bytes, sizes *s) {
     const opencl_unit *unit = units_of(facts);
     const int least = unit->tm == 32 ? 32 : 16;
-    const int most = part == OPENCL_ATTENTION_FORWARD && elem_bytes == 2 && HS <= 64 && unit->wave == 64 ? 64 : 32;
+    const bool is_light = part == OPENCL_ATTENTION_FORWARD && elem_bytes == 2 && HS <= 64;
+    const int most = is_light && unit->wave == 64 ? 64 : HS > 64 && unit->tm == 16 ? 16 : 32;
     const int n_waves = OWN_ROWS / unit->tn;
     *s = (sizes){.waves = unit->wave * n_waves <= 256 ? n_waves : 256 / unit->wave, .tile = most, .strip = least};
     while (s->tile > least && local_bytes(unit, part, (int)HS, elem_bytes, s->tile) > (int)facts->local_bytes) {
@@ -52,8 +53,9 @@ static void write_options(const opencl_unit *unit, units_format format, const si
                           bool drops, char *options, size_t size_bytes) {
     char which[64];
     units_options(unit, format, which, sizeof which);
-    snprintf(options, size_bytes, "%s -DPART=%d -DHS=%lld -DSCALE=%.9gf -DWAVES=%d -DTILE=%d -DSTRIP=%d -DDROPOUT=%d",
-             which, part, (long long)HS, 1 / sqrt((double)HS), s->waves, s->tile, s->strip, drops);
+    snprintf(options, size_bytes, "%s -DPART=%d -DHS=%lld -DSCALE=%.9gf -DWAVES=%d -DTILE=%d -DSTRIP=%d -DDROPOUT=%d%s",
+             which, part, (long long)HS, 1 / sqrt((double)HS), s->waves, s->tile, s->strip, drops,
+             units_registers_option(unit));
 }
 
 sm_status units_find_attention(opencl_device *device, const void *format, sm_dtype dtype, int HS, int part,
@@ -69,6 +71,29 @@ sm_status units_find_attention(opencl_device *device, const void *format, sm_dty
     k->items = (size_t)(s.waves * unit->wave);
     k->own = s.waves * unit->tn;
     return opencl_get_kernel(device, "attention_units", options, opencl_attention_kernels[part], &k->kernel);
+}
+
+// Of heads as GPT-2's, with everything else that there may be, and of the widest.
+void units_list_attention(const opencl_facts *facts, units_format format) {
+    static const struct {
+        int HS;
+        bool drops;
+        const char *more;
+    } kinds[] = {{64, false, ""}, {64, true, " -DDOCUMENTS=1"}, {MOST_HEAD_CHANNELS, false, ""}};
+    char options[OPTIONS_SIZE];
+    sizes s;
+    const int elem_bytes = format <= UNITS_F16 ? 2 : 4;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        for (int part = 0; part < OPENCL_ATTENTION_PARTS; part++) {
+            if (find_sizes(facts, part, kinds[i].HS, elem_bytes, &s)) {
+                write_options(units_of(facts), format, &s, part, kinds[i].HS, kinds[i].drops, options, sizeof options);
+                printf("attention_units %s%s%s\n", options, kinds[i].more,
+                       opencl_data_option(format == UNITS_BF16  ? SM_BF16
+                                          : format == UNITS_F16 ? SM_F16
+                                                                : SM_F32));
+            }
+        }
+    }
 }
 
 // --- the rule ---------------------------------------------------------------------------------------

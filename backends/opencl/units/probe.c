@@ -207,3 +207,49 @@ static void tell_parent(void *ctx, const units_tried *tried) {
 }
 
 void units_help(const opencl_facts *facts) { units_probe(facts, tell_parent, NULL); }
+
+// --- programs -----------------------------------------------------------------------------------------------------
+
+static void print_program(const char *stem, const char *options, sm_dtype dtype, const char *more) {
+    printf("%s %s%s%s\n", stem, options, opencl_data_option(dtype), more);
+}
+
+static void list_products(const opencl_unit *unit, units_format format, bool blocks) {
+    enum { OPTIONS_SIZE = 320 };
+    static const uint32_t finishes[] = {OPENCL_BIAS, OPENCL_BIAS | OPENCL_GELU, OPENCL_BIAS | OPENCL_GELU_BACKWARD};
+    char options[OPTIONS_SIZE];
+    const sm_dtype dtype = dtype_of(format);
+    const units_tile *tiles = format == UNITS_TF32X3      ? unit->split
+                              : sm_dtype_is_narrow(dtype) ? unit->narrow
+                                                          : unit->floats;
+    for (int tile = 0; tile < UNITS_TILES; tile++) {
+        for (int form = 0; form < (blocks ? 2 : 3); form++) { // NT, NN, TN
+            const int n_finishes = form < 2 ? 3 : 1;
+            for (int f = 0; f < n_finishes; f++) {
+                units_product_options(unit, format, &tiles[tile], form == 2, form == 0, blocks,
+                                      form < 2 ? finishes[f] : 0, options, sizeof options);
+                print_program("matmul_units", options, dtype,
+                              form == 2 && sm_dtype_is_narrow(dtype) ? " -DC_REAL" : "");
+            }
+        }
+    }
+}
+
+void units_list(const opencl_facts *facts) {
+    enum { OPTIONS_SIZE = 320 };
+    const opencl_unit *unit = units_of(facts);
+    char options[OPTIONS_SIZE];
+    for (int i = 0; unit != NULL && i < N_UNITS_FORMATS; i++) {
+        const units_format format = (units_format)i;
+        if (!unit->formats[format]) {
+            continue;
+        }
+        list_products(unit, format, false);
+        if (units_reads_blocks(facts) && format <= UNITS_F16) {
+            list_products(unit, format, true);
+        }
+        units_options(unit, format, options, sizeof options);
+        print_program("peaks_units", options, dtype_of(format), "");
+        units_list_attention(facts, format);
+    }
+}

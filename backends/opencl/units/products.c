@@ -117,9 +117,11 @@ void units_product_options(const opencl_unit *unit, units_format format, const u
                            bool b_transposed, bool blocks, uint32_t beside, char *options, size_t size_bytes) {
     char which[64];
     units_options(unit, format, which, sizeof which);
-    snprintf(options, size_bytes, "%s -DFM=%d -DFN=%d -DWAVES_M=%d -DWAVES_N=%d -DBESIDE=%u%s%s%s", which, tile->fm,
+    // What goes through local memory spills in sub-groups of 16 that have 128 registers.
+    const char *registers = unit->block_reads && !(blocks && b_transposed) ? units_registers_option(unit) : "";
+    snprintf(options, size_bytes, "%s -DFM=%d -DFN=%d -DWAVES_M=%d -DWAVES_N=%d -DBESIDE=%u%s%s%s%s", which, tile->fm,
              tile->fn, tile->waves_m, tile->waves_n, beside, blocks ? " -DBLOCK_READS=1" : "",
-             a_transposed ? " -DA_TRANSPOSED" : "", b_transposed ? " -DB_TRANSPOSED" : "");
+             a_transposed ? " -DA_TRANSPOSED" : "", b_transposed ? " -DB_TRANSPOSED" : "", registers);
 }
 
 static void arg_sides(opencl_binder *b, const opencl_product *p) {

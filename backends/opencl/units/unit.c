@@ -117,3 +117,7 @@ void units_options(const opencl_unit *unit, units_format format, char *options, 
     const int products = format == UNITS_TF32 ? 1 : format == UNITS_TF32X3 ? 2 : 0;
     snprintf(options, size_bytes, "-DUNIT=%d -DPRODUCTS=%d", unit->number, products);
 }
+
+const char *units_registers_option(const opencl_unit *unit) {
+    return unit->tm == 8 ? " -cl-intel-256-GRF-per-thread" : "";
+}

@@ -48,6 +48,9 @@ units_format units_format_of(sm_dtype dtype, sm_products products);
 // Program options that say which unit, and what it multiplies, but for the data type.
 void units_options(const opencl_unit *unit, units_format format, char *options, size_t size_bytes);
 
+// That a work-item of Intel's may have twice as many registers, of half as many threads; "" for AMD's.
+const char *units_registers_option(const opencl_unit *unit);
+
 // --- found.c -------------------------------------------------------------------------------------
 
 enum { UNITS_TRIED_TEXT = 112, UNITS_MOST_TRIED = 64 };
@@ -79,6 +82,7 @@ void units_try(const opencl_facts *facts, int index, const char *helper, bool ag
 // Tries everything, and tells what it is about to do (not right, without trouble) and what came of it.
 void units_probe(const opencl_facts *facts, void (*tell)(void *ctx, const units_tried *tried), void *ctx);
 enum { UNITS_PROBE_VERSION = 1 };
+void units_list(const opencl_facts *facts); // programs that plans may need, to standard output: stem and options
 void units_help(const opencl_facts *facts); // the same, to standard output: what units_try listens to
 
 // --- products.c ----------------------------------------------------------------------------------
@@ -99,6 +103,7 @@ int units_items(const opencl_unit *unit, const units_tile *tile);
 
 sm_status units_find_attention(opencl_device *device, const void *format, sm_dtype dtype, int HS, int part,
                                opencl_attention_kernel *kernel);
+void units_list_attention(const opencl_facts *facts, units_format format);
 void units_attention(opencl_binder *b, const opencl_attention *attention);
 size_t units_attention_scratch_elems(const opencl_facts *facts, const sm_plan *plan, const opencl_attention *attention);
 

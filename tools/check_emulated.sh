@@ -1,0 +1,62 @@
+#!/bin/sh
+# check_emulated.sh: family `tensor` on matrix units of AMD and Intel, emulated by their documented layouts on PoCL
+# (tools/emulated.sh): what is tried before a unit is believed is right; every op and whole steps agree with the reference;
+# each layout spoilt on purpose is noticed, so that the unit is not used; and so is a compiler that ends its process.
+#   CARDS="gfx942 bmg"     which devices; not given: one of each unit
+#   FILTER=matmul          which checks of `stepmark verify`; MAX_ELEMS=20000: cases whose largest tensor is no larger
+#   PRECISIONS=bf16        which formats; not given: those of the unit
+set -eu
+cd "$(dirname "$0")/.."
+[ "$(uname -m)" = x86_64 ] || { echo "check-emulated: left out: not an x86-64 processor"; exit 0; }
+stepmark=$(realpath "${STEPMARK:-build/release/stepmark}")
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+n_noticed=0
+n_passed=0
+
+fail() {
+    echo "check-emulated: $*" >&2
+    exit 1
+}
+
+# The unit of a device that is tried anew, with a cache of its own; $folder/said has what came of it.
+try_units() {
+    rm -rf "$folder/cache"
+    STEPMARK_EMULATED_CACHE=$folder/cache tools/emulated.sh "$1" "$stepmark" --helper opencl 0 try "$stepmark" >"$folder/said"
+    STEPMARK_EMULATED_CACHE=$folder/cache tools/emulated.sh "$1" "$stepmark" devices -o csv | grep '^opencl' >"$folder/devices"
+}
+
+for card in ${CARDS:-gfx90a gfx942 gfx950 gfx1100 gfx1201 dg2 pvc bmg}; do
+    case $card in
+    gfx942) level=mfma formats=bf16,fp16,fp32,tf32,tf32x3 ;;
+    gfx9*) level=mfma formats=bf16,fp16,fp32 ;;
+    gfx1*) level=wmma formats=bf16,fp16 ;;
+    dg2) level=dpas8 formats=bf16,fp16 ;;
+    *) level=dpas16 formats=bf16,fp16,tf32,tf32x3 ;;
+    esac
+    try_units "$card"
+    ! grep -qv ': right$' "$folder/said" || fail "$card: $(grep -v ': right$' "$folder/said" | head -1)"
+    grep -q ",$level," "$folder/devices" || fail "$card: level $level is not used: $(cat "$folder/devices")"
+    for spoilt in ${SPOILS:-1 2 3 4 5 6 7}; do
+        STEPMARK_SPOIL=$spoilt
+        export STEPMARK_SPOIL
+        try_units "$card"
+        unset STEPMARK_SPOIL
+        grep -qE ",local,\"?no $level: " "$folder/devices" || fail "$card: spoilt layout $spoilt is not noticed"
+        n_noticed=$((n_noticed + 1))
+    done
+    STEPMARK_CRASH=-DA_TRANSPOSED
+    export STEPMARK_CRASH
+    try_units "$card"
+    unset STEPMARK_CRASH
+    grep -qE ",local,\"?no $level: .*ended the process" "$folder/devices" || fail "$card: a compiler that ends its process: $(cat "$folder/devices")"
+    try_units "$card"
+    STEPMARK_EMULATED_CACHE=$folder/cache tools/emulated.sh "$card" "$stepmark" verify --backend opencl --isa tensor -o csv \
+        --precision "${PRECISIONS:-$formats}" --filter "${FILTER:-.}" --max-elems "${MAX_ELEMS:-20000}" >"$folder/verify" ||
+        fail "$card: $(grep -m1 ',failed,' "$folder/verify")"
+    passed=$(grep -c ',passed,' "$folder/verify")
+    [ "$passed" -gt 0 ] || fail "$card: nothing was compared"
+    n_passed=$((n_passed + passed))
+    echo "$card: $level: $(wc -l <"$folder/said") things tried are right, $passed comparisons passed"
+done
+echo "check-emulated: $n_passed comparisons passed, all of $n_noticed spoilt layouts were noticed"

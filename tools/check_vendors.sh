@@ -1,0 +1,73 @@
+#!/bin/sh
+# check_vendors.sh: the programs that plans may need of matrix units of AMD and Intel compile by the vendors' own compilers
+# (tools/vendors.sh), without a card; prints a table of registers, spills, local memory, and matrix instructions against
+# loads in the loop that has most of them, and keeps it in build/vendors. Products spill nothing, and their loops keep to a
+# budget of loads.
+#   TARGETS="gfx942 bmg"   which devices; not given: all
+#   ONLY=DATA_BF16         of the programs those whose options match this expression
+set -eu
+cd "$(dirname "$0")/.."
+stepmark=${STEPMARK:-build/release/stepmark}
+vendors=$(tools/vendors.sh)
+folder=build/vendors
+mkdir -p "$folder"
+table=$folder/table.txt
+: >"$table"
+n=0
+failed=0
+
+fail() {
+    echo "check-vendors: $*" >&2
+    failed=$((failed + 1))
+}
+
+# compile TARGET SOURCE "OPTIONS": prints what count_instructions.py does.
+compile() {
+    case $1 in
+    gfx*)
+        rm -f "$folder/out.s"
+        "$vendors/comgr" "$1" "$folder/out.s" "-O3 $3 -mllvm -amdgpu-prelink -mcode-object-version=5" "$2" 2>"$folder/log" || return 1
+        tools/count_instructions.py amd "$folder/out.s"
+        ;;
+    *)
+        rm -rf "$folder/out" && mkdir "$folder/out"
+        "$vendors/ocloc" compile -file "$2" -device "$1" -options "$3" -output_no_suffix -output "$folder/out/program" >"$folder/log" 2>&1 || return 1
+        "$vendors/ocloc" disasm -file "$folder/out/program.bin" -device "$1" -dump "$folder/out/parts" >"$folder/log2" 2>&1 || return 1
+        tools/count_instructions.py intel "$folder/out/parts"
+        ;;
+    esac
+}
+
+for target in ${TARGETS:-gfx90a gfx942 gfx950 gfx1100 gfx1151 gfx1201 dg2 arl-h pvc bmg lnl-m ptl-h}; do
+    case $target in
+    gfx11*) card=gfx1100 ;;
+    gfx*) card=$target ;;
+    dg2 | arl-h) card=dg2 ;;
+    *) card=bmg ;;
+    esac
+    tools/emulated.sh "$card" "$stepmark" --helper opencl 0 programs | grep -E -e "${ONLY:-.}" >"$folder/programs" || true
+    [ -s "$folder/programs" ] || fail "$target: no programs"
+    while read -r stem options; do
+        n=$((n + 1))
+        # shellcheck disable=SC2086 # a list of files
+        cat cl/philox.cl cl/prelude.cl cl/units/units.cl "cl/units/$stem.cl" >"$folder/source.cl"
+        if ! compile "$target" "$folder/source.cl" "-cl-std=CL1.2 -cl-denorms-are-zero -DVECTOR=4 -DROW_ITEMS=128 $options" >"$folder/counts"; then
+            fail "$target: $stem $options: $(grep -m1 -iE 'error|LLVM' "$folder/log")"
+            continue
+        fi
+        sed "s/^/$target $stem $options | /" "$folder/counts" >>"$table"
+    done <"$folder/programs"
+done
+
+# Products: no spills; AMD's 16 matrix instructions to at most 12 loads from local memory on gfx9, block reads 16 to 5.
+awk -F'|' '
+    function value(key, x) { x = $2; if (!sub(".*" key " ", "", x)) return 0; return x + 0 }
+    / matmul_units / && /matmul:/ {
+        if (value("spills") > 0) { print $0 " (spills)"; bad++ }
+        if ($1 ~ /^gfx9[04]/ && $1 ~ /FM=2 -DFN=2/ && $1 !~ /PRODUCTS=2/ && value("local loads") * 16 > 12 * value("matrix")) { print $0 " (loads)"; bad++ }
+        if ($1 ~ /BLOCK_READS/ && value("global loads") * 16 > 5 * value("matrix")) { print $0 " (loads)"; bad++ }
+    }
+    END { exit bad > 0 }' "$table" >&2 || fail "products spill, or load more than their budget"
+cat "$table"
+[ "$failed" = 0 ] || exit 1
+echo "check-vendors: $n programs compile, and keep to their budget"

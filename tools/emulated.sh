@@ -1,0 +1,26 @@
+#!/bin/sh
+# emulated.sh CARD PROGRAM...: runs a program with an OpenCL device that says it is CARD (gfx942, gfx1100, dg2, bmg, ...; see
+# tests/emulation/device.c): PoCL's, with matrix units as their vendors document them.
+set -eu
+cd "$(dirname "$0")/.."
+here=$(pwd)
+card=$1
+shift
+folder=$here/build/emulated
+behind=$(cc -print-file-name=libOpenCL.so.1)
+[ -e "$behind" ] || { echo "emulated: there is no libOpenCL.so.1" >&2; exit 1; }
+behind=$(realpath "$behind")
+mkdir -p "$folder/built"
+library=$folder/libOpenCL.so.1
+newest=$(ls -t tests/emulation/device.c tests/emulation/units.c tests/emulation/units.h "$library" 2>/dev/null | head -1)
+if [ "$newest" != "$library" ]; then
+    # What the device has not of its own, a loader finds in the library behind it: by its path, as both have one name.
+    echo | cc -shared -Wl,-soname,"$behind" -o "$folder/behind.so" -xc -
+    cc -O2 -shared -fPIC -Iinclude -Itests/emulation -Wl,-soname,libOpenCL.so.1 -o "$library.new" tests/emulation/device.c \
+        tests/emulation/units.c -Wl,--no-as-needed "$folder/behind.so" -ldl -lm
+    mv "$library.new" "$library"
+fi
+cp tests/emulation/units.cl tests/emulation/build_kernels.sh "$folder/"
+export STEPMARK_EMULATE="$card" STEPMARK_EMULATION="$folder" STEPMARK_OPENCL="$behind" LD_LIBRARY_PATH="$folder"
+export XDG_CACHE_HOME="${STEPMARK_EMULATED_CACHE:-$folder/cache}"
+exec "$@"
