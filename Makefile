@@ -260,6 +260,16 @@ check-cl: ## check that every kernel file is OpenCL C 1.2 without a warning
 check-attention: ## check attention's kernels for matrix units by emulation of their instructions
 	@tools/check_attention.sh
 
+.PHONY: check-vendors
+check-vendors: ## compile the kernels of matrix units with AMD's and Intel's compilers (as root; TARGETS="gfx942 bmg" for some)
+	@$(MAKE) build
+	@tools/check_vendors.sh
+
+.PHONY: check-emulated
+check-emulated: ## verify the matrix units of AMD and Intel by emulation, and spoilt ones (CARDS="gfx942 bmg" for some)
+	@$(MAKE) build
+	@tools/check_emulated.sh
+
 .PHONY: opencl-with
 opencl-with: deps-dev ## run the OpenCL tests on another implementation: WITH=intel (not given), rusticl or oclgrind
 	@$(MAKE) $(B)/tests/test_opencl $(B)/tests/test_opencl_narrow

@@ -46,4 +46,14 @@ for file in cl/*.cl cl/optimizer/*.cl cl/products/*.cl cl/nvidia/*.cl; do
         done
     done
 done
+# Of the units of cl/units one that this compiler has; tools/check_vendors.sh compiles all.
+for file in cl/units/*_units.cl; do
+    for form in -DPART=0 -DPART=1 "-DPART=2 -DDOCUMENTS=1 -DDROPOUT=1" "-DA_TRANSPOSED" "-DB_TRANSPOSED -DBESIDE=6" -DSUM_ONLY=1; do
+        for format in "$@"; do
+            # shellcheck disable=SC2086 # lists of options
+            check "$file" -target amdgcn-amd-amdhsa -mcpu=gfx90a -nogpulib -DVECTOR=4 -DROW_ITEMS=128 \
+                -include cl/units/units.cl -Wno-unused-function -Wno-constant-logical-operand $form $format
+        done
+    done
+done
 echo "check-cl: every kernel file is OpenCL C 1.2 without a warning"

@@ -22,7 +22,7 @@ fail() {
 # The unit of a device that is tried anew, with a cache of its own; $folder/said has what came of it.
 try_units() {
     rm -rf "$folder/cache"
-    STEPMARK_EMULATED_CACHE=$folder/cache tools/emulated.sh "$1" "$stepmark" --helper opencl 0 try "$stepmark" >"$folder/said"
+    STEPMARK_EMULATED_CACHE=$folder/cache tools/emulated.sh "$1" "$stepmark" --helper opencl 0 try "$stepmark" 2>&1 | tail -n +2 >"$folder/said"
     STEPMARK_EMULATED_CACHE=$folder/cache tools/emulated.sh "$1" "$stepmark" devices -o csv | grep '^opencl' >"$folder/devices"
 }
 

@@ -15,12 +15,15 @@ library=$folder/libOpenCL.so.1
 newest=$(ls -t tests/emulation/device.c tests/emulation/units.c tests/emulation/units.h "$library" 2>/dev/null | head -1)
 if [ "$newest" != "$library" ]; then
     # What the device has not of its own, a loader finds in the library behind it: by its path, as both have one name.
-    echo | cc -shared -Wl,-soname,"$behind" -o "$folder/behind.so" -xc -
-    cc -O2 -shared -fPIC -Iinclude -Itests/emulation -Wl,-soname,libOpenCL.so.1 -o "$library.new" tests/emulation/device.c \
-        tests/emulation/units.c -Wl,--no-as-needed "$folder/behind.so" -ldl -lm
-    mv "$library.new" "$library"
+    echo | cc -shared -Wl,-soname,"$behind" -o "$folder/behind.$$.so" -xc -
+    cc -O2 -shared -fPIC -Iinclude -Itests/emulation -Wl,-soname,libOpenCL.so.1 -o "$library.$$" tests/emulation/device.c \
+        tests/emulation/units.c -Wl,--no-as-needed "$folder/behind.$$.so" -ldl -lm
+    mv "$library.$$" "$library"
+    rm -f "$folder/behind.$$.so"
 fi
-cp tests/emulation/units.cl tests/emulation/build_kernels.sh "$folder/"
+for file in units.cl build_kernels.sh; do
+    cmp -s "tests/emulation/$file" "$folder/$file" || { cp "tests/emulation/$file" "$folder/$file.$$" && mv "$folder/$file.$$" "$folder/$file"; }
+done
 export STEPMARK_EMULATE="$card" STEPMARK_EMULATION="$folder" STEPMARK_OPENCL="$behind" LD_LIBRARY_PATH="$folder"
 export XDG_CACHE_HOME="${STEPMARK_EMULATED_CACHE:-$folder/cache}"
 exec "$@"

@@ -83,12 +83,16 @@ void opencl_try_units(const opencl_facts *facts, int index, const char *helper, 
 
 static void print_line(void *ctx, const char *line) {
     (void)ctx;
-    printf("%s\n", line);
+    fprintf(stderr, "%s\n", line);
 }
 
 sm_status opencl_help_units(const opencl_facts *facts, int index, int n_words, char *const *words) {
     const bool tries = n_words == 2 && strcmp(words[0], "try") == 0;
     if (tries) {
+        fprintf(stderr, "opencl:%d.%d, %s, %s, %s: %s\n", facts->platform_index, facts->device_index, facts->name,
+                facts->driver, facts->version,
+                units_of(facts) != NULL ? "its matrix units are tried"
+                                        : "no matrix unit of AMD's or Intel's that is known");
         units_try(facts, index, words[1], true, print_line, NULL);
     } else if (strcmp(words[0], "units") == 0) {
         units_help(facts);

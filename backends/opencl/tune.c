@@ -190,7 +190,7 @@ static sm_status open_tuning(const opencl_device *device, host_tuning **tuning) 
     const opencl_facts *f = &device->facts;
     char stem[NAME_SIZE];
     char key[1024];
-    snprintf(stem, sizeof stem, "matmul_%s", device->family->name);
+    snprintf(stem, sizeof stem, "matmul_%s", device->family->builds_apart ? "units" : device->family->name);
     uint64_t hash = HOST_HASH_START;
     const sm_embedded *source = opencl_find_source(stem);
     if (source != NULL) {

@@ -222,6 +222,7 @@ typedef struct cli_options {
     int report_format; // cli_report_format
     const char *page;
     bool list_devices;
+    bool probe;
     bool help;
 
     char **operands; // what is no flag, in argv; only where its subcommand has `operands`

@@ -110,6 +110,9 @@ static sm_status list_devices(sm_record_writer *writer) {
 
 sm_status cli_devices(const cli_options *options) {
     sm_record_writer *writer = NULL;
+    if (options->probe) {
+        cli_try_units();
+    }
     SM_TRY(sm_record_writer_open(&cli_devices_table, (sm_format)options->output, stdout, &writer));
     sm_status status = list_devices(writer);
     sm_status closed = sm_record_writer_close(writer);

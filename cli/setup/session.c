@@ -131,6 +131,20 @@ void cli_foresee(void) {
     }
 }
 
+void cli_try_units(void) {
+    for (int b = 0; b < sm_backend_count(); b++) {
+        const sm_backend *backend = sm_backend_at(b);
+        for (int i = 0; backend->help != NULL && i < backend->device_count(); i++) {
+            char index[16];
+            char *words[] = {index, (char *)"try", (char *)os_program()};
+            snprintf(index, sizeof index, "%d", i);
+            if (backend->help(3, words) != SM_OK) {
+                cli_note("%s", sm_error_message());
+            }
+        }
+    }
+}
+
 static void note_progress(const char *text) { cli_note("%s", text); }
 
 sm_status cli_open_device(cli_device device, int64_t n_threads, const cli_options *options, sm_device **opened) {

@@ -35,6 +35,9 @@ sm_status cli_select_devices(const cli_texts *names, cli_device_list *list);
 // Before that, in a process that opens one of them and trains: what takes long may be begun.
 void cli_foresee(void);
 
+// Has every device's matrix units tried anew that a compiler or driver could fail at.
+void cli_try_units(void);
+
 // A backend whose drivers did not say which devices there are: none of them is selected any more.
 void cli_lose_backend(const sm_backend *backend);
 

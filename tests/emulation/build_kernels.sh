@@ -10,7 +10,7 @@ for option in "$@"; do
 done
 here=$(dirname "$0")
 # shellcheck disable=SC2086 # a list of options
-clang-15 -x cl -cl-std=CL1.2 -cl-denorms-are-zero -Xclang -finclude-default-header -target x86_64-pc-linux-gnu -O1 -fPIC -w $names \
+clang -x cl -cl-std=CL1.2 -cl-denorms-are-zero -Xclang -finclude-default-header -target x86_64-pc-linux-gnu -O1 -fPIC -w $names \
     -include "$here/units.cl" -c -o "$source.o" "$source" >"$source.log" 2>&1
 cc -shared -o "$source.so" "$source.o" "$library" -lm >>"$source.log" 2>&1
 mv "$source.so" "$to"

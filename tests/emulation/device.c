@@ -28,6 +28,7 @@ typedef struct {
 
 #define DPAS " cl_intel_subgroup_matrix_multiply_accumulate cl_intel_required_subgroup_size"
 static const emulated cards[] = {
+    {"gfx908:sramecc+:xnack-", "", 64, {0}}, // has no unit that is known
     {"gfx90a:sramecc+:xnack-", "", 64, {0}},
     {"gfx942:sramecc+:xnack-", "", 64, {0}},
     {"gfx950:sramecc+:xnack-", "", 64, {0}},

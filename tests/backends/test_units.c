@@ -1,0 +1,73 @@
+// Matrix units of AMD and Intel: which a device has, and that one which ends the process that tries it is not used. The
+// device is PoCL's, and says that it is such a card (tools/emulated.sh); `make check-emulated` runs products on it.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/temp_folder.h"
+
+static char said[1 << 16];
+
+// What the program says as the card's: 0 where it could run.
+static int run(const char *environment, const char *card, const char *words) {
+    char command[2048];
+    snprintf(command, sizeof command, "%s STEPMARK_EMULATED_CACHE=%s/cache tools/emulated.sh %s %s %s 2>&1",
+             environment, temp_folder, card, SM_TEST_BINARY, words);
+    FILE *pipe = popen(command, "r");
+    assert_non_null(pipe);
+    said[fread(said, 1, sizeof said - 1, pipe)] = '\0';
+    return pclose(pipe);
+}
+
+static void expect(const char *text) {
+    if (strstr(said, text) == NULL) {
+        fail_msg("no '%s' in: %.2000s", text, said);
+    }
+}
+
+static void expect_no(const char *text) {
+    if (strstr(said, text) != NULL) {
+        fail_msg("'%s' in: %.2000s", text, said);
+    }
+}
+
+static void skip_without_opencl(void) {
+    if (system("[ \"$(uname -m)\" = x86_64 ] && [ -e \"$(cc -print-file-name=libOpenCL.so.1)\" ] && ls "
+               "/usr/lib/*/libpocl.so.2 "
+               ">/dev/null 2>&1") != 0) {
+        skip();
+    }
+}
+
+// Nothing is believed before it was tried, and nothing is tried by `devices` alone.
+static void test_levels(void **state) {
+    (void)state;
+    skip_without_opencl();
+    assert_int_equal(run("", "dg2", "devices -o json"), 0);
+    expect("no dpas8: not tried yet");
+    expect("\"tier\": \"local\"");
+    assert_int_equal(run("", "gfx908", "devices -o json"), 0); // has a unit whose instructions are not these
+    expect_no("not tried yet");
+}
+
+static void test_crash(void **state) {
+    (void)state;
+    skip_without_opencl();
+    assert_int_equal(run("STEPMARK_CRASH=-DUNIT", "gfx942", "devices --probe -o json"), 0);
+    expect("mfma: bf16 products NT, through local memory: the driver or its compiler ended the process");
+    expect("no mfma: mfma: bf16 products NT");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_levels),
+        cmocka_unit_test(test_crash),
+    };
+    return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
+}
