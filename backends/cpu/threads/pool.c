@@ -61,9 +61,18 @@ static void relax(void) {
 #endif
 }
 
+// Processors of 64-bit Arm keep a store of that order before a load that follows it; QEMU, which emulates them on x86-64,
+// does not, and threads would sleep for ever.
+static void keep_order(void) {
+#if defined(__aarch64__)
+    atomic_thread_fence(memory_order_seq_cst);
+#endif
+}
+
 // After a change of what others wait for. All of it is in one order (seq_cst): a sleeper either sees the change, or its
 // flag is seen here.
 static void tell(cpu_pool *pool) {
+    keep_order();
     if (atomic_load(&pool->has_sleepers) && atomic_exchange(&pool->has_sleepers, false)) {
         atomic_fetch_add(&pool->n_wakes, 1);
         os_wake(&pool->n_wakes, false);
@@ -73,6 +82,7 @@ static void tell(cpu_pool *pool) {
 static void sleep_past(cpu_pool *pool, const _Atomic uint64_t *word, uint64_t seen) {
     atomic_store_explicit(&pool->members[self].is_away, true, memory_order_relaxed);
     atomic_store(&pool->has_sleepers, true);
+    keep_order();
     const uint32_t n_wakes = atomic_load(&pool->n_wakes);
     if (atomic_load(word) == seen && !atomic_load(&pool->ends)) {
         (void)os_sleep_while(&pool->n_wakes, n_wakes, NULL, false);
