@@ -19,9 +19,10 @@ longest_wait_s=600
 packages=""
 foreign=""
 
-# add_cross ARCH: a compiler for this processor, and libraries beside those of this machine's own.
+# add_cross ARCH: a compiler for this processor, and its libraries; this machine's own are not needed.
 add_cross() {
     arch=$1
+    packages="$packages git make clang opencl-headers"
     case $arch in
     amd64) packages="$packages gcc-x86-64-linux-gnu" ;;
     arm64) packages="$packages gcc-aarch64-linux-gnu" ;;

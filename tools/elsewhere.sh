@@ -56,7 +56,7 @@ if [ ! -e "$root/complete" ]; then
     mkdir -p "$root"
     ${proxy:+env http_proxy="$proxy"} debootstrap --variant=minbase "$suite" "$root" "$mirror" >"$root.log" 2>&1 ||
         { tail -3 "$root.log" >&2 && exit 1; }
-    [ -z "$proxy" ] || echo "Acquire::http::Proxy \"$proxy\";" >"$root/etc/apt/apt.conf.d/proxy"
+    apt-config dump Acquire::http::Proxy Acquire::Check-Valid-Until >"$root/etc/apt/apt.conf.d/90host"
     touch "$root/complete"
 fi
 cp /etc/resolv.conf "$root/etc/resolv.conf"
@@ -79,7 +79,7 @@ if [ "$arch" = "$native" ]; then
     inside tools/deps.sh run check
 else
     run_by_qemu "$machine"
-    inside tools/deps.sh run check "cross-$arch"
+    inside tools/deps.sh "cross-$arch"
 fi
 step "make build" make CC="$cc" build >/dev/null
 step "make check" make CC="$cc" ${T:+T="$T"} check
