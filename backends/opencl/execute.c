@@ -73,7 +73,7 @@ sm_status opencl_prepare(sm_device *device, const sm_plan *plan, sm_executable *
     e->device = (opencl_device *)device;
     e->n_arenas = plan->n_arenas;
     SM_TRY_GOTO(plan->tuned ? opencl_tune(e) : SM_OK);
-    opencl_build_ahead(e);
+    SM_TRY_GOTO(opencl_build_ahead(e));
     SM_TRY_GOTO(opencl_allocate(e, scratch_bytes(device, plan)));
     SM_TRY_GOTO(bind_all(e));
     *executable = &e->base;

@@ -22,6 +22,7 @@
 enum { LEAST_PROGRAMS = 4, MOST_HELPERS = 7 };
 
 static const double LIMIT_SECONDS = 30;
+static const double APART_LIMIT_SECONDS = 600; // for all programs of a plan, where this process builds none
 
 // The helpers that were started and have not been waited for.
 static struct {
@@ -171,8 +172,8 @@ static int build_share(opencl_device *device) {
 }
 
 // Until n are done, or no helper is left.
-static void await_others(int n) {
-    const int64_t deadline_ns = host_now_ns() + (int64_t)(LIMIT_SECONDS * 1e9);
+static void await_others(int n, double limit_s) {
+    const int64_t deadline_ns = host_now_ns() + (int64_t)(limit_s * 1e9);
     char done;
     while (n > 0 && host_await_record(team.done.take, deadline_ns) && host_take(team.done.take, &done, sizeof done)) {
         n--;
@@ -187,7 +188,12 @@ static void build_together(opencl_device *device, opencl_wanted *wanted) {
     qsort(wanted->programs, (size_t)wanted->n, sizeof wanted->programs[0], compare_times);
     if (host_put(team.work.put, wanted->programs, (size_t)wanted->n * sizeof wanted->programs[0])) {
         host_close_end(&team.work.put);
-        await_others(wanted->n - (device->family->builds_apart ? 0 : build_share(device)));
+        if (device->family->builds_apart) {
+            host_close_end(&team.work.take); // a helper that ends must not be waited for
+            await_others(wanted->n, APART_LIMIT_SECONDS);
+        } else {
+            await_others(wanted->n - build_share(device), LIMIT_SECONDS);
+        }
     }
 }
 
@@ -205,19 +211,48 @@ static bool needs_most_memory(const opencl_executable *e) {
     return n_bytes > e->device->facts.memory_bytes / 2;
 }
 
-void opencl_build_ahead(opencl_executable *e) {
+static bool is_of_family(const opencl_device *device, const char *name) {
+    const opencl_recipe *r = device->sizes.recipes;
+    while (r != NULL && r->name != NULL && strcmp(r->name, name) != 0) {
+        r++;
+    }
+    return r != NULL && r->name != NULL;
+}
+
+// The family's own programs alone.
+static void drop_shared(const opencl_device *device, opencl_wanted *wanted) {
+    int n = 0;
+    for (int i = 0; i < wanted->n; i++) {
+        if (is_of_family(device, wanted->programs[i].name)) {
+            wanted->programs[n++] = wanted->programs[i];
+        }
+    }
+    wanted->n = n;
+}
+
+// What a compiler may end its process at is not built in this one.
+static sm_status fail_apart(const opencl_device *device, const opencl_named_program *p, int n) {
+    return sm_fail(
+        SM_ERR_DEVICE,
+        "%s: %d programs, first '%s %s', were not built by another process: the driver's compiler ended it or "
+        "reports an error, or built programs cannot be kept; --isa local does without them",
+        id_of(device), n, p->name, p->options);
+}
+
+sm_status opencl_build_ahead(opencl_executable *e) {
     opencl_device *device = e->device;
+    const bool apart = device->family->builds_apart;
     if (device->helper == NULL || device->facts.keeps_builds || device->part != NULL) {
-        return;
+        return SM_OK;
     }
     opencl_wanted *wanted = calloc(1, sizeof *wanted);
     if (wanted == NULL) {
-        return;
+        return SM_OK;
     }
     wanted->family = device->family->name;
     list_programs(e, wanted);
     drop_built(device, wanted);
-    if (wanted->n >= (device->family->builds_apart ? 1 : LEAST_PROGRAMS)) {
+    if (wanted->n >= (apart ? 1 : LEAST_PROGRAMS)) {
         dismiss_others(device);
         build_together(device, wanted);
     }
@@ -225,7 +260,14 @@ void opencl_build_ahead(opencl_executable *e) {
     if (needs_most_memory(e)) {
         end_team();
     }
+    sm_status status = SM_OK;
+    if (apart) {
+        drop_shared(device, wanted);
+        drop_built(device, wanted);
+        status = wanted->n > 0 ? fail_apart(device, &wanted->programs[0], wanted->n) : SM_OK;
+    }
     free(wanted);
+    return status;
 }
 
 static void build_all(opencl_device *device) {

@@ -43,8 +43,8 @@ size_t opencl_shown_local_bytes(const opencl_facts *facts);
 // --- helpers.c -----------------------------------------------------------------------------------
 
 // Has what the plan needs and the cache has not built by several processes, where the device was opened with a helper.
-// What goes wrong is left to who needs the program.
-void opencl_build_ahead(opencl_executable *e);
+// What goes wrong is left to who needs the program, unless its family's are built by other processes alone.
+sm_status opencl_build_ahead(opencl_executable *e);
 sm_status opencl_help(int n_words, char *const *words); // in such a process
 
 // A plan is to be run in this process, on some device. From then on, processes for its programs are started as soon as

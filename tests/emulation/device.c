@@ -5,12 +5,14 @@
 //     STEPMARK_OPENCL     the library behind it
 //     STEPMARK_SPOIL      what is wrong in its layouts, a number of units.h
 //     STEPMARK_EMULATION  a folder with units.cl, and a folder `built` for what is compiled
+//     STEPMARK_KEEPS      any text: the platform is none that keeps what it built; programs of units can be kept as binaries
 //     STEPMARK_CRASH      a text: the process ends where a program is built whose options have it
 #define _GNU_SOURCE
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 
 #include <dlfcn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,10 +112,11 @@ CL_API_ENTRY cl_int CL_API_CALL clGetDeviceInfo(cl_device_id id, cl_device_info 
 
 // --- programs and kernels of ours -----------------------------------------------------------------------
 
-enum { MOST_ARGS = 32, MOST_OBJECTS = 4096, LOG_BYTES = 4096 };
+enum { MOST_ARGS = 32, MOST_OBJECTS = 4096, LOG_BYTES = 4096, PATH_BYTES = 512, MOST_TEXT = 1 << 20 };
 
 typedef struct {
-    char *text;
+    char *text; // NULL: it was a binary
+    char path[PATH_BYTES];
     void *library;
     char log[LOG_BYTES];
     int n_references;
@@ -158,7 +161,7 @@ static void forget(void *object) {
 CL_API_ENTRY cl_program CL_API_CALL clCreateProgramWithSource(cl_context context, cl_uint n, const char **texts,
                                                               const size_t *sizes, cl_int *code) {
     REAL(clCreateProgramWithSource)
-    char *text = calloc(1 << 20, 1);
+    char *text = calloc(MOST_TEXT, 1);
     size_t used = 0;
     for (cl_uint i = 0; i < n; i++) {
         const size_t size = sizes != NULL && sizes[i] > 0 ? sizes[i] : strlen(texts[i]);
@@ -199,7 +202,7 @@ static void read_text(const char *path, char *text, size_t size_bytes) {
 
 // Compiled once for all processes: the name holds all that it depends on.
 static int compile(program *p, const char *options) {
-    enum { PATH_BYTES = 512, HEADER_BYTES = 1 << 16 };
+    enum { HEADER_BYTES = 1 << 16 };
     static char header[HEADER_BYTES];
     const char *folder = getenv("STEPMARK_EMULATION");
     char path[PATH_BYTES];
@@ -217,12 +220,17 @@ static int compile(program *p, const char *options) {
         }
         snprintf(command, sizeof command, "sh %s/build_kernels.sh %s %s %s %s", folder, source, us.dli_fname, path,
                  options);
-        if (system(command) != 0) {
+        if (system(command) == 0) {
+            char text_path[PATH_BYTES + 8];
+            snprintf(text_path, sizeof text_path, "%s.cl", path);
+            write_text(text_path, p->text);
+        } else {
             snprintf(path, sizeof path, "%.500s.log", source);
             read_text(path, p->log, sizeof p->log);
             return 0;
         }
     }
+    snprintf(p->path, sizeof p->path, "%s", path);
     p->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (p->library == NULL) {
         snprintf(p->log, sizeof p->log, "error: %s", dlerror());
@@ -237,16 +245,58 @@ CL_API_ENTRY cl_int CL_API_CALL clBuildProgram(cl_program p, cl_uint n, const cl
     if (!is_ours(p)) {
         return real(p, n, ids, options, done, user);
     }
-    if (crash != NULL && strstr(options, crash) != NULL) {
+    if (((program *)p)->text != NULL && crash != NULL && strstr(options, crash) != NULL) {
         abort();
     }
-    return compile((program *)p, options) ? CL_SUCCESS : CL_BUILD_PROGRAM_FAILURE;
+    program *own = (program *)p;
+    if (own->text == NULL) { // its text tells which parameters are buffers
+        char path[PATH_BYTES + 8];
+        snprintf(path, sizeof path, "%s.cl", own->path);
+        own->text = calloc(MOST_TEXT, 1);
+        read_text(path, own->text, MOST_TEXT);
+        own->library = dlopen(own->path, RTLD_NOW | RTLD_LOCAL);
+        return own->library != NULL ? CL_SUCCESS : CL_INVALID_BINARY;
+    }
+    return compile(own, options) ? CL_SUCCESS : CL_BUILD_PROGRAM_FAILURE;
 }
+
+// A binary is the name of the library, and what says so.
+static const char binary_mark[] = "emulated ";
 
 CL_API_ENTRY cl_int CL_API_CALL clGetProgramInfo(cl_program p, cl_program_info what, size_t size, void *to,
                                                  size_t *size_ret) {
-    REAL(clGetProgramInfo)
-    return is_ours(p) ? CL_INVALID_VALUE : real(p, what, size, to, size_ret);
+    const program *own = (const program *)p;
+    if (!is_ours(p)) { // PoCL would compile all kernels once more
+        return CL_INVALID_VALUE;
+    }
+    const size_t n_bytes = sizeof binary_mark - 1 + strlen(own->path) + 1;
+    if (what == CL_PROGRAM_BINARY_SIZES) {
+        return answer(&n_bytes, sizeof n_bytes, size, to, size_ret);
+    }
+    snprintf(*(char **)to, n_bytes, "%s%s", binary_mark, own->path);
+    return CL_SUCCESS;
+}
+
+CL_API_ENTRY cl_program CL_API_CALL clCreateProgramWithBinary(cl_context context, cl_uint n, const cl_device_id *ids,
+                                                              const size_t *sizes, const unsigned char **binaries,
+                                                              cl_int *states, cl_int *code) {
+    REAL(clCreateProgramWithBinary)
+    if (strncmp((const char *)binaries[0], binary_mark, sizeof binary_mark - 1) != 0) {
+        return real(context, n, ids, sizes, binaries, states, code);
+    }
+    program *p = calloc(1, sizeof *p);
+    p->n_references = 1;
+    snprintf(p->path, sizeof p->path, "%s", (const char *)binaries[0] + sizeof binary_mark - 1);
+    *states = *code = CL_SUCCESS;
+    return keep(p);
+}
+
+CL_API_ENTRY cl_int CL_API_CALL clGetPlatformInfo(cl_platform_id platform, cl_platform_info what, size_t size, void *to,
+                                                  size_t *size_ret) {
+    REAL(clGetPlatformInfo)
+    const bool is_other = what == CL_PLATFORM_NAME && getenv("STEPMARK_KEEPS") != NULL;
+    return is_other ? answer("Emulated", sizeof "Emulated", size, to, size_ret)
+                    : real(platform, what, size, to, size_ret);
 }
 
 CL_API_ENTRY cl_int CL_API_CALL clGetProgramBuildInfo(cl_program p, cl_device_id id, cl_program_build_info what,
