@@ -26,4 +26,6 @@ for file in units.cl build_kernels.sh; do
 done
 export STEPMARK_EMULATE="$card" STEPMARK_EMULATION="$folder" STEPMARK_OPENCL="$behind" LD_LIBRARY_PATH="$folder"
 export XDG_CACHE_HOME="${STEPMARK_EMULATED_CACHE:-$folder/cache}"
+export POCL_CACHE_DIR="${POCL_CACHE_DIR:-$folder/pocl}" # for all cards
+mkdir -p "$POCL_CACHE_DIR"
 exec "$@"
