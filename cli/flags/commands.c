@@ -13,7 +13,7 @@ const cli_subcommand cli_commands[CLI_COMMAND_COUNT] = {
 #undef X
 };
 
-// What may stand in a subcommand's place, of a word that lacks the dashes: "--help" of "help". NULL: none.
+// The front word for a word that lacks the dashes: "--help" for "help". NULL: none.
 static const char *flag_called(const char *name) {
 #define X(flag, argument, help)          \
     if (strcmp(name, &(flag)[2]) == 0) { \

@@ -1,6 +1,6 @@
-// commands.h: the subcommands. A row of this table is all that the program knows of one: parsing, --help, manual pages,
-// completions and `schema` come from it. Their order is that of --help. The table names the subcommands' functions, which
-// look up its rows: a circle, of a table alone.
+// commands.h: the subcommands. A row of this table has all facts of one: parsing, --help, manual pages, completions and
+// `schema` read it. They are in the order of --help. The table names the subcommands' functions, and these look up its
+// rows: the only circle.
 #ifndef STEPMARK_CLI_FLAGS_COMMANDS_H
 #define STEPMARK_CLI_FLAGS_COMMANDS_H
 
@@ -137,20 +137,20 @@ CLI_COMMAND_LIST(X)
 typedef struct {
     const char *name;
     sm_status (*run)(const struct cli_options *options);
-    const sm_table *table; // of no columns: it prints no records
+    const sm_table *table; // without columns: prints no records
     const char *purpose;
-    const char *heading;      // of --help, in front of this subcommand and those after it; NULL: none
-    const char *operands;     // after the flags, as --help shows them; NULL: none
-    bool is_alone;            // processes beside it would disturb what it measures
-    bool sweeps;              // measures products of lists, each configuration in a process of its own (cli_axes)
-    int exit_code;            // one of its own, beside those of all; 0: none
-    const char *exit_meaning; // of that
-    const char *examples[4];  // command lines, then NULL
+    const char *heading;      // in --help, above this subcommand and those after it; NULL: none
+    const char *operands;     // after the flags in --help; NULL: none
+    bool is_alone;            // no other process should run while it measures
+    bool sweeps;              // measures products of lists, each configuration in its own process (cli_axes)
+    int exit_code;            // a special exit code; 0: none
+    const char *exit_meaning; // its meaning
+    const char *examples[4];  // command lines, NULL at the end
 } cli_subcommand;
 
 extern const cli_subcommand cli_commands[CLI_COMMAND_COUNT];
 
-// What may stand in a subcommand's place. X(name, argument, what it does)
+// Words in place of a subcommand. X(name, argument, what it does)
 #define CLI_FRONT_LIST(X)                                                                       \
     X("--help", "", "print this text; `stepmark SUBCOMMAND --help` lists a subcommand's flags") \
     X("--version", "", "print the version, its commit, compiler and instruction sets")          \

@@ -1,5 +1,5 @@
-// flags.c: the table of flags. What differs for some subcommands is in the flag's row, too (UNLIKE); a name that means
-// two things has two rows.
+// flags.c: the table of flags. Differences between subcommands are in the flag's row, too (UNLIKE); a name with two
+// meanings has two rows.
 #include "cli/flags/flag.h"
 
 #include <string.h>
@@ -33,25 +33,24 @@ enum {
         ALL = (1u << CLI_COMMAND_COUNT) - 1,
 };
 
-// Those that share flags.
+// Subcommands that share flags.
 enum {
-    MEASURED = RUN | SWEEP | ADVISE, // in a sweep: one value for the whole
-    SWEPT = MEASURED | CLI_LISTED,   // in a sweep: a list, each entry a configuration
+    MEASURED = RUN | SWEEP | ADVISE, // one value for a whole sweep
+    SWEPT = MEASURED | CLI_LISTED,   // a list in a sweep; each entry is a configuration
     WALKED = WALK | PAGE,
     FED = SWEPT | PROFILE | LOOP | ABLATE | TRAIN, // with data
     STEPPED = FED | WALKED | ESTIMATE,
     MODELLED = STEPPED | INIT,
-    LOOPED = LOOP | TRAIN | SWEEP | ADVISE | CLI_LISTED, // in a sweep: makes it one of loops
+    LOOPED = LOOP | TRAIN | SWEEP | ADVISE | CLI_LISTED, // in a sweep: makes configurations loops
     OPENED = FED | PEAKS | VERIFY | LADDER | GENERATE,   // open a device
     SHOWN = MEASURED | PROFILE | LOOP | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE |
             AGAIN | LEADERBOARD | CHECK_RUN | SCALING | EXERCISE | LADDER, // print a table
 };
 
-// Largest values: each alone keeps a tensor's size within 64 bits; products are checked where
-// they are made.
+// Largest values: each alone keeps a tensor's size within 64 bits; code that multiplies them checks for overflow.
 #define MAX_BATCH 1048576.0
 #define MAX_DIM   16777216.0
-#define MAX_SEED  9007199254740992.0 // 2^53: the largest that every JSON reader keeps
+#define MAX_SEED  9007199254740992.0 // 2^53: the largest integer that every JSON reader keeps exactly
 
 // --- choices -----------------------------------------------------------------------------------
 
@@ -67,7 +66,7 @@ enum {
 #undef X
 };
 
-// {name, code}, of X(code, name, ...).
+// {name, code} from X(code, name, ...).
 #define FIRST(first, ...) first
 #define WORD(code, ...)   {FIRST(__VA_ARGS__, 0), code},
 
@@ -124,7 +123,7 @@ static const cli_choice report_formats[] = {
     {NULL, 0},
 };
 
-// Index in the list, from 1: 0 is a flag that was not given.
+// Index in the list, from 1; 0: not given.
 static const cli_choice archs[] = {
 #define X(name) {#name, ARCH_##name + 1},
     SM_MODEL_LIST(X)
@@ -141,7 +140,7 @@ static const cli_choice optimizers[] = {
 
 // --- the table ---------------------------------------------------------------------------------
 
-#define LIST "[,...]" // behind the words of a choice: several may be given
+#define LIST "[,...]" // after the words of a choice: several may be given
 #define PRECISION_HELP                                                                                              \
     "number format; bf16, fp16: data and the factors of products in 16 bits, the rest in fp32; tf32, tf32x3: fp32 " \
     "data, multiplied on matrix units; bf16x6: likewise on AMX, as exact as fp32"

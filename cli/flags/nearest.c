@@ -1,12 +1,12 @@
-// nearest.c: which name was meant by one that there is not.
+// nearest.c: suggests the name that a misspelt one probably meant.
 #include <string.h>
 
 #include "cli/flags/options.h"
 
 static int min_int(int a, int b) { return a < b ? a : b; }
 
-// Number of slips (a letter too many, missing, wrong, or two swapped) between two texts of less
-// than CLI_TEXT_SIZE characters: distance[i][j] is that of the first i and the first j letters.
+// Number of typing errors (a letter too many, missing, wrong, or two swapped) between two texts of less than
+// CLI_TEXT_SIZE characters: distance[i][j] is that of the first i and the first j letters.
 static int edit_distance(const char *a, const char *b) {
     int distance[CLI_TEXT_SIZE][CLI_TEXT_SIZE];
     int n_a = (int)strlen(a);
@@ -28,7 +28,7 @@ static int edit_distance(const char *a, const char *b) {
     return distance[n_a][n_b];
 }
 
-// A slip seldom hits the first letter, and short words that differ in it are often two words: gpu, cpu.
+// Errors seldom hit the first letter, and short words that differ in it are often different words: gpu, cpu.
 static bool begins_alike(const char *a, const char *b) {
     return a[0] == b[0] || (a[0] != '\0' && a[0] == b[1] && a[1] == b[0]);
 }
@@ -38,7 +38,7 @@ const char *cli_nearest(const char *text, const char *const *names, int n) {
     if (length >= CLI_TEXT_SIZE) {
         return NULL;
     }
-    int best_distance = 2 + (int)length / 4; // more slips than this is another word
+    int best_distance = 2 + (int)length / 4; // more errors make another word
     const char *best = NULL;
     for (int i = 0; i < n; i++) {
         int distance = strlen(names[i]) < CLI_TEXT_SIZE ? edit_distance(text, names[i]) : CLI_TEXT_SIZE;

@@ -1,5 +1,5 @@
-// options.c: reads a command line through the table of flags (flags/flags.c). getopt_long finds the flags; its input is
-// made from the table, and so are the defaults.
+// options.c: reads a command line with getopt_long, whose tables, like the defaults, come from the table of flags
+// (flags/flags.c).
 #include "cli/flags/options.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ enum {
 
 // --- values ----------------------------------------------------------------------------
 
-// Copies the entry of a list that ends at a character of `ends` and moves *text behind it.
+// Copies the list entry that ends before a character of `ends`, and moves *text past that character.
 static sm_status next_entry(const char *what, const char **text, const char *ends, char entry[CLI_TEXT_SIZE]) {
     size_t length = strcspn(*text, ends);
     if (length == 0) {
@@ -109,7 +109,7 @@ sm_status cli_parse_ints(const char *what, const char *text, int64_t min, int64_
     for (;;) {
         char entry[CLI_TEXT_SIZE];
         SM_TRY(next_entry(what, &text, ",", entry));
-        // A leading minus is a sign, out of range for every list; it must not read as a range.
+        // A leading minus is a sign, out of range for every list, and must not read as a range.
         if (entry[0] == '-') {
             int64_t value;
             SM_TRY(parse_int(what, entry, min, max, &value));
@@ -214,7 +214,7 @@ sm_status cli_filter_compile(const char *text, regex_t *pattern) {
 
 // --- the whole line ----------------------------------------------------------------------
 
-// What getopt_long wants to know, for one subcommand.
+// getopt_long's tables for one subcommand.
 typedef struct {
     struct option longs[CLI_MAX_FLAGS + 1];
     const char *names[CLI_MAX_FLAGS];
@@ -229,7 +229,7 @@ static void make_getopt_tables(cli_command command, getopt_tables *tables) {
     tables->command = command;
     tables->n = cli_flags_of(command, tables->flags);
     char *letter = tables->shorts;
-    *letter++ = ':'; // a missing argument is reported as ':'
+    *letter++ = ':'; // makes getopt_long report a missing argument as ':'
     for (int i = 0; i < tables->n; i++) {
         const cli_flag *flag = &tables->flags[i];
         int has_argument = flag->type == CLI_SWITCH ? no_argument : required_argument;
@@ -256,7 +256,7 @@ static const cli_flag *find_flag(const getopt_tables *tables, int value) {
     return NULL;
 }
 
-// The subcommands that do take a flag, by that letter unless it is 0, as "run, train"; false if there is none.
+// The subcommands that take a flag, by letter unless that is 0, as "run, train"; false if there is none.
 static bool who_takes(const char *name, char letter, char *text, size_t size_bytes) {
     unsigned commands = 0;
     for (int i = 0; i < cli_flag_count(); i++) {
@@ -279,7 +279,7 @@ static void name_of(const char *argument, char name[CLI_TEXT_SIZE]) {
     snprintf(name, CLI_TEXT_SIZE, "%.*s", (int)strcspn(argument + 2, "="), argument + 2);
 }
 
-// The flags of this subcommand that begin with `name`, as "--min-samples, --min-time"; "" if there is none.
+// The subcommand's flags that begin with `name`, as "--min-samples, --min-time"; "" if there is none.
 static void who_begins_with(const getopt_tables *tables, const char *name, char *text, size_t size_bytes) {
     size_t used = 0;
     text[0] = '\0';
@@ -309,8 +309,8 @@ static sm_status unknown_flag(const getopt_tables *tables, const char *argument)
     return sm_fail(SM_ERR_USAGE, "unknown flag --%s; did you mean --%s?", name, nearest);
 }
 
-// getopt_long takes the beginning of a name for the name. Where it is the whole name of another subcommand's flag
-// (--mode, in a subcommand that has only --model-size), that one was meant.
+// getopt_long accepts the beginning of a name. If it is the whole name of another subcommand's flag (--mode, in a
+// subcommand that has only --model-size), the user meant that one.
 static sm_status check_name(const getopt_tables *tables, const cli_flag *flag, const char *argument) {
     char name[CLI_TEXT_SIZE];
     char takers[4 * CLI_TEXT_SIZE];
@@ -319,7 +319,7 @@ static sm_status check_name(const getopt_tables *tables, const cli_flag *flag, c
                                                                                        : SM_OK;
 }
 
-// A letter that this subcommand lacks, and perhaps another has.
+// A letter that this subcommand lacks; another may have it.
 static sm_status unknown_letter(const getopt_tables *tables, char letter) {
     char takers[4 * CLI_TEXT_SIZE];
     const cli_flag *flag = NULL;
@@ -339,7 +339,7 @@ static sm_status unknown_letter(const getopt_tables *tables, char letter) {
                    cli_commands[tables->command].name);
 }
 
-// What getopt_long refused: found == ':' a missing argument, '?' the rest.
+// The message for what getopt_long refused: found == ':' a missing argument, '?' the rest.
 static sm_status refused(const getopt_tables *tables, int found, const char *argument) {
     const cli_flag *flag = optopt != 0 ? find_flag(tables, optopt) : NULL;
     if (found == ':' && flag != NULL) {
@@ -356,7 +356,7 @@ static sm_status refused(const getopt_tables *tables, int found, const char *arg
     return unknown_flag(tables, argument);
 }
 
-// A flag of `run` given to `sweep` is kept as text: what is one value there is a list here.
+// Keeps a flag of `run` given to `sweep` as text: `run`'s single value is a list here.
 static sm_status keep_axis(const cli_flag *flag, const char *text, cli_options *options) {
     cli_axes *axes = &options->axes;
     if (axes->n == CLI_MAX_AXES) {
@@ -368,7 +368,7 @@ static sm_status keep_axis(const cli_flag *flag, const char *text, cli_options *
 
 static sm_status read_arguments(const getopt_tables *tables, int argc, char **argv, cli_options *options) {
     opterr = 0;
-    optind = 0; // from the beginning, also after a line that was left half-way
+    optind = 0; // resets getopt, also after a line that failed halfway
     for (;;) {
         int found = getopt_long(argc, argv, tables->shorts, tables->longs, NULL);
         if (found == -1) {
@@ -378,7 +378,7 @@ static sm_status read_arguments(const getopt_tables *tables, int argc, char **ar
             return refused(tables, found, argv[optind - 1]);
         }
         const cli_flag *flag = find_flag(tables, found);
-        if (found >= FIRST_LONG_VALUE) { // the word before its argument, where that is a word of its own
+        if (found >= FIRST_LONG_VALUE) { // the word before its argument, if they are separate
             SM_TRY(check_name(tables, flag, argv[optarg == argv[optind - 1] ? optind - 2 : optind - 1]));
         }
         bool is_axis = cli_commands[options->command].sweeps && cli_is_axis(flag);
@@ -393,11 +393,11 @@ static sm_status read_arguments(const getopt_tables *tables, int argc, char **ar
     return SM_OK;
 }
 
-// Flags that only mean something together.
+// Flags that are valid only together.
 static sm_status check_documents(cli_options *options) {
     const bool is_asked = options->padding > SM_PADDING_NONE + 1 || options->long_documents != SM_LONG_REFUSE;
     if (options->documents == NULL && is_asked) {
-        options->documents = options->tokenizer; // whose <|endoftext|> is between the documents of a text
+        options->documents = options->tokenizer; // its <|endoftext|> separates the documents of a text
     }
     if (options->documents == NULL && options->padding > SM_PADDING_NONE + 1) {
         return sm_fail(SM_ERR_USAGE, "--padding %s applies to documents; also give --documents, for instance 20-512",
@@ -410,7 +410,7 @@ static sm_status check_documents(cli_options *options) {
     return SM_OK;
 }
 
-// --without's names as bits.
+// Turns --without's names into bits.
 static sm_status find_rewrites(cli_options *options) {
     const char *names[CLI_MAX_TEXTS];
     int n = sm_rewrite_count();
@@ -439,7 +439,7 @@ static sm_status find_rewrites(cli_options *options) {
     return SM_OK;
 }
 
-// What a person reads fits the terminal, if there is one.
+// Output for a person is fitted to the terminal, if there is one.
 static void choose_format(cli_options *options) {
     const bool is_asked = options->output >= 0;
     if (options->wide && (!is_asked || options->output == SM_FORMAT_TEXT)) {
@@ -468,7 +468,7 @@ sm_status cli_options_parse(cli_command command, int argc, char **argv, cli_opti
     SM_TRY(read_arguments(&tables, argc, argv, options));
     choose_format(options);
     sm_loss_scaling scaling;
-    SM_TRY(cli_loss_scaling(options, CLI_FP32, &scaling)); // is it one?
+    SM_TRY(cli_loss_scaling(options, CLI_FP32, &scaling)); // checks it
     SM_TRY(check_documents(options));
     return find_rewrites(options);
 }

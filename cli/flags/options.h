@@ -1,6 +1,5 @@
-// options.h: the command line. One table (flags/flags.c) lists every flag: its name, its argument, its help, which
-// subcommands take it, how it is read and where it is stored. Parsing, --help and "did you mean" all come from that
-// table.
+// options.h: the command line. One table (flags/flags.c) lists every flag: its name, argument, help, subcommands, type
+// and place in cli_options. Parsing, --help and "did you mean" all come from that table.
 #ifndef STEPMARK_CLI_FLAGS_OPTIONS_H
 #define STEPMARK_CLI_FLAGS_OPTIONS_H
 
@@ -12,7 +11,7 @@
 #include "cli/flags/commands.h"
 #include "src/optim/optimizer.h"
 
-// Values of a comma list; empty when the flag was not given.
+// Values of a comma list; none if the flag was not given.
 enum { CLI_MAX_VALUES = 256, CLI_MAX_TEXTS = 32, CLI_TEXT_SIZE = 64 };
 
 typedef enum { CLI_ORDER_RANDOM, CLI_ORDER_GIVEN } cli_order; // of a sweep
@@ -27,7 +26,7 @@ typedef struct {
     int n;
 } cli_texts;
 
-// Flags of `run` that `sweep` or `advise` was given, each with the list that its argument is.
+// Flags of `run` given to `sweep` or `advise`, each with its list.
 enum { CLI_MAX_AXES = 48 };
 
 typedef struct {
@@ -80,7 +79,7 @@ typedef struct cli_options {
     // The model.
     int arch; // index into the architectures, from 1; 0 = not given
     cli_texts models;
-    int64_t vocab, context, n_layer, n_head, n_kv_head, d_model, d_ff; // 0 = as the size says
+    int64_t vocab, context, n_layer, n_head, n_kv_head, d_model, d_ff; // 0 = the size's own
     const char *weights;
 
     // The work.
@@ -96,7 +95,7 @@ typedef struct cli_options {
     int padding;           // sm_padding, from 1; 0 = not given
     int long_documents;    // sm_long_document
     const char *loader;    // "inline", "threads" or "threads:N"
-    int64_t queue_depth;   // 0: two a thread
+    int64_t queue_depth;   // 0: two for each thread
     const char *tokenizer; // folder or file
     int64_t accum;
     const char *data;
@@ -116,12 +115,12 @@ typedef struct cli_options {
     int64_t loss_scale_interval;
     cli_ints modes; // sm_mode
     cli_texts without;
-    unsigned without_bits; // --without as sm_plan_rewrite takes it
+    unsigned without_bits; // --without in the form of sm_plan_rewrite
 
     // The measurement, and its limits.
     int64_t warmup; // -1: until steady
     int64_t repetitions;
-    double max_noise; // percent; 0: as many samples as --repetitions says
+    double max_noise; // percent; 0: --repetitions samples
     int64_t min_samples, max_samples;
     double min_time_s, max_time_s;
     int64_t check_seed; // 0: not given
@@ -133,7 +132,7 @@ typedef struct cli_options {
 
     // train, init.
     int64_t steps, epochs, tokens, global_batch;
-    sm_step_settings settings; // NaN = as the optimizer has it
+    sm_step_settings settings; // NaN = the optimizer's default
     int64_t warmup_steps;
     int schedule;   // sm_schedule_kind
     int data_order; // sm_order_kind
@@ -169,7 +168,7 @@ typedef struct cli_options {
 
     // sweep, advise.
     cli_axes axes;
-    const char *of_sweep; // a flag of `sweep` that was given and is no axis; NULL: there is none
+    const char *of_sweep; // a flag of `sweep` itself that was given; NULL: none
     const char *preset;
     const char *sweep_file;
     bool resume;
@@ -196,7 +195,7 @@ typedef struct cli_options {
     const char *filter;
     int64_t max_elems; // 0 = no limit
 
-    // What compares rows and runs; `pairs` also of advise.
+    // Comparing rows and runs; `pairs` is also advise's.
     bool interleaved;
     int64_t pairs;
     double threshold_percent;
@@ -225,32 +224,31 @@ typedef struct cli_options {
     bool probe;
     bool help;
 
-    char **operands; // what is no flag, in argv; only where its subcommand has `operands`
+    char **operands; // arguments that are not flags, in argv; only if the subcommand has `operands`
     int n_operands;
     int argc; // the program's whole command line, for the record
     char **argv;
 } cli_options;
 
-// Reads argv[1..] (argv[0] is the subcommand) over the command's defaults. SM_ERR_USAGE names
-// the flag, what is wrong with it and, where one is near, the flag that was probably meant.
+// Reads argv[1..] (argv[0] is the subcommand) over the command's defaults. SM_ERR_USAGE names the flag, the error and,
+// if there is one nearby, the flag that was probably meant.
 sm_status cli_options_parse(cli_command command, int argc, char **argv, cli_options *options);
 
-// Purpose, flags with defaults, examples, exit codes.
+// Prints purpose, flags with defaults, examples, exit codes.
 void cli_options_help(FILE *stream, cli_command command);
 
 // "1,2,4", "1-4", "0-8+2", "1-64*2" or a mix of them, each value within min..max. `what` names
 // the flag in messages.
 sm_status cli_parse_ints(const char *what, const char *text, int64_t min, int64_t max, cli_ints *list);
 
-// The entry of `names` (n of them) nearest to `text`, or NULL when none is near enough for
-// text to be a slip of it.
+// The entry of `names` (n of them) that `text` probably meant; NULL if none is near enough.
 const char *cli_nearest(const char *text, const char *const *names, int n);
 
-// SM_ERR_USAGE: `flag` has no `noun` of the name `text`; says which of `names` was probably meant, or lists them.
+// SM_ERR_USAGE: `flag` has no `noun` named `text`; suggests one of `names`, or lists them.
 sm_status cli_no_such_name(const char *flag, const char *noun, const char *text, const char *const *names, int n);
 
-// --filter, a POSIX extended regular expression. For regexec without submatches; the caller ends it with regfree.
-// SM_ERR_USAGE says what is wrong with the text.
+// Compiles --filter, a POSIX extended regular expression, for regexec without submatches; the caller frees it with
+// regfree. SM_ERR_USAGE has the error.
 sm_status cli_filter_compile(const char *text, regex_t *pattern);
 
 #endif

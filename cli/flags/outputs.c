@@ -1,4 +1,4 @@
-// outputs.c: tests the files that a command line will write, before any work begins.
+// outputs.c: checks the files that a command line will write, before any work begins.
 #include <errno.h>
 #include <libgen.h>
 #include <limits.h>
@@ -10,7 +10,7 @@
 #include "bench/tables/record.h"
 #include "cli/flags/flag.h"
 
-// The folder that `path` is in, in the caller's `parent`.
+// The folder of `path`, in the caller's `parent`.
 static const char *parent_of(const char *path, char parent[PATH_MAX]) {
     snprintf(parent, PATH_MAX, "%s", path);
     return dirname(parent);
@@ -22,7 +22,7 @@ static sm_status cannot_write(const cli_flag *flag, const char *path, const char
                : sm_fail(SM_ERR_IO, "--%s: %s: cannot be written: %s: %s", flag->name, path, what, strerror(errno));
 }
 
-// A folder that names can be added to.
+// Checks that names can be added to a folder.
 static sm_status check_writable(const cli_flag *flag, const char *path, const char *folder) {
     struct stat info;
     if (stat(folder, &info) == 0 && !S_ISDIR(info.st_mode)) {
@@ -47,7 +47,7 @@ static sm_status check_folder(const cli_flag *flag, const char *path) {
     return exists ? check_writable(flag, path, path) : check_parent(flag, path);
 }
 
-// "report --output md" is a slip: a file is named there, not a format.
+// Detects "report --output md": a format in place of a file.
 static sm_status check_is_no_format(const cli_flag *flag, const char *path) {
     sm_format format;
     return strcmp(path, "html") == 0 || sm_format_parse(path, &format)
@@ -70,7 +70,7 @@ static sm_status check_file(const cli_flag *flag, const char *path) {
     if (flag->type == CLI_LOG_FILE) {
         return access(path, W_OK) == 0 ? SM_OK : cannot_write(flag, path, path);
     }
-    return S_ISREG(info.st_mode) ? check_parent(flag, path) // a new file takes its name
+    return S_ISREG(info.st_mode) ? check_parent(flag, path) // a new file replaces it
                                  : sm_fail(SM_ERR_IO, "--%s: %s is not a regular file", flag->name, path);
 }
 

@@ -1,6 +1,5 @@
-// presets.c: sweeps that have a name. A line is a product of lists; CORES stands for the number
-// of processors. Any flag given on the command line replaces the one here, which is how a
-// sweep is scaled down to a small machine.
+// presets.c: sweeps with names. A line is a product of lists; CORES stands for the number of processors. A flag on the
+// command line replaces the preset's, for instance to scale a sweep down to a small machine.
 #include <string.h>
 
 #include "cli/flags/flag.h"
@@ -22,7 +21,7 @@ static const preset presets[] = {
               "--pass-type forward,backward,forward-backward,separate,step\n"
               "-m small,medium,large,xl,2.7B --seq-len 512 -b 4 -w 5 -r 10 --precision fp32,tf32,bf16\n"
               "-m small,medium,large,xl,2.7B --seq-len 512 -b 4 -w 5 -r 10 --mode naive,fused\n"},
-    // Forward and backward apart, vocabulary 10,000, context 128; memory by context; no warm-up.
+    // Forward and backward separately, vocabulary 10,000, context 128; memory by context; no warm-up.
     {"fwdbwd", "-m small,medium,large,xl,2.7B --vocab 10000 --seq-len 128 -b 4 -w 5 -r 10 "
                "--pass-type forward,separate,forward-backward,step\n"
                "-m small,medium,large,xl,2.7B --vocab 10000 --seq-len 128-512*2 -b 4 -w 5 -r 10 "
@@ -36,7 +35,7 @@ static const preset presets[] = {
     {"attention", "-m small --seq-len 128-1024*2 -b 4 --attention naive,blocked,flash -w auto -r 10\n"},
     {"padding", "-m small --seq-len 512 -b 4 -w auto -r 10\n"
                 "-m small --seq-len 512 -b 4 --documents 20-512 --padding max,batch,bucket,packed -w auto -r 10\n"},
-    // Where a training loop's time goes: as built or rewritten, padding, and who makes its batches.
+    // The time of a training loop: by mode, padding, and loader.
     {"micro", "-m small --seq-len 512 -b 4 --mode naive,fused --loader inline,threads:1,threads:2 -w auto -r 10\n"
               "-m small --seq-len 512 -b 4 --mode naive,fused --documents 20-512 --padding max,batch,bucket,packed "
               "--loader threads:1 -w auto -r 10\n"},

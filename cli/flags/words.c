@@ -1,4 +1,4 @@
-// words.c: the words that a flag's argument may be.
+// words.c: the possible words of a flag's argument.
 #include <string.h>
 
 #include "backend.h"
@@ -55,7 +55,7 @@ static void add_formats(word_list *list) {
     }
 }
 
-// Texts that name a thing of which there are a few.
+// Texts that must be one of a few names.
 static const struct {
     const char *flag;
     void (*add)(word_list *list);

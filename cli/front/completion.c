@@ -43,7 +43,7 @@ static void put_words(FILE *out, const cli_flag *flag) {
     }
 }
 
-// Between single quotes of a shell; those in it leave the quotes for a moment. With `escaped`, these characters get a
+// Puts a text between a shell's single quotes; a quote inside ends them briefly. With `escaped`, these characters get a
 // backslash.
 static void put_quoted(FILE *out, const char *text, const char *escaped) {
     for (; *text != '\0'; text++) {

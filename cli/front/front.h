@@ -1,4 +1,4 @@
-// front.h: what is printed from the tables of subcommands and flags: --help, manual pages, completions.
+// front.h: prints --help, manual pages and completions from the tables of subcommands and flags.
 #ifndef STEPMARK_CLI_FRONT_FRONT_H
 #define STEPMARK_CLI_FRONT_FRONT_H
 
@@ -14,7 +14,7 @@
 
 void cli_front_help(FILE *stream);
 
-// What to try first, for somebody who typed the program's name alone.
+// The first commands to try, for somebody who typed only the program's name.
 void cli_front_hello(FILE *stream);
 
 // Version, commit, compiler, flags, instruction sets, backends.
@@ -23,7 +23,7 @@ void cli_version_print(FILE *stream);
 // The manual page of a subcommand, or, for CLI_COMMAND_COUNT, of the program.
 void cli_manual_print(FILE *stream, cli_command command);
 
-// SM_ERR_USAGE: there is no such shell.
+// SM_ERR_USAGE: unknown shell.
 sm_status cli_completion_print(FILE *stream, const char *shell);
 
 // --- a subcommand --------------------------------------------------------------------------------
@@ -32,13 +32,13 @@ enum { CLI_HELP_SIZE = 512 };
 
 #define CLI_RANGES_TEXT "Lists of numbers may hold ranges: 1-4, 0-8+2 (step), 1-64*2 (factor)."
 
-// Does it take lists of numbers?
+// Whether it takes lists of numbers.
 bool cli_takes_ranges(cli_command command);
 
 // The help of a flag, with its default.
 void cli_flag_text(const cli_flag *flag, char text[CLI_HELP_SIZE]);
 
-// The exit codes of a subcommand, and what each means; for CLI_COMMAND_COUNT, of all.
+// The exit codes of a subcommand and their meanings; for CLI_COMMAND_COUNT, of all.
 void cli_exit_text(cli_command command, char text[CLI_HELP_SIZE]);
 
 #endif

@@ -21,7 +21,7 @@ void cli_flag_text(const cli_flag *flag, char text[CLI_HELP_SIZE]) {
     snprintf(text, CLI_HELP_SIZE, flag->initial != NULL ? "%s (default %s)" : "%s", flag->help, flag->initial);
 }
 
-// Prints `text` from column HELP_COLUMN on, broken between words.
+// Prints `text` from column HELP_COLUMN, broken between words.
 static void print_wrapped(FILE *stream, const char *text) {
     const int screen = sm_screen_width(stream);
     const int width = screen > 0 && screen < WIDTH_ELSEWHERE ? screen : WIDTH_ELSEWHERE;
@@ -62,7 +62,7 @@ static void print_flag(FILE *stream, cli_command command, const cli_flag *flag) 
     print_wrapped(stream, right);
 }
 
-// Exit codes of that subcommand, or of all, between two.
+// The exit codes between `after` and `before`, of one subcommand or all.
 static void add_codes(cli_command command, int after, int before, char text[CLI_HELP_SIZE]) {
     for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
         const cli_subcommand *c = &cli_commands[i];

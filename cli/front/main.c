@@ -29,9 +29,9 @@ enum {
     EXIT_TERMINATED = 143
 };
 
-static volatile sig_atomic_t first_signal; // that counted it up; 0: none
+static volatile sig_atomic_t first_signal; // that was counted; 0: none
 
-// What a person reads keeps within the terminal; the lines of data, and of what a model says, stay as they are.
+// Fits output for a person to the terminal; data and a model's text are not changed.
 static void fit_terminal(const cli_options *options) {
     const bool is_read = sm_format_is_read((sm_format)options->output) && options->command != CLI_GENERATE;
     if (!options->raw) {
@@ -55,8 +55,8 @@ static void catch_signals(void) {
     sigaction(SIGTERM, &action, NULL);
 }
 
-// Threads get as much stack as this process, and drivers need some of it. Where the limit is less, and may not be
-// raised, the program would crash somewhere.
+// Threads get the stack limit of this process, and drivers need some of it. With less, the program would crash in
+// unpredictable places.
 static bool has_stack(void) {
     enum { LEAST_BYTES = 512 * 1024, THREAD_BYTES = 2 << 20 };
     struct rlimit limit;
@@ -79,9 +79,8 @@ static bool has_stack(void) {
     return now_bytes >= LEAST_BYTES;
 }
 
-// JSON values are made or the program ends, with exit code 1 and a line that says how much was asked: many small values
-// make a result, and one that is left out for lack of memory would look like one that is not known. Files that are
-// replaced as a whole keep their old state.
+// JSON values are allocated or the program exits, with code 1 and the size requested: a result consists of many small
+// values, and one that is silently missing would look unknown. Files that are replaced as a whole keep their old state.
 static void *allocate(size_t size_bytes) {
     void *memory = malloc(size_bytes);
     if (memory == NULL && size_bytes > 0) {
@@ -91,10 +90,10 @@ static void *allocate(size_t size_bytes) {
     return memory;
 }
 
-// SM_ERR_OOM where there is not even the memory that libraries take for granted: hwloc, which reads the machine's
-// topology before anything large is allocated, crashes where one of its own allocations fails.
+// SM_ERR_OOM if there is not even the memory that libraries assume: hwloc, which reads the machine's topology before
+// anything large is allocated, crashes when an allocation fails.
 static sm_status require_memory(void) {
-    enum { LIBRARIES_BYTES = 16 << 20 }; // several times what hwloc takes on a machine with hundreds of processors
+    enum { LIBRARIES_BYTES = 16 << 20 }; // several times what hwloc needs on a machine with hundreds of processors
     void *volatile memory = malloc(LIBRARIES_BYTES);
     if (memory == NULL) {
         return sm_fail(SM_ERR_OOM, "out of memory: not even %d MiB to begin with (ulimit -v?)", LIBRARIES_BYTES >> 20);
@@ -117,7 +116,7 @@ static sm_status call(const cli_options *options) {
     return cli_commands[options->list_devices ? CLI_DEVICES : options->command].run(options);
 }
 
-// Results that could not be written are an error even when everything before went well.
+// Output that could not be written is an error even if all else succeeded.
 static sm_status close_stdout(void) {
     return fflush(stdout) == 0 && !ferror(stdout) ? SM_OK : sm_fail(SM_ERR_IO, "stdout: could not be written");
 }
@@ -136,21 +135,21 @@ static int conclude(cli_command command, sm_status status) {
     }
 }
 
-// In the worker's process.
+// Runs in the worker's process.
 static int perform(void *ctx) {
     const cli_options *options = ctx;
     return conclude(options->command, call(options));
 }
 
-// A batch system that ends a run by SIGTERM is told apart from a user's Ctrl-C by the exit code of a run folder's
-// training, which goes on later. The signal is the one that this process got: it asks its worker by SIGTERM always.
+// A training in a run folder that SIGTERM ended (by a batch system, to resume later) has its own exit code, unlike
+// Ctrl-C. It is the signal that this process received: workers always get SIGTERM.
 static int code_of_run(const cli_options *options, int code) {
     const bool is_asked = code == EXIT_INTERRUPTED && first_signal == SIGTERM;
     return is_asked && options->command == CLI_TRAIN && options->run != NULL ? EXIT_TERMINATED : code;
 }
 
 static int run_command(cli_command command, int argc, char **argv) {
-    static cli_options options; // large: lists
+    static cli_options options; // static because of its lists
     if (cli_options_parse(command, argc, argv, &options) != SM_OK) {
         return usage_error(cli_commands[command].name);
     }
@@ -160,10 +159,10 @@ static int run_command(cli_command command, int argc, char **argv) {
         cli_options_help(stdout, command);
         return close_stdout() == SM_OK ? EXIT_OK : EXIT_ERROR;
     }
-    options.argc = argc + 1; // with the program's name in front of the subcommand's
+    options.argc = argc + 1; // includes the program's name before the subcommand
     options.argv = argv - 1;
     catch_signals();
-    if (command == CLI_RUN && !options.list_devices) { // it has workers of its own, one after another where need be
+    if (command == CLI_RUN && !options.list_devices) { // it starts its own workers, one for each row if needed
         return conclude(command, call(&options));
     }
     int code = EXIT_OK;
@@ -195,7 +194,7 @@ static int print_completion(const char *shell) {
     return cli_completion_print(stdout, shell) == SM_OK ? printed() : usage_error("");
 }
 
-// Not for users: work of a backend that it started this program for. It ends with who asked for it.
+// Not for users: a backend started this program to do some of its work. It ends with its parent.
 static int help_backend(int n_words, char **words) {
     const sm_backend *backend = n_words > 0 ? sm_backend_find(words[0]) : NULL;
     os_end_with_parent();
@@ -205,7 +204,7 @@ static int help_backend(int n_words, char **words) {
     return backend->help(n_words - 1, words + 1) == SM_OK ? EXIT_OK : EXIT_ERROR;
 }
 
-// A flag where a subcommand could be.
+// Handles a flag in place of a subcommand.
 static int front_option(int argc, char **argv) {
     const char *name = argv[1];
     if (strcmp(name, "--list-devices") == 0) {
@@ -235,7 +234,7 @@ static int front_option(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    signal(SIGXFSZ, SIG_IGN); // a file beyond its limit (ulimit -f) is a failed write, not the end
+    signal(SIGXFSZ, SIG_IGN); // a file beyond the limit (ulimit -f) is a failed write, not the end of the program
     os_begin(argv[0]);
     json_set_alloc_funcs(allocate, free);
     if (!has_stack()) {

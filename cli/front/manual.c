@@ -1,4 +1,4 @@
-// manual.c: manual pages in mdoc(7), from the tables that --help is printed from.
+// manual.c: manual pages in mdoc(7), from the tables of --help.
 #include <ctype.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@ enum { PAGE_WIDTH = 78 };
 
 // --- text --------------------------------------------------------------------------------------
 
-// One character so that roff prints it as it is.
+// Prints one character literally in roff.
 static void put_character(FILE *out, char c) {
     switch (c) {
     case '\\': fputs("\\e", out); break;
@@ -27,7 +27,7 @@ static void put_characters(FILE *out, const char *text, size_t length) {
     }
 }
 
-// An argument of a macro: one word that is no macro's name.
+// One word of a macro's argument, which must not be a macro's name.
 static void put_word(FILE *out, const char *text) {
     fputs(" \\&", out);
     for (; *text != '\0'; text++) {
@@ -37,12 +37,12 @@ static void put_word(FILE *out, const char *text) {
 
 static bool ends_sentence(const char *text, size_t length) { return length > 0 && strchr(".!?", text[length - 1]); }
 
-// Lines of text: short ones, a sentence beginning with a line of its own.
+// Prints text in short lines; each sentence begins on a new line.
 static void put_text(FILE *out, const char *text) {
     size_t column = 0;
     while (*text != '\0') {
         const size_t length = strcspn(text, " ");
-        if (column > 0 && column + 1 + length > PAGE_WIDTH / 2) { // escapes are longer than what they stand for
+        if (column > 0 && column + 1 + length > PAGE_WIDTH / 2) { // escapes are longer than their characters
             fputc('\n', out);
             column = 0;
         }
@@ -56,7 +56,7 @@ static void put_text(FILE *out, const char *text) {
     fputc('\n', out);
 }
 
-// A command line as it is typed.
+// A command line, literally.
 static void put_example(FILE *out, const char *line) {
     fputs(".Dl \\&", out);
     put_characters(out, line, strlen(line));
@@ -65,7 +65,7 @@ static void put_example(FILE *out, const char *line) {
 
 // --- parts of a page -----------------------------------------------------------------------------
 
-// "November 22, 2026" of "2026-11-22".
+// "November 22, 2026" for "2026-11-22".
 static void put_date(FILE *out) {
     static const char *const months[] = {"January", "February", "March",     "April",   "May",      "June",
                                          "July",    "August",   "September", "October", "November", "December"};
@@ -179,13 +179,13 @@ static void put_commands(FILE *out) {
     fputs(".El\n", out);
 }
 
-// Environment and files. X(macro, name, what it is)
-#define ENVIRONMENT_LIST(X)                                                                                    \
-    X("Ev", "XDG_CACHE_HOME", "holds the folder of kernels chosen by measurement and of programs once built.") \
-    X("Ev", "XDG_DATA_HOME", "holds the folder of baselines that compare has saved.")                          \
-    X("Ev", "OPENBLAS_CORETYPE", "which kernels OpenBLAS takes; replaced where these hold the processor back.")
-#define FILES_LIST(X)                                                                              \
-    X("Pa", "~/.cache/stepmark", "kernels chosen by measurement, and OpenCL programs once built.") \
+// Environment and files. X(macro, name, meaning)
+#define ENVIRONMENT_LIST(X)                                                                            \
+    X("Ev", "XDG_CACHE_HOME", "folder of the kernels chosen by measurement and of compiled programs.") \
+    X("Ev", "XDG_DATA_HOME", "folder of the baselines saved by compare.")                              \
+    X("Ev", "OPENBLAS_CORETYPE", "kernels for OpenBLAS; replaced if they are for an older processor.")
+#define FILES_LIST(X)                                                                            \
+    X("Pa", "~/.cache/stepmark", "kernels chosen by measurement, and compiled OpenCL programs.") \
     X("Pa", "~/.local/share/stepmark", "baselines.")
 
 static void put_item(FILE *out, const char *macro, const char *name, const char *text) {

@@ -1,4 +1,4 @@
-// overview.c: --help of the program as a whole, its first words, and what it was built from.
+// overview.c: --help of the whole program, its greeting, and its build's facts.
 #include "backend.h"
 #include "bench/rows/machine.h"
 #include "cli/front/front.h"

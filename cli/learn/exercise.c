@@ -1,4 +1,4 @@
-// exercise.c: `stepmark exercise`: lists kernels to write by oneself, writes a file to begin with, checks one.
+// exercise.c: `stepmark exercise`: lists kernels to write, writes a first file, checks one.
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -42,7 +42,7 @@ static sm_status list_exercises(const cli_options *options) {
 
 // --- a check, as text ------------------------------------------------------------------------------
 
-// The first lines of what somebody else said.
+// The first lines of another program's output.
 static void print_lines(const char *heading, const char *said) {
     char *escaped = said != NULL && said[0] != '\0' ? sm_escape_controls(said, strlen(said)) : NULL;
     const char *text = escaped;
@@ -168,9 +168,8 @@ static sm_status check(const cli_options *options, const sm_exercise *exercise) 
     sm_exercise_report report;
     sm_status status = sm_exercise_check(exercise, options->check, &how, &report);
     if (status == SM_OK && !report.is_limited) {
-        cli_note(
-            "warning: this system has no Landlock: compiler and kernel could read all that you can, and a driver write "
-            "anywhere");
+        cli_note("warning: this system has no Landlock: compiler and kernel can read all files that you can, and a "
+                 "driver can write anywhere");
     }
     if (status == SM_OK && sm_format_is_read((sm_format)options->output)) {
         print_report(exercise, &report);

@@ -65,7 +65,7 @@ static void show_time(const json_t *record, const sm_column *column, char *text,
     }
 }
 
-// What its ceiling counts: FLOPs or bytes.
+// In the unit of its ceiling: FLOPs or bytes.
 static void show_rate(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     const char *bound = json_string_value(sm_json_get(record, "bound"));
     const bool is_bytes = bound != NULL && strcmp(bound, "memory") == 0;
@@ -184,7 +184,7 @@ static sm_status write_result(const cli_options *options, const sm_ladder *ladde
     return status;
 }
 
-// A rung may be slower than the one below it on another machine: that is said, not hidden.
+// Says if a rung is slower on this machine than the one below it.
 static void tell_of_slower(const sm_ladder_result *result) {
     for (int i = 1; i < result->n_rungs; i++) {
         const sm_rung_result *rung = &result->rungs[i];
@@ -194,7 +194,7 @@ static void tell_of_slower(const sm_ladder_result *result) {
     }
 }
 
-// The kernel is the same: what differs is what lies in the caches when it begins.
+// The kernel is the same; only the caches' contents at its start differ.
 static void tell_of_step(const sm_ladder_result *result) {
     const sm_rung_result *last = &result->rungs[result->n_rungs - 1];
     const sm_rung_result *step = &result->step;
@@ -226,7 +226,7 @@ static bool has_letter(const char *shape, const char *letter, size_t length) {
     return false;
 }
 
-// The ladder's own shape with the values that "N=128,F=3072" has for its letters.
+// The ladder's own shape with the values of "N=128,F=3072".
 static sm_status make_shape(const char *given, const char *own, char shape[SM_CASE_TEXT_SIZE]) {
     size_t used = 0;
     for (const char *entry = given; *entry != '\0'; entry += strcspn(entry, ","), entry += *entry == ',') {
@@ -250,7 +250,7 @@ static sm_status make_shape(const char *given, const char *own, char shape[SM_CA
     return SM_OK;
 }
 
-// What one letter alone does not say.
+// Checks conditions between several letters.
 static sm_status check_shape(const char *shape) {
     const int64_t NH = sm_ladder_size(shape, "NH");
     if (NH > 0 && sm_ladder_size(shape, "C") % NH != 0) {
@@ -274,7 +274,7 @@ static sm_status find(const char *name, const char *backend, const sm_ladder **l
         }
     }
     if (n == 0) {
-        return sm_fail(SM_ERR_USAGE, "ladder: there are none for --backend %s; take cpu or opencl", backend);
+        return sm_fail(SM_ERR_USAGE, "ladder: there are none for --backend %s; give cpu or opencl", backend);
     }
     return *ladder != NULL ? SM_OK : cli_no_such_name("ladder", "ladder", name, names, n);
 }
@@ -335,7 +335,7 @@ sm_status cli_ladder(const cli_options *options) {
         return list_ladders(options);
     }
     if (options->n_operands > 1) {
-        return sm_fail(SM_ERR_USAGE, "ladder: name one; `stepmark ladder` lists them");
+        return sm_fail(SM_ERR_USAGE, "ladder: give the name of one; `stepmark ladder` lists them");
     }
     SM_TRY(cli_select_devices(&options->backends, &devices));
     if (devices.n != 1) {

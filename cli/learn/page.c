@@ -1,5 +1,5 @@
-// page.c: a training step as a page. The step is walked as `walk --full` walks it; beside it stand the plan of the
-// other mode, the kinds of ops, and the step's time on devices.
+// page.c: a training step as a page: the walk of `walk --full`, the plan of the other mode, the kinds of ops, and the
+// step's time on devices.
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #include "learn/page/memory_changes.h"
 #include "learn/page/step_page.h"
 
-// The page is to stay within 3 MB: values take 5.4 bytes each, and the rest of a small model less than 0.6 MB.
+// The page must stay below 3 MB: values take 5.4 bytes each, and the rest of a small model less than 0.6 MB.
 static const double MOST_VALUES = 440e3;
 
 // Its first 33 bytes are a sentence: a batch of one, with the flags' defaults.
@@ -27,7 +27,7 @@ static const char usual_text[] = "The cat sat on the mat and slept. The dog lay 
                                  "by the door? The dog, who barked at the cat until she woke and left the mat.";
 
 typedef struct {
-    cli_options options; // as the walk takes them
+    cli_options options; // in the form that the walk takes
     char weights[PATH_MAX];
     cli_job job;
     json_t *data;
@@ -90,7 +90,7 @@ static double job_elems(const page *p, const cli_job *job) {
     return n;
 }
 
-// Flags that make it fit, "--n-layer 1"; "": none of these do.
+// Flags that make it fit, "--n-layer 1"; "": none do.
 static void find_smaller(const page *p, char *text, size_t size_bytes) {
     static const struct {
         bool is_one_layer, is_short, is_narrow;
@@ -136,7 +136,7 @@ static sm_status check_size(const page *p, const sm_plan *plan) {
                    fits ? " it fits" : "take -m tiny, or less of --n-layer, --d-model, --vocab, batch, sequence");
 }
 
-// A text where none is given, and the model has words for one that is long enough.
+// Chooses a text if none is given and the model has words for one that is long enough.
 static void choose_text(page *p) {
     cli_options *o = &p->options;
     sm_tokenizer *tokenizer = NULL;
@@ -167,7 +167,7 @@ static sm_status walk(page *p) {
     return status;
 }
 
-// What the ids stand for, where they are not bytes.
+// The texts of the ids, unless ids are bytes.
 static sm_status set_vocabulary(page *p) {
     const int64_t vocab = p->job.config.vocab;
     sm_tokenizer *tokenizer = NULL;
@@ -187,7 +187,7 @@ static sm_status set_vocabulary(page *p) {
     return set(p, "vocabulary", pieces);
 }
 
-// Words of the command line that `walk` does not take, or that are written anew.
+// Words of the command line that `walk` does not take, or that are rewritten.
 static bool is_own(const char *word) {
     static const char *const own[] = {"--output", "-o", "--backend", "--run", "--text", "--seq-len"};
     const size_t n = strcspn(word, "=");
@@ -204,7 +204,7 @@ static void put_word(FILE *out, const char *word) {
     cli_put_shell_word(out, word);
 }
 
-// The walk whose numbers these are: this command line, as `walk` takes it.
+// The `walk` command that prints the same numbers.
 static sm_status set_command(page *p) {
     const cli_options *o = &p->options;
     char *text = NULL;
@@ -218,7 +218,7 @@ static sm_status set_command(page *p) {
         if (!is_own(o->argv[i])) {
             put_word(out, o->argv[i]);
         } else if (strchr(o->argv[i], '=') == NULL) {
-            i++; // its value
+            i++; // skips its value
         }
     }
     if (o->run != NULL) {

@@ -1,5 +1,5 @@
-// page_kinds.c: what a page says of a kind of op: its equations, from docs/equations.md, and the functions that
-// compute it, from the sources that the program carries with it.
+// page_kinds.c: a page's text for a kind of op: its equations, from docs/equations.md, and the functions that compute
+// it, from the embedded sources.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,20 +10,20 @@
 
 enum { NAME_SIZE = 96, MAX_NAMES = 3, MOST_BYTES = 9000 };
 
-// Where a backend's functions are, and what their definitions are called for an op; %s is its kind.
+// The place of a backend's functions, and the form of their definitions; %s is the kind.
 typedef struct {
     const char *backend;
-    const char *folder; // beginning of its files' paths
+    const char *folder; // common beginning of its files' paths
     const char *names[MAX_NAMES];
 } source_rule;
 
 static const source_rule rules[] = {
     {"reference", "backends/reference/", {"REF(%s)"}},
-    {"cpu", "backends/cpu/kernels/", {"CPU_KERNEL(%s)", "ISA(cpu_%s)"}}, // and of products two
+    {"cpu", "backends/cpu/kernels/", {"CPU_KERNEL(%s)", "ISA(cpu_%s)"}}, // matmuls have two
     {"opencl", "cl/", {"%s", "%s_*"}},
 };
 
-// Kinds whose functions have another's name: made of it by a rewrite, or by other operands of the same.
+// Kinds computed by functions with another name: fused kinds, or the same function with other operands.
 static const char *named_as(const char *backend, const char *kind) {
     static const char *const prefixes[] = {"residual_layernorm", "residual_rmsnorm", "flash_", "blocked_"};
     const bool is_opencl = strcmp(backend, "opencl") == 0;
@@ -40,7 +40,7 @@ static const char *named_as(const char *backend, const char *kind) {
     return kind;
 }
 
-// Kernels of one family of several: files that end with its name.
+// Whether a file belongs to one family of kernels: its name ends with the family's.
 static bool is_of_tier(const char *path, const char *tier) {
     static const char *const tiers[] = {"registers", "local", "tensor", "wgmma"};
     for (size_t i = 0; i < sizeof(tiers) / sizeof(tiers[0]); i++) {
@@ -54,7 +54,7 @@ static bool is_of_tier(const char *path, const char *tier) {
     return true;
 }
 
-// The names to look for, up to a NULL.
+// The names to search for, ending with NULL.
 static void find_names(const source_rule *rule, const char *kind, char texts[MAX_NAMES][NAME_SIZE],
                        const char *names[MAX_NAMES + 1]) {
     const char *product = strncmp(kind, "matmul_", strlen("matmul_")) == 0 ? kind + strlen("matmul_") : NULL;
@@ -65,7 +65,7 @@ static void find_names(const source_rule *rule, const char *kind, char texts[MAX
                  named_as(rule->backend, kind), at + strlen("%s"));
         names[i] = texts[i];
     }
-    if (is_cpu_product) { // what sets the product up, and what computes it
+    if (is_cpu_product) { // the set-up of the matmul, and its kernel
         snprintf(texts[0], NAME_SIZE, "CPU_MATMUL(%s)", product);
         snprintf(texts[1], NAME_SIZE, "ISA(cpu_multiply)");
     }
@@ -98,7 +98,7 @@ static sm_status append_sources(const char *kind, const char *tier, json_t *sour
     return SM_OK;
 }
 
-// The part of docs/equations.md under the heading "## KIND"; empty where there is none.
+// The section of docs/equations.md with the heading "## KIND"; empty if there is none.
 static json_t *equations_of(const char *kind) {
     const sm_embedded *file = sm_embedded_find("docs/equations.md");
     char heading[NAME_SIZE];

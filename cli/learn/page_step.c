@@ -1,4 +1,4 @@
-// page_step.c: a walk as data of a page.
+// page_step.c: a walk as data for a page.
 #include <stdlib.h>
 
 #include "cli/learn/page.h"
@@ -7,7 +7,7 @@
 
 struct cli_page_step {
     json_t *data; // not owned
-    json_t *ops;  // of data
+    json_t *ops;  // part of data
     sm_film *film;
 };
 
@@ -35,7 +35,7 @@ static sm_status see(sm_film *film, int moment, int tensor, const cli_walk_data 
     return data->full != NULL ? sm_film_see(film, moment, tensor, data->full) : SM_OK;
 }
 
-// Values go into the film; what is said of them stays.
+// Values go into the film; only their summaries stay.
 static void leave_out_values(cli_walk_data *data, int n) {
     for (int i = 0; i < n; i++) {
         data[i].full = NULL;
@@ -82,7 +82,7 @@ static sm_status take_op(cli_walk_writer *writer, const cli_walk_op *event) {
 static sm_status skip(cli_walk_writer *writer, const sm_plan *plan, sm_range ops) {
     (void)writer;
     (void)plan;
-    (void)ops; // the page's walk has all
+    (void)ops; // the page's walk omits no ops
     return SM_OK;
 }
 

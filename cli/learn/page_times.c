@@ -1,4 +1,4 @@
-// page_times.c: the step of a page on every device: measured as `profile` measures it, for a short time.
+// page_times.c: times a page's step on every device as `profile` does, but briefly.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,11 +7,11 @@
 #include "cli/learn/page.h"
 #include "cli/measure/measure.h"
 
-// Enough to show where an op stands; `stepmark profile` takes its time.
+// Enough to compare ops; `stepmark profile` measures longer.
 enum { N_WARMUP = 2, N_REPETITIONS = 5 };
 static const double peak_seconds = 0.1;
 
-static const char usual_tier[] = "registers"; // of OpenCL's kernels: what a processor runs
+static const char usual_tier[] = "registers"; // OpenCL kernels of a processor
 
 static json_t *line_json(const sm_profile_line *line) {
     return json_pack("{s:I, s:o, s:s}", "self_ns", (json_int_t)line->self_ns, "roofline_ns",
@@ -62,7 +62,7 @@ static sm_status time_device(cli_bench *bench, const cli_job *job, json_t *times
     if (json_array_append_new(times, entry) != 0) {
         SM_TRY_GOTO(sm_fail(SM_ERR_OOM, "page: no memory for times"));
     }
-    status = status == SM_OK ? add_ops(bench->options, job, &row, entry) : SM_OK; // the entry says what happened
+    status = status == SM_OK ? add_ops(bench->options, job, &row, entry) : SM_OK; // the entry has the failure
 cleanup:
     sm_row_free(&row);
     return status;

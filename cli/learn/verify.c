@@ -1,5 +1,5 @@
-// verify.c: every op, then the whole step, against the reference. In Markdown a line sums up
-// the cases of one kind of op; the other formats have a record for each comparison.
+// verify.c: compares every op, then the whole step, with the reference. Markdown has one line for all cases of a kind
+// of op; the other formats have a record for each comparison.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static void show_error(const json_t *record, const sm_column *column, char *text
 static const sm_column columns[] = {
     VARIED("device", SM_COLUMN_TEXT, "device that is compared with the reference", "device"),
     VARIED("n_threads", SM_COLUMN_INTEGER, "threads", "threads"),
-    VARIED("own_kernels", SM_COLUMN_TEXT, "kernels of the user's own that were run", "own kernels"),
+    VARIED("own_kernels", SM_COLUMN_TEXT, "the user's own kernels that were run", "own kernels"),
     {.name = "precision",
      .type = SM_COLUMN_TEXT,
      .unit = "",
@@ -68,7 +68,7 @@ const sm_table cli_verify_table = {"verifications", columns, (int)(sizeof(column
 
 enum { SUBJECT_SIZE = 128 };
 
-// A line: one comparison, or the worst of several of a check.
+// One comparison, or the worst of a check's comparisons.
 typedef struct {
     char check[SUBJECT_SIZE];
     char subject[SUBJECT_SIZE];
@@ -84,15 +84,15 @@ typedef struct {
     const cli_options *options;
     sm_verify_filter filter;
     sm_record_writer *writer;
-    const sm_device *device; // at hand
-    cli_precision precision; // at hand
+    const sm_device *device; // the current one
+    cli_precision precision; // the current one
     const char *mode;        // "" for single ops
     const char *recompute;   // likewise
-    line sum;                // the check that is being summed up; n_cases = 0: none
+    line sum;                // the summary of the current check; n_cases = 0: none
     int n_passed;
     int n_failed;
     int n_skipped;
-    sm_status status; // of the writer, as a report cannot return one
+    sm_status status; // of the writer, since a report cannot return one
 } verification;
 
 static void write_line(verification *v, const line *l) {
@@ -139,12 +139,12 @@ static void flush_sum(verification *v) {
     }
 }
 
-// How bad a comparison is: above 1 it fails. Skipped ones are the least.
+// The error relative to its tolerance: above 1 it fails. Skipped ones come last.
 static double badness(const line *l) {
     return l->status[0] == 's' ? -1 : isfinite(l->error) ? l->error / l->tolerance : INFINITY;
 }
 
-// The line of a check shows its worst case and counts the others.
+// A check's line shows its worst case and counts the others.
 static void add_to_sum(verification *v, const line *l) {
     if (v->sum.n_cases > 0 && strcmp(v->sum.check, l->check) != 0) {
         flush_sum(v);
@@ -178,7 +178,7 @@ static void report(const sm_verify_row *row, void *context) {
     }
 }
 
-// A mismatch has been reported; the other checks still run.
+// Continues after a mismatch, which has been reported.
 static sm_status go_on(const verification *v, sm_status status) {
     if (v->status != SM_OK) {
         return v->status;
@@ -274,7 +274,7 @@ static sm_status verify_all(verification *v, const cli_device_list *devices) {
     return SM_OK;
 }
 
-// What the comparisons come to.
+// The final status.
 static sm_status conclude(const verification *v) {
     if (v->n_passed + v->n_failed + v->n_skipped == 0) {
         return sm_fail(SM_ERR_USAGE, "--filter and --max-elems leave no comparison");

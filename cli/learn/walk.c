@@ -1,5 +1,5 @@
-// walk.c: the step op by op, for a reader. The plan is the text; this file chooses the ops, runs them where their
-// values are asked for, and hands them to a writer (learn/walk.h).
+// walk.c: shows the step op by op. This file chooses the plan's ops, runs them if values are requested, and passes them
+// to a writer (learn/walk.h).
 #include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
@@ -18,10 +18,10 @@ typedef struct {
     const cli_options *options;
     sm_model_config config;
     sm_mode mode;
-    const sm_plan *plan;     // owned, or by `values`
+    const sm_plan *plan;     // owned by this struct or by `values`
     int32_t *batch;          // B*T tokens, then as many targets
     cli_walk_values *values; // NULL without --values
-    char weights[PATH_MAX];  // cli_walk_head
+    char weights[PATH_MAX];  // for cli_walk_head
     char data[PATH_MAX];
 } walk;
 
@@ -32,7 +32,7 @@ static bool is_at(const sm_op *op, int index, const char *at) {
                                          : strcmp(sm_op_name(op->kind), at) == 0;
 }
 
-// A reader gets one block, like which the others are; a program gets every op, unless --layer or --at chooses.
+// For people one block stands for all; for programs every op is shown, unless --layer or --at selects.
 static bool is_shown(const walk *w, int index) {
     const cli_options *o = w->options;
     const sm_op *op = &w->plan->ops[index];
@@ -52,7 +52,7 @@ static int count_shown(const walk *w) {
     return n;
 }
 
-// SM_ERR_USAGE where --at and --layer leave nothing.
+// SM_ERR_USAGE if --at and --layer select no op.
 static sm_status check_at(const walk *w) {
     const char *kinds[SM_OP_KIND_COUNT];
     const char *at = w->options->at;
@@ -117,7 +117,7 @@ static void describe_data(walk *w) {
 
 // --- walking ---------------------------------------------------------------------------------------
 
-// The ops from `first` on that are left out, within their range.
+// The omitted ops from `first`, within one range.
 static sm_range run_left_out(const walk *w, int first) {
     const sm_op *ops = w->plan->ops;
     int end = first;
@@ -216,7 +216,7 @@ sm_status cli_walk_with(const cli_options *options, cli_walk_writer *writer) {
     SM_TRY_GOTO(cli_walk_read_batch(options, plan, &w.batch));
     if (options->values || options->full) {
         status = cli_walk_values_open(options, plan, &w.config, w.batch, &w.values);
-        plan = NULL; // taken over
+        plan = NULL; // `values` owns it
         if (status != SM_OK) {
             goto cleanup;
         }

@@ -26,7 +26,7 @@ static json_t *ids_json(const int32_t *ids, int64_t n) {
     return array;
 }
 
-// Into the object of an operand, or of a tensor. Returns 0, or -1 when out of memory.
+// Adds values to the object of an operand or tensor. Returns 0, or -1 when out of memory.
 static int add_data(json_t *object, const cli_walk_data *data) {
     if (!data->has) {
         return 0;
@@ -90,7 +90,7 @@ static json_t *attribute_json(const sm_attrs *a, sm_attr attr) {
     return NULL;
 }
 
-// Those that are not zero.
+// The attributes that are not zero.
 static json_t *attributes_json(const sm_attrs *a) {
     json_t *object = json_object();
     for (sm_attr attr = 0; attr < SM_ATTR_COUNT; attr++) {
@@ -161,7 +161,7 @@ static sm_status write_op(cli_walk_writer *writer, const cli_walk_op *event) {
 static sm_status skip(cli_walk_writer *writer, const sm_plan *plan, sm_range ops) {
     (void)writer;
     (void)plan;
-    (void)ops; // each op says its place
+    (void)ops; // each op has its index
     return SM_OK;
 }
 
@@ -244,7 +244,7 @@ json_t *cli_walk_head_json(const cli_walk_head *head) {
         settings_json(plan), "n_ops", plan->n_ops, "n_ops_shown", head->n_shown, "tensors", tensors_json(head));
 }
 
-// "{ ..., "ops": ", to be followed by their array and by "}".
+// Writes '{ ..., "ops": '; the array and "}" follow.
 static sm_status begin_json(cli_walk_writer *writer, const cli_walk_head *head) {
     const char *key;
     json_t *value;
@@ -265,7 +265,7 @@ static sm_status begin_json(cli_walk_writer *writer, const cli_walk_head *head) 
 
 static sm_status end_json(cli_walk_writer *writer, const sm_plan *plan) {
     (void)plan;
-    sm_status status = sm_record_writer_close(writer->records); // also ends what was cut short
+    sm_status status = sm_record_writer_close(writer->records); // also ends incomplete output
     puts("}");
     return status;
 }

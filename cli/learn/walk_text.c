@@ -1,4 +1,4 @@
-// walk_text.c: a walk as text: headings, ops, totals. All facts come from the table of op kinds and from the plan.
+// walk_text.c: a walk as text: headings, ops, totals. All facts come from the table of op kinds and the plan.
 #include <math.h>
 #include <stdio.h>
 
@@ -104,7 +104,7 @@ static void print_operand(const sm_plan *plan, const char *verb, const sm_operan
            sm_role_name(t->role));
 }
 
-// A row of the tensor a line.
+// One line for each row of the tensor.
 static void print_full(const sm_tensor *t, const cli_walk_data *data) {
     const int64_t n_cols = sm_tensor_cols(t);
     for (int64_t i = 0; i < data->n_elems; i++) {
@@ -112,7 +112,7 @@ static void print_full(const sm_tensor *t, const cli_walk_data *data) {
     }
 }
 
-// `when`: "before", or "" for what the op left.
+// `when`: "before", or "" after the op.
 static void print_data(const sm_plan *plan, int tensor, const char *when, const cli_walk_data *data) {
     if (!data->has) {
         return;
@@ -127,7 +127,7 @@ static void print_data(const sm_plan *plan, int tensor, const char *when, const 
     }
 }
 
-// Those that are not zero; but whether weights decay is said either way.
+// The attributes that are not zero; decay is always shown.
 static void print_attributes(const sm_op *op) {
     const char *before = "       with     ";
     for (sm_attr attr = 0; attr < SM_ATTR_COUNT; attr++) {
@@ -150,7 +150,7 @@ static void print_attributes(const sm_op *op) {
     }
 }
 
-// A heading where a range or a block begins.
+// A heading at the start of a range or block.
 static void print_headings(cli_walk_writer *writer, const sm_op *op) {
     const bool new_range = writer->last_range != (int)op->range;
     if (new_range) {
@@ -191,7 +191,7 @@ static sm_status print_op(cli_walk_writer *writer, const cli_walk_op *event) {
     return SM_OK;
 }
 
-// A line for ops of a range that are left out.
+// One line for omitted ops of a range.
 static sm_status skip(cli_walk_writer *writer, const sm_plan *plan, sm_range ops) {
     const sm_op *first = &plan->ops[ops.first];
     if (writer->last_range != (int)first->range) {
@@ -229,7 +229,7 @@ static sm_status print_totals(cli_walk_writer *writer, const sm_plan *plan) {
     }
     printf("=== totals ===\n\n%-10s %5s %12s %12s %12s\n", "phase", "ops", "work", "bytes", "FLOPs/byte");
     for (int phase = 0; phase < SM_PHASE_COUNT; phase++) {
-        if (phase < SM_PHASE_SCALER || n_ops[phase] > 0) { // few steps have those behind the optimizer
+        if (phase < SM_PHASE_SCALER || n_ops[phase] > 0) { // most steps have no ops of the phases after the optimizer
             print_total(sm_phase_name((sm_phase)phase), n_ops[phase], flops[phase], bytes[phase]);
         }
         all_flops += flops[phase];

@@ -1,4 +1,4 @@
-// walk_values.c: a plan run op by op on the reference backend, for its numbers.
+// walk_values.c: runs a plan op by op on the reference backend, for its values.
 #include "cli/learn/walk.h"
 
 #include <math.h>
@@ -14,9 +14,9 @@ struct cli_walk_values {
     sm_device *device;
     sm_session *session;
     bool is_full;
-    float *buffer;          // as large as the largest tensor of the plan
-    double *rooms[N_ROOMS]; // with --full: one for each operand of an op; made when needed
-    cli_walk_data *initial; // with --full, of each tensor
+    float *buffer;          // as large as the plan's largest tensor
+    double *rooms[N_ROOMS]; // with --full: one for each operand of an op; allocated when needed
+    cli_walk_data *initial; // with --full, for each tensor
 };
 
 // --- the batch -------------------------------------------------------------------------------------
@@ -35,7 +35,7 @@ static void draw_batch(const sm_plan *plan, uint64_t seed, int32_t *tokens, int3
     }
 }
 
-// The first tokens of --text, as the model's tokenizer has them.
+// The first tokens of --text, by the model's tokenizer.
 static sm_status encode_batch(const cli_options *options, const sm_plan *plan, int32_t *tokens, int32_t *targets) {
     const int64_t n = plan->B * plan->T;
     sm_tokenizer *tokenizer = NULL;
@@ -89,8 +89,9 @@ static sm_status make_buffer(cli_walk_values *values) {
         largest = n_elems > largest ? n_elems : largest;
         if (values->is_full && n_elems > MAX_FULL_ELEMS) {
             return sm_fail(SM_ERR_USAGE,
-                           "--full: %s has %lld elements; it shows tensors of up to %d: take a smaller model", t->name,
-                           (long long)n_elems, MAX_FULL_ELEMS);
+                           "--full: %s has %lld elements, but only tensors of up to %d can be shown; give a "
+                           "smaller model",
+                           t->name, (long long)n_elems, MAX_FULL_ELEMS);
         }
     }
     values->buffer = malloc((size_t)largest * sizeof(*values->buffer));
@@ -123,7 +124,7 @@ sm_status cli_walk_values_open(const cli_options *options, sm_plan *plan, const 
     made->is_full = options->full;
     SM_TRY_GOTO(backend->open(0, &(sm_open_options){.n_threads = 0}, &made->device));
     status = sm_session_open(made->device, plan, &made->session);
-    plan = NULL; // the session's, whatever happened
+    plan = NULL; // the session owns it, even after a failure
     if (status != SM_OK) {
         goto cleanup;
     }
@@ -157,7 +158,7 @@ void cli_walk_values_free(cli_walk_values *values) {
 
 // --- reading ---------------------------------------------------------------------------------------
 
-// A tensor of any type into `buffer`. Ids and counters are small: f32 holds them.
+// Reads a tensor of any type into `buffer`. Ids and counters are small: f32 holds them.
 static sm_status read_tensor(cli_walk_values *values, int tensor, int64_t n_elems) {
     const sm_dtype dtype = values->session->plan->tensors[tensor].dtype;
     if (dtype != SM_I32 && dtype != SM_U32) {
@@ -172,7 +173,7 @@ static sm_status read_tensor(cli_walk_values *values, int tensor, int64_t n_elem
     return SM_OK;
 }
 
-// `full`: room for all elements; NULL: they are not kept.
+// `full`: room for all elements; NULL: only the first are kept.
 static sm_status read_data(cli_walk_values *values, int tensor, double *full, cli_walk_data *data) {
     const int64_t n_elems = sm_tensor_elems(&values->session->plan->tensors[tensor]);
     SM_TRY(read_tensor(values, tensor, n_elems));
@@ -201,7 +202,7 @@ static sm_status make_room(const cli_walk_values *values, int tensor, double **r
     return SM_OK;
 }
 
-// The operand of that place, of N_ROOMS.
+// Reads operand number `place`, of N_ROOMS.
 static sm_status read_operand(cli_walk_values *values, int place, int tensor, cli_walk_data *data) {
     if (values->is_full) {
         SM_TRY(make_room(values, tensor, &values->rooms[place]));
@@ -209,7 +210,7 @@ static sm_status read_operand(cli_walk_values *values, int place, int tensor, cl
     return read_data(values, tensor, values->is_full ? values->rooms[place] : NULL, data);
 }
 
-// Does it hold data before the step begins?
+// Whether it holds data before the step begins.
 static bool is_initial(const sm_tensor *t) {
     return t->role == SM_ROLE_PARAMETER || t->role == SM_ROLE_OPTIMIZER || t->role == SM_ROLE_BATCH;
 }
@@ -228,7 +229,7 @@ sm_status cli_walk_values_initial(cli_walk_values *values, const cli_walk_data *
         double *room = NULL;
         if (is_initial(&plan->tensors[i])) {
             SM_TRY(make_room(values, i, &room));
-            values->initial[i].full = room; // freed with it
+            values->initial[i].full = room; // the initial entry frees it
             SM_TRY(read_data(values, i, room, &values->initial[i]));
         }
     }

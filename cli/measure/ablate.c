@@ -1,4 +1,4 @@
-// ablate.c: the gain of each rewrite: mode fused against itself without one of them, in turn.
+// ablate.c: the gain of each rewrite: mode fused with and without it, in turn.
 #include <math.h>
 #include <string.h>
 
@@ -159,7 +159,7 @@ static sm_status measure_pair(ablation *a, sm_mode mode, unsigned without, json_
     return status;
 }
 
-// A pair that cannot be measured (out of memory, for one) is a row that says why; the others go on.
+// A pair that cannot be measured (for instance out of memory) becomes a row with the reason; the others continue.
 static sm_status run_row(ablation *a, sm_mode mode, unsigned without, const char *name, const char *summary) {
     cli_say("%s: with and without %s ...", a->job.model, name);
     cli_live_parts("rewrite", a->n_done++, sm_rewrite_count() + 1);
@@ -192,7 +192,7 @@ static sm_status run_rows(ablation *a) {
     return run_row(a, SM_MODE_NAIVE, 0, "all", "mode fused as a whole, against mode naive");
 }
 
-// Prints the rows that are there.
+// Prints the finished rows.
 static sm_status close_writer(void *ctx) {
     ablation *a = ctx;
     sm_record_writer *writer = a->writer;

@@ -1,4 +1,4 @@
-// devices.c: the devices that can run here, and those that cannot, with the reason.
+// devices.c: lists the devices, with a reason for those that cannot run here.
 #include <stdio.h>
 
 #include "bench/tables/show.h"
@@ -62,7 +62,7 @@ static const sm_column columns[] = {
 
 const sm_table cli_devices_table = {"devices", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
 
-// 0 stands for unknown or none in sm_device_info.
+// In sm_device_info 0 means unknown or none.
 static json_t *known(size_t value) { return sm_json_integer(value > 0 ? (int64_t)value : SM_ABSENT); }
 
 static json_t *make_record(const sm_backend *backend, const sm_device_info *info) {

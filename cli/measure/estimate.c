@@ -1,5 +1,5 @@
-// estimate.c: the cost of a step, before anything runs. FLOPs and bytes are those of the plan's ops, memory is that of
-// the planner, so that estimate and truth cannot differ.
+// estimate.c: the cost of a step, without running it. FLOPs and bytes come from the plan's ops, memory from the
+// planner, so estimate and execution cannot differ.
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@
 typedef struct {
     const cli_options *options;
     sm_device_info info;
-    sm_device *device;        // NULL where it cannot be opened: the kernels' own memory is then left out
+    sm_device *device;        // NULL if it cannot be opened: the kernels' own memory is then unknown
     sm_record_writer *writer; // NULL: prints fields
 } estimator;
 
@@ -113,7 +113,7 @@ static void set(json_t *record, const char *group, const char *name, const char 
     sm_json_set_new(record, field, value);
 }
 
-// The program is the one that will run: what it holds now, libraries and drivers, it will hold then.
+// The same program will run: libraries and drivers will take what they take now.
 static int64_t process_bytes(const cli_forecast *f, const sm_device_info *info) {
     int64_t own_bytes = sm_machine_rss_bytes();
     return info->free_bytes > 0 && own_bytes != SM_ABSENT ? own_bytes + f->memory_bytes : SM_ABSENT;
@@ -125,7 +125,7 @@ static void set_costs(json_t *record, const cli_forecast *f, const sm_device_inf
     for (int phase = 0; phase < SM_PHASE_COUNT; phase++) {
         flops += f->phase_flops[phase];
         bytes += f->phase_bytes[phase];
-        if (phase != SM_PHASE_ZERO_GRAD && phase != SM_PHASE_COMMUNICATION) { // they have none
+        if (phase != SM_PHASE_ZERO_GRAD && phase != SM_PHASE_COMMUNICATION) { // these have none
             set(record, "flops", sm_phase_name((sm_phase)phase), "", sm_json_real(f->phase_flops[phase]));
         }
         set(record, "traffic", sm_phase_name((sm_phase)phase), "_bytes",
@@ -180,7 +180,7 @@ static json_t *make_record(const estimator *e, const cli_job *job, const cli_for
     return record;
 }
 
-// A single configuration has room for everything: a line a field.
+// For a single configuration: one line for each field.
 static void print_fields(const json_t *record) {
     for (int i = 0; i < cli_estimate_table.n_columns; i++) {
         const sm_column *column = &columns[i];
@@ -192,7 +192,7 @@ static void print_fields(const json_t *record) {
     }
 }
 
-// For someone who sees the table for the first time.
+// For new users.
 static void print_legend(const estimator *e) {
     printf("\n"
            "- forward, backward, optimizer: FLOPs of a step of B sequences of T tokens.\n"

@@ -5,7 +5,7 @@
 #include "bench/tables/show.h"
 #include "cli/flags/options.h"
 
-// Largest first; each halves the work of the one before, about.
+// Largest first; each has about half the work of the one before.
 static const struct {
     int64_t B;
     int64_t T;
@@ -14,24 +14,24 @@ static const struct {
     {4, 128},   {4, 64},    {2, 64},   {1, 64},   {1, 32},  {1, 16},
 };
 
-// What a step reaches of the ceilings, taken carefully: the time must be enough.
+// A cautious share of the ceilings that a step reaches, since the time must suffice.
 static const double expected_efficiency = 0.6;
 
-// Taken where a device's ceilings are not known.
+// Assumed if a device's ceilings are unknown.
 static const double unknown_flops = 1e9;
 static const double unknown_bandwidth = 5e9;
 
-// Beside the steps: peaks, weights; and what the checks do with each parameter.
+// For peaks, weights, and the checks' work on each parameter.
 static const double overhead_seconds = 6;
 static const double check_seconds_a_param = 3e-8;
 
-// Memory that the machine needs for itself, and the loss check for its copy of the weights.
+// The rest is for the machine itself and the loss check's copy of the weights.
 static const double memory_share = 0.8;
 
 enum {
     N_INSTRUMENTED = 4, // first step and attribution
     N_CHECKED = 2,      // a repeated step, the forwards of the gradient check
-    N_AUTO_WARMUP = 6,  // what it takes to find steps steady, about
+    N_AUTO_WARMUP = 6,  // approximate number of steps until steady
 };
 
 typedef struct {
@@ -86,7 +86,7 @@ sm_status cli_fit(cli_bench *bench, cli_job *job) {
         job->B = candidates[i].B;
         job->T = candidates[i].T;
         if (predict(options, job, &info, &peaks, &p) != SM_OK) {
-            continue; // a tensor larger than the device allocates
+            continue; // a tensor is larger than the device allocates
         }
         bool in_memory = info.free_bytes == 0 || (double)p.memory_bytes <= memory_share * (double)info.free_bytes;
         if (in_memory && p.total_seconds <= share_s) {

@@ -26,7 +26,7 @@ cleanup:
     return status;
 }
 
-// Does a batch of B fit? What cannot even be described does not.
+// Whether a batch of B fits. A plan that cannot be built does not fit.
 static bool fits(const cli_options *options, const cli_job *job, int64_t B, cli_target target, int64_t limit_bytes) {
     cli_job other = *job;
     cli_forecast f;
@@ -34,7 +34,7 @@ static bool fits(const cli_options *options, const cli_job *job, int64_t B, cli_
     return cli_forecast_job(options, &other, target, &f) == SM_OK && f.memory_bytes <= limit_bytes;
 }
 
-// Doubles until it does not fit, then halves what is left in between.
+// Doubles B until it does not fit, then bisects.
 int64_t cli_largest_batch(const cli_options *options, const cli_job *job, cli_target target, int64_t limit_bytes) {
     int64_t lowest = 0; // fits
     int64_t highest = 1;
@@ -42,7 +42,7 @@ int64_t cli_largest_batch(const cli_options *options, const cli_job *job, cli_ta
         lowest = highest;
         highest *= 2;
     }
-    highest = highest > CLI_MAX_BATCH ? CLI_MAX_BATCH + 1 : highest; // more is not looked for
+    highest = highest > CLI_MAX_BATCH ? CLI_MAX_BATCH + 1 : highest; // stop above the limit
     while (highest - lowest > 1) {
         int64_t middle = lowest + (highest - lowest) / 2;
         if (fits(options, job, middle, target, limit_bytes)) {

@@ -60,7 +60,7 @@ static sm_status read_baseline(const cli_options *options, sm_rows *rows) {
 }
 
 static sm_status loop(const cli_options *options, sm_comm *comm) {
-    static cli_bench bench; // large: ceilings
+    static cli_bench bench; // static because of its ceilings
     sm_status status = SM_OK;
     cli_job job = {.comm = comm};
     sm_row row = {.schema_version = 0};
@@ -83,7 +83,7 @@ cleanup:
     return status;
 }
 
-// Of several processes, all run the loop, and rank 0 shows its own.
+// With several processes, all run the loop, and rank 0 shows its own.
 sm_status cli_loop(const cli_options *options) {
     sm_comm *comm = NULL;
     sm_status status = cli_join(options, &comm);

@@ -45,7 +45,7 @@ static void print_ceilings(const sm_row *row) {
     puts(before[0] == ',' ? "." : "");
 }
 
-// Means of a series over warm-up and headline; NaN where there is none.
+// Means of a series over warm-up and headline; NaN if there is none.
 static void mean_of(const json_t *seen, const char *name, double *warmup, double *headline) {
     const json_t *values = json_object_get(seen, name);
     const size_t n_warmup = (size_t)json_integer_value(json_object_get(seen, "n_warmup"));
@@ -63,7 +63,7 @@ static void mean_of(const json_t *seen, const char *name, double *warmup, double
     *headline = n[1] > 0 ? sums[1] / n[1] : NAN;
 }
 
-// One of the things that were seen, behind a full stop or another of them.
+// One observation, after a full stop or a comma.
 static void print_share(const json_t *seen, const char *name, const char *words, int *n_told) {
     double warmup;
     double headline;
@@ -94,7 +94,7 @@ static void print_machine(const sm_row *row) {
     puts(n_told > 0 ? "." : "");
 }
 
-// Of several processes.
+// Only with several processes.
 static void print_communication(const sm_row *row) {
     char exposed[32];
     char hidden[32];

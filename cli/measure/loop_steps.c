@@ -7,7 +7,7 @@
 #include "cli/flags/options.h"
 #include "cli/output/files.h"
 
-enum { LEAST_ATTRIBUTION = 6, MOST_ATTRIBUTION = 10 }; // the least has an interval
+enum { LEAST_ATTRIBUTION = 6, MOST_ATTRIBUTION = 10 }; // the fewest that give an interval
 
 bool cli_is_loop(const cli_options *options) { return options->command == CLI_LOOP; }
 
@@ -21,8 +21,8 @@ int cli_loop_attribution(const cli_options *options) {
 
 static sm_status log_step(void *ctx, const sm_train_step *step) { return sm_train_log_step(ctx, step); }
 
-// Opens data and log: what is wrong with them is said before anything is measured. The loader's threads may run where
-// the calling one may now. All that is not opened is zero.
+// Opens data and log, so that errors appear before anything is measured. The loader's threads may use the calling
+// thread's current processors. Everything not opened is zero.
 static sm_status open_data(const cli_options *options, const cli_job *job, cli_loop_steps *s) {
     *s = (cli_loop_steps){.options = *options};
     s->settings = (sm_train_settings){.config = &job->config,

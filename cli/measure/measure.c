@@ -1,5 +1,5 @@
-// measure.c: one row of `stepmark run`. Opens the device, builds the plan, loads weights and
-// batches; the harness does the rest.
+// measure.c: one row of `stepmark run`: opens the device, builds the plan, loads weights and batches, and calls the
+// harness.
 #include "cli/measure/measure.h"
 
 #include <errno.h>
@@ -175,18 +175,18 @@ sm_status cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_r
     return cli_run_args_make(options, job, &row->run_args);
 }
 
-// Steps under way, as their process's parent must know them.
+// Progress of the steps, for the process's parent.
 typedef struct {
-    bool shows; // on stderr, too
+    bool shows; // also on stderr
     bool has_begun;
     sm_stage stage;
     const sm_row *row;
-    int64_t before_ns;    // the last step's beginning
-    int64_t longest_ns;   // of the steps so far, the first and the check left out
-    cli_loop_steps *loop; // NULL: the steps are no loop's
+    int64_t before_ns;    // when the last step began
+    int64_t longest_ns;   // of the steps so far, without the first and the check
+    cli_loop_steps *loop; // NULL: not a loop
 } progress;
 
-// Slow steps: what was measured goes to the parent after each of them, as the next may not end in time.
+// Slow steps: the measurements so far go to the parent after each step, as the next may not end in time.
 static const int64_t slow_step_ns = 500000000;
 
 static void on_progress(void *ctx, sm_stage stage, int done, int total) {
@@ -233,14 +233,14 @@ static sm_protocol make_protocol(const cli_options *options, const cli_job *job,
     };
 }
 
-// Of the process, where the device computes in its memory: what it held before, and what the plan is given.
+// For a device that computes in the process's memory: what the process had before, plus the plan's memory.
 static void set_estimated_rss(const sm_session *session, int64_t before_bytes, sm_row *row) {
     if (row->gpu_info[0] == '\0' && before_bytes != SM_ABSENT) {
         row->estimated_rss_bytes = before_bytes + (int64_t)sm_session_memory(session->device, session->plan);
     }
 }
 
-// The session of a job, with its weights in it; build_ns is the plan's and the backend's part.
+// The session of a job, with weights; build_ns is the time of the plan and the backend.
 static sm_status open_session(const cli_options *options, const cli_job *job, sm_device *device, sm_session **session,
                               sm_row *row) {
     sm_plan *plan;
@@ -268,7 +268,7 @@ bool cli_is_cut_short(sm_status status, const sm_row *row) {
     return status == SM_ERR_INTERRUPTED && row->samples_ns.n > 0;
 }
 
-// Under the harness: steps whose batches lie ready, or those of a training loop.
+// Runs steps with prepared batches, or those of a training loop, under the harness.
 static sm_status measure_steps(sm_session *session, sm_protocol *protocol, const sm_workload *workload,
                                cli_loop_steps *loop, sm_row *row) {
     progress *seen = protocol->progress_ctx;
@@ -295,7 +295,7 @@ static void count_tokens(const cli_workload *w, const cli_loop_steps *loop, sm_p
     }
 }
 
-// What a process does by itself: another may fail at it.
+// What each process does alone, and may fail at alone.
 static sm_status open_files(const cli_options *options, const cli_job *job, cli_loop_steps *loop, cli_workload *w,
                             int64_t *begin_ns, sm_device **device, sm_row *row) {
     SM_TRY(cli_open_data(options, job, loop, w));
@@ -332,7 +332,7 @@ static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_d
     return measure_steps(*session, &protocol, &workload, loop, row);
 }
 
-// What --check-seed says, or what is drawn once for all rows of this process, and is the same in all processes.
+// --check-seed, or a seed drawn once for all rows of this process, and the same in all processes.
 sm_status cli_check_seed(const cli_options *options, sm_comm *comm, int64_t *seed) {
     static int64_t drawn;
     *seed = options->check_seed;
@@ -355,7 +355,7 @@ sm_status cli_measure(cli_bench *bench, const cli_job *asked, sm_row *row) {
     sm_device *device = NULL;
     sm_session *session = NULL;
     cli_workload w = {.ids = NULL};
-    static cli_loop_steps loop; // large: options
+    static cli_loop_steps loop; // static because of its options
     loop = (cli_loop_steps){.loader = NULL};
     sm_device_info info;
     cli_job with_seed = *asked;
@@ -363,13 +363,13 @@ sm_status cli_measure(cli_bench *bench, const cli_job *asked, sm_row *row) {
     sm_status status = cli_check_seed(bench->options, job->comm, &with_seed.check_seed);
     status = status == SM_OK ? cli_set_configuration(bench, job, row) : status;
     if (job->device.backend->describe(job->device.index, &info) == SM_OK) {
-        SM_ROW_TEXT(row->device, info.id); // known even where it cannot be opened
+        SM_ROW_TEXT(row->device, info.id); // known even if it cannot be opened
     }
     if (status == SM_OK) {
         status = measure(bench, job, row, &device, &session, cli_is_loop(bench->options) ? &loop : NULL, &w);
     }
     if (status != SM_OK && row->status[0] == '\0') {
-        sm_row_fail(row, status); // the harness, which fills failures in otherwise, was not reached
+        sm_row_fail(row, status); // the harness, which records other failures, was not reached
     }
     cli_live_clear();
     cli_stage("closing the device", row);

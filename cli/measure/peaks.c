@@ -8,14 +8,14 @@
 #include "cli/output/notes.h"
 #include "cli/setup/session.h"
 
-// "565 GFLOP/s": the unit is the record's.
+// "565 GFLOP/s": the record has the unit.
 static void show_rate(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     const char *unit = json_string_value(sm_json_get(record, "unit"));
     bool bytes = unit != NULL && strcmp(unit, "bytes/s") == 0;
     sm_text_scaled(sm_json_number(record, column->name), bytes ? "B/s" : "FLOP/s", text, size_bytes);
 }
 
-// Where something else ran, the median trial is far from the best: "-4.1%".
+// How far the median trial is below the best, "-4.1%": far if something else ran.
 static void show_shortfall(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     double best = sm_json_number(record, "best");
     double median = sm_json_number(record, column->name);
@@ -71,7 +71,7 @@ const sm_table cli_peaks_table = {"peaks", columns, (int)(sizeof(columns) / size
 
 typedef struct {
     sm_record_writer *writer;
-    const sm_device *device; // the one that is measured now
+    const sm_device *device; // the current device
     char legend[4096];
     int n_done;
 } peaks_output;
@@ -109,7 +109,7 @@ static json_t *make_record(const sm_device_info *info, const sm_ceiling *ceiling
     return record;
 }
 
-// A line for each kind of ceiling, once.
+// Adds a line for each kind of ceiling, once.
 static void add_to_legend(peaks_output *output, const sm_ceiling *ceiling) {
     char line[256];
     snprintf(line, sizeof(line), "- %s: %s.\n", ceiling->name, ceiling->meaning);
@@ -131,7 +131,7 @@ static sm_status on_ceiling(void *ctx, const sm_ceiling *ceiling) {
     return SM_OK;
 }
 
-// What a backend without ceilings of its own still tells: the two that rows are judged by.
+// For a backend without measure_ceilings: the two ceilings that rows are compared with.
 static sm_status measure_two(sm_device *device, double seconds, peaks_output *output) {
     sm_peaks peaks;
     SM_TRY(device->backend->measure_peaks(device, (sm_precision){.dtype = SM_F32}, 2 * seconds, &peaks));
@@ -155,7 +155,7 @@ static sm_status measure_threads(const cli_options *options, cli_device device, 
     return status;
 }
 
-// 1, 2, 4, ... and the device's default; that alone, as 0, where the backend has no ceilings by threads.
+// 1, 2, 4, ... and the device's default; only the default, as 0, if the backend has no ceilings for threads.
 static sm_status default_threads(const cli_options *options, cli_device device, cli_ints *threads) {
     sm_device *opened;
     SM_TRY(cli_open_device(device, 0, options, &opened));

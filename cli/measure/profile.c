@@ -1,5 +1,5 @@
-// profile.c: where the step's time goes. Measures a row as `stepmark run` does, and joins the op
-// times of its attribution pass to the plan.
+// profile.c: where the step's time goes: measures a row as `stepmark run` does, and joins the op times of its
+// attribution pass with the plan.
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@
 
 static const double unaccounted_limit = 0.01; // of the wall clock
 
-// What all records say alike.
+// What all records share.
 static json_t *make_context(const sm_row *row) {
     json_t *context = json_object();
     const char *name = row->gpu_info[0] != '\0' ? row->gpu_info : row->cpu_info;
@@ -52,8 +52,7 @@ static int compare_records(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-// The lines in the order asked for, no more than asked for; the last two, what no op has and the total, stay behind
-// them.
+// Sorts the lines and drops those beyond --top; the last two, the rest and the total, stay last.
 static sm_status arrange(const cli_options *options, json_t **records) {
     enum { N_LAST = 2 };
     const size_t n = json_array_size(*records);
@@ -112,7 +111,7 @@ static sm_status write_trace(const sm_profile_input *input, const sm_row *row, c
     return status;
 }
 
-// For someone who sees the table for the first time.
+// For new users.
 static void print_legend(void) {
     puts("\n"
          "- self: time of these ops in a step that times each op; share: of that step's wall clock.\n"
@@ -159,7 +158,7 @@ static sm_status profile(const cli_options *options, sm_comm *comm) {
     cli_job job = {.comm = comm};
     sm_row row = {.schema_version = 0};
     single = *options;
-    single.accum = 1; // an op of several micro-batches has several times, and one place in a trace
+    single.accum = 1; // an op of several micro-batches has several times, but one place in a trace
     bench = (cli_bench){.options = &single};
     SM_TRY(cli_check_single("--mode", single.modes.n));
     SM_TRY(cli_single_job(&single, (sm_mode)single.modes.values[0], &job));
@@ -173,7 +172,7 @@ cleanup:
     return status;
 }
 
-// Of several processes, all measure the same steps, and rank 0 shows its own.
+// With several processes, all measure the same steps, and rank 0 shows its own.
 sm_status cli_profile(const cli_options *options) {
     sm_comm *comm = NULL;
     sm_status status = cli_join(options, &comm);

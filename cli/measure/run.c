@@ -1,5 +1,5 @@
-// run.c: the benchmark. A worker measures (measure/run.h); this process prints its rows, keeps its limit, and
-// where a driver hangs or crashes it writes that row and has another worker go on with the next one.
+// run.c: the benchmark. A worker measures (measure/run.h); this process prints its rows and enforces the time limit. If
+// a driver hangs or crashes, it writes that row and starts another worker for the rest.
 #include <string.h>
 
 #include "clock.h"
@@ -18,19 +18,19 @@ typedef struct {
     cli_run_state state;
     sm_row_writer *writer; // NULL: nothing written yet
     cli_second second;     // --output-file
-    json_t *rows;          // all that were written
+    json_t *rows;          // all rows written
     int n_rows;
     int n_ok;     // with figures
     int n_failed; // status error, or timeout without figures
     char last_reason[SM_ROW_REASON_SIZE];
 
-    // What the worker does.
+    // The worker's current work.
     char place[SM_TEXT_SIZE + 16]; // "": no job
-    char search[SM_TEXT_SIZE];     // the backend whose devices are looked for; "": none
+    char search[SM_TEXT_SIZE];     // the backend that is listing its devices; "": none
     char stage[SM_ROW_REASON_SIZE];
-    json_t *draft; // of the job's row; NULL: none
+    json_t *draft; // the current job's row; NULL: none
     bool has_ended;
-    sm_status status; // once it has ended
+    sm_status status; // once the worker has ended
     char message[SM_ROW_REASON_SIZE];
 } run;
 
@@ -52,7 +52,7 @@ static sm_status check_models(const cli_options *options) {
     return SM_OK;
 }
 
-// A data file that cannot be used is told before the first row.
+// Reports an unusable data file before the first row.
 static sm_status check_data(const cli_options *options) {
     for (int i = 0; i < options->models.n; i++) {
         sm_model_config config;
@@ -78,7 +78,7 @@ static void count_row(run *r, const json_t *row) {
     }
 }
 
-// The first row opens the output: a usage error that the worker finds leaves it empty.
+// The first row opens the output, so that a usage error found by the worker leaves it empty.
 static sm_status open_writer(run *r) {
     return r->writer != NULL ? SM_OK
                              : sm_row_writer_open((sm_format)r->state.bench.options->output, stdout, &r->writer);
@@ -123,7 +123,7 @@ static void take_end(run *r, const json_t *message, int64_t *deadline_ns) {
     r->has_ended = true;
     r->status = (sm_status)json_integer_value(json_object_get(message, "end"));
     SM_ROW_TEXT(r->message, sm_rows_text(message, "message"));
-    *deadline_ns = sm_now_ns(); // drivers, too, have things to do at a process's end
+    *deadline_ns = sm_now_ns(); // drivers may also hang while a process ends
 }
 
 static sm_status receive(void *ctx, const json_t *message, int64_t *deadline_ns) {
@@ -165,7 +165,7 @@ static sm_status receive(void *ctx, const json_t *message, int64_t *deadline_ns)
 
 // --- a worker that did not end by itself ---------------------------------------------------------
 
-// The row of a job that was given up, or of a backend whose devices could not be found.
+// The row of a job that was abandoned, or of a backend whose devices could not be listed.
 static sm_status make_row(run *r, sm_status failure, json_t **made) {
     sm_row row;
     SM_TRY(sm_row_init(&row));
@@ -178,7 +178,7 @@ static sm_status make_row(run *r, sm_status failure, json_t **made) {
     return *made != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for a row");
 }
 
-// Sets status and reason as a failed row has them.
+// Sets status and reason of a failed row.
 static sm_status fail_draft(json_t *draft, sm_status failure) {
     sm_row row;
     SM_TRY(sm_row_init(&row));
@@ -192,7 +192,7 @@ static sm_status fail_draft(json_t *draft, sm_status failure) {
     return failed == 0 ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for a row");
 }
 
-// The row was complete, and its device did not close.
+// The row was complete, but its device did not close.
 static sm_status warn_of_close(json_t *draft) {
     json_t *warnings = json_object_get(draft, "warnings");
     return json_array_append_new(warnings, sm_json_text(sm_error_message())) == 0
@@ -214,7 +214,7 @@ static sm_status write_given_up(run *r, sm_status failure) {
     return write_row(r, row);
 }
 
-// Writes the row of what was under way. SM_OK: the next worker can go on.
+// Writes the row of the current work. SM_OK: the next worker can continue.
 static sm_status give_up(run *r, const sm_process_result *end) {
     sm_status failure = cli_worker_failure(end, r->stage, r->state.bench.options->timeout_s);
     if (r->search[0] != '\0') {
@@ -252,9 +252,9 @@ static sm_status run_workers(run *r) {
 
 // --- the whole -----------------------------------------------------------------------------------
 
-// The rows as a whole: it failed if one did, or if there is no figure at all.
+// The result of all rows: it fails if one failed, or if there are no figures at all.
 static sm_status verdict(const run *r) {
-    const char *reason = r->n_rows == 1 ? r->last_reason : ""; // of several, each has been told
+    const char *reason = r->n_rows == 1 ? r->last_reason : ""; // with several rows, each reason was printed
     const char *colon = r->n_rows == 1 ? ": " : "";
     if (r->n_failed > 0) {
         return sm_fail(SM_ERR_DEVICE, "%d of %d rows failed%s%s", r->n_failed, r->n_rows, colon, reason);
@@ -287,7 +287,7 @@ static void print_legend(sm_format format) {
     }
 }
 
-// Of rows that did the same work, how much faster the fastest is.
+// Prints how much faster the fastest row is than others that did the same work.
 static sm_status print_comparison(const run *r) {
     json_t *sentences;
     size_t i;
@@ -298,7 +298,7 @@ static sm_status print_comparison(const run *r) {
     return SM_OK;
 }
 
-// Also where no row came, the output is whole.
+// Completes the output, also if there are no rows.
 static sm_status finish(run *r, sm_status status) {
     char message[SM_ROW_REASON_SIZE];
     if (status == SM_ERR_USAGE && r->writer == NULL) {
@@ -322,13 +322,13 @@ static sm_status finish(run *r, sm_status status) {
 }
 
 sm_status cli_run(const cli_options *options) {
-    static run r; // large: ceilings
+    static run r; // static because of its ceilings
     r = (run){.state = {.bench = {.options = options}}};
     sm_status status = start(&r);
     if (status == SM_OK) {
         status = finish(&r, run_workers(&r));
     }
-    (void)cli_second_close(&r.second); // what was left open by a failure
+    (void)cli_second_close(&r.second); // if a failure left it open
     json_decref(r.rows);
     json_decref(r.draft);
     json_decref(r.state.n_done);

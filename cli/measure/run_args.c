@@ -1,4 +1,4 @@
-// run_args.c: writes flags' values back, through the table that reads them.
+// run_args.c: turns options back into flags, with the table that reads them.
 #include "cli/measure/run.h"
 
 #include <stdio.h>
@@ -10,11 +10,11 @@
 enum { REAL_TEXT_SIZE = 32 };
 
 static const char timeout_prefix[] = "--timeout=";
-static const char loader_prefix[] = "--loader="; // which every loop has, and nothing else
+static const char loader_prefix[] = "--loader="; // which only loops have
 
 // --- one flag ------------------------------------------------------------------------------------
 
-// As few digits as read as the same number.
+// The fewest digits that read back as the same number.
 static void real_text(double value, char text[REAL_TEXT_SIZE]) {
     for (int digits = 6; digits <= 17; digits++) {
         snprintf(text, REAL_TEXT_SIZE, "%.*g", digits, value);
@@ -30,7 +30,7 @@ static void put_real(FILE *out, double value) {
     fputs(text, out);
 }
 
-// The word of a choice with that value.
+// The word of a choice, from its value.
 static void put_word(FILE *out, const cli_choice *choices, int64_t value) {
     for (const cli_choice *c = choices; c->word != NULL; c++) {
         if (c->value == value) {
@@ -121,7 +121,7 @@ static void set_text(cli_texts *list, const char *text) {
     snprintf(list->texts[0], sizeof(list->texts[0]), "%s", text);
 }
 
-// One value where the options have lists.
+// Replaces lists in the options by the job's values.
 static sm_status set_job(const cli_job *job, cli_options *single) {
     sm_device_info info;
     SM_TRY(job->device.backend->describe(job->device.index, &info));
@@ -141,14 +141,13 @@ static sm_status set_job(const cli_job *job, cli_options *single) {
     return SM_OK;
 }
 
-// Flags whose value is where something is written.
+// Flags whose value is an output file or folder.
 static bool names_output(const cli_flag *flag) {
     return flag->type == CLI_FORMAT || flag->type == CLI_NEW_FILE || flag->type == CLI_LOG_FILE ||
            flag->type == CLI_NEW_FOLDER;
 }
 
-// What decides a row, and nothing else may be written there: all of `run` but its output; of `loop` all but that and
-// what it is compared with.
+// Flags that determine a row: all of `run` except its output; of `loop` also without its baseline.
 static bool decides(const cli_flag *flag, cli_command command) {
     const bool is_limit = strcmp(flag->group, "Limits") == 0;
     const bool is_check = flag->target == offsetof(cli_options, check_seed);
@@ -156,7 +155,7 @@ static bool decides(const cli_flag *flag, cli_command command) {
     return !names_output(flag) && (command == CLI_LOOP ? !is_beside : cli_is_axis(flag) || is_limit || is_check);
 }
 
-// --fit, where B and T are known.
+// --fit, once B and T are known.
 static bool is_done(const cli_flag *flag, const cli_job *job) {
     return flag->target == offsetof(cli_options, fit_s) && (job->B > 0 || job->T > 0);
 }
@@ -204,7 +203,7 @@ cleanup:
     return status;
 }
 
-// Of the flag with that prefix; as many as there are if it is not among them.
+// Index of the flag with that prefix; the number of flags if absent.
 static size_t find_flag(const json_t *args, const char *prefix) {
     size_t i = 0;
     while (i < json_array_size(args)) {
@@ -251,7 +250,7 @@ static bool may_write(const char *arg, cli_command command) {
     return false;
 }
 
-// How many of them are that flag.
+// Number of occurrences of that flag.
 static int count_flag(const json_t *args, const char *arg) {
     const size_t length = strcspn(arg, "=");
     int n = 0;
@@ -291,7 +290,7 @@ void cli_put_shell_word(FILE *out, const char *word) {
     fputc('\'', out);
     for (; *word != '\0'; word++) {
         if (*word == '\'') {
-            fputs("'\\''", out); // ends the quotes, a quote by itself, begins them again
+            fputs("'\\''", out); // ends the quotes, adds a quote, begins quotes again
         } else {
             fputc(*word, out);
         }

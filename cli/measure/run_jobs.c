@@ -13,8 +13,8 @@ typedef struct {
     cli_bench bench; // with the ceilings that this worker measured
     const cli_run_state *state;
     char place[SM_TEXT_SIZE + 16];
-    json_int_t n_jobs; // of this place, so far
-    int n_begun;       // rows, of all places
+    json_int_t n_jobs; // for this place so far
+    int n_begun;       // rows, for all places
     int n_rows;
 } worker;
 
@@ -27,7 +27,7 @@ static sm_status send(const char *name, json_t *value) {
     return sm_worker_send(message);
 }
 
-// Where there are several; of a single one the program's last words say why.
+// Only for several rows; for a single one the program's final message has the reason.
 static void note_failure(const worker *w, const sm_row *row) {
     bool has_figures = strcmp(row->status, "timeout") == 0 && row->samples_ns.n > 0;
     if (strcmp(row->status, "ok") != 0 && !has_figures && w->n_rows > 1) {
@@ -49,17 +49,17 @@ static sm_status run_job(worker *w, const cli_job *job) {
             sm_pass_name(job->pass), (long long)job->B, (long long)job->T);
     sm_status sent = send("begin", json_string(w->place));
     sm_status status = sent == SM_OK ? cli_measure(&w->bench, job, &row) : sent;
-    if (sent == SM_OK && status != SM_ERR_USAGE) { // what no row could be measured with, such as an unknown --isa
+    if (sent == SM_OK && status != SM_ERR_USAGE) { // a usage error, such as an unknown --isa, is not a row
         note_failure(w, &row);
         sent = send("row", sm_row_to_json(&row));
     }
     sm_row_free(&row);
     SM_TRY(sent);
-    // A row that failed is a result like any other: the rest goes on.
+    // A row that failed is a result like any other: the rest continues.
     return status == SM_ERR_INTERRUPTED || status == SM_ERR_USAGE ? status : SM_OK;
 }
 
-// The lists of batch sizes and lengths, or what --fit chose for the model and device.
+// All combinations of batch sizes and lengths, or what --fit chose for the model and device.
 static sm_status run_batches(worker *w, cli_job *job, int64_t fit_B, int64_t fit_T) {
     const cli_options *o = w->bench.options;
     for (int t = 0; t < cli_count_of(&o->seq_lens); t++) {
@@ -79,7 +79,7 @@ static sm_status send_fit(int64_t B, int64_t T) {
     return send("fit", json_pack("[I, I]", (json_int_t)B, (json_int_t)T));
 }
 
-// Measures the ceilings, and so may hang: the row for that is of the sizes that it began with.
+// Measuring the ceilings may hang: that row gets the initial sizes.
 static sm_status choose_sizes(worker *w, const cli_job *job, int64_t *B, int64_t *T) {
     sm_row row;
     cli_job chosen = *job;
@@ -112,7 +112,7 @@ static sm_status fit(worker *w, cli_job *job, int64_t *B, int64_t *T) {
         *T = json_integer_value(json_array_get(known, 1));
         return SM_OK;
     }
-    // One choice for all modes and thread counts, so that their rows compare: the one that needs the most memory.
+    // One choice for all modes and thread counts, so that their rows compare: by the mode that needs most memory.
     job->n_threads = cli_entry(&o->threads, 0, 0);
     job->pass = SM_PASS_STEP;
     job->mode = SM_MODE_FUSED;
@@ -170,7 +170,7 @@ static sm_status run_all(worker *w) {
 }
 
 int cli_run_jobs(const cli_run_state *state) {
-    static worker w; // large: ceilings
+    static worker w; // static because of its ceilings
     w = (worker){.bench = state->bench, .state = state};
     sm_status status = run_all(&w);
     json_t *end = json_pack("{s: i, s: s}", "end", (int)status, "message", status == SM_OK ? "" : sm_error_message());

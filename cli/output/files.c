@@ -1,4 +1,3 @@
-// files.c: see output/files.h.
 #include "cli/output/files.h"
 
 #include <errno.h>
@@ -105,7 +104,7 @@ sm_status cli_write_page(const char *path, cli_page_function write, void *what, 
         return sm_fail(SM_ERR_OOM, "no memory for a page");
     }
     sm_status status = write(what, out);
-    bool failed = ferror(out) != 0; // a stream into memory is short of it only while it is written to
+    bool failed = ferror(out) != 0; // a memory stream runs out of memory only during writes
     if ((fclose(out) != 0 || failed) && status == SM_OK) {
         status = sm_fail(SM_ERR_OOM, "no memory for a page");
     }

@@ -1,4 +1,4 @@
-// files.h: results in files of their own: rows, pages, traces.
+// files.h: writes results to files: rows, pages, traces.
 #ifndef STEPMARK_CLI_OUTPUT_FILES_H
 #define STEPMARK_CLI_OUTPUT_FILES_H
 
@@ -10,20 +10,20 @@
 
 // --- rows ----------------------------------------------------------------------------------------
 
-// `run --output-file FILE`: its rows once more, in a file. A .jsonl file, or one of another name, is appended to, row
-// by row; a .json, .csv, .sql or .md file takes its name when all rows are there.
+// `run --output-file FILE`: a second output of the rows. Rows are appended to a .jsonl file, or one with an unknown
+// ending; a .json, .csv, .sql or .md file is written when all rows are complete.
 
 typedef struct {
-    const char *path; // NULL: there is none
+    const char *path; // NULL: none
     sm_format format;
     FILE *log;    // appended to
-    json_t *rows; // kept for the end
+    json_t *rows; // kept until the end
 } cli_second;
 
 sm_status cli_second_open(const char *path, cli_second *second);
 sm_status cli_second_add(cli_second *second, const json_t *row);
 
-// Writes what is to be written at the end, and closes.
+// Writes what remains, and closes.
 sm_status cli_second_close(cli_second *second);
 
 // --- pages ---------------------------------------------------------------------------------------
@@ -32,7 +32,7 @@ sm_status cli_second_close(cli_second *second);
 
 typedef sm_status (*cli_page_function)(void *what, FILE *out);
 
-// To the file, with a note that says how large it is, after `before` ("12 rows, "; ""); NULL: to stdout.
+// Writes to the file, with a note of its size after `before` ("12 rows, "; ""); NULL: to stdout.
 sm_status cli_write_page(const char *path, cli_page_function write, void *what, const char *before);
 
 // --- traces --------------------------------------------------------------------------------------

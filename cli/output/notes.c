@@ -1,4 +1,3 @@
-// notes.c: see output/notes.h.
 #include "cli/output/notes.h"
 
 #include <stdarg.h>
@@ -11,8 +10,8 @@
 #include "bench/tables/json_values.h"
 #include "bench/tables/screen.h"
 
-static const double least_pause_s = 0.5; // between two writings
-static const double told_after_s = 2;    // before that, how long it takes is anybody's guess
+static const double least_pause_s = 0.5; // between two updates
+static const double told_after_s = 2;    // an estimate earlier than this would be a guess
 
 bool cli_is_quiet;
 volatile sig_atomic_t cli_interrupted;
@@ -22,7 +21,7 @@ static struct {
     char part[32];
     int n_done, n_parts;
     int64_t parts_begin_ns;
-    char what[64]; // being done
+    char what[64]; // the current work
     int64_t begin_ns;
     int64_t shown_ns;
 } live;
@@ -53,7 +52,7 @@ void cli_text_duration(double seconds, char *text, size_t size_bytes) {
     }
 }
 
-// About how long: of the whole where a part is over, else of what is being done; below 0: unknown.
+// Estimated time left: for the whole once a part is complete, before that for the current part; below 0: unknown.
 static double seconds_left(int done, int total) {
     const double within = total > 0 ? (double)done / total : 0;
     if (live.n_parts > 1 && live.n_done > 0) {
@@ -120,10 +119,10 @@ static void note(const char *format, va_list arguments) {
     if (is_muted) {
         return;
     }
-    fflush(stdout); // the lines of both streams keep their order where they share a terminal
+    fflush(stdout); // keeps the order of both streams on a terminal
     cli_live_clear();
     const int length = vasprintf(&text, format, arguments);
-    if (length >= 0) { // a name may hold what would move the cursor or colour a terminal
+    if (length >= 0) { // a name may contain characters that move the cursor or colour a terminal
         shown = sm_escape_controls(text, (size_t)length);
     }
     fputs("stepmark: ", stderr);

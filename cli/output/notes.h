@@ -1,5 +1,5 @@
-// notes.h: notes on stderr, and a line on the terminal with the current work and the remaining time. Off a terminal,
-// and with -q, nothing. cli_note() and the process's end remove it.
+// notes.h: notes on stderr, and a line on the terminal with the current work and the remaining time; silent with -q,
+// and no line without a terminal. cli_note() and the end of the process remove the line.
 #ifndef STEPMARK_CLI_OUTPUT_NOTES_H
 #define STEPMARK_CLI_OUTPUT_NOTES_H
 
@@ -9,12 +9,11 @@
 
 #include "status.h"
 
-// Counted up by SIGINT and SIGTERM. Long work looks at it between steps, keeps what it has and
-// returns SM_ERR_INTERRUPTED. A process that does not return within CLI_STOP_S, or gets a second signal, is ended
-// (setup/worker.h).
+// Counts SIGINT and SIGTERM. Long work checks it between steps, keeps its results and returns SM_ERR_INTERRUPTED. A
+// process that does not return within CLI_STOP_S, or gets a second signal, is ended (setup/worker.h).
 extern volatile sig_atomic_t cli_interrupted;
 
-// No notes from now on: of several processes one takes them.
+// Suppresses notes: of several processes only one prints them.
 void cli_mute(bool muted);
 
 // A line on stderr, "stepmark: ...".
@@ -23,13 +22,13 @@ void cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // -q: no line, and no cli_say().
 extern bool cli_is_quiet;
 
-// A note of what is being done; none with -q.
+// A note of the current work; none with -q.
 void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-// The whole is `total` parts, called `what` ("row"), of which `done` are over; 0: unknown.
+// The whole has `total` parts, called `what` ("row"), of which `done` are complete; 0: unknown.
 void cli_live_parts(const char *what, int done, int total);
 
-// Shows what is being done, step `done` of `total` (0: unknown), and about how long the parts will still take, or this.
+// Shows the current work, step `done` of `total` (0: unknown), and the estimated remaining time.
 void cli_live_show(const char *what, int done, int total);
 
 // Removes the line.
@@ -39,17 +38,17 @@ void cli_text_duration(double seconds, char *text, size_t size_bytes); // "45 s"
 
 // --- last words ----------------------------------------------------------------------------------
 
-// Results are printed soon after Ctrl-C also where what is under way, a long step or a driver's call, cannot be left:
-// a thread of its own waits for that, prints what is complete, and ends the process.
+// Prints results soon after Ctrl-C even if the current work, a long step or a driver's call, cannot be interrupted: a
+// separate thread prints what is complete, and ends the process.
 
-// From now on: where cli_interrupted is set and cli_last_words_end is not called in time, print(ctx) is called on
-// another thread, and the process ends as interrupted. Nothing happens where no thread can be had.
+// From this call: if cli_interrupted is set and cli_last_words_end is not called in time, another thread calls
+// print(ctx), and the process ends as interrupted. Does nothing if no thread can be created.
 void cli_last_words_begin(sm_status (*print)(void *ctx), void *ctx);
 
-// Ends that. What print() reads is the caller's alone again.
+// Ends that. Afterwards only the caller reads the data of print().
 void cli_last_words_end(void);
 
-// What print() reads is changed only between these.
+// Hold this lock to change the data of print().
 void cli_last_words_lock(void);
 void cli_last_words_unlock(void);
 

@@ -1,4 +1,3 @@
-// when_killed.c: see output/notes.h.
 #include "cli/output/notes.h"
 
 #include <pthread.h>
@@ -9,8 +8,8 @@
 
 #include "cli/flags/options.h"
 
-// Looked at seldom, so that it costs a measurement nothing that could be seen; and the time that is left for an end in
-// order, both together less than a second.
+// Polls rarely, so that a measurement is not disturbed; then waits for a normal end. Both together take less than a
+// second.
 enum { LOOK_MS = 200, IN_ORDER_MS = 600, EXIT_INTERRUPTED = 130 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -21,7 +20,7 @@ static bool has_ended;
 static sm_status (*print_rest)(void *ctx);
 static void *print_ctx;
 
-// Waits with the lock held, which is free meanwhile; whether the end came.
+// Waits with the lock released; returns whether the end came.
 static bool wait_for_end(int ms) {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
@@ -41,7 +40,7 @@ static void *watch(void *unused) {
             (void)print_rest(print_ctx);
             fflush(stdout);
             cli_note("interrupted");
-            _exit(EXIT_INTERRUPTED); // what cannot be left is still under way: no other thread is waited for
+            _exit(EXIT_INTERRUPTED); // no waiting for other threads, which may hang
         }
     }
     pthread_mutex_unlock(&lock);

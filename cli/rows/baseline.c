@@ -1,4 +1,3 @@
-// baseline.c: see rows/rows.h.
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +25,7 @@ static sm_status append(char path[PATH_MAX], const char *part) {
     return n >= 0 && (size_t)n < PATH_MAX - used ? SM_OK : sm_fail(SM_ERR_IO, "%.200s...: the path is too long", path);
 }
 
-// Appends a folder and, where `make` is set, makes it.
+// Appends a folder and, if `make` is set, makes it.
 static sm_status enter(char path[PATH_MAX], const char *part, bool make) {
     SM_TRY(append(path, part));
     return make ? sm_make_folder(path) : SM_OK;

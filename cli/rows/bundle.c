@@ -1,4 +1,4 @@
-// bundle.c: `bundle` puts rows into one file for others, `leaderboard` makes one table of many such files.
+// bundle.c: `bundle` puts rows into one file for others; `leaderboard` makes one table from many such files.
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,7 +77,7 @@ static sm_status write_board(void *what, FILE *out) {
     return sm_leaderboard_page(b->records, b->refused, out);
 }
 
-// Of one that has figures, if there is one.
+// The reason of one with figures, if there is one.
 static const char *why_refused(const json_t *refused) {
     size_t i;
     json_t *record;

@@ -1,4 +1,4 @@
-// compare.c: two sets of rows, and the verdict on them.
+// compare.c: compares two sets of rows.
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -45,7 +45,7 @@ static sm_status read_sides(const cli_options *options, const sm_compare_options
 
 // --- output --------------------------------------------------------------------------------------
 
-// One object, so that a script asks for `.verdict`.
+// One object, so that a script can ask for `.verdict`.
 static sm_status write_json(const sm_comparison *c) {
     json_t *whole = json_pack("{s:s, s:O, s:O, s:O}", "verdict", sm_verdict_name(c->verdict), "comparisons",
                               c->compared, "not_compared", c->apart, "notes", c->notes);
@@ -79,7 +79,7 @@ static sm_status write_comparison(const sm_comparison *c, sm_format format) {
     if (sm_format_is_read(format)) {
         return write_read(c, format);
     }
-    for (size_t i = 0; i < json_array_size(c->apart); i++) { // their stream has one kind of record
+    for (size_t i = 0; i < json_array_size(c->apart); i++) { // a stream of records has only one kind
         const json_t *apart = json_array_get(c->apart, i);
         cli_note("not compared: %s %s: %s", sm_rows_text(apart, "side"), sm_rows_text(apart, "test"),
                  sm_rows_text(apart, "reason"));
@@ -117,7 +117,7 @@ static sm_status compare(const cli_options *options, sm_rows *a, sm_rows *b) {
     cli_note_warnings(b);
     SM_TRY_GOTO(sm_compare(a->rows, b->rows, &how, &c));
     SM_TRY_GOTO(write_comparison(&c, (sm_format)options->output));
-    if (ended != SM_OK) { // a part of what was asked for: printed, and no more
+    if (ended != SM_OK) { // incomplete: printed, but not judged
         cli_note("compared: the pairs that were whole when Ctrl-C came%s",
                  options->save_baseline != NULL ? "; no baseline is saved" : "");
         status = ended;

@@ -1,4 +1,3 @@
-// interleave.c: see rows/rows.h.
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,16 +14,16 @@
 #include "os/os.h"
 #include "src/processes/process.h"
 
-// What a run has to end by itself after Ctrl-C: our parent process waits no longer than two seconds.
+// The time for a run to end by itself after Ctrl-C: our parent process waits no longer than two seconds.
 static const double interrupted_grace_s = 1.2;
 
-// Samples of a run where the line does not say: at least as many as `run` takes, at most so many.
+// Limits on a run's samples if the line does not set them.
 enum { LEAST_SAMPLES = 7, MOST_SAMPLES = 100 };
 
-// Pairs where --pairs does not say.
+// Limits on pairs without --pairs.
 enum { LEAST_PAIRS = 20, MOST_PAIRS = 100 };
 
-// A command line, split. argv is its words with `-o json` behind them.
+// A command line, split into words, with `-o json` appended.
 typedef struct {
     const char *name; // A or B
     const char *line;
@@ -50,11 +49,11 @@ static bool says_samples(const wordexp_t *words) {
 static sm_status split(const char *name, const char *line, command *c) {
     static char output_flag[] = "-o";
     static char output_format[] = "json";
-    static char no_peaks[] = "--no-peaks"; // ceilings say nothing of a difference
+    static char no_peaks[] = "--no-peaks"; // ceilings do not matter for a difference
     memset(c, 0, sizeof(*c));
     c->name = name;
     c->line = line;
-    // Variables and substitutions are refused, so that a line does what it says and no more.
+    // Variables and substitutions are refused: a line must do what it says and no more.
     if (strpbrk(line, "$`") != NULL || wordexp(line, &c->words, WRDE_NOCMD | WRDE_UNDEF) != 0) {
         return sm_fail(SM_ERR_USAGE, "%s: '%s' cannot be split into words; give plain words, quoted where they need it",
                        name, line);
@@ -105,7 +104,7 @@ static sm_status run_once(const command *c, int64_t pair, sm_rows *rows, double 
         return SM_ERR_INTERRUPTED;
     }
     sm_status status = sm_rows_parse(c->line, process.out, process.out_bytes, rows);
-    if (process.exit_code == 2) { // its first line says what is wrong with the flags
+    if (process.exit_code == 2) { // its first line has the error in the flags
         status =
             sm_fail(SM_ERR_USAGE, "%s: '%.120s': %.*s", c->name, c->line, (int)strcspn(process.err, "\n"), process.err);
     } else if (status != SM_OK) {
@@ -126,7 +125,7 @@ static sm_status run_once(const command *c, int64_t pair, sm_rows *rows, double 
 
 // --- how many samples a run takes ----------------------------------------------------------------
 
-// Of what took `elapsed_ns`: time outside of steps, and of one sample of every row.
+// Divides elapsed_ns into time outside of steps, and the time of one sample of every row.
 static void share_time(const json_t *rows, double elapsed_ns, double *start_ns, double *samples_ns) {
     *start_ns = elapsed_ns;
     *samples_ns = 0;
@@ -134,14 +133,13 @@ static void share_time(const json_t *rows, double elapsed_ns, double *start_ns, 
         const json_t *row = json_array_get(rows, i);
         double median_ns = sm_json_number(row, "median_ns");
         if (isfinite(median_ns)) {
-            *start_ns -= median_ns * (double)json_array_size(json_object_get(row, "losses")); // one a step
+            *start_ns -= median_ns * (double)json_array_size(json_object_get(row, "losses")); // one for each step
             *samples_ns += median_ns;
         }
     }
 }
 
-// A process that has started should sample for about as long as starting took: the next one costs that again. Says
-// how many samples that is.
+// Sampling should take about as long as starting the process. Computes that number of samples.
 static sm_status rehearse(const command *c, double *n_samples) {
     sm_rows rows = {.rows = NULL};
     double ignored;
@@ -156,7 +154,7 @@ static sm_status rehearse(const command *c, double *n_samples) {
     return status;
 }
 
-// Runs both once, unmeasured: files and built programs are then at hand for both. Gives both the same number of
+// Runs both once, unmeasured, so that caches of files and compiled programs are equal. Gives both the same number of
 // samples.
 static sm_status prepare(command *a, command *b) {
     double n_a;
@@ -174,7 +172,7 @@ static sm_status prepare(command *a, command *b) {
 
 // --- pairs -----------------------------------------------------------------------------------------
 
-// Of pairs 2k and 2k+1 one begins with B; a bit of the seed says which.
+// One of the pairs 2k and 2k+1 begins with B; a bit of the seed decides which.
 static bool begins_with_b(uint64_t seed, int64_t pair) {
     sm_philox_block block = sm_philox4x32(sm_philox_key(seed, "interleave"), (uint64_t)pair / 2, 0);
     return ((block.word[0] & 1) ^ ((uint32_t)pair & 1)) != 0;
@@ -188,7 +186,7 @@ typedef struct {
     int64_t begin_ns; // of the first pair
 } pair_place;
 
-// "; about 45 s left", once a pair is over.
+// "; about 45 s left", once a pair is complete.
 static const char *text_left(const pair_place *pair, char *text, size_t size_bytes) {
     char duration[32];
     const double pair_s = (double)(sm_now_ns() - pair->begin_ns) * 1e-9 / (double)(pair->number + 1);
@@ -218,7 +216,7 @@ static sm_status run_pair(const command *a, const command *b, const pair_place *
     return SM_OK;
 }
 
-// Takes out the rows of a pair that was cut short.
+// Removes the rows of an incomplete pair.
 static void forget_pair(sm_rows *rows, int64_t pair) {
     size_t n = json_array_size(rows->rows);
     while (n > 0 && json_integer_value(json_object_get(json_array_get(rows->rows, n - 1), "compare_pair")) == pair) {
@@ -226,8 +224,8 @@ static void forget_pair(sm_rows *rows, int64_t pair) {
     }
 }
 
-// Could every comparison have seen a change of twice the threshold? This looks at the width of the intervals and not at
-// where they lie, so that stopping on it favours no verdict.
+// Whether every comparison could have seen a change of twice the threshold. It uses the width of the intervals and not
+// their position, so that stopping on it favours no verdict.
 static sm_status is_sharp(const sm_rows *a, const sm_rows *b, const sm_compare_options *how, bool *sharp) {
     sm_comparison c;
     SM_TRY(sm_compare(a->rows, b->rows, how, &c));
@@ -240,7 +238,7 @@ static sm_status is_sharp(const sm_rows *a, const sm_rows *b, const sm_compare_o
     return SM_OK;
 }
 
-// Looked at whenever the pairs have grown by an eighth.
+// Checked whenever the pairs have grown by an eighth.
 static sm_status run_pairs(const command *a, const command *b, const cli_interleave_how *how, sm_rows *rows_a,
                            sm_rows *rows_b) {
     const int64_t most = how->n_pairs > 0 ? how->n_pairs : MOST_PAIRS;

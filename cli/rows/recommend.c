@@ -1,4 +1,4 @@
-// recommend.c: the subcommand.
+// recommend.c: the subcommand `recommend`.
 #include "cli/rows/rows.h"
 
 #include "bench/compare/best_rows.h"

@@ -1,4 +1,4 @@
-// report.c: a page from result files.
+// report.c: makes a page from result files.
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-// runs.c: trainings by their run folders: checked, and compared over numbers of processes.
+// runs.c: checks trainings by their run folders, and compares them over numbers of processes.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 
 // --- check-run -----------------------------------------------------------------------------------
 
-// Who reads the table has the reasons below it; who reads records elsewhere gets the first of them.
+// Tables show the reasons; with other formats the message has the first.
 static sm_status verdict(const cli_options *options, const sm_training_runs *runs) {
     size_t n_rejected = 0;
     for (size_t i = 0; i < runs->n; i++) {
@@ -42,7 +42,7 @@ cleanup:
 
 // --- scaling -------------------------------------------------------------------------------------
 
-// One object, so that a script asks for `.model`.
+// One object, so that a script can ask for `.model`.
 static sm_status write_json(const sm_scaling *scaling, const json_t *records) {
     json_t *whole =
         json_pack("{s:O, s:o, s:O}", "rows", records, "model", sm_scaling_model(scaling), "notes", scaling->notes);
@@ -66,7 +66,7 @@ static sm_status write_table(const sm_scaling *scaling, sm_format format, sm_wor
     return status;
 }
 
-// What a person reads: md or text.
+// Formats for people: md or text.
 static sm_status write_tables(const sm_scaling *scaling, sm_format format) {
     const size_t least = scaling->n > 2 ? 2 : 1; // each table begins with the run of fewest processes
     SM_TRY(

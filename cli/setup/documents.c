@@ -1,4 +1,3 @@
-// documents.c: see setup/data.h.
 #include "cli/setup/data.h"
 
 #include <stdio.h>
@@ -16,7 +15,9 @@ sm_padding cli_padding(const cli_options *options) {
 static sm_status read_separator(const char *path, int32_t *separator) {
     sm_tokenizer *tokenizer = NULL;
     if (access(path, F_OK) != 0) {
-        return sm_fail(SM_ERR_IO, "--documents: '%s' is neither MIN-MAX, nor an id, nor a tokenizer that is there",
+        return sm_fail(SM_ERR_IO,
+                       "--documents: '%s' is not MIN-MAX, an id, or an existing tokenizer; give one of "
+                       "these",
                        path);
     }
     SM_TRY(sm_tokenizer_read(path, &tokenizer));

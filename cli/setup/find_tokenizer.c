@@ -1,4 +1,4 @@
-// find_tokenizer.c: a model's folder, or a run of `train` that has one.
+// find_tokenizer.c: finds the weights and tokenizer in a model's folder or a run of `train`.
 #include "cli/setup/data.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-// own_kernels.c: OP=FILE[,OP=FILE]: finds the kinds, has the files compiled, loads them.
+// own_kernels.c: OP=FILE[,OP=FILE]: finds the kinds, compiles and loads the files.
 #include "cli/setup/session.h"
 
 #include <limits.h>
@@ -111,11 +111,11 @@ sm_status cli_own_kernels(const cli_options *options, const sm_backend *backend,
 }
 
 static struct {
-    const sm_backend *backend; // NULL: none was brought
+    const sm_backend *backend; // NULL: none was given
     char text[SM_TEXT_SIZE * 4];
 } brought;
 
-// A sweep's flags are lists, this one's of one value.
+// In a sweep flags are lists; this one has one value.
 static const char *library_of(const cli_options *options) {
     const char *path = options->backend_library;
     for (int i = 0; i < options->axes.n; i++) {
@@ -144,7 +144,7 @@ const char *cli_backend_text(void) { return brought.text; }
 
 // --- of a row ----------------------------------------------------------------------------------------
 
-// `entry`, with the digest of its file, must be among what was recorded.
+// `entry`, with the digest of its file, must be among those recorded.
 static sm_status expect_recorded(const char *what, const char *entry, const char *path, const char *recorded) {
     char digest[SM_DIGEST_SIZE];
     char text[PATH_MAX + CLI_TEXT_SIZE + SM_DIGEST_SIZE];

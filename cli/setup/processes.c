@@ -1,4 +1,3 @@
-// processes.c: see setup/processes.h.
 #include "cli/setup/processes.h"
 
 #include <limits.h>
@@ -16,7 +15,7 @@
 
 // --- joining ---------------------------------------------------------------------------------------
 
-// Sets what that name has; the last holds where it comes again.
+// Sets a fact; a repeated name takes the last value.
 static void set_fact(sm_comm_fact *facts, int *n, const char *name, const char *value) {
     int i = 0;
     while (i < *n && strcmp(facts[i].name, name) != 0) {
@@ -26,7 +25,7 @@ static void set_fact(sm_comm_fact *facts, int *n, const char *name, const char *
     *n = i < *n ? *n : i + 1;
 }
 
-// Flags as they were given: "--lr" "0.1"; "--lr=0.1" as that.
+// Flags as given: "--lr" "0.1"; "--lr=0.1" counts as the same.
 static int list_arguments(const cli_options *options, sm_comm_fact *facts) {
     int n = 0;
     for (int i = 2; i < options->argc; i++) {
@@ -84,7 +83,7 @@ static sm_status add_file(fact_list *list, const char *name, const char *before,
     return SM_OK;
 }
 
-// The text that the program holds is the build's.
+// The embedded text depends only on the build.
 static sm_status add_source(fact_list *list, const char *name, sm_train_source *source) {
     if (source == NULL || source->path == NULL) {
         return SM_OK;
@@ -132,7 +131,7 @@ static sm_status list_files(const cli_options *options, sm_train_source *data, s
 
 sm_status cli_compare_files(const cli_options *options, sm_status status, sm_train_source *data,
                             sm_train_source *validation, const sm_device *device, sm_comm *comm) {
-    static fact_list list; // large
+    static fact_list list; // static because of its size
     list.n = 0;
     if (status == SM_OK && sm_comm_size(comm) > 1) {
         status = list_files(options, data, validation, device, &list);
@@ -147,7 +146,7 @@ static const struct {
     const char *rank;
 } launchers[] = {{"OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"}, {"MPI_LOCALNRANKS", "MPI_LOCALRANKID"}};
 
-// Of the launcher that started several processes on this host; -1: none did.
+// The launcher that started several processes on this host; -1: none.
 static int find_launcher(void) {
     for (size_t i = 0; i < sizeof launchers / sizeof launchers[0]; i++) {
         const char *text = getenv(launchers[i].count);
@@ -164,7 +163,7 @@ sm_status cli_require_alone(const cli_options *options) {
         return SM_OK;
     }
     const char *rank = getenv(launchers[i].rank);
-    cli_mute(rank != NULL && atoi(rank) > 0); // one of them says it
+    cli_mute(rank != NULL && atoi(rank) > 0); // one process prints it
     return sm_fail(SM_ERR_USAGE,
                    "%s measures with one process, and this is one of %s on this host (%s), which would disturb each "
                    "other; `loop` and `train` share their work among them",
@@ -200,8 +199,8 @@ sm_processes cli_plan_processes(const cli_options *options, const sm_comm *comm)
 
 static int exit_code_of(sm_status status) { return status == SM_ERR_USAGE ? 2 : 1; }
 
-// Several may see the same failure. The lowest of them says it, and ends the others before it is their turn; where it
-// does not come to it in time, whoever shares memory with it knows that it has begun, and leaves it a second.
+// Several processes may see the same failure. The lowest rank reports it, and ends the others first. If it does not do
+// so in time, those that share memory with it see that it has begun, and wait a second for it.
 static bool is_first_to_tell(const sm_comm *comm) {
     enum { TURN_NS = 150000000, MOST_TURNS = 6 };
     const int n_turns = sm_comm_rank(comm) < MOST_TURNS ? sm_comm_rank(comm) : MOST_TURNS;
@@ -234,7 +233,7 @@ sm_status cli_leave(sm_comm *comm, sm_status status) {
     const bool is_silent = status != SM_OK && sm_comm_rank(comm) > 0;
     sm_comm_close(comm);
     if (is_silent) {
-        cli_wait_for_others(); // the launcher ends all when the first is gone, and rank 0 has something to say
+        cli_wait_for_others(); // the launcher ends all when the first ends, and rank 0 may have to report something
     }
     return status;
 }

@@ -1,4 +1,4 @@
-// processes.h: a subcommand that several processes perform together: joining them, the share of each, and their end.
+// processes.h: a subcommand run by several processes: joining them, each one's share, and their end.
 #ifndef STEPMARK_CLI_SETUP_PROCESSES_H
 #define STEPMARK_CLI_SETUP_PROCESSES_H
 
@@ -8,33 +8,33 @@
 #include "src/comm/comm.h"
 #include "src/train/trainer.h"
 
-// Joins the processes that mpirun or srun started; SM_ERR_USAGE where their arguments differ. Binds each to its share
-// of the host's cores, unless it is bound. From here on only rank 0 takes notes (cli_note).
+// Joins the processes that mpirun or srun started; SM_ERR_USAGE if their arguments differ. Binds each to its share of
+// the host's cores, unless it is bound. Afterwards only rank 0 prints notes (cli_note).
 sm_status cli_join(const cli_options *options, sm_comm **comm);
 
-// What measures by itself would be disturbed by processes beside it that the same launcher started on this host.
+// Refuses to measure next to other processes that the same launcher started on this host.
 sm_status cli_require_alone(const cli_options *options);
 
-// Have all processes the same build, files and kernels? Names are compared by cli_join; here it is bytes and digests,
-// as hosts may have files of their own under the same names. `status`: of what this process did since, as opening them;
-// a failure of any is what all get. `validation` and `device` may be NULL.
+// Checks that all processes have the same build, files and kernels. cli_join compares names; this compares sizes and
+// digests, as hosts may have different files with the same names. `status`: this process's outcome of opening them; a
+// failure of any is returned to all. `validation` and `device` may be NULL.
 sm_status cli_compare_files(const cli_options *options, sm_status status, sm_train_source *data,
                             sm_train_source *validation, const sm_device *device, sm_comm *comm);
 
-// The device of this process: with as many devices as the host has processes, its own; with one, that one, which must
-// be the cpu where there are several processes.
+// The device of this process: its own if there are as many devices as processes on the host; a single device is for
+// all, and must be the cpu if there are several.
 sm_status cli_choose_device(const sm_comm *comm, const cli_device_list *devices, cli_device *device);
 
-// The processes as a plan has them.
+// The processes in the form of a plan.
 sm_processes cli_plan_processes(const cli_options *options, const sm_comm *comm);
 
-// Before a process ends that failed: the launcher then ends all processes at once, and another has something to say
-// first, as rank 0 what all have agreed on, or of one that crashed, who misses it. A few seconds at most; it returns at
-// once where there are no others, and when the launcher ends them.
+// Call it before a process ends after a failure: the launcher then ends all processes at once, and another may have
+// something to report first: rank 0 what all agreed on, or the process that misses a crashed one. Waits a few seconds
+// at most; returns at once without other processes.
 void cli_wait_for_others(void);
 
-// Leaves. A failure that this process has alone is said here, with its rank, and ends all of them; one that all have
-// agreed on is left to rank 0 to say, and SM_OK or the failure is returned to say it.
+// Leaves. Reports a failure of this process alone, with its rank, and ends all processes. Rank 0 reports a failure that
+// all agreed on: it gets that failure, the others SM_OK.
 sm_status cli_leave(sm_comm *comm, sm_status status);
 
 #endif

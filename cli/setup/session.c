@@ -33,7 +33,7 @@ static bool is_lost(const sm_backend *backend) {
     return false;
 }
 
-// The first question loads its drivers, which may hang.
+// The first call loads its drivers, which may hang.
 static int count_devices(const sm_backend *backend) {
     if (is_lost(backend)) {
         return 0;
@@ -57,7 +57,7 @@ static sm_status append(cli_device_list *list, const sm_backend *backend, int in
     return SM_OK;
 }
 
-// Appends the devices whose name, platform or driver has `part` in it, in upper or lower case.
+// Appends the devices whose name, platform or driver contains `part`, in any case.
 static sm_status append_similar(const char *part, cli_device_list *list, bool *found) {
     for (int b = 0; b < sm_backend_count(); b++) {
         const sm_backend *backend = sm_backend_at(b);
@@ -75,14 +75,14 @@ static sm_status append_similar(const char *part, cli_device_list *list, bool *f
     return SM_OK;
 }
 
-// Could `name` be the backend's own name or the id of one of its devices, as "opencl:0.1" is? To ask a backend for
-// its devices takes time and memory: drivers are loaded.
+// Whether `name` may be the backend's name or the id of one of its devices, such as "opencl:0.1". Listing a backend's
+// devices loads drivers, which takes time and memory.
 static bool may_be_of(const char *name, const sm_backend *backend) {
     size_t length = strlen(backend->name);
     return strncmp(name, backend->name, length) == 0 && (name[length] == '\0' || name[length] == ':');
 }
 
-// Appends the devices that one name stands for; *found says whether there are any.
+// Appends the devices with that name; *found tells whether there are any.
 static sm_status append_named(const char *name, cli_device_list *list, bool *found) {
     bool all = strcmp(name, "all") == 0;
     *found = false;
@@ -110,7 +110,7 @@ sm_status cli_select_devices(const cli_texts *names, cli_device_list *list) {
         if (!found && strlen(names->texts[i]) >= CLI_LEAST_PART) {
             SM_TRY(append_similar(names->texts[i], list, &found));
         }
-        if (found || n_lost > 0) { // the name may be a device's of what is lost
+        if (found || n_lost > 0) { // the name may belong to a lost backend
             continue;
         }
         const char *backends[CLI_MAX_TEXTS] = {"all"};

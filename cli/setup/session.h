@@ -1,4 +1,4 @@
-// session.h: devices by name, weights and data: the needs of a subcommand that runs something.
+// session.h: for a subcommand that runs something: devices by name, weights and data.
 #ifndef STEPMARK_CLI_SETUP_SESSION_H
 #define STEPMARK_CLI_SETUP_SESSION_H
 
@@ -9,7 +9,7 @@
 #include "src/models/model.h"
 #include "src/session/session.h"
 
-// A device that --backend named: number `index` of a backend.
+// A device named by --backend: number `index` of a backend.
 typedef struct {
     const sm_backend *backend;
     int index;
@@ -26,54 +26,52 @@ typedef struct {
     int n;
 } cli_device_list;
 
-// The devices that `names` stand for: a backend's name (all its devices), a device's id, or
-// "all" (every available device of a backend that belongs to benchmarks); else every device of such
-// a backend with that in its own, its platform's or its driver's name. SM_ERR_USAGE when a name is unknown. An
-// unavailable device that is named outright is in the list.
+// The devices of `names`: a backend's name (all its devices), a device's id, "all" (every available device of a
+// benchmarked backend), or a part of the name, platform or driver of such a backend's devices. SM_ERR_USAGE for an
+// unknown name. An unavailable device that is named exactly is in the list.
 sm_status cli_select_devices(const cli_texts *names, cli_device_list *list);
 
-// Before that, in a process that opens one of them and trains: what takes long may be begun.
+// Call it first in a process that opens one of them and trains: starts slow work early.
 void cli_foresee(void);
 
-// Has every device's matrix units tried anew that a compiler or driver could fail at.
+// Tests every device's matrix units again that a compiler or driver could fail at.
 void cli_try_units(void);
 
-// A backend whose drivers did not say which devices there are: none of them is selected any more.
+// Removes a backend whose drivers did not list their devices from later selections.
 void cli_lose_backend(const sm_backend *backend);
 
-// The config of --weights, or of the size with the dimensions of the command line.
+// The config of --weights, or of the size with the command line's dimensions.
 sm_status cli_config(const cli_options *options, const char *size_name, sm_model_config *config);
 
-// The weights of --weights, or fresh ones of --seed, into a session.
+// Loads the weights of --weights, or initial ones of --seed, into a session.
 sm_status cli_load_weights(sm_session *session, const sm_model_config *config, uint64_t seed, const char *folder);
 
-// Of the model.safetensors of --weights; "" without it.
+// The digest of --weights' model.safetensors; "" without --weights.
 sm_status cli_weights_digest(const cli_options *options, char digest[SM_DIGEST_SIZE]);
 
 // The tokens of --data, or the embedded text as bytes. The caller closes them.
 sm_status cli_open_tokens(const cli_options *options, int64_t vocab, sm_tokens **tokens);
 
-// Opens a device with that many threads (0: its default), --isa and --cpu-mask. The message of a
-// failure says which device.
+// Opens a device with that many threads (0: its default), --isa and --cpu-mask. A failure's message names the device.
 sm_status cli_open_device(cli_device device, int64_t n_threads, const cli_options *options, sm_device **opened);
 
 // --- code of the user's own ----------------------------------------------------------------------
 
-// Compiles and loads what --kernel names, once in a process; *list lives as long as that. `text`, for rows:
+// Compiles and loads the kernels of --kernel, once in a process; *list lives as long as the process. `text`, for rows:
 // "gelu_forward=my.c (fnv1a64:...)"; "" without --kernel. SM_ERR_UNSUPPORTED: the backend takes none in their language.
 sm_status cli_own_kernels(const cli_options *options, const sm_backend *backend, const sm_own_kernel **list, int *n,
                           const char **text);
 
-// The backend of --backend-library joins the others. Once in a process, before devices are looked for.
+// Adds the backend of --backend-library, once in a process, before devices are selected.
 sm_status cli_load_backend(const cli_options *options);
 
 sm_status cli_load_backend_file(const char *path);
 
-// "backend FILE.so (fnv1a64:...)" where one was loaded, whichever backend is used: its code was in the process. Else
+// "backend FILE.so (fnv1a64:...)" if one was loaded, even if another is used, as its code was in the process; otherwise
 // "".
 const char *cli_backend_text(void);
 
-// Are the files of a row's --kernel and --backend-library (NULL: none) those whose digests its own_kernels has?
+// Checks the files of a row's --kernel and --backend-library (NULL: none) against the digests in its own_kernels.
 sm_status cli_own_code_check(const char *kernel, const char *library, const char *recorded);
 
 #endif

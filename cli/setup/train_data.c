@@ -1,4 +1,3 @@
-// train_data.c: see setup/data.h.
 #include "cli/setup/data.h"
 
 #include <string.h>
@@ -15,7 +14,7 @@ static bool is_folder(const char *path) {
     return path != NULL && stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
-// Of a folder: the files that `tokenize` writes there.
+// Sets the files of a folder written by `tokenize`.
 static sm_status set_files(cli_options *o, cli_train_data *d) {
     if (!is_folder(o->data) || o->tokenizer != NULL) {
         return SM_OK;
@@ -32,7 +31,7 @@ static sm_status set_files(cli_options *o, cli_train_data *d) {
     return SM_OK;
 }
 
-// Does the folder have what `tokenize` writes?
+// Whether the folder was written by `tokenize`.
 static bool has_tokens(const char *folder) {
     char path[PATH_MAX];
     const int n = snprintf(path, sizeof(path), "%s/train.bin", folder);

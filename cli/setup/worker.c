@@ -1,4 +1,3 @@
-// worker.c: see setup/worker.h.
 #include "cli/setup/worker.h"
 
 #include <string.h>
@@ -16,7 +15,7 @@ void cli_stage(const char *what, const sm_row *row) {
     if (row != NULL) {
         sm_json_set_new(message, "draft", sm_row_to_json(row));
     }
-    (void)sm_worker_send(message); // it only helps to say what happened
+    (void)sm_worker_send(message); // only used for messages
 }
 
 void cli_stage_search(const char *backend) {
@@ -67,7 +66,7 @@ static int perform(void *ctx) {
     return p->work(p->options);
 }
 
-// The limit is one for all stages.
+// One limit for all stages.
 static sm_status receive(void *ctx, const json_t *message, int64_t *deadline_ns) {
     performance *p = ctx;
     const char *stage = json_string_value(json_object_get(message, "stage"));
@@ -79,9 +78,9 @@ static sm_status receive(void *ctx, const json_t *message, int64_t *deadline_ns)
     return SM_OK;
 }
 
-// A crash stays one to whoever started this process.
+// Passes a crash on to our parent.
 static sm_status end_likewise(int number) {
-    os_leave_no_core(); // there is a core file of the worker
+    os_leave_no_core(); // the worker has a core file already
     signal(number, SIG_DFL);
     kill(getpid(), number);
     return SM_OK;
@@ -109,7 +108,7 @@ sm_status cli_perform_in_worker(const cli_options *options, int (*work)(void *ct
     cli_wait_for_others();
     sm_status status = cli_worker_failure(&end, p.stage, options->timeout_s);
     if (end.signal != SIGKILL) {
-        if (end.signal != SIGPIPE) { // which is no crash: nobody reads the results any more
+        if (end.signal != SIGPIPE) { // not a crash: nobody reads the results any more
             cli_note("%s", sm_error_message());
         }
         SM_TRY(end_likewise(end.signal));

@@ -1,4 +1,4 @@
-// workload.c: batches and check of a measurement.
+// workload.c: the batches and checks of a measurement.
 #include "cli/setup/workload.h"
 
 #include <math.h>
@@ -70,7 +70,7 @@ static sm_status after_update(void *ctx, sm_session *session, sm_row *row) {
     sm_update_result result;
     sm_status status = sm_update_check_end(w->update_check, session, w->grad_norm, &result);
     w->update_check = NULL;
-    w->grad_norm = 0; // of the first step alone
+    w->grad_norm = 0; // of the first step only
     if (status == SM_OK || status == SM_ERR_MISMATCH) {
         row->update_error = fmax(result.error, isfinite(row->update_error) ? row->update_error : 0);
         SM_ROW_TEXT(row->update_check, result.how);
@@ -118,7 +118,7 @@ static sm_status read_batches(sm_tokens *tokens, cli_workload *w) {
 
 // --- documents ---------------------------------------------------------------------------------
 
-// Documents enough for all batches, however they are placed: rows of a packed batch are open side by side.
+// Takes enough documents for all batches in any placement: rows of a packed batch are filled in parallel.
 static sm_status take_documents(const cli_workload *w, const sm_tokens *tokens, sm_documents *documents) {
     enum { ROWS_OPEN = 64, MOST_POSITIONS = 1 << 28 };
     if (w->B > MOST_POSITIONS / w->T) {
@@ -174,7 +174,7 @@ sm_status cli_workload_open(const cli_options *options, const sm_model_config *c
     return status;
 }
 
-// Starts lie behind the rest: rows without documents have the digest that they always had.
+// Starts are last, so that rows without documents keep their digest.
 void cli_workload_digest(const cli_workload *w, char digest[SM_DIGEST_SIZE]) {
     const size_t ids = 3 * (size_t)(w->B * w->T);
     const size_t told = cli_padding(w->options) == SM_PADDING_NONE ? ids / 3 * 2 : ids;

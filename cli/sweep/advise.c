@@ -1,5 +1,5 @@
-// advise.c: the subcommand: runs the advisor's requests (configuration_search.h), each configuration in a process of
-// its own as a sweep does, and reports the measurements.
+// advise.c: the subcommand `advise`: runs what the search requests (configuration_search.h), each configuration in its
+// own process as in a sweep, and reports the measurements.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,13 +13,13 @@
 #include "cli/output/notes.h"
 #include "cli/sweep/sweep.h"
 
-// Beside its timed steps and warm-up a run has a first one, which is checked: as much work again, about.
+// The first step and its check take about as much work again as the timed steps and warm-up.
 enum { N_OTHER_STEPS = 2 };
 
 // A configuration that was tried.
 typedef struct {
     int64_t configuration;
-    json_t *rows; // by round; null where it was not in one
+    json_t *rows; // by round; null if it was not measured in that round
 } tried;
 
 typedef struct {
@@ -32,8 +32,8 @@ typedef struct {
     size_t n_tried;
     int n_runs;           // with figures
     int n_timed;          // begun by this process, since begin_ns
-    int64_t n_too_large;  // left out by estimate, and no row
-    double default_ns;    // the default's step; NaN: not known
+    int64_t n_too_large;  // left out by estimate, without a row
+    double default_ns;    // the default's step; NaN: unknown
     double default_flops; // of it
     int64_t begin_ns;
 } advice;
@@ -57,7 +57,7 @@ static const char *text_of(const cli_axes *axes, const char *name) {
     return NULL;
 }
 
-// Replaces a flag that is there. `text` outlives the axes.
+// Replaces an existing flag. `text` must outlive the axes.
 static sm_status set_axis(cli_axes *axes, const char *name, const char *text) {
     if (axes->n == CLI_MAX_AXES) {
         return sm_fail(SM_ERR_USAGE, "advise: more than %d flags", CLI_MAX_AXES - 1);
@@ -66,7 +66,7 @@ static sm_status set_axis(cli_axes *axes, const char *name, const char *text) {
     return SM_OK;
 }
 
-// "8,4": one a core, and half of them; "" where the device has no such choice.
+// "8,4": one a core, and half of them; "" if the device has no such choice.
 static sm_status choose_threads(const cli_axes *axes, char *text, size_t size_bytes) {
     cli_texts name = {.n = 1};
     cli_device_list devices;
@@ -87,7 +87,7 @@ static sm_status choose_threads(const cli_axes *axes, char *text, size_t size_by
     return SM_OK;
 }
 
-// Ceilings and phases say nothing of a difference, and cost as much as the steps of a run. With --loader a loop is
+// Ceilings and phases do not matter for a difference, and cost as much as the steps of a run. With --loader a loop is
 // measured, whose phases are the step itself.
 static sm_status complete(cli_options *options, char *threads, size_t size_bytes) {
     SM_TRY(set_axis(&options->axes, "no-peaks", NULL));
@@ -154,13 +154,13 @@ static void say_progress(const advice *a, const sm_trial *trial, const json_t *r
     free(flags);
 }
 
-// Seconds that a run would take by the default's speed; NaN: not known.
+// Estimated seconds of a run at the default's speed; NaN: unknown.
 static double foreseen_s(const advice *a, const cli_candidate *c) {
     const double n_steps = (double)(c->run.repetitions + (c->run.warmup > 0 ? c->run.warmup : 0) + N_OTHER_STEPS);
     return c->is_forecast ? n_steps * a->default_ns * 1e-9 * c->forecast.flops / a->default_flops : NAN;
 }
 
-// What would not end in time is not begun.
+// Does not start what would not end in time.
 static void look_at_time(const advice *a, cli_candidate *c) {
     char reason[SM_ROW_REASON_SIZE];
     const double limit_s = a->options->timeout_s;
@@ -216,7 +216,8 @@ static sm_status run_trial(advice *a, const sm_trial *trial) {
     json_t *row = cli_sweep_known(&a->sweep, c->key);
     const bool is_known = row != NULL;
     SM_TRY(cli_candidate_look(&a->sweep.sweeper, c, candidate));
-    if (!is_known && trial->round > 0 && strcmp(candidate->status, "oom") == 0) { // of very many: they are counted
+    if (!is_known && trial->round > 0 && strcmp(candidate->status, "oom") == 0) { // there may be very many: only
+                                                                                  // counted
         a->n_too_large++;
         return sm_advisor_take(a->advisor, SM_TRIAL_TOO_LARGE, NAN);
     }
@@ -248,7 +249,7 @@ static const json_t *if_faster(const json_t *record) {
     return strcmp(sm_rows_text(record, "verdict"), "faster") == 0 ? record : NULL;
 }
 
-// The record that is the advice: the advisor's choice, which was measured most often, if it is faster beyond doubt.
+// The advised record: the search's choice, measured most often, if it is significantly faster than the default.
 static const json_t *find_advised(const json_t *records) {
     size_t i;
     json_t *record;
@@ -260,7 +261,7 @@ static const json_t *find_advised(const json_t *records) {
     return NULL;
 }
 
-// The first, the fastest, of those that change nothing of the training, if it is faster beyond doubt.
+// The fastest of those that do not change the training, if it is significantly faster than the default.
 static const json_t *find_same_training(const json_t *records) {
     size_t i;
     json_t *record;
@@ -304,7 +305,7 @@ static void print_doubt(const json_t *records) {
     }
 }
 
-// Under the table, for readers.
+// Below the table, for people.
 static void conclude_in_words(const advice *a, const json_t *records) {
     const json_t *winner = find_advised(records);
     const json_t *same =
@@ -355,7 +356,7 @@ static sm_status print(const advice *a) {
     json_t *records = NULL;
     const sm_format format = (sm_format)a->options->output;
     if (a->n_tried == 0) {
-        return SM_OK; // interrupted before the first run was over
+        return SM_OK; // interrupted before the first run was complete
     }
     SM_TRY(make_records(a, &records));
     sm_status status = sm_record_write_all(&sm_advice_table, format, stdout, records);
@@ -376,7 +377,7 @@ static sm_status verdict(const advice *a) {
     return SM_OK;
 }
 
-// --dry-run: round 0 of it where nothing is faster; what comes then follows from what is measured.
+// --dry-run: lists round 0; later rounds depend on measurements.
 static sm_status dry_run(advice *a) {
     sm_trial trial;
     int n = 0;
@@ -435,7 +436,7 @@ static void close_advice(advice *a) {
 }
 
 sm_status cli_advise(const cli_options *given) {
-    static cli_options options; // large: lists
+    static cli_options options; // static because of its lists
     char threads[64] = "";
     advice a;
     options = *given;

@@ -1,4 +1,3 @@
-// advise_axes.c: see sweep/sweep.h.
 #include "cli/sweep/sweep.h"
 
 #include <stdlib.h>
@@ -7,12 +6,12 @@
 #include "cli/flags/flag.h"
 #include "cli/measure/run.h"
 
-// Bytes of the flag's name in "--name=value", its dashes left out.
+// Length of the flag's name in "--name=value", without its dashes.
 static size_t name_length(const char *arg) { return strcspn(arg + 2, "="); }
 
 // --- axes ----------------------------------------------------------------------------------------
 
-// Different values of argument `arg` in the plan; 0: more than can be told apart.
+// Number of different values of argument `arg` in the plan; 0: too many.
 static int count_levels(const cli_sweep_plan *plan, int arg) {
     const char *seen[SM_ADVISOR_MAX_LEVELS];
     int n = 0;
@@ -35,8 +34,7 @@ static sm_status add_axis(const cli_sweep_plan *plan, int arg, int n_levels, cli
     const char *text = plan->items[0].args[arg];
     const int n = axes->choices.n_axes;
     if (cli_choosable_find(text + 2, name_length(text)) < 0) {
-        return sm_fail(SM_ERR_USAGE,
-                       "%.*s: give one value: its rows do not do the same work, and none is advice on another",
+        return sm_fail(SM_ERR_USAGE, "%.*s: give one value: rows with different values do not do the same work",
                        (int)name_length(text) + 2, text);
     }
     if (n_levels == 0 || n == SM_ADVISOR_MAX_AXES) {
@@ -98,7 +96,7 @@ char *cli_advise_flags(const cli_sweep_plan *plan, const cli_advise_axes *axes, 
     return text;
 }
 
-// The number that argument `flag` holds; 1 where it is not there.
+// The number in argument `flag`; 1 if absent.
 static long long number_of(const cli_configuration *c, const char *flag) {
     for (int arg = 1; arg < c->n_args; arg++) {
         const size_t length = name_length(c->args[arg]);

@@ -1,4 +1,4 @@
-// again.c: runs a row of a result file again by its own flags, and compares the result with the row.
+// again.c: runs a row of a result file again with its own flags, and compares the result.
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@ typedef struct {
     int64_t number;          // of the row, from 1
     const json_t *row;       // as recorded
     cli_configuration flags; // `run` or `loop`, and its flags
-    cli_options how;         // what the process is started with: limits and progress
+    cli_options how;         // options for starting the process: limits and progress
     cli_sweeper sweeper;
     cli_candidate candidate;
 } repetition;
@@ -90,8 +90,7 @@ static sm_status find_flags(repetition *r) {
                    "does not say its flags (field run_args), as in rows of older versions; measure again");
 }
 
-// Kernels and a backend of whoever measured the row: run only where this one's user says so, and only what was
-// measured.
+// Kernels and a backend from the person who measured the row run only with this user's consent, and only unchanged.
 static sm_status take_own_code(const repetition *r) {
     const json_t *args = json_object_get(r->row, "run_args");
     const char *kernel = cli_run_args_value(args, "kernel");
@@ -110,7 +109,7 @@ static sm_status take_own_code(const repetition *r) {
 
 // --- what it read --------------------------------------------------------------------------------------
 
-// A row that failed before it read anything has no digest. That of the file is not told: a row may name any file.
+// A row that failed early has no digest. The file's own is never printed: a row may name any file.
 static sm_status check_digest(const repetition *r, const char *field, const char *what, const char *found) {
     const char *recorded = sm_rows_text(r->row, field);
     if (recorded[0] == '\0' || strcmp(recorded, found) == 0) {
@@ -122,7 +121,7 @@ static sm_status check_digest(const repetition *r, const char *field, const char
 }
 
 static sm_status check_data(const repetition *r) {
-    static cli_loop_steps loop; // large: options
+    static cli_loop_steps loop; // static because of its options
     const cli_candidate *c = &r->candidate;
     char digest[SM_DIGEST_SIZE];
     cli_workload w = {.ids = NULL};
@@ -150,7 +149,7 @@ static sm_status check_sources(const repetition *r) {
 
 // --- running -------------------------------------------------------------------------------------------
 
-// A row of a sweep is run as the sweep did: with its limits, and not at all where that was foretold to fail.
+// Runs a row of a sweep as the sweep did: with its limits, and not at all if it was predicted to fail.
 static sm_status look(repetition *r) {
     const double limit_bytes = sm_json_number(r->row, "memory_limit_bytes");
     r->sweeper.options = &r->how;
@@ -174,7 +173,7 @@ static sm_status say_command(const repetition *r) {
     return SM_OK;
 }
 
-// Nor is it told where the row has none to hold it against.
+// Does not print a digest that the row has none to compare with.
 static void forget_digest(const repetition *r, json_t *again, const char *field) {
     if (sm_rows_text(r->row, field)[0] == '\0') {
         (void)json_object_set_new(again, field, json_null());
@@ -211,7 +210,7 @@ static void write_read(const sm_again *result) {
            result->is_reproduced ? of_speed[result->comparison.verdict] : "");
 }
 
-// One object, so that a script asks for `.is_reproduced`.
+// One object, so that a script can ask for `.is_reproduced`.
 static sm_status write_json(const repetition *r, const sm_again *result, const json_t *again) {
     json_t *whole = json_pack("{s:b, s:s, s:s, s:s, s:s, s:O, s:O, s:O, s:O}", "is_reproduced", result->is_reproduced,
                               "reason", result->reason, "losses", result->losses, "speed", result->speed, "conditions",

@@ -1,4 +1,3 @@
-// candidate.c: see sweep/sweep.h.
 #include "cli/sweep/sweep.h"
 
 #include <stdlib.h>
@@ -13,11 +12,10 @@
 #include "cli/setup/data.h"
 #include "src/processes/process.h"
 
-// Beside the tensors, and not counted in the limit that a user sees: what libraries and drivers take
-// (some spin or crash without it).
+// Memory of libraries and drivers, not counted in the user's limit (some spin or crash without it).
 static const int64_t library_bytes = INT64_C(1) << 30;
 
-// What a process gets to write its row between SIGTERM and SIGKILL.
+// The time for a process to write its row between SIGTERM and SIGKILL.
 static const double least_grace_s = 2;
 static const double grace_share = 0.1; // of the limit
 
@@ -48,7 +46,7 @@ static sm_status make_job(cli_candidate *c) {
     return SM_OK;
 }
 
-// `run` fills in the other one where one of B and T is given; --find-batch leaves B open.
+// Fills in one of B and T as `run` does if only the other is given; --find-batch leaves B open.
 static void complete_job(const cli_sweeper *s, cli_candidate *c) {
     const int64_t context = c->job.config.context;
     if (c->job.T == 0 && c->job.B > 0) {
@@ -60,7 +58,7 @@ static void complete_job(const cli_sweeper *s, cli_candidate *c) {
     }
 }
 
-// Combinations that are no configuration of their own; NULL if it is one.
+// The reason why a combination of flags is meaningless; NULL if it is not.
 static const char *why_meaningless(const cli_candidate *c) {
     const cli_options *o = &c->run;
     if (o->without.n > 0 && c->job.mode == SM_MODE_NAIVE) {
@@ -88,14 +86,14 @@ static void foretell(const cli_sweeper *s, cli_candidate *c) {
         c->limit_bytes = free_bytes;
     }
     if (c->job.B == 0 || c->job.T == 0) {
-        return; // chosen by the process itself
+        return; // the process itself chooses
     }
     sm_status status = cli_forecast_job(&c->run, &c->job, (cli_target){c->info.max_alloc_bytes, NULL}, &c->forecast);
     if (status == SM_ERR_UNSUPPORTED) {
         set_verdict(c, "skipped", sm_error_message());
         return;
     }
-    if (status != SM_OK) { // sizes that do not fit 64 bits, or a tensor larger than any allocation
+    if (status != SM_OK) { // sizes beyond 64 bits, or a tensor larger than any allocation
         set_verdict(c, "oom", sm_error_message());
         return;
     }
@@ -116,7 +114,7 @@ sm_status cli_candidate_look(const cli_sweeper *s, const cli_configuration *conf
     SM_TRY(command == CLI_LOOP ? cli_check_loader(&c->run) : SM_OK);
     sm_status status = cli_config(&c->run, c->run.models.texts[0], &c->job.config);
     if (c->job.config.model == NULL) {
-        return status; // no model is named so: a slip of the pen, or of the shell
+        return status; // an unknown model name: a typing error, or the shell's
     }
     if (status == SM_OK) {
         status = cli_check_seq_len(&c->job.config, c->job.T);
@@ -159,7 +157,7 @@ static sm_status set_field(json_t *row, const char *name, json_t *value) {
     return sm_json_set_new(row, name, value) == 0 ? SM_OK : sm_fail(SM_ERR_OOM, "sweep: no memory for a row");
 }
 
-// What only the sweep knows of a row.
+// Sets the fields that only the sweep knows.
 static sm_status set_sweep_fields(const cli_sweeper *s, const cli_configuration *configuration, const cli_candidate *c,
                                   json_t *row) {
     SM_TRY(set_field(row, "sweep_key", sm_json_text(configuration->key)));
@@ -192,7 +190,7 @@ static sm_status make_row(const cli_sweeper *s, const cli_candidate *c, const ch
     return set != SM_OK ? set : *made != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "sweep: no memory for a row");
 }
 
-// The one row that a process printed; NULL if it did not.
+// The one row that a process printed; NULL if none.
 static json_t *read_row(const sm_process_result *result) {
     json_t *rows = json_loadb(result->out, result->out_bytes, 0, NULL);
     json_t *row = json_array_size(rows) == 1 ? json_incref(json_array_get(rows, 0)) : NULL;
@@ -204,16 +202,16 @@ static json_t *read_row(const sm_process_result *result) {
     return row;
 }
 
-// Libraries that find no memory say so in their own words before they give up.
+// Detects a library's own message that it is out of memory.
 static bool speaks_of_memory(const char *message) {
     return strcasestr(message, "memory") != NULL || strcasestr(message, "alloc") != NULL;
 }
 
-// `run` keeps the limit itself, and has samples to write when a step ends late. The process that does not end in twice
-// that time and some more is ended from here.
+// `run` enforces the limit itself, and writes its samples when a step ends late. A process that takes twice the time
+// and more is ended from here.
 static double last_resort_s(double timeout_s) { return timeout_s > 0 ? 2 * timeout_s + 10 : 0; }
 
-// A process that left no row: why?
+// Finds the reason why a process left no row.
 static sm_status explain(const cli_sweeper *s, const cli_candidate *c, sm_process_result *r, json_t **row) {
     const char *last_message = sm_process_last_line(r);
     char reason[SM_ROW_REASON_SIZE];
@@ -240,7 +238,7 @@ static sm_status explain(const cli_sweeper *s, const cli_candidate *c, sm_proces
     return make_row(s, c, status, reason, row);
 }
 
-// A process that was told to end kept its samples; to the sweep that is a timeout.
+// A process that was told to end has kept its samples; for the sweep it is a timeout.
 static sm_status mark_timeout(const cli_sweeper *s, json_t *row) {
     char reason[SM_ROW_REASON_SIZE];
     snprintf(reason, sizeof(reason), "ended after %g s with %zu samples (--timeout)",
@@ -265,7 +263,7 @@ static sm_status row_of_process(const cli_sweeper *s, const cli_candidate *c, sm
 
 static int64_t allowed_bytes(const cli_sweeper *s, const cli_candidate *c) {
     const sm_model_config *config = &c->job.config;
-    // The checks keep a copy of the parameters, one of the largest's gradient, and room for the largest.
+    // The checks keep a copy of the parameters, of the largest gradient, and room for the largest parameter.
     int64_t check_bytes =
         (int64_t)sizeof(float) * (sm_model_n_params(config) + 2 * sm_model_padded_vocab(config) * config->d_model);
     return s->memory_limit_bytes > 0 ? s->memory_limit_bytes + library_bytes + check_bytes : 0;
@@ -315,7 +313,7 @@ sm_status cli_candidate_run(const cli_sweeper *s, const cli_configuration *confi
         SM_TRY_GOTO(make_row(s, c, c->status, c->reason, row));
     } else {
         status = run_process(s, configuration, c, &result);
-        if (status == SM_ERR_UNSUPPORTED) { // the program is not there: perhaps it is being built
+        if (status == SM_ERR_UNSUPPORTED) { // the program is missing: perhaps it is being built
             status = make_row(s, c, "error", sm_error_message(), row);
         } else if (status == SM_OK) {
             status = result.interrupted ? SM_ERR_INTERRUPTED : row_of_process(s, c, &result, row);

@@ -1,4 +1,3 @@
-// configuration.c: see sweep/sweep.h.
 #include "cli/sweep/sweep.h"
 
 #include <stdlib.h>
@@ -41,7 +40,7 @@ sm_status cli_sweep_plan_add(cli_sweep_plan *plan, int n_args, cli_configuration
     return SM_OK;
 }
 
-// The key of a configuration's arguments, without their dashes.
+// Makes the key: the arguments without their dashes.
 sm_status cli_configuration_set_key(cli_configuration *c, const char *mark) {
     size_t size = strlen(mark) + 2;
     for (int i = 1; i < c->n_args; i++) {
@@ -109,7 +108,7 @@ sm_status cli_sweep_plan_repeat(cli_sweep_plan *plan, int index, int64_t round) 
 }
 
 sm_status cli_sweep_plan_derive(cli_sweep_plan *plan, const cli_configuration *of, int64_t B, int64_t T) {
-    const cli_configuration original = *of; // `of` may lie in the array that grows
+    const cli_configuration original = *of; // `of` may be in the array that grows
     cli_configuration *c = NULL;
     SM_TRY(cli_sweep_plan_add(plan, original.n_args, &c));
     SM_TRY(cli_configuration_copy_args(&original, c));

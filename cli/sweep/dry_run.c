@@ -22,7 +22,7 @@ typedef struct {
     int n_run;
     int n_skipped;
     int n_oom;
-    double work_done; // of rows that were measured, and what that took
+    double work_done; // of measured rows, and their time
     double seconds;
     double work_left;
 } totals;
@@ -72,7 +72,7 @@ static sm_status list(cli_sweep *s, sm_record_writer *writer, totals *t) {
     return SM_OK;
 }
 
-// Time is known from rows that are there, at the speed that they ran at.
+// The estimate assumes the speed of the existing rows.
 static void print_totals(const cli_sweep *s, const totals *t) {
     char left[32];
     FILE *stream = sm_format_is_read((sm_format)s->sweeper.options->output) ? stdout : stderr;

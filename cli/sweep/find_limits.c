@@ -1,4 +1,3 @@
-// find_limits.c: see sweep/sweep.h.
 #include "cli/sweep/sweep.h"
 
 #include <string.h>
@@ -7,11 +6,11 @@
 #include "cli/flags/options.h"
 #include "cli/output/notes.h"
 
-// After a batch that did not run, the next is this much of it.
+// After a batch that did not run, the next is this share of it.
 static const double next_share = 0.9;
 
-// B and T of the largest work that fits by estimate, B below `most` (0: any). T is halved until
-// one sequence does. *B is 0 where nothing fits.
+// B and T of the largest work that fits by estimate, with B below `most` (0: any). Halves T until one sequence fits. *B
+// is 0 if nothing fits.
 static void largest_by_estimate(const cli_candidate *c, int64_t most, int64_t *B, int64_t *T) {
     cli_job job = c->job;
     *B = 0;
@@ -24,7 +23,7 @@ static void largest_by_estimate(const cli_candidate *c, int64_t most, int64_t *B
     }
 }
 
-// Runs B, T in place of the configuration's own, or finds its row.
+// Runs the configuration with other B and T, or finds its row.
 static sm_status probe(cli_sweep *s, int index, int64_t B, int64_t T, json_t **row) {
     SM_TRY(cli_sweep_plan_derive(&s->plan, &s->plan.items[index], B, T));
     const cli_configuration *c = &s->plan.items[s->plan.n - 1];

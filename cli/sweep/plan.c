@@ -1,5 +1,5 @@
-// plan.c: from lines of flags to configurations: reads the lines, multiplies them out, leaves out duplicates and
-// filtered ones, and puts them in order.
+// plan.c: from lines of flags to configurations: reads the lines, forms products, removes duplicates and filtered ones,
+// and orders them.
 #include "cli/sweep/sweep.h"
 
 #include <ctype.h>
@@ -58,7 +58,7 @@ static sm_status add_integers(axis *a, const char *text) {
     return SM_OK;
 }
 
-// A device by its id, so that a row is of one.
+// Expands to device ids, so that a row is for one device.
 static sm_status add_devices(axis *a, const char *text, size_t length) {
     cli_texts name = {.n = 1};
     cli_device_list devices;
@@ -87,7 +87,7 @@ static sm_status add_entry(axis *a, const char *text, size_t length) {
     return is_number && strcmp(entry, "auto") != 0 ? add_integers(a, entry) : add_value(a, entry, length);
 }
 
-// A flag whose commas are its own is one value; a switch has none.
+// A flag whose commas are part of its value has one value; a switch has none.
 static sm_status make_axis(const cli_axis *given, axis *a) {
     const char *text = given->text;
     free_axis(a);
@@ -118,7 +118,7 @@ static sm_status set_axes(const cli_axes *given, axis axes[MAX_FLAGS]) {
     return SM_OK;
 }
 
-// Every device is one of its own, also where none was named; and what `advise` tries by itself.
+// Every device is a separate value, even if none was named; also adds the values that `advise` tries by itself.
 static sm_status default_axes(cli_command command, axis axes[MAX_FLAGS]) {
     for (int i = 0; i < cli_flag_count() && i < MAX_FLAGS; i++) {
         cli_flag flag;
@@ -131,8 +131,7 @@ static sm_status default_axes(cli_command command, axis axes[MAX_FLAGS]) {
     return SM_OK;
 }
 
-// Configuration `index` of the product: a number whose digits are the axes' positions, the last
-// axis the fastest.
+// Configuration `index` of the product: a number whose digits are the axes' positions; the last axis varies fastest.
 static sm_status add_product(const axis axes[MAX_FLAGS], int n_axes, int64_t index, cli_sweep_plan *plan) {
     cli_configuration *c = NULL;
     SM_TRY(cli_sweep_plan_add(plan, n_axes + 1, &c));
@@ -176,7 +175,7 @@ static sm_status multiply(const axis axes[MAX_FLAGS], cli_sweep_plan *plan) {
     return SM_OK;
 }
 
-// A line's flags, with the command line's in their place.
+// A line's flags, overridden by the command line's.
 static sm_status add_line(cli_command command, const cli_axes *line, const cli_axes *override, cli_sweep_plan *plan) {
     sm_status status = SM_OK;
     axis axes[MAX_FLAGS] = {{NULL, NULL, 0}};
@@ -214,7 +213,7 @@ static bool expand_line(const char *begin, size_t length, char line[MAX_LINE]) {
     return true;
 }
 
-// Words between blanks; '#' begins a comment.
+// Splits at blanks; '#' begins a comment.
 static int split_words(char *line, char *words[MAX_WORDS + 1]) {
     int n = 0;
     line[strcspn(line, "#")] = '\0';
@@ -231,7 +230,7 @@ static sm_status add_text_line(const char *name, int number, const char *begin, 
                                cli_sweep_plan *plan) {
     char line[MAX_LINE];
     char *words[MAX_WORDS + 2] = {"sweep"};
-    cli_options *options = calloc(1, sizeof(*options)); // large: lists
+    cli_options *options = calloc(1, sizeof(*options)); // on the heap because of its lists
     int n = expand_line(begin, length, line) ? split_words(line, words + 1) : -1;
     if (options == NULL || n <= 0) {
         free(options);
@@ -295,7 +294,7 @@ static int compare_keys(const void *a, const void *b) {
     return by_key != 0 ? by_key : (*x > *y) - (*x < *y);
 }
 
-// Leaves the first of those with one key, and of these what the filter matches.
+// Keeps the first configuration of each key, and of these the ones that match the filter.
 static sm_status leave_out(cli_sweep_plan *plan, const regex_t *filter) {
     const cli_configuration **sorted = malloc(((size_t)plan->n + 1) * sizeof(*sorted));
     bool *drop = calloc((size_t)plan->n + 1, sizeof(*drop));
@@ -340,7 +339,7 @@ static sm_status apply_filter(const char *pattern, cli_sweep_plan *plan) {
     return plan->n > 0 ? SM_OK : sm_fail(SM_ERR_USAGE, "--filter: '%s' matches no configuration", pattern);
 }
 
-// SplitMix64 (Steele, Lea and Flood 2014): a good shuffle is all that is asked of it.
+// SplitMix64 (Steele, Lea and Flood 2014); a good shuffle is enough.
 static uint64_t next_random(uint64_t *state) {
     uint64_t z = (*state += 0x9e3779b97f4a7c15u);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -358,7 +357,7 @@ static void shuffle(cli_configuration *items, int n, uint64_t seed) {
     }
 }
 
-// Round after round, each in an order of its own. What was asked for first comes first, with all its rounds.
+// Rounds follow one another, each in its own order. Configurations requested first come first, with all their rounds.
 static sm_status make_rounds(const cli_options *options, cli_sweep_plan *plan) {
     const int n = plan->n;
     for (int i = 0; i < n; i++) {

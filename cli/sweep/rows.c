@@ -1,4 +1,4 @@
-// rows.c: the rows of a sweep under way: those that are known, and one more measured.
+// rows.c: the rows of a running sweep: the known ones, and measuring one more.
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -15,10 +15,10 @@
 #include "cli/sweep/sweep.h"
 #include "os/os.h"
 
-// Beside a configuration's steps, in steps' worth of work: starting, ceilings, weights, loss check.
+// Work besides a configuration's steps (start, ceilings, weights, loss check), in FLOPs.
 static const double fixed_work = 1e11;
 
-// Of the memory that is available at the start, for one configuration.
+// The share for one configuration of the memory available at the start.
 static const double memory_share = 0.9;
 
 enum { N_INSTRUMENTED_STEPS = 4, N_AUTO_WARMUP = 6 };
@@ -60,8 +60,8 @@ static bool key_has(const char *key, const char *flag, const char *value) {
     return strstr(key, word) != NULL;
 }
 
-// A log may be anybody's, and its rows are the word of who wrote it. Those that ran code of their own are not taken for
-// a configuration without.
+// A log may come from anybody, and its rows may claim anything. Rows that ran their own code do not count for a
+// configuration without.
 static bool names_its_code(const json_t *row) {
     static const char *const flags[] = {"kernel", "backend-library"};
     const char *key = sm_rows_text(row, "sweep_key");

@@ -1,4 +1,4 @@
-// sweep.c: the subcommand: every configuration in turn, each row kept at once.
+// sweep.c: the subcommand `sweep`: runs every configuration in turn and saves each row at once.
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,7 +46,7 @@ static sm_status run_one(cli_sweep *s, int index) {
 
 // --- the whole -------------------------------------------------------------------------------------
 
-// Looks at all of them first: bad values are told before anything runs, and the work is known.
+// Examines all of them first, so that bad values are reported before anything runs, and the total work is known.
 static sm_status look_at_all(cli_sweep *s) {
     for (int i = 0; i < s->plan.n; i++) {
         SM_TRY(cli_candidate_look(&s->sweeper, &s->plan.items[i], s->candidate));
@@ -71,7 +71,7 @@ static sm_status run_all(cli_sweep *s) {
     return SM_OK;
 }
 
-// Under a table for readers; other formats hold rows and nothing else.
+// Below a table for people; other formats have only rows.
 static sm_status print_advice(const cli_sweep *s, const json_t *rows) {
     size_t n = 0;
     if (!sm_format_is_read((sm_format)s->sweeper.options->output) || json_array_size(rows) < 2) {
@@ -81,12 +81,12 @@ static sm_status print_advice(const cli_sweep *s, const json_t *rows) {
     return cli_recommend_print(rows, (sm_format)s->sweeper.options->output, &n);
 }
 
-// What came of the rows.
+// The outcomes of the rows.
 typedef struct {
     int n_ok;
     int n_failed;
     const char *reason; // of the first row without figures
-    bool one_reason;    // all others say the same
+    bool one_reason;    // all others have the same
 } outcome;
 
 static void count_row(const json_t *row, outcome *o) {
@@ -105,8 +105,8 @@ static int compare_places(const void *a, const void *b) {
     return by_place != 0 ? by_place : (*x > *y) - (*x < *y);
 }
 
-// Rows of this plan, in the order asked for, searches included, each once; also those that an earlier run left. An
-// array, or NULL when out of memory.
+// Rows of this plan, in the requested order, including searches, each once; also rows of an earlier run. An array, or
+// NULL when out of memory.
 static json_t *collect_rows(const cli_sweep *s) {
     const cli_configuration **sorted = malloc(((size_t)s->plan.n + 1) * sizeof(*sorted));
     json_t *taken = json_object();
@@ -120,7 +120,7 @@ static json_t *collect_rows(const cli_sweep *s) {
     }
     for (int i = 0; whole && i < s->plan.n; i++) {
         json_t *row = cli_sweep_known(s, sorted[i]->key);
-        if (row != NULL && json_object_get(taken, sorted[i]->key) == NULL) { // two searches may have led to one
+        if (row != NULL && json_object_get(taken, sorted[i]->key) == NULL) { // two searches may have found the same row
             whole = json_object_set_new(taken, sorted[i]->key, json_true()) == 0 && json_array_append(rows, row) == 0;
         }
     }

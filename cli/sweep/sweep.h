@@ -1,4 +1,4 @@
-// sweep.h: sweeps: their configurations, each of which becomes a row, and what `advise` chooses of them.
+// sweep.h: sweeps: configurations that become rows, and those that `advise` chooses.
 #ifndef STEPMARK_CLI_SWEEP_SWEEP_H
 #define STEPMARK_CLI_SWEEP_SWEEP_H
 
@@ -13,11 +13,12 @@
 
 // Arguments of `run` for one row, "--batch-size=4", in the order of the table of flags.
 typedef struct {
-    char *key;   // the flags in words, "model-size=tiny batch-size=4 round=2": no two are equal
+    char *key;   // the flags as text, "model-size=tiny batch-size=4 round=2": a unique key
     char **args; // `run`, then the flags; ends with NULL
     int n_args;
     bool is_search; // for the largest batch
-    int64_t place;  // in the order asked for, in which tables are printed; a search has that of what it is for
+    int64_t place;  // position in the requested order, in which tables are printed; a search has that of its
+                    // configuration
 } cli_configuration;
 
 typedef struct {
@@ -29,64 +30,63 @@ enum { CLI_MAX_CONFIGURATIONS = 100000 };
 
 void cli_sweep_plan_free(cli_sweep_plan *plan);
 
-// Appends a configuration with room for n_args arguments, all NULL, to be filled in.
+// Appends a configuration with n_args arguments, all NULL, for the caller to set.
 sm_status cli_sweep_plan_add(cli_sweep_plan *plan, int n_args, cli_configuration **added);
 
-// Appends a copy of `of` with another B and T, for a search; its key says so at the end.
+// Appends a copy of `of` with another B and T, for a search, as the end of its key says.
 sm_status cli_sweep_plan_derive(cli_sweep_plan *plan, const cli_configuration *of, int64_t B, int64_t T);
 
-// Appends configuration `index` once more, for a round from 1 on; its key says which.
+// Appends configuration `index` again, for round 1 or later, as its key says.
 sm_status cli_sweep_plan_repeat(cli_sweep_plan *plan, int index, int64_t round);
 
-// Sets the key from the arguments; `mark`, unless "", is its last word.
+// Sets the key from the arguments; `mark` is its last word, unless "".
 sm_status cli_configuration_set_key(cli_configuration *c, const char *mark);
 
-// Fills the arguments of one that was just added with copies.
+// Fills the arguments of a new configuration with copies.
 sm_status cli_configuration_copy_args(const cli_configuration *from, cli_configuration *to);
 
-void cli_configuration_free(cli_configuration *c); // what it owns
-sm_status cli_configuration_no_memory(void);       // the failure
+void cli_configuration_free(cli_configuration *c); // frees its contents
+sm_status cli_configuration_no_memory(void);       // returns the failure
 
 // --- all configurations --------------------------------------------------------------------------
 
-// A line of flags, each with a list, is a Cartesian product; a sweep is one line (the
-// command line itself) or all lines of a preset or a file. A flag on the command line replaces that flag in every
-// line.
+// A line of flags with lists is a Cartesian product; a sweep is one line (the command line) or all lines of a preset or
+// a file. A flag on the command line replaces that flag in every line.
 
-// All configurations, filtered and in the order in which they are to run. SM_ERR_USAGE for bad
-// values, unknown presets and lines; SM_ERR_IO for a file that cannot be read.
+// All configurations, filtered and in the order of running. SM_ERR_USAGE for bad values, unknown presets and lines;
+// SM_ERR_IO for a file that cannot be read.
 sm_status cli_sweep_plan_make(const cli_options *options, cli_sweep_plan *plan);
 
 // --- a configuration becomes a row ---------------------------------------------------------------
 
-// It is looked at, then run in a process of its own, and in any case a row.
+// A configuration is examined, then run in its own process; it always becomes a row.
 
 // What all configurations share.
 typedef struct {
     const cli_options *options; // of the sweep
     json_t *machine;            // facts; owned by the caller
     int64_t memory_limit_bytes; // of each process
-    char program[PATH_MAX];     // this one
+    char program[PATH_MAX];     // path of this program
 } cli_sweeper;
 
-// What is known of a configuration before it runs.
+// The facts of a configuration before it runs.
 typedef struct {
     cli_options run; // as `run` reads it
-    cli_job job;     // B and T are 0 where --fit will choose them
+    cli_job job;     // B and T are 0 if --fit will choose them
     sm_device_info info;
-    int64_t limit_bytes; // of what the plan may take
-    bool is_forecast;    // the two below are known
+    int64_t limit_bytes; // for the plan
+    bool is_forecast;    // the two members below are known
     cli_forecast forecast;
-    char status[16]; // "" where it is to be run; else "skipped" or "oom"
+    char status[16]; // "" if it will run; otherwise "skipped" or "oom"
     char reason[SM_ROW_REASON_SIZE];
 } cli_candidate;
 
-// SM_ERR_USAGE for values that `run` refuses; what makes no sense in combination is `skipped`, what
-// does not fit by estimate `oom`, with the reason.
+// SM_ERR_USAGE for values that `run` refuses; a meaningless combination is `skipped`, one that does not fit by estimate
+// `oom`, with the reason.
 sm_status cli_candidate_look(const cli_sweeper *sweeper, const cli_configuration *c, cli_candidate *candidate);
 
-// Asks the device whether it has what the plan needs, by what decides it when the configuration runs; skipped where it
-// has not. What --fit would choose does not matter to that.
+// Asks the device whether it supports the plan, with the same check as a run; `skipped` if not. Sizes chosen by --fit
+// do not matter.
 sm_status cli_candidate_ask(cli_candidate *candidate);
 
 // Marks it as one that is not run.
@@ -98,50 +98,49 @@ sm_status cli_candidate_run(const cli_sweeper *sweeper, const cli_configuration 
 
 // --- a sweep under way ---------------------------------------------------------------------------
 
-// sweep/rows.c has its rows, sweep/sweep.c runs it, sweep/find_limits.c searches within it for the largest batch that
-// fits.
+// sweep/rows.c has its rows, sweep/sweep.c runs it, sweep/find_limits.c searches for the largest batch that fits.
 
 typedef struct {
     cli_sweeper sweeper;
     cli_sweep_plan plan;
-    cli_candidate *candidate; // the one at hand; large
+    cli_candidate *candidate; // the current one; large
     sm_sweep_log *log;        // NULL without --output-file:
-    json_t *kept;             // then key -> row
+    json_t *kept;             // key -> row, without --output-file
     int n_total;
     int n_finished;
     int n_started;
 
-    // For the time that is left.
+    // For the estimate of the remaining time.
     double work_done;
     double work_left;
     double seconds;
 } cli_sweep;
 
-// Plans a sweep, and opens the file of its rows. To be closed whatever comes of it.
+// Plans a sweep, and opens the file of its rows. Close it also after a failure.
 sm_status cli_sweep_open(const cli_options *options, cli_sweep *s);
 void cli_sweep_close(cli_sweep *s);
 
-// Work of a configuration, for the time that is left: FLOPs of its steps and something more; 0 where it is not to run.
+// Work of a configuration, for the estimate of the remaining time: FLOPs of its steps plus a constant; 0 if it will not
+// run.
 double cli_sweep_work(const cli_candidate *candidate);
 
-// Lists the configurations and what would be done with each, and runs nothing.
+// Lists the configurations and their planned outcomes; runs nothing.
 sm_status cli_sweep_dry_run(cli_sweep *s);
 
-// The row of a configuration that has one; NULL otherwise. Borrowed.
+// The row of a configuration; NULL if it has none. Borrowed.
 json_t *cli_sweep_known(const cli_sweep *s, const char *key);
 
 // Runs a configuration and keeps its row, which the caller borrows.
 sm_status cli_sweep_measure(cli_sweep *s, const cli_configuration *c, const cli_candidate *candidate, json_t **row);
 
-// For configuration `index` of the plan, which has no batch size or does not fit: runs the largest
-// batch that fits by estimate; where that does not run, smaller ones, until one does. Where not
-// even one sequence fits, halves T. What was run is appended to the plan, and rows that are there
-// already are believed. The row that ran says in sweep_note how its batch was found.
+// For configuration `index` of the plan, which has no batch size or does not fit: runs the largest batch that fits by
+// estimate, and smaller ones until one runs. Halves T if not even one sequence fits. Appends its runs to the plan, and
+// reuses existing rows. The row's sweep_note tells how its batch was found.
 sm_status cli_sweep_find(cli_sweep *s, int index);
 
 // --- what advise chooses between -----------------------------------------------------------------
 
-// The flags of its plan that take more than one value.
+// The flags of the plan with more than one value.
 
 // Configuration i of the plan is configuration i of the choices.
 typedef struct {
@@ -149,14 +148,14 @@ typedef struct {
     int args[SM_ADVISOR_MAX_AXES]; // index of the axis's flag in a configuration's arguments
 } cli_advise_axes;
 
-// SM_ERR_USAGE where a flag has several values that give no advice: two models do not do the same work.
+// SM_ERR_USAGE if a flag has several values that do not compare: two models do not do the same work.
 sm_status cli_advise_axes_find(const cli_sweep_plan *plan, cli_advise_axes *axes);
 
-// The flags in which a configuration differs from the default, "--batch-size=8 --precision=bf16". The caller frees
-// it; NULL when out of memory, as below.
+// The flags in which a configuration differs from the default, "--batch-size=8 --precision=bf16". The caller frees it;
+// NULL when out of memory, as below.
 char *cli_advise_flags(const cli_sweep_plan *plan, const cli_advise_axes *axes, int64_t configuration);
 
-// What of the training it changes, "batch, rounding"; "" for nothing: the same sums, perhaps in another order.
+// What it changes in the training, "batch, rounding"; "" for nothing: the same sums, perhaps in another order.
 char *cli_advise_changes(const cli_sweep_plan *plan, const cli_advise_axes *axes, int64_t configuration);
 
 // "stepmark run ..." that measures it; "stepmark loop ..." with --loader.

@@ -32,7 +32,7 @@ static sm_status check_options(const cli_options *options) {
     SM_TRY(cli_check_single("--mode", options->modes.n));
     SM_TRY(cli_check_single("--precision", options->precisions.n));
     if (options->weights == NULL) {
-        return sm_fail(SM_ERR_USAGE, "--weights: say which folder holds the model, or the training run");
+        return sm_fail(SM_ERR_USAGE, "--weights: missing; give the folder of the model or the training run");
     }
     return options->prompt != NULL ? SM_OK : sm_fail(SM_ERR_USAGE, "--prompt: missing; give a text to continue");
 }
@@ -42,7 +42,7 @@ static sm_status find_weights(generation *g) {
     return sm_weights_read_config(g->weights, &g->config);
 }
 
-// An empty prompt is the beginning of a document, where there is a token for that.
+// An empty prompt is the beginning of a document, if there is a token for that.
 static sm_status encode_prompt(generation *g) {
     SM_TRY(cli_encode_text("--prompt", g->tokenizer, g->options->prompt, g->config.vocab, &g->ids));
     if (g->tokenizer != NULL && g->ids.n == 0 && g->tokenizer->end_of_text != SM_NO_ID) {

@@ -1,4 +1,4 @@
-// tokenize.c: text files to files of token ids.
+// tokenize.c: converts text files to files of token ids.
 #include <stdio.h>
 
 #include "clock.h"
@@ -47,14 +47,14 @@ void cli_token_progress_note(void *ctx, int64_t done, int64_t of) {
 static sm_status check_options(const cli_options *options) {
     SM_TRY(cli_check_single("--threads", options->threads.n));
     if (options->tokenizer == NULL) {
-        return sm_fail(SM_ERR_USAGE, "--tokenizer: say which folder holds the vocabulary");
+        return sm_fail(SM_ERR_USAGE, "--tokenizer: missing; give the folder of the vocabulary");
     }
     SM_TRY(cli_check_vocabulary(options->tokenizer));
     if (options->output_folder == NULL) {
-        return sm_fail(SM_ERR_USAGE, "--output: say which folder to write the tokens to");
+        return sm_fail(SM_ERR_USAGE, "--output: missing; give the folder to write the tokens to");
     }
     if (options->n_operands == 0) {
-        return sm_fail(SM_ERR_USAGE, "FILE: say which files or folders hold the text; - is stdin");
+        return sm_fail(SM_ERR_USAGE, "FILE: missing; give files or folders with text; - is stdin");
     }
     return SM_OK;
 }

@@ -1,4 +1,4 @@
-// tokenizer.c: vocabularies: learned, shown, converted.
+// tokenizer.c: learns, shows and converts vocabularies.
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +17,7 @@
 static sm_status need_output(const cli_options *options) {
     return options->output_folder != NULL
                ? SM_OK
-               : sm_fail(SM_ERR_USAGE, "--output: say which folder to write the tokenizer to");
+               : sm_fail(SM_ERR_USAGE, "--output: missing; give the folder to write the tokenizer to");
 }
 
 static sm_status refuse_operands(const cli_options *options) {
@@ -72,13 +72,13 @@ static sm_status train(const cli_options *options) {
     sm_tokenizer *tokenizer = NULL;
     SM_TRY(need_output(options));
     if (options->vocab_size == 0) {
-        return sm_fail(SM_ERR_USAGE, "--vocab-size: say how many tokens the vocabulary is to have");
+        return sm_fail(SM_ERR_USAGE, "--vocab-size: missing; give the number of tokens for the vocabulary");
     }
     if (options->tokenizer != NULL) {
         return sm_fail(SM_ERR_USAGE, "--tokenizer is a flag of show and convert; train makes a new one, in --output");
     }
     if (options->n_operands < 2) {
-        return sm_fail(SM_ERR_USAGE, "FILE: say which files or folders hold the text to learn from; - is stdin");
+        return sm_fail(SM_ERR_USAGE, "FILE: missing; give files or folders with text to learn from; - is stdin");
     }
     SM_TRY(learn(options, &tokenizer));
     if (tokenizer->n_tokens < options->vocab_size) {
@@ -98,10 +98,11 @@ static sm_status train(const cli_options *options) {
 static sm_status read_tokenizer(const cli_options *options, sm_tokenizer **tokenizer) {
     SM_TRY(cli_check_vocabulary(options->tokenizer));
     return options->tokenizer != NULL ? sm_tokenizer_read(options->tokenizer, tokenizer)
-                                      : sm_fail(SM_ERR_USAGE, "--tokenizer: say which folder holds the vocabulary");
+                                      : sm_fail(SM_ERR_USAGE, "--tokenizer: missing; give the folder of the "
+                                                              "vocabulary");
 }
 
-// In quotes, with what is no printable ASCII as \xHH; valid UTF-8 beyond ASCII could be half a character.
+// In quotes; all but printable ASCII as \xHH, since even valid UTF-8 may be half a character.
 static void print_bytes(const uint8_t *bytes, size_t n) {
     putchar('"');
     for (size_t i = 0; i < n; i++) {

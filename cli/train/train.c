@@ -1,4 +1,4 @@
-// train.c: real training on a data file: from flags to the trainer's settings, and its display.
+// train.c: trains on a data file: from flags to the trainer's settings, and its display.
 #include "cli/train/train.h"
 
 #include <signal.h>
@@ -20,10 +20,10 @@
 
 enum { DEFAULT_STEPS = 10 };
 
-static const double peak_seconds = 0.5; // for measuring what 100% is
+static const double peak_seconds = 0.5; // for measuring the peak
 
 typedef struct {
-    cli_options options; // the micro-batches of a step, and the files of a folder, are set
+    cli_options options; // with the micro-batches of a step and the files of a data folder set
     cli_job job;
     sm_train_settings settings;
     cli_train_data data;
@@ -38,19 +38,19 @@ typedef struct {
     sm_train_progress progress;
     sm_loop *loop; // NULL: no --profile
     sm_sensors *sensors;
-    sm_reading before; // the training
+    sm_reading before; // at the start of the training
 } training;
 
 // --- setting up ----------------------------------------------------------------------------
 
-// What goes on with a run folder, and without one, only.
+// Checks the flags that need a run folder, or that exclude one.
 static sm_status check_folder_flags(const cli_options *o) {
     if (o->run != NULL && (o->log != NULL || o->save != NULL)) {
         return sm_fail(SM_ERR_USAGE, "--%s: with --run the %s in its folder; leave it out",
                        o->log != NULL ? "log" : "save", o->log != NULL ? "log is log.jsonl" : "weights are in model/");
     }
     if (o->run == NULL && (o->save_every > 0 || o->resume_run != SM_RESUME_NONE)) {
-        return sm_fail(SM_ERR_USAGE, "--%s: goes with --run DIR, where checkpoints are",
+        return sm_fail(SM_ERR_USAGE, "--%s: needs --run DIR, which has the checkpoints",
                        o->save_every > 0 ? "save-every" : "resume");
     }
     return o->run != NULL ? sm_run_folder_check(o->run, (sm_resume)o->resume_run) : SM_OK;
@@ -76,7 +76,7 @@ static sm_status check_options(training *t) {
     return cli_settings(options, &t->settings.optimizer);
 }
 
-// --accum of --global-batch.
+// --accum from --global-batch.
 static sm_status set_accum(training *t) {
     cli_options *o = &t->options;
     const int64_t round = t->job.B * sm_comm_size(t->comm); // sequences of all processes' micro-batches
@@ -129,9 +129,9 @@ static sm_status open_session(training *t) {
     return SM_OK;
 }
 
-// Dropout is part of a plan: validation, which has none, needs one of its own.
+// Dropout is part of a plan: validation, which has none, needs its own plan.
 static sm_status open_val_session(training *t) {
-    static cli_options options; // large: lists
+    static cli_options options; // static because of its lists
     cli_job job = t->job;
     sm_plan *plan;
     if (t->settings.validation.tokens == NULL || t->options.dropout == 0) {
@@ -145,8 +145,8 @@ static sm_status open_val_session(training *t) {
     return sm_session_open(t->device, plan, &t->val_session);
 }
 
-// What 100% is. Without it the share of the peak is left out. Several processes would measure each other. Only a
-// profile asks for the bandwidth of memory, whose arrays take longest.
+// Measures the peak, unless that is impossible; the share of the peak is then omitted. Several processes would disturb
+// each other. Only a profile needs the bandwidth of memory, which takes longest.
 static void measure_peak(training *t) {
     const size_t working_set_bytes = t->options.profile ? 0 : 1;
     if (!cli_interrupted && sm_comm_size(t->comm) == 1 &&
@@ -206,7 +206,7 @@ static sm_status open_profile(training *t) {
     return t->options.profile ? cli_train_profile_open(&t->settings, &t->loop) : SM_OK;
 }
 
-// What a process does by itself: another may fail at it.
+// What each process does alone, and may fail at alone.
 static sm_status open_files(training *t) {
     SM_TRY(check_options(t));
     SM_TRY(set_accum(t));
@@ -237,7 +237,7 @@ static sm_status initialise(void *ctx, sm_session *session, int64_t *step) {
     }
     SM_TRY(sm_weights_load(folder, &t->job.config, session, step));
     if (*step > 0) {
-        cli_note("%s: continues after step %lld", folder, (long long)*step);
+        cli_note("%s: resumes after step %lld", folder, (long long)*step);
     } else {
         cli_note("%s: no optimizer state; %s starts with a new one", folder, session->plan->optimizer->title);
     }
@@ -275,7 +275,7 @@ static void note(void *ctx, const char *text) {
     cli_note("%s", text);
 }
 
-// A run in a folder is not cut off at all when it is asked to end: its step may take long, and so may its checkpoint.
+// A training in a run folder is never killed while it saves: its step and its checkpoint may take long.
 static void set_saving(void *ctx, bool saving) {
     const training *t = ctx;
     sm_worker_set_saving(saving || t->options.run != NULL);
@@ -309,7 +309,7 @@ static void close_all(training *t) {
 }
 
 sm_status cli_train(const cli_options *options) {
-    static training t; // large: lists
+    static training t; // static because of its lists
     t = (training){.options = *options,
                    .settings = {.process_start_ns = sm_now_ns(), .background = sm_background_here()}};
     t.settings.loader.background = t.settings.background;
@@ -322,7 +322,7 @@ sm_status cli_train(const cli_options *options) {
                                           .saving = set_saving,
                                           .end_facts = end_facts,
                                           .completed = completed};
-    signal(SIGPIPE, SIG_IGN); // a reader that goes away, of `train | head` for one, is a failed write, not the end
+    signal(SIGPIPE, SIG_IGN); // a reader that ends, as in `train | head`, is a failed write, not the end of the program
     sm_status status = cli_join(options, &t.comm);
     if (status == SM_OK) {
         status = set_up(&t);
@@ -346,7 +346,7 @@ sm_status cli_init(const cli_options *options) {
     SM_TRY(cli_check_single("--model-size", options->models.n));
     SM_TRY(cli_model_config(options, options->models.texts[0], &config));
     if (options->save == NULL) {
-        return sm_fail(SM_ERR_USAGE, "--save: say which folder to write the model to");
+        return sm_fail(SM_ERR_USAGE, "--save: missing; give the folder to write the model to");
     }
     SM_TRY(sm_weights_init(options->save, &config, (uint64_t)options->seed));
     sm_text_count((double)sm_model_n_params(&config), n_params, sizeof(n_params));

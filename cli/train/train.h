@@ -1,4 +1,4 @@
-// train.h: the parts of a training, and shared by the subcommands about tokens.
+// train.h: shared by the parts of a training and the subcommands about tokens.
 #ifndef STEPMARK_CLI_TRAIN_TRAIN_H
 #define STEPMARK_CLI_TRAIN_TRAIN_H
 
@@ -12,17 +12,17 @@
 
 // --- facts ---------------------------------------------------------------------------------------
 
-// What run.json says of a training beyond what the trainer knows.
+// The facts of run.json that the trainer does not know.
 
-// {engine, model, n_threads, precision, recompute, dropout, loss_scale, shard, gradients, weights}: what must agree
-// where a run goes on, and between runs that are compared. The caller owns it; NULL: no memory.
+// {engine, model, n_threads, precision, recompute, dropout, loss_scale, shard, gradients, weights}: must agree when a
+// run resumes, and between compared runs. The caller owns it; NULL: no memory.
 json_t *cli_train_configuration(const cli_options *options, const cli_job *job, const sm_device *device);
 
-// {processes, hosts [one a process], environment, host, hardware, build, scheduler}: what all processes call together.
+// {processes, hosts [one for each process], environment, host, hardware, build, scheduler}. All processes must call it.
 sm_status cli_train_facts(const cli_options *options, const sm_device *device, sm_comm *comm, json_t **facts);
 
 // {max_memory_bytes: of the device's memory, else of this process; other_cpus, own_cpus, steal_share,
-// involuntary_switches: since `before`, as a row has them}. NULL: no memory.
+// involuntary_switches: since `before`, as in a row}. NULL: no memory.
 json_t *cli_train_end_facts(const sm_session *session, const sm_sensors *sensors, const sm_reading *before);
 
 // The command line as one text. The caller frees it; NULL: no memory.
@@ -30,29 +30,28 @@ char *cli_command_line(const cli_options *options);
 
 // --- what a user sees ----------------------------------------------------------------------------
 
-// A line a step on stdout, and where it is in time on stderr.
+// A line for each step on stdout, and progress on stderr.
 
 typedef struct {
     double step_flops;   // of all micro-batches and the update
     double peak_flops;   // FLOP/s; 0: unknown
-    int form;            // of a step's line: how much is left out, so that it fits the terminal
-    bool tells_progress; // on stderr, every now and then
-    int64_t begin_ns;    // of what is behind the second step
+    int form;            // how much of a step's line is omitted to fit the terminal
+    bool tells_progress; // on stderr, occasionally
+    int64_t begin_ns;    // end of the second step
     int64_t told_ns;     // of the last line on stderr
 } cli_train_show;
 
-// SM_ERR_IO where stdout cannot be written.
+// SM_ERR_IO if stdout cannot be written.
 sm_status cli_train_show_step(cli_train_show *show, const sm_train_progress *progress, const sm_train_step *step);
 
 // --- a profile -----------------------------------------------------------------------------------
 
-// `train --profile`: every fourth step is instrumented, and at the end a training's phases are shown as `loop` shows
-// them.
+// `train --profile`: every fourth step is instrumented, and at the end the phases are shown as in `loop`.
 
-// `settings` and their session outlive the loop.
+// `settings` and their session must outlive the loop.
 sm_status cli_train_profile_open(const sm_train_settings *settings, sm_loop **loop);
 
-// The recorder of the next step; NULL: it is not timed apart. The first two steps of a process are of no use.
+// The recorder of the next step; NULL: a step without instruments, such as the first two of a process.
 sm_step_phases *cli_train_profile_next(sm_loop *loop, const sm_train_progress *progress);
 sm_status cli_train_profile_keep(sm_loop *loop, const sm_train_progress *progress, const sm_train_step *step,
                                  const sm_step_phases *phases);
@@ -63,8 +62,8 @@ sm_status cli_train_profile_show(const cli_options *options, const cli_job *job,
 
 // --- the end of a run ----------------------------------------------------------------------------
 
-// Writes training_metrics.json from run.json and log.jsonl, and then RUN_COMPLETE.txt: where that is, the run is whole.
-// Each appears under its name only when it is complete.
+// Writes training_metrics.json from run.json and log.jsonl, and then RUN_COMPLETE.txt, which marks a complete run. Each
+// gets its name only when it is complete.
 sm_status cli_run_complete(const char *folder);
 
 // --- tokens --------------------------------------------------------------------------------------

@@ -1,4 +1,3 @@
-// train_facts.c: see train/train.h.
 #include "cli/train/train.h"
 
 #include <limits.h>
@@ -79,7 +78,7 @@ sm_status cli_train_facts(const cli_options *options, const sm_device *device, s
                : sm_fail(SM_ERR_OOM, "run.json: no memory for the facts of the machine");
 }
 
-// Absent where they cannot be read.
+// Absent if they cannot be read.
 static void add_sensors(const sm_sensors *sensors, const sm_reading *before, json_t *facts) {
     sm_reading after;
     sm_row row;

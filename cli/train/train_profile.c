@@ -1,4 +1,3 @@
-// train_profile.c: see train/train.h.
 #include "cli/train/train.h"
 
 #include <math.h>
@@ -24,7 +23,7 @@ sm_status cli_train_profile_open(const sm_train_settings *s, sm_loop **loop) {
         loop);
 }
 
-// Of this process, from 0.
+// Within this process, from 0.
 static int64_t index_of(const sm_train_progress *progress, int64_t step) {
     return step - progress->first_step - 1 - N_UNTYPICAL;
 }

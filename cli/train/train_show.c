@@ -1,4 +1,3 @@
-// train_show.c: see train/train.h.
 #include "cli/train/train.h"
 
 #include <errno.h>
@@ -13,7 +12,7 @@
 
 static const int64_t progress_pause_ns = 10000000000;
 
-// A step's line, or where it is to be narrower less of it: what the log has as well. Once narrow, it stays so.
+// A step's line, or if it must be narrower, less of it: the log has everything. Once narrow, it stays narrow.
 enum { WHOLE, BRIEF_PEAK, NO_RATE, NO_NORM, N_LINES };
 
 static int format_step(const cli_train_show *show, int64_t n_steps, const sm_train_step *s, char *line,
@@ -21,7 +20,7 @@ static int format_step(const cli_train_show *show, int64_t n_steps, const sm_tra
     const double seconds = (double)s->elapsed_ns / 1e9;
     char tokens_per_s[32];
     char mfu[32] = "-";
-    char norm[48] = "norm - | "; // of a step that is skipped it is not finite
+    char norm[48] = "norm - | "; // a skipped step's norm is not finite
     char lr[32] = "";
     char skipped[64] = "";
     sm_text_count(round((double)s->n_tokens / seconds), tokens_per_s, sizeof(tokens_per_s));
@@ -72,7 +71,8 @@ static void tell_progress(cli_train_show *show, const sm_train_progress *p) {
 
 sm_status cli_train_show_step(cli_train_show *show, const sm_train_progress *progress, const sm_train_step *step) {
     SM_TRY(print_step(show, progress->n_steps, step));
-    if (progress->step == progress->first_step + 2) { // the first is not typical, and what comes behind it is no step
+    if (progress->step == progress->first_step + 2) { // the first step is not typical; the work after it is not part of
+                                                      // a step
         show->begin_ns = sm_now_ns();
         show->told_ns = show->begin_ns;
     }

@@ -150,7 +150,7 @@ static void a_run_leaves_its_folder(void **state) {
     shell("cd $T/whole && test $(grep -vc kind log.jsonl) = 40 && test $(grep -c '\"validation\"' log.jsonl) = 3 && "
           "test $(grep -c '\"checkpoint\"' log.jsonl) = 4 && ! grep -q null log.jsonl");
     expect_exit("train --weights $T/whole/checkpoints/step-40 --backend reference -b 2 --seq-len 16 --steps 1", 0);
-    expect_text("a checkpoint as --weights", err, "continues after step 40");
+    expect_text("a checkpoint as --weights", err, "resumes after step 40");
 }
 
 static void a_run_is_not_run_over(void **state) {
@@ -161,8 +161,8 @@ static void a_run_is_not_run_over(void **state) {
         {RUN "--steps 40 --run $T/foreign", 2, NULL, "has log.jsonl and no run.json"},
         {"train --backend opencl:9.9 -m tiny --run $T/whole", 2, NULL,
          "holds a run that is complete"}, // before all else
-        {"train -m tiny --save-every 5", 2, NULL, "--save-every: goes with --run DIR"},
-        {"train -m tiny --resume auto", 2, NULL, "--resume: goes with --run DIR"},
+        {"train -m tiny --save-every 5", 2, NULL, "--save-every: needs --run DIR"},
+        {"train -m tiny --resume auto", 2, NULL, "--resume: needs --run DIR"},
         {"train -m tiny --run $T/never --log $T/log", 2, NULL, "--log: with --run the log is log.jsonl"},
         {"train -m tiny --run $T/never --save $T/model", 2, NULL, "--save: with --run the weights are in model/"},
         {"train -m tiny -b 4 --global-batch 6", 2, NULL, "--global-batch: 6 is not a multiple of 4"},
