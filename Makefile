@@ -1,8 +1,8 @@
 # stepmark: how fast does a GPT-2 training step run on this machine, and why?
 #
-# One build folder a configuration: build/release, build/dev, build/asan, build/clang, build/fuzz, build/tsan, build/mpi;
-# and, for another processor, by that processor: `make CC=aarch64-linux-gnu-gcc` builds build/release-aarch64.
-# `make` shows help.
+# Each configuration has its own build folder: build/release, build/dev, build/asan, build/clang, build/fuzz,
+# build/tsan, build/mpi; with another target processor in its name: `make CC=aarch64-linux-gnu-gcc` builds
+# build/release-aarch64. `make` shows help.
 
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
@@ -21,30 +21,30 @@ CC_dev := gcc
 ifeq ($(origin CC),default)
 CC := $(CC_$(CONFIG))
 endif
-# The processor that is built for, and whether it is another one than this machine's.
+# The target processor, and whether it differs from this machine's.
 TARGET := $(shell $(CC) -dumpmachine 2>/dev/null)
 TARGET_ARCH := $(firstword $(subst -, ,$(TARGET)))
 FOREIGN := $(filter-out $(shell uname -m),$(TARGET_ARCH))
-# OPENCL=0 builds without the opencl backend, as where its headers are missing: they alone are needed to build, the loader
-# is looked for when the program runs.
+# OPENCL=0 builds without the opencl backend; it is the default if OpenCL's headers are missing. Building needs only the
+# headers: the program looks for the loader at run time.
 HAS_OPENCL := $(shell echo '\#include <CL/cl.h>' | $(CC) -E -x c - >/dev/null 2>&1 && echo 1 || echo 0)
 OPENCL ?= $(HAS_OPENCL)
-# Of os/. OS=posix: as on a Unix that is not Linux.
+# The part of os/ to build. OS=posix: as on a Unix other than Linux.
 OS := $(if $(findstring linux,$(TARGET)),linux,posix)
 B := build/$(CONFIG)$(FOREIGN:%=-%)$(if $(filter posix,$(OS)),-posix)$(if $(filter 0,$(OPENCL)),-without-opencl)
 
 WARNINGS := -Wall -Wextra -Wpedantic -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef
 INCLUDES := -Iinclude -I.
 OPTIMISE_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
-# Inputs by the million, chosen by which code they reach; and threads that touch the same memory.
+# fuzz: millions of inputs, chosen by code coverage; tsan: data races between threads.
 OPTIMISE_fuzz := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 OPTIMISE_tsan := -O1 -g -fsanitize=thread
-# While sources are written: a clean build within a minute. Less inlined, gcc sees less of what is set.
+# For development: a clean build within a minute. With less inlining gcc cannot tell that some variables are always set.
 OPTIMISE_clang := -O0
 OPTIMISE_dev := -O1 -g -Wno-maybe-uninitialized
 OPTIMISE := $(or $(OPTIMISE_$(CONFIG)),-O2 -g)
 BASE_FLAGS := -std=c11 -D_GNU_SOURCE $(WARNINGS) -fopenmp $(OPTIMISE)
-# No path of this machine in what is built.
+# No path of this machine in the program.
 MAP_PATHS := -ffile-prefix-map='$(CURDIR)'=.
 COMPILE = $(CC) $(BASE_FLAGS) $(MAP_PATHS) $(INCLUDES) -MMD -MP $(FILE_FLAGS) $(CFLAGS)
 , := ,
@@ -55,7 +55,7 @@ ifneq ($(OPENCL),0)
 BASE_FLAGS += -DSM_OPENCL
 endif
 
-# CONFIG=mpi joins processes that mpirun or srun starts. Only comm_mpi.c knows MPI.
+# CONFIG=mpi connects processes started by mpirun or srun. Only comm_mpi.c knows MPI.
 ifeq ($(CONFIG),mpi)
 BASE_FLAGS += -DSM_MPI
 MPI_FLAGS := $(shell pkg-config --cflags ompi-c 2>/dev/null || pkg-config --cflags mpich 2>/dev/null)
@@ -64,7 +64,7 @@ endif
 
 # The kernels' relaxations, by name: fused multiply-add, no errno from math functions, no traps.
 # No -ffast-math: NaN and infinity keep their meaning.
-# Sanitizers come before speed; fuzzers read files and flags, and leave kernels to the other tests.
+# Sanitizers need no speed; fuzzers test parsers of files and flags, not kernels.
 KERNEL_OPTIMISE_fuzz := -O1 -fno-sanitize=all -Wno-pass-failed
 KERNEL_OPTIMISE_tsan := -Wno-pass-failed
 KERNEL_FLAGS := $(if $(filter asan fuzz tsan dev,$(CONFIG)),$(KERNEL_OPTIMISE_$(CONFIG)),-O3) -ffp-contract=fast -fno-math-errno -fno-trapping-math
@@ -79,16 +79,17 @@ ISA_FLAGS_amx := $(ISA_FLAGS_avx512_bf16) -mamx-tile -mamx-bf16 -DCPU_AMX
 # Whose kernels, of a type of data, an instruction set takes where it has none of its own.
 CPU_BASE_amx_bf16 := -DCPU_BASE_ISA=avx512_bf16
 CPU_BASE_amx_f32 := -DCPU_BASE_ISA=avx512
-# The instruction sets that there are kernels of: by default all, plainest first. avx512_bf16, amx and neon_bf16 have kernels
-# of their own for bf16 data; amx takes from avx512_bf16 what it lacks, both take the rest from avx512, neon_bf16 from neon.
+# The instruction sets that there are kernels of: by default all, plainest first. avx512_bf16, amx and neon_bf16 have
+# kernels of their own for bf16 data; amx takes from avx512_bf16 what it lacks, both take the rest from avx512,
+# neon_bf16 from neon.
 ALL_ISAS_x86_64 := baseline avx2 avx512 avx512_bf16 amx
 ALL_ISAS_aarch64 := neon neon_bf16
 ALL_ISAS := $(or $(ALL_ISAS_$(TARGET_ARCH)),baseline)
-# STEPMARK_TEST_ALL=1, the long tests: all of them everywhere, and every test under sanitizers.
+# STEPMARK_TEST_ALL=1 (long tests): all of them, and every test under sanitizers.
 ifeq ($(STEPMARK_TEST_ALL),)
 ISAS_asan = $(shell tools/best_isa.sh $(CC))
 ISAS_clang := $(if $(filter x86_64-%,$(TARGET)),amx)
-# Of arithmetic and of results: sanitizers look at small runs instead (tools/test_small_runs.sh).
+# Tests of arithmetic and results run without sanitizers, which get small runs instead (tools/test_small_runs.sh).
 LEFT_OUT_asan := $(addprefix %/test_,$(addsuffix .c,advise again bf16 bf16_training cheats cli cpu_math cpu_product cpu_split cpu_stream \
                  exercise golden gradient gradient_check opencl opencl_narrow optimizers recompute run_outputs same_bits spot_check \
                  tensor_attention verify))
@@ -102,7 +103,7 @@ DOT_ISAS := $(filter avx512_bf16 amx neon_bf16,$(ISAS))
 
 # --- sources -----------------------------------------------------------------------------------
 
-# tree FOLDER,PATTERN: the files of a folder and of the folders within it.
+# tree FOLDER,PATTERN: the files in a folder and its subfolders.
 tree = $(wildcard $(1)/$(2) $(1)/*/$(2) $(1)/*/*/$(2))
 OS_SRC := os/processor.c $(if $(filter linux,$(OS)),$(wildcard os/linux/*.c),os/posix.c)
 ENGINE_SRC := $(OS_SRC) $(filter-out $(if $(filter-out mpi,$(CONFIG)),src/comm/comm_mpi.c),$(call tree,src,*.c))
@@ -113,7 +114,7 @@ HOST_SRC := $(wildcard backends/host/*.c)
 REF_KERNEL_SRC := $(wildcard backends/reference/kernels/*.c) backends/reference/run.c backends/reference/rounded.c
 REF_SRC := backends/reference/reference.c
 CPU_KERNEL_SRC := $(call tree,backends/cpu/kernels,*.c)
-# cpu_kernels NAME...: the files of these names.
+# cpu_kernels NAME...: the files with these names.
 cpu_kernels = $(filter $(addprefix %/,$(addsuffix .c,$(1))),$(CPU_KERNEL_SRC))
 # Of the cpu backend's kernels: those for float data only, and those of the instruction sets with bf16 arithmetic:
 # avx512_bf16 has all of bf16 data, amx products and flash attention of its own beside them.
@@ -129,8 +130,8 @@ CPU_SRC := $(wildcard backends/cpu/*.c backends/cpu/threads/*.c)
 OPENCL_SRC := $(if $(filter-out 0,$(OPENCL)),$(call tree,backends/opencl,*.c))
 # The rungs of `stepmark ladder`: kernels as a user would bring them, for each instruction set.
 RUNG_SRC := $(call tree,learn/ladder/rungs,*.c)
-# Files that the program carries with it: the text it learns from, equations and sources that pages show, kernels in
-# OpenCL C, styles and scripts of pages, the ladder's sources.
+# Files embedded in the program: the default training text, equations and sources for pages, OpenCL kernels, styles and
+# scripts of pages, the ladder's sources.
 EMBEDDED := $(sort src/io/text.txt docs/equations.md $(REF_KERNEL_SRC) $(CPU_KERNEL_SRC) $(call tree,cl,*.cl) \
             $(foreach kind,*.css *.js,$(call tree,bench,$(kind)) $(call tree,learn,$(kind))) \
             learn/ladder/vector.h learn/ladder/vector_exp.h $(call tree,learn/ladder/rungs,*.[ch]))
@@ -146,14 +147,14 @@ LIB_OBJ := $(PLAIN_SRC:%.c=$(B)/%.o) $(B)/embedded.o \
            $(CPU_X6_SRC:%.c=$(B)/%.amx.f32.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
 
-# With MPI all but three files are those of the release build.
+# The MPI build shares all but three object files with the release build.
 ifeq ($(CONFIG),mpi)
 RELEASE_B := $(B:build/mpi%=build/release%)
 MPI_OBJ := $(patsubst %.c,$(B)/%.o,src/comm/comm.c src/comm/comm_mpi.c bench/rows/machine.c)
 RELEASE_OBJ := $(patsubst $(B)/%,$(RELEASE_B)/%,$(filter-out $(MPI_OBJ),$(LIB_OBJ)) $(CLI_OBJ))
 LIB_OBJ := $(MPI_OBJ) $(filter-out $(CLI_OBJ:$(B)/%=$(RELEASE_B)/%),$(RELEASE_OBJ))
 CLI_OBJ := $(CLI_OBJ:$(B)/%=$(RELEASE_B)/%)
-# A recipe that does something makes make look at the file's time again, after the release build may have changed it.
+# The recipe makes make check the file's time again, as the release build may have changed it.
 $(RELEASE_OBJ): $(RELEASE_B)/stepmark
 	@:
 $(RELEASE_B)/stepmark: FORCE
@@ -166,7 +167,7 @@ TEST_SHIMS := $(patsubst %.c,$(B)/%.so,$(filter-out $(if $(filter 0,$(OPENCL)),%
 # A libOpenCL.so.1 in front of the system's own, for tests of drivers that fail.
 TEST_OPENCL := $(if $(OPENCL_SRC),$(B)/tests/shims/libOpenCL.so.1)
 
-# --- what a user calls --------------------------------------------------------------------------
+# --- targets for users --------------------------------------------------------------------------
 
 .PHONY: help
 help: ## show this list
@@ -181,13 +182,13 @@ bench: deps ## install what is missing, build, and measure the GPT-2 124M traini
 test: deps-dev ## install what is missing, build and run all tests, also under sanitizers and with clang
 	@tools/test.sh "$(MAKE)"
 
-# Of each part of the tree the tests that find most in least time.
+# For each part of the tree, the tests that find most in the least time.
 CHECK_TESTS := $(or $(T),bf16 compare cpu_math cpu_split documents flags generate golden gradient harness hf_config init io loop \
                no_verdict os paired plan processes processor read_rows recommend record rows same_bits scaling schedule stats \
                stopping tokenizer tokens training_metrics tuning weights)
 CHECK_COMMANDS = $(if $(T),,tools/check_deps.sh "tools/check_cl.sh -DDATA_F32" "tools/test_small_runs.sh $(B)/stepmark")
 .PHONY: check
-check: ## what to run after a change: within a minute, less with CONFIG=dev (T="plan gradient": these tests alone)
+check: ## run the checks for a change: about a minute, less with CONFIG=dev (T="plan gradient": only these tests)
 	@$(MAKE) -s build $(CHECK_TESTS:%=$(B)/tests/test_%) $(TEST_SHIMS) $(TEST_OPENCL)
 	@mkdir -p build/cache/pocl
 	@$(TEST_SURROUNDINGS) BRIEF=1 tools/run_tests.sh $(CHECK_COMMANDS) $(CHECK_TESTS:%=$(B)/tests/test_%)
@@ -196,7 +197,7 @@ check: ## what to run after a change: within a minute, less with CONFIG=dev (T="
 build: $(B)/stepmark ## build build/release/stepmark
 
 .PHONY: mpi
-mpi: ## install Open MPI, too, and build build/mpi/stepmark, which mpirun and srun start as many processes
+mpi: ## install Open MPI, and build build/mpi/stepmark, for several processes under mpirun or srun
 	@tools/deps.sh run mpi
 	@$(MAKE) CONFIG=mpi build
 
@@ -205,36 +206,36 @@ deps: ## install the Debian packages that the program needs
 	@tools/deps.sh run
 
 .PHONY: deps-dev
-deps-dev: ## install also what the tests and checks need
+deps-dev: ## also install what the tests and checks need
 	@tools/deps.sh run dev mpi
 	@tools/deps.sh browser || echo "no Chromium with its driver and Selenium could be installed: pages are not tested in it" >&2
 
 .PHONY: deps-torture
-deps-torture: ## install also what the long tests need
+deps-torture: ## also install what the long tests need
 	@tools/deps.sh run dev mpi torture
 
 .PHONY: torture
-torture: deps-torture ## run the long tests: fuzzers, faults, signals, sanitizers, simulators (PARTS="fuzz tsan" for some)
+torture: deps-torture ## run the long tests: fuzzers, faults, signals, sanitizers, simulators (PARTS="fuzz tsan": only these)
 	@$(MAKE) build
 	@tools/torture.sh $(PARTS)
 
 .PHONY: fuzz
-fuzz: deps-dev ## run the fuzzers over every parser (SECONDS_EACH=30 or RUNS=N; FUZZERS="rows flags" for some)
+fuzz: deps-dev ## run the fuzzers over every parser (SECONDS_EACH=30 or RUNS=N; FUZZERS="rows flags": only these)
 	@tools/torture_fuzz.sh
 
 .PHONY: test-peers
-test-peers: deps-dev ## check bench/peers, and weights, losses and gradients against PyTorch and transformers
+test-peers: deps-dev ## test bench/peers, and compare weights, losses and gradients with PyTorch and transformers
 	@$(MAKE) build
 	@tools/test_peers.sh $(B)/stepmark
 
 .PHONY: test-slurm
-test-slurm: ## set Slurm up on this machine and run tools/slurm's scripts on it (as root; PARTS="warned killed" for some)
+test-slurm: ## set up Slurm on this machine and run tools/slurm's scripts on it (as root; PARTS="warned killed": only these)
 	@tools/deps.sh run dev slurm
 	@$(MAKE) build
 	@tools/test_slurm.sh $(PARTS)
 
 .PHONY: peers
-peers: deps-dev ## set up PyTorch, to compare with, in a virtual environment outside the tree
+peers: deps-dev ## set up PyTorch, for comparisons, in a virtual environment outside the tree
 	@tools/peers.sh
 
 .PHONY: bench-peers
@@ -243,21 +244,21 @@ bench-peers: deps-dev ## measure stepmark and PyTorch in turns on the same work,
 	@python=$$(tools/peers.sh) && "$$python" bench/peers/side_by_side.py --stepmark $(B)/stepmark --results $(B)/peers.jsonl $(ARGS)
 
 .PHONY: prove
-prove: deps ## measure anew what the documents claim of comparisons, sweeps, estimates and overhead: about 25 minutes, quiet
+prove: deps ## measure again what the documents claim about comparisons, sweeps, estimates and overhead: about 25 minutes
 	@$(MAKE) build
 	@$(MAKE) B=build/slowed CFLAGS=-DSM_TEST_SLOWDOWN=0.03 build
 	@tools/prove.sh $(B)/stepmark build/slowed/stepmark $(CLAIMS)
 
 .PHONY: check-deps
-check-deps: ## check that every layer includes only what it may
+check-deps: ## check that every layer includes only lower layers
 	@tools/check_deps.sh
 
 .PHONY: check-cl
-check-cl: ## check that every kernel file is OpenCL C 1.2 without a warning
+check-cl: ## check that every kernel file compiles as OpenCL C 1.2 without a warning
 	@tools/check_cl.sh
 
 .PHONY: check-attention
-check-attention: ## check attention's kernels for matrix units by emulation of their instructions
+check-attention: ## check attention's kernels for matrix units with emulated instructions
 	@tools/check_attention.sh
 
 .PHONY: check-vendors
@@ -277,7 +278,7 @@ opencl-with: deps-dev ## run the OpenCL tests on another implementation: WITH=in
 	@tools/opencl_with.sh $(or $(WITH),intel) $(B)/tests/test_opencl_narrow
 
 .PHONY: schema
-schema: build ## write docs/row.schema.json anew, after a change of the row's fields
+schema: build ## regenerate docs/row.schema.json, after a change of the row's fields
 	@$(B)/stepmark schema > $(B)/row.schema.json && mv $(B)/row.schema.json docs/row.schema.json
 
 .PHONY: format
@@ -299,7 +300,7 @@ install: pages ## install program, manual pages, completions and documents (PREF
 	@tools/install.sh install $(B)
 
 .PHONY: uninstall
-uninstall: pages ## take them away again
+uninstall: pages ## remove the installed files
 	@tools/install.sh uninstall $(B)
 
 .PHONY: deb
@@ -311,11 +312,11 @@ tarball: deps ## build a folder with the program for any Linux of glibc 2.28 or 
 	@tools/tarball.sh "$(MAKE)"
 
 .PHONY: deps-package
-deps-package: ## install also what packages are made and tested with
+deps-package: ## also install what building and testing packages needs
 	@tools/deps.sh run package
 
 .PHONY: test-deb
-test-deb: deb ## install the package in a fresh Debian, use it, remove and purge it (as root)
+test-deb: deb ## install the package in a minimal Debian, use it, remove and purge it (as root)
 	@tools/test_deb.sh
 
 .PHONY: test-reproducible
@@ -327,7 +328,7 @@ test-pages: deps-dev pages ## check manual pages with mandoc, and completions in
 	@tools/test_pages.sh $(B)/stepmark $(B)/pages
 
 .PHONY: clean
-clean: ## remove everything built
+clean: ## remove everything that was built
 	rm -rf build
 
 # --- building -----------------------------------------------------------------------------------
@@ -335,9 +336,9 @@ clean: ## remove everything built
 .PHONY: tests
 tests: $(TESTS) $(TEST_SHIMS) $(TEST_OPENCL) $(B)/stepmark
 
-# Runs the tests of this configuration, one line a test and the runner's closing lines; what takes longest begins first.
-# The leak checker's guess at thread-local memory of libraries loaded at run time (OpenCL drivers) crashes it now and
-# then; it does without. What drivers compiled and what was tuned is kept in the build folder: each kernel is compiled once.
+# Runs the tests of this configuration, the longest first, and prints one line for each and a summary. The leak checker
+# sometimes crashes on thread-local memory of libraries loaded at run time (OpenCL drivers), so it does not search
+# there. The build folder caches compiled and tuned kernels.
 LONGEST_TESTS := exercise verify cli cheats screens opencl opencl_narrow recompute sweep spot_check run_outputs loader ladder \
                  advise drivers cpu_product walk trainer again allocations course file_faults loop_program
 TEST_SURROUNDINGS = ASAN_OPTIONS=detect_leaks=1:intercept_tls_get_addr=0 \
@@ -349,11 +350,11 @@ run-tests: tests
 	@mkdir -p build/cache/pocl
 	@$(TEST_SURROUNDINGS) tools/run_tests.sh $(RUN_FIRST) $(filter $(TESTS),$(LONGEST)) $(filter-out $(LONGEST),$(TESTS)) $(RUN_LAST)
 
-# All sources and tests as objects: warnings are what is looked for, and nothing is linked.
+# Compiles all sources and tests to find warnings, without linking.
 .PHONY: objects
 objects: $(LIB_OBJ) $(CLI_OBJ) $(TEST_SHIMS) $(patsubst %.c,$(B)/%.o,$(TEST_SRC) $(wildcard tests/fuzz/*.c))
 
-# What a backend in a shared library calls: the functions of include/.
+# Exports the functions of include/ to backends in shared libraries.
 EXPORTS := -Wl,--export-dynamic-symbol='sm_*'
 $(B)/stepmark: $(CLI_OBJ) $(B)/libstepmark.a
 	$(SAY) LINK $@
@@ -366,28 +367,28 @@ $(B)/libstepmark.a: $(LIB_OBJ)
 TEST_FLAGS := -DSM_TEST_BINARY='"$(B)/stepmark"' -DSM_TEST_SHIMS='"$(B)/tests/shims"' -DSM_TEST_GOLDEN_DIR='"tests/golden"' \
               -DSM_FUZZ_CORPUS_DIR='"tests/fuzz/corpus"'
 $(B)/tests/%.o: FILE_FLAGS := $(TEST_FLAGS)
-# A test has the same name whatever folder it lies in.
+# A test's name does not depend on its folder.
 vpath test_%.c $(sort $(dir $(TEST_SRC)))
 $(B)/tests/test_%: test_%.c $(B)/libstepmark.a
 	@mkdir -p $(@D)
 	$(SAY) CC $@
 	@$(COMPILE) $(TEST_FLAGS) $(LDFLAGS) -o $@ $< $(filter %.o,$^) $(B)/libstepmark.a -lcmocka $(LIBS)
 
-# It looks at the program's tables.
+# It reads the program's tables.
 $(B)/tests/test_subcommands: $(filter-out %/main.o,$(CLI_OBJ))
 
-# What a test preloads into the program. Without sanitizers: they are the program's.
+# Libraries that tests preload into the program; without sanitizers, which the program has.
 $(B)/tests/shims/%.so: tests/shims/%.c
 	@mkdir -p $(@D)
 	$(SAY) CC $@
 	@$(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) -O2 -g -fPIC -shared -o $@ $< -ldl
 
-# As the loader that the opencl backend looks for.
+# Named as the loader that the opencl backend looks for.
 $(TEST_OPENCL): $(B)/tests/shims/opencl_faults.so
 	@cp $< $@
 
-# A fuzzer is linked with all of the program but its main. libFuzzer gives it inputs in build/fuzz; elsewhere it reads its
-# saved corpus once, as a test.
+# A fuzzer is linked with the whole program except its main. In build/fuzz libFuzzer generates inputs; elsewhere it runs
+# once over its saved corpus, as a test.
 FUZZ_LINKED := tests/fuzz/harness_support.c $(if $(filter fuzz,$(CONFIG)),-fsanitize=fuzzer,tests/fuzz/corpus_replay.c)
 $(FUZZERS): $(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/harness_support.c tests/fuzz/corpus_replay.c \
             tests/fuzz/harness_support.h $(B)/without_main.o $(B)/libstepmark.a $(filter-out %/main.o,$(CLI_OBJ))
@@ -407,10 +408,10 @@ $(B)/%.o: %.c
 
 $(B)/src/comm/comm_mpi.o: FILE_FLAGS := $(MPI_FLAGS:-I%=-isystem %)
 
-# Sums over processes, of hundreds of millions of elements.
+# Sums hundreds of millions of elements over processes.
 $(B)/src/comm/comm_reduce.o: FILE_FLAGS := $(KERNEL_FLAGS)
 
-# It goes through all parameters while somebody waits.
+# Reads all parameters while the user waits.
 $(filter %/gradient_check.o,$(LIB_OBJ)): FILE_FLAGS := $(KERNEL_FLAGS)
 
 # The reference is compiled for two types: float, and double for gradient checks.
@@ -424,8 +425,8 @@ $(B)/%.f64.o: %.c
 	$(SAY) CC $@
 	@$(COMPILE) $(KERNEL_FLAGS) -DREF_F64 -c -o $@ $<
 
-# The cpu backend's kernels are compiled for several instruction sets, of which one is chosen at run time, and three types
-# of data.
+# The cpu backend's kernels are compiled for several instruction sets, one of which is chosen at run time, and for three
+# data types.
 CPU_DATA_FLAGS_bf16 := -DCPU_DATA_BF16
 CPU_DATA_FLAGS_f16 := -DCPU_DATA_F16
 define ISA_RULE
@@ -438,8 +439,8 @@ $(foreach isa,$(ALL_ISAS),$(foreach data,f32 bf16 f16,$(eval $(call ISA_RULE,$(i
 $(B)/backends/cpu/isa.o: $(B)/build_info
 $(B)/backends/cpu/isa.o: FILE_FLAGS := $(foreach isa,$(ALL_ISAS),-DCPU_WITH_$(isa)=$(if $(filter $(isa),$(ISAS)),1,0))
 
-# A rung's function has its kind's name in its source; here it is named after its file and the instruction set. Before
-# the rung that is vectors, a number is computed at a time: the compiler does not make vectors by itself.
+# A rung's function is named after its kind in the source, and after its file and instruction set here. Rungs before the
+# vector rung compute one number at a time: automatic vectorisation is off.
 RUNG_KINDS := matmul_forward layernorm_forward crossentropy_forward flash_attention_forward
 RENAMED = $(foreach kind,$(RUNG_KINDS),-D$(kind)=$(1) -D$(kind)_threads=$(1)_threads -D$(kind)_signature=$(1)_signature)
 RUNG_IS_VECTORS := %_vectorised %matmul_packed %_threads
@@ -453,7 +454,7 @@ $(B)/%.$(1).rung.o: %.c
 endef
 $(foreach isa,$(F32_ISAS),$(eval $(call RUNG_RULE,$(isa))))
 
-# Their functions, in a list that C includes.
+# The list of their functions, for C to include.
 $(B)/ladder_rungs.list: $(RUNG_SRC) FORCE
 	@mkdir -p $(@D)
 	@printf 'RUNG(%s)\n' $(foreach isa,$(F32_ISAS),$(patsubst %,"%$(,) $(isa)",$(basename $(notdir $(RUNG_SRC))))) > $@.new
@@ -461,7 +462,7 @@ $(B)/ladder_rungs.list: $(RUNG_SRC) FORCE
 $(B)/learn/ladder/rungs.o: FILE_FLAGS := -I$(B)
 $(B)/learn/ladder/rungs.o: $(B)/ladder_rungs.list
 
-# What the build can say of itself, compiled into the files that use it. Given from outside where there is no git.
+# Facts of the build, compiled into the files that use them. Set them on the command line if there is no git.
 VERSION := $(shell sed -n '1s/.*(\(.*\)).*/\1/p' debian/changelog)
 BUILD_COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 BUILD_DIRTY ?= $(shell test -z "$$(git status --porcelain 2>/dev/null | head -1)" && echo 0 || echo 1)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# best_isa.sh CC: the best of the instruction sets of the cpu backend's kernels that this processor has and this compiler
-# knows; CONFIG=dev builds that one alone.
+# best_isa.sh CC: prints the best instruction set of the cpu backend's kernels that this processor and this compiler
+# support; CONFIG=dev builds only that one.
 set -eu
 # is_best NAME "FLAGS OF THE PROCESSOR" COMPILER_FLAG...
 is_best() {

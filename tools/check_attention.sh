@@ -1,6 +1,6 @@
 #!/bin/sh
-# check_attention.sh: the kernels of cl/nvidia/attention_tensor.cl compute attention, on this processor, where the instructions of
-# matrix units are emulated (tests/emulation). Needs no card; clang compiles the kernels.
+# check_attention.sh: tests the kernels of cl/nvidia/attention_tensor.cl on the CPU, with emulated instructions of
+# matrix units (tests/emulation). clang compiles the kernels; no GPU is needed.
 set -eu
 cd "$(dirname "$0")/.."
 [ "$(uname -m)" = x86_64 ] || { echo "check-attention: left out: not an x86-64 processor"; exit 0; }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# check_cl.sh [FORMAT...]: every kernel file, with the prelude before it, is OpenCL C 1.2 without a warning, in the sizes
-# that the tiers use and the formats that data is stored in; not given: in all.
+# check_cl.sh [FORMAT...]: checks that every kernel file, after the prelude, compiles as OpenCL C 1.2 without a warning,
+# with the tiers' sizes and in these data formats; default: all.
 set -eu
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- -DDATA_F32 -DDATA_BF16 -DDATA_F16 "-DDATA_BF16 -DC_REAL"

@@ -1,6 +1,7 @@
 #!/bin/sh
-# check_deps.sh: each folder includes only what is below it; no folder is too full to read; and a file that a comment or a
-# document names exists. An #include names its file by the path from the root; without a folder it is a header of include/.
+# check_deps.sh: checks that each folder includes only lower layers, that no folder has too many files, and that every
+# file named in a comment or document exists. An #include has the path from the root, or no folder for a header of
+# include/.
 set -eu
 cd "$(dirname "$0")/.."
 failed=0
@@ -10,8 +11,8 @@ fail() {
     failed=1
 }
 
-# From the ground up: a folder includes itself and what stands before it. So there are no circles. A folder's name stands
-# for the folders within it, too, where these are not named.
+# From the ground up: a folder includes itself and what stands before it. So there are no circles. A folder's name
+# stands for the folders within it, too, where these are not named.
 floors='include os
     backends/host
     src/io src/processes src/documents src/tokenizer src/text src/plan src/optim src/models src/rewrites src/comm src/session src/verify
@@ -38,7 +39,8 @@ includes() {
 #   - the floors: nothing includes a floor above its own;
 #   - backends and what is above include/ know nothing of each other: a backend includes itself, backends/host, os and
 #     include/;
-#   - bench, learn and the program leave files and checkpoints to src (its own text files bench opens with input_file.h);
+#   - bench, learn and the program leave files and checkpoints to src (its own text files bench opens with
+# input_file.h);
 #   - a vendor's folder of the opencl backend is reached through the table of families;
 #   - a model's headers are its own.
 wrong=$(includes | awk -v floors="$floors" -v layers="program memory launch binders families" '

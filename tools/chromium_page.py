@@ -1,4 +1,4 @@
-"""chromium_page.py: a page of stepmark's in a real Chromium, for tests.
+"""chromium_page.py: opens one of stepmark's pages in a real Chromium, for tests.
 
     from chromium_page import Browser, main
     def a_test(browser):

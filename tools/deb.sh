@@ -1,6 +1,6 @@
 #!/bin/sh
 # deb.sh: builds the Debian package from the tracked files, in a copy: build/deb/stepmark_VERSION_ARCH.deb. The same
-# sources give the same package, wherever and whenever it is built.
+# sources always give the same package, bit for bit.
 set -eu
 cd "$(dirname "$0")/.."
 version=$(sed -n '1s/.*(\(.*\)).*/\1/p' debian/changelog)

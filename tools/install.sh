@@ -1,6 +1,6 @@
 #!/bin/sh
-# install.sh install|uninstall BUILD_FOLDER: puts program, manual pages, completions and documents below
-# $DESTDIR$PREFIX, or takes them away. ZSHDIR: where zsh looks for completions there.
+# install.sh install|uninstall BUILD_FOLDER: installs program, manual pages, completions and documents below
+# $DESTDIR$PREFIX, or removes them. ZSHDIR: zsh's folder of completions there.
 set -eu
 action=$1
 build=$2

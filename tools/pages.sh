@@ -1,5 +1,5 @@
 #!/bin/sh
-# pages.sh STEPMARK FOLDER: what a package ships beside the program, as the program prints it: man/man1/*.1 and
+# pages.sh STEPMARK FOLDER: writes the manual pages and completions that the program prints: man/man1/*.1 and
 # completions/{bash,zsh,fish}.
 set -eu
 stepmark=$1

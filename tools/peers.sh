@@ -1,6 +1,6 @@
 #!/bin/sh
-# peers.sh: sets up PyTorch and transformers in a virtual environment outside the tree, unless they are
-# there, and prints the path of its Python on stdout. STEPMARK_PEERS names another folder for it.
+# peers.sh: sets up PyTorch and transformers in a virtual environment outside the tree, if they are
+# missing, and prints the path of its Python on stdout. STEPMARK_PEERS: another folder for it.
 set -eu
 cd "$(dirname "$0")/.."
 venv=${STEPMARK_PEERS:-${XDG_CACHE_HOME:-$HOME/.cache}/stepmark/peers}

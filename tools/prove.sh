@@ -1,6 +1,6 @@
 #!/bin/sh
-# prove.sh STEPMARK SLOWED [CLAIM...]: does the program keep what its documents say? Measures each claim anew, on
-# this machine, and prints a line for each; exit code 1 where one does not hold. SLOWED is a build with
+# prove.sh STEPMARK SLOWED [CLAIM...]: measures the claims of the documents on this machine, and prints a line
+# for each; exit code 1 if one does not hold. SLOWED is a build with
 # -DSM_TEST_SLOWDOWN=0.03. Claims (default: all):
 #   same       A against itself, AA (200) interleaved comparisons: at most 5% see a difference
 #   slower     SLOWED against STEPMARK, SLOW (50) comparisons: at least 90% see it
@@ -113,8 +113,8 @@ prove_kill() {
 # field NAME FILE: the value of a number in a file of one row.
 field() { sed -n "s/^ *\"$1\": *\([-0-9.e+]*\).*/\1/p" "$2"; }
 
-# memory_of DEVICE SIZE MODE: how far the estimate is from the peak, in percent: of the process, or of what is allocated on
-# a device with memory of its own.
+# memory_of DEVICE SIZE MODE: how far the estimate is from the peak, in percent: of the process, or of what is allocated
+# on a device with memory of its own.
 memory_of() {
     file="$RESULTS/memory-$(echo "$1-$2-$3" | tr -c 'a-z0-9\n-' _).json"
     "$stepmark" run -m "$2" --mode "$3" --backend "$1" -b 1 --seq-len 64 -w 0 -r 1 --no-peaks -o json >"$file" 2>/dev/null || return 0

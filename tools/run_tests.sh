@@ -1,7 +1,7 @@
 #!/bin/sh
-# run_tests.sh COMMAND...: runs test programs, with their arguments, two at a time (AT_A_TIME), and prints what each says in
-# one piece: one that passes when it ends (BRIEF=1: its name alone), those that fail after all others, and last of all their
-# list. Every program runs, whatever fails.
+# run_tests.sh COMMAND...: runs test programs, with their arguments, two at a time (AT_A_TIME), and prints each one's
+# output in one piece: of passing programs when they end (BRIEF=1: only the name), of failing ones at the end, followed
+# by their list. A failure does not stop the others.
 set -eu
 outputs=$(mktemp -d)
 trap 'rm -rf "$outputs"' EXIT

@@ -1,8 +1,8 @@
 #!/bin/sh
-# test.sh MAKE: everything that must hold: the layers, a clean build by gcc and by clang, the tests in the release build, and
-# those of what parses, schedules and manages memory and processes again under AddressSanitizer and
-# UndefinedBehaviorSanitizer. STEPMARK_TEST_ALL=1: the long form of each, as `make torture PARTS=suite` runs it. Every step
-# runs, whatever fails before it, so that one log tells all; the steps that failed are listed at the end.
+# test.sh MAKE: runs all checks: the layers, clean builds by gcc and clang, the tests in the release build, and the
+# tests of parsing, scheduling, memory and processes also under AddressSanitizer and UndefinedBehaviorSanitizer.
+# STEPMARK_TEST_ALL=1: the long form of each, as in `make torture PARTS=suite`. A failing step does not stop the others;
+# failed steps are listed at the end.
 set -u
 make=$1
 all=${STEPMARK_TEST_ALL:-}

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""test_course.py STEPMARK [--write]: runs every command and every example of docs/course, and compares what they print
-with what the lessons say. In a block of `console`, lines that begin with "$ " are commands, the others what they print;
-a line "..." stands for any lines. Blocks of `python` are doctest's. --write puts what is printed into the lessons.
+"""test_course.py STEPMARK [--write]: runs every command and example of docs/course, and compares their output with
+the lessons. In a block of `console`, lines that begin with "$ " are commands, the others their output; a line "..."
+matches any lines. Blocks of `python` are doctest's. --write writes the output into the lessons.
 """
 import doctest
 import os

@@ -1,7 +1,7 @@
 #!/bin/sh
-# test_deb.sh [PACKAGE]: the Debian package: lintian has no errors and no warnings; in a fresh minimal Debian it is
-# installed, used with what it depends on alone, then with what it recommends and an OpenCL implementation (POCL=0: without),
-# removed and purged, and leaves nothing behind. As root. build/debian-root.tar keeps the fresh Debian.
+# test_deb.sh [PACKAGE]: tests the Debian package: lintian reports no errors or warnings; in a minimal Debian it is
+# installed, used with only its dependencies, then with its recommendations and an OpenCL implementation (POCL=0:
+# without), removed and purged, and leaves no files. Run it as root. build/debian-root.tar caches the minimal Debian.
 set -eu
 cd "$(dirname "$0")/.."
 package=${1:-$(ls build/deb/stepmark_*.deb)}

@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_deps.sh: tools/deps.sh with stand-ins for apt: it installs what is missing under the names of this release, one at
-# a time, and waits for others.
+# test_deps.sh: tests tools/deps.sh with stand-ins for apt: it installs missing packages by this release's names, one at
+# a time, and waits for other installers.
 set -eu
 cd "$(dirname "$0")/.."
 folder=$(mktemp -d)

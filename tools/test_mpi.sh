@@ -1,11 +1,13 @@
 #!/bin/sh
-# test_mpi.sh [STEPMARK]: trains as several processes, which mpirun starts on this machine, and compares with one.
+# test_mpi.sh [STEPMARK]: trains with several processes, started by mpirun on this machine, and compares with a single
+# one.
 #
 #   PROCESSES="3"        how many
 #   STEPS=10             of each training
 #   BACKENDS="cpu"       cpu, opencl
 #   WAYS="..."           flags to try, with commas for spaces
-#   ALSO="narrow pair blocks"  more to compare: narrow formats; two processes by shared memory and by messages; states in
+#   ALSO="narrow pair blocks"  more to compare: narrow formats; two processes by shared memory and by messages; states
+# in
 #                        blocks of 8 bits, shared out
 # The losses of N processes are those of one within 1e-5, those of a run again are the same bits; a process that dies or
 # stops ends all, and arguments, files and builds that differ are refused, each with one line that names the rank or the
@@ -212,8 +214,8 @@ worker() {
     done
 }
 
-# One of three processes is killed, or stopped; the others end within seconds, on a busy machine within half a minute, and
-# say which.
+# One of three processes is killed, or stopped; the others end within seconds, on a busy machine within half a minute,
+# and say which.
 lose() {
     signal=$1
     said=$2
@@ -293,7 +295,8 @@ compare_files() {
     }
 }
 
-# begin_run FOLDER: two processes train there from step 2 to 6; what it leaves is what a run leaves that was killed after step 4.
+# begin_run FOLDER: two processes train there from step 2 to 6; what it leaves is what a run leaves that was killed
+# after step 4.
 begin_run() {
     cd "$work/$1"
     # shellcheck disable=SC2086 # a list of flags

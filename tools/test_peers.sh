@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_peers.sh BINARY: tests the programs of bench/peers, and holds stepmark's weights, losses, updates and generated text
-# to those of PyTorch and transformers, and its tokens to those of tokenizers.
+# test_peers.sh BINARY: tests the programs of bench/peers, and compares stepmark's weights, losses, updates and
+# generated text with those of PyTorch and transformers, and its tokens with those of tokenizers.
 set -eu
 binary=$1
 python=$(tools/peers.sh)

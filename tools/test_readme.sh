@@ -1,7 +1,7 @@
 #!/bin/sh
-# test_readme.sh: runs every command that README.md and docs/tour.md show. `make bench` is run with a tiny model; `make test`
-# is what runs this. Unless STEPMARK_TEST_ALL=1 commands that measure do so for a moment: few pairs, and no peaks but in the
-# first of each subcommand.
+# test_readme.sh: runs every command that README.md and docs/tour.md show. `make bench` runs with a tiny model, `make
+# test` not at all, as it runs this. Unless STEPMARK_TEST_ALL=1, measurements are short: few pairs, and peaks only in
+# the first command of each subcommand.
 set -eu
 cd "$(dirname "$0")/.."
 unset MAKEFLAGS MFLAGS MAKELEVEL # a user's make is not part of this one

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""test_report_page.py STEPMARK [FOLDER]: the report's page and the leaderboard's in a real Chromium, over rows that are made
-here: one machine, ten machines and builds, a thousand rows. Pictures of them stay in FOLDER where one is given.
+"""test_report_page.py STEPMARK [FOLDER]: tests the pages of report and leaderboard in a real Chromium, with rows made
+here: one machine, ten machines and builds, a thousand rows. Saves pictures of them in FOLDER, if given.
 """
 import json
 import os

@@ -1,6 +1,6 @@
 #!/bin/sh
-# test_reproducible.sh: builds what is committed twice, in folders of different names and depths, under another locale,
-# time zone and umask, and compares program, manual pages and completions byte by byte. `make CONFIG=...` and CFLAGS hold for both.
+# test_reproducible.sh: builds the last commit twice, in folders with different names and depths, and another locale,
+# time zone and umask, and compares program, manual pages and completions byte by byte. CONFIG and CFLAGS apply to both.
 set -eu
 cd "$(dirname "$0")/.."
 work=${WORK:-$(mktemp -d)}

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""test_scaling_page.py STEPMARK [FOLDER]: the page of `stepmark scaling` in a real Chromium, over trainings of 1, 2 and 4 processes
-that mpirun starts here. Pictures of it stay in FOLDER where one is given. STEPMARK is a build with MPI.
+"""test_scaling_page.py STEPMARK [FOLDER]: tests the page of `stepmark scaling` in a real Chromium, with trainings of
+1, 2 and 4 processes started by mpirun. Saves pictures in FOLDER, if given. STEPMARK is a build with MPI.
 """
 import json
 import os

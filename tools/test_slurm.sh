@@ -1,8 +1,8 @@
 #!/bin/bash
-# test_slurm.sh: sets a Slurm cluster of two nodes up on this machine, from Debian's packages, in a folder of its own;
+# test_slurm.sh: sets up a Slurm cluster of two nodes on this machine, from Debian's packages, in a separate folder;
 # submits the scripts of tools/slurm, waits, and checks the runs: their metrics, the scheduler's facts in them, and that
-# jobs that were warned, preempted or killed went on where they were. Needs root, for munge and for slurmd; leaves
-# nothing. test_slurm.sh PART... runs some parts: fixed_work, warned, preempted, killed.
+# warned, preempted or killed jobs resumed correctly. Needs root, for munge and slurmd; removes everything afterwards.
+# test_slurm.sh PART... runs some parts: fixed_work, warned, preempted, killed.
 set -eu
 cd "$(dirname "$0")/.."
 unset OMPI_MCA_btl

@@ -1,7 +1,7 @@
 #!/bin/bash
-# test_slurm_scripts.sh: what tools/slurm owes without a Slurm: the scripts are bash, each asks for the processes that its
-# name says, and train.sh starts the program, tells its end and puts the job back after the warning. The scheduler's
-# commands are stand-ins. `make test-slurm` has a real one.
+# test_slurm_scripts.sh: tests tools/slurm with stand-ins for Slurm's commands: the scripts are valid bash, each
+# requests the processes in its name, and train.sh starts the program, reports its end and requeues the job after the
+# warning. `make test-slurm` uses a real Slurm.
 set -eu
 cd "$(dirname "$0")/.."
 root=$PWD

@@ -1,6 +1,7 @@
 #!/bin/sh
-# test_small_runs.sh STEPMARK: each backend from end to end, in seconds: the operations of the cpu backend on small shapes in
-# every format, steps of each backend, a training, advice. The release build computes right, and a sanitizer sees its memory.
+# test_small_runs.sh STEPMARK: runs each backend from end to end, in seconds: the cpu backend's operations on small shapes
+# in every format, steps of each backend, a training, advice. The release build checks results; sanitizer builds check
+# memory.
 set -eu
 stepmark=$1
 folder=$(mktemp -d)

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""test_step_page.py STEPMARK: the page of a step in a real Chromium: it loads, steps through, and its numbers are walk's."""
+"""test_step_page.py STEPMARK: tests the page of a step in a real Chromium: it loads, steps forward and back, and has
+walk's numbers."""
 import json
 import pathlib
 import re

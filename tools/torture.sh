@@ -1,7 +1,7 @@
 #!/bin/sh
-# torture.sh [PART...]: the long tests, tools/torture_PART.sh each; not given: all of them. Prints one line a part, its
-# closing one, and keeps what it says in build/torture/PART.log. How long each runs is set by variables that its script
-# names. Takes build/release/stepmark as it is: `make torture` builds it first.
+# torture.sh [PART...]: runs the long tests tools/torture_PART.sh; default: all. Prints the last line of each, and
+# writes all output to build/torture/PART.log. Each script names the variables that set its duration. Uses
+# build/release/stepmark as it is; `make torture` builds it first.
 set -u
 cd "$(dirname "$0")/.."
 logs=build/torture

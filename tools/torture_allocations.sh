@@ -1,6 +1,7 @@
 #!/bin/sh
-# torture_allocations.sh: lets every allocation of a dozen commands fail in turn, or every ALLOCATION_STEP-th, and prints how
-# many failures end badly; exit 1 when any does. ALLOCATION_COMMAND="report" takes the commands that begin so.
+# torture_allocations.sh: makes every allocation of a dozen commands fail in turn, or every ALLOCATION_STEP-th, and
+# prints how many failures end badly; exit code 1 if any. ALLOCATION_COMMAND="report": only commands with this
+# beginning.
 set -eu
 cd "$(dirname "$0")/.."
 program="${B:-build/${CONFIG:-release}}/tests/test_allocations"

@@ -1,7 +1,7 @@
 #!/bin/bash
-# torture_drivers.sh [STEPMARK [SHIMS]]: every OpenCL function that stepmark calls fails, hangs or crashes, at its first
-# call and at later ones. However that goes: the program ends in time, every row has a status and a reason, the cpu's row
-# is ok, and the exit code says whether a row failed.
+# torture_drivers.sh [STEPMARK [SHIMS]]: makes every OpenCL function that stepmark calls fail, hang or crash, at its
+# first call and at later ones. The program must end in time, every row must have a status and a reason, the cpu's row
+# must be ok, and the exit code must tell whether a row failed.
 #
 # DRIVERS_CALLS: which calls ("1 7 40"). DRIVERS_ACTIONS: what they do ("hang crash -5 -6"). DRIVERS_FUNCTIONS: of which
 # functions; all. DRIVERS_TIMEOUT: --timeout, in seconds (2).

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The mistakes of every exercise in OpenCL C, as tests/learn/test_exercise.c makes them in C: what is said of each must be what
-# it is. `make test` checks the right solutions of all, and the mistakes of three.
+# torture_exercises.sh: makes the mistakes of every exercise in OpenCL C, as tests/learn/test_exercise.c does in C, and
+# checks that each is recognised. `make test` checks all right solutions, and the mistakes of three exercises.
 set -eu
 cd "$(dirname "$0")/.."
 make build build/release/tests/test_exercise >/dev/null

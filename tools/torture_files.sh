@@ -1,6 +1,6 @@
 #!/bin/sh
-# torture_files.sh: kills `train` and `init` at every one of their file calls, fails each call, and fills a small disk at
-# every size: what loads afterwards is the old state or the new one. About five minutes.
+# torture_files.sh: kills `train` and `init` at every one of their file calls, fails each call, and fills a small disk
+# at every size; afterwards the old state or the new one must load. About five minutes.
 #
 #     STEPMARK_FAULT_STRIDE=N   every N-th file call only (1)
 #     STEPMARK_DISK_STRIDE=N    every N-th size of the disk only, in steps of 4 KiB (1)

@@ -1,7 +1,6 @@
 #!/bin/sh
-# torture_fuzz.sh: gives every fuzzer (tests/fuzz) inputs by the thousand per second, under AddressSanitizer and
-# UndefinedBehaviorSanitizer: no crash, no leak, no input that takes more than ten seconds, and no twice as long input
-# that takes three times as long.
+# torture_fuzz.sh: runs every fuzzer (tests/fuzz) under AddressSanitizer and UndefinedBehaviorSanitizer: no crash, no
+# leak, no input that takes more than ten seconds, and no input of twice the length that takes three times as long.
 #   SECONDS_EACH=30   time for each fuzzer
 #   RUNS=N            instead: inputs for each fuzzer
 #   FUZZERS="a b"     some of them; not given: all

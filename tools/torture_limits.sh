@@ -1,7 +1,7 @@
 #!/bin/bash
-# torture_limits.sh [STEPMARK]: stepmark under limits of memory, stack, open files and processors, with more threads than
-# make sense, and without /proc. It ends in time, by itself, with an exit code of its own (0, 1, 2), and where it says
-# "oom" there is a figure of what there is.
+# torture_limits.sh [STEPMARK]: runs stepmark with limits on memory, stack, open files and processors, with far too many
+# threads, and without /proc. It must end in time, by itself, with one of its exit codes (0, 1, 2), and a message "oom"
+# must state the available memory.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 stepmark=$(realpath "${1:-build/release/stepmark}")

@@ -1,6 +1,6 @@
 #!/bin/sh
-# torture_memcheck.sh: steps of a tiny model under valgrind's memcheck: nothing depends on a value that was never set, and
-# no access is out of bounds. On instruction sets that valgrind knows.
+# torture_memcheck.sh: runs steps of a tiny model under valgrind's memcheck, which finds uses of uninitialised values
+# and accesses out of bounds, with the instruction sets that valgrind knows.
 set -eu
 cd "$(dirname "$0")/.."
 stepmark=${STEPMARK:-build/release/stepmark}

@@ -1,5 +1,5 @@
 #!/bin/sh
-# torture_mpi.sh: what test_mpi.sh does a part of: 2, 3 and 4 processes, on both backends, every way to share, 100 steps.
+# torture_mpi.sh: the long form of test_mpi.sh: 2, 3 and 4 processes, on both backends, every way to share, 100 steps.
 #
 #   PROCESSES, STEPS, BACKENDS, WAYS, ALSO as in test_mpi.sh
 set -eu

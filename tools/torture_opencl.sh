@@ -1,7 +1,7 @@
 #!/bin/sh
-# torture_opencl.sh: every op, in every portable family of kernels and format, on several OpenCL implementations
-# (tools/opencl_with.sh): the results of all of them against the reference; and in Oclgrind's simulator, of small cases,
-# no access out of bounds and no data race either.
+# torture_opencl.sh: compares every op, in every portable family of kernels and format, on several OpenCL
+# implementations (tools/opencl_with.sh) with the reference; for small cases, Oclgrind's simulator also finds accesses
+# out of bounds and data races.
 #   IMPLEMENTATIONS="pocl rusticl oclgrind"   which
 #   PRECISIONS=fp32,bf16,fp16            which formats
 #   MAX_ELEMS=2000                       in the simulator: cases whose largest tensor is no larger

@@ -1,6 +1,6 @@
 #!/bin/sh
-# torture_processors.sh: tests as on other processors than this one: less is told by CPUID, which Linux lets fault on Intel
-# processors since Ivy Bridge (tests/shims/processor.c).
+# torture_processors.sh: runs tests as on other processors: CPUID reports fewer features, since Linux can trap it on
+# Intel processors since Ivy Bridge (tests/shims/processor.c).
 #   PROCESSORS="zen3 icelake unknown baseline"   which
 #   TESTS="..."                         of tests/*/test_*.c
 set -eu

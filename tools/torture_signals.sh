@@ -1,7 +1,7 @@
 #!/bin/bash
-# torture_signals.sh [STEPMARK]: SIGINT or SIGTERM at a random moment, for every subcommand that works for long. Each ends
-# within the limit, with exit code 130 (143: a run in a folder; or its own, where it had ended before), and leaves no
-# process and no temporary file behind.
+# torture_signals.sh [STEPMARK]: sends SIGINT or SIGTERM at a random moment to every long-running subcommand. Each must
+# end within the limit, with exit code 130 (143: a run in a folder; its own code if it had ended before), and leave no
+# process and no temporary file.
 #
 # SIGNALS_ROUNDS: of all subcommands (5). SIGNALS_LIMIT_MS: for the end (2000). SIGNALS_SEED.
 set -u

@@ -1,6 +1,7 @@
 #!/bin/sh
-# `make test` in its long form: every test under sanitizers, which have the kernels of every instruction set; a build by clang
-# of all instruction sets; every mistake of an exercise in both languages; the commands of README.md as they stand.
+# torture_suite.sh: the long form of `make test`: every test under sanitizers, with the kernels of every instruction
+# set; a build of all instruction sets by clang; every mistake of an exercise in both languages; README.md's commands
+# unchanged.
 set -eu
 cd "$(dirname "$0")/.."
 if STEPMARK_TEST_ALL=1 tools/test.sh "env -u MAKEFLAGS -u MAKELEVEL make"; then

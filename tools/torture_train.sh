@@ -1,7 +1,7 @@
 #!/bin/sh
-# torture_train.sh: kills a training at random moments with kill -9 and lets it go on each time: weights, log and the
-# figures of its metrics equal an undisturbed run's. Then trains on disks that are too small, at every size: what is
-# left goes on where there is room. About five minutes.
+# torture_train.sh: kills a training at random moments with kill -9 and resumes it each time: weights, log and metrics
+# must equal an undisturbed run's. Then trains on disks that are too small, at every size: with enough space the
+# training must resume. About five minutes.
 #
 #     STEPMARK_KILLS=N         kill that often (50)
 #     STEPMARK_DISK_STRIDE=N   every N-th size of the disk only, in steps of 64 KiB (1)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# torture_tsan.sh: threads under ThreadSanitizer, with archer, which knows OpenMP's own order: no two threads touch the
-# same memory without it. Ops and whole steps in every instruction set and format that this processor has, and a run.
+# torture_tsan.sh: finds data races with ThreadSanitizer, and archer, which knows OpenMP's synchronisation: in ops and
+# whole steps, in every instruction set and format of this processor, and in a run.
 #   THREADS=4   how many
 set -eu
 cd "$(dirname "$0")/.."

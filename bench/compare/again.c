@@ -1,4 +1,3 @@
-// again.c: see again.h.
 #include "bench/compare/again.h"
 
 #include "bench/rows/read_rows.h"
@@ -9,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Relative, by the format of the numbers: of the first step as in src/verify/loss_check.c, of later ones as
+// Relative, by the format of the numbers: for the first step as in src/verify/loss_check.c, for later ones as in
 // bench/peers.
 static const double first_tolerance_fp32 = 1e-4;
 static const double later_tolerance_fp32 = 1e-3;
@@ -17,11 +16,12 @@ static const double tolerance_other = 1e-2;
 
 enum { TEXT_SIZE = 256 };
 
-// What may differ between two runs of the same flags. `decides`: with it, the last digits of a loss may differ.
+// Fields that may differ between two runs of the same flags. `decides`: a difference may change the last digits of a
+// loss.
 static const struct {
     const char *name;
     bool decides;
-    bool is_shown; // also where it is the same
+    bool is_shown; // shown even if equal
 } conditions[] = {
     {"build_commit", true, true},
     {"context.build_dirty", true, false},
@@ -67,7 +67,7 @@ const sm_table sm_again_table = {"again", columns, sizeof(columns) / sizeof(colu
 
 static sm_status no_memory(void) { return sm_fail(SM_ERR_OOM, "no memory to compare a row with its repetition"); }
 
-// The first reason stands: the later ones follow from it.
+// Keeps only the first reason: later ones follow from it.
 static void fail(sm_again *result, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void fail(sm_again *result, const char *format, ...) {
     va_list arguments;
@@ -95,7 +95,7 @@ static sm_status add_field(sm_again *result, const char *field, const char *reco
     return json_array_append_new(result->fields, record) == 0 ? SM_OK : no_memory();
 }
 
-// A value as a reader sees it; "" where there is none.
+// A value as a reader sees it; "" if absent.
 static sm_status text_of(const json_t *row, const char *name, char *text, size_t size_bytes) {
     const json_t *value = sm_json_get(row, name);
     text[0] = '\0';
@@ -130,7 +130,7 @@ static bool is_clean_build(const json_t *row) {
     return sm_rows_text(row, "build_commit")[0] != '\0' && json_is_false(sm_json_get(row, "context.build_dirty"));
 }
 
-// *must_be_equal: nothing differs that a loss's last digits may depend on.
+// *must_be_equal: no condition differs that may change a loss's last digits.
 static sm_status add_conditions(sm_again *result, const json_t *recorded, const json_t *again, bool *must_be_equal) {
     size_t used = 0;
     *must_be_equal =
@@ -157,10 +157,10 @@ static sm_status add_conditions(sm_again *result, const json_t *recorded, const 
 typedef struct {
     size_t n_both; // steps that both runs took
     size_t n_equal;
-    size_t n_near;        // within the tolerance, equal ones included
+    size_t n_near;        // within the tolerance, including equal ones
     double apart;         // the largest relative difference
     size_t first_unequal; // step, from 1; 0 = none
-    size_t first_bad;     // beyond the tolerance
+    size_t first_bad;     // the first beyond the tolerance
 } loss_difference;
 
 static double tolerance_of(const json_t *row, size_t step) {
@@ -212,7 +212,7 @@ static void tell_losses(const loss_difference *d, char *text, size_t size_bytes)
     }
 }
 
-// The step where the two differ first, or else the last that both have.
+// Adds the step where the two differ first, or the last that both have.
 static sm_status add_step(sm_again *result, const json_t *recorded, const json_t *again, const loss_difference *d) {
     char name[TEXT_SIZE];
     char before[TEXT_SIZE];
@@ -227,12 +227,12 @@ static sm_status add_step(sm_again *result, const json_t *recorded, const json_t
     return add_field(result, name, before, now, strcmp(before, now) == 0);
 }
 
-// The loss of the first step, which is the same whatever the checks draw.
+// Compares the first step's loss, which does not depend on the checks' draws.
 static void judge_checked_loss(sm_again *result, const json_t *recorded, const json_t *again, bool must_be_equal) {
     const double a = sm_json_number(recorded, "loss");
     const double b = sm_json_number(again, "loss");
     if (!isfinite(a) || !isfinite(b)) {
-        return; // there was no check: the status tells
+        return; // there was no check, as the status says
     }
     if (!(distance(a, b) <= (must_be_equal ? 0 : tolerance_of(recorded, 0)))) {
         fail(result, "the checked loss is %.12g, was %.12g", b, a);
@@ -317,7 +317,7 @@ static sm_status judge_speed(sm_again *result, const json_t *recorded, const jso
     text_of_step(again, now, sizeof(now));
     SM_TRY(add_field(result, "step ms ± spread", before, now, finding != verdict));
     json_t *last = json_array_get(result->fields, json_array_size(result->fields) - 1);
-    const bool is_known = isfinite(lo) && isfinite(hi); // too few samples tell neither
+    const bool is_known = isfinite(lo) && isfinite(hi); // too few samples give no interval
     return is_known || sm_json_set_new(last, "same", json_null()) == 0 ? SM_OK : no_memory();
 }
 

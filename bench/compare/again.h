@@ -1,11 +1,10 @@
-// again.h: a row, and the row of the same flags run again: was it reproduced?
+// again.h: compares a row with the row of a second run with the same flags: was it reproduced?
 //
-// It was if the outcome (status) is the same and so is every loss that both runs have. Losses must be equal in every
-// digit where the same clean build ran on the same device with as many threads; where any of these differ, or mode
-// tuned may have chosen other kernels, within a tolerance: the loss of the first step and the checked one within that
-// of the loss check, the later ones within that for other programs. Steps that one of the runs did not take (warm-up
-// and sampling may end early) are not compared. Speed does not decide: it is judged as `compare` does and reported next
-// to it.
+// It was if the status is the same and so is every loss that both runs have. Losses must be equal in every digit if the
+// same clean build ran on the same device with as many threads. If any of these differ, or mode tuned may have chosen
+// other kernels, tolerances apply: the loss check's for the first step and the checked loss, the one for other programs
+// for later steps. Steps that only one of the runs took (warm-up and sampling may end early) are not compared. Speed
+// does not decide: it is judged as in `compare` and reported.
 #ifndef STEPMARK_AGAIN_H
 #define STEPMARK_AGAIN_H
 
@@ -16,8 +15,8 @@ typedef struct {
     json_t *fields;           // records of sm_again_table: outcome, losses, speed, and conditions
     sm_comparison comparison; // of the speeds
     bool is_reproduced;       // outcome and losses
-    char reason[1024];        // why it was not
-    char conditions[512];     // that differ: "build_commit, n_threads"; "" where none does
+    char reason[1024];        // "" if it was
+    char conditions[512];     // those that differ: "build_commit, n_threads"; "" if none
     char losses[256];         // "all 9 that both runs have are equal in every digit"
     char speed[256];          // "not told apart: the step's time changed by +0.3% (-1.2% to +1.8%)"
 } sm_again;

@@ -1,4 +1,3 @@
-// best_rows.c: see best_rows.h.
 #include "bench/compare/best_rows.h"
 
 #include "bench/rows/read_rows.h"
@@ -74,7 +73,7 @@ static bool same_fields(const json_t *a, const json_t *b, const char *const *nam
     return true;
 }
 
-// What two rows must share to be one configuration but for mode, batch and length.
+// Fields, besides mode, batch and length, that two rows of one configuration share.
 static bool alike(const json_t *a, const json_t *b) {
     static const char *const names[] = {
         "backend_used", "device",    "cpu_info", "gpu_info", "model_type", "precision", "n_threads",
@@ -157,7 +156,7 @@ static sm_status award(const json_t *const *rows, size_t n, const sm_contest *co
     sm_outcome o;
     SM_TRY(sm_judge_contest(contest, rows, n, &o));
     if (o.first == NULL && !(sm_is_all_doubt(&o) && contest == sm_contests)) {
-        return SM_OK; // of one there is no best; and that there is no verdict is said once
+        return SM_OK; // a single one is not the best; and a missing verdict is reported once
     }
     sm_recommend_group(o.first != NULL ? o.first : rows[0], group, sizeof(group));
     if (!sm_is_won(&o)) {
@@ -192,7 +191,7 @@ cleanup:
 
 static double or_zero(double value) { return isfinite(value) ? value : 0; }
 
-// What starting costs beyond the steps themselves.
+// The cost of starting, beyond the steps themselves.
 static double start_ns(const json_t *row) {
     return or_zero(sm_json_number(row, "build_ns")) + or_zero(sm_json_number(row, "tune_ns")) +
            or_zero(sm_json_number(row, "first_step_ns")) - sm_json_number(row, "median_ns");
@@ -219,7 +218,7 @@ static bool is_faster_beyond_doubt(const json_t *fast, const json_t *slow) {
            !sm_doubt_row(fast, doubt) && !sm_doubt_row(slow, doubt);
 }
 
-// Every pair of a group that differs in mode only and in which one is faster beyond doubt.
+// Every pair of a group that differs only in mode, with one significantly faster.
 static sm_status break_evens(const json_t *group, json_t *records) {
     static const char *const sizes[] = {"n_batch", "n_seq"};
     const size_t n = json_array_size(group);
@@ -227,7 +226,7 @@ static sm_status break_evens(const json_t *group, json_t *records) {
         for (size_t j = 0; j < n; j++) {
             const json_t *slow = json_array_get(group, i);
             const json_t *fast = json_array_get(group, j);
-            // What is cheap to know comes first: there may be many pairs.
+            // Cheap tests first: there may be many pairs.
             if (strcmp(sm_rows_text(slow, "mode"), sm_rows_text(fast, "mode")) != 0 &&
                 is_faster_beyond_doubt(fast, slow) && same_fields(slow, fast, sizes, 2) && alike(slow, fast)) {
                 SM_TRY(break_even(slow, fast, records));
@@ -270,7 +269,7 @@ static sm_status advise_on_failures(const json_t *rows, json_t *records) {
     size_t i;
     json_t *row;
     json_array_foreach((json_t *)rows, i, row) {
-        bool is_probe = sm_rows_text(row, "sweep_note")[0] != '\0'; // a step of a search, which went on
+        bool is_probe = sm_rows_text(row, "sweep_note")[0] != '\0'; // an intermediate step of a search
         if (strcmp(sm_rows_status(row), "oom") == 0 && !is_probe) {
             SM_TRY(advise_smaller(rows, row, records));
         }
@@ -278,7 +277,7 @@ static sm_status advise_on_failures(const json_t *rows, json_t *records) {
     return SM_OK;
 }
 
-// Rows that are ok, by the name of their group: arrays, in the order of their first rows.
+// Groups the ok rows by name: arrays, in the order of their first rows.
 static sm_status group_rows(const json_t *rows, json_t *groups) {
     char name[GROUP_SIZE];
     size_t i;

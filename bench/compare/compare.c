@@ -1,4 +1,4 @@
-// compare.c: matches two sets of rows, judges each match, lists the rows left out.
+// compare.c: matches two sets of rows, compares each match, lists the rows left out.
 #include "bench/compare/compare.h"
 
 #include "bench/compare/noise_verdict.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// From MIN_STRETCHED samples on, N_STRETCHES consecutive parts of a run stand for its samples.
+// From MIN_STRETCHED samples on, the medians of N_STRETCHES consecutive parts of a run replace its samples.
 enum { MIN_STRETCHED = 40, N_STRETCHES = 20, TEXT_SIZE = 512 };
 
 static const double alpha_each = 0.01;
@@ -50,7 +50,7 @@ static sm_status medians_of_runs(const sm_run_group *group, double **out, size_t
     return SM_OK;
 }
 
-// The run of a group that belongs to a pair; NULL if it has none.
+// The run of a group with that pair's number; NULL if it has none.
 static const json_t *run_of_pair(const sm_run_group *group, double pair) {
     for (size_t i = 0; i < group->n_usable; i++) {
         if (sm_json_number(group->rows[i], "compare_pair") == pair) {
@@ -78,7 +78,7 @@ static sm_status pairs_of_runs(const sm_run_group *a, const sm_run_group *b, val
     return SM_OK;
 }
 
-// NaN of nothing.
+// NaN for n = 0.
 static sm_status median_of(const double *from, size_t n, double *median) {
     sm_stats stats = {.median = NAN};
     SM_TRY(n > 0 ? sm_stats_compute_real(from, (int64_t)n, &stats) : SM_OK);
@@ -93,13 +93,13 @@ static sm_status shorten(double *samples, size_t *n) {
     for (size_t i = 0; i < N_STRETCHES; i++) {
         size_t first = i * *n / N_STRETCHES;
         size_t end = (i + 1) * *n / N_STRETCHES;
-        SM_TRY(median_of(samples + first, end - first, &samples[i])); // written parts lie before what is read
+        SM_TRY(median_of(samples + first, end - first, &samples[i])); // writes only before what is still to be read
     }
     *n = N_STRETCHES;
     return SM_OK;
 }
 
-// Takes `samples` over.
+// Takes ownership of `samples`.
 static sm_status append_samples(double *samples, size_t n_samples, double median, double **out, size_t *n) {
     sm_status status = SM_OK;
     SM_TRY_GOTO(shorten(samples, &n_samples));
@@ -116,7 +116,7 @@ cleanup:
     return status;
 }
 
-// All samples of a side's few runs; a row without samples counts as one: its median.
+// All samples of a side's few runs; a row without samples counts as one sample, its median.
 static sm_status samples_of_runs(const sm_run_group *group, double **out, size_t *n) {
     *out = NULL;
     *n = 0;
@@ -178,7 +178,7 @@ static json_t *describe(const json_t *row) {
     return sm_json_text(text);
 }
 
-// Runs in turn see the same disturbances; others stand or fall by their own.
+// Runs in turn see the same disturbances; other runs each need a verdict.
 static bool bears_no_verdict(const sm_run_group *a, const sm_run_group *b, const values *v, char *text,
                              size_t size_bytes) {
     return !v->paired && (sm_doubt_rows(a->rows, a->n_usable, text, size_bytes) ||
@@ -253,7 +253,7 @@ static sm_status note_basis(json_t *notes, const char *basis) {
     return SM_OK;
 }
 
-// Few runs: whether their samples may be relied on. Of pairs: that the machine was busy.
+// For few runs: whether their samples are reliable. For pairs: whether the machine was busy.
 static sm_status note_noise(json_t *notes, const char *basis, const char *side, const json_t *row) {
     char noise[256];
     char text[TEXT_SIZE];
@@ -306,7 +306,7 @@ static void failure_text(const json_t *row, char *text, size_t size_bytes) {
     snprintf(text, size_bytes, "%s%s%s", sm_rows_status(row), reason[0] != '\0' ? ": " : "", reason);
 }
 
-// Either side has no figure: nothing to weigh, but worth a line.
+// One side has no figure: reported without a verdict.
 static sm_status failed_match(sm_comparison *c, const sm_match *m) {
     char failure[TEXT_SIZE];
     char text[2 * TEXT_SIZE];
@@ -320,7 +320,7 @@ static sm_status failed_match(sm_comparison *c, const sm_match *m) {
     return set_apart(c, a_failed && b_failed ? "both" : b_failed ? "b" : "a", row, text);
 }
 
-// What keeps a row from the one of the other side that is most like it: in its work first.
+// The difference between a row and the most similar row of the other side; work counts first.
 static void nearest_text(const json_t *row, const sm_run_groups *others, bool is_a, char text[TEXT_SIZE]) {
     char work[TEXT_SIZE];
     char factor[TEXT_SIZE];

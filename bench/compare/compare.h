@@ -1,4 +1,4 @@
-// compare.h: is B faster or slower than A? The verdict, and its basis.
+// compare.h: decides whether B is faster or slower than A, and on which basis.
 //
 // The unit of replication is the run (one process): samples of one run share its memory layout,
 // its frequency and its neighbours, and say nothing of the next run. So, by `basis`:
@@ -39,25 +39,25 @@ typedef enum {
 const char *sm_verdict_name(sm_verdict verdict);
 
 typedef struct {
-    double threshold; // smallest change worth a verdict, as a fraction
-    unsigned across;  // factors (bits) that may differ, because they are what is compared
-    bool any_factor;  // all of them may: two command lines say what is compared
+    double threshold; // smallest change that counts, as a fraction
+    unsigned across;  // factors (bits) that may differ, because they are being compared
+    bool any_factor;  // all factors may differ: two command lines say what is compared
 } sm_compare_options;
 
 typedef struct {
     json_t *compared;   // records of sm_compare_table
-    json_t *apart;      // records of sm_apart_table: what was not compared, and why
+    json_t *apart;      // records of sm_apart_table: rows that were not compared, with the reason
     json_t *notes;      // texts
     sm_verdict verdict; // slower if any is; else faster if any is; else inconclusive if any is, or nothing was compared
-    int n_failed;       // configurations that ran in A and are status error in B
+    int n_failed;       // configurations that ran in A and have status error in B
 } sm_comparison;
 
 extern const sm_table sm_compare_table;
 extern const sm_table sm_apart_table;
 
-// Without `across`: rows that agree in everything are compared; where there are none, rows that
-// differ in one factor, the same for all. SM_ERR_USAGE when they differ in one factor here and
-// in another there. Nothing to compare is no failure: `compared` is empty.
+// Without `across`: compares rows that agree in everything; if there are none, rows that differ in one factor, the same
+// for all. SM_ERR_USAGE if that factor differs from match to match. Having nothing to compare is no failure: `compared`
+// is empty.
 sm_status sm_compare(const json_t *rows_a, const json_t *rows_b, const sm_compare_options *options,
                      sm_comparison *comparison);
 void sm_comparison_free(sm_comparison *comparison);

@@ -44,8 +44,7 @@ bool sm_factor_parse(const char *name, sm_factor *factor) {
 
 // --- values ------------------------------------------------------------------------------
 
-// A field as a text; "" when the row does not tell. Numbers of the same value are the same text,
-// whoever wrote them.
+// A field as text; "" if the row does not have it. Equal numbers give equal texts, however they were written.
 static void value_of(const json_t *row, const char *name, char text[VALUE_SIZE]) {
     const json_t *value = sm_json_get(row, name);
     text[0] = '\0';
@@ -76,7 +75,7 @@ void sm_work_difference(const json_t *a, const json_t *b, char *text, size_t siz
             append(text, size_bytes, work_fields[i], value_a, value_b);
         }
     }
-    // Rows that do not tell the dimensions are told apart by the model's name.
+    // Rows without dimensions are compared by the model's name.
     value_of(a, "model_type", value_a);
     value_of(b, "model_type", value_b);
     if (!knows_model && strcmp(value_a, value_b) != 0) {
@@ -88,7 +87,7 @@ static bool is_known(const json_t *value) {
     return json_is_number(value) || (json_is_string(value) && json_string_length(value) > 0);
 }
 
-// Numbers of the same value are the same, whoever wrote them.
+// Equal numbers are equal, however they were written.
 static bool differs(const json_t *a, const json_t *b) {
     if (json_is_number(a) && json_is_number(b)) {
         return json_number_value(a) != json_number_value(b);
@@ -106,7 +105,7 @@ int sm_work_distance(const json_t *a, const json_t *b) {
         knows_model |= both && strcmp(work_fields[i], "n_layer") == 0;
         n += both && differs(value_a, value_b);
     }
-    // Rows that do not tell the dimensions are told apart by the model's name.
+    // Rows without dimensions are compared by the model's name.
     return n + (!knows_model && strcmp(sm_rows_text(a, "model_type"), sm_rows_text(b, "model_type")) != 0);
 }
 
@@ -117,7 +116,7 @@ static bool factor_differs(const json_t *a, const json_t *b, sm_factor factor) {
         const json_t *value_b = sm_json_get(b, field);
         bool known_a = is_known(value_a);
         bool known_b = is_known(value_b);
-        // Rows of older versions, and of other programs, do not tell.
+        // Rows of older versions, and of other programs, may lack these.
         bool may_be_left_out =
             strcmp(field, "recompute") == 0 || strcmp(field, "loss_scale") == 0 || strcmp(field, "attention") == 0;
         if ((known_a != known_b && !may_be_left_out) || (known_a && known_b && differs(value_a, value_b))) {
@@ -174,7 +173,7 @@ static sm_status add_row(sm_run_groups *groups, size_t capacity, const json_t *r
     }
     sm_run_group *group = &groups->groups[g];
     if (g == groups->n) {
-        group->rows = calloc(capacity - g, sizeof(*group->rows)); // at most what is left
+        group->rows = calloc(capacity - g, sizeof(*group->rows)); // at most as many as remain
         if (group->rows == NULL) {
             return sm_fail(SM_ERR_OOM, "no memory to group %zu rows", capacity);
         }
@@ -214,7 +213,7 @@ void sm_run_groups_free(sm_run_groups *groups) {
 
 static int count_bits(unsigned bits) { return __builtin_popcount(bits); }
 
-// Every two groups of the same work.
+// Matches every two groups of the same work.
 static sm_status pair_same_work(sm_run_groups *a, sm_run_groups *b, sm_matches *m) {
     size_t capacity = 0;
     *m = (sm_matches){NULL, 0};
@@ -248,7 +247,7 @@ static void keep_equal(sm_matches *m, unsigned differs) {
     m->n = n;
 }
 
-// Differing in some of `across` and in nothing else; or, where there are none, in nothing.
+// Keeps matches that differ in some of `across` and nothing else; if there are none, those that do not differ.
 static void keep_across(sm_matches *m, unsigned across) {
     bool any = false;
     size_t n = 0;
@@ -268,7 +267,7 @@ static void keep_across(sm_matches *m, unsigned across) {
     m->n = n;
 }
 
-// For each configuration of A, those of B that differ from it in the fewest factors.
+// For each configuration of A, keeps those of B that differ in the fewest factors.
 static void keep_nearest(sm_matches *m) {
     size_t n = 0;
     for (size_t i = 0; i < m->n; i++) {

@@ -1,4 +1,4 @@
-// compare_match.h: which rows of two sets may be compared.
+// compare_match.h: decides which rows of two sets may be compared.
 //
 // The configuration of a row has two parts.
 //   work     what is computed: pass type, batch, length, accumulation, the model's dimensions.
@@ -42,7 +42,7 @@ bool sm_factor_parse(const char *name, sm_factor *factor);
 typedef struct {
     const json_t **rows; // borrowed, in the order of the file
     size_t n_rows;
-    size_t n_usable; // rows that come first and have figures; the rest failed
+    size_t n_usable; // number of rows with figures, which come first; the rest failed
     bool is_matched;
 } sm_run_group;
 
@@ -54,25 +54,25 @@ typedef struct {
 sm_status sm_group_rows(const json_t *rows, sm_run_groups *groups);
 void sm_run_groups_free(sm_run_groups *groups);
 
-// A row that has a time to compare.
+// Whether a row has a time to compare.
 bool sm_row_is_usable(const json_t *row);
 
-// Names of the work's fields that both rows tell and that differ, as "n_batch 4 / 8, n_seq 64 / 128";
-// "" when it is the same work.
+// Fields of the work that both rows have and that differ, as "n_batch 4 / 8, n_seq 64 / 128"; "" if the work is the
+// same.
 void sm_work_difference(const json_t *a, const json_t *b, char *text, size_t size_bytes);
 
 // The number of these fields; 0: the same work.
 int sm_work_distance(const json_t *a, const json_t *b);
 
-// Bits 1 << sm_factor, and the same as a text: "mode naive / fused".
+// Bits 1 << sm_factor, and the same as text: "mode naive / fused".
 unsigned sm_factor_difference(const json_t *a, const json_t *b);
 void sm_factor_text(const json_t *a, const json_t *b, char *text, size_t size_bytes);
 
 // Two groups of the same work.
 typedef struct {
     sm_run_group *a, *b;
-    unsigned differs; // factors
-    int n_fewest;     // in which any group of B with this work differs from `a`; set for any_factor only
+    unsigned differs; // factors that differ
+    int n_fewest;     // the fewest factors in which any group of B with this work differs from `a`; only for any_factor
 } sm_match;
 
 typedef struct {
@@ -80,10 +80,10 @@ typedef struct {
     size_t n;
 } sm_matches;
 
-// What is compared: with `any_factor`, for each group of A the groups of B that differ in the
-// fewest factors; with `across` (bits), those that differ in some of these and in nothing else;
-// otherwise those that do not differ, or, where there are none, those that differ in one factor,
-// the same for all: SM_ERR_USAGE when it is not. The caller frees m->matches, also on failure.
+// Finds the matches to compare: with `any_factor`, for each group of A the groups of B that differ in the fewest
+// factors; with `across` (bits), those that differ only in some of these; otherwise those that do not differ, or, if
+// there are none, those that differ in one factor, which must be the same for all (SM_ERR_USAGE). The caller frees
+// m->matches, also after a failure.
 sm_status sm_find_matches(sm_run_groups *a, sm_run_groups *b, unsigned across, bool any_factor, sm_matches *m);
 
 #endif

@@ -1,4 +1,3 @@
-// configuration_gains.c: see configuration_gains.h.
 #include "bench/compare/configuration_gains.h"
 
 #include <math.h>
@@ -11,10 +10,10 @@
 #include "bench/stats/stats.h"
 #include "bench/tables/show.h"
 
-enum { LEAST_PAIRS = 6 }; // below, no interval of 95% exists
+enum { LEAST_PAIRS = 6 }; // with fewer there is no 95% interval
 static const double alpha = 0.05;
 
-// "1.36 (1.31-1.41)"; what became of it where there is no gain.
+// "1.36 (1.31-1.41)"; the status if there is no gain.
 static void show_gain(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     const double gain = sm_json_number(record, column->name);
     const double lo = sm_json_number(record, "gain_ci95_lo");
@@ -27,7 +26,7 @@ static void show_gain(const json_t *record, const sm_column *column, char *text,
     }
 }
 
-// On a terminal a flag goes without its dashes, and one whose values say what it is without its name.
+// On a terminal, flags lose their dashes, and flags whose values explain themselves lose their names.
 static void show_brief_flags(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     static const char *const left_out[] = {"--precision=", "--mode=", "--optimizer=", "--"};
     const char *flags = sm_rows_text(record, column->name);
@@ -54,16 +53,17 @@ static void show_brief_status(const json_t *record, const sm_column *column, cha
 static const sm_column columns[] = {
     SM_SHARED_COLUMN("device", "device that ran", "device"),
     SM_SHARED_COLUMN("model", "size of the model by name", "model"),
-    {SM_COLUMN("flags", SM_COLUMN_TEXT, "", "the differences from the default, as flags"), .heading = "versus the default",
-     .brief = show_brief_flags, .rank = SM_RANK_ALWAYS},
+    {SM_COLUMN("flags", SM_COLUMN_TEXT, "", "the differences from the default, as flags"),
+     .heading = "versus the default", .brief = show_brief_flags, .rank = SM_RANK_ALWAYS},
     {SM_COLUMN("tokens_per_s", SM_COLUMN_REAL, "tokens/s", "real tokens a second, by the median of its samples"),
      .heading = "tokens/s", .show = sm_show_count, .rank = 7},
     {SM_COLUMN("gain", SM_COLUMN_REAL, "", "tokens a second against the default's; above 1 it is faster"),
      .heading = "times the default's (95%)", .brief_heading = "gain (95%)", .show = show_gain, .rank = SM_RANK_ALWAYS},
     {SM_COLUMN("gain_ci95_lo", SM_COLUMN_REAL, "", "95% confidence interval of it; null with too few samples")},
     {SM_COLUMN("gain_ci95_hi", SM_COLUMN_REAL, "", "its upper end")},
-    {SM_COLUMN("verdict", SM_COLUMN_TEXT, "", "faster, slower or not distinct: by the interval; or no verdict: reason says why"), .heading = "it is",
-     .rank = 4},
+    {SM_COLUMN("verdict", SM_COLUMN_TEXT, "",
+               "faster, slower or not distinct: by the interval; or no verdict: reason says why"),
+     .heading = "it is", .rank = 4},
     {SM_COLUMN("basis", SM_COLUMN_TEXT, "",
                "basis of the interval: pairs (runs in turn), or samples (of these runs only)"),
      .heading = "by"},
@@ -87,7 +87,7 @@ const sm_table sm_advice_table = {"advice", columns, (int)(sizeof(columns) / siz
 
 // --- rows ------------------------------------------------------------------------------------------
 
-// Seconds that a token takes where a step takes so long.
+// Seconds for each token, from the time of a step.
 static double per_token_s(const json_t *row, double step_ns) {
     const double real = sm_json_number(row, "real_tokens");
     return step_ns * 1e-9 / real;
@@ -102,7 +102,7 @@ double sm_advice_speed(const json_t *row) {
     return has_figures(row) ? 1 / per_token_s(row, sm_json_number(row, "min_ns")) : NAN;
 }
 
-// Values that grow.
+// A growing array of values.
 typedef struct {
     double *values;
     size_t n;
@@ -131,8 +131,8 @@ static sm_status push_samples(series *s, const json_t *row) {
 
 // --- a case ----------------------------------------------------------------------------------------
 
-// By round, of the rounds in which both have figures; by sample, of all rounds: a default that was disturbed in one
-// round would decide on all that ran in that round alone.
+// Compares by round, in rounds in which both have figures; by sample, over all rounds, because a default that was
+// disturbed in one round would affect all that ran in that round only.
 typedef struct {
     series a_medians, b_medians, a_samples, b_samples;
 } meetings;
@@ -182,7 +182,7 @@ static void set_gain(json_t *record, const sm_difference *d, const char *basis, 
     sm_json_set_new(record, "n_rounds", sm_json_integer((int64_t)n_rounds));
 }
 
-// Whether half of the rows that have figures bear no verdict.
+// Whether half of the rows with figures support no verdict.
 static bool is_doubted(const json_t *rows, char doubt[SM_DOUBT_SIZE]) {
     size_t n = 0;
     size_t n_doubted = 0;
@@ -224,7 +224,7 @@ cleanup:
     return status;
 }
 
-// By the samples of all rounds.
+// From the samples of all rounds.
 static sm_status set_speed(const json_t *rows, json_t *record) {
     series s = {NULL, 0};
     sm_status status = SM_OK;
@@ -240,7 +240,7 @@ cleanup:
     return status;
 }
 
-// The largest of a field in any round.
+// The largest value of a field in any round.
 static int64_t largest(const json_t *rows, const char *name) {
     int64_t most = SM_ABSENT;
     for (size_t round = 0; round < json_array_size(rows); round++) {
@@ -252,7 +252,7 @@ static int64_t largest(const json_t *rows, const char *name) {
     return most;
 }
 
-// What did not run in one round is told, whatever the others were.
+// The row of a round that did not run, if there is one.
 static const json_t *telling_row(const json_t *rows) {
     const json_t *last = NULL;
     for (size_t round = 0; round < json_array_size(rows); round++) {
@@ -297,8 +297,7 @@ static sm_status make_record(const sm_advice_case *its, const json_t *default_ro
 
 // --- all ---------------------------------------------------------------------------------------------
 
-// Where it comes in the table: by gain, or speed where there is no default to gain on; what failed comes last, in the
-// order in which it was tried.
+// Order in the table: by gain, or by speed without a default; failures come last, in the order of trying.
 typedef struct {
     json_t *record;
     size_t place;

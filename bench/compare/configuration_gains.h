@@ -1,5 +1,5 @@
-// configuration_gains.h: measured gains of configurations relative to a default: a record each, with its gain and how
-// sure that is. Unmeasured configurations are not in it.
+// configuration_gains.h: gains of measured configurations relative to a default: a record for each, with its gain and
+// interval.
 #ifndef STEPMARK_BENCH_COMPARE_CONFIGURATION_GAINS_H
 #define STEPMARK_BENCH_COMPARE_CONFIGURATION_GAINS_H
 
@@ -7,20 +7,20 @@
 
 // A configuration and its rows.
 typedef struct {
-    const char *flags;   // beside the default's, "--batch-size=8 --precision=bf16"; "" for the default itself
-    const char *changes; // of what is trained, "batch, rounding"; "" for nothing
-    const char *command; // that measures it
-    json_t *rows;        // array of results as `run` writes them, by round; null in a round without it. Not owned
-    bool is_advised;     // the one that was chosen
+    const char *flags;   // different from the default's, "--batch-size=8 --precision=bf16"; "" for the default itself
+    const char *changes; // what they change in the training, "batch, rounding"; "" for nothing
+    const char *command; // to measure it again
+    json_t *rows;        // array of results as `run` writes them, by round; null for a round without it. Not owned
+    bool is_advised;     // the recommended one
 } sm_advice_case;
 
-// A record a case, the fastest first; what has no speed comes last. cases[0] is the default. A gain is of tokens a
-// second; its interval (95%) is that of the rounds that both were measured in where there are six or more (Wilcoxon),
-// else that of their samples in all rounds (Mann-Whitney). The caller owns *records.
+// Makes a record for each case, the fastest first; those without a speed come last. cases[0] is the default. Gains are
+// in tokens a second; the 95% interval uses the rounds in which both were measured if there are six or more (Wilcoxon),
+// otherwise their samples in all rounds (Mann-Whitney). The caller owns *records.
 sm_status sm_advice(const sm_advice_case *cases, size_t n, json_t **records);
 
-// Tokens a second of a row by its fastest sample, to decide by: of the few samples of a short run a disturbance slows
-// the median, and not that one. NaN where it has no figures.
+// Tokens a second of a row by its fastest sample, for decisions: in a short run a disturbance slows the median, but not
+// the fastest sample. NaN without figures.
 double sm_advice_speed(const json_t *row);
 
 extern const sm_table sm_advice_table;

@@ -1,19 +1,18 @@
-// configuration_search.c: see configuration_search.h.
 #include "bench/compare/configuration_search.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-// Of the configurations that there are, one in so many runs at most: a sweep's fifth, and some less. Within it there is
-// room for so many challengers, whatever there is to screen and to confirm.
+// At most one in so many configurations runs: less than a fifth of a sweep. The budget has room for this many
+// challengers, in addition to screening and confirming.
 static const double one_run_in = 5.3;
 
 enum { LEAST_CHALLENGERS = 5, MOST_IN_ROUND = 6, MOST_RUNS_OF_TIE = 3, ANY_AXIS = -1 };
 
-// Logarithms of speeds. What gains less than `noise` may gain nothing. The search goes on from another configuration
-// where that one is faster by `clear_gain`. A level that is expected to cost more than `most_cost` is not tried alone,
-// nor are two that cost more than `most_cost_of_two`. What is within `tie` of the fastest runs again.
+// Logarithms of speeds. A gain below `noise` may be none. The search continues from another configuration if that is
+// faster by `clear_gain`. A level expected to cost more than `most_cost` is not tried alone, nor two that cost more
+// than `most_cost_of_two`. Configurations within `tie` of the fastest run again.
 static const double noise = 0.012;
 static const double clear_gain = 0.02;
 static const double most_cost = 0.4;
@@ -22,29 +21,31 @@ static const double tie = 0.04;
 
 typedef enum { STAGE_SCREEN, STAGE_CLIMB, STAGE_CONFIRM, STAGE_OVER } stage;
 
-// A run that is over.
+// A finished run.
 typedef struct {
     sm_trial trial;
     sm_trial_outcome outcome;
-    double log_speed; // NaN: it has none
+    double log_speed; // NaN: none
 } result;
 
 struct sm_advisor {
     sm_choices choices;
     int n_meetings;
-    int n_confirmed;                                              // rounds of the default and the fastest alone
+    int n_confirmed;                                              // rounds of only the default and the fastest
     int n_screened;                                               // axes
-    int64_t screened[SM_ADVISOR_MAX_AXES][SM_ADVISOR_MAX_LEVELS]; // where each level ran first; [0]: beside what
-    int64_t from;                                                 // what the search goes on from
+    int64_t screened[SM_ADVISOR_MAX_AXES][SM_ADVISOR_MAX_LEVELS]; // where each level ran first; [0]: what it ran next
+                                                                  // to
+    int64_t from;                                                 // the configuration from which the search continues
     stage stage;                                                  // of the queue
     int round;
     int64_t *queue;
     int n_queue;
-    int next; // of the queue
+    int next; // in the queue
     result *results;
     int n_results;
     int room;
-    double effects[SM_ADVISOR_MAX_AXES][SM_ADVISOR_MAX_LEVELS]; // of changing `from`'s level to this one; NaN: given up
+    double effects[SM_ADVISOR_MAX_AXES][SM_ADVISOR_MAX_LEVELS]; // gain of changing `from`'s level to this one; NaN:
+                                                                // given up
 };
 
 int64_t sm_choices_count(const sm_choices *c) {
@@ -62,7 +63,7 @@ int sm_choices_level(const sm_choices *c, int64_t configuration, int axis) {
     return (int)(configuration % c->n_levels[axis]);
 }
 
-// The one that differs from `of` on that axis alone.
+// The configuration that differs from `of` only on that axis.
 static int64_t neighbour(const sm_choices *c, int64_t of, int axis, int level) {
     int64_t place = 1;
     for (int i = axis + 1; i < c->n_axes; i++) {
@@ -71,7 +72,7 @@ static int64_t neighbour(const sm_choices *c, int64_t of, int axis, int level) {
     return of + (level - sm_choices_level(c, of, axis)) * place;
 }
 
-// Axes on which two differ.
+// Number of axes on which two differ.
 static int distance(const sm_choices *c, int64_t x, int64_t y) {
     int n = 0;
     for (int axis = 0; axis < c->n_axes; axis++) {
@@ -108,7 +109,7 @@ static bool is_tried(const sm_advisor *a, int64_t configuration) {
     return false;
 }
 
-// Where the default has no speed: the mean of those of round 0.
+// The reference if the default has no speed: the mean of round 0.
 static double mean_of_screen(const sm_advisor *a) {
     double sum = 0;
     int n = 0;
@@ -126,20 +127,22 @@ static double default_in(const sm_advisor *a, int round) {
     return r != NULL ? r->log_speed : NAN;
 }
 
-// What a round's speeds are taken against: the default's. Where it has none in that round, its last one before. All of
-// round 0 hangs on it, and so it runs once more behind that: what is disturbed is slower, and the faster one counts.
+// The speed that a round's speeds are relative to: the default's in that round, or its last one before. All of round 0
+// depends on it, so the default runs again at the end of the round and the faster run counts, as disturbances only
+// slow.
 static double base_of(const sm_advisor *a, int round) {
     for (; round > 0; round--) {
         if (isfinite(default_in(a, round))) {
             return default_in(a, round);
         }
     }
-    const double base = fmax(default_in(a, 0), default_in(a, 1)); // which leaves out NaN
+    const double base = fmax(default_in(a, 0), default_in(a, 1)); // fmax ignores NaN
     return isfinite(base) ? base : mean_of_screen(a);
 }
 
-// Mean gain over the default in all rounds, as a logarithm; of three or more without the least and the largest, which a
-// disturbed run may be. NaN where a run failed or there was none: what runs only at times is no advice.
+// Mean gain over the default in all rounds, as a logarithm; with three or more rounds without the smallest and the
+// largest, which may be disturbed. NaN if a run failed or there was none: a configuration that runs only sometimes is
+// not recommended.
 static double measured_gain(const sm_advisor *a, int64_t configuration) {
     double sum = 0;
     double least = INFINITY;
@@ -158,7 +161,7 @@ static double measured_gain(const sm_advisor *a, int64_t configuration) {
     return n > 2 ? (sum - least - largest) / (n - 2) : n > 0 ? sum / n : NAN;
 }
 
-// Those of round 0 that did not run again were faster by chance, if at all.
+// A configuration of round 0 that did not run again was faster by chance, if at all.
 int64_t sm_advisor_best(const sm_advisor *a) {
     int64_t best = -1;
     double best_gain = -INFINITY;
@@ -177,7 +180,7 @@ int64_t sm_advisor_best(const sm_advisor *a) {
 
 static const result *screened(const sm_advisor *a, int axis, int level) { return find(a, a->screened[axis][level], 0); }
 
-// Did the level not fit beside the others of its first run?
+// Whether the level did not fit in its first run.
 static bool is_large(const sm_advisor *a, int axis, int level) {
     return level > 0 && screened(a, axis, level)->outcome == SM_TRIAL_TOO_LARGE;
 }
@@ -187,21 +190,21 @@ static double gain_of_first_run(const sm_advisor *a, int axis, int level) {
     return level > 0 ? screened(a, axis, level)->log_speed - (isfinite(base) ? base : base_of(a, 0)) : 0;
 }
 
-// What a level gained first. One that did not fit may fit beside others (a batch with recomputation): it is expected to
-// gain as much as the best of its axis.
+// A level's first gain. One that did not fit may fit with others (a batch with recomputation): it is expected to gain
+// as much as the best of its axis.
 static double first_gain(const sm_advisor *a, int axis, int level) {
     double best = 0;
     if (!is_large(a, axis, level)) {
         return gain_of_first_run(a, axis, level);
     }
     for (int other = 1; other < a->choices.n_levels[axis]; other++) {
-        best = fmax(best, gain_of_first_run(a, axis, other)); // which leaves out NaN
+        best = fmax(best, gain_of_first_run(a, axis, other)); // fmax ignores NaN
     }
     return best;
 }
 
-// What a level gains over that of `from`: as measured beside the configuration nearest to `from` that ran with both, as
-// what a flag gains may hang on the others.
+// A level's gain over that of `from`, as measured next to the configuration nearest to `from` that ran with both, since
+// a flag's gain may depend on the others.
 static double learn_level(const sm_advisor *a, int axis, int level) {
     const int its = sm_choices_level(&a->choices, a->from, axis);
     double gain = first_gain(a, axis, level) - first_gain(a, axis, its);
@@ -219,7 +222,7 @@ static double learn_level(const sm_advisor *a, int axis, int level) {
     return gain;
 }
 
-// Expectations begin at `from`.
+// Updates the expectations relative to `from`.
 static void learn(sm_advisor *a, int64_t from) {
     a->from = from;
     for (int axis = 0; axis < a->choices.n_axes; axis++) {
@@ -230,7 +233,7 @@ static void learn(sm_advisor *a, int64_t from) {
     }
 }
 
-// Against `from`: the product of what each changed level gains.
+// Relative to `from`: the product of the gains of all changed levels.
 static double expected_gain(const sm_advisor *a, int64_t configuration) {
     double sum = 0;
     for (int axis = 0; axis < a->choices.n_axes; axis++) {
@@ -250,9 +253,9 @@ static bool is_queued(const sm_advisor *a, int64_t configuration) {
     return false;
 }
 
-// Of those that were not tried and differ from `from` on at most so many axes, the one that is expected to be fastest,
-// if it gains more than `least`; -1 where there is none. `large` is an axis, or ANY_AXIS: of those alone that have one
-// of its levels that do not fit by themselves.
+// The configuration with the highest expected speed among those that were not tried and differ from `from` on at most
+// so many axes, if it gains more than `least`; -1: none. `large` is an axis, or ANY_AXIS: then only those with one of
+// its levels that do not fit alone.
 static int64_t most_promising(const sm_advisor *a, int large, int most_distance, double least) {
     const int64_t n = sm_choices_count(&a->choices);
     int64_t best = -1;
@@ -269,8 +272,8 @@ static int64_t most_promising(const sm_advisor *a, int large, int most_distance,
     return best;
 }
 
-// Of an axis with levels that do not fit alone: the most promising of those that have one, until one of them has run.
-// No expectation speaks against it, as what such a level gains is not known.
+// For an axis with levels that do not fit alone: the most promising configuration with such a level, until one has run.
+// Expectations do not exclude it, as the gain of such a level is unknown.
 static int64_t most_promising_large(const sm_advisor *a) {
     int64_t promising = -1;
     for (int axis = 0; axis < a->choices.n_axes && promising < 0; axis++) {
@@ -292,7 +295,7 @@ static int count_runs(const sm_advisor *a, int64_t configuration) {
     return n;
 }
 
-// One that is as fast as `from`, about, and has not run often; -1 where there is none.
+// A configuration about as fast as `from` that has not run often; -1: none.
 static int64_t nearest_tie(const sm_advisor *a) {
     int64_t best = -1;
     double best_gain = measured_gain(a, a->from) - tie;
@@ -307,8 +310,8 @@ static int64_t nearest_tie(const sm_advisor *a) {
     return best;
 }
 
-// The one to be tried beside `from`: what should be faster, levels that were too large alone, then each other level of
-// `from` by itself, which may gain here what it did not gain elsewhere, and what is as fast. -1 where nothing is left.
+// The next one to try next to `from`: those expected to be faster, levels that were too large alone, then each other
+// level of `from`, which may gain here what it did not gain elsewhere, and ties. -1: nothing left.
 static int64_t next_challenger(const sm_advisor *a) {
     int64_t next = most_promising(a, ANY_AXIS, SM_ADVISOR_MAX_AXES, 0);
     next = next >= 0 ? next : most_promising_large(a);
@@ -326,7 +329,7 @@ static void begin_round(sm_advisor *a, stage next) {
     a->next = 0;
 }
 
-// A round of the default, where it runs, as the others are taken against it, and of another one. They take turns.
+// Starts a round with the default, to which the others are relative, and another one. They alternate.
 static void begin_with_default(sm_advisor *a, stage next, int64_t other) {
     const bool has_default = other == 0 || isfinite(measured_gain(a, 0));
     begin_round(a, next);
@@ -341,8 +344,8 @@ static void begin_with_default(sm_advisor *a, stage next, int64_t other) {
     }
 }
 
-// Every other level of the next axis, beside the fastest so far: where that is clear, else beside what the last axis
-// ran beside, so that chance does not add up.
+// Screens every other level of the next axis next to the fastest so far if that is significant, otherwise next to the
+// configuration of the last axis, so that chance does not accumulate.
 static void screen(sm_advisor *a) {
     const int axis = a->choices.order[a->n_screened++];
     const int64_t best = sm_advisor_best(a);
@@ -370,7 +373,7 @@ static int least_runs(const sm_advisor *a) {
     return count_screened(&a->choices) + 1 + 2 * a->n_meetings + LEAST_CHALLENGERS;
 }
 
-// Where there are very many, twice the least is enough.
+// With very many configurations, twice the minimum is enough.
 static int most_runs(const sm_advisor *a) {
     const double share = (double)sm_choices_count(&a->choices) / one_run_in;
     return (int)fmin(fmax(share, least_runs(a)), 2 * least_runs(a));
@@ -381,7 +384,7 @@ static int count_left_to_meet(const sm_advisor *a, int64_t best) {
     return n_met < a->n_meetings ? a->n_meetings - n_met : 0;
 }
 
-// Those that were started.
+// Number of runs started.
 static int count_runs_done(const sm_advisor *a) {
     int n = 0;
     for (int i = 0; i < a->n_results; i++) {
@@ -390,16 +393,16 @@ static int count_runs_done(const sm_advisor *a) {
     return n;
 }
 
-// May another one run, if the default and the fastest are still to meet often enough?
+// Whether another run leaves enough for the final rounds of the default and the fastest.
 static bool is_time_left(const sm_advisor *a) {
     return count_runs_done(a) + 2 * count_left_to_meet(a, sm_advisor_best(a)) < most_runs(a);
 }
 
-// The default and the fastest once more, or the end.
+// Runs the default and the fastest again, or ends.
 static void confirm(sm_advisor *a) {
     const int64_t best = sm_advisor_best(a);
     const bool is_over = best <= 0 || !isfinite(measured_gain(a, 0)) || count_left_to_meet(a, best) == 0 ||
-                         a->n_confirmed++ == a->n_meetings; // two that are as fast may take turns
+                         a->n_confirmed++ == a->n_meetings; // two that are equally fast may alternate
     if (is_over) {
         begin_round(a, STAGE_OVER);
     } else {
@@ -407,7 +410,7 @@ static void confirm(sm_advisor *a) {
     }
 }
 
-// Round 0 is over: what gained, together.
+// After round 0: combines the levels that gained.
 static void begin_climb(sm_advisor *a) {
     const int64_t best = sm_advisor_best(a);
     if (best < 0) {
@@ -419,7 +422,8 @@ static void begin_climb(sm_advisor *a) {
     begin_with_default(a, STAGE_CLIMB, guess >= 0 ? guess : best);
 }
 
-// One more beside the fastest, from which the search goes on; in a new round where this one is long, as machines drift.
+// Tries one more next to the fastest, from which the search continues; in a new round if this one is long, as machines
+// drift.
 static void climb(sm_advisor *a) {
     const int64_t best = sm_advisor_best(a);
     const bool is_clear = !(measured_gain(a, best) < measured_gain(a, a->from) + clear_gain);
@@ -448,7 +452,7 @@ static void plan_round(sm_advisor *a) {
 
 // --- the interface -----------------------------------------------------------------------------------
 
-// Each axis once?
+// Whether it has each axis once.
 static bool is_order(const int *order, int n_axes) {
     bool seen[SM_ADVISOR_MAX_AXES] = {false};
     for (int i = 0; i < n_axes; i++) {

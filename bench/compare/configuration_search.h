@@ -1,5 +1,5 @@
-// configuration_search.h: which configurations to measure, in what order, to find the fastest of many in few short
-// runs.
+// configuration_search.h: decides which configurations to measure, and in what order, to find the fastest of many in
+// few short runs.
 //
 // A configuration is a choice of one level on each axis (batch 4, 8, 16; precision fp32, bf16; ...): a number whose
 // digits are the levels, the last axis the fastest. 0, the first level of every axis, is the default. Runs come in
@@ -15,7 +15,7 @@
 // A configuration that was not measured is expected to gain the product of what its levels gain over the fastest's,
 // each as measured beside the configuration nearest to the fastest that ran with both.
 //
-// Pure: it measures nothing, and asks for the same runs whenever it is told the same speeds.
+// It measures nothing itself, and the same speeds lead to the same requests.
 #ifndef STEPMARK_BENCH_COMPARE_CONFIGURATION_SEARCH_H
 #define STEPMARK_BENCH_COMPARE_CONFIGURATION_SEARCH_H
 
@@ -29,7 +29,8 @@ enum { SM_ADVISOR_MAX_AXES = 16, SM_ADVISOR_MAX_LEVELS = 64 };
 typedef struct {
     int n_axes;
     int n_levels[SM_ADVISOR_MAX_AXES];
-    int order[SM_ADVISOR_MAX_AXES]; // of the axes in round 0: the later, the better what its levels are tried beside
+    int order[SM_ADVISOR_MAX_AXES]; // order of the axes in round 0: levels of later axes are tried next to a faster
+                                    // configuration
 } sm_choices;
 
 int64_t sm_choices_count(const sm_choices *choices);
@@ -42,27 +43,27 @@ typedef struct {
 
 typedef enum {
     SM_TRIAL_MEASURED,
-    SM_TRIAL_TOO_LARGE, // does not fit, and its levels may still fit together with others
-    SM_TRIAL_FAILED,    // for another reason; in round 0, its level is given up
+    SM_TRIAL_TOO_LARGE, // does not fit, but its levels may fit with others
+    SM_TRIAL_FAILED,    // for another reason; in round 0 its level is given up
 } sm_trial_outcome;
 
 typedef struct sm_advisor sm_advisor;
 
-// n_meetings: rounds that the default and the fastest have in common in the end. SM_ERR_INVALID for choices beyond the
+// n_meetings: final number of rounds with both the default and the fastest. SM_ERR_INVALID for choices beyond the
 // limits above, SM_ERR_OOM.
 sm_status sm_advisor_open(const sm_choices *choices, int n_meetings, sm_advisor **advisor);
 void sm_advisor_close(sm_advisor *advisor); // NULL is fine
 
-// The run to do next; false: there is none. Asked again before its outcome is told, it is the same one.
+// The next run; false: none is left. The answer does not change until its outcome is given.
 bool sm_advisor_next(sm_advisor *advisor, sm_trial *trial);
 
-// The outcome of that run. The speed, work a second, counts where it was measured.
+// The outcome of that run. The speed, in work a second, counts if it was measured.
 sm_status sm_advisor_take(sm_advisor *advisor, sm_trial_outcome outcome, double speed);
 
-// The fastest so far, by all rounds; -1 where nothing was measured.
+// The fastest so far, over all rounds; -1 if nothing was measured.
 int64_t sm_advisor_best(const sm_advisor *advisor);
 
-// How many runs there will still be, at most; a few more where the fastest changes at last.
+// The largest number of runs left; a few more if the fastest changes at the end.
 int sm_advisor_most_left(const sm_advisor *advisor);
 
 #endif

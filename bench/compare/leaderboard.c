@@ -1,4 +1,3 @@
-// leaderboard.c: see leaderboard.h.
 #include "bench/compare/leaderboard.h"
 
 #include <math.h>
@@ -84,7 +83,7 @@ static bool agree(const json_t *a, const json_t *b, const char *field) {
 
 static int compare_code(const json_t *a, const json_t *b) { return strcmp(sm_rows_own_code(a), sm_rows_own_code(b)); }
 
-// And both ran this program's own kernels, or both others.
+// Both must use this program's own kernels, or both others.
 static bool same_work(const json_t *a, const json_t *b) {
     for (size_t i = 0; i < sizeof(work_fields) / sizeof(work_fields[0]); i++) {
         if (!agree(a, b, work_fields[i])) {
@@ -94,7 +93,7 @@ static bool same_work(const json_t *a, const json_t *b) {
     return compare_code(a, b) == 0;
 }
 
-// Measured, checked and usable: ""; else what it lacks.
+// "" for a measured, checked and usable row; otherwise what it lacks.
 static const char *lack_of(const json_t *row, char doubt[SM_DOUBT_SIZE]) {
     const char *reason = sm_rows_text(row, "reason");
     if (strcmp(sm_rows_text(row, "status"), "ok") != 0) {
@@ -175,7 +174,7 @@ static double memory_of(const json_t *row) {
     return sm_json_number(row, has_card ? "device_peak_bytes" : "peak_rss_bytes");
 }
 
-// What a record and a refused row both say.
+// Fields that records and refused rows share.
 static json_t *make_name(const json_t *row) {
     static const char *const copied[] = {"n_seq", "precision", "pass_type",    "optimizer",
                                          "mode",  "n_batch",   "build_commit", "own_kernels"};
@@ -217,7 +216,7 @@ static json_t *make_record(const json_t *row, const json_t *best, int place) {
     return record;
 }
 
-// Is there a faster row of that work by the same device of the same machine?
+// Whether the same device of the same machine has a faster row for that work.
 static bool is_beaten(const json_t *const *sorted, size_t first, size_t i) {
     for (size_t k = first; k < i; k++) {
         if (same_machine(sorted[k], sorted[i])) {
@@ -228,7 +227,7 @@ static bool is_beaten(const json_t *const *sorted, size_t first, size_t i) {
 }
 
 static sm_status write_places(const json_t *const *sorted, size_t n, json_t *records) {
-    size_t first = 0; // of the work
+    size_t first = 0; // first row of the work
     int place = 0;
     for (size_t i = 0; i < n; i++) {
         if (!same_work(sorted[first], sorted[i])) {
@@ -243,7 +242,7 @@ static sm_status write_places(const json_t *const *sorted, size_t n, json_t *rec
     return SM_OK;
 }
 
-// The rows that count, and those that are refused.
+// Divides rows into those that count and those that are refused.
 static sm_status divide(const json_t *rows, const json_t **counted, size_t *n, json_t *refused) {
     *n = 0;
     for (size_t i = 0; i < json_array_size(rows); i++) {

@@ -1,4 +1,3 @@
-// noise_verdict.c: see noise_verdict.h.
 #include "bench/compare/noise_verdict.h"
 
 #include "bench/compare/compare_match.h"
@@ -39,8 +38,8 @@ void sm_noise_describe(double noise_percent, double spread_percent, char *text, 
         return;
     }
     snprintf(text, size_bytes,
-             "noisy: half of the samples differ from the median by %s%s, and its 95%% interval reaches %s from it", spread,
-             spread_percent > SM_USABLE_LIMIT ? "" : " or more", noise);
+             "noisy: half of the samples differ from the median by %s%s, and its 95%% interval reaches %s from it",
+             spread, spread_percent > SM_USABLE_LIMIT ? "" : " or more", noise);
 }
 
 static void noise_of(const json_t *row, double *noise_percent, double *spread_percent) {
@@ -79,10 +78,11 @@ void sm_noise_text(const json_t *row, char *text, size_t size_bytes) {
 
 static const double other_share_limit = 0.1; // of the processors
 static const double steal_share_limit = 0.02;
-static const double preemptions_limit = 0.5; // a sample
-static const double room = 0.05;             // of the processors: what is asked for beyond them disturbs nothing yet
+static const double preemptions_limit = 0.5; // for each sample
+static const double room = 0.05;             // of the processors: demand slightly above their number disturbs nothing
+                                             // yet
 
-// What others took of it; false: nothing that counts. What is not known took nothing.
+// The processor time that others took; false: nothing that matters. Unknown counts as nothing.
 static bool others_text(const sm_conditions *of, char *text, size_t size_bytes) {
     if (of->steal_share > steal_share_limit) {
         snprintf(text, size_bytes, "busy host: the hypervisor took %.0f%% of the processor time",
@@ -93,8 +93,8 @@ static bool others_text(const sm_conditions *of, char *text, size_t size_bytes) 
                  of->n_cpus);
     } else if (isnan(of->other_cpus) && of->n_preemptions >= preemptions_limit * of->n_samples &&
                of->needed_cpus <= of->n_cpus) {
-        snprintf(text, size_bytes, "busy machine: threads were preempted %.0f times in %.0f samples",
-                 of->n_preemptions, of->n_samples);
+        snprintf(text, size_bytes, "busy machine: threads were preempted %.0f times in %.0f samples", of->n_preemptions,
+                 of->n_samples);
     } else {
         return false;
     }
@@ -126,7 +126,9 @@ bool sm_doubt_row(const json_t *row, char text[SM_DOUBT_SIZE]) {
         .n_samples = (double)json_array_size(sm_json_get(row, "samples_ns")),
         .n_preemptions = sm_json_number(row, "sensors.involuntary_switches"),
         .n_cpus = n_cpus,
-        .needed_cpus = n_threads > 0 ? n_threads : has_card ? 1 : n_cpus,
+        .needed_cpus = n_threads > 0 ? n_threads
+                       : has_card    ? 1
+                                     : n_cpus,
         .other_cpus = sm_json_number(row, "sensors.other_cpus"),
         .steal_share = sm_json_number(row, "sensors.steal_share"),
         .may_use_fewer_threads = n_threads > 1,
@@ -150,10 +152,10 @@ bool sm_doubt_rows(const json_t *const *rows, size_t n, char *text, size_t size_
 
 // --- contests --------------------------------------------------------------------------------------
 
-// false where an interval is missing, too.
+// false also if an interval is missing.
 static bool told_apart(const sm_estimate *a, const sm_estimate *b) { return a->hi < b->lo || b->hi < a->lo; }
 
-// Tokens per second: the more the shorter the time, so the ends of the interval change places.
+// Tokens per second: the inverse of time, so the ends of the interval are exchanged.
 static sm_status throughput(const json_t *row, sm_estimate *figure) {
     const double median_ts = sm_json_number(row, "median_ts");
     const double tokens = median_ts * sm_json_number(row, "median_ns");
@@ -162,7 +164,7 @@ static sm_status throughput(const json_t *row, sm_estimate *figure) {
     return SM_OK;
 }
 
-// For each GiB that is occupied: on a device with memory of its own what is allocated there, else the process's peak.
+// For each GiB in use: memory allocated on a device with its own memory, otherwise the process's peak.
 static sm_status throughput_per_gib(const json_t *row, sm_estimate *figure) {
     const double bytes_per_gib = 1024.0 * 1024 * 1024;
     const double on_device = sm_json_number(row, "device_peak_bytes");
@@ -175,7 +177,7 @@ static sm_status throughput_per_gib(const json_t *row, sm_estimate *figure) {
     return SM_OK;
 }
 
-// The median absolute deviation is a median, too: its interval is made like that of the times.
+// The median absolute deviation is a median, too: its interval is computed like that of times.
 static sm_status spread(const json_t *row, sm_estimate *figure) {
     const double median = sm_json_number(row, "median_ns");
     double *values = NULL;
@@ -204,12 +206,13 @@ const sm_contest sm_contests[SM_CONTEST_COUNT] = {
 
 static bool is_better(const sm_contest *contest, double a, double b) { return contest->least_wins ? a < b : a > b; }
 
-// Another run of what a row is of.
+// Whether a row is another run of the same configuration.
 static bool same_configuration(const json_t *a, const json_t *b) {
     return sm_work_distance(a, b) == 0 && sm_factor_difference(a, b) == 0;
 }
 
-// Those that `first` is not told apart from, and the best of them. How many other configurations there are is returned.
+// Finds the configurations that are not distinct from `first`, and the best of them. Returns the number of other
+// configurations.
 static size_t find_rivals(const sm_contest *contest, const json_t *const *rows, const sm_estimate *figures, size_t n,
                           sm_outcome *o) {
     size_t n_others = 0;
@@ -245,7 +248,7 @@ static void decide(const sm_contest *contest, const json_t *const *rows, const s
     o->noise = sm_judge_row(o->first);
 }
 
-// More than one configuration: there is something to compare.
+// Whether there are several configurations to compare.
 static bool has_several(const json_t *const *rows, size_t n) {
     size_t i = 1;
     while (i < n && same_configuration(rows[0], rows[i])) {

@@ -1,6 +1,6 @@
-// noise_verdict.h: is a figure steady enough to be relied on, and are two figures distinct?
+// noise_verdict.h: decides whether a figure is steady enough to rely on, and whether two figures are distinct.
 //
-// One judgement for every word about speed: of run, sweep, recommend, report, compare and profile.
+// All statements about speed use it: run, sweep, recommend, report, compare and profile.
 //
 //   steady    the 95% interval of the median lies within SM_NOISE_LIMIT percent of it, and half of the samples
 //             within SM_SPREAD_LIMIT percent
@@ -37,29 +37,29 @@ enum { SM_NOISE_LIMIT = 5, SM_SPREAD_LIMIT = 10, SM_USABLE_LIMIT = 50 }; // perc
 
 const char *sm_noise_name(sm_noise noise);
 
-// noise_percent: of steady.h; NaN without an interval. spread_percent: the median absolute deviation.
+// noise_percent: as in steady.h; NaN without an interval. spread_percent: the median absolute deviation.
 sm_noise sm_judge_noise(double noise_percent, double spread_percent);
 
-void sm_noise_describe(double noise_percent, double spread_percent, char *text, size_t size_bytes); // where noisy
+void sm_noise_describe(double noise_percent, double spread_percent, char *text, size_t size_bytes); // if noisy
 
-// Of a row by its figures, whoever wrote it.
+// Judges a row by its figures, from any program.
 sm_noise sm_judge_row(const json_t *row);
 
-// "noisy: half of the samples differ from the median by 12% or more, and its 95% interval reaches 40% from it"; ""
-// where steady.
+// "noisy: half of the samples differ from the median by 12% or more, and its 95% interval reaches 40% from it"; "" if
+// steady.
 void sm_noise_text(const json_t *row, char *text, size_t size_bytes);
 
 enum { SM_DOUBT_SIZE = 256 };
 
-// What is known of a measurement; NaN: nothing.
+// The known facts of a measurement; NaN: unknown.
 typedef struct {
     double noise_percent;
-    double spread_percent; // of half of its samples; 0 where it is of a mean
+    double spread_percent; // of half of its samples; 0 for a mean
     double n_samples;
     double n_preemptions;
     double n_cpus;      // of the machine
     double needed_cpus; // at a time
-    double other_cpus;  // that others kept busy
+    double other_cpus;  // kept busy by others
     double steal_share;
     bool may_use_fewer_threads;
 } sm_conditions;
@@ -72,17 +72,17 @@ typedef struct {
 bool sm_doubt(const sm_conditions *of, char text[SM_DOUBT_SIZE]);
 bool sm_doubt_row(const json_t *row, char text[SM_DOUBT_SIZE]);
 
-// "2 of 6 rows: busy machine: ...", for the first of `rows` that bears none; false: all bear one.
+// "2 of 6 rows: busy machine: ...", from the first of `rows` that supports no verdict; false: all support one.
 bool sm_doubt_rows(const json_t *const *rows, size_t n, char *text, size_t size_bytes);
 
-// A figure with its 95% interval; NaN where it is not known.
+// A figure with its 95% interval; NaN if unknown.
 typedef struct {
     double value;
     double lo;
     double hi;
 } sm_estimate;
 
-// What rows are compared by.
+// A criterion for comparing rows.
 typedef struct {
     const char *topic; // "fastest"
     const char *unit;  // "tokens/s"
@@ -94,23 +94,23 @@ enum { SM_CONTEST_THROUGHPUT, SM_CONTEST_PER_GIB, SM_CONTEST_SPREAD, SM_CONTEST_
 extern const sm_contest sm_contests[SM_CONTEST_COUNT];
 
 typedef struct {
-    const json_t
-        *first; // by its value; NULL: fewer than two configurations have the figure, and of one there is no best
-    sm_estimate figure;  // its
-    const json_t *rival; // the nearest of those that it is not told apart from; NULL: none
+    const json_t *first; // the best by its value; NULL: fewer than two configurations have the figure
+    sm_estimate figure;  // of `first`
+    const json_t *rival; // the nearest of those that it is not distinct from; NULL: none
     sm_estimate rival_figure;
     size_t n_rivals;
     sm_noise noise; // of `first`
     char
-        doubt[SM_DOUBT_SIZE * 2]; // sm_doubt_rows of all; "" where they bear a verdict. They were not looked at further
+        doubt[SM_DOUBT_SIZE * 2]; // from sm_doubt_rows for all rows; those without a verdict were excluded; "" if there
+                                  // are none
 } sm_outcome;
 
 sm_status sm_judge_contest(const sm_contest *contest, const json_t *const *rows, size_t n, sm_outcome *outcome);
 
-// Nothing is left to compare but rows that bear no verdict.
+// Whether only rows without a verdict remain.
 bool sm_is_all_doubt(const sm_outcome *outcome);
 
-// Is `first` the best beyond doubt?
+// Whether `first` is significantly the best.
 bool sm_is_won(const sm_outcome *outcome);
 
 #endif

@@ -1,4 +1,4 @@
-// speedups.c: groups rows by their work, and compares samples.
+// speedups.c: groups rows by their work, and compares their samples.
 #include "bench/compare/speedups.h"
 
 #include "bench/compare/noise_verdict.h"
@@ -12,15 +12,15 @@
 
 enum { NAME_SIZE = 256, SENTENCE_SIZE = 1024, MOST_SENTENCES = 8 };
 
-// Rows that agree in these did the same work.
+// Rows that agree in these fields did the same work.
 static const char *const work_fields[] = {"model_arch", "model_type", "model_n_params", "test",       "n_batch",
                                           "n_seq",      "n_accum",    "vocab",          "data_digest"};
 
-// What may be compared, in the order that names have it.
+// Fields that may differ, in the order in which names show them.
 static const char *const factor_fields[] = {"device",    "isa",       "tier",       "mode",   "precision",
                                             "optimizer", "n_threads", "loss_scale", "binding"};
 
-// What the text of a mode tells (sm_text_mode).
+// Fields included in the text of a mode (sm_text_mode).
 static const char *const mode_fields[] = {"mode", "recompute", "attention", "own_kernels"};
 
 enum {
@@ -37,7 +37,7 @@ typedef struct {
 static bool agree(const json_t *a, const json_t *b, const char *field) {
     const json_t *x = json_object_get(a, field);
     const json_t *y = json_object_get(b, field);
-    return x == y || json_equal(x, y); // neither has it, or both the same
+    return x == y || json_equal(x, y); // both lack it, or have the same
 }
 
 static bool same_work(const json_t *a, const json_t *b) {
@@ -59,7 +59,7 @@ static int by_median(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// Those of `rows` that did the work of rows[first], if none before it did.
+// Collects the rows with the work of rows[first], if none before it has it.
 static void collect(const json_t *rows, size_t first, group *g) {
     const json_t *of = json_array_get(rows, first);
     g->n = 0;
@@ -88,7 +88,7 @@ static bool varies(const group *g, const char *field) {
 
 static bool is_mode(const char *field) { return strcmp(field, "mode") == 0; }
 
-// Does the field help to tell rows apart? A device says more than where the threads of another one are bound.
+// Whether the field distinguishes rows. A device's name also covers the place of its threads.
 static bool tells_apart(const group *g, const char *field) {
     bool any_varies = varies(g, field);
     for (size_t i = 0; i < N_MODE && is_mode(field); i++) {
@@ -102,7 +102,7 @@ static void append(char *name, const char *text) {
     snprintf(name + used, NAME_SIZE - used, "%s%s", used > 0 && text[0] != '\0' ? " " : "", text);
 }
 
-// What tells a row from the others of its group: "fused bf16".
+// A row's name within its group: "fused bf16".
 static void name_row(const group *g, const json_t *row, char name[NAME_SIZE]) {
     name[0] = '\0';
     for (size_t i = 0; i < N_FACTORS; i++) {
@@ -170,7 +170,7 @@ static sm_status say(const group *g, const json_t *slow, bool names_test, json_t
                                                                      : sm_fail(SM_ERR_OOM, "no memory for a sentence");
 }
 
-// Moves the rows that bear no verdict from a group of several to `doubted`.
+// Moves the rows without a verdict from a group of several to `doubted`.
 static void set_apart(group *g, group *doubted) {
     size_t n = 0;
     for (size_t i = 0; i < g->n && g->n > 1; i++) {

@@ -1,4 +1,3 @@
-// loop.c: see loop.h.
 #include "bench/loop/loop.h"
 
 #include <stdlib.h>
@@ -11,12 +10,12 @@
 #include "bench/stats/stats.h"
 #include "bench/tables/json_values.h"
 
-enum { MOST_PLAIN = 1 << 16 }; // of a training, which may have any number
+enum { MOST_PLAIN = 1 << 16 }; // of a training, which may have any number of steps
 
-// What every step that is not timed apart has.
+// What is recorded of every step without instruments.
 typedef struct {
     int64_t elapsed_ns;
-    int64_t input_ns; // waited, or inline
+    int64_t input_ns; // waiting for data, or making it inline
     int64_t comm_ns;
     int64_t hidden_ns;
     int64_t busy_ns;
@@ -30,10 +29,10 @@ struct sm_loop {
     plain_step *plain; // warm-up, then headline
     int64_t n_plain;
     int64_t room;
-    int64_t comm_bytes;  // of a step; 0: there is one process
+    int64_t comm_bytes;  // of a step; 0: a single process
     sm_loop_step *apart; // settings.n_attribution
     int n_apart;
-    int64_t *op_ns; // n_attribution times plan->n_ops, and as many for what belongs to a phase already
+    int64_t *op_ns; // n_attribution times plan->n_ops, and as many for times that already belong to a phase
 };
 
 // --- steps -------------------------------------------------------------------------------------
@@ -108,7 +107,7 @@ static sm_status run_apart(sm_loop *l, int64_t number, int64_t *op_ns, int64_t *
 
 static sm_status run_step(void *ctx, sm_session *session, int64_t step, int64_t *op_ns, int64_t *elapsed_ns,
                           double *loss) {
-    (void)session; // the stepper's
+    (void)session; // the stepper has it
     return op_ns != NULL ? run_apart(ctx, step, op_ns, elapsed_ns, loss) : run_plain(ctx, step, elapsed_ns, loss);
 }
 
@@ -137,8 +136,8 @@ static sm_status after_update(void *ctx, sm_session *session, sm_row *row) {
     return checks(ctx)->after_update(checks(ctx)->ctx, session, row);
 }
 
-// A loader makes batches ahead while the first steps are checked: those who take them wait for nothing. Then the queue
-// is empty, or grows no shorter.
+// During the first steps' checks the loader makes batches ahead, so that steps need not wait at first. Settled: the
+// queue is empty, or shrinks no more.
 static bool is_settled(void *ctx) {
     const sm_loop *l = ctx;
     if (l->n_plain == 0) {
@@ -216,7 +215,7 @@ const sm_loop_step *sm_loop_steps(const sm_loop *loop, int *n) {
 
 // --- the row -------------------------------------------------------------------------------------------
 
-// The last steps that were not timed apart are the headline's: as many as it has samples, or fewer.
+// The last steps without instruments are the headline's: as many as it has samples, or fewer.
 static const plain_step *headline_of(const sm_loop *l, const sm_row *row, int64_t *n) {
     *n = row->samples_ns.n < l->n_plain ? row->samples_ns.n : l->n_plain;
     return l->plain + l->n_plain - *n;
@@ -249,7 +248,7 @@ static void set_headline(const sm_loop *l, sm_row *row) {
     }
 }
 
-// Beside its data, whose making may come in bursts: these are no disturbance.
+// Without its data, which may be made in bursts that are not a disturbance.
 static int64_t work_of(const sm_loop_step *step) {
     const int64_t *ns = step->phases.ns;
     return step->phases.wall_ns - ns[SM_STEP_READ] - ns[SM_STEP_TOKENISE] - ns[SM_STEP_COLLATE] - ns[SM_STEP_WAIT];
@@ -261,7 +260,7 @@ static int by_work(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// Means over these steps. They are whole numbers, whose remainders go to what is unaccounted, so that they add up.
+// Means over these steps, as integers; the remainders go to the unaccounted time, so that they add up.
 static void set_means_of(const sm_loop_step *const *steps, int n, sm_row *row) {
     int64_t means_ns[SM_STEP_PHASE_COUNT] = {0};
     row->loop.wall_ns = 0;
@@ -281,7 +280,7 @@ static void set_means_of(const sm_loop_step *const *steps, int n, sm_row *row) {
 #undef X
 }
 
-// Of the steps whose work is in the middle half: one that was preempted says nothing of the loop.
+// Uses the steps with work in the middle half: a preempted step would distort the result.
 static sm_status set_means(const sm_loop *l, sm_row *row) {
     const int n = l->n_apart;
     const sm_loop_step **steps = malloc((size_t)n * sizeof(const sm_loop_step *));
@@ -335,7 +334,7 @@ static sm_status set_samples(const sm_loop *l, sm_row *row) {
     return is_whole ? SM_OK : sm_fail(SM_ERR_OOM, "loop: no memory for the times of %d steps", l->n_apart);
 }
 
-// What a headline step takes beside its data and other processes.
+// The time of a headline step without data and other processes.
 static sm_status median_work(const sm_loop *l, const sm_row *row, double *work_ns) {
     int64_t n;
     sm_stats stats;

@@ -1,10 +1,10 @@
-// loop.h: a training loop under the harness: the trainer's own step, with its loader, in place of the harness's, which
-// feeds batches that lie ready. First step, checks, warm-up, headline and attribution are those of harness.h:
+// loop.h: measures a training loop with the harness: the trainer's own step and loader replace the harness's step with
+// its prepared batches. First step, checks, warm-up, headline and attribution are those of harness.h:
 //
 //   headline     nothing is timed within a step but its waiting for data, which a training always times
 //   attribution  each step's phases (phases.h); they add up to its wall clock
 //
-// The first SM_CHECKED_STEPS steps are the harness's, with the batches of the workload that checks them.
+// The first SM_CHECKED_STEPS steps are the harness's, with the batches of the checking workload.
 #ifndef STEPMARK_BENCH_LOOP_LOOP_H
 #define STEPMARK_BENCH_LOOP_LOOP_H
 
@@ -12,13 +12,14 @@
 #include "src/train/train_step.h"
 
 typedef struct {
-    const sm_workload *workload; // whose checks the first steps have; NULL where a training runs the steps
-    sm_train_stepper stepper; // with a loader that begins with step SM_CHECKED_STEPS + 1; likewise, but for the session
-    const char *loader;       // as a row says it
+    const sm_workload *workload; // checks the first steps; NULL if a training runs the steps
+    sm_train_stepper stepper; // with a loader that begins at step SM_CHECKED_STEPS + 1; if a training runs the steps,
+                              // only the session counts
+    const char *loader;       // as in a row
     int n_loader_threads;     // 0: inline
-    int n_attribution;        // of the protocol; more are not kept
+    int n_attribution;        // as in the protocol; further ones are dropped
 
-    // Tells a step, as a training does, within its time; NULL: nobody is told.
+    // Logs a step, as in a training, within its time; NULL: no log.
     sm_status (*log)(void *ctx, const sm_train_step *step);
     void *log_ctx;
 } sm_loop_settings;
@@ -34,25 +35,25 @@ typedef struct sm_loop sm_loop;
 sm_status sm_loop_open(const sm_loop_settings *settings, sm_loop **loop);
 void sm_loop_close(sm_loop *loop); // NULL is fine
 
-// What the harness measures; `loop` outlives that.
+// The workload for the harness; `loop` must outlive it.
 sm_workload sm_loop_workload(sm_loop *loop);
 
-// For a training that runs its steps itself: the recorder of one that is to be timed apart (NULL: there are enough),
-// and each step when it is over, with that or NULL. sm_loop_conclude fills all that such steps say of a row, `loop`
-// included.
+// For a training that runs its steps itself: returns the recorder of a step to be instrumented (NULL: there are
+// enough); then give it each finished step, with that or NULL. sm_loop_conclude fills all fields of a row from these
+// steps, including `loop`.
 sm_step_phases *sm_loop_time_apart(sm_loop *loop);
 sm_status sm_loop_keep(sm_loop *loop, const sm_train_step *step, const sm_step_phases *phases);
 sm_status sm_loop_conclude(const sm_loop *loop, sm_row *row);
 
-// Fills the row's `loop`, verdict included, after the harness has filled the rest. Nothing where no step was timed
-// apart.
+// Fills the row's `loop`, including the verdict, after the harness has filled the rest. Does nothing without
+// instrumented steps.
 sm_status sm_loop_report(const sm_loop *loop, sm_row *row);
 
 // Its attribution steps.
 const sm_loop_step *sm_loop_steps(const sm_loop *loop, int *n);
 
-// They as a trace (trace_events.h): the main line's phases, the device's ops, each thread of the loader, and how many
-// loads were ready. `category` of the ops: "cpu_op" or "kernel". The caller owns *trace.
+// These steps as a trace (trace_events.h): the main thread's phases, the device's ops, each thread of the loader, and
+// the number of ready loads. `category` of the ops: "cpu_op" or "kernel". The caller owns *trace.
 sm_status sm_loop_trace(const sm_loop *loop, const sm_plan *plan, const char *category, const char *device,
                         json_t **trace);
 

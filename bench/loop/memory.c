@@ -1,4 +1,3 @@
-// memory.c: see loop/memory.h.
 #include "bench/loop/memory.h"
 
 #include <stdlib.h>
@@ -23,7 +22,7 @@ static double held_bytes(const sm_plan *plan) {
     return sum;
 }
 
-// Medians over the steps, so that one that was preempted moves nothing. `medians` has plan->n_ops entries.
+// Medians over the steps, so that a preempted step has no effect. `medians` has plan->n_ops entries.
 static sm_status set_medians(const sm_plan *plan, const int64_t *op_ns, int n_steps, double *medians) {
     sm_status status = SM_OK;
     int64_t *steps_ns = malloc((size_t)n_steps * sizeof(*steps_ns) + 1);

@@ -1,4 +1,3 @@
-// phases.c: see loop/phases.h.
 #include "bench/loop/phases.h"
 
 #include <math.h>
@@ -142,7 +141,7 @@ static sm_status add_phase(const json_t *row, const json_t *baseline, const char
     snprintf(samples, sizeof(samples), "loop.samples.%s", member);
     const double ns = sm_json_number(row, field);
     const double then_ns = baseline != NULL ? sm_json_number(baseline, field) : NAN;
-    if (!(fabs(ns) > 0) && !(then_ns > 0)) { // nor is it known, of a row that does not say
+    if (!(fabs(ns) > 0) && !(then_ns > 0)) { // unknown also for a row without the field
         return SM_OK;
     }
     json_t *record = start_record(row, name, meaning, field);

@@ -1,5 +1,5 @@
-// phases.h: the phases of a training loop's row as records, against a baseline where there is one: a line for each
-// phase that took time in either, then the whole instrumented step, then the undisturbed step.
+// phases.h: the phases of a training loop's row as records, optionally against a baseline: a line for each phase that
+// took time in either, then the whole instrumented step, then the undisturbed step.
 #ifndef STEPMARK_BENCH_LOOP_PHASES_H
 #define STEPMARK_BENCH_LOOP_PHASES_H
 

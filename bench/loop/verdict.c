@@ -47,7 +47,7 @@ static int times_a_step(const sm_row *row, const sm_op *op) {
     return op->range == SM_PHASE_FORWARD || op->range == SM_PHASE_BACKWARD ? (int)row->n_accum : 1;
 }
 
-// What bounds each op, by the profile's rules, of one time that it runs.
+// Finds what bounds each op, by the profile's rules, for a single execution.
 static sm_status profile_ops(const sm_plan *plan, const sm_row *row, int64_t *op_ns, sm_profile *profile) {
     for (int i = 0; i < plan->n_ops; i++) {
         op_ns[i] = row->op_ns.values[i] / times_a_step(row, &plan->ops[i]);
@@ -109,7 +109,7 @@ static double ops_ns(const sm_loop_division *d) {
     return d->taken_ns[SM_LOOP_COMPUTE] + d->taken_ns[SM_LOOP_MEMORY] + d->taken_ns[SM_LOOP_LAUNCHES];
 }
 
-// To time ops apart slows them: they take no more of a headline step than there is.
+// Timing ops separately slows them: scales them to fit in a headline step.
 static void fit_ops(double work_ns, sm_loop_division *d) {
     const double factor = ops_ns(d) > work_ns ? work_ns / ops_ns(d) : 1;
     for (int bound = SM_LOOP_COMPUTE; bound <= SM_LOOP_LAUNCHES; bound++) {
@@ -118,7 +118,7 @@ static void fit_ops(double work_ns, sm_loop_division *d) {
     }
 }
 
-// Of the attribution step that op times are of.
+// In the attribution step of the op times.
 static double communication_ns(const sm_plan *plan, const sm_row *row) {
     double sum_ns = 0;
     for (int i = 0; i < plan->n_ops; i++) {
@@ -132,7 +132,7 @@ static void set_whole(sm_loop_division *d, sm_loop_bound bound, double ns) {
     d->gained_ns[bound] = ns;
 }
 
-// Ops, and what of a headline step was neither one nor any of its other phases.
+// Divides a headline step into its ops, its other phases, and the rest.
 static sm_status divide(const sm_plan *plan, double work_ns, const sm_row *row, sm_loop_division *d) {
     const sm_row_loop *l = &row->loop;
     *d =
@@ -165,7 +165,7 @@ static const char *what_it_is(sm_loop_bound bound, const sm_row_loop *l) {
     return "";
 }
 
-// Tokens a second if it were removed. A mean step may be longer than the median, where it waits at times.
+// Tokens a second without that cause. A mean step may be longer than the median, if it sometimes waits.
 static double ceiling(const sm_loop_division *d, sm_loop_bound bound, const sm_row *row) {
     const double tokens = row->median_ts * (double)row->median_ns;
     return fmax(tokens / sm_loop_without_ns(d, bound), row->median_ts);

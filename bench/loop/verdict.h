@@ -1,4 +1,4 @@
-// verdict.h: what bounds a training loop: the cause whose removal alone would make it fastest.
+// verdict.h: finds what bounds a training loop: the cause whose removal alone would speed it up most.
 //
 //   input          making a step's batches: waiting for the loader's threads, or reading, tokenising and collating
 //                  inline; and copying them to the device
@@ -9,8 +9,8 @@
 //   compute        ops that arithmetic bounds: removed, they take the time of their memory traffic
 //   memory         ops that memory bounds: removed, they take the time of their arithmetic
 //
-// No step is shorter than the time of the loader's threads for its data, unless the input is removed: so a loop whose
-// loader is the slowest is bound by input, though its device may be busy as long.
+// No step is shorter than the loader threads' time for its data, unless the input is removed: so a loop with a slower
+// loader is bound by input, even if its device is busy all the time.
 #ifndef STEPMARK_BENCH_LOOP_VERDICT_H
 #define STEPMARK_BENCH_LOOP_VERDICT_H
 
@@ -37,24 +37,24 @@ const char *sm_loop_bound_name(sm_loop_bound bound);
 // A mean step, in nanoseconds.
 typedef struct {
     double step_ns;                        // headline
-    double loader_ns;                      // no step is shorter: what its data take the loader's threads; 0: inline
+    double loader_ns;                      // lower bound of a step: the loader threads' time for its data; 0: inline
     double taken_ns[SM_LOOP_BOUND_COUNT];  // of the step
-    double gained_ns[SM_LOOP_BOUND_COUNT]; // if it were removed, the loader aside
-    bool knows_ops;                        // the ceilings are known, and so what bounds the ops
+    double gained_ns[SM_LOOP_BOUND_COUNT]; // if it were removed, ignoring the loader
+    bool knows_ops;                        // the ceilings are known, and so the bounds of the ops
 } sm_loop_division;
 
-// The step without that.
+// The step without that cause.
 double sm_loop_without_ns(const sm_loop_division *division, sm_loop_bound bound);
 
-// SM_LOOP_BOUND_COUNT where it cannot be told.
+// SM_LOOP_BOUND_COUNT if unknown.
 sm_loop_bound sm_loop_judge(const sm_loop_division *division);
 
-// Fills bound, bound_share, ceiling_ts, ceilings and verdict of the row, whose other figures are there. `work_ns` is
-// what a headline step takes beside its data: a median, since a step that was preempted says nothing of the loop.
+// Fills bound, bound_share, ceiling_ts, ceilings and verdict of a row whose other figures are set. `work_ns` is the
+// time of a headline step without its data: a median, so that preempted steps have no effect.
 sm_status sm_loop_verdict(const sm_plan *plan, double work_ns, sm_row *row);
 
-// Takes it back where the row, all of whose figures are there, bears no verdict (noise_verdict.h): `verdict` then says
-// why.
+// Removes the verdict if the row, with all its figures set, supports none (noise_verdict.h): `verdict` then has the
+// reason.
 sm_status sm_loop_withhold_verdict(sm_row *row);
 
 #endif

@@ -17,7 +17,7 @@
 
 enum { MAX_AUTO_WARMUP = 50 };
 
-// What a step under way when the limit runs out gets to end, before it counts as hung, where no step was longer.
+// The least time for the current step to end after the limit, before it counts as hung.
 static const int64_t least_grace_ns = INT64_C(1000000000);
 
 static const int64_t max_auto_warmup_ns = INT64_C(30000000000);
@@ -34,26 +34,26 @@ sm_protocol sm_protocol_default(void) {
     };
 }
 
-// One measurement under way.
+// A measurement in progress.
 typedef struct {
     sm_session *session;
     const sm_protocol *protocol;
     sm_stepper stepper;
     sm_row *row;
     int64_t deadline_ns; // INT64_MAX: none
-    int64_t grace_ns;    // beyond it, for a step that is under way
+    int64_t grace_ns;    // beyond the deadline, for the current step
 
     sm_sensors *sensors;
-    sm_reading before; // the headline pass
+    sm_reading before; // at the start of the headline pass
     sm_reading after;
     const char *stop_reason; // why the headline pass ended
 
-    int64_t next_repeat; // sample whose step is to be made again
+    int64_t next_repeat; // next sample whose step is repeated
     int64_t n_repeated;
-    int64_t n_draws; // of places
-    bool is_checked; // the last check was made
+    int64_t n_draws; // of samples to repeat
+    bool is_checked; // the last check is done
 
-    // Attribution steps: the wall clock of each, and op_ns[step * n_ops + op].
+    // Attribution steps: wall-clock time of each, and op_ns[step * n_ops + op].
     int64_t *walls_ns;
     int64_t *op_ns;
     int n_walls;
@@ -83,7 +83,7 @@ static sm_status warn_of_slowdown(sm_row *row) {
 }
 #endif
 
-// Appends to the row's losses, which double their room when it is a power of two and full.
+// Appends to the row's losses, whose capacity doubles when they are full at a power of two.
 static sm_status keep_loss(sm_row *row, double loss) {
     sm_reals *losses = &row->losses;
     if ((losses->n & (losses->n - 1)) == 0) {
@@ -98,7 +98,7 @@ static sm_status keep_loss(sm_row *row, double loss) {
     return SM_OK;
 }
 
-// A step may end if it takes half as long again as the longest before it.
+// Grants a step half as long again as the longest before it.
 static void allow_step(measurement *m, int64_t elapsed_ns) {
     const int64_t grace_ns = elapsed_ns + elapsed_ns / 2;
     if (m->deadline_ns != INT64_MAX && grace_ns > m->grace_ns) {
@@ -110,7 +110,7 @@ static void allow_step(measurement *m, int64_t elapsed_ns) {
 static sm_status run_step(measurement *m, int64_t *op_ns, int64_t *elapsed_ns) {
     double loss = NAN;
     SM_TRY(sm_step_run(&m->stepper, m->row, op_ns, elapsed_ns, &loss));
-    if (m->stepper.n_steps > 1) { // the first builds and loads, too
+    if (m->stepper.n_steps > 1) { // the first step also builds and loads
         allow_step(m, *elapsed_ns);
     }
     return keep_loss(m->row, loss);
@@ -149,7 +149,7 @@ static void count_checks(measurement *m, int64_t elapsed_ns) {
     m->row->checks_ns = (m->row->checks_ns == SM_ABSENT ? 0 : m->row->checks_ns) + elapsed_ns;
 }
 
-// The first step, and the first that is checked in pieces: it is one of warm-up, where there are any.
+// The first step, and the first that is checked in pieces, which is a warm-up step if there are any.
 static sm_status first_steps(measurement *m) {
     sm_row *row = m->row;
     SM_TRY(may_continue(m, SM_STAGE_FIRST_STEP, 0, 1));
@@ -168,7 +168,7 @@ static int max_warmup(const sm_protocol *p, const sm_workload *w) {
     return is_open ? MAX_AUTO_WARMUP : p->n_warmup;
 }
 
-// The series is the first step, then those of warm-up: `steps_ns` holds it.
+// `steps_ns` is the series: the first step, then those of warm-up.
 static bool warm_up_ends(const measurement *m, const int64_t *steps_ns) {
     const sm_row *row = m->row;
     const sm_workload *w = m->stepper.workload;
@@ -194,7 +194,7 @@ static sm_status set_warmup_stop(measurement *m, const int64_t *steps_ns) {
 static sm_status warm_up(measurement *m) {
     sm_row *row = m->row;
     int64_t *steps_ns = row->warmup_samples_ns.values; // allocated with room for the first step before them
-    const bool counts = m->protocol->n_warmup != 0;    // the step that was checked
+    const bool counts = m->protocol->n_warmup != 0;    // the checked step
     row->warmup_ns = counts ? steps_ns[1] : 0;
     row->n_warmup = counts;
     steps_ns[0] = row->first_step_ns;
@@ -211,7 +211,7 @@ static sm_status warm_up(measurement *m) {
     return SM_OK;
 }
 
-// A sample that is a sum of op times. The ops' times go where the first attribution step's will.
+// A sample that is a sum of op times, which are stored in the place of the first attribution step's.
 static sm_status sample_ops(measurement *m, int64_t *sample_ns) {
     const sm_plan *plan = m->session->plan;
     sm_row *row = m->row;
@@ -231,7 +231,7 @@ static sm_status sample_ops(measurement *m, int64_t *sample_ns) {
 
 static int max_samples(const sm_protocol *p) { return p->max_noise_percent > 0 ? p->max_samples : p->n_repetitions; }
 
-// Is the interval of the median as narrow as asked? *next_look says at how many samples to ask again.
+// Whether the interval of the median is as narrow as requested. *next_look is the number of samples for the next test.
 static sm_status is_precise(const measurement *m, int64_t *next_look, bool *precise) {
     const sm_integers *samples = &m->row->samples_ns;
     sm_stats stats;
@@ -245,7 +245,7 @@ static sm_status is_precise(const measurement *m, int64_t *next_look, bool *prec
     return SM_OK;
 }
 
-// Sets m->stop_reason when enough samples are there, or no more may be taken.
+// Sets m->stop_reason when there are enough samples, or no more may be taken.
 static sm_status look_at_samples(measurement *m, int64_t *next_look) {
     const sm_protocol *p = m->protocol;
     const int64_t n = m->row->samples_ns.n;
@@ -268,9 +268,9 @@ static sm_status look_at_samples(measurement *m, int64_t *next_look) {
 
 // --- steps that are made again ------------------------------------------------------------------
 
-// The next place is drawn: among the first samples, but for the very first, as the update of the step before is checked,
-// too; and then each time twice as far ahead at most, so that long passes
-// cost little more than short ones. A step of much work is made again once in a short pass.
+// Draws the next sample to repeat: at first one of the early samples, but not the very first, since the update before a
+// step is checked too; then each time at most twice as far ahead, so that long passes cost little more than short ones.
+// A short pass with long steps repeats only one.
 static void draw_repeat(measurement *m) {
     static const double much_flops = 2e10;
     const uint32_t drawn = sm_philox4x32(m->protocol->check_seed, (uint64_t)m->n_draws, 2).word[0];
@@ -297,12 +297,12 @@ static void describe_repeat(measurement *m) {
 
 static int64_t largest(int64_t a, int64_t b) { return a > b ? a : b; }
 
-// The copy of the weights is not the step's memory.
+// The copy of the weights does not count as the step's memory.
 static void count_memory(measurement *m) {
     m->row->peak_rss_bytes = largest(m->row->peak_rss_bytes, sm_machine_peak_rss_bytes());
 }
 
-// A loader made batches ahead meanwhile: steps that do not count take them.
+// The loader made batches ahead meanwhile: uncounted steps use them up.
 static sm_status settle(measurement *m) {
     const sm_workload *w = m->stepper.workload;
     int64_t n = 0;
@@ -318,11 +318,11 @@ static sm_status settle(measurement *m) {
     return SM_OK;
 }
 
-// Which of the checks a sample has around it.
+// The checks around a sample.
 typedef struct {
     bool has_update; // its update is checked
-    bool repeats;    // its step is made again
-    bool is_kept;    // if that can be
+    bool repeats;    // its step is repeated
+    bool is_kept;    // if that is possible
 } sample_checks;
 
 static sm_status before_sample(measurement *m, sample_checks *checks) {
@@ -346,8 +346,8 @@ static sm_status after_sample(measurement *m, const sample_checks *checks) {
     return SM_OK;
 }
 
-// A sample; where it is drawn, its step is made again afterwards. The checks, and the copy of the weights that they
-// take, do not count, in the sensors either.
+// Takes a sample; if it is drawn, repeats its step afterwards. The checks, and their copy of the weights, do not count,
+// not even in the sensors.
 static sm_status take_sample(measurement *m, int64_t *sample_ns) {
     const int64_t n = m->row->samples_ns.n;
     sample_checks checks = {.repeats = n == m->next_repeat};
@@ -389,7 +389,7 @@ static sm_status headline(measurement *m) {
     return SM_OK;
 }
 
-// What the pass took beside its samples. Where these are sums of op times, that cannot be told.
+// The time of the pass outside of its samples; unknown if these are sums of op times.
 static void set_harness_ns(measurement *m, int64_t pass_ns) {
     const sm_integers *samples = &m->row->samples_ns;
     for (int64_t i = 0; i < samples->n; i++) {
@@ -400,7 +400,7 @@ static void set_harness_ns(measurement *m, int64_t pass_ns) {
     }
 }
 
-// The headline pass between two readings of the sensors, the second also where it is cut short.
+// The headline pass between two readings of the sensors, also if it is cut short.
 static sm_status watched_headline(measurement *m) {
     sm_sensors_read(m->sensors, &m->before);
     sm_status status = headline(m);
@@ -412,7 +412,7 @@ static sm_status watched_headline(measurement *m) {
     return status;
 }
 
-// One more checked step after the last sample, of other sequences and other ops.
+// One more checked step after the last sample, with other sequences and other ops.
 static sm_status last_check(measurement *m, int64_t *op_ns, int64_t *elapsed_ns) {
     double loss = NAN;
     count_memory(m);
@@ -421,13 +421,14 @@ static sm_status last_check(measurement *m, int64_t *op_ns, int64_t *elapsed_ns)
     SM_TRY(keep_loss(m->row, loss));
     SM_TRY(sm_judge_losses(m->row));
     if (m->stepper.workload->run_step != NULL) {
-        m->row->losses.n--; // a loop takes as many steps as its loader needs to settle: by number this one is another's
+        m->row->losses.n--; // a loop runs as many steps as its loader needs to settle, so this step's number is another
+                            // one's
     }
     m->is_checked = true;
     return SM_OK;
 }
 
-// The last check is the last of these steps, but in a loop, whose own step is another.
+// The last check is the last of these steps, except in a loop, which has its own step.
 static sm_status attribute(measurement *m) {
     const sm_plan *plan = m->session->plan;
     const int total = m->protocol->n_attribution;
@@ -469,7 +470,7 @@ static sm_status check_protocol(const sm_protocol *p, const sm_plan *plan) {
     for (int phase = 0; phase < SM_PHASE_COUNT; phase++) {
         bool wanted = sm_pass_phases(p->pass) & (1u << phase);
         sm_range range = sm_plan_range(plan, (sm_phase)phase);
-        // Zeroing may have been rewritten away; the others are what the pass is about.
+        // Zeroing may have been rewritten away; the pass needs the others.
         if (wanted && phase != SM_PHASE_ZERO_GRAD && range.first == range.end) {
             return sm_fail(SM_ERR_INVALID, "pass type %s: the plan has no %s", sm_pass_name(p->pass),
                            sm_phase_name((sm_phase)phase));
@@ -483,7 +484,7 @@ static sm_status new_integers(size_t n, int64_t **values) {
     return *values != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for %zu samples", n);
 }
 
-// Everything that the measured steps will write to.
+// Allocates everything that the measured steps write to.
 static sm_status allocate(measurement *m) {
     const sm_protocol *p = m->protocol;
     sm_row *row = m->row;
@@ -514,8 +515,8 @@ static void set_deadlines(measurement *m) {
     }
 }
 
-// All stages up to the samples. The peak of memory is counted from after the check, which may
-// run a reference of its own in this process.
+// All stages up to the samples. The peak of memory is counted after the check, which may run a reference in this
+// process.
 static sm_status take_samples(measurement *m) {
     SM_TRY(check_protocol(m->protocol, m->session->plan));
     SM_TRY(allocate(m));
@@ -529,7 +530,7 @@ static sm_status take_samples(measurement *m) {
     return watched_headline(m);
 }
 
-// The samples are there; the attribution pass can only add to them, or find a fault.
+// The samples are complete; the attribution pass can only add to them, or find a fault.
 static sm_status take_phases(measurement *m) {
     sm_status status = attribute(m);
     if (is_cut(status)) {

@@ -1,4 +1,4 @@
-// harness.h: how a session is measured; the same for every device and every program.
+// harness.h: the protocol of a measurement, the same for every device and program.
 //
 //   first step   run once, timed apart: whatever happens only once falls in here
 //   check        its gradients and update are checked, and a second step in pieces (step.h); what is wrong, here or
@@ -51,7 +51,7 @@ typedef enum {
 } sm_pass_type;
 
 const char *sm_pass_name(sm_pass_type pass);
-unsigned sm_pass_phases(sm_pass_type pass); // SM_RUN_* that it executes
+unsigned sm_pass_phases(sm_pass_type pass); // SM_RUN_* of that pass type
 
 enum { SM_WARMUP_AUTO = -1 };
 
@@ -63,31 +63,30 @@ typedef struct {
     int n_warmup;      // SM_WARMUP_AUTO: until steady
     int n_repetitions; // >= 1; not used with max_noise_percent
 
-    // Above 0: sampling goes on until the 95% interval of the median reaches no further than this
-    // from it, but for at least min_samples and min_time_s, and at most max_samples and max_time_s
-    // (0: no limit). To look at the interval after every sample would find a lucky moment; it is
-    // looked at whenever the sample has grown by an eighth.
+    // Above 0: sampling continues until the 95% interval of the median reaches no further than this from it, but for at
+    // least min_samples and min_time_s, and at most max_samples and max_time_s (0: no limit). Testing the interval
+    // after every sample would find a lucky moment, so it is tested whenever the number of samples has grown by an
+    // eighth.
     double max_noise_percent;
     int min_samples;
     int max_samples;
     double min_time_s;
     double max_time_s;
 
-    uint64_t check_seed; // what the checks draw their places by
+    uint64_t check_seed; // seed of the checks' draws
 
-    int n_attribution; // 0 leaves the attribution pass out
+    int n_attribution; // 0: no attribution pass
     int n_accum;       // micro-batches a step, >= 1
     sm_pass_type pass;
-    double timeout_s; // looked at between steps; 0 = none. A step that is under way then has another second, or half
-                      // as much again as the longest so far, before the device counts as hung
-    int64_t begin_ns; // of sm_now_ns: when the limit began to count, delay_s aside; 0 = with the first step
-    double delay_s;   // rest before the first step, to let the machine cool down
+    double timeout_s; // tested between steps; 0 = none. The current step then has another second, or half as long again
+                      // as the longest so far, before the device counts as hung
+    int64_t begin_ns; // time of sm_now_ns at which the limit began to count, without delay_s; 0 = at the first step
+    double delay_s;   // pause before the first step, to let the machine cool down
 
-    // Set by a signal handler; looked at between steps. NULL is fine.
+    // Set by a signal handler; tested between steps. NULL is fine.
     const volatile sig_atomic_t *interrupted;
 
-    // Called before a stage's step `done` (0, 1, ...) of `total`, with no clock running.
-    // NULL is fine.
+    // Called before step `done` (0, 1, ...) of `total` of a stage, while no clock runs. NULL is fine.
     void (*progress)(void *ctx, sm_stage stage, int done, int total);
     void *progress_ctx;
 } sm_protocol;
@@ -95,19 +94,19 @@ typedef struct {
 // A few warm-up steps and repetitions of the whole step, no limits.
 sm_protocol sm_protocol_default(void);
 
-// Tokens of one sample, of all processes: those that count, padding excluded.
+// Tokens of one sample, in all processes, without padding.
 double sm_pass_tokens(const sm_plan *plan, int n_accum);
 
-// FLOPs that one sample does: the sum of sm_op_flops over the ops that its time covers.
+// FLOPs of one sample: the sum of sm_op_flops over the ops in its time.
 double sm_pass_flops(const sm_plan *plan, sm_pass_type pass, int n_accum);
 
-// Time below which a sample cannot go: FLOPs / peak, and where the optimizer runs then the traffic of its update
-// (sm_op_is_update), the sum of sm_op_bytes, at peak bandwidth. NaN where a peak is not known (NaN or 0). The
-// optimizer runs with its default settings.
+// Lower bound on the time of a sample: FLOPs / peak, plus, for the optimizer, the traffic of its update
+// (sm_op_is_update; the sum of sm_op_bytes) at peak bandwidth. NaN if a peak is unknown (NaN or 0). The optimizer has
+// its default settings.
 double sm_pass_ideal_ns(const sm_plan *plan, sm_pass_type pass, int n_accum, double peak_flops, double peak_bandwidth);
 
-// Sets pass_type, test ("step b4s1024"), n_batch, n_seq and n_accum of a row; for rows whose
-// session could not even be opened.
+// Sets pass_type, test ("step b4s1024"), n_batch, n_seq and n_accum of a row, also for a session that could not be
+// opened.
 void sm_row_set_test(sm_row *row, sm_pass_type pass, int64_t B, int64_t T, int n_accum);
 
 // Measures, and fills the row. The row was initialised by sm_row_init; the caller sets what only

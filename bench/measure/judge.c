@@ -1,4 +1,3 @@
-// judge.c: see judge.h.
 #include "bench/measure/judge.h"
 
 #include "bench/compare/noise_verdict.h"
@@ -23,7 +22,7 @@ static int compare_integers(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// The smallest sample that at least a share p of all do not exceed: a time that was measured.
+// The smallest sample that at least a share p of all do not exceed: a measured time.
 static int64_t percentile(const int64_t *sorted, int64_t n, double p) {
     int64_t rank = (int64_t)ceil(p * (double)n);
     return sorted[rank > 0 ? rank - 1 : 0];
@@ -119,8 +118,8 @@ static int compare_reals(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// 1.4826 times the median absolute deviation: the standard deviation of what is normal, deaf to outliers (Rousseeuw and
-// Croux 1993). `room` has n elements.
+// 1.4826 times the median absolute deviation: the standard deviation of normal data, insensitive to outliers (Rousseeuw
+// and Croux 1993). `room` has n elements.
 static double spread_of(const double *values, int64_t n, double *room) {
     memcpy(room, values, (size_t)n * sizeof(*room));
     qsort(room, (size_t)n, sizeof(*room), compare_reals);
