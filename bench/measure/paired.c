@@ -1,4 +1,4 @@
-// paired.c: steps of two sessions in turn.
+// paired.c: measures steps of two sessions in turn.
 #include "clock.h"
 #include "philox.h"
 #include "bench/measure/paired.h"
@@ -24,7 +24,7 @@ static sm_status run_step(sm_stepper *side, const volatile sig_atomic_t *interru
     return sm_step_run(side, row, NULL, elapsed_ns, &row->loss);
 }
 
-// `row` takes what the checks say; only whether they fail matters here.
+// `row` receives the checks' results; only a failure matters here.
 static sm_status warm_up(sm_stepper *side, int n_warmup, const volatile sig_atomic_t *interrupted, sm_row *row) {
     int64_t elapsed_ns;
     for (int i = (int)side->n_steps; i < SM_CHECKED_STEPS; i++) {
@@ -43,7 +43,7 @@ static sm_status run_and_check_update(sm_stepper *side, const volatile sig_atomi
     return sm_step_after_update(side, row);
 }
 
-// A step that is made again afterwards, where that can be.
+// A step that is repeated afterwards, if possible.
 static sm_status run_and_repeat(sm_stepper *side, const volatile sig_atomic_t *interrupted, sm_row *row,
                                 int64_t *elapsed_ns) {
     bool is_kept;
@@ -52,8 +52,8 @@ static sm_status run_and_repeat(sm_stepper *side, const volatile sig_atomic_t *i
     return is_kept ? sm_step_repeat(side, row) : SM_OK;
 }
 
-// A B B A: two samples of each, in their order. Of the round that is checked, the updates of all of them are, and the
-// second samples are made again.
+// A B B A: two samples of each, in order. In the checked round, all updates are checked, and the second samples are
+// repeated.
 static sm_status run_round(sm_stepper *a, sm_stepper *b, bool checks, const volatile sig_atomic_t *interrupted,
                            sm_row *row, int64_t a_ns[2], int64_t b_ns[2]) {
     SM_TRY((checks ? run_and_check_update : run_step)(a, interrupted, row, &a_ns[0]));

@@ -1,4 +1,4 @@
-// pass_stats.c: pass types, their work, and the figures that come from their samples.
+// pass_stats.c: pass types, their work, and the figures computed from their samples.
 #include "bench/measure/pass_stats.h"
 
 #include "bench/measure/judge.h"
@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Of the update alone. AdamW's is p, g, m, v read and p, m, v written, 4 bytes each; with narrow data, also the copy of
-// a matrix, 2 bytes.
+// Of the update alone. AdamW reads p, g, m, v and writes p, m, v, 4 bytes each; with narrow data it also writes the
+// copy of a matrix, 2 bytes.
 static double update_bytes(const sm_plan *plan) {
     double bytes = 0;
     for (int i = 0; i < plan->n_ops; i++) {
@@ -55,8 +55,8 @@ void sm_row_set_test(sm_row *row, sm_pass_type pass, int64_t B, int64_t T, int n
 
 // --- work ------------------------------------------------------------------------------------
 
-// Does a sample's time cover this op? Where the sample is a sum of op times, their phases decide;
-// otherwise the ranges that are executed.
+// Whether a sample's time includes this op: by its phase if the sample is a sum of op times, otherwise by the executed
+// ranges.
 static bool is_covered(const sm_op *op, sm_pass_type pass) {
     switch (pass) {
     case SM_PASS_BACKWARD: return op->phase == SM_PHASE_BACKWARD;
@@ -69,7 +69,7 @@ static bool is_covered(const sm_op *op, sm_pass_type pass) {
     return sm_pass_phases(pass) & (1u << op->range);
 }
 
-// What the ops of a sample have of something, each as often as it runs; of_op: once, on the average.
+// Sums a property of the ops in a sample, each as often as it runs; of_op: of one execution, on average.
 static double sum_over_ops(const sm_plan *plan, sm_pass_type pass, int n_accum,
                            double (*of_op)(const sm_plan *plan, const sm_op *op, int n_times)) {
     double sum = 0;
@@ -84,7 +84,7 @@ static double sum_over_ops(const sm_plan *plan, sm_pass_type pass, int n_accum,
     return sum;
 }
 
-// Micro-batches of a sample, of all processes.
+// Micro-batches in a sample, of all processes.
 static double micro_batches(const sm_plan *plan, int n_accum) {
     return (double)n_accum * (plan->processes.n > 1 ? plan->processes.n : 1);
 }
@@ -95,7 +95,7 @@ double sm_pass_tokens(const sm_plan *plan, int n_accum) {
 }
 
 static double mean_flops(const sm_plan *plan, const sm_op *op, int n_times) {
-    (void)n_times; // all alike
+    (void)n_times; // all the same
     return sm_op_flops(plan, op);
 }
 
@@ -131,7 +131,7 @@ void sm_pass_phase_sums(const sm_plan *plan, const int64_t *op_ns, int64_t by_ph
     }
 }
 
-// Index of the lower median: the entry that (n-1)/2 others come before, ties by index.
+// Index of the lower median: (n-1)/2 entries are before it, ties by index.
 static int median_index(const int64_t *values, int n) {
     for (int i = 0; i < n; i++) {
         int n_before = 0;
@@ -155,7 +155,7 @@ static sm_status new_op_times(const sm_plan *plan, sm_integers *times) {
     return SM_OK;
 }
 
-// What preempts an op of one step rarely meets the same op in all of them.
+// Preemption seldom hits the same op in all steps.
 static void take_least(const int64_t *op_ns, int n_steps, sm_integers *least) {
     for (int64_t i = 0; i < least->n; i++) {
         least->values[i] = op_ns[i];
@@ -214,7 +214,7 @@ static void set_times(sm_row *row, const sm_stats *s) {
     row->stddev_ns = whole(s->stddev);
 }
 
-// An attribution step holds all that a sample does only where that is a stretch of wall clock.
+// An attribution step contains a sample only if that is a stretch of wall-clock time.
 static void set_attribution_percent(sm_row *row, sm_pass_type pass) {
     if (row->attribution_ns != SM_ABSENT && !sm_pass_is_op_time(pass)) {
         row->attribution_percent = 100 * ((double)row->attribution_ns / (double)row->median_ns - 1);
@@ -240,7 +240,7 @@ static sm_status set_rates(sm_row *row, double n_tokens, double median_ns) {
     return SM_OK;
 }
 
-// Positions that are real tokens, and those that are padding.
+// Counts positions of real tokens, and of padding.
 static void set_token_rates(sm_row *row, const sm_plan *plan, int n_accum) {
     row->real_tokens = sm_pass_tokens(plan, n_accum);
     row->padded_tokens = (double)plan->B * (double)plan->T * micro_batches(plan, n_accum) - row->real_tokens;
@@ -249,7 +249,7 @@ static void set_token_rates(sm_row *row, const sm_plan *plan, int n_accum) {
     row->attended_pairs = plan->attended_pairs > 0 ? plan->attended_pairs : NAN;
 }
 
-// Means of the two parts of pass type separate; nothing for the other types.
+// Means of the two parts of pass type separate; nothing for other types.
 static sm_status set_parts(sm_row *row) {
     if (row->samples_forward_ns.n == 0) {
         return SM_OK;
@@ -264,7 +264,7 @@ static sm_status set_parts(sm_row *row) {
     return SM_OK;
 }
 
-// A sample that is itself the time of ops has nothing beyond them.
+// A sample that is a sum of op times has no time beyond them.
 static void set_overhead(sm_row *row, sm_pass_type pass) {
     if (row->attribution_ns != SM_ABSENT && !sm_pass_is_op_time(pass)) {
         row->overhead_ns = row->median_ns - (row->attribution_ns - row->phases.unaccounted_ns);

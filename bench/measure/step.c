@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A build with -DSM_TEST_SLOWDOWN=0.03 waits 3% longer in every step, to see whether a comparison finds it (make
+// A build with -DSM_TEST_SLOWDOWN=0.03 waits 3% longer in every step, to test whether a comparison finds it (make
 // prove). Its rows say so.
 #ifdef SM_TEST_SLOWDOWN
 static void wait_for_share(int64_t begin_ns) {
@@ -21,7 +21,7 @@ static void wait_for_share(int64_t begin_ns) {
 static void wait_for_share(int64_t begin_ns) { (void)begin_ns; }
 #endif
 
-// Phases that micro-batch `index` of a step executes: zero-grad before the first one, the optimizer after the last.
+// Phases that micro-batch `index` of a step executes: zero-grad before the first, the optimizer after the last.
 static unsigned micro_phases(const sm_stepper *s, int index) {
     unsigned phases = s->phases;
     if (index > 0) {
@@ -42,7 +42,7 @@ static sm_status set_hyper(sm_stepper *s) {
     return sm_session_set_hyper(s->session, s->settings != NULL ? s->settings : &defaults, s->n_steps, s->n_accum);
 }
 
-// The settings, and all micro-batches, less the phases in `without`; the clock runs on the whole.
+// The settings, and all micro-batches, without the phases in `without`; all of it is timed.
 static sm_status run_batches(sm_stepper *s, unsigned without, int64_t *op_ns, int64_t *elapsed_ns) {
     const int64_t begin_ns = sm_now_ns();
     SM_TRY(set_hyper(s));
@@ -133,7 +133,7 @@ static void describe_spots(const sm_stepper *s, sm_row *row) {
              (long long)result.n_ops, result.n_kinds, result.least_looks, (long long)result.n_values);
 }
 
-// Of a step's micro-batches one that is drawn is looked at, and the last, with the optimizer behind it.
+// The spot check runs in one drawn micro-batch of a step, and in the last, with the optimizer.
 static bool is_looked_at(const sm_stepper *s, int index) {
     const uint32_t drawn = sm_philox4x32(s->check_seed, (uint64_t)s->n_steps, 1).word[0];
     return index + 1 == s->n_accum || index == (int)(drawn % (uint32_t)s->n_accum);
@@ -150,8 +150,8 @@ static sm_status check_losses(sm_stepper *s, sm_row *row) {
     return row->loss_check[0] != '\0' ? SM_OK : sm_fail(SM_ERR_INTERNAL, "the loss check does not report its result");
 }
 
-// The next step in pieces, its losses compared before its update. check_ns: of what is done beside them, the looks at
-// ops excluded.
+// Runs the next step in pieces; compares its losses before its update. check_ns: time of these checks, without the spot
+// checks of ops.
 static sm_status run_checked(sm_stepper *s, sm_row *row, int64_t *op_ns, int64_t *check_ns, double *loss) {
     SM_TRY(set_hyper(s));
     for (int i = 0; i < s->n_accum; i++) {
@@ -205,11 +205,11 @@ sm_status sm_step_run(sm_stepper *s, sm_row *row, int64_t *op_ns, int64_t *elaps
 
 // --- a step made again -----------------------------------------------------------------------
 
-enum { N_RUNS = 8, RUN_ELEMS = 32 }; // of the gradient of each parameter
+enum { N_RUNS = 8, RUN_ELEMS = 32 }; // for the gradient of each parameter
 
 struct sm_step_record {
     float *losses; // (B,T) of the last micro-batch
-    float *values; // the runs; the loss and the gradients' norm
+    float *values; // the runs, the loss and the gradients' norm
     int64_t n_losses;
     int64_t n_values;
     int64_t n_batches; // before the step
@@ -265,7 +265,7 @@ sm_status sm_step_keep(sm_stepper *s, sm_row *row, bool *is_kept) {
     const sm_backend *backend = s->session->device->backend;
     const int64_t begin_ns = sm_now_ns();
     *is_kept = false;
-    if (s->workload->run_step != NULL && s->n_accum > 1) { // its earlier micro-batches are gone afterwards
+    if (s->workload->run_step != NULL && s->n_accum > 1) { // its earlier micro-batches are lost
         sm_fail(SM_ERR_UNSUPPORTED, "a loop's step of several micro-batches cannot be made again");
         return SM_OK;
     }
@@ -291,7 +291,7 @@ sm_status sm_step_keep(sm_stepper *s, sm_row *row, bool *is_kept) {
     return status == SM_ERR_OOM ? SM_OK : status;
 }
 
-// Drawn runs of a tensor, which are the same whenever they are read for a step.
+// Reads drawn runs of a tensor, always the same ones within a step.
 static sm_status read_runs(sm_stepper *s, int tensor, float *values, int64_t *n_values) {
     const int64_t n_elems = sm_tensor_elems(&s->session->plan->tensors[tensor]);
     const int64_t length = n_elems < RUN_ELEMS ? n_elems : RUN_ELEMS;
@@ -321,8 +321,8 @@ static sm_status read_record(sm_stepper *s, sm_step_record *r) {
     return SM_OK;
 }
 
-// The step once more up to its update, in pieces, of the batches that it had. A step of one micro-batch finds it, and its settings,
-// where they were.
+// Repeats the step up to its update, in pieces, with the same batches. For a single micro-batch, batch and settings are
+// still in place.
 static sm_status run_again(sm_stepper *s) {
     for (int i = 0; i < s->n_accum; i++) {
         if (s->n_accum > 1) {
@@ -340,8 +340,8 @@ static sm_status compare_records(const sm_stepper *s, const sm_step_record *a, c
                            : NULL;
     return what == NULL ? SM_OK
                         : sm_fail(SM_ERR_MISMATCH,
-                                  "wrong result: step %lld, made again from the same weights, has other %s; no speed is "
-                                  "reported",
+                                  "wrong result: step %lld, repeated from the same weights, has other %s; no speed "
+                                  "is reported",
                                   (long long)s->n_steps, what);
 }
 

@@ -26,7 +26,7 @@ static void put_markdown(FILE *out, char c) {
     fputc(c, out);
 }
 
-// In Markdown, as sm_page_text() does in HTML.
+// The Markdown counterpart of sm_page_text().
 static void put_text(const sm_doc *doc, const char *text) {
     if (doc->html) {
         sm_page_text(doc->out, text);

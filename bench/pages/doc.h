@@ -1,5 +1,5 @@
-// doc.h: a document as HTML or as Markdown. All text is escaped here, so that nothing in a
-// row can become markup.
+// doc.h: writes a document as HTML or as Markdown. All text is escaped here, so that nothing in a row can become
+// markup.
 #ifndef STEPMARK_BENCH_PAGES_DOC_H
 #define STEPMARK_BENCH_PAGES_DOC_H
 
@@ -21,7 +21,7 @@ typedef struct {
 } sm_doc;
 
 void sm_doc_begin(sm_doc *doc, const char *title);
-void sm_doc_end(sm_doc *doc, const char *const *scripts); // beside the base's, ended by NULL; NULL: none
+void sm_doc_end(sm_doc *doc, const char *const *scripts); // in addition to the base's, ending with NULL; NULL: none
 
 void sm_doc_heading(sm_doc *doc, const char *id, const char *text);
 void sm_doc_subheading(sm_doc *doc, const char *text);
@@ -30,8 +30,8 @@ void sm_doc_item(sm_doc *doc, const char *format, ...) __attribute__((format(pri
 void sm_doc_items_begin(sm_doc *doc);
 void sm_doc_items_end(sm_doc *doc);
 
-// A table: its headings, separated by '|' ('#' before one: a column of numbers), then rows, cell after cell. In HTML
-// it can be sorted.
+// A table: headings, separated by '|' ('#' before a column of numbers), then rows, cell by cell. In HTML it can be
+// sorted.
 void sm_doc_table_begin(sm_doc *doc, const char *headings);
 void sm_doc_row_begin(sm_doc *doc);
 void sm_doc_cell(sm_doc *doc, const char *format, ...) __attribute__((format(printf, 2, 3))); // "" shows as -
@@ -39,11 +39,11 @@ void sm_doc_number(sm_doc *doc, double value, int decimals, const char *unit);  
 void sm_doc_row_end(sm_doc *doc);
 void sm_doc_table_end(sm_doc *doc);
 
-// A table of records, as in Markdown: what all share is said above it. HTML only: it sorts, and filters by its texts
-// where a script makes it so (page.filters); `id` is the table's place, and its lines have their record's index.
+// A table of records, with what all share above it, as in Markdown. HTML only: it can be sorted, and filtered by its
+// texts if a script enables it (page.filters); `id` is the table's element, and its lines have their record's index.
 sm_status sm_doc_records(sm_doc *doc, const char *id, const sm_table *table, const json_t *records);
 
-// Closed until a reader opens it. HTML only: in Markdown it is a subheading.
+// A section that is closed until a reader opens it. HTML only: a subheading in Markdown.
 void sm_doc_folded_begin(sm_doc *doc, const char *title);
 void sm_doc_folded_end(sm_doc *doc);
 

@@ -17,14 +17,14 @@
 
 #include "status.h"
 
-// `styles` and `scripts`: names of embedded files, ended by NULL; NULL: none beside the base's.
+// `styles` and `scripts`: names of embedded files, ending with NULL; NULL: only the base's.
 void sm_page_begin(FILE *out, const char *title, const char *const *styles);
 void sm_page_end(FILE *out, const char *const *scripts);
 
-// Control characters become spaces; what is not UTF-8 (text that was cut, too) becomes '?'.
+// Control characters become spaces; bytes that are not UTF-8 (also from truncation) become '?'.
 void sm_page_text(FILE *out, const char *text);
 
-// A <script type="application/json" id="...">, in which no text ends the element.
+// A <script type="application/json" id="...">; no text can end the element.
 sm_status sm_page_json(FILE *out, const char *id, const json_t *value);
 
 #endif

@@ -1,4 +1,4 @@
-// op_ceiling.c: measures peaks for an op's operands, and the larger of two times.
+// op_ceiling.c: measures peaks for an op's operands, and takes the larger of two times.
 #include "bench/profile/op_ceiling.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 // op_ceiling.h: the least time that a device's measured ceilings allow an op: its FLOPs at the peak of arithmetic, or
-// its bytes at the bandwidth of memory, as in a step; or, where it runs again and again by itself, of arrays as large
-// as its operands, which may lie in a cache.
+// its bytes at a bandwidth: memory's, as in a step, or, if it runs repeatedly by itself, that of arrays as large as its
+// operands, which may be in a cache.
 #ifndef STEPMARK_BENCH_PROFILE_OP_CEILING_H
 #define STEPMARK_BENCH_PROFILE_OP_CEILING_H
 

@@ -30,7 +30,7 @@ static double roofline_ns(const sm_profile_input *in, const sm_op *op) {
     return isnan(compute) || isnan(memory) ? NAN : compute > memory ? compute : memory;
 }
 
-// Ops that did not run (their range is not of the pass) took no time.
+// Ops that did not run (their range is not part of the pass) took no time.
 static bool has_run(const sm_profile_input *in, int op) { return in->op_ns[op] > 0; }
 
 static double call_overhead_ns(const sm_profile_input *in) {
@@ -55,7 +55,7 @@ static sm_bound bound_of(const sm_profile_input *in, const sm_op *op, double ove
     return compute_ns(in, op) >= memory_ns(in, op) ? SM_BOUND_COMPUTE : SM_BOUND_MEMORY;
 }
 
-// The bound that most of a line's time is in.
+// The bound of most of a line's time.
 static sm_bound largest_bound(const sm_profile_line *line) {
     sm_bound largest = SM_BOUND_UNKNOWN;
     for (int bound = 0; bound < SM_BOUND_COUNT; bound++) {
@@ -127,8 +127,8 @@ static int longest_first(const void *a, const void *b) {
 
 // --- verdict --------------------------------------------------------------------------------
 
-// `step`: all ops, and what no op took as overhead. `kinds`: by their least times, so that no op is named because it
-// was preempted once.
+// `step`: all ops, and the time outside of ops as overhead. `kinds`: by their least times, so that a single preemption
+// does not name an op.
 static void write_verdict(sm_profile *profile, const sm_profile_line *step, const sm_profile_line *kinds, int n_kinds,
                           const sm_profile_input *input) {
     const sm_profile_line *worst = NULL;

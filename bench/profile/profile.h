@@ -19,7 +19,7 @@
 #include "bench/compare/noise_verdict.h"
 #include "bench/tables/record.h"
 
-// What a line of the profile is of. X(code, name)
+// What a line of the profile stands for. X(code, name)
 #define SM_PROFILE_BY_LIST(X)       \
     X(SM_PROFILE_BY_OP, "op")       \
     X(SM_PROFILE_BY_LAYER, "layer") \
@@ -36,25 +36,25 @@ typedef enum { SM_BOUND_UNKNOWN, SM_BOUND_COMPUTE, SM_BOUND_MEMORY, SM_BOUND_OVE
 
 const char *sm_bound_name(sm_bound bound); // "compute"; "" if unknown
 
-// What was measured of one step.
+// The measurement of one step.
 typedef struct {
     const sm_plan *plan;
-    int n_accum;          // micro-batches that the times of ops are a mean of; 0: one
+    int n_accum;          // the ops' times are means over this many micro-batches; 0: one
     const int64_t *op_ns; // plan->n_ops entries: an attribution step
-    const int64_t *
-        op_least_ns; // likewise, the least of several such steps: what the verdict names is named by these; NULL: op_ns
-    bool is_noisy;             // the plain steps were (noise_verdict.h)
-    char doubt[SM_DOUBT_SIZE];  // why they bear no verdict; "" where they do
-    int64_t wall_ns; // its wall clock
-    int64_t headline_ns;   // median of the plain steps; SM_ABSENT
-    double peak_flops;     // NaN: not known
-    double peak_bandwidth; // bytes/s; NaN
+    const int64_t
+        *op_least_ns;          // likewise, the least of several such steps, by which the verdict names ops; NULL: op_ns
+    bool is_noisy;             // of the plain steps (noise_verdict.h)
+    char doubt[SM_DOUBT_SIZE]; // the reason why they support no verdict; "" if they do
+    int64_t wall_ns;           // the step's wall-clock time
+    int64_t headline_ns;       // median of the plain steps; SM_ABSENT
+    double peak_flops;         // NaN: unknown
+    double peak_bandwidth;     // bytes/s; NaN
 } sm_profile_input;
 
 // A line: one op, or several that belong together.
 typedef struct {
     char name[160];  // "matmul_forward", "block 3", "3 matmul_forward h.3.mlp.fch"
-    sm_op_kind kind; // of its first op, and whether it is that of all
+    sm_op_kind kind; // of its first op, and whether all ops have it
     bool one_kind;
     int layer; // likewise
     bool one_layer;
@@ -64,29 +64,29 @@ typedef struct {
     int64_t self_ns;
     double flops;
     double bytes;
-    double roofline_ns;               // sum of its ops'; NaN without peaks
+    double roofline_ns;               // sum over its ops; NaN without peaks
     double above_ns;                  // self_ns - roofline_ns
     int64_t bound_ns[SM_BOUND_COUNT]; // self time by its ops' bounds
-    sm_bound bound;                   // that most of it is in
+    sm_bound bound;                   // the bound of most of it
 } sm_profile_line;
 
 typedef struct {
-    sm_profile_line *lines; // by op: in their order; otherwise the longest first
+    sm_profile_line *lines; // by op: in order; otherwise the longest first
     int n_lines;
     sm_profile_line total; // of all ops
-    sm_bound bound;        // that most of the wall clock is in; what no op took counts as overhead
+    sm_bound bound;        // the bound of most of the wall-clock time; time outside of ops counts as overhead
     int64_t wall_ns;
     int64_t unaccounted_ns; // wall_ns less the ops: uploads, launches, waiting. wall = ops + unaccounted
     int64_t headline_ns;
     double overhead_ns; // of one call; NaN without peaks
-    char verdict[512];  // one sentence: what the step is bound by, and what to look at first
+    char verdict[512];  // one sentence: the bound of the step, and what to look at first
 } sm_profile;
 
 sm_status sm_profile_make(const sm_profile_input *input, sm_profile_by by, sm_profile *profile);
 void sm_profile_free(sm_profile *profile);
 
-// The records: one a line, one for the unaccounted time, and the total with the verdict, in this table.
-// Each gets the members of `context` as well (device, model, ...). NULL when out of memory.
+// The records: one for each line, one for the unaccounted time, and the total with the verdict, in this table. Each
+// also gets the members of `context` (device, model, ...). NULL when out of memory.
 extern const sm_table sm_profile_table;
 json_t *sm_profile_records(const sm_profile *profile, json_t *context);
 

@@ -51,7 +51,7 @@ static const sm_column columns[] = {
 
 const sm_table sm_profile_table = {"profile", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
 
-// A record with the context's members, of `self_ns` out of the wall clock.
+// A record with the context's members, and `self_ns` as a share of the wall-clock time.
 static json_t *start_record(const sm_profile *profile, json_t *context, const char *line, int64_t self_ns) {
     json_t *record = json_copy(context);
     sm_json_set_new(record, "line", sm_json_text(line));
@@ -60,7 +60,7 @@ static json_t *start_record(const sm_profile *profile, json_t *context, const ch
     return record;
 }
 
-// What follows from the work of some ops and the time it took.
+// Adds the fields that depend on some ops' work and time.
 static void add_work(json_t *record, const sm_profile_line *line, int64_t self_ns) {
     const double seconds = (double)self_ns * 1e-9;
     sm_json_set_new(record, "calls", sm_json_integer(line->n_calls));

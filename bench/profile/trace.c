@@ -23,7 +23,7 @@ static json_t *op_args(const sm_profile_input *in, int index) {
     return args;
 }
 
-// The counter's value from `start_ns` on: bytes by role.
+// The counter's value from `start_ns`: bytes by role.
 static void add_memory(json_t *events, const sm_profile_input *in, const size_t *alive_bytes, int index,
                        int64_t start_ns) {
     json_t *args = json_object();
@@ -34,7 +34,7 @@ static void add_memory(json_t *events, const sm_profile_input *in, const size_t 
     sm_trace_counter(events, "memory alive, bytes", STEP_TRACK, start_ns, args);
 }
 
-// The ops end to end, then what is left of the wall clock.
+// The ops end to end, then the rest of the wall-clock time.
 static void add_ops(json_t *events, const sm_profile_input *in, const char *category, const size_t *alive_bytes) {
     int64_t now_ns = 0;
     for (int i = 0; i < in->plan->n_ops; i++) {

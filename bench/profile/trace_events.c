@@ -7,7 +7,7 @@ enum { PROCESS = 1 };
 
 static double microseconds(int64_t ns) { return (double)ns / 1e3; }
 
-// An event with what all of them have. NULL when out of memory.
+// An event with the fields that all have. NULL when out of memory.
 static json_t *make_event(const char *phase, const char *name, const char *category, int track, int64_t start_ns) {
     json_t *event = json_object();
     sm_json_set_new(event, "ph", json_string(phase));

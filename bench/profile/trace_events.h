@@ -8,13 +8,13 @@
 
 #include "status.h"
 
-// What is short of memory is missed by sm_trace_make. `args` is taken over.
+// sm_trace_make reports when memory is short here. Takes ownership of `args`.
 void sm_trace_name(json_t *events, const char *what, int track, const char *name); // "process_name", "thread_name"
 void sm_trace_span(json_t *events, const char *name, const char *category, int track, int64_t start_ns,
                    int64_t elapsed_ns, json_t *args);
-void sm_trace_counter(json_t *events, const char *name, int track, int64_t start_ns, json_t *args); // from then on
+void sm_trace_counter(json_t *events, const char *name, int track, int64_t start_ns, json_t *args); // from this time on
 
-// The whole of it; the caller owns *trace.
+// The complete trace; the caller owns *trace.
 sm_status sm_trace_make(json_t *events, json_t **trace);
 
 #endif

@@ -15,7 +15,7 @@
 
 enum { N_PLACES = 1024, MAX_PROCESSORS = 1024, STAT_BYTES = 256 << 10 };
 
-// What is kept of a look. X(member, name in the series)
+// The values kept of each look. X(member, name in the series)
 #define SERIES_LIST(X)                      \
     X(cpu, "cpu")                           \
     X(rss_bytes, "rss_bytes")               \
@@ -36,7 +36,7 @@ typedef struct {
 } ticks;
 
 typedef struct {
-    double values[N_SERIES]; // NaN: not known
+    double values[N_SERIES]; // NaN: unknown
 } sample;
 
 struct sm_utilisation {
@@ -48,29 +48,29 @@ struct sm_utilisation {
 
     pthread_t thread;
     bool has_thread;
-    pthread_mutex_t lock; // of what follows
+    pthread_mutex_t lock; // protects the members below
     pthread_cond_t changed;
     bool is_ended;
     int64_t interval_ns;
     sample samples[N_PLACES];
     int n;
     sm_utilisation_stage stage;
-    int first[SM_UTILISATION_COUNT]; // sample of a stage
+    int first[SM_UTILISATION_COUNT]; // first sample of a stage
     int n_processors;
-    ticks at_begin[MAX_PROCESSORS]; // of the headline
+    ticks at_begin[MAX_PROCESSORS]; // at the start of the headline
     ticks at_end[MAX_PROCESSORS];
 };
 
 // --- looking ---------------------------------------------------------------------------------------------
 
-// The text of a file of /proc, from its beginning; false where there is none.
+// The text of a file of /proc, from its beginning; false if it does not exist.
 static bool read_whole(int file, char *text, size_t size_bytes) {
     const ssize_t n = file >= 0 ? pread(file, text, size_bytes - 1, 0) : -1;
     text[n > 0 ? n : 0] = '\0';
     return n > 0;
 }
 
-// A line of /proc/stat behind its name: user nice system idle iowait irq softirq steal.
+// A line of /proc/stat after its name: user nice system idle iowait irq softirq steal.
 static ticks read_ticks(const char *line) {
     long long t[8] = {0};
     (void)sscanf(line, "%lld %lld %lld %lld %lld %lld %lld %lld", &t[0], &t[1], &t[2], &t[3], &t[4], &t[5], &t[6],
@@ -83,7 +83,7 @@ static ticks all_ticks(const sm_utilisation *u) {
     return strncmp(u->text, "cpu ", 4) == 0 ? read_ticks(u->text + 4) : (ticks){0, 0};
 }
 
-// Those of each processor, in the order of the file.
+// For each processor, in the order of the file.
 static int each_ticks(const sm_utilisation *u, ticks each[MAX_PROCESSORS]) {
     int n = 0;
     for (const char *line = u->text; line != NULL && n < MAX_PROCESSORS; line = strchr(line, '\n')) {
@@ -165,7 +165,7 @@ static void *watch(void *ctx) {
         }
         const sample s = look(u);
         keep(u, &s);
-        next_ns = next_ns < sm_now_ns() ? sm_now_ns() : next_ns; // what was missed is not made up for
+        next_ns = next_ns < sm_now_ns() ? sm_now_ns() : next_ns; // missed looks are not made up for
     }
     pthread_mutex_unlock(&u->lock);
     return NULL;
@@ -188,7 +188,7 @@ static sm_status start(sm_utilisation *u, const char *gpu, const sm_background *
         return sm_fail(SM_ERR_OOM, "no memory to watch the machine with");
     }
     if (gpu[0] != '\0' && sm_nvml_open(gpu, &u->nvml) != SM_OK) {
-        u->nvml = NULL; // sensors.h says why
+        u->nvml = NULL; // sensors.h reports why
     }
     (void)look(u);
     SM_TRY(sm_background_start(background, watch, u, &u->thread));
@@ -221,7 +221,7 @@ sm_status sm_utilisation_start(const char *root, const char *gpu, const sm_backg
     return SM_OK;
 }
 
-// Between stages, with no clock running.
+// Called between stages, while no clock runs.
 void sm_utilisation_enter(sm_utilisation *u, sm_utilisation_stage stage) {
     if (u == NULL || stage <= u->stage) {
         return;
@@ -249,14 +249,14 @@ static void end_thread(sm_utilisation *u) {
 
 // --- the series ------------------------------------------------------------------------------------------------
 
-// Three digits of a share, whole bytes and watts: a row stays short.
+// Three digits of a share, whole bytes and watts, so that a row stays short.
 static double rounded(double value, int which) {
     return which == AT_cpu || which == AT_gpu ? round(1e3 * value) / 1e3
            : which == AT_power_w              ? round(10 * value) / 10
                                               : round(value);
 }
 
-// NULL where nothing was seen of it.
+// NULL if nothing was recorded.
 static json_t *values_of(const sm_utilisation *u, int which) {
     json_t *values = json_array();
     bool has_any = false;

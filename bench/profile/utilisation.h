@@ -29,16 +29,16 @@ static const int64_t sm_utilisation_interval_ns = 100000000;
 
 typedef struct sm_utilisation sm_utilisation;
 
-// Begins to look, as warm-up. `root` and `gpu` as in sm_sensors_open.
+// Starts in the stage warm-up. `root` and `gpu` as in sm_sensors_open.
 sm_status sm_utilisation_start(const char *root, const char *gpu, const sm_background *background, int64_t interval_ns,
                                sm_utilisation **utilisation);
 
-// What is seen from now on belongs to that stage. A stage that is under way, or over, changes nothing. NULL is fine.
+// Begins a stage; nothing changes if it, or a later one, has begun. NULL is fine.
 void sm_utilisation_enter(sm_utilisation *utilisation, sm_utilisation_stage stage);
 
-// Ends the thread. *series: {interval_ms, n_warmup, n_headline, n_after: how many samples each, in turn; cpu: busy
+// Ends the thread. *series: {interval_ms, n_warmup, n_headline, n_after: numbers of samples in each stage; cpu: busy
 // share of all processors, by sample; processors: busy share of each, in the headline; rss_bytes; gpu,
-// gpu_memory_bytes, power_w}. What cannot be read is left out. The caller owns it.
+// gpu_memory_bytes, power_w}. Values that cannot be read are left out. The caller owns it.
 sm_status sm_utilisation_stop(sm_utilisation *utilisation, json_t **series);
 
 void sm_utilisation_close(sm_utilisation *utilisation); // NULL is fine

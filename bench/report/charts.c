@@ -1,4 +1,5 @@
-// charts.c: side by side, against the batch, and where time goes; what charts_samples.c shares with these.
+// charts.c: charts of rows next to one another, against the batch, and of where time goes; and functions shared with
+// charts_samples.c.
 #include "bench/report/charts.h"
 
 #include <math.h>
@@ -90,7 +91,7 @@ static void add_side_by_side(const sm_report_rows *report, sm_figures *figures) 
 
 // --- lines against the batch -----------------------------------------------------------------------
 
-// What a row puts into a chart: y with its interval. y NaN: nothing. `baseline` is the panel's.
+// A row's value in a chart: y with its interval. y NaN: none. `baseline` is the panel's.
 typedef sm_status (*value_of)(const sm_report_rows *report, const sm_report_row *row, int baseline, double *y,
                               double *lo, double *hi);
 
@@ -99,7 +100,7 @@ typedef struct {
     const char *y_label;
     const char *caption;
     value_of value;
-    double level; // a line across; NaN: none
+    double level; // a horizontal line; NaN: none
 } line_chart;
 
 static sm_status throughput(const sm_report_rows *report, const sm_report_row *row, int baseline, double *y, double *lo,
@@ -154,8 +155,7 @@ static bool is_baseline(const json_t *row, int b) {
     return strcmp(value, baselines[b].values[0]) == 0 || strcmp(value, baselines[b].values[1]) == 0;
 }
 
-// The row that `row` may be held against: the same work, different in one factor only, and of that
-// factor's base value.
+// The row to compare `row` with: the same work, different in only one factor, which has its base value.
 static const sm_report_row *find_baseline(const sm_report_rows *report, const sm_report_row *row, int b) {
     for (size_t i = 0; i < report->n && row->usable && !is_baseline(row->json, b); i++) {
         const sm_report_row *other = &report->rows[i];
@@ -171,7 +171,7 @@ static const sm_report_row *find_baseline(const sm_report_rows *report, const sm
     return NULL;
 }
 
-// The first factor for which there is a baseline counts for the whole panel; N_BASELINES: none.
+// The first factor with a baseline, used for the whole panel; N_BASELINES: none.
 static int find_baseline_of_panel(const sm_report_rows *report, int panel_id) {
     for (int b = 0; b < N_BASELINES; b++) {
         for (size_t i = 0; i < report->n; i++) {
@@ -184,7 +184,7 @@ static int find_baseline_of_panel(const sm_report_rows *report, int panel_id) {
     return N_BASELINES;
 }
 
-// The interval of the difference between two rows' samples; where there are too few or too many, `lo` and `hi` stay.
+// The interval of the difference between two rows' samples; with too few or too many, `lo` and `hi` do not change.
 static sm_status speedup_interval(const json_t *base, const json_t *row, double *lo, double *hi) {
     sm_difference d = {.has_interval = false};
     double *a = NULL;
@@ -239,7 +239,7 @@ static int by_batch(const void *a, const void *b) {
     return x->batch != y->batch ? (x->batch > y->batch) - (x->batch < y->batch) : x->index - y->index;
 }
 
-// The panel's rows of a named batch, by batch; the caller frees them.
+// The panel's rows with a known batch, by batch; the caller frees them.
 static sm_status sorted_rows(const sm_report_rows *report, int panel_id, const sm_report_row ***rows, size_t *n) {
     *rows = malloc((report->n + 1) * sizeof(**rows));
     *n = 0;
@@ -316,7 +316,7 @@ static sm_status add_line_chart(const sm_report_rows *report, const line_chart *
 
 static double or_zero(double value) { return isfinite(value) ? value : 0; }
 
-// A bar's parts, with what stands beside it.
+// A bar's parts, and the label next to it.
 typedef struct {
     const char *field; // of the row, in ns
     const char *name;
@@ -355,7 +355,7 @@ static const stack_chart stack_charts[] = {
      PARTS(start_parts), NULL, NULL},
 };
 
-// The sum of its parts is returned.
+// Returns the sum of its parts.
 static double add_bar(const stack_chart *chart, const sm_report_row *row, sm_figures *figures, json_t *panel) {
     double sum = 0;
     char text[SM_SERIES_NAME_SIZE] = "";

@@ -1,12 +1,12 @@
-// charts.h: the pictures of a report. Each is a figure of small panels, one a work; a picture that would show a
-// single point is left out.
+// charts.h: the charts of a report. Each is a figure of small panels, one for each work; a chart with a single point is
+// left out.
 #ifndef STEPMARK_BENCH_REPORT_CHARTS_H
 #define STEPMARK_BENCH_REPORT_CHARTS_H
 
 #include "bench/pages/figure.h"
 #include "bench/report/rows.h"
 
-// X(code, id, heading, what is said where no row has what it needs)
+// X(code, id, heading, text if no row has the data)
 #define SM_CHART_LIST(X)                                                                                              \
     X(SM_CHART_SIDE_BY_SIDE, "side-by-side", "Side by side", "side by side: no two configurations did the same work") \
     X(SM_CHART_THROUGHPUT, "throughput", "Tokens per second against batch",                                           \
@@ -36,8 +36,8 @@ typedef enum {
 const char *sm_chart_id(sm_chart chart);
 const char *sm_chart_missing(sm_chart chart); // "memory against batch: ..."
 
-// Each adds the charts that the rows have data for: at most SM_MAX_PANELS panels each, and SM_MAX_SERIES lines in a
-// panel. The last two are charts of samples and of the machine's ceilings (report/charts_samples.c).
+// Each adds its charts if rows have the data: at most SM_MAX_PANELS panels each, and SM_MAX_SERIES lines in a panel.
+// The last two chart samples and the machine's ceilings (report/charts_samples.c).
 sm_status sm_report_charts(const sm_report_rows *report, sm_figures *figures);
 void sm_chart_samples(const sm_report_rows *report, sm_figures *figures);
 void sm_chart_roofline(const sm_report_rows *report, sm_figures *figures);

@@ -10,11 +10,11 @@
 
 enum { MAX_ROOFS = 12, MAX_POINTS = 400 };
 
-static const double one_line_ratio = 1.05; // ceilings closer than that are one line
+static const double one_line_ratio = 1.05; // closer ceilings are drawn as one line
 
 // --- samples ---------------------------------------------------------------------------------
 
-// Rows with two samples or more; the page takes the samples from the rows that it holds.
+// Rows with two samples or more; the page's script takes the samples from its rows.
 static void add_samples(const sm_report_rows *report, sm_figures *figures, json_t *figure) {
     const sm_report_row *rows[SM_MAX_SERIES];
     for (int p = 0; p < sm_chart_n_panels(report); p++) {
@@ -53,8 +53,8 @@ static bool has_roof(const sm_report_row *row) {
            row->peak_bandwidth > 0;
 }
 
-// The ceilings of a device, by threads and precision: each has its own. Rows that share a roof measured it each for
-// itself: it is drawn as far as they differ.
+// The ceilings of a device, by threads and precision. Rows with the same roof measured it separately: it is drawn with
+// their range.
 typedef struct {
     char name[SM_SERIES_NAME_SIZE];
     int colour;
@@ -80,7 +80,7 @@ static void widen(roof *r, const sm_report_row *row) {
     r->bandwidth_hi = fmax(r->bandwidth_hi, row->peak_bandwidth);
 }
 
-// How many there are in all is returned; *n of them are in `roofs`.
+// Returns the number of all roofs; *n of them are in `roofs`.
 static int find_roofs(const sm_report_rows *report, roof roofs[MAX_ROOFS], int *n) {
     int n_left_out = 0;
     *n = 0;
@@ -108,7 +108,7 @@ static int find_roofs(const sm_report_rows *report, roof roofs[MAX_ROOFS], int *
     return *n + (n_left_out > 0);
 }
 
-// "6.6 GB/s to 28.6 GB/s", or "28.6 GB/s" where they differ by less than is drawn.
+// "6.6 GB/s to 28.6 GB/s", or "28.6 GB/s" if the difference is too small to draw.
 static void range_text(double lo, double hi, const char *unit, char *text, size_t size_bytes) {
     char least[32];
     char most[32];

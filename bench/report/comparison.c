@@ -1,5 +1,5 @@
-// comparison.c: the table that a report begins with: a row a line, in the order measured. On the page it sorts
-// and filters, leaves out the columns that all rows share (which are said once above it), and a line opens its row.
+// comparison.c: the first table of a report, with one line for each row, in the order of measuring. On the page it
+// sorts and filters, omits columns that all rows share (they are listed above it), and a click on a line opens its row.
 #include <math.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 enum { CELL_SIZE = 256 };
 
-// What a cell says, and sorts by where that is a number (NaN: by its text).
+// A cell's text, and the number for sorting (NaN: sorts by the text).
 typedef struct {
     char text[CELL_SIZE];
     double key;
@@ -26,8 +26,8 @@ typedef struct {
 
 enum {
     NUMBER = 1,
-    FACET = 2,  // a reader filters by it
-    ALWAYS = 4, // shown also where all rows share it
+    FACET = 2,  // readers can filter by it
+    ALWAYS = 4, // shown also if all rows share it
     PAPER = 8,  // printed
 };
 
@@ -156,7 +156,7 @@ static void fill(const sm_report_row *row, int column, cell *c) {
     columns[column].fill(row, c);
 }
 
-// Which columns rows differ in; what all share goes to `common`.
+// Chooses the columns in which rows differ; those that all share go to `common`.
 static void choose_columns(const sm_report_rows *report, bool shown[N_COLUMNS], char *common, size_t size_bytes) {
     size_t used = 0;
     common[0] = '\0';
@@ -236,7 +236,7 @@ static void put_cell(FILE *out, const sm_report_rows *report, const sm_report_ro
     }
 }
 
-// What is not printed, by its place in the table.
+// Hides columns in print, by their index.
 static void put_paper_style(FILE *out, const bool shown[N_COLUMNS]) {
     int place = 0;
     fputs("<style>@media print{", out);

@@ -1,14 +1,14 @@
-// data.c: the rows as a page holds them, once: the data that its script shows for a row, and exports as a file.
+// data.c: the rows in a page, for its script to show and export.
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench/pages/page.h"
 #include "bench/report/report.h"
 
-// Of all rows together. A row of many samples keeps every second, third, ... of them where they are more.
+// Limit over all rows. If there are more, rows with many samples keep every second, third, ... of them.
 enum { MOST_SAMPLES = 150000, FEWEST_OF_A_ROW = 50, MOST_CONTEXTS = 64 };
 
-// What follows from others, or only matters where it was measured.
+// Fields that follow from others, or matter only on the measured machine.
 static const char *const left_out[] = {"samples_ts", "losses", "warmup_samples_ns", "context", "backends"};
 static const char *const left_out_of_context[] = {"load", "argv", "memory_available_bytes", "sensors_absent", "device"};
 
@@ -22,7 +22,7 @@ static bool is_listed(const char *const *list, size_t n, const char *name) {
 }
 #define IS_LISTED(list, name) is_listed(list, sizeof(list) / sizeof((list)[0]), name)
 
-// Every n-th value, so that at most `most` are left.
+// Every n-th value, so that at most `most` remain.
 static json_t *thinned(const json_t *samples, size_t most) {
     json_t *kept = json_array();
     size_t step = (json_array_size(samples) + most - 1) / most;
@@ -35,7 +35,7 @@ static json_t *thinned(const json_t *samples, size_t most) {
     return kept;
 }
 
-// A copy without nulls, in objects too.
+// A copy without nulls, also in nested objects.
 static json_t *without_nulls(const json_t *object, size_t most_samples) {
     json_t *copy = json_object();
     const char *name;
@@ -58,7 +58,7 @@ static json_t *without_nulls(const json_t *object, size_t most_samples) {
     return copy;
 }
 
-// The index of a machine's facts among those that are kept; SM_NO_ROW: none, or no place.
+// The index of a machine's facts among those kept; SM_NO_ROW: none, or no room.
 static int context_index(const json_t *row, json_t *contexts) {
     json_t *context = json_copy(json_object_get(row, "context"));
     int index = SM_NO_ROW;

@@ -28,7 +28,7 @@ static void name_ladder(const json_t *rung, char title[TITLE_SIZE]) {
              sm_rows_text(rung, "shape"), sm_rows_text(rung, "device"), sm_rows_text(rung, "name"), threads);
 }
 
-// "16.5 TFLOP/s", or bytes where memory bounds the op.
+// "16.5 TFLOP/s", or bytes if memory bounds the op.
 static void show_rate(const json_t *rung, char *text, size_t size_bytes) {
     const bool is_bytes = strcmp(sm_rows_text(rung, "bound"), "memory") == 0;
     sm_text_scaled(sm_json_number(rung, is_bytes ? "bytes_per_s" : "flops_per_s"), is_bytes ? "B/s" : "FLOP/s", text,
@@ -65,7 +65,7 @@ static void write_tables(sm_doc *doc, const json_t *rungs) {
     sm_doc_table_end(doc);
 }
 
-// One colour a device.
+// One colour for each device.
 static int colour_of(const json_t *rungs, size_t i) {
     const char *seen[MOST_DEVICES];
     int n = 0;
@@ -110,7 +110,7 @@ static void add_figure(sm_figures *figures, const json_t *rungs) {
     sm_figure_axis(figures, figure, "x", "% of the ceiling", "auto");
     for (size_t i = 0; i < json_array_size(rungs); i++) {
         if (begins(rungs, i)) {
-            char title[TITLE_SIZE]; // short: a panel may be as narrow as a phone; the tables say the rest
+            char title[TITLE_SIZE]; // short, for panels as narrow as a phone; the tables have the rest
             const json_t *rung = json_array_get(rungs, i);
             snprintf(title, sizeof(title), "%.40s, %.40s", sm_rows_text(rung, "ladder"), sm_rows_text(rung, "device"));
             panel = sm_figure_panel(figures, figure, title);

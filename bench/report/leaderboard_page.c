@@ -1,4 +1,3 @@
-// leaderboard_page.c: see leaderboard_page.h.
 #include "bench/report/leaderboard_page.h"
 
 #include <math.h>
@@ -10,11 +9,11 @@
 #include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"
 
-enum { TEXT_SIZE = 256, MAX_WORKS = 12, MAX_PLACES = 20 }; // panels of a picture, machines in each
+enum { TEXT_SIZE = 256, MAX_WORKS = 12, MAX_PLACES = 20 }; // panels of a chart, machines in each
 
 static const char *const scripts[] = {"leaderboard_view.js", NULL};
 
-// What machines are held against each other by.
+// A measure for comparing machines.
 typedef struct {
     const char *id;
     const char *title;
@@ -61,7 +60,7 @@ static bool same_device(const json_t *a, const json_t *b) {
     return true;
 }
 
-// Of each record the number of its device, from 1: its colour.
+// For each record the number of its device, from 1, which gives its colour.
 static int *number_devices(const json_t *records) {
     size_t n = json_array_size(records);
     int *colours = calloc(n + 1, sizeof(*colours));
@@ -101,7 +100,7 @@ static void add_point(sm_figures *figures, json_t *figure, json_t *panel, const 
                                sm_json_bytes(text)));
 }
 
-// Records of one work stand together, best first.
+// Records of one work are consecutive, the best first.
 static void add_figure(sm_figures *figures, const measure *m, const json_t *records, const int *colours) {
     json_t *figure = sm_figure_add(figures, "intervals", m->id, m->title, m->caption);
     json_t *panel = NULL;

@@ -1,4 +1,3 @@
-// loops.c: see report/loops.h.
 #include "bench/report/loops.h"
 
 #include <math.h>
@@ -24,7 +23,7 @@ bool sm_report_has_loops(const sm_report_rows *report) {
     return false;
 }
 
-// The first loop of the same work, which the others are held against; NULL: it is the first itself.
+// The first loop of the same work, which others are compared with; NULL: this is the first.
 static const sm_report_row *baseline_of(const sm_report_rows *report, const sm_report_row *row) {
     for (int i = 0; i < row->index; i++) {
         const sm_report_row *other = &report->rows[i];
@@ -45,7 +44,7 @@ static const struct {
     SM_STEP_PHASE_LIST(X)
 #undef X
 };
-// Those that take no time in one loop may share a colour.
+// Phases that take no time in one of the loops may share a colour.
 static const int colours[] = {
     [SM_STEP_READ] = 6,     [SM_STEP_TOKENISE] = 10, [SM_STEP_COLLATE] = 11,     [SM_STEP_WAIT] = 7,
     [SM_STEP_TRANSFER] = 9, [SM_STEP_FORWARD] = 1,   [SM_STEP_BACKWARD] = 2,     [SM_STEP_ALL_REDUCE] = 4,
@@ -53,7 +52,7 @@ static const int colours[] = {
     [SM_STEP_LAUNCH] = 5,   [SM_STEP_LOG] = 11,      [SM_STEP_UNACCOUNTED] = 0,
 };
 
-// "-3.1% (-4.0 to -2.2)" of each phase that took time in either; null: it is not told.
+// "-3.1% (-4.0 to -2.2)" for each phase that took time in either; null: unknown.
 static sm_status make_changes(const sm_report_row *row, const sm_report_row *baseline, json_t **changes) {
     json_t *records = NULL;
     *changes = json_array();
@@ -130,7 +129,7 @@ static sm_status add_phases(const sm_report_rows *report, sm_figures *figures) {
 
 // --- over time ----------------------------------------------------------------------------------------
 
-enum { IN_BYTES = 0 }; // the unit is chosen by the largest
+enum { IN_BYTES = 0 }; // the largest value determines the unit
 
 typedef struct {
     const char *field; // of utilisation
@@ -160,7 +159,7 @@ static const time_chart time_charts[] = {
     {"power-time", "Power over time", "W", "As the GPU tells it.", {{"utilisation.power_w", "GPU", 2, 1}}},
 };
 
-// Means of as many neighbours as there must be.
+// Means of as many neighbours as needed.
 static void add_line(const json_t *row, int index, const line *l, double scale, sm_figures *figures, json_t *figure,
                      json_t *panel) {
     const json_t *values = l->field != NULL ? sm_json_get(row, l->field) : NULL;
@@ -232,7 +231,7 @@ static void add_over_time(const sm_report_rows *report, const time_chart *chart,
 
 // --- memory over a step ---------------------------------------------------------------------------------
 
-// Each op from its beginning to its end, on top of what outlives a step.
+// Each op from its beginning to its end, in addition to what outlives a step.
 static void add_memory_lines(const sm_report_row *row, double unit_bytes, sm_figures *figures, json_t *figure,
                              json_t *panel) {
     const json_t *ends = sm_json_get(row->json, "loop.memory.end_ns");

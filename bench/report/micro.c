@@ -36,7 +36,7 @@ static double share_of(const json_t *row, int column) {
 
 static bool is_naive(const json_t *row) { return strcmp(sm_rows_text(row, "mode"), "naive") == 0; }
 
-// But for the mode, and what follows from it.
+// Ignores the mode, and fields that follow from it.
 static bool is_same_loop(const json_t *a, const json_t *b) {
     static const char *const fields[] = {"device",   "precision", "n_threads",   "model_type", "n_batch",
                                          "n_seq",    "padding",   "documents",   "n_accum",    "optimizer",
@@ -51,7 +51,7 @@ static bool is_same_loop(const json_t *a, const json_t *b) {
     return true;
 }
 
-// Tokens/s against the same loop in mode naive, in percent; NaN: there is none.
+// Tokens/s relative to the same loop in mode naive, in percent; NaN: there is none.
 static double gain_of(const sm_report_rows *report, const sm_report_row *row) {
     for (size_t i = 0; i < report->n && !is_naive(row->json); i++) {
         const sm_report_row *other = &report->rows[i];

@@ -85,7 +85,7 @@ static bool is_pass(const json_t *row, const char *const *passes) {
     return false;
 }
 
-// What makes a row other work than the published; "same" where nothing does.
+// The difference between a row's work and the published one; "same" if there is none.
 static void work_text(const json_t *row, double batch, double seq, double vocab, char text[TEXT_SIZE]) {
     char sequences[TEXT_SIZE / 3];
     char length[TEXT_SIZE / 3];
@@ -128,7 +128,7 @@ static void size_cells(sm_doc *doc, const sm_report_row *row) {
     sm_doc_cell(doc, "%s", text);
 }
 
-// What a published table is held against.
+// The data of a published table for comparison.
 typedef struct {
     const char *const *passes;
     double batch, seq, vocab;
@@ -136,7 +136,7 @@ typedef struct {
     void (*cells)(sm_doc *doc, const sm_report_row *row);
 } beside;
 
-// Rows of the same work come first; of the others as many as there is place for.
+// Rows of the same work first; then as many others as fit.
 static void write_rows_of(sm_doc *doc, const sm_report_rows *report, int size, const beside *b) {
     int n = 0;
     for (int other_work = 0; other_work < 2; other_work++) {
@@ -227,7 +227,7 @@ static double start_steps(const json_t *row) {
     return (sm_json_number(row, "build_ns") + (isfinite(tune_ns) ? tune_ns : 0)) / sm_json_number(row, "median_ns");
 }
 
-// What was said of a part of a step, what was wrong with it, and the same of rows here.
+// A published claim on a part of a step, its error, and the corresponding figure of rows here.
 static const struct {
     const char *what;
     const char *said;

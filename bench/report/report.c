@@ -1,4 +1,4 @@
-// report.c: the order of the page.
+// report.c: the order of a report's parts.
 #include "bench/report/report.h"
 
 #include "bench/compare/noise_verdict.h"
@@ -52,7 +52,7 @@ static bool is_drawn(const sm_figures *figures, const char *id) {
     return false;
 }
 
-// What the rows have no data for is said once, below.
+// Lists the charts without data once, at the end.
 static void write_missing(sm_doc *doc, const sm_figures *figures) {
     bool any = false;
     for (int chart = 0; chart < SM_CHART_COUNT; chart++) {
@@ -91,7 +91,7 @@ static sm_status write_pictures(sm_doc *doc, const sm_report_rows *report, sm_fi
     return SM_OK;
 }
 
-// Only where there are any.
+// Only if there are loops.
 static sm_status write_loops(sm_doc *doc, const sm_report_rows *report, sm_figures *figures) {
     const size_t first = json_array_size(figures->list);
     if (!sm_report_has_loops(report)) {

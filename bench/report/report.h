@@ -1,4 +1,5 @@
-// report.h: one page from any set of rows: a table to compare them, pictures, published figures, warnings, machines.
+// report.h: makes one page from any set of rows: a table to compare them, charts, published figures, warnings,
+// machines.
 #ifndef STEPMARK_REPORT_H
 #define STEPMARK_REPORT_H
 
@@ -7,27 +8,27 @@
 #include "bench/report/warnings.h"
 #include "bench/rows/read_rows.h"
 
-// Writes the page: self-contained HTML, or Markdown without pictures.
+// Writes the page: self-contained HTML, or Markdown without charts.
 sm_status sm_report_write(const sm_rows *rows, bool html, FILE *out);
 
 // Its table of all rows (report/comparison.c).
 void sm_report_comparison(sm_doc *doc, const sm_report_rows *report, const sm_warning_groups *warnings);
 
-// The rows as the page's script finds them under "row-data": {rows: [{device, panel, colour, row: {...}}], contexts:
-// [...]}; row.context is an index into contexts (report/data.c).
+// The rows for the page's script, in "row-data": {rows: [{device, panel, colour, row: {...}}], contexts: [...]};
+// row.context is an index into contexts (report/data.c).
 sm_status sm_report_data(const sm_report_rows *report, FILE *out);
 
-// Its tables beside published figures (report/published.c).
+// Its tables with published figures (report/published.c).
 void sm_report_published(sm_doc *doc, const sm_report_rows *report);
 
-// Loops beside a published profile of a step (report/micro.c); nothing where there are no loops.
+// Loops next to a published profile of a step (report/micro.c); nothing without loops.
 void sm_report_micro(sm_doc *doc, const sm_report_rows *report);
 
-// Rungs of ladders (`stepmark ladder`), in the order of their files: a table and a figure's panel for each ladder on
-// each device (report/ladders.c).
+// Rungs of ladders (`stepmark ladder`), in the order of their files: a table, and a chart panel for each ladder on each
+// device (report/ladders.c).
 void sm_report_ladders(sm_doc *doc, const json_t *rungs, sm_figures *figures);
 
-// What it says of the best rows, of failures and of machines (report/tables.c).
+// The parts on the best rows, failures and machines (report/tables.c).
 void sm_report_begin(sm_doc *doc, const sm_report_rows *report);
 sm_status sm_report_shortly(sm_doc *doc, const sm_report_rows *report);
 void sm_report_machines(sm_doc *doc, const sm_report_rows *report);

@@ -1,4 +1,3 @@
-// rows.c: see report/rows.h.
 #include "bench/report/rows.h"
 
 #include "bench/compare/compare_match.h"
@@ -11,7 +10,7 @@
 
 // --- names ---------------------------------------------------------------------------------
 
-// How a row ran: the machine, the device on it, what ran there. The mode names a loop's loader, too (sm_text_mode).
+// Where and how a row ran: machine, device, configuration. The mode includes a loop's loader (sm_text_mode).
 static const char *const how_fields[] = {"machine", "device",    "isa",       "tier",
                                          "mode",    "precision", "n_threads", "optimizer"};
 enum { N_HOW_FIELDS = sizeof(how_fields) / sizeof(how_fields[0]), MACHINE = 0, DEVICE = 1 };
@@ -61,7 +60,7 @@ void sm_report_how(const json_t *row, char *text, size_t size_bytes) {
 
 // --- machines, devices, series -----------------------------------------------------------------
 
-// Two hosts with such a chip are told apart by their names.
+// Two hosts with the same chip get their host names.
 static void name_machines(sm_report_rows *report) {
     for (size_t i = 0; i < report->n; i++) {
         sm_rows_chip(report->rows[i].json, report->rows[i].device, SM_SERIES_NAME_SIZE);
@@ -95,8 +94,8 @@ static const sm_report_row *first_like(const sm_report_rows *report, const sm_re
     return other;
 }
 
-// A field is named where it differs between rows that agree in what stands before it: the device where a machine has
-// several, the rest where a device ran with several.
+// A name includes a field if it differs between rows that agree in all earlier fields: the device if a machine has
+// several, the rest if a device ran with several.
 static void find_varied(const sm_report_rows *report, bool varied[N_HOW_FIELDS]) {
     char first[SM_SERIES_NAME_SIZE];
     char other[SM_SERIES_NAME_SIZE];
@@ -113,8 +112,8 @@ static void find_varied(const sm_report_rows *report, bool varied[N_HOW_FIELDS])
     }
 }
 
-// The device: its machine, and which of its devices where it has several; the series: what differs. `rest`: the part of
-// it that is not the device.
+// The device: its machine, and which of its devices if it has several. The series: the differing fields. `rest`: the
+// series without the device.
 static void name_series(const bool varied[N_HOW_FIELDS], sm_report_row *r, char rest[SM_SERIES_NAME_SIZE]) {
     char part[SM_SERIES_NAME_SIZE];
     r->device[0] = '\0';
@@ -134,7 +133,7 @@ static void name_series(const bool varied[N_HOW_FIELDS], sm_report_row *r, char 
     }
 }
 
-// Numbers of texts in the order of their first row.
+// Numbers for texts, in the order of their first rows.
 typedef struct {
     char (*texts)[SM_SERIES_NAME_SIZE];
     int n;
@@ -182,7 +181,7 @@ cleanup:
     return status;
 }
 
-// Dimensions that a command line may change under a model's name.
+// Dimensions that a command line may change without changing the model's name.
 static const struct {
     const char *name;
     const char *word;
@@ -192,7 +191,7 @@ static const struct {
 };
 enum { N_DIMENSIONS = sizeof(dimensions) / sizeof(dimensions[0]), MAX_MODELS = 32 };
 
-// Of each model by name: its first row, and which dimensions (bits) other rows have otherwise.
+// For each model's name: its first row, and the dimensions (bits) in which others differ.
 typedef struct {
     const json_t *first[MAX_MODELS];
     unsigned varied[MAX_MODELS];
@@ -265,7 +264,7 @@ void sm_report_batch(const sm_report_row *row, char *text, size_t size_bytes) {
 
 // --- rows ----------------------------------------------------------------------------------
 
-// What no machine measures, a damaged or hostile row may hold; a chart could not be scaled to it.
+// A damaged or hostile row may hold values that no machine measures; a chart cannot scale to them.
 static double plausible(double value) { return value >= 0 && value < 1e30 ? value : NAN; }
 
 static double number(const json_t *row, const char *name) { return plausible(sm_json_number(row, name)); }
@@ -306,7 +305,7 @@ static int by_rows(const void *a, const void *b) {
     return x->n_usable != y->n_usable ? (x->n_usable < y->n_usable) - (x->n_usable > y->n_usable) : x->id - y->id;
 }
 
-// Panels with figures, those of most rows first.
+// Panels with figures, those with the most rows first.
 static sm_status list_panels(sm_report_rows *report) {
     report->panels = calloc((size_t)report->n_panels + 1, sizeof(*report->panels));
     if (report->panels == NULL) {
@@ -366,7 +365,7 @@ static int key_of(const sm_report_row *row, bool by_device) { return by_device ?
 
 static bool is_of(const sm_report_row *row, int panel_id) { return row->usable && row->panel_id == panel_id; }
 
-// Is another row of that panel and key faster, or as fast and before it?
+// Whether another row of that panel and key is faster, or equally fast and earlier.
 static bool is_beaten(const sm_report_rows *report, const sm_report_row *row, bool by_device) {
     for (size_t i = 0; i < report->n; i++) {
         const sm_report_row *other = &report->rows[i];

@@ -41,7 +41,7 @@ static void write_doubt(sm_doc *doc, const sm_contest *contest, const sm_outcome
     }
 }
 
-// The panel's rows that have figures.
+// The panel's rows with figures.
 static size_t rows_of_panel(const sm_report_rows *report, int panel_id, const json_t **rows) {
     size_t n = 0;
     for (size_t i = 0; i < report->n; i++) {
@@ -72,7 +72,7 @@ static sm_status write_contests(sm_doc *doc, const sm_report_rows *report, const
     for (int c = 0; c < SM_CONTEST_COUNT; c++) {
         SM_TRY_GOTO(sm_judge_contest(&sm_contests[c], rows, n, &o));
         if (o.first == NULL && !(sm_is_all_doubt(&o) && c == 0)) {
-            continue; // of one there is no best, and no verdict is said once
+            continue; // a single one is not the best; and a missing verdict is reported once
         }
         sm_doc_row_begin(doc);
         sm_doc_cell(doc, "%s", panel->name);
@@ -180,7 +180,7 @@ static bool agree(const json_t *a, const json_t *b, const char *const *fields, s
     return true;
 }
 
-// A machine: its facts from the first row of it, its devices and builds from all.
+// A machine: facts from its first row, devices and builds from all its rows.
 typedef struct {
     const json_t *context;
     size_t n_rows;
@@ -204,7 +204,7 @@ static void note_device(machine *m, const json_t *context) {
     note(m->builds, sm_rows_text(context, "build_commit"));
 }
 
-// How many there are; rows of others beyond MAX_MACHINES have no place.
+// Returns the number of machines; there is room for MAX_MACHINES.
 static int find_machines(const sm_report_rows *report, machine machines[MAX_MACHINES]) {
     static const char *const fields[] = {"host", "kernel", "cpu.name"};
     int n = 0;
@@ -265,12 +265,12 @@ void sm_report_machines(sm_doc *doc, const sm_report_rows *report) {
 
 // --- failures -----------------------------------------------------------------------------------
 
-// Rows that failed alike: of one status, for reasons that differ in figures alone.
+// Rows that failed alike: the same status, and reasons that differ only in figures.
 typedef struct {
     const sm_report_row *first;
     const char *reason;
     size_t n_rows;
-    char rows[ROWS_SIZE]; // their numbers, as far as there is place
+    char rows[ROWS_SIZE]; // their numbers, as far as there is room
 } failure;
 
 static void add_failure(failure failures[MAX_FAILURES], int *n, const sm_report_row *row) {

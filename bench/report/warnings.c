@@ -1,4 +1,3 @@
-// warnings.c: see report/warnings.h.
 #include "bench/report/warnings.h"
 
 #include <stdio.h>
@@ -6,7 +5,7 @@
 
 #include "bench/tables/layout.h"
 
-enum { MOST_NAMED = 12, NAMES_SIZE = 160 }; // rows that a warning names
+enum { MOST_NAMED = 12, NAMES_SIZE = 160 }; // rows listed for a warning
 
 static int find(const sm_warning_groups *groups, const char *text) {
     int i = 0;

@@ -1,5 +1,4 @@
-// warnings.h: the warnings of many rows, joined where only their figures differ, with a mark by which the rows name
-// them.
+// warnings.h: the warnings of many rows, joined if only their figures differ, each with a mark that its rows show.
 #ifndef STEPMARK_BENCH_REPORT_WARNINGS_H
 #define STEPMARK_BENCH_REPORT_WARNINGS_H
 
@@ -9,7 +8,7 @@
 enum { SM_MOST_WARNINGS = 99, SM_MARKS_SIZE = 128 };
 
 typedef struct {
-    const char *text; // of the first row that has it; the row's
+    const char *text; // of the first row that has it; owned by the row
     size_t n_rows;
     bool has_variants;
 } sm_warning_group;
@@ -21,10 +20,10 @@ typedef struct {
 
 void sm_warnings_group(const sm_report_rows *report, sm_warning_groups *groups);
 
-// Numbers from 1 of the groups that a row's warnings are of; how many there are is returned.
+// The numbers, from 1, of the groups of a row's warnings; returns how many.
 int sm_warnings_of(const sm_warning_groups *groups, const json_t *row, int numbers[SM_MOST_WARNINGS]);
 
-// The list: those of the files first, then each group with its mark and the rows that have it.
+// The list: warnings of files first, then each group with its mark and rows.
 void sm_warnings_write(sm_doc *doc, const sm_report_rows *report, const sm_warning_groups *groups,
                        const json_t *of_files);
 

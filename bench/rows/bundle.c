@@ -1,4 +1,3 @@
-// bundle.c: see bundle.h.
 #include "bench/rows/bundle.h"
 
 #include <errno.h>
@@ -20,7 +19,7 @@ static const size_t most_bytes = (size_t)1 << 30;
 
 static sm_status no_memory(const char *path) { return sm_fail(SM_ERR_OOM, "%s: no memory for a bundle", path); }
 
-// The first line of a bundle whose other lines these are: there is one way to write it.
+// The first line of a bundle with this body: there is only one valid form.
 static void write_header(const char *body, size_t size_bytes, char header[HEADER_SIZE]) {
     char digest[SM_DIGEST_SIZE];
     sm_digest_bytes(body, size_bytes, digest);
@@ -105,7 +104,7 @@ static sm_status read_text(const char *path, char **text, size_t *size_bytes) {
                                  : no_memory(path);
 }
 
-// The lines behind the header, when it is theirs.
+// The lines after the header, if the header belongs to them.
 static sm_status check_header(const char *path, const char *text, size_t size_bytes, const char **body) {
     static const char begin[] = "{\"stepmark_bundle\": ";
     char header[HEADER_SIZE];
@@ -122,7 +121,7 @@ static sm_status check_header(const char *path, const char *text, size_t size_by
 }
 
 static sm_status parse_rows(const char *path, const char *body, json_t *rows) {
-    const char *line = strchr(body, '\n'); // behind the facts
+    const char *line = strchr(body, '\n'); // after the facts
     for (line = line != NULL ? line + 1 : ""; *line != '\0';) {
         const size_t length = strcspn(line, "\n");
         json_t *row = json_loadb(line, length, 0, NULL);

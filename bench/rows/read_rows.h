@@ -25,44 +25,45 @@
 #include <stddef.h>
 
 typedef struct {
-    json_t *rows;                             // array of objects, in the order read
+    json_t *rows;                             // array of objects, in the order of reading
     json_t *warnings;                         // array of texts
-    json_t *rungs;                            // of `stepmark ladder`, likewise; NULL: they are no rows either
-    const volatile sig_atomic_t *interrupted; // looked at while reading; NULL is fine
+    json_t *rungs;                            // rungs of `stepmark ladder`, likewise; NULL: they are not read
+    const volatile sig_atomic_t *interrupted; // tested while reading; NULL is fine
 } sm_rows;
 
-sm_status sm_rows_init(sm_rows *rows);       // both empty; nothing interrupts
-sm_status sm_rows_take_rungs(sm_rows *rows); // from now on those of a ladder are taken, too, apart from the rows
+sm_status sm_rows_init(sm_rows *rows);       // all empty; nothing interrupts
+sm_status sm_rows_take_rungs(sm_rows *rows); // from now on also reads rungs of ladders, separate from rows
 void sm_rows_free(sm_rows *rows);
 
-// Appends the rows of a file; pipes are fine. SM_ERR_IO, SM_ERR_FORMAT, SM_ERR_OOM or SM_ERR_INTERRUPTED with the
-// path; `rows` then holds what it held before.
+// Appends the rows of a file or pipe. SM_ERR_IO, SM_ERR_FORMAT, SM_ERR_OOM or SM_ERR_INTERRUPTED with the path; `rows`
+// is then unchanged.
 sm_status sm_rows_read(const char *path, sm_rows *rows);
 
-// The same of text in memory; `name` stands for the path in messages.
+// The same for text in memory; messages show `name` as the path.
 sm_status sm_rows_parse(const char *name, const char *text, size_t size_bytes, sm_rows *rows);
 
-// A text field; "" when it is null, absent or no text.
+// A text field; "" if it is null, absent or not a text.
 const char *sm_rows_text(const json_t *row, const char *name);
 
-// "own code" where kernels or a backend of the user's own ran (own_kernels): such rows are ranked apart; else "".
+// "own code" if kernels or a backend of the user's own ran (own_kernels), since such rows are ranked separately;
+// otherwise "".
 const char *sm_rows_own_code(const json_t *row);
 
-// The model as a reader names it: "small", or "llama small" where the architecture is not the default one.
+// The model's name for readers: "small", or "llama small" if the architecture is not the default.
 void sm_rows_model(const json_t *row, char *text, size_t size_bytes);
 
-// The card or processor that ran: "Intel Xeon Platinum 8581C", without marks of trade and the clock.
+// The name of the card or processor, without trademarks and clock: "Intel Xeon Platinum 8581C".
 void sm_rows_chip(const json_t *row, char *text, size_t size_bytes);
 
-// A name of the row that need not be said where it is the default's: "" then.
+// The row's architecture if it is not the default; otherwise "".
 const char *sm_rows_other_arch(const json_t *row);
 const char *sm_rows_other_optimizer(const json_t *row);
 
-// "ok" where the row does not say but has figures.
+// "ok" if the row has figures but no status.
 const char *sm_rows_status(const json_t *row);
 
-// The positive, finite numbers of an array field, in order. The caller frees *values; *n is 0
-// and *values NULL when there is none.
+// The positive, finite numbers of an array field, in order. The caller frees *values; *n is 0 and *values NULL if there
+// are none.
 sm_status sm_rows_samples(const json_t *row, const char *name, double **values, size_t *n);
 
 #endif

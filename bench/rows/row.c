@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-// Takes a figure, or an array of them, out of a row.
+// Removes a figure, or an array of them, from a row.
 static void clear_field(sm_row *row, const sm_column *column) {
     void *field = (char *)row + column->offset;
     switch (column->type) {
@@ -87,7 +87,7 @@ sm_status sm_row_set_device(sm_row *row, const char *backend, const sm_device_in
     for (int i = 0; i < info->n_warnings && i < SM_MAX_WARNINGS; i++) {
         SM_TRY(sm_row_warn(row, "%s", info->warnings[i]));
     }
-    // The machine's facts are shared between rows, the device's are this row's own.
+    // Rows share the machine's facts; the device's are this row's own.
     json_t *context = row->context != NULL ? json_copy(row->context) : json_object();
     if (json_object_set_new(context, "device", sm_machine_device(info)) != 0) {
         json_decref(context);
@@ -104,7 +104,7 @@ sm_status sm_row_warn(sm_row *row, const char *format, ...) {
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    // The same warning twice says no more than once.
+    // Drops a repeated warning.
     for (size_t i = 0; i < json_array_size(row->warnings); i++) {
         if (strcmp(json_string_value(json_array_get(row->warnings, i)), text) == 0) {
             return SM_OK;

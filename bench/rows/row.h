@@ -20,21 +20,21 @@
 
 enum { SM_ROW_SCHEMA_VERSION = 1, SM_ROW_TEXT_SIZE = 128, SM_ROW_REASON_SIZE = 512 };
 
-// Exclusive parts of one step of the attribution pass; they add up to attribution_ns.
+// Parts of one attribution step that do not overlap; they add up to attribution_ns.
 typedef struct {
     int64_t zero_grad_ns;
     int64_t forward_ns;
     int64_t backward_ns;
     int64_t optimizer_ns;
-    int64_t scaler_ns;      // absent: the loss is not scaled
-    int64_t unaccounted_ns; // the wall clock less the others: uploads, launches, waiting
+    int64_t scaler_ns;      // absent: no loss scaling
+    int64_t unaccounted_ns; // wall-clock time less the others: uploads, launches, waiting
 } sm_row_phases;
 
-// A training loop (loop.h); all absent in a row that is none.
+// A training loop (loop.h); all absent in other rows.
 typedef struct {
     char loader[32]; // "inline", "threads:2"
-    int64_t n_steps; // attribution steps in the middle half of all; the times that follow are their means
-    int64_t wall_ns; // all of the phases together
+    int64_t n_steps; // attribution steps in the middle half of all; the following times are their means
+    int64_t wall_ns; // all phases together
 #define X(code, member, name, text) int64_t member##_ns;
     SM_STEP_PHASE_LIST(X)
 #undef X
@@ -42,21 +42,21 @@ typedef struct {
     int64_t headline_comm_ns; // likewise
     int64_t headline_hidden_ns;
     int64_t comm_bytes; // likewise
-    int64_t busy_ns;    // loader threads, a step: what its data took, over the number of threads
-    double n_ready;     // loads ready when one was asked for
+    int64_t busy_ns;    // of the loader's threads, for a step: the time of making its data over the number of threads
+    double n_ready;     // loads ready at a request
     json_t *samples;    // object: wall and phases, each an array by attribution step
-    json_t *memory;     // object: what the planner has alive over a step
+    json_t *memory;     // object: bytes alive over a step, from the planner
     char bound[16];
     double bound_share;
     double ceiling_ts;
-    json_t *ceilings; // object: tokens/s by what is removed
+    json_t *ceilings; // object: tokens/s by the removed cause
     char verdict[SM_ROW_REASON_SIZE];
 } sm_row_loop;
 
-// The machine while the headline pass ran (sensors.h).
+// The machine during the headline pass (sensors.h).
 typedef struct {
-    double own_cpus;   // processors that this process kept busy
-    double other_cpus; // and all others
+    double own_cpus;   // processors kept busy by this process
+    double other_cpus; // and by all others
     double steal_share;
     int64_t minor_faults;
     int64_t major_faults;
@@ -76,21 +76,21 @@ typedef struct {
     char gpu_throttle[SM_ROW_TEXT_SIZE];
 } sm_row_sensors;
 
-// The members' order is the written order; row_schema.c has a column for each, up to `op_ns`.
+// Members are in the written order; row_schema.c has a column for each, up to `op_ns`.
 typedef struct {
     int64_t schema_version;
     char build_commit[64];
     char test_time[32]; // UTC, ISO 8601
     char status[16];
     char reason[SM_ROW_REASON_SIZE];
-    char stop_reason[32]; // why sampling ended: repetitions, noise, samples, time, timeout, interrupted
+    char stop_reason[32]; // reason for the end of sampling: repetitions, noise, samples, time, timeout, interrupted
 
     // Configuration.
     char model_arch[32];
     char model_type[SM_ROW_TEXT_SIZE];
     int64_t model_n_params;
     char backends[SM_ROW_TEXT_SIZE]; // in this build
-    char backend[32];                // as asked for
+    char backend[32];                // as requested
     char backend_used[32];
     char device[32];
     char cpu_info[SM_ROW_TEXT_SIZE];
@@ -103,7 +103,7 @@ typedef struct {
     char precision[16];
     bool emulated;
     char loss_scale[32];                  // "dynamic", "1024"; "none"
-    char own_kernels[SM_ROW_REASON_SIZE]; // of the user's own, that ran in place of the backend's
+    char own_kernels[SM_ROW_REASON_SIZE]; // the user's own, run in place of the backend's
     int64_t n_threads;
     char binding[SM_ROW_TEXT_SIZE];
     char pass_type[32];
@@ -136,7 +136,7 @@ typedef struct {
     int64_t first_step_ns;
     int64_t n_warmup;
     int64_t warmup_ns;
-    sm_integers warmup_samples_ns; // each of these steps
+    sm_integers warmup_samples_ns; // each warm-up step
     char warmup_stop[32];          // fixed, steady, limit
 
     // Attribution pass.
@@ -145,7 +145,7 @@ typedef struct {
     sm_row_phases phases;
     int64_t n_skipped;          // steps of the whole measurement
     double attribution_percent; // attribution_ns above median_ns
-    int64_t overhead_ns;        // median_ns less the phases: what the headline step has beyond its ops
+    int64_t overhead_ns;        // median_ns less the phases: the headline step's time beyond its ops
 
     // Headline pass.
     sm_integers samples_ns;
@@ -168,7 +168,7 @@ typedef struct {
     double bimodality;
     int64_t avg_ns;
     int64_t stddev_ns;
-    int64_t harness_ns; // of that pass, outside of its samples, a sample
+    int64_t harness_ns; // of that pass, outside of its samples, for each sample
     double median_ts;
     double avg_ts;
     double stddev_ts;
@@ -186,7 +186,7 @@ typedef struct {
     int64_t backward_avg_ns;
     int64_t backward_stddev_ns;
 
-    // Against what the machine could do.
+    // Relative to the machine's peaks.
     double flops;
     double bytes;
     double peak_flops;
@@ -201,7 +201,7 @@ typedef struct {
     sm_row_sensors sensors;
 
     sm_row_loop loop;
-    json_t *utilisation; // utilisation.h; NULL in a row that is no loop
+    json_t *utilisation; // utilisation.h; NULL in a row that is not a loop
 
     int64_t peak_rss_bytes;
     int64_t device_peak_bytes;
@@ -230,44 +230,43 @@ typedef struct {
     double spot_error;
     char repeat_check[SM_ROW_TEXT_SIZE];
     int64_t checks_ns;
-    sm_reals losses; // of every step, as run; its last micro-batch
+    sm_reals losses; // of every step, as run; of its last micro-batch
 
     json_t *warnings; // array of texts
     json_t *context;  // facts of the machine (machine.h)
 
-    // Not written: nanoseconds of each op of the plan, in the attribution step that `phases`
-    // is of. For the profile. {NULL, 0} when there was none.
+    // Not written: nanoseconds of each op of the plan in the attribution step of `phases`, for the profile. {NULL, 0}
+    // if there was none.
     sm_integers op_ns;
-    sm_integers op_least_ns; // likewise, of each op the least of all attribution steps
+    sm_integers op_least_ns; // likewise, the least of all attribution steps for each op
 } sm_row;
 
 extern const sm_table sm_row_table;
 
-// Every field absent, but for schema_version, build_commit, test_time (now) and an empty
-// warnings array.
+// Sets every field to absent, except schema_version, build_commit, test_time (now) and an empty warnings array.
 sm_status sm_row_init(sm_row *row);
-void sm_row_free(sm_row *row); // what it owns; the row itself is the caller's
+void sm_row_free(sm_row *row); // frees its contents, not the struct
 
-// The machine's facts: cpu_info, and `context`, which the row takes a reference of.
+// The machine's facts: cpu_info, and `context`, of which the row holds a reference.
 void sm_row_set_machine(sm_row *row, json_t *context);
 
-// What is known of a device, opened or not: backend_used, device, isa, tier, n_threads,
-// gpu_info, its warnings, and "device" within the context (of which the row gets a copy).
+// The facts of a device, opened or not: backend_used, device, isa, tier, n_threads, gpu_info, its warnings, and
+// "device" within the context (which is copied for the row).
 sm_status sm_row_set_device(sm_row *row, const char *backend, const sm_device_info *info);
 
-// Copies a text into one of the row's arrays, cut where it does not fit.
+// Copies a text into one of the row's arrays, truncated if necessary.
 #define SM_ROW_TEXT(array, text) sm_row_copy_text((array), sizeof(array), (text))
 void sm_row_copy_text(char *array, size_t size_bytes, const char *text);
 
 sm_status sm_row_warn(sm_row *row, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-// Sets status and reason from a failure, with the thread's error message as the reason.
+// Sets status and reason from a failure; the reason is the thread's error message.
 void sm_row_fail(sm_row *row, sm_status status);
 
-// Takes every figure of speed out of a row (the columns that are marked SPEED in row_schema.c), samples included.
+// Removes every figure of speed from a row (columns marked SPEED in row_schema.c), including samples.
 void sm_row_clear_speed(sm_row *row);
 
-// The row as a JSON object with every field; the caller owns it; NULL when out of memory.
+// The row as a JSON object with every field; the caller owns it. NULL when out of memory.
 json_t *sm_row_to_json(const sm_row *row);
 
 #endif

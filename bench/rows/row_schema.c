@@ -1,5 +1,5 @@
-// row_schema.c: the one table of the result row's fields, and their display in the Markdown table. Names that
-// llama-bench has keep its meaning.
+// row_schema.c: the table of the result row's fields, and their display in the Markdown table. Names shared with
+// llama-bench have the same meaning.
 #include "bench/rows/row.h"
 
 #include "bench/tables/show.h"
@@ -39,7 +39,7 @@ static void show_rate(const json_t *record, const sm_column *column, char *text,
     sm_append_spread(sm_json_number(record, "noise_percent"), text, size_bytes);
 }
 
-// Phases that a pass type does not run took no time: nothing to show.
+// Phases that a pass type does not run have no time to show.
 static void show_phase(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     double phase_ns = sm_json_number(record, column->name);
     sm_text_ms(phase_ns != 0 ? phase_ns : NAN, text, size_bytes);
@@ -68,7 +68,7 @@ static void show_apart(const json_t *record, const sm_column *column, char *text
     }
 }
 
-// A device with memory of its own: what is allocated there; otherwise the process's peak.
+// The memory allocated on a device with its own memory; otherwise the process's peak.
 static void show_memory(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     bool own_memory = text_of(record, "gpu_info")[0] != '\0';
     sm_text_bytes(sm_json_number(record, own_memory ? "device_peak_bytes" : column->name), text, size_bytes);
@@ -98,7 +98,7 @@ static void show_status(const json_t *record, const sm_column *column, char *tex
     snprintf(text, size_bytes, "%s%s%s%s", status, judged, more[0] != '\0' ? ": " : "", more);
 }
 
-// In short: "ok", "ok, noisy"; else with the reason.
+// Short form: "ok", "ok, noisy"; otherwise with the reason.
 static void show_brief_status(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     show_status(record, column, text, size_bytes);
     if (strncmp(text, "ok", 2) == 0 && text_of(record, column->name)[0] != '\0') {
@@ -117,7 +117,7 @@ static void show_brief_status(const json_t *record, const sm_column *column, cha
 #define REALS(member, unit_, description_)    FIELD(member, SM_COLUMN_REALS, unit_, description_)
 #define JSON(member, description_)            FIELD(member, SM_COLUMN_JSON, "", description_)
 
-// What sm_row_clear_speed() takes out.
+// Removed by sm_row_clear_speed().
 #define SPEED .is_speed = true
 
 #define SHOWN(title, function)             .heading = (title), .show = (function)
@@ -388,7 +388,9 @@ static const sm_column columns[] = {
           "how many ops of checked steps were computed again from their operands, in part or by Freivalds' test")},
     {REAL(spot_error, "", "largest difference of one of their numbers, relative to its allowed rounding; at most 1")},
     {TEXT(repeat_check, "which measured steps were made again, in pieces: the same to the bit; or why none was")},
-    {INTEGER(checks_ns, "ns", "time of all checks, including repeated steps and checked ones that are nothing else; it lies within no sample")},
+    {INTEGER(checks_ns, "ns",
+             "time of all checks, including repeated steps and checked ones that are nothing else; it lies within no "
+             "sample")},
     {REALS(losses, "",
            "loss of every step: first, warm-up, samples, attribution, the last check; of its last micro-batch")},
 

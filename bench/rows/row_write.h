@@ -1,4 +1,4 @@
-// row_write.h: result rows to a stream, in any of the formats of record.h.
+// row_write.h: writes result rows to a stream, in any of the formats of record.h.
 #ifndef STEPMARK_ROW_WRITE_H
 #define STEPMARK_ROW_WRITE_H
 
@@ -9,13 +9,13 @@ typedef sm_record_writer sm_row_writer;
 sm_status sm_row_writer_open(sm_format format, FILE *out, sm_row_writer **writer);
 sm_status sm_row_write(sm_row_writer *writer, const sm_row *row);
 
-// The same of a row as JSON, which it takes over. A row without a status is written as an error: no reader may take it
-// for a result.
+// The same for a row as JSON, which it takes ownership of. A row without a status is written as an error, so that no
+// reader takes it for a result.
 sm_status sm_row_write_record(sm_row_writer *writer, json_t *row);
 
 sm_status sm_row_writer_close(sm_row_writer *writer); // NULL is fine
 
-// What the columns of the Markdown table mean, for someone who sees it for the first time.
+// The meaning of the Markdown table's columns, for new users.
 void sm_row_write_legend(FILE *out);
 void sm_row_write_brief_legend(FILE *out); // of format text
 

@@ -1,4 +1,3 @@
-// rows_foreign.c: see rows_foreign.h.
 #include "bench/rows/rows_foreign.h"
 
 #include "bench/tables/json_values.h"
@@ -7,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// An object that has both fields is of that kind; the first that fits counts.
+// An object with both fields is of that kind; the first match counts.
 static const struct {
     const char *fields[2];
     const char *kind;
@@ -28,7 +27,7 @@ static const struct {
     {{"n_layer", "n_head"}, "a model's config.json"},
 };
 
-// How the text begins.
+// Known beginnings of text.
 static const struct {
     const char *begin;
     const char *kind;
@@ -50,7 +49,7 @@ static void put(char *text, size_t size_bytes, const char *more) {
     snprintf(text + used, size_bytes - used, "%s", more);
 }
 
-// "JSON of another kind, with the fields step, loss". A name that is no plain word is left out: the text goes to a
+// "JSON of another kind, with the fields step, loss". Omits names that are not plain words, as the text goes to a
 // terminal.
 static void name_fields(const json_t *object, char *text, size_t size_bytes) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";

@@ -5,8 +5,8 @@
 #include <jansson.h>
 #include <stddef.h>
 
-// "a training log (stepmark train --log)", "rows as CSV (-o csv)", ...; "" if nothing can be said.
-// `first_object`: the first JSON object in it, or NULL.
+// "a training log (stepmark train --log)", "rows as CSV (-o csv)", ...; "" if unknown. `first_object`: the first JSON
+// object in it, or NULL.
 void sm_foreign_text(const char *file_text, size_t file_bytes, const json_t *first_object, char *text,
                      size_t size_bytes);
 

@@ -1,4 +1,3 @@
-// sweep_log.c: see sweep_log.h.
 #include "bench/rows/sweep_log.h"
 
 #include "bench/tables/record.h"
@@ -15,9 +14,9 @@
 
 struct sm_sweep_log {
     char path[PATH_MAX];
-    int file; // -1 where it is only read, and not there
+    int file; // -1 if it is only read and does not exist
     bool only_reads;
-    off_t size_bytes; // of whole lines
+    off_t size_bytes; // of complete lines
     sm_rows rows;
     json_t *by_key; // sweep_key -> row
 };
@@ -67,7 +66,7 @@ static sm_status read_all(const sm_sweep_log *log, char **text, size_t *n) {
     return SM_OK;
 }
 
-// Length of the whole lines at the beginning.
+// Length of the complete lines at the beginning.
 static size_t whole_lines(const char *text, size_t n) {
     while (n > 0 && text[n - 1] != '\n') {
         n--;
@@ -80,11 +79,11 @@ static sm_status warn(sm_sweep_log *log, json_t *text) {
                                                                 : sm_fail(SM_ERR_OOM, "no memory for a warning");
 }
 
-// Moves what follows the whole lines to PATH.damaged.
+// Moves the text after the complete lines to PATH.damaged.
 static sm_status set_aside(sm_sweep_log *log, const char *tail, size_t n) {
     char path[PATH_MAX + 16];
     snprintf(path, sizeof(path), "%s.damaged", log->path);
-    int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666); // a link may lead anywhere
+    int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666); // a link may point anywhere
     if (file < 0) {
         return io_failure(path, "the damaged end of the results cannot be set aside");
     }
@@ -124,7 +123,7 @@ static sm_status read_rows(sm_sweep_log *log, bool resume) {
     }
     size_t whole = whole_lines(text, n);
     log->size_bytes = (off_t)whole;
-    if (whole > 0) { // first: what holds no rows stays as it is
+    if (whole > 0) { // checked first: a file without rows is not changed
         SM_TRY_GOTO(sm_rows_parse(log->path, text, whole, &log->rows));
     }
     if (whole < n && !log->only_reads) {
@@ -138,7 +137,7 @@ cleanup:
 
 // --- the file ----------------------------------------------------------------------------------------
 
-// The new name must survive a power cut as the rows do.
+// The new name must survive a power failure, as the rows do.
 static void sync_folder(const char *path) {
     char copy[PATH_MAX];
     snprintf(copy, sizeof(copy), "%s", path);
@@ -218,7 +217,7 @@ static sm_status append_line(sm_sweep_log *log, const char *line, size_t n) {
         status = io_failure(log->path, "cannot be made durable");
     }
     if (status != SM_OK) {
-        (void)!ftruncate(log->file, log->size_bytes); // the next resume would set the rest aside, too
+        (void)!ftruncate(log->file, log->size_bytes); // otherwise the next resume would move the rest, too
         return status;
     }
     log->size_bytes += (off_t)n;

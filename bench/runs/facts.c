@@ -1,4 +1,4 @@
-// facts.c: the machine's facts in another order; Slurm's from its environment.
+// facts.c: rearranges the machine's facts, and takes Slurm's from the environment.
 #include "bench/runs/facts.h"
 
 #include "bench/rows/machine.h"
@@ -9,7 +9,7 @@
 
 // --- the scheduler -----------------------------------------------------------------------------
 
-// What says how a job was laid out. Not all of SLURM_*: it has paths, addresses and a user's name, too.
+// Variables on the job's layout; other SLURM_* have paths, addresses and a user's name.
 static const char *const variables[] = {
     "SLURM_CLUSTER_NAME",  "SLURM_CPUS_ON_NODE",   "SLURM_CPUS_PER_TASK",
     "SLURM_DISTRIBUTION",  "SLURM_GPUS",           "SLURM_GPUS_ON_NODE",
@@ -20,7 +20,7 @@ static const char *const variables[] = {
     "SLURM_RESTART_COUNT", "SLURM_TASKS_PER_NODE", "SLURM_THREADS_PER_CORE",
 };
 
-// A number where the variable is one.
+// A number if the variable is one.
 static json_t *number_of(const char *variable) {
     const char *text = getenv(variable);
     char *end = NULL;
@@ -59,7 +59,7 @@ static json_t *scheduler_facts(void) {
 
 // --- the record's parts ------------------------------------------------------------------------
 
-// Moves fields of `from` into a new object: pairs of names, the new one and where it is, ended by NULL.
+// Moves fields of `from` into a new object: pairs of new name and path, ending with NULL.
 static json_t *gather(const json_t *from, const char *const *names) {
     json_t *part = json_object();
     int failed = part == NULL;

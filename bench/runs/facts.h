@@ -1,4 +1,4 @@
-// facts.h: the place where a training runs, in the words of training_metrics.json.
+// facts.h: where a training ran, in the fields of training_metrics.json.
 #ifndef STEPMARK_BENCH_RUNS_FACTS_H
 #define STEPMARK_BENCH_RUNS_FACTS_H
 

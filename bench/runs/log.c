@@ -1,4 +1,4 @@
-// log.c: a line at a time; each is checked when it is taken.
+// log.c: reads and checks one line at a time.
 #include "bench/runs/log.h"
 
 #include "bench/tables/json_values.h"
@@ -23,7 +23,7 @@ static sm_status malformed(const reader *r, const char *what) {
     return sm_fail(SM_ERR_FORMAT, "%s: line %zu: %s", r->path, r->log->n_lines, what);
 }
 
-// Makes room for one more of `n` elements: doubled whenever n is a power of two.
+// Makes room for one more of `n` elements: capacity doubles whenever n is a power of two.
 static sm_status grow(const reader *r, void **array, size_t n, size_t element_bytes) {
     if (n > 0 && (n & (n - 1)) != 0) {
         return SM_OK;
@@ -44,7 +44,7 @@ static bool whole(const json_t *line, const char *name, int64_t least, int64_t *
     return json_is_integer(field) && *value >= least;
 }
 
-// A time in ms; `absent` where the line has none.
+// A time in ms; `absent` if the line has none.
 static bool time_of(const json_t *line, const char *name, double absent, double *seconds) {
     const json_t *field = json_object_get(line, name);
     *seconds = field != NULL && !json_is_null(field) ? json_number_value(field) / 1e3 : absent;
@@ -96,7 +96,7 @@ static sm_status take_pause(const reader *r, const json_t *line, sm_logged_pause
     return SM_OK;
 }
 
-// Lines of kinds that this reader does not know do no harm.
+// Lines of unknown kinds are ignored.
 static sm_status take_line(reader *r, const json_t *line) {
     sm_training_log *log = r->log;
     const char *kind = json_string_value(json_object_get(line, "kind"));

@@ -1,8 +1,8 @@
 // log.h: the events of a training: the lines of a run folder's log.jsonl.
 //
-// A step's line has no "kind": step, loss, grad_norm, lr, ms, tokens, epoch, data_ms, comm_ms, and of
-// several processes comm_hidden_ms and comm_bytes. Other lines say theirs:
-// validation, checkpoint, epoch. The log is refused, with its line, where a step is missing or there twice.
+// A step's line has no "kind": step, loss, grad_norm, lr, ms, tokens, epoch, data_ms, comm_ms, and with several
+// processes comm_hidden_ms and comm_bytes. Other lines have a kind: validation, checkpoint, epoch. A log with a missing
+// or repeated step is refused; the message names the line.
 #ifndef STEPMARK_BENCH_RUNS_LOG_H
 #define STEPMARK_BENCH_RUNS_LOG_H
 
@@ -12,23 +12,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// NaN where a line does not say. Times in seconds.
+// NaN if a line has no value. Times in seconds.
 typedef struct {
     int64_t step;
     int64_t epoch;
-    int64_t tokens; // of all processes
+    int64_t tokens; // in all processes
     double loss;
     double time_s;
-    double data_s;     // waited for data
-    double comm_s;     // communication that nothing hid
-    double hidden_s;   // and that which the computing hid
+    double data_s;     // waiting for data
+    double comm_s;     // communication that did not overlap with computation
+    double hidden_s;   // and that which did
     double comm_bytes; // sent and received by a process
-    bool skipped;      // the update, because a gradient was not finite
+    bool skipped;      // no update, because a gradient was not finite
 } sm_logged_step;
 
-// Work that is no step: how long the training waited for it.
+// Work outside of steps, and how long the training waited for it.
 typedef struct {
-    int64_t step; // behind which it came
+    int64_t step; // after which it came
     double time_s;
     double loss; // of a validation
 } sm_logged_pause;

@@ -1,4 +1,4 @@
-// metrics.c: see runs/metrics.h. Steps are grouped by epoch; sums are made once, from the log.
+// metrics.c: groups the log's steps by epoch, and sums.
 #include "bench/runs/metrics.h"
 
 #include "bench/runs/log.h"
@@ -68,13 +68,13 @@ static sm_status read_log(maker *m) {
 
 // --- sums --------------------------------------------------------------------------------------
 
-// Of steps [begin, end) of the log, and of the pauses behind them.
+// Steps [begin, end) of the log, and the pauses after them.
 typedef struct {
     size_t begin, end;
     int64_t n_skipped;
     int64_t tokens;
     double timed_s, data_s, comm_s;
-    double hidden_s, comm_bytes; // NaN where a step does not say: of one process
+    double hidden_s, comm_bytes; // NaN if a step has no value (single process)
     double loss;                 // mean, weighted by tokens
     double validation_s, checkpoint_s;
     double val_loss;      // of the last validation; NaN: none
@@ -110,7 +110,7 @@ static void add_pauses(const maker *m, part *p) {
         if (is_in(m, p, v)) {
             p->validation_s += v->time_s;
             p->val_loss = v->loss;
-            p->best_val_loss = fmin(p->best_val_loss, v->loss); // a NaN loses
+            p->best_val_loss = fmin(p->best_val_loss, v->loss); // fmin ignores NaN
         }
     }
     for (size_t i = 0; i < m->log.n_checkpoints; i++) {
@@ -146,7 +146,7 @@ static int set_whole(json_t *object, const char *name, int64_t value) {
     return json_object_set_new(object, name, json_integer(value));
 }
 
-// Where steps take how long.
+// The distribution of step times.
 static sm_status set_step_times(const maker *m, const part *p, json_t *object) {
     const double n = (double)(p->end - p->begin);
     sm_stats stats;
@@ -167,7 +167,7 @@ static sm_status set_step_times(const maker *m, const part *p, json_t *object) {
     return failed == 0 ? SM_OK : no_memory(m);
 }
 
-// The largest memory that a start has told of, among those that began before `step`; NaN: none has.
+// The largest memory recorded by starts that began before `step`; NaN: none.
 static double max_memory(const maker *m, int64_t step) {
     double most = NAN;
     for (size_t i = 0; i < json_array_size(m->starts); i++) {
@@ -219,13 +219,13 @@ static sm_status make_epochs(const maker *m, json_t *metrics) {
 
 // --- starts ------------------------------------------------------------------------------------
 
-// The log's steps behind `from_step`.
+// The log's steps up to and including `step`.
 static size_t steps_until(const maker *m, int64_t step) {
     int64_t n = step - m->log.steps[0].step + 1;
     return n < 0 ? 0 : n > (int64_t)m->log.n_steps ? m->log.n_steps : (size_t)n;
 }
 
-// What a start's wall time leaves over beside what is known of it; 0 for one that could not say.
+// A start's wall-clock time that is not otherwise accounted for; 0 for a start without an end.
 static double other_time(const maker *m, size_t index) {
     const json_t *start = json_array_get(m->starts, index);
     const json_t *next = json_array_get(m->starts, index + 1);

@@ -24,14 +24,14 @@
 #define SM_RUN_FILE                "run.json"
 #define SM_RUN_LOG_FILE            "log.jsonl"
 
-// The caller owns *metrics. SM_ERR_IO, SM_ERR_FORMAT or SM_ERR_OOM names the file and what is wrong with it.
+// The caller owns *metrics. SM_ERR_IO, SM_ERR_FORMAT or SM_ERR_OOM names the file and its error.
 sm_status sm_training_metrics_make(const char *folder, json_t **metrics);
 
-// What RUN_COMPLETE.txt says of them, given the digest of the metrics' file as it was written.
+// The text of RUN_COMPLETE.txt for these metrics, given the digest of their file.
 enum { SM_RUN_COMPLETE_SIZE = 1024 };
 void sm_run_complete_text(const json_t *metrics, const char *digest, char text[SM_RUN_COMPLETE_SIZE]);
 
-// The digest that such a text names; false where it names none.
+// The digest in such a text; false if there is none.
 bool sm_run_complete_digest(const char *text, char digest[SM_DIGEST_SIZE]);
 
 #endif

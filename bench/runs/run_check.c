@@ -1,4 +1,4 @@
-// run_check.c: see run_check.h. A problem is a text that names the field and both values.
+// run_check.c: a problem is a text that names the field and both values.
 #include "bench/runs/run_check.h"
 
 #include "bench/runs/metrics.h"
@@ -14,7 +14,7 @@
 
 enum { NAME_SIZE = 160, VALUE_SIZE = 120, PROBLEM_SIZE = 640 };
 
-static const double same_within = 1e-9; // of numbers that were written with 12 digits or more and read again
+static const double same_within = 1e-9; // for numbers written with 12 digits or more
 
 // --- problems ----------------------------------------------------------------------------------
 
@@ -39,7 +39,7 @@ static void value_text(const json_t *value, char text[VALUE_SIZE]) {
 
 // --- two values --------------------------------------------------------------------------------
 
-// What is said of two values that differ: "FIELD is A, and B in WHERE".
+// The form of a difference: "FIELD is A, and B in WHERE".
 typedef struct {
     sm_training_run *run;
     const char *where;
@@ -61,7 +61,7 @@ static bool same_value(const json_t *a, const json_t *b) {
 
 static sm_status compare_values(const comparison *c, const char *name, const json_t *a, const json_t *b);
 
-// Members of either. Where a file lies is no part of what it is.
+// Compares members of both. The path of a file does not matter.
 static sm_status compare_members(const comparison *c, const char *name, const json_t *a, const json_t *b) {
     const char *key;
     json_t *value;
@@ -111,7 +111,7 @@ static sm_status compare_values(const comparison *c, const char *name, const jso
 
 static double number(const sm_training_run *run, const char *name) { return sm_json_number(run->metrics, name); }
 
-// `a` is what field `name` says, `b` what follows from the others.
+// `a` is the value of field `name`, `b` the value that follows from others.
 static sm_status expect_equal(sm_training_run *run, const char *name, double b, const char *why) {
     double a = number(run, name);
     return !isfinite(b) || close_to(a, b) ? SM_OK : add_problem(run, "%s is %.12g, and %s is %.12g", name, a, why, b);
@@ -125,11 +125,11 @@ static double sum_of_epochs(const sm_training_run *run, const char *name) {
     return sum;
 }
 
-// Fields without which there is nothing to compare.
+// Fields required for a comparison.
 static sm_status check_fields(sm_training_run *run) {
     static const struct {
         const char *name;
-        const char *why; // "": it needs no reason
+        const char *why; // "": needs no reason
     } needed[] = {
         {"training_config.engine", ""},
         {"training_config.precision", ""},
@@ -174,7 +174,7 @@ static sm_status check_sums(sm_training_run *run) {
     return SM_OK;
 }
 
-// Of documents, padding is no token.
+// With documents, padding does not count as tokens.
 static sm_status check_tokens(sm_training_run *run, double positions) {
     const double tokens = number(run, "summary.tokens_processed_global");
     if (is_null(sm_json_get(run->metrics, "training_config.documents"))) {
@@ -202,7 +202,7 @@ static sm_status check_times(sm_training_run *run) {
     const double timed_s = number(run, "summary.timed_steps_sec");
     const double untimed_s = number(run, "summary.untimed_sec");
     if (!isfinite(timed_s) || !isfinite(untimed_s)) {
-        return SM_OK; // told as missing
+        return SM_OK; // reported as missing
     }
     SM_TRY(expect_equal(run, "summary.total_wall_time_sec", timed_s + untimed_s, "timed and untimed work"));
     SM_TRY(expect_equal(run, "summary.untimed_sec",
@@ -237,7 +237,7 @@ static sm_status check_metrics(sm_training_run *run) {
 
 // --- a folder ----------------------------------------------------------------------------------
 
-// The metrics must be those that RUN_COMPLETE.txt was written for.
+// The metrics must be those for which RUN_COMPLETE.txt was written.
 static sm_status check_complete(sm_training_run *run, const char *metrics_path) {
     char path[PATH_MAX];
     char text[SM_RUN_COMPLETE_SIZE];
@@ -260,7 +260,7 @@ static sm_status check_complete(sm_training_run *run, const char *metrics_path) 
     return SM_OK;
 }
 
-// The metrics made anew from the log must be the same.
+// Metrics computed again from the log must be the same.
 static sm_status check_against_log(sm_training_run *run) {
     static const char *const parts[] = {"run_id", "training_config", "epochs", "summary", "completion"};
     const comparison with_log = {run, "what the log says"};
@@ -460,7 +460,7 @@ static const sm_column columns[] = {
 
 const sm_table sm_run_check_table = {"runs", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
 
-// "cpu fused amx 1a2b3c", or what a foreign run says.
+// "cpu fused amx 1a2b3c", or a foreign run's own name.
 static json_t *engine_of(const json_t *metrics) {
     static const char *const names[] = {"name", "backend", "mode", "isa", "tier", "build_commit"};
     const json_t *engine = sm_json_get(metrics, "training_config.engine");

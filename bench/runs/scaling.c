@@ -13,8 +13,8 @@
 static const double normal_95 = 1.959964;
 static const double worst_trusted = 0.1; // deviation of the model from a run
 
-// V100s of one node; sequences of 512 tokens, global batch 16, 3,561 steps. Its wall time holds validation and
-// checkpoints, and one device ran another engine than two: beside ours, they are no measure of ours.
+// V100s of one node; sequences of 512 tokens, global batch 16, 3,561 steps. Its wall-clock time includes validation and
+// checkpoints, and a single device ran another engine than two: not directly comparable with ours.
 static const sm_published_scaling published[] = {
     {1, 29600, 1017.6, 1.00}, {2, 57289, 522.0, 0.97}, {4, 100791, 296.1, 0.85}};
 
@@ -50,7 +50,7 @@ static double last_end(const sm_training_run *run, const char *name) {
     return sm_json_number(json_object_get(start, "end"), name);
 }
 
-// Processes of the run on the host of its first.
+// The run's processes on the host of its first.
 static double processes_beside(const sm_training_run *run) {
     const json_t *starts = json_object_get(run->metrics, "starts");
     const json_t *hosts = json_object_get(json_array_get(starts, json_array_size(starts) - 1), "hosts");
@@ -61,7 +61,7 @@ static double processes_beside(const sm_training_run *run) {
     return n > 0 ? n : 1;
 }
 
-// The run's other processes are no others; they are taken to work as much as the one that was looked at.
+// The run's own other processes do not count as others; they are assumed to work as much as the measured one.
 static bool is_doubted(const sm_training_run *run, char doubt[SM_DOUBT_SIZE]) {
     const double n_beside = processes_beside(run);
     const double half_s = number(run, "summary.step_time_mean_ci95_half_sec");
@@ -116,10 +116,10 @@ static const sm_training_run *fewest_processes(const sm_training_runs *runs) {
 static bool belongs(const sm_training_run *run, const sm_training_run *base, sm_work work) {
     bool strong = global_batch_of(run) == global_batch_of(base);
     bool weak = sequences_of(run) == sequences_of(base);
-    return work == SM_WORK_FIXED ? strong || !weak : weak; // what is neither is refused as the former
+    return work == SM_WORK_FIXED ? strong || !weak : weak; // runs that are neither are refused as strong
 }
 
-// The runs of one kind, the base first; they stay `runs`'.
+// The runs of one kind, the base first; `runs` still owns them.
 static sm_status select_runs(const sm_training_runs *runs, sm_work work, sm_training_runs *selected) {
     const sm_training_run *base = fewest_processes(runs);
     *selected = (sm_training_runs){.runs = calloc(runs->n, sizeof(*selected->runs))};
@@ -137,7 +137,7 @@ static sm_status select_runs(const sm_training_runs *runs, sm_work work, sm_trai
 
 // --- measured rows -----------------------------------------------------------------------------
 
-// Hosts that took part, as the processes name them or the scheduler counts them.
+// Number of hosts, from the processes' names or the scheduler.
 static double nodes_of(const sm_training_run *run) {
     const json_t *starts = json_object_get(run->metrics, "starts");
     const json_t *hosts = json_object_get(json_array_get(starts, json_array_size(starts) - 1), "hosts");
@@ -152,9 +152,9 @@ static double nodes_of(const sm_training_run *run) {
     return fmax(n > 0 ? n : NAN, number(run, "scheduler.n_nodes"));
 }
 
-// What a row is of.
+// The layout of a row.
 typedef struct {
-    double n_processes, n_nodes; // n_nodes: 0 where it is not known
+    double n_processes, n_nodes; // n_nodes: 0 if unknown
 } layout;
 
 static layout layout_of(const sm_training_run *run) {
@@ -169,8 +169,7 @@ static int by_layout(const void *a, const void *b) {
     return by_processes != 0 ? by_processes : (x->n_nodes > y->n_nodes) - (x->n_nodes < y->n_nodes);
 }
 
-// Means of the runs of one layout. The interval is the wider of two: that of the runs' own spread, and that of
-// their means.
+// Means of the runs with one layout. The interval is the wider of two: from the runs' own spread, and from their means.
 static sm_scaling_row pool(const sm_training_runs *runs, const layout *of, sm_work work) {
     sm_scaling_row r = {.work = work, .n_processes = of->n_processes, .n_nodes = of->n_nodes > 0 ? of->n_nodes : NAN};
     double squares = 0;
@@ -199,7 +198,7 @@ static sm_scaling_row pool(const sm_training_runs *runs, const layout *of, sm_wo
     r.comm_s /= k;
     r.timed_s /= k;
     r.wall_s /= k;
-    double within_s = sqrt(halves) / k; // NaN where a run is too short to have one
+    double within_s = sqrt(halves) / k; // NaN if a run is too short
     double between_s = k > 1 ? normal_95 * sqrt(fmax(0, squares / k - r.step_s * r.step_s) / (k - 1)) : NAN;
     r.step_half_s = fmax(within_s, between_s);
     return r;
@@ -260,7 +259,7 @@ static bool is_measured(const sm_scaling *s, size_t begin, double n_processes) {
     return false;
 }
 
-// The slowest process sets the pace: it has a sequence more where they do not divide.
+// The slowest process sets the pace: it has one more sequence if they do not divide evenly.
 static sm_scaling_row predict_row(const sm_scaling *s, const sm_scaling_row *base, double n) {
     sm_scaling_row r = *base;
     r.is_predicted = true;
@@ -299,9 +298,11 @@ static sm_status add_predicted(sm_scaling *s, size_t begin, const int64_t *predi
         SM_TRY(add_row(s, &row));
     }
     if (n_too_wide > 0) {
-        SM_TRY(add_note(s, "predictions whose 95%% interval reaches over %d%% are left out (%d): give longer runs, or runs "
-                           "of more processes",
-                        SM_USABLE_LIMIT, n_too_wide));
+        SM_TRY(
+            add_note(s,
+                     "predictions whose 95%% interval reaches over %d%% are left out (%d): give longer runs, or runs "
+                     "of more processes",
+                     SM_USABLE_LIMIT, n_too_wide));
     }
     return n_too_many == 0
                ? SM_OK
@@ -361,7 +362,7 @@ json_t *sm_scaling_model(const sm_scaling *scaling) {
 
 // --- notes -------------------------------------------------------------------------------------
 
-// What may differ between runs of one table, and is said.
+// Notes allowed differences between the runs of a table.
 static sm_status note_differences(sm_scaling *s, const sm_training_runs *runs) {
     static const char *const names[] = {"micro_batch", "n_threads", "shard"};
     const json_t *first = json_object_get(runs->runs[0].metrics, "training_config");

@@ -14,7 +14,7 @@
 
 enum { SM_MOST_SCALING_ROWS = 256 };
 
-// NaN where it is not known. Halves are of 95% intervals.
+// NaN if unknown. Halves are of 95% intervals.
 typedef struct {
     sm_work work;
     bool is_predicted;
@@ -34,18 +34,18 @@ typedef struct {
     sm_scaling_row rows[SM_MOST_SCALING_ROWS]; // strong: measured, predicted; then weak likewise; by processes
     size_t n;
     sm_scaling_fit fit;
-    size_t n_points;       // that the fit rests on
-    bool has_verdict;      // else nothing is reckoned: no speed-up, no model, no prediction; a note says why
+    size_t n_points;       // used by the fit
+    bool has_verdict;      // false: no speed-up, no model, no prediction; a note says why
     double most_processes; // measured
     json_t *notes;         // texts
 } sm_scaling;
 
 // Compares and fits. `predict`: numbers of processes. SM_ERR_INVALID with what is not comparable (runs->problems has
-// it all), SM_ERR_OOM.
+// everything), SM_ERR_OOM.
 sm_status sm_scaling_make(sm_training_runs *runs, const int64_t *predict, int n_predict, sm_scaling *scaling);
 void sm_scaling_free(sm_scaling *scaling);
 
-// A record a row; with `work`, of that one's.
+// One record for each row, of that `work` if given.
 extern const sm_table sm_scaling_table;
 sm_status sm_scaling_records(const sm_scaling *scaling, const sm_work *work, json_t **records);
 

@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-static const double least_error = 1e-3;   // of a mean: what its spread does not show (drift between runs)
-static const double unknown_error = 1e-2; // where a run is too short for a spread
+static const double least_error = 1e-3;   // of a mean, for errors that its spread does not show (drift between runs)
+static const double unknown_error = 1e-2; // if a run is too short for a spread
 static const double normal_95 = 1.959964;
 static const double singular = 1e-9;
 
@@ -29,7 +29,7 @@ static void add(sums *s, const equation *e) {
     s->n++;
 }
 
-// Where the points scatter more than their errors allow, the errors are too small by that much.
+// The factor by which errors are too small if points scatter more than their errors allow.
 static double inflation(const sums *s, const sm_part_fit *f, int n_parts) {
     double a = f->value[0];
     double b = f->value[1];
@@ -38,7 +38,7 @@ static double inflation(const sums *s, const sm_part_fit *f, int n_parts) {
     return n_free > 0 ? fmax(1, chi2 / n_free) : 1;
 }
 
-// Of one part alone: `k` is 0 for u, 1 for v.
+// Fits one part alone: `k` is 0 for u, 1 for v.
 static void solve_one(const sums *s, int k, sm_part_fit *f) {
     double square = k == 0 ? s->uu : s->vv;
     double product = k == 0 ? s->uy : s->vy;
@@ -50,7 +50,7 @@ static void solve_one(const sums *s, int k, sm_part_fit *f) {
     f->is_told[k] = true;
 }
 
-// `alone`: the part that stands for both where the points do not tell them apart.
+// `alone`: the part that represents both if the points cannot separate them.
 static sm_part_fit solve(const sums *s, int alone) {
     sm_part_fit f = {.value = {0, 0}};
     double determinant = s->uu * s->vv - s->uv * s->uv;
@@ -60,7 +60,7 @@ static sm_part_fit solve(const sums *s, int alone) {
     }
     double a = (s->uy * s->vv - s->vy * s->uv) / determinant;
     double b = (s->vy * s->uu - s->uy * s->uv) / determinant;
-    if (a < 0 || b < 0) { // the other one alone, and this one 0
+    if (a < 0 || b < 0) { // then the other alone, and this one 0
         solve_one(s, a < 0 ? 1 : 0, &f);
         f.is_told[a < 0 ? 0 : 1] = true;
         return f;

@@ -16,20 +16,20 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// Means over a run's steps, and the standard errors of these means (NaN: not known).
+// Means over a run's steps, and the standard errors of these means (NaN: unknown).
 typedef struct {
     double n_processes;
-    double sequences; // a process and step
+    double sequences; // for each process and step
     double step_s, step_error_s;
     double comm_s, comm_error_s; // exposed
 } sm_scaling_point;
 
-// Two parts that were fitted together: their values, variances and covariance.
+// Two parts fitted together: their values, variances and covariance.
 typedef struct {
     double value[2];
     double variance[2];
     double covariance;
-    bool is_told[2]; // false: the points do not tell it apart from the other; it counts as 0
+    bool is_told[2]; // false: the points cannot separate it from the other; it counts as 0
 } sm_part_fit;
 
 typedef struct {
@@ -40,7 +40,7 @@ typedef struct {
 
 void sm_scaling_fit_points(const sm_scaling_point *points, size_t n, sm_scaling_fit *fit);
 
-// Seconds; `half` is half of the 95% interval, as far as the runs' spread makes it.
+// Seconds; `half` is half of the 95% interval, as far as it follows from the runs' spread.
 typedef struct {
     double serial_s, compute_s, comm_s;
     double step_s, half_s;

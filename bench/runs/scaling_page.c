@@ -1,4 +1,4 @@
-// scaling_page.c: three pictures (speed-up, efficiency, a step's parts), the tables, the notes.
+// scaling_page.c: three charts (speed-up, efficiency, a step's parts), the tables, the notes.
 #include "bench/runs/scaling_page.h"
 
 #include "bench/pages/doc.h"
@@ -30,7 +30,7 @@ static const curves all_curves[] = {
      "efficiency", true},
 };
 
-// "strong, measured": a line; "strong, predicted": loose, hollow points.
+// "strong, measured": a line; "strong, predicted": separate, hollow points.
 static int series_of(sm_figures *figures, json_t *figure, sm_work work, bool is_predicted) {
     char name[64];
     snprintf(name, sizeof(name), "%s, %s", work == SM_WORK_FIXED ? "strong" : "weak",
@@ -62,7 +62,7 @@ static void add_published(sm_figures *figures, json_t *figure, json_t *panel, bo
 }
 
 static double most_processes(const sm_scaling *scaling) {
-    double most = 4; // the published ones
+    double most = 4; // of the published ones
     for (size_t i = 0; i < scaling->n; i++) {
         most = fmax(most, scaling->rows[i].n_processes);
     }
@@ -91,7 +91,7 @@ static void add_curves(const sm_scaling *scaling, sm_figures *figures, const cur
 
 // --- a step's parts ----------------------------------------------------------------------------
 
-// Stacked bars of the model's parts, and what was measured as a line, for the kind that has more rows.
+// Stacked bars of the model's parts, and the measured times as a line, for the kind with more rows.
 static void add_parts(const sm_scaling *scaling, sm_figures *figures) {
     static const char *const parts[] = {"compute", "serial", "exposed communication"};
     static const int colours[] = {1, 5, 2};
@@ -140,7 +140,7 @@ static sm_status draw(const sm_scaling *scaling, sm_doc *doc) {
     return status;
 }
 
-// The columns that the text has, too.
+// The same columns as in text.
 static sm_status write_table(const sm_scaling *scaling, sm_doc *doc, sm_work work, const char *title) {
     json_t *records = NULL;
     SM_TRY(sm_scaling_records(scaling, &work, &records));

@@ -21,38 +21,38 @@ typedef struct {
 
     int *shown; // column indices, left to right
     int n_shown;
-    int *common; // of the columns that are said once
+    int *common; // of the columns shown once
     int n_common;
-    int n_hidden; // columns left out for having no rank
-    char **cells; // (n_records + 1) x n_shown; row 0 holds the headings
+    int n_hidden; // columns left out because they have no rank
+    char **cells; // (n_records + 1) x n_shown; row 0 has the headings
     int *widths;  // n_shown, in characters
     sm_note *notes;
     int n_notes;
 } sm_layout;
 
-// Fills the rest; sm_layout_free() also after a failure.
+// Fills the rest; call sm_layout_free() also after a failure.
 sm_status sm_layout_make(sm_layout *l);
 void sm_layout_free(sm_layout *l);
 
-size_t sm_layout_rows(const sm_layout *l); // with the headings
+size_t sm_layout_rows(const sm_layout *l); // including the headings
 const char *sm_layout_cell(const sm_layout *l, size_t row, int j);
-bool sm_layout_is_number(const sm_layout *l, int j); // of a column: its cells are aligned right
+bool sm_layout_is_number(const sm_layout *l, int j); // of a column: its cells are right-aligned
 
-// "All rows: model small, mode fused": what would be the same in every line. The caller frees it; "" where there is
-// nothing.
+// "All rows: model small, mode fused": columns with the same value in every line. The caller frees it; "" if there are
+// none.
 sm_status sm_layout_common_text(const sm_layout *l, char **text);
 
 // "[1] warning: ..."; the caller frees it.
 sm_status sm_layout_note_text(const sm_layout *l, int index, char **text);
 
-// Texts that differ at most in the numbers that they hold.
+// Whether texts differ only in numbers.
 bool sm_same_but_figures(const char *a, const char *b);
 
 // Characters on the screen.
 int sm_text_width(const char *text);
 
-// A text that stays a text: control characters become spaces, what is not UTF-8 becomes '?', and, with `escapes`,
-// markup is escaped. NULL when out of memory; the caller frees it.
+// A text without control characters (they become spaces) or bytes that are not UTF-8 ('?'); with `escapes`, markup is
+// escaped. NULL when out of memory; the caller frees it.
 char *sm_clean_text(const char *text, bool escapes);
 
 #endif

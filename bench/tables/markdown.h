@@ -8,8 +8,8 @@
 //
 //   - warning: the governor is powersave
 //
-// Numbers are aligned right. The last column is not padded: it may hold a long reason. Control
-// characters in cells become spaces, so that no text from outside can steer the terminal.
+// Numbers are right-aligned. The last column is not padded, as it may have a long reason. Control characters in cells
+// become spaces, so that no text can control the terminal.
 #ifndef STEPMARK_BENCH_TABLES_MARKDOWN_H
 #define STEPMARK_BENCH_TABLES_MARKDOWN_H
 
@@ -18,7 +18,7 @@
 // Writes the array of records.
 sm_status sm_markdown_write(const sm_table *table, const json_t *records, FILE *out);
 
-// A text that stays a text: markup is escaped, control characters become spaces.
+// A text with escaped markup; control characters become spaces.
 sm_status sm_markdown_text(const char *text, FILE *out);
 
 #endif

@@ -1,4 +1,4 @@
-// record.c: json, jsonl, csv and sql from records. Markdown is in markdown.c.
+// record.c: writes records as json, jsonl, csv and sql; markdown.c writes Markdown.
 #include "bench/tables/record.h"
 
 #include "bench/tables/markdown.h"
@@ -14,7 +14,7 @@ struct sm_record_writer {
     sm_format format;
     FILE *out;
     int64_t n_records;
-    json_t *kept; // md, text: an array of the records so far, laid out at the close
+    json_t *kept; // md, text: an array of the records so far, laid out at the end
 };
 
 static const char *const format_names[] = {
@@ -109,7 +109,7 @@ json_t *sm_record_from_struct(const sm_table *table, const void *base) {
 static sm_status no_memory(void) { return sm_fail(SM_ERR_OOM, "no memory to write a result record"); }
 
 static sm_status dump(const sm_record_writer *w, const json_t *value) {
-    // A failed write is seen by check_stream; what is left is memory.
+    // check_stream detects a failed write; the only other failure is memory.
     return json_dumpf(value, w->out, SM_JSON_DUMP_FLAGS) == 0 || ferror(w->out) ? SM_OK : no_memory();
 }
 
@@ -156,7 +156,7 @@ static void put_flat_name(FILE *out, const char *name) {
     }
 }
 
-// Between two quotes, with quotes inside doubled.
+// Between two quotes, with inner quotes doubled.
 static void put_quoted(FILE *out, const char *text, char quote) {
     fputc(quote, out);
     for (; *text != '\0'; text++) {
@@ -174,13 +174,12 @@ static bool is_number(const char *text) {
     return end != text && *end == '\0';
 }
 
-// A spreadsheet takes what begins so for a formula and runs it; an apostrophe in front keeps it a text. Numbers are
-// numbers.
+// Spreadsheets run texts that begin like this as formulas; an apostrophe before them prevents it. Numbers are safe.
 static bool is_formula(const char *text) {
     return text[0] != '\0' && strchr("=+-@\t\r", text[0]) != NULL && !is_number(text);
 }
 
-// What a terminal would obey becomes a space; line ends and tabs are a cell's own.
+// Terminal control characters become spaces; line ends and tabs are part of a cell.
 static void put_csv_text(FILE *out, const char *text) {
     size_t length = strlen(text);
     bool formula = is_formula(text);
@@ -203,8 +202,8 @@ static void put_csv_text(FILE *out, const char *text) {
     fputs(quoted ? "\"" : "", out);
 }
 
-// Control characters go out by number: the sqlite3 shell would turn "\r\n" into "\n", and an
-// insert stays one line.
+// Control characters are written by number: the sqlite3 shell would change a carriage return before a newline, and an
+// insert must be one line.
 static void put_sql_text(FILE *out, const char *text) {
     fputc('\'', out);
     while (*text != '\0') {
@@ -219,7 +218,7 @@ static void put_sql_text(FILE *out, const char *text) {
     fputc('\'', out);
 }
 
-// Arrays and objects go out as texts of their JSON.
+// Arrays and objects are written as texts of their JSON.
 static sm_status put_value(FILE *out, const json_t *value, void (*put_text)(FILE *, const char *)) {
     if (json_is_string(value)) {
         put_text(out, json_string_value(value));

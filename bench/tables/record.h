@@ -39,30 +39,28 @@ typedef enum {
 } sm_format;
 
 const char *sm_format_name(sm_format format);
-bool sm_format_is_read(sm_format format);                  // by a person: md or text
-bool sm_format_parse(const char *name, sm_format *format); // "markdown" is md, too
+bool sm_format_is_read(sm_format format);                  // for people: md or text
+bool sm_format_parse(const char *name, sm_format *format); // "markdown" also means md
 
 // Index of the column with that name, or -1.
 int sm_table_find(const sm_table *table, const char *name);
 
-// Makes a record out of the struct at `base`, every column present. The caller owns it; NULL
-// when out of memory.
+// Makes a record from the struct at `base`, with every column. The caller owns it; NULL when out of memory.
 json_t *sm_record_from_struct(const sm_table *table, const void *base);
 
 typedef struct sm_record_writer sm_record_writer;
 
-// Writes what comes before the first record. `table` and `out` outlive the writer; `out` is not
-// closed by it.
+// Writes the part before the first record. `table` and `out` must outlive the writer, which does not close `out`.
 sm_status sm_record_writer_open(const sm_table *table, sm_format format, FILE *out, sm_record_writer **writer);
 
-// Writes one record and takes it over, also when it fails. Columns it lacks become null;
-// fields that no column names stay, in json and jsonl.
+// Writes one record and takes ownership of it, also after a failure. Missing columns become null; fields without a
+// column are kept in json and jsonl.
 sm_status sm_record_write(sm_record_writer *writer, json_t *record);
 
-// Writes what comes after the last record and frees the writer, also when it fails. NULL is fine.
+// Writes the part after the last record and frees the writer, also after a failure. NULL is fine.
 sm_status sm_record_writer_close(sm_record_writer *writer);
 
-// All records of an array, which keeps them, with what comes before and after.
+// Writes all records of an array (which is not changed), with the parts before and after.
 sm_status sm_record_write_all(const sm_table *table, sm_format format, FILE *out, const json_t *records);
 
 #endif

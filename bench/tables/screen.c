@@ -1,4 +1,4 @@
-// screen.c: how wide a terminal is, and texts that keep within.
+// screen.c: the width of a terminal, and fitting text into it.
 #include "bench/tables/screen.h"
 
 #include "bench/tables/layout.h"
@@ -17,8 +17,8 @@ typedef struct {
     int descriptor;
     int width;
     bool fits;
-    int column;   // of what is to come
-    char held[4]; // a character that has begun
+    int column;   // of the next character
+    char held[4]; // an incomplete character
     size_t n_held;
 } screen;
 
@@ -67,7 +67,7 @@ static size_t bytes_of(const char *text, size_t length, int width) {
     return i;
 }
 
-// A word longer than a line is cut where the line ends.
+// A word longer than a line is cut at the end of the line.
 static int put_word(FILE *out, int width, int indent, int column, const char *word, size_t length) {
     while (column + width_of(word, length) > width && width > indent) {
         const size_t n_bytes = bytes_of(word, length, width - column);
@@ -81,8 +81,7 @@ static int put_word(FILE *out, int width, int indent, int column, const char *wo
     return column + width_of(word, length);
 }
 
-// Where a line's text begins that stands in a column of its own, behind two spaces or more and within the line's first
-// six tenths; 0: there is none.
+// Where a line's last column of text begins, after two spaces or more and within the line's first six tenths; 0: none.
 static int last_column(const char *line, size_t length, int width) {
     int column = 0;
     for (size_t i = 2; i < length && width_of(line, i) <= width * 6 / 10; i++) {
@@ -142,7 +141,7 @@ void sm_screen_put_within(FILE *out, int width, int column, int indent, const ch
 // --- what a terminal would obey ----------------------------------------------------------------------
 
 char *sm_escape_controls(const char *text, size_t size_bytes) {
-    enum { MOST_BYTES = 6 }; // of what one is written as
+    enum { MOST_BYTES = 6 }; // for an escaped byte
     char *escaped = malloc(MOST_BYTES * size_bytes + 1);
     char *end = escaped;
     for (size_t i = 0; escaped != NULL && i < size_bytes;) {
@@ -163,7 +162,7 @@ char *sm_escape_controls(const char *text, size_t size_bytes) {
     return escaped;
 }
 
-// Bytes at the end that are the beginning of a character: a program may flush in the middle of one.
+// Bytes at the end that are an incomplete character: a program may flush in the middle of one.
 static size_t unfinished(const char *text, size_t size_bytes) {
     for (size_t n = 1; n <= 3 && n <= size_bytes; n++) {
         const unsigned char c = (unsigned char)text[size_bytes - n];
@@ -191,13 +190,13 @@ static bool write_all(int descriptor, const char *text, size_t size_bytes) {
     return true;
 }
 
-// Of the last line of a text, behind what stands there already.
+// The column after the last line of a text that starts at `column`.
 static int column_behind(const char *text, int column) {
     const char *last = strrchr(text, '\n');
     return last != NULL ? width_of(last + 1, strlen(last + 1)) : column + width_of(text, strlen(text));
 }
 
-// What was printed comes here line by line, and where the program flushes in the middle of one, as far as it is.
+// Printed text arrives here line by line, or as far as it is when the program flushes.
 static void lay_out(const screen *s, const char *text, FILE *out) {
     if (s->column > 0) {
         const size_t length = strcspn(text, "\n");
@@ -209,7 +208,7 @@ static void lay_out(const screen *s, const char *text, FILE *out) {
     sm_screen_put_within(out, s->width, 0, HANGING, text);
 }
 
-// What was held back, and the whole characters of the text, escaped; keeps what is not whole.
+// Escapes the bytes held back and the complete characters of the text; holds back incomplete ones.
 static char *take_whole(screen *s, const char *text, size_t size_bytes) {
     char *all = malloc(s->n_held + size_bytes + 1);
     if (all == NULL) {

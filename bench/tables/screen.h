@@ -6,20 +6,20 @@
 
 #include "bench/tables/table.h"
 
-// Columns of the terminal that `out` is; 0 where it is none.
+// Columns of the terminal of `out`; 0 if it is not a terminal.
 int sm_screen_width(FILE *out);
 
-// A text within `width` columns (0: as it is): lines that are too wide go on below, `indent` columns further in than
-// where they began. `column` is where on the line the text begins.
+// Prints a text within `width` columns (0: unchanged): wide lines continue below, indented by `indent` more columns.
+// The text begins at `column` of the line.
 void sm_screen_put_within(FILE *out, int width, int column, int indent, const char *text);
 
-// A copy in which what a terminal would obey, or what would turn a line's direction (sm_control_length), stands as
-// \u001b, but for newlines and tabs; and a byte that is no UTF-8 as \x9b. The caller frees it; NULL: no memory.
+// A copy in which characters that control a terminal or reverse a line (sm_control_length), except newlines and tabs,
+// are written as \u001b, and bytes that are not UTF-8 as \x9b. The caller frees it; NULL: no memory.
 char *sm_escape_controls(const char *text, size_t size_bytes);
 
-// What is printed to the stream that this gives reaches the terminal that `out` is with its controls escaped. Where it
-// `fits`, it also keeps within: a line that is too wide goes on below, two columns further in than it began. `out`
-// itself where it is no terminal, or there is no memory. One at a time.
+// Returns a stream whose text reaches the terminal of `out` with escaped control characters. With `fits`, wide lines
+// continue below, indented by two more columns. Returns `out` itself if it is not a terminal, or without memory. One at
+// a time.
 FILE *sm_screen_open(FILE *out, bool fits);
 
 // Writes an array of records so that no line is wider than the terminal (80 columns where there is none): a table of

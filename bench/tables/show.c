@@ -1,4 +1,4 @@
-// show.c: values as short texts. See show.h.
+// show.c: values as short texts.
 #include "bench/tables/show.h"
 
 #include <math.h>
@@ -137,18 +137,18 @@ void sm_show_percent(const json_t *record, const sm_column *column, char *text, 
     }
 }
 
-// Appends " name=word" where the record has a word that is not the usual one.
+// Appends " name=word" if the record has an unusual word.
 static void tell_unusual(const json_t *record, const char *name, const char *usual, char *text, size_t size_bytes) {
     const char *word = json_string_value(sm_json_get(record, name));
-    const char *dot = strrchr(name, '.'); // of a nested object's
+    const char *dot = strrchr(name, '.'); // of a nested object's field
     const size_t used = strlen(text);
     if (word != NULL && strcmp(word, usual) != 0) {
         snprintf(text + used, size_bytes - used, " %s=%s", dot != NULL ? dot + 1 : name, word);
     }
 }
 
-// Recomputation and attention are told where they are not what the mode has by itself, padding where there is some, and
-// a training loop's loader.
+// Shows recomputation and attention if they are not the mode's default, padding if there is any, and a training loop's
+// loader.
 void sm_text_mode(const json_t *record, char *text, size_t size_bytes) {
     const char *mode = json_string_value(sm_json_get(record, "mode"));
     const bool naive = mode != NULL && strcmp(mode, "naive") == 0;

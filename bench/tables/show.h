@@ -4,10 +4,10 @@
 
 #include "bench/tables/table.h"
 
-// Texts of numbers; "" where the value is not finite.
+// Texts of numbers; "" if the value is not finite.
 void sm_text_ms(double ns, char *text, size_t size_bytes);                          // "1873", "812.3", "0.041"
 void sm_text_spread(double percent, char text[32]);                                 // "0.6%", "23%", "over 50%"
-void sm_append_spread(double percent, char *text, size_t size_bytes);               // " ± 0.6%", behind a figure
+void sm_append_spread(double percent, char *text, size_t size_bytes);               // " ± 0.6%", after a figure
 void sm_text_count(double value, char *text, size_t size_bytes);                    // "124,439,808"
 void sm_text_bytes(double bytes, char *text, size_t size_bytes);                    // "2.87 GiB"
 void sm_text_scaled(double value, const char *unit, char *text, size_t size_bytes); // "1.24 TFLOP"
@@ -15,10 +15,10 @@ void sm_text_mode(const json_t *record, char *text,
                   size_t size_bytes); // "fused", "fused recompute=block padding=max", "fused with OP=FILE"
 void sm_text_precision(const json_t *record, char *text, size_t size_bytes); // "bf16 (emulated)"
 
-// What a noun has behind a number: "" behind 1, "s" behind any other.
+// The ending of a noun after a number: "" after 1, otherwise "s".
 const char *sm_plural(size_t n);
 
-// Number under `name`; NaN when it is null or no number.
+// Number under `name`; NaN if it is null or not a number.
 double sm_json_number(const json_t *record, const char *name);
 
 // sm_show functions: the column's own field, in that form.
@@ -32,18 +32,18 @@ void sm_show_percent(const json_t *record, const sm_column *column, char *text, 
 void sm_show_precision(const json_t *record, const sm_column *column, char *text, size_t size_bytes); // with `emulated`
 void sm_show_yes_no(const json_t *record, const sm_column *column, char *text, size_t size_bytes);
 
-// What a column without a `show` uses.
+// The function of a column without `show`.
 sm_show sm_show_by_type(sm_column_type type);
 
 // A column of a table of plain JSON: `{SM_COLUMN(...), .heading = ...}`.
 #define SM_COLUMN(its_name, its_type, its_unit, its_text) \
     .name = its_name, .type = its_type, .unit = its_unit, .description = its_text
 
-// A text that is said once above the table where all records share it.
+// A text shown once above the table if all records share it.
 #define SM_SHARED_COLUMN(its_name, its_text, its_heading) \
     { SM_COLUMN(its_name, SM_COLUMN_TEXT, "", its_text), .heading = its_heading, .view = SM_SHOWN_WHEN_VARIED }
 
-// What a table of one configuration says of it.
+// Columns for the facts of a table with one configuration.
 #define SM_COLUMN_OF_MODEL SM_SHARED_COLUMN("model", "size of the model by name", "model")
 #define SM_COLUMN_OF_TEST  SM_SHARED_COLUMN("test", "b = batch, s = sequence length", "test")
 #define SM_COLUMNS_OF_DEVICE                                                                                         \

@@ -1,4 +1,4 @@
-// table.h: a table is a list of columns: what each is called, holds and shows.
+// table.h: a table is a list of columns: their names, types, meanings and display.
 #ifndef STEPMARK_BENCH_TABLES_TABLE_H
 #define STEPMARK_BENCH_TABLES_TABLE_H
 
@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// A column's type, and what a struct behind the table keeps it in. X(code, SQL type)
+// A column's type, and the member of a struct that holds it. X(code, SQL type)
 #define SM_COLUMN_LIST(X)                                                        \
     X(SM_COLUMN_INTEGER, "INTEGER") /* int64_t, SM_ABSENT = null */              \
     X(SM_COLUMN_REAL, "REAL")       /* double, NaN = null */                     \
@@ -37,25 +37,25 @@ typedef struct {
 
 typedef struct sm_column sm_column;
 
-// Writes what a Markdown cell shows of a record, for instance "12.3 ± 0.4%" out of two fields;
-// "" shows as "-". show.h has the usual ones.
+// Writes a record's Markdown cell, for instance "12.3 ± 0.4%" from two fields; "" shows as "-". show.h has the usual
+// functions.
 typedef void (*sm_show)(const json_t *record, const sm_column *column, char *text, size_t size_bytes);
 
 enum { SM_CELL_SIZE = 1024 };
 
-// Markdown leaves out a column that is empty in every record.
+// Markdown omits a column that is empty in every record.
 typedef enum {
-    SM_SHOWN,             // as a column (where `heading` is set)
-    SM_SHOWN_WHEN_VARIED, // as a column if it differs between records, else once above the table
-    SM_SHOWN_AS_NOTES,    // an array of texts: each is a line under the table, marked in the lines of the records that
-                          // have it unless all have it; those that differ in figures alone are one
-    SM_SHOWN_BELOW,       // likewise, but of the table as a whole: not marked
+    SM_SHOWN,             // as a column (if `heading` is set)
+    SM_SHOWN_WHEN_VARIED, // as a column if it differs between records, otherwise once above the table
+    SM_SHOWN_AS_NOTES,    // an array of texts: each becomes a line below the table, and a mark in the lines of its
+                          // records unless all have it; texts that differ only in figures are joined
+    SM_SHOWN_BELOW,       // likewise, but for the whole table: no marks
 } sm_column_view;
 
 enum { SM_RANK_ALWAYS = 9 };
 
 struct sm_column {
-    const char *name; // dotted where it lies in a nested object
+    const char *name; // dotted for a field of a nested object
     sm_column_type type;
     const char *unit;        // "ns", "bytes", ""
     const char *description; // one line
@@ -65,14 +65,14 @@ struct sm_column {
     sm_column_view view;
     sm_show show; // NULL: by the type
 
-    // Text. What does not fit is left out, the lowest rank first.
-    int rank;                  // 0: no place, where another column of the table has a rank
+    // Text. Columns that do not fit are omitted, the lowest rank first.
+    int rank;                  // 0: never shown, if another column of the table has a rank
     const char *brief_heading; // NULL: heading
     sm_show brief;             // NULL: show
 
-    bool is_speed; // how fast, or how much energy: not to be told of steps that computed a wrong loss
+    bool is_speed; // speed or energy: must not be shown for steps with a wrong loss
 
-    // Where a struct behind the table keeps the field; unused by tables of plain JSON.
+    // Offset of the field in a struct; unused by tables of plain JSON.
     size_t offset;
     size_t size_bytes;
 };

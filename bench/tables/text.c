@@ -21,7 +21,7 @@ static int total_width(const sm_layout *l) {
     return width;
 }
 
-// With no more of a text in the last column than must be there, as it can go on below itself.
+// The width with a minimal last column, whose text can continue below.
 static int least_width(const sm_layout *l) {
     const int last = l->n_shown - 1;
     const bool wraps = !sm_layout_is_number(l, last) && l->widths[last] > LEAST_TEXT;
@@ -33,7 +33,7 @@ static int rank_of(const sm_layout *l, int j) {
     return column->rank > 0 ? column->rank : SM_RANK_ALWAYS; // it varies, or no column has a rank
 }
 
-// The column that is missed least; -1 where all must stay.
+// The least important column; -1 if all must stay.
 static int least_missed(const sm_layout *l) {
     int least = -1;
     for (int j = 0; j < l->n_shown; j++) {
@@ -44,7 +44,7 @@ static int least_missed(const sm_layout *l) {
     return least;
 }
 
-// Takes out a column: its cells go, those behind it move up.
+// Removes a column and its cells.
 static void leave_out(sm_layout *l, int j) {
     size_t n_kept = 0;
     const size_t n_columns = (size_t)l->n_shown;
@@ -79,7 +79,7 @@ static void write_line(const sm_layout *l, size_t row, int width, FILE *out) {
     fputc('\n', out);
 }
 
-// A record with a line a column, as many as say something.
+// A record with one line for each column that has a value.
 static void write_upright(const sm_layout *l, size_t row, int width, FILE *out) {
     int widest = 0;
     for (int j = 0; j < l->n_shown; j++) {

@@ -428,7 +428,7 @@ static void test_step_that_does_not_repeat(void **state) {
             fake.change = cases[i].change;
             assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
             assert_string_equal(row.status, "error");
-            assert_non_null(strstr(row.reason, "made again from the same weights, has other"));
+            assert_non_null(strstr(row.reason, "repeated from the same weights, has other"));
             assert_non_null(strstr(row.reason, cases[i].what));
             assert_int_equal(fake.n_put_back, 1);
             assert_false(fake.is_kept);
