@@ -1,5 +1,4 @@
-// case.c: builds a case, runs it on the reference, and lays its operands out between pages that cannot be
-// touched.
+// case.c: builds a case, runs it on the reference, and places each operand between guard pages.
 #include "learn/exercise/case.h"
 
 #include <math.h>
@@ -20,7 +19,7 @@ static const double peak_seconds = 0.1;
 
 static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
-// Data ends where the last page does, but for what its alignment needs.
+// Data end at the end of the last page, as far as alignment allows.
 static sm_status map_operand(sm_case_operand *o) {
     const size_t padded_bytes = round_up(o->size_bytes, ALIGN_BYTES);
     o->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
@@ -81,7 +80,7 @@ static bool is_inplace(const sm_exercise_case *c) {
     return info->inplace_in != SM_NO_OPERAND && strstr(c->text, "inplace=1") != NULL;
 }
 
-// The operands' memory. An output that lies where an input lies shares that one's.
+// Allocates the operands' memory. An output in the place of an input shares its memory.
 static sm_status lay_out(sm_exercise_case *c) {
     const sm_op_info *info = sm_op_get_info(c->kind);
     for (int i = 0; i < SM_CASE_OPERANDS; i++) {
@@ -106,7 +105,7 @@ static sm_status lay_out(sm_exercise_case *c) {
     return SM_OK;
 }
 
-// The arguments: once the operands hold their data, which dropout's counter is of.
+// Fills the arguments, after the operands hold their data, which include dropout's counter.
 static void fill_args(sm_exercise_case *c) {
     void *in[SM_MAX_IN];
     void *out[SM_MAX_OUT];
@@ -116,7 +115,7 @@ static void fill_args(sm_exercise_case *c) {
     sm_own_args_fill(c->plan, c->op, in, out, &c->args);
 }
 
-// Inputs as verify has them; outputs that are written hold what no result is.
+// Uploads verify's inputs; outputs that must be written get a value that no result has.
 static sm_status upload(const sm_exercise_case *c, const sm_backend *backend, sm_executable *executable) {
     sm_status status = SM_OK;
     for (int i = 0; i < c->plan->n_tensors && status == SM_OK; i++) {
@@ -144,14 +143,14 @@ static sm_status download(const sm_exercise_case *c, const sm_backend *backend, 
     return backend->download(executable, tensor_of(c, o), 0, o->n_elems, to);
 }
 
-// What the op under test finds: behind the forward op, where there is one.
+// Reads the operands before the op under test: after the forward op, if there is one.
 static sm_status read_before(sm_exercise_case *c, const sm_backend *backend, sm_executable *executable) {
     for (int i = 0; i < SM_CASE_OPERANDS; i++) {
         sm_case_operand *o = &c->operands[i];
         if (o->info == NULL) {
             continue;
         }
-        if (o->is_shared) { // laid out behind the input
+        if (o->is_shared) { // allocated with the input
             memcpy(o->before, o->data, o->size_bytes);
         } else if (o->is_output && o->info->mode == SM_WRITES) {
             for (int64_t k = 0; k < o->n_elems; k++) {
@@ -183,7 +182,7 @@ static sm_status read_expected(sm_exercise_case *c, const sm_backend *backend, s
     return SM_OK;
 }
 
-// What is before the op under test; or all, and what that leaves.
+// Runs the ops before the one under test; or all of them, and reads the results.
 static sm_status run_reference(sm_exercise_case *c, const sm_backend *backend, sm_executable *executable, bool all) {
     const int n_ops = all ? c->plan->n_ops : c->plan->n_ops - 1;
     SM_TRY(upload(c, backend, executable));
@@ -234,7 +233,7 @@ static sm_status open_cases(sm_op_kind kind, sm_device *reference, sm_exercise_c
         if (!sm_op_case_is_naive(kind, i)) {
             continue;
         }
-        cases->n++; // also one that fails is closed
+        cases->n++; // so that a failed one is closed, too
         SM_TRY(open_case(c, reference));
         const double work = sm_op_flops(c->plan, c->op) + sm_op_bytes(c->plan, c->op);
         if (work > most) {
@@ -289,7 +288,7 @@ bool sm_case_draws(int64_t call) {
     return (int64_t)((state >> 33) % (uint64_t)(call + 1)) == 0;
 }
 
-// Inputs, or outputs: poison where they are written.
+// Uploads inputs, or outputs: poison if they must be written.
 static sm_status restore(const sm_exercise_case *c, const sm_backend *backend, sm_executable *executable,
                          bool outputs) {
     for (int i = 0; i < SM_CASE_OPERANDS; i++) {

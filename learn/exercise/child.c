@@ -1,6 +1,5 @@
-// child.c: a process with limits (process.h) and confinement (exercise/confine.h), and its outcome. A call that is not
-// allowed raises SIGSYS, whose handler writes down which it was. Results come back through memory that both processes
-// share.
+// child.c: a process with limits (process.h) and confinement (exercise/confine.h), and its outcome. A forbidden call
+// raises SIGSYS, whose handler records it. Results return through memory that both processes share.
 #include "learn/exercise/child.h"
 
 #include <errno.h>
@@ -21,17 +20,17 @@
 
 enum {
     MAX_PRINTED_BYTES = 1 << 16,
-    MAX_FILE_BYTES = 1 << 26, // that a driver keeps
-    STACK_BYTES = 1 << 16,    // of the signals' handler
+    MAX_FILE_BYTES = 1 << 26, // of a driver's cache
+    STACK_BYTES = 1 << 16,    // of the signal handlers
     EXIT_OF_HANDLER = 99,
 };
-static const rlim_t most_memory_bytes = (rlim_t)1 << 30; // beside what the process has already
-static const rlim_t most_driver_bytes = (rlim_t)4 << 30; // likewise, of memory of its own that it can write to
+static const rlim_t most_memory_bytes = (rlim_t)1 << 30; // in addition to what the process has
+static const rlim_t most_driver_bytes = (rlim_t)4 << 30; // likewise, for its own writable memory
 static const int64_t time_for_timing_ns = 60000000;      // 60 ms
 static const int64_t least_samples = 5;
 static const double meter_s = 60; // for our kernel and the ceilings, on a device
 
-// Shared by both processes. The child's word alone: nothing but the report depends on it.
+// Shared by both processes. The child may write anything into it; only the report depends on it.
 typedef struct {
     volatile int case_index;
     bool is_done;
@@ -53,10 +52,10 @@ static void on_signal(int number, siginfo_t *info, void *context) {
     (void)context;
     shared->signal_number = number;
     shared->syscall_number = number == SIGSYS ? os_filtered_call(info) : 0;
-    // Of an address that no processor has, the system is not told which it was.
+    // The system does not report an address outside of the processor's range.
     shared->has_address = (number == SIGSEGV || number == SIGBUS) && info->si_code > 0 && info->si_code != SI_KERNEL;
     shared->address = shared->has_address ? info->si_addr : NULL;
-    os_exit_now(EXIT_OF_HANDLER); // _exit() of a sanitizer calls what is forbidden here, and comes back
+    os_exit_now(EXIT_OF_HANDLER); // a sanitizer's _exit() makes forbidden calls, and returns
 }
 
 static void catch_signals(void) {
@@ -68,13 +67,13 @@ static void catch_signals(void) {
         struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK};
         sigaction(fatal[i], &action, NULL);
     }
-    signal(SIGINT, SIG_IGN); // the parent's affair
+    signal(SIGINT, SIG_IGN); // the parent handles it
     signal(SIGTERM, SIG_DFL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-// Inputs cannot be written to, but for one that an output shares.
+// Write-protects inputs, except one that an output shares.
 static void protect_inputs(const sm_exercise_case *c) {
     for (int i = 0; i < SM_MAX_IN; i++) {
         const sm_case_operand *o = &c->operands[i];
@@ -98,8 +97,8 @@ static void copy_outputs(sm_exercise_case *timed, bool restores, int which) {
     }
 }
 
-// Outputs lie apart then, so that the results of the cases stay. Before each call they are as they were: what it leaves
-// is compared, too.
+// Uses separate outputs, so that the results of the cases remain. Outputs are restored before each call: timed results
+// are compared, too.
 static double time_one(const sm_own_kernel *kernel, sm_exercise_case *timed) {
     int64_t least_ns = INT64_MAX;
     int64_t total_ns = 0;
@@ -138,7 +137,7 @@ static _Noreturn void refuse(void) {
     _exit(0);
 }
 
-// On a device, into the operands' memory.
+// Runs on a device, and writes to the operands' memory.
 static _Noreturn void run_on_device(const sm_own_kernel *kernel, const char *device, const sm_exercise_cases *cases,
                                     bool with_time) {
     if (sm_exercise_device_run(kernel, device, cases, &shared->case_index) != SM_OK) {
@@ -157,7 +156,7 @@ typedef struct {
     sm_kernel_file *file;
     const sm_exercise_cases *cases;
     const sm_exercise_child_options *how;
-    char folder[PATH_MAX]; // to write to
+    char folder[PATH_MAX]; // the only writable folder
 } check;
 
 static int run_check(void *ctx) {
@@ -262,7 +261,7 @@ sm_status sm_exercise_meter_run(const sm_exercise_cases *cases, const sm_exercis
     return status == SM_OK && process.interrupted ? SM_ERR_INTERRUPTED : status;
 }
 
-// Of a driver's process: its threads compute at the same time, and it maps what it does not use.
+// For a driver's process: its threads compute concurrently, and it maps memory that it does not use.
 static sm_status run_limited(check *c, sm_process_result *process) {
     const bool is_driver = c->file->language == SM_OWN_OPENCL;
     const long n_processors = is_driver ? sysconf(_SC_NPROCESSORS_ONLN) : 1;

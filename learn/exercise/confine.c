@@ -1,4 +1,4 @@
-// confine.c: what it may ask the system for (call_filter.h), and the files that it may touch (file_access.h).
+// confine.c: limits the process's system calls (call_filter.h) and its access to files (file_access.h).
 #include "learn/exercise/confine.h"
 
 #include <dirent.h>
@@ -12,7 +12,7 @@
 #include "os/call_filter.h"
 #include "os/file_access.h"
 
-// What loading a library needs.
+// Allows what loading a library needs.
 static void limit_reading(const char *library) {
     char folder[PATH_MAX];
     const int rules = os_file_access_open(true);
@@ -22,7 +22,7 @@ static void limit_reading(const char *library) {
     os_file_access_limit(rules);
 }
 
-// Files may be opened to read, and stdout and stderr written to. False: there is no such filter here.
+// Allows reading files, and writing to stdout and stderr. False: this system has no such filter.
 bool sm_confine_kernel(const char *library) {
     limit_reading(library);
     return os_filter_to_compute();
@@ -30,10 +30,11 @@ bool sm_confine_kernel(const char *library) {
 
 // --- a driver's process ----------------------------------------------------------------------------
 
-// Devices that compute, and what every program may write to. No disks: the superuser could.
+// Computing devices, and files that every program may write to. No disks: the superuser could write to them.
 static void allow_devices(int rules) {
     static const char *const names[] = {"null", "zero",  "full",   "random", "urandom", "kfd",    "dxg",
-                                        "dri",  "accel", "nvidia", "mali",   "kgsl",    "davinci"}; // or what begins so
+                                        "dri",  "accel", "nvidia", "mali",   "kgsl",    "davinci"}; // or devices with
+                                                                                                    // this beginning
     char path[PATH_MAX];
     DIR *devices = opendir("/dev");
     for (struct dirent *d = devices != NULL ? readdir(devices) : NULL; d != NULL; d = readdir(devices)) {
@@ -52,7 +53,7 @@ static void allow_devices(int rules) {
     }
 }
 
-// Caches and temporary files of drivers, and of this program: in empty folders of the check's own.
+// Moves the caches and temporary files of drivers and of this program into empty folders.
 static void move_caches(const char *folder) {
     static const char *const variables[] = {"POCL_CACHE_DIR", "CUDA_CACHE_PATH", "XDG_CACHE_HOME", "TMPDIR"};
     char path[PATH_MAX];

@@ -1,17 +1,17 @@
-// confine.h: the rights of a process that runs a student's kernel. For good: there is no way back.
+// confine.h: irrevocably limits the rights of a process that runs a student's kernel.
 #ifndef STEPMARK_LEARN_EXERCISE_CONFINE_H
 #define STEPMARK_LEARN_EXERCISE_CONFINE_H
 
 #include <stdbool.h>
 
-// Computes, has memory and time, opens files to read, writes to stdout and stderr, ends. Any other system call raises
-// SIGSYS. Where the system has Landlock it reads only what is the system's own, and the folder of its library. False:
-// this system has no such filter.
+// Allows computing, memory, time, reading files, writing to stdout and stderr, and ending. Any other system call raises
+// SIGSYS. With Landlock it reads only the system's files, and the folder of its library. False: this system has no such
+// filter.
 bool sm_confine_kernel(const char *library);
 
-// What an OpenCL driver needs, too: threads, compilers, devices that compute, files. Its caches and temporary files,
-// and ours, lie in that folder from now on: empty ones. No network, no other processes, no way out of its group of
-// processes; where the system has Landlock, it writes nowhere else. False: as above.
+// Also allows what an OpenCL driver needs: threads, compilers, computing devices, files. Caches and temporary files are
+// moved to empty folders in `folder`. No network, no other processes, no leaving the process group; with Landlock it
+// writes nowhere else. False: as above.
 bool sm_confine_driver(const char *folder);
 
 #endif

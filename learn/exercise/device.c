@@ -1,11 +1,11 @@
-// device.c: a case as a plan of one op on a device, whose operands have gaps between them: the gaps must not change.
+// device.c: a case as a plan of one op on a device, with gaps between its operands that must not change.
 #include "learn/exercise/device.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { GAP_BYTES = 4096, UNTOUCHED = 0xCB }; // -13e6, where it is read as a number
+enum { GAP_BYTES = 4096, UNTOUCHED = 0xCB }; // as a number: -13e6
 
 // --- the device ------------------------------------------------------------------------------------
 
@@ -44,18 +44,18 @@ typedef struct {
     sm_executable *executable;
 } device_case;
 
-// The operand's tensor in the device's plan: plans of the same case are alike.
+// The operand's tensor in the device's plan: plans of a case have the same tensors.
 static int tensor_of(const device_case *c, const sm_case_operand *o) {
     return (int)(o->tensor - c->from->plan->tensors);
 }
 
-// The op under test alone: what its forward op leaves is uploaded.
+// Keeps only the op under test: the results of its forward op are uploaded.
 static void drop_others(sm_plan *plan) {
     plan->ops[0] = plan->ops[plan->n_ops - 1];
     plan->n_ops = 1;
 }
 
-// A gap before each operand and behind the last. Operands that lie at one address stay together.
+// Puts a gap before each operand and after the last. Operands at one address stay together.
 static void move_apart(sm_plan *plan) {
     size_t *moved = calloc((size_t)plan->n_tensors, sizeof *moved);
     for (int i = 0; moved != NULL && i < plan->n_tensors; i++) {
@@ -64,7 +64,7 @@ static void move_apart(sm_plan *plan) {
             const sm_tensor *other = &plan->tensors[k];
             bool is_first =
                 other->arena == plan->tensors[i].arena && other->offset_bytes < plan->tensors[i].offset_bytes;
-            for (int before = 0; before < k; before++) { // of those at its address
+            for (int before = 0; before < k; before++) { // for operands at the same address
                 is_first = is_first && (plan->tensors[before].arena != other->arena ||
                                         plan->tensors[before].offset_bytes != other->offset_bytes);
             }
@@ -81,7 +81,7 @@ static void move_apart(sm_plan *plan) {
     free(moved);
 }
 
-// A tensor that is all of an arena.
+// A tensor that covers an arena.
 static sm_status add_whole(sm_plan *plan, int arena) {
     const int64_t size_bytes = (int64_t)plan->arenas[arena].size_bytes;
     const int tensor = sm_plan_add_tensor(plan, SM_ROLE_RESULT, SM_U8, 1, &size_bytes, "arena.%d", arena);
@@ -128,7 +128,7 @@ static sm_status upload(const device_case *c) {
         free(untouched);
         SM_TRY(status);
     }
-    for (int i = SM_CASE_OPERANDS - 1; i >= 0; i--) { // an output may lie where an input does, which counts
+    for (int i = SM_CASE_OPERANDS - 1; i >= 0; i--) { // for an output in the place of an input, the input counts
         const sm_case_operand *o = &c->from->operands[i];
         if (o->info != NULL && !o->is_shared) {
             SM_TRY(backend->upload(c->executable, tensor_of(c, o), 0, o->n_elems, o->before));
@@ -146,7 +146,7 @@ static bool shares(const sm_exercise_case *c, const sm_case_operand *o) {
     return false;
 }
 
-// Inputs as they were, outputs to where the judge looks.
+// Restores inputs, downloads outputs for the comparison.
 static sm_status download(const device_case *c) {
     const sm_backend *backend = c->device->backend;
     for (int i = 0; i < SM_CASE_OPERANDS; i++) {
@@ -163,7 +163,7 @@ static sm_status download(const device_case *c) {
     return SM_OK;
 }
 
-// The operand that a byte of a gap is nearest to; whether it lies behind it.
+// The operand nearest to a byte of a gap, and whether the byte is after it.
 static const sm_case_operand *nearest(const device_case *c, int arena, size_t byte, bool *is_behind) {
     const sm_case_operand *best = NULL;
     size_t least = SIZE_MAX;

@@ -1,5 +1,5 @@
-// device.h: a student's kernel in OpenCL C on a device: the cases, and times. In processes of their own:
-// drivers do not outlive a fork.
+// device.h: runs and times a student's kernel in OpenCL C on a device, in separate processes, as drivers do not survive
+// a fork.
 #ifndef STEPMARK_LEARN_EXERCISE_DEVICE_H
 #define STEPMARK_LEARN_EXERCISE_DEVICE_H
 
@@ -8,20 +8,20 @@
 typedef struct {
     char device[SM_TEXT_SIZE]; // its name
     double shipped_ns;         // of the backend's kernel
-    double ceiling_ns;         // NaN: not known
+    double ceiling_ns;         // NaN: unknown
     bool is_memory_bound;
 } sm_exercise_device_times;
 
-// Runs every case on the device of that id, or the backend's first ("opencl"), into the operands' memory; *case_index
-// is the one under way. SM_ERR_FORMAT: the source does not build. SM_ERR_MISMATCH: it wrote to what it must not.
+// Runs every case on the device with that id, or the backend's first ("opencl"), into the operands' memory; *case_index
+// is the current one. SM_ERR_FORMAT: the source does not build. SM_ERR_MISMATCH: it wrote outside of its outputs.
 sm_status sm_exercise_device_run(const sm_own_kernel *kernel, const char *device, const sm_exercise_cases *cases,
                                  volatile int *case_index);
 
-// Of the timed case; `keeps` as in sm_case_time.
+// Times the timed case; `keeps` as in sm_case_time.
 sm_status sm_exercise_device_time(const sm_own_kernel *kernel, const char *id, const sm_exercise_cases *cases,
                                   bool keeps, double *ns);
 
-// The backend's own kernel, and the device's ceilings; the student's took `own_ns`.
+// Times the backend's own kernel, and measures the device's ceilings; the student's kernel took `own_ns`.
 sm_status sm_exercise_device_meter(const char *id, const sm_exercise_cases *cases, double own_ns,
                                    sm_exercise_device_times *times);
 

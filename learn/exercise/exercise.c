@@ -1,4 +1,4 @@
-// exercise.c: the list of exercises, the file to begin with, and the check from compiling to times.
+// exercise.c: the list of exercises, the first file, and the check from compiling to timing.
 #include "learn/exercise/exercise.h"
 
 #include <errno.h>
@@ -64,7 +64,7 @@ const sm_exercise *sm_exercise_find(const char *name) {
 
 // --- the file to begin with --------------------------------------------------------------------------
 
-// An equation, a clause a line: they are divided by ";  ".
+// Prints an equation, one clause (divided by ";  ") for each line.
 static void print_equation(const char *equation, FILE *out) {
     while (*equation != '\0') {
         const char *end = strstr(equation, ";  ");
@@ -141,7 +141,7 @@ static void add_time(sm_exercise_report *report, const char *who, double ns) {
     }
 }
 
-// The shortest of the times from one row on.
+// The shortest of the times from row `first`.
 static double fastest(const sm_exercise_report *report, int first) {
     double least_ns = INFINITY;
     for (int i = first; i < report->n_times; i++) {
@@ -158,7 +158,7 @@ static sm_status set_ceiling(sm_device *device, const sm_exercise_case *c, sm_ex
     return SM_OK;
 }
 
-// One thread of a backend, with that instruction set (NULL: its best); no row where a smaller build lacks it.
+// Times one thread of a backend, with that instruction set (NULL: its best); no row if a smaller build lacks it.
 static sm_status time_backend(const char *name, const char *isa, const char *who, const sm_exercise_case *c,
                               bool has_ceiling, sm_exercise_report *report) {
     const sm_backend *backend = sm_backend_find(name);
@@ -190,7 +190,7 @@ static sm_status add_device_times(const sm_exercise_cases *cases, const sm_exerc
     sm_exercise_device_times times;
     SM_TRY(sm_exercise_meter_run(cases, how, own_ns, &times));
     snprintf(report->timed_on, sizeof report->timed_on, "%s",
-             times.device[0] != '\0' ? times.device : how->device); // unknown where it could not be measured
+             times.device[0] != '\0' ? times.device : how->device); // unknown if it could not be measured
     add_time(report, "yours", own_ns);
     add_time(report, "opencl backend", times.shipped_ns);
     report->ceiling_ns = times.shipped_ns > 0 ? times.ceiling_ns : NAN;
@@ -206,7 +206,7 @@ static sm_status add_times(const sm_exercise_cases *cases, double own_ns, sm_exe
     return time_backend("cpu", NULL, "cpu backend, best instruction set", c, true, report);
 }
 
-// Nothing is faster than the machine: what seems so is no figure. What our kernels did can be done.
+// Refuses times below the machine's limits. What our own kernels achieved is possible.
 static void refuse_impossible(sm_exercise_report *report, double own_ns) {
     const double ours_ns = fastest(report, own_ns > 0);
     report->is_ceiling_ours = ours_ns < report->ceiling_ns;
@@ -239,7 +239,7 @@ static sm_status run_and_judge(sm_exercise_cases *cases, const char *path, sm_ke
         sm_exercise_tell_end(cases, &result, options->timeout_s, report);
         return SM_OK;
     }
-    SM_TRY(sm_exercise_cases_expect(cases)); // only now
+    SM_TRY(sm_exercise_cases_expect(cases)); // only after the student's kernel has ended
     SM_TRY(sm_exercise_judge(cases, report));
     if (report->right && result.ns > 0) {
         sm_exercise_judge_timed(cases, report);
@@ -265,7 +265,7 @@ sm_status sm_exercise_check(const sm_exercise *exercise, const char *path, const
     sm_status status = sm_kernel_file_open(path, &limits, &file);
     report->said = file.said;
     file.said = NULL;
-    if (status == SM_ERR_FORMAT || status == SM_ERR_TIMEOUT) { // the compiler says why
+    if (status == SM_ERR_FORMAT || status == SM_ERR_TIMEOUT) { // the compiler's message has the reason
         snprintf(report->wrong, sizeof report->wrong, "%s", sm_error_message());
         sm_kernel_file_close(&file);
         return SM_OK;

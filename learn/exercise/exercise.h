@@ -1,7 +1,7 @@
-// exercise.h: kernels to write by oneself: a first file, and a check that explains mistakes.
+// exercise.h: kernels for students to write: a first file, and a check that explains mistakes.
 //
-// The check runs the student's function in a process of its own that may only compute (exercise/child.h), on the cases
-// of verify, and compares with the reference backend. A wrong result is compared with the results of known mistakes
+// The check runs the student's function in a separate process that may only compute (exercise/child.h), on the cases of
+// verify, and compares with the reference backend. It compares wrong results with those of known mistakes
 // (exercise/mistakes.h).
 #ifndef STEPMARK_LEARN_EXERCISE_EXERCISE_H
 #define STEPMARK_LEARN_EXERCISE_EXERCISE_H
@@ -13,17 +13,16 @@
 
 typedef struct {
     sm_op_kind kind;
-    const char *lesson; // of docs/course, "03-layernorm.md"
+    const char *lesson; // in docs/course, "03-layernorm.md"
     const char *task;   // one line
-    const char *advice; // for the file to begin with: lines of a comment, each ends with a newline
+    const char *advice; // for the first file: lines of a comment, each ends with a newline
 } sm_exercise;
 
 int sm_exercise_count(void);
 const sm_exercise *sm_exercise_at(int index);
 const sm_exercise *sm_exercise_find(const char *name); // NULL: none
 
-// Writes DIR/NAME.c or DIR/NAME.cl; the folder is made where it is not there. An existing file is not replaced:
-// SM_ERR_IO.
+// Writes DIR/NAME.c or DIR/NAME.cl; makes the folder if missing. Existing files are not replaced: SM_ERR_IO.
 sm_status sm_exercise_write(const sm_exercise *exercise, sm_own_language language, const char *folder, char *path,
                             size_t path_bytes);
 
@@ -37,23 +36,23 @@ typedef struct {
 
 typedef struct {
     bool right;
-    bool is_limited; // what it may read and write; false: this system has no Landlock
+    bool is_limited; // access to files; false: this system has no Landlock
     int n_cases;
     int n_right;
     int64_t n_values;             // compared
     char *said;                   // by the compiler; "" or NULL: nothing
     char *printed;                // by the kernel; likewise
-    char wrong[SM_EXERCISE_TEXT]; // what is wrong first: case, output, index, expected, got; or how it ended
-    char where[SM_EXERCISE_TEXT]; // which outputs and cases are wrong
-    char why[SM_EXERCISE_TEXT];   // the known mistake that it looks like; "": none
+    char wrong[SM_EXERCISE_TEXT]; // the first error: case, output, index, expected, got; or how the process ended
+    char where[SM_EXERCISE_TEXT]; // the wrong outputs and cases
+    char why[SM_EXERCISE_TEXT];   // the known mistake with these results; "": none
 
     char timed_on[SM_TEXT_SIZE]; // "one thread", or a device's name
-    char timed_case[96];         // what the times are of
+    char timed_case[96];         // the case of the times
     double flops;
     double bytes;
-    double ceiling_ns;    // NaN: not known
-    bool is_memory_bound; // which of the ceilings that is
-    bool is_ceiling_ours; // what our fastest kernel took: less than the ceilings, which were measured too low
+    double ceiling_ns;    // NaN: unknown
+    bool is_memory_bound; // which ceiling it is
+    bool is_ceiling_ours; // it is the time of our fastest kernel, because the ceilings were measured too low
     sm_exercise_time times[SM_EXERCISE_ROWS];
     int n_times;
 } sm_exercise_report;
@@ -61,12 +60,12 @@ typedef struct {
 typedef struct {
     double timeout_s; // for all cases together
     bool without_times;
-    const char *device; // of a kernel in OpenCL C: "opencl", or an id
+    const char *device; // for a kernel in OpenCL C: "opencl", or an id
     const volatile sig_atomic_t *interrupted;
 } sm_exercise_options;
 
-// Fills a report, whatever the student's kernel does. A failure is one of the check itself: no such file, no compiler,
-// no memory, no way to confine a process.
+// Fills a report, whatever the student's kernel does. Only the check itself can fail: no such file, no compiler, no
+// memory, no way to confine a process.
 sm_status sm_exercise_check(const sm_exercise *exercise, const char *path, const sm_exercise_options *options,
                             sm_exercise_report *report);
 void sm_exercise_report_free(sm_exercise_report *report);

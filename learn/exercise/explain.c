@@ -1,5 +1,5 @@
-// explain.c: compares, output by output and case by case, and looks for the known mistake that gives the same
-// numbers in every case.
+// explain.c: compares output by output and case by case, and searches for a known mistake with the same results in
+// every case.
 #include "learn/exercise/explain.h"
 
 #include <math.h>
@@ -39,14 +39,14 @@ static double largest(const float *values, int64_t n) {
     return most;
 }
 
-// Largest difference between numbers that count as equal: verify's tolerance, of the largest number.
+// Largest difference between numbers that count as equal: verify's tolerance, relative to the largest number.
 static double allowed(const sm_case_operand *o) { return o->tolerance * largest(o->expected, o->n_elems); }
 
 static bool is_close(double a, double b, double difference) {
     return (isnan(a) && isnan(b)) || a == b || fabs(a - b) <= difference;
 }
 
-// The first element that is wrong; -1: none is.
+// The first wrong element; -1: none.
 static int64_t first_wrong_of(const sm_case_operand *o, const float *values) {
     const double difference = allowed(o);
     for (int64_t i = 0; i < o->n_elems; i++) {
@@ -59,7 +59,7 @@ static int64_t first_wrong_of(const sm_case_operand *o, const float *values) {
 
 static int64_t first_wrong(const sm_case_operand *o) { return first_wrong_of(o, got(o)); }
 
-// Are these the numbers that the kernel left?
+// Whether these are the kernel's results.
 static bool explains(const sm_case_operand *o, const float *values) {
     const double difference = 2 * fmax(allowed(o), o->tolerance * largest(values, o->n_elems));
     for (int64_t i = 0; i < o->n_elems; i++) {
@@ -72,7 +72,7 @@ static bool explains(const sm_case_operand *o, const float *values) {
 
 // --- texts -----------------------------------------------------------------------------------------
 
-// "dx[2,5]": as the shape's letters count.
+// "dx[2,5]": indices in the order of the shape's letters.
 static void index_text(const sm_case_operand *o, int64_t i, char text[96]) {
     int n_letters = 1;
     for (const char *p = o->info->shape; *p != '\0'; p++) {
@@ -157,7 +157,7 @@ typedef struct {
     float *values; // room for an output of any case
 } suspect;
 
-// Fills what an output would be. False: the guess does not apply to the case.
+// Fills an output as a mistake would. False: the mistake does not apply to the case.
 typedef bool (*guess)(const suspect *s, const sm_exercise_case *c, const sm_case_operand *o);
 
 static bool explains_all(const suspect *s, guess make) {
@@ -192,7 +192,7 @@ static bool added(const suspect *s, const sm_exercise_case *c, const sm_case_ope
     return o->info->mode == SM_WRITES;
 }
 
-// The right matrix, with rows for columns.
+// The right matrix, transposed.
 static bool exchanged(const suspect *s, const sm_exercise_case *c, const sm_case_operand *o) {
     (void)c;
     const int64_t cols = sm_tensor_cols(o->tensor);
@@ -205,14 +205,14 @@ static bool exchanged(const suspect *s, const sm_exercise_case *c, const sm_case
 
 // --- known mistakes: a factor ----------------------------------------------------------------------
 
-// What an output should be, apart from what it held: a sum's increment.
+// The right change of an output, or for a sum its increment.
 static double part(const sm_case_operand *o, const float *values, int64_t i) {
     return (double)values[i] - (o->info->mode == SM_ADDS ? (double)before(o)[i] : 0);
 }
 
 static bool has_factor(const suspect *s, double (*factor)(const sm_exercise_case *, const char *), const char *name,
                        bool inverse) {
-    bool tells = false; // a factor of 1 in all cases would explain what is right
+    bool tells = false; // in all cases a factor of 1 would explain right results
     for (int i = 0; i < s->cases->n; i++) {
         const sm_exercise_case *c = &s->cases->list[i];
         const sm_case_operand *o = output(c, s->k);
@@ -242,7 +242,7 @@ static double minus_one(const sm_exercise_case *c, const char *name) {
     return -1;
 }
 
-// True, and the text, where all elements are a number of times too large or too small.
+// True, with the text, if all elements are wrong by the same factor.
 static bool find_factor(const suspect *s, char text[SM_EXERCISE_TEXT]) {
     static const char *const letters[] = {"N", "C", "F", "T", "B", "V", "Vp", "HS", "NH", "n"};
     if (has_factor(s, minus_one, "", false)) {
@@ -273,8 +273,8 @@ static bool find_factor(const suspect *s, char text[SM_EXERCISE_TEXT]) {
 
 // --- known mistakes: what is not written -------------------------------------------------------------
 
-// Which elements were left as they were, of those that should have changed; the others are right. False: none were, or
-// something else is wrong.
+// Finds elements that did not change but should have, if all others are right. False: there are none, or something else
+// is wrong.
 static bool find_unwritten(const suspect *s, char text[SM_EXERCISE_TEXT]) {
     bool last_col = true;
     bool last_row = true;
@@ -313,7 +313,7 @@ static bool find_unwritten(const suspect *s, char text[SM_EXERCISE_TEXT]) {
 
 // --- known mistakes: the kind's own ------------------------------------------------------------------
 
-// Computes a mistake in a case; its outputs' room is made anew. False: no memory.
+// Computes a mistake in a case, in newly allocated outputs. False: no memory.
 static bool compute_mistake(const sm_mistakes *known, int mistake, const sm_exercise_case *c, int k, float *values) {
     float *room[SM_MAX_OUT] = {NULL};
     bool complete = true;
@@ -335,7 +335,7 @@ static bool compute_mistake(const sm_mistakes *known, int mistake, const sm_exer
     return complete;
 }
 
-// The number of the mistake that gives what the kernel left in all cases; 0: none does.
+// The number of the mistake with the kernel's results in all cases; 0: none.
 static int find_mistake(const suspect *s, const sm_mistakes *known) {
     for (int mistake = 1; known != NULL && known->says[mistake - 1] != NULL; mistake++) {
         bool fits = true;
@@ -380,7 +380,7 @@ static bool find_feature(const sm_exercise_cases *cases, char text[SM_EXERCISE_T
     return false;
 }
 
-// The text for one output; "": nothing known gives these numbers.
+// The text for one output; "": no known mistake.
 static void explain_output(const suspect *s, char text[SM_EXERCISE_TEXT]) {
     const sm_mistakes *known = sm_mistakes_of(s->cases->list[0].kind);
     text[0] = '\0';
@@ -428,7 +428,7 @@ static void explain_all(const sm_exercise_cases *cases, float *values, sm_exerci
 
 // --- what was touched that must not be -------------------------------------------------------------
 
-// Writes behind or before an output. (An input cannot be written to.)
+// Reports writes after or before an output. (Inputs are write-protected.)
 static bool tell_damage(const sm_exercise_cases *cases, sm_exercise_report *report) {
     for (int i = 0; i < cases->n; i++) {
         for (int k = 0; k < SM_CASE_OPERANDS; k++) {
@@ -500,7 +500,7 @@ sm_status sm_exercise_judge(const sm_exercise_cases *cases, sm_exercise_report *
 
 // --- kernels that did not end ------------------------------------------------------------------------
 
-// The operand that an address is nearest to: in its pages, or in the guards around them.
+// The operand nearest to an address in its pages or guards.
 static const sm_case_operand *operand_at(const sm_exercise_case *c, const void *address) {
     for (int k = 0; k < SM_CASE_OPERANDS; k++) {
         const sm_case_operand *o = &c->operands[k];

@@ -1,4 +1,4 @@
-// explain.h: a kernel's result compared with the right one: what is wrong, and why.
+// explain.h: compares a kernel's results with the right ones, and explains the difference.
 #ifndef STEPMARK_LEARN_EXERCISE_EXPLAIN_H
 #define STEPMARK_LEARN_EXERCISE_EXPLAIN_H
 
@@ -6,13 +6,13 @@
 #include "learn/exercise/child.h"
 #include "learn/exercise/exercise.h"
 
-// The kernel ran: fills right, n_right, n_values, wrong, where and why. SM_ERR_OOM.
+// After the kernel ran: fills right, n_right, n_values, wrong, where and why. SM_ERR_OOM.
 sm_status sm_exercise_judge(const sm_exercise_cases *cases, sm_exercise_report *report);
 
-// It was right, and timed: are the outputs of the timed calls, too? Else as above.
+// After it was right and was timed: also compares the outputs of the timed calls.
 void sm_exercise_judge_timed(const sm_exercise_cases *cases, sm_exercise_report *report);
 
-// The kernel did not end as a kernel does: fills wrong and why.
+// After the kernel ended abnormally: fills wrong and why.
 void sm_exercise_tell_end(const sm_exercise_cases *cases, const sm_child_result *result, double timeout_s,
                           sm_exercise_report *report);
 

@@ -1,5 +1,5 @@
-// mistakes.h: the results of kernels that omit or confuse a step of their equation: the mistakes that students make. A
-// kernel's result is compared with these.
+// mistakes.h: results of kernels with typical mistakes of students, such as a missing or confused step of the equation,
+// for comparison with a kernel's results.
 #ifndef STEPMARK_LEARN_EXERCISE_MISTAKES_H
 #define STEPMARK_LEARN_EXERCISE_MISTAKES_H
 
@@ -7,14 +7,14 @@
 
 enum { SM_MAX_MISTAKES = 10 };
 
-// Computes the kind's outputs of a case with mistake number `mistake` (from 1) into out[], which hold what the kernel
-// finds there. `scratch`: T*T doubles at least, of attention.
+// Computes the kind's outputs of a case with mistake number `mistake` (from 1) into out[], which hold their initial
+// values. `scratch`: at least T*T doubles, for attention.
 typedef void (*sm_mistaken)(const sm_exercise_case *c, int mistake, float *const out[SM_MAX_OUT]);
 
 typedef struct {
     sm_op_kind kind;
     sm_mistaken compute;
-    const char *says[SM_MAX_MISTAKES + 1]; // what each is, from mistake 1 on; ends with NULL
+    const char *says[SM_MAX_MISTAKES + 1]; // a description of each, from mistake 1 on; ends with NULL
 } sm_mistakes;
 
 // NULL: none are known.
@@ -32,7 +32,7 @@ extern const sm_mistakes sm_mistakes_embedding[];
 #define SM_NO_MISTAKES \
     { .compute = NULL } // ends a list
 
-// Operands, letters and attributes by name. Inputs as the kernel found them.
+// Operands, letters and attributes by name. Inputs are as the kernel got them.
 static inline const void *sm_mistaken_in(const sm_exercise_case *c, const char *name) {
     for (int i = 0; i < SM_MAX_IN; i++) {
         const sm_case_operand *o = &c->operands[i];

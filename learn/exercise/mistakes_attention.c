@@ -22,7 +22,7 @@ typedef struct {
     const sm_exercise_case *c;
     int64_t T, HS, C, row, first_row;
     const float *q, *k, *v;
-    int64_t q_at, k_at, v_at, y_at; // in qkv, and in y
+    int64_t q_at, k_at, v_at, y_at; // offsets in qkv, and in y
     bool first_of_group;
     int mistake;
     float (*keep)(const void *rng, int64_t element);
@@ -94,7 +94,7 @@ static void weigh(const head *d, double *weight, double *lse, double *largest) {
     }
 }
 
-// As a sum that goes on from tile to tile, with a largest score that grows, and is not corrected for it.
+// As a sum over tiles whose largest score grows without correcting the sum.
 static void forget_to_rescale(const head *d, int64_t t, float *y) {
     double largest = -INFINITY;
     double sum = 0;
@@ -113,7 +113,7 @@ static void forget_to_rescale(const head *d, int64_t t, float *y) {
 }
 
 static void mix(const head *d, double *weight, int64_t t, float *y) {
-    double *dropped = weight + d->T * d->T; // the second T*T of the room
+    double *dropped = weight + d->T * d->T; // the second T*T doubles
     for (int64_t s = 0; s < d->T; s++) {
         dropped[s] = weight[t * d->T + s] * (d->mistake == NO_DROPOUT ? 1 : keep(d, t, s));
     }
@@ -126,7 +126,7 @@ static void mix(const head *d, double *weight, int64_t t, float *y) {
     }
 }
 
-// Room for a head: T*T weights, twice, and two rows.
+// Memory for a head: T*T weights, twice, and two rows.
 static double *make_room(int64_t T) { return malloc((size_t)(2 * T * T + 2 * T) * sizeof(double)); }
 
 static void forward(const sm_exercise_case *c, int mistake, bool is_flash, float *const out[SM_MAX_OUT]) {

@@ -13,7 +13,7 @@ static sizes sizes_of(const sm_exercise_case *c) {
                    sm_mistaken_size(c, "w_transposed") != 0};
 }
 
-// Where W's element for channel i and output o lies.
+// Index of W's element for channel i and output o.
 static int64_t at(const sizes *s, bool transposed, int64_t i, int64_t o) {
     return transposed ? o * s->C + i : i * s->F + o;
 }

@@ -54,7 +54,7 @@ static void layernorm_forward(const sm_exercise_case *c, int mistake, float *con
 
 enum { B_NO_MEAN = 1, B_NO_XH, B_NEITHER, B_NO_W, B_DW_OF_X, B_NO_RSTD, B_COLUMNS, B_SUMS };
 
-// The means of g and of g xh that dx needs: of a row, or, by mistake, of a column.
+// The means of g and of g xh for dx: over a row, or, by mistake, over a column.
 static void means_of(const sm_exercise_case *c, int mistake, int64_t n, int64_t k, double *g_mean, double *g_xh_mean) {
     const int64_t N = sm_mistaken_size(c, "N");
     const int64_t C = sm_mistaken_size(c, "C");

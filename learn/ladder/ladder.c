@@ -1,4 +1,4 @@
-// ladder.c: from a ladder to times: each rung on a device of its own, verified, then measured in turn with the others.
+// ladder.c: measures a ladder: opens a device for each rung, verifies it, then times all in turn.
 #include "learn/ladder/ladder.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 
 enum { MOST_SAMPLES = 4096 };
 static const double peak_seconds = 0.1;
-static const int64_t turn_ns = 2000000; // a rung's turn: at least one call
+static const int64_t turn_ns = 2000000; // for a rung's turn: at least one call
 
 static const sm_precision precision = {.dtype = SM_F32};
 static const sm_rung in_a_step = {.name = "in a step", .what = "the same, amid other ops"};
@@ -23,9 +23,9 @@ typedef struct {
     sm_device *device;
     sm_plan *plan;
     sm_executable *executable;
-    sm_session *session; // in a step: it has plan and executable
-    sm_range range;      // of the plan, in which
-    int op;              // is what is timed
+    sm_session *session; // a rung in a step: the session has plan and executable
+    sm_range range;      // in the plan,
+    int op;              // the op that is timed
     int64_t *op_ns;
     int64_t samples[MOST_SAMPLES];
     int n_samples;
@@ -35,8 +35,8 @@ typedef struct {
     const sm_ladder *ladder;
     const sm_ladder_options *options;
     sm_ladder_result *result;
-    climber *climbers;          // those of the rungs, and one in a step
-    void *expected[SM_MAX_OUT]; // of the shape, by the reference
+    climber *climbers;          // one for each rung, and one in a step
+    void *expected[SM_MAX_OUT]; // results for the shape, by the reference
 } climb;
 
 static void say(const climb *c, const char *text) {
@@ -149,7 +149,7 @@ cleanup:
     return status;
 }
 
-// Columns of logits beyond the vocabulary's do not count; no ladder has an op that writes them.
+// Columns of logits beyond the vocabulary are ignored; no ladder has an op that writes them.
 static sm_status compare_output(const climb *c, const climber *one, int out, sm_rung_result *rung) {
     const sm_op *op = &one->plan->ops[0];
     const sm_tensor *t = &one->plan->tensors[op->out[out]];
@@ -188,7 +188,7 @@ static sm_status compare_shape(const climb *c, climber *one, sm_rung_result *run
 
 // --- times -----------------------------------------------------------------------------------------
 
-// Where a turn has many calls, one brings the operands into the caches again, and does not count.
+// In a turn of many calls, an untimed one first loads the operands into the caches.
 static sm_status take_turn(climber *one) {
     if (one->op_ns[one->op] < turn_ns) {
         SM_TRY(run_once(one));
@@ -203,12 +203,12 @@ static sm_status take_turn(climber *one) {
     return SM_OK;
 }
 
-// One that is wrong is not, nor is the step that no model has.
+// Wrong rungs are not timed, nor is a step that no model has.
 static bool is_timed(const climb *c, int i) {
     return i < c->result->n_rungs ? c->result->rungs[i].wrong[0] == '\0' : c->climbers[i].session != NULL;
 }
 
-// Round after round, so that what drifts meets all rungs alike.
+// Round after round, so that drift affects all rungs alike.
 static sm_status take_turns(const climb *c) {
     const int64_t end_ns = sm_now_ns() + (int64_t)(c->options->seconds * 1e9);
     for (int round = 0; round < SM_STATS_CI_MIN_SAMPLES || sm_now_ns() < end_ns; round++) {
@@ -276,7 +276,7 @@ static sm_status open_and_verify(const climb *c) {
     return SM_OK;
 }
 
-// On the device of the last rung: the same kernel.
+// On the last rung's device: the same kernel.
 static sm_status open_step(const climb *c) {
     climber *one = &c->climbers[c->result->n_rungs];
     const climber *last = one - 1;

@@ -1,5 +1,5 @@
-// ladder.h: an op's rungs compared with the reference, and measured in turn: the gain of each change of a kernel, and
-// the distance of the last one from the machine's ceiling.
+// ladder.h: compares an op's rungs with the reference and measures them in turn: the gain of each change of a kernel,
+// and the distance of the last one from the machine's ceiling.
 #ifndef STEPMARK_LEARN_LADDER_LADDER_H
 #define STEPMARK_LEARN_LADDER_LADDER_H
 
@@ -15,37 +15,37 @@ enum { SM_RUNG_TEXT = 256 };
 
 typedef struct {
     const sm_rung *rung;
-    int n_cases;              // of verify, all right unless `wrong` says which is not
-    char wrong[SM_RUNG_TEXT]; // ""; a rung that is wrong is not measured
+    int n_cases;              // of verify; all right unless `wrong` names one
+    char wrong[SM_RUNG_TEXT]; // ""; a wrong rung is not measured
     sm_stats ns;              // of one call; n = 0: not measured
-    double times_before;      // how many times as fast as the rung before; NaN for the first
+    double times_before;      // speed relative to the rung before; NaN for the first
 } sm_rung_result;
 
 typedef struct {
-    sm_device_info info; // as the last rung's device was opened
+    sm_device_info info; // as opened for the last rung
     char shape[SM_CASE_TEXT_SIZE];
     double flops;
     double bytes;
     sm_op_ceiling ceiling;
     sm_rung_result rungs[SM_MOST_RUNGS];
     int n_rungs;
-    sm_rung_result step; // the last rung's kernel again, where a step runs it (ladder/step.h)
+    sm_rung_result step; // the last rung's kernel in a step (ladder/step.h)
 } sm_ladder_result;
 
 typedef struct {
     const sm_backend *backend;
-    int index;                  // of its device
-    const sm_open_options *how; // each rung's device is opened
-    bool on_card;               // its rungs are those of cards
+    int index;                  // of the device
+    const sm_open_options *how; // options for opening each rung's device
+    bool on_card;               // the rungs are those for cards
     const char *shape;          // "N=96 C=768 F=768"
-    double seconds; // to measure for, all rungs together; each has at least as many samples as an interval needs
+    double seconds; // of measuring, for all rungs together; each gets at least as many samples as an interval needs
     bool without_peaks;
-    int64_t max_elems; // of a case's largest tensor, as in sm_verify_filter
+    int64_t max_elems; // limit on a case's largest tensor, as in sm_verify_filter
     const volatile sig_atomic_t *interrupted;
-    void (*say)(const char *text); // what is being done; NULL: nobody listens
+    void (*say)(const char *text); // receives the current work; may be NULL
 } sm_ladder_options;
 
-// Fills a result, whatever the rungs compute. SM_ERR_USAGE: a shape that the op cannot have.
+// Fills a result, even if rungs are wrong. SM_ERR_USAGE: a shape that the op cannot have.
 sm_status sm_ladder_measure(const sm_ladder *ladder, const sm_ladder_options *options, sm_ladder_result *result);
 
 #endif

@@ -1,4 +1,4 @@
-// rungs.c: the table of ladders, and the functions that the build made of their sources.
+// rungs.c: the table of ladders, and the functions compiled from their sources.
 #include "learn/ladder/rungs.h"
 
 #include <string.h>
@@ -146,7 +146,7 @@ static const struct {
 };
 enum { N_FUNCTIONS = sizeof functions / sizeof functions[0] };
 
-// The list goes up from the plainest instruction set. A device may have one above all that rungs are made for: amx.
+// The list ascends from the plainest instruction set. A device may have one above those of rungs: amx.
 sm_status sm_rung_kernel(const sm_ladder *ladder, const sm_rung *rung, const char *isa, sm_own_kernel *kernel) {
     const size_t length = strcspn(rung->file, ".");
     *kernel = (sm_own_kernel){.kind = ladder->kind};

@@ -1,41 +1,42 @@
 // rungs.h: the ladders: for each op, its rungs from three loops up to the kernel that a step runs.
 //
-// A rung is a kernel as a user would bring it (own_kernel.h): a short source in learn/ladder/rungs or cl/ladder, which
-// the backend runs instead of its own. The last has no source: it is the backend's own kernel.
+// A rung is a user's kernel (own_kernel.h): a short source in learn/ladder/rungs or cl/ladder, which the backend runs
+// instead of its own. The last rung has no source: it is the backend's own kernel.
 #ifndef STEPMARK_LEARN_LADDER_RUNGS_H
 #define STEPMARK_LEARN_LADDER_RUNGS_H
 
 #include "own_kernel.h"
 
-enum { SM_MOST_RUNGS = 8 }; // of a device
+enum { SM_MOST_RUNGS = 8 }; // for a device
 
-// Processors have OpenCL, too, but no local memory of their own, and few work-items at a time: what helps a card may
-// cost them, and the other way round.
+// Processors also run OpenCL, but have no separate local memory and few concurrent work-items: a change that helps
+// cards may slow them down, and vice versa.
 typedef enum { SM_RUNG_ANYWHERE, SM_RUNG_ON_CARDS, SM_RUNG_ON_PROCESSORS } sm_rung_place;
 
 typedef struct {
     const char *name; // "blocked"; NULL ends the list
-    const char *what; // what changed, one line
-    const char *file; // its source, "matmul_blocked.c"; NULL: the backend's own
+    const char *what; // the change, one line
+    const char *file; // its source, "matmul_blocked.c"; NULL: the backend's own kernel
     sm_rung_place place;
 } sm_rung;
 
 typedef struct {
     const char *name;    // "matmul"
-    const char *backend; // whose kernels these are
+    const char *backend; // the backend that runs the kernels
     sm_op_kind kind;
-    const char *shape;                // that is measured where none is given
-    const char *card_shape;           // likewise on a card, which needs more work; NULL: no card runs it
-    sm_rung rungs[SM_MOST_RUNGS + 1]; // of all devices
+    const char *shape;                // the default
+    const char *card_shape;           // the default on a card, which needs more work; NULL: not for cards
+    sm_rung rungs[SM_MOST_RUNGS + 1]; // for all devices
 } sm_ladder;
 
 int sm_ladder_count(void);
 const sm_ladder *sm_ladder_at(int index);
 const sm_ladder *sm_ladder_find(const char *name, const char *backend);                          // NULL: none
-int sm_ladder_rungs(const sm_ladder *ladder, bool on_card, const sm_rung *rungs[SM_MOST_RUNGS]); // those of a device
+int sm_ladder_rungs(const sm_ladder *ladder, bool on_card, const sm_rung *rungs[SM_MOST_RUNGS]); // the rungs for a
+                                                                                                 // device
 const sm_rung *sm_ladder_find_rung(const sm_ladder *ladder, const char *name);                   // NULL: none
 
-// The kernel of a rung that has a source, for a device with that instruction set.
+// The kernel of a rung with a source, for a device with that instruction set.
 sm_status sm_rung_kernel(const sm_ladder *ladder, const sm_rung *rung, const char *isa, sm_own_kernel *kernel);
 
 #endif

@@ -1,4 +1,4 @@
-// step.c: sizes of a model from those of an op, its plan, and the op in it.
+// step.c: derives a model's sizes from an op's, builds its plan, and finds the op in it.
 #include "learn/ladder/step.h"
 
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static int64_t size_or(const char *shape, const char *letter, int64_t otherwise)
     return size > 0 ? size : otherwise;
 }
 
-// Rows that are given as N are short sequences: only ops over whole sequences see how long these are.
+// N rows become short sequences, since only ops over whole sequences depend on their length.
 static void choose_sizes(const char *shape, sm_model_config *config, sm_plan_options *options) {
     const int64_t N = sm_ladder_size(shape, "N");
     options->T = size_or(shape, "T", LONGEST);

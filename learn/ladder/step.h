@@ -1,5 +1,5 @@
-// step.h: the forward of a model of one block in which a ladder's op has the shape that is measured: the place
-// where a step runs the kernel at the top.
+// step.h: the forward of a one-block model in which a ladder's op has the measured shape: how a step runs the top
+// kernel.
 #ifndef STEPMARK_LEARN_LADDER_STEP_H
 #define STEPMARK_LEARN_LADDER_STEP_H
 
@@ -9,14 +9,14 @@
 typedef struct {
     sm_session *session; // NULL: no model has such an op
     sm_range forward;
-    int op; // of the plan: the first that is like the ladder's
+    int op; // in the plan: the first like the ladder's
 } sm_ladder_step;
 
-// Weights and tokens are drawn. `like` is the op of the shape's own plan. Where no model has it, or the device does not
-// run the model, the session is NULL.
+// Weights and tokens are random. `own` is the plan of the shape. The session is NULL if no model has the op, or the
+// device does not run the model.
 sm_status sm_ladder_step_open(sm_device *device, const sm_plan *own, const char *shape, sm_ladder_step *step);
 
-// Value of a letter of a shape, "N=96 C=768"; 0: it has none.
+// Value of a letter of a shape, "N=96 C=768"; 0: absent.
 int64_t sm_ladder_size(const char *shape, const char *letter);
 
 #endif

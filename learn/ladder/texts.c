@@ -1,4 +1,4 @@
-// texts.c: finds a source by its name, and inserts the files that it includes.
+// texts.c: finds a source by its name, and expands its includes.
 #include "learn/ladder/texts.h"
 
 #include <stdbool.h>
@@ -6,7 +6,7 @@
 
 #include "embedded.h"
 
-// Of the files in the ladder's two folders; NULL: none.
+// Searches the ladder's two folders; NULL: none.
 static const sm_embedded *find(const char *name, size_t length) {
     char file_name[64];
     snprintf(file_name, sizeof file_name, "%.*s", (int)length, name);
@@ -19,7 +19,7 @@ const char *sm_ladder_text(const char *name) {
     return file == NULL ? NULL : file->text;
 }
 
-// The file that `#include "NAME"` names; NULL: the line is none, or NAME is no file of the ladder.
+// The file in `#include "NAME"`; NULL: no such line, or NAME is not a file of the ladder.
 static const sm_embedded *included(const char *line) {
     static const char include[] = "#include \"";
     const size_t length = strlen(include);
@@ -41,7 +41,7 @@ static bool is_new(seen_files *seen, const sm_embedded *file) {
     return true;
 }
 
-// Each file once, as their guards have it.
+// Prints each file once, as include guards do.
 static sm_status print(const sm_embedded *file, seen_files *seen, FILE *out) {
     for (const char *line = file->text; line < file->text + file->size_bytes;) {
         const size_t length = strcspn(line, "\n") + 1;

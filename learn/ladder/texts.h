@@ -1,4 +1,4 @@
-// texts.h: the sources of the rungs, as they were when the program was built.
+// texts.h: the sources of the rungs, embedded in the program.
 #ifndef STEPMARK_LEARN_LADDER_TEXTS_H
 #define STEPMARK_LEARN_LADDER_TEXTS_H
 
@@ -6,11 +6,10 @@
 
 #include "status.h"
 
-// Writes the file of that name, with the files of the ladder that it includes in their places: a source that stands
-// alone.
+// Writes the file with that name, with the ladder's includes expanded: a complete source.
 sm_status sm_ladder_print_text(const char *file, FILE *out);
 
-// The whole text of a file that includes no other, as a .cl; NULL: there is none of that name.
+// The text of a file without includes, such as a .cl; NULL: no such file.
 const char *sm_ladder_text(const char *file);
 
 #endif

@@ -1,4 +1,4 @@
-// vector.h: as many floats as the processor computes with at once.
+// vector.h: a vector of as many floats as the processor computes with at once.
 #ifndef STEPMARK_LEARN_LADDER_RUNGS_VECTOR_H
 #define STEPMARK_LEARN_LADDER_RUNGS_VECTOR_H
 

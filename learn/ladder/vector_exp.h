@@ -1,4 +1,4 @@
-// vector_exp.h: exp of a vec of numbers that are not above 0, by a polynomial, to about one unit in the last place.
+// vector_exp.h: exp of a vec of numbers <= 0, by a polynomial, to about one unit in the last place.
 #ifndef STEPMARK_LEARN_LADDER_RUNGS_VECTOR_EXP_H
 #define STEPMARK_LEARN_LADDER_RUNGS_VECTOR_EXP_H
 
@@ -9,7 +9,7 @@ static inline vec greater(vec a, vec b) {
     return (vec)(((ivec)a & is_a) | ((ivec)b & ~is_a));
 }
 
-// exp(x) = 2^k exp(r), |r| <= ln(2) / 2. Adding 1.5 2^23 rounds to a whole number, which then lies in the last bits.
+// exp(x) = 2^k exp(r), |r| <= ln(2) / 2. Adding 1.5 2^23 rounds to an integer, which is then in the last bits.
 static inline vec exp_of(vec x) {
     const vec shift = (vec){0} + 12582912.0F;
     x = greater(x, (vec){0} - 87.0F);

@@ -1,4 +1,4 @@
-// backend_file.c: loads a library, compares the version that it was compiled against, checks that its backend is
+// backend_file.c: loads a library, compares the headers that it was compiled with, and checks that its backend is
 // complete.
 #include "learn/own_kernels/backend_file.h"
 
@@ -24,7 +24,7 @@ static sm_status check_contract(const char *path, const sm_backend_library *libr
     return SM_OK;
 }
 
-// The functions that no backend may lack.
+// The functions that every backend needs.
 static bool is_whole(const sm_backend *b) {
     return b != NULL && b->name != NULL && b->name[0] != '\0' && b->summary != NULL && b->device_count != NULL &&
            b->describe != NULL && b->open != NULL && b->close != NULL && b->supports != NULL &&
@@ -34,7 +34,7 @@ static bool is_whole(const sm_backend *b) {
 
 sm_status sm_backend_file_load(const char *path, const sm_backend **backend) {
     char resolved[PATH_MAX];
-    if (realpath(path, resolved) == NULL) { // a name without a slash would be searched for
+    if (realpath(path, resolved) == NULL) { // dlopen would search for a name without a slash
         return sm_fail(SM_ERR_IO, "--backend-library: %s: there is no such file", path);
     }
     void *handle = dlopen(resolved, RTLD_NOW | RTLD_LOCAL);
@@ -48,7 +48,7 @@ sm_status sm_backend_file_load(const char *path, const sm_backend **backend) {
     SM_TRY(check_contract(path, library));
     *backend = library->get();
     if (!is_whole(*backend)) {
-        return sm_fail(SM_ERR_FORMAT, "%s: its backend lacks a name or a function that it owes: see include/backend.h",
+        return sm_fail(SM_ERR_FORMAT, "%s: its backend lacks a name or a required function: see include/backend.h",
                        path);
     }
     return sm_backend_add(*backend);

@@ -4,8 +4,8 @@
 
 #include "backend_library.h"
 
-// Loads it for as long as the process lives, and adds it to the backends. SM_ERR_FORMAT: it is no library, has no
-// backend, or one that was compiled against other headers.
+// Loads it for the rest of the process, and adds it to the backends. SM_ERR_FORMAT: it is not a library, has no
+// backend, or was compiled with other headers.
 sm_status sm_backend_file_load(const char *path, const sm_backend **backend);
 
 #endif

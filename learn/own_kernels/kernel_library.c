@@ -15,7 +15,7 @@
 #include "src/io/input_file.h"
 
 enum { SYMBOL_SIZE = 128, MOST_SOURCE_BYTES = 1 << 20, MOST_SAID_BYTES = 1 << 16, MOST_FILE_BYTES = 1 << 26 };
-static const rlim_t most_compiler_bytes = (rlim_t)4 << 30; // of each of its processes
+static const rlim_t most_compiler_bytes = (rlim_t)4 << 30; // for each of its processes
 static const double interrupted_grace_s = 1.2;             // after Ctrl-C: our parent process waits no longer than two
 
 sm_op_kind sm_op_kind_find(const char *name) {
@@ -48,21 +48,21 @@ static sm_status make_folder(sm_kernel_file *file) {
 
 typedef struct {
     const sm_kernel_limits *limits;
-    const char *folder; // to write to
+    const char *folder; // the writable folder
     int rules;          // file_access.h
 } confinement;
 
-// In the compiler's process. What it leaves when it is ended goes with the folder.
+// Runs in the compiler's process. Its remaining files are removed with the folder.
 static void prepare(void *ctx) {
     const confinement *c = ctx;
     setenv("TMPDIR", c->folder, 1);
     if (c->limits->is_confined) {
-        setenv("CCACHE_DISABLE", "1", 1); // whose cache lies elsewhere
+        setenv("CCACHE_DISABLE", "1", 1); // its cache is elsewhere
         os_file_access_limit(c->rules);
     }
 }
 
-// Where a compiler lies, if not among the system's own: PREFIX, of PREFIX/bin/cc.
+// Allows the folder of a compiler that is not the system's: PREFIX of PREFIX/bin/cc.
 static void allow_compiler(int rules, const char *name) {
     char path[PATH_MAX];
     char found[PATH_MAX];
@@ -85,7 +85,7 @@ static void allow_compiler(int rules, const char *name) {
     }
 }
 
-// What it may read and write, opened here: after a fork there is little that may be done.
+// Opens the rules here, since little is safe after a fork.
 static int make_rules(const char *compiler, const char *path, const sm_kernel_file *file) {
     char folder[PATH_MAX];
     const int rules = os_file_access_open(true);
@@ -97,7 +97,7 @@ static int make_rules(const char *compiler, const char *path, const sm_kernel_fi
     return rules;
 }
 
-// As the build compiles its own kernels, for this processor.
+// Compiles like the build compiles its own kernels, for this processor.
 static sm_status compile(const char *path, const sm_kernel_limits *limits, sm_kernel_file *file) {
     const char *compiler = getenv("CC");
     char *const argv[] = {(char *)(compiler != NULL && compiler[0] != '\0' ? compiler : "cc"),
@@ -165,7 +165,7 @@ static sm_status read_source(const char *path, sm_kernel_file *file) {
     SM_TRY(sm_input_open(path, &fd, &n));
     file->language = SM_OWN_OPENCL;
     if (n > MOST_SOURCE_BYTES) {
-        status = sm_fail(SM_ERR_FORMAT, "%s: is no source of OpenCL C: larger than 1 MiB", path);
+        status = sm_fail(SM_ERR_FORMAT, "%s: is not a source of OpenCL C: larger than 1 MiB", path);
         goto cleanup;
     }
     file->source = calloc(1, (size_t)n + 1);
@@ -175,7 +175,7 @@ static sm_status read_source(const char *path, sm_kernel_file *file) {
     }
     SM_TRY_GOTO(sm_input_read(fd, path, 0, file->source, (size_t)n));
     if (memchr(file->source, '\0', (size_t)n) != NULL) {
-        status = sm_fail(SM_ERR_FORMAT, "%s: is no source of OpenCL C: it has a byte of 0", path);
+        status = sm_fail(SM_ERR_FORMAT, "%s: is not a source of OpenCL C: it has a byte of 0", path);
     }
 cleanup:
     close(fd);
@@ -186,7 +186,7 @@ sm_status sm_kernel_file_open(const char *path, const sm_kernel_limits *limits, 
     int fd;
     int64_t size_bytes;
     *file = (sm_kernel_file){.language = SM_OWN_C};
-    SM_TRY(sm_input_open(path, &fd, &size_bytes)); // a pipe would be waited for, by the compiler, too
+    SM_TRY(sm_input_open(path, &fd, &size_bytes)); // opening a pipe would block, in the compiler, too
     close(fd);
     if (ends_with(path, ".c")) {
         SM_TRY(make_folder(file));
@@ -199,7 +199,7 @@ sm_status sm_kernel_file_open(const char *path, const sm_kernel_limits *limits, 
         return sm_fail(SM_ERR_USAGE, "%s: give a file of C, NAME.c, of OpenCL C, NAME.cl, or a shared library, NAME.so",
                        path);
     }
-    if (realpath(path, file->library) == NULL) { // a name without a slash would be searched for
+    if (realpath(path, file->library) == NULL) { // dlopen would search for a name without a slash
         return sm_fail(SM_ERR_IO, "%s: %s", path, strerror(errno));
     }
     return SM_OK;
@@ -260,6 +260,6 @@ sm_status sm_kernel_load(const char *path, sm_kernel_file *file, sm_op_kind kind
                        name, expected);
     }
     *kernel = (sm_own_kernel){.kind = kind, .has_threads = has_threads != NULL && *has_threads != 0};
-    memcpy(&kernel->run, &function, sizeof kernel->run); // as POSIX has it
+    memcpy(&kernel->run, &function, sizeof kernel->run); // POSIX's way to convert a pointer to a function
     return SM_OK;
 }

@@ -1,7 +1,7 @@
 // excerpt.c: a function from a source file, with the parts of that file that it needs.
 //
-// A file is divided into its definitions: text that begins at the left margin, up to the brace or semicolon that ends
-// it, with the comment right above. Which of them another needs is told by its name, found there as a word.
+// A file is divided into its definitions: text from the left margin up to its closing brace or semicolon, with the
+// comment above it. A definition needs another if that one's name occurs in it as a word.
 #include "learn/page/excerpt.h"
 
 #include <ctype.h>
@@ -10,8 +10,8 @@
 #include <string.h>
 
 typedef struct {
-    const char *begin; // of the comment above it
-    const char *code;  // of itself
+    const char *begin; // start of the comment above it
+    const char *code;  // start of the definition itself
     const char *end;
     sm_source name; // "gelu", "REF(gelu)"; empty: none
     bool is_chosen;
@@ -41,7 +41,7 @@ static const char *skip_quoted(const char *p, const char *end) {
     return p < end ? p + 1 : end;
 }
 
-// Behind a comment or a literal that begins at p; p itself where none does.
+// The end of a comment or literal that begins at p; otherwise p.
 static const char *skip_opaque(const char *p, const char *end) {
     if (p + 1 < end && p[0] == '/' && p[1] == '/') {
         return skip_line(p, end);
@@ -56,7 +56,7 @@ static const char *skip_word(const char *p, const char *end) {
     return p;
 }
 
-// Behind the bracket that closes the one at p.
+// The end of the brackets that open at p.
 static const char *skip_brackets(const char *p, const char *end) {
     int depth = 0;
     while (p < end) {
@@ -76,7 +76,7 @@ static const char *skip_brackets(const char *p, const char *end) {
 
 // --- definitions -----------------------------------------------------------------------------------
 
-// The end of the directive at p, with the lines that continue it.
+// The end of the directive at p, including continued lines.
 static const char *end_of_directive(const char *p, const char *end) {
     p = skip_line(p, end);
     while (p < end && p[-1] == '\\') {
@@ -85,7 +85,7 @@ static const char *end_of_directive(const char *p, const char *end) {
     return p;
 }
 
-// The end of what begins at p: a semicolon outside of braces, or the closing brace of a function.
+// The end of the definition at p: a semicolon outside of braces, or the closing brace of a function.
 static const char *end_of_code(const char *p, const char *end) {
     bool is_function = false;
     while (p < end) {
@@ -129,8 +129,8 @@ static sm_source first_word(const char *p, const char *end) {
     return (sm_source){p, (size_t)(skip_word(p, end) - p)};
 }
 
-// The name that the code at p defines: the word before its first parenthesis, or the last one; of an enum without a
-// name its first constant.
+// The name that the code at p defines: the word before its first parenthesis, or the last one; for an unnamed enum its
+// first constant.
 static sm_source find_name(const char *p, const char *end) {
     sm_source word = {p, 0};
     if (*p == '#') {
@@ -175,7 +175,7 @@ static sm_status add(definitions *list, const char *begin, const char *code, con
 
 static sm_status take_apart(sm_source file, definitions *list) {
     const char *end = file.data + file.n;
-    const char *comment = NULL; // that what comes next may belong to
+    const char *comment = NULL; // a comment that may belong to the next definition
     for (const char *p = file.data; p < end; p++) {
         if (*p == '\n') {
             comment = NULL;
@@ -202,7 +202,7 @@ static bool is_named(const definition *d, const char *name) {
                         : d->name.n == n && memcmp(d->name.data, name, n) == 0;
 }
 
-// The word by which others use it: of "REF(gelu)" what is in the parentheses.
+// The word by which others use it: for "REF(gelu)" the word in parentheses.
 static sm_source used_as(const definition *d) {
     const char *open = d->name.n > 0 ? memchr(d->name.data, '(', d->name.n) : NULL;
     if (open == NULL) {
@@ -228,7 +228,7 @@ static bool has_word(const char *p, const char *end, sm_source word) {
     return false;
 }
 
-// Chooses what the chosen need, as long as there is room; whether it chose any.
+// Adds definitions that the chosen ones need, while there is room; returns whether it added any.
 static bool choose_needed(definitions *list, size_t most_bytes, size_t *n_bytes) {
     bool any = false;
     for (size_t i = 0; i < list->n; i++) {
@@ -259,7 +259,7 @@ static size_t choose(definitions *list, const char *const *names, size_t most_by
     return n_bytes;
 }
 
-// Most files have none: that is seen at once.
+// A quick test: most files contain none of the names.
 static bool may_have(sm_source file, const char *const *names) {
     for (int k = 0; names[k] != NULL; k++) {
         const size_t n = strlen(names[k]);
@@ -291,7 +291,7 @@ sm_status sm_excerpt(sm_source file, const char *const *names, size_t most_bytes
             last = list.all[i].end;
         }
     }
-    const bool failed = out == NULL || ferror(out) != 0; // a stream into memory is short of it only while written to
+    const bool failed = out == NULL || ferror(out) != 0; // a memory stream runs out of memory only during writes
     if ((out != NULL && fclose(out) != 0) || failed) {
         free(*text);
         *text = NULL;

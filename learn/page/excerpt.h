@@ -1,4 +1,4 @@
-// excerpt.h: a function from a source file, with the parts of that file that it needs: for a reader.
+// excerpt.h: extracts a function from a source file, with the parts of the file that it needs, for readers.
 #ifndef STEPMARK_LEARN_PAGE_EXCERPT_H
 #define STEPMARK_LEARN_PAGE_EXCERPT_H
 
@@ -15,9 +15,9 @@ typedef struct {
 // A name is a function's, "gelu_forward", or what stands for one: "CPU_KERNEL(gelu_forward)". With a star behind it,
 // the beginning of names.
 
-// The definition of each of the names (up to a NULL) with the comment above it, and those of the same file that it
-// uses, in the file's order; what is further away is left out beyond about `most_bytes`. *text is NULL where the file
-// has none of them; the caller frees it.
+// The definitions of the names (a list ending with NULL) with the comments above them, and the definitions in the same
+// file that they use, in the file's order; the least related are left out beyond about `most_bytes`. *text is NULL if
+// the file has none of the names; the caller frees it.
 sm_status sm_excerpt(sm_source file, const char *const *names, size_t most_bytes, char **text);
 
 #endif

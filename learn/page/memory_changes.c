@@ -17,7 +17,7 @@ typedef struct {
 struct sm_film {
     const sm_plan *plan;
     int n_tensors;
-    float **memory; // of each root what it holds, as far as it was seen
+    float **memory; // for each root its last known contents
     change *changes;
     size_t n_changes, cap_changes;
     float *values;
@@ -72,7 +72,7 @@ void sm_film_free(sm_film *film) {
 
 // --- seeing ----------------------------------------------------------------------------------------
 
-// What nobody has seen yet is a NaN that no kernel makes, so that every value differs from it.
+// Unknown contents are a NaN that no kernel makes, so that every value differs from it.
 static const uint32_t unseen = 0x7fcdef01;
 
 static sm_status find_memory(sm_film *film, int root, float **memory) {
@@ -92,7 +92,7 @@ static bool is_same(float held, double value) {
     return memcmp(&held, &seen, sizeof(seen)) == 0;
 }
 
-// Room for one change of n values.
+// Makes room for a change of n values.
 static sm_status make_room(sm_film *film, size_t n) {
     if (film->n_changes == film->cap_changes) {
         const size_t capacity = 2 * film->cap_changes + 256;
@@ -164,7 +164,7 @@ sm_status sm_film_see(sm_film *film, int moment, int tensor, const double *value
 
 static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-// Of n bytes; NULL: out of memory.
+// Encodes n bytes; NULL: out of memory.
 static char *to_base64(const unsigned char *bytes, size_t n) {
     char *text = malloc((n + 2) / 3 * 4 + 1);
     char *out = text;

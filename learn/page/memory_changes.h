@@ -1,8 +1,9 @@
-// memory_changes.h: the changes of memory in a step: of every tensor with memory of its own the values that changed,
-// and when.
+// memory_changes.h: the changes of memory in a step: for every tensor with its own memory, the values that changed, and
+// when.
 //
-// Everything that an op reads or writes is shown to the film; it keeps only new values. So any tensor at any moment is
-// made again exactly: changes of its root up to that moment, in their order. Values are float, as a plan's are at most.
+// The film sees everything that an op reads or writes, and keeps only new values. So any tensor at any moment can be
+// reconstructed exactly from the changes of its root up to that moment. Values are floats, the widest type of such a
+// plan.
 #ifndef STEPMARK_LEARN_PAGE_MEMORY_CHANGES_H
 #define STEPMARK_LEARN_PAGE_MEMORY_CHANGES_H
 
@@ -12,14 +13,14 @@
 
 typedef struct sm_film sm_film;
 
-// Values that a film of one step of the plan keeps at most: its parameters, and what its ops write.
+// The most values that a film of one step keeps: the plan's parameters, and the results of its ops.
 double sm_film_elems(const sm_plan *plan);
 
-// The plan is there as long as something is seen.
+// The plan must outlive the recording.
 sm_status sm_film_new(const sm_plan *plan, sm_film **film);
 void sm_film_free(sm_film *film); // NULL is fine
 
-// Moments: 2 i is before op i, 2 i + 1 behind it. They come in their order.
+// Moments: 2 i is before op i, 2 i + 1 after it. They must ascend.
 sm_status sm_film_see(sm_film *film, int moment, int tensor, const double *values);
 
 // {"changes": [[moment, root tensor, offset, n, place], ...], "values": text}: place is where the n new values begin

@@ -1,4 +1,4 @@
-// step_page.h: one training step as a page of HTML that needs nothing else: style, frame and script are in the program,
+// step_page.h: one training step as a self-contained HTML page: style, frame and script are embedded in the program,
 // the step's data are given.
 #ifndef STEPMARK_LEARN_PAGE_STEP_PAGE_H
 #define STEPMARK_LEARN_PAGE_STEP_PAGE_H

@@ -1,5 +1,5 @@
-// attention_blocked.c: eight queries at a time: a key or a value that is read serves all of them, and their sums do not
-// wait for one another. (A `vec` is one number yet.)
+// attention_blocked.c: eight queries at a time: each key and value that is read serves all of them, and their sums are
+// independent. (A `vec` is still one number.)
 #include <math.h>
 
 typedef float vec;

@@ -1,5 +1,5 @@
-// attention_head.h: where a head's queries, keys and values lie in qkv: a row a token, so many numbers from one to the
-// next. Heads of queries may share a head of keys and values.
+// attention_head.h: the addresses of a head's queries, keys and values in qkv, which has one row for each token. Heads
+// of queries may share a head of keys and values.
 #ifndef STEPMARK_LEARN_LADDER_RUNGS_ATTENTION_ATTENTION_HEAD_H
 #define STEPMARK_LEARN_LADDER_RUNGS_ATTENTION_ATTENTION_HEAD_H
 
@@ -12,7 +12,7 @@ typedef struct {
     float *y, *lse;
     int64_t to_next;   // row, of q, k and v
     int64_t to_next_y; // row, of y
-    int64_t first;     // of the T * T weights: what dropout counts
+    int64_t first;     // of the T * T weights: dropout's element index
     float scale;
 } head;
 
@@ -33,7 +33,7 @@ static inline head head_at(const flash_attention_forward_args *args, int64_t i) 
                   .scale = 1 / sqrtf((float)args->HS)};
 }
 
-// What dropout multiplies weight (t,s) by.
+// Dropout's factor on weight (t,s).
 static inline float kept(const flash_attention_forward_args *args, const head *a, int64_t t, int64_t s) {
     return args->rng == NULL ? 1 : args->keep(args->rng, a->first + t * args->T + s);
 }

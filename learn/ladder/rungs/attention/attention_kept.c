@@ -1,5 +1,5 @@
-// attention_kept.c: a query's scores are computed once, and kept until its softmax is done: T numbers, which stay in
-// the first cache.
+// attention_kept.c: computes a query's scores once, and keeps them until its softmax is done: T numbers, which stay in
+// the L1 cache.
 #include <stdlib.h>
 
 #include "attention_head.h"

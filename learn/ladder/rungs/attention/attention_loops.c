@@ -1,5 +1,5 @@
-// attention_loops.c: for each query three loops over the keys that it sees: the largest score, the sum of exp, the mean
-// of the values. Scores are computed anew in each.
+// attention_loops.c: for each query three loops over the keys that it attends to: the largest score, the sum of exp,
+// the mean of the values. Each computes the scores again.
 #include <stddef.h>
 
 #include "attention_head.h"

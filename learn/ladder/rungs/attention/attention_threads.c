@@ -1,4 +1,4 @@
-// attention_threads.c: each thread has heads of its own.
+// attention_threads.c: divides the heads among the threads.
 #include "vector_exp.h"
 
 enum { ROWS = 8 };

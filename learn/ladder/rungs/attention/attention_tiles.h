@@ -1,6 +1,6 @@
 // attention_tiles.h: attention of ROWS queries at a time as two small products with a softmax between them, a `vec` at
 // a time. Keys are packed so that a vec has the same channel of neighbouring keys; values, so that a row is whole vecs.
-// Whoever includes it says what a vec is, and how its exp is computed.
+// The includer defines vec and its exp.
 #ifndef STEPMARK_LEARN_LADDER_RUNGS_ATTENTION_ATTENTION_TILES_H
 #define STEPMARK_LEARN_LADDER_RUNGS_ATTENTION_ATTENTION_TILES_H
 
@@ -40,8 +40,8 @@ static void pack_head(const flash_attention_forward_args *args, const head *a, c
     }
 }
 
-// Scores of queries t .. t + ROWS - 1, by two vecs of keys: they stay in registers over the channels. Behind the last
-// query the last stands once more.
+// Scores of queries t .. t + ROWS - 1 with two vecs of keys, in registers over the channels. After the last query, it
+// is repeated.
 static inline void score_tile(const flash_attention_forward_args *args, const head *a, const room *r, int64_t t,
                               int64_t n_rows) {
     const float *q[ROWS];
@@ -65,7 +65,7 @@ static inline void score_tile(const flash_attention_forward_args *args, const he
     }
 }
 
-// Softmax of a row of scores; the keys that it does not see get the weight 0.
+// Softmax of a row of scores; keys that it does not attend to get weight 0.
 static inline void weigh_row(const flash_attention_forward_args *args, const head *a, vec *row, int64_t t,
                              int64_t n_keys) {
     float *weights = (float *)row;

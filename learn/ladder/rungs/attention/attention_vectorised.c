@@ -1,4 +1,4 @@
-// attention_vectorised.c: a `vec` is as many keys, or channels of a value, as the processor multiplies at once.
+// attention_vectorised.c: a `vec` has as many keys, or channels of a value, as the processor multiplies at once.
 #include "vector_exp.h"
 
 enum { ROWS = 8 };

@@ -1,5 +1,5 @@
-// layernorm_chains.c: four sums side by side: an addition need not wait for the one before. (A `vec` is one number
-// yet.)
+// layernorm_chains.c: four independent sums: an addition need not wait for the one before. (A `vec` is still one
+// number.)
 typedef float vec;
 typedef float unaligned_vec;
 

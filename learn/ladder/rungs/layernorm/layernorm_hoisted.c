@@ -1,5 +1,5 @@
-// layernorm_hoisted.c: what is the same for all elements of a row is computed once: one division a row, not one an
-// element.
+// layernorm_hoisted.c: values that are the same for all elements of a row are computed once: one division for each row,
+// not for each element.
 typedef float vec;
 typedef float unaligned_vec;
 

@@ -1,4 +1,4 @@
-// layernorm_loops.c: a row at a time, three loops: its mean, its variance, and the equation for each element.
+// layernorm_loops.c: for each row three loops: its mean, its variance, and the equation for each element.
 #include <math.h>
 
 #include "args_layernorm.h"

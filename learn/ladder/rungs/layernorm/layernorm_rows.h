@@ -1,5 +1,5 @@
-// layernorm_rows.h: rows of layernorm, a `vec` at a time, in LANES by CHAINS sums that do not wait for one another.
-// Whoever includes it says what a vec is.
+// layernorm_rows.h: rows of layernorm, a `vec` at a time, in LANES by CHAINS independent sums. The includer defines
+// vec.
 #ifndef STEPMARK_LEARN_LADDER_RUNGS_LAYERNORM_LAYERNORM_ROWS_H
 #define STEPMARK_LEARN_LADDER_RUNGS_LAYERNORM_LAYERNORM_ROWS_H
 
@@ -9,7 +9,7 @@
 
 enum { LANES = sizeof(vec) / sizeof(float), CHAINS = 4, STEP = LANES * CHAINS };
 
-// All of the chains' lanes.
+// The sum of all lanes of all chains.
 static inline float add_up(const vec chains[CHAINS]) {
     const float *lanes = (const float *)chains;
     float sum = 0;

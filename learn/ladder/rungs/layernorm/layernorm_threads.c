@@ -1,4 +1,4 @@
-// layernorm_threads.c: each thread has rows of its own.
+// layernorm_threads.c: divides the rows among the threads.
 #include "vector.h"
 
 #include "layernorm_rows.h"

@@ -1,4 +1,4 @@
-// layernorm_vectorised.c: a `vec` is as many numbers as the processor adds at once.
+// layernorm_vectorised.c: a `vec` has as many numbers as the processor adds at once.
 #include "vector.h"
 
 #include "layernorm_rows.h"

@@ -1,5 +1,5 @@
-// matmul_blocked.c: tiles of 4 rows by 4 columns of y in registers, blocks of W in the first cache. (A `vec` is one
-// number yet.)
+// matmul_blocked.c: tiles of 4 rows by 4 columns of y in registers, blocks of W in the L1 cache. (A `vec` is still one
+// number.)
 typedef float vec;
 typedef float unaligned_vec;
 enum { ROWS = 4, VECTORS = 4 };

@@ -1,6 +1,6 @@
-// matmul_blocks.h: tiles of ROWS rows by VECTORS `vec`s of y, whose sums stay in registers: a number of W serves all
-// rows, one of x all columns. And blocks: a slice of C by BLOCK columns of W stays in a cache while all rows go by.
-// Whoever includes it says what these are.
+// matmul_blocks.h: tiles of ROWS rows by VECTORS `vec`s of y, with sums in registers: each number of W serves all rows,
+// each number of x all columns. And blocks: a slice of C by BLOCK columns of W stays in a cache for all rows. The
+// includer defines these names.
 #ifndef STEPMARK_LEARN_LADDER_RUNGS_MATMUL_MATMUL_BLOCKS_H
 #define STEPMARK_LEARN_LADDER_RUNGS_MATMUL_MATMUL_BLOCKS_H
 
@@ -41,7 +41,7 @@ static inline void add_tile(const matmul_forward_args *args, int64_t n, int64_t 
     }
 }
 
-// The same of what is no whole tile, or where W lies with rows and columns exchanged: a number at a time.
+// The same for incomplete tiles, or if W is transposed: one number at a time.
 static void add_rest(const matmul_forward_args *args, int64_t n, int64_t n_end, int64_t f, int64_t f_end, int64_t c,
                      int64_t c_end) {
     const int64_t to_next_c = args->w_transposed ? 1 : args->F;

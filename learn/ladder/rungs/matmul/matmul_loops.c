@@ -1,5 +1,5 @@
-// matmul_loops.c: y = x W by three loops, as the equation has them. W is read down a column: a new cache line for each
-// element, of which one number is used.
+// matmul_loops.c: y = x W by three loops, as in the equation. W is read down a column: every element needs a new cache
+// line, of which only one number is used.
 #include "args_matmul.h"
 
 void matmul_forward(const matmul_forward_args *args) {

@@ -1,4 +1,4 @@
-// matmul_packed.c: the same tiles, of operands that were copied into the order of reading.
+// matmul_packed.c: the same tiles, with operands copied into the order of reading.
 #include "vector.h"
 
 enum { ROWS = VECTOR_BYTES == 64 ? 12 : VECTOR_BYTES == 32 ? 6 : 4, VECTORS = 2 };

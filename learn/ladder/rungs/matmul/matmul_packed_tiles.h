@@ -1,8 +1,8 @@
-// matmul_packed_tiles.h: a product by packed tiles of ROWS rows by VECTORS `vec`s of y. Whoever includes it says what
-// these are.
+// matmul_packed_tiles.h: a matmul with packed tiles of ROWS rows by VECTORS `vec`s of y. The includer defines these
+// names.
 //
-// Packing copies a slice of x and of W once in the order in which the innermost loop reads them, and puts zeros where
-// they end: the loop goes straight on, and knows no edges.
+// Packing copies a slice of x and of W once, in the order in which the innermost loop reads them, padded with zeros:
+// the loop reads straight on and has no edge cases.
 #ifndef STEPMARK_LEARN_LADDER_RUNGS_MATMUL_MATMUL_PACKED_TILES_H
 #define STEPMARK_LEARN_LADDER_RUNGS_MATMUL_MATMUL_PACKED_TILES_H
 
@@ -14,7 +14,7 @@ enum { LANES = sizeof(vec) / sizeof(float), COLS = VECTORS * LANES, SLICE = 128,
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// Rows n .. n + TILES * ROWS - 1 of x, tile by tile, number c of all its rows side by side.
+// Packs rows n .. n + TILES * ROWS - 1 of x, tile by tile, with number c of all its rows next to each other.
 static void pack_x(const matmul_forward_args *args, int64_t n, int64_t c, int64_t depth,
                    float packed[TILES][SLICE][ROWS]) {
     for (int64_t i = 0; i < TILES * ROWS && n + i / ROWS * ROWS < args->N; i++) {
@@ -24,7 +24,8 @@ static void pack_x(const matmul_forward_args *args, int64_t n, int64_t c, int64_
     }
 }
 
-// Columns f .. f_end - 1 of W, panel by panel of COLS columns, number c of all its columns side by side.
+// Packs columns f .. f_end - 1 of W, panel by panel of COLS columns, with number c of all its columns next to each
+// other.
 static void pack_w(const matmul_forward_args *args, int64_t f, int64_t f_end, int64_t c, int64_t depth,
                    vec packed[PANELS][SLICE][VECTORS]) {
     const int64_t to_next_c = args->w_transposed ? 1 : args->F;

@@ -1,5 +1,5 @@
-// matmul_reordered.c: the same three loops in the order n, c, f. The innermost goes along rows of W and of y, and its
-// sums do not wait for one another.
+// matmul_reordered.c: the same three loops in the order n, c, f. The innermost reads rows of W and of y, and its sums
+// are independent.
 #include "args_matmul.h"
 
 void matmul_forward(const matmul_forward_args *args) {

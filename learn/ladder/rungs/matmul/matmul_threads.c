@@ -1,4 +1,4 @@
-// matmul_threads.c: each thread has columns of its own, so that nobody waits for another.
+// matmul_threads.c: divides the columns among the threads, so that none waits for another.
 #include "vector.h"
 
 enum { ROWS = VECTOR_BYTES == 64 ? 12 : VECTOR_BYTES == 32 ? 6 : 4, VECTORS = 2 };

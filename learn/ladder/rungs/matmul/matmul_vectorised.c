@@ -1,5 +1,5 @@
-// matmul_vectorised.c: a `vec` is as many numbers as the processor multiplies and adds at once; as many rows as its
-// registers hold sums for.
+// matmul_vectorised.c: a `vec` has as many numbers as the processor multiplies and adds at once; a tile has as many
+// rows as its registers hold sums for.
 #include "vector.h"
 
 enum { ROWS = VECTOR_BYTES == 64 ? 12 : VECTOR_BYTES == 32 ? 6 : 4, VECTORS = 2 };

@@ -1,5 +1,5 @@
-// softmax_online.c: one loop: the largest number so far and the sum relative to it. Where a larger one comes, the sum
-// is scaled. So a row is read once.
+// softmax_online.c: one loop, with the largest number so far and the sum relative to it, which is rescaled when a
+// larger number comes. So a row is read once.
 #include <math.h>
 
 #include "args_softmax.h"

@@ -1,4 +1,4 @@
-// softmax_rows.h: a row, block by block: a block's largest number, then its sum of exp while it is still in the first
+// softmax_rows.h: a row, block by block: a block's largest number, then its sum of exp while it is still in the L1
 // cache.
 #ifndef STEPMARK_LEARN_LADDER_RUNGS_SOFTMAX_ROWS_H
 #define STEPMARK_LEARN_LADDER_RUNGS_SOFTMAX_ROWS_H

@@ -1,4 +1,4 @@
-// softmax_threads.c: each thread has rows of its own.
+// softmax_threads.c: divides the rows among the threads.
 #include "softmax_rows.h"
 
 const int crossentropy_forward_threads = 1;

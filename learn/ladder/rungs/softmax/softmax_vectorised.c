@@ -1,4 +1,4 @@
-// softmax_vectorised.c: as many exps at once as the processor has lanes, by a polynomial in place of a call.
+// softmax_vectorised.c: as many exps at once as the processor has lanes, by a polynomial instead of a call.
 #include "softmax_rows.h"
 
 void crossentropy_forward(const crossentropy_forward_args *args) {
