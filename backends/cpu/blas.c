@@ -1,4 +1,3 @@
-// blas.c: see cpu/blas.h.
 #include "backends/cpu/blas.h"
 
 #include <stdarg.h>
@@ -12,9 +11,9 @@
 cpu_blas_functions cpu_blas;
 
 static const char variable[] = "OPENBLAS_CORETYPE";
-static char dropped[64];  // what the variable was set to, where that was not heeded; else ""
-static char given_up[32]; // the core that the library had chosen, where another was asked for; else ""
-static bool is_kept;      // the variable, whatever it says
+static char dropped[64];  // the variable's value, if it was ignored; otherwise ""
+static char given_up[32]; // the core that the library had chosen, if another was requested; otherwise ""
+static bool is_kept;      // the variable stays, whatever its value
 
 static bool is_one_of(const char *name, const char *const *names) {
     for (; *names != NULL; names++) {
@@ -25,7 +24,7 @@ static bool is_one_of(const char *name, const char *const *names) {
     return false;
 }
 
-// What the processor has and OpenBLAS's kernels of that name leave out; NULL: nothing.
+// The processor's features that OpenBLAS's kernels of that name do not use; NULL: none.
 static const char *lacking_in(const char *core) {
     static const char *const avx512_cores[] = {"SkylakeX", "Cooperlake", "SapphireRapids", NULL};
     static const char *const avx2_cores[] = {"Haswell",        "Zen", "Excavator", "SkylakeX", "Cooperlake",
@@ -36,8 +35,8 @@ static const char *lacking_in(const char *core) {
     return cpu_has_avx512() && !is_one_of(core, avx512_cores) ? "AVX-512" : NULL;
 }
 
-// Opens the library while the variable has that value (NULL: none), which it reads then alone; the environment stays as
-// it was.
+// Opens the library while the variable has that value (NULL: unset), since it reads the variable only then; restores
+// the environment.
 static void *open_with(const char *core) {
     const char *set = getenv(variable);
     char *before = set != NULL ? strdup(set) : NULL;
@@ -59,8 +58,8 @@ static bool find_functions(void *library) {
            FIND("openblas_set_num_threads", set_num_threads);
 }
 
-// A library that is older than the processor does not know its model, and takes kernels that any has: it is loaded
-// anew, for a model with the same instructions.
+// A library older than the processor does not know its model, and uses kernels for any processor: it is loaded again,
+// for a model with the same instructions.
 static bool load(bool keep_env) {
     const char *core = getenv(variable);
     is_kept = keep_env && core != NULL;
@@ -100,8 +99,8 @@ __attribute__((format(printf, 2, 3))) static void warn(sm_device_info *info, con
     }
 }
 
-// OpenBLAS chooses its kernels by processor model (or OPENBLAS_CORETYPE), and may choose older ones
-// than the processor could run.
+// OpenBLAS chooses its kernels by processor model (or OPENBLAS_CORETYPE), and may choose older ones than the processor
+// supports.
 static void warn_of_core(sm_device_info *info) {
     const char *lacking = lacking_in(info->blas_core);
     if (lacking != NULL && is_kept) {
@@ -142,7 +141,7 @@ static void describe_library(sm_device_info *info) {
 
 // --- plans --------------------------------------------------------------------------------------------
 
-// The first op that OpenBLAS computes, for want of kernels of our own; NULL: none does.
+// The first op that needs OpenBLAS, for lack of kernels of our own; NULL: none.
 static const sm_op *first_caller(const cpu_device *device, const sm_plan *plan) {
     const bool has_products = plan->dtype != SM_F32 || strcmp(device->isa->name, "baseline") != 0;
     for (int i = 0; i < plan->n_ops; i++) {

@@ -1,4 +1,4 @@
-// cpu.c: the cpu backend: one device, which is this machine's processors.
+// cpu.c: the cpu backend: its one device is this machine's processors.
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static sm_status describe(int index, sm_device_info *info) {
     *info = (sm_device_info){.is_host_processor = true, .available = cpu_isa_best(&isa) == SM_OK};
     snprintf(info->id, sizeof info->id, "cpu");
     os_processor_name("", info->name, sizeof info->name);
-    snprintf(info->driver, sizeof info->driver, "POSIX threads"); // and OpenBLAS, once a plan calls it
+    snprintf(info->driver, sizeof info->driver, "POSIX threads"); // and OpenBLAS, once a plan needs it
     snprintf(info->isa, sizeof info->isa, "%s", info->available ? isa->name : "");
     snprintf(info->reason, sizeof info->reason, "%s", info->available ? "" : sm_error_message() + strlen("cpu: "));
     info->n_units = cpu_topology_n_cores();
@@ -34,7 +34,7 @@ static sm_status describe(int index, sm_device_info *info) {
     return SM_OK;
 }
 
-// More threads than this for a processor only wait for one another.
+// More threads for each processor would only wait for one another.
 static sm_status check_threads(int n_threads) {
     enum { MOST_A_PROCESSOR = 16, ALWAYS = 64 };
     const int n_processors = os_n_processors();
@@ -69,7 +69,7 @@ static sm_status open_device(int index, const sm_open_options *options, sm_devic
     if (cpu == NULL) {
         return sm_fail(SM_ERR_OOM, "cpu: no memory for a device");
     }
-    // OpenMP's limit is a limit here, too.
+    // OpenMP's limit also applies here.
     info.n_threads = options->n_threads < omp_get_thread_limit() ? options->n_threads : omp_get_thread_limit();
     SM_TRY_GOTO(cpu_binding_make(options->cpu_mask, &info.n_threads, &cpu->binding));
     snprintf(info.binding, sizeof info.binding, "%s", cpu_binding_text(cpu->binding));
@@ -123,7 +123,7 @@ static bool emulates(const sm_device *device, sm_precision precision) {
     return precision.dtype == SM_F16 || (precision.dtype == SM_BF16 && cpu->isa->kernels_bf16->peak_flops == NULL);
 }
 
-// execute() returns when all is done.
+// execute() returns when everything is done.
 static sm_status synchronize(sm_executable *executable) {
     (void)executable;
     return SM_OK;

@@ -1,5 +1,5 @@
-// cpu.h: what the files of the cpu backend share: instruction sets (cpu/isa.c), the device (cpu.c) and the
-// executable (cpu/execute.c).
+// cpu.h: shared by the files of the cpu backend: instruction sets (cpu/isa.c), the device (cpu.c) and the executable
+// (cpu/execute.c).
 #ifndef STEPMARK_CPU_H
 #define STEPMARK_CPU_H
 
@@ -9,17 +9,17 @@
 #include "backends/cpu/common/kernel.h"
 #include "backends/cpu/threads/topology.h"
 
-// One instruction set; `kernels` is NULL where this build has none for it.
+// One instruction set; `kernels` is NULL if this build does not have it.
 typedef struct {
     const char *name;                     // "avx512"
     bool (*supported)(void);              // by this processor
     const cpu_kernel_table *kernels;      // for float data
-    const cpu_kernel_table *kernels_bf16; // for bf16 data; without peak_flops where they compute by float arithmetic
-    const cpu_kernel_table *kernels_f16;  // for f16 data, always by float arithmetic
-    const cpu_kernel_table *kernels_x6;   // for float data, multiplied by six products of bf16; NULL: there are none
+    const cpu_kernel_table *kernels_bf16; // for bf16 data; without peak_flops if they use float arithmetic
+    const cpu_kernel_table *kernels_f16;  // for f16 data, always with float arithmetic
+    const cpu_kernel_table *kernels_x6;   // for float data, with matmuls as six bf16 matmuls; NULL: none
 } cpu_isa;
 
-// The kernels for a plan's data and products, if there are any. What is asked of a plan is asked of this table.
+// The kernels for a plan's data and products; NULL if there are none.
 static inline const cpu_kernel_table *cpu_kernels_for(const cpu_isa *isa, const sm_plan *plan) {
     if (plan->products == SM_PRODUCTS_BF16X6 && isa->kernels_x6 != NULL) {
         return isa->kernels_x6;
@@ -34,7 +34,7 @@ typedef struct {
     cpu_pool *pool;
     void (*progress)(const char *text); // of sm_open_options
     bool keep_env;
-    const sm_own_kernel *own[SM_OP_KIND_COUNT]; // the user's, in place of the table's; NULL: none
+    const sm_own_kernel *own[SM_OP_KIND_COUNT]; // the user's, instead of the table's; NULL: none
 } cpu_device;
 
 typedef struct {
@@ -47,15 +47,16 @@ typedef struct {
     host_op *ops;
     int n_threads;
     void **scratch;       // n_threads blocks
-    size_t scratch_bytes; // of each
-    cpu_choice *choices;  // one an op, then one an op of later micro-batches, where it differs; NULL: all by default
+    size_t scratch_bytes; // of each block
+    cpu_choice *choices;  // one for each op, then one for each op of later micro-batches that differs; NULL: all
+                          // defaults
 } cpu_executable;
 
-// cpu/isa.c: the best instruction set that the processor supports, or the one with that name; SM_ERR_USAGE for
-// an unknown name, SM_ERR_UNSUPPORTED for one that the processor or this build lacks.
+// cpu/isa.c: the best instruction set that the processor supports, or the one with that name; SM_ERR_USAGE for an
+// unknown name, SM_ERR_UNSUPPORTED if the processor or this build lacks it.
 sm_status cpu_isa_best(const cpu_isa **isa);
 sm_status cpu_isa_find(const char *name, const cpu_isa **isa);
-bool cpu_isa_includes(const cpu_isa *isa, const cpu_isa *other); // other is isa, or one that it extends
+bool cpu_isa_includes(const cpu_isa *isa, const cpu_isa *other); // other is isa, or one that isa extends
 bool cpu_has_avx512(void);
 bool cpu_has_avx2(void);
 

@@ -1,7 +1,7 @@
 // execute.c: runs a range of a plan on the device's threads.
 //
-// An op is one piece of their work, or two (threads/pool.h). Nothing forks or joins per op, and BLAS is only ever called
-// serially, on one part.
+// An op is one or two pieces of work (threads/pool.h). Ops do not fork or join, and BLAS is only called serially, on
+// one part.
 #include <stdlib.h>
 
 #include "backends/cpu/blas.h"
@@ -11,7 +11,7 @@
 
 enum { PAGE_BYTES = 4096 };
 
-// The most that any op asks of one thread, in whole pages.
+// The most scratch that any op needs for one thread, in whole pages.
 static size_t largest_scratch(const cpu_kernel_table *kernels, const sm_plan *plan, int n_threads) {
     const bool calls_matmul = plan->tuned && plan->dtype == SM_BF16 && cpu_onednn_matmul_load();
     size_t most_bytes = calls_matmul ? CPU_ONEDNN_SCRATCH_BYTES : 1;
@@ -36,7 +36,7 @@ static sm_status allocate_scratch(cpu_executable *e, const sm_plan *plan) {
     if (e->scratch == NULL) {
         return sm_fail(SM_ERR_OOM, "cpu: no memory for a list of %d scratch areas", e->n_threads);
     }
-    // The plan's own memory was just promised, and still counts as available.
+    // The plan's own memory was just allocated, but still counts as available.
     double needed_bytes = (double)e->memory.total_bytes + (double)e->n_threads * (double)e->scratch_bytes;
     size_t available_bytes = host_available_bytes();
     bool done = (available_bytes == 0 || needed_bytes <= (double)available_bytes);
@@ -53,18 +53,17 @@ static sm_status allocate_scratch(cpu_executable *e, const sm_plan *plan) {
     return SM_OK;
 }
 
-// Writes to every page of a part of memory. Atomically: tensors whose lifetimes do not overlap lie in the same memory,
-// and threads may touch the same byte.
+// Writes to every page of a part of memory. Atomically: tensors whose lifetimes do not overlap share memory, and
+// threads may touch the same byte.
 static void touch(void *memory, cpu_range bytes) {
     for (int64_t byte = bytes.first; byte < bytes.end; byte += PAGE_BYTES) {
         __atomic_store_n((char *)memory + byte, 0, __ATOMIC_RELAXED);
     }
 }
 
-// Has the kernel provide all pages now, and not within the first step. Each thread touches first
-// what it will work on: its share of every tensor, as the kernels cut rows and elements. On a
-// machine with several memories that part then lies in the thread's own. What no tensor holds is
-// shared out evenly.
+// Makes the kernel provide all pages now, not during the first step. Each thread first touches its share of every
+// tensor, cut into rows and elements as the kernels do, so that it lies in the thread's own memory on a NUMA machine.
+// Memory without tensors is divided evenly.
 static void touch_memory(void *ctx, int part) {
     const cpu_executable *e = ctx;
     const sm_plan *plan = e->base.plan;
@@ -72,8 +71,7 @@ static void touch_memory(void *ctx, int part) {
         const sm_tensor *t = &plan->tensors[i];
         if (t->arena >= 0 && t->view_of == SM_NO_TENSOR) {
             int64_t step = (int64_t)(16 * sm_dtype_size(t->dtype));
-            touch(host_tensor(&e->memory, plan, i),
-                  cpu_split((int64_t)sm_tensor_bytes(t), step, part, e->n_threads));
+            touch(host_tensor(&e->memory, plan, i), cpu_split((int64_t)sm_tensor_bytes(t), step, part, e->n_threads));
         }
     }
     touch(e->scratch[part], (cpu_range){0, (int64_t)e->scratch_bytes});
@@ -132,7 +130,7 @@ void cpu_release(sm_executable *executable) {
     free(e);
 }
 
-// A kernel of the user's own, once unless it is made for a team.
+// Calls a user's kernel, once unless it is made for several threads.
 static void run_own(const cpu_executable *e, const host_op *op, const cpu_team *team) {
     const sm_own_kernel *own = e->own[op->op->kind];
     if (team->thread == 0 || own->has_threads) {
@@ -145,16 +143,16 @@ static void run_own(const cpu_executable *e, const host_op *op, const cpu_team *
     }
 }
 
-// A range of ops as it runs, changed by one thread at a time.
+// A range of ops in progress, changed by one thread at a time.
 typedef struct {
     const cpu_executable *e;
     sm_range left;     // the ops that have not begun
-    int i;             // the op that runs; -1: none yet
-    const host_op *op; // that one, as this micro-batch does it
+    int i;             // the current op; -1: none yet
+    const host_op *op; // the same, as in this micro-batch
     host_later later;
     const cpu_choice *choice;
     bool finishes;
-    int64_t *op_ns; // NULL: not asked for
+    int64_t *op_ns; // NULL: not requested
     int64_t begin_ns;
 } execution;
 
@@ -172,7 +170,7 @@ static const cpu_choice *find_choice(const cpu_executable *e, int i, bool differ
     return e->choices == NULL ? NULL : &e->choices[i + (differs ? e->base.plan->n_ops : 0)];
 }
 
-// The next op that is not skipped; false: there is none.
+// The next op that is not skipped; false: none is left.
 static bool next_op(execution *x) {
     const cpu_executable *e = x->e;
     while (x->left.first < x->left.end) {

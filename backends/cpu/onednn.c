@@ -1,4 +1,4 @@
-// onednn.c: oneDNN's functions.
+// onednn.c: loads oneDNN's functions.
 #include <stdio.h>
 
 #include "backends/cpu/onednn.h"
@@ -12,7 +12,7 @@ bool cpu_onednn_find(const char *name, void *function, size_t size_bytes) {
     return host_library_find(library, name, function, size_bytes);
 }
 
-// The newest there is. Debian 13 calls it after its minor version, too: libdnnl.so.3.6.
+// Opens the newest version. Debian 13's name also has the minor version: libdnnl.so.3.6.
 static void *open_library(void) {
     enum { LAST_MINOR = 40 };
     char name[32] = "libdnnl.so.3";

@@ -1,6 +1,6 @@
-// onednn.h: oneDNN (libdnnl), found when the program runs; mode tuned may choose its sgemm, or its
-// matmul of bf16 data (cpu/onednn_matmul.h). What is called of it is declared as its binaries have it, in versions 2
-// and 3, so that none of its headers is needed to build.
+// onednn.h: oneDNN (libdnnl), loaded at run time; mode tuned may choose its sgemm, or its matmul of bf16 data
+// (cpu/onednn_matmul.h). Its functions are declared as in the binaries of versions 2 and 3, so that building needs none
+// of its headers.
 #ifndef STEPMARK_BACKENDS_CPU_ONEDNN_H
 #define STEPMARK_BACKENDS_CPU_ONEDNN_H
 
@@ -13,7 +13,7 @@
 typedef struct {
     int major;
     int minor;
-    int patch; // and more that is not read here
+    int patch; // followed by fields that are not read here
 } cpu_onednn_version;
 
 typedef struct {
@@ -22,16 +22,16 @@ typedef struct {
     const cpu_onednn_version *(*version)(void);
 } cpu_onednn_functions;
 
-// What a thread that is about to call the library calls first: the library forks no threads of its own.
+// Call it in a thread before the library's functions: prevents the library's own threads.
 static inline void cpu_onednn_one_thread(void) { omp_set_num_threads(1); }
 
 // Valid after cpu_onednn_load() has returned true.
 extern cpu_onednn_functions cpu_onednn;
 
-// Loads the library, once; false: it is not installed, or is of another version than 2 or 3.
+// Loads the library once; false: it is not installed, or its version is not 2 or 3.
 bool cpu_onednn_load(void);
 
-// The address of one of its functions as a function pointer of that size, in *function; false: it has none.
+// The address of one of its functions as a function pointer of that size, in *function; false: not found.
 bool cpu_onednn_find(const char *name, void *function, size_t size_bytes);
 
 // "oneDNN 2.6.3", or "no oneDNN".

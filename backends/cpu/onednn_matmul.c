@@ -1,4 +1,4 @@
-// onednn_matmul.c: oneDNN's matmul primitives for one product: at most four a part, since the last panel of a
+// onednn_matmul.c: oneDNN's matmul primitives for one op: at most four for each part, since the last panel of a
 // rectangle's rows and columns may be smaller.
 #include <stdlib.h>
 #include <string.h>
@@ -28,8 +28,7 @@ enum { SUCCESS = 0, PROCESSOR = 1, IN_ORDER = 1, BF16 = 2, F32 = 3, SCRATCHPAD_I
 enum { ASK_IMPLEMENTATION = 8, ASK_SCRATCHPAD = 136 };
 enum { SOURCE = 1, DESTINATION = 17, WEIGHTS = 33, SCRATCHPAD = 80 }; // names of arguments
 
-// Version 2 has its caller keep layouts, and what describes a product, in structures of so many bytes; version 3 makes
-// them.
+// In version 2 the caller keeps layouts and descriptions in structures of this size; version 3 allocates them.
 enum { LAYOUT_2_BYTES = 696, MATMUL_2_BYTES = 2800 };
 
 // X(version that has it, 0: both; name; parameters)
@@ -69,7 +68,7 @@ static struct {
     size_t (*memory_desc_get_size)(layout_handle);
 } dnnl;
 static int version;          // 2 or 3
-static engine_handle engine; // the processor; kept until the program ends
+static engine_handle engine; // for the processor; kept until the program ends
 
 bool cpu_onednn_matmul_load(void) {
     static bool tried = false;
@@ -86,7 +85,7 @@ bool cpu_onednn_matmul_load(void) {
     return loaded;
 }
 
-// One primitive, of one part.
+// A primitive of one part.
 typedef struct {
     primitive_handle primitive; // NULL: no panel has this size
     memory_handle a, b, c, scratchpad;
@@ -99,13 +98,13 @@ typedef struct {
 } part_calls;
 
 struct cpu_onednn_matmul {
-    int n_parts; // one a thread
+    int n_parts; // one for each thread
     part_calls parts[];
 };
 
 typedef struct {
     cpu_geometry of;
-    bool is_rounded; // the result, afterwards
+    bool is_rounded; // the result will be rounded
     bool add;
 } product;
 
@@ -137,7 +136,7 @@ static void free_operand(operand *o) {
     }
 }
 
-// The scratchpad is ours; c may be added to.
+// We provide the scratchpad; c may be added to.
 static bool make_attributes(bool add, attributes_handle *attributes) {
     post_ops_handle post_ops = NULL;
     bool made = dnnl.primitive_attr_create(attributes) == SUCCESS &&
@@ -163,7 +162,7 @@ static bool make_description(const operand *a, const operand *b, const operand *
            SUCCESS;
 }
 
-// The library's plain loops, which it has for every shape, are not worth trying.
+// The library's plain loops, which accept every shape, are too slow to try.
 static bool is_reference(description_handle description) {
     const char *name = "";
     return dnnl.primitive_desc_query(description, ASK_IMPLEMENTATION, 0, &name) != SUCCESS ||
@@ -180,7 +179,7 @@ static bool make_call(const product *p, int64_t n_rows, int64_t n_cols, int64_t 
     operand c = {0};
     attributes_handle attributes = NULL;
     description_handle description = NULL;
-    layout_handle scratchpad = NULL; // the description's
+    layout_handle scratchpad = NULL; // owned by the description
     bool made = describe(&a, n_rows, p->of.k, BF16, p->of.a_row, p->of.a_col) &&
                 describe(&b, p->of.k, n_cols, BF16, p->of.b_row, p->of.b_col) &&
                 describe(&c, n_rows, n_cols, F32, ld, 1) && make_attributes(p->add, &attributes) &&
@@ -240,7 +239,7 @@ cpu_onednn_matmul *cpu_onednn_matmul_make(const host_op *op, int n_threads) {
     }
     matmul->n_parts = n_threads;
     const int n_omp_threads = omp_get_max_threads();
-    cpu_onednn_one_thread(); // a primitive is made for as many threads as there are
+    cpu_onednn_one_thread(); // a primitive is made for the current number of threads
     for (int i = 0; made && i < n_threads; i++) {
         made = make_part(&p, i, n_threads, &matmul->parts[i]);
     }
@@ -273,7 +272,7 @@ void cpu_onednn_matmul_run(const cpu_onednn_matmul *matmul, int part, int64_t n_
     const argument arguments[] = {
         {SOURCE, by->a}, {WEIGHTS, by->b}, {DESTINATION, by->c}, {SCRATCHPAD, by->scratchpad}};
     cpu_onednn_one_thread();
-    dnnl.memory_set_data_handle(by->a, (void *)(uintptr_t)a); // is only read
+    dnnl.memory_set_data_handle(by->a, (void *)(uintptr_t)a); // only read
     dnnl.memory_set_data_handle(by->b, (void *)(uintptr_t)b);
     dnnl.memory_set_data_handle(by->c, c);
     dnnl.memory_set_data_handle(by->scratchpad, (char *)scratch + CPU_ONEDNN_PANEL_BYTES);

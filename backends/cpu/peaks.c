@@ -1,5 +1,5 @@
-// peaks.c: the ceilings of this machine's threads: all of them (`stepmark peaks`), and the two
-// that rows are judged by. A ceiling is what was reached undisturbed: the best of many trials.
+// peaks.c: the ceilings of this machine's threads: all of them (`stepmark peaks`), and the two for rows. A ceiling is
+// the undisturbed speed: the best of many trials.
 #include <stdio.h>
 
 #include "backends/cpu/trial.h"
@@ -7,8 +7,8 @@
 static const struct {
     const char *name;
     const char *meaning;
-    bool cached;  // also measured in caches: the others go past them
-    bool is_peak; // rows are judged by the best of these
+    bool cached;  // also measured in caches, which the others bypass
+    bool is_peak; // rows use the best of these
 } streams[CPU_STREAM_COUNT] = {
     [CPU_STREAM_READ] = {"read", "sum of three arrays; bytes read", true, true},
     [CPU_STREAM_WRITE] = {"write",
@@ -42,8 +42,8 @@ static void fill_in(const cpu_device *cpu, const cpu_trial *trial, double second
 
 // --- arithmetic -----------------------------------------------------------------------------
 
-// The ceilings of arithmetic: what they are named, and the instruction set whose kernels measure them; NULL: that of
-// the device, for float data.
+// The ceilings of arithmetic: names, and the instruction set with the kernels for measuring; NULL: the device's, for
+// float data.
 static const struct {
     const char *name;
     const char *isa;
@@ -57,7 +57,7 @@ static const struct {
 
 enum { N_ARITHMETICS = sizeof arithmetics / sizeof arithmetics[0] };
 
-// The kernels that measure ceiling i on this device; NULL, with the reason, where there are none.
+// The kernels that measure ceiling i on this device; NULL, with the reason, if there are none.
 static const cpu_kernel_table *arithmetic_kernels(const cpu_device *cpu, int i, char *reason, size_t reason_size) {
     const cpu_isa *isa = cpu->isa;
     if (arithmetics[i].isa == NULL) {
@@ -89,8 +89,8 @@ static sm_status measure_arithmetic(const cpu_device *cpu, double seconds, sm_ce
 
 // --- bandwidth ------------------------------------------------------------------------------
 
-// Bytes of a thread's arrays that lie in a level of cache and do not fit the one below; 0, with the reason, if
-// there are none. Threads that share a cache get equal parts of it.
+// Bytes of a thread's arrays that fit in a level of cache but not in the one below; 0, with the reason, if there are
+// none. Threads that share a cache get equal parts of it.
 static size_t level_bytes(int level, int n_threads, char *reason, size_t reason_size) {
     cpu_cache cache = cpu_topology_cache(level);
     cpu_cache below = cpu_topology_cache(level - 1);
@@ -100,7 +100,7 @@ static size_t level_bytes(int level, int n_threads, char *reason, size_t reason_
     }
     int n_sharing = n_threads < cache.n_cores ? n_threads : cache.n_cores;
     size_t share_bytes = cache.size_bytes / (size_t)(n_sharing > 1 ? n_sharing : 1);
-    // Three quarters of the first level keep the loop long, half of the others leave room for the neighbours.
+    // Three quarters of L1 keep the loop long, half of the others leaves room for other processes.
     size_t used_bytes = level == 1 ? share_bytes / 4 * 3 : share_bytes / 2;
     if (used_bytes < 2 * below.size_bytes) {
         snprintf(reason, reason_size, "a thread's share, %zu KiB, is too little over level %d's %zu KiB",
@@ -151,7 +151,7 @@ cleanup:
 
 // --- the peaks of rows ------------------------------------------------------------------------
 
-// The best stream over arrays of so many bytes a thread.
+// The best stream over arrays of this size for each thread.
 static sm_status measure_bandwidth(const cpu_device *cpu, size_t block_bytes, double seconds, double *best,
                                    const char **best_name) {
     cpu_stream_memory memory;
@@ -179,7 +179,7 @@ static sm_status measure_bandwidth(const cpu_device *cpu, size_t block_bytes, do
 static sm_status measure_peaks(sm_device *device, sm_precision precision, size_t block_bytes, const char *arrays,
                                double seconds, sm_peaks *peaks) {
     const cpu_device *cpu = (const cpu_device *)device;
-    // Six products of bf16 stand for one.
+    // Six bf16 products count as one.
     const bool split = precision.products == SM_PRODUCTS_BF16X6 && cpu->isa->kernels_x6 != NULL;
     const bool dot = split || (precision.dtype == SM_BF16 && cpu->isa->kernels_bf16->peak_flops != NULL);
     const cpu_trial trial = {CPU_TRIAL_FLOPS, .kernels = dot ? cpu->isa->kernels_bf16 : cpu->isa->kernels};
@@ -208,7 +208,7 @@ sm_status cpu_measure_peaks(sm_device *device, sm_precision precision, double se
     return measure_peaks(device, precision, block_bytes, "large arrays", seconds, peaks);
 }
 
-// A part of a thread's arrays is a page at least.
+// A part of a thread's arrays is at least a page.
 sm_status cpu_measure_peaks_within(sm_device *device, sm_precision precision, size_t working_set_bytes, double seconds,
                                    sm_peaks *peaks) {
     enum { PAGE_BYTES = 4096, LEAST_PAGES = 4 };

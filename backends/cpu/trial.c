@@ -1,4 +1,4 @@
-// trial.c: times a kernel on all threads, and the processor's clock right after it.
+// trial.c: times a kernel on all threads, and measures the processor's clock right after it.
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 enum { MIN_TRIALS = 3, MAX_TRIALS = 4096, PATIENCE = 5, PAGE_ELEMS = 1024 };
 
-// Of a trial: long against the barrier that starts it, short against what disturbs it.
+// Duration of a trial: long compared with the barrier that starts it, short compared with disturbances.
 static const int64_t LEAST_NS = 1000000;
 
 // --- the clock ----------------------------------------------------------------------------
@@ -20,8 +20,8 @@ static const int64_t LEAST_NS = 1000000;
 #define ADD "add %0, %0, %1\n\t"
 #endif
 
-// Additions that wait for one another take a cycle each, on every processor that these words are
-// true of: those of x86, 64-bit Arm and RISC-V. (Of a register: some drop additions of constants.) 0: not known.
+// Dependent additions take a cycle each on x86, 64-bit Arm and RISC-V. (With a register operand: some processors
+// eliminate additions of constants.) 0: unknown.
 static double clock_hz(void) {
 #if defined(ADD)
     enum { N_LOOPS = 1000, N_ADDS = 64, N_TRIES = 3 };
@@ -36,7 +36,7 @@ static double clock_hz(void) {
             __asm__ volatile(ADD16 ADD16 ADD16 ADD16 : "+r"(sum) : "r"(step) : "cc");
         }
         double hz = (double)N_LOOPS * N_ADDS * 1e9 / (double)(host_now_ns() - begin_ns + 1);
-        best_hz = hz > best_hz ? hz : best_hz; // the others were interrupted
+        best_hz = hz > best_hz ? hz : best_hz; // the slower ones were interrupted
     }
     return best_hz;
 #else
@@ -54,7 +54,7 @@ void cpu_stream_memory_free(cpu_stream_memory *memory) {
     *memory = (cpu_stream_memory){0};
 }
 
-// Ordinary numbers, none like the next: some memory and some buses are faster with zeros.
+// Varied numbers, as some memory and some buses are faster with zeros.
 static void fill(void *ctx, int thread) {
     const cpu_stream_memory *memory = ctx;
     float *block = memory->blocks[thread];
@@ -115,8 +115,7 @@ static int n_arrays(cpu_stream stream) {
     return 3;
 }
 
-// Elements of each array: whole pages, so that all arrays begin at the same place of a page, which the kernels
-// count on.
+// Elements of each array: whole pages, so that all arrays have the same alignment, which the kernels rely on.
 static int64_t n_elems(const cpu_trial *trial) {
     size_t elems = trial->bytes_per_thread / sizeof(float) / (size_t)n_arrays(trial->stream);
     return elems < PAGE_ELEMS ? PAGE_ELEMS : (int64_t)(elems / PAGE_ELEMS * PAGE_ELEMS);
@@ -127,7 +126,7 @@ size_t cpu_trial_bytes(const cpu_trial *trial) {
                                            : 0;
 }
 
-// One thread's part; returns what it did, in FLOPs or bytes.
+// Runs one thread's part; returns its FLOPs or bytes.
 static double run_part(const cpu_trial *trial, int thread, int64_t n_rounds) {
     if (trial->kind == CPU_TRIAL_FLOPS) {
         return trial->kernels->peak_flops(n_rounds);
@@ -138,7 +137,7 @@ static double run_part(const cpu_trial *trial, int thread, int64_t n_rounds) {
     return trial->kernels->peak_stream(trial->stream, a, a + (n_used > 2 ? n : 0), a + (n_used - 1) * n, n, n_rounds);
 }
 
-// Of all threads, which add to it one after another.
+// The sum over all threads, which add to it one after another.
 typedef struct {
     const cpu_device *cpu;
     const cpu_trial *trial;
@@ -166,8 +165,8 @@ static void run_thread(void *ctx, int thread) {
     pthread_mutex_unlock(&all->lock);
 }
 
-// From the moment when the first thread begins to that when the last one ends, each by its own clock: one that
-// is held up on the way must not make the others look fast.
+// From the first thread's start to the last one's end, by each thread's own clock: a thread that is held up must not
+// make the others look fast.
 static one_trial run_once(const cpu_device *cpu, const cpu_trial *trial, int64_t n_rounds) {
     one_trial all = {.cpu = cpu,
                      .trial = trial,
@@ -179,7 +178,7 @@ static one_trial run_once(const cpu_device *cpu, const cpu_trial *trial, int64_t
     return all;
 }
 
-// Rounds that keep a thread busy for LEAST_NS, by its own processor time: what else runs here does not count.
+// Rounds that keep a thread busy for LEAST_NS of its processor time, so that other load does not count.
 static int64_t calibrate(const cpu_trial *trial) {
     int64_t n_rounds = 1;
     for (;;) {
@@ -196,8 +195,7 @@ static int64_t calibrate(const cpu_trial *trial) {
     }
 }
 
-// A ceiling that was reached once may be a slip of the clock, and where none of the trials resemble each
-// other all of them were disturbed.
+// A ceiling reached only once may be an error of the clock, and if no trials are similar all were disturbed.
 static bool is_reached_again(const double *rates, int n) {
     double best = 0;
     int n_near = 0;
@@ -232,5 +230,5 @@ void cpu_run_trials(const cpu_device *cpu, const cpu_trial *trial, double second
     }
     result->clock_hz = host_median(clocks, result->n_trials);
     result->median = host_median(rates, result->n_trials);
-    result->best = rates[result->n_trials - 1]; // sorted now
+    result->best = rates[result->n_trials - 1]; // now sorted
 }

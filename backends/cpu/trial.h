@@ -1,35 +1,34 @@
-// trial.h: one kernel run by all threads of a device at once, again and again, against the clock.
+// trial.h: times one kernel on all threads of a device at once, repeatedly.
 #ifndef STEPMARK_BACKENDS_CPU_TRIAL_H
 #define STEPMARK_BACKENDS_CPU_TRIAL_H
 
 #include "backends/cpu/cpu.h"
 
-// What a thread streams over: a block of its own, touched first by it, that holds the arrays of
-// every stream.
+// A thread's memory for streams: its own block, which it touches first, with the arrays of every stream.
 typedef struct {
     int n_threads;
-    size_t block_bytes; // of one thread
+    size_t block_bytes; // for one thread
     float **blocks;
 } cpu_stream_memory;
 
 sm_status cpu_stream_memory_allocate(const cpu_device *cpu, size_t block_bytes, cpu_stream_memory *memory);
-void cpu_stream_memory_free(cpu_stream_memory *memory); // empty is fine
+void cpu_stream_memory_free(cpu_stream_memory *memory); // an empty one is fine
 
-// Bytes of a block that streams over memory: all blocks together hold four times the last caches and 256 MiB at
-// least, but no more than an eighth of the memory that is available. 0: too little memory.
+// Bytes of a block for streams over memory: all blocks together have four times the last-level caches and at least 256
+// MiB, but at most an eighth of the available memory. 0: too little memory.
 size_t cpu_memory_block_bytes(const cpu_device *cpu);
 
 typedef enum { CPU_TRIAL_FLOPS, CPU_TRIAL_STREAM } cpu_trial_kind;
 
 typedef struct {
     cpu_trial_kind kind;
-    const cpu_kernel_table *kernels; // whose arithmetic, or whose streams
+    const cpu_kernel_table *kernels; // with the arithmetic or the streams
     cpu_stream stream;               // CPU_TRIAL_STREAM only, with
     const cpu_stream_memory *memory; // its memory, and
-    size_t bytes_per_thread;         // how much of each block it uses
+    size_t bytes_per_thread;         // the used bytes of each block
 } cpu_trial;
 
-// Bytes that a thread's arrays take, rounded from bytes_per_thread.
+// Bytes of a thread's arrays, rounded from bytes_per_thread.
 size_t cpu_trial_bytes(const cpu_trial *trial);
 
 // Rates are in FLOP/s or bytes/s of all threads together.
@@ -40,9 +39,8 @@ typedef struct {
     double clock_hz, clock_low_hz, clock_high_hz; // as in sm_ceiling
 } cpu_trial_result;
 
-// Repeats a trial for about `seconds`, three times at least; up to five times as long while no three of
-// them come within 2% of the best. All threads start together and the
-// last to finish ends the clock.
+// Repeats a trial for about `seconds`, at least three times; up to five times as long until three are within 2% of the
+// best. All threads start together; the last to finish stops the clock.
 void cpu_run_trials(const cpu_device *cpu, const cpu_trial *trial, double seconds, cpu_trial_result *result);
 
 #endif

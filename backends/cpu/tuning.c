@@ -1,8 +1,8 @@
-// tuning.c: tries the ways to compute each matrix product of a plan, and keeps the fastest.
+// tuning.c: tries the implementations of each matmul of a plan, and keeps the fastest.
 //
-// A product is tried on operands of its own, of random numbers, by all threads as in a step, after the caches have
-// been filled with something else. Every candidate first has to compute what the default computes. Then each
-// runs once, and those near the best run in turns; the default stays where nothing is clearly faster.
+// A matmul is tried on separate, random operands, by all threads as in a step, after the caches were filled with other
+// data. Every candidate must compute the same as the default. Then each runs once, and those near the best run in
+// turns; the default stays unless another is clearly faster.
 #include <math.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -19,12 +19,12 @@
 enum { MAX_CANDIDATES = 16, TEXT_SIZE = 128, ROUNDS = 5 };
 
 static const size_t sweep_bytes = (size_t)64 << 20;        // read before each run, so that operands come from memory,
-enum { SWEEP_OPERANDS = 8 };                               // but no more than so many times what the product touches
-static const int64_t longest_ns = 2 * (int64_t)1000000000; // for one product
+enum { SWEEP_OPERANDS = 8 };                               // but at most this many times the matmul's operands
+static const int64_t longest_ns = 2 * (int64_t)1000000000; // for one matmul
 static const double near_best = 1.1;                       // of the first time: worth measuring again
 static const double clearly_faster = 0.97;                 // of the default's time
 
-// Other blockings than the default's; none needs more scratch than that (matmul/product.c).
+// Other blockings than the default; none needs more scratch (matmul/product.c).
 static const cpu_blocking blockings[] = {
     {.slice_k = 512, .block_tiles = 32, .block_cols = 1152},
     {.slice_k = 384, .block_tiles = 48, .block_cols = 1152},
@@ -38,8 +38,8 @@ typedef struct {
     cpu_choice candidates[MAX_CANDIDATES]; // the default first
     int n_candidates;
     float *sweep;        // memory to read before each run
-    int64_t sweep_elems; // as much of it as the rest of a step would put between two runs
-    host_op op;          // the one that is tried, with operands of its own
+    int64_t sweep_elems; // as much as the rest of a step reads between two runs
+    host_op op;          // the op to try, with separate operands
     void *expected;      // the default's result
 } tuner;
 
@@ -63,11 +63,11 @@ static void add_candidate(tuner *t, cpu_method method, cpu_blocking blocking) {
 
 static void list_candidates(tuner *t) {
     const sm_dtype dtype = t->e->base.plan->dtype;
-    if (t->e->base.plan->products != SM_PRODUCTS_PLAIN) { // nobody else has them
+    if (t->e->base.plan->products != SM_PRODUCTS_PLAIN) { // only our own kernels have them
         add_candidate(t, CPU_BY_DEFAULT, (cpu_blocking){0});
         return;
     }
-    // Of bf16 only oneDNN has products beside ours, and of f16 nobody: it has no arithmetic here.
+    // For bf16 only oneDNN has other matmuls, for f16 nobody: it has no arithmetic here.
     const bool has_onednn = dtype == SM_F32 ? cpu_onednn_load() : dtype == SM_BF16 && cpu_onednn_matmul_load();
     const bool packed =
         dtype == SM_F32 && strcmp(t->device->isa->name, "baseline") != 0; // there OpenBLAS is the default
@@ -107,7 +107,7 @@ static void choice_text(const cpu_choice *choice, char text[TEXT_SIZE]) {
     }
 }
 
-// The candidate with that text, or -1.
+// The index of the candidate with that text, or -1.
 static int find_candidate(const tuner *t, const char *wanted) {
     for (int i = 0; i < t->n_candidates; i++) {
         char text[TEXT_SIZE];
@@ -151,7 +151,7 @@ static void product_name(const host_op *op, sm_products products, char name[TEXT
              n_in, n_out);
 }
 
-// Numbers between -1 and 1 that no two tensors share.
+// Numbers between -1 and 1, different for each tensor.
 static void fill(const sm_tensor *tensor, void *to, uint32_t seed) {
     const int64_t n = sm_tensor_elems(tensor);
     const sm_number_format *format = sm_dtype_format(tensor->dtype);
@@ -187,7 +187,7 @@ static void free_operands(tuner *t) {
     t->expected = NULL;
 }
 
-// The op with operands of its own; false when there is no memory for them, and nothing to free.
+// The op with separate operands; false, with nothing to free, if there is no memory.
 static bool make_operands(tuner *t, const host_op *op) {
     size_t needed_bytes = sm_tensor_bytes(op->out_tensor[0]);
     bool made = true;
@@ -230,7 +230,7 @@ static bool make_operands(tuner *t, const host_op *op) {
     return made;
 }
 
-// One run of the product.
+// One run of the matmul.
 typedef struct {
     const tuner *t;
     const cpu_choice *choice;
@@ -247,7 +247,7 @@ static void run_part(void *ctx, int part) {
     for (int64_t i = mine.first; i < mine.end; i += 16) {
         sum += t->sweep[i];
     }
-    *(float *)e->scratch[part] = sum; // so that the compiler leaves it be
+    *(float *)e->scratch[part] = sum; // so that the compiler keeps the loop
     cpu_meet(&team);
     if (part == 0) {
         r->start_ns = host_now_ns();
@@ -259,14 +259,14 @@ static void run_part(void *ctx, int part) {
     }
 }
 
-// Runs the product once on all threads; returns its time.
+// Runs the matmul once on all threads; returns its time.
 static int64_t run(const tuner *t, const cpu_choice *choice) {
     one_run r = {.t = t, .choice = choice};
     cpu_pool_run_once(t->e->pool, run_part, &r);
     return r.end_ns - r.start_ns;
 }
 
-// Does the candidate compute what the default computed? Sums of k products in another order differ by rounding: of
+// Whether the candidate computes what the default computes. Sums of k products in another order differ by rounding of
 // floats, and then perhaps by the last place of a narrow format.
 static bool is_right(const tuner *t, const cpu_choice *choice) {
     const sm_tensor *result = t->op.out_tensor[0];
@@ -286,7 +286,7 @@ static bool is_right(const tuner *t, const cpu_choice *choice) {
     return error <= tolerance * largest;
 }
 
-// oneDNN may have no product of bf16 data for this processor or shape.
+// oneDNN may have no matmul of bf16 data for this processor or shape.
 static bool is_there(const tuner *t, int candidate) {
     return t->candidates[candidate].method != CPU_BY_ONEDNN || t->e->base.plan->dtype != SM_BF16 ||
            t->candidates[candidate].matmul != NULL;
@@ -321,7 +321,7 @@ static int measure(const tuner *t, double *speedup) {
     return best;
 }
 
-// Of bf16 data: the primitives that the op's candidate calls, if there are any.
+// For bf16 data: the primitives of the op's candidate, if it has any.
 static void make_matmul(tuner *t, const host_op *op) {
     for (int i = 0; i < t->n_candidates; i++) {
         if (t->candidates[i].method == CPU_BY_ONEDNN && t->e->base.plan->dtype == SM_BF16) {
@@ -330,7 +330,7 @@ static void make_matmul(tuner *t, const host_op *op) {
     }
 }
 
-// Hands over candidate `found`, and frees what the others hold.
+// Returns candidate `found`, and frees the others' data.
 static cpu_choice take_candidate(tuner *t, int found) {
     const cpu_choice taken = t->candidates[found];
     for (int i = 0; i < t->n_candidates; i++) {
@@ -419,7 +419,7 @@ sm_status cpu_tune(cpu_device *device, cpu_executable *e) {
     }
     host_tuning_save(t.remembered);
     if (host_tuning_warning(t.remembered)[0] != '\0') {
-        e->base.tune_warning[0] = '\0'; // says more than that there is no oneDNN
+        e->base.tune_warning[0] = '\0'; // more important than missing oneDNN
         warn(&t, "mode tuned: %s", host_tuning_warning(t.remembered));
     }
     e->base.tune_ns = host_now_ns() - start_ns;

@@ -30,10 +30,10 @@ sm_status host_cache_path(const char *folder, const char *key, char path[PATH_MA
 
 // --- reading ------------------------------------------------------------------------------------
 
-// Does this user own it, and nobody else write to it?
+// Whether this user owns it and nobody else can write to it.
 static bool is_own(const struct stat *info) { return info->st_uid == geteuid() && (info->st_mode & 022) == 0; }
 
-// The folder that the entry lies in; opened so that it stays the one that was looked at.
+// Opens the entry's folder, so that it stays the checked one.
 static sm_status open_folder(const char *path, int *folder) {
     char name[PATH_MAX];
     struct stat info;
@@ -121,7 +121,7 @@ cleanup:
 
 // --- writing ------------------------------------------------------------------------------------
 
-// Makes the folders above a file.
+// Makes the parent folders of a file.
 static bool make_folders(const char *file) {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s", file);
@@ -136,7 +136,7 @@ static bool make_folders(const char *file) {
     return true;
 }
 
-// An own folder that others can write to, because of the umask that it was made under, is closed to them.
+// Removes others' right to write to our own folder, which a permissive umask gave.
 static sm_status close_to_others(const char *path) {
     char name[PATH_MAX];
     struct stat info;
@@ -144,7 +144,7 @@ static sm_status close_to_others(const char *path) {
     snprintf(name, sizeof name, "%s", path);
     *strrchr(name, '/') = '\0';
     if (stat(name, &info) == 0 && info.st_uid == geteuid() && !is_own(&info)) {
-        (void)chmod(name, 0700); // looked at below
+        (void)chmod(name, 0700); // checked below
     }
     SM_TRY(open_folder(path, &folder));
     if (folder >= 0) {

@@ -1,7 +1,6 @@
 // cache.h: files in the user's cache folder: $XDG_CACHE_HOME/stepmark, or ~/.cache/stepmark.
 //
-// What lies there may be lost, stale or broken at any time. Whoever reads an entry checks it; whoever cannot
-// write one goes on without.
+// Files there may be lost, stale or damaged at any time. Readers check entries; a failure to write one is not an error.
 #ifndef STEPMARK_BACKENDS_HOST_CACHE_H
 #define STEPMARK_BACKENDS_HOST_CACHE_H
 
@@ -17,17 +16,17 @@
 uint64_t host_hash(uint64_t hash, const void *data, size_t size_bytes);
 
 // Path of the entry of `key`: CACHE/stepmark/FOLDER/HASH, where HASH is the key's, in hexadecimal. The entry should
-// hold its whole key. SM_ERR_IO: there is no home.
+// contain its whole key. SM_ERR_IO: there is no home folder.
 sm_status host_cache_path(const char *folder, const char *key, char path[PATH_MAX]);
 
-// Reads an entry whole, with a zero after it: the caller frees *data. *data is NULL where there is none. What lies
-// there is trusted, as far as code, so only a regular file of this user's that no one else can write is read, out of a
-// folder of which the same holds, and at most HOST_CACHE_MAX_BYTES of it. SM_ERR_IO says what is wrong with it.
+// Reads a whole entry, followed by a zero byte: the caller frees *data. *data is NULL if there is none. Entries are
+// trusted (they may be code), so only a regular file of at most HOST_CACHE_MAX_BYTES is read that this user owns and no
+// one else can write, in a folder with the same properties. SM_ERR_IO has the reason.
 #define HOST_CACHE_MAX_BYTES ((size_t)256 << 20)
 sm_status host_cache_read(const char *path, char **data, size_t *size_bytes);
 
-// Writes an entry whole, under a temporary name first, so that a reader meets the old one or the new one. Makes
-// the folders above it. SM_ERR_IO says which path, and why.
+// Writes a whole entry, first under a temporary name, so that readers see the old or the new one. Makes the parent
+// folders. SM_ERR_IO names the path and the reason.
 sm_status host_cache_write(const char *path, const void *data, size_t size_bytes);
 
 #endif

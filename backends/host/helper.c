@@ -1,4 +1,3 @@
-// helper.c: see host/helper.h.
 #include "backends/host/helper.h"
 
 #include <errno.h>
@@ -45,7 +44,7 @@ bool host_put(int end, const void *records, size_t n_bytes) {
 bool host_take(int end, void *record, size_t n_bytes) {
     ssize_t n = 0;
     do {
-        n = read(end, record, n_bytes); // a pipe gives a record that is there as a whole
+        n = read(end, record, n_bytes); // a pipe delivers a record whole
     } while (n < 0 && errno == EINTR);
     return n == (ssize_t)n_bytes;
 }
@@ -62,7 +61,10 @@ static bool await_events(int end, short events, int64_t deadline_ns) {
 
 bool host_await_record(int end, int64_t deadline_ns) { return await_events(end, POLLIN, deadline_ns); }
 
-void host_await_no_reader(int end, int64_t deadline_ns) { (void)await_events(end, 0, deadline_ns); } // told as an error
+void host_await_no_reader(int end, int64_t deadline_ns) {
+    (void)await_events(end, 0, deadline_ns);
+} // reported as an
+  // error
 
 pid_t host_start_helper(char *const argv[], int input, int output) {
     pid_t helper = -1;

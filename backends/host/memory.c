@@ -58,7 +58,7 @@ void host_unmap(void *block, size_t size_bytes) {
     }
 }
 
-// Adds up what the plan asks for and refuses it when the machine has less.
+// Adds up the plan's memory and refuses it if the machine has less.
 static sm_status check_size(const sm_plan *plan) {
     size_t needed_bytes = 0;
     for (int i = 0; i < plan->n_arenas; i++) {
@@ -80,7 +80,7 @@ static sm_status check_size(const sm_plan *plan) {
 sm_status host_memory_allocate(const sm_plan *plan, host_memory *memory) {
     *memory = (host_memory){.plan = plan};
     SM_TRY(check_size(plan));
-    size_t n_slots = (size_t)plan->n_arenas + 1; // never a request of zero bytes
+    size_t n_slots = (size_t)plan->n_arenas + 1; // never zero bytes
     memory->arenas = calloc(n_slots, sizeof *memory->arenas);
     memory->sizes_bytes = calloc(n_slots, sizeof *memory->sizes_bytes);
     if (memory->arenas == NULL || memory->sizes_bytes == NULL) {
@@ -155,7 +155,7 @@ static void exchange(char *a, char *b, size_t size_bytes) {
     }
 }
 
-// Memory of the plan and its copy; copy NULL: stale bytes.
+// Handles the plan's memory and its copy; copy NULL: fills with stale bytes.
 static void treat(char *memory, char *copy, size_t size_bytes, sm_weights_action action) {
     enum { PART_BYTES = 2 << 20 };
 #pragma omp parallel for schedule(static) num_threads(os_n_processors())
@@ -204,12 +204,12 @@ void host_memory_free(host_memory *memory) {
 void *host_tensor(const host_memory *memory, const sm_plan *plan, int tensor) {
     const sm_tensor *t = &plan->tensors[tensor];
     if (t->memory != NULL) {
-        return (void *)(uintptr_t)t->memory; // operands that are only read have addresses of this type, too
+        return (void *)(uintptr_t)t->memory; // also the type of addresses that are only read
     }
     return t->arena < 0 ? NULL : (char *)memory->arenas[t->arena] + t->offset_bytes; // < 0: no op uses it
 }
 
-// Address of a part of a tensor, after checking that the tensor has such a part.
+// Address of a part of a tensor, after checking that the part exists.
 static sm_status find_part(const host_memory *memory, const sm_plan *plan, int tensor, int64_t offset_elems,
                            int64_t n_elems, char **part) {
     if (tensor < 0 || tensor >= plan->n_tensors) {
@@ -229,7 +229,7 @@ static sm_status find_part(const host_memory *memory, const sm_plan *plan, int t
     return SM_OK;
 }
 
-// Weights come by the hundred million, hence the threads.
+// Threads, because there are hundreds of millions of weights.
 static void copy(void *to, const void *from, size_t size_bytes) {
     enum { PART_BYTES = 1 << 19 };
     const int64_t n_parts = (int64_t)((size_bytes + PART_BYTES - 1) / PART_BYTES);
@@ -317,8 +317,7 @@ sm_status host_bind(const host_memory *memory, const sm_plan *plan, host_op **op
 
 // --- the machine ----------------------------------------------------------------------
 
-// Value of the first line "key value" or "key: value" of a file in /proc or a cgroup; false if
-// there is none.
+// Value of the first line "key value" or "key: value" of a file in /proc or a cgroup; false if absent.
 static bool read_field(const char *path, const char *key, uint64_t *value) {
     FILE *file = os_open_facts("", path);
     if (file == NULL) {
@@ -338,12 +337,12 @@ static bool read_field(const char *path, const char *key, uint64_t *value) {
     return found;
 }
 
-// The files of one cgroup version: where its tree is mounted, and what the fields are called.
+// The files of one cgroup version: where its tree is mounted, and the fields' names.
 typedef struct {
     const char *mount;
-    const char *limit; // absent, or "max", where there is none
+    const char *limit; // absent, or "max": no limit
     const char *usage;
-    const char *inactive; // key in memory.stat of the file cache that the kernel gives up first
+    const char *inactive; // key in memory.stat of the file cache that the kernel reclaims first
 } cgroup_files;
 
 static const cgroup_files cgroup_v1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
@@ -352,7 +351,7 @@ static const cgroup_files cgroup_v2 = {"/sys/fs/cgroup", "memory.max", "memory.c
 
 enum { CGROUP_PATH_SIZE = 1024, FILE_PATH_SIZE = 1280 };
 
-// Lowers the two figures to the limit of one group and to what is left of it.
+// Lowers both figures to the limit of a group and to what is left of it.
 static void apply_group(const cgroup_files *files, const char *group, uint64_t *total_bytes,
                         uint64_t *available_bytes) {
     char path[FILE_PATH_SIZE];
@@ -373,8 +372,8 @@ static void apply_group(const cgroup_files *files, const char *group, uint64_t *
     *available_bytes = left < *available_bytes ? left : *available_bytes;
 }
 
-// A limit holds for a group and for all groups below it: walk from this process's group to
-// the root. In a container the path may name groups that are not visible; the root then is ours.
+// A limit applies to a group and all groups below it: walks from this process's group to the root. In a container the
+// path may name invisible groups; then the root is ours.
 static void apply_groups(const cgroup_files *files, char *group, uint64_t *total_bytes, uint64_t *available_bytes) {
     for (;;) {
         apply_group(files, group, total_bytes, available_bytes);

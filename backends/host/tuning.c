@@ -1,4 +1,4 @@
-// tuning.c: choices remembered in a JSON file a key:
+// tuning.c: saves choices in one JSON file for each key:
 //
 //     {"stepmark_tuning": 1, "key": "...", "choices": {"NAME": "VALUE", ...}}
 #include <jansson.h>
@@ -16,7 +16,7 @@ static const char build[] = "; build " SM_BUILD_COMMIT;
 
 struct host_tuning {
     char *key;
-    char path[PATH_MAX]; // "" where there is no cache folder
+    char path[PATH_MAX]; // "" if there is no cache folder
     json_t *choices;     // name -> value
     bool changed;
     char warning[256];
@@ -31,7 +31,7 @@ __attribute__((format(printf, 2, 3))) static void warn(host_tuning *tuning, cons
     }
 }
 
-// The choices in a file's document, or NULL with what is wrong with it.
+// The choices in a file's document, or NULL with its error.
 static json_t *check_document(const host_tuning *tuning, json_t *document, const char **wrong) {
     const char *key = json_string_value(json_object_get(document, "key"));
     json_t *choices = json_object_get(document, "choices");
@@ -51,7 +51,7 @@ static json_t *check_document(const host_tuning *tuning, json_t *document, const
     return strcmp(key, tuning->key) == 0 ? choices : NULL;
 }
 
-// Adds the choices of the file to those that there are; these take precedence.
+// Adds the file's choices to the existing ones, which take precedence.
 static void read_choices(host_tuning *tuning) {
     char *text = NULL;
     size_t size_bytes = 0;

@@ -1,4 +1,4 @@
-// tuning.h: choices that were made by measurement, remembered from one run to the next.
+// tuning.h: choices made by measurement, saved from one run to the next.
 //
 // One file a key, CACHE/stepmark/tuning/HASH. The key is a text of all that a measurement depends on and that does
 // not change while the program runs: the device, its driver, the libraries, the number of threads; the build is added
@@ -20,20 +20,20 @@
 
 typedef struct host_tuning host_tuning;
 
-// Reads what is remembered under the key. SM_ERR_OOM only.
+// Reads the choices for the key. SM_ERR_OOM only.
 sm_status host_tuning_open(const char *key, host_tuning **tuning);
 void host_tuning_free(host_tuning *tuning); // NULL is fine
 
-// The value chosen under that name; NULL: none yet. Valid until the next put of that name.
+// The value chosen for that name; NULL: none yet. Valid until the next put for that name.
 const char *host_tuning_get(const host_tuning *tuning, const char *name);
 
 // Sets a choice. SM_ERR_OOM only.
 sm_status host_tuning_put(host_tuning *tuning, const char *name, const char *value);
 
-// Writes the file anew if something was put since. Choices that another process has saved meanwhile are kept.
+// Writes the file again if there are new choices. Keeps choices that another process has saved meanwhile.
 void host_tuning_save(host_tuning *tuning);
 
-// What was wrong with the cache so far, one line; "" if nothing. With several things wrong, the first.
+// The first problem with the cache so far, one line; "" if none.
 const char *host_tuning_warning(const host_tuning *tuning);
 
 #endif

@@ -1,9 +1,8 @@
-// ref.h: the reference's operations, one function a kind of op. They define what every other
-// backend must compute, and are written to be read: serial loops over the equation, sums in
-// double, results rounded once when they are stored.
+// ref.h: the reference's operations, one function for each kind of op. They define what every backend must compute, and
+// are written for readers: serial loops over the equation, sums in double, results rounded once when they are stored.
 //
-// Each kernels/*.c is compiled twice: once as it is, for plans in f32, and once with REF_F64, for
-// plans in f64. `real` is the plan's floating type; REF(name) is the function's name in it.
+// Each kernels/*.c is compiled twice: for plans in f32, and with REF_F64 for plans in f64. `real` is the plan's
+// floating type; REF(name) is the function's name for it.
 //
 // Dimension letters as in tensor.h. Matrices are row-major: x (N,C) has element x[n * C + c].
 #ifndef STEPMARK_REF_H
@@ -22,14 +21,14 @@ typedef float real;
 #define REF(name) ref_##name##_f32
 #endif
 
-// What a dropout draws from: probability of dropping, Philox key, micro-step.
+// The source of a dropout's random numbers: probability of dropping, Philox key, micro-step.
 typedef struct {
     double p;
     uint64_t key;
     uint64_t step;
 } ref_mask;
 
-// What element e is multiplied by: 0 when dropped, 1 / (1 - p) when kept.
+// The factor on element e: 0 if dropped, 1 / (1 - p) if kept.
 static inline double ref_mask_factor(const ref_mask *mask, int64_t e) {
     if (mask->p == 0) {
         return 1;
@@ -79,8 +78,8 @@ void REF(bias_backward)(int64_t N, int64_t C, const real *dy, real *db);
 // kernels/attention.c
 typedef struct {
     int64_t B, T, NH, NKV, HS;
-    bool blocked;          // how weights are stored
-    const int32_t *starts; // (B,T): the first token of each one's document; NULL: 0
+    bool blocked;          // the storage of weights
+    const int32_t *starts; // (B,T): the first token of each token's document; NULL: 0
     ref_mask mask;         // on the attention weights
 } ref_attention;
 

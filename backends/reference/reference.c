@@ -1,5 +1,5 @@
 // reference.c: the backend "reference": runs a plan op by op on one thread, in f32 or f64 (and, rounded to them, in
-// narrower formats), with sums in double. It is what the other backends are compared with; its speed means nothing.
+// narrower formats), with sums in double. The other backends are compared with it; its speed means nothing.
 #include <stdlib.h>
 
 #include "backends/reference/reference.h"
@@ -7,12 +7,12 @@
 #include "os/processor.h"
 
 typedef struct {
-    sm_executable base; // first, so that a pointer to it is a pointer to this
+    sm_executable base; // first, so that pointers to both are the same
     host_memory memory;
     host_weights weights;
     host_op *ops;    // plan->n_ops
-    double *scratch; // as large as the op that needs most
-    float *room;     // likewise, behind it: operands of rounded plans, widened
+    double *scratch; // for the op that needs most
+    float *room;     // likewise, stored after it: widened operands of rounded plans
 } ref_executable;
 
 static int ref_device_count(void) { return 1; }
@@ -79,7 +79,7 @@ static sm_status ref_measure_peaks(sm_device *device, sm_precision precision, do
                    "reference: the reference has no peak, as it is written for reading; measure another backend");
 }
 
-// Doubles that an op needs beside its operands.
+// Doubles that an op needs besides its operands.
 static int64_t scratch_elems(const host_op *op) {
     const sm_op_kind kind = op->op->kind;
     if (kind == SM_OP_EMBEDDING_BACKWARD) {
@@ -118,7 +118,7 @@ static size_t ref_working_bytes(const sm_device *device, const sm_plan *plan) {
 
 static sm_status allocate_scratch(ref_executable *exe) {
     const size_t size_bytes = ref_working_bytes(exe->base.device, exe->base.plan);
-    const size_t available_bytes = host_available_bytes(); // 0: not known
+    const size_t available_bytes = host_available_bytes(); // 0: unknown
     if (available_bytes > 0 && size_bytes > available_bytes) {
         return sm_fail(SM_ERR_OOM, "reference: scratch of %zu bytes asked for, %zu available; use a shorter sequence",
                        size_bytes, available_bytes);
@@ -186,7 +186,7 @@ static sm_status ref_execute(sm_executable *executable, sm_range range, int64_t 
 }
 
 static sm_status ref_synchronize(sm_executable *executable) {
-    (void)executable; // execute returns when all is done
+    (void)executable; // execute returns when everything is done
     return SM_OK;
 }
 

@@ -1,4 +1,4 @@
-// reference.h: the backend "reference", and how it (reference.c) runs the operations (ref.h).
+// reference.h: the backend "reference" (reference.c), and its calls of the operations (ref.h).
 #ifndef STEPMARK_REFERENCE_H
 #define STEPMARK_REFERENCE_H
 
@@ -7,13 +7,13 @@
 
 extern const sm_backend sm_backend_reference;
 
-// Runs one bound op of a plan in f32, or in f64 (reference/run.c). `scratch` has the
-// doubles that it needs beside its operands.
+// Runs one bound op of a plan in f32, or in f64 (reference/run.c). `scratch` has the doubles that it needs besides its
+// operands.
 void ref_run_f32(const host_op *op, double *scratch);
 void ref_run_f64(const host_op *op, double *scratch);
 
-// reference/rounded.c: the same where data are narrower than f32, or products' operands are rounded to tf32. `room` has as
-// many floats as ref_rounded_elems() says.
+// reference/rounded.c: the same if data are narrower than f32, or products' operands are rounded to tf32. `room` has
+// ref_rounded_elems() floats.
 bool ref_is_rounded(const sm_plan *plan);
 int64_t ref_rounded_elems(const host_op *op);
 void ref_run_rounded(const host_op *op, sm_products products, double *scratch, float *room);

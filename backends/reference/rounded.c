@@ -1,5 +1,5 @@
-// rounded.c: an op of a plan whose data, or whose products' operands, are less exact than f32: the op in f32, on
-// operands that were rounded, its results rounded to the plan's data type.
+// rounded.c: runs an op of a plan with data, or factors of products, less exact than f32: the op in f32, on rounded
+// operands, with results rounded to the plan's data type.
 #include "backends/reference/reference.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@ bool ref_is_rounded(const sm_plan *plan) {
     return sm_dtype_is_narrow(plan->dtype) || plan->products == SM_PRODUCTS_TF32;
 }
 
-// The operands that are computed with in f32 of their own: data.
+// Operands that need f32 copies: data.
 static bool is_copied(const sm_operand_info *operand, const sm_tensor *t) {
     return t != NULL && operand->type == SM_OPERAND_DATA;
 }
@@ -35,7 +35,7 @@ static void round_to_tf32(int64_t n, float *values) {
     }
 }
 
-// In the room that is left.
+// Allocates from the remaining room.
 static void *widened(float **room, const sm_tensor *t, const void *values) {
     float *wide = *room;
     *room += sm_tensor_elems(t);
@@ -43,7 +43,7 @@ static void *widened(float **room, const sm_tensor *t, const void *values) {
     return wide;
 }
 
-// What an update leaves for matmuls to read is p, rounded.
+// Whether an update's output is the rounded copy of p for matmuls.
 static bool is_working_copy(const sm_operand_info *operand) { return strcmp(operand->name, "w") == 0; }
 
 void ref_run_rounded(const host_op *op, sm_products products, double *scratch, float *room) {
@@ -54,12 +54,12 @@ void ref_run_rounded(const host_op *op, sm_products products, double *scratch, f
     for (int k = 0; k < SM_MAX_IN; k++) {
         if (is_copied(&info->in[k], op->in_tensor[k])) {
             wide.in[k] = widened(&room, op->in_tensor[k], op->in[k]);
-            if (to_tf32 && !(info->in[k].flags & SM_OPTIONAL)) { // those left out at times belong to an epilogue
+            if (to_tf32 && !(info->in[k].flags & SM_OPTIONAL)) { // optional operands belong to epilogues
                 round_to_tf32(sm_tensor_elems(op->in_tensor[k]), wide.in[k]);
             }
         }
     }
-    for (int k = 0; k < SM_MAX_OUT; k++) { // also of what the op leaves as it is
+    for (int k = 0; k < SM_MAX_OUT; k++) { // also outputs that the op does not change
         if (is_copied(&info->out[k], op->out_tensor[k])) {
             wide.out[k] = widened(&room, op->out_tensor[k], op->out[k]);
         }

@@ -1,4 +1,4 @@
-// run.c: from an op of a plan to its function: operands and attributes become arguments.
+// run.c: calls an op's function: operands and attributes become arguments.
 #include "backends/reference/ref.h"
 #include "backends/reference/reference.h"
 
@@ -15,7 +15,7 @@ static int64_t n_elems(const sm_tensor *t) { return sm_tensor_elems(t); }
 static int64_t n_rows(const sm_tensor *t) { return sm_tensor_rows(t); }
 static int64_t n_cols(const sm_tensor *t) { return sm_tensor_cols(t); }
 
-// The mask of a dropout whose rng_step is input `i`; without one nothing is dropped.
+// The mask of a dropout with rng_step as input `i`; without it nothing is dropped.
 static ref_mask mask(const host_op *op, int i) {
     const uint32_t *step = op->in[i];
     if (step == NULL) {
@@ -25,7 +25,7 @@ static ref_mask mask(const host_op *op, int i) {
         .p = op->op->attr.dropout_p, .key = op->op->attr.rng_key, .step = step[0] | (uint64_t)step[1] << 32};
 }
 
-// qkv is input `i`; rng_step and starts, where there are such, are inputs `i_step` and `i_starts`.
+// qkv is input `i`; the optional rng_step and starts are inputs `i_step` and `i_starts`.
 static ref_attention attention(const host_op *op, int i, int i_step, int i_starts) {
     const sm_tensor *qkv = op->in_tensor[i];
     const sm_attrs *attr = &op->op->attr;
@@ -342,7 +342,7 @@ RUN(residual_rmsnorm_backward) {
          OUTPUT(residual_rmsnorm_backward, dx), OUTPUT(residual_rmsnorm_backward, dw));
 }
 
-// The operands of attention that stores blocks of weights stand where those of attention's do.
+// Blocked attention has its operands at the same indices as attention.
 _Static_assert(SM_IN(blocked_attention_forward, starts) == SM_IN(attention_forward, starts) &&
                    SM_OUT(blocked_attention_forward, att) == SM_OUT(attention_forward, att) &&
                    SM_IN(blocked_attention_backward, starts) == SM_IN(attention_backward, starts) &&
@@ -366,7 +366,7 @@ RUN(flash_attention_backward) {
          INPUT(flash_attention_backward, lse), OUTPUT(flash_attention_backward, dqkv), scratch);
 }
 
-// A kind that has no function here does not compile.
+// A kind without a function does not compile.
 static void (*const runs[SM_OP_KIND_COUNT])(const host_op *op, double *scratch) = {
 #define OP(code, name, ...) [code] = run_##name,
 #define SHARED_OP(...)

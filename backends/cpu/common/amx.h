@@ -6,7 +6,7 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-// The shapes of all eight registers, for this thread until cpu_amx_end().
+// Configures the shapes of all eight registers, for this thread until cpu_amx_end().
 static inline void cpu_amx_begin(void) {
     static const struct {
         uint8_t palette, start_row, reserved[14];

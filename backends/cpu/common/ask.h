@@ -1,5 +1,5 @@
-// ask.h: cache lines that are going to be used, asked for a few at a time between arithmetic, so that neither waits
-// for the other. (A processor has few places for lines under way: one that is asked for many at once stands still.)
+// ask.h: prefetches cache lines, a few at a time between arithmetic, so that neither waits for the other. (A processor
+// tracks few pending lines and stalls if many are requested at once.)
 #ifndef STEPMARK_BACKENDS_CPU_COMMON_ASK_H
 #define STEPMARK_BACKENDS_CPU_COMMON_ASK_H
 
@@ -12,12 +12,12 @@ typedef struct {
     const cpu_data *next;
     int64_t ld;
     int64_t row_lines;
-    int64_t line; // in the row
-    int64_t left; // lines, in all
-    int64_t each; // so many at a time
+    int64_t line; // within the row
+    int64_t left; // lines in all
+    int64_t each; // lines at a time
 } cpu_lines;
 
-// Those of n_rows rows of `length` elements, to be asked for in n_times.
+// The lines of n_rows rows of `length` elements, to be prefetched in n_times parts.
 static inline cpu_lines cpu_lines_of(const cpu_data *first, int64_t ld, int64_t n_rows, int64_t length,
                                      int64_t n_times) {
     const int64_t row_lines = cpu_divide_up(length, CPU_LINE_ELEMS);
@@ -26,7 +26,7 @@ static inline cpu_lines cpu_lines_of(const cpu_data *first, int64_t ld, int64_t 
         .next = first, .ld = ld, .row_lines = row_lines, .left = left, .each = cpu_divide_up(left, n_times)};
 }
 
-// Those of a product's b, a slice of k and some columns, to be asked for in n_times. No columns: none.
+// The lines of a matmul's b, for a slice of k and some columns, to be prefetched in n_times parts. No columns: none.
 static inline cpu_lines cpu_lines_of_b(const cpu_product *p, cpu_range ks, cpu_range cols, int64_t n_times) {
     const int64_t depth = ks.end - ks.first;
     const int64_t n_cols = cols.end - cols.first;
@@ -47,7 +47,7 @@ static inline void cpu_step_line(cpu_lines *lines) {
     }
 }
 
-// To be read, but not soon: into the second-level cache.
+// For reading later: into the L2 cache.
 static inline void cpu_ask_to_read(cpu_lines *lines) {
     for (int64_t i = 0; i < lines->each && lines->left > 0; i++) {
         __builtin_prefetch(lines->next, 0, 2);
@@ -55,7 +55,7 @@ static inline void cpu_ask_to_read(cpu_lines *lines) {
     }
 }
 
-// To be written, or read soon.
+// For writing, or reading soon.
 static inline void cpu_ask_to_write(cpu_lines *lines) {
     for (int64_t i = 0; i < lines->each && lines->left > 0; i++) {
         __builtin_prefetch(lines->next, 1);
@@ -63,12 +63,12 @@ static inline void cpu_ask_to_write(cpu_lines *lines) {
     }
 }
 
-// What a product's tile asks for while it is computed: in every CPU_ASK_STEPS packed steps of k.
+// What a matmul's tile prefetches while it is computed: every CPU_ASK_STEPS packed steps of k.
 enum { CPU_ASK_STEPS = 16 };
 typedef struct {
-    cpu_lines b;      // the next panel, as it lies
-    cpu_lines result; // the place of this tile
-    cpu_lines beside; // read or written with it
+    cpu_lines b;      // the next panel, before packing
+    cpu_lines result; // the destination of this tile
+    cpu_lines beside; // read or written together with it
 } cpu_asking;
 
 static inline void cpu_ask(cpu_asking *asking) {

@@ -1,8 +1,8 @@
 // data.h: the type of a plan's data (activations, their gradients, the matrices' working copies) as the kernels
 // see it. A kernel file is compiled for float and, with -DCPU_DATA_BF16 and -DCPU_DATA_F16, for those two.
 //
-// Arithmetic is float in all: an element is widened when it is read, and rounded to nearest even when it is
-// stored. Of float both are nothing at all. Parameters, their gradients, statistics and losses are float always.
+// Arithmetic is always float: reading an element widens it, storing rounds to nearest even; for float both do nothing.
+// Parameters, their gradients, statistics and losses are always float.
 #ifndef STEPMARK_BACKENDS_CPU_COMMON_DATA_H
 #define STEPMARK_BACKENDS_CPU_COMMON_DATA_H
 
@@ -30,8 +30,8 @@ static inline float cpu_widen(cpu_data x) { return sm_f16_widen(x); }
 static inline cpu_data cpu_round(float x) { return sm_f16_round(x); }
 #endif
 
-// Elements that the two functions below take at a time by instructions of their own; the compiler's loops take the
-// rest, which it sees to be none where n is a constant.
+// Elements that the two functions below process at a time with special instructions; the compiler's loops process the
+// rest, which is empty for suitable constant n.
 #if defined(CPU_DATA_BF16) && defined(__AVX512BF16__)
 enum { CPU_WIDENED_AT_ONCE = 16, CPU_ROUNDED_AT_ONCE = 32 };
 #elif defined(__AVX512F__)
@@ -40,7 +40,7 @@ enum { CPU_WIDENED_AT_ONCE = 16, CPU_ROUNDED_AT_ONCE = 16 };
 enum { CPU_WIDENED_AT_ONCE = 8, CPU_ROUNDED_AT_ONCE = 8 };
 #endif
 
-// n elements as floats: in `room`, or where they are.
+// n elements as floats: in `room`, or in place.
 static inline const float *cpu_widened(const cpu_data *x, int64_t n, float *room) {
     int64_t whole = 0;
 #if defined(CPU_DATA_BF16) && defined(__AVX512F__)
@@ -114,7 +114,7 @@ static inline void cpu_round_row(const float *from, int64_t n, cpu_data *to) {
     }
 }
 
-// Where n results are gathered as floats before cpu_store_gathered stores them: in `room`, or where they belong.
+// The place to gather n results as floats before cpu_store_gathered stores them: `room`, or their destination.
 static inline float *cpu_gathered(cpu_data *to, float *room) {
     (void)to;
     return room;
@@ -144,8 +144,8 @@ static inline void cpu_store_gathered(const float *from, int64_t n, cpu_data *to
 
 #endif
 
-// Copies n elements past the caches, where whole lines of them are: for results that are gathered, a row or a block at
-// a time, in memory that stays in the first-level cache.
+// Copies n elements, bypassing the caches for whole lines: for results gathered, a row or block at a time, in memory
+// that stays in the L1 cache.
 static inline void cpu_store_past_caches(const cpu_data *from, int64_t n, cpu_data *to) {
     int64_t i = 0;
 #if defined(__x86_64__)
@@ -164,16 +164,15 @@ static inline void cpu_store_past_caches(const cpu_data *from, int64_t n, cpu_da
     memcpy(to + i, from + i, (size_t)(n - i) * sizeof *to);
 }
 
-// What was stored past the caches is seen by who passes the next barrier.
+// Makes stores that bypassed the caches visible to threads that pass the next barrier.
 static inline void cpu_end_streams(void) {
 #if defined(__x86_64__)
     _mm_sfence();
 #endif
 }
 
-// Loops with much arithmetic for an element go block by block, and ask, a block at a time, for what they read later: a
-// processor looks ahead so many instructions, which are few cache lines there, and waits where many are asked for at
-// once.
+// Loops with much arithmetic for each element work block by block, and prefetch one block at a time: the processor's
+// own look-ahead covers few cache lines there, and many prefetches at once stall.
 enum { CPU_BLOCK_ELEMS = 64, CPU_AHEAD_ELEMS = 4096 / sizeof(cpu_data) };
 static inline void cpu_ask_for_block(const cpu_data *block) {
     enum { LINE_ELEMS = 64 / sizeof *block };

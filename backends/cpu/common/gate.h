@@ -12,8 +12,8 @@
 
 static inline cpu_vector cpu_all(float value) { return (cpu_vector){0} + value; }
 
-// x, in lanes beyond the bound that bound. x86's maximum and minimum give their second operand where one is NaN, Arm's
-// give NaN.
+// x, where the bound bounds it, by lane. x86's maximum and minimum return the second operand if one is NaN, Arm's
+// return NaN.
 static inline cpu_vector cpu_at_least(cpu_vector x, float bound) {
 #if defined(__AVX512F__)
     return (cpu_vector)_mm512_max_ps(_mm512_set1_ps(bound), (__m512)x);
@@ -37,7 +37,7 @@ static inline cpu_vector cpu_at_most(cpu_vector x, float bound) {
 #endif
 }
 
-// The larger in each lane; b where a is NaN.
+// The larger in each lane; b if a is NaN.
 static inline cpu_vector cpu_larger(cpu_vector a, cpu_vector b) {
 #if defined(__AVX512F__)
     return (cpu_vector)_mm512_max_ps((__m512)a, (__m512)b);
@@ -48,8 +48,8 @@ static inline cpu_vector cpu_larger(cpu_vector a, cpu_vector b) {
 #endif
 }
 
-// 2^x for -127 <= x < 127.5, as cpu_exp2_within (common/math.h): with a relative error below 1e-7; of narrow data, whose
-// unit roundoff is 5e-4 at the least, below 7e-6, by a shorter polynomial.
+// 2^x for -127 <= x < 127.5, as cpu_exp2_within (common/math.h): with a relative error below 1e-7; for narrow data,
+// whose unit roundoff is at least 5e-4, below 7e-6, by a shorter polynomial.
 static inline cpu_vector cpu_exp2_lanes(cpu_vector x) {
     const float round = 12582912.0f + 127.0f; // 1.5 * 2^23 + the exponent's bias
     const cpu_vector shifted = x + round;
@@ -98,7 +98,7 @@ static inline cpu_vector cpu_sigmoid(cpu_vector x) {
     return cpu_inverse(1.0f + cpu_exp2_lanes(within * -1.44269504f));
 }
 
-// Where GELU is 0 or x to the last digit, and its derivative 0 or 1; e^(-2u) is finite on this side of it.
+// Beyond it GELU is 0 or x to the last digit, and its derivative 0 or 1; within it e^(-2u) is finite.
 static const float cpu_gelu_edge = 9.9f;
 
 // e^(-2u), u = sqrt(2/pi) (x + 0.044715 x^3), for |x| up to the edge: a power of 2 by log2(e).
@@ -106,7 +106,7 @@ static inline cpu_vector cpu_gelu_exp(cpu_vector x) {
     return cpu_exp2_lanes(x * (-2.30220819f - 0.102943240f * (x * x)));
 }
 
-// GELU in its tanh form. (1 + tanh(u))/2 = 1/(1 + e^(-2u)). x itself is not bounded: -infinity must show.
+// GELU in its tanh form. (1 + tanh(u))/2 = 1/(1 + e^(-2u)). x itself is not bounded, so that -infinity shows.
 static inline cpu_vector cpu_gelu(cpu_vector x) {
     const cpu_vector within = cpu_at_most(cpu_at_least(x, -cpu_gelu_edge), cpu_gelu_edge);
     return x * cpu_inverse(1.0f + cpu_gelu_exp(within));
@@ -121,7 +121,7 @@ static inline cpu_vector cpu_gelu_derivative(cpu_vector wide_x) {
     return s + x * slope * (e * s) * s;
 }
 
-// The n < CPU_VECTOR values at x, and zeros behind them; and back.
+// Load the n < CPU_VECTOR values at x, followed by zeros; and store them.
 static inline cpu_vector cpu_load_some(const float *x, int64_t n) {
     cpu_vector some = {0};
     memcpy(&some, x, (size_t)n * sizeof *x);

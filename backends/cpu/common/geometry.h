@@ -1,4 +1,4 @@
-// geometry.h: the product c (m,n) = a (m,k) b (k,n) that each of a linear layer's three ops is.
+// geometry.h: each of a linear layer's three ops as a matmul c (m,n) = a (m,k) b (k,n).
 //
 //   matmul_forward          y  = x W        a = x,   b = W
 //   matmul_backward_input   dx = dy W^T     a = dy,  b = W^T
@@ -8,12 +8,12 @@
 
 #include "backends/host/memory.h"
 
-// Element (i,j) of a lies at a[i * a_row + j * a_col]; of each operand one stride is 1. c has rows of n.
+// Element (i,j) of a is a[i * a_row + j * a_col]; one stride of each operand is 1. c has rows of n.
 typedef struct {
     int64_t m, n, k;
     int64_t a_row, a_col;
     int64_t b_row, b_col;
-    int a_in; // the op's input that a is; b is the other one of the first two
+    int a_in; // index of the op's input that is a; b is the other of the first two
 } cpu_geometry;
 
 static inline cpu_geometry cpu_geometry_of(const host_op *op) {
@@ -30,7 +30,7 @@ static inline cpu_geometry cpu_geometry_of(const host_op *op) {
         g.b_col = 1;
         return g;
     }
-    // W lies in memory as (k,n), or else as (n,k).
+    // W is stored as (k,n), otherwise as (n,k).
     const bool w_is_kn = transposed == (op->op->kind == SM_OP_MATMUL_BACKWARD_INPUT);
     g.m = sm_tensor_rows(op->in_tensor[0]);
     g.n = sm_tensor_cols(op->out_tensor[0]);

@@ -1,5 +1,5 @@
-// math.h: exp as straight-line code that compilers turn into vector code, and Philox a row at a time. (GELU and its
-// kin: common/gate.h.) NaN stays NaN everywhere: a wrong loss must show.
+// math.h: exp as straight-line code that compilers vectorise, and Philox a row at a time. (GELU and similar functions:
+// common/gate.h.) NaN stays NaN everywhere: a wrong loss must show.
 #ifndef STEPMARK_BACKENDS_CPU_COMMON_MATH_H
 #define STEPMARK_BACKENDS_CPU_COMMON_MATH_H
 
@@ -62,7 +62,7 @@ static inline float cpu_exp2_within(float x) {
     return p * power;
 }
 
-// The same of any x < 127.5: for a softmax whose scores carry the factor log2(e).
+// The same for any x < 127.5, for a softmax whose scores contain the factor log2(e).
 static inline float cpu_exp2(float x) { return cpu_exp2_within(x < -127.0f ? -127.0f : x); }
 
 // Cosine and sine of a phase, in 2^-32 of a turn: Taylor series within an eighth of a turn of the nearest quarter.
@@ -78,8 +78,7 @@ static inline float cpu_cos_sin(uint32_t phase, float *sine) {
     return (quarter + 1) & 2 ? -along : along;
 }
 
-// The largest of n values; NaNs are passed over. Lanes by hand: compilers are shy of a maximum as
-// a reduction, because of NaN.
+// The largest of n values, ignoring NaN. Lanes are explicit, as compilers do not vectorise a maximum because of NaN.
 static inline float cpu_largest(const float *x, int64_t n) {
     enum { LANES = 64 };
     float lane[LANES];
@@ -105,7 +104,7 @@ static inline float cpu_largest(const float *x, int64_t n) {
     return lane[0];
 }
 
-enum { CPU_PHILOX_LANES = 32 }; // blocks computed side by side
+enum { CPU_PHILOX_LANES = 32 }; // blocks computed together
 
 // Words 0..3 of the CPU_PHILOX_LANES Philox blocks (first_block + i, step), in order.
 static inline void cpu_philox_words(uint64_t key, uint64_t step, uint64_t first_block,
@@ -141,12 +140,12 @@ static inline void cpu_philox_words(uint64_t key, uint64_t step, uint64_t first_
     }
 }
 
-// Dropout as a tensor sees it (the rule is in philox.h).
+// Dropout for a tensor (the rule is in philox.h).
 typedef struct {
     uint64_t key;
     uint64_t step;
     uint32_t threshold;
-    float scale; // of what is kept: 1/(1 - p)
+    float scale; // of kept elements: 1/(1 - p)
 } cpu_dropout_rule;
 
 static inline cpu_dropout_rule cpu_dropout_make(double p, uint64_t key, const uint32_t *rng_step) {
@@ -157,7 +156,7 @@ static inline cpu_dropout_rule cpu_dropout_make(double p, uint64_t key, const ui
     return rule;
 }
 
-// What elements first .. first+n-1 of the tensor are multiplied by: 0 or scale.
+// The factors of elements first .. first+n-1 of the tensor: 0 or scale.
 static inline void cpu_dropout_factors(const cpu_dropout_rule *rule, uint64_t first, int64_t n, float *factors) {
     uint32_t words[4 * CPU_PHILOX_LANES];
     uint64_t block = first / 4;

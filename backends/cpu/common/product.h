@@ -1,11 +1,11 @@
-// product.h: matrix products: by our own packed kernels, or by BLAS.
+// product.h: matmuls: by our own packed kernels, or by BLAS.
 #ifndef STEPMARK_BACKENDS_CPU_COMMON_PRODUCT_H
 #define STEPMARK_BACKENDS_CPU_COMMON_PRODUCT_H
 
 #include "backends/cpu/common/kernel.h"
 
-// c (m,n) = a (m,k) b (k,n), and what is done to c before it leaves the cache. An operand is read through two
-// strides, of which one is 1: element (i,j) of a lies at a[i * a_row + j * a_col].
+// c (m,n) = a (m,k) b (k,n), and the epilogue of c. An operand is read through two strides, one of which is 1: element
+// (i,j) of a is a[i * a_row + j * a_col].
 typedef struct {
     int64_t m, n, k;
     const cpu_data *a;
@@ -14,7 +14,7 @@ typedef struct {
     int64_t b_row, b_col;
     float *c;          // rows of n
     bool add;          // c += a b
-    cpu_data *rounded; // of bf16 data, c's place where it is NULL: receives the result, rounded
+    cpu_data *rounded; // for bf16 data, receives the rounded result; c is then NULL
 
     const float *bias;   // (n), added to every row; NULL: none
     cpu_data *act;       // (m,n): receives gelu(c); NULL: none
@@ -26,12 +26,12 @@ typedef struct {
 void ISA(cpu_multiply)(const cpu_product *p, const cpu_team *team);
 size_t ISA(cpu_product_scratch)(int64_t m, int64_t n, int64_t k, int n_threads);
 
-// The same by OpenBLAS, of float data, or by oneDNN: no barrier, and no scratch but CPU_ONEDNN_SCRATCH_BYTES
-// (cpu/onednn_matmul.h) where data are bf16.
+// The same by OpenBLAS for float data, or by oneDNN: no barrier, and no scratch except CPU_ONEDNN_SCRATCH_BYTES
+// (cpu/onednn_matmul.h) for bf16 data.
 void ISA(cpu_multiply_blas)(const cpu_product *p, const cpu_team *team);
 void ISA(cpu_multiply_onednn)(const cpu_product *p, const cpu_team *team);
 
-// Of float data, what is done to a finished part of c: bias, act, pre.
+// For float data, the epilogue of a finished part of c: bias, act, pre.
 void BASE_ISA(cpu_finish_product)(const cpu_product *p, cpu_range rows, cpu_range cols);
 
 #endif

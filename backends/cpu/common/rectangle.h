@@ -1,4 +1,4 @@
-// rectangle.h: the part of a product's result that a thread computes by serial calls of a library.
+// rectangle.h: the part of a matmul's result that a thread computes by serial calls of a library.
 #ifndef STEPMARK_BACKENDS_CPU_COMMON_RECTANGLE_H
 #define STEPMARK_BACKENDS_CPU_COMMON_RECTANGLE_H
 

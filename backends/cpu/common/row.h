@@ -1,4 +1,4 @@
-// row.h: what is done to rows by several kinds of op.
+// row.h: operations on rows that several kinds of op share.
 #ifndef STEPMARK_BACKENDS_CPU_COMMON_ROW_H
 #define STEPMARK_BACKENDS_CPU_COMMON_ROW_H
 
@@ -7,7 +7,7 @@
 #include "backends/cpu/common/data.h"
 #include "backends/cpu/common/vector.h"
 
-// A sum takes its terms in turns with others: an addition takes four cycles, and another can begin every half of one.
+// Independent sums: an addition takes four cycles, and another can begin every half cycle.
 enum { CPU_ROW_SUMS = 4, CPU_ROW_STEP = CPU_ROW_SUMS * CPU_VECTOR };
 
 static inline float cpu_add_up(const cpu_vector sums[CPU_ROW_SUMS]) {
@@ -46,7 +46,7 @@ static inline float cpu_sum_squares(const float *x, float mean, int64_t n) {
     return cpu_add_up(sums) + rest;
 }
 
-// to = a + b, rounded where it is stored; room holds n floats, to may be a or b.
+// to = a + b, rounded when stored; room holds n floats, to may be a or b.
 static inline void cpu_add_rows(const cpu_data *a, const cpu_data *b, int64_t n, float *room, cpu_data *to) {
     float *sum = cpu_gathered(to, room);
 #pragma omp simd

@@ -1,4 +1,4 @@
-// vector.h: the compiler's vector types of the instruction set's width. They may lie at any float.
+// vector.h: the compiler's vector types with the instruction set's width, at any float address.
 #ifndef STEPMARK_BACKENDS_CPU_COMMON_VECTOR_H
 #define STEPMARK_BACKENDS_CPU_COMMON_VECTOR_H
 
@@ -25,12 +25,12 @@ static inline float cpu_add_lanes(cpu_vector v) {
 #endif
 }
 
-// Lanes of a where the comparison `where` held, of b elsewhere.
+// Lanes of a where the comparison `where` is true, otherwise of b.
 static inline cpu_vector cpu_select(cpu_int_vector where, cpu_vector a, cpu_vector b) {
     return (cpu_vector)((where & (cpu_int_vector)a) | (~where & (cpu_int_vector)b));
 }
 
-// table[i] of each lane's i, of which the lowest four bits count.
+// table[i] for each lane's i, of which the lowest four bits count.
 static inline cpu_vector cpu_look_up(const float table[16], cpu_int_vector i) {
 #if defined(__AVX512F__)
     return (cpu_vector)_mm512_permutexvar_ps((__m512i)i, _mm512_loadu_ps(table));

@@ -1,5 +1,5 @@
-// denormals.h: on x86 and 64-bit Arm, makes denormal numbers count as zero in this thread (they cost a hundred cycles each, and
-// carry nothing) and returns the state before, for cpu_denormals_restore().
+// denormals.h: on x86 and 64-bit Arm, makes denormal numbers count as zero in this thread (they take a hundred cycles
+// each, and do not matter); returns the earlier state, for cpu_denormals_restore().
 #ifndef STEPMARK_BACKENDS_CPU_THREADS_DENORMALS_H
 #define STEPMARK_BACKENDS_CPU_THREADS_DENORMALS_H
 
@@ -20,7 +20,7 @@ static inline void cpu_denormals_restore(unsigned state) { _mm_setcsr(state); }
 static inline void cpu_denormals_restore(unsigned state) { __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)state)); }
 
 static inline unsigned cpu_denormals_off(void) {
-    const uint64_t flush_to_zero = 1 << 24; // of operands and of results
+    const uint64_t flush_to_zero = 1 << 24; // for operands and results
     uint64_t state;
     __asm__ volatile("mrs %0, fpcr" : "=r"(state));
     cpu_denormals_restore((unsigned)(state | flush_to_zero));

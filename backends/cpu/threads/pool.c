@@ -1,4 +1,3 @@
-// pool.c: see threads/pool.h.
 #include "backends/cpu/threads/pool.h"
 
 #include <errno.h>
@@ -16,15 +15,15 @@
 enum { LINE_BYTES = 64 };
 
 static const int64_t PATIENCE_NS = 2000;       // before a thread counts as away
-static const int64_t SHORT_WAIT_NS = 20000;    // before a thread sleeps, where others use the processors, too
-static const int64_t LONG_WAIT_NS = 10000000;  // elsewhere: a sleeper is slow to wake
-static const int64_t LOOK_NS = 100000;         // from one look at who uses the processors to the next
+static const int64_t SHORT_WAIT_NS = 20000;    // before a thread sleeps, if others use the processors, too
+static const int64_t LONG_WAIT_NS = 10000000;  // otherwise: waking is slow
+static const int64_t LOOK_NS = 100000;         // between checks of who uses the processors
 static const int64_t STAYS_BUSY_NS = 50000000; // after a thread lost its processor
 
 typedef struct {
-    _Alignas(LINE_BYTES) _Atomic uint64_t taken; // the serial of the last piece of which this part was taken
-    _Alignas(LINE_BYTES) atomic_bool is_away;    // others look at it after each piece, and it seldom changes
-    long n_preemptions;                          // of this thread, when it looked last; only its own
+    _Alignas(LINE_BYTES) _Atomic uint64_t taken; // the serial of the last piece in which this part was taken
+    _Alignas(LINE_BYTES) atomic_bool is_away;    // others read it after each piece; it seldom changes
+    long n_preemptions;                          // of this thread, at its last check; private
     cpu_pool *pool;
     pthread_t thread;
 } member;
@@ -34,11 +33,11 @@ struct cpu_pool {
     int n_threads;
     int n_started;
     bool is_crowded;      // more threads than processors
-    const cpu_work *work; // read by who has taken a part of it
-    // A piece's serial, and below it, in two bits, its cpu_piece.
+    const cpu_work *work; // read by the thread that has taken a part of it
+    // A piece's serial, and in the two lowest bits its cpu_piece.
     _Alignas(LINE_BYTES) _Atomic uint64_t piece;
     _Atomic uint64_t n_meetings;
-    _Atomic uint32_t n_wakes; // what sleepers wait for
+    _Atomic uint32_t n_wakes; // sleepers wait for it
     atomic_bool has_sleepers;
     atomic_bool ends;
     _Atomic int64_t busy_until_ns;
@@ -47,7 +46,7 @@ struct cpu_pool {
     member members[];
 };
 
-static _Thread_local int self; // this thread's number in the pool that it works for
+static _Thread_local int self; // this thread's number in its pool
 
 static cpu_piece kind_of(uint64_t piece) { return (cpu_piece)(piece & 3); }
 
@@ -61,15 +60,15 @@ static void relax(void) {
 #endif
 }
 
-// Processors of 64-bit Arm keep a store of that order before a load that follows it; QEMU, which emulates them on x86-64,
-// does not, and threads would sleep for ever.
+// 64-bit Arm keeps a seq_cst store before a later load; QEMU, which emulates it on x86-64, does not, and threads would
+// sleep forever.
 static void keep_order(void) {
 #if defined(__aarch64__)
     atomic_thread_fence(memory_order_seq_cst);
 #endif
 }
 
-// After a change of what others wait for. All of it is in one order (seq_cst): a sleeper either sees the change, or its
+// Call after a change that others wait for. All accesses have one order (seq_cst): a sleeper sees the change, or its
 // flag is seen here.
 static void tell(cpu_pool *pool) {
     keep_order();
@@ -89,7 +88,7 @@ static void sleep_past(cpu_pool *pool, const _Atomic uint64_t *word, uint64_t se
     }
 }
 
-// Whether this thread lately lost its processor to others, or another of the pool did.
+// Whether this thread, or another of the pool, recently lost its processor to others.
 static bool is_busy(cpu_pool *pool, int64_t now_ns) {
     member *me = &pool->members[self];
     const long n_preemptions = os_n_preemptions();
@@ -101,7 +100,7 @@ static bool is_busy(cpu_pool *pool, int64_t now_ns) {
     return pool->is_crowded || now_ns < atomic_load_explicit(&pool->busy_until_ns, memory_order_relaxed);
 }
 
-// A part of a piece that nobody has taken: takes and does it. The last one begins the next piece.
+// Takes and does a part of a piece, if nobody has taken it. The last one begins the next piece.
 static bool take_part(cpu_pool *pool, int part, uint64_t piece) {
     uint64_t before = (piece >> 2) - 1;
     _Atomic uint64_t *taken = &pool->members[part].taken;
@@ -133,7 +132,7 @@ static bool help(cpu_pool *pool, uint64_t piece, bool any) {
     return false;
 }
 
-// Returns when *word is no longer `seen`, or perhaps before: after a part of the piece was done for another.
+// Returns when *word has changed from `seen`, or earlier, after doing a part of the piece for another.
 static void wait_past(cpu_pool *pool, const _Atomic uint64_t *word, uint64_t seen) {
     enum { POLLS = 16 };
     const bool may_help = word == &pool->piece;
@@ -167,7 +166,7 @@ static void wait_past(cpu_pool *pool, const _Atomic uint64_t *word, uint64_t see
 
 // --- work ---------------------------------------------------------------------------------
 
-// Until the work is done, for thread 0; for others until the pool ends.
+// Thread 0 returns when the work is done; others when the pool ends.
 static void serve(cpu_pool *pool) {
     member *me = &pool->members[self];
     while (!atomic_load_explicit(&pool->ends, memory_order_relaxed)) {
@@ -188,7 +187,7 @@ void cpu_pool_run(cpu_pool *pool, const cpu_work *work) {
     const int n_omp_threads = omp_get_max_threads();
     const unsigned state = cpu_denormals_off();
     cpu_bind_thread(pool->binding, 0);
-    omp_set_num_threads(1); // libraries that parts call
+    omp_set_num_threads(1); // for libraries that parts call
     cpu_piece first = work->next(work->ctx);
     if (pool->n_threads == 1) {
         for (; first != CPU_PIECE_NONE; first = work->next(work->ctx)) {
@@ -234,7 +233,7 @@ void cpu_pool_meet(cpu_pool *pool) {
         return;
     }
     if (kind_of(atomic_load_explicit(&pool->piece, memory_order_relaxed)) != CPU_PIECE_MEETS) {
-        abort(); // a kernel whose table does not say that its parts meet
+        abort(); // a kernel whose parts meet, although its table does not say so
     }
     const uint64_t seen = atomic_load_explicit(&pool->n_meetings, memory_order_relaxed);
     if (atomic_fetch_add(&pool->n_met, 1) + 1 == pool->n_threads) {

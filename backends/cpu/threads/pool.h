@@ -1,13 +1,13 @@
-// pool.h: a device's threads, and how they share out work.
+// pool.h: a device's threads, and the division of work among them.
 //
-// Work is a row of pieces, and each piece has as many parts as there are threads. A thread does its own part of a piece,
-// and the next piece begins when all parts are done. On a machine that others use, too, a thread may be away: the system
-// runs something else on its processor. Then another does its part, with the part's own scratch, so that no result
-// depends on who does what; only a part that has been begun is waited for. Parts that meet (cpu_pool_meet) need all
-// threads at once, and each is left to its own.
+// Work is a sequence of pieces, each with as many parts as there are threads. A thread does its own part of a piece,
+// and the next piece begins when all parts are done. On a shared machine a thread may be away: the system runs
+// something else on its processor. Then another thread does its part, with the part's own scratch, so that no result
+// depends on who does what; the pool waits only for parts that have begun. Parts that meet (cpu_pool_meet) need all
+// threads at once, and each thread does its own.
 //
-// Who waits spins, since what is waited for is near. Where threads lose their processors to others it soon sleeps: the
-// rest of its time slice is of more use later, and to those others.
+// Waiting threads spin, since waits are short. If threads lose their processors to others, waiting threads soon sleep:
+// the saved time is of use later, and to the others.
 #ifndef STEPMARK_BACKENDS_CPU_THREADS_POOL_H
 #define STEPMARK_BACKENDS_CPU_THREADS_POOL_H
 
@@ -22,23 +22,22 @@ typedef enum {
 } cpu_piece;
 
 typedef struct {
-    cpu_piece (*next)(void *ctx);      // called by one thread at a time, when the piece before is done
-    void (*run)(void *ctx, int part);  // of that piece
+    cpu_piece (*next)(void *ctx);     // called by one thread at a time, after the piece before is done
+    void (*run)(void *ctx, int part); // of that piece
     void *ctx;
 } cpu_work;
 
-// The caller is thread 0; the others wait for work until the pool is freed. `binding` says where each runs, and stays
-// the caller's.
+// The caller is thread 0; the others wait for work until the pool is freed. `binding` places them; the caller owns it.
 sm_status cpu_pool_make(int n_threads, const cpu_binding *binding, cpu_pool **pool);
 void cpu_pool_free(cpu_pool *pool); // NULL is fine
 
-// Returns when all of it is done. Not from within a piece, nor from two threads at once.
+// Returns when all of it is done. Do not call it within a piece, nor from two threads at once.
 void cpu_pool_run(cpu_pool *pool, const cpu_work *work);
 
 // One piece whose parts may meet.
 void cpu_pool_run_once(cpu_pool *pool, void (*run)(void *ctx, int part), void *ctx);
 
-// Within a part of a piece that meets: returns when all parts have come here.
+// Within a part of a piece that meets: returns when all parts have called it.
 void cpu_pool_meet(cpu_pool *pool);
 
 #endif

@@ -1,7 +1,7 @@
 // topology.c: cores, caches and binding, by hwloc.
 //
-// The machine is looked at once, before any thread is bound, and kept for the life of the process:
-// what the process may use is the affinity mask that it was started with.
+// The machine is examined once, before any thread is bound: the process may use the processors of its initial affinity
+// mask.
 #include <errno.h>
 #include <hwloc.h>
 #include <omp.h>
@@ -18,22 +18,22 @@
 typedef enum { PLACED_FREELY, PLACED_IN_MASK, PLACED_ONE_A_CORE } placement;
 
 struct cpu_binding {
-    unsigned serial; // tells bindings apart, from 1 on
+    unsigned serial; // distinguishes bindings, from 1
     placement placement;
     hwloc_bitmap_t allowed; // processors of the mask, or all that the process may use
-    hwloc_bitmap_t *places; // PLACED_ONE_A_CORE: a set each thread
+    hwloc_bitmap_t *places; // PLACED_ONE_A_CORE: a set for each thread
     int n_threads;
     char text[128];
 };
 
 static pthread_once_t loaded = PTHREAD_ONCE_INIT;
-static hwloc_topology_t topology; // NULL: nothing could be found out
+static hwloc_topology_t topology; // NULL: unknown
 static hwloc_bitmap_t process_set;
 
-// OMP_PROC_BIND is set: OpenMP has bound this thread to a place of its own, and says where others belong.
+// OMP_PROC_BIND is set: OpenMP has bound this thread, and has places for others.
 static bool openmp_binds(void) { return omp_get_proc_bind() != omp_proc_bind_false && omp_get_num_places() > 0; }
 
-// Adds the processors of one of OpenMP's places; false: there is no memory.
+// Adds the processors of one of OpenMP's places; false: out of memory.
 static bool add_place(int place, hwloc_bitmap_t set) {
     const int n = omp_get_place_num_procs(place);
     int *processors = calloc((size_t)n + 1, sizeof *processors);
@@ -48,7 +48,7 @@ static bool add_place(int place, hwloc_bitmap_t set) {
     return true;
 }
 
-// What the process may use: the mask of its first thread, unless OpenMP has made that smaller.
+// The processors of the process: the mask of its first thread, unless OpenMP has reduced that.
 static bool find_process_set(hwloc_topology_t of) {
     bool found = true;
     if (!openmp_binds()) {
@@ -85,13 +85,11 @@ static int count_cores(hwloc_const_bitmap_t set) {
     while ((core = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_CORE, core)) != NULL) {
         n_cores += hwloc_bitmap_intersects(core->cpuset, set) != 0;
     }
-    // A machine whose cores are not known: each processor counts as one.
+    // If cores are unknown, each processor counts as one.
     return n_cores > 0 ? n_cores : hwloc_bitmap_weight(set);
 }
 
-int cpu_topology_n_cores(void) {
-    return is_known() ? count_cores(process_set) : os_n_processors();
-}
+int cpu_topology_n_cores(void) { return is_known() ? count_cores(process_set) : os_n_processors(); }
 
 cpu_cache cpu_topology_cache(int level) {
     static const hwloc_obj_type_t types[CPU_CACHE_LEVELS] = {HWLOC_OBJ_L1CACHE, HWLOC_OBJ_L2CACHE, HWLOC_OBJ_L3CACHE};
@@ -166,7 +164,7 @@ static sm_status parse_list(const char *mask, hwloc_bitmap_t set) {
     }
 }
 
-// The digits behind "0x", the lowest processors last.
+// The digits after "0x", the lowest processors last.
 static sm_status parse_bits(const char *mask, hwloc_bitmap_t set) {
     const char *digits = mask + 2;
     size_t n = strlen(digits);
@@ -224,7 +222,7 @@ static sm_status choose_openmp_places(cpu_binding *b) {
     return SM_OK;
 }
 
-// The first n_threads cores of the allowed set; all of a core's processors are good for its thread.
+// The first n_threads cores of the allowed set; a thread may use all processors of its core.
 static sm_status choose_places(cpu_binding *b) {
     hwloc_obj_t core = NULL;
     b->places = calloc((size_t)b->n_threads, sizeof *b->places);
@@ -233,7 +231,7 @@ static sm_status choose_places(cpu_binding *b) {
     }
     for (int i = 0; i < b->n_threads;) {
         core = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_CORE, core);
-        if (core == NULL) { // cores are not known: threads keep to the set
+        if (core == NULL) { // cores are unknown: threads stay within the set
             b->placement = PLACED_IN_MASK;
             return SM_OK;
         }
@@ -342,14 +340,14 @@ int cpu_binding_n_processors(const cpu_binding *binding) {
                                       : os_n_processors();
 }
 
-// Where this thread was put last: the serial of a binding and its number there. 0: nowhere.
+// This thread's last place: the serial of a binding and its number there. 0: none.
 static _Thread_local unsigned bound_serial;
 static _Thread_local int bound_thread;
 
-// The reason that the system gave when it last refused to bind a thread; 0: it never did.
+// The system's reason for refusing to bind a thread; 0: it never did.
 static atomic_int refusal;
 
-// Binding is help, not need: what the system refuses is left as it is, and told by cpu_binding_check.
+// Binding is optional: a refusal is ignored here, and reported by cpu_binding_check.
 void cpu_bind_thread(const cpu_binding *binding, int thread) {
     if (binding->placement == PLACED_FREELY) {
         cpu_unbind_thread();

@@ -1,4 +1,4 @@
-// adafactor.c: Adafactor (Shazeer and Stern 2018, algorithms 4 and 5), as PyTorch has it.
+// adafactor.c: Adafactor (Shazeer and Stern 2018, algorithms 4 and 5), as in PyTorch.
 #include "backends/reference/ref.h"
 
 static double rms(int64_t n, const real *x) {
@@ -9,13 +9,13 @@ static double rms(int64_t n, const real *x) {
     return sqrt(sum / (double)n);
 }
 
-// The step's length: relative to the parameter's size, and shorter where the update is large.
+// The step's length: relative to the parameter's size, and shorter for a large update.
 static double step_length(const real *hyper, double p_rms, double u_rms) {
     double alpha = (double)hyper[SM_HYPER_RELATIVE_STEP] * fmax((double)hyper[SM_HYPER_EPS2], p_rms);
     return alpha / fmax(1, u_rms / (double)hyper[SM_HYPER_UPDATE_RMS]);
 }
 
-// g / sqrt(v), where v is no less than eps^2.
+// g / sqrt(v), with v at least eps^2.
 static double divide_by_root(const real *hyper, double g, double v) {
     double eps = (double)hyper[SM_HYPER_EPS];
     return g / sqrt(fmax(v, eps * eps));
@@ -50,7 +50,7 @@ void REF(adafactor)(int64_t R, int64_t C, bool decay, const real *g, const real 
         mean += (double)row[r] / (double)R;
     }
     mean = fmax(mean, (double)hyper[SM_HYPER_EPS]);
-    for (int pass = 0; pass < 2; pass++) { // the update's size first, then the update
+    for (int pass = 0; pass < 2; pass++) { // first the update's size, then the update
         for (int64_t i = 0; i < R * C; i++) {
             double v = (double)row[i / C] * (double)col[i % C] / mean;
             double u = divide_by_root(hyper, (double)*clip * (double)g[i], v);

@@ -1,11 +1,11 @@
-// adamw8bit.c: AdamW whose moments are kept in 8 bits (Dettmers et al. 2022): codes of a map (dynamic_map.h), times
-// the largest of their block.
+// adamw8bit.c: AdamW with 8-bit moments (Dettmers et al. 2022): codes of a map (dynamic_map.h), times the largest value
+// of their block.
 #include "dynamic_map.h"
 #include "backends/reference/ref.h"
 
 enum { BLOCK = SM_QUANT_BLOCK };
 
-// Code of the number in the map that is nearest to x.
+// Code of the map's number nearest to x.
 static uint8_t nearest(const double *map, double x) {
     int best = 0;
     for (int code = 1; code < SM_QUANT_CODES; code++) {

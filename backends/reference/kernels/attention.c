@@ -1,12 +1,11 @@
 // attention.c: causal multi-head attention (Vaswani et al. 2017, equation 1). Token t of a
 // head mixes the values of tokens s <= t, weighted by how well its query meets their keys.
 //
-// A row of qkv (B,T,(NH+2NKV)HS) holds the queries, keys and values of one token, a head of HS channels after the
-// other: NH of q, NKV of k, NKV of v. NH/NKV heads of queries, next to each other, share a head of keys and values
-// (Ainslie et al. 2023); in GPT-2 each has its own, NKV = NH. Flash attention (Dao et al. 2022) is the same function of
-// qkv: instead of the weights, att (B,NH,T,T), it stores one log-sum-exp a row, lse (B,NH,T), from which backward
-// computes the weights again. Blocked attention stores the weights of each row up to the end of its block, att
-// (B,NH,W).
+// A row of qkv (B,T,(NH+2NKV)HS) holds the queries, keys and values of one token, head by head, HS channels each: NH of
+// q, NKV of k, NKV of v. NH/NKV heads of queries, next to each other, share a head of keys and values (Ainslie et al.
+// 2023); in GPT-2 each has its own, NKV = NH. Flash attention (Dao et al. 2022) is the same function of qkv: instead of
+// the weights, att (B,NH,T,T), it stores one log-sum-exp a row, lse (B,NH,T), from which backward computes the weights
+// again. Blocked attention stores the weights of each row up to the end of its block, att (B,NH,W).
 //
 // Documents that share a row: token t then mixes the values of tokens starts[t] <= s <= t alone.
 #include "backends/reference/ref.h"
@@ -17,9 +16,9 @@ typedef struct {
     int64_t T, HS, qkv_row, y_row;
     int64_t first_q, first_k, first_v; // of [b,0,h] in qkv
     int64_t first_y, first_row;        // of [b,0,h] in y, and of row [b,h,0] of lse
-    bool blocked;                      // att holds blocks of rows
+    bool blocked;                      // att has blocks of rows
     const int32_t *starts;             // (T), or NULL
-    bool first_of_group;               // of the heads that share keys and values
+    bool first_of_group;               // the first of the heads that share keys and values
     const real *q, *k, *v;
     const ref_mask *mask;
 } head;
@@ -42,10 +41,10 @@ static head head_at(const ref_attention *a, const real *qkv, int64_t b, int64_t 
     return d;
 }
 
-// The first token that token t sees.
+// The first token that token t attends to.
 static int64_t first_key(const head *d, int64_t t) { return d->starts == NULL ? 0 : d->starts[t]; }
 
-// Where the weights of row t begin in att, and how many of them there are.
+// Offset of row t's weights in att, and their number.
 static int64_t att_row(const head *d, int64_t t) {
     const int64_t before = d->first_row / d->T; // heads
     return d->blocked ? before * sm_blocked_elems(d->T, d->T) + sm_blocked_elems(t, d->T) : (d->first_row + t) * d->T;
@@ -53,7 +52,7 @@ static int64_t att_row(const head *d, int64_t t) {
 
 static int64_t att_width(const head *d, int64_t t) { return d->blocked ? sm_blocked_width(t, d->T) : d->T; }
 
-// What dropout multiplies the weight att[b,h,t,s] by.
+// Dropout's factor on the weight att[b,h,t,s].
 static double keep(const head *d, int64_t t, int64_t s) {
     return ref_mask_factor(d->mask, (d->first_row + t) * d->T + s);
 }

@@ -1,9 +1,8 @@
 // matmul.c: a linear layer's matrix product and its two derivatives. W is stored (C,F), or
 // transposed, (F,C), as the head that is tied to the token embedding.
 //
-// All six cases are one of three products. Their loops are ordered so that the innermost runs
-// along rows, and each keeps a strip of sums in double. Strips are independent: where there is much to do, threads share
-// them, and every sum stays what it is.
+// All six cases are one of three products. Their innermost loops run along rows, and each keeps a strip of sums in
+// double. Strips are independent: for large matrices threads share them, without changing any sum.
 #include <string.h>
 
 #include "backends/host/memory.h"
@@ -17,8 +16,7 @@ static int64_t strip_width(int64_t first, int64_t n_cols) { return n_cols - firs
 
 // sum[i][m] += the sum over k of a[i,k] b[k][m], of some rows and of TILE columns from `first` on: they stay in registers.
 static inline __attribute__((always_inline)) void add_tile(int n_rows, int64_t n_k, int64_t K, const real *a,
-                                                           double (*b)[STRIP], int64_t first,
-                                                           double (*sum)[STRIP]) {
+                                                           double (*b)[STRIP], int64_t first, double (*sum)[STRIP]) {
     double tile[TILE_ROWS][TILE];
     for (int i = 0; i < n_rows; i++) {
         memcpy(tile[i], sum[i] + first, sizeof tile[i]);
@@ -42,7 +40,7 @@ static void product(int64_t N, int64_t K, int64_t M, const real *a, const real *
 #pragma omp parallel for schedule(static) if (N * K * M > MUCH) num_threads(os_n_processors())
     for (int64_t first = 0; first < M; first += STRIP) {
         int64_t width = strip_width(first, M);
-        for (int64_t n = 0; n < N; n += ROWS) { // so many rows at a time, as b is widened for all of them
+        for (int64_t n = 0; n < N; n += ROWS) { // rows at a time; b is widened once for all of them
             double sum[ROWS][STRIP] = {{0}};
             double wide[DEPTH][STRIP] = {{0}};
             int64_t rows = N - n < ROWS ? N - n : ROWS;
@@ -93,7 +91,7 @@ static void add_product_of_transposed(int64_t N, int64_t K, int64_t M, const rea
     }
 }
 
-// sum_k a[k] b[k], in independent lanes so that the compiler may use vectors
+// sum_k a[k] b[k], in independent lanes so that compilers can vectorise
 static double dot(int64_t K, const real *a, const real *b) {
     double lane[LANES] = {0};
     int64_t k = 0;

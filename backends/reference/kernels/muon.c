@@ -1,8 +1,8 @@
-// muon.c: what Muon (Jordan et al. 2024) does beside its matrix products. A tall matrix goes through them
-// transposed: x is (C,R) then, and (R,C) otherwise.
+// muon.c: Muon (Jordan et al. 2024) except for its matmuls. A tall matrix is transposed: x is then (C,R), and (R,C)
+// otherwise.
 #include "backends/reference/ref.h"
 
-// Where element i of an (R,C) matrix lies in x.
+// Index in x of element i of an (R,C) matrix.
 static int64_t place(int64_t i, int64_t R, int64_t C, bool transposed) { return transposed ? i % C * R + i / C : i; }
 
 // m, g, u (n)

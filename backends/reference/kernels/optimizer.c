@@ -1,5 +1,5 @@
-// optimizer.c: updates of each parameter by itself. g, p, m, v (n): one group of parameters; clip (1), what the
-// gradient's norm leaves of it. wd, the weight decay, is 0 for groups without.
+// optimizer.c: element-wise updates. g, p, m, v (n): one group of parameters; clip (1), the factor on the gradients
+// that limits their norm. wd, the weight decay, is 0 for groups without.
 #include "backends/reference/ref.h"
 
 // Weight decay of this group.
@@ -30,7 +30,7 @@ void REF(adamw)(int64_t n, bool decay, const real *g, const real *hyper, const r
     }
 }
 
-// Adam (Kingma and Ba 2015, algorithm 1), decay by way of the gradient.
+// Adam (Kingma and Ba 2015, algorithm 1), with decay added to the gradient.
 void REF(adam)(int64_t n, bool decay, const real *g, const real *hyper, const real *clip, real *p, real *m, real *v) {
     double lr = (double)hyper[SM_HYPER_LR];
     double wd = decay_of(hyper, decay);

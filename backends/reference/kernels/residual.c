@@ -1,5 +1,5 @@
-// residual.c: the residual connection (He et al. 2016, equation 1). Backward, the gradient
-// passes unchanged to both inputs; where a tensor is used twice, its two gradients add here too.
+// residual.c: the residual connection (He et al. 2016, equation 1). Backward, the gradient passes unchanged to both
+// inputs; if a tensor is used twice, its two gradients are added here too.
 #include "backends/reference/ref.h"
 
 // y = a + b

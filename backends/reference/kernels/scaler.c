@@ -1,5 +1,5 @@
 // scaler.c: the loss scale of the next step (Micikevicius et al. 2018, section 3.2, by the rule of PyTorch's
-// GradScaler): lower after a step whose gradients were not finite, higher after many whose were.
+// GradScaler): lower after a step with gradients that were not finite, higher after many good steps.
 #include "backends/reference/ref.h"
 
 // clip (1): negative where the step is skipped; scaler: scale, good steps since it changed, steps skipped in all
