@@ -1,5 +1,4 @@
-// test_cpu_memory.c: what the cpu backend foretells of a plan's memory is what it allocates; what it keeps of it is put
-// back.
+// test_cpu_memory.c: the cpu backend allocates what it predicts for a plan, and restores kept weights.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -34,7 +33,7 @@ static void check_estimate(sm_device *device, sm_plan *plan, const char *what, c
     device->backend->release(executable);
 }
 
-// Every kind of op by itself, so that each one's scratch counts.
+// Every kind of op separately, so that each one's scratch counts.
 static void check_ops(sm_device *device, sm_dtype dtype) {
     for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
         for (int i = 0; i < sm_op_case_count((sm_op_kind)kind); i++) {

@@ -1,5 +1,5 @@
-// test_cpu_pool.c: the threads of the cpu backend: all parts are done, once, and are seen by whoever comes after; with
-// more threads than processors, too, and with the same results.
+// test_cpu_pool.c: the cpu backend's threads do all parts exactly once, in order of memory, also with more threads than
+// processors, and with the same results.
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -35,7 +35,7 @@ static const char *one_processor(void) {
 
 // --- pieces ---------------------------------------------------------------------------------------
 
-// No number is atomic: the pool alone puts writes before reads.
+// The numbers are not atomic: only the pool orders writes before reads.
 typedef struct {
     cpu_pool *pool;
     int n_threads;
@@ -65,7 +65,7 @@ static void count_wrong(pieces *p, int n) {
     }
 }
 
-// Reads what all parts of the piece before wrote, and writes its own, which nobody has written.
+// Reads what all parts of the piece before wrote, and writes its own number, which must be unwritten.
 static void run(void *ctx, int part) {
     pieces *p = ctx;
     long *own = &p->written[p->piece % 2][part];
@@ -116,7 +116,7 @@ static void test_pieces(void **state) {
     }
 }
 
-// A thread that the system does not run holds nobody up that it shares no begun part with. Here a signal stops it.
+// A thread that does not run delays only those that share a begun part with it. Here a signal stops it.
 static atomic_int is_stopped;
 static pthread_t threads[2];
 
@@ -178,7 +178,7 @@ static void losses_on(const char *mask, int n_threads, sm_dtype dtype, double lo
     device->backend->close(device);
 }
 
-// Losses depend on how many threads there are, and not on where they run.
+// Losses depend on the number of threads, but not on where they run.
 static void test_same_losses(void **state) {
     (void)state;
     static const sm_dtype dtypes[] = {SM_F32, SM_BF16};

@@ -1,7 +1,6 @@
-// test_cpu_product.c: the cpu backend's bf16 matrix products, kernel by kernel, against sums in double: the three
-// products of a linear layer, with W as (C,F) and as (F,C), their epilogues, shapes that are no multiple of anything,
-// k deeper than a slice, and one to four threads, on every instruction set that this processor has; and the same
-// by oneDNN where it has such products.
+// test_cpu_product.c: the cpu backend's bf16 matmuls, kernel by kernel, against sums in double: the three matmuls of a
+// linear layer, with W as (C,F) and as (F,C), their epilogues, odd shapes, k deeper than a slice, and one to four
+// threads, on every instruction set of this processor; and the same with oneDNN, if it has them.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -99,7 +98,7 @@ static void run(const cpu_isa *isa, const host_op *op, int n_threads) {
     cpu_onednn_matmul_free(choice.matmul);
 }
 
-// A sum of products and the sum of their sizes, which its rounding errors are measured by.
+// A sum of products, and the sum of their magnitudes, which scales its rounding errors.
 typedef struct {
     double value;
     double size;
@@ -128,7 +127,7 @@ static void check(const char *what, const cpu_isa *isa, shape of, int n_threads,
 // Half of bf16's last place, and what sums in float may lose.
 static double rounded_tolerance(double expected, double size) { return fabs(expected) / 256 + 1e-6 * size + 1e-6; }
 
-// Elements are checked that lie so far apart: all, but in large results.
+// Stride between checked elements: 1 except in large results.
 static int64_t check_step = 1;
 
 static void check_forward(const cpu_isa *isa, shape of, bool transposed, bool epilogue, int n_threads) {
@@ -239,7 +238,7 @@ static const cpu_isa *best_isa(void) {
     return isa;
 }
 
-// Operands that do not fit in caches are cut into blocks of rows, of columns and of k.
+// Operands that do not fit in caches are divided into blocks of rows, columns and k.
 static void test_blocks(void **state) {
     (void)state;
     const shape large = {1700, 1700, 700};

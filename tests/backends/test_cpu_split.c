@@ -1,6 +1,6 @@
-// test_cpu_split.c: products of floats by six products of bf16 (--precision bf16x6): as exact as those in fp32, for
-// operands of any size; what is not finite stays so; the same bits on any number of threads; they train as fp32 does.
-// All but the refusal needs a processor with AMX.
+// test_cpu_split.c: float matmuls by six bf16 matmuls (--precision bf16x6): as exact as fp32, for operands of any
+// magnitude; non-finite values stay non-finite; the same bits on any number of threads; training as in fp32. All but
+// the refusal need a processor with AMX.
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>

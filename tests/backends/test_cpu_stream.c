@@ -1,6 +1,6 @@
-// test_cpu_stream.c: what the cpu backend's kernels store past the caches, because it is too large for them, has the
-// bits of what they store into them: ops of many rows, of which every eighth is the same, against ops of eight rows, on
-// every instruction set that this processor has, in fp32 and bf16, by one and by two threads.
+// test_cpu_stream.c: results that the cpu backend's kernels store bypassing the caches have the same bits as those
+// stored into them: ops of many rows, of which every eighth is the same, against ops of eight rows, on every
+// instruction set of this processor, in fp32 and bf16, with one and two threads.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

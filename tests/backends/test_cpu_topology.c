@@ -1,4 +1,4 @@
-// test_cpu_topology.c: masks, and threads that come back from where they were bound.
+// test_cpu_topology.c: masks, and threads that are unbound again.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

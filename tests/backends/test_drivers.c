@@ -1,6 +1,6 @@
-// Drivers that fail, hang or crash, signals and limits, as the user meets them: the program ends in time, each row says
-// what happened, the cpu's row is there, and the exit code is true. tools/torture_drivers.sh goes through all
-// functions.
+// test_drivers.c: drivers that fail, hang or crash, signals and limits, as users meet them: the program ends in time,
+// each row has a status and a reason, the cpu's row exists, and the exit code is right. tools/torture_drivers.sh tests
+// all functions.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -23,7 +23,7 @@
 
 enum { MAX_ARGUMENTS = 32 };
 
-// What does not end within that, even of a busy machine, hangs.
+// A program that takes longer hangs, even on a busy machine.
 static const double END_S = 60;
 
 #define TINY "run -m tiny -b 1 --seq-len 16 -w 0 -r 2 --no-peaks -o json"
@@ -196,7 +196,7 @@ static pid_t start_failing(int i, int limit_s) {
     return start(line, &(conditions){failures[i].fault, -1, 0});
 }
 
-// Did it say what was wrong, and measure the cpu? `said` is what it said.
+// Whether the row has the reason and the cpu was measured. `said` is the program's output.
 static bool is_told(int i, pid_t pid, char said[1024]) {
     place = i;
     const int code = wait_for_end(pid, END_S);
@@ -212,8 +212,8 @@ static bool is_told(int i, pid_t pid, char said[1024]) {
     return told;
 }
 
-// All at a time, with a limit that lets them end soon. What a busy machine did not reach within it is reached alone,
-// within ten times as much.
+// All at once, with a short limit. Rows that a busy machine did not reach are tried again alone, with ten times the
+// limit.
 static void drivers_that_fail(void **state) {
     (void)state;
     pid_t pids[N_FAILURES];
@@ -274,7 +274,7 @@ static double end_by_signal(const char *line, const conditions *c, int number, c
     return seconds_since(start_ns);
 }
 
-// Two seconds, and on a busy machine some times what a run takes there now.
+// Two seconds, or on a busy machine a few times the duration of a run.
 static bool is_soon(double seconds) {
     const int before = place;
     const int64_t start_ns = sm_now_ns();

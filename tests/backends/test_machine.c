@@ -1,4 +1,4 @@
-// test_machine.c: the facts of whatever machine this is, and how a row takes them.
+// test_machine.c: the facts of this machine, whatever it is, and how a row stores them.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

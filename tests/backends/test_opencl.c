@@ -1,6 +1,6 @@
-// test_opencl.c: the opencl backend on the first usable device: right op by op and a step at a time, in both
-// families of kernels; the same bits twice; losses as the cpu backend's; what is reported when memory or a
-// build fails, or a kernel hangs; and the cache of built programs. Skipped, with the reason, where there is no device.
+// test_opencl.c: the opencl backend on the first usable device: correct ops and steps in both families of kernels;
+// repeatable bits; the cpu backend's losses; messages when memory or a build fails, or a kernel hangs; and the cache of
+// built programs. Skipped, with the reason, without a device.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

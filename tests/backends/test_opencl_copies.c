@@ -1,5 +1,5 @@
-// test_opencl_copies.c: copies beside what is computed, as two processes' devices exchange gradients: out, in, added,
-// and rounded to bf16 on their way, to the bit; and a copy of the weights. Skipped, with the reason, where there is no device.
+// test_opencl_copies.c: copies during computation, as two processes' devices exchange gradients: out, in, added, and
+// rounded to bf16, exact to the bit; and a copy of the weights. Skipped, with the reason, without a device.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

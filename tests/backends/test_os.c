@@ -1,4 +1,4 @@
-// test_os.c: what holds on every system, whatever of os.h it has.
+// test_os.c: properties of os.h that hold on every system, even without some of its functions.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-// test_processor.c: what processors are called, and what they can do, by what Linux tells of them.
+// test_processor.c: names and features of processors, from what Linux reports.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-// test_tensor_attention.c: which attention ops run on matrix units, and in which sizes; no device is needed.
+// test_tensor_attention.c: the choice of attention ops for matrix units, and of their sizes; needs no device.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

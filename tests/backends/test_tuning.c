@@ -1,5 +1,5 @@
-// test_tuning.c: the cache of choices: what was put is there again, per key; files that are broken, of another
-// key or not writable make a warning and nothing else.
+// test_tuning.c: the cache of choices: each key's choices come back; damaged files, files of another key and unwritable
+// ones only cause a warning.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -64,7 +64,7 @@ static void test_remembered(void **state) {
     host_tuning_free(NULL);
 }
 
-// Two that save to the same file: what one did not know of stays, what both chose is the later one's.
+// Two writers of one file: choices unknown to one are kept, and for those of both the later one wins.
 static void test_two_writers(void **state) {
     (void)state;
     host_tuning *first = open_key("shared");
@@ -147,7 +147,7 @@ static void find_entry(char path[PATH_MAX]) {
     globfree(&found);
 }
 
-// What others could have put there is not read, not waited for, and replaced when choices are saved.
+// Files that others could have written are not read, not waited for, and replaced when choices are saved.
 static void test_untrusted_entries(void **state) {
     (void)state;
     char path[PATH_MAX];

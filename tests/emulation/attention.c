@@ -1,6 +1,6 @@
-// attention.c: the kernels of cl/nvidia/attention_tensor.cl on a processor (warps.h), against attention computed in fp64.
-// Usage: attention B T NH NKV p. With DOCUMENTS, rows hold documents of random lengths. HS, the format and the sizes of
-// the kernels are fixed when it is built.
+// attention.c: runs the kernels of cl/nvidia/attention_tensor.cl on a CPU (warps.h), and compares with attention
+// computed in fp64. Usage: attention B T NH NKV p. With DOCUMENTS, rows hold documents of random lengths. HS, the
+// format and the sizes of the kernels are fixed when it is built.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

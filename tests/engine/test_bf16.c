@@ -1,4 +1,4 @@
-// test_bf16.c: plans whose data type is bf16: what is narrow, what stays f32, and who may run them.
+// test_bf16.c: plans with data type bf16: what is narrow, what stays f32, and who may run them.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-// test_bf16_training.c: bf16 and f16 on the cpu backend, with f32 master weights: they learn as f32 does, the copies of
-// the weights follow their masters, and a wrong loss is seen.
+// test_bf16_training.c: bf16 and f16 on the cpu backend, with f32 master weights: training learns as in f32, the copies
+// of the weights follow their masters, and a wrong loss is detected.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,9 +1,9 @@
-// test_cheats.c: a backend that computes wrongly gets no speed, whenever and wherever it does so, and an honest one
-// does.
+// test_cheats.c: a backend that computes wrongly gets no speed, whatever the time and place of its errors, and an
+// honest one gets one.
 //
-// The cheats are the cpu backend's own results, spoilt behind its back: an op's outputs are put back to what they were
-// before it ran, in part or as a whole, as if it had not run, or set to what they were once. CHEATS=20 tries each
-// twenty times (once without), HONEST=200 as many honest runs.
+// The cheats alter the cpu backend's results: an op's outputs are put back to what they were before it ran, in part or
+// as a whole, as if it had not run, or set to what they were once. CHEATS=20 tries each twenty times (once without),
+// HONEST=200 as many honest runs.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -73,7 +73,18 @@ static int tries(const char *variable, int otherwise) {
 
 // --- the cheats ------------------------------------------------------------------------------
 
-typedef enum { HONEST, IDLE, CACHED, EVERY_SECOND, STALE_EVERY_SECOND, SEQUENCES, ROWS, CHANNELS, HEAD, N_CHEATS } cheat_kind;
+typedef enum {
+    HONEST,
+    IDLE,
+    CACHED,
+    EVERY_SECOND,
+    STALE_EVERY_SECOND,
+    SEQUENCES,
+    ROWS,
+    CHANNELS,
+    HEAD,
+    N_CHEATS
+} cheat_kind;
 
 static const char *const cheat_names[N_CHEATS] = {"honest",
                                                   "idle after a while",

@@ -1,6 +1,6 @@
-// Every backend and mode against what PyTorch computed (tests/golden/README.md): loss, all
-// gradients, log-probabilities, AdamW with clipping, accumulation and decay, 50 losses of a
-// run; and the container that we save against the one that transformers saved.
+// test_golden.c: every backend and mode against PyTorch's results (tests/golden/README.md): loss, all gradients,
+// log-probabilities, AdamW with clipping, accumulation and decay, 50 losses of a run; and our saved model against the
+// one that transformers saved.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

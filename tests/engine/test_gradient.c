@@ -1,6 +1,6 @@
-// test_gradient.c: is backward the derivative of forward? In f64, on the reference, every
-// gradient of very small models against central differences of the loss, (L(w+h) - L(w-h)) / 2h:
-// for the plan as built and rewritten, without dropout and with (the masks are held fixed).
+// test_gradient.c: the backward is the derivative of the forward: in f64, on the reference, every gradient of very
+// small models against central differences of the loss, (L(w+h) - L(w-h)) / 2h: for the plan as built and rewritten,
+// without dropout and with (the masks are held fixed).
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -278,7 +278,7 @@ static bool is_update(sm_op_kind kind) {
     return found;
 }
 
-// Between them the plans above ran every other kind of op: a kind that is new must join one of them, or the list.
+// Together the plans above run every other kind of op: a new kind must be added to one of them, or to the list.
 static void test_coverage(void **state) {
     (void)state;
     for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {

@@ -1,4 +1,4 @@
-// test_gradient_check.c: the checks of gradients and updates find what is wrong, and nothing where nothing is.
+// test_gradient_check.c: the checks of gradients and updates find every fault, and raise no false alarm.
 //
 // Mutants: the reference backend, with one fault in one output of one kind of op. Every fault that changes a gradient,
 // a weight or its state must be found. The faults: an output, or the change of one that is updated, at half its size;

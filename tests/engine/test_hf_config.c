@@ -1,4 +1,4 @@
-// config.json: what is read, what is refused and why, what is written.
+// test_hf_config.c: config.json: what is read, refused (with the reason) and written.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-// test_number_format.c: the conversions of f16, every one of its numbers, and what the table of formats says.
+// test_number_format.c: the conversions of f16, for every one of its numbers, and the table of formats.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 // test_optimizers.c: every optimizer against its source on fixed gradients and in trainings (tests/golden/README.md),
-// on every backend; what its state takes; that 8-bit moments train as those of 32 bits do; and the loss scaler against
-// PyTorch's, with steps that are skipped.
+// on every backend; the size of its state; training with 8-bit moments as with 32-bit ones; and the loss scaler against
+// PyTorch's, with skipped steps.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

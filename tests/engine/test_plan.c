@@ -1,4 +1,4 @@
-// test_plan.c: plans as data: sizes, memory, rewrites, and what is refused.
+// test_plan.c: plans as data: sizes, memory, rewrites, and refusals.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-// test_recompute.c: recomputation says when something is computed and not what: the training run keeps every bit, the
-// work of a step every FLOP, and memory falls to a block's input a block.
+// test_recompute.c: recomputation changes when something is computed, but not its value: a training keeps every bit, a
+// step its FLOPs, and memory falls to one input for each block.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,5 +1,4 @@
-// test_same_bits.c: rewrites that only say when something is computed, and not how, change no bit of a
-// training run.
+// test_same_bits.c: rewrites that change only the order of computing change no bit of a training.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-// test_spot_check.c: the looks at drawn ops find nothing where nothing is wrong, on every backend, in every mode and
-// precision; and what is wrong in a part of an op's output, whichever part that is.
+// test_spot_check.c: spot checks raise no false alarm on any backend, mode and precision, and find an error in any part
+// of an op's output.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

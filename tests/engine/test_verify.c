@@ -1,6 +1,5 @@
-// test_verify.c: the cpu backend computes what the reference computes, op by op and a step at a
-// time, with one thread and with several; the rewrites change no result; and the check itself
-// sees a device that is wrong.
+// test_verify.c: the cpu backend computes what the reference computes, op by op and a step at a time, with one thread
+// and with several; the rewrites change no result; and the check itself detects a wrong device.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

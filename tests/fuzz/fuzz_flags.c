@@ -1,4 +1,4 @@
-// fuzz_flags.c: a command line. The first byte chooses the subcommand; blanks and zeros part the words.
+// fuzz_flags.c: a command line. The first byte chooses the subcommand; blanks and zeros separate the words.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,5 @@
-// fuzz_pretokens.c: any bytes are cut into pieces that are the whole; parts that may be cut apart have the same pieces.
+// fuzz_pretokens.c: any bytes are cut into pieces that together are the whole; parts that may be encoded separately
+// have the same pieces.
 #include <stdbool.h>
 
 #include "harness_support.h"

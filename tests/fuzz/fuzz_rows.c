@@ -1,4 +1,4 @@
-// fuzz_rows.c: result rows, as other programs may have written them.
+// fuzz_rows.c: result rows, as other programs may write them.
 #include <stdlib.h>
 
 #include "harness_support.h"

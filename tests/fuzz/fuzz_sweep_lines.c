@@ -1,5 +1,4 @@
-// fuzz_sweep_lines.c: the file that `sweep --file` reads. The device is given, so that none is looked for, and the
-// order.
+// fuzz_sweep_lines.c: the file of `sweep --file`. Device and order are given, so that no device is searched for.
 #include <string.h>
 
 #include "harness_support.h"

@@ -1,4 +1,4 @@
-// fuzz_sweep_log.c: a sweep's file of rows, with which `sweep --resume` goes on.
+// fuzz_sweep_log.c: a sweep's file of rows, for `sweep --resume`.
 #include <limits.h>
 #include <stdio.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// fuzz_weights.c: of a very small model, the parameters' file (the first byte is even) or the optimizer's, with the
+// fuzz_weights.c: files of a very small model: the parameters (even first byte), or the optimizer's state with the
 // number of steps in its metadata (odd).
 #include <limits.h>
 #include <stdio.h>

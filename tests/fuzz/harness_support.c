@@ -1,6 +1,6 @@
-// harness_support.c: files for readers that take a path, and the entry that libFuzzer and corpus_replay.c call. With
-// SM_FUZZ_TIMES=1, one input in 16384, and each new longest one, is also put together many times over, to see whether
-// a long input takes too much time, or twice the bytes much more than twice the time.
+// harness_support.c: files for readers that take a path, and the entry point for libFuzzer and corpus_replay.c. With
+// SM_FUZZ_TIMES=1, one input in 16384, and each new longest one, is also repeated many times, to find inputs whose time
+// is too long, or grows faster than their length.
 #include "harness_support.h"
 
 #include <ftw.h>

@@ -1,6 +1,6 @@
-// harness_support.h: what the fuzzers (fuzz_NAME.c) share. Each gives one input, of any bytes, to one of the program's
-// readers. Nothing that such a reader returns is wrong in itself; what is wrong is a crash, an access that a sanitizer
-// reports, a leak, or time that grows faster than the input.
+// harness_support.h: shared by the fuzzers (fuzz_NAME.c). Each gives one input, of any bytes, to one of the program's
+// readers. Any return value is fine; failures are crashes, accesses that a sanitizer reports, leaks, and time that
+// grows faster than the input.
 #ifndef STEPMARK_HARNESS_SUPPORT_H
 #define STEPMARK_HARNESS_SUPPORT_H
 

@@ -1,6 +1,6 @@
-// Every failed allocation is told, or does no harm: with the n-th allocation of a command failing, it either ends with
-// exit code 1 and a line that says so, or prints and writes what it does with no failure, figures of time aside. A
-// file that was there is as it was, or as it was to be. ALLOCATION_STEP=1 tries every n (tools/torture_allocations.sh).
+// test_allocations.c: every failed allocation is reported or harmless: if the n-th allocation of a command fails, it
+// ends with exit code 1 and a message, or prints and writes the same as without a failure, except for times. An
+// existing file is unchanged or complete. ALLOCATION_STEP=1 tries every n (tools/torture_allocations.sh).
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -155,7 +155,8 @@ static void normalise(char *text) {
         if (is_number && n_open > 0 && to - text >= 2 && to[-2] == '#' && to[-1] == ' ') {
             to -= 2;
         }
-        if (!is_padding || (to > text && to[-1] != '[' && to[-1] != '{')) { // a list that is blank is as one that is empty
+        if (!is_padding ||
+            (to > text && to[-1] != '[' && to[-1] != '{')) { // a list that is blank is as one that is empty
             *to++ = is_number ? '#' : is_padding ? ' ' : *from;
         }
         from++;

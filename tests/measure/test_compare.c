@@ -1,4 +1,5 @@
-// Verdicts on rows made up: the tests' tables, false and missed differences, matching, the program.
+// test_compare.c: verdicts on constructed rows: the statistical tests' tables, false and missed differences, matching,
+// the program.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-// test_harness.c: the protocol against a backend that does nothing but what a test tells it.
+// test_harness.c: the protocol, with a backend that does only what a test tells it.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -17,7 +17,7 @@
 // --- a workload ----------------------------------------------------------------------------
 
 enum { N_STEPS = 12 }; // that protocol_of() takes
-enum { N_ACCUM = 3 }; // where there is more than one micro-batch: that one is not fed again
+enum { N_ACCUM = 3 };  // where there is more than one micro-batch: that one is not fed again
 
 static sm_status next_batch(void *ctx, sm_session *session, int64_t index) {
     (void)ctx;
@@ -298,7 +298,7 @@ static void test_pass_types(void **state) {
         assert_string_equal(row.test, cases[i].test);
         assert_near(row.flops, cases[i].flops);
         assert_int_equal(row.ideal_ns, (int64_t)cases[i].flops); // no optimizer, no traffic
-        const int n_made = N_STEPS + fake.n_put_back; // as in test_step
+        const int n_made = N_STEPS + fake.n_put_back;            // as in test_step
         assert_true(fake.n_put_back >= 1);
         assert_int_equal(fake.n_executed[1], n_made);
         assert_int_equal(fake.n_executed[4], cases[i].has_backward ? n_made : 0);
@@ -417,8 +417,7 @@ static void test_step_that_does_not_repeat(void **state) {
     static const struct {
         fake_change change;
         const char *what;
-    } cases[] = {{FAKE_OTHER_LOSSES, "has other losses"},
-                 {FAKE_OTHER_GRADIENTS, "has other gradients, or their norm"}};
+    } cases[] = {{FAKE_OTHER_LOSSES, "has other losses"}, {FAKE_OTHER_GRADIENTS, "has other gradients, or their norm"}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         for (int n_accum = 1; n_accum <= N_ACCUM; n_accum += N_ACCUM - 1) {
             sm_row row;

@@ -1,4 +1,4 @@
-// test_loop.c: a training loop under the harness: its phases add up, what bounds it is found, and how it changed.
+// test_loop.c: a training loop under the harness: its phases add up, its bottleneck and its changes are found.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

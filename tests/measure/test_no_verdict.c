@@ -1,5 +1,5 @@
-// test_no_verdict.c: rows made by hand, of a busy machine or too noisy: no subcommand draws a conclusion from them, and
-// each says why. One rule decides (noise_verdict.h).
+// test_no_verdict.c: rows of a busy machine, or too noisy ones: no subcommand draws a conclusion from them, and each
+// gives the reason. One rule decides (noise_verdict.h).
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-// test_profile.c: the profile adds up, tells what bounds an op, and its trace can be read back.
+// test_profile.c: the profile adds up and names each op's bound; its trace can be read back.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-// test_recommend.c: advice from rows whose answer is known.
+// test_recommend.c: recommendations from rows with a known answer.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

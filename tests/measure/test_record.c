@@ -1,4 +1,4 @@
-// test_record.c: the record writer with a small table of its own, and the texts it shows.
+// test_record.c: the record writer with a small test table, and the texts of values.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-// test_rows.c: result rows in every format: what was put in comes out, whatever bytes it has.
+// test_rows.c: result rows in every format: written values come back, whatever their bytes.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -473,7 +473,7 @@ static void test_every_speed_is_marked(void **state) {
         "build_ns",
         "gradient_check_ns",
         "checks_ns", // much more than steps
-        "tune_ns", // before the first step
+        "tune_ns",   // before the first step
         "flops",
         "ideal_ns",
         "peak_flops",

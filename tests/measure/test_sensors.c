@@ -1,4 +1,4 @@
-// test_sensors.c: the sensors over a /proc and /sys of the test's own, and what readings mean.
+// test_sensors.c: the sensors with a test's own /proc and /sys, and the meaning of readings.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -212,9 +212,11 @@ static void host_energy_is_not_a_devices(void **unused) {
 // A check in the middle of what is measured takes time, processor and energy that are not the measurement's.
 static void what_is_left_out_does_not_count(void **unused) {
     (void)unused;
-    sm_reading before = {.time_ns = 100, .own_cpu_ns = 10, .minor_faults = 7, .swap_in_pages = SM_ABSENT, .gpu_energy_mj = 50};
+    sm_reading before = {
+        .time_ns = 100, .own_cpu_ns = 10, .minor_faults = 7, .swap_in_pages = SM_ABSENT, .gpu_energy_mj = 50};
     sm_reading from = {.time_ns = 300, .own_cpu_ns = 40, .minor_faults = 8, .swap_in_pages = 5, .gpu_energy_mj = 90};
-    sm_reading to = {.time_ns = 1300, .own_cpu_ns = 540, .minor_faults = 1008, .swap_in_pages = 9, .gpu_energy_mj = SM_ABSENT};
+    sm_reading to = {
+        .time_ns = 1300, .own_cpu_ns = 540, .minor_faults = 1008, .swap_in_pages = 9, .gpu_energy_mj = SM_ABSENT};
     before.frequency_mhz = 2000;
     to.frequency_mhz = 3000; // no counter
     before.energy_uj[0] = 999000000;

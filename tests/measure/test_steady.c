@@ -1,4 +1,4 @@
-// test_steady.c: warm-up, precision, drift and modes, on series whose answer is known.
+// test_steady.c: warm-up, precision, drift and modes, on series with known answers.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -279,9 +279,9 @@ static void honest_losses_are_on_course(void **unused) {
         assert_int_equal(judge_course(4, 4, 0.4, 40, -1, 0), SM_OK); // small batches, a rate of 0
         assert_int_equal(judge_course(11, 0.02, 0.02, 400, -1, 0), SM_OK);
     }
-    assert_int_equal(judge_course(5, 5, 0, 13, -1, 0), SM_OK);   // the same batch without updates
+    assert_int_equal(judge_course(5, 5, 0, 13, -1, 0), SM_OK);     // the same batch without updates
     assert_int_equal(judge_course(5, 4, 0.05, 20, 7, 5.6), SM_OK); // one bad step
-    assert_int_equal(judge_course(5, 500, 0, 3, -1, 0), SM_OK);  // all of them were checked
+    assert_int_equal(judge_course(5, 500, 0, 3, -1, 0), SM_OK);    // all of them were checked
 }
 
 // A step that computed nothing has a loss of 0, or an old one; one that computed something else, any other.

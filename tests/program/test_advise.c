@@ -1,4 +1,4 @@
-// test_advise.c: `stepmark advise` as its user meets it, and what it says of rows that are made up.
+// test_advise.c: `stepmark advise` as users meet it, and its results for constructed rows.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-// test_again.c: a row that was run again by its own flags is the same row; what has changed meanwhile is told.
+// test_again.c: a row that is run again with its own flags is the same row; changes meanwhile are reported.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-// test_loop_program.c: `stepmark loop` and `train --profile` as a user meets them.
+// test_loop_program.c: `stepmark loop` and `train --profile` as users meet them.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-// test_process.c: programs and functions in processes of their own: what they say, how they end, and that nothing of
-// them is left.
+// test_process.c: programs and functions in separate processes: their output, their end, and that nothing of them is
+// left.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

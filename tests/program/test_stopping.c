@@ -1,5 +1,4 @@
-// test_stopping.c: when the harness has warmed up enough and sampled enough, on a backend that
-// does nothing.
+// test_stopping.c: when the harness has warmed up and sampled enough, with a backend that does nothing.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-// test_sweep.c: sweeps as their user meets them: what is run, what is left out and why, and that
-// whatever ends one, its rows can be completed without a loss or a double.
+// test_sweep.c: sweeps as users meet them: what runs, what is left out and why; and that an interrupted sweep can be
+// completed without losing or repeating a row.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -288,8 +288,8 @@ static void bad_usage(void **state) {
 
 static void every_configuration_is_a_row(void **state) {
     (void)state;
-    expect(TINY "-r 6 -b 1,100000 --seq-len 8,65 --mode naive,fused --max-memory 1 --output-file $T/rows", 0,
-           "fastest", "[8/8]");
+    expect(TINY "-r 6 -b 1,100000 --seq-len 8,65 --mode naive,fused --max-memory 1 --output-file $T/rows", 0, "fastest",
+           "[8/8]");
     json_t *rows = read_rows("rows");
     assert_int_equal(json_array_size(rows), 8);
     const json_t *row = row_with(rows, "batch-size=1 seq-len=8 ");

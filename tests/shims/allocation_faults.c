@@ -1,7 +1,7 @@
 // allocation_faults.c: preloaded, it lets one allocation fail: the FAULT_AT-th (from 1) of those that the program
 // itself, libjansson, and the libraries named in FAULT_IN (parts of their paths, separated by commas) make. With
 // FAULT_COUNT=FILE their number is written there at the end, if it is larger than what is there. Processes that the
-// program starts are left alone.
+// program starts are not affected.
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>

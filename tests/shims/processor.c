@@ -1,5 +1,4 @@
-// processor.c: preloaded into a program, another processor than the machine's: CPUID, which faults on request, tells
-// less.
+// processor.c: preloaded into a program, pretends another processor: it traps CPUID, and reports fewer features.
 //
 //   PROCESSOR=avx512    no AMX and no bf16
 //             icelake   likewise, and of that model

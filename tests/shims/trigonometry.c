@@ -1,5 +1,5 @@
-// trigonometry.c: preloaded into a program, a C library that rounds sines and cosines of floats otherwise, as that of
-// another machine may: fresh weights are drawn with them. Much more than a rounding, so that it is seen.
+// trigonometry.c: preloaded into a program, rounds sines and cosines of floats differently, as another machine's C
+// library may: initial weights are drawn with them. The difference is much larger than rounding, so that it is visible.
 #include <math.h>
 
 float sinf(float x) { return (float)sin((double)x) * 1.01f; }

@@ -1,4 +1,4 @@
-// cpu_kernel_run.h: one op by a kernel of the cpu backend, on threads of its own.
+// cpu_kernel_run.h: runs one op with a kernel of the cpu backend, on its own threads.
 #ifndef STEPMARK_TESTS_CPU_KERNEL_RUN_H
 #define STEPMARK_TESTS_CPU_KERNEL_RUN_H
 

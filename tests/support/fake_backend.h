@@ -1,5 +1,5 @@
-// fake_backend.h: for tests of the harness: a program of six ops and a backend that does nothing
-// but what the test tells it, and remembers what it was asked.
+// fake_backend.h: for tests of the harness: a plan of six ops, and a backend that does only what the test tells it, and
+// remembers its calls.
 #ifndef STEPMARK_TESTS_FAKE_BACKEND_H
 #define STEPMARK_TESTS_FAKE_BACKEND_H
 
@@ -80,11 +80,11 @@ static struct {
     int bad_loss_at_step; // the loss of this step (1, 2, ...) is NaN; 0 = never
     int odd_loss_at_step; // the loss of this step is odd_loss; 0 = never
     double odd_loss;
-    fake_change change;   // of a step that is made again
-    int wrong_from_step;  // gelu_backward has 1 for a gradient of 0 from this step on; 0 = never
+    fake_change change;  // of a step that is made again
+    int wrong_from_step; // gelu_backward has 1 for a gradient of 0 from this step on; 0 = never
     sm_status keep_result;
     bool keeps_nothing; // the backend has no keep_weights
-    int fail_at_step;     // execute fails at this step; 0 = never
+    int fail_at_step;   // execute fails at this step; 0 = never
     sm_status failure;
     int sleep_at_step; // this step takes sleep_ms
     int sleep_ms;
@@ -100,11 +100,11 @@ static struct {
     // Seen.
     volatile sig_atomic_t interrupted;
     int n_steps; // from uploads of hyper: a step that is made again is none
-    int n_kept; // copies of the weights that were made
+    int n_kept;  // copies of the weights that were made
     int n_put_back;
     int n_resumed;
     bool is_kept;
-    bool is_again; // a step is being made again
+    bool is_again;   // a step is being made again
     bool is_changed; // its results are others
     int n_waits;     // behind the last op of the backward
     float gradient;

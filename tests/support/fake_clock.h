@@ -1,6 +1,5 @@
-// fake_clock.h: for tests of one thread that count on time: a monotonic clock that goes on by a microsecond whenever it
-// is read, and by what is slept, and by nothing else. So what takes how long is what the test says, on any machine, and
-// however busy it is.
+// fake_clock.h: for single-threaded tests that depend on time: a monotonic clock that advances by a microsecond at each
+// reading, and by what is slept. So durations are what the test sets, on any machine and under any load.
 #ifndef STEPMARK_TESTS_FAKE_CLOCK_H
 #define STEPMARK_TESTS_FAKE_CLOCK_H
 

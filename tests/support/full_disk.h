@@ -1,4 +1,4 @@
-// full_disk.h: for tests of what cannot be written: a limit on the size of files stands for a full disk.
+// full_disk.h: for tests of failed writes: a limit on file sizes replaces a full disk.
 #ifndef STEPMARK_TESTS_FULL_DISK_H
 #define STEPMARK_TESTS_FULL_DISK_H
 

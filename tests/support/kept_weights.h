@@ -1,5 +1,5 @@
-// kept_weights.h: for tests of backends: a copy of the weights is exchanged with them to the bit, and a step from there
-// is the same as before.
+// kept_weights.h: for tests of backends: a copy of the weights is exchanged exactly, and a step after that is the same
+// as before.
 #ifndef STEPMARK_TESTS_KEPT_WEIGHTS_H
 #define STEPMARK_TESTS_KEPT_WEIGHTS_H
 

@@ -1,5 +1,4 @@
-// run_program.h: for tests that meet the program as its user does: a command line, its exit code, and what it says on
-// each stream.
+// run_program.h: runs the program as users do: a command line, its exit code, and its output on each stream.
 #ifndef STEPMARK_TESTS_RUN_PROGRAM_H
 #define STEPMARK_TESTS_RUN_PROGRAM_H
 

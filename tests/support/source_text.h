@@ -1,4 +1,4 @@
-// source_text.h: a megabyte of real text for tests: the files that the program carries with it, one after the other.
+// source_text.h: a megabyte of real text for tests: the program's embedded files, one after another.
 #ifndef STEPMARK_TESTS_SOURCE_TEXT_H
 #define STEPMARK_TESTS_SOURCE_TEXT_H
 

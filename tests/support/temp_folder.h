@@ -1,5 +1,5 @@
-// temp_folder.h: for tests that write files: a folder of their own, gone when they end; files
-// made and read in one call; and the check that a call failed as it should.
+// temp_folder.h: for tests that write files: a separate folder, removed at their end; functions that make and read
+// files in one call; and the check that a call failed as it should.
 #ifndef STEPMARK_TESTS_TEMP_FOLDER_H
 #define STEPMARK_TESTS_TEMP_FOLDER_H
 

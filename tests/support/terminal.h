@@ -1,4 +1,4 @@
-// terminal.h: for tests of what a person sees: a terminal of some width, and what is on it.
+// terminal.h: for tests of the display: a terminal of a given width, and its contents.
 #ifndef STEPMARK_TESTS_TERMINAL_H
 #define STEPMARK_TESTS_TERMINAL_H
 

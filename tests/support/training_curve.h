@@ -1,4 +1,5 @@
-// training_curve.h: for tests that train `tiny` on real text in a number format, and hold its losses to those of f32.
+// training_curve.h: for tests that train `tiny` on real text in a number format, and compare its losses with those of
+// f32.
 #ifndef STEPMARK_TESTS_TRAINING_CURVE_H
 #define STEPMARK_TESTS_TRAINING_CURVE_H
 

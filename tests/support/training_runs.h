@@ -1,5 +1,4 @@
-// training_runs.h: run folders made by hand: run.json and log.jsonl as a training writes them, of steps whose times a
-// test knows.
+// training_runs.h: run folders made by hand: run.json and log.jsonl as a training writes them, with known step times.
 #ifndef STEPMARK_TESTS_TRAINING_RUNS_H
 #define STEPMARK_TESTS_TRAINING_RUNS_H
 
