@@ -1,6 +1,5 @@
-// posix.c: see os.h. What POSIX has no name for says so, and callers do without: threads are bound to no processors,
-// nothing is read of /proc and /sys, ended children are looked for in short intervals, system calls and files are not
-// filtered.
+// posix.c: see os.h. Functions beyond POSIX report that they are unavailable, and callers work without them: threads
+// are not bound, /proc and /sys are not read, ended children are polled for, system calls and files are not filtered.
 #include "os/os.h"
 
 #include <errno.h>
@@ -48,7 +47,7 @@ void os_keep_from_children(void *memory, size_t size_bytes) {
     (void)size_bytes;
 }
 
-// Nobody wakes us, so it looks again and again.
+// Nobody wakes us, so it polls.
 bool os_sleep_while(_Atomic uint32_t *word, uint32_t value, const struct timespec *most, bool is_shared) {
     const int64_t look_ns = 200000;
     const int64_t most_ns = most != NULL ? (int64_t)most->tv_sec * 1000000000 + most->tv_nsec : INT64_MAX;
@@ -73,7 +72,7 @@ long os_n_preemptions(void) { return 0; }
 
 FILE *os_open_facts(const char *root, const char *path) {
     char whole[4096];
-    if (root[0] == '\0') { // what stands there, if anything, is not known
+    if (root[0] == '\0') { // the contents of such files are unknown here
         errno = ENOENT;
         return NULL;
     }

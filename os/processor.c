@@ -1,5 +1,5 @@
-// processor.c: see processor.h. x86-64 says its name itself. Of 64-bit Arm Linux tells numbers of the register
-// MIDR_EL1, of RISC-V what its firmware calls it; and boards have a name in the device tree.
+// processor.c: x86-64 processors contain their names. For 64-bit Arm, Linux reports numbers of the register MIDR_EL1,
+// for RISC-V the firmware's name; and boards have a name in the device tree.
 #include "os/processor.h"
 
 #include <stdlib.h>
@@ -84,7 +84,7 @@ static const struct {
     {0xc0, 0xac4, "Ampere-1A"},
 };
 
-// What a line each says of one processor; "" where it does not.
+// Fields of one processor, one from each line; "" if absent.
 typedef struct {
     char model[TEXT_SIZE];
     char implementer[16], part[16], variant[16], revision[16];
@@ -98,8 +98,8 @@ static const struct {
 #define KEY(key, field) \
     { key, offsetof(facts, field), sizeof((facts *)NULL)->field }
     KEY("model name", model),
-    KEY("Model Name", model), // of LoongArch
-    KEY("cpu", model),        // of POWER
+    KEY("Model Name", model), // for LoongArch
+    KEY("cpu", model),        // for POWER
     KEY("CPU implementer", implementer),
     KEY("CPU part", part),
     KEY("CPU variant", variant),
@@ -132,7 +132,7 @@ static void describe_arm(const facts *f, char text[TEXT_SIZE]) {
 
 static bool is_nonzero(const char *number) { return number[0] != '\0' && strtoull(number, NULL, 0) != 0; }
 
-// The base alone: extensions by the dozen follow it.
+// Only the base: dozens of extensions follow it.
 static void describe_riscv(const facts *f, char text[TEXT_SIZE]) {
     const int base = (int)strcspn(f->isa, "_ ");
     if (f->core[0] != '\0') {
@@ -189,7 +189,7 @@ static void copy_trimmed(const char *text, char *copy, size_t size_bytes) {
     snprintf(copy, size_bytes, "%.*s", (int)length, text);
 }
 
-// What follows the colon behind `key`; NULL: it is another line.
+// The text after `key` and a colon; NULL: another line.
 static const char *value_of(const char *line, const char *key) {
     const size_t length = strlen(key);
     const char *rest = line + length;
@@ -217,7 +217,7 @@ bool os_read_fact(const char *root, const char *path, const char *key, char *val
     return is_found;
 }
 
-// A paragraph a processor, which "processor" begins.
+// Each processor has a paragraph, which begins with "processor".
 static void read_kinds(const char *root, kinds *all) {
     FILE *file = os_open_facts(root, "/proc/cpuinfo");
     char line[LINE_SIZE];
@@ -271,7 +271,7 @@ void os_processor_name(const char *root, char *name, size_t size_bytes) {
     snprintf(name, size_bytes, "%s", text);
 }
 
-// Each extension by itself: "rv64imafdcv_zicsr" has V.
+// Each extension separately: "rv64imafdcv_zicsr" has V.
 static void split_isa(const char *isa, char *words, size_t size_bytes) {
     const size_t base = strcspn(isa, "_ ");
     const bool has_v = base > 4 && memchr(isa + 4, 'v', base - 4) != NULL;

@@ -1,5 +1,5 @@
-// processor.h: what a processor is called and what it can do, by what the system tells of it. `root` stands in front of
-// /proc: "" but for tests.
+// processor.h: a processor's name and features, from what the system reports. `root` is put before /proc: "" except in
+// tests.
 #ifndef STEPMARK_OS_PROCESSOR_H
 #define STEPMARK_OS_PROCESSOR_H
 
@@ -11,8 +11,8 @@
 // rv64imafdc".
 void os_processor_name(const char *root, char *name, size_t size_bytes);
 
-// Of the first one: the extensions of its instruction set by the system's names, between blanks; those of RISC-V after
-// its base, "rv64imafdcv v zicsr zvl128b". False: not told.
+// The extensions of the first processor's instruction set, by the system's names, between blanks; for RISC-V after its
+// base, "rv64imafdcv v zicsr zvl128b". False: unknown.
 bool os_processor_features(const char *root, char *words, size_t size_bytes);
 
 #endif

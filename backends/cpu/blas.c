@@ -1,3 +1,4 @@
+// blas.c: see cpu/blas.h.
 #include "backends/cpu/blas.h"
 
 #include <stdarg.h>

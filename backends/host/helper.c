@@ -1,3 +1,4 @@
+// helper.c: see host/helper.h.
 #include "backends/host/helper.h"
 
 #include <errno.h>

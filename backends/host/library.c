@@ -1,3 +1,4 @@
+// library.c: see host/library.h.
 #include "backends/host/library.h"
 
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+// again.c: see again.h.
 #include "bench/compare/again.h"
 
 #include "bench/rows/read_rows.h"
@@ -200,7 +201,7 @@ static void compare_losses(const json_t *recorded, const json_t *again, loss_dif
 
 static void tell_losses(const loss_difference *d, char *text, size_t size_bytes) {
     if (d->n_both == 0) {
-        snprintf(text, size_bytes, "none to compare: no step that both runs took");
+        snprintf(text, size_bytes, "none to compare: the two runs have no step in common");
     } else if (d->n_equal == d->n_both) {
         snprintf(text, size_bytes, "all %zu that both runs have are equal in every digit", d->n_both);
     } else if (d->n_near == d->n_both) {

@@ -1,3 +1,4 @@
+// best_rows.c: see best_rows.h.
 #include "bench/compare/best_rows.h"
 
 #include "bench/rows/read_rows.h"
@@ -10,7 +11,11 @@
 enum { GROUP_SIZE = 512 };
 
 static const sm_column columns[] = {
-    {.name = "topic", .type = SM_COLUMN_TEXT, .unit = "", .description = "what is advised on", .heading = "topic"},
+    {.name = "topic",
+     .type = SM_COLUMN_TEXT,
+     .unit = "",
+     .description = "subject of the recommendation",
+     .heading = "topic"},
     {.name = "group",
      .type = SM_COLUMN_TEXT,
      .unit = "",
@@ -24,7 +29,7 @@ static const sm_column columns[] = {
     {.name = "caution",
      .type = SM_COLUMN_TEXT,
      .unit = "",
-     .description = "how far to believe it",
+     .description = "limits of its reliability",
      .heading = "caution"},
 };
 
@@ -257,7 +262,8 @@ static sm_status advise_smaller(const json_t *rows, const json_t *oom, json_t *r
     sm_recommend_group(oom, group, sizeof(group));
     sm_recommend_configuration(oom, configuration, sizeof(configuration));
     if (best == NULL) {
-        return sm_recommend_add(records, "did not fit", group, configuration, "nothing smaller of it was run", NAN, "",
+        return sm_recommend_add(records, "did not fit", group, configuration, "no smaller work of this kind was run",
+                                NAN, "",
                                 "`stepmark sweep --find-batch` with its flags finds and runs the largest that fits");
     }
     snprintf(figure, sizeof(figure), "%s ran", sm_rows_text(best, "test"));

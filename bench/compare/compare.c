@@ -155,7 +155,7 @@ static sm_verdict judge(const sm_difference *d, double threshold, const char **r
         return SM_VERDICT_INCONCLUSIVE;
     }
     if (!(d->lo > 0 || d->hi < 0)) {
-        *reason = "the interval of the change holds zero";
+        *reason = "the interval of the change contains zero";
     } else if (!(fabs(change) >= threshold)) {
         *reason = "the change is below the threshold";
     } else {
@@ -243,8 +243,8 @@ static sm_status note(json_t *notes, const char *text) {
 
 static sm_status note_basis(json_t *notes, const char *basis) {
     if (strcmp(basis, "samples") == 0) {
-        return note(notes, "fewer than 5 runs a side: differences from run to run were not seen, the verdict holds for "
-                           "these runs only; compare --interleaved sees them");
+        return note(notes, "fewer than 5 runs a side: differences from run to run are unknown, so the verdict "
+                           "holds for these runs only; compare --interleaved measures them");
     }
     if (strcmp(basis, "runs") == 0) {
         return note(notes, "the runs of A and B were not interleaved: a drift of the machine would look like a "
@@ -432,10 +432,10 @@ static const sm_column compare_columns[] = {
     REAL("ci_lo_percent", "%", "lower end of its interval", "interval", show_interval, 7),
     REAL("ci_hi_percent", "%", "upper end", NULL, NULL, 0),
     REAL("confidence", "", "of the interval", NULL, NULL, 0),
-    REAL("p_value", "", "of a difference at least as large by chance", "p", sm_show_real, 0),
-    REAL("detectable_percent", "%", "a true change of this size would have been seen in 4 of 5 such comparisons",
-         "could see", show_detectable, 4),
-    REAL("threshold_percent", "%", "smallest change worth a verdict", NULL, NULL, 0),
+    REAL("p_value", "", "probability of a difference at least as large by chance", "p", sm_show_real, 0),
+    REAL("detectable_percent", "%", "smallest change that 4 of 5 such comparisons would detect", "could see",
+         show_detectable, 4),
+    REAL("threshold_percent", "%", "smallest change that counts", NULL, NULL, 0),
     TEXT("basis", "kind of the values: medians of interleaved pairs, of runs, or samples", "basis"),
     COUNT("n_a", "values of A"),
     COUNT("n_b", "values of B"),

@@ -1,3 +1,4 @@
+// configuration_gains.c: see configuration_gains.h.
 #include "bench/compare/configuration_gains.h"
 
 #include <math.h>
@@ -70,7 +71,7 @@ static const sm_column columns[] = {
     {SM_COLUMN("n_rounds", SM_COLUMN_INTEGER, "", "rounds that both it and the default ran in"), .heading = "rounds"},
     {SM_COLUMN("n_samples", SM_COLUMN_INTEGER, "", "its timed steps in all rounds"), .heading = "samples"},
     {SM_COLUMN("memory_bytes", SM_COLUMN_INTEGER, "bytes",
-               "measured: on a device with memory of its own the bytes allocated there, else the process's peak"),
+               "measured: the bytes allocated on a device with its own memory, otherwise the process's peak"),
      .heading = "memory", .show = sm_show_bytes, .rank = 6},
     {SM_COLUMN("estimated_bytes", SM_COLUMN_INTEGER, "bytes", "of its tensors, by the planner, before it ran")},
     {SM_COLUMN("changes", SM_COLUMN_TEXT, "",
@@ -80,7 +81,7 @@ static const sm_column columns[] = {
      .brief = show_brief_status, .rank = 5},
     {SM_COLUMN("advised", SM_COLUMN_BOOLEAN, "", "the one that was chosen, and measured most often")},
     {SM_COLUMN("reason", SM_COLUMN_TEXT, "", "why there is no figure, or no verdict")},
-    {SM_COLUMN("command", SM_COLUMN_TEXT, "", "measures it again"), .heading = "command"},
+    {SM_COLUMN("command", SM_COLUMN_TEXT, "", "command that measures it again"), .heading = "command"},
 };
 
 const sm_table sm_advice_table = {"advice", columns, (int)(sizeof(columns) / sizeof(columns[0]))};

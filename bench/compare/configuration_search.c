@@ -1,3 +1,4 @@
+// configuration_search.c: see configuration_search.h.
 #include "bench/compare/configuration_search.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+// leaderboard.c: see leaderboard.h.
 #include "bench/compare/leaderboard.h"
 
 #include <math.h>
@@ -26,12 +27,12 @@ static void show_rate(const json_t *record, const sm_column *column, char *text,
 }
 
 static const sm_column columns[] = {
-    SHARED("model", "size of the model, with its architecture where it is not gpt2", "model"),
+    SHARED("model", "size of the model, with its architecture if it is not gpt2", "model"),
     {SM_COLUMN("n_seq", SM_COLUMN_INTEGER, "", "T, tokens a sequence"), .heading = "T", .view = SM_SHOWN_WHEN_VARIED,
      .rank = 8},
     SHARED("precision", "number format", "precision"),
     SHARED("pass_type", "what is timed", "pass"),
-    SHARED("optimizer", "whose update the step has", "optimizer"),
+    SHARED("optimizer", "the step's optimizer", "optimizer"),
     SHARED("own_kernels", "kernels or a backend of the user's own that ran: ranked separately", "own code"),
     {SM_COLUMN("place", SM_COLUMN_INTEGER, "", "among the rows of that work, by tokens/s"), .heading = "#",
      .rank = SM_RANK_ALWAYS},
@@ -45,9 +46,9 @@ static const sm_column columns[] = {
     {SM_COLUMN("hi_ts", SM_COLUMN_REAL, "tokens/s", "at its lower end")},
     {SM_COLUMN("noise_percent", SM_COLUMN_REAL, "%", "how far its 95% interval reaches")},
     REAL("tokens_per_joule", "tokens/J", "tokens/s a watt", "a watt", sm_show_real, 4),
-    REAL("tokens_per_s_gib", "tokens/s/GiB", "of the memory that it took", "a GiB", sm_show_count, 3),
+    REAL("tokens_per_s_gib", "tokens/s/GiB", "of the memory in use", "a GiB", sm_show_count, 3),
     REAL("mfu", "", "share of the device's own measured peak", "% of peak", sm_show_percent, 7),
-    TEXT("build_commit", "of the program that measured", "build", 1),
+    TEXT("build_commit", "of the measuring program", "build", 1),
     TEXT("marks", "limits of the comparison: own code, emulated, noisy, warned, other data", "marks", SM_RANK_ALWAYS),
 };
 
@@ -64,7 +65,7 @@ static const sm_column refused_columns[] = {
     TEXT("pass_type", "what is timed", "pass", 3),
     TEXT("mode", "naive, fused or tuned", "mode", 3),
     TEXT("status", "of the row", "status", SM_RANK_ALWAYS),
-    TEXT("reason", "why it has no place", "reason", SM_RANK_ALWAYS),
+    TEXT("reason", "why it is not ranked", "reason", SM_RANK_ALWAYS),
 };
 
 const sm_table sm_leaderboard_refused_table = {"refused", refused_columns,

@@ -1,3 +1,4 @@
+// noise_verdict.c: see noise_verdict.h.
 #include "bench/compare/noise_verdict.h"
 
 #include "bench/compare/compare_match.h"

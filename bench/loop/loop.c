@@ -1,3 +1,4 @@
+// loop.c: see loop.h.
 #include "bench/loop/loop.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+// memory.c: see loop/memory.h.
 #include "bench/loop/memory.h"
 
 #include <stdlib.h>

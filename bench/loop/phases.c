@@ -1,3 +1,4 @@
+// phases.c: see loop/phases.h.
 #include "bench/loop/phases.h"
 
 #include <math.h>
@@ -151,7 +152,7 @@ static sm_status add_phase(const json_t *row, const json_t *baseline, const char
 }
 
 static sm_status add_plain(const json_t *row, const json_t *baseline, json_t *records) {
-    json_t *record = start_record(row, "undisturbed", "a step with no clock in it: the headline", "median_ns");
+    json_t *record = start_record(row, "undisturbed", "a step without instruments: the headline", "median_ns");
     SM_TRY(append(records, record));
     return add_change(row, baseline, "samples_ns", "median_ns", record);
 }

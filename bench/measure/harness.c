@@ -292,7 +292,7 @@ static void describe_repeat(measurement *m) {
     char *text = m->row->repeat_check;
     const size_t used = m->n_repeated == 0 ? 0 : strlen(text);
     snprintf(text + used, sizeof m->row->repeat_check - used, "%s %lld",
-             m->n_repeated == 0 ? "made again, the same to the bit: samples" : ",", (long long)m->next_repeat + 1);
+             m->n_repeated == 0 ? "repeated, with identical bits: samples" : ",", (long long)m->next_repeat + 1);
 }
 
 static int64_t largest(int64_t a, int64_t b) { return a > b ? a : b; }

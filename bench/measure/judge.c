@@ -1,3 +1,4 @@
+// judge.c: see judge.h.
 #include "bench/measure/judge.h"
 
 #include "bench/compare/noise_verdict.h"

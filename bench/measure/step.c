@@ -266,7 +266,7 @@ sm_status sm_step_keep(sm_stepper *s, sm_row *row, bool *is_kept) {
     const int64_t begin_ns = sm_now_ns();
     *is_kept = false;
     if (s->workload->run_step != NULL && s->n_accum > 1) { // its earlier micro-batches are lost
-        sm_fail(SM_ERR_UNSUPPORTED, "a loop's step of several micro-batches cannot be made again");
+        sm_fail(SM_ERR_UNSUPPORTED, "a loop's step of several micro-batches cannot be repeated");
         return SM_OK;
     }
     if (backend->keep_weights == NULL) {

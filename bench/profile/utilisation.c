@@ -315,7 +315,7 @@ sm_status sm_utilisation_stop(sm_utilisation *u, json_t **series) {
     sm_utilisation_enter(u, SM_UTILISATION_AFTER);
     end_thread(u);
     *series = make_series(u);
-    return *series != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for what was seen of the machine");
+    return *series != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for the utilisation's series");
 }
 
 void sm_utilisation_close(sm_utilisation *u) {

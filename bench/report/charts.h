@@ -14,7 +14,7 @@
     X(SM_CHART_MEMORY, "memory", "Memory against batch",                                                              \
       "memory against batch: no configuration ran with two batches and a memory peak")                                \
     X(SM_CHART_SPEEDUP, "speedup", "Speed-up over a matched baseline",                                                \
-      "speed-up: no configuration ran with two batches beside one that differs in only one of mode, precision, "      \
+      "speed-up: no configuration ran with two batches, next to one that differs in only one of mode, precision, "    \
       "threads or device")                                                                                            \
     X(SM_CHART_PHASES, "phases", "Where a step's time goes",                                                          \
       "where a step's time goes: no row has an attribution pass")                                                     \

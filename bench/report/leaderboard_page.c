@@ -1,3 +1,4 @@
+// leaderboard_page.c: see leaderboard_page.h.
 #include "bench/report/leaderboard_page.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+// loops.c: see report/loops.h.
 #include "bench/report/loops.h"
 
 #include <math.h>

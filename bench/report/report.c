@@ -13,7 +13,7 @@ static const struct {
 } sections[] = {
     {"rows", "All rows"},     {"short", "In short"},
     {"pictures", "Pictures"}, {"loops", "Training loops"},
-    {"ladders", "Ladders"},   {"published", "Beside published figures"},
+    {"ladders", "Ladders"},   {"published", "Published figures"},
     {"failures", "Failures"}, {"warnings", "Warnings"},
     {"machines", "Machines"}, {"reading", "How to read this"},
 };
@@ -58,7 +58,7 @@ static void write_missing(sm_doc *doc, const sm_figures *figures) {
     for (int chart = 0; chart < SM_CHART_COUNT; chart++) {
         if (!is_drawn(figures, sm_chart_id((sm_chart)chart))) {
             if (!any) {
-                sm_doc_text(doc, "Not drawn, for want of data:");
+                sm_doc_text(doc, "Charts without data:");
                 sm_doc_items_begin(doc);
             }
             any = true;
@@ -72,7 +72,7 @@ static void write_missing(sm_doc *doc, const sm_figures *figures) {
 
 static sm_status write_pictures(sm_doc *doc, const sm_report_rows *report, sm_figures *figures) {
     if (!doc->html) {
-        sm_doc_text(doc, "The pictures are in the HTML form of this report.");
+        sm_doc_text(doc, "The charts are in the HTML form of this report.");
         return SM_OK;
     }
     if (report->n_panels > SM_MAX_PANELS) {

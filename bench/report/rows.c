@@ -1,3 +1,4 @@
+// rows.c: see report/rows.h.
 #include "bench/report/rows.h"
 
 #include "bench/compare/compare_match.h"

@@ -1,3 +1,4 @@
+// warnings.c: see report/warnings.h.
 #include "bench/report/warnings.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+// bundle.c: see bundle.h.
 #include "bench/rows/bundle.h"
 
 #include <errno.h>

@@ -70,13 +70,13 @@ static bool is_status(const json_t *value) {
 
 sm_status sm_row_validate(const json_t *row) {
     if (!json_is_object(row)) {
-        return sm_fail(SM_ERR_FORMAT, "a result row is no JSON object");
+        return sm_fail(SM_ERR_FORMAT, "a result row is not a JSON object");
     }
     if (!json_is_integer(json_object_get(row, "schema_version"))) {
-        return sm_fail(SM_ERR_FORMAT, "field schema_version: missing, or no whole number");
+        return sm_fail(SM_ERR_FORMAT, "field schema_version: missing, or not a whole number");
     }
     if (!is_status(json_object_get(row, "status"))) {
-        return sm_fail(SM_ERR_FORMAT, "field status: missing, or none of ok, oom, timeout, skipped, error");
+        return sm_fail(SM_ERR_FORMAT, "field status: missing, or not one of ok, oom, timeout, skipped, error");
     }
     for (int i = 0; i < sm_row_table.n_columns; i++) {
         const sm_column *column = &sm_row_table.columns[i];
@@ -132,7 +132,7 @@ sm_status sm_row_recognise(const json_t *object) {
         return sm_fail(SM_ERR_FORMAT, "it has neither a status nor a time");
     }
     if (!is_null(status) && !is_status(status)) {
-        return sm_fail(SM_ERR_FORMAT, "its status is none of ok, oom, timeout, skipped, error");
+        return sm_fail(SM_ERR_FORMAT, "its status is not one of ok, oom, timeout, skipped, error");
     }
     if (!timed && !json_is_integer(json_object_get(object, "schema_version"))) {
         return sm_fail(SM_ERR_FORMAT, "it has neither a schema_version nor a time");

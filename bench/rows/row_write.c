@@ -31,10 +31,6 @@ sm_status sm_row_write_record(sm_row_writer *writer, json_t *row) {
     return sm_record_write(writer, row);
 }
 
-sm_status sm_row_write(sm_row_writer *writer, const sm_row *row) {
-    return sm_row_write_record(writer, sm_row_to_json(row));
-}
-
 sm_status sm_row_writer_close(sm_row_writer *writer) { return sm_record_writer_close(writer); }
 
 void sm_row_write_brief_legend(FILE *out) {

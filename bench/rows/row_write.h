@@ -7,10 +7,9 @@
 typedef sm_record_writer sm_row_writer;
 
 sm_status sm_row_writer_open(sm_format format, FILE *out, sm_row_writer **writer);
-sm_status sm_row_write(sm_row_writer *writer, const sm_row *row);
 
-// The same for a row as JSON, which it takes ownership of. A row without a status is written as an error, so that no
-// reader takes it for a result.
+// Writes a row as JSON (sm_row_to_json), which it takes ownership of. A row without a status is written as an error, so
+// that no reader takes it for a result.
 sm_status sm_row_write_record(sm_row_writer *writer, json_t *row);
 
 sm_status sm_row_writer_close(sm_row_writer *writer); // NULL is fine

@@ -1,3 +1,4 @@
+// rows_foreign.c: see rows_foreign.h.
 #include "bench/rows/rows_foreign.h"
 
 #include "bench/tables/json_values.h"

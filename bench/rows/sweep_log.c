@@ -1,3 +1,4 @@
+// sweep_log.c: see sweep_log.h.
 #include "bench/rows/sweep_log.h"
 
 #include "bench/tables/record.h"

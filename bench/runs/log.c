@@ -58,7 +58,7 @@ static sm_status check_order(const reader *r, int64_t step) {
         return SM_OK;
     }
     return sm_fail(SM_ERR_FORMAT, "%s: line %zu: step %lld stands where step %lld belongs: %s", r->path, log->n_lines,
-                   (long long)step, (long long)expected, step < expected ? "it is there twice" : "steps are missing");
+                   (long long)step, (long long)expected, step < expected ? "it is repeated" : "steps are missing");
 }
 
 static sm_status take_step(reader *r, const json_t *line) {

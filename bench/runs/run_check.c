@@ -224,7 +224,7 @@ static sm_status check_completion(sm_training_run *run) {
     const json_t *completed = sm_json_get(run->metrics, "completion.completed");
     return completed == NULL || json_is_true(completed)
                ? SM_OK
-               : add_problem(run, "completion.completed is false: the run did not come to its end");
+               : add_problem(run, "completion.completed is false: the run did not reach its end");
 }
 
 static sm_status check_metrics(sm_training_run *run) {
@@ -263,7 +263,7 @@ static sm_status check_complete(sm_training_run *run, const char *metrics_path) 
 // Metrics computed again from the log must be the same.
 static sm_status check_against_log(sm_training_run *run) {
     static const char *const parts[] = {"run_id", "training_config", "epochs", "summary", "completion"};
-    const comparison with_log = {run, "what the log says"};
+    const comparison with_log = {run, "the log"};
     json_t *again = NULL;
     sm_status status = sm_training_metrics_make(run->path, &again);
     if (status != SM_OK) {

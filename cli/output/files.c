@@ -1,3 +1,4 @@
+// files.c: see output/files.h.
 #include "cli/output/files.h"
 
 #include <errno.h>

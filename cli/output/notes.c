@@ -1,3 +1,4 @@
+// notes.c: see output/notes.h.
 #include "cli/output/notes.h"
 
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+// when_killed.c: see output/notes.h.
 #include "cli/output/notes.h"
 
 #include <pthread.h>

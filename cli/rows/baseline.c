@@ -1,3 +1,4 @@
+// baseline.c: see rows/rows.h.
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

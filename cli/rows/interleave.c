@@ -1,3 +1,4 @@
+// interleave.c: see rows/rows.h.
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>

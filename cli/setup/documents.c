@@ -1,3 +1,4 @@
+// documents.c: see setup/data.h.
 #include "cli/setup/data.h"
 
 #include <stdio.h>

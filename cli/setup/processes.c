@@ -1,3 +1,4 @@
+// processes.c: see setup/processes.h.
 #include "cli/setup/processes.h"
 
 #include <limits.h>

@@ -1,3 +1,4 @@
+// train_data.c: see setup/data.h.
 #include "cli/setup/data.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+// worker.c: see setup/worker.h.
 #include "cli/setup/worker.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+// advise_axes.c: see sweep/sweep.h.
 #include "cli/sweep/sweep.h"
 
 #include <stdlib.h>

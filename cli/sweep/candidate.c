@@ -1,3 +1,4 @@
+// candidate.c: see sweep/sweep.h.
 #include "cli/sweep/sweep.h"
 
 #include <stdlib.h>

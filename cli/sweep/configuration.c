@@ -1,3 +1,4 @@
+// configuration.c: see sweep/sweep.h.
 #include "cli/sweep/sweep.h"
 
 #include <stdlib.h>

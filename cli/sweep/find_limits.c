@@ -1,3 +1,4 @@
+// find_limits.c: see sweep/sweep.h.
 #include "cli/sweep/sweep.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+// train_facts.c: see train/train.h.
 #include "cli/train/train.h"
 
 #include <limits.h>

@@ -1,3 +1,4 @@
+// train_profile.c: see train/train.h.
 #include "cli/train/train.h"
 
 #include <math.h>

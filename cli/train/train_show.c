@@ -1,3 +1,4 @@
+// train_show.c: see train/train.h.
 #include "cli/train/train.h"
 
 #include <errno.h>

@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// Calls that are younger than the C library's headers may be; these numbers are all architectures'.
+// Calls that may be newer than the C library's headers; the numbers are the same on all architectures.
 #ifndef SYS_pidfd_send_signal
 #define SYS_pidfd_send_signal 424
 #endif
@@ -71,7 +71,7 @@ static const int allowed[] = {
     SYS_readlink,
 #endif
 #ifdef SYS_riscv_hwprobe
-    SYS_riscv_hwprobe, // by the loader of libraries
+    SYS_riscv_hwprobe, // for the library loader
 #endif
 };
 enum { N_ALLOWED = sizeof(allowed) / sizeof(allowed[0]) };
@@ -82,7 +82,7 @@ enum { N_ALLOWED = sizeof(allowed) / sizeof(allowed[0]) };
 #define NUMBER                       offsetof(struct seccomp_data, nr)
 #define ARGUMENT(i)                  offsetof(struct seccomp_data, args[i])
 
-// A call that opens a file, with its flags at that place: only to read.
+// Allows a call that opens a file, with its flags at that argument, only for reading.
 static unsigned short append_open(struct sock_filter *code, unsigned short n, int call, unsigned flags_at) {
     code[n++] = (struct sock_filter)IF_EQUAL(call, 0, 4);
     code[n++] = (struct sock_filter)LOAD(flags_at);
@@ -98,7 +98,7 @@ static bool install(struct sock_filter *code, unsigned short n) {
            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-// Another architecture's calls have other numbers.
+// Other architectures have other numbers.
 static unsigned short append_architecture(struct sock_filter *code, unsigned short n) {
     code[n++] = (struct sock_filter)LOAD(offsetof(struct seccomp_data, arch));
     code[n++] = (struct sock_filter)IF_EQUAL(ARCHITECTURE, 1, 0);
@@ -130,8 +130,8 @@ bool os_filter_to_compute(void) {
 
 // --- a driver's process ----------------------------------------------------------------------------
 
-// A driver opens devices, starts threads, keeps files and calls compilers, so what is refused is listed: the network,
-// other processes, the way out of the group of processes that is ended in the end, and the system's own affairs.
+// A driver opens devices, starts threads, keeps files and calls compilers, so this is a list of what is refused: the
+// network, other processes, leaving the process group, and administration.
 static const int refused[] = {
     SYS_socket,
     SYS_connect,
@@ -193,12 +193,12 @@ bool os_filter_to_drive(void) {
         code[n++] = (struct sock_filter)IF_EQUAL(refused[i], 0, 1);
         code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ERRNO | EPERM);
     }
-    code[n++] = (struct sock_filter)IF_EQUAL(SYS_tgkill, 0, 3); // a thread of its own
+    code[n++] = (struct sock_filter)IF_EQUAL(SYS_tgkill, 0, 3); // a thread of this process
     code[n++] = (struct sock_filter)LOAD(ARGUMENT(0));
     code[n++] = (struct sock_filter)IF_EQUAL(getpid(), 1, 0);
     code[n++] = (struct sock_filter)RETURN(SECCOMP_RET_ERRNO | EPERM);
     code[n++] = (struct sock_filter)LOAD(NUMBER);
-    code[n++] = (struct sock_filter)IF_EQUAL(SYS_prlimit64, 0, 5); // to ask, not to set
+    code[n++] = (struct sock_filter)IF_EQUAL(SYS_prlimit64, 0, 5); // to read, not to set
     code[n++] = (struct sock_filter)LOAD(ARGUMENT(2));
     code[n++] = (struct sock_filter)IF_EQUAL(0, 0, 2);
     code[n++] = (struct sock_filter)LOAD(ARGUMENT(2) + 4);

@@ -35,7 +35,7 @@ static long version(void) { return syscall(SYS_landlock_create_ruleset, NULL, 0,
 
 bool os_file_access_is_limited(void) { return version() >= 1; }
 
-// Rights to write, as many as this kernel knows.
+// Rights to write, as far as this kernel knows them.
 static uint64_t known_writes(long known) {
     return writes | (known >= 2 ? LANDLOCK_ACCESS_FS_REFER : 0) | (known >= 3 ? LANDLOCK_ACCESS_FS_TRUNCATE : 0);
 }
@@ -59,7 +59,7 @@ void os_file_access_allow(int rules, const char *path, unsigned rights) {
     struct landlock_path_beneath_attr rule = {.parent_fd = rules >= 0 ? open(path, O_PATH | O_CLOEXEC) : -1};
     if (rule.parent_fd >= 0 && fstat(rule.parent_fd, &info) == 0) {
         rule.allowed_access = S_ISDIR(info.st_mode) ? access : access & of_files;
-        // Where reading is not limited, it cannot be allowed.
+        // Unless reading is limited, it cannot be allowed.
         if (syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) != 0) {
             rule.allowed_access &= ~reads;
             syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);

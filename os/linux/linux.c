@@ -1,5 +1,4 @@
-// linux.c: see os/os.h. Calls that are younger than glibc 2.28, or than the kernel that this runs on, go by number and
-// may fail.
+// linux.c: see os/os.h. Calls newer than glibc 2.28, or than the running kernel, are made by number and may fail.
 #include "os/os.h"
 
 #include <errno.h>
@@ -38,7 +37,8 @@ bool os_processors_allowed(os_processors *allowed) {
 
 int os_n_processors(void) {
     cpu_set_t set;
-    const int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1; // more than cpu_set_t counts
+    const int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1; // more processors than cpu_set_t
+                                                                                     // has
     return n > 0 ? n : 1;
 }
 

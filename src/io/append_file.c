@@ -1,3 +1,4 @@
+// append_file.c: see append_file.h.
 #include "src/io/append_file.h"
 
 #include <errno.h>

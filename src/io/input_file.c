@@ -1,3 +1,4 @@
+// input_file.c: open, check, read at an offset.
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

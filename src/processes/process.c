@@ -15,21 +15,21 @@
 #include "clock.h"
 #include "os/os.h"
 
-enum { OUT, ERR, MESSAGES, STARTING, N_STREAMS }; // STARTING: why the program does not start
+enum { OUT, ERR, MESSAGES, STARTING, N_STREAMS }; // STARTING: the error if the program cannot be started
 
 enum { MOST_OUT_BYTES = 256 << 20, MOST_ERR_BYTES = 1 << 20, PART_BYTES = 1 << 16 };
 
-// A terminal and a parent may both pass the same signal on; this much later it is another one.
+// A terminal and a parent may both send the same signal; after this time it is a new one.
 static const int64_t again_ns = 300000000;
 
-static const int64_t hang_ns = 300000000;           // what a killed process that may hang is waited for
-static const int64_t orphans_ns = 5000000000;       // what its own processes have to end after it, with its streams
-static const int64_t killed_orphans_ns = 100000000; // likewise after an interruption, or killed with their session
-static const int64_t look_ns = 50000000;            // where nothing says that it is time to look
-static const int64_t most_sleep_ns = 1000000000;    // another thread of ours may have taken a signal
+static const int64_t hang_ns = 300000000;           // waiting for a killed process that may hang
+static const int64_t orphans_ns = 5000000000;       // for its own processes to end after it, and its streams
+static const int64_t killed_orphans_ns = 100000000; // likewise after an interruption, or if killed with their session
+static const int64_t look_ns = 50000000;            // polling interval
+static const int64_t most_sleep_ns = 1000000000;    // another of our threads may have taken a signal
 
 typedef struct {
-    int fd; // -1 once at its end
+    int fd; // -1 at its end
     char *text;
     size_t n;
     size_t room;
@@ -39,17 +39,17 @@ typedef struct {
     const sm_process_job *job;
     sm_process_result *result;
     pid_t pid;
-    int watched; // -1: it is looked after in short intervals
-    int file;    // of SM_OUTPUT_FILE
+    int watched; // -1: poll
+    int file;    // for SM_OUTPUT_FILE
     stream streams[N_STREAMS];
     int64_t begin_ns;
     int64_t asked_ns, killed_ns, ended_ns; // 0: not yet
-    int n_signals;                         // of ours, heeded so far
+    int n_signals;                         // ours, handled so far
 } process;
 
 // --- the machine ---------------------------------------------------------------------------------
 
-// How many processes the kernel has killed for want of memory since the machine's start; -1: this system does not say.
+// The number of processes that the kernel has killed because memory ran out, since boot; -1: unknown.
 static int64_t count_oom_kills(void) {
     char line[128];
     int64_t n = -1;
@@ -63,7 +63,7 @@ static int64_t count_oom_kills(void) {
     return n;
 }
 
-// What this process has mapped; 0: this system does not say.
+// This process's mapped memory; 0: unknown.
 static rlim_t mapped_bytes(void) {
     unsigned long long pages = 0;
     FILE *file = os_open_facts("", "/proc/self/statm");
@@ -78,7 +78,7 @@ static rlim_t mapped_bytes(void) {
 
 // --- in the new process --------------------------------------------------------------------------
 
-// AddressSanitizer maps terabytes that it never touches; under a limit it could not even start.
+// AddressSanitizer maps terabytes that it never touches, so it could not start under a limit.
 #if defined(__SANITIZE_ADDRESS__)
 enum { CAN_LIMIT_MEMORY = 0 };
 #elif defined(__has_feature)
@@ -97,7 +97,7 @@ static void set_limits(const sm_process_job *job, rlim_t mapped) {
         const bool is_memory = l->resource == RLIMIT_AS || l->resource == RLIMIT_DATA;
         const rlim_t most = l->most + (l->beyond_ours ? mapped : 0);
         if (l->beyond_ours ? mapped > 0 : CAN_LIMIT_MEMORY || !is_memory) {
-            (void)setrlimit(l->resource, &(struct rlimit){most, most}); // without it the machine's own limits remain
+            (void)setrlimit(l->resource, &(struct rlimit){most, most}); // on failure the machine's own limits remain
         }
     }
     if (job->dies_first) {
@@ -142,7 +142,7 @@ static _Noreturn void become(const process *p, pid_t parent, rlim_t mapped, int 
     }
     connect_streams(p, ends);
     set_limits(job, mapped);
-    if (job->argv != NULL) { // our handlers are not the program's
+    if (job->argv != NULL) { // the program must not inherit our handlers
         signal(SIGINT, SIG_DFL);
         signal(SIGTERM, SIG_DFL);
     }
@@ -178,7 +178,7 @@ static sm_status open_streams(process *p, int ends[N_STREAMS][2]) {
                : sm_fail(SM_ERR_IO, "%s: cannot keep its output: %s", name_of(p->job), strerror(errno));
 }
 
-// Signals that we handle, or programs do, are held back; *before: what was held back already.
+// Blocks signals that we or programs handle; *before: those that were blocked.
 static void hold_signals(sigset_t *before) {
     sigset_t ours;
     sigemptyset(&ours);
@@ -187,12 +187,12 @@ static void hold_signals(sigset_t *before) {
     sigprocmask(SIG_BLOCK, &ours, before);
 }
 
-// None is lost to a handler of ours in a process that is about to be another program.
+// Signals stay blocked until the child has no handlers of ours.
 static sm_status fork_it(process *p, int ends[N_STREAMS][2]) {
     sigset_t before;
     const pid_t parent = getpid();
     const rlim_t mapped = mapped_bytes();
-    fflush(NULL); // nothing of ours in the buffers of the new process
+    fflush(NULL); // empties our buffers, which the child would copy
     p->begin_ns = sm_now_ns();
     hold_signals(&before);
     p->pid = fork();
@@ -206,7 +206,7 @@ static sm_status fork_it(process *p, int ends[N_STREAMS][2]) {
                                 strerror(reason));
 }
 
-// Waits until it is the program, or says why it is not.
+// Waits until the program runs, or for the error.
 static sm_status await_program(process *p) {
     int reason = 0;
     ssize_t n;
@@ -243,7 +243,7 @@ static sm_status start(process *p) {
 // --- what it says --------------------------------------------------------------------------------
 
 static sm_status make_room(stream *s, size_t size_bytes) {
-    if (s->n + size_bytes < s->room) { // and a zero
+    if (s->n + size_bytes < s->room) { // and a zero byte
         return SM_OK;
     }
     const size_t room = 2 * (s->n + size_bytes);
@@ -256,7 +256,7 @@ static sm_status make_room(stream *s, size_t size_bytes) {
     return SM_OK;
 }
 
-// Hands on the whole lines.
+// Passes on complete lines.
 static sm_status take_lines(process *p, stream *s) {
     char *line = s->text;
     char *newline;
@@ -325,7 +325,7 @@ static void end_at_once(process *p) {
     if (p->job->own_session) {
         kill(-p->pid, SIGKILL);
     }
-    kill(p->pid, SIGKILL); // which may not have its session yet
+    kill(p->pid, SIGKILL); // it may not have its session yet
 }
 
 static void ask_to_end(process *p, double grace_s) {
@@ -337,7 +337,7 @@ static void ask_to_end(process *p, double grace_s) {
     }
 }
 
-// When it is to be ended, or asked to; INT64_MAX: not by the clock.
+// The time to end it, or to ask it to end; INT64_MAX: no limit.
 static int64_t end_ns(const process *p) {
     const sm_process_job *job = p->job;
     if (job->end_ns != NULL) {
@@ -375,7 +375,7 @@ static void heed_clock(process *p) {
     }
 }
 
-// It stays a zombie until it is waited for: its number, and that of its session, are no others'.
+// It stays a zombie until it is waited for, so nobody else gets its number or its session's.
 static void note_end(process *p) {
     siginfo_t info = {0};
     if (p->ended_ns == 0 &&
@@ -387,7 +387,7 @@ static void note_end(process *p) {
     }
 }
 
-// Until when its end, or that of its streams, is waited for.
+// The time until which its end, or that of its streams, is awaited.
 static int64_t leave_ns(const process *p) {
     if (p->ended_ns > 0) {
         return p->ended_ns + (p->result->interrupted || p->job->own_session ? killed_orphans_ns : orphans_ns);
@@ -395,7 +395,7 @@ static int64_t leave_ns(const process *p) {
     return p->killed_ns > 0 && p->job->may_hang ? p->killed_ns + hang_ns : INT64_MAX;
 }
 
-// Not as long as there is something to read, however late we come to it.
+// Not while there is something to read, however late.
 static bool is_over(const process *p, bool is_quiet) {
     bool is_heard = true;
     for (int i = 0; i < N_STREAMS; i++) {
@@ -404,8 +404,8 @@ static bool is_over(const process *p, bool is_quiet) {
     return (p->ended_ns > 0 && is_heard) || (is_quiet && sm_now_ns() >= leave_ns(p));
 }
 
-// Sleeps until there is something to read, a signal, or the clock says that it is time. Signals are held back but for
-// the sleep itself, so that none comes between looking for it and sleeping.
+// Sleeps until there is something to read, a signal, or a time limit. Signals are blocked except during the sleep, so
+// that none comes between the check and the sleep.
 static int sleep_until_news(process *p, struct pollfd files[N_STREAMS + 1]) {
     const bool is_ending = p->ended_ns > 0 || p->killed_ns > 0;
     const int64_t most_ns = p->watched < 0 || p->asked_ns > 0 ? look_ns : most_sleep_ns;
@@ -444,7 +444,7 @@ static sm_status watch(process *p) {
 
 // --- its end -------------------------------------------------------------------------------------
 
-// What it started, and is ended with it, may still be at work in its files.
+// Processes that it started, and that end with it, may still use its files.
 static void wait_for_session(const process *p) {
     enum { LOOKS = 200, LOOK_NS = 5000000 };
     for (int i = 0; i < LOOKS && kill(-p->pid, 0) == 0; i++) {

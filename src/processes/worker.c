@@ -8,10 +8,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-// What is under way when a deadline is over gets this to end by itself.
+// After a deadline, the time for the current work to end by itself.
 static const int64_t late_grace_ns = 1500000000;
 
-// In memory of both processes.
+// In shared memory.
 typedef struct {
     _Atomic int64_t step_ns;
     _Atomic bool saving;
@@ -40,7 +40,7 @@ static sm_status write_all(const char *text, size_t size_bytes) {
 }
 
 sm_status sm_worker_send(json_t *message) {
-    // All digits: what a reader sees of them is decided by who prints.
+    // All digits: the printing process decides how many to show.
     char *line = send_to >= 0 ? json_dumps(message, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(message);
     if (send_to < 0) {

@@ -1,8 +1,8 @@
-// worker.h: work in a process of its own. A driver that hangs or crashes then takes neither the program nor its
-// results with it: a thread that waits inside of a driver cannot be ended, its process can.
+// worker.h: work in a separate process, so that a driver that hangs or crashes does not affect the program or its
+// results: a thread that waits inside a driver cannot be ended, but its process can.
 //
-// The worker is forked, not started again: it has everything that the program has read and decided. It reports its work
-// by messages, JSON objects, that its parent reads one by one.
+// The worker is forked, not started anew, so it has the program's state. It reports its work by messages, JSON objects,
+// which its parent reads one by one.
 #ifndef STEPMARK_WORKER_H
 #define STEPMARK_WORKER_H
 
@@ -10,8 +10,8 @@
 
 #include "src/processes/process.h"
 
-// Takes one message, and owns it no longer than the call. Sets *deadline_ns anew where the worker begins something that
-// has its own limit: a time of sm_now_ns, INT64_MAX for none. A failure ends the worker, and is passed on.
+// Receives a message, valid during the call. Sets *deadline_ns when the worker begins something with its own limit: a
+// time of sm_now_ns, INT64_MAX for none. A failure ends the worker, and is returned.
 typedef sm_status (*sm_worker_receive)(void *ctx, const json_t *message, int64_t *deadline_ns);
 
 typedef struct {
@@ -19,25 +19,24 @@ typedef struct {
     sm_worker_receive receive;
     void *ctx;
     int64_t deadline_ns; // until a message sets another
-    double stop_s;       // what the worker has to end by itself, once it was asked to
+    double stop_s;       // for the worker to end by itself after a request
 
     const volatile sig_atomic_t *interrupted; // as in process.h
 } sm_worker_job;
 
-// Runs it to its end, and says how it ended: there is nothing to free.
+// Runs it to its end; *end tells how it ended, and has nothing to free.
 sm_status sm_worker_run(const sm_worker_job *job, sm_process_result *end);
 
 // --- in the worker ---------------------------------------------------------------------------------
 
-// Sends a message and takes it over. Outside of a worker nothing is sent.
+// Sends a message and takes ownership of it. Sends nothing outside of a worker.
 sm_status sm_worker_send(json_t *message);
 
-// What is under way may take so long once its deadline is over or it was asked to end, because steps take that long.
+// The time that the current work may need after its deadline, or after a request to end, because steps take that long.
 // As cheap as a store.
 void sm_worker_set_step_ns(int64_t longest_step_ns);
 
-// Asked to end, the worker saves what it has, which takes as long as it takes: it is not ended before it says that this
-// is over.
+// While it saves, a worker that was asked to end is not ended before it resets this.
 void sm_worker_set_saving(bool saving);
 
 #endif

@@ -1,3 +1,4 @@
+// checkpoint_writer.c: see checkpoint_writer.h.
 #include "src/train/checkpoint_writer.h"
 
 #include <stdatomic.h>

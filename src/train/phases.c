@@ -1,3 +1,4 @@
+// phases.c: see phases.h.
 #include "src/train/phases.h"
 
 #include <string.h>

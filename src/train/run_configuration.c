@@ -1,3 +1,4 @@
+// run_configuration.c: see run_configuration.h.
 #include "src/train/run_configuration.h"
 
 #include <math.h>

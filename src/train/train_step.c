@@ -1,3 +1,4 @@
+// train_step.c: see train_step.h.
 #include "src/train/train_step.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+// trainer_record.c: see trainer_record.h.
 #include "src/train/trainer_record.h"
 
 #include <stdlib.h>

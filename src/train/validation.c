@@ -1,3 +1,4 @@
+// validation.c: see validation.h.
 #include "src/train/validation.h"
 
 #include <stdlib.h>

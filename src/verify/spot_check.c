@@ -87,8 +87,6 @@ static const spot_look *look_of(sm_op_kind kind) {
     return NULL;
 }
 
-bool sm_spot_check_knows(sm_op_kind kind) { return look_of(kind) != NULL; }
-
 // --- drawing ---------------------------------------------------------------------------------
 
 sm_status sm_spot_check_new(const sm_plan *plan, uint64_t seed, sm_spot_check **check) {

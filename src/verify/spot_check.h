@@ -32,9 +32,6 @@ typedef struct {
 sm_status sm_spot_check_new(const sm_plan *plan, uint64_t seed, sm_spot_check **check);
 void sm_spot_check_free(sm_spot_check *check); // NULL is fine
 
-// Whether the kind is checked here. False for kinds with other checks: communication, and updates of parameters.
-bool sm_spot_check_knows(sm_op_kind kind);
-
 // sm_session_run in pieces: checks two drawn ops of each kind in these phases, or all if there are fewer.
 // SM_ERR_MISMATCH names the wrong op and operand.
 sm_status sm_spot_check_run(sm_spot_check *check, sm_session *session, unsigned phases, int64_t *op_ns);

@@ -1,6 +1,6 @@
 // test_opencl_narrow.c: data in bf16 and fp16 on the first usable opencl device: conversions bit by bit, every op and
-// whole steps in both families of kernels, and training that learns as in fp32. Skipped, with the reason, without a
-// device.
+// whole steps in both families of kernels, and training that learns as in fp32. Skipped, with the reason, where there
+// is no device.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

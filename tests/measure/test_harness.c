@@ -490,7 +490,7 @@ static void test_seed_draws_the_places(void **state) {
         p.check_seed = 100 + (uint64_t)i;
         assert_int_equal(measure(&p, &rows[i]), SM_OK);
         assert_int_equal(rows[i].check_seed, 100 + i);
-        assert_non_null(strstr(rows[i].repeat_check, "the same to the bit: samples "));
+        assert_non_null(strstr(rows[i].repeat_check, "with identical bits: samples "));
         // Of zero a step has one op: it is looked at in each checked step and in each that is made again.
         snprintf(looks, sizeof(looks), "each kind at least %d times", 2 + fake.n_put_back);
         assert_non_null(strstr(rows[i].spot_check, looks));

@@ -131,7 +131,7 @@ static void others_are_skipped(void **state) {
         "{\"samples_ns\": [1, \"x\"]}",
     };
     static const char *const reasons[] = {"neither a status nor a time",
-                                          "its status is none of",
+                                          "its status is not one of",
                                           "neither a status",
                                           "neither a schema_version",
                                           "field n_batch",

@@ -1,4 +1,4 @@
-// opencl_device.h: for tests of the opencl backend: the first usable device, or the reason why there is none.
+// opencl_device.h: for tests of the opencl backend: the first usable device, or none and the reason.
 #ifndef STEPMARK_TESTS_OPENCL_DEVICE_H
 #define STEPMARK_TESTS_OPENCL_DEVICE_H
 

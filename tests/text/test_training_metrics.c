@@ -280,10 +280,10 @@ static void one_run(void **state) {
         {"echo '{\"a\\x1b\"' > training_metrics.json", "training_metrics.json: not JSON"},
         {"echo >> training_metrics.json", "has the digest"},
         {"echo '{\"kind\": \"note\"}' >> log.jsonl", "completion.log_"},
-        {"sed -i '5s/\"ms\": 9/\"ms\": 8/; 5s/\"ms\": 1/\"ms\": 2/' log.jsonl", "in what the log says"},
+        {"sed -i '5s/\"ms\": 9/\"ms\": 8/; 5s/\"ms\": 1/\"ms\": 2/' log.jsonl", "in the log"},
         {"sed -i '5d' log.jsonl", "steps are missing"},
         {"sed -i 's/\"tokens\": 32/\"tokens\": 31/' log.jsonl", "tokens_processed_global"},
-        {"sed -i 's/\"seed\": 42/\"seed\": 43/' run.json", "training_config.seed is 42, and 43 in what the log says"},
+        {"sed -i 's/\"seed\": 42/\"seed\": 43/' run.json", "training_config.seed is 42, and 43 in the log"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char *folder = make_run(&plain);

@@ -1,3 +1,4 @@
+// pool.c: see threads/pool.h.
 #include "backends/cpu/threads/pool.h"
 
 #include <errno.h>
