@@ -134,7 +134,7 @@ static void broken_logs(void **state) {
         const char *says;
     } cases[] = {
         {"sed -i '3d' log.jsonl", SM_ERR_FORMAT, "line 3: step 4 stands where step 3 belongs|missing"},
-        {"sed -i '3p' log.jsonl", SM_ERR_FORMAT, "line 4: step 3 stands where step 4 belongs|twice"},
+        {"sed -i '3p' log.jsonl", SM_ERR_FORMAT, "line 4: step 3 stands where step 4 belongs|repeated"},
         {"truncate -s -5 log.jsonl", SM_ERR_FORMAT, "cut short"},
         {"sed -i '2s/.*/nonsense/' log.jsonl", SM_ERR_FORMAT, "line 2: no JSON object"},
         {"sed -i '2s/\"ms\"/\"us\"/' log.jsonl", SM_ERR_FORMAT, "line 2: no line of a step"},
