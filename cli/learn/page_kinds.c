@@ -40,18 +40,25 @@ static const char *named_as(const char *backend, const char *kind) {
     return kind;
 }
 
-// Whether a file belongs to one family of kernels: its name ends with the family's.
+static bool ends_with(const char *path, const char *tier) {
+    char end[NAME_SIZE];
+    const size_t n = (size_t)snprintf(end, sizeof(end), "_%s.cl", tier);
+    const size_t n_path = strlen(path);
+    return n_path > n && strcmp(path + n_path - n, end) == 0;
+}
+
+// Whether a file belongs to one family of kernels: its name ends with the family's. Those of matrix units that are no
+// family of these end with "units".
 static bool is_of_tier(const char *path, const char *tier) {
     static const char *const tiers[] = {"registers", "local", "tensor", "wgmma"};
+    bool is_level = true;
     for (size_t i = 0; i < sizeof(tiers) / sizeof(tiers[0]); i++) {
-        char end[NAME_SIZE];
-        const size_t n = (size_t)snprintf(end, sizeof(end), "_%s.cl", tiers[i]);
-        const size_t n_path = strlen(path);
-        if (n_path > n && strcmp(path + n_path - n, end) == 0) {
+        if (ends_with(path, tiers[i])) {
             return strcmp(tiers[i], tier) == 0;
         }
+        is_level = is_level && strcmp(tiers[i], tier) != 0;
     }
-    return true;
+    return is_level || !ends_with(path, "units");
 }
 
 // The names to search for, ending with NULL.
