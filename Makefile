@@ -117,7 +117,7 @@ CPU_KERNEL_SRC := $(call tree,backends/cpu/kernels,*.c)
 # cpu_kernels NAME...: the files with these names.
 cpu_kernels = $(filter $(addprefix %/,$(addsuffix .c,$(1))),$(CPU_KERNEL_SRC))
 # Of the cpu backend's kernels: those for float data only, and those of the instruction sets with bf16 arithmetic:
-# avx512_bf16 has all of bf16 data, amx products and flash attention of its own beside them.
+# avx512_bf16 also has its own kernels for all of bf16 data, amx for products and flash attention.
 CPU_F32_SRC := $(call cpu_kernels,product product_blas peaks)
 CPU_DOT_SRC_amx := $(call cpu_kernels,product_onednn matmul table peaks_dot product_amx flash_attention_amx)
 CPU_NARROW_SRC := $(call cpu_kernels,product_bf16 product_onednn)

@@ -1,12 +1,12 @@
 // execute.c: prepares a plan as an array of launches with their arguments set, and enqueues ranges.
 //
-// A step is one walk over the array: no argument is set, nothing is allocated and nothing waited for.
+// A step only enqueues launches: it sets no arguments, allocates nothing and waits for nothing.
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "backends/opencl/opencl.h"
 
-// One buffer for what the launches of an op hand to one another, as large as the op that needs most of it.
+// The size of the buffer for data between the launches of an op, as large as any op needs.
 static size_t scratch_bytes(const sm_device *device, const sm_plan *plan) {
     sm_op op;
     size_t most = 0;
@@ -117,7 +117,7 @@ static sm_status enqueue(const opencl_executable *e, cl_command_queue queue, int
     return opencl_check(id_of(e->device), "clEnqueueNDRangeKernel", code);
 }
 
-// The launches of an op, as this micro-batch does it.
+// The launches of an op in this micro-batch.
 static sm_range launches_of(const opencl_executable *e, int op) {
     return e->launches_of[op + (e->base.is_later ? e->base.plan->n_ops : 0)];
 }
@@ -133,7 +133,7 @@ static sm_status enqueue_range(opencl_executable *e, cl_command_queue queue, sm_
     return SM_OK;
 }
 
-// Adds what each op of the range took to op_ns, from the events of its launches; releases the events.
+// Adds each op's time to op_ns, from the events of its launches; releases the events.
 static sm_status collect_times(opencl_executable *e, sm_range range, int64_t *op_ns) {
     sm_status status = SM_OK;
     for (int op = range.first; op < range.end; op++) {
@@ -155,7 +155,7 @@ static sm_status collect_times(opencl_executable *e, sm_range range, int64_t *op
 
 static sm_status execute_profiled(opencl_executable *e, sm_range range, int64_t *op_ns) {
     cl_command_queue queue = e->device->profile;
-    SM_TRY(opencl_synchronize(&e->base)); // two queues have no order between them
+    SM_TRY(opencl_synchronize(&e->base)); // the two queues are not ordered
     sm_status status = enqueue_range(e, queue, range, true);
     sm_status finished = opencl_wait(e, "clFinish", queue, NULL);
     if (e->device->is_lost) {
@@ -179,6 +179,6 @@ sm_status opencl_execute(sm_executable *executable, sm_range range, int64_t *op_
 sm_status opencl_synchronize(sm_executable *executable) {
     opencl_executable *e = (opencl_executable *)executable;
     sm_status status = opencl_wait(e, "clFinish", e->device->queue, NULL);
-    opencl_dismiss_helpers(e->device); // the first step is done
+    opencl_dismiss_helpers(e->device); // the first step has run
     return status;
 }

@@ -1,5 +1,5 @@
-// families.c: the list of families, and which one suits a device. The order is that of preference: kernels for one kind
-// of hardware (tensor cores, matrix engines) come before the general ones.
+// families.c: the list of families, and the choice for a device. In order of preference: kernels for special hardware
+// (tensor cores, matrix engines) before the general ones.
 #include <stdio.h>
 #include <string.h>
 
@@ -34,7 +34,7 @@ static bool is_of_level(const opencl_family *family, const opencl_facts *facts) 
     return family->doubts != NULL && (family->suits(facts) || family->doubts(facts)[0] != '\0');
 }
 
-// "tensor" is any vendor's matrix units: the level of this device, or else that of the family's own name.
+// "tensor" means any vendor's matrix units; other names are a family's level or its own name.
 static bool is_named(const opencl_family *family, const opencl_facts *facts, const char *name) {
     if (strcmp(name, opencl_family_tensor.name) != 0) {
         return strcmp(name, family->name) == 0;

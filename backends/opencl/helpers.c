@@ -1,7 +1,7 @@
 // helpers.c: builds the programs of a plan in several processes at once, before they are needed.
 //
 // NVIDIA's driver builds one program after another in a process, whatever its threads do. So what is not in the cache
-// is offered to this process, and to others, started anew, which do nothing but build into the cache: each takes the
+// is offered to this process, and to new ones, which only build into the cache: each takes the
 // next program when it is done with one, and those that take longest come first. That pays where a program takes longer
 // to build than a process to begin with the driver. Where nothing is known of a device yet, they begin with it while
 // this process tries its matrix units and makes the plan.
@@ -18,13 +18,13 @@
 #include "backends/opencl/opencl.h"
 #include "os/os.h"
 
-// Fewer programs than LEAST are built sooner than another process has begun with the driver.
+// With fewer programs than LEAST, building here is faster than starting another process with the driver.
 enum { LEAST_PROGRAMS = 4, MOST_HELPERS = 7 };
 
 static const double LIMIT_SECONDS = 30;
 static const double APART_LIMIT_SECONDS = 600; // for all programs of a plan, where this process builds none
 
-// The helpers that were started and have not been waited for.
+// The running helpers.
 static struct {
     int device; // index
     int n;
@@ -33,9 +33,9 @@ static struct {
     host_pipe done;
 } team = {.work = {-1, -1}, .done = {-1, -1}};
 
-static const char *foreseen; // path of a helper, where a plan is to be run; NULL: none is
+static const char *foreseen; // path of a helper, if a plan will run; NULL: none
 
-// Binds all ops for the names of their programs; what they count besides is as before.
+// Binds all ops to get the names of their programs; other counts do not change.
 static void list_programs(opencl_executable *e, opencl_wanted *wanted) {
     sm_status status = SM_OK;
     e->wanted = wanted;
@@ -58,7 +58,7 @@ static void drop_built(const opencl_device *device, opencl_wanted *wanted) {
     wanted->n = n;
 }
 
-// How long a program takes to build, roughly, in tenths of a second on one card.
+// Rough time of building a program, in tenths of a second on one card.
 static int build_time(const opencl_named_program *p) {
     enum { USUAL = 3 };
     static const struct {
@@ -110,7 +110,7 @@ static void start_team(const char *helper, int device, int n) {
     host_close_end(&team.done.put);
 }
 
-// They end by themselves when there is no more work and nobody listens.
+// They end by themselves when there is no more work and nobody reads.
 static void end_team(void) {
     const int64_t deadline_ns = host_now_ns() + (int64_t)(LIMIT_SECONDS * 1e9);
     host_close_end(&team.work.put);
@@ -160,7 +160,7 @@ void opencl_end_helpers(const opencl_device *device) {
 
 // --- building -----------------------------------------------------------------------------------------
 
-// This process's share; a program that does not build is reported by who needs it. How many there were.
+// Builds this process's share; a program that does not build is reported when it is needed. Returns their number.
 static int build_share(opencl_device *device) {
     opencl_named_program p;
     int n = 0;
@@ -171,7 +171,7 @@ static int build_share(opencl_device *device) {
     return n;
 }
 
-// Until n are done, or no helper is left.
+// Waits until n are done, or no helper is left.
 static void await_others(int n, double limit_s) {
     const int64_t deadline_ns = host_now_ns() + (int64_t)(limit_s * 1e9);
     char done;
@@ -197,14 +197,14 @@ static void build_together(opencl_device *device, opencl_wanted *wanted) {
     }
 }
 
-// Another device's, and those that another plan's programs were built by.
+// Dismisses helpers of another device, and those of another plan.
 static void dismiss_others(const opencl_device *device) {
     if (team.n > 0 && (team.device != device->index || team.work.put < 0)) {
         end_team();
     }
 }
 
-// Helpers that are about to end still hold some.
+// Whether helpers that are about to end still hold memory that is needed.
 static bool needs_most_memory(const opencl_executable *e) {
     const sm_plan *plan = e->base.plan;
     const size_t n_bytes = sm_plan_memory(plan, NULL) + e->base.device->backend->working_bytes(e->base.device, plan);
@@ -283,8 +283,8 @@ static void build_all(opencl_device *device) {
     }
 }
 
-// The word is the device's index; what to build comes from standard input. The end of a process holds up whoever else
-// asks the driver for something: so it waits until this one is not needed there.
+// The word is the device's index; program names come from standard input. The end of a process delays others that call
+// the driver, so this one waits until it is not needed.
 sm_status opencl_help(int n_words, char *const *words) {
     opencl_device device;
     const char *reason;

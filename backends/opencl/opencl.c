@@ -12,7 +12,7 @@ extern const sm_backend sm_backend_opencl; // declared again by src/session/regi
 static int device_count(void) {
     const char *reason;
     int n = opencl_n_devices(&reason);
-    return n > 0 ? n : 1; // one that says what is missing
+    return n > 0 ? n : 1; // one device with the reason
 }
 
 static sm_status describe_missing(const char *reason, sm_device_info *info) {
@@ -36,7 +36,7 @@ static void describe_found(const opencl_facts *f, sm_device_info *info) {
     list_features(f, info->features, sizeof info->features);
     info->is_host_processor = f->is_cpu;
     info->n_units = f->n_units;
-    info->n_threads = f->is_cpu ? f->n_units : 0; // a card has none to choose
+    info->n_threads = f->is_cpu ? f->n_units : 0; // a card has no choice
     info->clock_mhz = f->clock_mhz;
     info->local_bytes = f->local_bytes;
     info->memory_bytes = f->memory_bytes;
@@ -70,7 +70,7 @@ static sm_status describe(int index, sm_device_info *info) {
 
 // --- opening --------------------------------------------------------------------------------------------
 
-// Fewer threads than a processor has: a part of it as a device of its own.
+// Fewer threads than the processor has: a sub-device.
 static sm_status take_part(opencl_device *device, int n_threads) {
     const opencl_facts *f = &device->facts;
     if (n_threads == 0 || (f->is_cpu && n_threads == f->n_units)) {

@@ -21,15 +21,15 @@
 
 // --- families.c ----------------------------------------------------------------------------------
 
-// The first family that suits the device, or the one with that name (SM_ERR_UNSUPPORTED when there is none).
+// The first family that suits the device, or the one with that name (SM_ERR_UNSUPPORTED if there is none).
 sm_status opencl_choose_family(const opencl_facts *facts, const char *name, const char *device_id,
                                const opencl_family **family);
 
-// Why that family, or why not one that the device has units for.
+// Why that family was chosen, or why not one for the device's units.
 void opencl_explain_family(const opencl_family *family, const opencl_facts *facts, char *text, size_t size_bytes);
 
-// Has a device's matrix units tried by a process `helper`, which calls opencl_probe_units, where that was not done yet,
-// or `again`; says a line for each thing that was tried. Not NVIDIA's: those are tried where they are first asked for.
+// Tests a device's matrix units in a process `helper`, which calls opencl_probe_units, unless that was done before, or
+// with `again`; reports a line for each test. NVIDIA's units are tested at first use instead.
 void opencl_try_units(const opencl_facts *facts, int index, const char *helper, bool again,
                       void (*say)(void *ctx, const char *line), void *ctx);
 
@@ -37,7 +37,7 @@ void opencl_try_units(const opencl_facts *facts, int index, const char *helper, 
 // need; "try HELPER" has them tried by such a process, also where they are known, and prints what came of it.
 sm_status opencl_help_units(const opencl_facts *facts, int index, int n_words, char *const *words);
 
-// Local memory that some family found beyond what the driver tells; 0: none did.
+// Local memory that some family found beyond what the driver reports; 0: none.
 size_t opencl_shown_local_bytes(const opencl_facts *facts);
 
 // --- helpers.c -----------------------------------------------------------------------------------
@@ -47,17 +47,17 @@ size_t opencl_shown_local_bytes(const opencl_facts *facts);
 sm_status opencl_build_ahead(opencl_executable *e);
 sm_status opencl_help(int n_words, char *const *words); // in such a process
 
-// A plan is to be run in this process, on some device. From then on, processes for its programs are started as soon as
-// it is seen that nothing is known of a device: what they need of the driver takes them as long as this one.
+// Announces that this process will run a plan on some device. From now on, helper processes start as soon as a device
+// is found without known programs, as they need the driver for as long as this process does.
 void opencl_foresee(const char *helper);
 void opencl_dismiss_helpers(const opencl_device *device);
-void opencl_end_dismissed(const opencl_device *device); // waits for those: no step runs beside their end
+void opencl_end_dismissed(const opencl_device *device); // waits for those: no step runs at their end
 void opencl_end_helpers(const opencl_device *device);   // waits for their end
 
 // --- tune.c --------------------------------------------------------------------------------------
 
-// Measures the ways to compute every product of the plan that no choice is known for, in bounded time, and
-// remembers the fastest right ones, also on disk. Sets e->base.tune_ns and e->base.tune_warning.
+// Measures the ways to compute every product of the plan without a known choice, in bounded time, and saves the fastest
+// correct ones, also on disk. Sets e->base.tune_ns and e->base.tune_warning.
 sm_status opencl_tune(opencl_executable *e);
 
 // --- opencl.c, execute.c, peaks.c ----------------------------------------------------------------

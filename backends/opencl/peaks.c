@@ -1,7 +1,6 @@
-// peaks.c: measures what a device can compute and move, with kernels of its own (cl/peaks*.cl).
+// peaks.c: measures a device's peak arithmetic and bandwidth, with special kernels (cl/peaks*.cl).
 //
-// Each figure is the best of several launches, timed by the device: a ceiling is what was reached
-// undisturbed.
+// Each figure is the best of several launches, timed by the device: a ceiling is an undisturbed speed.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +13,7 @@ enum { N_BUFFERS = 3, MOST_ROUNDS = 1 << 24, MOST_TRIALS = 1024, N_STREAMS = 2 }
 
 static const double LAUNCH_SECONDS = 0.01;
 
-// What launches reached, the latest of them; FLOP/s or bytes/s.
+// The rates of the latest launches; FLOP/s or bytes/s.
 typedef struct {
     double rates[MOST_TRIALS];
     int n;
@@ -82,7 +81,7 @@ static opencl_arithmetic plain_arithmetic(const opencl_device *device) {
                                .share = 1};
 }
 
-// Rounds a launch, doubled until one takes LAUNCH_SECONDS.
+// Rounds in a launch, doubled until one takes LAUNCH_SECONDS.
 static sm_status time_rounds(opencl_device *device, const opencl_arithmetic *of, cl_kernel kernel, double seconds,
                              trials *t) {
     cl_uint n_rounds = 256;
@@ -94,7 +93,7 @@ static sm_status time_rounds(opencl_device *device, const opencl_arithmetic *of,
         add_trial(t, of->share * of->flops_a_group * (double)n_rounds * (double)of->n_groups / took);
         if (took < LAUNCH_SECONDS && n_rounds < MOST_ROUNDS) {
             n_rounds *= 2;
-            t->n = 0; // it was too short to count
+            t->n = 0; // too short to count
         }
     } while (host_now_ns() < end_ns || t->n == 0);
     return SM_OK;
@@ -133,7 +132,7 @@ static cl_ulong choose_elems(const opencl_facts *f) {
 
 static const char *const stream_names[N_STREAMS] = {"triad", "reading"};
 
-// The two streams in turn, so that they meet the same disturbances.
+// The two streams alternate, so that disturbances affect both.
 static sm_status time_streams(opencl_device *device, const cl_kernel kernels[N_STREAMS],
                               const size_t n_items[N_STREAMS], cl_ulong n, double seconds, trials t[N_STREAMS]) {
     const double moved_bytes[N_STREAMS] = {3.0 * sizeof(float) * (double)n, 1.0 * sizeof(float) * (double)n};
@@ -188,12 +187,10 @@ cleanup:
 
 // --- what is asked for ----------------------------------------------------------------------------------
 
-// How a plan of that precision multiplies.
+// The arithmetic of a plan in that precision.
 static opencl_arithmetic choose_arithmetic(const opencl_device *device, sm_precision precision) {
-    const bool on_units =
-        sm_dtype_is_narrow(precision.dtype)
-            ? device->family->multiplies_narrow
-            : opencl_family_multiplies(device, precision.products);
+    const bool on_units = sm_dtype_is_narrow(precision.dtype) ? device->family->multiplies_narrow
+                                                              : opencl_family_multiplies(device, precision.products);
     return on_units ? device->family->peak(device, precision) : plain_arithmetic(device);
 }
 
@@ -224,7 +221,7 @@ static void fill_in(trials *t, sm_ceiling *ceiling) {
     ceiling->median = t->n > 0 ? host_median(t->rates, t->n) : 0;
 }
 
-// Of fp32, and of what the device has units for.
+// For fp32, and for the formats of the device's units.
 static sm_status measure_arithmetic(opencl_device *device, trials *t, double seconds, sm_ceiling_sink sink, void *ctx) {
     static const struct {
         const char *name;

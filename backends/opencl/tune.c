@@ -1,8 +1,8 @@
 // tune.c: chooses among a family's ways to compute the products of a plan, by measurement.
 //
-// Each product runs by itself, as a plan of one op with operands of the same sizes, once for every way: its result
-// is compared with that of way 0, the family's own choice, before its time may count. Choices are kept by the device
-// and in the cache of tunings; what the time does not suffice for stays with way 0, and is measured next time.
+// Each product runs separately, as a plan of one op with the same sizes, once in every way: its result must equal that
+// of way 0, the family's own choice, before its time counts. The device and the cache of tunings keep the choices;
+// products not measured in time use way 0, and are measured next time.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ cleanup:
 
 enum { BLOCK = 65521 };
 
-// An input, from the numbers again and again, stored as the tensor is.
+// Fills an input with the numbers, repeated, in the tensor's format.
 static sm_status fill_input(sm_executable *e, int tensor, const float numbers[BLOCK], void *stored) {
     const sm_tensor *t = &e->plan->tensors[tensor];
     const int64_t n = sm_tensor_elems(t);
@@ -66,7 +66,7 @@ static sm_status fill_input(sm_executable *e, int tensor, const float numbers[BL
     return status;
 }
 
-// Numbers in [-1, 1), the same ones again and again, but never at the same place of two rows.
+// Numbers in [-1, 1), repeated, but shifted from row to row.
 static sm_status fill_inputs(sm_executable *e) {
     const sm_op *op = &e->plan->ops[0];
     sm_status status = SM_OK;
@@ -92,7 +92,7 @@ static sm_status fill_inputs(sm_executable *e) {
 
 // --- measuring --------------------------------------------------------------------------------------------
 
-// Largest difference between two results, against the largest number of the second; infinite where one is no number.
+// Largest difference between two results, relative to the largest number of the second; infinite if one is not finite.
 static double compare(const float *x, const float *y, int64_t n) {
     double difference = 0;
     double largest = 0;
@@ -134,7 +134,7 @@ static sm_status read_result(sm_executable *e, float *result) {
     return status;
 }
 
-// One way: its time, and its result.
+// Time and result of one way.
 static sm_status try_way(opencl_device *device, const sm_plan *alone, int way, float *result, int64_t *best_ns) {
     sm_status status = SM_OK;
     sm_executable *e = NULL;
@@ -150,11 +150,11 @@ cleanup:
     return status;
 }
 
-// The fastest way whose result is that of way 0. A way that does not run is none; one that loses the device ends it.
+// The fastest way with the result of way 0. A way that fails is skipped; losing the device ends the measurement.
 static sm_status measure(opencl_device *device, const sm_plan *alone, const opencl_product *p, int64_t end_ns,
                          int *best) {
     const sm_tensor *out = &alone->tensors[alone->ops[0].out[0]];
-    // Two orders of summation of 10^5 products differ by less; in a narrow format, by a last place more.
+    // Two orders of summing 10^5 products differ by less; a narrow format adds a unit in the last place.
     const double tolerance =
         1e-4 + (sm_dtype_is_narrow(out->dtype) ? 2 * sm_dtype_format(out->dtype)->unit_roundoff : 0);
     char text[WAY_SIZE];
@@ -185,7 +185,7 @@ static sm_status measure(opencl_device *device, const sm_plan *alone, const open
 
 // --- all products of a plan ---------------------------------------------------------------------------------
 
-// All that a measurement depends on.
+// The key has everything that a measurement depends on.
 static sm_status open_tuning(const opencl_device *device, host_tuning **tuning) {
     const opencl_facts *f = &device->facts;
     char stem[NAME_SIZE];
@@ -201,7 +201,7 @@ static sm_status open_tuning(const opencl_device *device, host_tuning **tuning) 
     return host_tuning_open(key, tuning);
 }
 
-// The way that is remembered under a name, or -1.
+// The way saved under a name, or -1.
 static int recall(const opencl_device *device, const opencl_product *p, const host_tuning *tuning, const char *name) {
     char text[WAY_SIZE];
     const char *value = host_tuning_get(tuning, name);

@@ -6,14 +6,14 @@
 // rounds, the default in each of them: a configuration's figure is its speed against the default's of the same round,
 // so that drift over time affects both.
 //
-//   round 0   the default; then, axis by axis, every other level of that axis beside the fastest so far
-//   rounds    the default, the fastest, and others beside it, one by one: what is expected to be faster; levels that
-//             did not fit where they were tried, beside others that may let them in (a batch with recomputation);
+//   round 0   the default; then, axis by axis, every other level of that axis next to the fastest so far
+//   rounds    the default, the fastest, and others next to it, one by one: those expected to be faster; levels that
+//             did not fit at first, together with others that may let them in (a batch with recomputation);
 //             each other level of each axis, as what it gains may hang on the rest; and what is as fast, once more
 //   rounds    the default and the fastest alone, until they have met often enough for an interval
 //
 // A configuration that was not measured is expected to gain the product of what its levels gain over the fastest's,
-// each as measured beside the configuration nearest to the fastest that ran with both.
+// each as measured next to the configuration nearest to the fastest that ran with both.
 //
 // It measures nothing itself, and the same speeds lead to the same requests.
 #ifndef STEPMARK_BENCH_COMPARE_CONFIGURATION_SEARCH_H

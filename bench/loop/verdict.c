@@ -27,7 +27,7 @@ static bool is_known(const sm_loop_division *d, sm_loop_bound bound) {
     return d->knows_ops || bound == SM_LOOP_INPUT || bound == SM_LOOP_COMMUNICATION;
 }
 
-// Without the device's ceilings it can only be told where all that is known beside the ops is at least half.
+// Without the device's ceilings the bound is known only if the known parts besides the ops are at least half.
 sm_loop_bound sm_loop_judge(const sm_loop_division *d) {
     sm_loop_bound best = SM_LOOP_BOUND_COUNT;
     double best_ns = d->knows_ops ? d->step_ns : d->step_ns / 2;

@@ -168,7 +168,7 @@ const chart = (() => {
         const p = begin(panel.title, width, top + n * GAP + 38);
         return {p, top, bottom: top + n * GAP + 4, left, right: width - 14};
     };
-    // What finds no place beside the figure at the right edge is cut; the hint says it whole.
+    // A name too long for the space at the right edge is cut; the hint shows all of it.
     const nameOf = (p, text, y, colourNumber, beside) => {
         const fits = Math.max(8, Math.floor((p.width - 24) / 6.6) - beside.length);
         if (colourNumber) put(p, shape(0, 5, y - 4, 4, {fill: colour(colourNumber)}));

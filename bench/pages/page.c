@@ -9,7 +9,7 @@
 
 // --- embedded files --------------------------------------------------------------------------
 
-// Those of pages lie beside what uses them, and have names of their own.
+// Files of pages are next to the code that uses them, and have unique names.
 static void put_asset(FILE *out, const char *file_name) {
     const sm_embedded *file = sm_embedded_find_below("", file_name);
     if (file != NULL) {

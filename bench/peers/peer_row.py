@@ -217,7 +217,7 @@ def add_step(row, elapsed_ns, loss, n_warmup):
 
 
 def finish(row):
-    """The figures that follow from the samples; no speed stands beside a loss that is no number."""
+    """The figures that follow from the samples; no speed is reported for a loss that is not finite."""
     wrong = next((i for i, loss in enumerate(row["losses"]) if not math.isfinite(loss)), None)
     if wrong is not None:
         fail(row, "error", f"the loss of step {wrong + 1} is {row['losses'][wrong]}: no speed for a wrong result")

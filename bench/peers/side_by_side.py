@@ -7,7 +7,7 @@
 For each test all start from the same weights and read the same tokens. In every round each runs
 once, as a process of its own that takes a few steps; the order turns with each round. Losses are
 compared step by step: where they differ the work was not the same, and there is no ratio.
-README.md beside this file says how to add a peer. Exit status 1 if a comparison was refused.
+README.md next to this file says how to add a peer. Exit status 1 if a comparison was refused.
 """
 
 import argparse
@@ -147,7 +147,7 @@ class Bench:
         self.folder = folder
         self.run_id = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         self.environment = {k: v for k, v in os.environ.items() if k not in UNSET}
-        self.environment["TMPDIR"] = str(folder)  # what a peer compiles and keeps there is compiled anew
+        self.environment["TMPDIR"] = str(folder)  # so that a peer compiles again what it keeps there
 
     def weights(self, test):
         """The folder of a fresh model, the same for all."""

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// MOST_WASTED: how often the text may be parsed in vain, in all, before damage is left behind whole.
+// MOST_WASTED: limit on parsing the text in vain, in all; after it the damaged part is skipped whole.
 enum { WARNING_SIZE = 400, WARNINGS_OF_A_KIND = 20, MOST_WASTED = 2 };
 
 static const size_t largest_file_bytes = (size_t)1 << 30;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// "1.94 ± 0.02"; `scale` digits behind the point.
+// "1.94 ± 0.02"; `scale` digits after the point.
 static void show_with_half(const json_t *record, const char *value, const char *half, int decimals, char *text,
                            size_t size_bytes) {
     double v = sm_json_number(record, value);

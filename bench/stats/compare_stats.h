@@ -1,7 +1,7 @@
 // compare_stats.h: how much longer b takes than a, how sure that is, and the smallest visible change. No assumption on
 // the distribution of timings but that both sides have the same shape:
 //
-//   paired    b[i] was measured beside a[i]: differences d[i] = ln b[i] - ln a[i]. Their
+//   paired    b[i] was measured next to a[i]: differences d[i] = ln b[i] - ln a[i]. Their
 //             Hodges-Lehmann estimate (median of all averages of two d), with the interval and
 //             the p-value of Wilcoxon's signed-rank test
 //   unpaired  the Hodges-Lehmann estimate of a shift (median of all ln b[j] - ln a[i]), with the

@@ -12,7 +12,7 @@ typedef struct {
     size_t n;
 } sm_source;
 
-// A name is a function's, "gelu_forward", or what stands for one: "CPU_KERNEL(gelu_forward)". With a star behind it,
+// A name is a function's, "gelu_forward", or what stands for one: "CPU_KERNEL(gelu_forward)". With a star after it,
 // the beginning of names.
 
 // The definitions of the names (a list ending with NULL) with the comments above them, and the definitions in the same

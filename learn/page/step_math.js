@@ -1,6 +1,6 @@
 // step_math.js: equations in the course's notation as MathML. `math` here.
 //
-//   x[n,c]  a subscript     a / b  a fraction of the product before it and the factor behind it     a/b  of two factors
+//   x[n,c]  a subscript     a / b  a fraction of the product before it and the factor after it     a/b  of two factors
 //   sum_c   a sum over c    a / sum_c b  a fraction whose lower side is the whole sum               "for s <= t"  text
 //   x^2, W^T, x^(2i)  a superscript         sqrt(...)  a root            [i = j]  1 or 0
 const math = (() => {

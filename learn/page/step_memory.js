@@ -7,7 +7,7 @@ const memory = (() => {
     const isTransient = (role) => role === 'activations' || role === 'scratch';
     const isRoot = (plan, i) => plan.tensors[i].root === i;
     const arenaBytes = (plan, wanted) => plan.arenas.reduce((sum, a) => sum + (wanted(a.role) ? a.bytes : 0), 0);
-    // Where an arena begins, when all that are packed by lifetime lie one behind the other.
+    // The start of an arena, if all arenas packed by lifetime follow one another.
     const arenaStarts = (plan) => {
         let at = 0;
         return plan.arenas.map((arena) => {
@@ -82,7 +82,7 @@ const memory = (() => {
     };
     const show = (i) => cursors.forEach(({cursor, scale}) => cursor.setAttribute('d', `M${LEFT + (i + .5) * scale.x},0V${HEIGHT}`));
 
-    // --- naive beside fused ---
+    // --- naive next to fused ---
     // A fused op stands for the naive ops that give what it gives, and those whose results only they read and that are gone.
     const namesOf = (plan, list) => list.map((i) => plan.tensors[i].name);
     const sameKey = (plan, op) => `${op.kind}(${namesOf(plan, op.in)})(${namesOf(plan, op.out)})`;

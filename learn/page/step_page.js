@@ -42,7 +42,7 @@ const stepPage = (() => {
         return make('div', {class: 'phases'}, ...runs.map(({phase, first, n}) => make('button', {type: 'button', style: `flex:${n} 1 0`, title: `${phase}: ops ${first} to ${first + n - 1}`, onclick: () => go(first)}, phase)));
     };
 
-    // Where the picture scrolls by itself, beside a long op.
+    // The picture scrolls by itself next to a long op.
     const keepInView = (frame, box) => {
         if (frame.scrollHeight <= frame.clientHeight + 1) return;
         const at = box.getBoundingClientRect().top - frame.getBoundingClientRect().top;
@@ -105,7 +105,7 @@ const stepPage = (() => {
     // What lies further down is drawn when the first part stands.
     const parts = () => [section('text', 'The text', textPart.drawLosses(), make('h3', {}, 'What the model expects'), textPart.drawLogits()),
         section('attention', 'Attention', layers.drawAttention()), section('histograms', 'Layer by layer', ...layers.drawHistograms()),
-        section('memory', 'Memory', ...memory.draw()), section('fusion', 'Naive beside fused', ...memory.drawFusion().filter(Boolean)), section('devices-part', 'Devices', ...devices())];
+        section('memory', 'Memory', ...memory.draw()), section('fusion', 'Naive next to fused', ...memory.drawFusion().filter(Boolean)), section('devices-part', 'Devices', ...devices())];
     document.body.append(...parts());
     go(0);
     return {go, play, pause, state};

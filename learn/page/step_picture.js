@@ -16,7 +16,7 @@ const picture = (() => {
     const pointwise = ['pointwise', null, '--s8'];
     const familyOf = (kind) => (/^(grad_sqnorm|normalize)/.test(kind) ? families[5] : families.find(([, pattern]) => pattern.test(kind)) || pointwise);
 
-    // Bands from top to bottom: before the blocks, each block, behind them, and the update.
+    // Bands from top to bottom: before the blocks, each block, after them, and the update.
     const firstLayerAt = walk.ops.findIndex((op) => op.layer >= 0);
     const forward = (op) => op.range === 'forward' && op.phase !== 'backward';
     const lastForwardLayerAt = walk.ops.reduce((last, op, i) => (op.layer >= 0 && forward(op) ? i : last), -1);
@@ -147,7 +147,7 @@ const picture = (() => {
     const legend = () => make('ul', {class: 'families'}, ...[...new Set(walk.ops.map((op) => familyOf(op.kind)))]
         .map(([name, , colour]) => make('li', {style: `--family:var(${colour})`}, make('span', {class: 'swatch'}), name)));
 
-    // Which op is now: it stands out, those behind it are done.
+    // The current op is highlighted; earlier ones are done.
     const show = (i) => {
         boxes.forEach((box, k) => {
             box.classList.toggle('now', k === i);

@@ -1,5 +1,5 @@
 // step_values.js: the step's data. Values are a film of memory: changes of tensors, each with its moment; 2 i is before
-// op i, 2 i + 1 behind it. `step` here.
+// op i, 2 i + 1 after it. `step` here.
 const step = (() => {
     const data = page.data('step-data');
     const {walk, plan, film} = data;
@@ -51,7 +51,7 @@ const step = (() => {
     };
     const tensor = (name) => walk.tensors[indexOf.get(name)];
 
-    // Of an operand of op i: what was read before it, or written behind it.
+    // An operand of op i: its value before the op, or after it if written.
     const momentOf = (i, operand) => 2 * i + (operand.access === 'reads' ? 0 : 1);
     const valuesOf = (i, operand) => valuesAt(operand.tensor, momentOf(i, operand));
     const operandOf = (op, name) => op.operands.find((operand) => operand.operand === name);

@@ -1,8 +1,8 @@
 // worker.h: work in a separate process, so that a driver that hangs or crashes does not affect the program or its
 // results: a thread that waits inside a driver cannot be ended, but its process can.
 //
-// The worker is forked, not started anew, so it has the program's state. It reports its work by messages, JSON objects,
-// which its parent reads one by one.
+// The worker is forked, not started again, so it has the program's state. It reports its work by messages, JSON
+// objects, which its parent reads one by one.
 #ifndef STEPMARK_WORKER_H
 #define STEPMARK_WORKER_H
 

@@ -43,7 +43,7 @@ typedef struct {
     char message[512];
 
     // For the writing thread.
-    sm_text_position written; // behind what is written
+    sm_text_position written; // the end of the written text
     int64_t n_bytes, all_bytes;
     int64_t n_unsaved_bytes;
 } pipeline;

@@ -135,7 +135,7 @@ static sm_status check_parts(const sm_tokenizer *t, int32_t id) {
     const uint8_t *bytes = sm_token_bytes(t, id);
     for (size_t at = 1; at < t->tokens[id].n_bytes; at++) {
         if (sm_pretokens_part_at(bytes, at)) {
-            return sm_fail(SM_ERR_UNSUPPORTED, "added token %d has a space behind another character", id);
+            return sm_fail(SM_ERR_UNSUPPORTED, "added token %d has a space after another character", id);
         }
     }
     return SM_OK;

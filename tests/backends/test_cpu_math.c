@@ -82,7 +82,7 @@ static void sigmoid_is_right(void **state) {
     assert_true(isnan(sigmoid_of(NAN)));
 }
 
-// A value has the same bits wherever it stands in a row, and nothing behind the row is touched.
+// A value has the same bits at any place in a row, and nothing after the row is changed.
 static void rows_are_right(void **state) {
     (void)state;
     enum { MOST = 3 * CPU_VECTOR + 1 };

@@ -469,7 +469,7 @@ static void copy_file(const char *from, const char *to) {
     free(data);
 }
 
-// A state beside other weights, as after a copy of half a folder, is refused; one from before there were digests loads.
+// A state with other weights, as after a copy of half a folder, is refused; one from before there were digests loads.
 static void an_optimizer_state_of_other_weights_is_refused(void **state) {
     (void)state;
     char *dir = temp_path("ours");

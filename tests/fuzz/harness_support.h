@@ -18,7 +18,7 @@ void fuzz_expect(int holds, const char *what);
 // The path of a regular file, without a name in any folder, that holds these bytes. Valid until the next call.
 const char *fuzz_file(const void *data, size_t size_bytes);
 
-// A folder for this run, gone at its end; and a file in it, written anew.
+// A folder for this run, gone at its end; and a file in it, written again.
 const char *fuzz_folder(void);
 void fuzz_write(const char *path, const void *data, size_t size_bytes);
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the goldens beside this file: what PyTorch computes for a tiny GPT-2, two tiny Llamas and a Qwen 3.
+"""Writes the goldens next to this file: what PyTorch computes for a tiny GPT-2, two tiny Llamas and a Qwen 3.
 
 Two golden computations share a model and one seed; README.md says what each file holds.
 The truth is computed in float64 and stored as float32 (arrays) or decimal (scalars). Nothing

@@ -140,7 +140,7 @@ static void bad_input_is_refused(void **state) {
     static const expectation cases[] = {
         {"ladder", 0, "reordered", NULL},
         {"ladder mamtul", 2, NULL, "did you mean matmul?"},
-        {"ladder matmul layernorm", 2, NULL, "name one"},
+        {"ladder matmul layernorm", 2, NULL, "give the name of one"},
         {"ladder matmul --backend reference", 2, NULL, "there are none"},
         {"ladder matmul --source blokced", 2, NULL, "did you mean blocked?"},
         {"ladder matmul --source shipped", 2, NULL, "backend's own kernel"},

@@ -291,7 +291,7 @@ static void schema_is_the_document(void **state) {
     json_t *document = json_load_file("docs/row.schema.json", 0, &error);
     assert_non_null(schema);
     if (document == NULL || !json_equal(schema, document)) {
-        fail_msg("docs/row.schema.json is not what `stepmark schema` prints; write it anew with `make schema`");
+        fail_msg("docs/row.schema.json is not what `stepmark schema` prints; regenerate it with `make schema`");
     }
     json_decref(document);
     json_decref(schema);

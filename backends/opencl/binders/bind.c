@@ -1,6 +1,6 @@
-// bind.c: how each kind of op is launched: by a rule where that suffices, else by a binder: the model's here, the
-// optimizer's in optimizer.c, products and attention in product.c. The order of operands is that of op_table.h, the
-// order of arguments that of the kernel in cl/STEM.cl.
+// bind.c: launches each kind of op: by a rule if that suffices, otherwise by a binder: the model's here, the
+// optimizer's in optimizer.c, products and attention in product.c. Operands are in the order of op_table.h, arguments
+// in that of the kernel in cl/STEM.cl.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static void bind_dropout(opencl_binder *b) {
 
 // --- sums over rows --------------------------------------------------------------------------------
 
-// What the strips in scratch add up to joins an output of C elements.
+// Adds the sum of the strips in scratch to an output of C elements.
 static void add_strips(opencl_binder *b, int64_t offset_elems, int64_t n_strips, int64_t C, int output) {
     opencl_begin_rows(b, "bias", "bias_backward_sum", C);
     arg_count(b, n_strips);
@@ -50,7 +50,7 @@ static bool is_residual(const opencl_binder *b) {
     return b->op->kind == SM_OP_RESIDUAL_LAYERNORM_FORWARD || b->op->kind == SM_OP_RESIDUAL_LAYERNORM_BACKWARD;
 }
 
-// What one kernel computes of rows of `x`, for both kinds.
+// The arguments for rows of `x`, for both kinds.
 static void begin_layernorm_forward(opencl_binder *b, const sm_tensor *x) {
     opencl_begin_short(b, "layernorm", "layernorm_forward", sm_tensor_cols(x));
     opencl_arg_uint(b, is_residual(b));
@@ -63,7 +63,7 @@ static void bind_layernorm_forward(opencl_binder *b) {
     const sm_tensor *x = in(b, SM_IN(layernorm_forward, x));
     begin_layernorm_forward(b, x);
     arg_in(b, SM_IN(layernorm_forward, x));
-    opencl_arg_tensor(b, SM_NO_TENSOR); // what is added to x
+    opencl_arg_tensor(b, SM_NO_TENSOR); // added to x
     arg_in(b, SM_IN(layernorm_forward, w));
     arg_in(b, SM_IN(layernorm_forward, b));
     opencl_arg_tensor(b, SM_NO_TENSOR); // the sum
@@ -87,7 +87,7 @@ _Static_assert(SM_IN(residual_layernorm_backward, dskip) == SM_IN(layernorm_back
                    SM_OUT(residual_layernorm_backward, dbias) == SM_OUT(layernorm_backward, dbias),
                "what one binder reads of both kinds");
 
-// Of rows of either kind: dw, db and, where it is asked for, dbias.
+// The number of sums of either kind: dw, db and, optionally, dbias.
 static int layernorm_sums(const sm_op *op) {
     return op->out[SM_OUT(layernorm_backward, dbias)] != SM_NO_TENSOR ? 3 : 2;
 }
@@ -121,7 +121,7 @@ static void bind_layernorm_backward(opencl_binder *b) {
     opencl_launch_lanes(b, C, n_sums, SUM_LANES);
 }
 
-// What one kernel computes of rows of `x`, for both kinds.
+// The arguments for rows of `x`, for both kinds.
 static void begin_rmsnorm_forward(opencl_binder *b, const sm_tensor *x, bool residual) {
     opencl_begin_short(b, "rmsnorm", "rmsnorm_forward", sm_tensor_cols(x));
     opencl_arg_uint(b, residual);
@@ -134,7 +134,7 @@ static void bind_rmsnorm_forward(opencl_binder *b) {
     const sm_tensor *x = in(b, SM_IN(rmsnorm_forward, x));
     begin_rmsnorm_forward(b, x, false);
     arg_in(b, SM_IN(rmsnorm_forward, x));
-    opencl_arg_tensor(b, SM_NO_TENSOR); // what is added to x
+    opencl_arg_tensor(b, SM_NO_TENSOR); // added to x
     arg_in(b, SM_IN(rmsnorm_forward, w));
     opencl_arg_tensor(b, SM_NO_TENSOR); // the sum
     arg_out(b, SM_OUT(rmsnorm_forward, y));
@@ -213,7 +213,7 @@ static void bind_head_rmsnorm_backward(opencl_binder *b) {
 
 // --- rope ----------------------------------------------------------------------------------
 
-// An item a pair of a head's channels and token. Angles: cl/rope.cl.
+// An item for each pair of a head's channels and each token. Angles: cl/rope.cl.
 static void bind_rope(opencl_binder *b) {
     enum { ITEMS = 32 };
     const sm_attrs *attr = &b->op->attr;
@@ -256,8 +256,8 @@ static void bind_embedding_forward(opencl_binder *b) {
     opencl_launch_grid(b, C, N);
 }
 
-// Ids sorted, with the tokens' places, in scratch: in blocks, then, 2 N elements further, all of them. They are token
-// ids, or positions, which lie in scratch behind what is made here.
+// Sorts ids, with the tokens' indices, in scratch: in blocks, then, 2 N elements further, all of them. Ids are token
+// ids, or positions, which are stored in scratch after the sorted ones.
 static void sort_ids(opencl_binder *b, int64_t N, size_t positions_at) {
     enum { BLOCK = 512, GROUP = 128, LANES = 16 }; // of cl/embedding.cl
     const int lanes = b->e->device->sizes.row_items == 1 ? 1 : LANES;
@@ -277,7 +277,7 @@ static void sort_ids(opencl_binder *b, int64_t N, size_t positions_at) {
     opencl_launch_tiles(b, N, lanes, (size_t)(GROUP / lanes), (size_t)lanes);
 }
 
-// Windows of sorted tokens that an item adds up the rows of, and where the sums of those that go beyond one lie.
+// The number of windows of sorted tokens, each summed by one item, and the place of sums that go beyond a window.
 static int64_t count_windows(int64_t N) {
     enum { ROWS = 16 }; // of cl/embedding.cl
     return (N + ROWS - 1) / ROWS;
@@ -285,10 +285,10 @@ static int64_t count_windows(int64_t N) {
 
 static int64_t partial_rows_at(int64_t N) { return (4 * N + 15) / 16 * 16; }
 
-// Where the positions of N tokens lie in scratch, behind the sums.
+// Offset in scratch of N tokens' positions, after the sums.
 static int64_t positions_at(int64_t N, int64_t C) { return partial_rows_at(N) + 2 * count_windows(N) * C; }
 
-// Rows of dx are added to those of output `table`, as the ids that were sorted say.
+// Adds rows of dx to those of output `table`, in the order of the sorted ids.
 static void add_sorted_rows(opencl_binder *b, int64_t N, int64_t C, int table) {
     enum { RUN_LANES = 8 };
     opencl_begin_rows(b, "embedding", "embedding_backward_rows", C);
@@ -342,7 +342,7 @@ static void bind_embedding_backward(opencl_binder *b) {
 
 // --- loss ----------------------------------------------------------------------------------------------
 
-// Both kinds: N, V, Vp, then the operands, the first of which are logits.
+// Both kinds: N, V, Vp, then the operands, logits first.
 static void bind_crossentropy(opencl_binder *b) {
     const sm_tensor *logits = in(b, SM_IN(crossentropy_forward, logits));
     opencl_begin_rows(b, "loss", sm_op_name(b->op->kind), sm_tensor_cols(logits));
@@ -412,7 +412,7 @@ static void (*const binders[SM_OP_KIND_COUNT])(opencl_binder *) = {
 
 enum { STEM_SIZE = 32 };
 
-// Where the names are others.
+// Exceptions to these names.
 static const struct {
     const char *stem, *kernel;
 } named[SM_OP_KIND_COUNT] = {
@@ -421,7 +421,7 @@ static const struct {
     [SM_OP_SGD] = {.stem = "optimizer"},
     [SM_OP_LION] = {.stem = "optimizer"},
     [SM_OP_COMBINE] = {.stem = "muon"},
-    [SM_OP_NORMALIZE] = {.stem = "muon", .kernel = "normalize_update"}, // OpenCL C has a function of that name
+    [SM_OP_NORMALIZE] = {.stem = "muon", .kernel = "normalize_update"}, // OpenCL C has a function with that name
 };
 
 static void find_stem(sm_op_kind kind, char stem[STEM_SIZE]) {
@@ -429,7 +429,7 @@ static void find_stem(sm_op_kind kind, char stem[STEM_SIZE]) {
     snprintf(stem, STEM_SIZE, "%.*s", (int)strcspn(name, "_"), name);
 }
 
-// The first operand that is always there and has the shape (n), or one of two letters, as (N,C); NULL: there is none.
+// The first required operand with shape (n), or with two letters, as (N,C); NULL: none.
 static const sm_tensor *find_shape(const opencl_binder *b, bool is_matrix) {
     const sm_op_info *info = sm_op_get_info(b->op->kind);
     for (int i = 0; i < SM_MAX_IN + SM_MAX_OUT; i++) {
@@ -519,7 +519,7 @@ bool opencl_op_at(const sm_plan *plan, int i, sm_op *op) {
 }
 
 sm_status opencl_bind_op(opencl_executable *e, const sm_op *op) {
-    if (sm_op_is_communication(op->kind)) { // the session's
+    if (sm_op_is_communication(op->kind)) { // the session runs it
         return SM_OK;
     }
     opencl_binder b = {.e = e, .op = op};

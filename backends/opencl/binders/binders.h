@@ -13,8 +13,7 @@
 
 // --- bind.c --------------------------------------------------------------------------------------
 
-// What there is to bind: op i of the plan, and at n_ops + i what later micro-batches of a step do in its place. False:
-// nothing else.
+// Op i of the plan, and at n_ops + i the op that later micro-batches of a step run instead. False: nothing to bind.
 bool opencl_op_at(const sm_plan *plan, int i, sm_op *op);
 
 // Elements of scratch that the op needs.
@@ -35,9 +34,9 @@ void opencl_bind_own(opencl_binder *b);
 enum { OPENCL_PRODUCT_NAME_SIZE = 128 };
 
 void opencl_name_product(const opencl_product *p,
-                         char name[OPENCL_PRODUCT_NAME_SIZE]); // form, shape, what is beside it
+                         char name[OPENCL_PRODUCT_NAME_SIZE]); // form, shape, epilogue
 
-// Which of the family's ways computes a product of this plan: 0, unless the plan is tuned and another was chosen.
+// The family's way to compute a product of this plan: 0, unless the plan is tuned and another was chosen.
 int opencl_way(const opencl_device *device, const sm_plan *plan, const opencl_product *product);
 bool opencl_is_chosen(const opencl_device *device, const char *name);
 sm_status opencl_add_choice(opencl_device *device, const char *name, int way);
@@ -45,7 +44,7 @@ void opencl_free_choices(opencl_device *device);
 
 // --- product.c -----------------------------------------------------------------------------------
 
-// Whether the op is a matrix product, and which.
+// Whether the op is a matmul, and its description.
 bool opencl_is_product(const sm_plan *plan, const sm_op *op, opencl_product *product);
 opencl_product opencl_describe_product(const sm_plan *plan, const sm_op *op);
 opencl_attention opencl_describe_attention(const sm_plan *plan, const sm_op *op);
@@ -54,7 +53,7 @@ void opencl_bind_attention(opencl_binder *b);
 
 // --- optimizer.c ---------------------------------------------------------------------------------
 
-int64_t opencl_count_norm_parts(const opencl_device *device); // that a sum of squares is cut into
+int64_t opencl_count_norm_parts(const opencl_device *device); // parts of a sum of squares
 void opencl_bind_adamw8bit(opencl_binder *b);
 void opencl_bind_adafactor(opencl_binder *b);
 void opencl_bind_adafactor_vector(opencl_binder *b);

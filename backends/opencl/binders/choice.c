@@ -1,4 +1,4 @@
-// choice.c: which of a family's ways computes a product, where one was chosen by measurement.
+// choice.c: the way of a family that computes a product, if one was chosen by measurement.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 typedef struct opencl_choice {
     struct opencl_choice *next;
-    char *name; // the product's
+    char *name; // of the product
     int way;
 } opencl_choice;
 

@@ -1,8 +1,7 @@
-// optimizer.c: how the optimizer range's ops are launched, where the rule of bind.c does not suffice.
+// optimizer.c: launches the optimizer range's ops for which the rule of bind.c does not suffice.
 #include "backends/opencl/binders/binders.h"
 
-// On cards an item has one vec of a block, and a work-group as many blocks as it has room for
-// (cl/optimizer/adamw8bit.cl).
+// On cards an item has one vec of a block, and a work-group as many blocks as fit (cl/optimizer/adamw8bit.cl).
 void opencl_bind_adamw8bit(opencl_binder *b) {
     enum { CPU_BLOCKS = 4, BLOCK = 256 };
     const opencl_device *device = b->e->device;
@@ -107,7 +106,7 @@ void opencl_bind_scaler_update(opencl_binder *b) {
     opencl_launch_items(b, 1);
 }
 
-// Parts that a sum of squares is cut into.
+// Parts of a sum of squares.
 int64_t opencl_count_norm_parts(const opencl_device *device) {
     enum { CPU_PARTS = 64, GROUPS_A_UNIT = 16 };
     return (int64_t)(device->sizes.row_items == 1 ? CPU_PARTS : GROUPS_A_UNIT) * device->facts.n_units;

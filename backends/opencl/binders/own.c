@@ -1,5 +1,5 @@
-// own.c: kernels of a user's own in the place of the family's: a launch of one kernel, whose parameters and
-// work-items own_kernel.h describes.
+// own.c: a user's kernels in place of the family's: a launch of one kernel, whose parameters and work-items
+// own_kernel.h describes.
 #include "philox.h"
 #include "backends/opencl/binders/binders.h"
 
@@ -29,7 +29,7 @@ void opencl_bind_own(opencl_binder *b) {
     sm_own_parameter parameters[SM_OWN_MAX_PARAMETERS];
     sm_own_work work = {.n_dims = 0};
     const sm_own_kernel *own = b->e->device->own[b->op->kind];
-    if (b->e->wanted != NULL) { // helpers build the program's own kernels alone
+    if (b->e->wanted != NULL) { // helpers build only the program's own kernels
         return;
     }
     b->status = sm_own_opencl_work(b->e->base.plan, b->op, own, &work);

@@ -1,4 +1,4 @@
-// product.c: matrix products and attention: described here, launched by the family.
+// product.c: describes matmuls and attention for the family, which launches them.
 #include <string.h>
 
 #include "backends/opencl/binders/binders.h"
@@ -84,7 +84,7 @@ void opencl_bind_matmul(opencl_binder *b) {
     b->e->device->family->matmul(b, &p, opencl_way(b->e->device, b->e->base.plan, &p));
 }
 
-// The op's operand of that name; SM_NO_TENSOR where its kind has none, or the op has it not.
+// The op's operand with that name; SM_NO_TENSOR if the kind does not have it, or the op leaves it out.
 static int find_operand(const sm_op *op, const char *name) {
     const sm_op_info *info = sm_op_get_info(op->kind);
     for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {

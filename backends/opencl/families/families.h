@@ -15,11 +15,11 @@ extern const opencl_family opencl_family_registers;
 
 // --- try_attention.c -----------------------------------------------------------------------------
 
-// Flash attention by matrix units is three kernels, which all vendors' have with the same arguments.
+// Flash attention on matrix units has three kernels, with the same arguments for all vendors.
 enum { OPENCL_ATTENTION_FORWARD, OPENCL_ATTENTION_ROWS, OPENCL_ATTENTION_KEYS, OPENCL_ATTENTION_PARTS };
 extern const char *const opencl_attention_kernels[OPENCL_ATTENTION_PARTS];
 
-// One of them: a work-group's items, and the rows or keys that it owns. The caller releases the kernel.
+// One of them: a work-group's items, and its rows or keys. The caller releases the kernel.
 typedef struct {
     cl_kernel kernel;
     size_t items;
@@ -28,11 +28,11 @@ typedef struct {
 typedef sm_status (*opencl_find_attention)(opencl_device *device, const void *of, sm_dtype dtype, int HS, int part,
                                            opencl_attention_kernel *kernel);
 
-// A small example, forward and backward, by the kernels that `find` finds: "" if its numbers are right, else what is
-// wrong.
+// Runs a small example, forward and backward, with the kernels from `find`: "" if its numbers are right, otherwise the
+// error.
 void opencl_try_attention(opencl_device *device, sm_dtype dtype, int HS, opencl_find_attention find, const void *of,
                           char *trouble, size_t size_bytes);
 
-cl_mem opencl_make_buffer(opencl_device *d, size_t n_bytes, const void *from); // NULL: could not be made
+cl_mem opencl_make_buffer(opencl_device *d, size_t n_bytes, const void *from); // NULL: it could not be made
 
 #endif

@@ -1,12 +1,12 @@
-// local.c: the family for cards. Operands pass through local memory in tiles; a row is shared by the
-// items of a work-group, and items side by side read side by side.
+// local.c: the family for cards. Operands pass through local memory in tiles; the items of a work-group share a row,
+// and neighbouring items read neighbouring elements.
 #include <stdio.h>
 
 #include "backends/opencl/families/families.h"
 
 enum { OPTIONS_SIZE = 256 };
 
-// What the kernels take of a work-group at most: items, and bytes of local memory.
+// The kernels' largest work-group: items, and bytes of local memory.
 enum { MOST_ITEMS = 128, LOCAL_BYTES = 32 * 1024 };
 
 static bool suits(const opencl_facts *facts) {
@@ -16,7 +16,7 @@ static bool suits(const opencl_facts *facts) {
 
 // --- matmul -----------------------------------------------------------------------------------------
 
-// The sizes of cl/products/matmul_local.cl, and the parts that K is cut into.
+// The sizes of cl/products/matmul_local.cl, and the parts of K.
 typedef struct {
     int tile_m, tile_n, tile_k, work_m, work_n;
     int64_t part_cols; // of K in a part: a multiple of tile_k
@@ -26,26 +26,26 @@ typedef struct {
 // 128 work-items with 8 x 8 sums each: several such groups fit in a unit, so that some compute while others wait.
 static const tiles usual_tiles = {.tile_m = 64, .tile_n = 128, .tile_k = 8, .work_m = 8, .work_n = 8};
 
-// Of products with many tiles: what is loaded serves twice as many sums.
+// For products with many tiles: each load serves twice as many sums.
 static const tiles large_tiles = {.tile_m = 256, .tile_n = 128, .tile_k = 8, .work_m = 16, .work_n = 8};
 
-// Others that are the faster ones for some products on some devices.
+// Others that are faster for some products on some devices.
 static const tiles other_tiles[] = {
     {.tile_m = 64, .tile_n = 128, .tile_k = 16, .work_m = 8, .work_n = 8},
     {.tile_m = 128, .tile_n = 128, .tile_k = 8, .work_m = 16, .work_n = 8},
     {.tile_m = 64, .tile_n = 64, .tile_k = 16, .work_m = 8, .work_n = 8},
 };
 
-// A way is one of these tiles, with as many parts as the rule says, or none, or twice as many.
+// A way is one of these tiles, with the rule's number of parts, one part, or twice as many.
 enum { N_TILES = 2 + sizeof other_tiles / sizeof other_tiles[0], N_CUTS = 3 };
 
 static int64_t part_cols(const opencl_product *p, const tiles *t, int n_parts) {
     return opencl_count_up(opencl_count_up(p->K, n_parts), t->tile_k) * t->tile_k;
 }
 
-// What n_parts cost, in steps along K of one tile, doubled. Units walk their share of the tiles in rounds, the
-// last of which may leave many idle; half a round passes before a unit has enough to do. A tile costs some steps
-// to begin and to end, and writing and adding up sums of a part as much as some 40 steps.
+// The cost of n_parts, in steps along K of one tile, doubled. Units process their tiles in rounds; the last round may
+// leave many idle, and half a round passes before a unit is busy. A tile costs some steps to begin and end, and writing
+// and adding a part's sums about 40 steps.
 static int64_t cost_of_parts(const opencl_facts *facts, const opencl_product *p, const tiles *t, int n_parts) {
     enum { TILE_STEPS = 48, SUM_STEPS = 40 };
     const int64_t n_units = facts->n_units > 0 ? facts->n_units : 1;
@@ -66,7 +66,7 @@ static void cut(const opencl_product *p, tiles *t, int n_parts) {
     t->n_parts = (int)opencl_count_up(p->K, t->part_cols);
 }
 
-// Cuts K so that no unit is idle for long; not at all where C alone has enough tiles.
+// Divides K so that no unit is idle for long; not if C alone has enough tiles.
 static void cut_by_cost(const opencl_facts *facts, const opencl_product *p, tiles *t) {
     int best = 1;
     for (int n = 2; can_cut(p, n); n++) {
@@ -79,8 +79,8 @@ static void cut_by_cost(const opencl_facts *facts, const opencl_product *p, tile
 
 static int64_t items_of(const tiles *t) { return t->tile_m / t->work_m * (t->tile_n / t->work_n); }
 
-// Whether the large tiles, of which a unit has room for one at a time, keep nearly all units busy in all rounds, and
-// sums of parts are few against the products they are made of.
+// Whether the large tiles, one for each unit at a time, keep nearly all units busy in all rounds, and parts' sums are
+// few compared with the products.
 static bool suits_large(const opencl_facts *facts, const opencl_product *p) {
     enum { LEAST_PERCENT = 92, LEAST_PART_COLS = 2048 };
     const int64_t n_units = facts->n_units > 0 ? facts->n_units : 1;
@@ -91,7 +91,7 @@ static bool suits_large(const opencl_facts *facts, const opencl_product *p) {
            100 * n_groups >= LEAST_PERCENT * n_units * opencl_count_up(n_groups, n_units);
 }
 
-// The first are the rule's; the second, of the two that it chooses from, the others.
+// The first are the rule's; the second is the other of the rule's two choices.
 static tiles choose_tiles(const opencl_facts *facts, const opencl_product *p, int way) {
     const bool large = suits_large(facts, p) == (way < N_CUTS);
     tiles t = way < 2 * N_CUTS ? large ? large_tiles : usual_tiles : other_tiles[way / N_CUTS - 2];
@@ -102,7 +102,7 @@ static tiles choose_tiles(const opencl_facts *facts, const opencl_product *p, in
     return t;
 }
 
-// No way: what the device has no room for, or what does the same as the way with the rule's parts.
+// False for a way that the device has no room for, or that is the same as the way with the rule's parts.
 static bool matmul_way(const opencl_facts *facts, const opencl_product *p, int way, char *text, size_t size_bytes) {
     enum { PAD = 4 };
     if (way >= N_TILES * N_CUTS) {
@@ -134,7 +134,7 @@ static void begin_matmul(opencl_binder *b, const opencl_product *p, const tiles 
     opencl_begin(b, "matmul_local", options, kernel);
 }
 
-// The sums of the parts, added up, and what is done beside the product.
+// Adds the sums of the parts, with the epilogue.
 static void add_parts(opencl_binder *b, const opencl_product *p, const tiles *t, uint32_t beside) {
     enum { ITEMS = 64, ITEM_COLS = 4 };
     begin_matmul(b, p, t, "matmul_sum", false);
@@ -181,7 +181,7 @@ typedef struct {
     int rows, keys, items_y, items_x;
 } score_tile;
 
-// Channels of a head as float4s hold them.
+// Channels of a head in float4s.
 static int64_t padded_channels(const opencl_attention *a) { return opencl_count_up(a->HS, 4) * 4; }
 
 // Local memory of the largest kernel, in floats.
@@ -193,14 +193,14 @@ static int64_t tile_elems(const score_tile *t, const opencl_attention *a) {
                       : 2 * (t->rows + t->keys) * ld + weights * (a->threshold > 0 ? 2 : 1);
 }
 
-// What a group can have of it: cards with matrix units have more than their drivers tell.
+// The part that a group can have: cards with matrix units have more than their drivers report.
 static int64_t local_elems(const opencl_facts *facts) {
     const size_t told = facts->local_bytes;
     const size_t shown = facts->shown_local_bytes;
     return (int64_t)((told > shown ? told : shown) / sizeof(float));
 }
 
-// The largest tile of scores that fits and is not much larger than all there are; the last ones are for wide heads.
+// The largest tile of scores that fits and is not much larger than all scores; the last ones are for wide heads.
 static score_tile choose_score_tile(const opencl_facts *facts, const opencl_attention *a) {
     static const score_tile forward[] = {{64, 32, 16, 8}, {32, 32, 8, 8}, {16, 16, 4, 8}, {8, 8, 2, 8}};
     static const score_tile backward[] = {{64, 64, 8, 16}, {32, 32, 8, 8}, {16, 16, 4, 8}, {8, 8, 2, 8}};
@@ -225,7 +225,7 @@ static int64_t count_parts(const opencl_facts *facts, const opencl_attention *a)
     return n < 1 ? 1 : n < n_tiles ? n : n_tiles;
 }
 
-// lse where the weights are stored in its place; or D, and then the parts of dq, from a multiple of 4 floats on.
+// Scratch: lse if weights are stored instead; or D, and then the parts of dq, aligned to 4 floats.
 static size_t parts_at(const opencl_attention *a) { return (size_t)opencl_count_up(a->B * a->NH * a->T, 4) * 4; }
 
 static size_t attention_scratch_elems(const opencl_facts *facts, const sm_plan *plan, const opencl_attention *a) {
@@ -234,7 +234,7 @@ static size_t attention_scratch_elems(const opencl_facts *facts, const sm_plan *
     return a->forward ? (size_t)rows : parts_at(a) + (size_t)(count_parts(facts, a) * rows * padded_channels(a));
 }
 
-// Whether every head of every token begins at a multiple of 4 elements.
+// Whether every head of every token is aligned to 4 elements.
 static bool heads_are_aligned(const sm_plan *plan, const opencl_attention *a) {
     return opencl_is_aligned(plan, a->qkv, a->HS, 0) && opencl_is_aligned(plan, a->y, a->HS, 0) &&
            opencl_is_aligned(plan, a->dy, a->HS, 0) && opencl_is_aligned(plan, a->dqkv, a->HS, 0);
@@ -254,13 +254,13 @@ static void begin_attention(opencl_binder *b, const opencl_attention *a, const c
     opencl_arg_tensor(b, a->starts);
 }
 
-// A group a tile of rows of each head.
+// A group for each tile of rows of each head.
 static void launch_rows(opencl_binder *b, const opencl_attention *a) {
     const score_tile t = choose_score_tile(&b->e->device->facts, a);
     opencl_launch_groups(b, a->B * a->NH, opencl_count_up(a->T, t.rows), (size_t)(t.items_y * t.items_x));
 }
 
-// An item a token and head.
+// An item for each token and head.
 static void launch_tokens(opencl_binder *b, const opencl_attention *a) {
     enum { ITEMS = 64 };
     opencl_launch_groups(b, opencl_count_up(a->T, ITEMS), a->B * a->NH, ITEMS);
@@ -286,7 +286,7 @@ static void attention_forward(opencl_binder *b, const opencl_attention *a) {
     launch_tokens(b, a);
 }
 
-// The arguments that D's kernel and that of the products begin with.
+// The first arguments of the kernels of D and of the products.
 static void begin_backward(opencl_binder *b, const opencl_attention *a, const char *kernel) {
     begin_attention(b, a, kernel);
     opencl_arg_mask(b, a);
@@ -336,5 +336,5 @@ const opencl_family opencl_family_local = {
     .matmul_scratch_elems = matmul_scratch_elems,
     .attention = attention,
     .attention_scratch_elems = attention_scratch_elems,
-    .most_head_channels = 256, // the smallest tiles of rows of a head in local memory
+    .most_head_channels = 256, // with the smallest tiles of a head's rows in local memory
 };

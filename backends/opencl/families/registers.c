@@ -1,5 +1,5 @@
-// registers.c: the family for processors. Tiles live in vector registers; local memory is ordinary
-// memory there, and serves as the place in cache for a packed operand; a row is one work-item's.
+// registers.c: the family for processors. Tiles are in vector registers; local memory is ordinary memory there, and
+// keeps a packed operand in the cache; each row is processed by one work-item.
 #include <stdio.h>
 
 #include "backends/opencl/families/families.h"
@@ -11,19 +11,19 @@ typedef struct {
 
 enum { PACK_K = 64, OPTIONS_SIZE = 256, N_WIDTHS = 3, N_WAYS = 2 * N_WIDTHS };
 
-// The last in the list of families: needs nothing of a device.
+// The last in the list of families: it suits every device.
 static bool suits(const opencl_facts *facts) {
     (void)facts;
     return true;
 }
 
-// Floats in the device's vectors, as a size that OpenCL C has.
+// Floats in the device's vectors, as a size of OpenCL C.
 static int vector(const opencl_facts *facts) {
     return facts->vector_width >= 16 ? 16 : facts->vector_width >= 8 ? 8 : 4;
 }
 
-// 32 registers of 16 floats hold 24 sums, 16 registers of 8 floats hold 12.
-// Way 0 is that; the others have wider or narrower, or shorter, blocks of B.
+// 32 registers of 16 floats hold 24 sums, 16 registers of 8 floats hold 12: way 0. The others have wider, narrower or
+// shorter blocks of B.
 static tiles choose_tiles(const opencl_facts *facts, int way) {
     static const int block_tiles[N_WIDTHS] = {4, 8, 2};
     tiles t = {.tile_m = 6, .tile_v = 2, .block_tiles = 4, .block_k = 256};
@@ -32,7 +32,7 @@ static tiles choose_tiles(const opencl_facts *facts, int way) {
     }
     t.block_tiles = block_tiles[way % N_WIDTHS];
     t.block_k >>= way / N_WIDTHS;
-    // The packed part of B in half of what the device has.
+    // The packed part of B takes half of the device's local memory.
     const size_t column_bytes = (size_t)(t.tile_v * vector(facts) * t.block_tiles) * sizeof(float);
     while (t.block_k > 32 && (size_t)t.block_k * column_bytes > facts->local_bytes / 2) {
         t.block_k /= 2;
@@ -47,7 +47,7 @@ static int64_t block_cols(const opencl_facts *facts, const tiles *t) {
 
 // --- matmul -----------------------------------------------------------------------------------------
 
-// The product is cut so that a packed piece of A' stays small: rows and columns of A' a piece.
+// A product is divided so that a packed piece of A' stays small: its rows and columns.
 typedef struct {
     int64_t rows, cols;
 } piece;
@@ -77,13 +77,12 @@ static bool matmul_way(const opencl_facts *facts, const opencl_product *p, int w
     return true;
 }
 
-// Where C is rounded and all of K is not added at once, the sums of some columns lie in scratch, behind the piece of
-// A'.
+// If C is rounded and K is added in several steps, the sums of some columns are kept in scratch, after the piece of A'.
 static bool keeps_sums(const opencl_product *p, const tiles *t) { return opencl_rounds(p) && p->K > t->block_k; }
 
 static int64_t packed_elems(const piece *part) { return (part->rows * part->cols + 15) / 16 * 16; }
 
-// Columns of C that are made before the next ones: all, or as many as have their sums in scratch.
+// Columns of C computed together: all, or those with sums in scratch.
 static int64_t choose_cols(const opencl_facts *facts, const opencl_product *p, const tiles *t, const piece *part) {
     enum { MOST_SUMS = 4 * 1024 * 1024 };
     return keeps_sums(p, t) ? split_evenly(p->N, MOST_SUMS / part->rows, block_cols(facts, t)) : p->N;
@@ -96,7 +95,7 @@ static size_t matmul_scratch_elems(const opencl_facts *facts, const opencl_produ
     return (size_t)(packed_elems(&part) + sums);
 }
 
-// Panels of A' a work-group: all of them, unless there are too few groups to keep the device busy.
+// Panels of A' for each work-group: all, unless there are too few groups to keep the device busy.
 static int64_t choose_block_panels(const opencl_facts *facts, int64_t n_blocks, int64_t n_panels) {
     enum { GROUPS_A_UNIT = 6, LEAST_PANELS = 8 };
     const int64_t wanted = ((int64_t)GROUPS_A_UNIT * facts->n_units + n_blocks - 1) / n_blocks;
@@ -104,7 +103,7 @@ static int64_t choose_block_panels(const opencl_facts *facts, int64_t n_blocks, 
     return panels > LEAST_PANELS ? panels : LEAST_PANELS;
 }
 
-// A part of the product: rows [m, m + M) and columns [n, n + N) of C, and [k, k + K) of what is summed.
+// A part of the product: rows [m, m + M) and columns [n, n + N) of C, and the range [k, k + K) of the sum.
 typedef struct {
     int64_t m, n, k, M, N, K;
 } span;
@@ -120,7 +119,7 @@ static void pack_piece(opencl_binder *b, const opencl_product *p, const tiles *t
     opencl_launch_groups(b, (s->K + PACK_K - 1) / PACK_K, (s->M + t->tile_m - 1) / t->tile_m, 1);
 }
 
-// Where the sums wait for the rest of K: in C, or from sums_at on in scratch.
+// The place of sums before the rest of K: in C, or in scratch from sums_at.
 static void arg_sums(opencl_binder *b, const opencl_product *p, const tiles *t, const span *s, int64_t sums_at) {
     const bool apart = keeps_sums(p, t);
     opencl_arg_ulong(b, (uint64_t)(apart ? s->N : p->N));
@@ -131,7 +130,7 @@ static void arg_sums(opencl_binder *b, const opencl_product *p, const tiles *t, 
     }
 }
 
-// What is done beside: cl/products/matmul_registers.cl.
+// Epilogue: cl/products/matmul_registers.cl.
 static void multiply_piece(opencl_binder *b, const opencl_product *p, const tiles *t, const char *options,
                            const span *s, int64_t sums_at) {
     const opencl_facts *facts = &b->e->device->facts;
@@ -161,10 +160,10 @@ static void multiply_piece(opencl_binder *b, const opencl_product *p, const tile
 
 static int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
 
-// Rows from m on and columns from n on, over all of K.
+// Rows from m and columns from n, over all of K.
 static void multiply_block(opencl_binder *b, const opencl_product *p, const tiles *t, const char *options,
                            const piece *part, span s) {
-    const bool is_packed = s.n > 0 && part->cols >= p->K; // by the columns before
+    const bool is_packed = s.n > 0 && part->cols >= p->K; // for the columns before
     for (s.k = 0; s.k < p->K; s.k += part->cols) {
         s.K = least(part->cols, p->K - s.k);
         if (!is_packed) {
@@ -209,7 +208,7 @@ static void begin_attention(opencl_binder *b, const opencl_attention *a, const c
     opencl_arg_mask(b, a);
 }
 
-// An item a token of each of n_heads a sequence.
+// An item for each token of each of n_heads in a sequence.
 static void launch_attention(opencl_binder *b, const opencl_attention *a, int64_t n_heads) {
     enum { GROUP = 8 };
     opencl_launch_groups(b, (a->T + GROUP - 1) / GROUP, a->B * n_heads, GROUP);
@@ -249,5 +248,5 @@ const opencl_family opencl_family_registers = {
     .matmul_scratch_elems = matmul_scratch_elems,
     .attention = attention,
     .attention_scratch_elems = attention_scratch_elems,
-    .most_head_channels = 1024, // a few rows of a head are a work-item's own
+    .most_head_channels = 1024, // a work-item has a few rows of a head
 };

@@ -1,5 +1,5 @@
-// try_attention.c: attention by matrix units is tried before it is believed: a small example, forward and backward, by
-// the programs that plans run, against attention computed here.
+// try_attention.c: tests attention on matrix units before it is used: a small example, forward and backward, with the
+// programs of plans, against attention computed here.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,10 +8,10 @@
 #include "number_format.h"
 #include "backends/opencl/families/families.h"
 
-// Two heads of queries share the keys and values of one. Of T, the last tile of rows is a part of one.
+// Two heads of queries share a head of keys and values. The last tile of rows is incomplete.
 enum { T = 100, NH = 2, NKV = 1, LANES = NH + 2 * NKV, N_ARGS = 7 };
 
-// y and dqkv differ from what is computed here by what rounding weights and results to 16 bits makes.
+// y and dqkv differ from the values computed here by rounding of weights and results to 16 bits.
 static const double LARGEST_ERROR = 0.02;
 
 // --- as it should be --------------------------------------------------------------------------------
@@ -54,7 +54,7 @@ static void weigh(const example *x, int head, int t, double weights[T]) {
     }
 }
 
-// Row t of a head: y, and what it adds to the gradients of q, k and v.
+// Row t of a head: y, and its contribution to the gradients of q, k and v.
 static void attend_row(example *x, int head, int t) {
     const int HS = x->HS;
     float *y = x->y + ((size_t)t * NH + (size_t)head) * (size_t)HS;
@@ -74,7 +74,7 @@ static void attend_row(example *x, int head, int t) {
     }
 }
 
-// Numbers from -1 to 1, as they are stored.
+// Numbers from -1 to 1, as stored.
 static void fill(sm_dtype dtype, float *x, size_t n, uint32_t state) {
     for (size_t i = 0; i < n; i++) {
         state = state * 1664525u + 1013904223u;
@@ -126,7 +126,7 @@ static cl_mem make_numbers(opencl_device *d, sm_dtype dtype, const float *from, 
     if (codes == NULL) {
         return NULL;
     }
-    memset(codes, 0xFF, n_bytes); // no number, where none is to be written
+    memset(codes, 0xFF, n_bytes); // NaN, to detect missing writes
     if (from != NULL) {
         sm_dtype_format(dtype)->round((int64_t)n, from, codes);
     }
@@ -152,8 +152,7 @@ static void release_buffers(const buffers *b) {
     }
 }
 
-// The shape, no documents, no dropout, then the part's buffers; in the place of those that it has not got, what it does
-// not read.
+// The shape, no documents, no dropout, then the part's buffers; unused parameters get any buffer.
 static sm_status set_arguments(const opencl_device *d, cl_kernel kernel, int part, const buffers *b) {
     const cl_ulong shape[] = {T, NH, NKV, part == OPENCL_ATTENTION_KEYS ? NKV : NH};
     const cl_ulong key = 0;
@@ -193,7 +192,7 @@ static sm_status run_part(opencl_device *d, sm_dtype dtype, int HS, int part, op
     return status;
 }
 
-// Size of the difference over size of what is expected; NaN where the device has none.
+// The size of the difference relative to the expected size; NaN if the device wrote none.
 static double find_error(opencl_device *d, sm_dtype dtype, cl_mem buffer, const float *expected, size_t n) {
     const size_t n_bytes = n * sm_dtype_size(dtype);
     void *codes = malloc(n_bytes);

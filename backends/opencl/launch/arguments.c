@@ -76,7 +76,7 @@ void opencl_arg_optional(opencl_binder *b) {
     }
 }
 
-// Attributes of every op are no arguments.
+// Attributes common to all ops are not arguments.
 void opencl_arg_attributes(opencl_binder *b) {
     const unsigned attributes = sm_op_get_info(b->op->kind)->attributes;
     for (int i = 0; i < SM_ATTR_COUNT; i++) {

@@ -1,4 +1,4 @@
-// launch.c: begins launches, and ends them with their size.
+// launch.c: begins a launch, and ends it with its size.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -74,7 +74,7 @@ void opencl_launch_vecs(opencl_binder *b, int64_t n_elems) {
 }
 
 void opencl_launch_rows(opencl_binder *b, int64_t n_rows) {
-    enum { ROWS_A_GROUP = 4 }; // where a row is one item's
+    enum { ROWS_A_GROUP = 4 }; // if a row has one item
     const int row_items = b->row_items;
     end(b, 1, n_rows * row_items, 1, row_items > 1 ? (size_t)row_items : ROWS_A_GROUP, 1);
 }

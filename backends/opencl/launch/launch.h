@@ -9,7 +9,7 @@
 
 #include "backends/opencl/memory/memory.h"
 
-// One kernel with its arguments set. Its work-groups are the whole of global/local.
+// One kernel with its arguments set. global/local is a whole number of work-groups.
 typedef struct opencl_launch {
     cl_kernel kernel;
     cl_uint n_dims;
@@ -21,36 +21,36 @@ typedef struct {
     opencl_executable *e;
     const sm_op *op;
     sm_status status;
-    opencl_launch launch; // being made
+    opencl_launch launch; // in progress
     cl_uint n_args;
-    int vector;    // elements of a vec of its program
-    int row_items; // work-items that share a row in it
+    int vector;    // elements of a vec in its program
+    int row_items; // work-items that share a row
 } opencl_binder;
 
 // --- launch.c ------------------------------------------------------------------------------------
 
-// What cl/prelude.cl takes `data` for: " -DDATA_BF16".
+// The option for cl/prelude.cl's `data`: " -DDATA_BF16".
 const char *opencl_data_option(sm_dtype dtype);
 
-// The plan's data type joins the options.
+// The plan's data type is added to the options.
 void opencl_begin(opencl_binder *b, const char *stem, const char *options, const char *kernel);
 void opencl_begin_own(opencl_binder *b, const sm_own_kernel *own);
 
 // Ends a launch. Sizes are rounded up to whole work-groups; kernels check their bounds.
 void opencl_launch_items(opencl_binder *b, int64_t n_items);               // a line of items
-void opencl_launch_vecs(opencl_binder *b, int64_t n_elems);                // an item a vec
-void opencl_launch_rows(opencl_binder *b, int64_t n_rows);                 // row_items items a row
-void opencl_launch_grid(opencl_binder *b, int64_t n_cols, int64_t n_rows); // an item a vec of a row
-// An item a vec of a row; on cards, n_lanes of them to each of n_sums sums of rows (cl/prelude.cl).
+void opencl_launch_vecs(opencl_binder *b, int64_t n_elems);                // an item for each vec
+void opencl_launch_rows(opencl_binder *b, int64_t n_rows);                 // row_items items for each row
+void opencl_launch_grid(opencl_binder *b, int64_t n_cols, int64_t n_rows); // an item for each vec of a row
+// An item for each vec of a row; on cards, n_lanes items for each of n_sums sums of rows (cl/prelude.cl).
 void opencl_launch_lanes(opencl_binder *b, int64_t n_cols, int64_t n_sums, int n_lanes);
-void opencl_launch_parts(opencl_binder *b, int64_t n_parts); // row_items items a part, which has much to do
+void opencl_launch_parts(opencl_binder *b, int64_t n_parts); // row_items items for each part, which has much work
 void opencl_launch_tiles(opencl_binder *b, int64_t n_x, int64_t n_y, size_t local_x,
                          size_t local_y);                                              // n_x by n_y items
 void opencl_launch_groups(opencl_binder *b, int64_t n_x, int64_t n_y, size_t n_items); // work-groups of n_items
 
 // --- arguments.c ---------------------------------------------------------------------------------
 
-// The buffer, and where the tensor begins in it. SM_NO_TENSOR gives any buffer: the kernel does not look.
+// The buffer, and the tensor's offset in it. SM_NO_TENSOR gives any buffer, which the kernel ignores.
 void opencl_arg_tensor(opencl_binder *b, int tensor);
 void opencl_arg_own_tensor(opencl_binder *b, int tensor); // likewise, but SM_NO_TENSOR gives NULL
 void opencl_arg_tensor_at(opencl_binder *b, int tensor, int64_t offset_elems);
@@ -60,7 +60,7 @@ void opencl_arg_ulong(opencl_binder *b, uint64_t value);
 void opencl_arg_uint(opencl_binder *b, uint32_t value);
 void opencl_arg_float(opencl_binder *b, float value);
 
-// The op's operand at that place of the table of op kinds.
+// The op's operand with that index in the table of op kinds.
 static inline const sm_tensor *in(const opencl_binder *b, int i) { return &b->e->base.plan->tensors[b->op->in[i]]; }
 static inline const sm_tensor *out(const opencl_binder *b, int i) { return &b->e->base.plan->tensors[b->op->out[i]]; }
 
@@ -68,26 +68,26 @@ static inline void arg_in(opencl_binder *b, int i) { opencl_arg_tensor(b, b->op-
 static inline void arg_out(opencl_binder *b, int i) { opencl_arg_tensor(b, b->op->out[i]); }
 static inline void arg_count(opencl_binder *b, int64_t n) { opencl_arg_ulong(b, (uint64_t)n); }
 
-// In the order of their tables: operands, but for optional ones; optional ones, each after whether it is there;
-// attributes, switches as 0 or 1.
+// In the order of their tables: required operands; optional ones, each after a flag whether it is present; attributes,
+// switches as 0 or 1.
 void opencl_arg_operands(opencl_binder *b);
 void opencl_arg_optional(opencl_binder *b);
 void opencl_arg_attributes(opencl_binder *b);
 
 // --- rows.c --------------------------------------------------------------------------------------
 
-// Begins a launch of a kernel that walks rows of row_elems elements; 0: it walks none.
+// Begins a launch of a kernel that processes rows of row_elems elements; 0: no rows.
 void opencl_begin_rows(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems);
-// The same, where items keep their vecs of a row in registers, unless there are too many.
+// The same, if items keep their vecs of a row in registers, unless there are too many.
 void opencl_begin_short(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems);
 void opencl_begin_kept(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems);
 
-// An op on a row alone: the length of the first operand, then the operands.
+// An op on a single row: the length of the first operand, then the operands.
 void opencl_launch_one_row(opencl_binder *b, const char *stem, const char *kernel, bool by_vecs);
 
-enum { STRIP_LANES = 8, SUM_LANES = 64 }; // of a work-group on cards, where rows or strips are summed up
+enum { STRIP_LANES = 8, SUM_LANES = 64 }; // of a work-group on cards that sums rows or strips
 
-// Strips of rows that a sum over N rows of C columns is cut into, those that items walk whole, and a strip's rows.
+// The strips of rows in a sum over N rows of C columns, those that items process whole, and a strip's rows.
 int64_t opencl_count_strips(const opencl_device *device, const sm_plan *plan, int64_t N, int64_t C);
 int64_t opencl_count_row_strips(const opencl_device *device, int64_t N);
 int64_t opencl_strip_rows(int64_t N, int64_t n_strips);

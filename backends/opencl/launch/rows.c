@@ -1,4 +1,4 @@
-// rows.c: programs by the shape of rows, and strips of rows that sums are cut into.
+// rows.c: programs for the shape of rows, and strips of rows for sums.
 #include <stdio.h>
 
 #include "backends/opencl/launch/launch.h"
@@ -6,8 +6,8 @@
 // Elements of a vec in a program built with WHOLE: 16 bytes of data, as in cl/prelude.cl.
 static int whole_vector(const sm_plan *plan) { return sm_dtype_is_narrow(plan->dtype) ? 8 : 4; }
 
-// Whether all vecs of the op's rows of row_elems elements are whole and begin at multiples of their size: on cards they
-// then move at once (cl/prelude.cl).
+// Whether all vecs of the op's rows of row_elems elements are whole and aligned to their size: cards then load them at
+// once (cl/prelude.cl).
 static bool is_whole(const opencl_binder *b, int64_t row_elems) {
     const int vector = whole_vector(b->e->base.plan);
     bool whole = b->e->device->sizes.row_items > 1 && row_elems % vector == 0;
@@ -28,14 +28,14 @@ void opencl_begin_rows(opencl_binder *b, const char *stem, const char *kernel, i
     b->vector = whole ? whole_vector(b->e->base.plan) : b->vector;
 }
 
-enum { MOST_KEPT_ELEMS = 32 }; // of a row that an item has room for in its registers
+enum { MOST_KEPT_ELEMS = 32 }; // of a row in an item's registers
 
 static int64_t count_row_vecs(const opencl_binder *b, int64_t row_elems, int row_items) {
     const int64_t at_once = (int64_t)row_items * whole_vector(b->e->base.plan);
     return (row_elems + at_once - 1) / at_once;
 }
 
-// The same, where items keep their vecs of a row in registers, unless there are too many.
+// The same, if items keep their vecs of a row in registers, unless there are too many.
 static void begin_kept(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems, int row_items) {
     enum { OPTIONS_SIZE = 96 };
     const int64_t n_vecs = count_row_vecs(b, row_elems, row_items);
@@ -53,7 +53,7 @@ static void begin_kept(opencl_binder *b, const char *stem, const char *kernel, i
     b->row_items = whole ? row_items : b->row_items;
 }
 
-// As few items as have no more vecs each than the most would have: none is idle then.
+// The fewest items that have no more vecs each than the largest group would: none is idle then.
 void opencl_begin_kept(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems) {
     enum { ITEMS_STEP = 32 };
     const int most_items = b->e->device->sizes.row_items;
@@ -65,8 +65,8 @@ void opencl_begin_kept(opencl_binder *b, const char *stem, const char *kernel, i
     begin_kept(b, stem, kernel, row_elems, row_items < most_items ? row_items : most_items);
 }
 
-// The same, where few items share a row, but all of it is on its way at once: as many rows as a unit has room for wait
-// for memory side by side.
+// The same with few items for each row, but all of the row is loaded at once: a unit waits for as many rows as it has
+// room for.
 void opencl_begin_short(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems) {
     enum { LEAST_ITEMS = 32 };
     const int most_items = b->e->device->sizes.row_items;
@@ -80,7 +80,7 @@ void opencl_begin_short(opencl_binder *b, const char *stem, const char *kernel, 
 
 static int64_t at_most(int64_t n, int64_t most) { return n < most ? n : most; }
 
-// Strips of rows that a sum over N rows of C columns is cut into: enough to keep the device busy.
+// Strips of rows for a sum over N rows of C columns: enough to keep the device busy.
 int64_t opencl_count_strips(const opencl_device *device, const sm_plan *plan, int64_t N, int64_t C) {
     enum { LEAST_ROWS = 16, CPU_STRIPS = 4, GROUPS_A_UNIT = 8 };
     const opencl_sizes *sizes = &device->sizes;
@@ -91,7 +91,7 @@ int64_t opencl_count_strips(const opencl_device *device, const sm_plan *plan, in
 }
 
 int64_t opencl_count_row_strips(const opencl_device *device, int64_t N) {
-    enum { LEAST_ROWS = 4, CPU_STRIPS = 4, GROUPS_A_UNIT = 4 }; // all of them at once: sums take many registers
+    enum { LEAST_ROWS = 4, CPU_STRIPS = 4, GROUPS_A_UNIT = 4 }; // all at once: sums take many registers
     const int64_t of_unit = device->sizes.row_items == 1 ? CPU_STRIPS : GROUPS_A_UNIT;
     return at_most(of_unit * device->facts.n_units, (N + LEAST_ROWS - 1) / LEAST_ROWS);
 }

@@ -1,8 +1,9 @@
-// copy.c: copies between the device and the host beside what is computed: gradients on their way to other
-// processes. Each way has a queue of its own, so that both are in use, and the computing queue is waited for by an
-// event and never held up. What is rounded or added on the way lands in a buffer first; the queue's order keeps the
-// next from overwriting it. (Kernels in queues of their own, ordered by events, took two H100 10% longer a step: what
-// waits for an event of another queue is begun late by driver 580.)
+// copy.c: copies between the device and the host during computation: gradients exchanged with other processes.
+//
+// Each direction has its own queue, so that both are in use; events make copies wait for the computing queue, which is
+// never held up. Data that are rounded or added on the way go to a buffer first, and the queue's order prevents
+// overwriting it. (Kernels in separate queues, ordered by events, made steps on two H100 10% slower: driver 580 starts
+// late what waits for another queue's event.)
 #include "backends/opencl/memory/memory.h"
 
 enum { OUT, IN };
@@ -19,7 +20,7 @@ static sm_status open_queue(opencl_device *device, cl_command_queue *queue) {
 
 // --- kernels of a way ----------------------------------------------------------------------------------
 
-// Not in the midst of a step: a program may have to be built, and the list of programs is one thread's.
+// Not during a step: a program may have to be built, and only one thread may use the list of programs.
 static sm_status get_kernels(opencl_executable *e) {
     static const char options[] = "-DDATA_BF16";
     if (e->ways[IN].plain != NULL) {
@@ -45,7 +46,7 @@ static sm_status reserve_landing(opencl_executable *e, opencl_copy_way *way, siz
     if (size_bytes <= way->landing_bytes) {
         return SM_OK;
     }
-    opencl_release_buffer(way->landing); // the driver keeps it until what was begun is done
+    opencl_release_buffer(way->landing); // the driver keeps it until the started work is done
     way->landing = opencl.clCreateBuffer(e->device->context, CL_MEM_READ_WRITE, size_bytes, NULL, &code);
     way->landing_bytes = code == CL_SUCCESS ? size_bytes : 0;
     return opencl_check(id_of(e->device), "clCreateBuffer, for copies", code);
@@ -60,7 +61,7 @@ size_t opencl_copy_bytes(const sm_plan *plan) {
     return most_bytes;
 }
 
-// While memory is asked for, and not in the midst of a step.
+// When memory is allocated, not during a step.
 static sm_status reserve_landings(opencl_executable *e) {
     const size_t size_bytes = opencl_copy_bytes(e->base.plan);
     if (!e->base.plan->processes.is_bf16) {
@@ -70,7 +71,7 @@ static sm_status reserve_landings(opencl_executable *e) {
     return reserve_landing(e, &e->ways[IN], size_bytes / 2);
 }
 
-// Runs a kernel of the way between the landing and the tensor, behind `computed`, if that is not NULL.
+// Runs a kernel between the landing buffer and the tensor, after `computed` unless that is NULL.
 static sm_status run(opencl_executable *e, int way, cl_kernel kernel, const sm_copy *copy, const opencl_span *s,
                      cl_event computed, cl_event *done) {
     const cl_ulong at = s->offset_bytes / sizeof(float);
@@ -92,7 +93,7 @@ static sm_status run(opencl_executable *e, int way, cl_kernel kernel, const sm_c
 
 // --- copies ----------------------------------------------------------------------------------------------
 
-// An event behind all that was enqueued so far.
+// An event after everything enqueued so far.
 static sm_status mark(opencl_executable *e, cl_event *event) {
     cl_command_queue queue = e->device->queue;
     SM_TRY(opencl_check(id_of(e->device), "clEnqueueMarkerWithWaitList",
@@ -172,9 +173,8 @@ bool opencl_is_copied(sm_executable *executable, void *ticket) {
     return code != CL_SUCCESS || state <= CL_COMPLETE;
 }
 
-// A buffer over the memory has the driver pin its pages, so that it copies from and to them at the bus's speed and at
-// once (H100, driver 580: 55 GB/s; pages that are not pinned: 12 out and 8 in, the caller waiting). It is used for
-// nothing else.
+// A buffer over the memory makes the driver pin its pages, for asynchronous copies at the bus's speed (H100, driver
+// 580: 55 GB/s; unpinned: 12 out and 8 in, with the caller waiting). It has no other use.
 sm_status opencl_pin(sm_executable *executable, void *memory, size_t size_bytes) {
     opencl_executable *e = (opencl_executable *)executable;
     cl_int code = CL_SUCCESS;

@@ -1,4 +1,4 @@
-// memory.c: one buffer an arena, and one for what the launches of an op hand to one another.
+// memory.c: one buffer for each arena, and one for data between the launches of an op.
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -7,7 +7,7 @@
 #include "backends/opencl/memory/memory.h"
 #include "os/os.h"
 
-// What the device has that could be used now: of all memory, where it does not tell.
+// The device's memory that is available now; all memory if unknown.
 static size_t usable_bytes(const opencl_facts *facts) {
     size_t bytes = facts->memory_bytes;
     if (facts->shares_host_memory) {
@@ -26,22 +26,22 @@ static sm_status fail_memory(const opencl_executable *e, size_t asked_bytes, con
                    (double)e->device->facts.max_alloc_bytes / (1 << 30), why);
 }
 
-// A processor's buffer: pages of our own, huge ones, that the kernel zeroes when they are first touched, by the threads
-// that work on them. Drivers take small pages, which cost a processor more than AdamW's arithmetic does.
+// A processor's buffer: our own huge pages, which the kernel zeroes on first touch, by the threads that use them.
+// Drivers use small pages, which cost a processor more than AdamW's arithmetic.
 static cl_int create_in_pages(opencl_executable *e, size_t size_bytes, opencl_pages *pages, cl_mem *buffer) {
     cl_int code = CL_OUT_OF_HOST_MEMORY;
     *pages = (opencl_pages){host_map(size_bytes), size_bytes};
     if (pages->host != NULL) {
-        os_keep_from_children(pages->host, size_bytes); // or each linker that a driver forks would have it copied
+        os_keep_from_children(pages->host, size_bytes); // otherwise each linker that a driver forks would copy it
         *buffer = opencl.clCreateBuffer(e->device->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, size_bytes,
                                         pages->host, &code);
     }
     return code;
 }
 
-// Another device's, filled with zeros: drivers give memory when it is first used, and here is the place to fail. The
-// pattern is the longest there is: NVIDIA's driver (580) counts patterns in 32 bits, so that a fill of 12 GiB with 4
-// bytes writes beside the buffer, and one of 18 GiB leaves most of it as it was.
+// Another device's buffer, filled with zeros: drivers allocate memory on first use, and a failure should come here. The
+// pattern has the largest size: NVIDIA's driver (580) counts patterns in 32 bits, so filling 12 GiB with 4 bytes writes
+// outside of the buffer, and 18 GiB leaves most of it unchanged.
 static cl_int create_filled(opencl_executable *e, size_t size_bytes, cl_mem *buffer) {
     static const unsigned char zeros[128];
     const size_t whole_bytes = (size_bytes + sizeof zeros - 1) / sizeof zeros * sizeof zeros;
@@ -59,7 +59,7 @@ static cl_int create(opencl_executable *e, size_t size_bytes, opencl_pages *page
                                    : create_filled(e, size_bytes, buffer);
 }
 
-// Memory refused, by any of the codes that drivers use for it.
+// Whether memory was refused, by any of the codes that drivers use.
 static bool is_refused(cl_int code) {
     return code == CL_MEM_OBJECT_ALLOCATION_FAILURE || code == CL_OUT_OF_RESOURCES || code == CL_OUT_OF_HOST_MEMORY ||
            code == CL_INVALID_BUFFER_SIZE;
@@ -156,7 +156,7 @@ sm_status opencl_find_span(const opencl_executable *e, int tensor, int64_t offse
     return SM_OK;
 }
 
-// A slot that the device has read; waits for it when all are in use.
+// A slot that the device has read; waits for one if all are in use.
 static sm_status take_slot(opencl_executable *e, int *slot) {
     *slot = e->staging.next;
     e->staging.next = (*slot + 1) % OPENCL_STAGING_SLOTS;
@@ -170,8 +170,8 @@ static sm_status take_slot(opencl_executable *e, int *slot) {
     return SM_OK;
 }
 
-// A copy that the host waits for would wait for what is before it in the queue, however long that takes. Through the
-// backend's table: the device layer, too, does something when all is done.
+// Waiting in a blocking copy would also wait for earlier work in the queue, without a limit. It waits through the
+// backend's table, since the device layer also acts when all is done.
 static sm_status wait_before_copy(opencl_executable *e) {
     return e->base.deadline_ns != 0 ? e->base.device->backend->synchronize(&e->base) : opencl_check_lost(e);
 }
@@ -215,7 +215,7 @@ sm_status opencl_download(sm_executable *executable, int tensor, int64_t offset_
 
 // --- a copy of the weights ---------------------------------------------------------------------------
 
-enum { EXCHANGE_BYTES = 16 << 20 }; // at a time, through a buffer behind the copies
+enum { EXCHANGE_BYTES = 16 << 20 }; // at a time, through a buffer after the copies
 
 static size_t weights_bytes(const opencl_executable *e, int arena) {
     const sm_arena *a = &e->base.plan->arenas[arena];
@@ -228,7 +228,7 @@ static cl_int create_copy(const opencl_executable *e, size_t size_bytes, cl_mem 
     return code;
 }
 
-// A tenth is left free: where memory is short, drivers move buffers about.
+// Leaves a tenth free: if memory is short, drivers move buffers.
 static sm_status create_weights(opencl_executable *e) {
     size_t needed_bytes = EXCHANGE_BYTES;
     const size_t usable = usable_bytes(&e->device->facts) / 10 * 9;
@@ -243,13 +243,13 @@ static sm_status create_weights(opencl_executable *e) {
     }
     if (e->weights == NULL || code != CL_SUCCESS) {
         drop_weights(e);
-        return sm_fail(SM_ERR_OOM, "%s: a copy of the weights needs %.2f GiB next to the plan's %.2f GiB", id_of(e->device),
-                       (double)needed_bytes / (1 << 30), (double)e->base.memory_bytes / (1 << 30));
+        return sm_fail(SM_ERR_OOM, "%s: a copy of the weights needs %.2f GiB next to the plan's %.2f GiB",
+                       id_of(e->device), (double)needed_bytes / (1 << 30), (double)e->base.memory_bytes / (1 << 30));
     }
     return SM_OK;
 }
 
-// As long a pattern as there is, for the sake of NVIDIA's driver (create_filled).
+// The largest pattern, because of NVIDIA's driver (create_filled).
 static cl_int fill_with_stale_bytes(opencl_executable *e, int arena) {
     unsigned char stale[128];
     const sm_arena *a = &e->base.plan->arenas[arena];
@@ -284,9 +284,8 @@ static cl_int treat(opencl_executable *e, sm_weights_action action, int arena, c
     if (weights_bytes(e, arena) == 0) {
         return action == SM_WEIGHTS_RESTORE ? fill_with_stale_bytes(e, arena) : CL_SUCCESS;
     }
-    return action == SM_WEIGHTS_KEEP
-               ? copy_part(e, e->arenas[arena], 0, e->weights[arena], 0, weights_bytes(e, arena))
-               : exchange(e, arena, piece);
+    return action == SM_WEIGHTS_KEEP ? copy_part(e, e->arenas[arena], 0, e->weights[arena], 0, weights_bytes(e, arena))
+                                     : exchange(e, arena, piece);
 }
 
 sm_status opencl_keep_weights(sm_executable *executable, sm_weights_action action) {
@@ -301,10 +300,11 @@ sm_status opencl_keep_weights(sm_executable *executable, sm_weights_action actio
     for (int i = 0; i < e->n_arenas && code == CL_SUCCESS; i++) {
         code = treat(e, action, i, piece);
     }
-    opencl_release_buffer(piece); // when what was begun is done
+    opencl_release_buffer(piece); // after the started work
     if (is_refused(code)) {
         drop_weights(e);
-        return sm_fail(SM_ERR_OOM, "%s: no memory for a copy of the weights: %s", id_of(e->device), opencl_error_name(code));
+        return sm_fail(SM_ERR_OOM, "%s: no memory for a copy of the weights: %s", id_of(e->device),
+                       opencl_error_name(code));
     }
     SM_TRY(opencl_check(id_of(e->device), "clEnqueueCopyBuffer", code));
     return executable->device->backend->synchronize(executable);

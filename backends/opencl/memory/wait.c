@@ -13,21 +13,21 @@
 #include "clock.h"
 #include "backends/opencl/memory/memory.h"
 
-// A thread that waits for the device in the place of the caller, who cannot be kept from waiting too long.
+// A thread that waits for the device instead of the caller, whose wait could not be limited.
 typedef struct opencl_waiter {
     pthread_t thread;
-    pthread_mutex_t lock; // of what follows
+    pthread_mutex_t lock; // protects the members below
     pthread_cond_t changed;
     enum { DONE, ASKED, ENDS } state;
-    cl_command_queue queue; // waited for, unless there is an event
+    cl_command_queue queue; // to wait for, unless there is an event
     cl_event event;
-    cl_int code; // what the wait returned
+    cl_int code; // result of the wait
 } opencl_waiter;
 
 static opencl_device *lost_devices;
 
-static const int64_t least_wait_ns = 100000000;   // whatever the deadline: waits are short where nothing hangs
-static const int64_t return_wait_ns = 1000000000; // for a lost device to come back
+static const int64_t least_wait_ns = 100000000;   // even after the deadline: waits are short if nothing hangs
+static const int64_t return_wait_ns = 1000000000; // for a lost device to recover
 
 static cl_int wait_for(cl_command_queue queue, cl_event event) {
     return event != NULL ? opencl.clWaitForEvents(1, &event) : opencl.clFinish(queue);
@@ -91,7 +91,7 @@ void opencl_end_waiter(opencl_device *device) {
     device->waiter = NULL;
 }
 
-// Waits until what was asked is done, or the clock says `until_ns`: then false.
+// Waits until the work is done, or until `until_ns`: then false.
 static bool is_done_until(opencl_waiter *w, int64_t until_ns) {
     const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000), .tv_nsec = until_ns % 1000000000};
     int code = 0;
@@ -158,8 +158,8 @@ void opencl_keep_device(opencl_device *device) {
     lost_devices = device;
 }
 
-// A device that has come back, and all that was kept of it, through the backend's table: they are more than this
-// layer's. False when it is lost once more meanwhile.
+// Frees a recovered device and everything kept of it, through the backend's table, since it belongs to other layers,
+// too. False if it is lost again meanwhile.
 static bool free_kept(opencl_device *device) {
     opencl_executable *kept = device->kept;
     device->is_lost = false;

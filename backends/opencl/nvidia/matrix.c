@@ -1,5 +1,5 @@
-// matrix.c: which matrix units a device has. Only what ran and gave the right numbers counts; the extension that
-// tells a compute capability says where it is worth a try.
+// matrix.c: finds a device's matrix units. Only units that ran and gave the right numbers count; the extension with the
+// compute capability tells whether to try.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 // --- products with known results ------------------------------------------------------------------------------
 
-// C (M,N) = A B, of small whole numbers, exact in every format.
+// C (M,N) = A B, with small whole numbers, exact in every format.
 typedef struct {
     int M, N, K;
     sm_dtype dtype;   // of A and B
@@ -95,10 +95,10 @@ static bool computes(opencl_device *d, const char *name, sm_dtype dtype) {
 
 // --- running a product by wgmma ------------------------------------------------------------------------------
 
-// Odd sizes, so that tiles reach beyond the matrices; three work-groups for the four tiles.
+// Odd sizes, so that tiles go beyond the matrices; three work-groups for the four tiles.
 enum { WIDE_M = 200, WIDE_N = 264, WIDE_K = 136, WIDE_GROUPS = 3, WIDE_ITEMS = 384 };
 
-// The programs that are tried, each of which many products use.
+// The programs to try; many products use each.
 typedef struct {
     product of;
     int tile_n, cols; // columns of a tile, and of a box of 128 bytes
@@ -113,7 +113,7 @@ static const wide_kind wide_kinds[] = {
     [SM_PRODUCTS_TF32X3] = {WIDE(SM_F32, true), 128, 32, "-DTILE_N=128 -DSTAGES=4 -DBESIDE=2 -DSPLIT=1 -DA_RAW=1"},
 };
 
-// A, B, C, and B's small parts, which whole numbers have none of.
+// A, B, C, and B's small parts, which are zero for whole numbers.
 enum {
     WIDE_BUFFERS = 4,
     WIDE_MAPS = 5,
@@ -135,7 +135,7 @@ static sm_status encode_wide(opencl_device *d, const wide_kind *w, cl_mem buffer
         .dtype = w->of.dtype, .n_dims = 3, .dims = {WIDE_N, WIDE_M, 1}, .box = {w->cols, 64, 1}};
     const opencl_tensor_map shapes[WIDE_MAPS] = {
         {.dtype = w->of.dtype, .n_dims = 2, .dims = {WIDE_K, WIDE_M}, .box = {w->cols, 128}}, of_b, of_c, of_c, of_b};
-    static const int buffer_of[WIDE_MAPS] = {0, 1, 2, 2, 3}; // the fourth is not used
+    static const int buffer_of[WIDE_MAPS] = {0, 1, 2, 2, 3}; // the fourth is unused
     for (int i = 0; i < WIDE_MAPS; i++) {
         uint64_t address = 0;
         SM_TRY(opencl_find_address(d, buffers[buffer_of[i]], &address));
@@ -182,8 +182,8 @@ static sm_status multiply_wide(opencl_device *d, const wide_kind *w, cl_mem buff
     return opencl_check(id_of(d), "a product by wgmma", code);
 }
 
-// The kernel that products run, with its tensor maps: "" if its numbers are right, else what is wrong with it. Where C
-// is left as it was, all its bits are set: no number.
+// Runs the kernel of products, with its tensor maps: "" if its numbers are right, otherwise the error. All bits of C
+// are set before, so missing writes are NaN.
 static void try_wgmma(opencl_device *d, const wide_kind *w, char *trouble, size_t size_bytes) {
     const size_t width = sm_dtype_size(w->of.dtype);
     unsigned char *a = calloc(A_ELEMS + 2 * B_ELEMS + C_ELEMS, width);
@@ -214,11 +214,11 @@ static void try_wgmma(opencl_device *d, const wide_kind *w, char *trouble, size_
 
 // --- what a device has ----------------------------------------------------------------------------------------
 
-// A device for the probe alone.
+// A device only for the probe.
 static bool open_device(const opencl_facts *facts, opencl_device *d) {
     cl_int code = CL_SUCCESS;
     const bool is_open = opencl_open_to_build(facts, d) == SM_OK;
-    opencl_set_family(d, &opencl_family_tensor); // its options: programs serve plans, too
+    opencl_set_family(d, &opencl_family_tensor); // with its options, as plans use the programs, too
     d->queue = is_open ? opencl.clCreateCommandQueue(d->context, facts->id, 0, &code) : NULL;
     return is_open && code == CL_SUCCESS;
 }
@@ -234,7 +234,7 @@ static void run_probe(const opencl_facts *facts, opencl_matrix_units *units) {
     opencl_device d;
     bool is_awaited = false;
     if (open_device(facts, &d)) {
-        // Now: other processes would have kept this one from its context.
+        // Now, as other processes would have delayed this one's context.
         is_awaited = opencl_begin_early != NULL && opencl_begin_early(facts);
         units->has_mma = computes(&d, "probe_bf16", SM_BF16) && computes(&d, "probe_f16", SM_F16) &&
                          computes(&d, "probe_tf32", SM_F32);
@@ -270,7 +270,7 @@ static void make_key(const opencl_facts *f, const char *of, char *key, size_t si
              f->driver, (unsigned long long)hash);
 }
 
-// Also what was found in another process counts, if it was good.
+// A good result from another process also counts.
 static void find(const opencl_facts *facts, opencl_matrix_units *units) {
     enum { LEAST_CAPABILITY = 80 };
     char key[1024];
@@ -297,14 +297,14 @@ enum { MOST_DEVICES = 64 };
 static struct {
     cl_device_id id;
     opencl_matrix_units units;
-    enum { NOT_TRIED, RIGHT, WRONG } floats[SM_PRODUCTS_TF32X3 + 1]; // by wgmma, by how they are multiplied
+    enum { NOT_TRIED, RIGHT, WRONG } floats[SM_PRODUCTS_TF32X3 + 1]; // by wgmma, for each way to multiply floats
     struct {
         bool is_tried;
         char trouble[SM_TEXT_SIZE];
-    } attention[2][2]; // by wgmma, of bf16 and fp16, heads of 64 and 128 channels
+    } attention[2][2]; // by wgmma, for bf16 and fp16, heads of 64 and 128 channels
 } known[MOST_DEVICES];
 
-// Its place in `known`; -1: there are too many.
+// Its index in `known`; -1: there are too many.
 static int find_device(const opencl_facts *facts) {
     for (int i = 0; i < MOST_DEVICES; i++) {
         if (known[i].id == NULL) {
@@ -324,8 +324,8 @@ const opencl_matrix_units *opencl_find_matrix_units(const opencl_facts *facts) {
     return i >= 0 ? &known[i].units : &none;
 }
 
-// Whether it was found right before, in another process, or is now: then that is kept. Else `trouble` says what is
-// wrong.
+// Whether it was found right before, in another process, or is now; the result is kept. Otherwise `trouble` has the
+// error.
 static bool recall_or_try(const opencl_facts *facts, const char *of,
                           void (*try)(opencl_device *d, const void *what, char *trouble, size_t size_bytes),
                           const void *what, char trouble[SM_TEXT_SIZE]) {
@@ -355,7 +355,7 @@ static void try_wide(opencl_device *d, const void *what, char *trouble, size_t s
     try_wgmma(d, what, trouble, size_bytes);
 }
 
-// Floats are tried when a plan first multiplies some: a program more to build.
+// Floats are tried when a plan first multiplies some, as that builds another program.
 bool opencl_has_wgmma(const opencl_facts *facts, sm_dtype dtype, sm_products products) {
     const int i = find_device(facts);
     if (i < 0 || !known[i].units.has_wgmma || sm_dtype_is_narrow(dtype)) {

@@ -1,7 +1,7 @@
-// retarget.c: PTX for another target than the compiler's own. OpenCL's compilers make PTX for sm_90; the
-// instructions of wgmma are in sm_90a alone. A kernel has them as comments, "//@" before each, and this makes text of
-// them: the driver's assembler takes that as a program's binary. It also says that a unit runs one work-group at a
-// time, without which the assembler does not let warps give registers to one another (setmaxnreg).
+// retarget.c: changes the target of PTX. OpenCL's compilers make PTX for sm_90, but only sm_90a has the instructions of
+// wgmma. A kernel contains them as comments, "//@" before each, which become text here; the driver's assembler accepts
+// the result as a program's binary. It also declares that a unit runs one work-group at a time, which the assembler
+// requires for warps to pass registers to one another (setmaxnreg).
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ static const char target[] = ".target sm_";
 static const char group[] = ".reqntid";
 static const char one_group[] = ".minnctapersm 1\n";
 
-// Copies the number after ".target sm_", and says which architecture-specific one is meant.
+// Copies the number after ".target sm_", with the suffix of the architecture-specific variant.
 static const char *copy_target(const char *from, char **to) {
     const size_t length = strspn(from + sizeof target - 1, "0123456789") + sizeof target - 1;
     memcpy(*to, from, length);

@@ -1,5 +1,5 @@
-// tensor.c: the family for cards whose matrix units multiply 16-bit numbers and tf32. What they cannot do
-// (fp32 as it is, rows that do not begin at multiples of 16 bytes) runs as in family `local`, op by op.
+// tensor.c: the family for cards whose matrix units multiply 16-bit numbers and tf32. Other work (plain fp32, rows that
+// are not aligned to 16 bytes) runs as in family `local`, op by op.
 #include <stdio.h>
 
 #include "backends/opencl/nvidia/tensor.h"
@@ -27,7 +27,7 @@ static int number_bytes(const opencl_product *p) { return (int)sm_dtype_size(p->
 
 enum { CHUNK_BYTES = 16 };
 
-// What the units multiply: 16-bit numbers, and floats where the plan says that they may be rounded or cut in two.
+// The units multiply 16-bit numbers, and floats if the plan allows rounding or splitting.
 static bool may_round(const opencl_product *p) {
     return sm_dtype_is_narrow(p->plan->tensors[p->a].dtype) || p->plan->products != SM_PRODUCTS_PLAIN;
 }
@@ -36,14 +36,14 @@ static bool is_product_of_units(const opencl_product *p) {
     return may_round(p) && opencl_is_product_aligned(p, CHUNK_BYTES);
 }
 
-// Parts of K leave their sums in scratch.
+// Parts of K store their sums in scratch.
 enum { MOST_PARTS = 16, MOST_SCRATCH_ELEMS = 32 * 1024 * 1024 };
 
 static bool has_room_for_parts(const opencl_product *p, int n_parts) {
     return n_parts <= MOST_PARTS && p->M * p->N <= MOST_SCRATCH_ELEMS / n_parts;
 }
 
-// What is beside the product: bias, pre.
+// Arguments of the epilogue: bias, pre.
 static void arg_side(opencl_binder *b, const opencl_product *p) {
     const bool is_bias = (p->epilogue & SM_EPILOGUE_BIAS) != 0;
     opencl_arg_tensor(b, is_bias ? p->side : SM_NO_TENSOR);
@@ -52,7 +52,7 @@ static void arg_side(opencl_binder *b, const opencl_product *p) {
 
 static uint32_t what_is_beside(const opencl_product *p) { return (p->add ? OPENCL_ADD : 0) | opencl_epilogue(p); }
 
-// The sums of the parts, added up, and what is done beside the product.
+// Adds the sums of the parts, with the epilogue.
 static void add_parts(opencl_binder *b, const opencl_product *p, int n_parts, int64_t at) {
     enum { ITEMS = 64, ITEM_COLS = 2 };
     char options[OPTIONS_SIZE];
@@ -71,14 +71,14 @@ static void add_parts(opencl_binder *b, const opencl_product *p, int n_parts, in
 
 // --- products by mma.sync (cl/nvidia/matmul_tensor.cl) -----------------------------------------------------------
 
-// The sizes of cl/nvidia/matmul_tensor.cl, and the parts that K is cut into.
+// The sizes of cl/nvidia/matmul_tensor.cl, and the parts of K.
 typedef struct {
     int tile_m, tile_n, warp_m, warp_n;
     int64_t part_cols; // of K in a part: a multiple of a tile's
     int n_parts;
 } tiles;
 
-// Bytes of a row of an operand that a tile has, and how many tiles of both operands are in local memory.
+// Bytes of an operand's row in a tile, and the number of tiles of both operands in local memory.
 enum { K_BYTES = 128, STAGES = 3, WARP_ITEMS = 32 };
 
 // 128 x 128 by 4 warps: two such groups fit in a unit, so that one computes while the other waits or stores.
@@ -89,7 +89,7 @@ static const tiles narrow_tiles[] = {
     {.tile_m = 64, .tile_n = 64, .warp_m = 32, .warp_n = 32},
 };
 
-// Three products a pair of numbers, and sums of two kinds: fewer of them fit in a warp's registers.
+// Three products for each pair of numbers, and two kinds of sums: fewer fit in a warp's registers.
 static const tiles split_tiles[] = {
     {.tile_m = 128, .tile_n = 128, .warp_m = 64, .warp_n = 32},
     {.tile_m = 128, .tile_n = 64, .warp_m = 64, .warp_n = 32},
@@ -97,7 +97,7 @@ static const tiles split_tiles[] = {
     {.tile_m = 64, .tile_n = 64, .warp_m = 32, .warp_n = 32},
 };
 
-// A way is one of these tiles, with as many parts as the rule says, or none, or twice as many.
+// A way is one of these tiles, with the rule's number of parts, one part, or twice as many.
 enum { N_TILES = sizeof narrow_tiles / sizeof narrow_tiles[0], N_CUTS = 3 };
 _Static_assert(sizeof split_tiles == sizeof narrow_tiles, "ways of both");
 
@@ -110,8 +110,8 @@ static void cut(const opencl_product *p, tiles *t, int n_parts) {
     t->n_parts = (int)opencl_count_up(p->K, t->part_cols);
 }
 
-// What n_parts cost, in bytes of K. Units walk their share of the tiles in rounds, the last of which may leave many
-// idle. A tile costs some of K to begin and to end, and writing and adding up its sums of a part as much as some more.
+// The cost of n_parts, in bytes of K. Units process their tiles in rounds; the last may leave many idle. Beginning and
+// ending a tile costs as much as some of K, and so does writing and adding a part's sums.
 static int64_t cost_of_parts(const opencl_facts *facts, const opencl_product *p, const tiles *t, int n_parts) {
     enum { TILE_BYTES = 512, SUM_BYTES = 512, GROUPS_A_UNIT = 2, GROUP_SUMS = 128 * 128 };
     const int64_t n_groups = opencl_count_up(p->M, t->tile_m) * opencl_count_up(p->N, t->tile_n) * n_parts;
@@ -128,7 +128,7 @@ static bool can_cut(const opencl_product *p, int n_parts) {
     return has_room_for_parts(p, n_parts) && p->K / n_parts >= LEAST_STEPS * tile_k(p);
 }
 
-// Cuts K so that no unit is idle for long; not at all where C alone has enough tiles.
+// Divides K so that no unit is idle for long; not if C alone has enough tiles.
 static void cut_by_cost(const opencl_facts *facts, const opencl_product *p, tiles *t) {
     int best = 1;
     for (int n = 2; can_cut(p, n); n++) {
@@ -161,7 +161,7 @@ int opencl_tensor_local_bytes(const opencl_facts *facts) {
     }
 }
 
-// No way: what the device has no room for, or what does the same as the way with the rule's parts.
+// False for a way that the device has no room for, or that is the same as the way with the rule's parts.
 static bool mma_way(const opencl_facts *facts, const opencl_product *p, int way, char *text, size_t size_bytes) {
     if (way >= N_TILES * N_CUTS) {
         return false;
@@ -205,7 +205,7 @@ static void multiply_by_mma(opencl_binder *b, const opencl_product *p, const til
 
 // --- products by wgmma (cl/nvidia/matmul_wgmma.cl) -----------------------------------------------------------------
 
-// Tiles of 128 x tile_n, and rows of tiles that are walked together.
+// Tiles of 128 x tile_n, and rows of tiles that are processed together.
 typedef struct {
     int tile_n, band;
     int n_parts;
@@ -218,12 +218,11 @@ static const wide_tiles wide_list[] = {
     {.tile_n = 256, .band = 16}, {.tile_n = 192, .band = 16}, {.tile_n = 256, .band = 4},
 };
 
-// With numbers cut in two, sums are kept twice.
+// With split numbers, sums are kept twice.
 static const wide_tiles wide_split_list[] = {
     {.tile_n = 128, .band = 8}, {.tile_n = 128, .band = 16}, {.tile_n = 128, .band = 4}};
 
-// Way 0 is the rule's; the others are one of these tiles, with as many parts as the rule says, or none, or twice as
-// many.
+// Way 0 is the rule's; the others are one of these tiles, with the rule's number of parts, one part, or twice as many.
 static int count_wide(const opencl_product *p) {
     return (int)(is_split(p) ? sizeof wide_split_list / sizeof wide_split_list[0]
                              : sizeof wide_list / sizeof wide_list[0]);
@@ -233,19 +232,19 @@ static int count_wide_ways(const opencl_product *p) { return 1 + count_wide(p) *
 
 static bool is_float(const opencl_product *p) { return !sm_dtype_is_narrow(p->plan->tensors[p->a].dtype); }
 
-// Floats of A can come to the units by way of registers, where they are rounded, or cut in two; those of B cannot.
-// (With GELU_BACKWARD the assembler would have the products wait for one another, unless they do so anyway.)
+// Floats of A can reach the units through registers, where they are rounded or split; those of B cannot. (With
+// GELU_BACKWARD the assembler would serialise the products, unless they are serial anyway.)
 static bool is_a_raw(const opencl_product *p) {
     return is_float(p) && (is_split(p) || (p->epilogue & SM_EPILOGUE_GELU_BACKWARD) == 0);
 }
 
-// From a row of an operand of floats that was rounded, or cut in two, to the next.
+// Stride of rows of a float operand that was rounded or split.
 static int64_t prepared_row(const opencl_product *p) {
     const int step = CHUNK_BYTES / (int)sizeof(float);
     return opencl_count_up(p->K, step) * step;
 }
 
-// Floats for the operands of a product of floats.
+// Floats for the operands of a float product.
 static int64_t operand_elems(const opencl_product *p) {
     return is_float(p) ? ((is_a_raw(p) ? 0 : p->M) + p->N * (is_split(p) ? 2 : 1)) * prepared_row(p) : 0;
 }
@@ -265,9 +264,8 @@ static bool can_cut_wide(const opencl_product *p, int n_parts) {
     return has_room_for_parts(p, n_parts) && opencl_count_up(p->K, wide_tile_k(p)) / n_parts >= LEAST_STEPS;
 }
 
-// In 128 bytes of K of a column of C: the tiles of the busiest unit, each with what it takes to begin and to end. A's
-// tile comes anew for each tile of B's, which counts as 32 columns. Sums of parts are written and read once more by all
-// units.
+// In 128 bytes of K of a column of C: the tiles of the busiest unit, each with its beginning and end. A's tile is
+// loaded again for each tile of B's, which counts as 32 columns. All units write and read the parts' sums once more.
 static int64_t cost_of_wide(const opencl_facts *facts, const opencl_product *p, const wide_tiles *t, int n_parts) {
     enum { TILE_STEPS = 2, A_COLS = 32, LAUNCH_STEPS = 1000, SUMS_A_STEP = 8 }; // sums that a unit writes and reads
     const int64_t n_units = facts->n_units > 0 ? facts->n_units : 1;
@@ -294,7 +292,7 @@ static wide_tiles wide_of(const opencl_facts *facts, const opencl_product *p, in
 
 static wide_tiles choose_wide_by_rule(const opencl_facts *facts, const opencl_product *p) {
     enum { N_TRIED = 3 };        // the others differ in their bands
-    enum { WORTH_PERCENT = 94 }; // a program more costs half a second when it is built
+    enum { WORTH_PERCENT = 94 }; // another program takes half a second to build
     wide_tiles best = wide_of(facts, p, 0);
     for (int i = 1; i < N_TRIED; i++) {
         const wide_tiles t = wide_of(facts, p, i);
@@ -322,7 +320,7 @@ static bool wide_way(const opencl_facts *facts, const opencl_product *p, int way
     return cut_way == 0 || (cut_way == 1 ? choose_wide(facts, p, way - 1).n_parts > 1 : can_cut_wide(p, t.n_parts));
 }
 
-// As many stages as local memory has room for beside the boxes of results.
+// As many stages as fit in local memory next to the boxes of results.
 static int count_stages(const opencl_product *p, int tile_n, uint32_t beside) {
     enum { LOCAL_BYTES = 231424, BARRIER_BYTES = 128, BOX_BYTES = 8192, MOST_STAGES = 6 };
     const int n_outputs = beside & OPENCL_GELU ? 2 : 1;
@@ -331,7 +329,7 @@ static int count_stages(const opencl_product *p, int tile_n, uint32_t beside) {
     return n < MOST_STAGES ? n : MOST_STAGES;
 }
 
-// Where the operands of floats lie in scratch; the sums of parts come behind them.
+// Offsets of float operands in scratch; the parts' sums follow.
 typedef struct {
     int64_t a, b, small_b, sums;
 } scratch_places;
@@ -345,7 +343,7 @@ static scratch_places place_operands(const opencl_product *p) {
     return at;
 }
 
-// An operand (rows,cols) rounded, or cut in two, and turned where K does not lie along its rows.
+// Rounds or splits an operand (rows,cols), and transposes it unless K is along its rows.
 static void prepare_operand(opencl_binder *b, const opencl_product *p, int tensor, bool along_k, int64_t outer,
                             int64_t at, int64_t small_at) {
     enum { TILE = 64, ITEMS = 256 };
@@ -362,7 +360,7 @@ static void prepare_operand(opencl_binder *b, const opencl_product *p, int tenso
     opencl_launch_groups(b, opencl_count_up(n_cols, TILE), opencl_count_up(n_rows, TILE), ITEMS);
 }
 
-// An operand: along K a box has 128 bytes of K and all rows of a tile, else 64 rows or columns of C and 64 of K.
+// An operand: along K a box has 128 bytes of K and all rows of a tile, otherwise 64 rows or columns of C and 64 of K.
 static opencl_tensor_map map_operand(const opencl_product *p, int tensor, bool along_k, int64_t outer, int tile) {
     return (opencl_tensor_map){.tensor = tensor,
                                .dtype = p->plan->tensors[tensor].dtype,
@@ -371,7 +369,7 @@ static opencl_tensor_map map_operand(const opencl_product *p, int tensor, bool a
                                .box = {wide_tile_k(p), along_k ? tile : wide_tile_k(p)}};
 }
 
-// One that was prepared.
+// A prepared operand.
 static opencl_tensor_map map_prepared(const opencl_product *p, int64_t outer, int tile, int64_t at) {
     return (opencl_tensor_map){.tensor = SM_NO_TENSOR,
                                .scratch_offset = at,
@@ -418,8 +416,8 @@ static void arg_wide_maps(opencl_binder *b, const opencl_product *p, const wide_
     opencl_arg_maps(b, maps, OPENCL_MOST_MAPS);
 }
 
-// What a program is built for: bias and addition may be there or not, so that fewer programs are built. Only forward
-// products, whose operands lie as they are, have a bias.
+// The epilogue that a program is built with: bias and addition stay optional, so that fewer programs are built. Only
+// forward products, with unprepared operands, have a bias.
 static uint32_t compiled_beside(const opencl_product *p, uint32_t beside) {
     const uint32_t bias = p->a_transposed || p->b_transposed ? beside & OPENCL_BIAS : OPENCL_BIAS;
     return (beside & (OPENCL_GELU | OPENCL_GELU_BACKWARD)) | bias;
@@ -459,7 +457,7 @@ static void multiply_by_wgmma(opencl_binder *b, const opencl_product *p, const w
 
 // --- matmul -----------------------------------------------------------------------------------------------
 
-// Where the device has wgmma, ways by mma.sync are never faster: they are none.
+// With wgmma, ways by mma.sync are never faster and are left out.
 static bool matmul_way(const opencl_facts *facts, const opencl_product *p, int way, char *text, size_t size_bytes) {
     if (!is_product_of_units(p)) {
         return opencl_family_local.matmul_way(facts, p, way, text, size_bytes);
@@ -509,7 +507,7 @@ static size_t local_bytes(const opencl_facts *facts) {
     return opencl_find_matrix_units(facts)->has_mma ? (size_t)opencl_tensor_local_bytes(facts) : 0;
 }
 
-// By a warp (cl/nvidia/peaks_tensor.cl) or by four (cl/nvidia/peaks_wgmma.cl), as products are.
+// By a warp (cl/nvidia/peaks_tensor.cl) or by four (cl/nvidia/peaks_wgmma.cl), as in products.
 static opencl_arithmetic peak(const opencl_device *device, sm_precision precision) {
     enum { WARPS = 4, GROUPS_A_UNIT = 8, WGMMA_ITEMS = 256 };
     static const char *const options[] = {[SM_F32] = "", [SM_BF16] = "-DDATA_BF16", [SM_F16] = "-DDATA_F16"};

@@ -14,25 +14,25 @@
 
 extern const opencl_family opencl_family_tensor;
 
-// Local memory that a work-group can have: more than what the driver tells.
+// Local memory for a work-group: more than the driver reports.
 int opencl_tensor_local_bytes(const opencl_facts *facts);
 
 // --- tensor_attention.c ---------------------------------------------------------------------
 
-// Sizes of a kernel of attention. A work-group owns `warps` x `fragments` x 16 rows or keys; the other operands come in
+// Sizes of an attention kernel. A work-group owns `warps` x `fragments` x 16 rows or keys; the other operands come in
 // tiles of `tile` rows, of which `step` at a time have scores in registers; `kept` of the own operands stay there.
 typedef struct {
     int warps, fragments, tile, step, kept;
-    int registers; // that an item may have; 0: as many as the compiler likes
+    int registers; // for each item; 0: the compiler decides
     bool wgmma;    // products by four warps together
 } opencl_score_sizes;
 
 // Whether the units compute it: flash kinds of 16-bit data, or of fp32 in tf32 or tf32x3, HS a multiple of 8 up to 128,
-// rows of heads at multiples of 16 bytes, and a work-group's tiles fit. Everything else runs as in family `local`.
+// heads' rows aligned to 16 bytes, and tiles that fit. Everything else runs as in family `local`.
 bool opencl_tensor_attends(const opencl_facts *facts, bool has_wgmma, const sm_plan *plan,
                            const opencl_attention *attention);
 
-// Sizes of a part's kernel; false where no tile of a head of HS channels fits.
+// Sizes of a part's kernel; false if no tile of a head of HS channels fits.
 bool opencl_tensor_score_sizes(const opencl_facts *facts, bool has_wgmma, int part, int64_t HS, int elem_bytes,
                                opencl_score_sizes *sizes);
 
@@ -46,48 +46,48 @@ size_t opencl_tensor_attention_scratch_elems(const opencl_facts *facts, const sm
 
 // --- matrix.c ------------------------------------------------------------------------------------
 
-// Instructions of matrix units that a device has shown to compute rightly.
+// Matrix-unit instructions that were tested to compute correctly.
 typedef struct {
-    bool has_mma;                // a warp's products of bf16, fp16 and tf32 (mma.sync), and what feeds them
-    char missing[SM_TEXT_SIZE];  // why it has not
+    bool has_mma;                // a warp's products of bf16, fp16 and tf32 (mma.sync), and the loads for them
+    char missing[SM_TEXT_SIZE];  // the reason if not
     bool has_wgmma;              // products of 16-bit numbers by four warps, fed by TMA
-    char no_wgmma[SM_TEXT_SIZE]; // why it has not
+    char no_wgmma[SM_TEXT_SIZE]; // the reason if not
 } opencl_matrix_units;
 
-// Found once, by a small kernel whose numbers are checked; what was found is kept with the built programs.
+// Found once, by a small kernel with checked numbers; the result is kept with the built programs.
 const opencl_matrix_units *opencl_find_matrix_units(const opencl_facts *facts);
 // Whether products of such data are right by wgmma: also found once.
 bool opencl_has_wgmma(const opencl_facts *facts, sm_dtype dtype, sm_products products);
 
-// Whether attention of heads of HS channels, 64 or 128, is computed rightly by wgmma; and what is wrong, "" if nothing.
+// Whether wgmma computes attention with heads of HS channels, 64 or 128, correctly; and the error, "" if none.
 bool opencl_has_wgmma_attention(const opencl_facts *facts, sm_dtype dtype, int64_t HS);
 const char *opencl_wgmma_attention_trouble(const opencl_facts *facts, sm_dtype dtype, int64_t HS);
 
 // --- tensor_map.c --------------------------------------------------------------------------------
 
-// A matrix as TMA reads or writes it, in boxes.
+// A matrix that TMA reads or writes, in boxes.
 typedef struct {
     int tensor;             // SM_NO_TENSOR: the scratch,
-    int64_t scratch_offset; // from this float on
+    int64_t scratch_offset; // starting at this float
     sm_dtype dtype;
     int n_dims;
     int64_t dims[3];   // innermost first
-    int64_t row_elems; // from a row to the next; 0: dims[0]
+    int64_t row_elems; // stride of rows; 0: dims[0]
     int box[3];
 } opencl_tensor_map;
 
-enum { OPENCL_MAP_BYTES = 128, OPENCL_MOST_MAPS = 5 }; // of a map; an op has so many of them
+enum { OPENCL_MAP_BYTES = 128, OPENCL_MOST_MAPS = 5 }; // of a map; an op has at most this many
 
 void opencl_encode_map(const opencl_tensor_map *m, uint64_t address, unsigned char map[OPENCL_MAP_BYTES]);
 sm_status opencl_find_address(opencl_device *device, cl_mem buffer, uint64_t *address);
 size_t opencl_map_bytes(const sm_plan *plan);                                 // of all maps of a plan, at most
-void opencl_arg_maps(opencl_binder *b, const opencl_tensor_map *maps, int n); // n <= OPENCL_MOST_MAPS, once an op
+void opencl_arg_maps(opencl_binder *b, const opencl_tensor_map *maps, int n); // n <= OPENCL_MOST_MAPS, once for each op
 void opencl_free_maps(opencl_executable *e);
 
 // --- retarget.c ----------------------------------------------------------------------------------
 
-// PTX with its hidden instructions, for the architecture-specific variant of its target. The caller frees it; NULL
-// where the text is no PTX, or there is no memory.
+// PTX with its hidden instructions enabled, for the architecture-specific variant of its target. The caller frees it;
+// NULL if the text is not PTX, or there is no memory.
 char *opencl_retarget(const unsigned char *ptx, size_t size_bytes, size_t *new_bytes);
 
 #endif

@@ -1,5 +1,4 @@
-// tensor_attention.c: attention on matrix units (cl/nvidia/attention_tensor.cl): which kernels run it, and in which
-// sizes.
+// tensor_attention.c: attention on matrix units (cl/nvidia/attention_tensor.cl): the choice of kernels and their sizes.
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +11,7 @@ enum { OPTIONS_SIZE = 256, WARP_ITEMS = 32, FRAGMENT_ROWS = 16, CHUNK_BYTES = 16
 
 static int own_rows(const opencl_score_sizes *s) { return s->warps * s->fragments * FRAGMENT_ROWS; }
 
-// Local memory of a part's kernel: the own operands, two stages of tiles of two others, and what rows have beside.
+// Local memory of a part's kernel: its own operands, two stages of tiles of two others, and values for each row.
 static int64_t local_bytes(int part, int64_t HS, int elem_bytes, const opencl_score_sizes *s) {
     const int64_t n_chunks = HS * elem_bytes / CHUNK_BYTES;
     const int64_t pitch = s->wgmma ? n_chunks : ((n_chunks + 1) / 2 * 2) | 1; // chunks of a row
@@ -58,8 +57,8 @@ static const opencl_score_sizes float_sizes[OPENCL_ATTENTION_PARTS][N_SIZES] = {
                                {.warps = 2, .fragments = 1, .tile = 16, .step = 16}},
 };
 
-// By wgmma, of 16-bit numbers in heads of 64 or 128 channels. The compiler must be told that it may have many
-// registers: of itself it prefers to wait for each product.
+// By wgmma, for 16-bit numbers in heads of 64 or 128 channels. The compiler must be allowed many registers: by default
+// it prefers to wait for each product.
 static const opencl_score_sizes wgmma_sizes[OPENCL_ATTENTION_PARTS][2] = {
     [OPENCL_ATTENTION_FORWARD] = {{.warps = 4, .tile = 64, .step = 64, .registers = 128},
                                   {.warps = 4, .tile = 64, .step = 64, .registers = 168}},
@@ -133,7 +132,7 @@ void opencl_attention_options(const opencl_score_sizes *s, int part, int64_t HS,
              registers);
 }
 
-// By wgmma only where that was tried; what is listed to be built is that, too.
+// By wgmma only if that was tested, or if programs are only listed.
 static bool uses_wgmma(const opencl_binder *b, const opencl_attention *a) {
     const opencl_facts *facts = &b->e->device->facts;
     return b->e->wanted != NULL ? opencl_find_matrix_units(facts)->has_wgmma
@@ -151,7 +150,7 @@ static void begin(opencl_binder *b, const opencl_attention *a, int part, opencl_
     opencl_begin(b, s->wgmma ? "attention_wgmma" : "attention_tensor", options, opencl_attention_kernels[part]);
 }
 
-// What all three begin with.
+// The first arguments of all three kernels.
 static void arg_shape(opencl_binder *b, const opencl_attention *a, int64_t n_heads) {
     opencl_arg_heads(b, a);
     opencl_arg_ulong(b, (uint64_t)(a->B * n_heads));
@@ -175,7 +174,7 @@ static void attend(opencl_binder *b, const opencl_attention *a) {
     launch(b, a, a->NH, &s);
 }
 
-// dq first: its kernel leaves D in scratch, for that of dk and dv.
+// dq first: its kernel leaves D in scratch for dk and dv.
 static void attend_backward(opencl_binder *b, const opencl_attention *a) {
     for (int part = OPENCL_ATTENTION_ROWS; part <= OPENCL_ATTENTION_KEYS; part++) {
         const int64_t n_heads = part == OPENCL_ATTENTION_ROWS ? a->NH : a->NKV;
@@ -192,7 +191,7 @@ static void attend_backward(opencl_binder *b, const opencl_attention *a) {
     }
 }
 
-// Where a warning of the rows may be written; NULL: it is there already, or there is no room.
+// The place for a warning in the rows; NULL: it is there already, or there is no room.
 static char *add_warning(const opencl_binder *b, const char *fact) {
     sm_device_info *info = &b->e->device->base.info;
     for (int i = 0; i < info->n_warnings; i++) {
@@ -205,7 +204,7 @@ static char *add_warning(const opencl_binder *b, const char *fact) {
 
 enum { WARNING_SIZE = sizeof((sm_device_info *)0)->warnings[0] };
 
-// 16-bit data is multiplied as fp32 where one would expect the units.
+// Warns if 16-bit data is multiplied as fp32, though the device has units.
 static void warn_of_local(const opencl_binder *b, const opencl_attention *a) {
     static const char fact[] = "attention runs as in family local: ";
     char *text = may_round(b->e->base.plan, a) ? add_warning(b, fact) : NULL;
@@ -217,7 +216,7 @@ static void warn_of_local(const opencl_binder *b, const opencl_attention *a) {
     }
 }
 
-// It was tried, and failed.
+// Warns if wgmma was tested and failed.
 static void warn_of_mma(const opencl_binder *b, const opencl_attention *a) {
     static const char fact[] = "attention is computed by mma.sync: ";
     const sm_dtype dtype = b->e->base.plan->tensors[a->qkv].dtype;

@@ -39,7 +39,7 @@ void opencl_encode_map(const opencl_tensor_map *m, uint64_t address, unsigned ch
 
 // --- addresses ------------------------------------------------------------------------------------------
 
-// OpenCL 1.2 tells no address: a kernel does. A buffer stays where it is.
+// OpenCL 1.2 has no call for an address: a kernel returns it. Buffers do not move.
 sm_status opencl_find_address(opencl_device *device, cl_mem buffer, uint64_t *address) {
     const char *id = id_of(device);
     const size_t one = 1;
@@ -73,11 +73,11 @@ size_t opencl_map_bytes(const sm_plan *plan) {
     return n * OPENCL_MOST_MAPS * OPENCL_MAP_BYTES;
 }
 
-// What the family keeps for an executable.
+// The family's data for an executable.
 typedef struct {
     cl_mem buffer; // of all maps
     size_t used_bytes;
-    uint64_t addresses[]; // of the arenas and the scratch, 0 where it was not asked for yet
+    uint64_t addresses[]; // of the arenas and the scratch, 0 if unknown
 } map_room;
 
 static sm_status make_room(opencl_executable *e) {
@@ -102,7 +102,7 @@ void opencl_free_maps(opencl_executable *e) {
     free(e->family_data);
 }
 
-// Where the map's matrix begins.
+// The address of the map's matrix.
 static sm_status find_matrix(opencl_executable *e, const opencl_tensor_map *m, uint64_t *address) {
     map_room *room = e->family_data;
     const sm_tensor *t = m->tensor != SM_NO_TENSOR ? &e->base.plan->tensors[m->tensor] : NULL;

@@ -1,5 +1,5 @@
-// api.h: the OpenCL functions that the backend calls, found in the ICD loader when the program
-// runs: without a loader the program works, and its OpenCL device says what is missing.
+// api.h: the OpenCL functions of the backend, loaded from the ICD loader at run time: without a loader the program
+// works, and its OpenCL device has a reason.
 #ifndef STEPMARK_BACKENDS_OPENCL_PROGRAM_API_H
 #define STEPMARK_BACKENDS_OPENCL_PROGRAM_API_H
 
@@ -54,14 +54,14 @@ typedef struct {
 
 extern opencl_functions opencl;
 
-// Loads libOpenCL.so once; false when it is not there.
+// Loads libOpenCL.so once; false if it is missing.
 bool opencl_load(void);
 
 // "CL_OUT_OF_RESOURCES"; "CL error -9999" for codes that the standard does not name.
 const char *opencl_error_name(cl_int code);
 
-// Keeps "DEVICE: DOING: CL_NAME (code)" as the error message. SM_ERR_OOM for the codes that say so,
-// SM_ERR_DEVICE for the others.
+// Keeps "DEVICE: DOING: CL_NAME (code)" as the error message. SM_ERR_OOM for codes of missing memory, SM_ERR_DEVICE for
+// the others.
 sm_status opencl_fail(const char *device_id, const char *doing, cl_int code);
 
 // Fails unless the code is CL_SUCCESS.

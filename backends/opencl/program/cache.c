@@ -2,8 +2,8 @@
 //
 //   file:  magic | size of key | size of binary | hash of both | key | binary
 //
-// The name is a hash of the key; the key itself is in the file, and is compared. An entry that is short,
-// long, of another key or whose hash does not fit counts as not there, and is written anew.
+// The name is a hash of the key; the key itself is in the file, and is compared. An entry with a wrong length, key or
+// hash counts as missing, and is written again.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ typedef struct {
 
 static const char magic[8] = "smoclb1";
 
-// The binary in an entry, when that is whole and of that key; it is moved to the entry's beginning.
+// The binary in an entry, if that is complete and has the key; it is moved to the entry's beginning.
 static unsigned char *find_binary(char *entry, size_t entry_bytes, const char *key, size_t *size_bytes) {
     header h;
     const size_t key_bytes = strlen(key);
@@ -45,7 +45,7 @@ sm_status opencl_cache_load(const char *key, unsigned char **binary, size_t *siz
     size_t entry_bytes = 0;
     *binary = NULL;
     if (host_cache_path("opencl", key, path) != SM_OK) {
-        return SM_OK; // no home: nothing is kept
+        return SM_OK; // no home folder: nothing is cached
     }
     SM_TRY(host_cache_read(path, &entry, &entry_bytes));
     *binary = entry != NULL ? find_binary(entry, entry_bytes, key, size_bytes) : NULL;
@@ -66,7 +66,7 @@ void opencl_cache_store(const char *key, const unsigned char *binary, size_t siz
         memcpy(entry, &h, sizeof h);
         memcpy(entry + sizeof h, key, key_bytes);
         memcpy(entry + sizeof h + key_bytes, binary, size_bytes);
-        host_cache_write(path, entry, sizeof h + key_bytes + size_bytes); // if it fails, it is built again next time
+        host_cache_write(path, entry, sizeof h + key_bytes + size_bytes); // on failure it is built again next time
     }
     free(entry);
 }

@@ -22,19 +22,19 @@ static void get_text(cl_device_id id, cl_device_info what, char *text, size_t si
     text[length] = '\0';
 }
 
-// A number of one of OpenCL's integer types; 0 when the device does not tell.
+// A number of one of OpenCL's integer types; 0 if unknown.
 static uint64_t get_number(cl_device_id id, cl_device_info what) {
-    uint64_t value = 0; // little-endian machines: shorter types fill its lower bytes
+    uint64_t value = 0; // little-endian machines: shorter types fill the lower bytes
     return opencl.clGetDeviceInfo(id, what, sizeof value, &value, NULL) == CL_SUCCESS ? value : 0;
 }
 
-// An amount that a device cannot do without; 0 when the driver does not tell, as some do by setting all bits.
+// A required amount; 0 if the driver does not report it, or sets all bits instead.
 static uint64_t get_amount(cl_device_id id, cl_device_info what) {
     const uint64_t value = get_number(id, what);
     return value == UINT32_MAX || value == UINT64_MAX ? 0 : value;
 }
 
-// What the driver must tell before a device can be used; "" if it did.
+// Facts that the driver must report for a usable device: the missing one, or "".
 static const char *find_trouble(const opencl_facts *f) {
     if (get_number(f->id, CL_DEVICE_AVAILABLE) == 0 || get_number(f->id, CL_DEVICE_COMPILER_AVAILABLE) == 0) {
         return "the driver says that the device, or its compiler, is not available";
@@ -61,7 +61,7 @@ bool opencl_has_extension(cl_device_id id, const char *name) {
     return found;
 }
 
-// By the extension that tells of it, whoever's the device is.
+// By its extension, for any vendor.
 static int find_compute_capability(cl_device_id id) {
     enum { COMPUTE_CAPABILITY_MAJOR_NV = 0x4000, COMPUTE_CAPABILITY_MINOR_NV = 0x4001 };
     return opencl_has_extension(id, "cl_nv_device_attribute_query")
@@ -82,8 +82,8 @@ static void find_facts(cl_platform_id platform, cl_device_id id, opencl_facts *f
     f->has_subgroups = opencl_has_extension(id, "cl_khr_subgroups") || opencl_has_extension(id, "cl_intel_subgroups");
     f->has_fp16 = opencl_has_extension(id, "cl_khr_fp16");
     f->compute_capability = find_compute_capability(id);
-    // PoCL compiles a kernel for a work-group's size when it is first put into a queue, and keeps that on disk. Asked
-    // for a program's binary it compiles every kernel of it once more, for any size: as much time again.
+    // PoCL compiles a kernel for a work-group size when it is first enqueued, and caches that on disk. Asking for a
+    // program's binary compiles every kernel again, for any size, which takes as long again.
     f->keeps_builds = strcmp(f->platform_name, "Portable Computing Language") == 0;
     f->vector_width = (int)get_number(id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT);
     f->n_units = (int)get_amount(id, CL_DEVICE_MAX_COMPUTE_UNITS);

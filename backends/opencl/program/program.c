@@ -1,5 +1,4 @@
-// program.c: builds programs: from the device's list of what it built, from the cache on disk, or
-// from source.
+// program.c: gets programs from the device's list, from the cache on disk, or builds them from source.
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +15,8 @@ const sm_embedded *opencl_find_source(const char *stem) {
     return sm_embedded_find_below("cl/", name);
 }
 
-// The kernels of nearly every step are in two programs, which take about as long to build: a driver needs as long to
-// begin with a program as to compile such a kernel. Others are built where a plan has them.
+// The kernels of nearly every step are in two programs of equal build times, as a driver needs as long to begin a
+// program as to compile such a kernel. Others are built when a plan needs them.
 static const opencl_recipe common[] = {
     {.name = "plain", .stems = {"bias", "gelu", "grad_norm", "optimizer", "residual", "zero"}},
     {.name = "ends", .stems = {"embedding", "loss"}}, // of a model
@@ -33,7 +32,7 @@ static bool has_stem(const opencl_recipe *r, const char *stem) {
     return false;
 }
 
-// The common program that has the kernels of a file; NULL: none has.
+// The common program with the kernels of a file; NULL: none.
 static const opencl_recipe *find_common(const char *stem) {
     for (int i = 0; i < N_COMMON; i++) {
         if (strcmp(common[i].name, stem) == 0 || has_stem(&common[i], stem)) {
@@ -43,7 +42,7 @@ static const opencl_recipe *find_common(const char *stem) {
     return NULL;
 }
 
-// The program that has the kernels of a file: a file that no recipe is named after makes one by itself.
+// The program with the kernels of a file: a file without a recipe is a program by itself.
 static opencl_recipe find_recipe(const opencl_device *device, const char *stem) {
     const opencl_recipe *r = find_common(stem);
     if (r != NULL) {
@@ -79,7 +78,7 @@ sm_status opencl_open_to_build(const opencl_facts *facts, opencl_device *device)
     return opencl_create_context(device);
 }
 
-// The line of a build log that says most: the first with "error", or the first.
+// The most informative line of a build log: the first with "error", or the first.
 static void first_error(const char *log, char *line, size_t size_bytes) {
     const char *error = strstr(log, "error");
     const char *start = error != NULL ? error : log;
@@ -109,7 +108,7 @@ static sm_status build(const opencl_device *device, const char *name, const char
     return code == CL_SUCCESS ? SM_OK : fail_build(device, name, program, code);
 }
 
-// A program has a line that names the file, in three pieces, and the file's text, for each of its files.
+// For each of its files a program has a line with the file's name, in three pieces, and the text.
 enum { MOST_TEXTS = 4 * (2 + OPENCL_MOST_STEMS) };
 
 typedef struct {
@@ -141,7 +140,7 @@ sm_status opencl_build_source(opencl_device *device, const char *name, const cha
     return build_texts(device, name, &(text_part){source, strlen(source)}, 1, options, program);
 }
 
-// A cached binary as a program; false when the driver does not take it.
+// A cached binary as a program; false if the driver refuses it.
 static bool build_binary(const opencl_device *device, const char *options, const unsigned char *binary,
                          size_t size_bytes, cl_program *program) {
     cl_device_id id = opencl_target(device);
@@ -159,7 +158,7 @@ static bool build_binary(const opencl_device *device, const char *options, const
     return true;
 }
 
-// What the driver made of a program, or NULL. The caller frees it.
+// The driver's binary of a program, or NULL. The caller frees it.
 static unsigned char *get_binary(cl_program program, size_t *size_bytes) {
     *size_bytes = 0;
     if (opencl.clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof *size_bytes, size_bytes, NULL) != CL_SUCCESS ||
@@ -184,7 +183,7 @@ static void store_binary(const char *key, cl_program program) {
     free(binary);
 }
 
-// The program that the recipe makes of this one takes its place.
+// Replaces the program by the one that the recipe makes from it.
 static sm_status rewrite(const opencl_device *device, const opencl_recipe *r, const char *options,
                          cl_program *program) {
     size_t built_bytes = 0;
@@ -202,7 +201,7 @@ static sm_status rewrite(const opencl_device *device, const opencl_recipe *r, co
                            id_of(device), r->name);
 }
 
-// Once: what is wrong with one entry is likely to be wrong with all.
+// Warns once: an error of one entry probably affects all.
 static void warn_of_cache(sm_device_info *info) {
     static const char consequence[] = ": kernels are built again";
     for (int i = 0; i < info->n_warnings; i++) {
@@ -237,7 +236,7 @@ static sm_status add_texts(const opencl_device *device, const char *stem, text_p
     return SM_OK;
 }
 
-// The texts of a program, a file's name before each, and how many there are.
+// The texts of a program, each after its file's name, and their number.
 static sm_status collect_texts(const opencl_device *device, const opencl_recipe *r, text_part texts[MOST_TEXTS],
                                cl_uint *n) {
     *n = 0;
@@ -249,7 +248,7 @@ static sm_status collect_texts(const opencl_device *device, const opencl_recipe 
     return SM_OK;
 }
 
-// Two versions of a file never meet in the cache.
+// So that two versions of a file have different keys.
 static uint64_t hash_sources(const text_part *texts, cl_uint n) {
     uint64_t hash = SM_FNV1A_START;
     for (cl_uint i = 0; i < n; i++) {
@@ -258,7 +257,7 @@ static uint64_t hash_sources(const text_part *texts, cl_uint n) {
     return hash;
 }
 
-// A program as it is asked for: what it is built of, and what it is known by in the cache.
+// A requested program: its parts, and its key in the cache.
 typedef struct {
     text_part texts[MOST_TEXTS];
     cl_uint n;
@@ -269,7 +268,7 @@ typedef struct {
 static sm_status make_request(const opencl_device *device, const opencl_recipe *r, const char *options, request *q) {
     const opencl_facts *f = &device->facts;
     SM_TRY(collect_texts(device, r, q->texts, &q->n));
-    // Denormals cost a hundred cycles each on some processors, and carry nothing.
+    // Denormals take a hundred cycles each on some processors, and do not matter.
     snprintf(q->options, sizeof q->options, "-cl-std=CL1.2 -cl-denorms-are-zero -DVECTOR=%d -DROW_ITEMS=%d%s %s",
              device->sizes.vector, device->sizes.row_items, device->sizes.options != NULL ? device->sizes.options : "",
              options);
@@ -301,7 +300,7 @@ static sm_status make_program(opencl_device *device, const opencl_recipe *r, con
     return SM_OK;
 }
 
-// The device's from then on, also where that fails.
+// The device owns the program from now on, also after a failure.
 static sm_status keep_program(opencl_device *device, const char *key, cl_program program) {
     opencl_program *added = calloc(1, sizeof *added);
     char *copy = strdup(key);
@@ -384,7 +383,7 @@ sm_status opencl_get_kernel(opencl_device *device, const char *stem, const char 
     return SM_OK;
 }
 
-// The file's name, as a compiler's message may have it.
+// The file's name, for compiler messages.
 static void write_line(const char *path, char *line, size_t size_bytes) {
     const char *base = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
     int used = snprintf(line, size_bytes, "#line 1 \"%.200s\"\n", base);

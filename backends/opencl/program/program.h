@@ -106,32 +106,32 @@ typedef struct opencl_device {
     int index;                          // among the backend's devices
     const char *helper;                 // of sm_open_options
     void (*progress)(const char *text); // of sm_open_options
-    cl_command_queue profile;           // in order, with events: where time goes
+    cl_command_queue profile;           // in order, with events, for profiling
 } opencl_device;
 
 static inline const char *id_of(const opencl_device *device) { return device->base.info.id; }
 
-// The file cl/STEM.cl, or of that name in a folder within, as it was when stepmark was built; NULL: there is none.
+// The embedded file cl/STEM.cl, or with that name in a subfolder; NULL: none.
 const sm_embedded *opencl_find_source(const char *stem);
 
-// Open for building alone: without a queue and a family of kernels, which the caller may set.
+// Opens a device only for building: without a queue, and without a family of kernels, which the caller may set.
 sm_status opencl_open_to_build(const opencl_facts *facts, opencl_device *device);
 sm_status opencl_create_context(opencl_device *device);
 cl_device_id opencl_target(const opencl_device *device); // the device, or its part
 
-// A kernel of cl/STEM.cl built with `options` ("-DX=1 -DY=2"); the caller releases it. A source that does not
-// build is SM_ERR_DEVICE, with the first error of the build log.
+// A kernel of cl/STEM.cl built with `options` ("-DX=1 -DY=2"); the caller releases it. A source that does not build is
+// SM_ERR_DEVICE, with the first error of the build log.
 sm_status opencl_get_kernel(opencl_device *device, const char *stem, const char *options, const char *name,
                             cl_kernel *kernel);
 
-// A program by its name: whether it is there, or in the cache; itself, also by a stem of its files.
+// By a program's name: whether it is built or cached; and the program itself, also by a stem of its files.
 bool opencl_is_built(const opencl_device *device, const char *name, const char *options);
 sm_status opencl_get_program(opencl_device *device, const char *name, const char *options, cl_program *program);
 
 // The kernel of a user's source. SM_ERR_FORMAT: it does not build, or has no such kernel.
 sm_status opencl_get_own_kernel(opencl_device *device, const sm_own_kernel *own, cl_kernel *kernel);
 
-// The same from a source of one's own, without the cache: for tests and measurements.
+// The same from any source, without the cache: for tests and measurements.
 sm_status opencl_build_source(opencl_device *device, const char *name, const char *source, const char *options,
                               cl_program *program);
 void opencl_free_programs(opencl_device *device);
@@ -145,7 +145,7 @@ typedef struct {
 
 sm_status opencl_set_arguments(const opencl_device *device, cl_kernel kernel, const opencl_argument *arguments, int n);
 
-// A program, and the family of kernels that it is of: what a process that builds is given.
+// A program and its family of kernels: the input of a building process.
 typedef struct {
     char family[16];
     char name[32];
@@ -154,21 +154,21 @@ typedef struct {
 
 enum { OPENCL_MOST_WANTED = 64 };
 
-// Programs that a plan asks for: name and options, each once.
+// The programs of a plan: name and options, each once.
 typedef struct opencl_wanted {
     const char *family;
     int n;
-    opencl_named_program programs[OPENCL_MOST_WANTED]; // a pipe has room for them
+    opencl_named_program programs[OPENCL_MOST_WANTED]; // they fit in a pipe
 } opencl_wanted;
 
 void opencl_want(opencl_wanted *wanted, const char *stem, const char *options);
 
 // --- cache.c -------------------------------------------------------------------------------------
 
-// What was built from `key` (anything that the result depends on), or NULL: never a damaged entry. The caller
-// frees it. SM_ERR_IO where the entry must not be trusted (host/cache.h).
+// The binary built from `key` (which has everything that it depends on), or NULL; never a damaged entry. The caller
+// frees it. SM_ERR_IO if the entry is not trusted (host/cache.h).
 sm_status opencl_cache_load(const char *key, unsigned char **binary, size_t *size_bytes);
-// Best effort: a cache that cannot be written is no failure.
+// Best effort: failing to write the cache is not an error.
 void opencl_cache_store(const char *key, const unsigned char *binary, size_t size_bytes);
 
 #endif

@@ -131,7 +131,7 @@ static void arg_sides(opencl_binder *b, const opencl_product *p) {
     opencl_arg_tensor(b, p->act);
 }
 
-// The sums of the parts, added up in their order, and what is done beside the product.
+// Adds the sums of the parts in order, with the epilogue.
 static void add_parts(opencl_binder *b, const opencl_product *p, const choice *c, uint32_t beside) {
     enum { ITEMS = 64, ITEM_ROWS = 4 };
     char options[OPTIONS_SIZE];
