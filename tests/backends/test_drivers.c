@@ -323,6 +323,29 @@ static void signals_end_hanging_drivers(void **state) {
 
 // --- limits ----------------------------------------------------------------------------------------
 
+static void every_object_is_released(void **state) {
+    (void)state;
+    char *path = temp_path("objects");
+    char type[32];
+    int n_processes = 0;
+    if (opencl_path[0] == '\0') {
+        skip();
+    }
+    setenv("STEPMARK_OBJECTS", path, 1);
+    assert_int_equal(wait_for_end(start(TINY " --backend opencl", &(conditions){"none 0 1", -1, 0}), 120), 0);
+    unsetenv("STEPMARK_OBJECTS");
+    FILE *file = fopen(path, "r");
+    free(path);
+    assert_non_null(file);
+    for (; fscanf(file, "%31s", type) == 1; n_processes++) {
+        if (strcmp(type, "end") != 0) {
+            fail_msg("a %s is not released", type);
+        }
+    }
+    fclose(file);
+    assert_true(n_processes > 0);
+}
+
 static void limits_are_told(void **state) {
     (void)state;
     assert_int_equal(wait_for_end(start(TINY " --backend cpu -t 4096", &usual), END_S), 2);
@@ -346,6 +369,7 @@ int main(void) {
         cmocka_unit_test(facts_that_cannot_be),
         cmocka_unit_test(signals_end_everything),
         cmocka_unit_test(signals_end_hanging_drivers),
+        cmocka_unit_test(every_object_is_released),
         cmocka_unit_test(limits_are_told),
 #if !defined(__SANITIZE_ADDRESS__)
         cmocka_unit_test(little_address_space_is_enough),

@@ -5,6 +5,8 @@
 //     STEPMARK_FAULT="clCreateContext crash 1"    the first call ends the process by SIGSEGV
 //     STEPMARK_FAULT="clGetDeviceInfo ones 1"     sizes and counts of devices: all bits set; "zeros": none
 //
+// STEPMARK_OBJECTS=FILE: at the end of the process FILE gets a line for each object that was not released, by its type.
+//
 // $STEPMARK_OPENCL is the library behind it.
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
@@ -52,6 +54,41 @@ static cl_int fault_of(const char *function, int *n_calls) {
     return action != NULL ? atoi(action) : 0;
 }
 
+// --- objects that live ---------------------------------------------------------------------------
+
+static struct {
+    const char *type;
+    long n;
+} live[8];
+
+static void count(const char *type, long change) {
+    for (size_t i = 0; i < sizeof live / sizeof live[0]; i++) {
+        if (live[i].type == NULL) {
+            live[i].type = type;
+        }
+        if (strcmp(live[i].type, type) == 0) {
+            __atomic_add_fetch(&live[i].n, change, __ATOMIC_SEQ_CST);
+            return;
+        }
+    }
+}
+
+static __attribute__((destructor)) void list_live(void) {
+    const char *path = getenv("STEPMARK_OBJECTS");
+    FILE *out = path != NULL ? fopen(path, "a") : NULL;
+    for (size_t i = 0; out != NULL && i < sizeof live / sizeof live[0]; i++) {
+        for (long k = 0; k < live[i].n; k++) {
+            fprintf(out, "%s\n", live[i].type);
+        }
+    }
+    if (out != NULL) {
+        fprintf(out, "end\n");
+        fclose(out);
+    }
+}
+
+// --- functions -----------------------------------------------------------------------------------
+
 #define ENTER(name)                           \
     static __typeof__(&name) real;            \
     static int n_calls;                       \
@@ -69,13 +106,24 @@ static cl_int fault_of(const char *function, int *n_calls) {
     }
 
 // Functions that return an object, and their code in *code.
-#define OBJECT(type, name, parameters, arguments)   \
-    CL_API_ENTRY type CL_API_CALL name parameters { \
-        ENTER(name)                                 \
-        if (fault != 0 && code != NULL) {           \
-            *code = fault;                          \
-        }                                           \
-        return fault != 0 ? NULL : real arguments;  \
+#define OBJECT(type, name, parameters, arguments)         \
+    CL_API_ENTRY type CL_API_CALL name parameters {       \
+        ENTER(name)                                       \
+        if (fault != 0 && code != NULL) {                 \
+            *code = fault;                                \
+        }                                                 \
+        type object = fault != 0 ? NULL : real arguments; \
+        count(#type, object != NULL);                     \
+        return object;                                    \
+    }
+
+// Functions that release an object that such a function returned.
+#define RELEASE(type, name)                                    \
+    CL_API_ENTRY cl_int CL_API_CALL name(type object) {        \
+        ENTER(name)                                            \
+        const cl_int code = fault != 0 ? fault : real(object); \
+        count(#type, code == CL_SUCCESS ? -1 : 0);             \
+        return code;                                           \
     }
 
 typedef const cl_event *events;
@@ -89,8 +137,8 @@ CODE(clCreateSubDevices,
      (cl_device_id d, const cl_device_partition_property *how, cl_uint n, cl_device_id *parts, cl_uint *made),
      (d, how, n, parts, made))
 CODE(clReleaseDevice, (cl_device_id d), (d))
-CODE(clReleaseContext, (cl_context c), (c))
-CODE(clReleaseCommandQueue, (cl_command_queue q), (q))
+RELEASE(cl_context, clReleaseContext)
+RELEASE(cl_command_queue, clReleaseCommandQueue)
 CODE(clBuildProgram,
      (cl_program p, cl_uint n, const cl_device_id *ids, const char *options,
       void(CL_CALLBACK *done)(cl_program, void *), void *user),
@@ -100,10 +148,10 @@ CODE(clGetProgramInfo, (cl_program p, cl_program_info what, size_t n, void *valu
 CODE(clGetProgramBuildInfo,
      (cl_program p, cl_device_id d, cl_program_build_info what, size_t n, void *value, size_t *size),
      (p, d, what, n, value, size))
-CODE(clReleaseProgram, (cl_program p), (p))
+RELEASE(cl_program, clReleaseProgram)
 CODE(clSetKernelArg, (cl_kernel k, cl_uint i, size_t n, const void *value), (k, i, n, value))
-CODE(clReleaseKernel, (cl_kernel k), (k))
-CODE(clReleaseMemObject, (cl_mem m), (m))
+RELEASE(cl_kernel, clReleaseKernel)
+RELEASE(cl_mem, clReleaseMemObject)
 CODE(clEnqueueNDRangeKernel,
      (cl_command_queue q, cl_kernel k, cl_uint dims, const size_t *from, const size_t *all, const size_t *group,
       cl_uint n, events before, cl_event *event),
