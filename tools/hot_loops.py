@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""hot_loops.py [--mca CORE,...] OBJDUMP OBJECT FUNCTION [COUNT=LIMIT...]: the innermost loops of a function that multiply most.
+"""hot_loops.py [--mca CORE,...] OBJDUMP OBJECT FUNCTION [LIMIT...]: the innermost loops of a function that mostly multiply.
 
 A loop's counts are multiply-adds (mla), loads, moves between vector registers, and accesses of the stack. Each limit must
 hold for all loops that are printed: mla>=24, loads<=12, moves<=0, stack<=0. With --mca, llvm-mca's multiply-adds a cycle on
@@ -10,14 +10,15 @@ import subprocess
 import sys
 
 MULTIPLIES = re.compile(r"^(fmla|bfmmla|bfdot|fmopa|bfmopa|vfmacc|vfmadd|fmadd|fmsub|vfmadd\w*|vdpbf16ps)")
-LOADS = re.compile(r"^(ld|fl[wd]$|vl\w*e\d|vle\d)")
-STORES = re.compile(r"^(st|fs[wd]$|vs\w*e\d)")
+LOADS = re.compile(r"^(ld|fl[wd]\b|vl\w*e\d|vle\d)")
+STORES = re.compile(r"^(st|fs[wd]\b|vs\w*e\d)")
 MOVES = re.compile(r"^(mov|fmov|vmv\S*|fmv\.s)\s+[vz]?[vf]")
+SHARE = 0.4  # of a loop's instructions
 JUMPS = re.compile(r"^(b|b\.\w+|cbn?z|tbn?z|j|b\w{2,4}|j\w{1,2})\s+(?:.*,\s*)?(?:0x)?([0-9a-f]+) <")
 
 
 def instructions(objdump, path, function):
-    """(address, text) of the function's instructions"""
+    """the processor, and (address, text) of the function's instructions"""
     said = subprocess.run([objdump, "-d", "--no-show-raw-insn", path], capture_output=True, text=True, check=True).stdout
     inside = False
     found = []
@@ -30,7 +31,7 @@ def instructions(objdump, path, function):
             found.append((int(body.group(1), 16), body.group(2).split("//")[0].replace("\t", " ").strip()))
     if not found:
         sys.exit(f"hot_loops: {path} has no function {function}")
-    return found
+    return "riscv64" if "riscv" in said else "aarch64", found
 
 
 def innermost_loops(code):
@@ -61,7 +62,8 @@ def per_cycle(loop, core, architecture):
     plain = ["nop" if JUMPS.match(t) else re.sub(r"\s*<.*", "", t) for t in loop]
     rounds = 300
     said = subprocess.run(
-        [os.environ.get("LLVM_MCA", "llvm-mca-19"), f"-march={architecture}", f"-mcpu={core}", f"-iterations={rounds}"],
+        [os.environ.get("LLVM_MCA", "llvm-mca-19"), f"-march={architecture}", f"-mcpu={core}", f"-iterations={rounds}"]
+        + (["-mattr=+v"] if architecture == "riscv64" else []),
         input="\n".join(plain) + "\n", capture_output=True, text=True, check=False,
     )
     cycles = re.search(r"Total Cycles:\s+(\d+)", said.stdout)
@@ -77,18 +79,16 @@ def main():
     if len(words) < 3:
         sys.exit(__doc__)
     objdump, path, function, *limits = words
-    loops = [loop for loop in innermost_loops(instructions(objdump, path, function))]
-    most = max((counts(loop)["mla"] for loop in loops), default=0)
-    if most == 0:
-        sys.exit(f"hot_loops: {function} in {path} has no loop that multiplies")
+    architecture, code = instructions(objdump, path, function)
+    loops = [loop for loop in innermost_loops(code) if counts(loop)["mla"] > SHARE * len(loop)]
+    if not loops:
+        sys.exit(f"hot_loops: {function} in {path} has no loop that mostly multiplies")
     failed = False
     for loop in loops:
         found = counts(loop)
-        if found["mla"] * 2 <= most:
-            continue
         line = f"{function}: " + ", ".join(f"{number} {name}" for name, number in found.items())
         for core in cores:
-            line += f"; {core} {per_cycle(loop, core, 'riscv64' if 'riscv' in objdump else 'aarch64'):.2f}"
+            line += f"; {core} {per_cycle(loop, core, architecture):.2f}"
         print(line)
         for limit in limits:
             name, sign, number = re.match(r"(\w+)(<=|>=)([\d.]+)$", limit).groups()

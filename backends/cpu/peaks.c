@@ -50,9 +50,13 @@ static const struct {
     const char *meaning;
 } arithmetics[] = {
     {"fma f32", NULL, "independent fused multiply-adds; a multiply and an add count one each"},
+#if defined(__aarch64__)
+    {"dot bf16", "neon_bf16", "bfmmla: 2x2 sums of four bf16 products; a multiply and an add count one each"},
+#else
     {"dot bf16", "avx512_bf16", "vdpbf16ps: pairs of bf16 products added to f32; a multiply and an add count one each"},
     {"dot bf16 amx", "amx",
      "tdpbf16ps: tiles of bf16 multiplied and added to f32; a multiply and an add count one each"},
+#endif
 };
 
 enum { N_ARITHMETICS = sizeof arithmetics / sizeof arithmetics[0] };

@@ -28,6 +28,10 @@
 #define CPU_BF16_K 4
 #endif
 #define CPU_OWN_PRODUCTS 1
+#elif defined(__riscv_v_min_vlen)
+#define CPU_VECTOR_BYTES (__riscv_v_min_vlen / 8)
+#define CPU_REGISTERS    32
+#define CPU_OWN_PRODUCTS 1
 #else
 #define CPU_VECTOR_BYTES 16
 #define CPU_REGISTERS    16

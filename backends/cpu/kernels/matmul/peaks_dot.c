@@ -1,8 +1,6 @@
 // peaks_dot.c: how many products of bf16 one thread can add up to floats, operands in registers: by
-// vdpbf16ps, and by AMX's tiles.
+// vdpbf16ps, by AMX's tiles, and by Arm's BFMMLA.
 #include "backends/cpu/common/kernel.h"
-
-#include <immintrin.h>
 
 #if defined(CPU_AMX)
 #include "backends/cpu/kernels/matmul/tile_amx.h"
@@ -34,6 +32,31 @@ double ISA(cpu_peak_flops)(int64_t n_rounds) {
     _tile_stored(0, result, CPU_AMX_PAIRS * sizeof *result); // so that the tiles' sums are used
     cpu_product_end();
     return (double)TILE_FLOPS * N_SUMS * (double)n_rounds;
+}
+#elif CPU_BF16_K == 4
+// Each instruction adds 2 x 2 sums of four products.
+double ISA(cpu_peak_flops)(int64_t n_rounds) {
+    enum { N_SUMS = 24, FLOPS = 2 * 2 * 2 * 4 };
+    volatile uint16_t seed = 0x3c7f; // about 0.0156: sums of its squares stay small; not known to the compiler
+    const uint16x8_t fours = vdupq_n_u16(seed);
+    float32x4_t sum[N_SUMS];
+#pragma GCC unroll 24
+    for (int i = 0; i < N_SUMS; i++) {
+        sum[i] = vdupq_n_f32((float)i);
+    }
+    for (int64_t round = 0; round < n_rounds; round++) {
+#pragma GCC unroll 24
+        for (int i = 0; i < N_SUMS; i++) {
+            __asm__("bfmmla %0.4s, %1.8h, %1.8h" : "+w"(sum[i]) : "w"(fours));
+        }
+    }
+    float total = 0;
+#pragma GCC unroll 24
+    for (int i = 0; i < N_SUMS; i++) {
+        total += vaddvq_f32(sum[i]);
+    }
+    seed = (uint16_t)total;
+    return (double)FLOPS * N_SUMS * (double)n_rounds;
 }
 #else
 enum { N_SUMS = 16 };

@@ -7,12 +7,17 @@
 //       for each slice of k:
 //         for each block of this thread's columns:   panels of b are packed at the first use
 //           for each block of this thread's rows:    that lie in the second-level cache
-//             for each b panel, each a panel:        a tile (matmul/tile_bf16.h)
+//             for each b panel, each a panel:        a tile (matmul/tile_bf16.h, tile_bfmmla.h)
 //
 // Threads divide the result into a grid of nearly square cells.
 #include "backends/cpu/common/product.h"
 #include "backends/cpu/kernels/matmul/finish_bf16.h"
+
+#if CPU_BF16_K == 4
+#include "backends/cpu/kernels/matmul/tile_bfmmla.h"
+#else
 #include "backends/cpu/kernels/matmul/tile_bf16.h"
+#endif
 
 enum {
     ROWS = CPU_PRODUCT_ROWS,
@@ -146,8 +151,6 @@ static void pack_b(const job *j, int64_t col, int64_t n_cols, cpu_packed *to) {
     } else {
         cpu_pack_lines(from, p->b_col, n_cols, depth, to, COLS);
     }
-    const int64_t packed = cpu_divide_up(depth, CPU_PACK_K);
-    memset(to + packed * COLS, 0, (size_t)((j->steps - packed) * COLS) * sizeof *to);
 }
 
 // --- results ------------------------------------------------------------------------------------

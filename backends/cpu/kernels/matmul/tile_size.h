@@ -12,6 +12,13 @@ enum { CPU_PRODUCT_ROWS = 6, CPU_PRODUCT_VECTORS = 2 }; // 12 of 16
 
 enum { CPU_PRODUCT_COLS = CPU_VECTOR * CPU_PRODUCT_VECTORS };
 
+// GCC 12 keeps Arm's 24 sums in registers only where no other code is around them.
+#if defined(__aarch64__)
+#define CPU_TILE_OF_SUMS static __attribute__((noinline)) void
+#else
+#define CPU_TILE_OF_SUMS static inline void
+#endif
+
 #if CPU_BY_LANE
 // *sum += factors[lane] * row, in the register where *sum is: GCC 12 else copies between registers.
 #define BY_LANE(lane) __asm__("fmla %0.4s, %1.4s, %2.s[" #lane "]" : "+w"(*sum) : "w"(row), "w"(factors))

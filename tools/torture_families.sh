@@ -1,0 +1,107 @@
+#!/bin/sh
+# torture_families.sh: the cpu backend's kernels for other processors, cross-compiled and run by QEMU: operations and steps
+# against the reference, the same bits with any number of threads, the losses of this processor's training within rounding;
+# and what their hot loops are compiled to. That says how many instructions a loop has, not how fast they are.
+#   FAMILIES="aarch64"           which
+#   LLVM_MCA_CORES="neoverse-n1,..."  also print multiply-adds a cycle by llvm-mca's models of these cores
+set -eu
+cd "$(dirname "$0")/.."
+here=build/release/stepmark
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+n=0
+left_out=""
+
+fail() {
+    echo "families: $*" >&2
+    exit 1
+}
+
+# Runs the program of $stepmark on a processor of QEMU's.
+emulated() {
+    cpu=$1
+    shift
+    n=$((n + 1))
+    "$qemu" -L "$sysroot" -cpu "$cpu" "$stepmark" "$@" >"$folder/out" 2>&1 || { cat "$folder/out" >&2 && fail "$cpu: $*"; }
+}
+
+# training NAME ARGUMENT...: what 50 steps' losses are, in $folder/NAME.losses
+work="-m tiny -b 2 --seq-len 16 --steps 50 --data README.md --seed 3"
+losses_of() { sed -n 's/.*"loss": \([-0-9.e+]*\).*/\1/p' "$1"; }
+
+# near NAME NAME TOLERANCE: two trainings have the same losses but for this
+near() {
+    paste "$folder/$1.losses" "$folder/$2.losses" | awk -v most="$3" '
+        { d = $1 - $2; d = d < 0 ? -d : d; if (!(d <= most * $2)) { print "step " NR ": " $1 " and " $2; bad = 1 } }
+        END { exit NR == 50 && !bad ? 0 : 1 }' >&2 || fail "losses of $1 and $2 differ"
+}
+
+# check ISA CPU: all that is checked of an instruction set's kernels
+check() {
+    isa=$1
+    cpu=$2
+    echo "$isa on $cpu"
+    for precision in fp32 bf16 fp16; do
+        emulated "$cpu" verify --backend cpu --isa "$isa" -t 2 --filter "$OPERATIONS" --max-elems "$MOST_ELEMS" --precision $precision
+        emulated "$cpu" run -m tiny -b 1 --seq-len 16 -r 2 -w 0 -t 1 --no-peaks --backend cpu --isa "$isa" --mode naive,fused \
+            --precision $precision
+    done
+    emulated "$cpu" loop -m tiny -b 1 --seq-len 16 -t 1 --isa "$isa" -r 2 --backend cpu --no-peaks
+    for precision in fp32 bf16; do
+        for threads in 1 3; do
+            # shellcheck disable=SC2086 # a list of flags
+            emulated "$cpu" train $work --precision $precision -t $threads --isa "$isa" --log "$folder/$isa.$precision.$threads.jsonl"
+            losses_of "$folder/$isa.$precision.$threads.jsonl" >"$folder/$isa.$precision.$threads.losses"
+        done
+        cmp "$folder/$isa.$precision.1.losses" "$folder/$isa.$precision.3.losses" ||
+            fail "$isa, $precision: one thread and three have different losses"
+    done
+    near "$isa.fp32.1" here.fp32 1e-4
+    near "$isa.bf16.1" here.bf16 1e-2
+}
+
+# loops ISA FILE FUNCTION LIMIT...: of a kernel's object
+loops() {
+    object=$build/backends/cpu/kernels/$2
+    isa=$1
+    shift 2
+    # shellcheck disable=SC2046,SC2086 # flags
+    tools/hot_loops.py ${LLVM_MCA_CORES:+--mca $LLVM_MCA_CORES} "$prefix-objdump" "$object" "$@" || fail "hot loops of $isa"
+}
+
+OPERATIONS='^(matmul_|flash_attention_|layernorm_|crossentropy_|gelu_|swiglu_|adamw|grad_sqnorm)'
+MOST_ELEMS=20000
+for precision in fp32 bf16; do
+    # shellcheck disable=SC2086 # a list of flags
+    $here train $work --precision $precision -t 1 --log "$folder/here.$precision.jsonl" >"$folder/out" 2>&1 || { cat "$folder/out" >&2 && fail "training here"; }
+    losses_of "$folder/here.$precision.jsonl" >"$folder/here.$precision.losses"
+done
+for family in ${FAMILIES:-aarch64}; do
+    prefix=$family-linux-gnu
+    qemu=qemu-$family-static
+    build=build/release-$family
+    stepmark=$build/stepmark
+    sysroot=/
+    if ! command -v $prefix-gcc >/dev/null || ! command -v $qemu >/dev/null; then
+        echo "families: $family: left out: $prefix-gcc or $qemu is missing (tools/deps.sh torture)"
+        left_out="$left_out $family"
+        continue
+    fi
+    env -u MAKEFLAGS -u MAKELEVEL make CC=$prefix-gcc B=$build build >"$folder/build" 2>&1 || { tail -20 "$folder/build" >&2 && fail "$family: build"; }
+    case $family in
+    aarch64)
+        loops neon matmul/product.neon.f32.o cpu_tile_3 "mla>=48" "loads<=20" "moves<=0" "stack<=0"
+        loops neon matmul/product_bf16.neon.bf16.o cpu_product_tile "mla>=24" "loads<=5" "moves<=0" "stack<=0"
+        loops neon_bf16 matmul/product_bf16.neon_bf16.bf16.o cpu_product_tile "mla>=24" "loads<=10" "moves<=0" "stack<=0"
+        for function in multiply_scores multiply_to_rows multiply_to_keys; do
+            loops neon attention/flash_attention.neon.f32.o $function "mla>=8" "loads<=6" "moves<=0" "stack<=0"
+        done
+        loops neon matmul/peaks.neon.f32.o cpu_peak_flops_neon "mla>=24" "loads<=0" "moves<=0" "stack<=0"
+        loops neon_bf16 matmul/peaks_dot.neon_bf16.bf16.o cpu_peak_flops_bf16_neon_bf16 "mla>=24" "loads<=0" "moves<=0" "stack<=0"
+        check neon cortex-a72
+        check neon neoverse-n1
+        check neon_bf16 max
+        ;;
+    esac
+done
+echo "families: $n runs agree${left_out:+; left out:$left_out}"
