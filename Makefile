@@ -72,6 +72,10 @@ KERNEL_FLAGS := $(if $(filter asan fuzz tsan dev,$(CONFIG)),$(KERNEL_OPTIMISE_$(
 ISA_FLAGS_baseline :=
 ISA_FLAGS_neon :=
 ISA_FLAGS_neon_bf16 := -march=armv8.2-a+bf16
+ISA_FLAGS_scalar :=
+ISA_FLAGS_rvv128 := -march=rv64gcv -mno-relax
+ISA_FLAGS_rvv256 := -march=rv64gcv_zvl256b -mno-relax
+ISA_FLAGS_rvv512 := -march=rv64gcv_zvl512b -mno-relax
 ISA_FLAGS_avx2 := -mavx2 -mfma -mf16c
 ISA_FLAGS_avx512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512
 ISA_FLAGS_avx512_bf16 := $(ISA_FLAGS_avx512) -mavx512bf16
@@ -84,6 +88,9 @@ CPU_BASE_amx_f32 := -DCPU_BASE_ISA=avx512
 # neon_bf16 from neon.
 ALL_ISAS_x86_64 := baseline avx2 avx512 avx512_bf16 amx
 ALL_ISAS_aarch64 := neon neon_bf16
+# Compilers that make vectors of RISC-V's know version 0.12 of its intrinsics: GCC 14, Clang 18.
+ALL_ISAS_riscv64 = scalar $(if $(shell echo '__riscv_v_intrinsic >= 12000' | $(CC) -march=rv64gcv -E -include /dev/null \
+                   -P - 2>/dev/null | awk '$$1 >= 12000'),rvv128 rvv256 rvv512)
 ALL_ISAS := $(or $(ALL_ISAS_$(TARGET_ARCH)),baseline)
 # STEPMARK_TEST_ALL=1 (long tests): all of them, and every test under sanitizers.
 ifeq ($(STEPMARK_TEST_ALL),)
@@ -97,8 +104,8 @@ endif
 ISAS_dev = $(shell tools/best_isa.sh $(CC))
 ISAS := $(or $(ISAS_$(CONFIG)),$(ALL_ISAS))
 override ISAS := $(filter $(ISAS) $(if $(filter amx,$(ISAS)),avx512_bf16),$(ALL_ISAS))
-F32_ISAS := $(filter baseline avx2,$(ISAS)) $(if $(filter avx512 avx512_bf16 amx,$(ISAS)),avx512) $(if $(filter neon neon_bf16,$(ISAS)),neon)
-BF16_ISAS := $(filter baseline avx2 avx512 neon,$(ISAS))
+F32_ISAS := $(filter baseline avx2 scalar rvv%,$(ISAS)) $(if $(filter avx512 avx512_bf16 amx,$(ISAS)),avx512) $(if $(filter neon neon_bf16,$(ISAS)),neon)
+BF16_ISAS := $(filter baseline avx2 avx512 neon scalar rvv%,$(ISAS))
 DOT_ISAS := $(filter avx512_bf16 amx neon_bf16,$(ISAS))
 
 # --- sources -----------------------------------------------------------------------------------

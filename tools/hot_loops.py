@@ -24,7 +24,7 @@ def instructions(objdump, path, function):
     found = []
     for line in said.split("\n"):
         head = re.match(r"^[0-9a-f]+ <(\S+)>:", line)
-        if head:
+        if head and not head.group(1).startswith(".L"):
             inside = head.group(1) == function or head.group(1).startswith(function + ".")
         body = re.match(r"^\s+([0-9a-f]+):\s+(.*)", line)
         if inside and body:

@@ -1,6 +1,6 @@
 #!/bin/sh
 # torture_families.sh: the cpu backend's kernels for other processors, cross-compiled and run by QEMU: operations and steps
-# against the reference, the same bits with any number of threads, the losses of this processor's training within rounding;
+# against the reference, the same bits of a repeated training, the losses of this processor's training within rounding;
 # and what their hot loops are compiled to. That says how many instructions a loop has, not how fast they are.
 #   FAMILIES="aarch64"           which
 #   LLVM_MCA_CORES="neoverse-n1,..."  also print multiply-adds a cycle by llvm-mca's models of these cores
@@ -48,15 +48,15 @@ check() {
     done
     emulated "$cpu" loop -m tiny -b 1 --seq-len 16 -t 1 --isa "$isa" -r 2 --backend cpu --no-peaks
     for precision in fp32 bf16; do
-        for threads in 1 3; do
+        for turn in 1 2; do
             # shellcheck disable=SC2086 # a list of flags
-            emulated "$cpu" train $work --precision $precision -t $threads --isa "$isa" --log "$folder/$isa.$precision.$threads.jsonl"
-            losses_of "$folder/$isa.$precision.$threads.jsonl" >"$folder/$isa.$precision.$threads.losses"
+            emulated "$cpu" train $work --precision $precision -t 2 --isa "$isa" --log "$folder/$cpu.$isa.$precision.$turn.jsonl"
+            losses_of "$folder/$cpu.$isa.$precision.$turn.jsonl" >"$folder/$isa.$precision.$turn.losses"
         done
-        cmp "$folder/$isa.$precision.1.losses" "$folder/$isa.$precision.3.losses" ||
-            fail "$isa, $precision: one thread and three have different losses"
+        cmp "$folder/$isa.$precision.1.losses" "$folder/$isa.$precision.2.losses" ||
+            fail "$isa, $precision: the same training has other losses when it is repeated"
     done
-    near "$isa.fp32.1" here.fp32 1e-4
+    near "$isa.fp32.1" here.fp32 1e-5
     near "$isa.bf16.1" here.bf16 1e-2
 }
 

@@ -11,6 +11,9 @@
 #include <unistd.h>
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
+#elif defined(__riscv)
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 static bool always(void) { return true; }
@@ -66,6 +69,30 @@ static bool has_neon_bf16(void) {
     enum { HAS_BF16 = 1 << 14 };
     return (getauxval(AT_HWCAP2) & HAS_BF16) != 0;
 }
+#elif defined(__riscv)
+extern const cpu_kernel_table cpu_kernels_scalar, cpu_kernels_bf16_scalar, cpu_kernels_f16_scalar;
+extern const cpu_kernel_table cpu_kernels_rvv128, cpu_kernels_bf16_rvv128, cpu_kernels_f16_rvv128;
+extern const cpu_kernel_table cpu_kernels_rvv256, cpu_kernels_bf16_rvv256, cpu_kernels_f16_rvv256;
+extern const cpu_kernel_table cpu_kernels_rvv512, cpu_kernels_bf16_rvv512, cpu_kernels_f16_rvv512;
+
+// Bits of a vector register, of version 1.0 (Linux's Documentation/arch/riscv/hwprobe.rst); 0: there are none. The bit of
+// AT_HWCAP is also set for version 0.7.
+static long vector_bits(void) {
+    enum { HWPROBE = 258, IMA_EXTENSIONS = 4, HAS_V = 1 << 2 };
+    struct {
+        int64_t key;
+        uint64_t value;
+    } asked = {IMA_EXTENSIONS, 0};
+    if (syscall(HWPROBE, &asked, 1, 0, NULL, 0) != 0 || asked.key != IMA_EXTENSIONS || (asked.value & HAS_V) == 0) {
+        return 0;
+    }
+    long n_bytes;
+    __asm__("csrr %0, 0xc22" : "=r"(n_bytes)); // vlenb
+    return 8 * n_bytes;
+}
+static bool has_rvv128(void) { return vector_bits() >= 128; }
+static bool has_rvv256(void) { return vector_bits() >= 256; }
+static bool has_rvv512(void) { return vector_bits() >= 512; }
 #else
 extern const cpu_kernel_table cpu_kernels_baseline;
 extern const cpu_kernel_table cpu_kernels_bf16_baseline;
@@ -90,6 +117,16 @@ static const cpu_isa isas[] = {
      BUILT(neon_bf16, cpu_kernels_f16_neon), NULL},
     {"neon", always, BUILT(neon, cpu_kernels_neon), BUILT(neon, cpu_kernels_bf16_neon),
      BUILT(neon, cpu_kernels_f16_neon), NULL},
+#elif defined(__riscv)
+    // Vectors of a fixed length run on every processor whose registers are as long, or longer.
+    {"rvv512", has_rvv512, BUILT(rvv512, cpu_kernels_rvv512), BUILT(rvv512, cpu_kernels_bf16_rvv512),
+     BUILT(rvv512, cpu_kernels_f16_rvv512), NULL},
+    {"rvv256", has_rvv256, BUILT(rvv256, cpu_kernels_rvv256), BUILT(rvv256, cpu_kernels_bf16_rvv256),
+     BUILT(rvv256, cpu_kernels_f16_rvv256), NULL},
+    {"rvv128", has_rvv128, BUILT(rvv128, cpu_kernels_rvv128), BUILT(rvv128, cpu_kernels_bf16_rvv128),
+     BUILT(rvv128, cpu_kernels_f16_rvv128), NULL},
+    {"scalar", always, BUILT(scalar, cpu_kernels_scalar), BUILT(scalar, cpu_kernels_bf16_scalar),
+     BUILT(scalar, cpu_kernels_f16_scalar), NULL},
 #else
     {"baseline", always, BUILT(baseline, cpu_kernels_baseline), BUILT(baseline, cpu_kernels_bf16_baseline),
      BUILT(baseline, cpu_kernels_f16_baseline), NULL},

@@ -5,6 +5,7 @@
 //     CPU_REGISTERS     of vectors
 //     CPU_BY_LANE       a multiply-add takes its factor from any element of a register
 //     CPU_BF16_K        neighbours along k whose products, of bf16, an instruction adds to one float; 1: there is none
+//     CPU_SCALAR        there are no vectors: tiles of products are cut for registers of one float
 //     CPU_OWN_PRODUCTS  our own products of floats are the default, else BLAS's
 #ifndef STEPMARK_BACKENDS_CPU_COMMON_FEATURES_H
 #define STEPMARK_BACKENDS_CPU_COMMON_FEATURES_H
@@ -32,6 +33,11 @@
 #define CPU_VECTOR_BYTES (__riscv_v_min_vlen / 8)
 #define CPU_REGISTERS    32
 #define CPU_OWN_PRODUCTS 1
+#elif defined(__riscv)
+#define CPU_VECTOR_BYTES 16 // of the compiler's making
+#define CPU_REGISTERS    32 // of one float
+#define CPU_SCALAR       1
+#define CPU_OWN_PRODUCTS 1
 #else
 #define CPU_VECTOR_BYTES 16
 #define CPU_REGISTERS    16
@@ -42,6 +48,9 @@
 #endif
 #if !defined(CPU_BF16_K)
 #define CPU_BF16_K 1
+#endif
+#if !defined(CPU_SCALAR)
+#define CPU_SCALAR 0
 #endif
 #if !defined(CPU_OWN_PRODUCTS)
 #define CPU_OWN_PRODUCTS 0

@@ -233,7 +233,7 @@ static void multiply_panel(const job *j, const block *of, int64_t col, float *pa
     const int64_t depth = length(j->slice);
     const int64_t n_times = cpu_divide_up(depth, CPU_STRETCH);
     const int64_t n_cols = cpu_min64(of->cols.end - col, CPU_PRODUCT_COLS);
-    const cpu_tile whole = cpu_tiles[cpu_divide_up(n_cols, CPU_VECTOR) - 1];
+    const cpu_tile whole = cpu_tiles[cpu_divide_up(n_cols, CPU_TILE_VECTOR) - 1];
     const float *b = p->b + j->slice.first * p->b_row + col * p->b_col;
     const bool tile_packs =
         fresh && p->b_col == 1 && n_cols == CPU_PRODUCT_COLS && length(of->rows) >= CPU_PRODUCT_ROWS;
@@ -266,7 +266,7 @@ static void multiply_panel(const job *j, const block *of, int64_t col, float *pa
             cpu_tile_packs_a(depth, a, panel, to, &asking);
         } else if (packs_b) {
             cpu_tile_packs_b(depth, a, b, p->b_row, panel, to, &asking);
-        } else if (length(rows) == CPU_PRODUCT_ROWS && n_cols % CPU_VECTOR == 0) {
+        } else if (length(rows) == CPU_PRODUCT_ROWS && n_cols % CPU_TILE_VECTOR == 0) {
             whole(depth, a, panel, to, &asking);
         } else {
             cpu_tile_at_edge(whole, depth, a, panel, to, length(rows), n_cols, &asking);
@@ -319,7 +319,7 @@ static void choose_grid(const cpu_team *team, job *j) {
     for (int grid_rows = 1; grid_rows <= team->n_threads; grid_rows++) {
         const int grid_cols = team->n_threads / grid_rows;
         const int64_t cell_rows = cpu_divide_up(cpu_divide_up(p->m, CPU_PRODUCT_ROWS), grid_rows) * CPU_PRODUCT_ROWS;
-        const int64_t cell_cols = cpu_divide_up(cpu_divide_up(p->n, CPU_VECTOR), grid_cols) * CPU_VECTOR;
+        const int64_t cell_cols = cpu_divide_up(cpu_divide_up(p->n, CPU_TILE_VECTOR), grid_cols) * CPU_TILE_VECTOR;
         const int64_t cost = (cell_rows + b_cost_rows) * (cell_cols + cost_of_a_row(j, cell_rows, cell_cols));
         const bool wanted = j->blocking.grid_rows == 0 || j->blocking.grid_rows == grid_rows;
         if (wanted && grid_rows * grid_cols == team->n_threads && cost < best) {
@@ -333,7 +333,7 @@ static void choose_grid(const cpu_team *team, job *j) {
 static void enter_cell(job *j, const cpu_team *team, int thread) {
     const int grid_cols = team->n_threads / j->grid_rows;
     j->rows = cpu_split(j->p->m, CPU_PRODUCT_ROWS, thread / grid_cols, j->grid_rows);
-    j->cols = cpu_split(j->p->n, CPU_VECTOR, thread % grid_cols, grid_cols);
+    j->cols = cpu_split(j->p->n, CPU_TILE_VECTOR, thread % grid_cols, grid_cols);
 }
 
 static void enter_slice(job *j, int64_t slice, int64_t n_slices) {

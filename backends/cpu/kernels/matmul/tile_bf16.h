@@ -62,9 +62,9 @@ static inline void cpu_pack_a_rows(const cpu_data *from, int64_t ld, int64_t n, 
 }
 
 #if !CPU_BY_LANE
-static inline cpu_vector cpu_multiply_add(cpu_vector sum, cpu_packed a, cpu_vector b) {
+static inline cpu_tile_vector cpu_multiply_add(cpu_tile_vector sum, cpu_packed a, cpu_tile_vector b) {
 #if defined(__AVX512BF16__)
-    return (cpu_vector)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32((int)a), (__m512bh)b);
+    return (cpu_tile_vector)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32((int)a), (__m512bh)b);
 #else
     return sum + a * b;
 #endif
@@ -74,31 +74,31 @@ static inline cpu_vector cpu_multiply_add(cpu_vector sum, cpu_packed a, cpu_vect
 // c = rows of a x b panel over `steps` packed steps of k, or += with `add`. Rows of c lie ldc apart.
 CPU_TILE_OF_SUMS cpu_product_tile(int64_t steps, cpu_product_a a, const cpu_packed *restrict b, float *restrict c,
                                     int64_t ldc, bool add, cpu_asking *asking) {
-    cpu_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS];
+    cpu_tile_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS];
 #pragma GCC unroll 8
     for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
         __builtin_prefetch(c + r * ldc, 1);
         __builtin_prefetch(c + r * ldc + CPU_PRODUCT_COLS - 1, 1);
-#pragma GCC unroll 4
+#pragma GCC unroll 5
         for (int v = 0; v < CPU_PRODUCT_VECTORS; v++) {
-            sum[r][v] = (cpu_vector){0};
+            sum[r][v] = (cpu_tile_vector){0};
         }
     }
     for (int64_t j = 0; j < steps; j++) {
         if (j % CPU_ASK_STEPS == 0) {
             cpu_ask(asking);
         }
-        cpu_vector row[CPU_PRODUCT_VECTORS];
-#pragma GCC unroll 4
+        cpu_tile_vector row[CPU_PRODUCT_VECTORS];
+#pragma GCC unroll 5
         for (int v = 0; v < CPU_PRODUCT_VECTORS; v++) {
-            row[v] = *(const cpu_vector *)(b + v * CPU_VECTOR);
+            row[v] = *(const cpu_tile_vector *)(b + v * CPU_TILE_VECTOR);
         }
 #if CPU_BY_LANE
         cpu_multiply_by_lanes(CPU_PRODUCT_VECTORS, a.data, row, sum); // floats, which are always packed
 #else
 #pragma GCC unroll 8
         for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
-#pragma GCC unroll 4
+#pragma GCC unroll 5
             for (int v = 0; v < CPU_PRODUCT_VECTORS; v++) {
                 sum[r][v] = cpu_multiply_add(sum[r][v], a.data[r * a.row], row[v]);
             }
@@ -109,9 +109,9 @@ CPU_TILE_OF_SUMS cpu_product_tile(int64_t steps, cpu_product_a a, const cpu_pack
     }
 #pragma GCC unroll 8
     for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
-#pragma GCC unroll 4
+#pragma GCC unroll 5
         for (int v = 0; v < CPU_PRODUCT_VECTORS; v++) {
-            cpu_vector *to = (cpu_vector *)(c + r * ldc + v * CPU_VECTOR);
+            cpu_tile_vector *to = (cpu_tile_vector *)(c + r * ldc + v * CPU_TILE_VECTOR);
             if (add) {
                 sum[r][v] += *to;
             }

@@ -45,12 +45,12 @@ enum { CPU_PACK_NOTHING, CPU_PACK_A = 1, CPU_PACK_B = 2 };
 
 // *sum += factor * row, in the register where *sum is: where there are 32, GCC 12 else takes registers in turns, copies
 // between them, and a tile takes 1 to 2% longer.
-static inline __attribute__((always_inline)) void cpu_multiply_add(cpu_vector *sum, float factor, cpu_vector row) {
+static inline __attribute__((always_inline)) void cpu_multiply_add(cpu_tile_vector *sum, float factor, cpu_tile_vector row) {
 #if defined(__AVX512F__)
     const __m512 factors = _mm512_set1_ps(factor);
     __m512 in_place = (__m512)*sum;
     __asm__("vfmadd231ps %2, %1, %0" : "+v"(in_place) : "v"(factors), "v"((__m512)row));
-    *sum = (cpu_vector)in_place;
+    *sum = (cpu_tile_vector)in_place;
 #elif CPU_BY_LANE
     __asm__("fmla %0.4s, %1.4s, %2.s[0]" : "+w"(*sum) : "w"(row), "w"(factor));
 #else
@@ -61,7 +61,7 @@ static inline __attribute__((always_inline)) void cpu_multiply_add(cpu_vector *s
 // sum += a b, of step j of k: n_vectors and packs are constants, and so is what the compiler can know of a's strides.
 static inline __attribute__((always_inline)) void cpu_step(int j, int n_vectors, unsigned packs, cpu_a_rows a,
                                                            const float *b, int64_t b_step, float *restrict b_pack,
-                                                           cpu_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS]) {
+                                                           cpu_tile_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS]) {
     const float *column = a.data + j * a.step;
     if (packs & CPU_PACK_A) {
         if (a.asks_next) { // the last line of what the next two tiles pack here; the first may be part of this one's
@@ -74,13 +74,13 @@ static inline __attribute__((always_inline)) void cpu_step(int j, int n_vectors,
         memcpy(a.pack + a.pack_next + j * CPU_PRODUCT_ROWS, column + CPU_PRODUCT_ROWS,
                CPU_PRODUCT_ROWS * sizeof *a.pack);
     }
-    cpu_vector row[CPU_PRODUCT_VECTORS];
-#pragma GCC unroll 4
+    cpu_tile_vector row[CPU_PRODUCT_VECTORS];
+#pragma GCC unroll 5
     for (int v = 0; v < n_vectors; v++) {
-        row[v] = *(const cpu_vector *)(b + j * b_step + v * CPU_VECTOR);
+        row[v] = *(const cpu_tile_vector *)(b + j * b_step + v * CPU_TILE_VECTOR);
         if (packs & CPU_PACK_B) {
-            *(cpu_vector *)(b_pack + j * CPU_PRODUCT_COLS + v * CPU_VECTOR) = row[v];
-            __builtin_prefetch(b + (j + CPU_AHEAD) * b_step + v * CPU_VECTOR);
+            *(cpu_tile_vector *)(b_pack + j * CPU_PRODUCT_COLS + v * CPU_TILE_VECTOR) = row[v];
+            __builtin_prefetch(b + (j + CPU_AHEAD) * b_step + v * CPU_TILE_VECTOR);
         }
     }
 #if CPU_BY_LANE
@@ -92,18 +92,18 @@ static inline __attribute__((always_inline)) void cpu_step(int j, int n_vectors,
 #pragma GCC unroll 8
     for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
         const float factor = column[r * a.row];
-#pragma GCC unroll 4
+#pragma GCC unroll 5
         for (int v = 0; v < n_vectors; v++) {
             cpu_multiply_add(&sum[r][v], factor, row[v]);
         }
     }
 }
 
-// sum += a b over k steps; meanwhile memory is asked for. b's row j is at b + j * b_step, n_vectors CPU_VECTOR
+// sum += a b over k steps; meanwhile memory is asked for. b's row j is at b + j * b_step, n_vectors CPU_TILE_VECTOR
 // wide; with CPU_PACK_B it is also stored at b_pack, CPU_PRODUCT_COLS apart.
 static inline __attribute__((always_inline)) void
 cpu_accumulate(int n_vectors, unsigned packs, int64_t k, cpu_a_rows a, const float *b, int64_t b_step,
-               float *restrict b_pack, cpu_asking *asking, cpu_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS]) {
+               float *restrict b_pack, cpu_asking *asking, cpu_tile_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS]) {
     for (int64_t left = k; left > 0;) {
         const int64_t until = left > CPU_STRETCH ? left - CPU_STRETCH : 0;
         cpu_ask(asking);
@@ -127,28 +127,28 @@ cpu_accumulate(int n_vectors, unsigned packs, int64_t k, cpu_a_rows a, const flo
     }
 }
 
-// Of CPU_PRODUCT_ROWS x n_vectors CPU_VECTOR: into the first-level cache, since it is used at once.
+// Of CPU_PRODUCT_ROWS x n_vectors CPU_TILE_VECTOR: into the first-level cache, since it is used at once.
 static inline __attribute__((always_inline)) void cpu_prefetch_result(int n_vectors, const float *at, int64_t ld) {
     for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
         for (int v = 0; v < n_vectors; v++) {
-            __builtin_prefetch(at + r * ld + v * CPU_VECTOR, 1);
+            __builtin_prefetch(at + r * ld + v * CPU_TILE_VECTOR, 1);
         }
-        __builtin_prefetch(at + r * ld + n_vectors * CPU_VECTOR - 1, 1);
+        __builtin_prefetch(at + r * ld + n_vectors * CPU_TILE_VECTOR - 1, 1);
     }
 }
 
-// to (CPU_PRODUCT_ROWS x n_vectors CPU_VECTOR) = a b
+// to (CPU_PRODUCT_ROWS x n_vectors CPU_TILE_VECTOR) = a b
 static inline __attribute__((always_inline)) void cpu_compute_tile(int n_vectors, unsigned packs, int64_t k,
                                                                    cpu_a_rows a, const float *b, int64_t b_step,
                                                                    float *b_pack, cpu_tile_result to,
                                                                    cpu_asking *asking) {
     const int64_t body = k > CPU_AHEAD ? k - CPU_AHEAD : 0;
-    cpu_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS];
+    cpu_tile_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS];
 #pragma GCC unroll 8
     for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
-#pragma GCC unroll 4
+#pragma GCC unroll 5
         for (int v = 0; v < n_vectors; v++) {
-            sum[r][v] = (cpu_vector){0};
+            sum[r][v] = (cpu_tile_vector){0};
         }
     }
     cpu_accumulate(n_vectors, packs, body, a, b, b_step, b_pack, asking, sum);
@@ -166,9 +166,9 @@ static inline __attribute__((always_inline)) void cpu_compute_tile(int n_vectors
     cpu_accumulate(n_vectors, packs, k - body, a, b + body * b_step, b_step, b_pack, asking, sum);
 #pragma GCC unroll 8
     for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
-#pragma GCC unroll 4
+#pragma GCC unroll 5
         for (int v = 0; v < n_vectors; v++) {
-            cpu_vector *at = (cpu_vector *)(to.c + r * to.ld + v * CPU_VECTOR);
+            cpu_tile_vector *at = (cpu_tile_vector *)(to.c + r * to.ld + v * CPU_TILE_VECTOR);
             if (to.add) {
                 sum[r][v] += *at;
             }
@@ -201,6 +201,16 @@ static void cpu_tile_2(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result 
 static void cpu_tile_3(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_asking *asking) {
     cpu_tile_of_packed(3, k, a, b, to, asking);
 }
+#endif
+#if CPU_SCALAR
+static void cpu_tile_4(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_asking *asking) {
+    cpu_tile_of_packed(4, k, a, b, to, asking);
+}
+static void cpu_tile_5(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_asking *asking) {
+    cpu_tile_of_packed(5, k, a, b, to, asking);
+}
+static const cpu_tile cpu_tiles[] = {cpu_tile_1, cpu_tile_2, cpu_tile_3, cpu_tile_4, cpu_tile_5};
+#elif CPU_REGISTERS == 32
 static const cpu_tile cpu_tiles[] = {cpu_tile_1, cpu_tile_2, cpu_tile_3};
 #else
 static const cpu_tile cpu_tiles[] = {cpu_tile_1, cpu_tile_2};

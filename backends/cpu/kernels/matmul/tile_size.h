@@ -4,13 +4,19 @@
 
 #include "backends/cpu/common/vector.h"
 
-#if CPU_REGISTERS == 32
-enum { CPU_PRODUCT_ROWS = 8, CPU_PRODUCT_VECTORS = 3 }; // 24 of 32 registers are sums
+#if CPU_SCALAR
+typedef float cpu_tile_vector __attribute__((may_alias));
+enum { CPU_TILE_VECTOR = 1, CPU_PRODUCT_ROWS = 4, CPU_PRODUCT_VECTORS = 5 }; // 20 of 32 registers are sums
 #else
-enum { CPU_PRODUCT_ROWS = 6, CPU_PRODUCT_VECTORS = 2 }; // 12 of 16
+typedef cpu_vector cpu_tile_vector;
+#if CPU_REGISTERS == 32
+enum { CPU_TILE_VECTOR = CPU_VECTOR, CPU_PRODUCT_ROWS = 8, CPU_PRODUCT_VECTORS = 3 }; // 24 of 32
+#else
+enum { CPU_TILE_VECTOR = CPU_VECTOR, CPU_PRODUCT_ROWS = 6, CPU_PRODUCT_VECTORS = 2 }; // 12 of 16
+#endif
 #endif
 
-enum { CPU_PRODUCT_COLS = CPU_VECTOR * CPU_PRODUCT_VECTORS };
+enum { CPU_PRODUCT_COLS = CPU_TILE_VECTOR * CPU_PRODUCT_VECTORS };
 
 // GCC 12 keeps Arm's 24 sums in registers only where no other code is around them.
 #if defined(__aarch64__)
@@ -35,8 +41,8 @@ static inline __attribute__((always_inline)) void cpu_multiply_add_lane(cpu_vect
 
 // sum += factors row: CPU_PRODUCT_ROWS factors side by side.
 static inline __attribute__((always_inline)) void
-cpu_multiply_by_lanes(int n_vectors, const float *factors, const cpu_vector row[CPU_PRODUCT_VECTORS],
-                      cpu_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS]) {
+cpu_multiply_by_lanes(int n_vectors, const float *factors, const cpu_tile_vector row[CPU_PRODUCT_VECTORS],
+                      cpu_tile_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS]) {
 #pragma GCC unroll 8
     for (int r = 0; r < CPU_PRODUCT_ROWS; r += CPU_VECTOR) {
         const cpu_vector some = *(const cpu_vector *)(factors + r);
