@@ -220,6 +220,7 @@ deps-dev: ## also install what the tests and checks need
 .PHONY: deps-torture
 deps-torture: ## also install what the long tests need
 	@tools/deps.sh run dev mpi torture
+	@tools/deps.sh cross-arm64 || echo "no compiler and libraries for 64-bit Arm could be installed: families is left out" >&2
 
 .PHONY: torture
 torture: deps-torture ## run the long tests: fuzzers, faults, signals, sanitizers, simulators (PARTS="fuzz tsan": only these)

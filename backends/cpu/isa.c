@@ -75,8 +75,8 @@ extern const cpu_kernel_table cpu_kernels_rvv128, cpu_kernels_bf16_rvv128, cpu_k
 extern const cpu_kernel_table cpu_kernels_rvv256, cpu_kernels_bf16_rvv256, cpu_kernels_f16_rvv256;
 extern const cpu_kernel_table cpu_kernels_rvv512, cpu_kernels_bf16_rvv512, cpu_kernels_f16_rvv512;
 
-// Bits of a vector register, of version 1.0 (Linux's Documentation/arch/riscv/hwprobe.rst); 0: there are none. The bit of
-// AT_HWCAP is also set for version 0.7.
+// Bits of a vector register, of version 1.0 (Linux's Documentation/arch/riscv/hwprobe.rst); 0: there are none. The bit
+// of AT_HWCAP is also set for version 0.7.
 static long vector_bits(void) {
     enum { HWPROBE = 258, IMA_EXTENSIONS = 4, HAS_V = 1 << 2 };
     struct {
@@ -99,7 +99,8 @@ extern const cpu_kernel_table cpu_kernels_bf16_baseline;
 extern const cpu_kernel_table cpu_kernels_f16_baseline;
 #endif
 
-// Best first; the last, which every such processor has, is also found as baseline. The build says which it has kernels of (Makefile, ISAS): a smaller build lacks some.
+// Best first; the last, which every such processor has, is also found as baseline. The build says which it has kernels
+// of (Makefile, ISAS): a smaller build lacks some.
 #define BUILT(isa, table) (CPU_WITH_##isa ? &(table) : NULL)
 static const cpu_isa isas[] = {
 #if defined(__x86_64__)

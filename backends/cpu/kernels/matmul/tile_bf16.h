@@ -73,7 +73,7 @@ static inline cpu_tile_vector cpu_multiply_add(cpu_tile_vector sum, cpu_packed a
 
 // c = rows of a x b panel over `steps` packed steps of k, or += with `add`. Rows of c lie ldc apart.
 CPU_TILE_OF_SUMS cpu_product_tile(int64_t steps, cpu_product_a a, const cpu_packed *restrict b, float *restrict c,
-                                    int64_t ldc, bool add, cpu_asking *asking) {
+                                  int64_t ldc, bool add, cpu_asking *asking) {
     cpu_tile_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS];
 #pragma GCC unroll 8
     for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {

@@ -74,7 +74,8 @@ static inline void cpu_pack_lines(const cpu_data *from, int64_t ld, int64_t n, i
 }
 
 // A step: n_k rows of n elements, ld apart, each contiguous across k.
-static inline void cpu_pack_step(const cpu_data *from, int64_t ld, int64_t n_k, int64_t n, cpu_data *to, int64_t width) {
+static inline void cpu_pack_step(const cpu_data *from, int64_t ld, int64_t n_k, int64_t n, cpu_data *to,
+                                 int64_t width) {
     static const cpu_data zeros[64];
     const cpu_data *row[CPU_PRODUCT_STEP_K];
     for (int j = 0; j < CPU_PRODUCT_STEP_K; j++) {
@@ -82,11 +83,13 @@ static inline void cpu_pack_step(const cpu_data *from, int64_t ld, int64_t n_k, 
     }
     int64_t i = 0;
     for (; i + 8 <= n; i += 8) {
-        const uint16x8x4_t four = {{vld1q_u16(row[0] + i), vld1q_u16(row[1] + i), vld1q_u16(row[2] + i), vld1q_u16(row[3] + i)}};
+        const uint16x8x4_t four = {
+            {vld1q_u16(row[0] + i), vld1q_u16(row[1] + i), vld1q_u16(row[2] + i), vld1q_u16(row[3] + i)}};
         vst4q_u16(to + i * CPU_PRODUCT_STEP_K, four);
     }
     for (; i + 4 <= n; i += 4) {
-        const uint16x4x4_t four = {{vld1_u16(row[0] + i), vld1_u16(row[1] + i), vld1_u16(row[2] + i), vld1_u16(row[3] + i)}};
+        const uint16x4x4_t four = {
+            {vld1_u16(row[0] + i), vld1_u16(row[1] + i), vld1_u16(row[2] + i), vld1_u16(row[3] + i)}};
         vst4_u16(to + i * CPU_PRODUCT_STEP_K, four);
     }
     for (; i < width; i++) {
@@ -123,7 +126,7 @@ static inline void cpu_pack_a_rows(const cpu_data *from, int64_t ld, int64_t n, 
 
 // c = rows of a x b panel over `pairs` of k, an even number, or += with `add`. Rows of c lie ldc apart.
 CPU_TILE_OF_SUMS cpu_product_tile(int64_t pairs, cpu_product_a a, const cpu_packed *restrict b, float *restrict c,
-                                    int64_t ldc, bool add, cpu_asking *asking) {
+                                  int64_t ldc, bool add, cpu_asking *asking) {
     enum { ROW_PAIRS = CPU_PRODUCT_ROWS / 2, COL_PAIRS = CPU_PRODUCT_COLS / 2 };
     const cpu_data *rows = (const cpu_data *)a.data;
     const cpu_data *cols = (const cpu_data *)b;
@@ -164,8 +167,10 @@ CPU_TILE_OF_SUMS cpu_product_tile(int64_t pairs, cpu_product_a a, const cpu_pack
             float *upper = c + 2 * r * ldc + 2 * n;
             float *lower = upper + ldc;
             const float32x4_t none = vdupq_n_f32(0);
-            vst1q_f32(upper, vaddq_f32(vcombine_f32(vget_low_f32(left), vget_low_f32(right)), add ? vld1q_f32(upper) : none));
-            vst1q_f32(lower, vaddq_f32(vcombine_f32(vget_high_f32(left), vget_high_f32(right)), add ? vld1q_f32(lower) : none));
+            vst1q_f32(upper,
+                      vaddq_f32(vcombine_f32(vget_low_f32(left), vget_low_f32(right)), add ? vld1q_f32(upper) : none));
+            vst1q_f32(lower, vaddq_f32(vcombine_f32(vget_high_f32(left), vget_high_f32(right)),
+                                       add ? vld1q_f32(lower) : none));
         }
     }
 }

@@ -45,7 +45,8 @@ enum { CPU_PACK_NOTHING, CPU_PACK_A = 1, CPU_PACK_B = 2 };
 
 // *sum += factor * row, in the register where *sum is: where there are 32, GCC 12 else takes registers in turns, copies
 // between them, and a tile takes 1 to 2% longer.
-static inline __attribute__((always_inline)) void cpu_multiply_add(cpu_tile_vector *sum, float factor, cpu_tile_vector row) {
+static inline __attribute__((always_inline)) void cpu_multiply_add(cpu_tile_vector *sum, float factor,
+                                                                   cpu_tile_vector row) {
 #if defined(__AVX512F__)
     const __m512 factors = _mm512_set1_ps(factor);
     __m512 in_place = (__m512)*sum;
