@@ -10,7 +10,7 @@
 
 #include "backends/cpu/common/ask.h"
 #include "backends/cpu/kernels/matmul/pack_bf16.h"
-#include "backends/cpu/kernels/matmul/tile_size.h"
+#include "backends/cpu/common/tile_size.h"
 
 enum {
     CPU_PRODUCT_STEP_K = CPU_PACK_K, // k is padded to a multiple of this

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 
 #include "backends/cpu/common/ask.h"
-#include "backends/cpu/kernels/matmul/tile_size.h"
+#include "backends/cpu/common/tile_size.h"
 
 typedef uint32_t cpu_packed;
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "backends/cpu/common/ask.h"
-#include "backends/cpu/kernels/matmul/tile_size.h"
+#include "backends/cpu/common/tile_size.h"
 
 // So many steps of k before they are needed, operands are asked for that a tile packs. What it finds packed, and rows
 // of a where they lie, are left to the processor's own prefetching: to ask for them costs more than it saves where the

@@ -1,6 +1,6 @@
 // tile_size.h: the tile of a product in vector registers: CPU_PRODUCT_ROWS x CPU_PRODUCT_COLS of the result.
-#ifndef STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_SIZE_H
-#define STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_SIZE_H
+#ifndef STEPMARK_BACKENDS_CPU_COMMON_TILE_SIZE_H
+#define STEPMARK_BACKENDS_CPU_COMMON_TILE_SIZE_H
 
 #include "backends/cpu/common/vector.h"
 
