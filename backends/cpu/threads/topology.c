@@ -202,9 +202,10 @@ static sm_status parse_mask(const char *mask, hwloc_bitmap_t set) {
 
 // Where OpenMP would put thread i of n.
 static int openmp_place(int thread, int n_threads) {
+    enum { PRIMARY = 2 }; // headers differ in the constant's name
     const int n_places = omp_get_num_places();
-    switch (omp_get_proc_bind()) {
-    case omp_proc_bind_master: return 0;
+    switch ((int)omp_get_proc_bind()) {
+    case PRIMARY: return 0;
     case omp_proc_bind_close: return n_threads <= n_places ? thread : thread * n_places / n_threads;
     default: return thread * n_places / n_threads;
     }
