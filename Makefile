@@ -370,7 +370,7 @@ $(B)/stepmark: $(CLI_OBJ) $(B)/libstepmark.a
 	$(if $(filter 0,$(HAS_OPENCL)),@echo "$@: without OpenCL: its headers (opencl-headers) are not installed")
 
 $(B)/libstepmark.a: $(LIB_OBJ)
-	@rm -f $@ && ar qcs $@ $^
+	@rm -f $@ && "$$($(CC) -print-prog-name=ar)" qcs $@ $^
 
 TEST_FLAGS := -DSM_TEST_BINARY='"$(B)/stepmark"' -DSM_TEST_SHIMS='"$(B)/tests/shims"' -DSM_TEST_GOLDEN_DIR='"tests/golden"' \
               -DSM_FUZZ_CORPUS_DIR='"tests/fuzz/corpus"'
