@@ -83,8 +83,9 @@ for family in ${FAMILIES:-aarch64}; do
     build=build/release-$family
     stepmark=$build/stepmark
     sysroot=/
-    if ! command -v $prefix-gcc >/dev/null || ! command -v $qemu >/dev/null; then
-        echo "families: $family: left out: $prefix-gcc or $qemu is missing (tools/deps.sh torture)"
+    if ! command -v "$qemu" >/dev/null ||
+        ! echo 'int main(void) { return 0; }' | "$prefix-gcc" -x c -o "$folder/linked" - -lhwloc -ljansson 2>/dev/null; then
+        echo "families: $family: left out: $qemu, $prefix-gcc or its libraries are missing (tools/deps.sh torture cross-arm64)"
         left_out="$left_out $family"
         continue
     fi
