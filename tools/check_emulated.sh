@@ -19,7 +19,7 @@ fail() {
     exit 1
 }
 
-# The unit of a device that is tried anew, with a cache of its own; $folder/said has what came of it.
+# The unit of a device that is tried again, with a cache of its own; $folder/said has what came of it.
 try_units() {
     rm -rf "$folder/cache"
     STEPMARK_EMULATED_CACHE=$folder/cache tools/emulated.sh "$1" "$stepmark" --helper opencl 0 try "$stepmark" 2>&1 | tail -n +2 >"$folder/said"

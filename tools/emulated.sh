@@ -14,7 +14,7 @@ mkdir -p "$folder/built"
 library=$folder/libOpenCL.so.1
 newest=$(ls -t tests/emulation/device.c tests/emulation/units.c tests/emulation/units.h "$library" 2>/dev/null | head -1)
 if [ "$newest" != "$library" ]; then
-    # What the device has not of its own, a loader finds in the library behind it: by its path, as both have one name.
+    # The loader finds what the device lacks in the real library: by its path, as both have one name.
     echo | cc -shared -Wl,-soname,"$behind" -o "$folder/behind.$$.so" -xc -
     cc -O2 -shared -fPIC -Iinclude -Itests/emulation -Wl,-soname,libOpenCL.so.1 -o "$library.$$" tests/emulation/device.c \
         tests/emulation/units.c -Wl,--no-as-needed "$folder/behind.$$.so" -ldl -lm

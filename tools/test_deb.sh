@@ -77,5 +77,5 @@ fi
 inside apt-get -qq remove -y stepmark >/dev/null 2>&1 || fail "it cannot be removed"
 inside dpkg --purge stepmark >/dev/null 2>&1 || fail "it cannot be purged"
 left=$(find "$root/usr" "$root/etc" "$root/var/lib/dpkg" -name '*stepmark*')
-[ -z "$left" ] || fail "left behind: $left"
+[ -z "$left" ] || fail "not removed: $left"
 echo "$package: lintian has no errors and no warnings; installed in a fresh Debian $suite, used, removed, purged: nothing left"

@@ -26,8 +26,8 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_
 export STEPMARK_TEST_MPI=$$ # by which whatever was started here is found
 work=$(mktemp -d)
 
-# Whatever way this script ends, nothing that it started goes on: mpirun ends its processes, and who is left is killed.
-# Jobs run beside the shell, which waits for them: so a signal is not kept until they end.
+# However this script ends, nothing that it started keeps running: mpirun ends its processes, and the rest is killed.
+# Jobs run in the background and the shell waits for them, so that it handles a signal at once.
 job=
 leave() {
     if [ -n "$job" ]; then
@@ -57,7 +57,7 @@ fail() {
     exit 1
 }
 
-# start COMMAND...: beside this script, and finish: its exit code.
+# start COMMAND...: in the background, and finish: its exit code.
 start() {
     : >"$work/out" # of the one before it
     "$@" >"$work/out" 2>"$work/err" </dev/null &
@@ -183,7 +183,7 @@ compare_documents() {
     agree wide many 1e-5
 }
 
-# A sharded state is saved as any other is: any number of processes goes on with it.
+# A sharded state is saved as any other is: any number of processes resumes from it.
 compare_resumed() {
     # shellcheck disable=SC2086 # a list of flags
     {
@@ -305,7 +305,7 @@ begin_run() {
     cd "$here"
 }
 
-# A run that goes on, where the second process has another checkpoint of the same run and step.
+# A run that resumes, but the second process has another checkpoint of the same run and step.
 compare_checkpoints() {
     going_on="--run run --resume auto --weights weights --data text --data-format bytes $common -b 1 --threads 1 --steps 4 --save-every 2"
     here=$PWD

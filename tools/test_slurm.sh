@@ -196,7 +196,7 @@ begin() {
     wait_for_steps "$1" 120
 }
 
-# It went on where it was, and did the whole work.
+# It resumed where it was, and did the whole work.
 ends_whole() {
     finish "$1" "$job"
     expect "$1" summary.steps 2000
@@ -204,7 +204,7 @@ ends_whole() {
     expect "$1" starts.n 2
 }
 
-# Slurm's warning before the time limit: the job writes a checkpoint, leaves with 143, is put back and goes on.
+# Slurm's warning before the time limit: the job writes a checkpoint, leaves with 143, is queued again and resumes.
 warned() {
     begin warned
     scancel --signal=TERM "$job.0" || true
@@ -212,7 +212,7 @@ warned() {
     expect warned starts.0.end.reason signal
 }
 
-# A job of higher priority takes both nodes; this one makes room, and goes on afterwards.
+# A job of higher priority takes both nodes; this one makes room, and resumes afterwards.
 preempted() {
     begin preempted
     urgent=$(sbatch --parsable -p urgent --nodes=2 --exclusive --output=/dev/null --wrap "sleep 1")
@@ -222,7 +222,7 @@ preempted() {
     ends_whole preempted
 }
 
-# A kill without a warning: the job is put back by hand, as after a dead node, and goes on from its last checkpoint.
+# A kill without a warning: the job is queued again by hand, as after a dead node, and resumes from its last checkpoint.
 killed() {
     begin killed
     scancel --signal=KILL "$job.0" || true

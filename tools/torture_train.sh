@@ -36,10 +36,10 @@ same() {
     "$stepmark" check-run "$1" >"$work/check" || return 1
 }
 
-# moment I: the I-th of the random moments, from before the first step to behind the last.
+# moment I: the I-th of the random moments, from before the first step to after the last.
 moment() { awk -v seed="$seed" -v i="$1" 'BEGIN { srand(seed); while (i-- > 0) x = rand(); print x * 0.8 }'; }
 
-# How many different steps the run went on from.
+# The number of different steps from which the run resumed.
 places() { grep -o '"from_step": [0-9]*' "$work/killed/run.json" | sort -u | wc -l; }
 
 # shellcheck disable=SC2086 # a list of flags
@@ -70,7 +70,7 @@ kill_at_random() {
             return 1
             ;;
         esac
-        if [ -e "$work/killed/RUN_COMPLETE.txt" ]; then # killed behind its last file
+        if [ -e "$work/killed/RUN_COMPLETE.txt" ]; then # killed after its last file
             n_ended=$((n_ended + 1))
             n_places=$((n_places + $(places)))
             same "$work/killed" || return 1
@@ -83,7 +83,7 @@ kill_at_random() {
     same "$work/killed"
 }
 
-# On a full disk the run says so in lines of its own and keeps what it has; with room it goes on to the same end.
+# On a full disk the run says so in lines of its own and keeps what it has; with room it resumes and reaches the same end.
 fill_disks() {
     n_good=0
     n_disks=0
@@ -103,12 +103,12 @@ fill_disks() {
                 echo "a disk of $((blocks * 64)) KiB: another result"
             fi
         else
-            echo "a disk of $((blocks * 64)) KiB: it does not go on:"
+            echo "a disk of $((blocks * 64)) KiB: it does not resume:"
             cat "$work/err"
         fi
         umount "$disk"
     done
-    echo "$n_good of $n_disks full disks left a run that goes on"
+    echo "$n_good of $n_disks full disks left a run that resumes"
     [ "$n_good" = "$n_disks" ]
 }
 
@@ -118,10 +118,10 @@ train "$work/whole" || {
 }
 timeless "$work/whole" >"$work/whole.log"
 kill_at_random || {
-    echo "a killed run differs, or does not go on (seed $seed):"
+    echo "a killed run differs, or does not resume (seed $seed):"
     cat "$work/err"
     exit 1
 }
-killed="$n_kills kills of $n_ended runs, which went on from $n_places places, left the undisturbed run's weights and log"
+killed="$n_kills kills of $n_ended runs, which resumed from $n_places places, left the undisturbed run's weights and log"
 fill_disks || exit 1
-echo "$killed; $n_good of $n_disks full disks left a run that goes on"
+echo "$killed; $n_good of $n_disks full disks left a run that resumes"

@@ -440,7 +440,7 @@ static sm_status last_check(measurement *m, int64_t *op_ns, int64_t *elapsed_ns)
     SM_TRY(keep_loss(m->row, loss));
     SM_TRY(sm_judge_losses(m->row));
     if (m->stepper.workload->run_step != NULL) {
-        m->row->losses.n = n_losses; // a loop runs as many steps as its loader needs to settle, so this step's number varies
+        m->row->losses.n = n_losses; // a loop runs until its loader settles, so this step's number varies
     }
     m->is_checked = true;
     return SM_OK;

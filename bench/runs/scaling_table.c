@@ -110,8 +110,9 @@ const sm_table sm_scaling_table = {"scaling", columns, (int)(sizeof(columns) / s
 static json_t *whole(double value) { return isfinite(value) ? json_integer((json_int_t)llround(value)) : json_null(); }
 
 static int set_published(json_t *record, const sm_scaling_row *r) {
-    const sm_published_scaling *p =
-        r->work == SM_WORK_FIXED && !r->is_predicted && isfinite(r->speedup) ? sm_scaling_published(r->n_processes) : NULL;
+    const sm_published_scaling *p = r->work == SM_WORK_FIXED && !r->is_predicted && isfinite(r->speedup)
+                                        ? sm_scaling_published(r->n_processes)
+                                        : NULL;
     const double first = sm_scaling_published(1)->tokens_per_s;
     int failed = 0;
     failed |= json_object_set_new(record, "published_tokens_per_s", sm_json_real(p != NULL ? p->tokens_per_s : NAN));

@@ -579,7 +579,7 @@ static const cli_flag flags[] = {
     {"Output", "list-devices", 0, CLI_SWITCH, NULL, NULL, "same as `stepmark devices`",
      MEASURED | PROFILE | LOOP | ABLATE | TRAIN, AT(list_devices)},
     {"Device", "probe", 0, CLI_SWITCH, NULL, NULL,
-     "first try the matrix units of AMD's and Intel's cards anew, in a process of their own, with a line for each "
+     "first try the matrix units of AMD's and Intel's cards again, in a process of their own, with a line for each "
      "thing "
      "tried",
      DEVICES, AT(probe)},

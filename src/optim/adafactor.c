@@ -11,7 +11,7 @@ static sm_status add_model_rows(sm_plan *plan, const sm_param *param, int64_t ro
     *added = of;
     if (of != SM_NO_TENSOR && rows < param->rows) {
         *added = sm_plan_add_view(plan, of, 0, 2, dims, "rows.%.50s", plan->tensors[of].name);
-        return *added == SM_NO_TENSOR ? SM_ERR_INVALID : SM_OK; // its message was set where it failed
+        return sm_status_of_tensor(*added);
     }
     return SM_OK;
 }

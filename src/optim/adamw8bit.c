@@ -27,7 +27,7 @@ static sm_status build_matrix(sm_plan *plan, const sm_param *param, int clip) {
     op.out[SM_OUT(adamw8bit, v_max)] = sm_param_add_state(plan, param, "v_max", plan->real, 1, &n_blocks);
     op.out[SM_OUT(adamw8bit, w)] = plan->tensors[param->value].working_copy;
     for (int k = SM_OUT(adamw8bit, m); k <= SM_OUT(adamw8bit, v_max); k++) {
-        SM_TRY(op.out[k] == SM_NO_TENSOR ? SM_ERR_INVALID : SM_OK); // its message was set where it failed
+        SM_TRY(sm_status_of_tensor(op.out[k]));
     }
     return sm_plan_add_op(plan, &op);
 }
@@ -66,7 +66,7 @@ static sm_status build_part(sm_plan *plan, int bucket, const sm_param *param, in
     for (int k = SM_OUT(adamw8bit, m); k <= SM_OUT(adamw8bit, v_max); k++) {
         const int block = state_of(plan, k).block_elems;
         op.out[k] = part_of(plan, b.states[k], (from - begin) / block, (n + block - 1) / block, param);
-        SM_TRY(op.out[k] == SM_NO_TENSOR ? SM_ERR_INVALID : SM_OK); // its message was set where it failed
+        SM_TRY(sm_status_of_tensor(op.out[k]));
     }
     return sm_plan_add_op(plan, &op);
 }
@@ -77,8 +77,7 @@ static sm_status build_slice(sm_plan *plan, const sm_params *params, int bucket,
     }
     for (int k = SM_OUT(adamw8bit, m); k <= SM_OUT(adamw8bit, v_max); k++) {
         const sm_shard_state state = state_of(plan, k);
-        const int added = sm_params_add_shard(plan, bucket, &state);
-        SM_TRY(added == SM_NO_TENSOR ? SM_ERR_INVALID : SM_OK); // its message was set where it failed
+        SM_TRY(sm_status_of_tensor(sm_params_add_shard(plan, bucket, &state)));
     }
     for (int i = 0; i < params->n_params; i++) {
         if (params->params[i].group == plan->buckets[bucket].group) {

@@ -30,7 +30,7 @@ static int add_tensor(builder *b, const char *name, sm_dtype dtype, int64_t rows
     }
     int added = sm_plan_add_tensor(b->plan, SM_ROLE_SCRATCH, dtype, 2, dims, "muon.%s.%d.%.44s", name, b->iteration,
                                    b->param->name);
-    b->status = added == SM_NO_TENSOR ? SM_ERR_INVALID : SM_OK; // its message was set where it failed
+    b->status = sm_status_of_tensor(added);
     return added;
 }
 

@@ -49,7 +49,7 @@ static sm_status clip_gradients(sm_plan *plan, const sm_params *params, int *cli
         sm_op op = sm_op_make(is_empty ? SM_OP_ZERO : SM_OP_GRAD_SQNORM, SM_PHASE_OPTIMIZER, -1);
         op.in[SM_IN(grad_sqnorm, g)] = gradient;
         op.out[0] = sm_plan_add_view(plan, sqnorms, i, 1, &one, "sqnorms.%d", i);
-        SM_TRY(op.out[0] == SM_NO_TENSOR ? SM_ERR_INVALID : SM_OK); // its message was set where it failed
+        SM_TRY(sm_status_of_tensor(op.out[0]));
         SM_TRY(sm_plan_add_op(plan, &op));
     }
     SM_TRY(sm_plan_is_sharded(plan) && sqnorms != SM_NO_TENSOR ? sum_over_processes(plan, sqnorms) : SM_OK);
@@ -153,7 +153,7 @@ static sm_status build_shard_update(sm_plan *plan, int bucket, sm_op_kind kind, 
         if (is_state(kind, k)) {
             const sm_shard_state state = state_of(plan, kind, k);
             op.out[k] = sm_params_add_shard(plan, bucket, &state);
-            SM_TRY(op.out[k] == SM_NO_TENSOR ? SM_ERR_INVALID : SM_OK); // its message was set where it failed
+            SM_TRY(sm_status_of_tensor(op.out[k]));
         }
     }
     return sm_plan_add_op(plan, &op);
@@ -183,7 +183,7 @@ sm_status sm_build_group_update(sm_plan *plan, const sm_params *params, int grou
     for (int k = 0; k < SM_MAX_OUT; k++) {
         if (is_state(kind, k)) {
             op.out[k] = sm_params_add_state(plan, params, group, sm_op_get_info(kind)->out[k].name, plan->real);
-            SM_TRY(op.out[k] == SM_NO_TENSOR ? SM_ERR_INVALID : SM_OK); // its message was set where it failed
+            SM_TRY(sm_status_of_tensor(op.out[k]));
         }
     }
     return sm_plan_add_op(plan, &op);
@@ -194,7 +194,7 @@ sm_status sm_build_param_update(sm_plan *plan, const sm_param *param, sm_op_kind
     for (int k = 0; k < SM_MAX_OUT; k++) {
         if (is_state(kind, k)) {
             op.out[k] = sm_param_add_state(plan, param, sm_op_get_info(kind)->out[k].name, plan->real, 0, NULL);
-            SM_TRY(op.out[k] == SM_NO_TENSOR ? SM_ERR_INVALID : SM_OK);
+            SM_TRY(sm_status_of_tensor(op.out[k]));
         }
     }
     return sm_plan_add_op(plan, &op);

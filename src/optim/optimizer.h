@@ -27,6 +27,9 @@ typedef struct {
 #undef X
 } sm_step_settings;
 
+// The status of a tensor that was just added: a failure's message was set where it failed.
+static inline sm_status sm_status_of_tensor(int tensor) { return tensor == SM_NO_TENSOR ? SM_ERR_INVALID : SM_OK; }
+
 typedef struct sm_optimizer sm_optimizer;
 
 struct sm_optimizer {

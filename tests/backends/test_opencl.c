@@ -312,7 +312,7 @@ static void test_out_of_memory(void **state) {
     assert_int_equal(open_session(device, B, 0, &session), SM_ERR_OOM);
     assert_null(session);
     assert_non_null(strstr(sm_error_message(), "GiB"));
-    session = start_training(device, 0); // and the process goes on
+    session = start_training(device, 0); // and the process continues
     assert_true(isfinite(train_step(session, 1)));
     sm_session_close(session);
     backend->close(device);

@@ -21,7 +21,7 @@ static const sm_dtype formats[] = {SM_BF16, SM_F16};
 
 // --- conversions ------------------------------------------------------------------------------------
 
-// Every number of a format, what lies half-way to the next one, and what lies just beside that.
+// Every number of a format, the middle between it and the next one, and the values just off that middle.
 enum { N_CODES = 0x10000, N_VALUES = 4 * N_CODES + 3 };
 
 static void fill_values(sm_dtype dtype, float *values) {

@@ -98,7 +98,7 @@ static data *allocate_random(uint64_t n, uint64_t first) {
     return p;
 }
 
-// Documents of 1 to 60 tokens and, behind the last of each sequence, padding, which sees itself alone.
+// Documents of 1 to 60 tokens and, after the last of each sequence, padding, which sees itself alone.
 static void make_documents(void) {
     x.starts = allocate(x.B * x.T, sizeof *x.starts, 0xFF);
     for (uint64_t b = 0; b < x.B; b++) {

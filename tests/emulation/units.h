@@ -1,12 +1,12 @@
-// units.h: waves of matrix units of AMD and Intel on a processor. Each work-item is a fiber; what a wave does together
-// waits for all its items. What a fragment's lanes hold is as the vendors document it, or spoilt on purpose.
+// units.h: emulates the matrix units of AMD and Intel on a processor. Each work-item is a fiber; an operation of a wave
+// waits for all its items. Each lane holds the elements that the vendors document, or wrong ones on purpose.
 #ifndef STEPMARK_EMULATION_UNITS_H
 #define STEPMARK_EMULATION_UNITS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-// One launch: `item` runs as every item of all work-groups, and the process ends if they cannot go on.
+// One launch: `item` runs as every item of all work-groups, and the process ends if they cannot continue.
 void units_run(const size_t n_groups[2], int items_a_group, void (*item)(void));
 
 // What is wrong in the layouts; SPOILS of them, and 0 is nothing.

@@ -35,7 +35,7 @@ static void test_f16_is_widened(void **state) {
     assert_true(isnan(sm_f16_widen(sm_f16_round(nanf("1")))));
 }
 
-// Between each two neighbours: their middle goes to the even one, what lies beside it to the nearer.
+// Between two neighbours, the middle rounds to the even one; values just off the middle round to the nearer one.
 static void test_f16_is_rounded(void **state) {
     (void)state;
     for (uint16_t bits = 0; bits < 0x7C00; bits++) {

@@ -170,8 +170,8 @@ static double run_golden(sm_device *device, const json_t *golden, const sm_safet
     return error;
 }
 
-// Muon's iteration amplifies what rounding leaves of its small singular values; and bitsandbytes on a CPU gives one
-// element in fifty the code beside the nearest.
+// Muon's iteration amplifies the rounding errors of small singular values; and bitsandbytes on a CPU gives one element
+// in fifty a neighbour of the nearest code.
 static double tolerance_of(const char *name) {
     return strcmp(name, "muon") == 0 ? 2e-5 : strcmp(name, "adamw8bit") == 0 ? 2e-4 : 2e-6;
 }
@@ -227,7 +227,7 @@ static sm_session *open_model(sm_device *device, const char *folder, const sm_op
     return session;
 }
 
-// Weights, gradients and state behind the rows that the model has are 0: none of them counts in a norm, or moves.
+// Weights, gradients and state after the model's rows are 0: none of them counts in a norm, or moves.
 static void check_padding(sm_session *session) {
     const sm_plan *plan = session->plan;
     int n_padded = 0;

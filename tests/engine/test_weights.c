@@ -222,7 +222,7 @@ typedef struct {
     const char *message;
 } variant;
 
-// Copies `from` to `to`, changed. What is added is zeros; a head that loads is a copy of what it is tied to.
+// Copies `from` to `to`, changed. Added tensors are zeros; a head that loads is a copy of its tied embedding.
 static void write_variant(const char *from, const char *to, const variant *v) {
     static const float zeros[MAX_ELEMS] = {0};
     sm_safetensors *file;

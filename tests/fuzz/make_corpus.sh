@@ -1,6 +1,6 @@
 #!/bin/sh
-# make_corpus.sh STEPMARK: writes the corpora's first inputs anew, all made by this program or by this script. What the
-# fuzzers found since lies beside them.
+# make_corpus.sh STEPMARK: rewrites the corpora's first inputs, all made by this program or by this script. The same
+# folders hold the inputs that the fuzzers found since.
 set -eu
 stepmark=$(realpath "$1")
 corpus=$(realpath "$(dirname "$0")")/corpus

@@ -105,7 +105,7 @@ def run(settings, arrays):
 
 
 def quantize_exactly(values, code, absmax, codes, blocksize):
-    """The nearest code of each value. bitsandbytes on a CPU takes the one beside it now and then."""
+    """The nearest code of each value. bitsandbytes on a CPU sometimes takes a neighbour."""
     n = values.numel()
     blocks = torch.nn.functional.pad(values.flatten().double(), (0, -n % blocksize)).view(-1, blocksize)
     absmax.copy_(blocks.abs().amax(dim=1))

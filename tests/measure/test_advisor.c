@@ -228,7 +228,7 @@ static void finds_most_where_flags_depend_on_one_another(void **state) {
     }
 }
 
-// A value that fails alone is given up; one that fails beside another is left out.
+// A value that fails alone is given up; one that fails only together with another is left out.
 static void what_fails_is_given_up(void **state) {
     (void)state;
     const machine *m = &machines[0];

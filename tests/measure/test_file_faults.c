@@ -273,7 +273,7 @@ static const char *judge(const scenario *s, const char *dir, int code, int error
     return log_is_whole() || error == KILL ? NULL : "the log holds half a line";
 }
 
-// What the next save leaves behind; NULL: nothing.
+// The files that the next save leaves; NULL: none.
 static const char *judge_next_save(const scenario *s, const char *dir) {
     static const sm_model_config config = {.model = &sm_model_gpt2,
                                            .n_layer = 1,

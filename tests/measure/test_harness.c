@@ -379,8 +379,8 @@ static void test_gradient_check_must_say_what_it_did(void **state) {
     sm_row_free(&row);
 }
 
-// Gradients: once, before the first update. Updates: the first two, the last, that of a sample that is made again and that
-// of the one before it. Where there is no backward there is nothing to check.
+// Gradients: once, before the first update. Updates: the first two, the last, that of a repeated sample and that of the
+// sample before it. Without a backward there is nothing to check.
 static void test_checks_by_pass_type(void **state) {
     (void)state;
     static const struct {

@@ -110,7 +110,7 @@ static void test_every_gradient_is_summed_once(void **state) {
 
 // --- rows of the embedding ---------------------------------------------------------------------------------
 
-// A plan whose embedding has few rows beside its table's.
+// A plan whose batch uses few rows of its embedding table.
 static sm_plan *build_with_rows(const sm_model *model, int rank, bool is_sharded, sm_mode mode, bool one_micro_batch) {
     sm_plan *plan = NULL;
     sm_model_config config = model->odd;
@@ -209,7 +209,7 @@ static int64_t state_elems(const sm_plan *plan) {
     return n;
 }
 
-// Elements behind each state's matrix, up to where the next begins.
+// Elements between the end of each state's matrix and the next one.
 static int64_t most_padding(const sm_plan *plan) {
     int64_t n = 0;
     for (int i = 0; i < plan->n_tensors; i++) {

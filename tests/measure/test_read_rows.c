@@ -59,7 +59,7 @@ static void damage_is_set_aside(void **state) {
     expect_rows("[{\"a\": 1},\n{\"a\": [1, 2", 1, 1);
     expect_rows("{\"a\": 1}\n{\"a\": NaN}\n{\"a\": 3}\n", 2, 1);
     expect_rows("{\"a\"\n{\"a\": 3}\n", 1, 1);
-    // A row that was cut short in its samples seems to go on in the next one, which is found all the same.
+    // A row cut short in its samples seems to continue in the next one, which is found all the same.
     expect_rows("{\"a\": [1, 2,\n{\"a\": 3}\n{\"a\": 4}\n", 2, 1);
     expect_rows("{\"a\":\nx\ny\n\nz\n{\"a\": 4}\n", 1, 1); // one place, however many lines
     parse("{\"median_ns\": 1}\n\n{\"a\": tru", &rows);

@@ -268,7 +268,7 @@ static void loops(void **state) {
     sm_rows_free(&rows);
 }
 
-// A file of `stepmark ladder` makes a report by itself, and a section beside rows.
+// A file of `stepmark ladder` makes a report by itself, and a section in a report of rows.
 static void ladders(void **state) {
     (void)state;
     static const char text_of_rungs[] =

@@ -231,7 +231,7 @@ static void what_is_left_out_does_not_count(void **unused) {
     assert_int_equal(before.gpu_energy_mj, 50); // not known how much
     assert_true(before.frequency_mhz == 2000);
     assert_int_equal(before.energy_uj[1], SM_ABSENT);
-    // Until `after` reads 500000, 900000 uJ were used before it and 100000 behind it: both readings began again.
+    // Until `after` reads 500000, 900000 uJ were used before it and 100000 after it: both readings began again.
     assert_int_equal(500000 - before.energy_uj[0], 900000 + 100000);
 }
 

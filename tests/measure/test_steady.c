@@ -55,7 +55,7 @@ static void warm_after_three_without_progress(void **unused) {
         {{100, 90, 80, 70, 60}, 5, false},
         {{1000, 995, 992, 991}, 4, true},     // less than 1% is no progress
         {{100, 50, 60, 55, 49}, 5, false},    // a fastest one again
-        {{100, 50, 60, 55, 52, 51}, 6, true}, // slower ones do not start anew
+        {{100, 50, 60, 55, 52, 51}, 6, true}, // slower ones do not start it again
         {{50, 100, 100, 100}, 4, true},       // the first was the fastest
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

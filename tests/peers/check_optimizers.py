@@ -1,4 +1,4 @@
-"""Makes the goldens of the optimizers and of the loss scaler anew with the installed PyTorch, lion-pytorch and bitsandbytes, and compares."""
+"""Computes the goldens of the optimizers and of the loss scaler with the installed packages, and compares."""
 
 import json
 import pathlib

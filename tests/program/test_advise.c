@@ -141,7 +141,7 @@ static json_t *records_of_out(void) {
     return records;
 }
 
-// The first, the fastest, with that flag among others. What a flag is tried beside depends on what was fast.
+// The first, the fastest, with that flag among others. The flags tried with it depend on what was fast.
 static const json_t *record_among(const json_t *records, const char *flag) {
     size_t i;
     json_t *record;

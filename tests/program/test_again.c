@@ -399,7 +399,7 @@ static void test_code_of_rows_runs_when_asked(void **state) {
     json_decref(row);
 }
 
-// A log to go on with may be a stranger's, too.
+// The log of a run to resume may be another run's, too.
 static void test_logs_of_strangers(void **state) {
     (void)state;
     static const char sweep[] = "sweep -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --no-phases "

@@ -184,7 +184,8 @@ static void documents_fill_rows(void **state) {
         json_decref(rows);
     }
     static const expectation cases[] = {
-        {"run -m tiny -b 2 --seq-len 16 --padding max", 2, NULL, "--padding max applies to documents; also give --documents"},
+        {"run -m tiny -b 2 --seq-len 16 --padding max", 2, NULL,
+         "--padding max applies to documents; also give --documents"},
         {"run -m tiny -b 2 --seq-len 16 --long-documents cut", 2, NULL, "--long-documents applies to documents"},
         {"run -m tiny -b 2 --seq-len 16 --documents 2-16 --padding tight", 2, NULL, "none|batch|max|bucket|packed"},
         {"run -m tiny -b 2 --seq-len 16 --documents 20-30 --backend cpu", 1, NULL,
@@ -242,7 +243,8 @@ static void run_tells_of_skipped_steps(void **state) {
 // The row of a run whose checks draw by `seed`; 0: by what they like.
 static json_t *run_by_seed(int seed) {
     char command[256];
-    snprintf(command, sizeof(command), "run -m tiny --backend cpu -t 1 -b 2 --seq-len 16 -w 0 -r 12 --no-peaks -o json");
+    snprintf(command, sizeof(command),
+             "run -m tiny --backend cpu -t 1 -b 2 --seq-len 16 -w 0 -r 12 --no-peaks -o json");
     if (seed > 0) {
         snprintf(command + strlen(command), sizeof(command) - strlen(command), " --check-seed %d", seed);
     }
@@ -594,7 +596,7 @@ static void expect_warning(json_t *row, const char *text) {
     json_decref(row);
 }
 
-// What was chosen is remembered; what is wrong with the memory is a warning and a choice made anew.
+// What was chosen is remembered; a damaged memory is a warning, and the choice is made again.
 static void tuned_remembers_its_choices(void **state) {
     (void)state;
     json_decref(run_tuned("cache"));

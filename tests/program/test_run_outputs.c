@@ -1,5 +1,5 @@
-// What `run` says and writes beside its table: rows once more in a file, how much faster the fastest is, and nothing
-// with -q; profile's order; schemas; manual pages and completions from the same tables as --help.
+// The outputs of `run` other than its table: rows also in a file, how much faster the fastest is, and nothing with -q;
+// profile's order; schemas; manual pages and completions from the same tables as --help.
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -56,7 +56,7 @@ static json_t *make_device_row(const char *device, const char *binding, int us) 
     return row;
 }
 
-// Where threads are bound tells two rows of one device apart, and says nothing beside a device that has none.
+// The binding of threads tells two rows of one device apart; a device without threads shows none.
 static void a_name_holds_what_tells_rows_apart(void **state) {
     (void)state;
     static const char *const devices[] = {"opencl:0.0 is 1.50 (1.50-1.50) times faster than cpu"};

@@ -1,5 +1,5 @@
 // What a person sees on a terminal: no subcommand writes a line that is wider than its 80 columns, and tables of
-// fixed rows are, on 80 and 120, as in tests/golden/screens (STEPMARK_WRITE_SCREENS=1 writes these anew).
+// fixed rows are, on 80 and 120, as in tests/golden/screens (STEPMARK_WRITE_SCREENS=1 rewrites these).
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -98,7 +98,7 @@ static void every_help_fits(void **state) {
         char name[32];
         char arguments[64];
         if (line[3] == ' ') {
-            continue; // a purpose that goes on
+            continue; // a purpose continued from the line above
         }
         assert_int_equal(sscanf(line, " %31s", name), 1);
         snprintf(arguments, sizeof(arguments), "%s --help", name);
@@ -148,7 +148,7 @@ static void name_alone_says_what_to_try(void **state) {
     }
 }
 
-// A program that flushes in the middle of a line shows what there is, and goes on there.
+// A program that flushes in the middle of a line shows the part so far, and continues there.
 static void a_part_of_a_line_is_shown(void **state) {
     (void)state;
     terminal t = open_terminal(80);
@@ -350,7 +350,7 @@ static void goldens_of_rows(void **state) {
 }
 
 // Rows of all that `advise` may ask for below, whatever it asks for, so that nothing is measured: batches of 4 and 8 in
-// each round. What does not fit has none, as its row is made of an estimate.
+// each round. A configuration that does not fit has none, as its row is made of an estimate.
 enum { N_ADVICE_ROUNDS = 24 };
 
 static json_t *make_advice_row(int batch, const char *recompute, const char *precision, int round) {

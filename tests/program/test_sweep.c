@@ -149,7 +149,7 @@ static void write_lines(const char *lines) {
     free(path);
 }
 
-// A line says what is measured. What holds for the sweep as a whole is refused there, never left out.
+// A line says what is measured. A flag of the whole sweep is refused there, never left out.
 static void lines_hold_configurations_alone(void **state) {
     (void)state;
     static const char *const flags[] = {

@@ -123,7 +123,7 @@ static void on_fault(int number, siginfo_t *info, void *context) {
 
 extern int __sigaction(int number, const struct sigaction *now, struct sigaction *before);
 
-// The program's handler of this signal stands behind ours.
+// The program's handler of this signal is called after ours.
 __attribute__((visibility("default"))) int sigaction(int number, const struct sigaction *now,
                                                      struct sigaction *before) {
     if (number != SIGSEGV) {

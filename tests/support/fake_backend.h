@@ -106,7 +106,7 @@ static struct {
     bool is_kept;
     bool is_again;   // a step is being made again
     bool is_changed; // its results are others
-    int n_waits;     // behind the last op of the backward
+    int n_waits;     // after the last op of the backward
     float gradient;
     int n_batches;
     int n_batches_again; // of steps that were made again
@@ -199,7 +199,7 @@ static size_t heap_bytes(void) {
 static sm_status fake_synchronize(sm_executable *executable) {
     (void)executable;
     fake.n_waits++;
-    fake.is_changed |= fake.is_again && fake.n_waits == 2; // behind all that is looked at
+    fake.is_changed |= fake.is_again && fake.n_waits == 2; // after all that is looked at
     fake.n_allocating_steps += fake.heap_at_begin != 0 && heap_bytes() != fake.heap_at_begin;
     fake.heap_at_begin = 0;
     return SM_OK;

@@ -28,7 +28,7 @@ static inline terminal open_terminal(int n_columns) {
     return t;
 }
 
-// What is left on the screen: a line that was taken away ("\r\033[K") is gone; "\r\n" ends a line.
+// What is left on the screen: a line that was removed ("\r\033[K") is gone; "\r\n" ends a line.
 static inline void settle(char *text) {
     char *to = text;
     char *line = text;

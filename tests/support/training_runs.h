@@ -19,7 +19,7 @@ typedef struct {
     double step_ms; // of step s: step_ms (1 + jitter of s)
     double comm_ms;
     int64_t data_bytes; // 0: 1000
-    int interrupted_at; // 0: one start; else a second one goes on from there
+    int interrupted_at; // 0: one start; else a second one resumes from there
     int n_hosts;        // 0: one
 } made_run;
 
@@ -59,8 +59,8 @@ static inline json_t *made_start(const made_run *run, int from_step, int to_step
     return s;
 }
 
-// The log: a validation of 30 ms behind each epoch, a checkpoint of 20 ms behind each step that divides by 5. Returns
-// the ms of steps first..last and what came behind them.
+// The log: a validation of 30 ms after each epoch, a checkpoint of 20 ms after each step that divides by 5. Returns
+// the ms of steps first..last and of what followed them.
 static inline double made_log(const made_run *run, FILE *log, int first, int last) {
     double sum_ms = 0;
     for (int s = first; s <= last; s++) {

@@ -70,7 +70,7 @@ static sm_model_config small_config(int model) {
     return config;
 }
 
-// The loss of each candidate behind the text, out of a plan of its own: the smallest is the most probable token's.
+// The loss of each candidate after the text, computed by a separate plan: the smallest is the most probable token's.
 static int32_t slow_next(sm_device *device, const sm_model_config *config, const char *weights, const int32_t *ids,
                          int64_t n) {
     const int64_t T = n < CONTEXT ? n : CONTEXT;

@@ -223,7 +223,7 @@ static void check_load(const sm_load *load, const sm_loader_settings *s) {
     }
 }
 
-// All kinds give what the plainest gives, from step 1 and from where a training goes on.
+// All kinds give what the plainest gives, from step 1 and from the step at which a training resumes.
 static void expect_same_everywhere(const sm_load_share *share) {
     static const sm_loader_settings kinds[] = {
         {.kind = SM_LOADER_INLINE},
@@ -415,7 +415,7 @@ static void micro_batches_count_by_their_tokens(void **state) {
     "train " MODEL "--dropout 0.1 --data $T/text --tokenizer $T/tok --val-data $T/val --padding %s " \
     "--long-documents split --accum 2 --steps 60 --save-every 7 --val-every 20 --loader %s --run $T/%s"
 
-// Documents of text, whose tokens are made on the fly: a run that is killed and goes on, with another loader, is that
+// Documents of text, whose tokens are made on the fly: a run that is killed and resumes, with another loader, is that
 // which never was.
 static void documents_go_on_where_a_run_ended(void **state) {
     (void)state;
@@ -470,7 +470,7 @@ static void what_does_not_go_together_is_refused(void **state) {
     CHECK_ALL(cases);
 }
 
-// A configuration with a loader is a loop's, and the report puts loops beside a published profile.
+// A configuration with a loader is a loop's, and the report compares loops with a published profile.
 static void sweeps_measure_loops(void **state) {
     (void)state;
     expect_exit("sweep -m tiny --vocab 600 -b 2 --seq-len 16 -t 1 --data $T/text --tokenizer $T/tok --documents 2-16 "

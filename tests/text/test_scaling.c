@@ -276,14 +276,10 @@ static void records(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fit_of_known_parts),
-        cmocka_unit_test(fit_of_few_points),
-        cmocka_unit_test(fit_is_never_negative),
-        cmocka_unit_test(no_verdict),
-        cmocka_unit_test(strong_and_weak),
-        cmocka_unit_test(hosts),
-        cmocka_unit_test(not_comparable),
-        cmocka_unit_test(records),
+        cmocka_unit_test(fit_of_known_parts),    cmocka_unit_test(fit_of_few_points),
+        cmocka_unit_test(fit_is_never_negative), cmocka_unit_test(no_verdict),
+        cmocka_unit_test(strong_and_weak),       cmocka_unit_test(hosts),
+        cmocka_unit_test(not_comparable),        cmocka_unit_test(records),
     };
     return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
 }

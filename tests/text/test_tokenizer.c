@@ -29,7 +29,7 @@ static void the_alphabet_is_gpt2_s(void **state) {
     assert_int_equal(order[0], '!');
     assert_int_equal(order[93], '~');
     assert_int_equal(order[94], 0xa1);
-    assert_int_equal(order[188], 0); // behind the 188 that stand for themselves
+    assert_int_equal(order[188], 0); // after the 188 that stand for themselves
     assert_int_equal(order[220], ' ');
     const size_t length = sm_byte_alphabet_write(order, SM_N_BYTES, text);
     assert_true(sm_byte_alphabet_read(text, length, bytes, &n));
@@ -174,7 +174,7 @@ static sm_tokenizer *learn(size_t n_bytes, int64_t vocab_size) {
     return tokenizer;
 }
 
-// Counts all pairs of all words anew.
+// Counts all pairs of all words again.
 static pair slow_best(const int32_t *ids, const uint8_t *ends_word, size_t n, int32_t n_tokens, int64_t *count) {
     int64_t *counts = calloc((size_t)n_tokens * (size_t)n_tokens, sizeof(*counts));
     pair best = {0, 0};

@@ -1,6 +1,6 @@
-// test_trainer.c: the order of data; and `train --run` as a user meets it: what a run leaves, how it ends early and
-// goes on, what is refused, and what happens to checkpoints that are damaged. A run that was ended and goes on must
-// leave the same weights and the same log, but for times, as one that was not.
+// test_trainer.c: the order of data; and `train --run` for a user: the files of a run, how it ends early and resumes,
+// what is refused, and damaged checkpoints. A run that was ended and resumed must leave the same weights and the same
+// log, except for times, as one that was not.
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -278,7 +278,8 @@ static void a_damaged_checkpoint_is_passed_over(void **state) {
         {"truncate -s 5000 $N/model.safetensors",
          "model.safetensors: has 5000 bytes; the checkpoint was written with "},
         {"cp $O/optimizer.safetensors $N", "optimizer.safetensors: is damaged, or belongs to another checkpoint"},
-        {"printf x | dd of=$N/model.safetensors bs=1 seek=9000 conv=notrunc 2>/dev/null", "is damaged, or belongs to another"},
+        {"printf x | dd of=$N/model.safetensors bs=1 seek=9000 conv=notrunc 2>/dev/null",
+         "is damaged, or belongs to another"},
         {"rm $N/config.json", "config.json: cannot open"},
         {"sed -i 's/\"log_bytes\": /&1/' $N/checkpoint.json", "its digest is that of another text"},
         {"rm -r $N && cp -r $O $N", "holds the state after step "},
@@ -334,7 +335,7 @@ static void numbers_that_are_not_finite_end_it(void **state) {
     shell("grep -q '\"reason\": \"failed\"' $T/wild/run.json && test ! -e $T/wild/model");
 }
 
-// Every checkpoint fails: training goes on to its end, and says so each time.
+// Every checkpoint fails: training continues to its end, and says so each time.
 static void a_checkpoint_that_fails_ends_nothing(void **state) {
     (void)state;
     setenv("LD_PRELOAD", SM_TEST_SHIMS "/file_faults.so", 1);

@@ -1,16 +1,16 @@
 #!/bin/bash
-# train.sh: what the sbatch scripts of this folder share; they source it. Trains in a run folder, goes on where the job
-# was ended before, and puts the job back into the queue when it was ended by Slurm's warning.
+# train.sh: the common part of this folder's sbatch scripts, which source it. Trains in a run folder, resumes where the
+# job ended before, and puts the job back into the queue when Slurm's warning ended it.
 #
 #   sbatch tools/slurm/train_2.sbatch --data tokens [FLAGS OF TRAIN]
 #
-# The flags behind the script come after the ones below, and win. From the environment:
+# The flags given after the script follow the ones below, and win. From the environment:
 #
 #   STEPMARK   the program; not given: build/mpi/stepmark (`make mpi`), else build/release/stepmark, for one process
 #   RUN_DIR    the run folder; not given: runs/NAME-ID of the job. The same after a requeue
 #   LAUNCH     what starts the processes; not given: srun with PMIx, or mpirun where this Slurm has no PMIx
 #
-# For devices: sbatch --gpus-per-task=1 ..., and --backend opencl behind the script.
+# For devices: sbatch --gpus-per-task=1 ..., and --backend opencl after the script.
 set -u
 cd "${SLURM_SUBMIT_DIR:-.}" || exit 1
 if [ -z "${STEPMARK:-}" ]; then
