@@ -319,6 +319,11 @@ deb: deps deps-package ## build a Debian package in build/deb
 tarball: deps ## build a folder with the program for any Linux of glibc 2.28 or newer, in build/stepmark-*.tar.gz
 	@tools/tarball.sh "$(MAKE)"
 
+.PHONY: wheel
+wheel: deps ## build a Python wheel with the program inside (manylinux_2_28), and use it in a fresh environment
+	@tools/wheel.sh "$(MAKE)"
+	@tools/test_wheel.sh build/stepmark-*.whl
+
 .PHONY: deps-package
 deps-package: ## also install what building and testing packages needs
 	@tools/deps.sh run package

@@ -1,0 +1,13 @@
+"""The wheel holds a program, so it is one of a platform; its version is that of debian/changelog, from tools/wheel.sh."""
+
+import os
+
+from setuptools import Distribution, setup
+
+
+class WithProgram(Distribution):
+    def has_ext_modules(self) -> bool:
+        return True
+
+
+setup(version=os.environ["STEPMARK_VERSION"], distclass=WithProgram)
