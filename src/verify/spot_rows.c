@@ -198,13 +198,27 @@ static double largest(int64_t n, const float *values) {
     return most;
 }
 
-// Least size of an output's numbers. A mean may cancel: it is as uncertain as the numbers it averages.
+// The size of the numbers that cancel in an output, which is as uncertain as they are: those that a mean averages; the
+// logits, when the loss of a trained model is next to 0, or a probability next to 1.
+static double cancelled_size(const spot *s, const sample *p, int k) {
+    const operand *x = &p->in[0];
+    const double most = largest(x->n, x->values);
+    if (s->op.kind == SM_OP_CROSSENTROPY_BACKWARD) {
+        const float *scale = p->in[SM_IN(crossentropy_backward, scale)].values;
+        return fabs((double)scale[0]) * (most > 1 ? most : 1);
+    }
+    if (s->op.kind == SM_OP_CROSSENTROPY_FORWARD && k == SM_OUT(crossentropy_forward, losses)) {
+        return most;
+    }
+    const bool is_mean = strcmp(sm_op_get_info(s->op.kind)->out[k].name, "mean") == 0;
+    return is_mean ? most / sqrt((double)x->per_row) : 0;
+}
+
+// Least size of an output's numbers.
 static double least_size(const spot *s, const sample *p, int k, const float *want) {
     const operand *o = &p->out[k];
-    const operand *x = &p->in[0];
-    const bool is_mean = strcmp(sm_op_get_info(s->op.kind)->out[k].name, "mean") == 0;
     const double most = (o->per_row == 1 ? 1 : least_share) * largest(o->n, want);
-    const double cancelled = is_mean ? largest(x->n, x->values) / sqrt((double)x->per_row) : 0;
+    const double cancelled = cancelled_size(s, p, k);
     return most > cancelled ? most : cancelled;
 }
 

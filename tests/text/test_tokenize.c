@@ -331,9 +331,11 @@ static void nothing_is_overwritten(void **state) {
     assert_true(result.was_complete);
     assert_int_equal(result.n_documents[0], 4);
     expect_failure("other percent", tokenize_one("documents", "texts", 50, 1, NULL), SM_ERR_IO,
-                   "documents|is there already");
-    expect_failure("a file", tokenize_one("many.txt", "texts", 0, 1, NULL), SM_ERR_IO, "many.txt|is there already");
-    expect_failure("a folder", tokenize_one("texts", "texts", 0, 1, NULL), SM_ERR_IO, "texts|is there already");
+                   "documents|exists and is not from this work");
+    expect_failure("a file", tokenize_one("many.txt", "texts", 0, 1, NULL), SM_ERR_IO,
+                   "many.txt|exists and is not from this work");
+    expect_failure("a folder", tokenize_one("texts", "texts", 0, 1, NULL), SM_ERR_IO,
+                   "texts|exists and is not from this work");
     char *partial = temp_path("locked.partial");
     assert_int_equal(mkdir(partial, 0777), 0);
     const int lock = open(partial, O_RDONLY | O_DIRECTORY);
