@@ -64,7 +64,7 @@ static inline void spot_compare(spot *s, const char *operand, double got, double
     const double difference = got == want ? 0 : got > want ? got - want : want - got;
     const double error = difference / (allowed + 1e-37);
     s->n_values++;
-    s->is_infinite |= !(difference < 1e300);
+    s->is_infinite |= !(difference < 1e300 && allowed < 1e300);
     if (!(error <= s->error)) {
         s->error = error;
         s->operand = operand;
