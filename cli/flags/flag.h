@@ -3,6 +3,7 @@
 #ifndef STEPMARK_CLI_FLAGS_FLAG_H
 #define STEPMARK_CLI_FLAGS_FLAG_H
 
+#include <limits.h>
 #include <stddef.h>
 
 #include "cli/flags/options.h"
@@ -97,6 +98,19 @@ int cli_flag_words(const cli_flag *flag, const char *words[CLI_MAX_WORDS]);
 // Checks that every file and folder that the command line asks for can be written, before anything is measured or
 // computed. SM_ERR_IO or SM_ERR_USAGE names the flag and the path.
 sm_status cli_check_outputs(const cli_options *options);
+
+// Flags from a file, as argv from its subcommand on: --config FILE, or a run's run.json, which holds the command line
+// with which it began. SM_ERR_FORMAT names the file.
+typedef struct {
+    char **args;
+    int n;
+} cli_saved;
+
+sm_status cli_saved_read(const char *path, cli_saved *saved);
+void cli_saved_free(cli_saved *saved);
+
+// Whether a run folder has that file; sets its path.
+bool cli_saved_is_in(const char *run, char path[PATH_MAX]);
 
 // Lines of a preset, separated by newlines; NULL if there is no such preset.
 const char *cli_preset_find(const char *name);

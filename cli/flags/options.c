@@ -12,6 +12,7 @@
 #include "bench/tables/screen.h"
 #include "cli/flags/configure.h"
 #include "cli/flags/flag.h"
+#include "src/runs/run_folder.h"
 #include "src/documents/collate.h"
 #include "src/rewrites/rewrite.h"
 
@@ -449,23 +450,81 @@ static void choose_format(cli_options *options) {
     }
 }
 
-sm_status cli_options_parse(cli_command command, int argc, char **argv, cli_options *options) {
-    getopt_tables tables;
-    make_getopt_tables(command, &tables);
+static sm_status set_defaults(const getopt_tables *tables, cli_options *options) {
     memset(options, 0, sizeof(*options));
-    options->command = command;
+    options->command = tables->command;
     options->layer = -1;
     options->output = -1;
+    options->warmup_steps = -1;
+    options->schedule = -1;
+    options->data_order = -1;
+    options->min_lr = NAN;
     for (int i = 0; i < sm_setting_count(); i++) {
         *sm_setting_of(&options->settings, sm_setting_at(i)) = NAN;
     }
-    for (int i = 0; i < tables.n; i++) {
-        const cli_flag *flag = &tables.flags[i];
-        if (flag->initial != NULL && !cli_has_own_list(flag, command)) {
+    for (int i = 0; i < tables->n; i++) {
+        const cli_flag *flag = &tables->flags[i];
+        if (flag->initial != NULL && !cli_has_own_list(flag, tables->command)) {
             SM_TRY(store(flag, flag->initial, options));
         }
     }
-    SM_TRY(read_arguments(&tables, argc, argv, options));
+    return SM_OK;
+}
+
+// --- flags from files --------------------------------------------------------------------
+
+// What a run's folder and --config hold; options point into them for as long as the process lives.
+static struct {
+    char run_path[PATH_MAX];
+    const char *config_path;
+    cli_saved of_run;
+    cli_saved of_config;
+} saved_flags;
+
+static sm_status read_saved(const getopt_tables *tables, const char *path, const cli_saved *saved,
+                            cli_options *options) {
+    const bool had_own_code = options->kernel != NULL || options->backend_library != NULL;
+    if (saved->n == 0) {
+        return SM_OK;
+    }
+    if (read_arguments(tables, saved->n, saved->args, options) != SM_OK) {
+        return sm_fail(SM_ERR_USAGE, "%s: %s", path, sm_error_message());
+    }
+    return had_own_code || (options->kernel == NULL && options->backend_library == NULL)
+               ? SM_OK
+               : sm_fail(SM_ERR_USAGE, "%s: runs code of its own (--kernel, --backend-library); look at it, and give "
+                                       "all flags on the command line", path);
+}
+
+// Flags of --config, then those of the run, then the command line's: the last wins.
+static sm_status read_all(const getopt_tables *tables, int argc, char **argv, cli_options *options) {
+    SM_TRY(set_defaults(tables, options));
+    SM_TRY(read_saved(tables, saved_flags.config_path, &saved_flags.of_config, options));
+    SM_TRY(read_saved(tables, saved_flags.run_path, &saved_flags.of_run, options));
+    return read_arguments(tables, argc, argv, options);
+}
+
+static sm_status read_with_saved(const getopt_tables *tables, int argc, char **argv, cli_options *options) {
+    cli_saved_free(&saved_flags.of_run);
+    cli_saved_free(&saved_flags.of_config);
+    SM_TRY(read_all(tables, argc, argv, options));
+    if (options->run != NULL && options->resume_run == SM_RESUME_AUTO &&
+        cli_saved_is_in(options->run, saved_flags.run_path)) {
+        SM_TRY(cli_saved_read(saved_flags.run_path, &saved_flags.of_run));
+        SM_TRY(read_all(tables, argc, argv, options));
+    }
+    if (options->config != NULL) {
+        saved_flags.config_path = options->config;
+        SM_TRY(cli_saved_read(options->config, &saved_flags.of_config));
+        SM_TRY(read_all(tables, argc, argv, options));
+    }
+    return SM_OK;
+}
+
+sm_status cli_options_parse(cli_command command, int argc, char **argv, cli_options *options) {
+    getopt_tables tables;
+    make_getopt_tables(command, &tables);
+    SM_TRY(read_with_saved(&tables, argc, argv, options));
     choose_format(options);
     sm_loss_scaling scaling;
     SM_TRY(cli_loss_scaling(options, CLI_FP32, &scaling)); // checks it

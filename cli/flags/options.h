@@ -133,14 +133,19 @@ typedef struct cli_options {
     // train, init.
     int64_t steps, epochs, tokens, global_batch;
     sm_step_settings settings; // NaN = the optimizer's default
-    int64_t warmup_steps;
-    int schedule;   // sm_schedule_kind
-    int data_order; // sm_order_kind
+    int64_t warmup_steps; // -1 = not given, here and in the next two
+    int schedule;         // sm_schedule_kind
+    int data_order;       // sm_order_kind
+    double min_lr;        // NaN = not given
     const char *val_data;
     int64_t val_every, val_batches;
     const char *run;
     int64_t save_every, keep;
     int resume_run; // sm_resume
+    const char *config;
+    int64_t log_every;
+    bool keep_best;
+    int64_t sample_every; // 0: none
     const char *log;
     bool profile;
     const char *save;

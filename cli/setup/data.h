@@ -57,6 +57,7 @@ typedef struct {
 typedef struct {
     char data_path[PATH_MAX];
     char val_path[PATH_MAX];
+    const char *tokenizer_folder; // of the data's tokenizer; NULL: unknown
     cli_train_file data;
     cli_train_file validation;
 } cli_train_data;

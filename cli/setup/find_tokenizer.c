@@ -2,11 +2,43 @@
 #include "cli/setup/data.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/output/notes.h"
+#include "src/runs/checkpoint.h"
 #include "src/tokenizer/encoder.h"
 #include "src/weights/model_folder.h"
+
+// The last checkpoint of a training that has not ended.
+static sm_status take_checkpoint(const char *run, char weights[PATH_MAX]) {
+    int64_t *steps = NULL;
+    int n = 0;
+    SM_TRY(sm_checkpoint_list(run, &steps, &n));
+    const int64_t step = n > 0 ? steps[0] : 0;
+    free(steps);
+    if (n == 0) {
+        return sm_fail(SM_ERR_IO, "%s: a training that has not ended, and has no checkpoint yet; train --save-every N "
+                                  "writes them", run);
+    }
+    if (snprintf(weights, PATH_MAX, "%s/checkpoints/step-%lld", run, (long long)step) >= PATH_MAX) {
+        return sm_fail(SM_ERR_IO, "%.100s...: the path is too long", run);
+    }
+    cli_note("%s: has not ended; its last checkpoint, of step %lld, is used", run, (long long)step);
+    return SM_OK;
+}
+
+// A run keeps its tokenizer in a folder beside checkpoints/, model/ and best/.
+static bool find_beside(const char *weights, char path[PATH_MAX]) {
+    static const char *const places[] = {"tokenizer", "../tokenizer", "../../tokenizer"};
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]) && weights != NULL; i++) {
+        if (snprintf(path, PATH_MAX, "%s/%s", weights, places[i]) < PATH_MAX && sm_tokenizer_is_in(path)) {
+            return true;
+        }
+    }
+    return false;
+}
 
 sm_status cli_find_weights(const char *folder, char weights[PATH_MAX]) {
     char inner[PATH_MAX];
@@ -19,8 +51,7 @@ sm_status cli_find_weights(const char *folder, char weights[PATH_MAX]) {
     }
     if (!found && snprintf(inner, sizeof(inner), "%s/checkpoints", folder) < (int)sizeof(inner) &&
         access(inner, F_OK) == 0) {
-        return sm_fail(SM_ERR_IO, "%s: a training that has not ended; name one of its checkpoints, %s/step-N", folder,
-                       inner);
+        return take_checkpoint(folder, weights);
     }
     snprintf(weights, PATH_MAX, "%s", folder);
     return SM_OK;
@@ -28,11 +59,15 @@ sm_status cli_find_weights(const char *folder, char weights[PATH_MAX]) {
 
 sm_status cli_find_tokenizer(const char *given, const char *folder, const char *weights, int64_t vocab,
                              sm_tokenizer **tokenizer) {
+    char beside[PATH_MAX];
     if (given == NULL && weights != NULL && sm_tokenizer_is_in(weights)) {
         given = weights;
     }
     if (given == NULL && folder != NULL && sm_tokenizer_is_in(folder)) {
         given = folder;
+    }
+    if (given == NULL && vocab != SM_N_BYTES && find_beside(weights, beside)) {
+        given = beside;
     }
     if (given != NULL && strcmp(given, CLI_BYTES_TOKENIZER) != 0) {
         SM_TRY(sm_tokenizer_read(given, tokenizer));

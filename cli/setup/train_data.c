@@ -17,9 +17,11 @@ static bool is_folder(const char *path) {
 
 // Sets the files of a folder written by `tokenize`.
 static sm_status set_files(cli_options *o, cli_train_data *d) {
+    d->tokenizer_folder = o->tokenizer;
     if (!is_folder(o->data) || o->tokenizer != NULL) {
         return SM_OK;
     }
+    d->tokenizer_folder = sm_tokenizer_is_in(o->data) ? o->data : NULL;
     const int n = snprintf(d->val_path, sizeof(d->val_path), "%s/val.bin", o->data);
     const int m = snprintf(d->data_path, sizeof(d->data_path), "%s/train.bin", o->data);
     if (n >= PATH_MAX || m >= PATH_MAX) {

@@ -1,6 +1,7 @@
 // train.c: trains on a data file: from flags to the trainer's settings, and its display.
 #include "cli/train/train.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 
@@ -21,6 +22,7 @@
 enum { DEFAULT_STEPS = 10 };
 
 static const double peak_seconds = 0.5; // for measuring the peak
+static const double usual_final_fraction = 0.1;
 
 typedef struct {
     cli_options options; // with the micro-batches of a step and the files of a data folder set
@@ -34,6 +36,7 @@ typedef struct {
     json_t *configuration;
     char *command_line;
     cli_train_show show;
+    cli_train_sampler sampler;
     sm_peaks peaks;
     sm_train_progress progress;
     sm_loop *loop; // NULL: no --profile
@@ -53,7 +56,42 @@ static sm_status check_folder_flags(const cli_options *o) {
         return sm_fail(SM_ERR_USAGE, "--%s: needs --run DIR, which has the checkpoints",
                        o->save_every > 0 ? "save-every" : "resume");
     }
+    if (o->run == NULL && (o->keep_best || o->sample_every > 0)) {
+        return sm_fail(SM_ERR_USAGE, "--%s: needs --run DIR, whose folder it goes into",
+                       o->keep_best ? "keep-best" : "sample-every");
+    }
+    if ((o->sample_every > 0) != (o->prompt != NULL)) {
+        return sm_fail(SM_ERR_USAGE, "--%s: give --sample-every N and --prompt TEXT together",
+                       o->prompt != NULL ? "prompt" : "sample-every");
+    }
     return o->run != NULL ? sm_run_folder_check(o->run, (sm_resume)o->resume_run) : SM_OK;
+}
+
+// What is not given: a run learns as language models are usually trained; a few steps without a folder stay plain.
+static sm_status set_recipe(const cli_options *o, sm_train_settings *s) {
+    const bool is_run = o->run != NULL;
+    const sm_schedule_kind usual = is_run ? SM_SCHEDULE_COSINE : SM_SCHEDULE_CONSTANT;
+    sm_step_settings *optimizer = &s->optimizer;
+    s->order = o->data_order >= 0 ? (sm_order_kind)o->data_order : is_run ? SM_ORDER_SHUFFLED : SM_ORDER_SEQUENTIAL;
+    s->schedule = o->schedule >= 0 ? (sm_schedule_kind)o->schedule : usual;
+    s->warmup_steps = o->warmup_steps >= 0 ? o->warmup_steps : is_run ? SM_WARMUP_SHARE : 0;
+    s->final_fraction = usual_final_fraction;
+    if (is_run && isnan(o->settings.grad_clip)) {
+        optimizer->grad_clip = 1;
+    }
+    if (is_run && isnan(o->settings.beta2) && optimizer->beta2 == 0.999) { // Adam and its variants
+        optimizer->beta2 = 0.95;
+    }
+    if (isnan(o->min_lr)) {
+        return SM_OK;
+    }
+    if (s->schedule == SM_SCHEDULE_CONSTANT || o->min_lr > optimizer->lr) {
+        return s->schedule == SM_SCHEDULE_CONSTANT
+                   ? sm_fail(SM_ERR_USAGE, "--min-lr: a constant learning rate has none; give --schedule cosine, linear or wsd")
+                   : sm_fail(SM_ERR_USAGE, "--min-lr: %g is above the learning rate of %g", o->min_lr, optimizer->lr);
+    }
+    s->final_fraction = optimizer->lr > 0 ? o->min_lr / optimizer->lr : 0;
+    return SM_OK;
 }
 
 static sm_status check_options(training *t) {
@@ -73,7 +111,8 @@ static sm_status check_options(training *t) {
     t->job.T = options->seq_lens.values[0];
     SM_TRY(cli_config(options, options->models.texts[0], &t->job.config));
     SM_TRY(cli_check_seq_len(&t->job.config, t->job.T));
-    return cli_settings(options, &t->settings.optimizer);
+    SM_TRY(cli_settings(options, &t->settings.optimizer));
+    return set_recipe(options, &t->settings);
 }
 
 // --accum from --global-batch.
@@ -163,10 +202,7 @@ static void set_work(training *t) {
     s->config = &t->job.config;
     s->comm = t->comm;
     s->global_batch = o->global_batch;
-    s->order = (sm_order_kind)o->data_order;
     s->seed = (uint64_t)o->seed;
-    s->schedule = (sm_schedule_kind)o->schedule;
-    s->warmup_steps = o->warmup_steps;
     s->max_steps = o->steps == 0 && o->epochs == 0 && o->tokens == 0 ? DEFAULT_STEPS : o->steps;
     s->max_epochs = o->epochs;
     s->max_tokens = o->tokens;
@@ -175,6 +211,7 @@ static void set_work(training *t) {
     s->log = o->log;
     s->save = o->save;
     s->interrupted = &cli_interrupted;
+    t->show.every = o->log_every;
 }
 
 static sm_status set_run(training *t) {
@@ -190,6 +227,11 @@ static sm_status set_run(training *t) {
     s->keep = o->keep;
     s->resume = (sm_resume)o->resume_run;
     t->show.tells_progress = true;
+    s->keep_best = o->keep_best;
+    s->sample_every = o->sample_every;
+    if (o->sample_every > 0 && sm_comm_rank(t->comm) == 0) {
+        SM_TRY(cli_train_sampler_open(o, &t->job, t->data.tokenizer_folder, t->device, &t->sampler));
+    }
     t->configuration = cli_train_configuration(o, &t->job, t->device);
     t->command_line = cli_command_line(o);
     s->configuration = t->configuration;
@@ -244,6 +286,28 @@ static sm_status initialise(void *ctx, sm_session *session, int64_t *step) {
     return SM_OK;
 }
 
+static sm_status begun(void *ctx, const sm_train_progress *progress, const sm_schedule *schedule) {
+    training *t = ctx;
+    t->progress = *progress;
+    if (t->options.run == NULL) {
+        return SM_OK;
+    }
+    cli_train_show_begin(&t->show, &t->settings, schedule);
+    return cli_train_keep_tokenizer(t->data.tokenizer_folder, t->options.run, "tokenizer");
+}
+
+static sm_status validated(void *ctx, const sm_train_progress *progress) {
+    training *t = ctx;
+    t->progress = *progress;
+    return cli_train_show_validation(&t->show, progress);
+}
+
+static sm_status sample(void *ctx, int64_t step, char **text) {
+    training *t = ctx;
+    (void)step;
+    return cli_train_sampler_run(&t->sampler, t->session, text);
+}
+
 static sm_status stepped(void *ctx, const sm_train_progress *progress, const sm_train_step *step) {
     training *t = ctx;
     SM_TRY(cli_train_show_step(&t->show, progress, step));
@@ -288,8 +352,11 @@ static json_t *end_facts(void *ctx) {
 }
 
 static sm_status completed(void *ctx, const char *run_dir) {
-    (void)ctx;
-    return cli_run_complete(run_dir);
+    training *t = ctx;
+    SM_TRY(cli_train_keep_tokenizer(t->data.tokenizer_folder, run_dir, "model"));
+    SM_TRY(cli_run_complete(run_dir));
+    cli_train_show_end(&t->show, &t->settings, &t->progress);
+    return SM_OK;
 }
 
 // --- the whole -----------------------------------------------------------------------------
@@ -299,6 +366,7 @@ static void close_all(training *t) {
     json_decref(t->configuration);
     free(t->command_line);
     sm_loop_close(t->loop);
+    cli_train_sampler_close(&t->sampler);
     sm_sensors_close(t->sensors);
     sm_session_close(t->val_session);
     sm_session_close(t->session);
@@ -315,6 +383,9 @@ sm_status cli_train(const cli_options *options) {
     t.settings.loader.background = t.settings.background;
     const sm_train_callbacks callbacks = {.ctx = &t,
                                           .initialise = initialise,
+                                          .begun = begun,
+                                          .validated = validated,
+                                          .sample = sample,
                                           .stepped = stepped,
                                           .time_apart = time_apart,
                                           .timed = timed,

@@ -4,10 +4,13 @@
 
 #include "status.h"
 #include "bench/loop/loop.h"
+#include "bench/runs/watch.h"
 #include "bench/sensors/sensors.h"
 #include "cli/flags/options.h"
 #include "cli/measure/measure.h"
 #include "src/comm/comm.h"
+#include "src/tokenizer/tokenizer.h"
+#include "src/train/generate.h"
 #include "src/train/trainer.h"
 
 // --- facts ---------------------------------------------------------------------------------------
@@ -30,19 +33,30 @@ char *cli_command_line(const cli_options *options);
 
 // --- what a user sees ----------------------------------------------------------------------------
 
-// A line for each step on stdout, and progress on stderr.
+// On stdout a line for each step and validation; on stderr progress, warnings, and what the run is and has come to.
 
 typedef struct {
     double step_flops;   // of all micro-batches and the update
     double peak_flops;   // FLOP/s; 0: unknown
     int form;            // how much of a step's line is omitted to fit the terminal
     bool tells_progress; // on stderr, occasionally
+    int64_t every;       // prints each Nth step
+    sm_run_watch watch;
+    double n_tokens;     // of this process's steps
+    int64_t first_ns;    // begin of the first step, for the summary
     int64_t begin_ns;    // end of the second step
     int64_t told_ns;     // of the last line on stderr
 } cli_train_show;
 
 // SM_ERR_IO if stdout cannot be written.
 sm_status cli_train_show_step(cli_train_show *show, const sm_train_progress *progress, const sm_train_step *step);
+sm_status cli_train_show_validation(cli_train_show *show, const sm_train_progress *progress);
+
+// The work and the recipe of a run that begins or resumes.
+void cli_train_show_begin(cli_train_show *show, const sm_train_settings *settings, const sm_schedule *schedule);
+
+// The run's outcome, and the commands that come next.
+void cli_train_show_end(const cli_train_show *show, const sm_train_settings *settings, const sm_train_progress *progress);
 
 // --- a profile -----------------------------------------------------------------------------------
 
@@ -59,6 +73,26 @@ sm_status cli_train_profile_keep(sm_loop *loop, const sm_train_progress *progres
 // On stdout. Too few steps are a note.
 sm_status cli_train_profile_show(const cli_options *options, const cli_job *job, const sm_session *session,
                                  const sm_peaks *peaks, const sm_loop *loop);
+
+// --- samples and the tokenizer -------------------------------------------------------------------
+
+// Continues --prompt by the weights of a session in training. A zeroed one is closed.
+typedef struct {
+    const cli_options *options;
+    sm_tokenizer *tokenizer; // NULL: an id is a byte
+    sm_generator *generator;
+    sm_ids prompt;
+} cli_train_sampler;
+
+sm_status cli_train_sampler_open(const cli_options *options, const cli_job *job, const char *tokenizer,
+                                 sm_device *device, cli_train_sampler *sampler);
+
+// Prints a line, too. The caller frees *text.
+sm_status cli_train_sampler_run(cli_train_sampler *sampler, sm_session *trained, char **text);
+void cli_train_sampler_close(cli_train_sampler *sampler);
+
+// Copies the tokenizer into RUN/NAME. `tokenizer` NULL: does nothing.
+sm_status cli_train_keep_tokenizer(const char *tokenizer, const char *run, const char *name);
 
 // --- the end of a run ----------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@
 #include "clock.h"
 #include "bench/tables/screen.h"
 #include "bench/tables/show.h"
+#include "cli/flags/configure.h"
 #include "cli/flags/options.h"
 #include "cli/output/notes.h"
 
@@ -62,16 +63,20 @@ static void tell_progress(cli_train_show *show, const sm_train_progress *p) {
     show->told_ns = now_ns;
     const double left_s = (double)(now_ns - show->begin_ns) / 1e9 / (double)n_done * (double)(p->n_steps - p->step);
     const long long whole_s = llround(left_s);
-    char validation[64] = "";
-    if (!isnan(p->val_loss)) {
-        snprintf(validation, sizeof(validation), ", validation loss %.4f", p->val_loss);
-    }
-    cli_note("step %lld of %lld, %.1f%%%s; %lld:%02lld:%02lld to go", (long long)p->step, (long long)p->n_steps,
-             100 * (double)p->step / (double)p->n_steps, validation, whole_s / 3600, whole_s / 60 % 60, whole_s % 60);
+    cli_note("step %lld of %lld, %.1f%%; %lld:%02lld:%02lld to go", (long long)p->step, (long long)p->n_steps,
+             100 * (double)p->step / (double)p->n_steps, whole_s / 3600, whole_s / 60 % 60, whole_s % 60);
 }
 
 sm_status cli_train_show_step(cli_train_show *show, const sm_train_progress *progress, const sm_train_step *step) {
-    SM_TRY(print_step(show, progress->n_steps, step));
+    char warning[SM_WATCH_TEXT_SIZE];
+    const bool is_edge = progress->step == progress->first_step + 1 || progress->step == progress->n_steps;
+    if (is_edge || show->every == 0 || progress->step % show->every == 0) {
+        SM_TRY(print_step(show, progress->n_steps, step));
+    }
+    show->n_tokens += (double)step->n_tokens;
+    if (sm_run_watch_step(&show->watch, step->step, step->loss, step->is_skipped ? NAN : step->grad_norm, warning)) {
+        cli_note("warning: %s", warning);
+    }
     if (progress->step == progress->first_step + 2) { // the first step is not typical; the work after it is not part of
                                                       // a step
         show->begin_ns = sm_now_ns();
@@ -81,4 +86,77 @@ sm_status cli_train_show_step(cli_train_show *show, const sm_train_progress *pro
         tell_progress(show, progress);
     }
     return SM_OK;
+}
+
+sm_status cli_train_show_validation(cli_train_show *show, const sm_train_progress *p) {
+    char best[64] = "";
+    char warning[SM_WATCH_TEXT_SIZE];
+    if (p->best_val_step != p->step) {
+        snprintf(best, sizeof(best), " | best %.6f at step %lld", p->best_val_loss, (long long)p->best_val_step);
+    }
+    const int written = printf("validation after step %lld | loss %.6f | perplexity %.4g%s\n", (long long)p->step,
+                               p->val_loss, exp(p->val_loss), best);
+    if (sm_run_watch_validation(&show->watch, p->step, p->val_loss, warning)) {
+        cli_note("warning: %s", warning);
+    }
+    return written > 0 && fflush(stdout) == 0 ? SM_OK
+                                              : sm_fail(SM_ERR_IO, "stdout: cannot be written: %s", strerror(errno));
+}
+
+// --- the run ---------------------------------------------------------------------------------
+
+static void text_schedule(const sm_schedule *schedule, char *text, size_t size_bytes) {
+    int used = 0;
+    if (schedule->warmup_steps > 0) {
+        used = snprintf(text, size_bytes, "%lld steps of warm-up, then ", (long long)schedule->warmup_steps);
+    }
+    if (schedule->kind == SM_SCHEDULE_CONSTANT) {
+        snprintf(text + used, size_bytes - (size_t)used, "constant");
+    } else {
+        snprintf(text + used, size_bytes - (size_t)used, "%s to %.3g", sm_schedule_name(schedule->kind),
+                 schedule->lr * schedule->final_fraction);
+    }
+}
+
+static void text_settings(const sm_train_settings *s, char *text, size_t size_bytes) {
+    sm_step_settings settings = s->optimizer;
+    size_t used = (size_t)snprintf(text, size_bytes, "%s", s->session->plan->optimizer->name);
+    for (int i = 0; i < sm_setting_count() && used < size_bytes; i++) {
+        const sm_setting *setting = sm_setting_at(i);
+        const double value = *sm_setting_of(&settings, setting);
+        char words[CLI_TEXT_SIZE];
+        if (!isnan(value) && value != settings.lr) {
+            cli_setting_words(setting, words);
+            used += (size_t)snprintf(text + used, size_bytes - used, ", %s %.7g", words, value);
+        }
+    }
+}
+
+void cli_train_show_begin(cli_train_show *show, const sm_train_settings *s, const sm_schedule *schedule) {
+    char rate[128];
+    char settings[256];
+    text_schedule(schedule, rate, sizeof(rate));
+    text_settings(s, settings, sizeof(settings));
+    show->first_ns = sm_now_ns();
+    cli_note("%lld steps of %lld x %lld tokens, order %s; learning rate %.3g: %s; %s", (long long)schedule->n_steps,
+             (long long)s->global_batch, (long long)s->session->plan->T, sm_order_name(s->order), schedule->lr, rate,
+             settings);
+}
+
+void cli_train_show_end(const cli_train_show *show, const sm_train_settings *s, const sm_train_progress *p) {
+    const double seconds = (double)(sm_now_ns() - show->first_ns) / 1e9;
+    char validation[128] = "";
+    char n_tokens[32];
+    char rate[32];
+    char time[32];
+    if (!isnan(p->best_val_loss)) {
+        snprintf(validation, sizeof(validation), "best validation loss %.4f (step %lld), last %.4f; ",
+                 p->best_val_loss, (long long)p->best_val_step, p->val_loss);
+    }
+    sm_text_count(show->n_tokens, n_tokens, sizeof(n_tokens));
+    sm_text_count(round(show->n_tokens / seconds), rate, sizeof(rate));
+    cli_text_duration(seconds, time, sizeof(time));
+    cli_note("%s%s tokens in %s, %s a second with all pauses", validation, n_tokens, time, rate);
+    cli_note("next: stepmark generate --weights %s --prompt TEXT; stepmark report %s --output run.html", s->run_dir,
+             s->run_dir);
 }

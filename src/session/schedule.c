@@ -1,9 +1,10 @@
-// schedule.c: linear warm-up, then constant or cosine.
+// schedule.c: linear warm-up, then constant or falling.
 #include "src/session/schedule.h"
 
 #include <math.h>
 
 static const double pi = 3.14159265358979323846;
+static const double wsd_decay_fraction = 0.2; // of all steps
 
 static const char *const names[] = {
 #define X(code, name) [code] = name,
@@ -24,6 +25,10 @@ double sm_schedule_lr(const sm_schedule *schedule, int64_t step) {
     if (step >= schedule->n_steps) {
         return lowest;
     }
-    double done = (double)(step - schedule->warmup_steps) / (double)(schedule->n_steps - schedule->warmup_steps);
-    return lowest + (schedule->lr - lowest) * 0.5 * (1 + cos(pi * done));
+    const double n_steps = (double)schedule->n_steps;
+    const double warmup = (double)schedule->warmup_steps;
+    const double begin = schedule->kind == SM_SCHEDULE_WSD ? fmax(warmup, n_steps * (1 - wsd_decay_fraction)) : warmup;
+    const double done = fmax(0, ((double)step - begin) / (n_steps - begin));
+    const double left = schedule->kind == SM_SCHEDULE_COSINE ? 0.5 * (1 + cos(pi * done)) : 1 - done;
+    return lowest + (schedule->lr - lowest) * left;
 }

@@ -150,14 +150,25 @@ static sm_status begin(const char *folder, const char *name, char *text, sm_atom
     return status;
 }
 
+// With it AutoTokenizer takes tokenizer.json whatever the model's kind is.
+static json_t *config_of(const sm_tokenizer *t) {
+    json_t *config = json_pack("{s: s, s: b}", "tokenizer_class", "PreTrainedTokenizerFast",
+                               "clean_up_tokenization_spaces", 0);
+    if (config != NULL && t->end_of_text != SM_NO_ID) {
+        json_object_set_new(config, "eos_token", json_string("<|endoftext|>"));
+    }
+    return config;
+}
+
 sm_status sm_tokenizer_write(const sm_tokenizer *t, const char *folder) {
-    enum { N_FILES = 3 };
+    enum { N_FILES = 4 };
     sm_atomic_file *files[N_FILES] = {NULL};
     sm_status status = SM_OK;
     SM_TRY_GOTO(sm_make_folder(folder));
     SM_TRY_GOTO(begin(folder, "vocab.json", json_text(vocab_of(t), JSON_COMPACT), &files[0]));
     SM_TRY_GOTO(begin(folder, "merges.txt", merges_text(t), &files[1]));
-    SM_TRY_GOTO(begin(folder, "tokenizer.json", json_text(tokenizer_of(t), JSON_INDENT(1)), &files[2]));
+    SM_TRY_GOTO(begin(folder, "tokenizer_config.json", json_text(config_of(t), JSON_INDENT(1)), &files[2]));
+    SM_TRY_GOTO(begin(folder, "tokenizer.json", json_text(tokenizer_of(t), JSON_INDENT(1)), &files[3]));
     for (int i = 0; i < N_FILES; i++) { // tokenizer.json last: readers look for it first
         sm_atomic_file *file = files[i];
         files[i] = NULL;

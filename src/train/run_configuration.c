@@ -68,6 +68,16 @@ static sm_status set_optimizer(const sm_train_settings *s, json_t *configuration
     return SM_OK;
 }
 
+// A constant rate has no lowest one.
+static sm_status set_schedule(sm_schedule schedule, json_t *configuration) {
+    json_t *described = json_pack("{s: s, s: I, s: I}", "kind", sm_schedule_name(schedule.kind), "warmup_steps",
+                                  (json_int_t)schedule.warmup_steps, "n_steps", (json_int_t)schedule.n_steps);
+    SM_TRY(set(configuration, "schedule", described));
+    return schedule.kind != SM_SCHEDULE_CONSTANT
+               ? set(described, "final_fraction", json_real(schedule.final_fraction))
+               : SM_OK;
+}
+
 static sm_status set_work(const sm_train_settings *s, int64_t n_steps, json_t *configuration) {
     const sm_plan *plan = s->session->plan;
     const int64_t n_processes = sm_comm_size(s->comm);
@@ -89,10 +99,7 @@ static sm_status set_work(const sm_train_settings *s, int64_t n_steps, json_t *c
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         SM_TRY(set(configuration, numbers[i].name, json_integer(numbers[i].value)));
     }
-    SM_TRY(set(configuration, "order", json_string(sm_order_name(s->order))));
-    return set(configuration, "schedule",
-               json_pack("{s: s, s: I, s: I}", "kind", sm_schedule_name(s->schedule), "warmup_steps",
-                         (json_int_t)s->warmup_steps, "n_steps", (json_int_t)n_steps));
+    return set(configuration, "order", json_string(sm_order_name(s->order)));
 }
 
 static sm_status fill(const sm_train_settings *s, int64_t n_steps, json_t *configuration) {
@@ -101,6 +108,7 @@ static sm_status fill(const sm_train_settings *s, int64_t n_steps, json_t *confi
     }
     SM_TRY(set_work(s, n_steps, configuration));
     SM_TRY(set_optimizer(s, configuration));
+    SM_TRY(set_schedule(sm_train_schedule(s, n_steps), configuration));
     SM_TRY(set_source(configuration, "data", &s->data));
     return set_source(configuration, "val_data", &s->validation);
 }

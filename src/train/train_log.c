@@ -13,6 +13,7 @@
 
 #include "src/io/append_file.h"
 #include "src/io/input_file.h"
+#include "src/io/json_text.h"
 
 struct sm_train_log {
     const char *flag; // printed before the path in messages
@@ -204,6 +205,44 @@ sm_status sm_train_log_epoch(sm_train_log *log, int64_t epoch, int64_t step) {
     int n = snprintf(line, sizeof line, "{\"kind\": \"epoch\", \"epoch\": %lld, \"step\": %lld}\n", (long long)epoch,
                      (long long)step);
     return append(log, line, (size_t)n);
+}
+
+sm_status sm_train_log_sample(sm_train_log *log, int64_t step, const char *text) {
+    if (log == NULL) {
+        return SM_OK;
+    }
+    json_t *line = json_pack("{s: s, s: I, s: s}", "kind", "sample", "step", (json_int_t)step, "text", text);
+    char *written = sm_json_to_text(line, 0);
+    char *whole = NULL;
+    const int n = written != NULL ? asprintf(&whole, "%s\n", written) : -1;
+    const sm_status status =
+        n > 0 ? append(log, whole, (size_t)n) : sm_fail(SM_ERR_OOM, "%s: no memory for a sample", log->path);
+    json_decref(line);
+    free(written);
+    if (n > 0) {
+        free(whole);
+    }
+    return status;
+}
+
+sm_status sm_train_log_best(const char *path, int64_t size_bytes, double *loss, int64_t *step) {
+    FILE *file;
+    char *text = NULL;
+    size_t capacity = 0;
+    *loss = NAN;
+    SM_TRY(sm_input_stream(path, &file));
+    for (ssize_t n; size_bytes > 0 && (n = getline(&text, &capacity, file)) >= 0; size_bytes -= n) {
+        long long at;
+        double value;
+        if (sscanf(text, "{\"kind\": \"validation\", \"step\": %lld, \"loss\": %lf", &at, &value) == 2 &&
+            !(value >= *loss)) {
+            *loss = value;
+            *step = at;
+        }
+    }
+    free(text);
+    fclose(file);
+    return SM_OK;
 }
 
 enum { FILLED_BYTES = 14 };

@@ -29,6 +29,11 @@ sm_status sm_train_log_step(sm_train_log *log, const sm_train_step *step);
 sm_status sm_train_log_validation(sm_train_log *log, int64_t step, double loss, int64_t n_tokens, int64_t elapsed_ns);
 sm_status sm_train_log_epoch(sm_train_log *log, int64_t epoch, int64_t step);
 
+sm_status sm_train_log_sample(sm_train_log *log, int64_t step, const char *text);
+
+// The lowest validation loss in the first size_bytes of a log, and its step; NaN if there is none.
+sm_status sm_train_log_best(const char *path, int64_t size_bytes, double *loss, int64_t *step);
+
 // *place is the position at which background_ms is filled in later, in a run's log; the line keeps its length.
 sm_status sm_train_log_checkpoint(sm_train_log *log, int64_t step, int64_t waited_ns, int64_t *place);
 sm_status sm_train_log_fill(sm_train_log *log, int64_t place, int64_t elapsed_ns);

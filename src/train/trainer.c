@@ -2,12 +2,13 @@
 #include "src/train/trainer.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #include "clock.h"
 #include "src/train/trainer_record.h"
 #include "src/train/validation.h"
 
-static const double cosine_final_fraction = 0.1;
+enum { MOST_WARMUP_STEPS = 2000 };
 
 typedef struct {
     const sm_train_settings *settings;
@@ -116,6 +117,15 @@ static double tokens_of_step(const trainer *t) {
     return n_real / (double)c->n_batches * (double)t->share.stride;
 }
 
+sm_schedule sm_train_schedule(const sm_train_settings *s, int64_t n_steps) {
+    const int64_t share = n_steps / 10 < MOST_WARMUP_STEPS ? n_steps / 10 : MOST_WARMUP_STEPS;
+    return (sm_schedule){.kind = s->schedule,
+                         .lr = s->optimizer.lr,
+                         .final_fraction = s->final_fraction,
+                         .warmup_steps = s->warmup_steps == SM_WARMUP_SHARE ? share : s->warmup_steps,
+                         .n_steps = n_steps};
+}
+
 // Sets the number of steps: the smallest limit that is set, plus the steps of the initial state.
 static sm_status set_steps(trainer *t, int64_t initial_step) {
     const sm_train_settings *s = t->settings;
@@ -139,12 +149,12 @@ static sm_status set_steps(trainer *t, int64_t initial_step) {
         return sm_fail(SM_ERR_INVALID, "continues after step %lld; too many to count", (long long)initial_step);
     }
     t->progress =
-        (sm_train_progress){.first_step = initial_step, .step = initial_step, .n_steps = n_steps, .val_loss = NAN};
-    t->stepper.schedule = (sm_schedule){.kind = s->schedule,
-                                        .lr = s->optimizer.lr,
-                                        .final_fraction = cosine_final_fraction,
-                                        .warmup_steps = s->warmup_steps,
-                                        .n_steps = n_steps};
+        (sm_train_progress){.first_step = initial_step,
+                              .step = initial_step,
+                              .n_steps = n_steps,
+                              .val_loss = NAN,
+                              .best_val_loss = NAN};
+    t->stepper.schedule = sm_train_schedule(s, n_steps);
     return SM_OK;
 }
 
@@ -171,6 +181,7 @@ static sm_status load_state(trainer *t, int64_t *log_bytes) {
         t->progress.step = checkpoint.step;
         t->is_pending = checkpoint.is_pending;
         *log_bytes = checkpoint.log_bytes;
+        SM_TRY(sm_train_record_best(&t->record, *log_bytes, &t->progress.best_val_loss, &t->progress.best_val_step));
         return checkpoint.n_sequences == checkpoint.step * t->settings->global_batch
                    ? SM_OK
                    : sm_fail(SM_ERR_FORMAT, "%s: the checkpoint of step %lld has read %lld sequences, not %lld each",
@@ -201,10 +212,32 @@ static sm_status set_up(trainer *t) {
 
 static sm_status validate(trainer *t) {
     const int64_t start_ns = sm_now_ns();
+    const sm_train_callbacks *c = t->callbacks;
+    sm_train_progress *p = &t->progress;
     int64_t n_tokens;
-    SM_TRY(sm_validation_run(&t->validation, &t->progress.val_loss, &n_tokens));
-    return sm_train_log_validation(t->record.log, t->progress.step, t->progress.val_loss, n_tokens,
-                                   sm_now_ns() - start_ns);
+    SM_TRY(sm_validation_run(&t->validation, &p->val_loss, &n_tokens));
+    SM_TRY(sm_train_log_validation(t->record.log, p->step, p->val_loss, n_tokens, sm_now_ns() - start_ns));
+    const bool is_best = !(p->val_loss >= p->best_val_loss);
+    if (is_best) {
+        p->best_val_loss = p->val_loss;
+        p->best_val_step = p->step;
+    }
+    if (is_best && t->settings->keep_best) {
+        SM_TRY(sm_train_record_keep_best(&t->record));
+    }
+    return t->record.is_writer && c->validated != NULL ? c->validated(c->ctx, p) : SM_OK;
+}
+
+static sm_status sample(trainer *t) {
+    char *text = NULL;
+    const sm_train_callbacks *c = t->callbacks;
+    if (!t->record.is_writer || c->sample == NULL) {
+        return SM_OK;
+    }
+    sm_status status = c->sample(c->ctx, t->progress.step, &text);
+    status = status == SM_OK ? sm_train_log_sample(t->record.log, t->progress.step, text) : status;
+    free(text);
+    return status;
 }
 
 static bool is_due(const trainer *t, int64_t every) {
@@ -216,6 +249,9 @@ static sm_status do_due(trainer *t) {
     const sm_train_settings *s = t->settings;
     if (t->validation.tokens != NULL && is_due(t, s->val_every)) {
         SM_TRY(validate(t));
+    }
+    if (s->sample_every > 0 && is_due(t, s->sample_every)) {
+        SM_TRY(sample(t));
     }
     return s->save_every > 0 && is_due(t, s->save_every) ? sm_train_record_checkpoint(&t->record, t->progress.step)
                                                          : SM_OK;
@@ -307,6 +343,10 @@ static sm_status finish(trainer *t, sm_status status) {
 sm_status sm_train(const sm_train_settings *settings, const sm_train_callbacks *callbacks) {
     trainer t = {.settings = settings, .callbacks = callbacks};
     sm_status status = set_up(&t);
+    if (status == SM_OK && t.record.is_writer && callbacks->begun != NULL) {
+        status = callbacks->begun(callbacks->ctx, &t.progress, &t.stepper.schedule);
+    }
+    status = sm_comm_agree(settings->comm, status);
     if (status == SM_OK) {
         status = finish(&t, train(&t));
     }

@@ -30,6 +30,8 @@ typedef struct {
     const sm_collation *collation;
 } sm_train_source;
 
+enum { SM_WARMUP_SHARE = -1 };
+
 typedef struct {
     sm_session *session; // prepared for steps of B x T; not owned
     const sm_model_config *config;
@@ -43,7 +45,8 @@ typedef struct {
     uint64_t seed; // of the order
     sm_step_settings optimizer;
     sm_schedule_kind schedule; // of optimizer.lr
-    int64_t warmup_steps;
+    double final_fraction;       // of a schedule that falls
+    int64_t warmup_steps;        // SM_WARMUP_SHARE: a tenth of all steps, at most 2000
 
     // The total work: the smallest limit that is set, in addition to the steps of the initial state.
     int64_t max_steps;  // 0: not set
@@ -69,6 +72,8 @@ typedef struct {
     int64_t save_every;          // in steps; 0: a checkpoint only when the training is interrupted
     int64_t keep;                // checkpoints to keep; 0: all
     sm_resume resume;
+    bool keep_best;              // the weights with the lowest validation loss, in best/
+    int64_t sample_every;        // in steps; 0: never
 
     sm_background background;                 // for the thread that writes checkpoints
     const volatile sig_atomic_t *interrupted; // not 0: end after the current work; may be NULL
@@ -79,6 +84,8 @@ typedef struct {
     int64_t step;       // steps done so far
     int64_t n_steps;    // steps in all
     double val_loss;    // the latest; NaN: none yet
+    double best_val_loss;
+    int64_t best_val_step;
 } sm_train_progress;
 
 // Only process 0's are called, except `initialise`, `time_apart`, `timed` and `saving`.
@@ -87,6 +94,15 @@ typedef struct {
 
     // Fills the session with initial weights, unless a checkpoint is loaded; *step: steps done so far.
     sm_status (*initialise)(void *ctx, sm_session *session, int64_t *step);
+
+    // Before the first step. May be NULL, as the next two.
+    sm_status (*begun)(void *ctx, const sm_train_progress *progress, const sm_schedule *schedule);
+
+    // After a validation.
+    sm_status (*validated)(void *ctx, const sm_train_progress *progress);
+
+    // Continues a text by the weights as they are; the trainer logs it and frees *text.
+    sm_status (*sample)(void *ctx, int64_t step, char **text);
 
     // After each step, outside of its time. A failure ends the training; the finished steps are saved.
     sm_status (*stepped)(void *ctx, const sm_train_progress *progress, const sm_train_step *step);
@@ -109,6 +125,9 @@ typedef struct {
     // NULL.
     sm_status (*completed)(void *ctx, const char *run_dir);
 } sm_train_callbacks;
+
+// The schedule of a training of n_steps.
+sm_schedule sm_train_schedule(const sm_train_settings *settings, int64_t n_steps);
 
 // Computes the digest of a source's contents, unless it is set.
 sm_status sm_train_source_digest(sm_train_source *source);

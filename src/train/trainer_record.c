@@ -1,6 +1,7 @@
 // trainer_record.c: see trainer_record.h.
 #include "src/train/trainer_record.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,13 +120,32 @@ sm_status sm_train_record_load(sm_train_record *r, sm_checkpoint *checkpoint, bo
     return status;
 }
 
+static sm_status path_in(const sm_train_record *r, const char *name, char path[PATH_MAX]) {
+    const int length = snprintf(path, PATH_MAX, "%s/%s", r->settings->run_dir, name);
+    return length < PATH_MAX ? SM_OK : sm_fail(SM_ERR_IO, "%.100s...: the path is too long", r->settings->run_dir);
+}
+
+sm_status sm_train_record_best(sm_train_record *r, int64_t log_bytes, double *loss, int64_t *step) {
+    struct {
+        double loss;
+        int64_t step;
+    } best = {.loss = NAN};
+    char path[PATH_MAX];
+    sm_status status = r->folder != NULL ? path_in(r, "log.jsonl", path) : SM_OK;
+    if (status == SM_OK && r->folder != NULL) {
+        status = sm_train_log_best(path, log_bytes, &best.loss, &best.step);
+    }
+    SM_TRY(sm_comm_agree(r->settings->comm, status));
+    SM_TRY(sm_comm_broadcast(r->settings->comm, 0, &best, sizeof best));
+    *loss = best.loss;
+    *step = best.step;
+    return SM_OK;
+}
+
 static sm_status begin_run(sm_train_record *r, int64_t step, int64_t log_bytes) {
     const sm_train_settings *s = r->settings;
     const double startup_ms = (double)(sm_now_ns() - s->process_start_ns) / 1e6;
-    const int length = snprintf(r->log_path, sizeof r->log_path, "%s/log.jsonl", s->run_dir);
-    if (length >= (int)sizeof r->log_path) {
-        return sm_fail(SM_ERR_IO, "%.100s...: the path is too long", s->run_dir);
-    }
+    SM_TRY(path_in(r, "log.jsonl", r->log_path));
     SM_TRY(sm_run_folder_begin(r->folder, s->command_line, step, startup_ms, s->facts));
     SM_TRY(sm_train_log_continue(r->log_path, log_bytes, &r->log));
     SM_TRY(sm_checkpoint_prepare(s->run_dir));
@@ -305,11 +325,22 @@ sm_status sm_train_record_save(sm_train_record *r, int64_t step) {
     if (!r->is_writer) {
         return SM_OK;
     }
-    const int length = snprintf(dir, sizeof dir, "%s/model", r->settings->run_dir);
-    SM_TRY(length < (int)sizeof dir ? SM_OK : sm_fail(SM_ERR_IO, "%.100s...: the path is too long", dir));
+    SM_TRY(path_in(r, "model", dir));
     SM_TRY(wait_for_writer(r));
     SM_TRY(save_to(r, dir, step));
     return sm_train_log_sync(r->log);
+}
+
+sm_status sm_train_record_keep_best(sm_train_record *r) {
+    char dir[PATH_MAX];
+    if (r->folder == NULL) {
+        return SM_OK;
+    }
+    SM_TRY(path_in(r, "best", dir));
+    set_saving(r, true);
+    const sm_status status = sm_weights_save_model(dir, r->settings->config, r->settings->session);
+    set_saving(r, false);
+    return status;
 }
 
 static sm_status end_run(sm_train_record *r, int64_t step, sm_status status) {

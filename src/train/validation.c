@@ -7,7 +7,7 @@ int64_t sm_validation_batches(const sm_tokens *tokens, const sm_collation *colla
     return collation != NULL ? collation->n_batches : (sm_tokens_count(tokens) - 1) / (B * T);
 }
 
-static sm_status copy_weights(sm_session *from, sm_session *to, float *values) {
+static sm_status copy_params(sm_session *from, sm_session *to, float *values) {
     const sm_plan *plan = to->plan;
     for (int i = 0; i < plan->n_tensors; i++) {
         const int tensor = sm_plan_is_param(plan, i) ? sm_plan_find_tensor(from->plan, plan->tensors[i].name) : -1;
@@ -19,21 +19,18 @@ static sm_status copy_weights(sm_session *from, sm_session *to, float *values) {
     return SM_OK;
 }
 
-static sm_status give_weights(const sm_validation *v) {
+sm_status sm_session_copy_params(sm_session *from, sm_session *to) {
     int64_t most_elems = 0;
-    if (v->session == v->trained) {
-        return SM_OK;
-    }
-    const sm_plan *plan = v->session->plan;
+    const sm_plan *plan = to->plan;
     for (int i = 0; i < plan->n_tensors; i++) {
         const int64_t n_elems = sm_plan_is_param(plan, i) ? plan->tensors[i].real_elems : 0;
         most_elems = n_elems > most_elems ? n_elems : most_elems;
     }
     float *values = malloc((size_t)most_elems * sizeof *values + 1);
     if (values == NULL) {
-        return sm_fail(SM_ERR_OOM, "validation: no memory for %lld weights", (long long)most_elems);
+        return sm_fail(SM_ERR_OOM, "no memory for %lld weights", (long long)most_elems);
     }
-    sm_status status = copy_weights(v->trained, v->session, values);
+    sm_status status = copy_params(from, to, values);
     free(values);
     return status;
 }
@@ -88,8 +85,8 @@ sm_status sm_validation_run(const sm_validation *v, double *loss, int64_t *n_tok
     sm_status status = ids != NULL && losses != NULL
                            ? SM_OK
                            : sm_fail(SM_ERR_OOM, "validation: no memory for %lld batches", (long long)v->n_batches);
-    if (status == SM_OK) {
-        status = give_weights(v);
+    if (status == SM_OK && v->session != v->trained) {
+        status = sm_session_copy_params(v->trained, v->session);
     }
     if (status == SM_OK) {
         status = run_share(v, ids, losses);

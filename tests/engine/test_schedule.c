@@ -46,6 +46,27 @@ static void cosine_ends_at_its_final_fraction(void **state) {
     }
 }
 
+static void linear_falls_evenly(void **state) {
+    (void)state;
+    sm_schedule s = {.kind = SM_SCHEDULE_LINEAR, .lr = 1, .final_fraction = 0.2, .warmup_steps = 2, .n_steps = 10};
+    const double expected[] = {0.5, 1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.2};
+    for (int i = 0; i < 11; i++) {
+        expect(sm_schedule_lr(&s, i + 1), expected[i]);
+    }
+}
+
+static void wsd_falls_in_the_last_fifth(void **state) {
+    (void)state;
+    sm_schedule s = {.kind = SM_SCHEDULE_WSD, .lr = 1, .final_fraction = 0, .warmup_steps = 2, .n_steps = 10};
+    const double expected[] = {0.5, 1, 1, 1, 1, 1, 1, 1, 0.5, 0};
+    for (int i = 0; i < 10; i++) {
+        expect(sm_schedule_lr(&s, i + 1), expected[i]);
+    }
+    s.warmup_steps = 9; // leaves a single step to fall in
+    expect(sm_schedule_lr(&s, 9), 1);
+    expect(sm_schedule_lr(&s, 10), 0);
+}
+
 static void warmup_longer_than_training(void **state) {
     (void)state;
     sm_schedule s = {.kind = SM_SCHEDULE_COSINE, .lr = 1, .final_fraction = 0.1, .warmup_steps = 20, .n_steps = 10};
@@ -57,6 +78,8 @@ int main(void) {
         cmocka_unit_test(constant_is_constant),
         cmocka_unit_test(warmup_rises_linearly),
         cmocka_unit_test(cosine_ends_at_its_final_fraction),
+        cmocka_unit_test(linear_falls_evenly),
+        cmocka_unit_test(wsd_falls_in_the_last_fifth),
         cmocka_unit_test(warmup_longer_than_training),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -170,7 +170,7 @@ static void the_program_goes_on_with_a_text(void **state) {
     expect("generate --prompt x", 2, NULL, "--weights");
     expect("generate --weights $T --prompt x", 1, NULL, "config.json");
     expect("--version && mkdir -p $T/cut/checkpoints && " SM_TEST_BINARY " generate --weights $T/cut --prompt x", 1,
-           NULL, "cut: a training that has not ended; name one of its checkpoints");
+           NULL, "cut: a training that has not ended, and has no checkpoint yet");
     expect("init -m tiny --vocab 300 --save $T/wide", 0, NULL, NULL);
     expect("generate --weights $T/wide --prompt x", 2, NULL, "--tokenizer: the model knows 300");
     expect("generate --weights $T/wide --prompt x --tokenizer bytes --tokens 3", 0, "x", NULL);

@@ -224,7 +224,7 @@ static void an_ended_run_goes_on_as_if_it_had_not_been(void **state) {
         snprintf(command, sizeof(command), RUN "--steps 120 --schedule cosine --run $T/%s", ends[i].name);
         expect_exit(command, 2);
         expect_text(command, err, "resume it with --resume auto");
-        snprintf(command, sizeof(command), RUN "--steps 120 --schedule cosine --resume auto --run $T/%s", ends[i].name);
+        snprintf(command, sizeof(command), "train --resume auto --run $T/%s", ends[i].name); // run.json has the rest
         expect_exit(command, 0);
         expect_same_runs("undisturbed", ends[i].name);
         snprintf(command, sizeof(command), "test $(grep -c from_step $T/%s/run.json) = 2", ends[i].name);

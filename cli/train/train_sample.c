@@ -1,0 +1,115 @@
+// train_sample.c: see train/train.h.
+#include "cli/train/train.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/tables/json_values.h"
+#include "cli/flags/configure.h"
+#include "cli/setup/data.h"
+#include "src/train/validation.h"
+
+enum { SAMPLE_TOKENS = 64 };
+
+static const double temperature = 0.8;
+
+sm_status cli_train_sampler_open(const cli_options *o, const cli_job *job, const char *tokenizer, sm_device *device,
+                                 cli_train_sampler *s) {
+    const int64_t vocab = job->config.vocab;
+    s->options = o;
+    SM_TRY(cli_find_tokenizer(tokenizer, NULL, NULL, vocab, &s->tokenizer));
+    SM_TRY(cli_encode_text("--prompt", s->tokenizer, o->prompt, vocab, &s->prompt));
+    if (s->prompt.n == 0) {
+        return sm_fail(SM_ERR_USAGE, "--prompt: empty; give a text to continue");
+    }
+    const int64_t length = (int64_t)s->prompt.n + SAMPLE_TOKENS;
+    const sm_generator_settings settings = {.config = &job->config,
+                                            .mode = job->mode,
+                                            .precision = cli_plan_precision(job->precision),
+                                            .window = length < job->config.context ? length : job->config.context};
+    return sm_generator_open(device, &settings, &s->generator);
+}
+
+static sm_status append(const cli_train_sampler *s, int32_t id, FILE *out) {
+    if (s->tokenizer == NULL) {
+        fputc(id, out);
+    } else if (!s->tokenizer->tokens[id].is_special) {
+        fwrite(sm_token_bytes(s->tokenizer, id), 1, s->tokenizer->tokens[id].n_bytes, out);
+    }
+    return SM_OK;
+}
+
+static sm_status write_sample(cli_train_sampler *s, sm_ids *ids, FILE *out) {
+    const sm_sampling sampling = {.temperature = temperature,
+                                  .seed = (uint64_t)s->options->seed,
+                                  .n_ids = s->tokenizer != NULL ? s->tokenizer->n_tokens : SM_N_BYTES};
+    for (size_t i = 0; i < s->prompt.n; i++) {
+        SM_TRY(sm_ids_append(ids, s->prompt.ids[i]));
+        SM_TRY(append(s, s->prompt.ids[i], out));
+    }
+    for (int i = 0; i < SAMPLE_TOKENS; i++) {
+        int32_t id;
+        SM_TRY(sm_generator_next(s->generator, ids->ids, (int64_t)ids->n, &sampling, &id));
+        if (s->tokenizer != NULL && id == s->tokenizer->end_of_text) {
+            break; // the document ends
+        }
+        SM_TRY(sm_ids_append(ids, id));
+        SM_TRY(append(s, id, out));
+    }
+    return SM_OK;
+}
+
+static sm_status no_memory(void) { return sm_fail(SM_ERR_OOM, "no memory for a sample"); }
+
+// A model may end amid a character, or write none at all: the log and the terminal get valid text.
+static sm_status show(const char *bytes, char **text) {
+    json_t *valid = sm_json_bytes(bytes);
+    char *quoted = valid != NULL ? json_dumps(valid, JSON_ENCODE_ANY) : NULL;
+    *text = valid != NULL ? strdup(json_string_value(valid)) : NULL;
+    if (quoted != NULL) {
+        printf("sample | %s\n", quoted); // control characters are escaped
+    }
+    free(quoted);
+    json_decref(valid);
+    return *text != NULL ? SM_OK : no_memory();
+}
+
+sm_status cli_train_sampler_run(cli_train_sampler *s, sm_session *trained, char **text) {
+    char *bytes = NULL;
+    size_t size_bytes;
+    sm_ids ids = {.n = 0};
+    SM_TRY(sm_session_copy_params(trained, sm_generator_session(s->generator)));
+    FILE *out = open_memstream(&bytes, &size_bytes);
+    if (out == NULL) {
+        return no_memory();
+    }
+    sm_status status = write_sample(s, &ids, out);
+    free(ids.ids);
+    status = fclose(out) == 0 || status != SM_OK ? status : no_memory();
+    status = status == SM_OK ? show(bytes, text) : status;
+    free(bytes);
+    return status;
+}
+
+void cli_train_sampler_close(cli_train_sampler *s) {
+    sm_generator_close(s->generator);
+    sm_tokenizer_free(s->tokenizer);
+    free(s->prompt.ids);
+    *s = (cli_train_sampler){.generator = NULL};
+}
+
+sm_status cli_train_keep_tokenizer(const char *tokenizer, const char *run, const char *name) {
+    char folder[PATH_MAX];
+    sm_tokenizer *t = NULL;
+    if (tokenizer == NULL) {
+        return SM_OK;
+    }
+    if (snprintf(folder, sizeof folder, "%s/%s", run, name) >= (int)sizeof folder) {
+        return sm_fail(SM_ERR_IO, "%.100s...: the path is too long", run);
+    }
+    SM_TRY(sm_tokenizer_read(tokenizer, &t));
+    const sm_status status = sm_tokenizer_write(t, folder);
+    sm_tokenizer_free(t);
+    return status;
+}

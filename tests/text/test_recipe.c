@@ -1,0 +1,120 @@
+// test_recipe.c: what `train --run` does unasked, its flags from files, what it leaves beside the weights, and its
+// warnings.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "tests/support/run_program.h"
+#include "bench/runs/watch.h"
+
+#define WORK "-m tiny --backend reference -b 2 --seq-len 16 "
+#define TEXT WORK "--data $T/text --data-format bytes "
+
+static void a_run_has_a_recipe(void **state) {
+    (void)state;
+    expect_exit("train " TEXT "--steps 20 --run $T/usual", 0);
+    expect_text("the head", err, "order shuffled; learning rate 0.001: 2 steps of warm-up, then cosine to 0.0001; adamw");
+    expect_text("the head", err, "beta2 0.95");
+    expect_text("the head", err, "grad clip 1");
+    expect_text("the end", err, "next: stepmark generate --weights ");
+    shell("grep -q '\"order\": \"shuffled\"' $T/usual/run.json && grep -q '\"kind\": \"cosine\"' $T/usual/run.json");
+    expect_exit("train " TEXT "--steps 20 --run $T/plain --order sequential --schedule constant --warmup-steps 0 "
+                "--grad-clip 0 --beta2 0.999", 0);
+    expect_exit("train " TEXT "--steps 20 --log $T/bare.jsonl", 0); // without a run nothing is assumed
+    shell("sed 's/,.*epoch.*//; s/\"ms\".*//' $T/bare.jsonl >$T/a && grep -v kind $T/plain/log.jsonl | "
+          "sed 's/,.*epoch.*//; s/\"ms\".*//' >$T/b && cmp $T/a $T/b");
+}
+
+static void a_lowest_rate_must_be_low(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {"train -m tiny --min-lr 1e-5", 2, NULL, "--min-lr: a constant learning rate has none; give --schedule"},
+        {"train -m tiny --schedule linear --min-lr 1", 2, NULL, "--min-lr: 1 is above the learning rate of 0.001"},
+        {"train -m tiny --steps 2 --schedule wsd --min-lr 0", 0, "lr 0.0e+00", NULL},
+        {"train -m tiny --keep-best", 2, NULL, "--keep-best: needs --run DIR"},
+        {"train -m tiny --run $T/never --sample-every 3", 2, NULL, "give --sample-every N and --prompt TEXT together"},
+    };
+    CHECK_ALL(cases);
+}
+
+static void flags_come_from_a_file(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {"train --config $T/flags.json", 0, "step 3/3 | ", NULL},
+        {"train --config $T/flags.json --steps 2", 0, "step 2/2 | ", NULL},
+        {"train --config $T/usual/run.json --run $T/copy --steps 4", 0, "step 4/4 | ", NULL},
+        {"train --config $T/wrong.json", 2, NULL, "wrong.json: unknown flag --stepz; did you mean --steps?"},
+        {"train --config $T/list.json", 2, NULL, "list.json: \"steps\": give a text, a number, true or false"},
+        {"train --config $T/code.json", 2, NULL, "runs code of its own"},
+        {"train --config $T/none.json", 2, NULL, "none.json"},
+    };
+    CHECK_ALL(cases);
+    shell("test $(grep -vc kind $T/copy/log.jsonl) = 4");
+}
+
+static void a_run_leaves_what_its_user_needs(void **state) {
+    (void)state;
+    expect_exit("tokenizer train --vocab-size 300 --output $T/voc $T/words", 0);
+    expect_exit("tokenize --tokenizer $T/voc --val-percent 50 --output $T/ids $T/words $T/many", 0);
+    expect_exit("train " WORK "--vocab 300 --data $T/ids --steps 20 --val-every 5 --save-every 5 --keep-best --run $T/run "
+                "--sample-every 10 --prompt 'a b' --log-every 7", 0);
+    expect_text("validation", out, "validation after step 5 | loss ");
+    expect_text("a sample", out, "sample | \"a b");
+    shell("test $(grep -c '^step ' $T/out) = 4"); // 1, 7, 14, 20
+    shell("cd $T/run && test -s best/model.safetensors && test -s model/tokenizer.json && "
+          "test -s model/tokenizer_config.json && test $(grep -c '\"sample\"' log.jsonl) = 2");
+    expect_exit("generate --weights $T/run --prompt 'a b' --tokens 2", 0);
+    expect_exit("generate --weights $T/run/best --prompt 'a b' --tokens 2", 0);
+    shell("rm -r $T/run/model"); // as if it had not ended
+    expect_exit("generate --weights $T/run --prompt 'a b' --tokens 2", 0);
+    expect_text("generate", err, "has not ended; its last checkpoint, of step 20, is used");
+    shell("rm -r $T/run/checkpoints/*");
+    expect_exit("generate --weights $T/run --prompt 'a b' --tokens 2", 1);
+    expect_text("generate", err, "has no checkpoint yet");
+}
+
+static void what_goes_wrong_is_told(void **state) {
+    (void)state;
+    sm_run_watch w = {.n_steps = 0};
+    char text[SM_WATCH_TEXT_SIZE] = "";
+    int n_told = 0;
+    for (int step = 1; step <= 120; step++) {
+        n_told += sm_run_watch_step(&w, step, 5, step == 50 || step == 60 ? 30 : 0.7, text);
+    }
+    assert_int_equal(n_told, 2); // one jump of two, and the flat loss
+    expect_text("flat", text, "the loss is flat: 5.0000");
+    w = (sm_run_watch){.n_steps = 0};
+    for (int step = 1; step <= 120; step++) {
+        assert_false(sm_run_watch_step(&w, step, 5 - 0.01 * step, 0.7, text));
+    }
+    assert_false(sm_run_watch_validation(&w, 10, 6.5, text));
+    assert_false(sm_run_watch_validation(&w, 20, 6.4, text));
+    assert_false(sm_run_watch_validation(&w, 30, 6.41, text)); // as good as the same
+    assert_true(sm_run_watch_validation(&w, 40, 6.6, text));
+    expect_text("a rise", text, "step 40: the validation loss rises: 6.6000, after 6.4000 at step 20");
+    assert_false(sm_run_watch_validation(&w, 50, 6.7, text)); // told once
+}
+
+static int set_up(void **state) {
+    if (make_folder(state) != 0) {
+        return -1;
+    }
+    return system("cd $T && seq 100000 | head -c 3201 >text && yes 'a bee can see' | head -c 4000 >words && "
+                  "mkdir many && yes 'an ant cannot' | head -c 3000 | split -b 300 - many/ && "
+                  "echo '{\"model_size\": \"tiny\", \"steps\": 3, \"lr\": 1e-3, \"seq-len\": 16, \"profile\": false}' >flags.json && "
+                  "echo '{\"stepz\": 3}' >wrong.json && echo '{\"steps\": [3]}' >list.json && "
+                  "echo '{\"kernel\": \"gelu_forward=x.c\"}' >code.json");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_run_has_a_recipe),
+        cmocka_unit_test(a_lowest_rate_must_be_low),
+        cmocka_unit_test(flags_come_from_a_file),
+        cmocka_unit_test(a_run_leaves_what_its_user_needs),
+        cmocka_unit_test(what_goes_wrong_is_told),
+    };
+    return cmocka_run_group_tests(tests, set_up, remove_folder);
+}
