@@ -22,7 +22,7 @@ floors='include os
     backends/opencl/program backends/opencl/memory backends/opencl/launch backends/opencl/binders
     backends/opencl/families backends/opencl/nvidia backends/opencl/units backends/opencl
     bench/stats bench/tables bench/rows bench/compare bench/sensors bench/measure bench/profile bench/loop
-    bench/pages bench/report bench/runs
+    bench/pages bench/report bench/runs bench/curves
     learn/own_kernels learn/exercise learn/ladder learn/page
     cli/flags cli/output cli/setup cli/rows cli/measure cli/sweep cli/learn cli/train cli/front'
 

@@ -143,12 +143,12 @@ const chart = (() => {
             const points = s.points.filter((point) => point[1] !== null);
             const dashes = DASHES[s.style % DASHES.length];
             if (!s.is_loose) {
-                put(p, svg('polyline', {points: points.map(([a, b]) => `${x.at(a)},${y.at(b)}`).join(' '), fill: 'none', stroke: colour(s.colour), 'stroke-width': 1.8, 'stroke-dasharray': dashes}));
+                put(p, svg('polyline', {points: points.map(([a, b]) => `${x.at(a)},${y.at(b)}`).join(' '), fill: 'none', stroke: colour(s.colour), 'stroke-width': s.is_thin ? 1.1 : 1.8, opacity: s.is_thin ? .7 : 1, 'stroke-dasharray': dashes}));
             }
             for (const [a, b, lo, hi, row] of points) {
                 const cx = x.at(a), cy = y.at(b);
                 if (lo !== null && hi !== null && lo < hi) put(p, line(cx, y.at(Math.max(lo, y.lo)), cx, y.at(hi), {stroke: colour(s.colour), 'stroke-width': 1.5}));
-                const mark = shape(s.style, cx, cy, figure.is_dense ? 1.5 : 3.6, {fill: s.is_hollow ? 'var(--card)' : colour(s.colour), stroke: colour(s.colour)});
+                const mark = shape(s.style, cx, cy, figure.is_dense || s.is_thin ? 1.2 : 3.6, {opacity: s.is_thin ? 0 : 1, fill: s.is_hollow ? 'var(--card)' : colour(s.colour), stroke: colour(s.colour)});
                 put(p, mark);
                 answer(p, mark, [cx, cy, cx, cy], told(s.name, [[figure.x.label, number(a)], [figure.y.label, number(b) + range(lo, hi, '')]], row), row);
             }
@@ -424,7 +424,7 @@ const chart = (() => {
             if (figure.kind === 'stacks') picture.append(svg('rect', {x: 4, y: 1, width: 18, height: 10, fill: colour(s.colour)}));
             else {
                 if (!s.is_loose && figure.kind !== 'stacks') picture.append(line(0, 6, 26, 6, {stroke: colour(s.colour), 'stroke-width': 1.8, 'stroke-dasharray': DASHES[s.style % DASHES.length]}));
-                if (!s.is_roof && figure.kind !== 'steps' && !figure.is_dense) picture.append(shape(figure.kind === 'lines' || figure.kind === 'roofline' ? s.style : 0, 13, 6, 4, {fill: s.is_hollow ? 'var(--card)' : colour(s.colour), stroke: colour(s.colour)}));
+                if (!s.is_roof && figure.kind !== 'steps' && !figure.is_dense && !s.is_thin) picture.append(shape(figure.kind === 'lines' || figure.kind === 'roofline' ? s.style : 0, 13, 6, 4, {fill: s.is_hollow ? 'var(--card)' : colour(s.colour), stroke: colour(s.colour)}));
             }
             const button = make('button', {type: 'button', 'aria-pressed': 'true', title: 'hide or show; twice: this one alone'}, picture, s.name);
             const update = () => {

@@ -63,7 +63,9 @@ static sm_status check_order(const reader *r, int64_t step) {
 
 static sm_status take_step(reader *r, const json_t *line) {
     sm_training_log *log = r->log;
-    sm_logged_step step = {.loss = sm_json_number(line, "loss")};
+    sm_logged_step step = {.loss = sm_json_number(line, "loss"),
+                           .grad_norm = sm_json_number(line, "grad_norm"),
+                           .lr = sm_json_number(line, "lr")};
     if (!whole(line, "step", 1, &step.step) || !whole(line, "tokens", 1, &step.tokens) ||
         !time_of(line, "ms", NAN, &step.time_s)) {
         return malformed(r, "no line of a step: \"step\", \"tokens\" and \"ms\" belong there");
@@ -96,6 +98,22 @@ static sm_status take_pause(const reader *r, const json_t *line, sm_logged_pause
     return SM_OK;
 }
 
+static sm_status take_sample(const reader *r, const json_t *line) {
+    sm_training_log *log = r->log;
+    const char *text = json_string_value(json_object_get(line, "text"));
+    sm_logged_sample sample;
+    if (!whole(line, "step", 0, &sample.step) || text == NULL) {
+        return malformed(r, "\"step\" and \"text\" belong there");
+    }
+    SM_TRY(grow(r, (void **)&log->samples, log->n_samples, sizeof(sample)));
+    sample.text = strdup(text);
+    if (sample.text == NULL) {
+        return no_memory(r);
+    }
+    log->samples[log->n_samples++] = sample;
+    return SM_OK;
+}
+
 // Lines of unknown kinds are ignored.
 static sm_status take_line(reader *r, const json_t *line) {
     sm_training_log *log = r->log;
@@ -108,6 +126,9 @@ static sm_status take_line(reader *r, const json_t *line) {
     }
     if (strcmp(kind, "checkpoint") == 0) {
         return take_pause(r, line, &log->checkpoints, &log->n_checkpoints);
+    }
+    if (strcmp(kind, "sample") == 0) {
+        return take_sample(r, line);
     }
     return SM_OK;
 }
@@ -133,6 +154,10 @@ void sm_training_log_free(sm_training_log *log) {
     free(log->steps);
     free(log->validations);
     free(log->checkpoints);
+    for (size_t i = 0; i < log->n_samples; i++) {
+        free(log->samples[i].text);
+    }
+    free(log->samples);
     *log = (sm_training_log){.steps = NULL};
 }
 

@@ -18,6 +18,8 @@ typedef struct {
     int64_t epoch;
     int64_t tokens; // in all processes
     double loss;
+    double grad_norm; // of a skipped step NaN
+    double lr;
     double time_s;
     double data_s;     // waiting for data
     double comm_s;     // communication that did not overlap with computation
@@ -34,12 +36,19 @@ typedef struct {
 } sm_logged_pause;
 
 typedef struct {
+    int64_t step;
+    char *text;
+} sm_logged_sample;
+
+typedef struct {
     sm_logged_step *steps; // without a gap
     size_t n_steps;
     sm_logged_pause *validations;
     size_t n_validations;
     sm_logged_pause *checkpoints;
     size_t n_checkpoints;
+    sm_logged_sample *samples;
+    size_t n_samples;
     size_t n_lines;
 } sm_training_log;
 

@@ -62,9 +62,10 @@
     X(AGAIN, "again", cli_again, sm_again_table,                                                                       \
       "run a row of a result file again, and say whether its losses and speed are reproduced", .operands = "ROWS",     \
       .examples = {"stepmark again results.json", "stepmark again rows.jsonl --row 3 -o json"})                        \
-    X(REPORT, "report", cli_report, cli_no_table, "make a page of charts and tables from result files",                \
-      .operands = "FILE...",                                                                                           \
-      .examples = {"stepmark report results.jsonl --output report.html", "stepmark report a.json b.json --format md"}) \
+    X(REPORT, "report", cli_report, cli_no_table, "make a page of charts and tables from result files, or of trainings", \
+      .operands = "FILE...|RUN...",                                                                                    \
+      .examples = {"stepmark report results.jsonl --output report.html", "stepmark report a.json b.json --format md",  \
+                   "stepmark report runs/a runs/b --output runs.html --tensorboard events"})                           \
     X(BUNDLE, "bundle", cli_bundle, cli_no_table,                                                                      \
       "put this machine's rows into one file, for comparison with other machines", .operands = "ROWS...",              \
       .examples = {"stepmark bundle rows.jsonl --output this-machine.bundle"})                                         \

@@ -120,6 +120,7 @@ static const cli_choice report_formats[] = {
     {"auto", CLI_REPORT_AUTO},
     {"html", CLI_REPORT_HTML},
     {"md", CLI_REPORT_MARKDOWN},
+    {"csv", CLI_REPORT_CSV},
     {NULL, 0},
 };
 
@@ -511,10 +512,12 @@ static const cli_flag flags[] = {
     {"Training", "log-every", 0, CLI_INT, "N", "1",
      "print every Nth step, the first and the last; log.jsonl has them all", TRAIN, AT(log_every), WITHIN(1, 1e12)},
     {"Training", "lr", 0, CLI_REAL, "LR", NULL,
-     "learning rate after warm-up; not given: the optimizer's own (lion: 1e-4, adafactor: 1e-2, others: 1e-3)", TRAIN,
+     "learning rate after warm-up; not given: the optimizer's own (lion: 1e-4, adafactor: 1e-2, others: 1e-3; with "
+     "--run, of Adam and its variants: 0.4 / the model's width, at most 6e-3)",
+     TRAIN,
      AT(settings.lr), WITHIN(0, 1e6)},
     {"Training", "warmup-steps", 0, CLI_INT, "N", NULL,
-     "steps over which the learning rate rises linearly from 0; not given: a tenth of all with --run, at most 2000, "
+     "steps over which the learning rate rises linearly from 0; not given: a fifth of all with --run, at most 500, "
      "else 0",
      TRAIN, AT(warmup_steps), WITHIN(0, 1e12)},
     {"Training", "schedule", 0, CLI_CHOICE, NULL, NULL,
@@ -596,8 +599,12 @@ static const cli_flag flags[] = {
      AT(report_file),
      UNLIKE({PAGE, .help = "page (HTML) to write; not given: stdout"}, {BUNDLE, .help = "bundle to write"})},
     {"Output", "format", 'o', CLI_CHOICE, NULL, "auto",
-     "html with charts, or Markdown with tables only; auto: by the file's name, and Markdown on a terminal", REPORT,
-     AT(report_format), ONE_OF(report_formats)},
+     "html with charts, or Markdown with tables only; of trainings also csv; auto: by the file's name, and Markdown on a "
+     "terminal",
+     REPORT, AT(report_format), ONE_OF(report_formats)},
+    {"Output", "tensorboard", 0, CLI_NEW_FOLDER, "DIR", NULL,
+     "also write the trainings as event files, each in a folder of its own, for tensorboard --logdir DIR", REPORT,
+     AT(tensorboard)},
     {"Output", "list-devices", 0, CLI_SWITCH, NULL, NULL, "same as `stepmark devices`",
      MEASURED | PROFILE | LOOP | ABLATE | TRAIN, AT(list_devices)},
     {"Device", "probe", 0, CLI_SWITCH, NULL, NULL,

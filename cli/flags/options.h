@@ -70,7 +70,7 @@ typedef enum {
 } cli_profile_order;
 
 // `report --format`.
-typedef enum { CLI_REPORT_AUTO, CLI_REPORT_HTML, CLI_REPORT_MARKDOWN } cli_report_format;
+typedef enum { CLI_REPORT_AUTO, CLI_REPORT_HTML, CLI_REPORT_MARKDOWN, CLI_REPORT_CSV } cli_report_format;
 
 // Every flag's value. Paths point into argv. NULL, 0 and empty mean: not given.
 typedef struct cli_options {
@@ -225,6 +225,7 @@ typedef struct cli_options {
     const char *report_file;
     int report_format; // cli_report_format
     const char *page;
+    const char *tensorboard; // folder
     bool list_devices;
     bool probe;
     bool help;

@@ -1,13 +1,17 @@
-// report.c: makes a page from result files.
+// report.c: makes a page from result files, or from trainings.
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "bench/curves/curves.h"
 #include "bench/report/report.h"
 #include "bench/tables/screen.h"
 #include "bench/tables/show.h"
 #include "cli/flags/options.h"
 #include "cli/output/files.h"
 #include "cli/output/notes.h"
+#include "src/io/atomic_file.h"
 
 static bool ends_with(const char *text, const char *end) {
     size_t n_text = strlen(text);
@@ -15,15 +19,18 @@ static bool ends_with(const char *text, const char *end) {
     return n_text >= n_end && strcmp(text + n_text - n_end, end) == 0;
 }
 
-static bool wants_html(const cli_options *options) {
+static cli_report_format format_of(const cli_options *options) {
     const char *file = options->report_file;
     if (options->report_format != CLI_REPORT_AUTO) {
-        return options->report_format == CLI_REPORT_HTML;
+        return (cli_report_format)options->report_format;
     }
     if (file == NULL) {
-        return sm_screen_width(stdout) == 0;
+        return sm_screen_width(stdout) == 0 ? CLI_REPORT_HTML : CLI_REPORT_MARKDOWN;
     }
-    return !(ends_with(file, ".md") || ends_with(file, ".markdown"));
+    if (ends_with(file, ".csv")) {
+        return CLI_REPORT_CSV;
+    }
+    return ends_with(file, ".md") || ends_with(file, ".markdown") ? CLI_REPORT_MARKDOWN : CLI_REPORT_HTML;
 }
 
 static void print_warnings(const sm_rows *rows) {
@@ -44,18 +51,98 @@ static sm_status write_report(void *what, FILE *out) {
 
 static sm_status write_page(const cli_options *options, const sm_rows *rows) {
     char n_rows[64];
-    report r = {rows, wants_html(options)};
+    report r = {rows, format_of(options) == CLI_REPORT_HTML};
     const size_t n = json_array_size(rows->rows) + json_array_size(rows->rungs);
     snprintf(n_rows, sizeof(n_rows), "%zu row%s, ", n, sm_plural(n));
     print_warnings(rows);
     return cli_write_page(options->report_file, write_report, &r, n_rows);
 }
 
+// --- trainings -----------------------------------------------------------------------------------
+
+typedef struct {
+    const sm_curves *curves;
+    cli_report_format format;
+} curves_report;
+
+static sm_status write_curves(void *what, FILE *out) {
+    const curves_report *r = what;
+    return r->format == CLI_REPORT_CSV ? sm_curves_csv(r->curves, out)
+                                       : sm_curves_page(r->curves, r->format == CLI_REPORT_HTML, out);
+}
+
+static sm_status write_event_file(const char *folder, const sm_curve *curve) {
+    char path[PATH_MAX];
+    char *bytes = NULL;
+    size_t size_bytes = 0;
+    const char *slash = strrchr(curve->name, '/');
+    const char *name = slash != NULL ? slash + 1 : curve->name;
+    if (snprintf(path, sizeof(path), "%s/%s", folder, name) >= (int)sizeof(path) - 64) {
+        return sm_fail(SM_ERR_IO, "%.100s...: the path is too long", path);
+    }
+    SM_TRY(sm_make_folder(folder));
+    SM_TRY(sm_make_folder(path));
+    FILE *out = open_memstream(&bytes, &size_bytes);
+    if (out == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for its events", path);
+    }
+    sm_status status = sm_curve_events(curve, out);
+    if (fclose(out) != 0 && status == SM_OK) {
+        status = sm_fail(SM_ERR_OOM, "%s: no memory for its events", path);
+    }
+    strcat(path, "/events.out.tfevents.0.stepmark");
+    status = status == SM_OK ? sm_atomic_write_all(path, bytes, size_bytes) : status;
+    free(bytes);
+    return status;
+}
+
+static sm_status report_trainings(const cli_options *options) {
+    sm_curves curves;
+    char n_runs[64];
+    sm_status status = SM_OK;
+    SM_TRY(sm_curves_read(options->operands, options->n_operands, &curves));
+    curves_report r = {&curves, format_of(options)};
+    snprintf(n_runs, sizeof(n_runs), "%zu training%s, ", curves.n, sm_plural(curves.n));
+    for (size_t i = 0; i < curves.n && options->tensorboard != NULL && status == SM_OK; i++) {
+        status = write_event_file(options->tensorboard, &curves.curves[i]);
+    }
+    if (status == SM_OK && options->tensorboard != NULL) {
+        cli_note("%s: %stensorboard --logdir %s shows them", options->tensorboard, n_runs, options->tensorboard);
+    }
+    if (status == SM_OK && (options->tensorboard == NULL || options->report_file != NULL)) {
+        status = cli_write_page(options->report_file, write_curves, &r, n_runs);
+    }
+    sm_curves_free(&curves);
+    return status;
+}
+
+// Trainings and rows have no common page.
+static sm_status count_trainings(const cli_options *options, int *n) {
+    *n = 0;
+    for (int i = 0; i < options->n_operands; i++) {
+        *n += sm_curves_is_training(options->operands[i]);
+    }
+    if (*n > 0 && *n < options->n_operands) {
+        return sm_fail(SM_ERR_USAGE, "%d of %d are trainings, the others result files; give either", *n,
+                       options->n_operands);
+    }
+    if (*n == 0 && (options->tensorboard != NULL || format_of(options) == CLI_REPORT_CSV)) {
+        return sm_fail(SM_ERR_USAGE, "%s: of trainings only; give run folders (train --run) or logs (train --log)",
+                       options->tensorboard != NULL ? "--tensorboard" : "csv");
+    }
+    return SM_OK;
+}
+
 sm_status cli_report(const cli_options *options) {
     sm_rows rows;
+    int n_trainings;
     sm_status status = SM_OK;
     if (options->n_operands == 0) {
-        return sm_fail(SM_ERR_USAGE, "give result files: stepmark report FILE... --output report.html");
+        return sm_fail(SM_ERR_USAGE, "give result files, or run folders: stepmark report FILE... --output report.html");
+    }
+    SM_TRY(count_trainings(options, &n_trainings));
+    if (n_trainings > 0) {
+        return report_trainings(options);
     }
     SM_TRY(sm_rows_init(&rows));
     SM_TRY_GOTO(sm_rows_take_rungs(&rows));

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "clock.h"
 #include "bench/rows/machine.h"
@@ -67,8 +68,15 @@ static sm_status check_folder_flags(const cli_options *o) {
     return o->run != NULL ? sm_run_folder_check(o->run, (sm_resume)o->resume_run) : SM_OK;
 }
 
+static bool is_adam(int optimizer) {
+    const char *name = sm_optimizer_at(optimizer)->name;
+    return strcmp(name, "adamw") == 0 || strcmp(name, "adamw8bit") == 0 || strcmp(name, "adam") == 0;
+}
+
 // What is not given: a run learns as language models are usually trained; a few steps without a folder stay plain.
-static sm_status set_recipe(const cli_options *o, sm_train_settings *s) {
+static sm_status set_recipe(training *t) {
+    const cli_options *o = &t->options;
+    sm_train_settings *s = &t->settings;
     const bool is_run = o->run != NULL;
     const sm_schedule_kind usual = is_run ? SM_SCHEDULE_COSINE : SM_SCHEDULE_CONSTANT;
     sm_step_settings *optimizer = &s->optimizer;
@@ -79,8 +87,9 @@ static sm_status set_recipe(const cli_options *o, sm_train_settings *s) {
     if (is_run && isnan(o->settings.grad_clip)) {
         optimizer->grad_clip = 1;
     }
-    if (is_run && isnan(o->settings.beta2) && optimizer->beta2 == 0.999) { // Adam and its variants
-        optimizer->beta2 = 0.95;
+    if (is_run && is_adam(o->optimizer)) {
+        optimizer->beta2 = isnan(o->settings.beta2) ? 0.95 : optimizer->beta2;
+        optimizer->lr = isnan(o->settings.lr) ? fmin(6e-3, 0.4 / (double)t->job.config.d_model) : optimizer->lr;
     }
     if (isnan(o->min_lr)) {
         return SM_OK;
@@ -112,7 +121,7 @@ static sm_status check_options(training *t) {
     SM_TRY(cli_config(options, options->models.texts[0], &t->job.config));
     SM_TRY(cli_check_seq_len(&t->job.config, t->job.T));
     SM_TRY(cli_settings(options, &t->settings.optimizer));
-    return set_recipe(options, &t->settings);
+    return set_recipe(t);
 }
 
 // --accum from --global-batch.

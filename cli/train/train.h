@@ -4,7 +4,7 @@
 
 #include "status.h"
 #include "bench/loop/loop.h"
-#include "bench/runs/watch.h"
+#include "bench/curves/watch.h"
 #include "bench/sensors/sensors.h"
 #include "cli/flags/options.h"
 #include "cli/measure/measure.h"

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "tests/support/run_program.h"
-#include "bench/runs/watch.h"
+#include "bench/curves/watch.h"
 
 #define WORK "-m tiny --backend reference -b 2 --seq-len 16 "
 #define TEXT WORK "--data $T/text --data-format bytes "
@@ -15,13 +15,13 @@
 static void a_run_has_a_recipe(void **state) {
     (void)state;
     expect_exit("train " TEXT "--steps 20 --run $T/usual", 0);
-    expect_text("the head", err, "order shuffled; learning rate 0.001: 2 steps of warm-up, then cosine to 0.0001; adamw");
+    expect_text("the head", err, "order shuffled; learning rate 0.006: 4 steps of warm-up, then cosine to 0.0006; adamw");
     expect_text("the head", err, "beta2 0.95");
     expect_text("the head", err, "grad clip 1");
     expect_text("the end", err, "next: stepmark generate --weights ");
     shell("grep -q '\"order\": \"shuffled\"' $T/usual/run.json && grep -q '\"kind\": \"cosine\"' $T/usual/run.json");
     expect_exit("train " TEXT "--steps 20 --run $T/plain --order sequential --schedule constant --warmup-steps 0 "
-                "--grad-clip 0 --beta2 0.999", 0);
+                "--grad-clip 0 --beta2 0.999 --lr 1e-3", 0);
     expect_exit("train " TEXT "--steps 20 --log $T/bare.jsonl", 0); // without a run nothing is assumed
     shell("sed 's/,.*epoch.*//; s/\"ms\".*//' $T/bare.jsonl >$T/a && grep -v kind $T/plain/log.jsonl | "
           "sed 's/,.*epoch.*//; s/\"ms\".*//' >$T/b && cmp $T/a $T/b");

@@ -250,7 +250,7 @@ static void what_differs_is_named(void **state) {
         {RUN "--steps 100000 --resume auto --run $T/half --seed 7", 2, NULL,
          "seed was 42 when the run began and is 7 now"},
         {RUN "--steps 100000 --resume auto --run $T/half --d-model 64", 2, NULL, "model.d_model was 32"},
-        {RUN "--steps 100000 --resume auto --run $T/half --lr 0.5", 2, NULL, "optimizer.lr was 0.001"},
+        {RUN "--steps 100000 --resume auto --run $T/half --lr 0.5", 2, NULL, "optimizer.lr was 0.006"},
         {RUN "--steps 7 --resume auto --run $T/half", 2, NULL, "steps was 100000"},
         {RUN "--steps 100000 --resume auto --run $T/half --val-data $T/text", 2, NULL, "val_data.bytes was "},
         {RUN "--steps 100000 --resume auto --run $T/half --data $T/changed", 2, NULL, "data.digest was \"xxh3:"},

@@ -29,7 +29,7 @@ mkdir -p "$(dirname "$RUN_DIR")"
 # The fixed work: 3,561 steps of 16 sequences of 512 tokens, whatever the number of processes; by the settings of the
 # published runs.
 work=(-m small --seq-len 512 -b 4 --global-batch 16 --steps 3561 --save-every 500 --keep 2
-    --order sequential --schedule constant --warmup-steps 0 --grad-clip 0 --beta2 0.999)
+    --order sequential --schedule constant --warmup-steps 0 --grad-clip 0 --beta2 0.999 --lr 1e-3)
 
 # Without exec: this shell stays, to put the job back. Slurm's SIGTERM is for the processes, which then write a
 # checkpoint and leave with 143.

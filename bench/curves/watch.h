@@ -1,7 +1,7 @@
 // watch.h: watches a training for what a person would otherwise find too late: a validation loss that rises, a gradient
 // norm that jumps, a loss that stays flat.
-#ifndef STEPMARK_BENCH_RUNS_WATCH_H
-#define STEPMARK_BENCH_RUNS_WATCH_H
+#ifndef STEPMARK_BENCH_CURVES_WATCH_H
+#define STEPMARK_BENCH_CURVES_WATCH_H
 
 #include <stdbool.h>
 #include <stddef.h>

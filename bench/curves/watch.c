@@ -1,5 +1,5 @@
 // watch.c: see watch.h.
-#include "bench/runs/watch.h"
+#include "bench/curves/watch.h"
 
 #include <math.h>
 #include <stdio.h>

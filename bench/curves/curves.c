@@ -1,0 +1,228 @@
+// curves.c: reads trainings, and writes them as CSV.
+#include "bench/curves/curves.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench/runs/metrics.h"
+#include "bench/tables/json_values.h"
+#include "src/io/input_file.h"
+
+// --- what a path holds -----------------------------------------------------------------------
+
+static bool join(const char *folder, const char *name, char path[PATH_MAX]) {
+    return snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX;
+}
+
+static bool is_there(const char *folder, const char *name) {
+    char path[PATH_MAX];
+    return join(folder, name, path) && access(path, F_OK) == 0;
+}
+
+static bool begins_as_log(const char *path) {
+    FILE *file;
+    char line[32] = "";
+    if (sm_input_stream(path, &file) != SM_OK) {
+        return false;
+    }
+    const bool is_log = fgets(line, sizeof line, file) != NULL && strncmp(line, "{\"step\": ", 9) == 0;
+    fclose(file);
+    return is_log;
+}
+
+bool sm_curves_is_training(const char *path) {
+    return is_there(path, SM_RUN_FILE) || is_there(path, SM_RUN_LOG_FILE) || begins_as_log(path);
+}
+
+// --- reading -----------------------------------------------------------------------------------
+
+static sm_status no_memory(const char *path) { return sm_fail(SM_ERR_OOM, "%s: no memory for the training", path); }
+
+static sm_status read_run(const char *folder, sm_curve *c) {
+    char path[PATH_MAX];
+    FILE *file;
+    json_error_t error;
+    if (!is_there(folder, SM_RUN_FILE) || !join(folder, SM_RUN_FILE, path)) {
+        return SM_OK;
+    }
+    SM_TRY(sm_input_stream(path, &file));
+    c->run = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
+    fclose(file);
+    return json_is_object(c->run) ? SM_OK : sm_fail(SM_ERR_FORMAT, "%s: line %d: %s", path, error.line, error.text);
+}
+
+// The first step is 1, or follows on the weights that the run began with.
+static sm_status read_log(const char *path, sm_curve *c) {
+    const json_t *from = json_object_get(json_array_get(json_object_get(c->run, "starts"), 0), "from_step");
+    char inner[PATH_MAX];
+    if (is_there(path, SM_RUN_LOG_FILE) && join(path, SM_RUN_LOG_FILE, inner)) {
+        path = inner;
+    }
+    return sm_training_log_read(path, from != NULL ? json_integer_value(from) + 1 : 1, &c->log);
+}
+
+static double pauses_at(const sm_logged_pause *pauses, size_t n, size_t *next, int64_t step) {
+    double sum_s = 0;
+    for (; *next < n && pauses[*next].step <= step; (*next)++) {
+        sum_s += pauses[*next].time_s;
+    }
+    return sum_s;
+}
+
+static sm_status add_up(const char *path, sm_curve *c) {
+    const sm_training_log *log = &c->log;
+    size_t validation = 0;
+    size_t checkpoint = 0;
+    double tokens = 0;
+    double time_s = 0;
+    c->tokens = calloc(log->n_steps, sizeof *c->tokens);
+    c->time_s = calloc(log->n_steps, sizeof *c->time_s);
+    if (c->tokens == NULL || c->time_s == NULL) {
+        return no_memory(path);
+    }
+    for (size_t i = 0; i < log->n_steps; i++) {
+        tokens += (double)log->steps[i].tokens;
+        time_s += log->steps[i].time_s;
+        c->tokens[i] = tokens;
+        c->time_s[i] = time_s;
+        time_s += pauses_at(log->validations, log->n_validations, &validation, log->steps[i].step);
+        time_s += pauses_at(log->checkpoints, log->n_checkpoints, &checkpoint, log->steps[i].step);
+    }
+    return SM_OK;
+}
+
+// The last part of the path, unless an earlier training has that name.
+static sm_status name_it(const sm_curves *all, const char *path, sm_curve *c) {
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/') {
+        length--;
+    }
+    size_t first = length;
+    while (first > 0 && path[first - 1] != '/') {
+        first--;
+    }
+    c->name = strndup(path + first, length - first);
+    for (size_t i = 0; i < all->n && c->name != NULL; i++) {
+        if (strcmp(all->curves[i].name, c->name) == 0) {
+            free(c->name);
+            c->name = strndup(path, length);
+        }
+    }
+    return c->name != NULL ? SM_OK : no_memory(path);
+}
+
+static sm_status read_curve(const char *path, const sm_curves *all, sm_curve *c) {
+    SM_TRY(name_it(all, path, c));
+    SM_TRY(read_run(path, c));
+    SM_TRY(read_log(path, c));
+    return add_up(path, c);
+}
+
+sm_status sm_curves_read(char *const *paths, int n, sm_curves *curves) {
+    sm_status status = SM_OK;
+    *curves = (sm_curves){.curves = calloc((size_t)n + 1, sizeof *curves->curves)};
+    if (curves->curves == NULL) {
+        return no_memory(paths[0]);
+    }
+    for (int i = 0; i < n && status == SM_OK; i++) {
+        status = read_curve(paths[i], curves, &curves->curves[i]);
+        curves->n++; // what a failure left is freed, too
+    }
+    if (status != SM_OK) {
+        sm_curves_free(curves);
+    }
+    return status;
+}
+
+void sm_curves_free(sm_curves *curves) {
+    for (size_t i = 0; i < curves->n; i++) {
+        sm_curve *c = &curves->curves[i];
+        free(c->name);
+        json_decref(c->run);
+        sm_training_log_free(&c->log);
+        free(c->tokens);
+        free(c->time_s);
+    }
+    free(curves->curves);
+    *curves = (sm_curves){.n = 0};
+}
+
+// --- facts -------------------------------------------------------------------------------------
+
+int64_t sm_curve_n_steps(const sm_curve *c) { return (int64_t)json_integer_value(sm_json_get(c->run, "configuration.steps")); }
+
+const char *sm_curve_state(const sm_curve *c) {
+    const json_t *starts = json_object_get(c->run, "starts");
+    const size_t n = json_array_size(starts);
+    const char *reason = json_string_value(sm_json_get(json_array_get(starts, n > 0 ? n - 1 : 0), "end.reason"));
+    if (c->run == NULL) {
+        return "a log";
+    }
+    if (reason == NULL) {
+        return "running, or killed";
+    }
+    return strcmp(reason, "signal") == 0 ? "interrupted" : reason;
+}
+
+const sm_logged_pause *sm_curve_best(const sm_curve *c) {
+    const sm_logged_pause *best = NULL;
+    for (size_t i = 0; i < c->log.n_validations; i++) {
+        const sm_logged_pause *v = &c->log.validations[i];
+        if (isfinite(v->loss) && (best == NULL || v->loss < best->loss)) {
+            best = v;
+        }
+    }
+    return best;
+}
+
+size_t sm_curve_at(const sm_curve *c, int64_t step) {
+    const int64_t first = c->log.steps[0].step;
+    const int64_t last = (int64_t)c->log.n_steps - 1;
+    return (size_t)(step < first ? 0 : step - first > last ? last : step - first);
+}
+
+// --- CSV ---------------------------------------------------------------------------------------
+
+static void put_number(double value, FILE *out) {
+    if (isfinite(value)) {
+        fprintf(out, ",%.9g", value);
+    } else {
+        fputc(',', out);
+    }
+}
+
+static void put_text(const char *text, FILE *out) {
+    fputc('"', out);
+    for (; *text != '\0'; text++) {
+        fputs(*text == '"' ? "\"\"" : (char[]){*text, '\0'}, out);
+    }
+    fputc('"', out);
+}
+
+sm_status sm_curves_csv(const sm_curves *curves, FILE *out) {
+    fputs("run,step,tokens,time_s,loss,grad_norm,lr,tokens_per_s,validation_loss\n", out);
+    for (size_t k = 0; k < curves->n; k++) {
+        const sm_curve *c = &curves->curves[k];
+        size_t next = 0;
+        for (size_t i = 0; i < c->log.n_steps; i++) {
+            const sm_logged_step *s = &c->log.steps[i];
+            double validation = NAN;
+            for (; next < c->log.n_validations && c->log.validations[next].step <= s->step; next++) {
+                validation = c->log.validations[next].loss;
+            }
+            put_text(c->name, out);
+            fprintf(out, ",%lld,%.0f", (long long)s->step, c->tokens[i]);
+            put_number(c->time_s[i], out);
+            put_number(s->loss, out);
+            put_number(s->grad_norm, out);
+            put_number(s->lr, out);
+            put_number((double)s->tokens / s->time_s, out);
+            put_number(validation, out);
+            fputc('\n', out);
+        }
+    }
+    return ferror(out) == 0 ? SM_OK : sm_fail(SM_ERR_IO, "cannot write the curves");
+}

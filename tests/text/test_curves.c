@@ -1,0 +1,139 @@
+// test_curves.c: `report RUN...`: what a page, a CSV and TensorBoard's events say of trainings.
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "tests/support/run_program.h"
+#include "bench/curves/curves.h"
+
+static void a_csv_holds_every_step(void **state) {
+    (void)state;
+    expect_exit("report $T/a $T/b -o csv --output $T/both.csv", 0);
+    shell("cd $T && test $(wc -l <both.csv) = 7 && "
+          "grep -q '^\"a\",1,64,0.01,5.5,2,0.001,6400,$' both.csv && grep -q '^\"a\",2,128,0.03,5,1,0.002,3200,5.25$' both.csv "
+          "&& grep -q '^\"a\",3,192,0.14,4.5,,0.002,6400,' both.csv"); // a skipped step has no norm; pauses count as time
+}
+
+static void a_page_answers_first(void **state) {
+    (void)state;
+    static const expectation cases[] = {
+        {"report $T/a", 0, "b", NULL},
+        {"report $T/a -o md", 0, "a, complete: the validation loss fell to 5.2500 at step 2, and stands at 5.6000 after 3 of 3 steps.",
+         NULL},
+        {"report $T/a -o md", 0, "- a: step 3: the validation loss rises: 5.6000, after 5.2500 at step 2", NULL},
+        {"report $T/a -o md", 0, "- a, step 2: a &lt;b> text", NULL},
+        {"report $T/a $T/b -o md", 0, "b has the lowest validation loss: 4.2000 at step 3, 20.0% below that of a (5.2500)",
+         NULL},
+        {"report $T/a $T/b -o md", 0, "| optimizer.lr | 0.002 | 0.004 |", NULL},
+        {"report $T/alone.jsonl -o md", 0, "a log: the loss went from 5.5000 to 4.5000 in 3 steps", NULL},
+        {"report $T/a $T/rows.jsonl", 2, NULL, "1 of 2 are trainings, the others result files; give either"},
+        {"report $T/rows.jsonl --tensorboard $T/never", 2, NULL, "--tensorboard: of trainings only"},
+        {"report $T/torn", 1, NULL, "torn/log.jsonl: line 3: step 3 stands where step 2 belongs"},
+    };
+    CHECK_ALL(cases);
+    expect_exit("report $T/a --output $T/page.html", 0);
+    shell("grep -q 'a &lt;b&gt; text' $T/page.html && grep -q 'Is it still learning' $T/page.html");
+}
+
+// --- events ------------------------------------------------------------------------------------------
+
+static uint32_t crc_of(const uint8_t *bytes, size_t n) { // by a table, unlike the program's
+    uint32_t table[256];
+    uint32_t crc = UINT32_MAX;
+    for (uint32_t i = 0; i < 256; i++) {
+        table[i] = i;
+        for (int k = 0; k < 8; k++) {
+            table[i] = table[i] & 1 ? table[i] >> 1 ^ 0x82f63b78U : table[i] >> 1;
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        crc = crc >> 8 ^ table[(crc ^ bytes[i]) & 255];
+    }
+    crc = ~crc;
+    return (crc >> 15 | crc << 17) + 0xa282ead8U;
+}
+
+static void events_are_whole_records(void **state) {
+    (void)state;
+    static uint8_t bytes[1 << 16];
+    char path[COMMAND_SIZE];
+    int n_records = 0;
+    assert_int_equal(crc_of((const uint8_t *)"123456789", 9), (uint32_t)((0xe3069283U >> 15 | 0xe3069283U << 17) + 0xa282ead8U));
+    expect_exit("report $T/a --tensorboard $T/tb", 0);
+    snprintf(path, sizeof(path), "%s/tb/a/events.out.tfevents.0.stepmark", folder);
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    const size_t n = fread(bytes, 1, sizeof(bytes), file);
+    fclose(file);
+    for (size_t at = 0; at < n; n_records++) {
+        uint64_t length;
+        uint32_t sums[2];
+        memcpy(&length, bytes + at, 8);
+        memcpy(&sums[0], bytes + at + 8, 4);
+        assert_int_equal(sums[0], crc_of(bytes + at, 8));
+        assert_true(length < n - at - 12);
+        memcpy(&sums[1], bytes + at + 12 + length, 4);
+        assert_int_equal(sums[1], crc_of(bytes + at + 12, length));
+        at += 16 + length;
+        assert_true(at <= n);
+    }
+    assert_int_equal(n_records, 4); // the version, and three steps
+}
+
+static void tensorboard_reads_them(void **state) {
+    (void)state;
+    if (system("python3 -c 'import tensorboard' 2>/dev/null") != 0) {
+        skip();
+    }
+    expect_exit("report $T/a --tensorboard $T/tb", 0);
+    shell("cd $T && python3 - <<'END'\n"
+          "from tensorboard.backend.event_processing.event_accumulator import EventAccumulator\n"
+          "events = EventAccumulator('tb/a')\n"
+          "events.Reload()\n"
+          "assert [(e.step, e.value) for e in events.Scalars('train/loss')] == [(1, 5.5), (2, 5.0), (3, 4.5)]\n"
+          "assert [e.step for e in events.Scalars('train/grad_norm')] == [1, 2]\n"
+          "assert [e.step for e in events.Scalars('validation/loss')] == [2, 3]\n"
+          "assert events.Scalars('train/loss')[0].wall_time == 1795341600.01\n"
+          "END");
+}
+
+// --- setup -------------------------------------------------------------------------------------------
+
+static int write_run(const char *name, const char *lr, const char *last_validation) {
+    char command[4 * COMMAND_SIZE];
+    snprintf(command, sizeof(command),
+             "mkdir $T/%s && cd $T/%s && cat >run.json <<'END'\n"
+             "{\"configuration\": {\"steps\": 3, \"optimizer\": {\"lr\": %s}}, \"starts\": [{\"time_utc\": "
+             "\"2026-11-22T10:00:00Z\", \"from_step\": 0, \"end\": {\"reason\": \"complete\"}}]}\nEND\n"
+             "cat >log.jsonl <<'END'\n"
+             "{\"step\": 1, \"loss\": 5.5, \"grad_norm\": 2, \"lr\": 0.001, \"ms\": 10, \"tokens\": 64}\n"
+             "{\"step\": 2, \"loss\": 5, \"grad_norm\": 1, \"lr\": 0.002, \"ms\": 20, \"tokens\": 64}\n"
+             "{\"kind\": \"validation\", \"step\": 2, \"loss\": 5.25, \"tokens\": 64, \"ms\": 90}\n"
+             "{\"kind\": \"checkpoint\", \"step\": 2, \"ms\": 10, \"background_ms\": null}\n"
+             "{\"kind\": \"sample\", \"step\": 2, \"text\": \"a <b> text\"}\n"
+             "{\"step\": 3, \"loss\": 4.5, \"grad_norm\": null, \"skipped\": true, \"lr\": 0.002, \"ms\": 10, \"tokens\": 64}\n"
+             "{\"kind\": \"validation\", \"step\": 3, \"loss\": %s, \"tokens\": 64, \"ms\": 90}\nEND",
+             name, name, lr, last_validation);
+    return system(command);
+}
+
+static int set_up(void **state) {
+    return make_folder(state) == 0 && write_run("a", "0.002", "5.6") == 0 && write_run("b", "0.004", "4.2") == 0
+               ? system("cd $T && grep -v kind a/log.jsonl >alone.jsonl && echo '{\"status\": \"ok\"}' >rows.jsonl && mkdir torn "
+                        "&& sed 2d a/log.jsonl | sed '1p' | sed 2d >torn/log.jsonl && sed -i 's/\"kind\": \"validation\"/\"kind\": \"x\"/' torn/log.jsonl")
+               : -1;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_csv_holds_every_step),
+        cmocka_unit_test(a_page_answers_first),
+        cmocka_unit_test(events_are_whole_records),
+        cmocka_unit_test(tensorboard_reads_them),
+    };
+    return cmocka_run_group_tests(tests, set_up, remove_folder);
+}
