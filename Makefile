@@ -142,7 +142,7 @@ RUNG_SRC := $(call tree,learn/ladder/rungs,*.c)
 EMBEDDED := $(sort src/io/text.txt docs/equations.md $(REF_KERNEL_SRC) $(CPU_KERNEL_SRC) $(call tree,cl,*.cl) \
             $(foreach kind,*.css *.js,$(call tree,bench,$(kind)) $(call tree,learn,$(kind))) \
             learn/ladder/vector.h learn/ladder/vector_exp.h $(call tree,learn/ladder/rungs,*.[ch]))
-TEST_SRC := $(filter-out $(LEFT_OUT_$(CONFIG)) $(if $(filter 0,$(OPENCL)),tests/backends/test_opencl.c tests/backends/test_drivers.c tests/backends/test_tensor_attention.c),$(wildcard tests/*/test_*.c))
+TEST_SRC := $(filter-out $(LEFT_OUT_$(CONFIG)) $(if $(filter 0,$(OPENCL)),tests/backends/test_opencl.c tests/backends/test_collectives.c tests/backends/test_drivers.c tests/backends/test_tensor_attention.c),$(wildcard tests/*/test_*.c))
 
 PLAIN_SRC := $(ENGINE_SRC) $(BENCH_SRC) $(LEARN_SRC) $(HOST_SRC) $(REF_SRC) $(CPU_SRC) $(OPENCL_SRC)
 LIB_OBJ := $(PLAIN_SRC:%.c=$(B)/%.o) $(B)/embedded.o \
@@ -171,8 +171,8 @@ FUZZ_SRC := $(filter-out $(if $(filter 0,$(OPENCL)),tests/fuzz/fuzz_opencl_cache
 FUZZERS := $(FUZZ_SRC:%.c=$(B)/%)
 TESTS := $(addprefix $(B)/tests/,$(basename $(notdir $(TEST_SRC)))) $(FUZZERS)
 TEST_SHIMS := $(patsubst %.c,$(B)/%.so,$(filter-out $(if $(filter 0,$(OPENCL)),%/opencl_faults.c),$(wildcard tests/shims/*.c)))
-# A libOpenCL.so.1 in front of the system's own, for tests of drivers that fail.
-TEST_OPENCL := $(if $(OPENCL_SRC),$(B)/tests/shims/libOpenCL.so.1)
+# A libOpenCL.so.1 in front of the system's own, for tests of drivers that fail, and a card with NCCL in the host's memory.
+TEST_OPENCL := $(if $(OPENCL_SRC),$(addprefix $(B)/tests/shims/,libOpenCL.so.1 libcuda.so.1 libnccl.so.2))
 
 # --- targets for users --------------------------------------------------------------------------
 
@@ -399,8 +399,11 @@ $(B)/tests/shims/%.so: tests/shims/%.c
 	$(SAY) CC $@
 	@$(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) -O2 -g -fPIC -shared -o $@ $< -ldl
 
-# Named as the loader that the opencl backend looks for.
-$(TEST_OPENCL): $(B)/tests/shims/opencl_faults.so
+# Named as the libraries that the opencl backend looks for.
+$(B)/tests/shims/libOpenCL.so.1: $(B)/tests/shims/opencl_faults.so
+$(B)/tests/shims/libcuda.so.1: $(B)/tests/shims/cuda.so
+$(B)/tests/shims/libnccl.so.2: $(B)/tests/shims/nccl.so
+$(TEST_OPENCL):
 	@cp $< $@
 
 # A fuzzer is linked with the whole program except its main. In build/fuzz libFuzzer generates inputs; elsewhere it runs

@@ -2,6 +2,7 @@
 //
 //   sum = sum + theirs                                  sum, theirs (n)
 //   rounded = bf16(x)                                   x, rounded (n): half the bytes to copy
+//   sum = rounded                                       back to fp32
 //   sum = bf16(bf16(sum) + rounded)                     both processes get the same bits: a + b = b + a
 //
 // A work-item handles one vec. The program is built for data of bf16, whatever a plan's are.
@@ -25,6 +26,13 @@ kernel void exchange_round(ulong n, const global float *x, ulong x_at, global da
     const ulong i = get_global_id(0) * (ulong)VECTOR;
     if (i < n) {
         store_data_part(load_part(x + x_at + i, n - i, 0.0f), rounded + i, n - i);
+    }
+}
+
+kernel void exchange_widen(ulong n, const global data *rounded, global float *sum, ulong sum_at) {
+    const ulong i = get_global_id(0) * (ulong)VECTOR;
+    if (i < n) {
+        store_part(load_data_part(rounded + i, n - i, 0.0f), sum + sum_at + i, n - i);
     }
 }
 

@@ -19,7 +19,7 @@ floors='include os
     src/weights src/runs src/train
     backends/reference backends/cpu/threads backends/cpu/common backends/cpu backends/cpu/kernels
     backends/cpu/kernels/matmul backends/cpu/kernels/attention
-    backends/opencl/program backends/opencl/memory backends/opencl/launch backends/opencl/binders
+    backends/opencl/program backends/opencl/peers backends/opencl/memory backends/opencl/launch backends/opencl/binders
     backends/opencl/families backends/opencl/nvidia backends/opencl/units backends/opencl
     bench/stats bench/tables bench/rows bench/compare bench/sensors bench/measure bench/profile bench/loop
     bench/pages bench/report bench/runs bench/curves
@@ -43,7 +43,7 @@ includes() {
 # input_file.h);
 #   - a vendor's folder of the opencl backend is reached through the table of families;
 #   - a model's headers are its own.
-wrong=$(includes | awk -v floors="$floors" -v layers="program memory launch binders families" '
+wrong=$(includes | awk -v floors="$floors" -v layers="program peers memory launch binders families" '
     function floor_of(path) {
         sub("/[^/]*$", "", path)
         while (!(path in rank) && sub("/[^/]*$", "", path)) {}

@@ -99,6 +99,7 @@ void opencl_release(sm_executable *executable) {
         e->device->family->release(e);
     }
     opencl_free_copies(e);
+    opencl_free_collectives(e);
     opencl_free_memory(e);
     for (int i = 0; e->events != NULL && i < e->n_launches; i++) {
         if (e->events[i] != NULL) {

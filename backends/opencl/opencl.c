@@ -121,6 +121,7 @@ void opencl_close(sm_device *base) {
     }
     opencl_end_waiter(device);
     opencl_end_helpers(device);
+    opencl_peers_leave(device);
     opencl_free_programs(device);
     opencl_free_choices(device);
     for (int i = 0; i < 2; i++) {

@@ -42,6 +42,7 @@ typedef struct {
     int64_t headline_comm_ns; // likewise
     int64_t headline_hidden_ns;
     int64_t comm_bytes; // likewise
+    char transport[SM_TEXT_SIZE * 2]; // "shared memory"; "": a single process
     int64_t busy_ns;    // of the loader's threads, for a step: the time of making its data over the number of threads
     double n_ready;     // loads ready at a request
     json_t *samples;    // object: wall and phases, each an array by attribution step

@@ -336,6 +336,7 @@ static const sm_column columns[] = {
              "in a step: bytes sent to and received from other processes; null: a single "
              "process"),
      SPEED},
+    {TEXT(loop.transport, "how what they exchange travels; null: a single process")},
     {INTEGER(loop.busy_ns, "ns", "loader threads' time for a step's data, divided by their number; null: inline"),
      SPEED},
     {REAL(loop.n_ready, "", "mean number of steps whose batches were ready at a request"), SPEED},

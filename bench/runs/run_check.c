@@ -439,6 +439,8 @@ static const sm_column columns[] = {
     {SM_COLUMN("engine", SM_COLUMN_TEXT, "", "what trained"), .heading = "engine", .view = SM_SHOWN_WHEN_VARIED},
     {SM_COLUMN("precision", SM_COLUMN_TEXT, "", "number format"), .heading = "precision", .view = SM_SHOWN_WHEN_VARIED},
     {SM_COLUMN("n_processes", SM_COLUMN_INTEGER, "", "processes"), .heading = "processes", .rank = 8},
+    {SM_COLUMN("transport", SM_COLUMN_TEXT, "", "how what they exchange travels"), .heading = "transport",
+     .view = SM_SHOWN_WHEN_VARIED},
     {SM_COLUMN("global_batch", SM_COLUMN_INTEGER, "sequences", "sequences a step"), .heading = "global batch",
      .rank = 4, .show = sm_show_count},
     {SM_COLUMN("steps", SM_COLUMN_INTEGER, "", "optimizer steps"), .heading = "steps", .rank = 5,
@@ -483,6 +485,15 @@ static json_t *field_of(const json_t *metrics, const char *name) {
     return value != NULL ? json_incref(value) : json_null();
 }
 
+// Of the last start.
+static json_t *transport_of(const json_t *metrics) {
+    const json_t *starts = json_object_get(metrics, "starts");
+    const size_t n = json_array_size(starts);
+    const json_t *last = n > 0 ? json_array_get(starts, n - 1) : NULL;
+    const char *text = json_string_value(json_object_get(last, "transport"));
+    return text != NULL ? sm_json_text(text) : json_null();
+}
+
 static sm_status add_record(const sm_training_run *run, json_t *records) {
     const json_t *m = run->metrics;
     const bool ok = json_array_size(run->problems) == 0;
@@ -493,6 +504,7 @@ static sm_status add_record(const sm_training_run *run, json_t *records) {
     failed |= json_object_set_new(r, "engine", engine_of(m));
     failed |= json_object_set_new(r, "precision", field_of(m, "training_config.precision"));
     failed |= json_object_set_new(r, "n_processes", field_of(m, "training_config.n_processes"));
+    failed |= json_object_set_new(r, "transport", transport_of(m));
     failed |= json_object_set_new(r, "global_batch", field_of(m, "training_config.global_batch"));
     failed |= json_object_set_new(r, "steps", field_of(m, "summary.steps"));
     failed |= json_object_set_new(r, "tokens", field_of(m, "summary.tokens_processed_global"));

@@ -7,6 +7,7 @@
 #include "own_kernel.h"
 #include "bench/measure/harness.h"
 #include "bench/profile/profile.h"
+#include "src/comm/comm.h"
 #include "src/documents/collate.h"
 #include "src/io/tokens.h"
 #include "src/models/model.h"
@@ -112,7 +113,11 @@ static const cli_choice paddings[] = {
 
 static const cli_choice shards[] = {{"none", 0}, {"optimizer", 1}, {NULL, 0}};
 static const cli_choice gradient_formats[] = {{"fp32", 0}, {"bf16", 1}, {NULL, 0}};
-static const cli_choice transports[] = {{"auto", 0}, {"messages", 1}, {NULL, 0}};
+static const cli_choice transports[] = {{"auto", SM_TRANSPORT_AUTO},
+                                        {"memory", SM_TRANSPORT_MEMORY},
+                                        {"messages", SM_TRANSPORT_MESSAGES},
+                                        {"nccl", SM_TRANSPORT_NCCL},
+                                        {NULL, 0}};
 
 static const cli_choice orders[] = {{"random", CLI_ORDER_RANDOM}, {"given", CLI_ORDER_GIVEN}, {NULL, 0}};
 
@@ -459,8 +464,12 @@ static const cli_flag flags[] = {
     {"Processes", "gradient-format", 0, CLI_CHOICE, NULL, "fp32", "format of the gradients that processes exchange",
      TRAIN | PROFILE | LOOP | WALK | ESTIMATE, AT(gradient_format), ONE_OF(gradient_formats)},
     {"Processes", "transport", 0, CLI_CHOICE, NULL, "auto",
-     "auto: processes of one host share memory; messages: they send messages, as processes of several hosts do",
+     "nccl: NVIDIA's cards by their own links; memory: processes of one host share memory; messages: they send messages, "
+     "as processes of several hosts do; auto: nccl where all processes can, else memory",
      TRAIN | PROFILE | LOOP, AT(transport), ONE_OF(transports)},
+    {"Processes", "nccl", 0, CLI_TEXT, "FILE", NULL,
+     "NCCL's libnccl.so.2; not given: $STEPMARK_NCCL, or where the loader or a Python environment has it",
+     TRAIN | PROFILE | LOOP, AT(nccl)},
     {"Processes", "comm-timeout", 0, CLI_REAL, "SECONDS", "60",
      "longest wait for another process, after which the training ends with an error", TRAIN | PROFILE | LOOP,
      AT(comm_timeout_s), WITHIN(0.1, 1e6)},

@@ -154,7 +154,8 @@ typedef struct cli_options {
     int64_t n_processes;
     int shard;           // 1: the optimizer
     int gradient_format; // 1: bf16
-    int transport;       // 1: messages
+    int transport;       // sm_transport
+    const char *nccl;    // NULL: in the usual places
     double comm_timeout_s;
 
     // tokenizer, tokenize.

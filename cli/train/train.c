@@ -168,6 +168,12 @@ static sm_status open_session(training *t) {
         (double)t->options.accum * (range_flops(plan, SM_PHASE_FORWARD) + range_flops(plan, SM_PHASE_BACKWARD)) +
         range_flops(plan, SM_PHASE_OPTIMIZER);
     SM_TRY(sm_session_open_among(t->comm, t->device, plan, &t->session));
+    if (sm_comm_size(t->comm) > 1) {
+        cli_note("gradients travel by %s", sm_exchange_transport(t->session->exchange));
+    }
+    if (sm_exchange_advice(t->session->exchange)[0] != '\0') {
+        cli_note("NCCL would be faster: %s", sm_exchange_advice(t->session->exchange));
+    }
     if (t->session->executable->tune_warning[0] != '\0') {
         cli_note("%s", t->session->executable->tune_warning);
     }
@@ -250,7 +256,7 @@ static sm_status set_run(training *t) {
     }
     SM_TRY(sm_sensors_open("", "", &t->sensors));
     sm_sensors_read(t->sensors, &t->before);
-    return cli_train_facts(o, t->device, t->comm, &s->facts);
+    return cli_train_facts(o, t->session, t->comm, &s->facts);
 }
 
 static sm_status open_profile(training *t) {

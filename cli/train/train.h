@@ -22,7 +22,7 @@
 json_t *cli_train_configuration(const cli_options *options, const cli_job *job, const sm_device *device);
 
 // {processes, hosts [one for each process], environment, host, hardware, build, scheduler}. All processes must call it.
-sm_status cli_train_facts(const cli_options *options, const sm_device *device, sm_comm *comm, json_t **facts);
+sm_status cli_train_facts(const cli_options *options, const sm_session *session, sm_comm *comm, json_t **facts);
 
 // {max_memory_bytes: of the device's memory, else of this process; other_cpus, own_cpus, steal_share,
 // involuntary_switches: since `before`, as in a row}. NULL: no memory.

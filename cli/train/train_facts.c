@@ -69,10 +69,15 @@ static sm_status gather_hosts(sm_comm *comm, json_t **hosts) {
     return status;
 }
 
-sm_status cli_train_facts(const cli_options *options, const sm_device *device, sm_comm *comm, json_t **facts) {
+sm_status cli_train_facts(const cli_options *options, const sm_session *session, sm_comm *comm, json_t **facts) {
     json_t *hosts = NULL;
-    SM_TRY(sm_training_facts(options->argc, options->argv, &device->info, facts));
+    const char *transport = sm_exchange_transport(session->exchange);
+    SM_TRY(sm_training_facts(options->argc, options->argv, &session->device->info, facts));
     SM_TRY(gather_hosts(comm, &hosts));
+    if (transport[0] != '\0' && json_object_set_new(*facts, "transport", json_string(transport)) != 0) {
+        json_decref(hosts);
+        return sm_fail(SM_ERR_OOM, "run.json: no memory for the facts of the machine");
+    }
     return json_object_set_new(*facts, "hosts", hosts) == 0 &&
                    json_object_set_new(*facts, "processes", json_integer(sm_comm_size(comm))) == 0
                ? SM_OK

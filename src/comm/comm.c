@@ -45,6 +45,11 @@ sm_status sm_comm_open(const sm_comm_options *options, sm_comm **comm) {
     return SM_OK;
 }
 
+const sm_comm_options *sm_comm_options_of(const sm_comm *comm) {
+    static const sm_comm_options none = {0};
+    return comm != NULL ? &comm->options : &none;
+}
+
 static bool is_alone(const sm_comm *comm) { return comm == NULL || comm->transport == NULL; }
 
 void sm_comm_close(sm_comm *comm) {

@@ -14,10 +14,22 @@
 
 typedef struct sm_comm sm_comm;
 
+// How what the processes exchange travels.
+typedef enum {
+    SM_TRANSPORT_AUTO,     // the fastest that works
+    SM_TRANSPORT_MESSAGES, // processes of one host, too, send messages
+    SM_TRANSPORT_MEMORY,   // those of one host share memory, those of several send messages
+    SM_TRANSPORT_NCCL,     // cards, by their links (collectives.h)
+} sm_transport;
+
 typedef struct {
     double timeout_s; // longest wait for another process before the run ends; 0: the default
-    bool is_messages; // processes of one host send messages instead of sharing memory
+    sm_transport transport;
+    const char *nccl; // its library; NULL: in the usual places
 } sm_comm_options;
+
+const sm_comm_options *sm_comm_options_of(const sm_comm *comm);
+
 
 #define SM_COMM_TIMEOUT_S 60.0
 
@@ -36,6 +48,10 @@ bool sm_comm_shares_memory(const sm_comm *comm); // all processes share memory
 sm_status sm_comm_bind(sm_comm *comm, int *n_cores);
 
 sm_status sm_comm_barrier(sm_comm *comm);
+
+// Calls `wait` with a copy of *ctx in a thread of its own, since it may wait for ever for a process that has died or
+// hangs. This names it after the time limit, and the thread is left behind.
+sm_status sm_comm_wait_beside(sm_comm *comm, sm_status (*wait)(void *ctx), const void *ctx, size_t ctx_bytes);
 
 // Sends one rank's bytes to all.
 sm_status sm_comm_broadcast(sm_comm *comm, int from, void *data, size_t size_bytes);

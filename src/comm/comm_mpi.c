@@ -243,8 +243,8 @@ static sm_status find_places(mpi_comm *m) {
     SM_TRY(
         check("MPI_Comm_split_type", MPI_Comm_split_type(m->control, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host)));
     SM_TRY(check("MPI_Bcast", MPI_Bcast(&mine.host, 1, MPI_INT, 0, host)));
-    mine.leader = comm->options.is_messages ? comm->rank : mine.host;
-    if (comm->options.is_messages) {
+    mine.leader = comm->options.transport == SM_TRANSPORT_MESSAGES ? comm->rank : mine.host;
+    if (comm->options.transport == SM_TRANSPORT_MESSAGES) {
         MPI_Comm_free(&host);
         SM_TRY(check("MPI_Comm_split", MPI_Comm_split(m->control, comm->rank, 0, &host)));
     }

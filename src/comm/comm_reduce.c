@@ -28,8 +28,8 @@
 #include "bf16.h"
 #include "clock.h"
 #include "os/os.h"
+#include "shard.h"
 #include "src/comm/comm_transport.h"
-#include "src/plan/shard.h"
 
 enum { MAX_SEGMENTS = 64, QUEUE_JOBS = 1024, LINE_BYTES = 64 };
 
@@ -450,12 +450,85 @@ static sm_status do_over_groups(sm_reducer *r, const sm_comm_job *job) {
     return status;
 }
 
+// --- meeting and watching ----------------------------------------------------------------------------------
+
+static int leader_of(const sm_comm *comm, int group) { return stand_in(comm, group, 0); }
+
+// The first of each group tells the first of the others that its group has arrived.
+static sm_status meet_over_groups(sm_reducer *r, uint32_t number) {
+    sm_comm *comm = r->comm;
+    sm_status status = SM_OK;
+    if (leader_of(comm, my_group(comm)) != comm->rank) {
+        return wait_for_counter(r, 0, &r->progress[0]->done, number);
+    }
+    message *messages = calloc(2 * (size_t)comm->n_groups, sizeof *messages);
+    char *bytes = calloc(2, (size_t)comm->n_groups);
+    status = messages != NULL && bytes != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "comm: no memory for messages");
+    int n = 0;
+    for (int group = 0; group < comm->n_groups && status == SM_OK; group++) {
+        if (group != my_group(comm)) {
+            message *sent = &messages[n++], *received = &messages[n++];
+            sent->rank = received->rank = leader_of(comm, group);
+            status = comm->transport->send(comm, sent->rank, &bytes[2 * group], 1, &sent->request);
+            status = status == SM_OK ? comm->transport->receive(comm, received->rank, &bytes[2 * group + 1], 1,
+                                                                &received->request)
+                                     : status;
+        }
+    }
+    status = status == SM_OK ? wait_for_messages(comm, messages, n) : status;
+    free(messages);
+    free(bytes);
+    advance(&r->progress[r->me]->done, number);
+    return status;
+}
+
+// Something that all do together did not end in time. Every process that lives comes here at about the same time and
+// says so; who does not has stopped.
+static sm_status name_who_hangs(sm_reducer *r, uint32_t number) {
+    enum { LOOKS = 40 };
+    static const struct timespec look = {.tv_nsec = 50000000};
+    const uint32_t said = number + 1;
+    advance(&r->progress[r->me]->arrived, said);
+    for (int i = 0, n = 0; i < r->comm->n_members; i++) {
+        while (!has_reached(atomic_load(&r->progress[i]->arrived), said) && n++ < LOOKS) {
+            nanosleep(&look, NULL);
+        }
+        if (!has_reached(atomic_load(&r->progress[i]->arrived), said)) {
+            return sm_comm_check_wait(r->comm, r->comm->members[i], 0);
+        }
+    }
+    return sm_fail(SM_ERR_TIMEOUT,
+                   "an exchange did not end within %g s, though all processes of this host have begun it; the training "
+                   "ends (--comm-timeout sets how long to wait)",
+                   r->comm->options.timeout_s);
+}
+
+static sm_status watch(sm_reducer *r, const sm_comm_job *job, uint32_t number) {
+    enum { LOOKS_A_CHECK = 500 };
+    static const struct timespec look = {.tv_nsec = 20000};
+    const int64_t until_ns = sm_comm_wait_until_ns(r->comm);
+    bool is_done = false;
+    SM_TRY(job->is_done(job->ctx, &is_done));
+    for (int n_looks = 1; !is_done; n_looks++) {
+        nanosleep(&look, NULL);
+        for (int i = 0; i < r->comm->n_members && n_looks % LOOKS_A_CHECK == 0; i++) {
+            SM_TRY(sm_comm_check_wait(r->comm, r->comm->members[i], INT64_MAX));
+        }
+        if (sm_now_ns() > until_ns) {
+            return name_who_hangs(r, number);
+        }
+        SM_TRY(job->is_done(job->ctx, &is_done));
+    }
+    advance(&r->progress[r->me]->arrived, number);
+    return SM_OK;
+}
+
 // --- a job -----------------------------------------------------------------------------------------------
 
 static sm_status move(sm_reducer *r, const sm_comm_job *job, uint32_t number) {
     progress *mine = r->progress[r->me];
     if (job->pattern == SM_COMM_MEET) {
-        return SM_OK;
+        return r->comm->n_groups > 1 ? meet_over_groups(r, number) : SM_OK;
     }
     if (r->comm->n_groups > 1) {
         SM_TRY(do_over_groups(r, job));
@@ -471,6 +544,10 @@ static sm_status move(sm_reducer *r, const sm_comm_job *job, uint32_t number) {
 static sm_status do_job(sm_reducer *r, const sm_comm_job *job) {
     const uint32_t number = ++r->n_begun;
     SM_TRY(job->before == NULL ? SM_OK : job->before(job->ctx));
+    if (job->pattern == SM_COMM_WATCH) {
+        SM_TRY(watch(r, job, number));
+        return job->after == NULL ? SM_OK : job->after(job->ctx);
+    }
     advance(&r->progress[r->me]->arrived, number);
     SM_TRY(wait_for_all(r, true, number));
     SM_TRY(move(r, job, number));
@@ -491,16 +568,81 @@ static void *serve(void *argument) {
         const sm_status status = do_job(r, &job);
         const int64_t busy_ns = sm_now_ns() - begin_ns;
         pthread_mutex_lock(&r->lock);
-        r->busy_ns += busy_ns;
+        r->busy_ns += job.is_done != NULL || job.fail != NULL ? 0 : busy_ns;
         r->n_finished++;
         if (status != SM_OK) {
             r->status = status;
             snprintf(r->message, sizeof r->message, "%s", sm_error_message());
         }
         pthread_cond_broadcast(&r->changed);
+        if (status != SM_OK && job.fail != NULL) {
+            pthread_mutex_unlock(&r->lock);
+            job.fail(job.ctx);
+            pthread_mutex_lock(&r->lock);
+        }
     }
     pthread_mutex_unlock(&r->lock);
     return NULL;
+}
+
+// --- waiting that cannot be limited ------------------------------------------------------------------------
+
+typedef struct {
+    sm_status (*wait)(void *ctx);
+    atomic_bool is_done;
+    sm_status status;
+    char message[512];
+    _Alignas(16) unsigned char ctx[];
+} wait_beside;
+
+static void *wait_in_thread(void *argument) {
+    wait_beside *w = argument;
+    w->status = w->wait(w->ctx);
+    if (w->status != SM_OK) {
+        snprintf(w->message, sizeof w->message, "%s", sm_error_message());
+    }
+    atomic_store(&w->is_done, true);
+    return NULL;
+}
+
+static sm_status watch_thread(const sm_comm *comm, const wait_beside *w) {
+    static const struct timespec look = {.tv_nsec = 2000000};
+    const int64_t until_ns = sm_comm_wait_until_ns(comm);
+    while (!atomic_load(&w->is_done)) {
+        nanosleep(&look, NULL);
+        for (int i = 0; i < comm->n_members; i++) {
+            SM_TRY(sm_comm_check_wait(comm, comm->members[i], INT64_MAX));
+        }
+        if (sm_now_ns() > until_ns) {
+            return sm_fail(SM_ERR_TIMEOUT,
+                           "another process did not answer for %g s while all join; the training ends (--comm-timeout "
+                           "sets how long to wait)",
+                           comm->options.timeout_s);
+        }
+    }
+    return w->status == SM_OK ? SM_OK : sm_fail(w->status, "%s", w->message);
+}
+
+sm_status sm_comm_wait_beside(sm_comm *comm, sm_status (*wait)(void *ctx), const void *ctx, size_t ctx_bytes) {
+    pthread_t thread;
+    wait_beside *w = calloc(1, sizeof *w + ctx_bytes);
+    if (w == NULL) {
+        return sm_fail(SM_ERR_OOM, "comm: no memory to wait in");
+    }
+    w->wait = wait;
+    memcpy(w->ctx, ctx, ctx_bytes);
+    if (pthread_create(&thread, NULL, wait_in_thread, w) != 0) {
+        free(w);
+        return sm_fail(SM_ERR_OOM, "comm: no thread to wait in");
+    }
+    const sm_status status = watch_thread(comm, w);
+    if (atomic_load(&w->is_done)) {
+        pthread_join(thread, NULL);
+        free(w);
+    } else {
+        pthread_detach(thread);
+    }
+    return status;
 }
 
 // --- the reducer -------------------------------------------------------------------------------------------
@@ -534,6 +676,8 @@ static sm_status make_reducer(sm_comm *comm) {
     return SM_OK;
 }
 
+sm_status sm_comm_serve(sm_comm *comm) { return comm->reducer == NULL ? make_reducer(comm) : SM_OK; }
+
 void sm_reducer_free(sm_reducer *reducer) {
     if (reducer == NULL) {
         return;
@@ -557,7 +701,7 @@ void sm_reducer_free(sm_reducer *reducer) {
 }
 
 sm_status sm_comm_share(sm_comm *comm, size_t size_bytes, int *number, void **mine) {
-    SM_TRY(comm->reducer == NULL ? make_reducer(comm) : SM_OK);
+    SM_TRY(sm_comm_serve(comm));
     sm_reducer *r = comm->reducer;
     if (r->n_segments == MAX_SEGMENTS) {
         return sm_fail(SM_ERR_INTERNAL, "comm: more than %d pieces of shared memory", MAX_SEGMENTS);
@@ -625,6 +769,13 @@ int64_t sm_comm_busy_ns(sm_comm *comm) {
     const int64_t busy_ns = r->busy_ns;
     pthread_mutex_unlock(&r->lock);
     return busy_ns;
+}
+
+void sm_comm_add_busy(sm_comm *comm, int64_t elapsed_ns) {
+    sm_reducer *r = comm->reducer;
+    pthread_mutex_lock(&r->lock);
+    r->busy_ns += elapsed_ns;
+    pthread_mutex_unlock(&r->lock);
 }
 
 bool sm_comm_is_finished(sm_comm *comm, int64_t ticket) {

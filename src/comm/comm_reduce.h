@@ -14,6 +14,7 @@ typedef enum {
     SM_COMM_REDUCE_SCATTER, // process r gets the sums of slice r; the rest does not change
     SM_COMM_ALL_GATHER,     // every process gets slice r from process r
     SM_COMM_MEET,           // moves nothing: `after` may read the others' parts with sm_comm_part
+    SM_COMM_WATCH,          // moves nothing: waits for `is_done`, and that all processes live
 } sm_comm_pattern;
 
 typedef struct {
@@ -31,8 +32,13 @@ typedef struct {
     // its own memory copies its part here.
     sm_status (*before)(void *ctx);
     sm_status (*after)(void *ctx);
+    sm_status (*is_done)(void *ctx, bool *is_done); // WATCH: whether something else that all processes do is done
+    void (*fail)(void *ctx);                        // ends what is in progress elsewhere, once the job has failed
     void *ctx;
 } sm_comm_job;
+
+// Makes jobs possible that need no segment. Repeated calls do nothing.
+sm_status sm_comm_serve(sm_comm *comm);
 
 // Adds a segment of zeros; *mine is this process's part, which lives as long as `comm`. No job may be in progress.
 sm_status sm_comm_share(sm_comm *comm, size_t size_bytes, int *segment, void **mine);
@@ -45,8 +51,10 @@ sm_status sm_comm_start(sm_comm *comm, const sm_comm_job *job, int64_t *ticket);
 // Waits until that job and all before it are done.
 sm_status sm_comm_finish(sm_comm *comm, int64_t ticket);
 
-// Total time that jobs took so far: moving, summing and waiting for other processes.
+// Total time that jobs took so far: moving, summing and waiting for other processes. Jobs that MEET and WATCH do not
+// count by themselves: sm_comm_add_busy adds what they knew of.
 int64_t sm_comm_busy_ns(sm_comm *comm);
+void sm_comm_add_busy(sm_comm *comm, int64_t elapsed_ns);
 
 bool sm_comm_is_finished(sm_comm *comm, int64_t ticket); // true also after a failure, which finish returns
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "src/plan/params.h"
-#include "src/plan/shard.h"
+#include "shard.h"
 
 enum { BUCKET_BYTES = 25 << 20 };
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "src/plan/params.h"
-#include "src/plan/shard.h"
+#include "shard.h"
 
 static bool is_layered(const sm_param_spec *spec) { return strstr(spec->name, "%d") != NULL; }
 

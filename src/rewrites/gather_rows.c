@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/plan/shard.h"
+#include "shard.h"
 #include "src/rewrites/passes.h"
 
 // The op that adds rows to the table; -1: none, or several.

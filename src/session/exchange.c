@@ -1,17 +1,20 @@
 // exchange.c: see exchange.h.
 //
 // Two processes on one host whose devices have their own memory need no processor to sum: each copies its part to the
-// host's memory, and its device adds the other's part. For more processes the host sums (comm_reduce.h).
+// host's memory, and its device adds the other's part. For more processes the host sums (comm_reduce.h). Devices whose
+// backend has a library of collectives need neither: the host only watches that all processes live (collectives.h).
 #include "src/session/exchange.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "clock.h"
+#include "collectives.h"
+#include "shard.h"
 #include "src/comm/comm_reduce.h"
 #include "src/plan/host_threads.h"
-#include "src/plan/shard.h"
 
 // A start in progress: one for each op. A device's copies have their own tickets.
 typedef struct {
@@ -25,7 +28,8 @@ typedef struct {
     char *theirs; // and in the other process's memory, for a pair
     void *copy_out;
     void *copy_in;
-    int64_t ticket;  // 0: not started
+    void *collective; // of the library
+    int64_t ticket;   // 0: not started
     int64_t brought; // ticket of the previous exchange, which the other may still be reading; 0: none
 } transfer;
 
@@ -36,6 +40,10 @@ struct sm_exchange {
     int *segments;       // by arena; -1: not shared
     char **memory;       // this process's part of the segment
     bool is_pair;        // two devices that add by themselves
+    sm_device *device;
+    const sm_collectives *library; // that exchanges; NULL: the host does
+    char transport[SM_COLLECTIVES_TEXT_SIZE];
+    char advice[SM_COLLECTIVES_TEXT_SIZE * 2]; // what would be faster; "": nothing
     int n_threads;       // threads of this process that sum
     transfer *transfers; // two for each op: for its first and its second output
     int n_under_way;     // transfers in progress
@@ -51,7 +59,7 @@ static bool is_exchanged(const sm_plan *plan, sm_role role) {
 static sm_status share_arenas(sm_exchange *x, sm_plan *plan) {
     for (int i = 0; i < plan->n_arenas; i++) {
         x->segments[i] = -1;
-        if (is_exchanged(plan, plan->arenas[i].role)) {
+        if (x->library == NULL && is_exchanged(plan, plan->arenas[i].role)) {
             void *mine = NULL;
             SM_TRY(sm_comm_share(x->comm, plan->arenas[i].size_bytes, &x->segments[i], &mine));
             x->memory[i] = mine;
@@ -68,6 +76,70 @@ static int threads_beside_device(void) {
     return n > 2 * MOST ? MOST : n > 2 ? n / 2 : 1;
 }
 
+// --- a library of collectives --------------------------------------------------------------------------
+
+// Whether this process can use it. In `advice`, what is missing where devices of this kind could.
+static sm_status find_library(sm_exchange *x, const sm_comm_options *options) {
+    const sm_collectives *library = sm_collectives_of(x->device->backend);
+    const bool is_forced = options->transport == SM_TRANSPORT_NCCL;
+    if (library == NULL || (!is_forced && !library->suits(x->device))) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "--transport nccl: %s is not a card of NVIDIA's OpenCL",
+                       x->device->info.id);
+    }
+    const sm_status status = library->find(x->device, options->nccl);
+    if (status == SM_ERR_UNSUPPORTED) {
+        snprintf(x->advice, sizeof x->advice, "%s", sm_error_message());
+        return sm_fail(status, "--transport nccl: %s", x->advice);
+    }
+    return status;
+}
+
+typedef struct {
+    sm_device *device;
+    unsigned char id[SM_COLLECTIVES_ID_BYTES];
+    int rank, n_processes;
+} joining;
+
+static sm_status join(void *ctx) {
+    const joining *j = ctx;
+    return sm_collectives_of(j->device->backend)->join(j->device, j->id, j->rank, j->n_processes);
+}
+
+static sm_status join_library(sm_exchange *x) {
+    const sm_collectives *library = sm_collectives_of(x->device->backend);
+    joining j = {.device = x->device, .rank = sm_comm_rank(x->comm), .n_processes = sm_comm_size(x->comm)};
+    sm_status status = j.rank == 0 ? library->make_id(x->device, j.id) : SM_OK;
+    SM_TRY(sm_comm_agree(x->comm, status));
+    SM_TRY(sm_comm_broadcast(x->comm, 0, j.id, sizeof j.id));
+    SM_TRY(sm_comm_agree(x->comm, sm_comm_wait_beside(x->comm, join, &j, sizeof j)));
+    library->describe(x->device, x->transport);
+    x->library = library;
+    return sm_comm_serve(x->comm);
+}
+
+// All processes use the library, or none.
+static sm_status choose_transport(sm_exchange *x) {
+    const sm_comm_options *options = sm_comm_options_of(x->comm);
+    const bool is_forced = options->transport == SM_TRANSPORT_NCCL;
+    snprintf(x->transport, sizeof x->transport, "%s",
+             sm_comm_shares_memory(x->comm) ? "shared memory" : "messages");
+    if (!is_forced && options->transport != SM_TRANSPORT_AUTO) {
+        return SM_OK;
+    }
+    const sm_status status = find_library(x, options);
+    if (is_forced) {
+        SM_TRY(sm_comm_agree(x->comm, status));
+        return join_library(x);
+    }
+    double n_without = status == SM_OK ? 0 : 1;
+    SM_TRY(status == SM_ERR_UNSUPPORTED ? SM_OK : status);
+    SM_TRY(sm_comm_sum(x->comm, &n_without, 1));
+    return n_without == 0 ? join_library(x) : SM_OK;
+}
+
+const char *sm_exchange_transport(const sm_exchange *x) { return x != NULL ? x->transport : ""; }
+const char *sm_exchange_advice(const sm_exchange *x) { return x != NULL && x->library == NULL ? x->advice : ""; }
+
 // Whether there are two processes whose devices both copy to memory that both see.
 static sm_status find_pair(sm_exchange *x) {
     const bool copies = x->backend->begin_copy != NULL;
@@ -80,7 +152,7 @@ static sm_status find_pair(sm_exchange *x) {
     return SM_OK;
 }
 
-sm_status sm_exchange_open(sm_comm *comm, const sm_device *device, sm_plan *plan, sm_exchange **exchange) {
+sm_status sm_exchange_open(sm_comm *comm, sm_device *device, sm_plan *plan, sm_exchange **exchange) {
     *exchange = NULL;
     if (comm == NULL || sm_comm_size(comm) == 1 || plan->processes.n <= 1) {
         return SM_OK;
@@ -97,14 +169,16 @@ sm_status sm_exchange_open(sm_comm *comm, const sm_device *device, sm_plan *plan
         .comm = comm,
         .plan = plan,
         .backend = device->backend,
+        .device = device,
         .n_threads = device->backend->begin_copy == NULL ? device->info.n_threads : threads_beside_device(),
         .segments = calloc((size_t)plan->n_arenas + 1, sizeof *x->segments),
         .memory = calloc((size_t)plan->n_arenas + 1, sizeof *x->memory),
         .transfers = calloc(2 * (size_t)plan->n_ops + 1, sizeof *x->transfers),
     };
     sm_status status = x->segments != NULL && x->memory != NULL && x->transfers != NULL
-                           ? find_pair(x)
+                           ? choose_transport(x)
                            : sm_fail(SM_ERR_OOM, "session: no memory to exchange gradients");
+    status = status == SM_OK && x->library == NULL ? find_pair(x) : status;
     status = status == SM_OK ? share_arenas(x, plan) : status;
     if (status != SM_OK) {
         sm_exchange_close(x);
@@ -212,9 +286,56 @@ static sm_status begin_copy_in(void *ctx) {
                       t->theirs != NULL ? t->theirs : t->host, &t->copy_in);
 }
 
+// --- by the library: the communicating thread hands over what all have begun, and watches ---
+
+static sm_status hand_over(void *ctx) {
+    const transfer *t = ctx;
+    return t->exchange->library->hand_over(t->executable, t->collective);
+}
+
+static sm_status is_carried(void *ctx, bool *is_done) {
+    const transfer *t = ctx;
+    return t->exchange->library->is_done(t->executable, t->collective, is_done);
+}
+
+static void abort_library(void *ctx) {
+    const transfer *t = ctx;
+    t->exchange->library->abort(t->exchange->device);
+}
+
+static sm_status begin_by_library(sm_exchange *x, transfer *t, const sm_op *op) {
+    static const sm_collective_kind kinds[] = {[SM_COMM_ALL_REDUCE] = SM_COLLECTIVE_ALL_REDUCE,
+                                               [SM_COMM_REDUCE_SCATTER] = SM_COLLECTIVE_REDUCE_SCATTER,
+                                               [SM_COMM_ALL_GATHER] = SM_COLLECTIVE_ALL_GATHER};
+    const sm_collective what = {.kind = kinds[t->pattern],
+                                .tensor = t->tensor,
+                                .line_elems = t->line_elems,
+                                .is_bf16 = op->attr.is_bf16};
+    const sm_comm_job job = {.pattern = SM_COMM_MEET, .after = hand_over, .fail = abort_library, .ctx = t};
+    SM_TRY(x->library->begin(t->executable, &what, &t->collective));
+    SM_TRY(sm_comm_start(x->comm, &job, &t->ticket));
+    x->n_under_way++;
+    return SM_OK;
+}
+
+static sm_status finish_by_library(sm_exchange *x, transfer *t) {
+    const sm_comm_job job = {.pattern = SM_COMM_WATCH, .is_done = is_carried, .fail = abort_library, .ctx = t};
+    int64_t ticket = 0;
+    SM_TRY(sm_comm_finish(x->comm, t->ticket));
+    SM_TRY(sm_comm_start(x->comm, &job, &ticket));
+    SM_TRY(sm_comm_finish(x->comm, ticket));
+    sm_comm_add_busy(x->comm, x->library->elapsed_ns(t->executable, t->collective));
+    t->ticket = 0;
+    x->n_under_way--;
+    return x->library->finish(t->executable, t->collective);
+}
+
 static sm_status finish(sm_exchange *x, transfer *t) {
     if (t->ticket == 0) {
         return SM_OK;
+    }
+    if (x->library != NULL) {
+        return finish_by_library(x, t);
     }
     SM_TRY(sm_comm_finish(x->comm, t->ticket));
     SM_TRY(t->copy_in == NULL ? SM_OK : x->backend->wait_copy(t->executable, t->copy_in));
@@ -229,7 +350,7 @@ static sm_status finish(sm_exchange *x, transfer *t) {
 static sm_status begin(sm_exchange *x, sm_executable *executable, transfer *t, const sm_op *op, int tensor,
                        sm_comm_pattern pattern) {
     const sm_tensor *of = &x->plan->tensors[tensor];
-    const bool is_copied = x->backend->begin_copy != NULL;
+    const bool is_copied = x->backend->begin_copy != NULL && x->library == NULL;
     SM_TRY(finish(x, t)); // of the step before, if nothing waited for it
     *t = (transfer){.exchange = x,
                     .executable = executable,
@@ -237,9 +358,13 @@ static sm_status begin(sm_exchange *x, sm_executable *executable, transfer *t, c
                     .line_elems = op->kind == SM_OP_GATHER_ROWS ? SM_SLICE_LINE : SM_SLICE_BLOCK,
                     .pattern = pattern,
                     .is_bf16 = op->attr.is_bf16,
-                    .host = x->memory[of->arena] + of->offset_bytes,
+                    .host = x->library == NULL ? x->memory[of->arena] + of->offset_bytes : NULL,
                     .theirs = x->is_pair ? their_memory(x, of->arena) + of->offset_bytes : NULL,
-                    .brought = t->brought};
+                    .brought = t->brought,
+                    .collective = t->collective};
+    if (x->library != NULL) {
+        return begin_by_library(x, t, op);
+    }
     SM_TRY(is_copied ? begin_copy_out(t) : SM_OK);
     const sm_comm_job job = {
         .pattern = x->is_pair ? SM_COMM_MEET : pattern,
@@ -263,9 +388,13 @@ static sm_status begin(sm_exchange *x, sm_executable *executable, transfer *t, c
 }
 
 // Whether it is in progress and a finish would wait.
-static bool is_waiting(const transfer *t) {
+static bool is_waiting(transfer *t) {
     if (t->ticket == 0) {
         return false;
+    }
+    bool is_done = false;
+    if (t->exchange->library != NULL) {
+        return is_carried(t, &is_done) != SM_OK || !is_done;
     }
     return !sm_comm_is_finished(t->exchange->comm, t->ticket) ||
            (t->copy_in != NULL && !t->exchange->backend->is_copied(t->executable, t->copy_in));

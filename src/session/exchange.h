@@ -12,9 +12,12 @@ typedef struct sm_exchange sm_exchange;
 
 // For a plan with assigned memory that is not prepared yet: if the device works in host memory, provides the arenas'
 // memory. *exchange is NULL for a plan of one process.
-sm_status sm_exchange_open(sm_comm *comm, const sm_device *device, sm_plan *plan, sm_exchange **exchange);
+sm_status sm_exchange_open(sm_comm *comm, sm_device *device, sm_plan *plan, sm_exchange **exchange);
 // After the plan is prepared: lets the device reach the host memory that it copies to and from.
 sm_status sm_exchange_pin(sm_exchange *exchange, sm_executable *executable);
+// How what is exchanged travels, in words; "" for a NULL exchange. And what is missing for a faster way; "": nothing.
+const char *sm_exchange_transport(const sm_exchange *exchange);
+const char *sm_exchange_advice(const sm_exchange *exchange);
 void sm_exchange_close(sm_exchange *exchange); // NULL is fine; call it after the executable is released
 
 // Runs op `op` of the plan. A start returns at once. Adds to *waited_ns the time that the caller waited for other

@@ -2,11 +2,13 @@
 #include <string.h>
 
 #include "backend_library.h"
+#include "collectives.h"
 
 extern const sm_backend sm_backend_cpu;
 extern const sm_backend sm_backend_reference;
 #ifdef SM_OPENCL
 extern const sm_backend sm_backend_opencl;
+extern const sm_collectives sm_collectives_opencl;
 #endif
 
 static const sm_backend *const backends[] = {
@@ -41,4 +43,13 @@ const sm_backend *sm_backend_find(const char *name) {
         }
     }
     return NULL;
+}
+
+const sm_collectives *sm_collectives_of(const sm_backend *backend) {
+#ifdef SM_OPENCL
+    return backend == &sm_backend_opencl ? &sm_collectives_opencl : NULL;
+#else
+    (void)backend;
+    return NULL;
+#endif
 }

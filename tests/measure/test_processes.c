@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shard.h"
 #include "src/comm/comm.h"
 #include "src/models/model.h"
-#include "src/plan/shard.h"
 #include "src/rewrites/rewrite.h"
 #include "src/session/session.h"
 

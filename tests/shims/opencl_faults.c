@@ -7,6 +7,9 @@
 //
 // STEPMARK_OBJECTS=FILE: at the end of the process FILE gets a line for each object that was not released, by its type.
 //
+// STEPMARK_CARD=1: the device is the card of cuda.c, too, and its memory is imported by a file descriptor. Another word:
+// the device says so, and refuses the memory.
+//
 // $STEPMARK_OPENCL is the library behind it.
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
@@ -16,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static void *find(const char *name) {
@@ -198,6 +202,41 @@ OBJECT(cl_kernel, clCreateKernel, (cl_program p, const char *name, cl_int *code)
 OBJECT(cl_mem, clCreateBuffer, (cl_context c, cl_mem_flags flags, size_t size, void *data, cl_int *code),
        (c, flags, size, data, code))
 
+// --- a card of CUDA's driver -------------------------------------------------------------------------
+
+enum { DEVICE_UUID = 0x106A, OPAQUE_FD = 0x2060 };
+static const char extension[] = " cl_khr_external_memory_opaque_fd";
+
+static cl_int list_extensions(cl_device_id d, size_t n, void *value, size_t *size, __typeof__(&clGetDeviceInfo) real) {
+    char text[16384] = "";
+    const cl_int code = real(d, CL_DEVICE_EXTENSIONS, sizeof text - sizeof extension, text, NULL);
+    strcat(text, extension);
+    if (size != NULL) {
+        *size = strlen(text) + 1;
+    }
+    if (value != NULL && n > strlen(text)) {
+        strcpy(value, text);
+    }
+    return code;
+}
+
+cl_mem clCreateBufferWithProperties(cl_context c, const cl_ulong *properties, cl_mem_flags flags, size_t size,
+                                    void *data, cl_int *code);
+cl_mem clCreateBufferWithProperties(cl_context c, const cl_ulong *properties, cl_mem_flags flags, size_t size,
+                                    void *data, cl_int *code) {
+    const char *card = getenv("STEPMARK_CARD");
+    void *memory = MAP_FAILED;
+    if (card != NULL && strcmp(card, "1") == 0 && properties[0] == OPAQUE_FD && data == NULL) {
+        memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, (int)properties[1], 0);
+    }
+    if (memory == MAP_FAILED) {
+        *code = CL_INVALID_PROPERTY;
+        return NULL;
+    }
+    close((int)properties[1]);
+    return clCreateBuffer(c, flags | CL_MEM_USE_HOST_PTR, size, memory, code);
+}
+
 CL_API_ENTRY cl_int CL_API_CALL clGetDeviceInfo(cl_device_id d, cl_device_info what, size_t n, void *value,
                                                 size_t *size) {
     const char *action = action_of("clGetDeviceInfo", 1);
@@ -206,6 +245,13 @@ CL_API_ENTRY cl_int CL_API_CALL clGetDeviceInfo(cl_device_id d, cl_device_info w
                           what == CL_DEVICE_MAX_CLOCK_FREQUENCY || what == CL_DEVICE_MAX_WORK_GROUP_SIZE;
     const int all = action == NULL ? -1 : strcmp(action, "zeros") == 0 ? 0 : strcmp(action, "ones") == 0 ? 255 : -1;
     ENTER(clGetDeviceInfo)
+    if (getenv("STEPMARK_CARD") != NULL && what == DEVICE_UUID && n == 16) {
+        memcpy(value, "a card of a test", 16);
+        return CL_SUCCESS;
+    }
+    if (getenv("STEPMARK_CARD") != NULL && what == CL_DEVICE_EXTENSIONS) {
+        return list_extensions(d, n, value, size, real);
+    }
     if (fault == 0 && all >= 0 && is_amount && value != NULL) {
         memset(value, all, n);
         return CL_SUCCESS;

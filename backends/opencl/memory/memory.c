@@ -42,21 +42,34 @@ static cl_int create_in_pages(opencl_executable *e, size_t size_bytes, opencl_pa
 // Another device's buffer, filled with zeros: drivers allocate memory on first use, and a failure should come here. The
 // pattern has the largest size: NVIDIA's driver (580) counts patterns in 32 bits, so filling 12 GiB with 4 bytes writes
 // outside of the buffer, and 18 GiB leaves most of it unchanged.
+enum { PATTERN_BYTES = 128 };
+
+static cl_int fill_with_zeros(opencl_executable *e, cl_mem buffer, size_t size_bytes) {
+    static const unsigned char zeros[PATTERN_BYTES];
+    const cl_int code =
+        opencl.clEnqueueFillBuffer(e->device->queue, buffer, zeros, sizeof zeros, 0, size_bytes, 0, NULL, NULL);
+    return code == CL_SUCCESS ? opencl.clFinish(e->device->queue) : code;
+}
+
 static cl_int create_filled(opencl_executable *e, size_t size_bytes, cl_mem *buffer) {
-    static const unsigned char zeros[128];
-    const size_t whole_bytes = (size_bytes + sizeof zeros - 1) / sizeof zeros * sizeof zeros;
+    const size_t whole_bytes = (size_bytes + PATTERN_BYTES - 1) / PATTERN_BYTES * PATTERN_BYTES;
     cl_int code = CL_SUCCESS;
     *buffer = opencl.clCreateBuffer(e->device->context, CL_MEM_READ_WRITE, whole_bytes, NULL, &code);
-    if (code != CL_SUCCESS) {
-        return code;
-    }
-    code = opencl.clEnqueueFillBuffer(e->device->queue, *buffer, zeros, sizeof zeros, 0, whole_bytes, 0, NULL, NULL);
-    return code == CL_SUCCESS ? opencl.clFinish(e->device->queue) : code;
+    return code == CL_SUCCESS ? fill_with_zeros(e, *buffer, whole_bytes) : code;
 }
 
 static cl_int create(opencl_executable *e, size_t size_bytes, opencl_pages *pages, cl_mem *buffer) {
     return e->device->facts.is_cpu ? create_in_pages(e, size_bytes, pages, buffer)
                                    : create_filled(e, size_bytes, buffer);
+}
+
+// An arena that a library exchanges between devices.
+static sm_status create_shared(opencl_executable *e, int arena) {
+    opencl_shared *s = &e->shared[arena];
+    SM_TRY(opencl_share(e->device, e->base.plan->arenas[arena].size_bytes, s));
+    e->arenas[arena] = s->buffer;
+    e->base.memory_bytes += s->size_bytes;
+    return opencl_check(id_of(e->device), "clEnqueueFillBuffer", fill_with_zeros(e, s->buffer, s->size_bytes));
 }
 
 // Whether memory was refused, by any of the codes that drivers use.
@@ -84,10 +97,11 @@ sm_status opencl_allocate(opencl_executable *e, size_t scratch_bytes) {
         return fail_memory(e, asked_bytes, "more than there is");
     }
     e->arenas = calloc((size_t)plan->n_arenas + 1, sizeof *e->arenas);
+    e->shared = calloc((size_t)plan->n_arenas + 1, sizeof *e->shared);
     e->pages = calloc((size_t)plan->n_arenas + 1, sizeof *e->pages);
     e->staging.slot_bytes = largest_batch_bytes(plan);
     e->staging.bytes[0] = malloc(OPENCL_STAGING_SLOTS * e->staging.slot_bytes);
-    if (e->arenas == NULL || e->pages == NULL || e->staging.bytes[0] == NULL) {
+    if (e->arenas == NULL || e->shared == NULL || e->pages == NULL || e->staging.bytes[0] == NULL) {
         return sm_fail(SM_ERR_OOM, "%s: no memory for %d buffers", id_of(e->device), plan->n_arenas);
     }
     for (int i = 1; i < OPENCL_STAGING_SLOTS; i++) {
@@ -95,6 +109,14 @@ sm_status opencl_allocate(opencl_executable *e, size_t scratch_bytes) {
     }
     for (int i = 0; i <= plan->n_arenas; i++) {
         const bool is_scratch = i == plan->n_arenas;
+        if (!is_scratch && opencl_is_exchanged(e->device, plan, plan->arenas[i].role)) {
+            const sm_status status = create_shared(e, i);
+            if (status == SM_ERR_OOM) {
+                return fail_memory(e, asked_bytes, sm_error_message());
+            }
+            SM_TRY(status);
+            continue;
+        }
         size_t size_bytes = is_scratch ? scratch_bytes : plan->arenas[i].size_bytes;
         size_bytes = size_bytes < LEAST_BYTES ? LEAST_BYTES : (size_bytes + 3) / 4 * 4;
         cl_int code = create(e, size_bytes, &e->pages[i], is_scratch ? &e->scratch : &e->arenas[i]);
@@ -104,7 +126,7 @@ sm_status opencl_allocate(opencl_executable *e, size_t scratch_bytes) {
         SM_TRY(opencl_check(id_of(e->device), "clCreateBuffer", code));
         e->base.memory_bytes += size_bytes;
     }
-    return SM_OK;
+    return opencl_reserve_rounded(e);
 }
 
 static void drop_weights(opencl_executable *e) {
@@ -116,8 +138,11 @@ static void drop_weights(opencl_executable *e) {
 }
 
 void opencl_free_memory(opencl_executable *e) {
-    for (int i = 0; e->arenas != NULL && i < e->n_arenas; i++) {
-        opencl_release_buffer(e->arenas[i]);
+    for (int i = 0; e->arenas != NULL && e->shared != NULL && i < e->n_arenas; i++) {
+        if (e->shared[i].buffer == NULL) {
+            opencl_release_buffer(e->arenas[i]);
+        }
+        opencl_unshare(&e->shared[i]);
     }
     drop_weights(e);
     opencl_release_buffer(e->scratch);
@@ -133,6 +158,7 @@ void opencl_free_memory(opencl_executable *e) {
         host_unmap(e->pages[i].host, e->pages[i].size_bytes);
     }
     free(e->arenas);
+    free(e->shared);
     free(e->pages);
     free(e->staging.bytes[0]);
 }

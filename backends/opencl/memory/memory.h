@@ -2,11 +2,12 @@
 //
 //   memory.c  arenas, scratch, uploads and downloads
 //   copy.c    copies during computation
+//   collective.c  exchanges with other processes' devices, by a library
 //   wait.c    waits that end at a deadline
 #ifndef STEPMARK_BACKENDS_OPENCL_MEMORY_MEMORY_H
 #define STEPMARK_BACKENDS_OPENCL_MEMORY_MEMORY_H
 
-#include "backends/opencl/program/program.h"
+#include "backends/opencl/peers/peers.h"
 
 enum { OPENCL_STAGING_SLOTS = 16, OPENCL_MAX_PINNED = 64 };
 
@@ -38,6 +39,7 @@ typedef struct opencl_executable {
     opencl_device *device;
     int n_arenas; // the plan's, which may be freed before a lost device is
     cl_mem *arenas;
+    opencl_shared *shared; // n_arenas: the arenas that CUDA reaches, too, and their buffers; others are empty
     cl_mem *weights;     // copies of the parameters' arenas (opencl_keep_weights); NULL for others
     opencl_pages *pages; // n_arenas + 1: memory of the arenas and the scratch
     cl_mem scratch;      // data between launches of one op; NULL if no op needs it
@@ -45,6 +47,10 @@ typedef struct opencl_executable {
     cl_mem pinned[OPENCL_MAX_PINNED]; // host memory that other processes see, too (opencl_pin)
     int n_pinned;
     opencl_copy_way ways[2]; // out and in
+    opencl_shared *rounded;  // for each bucket, its gradients in bf16; NULL: none
+    int n_rounded;
+    cl_kernel round, widen;                // from and to these
+    struct opencl_collective *collectives; // tickets
     struct opencl_executable *next_kept;
     // launch
     struct opencl_launch *launches;
@@ -87,6 +93,13 @@ bool opencl_is_copied(sm_executable *executable, void *ticket);
 sm_status opencl_pin(sm_executable *executable, void *memory, size_t size_bytes);
 void opencl_free_copies(opencl_executable *e);
 size_t opencl_copy_bytes(const sm_plan *plan); // for the sums of two processes
+
+// --- collective.c --------------------------------------------------------------------------------
+
+extern const sm_collectives sm_collectives_opencl; // declared again by src/session/registry.c
+bool opencl_is_exchanged(const opencl_device *device, const sm_plan *plan, sm_role role); // by its peers
+sm_status opencl_reserve_rounded(opencl_executable *e);
+void opencl_free_collectives(opencl_executable *e);
 
 // --- wait.c --------------------------------------------------------------------------------------
 

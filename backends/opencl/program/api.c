@@ -6,8 +6,10 @@
 
 opencl_functions opencl;
 
+static void *library;
+
 static bool load(void) {
-    void *library = host_library_open("libOpenCL.so.1", "libOpenCL.so");
+    library = host_library_open("libOpenCL.so.1", "libOpenCL.so");
     bool complete = library != NULL;
 #define X(name) complete = complete && host_library_find(library, #name, &opencl.name, sizeof opencl.name);
     OPENCL_FUNCTION_LIST(X)
@@ -23,6 +25,10 @@ bool opencl_load(void) {
         tried = true;
     }
     return loaded;
+}
+
+bool opencl_find_function(const char *name, void *function, size_t size_bytes) {
+    return opencl_load() && host_library_find(library, name, function, size_bytes);
 }
 
 #define ERROR_LIST(X)                               \

@@ -90,6 +90,7 @@ typedef struct opencl_device {
     cl_device_id part; // of a processor, when fewer threads are asked for than it has; else NULL
     cl_context context;
     struct opencl_program *programs; // all that were built for it
+    struct opencl_peers *peers;      // what joins it with other processes' devices; NULL: nothing
     // memory
     cl_command_queue queue;          // in order, unprofiled: what is measured
     cl_command_queue copies[2];      // out and in, beside what is computed; NULL until one is needed

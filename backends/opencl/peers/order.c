@@ -1,0 +1,107 @@
+// order.c: see peers/peers.h.
+#include <time.h>
+
+#include "backends/opencl/peers/peers.h"
+#include "clock.h"
+
+static sm_status mark_by_flag(opencl_device *device, uint32_t flag) {
+    return opencl_check(id_of(device), "clEnqueueFillBuffer, of a flag",
+                        opencl.clEnqueueFillBuffer(device->queue, device->peers->flag.buffer, &flag, sizeof flag, 0,
+                                                   sizeof flag, 0, NULL, NULL));
+}
+
+sm_status opencl_mark(opencl_device *device, opencl_point *point) {
+    opencl_peers *p = device->peers;
+    *point = (opencl_point){0};
+    if (p->order == OPENCL_ORDER_FLAG) {
+        point->flag = ++p->n_flags;
+        SM_TRY(mark_by_flag(device, point->flag));
+    } else {
+        SM_TRY(opencl_check(id_of(device), "clEnqueueMarkerWithWaitList",
+                            opencl.clEnqueueMarkerWithWaitList(device->queue, 0, NULL, &point->event)));
+    }
+    return opencl_check(id_of(device), "clFlush", opencl.clFlush(device->queue));
+}
+
+// It looks rarely, because asking the driver delays the thread that launches kernels.
+static sm_status wait_on_host(opencl_device *device, cl_event event) {
+    static const struct timespec look = {.tv_nsec = 20000};
+    cl_int state = CL_QUEUED;
+    cl_int code = CL_SUCCESS;
+    while (code == CL_SUCCESS && state > CL_COMPLETE && !atomic_load(&device->peers->is_aborted)) {
+        code = opencl.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+        if (state > CL_COMPLETE) {
+            nanosleep(&look, NULL);
+        }
+    }
+    return opencl_check(id_of(device), "clGetEventInfo", code != CL_SUCCESS ? code : state < 0 ? state : CL_SUCCESS);
+}
+
+sm_status opencl_wait_in_stream(opencl_device *device, opencl_point *point) {
+    opencl_peers *p = device->peers;
+    if (p->order == OPENCL_ORDER_FLAG) { // 0: until the number is as large, or larger
+        return cuda_check(id_of(device), "cuStreamWaitValue32",
+                          cuda.stream_wait_value(p->stream, p->flag.address, point->flag, 0));
+    }
+    const sm_status status = wait_on_host(device, point->event);
+    opencl.clReleaseEvent(point->event);
+    point->event = NULL;
+    return status;
+}
+
+// --- what works here -------------------------------------------------------------------------------
+
+enum { TRIAL_NS = 1000000000 };
+
+static sm_status end_by(const opencl_device *device, cuda_event event, bool *ended) {
+    static const struct timespec look = {.tv_nsec = 100000};
+    const int64_t until_ns = sm_now_ns() + TRIAL_NS;
+    int code = CUDA_NOT_READY;
+    while (code == CUDA_NOT_READY && sm_now_ns() < until_ns) {
+        code = cuda.event_query(event);
+        if (code == CUDA_NOT_READY) {
+            nanosleep(&look, NULL);
+        }
+    }
+    *ended = code == CUDA_SUCCESS;
+    return code == CUDA_NOT_READY ? SM_OK : cuda_check(id_of(device), "cuEventQuery", code);
+}
+
+// A stream that waits for a flag must still wait before it is written, and must end after.
+static sm_status try_flag(opencl_device *device, cuda_event event, bool *works) {
+    opencl_peers *p = device->peers;
+    const uint32_t flag = ++p->n_flags;
+    *works = false;
+    if (cuda.stream_wait_value(p->stream, p->flag.address, flag, 0) != CUDA_SUCCESS) {
+        return SM_OK;
+    }
+    SM_TRY(cuda_check(id_of(device), "cuEventRecord", cuda.event_record(event, p->stream)));
+    const bool waits = cuda.event_query(event) == CUDA_NOT_READY;
+    SM_TRY(mark_by_flag(device, flag));
+    SM_TRY(opencl_check(id_of(device), "clFinish", opencl.clFinish(device->queue)));
+    bool ended = false;
+    SM_TRY(end_by(device, event, &ended));
+    if (!ended) { // the stream is of no use any more
+        return sm_fail(SM_ERR_UNSUPPORTED, "%s: CUDA does not see what OpenCL writes to memory that both share",
+                       id_of(device));
+    }
+    *works = waits;
+    return SM_OK;
+}
+
+sm_status opencl_choose_order(opencl_device *device) {
+    static const uint32_t zero = 0;
+    opencl_peers *p = device->peers;
+    cuda_event event = NULL;
+    bool works = false;
+    p->order = OPENCL_ORDER_HOST;
+    if (cuda.stream_wait_value == NULL) {
+        return SM_OK;
+    }
+    SM_TRY(cuda_check(id_of(device), "cuMemcpyHtoD", cuda.copy_from_host(p->flag.address, &zero, sizeof zero)));
+    SM_TRY(cuda_check(id_of(device), "cuEventCreate", cuda.event_create(&event, 0)));
+    const sm_status status = try_flag(device, event, &works);
+    (void)cuda.event_destroy(event);
+    p->order = works ? OPENCL_ORDER_FLAG : OPENCL_ORDER_HOST;
+    return status;
+}

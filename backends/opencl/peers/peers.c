@@ -1,0 +1,153 @@
+// peers.c: see peers/peers.h.
+#include "backends/opencl/peers/peers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Another vendor's library with the same functions (AMD's RCCL) would need its driver's table next to cuda.h's, and an
+// OpenCL that imports that driver's memory.
+static const char needed[] = "cl_khr_external_memory_opaque_fd";
+
+bool opencl_peers_suit(const sm_device *device) {
+    const opencl_facts *f = &((const opencl_device *)device)->facts;
+    return f->compute_capability > 0 || opencl_has_extension(f->id, needed);
+}
+
+// --- finding -------------------------------------------------------------------------------------
+
+// CUDA's number of the same card: both say its UUID.
+static sm_status find_card(const opencl_device *device, int *card) {
+    enum { DEVICE_UUID_KHR = 0x106A };
+    unsigned char wanted[CUDA_UUID_BYTES], uuid[CUDA_UUID_BYTES];
+    int n = 0;
+    const cl_int code = opencl.clGetDeviceInfo(device->facts.id, DEVICE_UUID_KHR, sizeof wanted, wanted, NULL);
+    SM_TRY(cuda_check(id_of(device), "cuDeviceGetCount", cuda.device_get_count(&n)));
+    for (*card = 0; code == CL_SUCCESS && *card < n; ++*card) {
+        SM_TRY(cuda_check(id_of(device), "cuDeviceGetUuid", cuda.device_get_uuid(uuid, *card)));
+        if (memcmp(uuid, wanted, sizeof uuid) == 0) {
+            return SM_OK;
+        }
+    }
+    return sm_fail(SM_ERR_UNSUPPORTED, "none of CUDA's %d devices is this one: see CUDA_VISIBLE_DEVICES", n);
+}
+
+sm_status opencl_peers_find(sm_device *base, const char *library) {
+    opencl_device *device = (opencl_device *)base;
+    opencl_peers p = {0};
+    if (device->peers != NULL) {
+        return SM_OK;
+    }
+    if (!opencl_has_extension(device->facts.id, needed) ||
+        !opencl_find_function("clCreateBufferWithProperties", &p.create_with_properties,
+                              sizeof p.create_with_properties)) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "the OpenCL driver or its loader has no %s", needed);
+    }
+    SM_TRY(cuda_load());
+    SM_TRY(find_card(device, &p.card));
+    SM_TRY(nccl_load(library));
+    device->peers = calloc(1, sizeof *device->peers);
+    if (device->peers == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory to reach other devices", id_of(device));
+    }
+    *device->peers = p;
+    return SM_OK;
+}
+
+// --- joining -------------------------------------------------------------------------------------
+
+sm_status opencl_peers_make_id(sm_device *base, unsigned char id[SM_COLLECTIVES_ID_BYTES]) {
+    nccl_id made;
+    SM_TRY(nccl_check(id_of((opencl_device *)base), "ncclGetUniqueId", nccl.get_id(&made)));
+    memcpy(id, made.bytes, sizeof made.bytes);
+    return SM_OK;
+}
+
+// Both see what the other wrote, at the first and the last number of the memory.
+static sm_status try_memory(opencl_device *device) {
+    opencl_peers *p = device->peers;
+    const size_t last_byte = p->flag.size_bytes - sizeof(uint32_t);
+    const size_t places[] = {0, last_byte};
+    for (size_t i = 0; i < 2; i++) {
+        uint32_t number = 0x5EED0001u + (uint32_t)i, seen = 0;
+        SM_TRY(cuda_check(id_of(device), "cuMemcpyHtoD",
+                          cuda.copy_from_host(p->flag.address + places[i], &number, sizeof number)));
+        SM_TRY(opencl_check(id_of(device), "clEnqueueReadBuffer",
+                            opencl.clEnqueueReadBuffer(device->queue, p->flag.buffer, CL_TRUE, places[i], sizeof seen,
+                                                       &seen, 0, NULL, NULL)));
+        bool is_same = seen == number;
+        number += 0x100;
+        SM_TRY(opencl_check(id_of(device), "clEnqueueWriteBuffer",
+                            opencl.clEnqueueWriteBuffer(device->queue, p->flag.buffer, CL_TRUE, places[i],
+                                                        sizeof number, &number, 0, NULL, NULL)));
+        SM_TRY(cuda_check(id_of(device), "cuMemcpyDtoH",
+                          cuda.copy_to_host(&seen, p->flag.address + places[i], sizeof seen)));
+        if (!is_same || seen != number) {
+            return sm_fail(SM_ERR_UNSUPPORTED, "%s: OpenCL and CUDA do not see the same numbers in imported memory",
+                           id_of(device));
+        }
+    }
+    return SM_OK;
+}
+
+sm_status opencl_peers_join(sm_device *base, const unsigned char id[SM_COLLECTIVES_ID_BYTES], int rank,
+                            int n_processes) {
+    opencl_device *device = (opencl_device *)base;
+    opencl_peers *p = device->peers;
+    nccl_id shared_id;
+    if (p->context == NULL) {
+        SM_TRY(cuda_check(id_of(device), "cuDevicePrimaryCtxRetain", cuda.context_retain(&p->context, p->card)));
+        SM_TRY(cuda_check(id_of(device), "cuCtxSetCurrent", cuda.context_set(p->context)));
+        SM_TRY(cuda_check(id_of(device), "cuStreamCreate", cuda.stream_create(&p->stream, 1)));
+        SM_TRY(opencl_share(device, sizeof(uint32_t), &p->flag));
+        SM_TRY(try_memory(device));
+        SM_TRY(opencl_choose_order(device));
+    }
+    SM_TRY(cuda_check(id_of(device), "cuCtxSetCurrent", cuda.context_set(p->context)));
+    memcpy(shared_id.bytes, id, sizeof shared_id.bytes);
+    p->rank = rank;
+    p->n_processes = n_processes;
+    p->is_joining = true;
+    const int code = nccl.join(&p->comm, n_processes, shared_id, rank);
+    p->is_joining = false;
+    return nccl_check(id_of(device), "ncclCommInitRank", code);
+}
+
+void opencl_peers_describe(const sm_device *base, char text[SM_COLLECTIVES_TEXT_SIZE]) {
+    static const char *const orders[] = {[OPENCL_ORDER_FLAG] = "a flag in shared memory",
+                                         [OPENCL_ORDER_HOST] = "the host"};
+    const opencl_peers *p = ((const opencl_device *)base)->peers;
+    char library[SM_COLLECTIVES_TEXT_SIZE / 2];
+    nccl_describe(library, sizeof library);
+    snprintf(text, SM_COLLECTIVES_TEXT_SIZE, "NCCL %s; ordered by %s", library, orders[p->order]);
+}
+
+// --- the end -------------------------------------------------------------------------------------
+
+void opencl_peers_abort(sm_device *base) {
+    opencl_peers *p = ((opencl_device *)base)->peers;
+    if (p != NULL && p->comm != NULL && !atomic_exchange(&p->is_aborted, true)) {
+        (void)cuda.context_set(p->context);
+        (void)nccl.abort(p->comm);
+    }
+}
+
+void opencl_peers_leave(opencl_device *device) {
+    opencl_peers *p = device->peers;
+    if (p == NULL || p->is_joining) {
+        return;
+    }
+    if (p->context != NULL) {
+        (void)cuda.context_set(p->context);
+        if (p->comm != NULL && !atomic_load(&p->is_aborted)) {
+            (void)nccl.destroy(p->comm);
+        }
+        opencl_unshare(&p->flag);
+        if (p->stream != NULL) {
+            (void)cuda.stream_destroy(p->stream);
+        }
+        (void)cuda.context_release(p->card);
+    }
+    free(p);
+    device->peers = NULL;
+}

@@ -1,0 +1,85 @@
+// peers.h: what joins an OpenCL device with those of other processes: the same card as CUDA's driver sees it, memory
+// that both reach, a stream, and NCCL.
+//
+//   cuda.c    functions of CUDA's driver
+//   nccl.c    functions of NCCL, and where it is found
+//   peers.c   finding, joining, trying out, leaving
+//   shared.c  memory that CUDA's driver allocates and OpenCL imports
+//   order.c   a stream that waits for a queue
+//
+// An OpenCL kernel cannot read CUDA's memory by its address, as the two have address spaces of their own. But NVIDIA's
+// OpenCL imports memory by a file descriptor (cl_khr_external_memory_opaque_fd), as graphics libraries do.
+#ifndef STEPMARK_BACKENDS_OPENCL_PEERS_PEERS_H
+#define STEPMARK_BACKENDS_OPENCL_PEERS_PEERS_H
+
+#include <stdatomic.h>
+
+#include "collectives.h"
+
+#include "backends/opencl/peers/nccl.h"
+#include "backends/opencl/program/program.h"
+
+// Memory that both OpenCL and CUDA reach.
+typedef struct {
+    cl_mem buffer; // NULL: none
+    cuda_memory memory;
+    cuda_address address; // 0: not mapped
+    size_t size_bytes;
+} opencl_shared;
+
+// How a stream waits for what was enqueued in OpenCL.
+typedef enum {
+    OPENCL_ORDER_FLAG, // a number that the queue writes to shared memory, and the stream waits for
+    OPENCL_ORDER_HOST, // the host waits for an event
+} opencl_order;
+
+typedef struct opencl_peers {
+    int card; // CUDA's number of this device
+    void *context;
+    cuda_stream stream;
+    nccl_comm comm; // NULL: not joined
+    int rank, n_processes;
+    bool is_joining; // perhaps in a thread that was left behind
+    opencl_order order;
+    opencl_shared flag;
+    uint32_t n_flags; // written so far
+    atomic_bool is_aborted;
+    // A function of OpenCL 3.0.
+    cl_mem (*create_with_properties)(cl_context, const cl_ulong *, cl_mem_flags, size_t, void *, cl_int *);
+} opencl_peers;
+
+// --- peers.c (collectives.h says what they do) -----------------------------------------------------
+
+bool opencl_peers_suit(const sm_device *device);
+sm_status opencl_peers_find(sm_device *device, const char *library);
+sm_status opencl_peers_make_id(sm_device *device, unsigned char id[SM_COLLECTIVES_ID_BYTES]);
+sm_status opencl_peers_join(sm_device *device, const unsigned char id[SM_COLLECTIVES_ID_BYTES], int rank,
+                            int n_processes);
+void opencl_peers_describe(const sm_device *device, char text[SM_COLLECTIVES_TEXT_SIZE]);
+void opencl_peers_abort(sm_device *device);
+void opencl_peers_leave(opencl_device *device);
+
+static inline bool opencl_has_peers(const opencl_device *device) {
+    return device->peers != NULL && device->peers->comm != NULL;
+}
+
+// --- shared.c --------------------------------------------------------------------------------------
+
+// At least size_bytes, with undefined contents. SM_ERR_OOM: there is no room.
+sm_status opencl_share(opencl_device *device, size_t size_bytes, opencl_shared *shared);
+void opencl_unshare(opencl_shared *shared);
+
+// --- order.c ---------------------------------------------------------------------------------------
+
+// A point of the computing queue that the stream is to wait for.
+typedef struct {
+    uint32_t flag;
+    cl_event event; // NULL: none
+} opencl_point;
+
+// Chooses the best way that works here.
+sm_status opencl_choose_order(opencl_device *device);
+sm_status opencl_mark(opencl_device *device, opencl_point *point); // all that was enqueued so far
+sm_status opencl_wait_in_stream(opencl_device *device, opencl_point *point);
+
+#endif

@@ -1,0 +1,62 @@
+// collectives.h: exchanges among the devices of several processes that a library carries, such as NCCL: over the cards'
+// own links, without the host's memory. A backend has a table of these functions, or none.
+//
+// Two threads use it. The computing thread begins and finishes exchanges. The communicating thread hands them to the
+// library, in the same order in every process, once all processes have begun them.
+#ifndef STEPMARK_COLLECTIVES_H
+#define STEPMARK_COLLECTIVES_H
+
+#include "backend.h"
+
+typedef enum {
+    SM_COLLECTIVE_ALL_REDUCE,     // every process gets the sums
+    SM_COLLECTIVE_REDUCE_SCATTER, // process r gets the sums of slice r (shard.h); the rest does not change
+    SM_COLLECTIVE_ALL_GATHER,     // every process gets slice r from process r
+} sm_collective_kind;
+
+typedef struct {
+    sm_collective_kind kind;
+    int tensor;
+    int line_elems; // of its slices
+    bool is_bf16;   // summands and sums are rounded to bf16, and sent as bf16
+} sm_collective;
+
+enum { SM_COLLECTIVES_ID_BYTES = 128, SM_COLLECTIVES_TEXT_SIZE = 256 };
+
+typedef struct sm_collectives {
+    const char *name; // "nccl"
+
+    // Whether devices of this kind may have it at all; without it, `find` says what is missing.
+    bool (*suits)(const sm_device *device);
+
+    // Looks for the library (a path; NULL: in the usual places) and what else the device needs. SM_ERR_UNSUPPORTED: the
+    // message says what is missing, and how to get it.
+    sm_status (*find)(sm_device *device, const char *library);
+
+    // The first process makes an id, and all join by it; join returns when all have. It may wait for ever.
+    sm_status (*make_id)(sm_device *device, unsigned char id[SM_COLLECTIVES_ID_BYTES]);
+    sm_status (*join)(sm_device *device, const unsigned char id[SM_COLLECTIVES_ID_BYTES], int rank, int n_processes);
+
+    // After join: "NCCL 2.28.9, Ring, Simple; ordered by semaphores". Plans prepared from then on have what is exchanged
+    // in memory that the library reaches.
+    void (*describe)(const sm_device *device, char text[SM_COLLECTIVES_TEXT_SIZE]);
+
+    // Begins after all ops that were started so far. *ticket is NULL at first, may be used again after its finish, and
+    // lives as long as the executable.
+    sm_status (*begin)(sm_executable *executable, const sm_collective *what, void **ticket);
+    sm_status (*hand_over)(sm_executable *executable, void *ticket); // in the communicating thread
+    // SM_ERR_DEVICE: the library failed. Any thread.
+    sm_status (*is_done)(sm_executable *executable, void *ticket, bool *is_done);
+    // Ops started afterwards see the result. With device order it may be called before it is done.
+    sm_status (*finish)(sm_executable *executable, void *ticket);
+    // The time that it took on the device, of a ticket that is done.
+    int64_t (*elapsed_ns)(sm_executable *executable, void *ticket);
+
+    // Ends what is in progress, in all threads, with a failure.
+    void (*abort)(sm_device *device);
+} sm_collectives;
+
+// src/session/registry.c: a backend's; NULL: none.
+const sm_collectives *sm_collectives_of(const sm_backend *backend);
+
+#endif

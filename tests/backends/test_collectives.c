@@ -1,0 +1,264 @@
+// test_collectives.c: one card's part in exchanges by NCCL: memory that OpenCL and CUDA share, a stream that waits for a
+// queue in each way, one process's exchanges, and what is missing. Run where there is a card of NVIDIA's, it uses that
+// card and its libraries. Elsewhere it starts again with a card in the host's memory (tests/shims).
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "backends/opencl/peers/peers.h"
+#include "bf16.h"
+#include "shard.h"
+#include "tests/support/opencl_device.h"
+
+enum { N = 100 * SM_SLICE_BLOCK + 3 };
+
+static const sm_collectives *library;
+static bool is_real; // a card, not the host's memory
+
+static float number_at(int i) { return (float)((i * 7919) % 100003 - 50000) / 777.0f; }
+
+static float rounded(float x) { return sm_bf16_widen(sm_bf16_round(x)); }
+
+// --- a plan of one bucket --------------------------------------------------------------------------
+
+typedef struct {
+    sm_device *device;
+    sm_plan *plan;
+    sm_executable *executable;
+    int tensor;
+    void *ticket;
+    float values[N];
+} bench;
+
+static void join_alone(sm_device *device) {
+    unsigned char id[SM_COLLECTIVES_ID_BYTES];
+    check(library->find(device, NULL));
+    check(library->make_id(device, id));
+    check(library->join(device, id, 0, 1));
+}
+
+static sm_plan *make_plan(bool is_bf16, int *tensor) {
+    const int64_t dims[] = {N};
+    sm_plan *plan = sm_plan_new(SM_F32);
+    assert_non_null(plan);
+    plan->processes = (sm_processes){.n = 2, .is_bf16 = is_bf16};
+    *tensor = sm_plan_add_tensor(plan, SM_ROLE_GRADIENT, SM_F32, 1, dims, "g");
+    plan->buckets = calloc(1, sizeof *plan->buckets);
+    plan->n_buckets = 1;
+    assert_non_null(plan->buckets);
+    plan->buckets[0] = (sm_bucket){.n_elems = N, .gradient = *tensor};
+    sm_op zero = sm_op_make(SM_OP_ZERO, SM_PHASE_ZERO_GRAD, -1);
+    zero.out[0] = *tensor;
+    check(sm_plan_add_op(plan, &zero));
+    return plan;
+}
+
+static bench *set_up(bool is_bf16) {
+    bench *b = calloc(1, sizeof *b);
+    assert_non_null(b);
+    b->device = open_device("registers");
+    join_alone(b->device);
+    b->plan = make_plan(is_bf16, &b->tensor);
+    check(sm_plan_assign_memory(b->plan, b->device->info.max_alloc_bytes));
+    check(backend->prepare(b->device, b->plan, &b->executable));
+    for (int i = 0; i < N; i++) {
+        b->values[i] = number_at(i);
+    }
+    check(backend->upload(b->executable, b->tensor, 0, N, b->values));
+    return b;
+}
+
+static void tear_down(bench *b) {
+    backend->release(b->executable);
+    backend->close(b->device);
+    sm_plan_free(b->plan);
+    free(b);
+}
+
+static void exchange(bench *b, sm_collective_kind kind, bool is_bf16) {
+    const sm_collective what = {
+        .kind = kind, .tensor = b->tensor, .line_elems = SM_SLICE_BLOCK, .is_bf16 = is_bf16};
+    check(library->begin(b->executable, &what, &b->ticket));
+    check(library->hand_over(b->executable, b->ticket));
+    bool is_done = false;
+    while (!is_done) {
+        check(library->is_done(b->executable, b->ticket, &is_done));
+        nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+    }
+    assert_true(library->elapsed_ns(b->executable, b->ticket) >= 0);
+    check(library->finish(b->executable, b->ticket));
+    check(backend->download(b->executable, b->tensor, 0, N, b->values));
+}
+
+// --- exchanges of one process ------------------------------------------------------------------------
+
+static void check_kinds(bench *b) {
+    static const sm_collective_kind kinds[] = {SM_COLLECTIVE_ALL_REDUCE, SM_COLLECTIVE_REDUCE_SCATTER,
+                                               SM_COLLECTIVE_ALL_GATHER};
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+        memset(b->values, 0, sizeof b->values);
+        exchange(b, kinds[k], false);
+        for (int i = 0; i < N; i++) {
+            assert_true(b->values[i] == number_at(i));
+        }
+    }
+    check(backend->execute(b->executable, (sm_range){0, 1}, NULL)); // zeros, which the exchange must wait for
+    exchange(b, SM_COLLECTIVE_ALL_REDUCE, false);
+    for (int i = 0; i < N; i++) {
+        assert_true(b->values[i] == 0);
+    }
+}
+
+static void test_best_order(void **state) {
+    (void)state;
+    char text[SM_COLLECTIVES_TEXT_SIZE];
+    bench *b = set_up(false);
+    library->describe(b->device, text);
+    print_message("%s\n", text);
+    assert_non_null(strstr(text, "NCCL "));
+    assert_non_null(strstr(text, "Ring, Simple"));
+    check_kinds(b);
+    tear_down(b);
+}
+
+static void test_host_order(void **state) {
+    (void)state;
+    bench *b = set_up(false);
+    ((opencl_device *)b->device)->peers->order = OPENCL_ORDER_HOST;
+    check_kinds(b);
+    tear_down(b);
+}
+
+static void test_bf16(void **state) {
+    (void)state;
+    bench *b = set_up(true);
+    exchange(b, SM_COLLECTIVE_ALL_REDUCE, true);
+    for (int i = 0; i < N; i++) {
+        assert_true(b->values[i] == rounded(number_at(i)));
+    }
+    tear_down(b);
+}
+
+// --- what is missing ---------------------------------------------------------------------------------
+
+static void expect(sm_status status, sm_status wanted, const char *part) {
+    assert_int_equal(status, wanted);
+    if (strstr(sm_error_message(), part) == NULL || strchr(sm_error_message(), '\n') != NULL) {
+        fail_msg("not one line with \"%s\": %s", part, sm_error_message());
+    }
+}
+
+static void test_missing(void **state) {
+    (void)state;
+    sm_device *device = open_device("registers");
+    expect(library->find(device, "/nowhere/libnccl.so.2"), SM_ERR_UNSUPPORTED, "--nccl: /nowhere/libnccl.so.2");
+    setenv("STEPMARK_NCCL", "/elsewhere/libnccl.so.2", 1);
+    expect(library->find(device, NULL), SM_ERR_UNSUPPORTED, "STEPMARK_NCCL: /elsewhere/libnccl.so.2");
+    unsetenv("STEPMARK_NCCL");
+    expect(library->find(device, "libdl.so.2"), SM_ERR_UNSUPPORTED, "libdl.so.2 has no nccl");
+    if (!is_real) {
+        unsetenv("STEPMARK_CARD");
+        assert_false(library->suits(device));
+        expect(library->find(device, NULL), SM_ERR_UNSUPPORTED, "cl_khr_external_memory_opaque_fd");
+        setenv("STEPMARK_CARD", "refuses", 1);
+        unsigned char id[SM_COLLECTIVES_ID_BYTES] = {0};
+        check(library->find(device, NULL));
+        expect(library->join(device, id, 0, 1), SM_ERR_DEVICE, "clCreateBufferWithProperties");
+        setenv("STEPMARK_CARD", "1", 1);
+    }
+    backend->close(device);
+}
+
+static void test_out_of_memory(void **state) {
+    (void)state;
+    opencl_shared shared;
+    sm_device *device = open_device("registers");
+    join_alone(device);
+    expect(opencl_share((opencl_device *)device, (size_t)1 << 40, &shared), SM_ERR_OOM,
+           "cuMemCreate: CUDA_ERROR_OUT_OF_MEMORY (2)");
+    assert_null(shared.buffer);
+    if (!is_real) {
+        sm_executable *executable = NULL;
+        int tensor;
+        sm_plan *plan = make_plan(false, &tensor);
+        setenv("STEPMARK_CARD_BYTES", "2097152", 1); // which the flag has
+        check(sm_plan_assign_memory(plan, device->info.max_alloc_bytes));
+        expect(backend->prepare(device, plan, &executable), SM_ERR_OOM, "use a smaller batch or model");
+        setenv("STEPMARK_CARD_BYTES", "1073741824", 1);
+        sm_plan_free(plan);
+    }
+    backend->close(device);
+}
+
+// What NCCL says goes through: a failed call, and one that failed since.
+static void test_failures(void **state) {
+    (void)state;
+    bool is_done;
+    if (is_real) {
+        skip();
+    }
+    bench *b = set_up(false);
+    const sm_collective what = {
+        .kind = SM_COLLECTIVE_ALL_REDUCE, .tensor = b->tensor, .line_elems = SM_SLICE_BLOCK};
+    setenv("STEPMARK_NCCL_FAULT", "exchange 1", 1);
+    check(library->begin(b->executable, &what, &b->ticket));
+    expect(library->hand_over(b->executable, b->ticket), SM_ERR_DEVICE, "NCCL: internal error of a test (3)");
+    check(library->is_done(b->executable, b->ticket, &is_done));
+    assert_false(is_done);
+    unsetenv("STEPMARK_NCCL_FAULT");
+    tear_down(b);
+}
+
+// --- where -------------------------------------------------------------------------------------------
+
+static bool has_card(void) {
+    void *cuda_driver = dlopen("libcuda.so.1", RTLD_NOW);
+    return cuda_driver != NULL;
+}
+
+// The loader looks for libraries where the environment said when the program began.
+static void start_again(char **argv) {
+    char opencl_path[256] = "";
+    FILE *pipe = popen("ldconfig -p 2>/dev/null | sed -n 's/.*libOpenCL.so.1 .*=> //p' | head -n 1", "r");
+    if (pipe != NULL && fgets(opencl_path, sizeof opencl_path, pipe) != NULL) {
+        opencl_path[strcspn(opencl_path, "\n")] = '\0';
+    }
+    if (pipe != NULL) {
+        pclose(pipe);
+    }
+    setenv("STEPMARK_OPENCL", opencl_path, 1);
+    setenv("LD_LIBRARY_PATH", SM_TEST_SHIMS, 1);
+    setenv("STEPMARK_CARD", "1", 1);
+    setenv("STEPMARK_CARD_BYTES", "1073741824", 1);
+    if (opencl_path[0] != '\0') {
+        execv("/proc/self/exe", argv);
+    }
+}
+
+static int set_up_all(void **state) {
+    const int code = find_device(state);
+    library = sm_collectives_of(backend);
+    return code;
+}
+
+int main(int argc, char **argv) {
+    (void)argc;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_missing),    cmocka_unit_test(test_best_order),    cmocka_unit_test(test_host_order),
+        cmocka_unit_test(test_bf16),       cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_failures),
+    };
+    is_real = getenv("STEPMARK_CARD") == NULL && has_card();
+    if (!is_real && getenv("STEPMARK_CARD") == NULL) {
+        start_again(argv);
+    }
+    return cmocka_run_group_tests(tests, set_up_all, NULL);
+}
