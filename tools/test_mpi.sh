@@ -6,9 +6,8 @@
 #   STEPS=10             of each training
 #   BACKENDS="cpu"       cpu, opencl
 #   WAYS="..."           flags to try, with commas for spaces
-#   ALSO="narrow pair blocks"  more to compare: narrow formats; two processes by shared memory and by messages; states
-# in
-#                        blocks of 8 bits, shared out
+#   ALSO="narrow pair blocks cards"  more to compare: narrow formats; two processes by shared memory and by messages;
+#                        states in blocks of 8 bits, shared out; cards that exchange by NCCL, in every way
 # The losses of N processes are those of one within 1e-5, those of a run again are the same bits; a process that dies or
 # stops ends all, and arguments, files and builds that differ are refused, each with one line that names the rank or the
 # flag. Fresh weights are rank 0's for all, whatever another machine computes.
@@ -214,13 +213,15 @@ worker() {
     done
 }
 
-# One of three processes is killed, or stopped; the others end within seconds, on a busy machine within half a minute,
+# lose SIGNAL LINE [FLAGS]: one of three processes is killed, or stopped; the others end within seconds, on a busy machine within half a minute,
 # and say which.
 lose() {
     signal=$1
     said=$2
+    shift 2
+    [ $# -gt 0 ] || set -- $sizes --threads 1
     # shellcheck disable=SC2086 # a list of flags
-    start timeout 120 mpirun -n 3 "$stepmark" train $sizes $common --threads 1 --steps 100000000 --comm-timeout 3
+    start timeout 120 mpirun -n 3 "$stepmark" train "$@" $common --steps 100000000 --comm-timeout 3
     for _ in $(seq 600); do
         [ "$(grep -c '^step' "$work/out")" -gt 5 ] && break
         sleep 0.1
@@ -295,6 +296,58 @@ compare_files() {
     }
 }
 
+# have_cards: from here on OpenCL's processor is a card with NCCL in the host's memory (tests/shims).
+have_cards() {
+    mkdir -p "$work/card"
+    for library in opencl_faults:libOpenCL.so.1 cuda:libcuda.so.1 nccl:libnccl.so.2; do
+        ${CC:-cc} -std=c11 -D_GNU_SOURCE -O1 -shared -fPIC -o "$work/card/${library#*:}" "tests/shims/${library%:*}.c" -ldl
+    done
+    STEPMARK_OPENCL=$(ldconfig -p | sed -n 's/.*libOpenCL.so.1 .*=> //p' | head -n 1)
+    export STEPMARK_OPENCL STEPMARK_CARD=1 LD_LIBRARY_PATH="$work/card"
+    cards="$sizes --backend opencl -b 2"
+}
+
+have_none() { unset STEPMARK_OPENCL STEPMARK_CARD STEPMARK_CARD_LACKS LD_LIBRARY_PATH; }
+
+# What NCCL's streams exchange is what the host would: for two processes, to the bit.
+compare_few_cards() {
+    have_cards
+    # shellcheck disable=SC2086 # lists of flags
+    {
+        train host 2 $cards --steps "$steps" --transport memory --shard optimizer
+        train nccl 2 $cards --steps "$steps" --shard optimizer
+        grep -q "gradients travel by NCCL .*, Ring, Simple; ordered by a flag" "$work/err" || fail "auto: no NCCL"
+        agree host nccl 0
+        lose KILL "rank 1 has died" $cards --transport nccl
+    }
+    have_none
+}
+
+compare_cards() {
+    have_cards
+    # shellcheck disable=SC2086 # lists of flags
+    for lacks in "" flag; do
+        export STEPMARK_CARD_LACKS=$lacks
+        for way in "" "--shard optimizer" "--gradient-format bf16" "--shard optimizer --gradient-format bf16 --precision bf16"; do
+            train host 2 $cards --accum 2 --steps "$steps" --transport memory $way
+            train nccl 2 $cards --accum 2 --steps "$steps" --transport nccl $way
+            agree host nccl 0
+            train host 3 $cards --steps "$steps" --transport memory $way
+            train nccl 3 $cards --steps "$steps" --transport nccl $way
+            train again 3 $cards --steps "$steps" --transport nccl $way
+            agree host nccl 1e-4
+            agree nccl again 0
+        done
+        lose KILL "rank 1 has died" $cards --transport nccl
+        lose STOP "rank 1 did not answer for 3 s" $cards --transport nccl
+    done
+    train first 2 $cards --steps 3 --transport nccl --shard optimizer --save "$work/cards"
+    train host 3 --backend opencl -b 2 --steps "$steps" --transport memory --weights "$work/cards"
+    train nccl 3 --backend opencl -b 2 --steps "$steps" --transport nccl --shard optimizer --weights "$work/cards"
+    agree host nccl 1e-5
+    have_none
+}
+
 # begin_run FOLDER: two processes train there from step 2 to 6; what it leaves is what a run leaves that was killed
 # after step 4.
 begin_run() {
@@ -355,6 +408,7 @@ prepare_hosts
 compare_files
 compare_checkpoints
 compare_fresh
+compare_few_cards
 lose KILL "rank 1 has died"
 lose STOP "rank 1 did not answer for 3 s"
 # shellcheck disable=SC2086 # a list of flags

@@ -5,6 +5,6 @@
 set -eu
 cd "$(dirname "$0")/.."
 make mpi >/dev/null
-export PROCESSES="${PROCESSES:-2 3 4}" STEPS="${STEPS:-100}" BACKENDS="${BACKENDS:-cpu opencl}" ALSO="${ALSO:-narrow pair blocks}"
+export PROCESSES="${PROCESSES:-2 3 4}" STEPS="${STEPS:-100}" BACKENDS="${BACKENDS:-cpu opencl}" ALSO="${ALSO:-narrow pair blocks cards}"
 export WAYS="${WAYS:---transport,auto --shard,optimizer --transport,messages --transport,messages,--shard,optimizer}"
 exec tools/test_mpi.sh build/mpi/stepmark

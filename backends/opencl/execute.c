@@ -92,6 +92,9 @@ void opencl_release(sm_executable *executable) {
         opencl_keep_executable(e);
         return;
     }
+    if (!opencl_free_collectives(e)) {
+        return;
+    }
     for (int i = 0; i < e->n_launches; i++) {
         opencl.clReleaseKernel(e->launches[i].kernel);
     }
@@ -99,7 +102,6 @@ void opencl_release(sm_executable *executable) {
         e->device->family->release(e);
     }
     opencl_free_copies(e);
-    opencl_free_collectives(e);
     opencl_free_memory(e);
     for (int i = 0; e->events != NULL && i < e->n_launches; i++) {
         if (e->events[i] != NULL) {

@@ -66,6 +66,7 @@ struct sm_reducer {
     int64_t busy_ns;        // in jobs that are finished
     atomic_bool is_awaited; // the computing thread waits
     bool is_ending;
+    bool is_failing;  // the failed job's `fail` is at work
     sm_status status; // of the first job that failed; later jobs are not done
     char message[512];
 };
@@ -573,12 +574,15 @@ static void *serve(void *argument) {
         if (status != SM_OK) {
             r->status = status;
             snprintf(r->message, sizeof r->message, "%s", sm_error_message());
+            r->is_failing = job.fail != NULL;
         }
         pthread_cond_broadcast(&r->changed);
-        if (status != SM_OK && job.fail != NULL) {
+        if (r->is_failing) {
             pthread_mutex_unlock(&r->lock);
             job.fail(job.ctx);
             pthread_mutex_lock(&r->lock);
+            r->is_failing = false;
+            pthread_cond_broadcast(&r->changed);
         }
     }
     pthread_mutex_unlock(&r->lock);
@@ -727,7 +731,15 @@ void *sm_comm_part(const sm_comm *comm, int number, int rank) {
     return NULL;
 }
 
-static sm_status failure_of(const sm_reducer *r) {
+// The caller has the lock. What the job began elsewhere has ended when the failure is known, or does not end.
+static sm_status failure_of(sm_reducer *r) {
+    enum { MOST_S = 3 };
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += MOST_S;
+    for (int code = 0; r->is_failing && code != ETIMEDOUT;) {
+        code = pthread_cond_timedwait(&r->changed, &r->lock, &until);
+    }
     return r->status == SM_OK ? SM_OK : sm_fail(r->status, "%s", r->message);
 }
 

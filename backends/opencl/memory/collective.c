@@ -3,6 +3,7 @@
 //
 // In bf16 a bucket is rounded to a buffer of its own by the computing queue, exchanged there, and widened back.
 #include <stdlib.h>
+#include <time.h>
 
 #include "backends/opencl/memory/memory.h"
 #include "shard.h"
@@ -14,6 +15,7 @@ typedef struct opencl_collective {
     int bucket; // whose rounded gradients are exchanged; -1: the tensor itself
     opencl_point begun;
     cuda_event started, ended;
+    bool is_in_stream; // at least a part of it
     atomic_bool is_handed_over;
     struct opencl_collective *next;
 } opencl_collective;
@@ -90,7 +92,34 @@ static sm_status make_ticket(opencl_executable *e, opencl_collective **ticket) {
     return SM_OK;
 }
 
-void opencl_free_collectives(opencl_executable *e) {
+// Whether the stream is at none of them, for as long as that may take; what processes that have gone keep it at is
+// ended.
+static bool are_over(opencl_executable *e) {
+    enum { LOOKS = 1000 };
+    static const struct timespec look = {.tv_nsec = 1000000};
+    int n_looks = 0;
+    for (opencl_collective *c = e->collectives; c != NULL; c = c->next) {
+        while (c->is_in_stream && cuda.event_query(c->ended) == CUDA_NOT_READY) {
+            if (n_looks == LOOKS) {
+                opencl_peers_abort(&e->device->base);
+            }
+            if (n_looks++ == 2 * LOOKS) {
+                e->device->peers->is_busy = true;
+                return false;
+            }
+            nanosleep(&look, NULL);
+        }
+    }
+    return true;
+}
+
+bool opencl_free_collectives(opencl_executable *e) {
+    if (e->collectives != NULL) {
+        (void)cuda.context_set(e->device->peers->context);
+    }
+    if (!are_over(e)) {
+        return false;
+    }
     while (e->collectives != NULL) {
         opencl_collective *c = e->collectives;
         e->collectives = c->next;
@@ -111,6 +140,7 @@ void opencl_free_collectives(opencl_executable *e) {
     free(e->rounded);
     opencl_release_kernel(e->round);
     opencl_release_kernel(e->widen);
+    return true;
 }
 
 static sm_status begin(sm_executable *executable, const sm_collective *what, void **ticket) {
@@ -196,9 +226,11 @@ static sm_status hand_over(sm_executable *executable, void *ticket) {
         c->bucket >= 0 ? sizeof(uint16_t) : sm_dtype_size(e->base.plan->tensors[c->what.tensor].dtype);
     SM_TRY(cuda_check(id, "cuCtxSetCurrent", cuda.context_set(p->context)));
     SM_TRY(opencl_wait_in_stream(e->device, &c->begun));
+    c->is_in_stream = true;
     SM_TRY(cuda_check(id, "cuEventRecord", cuda.event_record(c->started, p->stream)));
-    SM_TRY(nccl_check(id, "an exchange of gradients", exchange(p, c, elem_bytes)));
+    const int code = exchange(p, c, elem_bytes);
     SM_TRY(cuda_check(id, "cuEventRecord", cuda.event_record(c->ended, p->stream)));
+    SM_TRY(nccl_check(id, "an exchange of gradients", code));
     atomic_store(&c->is_handed_over, true);
     return SM_OK;
 }

@@ -107,9 +107,9 @@ sm_status opencl_peers_join(sm_device *base, const unsigned char id[SM_COLLECTIV
     memcpy(shared_id.bytes, id, sizeof shared_id.bytes);
     p->rank = rank;
     p->n_processes = n_processes;
-    p->is_joining = true;
+    p->is_busy = true;
     const int code = nccl.join(&p->comm, n_processes, shared_id, rank);
-    p->is_joining = false;
+    p->is_busy = false;
     return nccl_check(id_of(device), "ncclCommInitRank", code);
 }
 
@@ -134,7 +134,7 @@ void opencl_peers_abort(sm_device *base) {
 
 void opencl_peers_leave(opencl_device *device) {
     opencl_peers *p = device->peers;
-    if (p == NULL || p->is_joining) {
+    if (p == NULL || p->is_busy) {
         return;
     }
     if (p->context != NULL) {

@@ -39,7 +39,7 @@ typedef struct opencl_peers {
     cuda_stream stream;
     nccl_comm comm; // NULL: not joined
     int rank, n_processes;
-    bool is_joining; // perhaps in a thread that was left behind
+    bool is_busy; // in a thread that was left behind, or with exchanges that do not end: nothing is freed
     opencl_order order;
     opencl_shared flag;
     uint32_t n_flags; // written so far
