@@ -41,12 +41,12 @@ typedef struct {
     int64_t headline_wait_ns; // of a headline step
     int64_t headline_comm_ns; // likewise
     int64_t headline_hidden_ns;
-    int64_t comm_bytes; // likewise
+    int64_t comm_bytes;               // likewise
     char transport[SM_TEXT_SIZE * 2]; // "shared memory"; "": a single process
-    int64_t busy_ns;    // of the loader's threads, for a step: the time of making its data over the number of threads
-    double n_ready;     // loads ready at a request
-    json_t *samples;    // object: wall and phases, each an array by attribution step
-    json_t *memory;     // object: bytes alive over a step, from the planner
+    int64_t busy_ns; // of the loader's threads, for a step: the time of making its data over the number of threads
+    double n_ready;  // loads ready at a request
+    json_t *samples; // object: wall and phases, each an array by attribution step
+    json_t *memory;  // object: bytes alive over a step, from the planner
     char bound[16];
     double bound_share;
     double ceiling_ts;

@@ -256,8 +256,8 @@ static json_t *copy_of(const json_t *object, const char *name) {
 }
 
 static sm_status make_starts(const maker *m, json_t *metrics) {
-    static const char *const names[] = {"time_utc", "from_step", "startup_ms", "processes",
-                                        "transport", "hosts",    "scheduler",  "end"};
+    static const char *const names[] = {"time_utc",  "from_step", "startup_ms", "processes",
+                                        "transport", "hosts",     "scheduler",  "end"};
     json_t *starts = json_array();
     int failed = json_object_set_new(metrics, "starts", starts);
     for (size_t i = 0; i < json_array_size(m->starts) && !failed; i++) {

@@ -464,7 +464,8 @@ static const cli_flag flags[] = {
     {"Processes", "gradient-format", 0, CLI_CHOICE, NULL, "fp32", "format of the gradients that processes exchange",
      TRAIN | PROFILE | LOOP | WALK | ESTIMATE, AT(gradient_format), ONE_OF(gradient_formats)},
     {"Processes", "transport", 0, CLI_CHOICE, NULL, "auto",
-     "nccl: NVIDIA's cards by their own links; memory: processes of one host share memory; messages: they send messages, "
+     "nccl: NVIDIA's cards by their own links; memory: processes of one host share memory; messages: they send "
+     "messages, "
      "as processes of several hosts do; auto: nccl where all processes can, else memory",
      TRAIN | PROFILE | LOOP, AT(transport), ONE_OF(transports)},
     {"Processes", "nccl", 0, CLI_TEXT, "FILE", NULL,

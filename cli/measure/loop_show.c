@@ -105,8 +105,8 @@ static void print_communication(const sm_row *row) {
     sm_text_ms((double)row->loop.headline_comm_ns, exposed, sizeof(exposed));
     sm_text_ms((double)row->loop.headline_hidden_ns, hidden, sizeof(hidden));
     sm_text_bytes((double)row->loop.comm_bytes, moved, sizeof(moved));
-    printf("Communication, a step: %s ms waited for, %s ms hidden; %s sent and received, by %s.\n", exposed, hidden, moved,
-           row->loop.transport);
+    printf("Communication, a step: %s ms waited for, %s ms hidden; %s sent and received, by %s.\n", exposed, hidden,
+           moved, row->loop.transport);
 }
 
 static void note_reconciliation(const sm_row *row) {

@@ -49,8 +49,8 @@ static sm_status compare_arguments(const cli_options *options, sm_comm *comm) {
 }
 
 sm_status cli_join(const cli_options *options, sm_comm **comm) {
-    const sm_comm_options how = {.timeout_s = options->comm_timeout_s, .transport = (sm_transport)options->transport,
-                                 .nccl = options->nccl};
+    const sm_comm_options how = {
+        .timeout_s = options->comm_timeout_s, .transport = (sm_transport)options->transport, .nccl = options->nccl};
     int n_cores = 0;
     SM_TRY(sm_comm_open(&how, comm));
     cli_mute(sm_comm_rank(*comm) > 0);

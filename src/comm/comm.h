@@ -30,7 +30,6 @@ typedef struct {
 
 const sm_comm_options *sm_comm_options_of(const sm_comm *comm);
 
-
 #define SM_COMM_TIMEOUT_S 60.0
 
 // Joins the processes that were started together; a single one is fine. Call it once, before threads.

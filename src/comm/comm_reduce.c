@@ -471,9 +471,9 @@ static sm_status meet_over_groups(sm_reducer *r, uint32_t number) {
             message *sent = &messages[n++], *received = &messages[n++];
             sent->rank = received->rank = leader_of(comm, group);
             status = comm->transport->send(comm, sent->rank, &bytes[2 * group], 1, &sent->request);
-            status = status == SM_OK ? comm->transport->receive(comm, received->rank, &bytes[2 * group + 1], 1,
-                                                                &received->request)
-                                     : status;
+            status = status == SM_OK
+                         ? comm->transport->receive(comm, received->rank, &bytes[2 * group + 1], 1, &received->request)
+                         : status;
         }
     }
     status = status == SM_OK ? wait_for_messages(comm, messages, n) : status;

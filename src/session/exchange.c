@@ -30,24 +30,24 @@ typedef struct {
     void *copy_in;
     void *collective; // of the library
     int64_t ticket;   // 0: not started
-    int64_t brought; // ticket of the previous exchange, which the other may still be reading; 0: none
+    int64_t brought;  // ticket of the previous exchange, which the other may still be reading; 0: none
 } transfer;
 
 struct sm_exchange {
     sm_comm *comm;
     const sm_plan *plan;
     const sm_backend *backend;
-    int *segments;       // by arena; -1: not shared
-    char **memory;       // this process's part of the segment
-    bool is_pair;        // two devices that add by themselves
+    int *segments; // by arena; -1: not shared
+    char **memory; // this process's part of the segment
+    bool is_pair;  // two devices that add by themselves
     sm_device *device;
     const sm_collectives *library; // that exchanges; NULL: the host does
     char transport[SM_COLLECTIVES_TEXT_SIZE];
     char advice[SM_COLLECTIVES_TEXT_SIZE * 2]; // what would be faster; "": nothing
-    int n_threads;       // threads of this process that sum
-    transfer *transfers; // two for each op: for its first and its second output
-    int n_under_way;     // transfers in progress
-    int64_t last_ticket; // last one started
+    int n_threads;                             // threads of this process that sum
+    transfer *transfers;                       // two for each op: for its first and its second output
+    int n_under_way;                           // transfers in progress
+    int64_t last_ticket;                       // last one started
 };
 
 // --- shared memory -------------------------------------------------------------------------------------
@@ -83,8 +83,7 @@ static sm_status find_library(sm_exchange *x, const sm_comm_options *options) {
     const sm_collectives *library = sm_collectives_of(x->device->backend);
     const bool is_forced = options->transport == SM_TRANSPORT_NCCL;
     if (library == NULL || (!is_forced && !library->suits(x->device))) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "--transport nccl: %s is not a card of NVIDIA's OpenCL",
-                       x->device->info.id);
+        return sm_fail(SM_ERR_UNSUPPORTED, "--transport nccl: %s is not a card of NVIDIA's OpenCL", x->device->info.id);
     }
     const sm_status status = library->find(x->device, options->nccl);
     if (status == SM_ERR_UNSUPPORTED) {
@@ -121,8 +120,7 @@ static sm_status join_library(sm_exchange *x) {
 static sm_status choose_transport(sm_exchange *x) {
     const sm_comm_options *options = sm_comm_options_of(x->comm);
     const bool is_forced = options->transport == SM_TRANSPORT_NCCL;
-    snprintf(x->transport, sizeof x->transport, "%s",
-             sm_comm_shares_memory(x->comm) ? "shared memory" : "messages");
+    snprintf(x->transport, sizeof x->transport, "%s", sm_comm_shares_memory(x->comm) ? "shared memory" : "messages");
     if (!is_forced && options->transport != SM_TRANSPORT_AUTO) {
         return SM_OK;
     }
@@ -307,10 +305,8 @@ static sm_status begin_by_library(sm_exchange *x, transfer *t, const sm_op *op) 
     static const sm_collective_kind kinds[] = {[SM_COMM_ALL_REDUCE] = SM_COLLECTIVE_ALL_REDUCE,
                                                [SM_COMM_REDUCE_SCATTER] = SM_COLLECTIVE_REDUCE_SCATTER,
                                                [SM_COMM_ALL_GATHER] = SM_COLLECTIVE_ALL_GATHER};
-    const sm_collective what = {.kind = kinds[t->pattern],
-                                .tensor = t->tensor,
-                                .line_elems = t->line_elems,
-                                .is_bf16 = op->attr.is_bf16};
+    const sm_collective what = {
+        .kind = kinds[t->pattern], .tensor = t->tensor, .line_elems = t->line_elems, .is_bf16 = op->attr.is_bf16};
     const sm_comm_job job = {.pattern = SM_COMM_MEET, .after = hand_over, .fail = abort_library, .ctx = t};
     SM_TRY(x->library->begin(t->executable, &what, &t->collective));
     SM_TRY(sm_comm_start(x->comm, &job, &t->ticket));

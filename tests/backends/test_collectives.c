@@ -85,8 +85,7 @@ static void tear_down(bench *b) {
 }
 
 static void exchange(bench *b, sm_collective_kind kind, bool is_bf16) {
-    const sm_collective what = {
-        .kind = kind, .tensor = b->tensor, .line_elems = SM_SLICE_BLOCK, .is_bf16 = is_bf16};
+    const sm_collective what = {.kind = kind, .tensor = b->tensor, .line_elems = SM_SLICE_BLOCK, .is_bf16 = is_bf16};
     check(library->begin(b->executable, &what, &b->ticket));
     check(library->hand_over(b->executable, b->ticket));
     bool is_done = false;
@@ -207,8 +206,7 @@ static void test_failures(void **state) {
         skip();
     }
     bench *b = set_up(false);
-    const sm_collective what = {
-        .kind = SM_COLLECTIVE_ALL_REDUCE, .tensor = b->tensor, .line_elems = SM_SLICE_BLOCK};
+    const sm_collective what = {.kind = SM_COLLECTIVE_ALL_REDUCE, .tensor = b->tensor, .line_elems = SM_SLICE_BLOCK};
     setenv("STEPMARK_NCCL_FAULT", "exchange 1", 1);
     check(library->begin(b->executable, &what, &b->ticket));
     expect(library->hand_over(b->executable, b->ticket), SM_ERR_DEVICE, "NCCL: internal error of a test (3)");
@@ -253,8 +251,8 @@ static int set_up_all(void **state) {
 int main(int argc, char **argv) {
     (void)argc;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_missing),    cmocka_unit_test(test_best_order),    cmocka_unit_test(test_host_order),
-        cmocka_unit_test(test_bf16),       cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_missing), cmocka_unit_test(test_best_order),    cmocka_unit_test(test_host_order),
+        cmocka_unit_test(test_bf16),    cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_failures),
     };
     is_real = getenv("STEPMARK_CARD") == NULL && has_card();
     if (!is_real && getenv("STEPMARK_CARD") == NULL) {

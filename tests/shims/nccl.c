@@ -75,9 +75,8 @@ int ncclCommInitRank(communicator **created, int n, unique_id id, int rank) {
         free(c);
         return INTERNAL;
     }
-    *c = (communicator){.all = mmap(NULL, sizeof(common), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0),
-                        .rank = rank,
-                        .n = n};
+    *c = (communicator){
+        .all = mmap(NULL, sizeof(common), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0), .rank = rank, .n = n};
     close(descriptor);
     atomic_fetch_add(&c->all->n_joined, 1);
     while (atomic_load(&c->all->n_joined) < n) {
@@ -211,9 +210,8 @@ int ncclBroadcast(const void *from, void *to, size_t n, int type, int root, comm
 int ncclReduceScatter(const void *from, void *to, size_t n_each, int type, int op, communicator *c, void *stream) {
     const size_t size_bytes = bytes_of(n_each, type);
     for (int rank = 0; rank < c->n; rank++) {
-        const int code = add((exchange){c, (const unsigned char *)from + (size_t)rank * size_bytes, to, size_bytes,
-                                        type, rank},
-                             stream);
+        const int code = add(
+            (exchange){c, (const unsigned char *)from + (size_t)rank * size_bytes, to, size_bytes, type, rank}, stream);
         if (code != SUCCESS || op != 0) {
             return code != SUCCESS ? code : INVALID;
         }
@@ -224,9 +222,8 @@ int ncclReduceScatter(const void *from, void *to, size_t n_each, int type, int o
 int ncclAllGather(const void *from, void *to, size_t n_each, int type, communicator *c, void *stream) {
     const size_t size_bytes = bytes_of(n_each, type);
     for (int rank = 0; rank < c->n; rank++) {
-        const int code = add((exchange){c, from, (unsigned char *)to + (size_t)rank * size_bytes, size_bytes, BYTES,
-                                        rank},
-                             stream);
+        const int code =
+            add((exchange){c, from, (unsigned char *)to + (size_t)rank * size_bytes, size_bytes, BYTES, rank}, stream);
         if (code != SUCCESS) {
             return code;
         }

@@ -71,9 +71,9 @@ static sm_status convert(opencl_executable *e, const opencl_collective *c, bool 
                                         OPENCL_ARGUMENT(at)};
     const cl_kernel kernel = rounds ? e->round : e->widen;
     SM_TRY(opencl_set_arguments(e->device, kernel, rounds ? of_round : of_widen, 4));
-    return opencl_check(id_of(e->device), "clEnqueueNDRangeKernel",
-                        opencl.clEnqueueNDRangeKernel(e->device->queue, kernel, 1, NULL, &global, &group, 0, NULL,
-                                                      NULL));
+    return opencl_check(
+        id_of(e->device), "clEnqueueNDRangeKernel",
+        opencl.clEnqueueNDRangeKernel(e->device->queue, kernel, 1, NULL, &global, &group, 0, NULL, NULL));
 }
 
 // --- tickets -------------------------------------------------------------------------------------
@@ -267,7 +267,7 @@ static int64_t elapsed_ns(sm_executable *executable, void *ticket) {
     float elapsed_ms = 0;
     (void)executable;
     return cuda.event_elapsed(&elapsed_ms, c->started, c->ended) == CUDA_SUCCESS ? (int64_t)((double)elapsed_ms * 1e6)
-                                                                                : 0;
+                                                                                 : 0;
 }
 
 const sm_collectives sm_collectives_opencl = {

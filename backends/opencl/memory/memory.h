@@ -40,9 +40,9 @@ typedef struct opencl_executable {
     int n_arenas; // the plan's, which may be freed before a lost device is
     cl_mem *arenas;
     opencl_shared *shared; // n_arenas: the arenas that CUDA reaches, too, and their buffers; others are empty
-    cl_mem *weights;     // copies of the parameters' arenas (opencl_keep_weights); NULL for others
-    opencl_pages *pages; // n_arenas + 1: memory of the arenas and the scratch
-    cl_mem scratch;      // data between launches of one op; NULL if no op needs it
+    cl_mem *weights;       // copies of the parameters' arenas (opencl_keep_weights); NULL for others
+    opencl_pages *pages;   // n_arenas + 1: memory of the arenas and the scratch
+    cl_mem scratch;        // data between launches of one op; NULL if no op needs it
     opencl_staging staging;
     cl_mem pinned[OPENCL_MAX_PINNED]; // host memory that other processes see, too (opencl_pin)
     int n_pinned;

@@ -56,35 +56,35 @@ typedef struct {
 
 // X(name, name in the library, arguments)
 #define CUDA_FUNCTION_LIST(X)                                                                                         \
-    X(init, "cuInit", (unsigned flags))                                                                                \
-    X(get_error_name, "cuGetErrorName", (int code, const char **name))                                                 \
-    X(device_get_count, "cuDeviceGetCount", (int *n))                                                                  \
-    X(device_get_uuid, "cuDeviceGetUuid", (unsigned char uuid[CUDA_UUID_BYTES], int device))                           \
-    X(context_retain, "cuDevicePrimaryCtxRetain", (void **context, int device))                                        \
-    X(context_release, "cuDevicePrimaryCtxRelease_v2", (int device))                                                   \
-    X(context_set, "cuCtxSetCurrent", (void *context))                                                                 \
-    X(memory_granularity, "cuMemGetAllocationGranularity",                                                             \
-      (size_t * size_bytes, const cuda_memory_properties *properties, int option))                                     \
-    X(memory_create, "cuMemCreate",                                                                                    \
-      (cuda_memory * memory, size_t size_bytes, const cuda_memory_properties *properties, uint64_t flags))             \
-    X(memory_release, "cuMemRelease", (cuda_memory memory))                                                            \
-    X(memory_export, "cuMemExportToShareableHandle",                                                                   \
-      (void *handle, cuda_memory memory, int handle_type, uint64_t flags))                                             \
-    X(address_reserve, "cuMemAddressReserve",                                                                          \
-      (cuda_address * address, size_t size_bytes, size_t alignment, cuda_address wanted, uint64_t flags))              \
-    X(address_free, "cuMemAddressFree", (cuda_address address, size_t size_bytes))                                     \
-    X(memory_map, "cuMemMap",                                                                                          \
-      (cuda_address address, size_t size_bytes, size_t offset_bytes, cuda_memory memory, uint64_t flags))              \
-    X(memory_unmap, "cuMemUnmap", (cuda_address address, size_t size_bytes))                                           \
-    X(memory_allow, "cuMemSetAccess", (cuda_address address, size_t size_bytes, const cuda_access *access, size_t n))  \
-    X(copy_to_host, "cuMemcpyDtoH_v2", (void *to, cuda_address from, size_t size_bytes))                               \
-    X(copy_from_host, "cuMemcpyHtoD_v2", (cuda_address to, const void *from, size_t size_bytes))                       \
-    X(stream_create, "cuStreamCreate", (cuda_stream * stream, unsigned flags))                                         \
-    X(stream_destroy, "cuStreamDestroy_v2", (cuda_stream stream))                                                      \
-    X(event_create, "cuEventCreate", (cuda_event * event, unsigned flags))                                             \
-    X(event_record, "cuEventRecord", (cuda_event event, cuda_stream stream))                                           \
-    X(event_query, "cuEventQuery", (cuda_event event))                                                                 \
-    X(event_elapsed, "cuEventElapsedTime", (float *elapsed_ms, cuda_event start, cuda_event end))                      \
+    X(init, "cuInit", (unsigned flags))                                                                               \
+    X(get_error_name, "cuGetErrorName", (int code, const char **name))                                                \
+    X(device_get_count, "cuDeviceGetCount", (int *n))                                                                 \
+    X(device_get_uuid, "cuDeviceGetUuid", (unsigned char uuid[CUDA_UUID_BYTES], int device))                          \
+    X(context_retain, "cuDevicePrimaryCtxRetain", (void **context, int device))                                       \
+    X(context_release, "cuDevicePrimaryCtxRelease_v2", (int device))                                                  \
+    X(context_set, "cuCtxSetCurrent", (void *context))                                                                \
+    X(memory_granularity, "cuMemGetAllocationGranularity",                                                            \
+      (size_t * size_bytes, const cuda_memory_properties *properties, int option))                                    \
+    X(memory_create, "cuMemCreate",                                                                                   \
+      (cuda_memory * memory, size_t size_bytes, const cuda_memory_properties *properties, uint64_t flags))            \
+    X(memory_release, "cuMemRelease", (cuda_memory memory))                                                           \
+    X(memory_export, "cuMemExportToShareableHandle",                                                                  \
+      (void *handle, cuda_memory memory, int handle_type, uint64_t flags))                                            \
+    X(address_reserve, "cuMemAddressReserve",                                                                         \
+      (cuda_address * address, size_t size_bytes, size_t alignment, cuda_address wanted, uint64_t flags))             \
+    X(address_free, "cuMemAddressFree", (cuda_address address, size_t size_bytes))                                    \
+    X(memory_map, "cuMemMap",                                                                                         \
+      (cuda_address address, size_t size_bytes, size_t offset_bytes, cuda_memory memory, uint64_t flags))             \
+    X(memory_unmap, "cuMemUnmap", (cuda_address address, size_t size_bytes))                                          \
+    X(memory_allow, "cuMemSetAccess", (cuda_address address, size_t size_bytes, const cuda_access *access, size_t n)) \
+    X(copy_to_host, "cuMemcpyDtoH_v2", (void *to, cuda_address from, size_t size_bytes))                              \
+    X(copy_from_host, "cuMemcpyHtoD_v2", (cuda_address to, const void *from, size_t size_bytes))                      \
+    X(stream_create, "cuStreamCreate", (cuda_stream * stream, unsigned flags))                                        \
+    X(stream_destroy, "cuStreamDestroy_v2", (cuda_stream stream))                                                     \
+    X(event_create, "cuEventCreate", (cuda_event * event, unsigned flags))                                            \
+    X(event_record, "cuEventRecord", (cuda_event event, cuda_stream stream))                                          \
+    X(event_query, "cuEventQuery", (cuda_event event))                                                                \
+    X(event_elapsed, "cuEventElapsedTime", (float *elapsed_ms, cuda_event start, cuda_event end))                     \
     X(event_destroy, "cuEventDestroy_v2", (cuda_event event))
 
 // Those that only some ways to order queues need.
@@ -95,11 +95,9 @@ typedef struct {
       (cuda_semaphore * semaphore, const cuda_semaphore_source *source))                                               \
     X(semaphore_destroy, "cuDestroyExternalSemaphore", (cuda_semaphore semaphore))                                     \
     X(semaphore_wait, "cuWaitExternalSemaphoresAsync",                                                                 \
-      (const cuda_semaphore *semaphores, const cuda_semaphore_parameters *parameters, unsigned n,                      \
-       cuda_stream stream))                                                                                            \
+      (const cuda_semaphore *semaphores, const cuda_semaphore_parameters *parameters, unsigned n, cuda_stream stream)) \
     X(semaphore_signal, "cuSignalExternalSemaphoresAsync",                                                             \
-      (const cuda_semaphore *semaphores, const cuda_semaphore_parameters *parameters, unsigned n,                      \
-       cuda_stream stream))
+      (const cuda_semaphore *semaphores, const cuda_semaphore_parameters *parameters, unsigned n, cuda_stream stream))
 
 typedef struct {
 #define X(name, symbol, arguments) int(*name) arguments;

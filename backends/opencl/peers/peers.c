@@ -114,8 +114,8 @@ sm_status opencl_peers_join(sm_device *base, const unsigned char id[SM_COLLECTIV
 }
 
 void opencl_peers_describe(const sm_device *base, char text[SM_COLLECTIVES_TEXT_SIZE]) {
-    static const char *const orders[] = {[OPENCL_ORDER_FLAG] = "a flag in shared memory",
-                                         [OPENCL_ORDER_HOST] = "the host"};
+    static const char *const orders[] = {
+        [OPENCL_ORDER_FLAG] = "a flag in shared memory", [OPENCL_ORDER_HOST] = "the host"};
     const opencl_peers *p = ((const opencl_device *)base)->peers;
     char library[SM_COLLECTIVES_TEXT_SIZE / 2];
     nccl_describe(library, sizeof library);

@@ -41,8 +41,8 @@ sm_status opencl_share(opencl_device *device, size_t size_bytes, opencl_shared *
     size_t granule = 0;
     *shared = s;
     SM_TRY(cuda_check(id_of(device), "cuCtxSetCurrent", cuda.context_set(device->peers->context)));
-    SM_TRY(cuda_check(id_of(device), "cuMemGetAllocationGranularity",
-                      cuda.memory_granularity(&granule, &properties, 0)));
+    SM_TRY(
+        cuda_check(id_of(device), "cuMemGetAllocationGranularity", cuda.memory_granularity(&granule, &properties, 0)));
     s.size_bytes = (size_bytes + granule - 1) / granule * granule;
     SM_TRY(cuda_check(id_of(device), "cuMemCreate", cuda.memory_create(&s.memory, s.size_bytes, &properties, 0)));
     sm_status status = map(device, &s);
