@@ -85,6 +85,10 @@ def every_op_opens(browser):
 
 def player_plays(browser):
     browser.open(make("gpt2"))
+    assert "crossentropy_forward" in browser.text("#now")  # of a fresh model: how wrong it is
+    browser.js("document.getElementById('tour').selectedIndex = 3; document.getElementById('tour').dispatchEvent(new Event('change')); return 0")
+    assert "matmul_forward" in browser.text("#now")
+    browser.click("#first")
     browser.click("#on")
     browser.click("#on")
     assert browser.text("#now").startswith("op 2 of 82")

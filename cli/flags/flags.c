@@ -194,7 +194,7 @@ static const cli_flag flags[] = {
      AT(seq_lens), WITHIN(1, MAX_DIM),
      UNLIKE({ADVISE | PROFILE | LOOP | ABLATE | TRAIN, .argument = "T", .initial = "64", .help = "tokens a sequence"},
             {WALK, .argument = "T", .initial = "8", .help = "tokens a sequence"},
-            {PAGE, .argument = "T", .initial = "32", .help = "tokens a sequence"},
+            {PAGE, .argument = "T", .help = "tokens a sequence; not given: those of --text, or 32, if the page has room for them"},
             {ESTIMATE, .help = "tokens a sequence; not given: the model's context"})},
     {"Work", "fit", 0, CLI_REAL, "SECONDS", "60",
      "without -b and --seq-len: choose the largest batch that fits in memory and lets all devices together finish "
@@ -239,14 +239,14 @@ static const cli_flag flags[] = {
      UNLIKE({TRAIN | LOOP, .initial = "0",
              .help = "with --loader threads: steps whose batches are made ahead; 0: two a thread"})},
     {"Work", "tokenizer", 0, CLI_TEXT, "DIR", NULL, "folder with tokenizer.json, or vocab.json and merges.txt",
-     LOOPED | CLI_WHOLE | TOKENIZER | TOKENIZE | GENERATE, AT(tokenizer),
+     LOOPED | CLI_WHOLE | TOKENIZER | TOKENIZE | GENERATE | WALKED, AT(tokenizer),
      UNLIKE(
          {SWEEP | ADVISE,
           .help = "with --loader: read --data as text, and tokenize it with this folder's tokenizer during the loop"},
          {TRAIN | LOOP, .help = "read --data as text, a file or a folder of files, and tokenize it with this folder's "
                                 "tokenizer while training"},
          {TOKENIZER, .help = "with show and convert: folder with tokenizer.json, or vocab.json and merges.txt"},
-         {GENERATE, .argument = "DIR|bytes",
+         {GENERATE | WALKED, .argument = "DIR|bytes",
           .help = "folder with the model's tokenizer; bytes: each byte is a token; not given: the tokenizer in the "
                   "folder of --weights, or bytes if the model has 256 tokens"})},
     {"Work", "tokens", 0, CLI_INT, "N", "100", "tokens to generate; fewer if <|endoftext|> comes", GENERATE,

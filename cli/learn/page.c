@@ -19,7 +19,8 @@
 #include "learn/page/step_page.h"
 
 // The page must stay below 3 MB: values take 5.4 bytes each, and the rest of a small model less than 0.6 MB.
-static const double MOST_VALUES = 440e3;
+static const double MOST_VALUES = 1700e3;
+enum { USUAL_LENGTH = 32 };
 
 // Its first 33 bytes are a sentence: a batch of one, with the flags' defaults.
 static const char usual_text[] = "The cat sat on the mat and slept. The dog lay by the door and slept, too. Who sat on "
@@ -59,6 +60,35 @@ static sm_status check_backends(const cli_texts *backends) {
     return SM_OK;
 }
 
+static double job_elems(const page *p, const cli_job *job) {
+    sm_plan *plan = NULL;
+    const double n = cli_job_plan(&p->options, job, 0, &plan) == SM_OK ? sm_film_elems(plan) : INFINITY;
+    sm_plan_free(plan);
+    return n;
+}
+
+// As many tokens as --text has, at most as many as fit on a page.
+static int64_t choose_length(const page *p) {
+    const cli_options *o = &p->options;
+    cli_job job = p->job;
+    sm_tokenizer *tokenizer = NULL;
+    sm_ids ids = {.ids = NULL};
+    job.T = USUAL_LENGTH;
+    if (o->text != NULL &&
+        cli_find_tokenizer(o->tokenizer, o->run, o->weights, job.config.vocab, &tokenizer) == SM_OK &&
+        cli_encode_text("--text", tokenizer, o->text, job.config.vocab, &ids) == SM_OK) {
+        job.T = ((int64_t)ids.n - 1) / job.B; // the last one is a target alone
+    }
+    free(ids.ids);
+    sm_tokenizer_free(tokenizer);
+    job.T = job.T < job.config.context ? job.T : job.config.context;
+    job.T = job.T > 1 ? job.T : 1;
+    while (job.T > 1 && job_elems(p, &job) > MOST_VALUES) {
+        job.T -= job.T > 8 ? job.T / 8 : 1;
+    }
+    return job.T;
+}
+
 static sm_status make_job(page *p) {
     cli_options *o = &p->options;
     SM_TRY(cli_check_single("--model-size", o->models.n));
@@ -71,9 +101,12 @@ static sm_status make_job(page *p) {
                        .mode = (sm_mode)o->modes.values[0],
                        .pass = SM_PASS_STEP,
                        .B = o->batch_sizes.values[0],
-                       .T = o->seq_lens.values[0],
                        .processes = cli_plan_processes(o, NULL)};
     SM_TRY(cli_config(o, o->models.texts[0], &p->job.config));
+    if (o->seq_lens.n == 0) {
+        o->seq_lens = (cli_ints){.values = {choose_length(p)}, .n = 1};
+    }
+    p->job.T = o->seq_lens.values[0];
     return cli_check_seq_len(&p->job.config, p->job.T);
 }
 
@@ -81,13 +114,6 @@ static sm_status make_plan(const page *p, sm_mode mode, sm_plan **plan) {
     cli_job job = p->job;
     job.mode = mode;
     return cli_job_plan(&p->options, &job, 0, plan);
-}
-
-static double job_elems(const page *p, const cli_job *job) {
-    sm_plan *plan = NULL;
-    const double n = cli_job_plan(&p->options, job, 0, &plan) == SM_OK ? sm_film_elems(plan) : INFINITY;
-    sm_plan_free(plan);
-    return n;
 }
 
 // Flags that make it fit, "--n-layer 1"; "": none do.
@@ -143,7 +169,7 @@ static void choose_text(page *p) {
     sm_ids ids = {.ids = NULL};
     const int64_t vocab = p->job.config.vocab;
     if (o->text == NULL && o->data == NULL &&
-        cli_find_tokenizer(NULL, o->run, o->weights, vocab, &tokenizer) == SM_OK &&
+        cli_find_tokenizer(o->tokenizer, o->run, o->weights, vocab, &tokenizer) == SM_OK &&
         cli_encode_text("--text", tokenizer, usual_text, vocab, &ids) == SM_OK &&
         (int64_t)ids.n > p->job.B * p->job.T) {
         o->text = usual_text;
@@ -172,7 +198,7 @@ static sm_status set_vocabulary(page *p) {
     const int64_t vocab = p->job.config.vocab;
     sm_tokenizer *tokenizer = NULL;
     json_t *pieces = json_null();
-    const sm_status found = cli_find_tokenizer(NULL, p->options.run, p->options.weights, vocab, &tokenizer);
+    const sm_status found = cli_find_tokenizer(p->options.tokenizer, p->options.run, p->options.weights, vocab, &tokenizer);
     if (found == SM_OK && tokenizer != NULL) {
         pieces = json_array();
         for (int32_t id = 0; id < tokenizer->n_tokens; id++) {

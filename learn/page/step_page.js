@@ -74,8 +74,17 @@ const stepPage = (() => {
         if (event.target.closest('g.op')) picture.boxOf(state.op).focus();
     });
 
+    // A tour for who sees a step for the first time: one op of each kind that matters, along the last block.
+    const stops = [['words become vectors', /^embedding_forward/], ['each vector is normalised', /(layernorm|rmsnorm)_forward$/], ['a product with weights', /^matmul_forward/], ['each token looks back', /attention_forward$/],
+        ['what is bent', /^(gelu|swiglu)/], ['how wrong it was', /^crossentropy_forward/], ['who was to blame', /^matmul_backward_weight/], ['the weights move', /^adam|^sgd|^lion|^muon|^adafactor/]]
+        .map(([text, kind]) => ({text, at: walk.ops.findLastIndex((op) => kind.test(op.kind))})).filter(({at}) => at >= 0);
+    const tour = make('select', {id: 'tour', 'aria-label': 'tour', onchange: () => { if (tour.value !== '') choose(Number(tour.value)); }},
+        make('option', {value: ''}, 'tour'), ...stops.map(({text, at}, k) => make('option', {value: at}, `${k + 1}. ${text}`)));
+    // The first sight: where a trained model looks, or how wrong a fresh one is.
+    const first = () => stops[walk.weights ? 3 : 5]?.at ?? 0;
+
     const player = () => make('div', {class: 'player on-screen'}, make('div', {class: 'buttons'}, button('first', 'first op', '|◀', () => choose(0)), button('back', 'one op back', '◀', () => choose(state.op - 1)),
-        playButton, button('on', 'one op on', '▶', () => choose(state.op + 1)), button('last', 'last op', '▶|', () => choose(last)), speed, now), slider, pieces, phases());
+        playButton, button('on', 'one op on', '▶', () => choose(state.op + 1)), button('last', 'last op', '▶|', () => choose(last)), speed, tour, now), slider, pieces, phases());
 
     // --- the page ---
     const section = (id, title, ...contents) => make('section', {id}, make('h2', {}, title), ...contents);
@@ -107,6 +116,6 @@ const stepPage = (() => {
         section('attention', 'Attention', layers.drawAttention()), section('histograms', 'Layer by layer', ...layers.drawHistograms()),
         section('memory', 'Memory', ...memory.draw()), section('fusion', 'Naive next to fused', ...memory.drawFusion().filter(Boolean)), section('devices-part', 'Devices', ...devices())];
     document.body.append(...parts());
-    go(0);
+    go(first());
     return {go, play, pause, state};
 })();

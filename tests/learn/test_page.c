@@ -130,10 +130,10 @@ static void what_cannot_be_shown_is_refused(void **state) {
     static const expectation cases[] = {
         {"page -m small", 2, NULL, "a page shows at most"},
         {"page --backend none,cpu", 2, NULL, "--backend: none stands alone"},
-        {"page --seq-len 64 -b 8", 2, NULL, "a page shows at most"},
-        {"page --optimizer muon", 2, NULL, "with --n-layer 1 it fits"},
+        {"page --seq-len 64 -b 32", 2, NULL, "a page shows at most"},
+        {"page --optimizer muon --n-layer 16", 2, NULL, "with --n-layer 1 it fits"},
         {"page --optimizer muon --n-layer 1 --backend none --output $T/muon.html", 0, NULL, NULL},
-        {"page --text ab", 2, NULL, "--text: 2 tokens"},
+        {"page --text a", 2, NULL, "--text: 1 token"},
         {"page --text ab --data README.md", 2, NULL, "leave one of them out"},
         {"page --run $T/run --weights $T/run/model", 2, NULL, "leave one of them out"},
         {"page --run $T/missing", 1, NULL, "missing"},
