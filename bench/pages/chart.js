@@ -67,7 +67,7 @@ const chart = (() => {
         const within = (v) => Number.isFinite(v) ? Math.min(Math.max(v, lo), hi) : lo;
         const at = (v) => from + (f(within(v)) - f(lo)) / (f(hi) - f(lo)) * (to - from);
         const ticks = kind === 'log2' ? powersOfTwo(lo, hi, n) : isLog ? logTicks(lo, hi, n) : linearTicks(lo, hi, n);
-        return {at, lo, hi, ticks};
+        return {at, lo, hi, ticks, isLog};
     };
 
     // --- marks ---
@@ -96,19 +96,20 @@ const chart = (() => {
         if (row !== undefined && row !== null) element.dataset.row = row;
         p.places.push({element, box, hint, row});
     };
+    const labelOf = (axis, scale) => axis.label + (scale.isLog ? ' (log scale)' : '');
     const axisX = (p, axis, scale, top, bottom) => {
         for (const tick of scale.ticks) {
             put(p, line(scale.at(tick), top, scale.at(tick), bottom, {class: 'gridline'}),
                 svg('text', {x: scale.at(tick), y: bottom + 14, class: 'tick', 'text-anchor': 'middle'}, compact(tick)));
         }
-        put(p, svg('text', {x: p.width - 4, y: bottom + 29, class: 'soft', 'text-anchor': 'end'}, axis.label));
+        put(p, svg('text', {x: p.width - 4, y: bottom + 29, class: 'soft', 'text-anchor': 'end'}, labelOf(axis, scale)));
     };
     const axisY = (p, axis, scale, left, right, top) => {
         for (const tick of scale.ticks) {
             put(p, line(left, scale.at(tick), right, scale.at(tick), {class: 'gridline'}),
                 svg('text', {x: left - 5, y: scale.at(tick) + 4, class: 'tick', 'text-anchor': 'end'}, compact(tick)));
         }
-        put(p, svg('text', {x: 0, y: top - 6, class: 'soft'}, axis.label));
+        put(p, svg('text', {x: 0, y: top - 6, class: 'soft'}, labelOf(axis, scale)));
     };
     const range = (lo, hi, unit) => lo !== null && hi !== null && lo !== hi ? ` (${number(lo)} to ${number(hi)}${unit})` : '';
     const told = (name, pairs, row) => () => [make('b', {}, name), page.facts(pairs),
@@ -183,15 +184,15 @@ const chart = (() => {
         const kind = kindOf(figure.x, values);
         const x = scaleOf(kind, {...figure.x, from_zero: true}, values, left, right);
         axisX(p, figure.x, x, top, bottom);
-        points.forEach(({name, x: value, lo, hi, row, series, text}, i) => {
-            const s = figure.series[series], y = top + i * GAP + 26, at = x.at(value);
+        points.forEach(({name, x: value, lo, hi, row, series, text, is_grey: isGrey}, i) => {
+            const s = isGrey ? {...figure.series[series], colour: 0} : figure.series[series], y = top + i * GAP + 26, at = x.at(value);
             nameOf(p, name, y - 12, s.colour, number(value) + text);
             if (kind === 'linear') put(p, line(x.at(0), y, at, y, {stroke: colour(s.colour), 'stroke-width': 7, opacity: .25}));
             if (lo !== null && hi !== null) put(p, line(x.at(lo), y, x.at(hi), y, {stroke: colour(s.colour), 'stroke-width': 2.4}),
                 line(x.at(lo), y - 4, x.at(lo), y + 4, {stroke: colour(s.colour), 'stroke-width': 1.6}), line(x.at(hi), y - 4, x.at(hi), y + 4, {stroke: colour(s.colour), 'stroke-width': 1.6}));
             const mark = shape(0, at, y, 4.5, {fill: colour(s.colour)});
             put(p, mark);
-            const label = number(value) + (text ? ', ' + text : '');
+            const label = number(value) + (text && (width >= 480 || isGrey) ? ', ' + text : ''); // a phone has room for names alone
             put(p, svg('text', {x: width - 2, y: y - 12, 'text-anchor': 'end'}, label));
             answer(p, mark, [Math.min(x.at(lo ?? value), at), y - 14, Math.max(x.at(hi ?? value), at), y + 4],
                 told(name, [[figure.x.label, number(value) + range(lo, hi, '')], ['', text]], row), row);

@@ -410,8 +410,10 @@ sm_status sm_report_charts(const sm_report_rows *report, sm_figures *figures) {
     for (size_t c = 0; c < sizeof(line_charts) / sizeof(line_charts[0]); c++) {
         SM_TRY(add_line_chart(report, &line_charts[c], figures));
     }
-    for (size_t c = 0; c < sizeof(stack_charts) / sizeof(stack_charts[0]); c++) {
-        add_stack_chart(report, &stack_charts[c], figures);
-    }
+    add_stack_chart(report, &stack_charts[0], figures);
     return SM_OK;
+}
+
+void sm_chart_start(const sm_report_rows *report, sm_figures *figures) {
+    add_stack_chart(report, &stack_charts[1], figures);
 }

@@ -1,6 +1,7 @@
-// comparison.c: the first table of a report, with one line for each row, in the order of measuring. On the page it
+// comparison.c: the table of all rows of a report, by work, the fastest first. On the page it
 // sorts and filters, omits columns that all rows share (they are listed above it), and a click on a line opens its row.
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "bench/compare/noise_verdict.h"
@@ -255,7 +256,7 @@ static void put_head(FILE *out, const bool shown[N_COLUMNS]) {
     for (int k = 0; k < N_COLUMNS; k++) {
         if (shown[k]) {
             fprintf(out, "<th%s%s%s>", is(k, NUMBER) ? " class=n" : "", is(k, FACET) ? " data-facet" : "",
-                    columns[k].heading[0] == '#' ? " title=\"in the order measured\"" : "");
+                    columns[k].heading[0] == '#' ? " title=\"number in the order measured: stepmark again FILE --row N\"" : "");
             sm_page_text(out, columns[k].heading);
             fputs("</th>", out);
         }
@@ -263,14 +264,15 @@ static void put_head(FILE *out, const bool shown[N_COLUMNS]) {
     fputs("</tr></thead>\n<tbody>\n", out);
 }
 
-static void write_html(sm_doc *doc, const sm_report_rows *report, const bool shown[N_COLUMNS],
+static void write_html(sm_doc *doc, const sm_report_rows *report, const sm_report_row **rows, const bool shown[N_COLUMNS],
                        const sm_warning_groups *warnings) {
     put_head(doc->out, shown);
     for (size_t i = 0; i < report->n; i++) {
-        fprintf(doc->out, "<tr data-row=%zu>", i);
+        const sm_report_row *row = rows[i];
+        fprintf(doc->out, "<tr data-row=%d>", row->index);
         for (int k = 0; k < N_COLUMNS; k++) {
             if (shown[k]) {
-                put_cell(doc->out, report, &report->rows[i], k, warnings);
+                put_cell(doc->out, report, row, k, warnings);
             }
         }
         fputc('\n', doc->out);
@@ -280,7 +282,7 @@ static void write_html(sm_doc *doc, const sm_report_rows *report, const bool sho
 
 // --- Markdown's --------------------------------------------------------------------------------------
 
-static void write_markdown(sm_doc *doc, const sm_report_rows *report, const bool shown[N_COLUMNS],
+static void write_markdown(sm_doc *doc, const sm_report_rows *report, const sm_report_row **rows, const bool shown[N_COLUMNS],
                            const sm_warning_groups *warnings) {
     char headings[CELL_SIZE * 2] = "";
     size_t used = 0;
@@ -293,11 +295,11 @@ static void write_markdown(sm_doc *doc, const sm_report_rows *report, const bool
     sm_doc_table_begin(doc, headings);
     for (size_t i = 0; i < report->n; i++) {
         int numbers[SM_MOST_WARNINGS];
-        int n = sm_warnings_of(warnings, report->rows[i].json, numbers);
+        int n = sm_warnings_of(warnings, rows[i]->json, numbers);
         sm_doc_row_begin(doc);
         for (int k = 0; k < N_COLUMNS; k++) {
             cell c;
-            fill(&report->rows[i], k, &c);
+            fill(rows[i], k, &c);
             size_t length = strlen(c.text);
             for (int w = 0; w < n && columns[k].fill == fill_status; w++) {
                 length += (size_t)snprintf(c.text + length, sizeof(c.text) - length, " [%d]", numbers[w]);
@@ -311,7 +313,23 @@ static void write_markdown(sm_doc *doc, const sm_report_rows *report, const bool
     sm_doc_table_end(doc);
 }
 
-void sm_report_comparison(sm_doc *doc, const sm_report_rows *report, const sm_warning_groups *warnings) {
+// By work, the fastest first, rows without figures last.
+static int by_speed(const void *a, const void *b) {
+    const sm_report_row *x = *(const sm_report_row *const *)a;
+    const sm_report_row *y = *(const sm_report_row *const *)b;
+    if (x->usable != y->usable) {
+        return x->usable ? -1 : 1;
+    }
+    if (x->panel_id != y->panel_id) {
+        return x->panel_id - y->panel_id;
+    }
+    if (x->usable && x->tokens_per_s != y->tokens_per_s) {
+        return x->tokens_per_s > y->tokens_per_s ? -1 : 1;
+    }
+    return x->index - y->index;
+}
+
+sm_status sm_report_comparison(sm_doc *doc, const sm_report_rows *report, const sm_warning_groups *warnings) {
     bool shown[N_COLUMNS];
     char common[4 * CELL_SIZE];
     choose_columns(report, shown, common, sizeof(common));
@@ -320,5 +338,15 @@ void sm_report_comparison(sm_doc *doc, const sm_report_rows *report, const sm_wa
     } else if (common[0] != '\0') {
         sm_doc_text(doc, "%s.", common);
     }
-    (doc->html ? write_html : write_markdown)(doc, report, shown, warnings);
+    const sm_report_row **rows = malloc((report->n + 1) * sizeof(const sm_report_row *));
+    if (rows == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for a report");
+    }
+    for (size_t i = 0; i < report->n; i++) {
+        rows[i] = &report->rows[i];
+    }
+    qsort(rows, report->n, sizeof(const sm_report_row *), by_speed);
+    (doc->html ? write_html : write_markdown)(doc, report, rows, shown, warnings);
+    free(rows);
+    return SM_OK;
 }

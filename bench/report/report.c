@@ -11,13 +11,14 @@ static const struct {
     const char *id;
     const char *title;
 } sections[] = {
-    {"rows", "All rows"},     {"short", "In short"},
+    {"short", "In short"},
     {"pictures", "Pictures"}, {"loops", "Training loops"},
     {"ladders", "Ladders"},   {"published", "Published figures"},
     {"failures", "Failures"}, {"warnings", "Warnings"},
-    {"machines", "Machines"}, {"reading", "How to read this"},
+    {"machines", "Machines"}, {"rows", "All rows"},
+    {"reading", "How to read this"},
 };
-enum { ROWS, SHORT, PICTURES, LOOPS, LADDERS, PUBLISHED, FAILURES, WARNINGS, MACHINES, READING, N_SECTIONS };
+enum { SHORT, PICTURES, LOOPS, LADDERS, PUBLISHED, FAILURES, WARNINGS, MACHINES, ROWS, READING, N_SECTIONS };
 
 static const char *const scripts[] = {"view.js", NULL};
 
@@ -83,11 +84,19 @@ static sm_status write_pictures(sm_doc *doc, const sm_report_rows *report, sm_fi
         sm_doc_text(doc, "A picture has place for the %d fastest configurations; the table above holds all.",
                     SM_MAX_SERIES);
     }
+    const size_t first = json_array_size(figures->list);
+    sm_doc_folded_begin(doc, "Pictures: batch, memory, gains, phases"); // view.js opens it where there is room
     SM_TRY(sm_report_charts(report, figures));
+    sm_doc_figures(doc, figures, first);
+    sm_doc_folded_end(doc);
+    const size_t further = json_array_size(figures->list);
+    sm_doc_folded_begin(doc, "More pictures: start, spread, roofline");
+    sm_chart_start(report, figures);
     sm_chart_samples(report, figures);
     sm_chart_roofline(report, figures);
-    sm_doc_figures(doc, figures, 0);
+    sm_doc_figures(doc, figures, further);
     write_missing(doc, figures);
+    sm_doc_folded_end(doc);
     return SM_OK;
 }
 
@@ -136,8 +145,6 @@ static void write_ladders(sm_doc *doc, const json_t *rungs, sm_figures *figures)
 
 static sm_status write_sections(sm_doc *doc, const sm_report_rows *report, const sm_warning_groups *warnings,
                                 const sm_rows *rows, sm_figures *figures) {
-    begin_section(doc, ROWS);
-    sm_report_comparison(doc, report, warnings);
     begin_section(doc, SHORT);
     SM_TRY(sm_report_shortly(doc, report));
     begin_section(doc, PICTURES);
@@ -145,24 +152,29 @@ static sm_status write_sections(sm_doc *doc, const sm_report_rows *report, const
     SM_TRY(write_loops(doc, report, figures));
     write_ladders(doc, rows->rungs, figures);
     begin_section(doc, PUBLISHED);
+    sm_doc_folded_begin(doc, "Step times that others published, next to these rows");
     sm_report_published(doc, report);
     sm_report_micro(doc, report);
+    sm_doc_folded_end(doc);
     begin_section(doc, FAILURES);
     SM_TRY(sm_report_failures(doc, report));
     begin_section(doc, WARNINGS);
     sm_warnings_write(doc, report, warnings, rows->warnings);
     begin_section(doc, MACHINES);
     sm_report_machines(doc, report);
+    begin_section(doc, ROWS);
+    SM_TRY(sm_report_comparison(doc, report, warnings));
     begin_section(doc, READING);
     write_legend(doc);
     return SM_OK;
 }
 
 static sm_status write_body(sm_doc *doc, const sm_report_rows *report, const sm_warning_groups *warnings,
-                            const sm_rows *rows, sm_figures *figures) {
+                            const sm_rows *rows, const sm_costs *costs, sm_figures *figures) {
     if (report->n == 0 && json_array_size(rows->rungs) > 0) {
         write_ladders(doc, rows->rungs, figures);
     } else {
+        sm_report_answer(doc, report, costs, figures);
         sm_report_begin(doc, report);
         write_contents(doc, report, rows->rungs);
         SM_TRY(write_sections(doc, report, warnings, rows, figures));
@@ -174,7 +186,7 @@ static sm_status write_body(sm_doc *doc, const sm_report_rows *report, const sm_
     return SM_OK;
 }
 
-sm_status sm_report_write(const sm_rows *rows, bool html, FILE *out) {
+sm_status sm_report_write(const sm_rows *rows, const sm_costs *costs, bool html, FILE *out) {
     sm_doc doc = {.out = out, .html = html};
     sm_figures figures = {.list = NULL};
     sm_report_rows report;
@@ -184,7 +196,7 @@ sm_status sm_report_write(const sm_rows *rows, bool html, FILE *out) {
     SM_TRY_GOTO(sm_figures_open(&figures));
     sm_warnings_group(&report, &warnings);
     sm_doc_begin(&doc, "stepmark: GPT-2 training steps");
-    SM_TRY_GOTO(write_body(&doc, &report, &warnings, rows, &figures));
+    SM_TRY_GOTO(write_body(&doc, &report, &warnings, rows, costs, &figures));
     sm_doc_end(&doc, scripts);
 cleanup:
     sm_figures_free(&figures);

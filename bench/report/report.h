@@ -3,16 +3,25 @@
 #ifndef STEPMARK_REPORT_H
 #define STEPMARK_REPORT_H
 
+#include "bench/compare/costs.h"
 #include "bench/pages/doc.h"
 #include "bench/report/rows.h"
 #include "bench/report/warnings.h"
 #include "bench/rows/read_rows.h"
 
-// Writes the page: self-contained HTML, or Markdown without charts.
-sm_status sm_report_write(const sm_rows *rows, bool html, FILE *out);
+// Writes the page: self-contained HTML, or Markdown without charts. `costs` may be NULL.
+sm_status sm_report_write(const sm_rows *rows, const sm_costs *costs, bool html, FILE *out);
+
+// Its beginning: a sentence, a picture, a card of each device (report/answer.c).
+void sm_report_answer(sm_doc *doc, const sm_report_rows *report, const sm_costs *costs, sm_figures *figures);
+
+// Its sentence, and the reason and the cost after it; the row that is the answer, NULL: there is no verdict.
+enum { SM_ANSWER_SIZE = 1024 };
+const sm_report_row *sm_report_answer_text(const sm_report_rows *report, const sm_costs *costs,
+                                           char text[SM_ANSWER_SIZE], char reason[SM_ANSWER_SIZE]);
 
 // Its table of all rows (report/comparison.c).
-void sm_report_comparison(sm_doc *doc, const sm_report_rows *report, const sm_warning_groups *warnings);
+sm_status sm_report_comparison(sm_doc *doc, const sm_report_rows *report, const sm_warning_groups *warnings);
 
 // The rows for the page's script, in "row-data": {rows: [{device, panel, colour, row: {...}}], contexts: [...]};
 // row.context is an index into contexts (report/data.c).

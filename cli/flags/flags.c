@@ -612,6 +612,13 @@ static const cli_flag flags[] = {
      "html with charts, or Markdown with tables only; of trainings also csv; auto: by the file's name, and Markdown on a "
      "terminal",
      REPORT, AT(report_format), ONE_OF(report_formats)},
+    {"Costs", "price", 0, CLI_TEXTS, "NAME=2.49/h[,...]", NULL,
+     "price of an hour of the machine whose processor, card or host has NAME in its name: also show tokens for a unit of "
+     "currency; \"NAME=0.40EUR/h\" names the currency",
+     REPORT | RECOMMEND | LEADERBOARD, AT(prices)},
+    {"Costs", "train-tokens", 0, CLI_REAL, "N", NULL,
+     "also show how long a training on N tokens takes (10e9), and by --price what it costs", REPORT | RECOMMEND | LEADERBOARD,
+     AT(train_tokens), WITHIN(1, 1e18)},
     {"Output", "tensorboard", 0, CLI_NEW_FOLDER, "DIR", NULL,
      "also write the trainings as event files, each in a folder of its own, for tensorboard --logdir DIR", REPORT,
      AT(tensorboard)},

@@ -11,6 +11,7 @@
 #include "cli/flags/options.h"
 #include "cli/output/files.h"
 #include "cli/output/notes.h"
+#include "cli/rows/rows.h"
 #include "src/io/atomic_file.h"
 
 static bool ends_with(const char *text, const char *end) {
@@ -33,6 +34,14 @@ static cli_report_format format_of(const cli_options *options) {
     return ends_with(file, ".md") || ends_with(file, ".markdown") ? CLI_REPORT_MARKDOWN : CLI_REPORT_HTML;
 }
 
+sm_status cli_costs(const cli_options *options, sm_costs *costs) {
+    *costs = (sm_costs){.train_tokens = options->train_tokens};
+    for (int i = 0; i < options->prices.n; i++) {
+        SM_TRY(sm_costs_add(costs, options->prices.texts[i]));
+    }
+    return SM_OK;
+}
+
 static void print_warnings(const sm_rows *rows) {
     for (size_t i = 0; i < json_array_size(rows->warnings); i++) {
         cli_note("warning: %s", json_string_value(json_array_get(rows->warnings, i)));
@@ -41,17 +50,19 @@ static void print_warnings(const sm_rows *rows) {
 
 typedef struct {
     const sm_rows *rows;
+    sm_costs costs;
     bool html;
 } report;
 
 static sm_status write_report(void *what, FILE *out) {
     const report *r = what;
-    return sm_report_write(r->rows, r->html, out);
+    return sm_report_write(r->rows, &r->costs, r->html, out);
 }
 
 static sm_status write_page(const cli_options *options, const sm_rows *rows) {
     char n_rows[64];
-    report r = {rows, format_of(options) == CLI_REPORT_HTML};
+    report r = {.rows = rows, .html = format_of(options) == CLI_REPORT_HTML};
+    SM_TRY(cli_costs(options, &r.costs));
     const size_t n = json_array_size(rows->rows) + json_array_size(rows->rungs);
     snprintf(n_rows, sizeof(n_rows), "%zu row%s, ", n, sm_plural(n));
     print_warnings(rows);

@@ -7,8 +7,10 @@
 
 #include "status.h"
 #include "bench/compare/compare.h"
+#include "bench/compare/costs.h"
 #include "bench/rows/read_rows.h"
 #include "bench/tables/record.h"
+#include "cli/flags/options.h"
 
 // --- baselines -----------------------------------------------------------------------------------
 
@@ -46,6 +48,11 @@ typedef struct {
 // quotes and backslashes as in a shell, but no substitution. SM_ERR_USAGE for a line that is no such command;
 // SM_ERR_INTERRUPTED with the rows of all complete pairs.
 sm_status cli_interleave(const char *line_a, const char *line_b, const cli_interleave_how *how, sm_rows *a, sm_rows *b);
+
+// --- costs ---------------------------------------------------------------------------------------
+
+// From --price and --train-tokens.
+sm_status cli_costs(const cli_options *options, sm_costs *costs);
 
 // --- recommendations -----------------------------------------------------------------------------
 

@@ -106,7 +106,7 @@ static char *write_report(const sm_rows *rows, bool html, size_t *size_bytes) {
     char *text = NULL;
     FILE *out = open_memstream(&text, size_bytes);
     assert_non_null(out);
-    expect_ok("report", sm_report_write(rows, html, out));
+    expect_ok("report", sm_report_write(rows, NULL, html, out));
     fclose(out);
     return text;
 }
@@ -472,6 +472,53 @@ static void program(void **state) {
     sm_rows_free(&rows);
 }
 
+static void the_answer_comes_first(void **state) {
+    (void)state;
+    sm_rows rows;
+    size_t size_bytes;
+    make_rows(&rows, 4);
+    char *text = write_report(&rows, false, &size_bytes);
+    const char *sentence = strstr(text, "For small, 64 tokens, step, cpu is the fastest: ");
+    if (sentence == NULL) {
+        fail_msg("%.300s", text);
+    }
+    assert_true(sentence - text < 100);
+    expect_in(text, "with fused fp32, batch 1, 2 threads, 1.7 (");
+    expect_in(text, "It is bound by memory: 35% of its measured bandwidth (and 33% of its peak arithmetic).");
+    free(text);
+    text = write_report(&rows, true, &size_bytes);
+    expect_in(text, "<div class=card>");
+    free(text);
+    sm_rows_free(&rows);
+}
+
+static void costs_follow_from_prices(void **state) {
+    (void)state;
+    static const char *const wrong[] = {"H100", "=2/h", "H100=x/h", "H100=-2/h", "H100=2", "H100=2/day", "H100=2ABCDEFGH/h", "H100=inf/h"};
+    sm_costs costs = {.train_tokens = 1e9};
+    char text[SM_COST_TEXT_SIZE];
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        assert_int_equal(sm_costs_add(&costs, wrong[i]), SM_ERR_USAGE);
+    }
+    assert_int_equal(costs.n, 0);
+    expect_ok("price", sm_costs_add(&costs, "h100=2.5EUR/h"));
+    expect_ok("price", sm_costs_add(&costs, "EPYC=0.5/h"));
+    json_t *card = json_pack("{s:s, s:s}", "gpu_info", "NVIDIA H100 80GB", "cpu_info", "AMD EPYC 7763");
+    json_t *cpu = json_pack("{s:s}", "cpu_info", "AMD EPYC 7763");
+    sm_costs_text(&costs, card, 1e6, text);
+    assert_string_equal(text, "1,000,000,000 tokens take 16.7 min and cost 0.69 EUR; 1440 million tokens for 1 EUR");
+    sm_costs_text(&costs, cpu, 1e3, text);
+    assert_string_equal(text, "1,000,000,000 tokens take 12 days and cost 138.89; 7.2 million tokens for 1 unit of the price");
+    json_t *other = json_pack("{s:s}", "cpu_info", "another");
+    sm_costs_text(&costs, other, 1e3, text);
+    assert_string_equal(text, "1,000,000,000 tokens take 12 days");
+    sm_costs_text(NULL, other, 1e3, text);
+    assert_string_equal(text, "");
+    json_decref(card);
+    json_decref(cpu);
+    json_decref(other);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(markdown),
@@ -485,6 +532,8 @@ int main(void) {
         cmocka_unit_test(a_page_escapes_each_special_character),
         cmocka_unit_test(counts_have_commas),
         cmocka_unit_test(a_thousand_rows),
+        cmocka_unit_test(the_answer_comes_first),
+        cmocka_unit_test(costs_follow_from_prices),
         cmocka_unit_test(program),
     };
     return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);

@@ -1,0 +1,94 @@
+// costs.c: see costs.h.
+#include "bench/compare/costs.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "bench/rows/read_rows.h"
+#include "bench/tables/show.h"
+
+sm_status sm_costs_add(sm_costs *costs, const char *text) {
+    const char *equals = strrchr(text, '=');
+    char *end = NULL;
+    const size_t length = equals != NULL ? (size_t)(equals - text) : 0;
+    const double per_hour = equals != NULL ? strtod(equals + 1, &end) : 0;
+    const char *slash = end != NULL ? strchr(end, '/') : NULL;
+    const size_t n_currency = slash != NULL ? (size_t)(slash - end) : sizeof costs->prices[0].currency;
+    if (length == 0 || length >= SM_PRICE_NAME_SIZE || end == equals + 1 || !(per_hour > 0) || !isfinite(per_hour) ||
+        slash == NULL || strcmp(slash, "/h") != 0 || n_currency >= sizeof costs->prices[0].currency) {
+        return sm_fail(SM_ERR_USAGE, "--price: '%s'; give NAME=PRICE/h, for instance \"H100=2.49/h\" or \"EPYC=0.40EUR/h\"",
+                       text);
+    }
+    if (costs->n == SM_MOST_PRICES) {
+        return sm_fail(SM_ERR_USAGE, "--price: more than %d prices", SM_MOST_PRICES);
+    }
+    sm_price *price = &costs->prices[costs->n++];
+    *price = (sm_price){.per_hour = per_hour};
+    memcpy(price->name, text, length);
+    memcpy(price->currency, end, n_currency);
+    return SM_OK;
+}
+
+static bool holds(const char *text, const char *part) {
+    const size_t n = strlen(part);
+    for (; *text != '\0'; text++) {
+        if (strncasecmp(text, part, n) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const sm_price *sm_costs_find(const sm_costs *costs, const json_t *row) {
+    static const char *const fields[] = {"gpu_info", "cpu_info", "machine", "host", "context.host", "device"};
+    const bool has_card = sm_rows_text(row, "gpu_info")[0] != '\0';
+    for (int i = 0; costs != NULL && i < costs->n; i++) {
+        for (size_t k = 0; k < sizeof fields / sizeof fields[0]; k++) {
+            if (!(has_card && k == 1) && holds(sm_rows_text(row, fields[k]), costs->prices[i].name)) {
+                return &costs->prices[i]; // a card is not rented by its host's processor
+            }
+        }
+    }
+    return NULL;
+}
+
+double sm_costs_tokens_a_unit(const sm_price *price, double tokens_per_s) { return tokens_per_s * 3600 / price->per_hour; }
+
+static void text_time(double seconds, char *text, size_t size_bytes) {
+    if (seconds < 3600) {
+        snprintf(text, size_bytes, "%.3g min", seconds / 60);
+    } else if (seconds < 48 * 3600) {
+        snprintf(text, size_bytes, "%.3g h", seconds / 3600);
+    } else {
+        snprintf(text, size_bytes, "%.0f days", seconds / 86400);
+    }
+}
+
+void sm_costs_text(const sm_costs *costs, const json_t *row, double tokens_per_s, char text[SM_COST_TEXT_SIZE]) {
+    const sm_price *price = sm_costs_find(costs, row);
+    char time[32];
+    char n_tokens[32];
+    int used = 0;
+    text[0] = '\0';
+    if (costs == NULL || !(tokens_per_s > 0)) {
+        return;
+    }
+    const double seconds = costs->train_tokens / tokens_per_s;
+    if (costs->train_tokens > 0) {
+        text_time(seconds, time, sizeof time);
+        sm_text_count(costs->train_tokens, n_tokens, sizeof n_tokens);
+        used = snprintf(text, SM_COST_TEXT_SIZE, "%s tokens take %s", n_tokens, time);
+        if (price != NULL) {
+            used += snprintf(text + used, SM_COST_TEXT_SIZE - (size_t)used, " and cost %.2f%s%s",
+                             seconds / 3600 * price->per_hour, price->currency[0] != '\0' ? " " : "", price->currency);
+        }
+    }
+    if (price != NULL) {
+        snprintf(text + used, SM_COST_TEXT_SIZE - (size_t)used, "%s%.4g million tokens for 1 %s", used > 0 ? "; " : "",
+                 sm_costs_tokens_a_unit(price, tokens_per_s) / 1e6,
+                 price->currency[0] != '\0' ? price->currency : "unit of the price");
+    }
+}
