@@ -34,7 +34,7 @@ static const sm_column columns[] = {
     SHARED("pass_type", "what is timed", "pass"),
     SHARED("optimizer", "the step's optimizer", "optimizer"),
     SHARED("own_kernels", "kernels or a backend of the user's own that ran: ranked separately", "own code"),
-    {SM_COLUMN("place", SM_COLUMN_INTEGER, "", "among the rows of that work, by tokens/s"), .heading = "#",
+    {SM_COLUMN("place", SM_COLUMN_INTEGER, "", "among the rows of that work, by tokens/s; shared where intervals overlap"), .heading = "#",
      .rank = SM_RANK_ALWAYS},
     TEXT("machine", "processor or card that ran", "machine", SM_RANK_ALWAYS),
     {SM_COLUMN("host", SM_COLUMN_TEXT, "", "name of the machine's host")},
@@ -48,6 +48,7 @@ static const sm_column columns[] = {
     REAL("tokens_per_joule", "tokens/J", "tokens/s a watt", "a watt", sm_show_real, 4),
     REAL("tokens_per_s_gib", "tokens/s/GiB", "of the memory in use", "a GiB", sm_show_count, 3),
     REAL("mfu", "", "share of the device's own measured peak", "% of peak", sm_show_percent, 7),
+    TEXT("cost", "by --price and --train-tokens", "cost", SM_RANK_ALWAYS),
     TEXT("build_commit", "of the measuring program", "build", 1),
     TEXT("marks", "limits of the comparison: own code, emulated, noisy, warned, other data", "marks", SM_RANK_ALWAYS),
 };
@@ -198,8 +199,9 @@ static json_t *make_name(const json_t *row) {
     return name;
 }
 
-static json_t *make_record(const json_t *row, const json_t *best, int place) {
+static json_t *make_record(const json_t *row, const json_t *best, int place, const sm_costs *costs) {
     char marks[TEXT_SIZE];
+    char cost[SM_COST_TEXT_SIZE];
     json_t *record = make_name(row);
     const double rate = sm_json_number(row, "median_ts");
     const double tokens = rate * sm_json_number(row, "median_ns");
@@ -213,6 +215,8 @@ static json_t *make_record(const json_t *row, const json_t *best, int place) {
     sm_json_set_new(record, "mfu", mfu != NULL ? json_incref((json_t *)mfu) : json_null());
     sm_json_set_new(record, "tokens_per_joule", sm_json_real(1 / sm_json_number(row, "energy_per_token_j")));
     sm_json_set_new(record, "tokens_per_s_gib", sm_json_real(rate / (memory_of(row) / gib)));
+    sm_costs_text(costs, row, rate, cost);
+    sm_json_set_new(record, "cost", sm_json_text(cost));
     sm_json_set_new(record, "marks", sm_json_text(marks));
     return record;
 }
@@ -227,16 +231,32 @@ static bool is_beaten(const json_t *const *sorted, size_t first, size_t i) {
     return false;
 }
 
-static sm_status write_places(const json_t *const *sorted, size_t n, json_t *records) {
+// Whether a slower row may be as fast as that one.
+static bool overlap(const json_t *fast, const json_t *slow) {
+    const double fast_lo = sm_json_number(fast, "median_ts") * sm_json_number(fast, "median_ns") / sm_json_number(fast, "ci95_hi_ns");
+    const double slow_hi = sm_json_number(slow, "median_ts") * sm_json_number(slow, "median_ns") / sm_json_number(slow, "ci95_lo_ns");
+    return slow_hi >= fast_lo; // without intervals by the figures alone
+}
+
+static sm_status write_places(const json_t *const *sorted, size_t n, const sm_costs *costs, json_t *records) {
     size_t first = 0; // first row of the work
+    size_t leader = 0; // first row of the place
+    int n_before = 0;
     int place = 0;
     for (size_t i = 0; i < n; i++) {
         if (!same_work(sorted[first], sorted[i])) {
             first = i;
-            place = 0;
+            n_before = 0;
         }
-        if (!is_beaten(sorted, first, i) &&
-            json_array_append_new(records, make_record(sorted[i], sorted[first], ++place)) != 0) {
+        if (is_beaten(sorted, first, i)) {
+            continue;
+        }
+        if (n_before == 0 || !overlap(sorted[leader], sorted[i])) {
+            place = n_before + 1;
+            leader = i;
+        }
+        n_before++;
+        if (json_array_append_new(records, make_record(sorted[i], sorted[first], place, costs)) != 0) {
             return sm_fail(SM_ERR_OOM, "no memory for a leaderboard");
         }
     }
@@ -264,7 +284,7 @@ static sm_status divide(const json_t *rows, const json_t **counted, size_t *n, j
     return SM_OK;
 }
 
-sm_status sm_leaderboard_make(const json_t *rows, json_t **records, json_t **refused) {
+sm_status sm_leaderboard_make(const json_t *rows, const sm_costs *costs, json_t **records, json_t **refused) {
     const json_t **counted = malloc((json_array_size(rows) + 1) * sizeof(*counted));
     size_t n;
     sm_status status = SM_OK;
@@ -275,7 +295,7 @@ sm_status sm_leaderboard_make(const json_t *rows, json_t **records, json_t **ref
     }
     SM_TRY_GOTO(divide(rows, counted, &n, *refused));
     qsort(counted, n, sizeof(*counted), by_work_and_speed);
-    SM_TRY_GOTO(write_places(counted, n, *records));
+    SM_TRY_GOTO(write_places(counted, n, costs, *records));
 cleanup:
     free(counted);
     if (status != SM_OK) {

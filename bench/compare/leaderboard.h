@@ -4,6 +4,7 @@
 #ifndef STEPMARK_LEADERBOARD_H
 #define STEPMARK_LEADERBOARD_H
 
+#include "bench/compare/costs.h"
 #include "bench/tables/record.h"
 
 extern const sm_table sm_leaderboard_table;
@@ -11,6 +12,7 @@ extern const sm_table sm_leaderboard_refused_table; // machine, ..., status, rea
 
 // Makes two arrays of records. Rows without a checked figure, or with one that supports no verdict (noise_verdict.h),
 // are refused, with the reason; emulated, noisy and warned ones are marked. The caller owns both.
-sm_status sm_leaderboard_make(const json_t *rows, json_t **records, json_t **refused);
+// Machines whose intervals overlap share a place. `costs` may be NULL.
+sm_status sm_leaderboard_make(const json_t *rows, const sm_costs *costs, json_t **records, json_t **refused);
 
 #endif

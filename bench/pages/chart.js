@@ -186,13 +186,13 @@ const chart = (() => {
         axisX(p, figure.x, x, top, bottom);
         points.forEach(({name, x: value, lo, hi, row, series, text, is_grey: isGrey}, i) => {
             const s = isGrey ? {...figure.series[series], colour: 0} : figure.series[series], y = top + i * GAP + 26, at = x.at(value);
-            nameOf(p, name, y - 12, s.colour, number(value) + text);
+            const label = number(value) + (text && (width >= 480 || isGrey) ? ', ' + text : ''); // a phone has room for names alone
+            nameOf(p, name, y - 12, s.colour, label);
             if (kind === 'linear') put(p, line(x.at(0), y, at, y, {stroke: colour(s.colour), 'stroke-width': 7, opacity: .25}));
             if (lo !== null && hi !== null) put(p, line(x.at(lo), y, x.at(hi), y, {stroke: colour(s.colour), 'stroke-width': 2.4}),
                 line(x.at(lo), y - 4, x.at(lo), y + 4, {stroke: colour(s.colour), 'stroke-width': 1.6}), line(x.at(hi), y - 4, x.at(hi), y + 4, {stroke: colour(s.colour), 'stroke-width': 1.6}));
             const mark = shape(0, at, y, 4.5, {fill: colour(s.colour)});
             put(p, mark);
-            const label = number(value) + (text && (width >= 480 || isGrey) ? ', ' + text : ''); // a phone has room for names alone
             put(p, svg('text', {x: width - 2, y: y - 12, 'text-anchor': 'end'}, label));
             answer(p, mark, [Math.min(x.at(lo ?? value), at), y - 14, Math.max(x.at(hi ?? value), at), y + 4],
                 told(name, [[figure.x.label, number(value) + range(lo, hi, '')], ['', text]], row), row);

@@ -194,8 +194,10 @@ static void write_card(FILE *out, const entry *e, const sm_costs *costs) {
     fact(out, "why", text);
     sm_text_bytes(r->memory_bytes, text, sizeof(text));
     fact(out, "memory", text);
-    snprintf(text, sizeof(text), joules > 0 ? "%.3g J a token" : "", joules);
-    fact(out, "energy", text);
+    if (joules > 0) {
+        snprintf(text, sizeof(text), "%.3g J a token", joules);
+        fact(out, "energy", text);
+    }
     sm_costs_text(costs, r->json, r->tokens_per_s, text);
     fact(out, "cost", text);
     if (!e->is_ranked) {

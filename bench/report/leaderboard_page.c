@@ -45,10 +45,24 @@ static void name_work(const json_t *record, char *text, size_t size_bytes) {
              optimizer[0] != '\0' ? ", " : "", optimizer, own_code[0] != '\0' ? ", " : "", own_code);
 }
 
+// "AMD EPYC 7763 (host), cpu": one name a device.
 static void name_machine(const json_t *record, char *text, size_t size_bytes) {
     const char *host = sm_rows_text(record, "host");
-    snprintf(text, size_bytes, "%.120s%s%.60s%s", sm_rows_text(record, "machine"), host[0] != '\0' ? " (" : "", host,
-             host[0] != '\0' ? ")" : "");
+    const char *device = sm_rows_text(record, "device");
+    snprintf(text, size_bytes, "%.120s%s%.60s%s, %.*s", sm_rows_text(record, "machine"), host[0] != '\0' ? " (" : "",
+             host, host[0] != '\0' ? ")" : "", (int)strcspn(device, " "), device);
+}
+
+// Whether another work begins with that record.
+static bool begins_work(const json_t *records, size_t i) {
+    char work[TEXT_SIZE];
+    char before[TEXT_SIZE];
+    if (i == 0) {
+        return true;
+    }
+    name_work(json_array_get(records, i - 1), before, sizeof(before));
+    name_work(json_array_get(records, i), work, sizeof(work));
+    return strcmp(work, before) != 0;
 }
 
 static bool same_device(const json_t *a, const json_t *b) {
@@ -105,18 +119,19 @@ static void add_point(sm_figures *figures, json_t *figure, json_t *panel, const 
 static void add_figure(sm_figures *figures, const measure *m, const json_t *records, const int *colours) {
     json_t *figure = sm_figure_add(figures, "intervals", m->id, m->title, m->caption);
     json_t *panel = NULL;
+    int n_shown = 0;
     sm_figure_axis(figures, figure, "x", m->label, "auto");
     for (size_t i = 0; i < json_array_size(records); i++) {
         const json_t *record = json_array_get(records, i);
-        double place = sm_json_number(record, "place");
-        if (place == 1) {
+        if (begins_work(records, i)) {
+            n_shown = 0;
             char work[TEXT_SIZE];
             name_work(record, work, sizeof(work));
             panel = json_array_size(json_object_get(figure, "panels")) < MAX_WORKS
                         ? sm_figure_panel(figures, figure, work)
                         : NULL;
         }
-        if (panel != NULL && place <= MAX_PLACES) {
+        if (panel != NULL && n_shown++ < MAX_PLACES) {
             add_point(figures, figure, panel, m, records, colours, i);
         }
     }
@@ -141,16 +156,54 @@ static sm_status write_figures(sm_doc *doc, const json_t *records) {
     return status;
 }
 
+// The winner of the work that most machines did, the fastest of each work first.
+static void write_answer(sm_doc *doc, const json_t *records) {
+    const size_t n = json_array_size(records);
+    size_t best = 0;
+    size_t n_best = 0;
+    for (size_t i = 0, first = 0; i < n; i++) {
+        first = begins_work(records, i) ? i : first;
+        if (i - first + 1 > n_best) {
+            n_best = i - first + 1;
+            best = first;
+        }
+    }
+    if (n_best < 2) {
+        return;
+    }
+    const json_t *a = json_array_get(records, best);
+    const json_t *b = json_array_get(records, best + 1);
+    char work[TEXT_SIZE];
+    char names[2][TEXT_SIZE];
+    char rate[32];
+    name_work(a, work, sizeof(work));
+    name_machine(a, names[0], sizeof(names[0]));
+    name_machine(b, names[1], sizeof(names[1]));
+    sm_text_count(sm_json_number(a, "median_ts"), rate, sizeof(rate));
+    if (sm_json_number(b, "place") == 1) {
+        sm_doc_text(doc, "For %s, no device is the fastest: %s (%s tokens/s) and %s share the first place.", work, names[0],
+                    rate, names[1]);
+        return;
+    }
+    sm_doc_text(doc, "For %s, %s is the fastest: %s tokens/s in mode %s with batch %.0f, %.3g (%.3g to %.3g) times %s%s%s.",
+                work, names[0], rate, sm_rows_text(a, "mode"), sm_json_number(a, "n_batch"),
+                sm_json_number(a, "median_ts") / sm_json_number(b, "median_ts"),
+                sm_json_number(a, "lo_ts") / sm_json_number(b, "hi_ts"),
+                sm_json_number(a, "hi_ts") / sm_json_number(b, "lo_ts"), names[1],
+                sm_rows_text(a, "cost")[0] != '\0' ? "; " : "", sm_rows_text(a, "cost"));
+}
+
 static void write_begin(sm_doc *doc, const json_t *records, const json_t *refused) {
     int n_works = 0;
     for (size_t i = 0; i < json_array_size(records); i++) {
-        n_works += sm_json_number(json_array_get(records, i), "place") == 1;
+        n_works += begins_work(records, i);
     }
     sm_doc_begin(doc, "stepmark: leaderboard of GPT-2 training steps");
+    write_answer(doc, records);
     sm_doc_text(doc, "%zu places in %d %s; %zu %s refused.", json_array_size(records), n_works,
                 n_works == 1 ? "work" : "works", json_array_size(refused),
                 json_array_size(refused) == 1 ? "row" : "rows");
-    fputs("<nav><a href=\"#places\">Places</a><a href=\"#pictures\">Side by side</a><a href=\"#refused\">Refused</a>"
+    fputs("<nav><a href=\"#pictures\">Side by side</a><a href=\"#places\">Places</a><a href=\"#refused\">Refused</a>"
           "<a href=\"#reading\">How to read this</a></nav>\n",
           doc->out);
 }
@@ -174,7 +227,7 @@ static void write_legend(sm_doc *doc) {
                      "figure), warned (something may have spoiled it), other data (than the first of its work).");
     sm_doc_item(
         doc,
-        "± is how far the 95%% interval of the median reaches. Two rows whose intervals overlap are not distinct.");
+        "± is how far the 95%% interval of the median reaches. Rows whose intervals overlap are not distinct, and share a place.");
     sm_doc_item(doc,
                 "Share of peak is against the peak that was measured on that device itself, in that number format.");
     sm_doc_items_end(doc);
@@ -183,10 +236,10 @@ static void write_legend(sm_doc *doc) {
 sm_status sm_leaderboard_page(const json_t *records, const json_t *refused, FILE *out) {
     sm_doc doc = {.out = out, .html = true};
     write_begin(&doc, records, refused);
-    sm_doc_heading(&doc, "places", "Places");
-    SM_TRY(sm_doc_records(&doc, "board", &sm_leaderboard_table, records));
     sm_doc_heading(&doc, "pictures", "Side by side");
     SM_TRY(write_figures(&doc, records));
+    sm_doc_heading(&doc, "places", "Places");
+    SM_TRY(sm_doc_records(&doc, "board", &sm_leaderboard_table, records));
     sm_doc_heading(&doc, "refused", "Refused");
     if (json_array_size(refused) == 0) {
         sm_doc_text(&doc, "None.");

@@ -11,6 +11,7 @@
 #include "cli/flags/options.h"
 #include "cli/output/files.h"
 #include "cli/output/notes.h"
+#include "cli/rows/rows.h"
 #include "src/io/atomic_file.h"
 
 static sm_status write_bundle(const cli_options *options, const sm_rows *rows) {
@@ -102,13 +103,15 @@ static sm_status show_board(const cli_options *options, board *b, size_t n_rows)
 sm_status cli_leaderboard(const cli_options *options) {
     json_t *rows = json_array();
     board b = {NULL, NULL};
+    sm_costs costs;
     sm_status status = SM_OK;
+    SM_TRY_GOTO(cli_costs(options, &costs));
     if (options->n_operands == 0) {
         SM_TRY_GOTO(sm_fail(SM_ERR_USAGE, "give bundles: stepmark leaderboard FILE..."));
     }
     SM_TRY_GOTO(rows != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for a leaderboard"));
     SM_TRY_GOTO(read_bundles(options, rows));
-    SM_TRY_GOTO(sm_leaderboard_make(rows, &b.records, &b.refused));
+    SM_TRY_GOTO(sm_leaderboard_make(rows, &costs, &b.records, &b.refused));
     status = show_board(options, &b, json_array_size(rows));
 cleanup:
     json_decref(b.records);

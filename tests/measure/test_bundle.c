@@ -90,7 +90,7 @@ static void the_fastest_of_each_machine_has_a_place(void **state) {
     json_array_append_new(rows, longer);
     json_t *records = NULL;
     json_t *refused = NULL;
-    assert_int_equal(sm_leaderboard_make(rows, &records, &refused), SM_OK);
+    assert_int_equal(sm_leaderboard_make(rows, NULL, &records, &refused), SM_OK);
     assert_int_equal(json_array_size(refused), 2);
     assert_string_equal(text_at(refused, 0, "machine"), "D");
     assert_string_equal(text_at(refused, 0, "status"), "error");
@@ -122,7 +122,7 @@ static void code_of_ones_own_is_ranked_apart(void **state) {
     json_array_append_new(rows, brought);
     json_t *records = NULL;
     json_t *refused = NULL;
-    assert_int_equal(sm_leaderboard_make(rows, &records, &refused), SM_OK);
+    assert_int_equal(sm_leaderboard_make(rows, NULL, &records, &refused), SM_OK);
     assert_int_equal(json_array_size(records), 3);
     for (size_t i = 0; i < 3; i++) {
         static const char *const machines[] = {"A", "A", "B"};
