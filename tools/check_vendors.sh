@@ -1,7 +1,7 @@
 #!/bin/sh
 # check_vendors.sh: the programs that plans may need of matrix units of AMD and Intel compile by the vendors' own compilers
 # (tools/vendors.sh), without a card; prints a table of registers, spills, local memory, and matrix instructions against
-# loads in the loop that has most of them, and keeps it in build/vendors. Products spill nothing, and their loops keep to a
+# loads in the loop that has most of them, and keeps it in build/vendors/TARGET. Products spill nothing, and their loops keep to a
 # budget of loads.
 #   TARGETS="gfx942 bmg"   which devices; not given: all
 #   ONLY=DATA_BF16         of the programs those whose options match this expression
@@ -9,10 +9,6 @@ set -eu
 cd "$(dirname "$0")/.."
 stepmark=${STEPMARK:-build/release/stepmark}
 vendors=$(tools/vendors.sh)
-folder=build/vendors
-mkdir -p "$folder"
-table=$folder/table.txt
-: >"$table"
 n=0
 failed=0
 
@@ -39,6 +35,9 @@ compile() {
 }
 
 for target in ${TARGETS:-gfx90a gfx942 gfx950 gfx1100 gfx1151 gfx1201 dg2 arl-h pvc bmg lnl-m ptl-h}; do
+    folder=build/vendors/$target
+    table=$folder/table
+    mkdir -p "$folder" && : >"$table"
     case $target in
     gfx11*) card=gfx1100 ;;
     gfx*) card=$target ;;
@@ -57,17 +56,17 @@ for target in ${TARGETS:-gfx90a gfx942 gfx950 gfx1100 gfx1151 gfx1201 dg2 arl-h 
         fi
         sed "s/^/$target $stem $options | /" "$folder/counts" >>"$table"
     done <"$folder/programs"
+    # Products: no spills; AMD's 16 matrix instructions to at most 12 loads from local memory on gfx9, block reads 16 to 5.
+    awk -F'|' '
+        function value(key, x) { x = $2; if (!sub(".*" key " ", "", x)) return 0; return x + 0 }
+        / matmul_units / && /matmul:/ {
+            if (value("spills") > 0) { print $0 " (spills)"; bad++ }
+            if ($1 ~ /^gfx9[04]/ && $1 ~ /FM=2 -DFN=2/ && $1 !~ /PRODUCTS=2/ && value("local loads") * 16 > 12 * value("matrix")) { print $0 " (loads)"; bad++ }
+            if ($1 ~ /BLOCK_READS/ && value("global loads") * 16 > 5 * value("matrix")) { print $0 " (loads)"; bad++ }
+        }
+        END { exit bad > 0 }' "$table" >&2 || fail "$target: products spill, or load more than their budget"
+    cat "$table"
 done
 
-# Products: no spills; AMD's 16 matrix instructions to at most 12 loads from local memory on gfx9, block reads 16 to 5.
-awk -F'|' '
-    function value(key, x) { x = $2; if (!sub(".*" key " ", "", x)) return 0; return x + 0 }
-    / matmul_units / && /matmul:/ {
-        if (value("spills") > 0) { print $0 " (spills)"; bad++ }
-        if ($1 ~ /^gfx9[04]/ && $1 ~ /FM=2 -DFN=2/ && $1 !~ /PRODUCTS=2/ && value("local loads") * 16 > 12 * value("matrix")) { print $0 " (loads)"; bad++ }
-        if ($1 ~ /BLOCK_READS/ && value("global loads") * 16 > 5 * value("matrix")) { print $0 " (loads)"; bad++ }
-    }
-    END { exit bad > 0 }' "$table" >&2 || fail "products spill, or load more than their budget"
-cat "$table"
 [ "$failed" = 0 ] || exit 1
 echo "check-vendors: $n programs compile, and keep to their budget"

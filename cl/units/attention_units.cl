@@ -28,6 +28,15 @@
 #ifndef STRIP
 #define STRIP 32 // of them at a time in registers
 #endif
+#ifndef LOCAL_OWN
+#define LOCAL_OWN 0 // of the own rows (forward: q; dq: dy, q; dk and dv: v, k) as many are in local memory
+#endif
+#ifndef AHEAD
+#define AHEAD 1 // the next tile comes to registers while this one is multiplied; else when that is done
+#endif
+#ifndef APART
+#define APART 0 // dk and dv are other work-groups': half the sums, but scores are computed twice
+#endif
 #ifndef DROPOUT
 #define DROPOUT 0
 #endif
@@ -46,10 +55,12 @@
 #define FRAGMENTS (STRIP / TM)
 #define ROWS_ELEMS    A_ELEMS(TILE, CHANNELS) // of a tile, as rows of channels
 #define COLUMNS_ELEMS A_ELEMS(OUT_ROWS, TILE) // of the same, transposed
+#define OWN_ELEMS     B_ELEMS(OWN, CHANNELS)
+#define OWN_TILES     (LOCAL_OWN * OWN_ELEMS + (LOCAL_OWN == 0))
 #define LOG2E 1.44269504f
 
 // Two waves of a vector unit of AMD's at a time, where results leave room for it.
-#if IS_MFMA && HS <= 64 && !defined(EMULATED)
+#if IS_MFMA && HS <= 64 && !SPLIT && !defined(EMULATED)
 #define ATTENTION_KERNEL WAVES_ATTRIBUTE __attribute__((amdgpu_waves_per_eu(2))) kernel
 #else
 #define ATTENTION_KERNEL WAVES_ATTRIBUTE kernel
@@ -92,14 +103,20 @@ inlined void find_tile(uint n_heads, uint n_tiles, uint *head, uint *tile) {
 
 // --- operands --------------------------------------------------------------------------------------------------
 
-// A tile of rows on its way: as rows of channels, or transposed. `from` is row 0.
+// A tile of rows on its way: as rows of channels, or transposed; not AHEAD: only its place. `from` is row 0.
+#if AHEAD
+#define FETCHED(n) uint4 x[n];
+#else
+#define FETCHED(n) const global data *from; uint ld, first, T;
+#endif
 typedef struct {
-    uint4 x[TURNS(TILE, CHANNELS, ITEMS, 1)];
+    FETCHED(TURNS(TILE, CHANNELS, ITEMS, 1))
 } fetched_rows;
 typedef struct {
-    uint4 x[TURNS(OUT_ROWS, TILE, ITEMS, 0)];
+    FETCHED(TURNS(OUT_ROWS, TILE, ITEMS, 0))
 } fetched_columns;
 
+#if AHEAD
 inlined void fetch_rows(const global data *from, uint ld, uint first, uint T, fetched_rows *f) {
     fetch(from, ld, first, T, 0, HS, TILE, CHANNELS, ITEMS, 1, f->x);
 }
@@ -110,17 +127,61 @@ inlined void fetch_columns(const global data *from, uint ld, uint first, uint T,
 
 inlined void put_rows(local number *tile, const fetched_rows *f) { put(tile, f->x, TILE, CHANNELS, ITEMS, 1, 1); }
 inlined void put_columns(local number *tile, const fetched_columns *f) { put(tile, f->x, OUT_ROWS, TILE, ITEMS, 0, 1); }
+#else
+#define FETCH_LATER(kind)                                                                                       \
+    inlined void fetch_##kind(const global data *from, uint ld, uint first, uint T, fetched_##kind *f) {         \
+        f->from = from;                                                                                         \
+        f->ld = ld;                                                                                             \
+        f->first = first;                                                                                       \
+        f->T = T;                                                                                               \
+    }
+FETCH_LATER(rows)
+FETCH_LATER(columns)
 
-// The lane's own row as second operand, in registers.
+inlined void put_rows(local number *tile, const fetched_rows *f) {
+#pragma unroll 1
+    for (uint i = 0; i < TURNS(TILE, CHANNELS, ITEMS, 1); i++) {
+        const uint4 x = fetch_one(i, f->from, f->ld, f->first, f->T, 0, HS, TILE, CHANNELS, ITEMS, 1);
+        put_one(tile, i, &x, TILE, CHANNELS, ITEMS, 1, 1);
+    }
+}
+
+inlined void put_columns(local number *tile, const fetched_columns *f) {
+#pragma unroll 1
+    for (uint i = 0; i < TURNS(OUT_ROWS, TILE, ITEMS, 0); i += PAIRED(0) ? 2 : 1) {
+        uint4 x[2];
+        x[0] = fetch_one(i, f->from, f->ld, 0, HS, f->first, f->T, OUT_ROWS, TILE, ITEMS, 0);
+        if (PAIRED(0)) {
+            x[1] = fetch_one(i + 1, f->from, f->ld, 0, HS, f->first, f->T, OUT_ROWS, TILE, ITEMS, 0);
+        }
+        put_one(tile, i, x, OUT_ROWS, TILE, ITEMS, 0, 1);
+    }
+}
+#endif
+
+// The lane's own row as second operand: in registers, or in `tile`, of which the lane reads what it wrote.
 typedef struct {
     raw_b r[CHANNELS / STEP];
+    local number *tile;
+    bool is_local;
 } own_row;
 
-inlined void load_own(own_row *own, const global data *row) {
+inlined void load_own(own_row *own, const global data *row, local number *tile, bool is_local) {
+    own->tile = tile + MY_WAVE * B_ELEMS(TN, CHANNELS);
+    own->is_local = is_local;
 #pragma unroll
     for (uint k = 0; k < CHANNELS; k += STEP) {
-        own->r[k / STEP] = load_b_row(row, k, HS);
+        const raw_b r = load_b_row(row, k, HS);
+        if (is_local) {
+            store_b(&r, own->tile, k, CHANNELS);
+        } else {
+            own->r[k / STEP] = r;
+        }
     }
+}
+
+inlined raw_b own_at(const own_row *own, uint k) {
+    return own->is_local ? load_b(own->tile, 0, k, CHANNELS) : own->r[k / STEP];
 }
 
 #define ZERO(sum, n)                                  \
@@ -138,10 +199,11 @@ inlined void multiply_rows(const local number *tile, uint first, const own_row *
         for (uint f = 0; f < FRAGMENTS; f++) {
             ra[f] = load_a(tile, first + f * TM, k, CHANNELS);
         }
+        const raw_b own_k = own_at(own, k);
 #pragma unroll
         for (uint way = SPLIT ? 0 : 2; way < 3; way++) { // small large, large small, large large
             b_part b[PER_LOAD];
-            parts_of_b(&own->r[k / STEP], way == 1, b);
+            parts_of_b(&own_k, way == 1, b);
 #pragma unroll
             for (uint f = 0; f < FRAGMENTS; f++) {
                 a_part a[PER_LOAD];
@@ -254,8 +316,9 @@ inlined void load_columns(const local number *tile, uint row, uint k, bool small
 }
 #endif
 
-// sum += the tile's columns, of rows from `first` on, times a strip's scores. With SPLIT what units add to begins at zero.
-inlined void add_weighted(const local number *columns, uint first, const c_part score[FRAGMENTS],
+// sum = factor sum + the tile's columns, of rows from `first` on, times a strip's scores. With SPLIT what units add to begins
+// at zero.
+inlined void add_weighted(const local number *columns, uint first, const c_part score[FRAGMENTS], float factor,
                           c_part sum[OUT_TILES]) {
 #if SPLIT
     c_part part[OUT_TILES];
@@ -272,6 +335,7 @@ inlined void add_weighted(const local number *columns, uint first, const c_part 
 #pragma unroll
             for (uint o = 0; o < OUT_TILES; o++) {
                 a_part a[B_PARTS];
+                part[o] *= k == 0 && !SPLIT ? factor : 1.0f; // here, as it takes more registers elsewhere
                 load_columns(columns, o * TM, first + k, way == 0, a);
 #pragma unroll
                 for (uint p = 0; p < B_PARTS; p++) {
@@ -283,7 +347,7 @@ inlined void add_weighted(const local number *columns, uint first, const c_part 
 #if SPLIT
 #pragma unroll
     for (uint o = 0; o < OUT_TILES; o++) {
-        sum[o] += part[o];
+        sum[o] = sum[o] * factor + part[o];
     }
 #else
 #undef part
@@ -322,6 +386,22 @@ inlined float keep(const mask *m, ulong row, uint T, uint key) {
     return keep_factor(m->key, m->step, row * T + key, m->threshold, m->scale);
 }
 
+#if PART < 2
+// A tile of keys on its way.
+typedef struct {
+    fetched_rows k, v; // dq takes both
+    fetched_columns columns; // of v, or for dq of k
+} fetched_keys;
+
+inlined void fetch_keys(const global data *of_head, const place *p, uint first, uint T, fetched_keys *f) {
+    fetch_rows(of_head + p->k, p->ld, first, T, &f->k);
+    if (PART == 1) {
+        fetch_rows(of_head + p->v, p->ld, first, T, &f->v);
+    }
+    fetch_columns(of_head + (PART == 1 ? p->k : p->v), p->ld, first, T, &f->columns);
+}
+#endif
+
 #if PART == 0
 // --- forward -------------------------------------------------------------------------------------------------------
 
@@ -331,8 +411,8 @@ typedef struct {
     float largest, total;
 } row_state;
 
-// Scores of keys from first_key on become weights, not yet divided by their total; `y` shrinks with them.
-inlined void make_weights(row_state *r, uint first_key, c_part score[FRAGMENTS], c_part y[OUT_TILES]) {
+// Scores of keys from first_key on become weights, not yet divided by their total; the factor by which y is to shrink.
+inlined float make_weights(row_state *r, uint first_key, c_part score[FRAGMENTS]) {
     float x[FRAGMENTS][NC];
     float largest = -INFINITY;
 #pragma unroll
@@ -359,10 +439,7 @@ inlined void make_weights(row_state *r, uint first_key, c_part score[FRAGMENTS],
         }
         score[f] = JOIN(vload, NC)(0, x[f]);
     }
-#pragma unroll
-    for (uint o = 0; o < OUT_TILES; o++) {
-        y[o] *= shrink;
-    }
+    return shrink;
 }
 
 inlined void drop_weights(const mask *drop, ulong row, uint T, uint first_key, c_part score[FRAGMENTS]) {
@@ -385,6 +462,7 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, const global int
                   ulong y_at, global float *lse, ulong lse_at) {
     local number keys[ROWS_ELEMS] __attribute__((aligned(256)));
     local number values[COLUMNS_ELEMS] __attribute__((aligned(256)));
+    local number own[OWN_TILES] __attribute__((aligned(256)));
     const uint T = (uint)T_;
     const uint n_tiles = (T + OWN - 1) / OWN;
     uint head, tile;
@@ -406,30 +484,27 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, const global int
     r.total = 0.0f;
     c_part result[OUT_TILES];
     own_row q;
-    fetched_rows k_next;
-    fetched_columns v_next;
+    fetched_keys next;
     ZERO(result, OUT_TILES)
-    load_own(&q, of_head + row_start(min(t, T - 1), p.ld) + p.q);
-    fetch_rows(of_head + p.k, p.ld, start_key, T, &k_next);
-    fetch_columns(of_head + p.v, p.ld, start_key, T, &v_next);
+    load_own(&q, of_head + row_start(min(t, T - 1), p.ld) + p.q, own, LOCAL_OWN > 0);
+    fetch_keys(of_head, &p, start_key, T, &next);
     for (uint first_key = start_key; first_key < n_keys; first_key += TILE) {
-        put_rows(keys, &k_next);
-        put_columns(values, &v_next);
+        put_rows(keys, &next.k);
+        put_columns(values, &next.columns);
         barrier(CLK_LOCAL_MEM_FENCE);
         if (first_key + TILE < n_keys) {
-            fetch_rows(of_head + p.k, p.ld, first_key + TILE, T, &k_next);
-            fetch_columns(of_head + p.v, p.ld, first_key + TILE, T, &v_next);
+            fetch_keys(of_head, &p, first_key + TILE, T, &next);
         }
 #pragma unroll 1
         for (uint s = 0; s < TILE; s += STRIP) {
             if (first_key + s < my_row + TN && first_key + s + STRIP > seen) {
                 c_part score[FRAGMENTS];
                 multiply_rows(keys, s, &q, score);
-                make_weights(&r, first_key + s, score, result);
+                const float shrink = make_weights(&r, first_key + s, score);
                 if (DROPOUT) {
                     drop_weights(&drop, p.head_row + t, T, first_key + s, score);
                 }
-                add_weighted(values, s, score, result);
+                add_weighted(values, s, score, shrink, result);
             }
         }
         barrier(CLK_LOCAL_MEM_FENCE);
@@ -469,6 +544,7 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, const glob
     local number keys[ROWS_ELEMS] __attribute__((aligned(256)));
     local number values[ROWS_ELEMS] __attribute__((aligned(256)));
     local number key_columns[COLUMNS_ELEMS] __attribute__((aligned(256)));
+    local number own[OWN_TILES] __attribute__((aligned(256)));
     const uint T = (uint)T_;
     const uint n_tiles = (T + OWN - 1) / OWN;
     uint head, tile;
@@ -489,26 +565,21 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, const glob
     const float sum = multiply_row(dy + dy_at + y_start(&p, row), y + y_at + y_start(&p, row));
     c_part dq[OUT_TILES];
     own_row q, d;
-    fetched_rows k_next, v_next;
-    fetched_columns c_next;
+    fetched_keys next;
     if (MY_GROUP == 0 && t < T) {
         D[D_at + p.head_row + t] = sum;
     }
     ZERO(dq, OUT_TILES)
-    load_own(&q, of_head + row_start(row, p.ld) + p.q);
-    load_own(&d, dy + dy_at + y_start(&p, row));
-    fetch_rows(of_head + p.k, p.ld, start_key, T, &k_next);
-    fetch_rows(of_head + p.v, p.ld, start_key, T, &v_next);
-    fetch_columns(of_head + p.k, p.ld, start_key, T, &c_next);
+    load_own(&q, of_head + row_start(row, p.ld) + p.q, own + OWN_ELEMS, LOCAL_OWN > 1);
+    load_own(&d, dy + dy_at + y_start(&p, row), own, LOCAL_OWN > 0);
+    fetch_keys(of_head, &p, start_key, T, &next);
     for (uint first_key = start_key; first_key < n_keys; first_key += TILE) {
-        put_rows(keys, &k_next);
-        put_rows(values, &v_next);
-        put_columns(key_columns, &c_next);
+        put_rows(keys, &next.k);
+        put_rows(values, &next.v);
+        put_columns(key_columns, &next.columns);
         barrier(CLK_LOCAL_MEM_FENCE);
         if (first_key + TILE < n_keys) {
-            fetch_rows(of_head + p.k, p.ld, first_key + TILE, T, &k_next);
-            fetch_rows(of_head + p.v, p.ld, first_key + TILE, T, &v_next);
-            fetch_columns(of_head + p.k, p.ld, first_key + TILE, T, &c_next);
+            fetch_keys(of_head, &p, first_key + TILE, T, &next);
         }
 #pragma unroll 1
         for (uint s = 0; s < TILE; s += STRIP) {
@@ -533,7 +604,7 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, const glob
                     }
                     score[f] = JOIN(vload, NC)(0, x);
                 }
-                add_weighted(key_columns, s, score, dq);
+                add_weighted(key_columns, s, score, 1.0f, dq);
             }
         }
         barrier(CLK_LOCAL_MEM_FENCE);
@@ -547,20 +618,26 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, const glob
 #if PART == 2
 // --- backward: dk and dv -------------------------------------------------------------------------------------------
 
-// A tile of rows on its way.
+// A tile of rows on its way; its columns are multiplied with the weights' gradients for dk, the weights for dv.
+#define SUMS (APART ? 1 : 2) // dv, dk
 typedef struct {
     fetched_rows q, d;
-    fetched_columns q_columns, d_columns;
+    fetched_columns columns[SUMS];
     float log_total, sum; // of one row, for the first TILE items
 } fetched_tile;
 
-inlined void fetch_tile(const global data *q, uint ld, const global data *d, uint C, const global float *lse,
-                        const global float *D, uint first, uint T, fetched_tile *f) {
-    fetch_rows(q, ld, first, T, &f->q);
-    fetch_rows(d, C, first, T, &f->d);
-    fetch_columns(q, ld, first, T, &f->q_columns);
-    fetch_columns(d, C, first, T, &f->d_columns);
-    const uint row = min(first + (uint)get_local_id(0) % TILE, T - 1);
+// Of the head of p, where qkv, dy, lse and D begin with those of p's sequence, without its own channels.
+inlined void fetch_tile(const global data *qkv, const global data *dy, const global float *lse, const global float *D,
+                        const place *p, uint first, bool has_dk, fetched_tile *f) {
+    fetch_rows(qkv + p->q, p->ld, first, p->T, &f->q);
+    if (has_dk) {
+        fetch_rows(dy + p->q, p->C, first, p->T, &f->d);
+        fetch_columns(qkv + p->q, p->ld, first, p->T, &f->columns[SUMS - 1]);
+    }
+    if (!APART || !has_dk) {
+        fetch_columns(dy + p->q, p->C, first, p->T, &f->columns[0]);
+    }
+    const ulong row = p->head_row + min(first + (uint)get_local_id(0) % TILE, p->T - 1);
     f->log_total = lse[row] * LOG2E;
     f->sum = D[row];
 }
@@ -574,8 +651,8 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, const glob
                         const global float *D, ulong D_at, global data *dqkv, ulong dqkv_at) {
     local number queries[ROWS_ELEMS] __attribute__((aligned(256)));
     local number gradients[ROWS_ELEMS] __attribute__((aligned(256)));
-    local number query_columns[COLUMNS_ELEMS] __attribute__((aligned(256)));
-    local number gradient_columns[COLUMNS_ELEMS] __attribute__((aligned(256)));
+    local number columns[SUMS][COLUMNS_ELEMS] __attribute__((aligned(256)));
+    local number own[OWN_TILES] __attribute__((aligned(256)));
     local float log_totals[TILE], sums[TILE];
     const uint T = (uint)T_;
     uint shared_head, tile;
@@ -594,34 +671,40 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, const glob
     const global data *dy_of_head = dy + dy_at + y_start(&p, 0) - p.q;
     const uint tiles_a_head = (end_row - start_row + TILE - 1) / TILE;
     const uint n_steps = tiles_a_head * n_sharing; // the heads' rows one after the other
-    c_part dk[OUT_TILES];
-    c_part dv[OUT_TILES];
+    const bool has_dk = !APART || get_group_id(1) > 0;
+    c_part sum[SUMS][OUT_TILES];
     own_row k, v;
     fetched_tile next;
-    ZERO(dk, OUT_TILES)
-    ZERO(dv, OUT_TILES)
-    load_own(&k, of_head + row_start(min(s, T - 1), p.ld) + p.k);
-    load_own(&v, of_head + row_start(min(s, T - 1), p.ld) + p.v);
-    fetch_tile(of_head + p.q, p.ld, dy_of_head + p.q, p.C, lse + lse_at + p.head_row, D + D_at + p.head_row, start_row, T,
-               &next);
+    ZERO(sum[0], OUT_TILES)
+    ZERO(sum[SUMS - 1], OUT_TILES)
+    load_own(&k, of_head + row_start(min(s, T - 1), p.ld) + p.k, own + OWN_ELEMS, LOCAL_OWN > 1);
+    load_own(&v, of_head + row_start(min(s, T - 1), p.ld) + p.v, own, LOCAL_OWN > 0);
+    lse += lse_at;
+    D += D_at;
+    fetch_tile(of_head, dy_of_head, lse, D, &p, start_row, has_dk, &next);
     uint first_row = start_row;
     for (uint i = 0; i < n_steps; i++) {
         put_rows(queries, &next.q);
-        put_rows(gradients, &next.d);
-        put_columns(query_columns, &next.q_columns);
-        put_columns(gradient_columns, &next.d_columns);
+        if (has_dk) {
+            put_rows(gradients, &next.d);
+        }
+#pragma unroll
+        for (uint c = 0; c < SUMS; c++) {
+            put_columns(columns[c], &next.columns[c]);
+        }
         if (get_local_id(0) < TILE) {
             log_totals[get_local_id(0)] = next.log_total;
             sums[get_local_id(0)] = next.sum;
         }
         barrier(CLK_LOCAL_MEM_FENCE);
         const uint next_row = first_row + TILE < end_row ? first_row + TILE : start_row;
-        const uint ahead = next_row == start_row; // the next head's
+        const ulong this_head = p.head_row;
+        if (next_row == start_row) { // the next head's
+            p.q += HS;
+            p.head_row += T;
+        }
         if (i + 1 < n_steps) {
-            const uint q = p.q + ahead * HS;
-            const ulong head_row = p.head_row + ahead * T;
-            fetch_tile(of_head + q, p.ld, dy_of_head + q, p.C, lse + lse_at + head_row, D + D_at + head_row, next_row, T,
-                       &next);
+            fetch_tile(of_head, dy_of_head, lse, D, &p, next_row, has_dk, &next);
         }
 #pragma unroll 1
         for (uint r = 0; r < TILE; r += STRIP) {
@@ -631,7 +714,11 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, const glob
                 c_part score[FRAGMENTS];
                 c_part dweight[FRAGMENTS];
                 multiply_rows(queries, r, &k, score);
-                multiply_rows(gradients, r, &v, dweight);
+                if (has_dk) {
+                    multiply_rows(gradients, r, &v, dweight);
+                } else {
+                    ZERO(dweight, FRAGMENTS)
+                }
 #pragma unroll
                 for (uint f = 0; f < FRAGMENTS; f++) {
                     float x[NC];
@@ -646,26 +733,30 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, const glob
                             s > t || t >= T || (DOCUMENTS && s < first_key_of(first_keys, min(t, T - 1)));
                         const float weight =
                             is_hidden ? 0.0f : native_exp2(fma(x[e], SCALE * LOG2E, -log_totals[at]));
-                        const float kept = DROPOUT ? keep(&drop, p.head_row + t, T, s) : 1.0f;
+                        const float kept = DROPOUT ? keep(&drop, this_head + t, T, s) : 1.0f;
                         x[e] = weight * kept;
                         dx[e] = weight * fma(dx[e], kept, -sums[at]);
                     }
-                    score[f] = JOIN(vload, NC)(0, x);
+                    score[f] = JOIN(vload, NC)(0, APART && has_dk ? dx : x);
                     dweight[f] = JOIN(vload, NC)(0, dx);
                 }
-                add_weighted(gradient_columns, r, score, dv);
-                add_weighted(query_columns, r, dweight, dk);
+                add_weighted(columns[0], r, score, 1.0f, sum[0]);
+                if (!APART) {
+                    add_weighted(columns[SUMS - 1], r, dweight, 1.0f, sum[SUMS - 1]);
+                }
             }
         }
-        p.q += ahead * HS;
-        p.head_row += ahead * T;
         first_row = next_row;
         barrier(CLK_LOCAL_MEM_FENCE);
     }
     if (s < T) {
         global data *to = dqkv + dqkv_at + qkv_start(&p, s);
-        write_row(dk, SCALE, to + p.k);
-        write_row(dv, 1.0f, to + p.v);
+        if (has_dk) {
+            write_row(sum[SUMS - 1], SCALE, to + p.k);
+        }
+        if (!APART || !has_dk) {
+            write_row(sum[0], 1.0f, to + p.v);
+        }
     }
 }
 #endif

@@ -282,6 +282,15 @@ inlined raw_b load_b(const local number *tile, uint row, uint k, uint cols) {
     return r;
 }
 
+// What the lane will load from there.
+inlined void store_b(const raw_b *r, local number *tile, uint k, uint cols) {
+    local uint4 *p = (local uint4 *)(tile + PLACE_B(C_COL(LANE), B_FROM_K(k, LANE), cols));
+#pragma unroll
+    for (uint i = 0; i < B_CHUNKS; i++) {
+        p[i] = r->x[i];
+    }
+}
+
 // The same from global memory, of a row that begins at `from`; zeros from channel n on.
 inlined raw_b load_b_row(const global data *from, uint k, uint n) {
     raw_b r;
@@ -361,43 +370,54 @@ inlined fetch_place find_fetch(uint i, uint n_outer, uint n_k, uint items, int a
     return p;
 }
 
-// The tile whose first number is (outer, k) of a matrix of ld numbers a row: zeros from k_end on; rows beyond
+// Fetch i of the tile whose first number is (outer, k) of a matrix of ld numbers a row: zeros from k_end on; rows beyond
 // outer_end are the last once more.
+inlined uint4 fetch_one(uint i, const global data *from, ulong ld, ulong outer, ulong outer_end, ulong k, ulong k_end,
+                        uint n_outer, uint n_k, uint items, int along_k) {
+    const fetch_place p = find_fetch(i, n_outer, n_k, items, along_k);
+    const ulong o = min(outer + p.outer, outer_end - (along_k ? 1 : CHUNK));
+    const ulong at = along_k ? row_start(o, ld) + k + p.k : row_start(k + p.k, ld) + o;
+    return p.is_one && k + p.k < k_end ? *(const global uint4 *)(from + at) : (uint4)(0);
+}
+
 inlined void fetch(const global data *from, ulong ld, ulong outer, ulong outer_end, ulong k, ulong k_end, uint n_outer,
                    uint n_k, uint items, int along_k, uint4 *x) {
 #pragma unroll
     for (uint i = 0; i < TURNS(n_outer, n_k, items, along_k); i++) {
-        const fetch_place p = find_fetch(i, n_outer, n_k, items, along_k);
-        const ulong o = min(outer + p.outer, outer_end - (along_k ? 1 : CHUNK));
-        const ulong at = along_k ? row_start(o, ld) + k + p.k : row_start(k + p.k, ld) + o;
-        x[i] = p.is_one && k + p.k < k_end ? *(const global uint4 *)(from + at) : (uint4)(0);
+        x[i] = fetch_one(i, from, ld, outer, outer_end, k, k_end, n_outer, n_k, items, along_k);
     }
 }
 
 #define PLACE(row, k, cols, is_a) ((is_a) ? PLACE_A(row, k, cols) : PLACE_B(row, k, cols))
 
+// Fetch i, of two rows of k with the next.
+inlined void put_one(local number *tile, uint i, const uint4 *x, uint n_outer, uint n_k, uint items, int along_k,
+                     int is_a) {
+    const fetch_place p = find_fetch(i, n_outer, n_k, items, along_k);
+    if (!p.is_one) {
+        return;
+    }
+    if (along_k) {
+        *(local uint4 *)(tile + PLACE(p.outer, p.k, n_k, is_a)) = x[0];
+        return;
+    }
+#if DATA_IS_NARROW
+    const ushort8 a = as_ushort8(x[0]);
+    const ushort8 b = as_ushort8(x[1]);
+    const uint8 pairs = convert_uint8(a) | convert_uint8(b) << 16;
+    const uint words[8] = {pairs.s0, pairs.s1, pairs.s2, pairs.s3, pairs.s4, pairs.s5, pairs.s6, pairs.s7};
+#else
+    const uint words[4] = {x[0].x, x[0].y, x[0].z, x[0].w};
+#endif
+#pragma unroll
+    for (uint j = 0; j < CHUNK; j++) {
+        *(local uint *)(tile + PLACE(p.outer + j, p.k, n_k, is_a)) = words[j];
+    }
+}
+
 inlined void put(local number *tile, const uint4 *x, uint n_outer, uint n_k, uint items, int along_k, int is_a) {
 #pragma unroll
     for (uint i = 0; i < TURNS(n_outer, n_k, items, along_k); i += PAIRED(along_k) ? 2 : 1) {
-        const fetch_place p = find_fetch(i, n_outer, n_k, items, along_k);
-        if (!p.is_one) {
-            continue;
-        }
-        if (along_k) {
-            *(local uint4 *)(tile + PLACE(p.outer, p.k, n_k, is_a)) = x[i];
-            continue;
-        }
-#if DATA_IS_NARROW
-        const ushort8 a = as_ushort8(x[i]);
-        const ushort8 b = as_ushort8(x[i + 1]);
-        const uint8 pairs = convert_uint8(a) | convert_uint8(b) << 16;
-        const uint words[8] = {pairs.s0, pairs.s1, pairs.s2, pairs.s3, pairs.s4, pairs.s5, pairs.s6, pairs.s7};
-#else
-        const uint words[4] = {x[i].x, x[i].y, x[i].z, x[i].w};
-#endif
-#pragma unroll
-        for (uint j = 0; j < CHUNK; j++) {
-            *(local uint *)(tile + PLACE(p.outer + j, p.k, n_k, is_a)) = words[j];
-        }
+        put_one(tile, i, x + i, n_outer, n_k, items, along_k, is_a);
     }
 }

@@ -24,6 +24,7 @@ typedef struct {
     cl_kernel kernel;
     size_t items;
     int own;
+    bool is_apart; // as many groups again, along the second dimension, compute dk, and the others only dv
 } opencl_attention_kernel;
 typedef sm_status (*opencl_find_attention)(opencl_device *device, const void *of, sm_dtype dtype, int HS, int part,
                                            opencl_attention_kernel *kernel);

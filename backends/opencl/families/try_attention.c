@@ -181,12 +181,14 @@ static sm_status run_part(opencl_device *d, sm_dtype dtype, int HS, int part, op
                           const void *of, const buffers *b) {
     opencl_attention_kernel k = {0};
     SM_TRY(find(d, of, dtype, HS, part, &k));
-    const size_t global = k.items * (size_t)((T + k.own - 1) / k.own * (part == OPENCL_ATTENTION_KEYS ? NKV : NH));
+    const int n_heads = part == OPENCL_ATTENTION_KEYS ? NKV : NH;
+    const size_t global[] = {k.items * (size_t)((T + k.own - 1) / k.own * n_heads), 2};
+    const size_t local[] = {k.items, 1};
     sm_status status = set_arguments(d, k.kernel, part, b);
     if (status == SM_OK) {
-        status =
-            opencl_check(id_of(d), opencl_attention_kernels[part],
-                         opencl.clEnqueueNDRangeKernel(d->queue, k.kernel, 1, NULL, &global, &k.items, 0, NULL, NULL));
+        status = opencl_check(
+            id_of(d), opencl_attention_kernels[part],
+            opencl.clEnqueueNDRangeKernel(d->queue, k.kernel, k.is_apart ? 2 : 1, NULL, global, local, 0, NULL, NULL));
     }
     opencl.clReleaseKernel(k.kernel);
     return status;

@@ -161,10 +161,13 @@ static void try_format(opencl_device *d, units_format format, bool blocks,
 
 static void try_attention(opencl_device *d, units_format format, void (*tell)(void *ctx, const units_tried *tried),
                           void *ctx) {
-    static const int heads[] = {64, 40}; // channels: as of GPT-2, and of no whole fragment
+    static const int heads[] = {64, 40, 128}; // channels: as of GPT-2, of no whole fragment, and as of Llama
     const opencl_unit *unit = units_of(&d->facts);
     for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) {
         units_tried t = {.format = (int32_t)format, .kind = UNITS_ATTENTION};
+        if (!units_has_attention(&d->facts, format, heads[i])) {
+            continue;
+        }
         snprintf(t.what, sizeof t.what, "%s: %s attention, heads of %d channels", unit->level,
                  units_format_names[format], heads[i]);
         tell(ctx, &t);

@@ -25,7 +25,8 @@ static const opencl_unit mfma_wide = {
 #define WMMA_TILES \
     .wave = 32, .tm = 16, .tn = 16, .waves_a_unit = 16, .narrow = {{2, 4, 4, 2}, {2, 4, 2, 2}, {2, 2, 2, 2}}
 
-static const opencl_unit wmma = {.level = "wmma", .number = 3, .formats = {NARROW_FORMATS}, WMMA_TILES};
+static const opencl_unit wmma = {
+    .level = "wmma", .number = 3, .formats = {NARROW_FORMATS}, .repeats = true, WMMA_TILES};
 static const opencl_unit wmma_half = {.level = "wmma", .number = 4, .formats = {NARROW_FORMATS}, WMMA_TILES};
 
 // A compute unit is a vector engine with eight threads, each of which runs a sub-group.

@@ -27,6 +27,7 @@ typedef struct {
     int number;                    // UNIT in cl/units/units.cl
     int wave, tm, tn;              // work-items, and the fragment of C of an instruction
     bool formats[N_UNITS_FORMATS]; // that it multiplies
+    bool repeats;                  // lanes of the second half have the operands of the first once more
     bool block_reads;              // where a device can read blocks, products of 16 bits do
     int waves_a_unit;              // that a compute unit, as OpenCL counts them, has at a time
 
@@ -81,7 +82,7 @@ void units_try(const opencl_facts *facts, int index, const char *helper, bool ag
 
 // Tries everything, and tells what it is about to do (not right, without trouble) and what came of it.
 void units_probe(const opencl_facts *facts, void (*tell)(void *ctx, const units_tried *tried), void *ctx);
-enum { UNITS_PROBE_VERSION = 1 };
+enum { UNITS_PROBE_VERSION = 2 };
 void units_list(const opencl_facts *facts); // programs that plans may need, to standard output: stem and options
 void units_help(const opencl_facts *facts); // the same, to standard output: what units_try listens to
 
@@ -101,6 +102,7 @@ int units_items(const opencl_unit *unit, const units_tile *tile);
 
 // --- attention.c ---------------------------------------------------------------------------------
 
+bool units_has_attention(const opencl_facts *facts, units_format format, int64_t HS); // for heads of HS channels
 sm_status units_find_attention(opencl_device *device, const void *format, sm_dtype dtype, int HS, int part,
                                opencl_attention_kernel *kernel);
 void units_list_attention(const opencl_facts *facts, units_format format);
