@@ -1,14 +1,25 @@
 #!/bin/sh
-# check_vendors.sh: the programs that plans may need of matrix units of AMD and Intel compile by the vendors' own compilers
+# check_vendors.sh [CLANG]: the programs that plans may need of matrix units of AMD and Intel compile by the vendors' own compilers
 # (tools/vendors.sh), without a card; prints a table of registers, spills, local memory, and matrix instructions against
-# loads in the loop that has most of them, and keeps it in build/vendors/TARGET. Products spill nothing, and their loops keep to a
-# budget of loads.
+# loads in the loop that has most of them, and keeps it in build/vendors/TARGET/table. Products spill nothing, and their loops
+# keep to a budget of loads. What was compiled is not compiled again: an interrupted run is continued. With CLANG, one that
+# knows AMD's processors (clang-19), it compiles the first product and attention for three of them: a few seconds.
 #   TARGETS="gfx942 bmg"   which devices; not given: all
 #   ONLY=DATA_BF16         of the programs those whose options match this expression
 set -eu
 cd "$(dirname "$0")/.."
 stepmark=${STEPMARK:-build/release/stepmark}
-vendors=$(tools/vendors.sh)
+vendors=${1:-}
+if [ -z "$vendors" ]; then
+    vendors=$(tools/vendors.sh)
+    first=
+elif ! "$vendors" --version >/dev/null 2>&1 || [ "$(uname -m)" != x86_64 ]; then
+    echo "check-vendors: left out: no $vendors for x86-64"
+    exit
+else
+    TARGETS=${TARGETS:-gfx942 gfx1100 gfx1201}
+    first='^(matmul|attention)'
+fi
 n=0
 failed=0
 
@@ -18,8 +29,14 @@ fail() {
 }
 
 # compile TARGET SOURCE "OPTIONS": prints what count_instructions.py does.
+# shellcheck disable=SC2086 # options are a list
 compile() {
-    case $1 in
+    case $1:$first in
+    gfx*:?*)
+        "$vendors" -x cl -target amdgcn-amd-amdhsa -mcpu="$1" -nogpulib -O3 -Xclang -finclude-default-header -w $3 -S -o "$folder/out.s" \
+            "$2" 2>"$folder/log" || return 1
+        tools/count_instructions.py amd "$folder/out.s"
+        ;;
     gfx*)
         rm -f "$folder/out.s"
         "$vendors/comgr" "$1" "$folder/out.s" "-O3 $3 -mllvm -amdgpu-prelink -mcode-object-version=5" "$2" 2>"$folder/log" || return 1
@@ -35,7 +52,7 @@ compile() {
 }
 
 for target in ${TARGETS:-gfx90a gfx942 gfx950 gfx1100 gfx1151 gfx1201 dg2 arl-h pvc bmg lnl-m ptl-h}; do
-    folder=build/vendors/$target
+    folder=build/vendors${first:+/first}/$target
     table=$folder/table
     mkdir -p "$folder" && : >"$table"
     case $target in
@@ -45,16 +62,23 @@ for target in ${TARGETS:-gfx90a gfx942 gfx950 gfx1100 gfx1151 gfx1201 dg2 arl-h 
     *) card=bmg ;;
     esac
     tools/emulated.sh "$card" "$stepmark" --helper opencl 0 programs | grep -E -e "${ONLY:-.}" >"$folder/programs" || true
+    if [ -n "$first" ]; then
+        grep -E "$first" "$folder/programs" | awk '!seen[$1]++' >"$folder/first" && mv "$folder/first" "$folder/programs"
+    fi
     [ -s "$folder/programs" ] || fail "$target: no programs"
     while read -r stem options; do
         n=$((n + 1))
         # shellcheck disable=SC2086 # a list of files
         cat cl/philox.cl cl/prelude.cl cl/units/units.cl "cl/units/$stem.cl" >"$folder/source.cl"
-        if ! compile "$target" "$folder/source.cl" "-cl-std=CL1.2 -cl-denorms-are-zero -DVECTOR=4 -DROW_ITEMS=128 $options" >"$folder/counts"; then
-            fail "$target: $stem $options: $(grep -m1 -iE 'error|LLVM' "$folder/log")"
-            continue
+        counts=$folder/$({ echo "$vendors $options" && cat "$folder/source.cl" tools/count_instructions.py; } | sha256sum | cut -c1-16)
+        if [ ! -e "$counts" ]; then
+            if ! compile "$target" "$folder/source.cl" "-cl-std=CL1.2 -cl-denorms-are-zero -DVECTOR=4 -DROW_ITEMS=128 $options" >"$folder/counts"; then
+                fail "$target: $stem $options: $(grep -m1 -iE 'error|LLVM' "$folder/log")"
+                continue
+            fi
+            mv "$folder/counts" "$counts"
         fi
-        sed "s/^/$target $stem $options | /" "$folder/counts" >>"$table"
+        sed "s/^/$target $stem $options | /" "$counts" >>"$table"
     done <"$folder/programs"
     # Products: no spills; AMD's 16 matrix instructions to at most 12 loads from local memory on gfx9, block reads 16 to 5.
     awk -F'|' '

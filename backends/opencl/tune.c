@@ -191,13 +191,8 @@ static sm_status open_tuning(const opencl_device *device, host_tuning **tuning) 
     char stem[NAME_SIZE];
     char key[1024];
     snprintf(stem, sizeof stem, "matmul_%s", device->family->builds_apart ? "units" : device->family->name);
-    uint64_t hash = HOST_HASH_START;
-    const sm_embedded *source = opencl_find_source(stem);
-    if (source != NULL) {
-        hash = host_hash(hash, source->text, source->size_bytes);
-    }
     snprintf(key, sizeof key, "opencl|%s|%s|%s|%s|%d|%s|%016llx", f->platform_name, f->name, f->version, f->driver,
-             device->base.info.n_threads, device->family->name, (unsigned long long)hash);
+             device->base.info.n_threads, device->family->name, (unsigned long long)opencl_hash_program(device, stem));
     return host_tuning_open(key, tuning);
 }
 

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "units.h"
@@ -431,6 +432,40 @@ static uint64_t map(cl_command_queue queue, cl_mem buffer) {
     return (uint64_t)(uintptr_t)p;
 }
 
+// When the last launches with an event ran: the event itself is a marker's.
+enum { MOST_EVENTS = 1024 };
+static struct {
+    cl_event event;
+    cl_ulong begun_ns, ended_ns;
+} ran[MOST_EVENTS];
+static int n_ran;
+
+static cl_ulong now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (cl_ulong)t.tv_sec * 1000000000u + (cl_ulong)t.tv_nsec;
+}
+
+CL_API_ENTRY cl_int CL_API_CALL clGetEventProfilingInfo(cl_event event, cl_profiling_info what, size_t size, void *to,
+                                                        size_t *size_ret) {
+    REAL(clGetEventProfilingInfo)
+    for (int i = 0; i < MOST_EVENTS; i++) {
+        if (ran[i].event == event) {
+            const bool is_end = what == CL_PROFILING_COMMAND_END;
+            return answer(is_end ? &ran[i].ended_ns : &ran[i].begun_ns, sizeof(cl_ulong), size, to, size_ret);
+        }
+    }
+    return real(event, what, size, to, size_ret);
+}
+
+CL_API_ENTRY cl_int CL_API_CALL clReleaseEvent(cl_event event) {
+    REAL(clReleaseEvent)
+    for (int i = 0; i < MOST_EVENTS; i++) {
+        ran[i].event = ran[i].event == event ? NULL : ran[i].event;
+    }
+    return real(event);
+}
+
 CL_API_ENTRY cl_int CL_API_CALL clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel k, cl_uint n_dims,
                                                        const size_t *from, const size_t *all, const size_t *size,
                                                        cl_uint n, const cl_event *before, cl_event *event) {
@@ -455,11 +490,17 @@ CL_API_ENTRY cl_int CL_API_CALL clEnqueueNDRangeKernel(cl_command_queue queue, c
     memcpy(&launched, &own->function, sizeof launched);
     units_spoilt = spoilt != NULL ? atoi(spoilt) : 0;
     units_set_wave(card()->wave > 0 ? (int)card()->wave : 16);
+    const cl_ulong begun_ns = now_ns();
     units_run(groups, (int)size[0], call);
-    if (event != NULL) {
-        void *found = find("clEnqueueMarkerWithWaitList");
-        memcpy(&mark, &found, sizeof mark);
-        return mark(queue, 0, NULL, event);
+    if (event == NULL) {
+        return CL_SUCCESS;
     }
-    return CL_SUCCESS;
+    void *found = find("clEnqueueMarkerWithWaitList");
+    memcpy(&mark, &found, sizeof mark);
+    const cl_int code = mark(queue, 0, NULL, event);
+    ran[n_ran].event = *event;
+    ran[n_ran].begun_ns = begun_ns;
+    ran[n_ran].ended_ns = now_ns();
+    n_ran = (n_ran + 1) % MOST_EVENTS;
+    return code;
 }

@@ -341,6 +341,13 @@ void opencl_want(opencl_wanted *wanted, const char *stem, const char *options) {
     }
 }
 
+uint64_t opencl_hash_program(const opencl_device *device, const char *name) {
+    const opencl_recipe r = find_recipe(device, name);
+    text_part texts[MOST_TEXTS];
+    cl_uint n = 0;
+    return collect_texts(device, &r, texts, &n) == SM_OK ? hash_sources(texts, n) : 0;
+}
+
 bool opencl_is_built(const opencl_device *device, const char *name, const char *options) {
     char key[OWN_KEY_SIZE];
     request q;
