@@ -126,8 +126,8 @@ static void text_reason(const sm_report_row *row, const sm_costs *costs, char *t
     char cost[SM_COST_TEXT_SIZE];
     text_why(row, why);
     sm_costs_text(costs, row->json, row->tokens_per_s, cost);
-    snprintf(text, size_bytes, "%s%s%s%s%s", why[0] != '\0' ? "It is " : "", why, why[0] != '\0' ? ". " : "", cost,
-             cost[0] != '\0' ? "." : "");
+    snprintf(text, size_bytes, "%s%s%s%s%s%s", why[0] != '\0' ? "It is " : "", why, why[0] != '\0' ? "." : "",
+             why[0] != '\0' && cost[0] != '\0' ? " " : "", cost, cost[0] != '\0' ? "." : "");
 }
 
 const sm_report_row *sm_report_answer_text(const sm_report_rows *report, const sm_costs *costs,

@@ -279,11 +279,11 @@ static sm_status start(run *r) {
     return sm_machine_facts(options->argc, options->argv, &r->state.bench.machine);
 }
 
-static void print_legend(sm_format format) {
+static void print_legend(sm_format format, bool has_peaks) {
     if (format == SM_FORMAT_MARKDOWN) {
-        sm_row_write_legend(stdout);
+        sm_row_write_legend(has_peaks, stdout);
     } else if (format == SM_FORMAT_TEXT) {
-        sm_row_write_brief_legend(stdout);
+        sm_row_write_brief_legend(has_peaks, stdout);
     }
 }
 
@@ -310,7 +310,7 @@ static sm_status finish(run *r, sm_status status) {
         closed = sm_row_writer_close(r->writer);
     }
     if (r->n_ok > 0) {
-        print_legend((sm_format)r->state.bench.options->output);
+        print_legend((sm_format)r->state.bench.options->output, !r->state.bench.options->no_peaks);
     }
     if (closed == SM_OK && r->n_ok > 1 && sm_format_is_read((sm_format)r->state.bench.options->output)) {
         closed = print_comparison(r);

@@ -43,21 +43,30 @@ static size_t file_of(const row_files *files, size_t row) {
     return i;
 }
 
-// In the end one sentence, and one command.
-static sm_status print_answer(const cli_options *options, const json_t *rows, const row_files *files) {
+sm_status cli_answer_print(const json_t *rows, const sm_costs *costs, int *best) {
     sm_report_rows report;
-    sm_costs costs;
     char text[SM_ANSWER_SIZE];
     char reason[SM_ANSWER_SIZE];
-    SM_TRY(cli_costs(options, &costs));
     SM_TRY(sm_report_rows_make(rows, &report));
-    const sm_report_row *row = sm_report_answer_text(&report, &costs, text, reason);
+    const sm_report_row *row = sm_report_answer_text(&report, costs, text, reason);
     printf("\n%s%s%s\n", text, reason[0] != '\0' ? " " : "", reason);
-    if (row != NULL && json_array_size(json_object_get(row->json, "run_args")) > 0) {
-        const size_t file = file_of(files, (size_t)row->index);
-        printf("\n    stepmark again %s --row %zu\n", files->paths[file], (size_t)row->index + 1 - files->first[file]);
-    }
+    *best = row != NULL && json_array_size(json_object_get(row->json, "run_args")) > 0 ? row->index : -1;
     sm_report_rows_free(&report);
+    return SM_OK;
+}
+
+void cli_again_print(const char *path, size_t row) { printf("\n    stepmark again %s --row %zu\n", path, row + 1); }
+
+// In the end one sentence, and one command.
+static sm_status print_answer(const cli_options *options, const json_t *rows, const row_files *files) {
+    sm_costs costs;
+    int best;
+    SM_TRY(cli_costs(options, &costs));
+    SM_TRY(cli_answer_print(rows, &costs, &best));
+    if (best >= 0) {
+        const size_t file = file_of(files, (size_t)best);
+        cli_again_print(files->paths[file], (size_t)best - files->first[file]);
+    }
     return SM_OK;
 }
 

@@ -59,4 +59,9 @@ sm_status cli_costs(const cli_options *options, sm_costs *costs);
 // Prints the recommendations from rows, for `recommend` and for the end of a sweep; *n is their number.
 sm_status cli_recommend_print(const json_t *rows, sm_format format, size_t *n);
 
+// One sentence: the fastest, by how much, why, its cost (`costs` may be NULL); *best is its index, -1: there is no
+// verdict. And the command that runs a row of a file again.
+sm_status cli_answer_print(const json_t *rows, const sm_costs *costs, int *best);
+void cli_again_print(const char *path, size_t row);
+
 #endif

@@ -78,7 +78,16 @@ static sm_status print_advice(const cli_sweep *s, const json_t *rows) {
         return SM_OK;
     }
     puts("");
-    return cli_recommend_print(rows, (sm_format)s->sweeper.options->output, &n);
+    SM_TRY(cli_recommend_print(rows, (sm_format)s->sweeper.options->output, &n));
+    int best = -1;
+    SM_TRY(n > 0 ? cli_answer_print(rows, NULL, &best) : SM_OK);
+    const json_t *logged = best >= 0 && s->log != NULL ? sm_sweep_log_rows(s->log)->rows : NULL;
+    for (size_t i = 0; i < json_array_size(logged); i++) { // the file has them in the order measured
+        if (json_array_get(logged, i) == json_array_get(rows, (size_t)best)) {
+            cli_again_print(s->sweeper.options->output_file, i);
+        }
+    }
+    return SM_OK;
 }
 
 // The outcomes of the rows.

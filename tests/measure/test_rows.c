@@ -323,7 +323,7 @@ static void test_legend(void **state) {
     char *text = NULL;
     size_t size_bytes = 0;
     FILE *out = open_memstream(&text, &size_bytes);
-    sm_row_write_legend(out);
+    sm_row_write_legend(true, out);
     fclose(out);
     assert_non_null(strstr(text, "efficiency"));
     free(text);
