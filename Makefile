@@ -72,6 +72,7 @@ KERNEL_FLAGS := $(if $(filter asan fuzz tsan dev,$(CONFIG)),$(KERNEL_OPTIMISE_$(
 ISA_FLAGS_baseline :=
 ISA_FLAGS_neon :=
 ISA_FLAGS_neon_bf16 := -march=armv8.2-a+bf16
+ISA_FLAGS_sme := $(ISA_FLAGS_neon_bf16) -DCPU_SME=1
 ISA_FLAGS_scalar :=
 ISA_FLAGS_rvv128 := -march=rv64gcv -mno-relax
 ISA_FLAGS_rvv256 := -march=rv64gcv_zvl256b -mno-relax
@@ -83,11 +84,13 @@ ISA_FLAGS_amx := $(ISA_FLAGS_avx512_bf16) -mamx-tile -mamx-bf16 -DCPU_AMX
 # Whose kernels, of a type of data, an instruction set takes where it has none of its own.
 CPU_BASE_amx_bf16 := -DCPU_BASE_ISA=avx512_bf16
 CPU_BASE_amx_f32 := -DCPU_BASE_ISA=avx512
+CPU_BASE_sme_bf16 := -DCPU_BASE_ISA=neon_bf16
+CPU_BASE_sme_f32 := -DCPU_BASE_ISA=neon
 # The instruction sets that there are kernels of: by default all, plainest first. avx512_bf16, amx and neon_bf16 have
 # kernels of their own for bf16 data; amx takes from avx512_bf16 what it lacks, both take the rest from avx512,
-# neon_bf16 from neon.
+# neon_bf16 from neon. sme has products alone, of floats, too, and takes the rest from these two.
 ALL_ISAS_x86_64 := baseline avx2 avx512 avx512_bf16 amx
-ALL_ISAS_aarch64 := neon neon_bf16
+ALL_ISAS_aarch64 := neon neon_bf16 sme
 # Compilers that make vectors of RISC-V's know version 0.12 of its intrinsics: GCC 14, Clang 18.
 ALL_ISAS_riscv64 = scalar $(if $(shell echo '__riscv_v_intrinsic >= 12000' | $(CC) -march=rv64gcv -E -include /dev/null \
                    -P - 2>/dev/null | awk '$$1 >= 12000'),rvv128 rvv256 rvv512)
@@ -103,10 +106,10 @@ LEFT_OUT_asan := $(addprefix %/test_,$(addsuffix .c,advise again bf16 bf16_train
 endif
 ISAS_dev = $(shell tools/best_isa.sh $(CC))
 ISAS := $(or $(ISAS_$(CONFIG)),$(ALL_ISAS))
-override ISAS := $(filter $(ISAS) $(if $(filter amx,$(ISAS)),avx512_bf16),$(ALL_ISAS))
-F32_ISAS := $(filter baseline avx2 scalar rvv%,$(ISAS)) $(if $(filter avx512 avx512_bf16 amx,$(ISAS)),avx512) $(if $(filter neon neon_bf16,$(ISAS)),neon)
+override ISAS := $(filter $(ISAS) $(if $(filter amx,$(ISAS)),avx512_bf16) $(if $(filter sme,$(ISAS)),neon_bf16) $(if $(filter neon_bf16 sme,$(ISAS)),neon),$(ALL_ISAS))
+F32_ISAS := $(filter baseline avx2 scalar rvv%,$(ISAS)) $(if $(filter avx512 avx512_bf16 amx,$(ISAS)),avx512) $(filter neon,$(ISAS))
 BF16_ISAS := $(filter baseline avx2 avx512 neon scalar rvv%,$(ISAS))
-DOT_ISAS := $(filter avx512_bf16 amx neon_bf16,$(ISAS))
+DOT_ISAS := $(filter avx512_bf16 amx neon_bf16 sme,$(ISAS))
 
 # --- sources -----------------------------------------------------------------------------------
 
@@ -126,13 +129,15 @@ cpu_kernels = $(filter $(addprefix %/,$(addsuffix .c,$(1))),$(CPU_KERNEL_SRC))
 # Of the cpu backend's kernels: those for float data only, and those of the instruction sets with bf16 arithmetic:
 # avx512_bf16 also has its own kernels for all of bf16 data, amx for products and flash attention.
 CPU_F32_SRC := $(call cpu_kernels,product product_blas peaks)
-CPU_DOT_SRC_amx := $(call cpu_kernels,product_onednn matmul table peaks_dot product_amx flash_attention_amx)
+CPU_DOT_SRC_amx := $(call cpu_kernels,matmul table peaks_dot product_amx flash_attention_amx)
 CPU_NARROW_SRC := $(call cpu_kernels,product_bf16 product_onednn)
 # Of float data AMX has the products of bf16x6.
 CPU_X6_SRC := $(if $(filter amx,$(DOT_ISAS)),$(call cpu_kernels,product_split matmul table))
 CPU_DOT_ONLY_SRC := $(call cpu_kernels,product_amx product_split flash_attention_amx peaks_dot)
 CPU_DOT_SRC_avx512_bf16 := $(filter-out $(CPU_F32_SRC) %_amx.c %_split.c,$(CPU_KERNEL_SRC))
 CPU_DOT_SRC_neon_bf16 := $(CPU_DOT_SRC_avx512_bf16)
+CPU_DOT_SRC_sme := $(call cpu_kernels,product_bf16 matmul table peaks_dot)
+CPU_SME_F32_SRC := $(if $(filter sme,$(DOT_ISAS)),$(CPU_DOT_SRC_sme))
 CPU_SRC := $(wildcard backends/cpu/*.c backends/cpu/threads/*.c)
 OPENCL_SRC := $(if $(filter-out 0,$(OPENCL)),$(call tree,backends/opencl,*.c))
 # The rungs of `stepmark ladder`: kernels as a user would bring them, for each instruction set.
@@ -151,7 +156,7 @@ LIB_OBJ := $(PLAIN_SRC:%.c=$(B)/%.o) $(B)/embedded.o \
            $(foreach isa,$(F32_ISAS),$(patsubst %.c,$(B)/%.$(isa).f32.o,$(filter-out $(CPU_NARROW_SRC) $(CPU_DOT_ONLY_SRC),$(CPU_KERNEL_SRC)))) \
            $(foreach isa,$(F32_ISAS:%=%.f16) $(BF16_ISAS:%=%.bf16),$(patsubst %.c,$(B)/%.$(isa).o,$(filter-out $(CPU_F32_SRC) $(CPU_DOT_ONLY_SRC),$(CPU_KERNEL_SRC)))) \
            $(foreach isa,$(DOT_ISAS),$(CPU_DOT_SRC_$(isa):%.c=$(B)/%.$(isa).bf16.o)) \
-           $(CPU_X6_SRC:%.c=$(B)/%.amx.f32.o)
+           $(CPU_X6_SRC:%.c=$(B)/%.amx.f32.o) $(CPU_SME_F32_SRC:%.c=$(B)/%.sme.f32.o)
 CLI_OBJ := $(CLI_SRC:%.c=$(B)/%.o)
 
 # The MPI build shares all but three object files with the release build.
@@ -317,12 +322,12 @@ deb: deps deps-package ## build a Debian package in build/deb
 
 .PHONY: tarball
 tarball: deps ## build a folder with the program for any Linux of glibc 2.28 or newer, in build/stepmark-*.tar.gz
-	@tools/tarball.sh "$(MAKE)"
+	@CC="$(CC)" tools/tarball.sh "$(MAKE)"
 
 .PHONY: wheel
 wheel: deps ## build a Python wheel with the program inside (manylinux_2_28), and use it in a fresh environment
-	@tools/wheel.sh "$(MAKE)"
-	@tools/test_wheel.sh build/stepmark-*.whl
+	@CC="$(CC)" tools/wheel.sh "$(MAKE)"
+	@tools/test_wheel.sh build/stepmark-*_$(TARGET_ARCH).whl
 
 .PHONY: deps-package
 deps-package: ## also install what building and testing packages needs

@@ -18,7 +18,13 @@ is_best amx "$avx512 avx512_bf16 amx_tile amx_bf16" -mavx512bf16 -mamx-tile -mam
     is_best avx512_bf16 "$avx512 avx512_bf16" -mavx512bf16 ||
     is_best avx512 "$avx512" -mavx512f -mavx512bw -mavx512dq -mavx512vl ||
     is_best avx2 "avx2 fma f16c" -mavx2 -mfma -mf16c || case $($cc -dumpmachine) in
-    aarch64-*) if grep -q '^Features.* bf16' /proc/cpuinfo; then echo neon_bf16; else echo neon; fi ;;
+    aarch64-*)
+        case "$(sed -n 's/^Features.*:\(.*\)/\1 /p;/^Features/q' /proc/cpuinfo)" in
+        *" bf16 "*" sme "*) echo sme ;;
+        *" bf16 "*) echo neon_bf16 ;;
+        *) echo neon ;;
+        esac
+        ;;
     riscv64-*) echo scalar ;;
     *) echo baseline ;;
     esac

@@ -13,7 +13,8 @@ MULTIPLIES = re.compile(r"^(fmla|bfmmla|bfdot|fmopa|bfmopa|vfmacc|vfmadd|fmadd|f
 LOADS = re.compile(r"^(ld|fl[wd]\b|vl\w*e\d|vle\d)")
 STORES = re.compile(r"^(st|fs[wd]\b|vs\w*e\d)")
 MOVES = re.compile(r"^(mov|fmov|vmv\S*|fmv\.s)\s+[vz]?[vf]")
-SHARE = 0.4  # of a loop's instructions
+SHARE = 0.4  # of a loop's instructions; an outer product alone is enough
+OUTER = re.compile(r"^b?fmopa")
 JUMPS = re.compile(r"^(b|b\.\w+|cbn?z|tbn?z|j|b\w{2,4}|j\w{1,2})\s+(?:.*,\s*)?(?:0x)?([0-9a-f]+) <")
 
 
@@ -80,7 +81,8 @@ def main():
         sys.exit(__doc__)
     objdump, path, function, *limits = words
     architecture, code = instructions(objdump, path, function)
-    loops = [loop for loop in innermost_loops(code) if counts(loop)["mla"] > SHARE * len(loop)]
+    loops = [loop for loop in innermost_loops(code)
+             if counts(loop)["mla"] > SHARE * len(loop) or any(OUTER.match(t) for t in loop)]
     if not loops:
         sys.exit(f"hot_loops: {function} in {path} has no loop that mostly multiplies")
     failed = False

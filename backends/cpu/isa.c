@@ -63,11 +63,19 @@ extern const cpu_kernel_table cpu_kernels_neon;
 extern const cpu_kernel_table cpu_kernels_bf16_neon;
 extern const cpu_kernel_table cpu_kernels_bf16_neon_bf16;
 extern const cpu_kernel_table cpu_kernels_f16_neon;
+extern const cpu_kernel_table cpu_kernels_sme;
+extern const cpu_kernel_table cpu_kernels_bf16_sme;
 
 // BFMMLA and what comes with it (Linux's Documentation/arch/arm64/elf_hwcaps.rst).
 static bool has_neon_bf16(void) {
     enum { HAS_BF16 = 1 << 14 };
     return (getauxval(AT_HWCAP2) & HAS_BF16) != 0;
+}
+
+// The Scalable Matrix Extension: outer products of floats and of bf16.
+static bool has_sme(void) {
+    enum { HAS_SME = 1 << 23 };
+    return has_neon_bf16() && (getauxval(AT_HWCAP2) & HAS_SME) != 0;
 }
 #elif defined(__riscv)
 extern const cpu_kernel_table cpu_kernels_scalar, cpu_kernels_bf16_scalar, cpu_kernels_f16_scalar;
@@ -114,6 +122,8 @@ static const cpu_isa isas[] = {
      BUILT(avx2, cpu_kernels_f16_avx2), NULL},
 #endif
 #if defined(__aarch64__)
+    {"sme", has_sme, BUILT(sme, cpu_kernels_sme), BUILT(sme, cpu_kernels_bf16_sme), BUILT(sme, cpu_kernels_f16_neon),
+     NULL},
     {"neon_bf16", has_neon_bf16, BUILT(neon_bf16, cpu_kernels_neon), BUILT(neon_bf16, cpu_kernels_bf16_neon_bf16),
      BUILT(neon_bf16, cpu_kernels_f16_neon), NULL},
     {"neon", always, BUILT(neon, cpu_kernels_neon), BUILT(neon, cpu_kernels_bf16_neon),
@@ -157,7 +167,8 @@ sm_status cpu_isa_best(const cpu_isa **isa) {
     }
     list_built(built);
     return sm_fail(SM_ERR_UNSUPPORTED,
-                   "cpu: this build has kernels for %s alone, which this processor lacks; build without CONFIG=dev", built);
+                   "cpu: this build has kernels for %s alone, which this processor lacks; build without CONFIG=dev",
+                   built);
 }
 
 bool cpu_isa_includes(const cpu_isa *isa, const cpu_isa *other) { return isa <= other; }
@@ -171,14 +182,15 @@ sm_status cpu_isa_find(const char *name, const cpu_isa **isa) {
         if (isas[i].kernels == NULL) {
             list_built(built);
             return sm_fail(SM_ERR_UNSUPPORTED,
-                           "cpu: instruction set %s: this build has kernels for %s alone; build without CONFIG=dev", name,
-                           built);
+                           "cpu: instruction set %s: this build has kernels for %s alone; build without CONFIG=dev",
+                           name, built);
         }
         if (!isas[i].supported()) {
             const cpu_isa *best;
             SM_TRY(cpu_isa_best(&best));
             return sm_fail(SM_ERR_UNSUPPORTED,
-                           "cpu: instruction set %s: this processor does not have it; its best is %s", name, best->name);
+                           "cpu: instruction set %s: this processor does not have it; its best is %s", name,
+                           best->name);
         }
         *isa = &isas[i];
         return SM_OK;

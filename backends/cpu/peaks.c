@@ -42,19 +42,25 @@ static void fill_in(const cpu_device *cpu, const cpu_trial *trial, double second
 
 // --- arithmetic -----------------------------------------------------------------------------
 
-// The ceilings of arithmetic: names, and the instruction set with the kernels for measuring; NULL: the device's, for
-// float data.
+// The ceilings of arithmetic: names, and the instruction set with the kernels for measuring, of bf16 data or of float;
+// NULL: the device's.
 static const struct {
     const char *name;
     const char *isa;
+    bool of_bf16;
     const char *meaning;
 } arithmetics[] = {
-    {"fma f32", NULL, "independent fused multiply-adds; a multiply and an add count one each"},
 #if defined(__aarch64__)
-    {"dot bf16", "neon_bf16", "bfmmla: 2x2 sums of four bf16 products; a multiply and an add count one each"},
+    {"fma f32", "neon", false, "independent fused multiply-adds; a multiply and an add count one each"},
+    {"dot bf16", "neon_bf16", true, "bfmmla: 2x2 sums of four bf16 products; a multiply and an add count one each"},
+    {"outer f32", "sme", false, "fmopa: outer products of f32 added to f32; a multiply and an add count one each"},
+    {"outer bf16", "sme", true,
+     "bfmopa: pairs of outer products of bf16 added to f32; a multiply and an add count one each"},
 #else
-    {"dot bf16", "avx512_bf16", "vdpbf16ps: pairs of bf16 products added to f32; a multiply and an add count one each"},
-    {"dot bf16 amx", "amx",
+    {"fma f32", NULL, false, "independent fused multiply-adds; a multiply and an add count one each"},
+    {"dot bf16", "avx512_bf16", true,
+     "vdpbf16ps: pairs of bf16 products added to f32; a multiply and an add count one each"},
+    {"dot bf16 amx", "amx", true,
      "tdpbf16ps: tiles of bf16 multiplied and added to f32; a multiply and an add count one each"},
 #endif
 };
@@ -64,10 +70,7 @@ enum { N_ARITHMETICS = sizeof arithmetics / sizeof arithmetics[0] };
 // The kernels that measure ceiling i on this device; NULL, with the reason, if there are none.
 static const cpu_kernel_table *arithmetic_kernels(const cpu_device *cpu, int i, char *reason, size_t reason_size) {
     const cpu_isa *isa = cpu->isa;
-    if (arithmetics[i].isa == NULL) {
-        return isa->kernels;
-    }
-    if (cpu_isa_find(arithmetics[i].isa, &isa) != SM_OK) {
+    if (arithmetics[i].isa != NULL && cpu_isa_find(arithmetics[i].isa, &isa) != SM_OK) {
         snprintf(reason, reason_size, "this processor has no %s", arithmetics[i].isa);
         return NULL;
     }
@@ -75,7 +78,7 @@ static const cpu_kernel_table *arithmetic_kernels(const cpu_device *cpu, int i, 
         snprintf(reason, reason_size, "needs the kernels of --isa %s", arithmetics[i].isa);
         return NULL;
     }
-    return isa->kernels_bf16;
+    return arithmetics[i].of_bf16 ? isa->kernels_bf16 : isa->kernels;
 }
 
 static sm_status measure_arithmetic(const cpu_device *cpu, double seconds, sm_ceiling_sink sink, void *ctx) {

@@ -13,8 +13,8 @@
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/onednn_matmul.h"
 
-static const char *const isa_names[] = {"baseline",  "avx2",   "avx512", "avx512_bf16", "amx",
-                                        "neon_bf16", "rvv128", "rvv256", "rvv512"};
+static const char *const isa_names[] = {"baseline",  "avx2", "avx512", "avx512_bf16", "amx",
+                                        "neon_bf16", "sme",  "rvv128", "rvv256",      "rvv512"};
 enum { N_ISAS = sizeof isa_names / sizeof isa_names[0] };
 
 typedef struct {

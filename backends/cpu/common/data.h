@@ -132,6 +132,9 @@ static inline const float *cpu_widened(const cpu_data *x, int64_t n, float *room
     (void)room;
     return x;
 }
+static inline void cpu_round_row(const float *from, int64_t n, cpu_data *to) {
+    memcpy(to, from, (size_t)n * sizeof *to);
+}
 static inline float *cpu_gathered(cpu_data *to, float *room) {
     (void)room;
     return to;

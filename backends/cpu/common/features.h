@@ -5,10 +5,15 @@
 //     CPU_REGISTERS     of vectors
 //     CPU_BY_LANE       a multiply-add takes its factor from any element of a register
 //     CPU_BF16_K        neighbours along k whose products, of bf16, an instruction adds to one float; 1: there is none
+//     CPU_SME           products are sums of outer products in SME's ZA (common/sme.h)
 //     CPU_SCALAR        there are no vectors: tiles of products are cut for registers of one float
 //     CPU_OWN_PRODUCTS  our own products of floats are the default, else BLAS's
 #ifndef STEPMARK_BACKENDS_CPU_COMMON_FEATURES_H
 #define STEPMARK_BACKENDS_CPU_COMMON_FEATURES_H
+
+#if !defined(CPU_SME)
+#define CPU_SME 0
+#endif
 
 #if defined(__AVX512F__)
 #define CPU_VECTOR_BYTES 64
@@ -25,7 +30,11 @@
 #define CPU_VECTOR_BYTES 16
 #define CPU_REGISTERS    32
 #define CPU_BY_LANE      1
-#if defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
+#if CPU_SME
+#if defined(CPU_DATA_BF16)
+#define CPU_BF16_K 2
+#endif
+#elif defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC)
 #define CPU_BF16_K 4
 #endif
 #define CPU_OWN_PRODUCTS 1

@@ -165,7 +165,8 @@ size_t ISA(cpu_flash_attention_backward_scratch)(const host_op *op, int n_thread
 #endif
 
 double ISA(cpu_peak_flops)(int64_t n_rounds);
-double ISA(cpu_peak_stream)(cpu_stream stream, float *a, float *b, const float *c, int64_t n_elems, int64_t n_passes);
+double BASE_ISA(cpu_peak_stream)(cpu_stream stream, float *a, float *b, const float *c, int64_t n_elems,
+                                 int64_t n_passes);
 
 // Whether an op's output of n_bytes in all is too large to be found in the L2 caches by its reader. Then it is stored
 // bypassing the caches, without reading its lines first.

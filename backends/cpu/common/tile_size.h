@@ -9,7 +9,9 @@ typedef float cpu_tile_vector __attribute__((may_alias));
 enum { CPU_TILE_VECTOR = 1, CPU_PRODUCT_ROWS = 4, CPU_PRODUCT_VECTORS = 5 }; // 20 of 32 registers are sums
 #else
 typedef cpu_vector cpu_tile_vector;
-#if CPU_REGISTERS == 32
+#if CPU_SME
+enum { CPU_TILE_VECTOR = CPU_VECTOR, CPU_PRODUCT_ROWS = 32, CPU_PRODUCT_VECTORS = 8 }; // in ZA, not in registers
+#elif CPU_REGISTERS == 32
 enum { CPU_TILE_VECTOR = CPU_VECTOR, CPU_PRODUCT_ROWS = 8, CPU_PRODUCT_VECTORS = 3 }; // 24 of 32
 #else
 enum { CPU_TILE_VECTOR = CPU_VECTOR, CPU_PRODUCT_ROWS = 6, CPU_PRODUCT_VECTORS = 2 }; // 12 of 16

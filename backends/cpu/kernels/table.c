@@ -3,7 +3,7 @@
 
 // Of narrow data, and of floats as sums of bf16, products pack an operand for all threads; of floats more than two threads
 // help each other.
-#if defined(CPU_DATA_NARROW) || defined(CPU_SPLITS_FLOATS)
+#if defined(CPU_DATA_NARROW) || defined(CPU_SPLITS_FLOATS) || CPU_SME
 #define MATMUL_MEETS 2
 #else
 #define MATMUL_MEETS 3
@@ -110,6 +110,6 @@ const cpu_kernel_table ISA(cpu_kernels) = {
     .peak_flops = ISA(cpu_peak_flops),
 #endif
 #if !defined(CPU_DATA_NARROW) && !defined(CPU_SPLITS_FLOATS)
-    .peak_stream = ISA(cpu_peak_stream),
+    .peak_stream = BASE_ISA(cpu_peak_stream),
 #endif
 };

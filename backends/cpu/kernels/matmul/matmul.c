@@ -2,15 +2,24 @@
 //
 // Where the instruction set has what they need, our own packed kernels compute them
 // (matmul/product.c); on the baseline BLAS does, by serial calls of each thread on its own part, since
-// BLAS chooses its own instruction set. Of narrow data our own kernels do (matmul/product_bf16.c). Mode tuned may
-// choose otherwise.
+// BLAS chooses its own instruction set. Of narrow data, and by SME, our own kernels do (matmul/product_bf16.c). Mode tuned
+// may choose otherwise.
 #include "backends/cpu/common/geometry.h"
 #include "backends/cpu/common/product.h"
+
+// Of floats by SME: mode tuned also tries the products of the vectors.
+#if CPU_SME && !defined(CPU_DATA_NARROW)
+#define TRIES_BASE 1
+#else
+#define TRIES_BASE 0
+#endif
 
 #if CPU_OWN_PRODUCTS || defined(CPU_DATA_NARROW)
 static void multiply_by_default(const cpu_product *p, const cpu_team *team) { ISA(cpu_multiply)(p, team); }
 static size_t scratch_bytes(int64_t m, int64_t n, int64_t k, int n_threads) {
-    return ISA(cpu_product_scratch)(m, n, k, n_threads);
+    const size_t own_bytes = ISA(cpu_product_scratch)(m, n, k, n_threads);
+    const size_t base_bytes = TRIES_BASE ? BASE_ISA(cpu_product_scratch)(m, n, k, n_threads) : 0;
+    return own_bytes > base_bytes ? own_bytes : base_bytes;
 }
 #else
 static void multiply_by_default(const cpu_product *p, const cpu_team *team) { ISA(cpu_multiply_blas)(p, team); }
@@ -27,10 +36,13 @@ static size_t scratch_bytes(int64_t m, int64_t n, int64_t k, int n_threads) {
 static void multiply(const cpu_product *p, const cpu_team *team) {
     switch (team->choice == NULL ? CPU_BY_DEFAULT : team->choice->method) {
 #if !defined(CPU_DATA_NARROW) && !defined(CPU_SPLITS_FLOATS)
-    case CPU_BY_OPENBLAS: ISA(cpu_multiply_blas)(p, team); break;
+    case CPU_BY_OPENBLAS: BASE_ISA(cpu_multiply_blas)(p, team); break;
 #endif
 #if !defined(CPU_SPLITS_FLOATS)
-    case CPU_BY_ONEDNN: ISA(cpu_multiply_onednn)(p, team); break;
+    case CPU_BY_ONEDNN: BASE_ISA(cpu_multiply_onednn)(p, team); break;
+#endif
+#if TRIES_BASE
+    case CPU_BY_PACKED: BASE_ISA(cpu_multiply)(p, team); break;
 #endif
     default: multiply_by_default(p, team); break;
     }

@@ -81,7 +81,7 @@ static inline void cpu_pack_squares(const cpu_data *from, int64_t ld, int64_t n_
 static inline void cpu_pack_lines(const cpu_data *from, int64_t ld, int64_t n, int64_t k, cpu_packed *to,
                                   int64_t width) {
     const int64_t whole = k / CPU_PACK_K;
-    const bool by_squares = CPU_PACK_K == 2 && ld % CPU_PACK_K == 0; // pairs are words already
+    const bool by_squares = CPU_PACK_K * sizeof *from == sizeof *to && ld % CPU_PACK_K == 0; // words already
     const int64_t n_in_squares = by_squares ? n / CPU_VECTOR * CPU_VECTOR : 0;
     const int64_t whole_in_squares = whole / CPU_VECTOR * CPU_VECTOR;
     cpu_pack_squares(from, ld, n_in_squares, whole_in_squares, to, width);

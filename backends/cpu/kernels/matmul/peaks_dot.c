@@ -1,5 +1,5 @@
 // peaks_dot.c: how many products of bf16 one thread can add up to floats, operands in registers: by
-// vdpbf16ps, by AMX's tiles, and by Arm's BFMMLA.
+// vdpbf16ps, by AMX's tiles, and by Arm's BFMMLA; and by SME also of floats.
 #include "backends/cpu/common/kernel.h"
 
 #if defined(CPU_AMX)
@@ -32,6 +32,30 @@ double ISA(cpu_peak_flops)(int64_t n_rounds) {
     _tile_stored(0, result, CPU_AMX_PAIRS * sizeof *result); // so that the tiles' sums are used
     cpu_product_end();
     return (double)TILE_FLOPS * N_SUMS * (double)n_rounds;
+}
+#elif CPU_SME
+#include "backends/cpu/common/sme.h"
+
+// Four squares of ZA are sums, as in the kernel; all of a vector's floats are used.
+double ISA(cpu_peak_flops)(int64_t n_rounds) {
+    enum { N_SUMS = 4, FLOPS = 2 * CPU_BF16_K };
+    const int64_t value =
+        0x3c7f; // of bf16 about 0.0156, and of float with these bits twice: sums of its squares stay small
+    int64_t left = n_rounds;
+    int64_t n_lanes;
+    __asm__ volatile(CPU_SME_BEGIN "   ptrue   p0.h\n"
+                                   "   cntw    %[n_lanes]\n"
+                                   "   dup     z0.h, %w[value]\n"
+                                   "   zero    {za}\n"
+                                   "   cbz     %[left], 2f\n"
+                                   "1: subs    %[left], %[left], #1\n"
+                                   "   " CPU_SME_MULTIPLY(0, 0, 0) CPU_SME_MULTIPLY(1, 0, 0) CPU_SME_MULTIPLY(2, 0, 0)
+                                       CPU_SME_MULTIPLY(3, 0, 0) "   b.ne    1b\n"
+                                                                 "2:" CPU_SME_END
+                     : [n_lanes] "=&r"(n_lanes), [left] "+&r"(left)
+                     : [value] "r"(value)
+                     : CPU_SME_CLOBBERS);
+    return (double)FLOPS * (double)(n_lanes * n_lanes) * N_SUMS * (double)n_rounds;
 }
 #elif CPU_BF16_K == 4
 // Each instruction adds 2 x 2 sums of four products.

@@ -1,4 +1,4 @@
-// product_bf16.c: c = a b of bf16 operands, summed in float. The blocks of matmul/product.c, with other
+// product_bf16.c: c = a b of bf16 operands, and of floats by SME, summed in float. The blocks of matmul/product.c, with other
 // proportions: bf16 operands take half the room, and a result that is rounded to bf16 must not be rounded on the way,
 // so slices of k are as deep as can be (nearly always there is one) and the sums of several are kept as floats.
 //
@@ -257,7 +257,15 @@ static void multiply_slice(job *j) {
     }
 }
 
-void ISA(cpu_multiply)(const cpu_product *p, const cpu_team *team) {
+void ISA(cpu_multiply)(const cpu_product *given, const cpu_team *team) {
+    cpu_product own = *given;
+    const cpu_product *p = &own;
+#if !defined(CPU_DATA_NARROW)
+    if (p->bias != NULL || p->act != NULL || p->pre != NULL) { // what is finished goes the way of what is rounded
+        own.rounded = own.c;
+        own.c = NULL;
+    }
+#endif
     job j = {.p = p, .team = team, .of = divide(p->m, p->n, p->k, team->n_threads)};
     const int grid_cols = team->n_threads / j.of.grid_rows;
     j.cols = cpu_split(p->n, COLS, team->thread % grid_cols, grid_cols);

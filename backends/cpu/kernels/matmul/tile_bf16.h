@@ -1,5 +1,5 @@
 // tile_bf16.h: the tile of bf16 products in vector registers: by vdpbf16ps on pairs where there is avx512_bf16,
-// elsewhere by multiply-adds on operands that were widened when they were packed.
+// elsewhere by multiply-adds on operands that were widened when they were packed; and by SME, of both.
 //
 // The tile is CPU_PRODUCT_ROWS x CPU_PRODUCT_COLS of the result; its sums stay in registers while k runs. A panel of
 // a: for each packed step of k, CPU_PRODUCT_ROWS elements; a panel of b: CPU_PRODUCT_COLS.
@@ -11,6 +11,9 @@
 #include "backends/cpu/common/ask.h"
 #include "backends/cpu/kernels/matmul/pack_bf16.h"
 #include "backends/cpu/common/tile_size.h"
+#if CPU_SME
+#include "backends/cpu/common/sme.h"
+#endif
 
 enum {
     CPU_PRODUCT_STEP_K = CPU_PACK_K, // k is padded to a multiple of this
@@ -33,7 +36,7 @@ static inline cpu_product_a cpu_product_packed_a(const cpu_packed *panel) {
 
 // Pairs of bf16 that are contiguous along k need no packing, where rows fill whole tiles.
 static inline bool cpu_product_reads_rows(int64_t m, int64_t k) {
-    return CPU_PACK_K == 2 && m % CPU_PRODUCT_ROWS == 0 && k % CPU_PACK_K == 0;
+    return CPU_PACK_K == 2 && !CPU_SME && m % CPU_PRODUCT_ROWS == 0 && k % CPU_PACK_K == 0;
 }
 static inline cpu_product_a cpu_product_rows_a(const cpu_data *rows, int64_t ld) {
     return (cpu_product_a){(const cpu_lying *)rows, ld / CPU_PACK_K, 1};
@@ -61,6 +64,16 @@ static inline void cpu_pack_a_rows(const cpu_data *from, int64_t ld, int64_t n, 
     }
 }
 
+#if CPU_SME
+CPU_TILE_OF_SUMS cpu_product_tile(int64_t steps, cpu_product_a a, const cpu_packed *b, float *c, int64_t ldc, bool add,
+                                  cpu_asking *asking) {
+    _Static_assert(CPU_PRODUCT_ROWS == 32 && CPU_PRODUCT_COLS == 32, "as cpu_sme_tile's");
+    for (int64_t j = 0; j < steps; j += CPU_ASK_STEPS) {
+        cpu_ask(asking);
+    }
+    cpu_sme_tile(steps, a.data, b, c, ldc, add);
+}
+#else
 #if !CPU_BY_LANE
 static inline cpu_tile_vector cpu_multiply_add(cpu_tile_vector sum, cpu_packed a, cpu_tile_vector b) {
 #if defined(__AVX512BF16__)
@@ -120,4 +133,5 @@ CPU_TILE_OF_SUMS cpu_product_tile(int64_t steps, cpu_product_a a, const cpu_pack
     }
 }
 
+#endif
 #endif
