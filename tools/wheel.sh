@@ -5,7 +5,10 @@
 set -eu
 cd "$(dirname "$0")/.."
 make=${1:-make}
-platform=manylinux_2_28_$(gcc -dumpmachine | cut -d- -f1)
+CC=${CC:-gcc} # for another processor: its compiler
+export CC
+arch=$($CC -dumpmachine | cut -d- -f1)
+platform=manylinux_2_28_$arch
 STEPMARK_VERSION=$(sed -n '1s/.*(\(.*\)).*/\1/p' debian/changelog)
 export STEPMARK_VERSION
 venv=${STEPMARK_WHEEL:-${XDG_CACHE_HOME:-$HOME/.cache}/stepmark/wheel}
@@ -20,7 +23,7 @@ rm -rf $stage
 mkdir -p $stage/out
 cp -r python/stepmark python/pyproject.toml python/setup.py $stage
 rm -rf $stage/stepmark/__pycache__
-install -D build/portable/linked/stepmark $stage/stepmark/bin/stepmark
+install -D "build/portable-$arch/linked/stepmark" $stage/stepmark/bin/stepmark
 "$venv/bin/pip" wheel --quiet --no-deps --no-build-isolation --wheel-dir $stage/out $stage
 "$venv/bin/python" -m wheel tags --remove --python-tag py3 --abi-tag none --platform-tag "$platform" $stage/out/*.whl >/dev/null
 wheel=$(ls $stage/out/*.whl)
