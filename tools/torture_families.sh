@@ -2,7 +2,7 @@
 # torture_families.sh: the cpu backend's kernels for other processors, cross-compiled and run by QEMU: operations and steps
 # against the reference, the same bits of a repeated training, the losses of this processor's training within rounding;
 # and what their hot loops are compiled to. That says how many instructions a loop has, not how fast they are.
-#   FAMILIES="aarch64"           which
+#   FAMILIES="aarch64 riscv64"   which; RISC-V's libraries come from Debian unstable (tools/elsewhere.sh), as root
 #   LLVM_MCA_CORES="neoverse-n1,..."  also print multiply-adds a cycle by llvm-mca's models of these cores
 set -eu
 cd "$(dirname "$0")/.."
@@ -48,16 +48,17 @@ check() {
     done
     emulated "$cpu" loop -m tiny -b 1 --seq-len 16 -t 1 --isa "$isa" -r 2 --backend cpu --no-peaks
     for precision in fp32 bf16; do
-        for turn in 1 2; do
+        most=$([ $precision = fp32 ] && echo 1e-5 || echo 1e-2)
+        for turn in 2 2.again 1; do # threads
+            log=$folder/$cpu.$isa.$precision.$turn
             # shellcheck disable=SC2086 # a list of flags
-            emulated "$cpu" train $work --precision $precision -t 2 --isa "$isa" --log "$folder/$cpu.$isa.$precision.$turn.jsonl"
-            losses_of "$folder/$cpu.$isa.$precision.$turn.jsonl" >"$folder/$isa.$precision.$turn.losses"
+            emulated "$cpu" train $work --precision $precision -t "${turn%.*}" --isa "$isa" --log "$log.jsonl"
+            losses_of "$log.jsonl" >"$log.losses"
+            near "$cpu.$isa.$precision.$turn" here.$precision "$most"
         done
-        cmp "$folder/$isa.$precision.1.losses" "$folder/$isa.$precision.2.losses" ||
+        cmp "$folder/$cpu.$isa.$precision.2.losses" "$folder/$cpu.$isa.$precision.2.again.losses" ||
             fail "$isa, $precision: the same training has other losses when it is repeated"
     done
-    near "$isa.fp32.1" here.fp32 1e-5
-    near "$isa.bf16.1" here.bf16 1e-2
 }
 
 # loops ISA FILE FUNCTION LIMIT...: of a kernel's object
@@ -66,7 +67,7 @@ loops() {
     isa=$1
     shift 2
     # shellcheck disable=SC2046,SC2086 # flags
-    tools/hot_loops.py ${LLVM_MCA_CORES:+--mca $LLVM_MCA_CORES} "$prefix-objdump" "$object" "$@" || fail "hot loops of $isa"
+    tools/hot_loops.py ${LLVM_MCA_CORES:+--mca $LLVM_MCA_CORES} "$objdump" "$object" "$@" || fail "hot loops of $isa"
 }
 
 OPERATIONS='^(matmul_|flash_attention_|layernorm_|crossentropy_|gelu_|swiglu_|adamw|grad_sqnorm)'
@@ -77,19 +78,27 @@ for precision in fp32 bf16; do
     $here train $work --precision $precision -t 1 --log "$folder/here.$precision.jsonl" >"$folder/out" 2>&1 || { cat "$folder/out" >&2 && fail "training here"; }
     losses_of "$folder/here.$precision.jsonl" >"$folder/here.$precision.losses"
 done
-for family in ${FAMILIES:-aarch64}; do
+for family in ${FAMILIES:-aarch64 riscv64}; do
     prefix=$family-linux-gnu
     qemu=qemu-$family-static
+    objdump=$prefix-objdump
     build=build/release-$family
-    stepmark=$build/stepmark
     sysroot=/
-    if ! command -v "$qemu" >/dev/null ||
-        ! echo 'int main(void) { return 0; }' | "$prefix-gcc" -x c -o "$folder/linked" - -lhwloc -ljansson 2>/dev/null; then
+    if command -v "$qemu" >/dev/null &&
+        echo 'int main(void) { return 0; }' | "$prefix-gcc" -x c -o "$folder/linked" - -lhwloc -ljansson 2>/dev/null; then
+        env -u MAKEFLAGS -u MAKELEVEL make CC="$prefix-gcc" B="$build" build >"$folder/build" 2>&1 || { tail -20 "$folder/build" >&2 && fail "$family: build"; }
+    elif [ "$family" = riscv64 ] && [ "$(id -u)" = 0 ]; then
+        sysroot=${ELSEWHERE:-/var/tmp/stepmark-elsewhere}/sid
+        T=none tools/elsewhere.sh sid riscv64 || fail "$family: build"
+        build=$sysroot/root/stepmark/$build
+        qemu=$sysroot/usr/bin/qemu-riscv64
+        objdump=llvm-objdump
+    else
         echo "families: $family: left out: $qemu, $prefix-gcc or its libraries are missing (tools/deps.sh torture cross-arm64)"
         left_out="$left_out $family"
         continue
     fi
-    env -u MAKEFLAGS -u MAKELEVEL make CC=$prefix-gcc B=$build build >"$folder/build" 2>&1 || { tail -20 "$folder/build" >&2 && fail "$family: build"; }
+    stepmark=$build/stepmark
     case $family in
     aarch64)
         loops neon matmul/product.neon.f32.o cpu_tile_3 "mla>=48" "loads<=20" "moves<=0" "stack<=0"
@@ -100,9 +109,27 @@ for family in ${FAMILIES:-aarch64}; do
         done
         loops neon matmul/peaks.neon.f32.o cpu_peak_flops_neon "mla>=24" "loads<=0" "moves<=0" "stack<=0"
         loops neon_bf16 matmul/peaks_dot.neon_bf16.bf16.o cpu_peak_flops_bf16_neon_bf16 "mla>=24" "loads<=0" "moves<=0" "stack<=0"
+        for data in f32 bf16; do
+            loops sme matmul/product_bf16.sme.$data.o cpu_product_tile "mla>=4" "loads<=4" "moves<=0" "stack<=0"
+        done
+        loops sme matmul/peaks_dot.sme.f32.o cpu_peak_flops_sme "mla>=4" "loads<=0" "moves<=0" "stack<=0"
+        loops sme matmul/peaks_dot.sme.bf16.o cpu_peak_flops_bf16_sme "mla>=4" "loads<=0" "moves<=0" "stack<=0"
         check neon cortex-a72
         check neon neoverse-n1
         check neon_bf16 max
+        check sme max,sme512=on,sme_fa64=off
+        for bits in 128 256 1024; do # of ZA's rows
+            for precision in fp32 bf16; do
+                emulated "max,sme$bits=on,sme_fa64=off" verify --backend cpu --isa sme -t 2 --filter '^matmul_' \
+                    --max-elems "$MOST_ELEMS" --precision $precision
+            done
+        done
+        ;;
+    riscv64)
+        check scalar rv64
+        for bits in 128 256 512; do
+            check rvv$bits rv64,v=true,vlen=$bits
+        done
         ;;
     esac
 done
