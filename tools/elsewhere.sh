@@ -89,6 +89,7 @@ amd64) cc=x86_64-linux-gnu-gcc machine=x86_64 ;;
 arm64) cc=aarch64-linux-gnu-gcc machine=aarch64 ;;
 *) cc=$arch-linux-gnu-gcc machine=$arch ;;
 esac
+inside dpkg --configure -a >/dev/null 2>&1 || true # after a run that was interrupted
 inside apt-get -qq -y install git ccache >/dev/null 2>&1 || { echo "elsewhere: apt-get cannot install git" >&2 && exit 1; }
 if [ "$arch" = "$native" ]; then
     inside tools/deps.sh run check

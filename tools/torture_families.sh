@@ -3,6 +3,7 @@
 # against the reference, the same bits of a repeated training, the losses of this processor's training within rounding;
 # and what their hot loops are compiled to. That says how many instructions a loop has, not how fast they are.
 #   FAMILIES="aarch64 riscv64"   which; RISC-V's libraries come from Debian unstable (tools/elsewhere.sh), as root
+#   MOST_ELEMS=20000             of a tensor that is verified
 #   LLVM_MCA_CORES="neoverse-n1,..."  also print multiply-adds a cycle by llvm-mca's models of these cores
 set -eu
 cd "$(dirname "$0")/.."
@@ -71,7 +72,7 @@ loops() {
 }
 
 OPERATIONS='^(matmul_|flash_attention_|layernorm_|crossentropy_|gelu_|swiglu_|adamw|grad_sqnorm)'
-MOST_ELEMS=20000
+MOST_ELEMS=${MOST_ELEMS:-20000}
 LONGEST_S=900 # of a run
 for precision in fp32 bf16; do
     # shellcheck disable=SC2086 # a list of flags
