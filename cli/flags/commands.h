@@ -111,6 +111,9 @@
     X(GENERATE, "generate", cli_generate, cli_no_table, "continue a text with a trained model",                        \
       .examples = {"stepmark generate --weights model --tokenizer tokenizer --prompt \"The cat\"",                     \
                    "stepmark generate --weights run --prompt \"int main\" --temperature 0.8 --top-k 40 --seed 7"})     \
+    X(EVAL, "eval", cli_eval, cli_eval_table, "measure a trained model: loss, perplexity, bits per byte, or questions", \
+      .examples = {"stepmark eval --weights run --data data", "stepmark eval --weights model --data text.txt",          \
+                   "stepmark eval --weights gpt2 --tokenizer gpt2 --data hellaswag_val.jsonl"})                         \
     X(CHECK_RUN, "check-run", cli_check_run, sm_run_check_table,                                                       \
       "check that trainings agree with their logs, and that they can be compared", .operands = "RUN...",               \
       .examples = {"stepmark check-run runs/n1 runs/n2 runs/n4", "stepmark check-run training_metrics.json -o json"})  \

@@ -43,9 +43,10 @@ enum {
     STEPPED = FED | WALKED | ESTIMATE,
     MODELLED = STEPPED | INIT,
     LOOPED = LOOP | TRAIN | SWEEP | ADVISE | CLI_LISTED, // in a sweep: makes configurations loops
-    OPENED = FED | PEAKS | VERIFY | LADDER | GENERATE,   // open a device
+    ASKED = GENERATE | EVAL, // of a trained model
+    OPENED = FED | PEAKS | VERIFY | LADDER | ASKED,      // open a device
     SHOWN = MEASURED | PROFILE | LOOP | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE |
-            AGAIN | LEADERBOARD | CHECK_RUN | SCALING | EXERCISE | LADDER, // print a table
+            AGAIN | LEADERBOARD | EVAL | CHECK_RUN | SCALING | EXERCISE | LADDER, // print a table
 };
 
 // Largest values: each alone keeps a tensor's size within 64 bits; code that multiplies them checks for overflow.
@@ -176,8 +177,8 @@ static const cli_flag flags[] = {
     {"Model", "d-ff", 0, CLI_INT, "F", NULL, "width inside the MLP; 4 x d-model when only d-model is given", MODELLED,
      AT(d_ff), WITHIN(1, MAX_DIM)},
     {"Model", "weights", 0, CLI_TEXT, "DIR", NULL, "folder with config.json and model.safetensors; instead of -m",
-     FED | WALKED | GENERATE, AT(weights),
-     UNLIKE({GENERATE, .help = "folder with config.json and model.safetensors, or a run of train"})},
+     FED | WALKED | ASKED, AT(weights),
+     UNLIKE({ASKED, .help = "folder with config.json and model.safetensors, or a run of train"})},
     {"Model", "run", 0, CLI_TEXT, "DIR", NULL, "a run of train: its model and its tokenizer; instead of -m", PAGE,
      AT(run)},
 
@@ -190,12 +191,12 @@ static const cli_flag flags[] = {
             {PROFILE | LOOP | ABLATE | TRAIN, .argument = "B", .initial = "4", .help = "sequences a micro-batch"},
             {WALKED, .argument = "B", .initial = "1", .help = "sequences a batch"},
             {ESTIMATE, .initial = "4", .help = "sequences a batch"})},
-    {"Work", "seq-len", 0, CLI_INTS, "T[,T]", NULL, "tokens a sequence; not given: chosen by --fit", STEPPED,
+    {"Work", "seq-len", 0, CLI_INTS, "T[,T]", NULL, "tokens a sequence; not given: chosen by --fit", STEPPED | EVAL,
      AT(seq_lens), WITHIN(1, MAX_DIM),
      UNLIKE({ADVISE | PROFILE | LOOP | ABLATE | TRAIN, .argument = "T", .initial = "64", .help = "tokens a sequence"},
             {WALK, .argument = "T", .initial = "8", .help = "tokens a sequence"},
             {PAGE, .argument = "T", .help = "tokens a sequence; not given: those of --text, or 32, if the page has room for them"},
-            {ESTIMATE, .help = "tokens a sequence; not given: the model's context"})},
+            {ESTIMATE | EVAL, .argument = "T", .help = "tokens a sequence; not given: the model's context"})},
     {"Work", "fit", 0, CLI_REAL, "SECONDS", "60",
      "without -b and --seq-len: choose the largest batch that fits in memory and lets all devices together finish "
      "within this time",
@@ -239,14 +240,14 @@ static const cli_flag flags[] = {
      UNLIKE({TRAIN | LOOP, .initial = "0",
              .help = "with --loader threads: steps whose batches are made ahead; 0: two a thread"})},
     {"Work", "tokenizer", 0, CLI_TEXT, "DIR", NULL, "folder with tokenizer.json, or vocab.json and merges.txt",
-     LOOPED | CLI_WHOLE | TOKENIZER | TOKENIZE | GENERATE | WALKED, AT(tokenizer),
+     LOOPED | CLI_WHOLE | TOKENIZER | TOKENIZE | ASKED | WALKED, AT(tokenizer),
      UNLIKE(
          {SWEEP | ADVISE,
           .help = "with --loader: read --data as text, and tokenize it with this folder's tokenizer during the loop"},
          {TRAIN | LOOP, .help = "read --data as text, a file or a folder of files, and tokenize it with this folder's "
                                 "tokenizer while training"},
          {TOKENIZER, .help = "with show and convert: folder with tokenizer.json, or vocab.json and merges.txt"},
-         {GENERATE | WALKED, .argument = "DIR|bytes",
+         {ASKED | WALKED, .argument = "DIR|bytes",
           .help = "folder with the model's tokenizer; bytes: each byte is a token; not given: the tokenizer in the "
                   "folder of --weights, or bytes if the model has 256 tokens"})},
     {"Work", "tokens", 0, CLI_INT, "N", "100", "tokens to generate; fewer if <|endoftext|> comes", GENERATE,
@@ -259,10 +260,12 @@ static const cli_flag flags[] = {
     {"Work", "accum", 0, CLI_INT, "N", "1", "micro-batches (parts of a batch) whose gradients one optimizer step sums",
      SWEPT | TRAIN | LOOP, AT(accum), WITHIN(1, 1e6), UNLIKE({ADVISE, .initial = "1,4"})},
     {"Work", "data", 0, CLI_TEXT, "FILE", NULL, "tokens to train on; not given: the embedded text, read as bytes",
-     FED | WALKED, AT(data),
+     FED | WALKED | EVAL, AT(data),
      UNLIKE({TRAIN | LOOP, .argument = "FILE|DIR",
              .help = "tokens to train on, or a folder with train.bin and perhaps val.bin; not given: the embedded "
                      "text, read as bytes"},
+            {EVAL, .argument = "FILE|DIR",
+             .help = "text, tokens (.bin), a folder with val.bin, or questions (.jsonl: ctx, endings, label)"},
             {WALK, .help = "file of tokens; its first batch is shown; not given: random tokens, by --seed"},
             {PAGE, .help = "file of tokens; its first batch is shown instead of a text"})},
     {"Work", "text", 0, CLI_TEXT, "TEXT", NULL,
@@ -270,7 +273,7 @@ static const cli_flag flags[] = {
      UNLIKE({PAGE, .help = "text; its first tokens are shown: bytes, or tokens by the model's tokenizer; not given: a "
                            "sentence, or random tokens if the model has no tokenizer"})},
     {"Work", "data-format", 0, CLI_CHOICE, NULL, "auto",
-     "raw uint16 ids, llm.c's header + 16- or 32-bit ids, or text read as bytes", FED | WALKED, AT(data_format),
+     "raw uint16 ids, llm.c's header + 16- or 32-bit ids, or text read as bytes", FED | WALKED | EVAL, AT(data_format),
      ONE_OF(data_formats)},
     {"Work", "seed", 0, CLI_INT, "N", "42", "seed of fresh weights and of dropout masks",
      FED | INIT | WALKED | VERIFY | GENERATE, AT(seed), WITHIN(0, MAX_SEED),
@@ -294,8 +297,8 @@ static const cli_flag flags[] = {
      EXERCISE, AT(check)},
     {"Device", "backend", 0, CLI_TEXTS, "NAME[,NAME]", "all",
      "backends or devices (see `stepmark devices`); all: every one that is not the reference",
-     FED | VERIFY | PEAKS | GENERATE | LADDER | PAGE | ESTIMATE | EXERCISE, AT(backends),
-     UNLIKE({ADVISE | PROFILE | LOOP | ABLATE | PEAKS | TRAIN | GENERATE | LADDER, .argument = "NAME", .initial = "cpu",
+     FED | VERIFY | PEAKS | ASKED | LADDER | PAGE | ESTIMATE | EXERCISE, AT(backends),
+     UNLIKE({ADVISE | PROFILE | LOOP | ABLATE | PEAKS | TRAIN | ASKED | LADDER, .argument = "NAME", .initial = "cpu",
              .help = "backend or device (see `stepmark devices`)"},
             {PAGE, .initial = "reference,all",
              .help = "backends or devices to time the step on (see `stepmark devices`); none: no times"},
@@ -303,9 +306,9 @@ static const cli_flag flags[] = {
             {EXERCISE, .group = "Exercise", .argument = "NAME", .initial = "opencl",
              .help = "device on which a FILE.cl is checked"})},
     {"Device", "threads", 't', CLI_INTS, "N[,N]", NULL, "threads; not given: one a core",
-     FED | VERIFY | PEAKS | GENERATE | LADDER | TOKENIZER | TOKENIZE, AT(threads), WITHIN(1, 4096),
+     FED | VERIFY | PEAKS | ASKED | LADDER | TOKENIZER | TOKENIZE, AT(threads), WITHIN(1, 4096),
      UNLIKE({ADVISE, .help = "threads; not given: one a core, and half of them"},
-            {PROFILE | LOOP | ABLATE | TRAIN | GENERATE | LADDER | TOKENIZER | TOKENIZE, .argument = "N"},
+            {PROFILE | LOOP | ABLATE | TRAIN | ASKED | LADDER | TOKENIZER | TOKENIZE, .argument = "N"},
             {PEAKS, .help = "threads; not given: 1, 2, 4, ... up to one a core"})},
     {"Device", "cpu-mask", 0, CLI_TEXT, "MASK|LIST", NULL,
      "processors to run on, 0x10f or 0-3,8; one thread is bound to each core where they fit", OPENED | CLI_WHOLE,
@@ -325,7 +328,7 @@ static const cli_flag flags[] = {
      "run your own fp32 kernel (the function that computes a kind of operation): on the cpu backend from a C file "
      "(compiled by cc) or a shared library, on OpenCL devices from FILE.cl; `stepmark exercise` writes a first version",
      SWEPT | CLI_WHOLE | VERIFY | PROFILE | LOOP | TRAIN, AT(kernel)},
-    {"Device", "precision", 0, CLI_CHOICES, NULL, "fp32", PRECISION_HELP, STEPPED | VERIFY | GENERATE, AT(precisions),
+    {"Device", "precision", 0, CLI_CHOICES, NULL, "fp32", PRECISION_HELP, STEPPED | VERIFY | ASKED, AT(precisions),
      ONE_OF(precisions),
      UNLIKE({RUN | ESTIMATE | VERIFY, .argument = LIST},
             {MEASURED, .help = PRECISION_HELP "; a format that cannot run still gets a row, with the reason"},
@@ -340,7 +343,7 @@ static const cli_flag flags[] = {
     {"Device", "mode", 0, CLI_CHOICES, NULL, "fused",
      "naive: the plan (the step as a list of operations) as built; fused: neighbouring operations merged; tuned: "
      "fused, with kernels chosen by measurement",
-     SWEPT | PROFILE | LOOP | TRAIN | WALKED | ESTIMATE | VERIFY | GENERATE, AT(modes), ONE_OF(modes),
+     SWEPT | PROFILE | LOOP | TRAIN | WALKED | ESTIMATE | VERIFY | ASKED, AT(modes), ONE_OF(modes),
      UNLIKE(
          {RUN | ESTIMATE | VERIFY, .argument = LIST}, {ADVISE, .initial = "fused,tuned"},
          {WALKED | VERIFY, .initial = "naive",
@@ -527,7 +530,7 @@ static const cli_flag flags[] = {
      TRAIN,
      AT(settings.lr), WITHIN(0, 1e6)},
     {"Training", "warmup-steps", 0, CLI_INT, "N", NULL,
-     "steps over which the learning rate rises linearly from 0; not given: a fifth of all with --run, at most 500, "
+     "steps over which the learning rate rises linearly from 0; not given: a quarter of all with --run, at most 500, "
      "else 0",
      TRAIN, AT(warmup_steps), WITHIN(0, 1e12)},
     {"Training", "schedule", 0, CLI_CHOICE, NULL, NULL,

@@ -15,7 +15,7 @@
 static void a_run_has_a_recipe(void **state) {
     (void)state;
     expect_exit("train " TEXT "--steps 20 --run $T/usual", 0);
-    expect_text("the head", err, "order shuffled; learning rate 0.006: 4 steps of warm-up, then cosine to 0.0006; adamw");
+    expect_text("the head", err, "order shuffled; learning rate 0.006: 5 steps of warm-up, then cosine to 0.0006; adamw");
     expect_text("the head", err, "beta2 0.95");
     expect_text("the head", err, "grad clip 1");
     expect_text("the end", err, "next: stepmark generate --weights ");
@@ -75,6 +75,26 @@ static void a_run_leaves_what_its_user_needs(void **state) {
     expect_text("generate", err, "has no checkpoint yet");
 }
 
+static void a_model_is_evaluated(void **state) {
+    (void)state;
+    // The trainer's own validation, of the same rows, is the reference.
+    expect_exit("train " WORK "-b 1 --data $T/text --data-format bytes --val-data $T/some --val-batches 0 --lr 0 --steps 1 "
+                "--run $T/fixed", 0);
+    expect_exit("eval --weights $T/fixed --data $T/some --data-format bytes --seq-len 16 --backend reference -o json", 0);
+    shell("cd $T && grep -q '\"n_tokens\": 320,' out && grep -oh '\"loss\": [0-9.]*' out >l && "
+          "grep validation fixed/log.jsonl | grep -oh '\"loss\": [0-9.]*' >>l && "
+          "awk '{v[NR]=$2} END {d = v[1]-v[2]; exit !(NR == 2 && d < 1e-6 && d > -1e-6)}' l");
+    static const expectation cases[] = {
+        {"eval --weights $T/fixed --data $T/q.jsonl --seq-len 32 -o csv", 0, "2,", NULL},
+        {"eval --weights $T/fixed --data $T/q.jsonl --seq-len 3", 1, NULL, "does not fit 3"},
+        {"eval --weights $T/fixed --data $T/flags.jsonl", 1, NULL, "flags.jsonl: line 1: no {\"ctx\": text, "},
+        {"eval --weights $T/fixed", 2, NULL, "--data: missing"},
+        {"eval --data $T/text", 2, NULL, "--weights: missing"},
+        {"eval --weights $T/fixed --data $T/none", 1, NULL, "none"},
+    };
+    CHECK_ALL(cases);
+}
+
 static void what_goes_wrong_is_told(void **state) {
     (void)state;
     sm_run_watch w = {.n_steps = 0};
@@ -101,7 +121,9 @@ static int set_up(void **state) {
     if (make_folder(state) != 0) {
         return -1;
     }
-    return system("cd $T && seq 100000 | head -c 3201 >text && yes 'a bee can see' | head -c 4000 >words && "
+    return system("cd $T && seq 100000 | head -c 3201 >text && head -c 321 text >some && cp text flags.jsonl && "
+                  "echo '{\"ctx\": \"1 2 3\", \"endings\": [\"4 5\", \"x y\"], \"label\": 0}' >q.jsonl && "
+                  "echo '{\"ctx\": \"7 8\", \"endings\": [\"z\", \"9\"], \"label\": \"1\"}' >>q.jsonl && yes 'a bee can see' | head -c 4000 >words && "
                   "mkdir many && yes 'an ant cannot' | head -c 3000 | split -b 300 - many/ && "
                   "echo '{\"model_size\": \"tiny\", \"steps\": 3, \"lr\": 1e-3, \"seq-len\": 16, \"profile\": false}' >flags.json && "
                   "echo '{\"stepz\": 3}' >wrong.json && echo '{\"steps\": [3]}' >list.json && "
@@ -114,6 +136,7 @@ int main(void) {
         cmocka_unit_test(a_lowest_rate_must_be_low),
         cmocka_unit_test(flags_come_from_a_file),
         cmocka_unit_test(a_run_leaves_what_its_user_needs),
+        cmocka_unit_test(a_model_is_evaluated),
         cmocka_unit_test(what_goes_wrong_is_told),
     };
     return cmocka_run_group_tests(tests, set_up, remove_folder);

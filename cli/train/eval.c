@@ -1,0 +1,316 @@
+// eval.c: what a model knows of a text: its loss, perplexity and bits per byte; and the questions of a JSONL file in
+// HellaSwag's form, {"ctx": ..., "endings": [...], "label": N}, answered by the most probable ending.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench/tables/json_values.h"
+#include "bench/tables/record.h"
+#include "bench/tables/show.h"
+#include "cli/flags/configure.h"
+#include "cli/measure/measure.h"
+#include "cli/output/notes.h"
+#include "cli/setup/data.h"
+#include "cli/setup/session.h"
+#include "src/io/input_file.h"
+#include "src/io/tokens.h"
+#include "src/rewrites/rewrite.h"
+#include "src/tokenizer/encoder.h"
+#include "src/weights/weights.h"
+
+enum { MOST_ENDINGS = 16, NOT_COUNTED = -1 };
+
+static const sm_column columns[] = {
+    SM_SHARED_COLUMN("model", "folder of the weights", "model"),
+    {SM_COLUMN("data", SM_COLUMN_TEXT, "", "what was read"), .heading = "data", .rank = 9},
+    {SM_COLUMN("n_tokens", SM_COLUMN_INTEGER, "", "predicted tokens"), .heading = "tokens", .show = sm_show_count},
+    {SM_COLUMN("loss", SM_COLUMN_REAL, "nats", "mean of a token"), .heading = "loss", .show = sm_show_real, .rank = 9},
+    {SM_COLUMN("perplexity", SM_COLUMN_REAL, "", "e to the loss"), .heading = "perplexity", .show = sm_show_real},
+    {SM_COLUMN("bits_per_byte", SM_COLUMN_REAL, "bit", "of the text"), .heading = "bits a byte", .show = sm_show_real},
+    {SM_COLUMN("n_questions", SM_COLUMN_INTEGER, "", "questions with a choice of endings"), .heading = "questions",
+     .show = sm_show_count},
+    {SM_COLUMN("accuracy", SM_COLUMN_REAL, "", "the most probable ending is the right one"), .heading = "right",
+     .show = sm_show_percent},
+    {SM_COLUMN("accuracy_norm", SM_COLUMN_REAL, "", "likewise by the mean of an ending's tokens"),
+     .heading = "right, by mean", .show = sm_show_percent},
+};
+const sm_table cli_eval_table = {"eval", columns, sizeof(columns) / sizeof(columns[0])};
+
+typedef struct {
+    const cli_options *options;
+    char weights[PATH_MAX];
+    sm_model_config config;
+    sm_tokenizer *tokenizer; // NULL: an id is a byte
+    sm_encoder *encoder;
+    sm_device *device;
+    sm_session *session; // of one row
+    int64_t T;
+    int32_t *ids; // a row, then its targets
+
+    double nats; // of all predicted tokens
+    int64_t n_tokens;
+    double n_bytes;
+    int64_t n_questions, n_right, n_right_norm;
+} evaluation;
+
+// --- setting up --------------------------------------------------------------------------------
+
+static sm_status open_session(evaluation *e) {
+    const cli_options *o = e->options;
+    cli_device_list devices;
+    sm_plan *plan;
+    const sm_precision precision = cli_plan_precision((cli_precision)o->precisions.values[0]);
+    SM_TRY(cli_select_devices(&o->backends, &devices));
+    if (devices.n != 1) {
+        return sm_fail(SM_ERR_USAGE, "--backend: stands for %d devices; name one by its id (see `stepmark devices`)",
+                       devices.n);
+    }
+    SM_TRY(cli_open_device(devices.devices[0], o->threads.n > 0 ? o->threads.values[0] : 0, o, &e->device));
+    const sm_plan_options plan_options = {.B = 1,
+                                          .T = e->T,
+                                          .dtype = precision.dtype,
+                                          .products = precision.products,
+                                          .max_tensor_bytes = e->device->info.max_alloc_bytes};
+    SM_TRY(sm_model_build(&e->config, &plan_options, &plan));
+    const sm_status status = sm_plan_rewrite(plan, (sm_mode)o->modes.values[0], 0);
+    if (status != SM_OK) {
+        sm_plan_free(plan);
+        return status;
+    }
+    SM_TRY(sm_session_open(e->device, plan, &e->session)); // takes ownership of the plan
+    return sm_weights_load(e->weights, &e->config, e->session, NULL);
+}
+
+static sm_status set_up(evaluation *e) {
+    const cli_options *o = e->options;
+    SM_TRY(cli_check_single("--threads", o->threads.n));
+    SM_TRY(cli_check_single("--mode", o->modes.n));
+    SM_TRY(cli_check_single("--precision", o->precisions.n));
+    SM_TRY(cli_check_single("--seq-len", o->seq_lens.n));
+    if (o->weights == NULL || o->data == NULL) {
+        return sm_fail(SM_ERR_USAGE, "--%s: missing; give the folder of the model, and a file of text, tokens or questions",
+                       o->weights == NULL ? "weights" : "data");
+    }
+    SM_TRY(cli_find_weights(o->weights, e->weights));
+    SM_TRY(sm_weights_read_config(e->weights, &e->config));
+    e->T = o->seq_lens.n > 0 ? o->seq_lens.values[0] : e->config.context;
+    SM_TRY(cli_check_seq_len(&e->config, e->T));
+    SM_TRY(cli_find_tokenizer(o->tokenizer, o->weights, e->weights, e->config.vocab, &e->tokenizer));
+    SM_TRY(e->tokenizer != NULL ? sm_encoder_new(e->tokenizer, &e->encoder) : SM_OK);
+    e->ids = calloc(2 * (size_t)e->T, sizeof *e->ids);
+    SM_TRY(e->ids != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for %lld tokens", (long long)e->T));
+    return open_session(e);
+}
+
+// --- a row -------------------------------------------------------------------------------------
+
+// The loss of ids[first..n), each predicted from those before it; nats: their sum. n - 1 <= T.
+static sm_status score(evaluation *e, const int32_t *ids, int64_t n, int64_t first, double *nats) {
+    int32_t *targets = e->ids + e->T;
+    double loss;
+    for (int64_t t = 0; t < e->T; t++) {
+        e->ids[t] = t < n - 1 ? ids[t] : 0;
+        targets[t] = t + 1 < n && t + 1 >= first ? ids[t + 1] : NOT_COUNTED;
+    }
+    SM_TRY(sm_session_set_batch(e->session, e->ids, targets));
+    SM_TRY(sm_session_run(e->session, SM_RUN_FORWARD, NULL));
+    SM_TRY(sm_session_loss(e->session, &loss));
+    if (!isfinite(loss)) {
+        return sm_fail(SM_ERR_INVALID, "the loss is %g: the weights are damaged or overflow; use other weights", loss);
+    }
+    *nats = loss * (double)(n - first);
+    return cli_interrupted ? SM_ERR_INTERRUPTED : SM_OK;
+}
+
+static double bytes_of(const evaluation *e, const int32_t *ids, int64_t n) {
+    double n_bytes = 0;
+    for (int64_t i = 0; i < n; i++) {
+        n_bytes += e->tokenizer == NULL               ? 1
+                   : ids[i] >= e->tokenizer->n_tokens ? NAN
+                   : e->tokenizer->tokens[ids[i]].is_special ? 0
+                                                             : (double)e->tokenizer->tokens[ids[i]].n_bytes;
+    }
+    return n_bytes;
+}
+
+static sm_status take_row(evaluation *e, const int32_t *ids, int64_t n) {
+    double nats;
+    SM_TRY(score(e, ids, n, 1, &nats));
+    e->nats += nats;
+    e->n_tokens += n - 1;
+    e->n_bytes += bytes_of(e, ids + 1, n - 1);
+    return SM_OK;
+}
+
+// --- a stream ----------------------------------------------------------------------------------
+
+// Every token but the first is predicted once, in rows of T.
+static sm_status take_tokens(evaluation *e, const char *path) {
+    sm_tokens *tokens = NULL;
+    sm_status status = SM_OK;
+    int32_t *row = calloc((size_t)e->T + 1, sizeof *row);
+    SM_TRY(row != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for %lld tokens", (long long)e->T));
+    SM_TRY_GOTO(sm_tokens_open(path, (sm_tokens_format)e->options->data_format, e->config.vocab, &tokens));
+    const int64_t count = sm_tokens_count(tokens);
+    for (int64_t first = 0; first + 1 < count; first += e->T) {
+        const int64_t n = count - first < e->T + 1 ? count - first : e->T + 1;
+        SM_TRY_GOTO(sm_tokens_read(tokens, first, n, row));
+        SM_TRY_GOTO(take_row(e, row, n));
+    }
+cleanup:
+    sm_tokens_close(tokens);
+    free(row);
+    return status;
+}
+
+static sm_status take_text(evaluation *e, const char *path) {
+    int file;
+    int64_t size_bytes;
+    sm_ids ids = {.n = 0};
+    SM_TRY(sm_input_open(path, &file, &size_bytes));
+    uint8_t *text = malloc((size_t)size_bytes + 1);
+    sm_status status = text != NULL ? sm_input_read(file, path, 0, text, (size_t)size_bytes)
+                                    : sm_fail(SM_ERR_OOM, "%s: no memory for its text", path);
+    close(file);
+    status = status == SM_OK ? sm_encoder_encode(e->encoder, text, (size_t)size_bytes, &ids) : status;
+    for (size_t first = 0; first + 1 < ids.n && status == SM_OK; first += (size_t)e->T) {
+        const size_t left = ids.n - first;
+        status = take_row(e, ids.ids + first, (int64_t)(left < (size_t)e->T + 1 ? left : (size_t)e->T + 1));
+    }
+    free(ids.ids);
+    free(text);
+    return status;
+}
+
+// --- questions ---------------------------------------------------------------------------------
+
+static sm_status malformed(const char *path, size_t line) {
+    return sm_fail(SM_ERR_FORMAT, "%s: line %zu: no {\"ctx\": text, \"endings\": [texts], \"label\": number}", path, line);
+}
+
+// As llm.c and nanoGPT have it: the ending's tokens follow the context's, after a space.
+static sm_status score_ending(evaluation *e, const char *ctx, const char *ending, double *sum, double *mean) {
+    sm_ids ids = {.n = 0};
+    char *text = NULL;
+    sm_status status = cli_encode_text("ctx", e->tokenizer, ctx, e->config.vocab, &ids);
+    const int64_t n_context = (int64_t)ids.n;
+    if (status == SM_OK && asprintf(&text, " %s", ending) < 0) {
+        text = NULL;
+        status = sm_fail(SM_ERR_OOM, "no memory for an ending");
+    }
+    status = status == SM_OK ? cli_encode_text("endings", e->tokenizer, text, e->config.vocab, &ids) : status;
+    const int64_t n = (int64_t)ids.n;
+    if (status == SM_OK && (n_context == 0 || n - n_context > e->T)) {
+        status = sm_fail(SM_ERR_INVALID, "an ending of %lld tokens after a context of %lld does not fit %lld",
+                         (long long)(n - n_context), (long long)n_context, (long long)e->T);
+    }
+    if (status == SM_OK) {
+        const int64_t skipped = n > e->T + 1 ? n - e->T - 1 : 0; // the beginning of a long context
+        status = score(e, ids.ids + skipped, n - skipped, n_context - skipped, sum);
+        *mean = *sum / (double)(n - n_context);
+    }
+    free(text);
+    free(ids.ids);
+    return status;
+}
+
+static sm_status take_question(evaluation *e, const char *path, size_t line, const json_t *question) {
+    const char *ctx = json_string_value(json_object_get(question, "ctx"));
+    const json_t *endings = json_object_get(question, "endings");
+    const json_t *label = json_object_get(question, "label");
+    const json_int_t right = json_is_string(label) ? atoll(json_string_value(label)) : json_integer_value(label);
+    const size_t n = json_array_size(endings);
+    double sums[MOST_ENDINGS];
+    double means[MOST_ENDINGS];
+    size_t best = 0;
+    size_t best_norm = 0;
+    if (ctx == NULL || label == NULL || n < 2 || n > MOST_ENDINGS || right < 0 || (size_t)right >= n) {
+        return malformed(path, line);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const char *ending = json_string_value(json_array_get(endings, i));
+        SM_TRY(ending != NULL ? score_ending(e, ctx, ending, &sums[i], &means[i]) : malformed(path, line));
+        best = sums[i] < sums[best] ? i : best;
+        best_norm = means[i] < means[best_norm] ? i : best_norm;
+    }
+    e->n_questions++;
+    e->n_right += best == (size_t)right;
+    e->n_right_norm += best_norm == (size_t)right;
+    return SM_OK;
+}
+
+static sm_status take_questions(evaluation *e, const char *path) {
+    FILE *file;
+    char *text = NULL;
+    size_t capacity = 0;
+    size_t line = 0;
+    sm_status status = SM_OK;
+    SM_TRY(sm_input_stream(path, &file));
+    for (ssize_t n; status == SM_OK && (n = getline(&text, &capacity, file)) >= 0;) {
+        json_t *question = json_loadb(text, (size_t)n, 0, NULL);
+        status = question != NULL ? take_question(e, path, ++line, question) : malformed(path, ++line);
+        json_decref(question);
+    }
+    free(text);
+    fclose(file);
+    return status;
+}
+
+// --- the whole ---------------------------------------------------------------------------------
+
+static bool ends_with(const char *text, const char *end) {
+    const size_t n = strlen(text);
+    return n >= strlen(end) && strcmp(text + n - strlen(end), end) == 0;
+}
+
+// A folder of `tokenize` stands for its validation tokens.
+static sm_status take_data(evaluation *e, char path[PATH_MAX]) {
+    const char *data = e->options->data;
+    if (snprintf(path, PATH_MAX, "%s/val.bin", data) >= PATH_MAX) {
+        return sm_fail(SM_ERR_IO, "--data: '%.100s...' is too long", data);
+    }
+    if (access(path, F_OK) != 0) {
+        snprintf(path, PATH_MAX, "%s", data);
+    }
+    if (ends_with(path, ".jsonl")) {
+        return take_questions(e, path);
+    }
+    return e->tokenizer != NULL && !ends_with(path, ".bin") ? take_text(e, path) : take_tokens(e, path);
+}
+
+static sm_status print(const evaluation *e, const char *path) {
+    const double loss = e->n_tokens > 0 ? e->nats / (double)e->n_tokens : NAN;
+    const double n_questions = e->n_questions > 0 ? (double)e->n_questions : NAN;
+    json_t *records = json_pack(
+        "[{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}]", "model", sm_json_bytes(e->weights), "data", sm_json_bytes(path),
+        "n_tokens", e->n_tokens > 0 ? json_integer(e->n_tokens) : json_null(), "loss", sm_json_real(loss), "perplexity",
+        sm_json_real(exp(loss)), "bits_per_byte", sm_json_real(e->nats / log(2) / e->n_bytes), "n_questions",
+        e->n_questions > 0 ? json_integer(e->n_questions) : json_null(), "accuracy",
+        sm_json_real((double)e->n_right / n_questions), "accuracy_norm", sm_json_real((double)e->n_right_norm / n_questions));
+    const sm_status status = records != NULL ? sm_record_write_all(&cli_eval_table, (sm_format)e->options->output, stdout, records)
+                                             : sm_fail(SM_ERR_OOM, "no memory for the result");
+    json_decref(records);
+    return status;
+}
+
+sm_status cli_eval(const cli_options *options) {
+    evaluation e = {.options = options};
+    char path[PATH_MAX];
+    sm_status status;
+    SM_TRY_GOTO(set_up(&e));
+    SM_TRY_GOTO(take_data(&e, path));
+    if (e.n_tokens == 0 && e.n_questions == 0) {
+        SM_TRY_GOTO(sm_fail(SM_ERR_INVALID, "%s: has nothing to predict", path));
+    }
+    status = print(&e, path);
+cleanup:
+    sm_session_close(e.session);
+    if (e.device != NULL) {
+        e.device->backend->close(e.device);
+    }
+    sm_encoder_free(e.encoder);
+    sm_tokenizer_free(e.tokenizer);
+    free(e.ids);
+    return status;
+}
