@@ -12,7 +12,7 @@ check() {
 }
 for file in cl/*.cl cl/optimizer/*.cl cl/products/*.cl cl/nvidia/*.cl; do
     case $file in
-    cl/philox.cl | cl/prelude.cl | cl/nvidia/tensor.cl | cl/nvidia/wgmma.cl | cl/nvidia/attention_wgmma.cl) continue ;;
+    cl/philox.cl | cl/prelude.cl | cl/heads.cl | cl/nvidia/tensor.cl | cl/nvidia/wgmma.cl | cl/nvidia/attention_wgmma.cl) continue ;;
     *_local.cl | *tensor* | *wgmma*) sizes="4" ;;
     *) sizes="1 8 16 4" ;;
     esac
@@ -35,6 +35,7 @@ for file in cl/*.cl cl/optimizer/*.cl cl/products/*.cl cl/nvidia/*.cl; do
     esac
     case $file in
     cl/nvidia/matmul_wgmma.cl | cl/nvidia/peaks_wgmma.cl) names="$names -include cl/nvidia/wgmma.cl" ;;
+    *attention_tensor*) names="$names -include cl/heads.cl" ;;
     esac
     for size in $sizes; do
         [ "$size" != 4 ] || forms="$forms $cards"
@@ -52,7 +53,7 @@ for file in cl/units/*_units.cl; do
         for format in "$@"; do
             # shellcheck disable=SC2086 # lists of options
             check "$file" -target amdgcn-amd-amdhsa -mcpu=gfx90a -nogpulib -DVECTOR=4 -DROW_ITEMS=128 \
-                -include cl/units/units.cl -Wno-unused-function -Wno-constant-logical-operand $form $format
+                -include cl/units/units.cl -include cl/heads.cl -Wno-unused-function -Wno-constant-logical-operand $form $format
         done
     done
 done

@@ -68,8 +68,9 @@ for target in ${TARGETS:-gfx90a gfx942 gfx950 gfx1100 gfx1151 gfx1201 dg2 arl-h 
     [ -s "$folder/programs" ] || fail "$target: no programs"
     while read -r stem options; do
         n=$((n + 1))
+        heads=$([ "$stem" != attention_units ] || echo cl/heads.cl)
         # shellcheck disable=SC2086 # a list of files
-        cat cl/philox.cl cl/prelude.cl cl/units/units.cl "cl/units/$stem.cl" >"$folder/source.cl"
+        cat cl/philox.cl cl/prelude.cl cl/units/units.cl $heads "cl/units/$stem.cl" >"$folder/source.cl"
         counts=$folder/$({ echo "$vendors $options" && cat "$folder/source.cl" tools/count_instructions.py; } | sha256sum | cut -c1-16)
         if [ ! -e "$counts" ]; then
             if ! compile "$target" "$folder/source.cl" "-cl-std=CL1.2 -cl-denorms-are-zero -DVECTOR=4 -DROW_ITEMS=128 $options" >"$folder/counts"; then

@@ -15,12 +15,6 @@
 //   dq        s = q k^T, dy v^T,  dq += ds k               ds  (rows, keys)
 //   dk, dv    s^T = k q^T, v dy^T, dv += att^T dy, dk += ds^T q   both (keys, rows)
 
-#ifndef HS
-#define HS 64 // channels of a head: a multiple of 8
-#endif
-#ifndef SCALE
-#define SCALE 0.125f // 1 / sqrt(HS)
-#endif
 #ifndef WARPS
 #define WARPS 4 // of a work-group
 #endif
@@ -39,24 +33,12 @@
 #ifndef IN_REGISTERS
 #define IN_REGISTERS 0 // operands of the owned rows that are kept there: 0, 1 or 2; by wgmma none
 #endif
-#ifndef DROPOUT
-#define DROPOUT 0
-#endif
 #ifndef WGMMA
 #define WGMMA 0 // 1: products by four warps together (attention_wgmma.cl); HS is 64 or 128
 #endif
 #ifndef SPLIT
 #define SPLIT 0 // 1: floats are multiplied as sums of two tf32 numbers, by three products; for fp32's accuracy
 #endif
-#ifndef PART
-#define PART 0 // the kernel that is compiled; 0: forward, 1: dq, 2: dk and dv. Each has its own best sizes
-#endif
-#ifndef HEADS_TOGETHER
-#define HEADS_TOGETHER 32 // heads whose tiles are worked on side by side: their keys and values fit the second level
-#endif
-
-// Arrays of an item are registers only where all that handles them is part of the kernel.
-#define inlined static inline __attribute__((always_inline))
 
 #define ELEM       ((int)sizeof(data))     // bytes
 #define CHUNK      (16 / ELEM)             // elements of a copy
@@ -80,45 +62,9 @@
 #define WARP_ROWS  (16 * FRAGMENTS)
 #define MY_FIRST   (MY_WARP * WARP_ROWS)   // of the work-group's rows or keys
 #define OWN        (WARPS * WARP_ROWS)     // rows or keys that a work-group owns
-#define LOG2E      1.44269504f
 
 #define ROW  (LANE / 4) // this item's place in a fragment of a result: rows ROW and ROW + 8,
 #define PAIR (LANE % 4) // columns 2 PAIR and the next
-
-typedef struct {
-    uint T;
-    ulong head_row;    // of [b,h,0] among rows of lse
-    ulong first_token; // b T
-    uint q, k, v;      // the head's first channels in a row of qkv; q also in a row of y
-    uint ld, C;        // elements of a row of qkv, of y
-} place;
-
-// head: b NH + h
-inlined place find_place(uint head, ulong T, ulong NH, ulong NKV) {
-    place p;
-    p.T = (uint)T;
-    p.head_row = head * T;
-    p.first_token = head / (uint)NH * T;
-    p.q = head % (uint)NH * HS;
-    p.k = ((uint)NH + head % (uint)NH / (uint)(NH / NKV)) * HS;
-    p.v = p.k + (uint)NKV * HS;
-    p.ld = (uint)(NH + 2 * NKV) * HS;
-    p.C = (uint)NH * HS;
-    return p;
-}
-
-inlined ulong qkv_start(const place *p, uint t) { return (p->first_token + t) * p->ld; }
-inlined ulong y_start(const place *p, uint t) { return (p->first_token + t) * p->C + p->q; }
-
-// Which head and tile are this work-group's: HEADS_TOGETHER heads' tiles lie side by side, tile 0 of each first.
-inlined void find_tile(uint n_heads, uint n_tiles, uint *head, uint *tile) {
-    const uint group = (uint)get_group_id(0);
-    const uint first = group / (HEADS_TOGETHER * n_tiles) * HEADS_TOGETHER;
-    const uint n = min(n_heads - first, (uint)HEADS_TOGETHER);
-    const uint left = group - first * n_tiles;
-    *tile = left / n;
-    *head = first + left % n;
-}
 
 // --- operands --------------------------------------------------------------------------------------------------
 

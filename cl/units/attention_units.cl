@@ -13,12 +13,6 @@
 //
 // With documents (starts (B,T)) row t's keys begin with starts[t].
 
-#ifndef HS
-#define HS 64 // channels of a head: a multiple of 8
-#endif
-#ifndef SCALE
-#define SCALE 0.125f // 1 / sqrt(HS)
-#endif
 #ifndef WAVES
 #define WAVES 4 // of a work-group
 #endif
@@ -37,15 +31,6 @@
 #ifndef APART
 #define APART 0 // dk and dv are other work-groups': half the sums, but scores are computed twice
 #endif
-#ifndef DROPOUT
-#define DROPOUT 0
-#endif
-#ifndef PART
-#define PART 0 // the kernel that is compiled; 0: forward, 1: dq, 2: dk and dv
-#endif
-#ifndef HEADS_TOGETHER
-#define HEADS_TOGETHER 32 // heads whose tiles are worked on side by side: their keys and values fit the second level
-#endif
 
 #define ITEMS     (WAVES * WAVE)
 #define OWN       (WAVES * TN)                      // rows or keys that a work-group owns
@@ -57,7 +42,6 @@
 #define COLUMNS_ELEMS A_ELEMS(OUT_ROWS, TILE) // of the same, transposed
 #define OWN_ELEMS     B_ELEMS(OWN, CHANNELS)
 #define OWN_TILES     (LOCAL_OWN * OWN_ELEMS + (LOCAL_OWN == 0))
-#define LOG2E 1.44269504f
 
 // Two waves of a vector unit of AMD's at a time, where results leave room for it.
 #if IS_MFMA && HS <= 64 && !SPLIT && !defined(EMULATED)
@@ -65,41 +49,6 @@
 #else
 #define ATTENTION_KERNEL WAVES_ATTRIBUTE kernel
 #endif
-
-typedef struct {
-    uint T;
-    ulong head_row;    // of [b,h,0] among rows of lse
-    ulong first_token; // b T
-    uint q, k, v;      // the head's first channels in a row of qkv; q also in a row of y
-    uint ld, C;        // elements of a row of qkv, of y
-} place;
-
-// head: b NH + h
-inlined place find_place(uint head, ulong T, ulong NH, ulong NKV) {
-    place p;
-    p.T = (uint)T;
-    p.head_row = head * T;
-    p.first_token = head / (uint)NH * T;
-    p.q = head % (uint)NH * HS;
-    p.k = ((uint)NH + head % (uint)NH / (uint)(NH / NKV)) * HS;
-    p.v = p.k + (uint)NKV * HS;
-    p.ld = (uint)(NH + 2 * NKV) * HS;
-    p.C = (uint)NH * HS;
-    return p;
-}
-
-inlined ulong qkv_start(const place *p, uint t) { return (p->first_token + t) * p->ld; }
-inlined ulong y_start(const place *p, uint t) { return (p->first_token + t) * p->C + p->q; }
-
-// Which head and tile are this work-group's: HEADS_TOGETHER heads' tiles lie side by side, tile 0 of each first.
-inlined void find_tile(uint n_heads, uint n_tiles, uint *head, uint *tile) {
-    const uint group = (uint)get_group_id(0);
-    const uint first = group / (HEADS_TOGETHER * n_tiles) * HEADS_TOGETHER;
-    const uint n = min(n_heads - first, (uint)HEADS_TOGETHER);
-    const uint left = group - first * n_tiles;
-    *tile = left / n;
-    *head = first + left % n;
-}
 
 // --- operands --------------------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ static struct {
 } known[MOST_DEVICES];
 
 static void make_key(const opencl_facts *f, char *key, size_t size_bytes) {
-    static const char *const stems[] = {"philox", "prelude", "units", "matmul_units", "attention_units"};
+    static const char *const stems[] = {"philox", "prelude", "units", "heads", "matmul_units", "attention_units"};
     uint64_t hash = HOST_HASH_START;
     for (size_t i = 0; i < sizeof stems / sizeof stems[0]; i++) {
         const sm_embedded *source = opencl_find_source(stems[i]);

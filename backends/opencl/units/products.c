@@ -249,7 +249,7 @@ static opencl_arithmetic peak(const opencl_device *device, sm_precision precisio
 
 static const opencl_recipe recipes[] = {
     {"matmul_units", {"units", "matmul_units"}, NULL},
-    {"attention_units", {"units", "attention_units"}, NULL},
+    {"attention_units", {"units", "heads", "attention_units"}, NULL},
     {"peaks_units", {"units", "peaks_units"}, NULL},
     {.name = NULL},
 };
