@@ -10,14 +10,14 @@
 #define CONVERSIONS(name, type, widened, rounded)                          \
     static void widen_##name(int64_t n, const void *values, float *wide) { \
         const type *from = values;                                         \
-        for (int64_t i = 0; i < n; i++) {                                  \
+        _Pragma("omp simd") for (int64_t i = 0; i < n; i++) {              \
             const type x = from[i];                                        \
             wide[i] = widened;                                             \
         }                                                                  \
     }                                                                      \
     static void round_##name(int64_t n, const float *wide, void *values) { \
         type *to = values;                                                 \
-        for (int64_t i = 0; i < n; i++) {                                  \
+        _Pragma("omp simd") for (int64_t i = 0; i < n; i++) {              \
             const float x = wide[i];                                       \
             to[i] = rounded;                                               \
         }                                                                  \

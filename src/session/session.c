@@ -143,6 +143,16 @@ sm_status sm_session_read(sm_session *session, int tensor, int64_t n_elems, floa
     return sm_session_read_part(session, tensor, 0, n_elems, values);
 }
 
+static void widen(sm_dtype dtype, int64_t n_elems, const void *values, float *wide) {
+    enum { PART_ELEMS = 1 << 16 };
+    const sm_number_format *format = sm_dtype_format(dtype);
+#pragma omp parallel for schedule(static) if (n_elems > PART_ELEMS) num_threads(sm_host_threads())
+    for (int64_t first = 0; first < n_elems; first += PART_ELEMS) {
+        const int64_t n = n_elems - first < PART_ELEMS ? n_elems - first : PART_ELEMS;
+        format->widen(n, (const char *)values + (size_t)first * format->size_bytes, wide + first);
+    }
+}
+
 sm_status sm_session_read_part(sm_session *session, int tensor, int64_t offset_elems, int64_t n_elems, float *values) {
     const sm_backend *backend = session->device->backend;
     const sm_dtype dtype = session->plan->tensors[tensor].dtype;
@@ -156,7 +166,7 @@ sm_status sm_session_read_part(sm_session *session, int tensor, int64_t offset_e
     }
     SM_TRY(reserve_staging(session, n_elems, dtype));
     SM_TRY(backend->download(session->executable, tensor, offset_elems, n_elems, session->staging));
-    sm_dtype_format(dtype)->widen(n_elems, session->staging, values);
+    widen(dtype, n_elems, session->staging, values);
     return SM_OK;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/plan/host_threads.h"
 #include "src/verify/spot.h"
 #include "src/verify/verify.h"
 
@@ -143,7 +144,7 @@ static int add_tensor(sm_plan *plan, const sample *p, const operand *o, const sm
     return sm_plan_add_tensor(plan, SM_ROLE_OPTIMIZER, is_ids(t) ? t->dtype : SM_F32, n_dims, dims, "%s", name);
 }
 
-static sm_status build(const spot *s, sample *p, sm_plan *plan) {
+static sm_status build(const spot *s, const sample *p, sm_plan *plan) {
     const sm_op_info *info = sm_op_get_info(s->op.kind);
     sm_op op = s->op;
     op.range = SM_PHASE_FORWARD;
@@ -172,7 +173,7 @@ static sm_status write(sm_session *reference, int tensor, const operand *o) {
                : sm_session_write(reference, tensor, sm_tensor_elems(t), o->values);
 }
 
-static sm_status feed(spot *s, sample *p, sm_session *reference) {
+static sm_status feed(const spot *s, const sample *p, sm_session *reference) {
     const sm_op *op = &reference->plan->ops[0];
     for (int k = 0; k < SM_MAX_IN; k++) {
         if (op->in[k] != SM_NO_TENSOR) {
@@ -241,19 +242,9 @@ static sm_status compare(spot *s, const sample *p, int k, const float *want) {
     return SM_OK;
 }
 
-static sm_status compare_outputs(spot *s, const sample *p, sm_session *reference) {
+static bool is_compared(const spot *s, const sample *p, int k) {
     const sm_op_info *info = sm_op_get_info(s->op.kind);
-    for (int k = 0; k < SM_MAX_OUT && info->out[k].name != NULL; k++) {
-        const operand *o = &p->out[k];
-        if (s->op.out[k] == SM_NO_TENSOR || (p->n_rows > 0 && !o->by_rows)) {
-            continue;
-        }
-        float *want = spot_memory(s, (size_t)o->n, sizeof *want);
-        SM_TRY(want != NULL ? SM_OK : SM_ERR_OOM);
-        SM_TRY(sm_session_read(reference, reference->plan->ops[0].out[k], o->n, want));
-        SM_TRY(compare(s, p, k, want));
-    }
-    return SM_OK;
+    return info->out[k].name != NULL && s->op.out[k] != SM_NO_TENSOR && (p->n_rows == 0 || p->out[k].by_rows);
 }
 
 // --- the looks -------------------------------------------------------------------------------
@@ -289,15 +280,12 @@ static bool is_skipped(const spot *s, const sample *p) {
     return false;
 }
 
-static sm_status end(spot *s) {
+// What the reference makes of the sample, or of a part of its rows.
+static sm_status compute(const spot *s, const sample *p, float *const want[SM_MAX_OUT]) {
     sm_status status = SM_OK;
-    sample *p = s->state;
     const sm_backend *backend = sm_backend_find("reference");
     sm_device *device = NULL;
     sm_session *reference = NULL;
-    if (is_skipped(s, p)) {
-        return SM_OK;
-    }
     sm_plan *plan = sm_plan_new(SM_F32);
     if (plan == NULL) {
         return sm_fail(SM_ERR_OOM, "spot check: no memory for a plan");
@@ -312,11 +300,72 @@ static sm_status end(spot *s) {
     SM_TRY_GOTO(sm_session_open(device, plan, &reference)); // takes ownership of the plan
     SM_TRY_GOTO(feed(s, p, reference));
     SM_TRY_GOTO(sm_session_run(reference, SM_RUN_FORWARD, NULL));
-    SM_TRY_GOTO(compare_outputs(s, p, reference));
+    for (int k = 0; k < SM_MAX_OUT; k++) {
+        if (want[k] != NULL) {
+            SM_TRY_GOTO(sm_session_read(reference, plan->ops[0].out[k], p->out[k].n, want[k]));
+        }
+    }
 cleanup:
     sm_session_close(reference);
     backend->close(device);
     return status;
+}
+
+static void take_part(operand *o, int64_t first_row, int64_t n_rows) {
+    if (o->by_rows && o->values != NULL) {
+        o->n = n_rows * o->per_row;
+        o->values = (float *)o->values + first_row * o->per_row; // ids are as large
+    }
+}
+
+// The reference is serial: each thread computes a part of the rows.
+static sm_status compute_in_parts(const spot *s, const sample *p, float *const want[SM_MAX_OUT]) {
+    const int n_parts = (int)(p->n_rows < sm_host_threads() ? p->n_rows : sm_host_threads());
+    sm_status status = SM_OK;
+#pragma omp parallel for schedule(static) num_threads(n_parts)
+    for (int i = 0; i < n_parts; i++) {
+        sample part = *p;
+        float *its_want[SM_MAX_OUT];
+        const int64_t first = p->n_rows * i / n_parts;
+        part.n_rows = p->n_rows * (i + 1) / n_parts - first;
+        part.rows += first;
+        for (int k = 0; k < SM_MAX_IN; k++) {
+            take_part(&part.in[k], first, part.n_rows);
+        }
+        for (int k = 0; k < SM_MAX_OUT; k++) {
+            take_part(&part.out[k], first, part.n_rows);
+            its_want[k] = want[k] != NULL ? want[k] + first * p->out[k].per_row : NULL;
+        }
+        const sm_status its_status = compute(s, &part, its_want);
+#pragma omp critical
+        status = its_status != SM_OK ? its_status : status;
+    }
+    return status == SM_OK ? SM_OK
+                           : sm_fail(status, "spot check: the reference cannot compute %lld rows in %d threads",
+                                     (long long)p->n_rows, n_parts);
+}
+
+static sm_status end(spot *s) {
+    sample *p = s->state;
+    float *want[SM_MAX_OUT] = {NULL};
+    int64_t n_elems = 0;
+    if (is_skipped(s, p)) {
+        return SM_OK;
+    }
+    for (int k = 0; k < SM_MAX_OUT; k++) {
+        if (is_compared(s, p, k)) {
+            want[k] = spot_memory(s, (size_t)p->out[k].n, sizeof **want);
+            SM_TRY(want[k] != NULL ? SM_OK : SM_ERR_OOM);
+        }
+    }
+    for (int k = 0; k < SM_MAX_IN; k++) {
+        n_elems += p->in[k].n;
+    }
+    SM_TRY(p->n_rows > 0 && n_elems > SPOT_FEW_ELEMS ? compute_in_parts(s, p, want) : compute(s, p, want));
+    for (int k = 0; k < SM_MAX_OUT; k++) {
+        SM_TRY(want[k] != NULL ? compare(s, p, k, want[k]) : SM_OK);
+    }
+    return SM_OK;
 }
 
 const spot_look spot_rows = {begin_rows, end};

@@ -426,28 +426,50 @@ static sm_status begin_embedding(spot *s) {
     return SM_OK;
 }
 
-static sm_status compare_table(spot *s, const tables *t, int table) {
-    float *row = spot_memory(s, (size_t)t->C, sizeof *row);
-    double *sums = spot_memory(s, 2 * (size_t)t->C, sizeof *sums);
-    SM_TRY(row != NULL && sums != NULL ? SM_OK : SM_ERR_OOM);
-    for (int64_t i = 0; i <= t->n; i++) {
-        int64_t n_summed = 0;
-        memset(sums, 0, 2 * (size_t)t->C * sizeof *sums);
-        for (int64_t n = 0; n < t->N; n++) {
-            if (row_of(t, table, n) == t->ids[table][i]) {
-                n_summed++;
-                SM_TRY(spot_read(s, s->op.in[SM_IN(embedding_backward, dx)], n * t->C, t->C, row));
-                for (int64_t c = 0; c < t->C; c++) {
-                    sums[c] += (double)row[c];
-                    sums[t->C + c] += (double)row[c] * row[c];
+// sums[i]: of dx and of its squares over all tokens with the i-th drawn id. Rows of dx are read some at a time, as
+// devices take longer for a read than for its bytes.
+static sm_status sum_table(spot *s, const tables *t, int table, int64_t n_summed[N_TABLE_ROWS], double *sums) {
+    enum { ROWS = 32 };
+    const int64_t C = t->C;
+    float *dx = spot_memory(s, (size_t)(ROWS * C), sizeof *dx);
+    SM_TRY(dx != NULL ? SM_OK : SM_ERR_OOM);
+    for (int64_t first = 0; first < t->N; first += ROWS) {
+        const int64_t n_rows = t->N - first < ROWS ? t->N - first : ROWS;
+        bool is_read = false;
+        for (int64_t n = first; n < first + n_rows; n++) {
+            for (int64_t i = 0; i <= t->n; i++) {
+                if (row_of(t, table, n) != t->ids[table][i]) {
+                    continue;
+                }
+                SM_TRY(is_read ? SM_OK
+                               : spot_read(s, s->op.in[SM_IN(embedding_backward, dx)], first * C, n_rows * C, dx));
+                is_read = true;
+                n_summed[i]++;
+                for (int64_t c = 0; c < C; c++) {
+                    const double value = dx[(n - first) * C + c];
+                    sums[2 * i * C + c] += value;
+                    sums[(2 * i + 1) * C + c] += value * value;
                 }
             }
         }
-        SM_TRY(spot_read(s, s->op.out[table], t->ids[table][i] * t->C, t->C, row));
-        for (int64_t c = 0; c < t->C; c++) {
-            const double before = t->before[table][i * t->C + c];
+    }
+    return SM_OK;
+}
+
+static sm_status compare_table(spot *s, const tables *t, int table) {
+    const int64_t C = t->C;
+    int64_t n_summed[N_TABLE_ROWS] = {0};
+    float *row = spot_memory(s, (size_t)C, sizeof *row);
+    double *all_sums = spot_memory(s, (size_t)(2 * (t->n + 1) * C), sizeof *all_sums); // zeros
+    SM_TRY(row != NULL && all_sums != NULL ? SM_OK : SM_ERR_OOM);
+    SM_TRY(sum_table(s, t, table, n_summed, all_sums));
+    for (int64_t i = 0; i <= t->n; i++) {
+        const double *sums = all_sums + 2 * i * C;
+        SM_TRY(spot_read(s, s->op.out[table], t->ids[table][i] * C, C, row));
+        for (int64_t c = 0; c < C; c++) {
+            const double before = t->before[table][i * C + c];
             spot_compare(s, sm_op_get_info(s->op.kind)->out[table].name, row[c], before + sums[c],
-                         spot_plain_roundoff(n_summed) * (sqrt(sums[t->C + c]) + fabs(sums[c]) + fabs(before)) +
+                         spot_plain_roundoff(n_summed[i]) * (sqrt(sums[C + c]) + fabs(sums[c]) + fabs(before)) +
                              FLT_MIN);
         }
     }
