@@ -485,10 +485,10 @@ static sm_status meet_over_groups(sm_reducer *r, uint32_t number) {
 
 // Something that all do together did not end in time. Every process that lives comes here at about the same time and
 // says so; who does not has stopped.
-static sm_status name_who_hangs(sm_reducer *r, uint32_t number) {
+static sm_status name_who_hangs(sm_reducer *r) {
     enum { LOOKS = 40 };
     static const struct timespec look = {.tv_nsec = 50000000};
-    const uint32_t said = number + 1;
+    const uint32_t said = r->n_begun + 1;
     advance(&r->progress[r->me]->arrived, said);
     for (int i = 0, n = 0; i < r->comm->n_members; i++) {
         while (!has_reached(atomic_load(&r->progress[i]->arrived), said) && n++ < LOOKS) {
@@ -504,7 +504,7 @@ static sm_status name_who_hangs(sm_reducer *r, uint32_t number) {
                    r->comm->options.timeout_s);
 }
 
-static sm_status watch(sm_reducer *r, const sm_comm_job *job, uint32_t number) {
+static sm_status watch(sm_reducer *r, const sm_comm_job *job) {
     enum { LOOKS_A_CHECK = 500 };
     static const struct timespec look = {.tv_nsec = 20000};
     const int64_t until_ns = sm_comm_wait_until_ns(r->comm);
@@ -516,11 +516,10 @@ static sm_status watch(sm_reducer *r, const sm_comm_job *job, uint32_t number) {
             SM_TRY(sm_comm_check_wait(r->comm, r->comm->members[i], INT64_MAX));
         }
         if (sm_now_ns() > until_ns) {
-            return name_who_hangs(r, number);
+            return name_who_hangs(r);
         }
         SM_TRY(job->is_done(job->ctx, &is_done));
     }
-    advance(&r->progress[r->me]->arrived, number);
     return SM_OK;
 }
 
@@ -543,12 +542,11 @@ static sm_status move(sm_reducer *r, const sm_comm_job *job, uint32_t number) {
 }
 
 static sm_status do_job(sm_reducer *r, const sm_comm_job *job) {
+    if (job->pattern == SM_COMM_WATCH) { // has no number: not every process needs to watch
+        return watch(r, job);
+    }
     const uint32_t number = ++r->n_begun;
     SM_TRY(job->before == NULL ? SM_OK : job->before(job->ctx));
-    if (job->pattern == SM_COMM_WATCH) {
-        SM_TRY(watch(r, job, number));
-        return job->after == NULL ? SM_OK : job->after(job->ctx);
-    }
     advance(&r->progress[r->me]->arrived, number);
     SM_TRY(wait_for_all(r, true, number));
     SM_TRY(move(r, job, number));

@@ -314,12 +314,23 @@ static sm_status begin_by_library(sm_exchange *x, transfer *t, const sm_op *op) 
     return SM_OK;
 }
 
-static sm_status finish_by_library(sm_exchange *x, transfer *t) {
+// Looks for a short time by itself, which is faster than to wait for the communicating thread, that watches.
+static sm_status wait_for_library(sm_exchange *x, transfer *t) {
+    enum { SHORT_NS = 1000000 };
     const sm_comm_job job = {.pattern = SM_COMM_WATCH, .is_done = is_carried, .fail = abort_library, .ctx = t};
+    const int64_t until_ns = sm_now_ns() + SHORT_NS;
     int64_t ticket = 0;
+    bool is_done = false;
+    while (!is_done && sm_now_ns() < until_ns) {
+        SM_TRY(is_carried(t, &is_done));
+    }
+    SM_TRY(is_done ? SM_OK : sm_comm_start(x->comm, &job, &ticket));
+    return is_done ? SM_OK : sm_comm_finish(x->comm, ticket);
+}
+
+static sm_status finish_by_library(sm_exchange *x, transfer *t) {
     SM_TRY(sm_comm_finish(x->comm, t->ticket));
-    SM_TRY(sm_comm_start(x->comm, &job, &ticket));
-    SM_TRY(sm_comm_finish(x->comm, ticket));
+    SM_TRY(wait_for_library(x, t));
     sm_comm_add_busy(x->comm, x->library->elapsed_ns(t->executable, t->collective));
     t->ticket = 0;
     x->n_under_way--;
