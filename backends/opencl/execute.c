@@ -21,7 +21,8 @@ static size_t scratch_bytes(const sm_device *device, const sm_plan *plan) {
 size_t opencl_working_bytes(const sm_device *device, const sm_plan *plan) {
     const opencl_device *d = (const opencl_device *)device;
     const size_t family_bytes = d->family->own_bytes != NULL ? d->family->own_bytes(&d->facts, plan) : 0;
-    return scratch_bytes(device, plan) + family_bytes + opencl_copy_bytes(plan);
+    return scratch_bytes(device, plan) + family_bytes +
+           (opencl_has_peers(d) ? opencl_rounded_bytes(plan) : opencl_copy_bytes(plan));
 }
 
 static void note_units(opencl_executable *e) {

@@ -498,8 +498,9 @@ static sm_status name_who_hangs(sm_reducer *r) {
             return sm_comm_check_wait(r->comm, r->comm->members[i], 0);
         }
     }
+    SM_TRY(r->comm->n_groups > 1 ? meet_over_groups(r, said) : SM_OK);
     return sm_fail(SM_ERR_TIMEOUT,
-                   "an exchange did not end within %g s, though all processes of this host have begun it; the training "
+                   "an exchange did not end within %g s, though all processes have begun it; the training "
                    "ends (--comm-timeout sets how long to wait)",
                    r->comm->options.timeout_s);
 }

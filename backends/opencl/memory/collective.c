@@ -25,6 +25,14 @@ bool opencl_is_exchanged(const opencl_device *device, const sm_plan *plan, sm_ro
            (role == SM_ROLE_GRADIENT || (role == SM_ROLE_PARAMETER && plan->processes.is_sharded));
 }
 
+size_t opencl_rounded_bytes(const sm_plan *plan) {
+    size_t size_bytes = 0;
+    for (int i = 0; i < plan->n_buckets && plan->processes.is_bf16; i++) {
+        size_bytes += (size_t)plan->buckets[i].n_elems * sizeof(uint16_t);
+    }
+    return size_bytes;
+}
+
 // --- rounded gradients ---------------------------------------------------------------------------
 
 sm_status opencl_reserve_rounded(opencl_executable *e) {

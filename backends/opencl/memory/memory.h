@@ -98,6 +98,7 @@ size_t opencl_copy_bytes(const sm_plan *plan); // for the sums of two processes
 
 extern const sm_collectives sm_collectives_opencl; // declared again by src/session/registry.c
 bool opencl_is_exchanged(const opencl_device *device, const sm_plan *plan, sm_role role); // by its peers
+size_t opencl_rounded_bytes(const sm_plan *plan);                                         // of what it reserves
 sm_status opencl_reserve_rounded(opencl_executable *e);
 bool opencl_free_collectives(opencl_executable *e); // false: they are not over, and nothing may be freed
 
