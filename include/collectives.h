@@ -2,7 +2,7 @@
 // own links, without the host's memory. A backend has a table of these functions, or none.
 //
 // Two threads use it. The computing thread begins and finishes exchanges. The communicating thread hands them to the
-// library, in the same order in every process, once all processes have begun them.
+// library, together and in the same order in every process, once all processes have begun them.
 #ifndef STEPMARK_COLLECTIVES_H
 #define STEPMARK_COLLECTIVES_H
 
@@ -44,12 +44,14 @@ typedef struct sm_collectives {
     // Begins after all ops that were started so far. *ticket is NULL at first, may be used again after its finish, and
     // lives as long as the executable.
     sm_status (*begin)(sm_executable *executable, const sm_collective *what, void **ticket);
-    sm_status (*hand_over)(sm_executable *executable, void *ticket); // in the communicating thread
+    // In the communicating thread: n tickets, in the order of their begins.
+    sm_status (*hand_over)(sm_executable *executable, void *const *tickets, int n);
     // SM_ERR_DEVICE: the library failed. Any thread.
     sm_status (*is_done)(sm_executable *executable, void *ticket, bool *is_done);
-    // Ops started afterwards see the result. With device order it may be called before it is done.
+    // Of a ticket that is done: ops started afterwards see the result.
     sm_status (*finish)(sm_executable *executable, void *ticket);
-    // The time that it took on the device, of a ticket that is done.
+    // Of a ticket that is done: the time that all took on the device that were handed over with it; 0 for all but the
+    // first of these.
     int64_t (*elapsed_ns)(sm_executable *executable, void *ticket);
 
     // Ends what is in progress, in all threads, with a failure.

@@ -345,12 +345,31 @@ static sm_status compare_records(const sm_stepper *s, const sm_step_record *a, c
                                   (long long)s->n_steps, what);
 }
 
+// Where the tokens of all processes are gathered, this process's lie among a step's results, which were overwritten.
+static sm_status write_own_tokens(const sm_session *session) {
+    const sm_backend *backend = session->device->backend;
+    const sm_plan *plan = session->plan;
+    const int64_t n = plan->B * plan->T;
+    if (plan->gathered_tokens == SM_NO_TENSOR) {
+        return SM_OK;
+    }
+    int32_t *tokens = malloc((size_t)n * sizeof *tokens);
+    sm_status status = tokens != NULL ? backend->download(session->executable, plan->tokens, 0, n, tokens)
+                                      : sm_fail(SM_ERR_OOM, "no memory for %lld tokens", (long long)n);
+    status = status == SM_OK
+                 ? backend->upload(session->executable, plan->gathered_tokens, plan->processes.rank * n, n, tokens)
+                 : status;
+    free(tokens);
+    return status;
+}
+
 static sm_status repeat(sm_stepper *s, sm_step_record *again) {
     const sm_backend *backend = s->session->device->backend;
     SM_TRY(read_record(s, s->record));
     SM_TRY(read_scaler(s, again->scaler));
     SM_TRY(write_scaler(s, s->record->scaler));
     SM_TRY(backend->keep_weights(s->session->executable, SM_WEIGHTS_RESTORE));
+    SM_TRY(write_own_tokens(s->session));
     s->session->n_micro_steps = s->record->n_micro_steps;
     SM_TRY(run_again(s));
     SM_TRY(read_record(s, again));

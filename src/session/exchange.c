@@ -42,6 +42,9 @@ struct sm_exchange {
     bool is_pair;  // two devices that add by themselves
     sm_device *device;
     const sm_collectives *library; // that exchanges; NULL: the host does
+    void **begun;                  // its tickets that are not handed over
+    int n_begun;
+    sm_executable *executable; // of these
     char transport[SM_COLLECTIVES_TEXT_SIZE];
     char advice[SM_COLLECTIVES_TEXT_SIZE * 2]; // what would be faster; "": nothing
     int n_threads;                             // threads of this process that sum
@@ -172,8 +175,9 @@ sm_status sm_exchange_open(sm_comm *comm, sm_device *device, sm_plan *plan, sm_e
         .segments = calloc((size_t)plan->n_arenas + 1, sizeof *x->segments),
         .memory = calloc((size_t)plan->n_arenas + 1, sizeof *x->memory),
         .transfers = calloc(2 * (size_t)plan->n_ops + 1, sizeof *x->transfers),
+        .begun = calloc(2 * (size_t)plan->n_ops + 1, sizeof *x->begun),
     };
-    sm_status status = x->segments != NULL && x->memory != NULL && x->transfers != NULL
+    sm_status status = x->segments != NULL && x->memory != NULL && x->transfers != NULL && x->begun != NULL
                            ? choose_transport(x)
                            : sm_fail(SM_ERR_OOM, "session: no memory to exchange gradients");
     status = status == SM_OK && x->library == NULL ? find_pair(x) : status;
@@ -191,6 +195,7 @@ void sm_exchange_close(sm_exchange *exchange) {
         free(exchange->segments);
         free(exchange->memory);
         free(exchange->transfers);
+        free(exchange->begun);
         free(exchange);
     }
 }
@@ -287,8 +292,8 @@ static sm_status begin_copy_in(void *ctx) {
 // --- by the library: the communicating thread hands over what all have begun, and watches ---
 
 static sm_status hand_over(void *ctx) {
-    const transfer *t = ctx;
-    return t->exchange->library->hand_over(t->executable, t->collective);
+    const sm_exchange *x = ctx;
+    return x->library->hand_over(x->executable, x->begun, x->n_begun);
 }
 
 static sm_status is_carried(void *ctx, bool *is_done) {
@@ -297,9 +302,11 @@ static sm_status is_carried(void *ctx, bool *is_done) {
 }
 
 static void abort_library(void *ctx) {
-    const transfer *t = ctx;
-    t->exchange->library->abort(t->exchange->device);
+    const sm_exchange *x = ctx;
+    x->library->abort(x->device);
 }
+
+static void abort_library_of(void *ctx) { abort_library(((const transfer *)ctx)->exchange); }
 
 static sm_status begin_by_library(sm_exchange *x, transfer *t, const sm_op *op) {
     static const sm_collective_kind kinds[] = {[SM_COMM_ALL_REDUCE] = SM_COLLECTIVE_ALL_REDUCE,
@@ -307,17 +314,31 @@ static sm_status begin_by_library(sm_exchange *x, transfer *t, const sm_op *op) 
                                                [SM_COMM_ALL_GATHER] = SM_COLLECTIVE_ALL_GATHER};
     const sm_collective what = {
         .kind = kinds[t->pattern], .tensor = t->tensor, .line_elems = t->line_elems, .is_bf16 = op->attr.is_bf16};
-    const sm_comm_job job = {.pattern = SM_COMM_MEET, .after = hand_over, .fail = abort_library, .ctx = t};
     SM_TRY(x->library->begin(t->executable, &what, &t->collective));
-    SM_TRY(sm_comm_start(x->comm, &job, &t->ticket));
+    x->executable = t->executable;
+    x->begun[x->n_begun++] = t->collective;
+    t->ticket = 1; // any number
     x->n_under_way++;
+    return SM_OK;
+}
+
+// Everything that was begun, once the first of it is needed.
+static sm_status hand_over_begun(sm_exchange *x) {
+    const sm_comm_job job = {.pattern = SM_COMM_MEET, .after = hand_over, .fail = abort_library, .ctx = x};
+    int64_t ticket = 0;
+    if (x->n_begun == 0) {
+        return SM_OK;
+    }
+    SM_TRY(sm_comm_start(x->comm, &job, &ticket));
+    SM_TRY(sm_comm_finish(x->comm, ticket));
+    x->n_begun = 0;
     return SM_OK;
 }
 
 // Looks for a short time by itself, which is faster than to wait for the communicating thread, that watches.
 static sm_status wait_for_library(sm_exchange *x, transfer *t) {
     enum { SHORT_NS = 1000000 };
-    const sm_comm_job job = {.pattern = SM_COMM_WATCH, .is_done = is_carried, .fail = abort_library, .ctx = t};
+    const sm_comm_job job = {.pattern = SM_COMM_WATCH, .is_done = is_carried, .fail = abort_library_of, .ctx = t};
     const int64_t until_ns = sm_now_ns() + SHORT_NS;
     int64_t ticket = 0;
     bool is_done = false;
@@ -329,7 +350,7 @@ static sm_status wait_for_library(sm_exchange *x, transfer *t) {
 }
 
 static sm_status finish_by_library(sm_exchange *x, transfer *t) {
-    SM_TRY(sm_comm_finish(x->comm, t->ticket));
+    SM_TRY(hand_over_begun(x));
     SM_TRY(wait_for_library(x, t));
     sm_comm_add_busy(x->comm, x->library->elapsed_ns(t->executable, t->collective));
     t->ticket = 0;
@@ -409,6 +430,7 @@ static bool is_waiting(transfer *t) {
 
 // Time that the device still computes does not count as waiting for others.
 static sm_status finish_two(sm_exchange *x, sm_executable *executable, transfer *t, int64_t *waited_ns) {
+    SM_TRY(hand_over_begun(x));
     SM_TRY(is_waiting(t) || is_waiting(t + 1) ? x->backend->synchronize(executable) : SM_OK);
     const int64_t start_ns = sm_now_ns();
     SM_TRY(finish(x, t));

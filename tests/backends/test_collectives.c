@@ -87,7 +87,7 @@ static void tear_down(bench *b) {
 static void exchange(bench *b, sm_collective_kind kind, bool is_bf16) {
     const sm_collective what = {.kind = kind, .tensor = b->tensor, .line_elems = SM_SLICE_BLOCK, .is_bf16 = is_bf16};
     check(library->begin(b->executable, &what, &b->ticket));
-    check(library->hand_over(b->executable, b->ticket));
+    check(library->hand_over(b->executable, &b->ticket, 1));
     bool is_done = false;
     while (!is_done) {
         check(library->is_done(b->executable, b->ticket, &is_done));
@@ -209,7 +209,7 @@ static void test_failures(void **state) {
     const sm_collective what = {.kind = SM_COLLECTIVE_ALL_REDUCE, .tensor = b->tensor, .line_elems = SM_SLICE_BLOCK};
     setenv("STEPMARK_NCCL_FAULT", "exchange 1", 1);
     check(library->begin(b->executable, &what, &b->ticket));
-    expect(library->hand_over(b->executable, b->ticket), SM_ERR_DEVICE, "NCCL: internal error of a test (3)");
+    expect(library->hand_over(b->executable, &b->ticket, 1), SM_ERR_DEVICE, "NCCL: internal error of a test (3)");
     check(library->is_done(b->executable, b->ticket, &is_done));
     assert_false(is_done);
     unsetenv("STEPMARK_NCCL_FAULT");

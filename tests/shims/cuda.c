@@ -50,6 +50,8 @@ int cuDevicePrimaryCtxRetain(void **context, int device) {
 
 int cuDevicePrimaryCtxRelease_v2(int device) { return device == 0 ? SUCCESS : INVALID; }
 
+int cuCtxSynchronize(void) { return SUCCESS; }
+
 int cuCtxSetCurrent(void *context) { return context != NULL ? SUCCESS : INVALID; }
 
 // --- memory --------------------------------------------------------------------------------------

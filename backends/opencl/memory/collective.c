@@ -15,7 +15,8 @@ typedef struct opencl_collective {
     int bucket; // whose rounded gradients are exchanged; -1: the tensor itself
     opencl_point begun;
     cuda_event started, ended;
-    bool is_in_stream; // at least a part of it
+    struct opencl_collective *first, *last; // of those that it was handed over with
+    bool is_in_stream;                      // at least a part of it
     atomic_bool is_handed_over;
     struct opencl_collective *next;
 } opencl_collective;
@@ -225,21 +226,38 @@ static int exchange(const opencl_peers *p, const opencl_collective *c, size_t el
     }
 }
 
-static sm_status hand_over(sm_executable *executable, void *ticket) {
+static size_t elem_bytes_of(const opencl_executable *e, const opencl_collective *c) {
+    return c->bucket >= 0 ? sizeof(uint16_t) : sm_dtype_size(e->base.plan->tensors[c->what.tensor].dtype);
+}
+
+// CUDA's kernels and OpenCL's take turns on a card, 2.4 ms each (H100, driver 580): NCCL's would hold up what computes,
+// and wait for those of other cards, whose turn is another. So all exchanges are one launch, and begin when the last of
+// them is complete: until then the stream waits, which takes no turn.
+static sm_status hand_over(sm_executable *executable, void *const *tickets, int n) {
     opencl_executable *e = (opencl_executable *)executable;
     const opencl_peers *p = e->device->peers;
-    opencl_collective *c = ticket;
     const char *id = id_of(e->device);
-    const size_t elem_bytes =
-        c->bucket >= 0 ? sizeof(uint16_t) : sm_dtype_size(e->base.plan->tensors[c->what.tensor].dtype);
     SM_TRY(cuda_check(id, "cuCtxSetCurrent", cuda.context_set(p->context)));
-    SM_TRY(opencl_wait_in_stream(e->device, &c->begun));
-    c->is_in_stream = true;
-    SM_TRY(cuda_check(id, "cuEventRecord", cuda.event_record(c->started, p->stream)));
-    const int code = exchange(p, c, elem_bytes);
-    SM_TRY(cuda_check(id, "cuEventRecord", cuda.event_record(c->ended, p->stream)));
-    SM_TRY(nccl_check(id, "an exchange of gradients", code));
-    atomic_store(&c->is_handed_over, true);
+    for (int i = 0; i < n; i++) {
+        opencl_collective *c = tickets[i];
+        SM_TRY(opencl_wait_in_stream(e->device, &c->begun));
+        c->is_in_stream = true;
+    }
+    opencl_collective *first = tickets[0], *last = tickets[n - 1];
+    SM_TRY(cuda_check(id, "cuEventRecord", cuda.event_record(first->started, p->stream)));
+    int code = nccl.begin_group();
+    for (int i = 0; i < n && code == NCCL_SUCCESS; i++) {
+        code = exchange(p, tickets[i], elem_bytes_of(e, tickets[i]));
+    }
+    const int ended = nccl.end_group();
+    SM_TRY(cuda_check(id, "cuEventRecord", cuda.event_record(last->ended, p->stream)));
+    SM_TRY(nccl_check(id, "an exchange of gradients", code != NCCL_SUCCESS ? code : ended));
+    for (int i = 0; i < n; i++) {
+        opencl_collective *c = tickets[i];
+        c->first = first;
+        c->last = last;
+        atomic_store(&c->is_handed_over, true);
+    }
     return SM_OK;
 }
 
@@ -255,7 +273,7 @@ static sm_status is_done(sm_executable *executable, void *ticket, bool *is_done)
         return SM_OK;
     }
     SM_TRY(cuda_check(id_of(e->device), "cuCtxSetCurrent", cuda.context_set(p->context)));
-    const int code = cuda.event_query(c->ended);
+    const int code = cuda.event_query(c->last->ended);
     *is_done = code == CUDA_SUCCESS;
     if (code != CUDA_NOT_READY) {
         return cuda_check(id_of(e->device), "cuEventQuery", code);
@@ -274,8 +292,9 @@ static int64_t elapsed_ns(sm_executable *executable, void *ticket) {
     const opencl_collective *c = ticket;
     float elapsed_ms = 0;
     (void)executable;
-    return cuda.event_elapsed(&elapsed_ms, c->started, c->ended) == CUDA_SUCCESS ? (int64_t)((double)elapsed_ms * 1e6)
-                                                                                 : 0;
+    return c == c->first && cuda.event_elapsed(&elapsed_ms, c->started, c->last->ended) == CUDA_SUCCESS
+               ? (int64_t)((double)elapsed_ms * 1e6)
+               : 0;
 }
 
 const sm_collectives sm_collectives_opencl = {

@@ -63,6 +63,7 @@ typedef struct {
     X(context_retain, "cuDevicePrimaryCtxRetain", (void **context, int device))                                       \
     X(context_release, "cuDevicePrimaryCtxRelease_v2", (int device))                                                  \
     X(context_set, "cuCtxSetCurrent", (void *context))                                                                \
+    X(synchronize, "cuCtxSynchronize", (void))                                                                        \
     X(memory_granularity, "cuMemGetAllocationGranularity",                                                            \
       (size_t * size_bytes, const cuda_memory_properties *properties, int option))                                    \
     X(memory_create, "cuMemCreate",                                                                                   \

@@ -90,7 +90,6 @@ static sm_status try_flag(opencl_device *device, cuda_event event, bool *works) 
 }
 
 sm_status opencl_choose_order(opencl_device *device) {
-    static const uint32_t zero = 0;
     opencl_peers *p = device->peers;
     cuda_event event = NULL;
     bool works = false;
@@ -98,7 +97,7 @@ sm_status opencl_choose_order(opencl_device *device) {
     if (cuda.stream_wait_value == NULL) {
         return SM_OK;
     }
-    SM_TRY(cuda_check(id_of(device), "cuMemcpyHtoD", cuda.copy_from_host(p->flag.address, &zero, sizeof zero)));
+    SM_TRY(opencl_write_shared(device, &p->flag, 0, 0));
     SM_TRY(cuda_check(id_of(device), "cuEventCreate", cuda.event_create(&event, 0)));
     const sm_status status = try_flag(device, event, &works);
     (void)cuda.event_destroy(event);

@@ -70,8 +70,7 @@ static sm_status try_memory(opencl_device *device) {
     const size_t places[] = {0, last_byte};
     for (size_t i = 0; i < 2; i++) {
         uint32_t number = 0x5EED0001u + (uint32_t)i, seen = 0;
-        SM_TRY(cuda_check(id_of(device), "cuMemcpyHtoD",
-                          cuda.copy_from_host(p->flag.address + places[i], &number, sizeof number)));
+        SM_TRY(opencl_write_shared(device, &p->flag, places[i], number));
         SM_TRY(opencl_check(id_of(device), "clEnqueueReadBuffer",
                             opencl.clEnqueueReadBuffer(device->queue, p->flag.buffer, CL_TRUE, places[i], sizeof seen,
                                                        &seen, 0, NULL, NULL)));
@@ -80,6 +79,7 @@ static sm_status try_memory(opencl_device *device) {
         SM_TRY(opencl_check(id_of(device), "clEnqueueWriteBuffer",
                             opencl.clEnqueueWriteBuffer(device->queue, p->flag.buffer, CL_TRUE, places[i],
                                                         sizeof number, &number, 0, NULL, NULL)));
+        SM_TRY(opencl_check(id_of(device), "clFinish", opencl.clFinish(device->queue)));
         SM_TRY(cuda_check(id_of(device), "cuMemcpyDtoH",
                           cuda.copy_to_host(&seen, p->flag.address + places[i], sizeof seen)));
         if (!is_same || seen != number) {

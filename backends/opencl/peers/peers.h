@@ -68,6 +68,8 @@ static inline bool opencl_has_peers(const opencl_device *device) {
 // At least size_bytes, with undefined contents. SM_ERR_OOM: there is no room.
 sm_status opencl_share(opencl_device *device, size_t size_bytes, opencl_shared *shared);
 void opencl_unshare(opencl_shared *shared);
+// By CUDA, for trials.
+sm_status opencl_write_shared(const opencl_device *device, const opencl_shared *shared, size_t at, uint32_t number);
 
 // --- order.c ---------------------------------------------------------------------------------------
 

@@ -66,3 +66,10 @@ void opencl_unshare(opencl_shared *shared) {
     }
     *shared = (opencl_shared){0};
 }
+
+// A copy from the host returns before the card has it.
+sm_status opencl_write_shared(const opencl_device *device, const opencl_shared *shared, size_t at, uint32_t number) {
+    SM_TRY(
+        cuda_check(id_of(device), "cuMemcpyHtoD", cuda.copy_from_host(shared->address + at, &number, sizeof number)));
+    return cuda_check(id_of(device), "cuCtxSynchronize", cuda.synchronize());
+}
