@@ -408,9 +408,6 @@ prepare_hosts
 compare_files
 compare_checkpoints
 compare_fresh
-# Its checks repeat a step, for which the tokens of all are gathered again.
-# shellcheck disable=SC2086 # a list of flags
-prepare timeout 60 mpirun -n 2 "$stepmark" profile $sizes --seq-len 32 -b 2 --backend cpu --threads 1 --no-peaks
 compare_few_cards
 lose KILL "rank 1 has died"
 lose STOP "rank 1 did not answer for 3 s"

@@ -232,7 +232,7 @@ static size_t elem_bytes_of(const opencl_executable *e, const opencl_collective 
 
 // CUDA's kernels and OpenCL's take turns on a card, 2.4 ms each (H100, driver 580): NCCL's would hold up what computes,
 // and wait for those of other cards, whose turn is another. So all exchanges are one launch, and begin when the last of
-// them is complete: until then the stream waits, which takes no turn.
+// them is complete.
 static sm_status hand_over(sm_executable *executable, void *const *tickets, int n) {
     opencl_executable *e = (opencl_executable *)executable;
     const opencl_peers *p = e->device->peers;
