@@ -408,6 +408,9 @@ prepare_hosts
 compare_files
 compare_checkpoints
 compare_fresh
+# Its checks repeat a step, for which the tokens of all are gathered again, and times decide how many steps there are.
+# shellcheck disable=SC2086 # a list of flags
+prepare timeout 60 mpirun -n 2 "$stepmark" loop $sizes --seq-len 32 -b 2 --backend cpu --threads 1 --no-peaks --min-time 0.05
 compare_few_cards
 lose KILL "rank 1 has died"
 lose STOP "rank 1 did not answer for 3 s"

@@ -119,6 +119,11 @@ static sm_status run_step(measurement *m, int64_t *op_ns, int64_t *elapsed_ns) {
 
 // --- between steps -----------------------------------------------------------------------
 
+// Process 0 decides what depends on times: all processes of a step must do as many.
+static sm_status decide(const measurement *m, bool *decision) {
+    return sm_exchange_broadcast(m->session->exchange, decision, sizeof *decision);
+}
+
 static sm_status may_continue(const measurement *m, sm_stage stage, int done, int total) {
     const sm_protocol *p = m->protocol;
     if (p->interrupted != NULL && *p->interrupted) {
@@ -170,15 +175,16 @@ static int max_warmup(const sm_protocol *p, const sm_workload *w) {
 }
 
 // `steps_ns` is the series: the first step, then those of warm-up.
-static bool warm_up_ends(const measurement *m, const int64_t *steps_ns) {
+static sm_status may_warm_up_end(const measurement *m, const int64_t *steps_ns, bool *ends) {
     const sm_row *row = m->row;
     const sm_workload *w = m->stepper.workload;
     const int n_warmup = m->protocol->n_warmup;
     const bool is_enough =
         n_warmup == SM_WARMUP_AUTO ? sm_steady_is_warm(steps_ns, row->n_warmup + 1) : row->n_warmup >= n_warmup;
     const bool is_settled = w->is_settled == NULL || w->is_settled(w->ctx);
-    return (is_enough && is_settled) || row->n_warmup >= max_warmup(m->protocol, w) ||
-           (row->warmup_ns >= max_auto_warmup_ns && (is_enough || n_warmup == SM_WARMUP_AUTO));
+    *ends = (is_enough && is_settled) || row->n_warmup >= max_warmup(m->protocol, w) ||
+            (row->warmup_ns >= max_auto_warmup_ns && (is_enough || n_warmup == SM_WARMUP_AUTO));
+    return decide(m, ends);
 }
 
 static sm_status set_warmup_stop(measurement *m, const int64_t *steps_ns) {
@@ -199,12 +205,15 @@ static sm_status warm_up(measurement *m) {
     row->warmup_ns = counts ? steps_ns[1] : 0;
     row->n_warmup = counts;
     steps_ns[0] = row->first_step_ns;
-    while (!warm_up_ends(m, steps_ns)) {
+    bool ends = false;
+    SM_TRY(may_warm_up_end(m, steps_ns, &ends));
+    while (!ends) {
         int64_t elapsed_ns = 0;
         SM_TRY(may_continue(m, SM_STAGE_WARMUP, (int)row->n_warmup, max_warmup(m->protocol, m->stepper.workload)));
         SM_TRY(run_step(m, NULL, &elapsed_ns));
         row->warmup_ns += elapsed_ns;
         steps_ns[++row->n_warmup] = elapsed_ns;
+        SM_TRY(may_warm_up_end(m, steps_ns, &ends));
     }
     SM_TRY(set_warmup_stop(m, steps_ns));
     memmove(steps_ns, steps_ns + 1, (size_t)row->n_warmup * sizeof(*steps_ns));
@@ -264,6 +273,9 @@ static sm_status look_at_samples(measurement *m, int64_t *next_look) {
     if (precise) {
         m->stop_reason = "noise";
     }
+    bool ends = m->stop_reason != NULL;
+    SM_TRY(decide(m, &ends));
+    m->stop_reason = !ends ? NULL : m->stop_reason != NULL ? m->stop_reason : "process 0";
     return SM_OK;
 }
 
@@ -310,11 +322,14 @@ static sm_status settle(measurement *m) {
     if (w->is_settled == NULL) {
         return SM_OK;
     }
-    do {
+    bool ends = false;
+    while (!ends) {
         int64_t elapsed_ns;
         SM_TRY(run_step(m, NULL, &elapsed_ns));
         n++;
-    } while (n < MAX_AUTO_WARMUP && !w->is_settled(w->ctx));
+        ends = n >= MAX_AUTO_WARMUP || w->is_settled(w->ctx);
+        SM_TRY(decide(m, &ends));
+    }
     w->forget(w->ctx, n);
     return SM_OK;
 }
