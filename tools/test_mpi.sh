@@ -345,6 +345,11 @@ compare_cards() {
     train host 3 --backend opencl -b 2 --steps "$steps" --transport memory --weights "$work/cards"
     train nccl 3 --backend opencl -b 2 --steps "$steps" --transport nccl --shard optimizer --weights "$work/cards"
     agree host nccl 1e-5
+    export STEPMARK_NCCL_FAULT="join 1" # as for two processes on one card
+    refuse "rank 0: --transport nccl: .* ncclCommInitRank: NCCL: internal error" -n 2 "$stepmark" train $cards $common --transport nccl
+    train auto 2 $cards --steps 3
+    grep -q "NCCL would be faster: .* ncclCommInitRank" "$work/err" || fail "auto: no word of why NCCL is not used"
+    unset STEPMARK_NCCL_FAULT
     have_none
 }
 

@@ -81,24 +81,18 @@ static int threads_beside_device(void) {
 
 // --- a library of collectives --------------------------------------------------------------------------
 
-// Whether this process can use it. In `advice`, what is missing where devices of this kind could.
-static sm_status find_library(sm_exchange *x, const sm_comm_options *options) {
+static sm_status find_library(const sm_exchange *x, const sm_comm_options *options) {
     const sm_collectives *library = sm_collectives_of(x->device->backend);
-    const bool is_forced = options->transport == SM_TRANSPORT_NCCL;
-    if (library == NULL || (!is_forced && !library->suits(x->device))) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "--transport nccl: %s is not a card of NVIDIA's OpenCL", x->device->info.id);
+    if (library == NULL) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "%s is not a card of NVIDIA's OpenCL", x->device->info.id);
     }
-    const sm_status status = library->find(x->device, options->nccl);
-    if (status == SM_ERR_UNSUPPORTED) {
-        snprintf(x->advice, sizeof x->advice, "%s", sm_error_message());
-        return sm_fail(status, "--transport nccl: %s", x->advice);
-    }
-    return status;
+    return library->find(x->device, options->nccl);
 }
 
 typedef struct {
     sm_device *device;
     unsigned char id[SM_COLLECTIVES_ID_BYTES];
+    bool has_id;
     int rank, n_processes;
 } joining;
 
@@ -108,34 +102,71 @@ static sm_status join(void *ctx) {
 }
 
 static sm_status join_library(sm_exchange *x) {
-    const sm_collectives *library = sm_collectives_of(x->device->backend);
-    joining j = {.device = x->device, .rank = sm_comm_rank(x->comm), .n_processes = sm_comm_size(x->comm)};
-    sm_status status = j.rank == 0 ? library->make_id(x->device, j.id) : SM_OK;
-    SM_TRY(sm_comm_agree(x->comm, status));
-    SM_TRY(sm_comm_broadcast(x->comm, 0, j.id, sizeof j.id));
-    SM_TRY(sm_comm_agree(x->comm, sm_comm_wait_beside(x->comm, join, &j, sizeof j)));
-    library->describe(x->device, x->transport);
-    x->library = library;
+    joining j = {.device = x->device, .n_processes = sm_comm_size(x->comm)};
+    const sm_status made =
+        sm_comm_rank(x->comm) == 0 ? sm_collectives_of(x->device->backend)->make_id(x->device, j.id) : SM_OK;
+    j.has_id = made == SM_OK;
+    SM_TRY(sm_comm_broadcast(x->comm, 0, &j.id, sizeof j.id));
+    SM_TRY(sm_comm_broadcast(x->comm, 0, &j.has_id, sizeof j.has_id));
+    if (!j.has_id) {
+        return made != SM_OK ? made : sm_fail(SM_ERR_DEVICE, "rank 0 could not begin");
+    }
+    j.rank = sm_comm_rank(x->comm);
+    return sm_comm_wait_beside(x->comm, join, &j, sizeof j);
+}
+
+static sm_status use_library(sm_exchange *x) {
+    x->library = sm_collectives_of(x->device->backend);
+    x->library->describe(x->device, x->transport);
     return sm_comm_serve(x->comm);
+}
+
+// Whether it failed in none of the processes; keeps the message.
+static sm_status worked_everywhere(sm_exchange *x, sm_status status, bool *worked) {
+    double n_failed = status == SM_OK ? 0 : 1;
+    if (status != SM_OK) {
+        snprintf(x->advice, sizeof x->advice, "%s", sm_error_message());
+    }
+    SM_TRY(status == SM_ERR_TIMEOUT ? status : SM_OK);
+    SM_TRY(sm_comm_sum(x->comm, &n_failed, 1));
+    *worked = n_failed == 0;
+    return SM_OK;
+}
+
+// The library where all processes can use it (two on one card cannot), else the host.
+static sm_status choose_automatically(sm_exchange *x, const sm_comm_options *options) {
+    bool works = false;
+    const sm_collectives *library = sm_collectives_of(x->device->backend);
+    const bool suits = library != NULL && library->suits(x->device);
+    SM_TRY(worked_everywhere(x, find_library(x, options), &works));
+    if (works) {
+        SM_TRY(worked_everywhere(x, join_library(x), &works));
+        if (works) {
+            return use_library(x);
+        }
+        library->abort(x->device);
+    }
+    x->advice[0] = suits ? x->advice[0] : '\0';
+    return SM_OK;
+}
+
+static sm_status as_asked(sm_status status) {
+    return status == SM_OK ? SM_OK : sm_fail(status, "--transport nccl: %s", sm_error_message());
 }
 
 // All processes use the library, or none.
 static sm_status choose_transport(sm_exchange *x) {
     const sm_comm_options *options = sm_comm_options_of(x->comm);
-    const bool is_forced = options->transport == SM_TRANSPORT_NCCL;
     snprintf(x->transport, sizeof x->transport, "%s", sm_comm_shares_memory(x->comm) ? "shared memory" : "messages");
-    if (!is_forced && options->transport != SM_TRANSPORT_AUTO) {
-        return SM_OK;
+    if (options->transport == SM_TRANSPORT_AUTO) {
+        return choose_automatically(x, options);
     }
-    const sm_status status = find_library(x, options);
-    if (is_forced) {
-        SM_TRY(sm_comm_agree(x->comm, status));
-        return join_library(x);
+    if (options->transport == SM_TRANSPORT_NCCL) {
+        SM_TRY(sm_comm_agree(x->comm, as_asked(find_library(x, options))));
+        SM_TRY(sm_comm_agree(x->comm, as_asked(join_library(x))));
+        return use_library(x);
     }
-    double n_without = status == SM_OK ? 0 : 1;
-    SM_TRY(status == SM_ERR_UNSUPPORTED ? SM_OK : status);
-    SM_TRY(sm_comm_sum(x->comm, &n_without, 1));
-    return n_without == 0 ? join_library(x) : SM_OK;
+    return SM_OK;
 }
 
 const char *sm_exchange_transport(const sm_exchange *x) { return x != NULL ? x->transport : ""; }

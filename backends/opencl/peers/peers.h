@@ -60,7 +60,7 @@ void opencl_peers_abort(sm_device *device);
 void opencl_peers_leave(opencl_device *device);
 
 static inline bool opencl_has_peers(const opencl_device *device) {
-    return device->peers != NULL && device->peers->comm != NULL;
+    return device->peers != NULL && device->peers->comm != NULL && !atomic_load(&device->peers->is_aborted);
 }
 
 // --- shared.c --------------------------------------------------------------------------------------
