@@ -12,6 +12,7 @@
 
 #include "tests/support/full_disk.h"
 #include "tests/support/run_program.h"
+#include "tests/support/whole.h"
 #include "learn/exercise/exercise.h"
 #include "os/file_access.h"
 
@@ -210,12 +211,8 @@ static int check_in_opencl(const char *name, bool is_parallel, int most) {
 // that one alone; the rest is for the long tests.
 static void exercises_in_opencl_are_checked_and_explained(void **state) {
     (void)state;
-    const bool all = getenv("STEPMARK_TEST_ALL") != NULL;
-#ifdef __SANITIZE_ADDRESS__
-    const int n_right = all ? sm_exercise_count() : 0;
-#else
-    const int n_right = sm_exercise_count();
-#endif
+    const bool all = runs_all();
+    const int n_right = all ? sm_exercise_count() : 0; // a device that is a processor compiles each for seconds
     static const char *const parallel[] = {"gelu_forward", "matmul_forward", "layernorm_forward"};
     int n_failed = 0;
     for (size_t i = 0; i < sizeof(parallel) / sizeof(parallel[0]); i++) {

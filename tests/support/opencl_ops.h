@@ -6,6 +6,7 @@
 
 #include "src/verify/verify.h"
 #include "tests/support/opencl_device.h"
+#include "tests/support/whole.h"
 
 typedef struct {
     int n_rows;
@@ -28,7 +29,7 @@ static void show_row(const sm_verify_row *row, void *context) {
 static int check_ops(sm_precision precision, const char *family, int64_t max_elems) {
     static const char other_kinds[] = "^([^abfm]|a[^t]|b[^l]|f[^l]|m[^a])";
     static const char few_cases[] = "NH=3( |$)|T=100 |F=65( |$)|F=200( |$)|vocab=";
-    const bool is_long = getenv("STEPMARK_TEST_ALL") != NULL || (precision.dtype == SM_F32 && family == NULL);
+    const bool is_long = runs_all() || (precision.dtype == SM_F32 && family == NULL);
     tally t = {0};
     regex_t pattern;
     char text[128];

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "tests/support/run_program.h"
+#include "tests/support/whole.h"
 #include "src/runs/data_order.h"
 
 // A step takes a fraction of a millisecond.
@@ -215,7 +216,7 @@ static void an_ended_run_goes_on_as_if_it_had_not_been(void **state) {
         int code;
     } ends[] = {{"terminated", SIGTERM, 143}, {"interrupted", SIGINT, 130}, {"killed", SIGKILL, -1}};
     expect_exit(RUN "--steps 120 --schedule cosine --run $T/undisturbed", 0);
-    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+    for (size_t i = 0; i < (repeats_paths() ? sizeof(ends) / sizeof(ends[0]) : 1); i++) {
         char command[COMMAND_SIZE];
         expect_stopped_before_its_end(RUN "--steps 120 --schedule cosine", ends[i].name, ends[i].number, ends[i].code);
         if (ends[i].code > 0) {
@@ -291,7 +292,7 @@ static void a_damaged_checkpoint_is_passed_over(void **state) {
           "rm -r RUN_COMPLETE.txt training_metrics.json model");
     setenv("N", "checkpoints/step-100", 1);
     setenv("O", "checkpoints/step-90", 1);
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < (repeats_paths() ? sizeof(cases) / sizeof(cases[0]) : 3); i++) {
         char command[COMMAND_SIZE];
         snprintf(command, sizeof(command), "cd $T/damaged && %s", cases[i].damage);
         damage(command);
