@@ -153,6 +153,22 @@ def stepmark(*arguments):
     assert done.returncode == 0, f"{arguments}: exit {done.returncode}: {done.stderr}"
 
 
+def write_training(name, lr):
+    """A run folder of 1,000 steps, with a sample that is no markup."""
+    path = folder / name
+    path.mkdir()
+    lines = []
+    for step in range(1, 1001):
+        lines.append({"step": step, "loss": 6 / (1 + lr * step / 500), "grad_norm": 1 + step % 7, "lr": 1e-3 * lr, "ms": 10, "tokens": 1024})
+        if step % 100 == 0:
+            lines.append({"kind": "validation", "step": step, "loss": 6.2 / (1 + lr * step / 600), "tokens": 64, "ms": 30})
+    lines.append({"kind": "sample", "step": 1000, "text": "<script>alert(1)</script>"})
+    (path / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (path / "run.json").write_text(json.dumps({"configuration": {"steps": 1000, "optimizer": {"lr": 1e-3 * lr}},
+                                               "starts": [{"time_utc": "2026-11-22T10:00:00Z", "from_step": 0, "end": {"reason": "complete"}}]}))
+    return path
+
+
 def make_pages():
     draw = random.Random(7)
     loops = [make_loop(draw, "inline", .4), make_loop(draw, "threads:2", .01), make_loop(draw, "threads:2", .02, mode="naive")]
@@ -166,6 +182,8 @@ def make_pages():
     for path in rows:
         stepmark("report", path, "--output", path.with_suffix(".html"))
     stepmark("leaderboard", *bundles, "--page", folder / "board.html")
+    trainings = [write_training(f"training-{lr}", lr) for lr in (1, 3)]
+    stepmark("report", *trainings, "--output", folder / "trainings.html")
     stepmark("report", *(path.with_suffix(".jsonl") for path in bundles), "--output", folder / "ten.html")
 
 
@@ -361,6 +379,22 @@ def the_leaderboard(browser):
     take_picture(browser, "board-phone")
 
 
+def trainings_lie_over_each_other(browser):
+    open_page(browser, "trainings")
+    take_picture(browser, "trainings")
+    assert browser.text("p").startswith("training-3 has the lowest validation loss: 1.0333 at step 1000")
+    assert browser.count("[data-figure=loss] polyline") == 4  # two of steps, two of validations
+    browser.click("[data-figure=loss] .legend button")
+    assert browser.count("[data-figure=loss] polyline") == 3
+    assert "<script>alert(1)</script>" in browser.js("document.body.innerText")
+    browser.hover("[data-figure=speed] .mark")
+    assert "tokens/s" in browser.text("#hint")
+    assert browser.print(folder / "trainings.pdf") <= SHEETS
+    browser.screen(width=390, height=800)
+    browser.expect_no_sideways_scroll()
+    take_picture(browser, "trainings-phone")
+
+
 def a_hundred_bundles(_):
     """Of as many machines, in one page, quickly; one changed by a byte is refused, and nothing is written."""
     draw = random.Random(8)
@@ -388,4 +422,4 @@ def a_hundred_bundles(_):
 
 make_pages()
 main("the report's page", [every_page_fits_every_screen, it_prints, the_table_sorts_and_filters, a_row_opens, a_point_tells_its_row,
-                           the_legend_hides, a_device_has_one_colour, a_thousand_rows_answer, nothing_in_a_row_is_markup, what_is_shown_is_a_file, loops_have_their_phases, the_leaderboard, a_hundred_bundles])
+                           the_legend_hides, a_device_has_one_colour, a_thousand_rows_answer, nothing_in_a_row_is_markup, what_is_shown_is_a_file, loops_have_their_phases, the_leaderboard, trainings_lie_over_each_other, a_hundred_bundles])
