@@ -309,7 +309,8 @@ static sm_status judge_speed(sm_again *result, const json_t *recorded, const jso
     const double hi = sm_json_number(c, "ci_hi_percent");
     const char *finding = strcmp(verdict, sm_verdict_name(SM_VERDICT_SAME)) == 0 ? "not distinct" : verdict;
     if (isfinite(lo) && isfinite(hi)) {
-        snprintf(result->speed, sizeof(result->speed), "%s: the step's time changed by %+.1f%% (%+.1f%% to %+.1f%%)",
+        snprintf(result->speed, sizeof(result->speed),
+                 "%s: the step's time changed by %+.1f%% (%+.1f%% to %+.1f%%), in the median over all pairs of samples",
                  finding, change, lo, hi);
     } else {
         snprintf(result->speed, sizeof(result->speed), "%s: %s", finding, sm_rows_text(c, "reason"));

@@ -19,8 +19,8 @@ sm_status sm_costs_add(sm_costs *costs, const char *text) {
     const size_t n_currency = slash != NULL ? (size_t)(slash - end) : sizeof costs->prices[0].currency;
     if (length == 0 || length >= SM_PRICE_NAME_SIZE || end == equals + 1 || !(per_hour > 0) || !isfinite(per_hour) ||
         slash == NULL || strcmp(slash, "/h") != 0 || n_currency >= sizeof costs->prices[0].currency) {
-        return sm_fail(SM_ERR_USAGE, "--price: '%s'; give NAME=PRICE/h, for instance \"H100=2.49/h\" or \"EPYC=0.40EUR/h\"",
-                       text);
+        return sm_fail(SM_ERR_USAGE,
+                       "--price: '%s'; give NAME=PRICE/h, for instance \"H100=2.49/h\" or \"EPYC=0.40EUR/h\"", text);
     }
     if (costs->n == SM_MOST_PRICES) {
         return sm_fail(SM_ERR_USAGE, "--price: more than %d prices", SM_MOST_PRICES);
@@ -55,7 +55,9 @@ const sm_price *sm_costs_find(const sm_costs *costs, const json_t *row) {
     return NULL;
 }
 
-double sm_costs_tokens_a_unit(const sm_price *price, double tokens_per_s) { return tokens_per_s * 3600 / price->per_hour; }
+double sm_costs_tokens_a_unit(const sm_price *price, double tokens_per_s) {
+    return tokens_per_s * 3600 / price->per_hour;
+}
 
 static void text_time(double seconds, char *text, size_t size_bytes) {
     if (seconds < 3600) {

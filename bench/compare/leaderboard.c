@@ -34,8 +34,9 @@ static const sm_column columns[] = {
     SHARED("pass_type", "what is timed", "pass"),
     SHARED("optimizer", "the step's optimizer", "optimizer"),
     SHARED("own_kernels", "kernels or a backend of the user's own that ran: ranked separately", "own code"),
-    {SM_COLUMN("place", SM_COLUMN_INTEGER, "", "among the rows of that work, by tokens/s; shared where intervals overlap"), .heading = "#",
-     .rank = SM_RANK_ALWAYS},
+    {SM_COLUMN("place", SM_COLUMN_INTEGER, "",
+               "among the rows of that work, by tokens/s; shared where intervals overlap"),
+     .heading = "#", .rank = SM_RANK_ALWAYS},
     TEXT("machine", "processor or card that ran", "machine", SM_RANK_ALWAYS),
     {SM_COLUMN("host", SM_COLUMN_TEXT, "", "name of the machine's host")},
     TEXT("device", "device and family of kernels", "device", 5),
@@ -233,13 +234,15 @@ static bool is_beaten(const json_t *const *sorted, size_t first, size_t i) {
 
 // Whether a slower row may be as fast as that one.
 static bool overlap(const json_t *fast, const json_t *slow) {
-    const double fast_lo = sm_json_number(fast, "median_ts") * sm_json_number(fast, "median_ns") / sm_json_number(fast, "ci95_hi_ns");
-    const double slow_hi = sm_json_number(slow, "median_ts") * sm_json_number(slow, "median_ns") / sm_json_number(slow, "ci95_lo_ns");
+    const double fast_lo =
+        sm_json_number(fast, "median_ts") * sm_json_number(fast, "median_ns") / sm_json_number(fast, "ci95_hi_ns");
+    const double slow_hi =
+        sm_json_number(slow, "median_ts") * sm_json_number(slow, "median_ns") / sm_json_number(slow, "ci95_lo_ns");
     return slow_hi >= fast_lo; // without intervals by the figures alone
 }
 
 static sm_status write_places(const json_t *const *sorted, size_t n, const sm_costs *costs, json_t *records) {
-    size_t first = 0; // first row of the work
+    size_t first = 0;  // first row of the work
     size_t leader = 0; // first row of the place
     int n_before = 0;
     int place = 0;

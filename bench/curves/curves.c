@@ -152,7 +152,9 @@ void sm_curves_free(sm_curves *curves) {
 
 // --- facts -------------------------------------------------------------------------------------
 
-int64_t sm_curve_n_steps(const sm_curve *c) { return (int64_t)json_integer_value(sm_json_get(c->run, "configuration.steps")); }
+int64_t sm_curve_n_steps(const sm_curve *c) {
+    return (int64_t)json_integer_value(sm_json_get(c->run, "configuration.steps"));
+}
 
 const char *sm_curve_state(const sm_curve *c) {
     const json_t *starts = json_object_get(c->run, "starts");

@@ -8,8 +8,8 @@
 #include "bench/runs/log.h"
 
 typedef struct {
-    char *name;     // the folder's; with its path if another has the same
-    json_t *run;    // run.json; NULL: a log alone
+    char *name;  // the folder's; with its path if another has the same
+    json_t *run; // run.json; NULL: a log alone
     sm_training_log log;
     double *tokens; // after each step, of this run
     double *time_s; // likewise: steps, validations and checkpoints so far

@@ -19,19 +19,22 @@ typedef enum { LOSS, NORM, RATE, SPEED } ordinate;
 
 typedef struct {
     const char *id, *title, *caption;
+    const char *alone; // the title for a single training; NULL: the same
     abscissa x;
     ordinate y;
 } picture;
 
 static const picture pictures[] = {
     {"loss", "Is it still learning?",
-     "Loss by step. Thin: of the training's own batches, means of neighbouring steps. With marks: validation.", BY_STEP,
-     LOSS},
-    {"loss-tokens", "Which learns most from a token?", "The same by tokens read.", BY_TOKENS, LOSS},
-    {"loss-time", "Which learns most in an hour?", "The same by time: steps, validations and checkpoints.", BY_TIME, LOSS},
-    {"norm", "Is it stable?", "Norm of the gradient before clipping, by step.", BY_STEP, NORM},
-    {"rate", "What was the learning rate?", "Learning rate by step.", BY_STEP, RATE},
-    {"speed", "How fast is it?", "Tokens per second by step, validations and checkpoints left out.", BY_STEP, SPEED},
+     "Loss by step. Thin: of the training's own batches, means of neighbouring steps. With marks: validation.", NULL,
+     BY_STEP, LOSS},
+    {"loss-tokens", "Which learns most from a token?", "The same by tokens read.", "Loss by tokens", BY_TOKENS, LOSS},
+    {"loss-time", "Which learns most in an hour?", "The same by time: steps, validations and checkpoints.",
+     "Loss by time", BY_TIME, LOSS},
+    {"norm", "Is it stable?", "Norm of the gradient before clipping, by step.", NULL, BY_STEP, NORM},
+    {"rate", "What was the learning rate?", "Learning rate by step.", NULL, BY_STEP, RATE},
+    {"speed", "How fast is it?", "Tokens per second by step, validations and checkpoints left out.", NULL, BY_STEP,
+     SPEED},
 };
 
 static const char *label_of(const picture *p) {
@@ -86,7 +89,8 @@ static int thin_series(sm_figures *figures, json_t *figure, const char *name, in
 
 static void draw(const sm_curves *curves, const picture *p, sm_figures *figures) {
     static const char *const labels[] = {"step", "tokens", "seconds"};
-    json_t *figure = sm_figure_add(figures, "lines", p->id, p->title, p->caption);
+    json_t *figure =
+        sm_figure_add(figures, "lines", p->id, curves->n == 1 && p->alone != NULL ? p->alone : p->title, p->caption);
     sm_figure_axis(figures, figure, "x", labels[p->x], "linear");
     json_t *y = sm_figure_axis(figures, figure, "y", label_of(p), p->y == NORM ? "auto" : "linear");
     if (p->y == RATE || p->y == SPEED) {
@@ -158,7 +162,9 @@ static void write_alone(sm_doc *doc, const sm_curve *c) {
     char progress[64];
     text_progress(c, progress, sizeof(progress));
     if (best == NULL) {
-        sm_doc_text(doc, "%s, %s: the loss went from %.4f to %.4f in %s. There is no validation: whether the model knows new text better is not said.",
+        sm_doc_text(doc,
+                    "%s, %s: the loss went from %.4f to %.4f in %s. There is no validation: whether the model knows "
+                    "new text better is not said.",
                     c->name, sm_curve_state(c), log->steps[0].loss, log->steps[log->n_steps - 1].loss, progress);
         return;
     }
@@ -167,8 +173,9 @@ static void write_alone(sm_doc *doc, const sm_curve *c) {
                     sm_curve_state(c), best->loss, (long long)best->step, last->loss, progress);
         return;
     }
-    sm_doc_text(doc, "%s, %s: the validation loss has fallen to %.4f after %s, a perplexity of %.4g; it is the lowest so far.", c->name,
-                sm_curve_state(c), best->loss, progress, exp(best->loss));
+    sm_doc_text(
+        doc, "%s, %s: the validation loss has fallen to %.4f after %s, a perplexity of %.4g; it is the lowest so far.",
+        c->name, sm_curve_state(c), best->loss, progress, exp(best->loss));
 }
 
 static void write_winner(sm_doc *doc, const sm_curves *curves) {
@@ -192,12 +199,13 @@ static void write_winner(sm_doc *doc, const sm_curves *curves) {
                     first != NULL ? "one" : "none");
         return;
     }
-    sm_doc_text(doc,
-                "%s has the lowest validation loss: %.4f at step %lld, %.1f%% below that of %s (%.4f). One run of each: "
-                "another --seed may well move a loss by a percent.",
-                first->name, sm_curve_best(first)->loss, (long long)sm_curve_best(first)->step,
-                100 * (1 - sm_curve_best(first)->loss / sm_curve_best(second)->loss), second->name,
-                sm_curve_best(second)->loss);
+    sm_doc_text(
+        doc,
+        "%s has the lowest validation loss: %.4f at step %lld, %.1f%% below that of %s (%.4f). One run of each: "
+        "another --seed may well move a loss by a percent.",
+        first->name, sm_curve_best(first)->loss, (long long)sm_curve_best(first)->step,
+        100 * (1 - sm_curve_best(first)->loss / sm_curve_best(second)->loss), second->name,
+        sm_curve_best(second)->loss);
 }
 
 static void write_warnings(sm_doc *doc, const sm_curve *c) {
@@ -244,7 +252,9 @@ static void write_runs(sm_doc *doc, const sm_curves *curves) {
     sm_doc_table_end(doc);
 }
 
-static char *text_of(const json_t *value) { return value != NULL ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL; }
+static char *text_of(const json_t *value) {
+    return value != NULL ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
+}
 
 // A row for each setting in which they differ; of one run for each setting.
 static void write_setting(sm_doc *doc, const sm_curves *curves, const char *name, const char *path) {

@@ -114,10 +114,11 @@ static void write_event(double wall_time, int64_t step, const message *summary, 
 
 // When the run began; 0: unknown.
 static double began(const sm_curve *c) {
-    const char *text = json_string_value(json_object_get(json_array_get(json_object_get(c->run, "starts"), 0), "time_utc"));
+    const char *text =
+        json_string_value(json_object_get(json_array_get(json_object_get(c->run, "starts"), 0), "time_utc"));
     struct tm t = {.tm_year = 70, .tm_mday = 1};
-    if (text != NULL && sscanf(text, "%d-%d-%dT%d:%d:%d", &t.tm_year, &t.tm_mon, &t.tm_mday, &t.tm_hour, &t.tm_min,
-                               &t.tm_sec) == 6) {
+    if (text != NULL &&
+        sscanf(text, "%d-%d-%dT%d:%d:%d", &t.tm_year, &t.tm_mon, &t.tm_mday, &t.tm_hour, &t.tm_min, &t.tm_sec) == 6) {
         t.tm_year -= 1900;
         t.tm_mon -= 1;
         return (double)timegm(&t);

@@ -6,10 +6,10 @@
 
 enum { STEPS_BEFORE_JUMP = 10, STEPS_BETWEEN_JUMPS = 100, STEPS_BEFORE_FLAT = 100 };
 
-static const double norm_memory = 0.05;   // weight of the newest norm
-static const double norm_jump = 8;        // times the usual norm
-static const double flat_share = 0.99;    // of the first losses
-static const double rise_share = 1.005;   // of the best validation
+static const double norm_memory = 0.05; // weight of the newest norm
+static const double norm_jump = 8;      // times the usual norm
+static const double flat_share = 0.99;  // of the first losses
+static const double rise_share = 1.005; // of the best validation
 
 static double mean_of(const double *values) {
     double sum = 0;

@@ -11,11 +11,11 @@ enum { SM_WATCH_WINDOW = 20, SM_WATCH_TEXT_SIZE = 256 };
 
 // A zeroed one has seen nothing.
 typedef struct {
-    int64_t n_steps; // seen
-    double first_loss_sum;            // of the first window
-    double losses[SM_WATCH_WINDOW];   // of the last
-    double log_norm;                  // exponential mean of the norm's logarithm
-    int64_t jump_step;                // of the last warning
+    int64_t n_steps;                // seen
+    double first_loss_sum;          // of the first window
+    double losses[SM_WATCH_WINDOW]; // of the last
+    double log_norm;                // exponential mean of the norm's logarithm
+    int64_t jump_step;              // of the last warning
     bool is_flat_told;
 
     int64_t n_validations;

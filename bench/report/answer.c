@@ -81,11 +81,13 @@ static void text_why(const sm_report_row *row, char text[WHY_SIZE]) {
         return; // its peak was not measured
     }
     if (!(compute >= least_share) && !(memory >= least_share)) {
-        snprintf(text, WHY_SIZE, "bound by neither arithmetic (%.1f%% of its measured peak) nor memory: by many small operations",
+        snprintf(text, WHY_SIZE,
+                 "bound by neither arithmetic (%.1f%% of its measured peak) nor memory: by many small operations",
                  100 * compute);
     } else if (memory > compute) {
-        snprintf(text, WHY_SIZE, "bound by memory: %.0f%% of its measured bandwidth (and %.0f%% of its peak arithmetic)",
-                 100 * memory, 100 * compute);
+        snprintf(text, WHY_SIZE,
+                 "bound by memory: %.0f%% of its measured bandwidth (and %.0f%% of its peak arithmetic)", 100 * memory,
+                 100 * compute);
     } else {
         snprintf(text, WHY_SIZE, "bound by arithmetic: %.0f%% of its measured peak", 100 * compute);
     }
@@ -113,8 +115,9 @@ static void text_sentence(const char *work, const entry *entries, int n, char *t
     const sm_report_row *b = entries[1].row;
     const double lo = a->tokens_lo / b->tokens_hi;
     if (lo > 1) {
-        snprintf(text, size_bytes, "For %s, %s is the fastest: %s tokens/s with %s, %.3g (%.3g to %.3g) times %s.", work,
-                 a->device, rate, setting, a->tokens_per_s / b->tokens_per_s, lo, a->tokens_hi / b->tokens_lo, b->device);
+        snprintf(text, size_bytes, "For %s, %s is the fastest: %s tokens/s with %s, %.3g (%.3g to %.3g) times %s.",
+                 work, a->device, rate, setting, a->tokens_per_s / b->tokens_per_s, lo, a->tokens_hi / b->tokens_lo,
+                 b->device);
     } else {
         snprintf(text, size_bytes, "For %s, no device is the fastest: %s (%s tokens/s, %s) is not told apart from %s.",
                  work, a->device, rate, setting, b->device);
@@ -160,8 +163,8 @@ static void draw(const char *work, const entry *entries, int n, sm_figures *figu
         char setting[SETTING_SIZE];
         text_setting(r, setting, sizeof(setting));
         sm_figure_append(figures, panel, "points",
-                         json_pack("{s:o, s:i, s:o, s:o, s:o, s:i, s:o, s:b}", "name", sm_json_bytes(r->device), "series",
-                                   sm_figure_series(figures, figure, r->device, r->colour, 0), "x",
+                         json_pack("{s:o, s:i, s:o, s:o, s:o, s:i, s:o, s:b}", "name", sm_json_bytes(r->device),
+                                   "series", sm_figure_series(figures, figure, r->device, r->colour, 0), "x",
                                    sm_json_real(r->tokens_per_s), "lo", sm_json_real(r->tokens_lo), "hi",
                                    sm_json_real(r->tokens_hi), "row", r->index, "text",
                                    sm_json_bytes(entries[k].is_ranked ? setting : "too noisy to rank"), "is_grey",

@@ -7,23 +7,24 @@
 #include "bench/report/rows.h"
 
 // X(code, id, heading, text if no row has the data)
-#define SM_CHART_LIST(X)                                                                                              \
-    X(SM_CHART_SIDE_BY_SIDE, "side-by-side", "Which is fastest at each work?", "side by side: no two configurations did the same work") \
-    X(SM_CHART_THROUGHPUT, "throughput", "Which batch is fastest?",                                           \
-      "tokens per second against batch: no configuration ran with two batches")                                       \
-    X(SM_CHART_MEMORY, "memory", "Which batch fits in memory?",                                                              \
-      "memory against batch: no configuration ran with two batches and a memory peak")                                \
-    X(SM_CHART_SPEEDUP, "speedup", "What does each change gain?",                                                \
-      "speed-up: no configuration ran with two batches, next to one that differs in only one of mode, precision, "    \
-      "threads or device")                                                                                            \
-    X(SM_CHART_PHASES, "phases", "Where does a step's time go?",                                                          \
-      "where a step's time goes: no row has an attribution pass")                                                     \
-    X(SM_CHART_WARMUP, "warmup", "How long until it is steady?",                                                      \
-      "time before the steady state: no row says what came before its samples")                                       \
-    X(SM_CHART_SPREAD, "spread", "How steady is a step?", "spread of the step time: no row has raw samples")        \
-    X(SM_CHART_DISTRIBUTION, "distribution", "Are there slow steps?",                                         \
-      "distribution of the step time: no row has raw samples")                                                        \
-    X(SM_CHART_ROOFLINE, "roofline", "What bounds a step?",                                                                      \
+#define SM_CHART_LIST(X)                                                                                           \
+    X(SM_CHART_SIDE_BY_SIDE, "side-by-side", "Which is fastest at each work?",                                     \
+      "side by side: no two configurations did the same work")                                                     \
+    X(SM_CHART_THROUGHPUT, "throughput", "Which batch is fastest?",                                                \
+      "tokens per second against batch: no configuration ran with two batches")                                    \
+    X(SM_CHART_MEMORY, "memory", "Which batch fits in memory?",                                                    \
+      "memory against batch: no configuration ran with two batches and a memory peak")                             \
+    X(SM_CHART_SPEEDUP, "speedup", "What does each change gain?",                                                  \
+      "speed-up: no configuration ran with two batches, next to one that differs in only one of mode, precision, " \
+      "threads or device")                                                                                         \
+    X(SM_CHART_PHASES, "phases", "Where does a step's time go?",                                                   \
+      "where a step's time goes: no row has an attribution pass")                                                  \
+    X(SM_CHART_WARMUP, "warmup", "How long until it is steady?",                                                   \
+      "time before the steady state: no row says what came before its samples")                                    \
+    X(SM_CHART_SPREAD, "spread", "How steady is a step?", "spread of the step time: no row has raw samples")       \
+    X(SM_CHART_DISTRIBUTION, "distribution", "Are there slow steps?",                                              \
+      "distribution of the step time: no row has raw samples")                                                     \
+    X(SM_CHART_ROOFLINE, "roofline", "What bounds a step?",                                                        \
       "roofline: no row has its work, its memory traffic and the device's ceilings")
 
 typedef enum {

@@ -256,7 +256,9 @@ static void put_head(FILE *out, const bool shown[N_COLUMNS]) {
     for (int k = 0; k < N_COLUMNS; k++) {
         if (shown[k]) {
             fprintf(out, "<th%s%s%s>", is(k, NUMBER) ? " class=n" : "", is(k, FACET) ? " data-facet" : "",
-                    columns[k].heading[0] == '#' ? " title=\"number in the order measured: stepmark again FILE --row N\"" : "");
+                    columns[k].heading[0] == '#'
+                        ? " title=\"number in the order measured: stepmark again FILE --row N\""
+                        : "");
             sm_page_text(out, columns[k].heading);
             fputs("</th>", out);
         }
@@ -264,8 +266,8 @@ static void put_head(FILE *out, const bool shown[N_COLUMNS]) {
     fputs("</tr></thead>\n<tbody>\n", out);
 }
 
-static void write_html(sm_doc *doc, const sm_report_rows *report, const sm_report_row **rows, const bool shown[N_COLUMNS],
-                       const sm_warning_groups *warnings) {
+static void write_html(sm_doc *doc, const sm_report_rows *report, const sm_report_row **rows,
+                       const bool shown[N_COLUMNS], const sm_warning_groups *warnings) {
     put_head(doc->out, shown);
     for (size_t i = 0; i < report->n; i++) {
         const sm_report_row *row = rows[i];
@@ -282,8 +284,8 @@ static void write_html(sm_doc *doc, const sm_report_rows *report, const sm_repor
 
 // --- Markdown's --------------------------------------------------------------------------------------
 
-static void write_markdown(sm_doc *doc, const sm_report_rows *report, const sm_report_row **rows, const bool shown[N_COLUMNS],
-                           const sm_warning_groups *warnings) {
+static void write_markdown(sm_doc *doc, const sm_report_rows *report, const sm_report_row **rows,
+                           const bool shown[N_COLUMNS], const sm_warning_groups *warnings) {
     char headings[CELL_SIZE * 2] = "";
     size_t used = 0;
     for (int k = 0; k < N_COLUMNS; k++) {

@@ -181,11 +181,12 @@ static void write_answer(sm_doc *doc, const json_t *records) {
     name_machine(b, names[1], sizeof(names[1]));
     sm_text_count(sm_json_number(a, "median_ts"), rate, sizeof(rate));
     if (sm_json_number(b, "place") == 1) {
-        sm_doc_text(doc, "For %s, no device is the fastest: %s (%s tokens/s) and %s share the first place.", work, names[0],
-                    rate, names[1]);
+        sm_doc_text(doc, "For %s, no device is the fastest: %s (%s tokens/s) and %s share the first place.", work,
+                    names[0], rate, names[1]);
         return;
     }
-    sm_doc_text(doc, "For %s, %s is the fastest: %s tokens/s in mode %s with batch %.0f, %.3g (%.3g to %.3g) times %s%s%s.",
+    sm_doc_text(doc,
+                "For %s, %s is the fastest: %s tokens/s in mode %s with batch %.0f, %.3g (%.3g to %.3g) times %s%s%s.",
                 work, names[0], rate, sm_rows_text(a, "mode"), sm_json_number(a, "n_batch"),
                 sm_json_number(a, "median_ts") / sm_json_number(b, "median_ts"),
                 sm_json_number(a, "lo_ts") / sm_json_number(b, "hi_ts"),
@@ -225,9 +226,8 @@ static void write_legend(sm_doc *doc) {
     sm_doc_item(doc, "Marks: own code (kernels or a backend of the user's own ran), emulated (computed in fp32, for "
                      "lack of instructions), noisy or too few (another run may give another "
                      "figure), warned (something may have spoiled it), other data (than the first of its work).");
-    sm_doc_item(
-        doc,
-        "± is how far the 95%% interval of the median reaches. Rows whose intervals overlap are not distinct, and share a place.");
+    sm_doc_item(doc, "± is how far the 95%% interval of the median reaches. Rows whose intervals overlap are not "
+                     "distinct, and share a place.");
     sm_doc_item(doc,
                 "Share of peak is against the peak that was measured on that device itself, in that number format.");
     sm_doc_items_end(doc);

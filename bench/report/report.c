@@ -11,11 +11,9 @@ static const struct {
     const char *id;
     const char *title;
 } sections[] = {
-    {"short", "In short"},
-    {"pictures", "Pictures"}, {"loops", "Training loops"},
-    {"ladders", "Ladders"},   {"published", "Published figures"},
-    {"failures", "Failures"}, {"warnings", "Warnings"},
-    {"machines", "Machines"}, {"rows", "All rows"},
+    {"short", "In short"},           {"pictures", "Pictures"},           {"loops", "Training loops"},
+    {"ladders", "Ladders"},          {"published", "Published figures"}, {"failures", "Failures"},
+    {"warnings", "Warnings"},        {"machines", "Machines"},           {"rows", "All rows"},
     {"reading", "How to read this"},
 };
 enum { SHORT, PICTURES, LOOPS, LADDERS, PUBLISHED, FAILURES, WARNINGS, MACHINES, ROWS, READING, N_SECTIONS };

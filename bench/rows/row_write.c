@@ -45,20 +45,21 @@ void sm_row_write_brief_legend(bool has_peaks, FILE *out) {
 }
 
 void sm_row_write_legend(bool has_peaks, FILE *out) {
-    fprintf(out, "\n"
-          "- test: what one sample runs; b4s64 = 4 sequences of 64 tokens.\n"
-          "- forward, backward, optimizer: time of each phase in a separate, instrumented step;\n"
-          "  unaccounted: the share of that step outside of any operation;\n"
-          "  timing overhead: how much slower the instrumented step was.\n"
-          "- step: median of the plain, uninstrumented samples ± their median absolute deviation.\n"
-          "%s"
-          "- memory: peak resident memory of the process, or the bytes allocated\n"
-          "  on a device with memory of its own.\n"
-          "- loss: that of the first step; a row is ok only if drawn losses and operations agree\n"
-          "  with the reference, the gradients with differences of the loss, the updates with\n"
-          "  the reference's rule, and timed steps come out the same when they are repeated.\n",
-          has_peaks ? "- % of peak: floating-point work of the step against the device's measured peak.\n"
-                      "- efficiency: shortest possible time (work at peak speed, then the optimizer's memory\n"
-                      "  traffic at peak bandwidth) against the step's time.\n"
-                    : "");
+    fprintf(out,
+            "\n"
+            "- test: what one sample runs; b4s64 = 4 sequences of 64 tokens.\n"
+            "- forward, backward, optimizer: time of each phase in a separate, instrumented step;\n"
+            "  unaccounted: the share of that step outside of any operation;\n"
+            "  timing overhead: how much slower the instrumented step was.\n"
+            "- step: median of the plain, uninstrumented samples ± their median absolute deviation.\n"
+            "%s"
+            "- memory: peak resident memory of the process, or the bytes allocated\n"
+            "  on a device with memory of its own.\n"
+            "- loss: that of the first step; a row is ok only if drawn losses and operations agree\n"
+            "  with the reference, the gradients with differences of the loss, the updates with\n"
+            "  the reference's rule, and timed steps come out the same when they are repeated.\n",
+            has_peaks ? "- % of peak: floating-point work of the step against the device's measured peak.\n"
+                        "- efficiency: shortest possible time (work at peak speed, then the optimizer's memory\n"
+                        "  traffic at peak bandwidth) against the step's time.\n"
+                      : "");
 }

@@ -15,7 +15,7 @@ sm_status sm_row_write_record(sm_row_writer *writer, json_t *row);
 sm_status sm_row_writer_close(sm_row_writer *writer); // NULL is fine
 
 // The meaning of the Markdown table's columns, for new users.
-void sm_row_write_legend(bool has_peaks, FILE *out); // without peaks, without what follows from them
+void sm_row_write_legend(bool has_peaks, FILE *out);       // without peaks, without what follows from them
 void sm_row_write_brief_legend(bool has_peaks, FILE *out); // of format text
 
 #endif

@@ -62,8 +62,8 @@
     X(AGAIN, "again", cli_again, sm_again_table,                                                                       \
       "run a row of a result file again, and say whether its losses and speed are reproduced", .operands = "ROWS",     \
       .examples = {"stepmark again results.json", "stepmark again rows.jsonl --row 3 -o json"})                        \
-    X(REPORT, "report", cli_report, cli_no_table, "make a page of charts and tables from result files, or of trainings", \
-      .operands = "FILE...|RUN...",                                                                                    \
+    X(REPORT, "report", cli_report, cli_no_table,                                                                      \
+      "make a page of charts and tables from result files, or of trainings", .operands = "FILE...|RUN...",             \
       .examples = {"stepmark report results.jsonl --output report.html", "stepmark report a.json b.json --format md",  \
                    "stepmark report runs/a runs/b --output runs.html --tensorboard events"})                           \
     X(BUNDLE, "bundle", cli_bundle, cli_no_table,                                                                      \
@@ -111,9 +111,10 @@
     X(GENERATE, "generate", cli_generate, cli_no_table, "continue a text with a trained model",                        \
       .examples = {"stepmark generate --weights model --tokenizer tokenizer --prompt \"The cat\"",                     \
                    "stepmark generate --weights run --prompt \"int main\" --temperature 0.8 --top-k 40 --seed 7"})     \
-    X(EVAL, "eval", cli_eval, cli_eval_table, "measure a trained model: loss, perplexity, bits per byte, or questions", \
-      .examples = {"stepmark eval --weights run --data data", "stepmark eval --weights model --data text.txt",          \
-                   "stepmark eval --weights gpt2 --tokenizer gpt2 --data hellaswag_val.jsonl"})                         \
+    X(EVAL, "eval", cli_eval, cli_eval_table,                                                                          \
+      "measure a trained model: loss, perplexity, bits per byte, or questions",                                        \
+      .examples = {"stepmark eval --weights run --data data", "stepmark eval --weights model --data text.txt",         \
+                   "stepmark eval --weights gpt2 --tokenizer gpt2 --data hellaswag_val.jsonl"})                        \
     X(CHECK_RUN, "check-run", cli_check_run, sm_run_check_table,                                                       \
       "check that trainings agree with their logs, and that they can be compared", .operands = "RUN...",               \
       .examples = {"stepmark check-run runs/n1 runs/n2 runs/n4", "stepmark check-run training_metrics.json -o json"})  \

@@ -43,7 +43,7 @@ enum {
     STEPPED = FED | WALKED | ESTIMATE,
     MODELLED = STEPPED | INIT,
     LOOPED = LOOP | TRAIN | SWEEP | ADVISE | CLI_LISTED, // in a sweep: makes configurations loops
-    ASKED = GENERATE | EVAL, // of a trained model
+    ASKED = GENERATE | EVAL,                             // of a trained model
     OPENED = FED | PEAKS | VERIFY | LADDER | ASKED,      // open a device
     SHOWN = MEASURED | PROFILE | LOOP | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE |
             AGAIN | LEADERBOARD | EVAL | CHECK_RUN | SCALING | EXERCISE | LADDER, // print a table
@@ -195,7 +195,8 @@ static const cli_flag flags[] = {
      AT(seq_lens), WITHIN(1, MAX_DIM),
      UNLIKE({ADVISE | PROFILE | LOOP | ABLATE | TRAIN, .argument = "T", .initial = "64", .help = "tokens a sequence"},
             {WALK, .argument = "T", .initial = "8", .help = "tokens a sequence"},
-            {PAGE, .argument = "T", .help = "tokens a sequence; not given: those of --text, or 32, if the page has room for them"},
+            {PAGE, .argument = "T",
+             .help = "tokens a sequence; not given: those of --text, or 32, if the page has room for them"},
             {ESTIMATE | EVAL, .argument = "T", .help = "tokens a sequence; not given: the model's context"})},
     {"Work", "fit", 0, CLI_REAL, "SECONDS", "60",
      "without -b and --seq-len: choose the largest batch that fits in memory and lets all devices together finish "
@@ -317,7 +318,8 @@ static const cli_flag flags[] = {
      "keep OPENBLAS_CORETYPE as it is, even if it makes OpenBLAS use kernels for an older processor", OPENED,
      AT(keep_env)},
     {"Device", "isa", 0, CLI_TEXT, "NAME", NULL,
-     "instruction set of the cpu kernels (baseline, avx2, avx512, avx512_bf16, amx; on Arm neon, neon_bf16, sme; on RISC-V "
+     "instruction set of the cpu kernels (baseline, avx2, avx512, avx512_bf16, amx; on Arm neon, neon_bf16, sme; on "
+     "RISC-V "
      "scalar, rvv128, rvv256, rvv512) or family of the opencl kernels "
      "(tensor, local, registers); not given: the best for the device",
      OPENED, AT(isa)},
@@ -492,8 +494,7 @@ static const cli_flag flags[] = {
      "order of the data's sequences: as in the file, or shuffled again in each epoch, by --seed; not given: shuffled "
      "with --run, else sequential",
      TRAIN | LOOP, AT(data_order), ONE_OF(data_orders),
-     UNLIKE({LOOP,
-             .initial = "sequential",
+     UNLIKE({LOOP, .initial = "sequential",
              .help = "order of the data's sequences: as in the file, or shuffled again in each epoch, by --seed"})},
     {"Training", "val-data", 0, CLI_TEXT, "FILE", NULL,
      "tokens to validate on; not given: val.bin, where --data is a folder", TRAIN, AT(val_data)},
@@ -512,7 +513,8 @@ static const cli_flag flags[] = {
     {"Training", "resume", 0, CLI_CHOICE, NULL, "none", "with --run: auto resumes the run in the folder, or begins one",
      TRAIN, AT(resume_run), ONE_OF(resumes)},
     {"Training", "config", 0, CLI_TEXT, "FILE", NULL,
-     "flags from a JSON file, {\"steps\": 400, \"lr\": 3e-3}, or from the run.json of another run; flags of the command "
+     "flags from a JSON file, {\"steps\": 400, \"lr\": 3e-3}, or from the run.json of another run; flags of the "
+     "command "
      "line win",
      TRAIN, AT(config)},
     {"Training", "keep-best", 0, CLI_SWITCH, NULL, NULL,
@@ -527,23 +529,24 @@ static const cli_flag flags[] = {
     {"Training", "lr", 0, CLI_REAL, "LR", NULL,
      "learning rate after warm-up; not given: the optimizer's own (lion: 1e-4, adafactor: 1e-2, others: 1e-3; with "
      "--run, of Adam and its variants: 0.4 / the model's width, at most 6e-3)",
-     TRAIN,
-     AT(settings.lr), WITHIN(0, 1e6)},
+     TRAIN, AT(settings.lr), WITHIN(0, 1e6)},
     {"Training", "warmup-steps", 0, CLI_INT, "N", NULL,
      "steps over which the learning rate rises linearly from 0; not given: a quarter of all with --run, at most 500, "
      "else 0",
      TRAIN, AT(warmup_steps), WITHIN(0, 1e12)},
     {"Training", "schedule", 0, CLI_CHOICE, NULL, NULL,
-     "learning rate after warm-up: constant, or falling to --min-lr at the last step, wsd only in the last fifth of all "
+     "learning rate after warm-up: constant, or falling to --min-lr at the last step, wsd only in the last fifth of "
+     "all "
      "steps; not given: cosine with --run, else constant",
      TRAIN, AT(schedule), ONE_OF(schedules)},
     {"Training", "min-lr", 0, CLI_REAL, "LR", NULL,
-     "learning rate at the end of a schedule that falls; not given: a tenth of --lr", TRAIN, AT(min_lr), WITHIN(0, 1e6)},
+     "learning rate at the end of a schedule that falls; not given: a tenth of --lr", TRAIN, AT(min_lr),
+     WITHIN(0, 1e6)},
     {"Training", "beta1", 0, CLI_REAL, "X", NULL, "decay of the mean gradient; not given: 0.9", TRAIN,
      AT(settings.beta1), WITHIN(0, 0.9999999)},
     {"Training", "beta2", 0, CLI_REAL, "X", NULL,
-     "decay of the mean squared gradient, or of lion's mean; not given: 0.999, with --run 0.95; lion: 0.99",
-     TRAIN, AT(settings.beta2), WITHIN(0, 0.9999999)},
+     "decay of the mean squared gradient, or of lion's mean; not given: 0.999, with --run 0.95; lion: 0.99", TRAIN,
+     AT(settings.beta2), WITHIN(0, 0.9999999)},
     {"Training", "eps", 0, CLI_REAL, "X", NULL,
      "added to the root of the mean square; not given: 1e-8, adafactor (its lower bound): 1.2e-7", TRAIN,
      AT(settings.eps), WITHIN(0, 1)},
@@ -555,8 +558,9 @@ static const cli_flag flags[] = {
      WITHIN(0, 0.9999999)},
     {"Training", "nesterov", 0, CLI_REAL, "0|1", NULL, "whether momentum looks ahead; not given: sgd 0, muon 1", TRAIN,
      AT(settings.nesterov), WITHIN(0, 1)},
-    {"Training", "grad-clip", 0, CLI_REAL, "X", NULL, "largest global gradient norm; 0: no clipping; not given: 1 with --run, else 0",
-     TRAIN, AT(settings.grad_clip), WITHIN(0, 1e30)},
+    {"Training", "grad-clip", 0, CLI_REAL, "X", NULL,
+     "largest global gradient norm; 0: no clipping; not given: 1 with --run, else 0", TRAIN, AT(settings.grad_clip),
+     WITHIN(0, 1e30)},
     {"Training", "log", 0, CLI_LOG_FILE, "FILE", NULL,
      "append a JSON line for each step: step, loss, grad_norm, lr, ms, tokens, ...", TRAIN | LOOP, AT(log)},
     {"Training", "profile", 0, CLI_SWITCH, NULL, NULL,
@@ -612,16 +616,18 @@ static const cli_flag flags[] = {
      AT(report_file),
      UNLIKE({PAGE, .help = "page (HTML) to write; not given: stdout"}, {BUNDLE, .help = "bundle to write"})},
     {"Output", "format", 'o', CLI_CHOICE, NULL, "auto",
-     "html with charts, or Markdown with tables only; of trainings also csv; auto: by the file's name, and Markdown on a "
+     "html with charts, or Markdown with tables only; of trainings also csv; auto: by the file's name, and Markdown on "
+     "a "
      "terminal",
      REPORT, AT(report_format), ONE_OF(report_formats)},
     {"Costs", "price", 0, CLI_TEXTS, "NAME=2.49/h[,...]", NULL,
-     "price of an hour of the machine whose processor, card or host has NAME in its name: also show tokens for a unit of "
+     "price of an hour of the machine whose processor, card or host has NAME in its name: also show tokens for a unit "
+     "of "
      "currency; \"NAME=0.40EUR/h\" names the currency",
      REPORT | RECOMMEND | LEADERBOARD, AT(prices)},
     {"Costs", "train-tokens", 0, CLI_REAL, "N", NULL,
-     "also show how long a training on N tokens takes (10e9), and by --price what it costs", REPORT | RECOMMEND | LEADERBOARD,
-     AT(train_tokens), WITHIN(1, 1e18)},
+     "also show how long a training on N tokens takes (10e9), and by --price what it costs",
+     REPORT | RECOMMEND | LEADERBOARD, AT(train_tokens), WITHIN(1, 1e18)},
     {"Output", "tensorboard", 0, CLI_NEW_FOLDER, "DIR", NULL,
      "also write the trainings as event files, each in a folder of its own, for tensorboard --logdir DIR", REPORT,
      AT(tensorboard)},

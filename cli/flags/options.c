@@ -492,8 +492,10 @@ static sm_status read_saved(const getopt_tables *tables, const char *path, const
     }
     return had_own_code || (options->kernel == NULL && options->backend_library == NULL)
                ? SM_OK
-               : sm_fail(SM_ERR_USAGE, "%s: runs code of its own (--kernel, --backend-library); look at it, and give "
-                                       "all flags on the command line", path);
+               : sm_fail(SM_ERR_USAGE,
+                         "%s: runs code of its own (--kernel, --backend-library); look at it, and give "
+                         "all flags on the command line",
+                         path);
 }
 
 // Flags of --config, then those of the run, then the command line's: the last wins.

@@ -133,10 +133,10 @@ typedef struct cli_options {
     // train, init.
     int64_t steps, epochs, tokens, global_batch;
     sm_step_settings settings; // NaN = the optimizer's default
-    int64_t warmup_steps; // -1 = not given, here and in the next two
-    int schedule;         // sm_schedule_kind
-    int data_order;       // sm_order_kind
-    double min_lr;        // NaN = not given
+    int64_t warmup_steps;      // -1 = not given, here and in the next two
+    int schedule;              // sm_schedule_kind
+    int data_order;            // sm_order_kind
+    double min_lr;             // NaN = not given
     const char *val_data;
     int64_t val_every, val_batches;
     const char *run;

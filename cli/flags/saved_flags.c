@@ -81,9 +81,7 @@ static sm_status take_file(const char *path, const json_t *root, cli_saved *save
         return take_arguments(path, argv, saved);
     }
     SM_TRY(add(path, strdup("train"), saved)); // where argv has the subcommand
-    json_object_foreach((json_t *)root, name, value) {
-        SM_TRY(take_flag(path, name, value, saved));
-    }
+    json_object_foreach((json_t *)root, name, value) { SM_TRY(take_flag(path, name, value, saved)); }
     return SM_OK;
 }
 

@@ -198,7 +198,8 @@ static sm_status set_vocabulary(page *p) {
     const int64_t vocab = p->job.config.vocab;
     sm_tokenizer *tokenizer = NULL;
     json_t *pieces = json_null();
-    const sm_status found = cli_find_tokenizer(p->options.tokenizer, p->options.run, p->options.weights, vocab, &tokenizer);
+    const sm_status found =
+        cli_find_tokenizer(p->options.tokenizer, p->options.run, p->options.weights, vocab, &tokenizer);
     if (found == SM_OK && tokenizer != NULL) {
         pieces = json_array();
         for (int32_t id = 0; id < tokenizer->n_tokens; id++) {

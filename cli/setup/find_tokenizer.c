@@ -19,8 +19,10 @@ static sm_status take_checkpoint(const char *run, char weights[PATH_MAX]) {
     const int64_t step = n > 0 ? steps[0] : 0;
     free(steps);
     if (n == 0) {
-        return sm_fail(SM_ERR_IO, "%s: a training that has not ended, and has no checkpoint yet; train --save-every N "
-                                  "writes them", run);
+        return sm_fail(SM_ERR_IO,
+                       "%s: a training that has not ended, and has no checkpoint yet; train --save-every N "
+                       "writes them",
+                       run);
     }
     if (snprintf(weights, PATH_MAX, "%s/checkpoints/step-%lld", run, (long long)step) >= PATH_MAX) {
         return sm_fail(SM_ERR_IO, "%.100s...: the path is too long", run);

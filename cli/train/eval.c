@@ -89,7 +89,8 @@ static sm_status set_up(evaluation *e) {
     SM_TRY(cli_check_single("--precision", o->precisions.n));
     SM_TRY(cli_check_single("--seq-len", o->seq_lens.n));
     if (o->weights == NULL || o->data == NULL) {
-        return sm_fail(SM_ERR_USAGE, "--%s: missing; give the folder of the model, and a file of text, tokens or questions",
+        return sm_fail(SM_ERR_USAGE,
+                       "--%s: missing; give the folder of the model, and a file of text, tokens or questions",
                        o->weights == NULL ? "weights" : "data");
     }
     SM_TRY(cli_find_weights(o->weights, e->weights));
@@ -126,8 +127,8 @@ static sm_status score(evaluation *e, const int32_t *ids, int64_t n, int64_t fir
 static double bytes_of(const evaluation *e, const int32_t *ids, int64_t n) {
     double n_bytes = 0;
     for (int64_t i = 0; i < n; i++) {
-        n_bytes += e->tokenizer == NULL               ? 1
-                   : ids[i] >= e->tokenizer->n_tokens ? NAN
+        n_bytes += e->tokenizer == NULL                      ? 1
+                   : ids[i] >= e->tokenizer->n_tokens        ? NAN
                    : e->tokenizer->tokens[ids[i]].is_special ? 0
                                                              : (double)e->tokenizer->tokens[ids[i]].n_bytes;
     }
@@ -186,7 +187,8 @@ static sm_status take_text(evaluation *e, const char *path) {
 // --- questions ---------------------------------------------------------------------------------
 
 static sm_status malformed(const char *path, size_t line) {
-    return sm_fail(SM_ERR_FORMAT, "%s: line %zu: no {\"ctx\": text, \"endings\": [texts], \"label\": number}", path, line);
+    return sm_fail(SM_ERR_FORMAT, "%s: line %zu: no {\"ctx\": text, \"endings\": [texts], \"label\": number}", path,
+                   line);
 }
 
 // As llm.c and nanoGPT have it: the ending's tokens follow the context's, after a space.
@@ -282,14 +284,17 @@ static sm_status take_data(evaluation *e, char path[PATH_MAX]) {
 static sm_status print(const evaluation *e, const char *path) {
     const double loss = e->n_tokens > 0 ? e->nats / (double)e->n_tokens : NAN;
     const double n_questions = e->n_questions > 0 ? (double)e->n_questions : NAN;
-    json_t *records = json_pack(
-        "[{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}]", "model", sm_json_bytes(e->weights), "data", sm_json_bytes(path),
-        "n_tokens", e->n_tokens > 0 ? json_integer(e->n_tokens) : json_null(), "loss", sm_json_real(loss), "perplexity",
-        sm_json_real(exp(loss)), "bits_per_byte", sm_json_real(e->nats / log(2) / e->n_bytes), "n_questions",
-        e->n_questions > 0 ? json_integer(e->n_questions) : json_null(), "accuracy",
-        sm_json_real((double)e->n_right / n_questions), "accuracy_norm", sm_json_real((double)e->n_right_norm / n_questions));
-    const sm_status status = records != NULL ? sm_record_write_all(&cli_eval_table, (sm_format)e->options->output, stdout, records)
-                                             : sm_fail(SM_ERR_OOM, "no memory for the result");
+    json_t *records =
+        json_pack("[{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}]", "model", sm_json_bytes(e->weights), "data",
+                  sm_json_bytes(path), "n_tokens", e->n_tokens > 0 ? json_integer(e->n_tokens) : json_null(), "loss",
+                  sm_json_real(loss), "perplexity", sm_json_real(exp(loss)), "bits_per_byte",
+                  sm_json_real(e->nats / log(2) / e->n_bytes), "n_questions",
+                  e->n_questions > 0 ? json_integer(e->n_questions) : json_null(), "accuracy",
+                  sm_json_real((double)e->n_right / n_questions), "accuracy_norm",
+                  sm_json_real((double)e->n_right_norm / n_questions));
+    const sm_status status = records != NULL
+                                 ? sm_record_write_all(&cli_eval_table, (sm_format)e->options->output, stdout, records)
+                                 : sm_fail(SM_ERR_OOM, "no memory for the result");
     json_decref(records);
     return status;
 }

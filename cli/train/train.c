@@ -96,7 +96,8 @@ static sm_status set_recipe(training *t) {
     }
     if (s->schedule == SM_SCHEDULE_CONSTANT || o->min_lr > optimizer->lr) {
         return s->schedule == SM_SCHEDULE_CONSTANT
-                   ? sm_fail(SM_ERR_USAGE, "--min-lr: a constant learning rate has none; give --schedule cosine, linear or wsd")
+                   ? sm_fail(SM_ERR_USAGE,
+                             "--min-lr: a constant learning rate has none; give --schedule cosine, linear or wsd")
                    : sm_fail(SM_ERR_USAGE, "--min-lr: %g is above the learning rate of %g", o->min_lr, optimizer->lr);
     }
     s->final_fraction = optimizer->lr > 0 ? o->min_lr / optimizer->lr : 0;

@@ -42,10 +42,10 @@ typedef struct {
     bool tells_progress; // on stderr, occasionally
     int64_t every;       // prints each Nth step
     sm_run_watch watch;
-    double n_tokens;     // of this process's steps
-    int64_t first_ns;    // begin of the first step, for the summary
-    int64_t begin_ns;    // end of the second step
-    int64_t told_ns;     // of the last line on stderr
+    double n_tokens;  // of this process's steps
+    int64_t first_ns; // begin of the first step, for the summary
+    int64_t begin_ns; // end of the second step
+    int64_t told_ns;  // of the last line on stderr
 } cli_train_show;
 
 // SM_ERR_IO if stdout cannot be written.
@@ -56,7 +56,8 @@ sm_status cli_train_show_validation(cli_train_show *show, const sm_train_progres
 void cli_train_show_begin(cli_train_show *show, const sm_train_settings *settings, const sm_schedule *schedule);
 
 // The run's outcome, and the commands that come next.
-void cli_train_show_end(const cli_train_show *show, const sm_train_settings *settings, const sm_train_progress *progress);
+void cli_train_show_end(const cli_train_show *show, const sm_train_settings *settings,
+                        const sm_train_progress *progress);
 
 // --- a profile -----------------------------------------------------------------------------------
 

@@ -150,8 +150,8 @@ void cli_train_show_end(const cli_train_show *show, const sm_train_settings *s, 
     char rate[32];
     char time[32];
     if (!isnan(p->best_val_loss)) {
-        snprintf(validation, sizeof(validation), "best validation loss %.4f (step %lld), last %.4f; ",
-                 p->best_val_loss, (long long)p->best_val_step, p->val_loss);
+        snprintf(validation, sizeof(validation), "best validation loss %.4f (step %lld), last %.4f; ", p->best_val_loss,
+                 (long long)p->best_val_step, p->val_loss);
     }
     sm_text_count(show->n_tokens, n_tokens, sizeof(n_tokens));
     sm_text_count(round(show->n_tokens / seconds), rate, sizeof(rate));

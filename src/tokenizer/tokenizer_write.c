@@ -152,8 +152,8 @@ static sm_status begin(const char *folder, const char *name, char *text, sm_atom
 
 // With it AutoTokenizer takes tokenizer.json whatever the model's kind is.
 static json_t *config_of(const sm_tokenizer *t) {
-    json_t *config = json_pack("{s: s, s: b}", "tokenizer_class", "PreTrainedTokenizerFast",
-                               "clean_up_tokenization_spaces", 0);
+    json_t *config =
+        json_pack("{s: s, s: b}", "tokenizer_class", "PreTrainedTokenizerFast", "clean_up_tokenization_spaces", 0);
     if (config != NULL && t->end_of_text != SM_NO_ID) {
         json_object_set_new(config, "eos_token", json_string("<|endoftext|>"));
     }

@@ -73,9 +73,8 @@ static sm_status set_schedule(sm_schedule schedule, json_t *configuration) {
     json_t *described = json_pack("{s: s, s: I, s: I}", "kind", sm_schedule_name(schedule.kind), "warmup_steps",
                                   (json_int_t)schedule.warmup_steps, "n_steps", (json_int_t)schedule.n_steps);
     SM_TRY(set(configuration, "schedule", described));
-    return schedule.kind != SM_SCHEDULE_CONSTANT
-               ? set(described, "final_fraction", json_real(schedule.final_fraction))
-               : SM_OK;
+    return schedule.kind != SM_SCHEDULE_CONSTANT ? set(described, "final_fraction", json_real(schedule.final_fraction))
+                                                 : SM_OK;
 }
 
 static sm_status set_work(const sm_train_settings *s, int64_t n_steps, json_t *configuration) {

@@ -148,12 +148,8 @@ static sm_status set_steps(trainer *t, int64_t initial_step) {
         __builtin_mul_overflow(n_steps, step_positions, &last_token)) {
         return sm_fail(SM_ERR_INVALID, "continues after step %lld; too many to count", (long long)initial_step);
     }
-    t->progress =
-        (sm_train_progress){.first_step = initial_step,
-                              .step = initial_step,
-                              .n_steps = n_steps,
-                              .val_loss = NAN,
-                              .best_val_loss = NAN};
+    t->progress = (sm_train_progress){
+        .first_step = initial_step, .step = initial_step, .n_steps = n_steps, .val_loss = NAN, .best_val_loss = NAN};
     t->stepper.schedule = sm_train_schedule(s, n_steps);
     return SM_OK;
 }

@@ -45,8 +45,8 @@ typedef struct {
     uint64_t seed; // of the order
     sm_step_settings optimizer;
     sm_schedule_kind schedule; // of optimizer.lr
-    double final_fraction;       // of a schedule that falls
-    int64_t warmup_steps;        // SM_WARMUP_SHARE: a quarter of all steps, at most 500
+    double final_fraction;     // of a schedule that falls
+    int64_t warmup_steps;      // SM_WARMUP_SHARE: a quarter of all steps, at most 500
 
     // The total work: the smallest limit that is set, in addition to the steps of the initial state.
     int64_t max_steps;  // 0: not set
@@ -72,8 +72,8 @@ typedef struct {
     int64_t save_every;          // in steps; 0: a checkpoint only when the training is interrupted
     int64_t keep;                // checkpoints to keep; 0: all
     sm_resume resume;
-    bool keep_best;              // the weights with the lowest validation loss, in best/
-    int64_t sample_every;        // in steps; 0: never
+    bool keep_best;       // the weights with the lowest validation loss, in best/
+    int64_t sample_every; // in steps; 0: never
 
     sm_background background;                 // for the thread that writes checkpoints
     const volatile sig_atomic_t *interrupted; // not 0: end after the current work; may be NULL

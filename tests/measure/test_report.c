@@ -494,7 +494,8 @@ static void the_answer_comes_first(void **state) {
 
 static void costs_follow_from_prices(void **state) {
     (void)state;
-    static const char *const wrong[] = {"H100", "=2/h", "H100=x/h", "H100=-2/h", "H100=2", "H100=2/day", "H100=2ABCDEFGH/h", "H100=inf/h"};
+    static const char *const wrong[] = {"H100",   "=2/h",       "H100=x/h",         "H100=-2/h",
+                                        "H100=2", "H100=2/day", "H100=2ABCDEFGH/h", "H100=inf/h"};
     sm_costs costs = {.train_tokens = 1e9};
     char text[SM_COST_TEXT_SIZE];
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
@@ -508,7 +509,8 @@ static void costs_follow_from_prices(void **state) {
     sm_costs_text(&costs, card, 1e6, text);
     assert_string_equal(text, "1,000,000,000 tokens take 16.7 min and cost 0.69 EUR; 1440 million tokens for 1 EUR");
     sm_costs_text(&costs, cpu, 1e3, text);
-    assert_string_equal(text, "1,000,000,000 tokens take 12 days and cost 138.89; 7.2 million tokens for 1 unit of the price");
+    assert_string_equal(
+        text, "1,000,000,000 tokens take 12 days and cost 138.89; 7.2 million tokens for 1 unit of the price");
     json_t *other = json_pack("{s:s}", "cpu_info", "another");
     sm_costs_text(&costs, other, 1e3, text);
     assert_string_equal(text, "1,000,000,000 tokens take 12 days");

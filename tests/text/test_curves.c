@@ -13,21 +13,23 @@
 static void a_csv_holds_every_step(void **state) {
     (void)state;
     expect_exit("report $T/a $T/b -o csv --output $T/both.csv", 0);
-    shell("cd $T && test $(wc -l <both.csv) = 7 && "
-          "grep -q '^\"a\",1,64,0.01,5.5,2,0.001,6400,$' both.csv && grep -q '^\"a\",2,128,0.03,5,1,0.002,3200,5.25$' both.csv "
-          "&& grep -q '^\"a\",3,192,0.14,4.5,,0.002,6400,' both.csv"); // a skipped step has no norm; pauses count as time
+    shell(
+        "cd $T && test $(wc -l <both.csv) = 7 && "
+        "grep -q '^\"a\",1,64,0.01,5.5,2,0.001,6400,$' both.csv && grep -q '^\"a\",2,128,0.03,5,1,0.002,3200,5.25$' "
+        "both.csv "
+        "&& grep -q '^\"a\",3,192,0.14,4.5,,0.002,6400,' both.csv"); // a skipped step has no norm; pauses count as time
 }
 
 static void a_page_answers_first(void **state) {
     (void)state;
     static const expectation cases[] = {
         {"report $T/a", 0, "b", NULL},
-        {"report $T/a -o md", 0, "a, complete: the validation loss fell to 5.2500 at step 2, and stands at 5.6000 after 3 of 3 steps.",
-         NULL},
+        {"report $T/a -o md", 0,
+         "a, complete: the validation loss fell to 5.2500 at step 2, and stands at 5.6000 after 3 of 3 steps.", NULL},
         {"report $T/a -o md", 0, "- a: step 3: the validation loss rises: 5.6000, after 5.2500 at step 2", NULL},
         {"report $T/a -o md", 0, "- a, step 2: a &lt;b> text", NULL},
-        {"report $T/a $T/b -o md", 0, "b has the lowest validation loss: 4.2000 at step 3, 20.0% below that of a (5.2500)",
-         NULL},
+        {"report $T/a $T/b -o md", 0,
+         "b has the lowest validation loss: 4.2000 at step 3, 20.0% below that of a (5.2500)", NULL},
         {"report $T/a $T/b -o md", 0, "| optimizer.lr | 0.002 | 0.004 |", NULL},
         {"report $T/alone.jsonl -o md", 0, "a log: the loss went from 5.5000 to 4.5000 in 3 steps", NULL},
         {"report $T/a $T/rows.jsonl", 2, NULL, "1 of 2 are trainings, the others result files; give either"},
@@ -62,7 +64,8 @@ static void events_are_whole_records(void **state) {
     static uint8_t bytes[1 << 16];
     char path[COMMAND_SIZE];
     int n_records = 0;
-    assert_int_equal(crc_of((const uint8_t *)"123456789", 9), (uint32_t)((0xe3069283U >> 15 | 0xe3069283U << 17) + 0xa282ead8U));
+    assert_int_equal(crc_of((const uint8_t *)"123456789", 9),
+                     (uint32_t)((0xe3069283U >> 15 | 0xe3069283U << 17) + 0xa282ead8U));
     expect_exit("report $T/a --tensorboard $T/tb", 0);
     snprintf(path, sizeof(path), "%s/tb/a/events.out.tfevents.0.stepmark", folder);
     FILE *file = fopen(path, "rb");
@@ -115,7 +118,8 @@ static int write_run(const char *name, const char *lr, const char *last_validati
              "{\"kind\": \"validation\", \"step\": 2, \"loss\": 5.25, \"tokens\": 64, \"ms\": 90}\n"
              "{\"kind\": \"checkpoint\", \"step\": 2, \"ms\": 10, \"background_ms\": null}\n"
              "{\"kind\": \"sample\", \"step\": 2, \"text\": \"a <b> text\"}\n"
-             "{\"step\": 3, \"loss\": 4.5, \"grad_norm\": null, \"skipped\": true, \"lr\": 0.002, \"ms\": 10, \"tokens\": 64}\n"
+             "{\"step\": 3, \"loss\": 4.5, \"grad_norm\": null, \"skipped\": true, \"lr\": 0.002, \"ms\": 10, "
+             "\"tokens\": 64}\n"
              "{\"kind\": \"validation\", \"step\": 3, \"loss\": %s, \"tokens\": 64, \"ms\": 90}\nEND",
              name, name, lr, last_validation);
     return system(command);
@@ -123,7 +127,8 @@ static int write_run(const char *name, const char *lr, const char *last_validati
 
 static int set_up(void **state) {
     return make_folder(state) == 0 && write_run("a", "0.002", "5.6") == 0 && write_run("b", "0.004", "4.2") == 0
-               ? system("cd $T && grep -v kind a/log.jsonl >alone.jsonl && echo '{\"status\": \"ok\"}' >rows.jsonl && mkdir torn "
+               ? system("cd $T && grep -v kind a/log.jsonl >alone.jsonl && echo '{\"status\": \"ok\"}' >rows.jsonl && "
+                        "mkdir torn "
                         "&& sed -n '1p;6p' a/log.jsonl >torn/log.jsonl")
                : -1;
 }

@@ -15,13 +15,15 @@
 static void a_run_has_a_recipe(void **state) {
     (void)state;
     expect_exit("train " TEXT "--steps 20 --run $T/usual", 0);
-    expect_text("the head", err, "order shuffled; learning rate 0.006: 5 steps of warm-up, then cosine to 0.0006; adamw");
+    expect_text("the head", err,
+                "order shuffled; learning rate 0.006: 5 steps of warm-up, then cosine to 0.0006; adamw");
     expect_text("the head", err, "beta2 0.95");
     expect_text("the head", err, "grad clip 1");
     expect_text("the end", err, "next: stepmark generate --weights ");
     shell("grep -q '\"order\": \"shuffled\"' $T/usual/run.json && grep -q '\"kind\": \"cosine\"' $T/usual/run.json");
     expect_exit("train " TEXT "--steps 20 --run $T/plain --order sequential --schedule constant --warmup-steps 0 "
-                "--grad-clip 0 --beta2 0.999 --lr 1e-3", 0);
+                "--grad-clip 0 --beta2 0.999 --lr 1e-3",
+                0);
     expect_exit("train " TEXT "--steps 20 --log $T/bare.jsonl", 0); // without a run nothing is assumed
     shell("sed 's/,.*epoch.*//; s/\"ms\".*//' $T/bare.jsonl >$T/a && grep -v kind $T/plain/log.jsonl | "
           "sed 's/,.*epoch.*//; s/\"ms\".*//' >$T/b && cmp $T/a $T/b");
@@ -58,8 +60,10 @@ static void a_run_leaves_what_its_user_needs(void **state) {
     (void)state;
     expect_exit("tokenizer train --vocab-size 300 --output $T/voc $T/words", 0);
     expect_exit("tokenize --tokenizer $T/voc --val-percent 50 --output $T/ids $T/words $T/many", 0);
-    expect_exit("train " WORK "--vocab 300 --data $T/ids --steps 20 --val-every 5 --save-every 5 --keep-best --run $T/run "
-                "--sample-every 10 --prompt 'a b' --log-every 7", 0);
+    expect_exit("train " WORK
+                "--vocab 300 --data $T/ids --steps 20 --val-every 5 --save-every 5 --keep-best --run $T/run "
+                "--sample-every 10 --prompt 'a b' --log-every 7",
+                0);
     expect_text("validation", out, "validation after step 5 | loss ");
     expect_text("a sample", out, "sample | \"a b");
     shell("test $(grep -c '^step ' $T/out) = 4"); // 1, 7, 14, 20
@@ -78,9 +82,12 @@ static void a_run_leaves_what_its_user_needs(void **state) {
 static void a_model_is_evaluated(void **state) {
     (void)state;
     // The trainer's own validation, of the same rows, is the reference.
-    expect_exit("train " WORK "-b 1 --data $T/text --data-format bytes --val-data $T/some --val-batches 0 --lr 0 --steps 1 "
-                "--run $T/fixed", 0);
-    expect_exit("eval --weights $T/fixed --data $T/some --data-format bytes --seq-len 16 --backend reference -o json", 0);
+    expect_exit("train " WORK
+                "-b 1 --data $T/text --data-format bytes --val-data $T/some --val-batches 0 --lr 0 --steps 1 "
+                "--run $T/fixed",
+                0);
+    expect_exit("eval --weights $T/fixed --data $T/some --data-format bytes --seq-len 16 --backend reference -o json",
+                0);
     shell("cd $T && grep -q '\"n_tokens\": 320,' out && grep -oh '\"loss\": [0-9.]*' out >l && "
           "grep validation fixed/log.jsonl | grep -oh '\"loss\": [0-9.]*' >>l && "
           "awk '{v[NR]=$2} END {d = v[1]-v[2]; exit !(NR == 2 && d < 1e-6 && d > -1e-6)}' l");
@@ -123,21 +130,20 @@ static int set_up(void **state) {
     }
     return system("cd $T && seq 100000 | head -c 3201 >text && head -c 321 text >some && cp text flags.jsonl && "
                   "echo '{\"ctx\": \"1 2 3\", \"endings\": [\"4 5\", \"x y\"], \"label\": 0}' >q.jsonl && "
-                  "echo '{\"ctx\": \"7 8\", \"endings\": [\"z\", \"9\"], \"label\": \"1\"}' >>q.jsonl && yes 'a bee can see' | head -c 4000 >words && "
+                  "echo '{\"ctx\": \"7 8\", \"endings\": [\"z\", \"9\"], \"label\": \"1\"}' >>q.jsonl && yes 'a bee "
+                  "can see' | head -c 4000 >words && "
                   "mkdir many && yes 'an ant cannot' | head -c 3000 | split -b 300 - many/ && "
-                  "echo '{\"model_size\": \"tiny\", \"steps\": 3, \"lr\": 1e-3, \"seq-len\": 16, \"profile\": false}' >flags.json && "
+                  "echo '{\"model_size\": \"tiny\", \"steps\": 3, \"lr\": 1e-3, \"seq-len\": 16, \"profile\": false}' "
+                  ">flags.json && "
                   "echo '{\"stepz\": 3}' >wrong.json && echo '{\"steps\": [3]}' >list.json && "
                   "echo '{\"kernel\": \"gelu_forward=x.c\"}' >code.json");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_run_has_a_recipe),
-        cmocka_unit_test(a_lowest_rate_must_be_low),
-        cmocka_unit_test(flags_come_from_a_file),
-        cmocka_unit_test(a_run_leaves_what_its_user_needs),
-        cmocka_unit_test(a_model_is_evaluated),
-        cmocka_unit_test(what_goes_wrong_is_told),
+        cmocka_unit_test(a_run_has_a_recipe),     cmocka_unit_test(a_lowest_rate_must_be_low),
+        cmocka_unit_test(flags_come_from_a_file), cmocka_unit_test(a_run_leaves_what_its_user_needs),
+        cmocka_unit_test(a_model_is_evaluated),   cmocka_unit_test(what_goes_wrong_is_told),
     };
     return cmocka_run_group_tests(tests, set_up, remove_folder);
 }
