@@ -120,7 +120,7 @@ static void test_pieces(void **state) {
 static atomic_int is_stopped;
 static pthread_t threads[2];
 
-static void stop(int signal) {
+static void stop_here(int signal) {
     (void)signal;
     atomic_store(&is_stopped, 1);
     while (atomic_load(&is_stopped) == 1) {
@@ -153,7 +153,7 @@ static void test_away(void **state) {
     ok(cpu_binding_make(NULL, &n_threads, &binding));
     ok(cpu_pool_make(n_threads, binding, &pool));
     cpu_pool_run_once(pool, find_thread, NULL);
-    assert_int_equal(sigaction(SIGUSR1, &(struct sigaction){.sa_handler = stop}, NULL), 0);
+    assert_int_equal(sigaction(SIGUSR1, &(struct sigaction){.sa_handler = stop_here}, NULL), 0);
     assert_int_equal(pthread_kill(threads[1], SIGUSR1), 0);
     while (atomic_load(&is_stopped) != 1) {
         sched_yield();

@@ -210,8 +210,8 @@ static void check_load(const sm_load *load, const sm_loader_settings *s) {
         assert_int_equal(load->waited_ns, 0);
         assert_int_equal(sm_load_main_ns(load), load->end_ns - load->begin_ns);
     } else {
-        assert_in_range(load->thread, 0, s->n_threads - 1);
-        assert_in_range(load->n_ready, 0, s->queue_depth > 0 ? s->queue_depth : 2 * s->n_threads);
+        assert_true(load->thread >= 0 && load->thread <= s->n_threads - 1);
+        assert_true(load->n_ready >= 0 && load->n_ready <= (s->queue_depth > 0 ? s->queue_depth : 2 * s->n_threads));
         assert_int_equal(sm_load_main_ns(load), load->waited_ns);
     }
     for (int64_t i = 0; i < N_MICRO; i++) {
