@@ -13,9 +13,9 @@ arch=${triple%%-*}
 B=build/portable-$arch
 # tool NAME ARGUMENT...: of the compiler's own.
 tool() {
-    name=$($CC -print-prog-name="$1")
+    program=$($CC -print-prog-name="$1")
     shift
-    "$name" "$@"
+    "$program" "$@"
 }
 version=$(sed -n '1s/.*(\(.*\)).*/\1/p' debian/changelog)
 name=stepmark-$version-linux-$arch
