@@ -72,7 +72,7 @@ static void text_time(double seconds, char *text, size_t size_bytes) {
 void sm_costs_text(const sm_costs *costs, const json_t *row, double tokens_per_s, char text[SM_COST_TEXT_SIZE]) {
     const sm_price *price = sm_costs_find(costs, row);
     char time[32];
-    char n_tokens[32];
+    char number[32];
     int used = 0;
     text[0] = '\0';
     if (costs == NULL || !(tokens_per_s > 0)) {
@@ -81,16 +81,21 @@ void sm_costs_text(const sm_costs *costs, const json_t *row, double tokens_per_s
     const double seconds = costs->train_tokens / tokens_per_s;
     if (costs->train_tokens > 0) {
         text_time(seconds, time, sizeof time);
-        sm_text_count(costs->train_tokens, n_tokens, sizeof n_tokens);
-        used = snprintf(text, SM_COST_TEXT_SIZE, "%s tokens take %s", n_tokens, time);
+        sm_text_count(costs->train_tokens, number, sizeof number);
+        used = snprintf(text, SM_COST_TEXT_SIZE, "%s tokens take %s", number, time);
         if (price != NULL) {
             used += snprintf(text + used, SM_COST_TEXT_SIZE - (size_t)used, " and cost %.2f%s%s",
                              seconds / 3600 * price->per_hour, price->currency[0] != '\0' ? " " : "", price->currency);
         }
     }
     if (price != NULL) {
-        snprintf(text + used, SM_COST_TEXT_SIZE - (size_t)used, "%s%.4g million tokens for 1 %s", used > 0 ? "; " : "",
-                 sm_costs_tokens_a_unit(price, tokens_per_s) / 1e6,
-                 price->currency[0] != '\0' ? price->currency : "unit of the price");
+        const double millions = sm_costs_tokens_a_unit(price, tokens_per_s) / 1e6;
+        if (millions >= 100) {
+            sm_text_count(round(millions), number, sizeof number);
+        } else {
+            snprintf(number, sizeof number, "%.3g", millions);
+        }
+        snprintf(text + used, SM_COST_TEXT_SIZE - (size_t)used, "%s%s million tokens for 1 %s", used > 0 ? "; " : "",
+                 number, price->currency[0] != '\0' ? price->currency : "unit of the price");
     }
 }

@@ -115,7 +115,7 @@ static void text_sentence(const char *work, const entry *entries, int n, char *t
     const sm_report_row *b = entries[1].row;
     const double lo = a->tokens_lo / b->tokens_hi;
     if (lo > 1) {
-        snprintf(text, size_bytes, "For %s, %s is the fastest: %s tokens/s with %s, %.3g (%.3g to %.3g) times %s.",
+        snprintf(text, size_bytes, "For %s, %s is the fastest: %s tokens/s with %s, %.2f (%.2f to %.2f) times %s.",
                  work, a->device, rate, setting, a->tokens_per_s / b->tokens_per_s, lo, a->tokens_hi / b->tokens_lo,
                  b->device);
     } else {

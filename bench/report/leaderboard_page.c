@@ -186,7 +186,7 @@ static void write_answer(sm_doc *doc, const json_t *records) {
         return;
     }
     sm_doc_text(doc,
-                "For %s, %s is the fastest: %s tokens/s in mode %s with batch %.0f, %.3g (%.3g to %.3g) times %s%s%s.",
+                "For %s, %s is the fastest: %s tokens/s in mode %s with batch %.0f, %.2f (%.2f to %.2f) times %s%s%s.",
                 work, names[0], rate, sm_rows_text(a, "mode"), sm_json_number(a, "n_batch"),
                 sm_json_number(a, "median_ts") / sm_json_number(b, "median_ts"),
                 sm_json_number(a, "lo_ts") / sm_json_number(b, "hi_ts"),

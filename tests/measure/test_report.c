@@ -483,7 +483,7 @@ static void the_answer_comes_first(void **state) {
         fail_msg("%.300s", text);
     }
     assert_true(sentence - text < 100);
-    expect_in(text, "with fused fp32, batch 1, 2 threads, 1.7 (");
+    expect_in(text, "with fused fp32, batch 1, 2 threads, 1.70 (");
     expect_in(text, "It is bound by memory: 35% of its measured bandwidth (and 33% of its peak arithmetic).");
     free(text);
     text = write_report(&rows, true, &size_bytes);
@@ -507,7 +507,7 @@ static void costs_follow_from_prices(void **state) {
     json_t *card = json_pack("{s:s, s:s}", "gpu_info", "NVIDIA H100 80GB", "cpu_info", "AMD EPYC 7763");
     json_t *cpu = json_pack("{s:s}", "cpu_info", "AMD EPYC 7763");
     sm_costs_text(&costs, card, 1e6, text);
-    assert_string_equal(text, "1,000,000,000 tokens take 16.7 min and cost 0.69 EUR; 1440 million tokens for 1 EUR");
+    assert_string_equal(text, "1,000,000,000 tokens take 16.7 min and cost 0.69 EUR; 1,440 million tokens for 1 EUR");
     sm_costs_text(&costs, cpu, 1e3, text);
     assert_string_equal(
         text, "1,000,000,000 tokens take 12 days and cost 138.89; 7.2 million tokens for 1 unit of the price");
