@@ -38,8 +38,8 @@ sm_status sm_backend_add(const sm_backend *backend) {
 
 const sm_backend *sm_backend_find(const char *name) {
     for (int i = 0; i < sm_backend_count(); i++) {
-        if (strcmp(backends[i]->name, name) == 0) {
-            return backends[i];
+        if (strcmp(sm_backend_at(i)->name, name) == 0) {
+            return sm_backend_at(i);
         }
     }
     return NULL;
