@@ -3,6 +3,10 @@
 
     pytorch_step.py --weights MODEL --data TOKENS.bin -b 4 --seq-len 64 --mode eager
     pytorch_step.py --weights MODEL --data TOKENS.bin -b 4 --seq-len 1024 --mode compile --device cuda --precision bf16
+    torchrun --nproc-per-node 2 pytorch_step.py --weights MODEL --data TOKENS.bin -b 4 --seq-len 512 --device cuda
+
+Started by torchrun, each process takes its part of the batch (-b sequences each), by DistributedDataParallel, on a
+card of its own; the first process prints the row, whose batch is that of all.
 
 PyTorch is used as someone would who wants it fast: attention by scaled_dot_product_attention,
 AdamW in its fused form, gradients freed instead of zeroed, denormals flushed. The model is the
@@ -17,6 +21,7 @@ START_NS = time.monotonic_ns()
 import argparse
 import json
 import math
+import os
 import pathlib
 import sys
 import traceback
@@ -61,6 +66,40 @@ def load_batches(path, n_steps, B, T):
     return [(inputs[i % n_batches].clone(), targets[i % n_batches].clone()) for i in range(n_steps)]
 
 
+# --- several processes --------------------------------------------------------------------------
+
+RANK, N_PROCESSES = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+
+
+def join(device):
+    """The device of this process, which knows the others from here on."""
+    if N_PROCESSES == 1:
+        return device
+    if device.type == "cuda":
+        device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(device)
+    torch.distributed.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    return device
+
+
+def own_part(batches, B):
+    """As stepmark shares a batch: process r has the r-th of N equal parts."""
+    return [(tokens[RANK * B : (RANK + 1) * B], targets[RANK * B : (RANK + 1) * B]) for tokens, targets in batches]
+
+
+def share(model, device):
+    if N_PROCESSES == 1:
+        return model
+    ids = [device.index] if device.type == "cuda" else None
+    return torch.nn.parallel.DistributedDataParallel(model, device_ids=ids, gradient_as_bucket_view=True)
+
+
+def mean_loss(loss):
+    if N_PROCESSES > 1:
+        torch.distributed.all_reduce(loss)
+    return loss.item() / N_PROCESSES
+
+
 # --- measurement --------------------------------------------------------------------------------
 
 
@@ -84,7 +123,7 @@ def wait(device):
 def configure(args, row):
     """Everything before the first step."""
     folder = pathlib.Path(args.weights)
-    device = torch.device(args.device)
+    device = join(torch.device(args.device))
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     torch.set_flush_denormal(True)  # before the first thread of the pool, which inherits it
     torch.set_float32_matmul_precision("high" if args.precision == "tf32" else "highest")
@@ -93,13 +132,16 @@ def configure(args, row):
     row.update(
         **describe_device(device), model_arch=config["model_type"], vocab=config["vocab_size"], **pytorch_models.model_class(config).sizes(config),
     )
-    batches = load_batches(pathlib.Path(args.data), 1 + args.warmup + args.repetitions, args.batch_size, args.seq_len)
+    n_steps = 1 + args.warmup + args.repetitions
+    batches = load_batches(pathlib.Path(args.data), n_steps, N_PROCESSES * args.batch_size, args.seq_len)
+    batches = own_part(batches, args.batch_size)
     begin_ns = time.monotonic_ns()
     batches = to_device(batches, device)
     model = pytorch_models.load_model(folder, config).to(device)
     row["model_n_params"] = sum(p.numel() for p in model.parameters())
     optimizer = make_optimizer(model, row)
-    forward = torch.compile(model, mode=args.compile_mode) if args.mode == "compile" else model
+    forward = share(model, device)
+    forward = torch.compile(forward, mode=args.compile_mode) if args.mode == "compile" else forward
     wait(device)
     row["build_ns"] = time.monotonic_ns() - begin_ns
     return device, forward, optimizer, batches
@@ -136,8 +178,9 @@ def measure(args, row):
             break
         loss = train_step(device, forward, optimizer, scaler, batch, args.precision)
         elapsed_ns = time.monotonic_ns() - begin_ns
-        peer_row.add_step(row, elapsed_ns, loss.item(), args.warmup)
-        peer_row.report_step(i + 1, len(batches), loss.item(), elapsed_ns)
+        loss = mean_loss(loss)
+        peer_row.add_step(row, elapsed_ns, loss, args.warmup)
+        peer_row.report_step(i + 1, len(batches), loss, elapsed_ns)
         if i == 0:
             peer_row.reset_peak_rss()  # counted from the first step on, as stepmark does
     else:
@@ -159,10 +202,10 @@ def main():
     args = parser.parse_args()
 
     row = peer_row.new_row(
-        f"pytorch-{args.mode}", args.batch_size, args.seq_len, mode=args.mode, precision=args.precision,
+        f"pytorch-{args.mode}", N_PROCESSES * args.batch_size, args.seq_len, mode=args.mode, precision=args.precision,
         open_ns=OPENED_NS,  # of the libraries; there is no device to open
     )
-    pytorch = {"version": torch.__version__, "compile_mode": args.compile_mode if args.mode == "compile" else None}
+    pytorch = {"processes": N_PROCESSES, "version": torch.__version__, "compile_mode": args.compile_mode if args.mode == "compile" else None}
     row["context"] = peer_row.context(pytorch=pytorch)
     try:
         measure(args, row)
@@ -171,7 +214,10 @@ def main():
         peer_row.fail(row, "oom" if is_out_of_memory(error) else "error", f"{type(error).__name__}: {error}")
         row["samples_ns"] = []
     peer_row.finish(row)
-    peer_row.write(row)
+    if RANK == 0:
+        peer_row.write(row)
+    if N_PROCESSES > 1:
+        torch.distributed.destroy_process_group()
     return 0 if row["status"] == "ok" else 1
 
 
