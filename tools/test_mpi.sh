@@ -315,7 +315,7 @@ compare_few_cards() {
     # shellcheck disable=SC2086 # lists of flags
     {
         train host 2 $cards --steps "$steps" --transport memory --shard optimizer
-        train nccl 2 $cards --steps "$steps" --shard optimizer
+        train nccl 2 $cards --steps "$steps" --shard optimizer --save "$work/shards"
         grep -q "gradients travel by NCCL .*, Ring, Simple; ordered by a flag" "$work/err" || fail "auto: no NCCL"
         agree host nccl 0
         lose KILL "rank 1 has died" $cards --transport nccl

@@ -44,6 +44,7 @@ struct sm_exchange {
     const sm_collectives *library; // that exchanges; NULL: the host does
     void **begun;                  // its tickets that are not handed over
     int n_begun;
+    int64_t handing;           // ticket of the job that hands these over; 0: none
     sm_executable *executable; // of these
     char transport[SM_COLLECTIVES_TEXT_SIZE];
     char advice[SM_COLLECTIVES_TEXT_SIZE * 2]; // what would be faster; "": nothing
@@ -339,30 +340,48 @@ static void abort_library(void *ctx) {
 
 static void abort_library_of(void *ctx) { abort_library(((const transfer *)ctx)->exchange); }
 
+// Hands over everything that was begun: when no more is begun in this part of the step, or the first of it is needed.
+// These are ops of the plan, to which all processes come.
+static sm_status hand_over_begun(sm_exchange *x) {
+    const sm_comm_job job = {.pattern = SM_COMM_MEET, .after = hand_over, .fail = abort_library, .ctx = x};
+    return x->n_begun == 0 || x->handing > 0 ? SM_OK : sm_comm_start(x->comm, &job, &x->handing);
+}
+
+static sm_status finish_handing(sm_exchange *x) {
+    if (x->handing > 0) {
+        SM_TRY(sm_comm_finish(x->comm, x->handing));
+        x->handing = 0;
+        x->n_begun = 0;
+    }
+    return SM_OK;
+}
+
+static bool is_start(const sm_op *op) {
+    return op->kind == SM_OP_ALL_REDUCE_START || op->kind == SM_OP_REDUCE_SCATTER_START ||
+           op->kind == SM_OP_ALL_GATHER_START;
+}
+
+static bool is_last_start(const sm_plan *plan, int at) {
+    for (int i = at + 1; i < plan->n_ops; i++) {
+        if (is_start(&plan->ops[i]) && plan->ops[i].range == plan->ops[at].range) {
+            return false;
+        }
+    }
+    return plan->ops[at].range >= SM_PHASE_BACKWARD;
+}
+
 static sm_status begin_by_library(sm_exchange *x, transfer *t, const sm_op *op) {
     static const sm_collective_kind kinds[] = {[SM_COMM_ALL_REDUCE] = SM_COLLECTIVE_ALL_REDUCE,
                                                [SM_COMM_REDUCE_SCATTER] = SM_COLLECTIVE_REDUCE_SCATTER,
                                                [SM_COMM_ALL_GATHER] = SM_COLLECTIVE_ALL_GATHER};
     const sm_collective what = {
         .kind = kinds[t->pattern], .tensor = t->tensor, .line_elems = t->line_elems, .is_bf16 = op->attr.is_bf16};
+    SM_TRY(finish_handing(x));
     SM_TRY(x->library->begin(t->executable, &what, &t->collective));
     x->executable = t->executable;
     x->begun[x->n_begun++] = t->collective;
     t->ticket = 1; // any number
     x->n_under_way++;
-    return SM_OK;
-}
-
-// Everything that was begun, once the first of it is needed.
-static sm_status hand_over_begun(sm_exchange *x) {
-    const sm_comm_job job = {.pattern = SM_COMM_MEET, .after = hand_over, .fail = abort_library, .ctx = x};
-    int64_t ticket = 0;
-    if (x->n_begun == 0) {
-        return SM_OK;
-    }
-    SM_TRY(sm_comm_start(x->comm, &job, &ticket));
-    SM_TRY(sm_comm_finish(x->comm, ticket));
-    x->n_begun = 0;
     return SM_OK;
 }
 
@@ -382,6 +401,7 @@ static sm_status wait_for_library(sm_exchange *x, transfer *t) {
 
 static sm_status finish_by_library(sm_exchange *x, transfer *t) {
     SM_TRY(hand_over_begun(x));
+    SM_TRY(finish_handing(x));
     SM_TRY(wait_for_library(x, t));
     sm_comm_add_busy(x->comm, x->library->elapsed_ns(t->executable, t->collective));
     t->ticket = 0;
@@ -529,9 +549,9 @@ static sm_status start(sm_exchange *x, sm_executable *executable, transfer *t, c
 sm_status sm_exchange_run(sm_exchange *x, sm_executable *executable, int at, int64_t *waited_ns) {
     const sm_op *op = &x->plan->ops[at];
     transfer *t = &x->transfers[2 * at];
-    if (op->kind == SM_OP_ALL_REDUCE_START || op->kind == SM_OP_REDUCE_SCATTER_START ||
-        op->kind == SM_OP_ALL_GATHER_START) {
-        return start(x, executable, t, op, waited_ns);
+    if (is_start(op)) {
+        SM_TRY(start(x, executable, t, op, waited_ns));
+        return is_last_start(x->plan, at) ? hand_over_begun(x) : SM_OK;
     }
     return op->kind == SM_OP_GATHER_ROWS            ? gather_now(x, executable, t, op, waited_ns)
            : op->kind == SM_OP_COMMUNICATION_FINISH ? finish_of(x, executable, op->out[0], waited_ns)
