@@ -129,8 +129,9 @@ static sm_status open_spot(sm_stepper *s) {
 static void describe_spots(const sm_stepper *s, sm_row *row) {
     const sm_spot_result result = sm_spot_check_result(s->spot);
     row->spot_error = result.error;
-    snprintf(row->spot_check, sizeof row->spot_check, "%lld ops of %d kinds, each kind at least %d times, %lld numbers",
-             (long long)result.n_ops, result.n_kinds, result.least_looks, (long long)result.n_values);
+    snprintf(row->spot_check, sizeof row->spot_check,
+             "%lld ops of %d kinds, each kind at least %d times, %lld numbers; nearest to its limit: %s",
+             (long long)result.n_ops, result.n_kinds, result.least_looks, (long long)result.n_values, result.error_at);
 }
 
 // The spot check runs in one drawn micro-batch of a step, and in the last, with the optimizer.

@@ -227,7 +227,7 @@ typedef struct {
     int64_t gradient_check_ns;
     char update_check[SM_ROW_TEXT_SIZE];
     double update_error;
-    char spot_check[SM_ROW_TEXT_SIZE];
+    char spot_check[2 * SM_ROW_TEXT_SIZE];
     double spot_error;
     char repeat_check[SM_ROW_TEXT_SIZE];
     int64_t checks_ns;

@@ -25,7 +25,7 @@ typedef struct {
     int least_looks;             // of any of them
     int64_t elapsed_ns;          // of the checks alone
     double error;                // the largest difference relative to the tolerance; 1 is the limit
-    char error_at[SM_TEXT_SIZE]; // its place: "gelu_forward y, op 17"
+    char error_at[64]; // its place: "gelu_forward y, op 17"
 } sm_spot_result;
 
 // The draws depend only on the seed. SM_ERR_OOM.
