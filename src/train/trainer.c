@@ -336,13 +336,18 @@ static sm_status finish(trainer *t, sm_status status) {
     return SM_OK;
 }
 
+static sm_status begin(trainer *t) {
+    const sm_train_callbacks *c = t->callbacks;
+    const bool is_told = t->record.is_writer && c->begun != NULL;
+    return sm_comm_agree(t->settings->comm, is_told ? c->begun(c->ctx, &t->progress, &t->stepper.schedule) : SM_OK);
+}
+
 sm_status sm_train(const sm_train_settings *settings, const sm_train_callbacks *callbacks) {
     trainer t = {.settings = settings, .callbacks = callbacks};
     sm_status status = set_up(&t);
-    if (status == SM_OK && t.record.is_writer && callbacks->begun != NULL) {
-        status = callbacks->begun(callbacks->ctx, &t.progress, &t.stepper.schedule);
+    if (status == SM_OK) {
+        status = begin(&t);
     }
-    status = sm_comm_agree(settings->comm, status);
     if (status == SM_OK) {
         status = finish(&t, train(&t));
     }
