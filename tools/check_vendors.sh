@@ -5,7 +5,7 @@
 # keep to a budget of loads. What was compiled is not compiled again: an interrupted run is continued. With CLANG, one that
 # knows AMD's processors (clang-19), it compiles the first product and attention for three of them: a few seconds.
 #   TARGETS="gfx942 bmg"   which devices; not given: all
-#   ONLY=DATA_BF16         of the programs those whose options match this expression
+#   ONLY=DATA_BF16         compile of the programs those whose options match this expression
 set -eu
 cd "$(dirname "$0")/.."
 stepmark=${STEPMARK:-build/release/stepmark}
@@ -20,6 +20,9 @@ else
     TARGETS=${TARGETS:-gfx942 gfx1100 gfx1201}
     first='^(matmul|attention)'
 fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+table=$work/table
 n=0
 failed=0
 
@@ -33,27 +36,26 @@ fail() {
 compile() {
     case $1:$first in
     gfx*:?*)
-        "$vendors" -x cl -target amdgcn-amd-amdhsa -mcpu="$1" -nogpulib -O3 -Xclang -finclude-default-header -w $3 -S -o "$folder/out.s" \
-            "$2" 2>"$folder/log" || return 1
-        tools/count_instructions.py amd "$folder/out.s"
+        "$vendors" -x cl -target amdgcn-amd-amdhsa -mcpu="$1" -nogpulib -O3 -Xclang -finclude-default-header -w $3 -S -o "$work/out.s" \
+            "$2" 2>"$work/log" || return 1
+        tools/count_instructions.py amd "$work/out.s"
         ;;
     gfx*)
-        rm -f "$folder/out.s"
-        "$vendors/comgr" "$1" "$folder/out.s" "-O3 $3 -mllvm -amdgpu-prelink -mcode-object-version=5" "$2" 2>"$folder/log" || return 1
-        tools/count_instructions.py amd "$folder/out.s"
+        rm -f "$work/out.s"
+        "$vendors/comgr" "$1" "$work/out.s" "-O3 $3 -mllvm -amdgpu-prelink -mcode-object-version=5" "$2" 2>"$work/log" || return 1
+        tools/count_instructions.py amd "$work/out.s"
         ;;
     *)
-        rm -rf "$folder/out" && mkdir "$folder/out"
-        "$vendors/ocloc" compile -file "$2" -device "$1" -options "$3" -output_no_suffix -output "$folder/out/program" >"$folder/log" 2>&1 || return 1
-        "$vendors/ocloc" disasm -file "$folder/out/program.bin" -device "$1" -dump "$folder/out/parts" >"$folder/log2" 2>&1 || return 1
-        tools/count_instructions.py intel "$folder/out/parts"
+        rm -rf "$work/out" && mkdir "$work/out"
+        "$vendors/ocloc" compile -file "$2" -device "$1" -options "$3" -output_no_suffix -output "$work/out/program" >"$work/log" 2>&1 || return 1
+        "$vendors/ocloc" disasm -file "$work/out/program.bin" -device "$1" -dump "$work/out/parts" >"$work/log2" 2>&1 || return 1
+        tools/count_instructions.py intel "$work/out/parts"
         ;;
     esac
 }
 
 for target in ${TARGETS:-gfx90a gfx942 gfx950 gfx1100 gfx1151 gfx1201 dg2 arl-h pvc bmg lnl-m ptl-h}; do
     folder=build/vendors${first:+/first}/$target
-    table=$folder/table
     mkdir -p "$folder" && : >"$table"
     case $target in
     gfx11*) card=gfx1100 ;;
@@ -61,26 +63,27 @@ for target in ${TARGETS:-gfx90a gfx942 gfx950 gfx1100 gfx1151 gfx1201 dg2 arl-h 
     dg2 | arl-h) card=dg2 ;;
     *) card=bmg ;;
     esac
-    tools/emulated.sh "$card" "$stepmark" --helper opencl 0 programs | grep -E -e "${ONLY:-.}" >"$folder/programs" || true
+    tools/emulated.sh "$card" "$stepmark" --helper opencl 0 programs >"$work/programs" || true
     if [ -n "$first" ]; then
-        grep -E "$first" "$folder/programs" | awk '!seen[$1]++' >"$folder/first" && mv "$folder/first" "$folder/programs"
+        grep -E "$first" "$work/programs" | awk '!seen[$1]++' >"$work/first" && mv "$work/first" "$work/programs"
     fi
-    [ -s "$folder/programs" ] || fail "$target: no programs"
+    [ -s "$work/programs" ] || fail "$target: no programs"
     while read -r stem options; do
-        n=$((n + 1))
         heads=$([ "$stem" != attention_units ] || echo cl/heads.cl)
         # shellcheck disable=SC2086 # a list of files
-        cat cl/philox.cl cl/prelude.cl cl/units/units.cl $heads "cl/units/$stem.cl" >"$folder/source.cl"
-        counts=$folder/$({ echo "$vendors $options" && cat "$folder/source.cl" tools/count_instructions.py; } | sha256sum | cut -c1-16)
+        cat cl/philox.cl cl/prelude.cl cl/units/units.cl $heads "cl/units/$stem.cl" >"$work/source.cl"
+        counts=$folder/$({ echo "$vendors $options" && cat "$work/source.cl" tools/count_instructions.py; } | sha256sum | cut -c1-16)
         if [ ! -e "$counts" ]; then
-            if ! compile "$target" "$folder/source.cl" "-cl-std=CL1.2 -cl-denorms-are-zero -DVECTOR=4 -DROW_ITEMS=128 $options" >"$folder/counts"; then
-                fail "$target: $stem $options: $(grep -m1 -iE 'error|LLVM' "$folder/log")"
+            echo "$stem $options" | grep -qE -e "${ONLY:-.}" || continue
+            if ! compile "$target" "$work/source.cl" "-cl-std=CL1.2 -cl-denorms-are-zero -DVECTOR=4 -DROW_ITEMS=128 $options" >"$work/counts"; then
+                fail "$target: $stem $options: $(grep -m1 -iE 'error|LLVM' "$work/log")"
                 continue
             fi
-            mv "$folder/counts" "$counts"
+            mv "$work/counts" "$counts"
         fi
+        n=$((n + 1))
         sed "s/^/$target $stem $options | /" "$counts" >>"$table"
-    done <"$folder/programs"
+    done <"$work/programs"
     # Products: no spills; AMD's 16 matrix instructions to at most 12 loads from local memory on gfx9, block reads 16 to 5.
     awk -F'|' '
         function value(key, x) { x = $2; if (!sub(".*" key " ", "", x)) return 0; return x + 0 }
@@ -91,6 +94,7 @@ for target in ${TARGETS:-gfx90a gfx942 gfx950 gfx1100 gfx1151 gfx1201 dg2 arl-h 
         }
         END { exit bad > 0 }' "$table" >&2 || fail "$target: products spill, or load more than their budget"
     cat "$table"
+    mv "$table" "$folder/table"
 done
 
 [ "$failed" = 0 ] || exit 1

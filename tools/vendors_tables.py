@@ -23,7 +23,7 @@ def form_of(options):
 
 
 def cell(n):
-    return f"{n['registers']}: {n['matrix']} / {n['local loads']} + {n['global loads']}"
+    return f"{n['registers']}: {n['matrix']} / {n['local loads'] + n['global loads']}"
 
 
 def products(target, programs, blocks):
@@ -60,12 +60,12 @@ def main():
         path = os.path.join(sys.argv[1], target, "table")
         if os.path.exists(path):
             known[target] = list(read(path))
-    print("| target | A B^T | A B | A^T B | local KiB | programs | spills |\n|---|---|---|---|---:|---:|---:|")
+    print("| target | A B^T | A B | A^T B | local KiB | programs | spills |\n|---|---:|---:|---:|---:|---:|---:|")
     for target, programs in known.items():
         products(target, programs, False)
         products(target, programs, True)
     print("\n| target | forward 64 | dq 64 | dk, dv 64 | forward 128 | dq 128 | dk, dv 128 | programs | spill |")
-    print("|---|---|---|---|---|---|---|---:|---:|")
+    print("|---|---:|---:|---:|---:|---:|---:|---:|---:|")
     for target, programs in known.items():
         attention(target, programs)
 

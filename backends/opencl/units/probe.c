@@ -231,7 +231,9 @@ static void print_program(const char *stem, const char *options, sm_dtype dtype,
 
 static void list_products(const opencl_unit *unit, units_format format, bool blocks) {
     enum { OPTIONS_SIZE = 320 };
-    static const uint32_t finishes[] = {OPENCL_BIAS, OPENCL_BIAS | OPENCL_GELU, OPENCL_BIAS | OPENCL_GELU_BACKWARD};
+    enum { N_FINISHES = 4 }; // the last is of a part of K: floats, in scratch
+    static const uint32_t finishes[N_FINISHES] = {OPENCL_BIAS, OPENCL_BIAS | OPENCL_GELU,
+                                                  OPENCL_BIAS | OPENCL_GELU_BACKWARD, 0};
     char options[OPTIONS_SIZE];
     const sm_dtype dtype = dtype_of(format);
     const units_tile *tiles = format == UNITS_TF32X3      ? unit->split
@@ -239,12 +241,11 @@ static void list_products(const opencl_unit *unit, units_format format, bool blo
                                                           : unit->floats;
     for (int tile = 0; tile < UNITS_TILES; tile++) {
         for (int form = 0; form < (blocks ? 2 : 3); form++) { // NT, NN, TN
-            const int n_finishes = form < 2 ? 3 : 1;
-            for (int f = 0; f < n_finishes; f++) {
-                units_product_options(unit, format, &tiles[tile], form == 2, form == 0, blocks,
-                                      form < 2 ? finishes[f] : 0, options, sizeof options);
+            for (int f = form < 2 ? 0 : N_FINISHES - 1; f < N_FINISHES; f++) {
+                units_product_options(unit, format, &tiles[tile], form == 2, form == 0, blocks, finishes[f], options,
+                                      sizeof options);
                 print_program("matmul_units", options, dtype,
-                              form == 2 && sm_dtype_is_narrow(dtype) ? " -DC_REAL" : "");
+                              finishes[f] == 0 && sm_dtype_is_narrow(dtype) ? " -DC_REAL" : "");
             }
         }
     }
@@ -265,6 +266,7 @@ void units_list(const opencl_facts *facts) {
         }
         units_options(unit, format, options, sizeof options);
         print_program("peaks_units", options, dtype_of(format), "");
+        print_program("matmul_units", options, dtype_of(format), " -DSUM_ONLY=1");
         units_list_attention(facts, format);
     }
 }
