@@ -56,7 +56,8 @@ for card in ${CARDS:-gfx90a gfx942 gfx950 gfx1100 gfx1201 dg2 pvc bmg}; do
         export STEPMARK_SPOIL
         try_units "$card"
         unset STEPMARK_SPOIL
-        grep -qE ",local,\"?no $level: " "$folder/devices" || fail "$card: spoilt layout $spoilt is not noticed"
+        grep -qE ",local,\"?no $level: " "$folder/devices" && grep -q ' are wrong' "$folder/said" ||
+            fail "$card: spoilt layout $spoilt is not noticed"
         n_noticed=$((n_noticed + 1))
     done
     STEPMARK_CRASH=-DA_TRANSPOSED
