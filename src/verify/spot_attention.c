@@ -20,8 +20,9 @@ static const double least_share = 0.02;
 typedef struct {
     int64_t B, T, NH, NKV, HS, QKV, C;
     bool is_flash, is_blocked;
-    double scale; // 1 / sqrt(HS)
-    double p;     // dropout
+    double scale;        // 1 / sqrt(HS)
+    double p;            // dropout
+    double least_normal; // of the data's format
     uint64_t key, step;
     const int32_t *starts; // (B,T), or NULL
     int64_t b;             // index of the sequence
@@ -94,6 +95,7 @@ static sm_status open_sequences(spot *s, int qkv, int rng_step, int starts, int 
     q->HS = q->QKV / (q->NH + 2 * q->NKV);
     q->C = sm_tensor_cols(&s->plan->tensors[C_operand]);
     q->scale = 1 / sqrt((double)q->HS);
+    q->least_normal = sm_dtype_format(t->dtype)->least_normal;
     q->key = attr->rng_key;
     q->qkv = spot_memory(s, (size_t)(q->T * q->QKV), sizeof *q->qkv);
     q->out = spot_memory(s, (size_t)(q->T * q->QKV), sizeof *q->out);
@@ -316,11 +318,14 @@ static sm_status read_att(spot *s, const sequence *q, int64_t h) {
                                    att_elems(q), q->att);
 }
 
+// Matrix units take factors in the data's format, in which numbers below the least normal one are rounded to a fixed
+// step.
 static void add_terms(row *r, const sequence *q, double factor, const extent *made_of, const float *channels) {
+    const double rounded = fabs(made_of->norm) + q->least_normal;
     for (int64_t i = 0; i < q->HS; i++) {
         const double channel = channels[i];
         r->want[i] += factor * channel;
-        r->squares[i] += made_of->norm * channel * made_of->norm * channel;
+        r->squares[i] += rounded * channel * rounded * channel;
         r->sizes[i] += made_of->size * fabs(channel);
     }
 }
