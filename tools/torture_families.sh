@@ -73,7 +73,7 @@ loops() {
 
 OPERATIONS='^(matmul_|flash_attention_|layernorm_|crossentropy_|gelu_|swiglu_|adamw|grad_sqnorm)'
 MOST_ELEMS=${MOST_ELEMS:-20000}
-LONGEST_S=900 # of a run
+LONGEST_S=3600 # of a run
 for precision in fp32 bf16; do
     # shellcheck disable=SC2086 # a list of flags
     $here train $work --precision $precision -t 1 --log "$folder/here.$precision.jsonl" >"$folder/out" 2>&1 || { cat "$folder/out" >&2 && fail "training here"; }
