@@ -318,7 +318,7 @@ uninstall: pages ## remove the installed files
 
 .PHONY: deb
 deb: deps deps-package ## build a Debian package in build/deb
-	@tools/deb.sh
+	@CC="$(CC)" tools/deb.sh
 
 .PHONY: tarball
 tarball: deps ## build a folder with the program for any Linux of glibc 2.28 or newer, in build/stepmark-*.tar.gz

@@ -4,7 +4,7 @@
 # without), removed and purged, and leaves no files. Run it as root. build/debian-root.tar caches the minimal Debian.
 set -eu
 cd "$(dirname "$0")/.."
-package=${1:-$(ls build/deb/stepmark_*.deb)}
+package=${1:-$(ls build/deb/stepmark_*_"$(dpkg --print-architecture)".deb)}
 suite=${SUITE:-bookworm}
 mirror=${MIRROR:-http://deb.debian.org/debian}
 fresh=build/debian-root.tar
