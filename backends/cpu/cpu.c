@@ -24,6 +24,7 @@ static sm_status describe(int index, sm_device_info *info) {
     snprintf(info->driver, sizeof info->driver, "POSIX threads"); // and OpenBLAS, once a plan needs it
     snprintf(info->isa, sizeof info->isa, "%s", info->available ? isa->name : "");
     snprintf(info->reason, sizeof info->reason, "%s", info->available ? "" : sm_error_message() + strlen("cpu: "));
+    cpu_isa_reason(info->tier_reason);
     info->n_units = cpu_topology_n_cores();
     cpu_binding *binding;
     SM_TRY(cpu_binding_make(NULL, &info->n_threads, &binding));

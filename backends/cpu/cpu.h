@@ -53,8 +53,10 @@ typedef struct {
 } cpu_executable;
 
 // cpu/isa.c: the best instruction set that the processor supports, or the one with that name; SM_ERR_USAGE for an
-// unknown name, SM_ERR_UNSUPPORTED if the processor or this build lacks it.
+// unknown name, SM_ERR_UNSUPPORTED if the processor or this build lacks it. Which is best for bf16 is measured once in
+// a process; cpu_isa_reason() says it, where it is not the one with most instructions.
 sm_status cpu_isa_best(const cpu_isa **isa);
+void cpu_isa_reason(char text[SM_TEXT_SIZE]);
 sm_status cpu_isa_find(const char *name, const cpu_isa **isa);
 bool cpu_isa_includes(const cpu_isa *isa, const cpu_isa *other); // other is isa, or one that isa extends
 bool cpu_has_avx512(void);

@@ -1,7 +1,9 @@
 // isa.c: the instruction sets that there are kernels for, and which of them this
 // processor (and its operating system) supports.
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "backends/cpu/cpu.h"
 
@@ -157,18 +159,76 @@ static void list_built(char text[SM_TEXT_SIZE]) {
     }
 }
 
+// --- the best ---------------------------------------------------------------------------------
+
+// FLOPs a second of this thread, operands in registers, by processor time: other load does not count.
+static double measure(const cpu_kernel_table *kernels) {
+    enum { N_TRIALS = 5, LEAST_NS = 100000 };
+    double best = 0;
+    int64_t n_rounds = 64;
+    for (int i = 0; i < N_TRIALS;) {
+        struct timespec begin, end;
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+        const double flops = kernels->peak_flops(n_rounds);
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+        const int64_t busy_ns = (int64_t)(end.tv_sec - begin.tv_sec) * 1000000000 + (end.tv_nsec - begin.tv_nsec);
+        if (busy_ns < LEAST_NS) {
+            n_rounds *= 2;
+            continue;
+        }
+        const double rate = flops / (double)busy_ns;
+        best = rate > best ? rate : best;
+        i++;
+    }
+    return best;
+}
+
+// Some Intel processors without AMX multiply bf16 at half the rate of floats: data that are widened while they are
+// packed are then multiplied sooner. Returns the instruction set that does so with the same kernels for floats, or NULL
+// if there is none, or it is not faster.
+static const cpu_isa *find_faster(const cpu_isa *isa) {
+    for (const cpu_isa *wide = isa + 1; wide < isas + N_ISAS && isa->kernels_bf16->peak_flops != NULL; wide++) {
+        if (wide->kernels == isa->kernels && wide->kernels_bf16 != NULL && wide->kernels_bf16->peak_flops == NULL) {
+            return measure(isa->kernels_bf16) < measure(isa->kernels) ? wide : NULL;
+        }
+    }
+    return NULL;
+}
+
+static const cpu_isa *chosen, *left; // left: with instructions for bf16 that are slower
+static pthread_once_t is_chosen = PTHREAD_ONCE_INIT;
+
+static void choose(void) {
+    for (int i = 0; i < N_ISAS && chosen == NULL; i++) {
+        chosen = isas[i].kernels != NULL && isas[i].supported() ? &isas[i] : NULL;
+    }
+    const cpu_isa *faster = chosen != NULL ? find_faster(chosen) : NULL;
+    if (faster != NULL) {
+        left = chosen;
+        chosen = faster;
+    }
+}
+
 sm_status cpu_isa_best(const cpu_isa **isa) {
     char built[SM_TEXT_SIZE];
-    for (int i = 0; i < N_ISAS; i++) {
-        if (isas[i].kernels != NULL && isas[i].supported()) {
-            *isa = &isas[i];
-            return SM_OK;
-        }
+    pthread_once(&is_chosen, choose);
+    if (chosen != NULL) {
+        *isa = chosen;
+        return SM_OK;
     }
     list_built(built);
     return sm_fail(SM_ERR_UNSUPPORTED,
                    "cpu: this build has kernels for %s alone, which this processor lacks; build without CONFIG=dev",
                    built);
+}
+
+void cpu_isa_reason(char text[SM_TEXT_SIZE]) {
+    text[0] = '\0';
+    pthread_once(&is_chosen, choose);
+    if (left != NULL) {
+        snprintf(text, SM_TEXT_SIZE, "%s multiplies bf16 at less than the rate of floats: bf16 data are widened",
+                 left->name);
+    }
 }
 
 bool cpu_isa_includes(const cpu_isa *isa, const cpu_isa *other) { return isa <= other; }
