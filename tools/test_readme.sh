@@ -1,7 +1,7 @@
 #!/bin/sh
 # test_readme.sh: runs every command that README.md and docs/tour.md show. `make bench` runs with a tiny model, `make
 # test` not at all, as it runs this. Unless STEPMARK_TEST_ALL=1, measurements are short: few pairs, and peaks only in
-# the first command of each subcommand.
+# the first command that measures them.
 set -eu
 cd "$(dirname "$0")/.."
 unset MAKEFLAGS MFLAGS MAKELEVEL # a user's make is not part of this one
@@ -31,17 +31,13 @@ for file in README.md docs/tour.md; do
     sed -e ':again' -e '/\\$/{N;s/\\\n *//;b again' -e '}' $file |
         sed -n 's/^ *\(\(make [a-z-]*\|rm -r*f build\|mpirun \|build\/release\/stepmark \).*\)$/\1/p' | sed 's/  *#.*$//'
 done >build/readme.commands
-peaks_of=
+has_peaks=
 while IFS= read -r command <&9; do
     case ${STEPMARK_TEST_ALL:-quick}${command#*/stepmark} in
     "quick compare --interleaved"*) command="$command --pairs 6" ;;
     "quick run "* | "quick sweep "* | "quick loop "*)
-        subcommand=${command#* }
-        subcommand=${subcommand%% *}
-        case "$peaks_of " in
-        *" $subcommand "*) command="$command --no-peaks" ;;
-        esac
-        peaks_of="$peaks_of $subcommand"
+        [ -z "$has_peaks" ] || command="$command --no-peaks"
+        has_peaks=1
         ;;
     esac
     case $command in

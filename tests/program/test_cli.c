@@ -205,7 +205,7 @@ static void documents_fill_rows(void **state) {
         {"run -m tiny -b 2 --seq-len 8 --documents 8-30 --long-documents split --padding none --backend cpu -t 1 -w 0 "
          "-r 1 --no-peaks",
          0, "| ok", NULL},
-        {"profile -m tiny -t 1 -b 2 --seq-len 16 --documents 2-16 -w 0 -r 1", 0, "- verdict: ", NULL},
+        {"profile -m tiny --backend cpu -t 1 -b 2 --seq-len 16 --documents 2-16 -w 0 -r 1", 0, "- verdict: ", NULL},
     };
     CHECK_ALL(cases);
 }
@@ -308,7 +308,8 @@ static void memory_is_foretold(void **state) {
 
 static void profile_adds_up(void **state) {
     (void)state;
-    expect_exit("profile -m tiny -t 1 -b 2 --seq-len 8 -w 0 -r 1 --by op --trace $T/trace.json -o json", 0);
+    expect_exit("profile -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -w 0 -r 1 --by op --trace $T/trace.json -o json",
+                0);
     json_t *rows = parse_json(out);
     size_t n = json_array_size(rows);
     assert_true(n > 10);
@@ -328,7 +329,8 @@ static void profile_adds_up(void **state) {
     expect_text("profile", out, "- verdict: ");
     expect_text("profile", out, "- of roofline: ");
     static const expectation cases[] = {
-        {"profile -m tiny -t 1 -b 2 --seq-len 8 -w 0 -r 1 --by layer --mode naive", 0, "| block 1 ", NULL},
+        {"profile -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -w 0 -r 1 --by layer --mode naive", 0, "| block 1 ",
+         NULL},
         {"profile -m tiny -b 2,4", 2, NULL, "takes one value"},
         {"profile -m tiny --by phase", 2, NULL, "op|layer|kind"},
         {"profile -m tiny --trace $T/missing/trace.json -t 1 -b 1 --seq-len 8 -w 0 -r 1", 1, NULL, "missing"},
@@ -523,7 +525,7 @@ static void walk_leaves_nothing_out(void **state) {
 
 static void verify_passes(void **state) {
     (void)state;
-    expect_exit("verify --backend cpu -t 1 --mode fused,tuned -o json", 0);
+    expect_exit("verify --backend cpu -t 1 --mode fused,tuned --max-elems 20000 -o json", 0);
     json_t *rows = parse_json(out);
     assert_true(json_array_size(rows) > 100);
     json_decref(rows);
