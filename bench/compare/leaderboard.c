@@ -62,6 +62,8 @@ static const sm_column columns[] = {
     REAL("tokens_per_joule", "tokens/J", "tokens/s a watt", "a watt", sm_show_real, 4),
     REAL("tokens_per_s_gib", "tokens/s/GiB", "of the memory in use", "a GiB", sm_show_count, 3),
     REAL("mfu", "", "share of the device's own measured peak", "% of peak", sm_show_percent, 7),
+    {SM_COLUMN("memory_bytes", SM_COLUMN_REAL, "bytes", "of the card, or resident memory of the process")},
+    {SM_COLUMN("bound", SM_COLUMN_TEXT, "", "what the step is nearest to: arithmetic, memory, or neither")},
     TEXT("cost", "by --price and --train-tokens", "cost", SM_RANK_ALWAYS),
     TEXT("build_commit", "of the measuring program", "build", 1),
     {SM_COLUMN("marks", SM_COLUMN_TEXT, "",
@@ -223,6 +225,7 @@ static json_t *make_name(const json_t *row) {
 static json_t *make_record(const json_t *row, const json_t *best, int place, bool is_reference, const sm_costs *costs) {
     char marks[TEXT_SIZE];
     char cost[SM_COST_TEXT_SIZE];
+    char bound[TEXT_SIZE];
     json_t *record = make_name(row);
     const double rate = sm_json_number(row, "median_ts");
     const double tokens = rate * sm_json_number(row, "median_ns");
@@ -236,6 +239,9 @@ static json_t *make_record(const json_t *row, const json_t *best, int place, boo
     sm_json_set_new(record, "noise_percent", sm_json_real(sm_json_number(row, "noise_percent")));
     sm_json_set_new(record, "mfu", mfu != NULL ? json_incref((json_t *)mfu) : json_null());
     sm_json_set_new(record, "tokens_per_joule", sm_json_real(1 / sm_json_number(row, "energy_per_token_j")));
+    sm_json_set_new(record, "memory_bytes", sm_json_real(memory_of(row)));
+    sm_rows_bound(row, bound, sizeof(bound));
+    sm_json_set_new(record, "bound", sm_json_text(bound));
     sm_json_set_new(record, "tokens_per_s_gib", sm_json_real(rate / (memory_of(row) / gib)));
     sm_costs_text(costs, row, rate, cost);
     sm_json_set_new(record, "cost", sm_json_text(cost));

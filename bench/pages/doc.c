@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT_SIZE = 2048 };
+enum { TEXT_SIZE = 2048, MOST_OPEN_CARDS = 3, N_COLOURS = 12 };
 
 // --- escaping ------------------------------------------------------------------------------
 
@@ -163,6 +163,18 @@ void sm_doc_row_end(sm_doc *doc) { fputs(doc->html ? "</tr>\n" : "\n", doc->out)
 
 void sm_doc_table_end(sm_doc *doc) { fputs(doc->html ? "</tbody></table></div>\n" : "\n", doc->out); }
 
+void sm_doc_part_begin(sm_doc *doc, const char *id, const char *title) {
+    if (!doc->html) {
+        sm_doc_heading(doc, id, title);
+        return;
+    }
+    fprintf(doc->out, "<details class=\"part\" id=\"%s\"><summary><h2>", id);
+    put_text(doc, title);
+    fputs("</h2></summary>\n", doc->out);
+}
+
+void sm_doc_part_end(sm_doc *doc) { fputs(doc->html ? "</details>\n" : "", doc->out); }
+
 void sm_doc_folded_begin(sm_doc *doc, const char *title) {
     if (!doc->html) {
         sm_doc_subheading(doc, title);
@@ -235,6 +247,36 @@ cleanup:
     sm_layout_free(&l);
     free(common);
     return status;
+}
+
+// --- cards -----------------------------------------------------------------------------------
+
+void sm_doc_card_begin(sm_doc *doc, int k, int n, int colour, const char *name) {
+    if (k == MOST_OPEN_CARDS) {
+        fprintf(doc->out, "</div>\n<details class=\"part\"><summary>%d more device%s</summary>", n - k,
+                sm_plural((size_t)(n - k)));
+    }
+    if (k == 0 || k == MOST_OPEN_CARDS) {
+        fputs("<div class=cards>\n", doc->out);
+    }
+    fprintf(doc->out, "<div class=card><b><i class=dot style=color:var(--s%d)></i>", (colour - 1) % N_COLOURS + 1);
+    put_text(doc, name);
+    fputs("</b><dl class=facts>", doc->out);
+}
+
+void sm_doc_fact(sm_doc *doc, const char *name, const char *value) {
+    if (value[0] != '\0') {
+        fprintf(doc->out, "<dt>%s</dt><dd>", name);
+        put_text(doc, value);
+        fputs("</dd>", doc->out);
+    }
+}
+
+void sm_doc_card_end(sm_doc *doc, int k, int n) {
+    fputs("</dl></div>\n", doc->out);
+    if (k == n - 1) {
+        fputs(n > MOST_OPEN_CARDS ? "</div></details>\n" : "</div>\n", doc->out);
+    }
 }
 
 // --- figures ---------------------------------------------------------------------------------

@@ -43,9 +43,19 @@ void sm_doc_table_end(sm_doc *doc);
 // texts if a script enables it (page.filters); `id` is the table's element, and its lines have their record's index.
 sm_status sm_doc_records(sm_doc *doc, const char *id, const sm_table *table, const json_t *records);
 
+// A section below its heading: open where there is room, closed on a phone until a reader opens it (page.js).
+void sm_doc_part_begin(sm_doc *doc, const char *id, const char *title);
+void sm_doc_part_end(sm_doc *doc);
+
 // A section that is closed until a reader opens it. HTML only: a subheading in Markdown.
 void sm_doc_folded_begin(sm_doc *doc, const char *title);
 void sm_doc_folded_end(sm_doc *doc);
+
+// Card k of n, one a device, with its colour in the figures and its facts ("": is left out). Those after the first few
+// are a part of their own. HTML only.
+void sm_doc_card_begin(sm_doc *doc, int k, int n, int colour, const char *name);
+void sm_doc_fact(sm_doc *doc, const char *name, const char *value);
+void sm_doc_card_end(sm_doc *doc, int k, int n);
 
 // The places of figures (pages/figure.h), from the `first` on; sm_figures_write() writes them. HTML only.
 void sm_doc_figures(sm_doc *doc, const sm_figures *figures, size_t first);

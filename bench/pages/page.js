@@ -169,6 +169,15 @@ const page = (() => {
         return tools;
     };
 
+    // --- parts: a phone begins with the answer and the rows; what else one may ask is a touch away ---
+    if (matchMedia('(min-width: 40rem)').matches) document.querySelectorAll('.part, #pictures > details:first-of-type').forEach((part) => { part.open = true; });
+    const openPart = () => {
+        const part = document.getElementById(location.hash.slice(1));
+        if (part?.matches('.part')) part.open = true;
+    };
+    addEventListener('hashchange', openPart);
+    openPart();
+
     // --- light or dark ---
     const isDark = () => (document.documentElement.dataset.theme || (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light')) === 'dark';
     document.querySelector('h1')?.after(make('button', {class: 'theme on-screen', type: 'button', title: 'light or dark', 'aria-label': 'light or dark',

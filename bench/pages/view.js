@@ -1,11 +1,6 @@
 // view.js: the report's rows: what a hint says of one, one opened, those that are shown as a file.
 (() => {
     const {make, number, ms, bytes} = page;
-    // A phone begins with the answer and the rows; pictures are a touch away.
-    if (matchMedia('(min-width: 40rem)').matches) {
-        const first = document.querySelector('#pictures ~ details');
-        if (first?.querySelector('figure')) first.open = true;
-    }
     const data = page.data('row-data') || {rows: [], contexts: []};
     const table = document.querySelector('#comparison table');
     const lines = table ? [...table.tBodies[0].rows] : [];

@@ -1,17 +1,12 @@
 // answer.c: the beginning of a report: which device is fastest, by how much, in what setting, what bounds it, and what
 // it costs; a picture and a card of each device. It is about the work that most rows did.
-#include <math.h>
 #include <string.h>
 
 #include "bench/compare/noise_verdict.h"
-#include "bench/pages/page.h"
 #include "bench/report/report.h"
 #include "bench/tables/show.h"
 
 enum { SETTING_SIZE = SM_SERIES_NAME_SIZE + 64, WHY_SIZE = 256 };
-
-// Below this share of both ceilings neither is what limits a step.
-static const double least_share = 0.15;
 
 // --- the fastest of each device ----------------------------------------------------------------
 
@@ -71,28 +66,6 @@ static void text_setting(const sm_report_row *row, char *text, size_t size_bytes
     }
 }
 
-// What the step is nearest to: "bound by arithmetic, 62% of the peak measured on it".
-static void text_why(const sm_report_row *row, char text[WHY_SIZE]) {
-    const double compute = row->flops / row->peak_flops / row->step_s;
-    const double moved = row->bytes / row->peak_bandwidth / row->step_s;
-    const double memory = moved <= 1 ? moved : 0; // faster than memory: the operands lay in caches
-    text[0] = '\0';
-    if (!(compute > 0)) {
-        return; // its peak was not measured
-    }
-    if (!(compute >= least_share) && !(memory >= least_share)) {
-        snprintf(text, WHY_SIZE,
-                 "bound by neither arithmetic (%.1f%% of its measured peak) nor memory: by many small operations",
-                 100 * compute);
-    } else if (memory > compute) {
-        snprintf(text, WHY_SIZE,
-                 "bound by memory: %.0f%% of its measured bandwidth (and %.0f%% of its peak arithmetic)", 100 * memory,
-                 100 * compute);
-    } else {
-        snprintf(text, WHY_SIZE, "bound by arithmetic: %.0f%% of its measured peak", 100 * compute);
-    }
-}
-
 // --- the sentence ------------------------------------------------------------------------------
 
 static void text_sentence(const char *work, const entry *entries, int n, char *text, size_t size_bytes) {
@@ -127,7 +100,7 @@ static void text_sentence(const char *work, const entry *entries, int n, char *t
 static void text_reason(const sm_report_row *row, const sm_costs *costs, char *text, size_t size_bytes) {
     char why[WHY_SIZE];
     char cost[SM_COST_TEXT_SIZE];
-    text_why(row, why);
+    sm_rows_bound(row->json, why, sizeof(why));
     sm_costs_text(costs, row->json, row->tokens_per_s, cost);
     snprintf(text, size_bytes, "%s%s%s%s%s%s", why[0] != '\0' ? "It is " : "", why, why[0] != '\0' ? "." : "",
              why[0] != '\0' && cost[0] != '\0' ? " " : "", cost, cost[0] != '\0' ? "." : "");
@@ -173,41 +146,29 @@ static void draw(const char *work, const entry *entries, int n, sm_figures *figu
     sm_figure_close(figures, figure, "points", 2);
 }
 
-static void fact(FILE *out, const char *name, const char *value) {
-    if (value[0] != '\0') {
-        fprintf(out, "<dt>%s</dt><dd>", name);
-        sm_page_text(out, value);
-        fputs("</dd>", out);
-    }
-}
-
-static void write_card(FILE *out, const entry *e, const sm_costs *costs) {
+static void write_facts(sm_doc *doc, const entry *e, const sm_costs *costs) {
     const sm_report_row *r = e->row;
     char text[WHY_SIZE + SETTING_SIZE];
     const double joules = sm_json_number(r->json, "energy_per_token_j");
-    fprintf(out, "<div class=card><b><i class=dot style=color:var(--s%d)></i>", (r->colour - 1) % 12 + 1);
-    sm_page_text(out, r->device);
-    fputs("</b><dl class=facts>", out);
     sm_text_count(r->tokens_per_s, text, sizeof(text));
     sm_append_spread(sm_json_number(r->json, "noise_percent"), text, sizeof(text));
-    fact(out, "tokens/s", text);
+    sm_doc_fact(doc, "tokens/s", text);
     text_setting(r, text, sizeof(text));
-    fact(out, "with", text);
-    text_why(r, text);
-    fact(out, "why", text);
+    sm_doc_fact(doc, "with", text);
+    sm_rows_bound(r->json, text, sizeof(text));
+    sm_doc_fact(doc, "why", text);
     sm_text_bytes(r->memory_bytes, text, sizeof(text));
-    fact(out, "memory", text);
+    sm_doc_fact(doc, "memory", text);
     if (joules > 0) {
         snprintf(text, sizeof(text), "%.3g J a token", joules);
-        fact(out, "energy", text);
+        sm_doc_fact(doc, "energy", text);
     }
     sm_costs_text(costs, r->json, r->tokens_per_s, text);
-    fact(out, "cost", text);
+    sm_doc_fact(doc, "cost", text);
     if (!e->is_ranked) {
         sm_doubt_row(r->json, text);
-        fact(out, "not ranked", text);
+        sm_doc_fact(doc, "not ranked", text);
     }
-    fputs("</dl></div>\n", out);
 }
 
 void sm_report_answer(sm_doc *doc, const sm_report_rows *report, const sm_costs *costs, sm_figures *figures) {
@@ -226,10 +187,10 @@ void sm_report_answer(sm_doc *doc, const sm_report_rows *report, const sm_costs 
         if (json_array_size(figures->list) > 0) {
             sm_doc_figures(doc, figures, 0);
         }
-        fputs("<div class=cards>\n", doc->out);
         for (int k = 0; k < n; k++) {
-            write_card(doc->out, &entries[k], costs);
+            sm_doc_card_begin(doc, k, n, entries[k].row->colour, entries[k].row->device);
+            write_facts(doc, &entries[k], costs);
+            sm_doc_card_end(doc, k, n);
         }
-        fputs("</div>\n", doc->out);
     }
 }

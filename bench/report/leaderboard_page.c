@@ -45,15 +45,27 @@ static void name_work(const json_t *record, char *text, size_t size_bytes) {
              optimizer[0] != '\0' ? ", " : "", optimizer, own_code[0] != '\0' ? ", " : "", own_code);
 }
 
-// "AMD EPYC 7763 (host), cpu": one name a device; references say so.
-static void name_machine(const json_t *record, char *text, size_t size_bytes) {
-    const char *host = sm_rows_text(record, "host");
+static bool same_text(const json_t *a, const json_t *b, const char *field) {
+    return strcmp(sm_rows_text(a, field), sm_rows_text(b, field)) == 0;
+}
+
+static bool same_machine(const json_t *a, const json_t *b) {
+    return sm_leaderboard_is_reference(a) == sm_leaderboard_is_reference(b) && same_text(a, b, "machine") &&
+           same_text(a, b, "host");
+}
+
+// "AMD EPYC 7763 (host)", and ", cpu" where records of it name several devices: one name a device.
+static void name_machine(const json_t *records, const json_t *record, char *text, size_t size_bytes) {
+    const char *host = sm_leaderboard_is_reference(record) ? "reference" : sm_rows_text(record, "host");
     const char *device = sm_rows_text(record, "device");
-    if (sm_leaderboard_is_reference(record)) {
-        host = "reference";
+    size_t i = 0;
+    while (i < json_array_size(records) && (!same_machine(json_array_get(records, i), record) ||
+                                            same_text(json_array_get(records, i), record, "device"))) {
+        i++;
     }
-    snprintf(text, size_bytes, "%.120s%s%.60s%s, %.*s", sm_rows_text(record, "machine"), host[0] != '\0' ? " (" : "",
-             host, host[0] != '\0' ? ")" : "", (int)strcspn(device, " "), device);
+    const bool is_only = i == json_array_size(records);
+    snprintf(text, size_bytes, "%.120s%s%.60s%s%s%.*s", sm_rows_text(record, "machine"), host[0] != '\0' ? " (" : "",
+             host, host[0] != '\0' ? ")" : "", is_only ? "" : ", ", is_only ? 0 : (int)strcspn(device, " "), device);
 }
 
 // Whether another work begins with that record.
@@ -69,16 +81,7 @@ static bool begins_work(const json_t *records, size_t i) {
 }
 
 static bool same_device(const json_t *a, const json_t *b) {
-    static const char *const fields[] = {"machine", "host", "device"};
-    if (sm_leaderboard_is_reference(a) != sm_leaderboard_is_reference(b)) {
-        return false;
-    }
-    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
-        if (strcmp(sm_rows_text(a, fields[i]), sm_rows_text(b, fields[i])) != 0) {
-            return false;
-        }
-    }
-    return true;
+    return same_machine(a, b) && same_text(a, b, "device");
 }
 
 // For each record the number of its device, from 1, which gives its colour.
@@ -110,7 +113,7 @@ static void add_point(sm_figures *figures, json_t *figure, json_t *panel, const 
         return;
     }
     const char *marks = sm_rows_text(record, "marks");
-    name_machine(record, name, sizeof(name));
+    name_machine(records, record, name, sizeof(name));
     snprintf(text, sizeof(text), "%.60s B=%.0f%s%.120s", sm_rows_text(record, "mode"),
              sm_json_number(record, "n_batch"), marks[0] != '\0' ? ", " : "", marks);
     int series = sm_figure_series(figures, figure, name, colours[index], 0);
@@ -144,97 +147,149 @@ static void add_figure(sm_figures *figures, const measure *m, const json_t *reco
     sm_figure_close(figures, figure, "points", 2);
 }
 
-static sm_status write_figures(sm_doc *doc, const json_t *records) {
-    sm_figures figures;
-    SM_TRY(sm_figures_open(&figures));
-    int *colours = number_devices(records);
-    for (size_t k = 0; k < sizeof(measures) / sizeof(measures[0]) && colours != NULL; k++) {
-        add_figure(&figures, &measures[k], records, colours);
+// --- the answer ----------------------------------------------------------------------------------
+
+// The work that most machines did, of several the fastest; records first, ... of that work.
+typedef struct {
+    size_t first, n;
+} span;
+
+static span find_answer(const json_t *records) {
+    span best = {0, 0};
+    for (size_t i = 0, first = 0; i < json_array_size(records); i++) {
+        first = begins_work(records, i) ? i : first;
+        if (i - first + 1 > best.n) {
+            best = (span){first, i - first + 1};
+        }
     }
-    if (json_array_size(figures.list) == 0) {
-        sm_doc_text(doc, "No two machines did the same work.");
-    }
-    sm_doc_figures(doc, &figures, 0);
-    sm_status status =
-        colours != NULL ? sm_figures_write(&figures, doc->out) : sm_fail(SM_ERR_OOM, "no memory for a leaderboard");
-    sm_figures_free(&figures);
-    free(colours);
-    return status;
+    return best;
 }
 
 // Where the user's fastest stands, if a reference is before it.
-static void write_place(sm_doc *doc, const json_t *records, size_t first, size_t n) {
-    const json_t *best = json_array_get(records, first);
+static void write_place(sm_doc *doc, const json_t *records, span work) {
+    const json_t *best = json_array_get(records, work.first);
     char name[TEXT_SIZE];
     char rate[32];
-    size_t i = first;
-    while (i < first + n && sm_leaderboard_is_reference(json_array_get(records, i))) {
+    size_t i = work.first;
+    while (i < work.first + work.n && sm_leaderboard_is_reference(json_array_get(records, i))) {
         i++;
     }
-    if (i == first || i == first + n) {
+    if (i == work.first || i == work.first + work.n) {
         return;
     }
     const json_t *own = json_array_get(records, i);
-    name_machine(own, name, sizeof(name));
+    name_machine(records, own, name, sizeof(name));
     sm_text_count(sm_json_number(own, "median_ts"), rate, sizeof(rate));
     sm_doc_text(doc, "Your machine is here: %s is number %.0f of %zu, with %s tokens/s, %.2g%% of the first.", name,
-                sm_json_number(own, "place"), n, rate,
+                sm_json_number(own, "place"), work.n, rate,
                 100 * sm_json_number(own, "median_ts") / sm_json_number(best, "median_ts"));
 }
 
-// The winner of the work that most machines did, the fastest of each work first.
-static void write_answer(sm_doc *doc, const json_t *records) {
-    const size_t n = json_array_size(records);
-    size_t best = 0;
-    size_t n_best = 0;
-    for (size_t i = 0, first = 0; i < n; i++) {
-        first = begins_work(records, i) ? i : first;
-        if (i - first + 1 > n_best) {
-            n_best = i - first + 1;
-            best = first;
-        }
-    }
-    if (n_best < 2) {
-        return;
-    }
-    const json_t *a = json_array_get(records, best);
-    const json_t *b = json_array_get(records, best + 1);
-    char work[TEXT_SIZE];
+static void write_answer(sm_doc *doc, const json_t *records, span work) {
+    const json_t *a = json_array_get(records, work.first);
+    const json_t *b = json_array_get(records, work.first + 1);
+    char what[TEXT_SIZE];
     char names[2][TEXT_SIZE];
     char rate[32];
-    name_work(a, work, sizeof(work));
-    name_machine(a, names[0], sizeof(names[0]));
-    name_machine(b, names[1], sizeof(names[1]));
+    const char *bound = sm_rows_text(a, "bound");
+    const char *cost = sm_rows_text(a, "cost");
+    name_work(a, what, sizeof(what));
+    name_machine(records, a, names[0], sizeof(names[0]));
+    name_machine(records, b, names[1], sizeof(names[1]));
     sm_text_count(sm_json_number(a, "median_ts"), rate, sizeof(rate));
     if (sm_json_number(b, "place") == 1) {
-        sm_doc_text(doc, "For %s, no device is the fastest: %s (%s tokens/s) and %s share the first place.", work,
+        sm_doc_text(doc, "For %s, no device is the fastest: %s (%s tokens/s) and %s share the first place.", what,
                     names[0], rate, names[1]);
-        write_place(doc, records, best, n_best);
-        return;
+    } else {
+        sm_doc_text(
+            doc,
+            "For %s, %s is the fastest: %s tokens/s in mode %s with batch %.0f, %.2f (%.2f to %.2f) times %s.%s%s%s",
+            what, names[0], rate, sm_rows_text(a, "mode"), sm_json_number(a, "n_batch"),
+            sm_json_number(a, "median_ts") / sm_json_number(b, "median_ts"),
+            sm_json_number(a, "lo_ts") / sm_json_number(b, "hi_ts"),
+            sm_json_number(a, "hi_ts") / sm_json_number(b, "lo_ts"), names[1], bound[0] != '\0' ? " It is " : "", bound,
+            bound[0] != '\0' ? "." : "");
+        if (cost[0] != '\0') {
+            sm_doc_text(doc, "%s.", cost);
+        }
     }
-    sm_doc_text(doc,
-                "For %s, %s is the fastest: %s tokens/s in mode %s with batch %.0f, %.2f (%.2f to %.2f) times %s%s%s.",
-                work, names[0], rate, sm_rows_text(a, "mode"), sm_json_number(a, "n_batch"),
-                sm_json_number(a, "median_ts") / sm_json_number(b, "median_ts"),
-                sm_json_number(a, "lo_ts") / sm_json_number(b, "hi_ts"),
-                sm_json_number(a, "hi_ts") / sm_json_number(b, "lo_ts"), names[1],
-                sm_rows_text(a, "cost")[0] != '\0' ? "; " : "", sm_rows_text(a, "cost"));
-    write_place(doc, records, best, n_best);
+    write_place(doc, records, work);
 }
 
-static void write_begin(sm_doc *doc, const json_t *records, const json_t *refused) {
+static void write_card(sm_doc *doc, const json_t *record) {
+    char text[TEXT_SIZE];
+    const double a_joule = sm_json_number(record, "tokens_per_joule");
+    sm_text_count(sm_json_number(record, "median_ts"), text, sizeof(text));
+    sm_append_spread(sm_json_number(record, "noise_percent"), text, sizeof(text));
+    sm_doc_fact(doc, "tokens/s", text);
+    snprintf(text, sizeof(text), "%.60s, batch %.0f", sm_rows_text(record, "mode"), sm_json_number(record, "n_batch"));
+    sm_doc_fact(doc, "with", text);
+    sm_doc_fact(doc, "why", sm_rows_text(record, "bound"));
+    sm_text_bytes(sm_json_number(record, "memory_bytes"), text, sizeof(text));
+    sm_doc_fact(doc, "memory", text);
+    if (a_joule > 0) {
+        snprintf(text, sizeof(text), "%.3g J a token", 1 / a_joule);
+        sm_doc_fact(doc, "energy", text);
+    }
+    sm_doc_fact(doc, "cost", sm_rows_text(record, "cost"));
+}
+
+// One picture, and a card a device.
+static void write_devices(sm_doc *doc, const json_t *records, const int *colours, span work, sm_figures *figures) {
+    char name[TEXT_SIZE];
+    json_t *figure = sm_figure_add(figures, "intervals", "answer", "Which device is fastest?",
+                                   "The fastest checked row of each device; bars: 95% interval of the median step.");
+    sm_figure_axis(figures, figure, "x", measures[0].label, "auto");
+    name_work(json_array_get(records, work.first), name, sizeof(name));
+    json_t *panel = sm_figure_panel(figures, figure, name);
+    for (size_t k = 0; k < work.n && k < MAX_PLACES; k++) {
+        add_point(figures, figure, panel, &measures[0], records, colours, work.first + k);
+    }
+    sm_doc_figures(doc, figures, 0);
+    const int n = (int)(work.n < MAX_PLACES ? work.n : MAX_PLACES);
+    for (int k = 0; k < n; k++) {
+        const json_t *record = json_array_get(records, work.first + (size_t)k);
+        name_machine(records, record, name, sizeof(name));
+        sm_doc_card_begin(doc, k, n, colours[work.first + (size_t)k], name);
+        write_card(doc, record);
+        sm_doc_card_end(doc, k, n);
+    }
+}
+
+static void write_begin(sm_doc *doc, const json_t *records, const json_t *refused, const int *colours,
+                        sm_figures *figures) {
+    const span work = find_answer(records);
     int n_works = 0;
     for (size_t i = 0; i < json_array_size(records); i++) {
         n_works += begins_work(records, i);
     }
     sm_doc_begin(doc, "stepmark: leaderboard of GPT-2 training steps");
-    write_answer(doc, records);
+    if (work.n >= 2) {
+        write_answer(doc, records, work);
+        write_devices(doc, records, colours, work, figures);
+    } else {
+        sm_doc_text(doc, "No two machines did the same work.");
+    }
     sm_doc_text(doc, "%zu places in %d %s; %zu %s refused.", json_array_size(records), n_works,
                 n_works == 1 ? "work" : "works", json_array_size(refused),
                 json_array_size(refused) == 1 ? "row" : "rows");
-    fputs("<nav><a href=\"#pictures\">Side by side</a><a href=\"#places\">Places</a><a href=\"#refused\">Refused</a>"
+    fputs("<nav><a href=\"#pictures\">Each work</a><a href=\"#refused\">Refused</a><a href=\"#places\">Places</a>"
           "<a href=\"#reading\">How to read this</a></nav>\n",
           doc->out);
+}
+
+// --- the page ------------------------------------------------------------------------------------
+
+static sm_status write_tables(sm_doc *doc, const json_t *records, const json_t *refused) {
+    sm_doc_part_begin(doc, "refused", "Refused");
+    if (json_array_size(refused) == 0) {
+        sm_doc_text(doc, "None.");
+    } else {
+        SM_TRY(sm_doc_records(doc, "refused-rows", &sm_leaderboard_refused_table, refused));
+    }
+    sm_doc_part_end(doc);
+    sm_doc_heading(doc, "places", "Places");
+    return sm_doc_records(doc, "board", &sm_leaderboard_table, records);
 }
 
 static void write_legend(sm_doc *doc) {
@@ -264,19 +319,26 @@ static void write_legend(sm_doc *doc) {
 
 sm_status sm_leaderboard_page(const json_t *records, const json_t *refused, FILE *out) {
     sm_doc doc = {.out = out, .html = true};
-    write_begin(&doc, records, refused);
-    sm_doc_heading(&doc, "pictures", "Side by side");
-    SM_TRY(write_figures(&doc, records));
-    sm_doc_heading(&doc, "places", "Places");
-    SM_TRY(sm_doc_records(&doc, "board", &sm_leaderboard_table, records));
-    sm_doc_heading(&doc, "refused", "Refused");
-    if (json_array_size(refused) == 0) {
-        sm_doc_text(&doc, "None.");
-    } else {
-        SM_TRY(sm_doc_records(&doc, "refused-rows", &sm_leaderboard_refused_table, refused));
+    sm_figures figures = {.list = NULL};
+    int *colours = number_devices(records);
+    sm_status status = SM_OK;
+    SM_TRY_GOTO(colours != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for a leaderboard"));
+    SM_TRY_GOTO(sm_figures_open(&figures));
+    write_begin(&doc, records, refused, colours, &figures);
+    sm_doc_part_begin(&doc, "pictures", "Each work: speed, energy, memory, share of peak");
+    const size_t first = json_array_size(figures.list);
+    for (size_t k = 0; k < sizeof(measures) / sizeof(measures[0]); k++) {
+        add_figure(&figures, &measures[k], records, colours);
     }
+    sm_doc_figures(&doc, &figures, first);
+    sm_doc_part_end(&doc);
+    SM_TRY_GOTO(write_tables(&doc, records, refused));
     sm_doc_heading(&doc, "reading", "How to read this");
     write_legend(&doc);
+    SM_TRY_GOTO(sm_figures_write(&figures, out));
     sm_doc_end(&doc, scripts);
-    return SM_OK;
+cleanup:
+    sm_figures_free(&figures);
+    free(colours);
+    return status;
 }

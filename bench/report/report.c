@@ -21,7 +21,7 @@ enum { SHORT, PICTURES, LOOPS, LADDERS, PUBLISHED, FAILURES, WARNINGS, MACHINES,
 static const char *const scripts[] = {"view.js", NULL};
 
 static void begin_section(sm_doc *doc, int section) {
-    sm_doc_heading(doc, sections[section].id, sections[section].title);
+    sm_doc_part_begin(doc, sections[section].id, sections[section].title);
 }
 
 static bool has_section(int section, const sm_report_rows *report, const json_t *rungs) {
@@ -110,6 +110,7 @@ static sm_status write_loops(sm_doc *doc, const sm_report_rows *report, sm_figur
         SM_TRY(sm_report_loop_figures(report, figures));
         sm_doc_figures(doc, figures, first);
     }
+    sm_doc_part_end(doc);
     return SM_OK;
 }
 
@@ -138,6 +139,7 @@ static void write_ladders(sm_doc *doc, const json_t *rungs, sm_figures *figures)
     if (json_array_size(rungs) > 0) {
         begin_section(doc, LADDERS);
         sm_report_ladders(doc, rungs, figures);
+        sm_doc_part_end(doc);
     }
 }
 
@@ -145,8 +147,10 @@ static sm_status write_sections(sm_doc *doc, const sm_report_rows *report, const
                                 const sm_rows *rows, sm_figures *figures) {
     begin_section(doc, SHORT);
     SM_TRY(sm_report_shortly(doc, report));
+    sm_doc_part_end(doc);
     begin_section(doc, PICTURES);
     SM_TRY(write_pictures(doc, report, figures));
+    sm_doc_part_end(doc);
     SM_TRY(write_loops(doc, report, figures));
     write_ladders(doc, rows->rungs, figures);
     begin_section(doc, PUBLISHED);
@@ -154,15 +158,19 @@ static sm_status write_sections(sm_doc *doc, const sm_report_rows *report, const
     sm_report_published(doc, report);
     sm_report_micro(doc, report);
     sm_doc_folded_end(doc);
+    sm_doc_part_end(doc);
     begin_section(doc, FAILURES);
     SM_TRY(sm_report_failures(doc, report));
+    sm_doc_part_end(doc);
     begin_section(doc, WARNINGS);
     sm_warnings_write(doc, report, warnings, rows->warnings);
+    sm_doc_part_end(doc);
     begin_section(doc, MACHINES);
     sm_report_machines(doc, report);
-    begin_section(doc, ROWS);
+    sm_doc_part_end(doc);
+    sm_doc_heading(doc, sections[ROWS].id, sections[ROWS].title);
     SM_TRY(sm_report_comparison(doc, report, warnings));
-    begin_section(doc, READING);
+    sm_doc_heading(doc, sections[READING].id, sections[READING].title);
     write_legend(doc);
     return SM_OK;
 }

@@ -88,6 +88,31 @@ void sm_rows_chip(const json_t *row, char *text, size_t size_bytes) {
     }
 }
 
+// Below this share of both ceilings neither is what limits a step.
+static const double least_share = 0.15;
+
+void sm_rows_bound(const json_t *row, char *text, size_t size_bytes) {
+    const double step_s = sm_json_number(row, "median_ns") * 1e-9;
+    const double compute = sm_json_number(row, "flops") / sm_json_number(row, "peak_flops") / step_s;
+    const double moved = sm_json_number(row, "bytes") / sm_json_number(row, "peak_bandwidth") / step_s;
+    const double memory = moved <= 1 ? moved : 0; // faster than memory: the operands lay in caches
+    text[0] = '\0';
+    if (!(compute > 0)) {
+        return;
+    }
+    if (!(compute >= least_share) && !(memory >= least_share)) {
+        snprintf(text, size_bytes,
+                 "bound by neither arithmetic (%.1f%% of its measured peak) nor memory: by many small operations",
+                 100 * compute);
+    } else if (memory > compute) {
+        snprintf(text, size_bytes,
+                 "bound by memory: %.0f%% of its measured bandwidth (and %.0f%% of its peak arithmetic)", 100 * memory,
+                 100 * compute);
+    } else {
+        snprintf(text, size_bytes, "bound by arithmetic: %.0f%% of its measured peak", 100 * compute);
+    }
+}
+
 const char *sm_rows_status(const json_t *row) {
     const char *status = sm_rows_text(row, "status");
     if (status[0] != '\0') {
