@@ -14,6 +14,7 @@
 #include "cli/output/notes.h"
 #include "cli/setup/data.h"
 #include "cli/setup/session.h"
+#include "src/io/atomic_file.h"
 #include "src/io/input_file.h"
 #include "src/io/tokens.h"
 #include "src/rewrites/rewrite.h"
@@ -53,6 +54,7 @@ typedef struct {
     int64_t n_tokens;
     double n_bytes;
     int64_t n_questions, n_right, n_right_norm;
+    FILE *scores; // of endings, a line (JSON) a question; NULL: not asked for
 } evaluation;
 
 // --- setting up --------------------------------------------------------------------------------
@@ -187,7 +189,7 @@ static sm_status malformed(const char *path, size_t line) {
 }
 
 // As llm.c has it: the ending's tokens follow the context's, after a space.
-static sm_status score_ending(evaluation *e, const char *ctx, const char *ending, double *sum, double *mean) {
+static sm_status score_ending(evaluation *e, const char *ctx, const char *ending, double *sum, int64_t *n_tokens) {
     sm_ids ids = {.n = 0};
     char *text = NULL;
     sm_status status = cli_encode_text("ctx", e->tokenizer, ctx, e->config.vocab, &ids);
@@ -205,11 +207,25 @@ static sm_status score_ending(evaluation *e, const char *ctx, const char *ending
     if (status == SM_OK) {
         const int64_t skipped = n > e->T + 1 ? n - e->T - 1 : 0; // the beginning of a long context
         status = score(e, ids.ids + skipped, n - skipped, n_context - skipped, sum);
-        *mean = *sum / (double)(n - n_context);
+        *n_tokens = n - n_context;
     }
     free(text);
     free(ids.ids);
     return status;
+}
+
+// The scores of a question's endings as a line: sums of log-probabilities, and of how many tokens.
+static sm_status write_scores(FILE *out, size_t line, json_int_t label, const double *sums, const int64_t *n_tokens,
+                              size_t n) {
+    json_t *scores = json_pack("{s:I, s:I, s:[], s:[]}", "line", (json_int_t)line, "label", label, "log_probability",
+                               "n_tokens");
+    for (size_t i = 0; i < n; i++) {
+        json_array_append_new(json_object_get(scores, "log_probability"), sm_json_real(-sums[i]));
+        json_array_append_new(json_object_get(scores, "n_tokens"), json_integer(n_tokens[i]));
+    }
+    const bool failed = json_dumpf(scores, out, JSON_COMPACT) != 0 || fputc('\n', out) == EOF;
+    json_decref(scores);
+    return failed ? sm_fail(SM_ERR_OOM, "no memory for scores") : SM_OK;
 }
 
 static sm_status take_question(evaluation *e, const char *path, size_t line, const json_t *question) {
@@ -219,7 +235,7 @@ static sm_status take_question(evaluation *e, const char *path, size_t line, con
     const json_int_t right = json_is_string(label) ? atoll(json_string_value(label)) : json_integer_value(label);
     const size_t n = json_array_size(endings);
     double sums[MOST_ENDINGS];
-    double means[MOST_ENDINGS];
+    int64_t n_tokens[MOST_ENDINGS];
     size_t best = 0;
     size_t best_norm = 0;
     if (ctx == NULL || label == NULL || n < 2 || n > MOST_ENDINGS || right < 0 || (size_t)right >= n) {
@@ -227,14 +243,14 @@ static sm_status take_question(evaluation *e, const char *path, size_t line, con
     }
     for (size_t i = 0; i < n; i++) {
         const char *ending = json_string_value(json_array_get(endings, i));
-        SM_TRY(ending != NULL ? score_ending(e, ctx, ending, &sums[i], &means[i]) : malformed(path, line));
+        SM_TRY(ending != NULL ? score_ending(e, ctx, ending, &sums[i], &n_tokens[i]) : malformed(path, line));
         best = sums[i] < sums[best] ? i : best;
-        best_norm = means[i] < means[best_norm] ? i : best_norm;
+        best_norm = sums[i] / (double)n_tokens[i] < sums[best_norm] / (double)n_tokens[best_norm] ? i : best_norm;
     }
     e->n_questions++;
     e->n_right += best == (size_t)right;
     e->n_right_norm += best_norm == (size_t)right;
-    return SM_OK;
+    return e->scores != NULL ? write_scores(e->scores, line, right, sums, n_tokens, n) : SM_OK;
 }
 
 static sm_status take_questions(evaluation *e, const char *path) {
@@ -268,6 +284,10 @@ static sm_status take_data(evaluation *e, char path[PATH_MAX]) {
     if (sm_ends_with(path, ".jsonl")) {
         return take_questions(e, path);
     }
+    if (e->scores != NULL) {
+        return sm_fail(SM_ERR_USAGE, "--output-file: holds the scores of endings; '%.300s' is no .jsonl of questions",
+                       path);
+    }
     return e->tokenizer != NULL && !sm_ends_with(path, ".bin") ? take_text(e, path) : take_tokens(e, path);
 }
 
@@ -292,14 +312,29 @@ static sm_status print(const evaluation *e, const char *path) {
 sm_status cli_eval(const cli_options *options) {
     evaluation e = {.options = options};
     char path[PATH_MAX];
+    char *scores = NULL;
+    size_t size_bytes = 0;
     sm_status status;
     SM_TRY_GOTO(set_up(&e));
+    if (options->report_file != NULL) {
+        e.scores = open_memstream(&scores, &size_bytes);
+        SM_TRY_GOTO(e.scores != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for scores"));
+    }
     SM_TRY_GOTO(take_data(&e, path));
     if (e.n_tokens == 0 && e.n_questions == 0) {
         SM_TRY_GOTO(sm_fail(SM_ERR_INVALID, "%s: has nothing to predict", path));
     }
+    if (e.scores != NULL) {
+        const bool failed = fflush(e.scores) != 0;
+        SM_TRY_GOTO(!failed ? sm_atomic_write_all(options->report_file, scores, size_bytes)
+                            : sm_fail(SM_ERR_OOM, "no memory for scores"));
+    }
     status = print(&e, path);
 cleanup:
+    if (e.scores != NULL) {
+        fclose(e.scores);
+    }
+    free(scores);
     sm_session_close(e.session);
     if (e.device != NULL) {
         e.device->backend->close(e.device);

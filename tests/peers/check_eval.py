@@ -42,6 +42,15 @@ def check_text(checks, name, found, model, tokenizer, text, row):
         checks.within(f"{name}: {key} {found[key]:.8f}", relative(found[key], truth[key]), FIRST_LOSS_TOLERANCE)
 
 
+def check_scores(checks, name, found, questions):
+    """Of each ending: a context that is a token too short or too long would move a score by nats."""
+    checks.check(f"{name}: lines of scores", [line["line"] for line in found] == list(range(1, len(questions) + 1)), len(found))
+    worst = max(relative(-score, nats.sum().item()) for line, q in zip(found, questions)
+                for score, nats in zip(line["log_probability"], q[5], strict=True))
+    checks.within(f"{name}: scores of endings", worst, FIRST_LOSS_TOLERANCE)
+    checks.check(f"{name}: tokens of endings", all(line["n_tokens"] == [len(n) for n in q[5]] for line, q in zip(found, questions)), "")
+
+
 def check_questions(checks, name, evaluate, path, model, tokenizer):
     """With any labels; and with those that make every choice, by the sum or by the mean, the right one."""
     questions = []
@@ -51,11 +60,12 @@ def check_questions(checks, name, evaluate, path, model, tokenizer):
         nats = [nats_of(model, tokenizer(f"{ctx} {ending}").input_ids, n_context) for ending in endings]
         scores = [torch.stack([of(ending) for ending in nats]) for of in (torch.sum, torch.mean)]
         if all(s.sort().values.diff()[0] > 1e-4 for s in scores):  # nats; where the best two are closer, rounding decides
-            questions.append((ctx, endings, i % 4, *(s.argmin().item() for s in scores)))
+            questions.append((ctx, endings, i % 4, *(s.argmin().item() for s in scores), nats))
     checks.check(f"{name}: questions", (n := len(questions)) > 40 and any(q[3] != q[4] for q in questions), n)
     for column, labels in ((2, "any labels"), (3, "labels by sum"), (4, "labels by mean")):
         path.write_text("".join(json.dumps({"ctx": q[0], "endings": q[1], "label": q[column]}) + "\n" for q in questions))
-        found = evaluate(path)
+        found = evaluate(path, "--output-file", written := path.with_suffix(".scores.jsonl"))
+        check_scores(checks, f"{name}: {labels}", [json.loads(line) for line in written.open()], questions)
         for key, by in (("accuracy", 3), ("accuracy_norm", 4)):
             right = sum(q[by] == q[column] for q in questions)
             checks.within(f"{name}: {labels}, {key} {found[key]:.4f}", abs(found[key] - right / n), 1e-9)

@@ -102,6 +102,28 @@ static void a_model_is_evaluated(void **state) {
     CHECK_ALL(cases);
 }
 
+// The log-probability of an ending is what a text of context and ending has beyond one of the context alone.
+static void each_ending_has_its_score(void **state) {
+    (void)state;
+    shell("cd $T && printf 'one two' >short && printf 'one two three' >long && "
+          "echo '{\"ctx\": \"one two\", \"endings\": [\"3\", \"three\"], \"label\": \"1\"}' >pair.jsonl");
+    for (int i = 0; i < 2; i++) {
+        expect_exit(i == 0 ? "eval --weights $T/fixed --data $T/short --data-format bytes --seq-len 16 -o json"
+                           : "eval --weights $T/fixed --data $T/long --data-format bytes --seq-len 16 -o json",
+                    0);
+        shell("cat $T/out >>$T/both");
+    }
+    expect_exit("eval --weights $T/fixed --data $T/pair.jsonl --seq-len 16 --output-file $T/scores.jsonl", 0);
+    shell("cd $T && test $(grep -c '\"line\":1,\"label\":1,.*\"n_tokens\":\\[2,6\\]' scores.jsonl) = 1 && "
+          "grep -oh '\"loss\": [0-9.]*' both | cut -d' ' -f2 >l && sed 's/.*,-\\([0-9.]*\\)\\].*/\\1/' scores.jsonl >>l && "
+          "awk '{v[NR]=$1} END {d = 12*v[2]-6*v[1]-v[3]; exit !(NR == 3 && v[3] > 1 && d < 1e-4 && d > -1e-4)}' l");
+    static const expectation cases[] = {
+        {"eval --weights $T/fixed --data $T/long --output-file $T/none.jsonl; ls $T/none.jsonl", 2, NULL, "No such file"},
+        {"eval --weights $T/fixed --data $T/long --output-file $T/none.jsonl", 2, NULL, "is no .jsonl of questions"},
+    };
+    CHECK_ALL(cases);
+}
+
 static void what_goes_wrong_is_told(void **state) {
     (void)state;
     sm_run_watch w = {.n_steps = 0};
@@ -143,7 +165,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_has_a_recipe),     cmocka_unit_test(a_lowest_rate_must_be_low),
         cmocka_unit_test(flags_come_from_a_file), cmocka_unit_test(a_run_leaves_what_its_user_needs),
-        cmocka_unit_test(a_model_is_evaluated),   cmocka_unit_test(what_goes_wrong_is_told),
+        cmocka_unit_test(a_model_is_evaluated), cmocka_unit_test(each_ending_has_its_score),   cmocka_unit_test(what_goes_wrong_is_told),
     };
     return cmocka_run_group_tests(tests, set_up, remove_folder);
 }
