@@ -535,10 +535,10 @@ static const cli_flag flags[] = {
      TRAIN, AT(log_every), WITHIN(1, 1e12)},
     {"Training", "lr", 0, CLI_REAL, "LR", NULL,
      "learning rate after warm-up; not given: the optimizer's own (lion: 1e-4, adafactor: 1e-2, others: 1e-3; with "
-     "--run, of Adam and its variants: 0.4 / the model's width, at most 6e-3)",
+     "--run, of Adam and its variants: 0.5 / the model's width, at most 6e-3)",
      TRAIN, AT(settings.lr), WITHIN(0, 1e6)},
     {"Training", "warmup-steps", 0, CLI_INT, "N", NULL,
-     "steps over which the learning rate rises linearly from 0; not given: a quarter of all with --run, at most 500, "
+     "steps over which the learning rate rises linearly from 0; not given: a third of all with --run, at most 500, "
      "else 0",
      TRAIN, AT(warmup_steps), WITHIN(0, 1e12)},
     {"Training", "schedule", 0, CLI_CHOICE, NULL, NULL,

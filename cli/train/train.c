@@ -89,7 +89,7 @@ static sm_status set_recipe(training *t) {
     }
     if (is_run && is_adam(o->optimizer)) {
         optimizer->beta2 = isnan(o->settings.beta2) ? 0.95 : optimizer->beta2;
-        optimizer->lr = isnan(o->settings.lr) ? fmin(6e-3, 0.4 / (double)t->job.config.d_model) : optimizer->lr;
+        optimizer->lr = isnan(o->settings.lr) ? fmin(6e-3, 0.5 / (double)t->job.config.d_model) : optimizer->lr;
     }
     if (isnan(o->min_lr)) {
         return SM_OK;

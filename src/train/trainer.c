@@ -118,7 +118,7 @@ static double tokens_of_step(const trainer *t) {
 }
 
 sm_schedule sm_train_schedule(const sm_train_settings *s, int64_t n_steps) {
-    const int64_t share = n_steps / 4 < MOST_WARMUP_STEPS ? n_steps / 4 : MOST_WARMUP_STEPS;
+    const int64_t share = n_steps / 3 < MOST_WARMUP_STEPS ? n_steps / 3 : MOST_WARMUP_STEPS;
     return (sm_schedule){.kind = s->schedule,
                          .lr = s->optimizer.lr,
                          .final_fraction = s->final_fraction,

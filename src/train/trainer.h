@@ -46,7 +46,7 @@ typedef struct {
     sm_step_settings optimizer;
     sm_schedule_kind schedule; // of optimizer.lr
     double final_fraction;     // of a schedule that falls
-    int64_t warmup_steps;      // SM_WARMUP_SHARE: a quarter of all steps, at most 500
+    int64_t warmup_steps;      // SM_WARMUP_SHARE: a third of all steps, at most 500
 
     // The total work: the smallest limit that is set, in addition to the steps of the initial state.
     int64_t max_steps;  // 0: not set
