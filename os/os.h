@@ -34,6 +34,9 @@ void os_bind_thread(pthread_attr_t *attributes, const os_processors *processors)
 // The machine's memory, and the part available without swapping; 0: unknown.
 void os_memory(uint64_t *total_bytes, uint64_t *available_bytes);
 
+// Likewise, within the limits of this process: its control groups (cgroups) may allow less.
+void os_memory_allowed(uint64_t *total_bytes, uint64_t *available_bytes);
+
 // Advice on newly mapped memory: large pages; no copy for child processes.
 void os_use_large_pages(void *memory, size_t size_bytes);
 void os_keep_from_children(void *memory, size_t size_bytes);
@@ -84,7 +87,8 @@ void os_leave_no_core(void);
 // Closes this descriptor and all after it.
 void os_close_from(int first);
 
-// Ends the process without any cleanup, even by sanitizers.
-_Noreturn void os_exit_now(int code);
+// Ends the process without any cleanup, even by sanitizers: these do some before each call of a _Noreturn function, so
+// this is none, though it never returns.
+void os_exit_now(int code);
 
 #endif

@@ -37,6 +37,8 @@ void os_memory(uint64_t *total_bytes, uint64_t *available_bytes) {
     *available_bytes = *total_bytes;
 }
 
+void os_memory_allowed(uint64_t *total_bytes, uint64_t *available_bytes) { os_memory(total_bytes, available_bytes); }
+
 void os_use_large_pages(void *memory, size_t size_bytes) {
     (void)memory;
     (void)size_bytes;
@@ -147,7 +149,7 @@ void os_close_from(int first) {
     }
 }
 
-_Noreturn void os_exit_now(int code) { _exit(code); }
+void os_exit_now(int code) { _exit(code); }
 
 // --- confinement -----------------------------------------------------------------------------------
 

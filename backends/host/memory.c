@@ -1,4 +1,4 @@
-// memory.c: arenas by mmap, operands by address, and what /proc says of this machine.
+// memory.c: arenas by mmap, operands by address, and this machine's memory and clocks.
 //
 // An arena is one anonymous mapping: zeroed by the kernel, page by page as it is first
 // touched, so that the threads which compute can decide where its pages live. Mappings of a
@@ -317,111 +317,17 @@ sm_status host_bind(const host_memory *memory, const sm_plan *plan, host_op **op
 
 // --- the machine ----------------------------------------------------------------------
 
-// Value of the first line "key value" or "key: value" of a file in /proc or a cgroup; false if absent.
-static bool read_field(const char *path, const char *key, uint64_t *value) {
-    FILE *file = os_open_facts("", path);
-    if (file == NULL) {
-        return false;
-    }
-    char line[256];
-    size_t key_length = strlen(key);
-    bool found = false;
-    while (!found && fgets(line, sizeof line, file) != NULL) {
-        unsigned long long number = 0;
-        found = strncmp(line, key, key_length) == 0 && sscanf(line + key_length, "%llu", &number) == 1;
-        if (found) {
-            *value = number;
-        }
-    }
-    fclose(file);
-    return found;
-}
-
-// The files of one cgroup version: where its tree is mounted, and the fields' names.
-typedef struct {
-    const char *mount;
-    const char *limit; // absent, or "max": no limit
-    const char *usage;
-    const char *inactive; // key in memory.stat of the file cache that the kernel reclaims first
-} cgroup_files;
-
-static const cgroup_files cgroup_v1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
-                                       "total_inactive_file "};
-static const cgroup_files cgroup_v2 = {"/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file "};
-
-enum { CGROUP_PATH_SIZE = 1024, FILE_PATH_SIZE = 1280 };
-
-// Lowers both figures to the limit of a group and to what is left of it.
-static void apply_group(const cgroup_files *files, const char *group, uint64_t *total_bytes,
-                        uint64_t *available_bytes) {
-    char path[FILE_PATH_SIZE];
-    uint64_t limit = 0;
-    uint64_t usage = 0;
-    uint64_t inactive = 0;
-    snprintf(path, sizeof path, "%s%s/%s", files->mount, group, files->limit);
-    if (!read_field(path, "", &limit)) {
-        return;
-    }
-    snprintf(path, sizeof path, "%s%s/%s", files->mount, group, files->usage);
-    read_field(path, "", &usage);
-    snprintf(path, sizeof path, "%s%s/memory.stat", files->mount, group);
-    read_field(path, files->inactive, &inactive);
-    usage -= inactive < usage ? inactive : usage;
-    uint64_t left = usage < limit ? limit - usage : 0;
-    *total_bytes = limit < *total_bytes ? limit : *total_bytes;
-    *available_bytes = left < *available_bytes ? left : *available_bytes;
-}
-
-// A limit applies to a group and all groups below it: walks from this process's group to the root. In a container the
-// path may name invisible groups; then the root is ours.
-static void apply_groups(const cgroup_files *files, char *group, uint64_t *total_bytes, uint64_t *available_bytes) {
-    for (;;) {
-        apply_group(files, group, total_bytes, available_bytes);
-        char *slash = strrchr(group, '/');
-        if (slash == NULL) {
-            return;
-        }
-        *slash = '\0';
-    }
-}
-
-static void apply_cgroup_limits(uint64_t *total_bytes, uint64_t *available_bytes) {
-    FILE *file = os_open_facts("", "/proc/self/cgroup");
-    if (file == NULL) {
-        return;
-    }
-    char line[CGROUP_PATH_SIZE]; // "4:memory:/group" (version 1) or "0::/group" (version 2)
-    while (fgets(line, sizeof line, file) != NULL) {
-        line[strcspn(line, "\n")] = '\0';
-        char *controllers = strchr(line, ':');
-        char *group = controllers == NULL ? NULL : strchr(controllers + 1, ':');
-        if (group == NULL) {
-            continue;
-        }
-        *group++ = '\0';
-        controllers++;
-        if (controllers[0] == '\0') {
-            apply_groups(&cgroup_v2, group, total_bytes, available_bytes);
-        } else if (strcmp(controllers, "memory") == 0) {
-            apply_groups(&cgroup_v1, group, total_bytes, available_bytes);
-        }
-    }
-    fclose(file);
-}
-
 size_t host_total_bytes(void) {
-    uint64_t total_bytes = 0;
-    uint64_t available_bytes = 0;
-    os_memory(&total_bytes, &available_bytes);
-    apply_cgroup_limits(&total_bytes, &available_bytes);
+    uint64_t total_bytes;
+    uint64_t available_bytes;
+    os_memory_allowed(&total_bytes, &available_bytes);
     return (size_t)total_bytes;
 }
 
 size_t host_available_bytes(void) {
-    uint64_t total_bytes = 0;
-    uint64_t available_bytes = 0;
-    os_memory(&total_bytes, &available_bytes);
-    apply_cgroup_limits(&total_bytes, &available_bytes);
+    uint64_t total_bytes;
+    uint64_t available_bytes;
+    os_memory_allowed(&total_bytes, &available_bytes);
     return (size_t)available_bytes;
 }
 

@@ -48,22 +48,6 @@ void os_bind_thread(pthread_attr_t *attributes, const os_processors *processors)
     (void)pthread_attr_setaffinity_np(attributes, sizeof set, &set);
 }
 
-static uint64_t read_bytes(const char *key) {
-    char value[64];
-    unsigned long long n_kib = 0;
-    return os_read_fact("", "/proc/meminfo", key, value, sizeof value) && sscanf(value, "%llu", &n_kib) == 1
-               ? (uint64_t)n_kib * 1024
-               : 0;
-}
-
-void os_memory(uint64_t *total_bytes, uint64_t *available_bytes) {
-    *total_bytes = read_bytes("MemTotal");
-    *available_bytes = read_bytes("MemAvailable");
-    if (*available_bytes == 0) {
-        *available_bytes = *total_bytes;
-    }
-}
-
 void os_use_large_pages(void *memory, size_t size_bytes) { (void)madvise(memory, size_bytes, MADV_HUGEPAGE); }
 
 void os_keep_from_children(void *memory, size_t size_bytes) { (void)madvise(memory, size_bytes, MADV_DONTFORK); }
@@ -123,7 +107,7 @@ void os_close_from(int first) {
     }
 }
 
-_Noreturn void os_exit_now(int code) {
+void os_exit_now(int code) {
     for (;;) {
         syscall(SYS_exit_group, code);
     }

@@ -37,6 +37,9 @@ static void test_memory_is_told(void **state) {
     uint64_t available_bytes = 0;
     os_memory(&total_bytes, &available_bytes);
     assert_true(total_bytes > 0 && available_bytes > 0 && available_bytes <= total_bytes);
+    uint64_t most_bytes = 0;
+    os_memory_allowed(&most_bytes, &available_bytes);
+    assert_true(most_bytes > 0 && most_bytes <= total_bytes && available_bytes <= most_bytes);
 }
 
 static void test_sleep_ends(void **state) {
