@@ -80,9 +80,7 @@ static bool begins_work(const json_t *records, size_t i) {
     return strcmp(work, before) != 0;
 }
 
-static bool same_device(const json_t *a, const json_t *b) {
-    return same_machine(a, b) && same_text(a, b, "device");
-}
+static bool same_device(const json_t *a, const json_t *b) { return same_machine(a, b) && same_text(a, b, "device"); }
 
 // For each record the number of its device, from 1, which gives its colour.
 static int *number_devices(const json_t *records) {

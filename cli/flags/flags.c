@@ -286,8 +286,10 @@ static const cli_flag flags[] = {
     {"Work", "min-frequency", 0, CLI_INT, "N", "2", "with train: how often two tokens must be neighbours to become one",
      TOKENIZER, AT(min_frequency), WITHIN(1, 1e12)},
     {"Work", "val-percent", 0, CLI_REAL, "P", "0",
-     "percentage of the documents kept for validation, chosen by their content; 0: train on all", TOKENIZE,
-     AT(val_percent), WITHIN(0, 100)},
+     "percentage of the documents kept for validation, chosen by their content, or of the end of a single one; 0: "
+     "train "
+     "on all",
+     TOKENIZE, AT(val_percent), WITHIN(0, 100)},
     {"Exercise", "init", 0, CLI_NEW_FOLDER, "DIR", NULL,
      "write DIR/NAME.c with the arguments, the equation, and an empty body", EXERCISE, AT(init)},
     {"Exercise", "language", 0, CLI_CHOICE, NULL, "c",

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "ends_with.h"
@@ -217,8 +218,8 @@ static sm_status score_ending(evaluation *e, const char *ctx, const char *ending
 // The scores of a question's endings as a line: sums of log-probabilities, and of how many tokens.
 static sm_status write_scores(FILE *out, size_t line, json_int_t label, const double *sums, const int64_t *n_tokens,
                               size_t n) {
-    json_t *scores = json_pack("{s:I, s:I, s:[], s:[]}", "line", (json_int_t)line, "label", label, "log_probability",
-                               "n_tokens");
+    json_t *scores =
+        json_pack("{s:I, s:I, s:[], s:[]}", "line", (json_int_t)line, "label", label, "log_probability", "n_tokens");
     for (size_t i = 0; i < n; i++) {
         json_array_append_new(json_object_get(scores, "log_probability"), sm_json_real(-sums[i]));
         json_array_append_new(json_object_get(scores, "n_tokens"), json_integer(n_tokens[i]));
@@ -279,7 +280,11 @@ static sm_status take_data(evaluation *e, char path[PATH_MAX]) {
         return sm_fail(SM_ERR_IO, "--data: '%.100s...' is too long", data);
     }
     if (access(path, F_OK) != 0) {
+        struct stat info;
         snprintf(path, PATH_MAX, "%s", data);
+        if (stat(data, &info) == 0 && S_ISDIR(info.st_mode)) {
+            return sm_fail(SM_ERR_INVALID, "%s: has no val.bin; give a file, or tokenize with --val-percent", data);
+        }
     }
     if (sm_ends_with(path, ".jsonl")) {
         return take_questions(e, path);

@@ -239,6 +239,22 @@ static void note(const sm_tokenize_job *job, const char *line) {
     }
 }
 
+// A single document is on one side; the user wants both.
+static sm_status divide_lone_document(const pipeline *p) {
+    const sm_side_counts *train = sm_token_output_counts(p->out, SM_TRAIN_SIDE);
+    const sm_side_counts *val = sm_token_output_counts(p->out, SM_VAL_SIDE);
+    const int64_t n = train->n_tokens + val->n_tokens;
+    const int64_t n_val = (int64_t)((double)n * p->job->val_percent / 100);
+    if (train->n_documents + val->n_documents != 1 || n_val < 1 || n_val >= n) {
+        return SM_OK;
+    }
+    SM_TRY(sm_token_output_divide(p->out, p->tokenizer, n_val));
+    char line[256];
+    snprintf(line, sizeof line, "a single document: its last %g%% are for validation", p->job->val_percent);
+    note(p->job, line);
+    return SM_OK;
+}
+
 static sm_status check_result(const pipeline *p) {
     const sm_side_counts *train = sm_token_output_counts(p->out, SM_TRAIN_SIDE);
     const sm_side_counts *val = sm_token_output_counts(p->out, SM_VAL_SIDE);
@@ -277,6 +293,7 @@ static sm_status encode_all(pipeline *p, const sm_text_files *files) {
         SM_TRY(sm_token_output_save(p->out, &p->written));
     }
     SM_TRY(status);
+    SM_TRY(divide_lone_document(p));
     status = check_result(p);
     if (status != SM_OK) {
         sm_token_output_abandon(p->out);

@@ -98,6 +98,7 @@ static void a_model_is_evaluated(void **state) {
         {"eval --weights $T/fixed", 2, NULL, "--data: missing"},
         {"eval --data $T/text", 2, NULL, "--weights: missing"},
         {"eval --weights $T/fixed --data $T/none", 1, NULL, "none"},
+        {"eval --weights $T/fixed --data $T/fixed", 1, NULL, "has no val.bin; give a file"},
     };
     CHECK_ALL(cases);
 }
@@ -115,10 +116,12 @@ static void each_ending_has_its_score(void **state) {
     }
     expect_exit("eval --weights $T/fixed --data $T/pair.jsonl --seq-len 16 --output-file $T/scores.jsonl", 0);
     shell("cd $T && test $(grep -c '\"line\":1,\"label\":1,.*\"n_tokens\":\\[2,6\\]' scores.jsonl) = 1 && "
-          "grep -oh '\"loss\": [0-9.]*' both | cut -d' ' -f2 >l && sed 's/.*,-\\([0-9.]*\\)\\].*/\\1/' scores.jsonl >>l && "
+          "grep -oh '\"loss\": [0-9.]*' both | cut -d' ' -f2 >l && sed 's/.*,-\\([0-9.]*\\)\\].*/\\1/' scores.jsonl "
+          ">>l && "
           "awk '{v[NR]=$1} END {d = 12*v[2]-6*v[1]-v[3]; exit !(NR == 3 && v[3] > 1 && d < 1e-4 && d > -1e-4)}' l");
     static const expectation cases[] = {
-        {"eval --weights $T/fixed --data $T/long --output-file $T/none.jsonl; ls $T/none.jsonl", 2, NULL, "No such file"},
+        {"eval --weights $T/fixed --data $T/long --output-file $T/none.jsonl; ls $T/none.jsonl", 2, NULL,
+         "No such file"},
         {"eval --weights $T/fixed --data $T/long --output-file $T/none.jsonl", 2, NULL, "is no .jsonl of questions"},
     };
     CHECK_ALL(cases);
@@ -163,9 +166,10 @@ static int set_up(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_run_has_a_recipe),     cmocka_unit_test(a_lowest_rate_must_be_low),
-        cmocka_unit_test(flags_come_from_a_file), cmocka_unit_test(a_run_leaves_what_its_user_needs),
-        cmocka_unit_test(a_model_is_evaluated), cmocka_unit_test(each_ending_has_its_score),   cmocka_unit_test(what_goes_wrong_is_told),
+        cmocka_unit_test(a_run_has_a_recipe),      cmocka_unit_test(a_lowest_rate_must_be_low),
+        cmocka_unit_test(flags_come_from_a_file),  cmocka_unit_test(a_run_leaves_what_its_user_needs),
+        cmocka_unit_test(a_model_is_evaluated),    cmocka_unit_test(each_ending_has_its_score),
+        cmocka_unit_test(what_goes_wrong_is_told),
     };
     return cmocka_run_group_tests(tests, set_up, remove_folder);
 }

@@ -251,6 +251,40 @@ static void content_alone_decides_what_is_for_validation(void **state) {
     assert_false(exists("split4.partial"));
 }
 
+// On whichever side its hash puts it: the beginning is for training, the end for validation.
+static void a_single_document_is_divided(void **state) {
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        sm_tokenize_result result;
+        char input[32];
+        char name[32];
+        char text[2048] = "";
+        size_t n;
+        for (int k = 0; k < 60; k++) {
+            snprintf(text + strlen(text), sizeof(text) - strlen(text), "line %d of text %d\n", k, i);
+        }
+        snprintf(input, sizeof(input), "lone%d.txt", i);
+        snprintf(name, sizeof(name), "lone%d", i);
+        write_text(input, text);
+        expect_ok(name, tokenize_one(name, input, 60, 2, &result));
+        assert_true(result.n_documents[0] == 1 && result.n_documents[1] == 1);
+        assert_int_equal(result.text_bytes[0] + result.text_bytes[1], strlen(text));
+        const double share = (double)result.n_tokens[1] / (double)(result.n_tokens[0] + result.n_tokens[1]);
+        assert_true(share > 0.59 && share <= 0.6);
+        char path[2][48];
+        snprintf(path[0], sizeof(path[0]), "%s/train.bin", name);
+        snprintf(path[1], sizeof(path[1]), "%s/val.bin", name);
+        char *train = text_of(path[0], &n);
+        char *val = text_of(path[1], &n);
+        assert_memory_equal(train, text, strlen(train));
+        assert_int_equal(strlen(train), result.text_bytes[0]);
+        assert_memory_equal(val, text + strlen(train), strlen(text) - strlen(train));
+        assert_string_equal(val + strlen(text) - strlen(train), END);
+        free(train);
+        free(val);
+    }
+}
+
 // --- interruption --------------------------------------------------------------------------
 
 static bool stop_now(void *ctx) { return --*(int *)ctx < 0; }
@@ -369,6 +403,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(documents_end_with_a_separator),
         cmocka_unit_test(any_number_of_threads_writes_the_same),
         cmocka_unit_test(content_alone_decides_what_is_for_validation),
+        cmocka_unit_test(a_single_document_is_divided),
         cmocka_unit_test(interrupted_work_goes_on),
         cmocka_unit_test(killed_work_goes_on),
         cmocka_unit_test(other_work_begins_anew),
