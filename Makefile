@@ -202,7 +202,7 @@ CHECK_TESTS := $(or $(T),bf16 compare cpu_math cpu_split documents flags generat
 CHECK_COMMANDS = $(if $(T),,tools/check_deps.sh "tools/check_cl.sh -DDATA_F32" "tools/test_small_runs.sh $(B)/stepmark")
 .PHONY: check
 check: ## run the checks for a change: about a minute, less with CONFIG=dev (T="plan gradient": only these tests)
-	@$(MAKE) -s build $(CHECK_TESTS:%=$(B)/tests/test_%) $(TEST_SHIMS) $(TEST_OPENCL)
+	@$(MAKE) -s build $(CHECK_TESTS:%=$(B)/tests/test_%) $(TEST_SHIMS) $(TEST_OPENCL) $(B)/tests/topology.xml
 	@mkdir -p build/cache/pocl
 	@$(TEST_SURROUNDINGS) BRIEF=1 tools/run_tests.sh $(CHECK_COMMANDS) $(CHECK_TESTS:%=$(B)/tests/test_%)
 
@@ -364,15 +364,17 @@ tests: $(TESTS) $(TEST_SHIMS) $(TEST_OPENCL) $(B)/stepmark
 # sometimes crashes on thread-local memory of libraries loaded at run time (OpenCL drivers), so it does not search
 # there. The build folder caches compiled and tuned kernels. PoCL takes longer to compile a kernel than a test to run it:
 # outside of the long tests it does not optimise. Threads that spin while they wait take time from the tests next to it.
+# Ceilings of memory are measured as on a machine of small caches (tests/support/small_caches.c).
 LONGEST_TESTS := exercise verify cli cheats screens opencl opencl_narrow recompute sweep spot_check run_outputs loader ladder \
                  advise drivers cpu_product walk trainer again allocations course file_faults loop_program
 TEST_SURROUNDINGS = ASAN_OPTIONS=detect_leaks=1:intercept_tls_get_addr=0 \
                     LSAN_OPTIONS=suppressions=tools/lsan.supp:print_suppressions=0 \
                     XDG_CACHE_HOME=$(CURDIR)/build/cache POCL_CACHE_DIR=$(CURDIR)/build/cache/pocl \
+                    HWLOC_XMLFILE=$(CURDIR)/$(B)/tests/topology.xml HWLOC_THISSYSTEM=1 \
                     OMP_WAIT_POLICY=passive $(if $(STEPMARK_TEST_ALL),,POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable)
 LONGEST := $(LONGEST_TESTS:%=$(B)/tests/test_%)
 .PHONY: run-tests
-run-tests: tests
+run-tests: tests $(B)/tests/topology.xml
 	@mkdir -p build/cache/pocl
 	@$(TEST_SURROUNDINGS) tools/run_tests.sh $(RUN_FIRST) $(filter $(TESTS),$(LONGEST)) $(filter-out $(LONGEST),$(TESTS)) $(RUN_LAST)
 
@@ -406,6 +408,13 @@ $(B)/tests/test_%: test_%.c $(B)/libstepmark.a
 
 # It reads the program's tables.
 $(B)/tests/test_subcommands: $(filter-out %/main.o,$(CLI_OBJ))
+
+# Written anew each time, as machines change.
+$(B)/tests/topology.xml: $(B)/tests/small_caches FORCE
+	@$< $@
+$(B)/tests/small_caches: tests/support/small_caches.c
+	@mkdir -p $(@D)
+	@$(CC) -std=c11 $(WARNINGS) -o $@ $< -lhwloc
 
 # Libraries that tests preload into the program; without sanitizers, which the program has.
 $(B)/tests/shims/%.so: tests/shims/%.c

@@ -160,12 +160,11 @@ static void test_ops(void **state) {
     }
 }
 
-// Steps take longer to run than to compile: PoCL shall optimise them (Makefile, TEST_SURROUNDINGS). Outside of the long
-// tests those of one family are trained (test_curves).
+// Steps of both families, compared with the reference's; outside of the long tests with what a run checks of its own
+// (losses, operations, gradients and updates), in the family that test_curves does not train.
 static void test_step(void **state) {
     (void)state;
-    unsetenv("POCL_EXTRA_BUILD_FLAGS");
-    for (int i = runs_all() ? 0 : 1; i < n_pairs(); i++) {
+    for (int i = 0; i < N_PAIRS && runs_all(); i++) {
         tally t = {0};
         sm_device *device = open_device(pairs[i].family);
         check(sm_verify_step(device, (sm_precision){.dtype = pairs[i].format}, SM_MODE_FUSED, SM_RECOMPUTE_AUTO, 0,
@@ -173,12 +172,23 @@ static void test_step(void **state) {
         assert_int_equal(t.n_skipped, 0);
         backend->close(device);
     }
+    static const char *const models[] = {"gpt2", "llama"};
+    backend->close(open_device("local"));
+    for (int i = 0; i < 2 && !runs_all(); i++) {
+        char command[256];
+        snprintf(command, sizeof command,
+                 SM_TEST_BINARY " run --arch %s -m tiny -b 3 --seq-len 16 --accum 2 -r 2 -w 0 --no-peaks "
+                                "--backend opencl --isa local --precision bf16 >/dev/null",
+                 models[i]);
+        assert_int_equal(system(command), 0);
+    }
 }
 
 // --- training -----------------------------------------------------------------------------------------
 
 static void test_curves(void **state) {
     (void)state;
+    unsetenv("POCL_EXTRA_BUILD_FLAGS"); // hundreds of steps take longer to run than to compile
     static double wide[N_STEPS];
     static double narrow[N_STEPS];
     sm_device *device = open_device(NULL);

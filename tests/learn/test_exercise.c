@@ -641,7 +641,7 @@ static void own_kernels_run_in_the_step(void **state) {
     static const expectation cases[] = {
         {"train -m tiny --steps 2 --mode naive --kernel gelu_forward=$T/mine.c", 0, "step", "kernels of your own"},
         {"verify --backend cpu --filter gelu_forward --kernel gelu_forward=$T/mine.c", 0, "0 failed", "of your own"},
-        {"profile -m tiny -r 1 --mode naive --kernel gelu_forward=$T/mine.c", 0, "gelu_forward=", NULL},
+        {"profile -m tiny -b 1 --seq-len 8 -t 1 -r 1 --mode naive --kernel gelu_forward=$T/mine.c", 0, "gelu_forward=", NULL},
         {"run -m tiny -b 1 --seq-len 8 -r 3 --no-peaks --mode naive --backend cpu --kernel gelu_forward=$T/mine.c", 0,
          "gelu_forward=", NULL},
         {"run -m tiny -b 1 --seq-len 8 -r 3 --no-peaks --mode naive --backend cpu --kernel gelu_forward=$T/mine.c -o "
