@@ -126,7 +126,9 @@ static json_t *start_record(const json_t *row, const char *phase, const char *me
     sm_json_set_new(record, "phase", json_string(phase));
     sm_json_set_new(record, "meaning", json_string(meaning));
     sm_json_set_new(record, "ns", sm_json_real(ns));
-    sm_json_set_new(record, "alone_ts", sm_json_real(1e9 * sm_json_number(row, "real_tokens") / ns));
+    sm_json_set_new(
+        record, "alone_ts",
+        sm_json_real(strcmp(phase, "unaccounted") != 0 ? 1e9 * sm_json_number(row, "real_tokens") / ns : NAN));
     return record;
 }
 

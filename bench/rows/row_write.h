@@ -19,7 +19,7 @@ json_t *sm_row_numbered(json_t *row, size_t number);
 sm_status sm_row_writer_close(sm_row_writer *writer); // NULL is fine
 
 // The meaning of the Markdown table's columns, for new users.
-void sm_row_write_legend(bool has_peaks, FILE *out);       // without peaks, without what follows from them
-void sm_row_write_brief_legend(bool has_peaks, FILE *out); // of format text
+void sm_row_write_legend(bool has_peaks, FILE *out); // without peaks, without what follows from them
+void sm_row_write_brief_legend(FILE *out);           // of format text, for the columns just shown
 
 #endif

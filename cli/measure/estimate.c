@@ -193,15 +193,15 @@ static void print_fields(const json_t *record) {
 }
 
 // For new users.
-static void print_legend(const estimator *e) {
-    printf("\n"
-           "- forward, backward, optimizer: FLOPs of a step of B sequences of T tokens.\n"
-           "- weights + grads + state: of the optimizer; independent of B and T; activations: packed by lifetime;\n"
-           "  scratch: short-lived buffers.\n"
-           "- peak: all of these, the batch, and the kernels' own memory; so a little more than their sum.\n"
-           "- fits, largest B: in the memory available now on %s.\n",
-           e->info.id);
-}
+static const sm_legend_line legend[] = {
+    {"flops.forward", "forward, backward, optimizer: FLOPs of a step of B sequences of T tokens."},
+    {"memory.parameters_bytes", "weights + grads + state: of the optimizer; independent of B and T."},
+    {"memory.activations_bytes", "activations: packed by lifetime."},
+    {"memory.scratch_bytes", "scratch: short-lived buffers."},
+    {"memory.peak_bytes",
+     "peak: all of these, the batch, and the kernels' own memory; so a little more than their sum."},
+    {"fits", "fits, largest B: in the memory available now on that device."},
+};
 
 static sm_status estimate_one(const estimator *e, const cli_job *job) {
     cli_forecast f;
@@ -264,7 +264,7 @@ sm_status cli_estimate(const cli_options *options) {
     sm_status closed = sm_record_writer_close(e.writer);
     status = status != SM_OK ? status : closed;
     if (status == SM_OK && is_table) {
-        print_legend(&e);
+        sm_legend_write(legend, sizeof(legend) / sizeof(legend[0]), stdout);
     }
 cleanup:
     if (e.device != NULL) {

@@ -112,16 +112,16 @@ static sm_status write_trace(const sm_profile_input *input, const sm_row *row, c
 }
 
 // For new users.
-static void print_legend(void) {
-    puts("\n"
-         "- self: time of these ops in a step that times each op; share: of that step's wall clock.\n"
-         "- work, traffic: FLOPs, and the bytes of a machine that moves each operand once;\n"
-         "  speed, rate: these over self.\n"
-         "- bound: what limits most of it: compute, memory, or overhead, the cost of a call itself.\n"
-         "- of roofline: shortest possible time at the measured peaks, from memory, over self. Above 100%:\n"
-         "  the operands lay in a cache, which is faster than memory.\n"
-         "- above: self less that shortest time: what could be won; below 0 where a cache helped.");
-}
+static const sm_legend_line legend[] = {
+    {"self_ns", "self: time of these ops in a step that times each op; share: of that step's wall clock."},
+    {"flops", "work: FLOPs; traffic: the bytes of a machine that moves each operand once."},
+    {"flops_per_s", "speed, rate: work and traffic over self."},
+    {"bound", "bound: what limits most of it: compute, memory, or overhead, the cost of a call itself."},
+    {"roofline_share",
+     "of roofline: shortest possible time at the measured peaks, from memory, over self. Above 100% the "
+     "operands lay in a cache, which is faster than memory."},
+    {"above_ns", "above: self less that shortest time: what could be won; below 0 where a cache helped."},
+};
 
 static void note_reconciliation(const sm_profile *profile) {
     double share = (double)profile->unaccounted_ns / (double)profile->wall_ns;
@@ -139,7 +139,7 @@ static sm_status join(const cli_options *options, const cli_job *job, const sm_r
     SM_TRY_GOTO(sm_profile_make(&input, (sm_profile_by)options->by, &profile));
     SM_TRY_GOTO(print_records(options, &profile, row));
     if (sm_format_is_read((sm_format)options->output)) {
-        print_legend();
+        sm_legend_write(legend, sizeof(legend) / sizeof(legend[0]), stdout);
     }
     note_reconciliation(&profile);
     if (options->trace != NULL) {

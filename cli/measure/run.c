@@ -283,7 +283,7 @@ static void print_legend(sm_format format, bool has_peaks) {
     if (format == SM_FORMAT_MARKDOWN) {
         sm_row_write_legend(has_peaks, stdout);
     } else if (format == SM_FORMAT_TEXT) {
-        sm_row_write_brief_legend(has_peaks, stdout);
+        sm_row_write_brief_legend(stdout);
     }
 }
 
