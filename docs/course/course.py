@@ -1,6 +1,6 @@
 """What the lessons' examples read: a walked step, and its numbers.
 
-    >>> from course import walk, read, np        # in docs/course, with stepmark on the PATH or in STEPMARK
+    >>> from course import walk, read, np        # in docs/course, with stepmark built, on the PATH, or in STEPMARK
     >>> step = walk("--seq-len", "4")
     >>> read(step, 7, "att").shape
     (1, 2, 4, 4)
@@ -8,6 +8,7 @@
 import functools
 import json
 import os
+import shutil
 import subprocess
 
 import numpy as np
@@ -18,7 +19,10 @@ np.set_printoptions(precision=4, suppress=True, linewidth=110)
 @functools.lru_cache(maxsize=None)
 def walk(*flags):
     """`stepmark walk --full -o json` with these flags."""
-    program = os.environ.get("STEPMARK", "stepmark")
+    built = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../build/release/stepmark")
+    program = shutil.which(os.environ.get("STEPMARK", "stepmark")) or shutil.which(built)
+    if program is None:
+        raise SystemExit("stepmark is not there: build it (make build), or set STEPMARK to its path")
     return Step(json.loads(subprocess.check_output([program, "walk", "--full", "-o", "json", *flags])))
 
 
