@@ -9,6 +9,8 @@
 //
 //   row n  |q, head 0: 0 1 .. HS/2 | 0 1 ..|head 1: 0 1 .. | ...|k ..|v ..|      item 1 turns each (1, HS/2 + 1)
 
+#define HEADS_AT_ONCE 8
+
 // first ratio^i, of fractions of 2^64
 static inline ulong fraction_power(ulong first, ulong ratio, uint i) {
     for (uint bits = i; bits > 0; bits /= 2) {
@@ -35,17 +37,25 @@ kernel void rope(ulong N, ulong T, uint half_size, uint n_turned, uint n_kept, u
     const ulong row = row_start(n, (ulong)(n_turned + n_kept) * 2 * half_size) + i;
     const global data *from = x + x_at + row;
     global data *to = y + y_at + row;
-    for (uint h = 0; h < n_turned; h++) {
-        const float left = widen(from[0]);
-        const float right = widen(from[half_size]);
-        to[0] = narrow(left * c - right * s);
-        to[half_size] = narrow(left * s + right * c);
-        from += 2 * half_size;
-        to += 2 * half_size;
+    for (uint first = 0; first < n_turned; first += HEADS_AT_ONCE) {
+        float left[HEADS_AT_ONCE];
+        float right[HEADS_AT_ONCE];
+        UNROLLED
+        for (uint h = 0; h < HEADS_AT_ONCE; h++) { // all are on their way before the first is stored: y may be x
+            const uint at = min(first + h, n_turned - 1) * 2 * half_size;
+            left[h] = widen(from[at]);
+            right[h] = widen(from[at + half_size]);
+        }
+        UNROLLED
+        for (uint h = 0; h < HEADS_AT_ONCE; h++) {
+            const uint at = (first + h) * 2 * half_size;
+            if (first + h < n_turned) {
+                to[at] = narrow(left[h] * c - right[h] * s);
+                to[at + half_size] = narrow(left[h] * s + right[h] * c);
+            }
+        }
     }
-    for (uint h = 0; h < 2 * n_kept && from != to; h++) {
-        to[0] = from[0];
-        from += half_size;
-        to += half_size;
+    for (uint h = 2 * n_turned; h < 2 * (n_turned + n_kept) && from != to; h++) {
+        to[h * half_size] = from[h * half_size];
     }
 }
