@@ -53,7 +53,7 @@ typedef enum {
 
 // The results that the backward computes again instead of keeping them from the forward.
 typedef enum {
-    SM_RECOMPUTE_AUTO, // the mode decides: rewrite.h
+    SM_RECOMPUTE_AUTO, // not given: rewrite.h
     SM_RECOMPUTE_NONE,
     SM_RECOMPUTE_LIGHT, // cheap results: outputs of normalisations and of pointwise functions
     SM_RECOMPUTE_BLOCK  // everything in a block except its input

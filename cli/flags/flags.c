@@ -207,10 +207,10 @@ static const cli_flag flags[] = {
     {"Work", "dropout", 0, CLI_REAL, "P", "0", "dropout probability", STEPPED, AT(dropout), WITHIN(0, 0.999)},
     {"Work", "optimizer", 0, CLI_CHOICE, NULL, "adamw", "rule by which the step updates the weights", STEPPED,
      AT(optimizer), ONE_OF(optimizers)},
-    {"Work", "recompute", 0, CLI_CHOICE, NULL, NULL, RECOMPUTE_HELP "; not given: light, but none in mode naive",
+    {"Work", "recompute", 0, CLI_CHOICE, NULL, NULL, RECOMPUTE_HELP "; not given: none",
      STEPPED | VERIFY, AT(recompute), ONE_OF(recomputes),
-     UNLIKE({VERIFY, .help = RECOMPUTE_HELP "; not given: the default of each mode, then block"},
-            {ADVISE, .initial = "light,none,block", .help = RECOMPUTE_HELP})},
+     UNLIKE({VERIFY, .help = RECOMPUTE_HELP "; not given: none, light but in mode naive, and block"},
+            {ADVISE, .initial = "none,light,block", .help = RECOMPUTE_HELP})},
     {"Work", "attention", 0, CLI_CHOICE, NULL, NULL,
      "attention weights kept for the backward: the whole square (naive), blocks of rows up to the diagonal (blocked), "
      "or none (flash); not given: flash, but naive in mode naive",

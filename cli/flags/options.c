@@ -427,7 +427,7 @@ static sm_status find_rewrites(cli_options *options) {
         options->without_bits |= 1u << index;
     }
     const sm_recompute asked = (sm_recompute)options->recompute;
-    if (asked > SM_RECOMPUTE_NONE && sm_recompute_resolve(asked, SM_MODE_FUSED, options->without_bits) != asked) {
+    if (asked > SM_RECOMPUTE_NONE && sm_recompute_resolve(asked, options->without_bits) != asked) {
         return sm_fail(SM_ERR_USAGE, "--recompute %s and --without recompute contradict each other; leave one out",
                        sm_recompute_name(asked));
     }

@@ -192,7 +192,7 @@ static sm_status go_on(const verification *v, sm_status status) {
 static sm_status verify_plan(verification *v, sm_device *device, sm_mode mode, sm_recompute recompute) {
     const unsigned without = v->options->without_bits;
     v->mode = sm_mode_name(mode);
-    v->recompute = sm_recompute_name(sm_recompute_resolve(recompute, mode, without));
+    v->recompute = sm_recompute_name(sm_recompute_resolve(recompute, without));
     sm_status status = sm_verify_step(device, cli_plan_precision(v->precision), mode, recompute, without, report, v);
     if (status == SM_ERR_UNSUPPORTED) {
         const sm_verify_row skipped = {
@@ -214,7 +214,7 @@ static sm_status verify_updates(verification *v, sm_device *device, sm_mode mode
 
 static sm_status verify_documents(verification *v, sm_device *device, sm_mode mode) {
     v->mode = sm_mode_name(mode);
-    v->recompute = sm_recompute_name(sm_recompute_resolve(SM_RECOMPUTE_AUTO, mode, 0));
+    v->recompute = sm_recompute_name(sm_recompute_resolve(SM_RECOMPUTE_AUTO, 0));
     sm_status status = sm_verify_documents(device, cli_plan_precision(v->precision), mode, report, v);
     flush_sum(v);
     return go_on(v, status);
@@ -225,10 +225,11 @@ static sm_status verify_mode(verification *v, sm_device *device, sm_mode mode) {
     SM_TRY(verify_updates(v, device, mode));
     SM_TRY(verify_plan(v, device, mode, asked));
     SM_TRY(verify_documents(v, device, mode));
-    const bool has_block =
+    const bool has_others =
         asked == SM_RECOMPUTE_AUTO &&
-        sm_recompute_resolve(SM_RECOMPUTE_BLOCK, mode, v->options->without_bits) == SM_RECOMPUTE_BLOCK;
-    return has_block ? verify_plan(v, device, mode, SM_RECOMPUTE_BLOCK) : SM_OK;
+        sm_recompute_resolve(SM_RECOMPUTE_BLOCK, v->options->without_bits) == SM_RECOMPUTE_BLOCK;
+    SM_TRY(has_others && mode != SM_MODE_NAIVE ? verify_plan(v, device, mode, SM_RECOMPUTE_LIGHT) : SM_OK);
+    return has_others ? verify_plan(v, device, mode, SM_RECOMPUTE_BLOCK) : SM_OK;
 }
 
 static bool wants_steps(const verification *v) {

@@ -185,7 +185,8 @@ static sm_status run_row(ablation *a, sm_mode mode, unsigned without, const char
 static sm_status run_rows(ablation *a) {
     for (int i = 0; i < sm_rewrite_count(); i++) {
         const sm_rewrite *rewrite = sm_rewrite_at(i);
-        if (!(a->options->without_bits & (1u << i))) {
+        const bool has_it = strcmp(rewrite->name, "recompute") != 0 || cli_recompute(a->options) != SM_RECOMPUTE_NONE;
+        if (has_it && !(a->options->without_bits & (1u << i))) {
             SM_TRY(run_row(a, SM_MODE_FUSED, 1u << i, rewrite->name, rewrite->summary));
         }
     }

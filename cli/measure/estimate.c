@@ -170,7 +170,7 @@ static json_t *make_record(const estimator *e, const cli_job *job, const cli_for
         sm_json_set_new(record, integers[i].name, sm_json_integer(integers[i].value));
     }
     sm_json_set_new(record, "mode", sm_json_text(sm_mode_name(job->mode)));
-    sm_json_set_new(record, "recompute", sm_json_text(sm_recompute_name(cli_recompute(e->options, job->mode))));
+    sm_json_set_new(record, "recompute", sm_json_text(sm_recompute_name(cli_recompute(e->options))));
     sm_json_set_new(record, "attention", sm_json_text(sm_attention_name(cli_attention(e->options, job->mode))));
     sm_json_set_new(record, "precision", sm_json_text(cli_precision_name(job->precision)));
     sm_json_set_new(record, "shard", sm_json_text(e->options->shard != 0 ? "optimizer" : "none"));

@@ -90,8 +90,8 @@ sm_status cli_single_job(const cli_options *options, sm_mode mode, cli_job *job)
     return cli_check_seq_len(&job->config, job->T);
 }
 
-sm_recompute cli_recompute(const cli_options *options, sm_mode mode) {
-    return sm_recompute_resolve((sm_recompute)options->recompute, mode, options->without_bits);
+sm_recompute cli_recompute(const cli_options *options) {
+    return sm_recompute_resolve((sm_recompute)options->recompute, options->without_bits);
 }
 
 sm_attention cli_attention(const cli_options *options, sm_mode mode) {
@@ -144,7 +144,7 @@ sm_status cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_r
     SM_ROW_TEXT(row->backend, job->device.backend->name);
     SM_ROW_TEXT(row->mode, sm_mode_name(job->mode));
     if (sm_pass_phases(job->pass) & SM_RUN_BACKWARD) {
-        SM_ROW_TEXT(row->recompute, sm_recompute_name(cli_recompute(options, job->mode)));
+        SM_ROW_TEXT(row->recompute, sm_recompute_name(cli_recompute(options)));
         SM_ROW_TEXT(row->loss_scale, cli_loss_scale(options, job->precision));
     }
     SM_ROW_TEXT(row->attention, sm_attention_name(cli_attention(options, job->mode)));

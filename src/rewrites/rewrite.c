@@ -35,11 +35,11 @@ const char *sm_mode_name(sm_mode mode) { return mode_names[mode]; }
 
 const char *sm_recompute_name(sm_recompute recompute) { return recompute_names[recompute]; }
 
-sm_recompute sm_recompute_resolve(sm_recompute asked, sm_mode mode, unsigned without) {
+sm_recompute sm_recompute_resolve(sm_recompute asked, unsigned without) {
     if (without & 1u << sm_rewrite_find("recompute")) {
         return SM_RECOMPUTE_NONE;
     }
-    return asked != SM_RECOMPUTE_AUTO ? asked : mode == SM_MODE_NAIVE ? SM_RECOMPUTE_NONE : SM_RECOMPUTE_LIGHT;
+    return asked != SM_RECOMPUTE_AUTO ? asked : SM_RECOMPUTE_NONE;
 }
 
 const char *sm_attention_name(sm_attention attention) {
@@ -80,7 +80,7 @@ static bool is_wanted(const sm_plan *plan, const sm_rewrite *rewrite, sm_mode mo
 }
 
 sm_status sm_plan_rewrite(sm_plan *plan, sm_mode mode, unsigned without) {
-    plan->recompute = sm_recompute_resolve(plan->recompute, mode, without);
+    plan->recompute = sm_recompute_resolve(plan->recompute, without);
     plan->attention = sm_attention_resolve(plan->attention, mode, without);
     plan->tuned = mode == SM_MODE_TUNED;
     if (plan->recompute == SM_RECOMPUTE_BLOCK) { // before the other rewrites, which may fuse ops of two blocks

@@ -12,8 +12,8 @@ const char *sm_mode_name(sm_mode mode);
 // "none", "light", "block"; "auto".
 const char *sm_recompute_name(sm_recompute recompute);
 
-// The resolved value: SM_RECOMPUTE_AUTO is light, but none in mode naive or if `without` has the rewrite "recompute".
-sm_recompute sm_recompute_resolve(sm_recompute asked, sm_mode mode, unsigned without);
+// The resolved value: SM_RECOMPUTE_AUTO is none, and so is every value if `without` has the rewrite "recompute".
+sm_recompute sm_recompute_resolve(sm_recompute asked, unsigned without);
 
 // "naive", "blocked", "flash"; "auto".
 const char *sm_attention_name(sm_attention attention);

@@ -275,6 +275,7 @@ static void test_recompute_keeps_less(void **state) {
     size_t bytes[2][SM_ROLE_COUNT];
     for (int without = 0; without < 2; without++) {
         sm_plan *plan = build("small", 4, 256, 0, 0);
+        plan->recompute = SM_RECOMPUTE_LIGHT;
         assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, without ? 1u << sm_rewrite_find("recompute") : 0), SM_OK);
         assert_int_equal(sm_plan_assign_memory(plan, 0), SM_OK);
         assert_no_overlap(plan);

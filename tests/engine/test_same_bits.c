@@ -39,7 +39,8 @@ static sm_session *open_session(sm_device *device, sm_dtype dtype, unsigned with
                                      .seed = 1,
                                      .backward = true,
                                      .optimizer = &sm_optimizer_adamw,
-                                     .one_micro_batch = n_accum == 1};
+                                     .one_micro_batch = n_accum == 1,
+                                     .recompute = SM_RECOMPUTE_LIGHT};
     float values[MOST_ELEMS];
     sm_plan *plan = NULL;
     sm_session *session = NULL;
