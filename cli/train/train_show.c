@@ -15,7 +15,7 @@
 static const int64_t progress_pause_ns = 10000000000;
 
 // A step's line, or if it must be narrower, less of it: the log has everything. Once narrow, it stays narrow.
-enum { WHOLE, BRIEF_PEAK, NO_RATE, NO_NORM, N_LINES };
+enum { WHOLE, BRIEF_PEAK, NO_RATE, NO_NORM, NO_PEAK, N_LINES };
 
 double cli_train_mfu(const cli_train_show *show, const sm_train_step *s) {
     return show->peak_flops > 0 ? show->step_flops / ((double)s->elapsed_ns / 1e9) / show->peak_flops : NAN;
@@ -25,13 +25,14 @@ static int format_step(const cli_train_show *show, int64_t n_steps, const sm_tra
                        size_t size_bytes) {
     const double seconds = (double)s->elapsed_ns / 1e9;
     char tokens_per_s[32];
-    char mfu[32] = "-";
+    char mfu[32] = "- | ";
     char norm[48] = "norm - | "; // a skipped step's norm is not finite
     char lr[32] = "";
     char skipped[64] = "";
     sm_text_count(round((double)s->n_tokens / seconds), tokens_per_s, sizeof(tokens_per_s));
     if (show->peak_flops > 0) {
-        snprintf(mfu, sizeof(mfu), "%.1f%%", 100 * cli_train_mfu(show, s));
+        snprintf(mfu, sizeof(mfu), "%.1f%%%s peak | ", 100 * cli_train_mfu(show, s),
+                 show->form < BRIEF_PEAK ? " of" : "");
     }
     if (!s->is_skipped) {
         snprintf(norm, sizeof(norm), "norm %.4f | ", s->grad_norm);
@@ -39,10 +40,9 @@ static int format_step(const cli_train_show *show, int64_t n_steps, const sm_tra
         snprintf(skipped, sizeof(skipped), " | skipped, loss scale now %g", s->loss_scale);
     }
     snprintf(lr, sizeof(lr), "lr %.1e | ", s->lr);
-    return snprintf(line, size_bytes, "step %lld/%lld | loss %.6f | %s%s%.1f ms | %s%s | %s tok/s%s",
-                    (long long)s->step, (long long)n_steps, s->loss, show->form < NO_NORM ? norm : "",
-                    show->form < NO_RATE ? lr : "", 1e3 * seconds, mfu, show->form < BRIEF_PEAK ? " of peak" : "",
-                    tokens_per_s, skipped);
+    return snprintf(line, size_bytes, "step %lld/%lld | loss %.6f | %s%s%.1f ms | %s%s tok/s%s", (long long)s->step,
+                    (long long)n_steps, s->loss, show->form < NO_NORM ? norm : "", show->form < NO_RATE ? lr : "",
+                    1e3 * seconds, show->form < NO_PEAK ? mfu : "", tokens_per_s, skipped);
 }
 
 static sm_status print_step(cli_train_show *show, int64_t n_steps, const sm_train_step *s) {
