@@ -1,7 +1,7 @@
 #!/bin/sh
 # test_readme.sh: runs every command that README.md and docs/tour.md show. `make bench` runs with a tiny model, `make
-# test` not at all, as it runs this. Unless STEPMARK_TEST_ALL=1, measurements are short: few pairs, and peaks only in
-# the first command that measures them.
+# test` not at all, as it runs this. Unless STEPMARK_TEST_ALL=1, measurements and trainings are short: few pairs, few
+# steps, small operations, and peaks only in the first command that measures them.
 set -eu
 cd "$(dirname "$0")/.."
 unset MAKEFLAGS MFLAGS MAKELEVEL # a user's make is not part of this one
@@ -35,6 +35,8 @@ has_peaks=
 while IFS= read -r command <&9; do
     case ${STEPMARK_TEST_ALL:-quick}${command#*/stepmark} in
     "quick compare --interleaved"*) command="$command --pairs 6" ;;
+    "quick verify --backend cpu") command="$command --max-elems 2000" ;; # test_verify has all
+    "quick "*" --steps 400 "*) command=$(echo "$command" | sed 's/--steps 400 --val-every 100/--steps 80 --val-every 20/') ;;
     "quick run "* | "quick sweep "* | "quick loop "*)
         [ -z "$has_peaks" ] || command="$command --no-peaks"
         has_peaks=1
