@@ -366,8 +366,9 @@ tests: $(TESTS) $(TEST_SHIMS) $(TEST_OPENCL) $(B)/stepmark
 # there. The build folder caches compiled and tuned kernels. PoCL takes longer to compile a kernel than a test to run it:
 # outside of the long tests it does not optimise. Threads that spin while they wait take time from the tests next to it.
 # Ceilings of memory are measured as on a machine of small caches (tests/support/small_caches.c).
-LONGEST_TESTS := exercise verify cli cheats screens opencl opencl_narrow recompute sweep spot_check run_outputs loader ladder \
-                 advise drivers cpu_product walk trainer again allocations course file_faults loop_program
+LONGEST_TESTS := opencl_narrow opencl exercise sweep verify cli drivers spot_check cheats loader recipe screens ladder \
+                 recompute walk cpu_product loop_program page again optimizers trainer gradient_check run_outputs \
+                 file_faults cpu_pool allocations course tokenize cpu_memory
 TEST_SURROUNDINGS = ASAN_OPTIONS=detect_leaks=1:intercept_tls_get_addr=0 \
                     LSAN_OPTIONS=suppressions=tools/lsan.supp:print_suppressions=0 \
                     XDG_CACHE_HOME=$(CURDIR)/build/cache POCL_CACHE_DIR=$(CURDIR)/build/cache/pocl \

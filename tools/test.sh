@@ -23,12 +23,12 @@ builds() { quiet $make tests && quiet $make pages && quiet $make CONFIG=mpi buil
 clang_builds() { quiet $make CONFIG=clang "$([ -n "$all" ] && echo tests || echo objects)"; }
 tests() {
     release=build/release/stepmark
-    $make run-tests RUN_FIRST="tools/test_readme.sh tools/test_mpi.sh tools/check_cl.sh tools/check_attention.sh \
-            'tools/check_vendors.sh clang-19'" \
-        RUN_LAST="'tools/test_report_page.py $release' 'tools/test_step_page.py $release' \
-            'tools/test_scaling_page.py build/mpi/stepmark' 'tests/program/test_python.py $release' \
-            'tools/test_pages.sh $release build/release/pages' \
-            tools/test_slurm_scripts.sh tools/test_deps.sh 'tools/test_small_runs.sh $release'"
+    $make run-tests RUN_FIRST="tools/test_readme.sh tools/test_mpi.sh 'tools/test_step_page.py $release' \
+            'tools/test_report_page.py $release' tools/check_cl.sh" \
+        RUN_LAST="tools/check_attention.sh 'tests/program/test_python.py $release' \
+            'tools/test_scaling_page.py build/mpi/stepmark' 'tools/test_pages.sh $release build/release/pages' \
+            tools/test_slurm_scripts.sh tools/test_deps.sh 'tools/test_small_runs.sh $release' \
+            'tools/check_vendors.sh clang-19'"
 }
 tests_sanitized() { $make CONFIG=asan run-tests RUN_FIRST="'tools/test_small_runs.sh build/asan/stepmark'"; }
 

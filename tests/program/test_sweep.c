@@ -217,8 +217,10 @@ static void tables_come_in_the_order_asked_for(void **state) {
         n++;
     }
     assert_int_equal(n, 6);
-    expect(TINY "-b 100000,200000 --seq-len 8 -r 1 --max-memory 0.003 --find-batch -o jsonl", 0, NULL, NULL);
-    assert_int_equal(count_lines(out), 3); // both lead to the same largest batch
+    if (repeats_paths()) { // those of finds_the_largest_batch
+        expect(TINY "-b 100000,200000 --seq-len 8 -r 1 --max-memory 0.003 --find-batch -o jsonl", 0, NULL, NULL);
+        assert_int_equal(count_lines(out), 3); // both lead to the same largest batch
+    }
 }
 
 // Where nothing can be measured, one line says why.
