@@ -19,6 +19,7 @@ import time
 START_NS = time.monotonic_ns()
 
 import argparse
+import ctypes
 import json
 import math
 import os
@@ -151,6 +152,7 @@ AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def train_step(device, forward, optimizer, scaler, batch, precision):
+    torch.compiler.cudagraph_mark_step_begin()  # what an earlier step's graphs returned is not read any more
     optimizer.zero_grad(set_to_none=True)
     with torch.autocast(device.type, dtype=AUTOCAST.get(precision), enabled=precision in AUTOCAST):
         loss = forward(*batch)
@@ -166,11 +168,42 @@ def peak_device_bytes(device):
     return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else None
 
 
+def energy_mj(device):
+    """Of the card since its driver was loaded, by NVML; None where that is not known."""
+    if device.type != "cuda":
+        return None
+    card, energy = ctypes.c_void_p(), ctypes.c_ulonglong()
+    uuid = f"GPU-{torch.cuda.get_device_properties(device).uuid}"
+    try:
+        nvml = ctypes.CDLL("libnvidia-ml.so.1")
+        calls = (
+            nvml.nvmlInit_v2(), nvml.nvmlDeviceGetHandleByUUID(uuid.encode(), ctypes.byref(card)),
+            nvml.nvmlDeviceGetTotalEnergyConsumption(card, ctypes.byref(energy)),
+        )
+    except (OSError, AttributeError):
+        return None
+    return energy.value if not any(calls) else None
+
+
+LEAST_S = 1  # the counter moves every tenth of a second
+
+
+def report_energy(row, before_mj, after_mj):
+    """As stepmark does (bench/sensors/report.c)."""
+    n = len(row["samples_ns"])
+    if before_mj is not None and after_mj is not None and sum(row["samples_ns"]) >= LEAST_S * 1e9:
+        row["energy_j"] = (after_mj - before_mj) / 1000 / n
+        row["energy_per_token_j"] = row["energy_j"] / (row["n_batch"] * row["n_seq"])
+
+
 def measure(args, row):
     device, forward, optimizer, batches = configure(args, row)
+    before_mj = None
     scaler = torch.amp.GradScaler(device.type, enabled=args.precision == "fp16")
     deadline_ns = time.monotonic_ns() + args.timeout * 1e9 if args.timeout else math.inf
     for i, batch in enumerate(batches):
+        if i == 1 + args.warmup:
+            before_mj = energy_mj(device)
         begin_ns = time.monotonic_ns()
         if begin_ns > deadline_ns:
             row["stop_reason"] = "timeout"
@@ -185,6 +218,7 @@ def measure(args, row):
             peer_row.reset_peak_rss()  # counted from the first step on, as stepmark does
     else:
         row.update(status="ok", stop_reason="repetitions")
+        report_energy(row, before_mj, energy_mj(device))
     row["peak_rss_bytes"] = peer_row.peak_rss_bytes()
     row["device_peak_bytes"] = peak_device_bytes(device)
 

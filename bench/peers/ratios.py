@@ -91,6 +91,12 @@ def peak_bytes(rows):
     return max(row.get("device_peak_bytes" if row.get("gpu_info") else "peak_rss_bytes") or 0 for row in rows)
 
 
+def energy_per_token_j(rows):
+    """Median of the rounds that know it; None where none does."""
+    known = [row["energy_per_token_j"] for row in rows if row.get("energy_per_token_j")]
+    return median(known) if known else None
+
+
 def compare(ours, theirs, tolerance):
     """A comparison's figures, as a dictionary; with "refused" set there are no figures."""
     refused = refusal(ours, theirs, tolerance)
@@ -115,6 +121,8 @@ def compare(ours, theirs, tolerance):
         "memory_ratio": their_peak / our_peak if our_peak and their_peak else None,
         "ours_start_s": {"first": our_start[0], "later": our_start[1]},
         "theirs_start_s": {"first": their_start[0], "later": their_start[1]},
+        "ours_energy_per_token_j": energy_per_token_j(ours),
+        "theirs_energy_per_token_j": energy_per_token_j(theirs),
         "n_losses": min(len(row["losses"]) for row in theirs),
         "loss_difference": worst,
         "n_threads": [ours[0].get("n_threads"), theirs[0].get("n_threads")],

@@ -35,7 +35,11 @@ MAX_BATCHES = 16  # `stepmark run` prepares as many, then goes through them agai
 OURS = "stepmark"
 FIRST_STEP = re.compile(r"^\s*step\s+1/")
 PYTORCH = [sys.executable, str(HERE / "pytorch_step.py"), "--mode"]
-KNOWN_PEERS = {"pytorch-eager": [*PYTORCH, "eager"], "pytorch-compile": [*PYTORCH, "compile"]}
+KNOWN_PEERS = {
+    "pytorch-eager": [*PYTORCH, "eager"],
+    "pytorch-compile": [*PYTORCH, "compile"],
+    "pytorch-graphs": [*PYTORCH, "compile", "--compile-mode", "reduce-overhead"],  # CUDA graphs
+}
 
 # What a peer computes in, where it has no such format: tf32x3 and bf16x6 are fp32 for who looks at results.
 PLAIN = {"tf32x3": "fp32", "bf16x6": "fp32"}
@@ -325,6 +329,9 @@ def verdicts(comparisons):
         lo, hi = best["time_ratio_ci95"]
         word = "faster than" if lo > 1 else "slower than" if hi < 1 else "not to be told from"
         texts.append(f"{' '.join(key)}: stepmark is {word} {best['peer']}, the fastest peer: {best['time_ratio']:.2f}x")
+        texts += [f"{' '.join(key)}: energy a token: ours {1000 * c['ours_energy_per_token_j']:.2f} mJ, "
+                  f"{c['peer']} {1000 * c['theirs_energy_per_token_j']:.2f} mJ"
+                  for c in valid if c["ours_energy_per_token_j"] and c["theirs_energy_per_token_j"]]
         texts += [f"{' '.join(key)}: {c['peer']} ran {c['n_threads'][1]} threads, ours {c['n_threads'][0]}"
                   for c in valid if c["n_threads"][0] != c["n_threads"][1]]
     return texts

@@ -25,11 +25,11 @@ static void grow(int64_t *counter, int64_t from, int64_t to) {
 }
 
 void sm_sensors_leave_out(sm_reading *before, const sm_reading *from, const sm_reading *to) {
-#define COUNTERS(X)                                                                                              \
-    X(time_ns)                                                                                                   \
-    X(own_cpu_ns) X(minor_faults) X(major_faults) X(voluntary_switches) X(involuntary_switches) X(busy_ticks)    \
-        X(steal_ticks) X(total_ticks) X(swap_in_pages) X(swap_out_pages) X(throttle_count) X(quota_throttled_ns) \
-            X(gpu_energy_mj)
+#define COUNTERS(X)                                                                                            \
+    X(time_ns)                                                                                                 \
+    X(own_cpu_ns)                                                                                              \
+    X(minor_faults) X(major_faults) X(voluntary_switches) X(involuntary_switches) X(busy_ticks) X(steal_ticks) \
+        X(total_ticks) X(swap_in_pages) X(swap_out_pages) X(throttle_count) X(quota_throttled_ns) X(gpu_energy_mj)
 #define X(counter) grow(&before->counter, from->counter, to->counter);
     COUNTERS(X)
 #undef X
@@ -37,6 +37,7 @@ void sm_sensors_leave_out(sm_reading *before, const sm_reading *from, const sm_r
     for (int i = 0; i < SM_MAX_ENERGY_COUNTERS; i++) {
         grow(&before->energy_uj[i], from->energy_uj[i], to->energy_uj[i]);
     }
+    before->n_left_out++;
 }
 
 static void absent(sm_row *row, const char *sensor, const char *reason) {
@@ -165,13 +166,29 @@ static double processor_joules(const sm_sensors *found, const sm_reading *a, con
     return found->n_energy > 0 ? joules : NAN;
 }
 
+// NVML's counter moves every tenth of a second. What is measured begins and ends, and so does each part left out of it,
+// up to that long after a move: less than a tenth of the energy may be uncertain.
+static bool is_long_enough(const sm_reading *a, double seconds, sm_row *row) {
+    const double needed_s = 1.0 * (1 + a->n_left_out);
+    char reason[SM_TEXT_SIZE];
+    if (seconds >= needed_s) {
+        return true;
+    }
+    snprintf(reason, sizeof reason,
+             "the card's counter moves every 0.1 s: the samples must take %.0f s, and took %.2g: raise -r", needed_s,
+             seconds);
+    absent(row, "sensors_absent.energy", reason);
+    return false;
+}
+
 static void set_energy(const sm_sensors *found, const sm_reading *a, const sm_reading *b, int64_t n_samples,
                        double n_tokens, sm_row *row) {
     int64_t gpu_mj = growth(a->gpu_energy_mj, b->gpu_energy_mj);
     bool is_gpu = gpu_mj != SM_ABSENT;
     bool of_processor = row->gpu_info[0] == '\0';
     double joules = is_gpu ? (double)gpu_mj / 1000 : of_processor ? processor_joules(found, a, b) : NAN;
-    if (!isfinite(joules) || n_samples < 1) {
+    const double seconds = (double)(b->time_ns - a->time_ns) / 1e9;
+    if (!isfinite(joules) || n_samples < 1 || (is_gpu && !is_long_enough(a, seconds, row))) {
         return;
     }
     row->energy_j = joules / (double)n_samples;

@@ -31,6 +31,7 @@ typedef struct {
     double temperature_c;       // the hottest sensor of the processor
     int64_t energy_uj[SM_MAX_ENERGY_COUNTERS];
     int64_t gpu_energy_mj;
+    int n_left_out; // parts that were left out of what began here: sm_sensors_leave_out
     double gpu_frequency_mhz;
     double gpu_temperature_c;
     uint64_t gpu_throttle_reasons; // bits of NVML

@@ -209,6 +209,37 @@ static void host_energy_is_not_a_devices(void **unused) {
     sm_sensors_close(sensors);
 }
 
+// A card's counter moves so seldom that of a short time it tells nothing, and of parts left out less.
+static void energy_of_a_card_needs_time(void **unused) {
+    (void)unused;
+    sm_sensors *sensors = NULL;
+    make_machine();
+    expect_ok("open", sm_sensors_open(temp_folder, "No such device", &sensors));
+    const struct {
+        double seconds;
+        int n_left_out;
+        bool is_known;
+    } cases[] = {{0.07, 0, false}, {0.9, 0, false}, {1.1, 0, true}, {2.9, 2, false}, {3.1, 2, true}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        sm_reading before;
+        sm_row row;
+        sm_sensors_read(sensors, &before);
+        sm_reading after = before;
+        before.n_left_out = cases[i].n_left_out;
+        before.gpu_energy_mj = 5000;
+        after.gpu_energy_mj = 5000 + 200000;
+        after.time_ns += (int64_t)(cases[i].seconds * 1e9);
+        assert_int_equal(sm_row_init(&row), SM_OK);
+        SM_ROW_TEXT(row.gpu_info, "Some card");
+        expect_ok("report", sm_sensors_report(sensors, &before, &after, 10, 100, &row));
+        assert_true(cases[i].is_known ? fabs(row.energy_j - 20) < 1e-12 : isnan(row.energy_j));
+        assert_true(cases[i].is_known ==
+                    (why_absent(&row, "energy") == NULL || strstr(why_absent(&row, "energy"), "moves") == NULL));
+        sm_row_free(&row);
+    }
+    sm_sensors_close(sensors);
+}
+
 // A check in the middle of what is measured takes time, processor and energy that are not the measurement's.
 static void what_is_left_out_does_not_count(void **unused) {
     (void)unused;
@@ -230,6 +261,7 @@ static void what_is_left_out_does_not_count(void **unused) {
     assert_int_equal(before.swap_in_pages, SM_ABSENT);
     assert_int_equal(before.gpu_energy_mj, 50); // not known how much
     assert_true(before.frequency_mhz == 2000);
+    assert_int_equal(before.n_left_out, 1);
     assert_int_equal(before.energy_uj[1], SM_ABSENT);
     // Until `after` reads 500000, 900000 uJ were used before it and 100000 after it: both readings began again.
     assert_int_equal(500000 - before.energy_uj[0], 900000 + 100000);
@@ -252,6 +284,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(a_spoiled_measurement_says_why, temp_folder_make, temp_folder_remove),
         cmocka_unit_test_setup_teardown(a_quiet_measurement_says_nothing, temp_folder_make, temp_folder_remove),
         cmocka_unit_test_setup_teardown(absent_sensors_have_reasons, temp_folder_make, temp_folder_remove),
+        cmocka_unit_test_setup_teardown(energy_of_a_card_needs_time, temp_folder_make, temp_folder_remove),
         cmocka_unit_test_setup_teardown(host_energy_is_not_a_devices, temp_folder_make, temp_folder_remove),
         cmocka_unit_test(what_is_left_out_does_not_count),
         cmocka_unit_test(throttle_reasons_in_words),
