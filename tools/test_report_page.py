@@ -50,7 +50,7 @@ def make_row(draw, machine, model="small", length=64, batch=4, mode="fused", pre
     row = {"schema_version": 1, "build_commit": build, "test_time": f"2026-11-22T{draw.randrange(24):02}:00:00Z", "status": status,
            "model_arch": "gpt2", "model_type": model, "model_n_params": parameters, "backend_used": device.split(":")[0],
            "device": device, "cpu_info": cpu, "gpu_info": card, "isa": None if card else "avx512", "tier": "tensor" if card else None,
-           "mode": mode, "recompute": "light", "precision": precision, "emulated": False, "n_threads": cores, "pass_type": "step",
+           "mode": mode, "recompute": "none", "precision": precision, "emulated": False, "n_threads": cores, "pass_type": "step",
            "test": f"step b{batch}s{length}", "n_batch": batch, "n_seq": length, "n_accum": 1, "vocab": 50257, "n_layer": layers,
            "d_model": width, "dropout": 0.0, "optimizer": "adamw", "seed": 42, "data": "embedded text",
            "run_args": [f"--model-size={model}", f"--batch-size={batch}", f"--seq-len={length}", f"--mode={mode}"],

@@ -163,37 +163,42 @@ const chart = (() => {
     };
 
     // --- names down the side: a line of text, its picture under it ---
-    const GAP = 36;
-    const named = (figure, panel, width, n, left = 8) => {
+    // texts: for each a name and what stands at the right edge; below the name where both do not fit on a line.
+    const GAP = 36, LINE = 14;
+    const fitting = (width) => Math.max(8, Math.floor((width - 24) / 6.6));
+    const named = (figure, panel, width, texts) => {
         const top = panel.title ? 24 : 6;
-        const p = begin(panel.title, width, top + n * GAP + 38);
-        return {p, top, bottom: top + n * GAP + 4, left, right: width - 14};
+        const extra = texts.some(([name, beside]) => name.length + beside.length > fitting(width)) ? LINE : 0;
+        const bottom = top + texts.length * (GAP + extra) + 4;
+        return {p: {...begin(panel.title, width, bottom + 34), extra}, top, bottom, left: 8, right: width - 14,
+            at: (i) => top + i * (GAP + extra) + extra};
     };
-    // A name too long for the space at the right edge is cut; the hint shows all of it.
-    const nameOf = (p, text, y, colourNumber, beside) => {
-        const fits = Math.max(8, Math.floor((p.width - 24) / 6.6) - beside.length);
-        if (colourNumber) put(p, shape(0, 5, y - 4, 4, {fill: colour(colourNumber)}));
-        put(p, svg('text', {x: colourNumber ? 14 : 0, y}, text.length > fits ? text.slice(0, fits - 1) + '\u2026' : text));
+    // A name too long for a line is cut; the hint shows all of it.
+    const nameOf = (p, [text, beside], y, colourNumber) => {
+        const fits = fitting(p.width) - (p.extra ? 0 : beside.length), above = y - p.extra;
+        if (colourNumber) put(p, shape(0, 5, above - 4, 4, {fill: colour(colourNumber)}));
+        put(p, svg('text', {x: colourNumber ? 14 : 0, y: above}, text.length > fits ? text.slice(0, fits - 1) + '\u2026' : text),
+            svg('text', {x: p.width - 2, y, 'text-anchor': 'end'}, beside));
     };
 
     const drawIntervals = (figure, panel, width) => {
         const points = panel.points.filter((point) => !figure.hidden.has(point.series) && rows.isShown(point.row));
-        const {p, top, bottom, left, right} = named(figure, panel, width, points.length);
+        const texts = points.map(({name, x: value, text, is_grey: isGrey}) =>
+            [name, number(value) + (text && (width >= 480 || isGrey) ? ', ' + text : '')]); // a phone has room for names alone
+        const {p, top, bottom, left, right, at: rowAt} = named(figure, panel, width, texts);
         if (points.length === 0) return p;
         const values = points.flatMap(({x, lo, hi}) => [x, lo ?? x, hi ?? x]);
         const kind = kindOf(figure.x, values);
         const x = scaleOf(kind, {...figure.x, from_zero: true}, values, left, right);
         axisX(p, figure.x, x, top, bottom);
         points.forEach(({name, x: value, lo, hi, row, series, text, is_grey: isGrey}, i) => {
-            const s = isGrey ? {...figure.series[series], colour: 0} : figure.series[series], y = top + i * GAP + 26, at = x.at(value);
-            const label = number(value) + (text && (width >= 480 || isGrey) ? ', ' + text : ''); // a phone has room for names alone
-            nameOf(p, name, y - 12, s.colour, label);
+            const s = isGrey ? {...figure.series[series], colour: 0} : figure.series[series], y = rowAt(i) + 26, at = x.at(value);
+            nameOf(p, texts[i], y - 12, s.colour);
             if (kind === 'linear') put(p, line(x.at(0), y, at, y, {stroke: colour(s.colour), 'stroke-width': 7, opacity: .25}));
             if (lo !== null && hi !== null) put(p, line(x.at(lo), y, x.at(hi), y, {stroke: colour(s.colour), 'stroke-width': 2.4}),
                 line(x.at(lo), y - 4, x.at(lo), y + 4, {stroke: colour(s.colour), 'stroke-width': 1.6}), line(x.at(hi), y - 4, x.at(hi), y + 4, {stroke: colour(s.colour), 'stroke-width': 1.6}));
             const mark = shape(0, at, y, 4.5, {fill: colour(s.colour)});
             put(p, mark);
-            put(p, svg('text', {x: width - 2, y: y - 12, 'text-anchor': 'end'}, label));
             answer(p, mark, [Math.min(x.at(lo ?? value), at), y - 14, Math.max(x.at(hi ?? value), at), y + 4],
                 told(name, [[figure.x.label, number(value) + range(lo, hi, '')], ['', text]], row), row);
         });
@@ -202,20 +207,20 @@ const chart = (() => {
 
     const drawStacks = (figure, panel, width) => {
         const bars = panel.bars.filter((bar) => rows.isShown(bar.row));
-        const {p, top, bottom, left, right} = named(figure, panel, width, bars.length);
-        if (bars.length === 0) return p;
         const parts = (bar) => bar.parts.map((value, k) => ({k, value})).filter(({k, value}) => value > 0 && !figure.hidden.has(k));
         const total = (bar) => parts(bar).reduce((sum, part) => sum + part.value, 0);
-        const totals = bars.map(total), isShare = kindOf({scale: 'auto'}, totals) === 'log'; // sums of decades have no common length
+        const totals = bars.map(total);
+        const texts = bars.map((bar, i) => [bar.name, `${number(totals[i])} ${figure.x.unit}${bar.text ? ', ' + bar.text : ''}`]);
+        const {p, top, bottom, left, right, at: rowAt} = named(figure, panel, width, texts);
+        if (bars.length === 0) return p;
+        const isShare = kindOf({scale: 'auto'}, totals) === 'log'; // sums of decades have no common length
         const most = isShare ? [100] : bars.map((bar, i) => Math.max(totals[i], bar.mark ?? 0));
         const scale = scaleOf('linear', {...figure.x, from_zero: true}, [0, ...most], left, right);
         axisX(p, isShare ? {label: 'share, %'} : figure.x, scale, top, bottom);
         bars.forEach((bar, i) => {
-            const y = top + i * GAP + 18, sum = totals[i];
+            const y = rowAt(i) + 18, sum = totals[i];
             const x = {at: (v) => scale.at(isShare ? 100 * v / sum : v)};
-            const label = `${number(sum)} ${figure.x.unit}${bar.text ? ', ' + bar.text : ''}`;
-            nameOf(p, bar.name, y - 4, bar.colour, label);
-            put(p, svg('text', {x: width - 2, y: y - 4, 'text-anchor': 'end'}, label));
+            nameOf(p, texts[i], y - 4, bar.colour);
             let at = 0;
             for (const {k, value} of parts(bar)) {
                 const x0 = x.at(at), x1 = x.at(at += value);
@@ -257,7 +262,8 @@ const chart = (() => {
 
     const drawStrips = (figure, panel, width) => {
         const found = sampled(figure, panel);
-        const {p, top, bottom, left, right} = named(figure, panel, width, found.length);
+        const texts = found.map((entry) => [entry.s.name, page.ms(quantile(entry.sorted, .5))]);
+        const {p, top, bottom, left, right, at: rowAt} = named(figure, panel, width, texts);
         if (found.length === 0) return p;
         const away = (entry, v) => 100 * (v / quantile(entry.sorted, .5) - 1);
         let lo = -1, hi = 1;
@@ -269,10 +275,8 @@ const chart = (() => {
         axisX(p, figure.x, x, top, bottom);
         put(p, line(x.at(0), top, x.at(0), bottom, {class: 'axis'}));
         found.forEach((entry, i) => {
-            const y = top + i * GAP + 26, q1 = x.at(away(entry, quantile(entry.sorted, .25))), q3 = x.at(away(entry, quantile(entry.sorted, .75)));
-            const label = page.ms(quantile(entry.sorted, .5));
-            nameOf(p, entry.s.name, y - 12, entry.s.colour, label);
-            put(p, svg('text', {x: width - 2, y: y - 12, 'text-anchor': 'end'}, label));
+            const y = rowAt(i) + 26, q1 = x.at(away(entry, quantile(entry.sorted, .25))), q3 = x.at(away(entry, quantile(entry.sorted, .75)));
+            nameOf(p, texts[i], y - 12, entry.s.colour);
             const mark = svg('rect', {x: q1, y: y - 8, width: Math.max(1, q3 - q1), height: 16, fill: colour(entry.s.colour), opacity: .25});
             put(p, mark);
             const skip = Math.ceil(entry.samples.length / 200);
