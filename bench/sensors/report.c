@@ -166,16 +166,16 @@ static double processor_joules(const sm_sensors *found, const sm_reading *a, con
     return found->n_energy > 0 ? joules : NAN;
 }
 
-// NVML's counter moves every tenth of a second. What is measured begins and ends, and so does each part left out of it,
-// up to that long after a move: less than a tenth of the energy may be uncertain.
+// NVML's counter moves every tenth of a second, and each reading is up to that late: the difference of two by 0.04 s of
+// the card's power (standard deviation), of 1 + n differences by sqrt(1 + n) as much. Twice that is to be below a tenth.
 static bool is_long_enough(const sm_reading *a, double seconds, sm_row *row) {
-    const double needed_s = 1.0 * (1 + a->n_left_out);
+    const double needed_s = sqrt(1.0 + a->n_left_out);
     char reason[SM_TEXT_SIZE];
     if (seconds >= needed_s) {
         return true;
     }
     snprintf(reason, sizeof reason,
-             "the card's counter moves every 0.1 s: the samples must take %.0f s, and took %.2g: raise -r", needed_s,
+             "the card's counter moves every 0.1 s: the samples must take %.1f s, and took %.2g: raise -r", needed_s,
              seconds);
     absent(row, "sensors_absent.energy", reason);
     return false;

@@ -219,7 +219,7 @@ static void energy_of_a_card_needs_time(void **unused) {
         double seconds;
         int n_left_out;
         bool is_known;
-    } cases[] = {{0.07, 0, false}, {0.9, 0, false}, {1.1, 0, true}, {2.9, 2, false}, {3.1, 2, true}};
+    } cases[] = {{0.07, 0, false}, {0.9, 0, false}, {1.1, 0, true}, {1.9, 3, false}, {2.1, 3, true}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         sm_reading before;
         sm_row row;
