@@ -176,7 +176,8 @@ $(RELEASE_B)/stepmark: FORCE
 endif
 FUZZ_SRC := $(filter-out $(if $(filter 0,$(OPENCL)),tests/fuzz/fuzz_opencl_cache.c),$(wildcard tests/fuzz/fuzz_*.c))
 FUZZERS := $(FUZZ_SRC:%.c=$(B)/%)
-TESTS := $(addprefix $(B)/tests/,$(basename $(notdir $(TEST_SRC)))) $(FUZZERS)
+# Under sanitizers fuzzers see more than here.
+TESTS := $(addprefix $(B)/tests/,$(basename $(notdir $(TEST_SRC)))) $(if $(filter-out release mpi,$(CONFIG)),$(FUZZERS))
 TEST_SHIMS := $(patsubst %.c,$(B)/%.so,$(filter-out $(if $(filter 0,$(OPENCL)),%/opencl_faults.c),$(wildcard tests/shims/*.c)))
 # A libOpenCL.so.1 in front of the system's own, for tests of drivers that fail, and a card with NCCL in the host's memory.
 TEST_OPENCL := $(if $(OPENCL_SRC),$(addprefix $(B)/tests/shims/,libOpenCL.so.1 libcuda.so.1 libnccl.so.2))
