@@ -7,8 +7,11 @@
 #include "backends/cpu/common/features.h"
 
 enum { CPU_VECTOR = CPU_VECTOR_BYTES / 4 }; // floats
-typedef float cpu_vector __attribute__((vector_size(CPU_VECTOR_BYTES), aligned(4), may_alias));
-typedef int32_t cpu_int_vector __attribute__((vector_size(CPU_VECTOR_BYTES), aligned(4), may_alias));
+// In two steps: gcc 14 for 64-bit Arm fails where a function takes a vector that was given both attributes at once.
+typedef float cpu_whole_vector __attribute__((vector_size(CPU_VECTOR_BYTES), may_alias));
+typedef int32_t cpu_whole_int_vector __attribute__((vector_size(CPU_VECTOR_BYTES), may_alias));
+typedef cpu_whole_vector cpu_vector __attribute__((aligned(4)));
+typedef cpu_whole_int_vector cpu_int_vector __attribute__((aligned(4)));
 
 // The sum of all lanes.
 static inline float cpu_add_lanes(cpu_vector v) {
