@@ -254,7 +254,7 @@ static void content_alone_decides_what_is_for_validation(void **state) {
 // On whichever side its hash puts it: the beginning is for training, the end for validation.
 static void a_single_document_is_divided(void **state) {
     (void)state;
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 4; i++) {
         sm_tokenize_result result;
         char input[32];
         char name[32];
