@@ -291,7 +291,7 @@ static void print_counts(const advice *a) {
     if (n_left > 0) {
         printf(" Nothing is known of the other %lld.", (long long)n_left);
     }
-    putchar('\n');
+    puts(" The default has the first value of each list.");
 }
 
 static void print_doubt(const json_t *records) {
