@@ -91,7 +91,9 @@ static sm_status set_validation(trainer *t) {
     const int64_t n =
         sm_validation_batches(s->validation.tokens, s->validation.collation, s->session->plan->B, s->session->plan->T);
     if (n == 0) {
-        return sm_fail(SM_ERR_INVALID, "--val-data: its %lld tokens are too few for one batch of %lld x %lld",
+        return sm_fail(SM_ERR_INVALID,
+                       "--val-data: its %lld tokens are too few for one batch of %lld x %lld; make it of more text, or "
+                       "give a smaller --batch-size or --seq-len",
                        (long long)sm_tokens_count(s->validation.tokens), (long long)s->session->plan->B,
                        (long long)s->session->plan->T);
     }
