@@ -55,7 +55,7 @@ void sm_rows_model(const json_t *row, char *text, size_t size_bytes);
 // The name of the card or processor, without trademarks and clock: "Intel Xeon Platinum 8581C".
 void sm_rows_chip(const json_t *row, char *text, size_t size_bytes);
 
-// What a step is nearest to: "bound by arithmetic: 62% of its measured peak"; "" where no peak was measured.
+// The limit that a step is nearest to: "bound by arithmetic: 62% of its measured peak"; "" where no peak was measured.
 void sm_rows_bound(const json_t *row, char *text, size_t size_bytes);
 
 // The row's architecture if it is not the default; otherwise "".

@@ -60,15 +60,16 @@ sm_status sm_row_write_record(sm_row_writer *writer, json_t *row) {
 
 sm_status sm_row_writer_close(sm_row_writer *writer) { return sm_record_writer_close(writer); }
 
-void sm_row_write_brief_legend(FILE *out) {
+void sm_row_writer_explain(sm_row_writer *writer) {
     static const sm_legend_line legend[] = {
         {"median_ts", "tokens/s: at the median step, and how far its 95% interval reaches."},
         {"mfu", "% of peak: floating-point work against the peak measured on this device."},
         {NULL, "ok: losses, gradients and update agree with the reference."},
         {NULL, "`--wide` shows phases, efficiency, loss, and what each column means;\n"
                "  `stepmark profile` shows where a step's time goes, op by op."},
+        {NULL, NULL},
     };
-    sm_legend_write(legend, sizeof(legend) / sizeof(legend[0]), out);
+    sm_record_writer_explain(writer, legend);
 }
 
 void sm_row_write_legend(bool has_peaks, FILE *out) {

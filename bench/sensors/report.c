@@ -181,13 +181,12 @@ static bool is_long_enough(const sm_reading *a, double seconds, sm_row *row) {
     return false;
 }
 
-static void set_energy(const sm_sensors *found, const sm_reading *a, const sm_reading *b, int64_t n_samples,
-                       double n_tokens, sm_row *row) {
+static void set_energy(const sm_sensors *found, const sm_reading *a, const sm_reading *b, double seconds,
+                       int64_t n_samples, double n_tokens, sm_row *row) {
     int64_t gpu_mj = growth(a->gpu_energy_mj, b->gpu_energy_mj);
     bool is_gpu = gpu_mj != SM_ABSENT;
     bool of_processor = row->gpu_info[0] == '\0';
     double joules = is_gpu ? (double)gpu_mj / 1000 : of_processor ? processor_joules(found, a, b) : NAN;
-    const double seconds = (double)(b->time_ns - a->time_ns) / 1e9;
     if (!isfinite(joules) || n_samples < 1 || (is_gpu && !is_long_enough(a, seconds, row))) {
         return;
     }
@@ -223,7 +222,7 @@ sm_status sm_sensors_report(const sm_sensors *found, const sm_reading *before, c
     set_load(before, after, seconds, row);
     set_memory(before, after, row);
     set_clock(found, before, after, row);
-    set_energy(found, before, after, n_samples, n_tokens, row);
+    set_energy(found, before, after, seconds, n_samples, n_tokens, row);
     SM_TRY(judge_load(before, after, seconds, row));
     SM_TRY(judge_memory(row));
     return judge_clock(row);

@@ -1,7 +1,6 @@
 // layout.c: chooses columns, collects notes and fills cells.
 #include "bench/tables/layout.h"
 
-#include "bench/tables/record.h"
 #include "bench/tables/show.h"
 
 #include <ctype.h>
@@ -344,36 +343,24 @@ sm_status sm_layout_make(sm_layout *l) {
     return fill_cells(l);
 }
 
-// Columns of the table that was laid out last, as it was written.
-enum { MOST_SHOWN = 64 };
-static const char *shown_last[MOST_SHOWN];
-
-static void remember_shown(const sm_layout *l) {
-    memset(shown_last, 0, sizeof(shown_last));
-    for (int j = 0; j < l->n_shown && j < MOST_SHOWN; j++) {
-        shown_last[j] = l->table->columns[l->shown[j]].name;
-    }
-}
-
-static bool was_shown(const char *column) {
+static bool shows(const sm_layout *l, const char *column) {
     int j = 0;
-    while (j < MOST_SHOWN && shown_last[j] != NULL && strcmp(shown_last[j], column) != 0) {
+    while (j < l->n_shown && strcmp(l->table->columns[l->shown[j]].name, column) != 0) {
         j++;
     }
-    return j < MOST_SHOWN && shown_last[j] != NULL;
+    return j < l->n_shown;
 }
 
-void sm_legend_write(const sm_legend_line *lines, size_t n, FILE *out) {
-    fputs("\n", out);
-    for (size_t i = 0; i < n; i++) {
-        if (lines[i].column == NULL || was_shown(lines[i].column)) {
-            fprintf(out, "- %s\n", lines[i].text);
+void sm_layout_explain(const sm_layout *l, const sm_legend_line *legend, FILE *out) {
+    fputs(legend != NULL ? "\n" : "", out);
+    for (const sm_legend_line *line = legend; line != NULL && line->text != NULL; line++) {
+        if (line->column == NULL || shows(l, line->column)) {
+            fprintf(out, "- %s\n", line->text);
         }
     }
 }
 
 void sm_layout_free(sm_layout *l) {
-    remember_shown(l);
     for (size_t i = 0; l->cells != NULL && i < sm_layout_rows(l) * (size_t)l->n_shown; i++) {
         free(l->cells[i]);
     }

@@ -42,6 +42,9 @@ bool sm_layout_is_number(const sm_layout *l, int j); // of a column: its cells a
 // none.
 sm_status sm_layout_common_text(const sm_layout *l, char **text);
 
+// Writes the lines of a legend (NULL: none) whose columns are shown.
+void sm_layout_explain(const sm_layout *l, const sm_legend_line *legend, FILE *out);
+
 // "[1] warning: ..."; the caller frees it.
 sm_status sm_layout_note_text(const sm_layout *l, int index, char **text);
 

@@ -79,11 +79,12 @@ static sm_status write_table(const sm_layout *l, FILE *out) {
     return write_notes(l, out);
 }
 
-sm_status sm_markdown_write(const sm_table *table, const json_t *records, FILE *out) {
+sm_status sm_markdown_write(const sm_table *table, const json_t *records, const sm_legend_line *legend, FILE *out) {
     sm_layout l = {.table = table, .records = records};
     sm_status status = sm_layout_make(&l);
     if (status == SM_OK) {
         status = write_table(&l, out);
+        sm_layout_explain(&l, legend, out);
     }
     sm_layout_free(&l);
     return status;

@@ -14,7 +14,8 @@ struct sm_record_writer {
     sm_format format;
     FILE *out;
     int64_t n_records;
-    json_t *kept; // md, text: an array of the records so far, laid out at the end
+    json_t *kept;                 // md, text: an array of the records so far, laid out at the end
+    const sm_legend_line *legend; // likewise; NULL: none
 };
 
 static const char *const format_names[] = {
@@ -321,9 +322,9 @@ static sm_status keep_record(sm_record_writer *w, json_t *record) {
     return json_array_append(w->kept, record) == 0 ? SM_OK : no_memory();
 }
 
-static sm_status markdown_end(sm_record_writer *w) { return sm_markdown_write(w->table, w->kept, w->out); }
+static sm_status markdown_end(sm_record_writer *w) { return sm_markdown_write(w->table, w->kept, w->legend, w->out); }
 
-static sm_status text_end(sm_record_writer *w) { return sm_text_write(w->table, w->kept, w->out); }
+static sm_status text_end(sm_record_writer *w) { return sm_text_write(w->table, w->kept, w->legend, w->out); }
 
 // --- writer --------------------------------------------------------------------------------
 
@@ -396,6 +397,8 @@ cleanup:
     json_decref(record);
     return status;
 }
+
+void sm_record_writer_explain(sm_record_writer *writer, const sm_legend_line *legend) { writer->legend = legend; }
 
 sm_status sm_record_writer_close(sm_record_writer *writer) {
     if (writer == NULL) {

@@ -57,20 +57,14 @@ sm_status sm_record_writer_open(const sm_table *table, sm_format format, FILE *o
 // column are kept in json and jsonl.
 sm_status sm_record_write(sm_record_writer *writer, json_t *record);
 
+// Has the table end with a legend, in the formats for people. The legend must outlive the writer.
+void sm_record_writer_explain(sm_record_writer *writer, const sm_legend_line *legend);
+
 // Writes the part after the last record and frees the writer, also after a failure. NULL is fine.
 sm_status sm_record_writer_close(sm_record_writer *writer);
 
 // Writes all records of an array (which is not changed), with the parts before and after.
 sm_status sm_record_write_all(const sm_table *table, sm_format format, FILE *out, const json_t *records);
-
-// A line below a table written for people, "- self: ...", about one of its columns.
-typedef struct {
-    const char *column; // its name; NULL: about the table
-    const char *text;
-} sm_legend_line;
-
-// Prints the lines whose columns the last table showed.
-void sm_legend_write(const sm_legend_line *lines, size_t n, FILE *out);
 
 // A text in quotation marks, as a cell of CSV that no spreadsheet runs.
 void sm_csv_quoted(FILE *out, const char *text);

@@ -147,8 +147,8 @@ static void tell_unusual(const json_t *record, const char *name, const char *usu
     }
 }
 
-// Shows recomputation if there is any, attention if it is not the mode's default, padding if there is any, and a training loop's
-// loader.
+// Shows recomputation if there is any, attention if it is not the mode's default, padding if there is any, and a
+// training loop's loader.
 void sm_text_mode(const json_t *record, char *text, size_t size_bytes) {
     const char *mode = json_string_value(sm_json_get(record, "mode"));
     const bool naive = mode != NULL && strcmp(mode, "naive") == 0;

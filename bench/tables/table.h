@@ -83,4 +83,10 @@ typedef struct {
     int n_columns;
 } sm_table;
 
+// A line below a table written for people, "- self: ...", about one of its columns: written where that is shown.
+typedef struct {
+    const char *column; // its name; NULL: about the table
+    const char *text;   // NULL ends a legend, an array of lines
+} sm_legend_line;
+
 #endif

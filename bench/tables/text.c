@@ -149,12 +149,13 @@ static sm_status write_table(sm_layout *l, int width, FILE *out) {
     return write_notes(l, width, out);
 }
 
-sm_status sm_text_write(const sm_table *table, const json_t *records, FILE *out) {
+sm_status sm_text_write(const sm_table *table, const json_t *records, const sm_legend_line *legend, FILE *out) {
     sm_layout l = {.table = table, .records = records, .is_text = true};
     const int width = sm_screen_width(out);
     sm_status status = sm_layout_make(&l);
     if (status == SM_OK) {
         status = write_table(&l, width > 0 ? width : WIDTH_ELSEWHERE, out);
+        sm_layout_explain(&l, legend, out);
     }
     sm_layout_free(&l);
     return status;

@@ -209,7 +209,7 @@ static const cli_flag flags[] = {
      AT(optimizer), ONE_OF(optimizers)},
     {"Work", "recompute", 0, CLI_CHOICE, NULL, NULL, RECOMPUTE_HELP "; not given: none",
      STEPPED | VERIFY, AT(recompute), ONE_OF(recomputes),
-     UNLIKE({VERIFY, .help = RECOMPUTE_HELP "; not given: none, light but in mode naive, and block"},
+     UNLIKE({VERIFY, .help = RECOMPUTE_HELP "; not given: each of them (in mode naive none and block)"},
             {ADVISE, .initial = "none,light,block", .help = RECOMPUTE_HELP})},
     {"Work", "attention", 0, CLI_CHOICE, NULL, NULL,
      "attention weights kept for the backward: the whole square (naive), blocks of rows up to the diagonal (blocked), "
@@ -287,8 +287,7 @@ static const cli_flag flags[] = {
      TOKENIZER, AT(min_frequency), WITHIN(1, 1e12)},
     {"Work", "val-percent", 0, CLI_REAL, "P", "0",
      "percentage of the documents kept for validation, chosen by their content, or of the end of a single one; 0: "
-     "train "
-     "on all",
+     "train on all",
      TOKENIZE, AT(val_percent), WITHIN(0, 100)},
     {"Exercise", "init", 0, CLI_NEW_FOLDER, "DIR", NULL,
      "write DIR/NAME.c with the arguments, the equation, and an empty body", EXERCISE, AT(init)},

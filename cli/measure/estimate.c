@@ -201,6 +201,7 @@ static const sm_legend_line legend[] = {
     {"memory.peak_bytes",
      "peak: all of these, the batch, and the kernels' own memory; so a little more than their sum."},
     {"fits", "fits, largest B: in the memory available now on that device."},
+    {NULL, NULL},
 };
 
 static sm_status estimate_one(const estimator *e, const cli_job *job) {
@@ -260,12 +261,11 @@ sm_status cli_estimate(const cli_options *options) {
         SM_TRY_GOTO(sm_record_writer_open(&cli_estimate_table, (sm_format)options->output, stdout, &e.writer));
     }
     status = estimate_all(&e);
-    bool is_table = e.writer != NULL && sm_format_is_read((sm_format)options->output);
+    if (status == SM_OK && e.writer != NULL) {
+        sm_record_writer_explain(e.writer, legend);
+    }
     sm_status closed = sm_record_writer_close(e.writer);
     status = status != SM_OK ? status : closed;
-    if (status == SM_OK && is_table) {
-        sm_legend_write(legend, sizeof(legend) / sizeof(legend[0]), stdout);
-    }
 cleanup:
     if (e.device != NULL) {
         e.device->backend->close(e.device);

@@ -81,6 +81,19 @@ static sm_status arrange(const cli_options *options, json_t **records) {
     return SM_OK;
 }
 
+// For new users.
+static const sm_legend_line legend[] = {
+    {"self_ns", "self: time of these ops in a step that times each op; share: of that step's wall clock."},
+    {"flops", "work: FLOPs; traffic: the bytes of a machine that moves each operand once."},
+    {"flops_per_s", "speed, rate: work and traffic over self."},
+    {"bound", "bound: what limits most of it: compute, memory, or overhead, the cost of a call itself."},
+    {"roofline_share",
+     "of roofline: shortest possible time at the measured peaks, from memory, over self. Above 100% the "
+     "operands lay in a cache, which is faster than memory."},
+    {"above_ns", "above: self less that shortest time: what could be won; below 0 where a cache helped."},
+    {NULL, NULL},
+};
+
 static sm_status print_records(const cli_options *options, const sm_profile *profile, const sm_row *row) {
     sm_status status = SM_OK;
     sm_record_writer *writer = NULL;
@@ -94,6 +107,7 @@ static sm_status print_records(const cli_options *options, const sm_profile *pro
     for (size_t i = 0; status == SM_OK && i < json_array_size(records); i++) {
         status = sm_record_write(writer, json_incref(json_array_get(records, i)));
     }
+    sm_record_writer_explain(writer, legend);
     sm_status closed = sm_record_writer_close(writer);
     status = status != SM_OK ? status : closed;
 cleanup:
@@ -111,18 +125,6 @@ static sm_status write_trace(const sm_profile_input *input, const sm_row *row, c
     return status;
 }
 
-// For new users.
-static const sm_legend_line legend[] = {
-    {"self_ns", "self: time of these ops in a step that times each op; share: of that step's wall clock."},
-    {"flops", "work: FLOPs; traffic: the bytes of a machine that moves each operand once."},
-    {"flops_per_s", "speed, rate: work and traffic over self."},
-    {"bound", "bound: what limits most of it: compute, memory, or overhead, the cost of a call itself."},
-    {"roofline_share",
-     "of roofline: shortest possible time at the measured peaks, from memory, over self. Above 100% the "
-     "operands lay in a cache, which is faster than memory."},
-    {"above_ns", "above: self less that shortest time: what could be won; below 0 where a cache helped."},
-};
-
 static void note_reconciliation(const sm_profile *profile) {
     double share = (double)profile->unaccounted_ns / (double)profile->wall_ns;
     if (!(share <= unaccounted_limit)) {
@@ -138,9 +140,6 @@ static sm_status join(const cli_options *options, const cli_job *job, const sm_r
     SM_TRY_GOTO(cli_row_profile_input(options, job, row, &plan, &input));
     SM_TRY_GOTO(sm_profile_make(&input, (sm_profile_by)options->by, &profile));
     SM_TRY_GOTO(print_records(options, &profile, row));
-    if (sm_format_is_read((sm_format)options->output)) {
-        sm_legend_write(legend, sizeof(legend) / sizeof(legend[0]), stdout);
-    }
     note_reconciliation(&profile);
     if (options->trace != NULL) {
         SM_TRY_GOTO(write_trace(&input, row, options->trace));

@@ -279,14 +279,6 @@ static sm_status start(run *r) {
     return sm_machine_facts(options->argc, options->argv, &r->state.bench.machine);
 }
 
-static void print_legend(sm_format format, bool has_peaks) {
-    if (format == SM_FORMAT_MARKDOWN) {
-        sm_row_write_legend(has_peaks, stdout);
-    } else if (format == SM_FORMAT_TEXT) {
-        sm_row_write_brief_legend(stdout);
-    }
-}
-
 static void print_hint(const run *r) {
     if (cli_second_number(&r->second) > 0) {
         cli_rows_hint(r->state.bench.options->output_file);
@@ -311,15 +303,19 @@ static sm_status finish(run *r, sm_status status) {
         return status;
     }
     SM_ROW_TEXT(message, sm_error_message());
+    const sm_format format = (sm_format)r->state.bench.options->output;
     sm_status closed = open_writer(r);
+    if (closed == SM_OK && r->n_ok > 0 && format == SM_FORMAT_TEXT) {
+        sm_row_writer_explain(r->writer);
+    }
     if (closed == SM_OK) {
         closed = sm_row_writer_close(r->writer);
     }
-    if (r->n_ok > 0) {
-        print_legend((sm_format)r->state.bench.options->output, !r->state.bench.options->no_peaks);
+    if (r->n_ok > 0 && format == SM_FORMAT_MARKDOWN) {
+        sm_row_write_legend(!r->state.bench.options->no_peaks, stdout);
     }
     print_hint(r);
-    if (closed == SM_OK && r->n_ok > 1 && sm_format_is_read((sm_format)r->state.bench.options->output)) {
+    if (closed == SM_OK && r->n_ok > 1 && sm_format_is_read(format)) {
         closed = print_comparison(r);
     }
     if (closed == SM_OK) {

@@ -6,24 +6,6 @@
 
 // --- the machine's ---------------------------------------------------------------------------------
 
-static uint64_t read_bytes(const char *key) {
-    char value[64];
-    unsigned long long n_kib = 0;
-    return os_read_fact("", "/proc/meminfo", key, value, sizeof value) && sscanf(value, "%llu", &n_kib) == 1
-               ? (uint64_t)n_kib * 1024
-               : 0;
-}
-
-void os_memory(uint64_t *total_bytes, uint64_t *available_bytes) {
-    *total_bytes = read_bytes("MemTotal");
-    *available_bytes = read_bytes("MemAvailable");
-    if (*available_bytes == 0) {
-        *available_bytes = *total_bytes;
-    }
-}
-
-// --- this process's --------------------------------------------------------------------------------
-
 // Value of the first line "key value" or "key: value" of a file in /proc or a cgroup; false if absent.
 static bool read_field(const char *path, const char *key, uint64_t *value) {
     FILE *file = os_open_facts("", path);
@@ -43,6 +25,21 @@ static bool read_field(const char *path, const char *key, uint64_t *value) {
     fclose(file);
     return found;
 }
+
+static uint64_t read_bytes(const char *key) {
+    uint64_t n_kib = 0;
+    return read_field("/proc/meminfo", key, &n_kib) ? n_kib * 1024 : 0;
+}
+
+void os_memory(uint64_t *total_bytes, uint64_t *available_bytes) {
+    *total_bytes = read_bytes("MemTotal:");
+    *available_bytes = read_bytes("MemAvailable:");
+    if (*available_bytes == 0) {
+        *available_bytes = *total_bytes;
+    }
+}
+
+// --- this process's --------------------------------------------------------------------------------
 
 // The files of one cgroup version: where its tree is mounted, and the fields' names.
 typedef struct {

@@ -24,7 +24,7 @@ typedef struct {
     int64_t n_tokens_unused; // in all documents left out or cut
 } sm_documents;
 
-// What to do with a document that does not fit a row of T positions. X(code, name)
+// Ways to treat a document that does not fit a row of T positions. X(code, name)
 #define SM_LONG_LIST(X)         \
     X(SM_LONG_REFUSE, "refuse") \
     X(SM_LONG_CUT, "cut")       \

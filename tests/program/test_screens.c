@@ -319,8 +319,8 @@ static void print_rows(FILE *out, int first, int last) {
         }
     }
     fclose(file);
+    sm_row_writer_explain(writer);
     assert_int_equal(sm_row_writer_close(writer), SM_OK);
-    sm_row_write_brief_legend(out);
 }
 
 static json_t *read_line(FILE *file) {
