@@ -1,12 +1,6 @@
 // test_collectives.c: one card's part in exchanges by NCCL: memory that OpenCL and CUDA share, a stream that waits for a
 // queue in each way, one process's exchanges, and what is missing. Run where there is a card of NVIDIA's, it uses that
 // card and its libraries. Elsewhere it starts again with a card in the host's memory (tests/shims).
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/support/test.h"
 #include "backends/opencl/peers/peers.h"
 #include "bf16.h"
 #include "shard.h"
@@ -98,55 +93,6 @@ static void exchange(bench *b, sm_collective_kind kind, bool is_bf16) {
     check(backend->download(b->executable, b->tensor, 0, N, b->values));
 }
 
-// --- exchanges of one process ------------------------------------------------------------------------
-
-static void check_kinds(bench *b) {
-    static const sm_collective_kind kinds[] = {SM_COLLECTIVE_ALL_REDUCE, SM_COLLECTIVE_REDUCE_SCATTER,
-                                               SM_COLLECTIVE_ALL_GATHER};
-    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
-        memset(b->values, 0, sizeof b->values);
-        exchange(b, kinds[k], false);
-        for (int i = 0; i < N; i++) {
-            assert_true(b->values[i] == number_at(i));
-        }
-    }
-    check(backend->execute(b->executable, (sm_range){0, 1}, NULL)); // zeros, which the exchange must wait for
-    exchange(b, SM_COLLECTIVE_ALL_REDUCE, false);
-    for (int i = 0; i < N; i++) {
-        assert_true(b->values[i] == 0);
-    }
-}
-
-static void test_best_order(void **state) {
-    (void)state;
-    char text[SM_COLLECTIVES_TEXT_SIZE];
-    bench *b = set_up(false);
-    library->describe(b->device, text);
-    print_message("%s\n", text);
-    assert_non_null(strstr(text, "NCCL "));
-    assert_non_null(strstr(text, "Ring, Simple"));
-    check_kinds(b);
-    tear_down(b);
-}
-
-static void test_host_order(void **state) {
-    (void)state;
-    bench *b = set_up(false);
-    ((opencl_device *)b->device)->peers->order = OPENCL_ORDER_HOST;
-    check_kinds(b);
-    tear_down(b);
-}
-
-static void test_bf16(void **state) {
-    (void)state;
-    bench *b = set_up(true);
-    exchange(b, SM_COLLECTIVE_ALL_REDUCE, true);
-    for (int i = 0; i < N; i++) {
-        assert_true(b->values[i] == rounded(number_at(i)));
-    }
-    tear_down(b);
-}
-
 // --- what is missing ---------------------------------------------------------------------------------
 
 static void expect(sm_status status, sm_status wanted, const char *part) {
@@ -156,8 +102,8 @@ static void expect(sm_status status, sm_status wanted, const char *part) {
     }
 }
 
-static void test_missing(void **state) {
-    (void)state;
+// The first test, as a library that was found stays.
+TEST(test_missing) {
     sm_device *device = open_device("registers");
     expect(library->find(device, "/nowhere/libnccl.so.2"), SM_ERR_UNSUPPORTED, "--nccl: /nowhere/libnccl.so.2");
     setenv("STEPMARK_NCCL", "/elsewhere/libnccl.so.2", 1);
@@ -177,8 +123,55 @@ static void test_missing(void **state) {
     backend->close(device);
 }
 
-static void test_out_of_memory(void **state) {
-    (void)state;
+// --- exchanges of one process ------------------------------------------------------------------------
+
+static void check_kinds(bench *b) {
+    static const sm_collective_kind kinds[] = {SM_COLLECTIVE_ALL_REDUCE, SM_COLLECTIVE_REDUCE_SCATTER,
+                                               SM_COLLECTIVE_ALL_GATHER};
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+        memset(b->values, 0, sizeof b->values);
+        exchange(b, kinds[k], false);
+        for (int i = 0; i < N; i++) {
+            assert_true(b->values[i] == number_at(i));
+        }
+    }
+    check(backend->execute(b->executable, (sm_range){0, 1}, NULL)); // zeros, which the exchange must wait for
+    exchange(b, SM_COLLECTIVE_ALL_REDUCE, false);
+    for (int i = 0; i < N; i++) {
+        assert_true(b->values[i] == 0);
+    }
+}
+
+TEST(test_best_order) {
+    char text[SM_COLLECTIVES_TEXT_SIZE];
+    bench *b = set_up(false);
+    library->describe(b->device, text);
+    print_message("%s\n", text);
+    assert_non_null(strstr(text, "NCCL "));
+    assert_non_null(strstr(text, "Ring, Simple"));
+    check_kinds(b);
+    tear_down(b);
+}
+
+TEST(test_host_order) {
+    bench *b = set_up(false);
+    ((opencl_device *)b->device)->peers->order = OPENCL_ORDER_HOST;
+    check_kinds(b);
+    tear_down(b);
+}
+
+TEST(test_bf16) {
+    bench *b = set_up(true);
+    exchange(b, SM_COLLECTIVE_ALL_REDUCE, true);
+    for (int i = 0; i < N; i++) {
+        assert_true(b->values[i] == rounded(number_at(i)));
+    }
+    tear_down(b);
+}
+
+// --- what fails -------------------------------------------------------------------------------------
+
+TEST(test_out_of_memory) {
     opencl_shared shared;
     sm_device *device = open_device("registers");
     join_alone(device);
@@ -199,8 +192,7 @@ static void test_out_of_memory(void **state) {
 }
 
 // What NCCL says goes through: a failed call, and one that failed since.
-static void test_failures(void **state) {
-    (void)state;
+TEST(test_failures) {
     bool is_done;
     if (is_real) {
         skip();
@@ -250,10 +242,6 @@ static int set_up_all(void **state) {
 
 int main(int argc, char **argv) {
     (void)argc;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_missing), cmocka_unit_test(test_best_order),    cmocka_unit_test(test_host_order),
-        cmocka_unit_test(test_bf16),    cmocka_unit_test(test_out_of_memory), cmocka_unit_test(test_failures),
-    };
     is_real = getenv("STEPMARK_CARD") == NULL && has_card();
     if (!is_real && getenv("STEPMARK_CARD") == NULL) {
         start_again(argv);

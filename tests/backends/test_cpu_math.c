@@ -1,12 +1,7 @@
 // test_cpu_math.c: the cpu backend's exp, 2^x, GELU and sigmoid against the C library's in double.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "backends/cpu/common/gate.h"
 #include "backends/cpu/common/math.h"
 
@@ -16,8 +11,7 @@ static void expect_near(const char *what, float x, float got, double wanted, dou
     }
 }
 
-static void exp_is_right(void **state) {
-    (void)state;
+TEST(exp_is_right) {
     for (double x = -86.9; x <= 88.7; x += 1.0 / 512) {
         const double wanted = exp((double)(float)x);
         expect_near("exp", (float)x, cpu_exp((float)x), wanted, 2e-7 * wanted);
@@ -29,8 +23,7 @@ static void exp_is_right(void **state) {
     assert_true(isnan(cpu_exp(NAN)));
 }
 
-static void exp2_is_right(void **state) {
-    (void)state;
+TEST(exp2_is_right) {
     for (double x = -126; x < 127.5; x += 1.0 / 512) {
         const double wanted = exp2((double)(float)x);
         expect_near("exp2", (float)x, cpu_exp2((float)x), wanted, 1.5e-7 * wanted);
@@ -53,8 +46,7 @@ static float gelu_of(float x) { return cpu_gelu(cpu_all(x))[0]; }
 static float gelu_derivative_of(float x) { return cpu_gelu_derivative(cpu_all(x))[CPU_VECTOR - 1]; }
 static float sigmoid_of(float x) { return cpu_sigmoid(cpu_all(x))[0]; }
 
-static void gelu_is_right(void **state) {
-    (void)state;
+TEST(gelu_is_right) {
     for (double x = -30; x <= 30; x += 1.0 / 1024) {
         expect_near("gelu", (float)x, gelu_of((float)x), gelu(x), 5e-7 * fmax(1, fabs(x)));
         expect_near("gelu'", (float)x, gelu_derivative_of((float)x), gelu_derivative(x), 2e-6);
@@ -71,8 +63,7 @@ static void gelu_is_right(void **state) {
     assert_true(isnan(gelu_derivative_of(NAN)));
 }
 
-static void sigmoid_is_right(void **state) {
-    (void)state;
+TEST(sigmoid_is_right) {
     for (double x = -80; x <= 80; x += 1.0 / 512) {
         const double wanted = 1 / (1 + exp(-x));
         expect_near("sigmoid", (float)x, sigmoid_of((float)x), wanted, (4e-7 + 1e-7 * fabs(x)) * wanted);
@@ -83,8 +74,7 @@ static void sigmoid_is_right(void **state) {
 }
 
 // A value has the same bits at any place in a row, and nothing after the row is changed.
-static void rows_are_right(void **state) {
-    (void)state;
+TEST(rows_are_right) {
     enum { MOST = 3 * CPU_VECTOR + 1 };
     for (int n = 0; n < MOST; n++) {
         float x[MOST];
@@ -103,10 +93,4 @@ static void rows_are_right(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exp_is_right),     cmocka_unit_test(exp2_is_right),  cmocka_unit_test(gelu_is_right),
-        cmocka_unit_test(sigmoid_is_right), cmocka_unit_test(rows_are_right),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

@@ -1,10 +1,5 @@
 // test_cpu_memory.c: the cpu backend allocates what it predicts for a plan, and restores kept weights.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "backend.h"
 #include "tests/support/kept_weights.h"
 #include "src/models/model.h"
@@ -68,19 +63,14 @@ static void check(sm_dtype dtype) {
     }
 }
 
-static void test_fp32(void **state) {
-    (void)state;
-    check(SM_F32);
-}
+TEST(test_fp32) { check(SM_F32); }
 
-static void test_narrow(void **state) {
-    (void)state;
+TEST(test_narrow) {
     check(SM_BF16);
     check(SM_F16);
 }
 
-static void test_kept_weights(void **state) {
-    (void)state;
+TEST(test_kept_weights) {
     static const char *const names[] = {"cpu", "reference"};
     static const sm_dtype formats[] = {SM_F32, SM_BF16};
     for (int i = 0; i < 4; i++) {
@@ -92,11 +82,4 @@ static void test_kept_weights(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fp32),
-        cmocka_unit_test(test_narrow),
-        cmocka_unit_test(test_kept_weights),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

@@ -2,19 +2,14 @@
 // processors, and with the same results.
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "tests/support/training_curve.h"
 #include "backends/cpu/threads/pool.h"
 
@@ -107,8 +102,7 @@ static void run_pieces(const char *mask, int n_threads) {
     cpu_binding_free(binding);
 }
 
-static void test_pieces(void **state) {
-    (void)state;
+TEST(test_pieces) {
     static const int n_threads[] = {1, 2, 3, 5, 16};
     for (size_t i = 0; i < sizeof n_threads / sizeof n_threads[0]; i++) {
         run_pieces(NULL, n_threads[i]);
@@ -144,8 +138,7 @@ static void run_apart(void *ctx, int part) {
     assert_true(pthread_equal(pthread_self(), threads[0]));
 }
 
-static void test_away(void **state) {
-    (void)state;
+TEST(test_away) {
     int n_threads = 2;
     int n_left = 200;
     cpu_binding *binding;
@@ -179,8 +172,7 @@ static void losses_on(const char *mask, int n_threads, sm_dtype dtype, double lo
 }
 
 // Losses depend on the number of threads, but not on where they run.
-static void test_same_losses(void **state) {
-    (void)state;
+TEST(test_same_losses) {
     static const sm_dtype dtypes[] = {SM_F32, SM_BF16};
     for (int d = 0; d < 2; d++) {
         for (int n_threads = 2; n_threads <= 5; n_threads++) {
@@ -193,11 +185,4 @@ static void test_same_losses(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_away),
-        cmocka_unit_test(test_same_losses),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

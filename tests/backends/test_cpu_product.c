@@ -2,13 +2,10 @@
 // linear layer, with W as (C,F) and as (F,C), their epilogues, odd shapes, k deeper than a slice, and one to four
 // threads, on every instruction set of this processor; and the same with oneDNN, if it has them.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "tests/support/cpu_kernel_run.h"
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/onednn_matmul.h"
@@ -223,8 +220,7 @@ static void check_isa(const cpu_isa *isa) {
     }
 }
 
-static void test_products(void **state) {
-    (void)state;
+TEST(test_products) {
     for (int i = 0; i < N_ISAS; i++) {
         const cpu_isa *isa = NULL;
         if (cpu_isa_find(isa_names[i], &isa) == SM_OK) { // else this processor lacks it
@@ -240,8 +236,7 @@ static const cpu_isa *best_isa(void) {
 }
 
 // The best is always the same one, and says why it is not the one with instructions for bf16.
-static void test_best(void **state) {
-    (void)state;
+TEST(test_best) {
     const cpu_isa *with_dots = NULL;
     char reason[SM_TEXT_SIZE];
     cpu_isa_reason(reason);
@@ -268,8 +263,7 @@ static void check_blocks(const cpu_isa *isa) {
     check_step = 1;
 }
 
-static void test_blocks(void **state) {
-    (void)state;
+TEST(test_blocks) {
     const cpu_isa *with_dots = NULL;
     check_blocks(best_isa());
     if (cpu_isa_find("avx512_bf16", &with_dots) == SM_OK && with_dots != best_isa()) {
@@ -277,15 +271,10 @@ static void test_blocks(void **state) {
     }
 }
 
-static void test_onednn(void **state) {
-    (void)state;
+TEST(test_onednn) {
     by_onednn = cpu_onednn_matmul_load();
     check_isa(best_isa());
     by_onednn = false;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_best), cmocka_unit_test(test_products),
-                                       cmocka_unit_test(test_blocks), cmocka_unit_test(test_onednn)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

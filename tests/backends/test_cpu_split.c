@@ -3,15 +3,10 @@
 // the refusal need a processor with AMX.
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "tests/support/cpu_kernel_run.h"
 #include "tests/support/training_curve.h"
 #include "backends/cpu/common/geometry.h"
@@ -194,8 +189,7 @@ static const sm_op_kind kinds[] = {SM_OP_MATMUL_FORWARD, SM_OP_MATMUL_BACKWARD_I
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 
 // Shapes that are no multiple of anything; deeper than a slice; more rows than a block.
-static void test_products(void **state) {
-    (void)state;
+TEST(test_products) {
     static const int64_t shapes[][3] = {{1, 1, 1},     {5, 3, 7},      {33, 65, 50},  {64, 128, 96}, {130, 97, 200},
                                         {9, 20, 2201}, {17, 2200, 21}, {2105, 35, 9}, {700, 70, 40}, {40, 1100, 70}};
     if (isa == NULL) {
@@ -212,8 +206,7 @@ static void test_products(void **state) {
 }
 
 // Next to a correctly rounded result, six products are as near as fp32's own.
-static void test_exactness(void **state) {
-    (void)state;
+TEST(test_exactness) {
     if (isa == NULL) {
         skip();
     }
@@ -231,8 +224,7 @@ static void test_exactness(void **state) {
 }
 
 // Rows of a, and columns of b, of 1e-20 to 1e20.
-static void test_ill_scaled(void **state) {
-    (void)state;
+TEST(test_ill_scaled) {
     if (isa == NULL) {
         skip();
     }
@@ -270,8 +262,7 @@ static float times_one(float x) {
 }
 
 // A number comes back as it is: all of its 24 bits are in its three parts.
-static void test_numbers(void **state) {
-    (void)state;
+TEST(test_numbers) {
     static const float numbers[] = {1,
                                     -1,
                                     0x1.FFFFFEp0f,
@@ -299,8 +290,7 @@ static void test_numbers(void **state) {
     }
 }
 
-static void test_not_finite(void **state) {
-    (void)state;
+TEST(test_not_finite) {
     static const uint32_t bits[] = {0x7F800000, 0xFF800000, 0x7FC00000, 0xFFFFFFFF, 0x7FFFFFFF, 0x7F800001, 0xFF800001};
     if (isa == NULL) {
         skip();
@@ -313,8 +303,7 @@ static void test_not_finite(void **state) {
 }
 
 // Close to the smallest number there is an absolute error, not a relative one: a part below it counts as zero.
-static void test_small(void **state) {
-    (void)state;
+TEST(test_small) {
     if (isa == NULL) {
         skip();
     }
@@ -327,8 +316,7 @@ static void test_small(void **state) {
 
 // --- the same bits --------------------------------------------------------------------------------
 
-static void test_threads(void **state) {
-    (void)state;
+TEST(test_threads) {
     if (isa == NULL) {
         skip();
     }
@@ -363,8 +351,7 @@ static void show_row(const sm_verify_row *row, void *ctx) {
 }
 
 // Within fp32's tolerances.
-static void test_verify(void **state) {
-    (void)state;
+TEST(test_verify) {
     int n_rows = 0;
     if (isa == NULL) {
         skip();
@@ -376,8 +363,7 @@ static void test_verify(void **state) {
     device->backend->close(device);
 }
 
-static void test_training(void **state) {
-    (void)state;
+TEST(test_training) {
     static double plain[N_STEPS];
     static double split[N_STEPS];
     if (isa == NULL) {
@@ -393,8 +379,7 @@ static void test_training(void **state) {
     device->backend->close(device);
 }
 
-static void test_refused(void **state) {
-    (void)state;
+TEST(test_refused) {
     sm_plan *plan = NULL;
     sm_device *device = open_cpu("baseline");
     ok(sm_op_case_plan(SM_OP_MATMUL_FORWARD, 0, bf16x6, &plan));
@@ -407,12 +392,6 @@ static void test_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products), cmocka_unit_test(test_exactness),  cmocka_unit_test(test_ill_scaled),
-        cmocka_unit_test(test_numbers),  cmocka_unit_test(test_not_finite), cmocka_unit_test(test_small),
-        cmocka_unit_test(test_threads),  cmocka_unit_test(test_verify),     cmocka_unit_test(test_training),
-        cmocka_unit_test(test_refused),
-    };
     if (cpu_isa_find("amx", &isa) != SM_OK) {
         isa = NULL;
     }

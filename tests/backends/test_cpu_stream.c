@@ -1,13 +1,10 @@
 // test_cpu_stream.c: results that the cpu backend's kernels store bypassing the caches have the same bits as those
 // stored into them: ops of many rows, of which every eighth is the same, against ops of eight rows, on every
 // instruction set of this processor, in fp32 and bf16, with one and two threads.
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "tests/support/cpu_kernel_run.h"
 #include "backends/cpu/cpu.h"
 
@@ -166,8 +163,7 @@ static void check_shape(const cpu_kernel_table *kernels, const char *isa, const 
     release(&many);
 }
 
-static void large_results_have_the_bits_of_small_ones(void **state) {
-    (void)state;
+TEST(large_results_have_the_bits_of_small_ones) {
     for (int i = 0; i < N_ISAS; i++) {
         const cpu_isa *isa = NULL;
         if (cpu_isa_find(isa_names[i], &isa) != SM_OK) {
@@ -184,9 +180,4 @@ static void large_results_have_the_bits_of_small_ones(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(large_results_have_the_bits_of_small_ones),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

@@ -1,15 +1,10 @@
 // test_cpu_topology.c: masks, and threads that are unbound again.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/test.h"
 #include "backends/cpu/threads/topology.h"
 
 // The first processor that this process may use.
@@ -31,8 +26,7 @@ static sm_status make(const char *mask, int n_threads, cpu_binding **binding) {
     return cpu_binding_make(mask, &n_threads, binding);
 }
 
-static void masks(void **state) {
-    (void)state;
+TEST(masks) {
     static const char *const bad[] = {"",    "x",     "0x",  "0xg", "1-0",   "0-",    ",0", "0,",
                                       "0 1", "0-1-2", "-1",  " 0",  "65536", "65535", "0-", "99999999999999999999",
                                       "0x0", "0X1",   "0.5", "0,,1"};
@@ -45,8 +39,7 @@ static void masks(void **state) {
     }
 }
 
-static void one_processor(void **state) {
-    (void)state;
+TEST(one_processor) {
     const cpu_set_t before = affinity();
     const int processor = first_processor(&before);
     char list[32];
@@ -73,8 +66,7 @@ static void one_processor(void **state) {
     }
 }
 
-static void more_threads_than_cores(void **state) {
-    (void)state;
+TEST(more_threads_than_cores) {
     const cpu_set_t before = affinity();
     cpu_binding *binding;
     assert_int_equal(make(NULL, cpu_topology_n_cores() + 1, &binding), SM_OK);
@@ -85,8 +77,7 @@ static void more_threads_than_cores(void **state) {
     cpu_binding_free(binding);
 }
 
-static void the_machine(void **state) {
-    (void)state;
+TEST(the_machine) {
     int n_threads = 0;
     cpu_binding *binding;
     assert_true(cpu_topology_n_cores() >= 1);
@@ -103,11 +94,5 @@ static void the_machine(void **state) {
 
 int main(void) {
     unsetenv("HWLOC_XMLFILE"); // the machine as it is
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(masks),
-        cmocka_unit_test(one_processor),
-        cmocka_unit_test(more_threads_than_cores),
-        cmocka_unit_test(the_machine),
-    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

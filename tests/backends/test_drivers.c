@@ -1,12 +1,6 @@
 // test_drivers.c: drivers that fail, hang or crash, signals and limits, as users meet them: the program ends in time,
 // each row has a status and a reason, the cpu's row exists, and the exit code is right. tools/torture_drivers.sh tests
 // all functions.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <jansson.h>
 #include <signal.h>
@@ -18,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/support/test.h"
 #include "clock.h"
 #include "tests/support/temp_folder.h"
 
@@ -214,8 +209,7 @@ static bool is_told(int i, pid_t pid, char said[1024]) {
 
 // All at once, with a short limit. Rows that a busy machine did not reach are tried again alone, with ten times the
 // limit.
-static void drivers_that_fail(void **state) {
-    (void)state;
+TEST(drivers_that_fail) {
     pid_t pids[N_FAILURES];
     char said[1024];
     if (!has_device()) {
@@ -236,8 +230,7 @@ static void drivers_that_fail(void **state) {
     place = 0;
 }
 
-static void facts_that_cannot_be(void **state) {
-    (void)state;
+TEST(facts_that_cannot_be) {
     static const char *const faults[] = {"clGetDeviceInfo zeros 1", "clGetDeviceInfo ones 1"};
     if (!has_device()) {
         skip();
@@ -297,8 +290,7 @@ static void expect_end_by_signal(const char *line, const conditions *c, int numb
     }
 }
 
-static void signals_end_everything(void **state) {
-    (void)state;
+TEST(signals_end_everything) {
     expect_end_by_signal(TINY " -r 1000000 --backend cpu", &usual, SIGTERM, "cpu: tiny");
     json_t *rows = read_rows();
     assert_true(json_array_size(rows) == 1);
@@ -307,8 +299,7 @@ static void signals_end_everything(void **state) {
     expect_end_by_signal("peaks --backend cpu --min-time 100", &usual, SIGTERM, "measuring");
 }
 
-static void signals_end_hanging_drivers(void **state) {
-    (void)state;
+TEST(signals_end_hanging_drivers) {
     if (!has_device()) {
         skip();
     }
@@ -323,8 +314,7 @@ static void signals_end_hanging_drivers(void **state) {
 
 // --- limits ----------------------------------------------------------------------------------------
 
-static void every_object_is_released(void **state) {
-    (void)state;
+TEST(every_object_is_released) {
     char *path = temp_path("objects");
     char type[32];
     int n_processes = 0;
@@ -346,8 +336,7 @@ static void every_object_is_released(void **state) {
     assert_true(n_processes > 0);
 }
 
-static void limits_are_told(void **state) {
-    (void)state;
+TEST(limits_are_told) {
     assert_int_equal(wait_for_end(start(TINY " --backend cpu -t 4096", &usual), END_S), 2);
     expect_message("make sense on");
     assert_int_equal(wait_for_end(start(TINY, &(conditions){NULL, RLIMIT_STACK, 64 << 10}), END_S), 1);
@@ -356,25 +345,13 @@ static void limits_are_told(void **state) {
 }
 
 #if !defined(__SANITIZE_ADDRESS__) // which maps terabytes
-static void little_address_space_is_enough(void **state) {
-    (void)state;
+TEST(little_address_space_is_enough) {
     const conditions little = {NULL, RLIMIT_AS, 200000 << 10};
     assert_int_equal(wait_for_end(start(TINY " --backend cpu", &little), END_S), 0);
 }
 #endif
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(drivers_that_fail),
-        cmocka_unit_test(facts_that_cannot_be),
-        cmocka_unit_test(signals_end_everything),
-        cmocka_unit_test(signals_end_hanging_drivers),
-        cmocka_unit_test(every_object_is_released),
-        cmocka_unit_test(limits_are_told),
-#if !defined(__SANITIZE_ADDRESS__)
-        cmocka_unit_test(little_address_space_is_enough),
-#endif
-    };
     if (find_loader() != 0) {
         return 1;
     }

@@ -1,18 +1,12 @@
 // test_machine.c: the facts of this machine, whatever it is, and how a row stores them.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/test.h"
 #include "bench/rows/machine.h"
 #include "bench/rows/row.h"
 
-static void test_machine_facts(void **state) {
-    (void)state;
+TEST(test_machine_facts) {
     setenv("OMP_STEPMARK_TEST", "a\xFF", 1);
     char *argv[] = {(char[]){"stepmark"}, (char[]){"\xC3\x28"}, NULL};
     json_t *facts = NULL;
@@ -42,8 +36,7 @@ static void test_machine_facts(void **state) {
 }
 
 // Memory that was touched counts, and is forgotten by a reset once it is gone.
-static void test_peak_rss(void **state) {
-    (void)state;
+TEST(test_peak_rss) {
     const size_t size_bytes = (size_t)64 << 20;
     int64_t before_bytes = sm_machine_peak_rss_bytes();
     char *block = malloc(size_bytes);
@@ -59,9 +52,5 @@ static void test_peak_rss(void **state) {
 
 int main(void) {
     unsetenv("HWLOC_XMLFILE"); // the machine as it is
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_machine_facts),
-        cmocka_unit_test(test_peak_rss),
-    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,18 +1,13 @@
 // test_opencl.c: the opencl backend on the first usable device: correct ops and steps in both families of kernels;
 // repeatable bits; the cpu backend's losses; messages when memory or a build fails, or a kernel hangs; and the cache of
 // built programs. Skipped, with the reason, without a device.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/test.h"
 #include "clock.h"
 #include "tests/support/opencl_ops.h"
 #include "tests/support/temp_folder.h"
@@ -24,8 +19,7 @@
 #include "src/session/session.h"
 #include "src/verify/op_cases.h"
 
-static void test_description(void **state) {
-    (void)state;
+TEST(test_description) {
     sm_device_info info;
     for (int i = 0; i < backend->device_count(); i++) {
         check(backend->describe(i, &info));
@@ -41,8 +35,7 @@ static void test_description(void **state) {
     assert_int_equal(backend->describe(1000, &info), SM_ERR_USAGE);
 }
 
-static void test_unknown_tier(void **state) {
-    (void)state;
+TEST(test_unknown_tier) {
     sm_device *device = NULL;
     if (usable < 0) {
         skip();
@@ -53,8 +46,7 @@ static void test_unknown_tier(void **state) {
 }
 
 // Without matrix units the family for them is not there, and the message says what is missing.
-static void test_tensor_refused(void **state) {
-    (void)state;
+TEST(test_tensor_refused) {
     sm_device *device = NULL;
     if (usable < 0 || opencl_find_matrix_units(opencl_device_facts(usable))->has_mma) {
         skip();
@@ -66,8 +58,7 @@ static void test_tensor_refused(void **state) {
 
 // --- matrix units: what needs no card -----------------------------------------------------------------
 
-static void test_retarget(void **state) {
-    (void)state;
+TEST(test_retarget) {
     static const char ptx[] = ".version 8.5\n.target sm_90\n.entry k()\n.reqntid 384, 1, 1\n{\n //@wgmma.fence;\n add; "
                               "// a comment\n //@x;\n}";
     size_t n_bytes = 0;
@@ -81,8 +72,7 @@ static void test_retarget(void **state) {
 }
 
 // As cuTensorMapEncodeTiled makes it of the same matrix.
-static void test_tensor_map(void **state) {
-    (void)state;
+TEST(test_tensor_map) {
     static const opencl_tensor_map bf16 = {.dtype = SM_BF16, .n_dims = 2, .dims = {4096, 4096}, .box = {64, 128}};
     static const opencl_tensor_map f32 = {.dtype = SM_F32, .n_dims = 3, .dims = {768, 100, 7}, .box = {32, 64, 1}};
     static const struct {
@@ -129,8 +119,7 @@ static void check_way(const char *shape, sm_precision precision, const char *beg
 
 // What goes to the units: 16-bit numbers, and floats that may be rounded, in rows of a multiple of 16 bytes. All else
 // is computed as in family local.
-static void test_tensor_ways(void **state) {
-    (void)state;
+TEST(test_tensor_ways) {
     const sm_precision f32 = {SM_F32, SM_PRODUCTS_PLAIN};
     const sm_precision tf32 = {SM_F32, SM_PRODUCTS_TF32};
     const sm_precision bf16 = {SM_BF16, SM_PRODUCTS_PLAIN};
@@ -145,19 +134,12 @@ static void test_tensor_ways(void **state) {
 
 // --- right results ------------------------------------------------------------------------------
 
-static void test_ops(void **state) {
-    (void)state;
-    assert_true(check_ops((sm_precision){.dtype = SM_F32}, NULL, 0) > 300);
-}
+TEST(test_ops) { assert_true(check_ops((sm_precision){.dtype = SM_F32}, NULL, 0) > 300); }
 
 // The family of kernels for cards runs on every device, if slowly.
-static void test_ops_local(void **state) {
-    (void)state;
-    assert_true(check_ops((sm_precision){.dtype = SM_F32}, "local", 0) > 300);
-}
+TEST(test_ops_local) { assert_true(check_ops((sm_precision){.dtype = SM_F32}, "local", 0) > 300); }
 
-static void test_step(void **state) {
-    (void)state;
+TEST(test_step) {
     tally t = {0};
     sm_device *device = open_device(NULL);
     check(sm_verify_step(device, (sm_precision){.dtype = SM_F32}, SM_MODE_NAIVE, SM_RECOMPUTE_AUTO, 0, show_row, &t));
@@ -227,8 +209,7 @@ static double train_step(sm_session *session, int step) {
     return loss;
 }
 
-static void test_losses_as_cpu(void **state) {
-    (void)state;
+TEST(test_losses_as_cpu) {
     sm_device *device = open_device(NULL);
     sm_device *cpu = NULL;
     check(sm_backend_find("cpu")->open(0, &(sm_open_options){0}, &cpu));
@@ -251,8 +232,7 @@ static void test_losses_as_cpu(void **state) {
     cpu->backend->close(cpu);
 }
 
-static void test_same_bits_twice(void **state) {
-    (void)state;
+TEST(test_same_bits_twice) {
     sm_device *device = open_device(NULL);
     sm_session *runs[2] = {start_training(device, 0.1), start_training(device, 0.1)};
     float values[2][MOST_ELEMS];
@@ -276,8 +256,7 @@ static void test_same_bits_twice(void **state) {
 }
 
 // Timed op by op, each op takes time and the results stay the same.
-static void test_timed(void **state) {
-    (void)state;
+TEST(test_timed) {
     sm_device *device = open_device(NULL);
     sm_session *timed = start_training(device, 0);
     sm_session *plain = start_training(device, 0);
@@ -304,8 +283,7 @@ static void test_timed(void **state) {
 
 // --- what goes wrong -------------------------------------------------------------------------------
 
-static void test_out_of_memory(void **state) {
-    (void)state;
+TEST(test_out_of_memory) {
     sm_device *device = open_device(NULL);
     sm_session *session = NULL;
     const int64_t B = (int64_t)(device->info.memory_bytes / SEQUENCE / 64);
@@ -338,8 +316,7 @@ static void enqueue_endless(opencl_device *device, volatile cl_int *go, cl_mem *
 }
 
 // What a step does then, and the sessions and devices after it.
-static void test_hanging_kernel(void **state) {
-    (void)state;
+TEST(test_hanging_kernel) {
     sm_device *device = open_device(NULL);
     sm_device *again = NULL;
     double loss = 0;
@@ -378,8 +355,7 @@ static void test_hanging_kernel(void **state) {
     free((void *)(uintptr_t)go);
 }
 
-static void test_build_failure(void **state) {
-    (void)state;
+TEST(test_build_failure) {
     opencl_device *device = (opencl_device *)open_device(NULL);
     cl_program program = NULL;
     assert_int_equal(
@@ -392,8 +368,7 @@ static void test_build_failure(void **state) {
 }
 
 // Elements past 2^31 and 2^32: more than fits in most devices, so the arithmetic is run by itself.
-static void test_large_indices(void **state) {
-    (void)state;
+TEST(test_large_indices) {
     static const char probe[] = "kernel void probe(ulong row, ulong n_cols, global ulong *start) "
                                 "{ start[0] = row_start(row, n_cols) + 3; }";
     const cl_ulong cases[][2] = {{70000, 50304}, {1000003, 50304}, {UINT64_C(1) << 33, 5}};
@@ -431,8 +406,7 @@ static void test_large_indices(void **state) {
     backend->close(&device->base);
 }
 
-static void test_error_names(void **state) {
-    (void)state;
+TEST(test_error_names) {
     assert_string_equal(opencl_error_name(CL_OUT_OF_RESOURCES), "CL_OUT_OF_RESOURCES");
     assert_string_equal(opencl_error_name(-9999), "CL error -9999");
     assert_int_equal(opencl_fail("opencl:0.0", "test", CL_MEM_OBJECT_ALLOCATION_FAILURE), SM_ERR_OOM);
@@ -494,8 +468,7 @@ static unsigned char *load_entry(const char *key, size_t *size_bytes) {
     return binary;
 }
 
-static void test_cache(void **state) {
-    (void)state;
+TEST(test_cache) {
     static const unsigned char binary[] = "what a driver built";
     size_t size_bytes = 0;
     char *saved = enter_cache();
@@ -576,8 +549,7 @@ static void prepare_with(const char *helper) {
 }
 
 // Whether a helper builds its programs or none does, all are there in the end.
-static void test_helpers(void **state) {
-    (void)state;
+TEST(test_helpers) {
     static const char *const helpers[] = {SM_TEST_BINARY, "/bin/false", "/nothing/there"};
     if (usable < 0) {
         skip();
@@ -591,8 +563,7 @@ static void test_helpers(void **state) {
 }
 
 // They may wait before there is a plan, and then for one of another device.
-static void test_early_helpers(void **state) {
-    (void)state;
+TEST(test_early_helpers) {
     static const char *const helpers[] = {SM_TEST_BINARY, "/bin/false"};
     if (usable < 0) {
         skip();
@@ -621,8 +592,7 @@ static pid_t start_helper(const char *index, host_pipe *work, host_pipe *done) {
 static bool ends_well(pid_t helper) { return host_await_helper(helper, host_now_ns() + (int64_t)60e9); }
 
 // Whether a program builds or not, the next is taken, and this process is told; the helper stays until nobody listens.
-static void test_help(void **state) {
-    (void)state;
+TEST(test_help) {
     enum { N = 2 };
     static const opencl_named_program programs[N] = {{"registers", "nothing", ""}, {"registers", "swiglu", ""}};
     host_pipe work, done;
@@ -642,8 +612,7 @@ static void test_help(void **state) {
     assert_true(ends_well(helper));
 }
 
-static void test_help_without_device(void **state) {
-    (void)state;
+TEST(test_help_without_device) {
     static const char *const indices[] = {"1000", NULL};
     for (size_t i = 0; i < sizeof indices / sizeof indices[0]; i++) {
         host_pipe work, done;
@@ -701,8 +670,7 @@ static void run_product(sm_device *device, bool tuned, float dw[TUNED_ELEMS]) {
 }
 
 // A tuned plan computes what another does; what was measured is on disk, and is not measured again.
-static void test_tuned(void **state) {
-    (void)state;
+TEST(test_tuned) {
     static float expected[TUNED_ELEMS], measured[TUNED_ELEMS], remembered[TUNED_ELEMS];
     static const char *const tiers[] = {"local", "registers"};
     for (int i = 0; i < 2; i++) {
@@ -720,31 +688,4 @@ static void test_tuned(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_description),
-        cmocka_unit_test(test_unknown_tier),
-        cmocka_unit_test(test_tensor_refused),
-        cmocka_unit_test(test_retarget),
-        cmocka_unit_test(test_tensor_ways),
-        cmocka_unit_test(test_tensor_map),
-        cmocka_unit_test(test_ops),
-        cmocka_unit_test(test_ops_local),
-        cmocka_unit_test(test_step),
-        cmocka_unit_test(test_losses_as_cpu),
-        cmocka_unit_test(test_same_bits_twice),
-        cmocka_unit_test(test_timed),
-        cmocka_unit_test(test_out_of_memory),
-        cmocka_unit_test(test_hanging_kernel),
-        cmocka_unit_test(test_build_failure),
-        cmocka_unit_test(test_large_indices),
-        cmocka_unit_test(test_error_names),
-        cmocka_unit_test(test_cache),
-        cmocka_unit_test(test_helpers),
-        cmocka_unit_test(test_early_helpers),
-        cmocka_unit_test(test_help),
-        cmocka_unit_test(test_help_without_device),
-        cmocka_unit_test(test_tuned),
-    };
-    return cmocka_run_group_tests(tests, find_device, NULL);
-}
+int main(void) { return cmocka_run_group_tests(tests, find_device, NULL); }

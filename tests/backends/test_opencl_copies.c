@@ -1,13 +1,8 @@
 // test_opencl_copies.c: copies during computation, as two processes' devices exchange gradients: out, in, added, and
 // rounded to bf16, exact to the bit; and a copy of the weights. Skipped, with the reason, without a device.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdlib.h>
 
+#include "tests/support/test.h"
 #include "bf16.h"
 #include "tests/support/kept_weights.h"
 #include "tests/support/opencl_device.h"
@@ -74,8 +69,7 @@ static void copy(bench *b, sm_copy_kind kind, bool is_bf16, void *host) {
 
 static bool is_part(int i) { return i >= FIRST && i < FIRST + PART; }
 
-static void test_plain(void **state) {
-    (void)state;
+TEST(test_plain) {
     bench b;
     set_up(&b);
     copy(&b, SM_COPY_OUT, false, b.result);
@@ -97,8 +91,7 @@ static void test_plain(void **state) {
 
 static float rounded(float x) { return sm_bf16_widen(sm_bf16_round(x)); }
 
-static void test_rounded(void **state) {
-    (void)state;
+TEST(test_rounded) {
     bench b;
     set_up(&b);
     copy(&b, SM_COPY_OUT, true, b.rounded);
@@ -115,16 +108,11 @@ static void test_rounded(void **state) {
     tear_down(&b);
 }
 
-static void test_kept_weights(void **state) {
-    (void)state;
+TEST(test_kept_weights) {
     sm_device *device = open_device("registers");
     check_kept_weights(device, SM_F32);
     check_kept_weights(device, SM_BF16);
     backend->close(device);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plain), cmocka_unit_test(test_rounded),
-                                       cmocka_unit_test(test_kept_weights)};
-    return cmocka_run_group_tests(tests, find_device, NULL);
-}
+int main(void) { return cmocka_run_group_tests(tests, find_device, NULL); }

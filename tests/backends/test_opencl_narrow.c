@@ -1,17 +1,12 @@
 // test_opencl_narrow.c: data in bf16 and fp16 on the first usable opencl device: conversions bit by bit, every op and
 // whole steps in both families of kernels, and training that learns as in fp32. Skipped, with the reason, where there
 // is no device.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/test.h"
 #include "number_format.h"
 #include "tests/support/opencl_ops.h"
 #include "tests/support/training_curve.h"
@@ -125,8 +120,7 @@ static void check_conversions(opencl_device *device, sm_dtype dtype, int vector)
     free(codes);
 }
 
-static void test_conversions(void **state) {
-    (void)state;
+TEST(test_conversions) {
     static const int vectors[] = {1, 4, 8, 16};
     sm_device *device = open_device(NULL);
     for (size_t f = 0; f < sizeof formats / sizeof formats[0]; f++) {
@@ -151,8 +145,7 @@ enum { N_PAIRS = sizeof pairs / sizeof pairs[0] };
 static int n_pairs(void) { return runs_all() ? N_PAIRS : N_PAIRS - 1; }
 
 // Cases of up to some thousand elements: rows of odd length that begin anywhere are among them.
-static void test_ops(void **state) {
-    (void)state;
+TEST(test_ops) {
     for (int i = 0; i < n_pairs(); i++) {
         const int n = check_ops((sm_precision){.dtype = pairs[i].format}, pairs[i].family, 6000);
         print_message("%s in %s: %d comparisons\n", sm_dtype_name(pairs[i].format), pairs[i].family, n);
@@ -162,8 +155,7 @@ static void test_ops(void **state) {
 
 // Steps of both families, compared with the reference's; outside of the long tests with what a run checks of its own
 // (losses, operations, gradients and updates), in the family that test_curves does not train.
-static void test_step(void **state) {
-    (void)state;
+TEST(test_step) {
     for (int i = 0; i < N_PAIRS && runs_all(); i++) {
         tally t = {0};
         sm_device *device = open_device(pairs[i].family);
@@ -186,8 +178,7 @@ static void test_step(void **state) {
 
 // --- training -----------------------------------------------------------------------------------------
 
-static void test_curves(void **state) {
-    (void)state;
+TEST(test_curves) {
     unsetenv("POCL_EXTRA_BUILD_FLAGS"); // hundreds of steps take longer to run than to compile
     static double wide[N_STEPS];
     static double narrow[N_STEPS];
@@ -200,8 +191,7 @@ static void test_curves(void **state) {
     backend->close(device);
 }
 
-static void test_emulated(void **state) {
-    (void)state;
+TEST(test_emulated) {
     sm_device *device = open_device("registers");
     assert_false(backend->emulates(device, (sm_precision){.dtype = SM_F32}));
     assert_true(backend->emulates(device, (sm_precision){.dtype = SM_BF16}));
@@ -209,10 +199,4 @@ static void test_emulated(void **state) {
     backend->close(device);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_conversions), cmocka_unit_test(test_ops),      cmocka_unit_test(test_step),
-        cmocka_unit_test(test_curves),      cmocka_unit_test(test_emulated),
-    };
-    return cmocka_run_group_tests(tests, find_device, NULL);
-}
+int main(void) { return cmocka_run_group_tests(tests, find_device, NULL); }

@@ -1,10 +1,4 @@
 // test_os.c: properties of os.h that hold on every system, even without some of its functions.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -12,14 +6,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/test.h"
 #include "os/os.h"
 
 static bool is_open(int file) { return fcntl(file, F_GETFD) >= 0; }
 
 static bool closes_at_exec(int file) { return (fcntl(file, F_GETFD) & FD_CLOEXEC) != 0; }
 
-static void test_processors_are_counted(void **state) {
-    (void)state;
+TEST(test_processors_are_counted) {
     os_processors allowed;
     int n = 0;
     assert_true(os_n_processors() >= 1);
@@ -31,8 +25,7 @@ static void test_processors_are_counted(void **state) {
     }
 }
 
-static void test_memory_is_told(void **state) {
-    (void)state;
+TEST(test_memory_is_told) {
     uint64_t total_bytes = 0;
     uint64_t available_bytes = 0;
     os_memory(&total_bytes, &available_bytes);
@@ -42,8 +35,7 @@ static void test_memory_is_told(void **state) {
     assert_true(most_bytes > 0 && most_bytes <= total_bytes && available_bytes <= most_bytes);
 }
 
-static void test_sleep_ends(void **state) {
-    (void)state;
+TEST(test_sleep_ends) {
     const struct timespec most = {.tv_nsec = 1000000};
     _Atomic uint32_t word = 1;
     assert_true(os_sleep_while(&word, 0, NULL, false)); // another value: at once
@@ -61,8 +53,7 @@ static void *change(void *ctx) {
     return NULL;
 }
 
-static void test_sleepers_are_woken(void **state) {
-    (void)state;
+TEST(test_sleepers_are_woken) {
     _Atomic uint32_t word = 0;
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, change, &word), 0);
@@ -72,8 +63,7 @@ static void test_sleepers_are_woken(void **state) {
     pthread_join(thread, NULL);
 }
 
-static void test_files(void **state) {
-    (void)state;
+TEST(test_files) {
     int ends[2];
     char text[4] = "";
     const int file = os_open_nameless();
@@ -91,16 +81,14 @@ static void test_files(void **state) {
     assert_null(os_open_facts("/nowhere", "/proc/cpuinfo"));
 }
 
-static void test_random_numbers_differ(void **state) {
-    (void)state;
+TEST(test_random_numbers_differ) {
     uint64_t a = 0;
     uint64_t b = 0;
     assert_true(os_draw(&a, sizeof a) && os_draw(&b, sizeof b));
     assert_true(a != b);
 }
 
-static void test_program_is_this_one(void **state) {
-    (void)state;
+TEST(test_program_is_this_one) {
     char *const again[] = {"test_os", "--again", NULL};
     int end = 0;
     const pid_t child = fork();
@@ -113,8 +101,7 @@ static void test_program_is_this_one(void **state) {
     assert_int_equal(WEXITSTATUS(end), 7);
 }
 
-static void test_end_of_a_child_is_seen(void **state) {
-    (void)state;
+TEST(test_end_of_a_child_is_seen) {
     int ends[2];
     char byte = 0;
     assert_true(os_open_pipe(ends));
@@ -141,8 +128,7 @@ static void test_end_of_a_child_is_seen(void **state) {
     close(ends[0]);
 }
 
-static void test_descriptors_are_closed(void **state) {
-    (void)state;
+TEST(test_descriptors_are_closed) {
     const int file = os_open_nameless();
     int end = 0;
     const pid_t child = fork();
@@ -160,16 +146,5 @@ int main(int argc, char **argv) {
         return 7;
     }
     os_begin(argv[0]);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_processors_are_counted),
-        cmocka_unit_test(test_memory_is_told),
-        cmocka_unit_test(test_sleep_ends),
-        cmocka_unit_test(test_sleepers_are_woken),
-        cmocka_unit_test(test_files),
-        cmocka_unit_test(test_random_numbers_differ),
-        cmocka_unit_test(test_program_is_this_one),
-        cmocka_unit_test(test_end_of_a_child_is_seen),
-        cmocka_unit_test(test_descriptors_are_closed),
-    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

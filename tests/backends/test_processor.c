@@ -1,15 +1,10 @@
 // test_processor.c: names and features of processors, from what Linux reports.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "tests/support/test.h"
 #include "os/processor.h"
 #include "tests/support/temp_folder.h"
 
@@ -64,8 +59,7 @@ static void expect_features(const char *cpuinfo, const char *expected) {
     "\nCPU architecture: 8\nCPU variant\t: " variant "\nCPU part\t: " part "\nCPU revision\t: " revision "\n\n"
 
 // AMD's processors fill their names with blanks.
-static void test_x86_says_its_name(void **state) {
-    (void)state;
+TEST(test_x86_says_its_name) {
     static const char cpuinfo[] = "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\n"
                                   "model name\t: AMD EPYC 7763 64-Core Processor                \ncpu MHz\t\t: 2445.4\n"
                                   "flags\t\t: fpu sse4_2 avx2 fma hypervisor\n\n"
@@ -74,8 +68,7 @@ static void test_x86_says_its_name(void **state) {
     expect_features(cpuinfo, "fpu sse4_2 avx2 fma hypervisor");
 }
 
-static void test_arm_by_implementer_and_part(void **state) {
-    (void)state;
+TEST(test_arm_by_implementer_and_part) {
     static const char one[] = ARM(0, "0x41", "0x1", "0xd40", "1") ARM(1, "0x41", "0x1", "0xd40", "1");
     expect_name(one, NULL, "Arm Neoverse-V1 r1p1");
     expect_features(one, "fp asimd i8mm bf16");
@@ -87,22 +80,19 @@ static void test_arm_by_implementer_and_part(void **state) {
 }
 
 // Parts and implementers that come later have numbers.
-static void test_unknown_arm_is_told_apart(void **state) {
-    (void)state;
+TEST(test_unknown_arm_is_told_apart) {
     expect_name(ARM(0, "0x41", "0x2", "0xfff", "1"), NULL, "Arm part 0xfff r2p1");
     expect_name(ARM(0, "0x99", "0x0", "0xd0c", "1"), NULL, "implementer 0x99 part 0xd0c r0p1");
 }
 
 // A kernel that runs 32-bit programs adds a name that says nothing.
-static void test_arm_name_of_old_kernels_is_left_out(void **state) {
-    (void)state;
+TEST(test_arm_name_of_old_kernels_is_left_out) {
     expect_name("processor\t: 0\nmodel name\t: ARMv8 Processor rev 3 (v8l)\nCPU implementer\t: 0x41\n"
                 "CPU variant\t: 0x0\nCPU part\t: 0xd03\nCPU revision\t: 4\n",
                 NULL, "Arm Cortex-A53 r0p4");
 }
 
-static void test_riscv_by_core_and_isa(void **state) {
-    (void)state;
+TEST(test_riscv_by_core_and_isa) {
     expect_name("processor\t: 0\nhart\t\t: 1\nisa\t\t: rv64imafdc_zicntr_zba\nmmu\t\t: sv39\nuarch\t\t: sifive,u74-mc\n"
                 "mvendorid\t: 0x489\nmarchid\t\t: 0x8000000000000007\nmimpid\t\t: 0x4210427\n\n",
                 "StarFive VisionFive 2 v1.3B", "StarFive VisionFive 2 v1.3B: sifive,u74-mc rv64imafdc");
@@ -116,8 +106,7 @@ static void test_riscv_by_core_and_isa(void **state) {
     expect_features("processor\t: 0\nisa\t\t: rv64imafdc\n", "rv64imafdc");
 }
 
-static void test_others(void **state) {
-    (void)state;
+TEST(test_others) {
     expect_name("processor\t: 0\ncpu\t\t: POWER9, altivec supported\nclock\t\t: 2300.000000MHz\n", NULL,
                 "POWER9, altivec supported");
     expect_name("system type\t: generic\n\nprocessor\t\t: 0\nModel Name\t\t: Loongson-3A5000\n", NULL,
@@ -128,11 +117,4 @@ static void test_others(void **state) {
     assert_true(strncmp(name, "unknown ", 8) == 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_x86_says_its_name),         cmocka_unit_test(test_arm_by_implementer_and_part),
-        cmocka_unit_test(test_unknown_arm_is_told_apart), cmocka_unit_test(test_arm_name_of_old_kernels_is_left_out),
-        cmocka_unit_test(test_riscv_by_core_and_isa),     cmocka_unit_test(test_others),
-    };
-    return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
-}
+int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

@@ -1,10 +1,5 @@
 // test_tensor_attention.c: the choice of attention ops for matrix units, and of their sizes; needs no device.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "backends/opencl/nvidia/tensor.h"
 
 static const opencl_facts hopper = {.compute_capability = 90};
@@ -33,8 +28,7 @@ static bool attends_to(sm_dtype dtype, sm_products products, int64_t HS) {
     return attends(&x);
 }
 
-static void test_formats(void **state) {
-    (void)state;
+TEST(test_formats) {
     assert_true(attends_to(SM_BF16, SM_PRODUCTS_PLAIN, 64));
     assert_true(attends_to(SM_F16, SM_PRODUCTS_PLAIN, 64));
     assert_true(attends_to(SM_F32, SM_PRODUCTS_TF32, 64));
@@ -42,24 +36,21 @@ static void test_formats(void **state) {
     assert_false(attends_to(SM_F32, SM_PRODUCTS_PLAIN, 64));
 }
 
-static void test_head_sizes(void **state) {
-    (void)state;
+TEST(test_head_sizes) {
     for (int64_t HS = 1; HS <= 256; HS++) {
         assert_int_equal(attends_to(SM_BF16, SM_PRODUCTS_PLAIN, HS), HS % 8 == 0 && HS <= 128);
         assert_int_equal(attends_to(SM_F32, SM_PRODUCTS_TF32, HS), HS % 8 == 0 && HS <= 128);
     }
 }
 
-static void test_stored_weights(void **state) {
-    (void)state;
+TEST(test_stored_weights) {
     example x;
     make_example(&x, SM_BF16, SM_PRODUCTS_PLAIN, 64);
     x.attention.stores_weights = true;
     assert_false(attends(&x));
 }
 
-static void test_alignment(void **state) {
-    (void)state;
+TEST(test_alignment) {
     example x;
     make_example(&x, SM_BF16, SM_PRODUCTS_PLAIN, 64);
     x.tensors[1].offset_bytes = 16;
@@ -69,8 +60,7 @@ static void test_alignment(void **state) {
 }
 
 // Every head size has sizes that fit, on cards with less local memory too, and that the kernels can have.
-static void test_sizes(void **state) {
-    (void)state;
+TEST(test_sizes) {
     const opencl_facts *const cards[] = {&hopper, &ada};
     for (int i = 0; i < 2; i++) {
         for (int64_t HS = 8; HS <= 128; HS += 8) {
@@ -85,10 +75,4 @@ static void test_sizes(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_formats),   cmocka_unit_test(test_head_sizes), cmocka_unit_test(test_stored_weights),
-        cmocka_unit_test(test_alignment), cmocka_unit_test(test_sizes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

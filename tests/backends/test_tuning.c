@@ -1,16 +1,11 @@
 // test_tuning.c: the cache of choices: each key's choices come back; damaged files, files of another key and unwritable
 // ones only cause a warning.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <glob.h>
 #include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/support/test.h"
 #include "tests/support/temp_folder.h"
 #include "backends/host/tuning.h"
 
@@ -54,8 +49,7 @@ static void save_choice(const char *key, const char *name, const char *value) {
     host_tuning_free(tuning);
 }
 
-static void test_remembered(void **state) {
-    (void)state;
+TEST(test_remembered) {
     expect_choice("a", "x", NULL, NULL);
     save_choice("a", "x", "1 \"quoted\"\n");
     expect_choice("a", "x", "1 \"quoted\"\n", NULL);
@@ -65,8 +59,7 @@ static void test_remembered(void **state) {
 }
 
 // Two writers of one file: choices unknown to one are kept, and for those of both the later one wins.
-static void test_two_writers(void **state) {
-    (void)state;
+TEST(test_two_writers) {
     host_tuning *first = open_key("shared");
     host_tuning *second = open_key("shared");
     put(first, "of both", "first");
@@ -80,8 +73,7 @@ static void test_two_writers(void **state) {
     expect_choice("shared", "of the first", "1", NULL);
 }
 
-static void test_broken_files(void **state) {
-    (void)state;
+TEST(test_broken_files) {
     static const struct {
         const char *text;
         const char *warning;
@@ -113,8 +105,7 @@ static void test_broken_files(void **state) {
     free(folder);
 }
 
-static void test_no_folder(void **state) {
-    (void)state;
+TEST(test_no_folder) {
     char *file = temp_path("file");
     temp_write(file, "", 0);
     setenv("XDG_CACHE_HOME", file, 1); // no folder can be made in a file, not even by root
@@ -148,8 +139,7 @@ static void find_entry(char path[PATH_MAX]) {
 }
 
 // Files that others could have written are not read, not waited for, and replaced when choices are saved.
-static void test_untrusted_entries(void **state) {
-    (void)state;
+TEST(test_untrusted_entries) {
     char path[PATH_MAX];
     char elsewhere[PATH_MAX + 8];
     char *folder = temp_path("untrusted");
@@ -178,11 +168,4 @@ static void test_untrusted_entries(void **state) {
     free(folder);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_remembered),        cmocka_unit_test(test_two_writers),
-        cmocka_unit_test(test_broken_files),      cmocka_unit_test(test_no_folder),
-        cmocka_unit_test(test_untrusted_entries),
-    };
-    return cmocka_run_group_tests(tests, make_cache, temp_folder_remove);
-}
+int main(void) { return cmocka_run_group_tests(tests, make_cache, temp_folder_remove); }

@@ -1,15 +1,10 @@
 // Matrix units of AMD and Intel: which a device has, and that one which ends the process that tries it is not used. The
 // device is PoCL's, and says that it is such a card (tools/emulated.sh); `make check-emulated` runs products on it.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/test.h"
 #include "tests/support/temp_folder.h"
 
 static char said[1 << 16];
@@ -46,8 +41,7 @@ static void skip_without_opencl(void) {
 }
 
 // Nothing is believed before it was tried, and nothing is tried by `devices` alone.
-static void test_levels(void **state) {
-    (void)state;
+TEST(test_levels) {
     skip_without_opencl();
     assert_int_equal(run("", "dg2", "devices -o json"), 0);
     expect("no dpas8: not tried yet");
@@ -56,18 +50,11 @@ static void test_levels(void **state) {
     expect_no("not tried yet");
 }
 
-static void test_crash(void **state) {
-    (void)state;
+TEST(test_crash) {
     skip_without_opencl();
     assert_int_equal(run("STEPMARK_CRASH=-DUNIT", "gfx942", "devices --probe -o json"), 0);
     expect("mfma: bf16 products NT, through local memory: the driver or its compiler ended the process");
     expect("no mfma: mfma: bf16 products NT");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_levels),
-        cmocka_unit_test(test_crash),
-    };
-    return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
-}
+int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

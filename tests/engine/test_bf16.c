@@ -1,13 +1,9 @@
 // test_bf16.c: plans with data type bf16: what is narrow, what stays f32, and who may run them.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
 #include <math.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <cmocka.h>
 
+#include "tests/support/test.h"
 #include "bf16.h"
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
@@ -18,8 +14,7 @@ static float from_bits(uint32_t bits) {
     return value;
 }
 
-static void test_rounding(void **state) {
-    (void)state;
+TEST(test_rounding) {
     const struct {
         uint32_t f32;
         uint16_t bf16;
@@ -99,8 +94,7 @@ static void assert_ops_use_copies(const sm_plan *plan) {
     }
 }
 
-static void test_plan(void **state) {
-    (void)state;
+TEST(test_plan) {
     for (sm_mode mode = SM_MODE_NAIVE; mode <= SM_MODE_FUSED; mode++) {
         for (int optimizer = 0; optimizer < 2; optimizer++) {
             sm_plan *plan = build("tiny", SM_BF16, mode, optimizer);
@@ -121,8 +115,7 @@ static void test_plan(void **state) {
 
 // f32 parameters, gradients and AdamW state as ever, two bytes an element of each matrix more; activations of
 // half the size, but for statistics.
-static void test_memory(void **state) {
-    (void)state;
+TEST(test_memory) {
     sm_plan *plans[2] = {build("small", SM_F32, SM_MODE_FUSED, true), build("small", SM_BF16, SM_MODE_FUSED, true)};
     size_t wide[SM_ROLE_COUNT];
     size_t narrow[SM_ROLE_COUNT];
@@ -142,8 +135,7 @@ static void test_memory(void **state) {
 }
 
 // The same FLOPs; AdamW moves two bytes an element more, a matmul's bytes follow its operands.
-static void test_work(void **state) {
-    (void)state;
+TEST(test_work) {
     sm_plan *wide = build("tiny", SM_F32, SM_MODE_NAIVE, true);
     sm_plan *narrow = build("tiny", SM_BF16, SM_MODE_NAIVE, true);
     assert_int_equal(wide->n_ops, narrow->n_ops);
@@ -162,12 +154,4 @@ static void test_work(void **state) {
     sm_plan_free(narrow);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rounding),
-        cmocka_unit_test(test_plan),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_work),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

@@ -1,12 +1,8 @@
 // test_bf16_training.c: bf16 and f16 on the cpu backend, with f32 master weights: training learns as in f32, the copies
 // of the weights follow their masters, and a wrong loss is detected.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
 #include <math.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "tests/support/test.h"
 #include "bf16.h"
 #include "tests/support/training_curve.h"
 #include "src/verify/gradient_check.h"
@@ -18,8 +14,7 @@ static sm_device *open_cpu(void) {
     return device;
 }
 
-static void test_curves(void **state) {
-    (void)state;
+TEST(test_curves) {
     static const struct {
         sm_dtype format;
         sm_mode mode;
@@ -42,8 +37,7 @@ static int find_copy(const sm_plan *plan, const char *name) {
 }
 
 // What is written is rounded in the copy and exact in the master; so are the weights after updates.
-static void test_copies_follow_masters(void **state) {
-    (void)state;
+TEST(test_copies_follow_masters) {
     static float master[32 * 128];
     static float copy[32 * 128];
     const char *name = "h.1.mlp.c_fc.weight";
@@ -110,8 +104,7 @@ static void see_faults(sm_dtype dtype) {
     device->backend->close(device);
 }
 
-static void test_loss_check(void **state) {
-    (void)state;
+TEST(test_loss_check) {
     see_faults(SM_BF16);
     see_faults(SM_F16);
 }
@@ -123,8 +116,7 @@ static sm_status feed(void *ctx, sm_session *session, int64_t index) {
 }
 
 // A first scale that is too large is lowered until there are gradients to check; the step is then not skipped.
-static void test_check_settles_the_scale(void **state) {
-    (void)state;
+TEST(test_check_settles_the_scale) {
     const float too_large = 0x1p40f;
     fixture f;
     sm_gradient_check result;
@@ -147,12 +139,4 @@ static void test_check_settles_the_scale(void **state) {
     device->backend->close(device);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_curves),
-        cmocka_unit_test(test_copies_follow_masters),
-        cmocka_unit_test(test_loss_check),
-        cmocka_unit_test(test_check_settles_the_scale),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

@@ -4,17 +4,12 @@
 // The cheats alter the cpu backend's results: an op's outputs are put back to what they were before it ran, in part or
 // as a whole, as if it had not run, or set to what they were once. CHEATS=20 tries each twenty times (once without),
 // HONEST=200 as many honest runs.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/test.h"
 #include "philox.h"
 #include "bench/measure/harness.h"
 #include "src/models/model.h"
@@ -361,7 +356,7 @@ static bool is_caught(sm_device *device, const variant *v, cheat_kind kind, sm_o
     return caught || !cheat.had_effect;
 }
 
-static void test_cheats(void **state) {
+TEST(test_cheats) {
     const int n_tries = tries("CHEATS", 1);
     int n_missed = 0;
     for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
@@ -384,7 +379,7 @@ static void test_cheats(void **state) {
     assert_int_equal(n_missed, 0);
 }
 
-static void test_honest(void **state) {
+TEST(test_honest) {
     const int n_tries = tries("HONEST", 12);
     memset(&cheat, 0, sizeof cheat);
     for (int k = 0; k < n_tries; k++) {
@@ -401,7 +396,7 @@ static void test_honest(void **state) {
 }
 
 // Until the model knows its batches by heart: losses are next to 0, as differences of logits that are not.
-static void test_honest_when_trained(void **state) {
+TEST(test_honest_when_trained) {
     sm_row row;
     memset(&cheat, 0, sizeof cheat);
     n_repetitions = 6000;
@@ -416,11 +411,9 @@ static void test_honest_when_trained(void **state) {
 
 int main(void) {
     sm_device *device = open_device();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(test_honest, device),
-        cmocka_unit_test_prestate(test_honest_when_trained, device),
-        cmocka_unit_test_prestate(test_cheats, device),
-    };
+    for (size_t i = 0; i < n_tests; i++) {
+        tests[i].initial_state = device;
+    }
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     honest->close(device);
     return failed;

@@ -1,12 +1,6 @@
 // test_golden.c: every backend and mode against PyTorch's results (tests/golden/README.md): loss, all gradients,
 // log-probabilities, AdamW with clipping, accumulation and decay, 50 losses of a run; and our saved model against the
 // one that transformers saved.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/support/test.h"
 #include "src/io/safetensors.h"
 #include "src/io/tokens.h"
 #include "src/rewrites/rewrite.h"
@@ -227,7 +222,7 @@ static void expect_params_near(const fixture *f, const char *plan_prefix, const 
 
 // --- tests ------------------------------------------------------------------------------------
 
-static void loss_and_gradients(void **state) {
+TEST(loss_and_gradients) {
     fixture f = open_fixture(*state, "steps");
     const sm_step_settings adamw = read_adamw(f.scalars);
     int64_t n_ids = (int64_t)(scalar(f.scalars, "n_steps") * scalar(f.scalars, "n_accum")) * batch_elems(&f);
@@ -259,7 +254,7 @@ static double log_sum_exp(const float *logits, int64_t V) {
 // Asks for each id of the vocabulary in turn as the target everywhere: a token's loss is then the
 // negative log-probability of that id. So all logits are compared, up to the constant of a row
 // that no probability depends on, also where they are never in memory at once.
-static void log_probabilities(void **state) {
+TEST(log_probabilities) {
     fixture f = open_fixture(*state, "steps");
     const sm_step_settings adamw = read_adamw(f.scalars);
     const int64_t N = batch_elems(&f);
@@ -296,7 +291,7 @@ static void log_probabilities(void **state) {
     close_fixture(&f);
 }
 
-static void clipped_steps(void **state) {
+TEST(clipped_steps) {
     fixture f = open_fixture(*state, "steps");
     sm_step_settings adamw = read_adamw(f.scalars);
     const int64_t n_steps = (int64_t)scalar(f.scalars, "n_steps");
@@ -330,7 +325,7 @@ static void clipped_steps(void **state) {
     close_fixture(&f);
 }
 
-static void fifty_losses(void **state) {
+TEST(fifty_losses) {
     fixture f = open_fixture(*state, "run");
     sm_step_settings adamw = read_adamw(f.scalars);
     const int64_t n_steps = (int64_t)scalar(f.scalars, "n_steps");
@@ -376,7 +371,7 @@ static void expect_same_entry(const sm_safetensors *ours, const sm_safetensors *
 
 // Load and save: the same names, dtypes, shapes and bytes as transformers wrote, and a config
 // that says the same.
-static void saved_as_transformers_saves(void **state) {
+TEST(saved_as_transformers_saves) {
     fixture f = open_fixture(*state, "steps");
     char dir[] = "/tmp/stepmark-golden-XXXXXX";
     char path[64];
@@ -427,23 +422,16 @@ int main(void) {
         {"qwen3", "cpu", SM_MODE_NAIVE},
         {"qwen3", "cpu", SM_MODE_FUSED},
     };
-    static const struct CMUnitTest each[] = {
-        cmocka_unit_test(loss_and_gradients),
-        cmocka_unit_test(log_probabilities),
-        cmocka_unit_test(clipped_steps),
-        cmocka_unit_test(fifty_losses),
-        cmocka_unit_test(saved_as_transformers_saves),
-    };
-    enum { N_VARIANTS = sizeof variants / sizeof variants[0], N_EACH = sizeof each / sizeof each[0] };
-    static char names[N_VARIANTS * N_EACH][96];
-    struct CMUnitTest tests[N_VARIANTS * N_EACH];
-    for (int i = 0; i < N_VARIANTS * N_EACH; i++) {
-        variant *v = &variants[i / N_EACH];
-        tests[i] = each[i % N_EACH];
-        snprintf(names[i], sizeof names[i], "%s, %s: %s %s", tests[i].name, v->golden, v->backend,
-                 sm_mode_name(v->mode));
-        tests[i].name = names[i];
-        tests[i].initial_state = v;
+    enum { N_VARIANTS = sizeof variants / sizeof variants[0], MAX_EACH = 8 };
+    static char names[N_VARIANTS * MAX_EACH][96];
+    static struct CMUnitTest all[N_VARIANTS * MAX_EACH];
+    assert_true(n_tests <= MAX_EACH);
+    for (size_t i = 0; i < N_VARIANTS * n_tests; i++) {
+        variant *v = &variants[i / n_tests];
+        all[i] = tests[i % n_tests];
+        snprintf(names[i], sizeof names[i], "%s, %s: %s %s", all[i].name, v->golden, v->backend, sm_mode_name(v->mode));
+        all[i].name = names[i];
+        all[i].initial_state = v;
     }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(all, NULL, NULL);
 }

@@ -1,17 +1,12 @@
 // test_gradient.c: the backward is the derivative of the forward: in f64, on the reference, every gradient of very
 // small models against central differences of the loss, (L(w+h) - L(w-h)) / 2h: for the plan as built and rewritten,
 // without dropout and with (the masks are held fixed).
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/test.h"
 #include "philox.h"
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
@@ -226,8 +221,7 @@ static void check_gradients(const sm_model_config *model, sm_mode mode, double d
     check_gradients_of(model, mode, dropout_p, SM_ATTENTION_AUTO, n_expected);
 }
 
-static void test_documents(void **state) {
-    (void)state;
+TEST(test_documents) {
     static const sm_attention kinds[] = {SM_ATTENTION_NAIVE, SM_ATTENTION_BLOCKED, SM_ATTENTION_FLASH};
     for (int i = 0; i < 3; i++) {
         check_gradients_of(&gpt2, SM_MODE_FUSED, 0.3, kinds[i], 4 + 12 * 2);
@@ -236,30 +230,26 @@ static void test_documents(void **state) {
     }
 }
 
-static void test_naive(void **state) {
-    (void)state;
+TEST(test_naive) {
     check_gradients(&gpt2, SM_MODE_NAIVE, 0, 4 + 12 * 2);
     check_gradients(&llama, SM_MODE_NAIVE, 0, 3 + 9 * 2);
     check_gradients(&llama_tied, SM_MODE_NAIVE, 0, 2 + 9);
     check_gradients(&qwen3, SM_MODE_NAIVE, 0, 2 + 11 * 2);
 }
 
-static void test_naive_dropout(void **state) {
-    (void)state;
+TEST(test_naive_dropout) {
     check_gradients(&gpt2, SM_MODE_NAIVE, 0.3, 4 + 12 * 2);
     check_gradients(&llama, SM_MODE_NAIVE, 0.3, 3 + 9 * 2);
 }
 
-static void test_fused(void **state) {
-    (void)state;
+TEST(test_fused) {
     check_gradients(&gpt2, SM_MODE_FUSED, 0, 4 + 12 * 2);
     check_gradients(&llama, SM_MODE_FUSED, 0, 3 + 9 * 2);
     check_gradients(&llama_tied, SM_MODE_FUSED, 0, 2 + 9);
     check_gradients(&qwen3, SM_MODE_FUSED, 0, 2 + 11 * 2);
 }
 
-static void test_fused_dropout(void **state) {
-    (void)state;
+TEST(test_fused_dropout) {
     check_gradients(&gpt2, SM_MODE_FUSED, 0.3, 4 + 12 * 2);
     check_gradients(&llama, SM_MODE_FUSED, 0.3, 3 + 9 * 2);
 }
@@ -279,8 +269,7 @@ static bool is_update(sm_op_kind kind) {
 }
 
 // Together the plans above run every other kind of op: a new kind must be added to one of them, or to the list.
-static void test_coverage(void **state) {
-    (void)state;
+TEST(test_coverage) {
     for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
         if (!covered[kind] && !is_update((sm_op_kind)kind) && !sm_op_is_communication((sm_op_kind)kind)) {
             fail_msg("no plan of this test has an op %s", sm_op_name((sm_op_kind)kind));
@@ -289,10 +278,4 @@ static void test_coverage(void **state) {
     assert_int_equal(covered_epilogues, SM_EPILOGUE_BIAS | SM_EPILOGUE_GELU | SM_EPILOGUE_GELU_BACKWARD);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_naive),         cmocka_unit_test(test_naive_dropout), cmocka_unit_test(test_fused),
-        cmocka_unit_test(test_fused_dropout), cmocka_unit_test(test_documents),     cmocka_unit_test(test_coverage),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

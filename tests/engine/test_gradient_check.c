@@ -3,17 +3,12 @@
 // Mutants: the reference backend, with one fault in one output of one kind of op. Every fault that changes a gradient,
 // a weight or its state must be found. The faults: an output, or the change of one that is updated, at half its size;
 // an output that adds nothing; a sum that is overwritten instead of added to; and a mask that is missing.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/test.h"
 #include "philox.h"
 #include "bench/measure/step.h"
 #include "src/models/model.h"
@@ -337,7 +332,7 @@ static const variant variants[] = {
     {&gpt2, SM_MODE_NAIVE, 0.1, 2, &sm_optimizer_adamw}, {&llama, SM_MODE_NAIVE, 0.1, 2, &sm_optimizer_adamw},
     {&llama, SM_MODE_FUSED, 0, 1, &sm_optimizer_adamw},  {&gpt2, SM_MODE_FUSED, 0.1, 2, &sm_optimizer_adamw}};
 
-static void nothing_is_found_where_nothing_is_wrong(void **state) {
+TEST(nothing_is_found_where_nothing_is_wrong) {
     sm_device *device = *state;
     mutant.fault = NO_FAULT;
     for (size_t i = 0; i < sizeof variants / sizeof variants[0]; i++) {
@@ -433,7 +428,7 @@ static void try_all(sm_device *device, const variant *v, tally *all) {
     sm_session_close(session);
 }
 
-static void every_fault_is_found(void **state) {
+TEST(every_fault_is_found) {
     sm_device *device = *state;
     tally all = {0};
     for (size_t i = FIRST_VARIANT; i < sizeof variants / sizeof variants[0]; i++) {
@@ -445,7 +440,7 @@ static void every_fault_is_found(void **state) {
 }
 
 // Faults in the updates of every optimizer.
-static void every_fault_of_an_update_is_found(void **state) {
+TEST(every_fault_of_an_update_is_found) {
     sm_device *device = *state;
     mutant.updates_only = true;
     for (int i = 0; i < sm_optimizer_count(); i++) {
@@ -499,7 +494,7 @@ static sm_status turn_signs(sm_device *device, float left) {
     return status;
 }
 
-static void open_signs_go_either_way(void **state) {
+TEST(open_signs_go_either_way) {
     sm_device *device = *state;
     assert_int_equal(turn_signs(device, 0), SM_OK);
     assert_int_equal(turn_signs(device, 1e-5F), SM_ERR_MISMATCH);
@@ -516,12 +511,4 @@ static int tear_down(void **state) {
     return 0;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_found_where_nothing_is_wrong),
-        cmocka_unit_test(every_fault_is_found),
-        cmocka_unit_test(every_fault_of_an_update_is_found),
-        cmocka_unit_test(open_signs_go_either_way),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+int main(void) { return cmocka_run_group_tests(tests, set_up, tear_down); }

@@ -1,12 +1,7 @@
 // test_hf_config.c: config.json: what is read, refused (with the reason) and written.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <jansson.h>
 
+#include "tests/support/test.h"
 #include "tests/support/temp_folder.h"
 #include "src/weights/hf_config.h"
 
@@ -71,8 +66,7 @@ static void expect_config(const char *label, const sm_model_config *config, cons
     }
 }
 
-static void good_configs_are_read(void **state) {
-    (void)state;
+TEST(good_configs_are_read) {
     static const struct {
         const char *changes;
         sm_model_config config;
@@ -97,8 +91,7 @@ static void good_configs_are_read(void **state) {
     }
 }
 
-static void bad_configs_are_refused_by_key(void **state) {
-    (void)state;
+TEST(bad_configs_are_refused_by_key) {
     static const struct {
         const char *changes;
         sm_status status;
@@ -147,8 +140,7 @@ static void bad_configs_are_refused_by_key(void **state) {
     }
 }
 
-static void llama_configs_are_read(void **state) {
-    (void)state;
+TEST(llama_configs_are_read) {
     static const struct {
         const char *changes;
         sm_model_config config;
@@ -179,8 +171,7 @@ static const char QWEN3_CONFIG[] =
         .d_ff = 50, .vocab = 100, .context = 32, .norm_eps = eps, .rope_theta = 1e4, .untied = has_head       \
     }
 
-static void qwen3_configs_are_read(void **state) {
-    (void)state;
+TEST(qwen3_configs_are_read) {
     static const struct {
         const char *changes;
         sm_model_config config;
@@ -196,8 +187,7 @@ static void qwen3_configs_are_read(void **state) {
     }
 }
 
-static void bad_qwen3_configs_are_refused_by_key(void **state) {
-    (void)state;
+TEST(bad_qwen3_configs_are_refused_by_key) {
     static const struct {
         const char *changes;
         sm_status status;
@@ -219,8 +209,7 @@ static void bad_qwen3_configs_are_refused_by_key(void **state) {
     }
 }
 
-static void bad_llama_configs_are_refused_by_key(void **state) {
-    (void)state;
+TEST(bad_llama_configs_are_refused_by_key) {
     static const struct {
         const char *changes;
         sm_status status;
@@ -256,8 +245,7 @@ static void bad_llama_configs_are_refused_by_key(void **state) {
     }
 }
 
-static void files_that_are_no_config_are_refused(void **state) {
-    (void)state;
+TEST(files_that_are_no_config_are_refused) {
     sm_model_config config;
     char *path = temp_path("no-config.json");
     static const struct {
@@ -281,8 +269,7 @@ static void files_that_are_no_config_are_refused(void **state) {
     free(path);
 }
 
-static void written_configs_are_read(void **state) {
-    (void)state;
+TEST(written_configs_are_read) {
     static const struct {
         sm_model_config config;
         double dropout_p;
@@ -319,8 +306,7 @@ static int allocations_left; // until one fails
 static void *allocate_or_fail(size_t size_bytes) { return allocations_left-- == 0 ? NULL : malloc(size_bytes); }
 
 // Every allocation of jansson's fails once: the file is as before, or the new one whole.
-static void a_failed_allocation_leaves_the_old_config(void **state) {
-    (void)state;
+TEST(a_failed_allocation_leaves_the_old_config) {
     const sm_model_config config = {.model = &sm_model_gpt2,
                                     .n_layer = 1,
                                     .n_head = 2,
@@ -353,17 +339,4 @@ static void a_failed_allocation_leaves_the_old_config(void **state) {
     free(path);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(good_configs_are_read),
-        cmocka_unit_test(bad_configs_are_refused_by_key),
-        cmocka_unit_test(llama_configs_are_read),
-        cmocka_unit_test(bad_llama_configs_are_refused_by_key),
-        cmocka_unit_test(qwen3_configs_are_read),
-        cmocka_unit_test(bad_qwen3_configs_are_refused_by_key),
-        cmocka_unit_test(files_that_are_no_config_are_refused),
-        cmocka_unit_test(written_configs_are_read),
-        cmocka_unit_test(a_failed_allocation_leaves_the_old_config),
-    };
-    return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
-}
+int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

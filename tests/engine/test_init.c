@@ -1,19 +1,14 @@
 // test_init.c: counter-based random numbers and the initial weights drawn from them.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
+#include "tests/support/test.h"
 #include "philox.h"
 #include "src/models/model.h"
 
 // Known answers of Philox4x32-10: all bits zero, all bits one, the digits of pi.
-static void test_philox(void **state) {
-    (void)state;
+TEST(test_philox) {
     const struct {
         uint64_t key, low, high;
         uint32_t word[4];
@@ -32,8 +27,7 @@ static void test_philox(void **state) {
     assert_true(sm_philox_key(1, "a") != sm_philox_key(1, "b"));
 }
 
-static void test_dropout_keeps_its_share(void **state) {
-    (void)state;
+TEST(test_dropout_keeps_its_share) {
     const uint32_t threshold = sm_dropout_threshold(0.25);
     int kept = 0;
     for (uint64_t e = 0; e < 100000; e++) {
@@ -82,8 +76,7 @@ static void assert_normal(const float *values, int64_t n_elems, double std) {
     assert_true(fabs(fourth / n - 3) <= 5 * sqrt(96 / n));
 }
 
-static void test_initial_weights(void **state) {
-    (void)state;
+TEST(test_initial_weights) {
     sm_model_config config = sm_model_size_find(&sm_model_gpt2, "tiny")->config;
     config.d_model = 256; // so that the fill is shared among threads
     config.vocab = 1201;
@@ -116,11 +109,4 @@ static void test_initial_weights(void **state) {
     sm_plan_free(plan);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_philox),
-        cmocka_unit_test(test_dropout_keeps_its_share),
-        cmocka_unit_test(test_initial_weights),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

@@ -1,11 +1,7 @@
 // test_number_format.c: the conversions of f16, for every one of its numbers, and the table of formats.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
 #include <math.h>
-#include <stdint.h>
-#include <cmocka.h>
 
+#include "tests/support/test.h"
 #include "f16.h"
 #include "number_format.h"
 
@@ -19,8 +15,7 @@ static double value_of(uint16_t bits) {
     return bits & 0x8000 ? -magnitude : magnitude;
 }
 
-static void test_f16_is_widened(void **state) {
-    (void)state;
+TEST(test_f16_is_widened) {
     for (uint32_t bits = 0; bits < 0x10000; bits++) {
         const double expected = value_of((uint16_t)bits);
         const double wide = (double)sm_f16_widen((uint16_t)bits);
@@ -36,8 +31,7 @@ static void test_f16_is_widened(void **state) {
 }
 
 // Between two neighbours, the middle rounds to the even one; values just off the middle round to the nearer one.
-static void test_f16_is_rounded(void **state) {
-    (void)state;
+TEST(test_f16_is_rounded) {
     for (uint16_t bits = 0; bits < 0x7C00; bits++) {
         const uint16_t next = (uint16_t)(bits + 1);
         const float above = next == 0x7C00 ? 65536 : (float)value_of(next);
@@ -53,8 +47,7 @@ static void test_f16_is_rounded(void **state) {
     assert_int_equal(sm_f16_round(-0.0f), 0x8000);
 }
 
-static void test_table(void **state) {
-    (void)state;
+TEST(test_table) {
     const sm_dtype floats[] = {SM_F32, SM_BF16, SM_F16};
     for (size_t i = 0; i < sizeof floats / sizeof floats[0]; i++) {
         const sm_number_format *f = sm_dtype_format(floats[i]);
@@ -76,11 +69,4 @@ static void test_table(void **state) {
     assert_false(sm_precision_is_rounded((sm_precision){SM_F32, SM_PRODUCTS_TF32X3}));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_f16_is_widened),
-        cmocka_unit_test(test_f16_is_rounded),
-        cmocka_unit_test(test_table),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

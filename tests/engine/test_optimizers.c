@@ -1,18 +1,13 @@
 // test_optimizers.c: every optimizer against its source on fixed gradients and in trainings (tests/golden/README.md),
 // on every backend; the size of its state; training with 8-bit moments as with 32-bit ones; and the loss scaler against
 // PyTorch's, with skipped steps.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/test.h"
 #include "dynamic_map.h"
 #include "src/io/safetensors.h"
 #include "src/io/tokens.h"
@@ -306,20 +301,17 @@ static void check_trainings(const char *backend) {
     json_decref(goldens);
 }
 
-static void test_goldens_reference(void **state) {
-    (void)state;
+TEST(test_goldens_reference) {
     check_goldens("reference");
     check_trainings("reference");
 }
 
-static void test_goldens_cpu(void **state) {
-    (void)state;
+TEST(test_goldens_cpu) {
     check_goldens("cpu");
     check_trainings("cpu");
 }
 
-static void test_goldens_opencl(void **state) {
-    (void)state;
+TEST(test_goldens_opencl) {
     const sm_backend *opencl = sm_backend_find("opencl");
     if (opencl == NULL || opencl->device_count() == 0) {
         skip();
@@ -453,20 +445,17 @@ static void check_skips(const char *backend) {
     sm_safetensors_close(file);
 }
 
-static void test_scaler_reference(void **state) {
-    (void)state;
+TEST(test_scaler_reference) {
     check_scaler("reference");
     check_skips("reference");
 }
 
-static void test_scaler_cpu(void **state) {
-    (void)state;
+TEST(test_scaler_cpu) {
     check_scaler("cpu");
     check_skips("cpu");
 }
 
-static void test_scaler_opencl(void **state) {
-    (void)state;
+TEST(test_scaler_opencl) {
     const sm_backend *opencl = sm_backend_find("opencl");
     if (opencl == NULL || opencl->device_count() == 0) {
         skip();
@@ -491,8 +480,7 @@ static double state_bytes(const char *name) {
     return (double)by_role[SM_ROLE_OPTIMIZER] / (768.0 * 3072 + 3072);
 }
 
-static void test_state(void **state) {
-    (void)state;
+TEST(test_state) {
     assert_true(fabs(state_bytes("adamw") - 8) < 0.01);
     assert_true(fabs(state_bytes("adam") - 8) < 0.01);
     assert_true(fabs(state_bytes("sgd") - 4) < 0.01);
@@ -502,8 +490,7 @@ static void test_state(void **state) {
     assert_true(state_bytes("adafactor") <= 0.02);
 }
 
-static void test_muon_needs_hidden_matrices(void **state) {
-    (void)state;
+TEST(test_muon_needs_hidden_matrices) {
     sm_status status;
     sm_plan *plan = build_update(&sm_optimizer_muon, specs, 1, SM_F32, NULL, &status);
     assert_int_equal(status, SM_ERR_INVALID);
@@ -514,8 +501,7 @@ static void test_muon_needs_hidden_matrices(void **state) {
 // --- 8 bits -----------------------------------------------------------------------------------
 
 // The published map: bitsandbytes' create_dynamic_map, some of its entries; ascending, and symmetric but for one.
-static void test_dynamic_map(void **state) {
-    (void)state;
+TEST(test_dynamic_map) {
     const struct {
         bool is_signed;
         int code;
@@ -566,8 +552,7 @@ static double descend(sm_device *device, const sm_optimizer *optimizer, int n_st
 }
 
 // After 200 steps, less than a thousandth of the first loss apart.
-static void test_8_bits_descend_like_32(void **state) {
-    (void)state;
+TEST(test_8_bits_descend_like_32) {
     sm_device *device = open_device("cpu");
     const double wide = descend(device, &sm_optimizer_adamw, 200);
     const double narrow = descend(device, &sm_optimizer_adamw8bit, 200);
@@ -578,18 +563,4 @@ static void test_8_bits_descend_like_32(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_goldens_reference),
-        cmocka_unit_test(test_goldens_cpu),
-        cmocka_unit_test(test_goldens_opencl),
-        cmocka_unit_test(test_scaler_reference),
-        cmocka_unit_test(test_scaler_cpu),
-        cmocka_unit_test(test_scaler_opencl),
-        cmocka_unit_test(test_state),
-        cmocka_unit_test(test_muon_needs_hidden_matrices),
-        cmocka_unit_test(test_dynamic_map),
-        cmocka_unit_test(test_8_bits_descend_like_32),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

@@ -1,12 +1,8 @@
 // test_plan.c: plans as data: sizes, memory, rewrites, and refusals.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
+#include "tests/support/test.h"
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
 
@@ -25,8 +21,7 @@ static sm_plan *build(const char *size, int64_t B, int64_t T, double dropout_p, 
     return plan;
 }
 
-static void test_parameter_counts(void **state) {
-    (void)state;
+TEST(test_parameter_counts) {
     const struct {
         const char *size;
         int64_t n_params;
@@ -48,8 +43,7 @@ static void test_parameter_counts(void **state) {
 }
 
 // At a vocabulary of 10,000, as published benchmarks have it.
-static void test_llama_parameter_counts(void **state) {
-    (void)state;
+TEST(test_llama_parameter_counts) {
     const struct {
         const char *size;
         int64_t n_params;
@@ -73,8 +67,7 @@ static void test_llama_parameter_counts(void **state) {
 }
 
 // As transformers counts them.
-static void test_qwen3_parameter_counts(void **state) {
-    (void)state;
+TEST(test_qwen3_parameter_counts) {
     const struct {
         const char *size;
         int64_t n_params;
@@ -135,8 +128,7 @@ static void assert_no_overlap(const sm_plan *plan) {
     free(lives);
 }
 
-static void test_memory(void **state) {
-    (void)state;
+TEST(test_memory) {
     for (int mode = SM_MODE_NAIVE; mode <= SM_MODE_FUSED; mode++) {
         for (int with_dropout = 0; with_dropout < 2; with_dropout++) {
             sm_plan *plan = build("tiny", 3, 17, with_dropout ? 0.1 : 0, 0);
@@ -156,8 +148,7 @@ static void test_memory(void **state) {
     }
 }
 
-static void test_memory_limit(void **state) {
-    (void)state;
+TEST(test_memory_limit) {
     const size_t limit = 64 << 10;
     sm_plan *plan = build("tiny", 2, 16, 0, limit);
     assert_int_equal(sm_plan_assign_memory(plan, limit), SM_OK);
@@ -189,8 +180,7 @@ static void expect_work(const sm_plan *plan) {
     }
 }
 
-static void test_every_op_counts(void **state) {
-    (void)state;
+TEST(test_every_op_counts) {
     for (int m = 0; m < sm_model_count(); m++) {
         for (int o = 0; o < sm_optimizer_count(); o++) {
             for (int mode = SM_MODE_NAIVE; mode <= SM_MODE_FUSED; mode++) {
@@ -212,8 +202,7 @@ static void test_every_op_counts(void **state) {
 }
 
 // A rewrite changes how, not how much: FLOPs a phase stay, ops and memory shrink.
-static void test_rewrites_keep_the_work(void **state) {
-    (void)state;
+TEST(test_rewrites_keep_the_work) {
     sm_plan *naive = build("small", 2, 512, 0, 0);
     assert_int_equal(sm_plan_assign_memory(naive, 0), SM_OK);
     for (int i = -1; i < sm_rewrite_count(); i++) {
@@ -242,8 +231,7 @@ static int count_kind(const sm_plan *plan, sm_op_kind kind) {
     return n;
 }
 
-static void test_fused_has_no_leftovers(void **state) {
-    (void)state;
+TEST(test_fused_has_no_leftovers) {
     sm_plan *plan = build("small", 4, 256, 0, 0);
     assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, 0), SM_OK);
     const sm_op_kind gone[] = {SM_OP_ATTENTION_FORWARD, SM_OP_ATTENTION_BACKWARD, SM_OP_BIAS_FORWARD,
@@ -270,8 +258,7 @@ static void test_fused_has_no_leftovers(void **state) {
 
 // Of the 16 (N,C) that a block keeps for its backward, recompute leaves 10, and nothing that it computes
 // again is kept.
-static void test_recompute_keeps_less(void **state) {
-    (void)state;
+TEST(test_recompute_keeps_less) {
     size_t bytes[2][SM_ROLE_COUNT];
     for (int without = 0; without < 2; without++) {
         sm_plan *plan = build("small", 4, 256, 0, 0);
@@ -292,8 +279,7 @@ static void test_recompute_keeps_less(void **state) {
 }
 
 // Attention that stores no T x T: activations grow with T, not with its square.
-static void test_fused_memory_is_linear_in_T(void **state) {
-    (void)state;
+TEST(test_fused_memory_is_linear_in_T) {
     size_t bytes[2] = {0, 0};
     for (int i = 0; i < 2; i++) {
         sm_model_config config = sm_model_size_find(&sm_model_gpt2, "small")->config;
@@ -312,8 +298,7 @@ static void test_fused_memory_is_linear_in_T(void **state) {
     assert_true(bytes[1] <= 2 * bytes[0] + 4096);
 }
 
-static void test_refusals(void **state) {
-    (void)state;
+TEST(test_refusals) {
     const sm_model_config tiny = sm_model_size_find(&sm_model_gpt2, "tiny")->config;
     const sm_plan_options good = {.B = 1, .T = 8, .dtype = SM_F32};
     const struct {
@@ -359,8 +344,7 @@ static void test_refusals(void **state) {
     }
 }
 
-static void test_op_check(void **state) {
-    (void)state;
+TEST(test_op_check) {
     sm_plan *plan = sm_plan_new(SM_F32);
     int a = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, SM_F32, 2, (const int64_t[]){4, 8}, "a");
     int w = sm_plan_add_tensor(plan, SM_ROLE_PARAMETER, SM_F32, 2, (const int64_t[]){8, 3}, "w");
@@ -383,20 +367,4 @@ static void test_op_check(void **state) {
     sm_plan_free(plan);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parameter_counts),
-        cmocka_unit_test(test_llama_parameter_counts),
-        cmocka_unit_test(test_qwen3_parameter_counts),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_memory_limit),
-        cmocka_unit_test(test_every_op_counts),
-        cmocka_unit_test(test_rewrites_keep_the_work),
-        cmocka_unit_test(test_recompute_keeps_less),
-        cmocka_unit_test(test_fused_has_no_leftovers),
-        cmocka_unit_test(test_fused_memory_is_linear_in_T),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_op_check),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

@@ -1,14 +1,9 @@
 // test_recompute.c: recomputation changes when something is computed, but not its value: a training keeps every bit, a
 // step its FLOPs, and memory falls to one input for each block.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
@@ -153,8 +148,7 @@ static void check_device(const char *backend_name, int n_threads, sm_dtype dtype
     backend->close(device);
 }
 
-static void test_same_bits(void **state) {
-    (void)state;
+TEST(test_same_bits) {
     check_device("reference", 0, SM_F32);
     check_device("cpu", 1, SM_F32);
     check_device("cpu", 3, SM_F32);
@@ -193,8 +187,7 @@ static void check_memory(const sm_model_config *config, sm_dtype dtype, sm_mode 
     assert_true((double)bytes[SM_RECOMPUTE_BLOCK] <= 0.35 * (double)bytes[SM_RECOMPUTE_NONE]);
 }
 
-static void test_memory(void **state) {
-    (void)state;
+TEST(test_memory) {
     for (int m = 0; m < sm_model_count(); m++) {
         const sm_model_config *small = &sm_model_size_find(sm_model_at(m), "small")->config;
         check_memory(small, SM_F32, SM_MODE_NAIVE);
@@ -217,8 +210,7 @@ static size_t bytes_between(const sm_model_config *config, sm_mode mode, sm_reco
     return bytes;
 }
 
-static void test_one_input_a_block(void **state) {
-    (void)state;
+TEST(test_one_input_a_block) {
     for (int m = 0; m < sm_model_count(); m++) {
         const sm_model_config *config = &sm_model_at(m)->odd;
         const size_t input_bytes = ((size_t)(BATCH * SEQUENCE * config->d_model) * sizeof(float) + 255) / 256 * 256;
@@ -245,8 +237,7 @@ static int n_recomputed(sm_mode mode, unsigned without, sm_recompute recompute) 
     return n;
 }
 
-static void test_choice(void **state) {
-    (void)state;
+TEST(test_choice) {
     const unsigned without = 1u << sm_rewrite_find("recompute");
     const int light = n_recomputed(SM_MODE_FUSED, 0, SM_RECOMPUTE_LIGHT);
     const int block = n_recomputed(SM_MODE_FUSED, 0, SM_RECOMPUTE_BLOCK);
@@ -263,8 +254,7 @@ static void test_choice(void **state) {
 
 #define RUN "run -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -w 0 -r 1 --no-peaks -o json "
 
-static void test_program(void **state) {
-    (void)state;
+TEST(test_program) {
     static const expectation cases[] = {
         {RUN "--recompute block", 0, "\"recompute\": \"block\"", NULL},
         {RUN "--recompute block", 0, "\"--recompute=block\"", NULL}, // run_args, which `again` runs
@@ -288,10 +278,4 @@ static void test_program(void **state) {
     CHECK_ALL(cases);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_bits), cmocka_unit_test(test_memory),  cmocka_unit_test(test_one_input_a_block),
-        cmocka_unit_test(test_choice),    cmocka_unit_test(test_program),
-    };
-    return cmocka_run_group_tests_name("recompute", tests, make_folder, remove_folder);
-}
+int main(void) { return cmocka_run_group_tests_name("recompute", tests, make_folder, remove_folder); }

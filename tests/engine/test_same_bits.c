@@ -1,14 +1,9 @@
 // test_same_bits.c: rewrites that change only the order of computing change no bit of a training.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/test.h"
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
 #include "src/session/session.h"
@@ -127,8 +122,7 @@ static void check_rewrite(const char *backend_name, int n_threads, const char *r
     check_rewrite_of(SM_F32, backend_name, n_threads, rewrite, without, n_accum);
 }
 
-static void test_recompute(void **state) {
-    (void)state;
+TEST(test_recompute) {
     const unsigned nothing_fused =
         1u << sm_rewrite_find("matmul_epilogue") | 1u << sm_rewrite_find("residual_layernorm");
     for (int n_accum = 1; n_accum <= 2; n_accum++) {
@@ -139,8 +133,7 @@ static void test_recompute(void **state) {
     }
 }
 
-static void test_first_write(void **state) {
-    (void)state;
+TEST(test_first_write) {
     const unsigned whole_logits = 1u << sm_rewrite_find("loss_head");
     for (int n_accum = 1; n_accum <= 4; n_accum *= 2) {
         check_rewrite("reference", 0, "first_write", 0, n_accum);
@@ -159,8 +152,7 @@ static sm_device *open_reference(void) {
 }
 
 // What backends rely on is refused where it does not hold.
-static void test_one_micro_batch_is_kept(void **state) {
-    (void)state;
+TEST(test_one_micro_batch_is_kept) {
     sm_device *device = open_reference();
     sm_session *s = open_session(device, SM_F32, 0, 1);
     run_step(s, 1, 1);
@@ -189,8 +181,7 @@ static double overwritten_bytes(const sm_plan *plan, int *n_ops) {
 }
 
 // A weight's gradient is written once a step, and read and written by each micro-batch that follows.
-static void test_later_micro_batches_add(void **state) {
-    (void)state;
+TEST(test_later_micro_batches_add) {
     sm_device *device = open_reference();
     for (int n_accum = 1; n_accum <= 3; n_accum++) {
         sm_session *s = open_session(device, SM_F32, 0, n_accum);
@@ -231,8 +222,7 @@ static float first_of(sm_session *s, const char *name) {
 }
 
 // What is first is told by the zero-grad, in whatever pieces a micro-batch is run; a forward alone is none.
-static void test_first_follows_zero_grad(void **state) {
-    (void)state;
+TEST(test_first_follows_zero_grad) {
     static const char name[] = "d.h.0.mlp.c_fc.weight";
     sm_device *device = open_reference();
     sm_session *s = open_session(device, SM_F32, 0, 2);
@@ -254,13 +244,4 @@ static void test_first_follows_zero_grad(void **state) {
     device->backend->close(device);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_recompute),
-        cmocka_unit_test(test_first_write),
-        cmocka_unit_test(test_one_micro_batch_is_kept),
-        cmocka_unit_test(test_later_micro_batches_add),
-        cmocka_unit_test(test_first_follows_zero_grad),
-    };
-    return cmocka_run_group_tests_name("same bits", tests, NULL, NULL);
-}
+int main(void) { return cmocka_run_group_tests_name("same bits", tests, NULL, NULL); }

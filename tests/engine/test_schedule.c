@@ -1,12 +1,7 @@
 // The learning rate: warm-up, constant, cosine, and their edges.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <math.h>
 
+#include "tests/support/test.h"
 #include "src/session/schedule.h"
 
 static void expect(double value, double expected) {
@@ -15,16 +10,14 @@ static void expect(double value, double expected) {
     }
 }
 
-static void constant_is_constant(void **state) {
-    (void)state;
+TEST(constant_is_constant) {
     sm_schedule s = {.kind = SM_SCHEDULE_CONSTANT, .lr = 1e-3, .n_steps = 10};
     for (int64_t step = 1; step <= 12; step++) {
         expect(sm_schedule_lr(&s, step), 1e-3);
     }
 }
 
-static void warmup_rises_linearly(void **state) {
-    (void)state;
+TEST(warmup_rises_linearly) {
     sm_schedule s = {.kind = SM_SCHEDULE_CONSTANT, .lr = 0.8, .warmup_steps = 4, .n_steps = 10};
     const double expected[] = {0.2, 0.4, 0.6, 0.8, 0.8, 0.8};
     for (int i = 0; i < 6; i++) {
@@ -32,8 +25,7 @@ static void warmup_rises_linearly(void **state) {
     }
 }
 
-static void cosine_ends_at_its_final_fraction(void **state) {
-    (void)state;
+TEST(cosine_ends_at_its_final_fraction) {
     sm_schedule s = {.kind = SM_SCHEDULE_COSINE, .lr = 1, .final_fraction = 0.1, .warmup_steps = 2, .n_steps = 10};
     expect(sm_schedule_lr(&s, 1), 0.5);
     expect(sm_schedule_lr(&s, 2), 1);
@@ -46,8 +38,7 @@ static void cosine_ends_at_its_final_fraction(void **state) {
     }
 }
 
-static void linear_falls_evenly(void **state) {
-    (void)state;
+TEST(linear_falls_evenly) {
     sm_schedule s = {.kind = SM_SCHEDULE_LINEAR, .lr = 1, .final_fraction = 0.2, .warmup_steps = 2, .n_steps = 10};
     const double expected[] = {0.5, 1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.2};
     for (int i = 0; i < 11; i++) {
@@ -55,8 +46,7 @@ static void linear_falls_evenly(void **state) {
     }
 }
 
-static void wsd_falls_in_the_last_fifth(void **state) {
-    (void)state;
+TEST(wsd_falls_in_the_last_fifth) {
     sm_schedule s = {.kind = SM_SCHEDULE_WSD, .lr = 1, .final_fraction = 0, .warmup_steps = 2, .n_steps = 10};
     const double expected[] = {0.5, 1, 1, 1, 1, 1, 1, 1, 0.5, 0};
     for (int i = 0; i < 10; i++) {
@@ -67,20 +57,9 @@ static void wsd_falls_in_the_last_fifth(void **state) {
     expect(sm_schedule_lr(&s, 10), 0);
 }
 
-static void warmup_longer_than_training(void **state) {
-    (void)state;
+TEST(warmup_longer_than_training) {
     sm_schedule s = {.kind = SM_SCHEDULE_COSINE, .lr = 1, .final_fraction = 0.1, .warmup_steps = 20, .n_steps = 10};
     expect(sm_schedule_lr(&s, 10), 0.5);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(constant_is_constant),
-        cmocka_unit_test(warmup_rises_linearly),
-        cmocka_unit_test(cosine_ends_at_its_final_fraction),
-        cmocka_unit_test(linear_falls_evenly),
-        cmocka_unit_test(wsd_falls_in_the_last_fifth),
-        cmocka_unit_test(warmup_longer_than_training),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

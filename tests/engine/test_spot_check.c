@@ -1,16 +1,11 @@
 // test_spot_check.c: spot checks raise no false alarm on any backend, mode and precision, and find an error in any part
 // of an op's output.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/test.h"
 #include "philox.h"
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
@@ -189,25 +184,9 @@ static void honest_steps_pass(const char *name, size_t every) {
     backend->close(device);
 }
 
-static void reference_passes(void **state) {
-    (void)state;
-    honest_steps_pass("reference", 1);
-}
-static void cpu_passes(void **state) {
-    (void)state;
-    honest_steps_pass("cpu", 1);
-}
+TEST(reference_passes) { honest_steps_pass("reference", 1); }
+TEST(cpu_passes) { honest_steps_pass("cpu", 1); }
 // A driver compiles kernels for each variant.
-static void opencl_passes(void **state) {
-    (void)state;
-    honest_steps_pass("opencl", runs_all() ? 1 : 3);
-}
+TEST(opencl_passes) { honest_steps_pass("opencl", runs_all() ? 1 : 3); }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reference_passes),
-        cmocka_unit_test(cpu_passes),
-        cmocka_unit_test(opencl_passes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

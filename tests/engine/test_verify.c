@@ -1,14 +1,9 @@
 // test_verify.c: the cpu backend computes what the reference computes, op by op and a step at a time, with one thread
 // and with several; the rewrites change no result; and the check itself detects a wrong device.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <math.h>
 #include <string.h>
 
+#include "tests/support/test.h"
 #include "src/models/model.h"
 #include "src/optim/optimizer.h"
 #include "src/verify/op_cases.h"
@@ -55,18 +50,11 @@ static void check_cpu_ops(int n_threads, sm_dtype dtype) {
     device->backend->close(device);
 }
 
-static void test_cpu_ops_1_thread(void **state) {
-    (void)state;
-    check_cpu_ops(1, SM_F32);
-}
+TEST(test_cpu_ops_1_thread) { check_cpu_ops(1, SM_F32); }
 
-static void test_cpu_ops_3_threads(void **state) {
-    (void)state;
-    check_cpu_ops(3, SM_F32);
-}
+TEST(test_cpu_ops_3_threads) { check_cpu_ops(3, SM_F32); }
 
-static void test_cpu_ops_narrow(void **state) {
-    (void)state;
+TEST(test_cpu_ops_narrow) {
     check_cpu_ops(3, SM_F16);
     check_cpu_ops(3, SM_BF16);
     if (runs_all()) {
@@ -88,16 +76,14 @@ static void check_step(const char *name, int n_threads, sm_dtype dtype, sm_mode 
     device->backend->close(device);
 }
 
-static void test_cpu_step(void **state) {
-    (void)state;
+TEST(test_cpu_step) {
     for (int n_threads = 1; n_threads <= 3; n_threads += 2) {
         check_step("cpu", n_threads, SM_F32, SM_MODE_NAIVE, 0);
         check_step("cpu", n_threads, SM_F32, SM_MODE_FUSED, 0);
     }
 }
 
-static void test_cpu_step_narrow(void **state) {
-    (void)state;
+TEST(test_cpu_step_narrow) {
     check_step("cpu", 3, SM_F16, SM_MODE_FUSED, 0);
     check_step("reference", 0, SM_F16, SM_MODE_NAIVE, 0);
     check_step("cpu", 3, SM_BF16, SM_MODE_NAIVE, 0);
@@ -118,8 +104,7 @@ static void check_documents(const char *name, sm_dtype dtype, sm_mode mode) {
     device->backend->close(device);
 }
 
-static void test_documents(void **state) {
-    (void)state;
+TEST(test_documents) {
     check_documents("reference", SM_F32, SM_MODE_FUSED);
     check_documents("cpu", SM_F32, SM_MODE_NAIVE);
     check_documents("cpu", SM_F32, SM_MODE_FUSED);
@@ -135,8 +120,7 @@ static void check_updates(const char *name, sm_dtype dtype, sm_mode mode) {
     device->backend->close(device);
 }
 
-static void test_cpu_updates(void **state) {
-    (void)state;
+TEST(test_cpu_updates) {
     check_updates("cpu", SM_F32, SM_MODE_NAIVE);
     check_updates("cpu", SM_F32, SM_MODE_FUSED);
     check_updates("cpu", SM_BF16, SM_MODE_FUSED);
@@ -144,8 +128,7 @@ static void test_cpu_updates(void **state) {
 
 // --- rewrites: each by itself leaves a plan that computes the same ------------------------
 
-static void test_rewrites(void **state) {
-    (void)state;
+TEST(test_rewrites) {
     for (int i = 0; i < sm_rewrite_count(); i++) {
         check_step("reference", 0, SM_F32, SM_MODE_FUSED, ~(1u << i));
     }
@@ -209,8 +192,7 @@ static sm_status verify_with(fault_kind kind, subject what, tally *t) {
     return status;
 }
 
-static void test_sees_faults(void **state) {
-    (void)state;
+TEST(test_sees_faults) {
     tally t;
     int n_rows = 0;
     for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
@@ -232,8 +214,7 @@ static void test_sees_faults(void **state) {
     assert_int_equal(t.n_skipped, sm_model_count());
 }
 
-static void test_error_measure(void **state) {
-    (void)state;
+TEST(test_error_measure) {
     const double b[3] = {1, -4, 2};
     const double off[3] = {1, -4, 3};
     const double not_a_number[3] = {1, NAN, 2};
@@ -288,8 +269,7 @@ static void check_kind(const sm_device *cpu, sm_op_kind kind) {
     }
 }
 
-static void test_every_kind_is_complete(void **state) {
-    (void)state;
+TEST(test_every_kind_is_complete) {
     sm_device *cpu = open_device("cpu", 1);
     for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
         check_kind(cpu, (sm_op_kind)kind);
@@ -297,8 +277,7 @@ static void test_every_kind_is_complete(void **state) {
     cpu->backend->close(cpu);
 }
 
-static void test_cases_make_plans(void **state) {
-    (void)state;
+TEST(test_cases_make_plans) {
     for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
         for (int i = 0; i < sm_op_case_count((sm_op_kind)kind); i++) {
             sm_plan *plan = NULL;
@@ -309,14 +288,4 @@ static void test_cases_make_plans(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_error_measure),     cmocka_unit_test(test_every_kind_is_complete),
-        cmocka_unit_test(test_cases_make_plans),  cmocka_unit_test(test_cpu_ops_1_thread),
-        cmocka_unit_test(test_cpu_ops_3_threads), cmocka_unit_test(test_cpu_step),
-        cmocka_unit_test(test_rewrites),          cmocka_unit_test(test_cpu_ops_narrow),
-        cmocka_unit_test(test_cpu_step_narrow),   cmocka_unit_test(test_documents),
-        cmocka_unit_test(test_cpu_updates),       cmocka_unit_test(test_sees_faults),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

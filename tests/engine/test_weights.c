@@ -1,14 +1,9 @@
 // Models on disk: fresh ones, round trips through a session, files as others write them, files
 // that do not fit, optimizer state.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <jansson.h>
 #include <math.h>
 
+#include "tests/support/test.h"
 #include "tests/support/temp_folder.h"
 #include "src/io/safetensors.h"
 #include "src/weights/weights.h"
@@ -109,8 +104,7 @@ static void expect_golden_entry(const sm_safetensors *file, const sm_safetensors
     }
 }
 
-static void a_fresh_model_is_the_golden_one(void **state) {
-    (void)state;
+TEST(a_fresh_model_is_the_golden_one) {
     char *dir = temp_path("fresh");
     char *path = temp_path("fresh/model.safetensors");
     expect_ok("init", sm_weights_init(dir, &tiny, TINY_SEED));
@@ -138,8 +132,7 @@ static void a_fresh_model_is_the_golden_one(void **state) {
     free(dir);
 }
 
-static void a_model_that_cannot_be_written_is_refused(void **state) {
-    (void)state;
+TEST(a_model_that_cannot_be_written_is_refused) {
     char *deep = temp_path("no/such");
     sm_model_config wrong = tiny;
     wrong.n_head = 3;
@@ -150,8 +143,7 @@ static void a_model_that_cannot_be_written_is_refused(void **state) {
 
 // ---- round trips ----
 
-static void a_session_saves_what_it_loaded(void **state) {
-    (void)state;
+TEST(a_session_saves_what_it_loaded) {
     static const struct {
         sm_dtype dtype;
         double dropout_p;
@@ -181,8 +173,7 @@ static void a_session_saves_what_it_loaded(void **state) {
     free(from);
 }
 
-static void only_the_same_config_loads(void **state) {
-    (void)state;
+TEST(only_the_same_config_loads) {
     static const struct {
         const char *label;
         sm_model_config config; // of the folder
@@ -263,8 +254,7 @@ static void write_variant(const char *from, const char *to, const variant *v) {
     sm_safetensors_close(file);
 }
 
-static void variants_load_or_are_refused_by_name(void **state) {
-    (void)state;
+TEST(variants_load_or_are_refused_by_name) {
     static const char wte[] = "transformer.wte.weight";
     static const char bias[] = "transformer.ln_f.bias";
     static const variant cases[] = {
@@ -332,8 +322,7 @@ static void variants_load_or_are_refused_by_name(void **state) {
 }
 
 // The same file with one tensor's dtype renamed to a type of the same size.
-static void whole_numbers_are_no_weights(void **state) {
-    (void)state;
+TEST(whole_numbers_are_no_weights) {
     char *dir = temp_path("integers");
     char *path = temp_path("integers/model.safetensors");
     size_t size_bytes;
@@ -377,8 +366,7 @@ static void visit_moments(sm_session *session, bool check) {
     }
 }
 
-static void optimizer_state_comes_back(void **state) {
-    (void)state;
+TEST(optimizer_state_comes_back) {
     char *dir = temp_path("optimizer");
     char *path = temp_path("optimizer/optimizer.safetensors");
     float values[MAX_ELEMS];
@@ -434,8 +422,7 @@ static int visit_state(sm_session *session, bool check) {
 }
 
 // Of every optimizer, and no other takes it.
-static void the_state_of_every_optimizer_comes_back(void **state) {
-    (void)state;
+TEST(the_state_of_every_optimizer_comes_back) {
     char *dir = temp_path("every_optimizer");
     expect_ok("init", sm_weights_init(dir, &tiny, 1));
     for (int i = 0; i < sm_optimizer_count(); i++) {
@@ -470,8 +457,7 @@ static void copy_file(const char *from, const char *to) {
 }
 
 // A state with other weights, as after a copy of half a folder, is refused; one from before there were digests loads.
-static void an_optimizer_state_of_other_weights_is_refused(void **state) {
-    (void)state;
+TEST(an_optimizer_state_of_other_weights_is_refused) {
     char *dir = temp_path("ours");
     char *other = temp_path("other_weights");
     char *path = temp_path("ours/optimizer.safetensors");
@@ -506,8 +492,7 @@ static void an_optimizer_state_of_other_weights_is_refused(void **state) {
     free(dir);
 }
 
-static void a_part_beyond_the_tensor_is_refused(void **state) {
-    (void)state;
+TEST(a_part_beyond_the_tensor_is_refused) {
     sm_session *session = open_session(SM_F32, false, 0);
     int tensor = 0;
     while (!sm_plan_is_param(session->plan, tensor)) {
@@ -542,8 +527,7 @@ static void expect_refused_optimizer(const char *label, const char *dir, const s
     sm_session_close(session);
 }
 
-static void bad_optimizer_files_are_refused(void **state) {
-    (void)state;
+TEST(bad_optimizer_files_are_refused) {
     static const char *const steps[] = {"x",
                                         "-1",
                                         "",
@@ -576,19 +560,4 @@ static void bad_optimizer_files_are_refused(void **state) {
     free(dir);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_fresh_model_is_the_golden_one),
-        cmocka_unit_test(a_model_that_cannot_be_written_is_refused),
-        cmocka_unit_test(a_session_saves_what_it_loaded),
-        cmocka_unit_test(only_the_same_config_loads),
-        cmocka_unit_test(variants_load_or_are_refused_by_name),
-        cmocka_unit_test(whole_numbers_are_no_weights),
-        cmocka_unit_test(optimizer_state_comes_back),
-        cmocka_unit_test(the_state_of_every_optimizer_comes_back),
-        cmocka_unit_test(an_optimizer_state_of_other_weights_is_refused),
-        cmocka_unit_test(a_part_beyond_the_tensor_is_refused),
-        cmocka_unit_test(bad_optimizer_files_are_refused),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+int main(void) { return cmocka_run_group_tests(tests, set_up, tear_down); }

@@ -1,15 +1,10 @@
 // A student's path: every exercise begins with a file, has a solution that is right, and mistakes that are told by
 // name. tests/exercises/NAME.inc is a body in both languages; where MISTAKE is a number, it makes that mistake, and
 // "//! NUMBER: TEXT" is what is said of it (TEXT|TEXT: one of them). cl_NAME.inc shares its work among work-items.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdbool.h>
 #include <unistd.h>
 
+#include "tests/support/test.h"
 #include "tests/support/full_disk.h"
 #include "tests/support/run_program.h"
 #include "tests/support/whole.h"
@@ -163,8 +158,7 @@ static int check_exercise(const sm_exercise *exercise) {
     return n_failed;
 }
 
-static void every_exercise_is_checked_and_explained(void **state) {
-    (void)state;
+TEST(every_exercise_is_checked_and_explained) {
     int n_failed = 0;
     for (int i = 0; i < sm_exercise_count(); i++) {
         n_failed += check_exercise(sm_exercise_at(i));
@@ -209,8 +203,7 @@ static int check_in_opencl(const char *name, bool is_parallel, int most) {
 
 // A driver takes half a second to compile each: the mistakes of one body and what is right of all, under a sanitizer of
 // that one alone; the rest is for the long tests.
-static void exercises_in_opencl_are_checked_and_explained(void **state) {
-    (void)state;
+TEST(exercises_in_opencl_are_checked_and_explained) {
     const bool all = runs_all();
     const int n_right = all ? sm_exercise_count() : 0; // a device that is a processor compiles each for seconds
     static const char *const parallel[] = {"gelu_forward", "matmul_forward", "layernorm_forward"};
@@ -224,8 +217,7 @@ static void exercises_in_opencl_are_checked_and_explained(void **state) {
     assert_int_equal(n_failed, 0);
 }
 
-static void harm_in_opencl_stays_where_it_is(void **state) {
-    (void)state;
+TEST(harm_in_opencl_stays_where_it_is) {
     static const struct {
         const char *body;
         const char *says;
@@ -252,8 +244,7 @@ static void harm_in_opencl_stays_where_it_is(void **state) {
 
 #if defined(__x86_64__)
 // What a processor's driver compiles could make system calls: they are refused.
-static void system_calls_in_opencl_are_refused(void **state) {
-    (void)state;
+TEST(system_calls_in_opencl_are_refused) {
     char path[COMMAND_SIZE];
     char name[16 * COMMAND_SIZE] = "";
     static char body[TEXT_SIZE];
@@ -282,8 +273,7 @@ static void system_calls_in_opencl_are_refused(void **state) {
 #endif
 
 // A driver's caches during a check are the check's own: what is left there would be loaded by whatever runs next.
-static void a_check_in_opencl_leaves_no_cache(void **state) {
-    (void)state;
+TEST(a_check_in_opencl_leaves_no_cache) {
     char path[COMMAND_SIZE];
     snprintf(path, sizeof(path), "%s/kept.cl", folder);
     write_in("cl", path, "gelu_forward",
@@ -297,8 +287,7 @@ static void a_check_in_opencl_leaves_no_cache(void **state) {
 }
 
 // The example of docs/adding.md, in the real step.
-static void kernels_in_opencl_run_in_the_step(void **state) {
-    (void)state;
+TEST(kernels_in_opencl_run_in_the_step) {
     static char text[TEXT_SIZE * 2];
     char path[COMMAND_SIZE];
     read_text("docs/adding.md", text, sizeof(text));
@@ -334,8 +323,7 @@ static void kernels_in_opencl_run_in_the_step(void **state) {
 #endif
 
 // What it begins with compiles, and is told that it writes nothing.
-static void an_empty_body_is_no_solution(void **state) {
-    (void)state;
+TEST(an_empty_body_is_no_solution) {
     for (int i = 0; i < sm_exercise_count(); i += 3) {
         const char *name = sm_op_name(sm_exercise_at(i)->kind);
         assert_int_equal(check(name, "", 0, ""), 1);
@@ -344,8 +332,7 @@ static void an_empty_body_is_no_solution(void **state) {
 }
 
 // The loss of a token that does not count is 0: to leave it out of the sum, too, is right.
-static void another_form_is_right(void **state) {
-    (void)state;
+TEST(another_form_is_right) {
     static const char body[] = "float sum = 0;\n"
                                "int64_t n_counted = 0;\n"
                                "for (int64_t n = 0; n < N; n++) {\n"
@@ -359,8 +346,7 @@ static void another_form_is_right(void **state) {
 }
 
 // Kernels that do harm do it to themselves.
-static void harm_stays_where_it_is(void **state) {
-    (void)state;
+TEST(harm_stays_where_it_is) {
     static const struct {
         const char *body;
         const char *says;
@@ -415,8 +401,7 @@ static const char gelu[] = "for (int64_t i = 0; i < n; i++) { y[i] = x[i] / 2 * 
                            "0.044715f * x[i] * x[i] * x[i]))); }";
 
 // What a kernel could do to seem right, or fast, without doing its work.
-static void cheats_are_found(void **state) {
-    (void)state;
+TEST(cheats_are_found) {
     static const struct {
         const char *name, *body, *says;
     } cases[] = {
@@ -467,8 +452,7 @@ static void cheats_are_found(void **state) {
 }
 
 // The compiler has the check's limits, and so has what a kernel prints and reads.
-static void a_compiler_is_limited_too(void **state) {
-    (void)state;
+TEST(a_compiler_is_limited_too) {
     static const expectation cases[] = {
         {"exercise gelu_forward --check $T/bomb.c --timeout 2", 1, "did not end within 2 s", NULL},
         {"exercise gelu_forward --check $T/waits.c --timeout 2", 1, "did not end within 2 s", NULL},
@@ -498,8 +482,7 @@ static void a_compiler_is_limited_too(void **state) {
 }
 
 // Nor does it see its caller's input and files, or reach its terminal.
-static void a_kernel_is_cut_off(void **state) {
-    (void)state;
+TEST(a_kernel_is_cut_off) {
     static const char body[] =
         "extern int open(const char *, int); extern long read(int, void *, unsigned long); extern int printf(const "
         "char "
@@ -516,8 +499,7 @@ static void a_kernel_is_cut_off(void **state) {
     expect_text("a kernel that reads", out, os_file_access_is_limited() ? "file 0" : "file ");
 }
 
-static void times_stand_beside_ours(void **state) {
-    (void)state;
+TEST(times_stand_beside_ours) {
     char path[COMMAND_SIZE];
     snprintf(path, sizeof(path), "%s/mine.c", folder);
     write_kernel(path, "gelu_forward", gelu, 0);
@@ -530,8 +512,7 @@ static void times_stand_beside_ours(void **state) {
 }
 
 // The line with the mistake is named; a right kernel names the next exercise; hints come one after the other.
-static void a_check_says_where_to_look_and_what_is_next(void **state) {
-    (void)state;
+TEST(a_check_says_where_to_look_and_what_is_next) {
     char path[COMMAND_SIZE];
     static const expectation cases[] = {
         {"exercise residual --check $T/look.c --no-peaks", 1,
@@ -550,8 +531,7 @@ static void a_check_says_where_to_look_and_what_is_next(void **state) {
 }
 
 // A student's folder, and a class of two: one has a right file, the other one that wants to harm, and a link.
-static void folders_are_checked(void **state) {
-    (void)state;
+TEST(folders_are_checked) {
     char path[COMMAND_SIZE];
     static const expectation cases[] = {
         {"exercise --progress $T/class/ann", 0, "1 of 18 right. Next: stepmark exercise loss_mean --init ", NULL},
@@ -573,8 +553,7 @@ static void folders_are_checked(void **state) {
     CHECK_ALL(cases);
 }
 
-static void bad_input_is_refused(void **state) {
-    (void)state;
+TEST(bad_input_is_refused) {
     static const expectation cases[] = {
         {"exercise", 0, "layernorm_backward", NULL},
         {"exercise -o json", 0, "03-layernorm.md", NULL},
@@ -592,8 +571,7 @@ static void bad_input_is_refused(void **state) {
 }
 
 // What could not be written whole is not taken for somebody's work.
-static void a_full_disk_leaves_no_file(void **state) {
-    (void)state;
+TEST(a_full_disk_leaves_no_file) {
     limit_files(1000);
     const int code = run("exercise residual --init $T/full");
     limit_files(RLIM_INFINITY);
@@ -602,8 +580,7 @@ static void a_full_disk_leaves_no_file(void **state) {
     expect_exit("exercise residual --init $T/full", 0);
 }
 
-static void a_compiler_that_is_not_there_is_named(void **state) {
-    (void)state;
+TEST(a_compiler_that_is_not_there_is_named) {
     static const expectation cases[] = {
         {"exercise gelu_forward --init $T/compiled", 0, NULL, NULL},
         {"exercise gelu_forward --check $T/compiled/gelu_forward.c", 1, NULL,
@@ -618,8 +595,7 @@ static void a_compiler_that_is_not_there_is_named(void **state) {
 }
 
 // The signature names the members: a file for other arguments is refused, in a check and in a step.
-static void other_arguments_are_refused(void **state) {
-    (void)state;
+TEST(other_arguments_are_refused) {
     char path[COMMAND_SIZE];
     snprintf(path, sizeof(path), "%s/other.c", folder);
     write_kernel(path, "gelu_forward", gelu, 0);
@@ -633,15 +609,15 @@ static void other_arguments_are_refused(void **state) {
 
 // --- in the real step --------------------------------------------------------------------------------
 
-static void own_kernels_run_in_the_step(void **state) {
-    (void)state;
+TEST(own_kernels_run_in_the_step) {
     char path[COMMAND_SIZE];
     snprintf(path, sizeof(path), "%s/mine.c", folder);
     write_kernel(path, "gelu_forward", gelu, 0);
     static const expectation cases[] = {
         {"train -m tiny --steps 2 --mode naive --kernel gelu_forward=$T/mine.c", 0, "step", "kernels of your own"},
         {"verify --backend cpu --filter gelu_forward --kernel gelu_forward=$T/mine.c", 0, "0 failed", "of your own"},
-        {"profile -m tiny -b 1 --seq-len 8 -t 1 -r 1 --mode naive --kernel gelu_forward=$T/mine.c", 0, "gelu_forward=", NULL},
+        {"profile -m tiny -b 1 --seq-len 8 -t 1 -r 1 --mode naive --kernel gelu_forward=$T/mine.c", 0,
+         "gelu_forward=", NULL},
         {"run -m tiny -b 1 --seq-len 8 -r 3 --no-peaks --mode naive --backend cpu --kernel gelu_forward=$T/mine.c", 0,
          "gelu_forward=", NULL},
         {"run -m tiny -b 1 --seq-len 8 -r 3 --no-peaks --mode naive --backend cpu --kernel gelu_forward=$T/mine.c -o "
@@ -659,8 +635,7 @@ static void own_kernels_run_in_the_step(void **state) {
 }
 
 // A wrong kernel shows: verify says which op, and run refuses to print a speed.
-static void a_wrong_kernel_has_no_speed(void **state) {
-    (void)state;
+TEST(a_wrong_kernel_has_no_speed) {
     char path[COMMAND_SIZE];
     snprintf(path, sizeof(path), "%s/wrong.c", folder);
     write_kernel(path, "gelu_forward", "for (int64_t i = 0; i < n; i++) { y[i] = x[i] * 1.7f; }", 0);
@@ -673,8 +648,7 @@ static void a_wrong_kernel_has_no_speed(void **state) {
 }
 
 // Rows with a kernel of one's own and rows without are not the same configuration.
-static void rows_are_told_apart(void **state) {
-    (void)state;
+TEST(rows_are_told_apart) {
     static const char run_it[] = "run -m tiny -b 1 --seq-len 8 -r 5 --no-peaks --mode naive --backend cpu -t 1 -o json";
     char path[COMMAND_SIZE];
     char arguments[COMMAND_SIZE / 2];
@@ -689,8 +663,7 @@ static void rows_are_told_apart(void **state) {
 }
 
 // The example of docs/adding.md is right, shares its work among threads, and runs in the step.
-static void the_documented_kernel_works(void **state) {
-    (void)state;
+TEST(the_documented_kernel_works) {
     static char text[TEXT_SIZE];
     char path[COMMAND_SIZE];
     read_text("docs/adding.md", text, sizeof(text));
@@ -711,35 +684,4 @@ static void the_documented_kernel_works(void **state) {
     CHECK_ALL(cases);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_exercise_is_checked_and_explained),
-#ifdef SM_OPENCL
-        cmocka_unit_test(exercises_in_opencl_are_checked_and_explained),
-        cmocka_unit_test(harm_in_opencl_stays_where_it_is),
-#if defined(__x86_64__)
-        cmocka_unit_test(system_calls_in_opencl_are_refused),
-#endif
-        cmocka_unit_test(a_check_in_opencl_leaves_no_cache),
-        cmocka_unit_test(kernels_in_opencl_run_in_the_step),
-#endif
-        cmocka_unit_test(an_empty_body_is_no_solution),
-        cmocka_unit_test(another_form_is_right),
-        cmocka_unit_test(harm_stays_where_it_is),
-        cmocka_unit_test(cheats_are_found),
-        cmocka_unit_test(a_compiler_is_limited_too),
-        cmocka_unit_test(a_kernel_is_cut_off),
-        cmocka_unit_test(times_stand_beside_ours),
-        cmocka_unit_test(a_check_says_where_to_look_and_what_is_next),
-        cmocka_unit_test(folders_are_checked),
-        cmocka_unit_test(bad_input_is_refused),
-        cmocka_unit_test(a_full_disk_leaves_no_file),
-        cmocka_unit_test(a_compiler_that_is_not_there_is_named),
-        cmocka_unit_test(other_arguments_are_refused),
-        cmocka_unit_test(own_kernels_run_in_the_step),
-        cmocka_unit_test(a_wrong_kernel_has_no_speed),
-        cmocka_unit_test(rows_are_told_apart),
-        cmocka_unit_test(the_documented_kernel_works),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+int main(void) { return cmocka_run_group_tests(tests, make_folder, remove_folder); }

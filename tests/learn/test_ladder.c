@@ -1,13 +1,8 @@
 // The ladders: every rung is right, its source stands alone, a wrong one has no speed; and backends from libraries.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "learn/ladder/ladder.h"
 #include "learn/ladder/texts.h"
@@ -39,16 +34,14 @@ static void expect_all_right(const char *ladder, const char *shape, const char *
     assert_null(strstr(out, "\"ns\": null"));
 }
 
-static void every_rung_is_right(void **state) {
-    (void)state;
+TEST(every_rung_is_right) {
     for (int i = 0; i < N_SMALL; i++) {
         expect_all_right(small[i].ladder, small[i].shape, "cpu");
     }
 }
 
 #ifdef SM_OPENCL
-static void every_rung_in_opencl_is_right(void **state) {
-    (void)state;
+TEST(every_rung_in_opencl_is_right) {
     for (int i = 0; i < N_SMALL; i++) {
         expect_all_right(small[i].ladder, small[i].shape, "opencl");
     }
@@ -56,8 +49,7 @@ static void every_rung_in_opencl_is_right(void **state) {
 #endif
 
 // What --source prints is a solution of the exercise.
-static void sources_stand_alone(void **state) {
-    (void)state;
+TEST(sources_stand_alone) {
     static const expectation cases[] = {
         {"ladder matmul --source threads >$T/m.c", 0, NULL, NULL},
         {"exercise matmul_forward --check $T/m.c --no-peaks", 0, "right: matmul_forward", NULL},
@@ -80,8 +72,7 @@ static char *squeezed(const char *text) {
 }
 
 // The rungs' headers are what `exercise` writes.
-static void arguments_are_those_of_the_table(void **state) {
-    (void)state;
+TEST(arguments_are_those_of_the_table) {
     for (int i = 0; i < N_SMALL; i++) {
         char name[64];
         char *text = NULL;
@@ -119,8 +110,7 @@ static sm_status download_off(sm_executable *executable, int tensor, int64_t off
     return SM_OK;
 }
 
-static void a_wrong_rung_has_no_speed(void **state) {
-    (void)state;
+TEST(a_wrong_rung_has_no_speed) {
     off = *sm_backend_find("cpu");
     off.open = open_off;
     off.download = download_off;
@@ -135,8 +125,7 @@ static void a_wrong_rung_has_no_speed(void **state) {
     }
 }
 
-static void bad_input_is_refused(void **state) {
-    (void)state;
+TEST(bad_input_is_refused) {
     static const expectation cases[] = {
         {"ladder", 0, "reordered", NULL},
         {"ladder mamtul", 2, NULL, "did you mean matmul?"},
@@ -175,8 +164,7 @@ static void write_example(void) {
         system("cc -std=c11 -Wall -Wextra -Werror -O2 -shared -fPIC -Iinclude -o $T/traced.so $T/traced.c"), 0);
 }
 
-static void the_documented_backend_works(void **state) {
-    (void)state;
+TEST(the_documented_backend_works) {
     write_example();
     assert_int_equal(system("sed 's/^const sm_backend_library .*/const sm_backend_library stepmark_backend_library = "
                             "{SM_BACKEND_VERSION + 1};/' $T/traced.c >$T/later.c && cc -w -shared -fPIC -Iinclude -o "
@@ -210,8 +198,7 @@ static void the_documented_backend_works(void **state) {
 }
 
 // Noise is said once, of the worst kind; what is too noisy to use bears no factor.
-static void noise_is_told(void **state) {
-    (void)state;
+TEST(noise_is_told) {
     static const sm_rung rung = {.name = "loops"};
     const sm_stats steady = {.n = 9, .median = 100, .mad = 1, .ci95_lo = 99, .ci95_hi = 101};
     const sm_stats noisy = {.n = 9, .median = 100, .mad = 20, .ci95_lo = 90, .ci95_hi = 112};
@@ -228,18 +215,4 @@ static void noise_is_told(void **state) {
     assert_false(sm_rung_is_usable(&(sm_rung_result){.rung = &rung}));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(noise_is_told),
-        cmocka_unit_test(every_rung_is_right),
-#ifdef SM_OPENCL
-        cmocka_unit_test(every_rung_in_opencl_is_right),
-#endif
-        cmocka_unit_test(sources_stand_alone),
-        cmocka_unit_test(arguments_are_those_of_the_table),
-        cmocka_unit_test(a_wrong_rung_has_no_speed),
-        cmocka_unit_test(bad_input_is_refused),
-        cmocka_unit_test(the_documented_backend_works),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+int main(void) { return cmocka_run_group_tests(tests, make_folder, remove_folder); }

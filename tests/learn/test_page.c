@@ -1,12 +1,7 @@
 // The page of a step: what it is made of. What its reader sees: tools/test_step_page.py.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <sys/stat.h>
 
+#include "tests/support/test.h"
 #include "embedded.h"
 #include "tests/support/run_program.h"
 #include "learn/page/excerpt.h"
@@ -15,13 +10,9 @@
 #include "src/models/model.h"
 
 // Their trees, as the page's own code builds them.
-static void equations_are_read_as_meant(void **state) {
-    (void)state;
-    assert_int_equal(system("node tests/page/equations.js"), 0);
-}
+TEST(equations_are_read_as_meant) { assert_int_equal(system("node tests/page/equations.js"), 0); }
 
-static void every_kind_has_equations(void **state) {
-    (void)state;
+TEST(every_kind_has_equations) {
     const sm_embedded *file = sm_embedded_find("docs/equations.md");
     const sm_embedded *rules = sm_embedded_find("learn/page/step_rules.js");
     assert_non_null(file);
@@ -62,8 +53,7 @@ static const char source[] = "// What the file is.\n"
                              "    p->a = twice(p->a);\n"
                              "}\n";
 
-static void an_excerpt_has_what_it_needs(void **state) {
-    (void)state;
+TEST(an_excerpt_has_what_it_needs) {
     const sm_source file = {source, sizeof(source) - 1};
     char *text;
     assert_int_equal(sm_excerpt(file, (const char *const[]){"REF(gelu)", NULL}, 4096, &text), SM_OK);
@@ -94,8 +84,7 @@ static sm_plan *make_plan(void) {
     return plan;
 }
 
-static void a_film_keeps_changes_alone(void **state) {
-    (void)state;
+TEST(a_film_keeps_changes_alone) {
     sm_plan *plan = make_plan();
     sm_film *film;
     assert_int_equal(sm_film_new(plan, 0, &film), SM_OK);
@@ -114,8 +103,7 @@ static void a_film_keeps_changes_alone(void **state) {
 }
 
 // A slice is the first rows and columns; memory of its own shows its changes, whatever wrote them.
-static void a_film_keeps_slices(void **state) {
-    (void)state;
+TEST(a_film_keeps_slices) {
     sm_plan *plan = sm_plan_new(SM_F32);
     sm_film *film;
     const int64_t sides[] = {4, 6};
@@ -150,8 +138,7 @@ static void a_film_keeps_slices(void **state) {
 
 // --- the subcommand --------------------------------------------------------------------------------
 
-static void pages_are_written(void **state) {
-    (void)state;
+TEST(pages_are_written) {
     static const expectation cases[] = {
         {"page --backend none --output $T/step.html", 0, NULL, "open it in a browser"},
         {"page --backend none", 0, "<!DOCTYPE html>", NULL},
@@ -169,8 +156,7 @@ static void pages_are_written(void **state) {
     CHECK_ALL(cases);
 }
 
-static void what_cannot_be_shown_is_refused(void **state) {
-    (void)state;
+TEST(what_cannot_be_shown_is_refused) {
     static const expectation cases[] = {
         {"page -m xl --n-layer 400", 2, NULL, "even in slices of 256 values this step of"},
         {"page --backend none,cpu", 2, NULL, "--backend: none stands alone"},
@@ -196,15 +182,4 @@ static int set_up(void **state) {
     return run("train -m tiny --steps 2 -b 1 --seq-len 8 --run $T/run");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kind_has_equations),
-        cmocka_unit_test(equations_are_read_as_meant),
-        cmocka_unit_test(an_excerpt_has_what_it_needs),
-        cmocka_unit_test(a_film_keeps_changes_alone),
-        cmocka_unit_test(a_film_keeps_slices),
-        cmocka_unit_test(pages_are_written),
-        cmocka_unit_test(what_cannot_be_shown_is_refused),
-    };
-    return cmocka_run_group_tests(tests, set_up, remove_folder);
-}
+int main(void) { return cmocka_run_group_tests(tests, set_up, remove_folder); }

@@ -1,15 +1,10 @@
 // test_advisor.c: which configurations the advisor asks for, on machines that are made up: it finds the fastest, in few
 // runs, whatever fails or does not fit.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
+#include "tests/support/test.h"
 #include "philox.h"
 #include "bench/compare/configuration_search.h"
 
@@ -130,8 +125,7 @@ static const machine machines[] = {
     {{2.8e-3, 0.9e-3}, 0.085, 0.003, {2e-4, 2.4e-4, 4e-4}, 8, 0.02, 6},
 };
 
-static void finds_the_fastest(void **state) {
-    (void)state;
+TEST(finds_the_fastest) {
     static double speeds[MOST_CONFIGURATIONS];
     const int64_t n = sm_choices_count(&choices);
     for (size_t i = 0; i < sizeof(machines) / sizeof(machines[0]); i++) {
@@ -168,8 +162,7 @@ static void measure_124m(double *speeds) {
     }
 }
 
-static void finds_what_gains_elsewhere(void **state) {
-    (void)state;
+TEST(finds_what_gains_elsewhere) {
     static double speeds[MOST_CONFIGURATIONS];
     const int64_t n = sm_choices_count(&few);
     measure_124m(speeds);
@@ -203,8 +196,7 @@ static void make_up(uint64_t seed, double pair, double *speeds) {
 }
 
 // Not always: it measures few of many. How often, it says.
-static void finds_most_where_flags_depend_on_one_another(void **state) {
-    (void)state;
+TEST(finds_most_where_flags_depend_on_one_another) {
     enum { N_MACHINES = 200 };
     static const struct {
         double pair;
@@ -229,8 +221,7 @@ static void finds_most_where_flags_depend_on_one_another(void **state) {
 }
 
 // A value that fails alone is given up; one that fails only together with another is left out.
-static void what_fails_is_given_up(void **state) {
-    (void)state;
+TEST(what_fails_is_given_up) {
     const machine *m = &machines[0];
     sm_advisor *advisor;
     sm_trial trial;
@@ -253,8 +244,7 @@ static void what_fails_is_given_up(void **state) {
 }
 
 // Without the default the others are compared with each other; without anything it ends.
-static void the_default_may_fail(void **state) {
-    (void)state;
+TEST(the_default_may_fail) {
     static double speeds[MOST_CONFIGURATIONS];
     for (int all = 0; all < 2; all++) {
         const machine *m = &machines[1];
@@ -281,8 +271,7 @@ static void the_default_may_fail(void **state) {
     }
 }
 
-static void one_configuration_is_its_own_advice(void **state) {
-    (void)state;
+TEST(one_configuration_is_its_own_advice) {
     static const sm_choices none = {2, {1, 1}, {0, 1}};
     static const sm_choices twice = {2, {2, 2}, {1, 1}};
     static const sm_choices too_many = {1, {SM_ADVISOR_MAX_LEVELS + 1}, {0}};
@@ -303,14 +292,4 @@ static void one_configuration_is_its_own_advice(void **state) {
     assert_int_equal(sm_advisor_open(&twice, 6, &advisor), SM_ERR_INVALID);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_the_fastest),
-        cmocka_unit_test(finds_what_gains_elsewhere),
-        cmocka_unit_test(finds_most_where_flags_depend_on_one_another),
-        cmocka_unit_test(what_fails_is_given_up),
-        cmocka_unit_test(the_default_may_fail),
-        cmocka_unit_test(one_configuration_is_its_own_advice),
-    };
-    return cmocka_run_group_tests_name("advisor", tests, NULL, NULL);
-}
+int main(void) { return cmocka_run_group_tests_name("advisor", tests, NULL, NULL); }

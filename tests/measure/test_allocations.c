@@ -1,17 +1,12 @@
 // test_allocations.c: every failed allocation is reported or harmless: if the n-th allocation of a command fails, it
 // ends with exit code 1 and a message, or prints and writes the same as without a failure, except for times. An
 // existing file is unchanged or complete. ALLOCATION_STEP=1 tries every n (tools/torture_allocations.sh).
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <ctype.h>
 #include <stdbool.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "tests/support/test.h"
 #include "tests/support/temp_folder.h"
 
 static const char shim[] = SM_TEST_SHIMS "/allocation_faults.so";
@@ -255,8 +250,7 @@ static void make_inputs(void) {
     free(here);
 }
 
-static void every_failure_is_told(void **state) {
-    (void)state;
+TEST(every_failure_is_told) {
     const char *step = getenv("ALLOCATION_STEP");
     const char *only = getenv("ALLOCATION_COMMAND");
     long n_bad = 0;
@@ -283,7 +277,4 @@ static void every_failure_is_told(void **state) {
     assert_int_equal(n_bad, 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_failure_is_told)};
-    return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
-}
+int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

@@ -1,15 +1,10 @@
 // Bundles and the leaderboard: what is bundled comes back, what was changed by a byte is refused, rows that do not
 // compare are left out or marked, and the fastest row of each machine stands in its place.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <jansson.h>
 #include <stdbool.h>
 #include <unistd.h>
 
+#include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "bench/compare/leaderboard.h"
 #include "bench/rows/bundle.h"
@@ -37,8 +32,7 @@ static sm_status read_bundle(const char *name, json_t **rows) {
     return sm_bundle_read(path, rows);
 }
 
-static void a_changed_byte_is_refused(void **state) {
-    (void)state;
+TEST(a_changed_byte_is_refused) {
     json_t *rows = json_pack("[oo]", make_row("A", "fused", 100), make_row("A", "naive", 50));
     json_t *machine = json_pack("{s:s}", "host", "here");
     json_t *read = NULL;
@@ -70,8 +64,7 @@ static const char *text_at(const json_t *records, size_t i, const char *name) {
     return json_string_value(json_object_get(json_array_get(records, i), name));
 }
 
-static void the_fastest_of_each_machine_has_a_place(void **state) {
-    (void)state;
+TEST(the_fastest_of_each_machine_has_a_place) {
     json_t *rows = json_array();
     json_array_append_new(rows, make_row("A", "naive", 50));
     json_array_append_new(rows, make_row("A", "fused", 100));
@@ -110,8 +103,7 @@ static void the_fastest_of_each_machine_has_a_place(void **state) {
 }
 
 // Whoever brought the fastest kernel: it is marked, and is not held against this program's.
-static void code_of_ones_own_is_ranked_apart(void **state) {
-    (void)state;
+TEST(code_of_ones_own_is_ranked_apart) {
     json_t *rows = json_array();
     json_t *own = make_row("A", "fused", 900);
     json_object_set_new(own, "own_kernels", json_string("gelu_forward=my.c (fnv1a64:1)"));
@@ -142,8 +134,7 @@ static void code_of_ones_own_is_ranked_apart(void **state) {
 }
 
 // The program's own rows take part where a user's have their work, are marked, and are checked as these.
-static void references_stand_beside(void **state) {
-    (void)state;
+TEST(references_stand_beside) {
     json_t *rows = json_pack("[o]", make_row("A", "fused", 100));
     json_t *references = json_pack("[oooo]", make_row("R", "fused", 300), make_row("A", "fused", 200),
                                    make_row("R", "fused", 900), make_row("S", "fused", 800));
@@ -179,8 +170,7 @@ static void references_stand_beside(void **state) {
     json_decref(references);
 }
 
-static void the_program_bundles_and_compares(void **state) {
-    (void)state;
+TEST(the_program_bundles_and_compares) {
     json_t *rows = json_pack("[o]", make_row("A", "fused", 100));
     char *text = json_dumps(rows, 0);
     write_file("rows.json", text, strlen(text));
@@ -204,11 +194,4 @@ static void the_program_bundles_and_compares(void **state) {
     CHECK_ALL(cases);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_changed_byte_is_refused),        cmocka_unit_test(the_fastest_of_each_machine_has_a_place),
-        cmocka_unit_test(code_of_ones_own_is_ranked_apart), cmocka_unit_test(references_stand_beside),
-        cmocka_unit_test(the_program_bundles_and_compares),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+int main(void) { return cmocka_run_group_tests(tests, make_folder, remove_folder); }

@@ -1,17 +1,12 @@
 // test_compare.c: verdicts on constructed rows: the statistical tests' tables, false and missed differences, matching,
 // the program.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 
+#include "tests/support/test.h"
 #include "philox.h"
 #include "tests/support/temp_folder.h"
 #include "bench/compare/compare.h"
@@ -34,8 +29,7 @@ static double noise(double width) {
 // --- the tests' tables ---------------------------------------------------------------------------
 
 // By hand: of 2^5 signs, that all five differences are positive has p 2/32; of 2^8, 2/256.
-static void signed_rank(void **state) {
-    (void)state;
+TEST(signed_rank) {
     static const double a[] = {1, 1, 1, 1, 1, 1, 1, 1};
     static const double b[] = {1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07, 1.08};
     sm_difference d;
@@ -53,8 +47,7 @@ static void signed_rank(void **state) {
 }
 
 // By hand: of C(8, 4) = 70 orders one has all of a first. Tabulated 5% point of 5 and 5: U = 2.
-static void rank_sum(void **state) {
-    (void)state;
+TEST(rank_sum) {
     static const double a[] = {1, 2, 3, 4, 5};
     static const double b[] = {10, 20, 30, 40, 50};
     static const double c[] = {3.5, 20, 30, 40, 50}; // two of a above: U = 2
@@ -73,8 +66,7 @@ static void rank_sum(void **state) {
 }
 
 // The exact table and the normal curve meet where one takes over from the other.
-static void large_samples(void **state) {
-    (void)state;
+TEST(large_samples) {
     double a[SM_COMPARE_EXACT + 1];
     double b[SM_COMPARE_EXACT + 1];
     sm_difference exact;
@@ -172,15 +164,13 @@ static void expect_rates(const char *label, sm_verdict (*trial)(int n, double fa
     }
 }
 
-static void rates(void **state) {
-    (void)state;
+TEST(rates) {
     expect_rates("20 pairs", trial_of_pairs, 20);
     expect_rates("20 runs", trial_of_runs, 20);
     expect_rates("60 samples", trial_of_samples, 60);
 }
 
-static void too_few_say_so(void **state) {
-    (void)state;
+TEST(too_few_say_so) {
     sm_comparison c;
     sm_compare_options options = {.threshold = 0.01};
     json_t *a = json_pack("[o]", make_row(1e6, "fused", 4));
@@ -213,8 +203,7 @@ static void expect_match(json_t *a, json_t *b, unsigned across, size_t n_compare
     json_decref(b);
 }
 
-static void only_equal_work(void **state) {
-    (void)state;
+TEST(only_equal_work) {
     const unsigned mode = 1u << SM_FACTOR_MODE;
     // Another batch is other work, whatever else agrees.
     expect_match(json_pack("[o]", make_row(1e6, "fused", 4)), json_pack("[o]", make_row(1e6, "fused", 8)), 0, 0, 2,
@@ -237,8 +226,7 @@ static void only_equal_work(void **state) {
     json_decref(other);
 }
 
-static void ambiguous_factors_are_refused(void **state) {
-    (void)state;
+TEST(ambiguous_factors_are_refused) {
     sm_comparison c;
     sm_compare_options options = {.threshold = 0.01};
     json_t *threads = make_row(1e6, "fused", 4);
@@ -251,16 +239,14 @@ static void ambiguous_factors_are_refused(void **state) {
 }
 
 // Another program's rows on another device lack fields; what both tell decides.
-static void peers(void **state) {
-    (void)state;
+TEST(peers) {
     json_t *peer = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:f}", "backend_used", "pytorch", "device",
                              "cuda", "model_type", "GPT-2", "mode", "fused", "precision", "fp32", "pass_type", "step",
                              "n_batch", 4, "n_seq", 64, "n_layer", 2, "median_ns", 2e6);
     expect_match(json_pack("[o]", make_row(1e6, "fused", 4)), json_pack("[o]", peer), 0, 1, 0, "");
 }
 
-static void failed_rows_are_listed(void **state) {
-    (void)state;
+TEST(failed_rows_are_listed) {
     json_t *oom = make_row(1, "fused", 4);
     json_object_set_new(oom, "status", json_string("oom"));
     json_object_set_new(oom, "reason", json_string("9 GiB needed"));
@@ -293,8 +279,7 @@ static void write_runs(const char *name, double factor) {
     free(path);
 }
 
-static void exit_codes(void **state) {
-    (void)state;
+TEST(exit_codes) {
     static const struct {
         const char *arguments;
         int code;
@@ -340,18 +325,4 @@ static void exit_codes(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(signed_rank),
-        cmocka_unit_test(rank_sum),
-        cmocka_unit_test(large_samples),
-        cmocka_unit_test(rates),
-        cmocka_unit_test(too_few_say_so),
-        cmocka_unit_test(only_equal_work),
-        cmocka_unit_test(ambiguous_factors_are_refused),
-        cmocka_unit_test(peers),
-        cmocka_unit_test(failed_rows_are_listed),
-        cmocka_unit_test(exit_codes),
-    };
-    return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
-}
+int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

@@ -3,12 +3,6 @@
 // next save leaves no temporaries. And data files, logs and readers that go away while training runs.
 //
 // STEPMARK_FAULT_STRIDE: every how many-th call is hit; 1: all (tools/torture_files.sh).
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -16,6 +10,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "tests/support/test.h"
 #include "philox.h"
 #include "tests/support/temp_folder.h"
 #include "src/io/atomic_file.h"
@@ -371,8 +366,7 @@ static void find_states(scenario *s) {
 
 #define WITH_FILES " && mkdir $R/m/sub && echo \"the user's own\" | tee $R/m/README.md >$R/m/sub/tokenizer.json"
 
-static void every_fault_leaves_the_old_or_the_new_state(void **state) {
-    (void)state;
+TEST(every_fault_leaves_the_old_or_the_new_state) {
     static scenario scenarios[] = {
         {"train over its own folder",
          "cp -r $K/a1 $R/m" WITH_FILES,
@@ -446,8 +440,7 @@ static void expect_saved_after(const char *harm, const char *line) {
     free(err);
 }
 
-static void data_that_changes_ends_a_training_in_order(void **state) {
-    (void)state;
+TEST(data_that_changes_ends_a_training_in_order) {
     expect_saved_after("truncate -s 100 $R/data", "root/data: ends at byte ");
     expect_saved_after("head -c 40000 /dev/zero | tr '\\0' '\\377' >$R/other && dd if=$R/other of=$R/data conv=notrunc "
                        "2>$R/dd",
@@ -470,15 +463,13 @@ static void expect_saved(const char *command, const char *line) {
     free(err);
 }
 
-static void a_reader_that_goes_away_throws_nothing_away(void **state) {
-    (void)state;
+TEST(a_reader_that_goes_away_throws_nothing_away) {
     expect_saved("| head -1 >$R/head", "stdout: cannot be written: Broken pipe");
     expect_saved(">/dev/full", "stdout: cannot be written: No space left");
 }
 
 // Nor does a log whose last line was cut off by a crash take the next one's with it.
-static void a_log_that_cannot_be_written_throws_nothing_away(void **state) {
-    (void)state;
+TEST(a_log_that_cannot_be_written_throws_nothing_away) {
     char dir[PATH_MAX];
     snprintf(dir, sizeof dir, "%s/m", root);
     shell("rm -rf $R && mkdir $R && printf '{\"step\": 1}\\n{\"ste' >$R/log.jsonl");
@@ -497,8 +488,7 @@ static void a_log_that_cannot_be_written_throws_nothing_away(void **state) {
 }
 
 // As a batch system sets it: what would be larger is a failed write (SIGXFSZ), and nothing half-written stays.
-static void a_limit_of_file_size_leaves_nothing_half_written(void **state) {
-    (void)state;
+TEST(a_limit_of_file_size_leaves_nothing_half_written) {
     static const struct {
         const char *limit, *command, *line;
     } cases[] = {
@@ -540,13 +530,4 @@ static int make_models(void **state) {
     return 0;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_fault_leaves_the_old_or_the_new_state),
-        cmocka_unit_test(data_that_changes_ends_a_training_in_order),
-        cmocka_unit_test(a_reader_that_goes_away_throws_nothing_away),
-        cmocka_unit_test(a_log_that_cannot_be_written_throws_nothing_away),
-        cmocka_unit_test(a_limit_of_file_size_leaves_nothing_half_written),
-    };
-    return cmocka_run_group_tests(tests, make_models, tear_down);
-}
+int main(void) { return cmocka_run_group_tests(tests, make_models, tear_down); }

@@ -1,14 +1,9 @@
 // test_harness.c: the protocol, with a backend that does only what a test tells it.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/test.h"
 #include "tests/support/fake_backend.h"
 #include "tests/support/fake_clock.h"
 #include "bench/measure/harness.h"
@@ -121,8 +116,7 @@ static void assert_no_speed(const sm_row *row) {
 
 // --- tests ------------------------------------------------------------------------------------
 
-static void test_step(void **state) {
-    (void)state;
+TEST_WITH(test_step, reset_fake, NULL) {
     sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     assert_int_equal(measure(&p, &row), SM_OK);
@@ -163,8 +157,7 @@ static void test_step(void **state) {
 }
 
 // Without an attribution pass, the last check is a step of its own.
-static void test_last_check_by_itself(void **state) {
-    (void)state;
+TEST_WITH(test_last_check_by_itself, reset_fake, NULL) {
     sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     p.n_attribution = 0;
@@ -176,7 +169,7 @@ static void test_last_check_by_itself(void **state) {
 }
 
 // The time of a checked step is one of warm-up or attribution; where it is neither, it is one of checks.
-static void test_checked_steps_count_once(void **state) {
+TEST_WITH(test_checked_steps_count_once, reset_fake, NULL) {
     for (int n_steps = 0; n_steps <= 1; n_steps++) {
         sm_row row;
         sm_protocol p = protocol_of(SM_PASS_FORWARD);
@@ -190,8 +183,7 @@ static void test_checked_steps_count_once(void **state) {
     }
 }
 
-static void test_figures_follow_from_samples(void **state) {
-    (void)state;
+TEST_WITH(test_figures_follow_from_samples, reset_fake, NULL) {
     sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     assert_int_equal(measure(&p, &row), SM_OK);
@@ -210,8 +202,7 @@ static void test_figures_follow_from_samples(void **state) {
     sm_row_free(&row);
 }
 
-static void test_phases_add_up(void **state) {
-    (void)state;
+TEST_WITH(test_phases_add_up, reset_fake, NULL) {
     sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     fake.op_cost_ns = 1000;
@@ -228,8 +219,7 @@ static void test_phases_add_up(void **state) {
     sm_row_free(&row);
 }
 
-static void test_real_op_times_fit_in_the_wall_clock(void **state) {
-    (void)state;
+TEST_WITH(test_real_op_times_fit_in_the_wall_clock, reset_fake, NULL) {
     sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     assert_int_equal(measure(&p, &row), SM_OK);
@@ -237,8 +227,7 @@ static void test_real_op_times_fit_in_the_wall_clock(void **state) {
     sm_row_free(&row);
 }
 
-static void test_median_step_is_attributed(void **state) {
-    (void)state;
+TEST_WITH(test_median_step_is_attributed, reset_fake, NULL) {
     sm_row row;
     sm_plan *plan = make_plan();
     assert_int_equal(sm_row_init(&row), SM_OK);
@@ -257,8 +246,7 @@ static void test_median_step_is_attributed(void **state) {
     sm_row_free(&row);
 }
 
-static void test_accumulation(void **state) {
-    (void)state;
+TEST_WITH(test_accumulation, reset_fake, NULL) {
     sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     p.n_accum = N_ACCUM;
@@ -277,7 +265,7 @@ static void test_accumulation(void **state) {
     sm_row_free(&row);
 }
 
-static void test_pass_types(void **state) {
+TEST_WITH(test_pass_types, reset_fake, NULL) {
     static const struct {
         sm_pass_type pass;
         const char *test;
@@ -319,8 +307,7 @@ static void test_pass_types(void **state) {
     }
 }
 
-static void test_wrong_loss_has_no_speed(void **state) {
-    (void)state;
+TEST_WITH(test_wrong_loss_has_no_speed, reset_fake, NULL) {
     sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     fake.check_result = SM_ERR_MISMATCH;
@@ -334,8 +321,7 @@ static void test_wrong_loss_has_no_speed(void **state) {
     sm_row_free(&row);
 }
 
-static void test_check_must_say_what_it_did(void **state) {
-    (void)state;
+TEST_WITH(test_check_must_say_what_it_did, reset_fake, NULL) {
     sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     fake.check_is_mute = true;
@@ -345,8 +331,7 @@ static void test_check_must_say_what_it_did(void **state) {
     sm_row_free(&row);
 }
 
-static void test_wrong_gradient_has_no_speed(void **state) {
-    (void)state;
+TEST_WITH(test_wrong_gradient_has_no_speed, reset_fake, NULL) {
     sm_row row;
     sm_protocol p = protocol_of(SM_PASS_FORWARD_BACKWARD);
     fake.gradient_result = SM_ERR_MISMATCH;
@@ -358,8 +343,7 @@ static void test_wrong_gradient_has_no_speed(void **state) {
     sm_row_free(&row);
 }
 
-static void test_wrong_update_has_no_speed(void **state) {
-    (void)state;
+TEST_WITH(test_wrong_update_has_no_speed, reset_fake, NULL) {
     sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     fake.update_result = SM_ERR_MISMATCH;
@@ -369,8 +353,7 @@ static void test_wrong_update_has_no_speed(void **state) {
     sm_row_free(&row);
 }
 
-static void test_gradient_check_must_say_what_it_did(void **state) {
-    (void)state;
+TEST_WITH(test_gradient_check_must_say_what_it_did, reset_fake, NULL) {
     sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     fake.gradient_check_is_mute = true;
@@ -381,8 +364,7 @@ static void test_gradient_check_must_say_what_it_did(void **state) {
 
 // Gradients: once, before the first update. Updates: the first two, the last, that of a repeated sample and that of the
 // sample before it. Without a backward there is nothing to check.
-static void test_checks_by_pass_type(void **state) {
-    (void)state;
+TEST_WITH(test_checks_by_pass_type, reset_fake, NULL) {
     static const struct {
         sm_pass_type pass;
         int n_gradients;
@@ -413,7 +395,7 @@ static void test_checks_by_pass_type(void **state) {
 
 // --- checks among the steps that are timed ---------------------------------------------------------
 
-static void test_step_that_does_not_repeat(void **state) {
+TEST_WITH(test_step_that_does_not_repeat, reset_fake, NULL) {
     static const struct {
         fake_change change;
         const char *what;
@@ -440,7 +422,7 @@ static void test_step_that_does_not_repeat(void **state) {
 
 // An op that is wrong from some step on is seen at the last check at the latest, also where the fault comes with the
 // attribution pass; in a pass without an optimizer, too.
-static void test_op_that_goes_wrong(void **state) {
+TEST_WITH(test_op_that_goes_wrong, reset_fake, NULL) {
     static const sm_pass_type passes[] = {SM_PASS_STEP, SM_PASS_FORWARD_BACKWARD, SM_PASS_BACKWARD};
     for (size_t i = 0; i < sizeof(passes) / sizeof(passes[0]); i++) {
         for (int step = 2; step <= N_STEPS; step++) {
@@ -458,7 +440,7 @@ static void test_op_that_goes_wrong(void **state) {
     }
 }
 
-static void test_loss_off_the_course(void **state) {
+TEST_WITH(test_loss_off_the_course, reset_fake, NULL) {
     for (int step = 3; step < N_STEPS; step++) { // warm-up, headline, attribution
         sm_row row;
         sm_protocol p = protocol_of(SM_PASS_STEP);
@@ -477,7 +459,7 @@ static void assert_places_are(const sm_row *a, const sm_row *b, bool same) {
 }
 
 // Of the fake's ops all are looked at; which steps are made again is drawn.
-static void test_seed_draws_the_places(void **state) {
+TEST_WITH(test_seed_draws_the_places, reset_fake, NULL) {
     enum { N_SEEDS = 8 };
     sm_row rows[N_SEEDS];
     sm_row again;
@@ -509,7 +491,7 @@ static void test_seed_draws_the_places(void **state) {
 }
 
 // A device too full for a copy, or without such a thing, is measured nevertheless; the row says what was not done.
-static void test_no_room_for_a_copy(void **state) {
+TEST_WITH(test_no_room_for_a_copy, reset_fake, NULL) {
     sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     fake.keep_result = SM_ERR_OOM;
@@ -535,8 +517,7 @@ static void test_no_room_for_a_copy(void **state) {
 }
 
 // A pass that is cut short by Ctrl-C is checked to its end: its samples count.
-static void test_interrupted_pass_is_checked(void **state) {
-    (void)state;
+TEST_WITH(test_interrupted_pass_is_checked, reset_fake, NULL) {
     sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     fake.interrupt_at_step = 6;
@@ -548,7 +529,7 @@ static void test_interrupted_pass_is_checked(void **state) {
     sm_row_free(&row);
 }
 
-static void test_loss_that_is_no_number(void **state) {
+TEST_WITH(test_loss_that_is_no_number, reset_fake, NULL) {
     // In the first step, the checked one, in warm-up, in the headline, in the attribution pass, in the last check.
     static const int steps[] = {1, 2, 3, 8, 11, N_STEPS};
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
@@ -564,7 +545,7 @@ static void test_loss_that_is_no_number(void **state) {
     }
 }
 
-static void test_failures(void **state) {
+TEST_WITH(test_failures, reset_fake, NULL) {
     static const struct {
         sm_status failure;
         const char *status;
@@ -583,7 +564,7 @@ static void test_failures(void **state) {
     }
 }
 
-static void test_interrupted(void **state) {
+TEST_WITH(test_interrupted, reset_fake, NULL) {
     sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     fake.interrupt_at_step = 6; // 1 first, 2 warm-up, and this is the third sample
@@ -614,7 +595,7 @@ static void test_interrupted(void **state) {
     sm_row_free(&row);
 }
 
-static void test_timeout(void **state) {
+TEST_WITH(test_timeout, reset_fake, NULL) {
     sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     p.timeout_s = 0.5;
@@ -639,8 +620,7 @@ static void test_timeout(void **state) {
 }
 
 // A backend that gives a wait up, as it would go past the limit: the samples so far count.
-static void test_hang(void **state) {
-    (void)state;
+TEST_WITH(test_hang, reset_fake, NULL) {
     sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     p.timeout_s = 60;
@@ -656,8 +636,7 @@ static void test_hang(void **state) {
     sm_row_free(&row);
 }
 
-static void test_bad_protocols(void **state) {
-    (void)state;
+TEST_WITH(test_bad_protocols, reset_fake, NULL) {
     sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     p.n_repetitions = 0;
@@ -675,8 +654,7 @@ static void test_bad_protocols(void **state) {
     assert_int_equal(fake.n_steps, 0);
 }
 
-static void test_without_attribution_or_peaks(void **state) {
-    (void)state;
+TEST_WITH(test_without_attribution_or_peaks, reset_fake, NULL) {
     sm_row row;
     sm_session *session = NULL;
     sm_workload workload = {.next_batch = next_batch, .check = check, FAKE_CHECKS};
@@ -694,36 +672,6 @@ static void test_without_attribution_or_peaks(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_step, reset_fake),
-        cmocka_unit_test_setup(test_figures_follow_from_samples, reset_fake),
-        cmocka_unit_test_setup(test_phases_add_up, reset_fake),
-        cmocka_unit_test_setup(test_real_op_times_fit_in_the_wall_clock, reset_fake),
-        cmocka_unit_test_setup(test_median_step_is_attributed, reset_fake),
-        cmocka_unit_test_setup(test_accumulation, reset_fake),
-        cmocka_unit_test_setup(test_pass_types, reset_fake),
-        cmocka_unit_test_setup(test_wrong_loss_has_no_speed, reset_fake),
-        cmocka_unit_test_setup(test_check_must_say_what_it_did, reset_fake),
-        cmocka_unit_test_setup(test_wrong_gradient_has_no_speed, reset_fake),
-        cmocka_unit_test_setup(test_wrong_update_has_no_speed, reset_fake),
-        cmocka_unit_test_setup(test_gradient_check_must_say_what_it_did, reset_fake),
-        cmocka_unit_test_setup(test_checks_by_pass_type, reset_fake),
-        cmocka_unit_test_setup(test_last_check_by_itself, reset_fake),
-        cmocka_unit_test_setup(test_checked_steps_count_once, reset_fake),
-        cmocka_unit_test_setup(test_step_that_does_not_repeat, reset_fake),
-        cmocka_unit_test_setup(test_op_that_goes_wrong, reset_fake),
-        cmocka_unit_test_setup(test_loss_off_the_course, reset_fake),
-        cmocka_unit_test_setup(test_seed_draws_the_places, reset_fake),
-        cmocka_unit_test_setup(test_no_room_for_a_copy, reset_fake),
-        cmocka_unit_test_setup(test_interrupted_pass_is_checked, reset_fake),
-        cmocka_unit_test_setup(test_loss_that_is_no_number, reset_fake),
-        cmocka_unit_test_setup(test_failures, reset_fake),
-        cmocka_unit_test_setup(test_interrupted, reset_fake),
-        cmocka_unit_test_setup(test_timeout, reset_fake),
-        cmocka_unit_test_setup(test_hang, reset_fake),
-        cmocka_unit_test_setup(test_bad_protocols, reset_fake),
-        cmocka_unit_test_setup(test_without_attribution_or_peaks, reset_fake),
-    };
     has_fake_clock = true;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

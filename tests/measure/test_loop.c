@@ -1,15 +1,10 @@
 // test_loop.c: a training loop under the harness: its phases add up, its bottleneck and its changes are found.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "tests/support/test.h"
 #include "clock.h"
 #include "tests/support/fake_backend.h"
 #include "tests/support/fake_clock.h"
@@ -28,8 +23,7 @@ typedef struct {
     sm_step_phases phases;
 } recorder;
 
-static void phases_add_up(void **state) {
-    (void)state;
+TEST(phases_add_up) {
     static recorder r;
     sm_plan *plan = make_plan();
     r = (recorder){.op_ns = {99}, .phases = {.op_ns = r.op_ns, .lapped_ns = r.lapped_ns}};
@@ -63,8 +57,7 @@ static void phases_add_up(void **state) {
     sm_plan_free(plan);
 }
 
-static void no_recorder_is_fine(void **state) {
-    (void)state;
+TEST(no_recorder_is_fine) {
     sm_phases_begin(NULL, NULL);
     sm_phases_add(NULL, SM_STEP_READ, 1);
     sm_phases_lap(NULL, SM_STEP_READ);
@@ -75,8 +68,7 @@ static void no_recorder_is_fine(void **state) {
 
 // --- what bounds a loop ----------------------------------------------------------------------------------
 
-static void what_gains_most_bounds(void **state) {
-    (void)state;
+TEST(what_gains_most_bounds) {
     static const struct {
         const char *what;
         sm_loop_division division; // compute, memory, launches, input, communication
@@ -105,8 +97,7 @@ static void what_gains_most_bounds(void **state) {
     }
 }
 
-static void something_always_is_left(void **state) {
-    (void)state;
+TEST(something_always_is_left) {
     const sm_loop_division all = {.step_ns = 100, .gained_ns = {[SM_LOOP_INPUT] = 130}, .knows_ops = true};
     assert_true(sm_loop_without_ns(&all, SM_LOOP_INPUT) > 0);
 }
@@ -225,8 +216,7 @@ static bool is_near(double value, double expected, double tolerance) {
     return fabs(value - expected) <= tolerance * expected;
 }
 
-static void inline_parts_are_in_their_phases(void **state) {
-    (void)state;
+TEST_WITH(inline_parts_are_in_their_phases, reset_fake, NULL) {
     const sm_loader_settings loader = {.kind = SM_LOADER_INLINE,
                                        .delay = {.read_ns = 12000000, .tokenise_ns = 16000000, .collate_ns = 10000000}};
     sm_row row;
@@ -263,8 +253,7 @@ static bool is_bound_by_loader(const sm_row *row, int times) {
            is_near(row->loop.ceiling_ts, B * T * 1e9 / device_ns, 0.05);
 }
 
-static void a_slow_loader_is_the_bound(void **state) {
-    (void)state;
+TEST_WITH(a_slow_loader_is_the_bound, reset_fake, NULL) {
     bool is_right = false;
     for (int i = 0; i < N_TRIES && !is_right; i++) {
         const int times = times_as_long[i];
@@ -285,8 +274,7 @@ static void a_slow_loader_is_the_bound(void **state) {
     }
 }
 
-static void a_fast_loader_is_not(void **state) {
-    (void)state;
+TEST_WITH(a_fast_loader_is_not, reset_fake, NULL) {
     bool is_right = false;
     for (int i = 0; i < N_TRIES && !is_right; i++) {
         const int times = times_as_long[i];
@@ -306,8 +294,7 @@ static void a_fast_loader_is_not(void **state) {
 }
 
 // Only the attribution steps time ops.
-static void the_headline_is_undisturbed(void **state) {
-    (void)state;
+TEST_WITH(the_headline_is_undisturbed, reset_fake, NULL) {
     sm_row row;
     const sm_loader_settings loader = {.kind = SM_LOADER_THREADS, .n_threads = 1};
     measure_loop(&loader, 0, &row);
@@ -320,8 +307,7 @@ static void the_headline_is_undisturbed(void **state) {
 }
 
 // Ops that are slower when they are timed take no more of a headline step than there is.
-static void shares_are_of_the_headline(void **state) {
-    (void)state;
+TEST_WITH(shares_are_of_the_headline, reset_fake, NULL) {
     sm_row row;
     const sm_loader_settings loader = {.kind = SM_LOADER_THREADS, .n_threads = 1};
     fake.op_cost_ns = 1000000; // in steps of some microseconds
@@ -348,8 +334,7 @@ static json_t *loop_row(double factor) {
                      (int)(factor * 1000000), "wait_ns", 0, "samples", "forward", forward, "wall", wall);
 }
 
-static void phases_change_against_a_baseline(void **state) {
-    (void)state;
+TEST(phases_change_against_a_baseline) {
     json_t *now = loop_row(1.2);
     json_t *rows = json_pack("[o, {s:s}, o]", loop_row(3), "status", "skipped", loop_row(1));
     json_t *records;
@@ -415,8 +400,7 @@ static json_int_t watch_headline(int headline_ms) {
     return n_headline;
 }
 
-static void utilisation_is_seen_over_time(void **state) {
-    (void)state;
+TEST_WITH(utilisation_is_seen_over_time, temp_folder_make, temp_folder_remove) {
     json_int_t n_headline = 0;
     char *folder = temp_path("proc");
     mkdir(folder, 0700);
@@ -428,8 +412,7 @@ static void utilisation_is_seen_over_time(void **state) {
 }
 
 // More than there is room for: neighbours become one.
-static void a_long_series_is_halved(void **state) {
-    (void)state;
+TEST(a_long_series_is_halved) {
     const sm_background here = sm_background_here();
     sm_utilisation *u;
     json_t *series;
@@ -451,20 +434,4 @@ static void a_long_series_is_halved(void **state) {
     sm_utilisation_close(u);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(phases_add_up),
-        cmocka_unit_test(no_recorder_is_fine),
-        cmocka_unit_test(what_gains_most_bounds),
-        cmocka_unit_test(something_always_is_left),
-        cmocka_unit_test_setup(inline_parts_are_in_their_phases, reset_fake),
-        cmocka_unit_test_setup(a_slow_loader_is_the_bound, reset_fake),
-        cmocka_unit_test_setup(a_fast_loader_is_not, reset_fake),
-        cmocka_unit_test_setup(the_headline_is_undisturbed, reset_fake),
-        cmocka_unit_test_setup(shares_are_of_the_headline, reset_fake),
-        cmocka_unit_test(phases_change_against_a_baseline),
-        cmocka_unit_test_setup_teardown(utilisation_is_seen_over_time, temp_folder_make, temp_folder_remove),
-        cmocka_unit_test(a_long_series_is_halved),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

@@ -1,14 +1,9 @@
 // test_no_verdict.c: rows of a busy machine, or too noisy ones: no subcommand draws a conclusion from them, and each
 // gives the reason. One rule decides (noise_verdict.h).
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdbool.h>
 
+#include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "bench/compare/configuration_gains.h"
 #include "bench/compare/compare.h"
@@ -74,8 +69,7 @@ static json_t *with(json_t *row, const char *name, double value) {
     return row;
 }
 
-static void the_rule(void **state) {
-    (void)state;
+TEST(the_rule) {
     expect_doubt(make_row("fused", 1, 12, 0), "");
     expect_doubt(make_row("fused", 1, 12, 1.7), BUSY);
     expect_doubt(make_row("fused", 1, 1, 1.7), ""); // steady all the same: samples shorter than a time slice
@@ -95,8 +89,7 @@ static void the_rule(void **state) {
     expect_doubt(without, ""); // another program's
 }
 
-static void spreads_have_one_form(void **state) {
-    (void)state;
+TEST(spreads_have_one_form) {
     static const struct {
         double percent;
         const char *text;
@@ -111,8 +104,7 @@ static void spreads_have_one_form(void **state) {
 
 // --- each subcommand ------------------------------------------------------------------------------
 
-static void run_names_what_differs(void **state) {
-    (void)state;
+TEST(run_names_what_differs) {
     json_t *sentences;
     json_t *rows = json_pack("[o, o]", make_row("fused", 1, 1, 0), make_row("fused", 2, 1, 0));
     json_object_set_new(json_array_get(rows, 1), "n_threads", json_integer(1));
@@ -125,8 +117,7 @@ static void run_names_what_differs(void **state) {
     json_decref(rows);
 }
 
-static void run_names_no_factor(void **state) {
-    (void)state;
+TEST(run_names_no_factor) {
     json_t *sentences;
     json_t *rows = make_rows(true);
     assert_int_equal(sm_fastest_sentences(rows, &sentences), SM_OK);
@@ -143,8 +134,7 @@ static void run_names_no_factor(void **state) {
     json_decref(rows);
 }
 
-static void loop_names_no_bound(void **state) {
-    (void)state;
+TEST(loop_names_no_bound) {
     static const double others[] = {0, 1.7};
     for (int i = 0; i < 2; i++) {
         sm_row row;
@@ -167,8 +157,7 @@ static void loop_names_no_bound(void **state) {
     }
 }
 
-static void leaderboard_refuses(void **state) {
-    (void)state;
+TEST(leaderboard_refuses) {
     json_t *rows = make_rows(false);
     json_t *records;
     json_t *refused;
@@ -185,8 +174,7 @@ static void leaderboard_refuses(void **state) {
     json_decref(rows);
 }
 
-static void recommend_names_nothing(void **state) {
-    (void)state;
+TEST(recommend_names_nothing) {
     for (int all_busy = 0; all_busy < 2; all_busy++) {
         json_t *rows = make_rows(all_busy == 1);
         json_t *records;
@@ -202,8 +190,7 @@ static void recommend_names_nothing(void **state) {
     }
 }
 
-static void compare_is_inconclusive(void **state) {
-    (void)state;
+TEST(compare_is_inconclusive) {
     const sm_compare_options options = {.threshold = 0.01};
     for (int busy = 0; busy < 2; busy++) {
         sm_comparison c;
@@ -220,8 +207,7 @@ static void compare_is_inconclusive(void **state) {
     }
 }
 
-static void advise_gains_nothing(void **state) {
-    (void)state;
+TEST(advise_gains_nothing) {
     json_t *base = json_pack("[o]", make_row("fused", 4, 1, 0));
     json_t *busy = json_pack("[o]", make_row("fused", 1, 12, 1.7));
     const sm_advice_case cases[] = {{"", "", "stepmark run", base, false},
@@ -238,8 +224,7 @@ static void advise_gains_nothing(void **state) {
     json_decref(busy);
 }
 
-static void report_says_why(void **state) {
-    (void)state;
+TEST(report_says_why) {
     char path[COMMAND_SIZE];
     json_t *rows = make_rows(true);
     snprintf(path, sizeof(path), "%s/rows.json", folder);
@@ -256,18 +241,4 @@ static void report_says_why(void **state) {
     expect_text("report", out, "no verdict on 3 of 3 rows: " BUSY);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_rule),
-        cmocka_unit_test(spreads_have_one_form),
-        cmocka_unit_test(run_names_what_differs),
-        cmocka_unit_test(run_names_no_factor),
-        cmocka_unit_test(loop_names_no_bound),
-        cmocka_unit_test(leaderboard_refuses),
-        cmocka_unit_test(recommend_names_nothing),
-        cmocka_unit_test(compare_is_inconclusive),
-        cmocka_unit_test(advise_gains_nothing),
-        cmocka_unit_test(report_says_why),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+int main(void) { return cmocka_run_group_tests(tests, make_folder, remove_folder); }

@@ -1,12 +1,7 @@
 // test_paired.c: two sessions in turn, A B B A, each checked first.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <string.h>
 
+#include "tests/support/test.h"
 #include "tests/support/fake_backend.h"
 #include "bench/measure/paired.h"
 
@@ -79,7 +74,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-static void rounds_are_abba(void **state) {
+TEST_WITH(rounds_are_abba, set_up, tear_down) {
     sm_stepper *sides = *state;
     sm_paired_result result;
     assert_int_equal(sm_paired_measure(&sides[0], &sides[1], 1, 2, NULL, &result), SM_OK);
@@ -103,7 +98,7 @@ static void rounds_are_abba(void **state) {
 }
 
 // What was whole by then is the result.
-static void rounds_before_an_interruption_count(void **state) {
+TEST_WITH(rounds_before_an_interruption_count, set_up, tear_down) {
     sm_stepper *sides = *state;
     sm_paired_result result;
     interrupt_at = 4 + 4 * 3 + 2; // the first steps, three rounds, half of one
@@ -120,7 +115,7 @@ static void rounds_before_an_interruption_count(void **state) {
     interrupt_at = 0;
 }
 
-static void failures_end_it(void **state) {
+TEST_WITH(failures_end_it, set_up, tear_down) {
     sm_stepper *sides = *state;
     sm_paired_result result;
     assert_int_equal(sm_paired_measure(&sides[0], &sides[1], 0, 0, NULL, &result), SM_ERR_INVALID);
@@ -139,11 +134,4 @@ static void failures_end_it(void **state) {
     assert_int_equal(sm_paired_measure(&sides[0], &sides[1], 0, 1, NULL, &result), SM_ERR_MISMATCH);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(rounds_are_abba, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(rounds_before_an_interruption_count, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(failures_end_it, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

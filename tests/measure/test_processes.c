@@ -1,13 +1,8 @@
 // Plans of several processes: what they sum up together, when, and how the optimizer's state is shared out.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/test.h"
 #include "shard.h"
 #include "src/comm/comm.h"
 #include "src/models/model.h"
@@ -94,8 +89,7 @@ static void check_sums(const sm_plan *plan, sm_op_kind kind) {
     assert_int_equal(n_in_buckets, n_gradients); // and none twice: all of them
 }
 
-static void test_every_gradient_is_summed_once(void **state) {
-    (void)state;
+TEST(test_every_gradient_is_summed_once) {
     for (int i = 0; i < sm_model_count() * 2; i++) {
         sm_plan *plan = NULL;
         const sm_mode mode = i % 2 == 0 ? SM_MODE_NAIVE : SM_MODE_FUSED;
@@ -152,8 +146,7 @@ static void check_rows(const sm_plan *plan, sm_op_kind kind) {
     assert_true(n_tables > 0);
 }
 
-static void test_rows_are_added_to_the_sum(void **state) {
-    (void)state;
+TEST(test_rows_are_added_to_the_sum) {
     for (int i = 0; i < sm_model_count() * 4; i++) {
         const bool is_sharded = i / 2 % 2 == 1;
         const bool one_micro_batch = i % 2 == 1;
@@ -164,8 +157,7 @@ static void test_rows_are_added_to_the_sum(void **state) {
 }
 
 // Each process writes its rows where they are gathered, at its own place.
-static void test_rows_have_their_places(void **state) {
-    (void)state;
+TEST(test_rows_have_their_places) {
     for (int rank = 0; rank < N_PROCESSES; rank++) {
         sm_plan *plan = build_with_rows(sm_model_at(0), rank, false, SM_MODE_NAIVE, false);
         const sm_op *own = &plan->ops[find_when(plan, SM_OP_EMBEDDING_BACKWARD, SM_WHEN_MORE)];
@@ -180,8 +172,7 @@ static void test_rows_have_their_places(void **state) {
 }
 
 // Weights that were gathered are waited for before their first reader of the step after.
-static void test_weights_are_waited_for(void **state) {
-    (void)state;
+TEST(test_weights_are_waited_for) {
     sm_plan *plan = build_with_rows(sm_model_at(0), 0, true, SM_MODE_FUSED, true);
     for (int k = 0; k < plan->n_buckets; k++) {
         const sm_bucket *b = &plan->buckets[k];
@@ -243,15 +234,13 @@ static void check_shards(const sm_optimizer *optimizer) {
     sm_plan_free(whole);
 }
 
-static void test_shards_make_up_the_state(void **state) {
-    (void)state;
+TEST(test_shards_make_up_the_state) {
     check_shards(&sm_optimizer_adamw);
     check_shards(&sm_optimizer_adamw8bit);
 }
 
 // Each element of a matrix is updated once, with the scale of its own block.
-static void test_blocks_are_not_cut(void **state) {
-    (void)state;
+TEST(test_blocks_are_not_cut) {
     sm_plan *whole = NULL;
     int64_t n_elems = 0;
     int64_t n_matrices = 0;
@@ -282,8 +271,7 @@ static void test_blocks_are_not_cut(void **state) {
     sm_plan_free(whole);
 }
 
-static void test_what_cannot_be_sharded_says_why(void **state) {
-    (void)state;
+TEST(test_what_cannot_be_sharded_says_why) {
     const sm_optimizer *whole_only[] = {&sm_optimizer_muon, &sm_optimizer_adafactor};
     for (size_t i = 0; i < sizeof whole_only / sizeof whole_only[0]; i++) {
         sm_plan *plan = NULL;
@@ -294,8 +282,7 @@ static void test_what_cannot_be_sharded_says_why(void **state) {
     }
 }
 
-static void test_slices_cover_all(void **state) {
-    (void)state;
+TEST(test_slices_cover_all) {
     const int64_t counts[] = {1, 63, 64, 65, 1000, 12345};
     const int lines[] = {SM_SLICE_LINE, SM_SLICE_BLOCK};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
@@ -313,8 +300,7 @@ static void test_slices_cover_all(void **state) {
     }
 }
 
-static void test_alone_everything_is_done_at_once(void **state) {
-    (void)state;
+TEST(test_alone_everything_is_done_at_once) {
     double value = 3;
     int copy = 0;
     const sm_comm_fact fact = {"--lr", "1"};
@@ -331,17 +317,4 @@ static void test_alone_everything_is_done_at_once(void **state) {
     assert_true(sm_comm_has_agreed(NULL));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_gradient_is_summed_once),
-        cmocka_unit_test(test_shards_make_up_the_state),
-        cmocka_unit_test(test_what_cannot_be_sharded_says_why),
-        cmocka_unit_test(test_slices_cover_all),
-        cmocka_unit_test(test_alone_everything_is_done_at_once),
-        cmocka_unit_test(test_rows_are_added_to_the_sum),
-        cmocka_unit_test(test_blocks_are_not_cut),
-        cmocka_unit_test(test_rows_have_their_places),
-        cmocka_unit_test(test_weights_are_waited_for),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

@@ -1,12 +1,7 @@
 // test_profile.c: the profile adds up and names each op's bound; its trace can be read back.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <string.h>
 
+#include "tests/support/test.h"
 #include "tests/support/fake_backend.h"
 #include "bench/measure/harness.h"
 #include "bench/profile/profile.h"
@@ -44,8 +39,7 @@ static const sm_profile_line *find(const sm_profile *profile, const char *name) 
     return NULL;
 }
 
-static void lines_add_up(void **state) {
-    (void)state;
+TEST(lines_add_up) {
     static const int n_lines[SM_PROFILE_BY_COUNT] = {
         [SM_PROFILE_BY_OP] = N_OPS, [SM_PROFILE_BY_LAYER] = 1, [SM_PROFILE_BY_KIND] = N_OPS - 1};
     sm_plan *plan = make_plan();
@@ -63,8 +57,7 @@ static void lines_add_up(void **state) {
     sm_plan_free(plan);
 }
 
-static void bounds_and_verdict(void **state) {
-    (void)state;
+TEST(bounds_and_verdict) {
     sm_plan *plan = make_plan();
     const sm_profile_input input = make_input(plan);
     sm_profile profile;
@@ -90,8 +83,7 @@ static void bounds_and_verdict(void **state) {
 }
 
 // An op that was preempted in the step that is shown is not what to look at.
-static void a_preempted_op_is_not_named(void **state) {
-    (void)state;
+TEST(a_preempted_op_is_not_named) {
     sm_plan *plan = make_plan();
     sm_profile_input input = make_input(plan);
     sm_profile profile;
@@ -118,8 +110,7 @@ static void a_preempted_op_is_not_named(void **state) {
     free(least);
 }
 
-static void time_outside_of_ops_is_overhead(void **state) {
-    (void)state;
+TEST(time_outside_of_ops_is_overhead) {
     sm_plan *plan = make_plan();
     sm_profile_input input = make_input(plan);
     sm_profile profile;
@@ -132,8 +123,7 @@ static void time_outside_of_ops_is_overhead(void **state) {
     sm_plan_free(plan);
 }
 
-static void without_ceilings(void **state) {
-    (void)state;
+TEST(without_ceilings) {
     sm_plan *plan = make_plan();
     sm_profile_input input = make_input(plan);
     sm_profile profile;
@@ -151,8 +141,7 @@ static void without_ceilings(void **state) {
     sm_plan_free(plan);
 }
 
-static void ops_must_have_run(void **state) {
-    (void)state;
+TEST(ops_must_have_run) {
     static const int64_t nothing[N_OPS] = {0};
     static const int64_t negative[N_OPS] = {5, -1, 0, 0, 0, 0};
     sm_plan *plan = make_plan();
@@ -166,8 +155,7 @@ static void ops_must_have_run(void **state) {
 }
 
 // Through text and back, as a viewer reads it.
-static void trace_can_be_read(void **state) {
-    (void)state;
+TEST(trace_can_be_read) {
     sm_plan *plan = make_plan();
     const sm_profile_input input = make_input(plan);
     json_t *trace = NULL;
@@ -204,8 +192,7 @@ static void trace_can_be_read(void **state) {
 }
 
 // x and y live from the first residual to gelu_backward; parameters always.
-static void memory_alive(void **state) {
-    (void)state;
+TEST(memory_alive) {
     sm_plan *plan = make_plan();
     size_t alive[N_OPS];
     assert_int_equal(sm_plan_alive_bytes(plan, SM_ROLE_ACTIVATION, alive), SM_OK);
@@ -238,8 +225,7 @@ static sm_status check(void *ctx, sm_session *session, int64_t index, uint64_t s
     return SM_OK;
 }
 
-static void measured_step_adds_up(void **state) {
-    (void)state;
+TEST(measured_step_adds_up) {
     const sm_workload workload = {.next_batch = next_batch, .check = check, FAKE_CHECKS};
     sm_protocol protocol = sm_protocol_default();
     sm_session *session;
@@ -266,17 +252,4 @@ static void measured_step_adds_up(void **state) {
     sm_session_close(session);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lines_add_up),
-        cmocka_unit_test(bounds_and_verdict),
-        cmocka_unit_test(a_preempted_op_is_not_named),
-        cmocka_unit_test(time_outside_of_ops_is_overhead),
-        cmocka_unit_test(without_ceilings),
-        cmocka_unit_test(ops_must_have_run),
-        cmocka_unit_test(trace_can_be_read),
-        cmocka_unit_test(memory_alive),
-        cmocka_unit_test(measured_step_adds_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

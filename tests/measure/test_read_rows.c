@@ -1,15 +1,10 @@
 // Result files as they are found: whole, cut short, old, new, of other programs, hostile.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
+#include "tests/support/test.h"
 #include "tests/support/temp_folder.h"
 #include "bench/rows/read_rows.h"
 #include "bench/rows/row.h"
@@ -42,8 +37,7 @@ static void expect_rows(const char *text, size_t n_rows, size_t n_warnings) {
     free(whole);
 }
 
-static void forms(void **state) {
-    (void)state;
+TEST(forms) {
     expect_rows("[{\"a\": 1}, {\"a\": 2}]", 2, 0);
     expect_rows("{\"a\": 1}\n{\"a\": 2}\n", 2, 0);
     expect_rows("{\"a\": [1, {\"b\": 2}]\n}\n", 1, 0);
@@ -51,8 +45,7 @@ static void forms(void **state) {
     expect_rows("{\"a\": 1}", 1, 0);
 }
 
-static void damage_is_set_aside(void **state) {
-    (void)state;
+TEST(damage_is_set_aside) {
     sm_rows rows;
     expect_rows("{\"a\": 1}\n{\"a\": 2", 1, 1);
     expect_rows("[{\"a\": 1},\n{\"a\": 2}", 2, 0); // only the bracket is missing: no row is lost
@@ -69,8 +62,7 @@ static void damage_is_set_aside(void **state) {
 }
 
 // Every prefix of a file is read without harm, and has the rows that are whole in it.
-static void every_prefix(void **state) {
-    (void)state;
+TEST(every_prefix) {
     static const char text[] = "[{\"avg_ns\": 5, \"a\": \"x}\\\"\", \"b\": [1]},\n {\"avg_ns\": 2}]\n";
     for (size_t n = 0; n < sizeof(text); n++) {
         sm_rows rows;
@@ -85,8 +77,7 @@ static void every_prefix(void **state) {
     }
 }
 
-static void not_rows(void **state) {
-    (void)state;
+TEST(not_rows) {
     static const struct {
         const char *text;
         const char *seems;
@@ -118,8 +109,7 @@ static void not_rows(void **state) {
 }
 
 // Objects that are no rows, among rows: skipped, each with its reason up to a number, then counted.
-static void others_are_skipped(void **state) {
-    (void)state;
+TEST(others_are_skipped) {
     sm_rows rows;
     static const char skipped[][64] = {
         "{\"step\": 1, \"loss\": 2.5}",
@@ -182,8 +172,7 @@ static bool grows_with_size(const char *text, size_t size_bytes, double seconds)
 }
 
 // Megabytes of damage of each kind are read in seconds: the time grows with the size, not with its square.
-static void damage_takes_no_longer(void **state) {
-    (void)state;
+TEST(damage_takes_no_longer) {
     static const char *const units[] = {
         "{\"a\": {\n",
         "{\"a\": [\n",
@@ -228,8 +217,7 @@ static void damage_takes_no_longer(void **state) {
     free(text);
 }
 
-static void interrupted(void **state) {
-    (void)state;
+TEST(interrupted) {
     volatile sig_atomic_t signal_came = 1;
     sm_rows rows;
     expect_ok("init", sm_rows_init(&rows));
@@ -238,8 +226,7 @@ static void interrupted(void **state) {
     sm_rows_free(&rows);
 }
 
-static void files(void **state) {
-    (void)state;
+TEST(files) {
     sm_rows rows;
     char *path = temp_path("rows.jsonl");
     expect_ok("init", sm_rows_init(&rows));
@@ -257,8 +244,7 @@ static void files(void **state) {
     free(path);
 }
 
-static void versions(void **state) {
-    (void)state;
+TEST(versions) {
     sm_rows rows;
     // An old row without statistics: they follow from its samples. Unknown fields stay.
     parse("{\"samples_ns\": [3e6, 1e6, 2e6], \"n_batch\": 2, \"n_seq\": 8, \"mine\": {\"x\": 1}}", &rows);
@@ -281,8 +267,7 @@ static void versions(void **state) {
     sm_rows_free(&rows);
 }
 
-static void types_are_not_trusted(void **state) {
-    (void)state;
+TEST(types_are_not_trusted) {
     double *values = NULL;
     size_t n = 0;
     json_t *row =
@@ -297,8 +282,7 @@ static void types_are_not_trusted(void **state) {
 
 // --- the schema ------------------------------------------------------------------------------------
 
-static void schema_is_the_document(void **state) {
-    (void)state;
+TEST(schema_is_the_document) {
     json_error_t error;
     json_t *schema = sm_row_json_schema();
     json_t *document = json_load_file("docs/row.schema.json", 0, &error);
@@ -310,8 +294,7 @@ static void schema_is_the_document(void **state) {
     json_decref(schema);
 }
 
-static void own_rows_validate(void **state) {
-    (void)state;
+TEST(own_rows_validate) {
     sm_row row;
     expect_ok("init", sm_row_init(&row));
     SM_ROW_TEXT(row.status, "ok");
@@ -334,8 +317,7 @@ static void own_rows_validate(void **state) {
 }
 
 // Measured, skipped and failed rows of the program itself.
-static void rows_of_the_program_validate(void **state) {
-    (void)state;
+TEST(rows_of_the_program_validate) {
     char command[512];
     sm_rows rows;
     char *path = temp_path("run.jsonl");
@@ -356,21 +338,4 @@ static void rows_of_the_program_validate(void **state) {
     free(path);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(forms),
-        cmocka_unit_test(damage_is_set_aside),
-        cmocka_unit_test(every_prefix),
-        cmocka_unit_test(not_rows),
-        cmocka_unit_test(others_are_skipped),
-        cmocka_unit_test(damage_takes_no_longer),
-        cmocka_unit_test(interrupted),
-        cmocka_unit_test(files),
-        cmocka_unit_test(versions),
-        cmocka_unit_test(types_are_not_trusted),
-        cmocka_unit_test(schema_is_the_document),
-        cmocka_unit_test(own_rows_validate),
-        cmocka_unit_test(rows_of_the_program_validate),
-    };
-    return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
-}
+int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

@@ -1,13 +1,8 @@
 // test_recommend.c: recommendations from rows with a known answer.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <math.h>
 #include <string.h>
 
+#include "tests/support/test.h"
 #include "bench/compare/best_rows.h"
 
 // A row of the batch and mode, of 8 samples; times in ms, the interval 1% around the median.
@@ -63,8 +58,7 @@ static json_t *recommend(json_t *rows) {
     return records;
 }
 
-static void the_best_of_three_kinds(void **state) {
-    (void)state;
+TEST(the_best_of_three_kinds) {
     json_t *rows = json_array();
     json_array_append_new(rows, make_row(1, "naive", 1, 1, 1));
     json_array_append_new(rows, make_row(2, "naive", 1.5, 1.5, 4)); // faster a token, heavier
@@ -79,8 +73,7 @@ static void the_best_of_three_kinds(void **state) {
 }
 
 // A kernel or backend of the user's own wins nothing against this program's.
-static void code_of_ones_own_is_another_group(void **state) {
-    (void)state;
+TEST(code_of_ones_own_is_another_group) {
     json_t *rows = json_array();
     json_array_append_new(rows, make_row(1, "naive", 1, 1, 1));
     json_array_append_new(rows, make_row(2, "naive", 3, 3, 1));
@@ -97,8 +90,7 @@ static void code_of_ones_own_is_another_group(void **state) {
     json_decref(own);
 }
 
-static void another_architecture_is_another_group(void **state) {
-    (void)state;
+TEST(another_architecture_is_another_group) {
     json_t *rows = json_array();
     for (int batch = 1; batch <= 2; batch++) {
         json_t *usual = make_row(batch, "naive", 1, 1, 1);
@@ -119,8 +111,7 @@ static void another_architecture_is_another_group(void **state) {
     json_decref(records);
 }
 
-static void what_overlaps_is_not_told_apart(void **state) {
-    (void)state;
+TEST(what_overlaps_is_not_told_apart) {
     json_t *rows = json_array();
     json_array_append_new(rows, make_row(1, "naive", 1, 1, 1));
     json_array_append_new(rows, make_row(1, "fused", 0.995, 1, 1));
@@ -133,8 +124,7 @@ static void what_overlaps_is_not_told_apart(void **state) {
 }
 
 // A third one that reaches into the first's interval is enough, however far behind the second is.
-static void all_must_be_told_apart(void **state) {
-    (void)state;
+TEST(all_must_be_told_apart) {
     json_t *rows = json_array();
     json_array_append_new(rows, make_row(1, "naive", 1, 1, 1));
     json_array_append_new(rows, make_row(1, "tuned", 2, 1, 1));
@@ -147,8 +137,7 @@ static void all_must_be_told_apart(void **state) {
 }
 
 // Two runs of one configuration are no rivals, and of one configuration there is no best.
-static void runs_of_one_configuration_are_one(void **state) {
-    (void)state;
+TEST(runs_of_one_configuration_are_one) {
     json_t *rows = json_array();
     json_array_append_new(rows, make_row(1, "fused", 1, 1, 1));
     json_array_append_new(rows, make_row(1, "fused", 1, 1, 1));
@@ -162,8 +151,7 @@ static void runs_of_one_configuration_are_one(void **state) {
 }
 
 // Nothing noisy, or of too few samples, is the best of anything, and nothing is reckoned with it.
-static void noise_wins_nothing(void **state) {
-    (void)state;
+TEST(noise_wins_nothing) {
     json_t *rows = json_array();
     json_t *noisy = make_row(4, "fused", 1, 100, 1);
     json_object_set_new(noisy, "mad_ns", json_real(0.81e6));
@@ -187,8 +175,7 @@ static void noise_wins_nothing(void **state) {
     json_decref(records);
 }
 
-static void noise_is_judged_by_figures(void **state) {
-    (void)state;
+TEST(noise_is_judged_by_figures) {
     char text[256];
     json_t *row = make_row(1, "naive", 1, 1, 1);
     assert_int_equal(sm_judge_row(row), SM_NOISE_STEADY);
@@ -208,8 +195,7 @@ static void noise_is_judged_by_figures(void **state) {
     assert_int_equal(sm_judge_noise(4.9, NAN), SM_NOISE_NOISY);
 }
 
-static void a_longer_start_is_made_good(void **state) {
-    (void)state;
+TEST(a_longer_start_is_made_good) {
     json_t *rows = json_array();
     json_array_append_new(rows, make_row(1, "naive", 10, 10, 1));
     json_array_append_new(rows, make_row(1, "fused", 8, 109, 1)); // 101 ms later, 2 ms a step sooner
@@ -220,8 +206,7 @@ static void a_longer_start_is_made_good(void **state) {
     json_decref(records);
 }
 
-static void what_did_not_fit(void **state) {
-    (void)state;
+TEST(what_did_not_fit) {
     json_t *rows = json_array();
     json_array_append_new(rows, make_row(4, "naive", 8, 8, 1));
     json_array_append_new(rows, make_row(2, "naive", 4, 4, 1));
@@ -239,8 +224,7 @@ static void what_did_not_fit(void **state) {
 }
 
 // Rows come from outside: any type anywhere.
-static void strange_rows_do_no_harm(void **state) {
-    (void)state;
+TEST(strange_rows_do_no_harm) {
     json_t *rows = json_loads("[{}, {\"status\": 5}, {\"status\": \"ok\", \"median_ns\": \"x\"},"
                               " {\"status\": \"oom\"}, {\"status\": \"ok\", \"median_ns\": 1},"
                               " {\"status\": \"ok\", \"median_ns\": 2, \"mode\": [], \"n_batch\": {}}]",
@@ -249,19 +233,4 @@ static void strange_rows_do_no_harm(void **state) {
     json_decref(recommend(rows));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_best_of_three_kinds),
-        cmocka_unit_test(code_of_ones_own_is_another_group),
-        cmocka_unit_test(another_architecture_is_another_group),
-        cmocka_unit_test(what_overlaps_is_not_told_apart),
-        cmocka_unit_test(all_must_be_told_apart),
-        cmocka_unit_test(noise_wins_nothing),
-        cmocka_unit_test(runs_of_one_configuration_are_one),
-        cmocka_unit_test(noise_is_judged_by_figures),
-        cmocka_unit_test(a_longer_start_is_made_good),
-        cmocka_unit_test(what_did_not_fit),
-        cmocka_unit_test(strange_rows_do_no_harm),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

@@ -1,14 +1,9 @@
 // test_record.c: the record writer with a small test table, and the texts of values.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/test.h"
 #include "bench/tables/record.h"
 #include "bench/tables/show.h"
 
@@ -38,8 +33,7 @@ static char *write_named_thing(sm_format format, const char *name) {
 static char *write_thing(sm_format format) { return write_named_thing(format, "x"); }
 
 // What a spreadsheet would run, a terminal obey, or a page show as markup stays a text.
-static void test_hostile_texts(void **state) {
-    (void)state;
+TEST(test_hostile_texts) {
     static const struct {
         sm_format format;
         const char *name;
@@ -69,8 +63,7 @@ static void test_hostile_texts(void **state) {
     }
 }
 
-static void test_other_tables(void **state) {
-    (void)state;
+TEST(test_other_tables) {
     static const struct {
         sm_format format;
         const char *text;
@@ -93,8 +86,7 @@ static void test_other_tables(void **state) {
 }
 
 // A note is marked in the lines that it is of, unless it is of all; notes that differ in figures alone are one.
-static void test_notes_name_their_rows(void **state) {
-    (void)state;
+TEST(test_notes_name_their_rows) {
     static const sm_column columns[] = {
         {.name = "name", .type = SM_COLUMN_TEXT, .heading = "name"},
         {.name = "notes", .type = SM_COLUMN_JSON, .heading = "warning", .view = SM_SHOWN_AS_NOTES},
@@ -117,8 +109,7 @@ static void test_notes_name_their_rows(void **state) {
     free(text);
 }
 
-static void test_full_disk(void **state) {
-    (void)state;
+TEST(test_full_disk) {
     FILE *out = fopen("/dev/full", "w");
     if (out == NULL) {
         skip();
@@ -137,8 +128,7 @@ static void test_full_disk(void **state) {
     fclose(out);
 }
 
-static void test_utf8(void **state) {
-    (void)state;
+TEST(test_utf8) {
     static const struct {
         const char *text;
         int length;
@@ -163,8 +153,7 @@ static void test_utf8(void **state) {
     }
 }
 
-static void test_formats_by_name(void **state) {
-    (void)state;
+TEST(test_formats_by_name) {
     sm_format format = SM_FORMAT_JSON;
     for (int i = 0; i < SM_FORMAT_COUNT; i++) {
         assert_true(sm_format_parse(sm_format_name((sm_format)i), &format));
@@ -175,8 +164,7 @@ static void test_formats_by_name(void **state) {
     assert_false(sm_format_parse("xml", &format));
 }
 
-static void test_shown_numbers(void **state) {
-    (void)state;
+TEST(test_shown_numbers) {
     char text[64];
     sm_text_count(124439808, text, sizeof(text));
     assert_string_equal(text, "124,439,808");
@@ -196,15 +184,4 @@ static void test_shown_numbers(void **state) {
     assert_string_equal(text, "1.24 TFLOP");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_notes_name_their_rows),
-        cmocka_unit_test(test_other_tables),
-        cmocka_unit_test(test_hostile_texts),
-        cmocka_unit_test(test_full_disk),
-        cmocka_unit_test(test_utf8),
-        cmocka_unit_test(test_formats_by_name),
-        cmocka_unit_test(test_shown_numbers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

@@ -1,10 +1,4 @@
 // The report: complete, escaped; what its figures hold. tools/test_report_page.py looks at it in a browser.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,6 +6,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "tests/support/test.h"
 #include "tests/support/temp_folder.h"
 #include "bench/pages/page.h"
 #include "bench/report/charts.h"
@@ -142,8 +137,7 @@ static void expect_contents(const char *text) {
     assert_null(strstr(text, "nan"));
 }
 
-static void markdown(void **state) {
-    (void)state;
+TEST(markdown) {
     sm_rows rows;
     size_t size_bytes;
     make_rows(&rows, 16);
@@ -183,8 +177,7 @@ static const json_t *figure_of(const json_t *figures, const char *id) {
     return NULL;
 }
 
-static void html(void **state) {
-    (void)state;
+TEST(html) {
     sm_rows rows;
     size_t size_bytes;
     make_rows(&rows, 16);
@@ -214,8 +207,7 @@ static void html(void **state) {
 }
 
 // A single point is no picture; the page says what it does not draw.
-static void nothing_of_one_row(void **state) {
-    (void)state;
+TEST(nothing_of_one_row) {
     sm_rows rows;
     size_t size_bytes;
     make_rows(&rows, 1);
@@ -231,8 +223,7 @@ static void nothing_of_one_row(void **state) {
 }
 
 // A loop's phases are held against the first loop of the same work; the report without a loop says nothing of them.
-static void loops(void **state) {
-    (void)state;
+TEST(loops) {
     sm_rows rows;
     size_t size_bytes;
     make_rows(&rows, 4);
@@ -269,8 +260,7 @@ static void loops(void **state) {
 }
 
 // A file of `stepmark ladder` makes a report by itself, and a section in a report of rows.
-static void ladders(void **state) {
-    (void)state;
+TEST(ladders) {
     static const char text_of_rungs[] =
         "{\"ladder\": \"matmul\", \"shape\": \"N=8\", \"device\": \"cpu\", \"name\": \"<Chip>\", \"rung\": \"loops\", "
         "\"ns\": 4e6, \"ns_ci95_lo\": 3.9e6, \"ns_ci95_hi\": 4.1e6, \"ceiling_ns\": 1e6, \"ceiling_share\": 0.25, "
@@ -307,8 +297,7 @@ static void ladders(void **state) {
 }
 
 // Rows of two hosts with the same chip have colours of their own, the same in each picture.
-static void colours_by_device(void **state) {
-    (void)state;
+TEST(colours_by_device) {
     sm_rows rows;
     sm_report_rows report;
     make_rows(&rows, 8);
@@ -330,8 +319,7 @@ static void colours_by_device(void **state) {
 }
 
 // Each precision has its own ceiling, and one that was measured differently is drawn as far as it was.
-static void ceilings_by_precision(void **state) {
-    (void)state;
+TEST(ceilings_by_precision) {
     sm_rows rows;
     sm_figures figures;
     sm_report_rows report;
@@ -358,8 +346,7 @@ static void ceilings_by_precision(void **state) {
 }
 
 // A page without them is blank: they are found by name.
-static void a_page_has_its_styles_and_scripts(void **state) {
-    (void)state;
+TEST(a_page_has_its_styles_and_scripts) {
     static const char *const files[] = {"bench/pages/page.css", "bench/pages/page.js", "bench/pages/chart.js",
                                         "bench/pages/view.js"};
     sm_rows rows;
@@ -376,8 +363,7 @@ static void a_page_has_its_styles_and_scripts(void **state) {
     sm_rows_free(&rows);
 }
 
-static void a_page_escapes_each_special_character(void **state) {
-    (void)state;
+TEST(a_page_escapes_each_special_character) {
     char *text = NULL;
     size_t size_bytes;
     FILE *out = open_memstream(&text, &size_bytes);
@@ -388,8 +374,7 @@ static void a_page_escapes_each_special_character(void **state) {
     free(text);
 }
 
-static void counts_have_commas(void **state) {
-    (void)state;
+TEST(counts_have_commas) {
     static const struct {
         double value;
         const char *text;
@@ -402,8 +387,7 @@ static void counts_have_commas(void **state) {
     }
 }
 
-static void a_thousand_rows(void **state) {
-    (void)state;
+TEST(a_thousand_rows) {
     sm_rows rows;
     size_t size_bytes;
     struct timespec begin;
@@ -431,8 +415,7 @@ static int run(const char *arguments) {
     return WEXITSTATUS(status);
 }
 
-static void program(void **state) {
-    (void)state;
+TEST(program) {
     static const struct {
         const char *arguments;
         int code;
@@ -472,8 +455,7 @@ static void program(void **state) {
     sm_rows_free(&rows);
 }
 
-static void the_answer_comes_first(void **state) {
-    (void)state;
+TEST(the_answer_comes_first) {
     sm_rows rows;
     size_t size_bytes;
     make_rows(&rows, 4);
@@ -492,8 +474,7 @@ static void the_answer_comes_first(void **state) {
     sm_rows_free(&rows);
 }
 
-static void costs_follow_from_prices(void **state) {
-    (void)state;
+TEST(costs_follow_from_prices) {
     static const char *const wrong[] = {"H100",   "=2/h",       "H100=x/h",         "H100=-2/h",
                                         "H100=2", "H100=2/day", "H100=2ABCDEFGH/h", "H100=inf/h"};
     sm_costs costs = {.train_tokens = 1e9};
@@ -521,22 +502,4 @@ static void costs_follow_from_prices(void **state) {
     json_decref(other);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(markdown),
-        cmocka_unit_test(html),
-        cmocka_unit_test(nothing_of_one_row),
-        cmocka_unit_test(loops),
-        cmocka_unit_test(ladders),
-        cmocka_unit_test(colours_by_device),
-        cmocka_unit_test(ceilings_by_precision),
-        cmocka_unit_test(a_page_has_its_styles_and_scripts),
-        cmocka_unit_test(a_page_escapes_each_special_character),
-        cmocka_unit_test(counts_have_commas),
-        cmocka_unit_test(a_thousand_rows),
-        cmocka_unit_test(the_answer_comes_first),
-        cmocka_unit_test(costs_follow_from_prices),
-        cmocka_unit_test(program),
-    };
-    return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
-}
+int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

@@ -1,14 +1,9 @@
 // test_rows.c: result rows in every format: written values come back, whatever their bytes.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/test.h"
 #include "tests/support/temp_folder.h"
 #include "bench/rows/row_write.h"
 
@@ -125,8 +120,7 @@ static void check_failed_row(const json_t *row) {
     assert_int_equal(json_array_size(field(row, "samples_ns")), 0);
 }
 
-static void test_json(void **state) {
-    (void)state;
+TEST(test_json) {
     char *text = write_rows(SM_FORMAT_JSON);
     json_error_t error;
     json_t *rows = json_loads(text, JSON_REJECT_DUPLICATES, &error);
@@ -142,8 +136,7 @@ static void test_json(void **state) {
     free(text);
 }
 
-static void test_jsonl(void **state) {
-    (void)state;
+TEST(test_jsonl) {
     char *text = write_rows(SM_FORMAT_JSONL);
     char *second = strchr(text, '\n') + 1;
     char *end = strchr(second, '\n');
@@ -160,8 +153,7 @@ static void test_jsonl(void **state) {
     free(text);
 }
 
-static void test_no_rows(void **state) {
-    (void)state;
+TEST(test_no_rows) {
     static const char *const expected[] = {
         [SM_FORMAT_JSON] = "[]\n", [SM_FORMAT_JSONL] = "", [SM_FORMAT_MARKDOWN] = ""};
     static const sm_format formats[] = {SM_FORMAT_JSON, SM_FORMAT_JSONL, SM_FORMAT_MARKDOWN};
@@ -202,8 +194,7 @@ static const char *read_cell(const char *text, char *cell, bool *ends) {
     return text + 1;
 }
 
-static void test_csv(void **state) {
-    (void)state;
+TEST(test_csv) {
     char *text = write_rows(SM_FORMAT_CSV);
     char *cell = malloc(strlen(text) + 1);
     const char *p = text;
@@ -255,8 +246,7 @@ static char *query_sql(const char *text, const char *query) {
     return answer;
 }
 
-static void test_sql(void **state) {
-    (void)state;
+TEST(test_sql) {
     char *text = write_rows(SM_FORMAT_SQL);
     assert_ptr_equal(strstr(text, "CREATE TABLE IF NOT EXISTS \"results\" ("), text);
     assert_non_null(strstr(text, "\"phases_forward_ns\" INTEGER"));
@@ -289,8 +279,7 @@ static int screen_width(const char *line) {
     return width;
 }
 
-static void test_markdown(void **state) {
-    (void)state;
+TEST(test_markdown) {
     char *text = write_rows(SM_FORMAT_MARKDOWN);
     static const char expected[] =
         "All rows: model small (124M), parameters 124,439,808\n"
@@ -318,8 +307,7 @@ static void test_markdown(void **state) {
     free(text);
 }
 
-static void test_legend(void **state) {
-    (void)state;
+TEST(test_legend) {
     char *text = NULL;
     size_t size_bytes = 0;
     FILE *out = open_memstream(&text, &size_bytes);
@@ -332,8 +320,7 @@ static void test_legend(void **state) {
 // --- the schema ----------------------------------------------------------------------------------
 
 // Every member has a column, in order: the fields tile the struct up to what is not written.
-static void test_schema_covers_the_struct(void **state) {
-    (void)state;
+TEST(test_schema_covers_the_struct) {
     size_t end = 0;
     for (int i = 0; i < sm_row_table.n_columns; i++) {
         const sm_column *column = &sm_row_table.columns[i];
@@ -347,8 +334,7 @@ static void test_schema_covers_the_struct(void **state) {
 }
 
 // Names that readers of such rows rely on.
-static void test_conventional_names(void **state) {
-    (void)state;
+TEST(test_conventional_names) {
     static const char *const names[] = {
         "build_commit",
         "cpu_info",
@@ -442,8 +428,7 @@ static bool is_figure(const sm_column *column) {
 }
 
 // A wrong loss never prints a speed: what is marked goes, whatever it is, and all else stays.
-static void test_cleared_row_has_no_speed(void **state) {
-    (void)state;
+TEST(test_cleared_row_has_no_speed) {
     sm_row row;
     assert_int_equal(sm_row_init(&row), SM_OK);
     fill_row(&row);
@@ -465,8 +450,7 @@ static void test_cleared_row_has_no_speed(void **state) {
 
 // A column in a unit of speed, time, work or energy is marked, or named here as a fact that does not depend on the
 // steps that were wrong.
-static void test_every_speed_is_marked(void **state) {
-    (void)state;
+TEST(test_every_speed_is_marked) {
     static const char *const units[] = {"ns", "tokens/s", "FLOP", "FLOP/s", "bytes/s", "J", "W", "s", "ms"};
     static const char *const facts[] = {
         "open_ns",
@@ -496,19 +480,4 @@ static void test_every_speed_is_marked(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_json),
-        cmocka_unit_test(test_jsonl),
-        cmocka_unit_test(test_no_rows),
-        cmocka_unit_test(test_csv),
-        cmocka_unit_test(test_sql),
-        cmocka_unit_test(test_markdown),
-        cmocka_unit_test(test_legend),
-        cmocka_unit_test(test_schema_covers_the_struct),
-        cmocka_unit_test(test_conventional_names),
-        cmocka_unit_test(test_cleared_row_has_no_speed),
-        cmocka_unit_test(test_every_speed_is_marked),
-    };
-    return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
-}
+int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

@@ -1,14 +1,9 @@
 // test_sensors.c: the sensors with a test's own /proc and /sys, and the meaning of readings.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <math.h>
 #include <sched.h>
 #include <sys/stat.h>
 
+#include "tests/support/test.h"
 #include "tests/support/temp_folder.h"
 #include "bench/sensors/nvml.h"
 #include "bench/sensors/sensors.h"
@@ -65,8 +60,7 @@ static const char *why_absent(const sm_row *row, const char *sensor) {
     return json_string_value(json_object_get(json_object_get(row->context, "sensors_absent"), sensor));
 }
 
-static void reads_a_machine(void **unused) {
-    (void)unused;
+TEST_WITH(reads_a_machine, temp_folder_make, temp_folder_remove) {
     sm_sensors *sensors = NULL;
     sm_reading r;
     make_machine();
@@ -87,8 +81,7 @@ static void reads_a_machine(void **unused) {
 }
 
 // Everything goes wrong at once: each says so, and in figures.
-static void a_spoiled_measurement_says_why(void **unused) {
-    (void)unused;
+TEST_WITH(a_spoiled_measurement_says_why, temp_folder_make, temp_folder_remove) {
     sm_sensors *sensors = NULL;
     sm_reading before;
     sm_reading after;
@@ -138,8 +131,7 @@ static void a_spoiled_measurement_says_why(void **unused) {
     sm_sensors_close(sensors);
 }
 
-static void a_quiet_measurement_says_nothing(void **unused) {
-    (void)unused;
+TEST_WITH(a_quiet_measurement_says_nothing, temp_folder_make, temp_folder_remove) {
     sm_sensors *sensors = NULL;
     sm_reading before;
     sm_row row;
@@ -159,8 +151,7 @@ static void a_quiet_measurement_says_nothing(void **unused) {
 }
 
 // A machine that tells nothing: null with a reason each, and no failure.
-static void absent_sensors_have_reasons(void **unused) {
-    (void)unused;
+TEST_WITH(absent_sensors_have_reasons, temp_folder_make, temp_folder_remove) {
     static const char *const names[] = {"energy",          "temperature", "governor", "frequency", "throttle_count",
                                         "quota_throttled", "load",        "swap",     "gpu"};
     char *root = temp_path("nothing");
@@ -192,8 +183,7 @@ static void absent_sensors_have_reasons(void **unused) {
 }
 
 // The energy of the host says nothing of a device of its own.
-static void host_energy_is_not_a_devices(void **unused) {
-    (void)unused;
+TEST_WITH(host_energy_is_not_a_devices, temp_folder_make, temp_folder_remove) {
     sm_sensors *sensors = NULL;
     sm_reading r;
     sm_row row;
@@ -210,8 +200,7 @@ static void host_energy_is_not_a_devices(void **unused) {
 }
 
 // A card's counter moves so seldom that of a short time it tells nothing, and of parts left out less.
-static void energy_of_a_card_needs_time(void **unused) {
-    (void)unused;
+TEST_WITH(energy_of_a_card_needs_time, temp_folder_make, temp_folder_remove) {
     sm_sensors *sensors = NULL;
     make_machine();
     expect_ok("open", sm_sensors_open(temp_folder, "No such device", &sensors));
@@ -241,8 +230,7 @@ static void energy_of_a_card_needs_time(void **unused) {
 }
 
 // A check in the middle of what is measured takes time, processor and energy that are not the measurement's.
-static void what_is_left_out_does_not_count(void **unused) {
-    (void)unused;
+TEST(what_is_left_out_does_not_count) {
     sm_reading before = {
         .time_ns = 100, .own_cpu_ns = 10, .minor_faults = 7, .swap_in_pages = SM_ABSENT, .gpu_energy_mj = 50};
     sm_reading from = {.time_ns = 300, .own_cpu_ns = 40, .minor_faults = 8, .swap_in_pages = 5, .gpu_energy_mj = 90};
@@ -267,8 +255,7 @@ static void what_is_left_out_does_not_count(void **unused) {
     assert_int_equal(500000 - before.energy_uj[0], 900000 + 100000);
 }
 
-static void throttle_reasons_in_words(void **unused) {
-    (void)unused;
+TEST(throttle_reasons_in_words) {
     char text[128];
     sm_nvml_throttle_text(0x01, text, sizeof(text)); // idle
     assert_string_equal(text, "");
@@ -278,16 +265,4 @@ static void throttle_reasons_in_words(void **unused) {
     assert_int_equal(strlen(text), 11);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(reads_a_machine, temp_folder_make, temp_folder_remove),
-        cmocka_unit_test_setup_teardown(a_spoiled_measurement_says_why, temp_folder_make, temp_folder_remove),
-        cmocka_unit_test_setup_teardown(a_quiet_measurement_says_nothing, temp_folder_make, temp_folder_remove),
-        cmocka_unit_test_setup_teardown(absent_sensors_have_reasons, temp_folder_make, temp_folder_remove),
-        cmocka_unit_test_setup_teardown(energy_of_a_card_needs_time, temp_folder_make, temp_folder_remove),
-        cmocka_unit_test_setup_teardown(host_energy_is_not_a_devices, temp_folder_make, temp_folder_remove),
-        cmocka_unit_test(what_is_left_out_does_not_count),
-        cmocka_unit_test(throttle_reasons_in_words),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

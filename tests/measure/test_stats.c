@@ -1,12 +1,7 @@
 // test_stats.c: statistics of timings against values computed by hand.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <math.h>
 
+#include "tests/support/test.h"
 #include "bench/stats/stats.h"
 
 #define assert_near(value, expected)                                       \
@@ -18,8 +13,7 @@
         }                                                                  \
     } while (0)
 
-static void test_ten_samples(void **state) {
-    (void)state;
+TEST(test_ten_samples) {
     const int64_t samples[] = {9, 1, 8, 2, 7, 3, 100, 4, 6, 5};
     sm_stats s;
     assert_int_equal(sm_stats_compute(samples, 10, &s), SM_OK);
@@ -38,8 +32,7 @@ static void test_ten_samples(void **state) {
     assert_int_equal(samples[0], 9);   // in their own order still
 }
 
-static void test_one_sample(void **state) {
-    (void)state;
+TEST(test_one_sample) {
     const int64_t sample = 42;
     sm_stats s;
     assert_int_equal(sm_stats_compute(&sample, 1, &s), SM_OK);
@@ -53,8 +46,7 @@ static void test_one_sample(void **state) {
     assert_int_equal(s.n_outliers, 0);
 }
 
-static void test_equal_samples(void **state) {
-    (void)state;
+TEST(test_equal_samples) {
     const int64_t samples[] = {5, 5, 5, 5, 5, 5};
     sm_stats s;
     assert_int_equal(sm_stats_compute(samples, 6, &s), SM_OK);
@@ -65,8 +57,7 @@ static void test_equal_samples(void **state) {
     assert_int_equal(s.n_outliers, 0);
 }
 
-static void test_no_samples(void **state) {
-    (void)state;
+TEST(test_no_samples) {
     const int64_t none = 0;
     sm_stats s;
     assert_int_equal(sm_stats_compute(&none, 0, &s), SM_ERR_INVALID);
@@ -74,8 +65,7 @@ static void test_no_samples(void **state) {
 }
 
 // Large, close samples: a day in nanoseconds, a nanosecond apart.
-static void test_large_samples(void **state) {
-    (void)state;
+TEST(test_large_samples) {
     const int64_t day_ns = 86400000000000;
     const int64_t samples[] = {day_ns, day_ns + 1, day_ns + 2};
     sm_stats s;
@@ -84,8 +74,7 @@ static void test_large_samples(void **state) {
     assert_near(s.stddev, 1);
 }
 
-static void test_real_samples(void **state) {
-    (void)state;
+TEST(test_real_samples) {
     const double samples[] = {0.5, 0.25};
     sm_stats s;
     assert_int_equal(sm_stats_compute_real(samples, 2, &s), SM_OK);
@@ -95,8 +84,7 @@ static void test_real_samples(void **state) {
 }
 
 // The published table of the interval's ranks (Hollander and Wolfe, sign test at 0.05).
-static void test_ci95_ranks(void **state) {
-    (void)state;
+TEST(test_ci95_ranks) {
     static const struct {
         int64_t n;
         int64_t k;
@@ -111,8 +99,7 @@ static void test_ci95_ranks(void **state) {
     assert_true(fabs((double)sm_stats_ci95_rank(n) - normal) <= 1.5);
 }
 
-static void test_quantiles(void **state) {
-    (void)state;
+TEST(test_quantiles) {
     const double sorted[] = {1, 2, 4};
     assert_near(sm_stats_quantile(sorted, 3, 0), 1);
     assert_near(sm_stats_quantile(sorted, 3, 0.25), 1.5);
@@ -120,11 +107,4 @@ static void test_quantiles(void **state) {
     assert_near(sm_stats_quantile(sorted, 3, 1), 4);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ten_samples), cmocka_unit_test(test_one_sample),    cmocka_unit_test(test_equal_samples),
-        cmocka_unit_test(test_no_samples),  cmocka_unit_test(test_large_samples), cmocka_unit_test(test_real_samples),
-        cmocka_unit_test(test_ci95_ranks),  cmocka_unit_test(test_quantiles),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

@@ -1,25 +1,20 @@
 // test_steady.c: warm-up, precision, drift and modes, on series with known answers.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/test.h"
 #include "bench/measure/judge.h"
 #include "bench/stats/steady.h"
 
 enum { N_MOST = 400, N_TRIALS = 1000 };
 
 // A generator of its own: the same numbers everywhere.
-static uint64_t state;
+static uint64_t generator;
 
 static double uniform(void) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return ((double)(state >> 11) + 0.5) / 9007199254740992.0;
+    generator = generator * 6364136223846793005u + 1442695040888963407u;
+    return ((double)(generator >> 11) + 0.5) / 9007199254740992.0;
 }
 
 static double normal(void) { return sqrt(-2 * log(uniform())) * cos(6.283185307179586 * uniform()); }
@@ -28,7 +23,7 @@ static double exponential(void) { return -log(uniform()); }
 
 static int seed(void **unused) {
     (void)unused;
-    state = 20260101;
+    generator = 20260101;
     return 0;
 }
 
@@ -40,8 +35,7 @@ static void fill(double (*draw)(void), double spread, int64_t *samples, int n) {
 
 // --- warm-up ---------------------------------------------------------------------------------
 
-static void warm_after_three_without_progress(void **unused) {
-    (void)unused;
+TEST_WITH(warm_after_three_without_progress, seed, NULL) {
     static const struct {
         int64_t steps[8];
         int n;
@@ -64,8 +58,7 @@ static void warm_after_three_without_progress(void **unused) {
     assert_false(sm_steady_is_warm(NULL, 0));
 }
 
-static void noise_is_the_farther_end(void **unused) {
-    (void)unused;
+TEST_WITH(noise_is_the_farther_end, seed, NULL) {
     const sm_stats stats = {.median = 200, .ci95_lo = 190, .ci95_hi = 204};
     const sm_stats without = {.median = 200, .ci95_lo = NAN, .ci95_hi = NAN};
     assert_true(fabs(sm_steady_noise_percent(&stats) - 5) < 1e-12);
@@ -80,8 +73,7 @@ static sm_trend trend_of(const int64_t *samples, int n) {
     return trend;
 }
 
-static void a_line_drifts(void **unused) {
-    (void)unused;
+TEST_WITH(a_line_drifts, seed, NULL) {
     int64_t samples[21];
     for (int i = 0; i < 21; i++) {
         samples[i] = 1000 + 10 * i;
@@ -103,8 +95,7 @@ static void a_line_drifts(void **unused) {
 }
 
 // One outlier is no drift, wherever it is.
-static void an_outlier_is_no_drift(void **unused) {
-    (void)unused;
+TEST_WITH(an_outlier_is_no_drift, seed, NULL) {
     int64_t samples[30];
     fill(normal, 0.01, samples, 30);
     samples[29] *= 50;
@@ -112,8 +103,7 @@ static void an_outlier_is_no_drift(void **unused) {
     assert_true(fabs(t.percent) < 3 && t.p > 0.01);
 }
 
-static void no_drift_is_seldom_seen(void **unused) {
-    (void)unused;
+TEST_WITH(no_drift_is_seldom_seen, seed, NULL) {
     static const int sizes[] = {10, 30, 300};
     for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
         int n_seen = 0;
@@ -126,8 +116,7 @@ static void no_drift_is_seldom_seen(void **unused) {
     }
 }
 
-static void a_long_drift_is_seen(void **unused) {
-    (void)unused;
+TEST_WITH(a_long_drift_is_seen, seed, NULL) {
     int64_t samples[N_MOST];
     fill(normal, 0.02, samples, N_MOST); // more than the points that are compared
     for (int i = 0; i < N_MOST; i++) {
@@ -145,8 +134,7 @@ static sm_modes modes_of(const int64_t *samples, int n) {
     return modes;
 }
 
-static void two_clocks_are_two_modes(void **unused) {
-    (void)unused;
+TEST_WITH(two_clocks_are_two_modes, seed, NULL) {
     int64_t samples[40];
     fill(normal, 0.005, samples, 40);
     for (int i = 0; i < 40; i += 4) {
@@ -159,8 +147,7 @@ static void two_clocks_are_two_modes(void **unused) {
     assert_true(isnan(modes_of(samples, SM_MODES_MIN_SAMPLES - 1).distance));
 }
 
-static void equal_samples_have_one_mode(void **unused) {
-    (void)unused;
+TEST_WITH(equal_samples_have_one_mode, seed, NULL) {
     int64_t samples[20];
     for (int i = 0; i < 20; i++) {
         samples[i] = 777;
@@ -169,8 +156,7 @@ static void equal_samples_have_one_mode(void **unused) {
     assert_true(m.distance == 0 && !sm_steady_is_bimodal(&m));
 }
 
-static void one_population_is_seldom_two(void **unused) {
-    (void)unused;
+TEST_WITH(one_population_is_seldom_two, seed, NULL) {
     double (*const draws[])(void) = {normal, uniform, exponential};
     for (int d = 0; d < 3; d++) {
         int n_seen = 0;
@@ -200,8 +186,7 @@ static void judge(sm_row *row, const int64_t *samples, int n) {
     }
 }
 
-static void percentiles_only_where_the_sample_allows(void **unused) {
-    (void)unused;
+TEST_WITH(percentiles_only_where_the_sample_allows, seed, NULL) {
     int64_t samples[100];
     sm_row row;
     for (int i = 0; i < 100; i++) {
@@ -220,8 +205,7 @@ static void percentiles_only_where_the_sample_allows(void **unused) {
     sm_row_free(&row);
 }
 
-static void a_step_faster_than_the_peak_is_said(void **unused) {
-    (void)unused;
+TEST(a_step_faster_than_the_peak_is_said) {
     sm_row row;
     assert_int_equal(sm_row_init(&row), SM_OK);
     row.mfu = NAN; // no peak
@@ -237,8 +221,7 @@ static void a_step_faster_than_the_peak_is_said(void **unused) {
     sm_row_free(&row);
 }
 
-static void what_is_odd_is_said(void **unused) {
-    (void)unused;
+TEST_WITH(what_is_odd_is_said, seed, NULL) {
     int64_t samples[40];
     sm_row row;
     for (int i = 0; i < 40; i++) {
@@ -272,8 +255,7 @@ static sm_status judge_course(double first, double last, double noise, int n, in
     return sm_judge_losses(&row);
 }
 
-static void honest_losses_are_on_course(void **unused) {
-    (void)unused;
+TEST_WITH(honest_losses_are_on_course, seed, NULL) {
     for (int trial = 0; trial < N_TRIALS; trial++) {
         assert_int_equal(judge_course(10.8, 9.5, 0.1, 20, -1, 0), SM_OK);
         assert_int_equal(judge_course(4, 4, 0.4, 40, -1, 0), SM_OK); // small batches, a rate of 0
@@ -285,8 +267,7 @@ static void honest_losses_are_on_course(void **unused) {
 }
 
 // A step that computed nothing has a loss of 0, or an old one; one that computed something else, any other.
-static void a_loss_off_the_course_is_wrong(void **unused) {
-    (void)unused;
+TEST_WITH(a_loss_off_the_course_is_wrong, seed, NULL) {
     static const double odd[] = {0, -3, 50, 1e30, NAN, INFINITY, -INFINITY};
     for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
         for (int step = 2; step < 19; step++) {
@@ -297,22 +278,4 @@ static void a_loss_off_the_course_is_wrong(void **unused) {
     assert_non_null(strstr(sm_error_message(), "step 5 has 0.0000"));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(warm_after_three_without_progress, seed),
-        cmocka_unit_test_setup(noise_is_the_farther_end, seed),
-        cmocka_unit_test_setup(a_line_drifts, seed),
-        cmocka_unit_test_setup(an_outlier_is_no_drift, seed),
-        cmocka_unit_test_setup(no_drift_is_seldom_seen, seed),
-        cmocka_unit_test_setup(a_long_drift_is_seen, seed),
-        cmocka_unit_test_setup(two_clocks_are_two_modes, seed),
-        cmocka_unit_test_setup(equal_samples_have_one_mode, seed),
-        cmocka_unit_test_setup(one_population_is_seldom_two, seed),
-        cmocka_unit_test_setup(percentiles_only_where_the_sample_allows, seed),
-        cmocka_unit_test(a_step_faster_than_the_peak_is_said),
-        cmocka_unit_test_setup(what_is_odd_is_said, seed),
-        cmocka_unit_test_setup(honest_losses_are_on_course, seed),
-        cmocka_unit_test_setup(a_loss_off_the_course_is_wrong, seed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

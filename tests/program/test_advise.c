@@ -1,15 +1,10 @@
 // test_advise.c: `stepmark advise` as users meet it, and its results for constructed rows.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <jansson.h>
 #include <math.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "bench/compare/configuration_gains.h"
 
@@ -45,8 +40,7 @@ static const char *text(const json_t *record, const char *name) {
     return value != NULL ? value : "";
 }
 
-static void gains_have_intervals(void **state) {
-    (void)state;
+TEST(gains_have_intervals) {
     static const double base[] = {10, 10.1, 9.9, 10.2, 10, 10.1, 9.8};
     static const double twice[] = {0, 5, 5.02, 5.1, 5, 5.1, 4.9};
     static const double alike[] = {10.004};
@@ -102,8 +96,7 @@ static void gains_have_intervals(void **state) {
 }
 
 // Without the default's speed there are no gains, and what is fastest still comes first.
-static void a_default_that_fails(void **state) {
-    (void)state;
+TEST(a_default_that_fails) {
     static const double fast[] = {5};
     static const double slow[] = {7};
     json_t *rows[] = {json_array(), make_rows(1, slow), make_rows(1, fast)};
@@ -168,8 +161,7 @@ static const json_t *record_with(const json_t *records, const char *flags) {
 
 #define SMALL TINY "-b 1,2 --accum 1,2 --precision fp32,tf32 --recompute light,none "
 
-static void advice_is_of_rows(void **state) {
-    (void)state;
+TEST(advice_is_of_rows) {
     static char first[OUTPUT_SIZE];
     expect_exit(SMALL "--output-file $T/rows.jsonl -o json", 0);
     json_t *records = records_of_out();
@@ -197,8 +189,7 @@ static void advice_is_of_rows(void **state) {
     expect_text("again", out, "reproduced");
 }
 
-static void says_it_in_words(void **state) {
-    (void)state;
+TEST(says_it_in_words) {
     expect_exit(SMALL "--output-file $T/rows.jsonl --resume", 0);
     expect_text("advise", out, "times the default's (95%)");
     expect_text("advise", out, " configurations were tried, in ");
@@ -206,8 +197,7 @@ static void says_it_in_words(void **state) {
     expect_text("advise", err, "measured before");
 }
 
-static void what_does_not_fit_is_not_run(void **state) {
-    (void)state;
+TEST(what_does_not_fit_is_not_run) {
     expect_exit(TINY "-b 4,64 --accum 1 --precision fp32 --recompute light --max-memory 0.002 -o json", 0);
     json_t *records = records_of_out();
     const json_t *large = record_with(records, "--batch-size=64");
@@ -226,8 +216,7 @@ static void what_does_not_fit_is_not_run(void **state) {
     expect_text("advise", err, "nothing could be measured; the default: ");
 }
 
-static void bad_values_are_told(void **state) {
-    (void)state;
+TEST(bad_values_are_told) {
     static const expectation cases[] = {
         {"advise -m tiny,small", 2, NULL, "--model-size: give one value"},
         {"advise -m tiny --seq-len 8,16", 2, NULL, "--seq-len: give one value"},
@@ -243,8 +232,7 @@ static void bad_values_are_told(void **state) {
 }
 
 // With loaders a loop is measured that reads its data.
-static void loaders_are_measured_in_a_loop(void **state) {
-    (void)state;
+TEST(loaders_are_measured_in_a_loop) {
     expect_exit(TINY "-b 2 --accum 1 --precision fp32 --recompute light --loader inline,threads:1 -o json", 0);
     json_t *records = records_of_out();
     const json_t *threads = record_with(records, "--loader=threads:1");
@@ -255,8 +243,7 @@ static void loaders_are_measured_in_a_loop(void **state) {
 }
 
 // Ctrl-C: what was measured is printed and kept, and the rest can follow.
-static void ctrl_c_keeps_rows(void **state) {
-    (void)state;
+TEST(ctrl_c_keeps_rows) {
     char command[2 * COMMAND_SIZE];
     snprintf(command, sizeof(command),
              "exec %s " SMALL "--delay 0.3 --output-file %s/cut.jsonl -o json >%s/out 2>%s/err </dev/null",
@@ -289,16 +276,4 @@ static void ctrl_c_keeps_rows(void **state) {
 
 static int set_up(void **state) { return make_folder(state) == 0 && setenv("XDG_CACHE_HOME", folder, 1) == 0 ? 0 : -1; }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gains_have_intervals),
-        cmocka_unit_test(a_default_that_fails),
-        cmocka_unit_test(advice_is_of_rows),
-        cmocka_unit_test(says_it_in_words),
-        cmocka_unit_test(what_does_not_fit_is_not_run),
-        cmocka_unit_test(loaders_are_measured_in_a_loop),
-        cmocka_unit_test(bad_values_are_told),
-        cmocka_unit_test(ctrl_c_keeps_rows),
-    };
-    return cmocka_run_group_tests_name("advise", tests, set_up, remove_folder);
-}
+int main(void) { return cmocka_run_group_tests_name("advise", tests, set_up, remove_folder); }

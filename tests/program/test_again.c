@@ -1,16 +1,11 @@
 // test_again.c: a row that is run again with its own flags is the same row; changes meanwhile are reported.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <jansson.h>
 #include <stdbool.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/test.h"
 #include "tests/support/temp_folder.h"
 #include "bench/compare/again.h"
 #include "bench/rows/digest.h"
@@ -136,8 +131,7 @@ static void make_sources(void) {
     expect("init -m tiny --seed 3 --save model", 0, "");
 }
 
-static void test_rows_come_back(void **state) {
-    (void)state;
+TEST(test_rows_come_back) {
     make_sources();
     expect_reproducible("run -m tiny --backend reference -b 1,2 --seq-len 8 --mode naive,fused", 4);
     expect_reproducible("run -m tiny --backend reference -b 1 --seq-len 8 --accum 3 --seed 0 --dropout 0.1 "
@@ -153,8 +147,7 @@ static void test_rows_come_back(void **state) {
     expect_reproducible("run -m tiny --backend reference -b 1 --seq-len 8 --timeout 1e-6", 1);
 }
 
-static void test_opencl_row_comes_back(void **state) {
-    (void)state;
+TEST(test_opencl_row_comes_back) {
     if (run("run -m tiny --backend opencl:0.0 -b 1 --seq-len 8 --no-peaks -r 1") == 2) {
         skip(); // no such device here
     }
@@ -163,8 +156,7 @@ static void test_opencl_row_comes_back(void **state) {
 }
 
 // Also those that the sweep did not start.
-static void test_sweep_rows_come_back(void **state) {
-    (void)state;
+TEST(test_sweep_rows_come_back) {
     remove(at("r.json"));
     expect("sweep -m tiny --backend reference -b 1,10000 --seq-len 16 -w 0 -r 1 --no-peaks --mode naive,fused "
            "--without flash_attention --max-memory 0.5 --timeout 100 --output-file r.json",
@@ -180,8 +172,7 @@ static void test_sweep_rows_come_back(void **state) {
 }
 
 // The tables number rows as --row does: a sweep sorts what its file has in another order; `run` appends.
-static void test_tables_number_rows(void **state) {
-    (void)state;
+TEST(test_tables_number_rows) {
     remove(at("n.jsonl"));
     expect("sweep -m tiny --backend reference -b 1,2 --seq-len 8,16 -w 0 -r 1 --no-peaks -o md --output-file n.jsonl",
            0, "");
@@ -230,8 +221,7 @@ static void damage(const char *name, long offset) {
 }
 
 // A training loop is run again by `loop`, with its loader and all that it reads.
-static void test_loops_come_back(void **state) {
-    (void)state;
+TEST(test_loops_come_back) {
     make_sources();
     expect("tokenizer train --vocab-size 257 --output bytes \"it's text\"", 0, "");
     expect_reproducible("loop -m tiny -b 2 --seq-len 16 --backend cpu -t 1 --isa baseline --documents 4-12 --padding "
@@ -246,8 +236,7 @@ static void test_loops_come_back(void **state) {
     damage("it's text", 10);
 }
 
-static void test_swept_loops_come_back(void **state) {
-    (void)state;
+TEST(test_swept_loops_come_back) {
     remove(at("r.json"));
     expect("sweep -m tiny --backend reference -b 1,10000 --seq-len 16 -w 0 -r 1 --no-peaks --loader inline "
            "--max-memory 0.5 --output-file r.json",
@@ -261,8 +250,7 @@ static void test_swept_loops_come_back(void **state) {
     json_decref(row);
 }
 
-static void test_changes_are_told(void **state) {
-    (void)state;
+TEST(test_changes_are_told) {
     make_sources();
     assert_int_equal(
         run("run --weights model --data \"it's text\" --backend reference -b 1 --seq-len 16 -w 0 -r 1 --no-peaks "
@@ -288,8 +276,7 @@ static void test_changes_are_told(void **state) {
     json_decref(rows);
 }
 
-static void test_bad_input(void **state) {
-    (void)state;
+TEST(test_bad_input) {
     static const char two[] =
         "{\"schema_version\":1,\"status\":\"ok\",\"median_ns\":1,\"backend\":\"pytorch\"}\n"
         "{\"schema_version\":1,\"status\":\"ok\",\"median_ns\":1,\"backend\":\"cpu\"}\n"
@@ -329,8 +316,7 @@ static json_t *first_row(const char *command) {
 }
 
 // Only what stepmark writes there is taken from a row: nothing that writes, asks for something else, or is given twice.
-static void test_rows_hold_no_other_flags(void **state) {
-    (void)state;
+TEST(test_rows_hold_no_other_flags) {
     static const char *const of_run[] = {"--output-file=victim.json",
                                          "--output=json",
                                          "--help",
@@ -366,8 +352,7 @@ static void test_rows_hold_no_other_flags(void **state) {
 }
 
 // The digest of a file that a row names is not told, whether the row has another or none.
-static void test_no_digest_of_other_files(void **state) {
-    (void)state;
+TEST(test_no_digest_of_other_files) {
     temp_write(at("secret"), "a text that is long enough for a batch of bytes", 47);
     json_t *row = first_row("run -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --no-phases --data "
                             "secret --data-format bytes -o json");
@@ -398,8 +383,7 @@ static void append(const char *name, const char *text) {
 }
 
 // A kernel runs where the user says so, and only the one that was measured.
-static void test_code_of_rows_runs_when_asked(void **state) {
-    (void)state;
+TEST(test_code_of_rows_runs_when_asked) {
     static const char loud[] = "#include <stdio.h>\n__attribute__((constructor)) static void go(void) {\n"
                                "    FILE *f = fopen(\"ran\", \"w\");\n    if (f != NULL) fclose(f);\n}\n";
     static const char loads[] = " --mode naive --backend cpu -t 1 -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --no-phases";
@@ -429,8 +413,7 @@ static void test_code_of_rows_runs_when_asked(void **state) {
 }
 
 // The log of a run to resume may be another run's, too.
-static void test_logs_of_strangers(void **state) {
-    (void)state;
+TEST(test_logs_of_strangers) {
     static const char sweep[] = "sweep -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --no-phases "
                                 "--output-file log.jsonl --resume";
     remove(at("log.jsonl"));
@@ -479,16 +462,14 @@ static json_t *checked(double loss, bool is_dirty) {
     return row;
 }
 
-static void test_judgement_of_checked_loss(void **state) {
-    (void)state;
+TEST(test_judgement_of_checked_loss) {
     expect_judgement(checked(5, false), checked(5, false), true, "all 2");
     expect_judgement(checked(5, false), checked(5.0000001, false), false, "all 2");
     expect_judgement(checked(5, true), checked(5.0000001, true), true, "all 2");
     expect_judgement(checked(5, true), checked(5.01, true), false, "all 2");
 }
 
-static void test_judgement_of_losses(void **state) {
-    (void)state;
+TEST(test_judgement_of_losses) {
     const double near = 4 * (1 + 1e-7);
     const double far = 4 * (1 + 5e-3);
     expect_judgement(made_row(4, "fp32", "fused", false, 2), made_row(4, "fp32", "fused", false, 2), true, "all 2");
@@ -506,8 +487,7 @@ static void test_judgement_of_losses(void **state) {
                      false, "beyond");
 }
 
-static void test_digest(void **state) {
-    (void)state;
+TEST(test_digest) {
     char of_bytes[SM_DIGEST_SIZE];
     char of_file[SM_DIGEST_SIZE];
     sm_digest_bytes("foobar", 6, of_bytes); // a test vector of FNV-1a's authors
@@ -519,24 +499,6 @@ static void test_digest(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows_come_back),
-        cmocka_unit_test(test_opencl_row_comes_back),
-        cmocka_unit_test(test_sweep_rows_come_back),
-        cmocka_unit_test(test_tables_number_rows),
-        cmocka_unit_test(test_tables_number_rows),
-        cmocka_unit_test(test_loops_come_back),
-        cmocka_unit_test(test_swept_loops_come_back),
-        cmocka_unit_test(test_changes_are_told),
-        cmocka_unit_test(test_bad_input),
-        cmocka_unit_test(test_rows_hold_no_other_flags),
-        cmocka_unit_test(test_no_digest_of_other_files),
-        cmocka_unit_test(test_code_of_rows_runs_when_asked),
-        cmocka_unit_test(test_logs_of_strangers),
-        cmocka_unit_test(test_judgement_of_losses),
-        cmocka_unit_test(test_judgement_of_checked_loss),
-        cmocka_unit_test(test_digest),
-    };
     setenv("OMP_WAIT_POLICY", "passive", 1); // processors may be shared with other tests
     int n_failed = cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
     free(out);

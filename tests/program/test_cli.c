@@ -1,10 +1,4 @@
 // The program as its user meets it: exit codes, what goes to which stream, bad input, Ctrl-C.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
@@ -16,12 +10,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/test.h"
 #include "tests/support/run_program.h"
 
 // --- bad input -------------------------------------------------------------------------------
 
-static void bad_models(void **state) {
-    (void)state;
+TEST(bad_models) {
     static const expectation cases[] = {
         {"run -m tiny --seq-len 65", 2, NULL, "longer than the model's context of 64"},
         {"train -m tiny --seq-len 65", 2, NULL, "longer than the model's context of 64"},
@@ -34,8 +28,7 @@ static void bad_models(void **state) {
     CHECK_ALL(cases);
 }
 
-static void bad_files(void **state) {
-    (void)state;
+TEST(bad_files) {
     static const expectation cases[] = {
         {"train -m tiny --data $T/missing", 1, NULL, "missing"},
         {"train -m tiny --data $T", 1, NULL, "stepmark: "},
@@ -65,8 +58,7 @@ static void bad_files(void **state) {
 }
 
 // Each failure is one line that begins with the program's name.
-static void errors_are_one_line(void **state) {
-    (void)state;
+TEST(errors_are_one_line) {
     expect_exit("train -m tiny --data $T/missing", 1);
     assert_int_equal(strncmp(err, "stepmark: ", 10), 0);
     assert_ptr_equal(strchr(err, '\n'), err + strlen(err) - 1);
@@ -84,8 +76,7 @@ static json_t *parse_json(const char *text) {
     return value;
 }
 
-static void estimate_counts_parameters(void **state) {
-    (void)state;
+TEST(estimate_counts_parameters) {
     static const json_int_t expected[] = {124439808, 354823168, 774030080, 1557611200};
     expect_exit("estimate -m small,medium,large,xl -o json", 0);
     json_t *rows = parse_json(out);
@@ -96,8 +87,7 @@ static void estimate_counts_parameters(void **state) {
     json_decref(rows);
 }
 
-static void estimate_of_one_configuration(void **state) {
-    (void)state;
+TEST(estimate_of_one_configuration) {
     static const expectation cases[] = {
         {"estimate -m small", 0, "124,439,808", NULL},
         {"estimate --arch llama --optimizer muon -m tiny -o json", 0, "\"model_arch\": \"llama\"", NULL},
@@ -109,8 +99,7 @@ static void estimate_of_one_configuration(void **state) {
     CHECK_ALL(cases);
 }
 
-static void estimate_crosses_lists(void **state) {
-    (void)state;
+TEST(estimate_crosses_lists) {
     expect_exit("estimate -m tiny -b 1-4*2,6 --seq-len 8-32+8 --mode naive,fused -o jsonl", 0);
     int n = 0;
     for (char *line = strtok(out, "\n"); line != NULL; line = strtok(NULL, "\n")) {
@@ -120,8 +109,7 @@ static void estimate_crosses_lists(void **state) {
     assert_int_equal(n, 4 * 4 * 2);
 }
 
-static void run_prints_every_format(void **state) {
-    (void)state;
+TEST(run_prints_every_format) {
     static const expectation cases[] = {
         {"run -m tiny --backend reference -b 2 --seq-len 8 -w 1 -r 3", 0, "| step b2s8 |", NULL},
         {"run -m tiny --backend reference -b 2 --seq-len 8 -w 1 -r 3 --no-peaks -o csv", 0, "schema_version,", NULL},
@@ -141,8 +129,7 @@ static void run_prints_every_format(void **state) {
     CHECK_ALL(cases);
 }
 
-static void run_measures(void **state) {
-    (void)state;
+TEST(run_measures) {
     expect_exit("run -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -w 1 -r 3 -o json", 0);
     json_t *rows = parse_json(out);
     const json_t *row = json_array_get(rows, 0);
@@ -163,8 +150,7 @@ static double number_of(const json_t *row, const char *field) {
 }
 
 // Real tokens are those of tokens/s; with the padding they are all positions.
-static void documents_fill_rows(void **state) {
-    (void)state;
+TEST(documents_fill_rows) {
     static const char *const paddings[] = {"max", "batch", "bucket", "packed"};
     for (size_t i = 0; i < sizeof(paddings) / sizeof(paddings[0]); i++) {
         char line[256];
@@ -210,8 +196,7 @@ static void documents_fill_rows(void **state) {
     CHECK_ALL(cases);
 }
 
-static void attention_is_chosen(void **state) {
-    (void)state;
+TEST(attention_is_chosen) {
     static const expectation cases[] = {
         {"walk --attention blocked", 0, "blocked_attention_forward", NULL},
         {"walk --mode fused --attention naive", 0, "attention_forward", NULL},
@@ -225,8 +210,7 @@ static void attention_is_chosen(void **state) {
 }
 
 // The scale grows after every good step, until steps are skipped.
-static void run_tells_of_skipped_steps(void **state) {
-    (void)state;
+TEST(run_tells_of_skipped_steps) {
     // By this seed a gradient that overflows is among those that are computed again.
     expect_exit("run -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -w 0 -r 20 --precision fp16 --loss-scale-interval 1 "
                 "--no-peaks --check-seed 51082654 -o json",
@@ -264,8 +248,7 @@ static bool has_same(const json_t *a, const json_t *b, const char *name) {
 }
 
 // A seed draws the same places each time; who gives none has the row say which it was.
-static void check_seed_draws_the_places(void **state) {
-    (void)state;
+TEST(check_seed_draws_the_places) {
     json_t *first = run_by_seed(7);
     json_t *second = run_by_seed(7);
     json_t *other = run_by_seed(8);
@@ -288,8 +271,7 @@ static void check_seed_draws_the_places(void **state) {
 
 // A step as tiny as this is mostly clocks; what counts is that the parts make the whole.
 // What the planner and the kernels foretell is what is allocated, but for whole pages.
-static void memory_is_foretold(void **state) {
-    (void)state;
+TEST(memory_is_foretold) {
     expect_exit("run -m tiny --mode naive,fused -b 2 --seq-len 32 -w 0 -r 1 --no-peaks -o json", 0);
     json_t *rows = json_loads(out, 0, NULL);
     assert_true(json_array_size(rows) >= 2);
@@ -306,8 +288,7 @@ static void memory_is_foretold(void **state) {
     json_decref(rows);
 }
 
-static void profile_adds_up(void **state) {
-    (void)state;
+TEST(profile_adds_up) {
     expect_exit("profile -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -w 0 -r 1 --by op --trace $T/trace.json -o json",
                 0);
     json_t *rows = parse_json(out);
@@ -337,8 +318,7 @@ static void profile_adds_up(void **state) {
     CHECK_ALL(cases);
 }
 
-static void ablate_measures_every_rewrite(void **state) {
-    (void)state;
+TEST(ablate_measures_every_rewrite) {
     expect_exit("ablate -m tiny -t 1 -b 1 --seq-len 8 -w 0 -r 6 --without loss_head -o json", 0);
     json_t *rows = parse_json(out);
     assert_true(json_array_size(rows) >= 2);
@@ -352,8 +332,7 @@ static void ablate_measures_every_rewrite(void **state) {
     json_decref(rows);
 }
 
-static void peaks_measures_ceilings(void **state) {
-    (void)state;
+TEST(peaks_measures_ceilings) {
     expect_exit("peaks --backend cpu -t 1 --min-time 0 -o json", 0);
     json_t *rows = parse_json(out);
     bool memory = false;
@@ -367,8 +346,7 @@ static void peaks_measures_ceilings(void **state) {
     json_decref(rows);
 }
 
-static void masks_bind_threads(void **state) {
-    (void)state;
+TEST(masks_bind_threads) {
     static const expectation cases[] = {
         {"run -m tiny --backend cpu -b 1 --seq-len 8 -w 0 -r 1 --cpu-mask 1-0", 2, NULL, "cpu mask '1-0'"},
         {"run -m tiny --backend cpu -b 1 --seq-len 8 -w 0 -r 1 --cpu-mask 0x", 2, NULL, "hexadecimal"},
@@ -380,8 +358,7 @@ static void masks_bind_threads(void **state) {
 #define RUN_CPU "run -m tiny --backend cpu -b 1 --seq-len 8 -w 0 -r 1 --no-peaks -o json "
 
 // Where the variable makes OpenBLAS leave something out, it is loaded without it, and the rows that use it say so.
-static void slowing_environment_is_dropped(void **state) {
-    (void)state;
+TEST(slowing_environment_is_dropped) {
     assert_int_equal(setenv("OPENBLAS_CORETYPE", "Prescott", 1), 0);
     expect_exit(RUN_CPU "--mode naive", 0);
     const bool is_baseline = strstr(out, "\"isa\": \"baseline\"") != NULL; // without AVX2 nothing is held back
@@ -431,8 +408,7 @@ static void check_openblas(const char *processor) {
     assert_true(is_baseline || strstr(out, "OpenBLAS") == NULL);
 }
 
-static void openblas_leaves_nothing_out(void **state) {
-    (void)state;
+TEST(openblas_leaves_nothing_out) {
     check_openblas("this processor");
 #ifndef __SANITIZE_ADDRESS__ // which has to be loaded before anything else
     static const char *const processors[] = {"unknown", "icelake", "zen3", "baseline"};
@@ -450,8 +426,7 @@ static void openblas_leaves_nothing_out(void **state) {
 #endif
 }
 
-static void walk_shows_the_step(void **state) {
-    (void)state;
+TEST(walk_shows_the_step) {
     static const expectation cases[] = {
         {"walk", 0, "attention_forward", NULL},
         {"walk --mode fused", 0, "residual_layernorm_forward", NULL},
@@ -469,8 +444,7 @@ static json_int_t integer(const json_t *object, const char *name) {
 }
 
 // Every op of the step is in the JSON, in its place, with the batch and the settings that the numbers follow from.
-static void walk_leaves_nothing_out(void **state) {
-    (void)state;
+TEST(walk_leaves_nothing_out) {
     expect_exit("walk --values -b 2 --seq-len 4 -o json", 0);
     json_t *walk = parse_json(out);
     const json_t *ops = json_object_get(walk, "ops");
@@ -523,16 +497,14 @@ static void walk_leaves_nothing_out(void **state) {
 }
 
 // Of small operations, in the mode that test_verify leaves out.
-static void verify_passes(void **state) {
-    (void)state;
+TEST(verify_passes) {
     expect_exit("verify --backend cpu -t 1 --mode tuned --max-elems 1000 -o json", 0);
     json_t *rows = parse_json(out);
     assert_true(json_array_size(rows) > 100);
     json_decref(rows);
 }
 
-static void verify_is_filtered(void **state) {
-    (void)state;
+TEST(verify_is_filtered) {
     expect_exit("verify --backend cpu -t 1 --filter '^bias_forward.*C=5$' --max-elems 100 -o json", 0);
     json_t *rows = parse_json(out);
     assert_int_equal(json_array_size(rows), 1);
@@ -544,8 +516,7 @@ static void verify_is_filtered(void **state) {
     assert_non_null(strstr(err, "--filter: '('"));
 }
 
-static void architectures_and_optimizers_are_chosen(void **state) {
-    (void)state;
+TEST(architectures_and_optimizers_are_chosen) {
     static const expectation cases[] = {
         {"walk --arch gpt2", 0, "GPT-2 tiny:", NULL},
         {"walk --arch nothing", 2, NULL, "--arch: unknown value 'nothing'; give one of gpt2"},
@@ -600,8 +571,7 @@ static void expect_warning(json_t *row, const char *text) {
 }
 
 // What was chosen is remembered; a damaged memory is a warning, and the choice is made again.
-static void tuned_remembers_its_choices(void **state) {
-    (void)state;
+TEST(tuned_remembers_its_choices) {
     json_decref(run_tuned("cache"));
     expect_text("run --mode tuned", err, "tuning: matmul_forward");
     json_decref(run_tuned("cache"));
@@ -642,8 +612,7 @@ static int read_log(const char *name, double *losses, int most) {
 
 #define TINY "train -m tiny --backend reference -b 2 --seq-len 8 --accum 2 --dropout 0.1 --grad-clip 1 "
 
-static void training_goes_on_where_it_stopped(void **state) {
-    (void)state;
+TEST(training_goes_on_where_it_stopped) {
     double whole[8];
     double parts[8];
     expect_exit(TINY "--steps 6 --log $T/whole.jsonl --save $T/whole", 0);
@@ -660,8 +629,7 @@ static void training_goes_on_where_it_stopped(void **state) {
 }
 
 // The scale is doubled after each good step, until gradients overflow and steps are skipped.
-static void scaled_training_goes_on_where_it_stopped(void **state) {
-    (void)state;
+TEST(scaled_training_goes_on_where_it_stopped) {
     double losses[12];
     const char *fp16 = "--precision fp16 --loss-scale-interval 1 -b 2 --seq-len 8 --accum 2 -t 1";
     char command[COMMAND_SIZE];
@@ -684,8 +652,7 @@ static void scaled_training_goes_on_where_it_stopped(void **state) {
     expect_text("train", err, "--loss-scale: '0'; give dynamic, none, or a number");
 }
 
-static void diverged_training_keeps_the_saved_model(void **state) {
-    (void)state;
+TEST(diverged_training_keeps_the_saved_model) {
     expect_exit(TINY "--steps 1 --save $T/kept", 0);
     assert_int_equal(system("cp $T/kept/model.safetensors $T/kept.before"), 0);
     expect_exit(TINY "--steps 50 --lr 1e6 --grad-clip 0 --weight-decay 1e6 --weights $T/kept --save $T/kept", 1);
@@ -742,15 +709,13 @@ static void expect_kept(char *subcommand) {
     json_decref(rows);
 }
 
-static void ctrl_c_keeps_what_was_measured(void **state) {
-    (void)state;
+TEST(ctrl_c_keeps_what_was_measured) {
     expect_kept("run");
     expect_kept("loop");
 }
 
 // Rows and pairs that were whole by then are printed, and no others.
-static void ctrl_c_keeps_ablations_and_pairs(void **state) {
-    (void)state;
+TEST(ctrl_c_keeps_ablations_and_pairs) {
     char *ablate[] = {SM_TEST_BINARY, "ablate", "-m", "tiny", "-t", "1",    "-b", "1", "--seq-len", "8",
                       "-w",           "0",      "-r", "100",  "-o", "json", NULL};
     assert_int_equal(interrupt(ablate, 2, "without matmul_epilogue"), 130);
@@ -774,8 +739,7 @@ static void ctrl_c_keeps_ablations_and_pairs(void **state) {
 }
 
 // A program that does not listen is ended.
-static void ctrl_c_ends_a_deaf_comparison(void **state) {
-    (void)state;
+TEST(ctrl_c_ends_a_deaf_comparison) {
     char line[COMMAND_SIZE];
     assert_int_equal(
         system("printf '#!/bin/sh\ntrap \"\" TERM INT\necho started >>$T/deaf.log\nwhile :; do sleep 0.2; done\n' "
@@ -800,8 +764,7 @@ static void ctrl_c_ends_a_deaf_comparison(void **state) {
     assert_int_equal(WEXITSTATUS(status), 130);
 }
 
-static void ctrl_c_ends_a_training_in_order(void **state) {
-    (void)state;
+TEST(ctrl_c_ends_a_training_in_order) {
     char save[COMMAND_SIZE];
     snprintf(save, sizeof(save), "%s/interrupted", folder);
     char *argv[] = {SM_TEST_BINARY, "train", "-m",      "tiny",    "-t",     "1",  "-b", "1",
@@ -832,40 +795,4 @@ static int set_up(void **state) {
                   "sed 's/\"n_layer\": 2/\"n_layer\": \"two\"/' $T/model/config.json >$T/bad_config/config.json");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_models),
-        cmocka_unit_test(bad_files),
-        cmocka_unit_test(errors_are_one_line),
-        cmocka_unit_test(estimate_counts_parameters),
-        cmocka_unit_test(estimate_of_one_configuration),
-        cmocka_unit_test(estimate_crosses_lists),
-        cmocka_unit_test(run_prints_every_format),
-        cmocka_unit_test(run_measures),
-        cmocka_unit_test(documents_fill_rows),
-        cmocka_unit_test(attention_is_chosen),
-        cmocka_unit_test(run_tells_of_skipped_steps),
-        cmocka_unit_test(check_seed_draws_the_places),
-        cmocka_unit_test(memory_is_foretold),
-        cmocka_unit_test(profile_adds_up),
-        cmocka_unit_test(ablate_measures_every_rewrite),
-        cmocka_unit_test(peaks_measures_ceilings),
-        cmocka_unit_test(masks_bind_threads),
-        cmocka_unit_test(slowing_environment_is_dropped),
-        cmocka_unit_test(openblas_leaves_nothing_out),
-        cmocka_unit_test(walk_shows_the_step),
-        cmocka_unit_test(walk_leaves_nothing_out),
-        cmocka_unit_test(verify_passes),
-        cmocka_unit_test(verify_is_filtered),
-        cmocka_unit_test(architectures_and_optimizers_are_chosen),
-        cmocka_unit_test(tuned_remembers_its_choices),
-        cmocka_unit_test(training_goes_on_where_it_stopped),
-        cmocka_unit_test(scaled_training_goes_on_where_it_stopped),
-        cmocka_unit_test(diverged_training_keeps_the_saved_model),
-        cmocka_unit_test(ctrl_c_keeps_what_was_measured),
-        cmocka_unit_test(ctrl_c_keeps_ablations_and_pairs),
-        cmocka_unit_test(ctrl_c_ends_a_deaf_comparison),
-        cmocka_unit_test(ctrl_c_ends_a_training_in_order),
-    };
-    return cmocka_run_group_tests(tests, set_up, remove_folder);
-}
+int main(void) { return cmocka_run_group_tests(tests, set_up, remove_folder); }

@@ -1,19 +1,13 @@
 // The command line: what flags are called, what they take, what is said of a wrong one, and --help.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdbool.h>
 #include <unistd.h>
 
+#include "tests/support/test.h"
 #include "tests/support/run_program.h"
 
 // --- help ------------------------------------------------------------------------------------
 
-static void help_and_version(void **state) {
-    (void)state;
+TEST(help_and_version) {
     static const expectation cases[] = {
         {"--version", 0, "stepmark 0.", NULL},        {"--help", 0, "usage: stepmark SUBCOMMAND", NULL},
         {"", 2, NULL, "usage: stepmark SUBCOMMAND"},  {"devices --help", 0, "Exit codes", NULL},
@@ -50,8 +44,7 @@ static bool has_line(const char *text, const char *line) {
 }
 
 // A heading stands alone in its line, and once in a text. Ranges are told where lists of numbers are taken.
-static void help_says_a_thing_once(void **state) {
-    (void)state;
+TEST(help_says_a_thing_once) {
     char names[32][32];
     int n = list_commands(names);
     assert_true(n >= 15);
@@ -73,8 +66,7 @@ static void help_says_a_thing_once(void **state) {
     }
 }
 
-static void help_shows_which_flags_take_lists(void **state) {
-    (void)state;
+TEST(help_shows_which_flags_take_lists) {
     static const expectation cases[] = {
         {"run --help", 0, "--mode naive|fused|tuned[,...]", NULL},
         {"verify --help", 0, "--precision fp32|tf32|tf32x3|bf16x6|bf16|fp16[,...]", NULL},
@@ -88,8 +80,7 @@ static void help_shows_which_flags_take_lists(void **state) {
 
 // --- bad input -------------------------------------------------------------------------------
 
-static void bad_flags(void **state) {
-    (void)state;
+TEST(bad_flags) {
     static const expectation cases[] = {
         {"rnu", 2, NULL, "did you mean 'run'?"},
         {"help", 2, NULL, "did you mean '--help'?"},
@@ -130,8 +121,7 @@ static void bad_flags(void **state) {
 }
 
 // The beginning of a flag's name will do, unless it is the whole name of another subcommand's flag, or of two.
-static void abbreviations_mean_one_flag(void **state) {
-    (void)state;
+TEST(abbreviations_mean_one_flag) {
     static const expectation cases[] = {
         {"estimate --model tiny --batch 1 --seq 8", 0, "model_n_params", NULL},
         {"ablate --mode naive", 2, NULL, "--mode is a flag of run, "},
@@ -144,8 +134,7 @@ static void abbreviations_mean_one_flag(void **state) {
 }
 
 // Only what is near is suggested; else what there is.
-static void suggestions_are_near(void **state) {
-    (void)state;
+TEST(suggestions_are_near) {
     static const expectation cases[] = {
         {"run --backend gpu", 2, NULL, "no backend or device 'gpu'; there are all, cpu,"},
         {"run --without foo", 2, NULL, "no rewrite 'foo'; there are flash_attention, "},
@@ -158,8 +147,7 @@ static void suggestions_are_near(void **state) {
 }
 
 // Of the exit codes --help lists those that the subcommand may end with.
-static void exit_codes_are_the_subcommands_own(void **state) {
-    (void)state;
+TEST(exit_codes_are_the_subcommands_own) {
     static const expectation cases[] = {
         {"--help", 0, "3 slower (compare), 130 interrupted, 143 ended by SIGTERM (train --run).", NULL},
         {"compare --help", 0, "3 slower (compare), 130 interrupted.\n", NULL},
@@ -170,8 +158,7 @@ static void exit_codes_are_the_subcommands_own(void **state) {
 }
 
 // Whatever is written is looked at first: nothing else has been said or made by then.
-static void outputs_are_checked_first(void **state) {
-    (void)state;
+TEST(outputs_are_checked_first) {
     static const expectation cases[] = {
         {"profile --trace $T/none/x", 1, NULL, "--trace: "},
         {"sweep --output-file $T/none/x", 1, NULL, "--output-file: "},
@@ -199,16 +186,4 @@ static void outputs_are_checked_first(void **state) {
     assert_int_not_equal(system("ls $T | grep -qv '^\\(file\\|out\\|err\\)$'"), 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(help_and_version),
-        cmocka_unit_test(help_says_a_thing_once),
-        cmocka_unit_test(help_shows_which_flags_take_lists),
-        cmocka_unit_test(bad_flags),
-        cmocka_unit_test(abbreviations_mean_one_flag),
-        cmocka_unit_test(suggestions_are_near),
-        cmocka_unit_test(exit_codes_are_the_subcommands_own),
-        cmocka_unit_test(outputs_are_checked_first),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+int main(void) { return cmocka_run_group_tests(tests, make_folder, remove_folder); }

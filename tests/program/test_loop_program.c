@@ -1,19 +1,13 @@
 // test_loop_program.c: `stepmark loop` and `train --profile` as users meet them.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <jansson.h>
 
+#include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "src/train/phases.h"
 
 #define WORK "-m tiny --backend cpu -b 2 --seq-len 16 -r 6 -w 1 "
 
-static void what_cannot_be_is_refused(void **state) {
-    (void)state;
+TEST(what_cannot_be_is_refused) {
     static const expectation cases[] = {
         {"loop --loader sometimes " WORK, 2, NULL, "--loader: unknown value 'sometimes'"},
         {"loop --loader inline --queue-depth 3 " WORK, 2, NULL, "--queue-depth: --loader inline makes nothing ahead"},
@@ -31,8 +25,7 @@ static void what_cannot_be_is_refused(void **state) {
 }
 
 // The log may be a pipe: one that nobody reads is refused before anything is measured.
-static void a_log_goes_into_a_pipe(void **state) {
-    (void)state;
+TEST(a_log_goes_into_a_pipe) {
     assert_int_equal(system("mkfifo $T/pipe"), 0);
     expect_exit("loop --progress --log $T/pipe " WORK, 1);
     expect_text("a pipe", err, "pipe: cannot be written: a pipe that nobody reads");
@@ -114,8 +107,7 @@ static const json_t *measure_loop(const char *arguments, json_t **rows) {
 }
 
 // On the cpu and, where there is one, on an OpenCL device.
-static void phases_add_up(void **state) {
-    (void)state;
+TEST(phases_add_up) {
     static const char *const commands[] = {
         "loop " WORK "-o json --no-peaks",
         "loop " WORK "-o json --no-peaks --loader inline --accum 2",
@@ -139,8 +131,7 @@ static void phases_add_up(void **state) {
     }
 }
 
-static void a_run_is_no_loop(void **state) {
-    (void)state;
+TEST(a_run_is_no_loop) {
     json_t *rows = read_rows("run " WORK "-o json --no-peaks");
     const json_t *loop = json_object_get(json_array_get(rows, 0), "loop");
     assert_true(json_is_null(json_object_get(loop, "loader")));
@@ -148,8 +139,7 @@ static void a_run_is_no_loop(void **state) {
     json_decref(rows);
 }
 
-static void a_baseline_is_compared_with(void **state) {
-    (void)state;
+TEST(a_baseline_is_compared_with) {
     expect_exit("loop " WORK "--no-peaks --output-file $T/before.jsonl", 0);
     expect_exit("loop " WORK "--no-peaks --loader inline --baseline $T/before.jsonl -o md", 0);
     expect_text("loop --baseline", out, "change (95%)");
@@ -160,8 +150,7 @@ static void a_baseline_is_compared_with(void **state) {
 }
 
 // The trace has the main line, the device and the loader, and a counter.
-static void a_trace_has_all_tracks(void **state) {
-    (void)state;
+TEST(a_trace_has_all_tracks) {
     static char text[OUTPUT_SIZE];
     expect_exit("loop " WORK "--no-peaks --accum 2 --loader threads:2 --trace $T/trace.json", 0);
     read_file("trace.json", text);
@@ -192,8 +181,7 @@ static void a_trace_has_all_tracks(void **state) {
     json_decref(trace);
 }
 
-static void a_profiled_training_is_the_same(void **state) {
-    (void)state;
+TEST(a_profiled_training_is_the_same) {
 #define TRAINING "train -m tiny --backend reference -b 2 --seq-len 16 --steps 14 --dropout 0.1 "
     expect_exit(TRAINING "--profile --save $T/one", 0);
     expect_text("train --profile", out, "| forward ");
@@ -204,15 +192,4 @@ static void a_profiled_training_is_the_same(void **state) {
 
 static int set_up(void **state) { return make_folder(state) == 0 && system("printf 12345 >$T/short") == 0 ? 0 : -1; }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_cannot_be_is_refused),
-        cmocka_unit_test(a_log_goes_into_a_pipe),
-        cmocka_unit_test(phases_add_up),
-        cmocka_unit_test(a_run_is_no_loop),
-        cmocka_unit_test(a_baseline_is_compared_with),
-        cmocka_unit_test(a_trace_has_all_tracks),
-        cmocka_unit_test(a_profiled_training_is_the_same),
-    };
-    return cmocka_run_group_tests(tests, set_up, remove_folder);
-}
+int main(void) { return cmocka_run_group_tests(tests, set_up, remove_folder); }

@@ -1,19 +1,13 @@
 // Named pipes where a file is expected: one without a writer, or without a reader, is refused at once and never waited
 // for; one that has rows in it is read like a file.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "tests/support/run_program.h"
 
 static int make_pipes(void **state) {
     return make_folder(state) == 0 && system("cd $T && mkfifo pipe pipe.c pipe.cl pipe.so") == 0 ? 0 : -1;
 }
 
-static void nobody_writes(void **state) {
-    (void)state;
+TEST(nobody_writes) {
     static const expectation cases[] = {
         {"recommend $T/pipe", 1, NULL, "/pipe: an empty pipe without a writer"},
         {"report $T/pipe --output $T/page.html", 1, NULL, "without a writer"},
@@ -33,8 +27,7 @@ static void nobody_writes(void **state) {
     CHECK_ALL(cases);
 }
 
-static void nobody_reads(void **state) {
-    (void)state;
+TEST(nobody_reads) {
     static const expectation cases[] = {
         {"train -m tiny --steps 1 --log $T/pipe", 1, NULL,
          "pipe: cannot be written: a pipe that nobody reads; start its reader first"},
@@ -45,8 +38,7 @@ static void nobody_reads(void **state) {
     CHECK_ALL(cases);
 }
 
-static void what_is_written_is_read(void **state) {
-    (void)state;
+TEST(what_is_written_is_read) {
     static const expectation cases[] = {
         {"train -m tiny --steps 2 -b 1 --seq-len 8 --log /dev/fd/3 3>&1 >$T/steps | cat", 0, "\"step\": 2", NULL},
         {"run -m tiny --backend cpu -b 1 --seq-len 8 -r 3 --no-peaks -o jsonl >$T/rows", 0, NULL, NULL},
@@ -57,11 +49,4 @@ static void what_is_written_is_read(void **state) {
     CHECK_ALL(cases);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nobody_writes),
-        cmocka_unit_test(nobody_reads),
-        cmocka_unit_test(what_is_written_is_read),
-    };
-    return cmocka_run_group_tests(tests, make_pipes, remove_folder);
-}
+int main(void) { return cmocka_run_group_tests(tests, make_pipes, remove_folder); }

@@ -1,11 +1,5 @@
 // test_process.c: programs and functions in separate processes: their output, their end, and that nothing of them is
 // left.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -15,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/support/test.h"
 #include "src/processes/process.h"
 #include "src/processes/worker.h"
 
@@ -46,6 +41,8 @@ static int look_after(void **state) {
     return 0;
 }
 
+#define CLEAN_TEST(name) TEST_WITH(name, look_before, look_after)
+
 // --- programs --------------------------------------------------------------------------------------
 
 static sm_status run_shell(sm_process_job job, char *line, sm_process_result *result) {
@@ -54,8 +51,7 @@ static sm_status run_shell(sm_process_job job, char *line, sm_process_result *re
     return sm_process_run(&job, result);
 }
 
-static void both_streams_are_kept_apart(void **state) {
-    (void)state;
+CLEAN_TEST(both_streams_are_kept_apart) {
     sm_process_result r;
     assert_int_equal(run_shell((sm_process_job){.output = SM_OUTPUT_KEPT, .has_no_input = true},
                                "cat; echo one; echo two >&2; echo three >&2; exit 3", &r),
@@ -72,8 +68,7 @@ static void both_streams_are_kept_apart(void **state) {
 }
 
 // More than pipes hold, on both: nobody waits for anybody.
-static void much_output_is_kept_or_bounded(void **state) {
-    (void)state;
+CLEAN_TEST(much_output_is_kept_or_bounded) {
     sm_process_result r;
     char line[] = "head -c 3000000 /dev/zero | tr '\\0' e >&2; head -c 3000000 /dev/zero | tr '\\0' o; printf end >&2";
     assert_int_equal(run_shell((sm_process_job){.output = SM_OUTPUT_KEPT}, line, &r), SM_OK);
@@ -87,8 +82,7 @@ static void much_output_is_kept_or_bounded(void **state) {
     sm_process_free(&r);
 }
 
-static void one_file_has_a_limit(void **state) {
-    (void)state;
+CLEAN_TEST(one_file_has_a_limit) {
     sm_process_result r;
     const sm_process_limit size = {RLIMIT_FSIZE, 100, false};
     assert_int_equal(run_shell((sm_process_job){.output = SM_OUTPUT_FILE}, "echo one; echo two >&2", &r), SM_OK);
@@ -103,8 +97,7 @@ static void one_file_has_a_limit(void **state) {
     sm_process_free(&r);
 }
 
-static void a_missing_program_says_so(void **state) {
-    (void)state;
+CLEAN_TEST(a_missing_program_says_so) {
     sm_process_result r;
     char *argv[] = {"/none/at/all", NULL};
     assert_int_equal(sm_process_run(&(sm_process_job){.argv = argv, .output = SM_OUTPUT_KEPT}, &r), SM_ERR_UNSUPPORTED);
@@ -112,8 +105,7 @@ static void a_missing_program_says_so(void **state) {
 }
 
 // What it leaves at work holds its streams; it is waited for its own end.
-static void orphans_hold_nobody_up(void **state) {
-    (void)state;
+CLEAN_TEST(orphans_hold_nobody_up) {
     sm_process_result r;
     assert_int_equal(
         run_shell((sm_process_job){.output = SM_OUTPUT_KEPT, .own_session = true}, "sleep 1000 & echo $!; exit 0", &r),
@@ -125,8 +117,7 @@ static void orphans_hold_nobody_up(void **state) {
     sm_process_free(&r);
 }
 
-static void an_interruption_is_passed_on(void **state) {
-    (void)state;
+CLEAN_TEST(an_interruption_is_passed_on) {
     sm_process_result r;
     volatile sig_atomic_t interrupted = 1;
     const sm_process_job job = {
@@ -164,8 +155,7 @@ static sm_process_result run_late(void (*handler)(int), double grace_s) {
     return r;
 }
 
-static void what_is_late_is_asked_then_ended(void **state) {
-    (void)state;
+CLEAN_TEST(what_is_late_is_asked_then_ended) {
     sm_process_result r = run_late(leave, 1000);
     assert_false(r.killed);
     assert_int_equal(r.exit_code, 4);
@@ -196,8 +186,7 @@ static int send_signals(void *ctx) {
     return 0;
 }
 
-static void a_second_signal_ends_at_once(void **state) {
-    (void)state;
+CLEAN_TEST(a_second_signal_ends_at_once) {
     sm_process_result r;
     void (*before)(int) = signal(SIGTERM, on_signal);
     n_signals = 0;
@@ -225,8 +214,7 @@ static int allocate(void *ctx) {
     _exit(memory[n - 1]);
 }
 
-static void functions_end_as_they_do(void **state) {
-    (void)state;
+CLEAN_TEST(functions_end_as_they_do) {
     sm_process_result r;
     const sm_process_limit no_core = {RLIMIT_CORE, 0, false};
     assert_int_equal(sm_process_run(&(sm_process_job){.work = crash, .limits = &no_core, .n_limits = 1}, &r), SM_OK);
@@ -235,8 +223,7 @@ static void functions_end_as_they_do(void **state) {
     assert_false(r.killed || r.no_memory);
 }
 
-static void memory_has_a_limit(void **state) {
-    (void)state;
+CLEAN_TEST(memory_has_a_limit) {
     sm_process_result r;
     size_t n = (size_t)1 << 30;
     const sm_process_limit more = {RLIMIT_AS, n / 2, true};
@@ -280,8 +267,7 @@ static sm_status hear(void *ctx, const json_t *message, int64_t *deadline_ns) {
     return h->refuses && h->n_messages == 3 ? sm_fail(SM_ERR_INVALID, "enough") : SM_OK;
 }
 
-static void messages_of_a_worker_come_whole(void **state) {
-    (void)state;
+CLEAN_TEST(messages_of_a_worker_come_whole) {
     sm_process_result end;
     heard h = {0};
     static volatile sig_atomic_t interrupted;
@@ -309,8 +295,7 @@ static sm_status set_deadline(void *ctx, const json_t *message, int64_t *deadlin
     return SM_OK;
 }
 
-static void a_worker_that_hangs_is_ended(void **state) {
-    (void)state;
+CLEAN_TEST(a_worker_that_hangs_is_ended) {
     sm_process_result end;
     void (*before)(int) = signal(SIGTERM, SIG_IGN);
     volatile sig_atomic_t interrupted = 0;
@@ -328,22 +313,4 @@ static void a_worker_that_hangs_is_ended(void **state) {
     signal(SIGTERM, before);
 }
 
-#define TEST(f) cmocka_unit_test_setup_teardown(f, look_before, look_after)
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(both_streams_are_kept_apart),
-        TEST(much_output_is_kept_or_bounded),
-        TEST(one_file_has_a_limit),
-        TEST(a_missing_program_says_so),
-        TEST(orphans_hold_nobody_up),
-        TEST(what_is_late_is_asked_then_ended),
-        TEST(an_interruption_is_passed_on),
-        TEST(a_second_signal_ends_at_once),
-        TEST(functions_end_as_they_do),
-        TEST(memory_has_a_limit),
-        TEST(messages_of_a_worker_come_whole),
-        TEST(a_worker_that_hangs_is_ended),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

@@ -1,14 +1,9 @@
 // Figures of plans that the README tells: true of the plans that this program builds.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/test.h"
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
 
@@ -41,8 +36,7 @@ static void count(sm_mode mode, char *text, size_t size_bytes) {
     sm_plan_free(plan);
 }
 
-static void readme_counts_operations(void **state) {
-    (void)state;
+TEST(readme_counts_operations) {
     char expected[64];
     assert_non_null(strstr(readme, "GPT-2 124M and 4 x 64 tokens"));
     count(SM_MODE_NAIVE, expected, sizeof(expected));
@@ -55,9 +49,4 @@ static void readme_counts_operations(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(readme_counts_operations),
-    };
-    return cmocka_run_group_tests(tests, read_readme, NULL);
-}
+int main(void) { return cmocka_run_group_tests(tests, read_readme, NULL); }

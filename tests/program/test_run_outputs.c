@@ -1,15 +1,10 @@
 // The outputs of `run` other than its table: rows also in a file, how much faster the fastest is, and nothing with -q;
 // profile's order; schemas; manual pages and completions from the same tables as --help.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <jansson.h>
 #include <stdbool.h>
 #include <unistd.h>
 
+#include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "bench/compare/speedups.h"
 
@@ -38,8 +33,7 @@ static void expect_sentences(json_t *rows, const char *const *expected, size_t n
     json_decref(rows);
 }
 
-static void the_fastest_is_named_with_its_interval(void **state) {
-    (void)state;
+TEST(the_fastest_is_named_with_its_interval) {
     static const char *const one[] = {"fused is 1.50 (1.50-1.50) times faster than naive"};
     expect_sentences(json_pack("[oo]", make_row("naive", "step b1s8", 1500), make_row("fused", "step b1s8", 1000)), one,
                      1);
@@ -57,8 +51,7 @@ static json_t *make_device_row(const char *device, const char *binding, int us) 
 }
 
 // The binding of threads tells two rows of one device apart; a device without threads shows none.
-static void a_name_holds_what_tells_rows_apart(void **state) {
-    (void)state;
+TEST(a_name_holds_what_tells_rows_apart) {
     static const char *const devices[] = {"opencl:0.0 is 1.50 (1.50-1.50) times faster than cpu"};
     expect_sentences(json_pack("[oo]", make_device_row("cpu", "one a core: processors 0-1", 1500),
                                make_device_row("opencl:0.0", NULL, 1000)),
@@ -78,8 +71,7 @@ static void a_name_holds_what_tells_rows_apart(void **state) {
         bindings, 1);
 }
 
-static void too_few_samples_are_said(void **state) {
-    (void)state;
+TEST(too_few_samples_are_said) {
     json_t *rows = json_pack("[oo]", make_row("naive", "step b1s8", 1500), make_row("fused", "step b1s8", 1000));
     for (size_t i = 0; i < 2; i++) {
         json_t *samples = json_object_get(json_array_get(rows, i), "samples_ns");
@@ -91,8 +83,7 @@ static void too_few_samples_are_said(void **state) {
     expect_sentences(rows, few, 1);
 }
 
-static void other_work_is_not_compared(void **state) {
-    (void)state;
+TEST(other_work_is_not_compared) {
     expect_sentences(json_pack("[oo]", make_row("naive", "step b1s8", 1500), make_row("fused", "step b2s8", 1000)),
                      NULL, 0);
     static const char *const named[] = {"step b1s8: fused is 2.00 (2.00-2.00) times faster than naive"};
@@ -103,8 +94,7 @@ static void other_work_is_not_compared(void **state) {
 
 // --- outputs -----------------------------------------------------------------------------------------
 
-static void rows_go_to_a_file_as_well(void **state) {
-    (void)state;
+TEST(rows_go_to_a_file_as_well) {
     static const expectation cases[] = {
         {TINY "--output-file $T/rows.jsonl", 0, "| step b1s8 |", NULL},
         {TINY "--output-file $T/rows.jsonl -o csv", 0, "schema_version,", NULL},
@@ -125,16 +115,14 @@ static void rows_go_to_a_file_as_well(void **state) {
     json_decref(rows);
 }
 
-static void quiet_is_quiet(void **state) {
-    (void)state;
+TEST(quiet_is_quiet) {
     expect_exit(TINY "-q", 0);
     assert_null(strstr(err, "fused, step"));
     expect_exit(TINY, 0);
     assert_non_null(strstr(err, "fused, step"));
 }
 
-static void a_list_ends_with_a_sentence(void **state) {
-    (void)state;
+TEST(a_list_ends_with_a_sentence) {
     expect_exit(TINY "--mode naive,fused", 0);
     if (strstr(out, "No verdict") == NULL) { // another says why
         expect_text("--mode naive,fused", out, " times");
@@ -143,8 +131,7 @@ static void a_list_ends_with_a_sentence(void **state) {
 
 // --- profile -----------------------------------------------------------------------------------------
 
-static void profile_is_sorted_and_cut(void **state) {
-    (void)state;
+TEST(profile_is_sorted_and_cut) {
     expect_exit("profile -m tiny -b 1 --seq-len 8 -r 2 -w 1 --sort work --top 3 -o json", 0);
     json_t *records = json_loads(out, 0, NULL);
     assert_int_equal(json_array_size(records), 5);
@@ -175,8 +162,7 @@ static void expect_required(const char *what, const json_t *schema, const json_t
     }
 }
 
-static void records_are_as_their_schema(void **state) {
-    (void)state;
+TEST(records_are_as_their_schema) {
     static const struct {
         const char *command;
         const char *arguments;
@@ -208,8 +194,7 @@ static void records_are_as_their_schema(void **state) {
     CHECK_ALL(wrong);
 }
 
-static void pages_name_every_flag(void **state) {
-    (void)state;
+TEST(pages_name_every_flag) {
     static const expectation cases[] = {
         {"--manual", 0, ".Nm stepmark", NULL},
         {"--manual run", 0, ".It Fl m , Fl \\-model\\-size Ar", NULL},
@@ -225,18 +210,4 @@ static void pages_name_every_flag(void **state) {
 
 static int set_up(void **state) { return make_folder(state) == 0 && setenv("XDG_CACHE_HOME", folder, 1) == 0 ? 0 : -1; }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_fastest_is_named_with_its_interval),
-        cmocka_unit_test(a_name_holds_what_tells_rows_apart),
-        cmocka_unit_test(too_few_samples_are_said),
-        cmocka_unit_test(other_work_is_not_compared),
-        cmocka_unit_test(rows_go_to_a_file_as_well),
-        cmocka_unit_test(quiet_is_quiet),
-        cmocka_unit_test(a_list_ends_with_a_sentence),
-        cmocka_unit_test(profile_is_sorted_and_cut),
-        cmocka_unit_test(records_are_as_their_schema),
-        cmocka_unit_test(pages_name_every_flag),
-    };
-    return cmocka_run_group_tests(tests, set_up, remove_folder);
-}
+int main(void) { return cmocka_run_group_tests(tests, set_up, remove_folder); }

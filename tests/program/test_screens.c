@@ -1,13 +1,8 @@
 // What a person sees on a terminal: no subcommand writes a line that is wider than its 80 columns, and tables of
 // fixed rows are, on 80 and 120, as in tests/golden/screens (STEPMARK_WRITE_SCREENS=1 rewrites these).
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <jansson.h>
 
+#include "tests/support/test.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/terminal.h"
 #include "tests/support/training_runs.h"
@@ -45,8 +40,7 @@ static void run_command(const char *arguments, int n_columns, int expected) {
 
 // --- no line is too wide -------------------------------------------------------------------------
 
-static void every_subcommand_fits(void **state) {
-    (void)state;
+TEST(every_subcommand_fits) {
     static const struct {
         const char *arguments;
         int code;
@@ -89,8 +83,7 @@ static void every_subcommand_fits(void **state) {
 }
 
 // Of the subcommands that there are.
-static void every_help_fits(void **state) {
-    (void)state;
+TEST(every_help_fits) {
     static char all[SCREEN_SIZE];
     run_command("--help", 120, 0);
     memcpy(all, screen, sizeof(all));
@@ -112,8 +105,7 @@ static void every_help_fits(void **state) {
 
 // --- what is asked first -------------------------------------------------------------------------
 
-static void result_is_short(void **state) {
-    (void)state;
+TEST(result_is_short) {
     run_command("run -m tiny -b 2 --seq-len 8 -r 6 -w 1 --backend cpu --mode naive,fused -q --no-peaks", 80, 0);
     static const char *const shown[] = {"tokens/s (95%)", "status", "ok", "--wide", "naive", "fused"};
     for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++) {
@@ -128,8 +120,7 @@ static void result_is_short(void **state) {
     assert_null(strstr(screen, "| "));
 }
 
-static void wide_has_everything(void **state) {
-    (void)state;
+TEST(wide_has_everything) {
     char command[COMMAND_SIZE];
     snprintf(command, sizeof(command), "%s run -m tiny -b 2 --seq-len 8 -r 6 -w 1 --backend cpu --wide --no-peaks",
              SM_TEST_BINARY);
@@ -138,8 +129,7 @@ static void wide_has_everything(void **state) {
     assert_non_null(strstr(screen, "against the reference |"));
 }
 
-static void name_alone_says_what_to_try(void **state) {
-    (void)state;
+TEST(name_alone_says_what_to_try) {
     run_command("", 80, 2);
     assert_non_null(strstr(screen, "stepmark devices"));
     assert_non_null(strstr(screen, "stepmark run"));
@@ -150,8 +140,7 @@ static void name_alone_says_what_to_try(void **state) {
 }
 
 // A program that flushes in the middle of a line shows the part so far, and continues there.
-static void a_part_of_a_line_is_shown(void **state) {
-    (void)state;
+TEST(a_part_of_a_line_is_shown) {
     terminal t = open_terminal(80);
     const pid_t child = fork();
     assert_true(child >= 0);
@@ -177,8 +166,7 @@ static void a_part_of_a_line_is_shown(void **state) {
 }
 
 // A training in a folder has a screen that stays at the end, one of it, and above it what was said meanwhile.
-static void a_training_has_a_live_screen(void **state) {
-    (void)state;
+TEST(a_training_has_a_live_screen) {
     static const char train[] =
         "train -m tiny -b 1 --seq-len 8 --steps 12 --val-data $T/text --data $T/text --val-every 4 "
         "--val-batches 1 --sample-every 5 --prompt a --vocab 256 --run $T/seen -t 1";
@@ -204,8 +192,7 @@ static void a_training_has_a_live_screen(void **state) {
 }
 
 // Nothing that a terminal obeys, or that turns a line's direction, reaches it: whatever a stream is cut into.
-static void controls_are_escaped(void **state) {
-    (void)state;
+TEST(controls_are_escaped) {
     static const char said[] = "a\033[2J\007b\tc\xC2\x9B"
                                "31m\177\xE2\x80\xAE\xE2\x81\xA6\xE2\x80\x8F \x9B \xC3\xA9 \xE2\x82\xAC\xE2\x80 \xC3\n";
     static const char seen[] =
@@ -237,8 +224,7 @@ static void controls_are_escaped(void **state) {
 }
 
 // Of rows, models and names alike; what is no terminal gets a model's bytes as they are.
-static void what_strangers_wrote_is_escaped(void **state) {
-    (void)state;
+TEST(what_strangers_wrote_is_escaped) {
     char command[COMMAND_SIZE];
     static const char *const rows[] = {"again", "recommend", "leaderboard --no-reference", "compare $T/row.json"};
     assert_int_equal(
@@ -366,8 +352,7 @@ static void show_rows(const char *name, int n_columns, void (*print)(FILE *out, 
     compare_with_golden(name, n_columns);
 }
 
-static void goldens_of_rows(void **state) {
-    (void)state;
+TEST(goldens_of_rows) {
     for (int i = 0; i < 2; i++) {
         show_rows("one_row", widths[i], print_rows, 0, 0);
         show_rows("modes", widths[i], print_rows, 0, 3);
@@ -423,8 +408,7 @@ static void write_advice_rows(FILE *file) {
     }
 }
 
-static void goldens_of_commands(void **state) {
-    (void)state;
+TEST(goldens_of_commands) {
     static const struct {
         const char *name;
         const char *arguments;
@@ -446,8 +430,7 @@ static void goldens_of_commands(void **state) {
 }
 
 // In the folder of the files, so that their names have a length.
-static void goldens_of_files(void **state) {
-    (void)state;
+TEST(goldens_of_files) {
     static const struct {
         const char *name;
         const char *arguments;
@@ -502,19 +485,5 @@ static int make_folder(void **state) {
 
 int main(void) {
     setenv("TERM", "xterm", 1);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_subcommand_fits),
-        cmocka_unit_test(every_help_fits),
-        cmocka_unit_test(result_is_short),
-        cmocka_unit_test(wide_has_everything),
-        cmocka_unit_test(name_alone_says_what_to_try),
-        cmocka_unit_test(a_part_of_a_line_is_shown),
-        cmocka_unit_test(a_training_has_a_live_screen),
-        cmocka_unit_test(controls_are_escaped),
-        cmocka_unit_test(what_strangers_wrote_is_escaped),
-        cmocka_unit_test(goldens_of_rows),
-        cmocka_unit_test(goldens_of_commands),
-        cmocka_unit_test(goldens_of_files),
-    };
     return cmocka_run_group_tests(tests, make_folder, temp_folder_remove);
 }

@@ -1,12 +1,7 @@
 // test_stopping.c: when the harness has warmed up and sampled enough, with a backend that does nothing.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <string.h>
 
+#include "tests/support/test.h"
 #include "tests/support/fake_backend.h"
 #include "tests/support/fake_clock.h"
 #include "bench/measure/harness.h"
@@ -57,8 +52,7 @@ static sm_protocol equal_samples(void) {
     return p;
 }
 
-static void warm_up_ends_by_itself(void **state) {
-    (void)state;
+TEST_WITH(warm_up_ends_by_itself, reset, NULL) {
     sm_row row;
     sm_protocol p = sm_protocol_default();
     p.n_warmup = SM_WARMUP_AUTO;
@@ -77,8 +71,7 @@ static void warm_up_ends_by_itself(void **state) {
     sm_row_free(&row);
 }
 
-static void fixed_warm_up_is_as_asked(void **state) {
-    (void)state;
+TEST_WITH(fixed_warm_up_is_as_asked, reset, NULL) {
     sm_row row;
     sm_protocol p = sm_protocol_default();
     p.n_warmup = 0;
@@ -90,8 +83,7 @@ static void fixed_warm_up_is_as_asked(void **state) {
     sm_row_free(&row);
 }
 
-static void stops_when_precise(void **state) {
-    (void)state;
+TEST_WITH(stops_when_precise, reset, NULL) {
     sm_row row;
     sm_protocol p = equal_samples();
     p.max_noise_percent = 1;
@@ -102,8 +94,7 @@ static void stops_when_precise(void **state) {
     sm_row_free(&row);
 }
 
-static void takes_its_least_time(void **state) {
-    (void)state;
+TEST_WITH(takes_its_least_time, reset, NULL) {
     sm_row row;
     sm_protocol p = equal_samples();
     p.max_noise_percent = 1;
@@ -117,8 +108,7 @@ static void takes_its_least_time(void **state) {
     sm_row_free(&row);
 }
 
-static void samples_run_out(void **state) {
-    (void)state;
+TEST_WITH(samples_run_out, reset, NULL) {
     sm_row row;
     sm_protocol p = equal_samples();
     p.max_noise_percent = 1;
@@ -131,8 +121,7 @@ static void samples_run_out(void **state) {
     sm_row_free(&row);
 }
 
-static void time_runs_out(void **state) {
-    (void)state;
+TEST_WITH(time_runs_out, reset, NULL) {
     sm_row row;
     sm_protocol p = equal_samples();
     p.max_noise_percent = 1;
@@ -146,8 +135,7 @@ static void time_runs_out(void **state) {
     sm_row_free(&row);
 }
 
-static void limits_must_make_sense(void **state) {
-    (void)state;
+TEST_WITH(limits_must_make_sense, reset, NULL) {
     sm_row row;
     sm_protocol p = equal_samples();
     p.max_noise_percent = 1;
@@ -166,8 +154,7 @@ static void limits_must_make_sense(void **state) {
 }
 
 // The sensors are read at the edges of the headline pass, and the row tells what they said.
-static void sensors_are_in_the_row(void **state) {
-    (void)state;
+TEST_WITH(sensors_are_in_the_row, reset, NULL) {
     sm_row row;
     sm_protocol p = equal_samples();
     assert_int_equal(measure(&p, &row), SM_OK);
@@ -178,12 +165,6 @@ static void sensors_are_in_the_row(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(warm_up_ends_by_itself, reset), cmocka_unit_test_setup(fixed_warm_up_is_as_asked, reset),
-        cmocka_unit_test_setup(stops_when_precise, reset),     cmocka_unit_test_setup(takes_its_least_time, reset),
-        cmocka_unit_test_setup(samples_run_out, reset),        cmocka_unit_test_setup(time_runs_out, reset),
-        cmocka_unit_test_setup(limits_must_make_sense, reset), cmocka_unit_test_setup(sensors_are_in_the_row, reset),
-    };
     has_fake_clock = true;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,20 +1,14 @@
 // The tables of subcommands and of flags: what a row lacks, by the row's name. And that every example is a command
 // line.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/test.h"
 #include "cli/flags/flag.h"
 
 static bool is_empty(const char *text) { return text == NULL || text[0] == '\0'; }
 
-static void subcommands_are_complete(void **state) {
-    (void)state;
+TEST(subcommands_are_complete) {
     assert_non_null(cli_commands[0].heading);
     for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
         const cli_subcommand *c = &cli_commands[i];
@@ -40,8 +34,7 @@ static bool is_number(const cli_flag *flag) {
     return flag->type == CLI_INT || flag->type == CLI_INTS || flag->type == CLI_COUNT || flag->type == CLI_REAL;
 }
 
-static void flags_are_complete(void **state) {
-    (void)state;
+TEST(flags_are_complete) {
     for (int i = 0; i < cli_flag_count(); i++) {
         const cli_flag *flag = cli_flag_at(i);
         const bool is_choice = flag->type == CLI_CHOICE || flag->type == CLI_CHOICES;
@@ -65,8 +58,7 @@ static void flags_are_complete(void **state) {
 }
 
 // A name and a letter mean one flag, and it has room for all.
-static void flags_of_a_subcommand_differ(void **state) {
-    (void)state;
+TEST(flags_of_a_subcommand_differ) {
     for (int c = 0; c < CLI_COMMAND_COUNT; c++) {
         cli_flag flags[CLI_MAX_FLAGS];
         const int n = cli_flags_of((cli_command)c, flags);
@@ -100,8 +92,7 @@ static int split(char *text, char *words[32]) {
     return n;
 }
 
-static void examples_are_command_lines(void **state) {
-    (void)state;
+TEST(examples_are_command_lines) {
     static cli_options options; // large: lists
     for (int c = 0; c < CLI_COMMAND_COUNT; c++) {
         for (int i = 0; cli_commands[c].examples[i] != NULL; i++) {
@@ -122,12 +113,4 @@ static void examples_are_command_lines(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(subcommands_are_complete),
-        cmocka_unit_test(flags_are_complete),
-        cmocka_unit_test(flags_of_a_subcommand_differ),
-        cmocka_unit_test(examples_are_command_lines),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

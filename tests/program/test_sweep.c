@@ -1,11 +1,5 @@
 // test_sweep.c: sweeps as users meet them: what runs, what is left out and why; and that an interrupted sweep can be
 // completed without losing or repeating a row.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <jansson.h>
 #include <signal.h>
@@ -15,6 +9,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "tests/support/test.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/whole.h"
 
@@ -124,8 +119,7 @@ static int count_lines(const char *text) {
 
 // --- what is run -------------------------------------------------------------------------------
 
-static void products_filters_and_lines(void **state) {
-    (void)state;
+TEST(products_filters_and_lines) {
     char *path = temp_path("lines");
     const char *lines = "# two products, with one configuration in common\n"
                         "-b 1,2 --seq-len 8,16\n\n"
@@ -151,8 +145,7 @@ static void write_lines(const char *lines) {
 }
 
 // A line says what is measured. A flag of the whole sweep is refused there, never left out.
-static void lines_hold_configurations_alone(void **state) {
-    (void)state;
+TEST(lines_hold_configurations_alone) {
     static const char *const flags[] = {
         "--timeout 3", "--output-file x", "--dry-run",      "--filter b",     "--resume",     "--preset batch",
         "--file x",    "--order given",   "--order-seed 2", "--rounds 2",     "--find-batch", "--max-memory 1",
@@ -170,8 +163,7 @@ static void lines_hold_configurations_alone(void **state) {
 }
 
 // What is said beforehand is what comes of it: the same decides both.
-static void a_dry_run_says_what_will_be(void **state) {
-    (void)state;
+TEST(a_dry_run_says_what_will_be) {
 #define MIXED                                                                                                \
     "sweep -m tiny --backend cpu,reference -w 0 -r 1 -b 1 --seq-len 8,65 --precision fp32,bf16,tf32 --mode " \
     "fused,tuned --no-peaks "
@@ -203,8 +195,7 @@ static void a_dry_run_says_what_will_be(void **state) {
 }
 
 // Measured in random order, told in the order asked for, and each row once.
-static void tables_come_in_the_order_asked_for(void **state) {
-    (void)state;
+TEST(tables_come_in_the_order_asked_for) {
     expect(TINY "-b 3,1,2 --seq-len 8 -r 1 --rounds 2 -o jsonl", 0, NULL, NULL);
     static const int asked[] = {3, 3, 1, 1, 2, 2};
     int n = 0;
@@ -224,16 +215,14 @@ static void tables_come_in_the_order_asked_for(void **state) {
 }
 
 // Where nothing can be measured, one line says why.
-static void what_cannot_be_measured_is_told_in_a_line(void **state) {
-    (void)state;
+TEST(what_cannot_be_measured_is_told_in_a_line) {
     expect("sweep --preset modes -m tiny --backend reference", 1, NULL,
            "nothing could be measured: --seq-len: 256 is longer than the model's context of 64");
     expect("sweep --preset modes -m tiny --backend reference --precision bf16,fp32 --dropout 0 --isa x", 1, NULL,
            "nothing could be measured: ");
 }
 
-static void order_follows_its_seed(void **state) {
-    (void)state;
+TEST(order_follows_its_seed) {
     expect(TINY "-b 1-8 --seq-len 8 --dry-run --order given", 0, NULL, NULL);
     assert_true(strstr(out, "batch-size=1 ") < strstr(out, "batch-size=2 "));
     expect(TINY "-b 1-8 --seq-len 8 --dry-run --order-seed 5 -o jsonl", 0, NULL, NULL);
@@ -245,8 +234,7 @@ static void order_follows_its_seed(void **state) {
     free(first);
 }
 
-static void presets_are_whole(void **state) {
-    (void)state;
+TEST(presets_are_whole) {
     static const char *const names[] = {"macro", "sizes", "fwdbwd",    "warmup", "threads",
                                         "batch", "modes", "precision", "seq-len"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -257,8 +245,7 @@ static void presets_are_whole(void **state) {
     }
 }
 
-static void bad_usage(void **state) {
-    (void)state;
+TEST(bad_usage) {
     static const struct {
         const char *arguments;
         const char *message;
@@ -289,8 +276,7 @@ static void bad_usage(void **state) {
 
 // --- what becomes of each ------------------------------------------------------------------------
 
-static void every_configuration_is_a_row(void **state) {
-    (void)state;
+TEST(every_configuration_is_a_row) {
     expect(TINY "-r 6 -b 1,100000 --seq-len 8,65 --mode naive,fused --max-memory 1 --output-file $T/rows", 0, "fastest",
            "[8/8]");
     json_t *rows = read_rows("rows");
@@ -318,8 +304,7 @@ static void every_configuration_is_a_row(void **state) {
 
 // The limit holds for all of a configuration; where a busy machine has not come to measure by then, it gets a longer
 // one.
-static void late_configurations_are_ended(void **state) {
-    (void)state;
+TEST(late_configurations_are_ended) {
     static const int limits_s[] = {2, 8, 32};
     for (size_t i = 0; i < 3; i++) {
         char command[COMMAND_SIZE];
@@ -341,8 +326,7 @@ static void late_configurations_are_ended(void **state) {
     fail_msg("not one of three limits ran out at measuring: %s", out);
 }
 
-static void finds_the_largest_batch(void **state) {
-    (void)state;
+TEST(finds_the_largest_batch) {
     expect(TINY "-b 100000 --seq-len 8 -r 1 --max-memory 0.003 --find-batch --output-file $T/found", 0, NULL,
            "the largest batch is");
     json_t *rows = read_rows("found");
@@ -362,8 +346,7 @@ static void finds_the_largest_batch(void **state) {
 static double batch_of(const json_t *row) { return json_number_value(json_object_get(row, "n_batch")); }
 
 // What is computed again need not be kept: the same memory holds a larger batch, which ran.
-static void recomputation_lets_a_larger_batch_in(void **state) {
-    (void)state;
+TEST(recomputation_lets_a_larger_batch_in) {
     if (!repeats_paths()) {
         skip();
     }
@@ -428,8 +411,7 @@ static void wait_for_row(const char *name, pid_t child) {
     free(path);
 }
 
-static void killed_sweeps_are_completed(void **state) {
-    (void)state;
+TEST(killed_sweeps_are_completed) {
     expect(WORK "--output-file $T/whole", 0, NULL, NULL);
     char *whole = keys_of("whole");
     assert_int_equal(count_lines(whole), 12);
@@ -447,8 +429,7 @@ static void killed_sweeps_are_completed(void **state) {
     free(whole);
 }
 
-static void ctrl_c_keeps_rows(void **state) {
-    (void)state;
+TEST(ctrl_c_keeps_rows) {
     pid_t child = start_sweep("interrupted");
     wait_for_row("interrupted", child);
     int status = end_by(child, SIGINT);
@@ -460,8 +441,7 @@ static void ctrl_c_keeps_rows(void **state) {
     free(keys);
 }
 
-static void a_damaged_end_is_set_aside(void **state) {
-    (void)state;
+TEST(a_damaged_end_is_set_aside) {
     expect(TINY "-b 1,2 --seq-len 8 -r 1 --output-file $T/cut", 0, NULL, NULL);
     char *before = keys_of("cut");
     char *text = read_text("cut");
@@ -479,8 +459,7 @@ static void a_damaged_end_is_set_aside(void **state) {
     free(path);
 }
 
-static void files_are_guarded(void **state) {
-    (void)state;
+TEST(files_are_guarded) {
     expect(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/mine", 0, NULL, NULL);
     expect(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/mine", 2, NULL, "--resume continues it");
     expect(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/mine --resume", 0, NULL, "1 of 1 rows are there already");
@@ -500,24 +479,4 @@ static int tear_down(void **state) {
     return temp_folder_remove(state);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_filters_and_lines),
-        cmocka_unit_test(lines_hold_configurations_alone),
-        cmocka_unit_test(a_dry_run_says_what_will_be),
-        cmocka_unit_test(tables_come_in_the_order_asked_for),
-        cmocka_unit_test(what_cannot_be_measured_is_told_in_a_line),
-        cmocka_unit_test(order_follows_its_seed),
-        cmocka_unit_test(presets_are_whole),
-        cmocka_unit_test(bad_usage),
-        cmocka_unit_test(every_configuration_is_a_row),
-        cmocka_unit_test(late_configurations_are_ended),
-        cmocka_unit_test(finds_the_largest_batch),
-        cmocka_unit_test(recomputation_lets_a_larger_batch_in),
-        cmocka_unit_test(killed_sweeps_are_completed),
-        cmocka_unit_test(ctrl_c_keeps_rows),
-        cmocka_unit_test(a_damaged_end_is_set_aside),
-        cmocka_unit_test(files_are_guarded),
-    };
-    return cmocka_run_group_tests(tests, temp_folder_make, tear_down);
-}
+int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, tear_down); }

@@ -1,11 +1,6 @@
 // The walk as a program reads it: JSON by its schema, whole tensors from which numpy computes the same step, ops by
 // number or kind, weights and tokens of one's own.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "op.h"
 #include "tests/support/run_program.h"
 
@@ -27,8 +22,7 @@ static void check_schema(void) {
 }
 
 // The schema has every attribute that an op can have.
-static void schema_has_all_attributes(void **state) {
-    (void)state;
+TEST(schema_has_all_attributes) {
     for (sm_attr attr = 0; attr < SM_ATTR_COUNT; attr++) {
         char command[COMMAND_SIZE];
         snprintf(command, sizeof(command), "grep -q '^        \"%s\": {' docs/walk.schema.json",
@@ -39,8 +33,7 @@ static void schema_has_all_attributes(void **state) {
     }
 }
 
-static void json_is_as_its_schema_says(void **state) {
-    (void)state;
+TEST(json_is_as_its_schema_says) {
     static const char *const walks[] = {
         "walk -o json",
         "walk --values -o json --mode fused --dropout 0.1 --recompute block",
@@ -56,8 +49,7 @@ static void json_is_as_its_schema_says(void **state) {
 }
 
 // From weights, tokens and settings alone numpy comes to every number of the step.
-static void numpy_computes_the_same_step(void **state) {
-    (void)state;
+TEST(numpy_computes_the_same_step) {
     static const char *const walks[] = {
         "walk --full -o json",
         "walk --full -o json --arch llama -b 2 --seq-len 5",
@@ -72,8 +64,7 @@ static void numpy_computes_the_same_step(void **state) {
 }
 
 // A number that is changed by a thousandth is found.
-static void numpy_finds_a_wrong_number(void **state) {
-    (void)state;
+TEST(numpy_finds_a_wrong_number) {
     expect_exit("walk --full -o json", 0);
     expect_shell(PYTHON "-c \"import json; w = json.load(open('%1$s/out')); o = w['ops'][7]['operands'][1]['values']; "
                         "o[5] *= 1.001; json.dump(w, open('%1$s/wrong', 'w'))\"",
@@ -81,8 +72,7 @@ static void numpy_finds_a_wrong_number(void **state) {
     expect_shell(PYTHON "docs/course/step.py %1$s/wrong 2>&1 | grep -q 'op 7, attention_forward: y differs'", folder);
 }
 
-static void ops_are_chosen(void **state) {
-    (void)state;
+TEST(ops_are_chosen) {
     static const expectation cases[] = {
         {"walk --at 7 --full --seq-len 3", 0, "[1, 0, 0]\n", NULL},
         {"walk --at attention_forward", 0, "Shown: 2 ops, those of --at attention_forward", NULL},
@@ -99,8 +89,7 @@ static void ops_are_chosen(void **state) {
     CHECK_ALL(cases);
 }
 
-static void says_where_numbers_come_from(void **state) {
-    (void)state;
+TEST(says_where_numbers_come_from) {
     static const expectation cases[] = {
         {"walk --values --seed 7", 0, "weights  stepmark init -m tiny --seed 7 --save DIR", NULL},
         {"walk --values --arch llama --d-model 48 --n-head 3", 0,
@@ -124,14 +113,4 @@ static int set_up(void **state) {
     return run("init -m tiny --seed 5 --save $T/model");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(schema_has_all_attributes),
-        cmocka_unit_test(json_is_as_its_schema_says),
-        cmocka_unit_test(numpy_computes_the_same_step),
-        cmocka_unit_test(numpy_finds_a_wrong_number),
-        cmocka_unit_test(ops_are_chosen),
-        cmocka_unit_test(says_where_numbers_come_from),
-    };
-    return cmocka_run_group_tests(tests, set_up, remove_folder);
-}
+int main(void) { return cmocka_run_group_tests(tests, set_up, remove_folder); }

@@ -1,10 +1,4 @@
 // test_curves.c: `report RUN...`: what a page, a CSV and TensorBoard's events say of trainings.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <math.h>
@@ -13,11 +7,11 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "bench/curves/curves.h"
 
-static void a_csv_holds_every_step(void **state) {
-    (void)state;
+TEST(a_csv_holds_every_step) {
     expect_exit("report $T/a $T/b -o csv --output $T/both.csv", 0);
     shell(
         "cd $T && test $(wc -l <both.csv) = 7 && "
@@ -26,8 +20,7 @@ static void a_csv_holds_every_step(void **state) {
         "&& grep -q '^\"a\",3,192,0.14,4.5,,0.002,6400,' both.csv"); // a skipped step has no norm; pauses count as time
 }
 
-static void a_page_answers_first(void **state) {
-    (void)state;
+TEST(a_page_answers_first) {
     static const expectation cases[] = {
         {"report $T/a", 0, "b", NULL},
         {"report $T/a -o md", 0,
@@ -65,8 +58,7 @@ static uint32_t crc_of(const uint8_t *bytes, size_t n) { // by a table, unlike t
     return (crc >> 15 | crc << 17) + 0xa282ead8U;
 }
 
-static void events_are_whole_records(void **state) {
-    (void)state;
+TEST(events_are_whole_records) {
     static uint8_t bytes[1 << 16];
     char path[COMMAND_SIZE];
     int n_records = 0;
@@ -93,8 +85,7 @@ static void events_are_whole_records(void **state) {
     assert_int_equal(n_records, 4); // the version, and three steps
 }
 
-static void tensorboard_reads_them(void **state) {
-    (void)state;
+TEST(tensorboard_reads_them) {
     if (system("python3 -c 'import tensorboard' 2>/dev/null") != 0) {
         skip();
     }
@@ -133,8 +124,7 @@ static void ask(int port, const char *request, const char *host) {
     close(fd);
 }
 
-static void a_page_follows_a_training(void **state) {
-    (void)state;
+TEST(a_page_follows_a_training) {
     void *library = dlopen("libmicrohttpd.so.12", RTLD_NOW);
     if (library == NULL) {
         expect_exit("report $T/a --watch", 1);
@@ -216,11 +206,4 @@ static int set_up(void **state) {
                : -1;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_csv_holds_every_step),    cmocka_unit_test(a_page_answers_first),
-        cmocka_unit_test(events_are_whole_records),  cmocka_unit_test(tensorboard_reads_them),
-        cmocka_unit_test(a_page_follows_a_training),
-    };
-    return cmocka_run_group_tests(tests, set_up, remove_folder);
-}
+int main(void) { return cmocka_run_group_tests(tests, set_up, remove_folder); }

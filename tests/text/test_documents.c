@@ -1,16 +1,11 @@
 // Documents: finding and drawing them, what is done with long ones, placing them in rows; and that documents which
 // share a row have the losses and gradients that they have one at a time.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/test.h"
 #include "backend.h"
 #include "philox.h"
 #include "tests/support/temp_folder.h"
@@ -50,8 +45,7 @@ static void check_split(const char *text, const char *const *wanted, int64_t n_e
     sm_tokens_close(tokens);
 }
 
-static void separators_split_documents(void **state) {
-    (void)state;
+TEST(separators_split_documents) {
     check_split("abc|de|f|", (const char *const[]){"abc", "de", "f", NULL}, 0);
     check_split("|abc||de", (const char *const[]){"abc", "d", NULL}, 2); // the last token is a target alone
     check_split("abcd", (const char *const[]){"abc", NULL}, 0);
@@ -66,8 +60,7 @@ static void separators_split_documents(void **state) {
     }
 }
 
-static void splitting_ends_when_there_are_enough(void **state) {
-    (void)state;
+TEST(splitting_ends_when_there_are_enough) {
     sm_tokens *tokens = open_bytes("abc|de|fgh|ij|", 14);
     sm_documents documents;
     ok(sm_documents_split(tokens, '|', 5, &documents));
@@ -76,8 +69,7 @@ static void splitting_ends_when_there_are_enough(void **state) {
     sm_tokens_close(tokens);
 }
 
-static void lengths_are_drawn(void **state) {
-    (void)state;
+TEST(lengths_are_drawn) {
     static char text[4000];
     sm_tokens *tokens = open_bytes(text, sizeof text);
     sm_documents documents, again;
@@ -119,8 +111,7 @@ static void check_lengths(sm_documents *documents, const int64_t *wanted, int64_
     sm_documents_free(documents);
 }
 
-static void long_documents_are_refused_cut_or_split(void **state) {
-    (void)state;
+TEST(long_documents_are_refused_cut_or_split) {
     sm_documents documents = three();
     expect_failure("document 2 has 10 tokens", sm_documents_shorten(&documents, 4, SM_LONG_REFUSE), SM_ERR_INVALID,
                    "document 2 has 10 tokens");
@@ -133,8 +124,7 @@ static void long_documents_are_refused_cut_or_split(void **state) {
     check_lengths(&documents, (const int64_t[]){3, 4, 4, 2, 4}, 5, 0);
 }
 
-static void rows_without_padding_are_whole(void **state) {
-    (void)state;
+TEST(rows_without_padding_are_whole) {
     sm_documents documents = three();
     expect_failure("document 1 has 3 tokens", sm_documents_fill_rows(&documents, 4, SM_LONG_REFUSE), SM_ERR_INVALID,
                    "document 1 has 3 tokens");
@@ -208,8 +198,7 @@ static double check_padding(sm_padding padding, int64_t B, int64_t T, int64_t le
     return share;
 }
 
-static void paddings_place_documents(void **state) {
-    (void)state;
+TEST(paddings_place_documents) {
     const int64_t many = (16 * 4 + 64) * 64;
     const double max = check_padding(SM_PADDING_MAX, 4, 64, 3, many);
     const double batch = check_padding(SM_PADDING_BATCH, 4, 64, 3, many);
@@ -226,8 +215,7 @@ static void paddings_place_documents(void **state) {
     assert_true(check_padding(SM_PADDING_BUCKET, 1, 1, 1, 100) == 1);
 }
 
-static void a_batch_without_documents_is_refused(void **state) {
-    (void)state;
+TEST(a_batch_without_documents_is_refused) {
     sm_collation c;
     expect_failure("no real token", sm_collate(&(sm_documents){.n = 0}, 2, 8, SM_PADDING_PACKED, 16, &c),
                    SM_ERR_INVALID, "no real token");
@@ -352,8 +340,7 @@ static double worst_difference(int64_t n, const float *a, const float *b) {
     return worst / largest;
 }
 
-static void documents_in_a_row_are_as_one_at_a_time(void **state) {
-    (void)state;
+TEST(documents_in_a_row_are_as_one_at_a_time) {
     static const sm_attention kinds[] = {SM_ATTENTION_NAIVE, SM_ATTENTION_BLOCKED, SM_ATTENTION_FLASH};
     for (int m = 0; m < sm_model_count(); m++) {
         for (uint64_t seed = 1; seed <= 2; seed++) {
@@ -375,8 +362,7 @@ static void documents_in_a_row_are_as_one_at_a_time(void **state) {
 }
 
 // A batch without a real token has no loss and no gradients, and both are numbers.
-static void a_batch_of_padding_has_no_gradients(void **state) {
-    (void)state;
+TEST(a_batch_of_padding_has_no_gradients) {
     const sm_model *model = sm_model_at(0);
     int32_t inputs[N] = {0}, targets[N], starts[N];
     for (int i = 0; i < N; i++) {
@@ -393,17 +379,4 @@ static void a_batch_of_padding_has_no_gradients(void **state) {
     free_outcome(&o);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(separators_split_documents),
-        cmocka_unit_test(splitting_ends_when_there_are_enough),
-        cmocka_unit_test(lengths_are_drawn),
-        cmocka_unit_test(long_documents_are_refused_cut_or_split),
-        cmocka_unit_test(rows_without_padding_are_whole),
-        cmocka_unit_test(paddings_place_documents),
-        cmocka_unit_test(a_batch_without_documents_is_refused),
-        cmocka_unit_test(documents_in_a_row_are_as_one_at_a_time),
-        cmocka_unit_test(a_batch_of_padding_has_no_gradients),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

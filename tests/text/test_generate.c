@@ -1,13 +1,8 @@
 // Generating text: the choice of a token; the most probable one against losses of every candidate; the program.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <math.h>
 #include <sys/stat.h>
 
+#include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "tests/support/temp_folder.h"
 #include "src/train/generate.h"
@@ -23,8 +18,7 @@ static int32_t choose(const float *logits, int64_t n, sm_sampling sampling, uint
     return sm_sample(copy, n, &sampling, draw);
 }
 
-static void the_most_probable_is_taken_at_temperature_zero(void **state) {
-    (void)state;
+TEST(the_most_probable_is_taken_at_temperature_zero) {
     static const float logits[] = {-3, 2, 5, 5, -1};
     assert_int_equal(choose(logits, 5, (sm_sampling){0}, 1), 2);
     assert_int_equal(choose(logits, 2, (sm_sampling){0}, 1), 1);
@@ -39,8 +33,7 @@ static void the_most_probable_is_taken_at_temperature_zero(void **state) {
     }
 }
 
-static void draws_follow_the_probabilities(void **state) {
-    (void)state;
+TEST(draws_follow_the_probabilities) {
     enum { N_DRAWS = 20000 };
     const float logits[] = {0, logf(3), -INFINITY, logf(4)};
     int counts[4] = {0};
@@ -126,8 +119,7 @@ static void check_greedy(int model, const char *backend_name, sm_mode mode) {
     free(weights);
 }
 
-static void greedy_tokens_have_the_least_loss(void **state) {
-    (void)state;
+TEST(greedy_tokens_have_the_least_loss) {
     for (int model = 0; model < sm_model_count(); model++) {
         check_greedy(model, "reference", SM_MODE_NAIVE);
         check_greedy(model, "cpu", SM_MODE_NAIVE);
@@ -152,8 +144,7 @@ static void expect(const char *format, int code, const char *on_stdout, const ch
     expect_text(command, err, on_stderr);
 }
 
-static void the_program_goes_on_with_a_text(void **state) {
-    (void)state;
+TEST(the_program_goes_on_with_a_text) {
     static char first[OUTPUT_SIZE];
     char *run_folder = temp_path("run");
     assert_int_equal(mkdir(run_folder, 0777), 0);
@@ -181,12 +172,4 @@ static void the_program_goes_on_with_a_text(void **state) {
     free(run_folder);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_most_probable_is_taken_at_temperature_zero),
-        cmocka_unit_test(draws_follow_the_probabilities),
-        cmocka_unit_test(greedy_tokens_have_the_least_loss),
-        cmocka_unit_test(the_program_goes_on_with_a_text),
-    };
-    return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
-}
+int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

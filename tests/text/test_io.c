@@ -1,16 +1,11 @@
 // Files written whole or not at all; safetensors, well-formed and malformed.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <jansson.h>
 #include <math.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "tests/support/test.h"
 #include "tests/support/full_disk.h"
 #include "tests/support/temp_folder.h"
 #include "src/io/atomic_file.h"
@@ -25,8 +20,7 @@ static void expect_content(const char *path, const char *text) {
     free(content);
 }
 
-static void a_file_is_replaced_at_commit(void **state) {
-    (void)state;
+TEST(a_file_is_replaced_at_commit) {
     char *folder = temp_path("atomic");
     char *path = temp_path("atomic/file");
     sm_atomic_file *file;
@@ -55,8 +49,7 @@ static void a_file_is_replaced_at_commit(void **state) {
     free(folder);
 }
 
-static void a_relative_path_is_in_the_working_folder(void **state) {
-    (void)state;
+TEST(a_relative_path_is_in_the_working_folder) {
     char back[PATH_MAX];
     assert_non_null(getcwd(back, sizeof back));
     assert_int_equal(chdir(temp_folder), 0);
@@ -67,8 +60,7 @@ static void a_relative_path_is_in_the_working_folder(void **state) {
     free(path);
 }
 
-static void a_path_that_cannot_be_written_is_named(void **state) {
-    (void)state;
+TEST(a_path_that_cannot_be_written_is_named) {
     char *folder = temp_path("unwritable");
     char *file = temp_path("unwritable/file");
     expect_ok("folder", sm_make_folder(folder));
@@ -97,8 +89,7 @@ static void a_path_that_cannot_be_written_is_named(void **state) {
     free(folder);
 }
 
-static void a_full_disk_leaves_the_old_file(void **state) {
-    (void)state;
+TEST(a_full_disk_leaves_the_old_file) {
     static const char data[8192] = {0};
     char *folder = temp_path("full");
     char *path = temp_path("full/file");
@@ -116,8 +107,7 @@ static void a_full_disk_leaves_the_old_file(void **state) {
 }
 
 // What a killed process leaves goes with the next write; what a living one is writing stays.
-static void temporaries_of_the_dead_go(void **state) {
-    (void)state;
+TEST(temporaries_of_the_dead_go) {
     char *folder = temp_path("temporaries");
     char *path = temp_path("temporaries/file");
     char *dead_folder = temp_path("temporaries/file.tmp-77-1");
@@ -162,8 +152,7 @@ static size_t make_safetensors(const char *header, uint64_t length, size_t n_zer
 #define F32(name, shape, begin, end) \
     "\"" name "\":{\"dtype\":\"F32\",\"shape\":" shape ",\"data_offsets\":[" #begin "," #end "]}"
 
-static void malformed_safetensors_are_refused(void **state) {
-    (void)state;
+TEST(malformed_safetensors_are_refused) {
     static const struct {
         const char *label;
         const char *header;
@@ -226,8 +215,7 @@ static void malformed_safetensors_are_refused(void **state) {
     free(path);
 }
 
-static void files_without_a_header_are_refused(void **state) {
-    (void)state;
+TEST(files_without_a_header_are_refused) {
     sm_safetensors *file;
     char *path = temp_path("short.safetensors");
     temp_write(path, "", 0);
@@ -246,8 +234,7 @@ static void files_without_a_header_are_refused(void **state) {
 }
 
 // One tensor of every kind that can be read, unaligned, with known values; and one that cannot.
-static void floats_of_every_width_are_read(void **state) {
-    (void)state;
+TEST(floats_of_every_width_are_read) {
     static const char header[] = "{\"mask\":{\"dtype\":\"BOOL\",\"shape\":[1],\"data_offsets\":[0,1]},"
                                  "\"half\":{\"dtype\":\"F16\",\"shape\":[2,4],\"data_offsets\":[1,17]},"
                                  "\"brain\":{\"dtype\":\"BF16\",\"shape\":[4],\"data_offsets\":[17,25]},"
@@ -319,8 +306,7 @@ static void write_safetensors(const char *path) {
     expect_ok("finish", sm_safetensors_finish(writer));
 }
 
-static void what_is_written_is_read(void **state) {
-    (void)state;
+TEST(what_is_written_is_read) {
     static const float values[N_WRITTEN_ELEMS] = {1, -2, 3.5f, 1e-40f, INFINITY, -0.0f, 7, 8};
     char *path = temp_path("written.safetensors");
     write_safetensors(path);
@@ -352,8 +338,7 @@ static void what_is_written_is_read(void **state) {
     free(path);
 }
 
-static void an_unfinished_file_leaves_nothing(void **state) {
-    (void)state;
+TEST(an_unfinished_file_leaves_nothing) {
     static const float values[N_WRITTEN_ELEMS + 1] = {0};
     char *folder = temp_path("unfinished");
     char *path = temp_path("unfinished/x.safetensors");
@@ -378,8 +363,7 @@ static int allocations_left; // until one fails
 static void *allocate_or_fail(size_t size_bytes) { return allocations_left-- == 0 ? NULL : malloc(size_bytes); }
 
 // Every allocation of jansson's fails once: the file is as before, or the new one whole.
-static void a_failed_allocation_leaves_the_old_file(void **state) {
-    (void)state;
+TEST(a_failed_allocation_leaves_the_old_file) {
     static const float values[N_WRITTEN_ELEMS] = {0};
     char *path = temp_path("allocation.safetensors");
     sm_status status = SM_ERR_OOM;
@@ -408,8 +392,7 @@ static void a_failed_allocation_leaves_the_old_file(void **state) {
 }
 
 // Whatever a byte of the header becomes, and wherever the file ends: an answer, no crash.
-static void damaged_files_never_crash(void **state) {
-    (void)state;
+TEST(damaged_files_never_crash) {
     static const char replacements[] = {0, ' ', '"', '9', '-', '[', '}', (char)0xff};
     char *path = temp_path("damaged.safetensors");
     size_t size_bytes;
@@ -436,20 +419,4 @@ static void damaged_files_never_crash(void **state) {
     free(path);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_file_is_replaced_at_commit),
-        cmocka_unit_test(a_relative_path_is_in_the_working_folder),
-        cmocka_unit_test(a_path_that_cannot_be_written_is_named),
-        cmocka_unit_test(a_full_disk_leaves_the_old_file),
-        cmocka_unit_test(temporaries_of_the_dead_go),
-        cmocka_unit_test(malformed_safetensors_are_refused),
-        cmocka_unit_test(files_without_a_header_are_refused),
-        cmocka_unit_test(floats_of_every_width_are_read),
-        cmocka_unit_test(what_is_written_is_read),
-        cmocka_unit_test(an_unfinished_file_leaves_nothing),
-        cmocka_unit_test(a_failed_allocation_leaves_the_old_file),
-        cmocka_unit_test(damaged_files_never_crash),
-    };
-    return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
-}
+int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

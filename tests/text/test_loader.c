@@ -1,15 +1,9 @@
 // What a training reads: text whose tokens are made when they are read, loaders of every kind and number of threads,
 // documents in steps; and training from them as a user meets it.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <pthread.h>
 #include <unistd.h>
 
+#include "tests/support/test.h"
 #include "clock.h"
 #include "tests/support/run_program.h"
 #include "tests/support/whole.h"
@@ -70,8 +64,7 @@ static void *read_anywhere(void *ctx) {
 }
 
 // The stream of `tokenize`, from any place of it, whoever else is reading.
-static void text_has_the_tokens_that_tokenize_writes(void **state) {
-    (void)state;
+TEST(text_has_the_tokens_that_tokenize_writes) {
     sm_tokens *text = open_text();
     sm_tokens *stored = open_stored();
     const int64_t count = sm_tokens_count(stored);
@@ -102,8 +95,7 @@ static void text_has_the_tokens_that_tokenize_writes(void **state) {
 }
 
 // Of many files, in the order of their names, one of them empty, whoever else is reading.
-static void a_folder_has_the_tokens_that_tokenize_writes(void **state) {
-    (void)state;
+TEST(a_folder_has_the_tokens_that_tokenize_writes) {
     char digest[SM_TOKENIZER_DIGEST_SIZE];
     sm_tokens *text;
     sm_tokens *stored;
@@ -128,8 +120,7 @@ static void a_folder_has_the_tokens_that_tokenize_writes(void **state) {
     sm_tokens_close(stored);
 }
 
-static void text_that_does_not_fit_is_refused(void **state) {
-    (void)state;
+TEST(text_that_does_not_fit_is_refused) {
     char digest[SM_TOKENIZER_DIGEST_SIZE];
     sm_tokens *tokens;
     char path[300];
@@ -145,8 +136,7 @@ static void text_that_does_not_fit_is_refused(void **state) {
     fails(sm_text_tokens_open(text_path, text_path, VOCAB, digest, &tokens), "text");
 }
 
-static void text_that_changes_is_noticed(void **state) {
-    (void)state;
+TEST(text_that_changes_is_noticed) {
     char digest[SM_TOKENIZER_DIGEST_SIZE];
     char path[300];
     int32_t ids[64];
@@ -253,8 +243,7 @@ static void expect_same_everywhere(const sm_load_share *share) {
     }
 }
 
-static void every_loader_makes_the_same_batches(void **state) {
-    (void)state;
+TEST(every_loader_makes_the_same_batches) {
     sm_tokens *const sources[] = {open_stored(), open_text()};
     for (size_t i = 0; i < 2; i++) {
         const sm_load_share rows = rows_of(sources[i]);
@@ -272,8 +261,7 @@ static void every_loader_makes_the_same_batches(void **state) {
 }
 
 // Steps of two processes take what one alone takes, and each says how many tokens the whole step has.
-static void processes_share_a_step(void **state) {
-    (void)state;
+TEST(processes_share_a_step) {
     sm_tokens *tokens = open_stored();
     sm_documents documents;
     sm_collation collation;
@@ -314,8 +302,7 @@ static void processes_share_a_step(void **state) {
 }
 
 // Where nothing is slower than the loader, one waits as long as a load takes; where it is ahead, not at all.
-static void a_slow_loader_is_waited_for(void **state) {
-    (void)state;
+TEST(a_slow_loader_is_waited_for) {
     enum { DELAY_NS = 4000000, N = 6 };
     static const sm_load_cost parts[] = {{.read_ns = DELAY_NS}, {.tokenise_ns = DELAY_NS}, {.collate_ns = DELAY_NS}};
     sm_tokens *tokens = open_stored();
@@ -350,8 +337,7 @@ static void a_slow_loader_is_waited_for(void **state) {
 }
 
 // A load that fails is told when it is asked for, not before.
-static void a_load_that_fails_is_told_in_its_turn(void **state) {
-    (void)state;
+TEST(a_load_that_fails_is_told_in_its_turn) {
     static const sm_loader_settings kinds[] = {{.kind = SM_LOADER_INLINE},
                                                {.kind = SM_LOADER_THREADS, .n_threads = 3, .queue_depth = 8}};
     char path[300];
@@ -380,8 +366,7 @@ static void a_load_that_fails_is_told_in_its_turn(void **state) {
 #define MODEL \
     "-m tiny --n-layer 1 --d-model 16 --n-head 2 --vocab 600 -b 2 --seq-len 16 --order shuffled --backend reference "
 
-static void training_is_the_same_from_text(void **state) {
-    (void)state;
+TEST(training_is_the_same_from_text) {
     expect_exit("train " MODEL "--steps 6 --accum 2 --data $T/ids --save $T/one", 0);
     static const char *const loaders[] = {"inline", "threads", "threads:3 --queue-depth 5"};
     for (size_t i = 0; i < sizeof(loaders) / sizeof(loaders[0]); i++) {
@@ -395,8 +380,7 @@ static void training_is_the_same_from_text(void **state) {
 }
 
 // Rows that are documents are the same rows in one batch and in several, so a step's mean is that of the whole.
-static void micro_batches_count_by_their_tokens(void **state) {
-    (void)state;
+TEST(micro_batches_count_by_their_tokens) {
     if (!repeats_paths()) {
         skip();
     }
@@ -422,8 +406,7 @@ static void micro_batches_count_by_their_tokens(void **state) {
 
 // Documents of text, whose tokens are made on the fly: a run that is killed and resumes, with another loader, is that
 // which never was.
-static void documents_go_on_where_a_run_ended(void **state) {
-    (void)state;
+TEST(documents_go_on_where_a_run_ended) {
     static const char *const paddings[] = {"packed", "bucket"};
     for (size_t i = 0; i < 2; i++) {
         char command[COMMAND_SIZE];
@@ -450,8 +433,7 @@ static void documents_go_on_where_a_run_ended(void **state) {
     expect_exit("check-run $T/packed", 0);
 }
 
-static void what_does_not_go_together_is_refused(void **state) {
-    (void)state;
+TEST(what_does_not_go_together_is_refused) {
     static const expectation cases[] = {
         {"train " MODEL "--data $T/ids --loader thread", 2, NULL, "give inline, threads or"},
         {"train " MODEL "--data $T/ids --loader threads:0", 2, NULL, "0 threads are out of range"},
@@ -476,8 +458,7 @@ static void what_does_not_go_together_is_refused(void **state) {
 }
 
 // A configuration with a loader is a loop's, and the report compares loops with a published profile.
-static void sweeps_measure_loops(void **state) {
-    (void)state;
+TEST(sweeps_measure_loops) {
     expect_exit("sweep -m tiny --vocab 600 -b 2 --seq-len 16 -t 1 --data $T/text --tokenizer $T/tok --documents 2-16 "
                 "--loader inline,threads:2 --mode naive,fused --backend cpu --no-peaks -w 1 -r 3 --output-file "
                 "$T/loops.jsonl",
@@ -517,21 +498,4 @@ static int set_up(void **state) {
         " tokenize --tokenizer $T/tok --output $T/ids $T/text; } >/dev/null 2>&1");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text_has_the_tokens_that_tokenize_writes),
-        cmocka_unit_test(a_folder_has_the_tokens_that_tokenize_writes),
-        cmocka_unit_test(text_that_does_not_fit_is_refused),
-        cmocka_unit_test(text_that_changes_is_noticed),
-        cmocka_unit_test(every_loader_makes_the_same_batches),
-        cmocka_unit_test(processes_share_a_step),
-        cmocka_unit_test(a_slow_loader_is_waited_for),
-        cmocka_unit_test(a_load_that_fails_is_told_in_its_turn),
-        cmocka_unit_test(training_is_the_same_from_text),
-        cmocka_unit_test(micro_batches_count_by_their_tokens),
-        cmocka_unit_test(documents_go_on_where_a_run_ended),
-        cmocka_unit_test(what_does_not_go_together_is_refused),
-        cmocka_unit_test(sweeps_measure_loops),
-    };
-    return cmocka_run_group_tests(tests, set_up, remove_folder);
-}
+int main(void) { return cmocka_run_group_tests(tests, set_up, remove_folder); }

@@ -1,19 +1,13 @@
 // test_recipe.c: what `train --run` does unasked, its flags from files, what it leaves beside the weights, and its
 // warnings.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "bench/curves/watch.h"
 
 #define WORK "-m tiny --backend reference -b 2 --seq-len 16 "
 #define TEXT WORK "--data $T/text --data-format bytes "
 
-static void a_run_has_a_recipe(void **state) {
-    (void)state;
+TEST(a_run_has_a_recipe) {
     expect_exit("train " TEXT "--steps 20 --run $T/usual", 0);
     expect_text("the head", err,
                 "order shuffled; learning rate 0.006: 6 steps of warm-up, then cosine to 0.0006; adamw");
@@ -29,8 +23,7 @@ static void a_run_has_a_recipe(void **state) {
           "sed 's/,.*epoch.*//; s/\"ms\".*//' >$T/b && cmp $T/a $T/b");
 }
 
-static void a_lowest_rate_must_be_low(void **state) {
-    (void)state;
+TEST(a_lowest_rate_must_be_low) {
     static const expectation cases[] = {
         {"train -m tiny --min-lr 1e-5", 2, NULL, "--min-lr: a constant learning rate has none; give --schedule"},
         {"train -m tiny --schedule linear --min-lr 1", 2, NULL, "--min-lr: 1 is above the learning rate of 0.001"},
@@ -41,8 +34,7 @@ static void a_lowest_rate_must_be_low(void **state) {
     CHECK_ALL(cases);
 }
 
-static void flags_come_from_a_file(void **state) {
-    (void)state;
+TEST(flags_come_from_a_file) {
     static const expectation cases[] = {
         {"train --config $T/flags.json", 0, "step 3/3 | ", NULL},
         {"train --config $T/flags.json --steps 2", 0, "step 2/2 | ", NULL},
@@ -56,8 +48,7 @@ static void flags_come_from_a_file(void **state) {
     shell("test $(grep -vc kind $T/copy/log.jsonl) = 4");
 }
 
-static void a_run_leaves_what_its_user_needs(void **state) {
-    (void)state;
+TEST(a_run_leaves_what_its_user_needs) {
     expect_exit("tokenizer train --vocab-size 300 --output $T/voc $T/words", 0);
     expect_exit("tokenize --tokenizer $T/voc --val-percent 50 --output $T/ids $T/words $T/many", 0);
     expect_exit("train " WORK
@@ -79,8 +70,7 @@ static void a_run_leaves_what_its_user_needs(void **state) {
     expect_text("generate", err, "has no checkpoint yet");
 }
 
-static void a_model_is_evaluated(void **state) {
-    (void)state;
+TEST(a_model_is_evaluated) {
     // The trainer's own validation, of the same rows, is the reference.
     expect_exit("train " WORK
                 "-b 1 --data $T/text --data-format bytes --val-data $T/some --val-batches 0 --lr 0 --steps 1 "
@@ -104,8 +94,7 @@ static void a_model_is_evaluated(void **state) {
 }
 
 // The log-probability of an ending is what a text of context and ending has beyond one of the context alone.
-static void each_ending_has_its_score(void **state) {
-    (void)state;
+TEST(each_ending_has_its_score) {
     shell("cd $T && printf 'one two' >short && printf 'one two three' >long && "
           "echo '{\"ctx\": \"one two\", \"endings\": [\"3\", \"three\"], \"label\": \"1\"}' >pair.jsonl");
     for (int i = 0; i < 2; i++) {
@@ -127,8 +116,7 @@ static void each_ending_has_its_score(void **state) {
     CHECK_ALL(cases);
 }
 
-static void what_goes_wrong_is_told(void **state) {
-    (void)state;
+TEST(what_goes_wrong_is_told) {
     sm_run_watch w = {.n_steps = 0};
     char text[SM_WATCH_TEXT_SIZE] = "";
     int n_told = 0;
@@ -164,12 +152,4 @@ static int set_up(void **state) {
                   "echo '{\"kernel\": \"gelu_forward=x.c\"}' >code.json");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_run_has_a_recipe),      cmocka_unit_test(a_lowest_rate_must_be_low),
-        cmocka_unit_test(flags_come_from_a_file),  cmocka_unit_test(a_run_leaves_what_its_user_needs),
-        cmocka_unit_test(a_model_is_evaluated),    cmocka_unit_test(each_ending_has_its_score),
-        cmocka_unit_test(what_goes_wrong_is_told),
-    };
-    return cmocka_run_group_tests(tests, set_up, remove_folder);
-}
+int main(void) { return cmocka_run_group_tests(tests, set_up, remove_folder); }

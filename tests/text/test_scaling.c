@@ -1,13 +1,8 @@
 // Scaling: the fit finds the parts that made the times, predictions hold for runs that it has not seen, the tables say
 // what was measured and what was not.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdbool.h>
 
+#include "tests/support/test.h"
 #include "tests/support/training_runs.h"
 #include "bench/runs/scaling.h"
 #include "bench/runs/scaling_page.h"
@@ -37,8 +32,7 @@ static sm_scaling_point point_of(int n, int global_batch, double noise) {
                               NAN};
 }
 
-static void fit_of_known_parts(void **state) {
-    (void)state;
+TEST(fit_of_known_parts) {
     sm_scaling_point points[4];
     sm_scaling_fit fit;
     for (int i = 0; i < 4; i++) {
@@ -57,8 +51,7 @@ static void fit_of_known_parts(void **state) {
 }
 
 // Parts that the runs do not tell apart are not told.
-static void fit_of_few_points(void **state) {
-    (void)state;
+TEST(fit_of_few_points) {
     const sm_scaling_point strong[] = {point_of(1, 16, 0), point_of(2, 16, 0)};
     const sm_scaling_point weak[] = {point_of(1, 4, 0), point_of(2, 8, 0), point_of(4, 16, 0)};
     sm_scaling_fit fit;
@@ -77,8 +70,7 @@ static void fit_of_few_points(void **state) {
 }
 
 // More processes than halve the time: the serial part is 0, not less.
-static void fit_is_never_negative(void **state) {
-    (void)state;
+TEST(fit_is_never_negative) {
     const sm_scaling_point points[] = {{1, 16, 0.100, 1e-4, 0, 0}, {2, 8, 0.040, 1e-4, 0, 0}};
     sm_scaling_fit fit;
     sm_scaling_fit_points(points, 2, &fit);
@@ -142,8 +134,7 @@ static bool has_note(const sm_scaling *s, const char *text) {
 }
 
 // Of one run, and of runs on a busy machine, nothing is reckoned.
-static void no_verdict(void **state) {
-    (void)state;
+TEST(no_verdict) {
     static const int sizes[][2] = {{1, 16}, {2, 16}};
     static const int64_t predict[] = {8};
     char *paths[MOST_RUNS];
@@ -178,8 +169,7 @@ static void no_verdict(void **state) {
     free_paths(paths, n);
 }
 
-static void strong_and_weak(void **state) {
-    (void)state;
+TEST(strong_and_weak) {
     static const int sizes[][2] = {{4, 16}, {1, 16}, {2, 16}, {2, 16}, {2, 32}, {4, 64}};
     char *paths[MOST_RUNS];
     static sm_scaling s;
@@ -207,8 +197,7 @@ static void strong_and_weak(void **state) {
 }
 
 // Processes on two hosts are another row than as many on one.
-static void hosts(void **state) {
-    (void)state;
+TEST(hosts) {
     static const made_run runs[] = {
         {.name = "alone", .n_processes = 1, .global_batch = 4, .n_steps = 30, .step_ms = 20},
         {.name = "near", .n_processes = 2, .global_batch = 4, .n_steps = 30, .step_ms = 11, .n_hosts = 1},
@@ -228,8 +217,7 @@ static void hosts(void **state) {
     free_paths(paths, 3);
 }
 
-static void not_comparable(void **state) {
-    (void)state;
+TEST(not_comparable) {
     static const int sizes[][2] = {{1, 16}, {2, 24}};
     char *paths[MOST_RUNS];
     static sm_scaling s;
@@ -240,8 +228,7 @@ static void not_comparable(void **state) {
 
 // --- records and the page --------------------------------------------------------------------------
 
-static void records(void **state) {
-    (void)state;
+TEST(records) {
     static const int sizes[][2] = {{1, 16}, {2, 16}, {4, 16}};
     char *paths[MOST_RUNS];
     static sm_scaling s;
@@ -274,12 +261,4 @@ static void records(void **state) {
     free_paths(paths, n);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fit_of_known_parts),    cmocka_unit_test(fit_of_few_points),
-        cmocka_unit_test(fit_is_never_negative), cmocka_unit_test(no_verdict),
-        cmocka_unit_test(strong_and_weak),       cmocka_unit_test(hosts),
-        cmocka_unit_test(not_comparable),        cmocka_unit_test(records),
-    };
-    return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
-}
+int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

@@ -1,16 +1,11 @@
 // Text to files of tokens: documents and their order, validation, threads, interruption, what is there already.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "tests/support/test.h"
 #include "tests/support/source_text.h"
 #include "tests/support/temp_folder.h"
 #include "src/io/tokens.h"
@@ -174,8 +169,7 @@ static void expect_listed(const char *record, const char *name, int64_t n_bytes)
 
 #define END SM_END_OF_TEXT
 
-static void documents_end_with_a_separator(void **state) {
-    (void)state;
+TEST(documents_end_with_a_separator) {
     sm_tokenize_result result;
     char *folder = temp_path("texts");
     char *inner = temp_path("texts/b");
@@ -201,8 +195,7 @@ static void documents_end_with_a_separator(void **state) {
     free(inner);
 }
 
-static void any_number_of_threads_writes_the_same(void **state) {
-    (void)state;
+TEST(any_number_of_threads_writes_the_same) {
     size_t n;
     expect_ok("one", tokenize_one("one", "many.txt", 0, 1, NULL));
     expect_ok("five", tokenize_one("five", "many.txt", 0, 5, NULL));
@@ -226,8 +219,7 @@ static void any_number_of_threads_writes_the_same(void **state) {
     free(path);
 }
 
-static void content_alone_decides_what_is_for_validation(void **state) {
-    (void)state;
+TEST(content_alone_decides_what_is_for_validation) {
     sm_tokenize_result result;
     sm_tokenize_result again;
     expect_ok("split", tokenize_one("split", "many.txt", 30, 3, &result));
@@ -252,8 +244,7 @@ static void content_alone_decides_what_is_for_validation(void **state) {
 }
 
 // On whichever side its hash puts it: the beginning is for training, the end for validation.
-static void a_single_document_is_divided(void **state) {
-    (void)state;
+TEST(a_single_document_is_divided) {
     for (int i = 0; i < 4; i++) {
         sm_tokenize_result result;
         char input[32];
@@ -290,8 +281,7 @@ static void a_single_document_is_divided(void **state) {
 static bool stop_now(void *ctx) { return --*(int *)ctx < 0; }
 
 // Stopped after a block, again and again, until it is done.
-static void interrupted_work_goes_on(void **state) {
-    (void)state;
+TEST(interrupted_work_goes_on) {
     char *input = temp_path("many.txt");
     char *output = temp_path("stopped");
     int n_stops = 0;
@@ -319,8 +309,7 @@ static void interrupted_work_goes_on(void **state) {
     free(output);
 }
 
-static void killed_work_goes_on(void **state) {
-    (void)state;
+TEST(killed_work_goes_on) {
     for (int round = 0; round < 12 && !exists("killed"); round++) {
         const pid_t child = fork();
         assert_true(child >= 0);
@@ -337,8 +326,7 @@ static void killed_work_goes_on(void **state) {
     assert_true(are_equal("killed/val.bin", "split/val.bin"));
 }
 
-static void other_work_begins_anew(void **state) {
-    (void)state;
+TEST(other_work_begins_anew) {
     char *partial = temp_path("anew.partial");
     char *progress = temp_path("anew.partial/progress.json");
     assert_int_equal(mkdir(partial, 0777), 0);
@@ -358,8 +346,7 @@ static void other_work_begins_anew(void **state) {
 
 // --- what is there -------------------------------------------------------------------------
 
-static void nothing_is_overwritten(void **state) {
-    (void)state;
+TEST(nothing_is_overwritten) {
     sm_tokenize_result result;
     expect_ok("the same again", tokenize_one("documents", "texts", 0, 1, &result));
     assert_true(result.was_complete);
@@ -379,8 +366,7 @@ static void nothing_is_overwritten(void **state) {
     free(partial);
 }
 
-static void unreadable_input_is_told(void **state) {
-    (void)state;
+TEST(unreadable_input_is_told) {
     char *pipe = temp_path("pipe");
     assert_int_equal(mkfifo(pipe, 0600), 0);
     expect_failure("pipe", tokenize_one("none", "pipe", 0, 1, NULL), SM_ERR_IO, "pipe|regular");
@@ -399,16 +385,5 @@ int main(int argc, char **argv) {
         vocabulary = argv[2];
         return tokenize_one("killed", "many.txt", 30, 2, NULL) == SM_OK ? 0 : 1;
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(documents_end_with_a_separator),
-        cmocka_unit_test(any_number_of_threads_writes_the_same),
-        cmocka_unit_test(content_alone_decides_what_is_for_validation),
-        cmocka_unit_test(a_single_document_is_divided),
-        cmocka_unit_test(interrupted_work_goes_on),
-        cmocka_unit_test(killed_work_goes_on),
-        cmocka_unit_test(other_work_begins_anew),
-        cmocka_unit_test(nothing_is_overwritten),
-        cmocka_unit_test(unreadable_input_is_told),
-    };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

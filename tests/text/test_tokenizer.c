@@ -1,11 +1,6 @@
 // The tokenizer: GPT-2's alphabet and cuts; ids and learned vocabularies against a slow implementation of the
 // definition; files in both formats, and files that are not as they should be.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "clock.h"
 #include "tests/support/full_disk.h"
 #include "philox.h"
@@ -19,8 +14,7 @@ enum { CORPUS_BYTES = 200000, N_MERGES = 200 };
 
 // --- alphabet ------------------------------------------------------------------------------
 
-static void the_alphabet_is_gpt2_s(void **state) {
-    (void)state;
+TEST(the_alphabet_is_gpt2_s) {
     uint8_t order[SM_N_BYTES];
     uint8_t bytes[SM_N_BYTES];
     char text[SM_ALPHABET_CHAR_BYTES * SM_N_BYTES];
@@ -61,8 +55,7 @@ static void cut(sm_pretokens *pretokens, const char *text, char *cuts) {
     *cuts = '\0';
 }
 
-static void text_is_cut_as_gpt2_cuts_it(void **state) {
-    (void)state;
+TEST(text_is_cut_as_gpt2_cuts_it) {
     static const char *const cases[] = {
         "Hello| world|,| don|'t|!",
         "a| 12|b|3",
@@ -195,8 +188,7 @@ static pair slow_best(const int32_t *ids, const uint8_t *ends_word, size_t n, in
     return best;
 }
 
-static void vocabularies_are_learned_as_defined(void **state) {
-    (void)state;
+TEST(vocabularies_are_learned_as_defined) {
     enum { N = 30000 };
     static int32_t ids[N];
     static uint8_t ends_word[N];
@@ -237,8 +229,7 @@ static void vocabularies_are_learned_as_defined(void **state) {
     sm_tokenizer_free(t);
 }
 
-static void few_words_make_few_tokens(void **state) {
-    (void)state;
+TEST(few_words_make_few_tokens) {
     sm_tokenizer *t;
     sm_word_counts words = {0};
     sm_bpe_settings settings = {.vocab_size = 1000, .min_frequency = 3};
@@ -305,8 +296,7 @@ static size_t put_character(uint8_t *text, uint32_t c) {
     return (size_t)n;
 }
 
-static void ids_are_those_of_the_definition(void **state) {
-    (void)state;
+TEST(ids_are_those_of_the_definition) {
     enum { N = 60000 };
     static uint8_t text[N + 8];
     sm_tokenizer *t = learn(CORPUS_BYTES, 257 + N_MERGES);
@@ -329,8 +319,7 @@ static void ids_are_those_of_the_definition(void **state) {
     sm_tokenizer_free(t);
 }
 
-static void a_megabyte_without_a_space_ends_soon(void **state) {
-    (void)state;
+TEST(a_megabyte_without_a_space_ends_soon) {
     enum { N = 1 << 20, LONGEST_S = 20 };
     uint8_t *text = malloc(N);
     sm_tokenizer *t = learn(CORPUS_BYTES, 600);
@@ -355,8 +344,7 @@ static void a_megabyte_without_a_space_ends_soon(void **state) {
     free(text);
 }
 
-static void added_tokens_come_first(void **state) {
-    (void)state;
+TEST(added_tokens_come_first) {
     static const char text[] = "a<|endoftext|>b<|endoftext|<|endoftext|>";
     sm_tokenizer *t = learn(1000, 257);
     sm_encoder *encoder;
@@ -374,8 +362,7 @@ static void added_tokens_come_first(void **state) {
 
 // --- files ---------------------------------------------------------------------------------
 
-static void both_formats_are_read_as_they_were_written(void **state) {
-    (void)state;
+TEST(both_formats_are_read_as_they_were_written) {
     char digests[3][SM_TOKENIZER_DIGEST_SIZE];
     char *folder = temp_path("tokenizer");
     char *json = temp_path("tokenizer/tokenizer.json");
@@ -401,8 +388,7 @@ static void both_formats_are_read_as_they_were_written(void **state) {
 }
 
 // The files belong together: where the last of them does not fit, the others stay as they were.
-static void a_full_disk_leaves_the_old_tokenizer(void **state) {
-    (void)state;
+TEST(a_full_disk_leaves_the_old_tokenizer) {
     char digest[SM_TOKENIZER_DIGEST_SIZE];
     char after[SM_TOKENIZER_DIGEST_SIZE];
     char *folder = temp_path("kept");
@@ -450,8 +436,7 @@ static char *make_json(const char *tokens, const char *merges, const char *added
     return text;
 }
 
-static void malformed_tokenizers_are_refused(void **state) {
-    (void)state;
+TEST(malformed_tokenizers_are_refused) {
 #define AB ", \"ab\": 256"
     static const struct {
         const char *tokens, *merges, *added, *more;
@@ -502,8 +487,7 @@ static void malformed_tokenizers_are_refused(void **state) {
     free(path);
 }
 
-static void what_is_no_tokenizer_is_refused(void **state) {
-    (void)state;
+TEST(what_is_no_tokenizer_is_refused) {
     static const char byte_less[] = "{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": []}, \"pre_tokenizer\": "
                                     "{\"type\": \"ByteLevel\"}}";
     static const char word_piece[] = "{\"model\": {\"type\": \"WordPiece\", \"vocab\": {}}}";
@@ -531,19 +515,4 @@ static void what_is_no_tokenizer_is_refused(void **state) {
     expect_failure("nothing", sm_tokenizer_read("/nowhere", &t), SM_ERR_IO, "/nowhere");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_alphabet_is_gpt2_s),
-        cmocka_unit_test(text_is_cut_as_gpt2_cuts_it),
-        cmocka_unit_test(vocabularies_are_learned_as_defined),
-        cmocka_unit_test(few_words_make_few_tokens),
-        cmocka_unit_test(ids_are_those_of_the_definition),
-        cmocka_unit_test(a_megabyte_without_a_space_ends_soon),
-        cmocka_unit_test(added_tokens_come_first),
-        cmocka_unit_test(both_formats_are_read_as_they_were_written),
-        cmocka_unit_test(a_full_disk_leaves_the_old_tokenizer),
-        cmocka_unit_test(malformed_tokenizers_are_refused),
-        cmocka_unit_test(what_is_no_tokenizer_is_refused),
-    };
-    return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
-}
+int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

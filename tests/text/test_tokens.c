@@ -1,12 +1,7 @@
 // Token files: formats and their detection, malformed files, ids out of range, the walk of batches.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <sys/stat.h>
 
+#include "tests/support/test.h"
 #include "embedded.h"
 #include "fnv1a.h"
 #include "tests/support/temp_folder.h"
@@ -25,8 +20,7 @@ static size_t make_llmc(uint8_t *bytes, int32_t magic, int32_t version, int32_t 
     return sizeof header + 2 * (size_t)n;
 }
 
-static void ids_of_32_bits_are_read(void **state) {
-    (void)state;
+TEST(ids_of_32_bits_are_read) {
     static const uint32_t ids[] = {0, 65536, 100000, 0x00ffffff};
     uint8_t bytes[SM_LLMC_HEADER_BYTES + sizeof ids];
     char *path = temp_path("wide.bin");
@@ -58,8 +52,7 @@ static void ids_of_32_bits_are_read(void **state) {
 }
 
 // What is written is what make_llmc has written by hand; more than 2^32 tokens are counted in two words.
-static void headers_are_llmc_s(void **state) {
-    (void)state;
+TEST(headers_are_llmc_s) {
     uint8_t expected[SM_LLMC_HEADER_BYTES];
     uint8_t header[SM_LLMC_HEADER_BYTES];
     make_llmc(expected, MAGIC, 1, 1234567, 0);
@@ -71,8 +64,7 @@ static void headers_are_llmc_s(void **state) {
     assert_memory_equal(header, expected, sizeof header);
 }
 
-static void formats_are_detected_or_forced(void **state) {
-    (void)state;
+TEST(formats_are_detected_or_forced) {
     uint8_t llmc[HEADER_WORDS * 4 + 6];
     size_t llmc_bytes = make_llmc(llmc, MAGIC, 1, 3, 3);
     const struct {
@@ -113,8 +105,7 @@ static void formats_are_detected_or_forced(void **state) {
     }
 }
 
-static void malformed_files_are_refused(void **state) {
-    (void)state;
+TEST(malformed_files_are_refused) {
     static uint8_t llmc[8][HEADER_WORDS * 4 + 8];
     size_t whole = make_llmc(llmc[0], MAGIC, 1, 4, 4);
     make_llmc(llmc[1], MAGIC, 7, 4, 4);
@@ -160,8 +151,7 @@ static void malformed_files_are_refused(void **state) {
     }
 }
 
-static void only_regular_files_open(void **state) {
-    (void)state;
+TEST(only_regular_files_open) {
     const struct {
         char *path;
         const char *message;
@@ -182,8 +172,7 @@ static void only_regular_files_open(void **state) {
 }
 
 // The file is whole when it is opened, and not when a batch is read.
-static void a_file_that_changes_is_an_error(void **state) {
-    (void)state;
+TEST(a_file_that_changes_is_an_error) {
     static uint8_t ids[2 * 30000];
     static int32_t inputs[20000];
     static int32_t targets[20000];
@@ -204,8 +193,7 @@ static void a_file_that_changes_is_an_error(void **state) {
     free(path);
 }
 
-static void bytes_in_memory_are_tokens(void **state) {
-    (void)state;
+TEST(bytes_in_memory_are_tokens) {
     static const uint8_t text[] = {1, 2, 3, 200};
     sm_tokens *tokens;
     expect_ok("bytes", sm_tokens_from_bytes(text, sizeof text, 201, &tokens));
@@ -216,8 +204,7 @@ static void bytes_in_memory_are_tokens(void **state) {
 }
 
 // Losses of two versions compare only while this text stays as it is: whoever changes it changes every default loss.
-static void embedded_text_is_always_the_same(void **state) {
-    (void)state;
+TEST(embedded_text_is_always_the_same) {
     enum { N_BYTES = 37397 };
     static int32_t ids[2 * N_BYTES];
     uint64_t hash = SM_FNV1A_START;
@@ -238,8 +225,7 @@ static void embedded_text_is_always_the_same(void **state) {
 }
 
 // Batch i begins at i B T; where fewer than B T + 1 tokens remain it begins at 0 again.
-static void batches_walk_the_file_in_order(void **state) {
-    (void)state;
+TEST(batches_walk_the_file_in_order) {
     uint8_t text[200];
     for (int i = 0; i < 200; i++) {
         text[i] = (uint8_t)i;
@@ -267,8 +253,7 @@ static void batches_walk_the_file_in_order(void **state) {
     }
 }
 
-static void batches_that_do_not_fit_are_refused(void **state) {
-    (void)state;
+TEST(batches_that_do_not_fit_are_refused) {
     static const uint8_t text[13] = {0};
     int32_t inputs[12];
     int32_t targets[12];
@@ -300,13 +285,4 @@ static void batches_that_do_not_fit_are_refused(void **state) {
     sm_tokens_close(tokens);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ids_of_32_bits_are_read),        cmocka_unit_test(headers_are_llmc_s),
-        cmocka_unit_test(formats_are_detected_or_forced), cmocka_unit_test(malformed_files_are_refused),
-        cmocka_unit_test(only_regular_files_open),        cmocka_unit_test(a_file_that_changes_is_an_error),
-        cmocka_unit_test(bytes_in_memory_are_tokens),     cmocka_unit_test(embedded_text_is_always_the_same),
-        cmocka_unit_test(batches_walk_the_file_in_order), cmocka_unit_test(batches_that_do_not_fit_are_refused),
-    };
-    return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
-}
+int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

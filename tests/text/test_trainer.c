@@ -3,31 +3,25 @@
 // log, except for times, as one that was not.
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
+#include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "tests/support/whole.h"
 #include "src/runs/data_order.h"
 
 // A step takes a fraction of a millisecond.
-#define WORK \
+#define WORK                                                                                           \
     "-m tiny --n-layer 1 --d-model 16 --n-head 2 --backend reference -b 2 --seq-len 16 --dropout 0.1 " \
     "--data $T/text --data-format bytes --order shuffled "
 #define RUN "train " WORK "--global-batch 4 --save-every 10 --val-data $T/val --val-every 15 "
 
 // --- the order ---------------------------------------------------------------------------------------
 
-static void an_epoch_reads_every_sequence_once(void **state) {
-    (void)state;
+TEST(an_epoch_reads_every_sequence_once) {
     static const int64_t sizes[] = {1, 2, 3, 4, 5, 17, 64, 1000, 4097};
     static unsigned char seen[4097];
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
@@ -43,8 +37,7 @@ static void an_epoch_reads_every_sequence_once(void **state) {
     }
 }
 
-static void an_order_follows_from_seed_and_epoch(void **state) {
-    (void)state;
+TEST(an_order_follows_from_seed_and_epoch) {
     enum { N = 1000 };
     const sm_data_order plain = {.kind = SM_ORDER_SEQUENTIAL, .n_sequences = N};
     const sm_data_order one = {.kind = SM_ORDER_SHUFFLED, .seed = 1, .n_sequences = N};
@@ -65,8 +58,7 @@ static void an_order_follows_from_seed_and_epoch(void **state) {
 }
 
 // Where sequence 0 comes in an epoch, over many epochs: each fourth of it as often as the others.
-static void places_are_spread_evenly(void **state) {
-    (void)state;
+TEST(places_are_spread_evenly) {
     enum { N = 100, EPOCHS = 4000 };
     const sm_data_order order = {.kind = SM_ORDER_SHUFFLED, .seed = 3, .n_sequences = N};
     int quarters[4] = {0};
@@ -142,8 +134,7 @@ static void expect_stopped_before_its_end(const char *arguments, const char *run
 
 // --- a run -------------------------------------------------------------------------------------------
 
-static void a_run_leaves_its_folder(void **state) {
-    (void)state;
+TEST(a_run_leaves_its_folder) {
     expect_exit(RUN "--steps 40 --run $T/whole", 0);
     expect_text("train --run", out, "step 40/40 | loss ");
     shell("cd $T/whole && test -s RUN_COMPLETE.txt && test -s training_metrics.json && test -s run.json && "
@@ -155,8 +146,7 @@ static void a_run_leaves_its_folder(void **state) {
     expect_text("a checkpoint as --weights", err, "resumes after step 40");
 }
 
-static void a_run_is_not_run_over(void **state) {
-    (void)state;
+TEST(a_run_is_not_run_over) {
     static const expectation cases[] = {
         {RUN "--steps 40 --run $T/whole", 2, NULL, "holds a run that is complete; choose another folder"},
         {RUN "--steps 40 --run $T/whole --resume auto", 2, NULL, "holds a run that is complete"},
@@ -177,8 +167,7 @@ static void a_run_is_not_run_over(void **state) {
     shell("test ! -e $T/never/run.json");
 }
 
-static void limits_end_a_run(void **state) {
-    (void)state;
+TEST(limits_end_a_run) {
     // 3,200 tokens and one: 200 sequences of 16, 50 steps of 4.
     static const expectation cases[] = {
         {"train " WORK "--accum 2 --epochs 2", 0, "step 100/100 | ", NULL},
@@ -190,16 +179,14 @@ static void limits_end_a_run(void **state) {
     CHECK_ALL(cases);
 }
 
-static void a_global_batch_is_as_many_micro_batches(void **state) {
-    (void)state;
+TEST(a_global_batch_is_as_many_micro_batches) {
     expect_exit("train " WORK "--steps 5 --accum 3 --save $T/accum --log $T/accum.jsonl", 0);
     expect_exit("train " WORK "--steps 5 --global-batch 6 --save $T/global --log $T/global.jsonl", 0);
     shell("cmp $T/accum/model.safetensors $T/global/model.safetensors");
     shell("grep -q '\"tokens\": 96, \"epoch\": 1, \"data_ms\": ' $T/global.jsonl");
 }
 
-static void a_folder_of_data_brings_validation(void **state) {
-    (void)state;
+TEST(a_folder_of_data_brings_validation) {
     expect_exit("train -m tiny --backend reference -b 2 --seq-len 16 --data $T/both --data-format bytes --steps 3 "
                 "--run $T/by_folder",
                 0);
@@ -209,8 +196,7 @@ static void a_folder_of_data_brings_validation(void **state) {
 
 // --- ended early ---------------------------------------------------------------------------------------
 
-static void an_ended_run_goes_on_as_if_it_had_not_been(void **state) {
-    (void)state;
+TEST(an_ended_run_goes_on_as_if_it_had_not_been) {
     static const struct {
         const char *name;
         int number;
@@ -235,8 +221,7 @@ static void an_ended_run_goes_on_as_if_it_had_not_been(void **state) {
 }
 
 // By whoever it was: only what the kernel says of itself is told as want of memory.
-static void a_killed_training_says_what_it_did(void **state) {
-    (void)state;
+TEST(a_killed_training_says_what_it_did) {
     shell("timeout 60 " SM_TEST_BINARY " " RUN "--steps 100000000 --run $T/k >/dev/null 2>$T/err & "
           "timeout 60 sh -c 'until test -s $T/k/log.jsonl; do sleep 0.02; done'; program=$(cat "
           "/proc/$!/task/*/children); "
@@ -245,8 +230,7 @@ static void a_killed_training_says_what_it_did(void **state) {
     expect_text("train", err, "the process was killed (SIGKILL) during: training");
 }
 
-static void what_differs_is_named(void **state) {
-    (void)state;
+TEST(what_differs_is_named) {
     expect_stopped(RUN "--steps 100000", "half", 25, SIGTERM, 143);
     static const expectation cases[] = {
         {RUN "--steps 100000 --resume auto --run $T/half --seed 7", 2, NULL,
@@ -271,8 +255,7 @@ static void damage(const char *command) {
     shell(command);
 }
 
-static void a_damaged_checkpoint_is_passed_over(void **state) {
-    (void)state;
+TEST(a_damaged_checkpoint_is_passed_over) {
     static const struct {
         const char *damage;
         const char *said;
@@ -304,8 +287,7 @@ static void a_damaged_checkpoint_is_passed_over(void **state) {
     }
 }
 
-static void a_run_without_a_whole_checkpoint_is_refused(void **state) {
-    (void)state;
+TEST(a_run_without_a_whole_checkpoint_is_refused) {
     damage("truncate -s 7 $T/damaged/checkpoints/*/optimizer.safetensors");
     expect_exit(RUN DAMAGED, 1);
     expect_text("all damaged", err, "no checkpoint of the run is whole");
@@ -320,8 +302,7 @@ static void a_run_without_a_whole_checkpoint_is_refused(void **state) {
     expect_same_runs("good", "damaged");
 }
 
-static void what_killed_processes_leave_is_removed(void **state) {
-    (void)state;
+TEST(what_killed_processes_leave_is_removed) {
     damage("cp -r $T/damaged/checkpoints/step-90 $T/damaged/checkpoints/step-95.tmp-1-0");
     expect_exit(RUN DAMAGED, 0);
     shell("test \"$(ls $T/damaged/checkpoints | tr '\\n' ' ')\" = 'step-100 step-90 '");
@@ -329,8 +310,7 @@ static void what_killed_processes_leave_is_removed(void **state) {
 
 // --- what ends a run -----------------------------------------------------------------------------------
 
-static void numbers_that_are_not_finite_end_it(void **state) {
-    (void)state;
+TEST(numbers_that_are_not_finite_end_it) {
     expect_exit(RUN "--steps 100 --optimizer sgd --lr 1e6 --warmup-steps 90 --run $T/wild", 1);
     expect_text("a wild rate", err, "; its data begin at token ");
     expect_text("a wild rate", err, "/text; ");
@@ -338,8 +318,7 @@ static void numbers_that_are_not_finite_end_it(void **state) {
 }
 
 // Every checkpoint fails: training continues to its end, and says so each time.
-static void a_checkpoint_that_fails_ends_nothing(void **state) {
-    (void)state;
+TEST(a_checkpoint_that_fails_ends_nothing) {
     setenv("LD_PRELOAD", SM_TEST_SHIMS "/file_faults.so", 1);
     char under[COMMAND_SIZE];
     snprintf(under, sizeof(under), "%s/full/checkpoints/step-20", folder);
@@ -362,8 +341,7 @@ static void a_checkpoint_that_fails_ends_nothing(void **state) {
     shell("test \"$(ls $T/full/checkpoints | tr '\\n' ' ')\" = 'step-10 step-30 step-35 '");
 }
 
-static void two_processes_do_not_share_a_run(void **state) {
-    (void)state;
+TEST(two_processes_do_not_share_a_run) {
     shell("mkdir $T/owned && exec 7<$T/owned && flock -x 7 && (" SM_TEST_BINARY " " RUN
           "--run $T/owned 2>$T/err; test $? = 2) && grep -q 'another process trains there' $T/err");
 }
@@ -380,25 +358,4 @@ static int set_up(void **state) {
                   "printf short >short && cp text both/train.bin && cp val both/val.bin");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_epoch_reads_every_sequence_once),
-        cmocka_unit_test(an_order_follows_from_seed_and_epoch),
-        cmocka_unit_test(places_are_spread_evenly),
-        cmocka_unit_test(a_run_leaves_its_folder),
-        cmocka_unit_test(a_run_is_not_run_over),
-        cmocka_unit_test(limits_end_a_run),
-        cmocka_unit_test(a_global_batch_is_as_many_micro_batches),
-        cmocka_unit_test(a_folder_of_data_brings_validation),
-        cmocka_unit_test(an_ended_run_goes_on_as_if_it_had_not_been),
-        cmocka_unit_test(a_killed_training_says_what_it_did),
-        cmocka_unit_test(what_differs_is_named),
-        cmocka_unit_test(a_damaged_checkpoint_is_passed_over),
-        cmocka_unit_test(a_run_without_a_whole_checkpoint_is_refused),
-        cmocka_unit_test(what_killed_processes_leave_is_removed),
-        cmocka_unit_test(numbers_that_are_not_finite_end_it),
-        cmocka_unit_test(a_checkpoint_that_fails_ends_nothing),
-        cmocka_unit_test(two_processes_do_not_share_a_run),
-    };
-    return cmocka_run_group_tests(tests, set_up, remove_folder);
-}
+int main(void) { return cmocka_run_group_tests(tests, set_up, remove_folder); }

@@ -1,14 +1,9 @@
 // A training's metrics: every figure follows from the log, resumed runs are one run, what is written fits its schema;
 // and check-run finds what does not agree.
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
 #include <stdbool.h>
 #include <sys/wait.h>
 
+#include "tests/support/test.h"
 #include "tests/support/training_runs.h"
 #include "bench/runs/facts.h"
 #include "bench/runs/run_check.h"
@@ -33,8 +28,7 @@ static void expect_number(const json_t *metrics, const char *name, double expect
 
 // --- figures -------------------------------------------------------------------------------------
 
-static void figures(void **state) {
-    (void)state;
+TEST(figures) {
     char *folder = make_run_files(&plain);
     json_t *m = metrics_of(folder);
     double times[25];
@@ -76,8 +70,7 @@ static void figures(void **state) {
 }
 
 // But for its starts, a run that was resumed is the run that was not.
-static void resumed(void **state) {
-    (void)state;
+TEST(resumed) {
     made_run run = plain;
     run.name = "resumed";
     run.interrupted_at = 12;
@@ -99,8 +92,7 @@ static void resumed(void **state) {
 }
 
 // Blocks of a series whose neighbours are alike are wider apart than its values, taken one by one, would let expect.
-static void interval_of_the_mean(void **state) {
-    (void)state;
+TEST(interval_of_the_mean) {
     double series[400];
     double spread = 0;
     for (int i = 0; i < 400; i++) {
@@ -126,8 +118,7 @@ static void edit(const char *folder, const char *command) {
     assert_int_equal(system(line), 0);
 }
 
-static void broken_logs(void **state) {
-    (void)state;
+TEST(broken_logs) {
     static const struct {
         const char *edit;
         sm_status status;
@@ -211,8 +202,7 @@ static void check_schema(const char *name, const json_t *value, const json_t *sc
     }
 }
 
-static void schema(void **state) {
-    (void)state;
+TEST(schema) {
     static const made_run runs[] = {
         {.name = "schema", .n_processes = 1, .global_batch = 4, .n_steps = 25, .step_ms = 10},
         {.name = "short", .n_processes = 1, .global_batch = 4, .n_steps = 1, .step_ms = 10},
@@ -232,8 +222,7 @@ static void schema(void **state) {
 
 // --- the machine and the scheduler ---------------------------------------------------------------
 
-static void facts(void **state) {
-    (void)state;
+TEST(facts) {
     static char program[] = "stepmark";
     char *argv[] = {program, NULL};
     json_t *f = NULL;
@@ -268,8 +257,7 @@ static sm_status check(char *const *paths, int n, sm_work work) {
     return status;
 }
 
-static void one_run(void **state) {
-    (void)state;
+TEST(one_run) {
     static const struct {
         const char *edit;
         const char *says; // NULL: it is valid
@@ -300,8 +288,7 @@ static void one_run(void **state) {
 }
 
 // Figures that do not follow from one another, in metrics without a log.
-static void metrics_alone(void **state) {
-    (void)state;
+TEST(metrics_alone) {
     static const struct {
         const char *name;
         double value;
@@ -331,8 +318,7 @@ static void metrics_alone(void **state) {
     free(path);
 }
 
-static void together(void **state) {
-    (void)state;
+TEST(together) {
     static const made_run one = {.name = "one", .n_processes = 1, .global_batch = 4, .n_steps = 25, .step_ms = 20};
     static const made_run two = {.name = "two", .n_processes = 2, .global_batch = 4, .n_steps = 25, .step_ms = 11};
     static const made_run weak = {.name = "weak", .n_processes = 2, .global_batch = 8, .n_steps = 25, .step_ms = 21};
@@ -394,8 +380,7 @@ static int system_with_output(const char *command, char *text, size_t size_bytes
     return WEXITSTATUS(status);
 }
 
-static void published(void **state) {
-    (void)state;
+TEST(published) {
     char *one = published_run("gpu1.json", 1, "single-device trainer", 29600, 1017.6);
     char *two = published_run("gpu2.json", 2, "distributed trainer", 57289, 522.0);
     char *four = published_run("gpu4.json", 4, "distributed trainer", 100791, 296.1);
@@ -420,12 +405,4 @@ static void published(void **state) {
     free(four);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(figures),   cmocka_unit_test(resumed),       cmocka_unit_test(interval_of_the_mean),
-        cmocka_unit_test(schema),    cmocka_unit_test(broken_logs),   cmocka_unit_test(facts),
-        cmocka_unit_test(one_run),   cmocka_unit_test(metrics_alone), cmocka_unit_test(together),
-        cmocka_unit_test(published),
-    };
-    return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
-}
+int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

@@ -1,0 +1,29 @@
+// test.h: begins a test program: cmocka, and tests that list themselves, in the order in which the file has them.
+//
+//     TEST(what_must_hold) { assert_true(...); }
+//     int main(void) { return cmocka_run_group_tests(tests, set_up, tear_down); }
+#ifndef STEPMARK_TESTS_TEST_H
+#define STEPMARK_TESTS_TEST_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+enum { MAX_TESTS = 64 };
+static struct CMUnitTest tests[MAX_TESTS]; // cmocka passes over the empty ones after the last
+static size_t n_tests;
+
+// A test with a set-up and a tear-down of its own, or NULL. Constructors run before main, in the order of their lines.
+#define TEST_WITH(name, set_up, tear_down)                                            \
+    static void name(void **state);                                                   \
+    __attribute__((constructor(1000 + __LINE__))) static void list_##name(void) {     \
+        tests[n_tests++] = (struct CMUnitTest){#name, name, set_up, tear_down, NULL}; \
+    }                                                                                 \
+    static void name(__attribute__((unused)) void **state)
+#define TEST(name) TEST_WITH(name, NULL, NULL)
+
+#endif
