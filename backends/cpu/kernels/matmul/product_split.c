@@ -10,8 +10,10 @@
 //           for each panel of b, 32 columns:
 //             for each panel of a, 32 rows:         a tile; meanwhile the tile before it is finished
 //
+// Where a block of a is all of a thread's rows, threads take panels of b from each other (common/help.h).
 // A slice's sums are added to c, and after the last c is finished: bias, GELU. What is added in which order depends on
 // k alone.
+#include "backends/cpu/common/help.h"
 #include "backends/cpu/common/product.h"
 #include "backends/cpu/kernels/matmul/tile_split.h"
 #include "backends/cpu/threads/topology.h"
@@ -20,6 +22,7 @@ enum {
     ROWS = CPU_SPLIT_PANEL,
     COLS = CPU_SPLIT_PANEL,
     TILE_SUMS = ROWS * COLS,
+    COUNTERS = CPU_HELP_BYTES / (int)sizeof(cpu_split_word),
     SLICE_STEPS = 24,       // most steps of a slice of k
     PACKED_BYTES = 8 << 20, // most of b that is packed at a time
     COL_COST = 64,          // to fetch and pack a column of b takes as long as so many rows of c,
@@ -38,6 +41,7 @@ typedef struct {
     int64_t most_steps;   // of a slice
     int64_t cell_panels;  // of the largest cell's columns
     int64_t block_panels; // of b, at most
+    int64_t cell_rows;    // of the largest cell: a multiple of ROWS
     int64_t block_rows;   // of a, at most: a multiple of ROWS
     int grid_rows;        // threads that have the same columns
 } division;
@@ -52,7 +56,8 @@ static int64_t fitting(const division *of, int64_t n_panels, int64_t bytes) {
 
 // Of c in cells, whose largest is so large. A block of a takes five eighths of the second-level cache.
 static division divide(int64_t row_panels, int64_t col_panels, int64_t k) {
-    division of = {.steps = cpu_divide_up(k, CPU_SPLIT_K), .cell_panels = col_panels};
+    division of = {
+        .steps = cpu_divide_up(k, CPU_SPLIT_K), .cell_panels = col_panels, .cell_rows = row_panels * ROWS};
     of.n_slices = cpu_divide_up(of.steps, SLICE_STEPS);
     of.most_steps = cpu_divide_up(of.steps, of.n_slices);
     of.block_panels = fitting(&of, col_panels, PACKED_BYTES);
@@ -84,13 +89,13 @@ static division choose_cells(int64_t m, int64_t n, int64_t k, int n_threads) {
     return best;
 }
 
-// The scratch of a thread: its share of a block of b, a block of a, sums of two tiles.
+// The scratch of a thread: counters, its share of a block of b, a block of a, sums of two tiles.
 static int64_t b_words(const division *of) { return cpu_divide_up(of->block_panels, of->grid_rows) * panel_words(of); }
 static int64_t a_words(const division *of) { return of->block_rows / ROWS * panel_words(of); }
 
 size_t ISA(cpu_product_scratch)(int64_t m, int64_t n, int64_t k, int n_threads) {
     const division of = choose_cells(m, n, k, n_threads);
-    return (size_t)(b_words(&of) + a_words(&of)) * sizeof(cpu_split_word) + 2 * TILE_SUMS * sizeof(float);
+    return (size_t)(COUNTERS + b_words(&of) + a_words(&of)) * sizeof(cpu_split_word) + 2 * TILE_SUMS * sizeof(float);
 }
 
 // --- results ------------------------------------------------------------------------------------
@@ -163,9 +168,13 @@ typedef struct {
     const cpu_product *p;
     const cpu_team *team;
     division of;
-    cpu_range panels; // of b, those of this block
-    cpu_range rows;   // of the block
-    cpu_range steps;  // of the slice
+    int cell;            // the thread whose rows and columns these are
+    cpu_range cell_rows; // all of its rows
+    int64_t first_panel; // of the block, within the cell
+    cpu_range panels;    // of b, those of this block
+    cpu_range rows;      // of the block, packed
+    cpu_range steps;     // of the slice
+    int64_t round;       // of packing b
     cpu_split_word *a;
     bool streams;
     float *tile[2]; // sums of this tile, the last
@@ -213,7 +222,16 @@ static cpu_range share_of(const job *j, int member) {
 
 static cpu_split_word *scratch_of(const job *j, int member) {
     const int grid_cols = j->team->n_threads / j->of.grid_rows;
-    return j->team->scratch[member * grid_cols + j->team->thread % grid_cols];
+    return (cpu_split_word *)j->team->scratch[member * grid_cols + j->cell % grid_cols] + COUNTERS;
+}
+
+// A packed panel of the block.
+static const cpu_split_word *b_panel(const job *j, int64_t panel) {
+    int member = 0;
+    while (panel >= share_of(j, member).end) {
+        member++;
+    }
+    return scratch_of(j, member) + (panel - share_of(j, member).first) * panel_words(&j->of);
 }
 
 static void pack_b(const job *j) {
@@ -257,55 +275,95 @@ static void multiply_tile(job *j, int64_t row, int64_t panel, const cpu_split_wo
     j->tile[1] = sums;
 }
 
-// A block of rows by a block of columns.
-static void multiply_block(job *j) {
-    const cpu_splitting s = splitting_of_a(j, j->rows);
+static void pack_a(job *j, cpu_range rows) {
+    const cpu_splitting s = splitting_of_a(j, rows);
     cpu_split_panels(&s);
-    for (int member = 0; member < j->of.grid_rows; member++) {
-        const cpu_range share = share_of(j, member);
-        const cpu_split_word *b = scratch_of(j, member);
-        for (int64_t panel = share.first; panel < share.end; panel++) {
-            for (int64_t row = j->rows.first; row < j->rows.end; row += ROWS) {
-                multiply_tile(j, row, panel, b);
-            }
-            b += panel_words(&j->of);
+    j->rows = rows;
+}
+
+static void multiply_panel(job *j, int64_t panel) {
+    const cpu_split_word *b = b_panel(j, panel);
+    for (int64_t row = j->rows.first; row < j->rows.end; row += ROWS) {
+        multiply_tile(j, row, panel, b);
+    }
+}
+
+// This thread's rows by a block of its columns.
+static void multiply_own(job *j) {
+    for (int64_t row = j->cell_rows.first; row < j->cell_rows.end; row += j->of.block_rows) {
+        pack_a(j, (cpu_range){row, cpu_min64(row + j->of.block_rows, j->cell_rows.end)});
+        for (int64_t panel = j->panels.first; panel < j->panels.end; panel++) {
+            multiply_panel(j, panel);
         }
     }
 }
 
-// Lays out this thread's scratch, behind b.
-static void place_scratch(job *j) {
-    j->a = (cpu_split_word *)j->team->scratch[j->team->thread] + b_words(&j->of);
-    j->tile[0] = (float *)(j->a + a_words(&j->of));
-    j->tile[1] = j->tile[0] + TILE_SUMS;
+// --- all threads --------------------------------------------------------------------------------
+
+static void enter_cell(job *j, int thread) {
+    const int grid_cols = j->team->n_threads / j->of.grid_rows;
+    const cpu_range panels = cpu_split(panels_of(j->p->n), 1, thread % grid_cols, grid_cols);
+    j->cell = thread;
+    j->cell_rows = cpu_split(j->p->m, ROWS, thread / grid_cols, j->of.grid_rows);
+    j->panels = (cpu_range){cpu_min64(panels.first + j->first_panel, panels.end),
+                            cpu_min64(panels.first + j->first_panel + j->of.block_panels, panels.end)};
 }
 
-// A slice of this thread's rows and columns. Threads meet before and after b is packed for all.
-static void multiply_slice(job *j, cpu_range rows, cpu_range panels) {
-    for (int64_t first = 0; first < j->of.cell_panels; first += j->of.block_panels) {
-        j->panels = (cpu_range){cpu_min64(panels.first + first, panels.end),
-                                cpu_min64(panels.first + first + j->of.block_panels, panels.end)};
+// Takes panels of a thread's block until none is left.
+static void take_panels(job *j, int thread) {
+    enter_cell(j, thread);
+    const int64_t n_panels = length(j->cell_rows) > 0 ? length(j->panels) : 0;
+    int64_t panel;
+    while ((panel = cpu_take_panel(j->team, thread, j->of.grid_rows, j->round, n_panels)) >= 0) {
+        if (j->rows.first != j->cell_rows.first || j->rows.end != j->cell_rows.end) {
+            pack_a(j, j->cell_rows);
+        }
+        multiply_panel(j, j->panels.first + panel);
+    }
+}
+
+static void multiply_together(job *j) {
+    j->rows = (cpu_range){0, 0};
+    for (int turn = 0; turn < j->team->n_threads; turn++) {
+        take_panels(j, cpu_helped(j->team, j->of.grid_rows, turn));
+    }
+    finish_rows(&j->w.last, j->w.last.left);
+    cpu_help_end(j->team, j->round);
+}
+
+// Lays out this thread's scratch, behind b.
+static void place_scratch(job *j) {
+    j->a = (cpu_split_word *)j->team->scratch[j->team->thread] + COUNTERS + b_words(&j->of);
+    j->tile[0] = (float *)(j->a + a_words(&j->of));
+    j->tile[1] = j->tile[0] + TILE_SUMS;
+    cpu_help_begin(j->team);
+}
+
+// A slice. Threads meet before and after b is packed for all.
+static void multiply_slice(job *j) {
+    const bool helps = cpu_helps(j->team) && j->of.cell_rows <= j->of.block_rows;
+    for (j->first_panel = 0; j->first_panel < j->of.cell_panels; j->first_panel += j->of.block_panels) {
+        enter_cell(j, j->team->thread);
         cpu_meet(j->team);
         pack_b(j);
         cpu_meet(j->team);
-        for (int64_t row = rows.first; row < rows.end; row += j->of.block_rows) {
-            j->rows = (cpu_range){row, cpu_min64(row + j->of.block_rows, rows.end)};
-            multiply_block(j);
+        if (helps) {
+            multiply_together(j);
+        } else {
+            multiply_own(j);
         }
+        j->round++;
     }
 }
 
 void ISA(cpu_multiply)(const cpu_product *p, const cpu_team *team) {
     job j = {.p = p, .team = team, .of = choose_cells(p->m, p->n, p->k, team->n_threads)};
-    const int grid_cols = team->n_threads / j.of.grid_rows;
-    const cpu_range rows = cpu_split(p->m, ROWS, team->thread / grid_cols, j.of.grid_rows);
-    const cpu_range panels = cpu_split(panels_of(p->n), 1, team->thread % grid_cols, grid_cols);
     j.streams = leaves_caches(p, team->n_threads);
     place_scratch(&j);
     cpu_amx_begin();
     for (int64_t slice = 0; slice < j.of.n_slices; slice++) {
         j.steps = (cpu_range){j.of.steps * slice / j.of.n_slices, j.of.steps * (slice + 1) / j.of.n_slices};
-        multiply_slice(&j, rows, panels);
+        multiply_slice(&j);
     }
     finish_rows(&j.w.last, j.w.last.left);
     cpu_amx_end();
