@@ -106,8 +106,11 @@ kernel void crossentropy_backward(ulong N, ulong V, ulong Vp, const global data 
         }
         UNROLLED
         for (uint k = 0; k < LOGITS_AT_ONCE; k++) {
-            const ulong here = v + k * ITEMS_STEP;
-            store_data_part(logits_gradient(x[k], here, V, (ulong)t, factor, log_sum), drow + here, VECTOR);
+            x[k] = logits_gradient(x[k], v + k * ITEMS_STEP, V, (ulong)t, factor, log_sum);
+        }
+        UNROLLED
+        for (uint k = 0; k < LOGITS_AT_ONCE; k++) {
+            store_data_part(x[k], drow + v + k * ITEMS_STEP, VECTOR);
         }
     }
     for (; v < Vp; v += ITEMS_STEP) {
