@@ -1,8 +1,8 @@
 #!/bin/sh
 # check_vendors.sh [CLANG]: the programs that plans may need of matrix units of AMD and Intel compile by the vendors' own
 # compilers (tools/vendors.sh), without a card; prints a table of registers, spills, local memory, and matrix instructions
-# against loads in the loop that has most of them, and keeps it in build/vendors/TARGET/table. Nothing spills but attention
-# of tf32x3, and loops of products keep to a budget of loads. What was compiled is not compiled again: an interrupted run
+# against loads in the loop that has most of them, and keeps it in build/vendors/TARGET/table. Nothing spills or has arrays
+# in memory, and loops of products keep to a budget of loads. What was compiled is not compiled again: an interrupted run
 # is continued. With CLANG, one that knows AMD's processors (clang-19), it compiles the first product and attention for
 # three of them: a few seconds.
 #   TARGETS="gfx942 bmg"   which devices; not given: all
@@ -85,10 +85,10 @@ for target in ${TARGETS:-gfx90a gfx942 gfx950 gfx1100 gfx1151 gfx1201 dg2 arl-h 
         n=$((n + 1))
         sed "s/^/$target $stem $options | /" "$counts" >>"$table"
     done <"$work/programs"
-    # No spills, but in attention of tf32x3, and where CLANG calls functions that it has not. Products: AMD's 16 matrix instructions to at most 12 loads from local memory on gfx9, block reads 16 to 5.
+    # No spills or arrays in memory, but where CLANG calls functions that it has not. Products: AMD's 16 matrix instructions to at most 12 loads from local memory on gfx9, block reads 16 to 5.
     awk -F'|' -v held="${first:+ matmul_units }" '
         function value(key, x) { x = $2; if (!sub(".*" key " ", "", x)) return 0; return x + 0 }
-        $0 ~ held && !/ attention_units .*PRODUCTS=2/ && value("spills") > 0 { print $0 " (spills)"; bad++ }
+        $0 ~ held && value("spills") + value("scratch") > 0 { print $0 " (spills)"; bad++ }
         / matmul_units / && /matmul:/ {
             if ($1 ~ /^gfx9[04]/ && $1 ~ /FM=2 -DFN=2/ && $1 !~ /PRODUCTS=2/ && value("local loads") * 16 > 12 * value("matrix")) { print $0 " (loads)"; bad++ }
             if ($1 ~ /BLOCK_READS/ && value("global loads") * 16 > 5 * value("matrix")) { print $0 " (loads)"; bad++ }

@@ -266,41 +266,47 @@ inlined void load_columns(const local number *tile, uint row, uint k, bool small
 #endif
 
 // sum = factor sum + the tile's columns, of rows from `first` on, times a strip's scores. With SPLIT what units add to begins
-// at zero.
+// at zero, for a few results at a time: registers could not hold all of them twice.
+#if SPLIT
+#define OUT_AT_ONCE (OUT_TILES % 4 == 0 && IS_DPAS ? 4 : OUT_TILES % 2 == 0 ? 2 : 1)
+#else
+#define OUT_AT_ONCE OUT_TILES
+#endif
 inlined void add_weighted(const local number *columns, uint first, const c_part score[FRAGMENTS], float factor,
                           c_part sum[OUT_TILES]) {
+#pragma unroll
+    for (uint first_out = 0; first_out < OUT_TILES; first_out += OUT_AT_ONCE) {
 #if SPLIT
-    c_part part[OUT_TILES];
-    ZERO(part, OUT_TILES)
+        c_part part[OUT_AT_ONCE];
+        ZERO(part, OUT_AT_ONCE)
 #else
-#define part sum
+        c_part *part = sum;
 #endif
 #pragma unroll
-    for (uint k = 0; k < STRIP; k += BLOCK) {
+        for (uint k = 0; k < STRIP; k += BLOCK) {
 #pragma unroll
-        for (uint way = SPLIT ? 0 : 2; way < 3; way++) {
-            b_part b[B_PARTS];
-            scores_as_b(score + k / TM, way == 1, b);
+            for (uint way = SPLIT ? 0 : 2; way < 3; way++) {
+                b_part b[B_PARTS];
+                scores_as_b(score + k / TM, way == 1, b);
 #pragma unroll
-            for (uint o = 0; o < OUT_TILES; o++) {
-                a_part a[B_PARTS];
-                part[o] *= k == 0 && !SPLIT ? factor : 1.0f; // here, as it takes more registers elsewhere
-                load_columns(columns, o * TM, first + k, way == 0, a);
+                for (uint o = 0; o < OUT_AT_ONCE; o++) {
+                    a_part a[B_PARTS];
+                    part[o] *= k == 0 && !SPLIT ? factor : 1.0f; // here, as it takes more registers elsewhere
+                    load_columns(columns, (first_out + o) * TM, first + k, way == 0, a);
 #pragma unroll
-                for (uint p = 0; p < B_PARTS; p++) {
-                    MULTIPLY(part[o], a[p], b[p]);
+                    for (uint p = 0; p < B_PARTS; p++) {
+                        MULTIPLY(part[o], a[p], b[p]);
+                    }
                 }
             }
         }
-    }
 #if SPLIT
 #pragma unroll
-    for (uint o = 0; o < OUT_TILES; o++) {
-        sum[o] = sum[o] * factor + part[o];
-    }
-#else
-#undef part
+        for (uint o = 0; o < OUT_AT_ONCE; o++) {
+            sum[first_out + o] = sum[first_out + o] * factor + part[o];
+        }
 #endif
+    }
 }
 
 // The own row's results, times a factor, to where its channels begin.
