@@ -143,7 +143,8 @@ static sm_status divide(const sm_plan *plan, double work_ns, const sm_row *row, 
     d->taken_ns[SM_LOOP_LAUNCHES] += fmax(work_ns - other_ns, 0);
     d->gained_ns[SM_LOOP_LAUNCHES] += fmax(work_ns - other_ns, 0);
     fit_ops(work_ns, d);
-    set_whole(d, SM_LOOP_INPUT, (double)(l->headline_wait_ns + l->transfer_ns));
+    // Copies were timed in other steps, which may have been slower.
+    set_whole(d, SM_LOOP_INPUT, (double)l->headline_wait_ns + fmin((double)l->transfer_ns, work_ns));
     set_whole(d, SM_LOOP_COMMUNICATION, (double)l->headline_comm_ns);
     d->loader_ns = l->busy_ns != SM_ABSENT ? (double)l->busy_ns : 0;
     return SM_OK;

@@ -306,7 +306,7 @@ TEST_WITH(the_headline_is_undisturbed, reset_fake, NULL) {
     sm_row_free(&row);
 }
 
-// Ops that are slower when they are timed take no more of a headline step than there is.
+// Ops and copies that are slower when they are timed take no more of a headline step than there is.
 TEST_WITH(shares_are_of_the_headline, reset_fake, NULL) {
     sm_row row;
     const sm_loader_settings loader = {.kind = SM_LOADER_THREADS, .n_threads = 1};
@@ -315,6 +315,13 @@ TEST_WITH(shares_are_of_the_headline, reset_fake, NULL) {
     assert_true(row.attribution_ns > 0 && row.loop.bound[0] != '\0');
     assert_true(row.loop.bound_share > 0 && row.loop.bound_share <= 1);
     assert_true(row.loop.ceiling_ts >= row.median_ts);
+    row.loop.transfer_ns = 1000 * row.median_ns;
+    json_decref(row.loop.ceilings);
+    sm_plan *plan = make_plan();
+    assert_int_equal(sm_loop_verdict(plan, (double)row.median_ns, &row), SM_OK);
+    sm_plan_free(plan);
+    assert_string_equal(row.loop.bound, "input");
+    assert_true(row.loop.bound_share > 0.9 && row.loop.bound_share <= 1);
     sm_row_free(&row);
 }
 
