@@ -119,7 +119,11 @@ static inline void pack_rows(const global data *b, ulong ld, uint K, uint n_cols
             x[i] = load_data(b + row_start(i, ld) + k);
         }
         transpose(x);
+#if __clang_major__ > 19
+#pragma unroll 1 // PoCL 7.1, with LLVM 21, else packs zeros where b is not transposed
+#else
 #pragma unroll
+#endif
         for (uint i = 0; i < VECTOR; i++) {
             store(x[i], out + (k + i) * TILE_N);
         }
