@@ -542,6 +542,6 @@ $(B)/embedded.list: $(EMBEDDED) FORCE
 	@mkdir -p $(@D)
 	@printf 'EMBED("%s")\n' $(EMBEDDED) > $@.new; cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 $(B)/embedded.o: src/io/embedded.S $(B)/embedded.list $(EMBEDDED)
-	@$(CC) -c -I$(B) -o $@ $<
+	@CCACHE_DISABLE=1 $(CC) -c -I$(B) -o $@ $< # it would not see that an embedded file has changed
 
 -include $(patsubst %.o,%.d,$(filter $(B)/%,$(LIB_OBJ) $(CLI_OBJ))) $(filter-out $(FUZZERS:=.d),$(TESTS:=.d)) $(B)/without_main.d
