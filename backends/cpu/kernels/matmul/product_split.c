@@ -56,8 +56,7 @@ static int64_t fitting(const division *of, int64_t n_panels, int64_t bytes) {
 
 // Of c in cells, whose largest is so large. A block of a takes five eighths of the second-level cache.
 static division divide(int64_t row_panels, int64_t col_panels, int64_t k) {
-    division of = {
-        .steps = cpu_divide_up(k, CPU_SPLIT_K), .cell_panels = col_panels, .cell_rows = row_panels * ROWS};
+    division of = {.steps = cpu_divide_up(k, CPU_SPLIT_K), .cell_panels = col_panels, .cell_rows = row_panels * ROWS};
     of.n_slices = cpu_divide_up(of.steps, SLICE_STEPS);
     of.most_steps = cpu_divide_up(of.steps, of.n_slices);
     of.block_panels = fitting(&of, col_panels, PACKED_BYTES);
