@@ -10,7 +10,7 @@
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/onednn_matmul.h"
 
-static const char *const isa_names[] = {"baseline",  "avx2", "avx512", "avx512_bf16", "amx",
+static const char *const isa_names[] = {"baseline",  "avx2", "avx512", "avx512_bf16", "amx",   "sve512",
                                         "neon_bf16", "sme",  "rvv128", "rvv256",      "rvv512"};
 enum { N_ISAS = sizeof isa_names / sizeof isa_names[0] };
 

@@ -19,7 +19,7 @@ static inline cpu_vector cpu_at_least(cpu_vector x, float bound) {
     return (cpu_vector)_mm512_max_ps(_mm512_set1_ps(bound), (__m512)x);
 #elif defined(__AVX__)
     return (cpu_vector)_mm256_max_ps(_mm256_set1_ps(bound), (__m256)x);
-#elif defined(__aarch64__)
+#elif CPU_NEON
     return (cpu_vector)vmaxq_f32(vdupq_n_f32(bound), (float32x4_t)x);
 #else
     return cpu_select((cpu_int_vector)(x < cpu_all(bound)), cpu_all(bound), x);
@@ -30,7 +30,7 @@ static inline cpu_vector cpu_at_most(cpu_vector x, float bound) {
     return (cpu_vector)_mm512_min_ps(_mm512_set1_ps(bound), (__m512)x);
 #elif defined(__AVX__)
     return (cpu_vector)_mm256_min_ps(_mm256_set1_ps(bound), (__m256)x);
-#elif defined(__aarch64__)
+#elif CPU_NEON
     return (cpu_vector)vminq_f32(vdupq_n_f32(bound), (float32x4_t)x);
 #else
     return cpu_select((cpu_int_vector)(x > cpu_all(bound)), cpu_all(bound), x);
@@ -79,7 +79,7 @@ static inline cpu_vector cpu_inverse(cpu_vector x) {
 #if defined(__AVX512F__)
     const cpu_vector y = (cpu_vector)_mm512_rcp14_ps((__m512)x);
     return y + y * (1.0f - x * y);
-#elif defined(__aarch64__)
+#elif CPU_NEON
     float32x4_t y = vrecpeq_f32((float32x4_t)x);
     y = vmulq_f32(y, vrecpsq_f32((float32x4_t)x, y));
     return (cpu_vector)vmulq_f32(y, vrecpsq_f32((float32x4_t)x, y));

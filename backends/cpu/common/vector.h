@@ -17,7 +17,9 @@ typedef cpu_whole_int_vector cpu_int_vector __attribute__((aligned(4)));
 static inline float cpu_add_lanes(cpu_vector v) {
 #if defined(__AVX512F__)
     return _mm512_reduce_add_ps((__m512)v);
-#elif defined(__aarch64__)
+#elif CPU_SVE && !defined(__clang__)
+    return svaddv_f32(svptrue_b32(), (svfloat32_t)v);
+#elif CPU_NEON
     return vaddvq_f32((float32x4_t)v);
 #else
     float sum = 0;
@@ -27,6 +29,16 @@ static inline float cpu_add_lanes(cpu_vector v) {
     return sum;
 #endif
 }
+
+#if CPU_SVE && !defined(__clang__)
+#define CPU_ADDS_IN_PLACE 1
+// *sum += factor * row, in the register where *sum is: GCC 12 else copies between registers.
+static inline __attribute__((always_inline)) void cpu_add_in_place(cpu_vector *sum, float factor, cpu_vector row) {
+    __asm__("fmla %0.s, %1/m, %2.s, %3.s" : "+w"(*sum) : "Upl"(svptrue_b32()), "w"(row), "w"(svdup_n_f32(factor)));
+}
+#else
+#define CPU_ADDS_IN_PLACE 0
+#endif
 
 // Lanes of a where the comparison `where` is true, otherwise of b.
 static inline cpu_vector cpu_select(cpu_int_vector where, cpu_vector a, cpu_vector b) {
@@ -41,7 +53,9 @@ static inline cpu_vector cpu_look_up(const float table[16], cpu_int_vector i) {
     const __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table), (__m256i)i);
     const __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table + 8), (__m256i)i);
     return (cpu_vector)_mm256_blendv_ps(low, high, (__m256)(i << 28));
-#elif defined(__aarch64__)
+#elif CPU_SVE && CPU_VECTOR_BYTES == 64 && !defined(__clang__)
+    return (cpu_vector)svtbl_f32((svfloat32_t) * (const cpu_vector *)table, (svuint32_t)(i & 15));
+#elif CPU_NEON
     const uint8x16x4_t bytes = vld1q_u8_x4((const uint8_t *)table);
     const uint32x4_t first = vmulq_n_u32(vandq_u32((uint32x4_t)i, vdupq_n_u32(15)), 0x04040404);
     return (cpu_vector)vqtbl4q_u8(bytes, (uint8x16_t)vaddq_u32(first, vdupq_n_u32(0x03020100)));

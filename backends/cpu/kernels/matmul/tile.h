@@ -82,7 +82,11 @@ static inline __attribute__((always_inline)) void cpu_tile_block(int n_vectors, 
             const float factor = a.data[r * a.row_stride];
 #pragma GCC unroll 4
             for (int v = 0; v < n_vectors; v++) {
+#if CPU_ADDS_IN_PLACE
+                cpu_add_in_place(&sum[r][v], factor, row[v]);
+#else
                 sum[r][v] += factor * row[v];
+#endif
             }
         }
         a.data += a.col_stride;

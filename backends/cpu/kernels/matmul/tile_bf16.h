@@ -78,6 +78,9 @@ CPU_TILE_OF_SUMS cpu_product_tile(int64_t steps, cpu_product_a a, const cpu_pack
 static inline cpu_tile_vector cpu_multiply_add(cpu_tile_vector sum, cpu_packed a, cpu_tile_vector b) {
 #if defined(__AVX512BF16__)
     return (cpu_tile_vector)_mm512_dpbf16_ps((__m512)sum, (__m512bh)_mm512_set1_epi32((int)a), (__m512bh)b);
+#elif CPU_ADDS_IN_PLACE
+    cpu_add_in_place(&sum, a, b);
+    return sum;
 #else
     return sum + a * b;
 #endif
@@ -113,7 +116,7 @@ CPU_TILE_OF_SUMS cpu_product_tile(int64_t steps, cpu_product_a a, const cpu_pack
         for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
 #pragma GCC unroll 5
             for (int v = 0; v < CPU_PRODUCT_VECTORS; v++) {
-                sum[r][v] = cpu_multiply_add(sum[r][v], a.data[r * a.row], row[v]);
+                sum[r][v] = cpu_multiply_add(sum[r][v], a.data[CPU_SVE ? r : r * a.row], row[v]);
             }
         }
 #endif

@@ -54,6 +54,8 @@ static inline __attribute__((always_inline)) void cpu_multiply_add(cpu_tile_vect
     *sum = (cpu_tile_vector)in_place;
 #elif CPU_BY_LANE
     __asm__("fmla %0.4s, %1.4s, %2.s[0]" : "+w"(*sum) : "w"(row), "w"(factor));
+#elif CPU_ADDS_IN_PLACE
+    cpu_add_in_place(sum, factor, row);
 #else
     *sum += factor * row;
 #endif
