@@ -23,24 +23,85 @@ static void store_copy(const float *from, int64_t n, bool streams, cpu_data *to)
     }
 }
 
-// Updates elements [first, end).
-typedef void (*update)(const host_op *op, int64_t first, int64_t end);
+// What an update reads and writes, and its factors.
+typedef struct {
+    const float *g;
+    float *p;
+    float *m;
+    float *v; // NULL: none
+    float clip, beta1, beta2, eps, lr, decay, momentum, nesterov;
+    float keep; // of p
+    float step; // lr without m's bias
+    float root; // sqrt(v / bias correction) = sqrt(v) root
+} rule;
+
+// All kinds have adamw's operands, but for v.
+static rule rule_of(const host_op *op, float *v) {
+    const float *hyper = op->in[SM_IN(adamw, hyper)];
+    const float decay = op->op->attr.decay ? hyper[SM_HYPER_WEIGHT_DECAY] : 0.0f;
+    return (rule){.g = op->in[SM_IN(adamw, g)],
+                  .p = op->out[SM_OUT(adamw, p)],
+                  .m = op->out[SM_OUT(adamw, m)],
+                  .v = v,
+                  .clip = *(const float *)op->in[SM_IN(adamw, clip)],
+                  .beta1 = hyper[SM_HYPER_BETA1],
+                  .beta2 = hyper[SM_HYPER_BETA2],
+                  .eps = hyper[SM_HYPER_EPS],
+                  .lr = hyper[SM_HYPER_LR],
+                  .decay = decay,
+                  .momentum = hyper[SM_HYPER_MOMENTUM],
+                  .nesterov = hyper[SM_HYPER_NESTEROV],
+                  .keep = 1.0f - hyper[SM_HYPER_LR] * decay,
+                  .step = hyper[SM_HYPER_LR] / hyper[SM_HYPER_BIAS_CORRECTION1],
+                  .root = 1.0f / sqrtf(hyper[SM_HYPER_BIAS_CORRECTION2])};
+}
+
+#define ALIKE(kind)                                                                                      \
+    _Static_assert(SM_IN(kind, g) == SM_IN(adamw, g) && SM_IN(kind, hyper) == SM_IN(adamw, hyper) &&     \
+                       SM_IN(kind, clip) == SM_IN(adamw, clip) && SM_OUT(kind, p) == SM_OUT(adamw, p) && \
+                       SM_OUT(kind, m) == SM_OUT(adamw, m),                                              \
+                   "operands that rule_of reads")
+ALIKE(adam);
+ALIKE(sgd);
+ALIKE(lion);
+
+// Updates n elements, from `first` on.
+typedef void update(const rule *r, int64_t first, int64_t n);
+#define UPDATE(name) static inline __attribute__((always_inline)) void name(const rule *r, int64_t first, int64_t n)
+
+// A line of each stream at a time, and asks for the line a page further on: the processor's own look-ahead ends with a
+// page, and lets so many streams wait at each.
+static inline __attribute__((always_inline)) void update_lines(const rule *r, int64_t first, int64_t end,
+                                                               update *updates) {
+    enum { LINE_ELEMS = 64 / sizeof(float), AHEAD_ELEMS = 4096 / sizeof(float) };
+    int64_t i = first;
+    for (; i + LINE_ELEMS <= end; i += LINE_ELEMS) {
+        __builtin_prefetch(r->g + i + AHEAD_ELEMS, 0, 2);
+        __builtin_prefetch(r->p + i + AHEAD_ELEMS, 0, 2);
+        __builtin_prefetch(r->m + i + AHEAD_ELEMS, 0, 2);
+        if (r->v != NULL) {
+            __builtin_prefetch(r->v + i + AHEAD_ELEMS, 0, 2);
+        }
+        updates(r, i, LINE_ELEMS);
+    }
+    updates(r, i, end - i);
+}
 
 // This thread's part, block by block: w is made of a block of p while that is in the first-level cache.
-static void update_blocks(const host_op *op, const cpu_team *team, update updates, int p_out, int w_out) {
+static inline __attribute__((always_inline)) void update_blocks(const host_op *op, const cpu_team *team,
+                                                                update *updates, float *v, cpu_data *w) {
     enum { BLOCK_ELEMS = 1024 };
-    const float *p = op->out[p_out];
-    cpu_data *w = op->out[w_out];
-    const int64_t n_elems = sm_tensor_elems(op->out_tensor[p_out]);
+    const rule r = rule_of(op, v);
+    const int64_t n_elems = sm_tensor_elems(op->out_tensor[SM_OUT(adamw, p)]);
     const size_t caches_bytes = (size_t)team->n_threads * cpu_topology_level2_bytes();
     const bool streams = (size_t)n_elems * sizeof *w > caches_bytes; // read again by the next step, from memory
     enum { LINE_ELEMS = 64 / sizeof *w };
     const cpu_range mine = cpu_split(n_elems, LINE_ELEMS, team->thread, team->n_threads);
     for (int64_t first = mine.first; first < mine.end; first += BLOCK_ELEMS) {
         const int64_t end = cpu_min64(first + BLOCK_ELEMS, mine.end);
-        updates(op, first, end);
+        update_lines(&r, first, end, updates);
         if (w != NULL) {
-            store_copy(p + first, end - first, streams, w + first);
+            store_copy(r.p + first, end - first, streams, w + first);
         }
     }
 #if defined(__AVX512F__)
@@ -48,98 +109,55 @@ static void update_blocks(const host_op *op, const cpu_team *team, update update
 #endif
 }
 
-static void adamw(const host_op *op, int64_t first, int64_t end) {
-    const float *g = op->in[SM_IN(adamw, g)];
-    const float *hyper = op->in[SM_IN(adamw, hyper)];
-    const float clip = *(const float *)op->in[SM_IN(adamw, clip)];
-    float *p = op->out[SM_OUT(adamw, p)];
-    float *m = op->out[SM_OUT(adamw, m)];
-    float *v = op->out[SM_OUT(adamw, v)];
-    const float beta1 = hyper[SM_HYPER_BETA1];
-    const float beta2 = hyper[SM_HYPER_BETA2];
-    const float eps = hyper[SM_HYPER_EPS];
-    const float lr = hyper[SM_HYPER_LR];
-    const float keep = op->op->attr.decay ? 1.0f - lr * hyper[SM_HYPER_WEIGHT_DECAY] : 1.0f;
-    const float step = lr / hyper[SM_HYPER_BIAS_CORRECTION1];
-    const float root = 1.0f / sqrtf(hyper[SM_HYPER_BIAS_CORRECTION2]); // sqrt(v/bc2) = sqrt(v) root
+UPDATE(adamw) {
 #pragma omp simd
-    for (int64_t i = first; i < end; i++) {
-        float grad = clip * g[i];
-        float m_new = beta1 * m[i] + (1.0f - beta1) * grad;
-        float v_new = beta2 * v[i] + (1.0f - beta2) * grad * grad;
-        m[i] = m_new;
-        v[i] = v_new;
-        p[i] = keep * p[i] - step * m_new / (sqrtf(v_new) * root + eps);
+    for (int64_t i = first; i < first + n; i++) {
+        float grad = r->clip * r->g[i];
+        float m_new = r->beta1 * r->m[i] + (1.0f - r->beta1) * grad;
+        float v_new = r->beta2 * r->v[i] + (1.0f - r->beta2) * grad * grad;
+        r->m[i] = m_new;
+        r->v[i] = v_new;
+        r->p[i] = r->keep * r->p[i] - r->step * m_new / (sqrtf(v_new) * r->root + r->eps);
     }
 }
 
-static void adam(const host_op *op, int64_t first, int64_t end) {
-    const float *g = op->in[SM_IN(adam, g)];
-    const float *hyper = op->in[SM_IN(adam, hyper)];
-    const float clip = *(const float *)op->in[SM_IN(adam, clip)];
-    float *p = op->out[SM_OUT(adam, p)];
-    float *m = op->out[SM_OUT(adam, m)];
-    float *v = op->out[SM_OUT(adam, v)];
-    const float beta1 = hyper[SM_HYPER_BETA1];
-    const float beta2 = hyper[SM_HYPER_BETA2];
-    const float eps = hyper[SM_HYPER_EPS];
-    const float decay = op->op->attr.decay ? hyper[SM_HYPER_WEIGHT_DECAY] : 0.0f;
-    const float step = hyper[SM_HYPER_LR] / hyper[SM_HYPER_BIAS_CORRECTION1];
-    const float root = 1.0f / sqrtf(hyper[SM_HYPER_BIAS_CORRECTION2]);
+UPDATE(adam) {
 #pragma omp simd
-    for (int64_t i = first; i < end; i++) {
-        float grad = clip * g[i] + decay * p[i];
-        float m_new = beta1 * m[i] + (1.0f - beta1) * grad;
-        float v_new = beta2 * v[i] + (1.0f - beta2) * grad * grad;
-        m[i] = m_new;
-        v[i] = v_new;
-        p[i] -= step * m_new / (sqrtf(v_new) * root + eps);
+    for (int64_t i = first; i < first + n; i++) {
+        float grad = r->clip * r->g[i] + r->decay * r->p[i];
+        float m_new = r->beta1 * r->m[i] + (1.0f - r->beta1) * grad;
+        float v_new = r->beta2 * r->v[i] + (1.0f - r->beta2) * grad * grad;
+        r->m[i] = m_new;
+        r->v[i] = v_new;
+        r->p[i] -= r->step * m_new / (sqrtf(v_new) * r->root + r->eps);
     }
 }
 
-static void sgd(const host_op *op, int64_t first, int64_t end) {
-    const float *g = op->in[SM_IN(sgd, g)];
-    const float *hyper = op->in[SM_IN(sgd, hyper)];
-    const float clip = *(const float *)op->in[SM_IN(sgd, clip)];
-    float *p = op->out[SM_OUT(sgd, p)];
-    float *m = op->out[SM_OUT(sgd, m)];
-    const float lr = hyper[SM_HYPER_LR];
-    const float decay = op->op->attr.decay ? hyper[SM_HYPER_WEIGHT_DECAY] : 0.0f;
-    const float momentum = hyper[SM_HYPER_MOMENTUM];
-    const float nesterov = hyper[SM_HYPER_NESTEROV];
+UPDATE(sgd) {
 #pragma omp simd
-    for (int64_t i = first; i < end; i++) {
-        float grad = clip * g[i] + decay * p[i];
-        float m_new = momentum * m[i] + grad;
-        m[i] = m_new;
-        p[i] -= lr * (nesterov != 0.0f ? grad + momentum * m_new : m_new);
+    for (int64_t i = first; i < first + n; i++) {
+        float grad = r->clip * r->g[i] + r->decay * r->p[i];
+        float m_new = r->momentum * r->m[i] + grad;
+        r->m[i] = m_new;
+        r->p[i] -= r->lr * (r->nesterov != 0.0f ? grad + r->momentum * m_new : m_new);
     }
 }
 
-static void lion(const host_op *op, int64_t first, int64_t end) {
-    const float *g = op->in[SM_IN(lion, g)];
-    const float *hyper = op->in[SM_IN(lion, hyper)];
-    const float clip = *(const float *)op->in[SM_IN(lion, clip)];
-    float *p = op->out[SM_OUT(lion, p)];
-    float *m = op->out[SM_OUT(lion, m)];
-    const float beta1 = hyper[SM_HYPER_BETA1];
-    const float beta2 = hyper[SM_HYPER_BETA2];
-    const float lr = hyper[SM_HYPER_LR];
-    const float keep = op->op->attr.decay ? 1.0f - lr * hyper[SM_HYPER_WEIGHT_DECAY] : 1.0f;
+UPDATE(lion) {
 #pragma omp simd
-    for (int64_t i = first; i < end; i++) {
-        float grad = clip * g[i];
-        float c = beta1 * m[i] + (1.0f - beta1) * grad;
-        float step = c > 0.0f ? lr : c < 0.0f ? -lr : c; // a NaN has no sign and stays one
-        p[i] = keep * p[i] - step;
-        m[i] = beta2 * m[i] + (1.0f - beta2) * grad;
+    for (int64_t i = first; i < first + n; i++) {
+        float grad = r->clip * r->g[i];
+        float c = r->beta1 * r->m[i] + (1.0f - r->beta1) * grad;
+        float step = c > 0.0f ? r->lr : c < 0.0f ? -r->lr : c; // a NaN has no sign and stays one
+        r->p[i] = r->keep * r->p[i] - step;
+        r->m[i] = r->beta2 * r->m[i] + (1.0f - r->beta2) * grad;
     }
 }
 
-CPU_KERNEL(adamw) { update_blocks(op, team, adamw, SM_OUT(adamw, p), SM_OUT(adamw, w)); }
+CPU_KERNEL(adamw) { update_blocks(op, team, adamw, op->out[SM_OUT(adamw, v)], op->out[SM_OUT(adamw, w)]); }
 
-CPU_KERNEL(adam) { update_blocks(op, team, adam, SM_OUT(adam, p), SM_OUT(adam, w)); }
+CPU_KERNEL(adam) { update_blocks(op, team, adam, op->out[SM_OUT(adam, v)], op->out[SM_OUT(adam, w)]); }
 
-CPU_KERNEL(sgd) { update_blocks(op, team, sgd, SM_OUT(sgd, p), SM_OUT(sgd, w)); }
+CPU_KERNEL(sgd) { update_blocks(op, team, sgd, NULL, op->out[SM_OUT(sgd, w)]); }
 
-CPU_KERNEL(lion) { update_blocks(op, team, lion, SM_OUT(lion, p), SM_OUT(lion, w)); }
+CPU_KERNEL(lion) { update_blocks(op, team, lion, NULL, op->out[SM_OUT(lion, w)]); }
