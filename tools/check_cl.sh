@@ -17,7 +17,7 @@ check() {
 }
 for file in cl/*.cl cl/optimizer/*.cl cl/products/*.cl cl/nvidia/*.cl; do
     case $file in
-    cl/philox.cl | cl/prelude.cl | cl/heads.cl | cl/nvidia/tensor.cl | cl/nvidia/wgmma.cl | cl/nvidia/attention_wgmma.cl) continue ;;
+    cl/philox.cl | cl/prelude.cl | cl/heads.cl | cl/nvidia/tensor.cl | cl/nvidia/tma.cl | cl/nvidia/wgmma.cl | cl/nvidia/attention_wgmma.cl) continue ;;
     *_local.cl | *tensor* | *wgmma*) sizes="4" ;;
     *) sizes="1 8 16 4" ;;
     esac
@@ -26,7 +26,7 @@ for file in cl/*.cl cl/optimizer/*.cl cl/products/*.cl cl/nvidia/*.cl; do
     *wgmma*) forms="-DBESIDE=2 -DBESIDE=6 -DBESIDE=8 -DA_RAW=1 -DA_TRANSPOSED -DB_TRANSPOSED" ;;
     *operand*) forms="-DTRANSPOSE=1 -DSPLIT=1" ;;
     *matmul*) forms="-DLOAD=4 -DSUM_ONLY=1 -DA_TRANSPOSED -DB_TRANSPOSED -DBESIDE=6 -DBESIDE=8 -DBESIDE=8,-DLOAD=4" ;;
-    *attention_tensor*) forms="-DPART=0 -DPART=1 -DPART=2 -DPART=0,-DDOCUMENTS=1 -DPART=1,-DDOCUMENTS=1 -DPART=2,-DDOCUMENTS=1 --include=cl/nvidia/attention_wgmma.cl" ;;
+    *attention_tensor*) forms="-DPART=0 -DPART=1 -DPART=2 -DPART=0,-DDOCUMENTS=1 -DPART=1,-DDOCUMENTS=1 -DPART=2,-DDOCUMENTS=1 --include=cl/nvidia/tma.cl,--include=cl/nvidia/attention_wgmma.cl" ;;
     *attention_registers*) forms="-DPLAIN -DDOCUMENTS=1 -DDOCUMENTS=1,-DBLOCKED=1,-DSTORED=1" ;;
     *attention_local*)
         forms="-DPLAIN -DDOCUMENTS=1 -DDOCUMENTS=1,-DBLOCKED=1,-DSTORED=1
@@ -39,7 +39,7 @@ for file in cl/*.cl cl/optimizer/*.cl cl/products/*.cl cl/nvidia/*.cl; do
     *) names= ;;
     esac
     case $file in
-    cl/nvidia/matmul_wgmma.cl | cl/nvidia/peaks_wgmma.cl) names="$names -include cl/nvidia/wgmma.cl" ;;
+    cl/nvidia/matmul_wgmma.cl | cl/nvidia/peaks_wgmma.cl) names="$names -include cl/nvidia/tma.cl -include cl/nvidia/wgmma.cl" ;;
     *attention_tensor*) names="$names -include cl/heads.cl" ;;
     esac
     for size in $sizes; do

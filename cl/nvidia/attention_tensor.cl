@@ -3,8 +3,8 @@
 // never in global memory.
 //
 // A warp owns WARP_ROWS rows (forward, dq) or as many keys (dk, dv): fragments of 16, whose scores, weights and results it
-// keeps in registers. What the others are multiplied by comes by tiles through local memory, two stages of them: while
-// one is used, the next is on its way. Weights become the first operand of the next product where they are, in registers:
+// keeps in registers. What the others are multiplied by comes by tiles through local memory, STAGES of them: while one is
+// used, the next AHEAD are on their way. Weights become the first operand of the next product where they are, in registers:
 // the layout of a result is that of a first operand (16 bits), or is with the summands in another order (tf32: pair's two
 // columns, 2 pair and 2 pair + 1, stand for pair and pair + 4; the second operand's rows are taken in the same order).
 //
@@ -48,16 +48,30 @@
 #define ROW_TILES  (HS / 8)                // a result's row: tiles of 8 channels
 #define STEP_TILES (STEP / 8)
 #if WGMMA
-#define TILE_PITCH 128
-#define TILE_BYTES (TILE * HS * 2)
-#define OWN_BYTES  (OWN * HS * 2)
-#define TOGETHER   4 // warps that multiply together
-#else
-#define TILE_PITCH PITCH
-#define TILE_BYTES (TILE * PITCH)
-#define OWN_BYTES  (OWN * PITCH)
-#define TOGETHER   1
+#ifndef STAGES
+#define STAGES 4
 #endif
+#ifndef GROUPS
+#define GROUPS 1 // work-groups that a unit has registers for
+#endif
+#define ROW_BYTES     128
+#define TILE_BYTES    (TILE * HS * 2)
+#define OWN_BYTES     (OWN * HS * 2)
+#define TOGETHER      4            // warps that multiply together
+#define AHEAD         (STAGES > 2 ? STAGES - 2 : 1) // so that four warps may be a tile behind others
+#define BARRIER_BYTES (STAGES * 16)
+#else
+#define STAGES        2
+#define ROW_BYTES     PITCH
+#define TILE_BYTES    (TILE * PITCH)
+#define OWN_BYTES     (OWN * PITCH)
+#define TOGETHER      1
+#define AHEAD         1
+#define BARRIER_BYTES 0
+#endif
+#define STAGE_BYTES (2 * TILE_BYTES) // of two operands
+#define RING_BYTES  (STAGES * STAGE_BYTES + BARRIER_BYTES)
+
 #define ITEMS      (WARPS * WARP)
 #define WARP_ROWS  (16 * FRAGMENTS)
 #define MY_FIRST   (MY_WARP * WARP_ROWS)   // of the work-group's rows or keys
@@ -65,45 +79,174 @@
 
 #define ROW  (LANE / 4) // this item's place in a fragment of a result: rows ROW and ROW + 8,
 #define PAIR (LANE % 4) // columns 2 PAIR and the next
+// Number of the warps that multiply together.
+#define OUR  (TOGETHER == 1 ? MY_WARP : WARPS == TOGETHER ? 0 : first_lane(MY_WARP / TOGETHER))
 
-// --- operands --------------------------------------------------------------------------------------------------
+// --- operands come by tiles ---------------------------------------------------------------------------------------
 
 // Where chunk c of a row is in a tile of n_rows in local memory, in bytes.
 inlined uint find_chunk(uint row, uint c, uint n_rows) {
     return WGMMA ? c / 8 * (n_rows * 128) + row * 128 + (c % 8 ^ row % 8) * 16 : row * PITCH + c * 16;
 }
 
-// All items: sends for n_tile rows, from row `first` of T on; zeros in the place of those beyond. `from` is row 0.
-inlined void send(const global data *from, uint ld, uint first, uint T, uint n_tile, uint to) {
+// The stages of tiles in local memory, at `tiles`: the one in use, and the one to be filled next.
+typedef struct {
+    uint tiles, barriers;
+    uint now, now_parity; // of the phase of the stage's barrier
+    uint next, next_parity;
+} ring;
+
+inlined void advance(uint *stage, uint *parity) {
+    *stage += 1;
+    if (*stage == STAGES) {
+        *stage = 0;
+        *parity ^= 1;
+    }
+}
+
+inlined uint next_stage(const ring *r) { return r->tiles + r->next * STAGE_BYTES; }
+
+#if WGMMA
+// A tensor (B,T,channels), of which one item brings boxes of 64 rows and 64 channels. Each stage has two barriers: full,
+// by the bytes that came, and empty, by the warps that left it.
+typedef struct {
+    const global uchar *map;
+    uint sequence;
+} source;
+
+enum { MAP_QKV, MAP_DY };
+#define MAPS_ARGS       const global uchar *maps, ulong maps_at,
+#define SOURCE_QKV(p)   {maps + maps_at + MAP_QKV * MAP_BYTES, (uint)((p).first_token / (p).T)}
+#define SOURCE_DY(p)    {maps + maps_at + MAP_DY * MAP_BYTES, (uint)((p).first_token / (p).T)}
+#define BRINGS          (get_local_id(0) == 0)
+#define FULL(r, stage)  ((r)->barriers + (stage) * 8)
+#define EMPTY(r, stage) ((r)->barriers + (STAGES + (stage)) * 8)
+
+inlined ring make_ring(const local uint4 *tiles) {
+    const uint at = local_address(tiles);
+    const ring r = {at, at + STAGES * STAGE_BYTES, 0, 0, 0, 1};
+    __asm__ volatile("//groups a unit: " TEXT(GROUPS));
+    if (BRINGS) {
+        for (uint i = 0; i < STAGES; i++) {
+            make_barrier(FULL(&r, i), 1);
+            make_barrier(EMPTY(&r, i), WARPS);
+        }
+        show_barriers();
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    return r;
+}
+
+inlined void bring(const ring *r, const source *from, uint channel, uint first, uint T, uint n_rows, uint to) {
+    (void)T;
 #pragma unroll
-    for (uint i = 0; i < (n_tile * CHUNKS + ITEMS - 1) / ITEMS; i++) {
-        const uint e = (uint)get_local_id(0) + i * ITEMS;
-        const uint row = e / CHUNKS;
-        const uint c = e % CHUNKS;
-        if (n_tile * CHUNKS % ITEMS == 0 || row < n_tile) {
-            const uint t = first + row;
-            copy16_async_part(to + find_chunk(row, c, n_tile),
-                              from + (ulong)min(t, T - 1) * ld + c * CHUNK, t < T ? 16u : 0u);
+    for (uint c = 0; c < HS; c += 64) {
+#pragma unroll
+        for (uint row = 0; row < n_rows; row += 64) {
+            bring_box_of(to + c * n_rows * 2 + row * 128, from->map, channel + c, first + row, from->sequence,
+                         FULL(r, r->next));
         }
     }
 }
 
-inlined void stage_own(const global data *from, uint ld, uint first, uint T, uint to) {
-    send(from, ld, first, T, OWN, to);
+// Own rows, which come with the tiles of the first stage.
+inlined void bring_own(const ring *r, const source *from, uint channel, uint first, uint T, uint to) {
+    if (BRINGS) {
+        order_map(from->map);
+        expect_bytes(FULL(r, r->next), OWN_BYTES);
+        bring(r, from, channel, first, T, OWN, to);
+    }
 }
 
-inlined void stage(const global data *from, uint ld, uint first, uint T, uint to) {
-    send(from, ld, first, T, TILE, to);
+// Fills the next stage with rows from `first` on of two operands; with nothing from row `end` on.
+inlined void fill(ring *r, const source *a, uint a_channel, const source *b, uint b_channel, uint first, uint end,
+                  uint T) {
+    if (BRINGS && first < end) {
+        wait_for(EMPTY(r, r->next), r->next_parity);
+        arrive_with_bytes(FULL(r, r->next), STAGE_BYTES);
+        bring(r, a, a_channel, first, T, TILE, next_stage(r));
+        bring(r, b, b_channel, first, T, TILE, next_stage(r) + TILE_BYTES);
+    }
+    advance(&r->next, &r->next_parity);
 }
 
-// What was sent for is there, for all items.
-inlined void receive(void) {
+inlined void await_stage(const ring *r) { wait_for(FULL(r, r->now), r->now_parity); }
+
+inlined void leave_stage(ring *r) {
+    if (LANE == 0) {
+        arrive(EMPTY(r, r->now));
+    }
+    advance(&r->now, &r->now_parity);
+}
+#else
+// The rows of a sequence, ld elements each, which all items copy.
+typedef struct {
+    const global data *rows;
+    uint ld;
+} source;
+
+#define MAPS_ARGS
+#define SOURCE_QKV(p) {qkv + qkv_at + qkv_start(&(p), 0), (p).ld}
+#define SOURCE_DY(p)  {dy + dy_at + y_start(&(p), 0) - (p).q, (p).C}
+
+inlined ring make_ring(const local uint4 *tiles) {
+    const ring r = {local_address(tiles), 0, 0, 0, 0, 0};
+    return r;
+}
+
+// n_rows rows, from row `first` of T on; zeros in the place of those beyond.
+inlined void bring(const ring *r, const source *from, uint channel, uint first, uint T, uint n_rows, uint to) {
+    (void)r;
+#pragma unroll
+    for (uint i = 0; i < (n_rows * CHUNKS + ITEMS - 1) / ITEMS; i++) {
+        const uint e = (uint)get_local_id(0) + i * ITEMS;
+        const uint row = e / CHUNKS;
+        const uint c = e % CHUNKS;
+        if (n_rows * CHUNKS % ITEMS == 0 || row < n_rows) {
+            const uint t = first + row;
+            copy16_async_part(to + find_chunk(row, c, n_rows),
+                              from->rows + channel + (ulong)min(t, T - 1) * from->ld + c * CHUNK, t < T ? 16u : 0u);
+        }
+    }
+}
+
+inlined void bring_own(const ring *r, const source *from, uint channel, uint first, uint T, uint to) {
+    bring(r, from, channel, first, T, OWN, to);
+}
+
+inlined void fill(ring *r, const source *a, uint a_channel, const source *b, uint b_channel, uint first, uint end,
+                  uint T) {
+    if (first < end) {
+        bring(r, a, a_channel, first, T, TILE, next_stage(r));
+        bring(r, b, b_channel, first, T, TILE, next_stage(r) + TILE_BYTES);
+    }
+    copy_async_commit();
+    advance(&r->next, &r->next_parity);
+}
+
+inlined void await_stage(const ring *r) {
+    (void)r;
     copy_async_wait(0);
-#if WGMMA
-    show_copies();
-#endif
     barrier(CLK_LOCAL_MEM_FENCE);
 }
+
+inlined void leave_stage(ring *r) { advance(&r->now, &r->now_parity); }
+#endif
+
+// How products name a tile, and what is in it n_bytes on: wgmma by what it calls a descriptor.
+#if WGMMA
+typedef ulong tile_name;
+#define FURTHER(n_bytes) ((n_bytes) / 16)
+inlined tile_name name_tile(uint address) { return describe_tile(address, TILE * 128); }
+inlined tile_name name_own(uint address) { return describe_tile(address + OUR * (TOGETHER * WARP_ROWS * 128), 16); }
+#else
+typedef uint tile_name;
+#define FURTHER(n_bytes) (n_bytes)
+inlined tile_name name_tile(uint address) { return address; }
+inlined tile_name name_own(uint address) { return address; }
+#endif
+
+// --- operands ------------------------------------------------------------------------------------------------------
 
 // Where rows have an odd number of chunks: zeros for what the last step of a product reads beyond.
 inlined void clear_ends(local uint4 *rows, uint n_rows) {
@@ -222,7 +365,7 @@ inlined void load_b_rows(uint b[4], uint rows, uint k, uint n) {
 }
 
 // score += a b^T: a the warp's rows (in registers where `kept`), b STEP rows
-inlined void multiply_rows(operand o, bool kept, uint a_rows, uint b_rows,
+inlined void multiply_rows(operand o, bool kept, tile_name a_rows, tile_name b_rows,
                                  float score[FRAGMENTS][STEP_TILES][4]) {
 #pragma unroll
     for (uint k = 0; k < K_STEPS; k++) {
@@ -253,7 +396,7 @@ inlined void multiply_rows(operand o, bool kept, uint a_rows, uint b_rows,
 
 // sum += w b: w (the warp's rows, STEP), b STEP rows
 #if !SPLIT
-inlined void add_weighted(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, float sum[FRAGMENTS][ROW_TILES][4]) {
+inlined void add_weighted(float w[FRAGMENTS][STEP_TILES][4], tile_name b_rows, float sum[FRAGMENTS][ROW_TILES][4]) {
 #pragma unroll
     for (uint k = 0; k < SUM_STEPS; k++) {
         uint a[FRAGMENTS][4];
@@ -277,7 +420,7 @@ inlined void add_weighted(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, float 
 }
 #else
 // The units cut off what they add to large sums: those of a step begin at zero, and join the others by an addition.
-inlined void add_weighted(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, float sum[FRAGMENTS][ROW_TILES][4]) {
+inlined void add_weighted(float w[FRAGMENTS][STEP_TILES][4], tile_name b_rows, float sum[FRAGMENTS][ROW_TILES][4]) {
 #pragma unroll
     for (uint j = 0; j < ROW_TILES; j += 2) {
         float part[FRAGMENTS][2][4];
@@ -307,24 +450,21 @@ inlined void add_weighted(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, float 
 }
 #endif
 
+// Products may be on their way until they are awaited: n_left of them, a literal number, still are then.
+#define await_products(score, n_left) (void)(score)
+
 #if PART != 0
-// The second product may be still on its way: what is done with the first takes no longer.
-inlined void multiply_rows_twice(operand o, bool kept, uint a_rows, uint b_rows, float score[FRAGMENTS][STEP_TILES][4],
-                                 operand o2, bool kept2, uint a2_rows, uint b2_rows,
-                                 float score2[FRAGMENTS][STEP_TILES][4]) {
+inlined void multiply_rows_twice(operand o, bool kept, tile_name a_rows, tile_name b_rows,
+                                 float score[FRAGMENTS][STEP_TILES][4], operand o2, bool kept2, tile_name a2_rows,
+                                 tile_name b2_rows, float score2[FRAGMENTS][STEP_TILES][4]) {
     multiply_rows(o, kept, a_rows, b_rows, score);
     multiply_rows(o2, kept2, a2_rows, b2_rows, score2);
-}
-
-inlined void wait_for_second(float score[FRAGMENTS][STEP_TILES][4], float score2[FRAGMENTS][STEP_TILES][4]) {
-    (void)score;
-    (void)score2;
 }
 #endif
 
 #if PART == 2
-inlined void add_weighted_twice(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, float sum[FRAGMENTS][ROW_TILES][4],
-                                float w2[FRAGMENTS][STEP_TILES][4], uint b2_rows,
+inlined void add_weighted_twice(float w[FRAGMENTS][STEP_TILES][4], tile_name b_rows, float sum[FRAGMENTS][ROW_TILES][4],
+                                float w2[FRAGMENTS][STEP_TILES][4], tile_name b2_rows,
                                 float sum2[FRAGMENTS][ROW_TILES][4]) {
     add_weighted(w, b_rows, sum);
     add_weighted(w2, b2_rows, sum2);
@@ -337,14 +477,13 @@ inlined void add_weighted_twice(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, 
 #define SETTLE_STEP   JOIN(settle_, STEP)
 #define SETTLE_HEAD   JOIN(settle_, HS)
 
-// The same, of 64 rows by four warps, both operands in local memory: kept in registers, the first of heads of 64 channels
+// The same, of 64 rows by four warps, both operands in local memory: kept in registers, the first of tiles of 64 rows
 // came out wrong. What the units write must be settled before they are given any registers.
-inlined void begin_rows(uint a_rows, uint b_rows, float score[FRAGMENTS][STEP_TILES][4]) {
-    const uint ours = a_rows + MY_WARP / 4 * (64 * 128);
+inlined void begin_rows(tile_name a_rows, tile_name b_rows, float score[FRAGMENTS][STEP_TILES][4]) {
 #pragma unroll
     for (uint k = 0; k < K_STEPS; k++) {
-        MULTIPLY_STEP(score[0], describe_tile(ours + k / 4 * (OWN * 128) + k % 4 * 32, 16),
-                      describe_tile(b_rows + k / 4 * (TILE * 128) + k % 4 * 32, 16));
+        MULTIPLY_STEP(score[0], a_rows + FURTHER(k / 4 * (OWN * 128) + k % 4 * 32),
+                      b_rows + FURTHER(k / 4 * (TILE * 128) + k % 4 * 32));
     }
 }
 
@@ -355,10 +494,10 @@ inlined void pack_weights(float w[FRAGMENTS][STEP_TILES][4], uint a[SUM_STEPS][4
     }
 }
 
-inlined void begin_weighted(uint a[SUM_STEPS][4], uint b_rows, float sum[FRAGMENTS][ROW_TILES][4]) {
+inlined void begin_weighted(uint a[SUM_STEPS][4], tile_name b_rows, float sum[FRAGMENTS][ROW_TILES][4]) {
 #pragma unroll
     for (uint k = 0; k < SUM_STEPS; k++) {
-        MULTIPLY_HEAD(sum[0], a[k], describe_tile(b_rows + k * (16 * 128), TILE * 128));
+        MULTIPLY_HEAD(sum[0], a[k], b_rows + FURTHER(k * (16 * 128)));
     }
 }
 
@@ -367,43 +506,34 @@ inlined void finish_products(void) {
     wait_for_products(0);
 }
 
-inlined void multiply_rows(operand o, bool kept, uint a_rows, uint b_rows, float score[FRAGMENTS][STEP_TILES][4]) {
+inlined void multiply_rows(operand o, bool kept, tile_name a_rows, tile_name b_rows,
+                           float score[FRAGMENTS][STEP_TILES][4]) {
     (void)o;
     (void)kept;
     SETTLE_STEP(score[0]);
     give_registers();
     begin_rows(a_rows, b_rows, score);
-    finish_products();
-    SETTLE_STEP(score[0]);
+    end_products();
 }
+
+#define await_products(score, n_left) \
+    wait_for_products(n_left);        \
+    SETTLE_STEP((score)[0])
 
 #if PART != 0
-inlined void multiply_rows_twice(operand o, bool kept, uint a_rows, uint b_rows, float score[FRAGMENTS][STEP_TILES][4],
-                                 operand o2, bool kept2, uint a2_rows, uint b2_rows,
-                                 float score2[FRAGMENTS][STEP_TILES][4]) {
-    (void)o;
-    (void)kept;
+inlined void multiply_rows_twice(operand o, bool kept, tile_name a_rows, tile_name b_rows,
+                                 float score[FRAGMENTS][STEP_TILES][4], operand o2, bool kept2, tile_name a2_rows,
+                                 tile_name b2_rows, float score2[FRAGMENTS][STEP_TILES][4]) {
     (void)o2;
     (void)kept2;
-    SETTLE_STEP(score[0]);
     SETTLE_STEP(score2[0]);
-    give_registers();
-    begin_rows(a_rows, b_rows, score);
-    end_products();
+    multiply_rows(o, kept, a_rows, b_rows, score);
     begin_rows(a2_rows, b2_rows, score2);
     end_products();
-    wait_for_products(1);
-    SETTLE_STEP(score[0]);
-}
-
-inlined void wait_for_second(float score[FRAGMENTS][STEP_TILES][4], float score2[FRAGMENTS][STEP_TILES][4]) {
-    SETTLE_STEP(score[0]);
-    wait_for_products(0);
-    SETTLE_STEP(score2[0]);
 }
 #endif
 
-inlined void add_weighted(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, float sum[FRAGMENTS][ROW_TILES][4]) {
+inlined void add_weighted(float w[FRAGMENTS][STEP_TILES][4], tile_name b_rows, float sum[FRAGMENTS][ROW_TILES][4]) {
     uint a[SUM_STEPS][4];
     pack_weights(w, a);
     SETTLE_HEAD(sum[0]);
@@ -414,8 +544,8 @@ inlined void add_weighted(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, float 
 }
 
 #if PART == 2
-inlined void add_weighted_twice(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, float sum[FRAGMENTS][ROW_TILES][4],
-                                float w2[FRAGMENTS][STEP_TILES][4], uint b2_rows,
+inlined void add_weighted_twice(float w[FRAGMENTS][STEP_TILES][4], tile_name b_rows, float sum[FRAGMENTS][ROW_TILES][4],
+                                float w2[FRAGMENTS][STEP_TILES][4], tile_name b2_rows,
                                 float sum2[FRAGMENTS][ROW_TILES][4]) {
     uint a[SUM_STEPS][4];
     uint a2[SUM_STEPS][4];
@@ -437,7 +567,11 @@ inlined void add_weighted_twice(float w[FRAGMENTS][STEP_TILES][4], uint b_rows, 
 // rows, the first of which is `first`, of ld elements; `to` is row 0.
 inlined void write_rows(float sum[FRAGMENTS][ROW_TILES][4], float factor[FRAGMENTS][2], local uint4 *rows,
                         global data *to, uint ld, uint first, uint T) {
+#if WGMMA
+    wait_for_four_warps(1 + OUR); // until none multiplies these rows
+#else
     wait_for_warp();
+#endif
 #pragma unroll
     for (uint f = 0; f < FRAGMENTS; f++) {
 #pragma unroll
@@ -639,11 +773,11 @@ inlined void drop_weights(const mask *drop, const place *p, uint first_row, uint
 // Rows first_row.. are the work-group's, my_row.. the warp's.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
 attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, const global int *starts, ulong starts_at,
-                  ulong key, uint threshold, float drop_scale,
+                  ulong key, uint threshold, float drop_scale, MAPS_ARGS
                   const global data *qkv, ulong qkv_at, const global uint *rng_step, ulong rng_step_at, global data *y,
                   ulong y_at, global float *lse, ulong lse_at) {
     local uint4 rows[OWN_BYTES / 16] __attribute__((aligned(1024)));
-    local uint4 tiles[4 * TILE_BYTES / 16] __attribute__((aligned(1024))); // stage 0: keys, values; stage 1
+    local uint4 tiles[RING_BYTES / 16] __attribute__((aligned(1024))); // a stage: keys, values
     const uint T = (uint)T_;
     const uint n_tiles = (T + OWN - 1) / OWN;
     uint head, tile;
@@ -652,14 +786,17 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, const global int
     const mask drop = make_mask(key, DROPOUT ? threshold : 0, drop_scale, rng_step + rng_step_at);
     const uint first_row = (n_tiles - 1 - tile) * OWN; // those with most to do first
     const uint my_row = first_row + MY_WARP * WARP_ROWS;
-    const uint our_row = first_row + MY_WARP / TOGETHER * TOGETHER * WARP_ROWS; // of the warps that multiply together
+    const uint our_row = first_row + OUR * (TOGETHER * WARP_ROWS);
     const uint n_keys = min(T, first_row + OWN); // that any of the rows sees
     const global int *first_keys = starts + starts_at + p.first_token;
     const key_starts seen = find_starts(first_keys, T, my_row, our_row);
     const uint start_key = (uint)first_key_of(first_keys, first_row) / TILE * TILE;
-    const global data *of_head = qkv + qkv_at + qkv_start(&p, 0);
-    const uint stages = local_address(tiles);
-    const uint own_q = local_address(rows);
+    const source of_qkv = SOURCE_QKV(p);
+    (void)qkv; // by wgmma
+    (void)qkv_at;
+    ring r = make_ring(tiles);
+    const tile_name stages = name_tile(r.tiles);
+    const tile_name own_q = name_own(local_address(rows));
     float largest[FRAGMENTS][2];
     float total[FRAGMENTS][2]; // of this item's keys
     float result[FRAGMENTS][ROW_TILES][4];
@@ -671,41 +808,39 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, const global int
     }
     FILL(result, ROW_TILES, 0.0f)
     clear_ends(rows, OWN);
-    clear_ends(tiles, 4 * TILE);
-    stage_own(of_head + p.q, p.ld, first_row, T, own_q);
-    stage(of_head + p.k, p.ld, start_key, T, stages);
-    stage(of_head + p.v, p.ld, start_key, T, stages + TILE_BYTES);
-    copy_async_commit();
-    uint at = stages;
-    receive();
+    clear_ends(tiles, 2 * STAGES * TILE);
+    bring_own(&r, &of_qkv, p.q, first_row, T, local_address(rows));
+    for (uint i = 0; i < AHEAD; i++) {
+        fill(&r, &of_qkv, p.k, &of_qkv, p.v, start_key + i * TILE, n_keys, T);
+    }
+    await_stage(&r);
     if (IN_REGISTERS > 0) {
-        load_operand(q, own_q);
+        load_operand(q, local_address(rows));
     }
 #pragma unroll 1
     for (uint first_key = start_key; first_key < n_keys; first_key += TILE) {
-        const uint next = 2 * stages + 2 * TILE_BYTES - at;
-        if (first_key + TILE < n_keys) {
-            stage(of_head + p.k, p.ld, first_key + TILE, T, next);
-            stage(of_head + p.v, p.ld, first_key + TILE, T, next + TILE_BYTES);
-        }
-        copy_async_commit();
+        const tile_name at = stages + r.now * FURTHER(STAGE_BYTES);
+        fill(&r, &of_qkv, p.k, &of_qkv, p.v, first_key + AHEAD * TILE, n_keys, T);
 #pragma unroll STEPS_AT_ONCE
         for (uint s = 0; s < TILE; s += STEP) {
             if (first_key + s < our_row + TOGETHER * WARP_ROWS && first_key + s + STEP > seen.first) {
                 float score[FRAGMENTS][STEP_TILES][4];
                 FILL(score, STEP_TILES, 0.0f)
-                multiply_rows(q, IN_REGISTERS > 0, own_q, at + s * TILE_PITCH, score);
+                multiply_rows(q, IN_REGISTERS > 0, own_q, at + FURTHER(s * ROW_BYTES), score);
+                await_products(score, 0);
                 hide_keys(&seen, my_row, first_key + s, score);
                 find_largest(score, largest, total, result);
                 make_weights(score, largest, total);
                 if (DROPOUT) {
                     drop_weights(&drop, &p, my_row, first_key + s, score);
                 }
-                add_weighted(score, at + TILE_BYTES + s * TILE_PITCH, result);
+                add_weighted(score, at + FURTHER(TILE_BYTES + s * ROW_BYTES), result);
             }
         }
-        receive();
-        at = next;
+        leave_stage(&r);
+        if (first_key + TILE < n_keys) {
+            await_stage(&r);
+        }
     }
     float factor[FRAGMENTS][2];
 #pragma unroll
@@ -770,13 +905,13 @@ inlined void sum_rows(const global data *dy, const global data *y, const place *
 // dq of OWN rows, and D for dk and dv, which are computed after it.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
 attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, const global int *starts, ulong starts_at,
-                  ulong key, uint threshold, float drop_scale,
+                  ulong key, uint threshold, float drop_scale, MAPS_ARGS
                         const global data *dy, ulong dy_at, const global data *qkv, ulong qkv_at,
                         const global float *lse, ulong lse_at, const global uint *rng_step, ulong rng_step_at,
                         const global data *y, ulong y_at, global float *D, ulong D_at, global data *dqkv,
                         ulong dqkv_at) {
     local uint4 rows[2 * OWN_BYTES / 16] __attribute__((aligned(1024)));   // q, dy
-    local uint4 tiles[4 * TILE_BYTES / 16] __attribute__((aligned(1024))); // stage 0: keys, values; stage 1
+    local uint4 tiles[RING_BYTES / 16] __attribute__((aligned(1024))); // a stage: keys, values
     const uint T = (uint)T_;
     const uint n_tiles = (T + OWN - 1) / OWN;
     uint head, tile;
@@ -785,26 +920,32 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, const glob
     const mask drop = make_mask(key, DROPOUT ? threshold : 0, drop_scale, rng_step + rng_step_at);
     const uint first_row = (n_tiles - 1 - tile) * OWN; // those with most to do first
     const uint my_row = first_row + MY_WARP * WARP_ROWS;
-    const uint our_row = first_row + MY_WARP / TOGETHER * TOGETHER * WARP_ROWS; // of the warps that multiply together
+    const uint our_row = first_row + OUR * (TOGETHER * WARP_ROWS);
     const uint n_keys = min(T, first_row + OWN);
     const global int *first_keys = starts + starts_at + p.first_token;
     const key_starts seen = find_starts(first_keys, T, my_row, our_row);
     const uint start_key = (uint)first_key_of(first_keys, first_row) / TILE * TILE;
-    const global data *of_head = qkv + qkv_at + qkv_start(&p, 0);
-    const uint stages = local_address(tiles);
-    const uint own_q = local_address(rows);
-    const uint own_dy = own_q + OWN_BYTES;
+    const source of_qkv = SOURCE_QKV(p);
+    const source of_dy = SOURCE_DY(p);
+    (void)dy; // by wgmma
+    (void)dy_at;
+    (void)qkv;
+    (void)qkv_at;
+    ring r = make_ring(tiles);
+    const tile_name stages = name_tile(r.tiles);
+    const tile_name own_q = name_own(local_address(rows));
+    const tile_name own_dy = own_q + FURTHER(OWN_BYTES);
     float sum[FRAGMENTS][2];
     float log_total[FRAGMENTS][2]; // to base 2
     float dq[FRAGMENTS][ROW_TILES][4];
     operand q, d;
     clear_ends(rows, 2 * OWN);
-    clear_ends(tiles, 4 * TILE);
-    stage_own(of_head + p.q, p.ld, first_row, T, own_q);
-    stage_own(dy + dy_at + y_start(&p, 0), p.C, first_row, T, own_dy);
-    stage(of_head + p.k, p.ld, start_key, T, stages);
-    stage(of_head + p.v, p.ld, start_key, T, stages + TILE_BYTES);
-    copy_async_commit();
+    clear_ends(tiles, 2 * STAGES * TILE);
+    bring_own(&r, &of_qkv, p.q, first_row, T, local_address(rows));
+    bring_own(&r, &of_dy, p.q, first_row, T, local_address(rows) + OWN_BYTES);
+    for (uint i = 0; i < AHEAD; i++) {
+        fill(&r, &of_qkv, p.k, &of_qkv, p.v, start_key + i * TILE, n_keys, T);
+    }
     sum_rows(dy + dy_at, y + y_at, &p, my_row, sum);
 #pragma unroll
     for (uint f = 0; f < FRAGMENTS; f++) {
@@ -818,31 +959,27 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, const glob
         }
     }
     FILL(dq, ROW_TILES, 0.0f)
-    uint at = stages;
-    receive();
+    await_stage(&r);
     if (IN_REGISTERS > 0) {
-        load_operand(q, own_q);
+        load_operand(q, local_address(rows));
     }
     if (IN_REGISTERS > 1) {
-        load_operand(d, own_dy);
+        load_operand(d, local_address(rows) + OWN_BYTES);
     }
 #pragma unroll 1
     for (uint first_key = start_key; first_key < n_keys; first_key += TILE) {
-        const uint next = 2 * stages + 2 * TILE_BYTES - at;
-        if (first_key + TILE < n_keys) {
-            stage(of_head + p.k, p.ld, first_key + TILE, T, next);
-            stage(of_head + p.v, p.ld, first_key + TILE, T, next + TILE_BYTES);
-        }
-        copy_async_commit();
+        const tile_name at = stages + r.now * FURTHER(STAGE_BYTES);
+        fill(&r, &of_qkv, p.k, &of_qkv, p.v, first_key + AHEAD * TILE, n_keys, T);
 #pragma unroll STEPS_AT_ONCE
         for (uint s = 0; s < TILE; s += STEP) {
             if (first_key + s < our_row + TOGETHER * WARP_ROWS && first_key + s + STEP > seen.first) {
                 float score[FRAGMENTS][STEP_TILES][4];
                 float dweight[FRAGMENTS][STEP_TILES][4];
                 FILL(score, STEP_TILES, 0.0f)
-                FILL(dweight, STEP_TILES, DROPOUT ? 0.0f : -sum[fill_f][fill_i / 2])
-                multiply_rows_twice(q, IN_REGISTERS > 0, own_q, at + s * TILE_PITCH, score, //
-                                    d, IN_REGISTERS > 1, own_dy, at + TILE_BYTES + s * TILE_PITCH, dweight);
+                FILL(dweight, STEP_TILES, 0.0f)
+                multiply_rows_twice(q, IN_REGISTERS > 0, own_q, at + FURTHER(s * ROW_BYTES), score, //
+                                    d, IN_REGISTERS > 1, own_dy, at + FURTHER(TILE_BYTES + s * ROW_BYTES), dweight);
+                await_products(score, 1);
                 hide_keys(&seen, my_row, first_key + s, score);
 #pragma unroll
                 for (uint f = 0; f < FRAGMENTS; f++) {
@@ -854,7 +991,7 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, const glob
                         }
                     }
                 }
-                wait_for_second(score, dweight);
+                await_products(dweight, 0);
 #pragma unroll
                 for (uint f = 0; f < FRAGMENTS; f++) {
 #pragma unroll
@@ -865,19 +1002,23 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, const glob
                                 float factor[2];
                                 keep_two(&drop, &p, my_row + f * 16 + h * 8 + ROW, first_key + s + j * 8 + 2 * PAIR,
                                          factor);
-                                dweight[f][j][2 * h] = fma(dweight[f][j][2 * h], factor[0], -sum[f][h]);
-                                dweight[f][j][2 * h + 1] = fma(dweight[f][j][2 * h + 1], factor[1], -sum[f][h]);
+                                dweight[f][j][2 * h] *= factor[0];
+                                dweight[f][j][2 * h + 1] *= factor[1];
                             }
-                            dweight[f][j][2 * h] *= score[f][j][2 * h];
-                            dweight[f][j][2 * h + 1] *= score[f][j][2 * h + 1];
+#pragma unroll
+                            for (uint i = 2 * h; i < 2 * h + 2; i++) {
+                                dweight[f][j][i] = (dweight[f][j][i] - sum[f][h]) * score[f][j][i];
+                            }
                         }
                     }
                 }
-                add_weighted(dweight, at + s * TILE_PITCH, dq);
+                add_weighted(dweight, at + FURTHER(s * ROW_BYTES), dq);
             }
         }
-        receive();
-        at = next;
+        leave_stage(&r);
+        if (first_key + TILE < n_keys) {
+            await_stage(&r);
+        }
     }
     float factor[FRAGMENTS][2];
 #pragma unroll
@@ -891,14 +1032,6 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, const glob
 
 #if PART == 2
 // --- backward: dk and dv --------------------------------------------------------------------------------------------
-
-// All items: sends for TILE floats from element `first` of T on; zeros for those beyond.
-inlined void stage_floats(const global float *from, uint first, uint T, uint to) {
-    for (uint i = (uint)get_local_id(0); i < TILE; i += ITEMS) {
-        const uint t = first + i;
-        copy4_async_part(to + i * 4, from + min(t, T - 1), t < T ? 4u : 0u);
-    }
-}
 
 // Scores of rows whose document begins after a key.
 inlined void hide_later(const global int *starts, uint T, uint first_key, uint first_row,
@@ -949,16 +1082,63 @@ inlined float keep(const mask *m, const place *p, uint t, uint s) {
     return keep_factor(m->key, m->step, (p->head_row + t) * p->T + s, m->threshold, m->scale);
 }
 
+// Each of these warps has sums of its own, of which an item keeps some.
+#define SUM_WARPS (WGMMA ? TOGETHER : WARPS)
+#define SUM_GROUP (WGMMA ? OUR : 0)
+#define SUM_ITEMS (SUM_WARPS * WARP)
+#define SUM_ITEM  ((uint)get_local_id(0) % SUM_ITEMS)
+#define SUMS_EACH ((2 * TILE + SUM_ITEMS - 1) / SUM_ITEMS)
+
+// A tile of rows of a head of q.
+typedef struct {
+    uint row, q;    // the first; the head's first channel
+    ulong head_row; // of the head's row 0 among rows of lse
+} row_place;
+
+// The next tile: the heads' rows come one after the other.
+inlined void step_rows(row_place *at, uint start_row, uint end_row, uint T) {
+    at->row += TILE;
+    if (at->row >= end_row) {
+        at->row = start_row;
+        at->q += HS;
+        at->head_row += T;
+    }
+}
+
+// This item's of such a tile's TILE values of -lse, to base 2, and as many of -D; 0 for rows beyond T.
+inlined void load_sums(const global float *lse, const global float *D, const row_place *at, uint T,
+                       float sums[SUMS_EACH]) {
+#pragma unroll
+    for (uint e = 0; e < SUMS_EACH; e++) {
+        const uint i = SUM_ITEM + e * SUM_ITEMS;
+        const uint t = at->row + i % TILE;
+        sums[e] = i < 2 * TILE && t < T ? (i < TILE ? lse : D)[at->head_row + t] * (i < TILE ? -LOG2E : -1.0f) : 0.0f;
+    }
+}
+
+inlined void keep_sums(const float from[SUMS_EACH], local float *sums) {
+#pragma unroll
+    for (uint e = 0; e < SUMS_EACH; e++) {
+        const uint i = SUM_ITEM + e * SUM_ITEMS;
+        if (i < 2 * TILE) {
+            sums[i] = from[e];
+        }
+    }
+#if WGMMA
+    wait_for_four_warps(1 + OUR);
+#endif
+}
+
 // dk and dv of OWN keys of a head of k and v: of each head of q that shares it, all rows.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
 attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, const global int *starts, ulong starts_at,
-                  ulong key, uint threshold, float drop_scale,
+                  ulong key, uint threshold, float drop_scale, MAPS_ARGS
                         const global data *dy, ulong dy_at, const global data *qkv, ulong qkv_at,
                         const global float *lse, ulong lse_at, const global uint *rng_step, ulong rng_step_at,
                         const global float *D, ulong D_at, global data *dqkv, ulong dqkv_at) {
     local uint4 keys[2 * OWN_BYTES / 16] __attribute__((aligned(1024)));   // k, v
-    local uint4 tiles[4 * TILE_BYTES / 16] __attribute__((aligned(1024))); // stage 0: q, dy; stage 1
-    local float sums[4 * TILE];               // stage 0: lse, D; stage 1
+    local uint4 tiles[RING_BYTES / 16] __attribute__((aligned(1024))); // a stage: q, dy
+    local float sums[WARPS / SUM_WARPS * 4 * TILE] __attribute__((aligned(8))); // -lse, -D of a tile; of the next
     const uint T = (uint)T_;
     uint shared_head, tile;
     find_tile((uint)n_heads, (T + OWN - 1) / OWN, &shared_head, &tile);
@@ -968,89 +1148,93 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, const glob
     const mask drop = make_mask(key, DROPOUT ? threshold : 0, drop_scale, rng_step + rng_step_at);
     const uint first_key = tile * OWN; // those with most to do first
     const uint my_key = first_key + MY_WARP * WARP_ROWS;
-    const uint our_key = first_key + MY_WARP / TOGETHER * TOGETHER * WARP_ROWS;
+    const uint our_key = first_key + OUR * (TOGETHER * WARP_ROWS);
     const uint start_row = first_key / TILE * TILE; // the tile on the diagonal
     const global int *first_keys = starts + starts_at + p.first_token;
     const uint end_row = (uint)end_of_rows(first_keys, T, min(first_key + OWN, T) - 1);
-    const global data *of_head = qkv + qkv_at + qkv_start(&p, 0);
-    const global data *dy_of_head = dy + dy_at + y_start(&p, 0) - p.q;
-    const uint stages = local_address(tiles);
-    const uint own_k = local_address(keys);
-    const uint own_v = own_k + OWN_BYTES;
+    const source of_qkv = SOURCE_QKV(p);
+    const source of_dy = SOURCE_DY(p);
+    (void)dy; // by wgmma
+    (void)dy_at;
+    (void)qkv;
+    (void)qkv_at;
+    ring r = make_ring(tiles);
+    const tile_name stages = name_tile(r.tiles);
+    const tile_name own_k = name_own(local_address(keys));
+    const tile_name own_v = own_k + FURTHER(OWN_BYTES);
     float dk[FRAGMENTS][ROW_TILES][4];
     float dv[FRAGMENTS][ROW_TILES][4];
     operand k, v;
     clear_ends(keys, 2 * OWN);
-    clear_ends(tiles, 4 * TILE);
-    stage_own(of_head + p.k, p.ld, first_key, T, own_k);
-    stage_own(of_head + p.v, p.ld, first_key, T, own_v);
-    stage(of_head + p.q, p.ld, start_row, T, stages);
-    stage(dy_of_head + p.q, p.C, start_row, T, stages + TILE_BYTES);
-    stage_floats(lse + lse_at + p.head_row, start_row, T, local_address(sums));
-    stage_floats(D + D_at + p.head_row, start_row, T, local_address(sums) + TILE * 4);
-    copy_async_commit();
+    clear_ends(tiles, 2 * STAGES * TILE);
+    const uint tiles_a_head = (end_row - start_row + TILE - 1) / TILE;
+    const uint n_steps = tiles_a_head * n_sharing;
+    row_place at_row = {start_row, p.q, p.head_row};
+    row_place wanted = at_row; // the next that is brought
+    bring_own(&r, &of_qkv, p.k, first_key, T, local_address(keys));
+    bring_own(&r, &of_qkv, p.v, first_key, T, local_address(keys) + OWN_BYTES);
+    for (uint i = 0; i < AHEAD; i++) {
+        fill(&r, &of_qkv, wanted.q, &of_dy, wanted.q, wanted.row, i < n_steps ? end_row : 0, T);
+        step_rows(&wanted, start_row, end_row, T);
+    }
+    local float *our_sums = sums + SUM_GROUP * 4 * TILE;
+    float next_sums[SUMS_EACH];
+    load_sums(lse + lse_at, D + D_at, &at_row, T, next_sums);
+    keep_sums(next_sums, our_sums);
     FILL(dk, ROW_TILES, 0.0f)
     FILL(dv, ROW_TILES, 0.0f)
-    const uint tiles_a_head = (end_row - start_row + TILE - 1) / TILE;
-    const uint n_steps = tiles_a_head * n_sharing; // the heads' rows one after the other
-    uint first_row = start_row;
-    uint stage_now = 0;
-    receive();
+    await_stage(&r);
     if (IN_REGISTERS > 0) {
-        load_operand(k, own_k);
+        load_operand(k, local_address(keys));
     }
     if (IN_REGISTERS > 1) {
-        load_operand(v, own_v);
+        load_operand(v, local_address(keys) + OWN_BYTES);
     }
 #pragma unroll 1
     for (uint i = 0; i < n_steps; i++) {
-        uint next_row = first_row + TILE;
-        if (next_row >= end_row) {
-            next_row = start_row;
-        }
+        const tile_name at = stages + r.now * FURTHER(STAGE_BYTES);
+        const uint first_row = at_row.row;
+        const local float *sums_now = our_sums + i % 2 * 2 * TILE;
+        fill(&r, &of_qkv, wanted.q, &of_dy, wanted.q, wanted.row, i + AHEAD < n_steps ? end_row : 0, T);
+        p.head_row = at_row.head_row;
+        step_rows(&at_row, start_row, end_row, T);
         if (i + 1 < n_steps) {
-            const uint next = stages + (1 - stage_now) * 2 * TILE_BYTES;
-            const uint next_sums = local_address(sums) + (1 - stage_now) * 2 * TILE * 4;
-            const uint ahead = next_row == start_row; // the next head's
-            const uint q = p.q + ahead * HS;
-            const ulong head_row = p.head_row + ahead * T;
-            stage(of_head + q, p.ld, next_row, T, next);
-            stage(dy_of_head + q, p.C, next_row, T, next + TILE_BYTES);
-            stage_floats(lse + lse_at + head_row, next_row, T, next_sums);
-            stage_floats(D + D_at + head_row, next_row, T, next_sums + TILE * 4);
+            load_sums(lse + lse_at, D + D_at, &at_row, T, next_sums);
         }
-        copy_async_commit();
-        const uint at = stages + stage_now * 2 * TILE_BYTES;
 #pragma unroll STEPS_AT_ONCE
         for (uint s = 0; s < TILE; s += STEP) {
             const bool is_seen = !DOCUMENTS || first_key_of(first_keys, min(first_row + s, T - 1)) <
                                                    our_key + TOGETHER * WARP_ROWS;
             if (first_row + s + STEP > our_key && is_seen) {
-                const local float *lse_at_s = sums + stage_now * 2 * TILE + s + 2 * PAIR;
-                const local float *D_at_s = lse_at_s + TILE;
+                const local float2 *lse_at_s = (const local float2 *)(sums_now + s) + PAIR;
+                const local float2 *D_at_s = lse_at_s + TILE / 2;
                 float score[FRAGMENTS][STEP_TILES][4];
                 float dweight[FRAGMENTS][STEP_TILES][4];
                 FILL(score, STEP_TILES, 0.0f)
-                FILL(dweight, STEP_TILES, DROPOUT ? 0.0f : -D_at_s[fill_j * 8 + fill_i % 2])
-                multiply_rows_twice(k, IN_REGISTERS > 0, own_k, at + s * TILE_PITCH, score, //
-                                    v, IN_REGISTERS > 1, own_v, at + TILE_BYTES + s * TILE_PITCH, dweight);
+                FILL(dweight, STEP_TILES, 0.0f)
+                multiply_rows_twice(k, IN_REGISTERS > 0, own_k, at + FURTHER(s * ROW_BYTES), score, //
+                                    v, IN_REGISTERS > 1, own_v, at + FURTHER(TILE_BYTES + s * ROW_BYTES), dweight);
+                await_products(score, 1);
                 hide_rows(first_keys, T, my_key, first_row + s, score);
 #pragma unroll
                 for (uint j = 0; j < STEP_TILES; j++) {
-                    const float log_total[2] = {lse_at_s[j * 8] * LOG2E, lse_at_s[j * 8 + 1] * LOG2E};
+                    const float2 two = lse_at_s[j * 4];
+                    const float minus_log_total[2] = {two.x, two.y};
 #pragma unroll
                     for (uint f = 0; f < FRAGMENTS; f++) {
 #pragma unroll
                         for (uint i = 0; i < 4; i++) {
-                            score[f][j][i] = fast_exp2(fma(score[f][j][i], SCALE * LOG2E, -log_total[i % 2]));
+                            score[f][j][i] = fast_exp2(fma(score[f][j][i], SCALE * LOG2E, minus_log_total[i % 2]));
                         }
                     }
                 }
-                wait_for_second(score, dweight);
+                await_products(dweight, 0);
 #pragma unroll
-                for (uint f = 0; f < FRAGMENTS; f++) {
+                for (uint j = 0; j < STEP_TILES; j++) {
+                    const float2 two = D_at_s[j * 4];
+                    const float minus_D[2] = {two.x, two.y};
 #pragma unroll
-                    for (uint j = 0; j < STEP_TILES; j++) {
+                    for (uint f = 0; f < FRAGMENTS; f++) {
 #pragma unroll
                         for (uint i = 0; i < 4; i++) {
                             const float att = score[f][j][i];
@@ -1058,23 +1242,22 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, const glob
                                 const float factor = keep(&drop, &p, first_row + s + j * 8 + 2 * PAIR + i % 2,
                                                           my_key + f * 16 + i / 2 * 8 + ROW);
                                 score[f][j][i] *= factor;
-                                dweight[f][j][i] = fma(dweight[f][j][i], factor, -D_at_s[j * 8 + i % 2]);
+                                dweight[f][j][i] *= factor;
                             }
-                            dweight[f][j][i] *= att;
+                            dweight[f][j][i] = (dweight[f][j][i] + minus_D[i % 2]) * att;
                         }
                     }
                 }
-                add_weighted_twice(score, at + TILE_BYTES + s * TILE_PITCH, dv, //
-                                   dweight, at + s * TILE_PITCH, dk);
+                add_weighted_twice(score, at + FURTHER(TILE_BYTES + s * ROW_BYTES), dv, //
+                                   dweight, at + FURTHER(s * ROW_BYTES), dk);
             }
         }
-        if (next_row == start_row) {
-            p.q += HS;
-            p.head_row += T;
+        step_rows(&wanted, start_row, end_row, T);
+        keep_sums(next_sums, our_sums + (i + 1) % 2 * 2 * TILE);
+        leave_stage(&r);
+        if (i + 1 < n_steps) {
+            await_stage(&r);
         }
-        receive();
-        first_row = next_row;
-        stage_now = 1 - stage_now;
     }
     float factor[FRAGMENTS][2];
 #pragma unroll

@@ -1,10 +1,10 @@
-// attention_wgmma.cl: names for the matrix units' instructions of four warps (wgmma: PTX ISA, "Asynchronous warpgroup level
-// matrix instructions"), for attention_tensor.cl, before which the host puts this text. What the driver's compiler takes
-// for no target that it chooses stands here as a comment, "//@" before it (backends/opencl/nvidia/retarget.c).
+// attention_wgmma.cl: names for the matrix units' instructions of four warps (wgmma: PTX ISA, "Asynchronous warpgroup
+// level matrix instructions"), for attention_tensor.cl, before which the host puts this text. What the driver's compiler
+// takes for no target that it chooses stands here as a comment, "//@" before it (backends/opencl/nvidia/retarget.c).
 //
-// Four warps multiply 64 rows, 16 a warp, of a tile or of what lies in registers as a first operand of mma.sync does, with
-// a tile; the results lie in registers as those of mma.sync do. Tiles are in local memory: rows of 64 numbers, 128 bytes, whose chunks of 16 bytes are exchanged by the row's number; 8 rows
-// begin at a multiple of 1024 bytes.
+// Four warps multiply 64 rows, 16 a warp, of a tile or of what lies in registers as a first operand of mma.sync does,
+// with a tile; the results lie in registers as those of mma.sync do. Tiles are in local memory: rows of 64 numbers, 128
+// bytes, whose chunks of 16 bytes are exchanged by the row's number; 8 rows begin at a multiple of 1024 bytes.
 
 #define WGMMA 1
 
@@ -19,9 +19,6 @@
 static inline void give_registers(void) { __asm__ volatile("//@wgmma.fence.sync.aligned;" ::: "memory"); }
 static inline void end_products(void) { __asm__ volatile("//@wgmma.commit_group.sync.aligned;" ::: "memory"); }
 #define wait_for_products(n_groups) __asm__ volatile("//@wgmma.wait_group.sync.aligned " TEXT(n_groups) ";" ::: "memory")
-
-// What this item copied to local memory becomes visible to the units.
-static inline void show_copies(void) { __asm__ volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // Where a tile begins, for the units; column_bytes is the distance of its blocks of 64 columns.
 static inline ulong describe_tile(uint address, uint column_bytes) {

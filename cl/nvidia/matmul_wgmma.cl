@@ -78,57 +78,9 @@
 #define PRE_BLOCKS  (2 * BOX_BLOCKS)               // of GELU_BACKWARD's pre: blocks that a stage has room for
 
 // A product's tensor maps.
-enum { MAP_A, MAP_B, MAP_C, MAP_SIDE, MAP_SMALL_B, MAP_BYTES = 128 }; // MAP_SIDE: act, or pre
-
-// --- barriers in local memory -----------------------------------------------------------------------------
-
-static inline void make_barrier(uint barrier, uint n_arrivals) {
-    __asm__ volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(n_arrivals) : "memory");
-}
-
-static inline void arrive(uint barrier) {
-    __asm__ volatile("{ .reg .b64 state; mbarrier.arrive.shared::cta.b64 state, [%0]; }" ::"r"(barrier) : "memory");
-}
-
-static inline void arrive_with_bytes(uint barrier, uint n_bytes) {
-    __asm__ volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(n_bytes) : "memory");
-}
-
-// Waits until the phase of that parity is over.
-#define wait_for(barrier, parity)                                                                              \
-    __asm__ volatile("{\n.reg .pred done;\nWAIT: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"   \
-                     "@!done bra WAIT;\n}" ::"r"(barrier),                                                     \
-                     "r"(parity)                                                                               \
-                     : "memory")
-
-// The same, but ends the kernel with an error when that does not come: then the device is not lost. (In the consumers it
-// would cost registers.)
-#define wait_bounded(barrier, parity)                                                                          \
-    __asm__ volatile("{\n.reg .pred done;\n.reg .u32 n;\nmov.u32 n, 0;\n"                                      \
-                     "WAIT: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n@done bra DONE;\n"       \
-                     "add.u32 n, n, 1;\nsetp.lt.u32 done, n, 4000000;\n@done bra WAIT;\ntrap;\nDONE:\n}" ::"r"( \
-                         barrier),                                                                             \
-                     "r"(parity)                                                                               \
-                     : "memory")
-
-// A barrier of one consumer's items.
-static inline void consumer_barrier(uint consumer) {
-    __asm__ volatile("bar.sync %0, 128;" ::"r"(1 + consumer) : "memory");
-}
+enum { MAP_A, MAP_B, MAP_C, MAP_SIDE, MAP_SMALL_B }; // MAP_SIDE: act, or pre
 
 // --- tiles ----------------------------------------------------------------------------------------------
-
-static inline void order_map(const global uchar *map) {
-    __asm__ volatile("//@fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
-}
-
-// A box of a matrix from column x, row y on; its bytes are counted by the barrier.
-static inline void bring_box(uint to, const global uchar *map, uint x, uint y, uint barrier) {
-    __asm__ volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], "
-                     "[%4];" ::"r"(to),
-                     "l"(map), "r"(x), "r"(y), "r"(barrier)
-                     : "memory");
-}
 
 // A tile of an operand, 64 of K: one box where K lies along rows, else a box for every 128 bytes of rows or columns of C.
 static inline void bring_tile(uint to, const global uchar *map, uint k, uint outer, uint n_outer, int along_c,
@@ -368,7 +320,7 @@ INLINE void finish_block(const finisher *f, float x[16], uint h, float bias, con
         if (is_first) {
             send_wait_read(1);
         }
-        consumer_barrier(f->consumer);
+        wait_for_four_warps(1 + f->consumer);
     }
     put_block(x, box, h % BOX_BLOCKS);
 #if BESIDE & GELU
@@ -382,7 +334,7 @@ INLINE void finish_block(const finisher *f, float x[16], uint h, float bias, con
     if (h % BOX_BLOCKS == BOX_BLOCKS - 1) {
         const uint col = n - (BOX_BLOCKS - 1) * 32;
         order_bulk_copies();
-        consumer_barrier(f->consumer);
+        wait_for_four_warps(1 + f->consumer);
         if (is_first) {
 #if C_IS_NARROW
             SEND_BOX(STORE_BOX, f->maps + MAP_C * MAP_BYTES, col, f->m, f->part, box);
@@ -586,8 +538,7 @@ matmul(uint beside, uint M, uint N, uint K, uint n_parts, uint band, const globa
             make_barrier(at + BARRIERS_AT + i * 8, 1);
             make_barrier(at + BARRIERS_AT + (STAGES + i) * 8, CONSUMERS * CONSUMER_WARPS);
         }
-        __asm__ volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-        order_bulk_copies();
+        show_barriers();
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     if (MY_WARP >= CONSUMERS * CONSUMER_WARPS) {

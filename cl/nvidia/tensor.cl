@@ -62,6 +62,13 @@ static inline float from_lane(float x, uint lane) {
     return y;
 }
 
+// The value of the warp's first item, and so the same for all.
+static inline uint first_lane(uint x) {
+    uint y;
+    __asm__ volatile("shfl.sync.idx.b32 %0, %1, 0, 0x1f, 0xffffffff;" : "=r"(y) : "r"(x));
+    return y;
+}
+
 static inline uint load_word(uint address) {
     uint x;
     __asm__ volatile("ld.shared.u32 %0, [%1];" : "=r"(x) : "r"(address) : "memory");

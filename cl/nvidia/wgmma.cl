@@ -65,9 +65,6 @@
 #define READ_SUMS(x, h) READ_16(x, "c", h)
 #define DECLARE_SUMS    __asm__ volatile(".reg .f32 " SUMS ";")
 
-// What was written to local memory becomes visible to the units and to TMA.
-static inline void order_bulk_copies(void) { __asm__ volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-
 // Where a tile lies, for the units: address, and distances of 1024 bytes between 8 rows and of a box between 64 columns,
 // in units of 16 bytes; rows of 128 bytes with exchanged chunks.
 #define PLACE(at, along_c) \

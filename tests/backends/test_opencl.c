@@ -67,8 +67,13 @@ TEST(test_retarget) {
     assert_string_equal(text, ".version 8.5\n.target sm_90a\n.entry k()\n.minnctapersm 1\n.reqntid 384, 1, 1\n{\n "
                               "wgmma.fence;\n add; // a comment\n x;\n}");
     assert_int_equal(n_bytes, strlen(text));
-    assert_null(opencl_retarget((const unsigned char *)"\177ELF", 4, &n_bytes));
     free(text);
+    static const char three[] = ".target sm_90\n.reqntid 128, 1, 1\n{\n //groups a unit: 3\n}";
+    text = opencl_retarget((const unsigned char *)three, sizeof three, &n_bytes);
+    assert_non_null(text);
+    assert_string_equal(text, ".target sm_90a\n.minnctapersm 3\n.reqntid 128, 1, 1\n{\n //groups a unit: 3\n}");
+    free(text);
+    assert_null(opencl_retarget((const unsigned char *)"\177ELF", 4, &n_bytes));
 }
 
 // As cuTensorMapEncodeTiled makes it of the same matrix.

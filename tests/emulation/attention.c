@@ -43,27 +43,37 @@ static struct {
     float *lse, *D;
 } x;
 
+#if WGMMA
+#define MAPS_TYPES const warps_map *, uint64_t,
+#define MAPS       maps, 0,
+static warps_map maps[2]; // qkv, dy
+#else
+#define MAPS_TYPES
+#define MAPS
+#endif
+
 void attention_forward(uint64_t, uint64_t, uint64_t, uint64_t, const int32_t *, uint64_t, uint64_t, uint32_t, float,
-                       const data *, uint64_t, const uint32_t *, uint64_t, data *, uint64_t, float *, uint64_t);
+                       MAPS_TYPES const data *, uint64_t, const uint32_t *, uint64_t, data *, uint64_t, float *,
+                       uint64_t);
 void attention_backward_rows(uint64_t, uint64_t, uint64_t, uint64_t, const int32_t *, uint64_t, uint64_t, uint32_t,
-                             float, const data *, uint64_t, const data *, uint64_t, const float *, uint64_t,
+                             float, MAPS_TYPES const data *, uint64_t, const data *, uint64_t, const float *, uint64_t,
                              const uint32_t *, uint64_t, const data *, uint64_t, float *, uint64_t, data *, uint64_t);
 void attention_backward_keys(uint64_t, uint64_t, uint64_t, uint64_t, const int32_t *, uint64_t, uint64_t, uint32_t,
-                             float, const data *, uint64_t, const data *, uint64_t, const float *, uint64_t,
+                             float, MAPS_TYPES const data *, uint64_t, const data *, uint64_t, const float *, uint64_t,
                              const uint32_t *, uint64_t, const float *, uint64_t, data *, uint64_t);
 
 static void forward(void) {
-    attention_forward(x.T, x.NH, x.NKV, x.B * x.NH, x.starts, GUARD, x.key, x.threshold, x.drop_scale, x.qkv, GUARD,
-                      x.rng_step, 0, x.y, GUARD, x.lse, GUARD);
+    attention_forward(x.T, x.NH, x.NKV, x.B * x.NH, x.starts, GUARD, x.key, x.threshold, x.drop_scale, MAPS x.qkv,
+                      GUARD, x.rng_step, 0, x.y, GUARD, x.lse, GUARD);
 }
 
 static void backward_rows(void) {
-    attention_backward_rows(x.T, x.NH, x.NKV, x.B * x.NH, x.starts, GUARD, x.key, x.threshold, x.drop_scale, x.dy,
+    attention_backward_rows(x.T, x.NH, x.NKV, x.B * x.NH, x.starts, GUARD, x.key, x.threshold, x.drop_scale, MAPS x.dy,
                             GUARD, x.qkv, GUARD, x.lse, GUARD, x.rng_step, 0, x.y, GUARD, x.D, GUARD, x.dqkv, GUARD);
 }
 
 static void backward_keys(void) {
-    attention_backward_keys(x.T, x.NH, x.NKV, x.B * x.NKV, x.starts, GUARD, x.key, x.threshold, x.drop_scale, x.dy,
+    attention_backward_keys(x.T, x.NH, x.NKV, x.B * x.NKV, x.starts, GUARD, x.key, x.threshold, x.drop_scale, MAPS x.dy,
                             GUARD, x.qkv, GUARD, x.lse, GUARD, x.rng_step, 0, x.D, GUARD, x.dqkv, GUARD);
 }
 
@@ -254,6 +264,10 @@ int main(int argc, char **argv) {
     x.C = x.NH * HS;
     x.ld = (x.NH + 2 * x.NKV) * HS;
     make_tensors();
+#if WGMMA
+    maps[0] = (warps_map){(uint64_t)(uintptr_t)(x.qkv + GUARD), x.B, x.T, x.ld};
+    maps[1] = (warps_map){(uint64_t)(uintptr_t)(x.dy + GUARD), x.B, x.T, x.C};
+#endif
     compute(&e);
     warps_run(groups(x.NH), ITEMS, forward);
     warps_run(groups(x.NH), ITEMS, backward_rows);

@@ -45,6 +45,7 @@ static inline float2 unpack_f16(uint x) { return (float2)(warp_unpack(x & 0xffff
 #define multiply_f16(c, a, b0, b1) warp_multiply(c, a, b0, b1, F16)
 #define multiply_tf32(c, a, b0, b1) warp_multiply(c, a, b0, b1, TF32)
 #define exchange warp_exchange
+#define first_lane(x) (x) // the same for all items where it is used
 #define is_any warp_any
 #define wait_for_warp warp_wait
 #define fast_exp2 warp_exp2
@@ -55,15 +56,32 @@ static inline float2 unpack_f16(uint x) { return (float2)(warp_unpack(x & 0xffff
 #define give_registers()
 #define end_products()
 #define wait_for_products(n_groups)
-#define show_copies()
 #define settle_32(c)
 #define settle_64(c)
 #define settle_128(c)
+
+enum { MAP_BYTES = 32 }; // of tests/emulation/warps.h
+void warp_make_barrier(uint barrier, uint n_arrivals);
+void warp_arrive(uint barrier, uint n_bytes, uint n_arrivals);
+void warp_wait_for(uint barrier, uint parity);
+void warp_bring_box(uint to, ulong map, uint x, uint y, uint z, uint barrier);
+void warp_wait_for_four(void);
+#define make_barrier                    warp_make_barrier
+#define show_barriers()
+#define arrive(barrier)                 warp_arrive(barrier, 0, 1)
+#define arrive_with_bytes(barrier, n)   warp_arrive(barrier, n, 1)
+#define expect_bytes(barrier, n)        warp_arrive(barrier, n, 0)
+#define wait_for                        warp_wait_for
+#define wait_for_four_warps(number)     warp_wait_for_four()
+#define order_map(map)
+#define bring_box_of(to, map, x, y, z, barrier) warp_bring_box(to, (ulong)(map), x, y, z, barrier)
 
 static inline ulong describe_tile(uint address, uint column_bytes) {
     return 0x4000004000000000UL | (ulong)(column_bytes / 16) << 16 | (address & 0x3ffff) / 16;
 }
 
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
 #define multiply_by_columns_64(c, a, b) warp_multiply_tile(&(c)[0][0], a, b, 64, 1, NUMBER)
 #define multiply_by_columns_128(c, a, b) warp_multiply_tile(&(c)[0][0], a, b, 128, 1, NUMBER)
 

@@ -162,6 +162,116 @@ void warp_wait_for_copies(int n_groups) {
     x->n_copies = n_left;
 }
 
+// --- barriers in local memory, and copies that they wait for -------------------------------------------
+
+// As it lies in local memory.
+typedef struct {
+    uint16_t n_arrivals, n_left; // of a phase
+    int16_t n_boxes;             // bytes to come / BOX_UNIT; may come before they are expected
+    uint16_t phase;
+} barrier;
+
+enum { BOX_UNIT = 128, MOST_BOXES = 256, BOX_ROWS = 64, BOX_CHANNELS = 64 };
+
+typedef struct {
+    warps_map map;
+    uint32_t to, x, y, z, barrier;
+} box;
+
+static box boxes[MOST_BOXES]; // on their way
+static int n_boxes;
+
+void warp_make_barrier(uint32_t address, uint32_t n_arrivals);
+void warp_arrive(uint32_t address, uint32_t n_bytes, uint32_t n_arrivals);
+void warp_wait_for(uint32_t address, uint32_t parity);
+void warp_bring_box(uint32_t to, uint64_t map, uint32_t x, uint32_t y, uint32_t z, uint32_t barrier);
+void warp_wait_for_four(void);
+
+static barrier *barrier_at(uint32_t address) { return (barrier *)(uintptr_t)address; }
+
+void warp_make_barrier(uint32_t address, uint32_t n_arrivals) {
+    *barrier_at(address) = (barrier){(uint16_t)n_arrivals, (uint16_t)n_arrivals, 0, 0};
+}
+
+static void settle_barrier(barrier *b) {
+    if (b->n_left == 0 && b->n_boxes == 0) {
+        b->n_left = b->n_arrivals;
+        b->phase++;
+    }
+}
+
+void warp_arrive(uint32_t address, uint32_t n_bytes, uint32_t n_arrivals) {
+    barrier *b = barrier_at(address);
+    if (b->n_left < n_arrivals) {
+        stop("more arrivals at a barrier than it waits for");
+    }
+    b->n_boxes = (int16_t)(b->n_boxes + (int)(n_bytes / BOX_UNIT));
+    b->n_left = (uint16_t)(b->n_left - n_arrivals);
+    settle_barrier(b);
+}
+
+static void copy_box(const box *x) {
+    barrier *b = barrier_at(x->barrier);
+    for (uint32_t row = 0; row < BOX_ROWS; row++) {
+        for (uint32_t chunk = 0; chunk < BOX_UNIT / 16; chunk++) {
+            char *to = (char *)(uintptr_t)(x->to + row * BOX_UNIT + (chunk ^ row % 8) * 16);
+            const uint64_t at = ((x->z * x->map.n_rows + x->y + row) * x->map.n_channels + x->x + chunk * 8) * 2;
+            const int is_there = x->y + row < x->map.n_rows && x->x + chunk * 8 < x->map.n_channels;
+            memset(to, 0, 16);
+            memcpy(to, (const char *)(uintptr_t)(x->map.address + (is_there ? at : 0)), is_there ? 16 : 0);
+        }
+    }
+    b->n_boxes = (int16_t)(b->n_boxes - BOX_ROWS * BOX_CHANNELS * 2 / BOX_UNIT);
+    settle_barrier(b);
+}
+
+// Every second box comes at once, the others when somebody waits for them.
+void warp_bring_box(uint32_t to, uint64_t map, uint32_t x, uint32_t y, uint32_t z, uint32_t barrier) {
+    static uint32_t n;
+    box b = {.to = to, .x = x, .y = y, .z = z, .barrier = barrier};
+    memcpy(&b.map, (const void *)(uintptr_t)map, sizeof b.map);
+    near_local = to;
+    if (to % (8 * BOX_UNIT) != 0 || b.z >= b.map.n_sequences || n_boxes == MOST_BOXES) {
+        stop("a box that TMA would not bring");
+    }
+    if (n++ % 2 == 0) {
+        copy_box(&b);
+    } else {
+        boxes[n_boxes++] = b;
+    }
+}
+
+void warp_wait_for(uint32_t address, uint32_t parity) {
+    int n_left = 0;
+    for (int i = 0; i < n_boxes; i++) {
+        if (boxes[i].barrier == address) {
+            copy_box(&boxes[i]);
+        } else {
+            boxes[n_left++] = boxes[i];
+        }
+    }
+    n_boxes = n_left;
+    while (barrier_at(address)->phase % 2 == parity) {
+        let_others();
+    }
+}
+
+// Four warps, as wgmma's.
+void warp_wait_for_four(void) {
+    enum { FOUR = 4 * WARP };
+    static int n_at[MOST_ITEMS / FOUR];
+    static uint64_t n_over[MOST_ITEMS / FOUR];
+    const int i = current / FOUR;
+    const uint64_t before = n_over[i];
+    if (++n_at[i] == FOUR) {
+        n_at[i] = 0;
+        n_over[i]++;
+    }
+    while (n_over[i] == before) {
+        let_others();
+    }
+}
+
 // --- what a warp does together ------------------------------------------------------------------------
 
 static int lane(void) { return current % WARP; }

@@ -1,11 +1,18 @@
 // warps.h: work-groups of NVIDIA's warps on a processor. Each item is a fiber; what a warp does together (ldmatrix,
-// mma, wgmma, shfl, vote) waits for all 32. Copies to local memory happen when they are waited for, not before.
+// mma, wgmma, shfl, vote) waits for all 32. Copies to local memory happen when they are waited for, not before; of
+// those by TMA every second one happens at once.
 #ifndef STEPMARK_WARPS_H
 #define STEPMARK_WARPS_H
 
 #include <stdint.h>
 
 enum { BF16, F16, TF32 }; // numbers that are multiplied
+
+// A tensor map: (sequences, rows, channels) of 16-bit numbers.
+typedef struct {
+    uint64_t address;
+    uint64_t n_sequences, n_rows, n_channels;
+} warps_map;
 
 // Runs `item` as every item of n_groups work-groups.
 void warps_run(uint32_t n_groups, int items_a_group, void (*item)(void));

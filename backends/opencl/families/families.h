@@ -25,9 +25,17 @@ typedef struct {
     size_t items;
     int own;
     bool is_apart; // as many groups again, along the second dimension, compute dk, and the others only dv
+    cl_mem maps;   // an argument more, after those of all; NULL: none. The caller releases it, too
 } opencl_attention_kernel;
-typedef sm_status (*opencl_find_attention)(opencl_device *device, const void *of, sm_dtype dtype, int HS, int part,
-                                           opencl_attention_kernel *kernel);
+
+// The example that a kernel is tried with.
+typedef struct {
+    sm_dtype dtype;
+    int64_t T, qkv_cols, y_cols;
+    cl_mem qkv, dy;
+} opencl_attention_example;
+typedef sm_status (*opencl_find_attention)(opencl_device *device, const void *of, const opencl_attention_example *x,
+                                           int HS, int part, opencl_attention_kernel *kernel);
 
 // Runs a small example, forward and backward, with the kernels from `find`: "" if its numbers are right, otherwise the
 // error.

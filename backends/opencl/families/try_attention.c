@@ -9,7 +9,7 @@
 #include "backends/opencl/families/families.h"
 
 // Two heads of queries share a head of keys and values. The last tile of rows is incomplete.
-enum { T = 100, NH = 2, NKV = 1, LANES = NH + 2 * NKV, N_ARGS = 7 };
+enum { T = 100, NH = 2, NKV = 1, LANES = NH + 2 * NKV, N_ARGS = 8 };
 
 // y and dqkv differ from the values computed here by rounding of weights and results to 16 bits.
 static const double LARGEST_ERROR = 0.02;
@@ -153,16 +153,16 @@ static void release_buffers(const buffers *b) {
 }
 
 // The shape, no documents, no dropout, then the part's buffers; unused parameters get any buffer.
-static sm_status set_arguments(const opencl_device *d, cl_kernel kernel, int part, const buffers *b) {
+static sm_status set_arguments(const opencl_device *d, const opencl_attention_kernel *k, int part, const buffers *b) {
     const cl_ulong shape[] = {T, NH, NKV, part == OPENCL_ATTENTION_KEYS ? NKV : NH};
     const cl_ulong key = 0;
     const cl_uint threshold = 0;
     const cl_float drop_scale = 1;
     const cl_ulong at = 0;
     const cl_mem lists[OPENCL_ATTENTION_PARTS][N_ARGS] = {
-        [OPENCL_ATTENTION_FORWARD] = {b->qkv, b->lse, b->y, b->lse},
-        [OPENCL_ATTENTION_ROWS] = {b->dy, b->qkv, b->lse, b->lse, b->y, b->D, b->dqkv},
-        [OPENCL_ATTENTION_KEYS] = {b->dy, b->qkv, b->lse, b->lse, b->D, b->dqkv},
+        [OPENCL_ATTENTION_FORWARD] = {k->maps, b->qkv, b->lse, b->y, b->lse},
+        [OPENCL_ATTENTION_ROWS] = {k->maps, b->dy, b->qkv, b->lse, b->lse, b->y, b->D, b->dqkv},
+        [OPENCL_ATTENTION_KEYS] = {k->maps, b->dy, b->qkv, b->lse, b->lse, b->D, b->dqkv},
     };
     enum { N_FIRST = 9 };
     opencl_argument arguments[N_FIRST + 2 * N_ARGS] = {
@@ -170,27 +170,31 @@ static sm_status set_arguments(const opencl_device *d, cl_kernel kernel, int par
         OPENCL_ARGUMENT(shape[3]), OPENCL_ARGUMENT(b->lse),    OPENCL_ARGUMENT(at), // no documents
         OPENCL_ARGUMENT(key),      OPENCL_ARGUMENT(threshold), OPENCL_ARGUMENT(drop_scale)};
     int n = N_FIRST;
-    for (int i = 0; i < N_ARGS && lists[part][i] != NULL; i++) {
+    for (int i = k->maps == NULL; i < N_ARGS && lists[part][i] != NULL; i++) {
         arguments[n++] = (opencl_argument)OPENCL_ARGUMENT(lists[part][i]);
         arguments[n++] = (opencl_argument)OPENCL_ARGUMENT(at);
     }
-    return opencl_set_arguments(d, kernel, arguments, n);
+    return opencl_set_arguments(d, k->kernel, arguments, n);
 }
 
 static sm_status run_part(opencl_device *d, sm_dtype dtype, int HS, int part, opencl_find_attention find,
                           const void *of, const buffers *b) {
+    const opencl_attention_example tensors = {dtype, T, (int64_t)LANES * HS, (int64_t)NH * HS, b->qkv, b->dy};
     opencl_attention_kernel k = {0};
-    SM_TRY(find(d, of, dtype, HS, part, &k));
+    sm_status status = find(d, of, &tensors, HS, part, &k);
     const int n_heads = part == OPENCL_ATTENTION_KEYS ? NKV : NH;
     const size_t global[] = {k.items * (size_t)((T + k.own - 1) / k.own * n_heads), 2};
     const size_t local[] = {k.items, 1};
-    sm_status status = set_arguments(d, k.kernel, part, b);
+    if (status == SM_OK) {
+        status = set_arguments(d, &k, part, b);
+    }
     if (status == SM_OK) {
         status = opencl_check(
             id_of(d), opencl_attention_kernels[part],
             opencl.clEnqueueNDRangeKernel(d->queue, k.kernel, k.is_apart ? 2 : 1, NULL, global, local, 0, NULL, NULL));
     }
-    opencl.clReleaseKernel(k.kernel);
+    opencl_release_kernel(k.kernel);
+    opencl_release_buffer(k.maps);
     return status;
 }
 

@@ -257,8 +257,8 @@ static void run_probe(const opencl_facts *facts, opencl_matrix_units *units) {
 // --- what is known ----------------------------------------------------------------------------------------
 
 static void make_key(const opencl_facts *f, const char *of, char *key, size_t size_bytes) {
-    static const char *const stems[] = {"tensor",          "tensor_probe", "wgmma",           "matmul_wgmma",
-                                        "attention_wgmma", "heads",        "attention_tensor"};
+    static const char *const stems[] = {"tensor",       "tensor_probe",    "tma",   "wgmma",
+                                        "matmul_wgmma", "attention_wgmma", "heads", "attention_tensor"};
     uint64_t hash = HOST_HASH_START;
     for (size_t i = 0; i < sizeof stems / sizeof stems[0]; i++) {
         const sm_embedded *source = opencl_find_source(stems[i]);
@@ -301,7 +301,7 @@ static struct {
     struct {
         bool is_tried;
         char trouble[SM_TEXT_SIZE];
-    } attention[2][2]; // by wgmma, for bf16 and fp16, heads of 64 and 128 channels
+    } attention[2][OPENCL_HEADS_KINDS]; // by wgmma, for bf16 and fp16
 } known[MOST_DEVICES];
 
 // Its index in `known`; -1: there are too many.
@@ -370,47 +370,63 @@ bool opencl_has_wgmma(const opencl_facts *facts, sm_dtype dtype, sm_products pro
     return products != SM_PRODUCTS_PLAIN && known[i].floats[products] == RIGHT;
 }
 
+static sm_status make_attention_maps(opencl_device *d, const opencl_attention_example *x, cl_mem *buffer) {
+    const opencl_tensor_map of_qkv = opencl_map_rows(x->dtype, 1, x->T, x->qkv_cols);
+    const opencl_tensor_map of_dy = opencl_map_rows(x->dtype, 1, x->T, x->y_cols);
+    unsigned char maps[2 * OPENCL_MAP_BYTES];
+    uint64_t qkv = 0;
+    uint64_t dy = 0;
+    SM_TRY(opencl_find_address(d, x->qkv, &qkv));
+    SM_TRY(opencl_find_address(d, x->dy, &dy));
+    opencl_encode_map(&of_qkv, qkv, maps);
+    opencl_encode_map(&of_dy, dy, maps + OPENCL_MAP_BYTES);
+    *buffer = opencl_make_buffer(d, sizeof maps, maps);
+    return *buffer != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "%s: no memory for tensor maps", id_of(d));
+}
+
 typedef struct {
     sm_dtype dtype;
-    int HS;
-} heads;
+    opencl_heads heads;
+} tried_heads;
 
-static sm_status find_attention(opencl_device *d, const void *of, sm_dtype dtype, int HS, int part,
+static sm_status find_attention(opencl_device *d, const void *of, const opencl_attention_example *x, int HS, int part,
                                 opencl_attention_kernel *k) {
     enum { OPTIONS_SIZE = 320, WARP_ROWS = 16, WARP_ITEMS = 32 };
     char options[OPTIONS_SIZE];
-    opencl_score_sizes s = {0};
-    (void)of;
-    opencl_tensor_score_sizes(&d->facts, true, part, HS, (int)sm_dtype_size(dtype), &s);
+    const opencl_score_sizes s = opencl_wgmma_score_sizes(((const tried_heads *)of)->heads, part);
     opencl_attention_options(&s, part, HS, false, options, sizeof options);
-    strncat(options, opencl_data_option(dtype), sizeof options - strlen(options) - 1);
+    strncat(options, opencl_data_option(x->dtype), sizeof options - strlen(options) - 1);
     k->items = (size_t)(s.warps * WARP_ITEMS);
     k->own = s.warps * WARP_ROWS;
+    SM_TRY(make_attention_maps(d, x, &k->maps));
     return opencl_get_kernel(d, "attention_wgmma", options, opencl_attention_kernels[part], &k->kernel);
 }
 
 static void try_heads(opencl_device *d, const void *what, char *trouble, size_t size_bytes) {
-    const heads *h = what;
-    opencl_try_attention(d, h->dtype, h->HS, find_attention, NULL, trouble, size_bytes);
+    const tried_heads *h = what;
+    const int HS = h->heads == OPENCL_HEADS_128 ? 128 : 64;
+    opencl_try_attention(d, h->dtype, HS, find_attention, h, trouble, size_bytes);
 }
 
-const char *opencl_wgmma_attention_trouble(const opencl_facts *facts, sm_dtype dtype, int64_t HS) {
+const char *opencl_wgmma_attention_trouble(const opencl_facts *facts, sm_dtype dtype, opencl_heads heads) {
+    static const char *const names[OPENCL_HEADS_KINDS] = {
+        [OPENCL_HEADS_64] = "64", [OPENCL_FEW_HEADS_64] = "64, few", [OPENCL_HEADS_128] = "128"};
     const int i = find_device(facts);
-    const heads h = {dtype, (int)HS};
+    const tried_heads h = {dtype, heads};
     char of[64];
-    if (i < 0 || !known[i].units.has_wgmma || !sm_dtype_is_narrow(dtype) || (HS != 64 && HS != 128)) {
+    if (i < 0 || !known[i].units.has_wgmma || !sm_dtype_is_narrow(dtype) || heads == OPENCL_OTHER_HEADS) {
         return "the units have no such products";
     }
-    char *trouble = known[i].attention[dtype == SM_F16][HS == 128].trouble;
-    bool *is_tried = &known[i].attention[dtype == SM_F16][HS == 128].is_tried;
+    char *trouble = known[i].attention[dtype == SM_F16][heads].trouble;
+    bool *is_tried = &known[i].attention[dtype == SM_F16][heads].is_tried;
     if (!*is_tried) {
-        snprintf(of, sizeof of, "attention %s %d", sm_dtype_name(dtype), h.HS);
+        snprintf(of, sizeof of, "attention %s %s", sm_dtype_name(dtype), names[heads]);
         recall_or_try(facts, of, try_heads, &h, trouble);
         *is_tried = true;
     }
     return trouble;
 }
 
-bool opencl_has_wgmma_attention(const opencl_facts *facts, sm_dtype dtype, int64_t HS) {
-    return opencl_wgmma_attention_trouble(facts, dtype, HS)[0] == '\0';
+bool opencl_has_wgmma_attention(const opencl_facts *facts, sm_dtype dtype, opencl_heads heads) {
+    return opencl_wgmma_attention_trouble(facts, dtype, heads)[0] == '\0';
 }

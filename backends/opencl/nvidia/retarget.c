@@ -1,7 +1,8 @@
 // retarget.c: changes the target of PTX. OpenCL's compilers make PTX for sm_90, but only sm_90a has the instructions of
 // wgmma. A kernel contains them as comments, "//@" before each, which become text here; the driver's assembler accepts
-// the result as a program's binary. It also declares that a unit runs one work-group at a time, which the assembler
-// requires for warps to pass registers to one another (setmaxnreg).
+// the result as a program's binary. It also declares how many work-groups a unit is to run at a time: as many as the
+// comment "//groups a unit: " says, or one. The assembler needs that for warps to pass registers to one another
+// (setmaxnreg), and gives each item as many registers as there are for so many.
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +11,7 @@
 static const char hidden[] = "//@";
 static const char target[] = ".target sm_";
 static const char group[] = ".reqntid";
-static const char one_group[] = ".minnctapersm 1\n";
+static const char n_groups[] = "//groups a unit: "; // one digit follows
 
 // Copies the number after ".target sm_", with the suffix of the architecture-specific variant.
 static const char *copy_target(const char *from, char **to) {
@@ -22,7 +23,8 @@ static const char *copy_target(const char *from, char **to) {
 }
 
 char *opencl_retarget(const unsigned char *ptx, size_t size_bytes, size_t *new_bytes) {
-    char *text = calloc(3 * size_bytes + sizeof one_group, 1); // a line grows to less than three times its length
+    char groups[] = ".minnctapersm 1\n";
+    char *text = calloc(3 * size_bytes + sizeof groups, 1); // a line grows to less than three times its length
     char *copy = calloc(size_bytes + 1, 1);
     if (text == NULL || copy == NULL) {
         free(text);
@@ -30,7 +32,9 @@ char *opencl_retarget(const unsigned char *ptx, size_t size_bytes, size_t *new_b
         return NULL;
     }
     memcpy(copy, ptx, size_bytes);
-    const char *from = copy;
+    const char *from = strstr(copy, n_groups);
+    groups[sizeof groups - 3] = from != NULL ? from[sizeof n_groups - 1] : '1';
+    from = copy;
     char *to = text;
     bool is_found = false;
     while (*from != '\0') {
@@ -40,8 +44,8 @@ char *opencl_retarget(const unsigned char *ptx, size_t size_bytes, size_t *new_b
             from = copy_target(from, &to);
             is_found = true;
         } else if (strncmp(from, group, sizeof group - 1) == 0) {
-            memcpy(to, one_group, sizeof one_group - 1);
-            to += sizeof one_group - 1;
+            memcpy(to, groups, sizeof groups - 1);
+            to += sizeof groups - 1;
             memcpy(to, group, sizeof group - 1);
             to += sizeof group - 1;
             from += sizeof group - 1;

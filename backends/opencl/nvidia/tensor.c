@@ -537,11 +537,11 @@ static const opencl_recipe recipes[] = {
     {"tensor_probe", {"tensor", "tensor_probe"}, NULL},
     {"operand_tensor", {"tensor", "operand_tensor"}, NULL},
     {"matmul_tensor", {"tensor", "matmul_tensor"}, NULL},
-    {"matmul_wgmma", {"tensor", "wgmma", "matmul_wgmma"}, opencl_retarget},
+    {"matmul_wgmma", {"tensor", "tma", "wgmma", "matmul_wgmma"}, opencl_retarget},
     {"attention_tensor", {"tensor", "heads", "attention_tensor"}, NULL},
-    {"attention_wgmma", {"tensor", "attention_wgmma", "heads", "attention_tensor"}, opencl_retarget},
+    {"attention_wgmma", {"tensor", "tma", "attention_wgmma", "heads", "attention_tensor"}, opencl_retarget},
     {"peaks_tensor", {"tensor", "peaks_tensor"}, NULL},
-    {"peaks_wgmma", {"tensor", "wgmma", "peaks_wgmma"}, opencl_retarget},
+    {"peaks_wgmma", {"tensor", "tma", "wgmma", "peaks_wgmma"}, opencl_retarget},
     {.name = NULL},
 };
 

@@ -23,18 +23,23 @@ int opencl_tensor_local_bytes(const opencl_facts *facts);
 // tiles of `tile` rows, of which `step` at a time have scores in registers; `kept` of the own operands stay there.
 typedef struct {
     int warps, fragments, tile, step, kept;
-    int registers; // for each item; 0: the compiler decides
-    bool wgmma;    // products by four warps together
+    int stages; // of tiles; 0: two, and products by single warps. Otherwise by four warps together, fed by TMA
+    int groups; // with stages: work-groups that share a unit, and its registers
 } opencl_score_sizes;
 
 // Whether the units compute it: flash kinds of 16-bit data, or of fp32 in tf32 or tf32x3, HS a multiple of 8 up to 128,
 // heads' rows aligned to 16 bytes, and tiles that fit. Everything else runs as in family `local`.
-bool opencl_tensor_attends(const opencl_facts *facts, bool has_wgmma, const sm_plan *plan,
-                           const opencl_attention *attention);
+bool opencl_tensor_attends(const opencl_facts *facts, const sm_plan *plan, const opencl_attention *attention);
 
-// Sizes of a part's kernel; false if no tile of a head of HS channels fits.
-bool opencl_tensor_score_sizes(const opencl_facts *facts, bool has_wgmma, int part, int64_t HS, int elem_bytes,
-                               opencl_score_sizes *sizes);
+// Heads that wgmma has kernels for: of 64 channels, few of which (and rows) need smaller work-groups, or of 128.
+typedef enum { OPENCL_HEADS_64, OPENCL_FEW_HEADS_64, OPENCL_HEADS_128, OPENCL_OTHER_HEADS } opencl_heads;
+enum { OPENCL_HEADS_KINDS = OPENCL_OTHER_HEADS };
+opencl_heads opencl_kind_of_heads(const opencl_facts *facts, sm_dtype dtype, int64_t HS,
+                                  int64_t n_rows); // of all heads
+
+// Sizes of a part's kernel by wgmma; or by mma.sync, false if no tile of a head of HS channels fits.
+opencl_score_sizes opencl_wgmma_score_sizes(opencl_heads heads, int part);
+bool opencl_mma_score_sizes(const opencl_facts *facts, int part, int64_t HS, int elem_bytes, opencl_score_sizes *sizes);
 
 // The options of the program of a part's kernel.
 void opencl_attention_options(const opencl_score_sizes *s, int part, int64_t HS, bool drops, char *options,
@@ -59,9 +64,9 @@ const opencl_matrix_units *opencl_find_matrix_units(const opencl_facts *facts);
 // Whether products of such data are right by wgmma: also found once.
 bool opencl_has_wgmma(const opencl_facts *facts, sm_dtype dtype, sm_products products);
 
-// Whether wgmma computes attention with heads of HS channels, 64 or 128, correctly; and the error, "" if none.
-bool opencl_has_wgmma_attention(const opencl_facts *facts, sm_dtype dtype, int64_t HS);
-const char *opencl_wgmma_attention_trouble(const opencl_facts *facts, sm_dtype dtype, int64_t HS);
+// Whether wgmma computes attention with such heads correctly; and the error, "" if none.
+bool opencl_has_wgmma_attention(const opencl_facts *facts, sm_dtype dtype, opencl_heads heads);
+const char *opencl_wgmma_attention_trouble(const opencl_facts *facts, sm_dtype dtype, opencl_heads heads);
 
 // --- tensor_map.c --------------------------------------------------------------------------------
 
@@ -76,13 +81,16 @@ typedef struct {
     int box[3];
 } opencl_tensor_map;
 
-enum { OPENCL_MAP_BYTES = 128, OPENCL_MOST_MAPS = 5 }; // of a map; an op has at most this many
+enum { OPENCL_MAP_BYTES = 128, OPENCL_MOST_MAPS = 5 }; // of a map; an op has at most this many in all
 
 void opencl_encode_map(const opencl_tensor_map *m, uint64_t address, unsigned char map[OPENCL_MAP_BYTES]);
 sm_status opencl_find_address(opencl_device *device, cl_mem buffer, uint64_t *address);
-size_t opencl_map_bytes(const sm_plan *plan);                                 // of all maps of a plan, at most
-void opencl_arg_maps(opencl_binder *b, const opencl_tensor_map *maps, int n); // n <= OPENCL_MOST_MAPS, once for each op
+size_t opencl_map_bytes(const sm_plan *plan); // of all maps of a plan, at most
+void opencl_arg_maps(opencl_binder *b, const opencl_tensor_map *maps, int n);
 void opencl_free_maps(opencl_executable *e);
+
+// The rows of a sequence's tokens, in boxes of 64 rows and 64 channels (tensor_attention.c); the tensor is left open.
+opencl_tensor_map opencl_map_rows(sm_dtype dtype, int64_t B, int64_t T, int64_t n_channels);
 
 // --- retarget.c ----------------------------------------------------------------------------------
 

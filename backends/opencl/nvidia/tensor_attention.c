@@ -6,15 +6,17 @@
 #include "backends/opencl/nvidia/tensor.h"
 
 enum { OPTIONS_SIZE = 256, WARP_ITEMS = 32, FRAGMENT_ROWS = 16, CHUNK_BYTES = 16, MOST_HEAD_CHANNELS = 128 };
+enum { BOX_ROWS = 64, BOX_CHANNELS = 64 }; // that TMA brings at a time
 
 // --- sizes ----------------------------------------------------------------------------------------
 
 static int own_rows(const opencl_score_sizes *s) { return s->warps * s->fragments * FRAGMENT_ROWS; }
 
-// Local memory of a part's kernel: its own operands, two stages of tiles of two others, and values for each row.
+// Local memory of a part's kernel by mma.sync: its own operands, two stages of tiles of two others, and values for each
+// row.
 static int64_t local_bytes(int part, int64_t HS, int elem_bytes, const opencl_score_sizes *s) {
     const int64_t n_chunks = HS * elem_bytes / CHUNK_BYTES;
-    const int64_t pitch = s->wgmma ? n_chunks : ((n_chunks + 1) / 2 * 2) | 1; // chunks of a row
+    const int64_t pitch = ((n_chunks + 1) / 2 * 2) | 1; // chunks of a row
     const int n_own = part == OPENCL_ATTENTION_FORWARD ? 1 : 2;
     const int64_t sums = part == OPENCL_ATTENTION_KEYS ? 4 * (int64_t)sizeof(float) * s->tile : 0;
     return (n_own * own_rows(s) + 4 * s->tile) * pitch * CHUNK_BYTES + sums;
@@ -57,27 +59,38 @@ static const opencl_score_sizes float_sizes[OPENCL_ATTENTION_PARTS][N_SIZES] = {
                                {.warps = 2, .fragments = 1, .tile = 16, .step = 16}},
 };
 
-// By wgmma, for 16-bit numbers in heads of 64 or 128 channels. The compiler must be allowed many registers: by default
-// it prefers to wait for each product.
-static const opencl_score_sizes wgmma_sizes[OPENCL_ATTENTION_PARTS][2] = {
-    [OPENCL_ATTENTION_FORWARD] = {{.warps = 4, .tile = 64, .step = 64, .registers = 128},
-                                  {.warps = 4, .tile = 64, .step = 64, .registers = 168}},
-    [OPENCL_ATTENTION_ROWS] = {{.warps = 4, .tile = 64, .step = 64, .registers = 128},
-                               {.warps = 4, .tile = 64, .step = 64, .registers = 255}},
-    [OPENCL_ATTENTION_KEYS] = {{.warps = 4, .tile = 64, .step = 64, .registers = 168},
-                               {.warps = 4, .tile = 64, .step = 64, .registers = 255}},
+// By wgmma, for 16-bit numbers. A tile that more warps share is read less often; smaller groups leave no unit idle for
+// long at the end of few. The registers of a unit are those of `groups`.
+static const opencl_score_sizes wgmma_sizes[OPENCL_ATTENTION_PARTS][OPENCL_HEADS_KINDS] = {
+    [OPENCL_ATTENTION_FORWARD] = {[OPENCL_HEADS_64] = {.warps = 8, .stages = 4, .groups = 2},
+                                  [OPENCL_FEW_HEADS_64] = {.warps = 4, .stages = 2, .groups = 4},
+                                  [OPENCL_HEADS_128] = {.warps = 12, .stages = 3, .groups = 1}},
+    [OPENCL_ATTENTION_ROWS] = {[OPENCL_HEADS_64] = {.warps = 8, .stages = 4, .groups = 2},
+                               [OPENCL_FEW_HEADS_64] = {.warps = 4, .stages = 2, .groups = 4},
+                               [OPENCL_HEADS_128] = {.warps = 12, .stages = 3, .groups = 1}},
+    [OPENCL_ATTENTION_KEYS] = {[OPENCL_HEADS_64] = {.warps = 4, .stages = 3, .groups = 3},
+                               [OPENCL_FEW_HEADS_64] = {.warps = 4, .stages = 3, .groups = 3},
+                               [OPENCL_HEADS_128] = {.warps = 8, .stages = 3, .groups = 1}},
 };
 
-static bool is_of_wgmma(int64_t HS) { return HS == 64 || HS == 128; }
+opencl_heads opencl_kind_of_heads(const opencl_facts *facts, sm_dtype dtype, int64_t HS, int64_t n_rows) {
+    enum { GROUP_ROWS = 128, GROUPS_A_UNIT = 2, LEAST_ROUNDS = 3 };
+    const bool is_few = n_rows < (int64_t)GROUP_ROWS * GROUPS_A_UNIT * LEAST_ROUNDS * facts->n_units;
+    return !sm_dtype_is_narrow(dtype) ? OPENCL_OTHER_HEADS
+           : HS == 64                 ? (is_few ? OPENCL_FEW_HEADS_64 : OPENCL_HEADS_64)
+           : HS == 128                ? OPENCL_HEADS_128
+                                      : OPENCL_OTHER_HEADS;
+}
 
-bool opencl_tensor_score_sizes(const opencl_facts *facts, bool has_wgmma, int part, int64_t HS, int elem_bytes,
-                               opencl_score_sizes *sizes) {
-    if (has_wgmma && elem_bytes == 2 && is_of_wgmma(HS)) {
-        *sizes = wgmma_sizes[part][HS == 128];
-        sizes->fragments = 1;
-        sizes->wgmma = true;
-        return true;
-    }
+opencl_score_sizes opencl_wgmma_score_sizes(opencl_heads heads, int part) {
+    opencl_score_sizes sizes = wgmma_sizes[part][heads];
+    sizes.fragments = 1;
+    sizes.tile = sizes.step = BOX_ROWS;
+    return sizes;
+}
+
+bool opencl_mma_score_sizes(const opencl_facts *facts, int part, int64_t HS, int elem_bytes,
+                            opencl_score_sizes *sizes) {
     const opencl_score_sizes *candidates = elem_bytes > 2 ? float_sizes[part]
                                            : HS > 64      ? wide_sizes[part]
                                                           : narrow_sizes[part];
@@ -104,7 +117,8 @@ static bool may_round(const sm_plan *plan, const opencl_attention *a) {
     return sm_dtype_is_narrow(plan->tensors[a->qkv].dtype) || plan->products != SM_PRODUCTS_PLAIN;
 }
 
-bool opencl_tensor_attends(const opencl_facts *facts, bool has_wgmma, const sm_plan *plan, const opencl_attention *a) {
+// Where wgmma has kernels for its heads, it has them for mma.sync, too.
+bool opencl_tensor_attends(const opencl_facts *facts, const sm_plan *plan, const opencl_attention *a) {
     const int first = a->forward ? OPENCL_ATTENTION_FORWARD : OPENCL_ATTENTION_ROWS;
     const int last = a->forward ? OPENCL_ATTENTION_FORWARD : OPENCL_ATTENTION_KEYS;
     bool attends = !a->stores_weights && may_round(plan, a) && a->HS % 8 == 0 && a->HS <= MOST_HEAD_CHANNELS &&
@@ -112,7 +126,7 @@ bool opencl_tensor_attends(const opencl_facts *facts, bool has_wgmma, const sm_p
                    begins_aligned(plan, a->dqkv);
     for (int part = first; attends && part <= last; part++) {
         opencl_score_sizes sizes;
-        attends = opencl_tensor_score_sizes(facts, has_wgmma, part, a->HS, elem_bytes(plan, a), &sizes);
+        attends = opencl_mma_score_sizes(facts, part, a->HS, elem_bytes(plan, a), &sizes);
     }
     return attends;
 }
@@ -121,41 +135,70 @@ bool opencl_tensor_attends(const opencl_facts *facts, bool has_wgmma, const sm_p
 
 void opencl_attention_options(const opencl_score_sizes *s, int part, int64_t HS, bool drops, char *options,
                               size_t size_bytes) {
-    char registers[64] = "";
-    if (s->registers > 0) {
-        snprintf(registers, sizeof registers, " -cl-nv-maxrregcount=%d", s->registers);
+    char wgmma[64] = "";
+    if (s->stages > 0) {
+        snprintf(wgmma, sizeof wgmma, " -DSTAGES=%d -DGROUPS=%d", s->stages, s->groups);
     }
     snprintf(options, size_bytes,
              "-DPART=%d -DHS=%lld -DSCALE=%.9gf -DWARPS=%d -DFRAGMENTS=%d -DTILE=%d -DSTEP=%d -DIN_REGISTERS=%d "
              "-DDROPOUT=%d%s",
              part, (long long)HS, 1 / sqrt((double)HS), s->warps, s->fragments, s->tile, s->step, s->kept, drops,
-             registers);
+             wgmma);
+}
+
+static opencl_heads heads_of(const opencl_binder *b, const opencl_attention *a) {
+    return opencl_kind_of_heads(&b->e->device->facts, b->e->base.plan->tensors[a->qkv].dtype, a->HS,
+                                a->B * a->NH * a->T);
 }
 
 // By wgmma only if that was tested, or if programs are only listed.
 static bool uses_wgmma(const opencl_binder *b, const opencl_attention *a) {
     const opencl_facts *facts = &b->e->device->facts;
-    return b->e->wanted != NULL ? opencl_find_matrix_units(facts)->has_wgmma
-                                : opencl_has_wgmma_attention(facts, b->e->base.plan->tensors[a->qkv].dtype, a->HS);
+    const opencl_heads heads = heads_of(b, a);
+    const sm_dtype dtype = b->e->base.plan->tensors[a->qkv].dtype;
+    return heads != OPENCL_OTHER_HEADS && (b->e->wanted != NULL ? opencl_find_matrix_units(facts)->has_wgmma
+                                                                : opencl_has_wgmma_attention(facts, dtype, heads));
 }
 
 static void begin(opencl_binder *b, const opencl_attention *a, int part, opencl_score_sizes *s) {
     char options[OPTIONS_SIZE];
-    opencl_tensor_score_sizes(&b->e->device->facts, uses_wgmma(b, a), part, a->HS, elem_bytes(b->e->base.plan, a), s);
+    if (uses_wgmma(b, a)) {
+        *s = opencl_wgmma_score_sizes(heads_of(b, a), part);
+    } else {
+        opencl_mma_score_sizes(&b->e->device->facts, part, a->HS, elem_bytes(b->e->base.plan, a), s);
+    }
     opencl_attention_options(s, part, a->HS, a->threshold > 0, options, sizeof options);
     strncat(options, opencl_documents_option(a), sizeof options - strlen(options) - 1);
     if (b->e->base.plan->products == SM_PRODUCTS_TF32X3) {
         strncat(options, " -DSPLIT=1", sizeof options - strlen(options) - 1);
     }
-    opencl_begin(b, s->wgmma ? "attention_wgmma" : "attention_tensor", options, opencl_attention_kernels[part]);
+    opencl_begin(b, s->stages > 0 ? "attention_wgmma" : "attention_tensor", options, opencl_attention_kernels[part]);
+}
+
+opencl_tensor_map opencl_map_rows(sm_dtype dtype, int64_t B, int64_t T, int64_t n_channels) {
+    return (opencl_tensor_map){
+        .dtype = dtype, .n_dims = 3, .dims = {n_channels, T, B}, .box = {BOX_CHANNELS, BOX_ROWS, 1}};
+}
+
+// Of qkv and, backward, dy.
+static void arg_maps(opencl_binder *b, const opencl_attention *a) {
+    const sm_dtype dtype = b->e->base.plan->tensors[a->qkv].dtype;
+    opencl_tensor_map maps[] = {opencl_map_rows(dtype, a->B, a->T, (a->NH + 2 * a->NKV) * a->HS),
+                                opencl_map_rows(dtype, a->B, a->T, a->NH * a->HS)};
+    maps[0].tensor = a->qkv;
+    maps[1].tensor = a->dy;
+    opencl_arg_maps(b, maps, a->forward ? 1 : 2);
 }
 
 // The first arguments of all three kernels.
-static void arg_shape(opencl_binder *b, const opencl_attention *a, int64_t n_heads) {
+static void arg_shape(opencl_binder *b, const opencl_attention *a, int64_t n_heads, const opencl_score_sizes *s) {
     opencl_arg_heads(b, a);
     opencl_arg_ulong(b, (uint64_t)(a->B * n_heads));
     opencl_arg_tensor(b, a->starts);
     opencl_arg_mask(b, a);
+    if (s->stages > 0) {
+        arg_maps(b, a);
+    }
 }
 
 static void launch(opencl_binder *b, const opencl_attention *a, int64_t n_heads, const opencl_score_sizes *s) {
@@ -166,7 +209,7 @@ static void launch(opencl_binder *b, const opencl_attention *a, int64_t n_heads,
 static void attend(opencl_binder *b, const opencl_attention *a) {
     opencl_score_sizes s = {0};
     begin(b, a, OPENCL_ATTENTION_FORWARD, &s);
-    arg_shape(b, a, a->NH);
+    arg_shape(b, a, a->NH, &s);
     opencl_arg_tensor(b, a->qkv);
     opencl_arg_tensor(b, a->rng_step);
     opencl_arg_tensor(b, a->y);
@@ -180,7 +223,7 @@ static void attend_backward(opencl_binder *b, const opencl_attention *a) {
         const int64_t n_heads = part == OPENCL_ATTENTION_ROWS ? a->NH : a->NKV;
         opencl_score_sizes s = {0};
         begin(b, a, part, &s);
-        arg_shape(b, a, n_heads);
+        arg_shape(b, a, n_heads, &s);
         opencl_arg_gradient(b, a);
         if (part == OPENCL_ATTENTION_ROWS) {
             opencl_arg_tensor(b, a->y);
@@ -221,17 +264,18 @@ static void warn_of_mma(const opencl_binder *b, const opencl_attention *a) {
     static const char fact[] = "attention is computed by mma.sync: ";
     const sm_dtype dtype = b->e->base.plan->tensors[a->qkv].dtype;
     const bool has_wgmma = opencl_find_matrix_units(&b->e->device->facts)->has_wgmma;
-    if (sm_dtype_is_narrow(dtype) && has_wgmma && is_of_wgmma(a->HS) && !uses_wgmma(b, a)) {
+    const opencl_heads heads = heads_of(b, a);
+    if (has_wgmma && heads != OPENCL_OTHER_HEADS && !uses_wgmma(b, a)) {
         char *text = add_warning(b, fact);
         if (text != NULL) {
             snprintf(text, WARNING_SIZE, "%sby wgmma: %.200s", fact,
-                     opencl_wgmma_attention_trouble(&b->e->device->facts, dtype, a->HS));
+                     opencl_wgmma_attention_trouble(&b->e->device->facts, dtype, heads));
         }
     }
 }
 
 void opencl_tensor_attention(opencl_binder *b, const opencl_attention *a) {
-    if (!opencl_tensor_attends(&b->e->device->facts, uses_wgmma(b, a), b->e->base.plan, a)) {
+    if (!opencl_tensor_attends(&b->e->device->facts, b->e->base.plan, a)) {
         b->e->n_beside_units += may_round(b->e->base.plan, a);
         warn_of_local(b, a);
         opencl_family_local.attention(b, a);
@@ -248,6 +292,6 @@ void opencl_tensor_attention(opencl_binder *b, const opencl_attention *a) {
 
 size_t opencl_tensor_attention_scratch_elems(const opencl_facts *facts, const sm_plan *plan,
                                              const opencl_attention *a) {
-    return opencl_tensor_attends(facts, false, plan, a) ? (size_t)(a->B * a->NH * a->T) // D
-                                                        : opencl_family_local.attention_scratch_elems(facts, plan, a);
+    return opencl_tensor_attends(facts, plan, a) ? (size_t)(a->B * a->NH * a->T) // D
+                                                 : opencl_family_local.attention_scratch_elems(facts, plan, a);
 }

@@ -112,8 +112,8 @@ static void write_options(const opencl_unit *unit, units_format format, const si
         s->is_apart, drops, units_registers_option(unit));
 }
 
-sm_status units_find_attention(opencl_device *device, const void *format, sm_dtype dtype, int HS, int part,
-                               opencl_attention_kernel *k) {
+sm_status units_find_attention(opencl_device *device, const void *format, const opencl_attention_example *example,
+                               int HS, int part, opencl_attention_kernel *k) {
     char options[OPTIONS_SIZE];
     sizes s;
     const opencl_unit *unit = units_of(&device->facts);
@@ -122,7 +122,7 @@ sm_status units_find_attention(opencl_device *device, const void *format, sm_dty
         return sm_fail(SM_ERR_UNSUPPORTED, "the device has too little local memory");
     }
     write_options(unit, f, &s, part, HS, false, options, sizeof options);
-    strncat(options, opencl_data_option(dtype), sizeof options - strlen(options) - 1);
+    strncat(options, opencl_data_option(example->dtype), sizeof options - strlen(options) - 1);
     k->items = (size_t)(s.waves * unit->wave);
     k->own = s.waves * unit->tn;
     k->is_apart = s.is_apart;

@@ -103,8 +103,8 @@ int units_items(const opencl_unit *unit, const units_tile *tile);
 // --- attention.c ---------------------------------------------------------------------------------
 
 bool units_has_attention(const opencl_facts *facts, units_format format, int64_t HS); // for heads of HS channels
-sm_status units_find_attention(opencl_device *device, const void *format, sm_dtype dtype, int HS, int part,
-                               opencl_attention_kernel *kernel);
+sm_status units_find_attention(opencl_device *device, const void *format, const opencl_attention_example *example,
+                               int HS, int part, opencl_attention_kernel *kernel);
 void units_list_attention(const opencl_facts *facts, units_format format);
 void units_attention(opencl_binder *b, const opencl_attention *attention);
 size_t units_attention_scratch_elems(const opencl_facts *facts, const sm_plan *plan, const opencl_attention *attention);
