@@ -2,6 +2,8 @@
 //
 //     TEST(what_must_hold) { assert_true(...); }
 //     int main(void) { return cmocka_run_group_tests(tests, set_up, tear_down); }
+//
+// ONLY='what_*' build/release/tests/test_NAME runs those whose names match.
 #ifndef STEPMARK_TESTS_TEST_H
 #define STEPMARK_TESTS_TEST_H
 
@@ -10,6 +12,7 @@
 #include <stdint.h>
 
 #include <setjmp.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -25,5 +28,7 @@ static size_t n_tests;
     }                                                                                 \
     static void name(__attribute__((unused)) void **state)
 #define TEST(name) TEST_WITH(name, NULL, NULL)
+
+__attribute__((constructor)) static void choose_tests(void) { cmocka_set_test_filter(getenv("ONLY")); }
 
 #endif
