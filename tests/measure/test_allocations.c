@@ -125,23 +125,26 @@ static long count_of_last_run(void) {
 // --- the oracle ------------------------------------------------------------------------------------
 
 // What follows each `opening`, to `end`, becomes spaces.
-static void blank(char *text, const char *opening, char end) {
+static void blank(char *text, const char *opening, const char *end) {
     for (char *at = strstr(text, opening); at != NULL; at = strstr(at, opening)) {
-        for (at += strlen(opening); *at != end && *at != '\0'; at++) {
-            *at = ' ';
-        }
+        at += strlen(opening);
+        const char *last = strstr(at, end);
+        memset(at, ' ', last != NULL ? (size_t)(last - at) : strlen(at));
     }
 }
 
 // What is measured becomes '#': numbers, with the padding around them and the rules of tables; in a list, however many
-// they are, as a loop warms up for as long as its loader needs. The warnings of a row, the judgement of its noise and
-// what there is to say of its utilisation follow from what is measured. Which steps were made again is drawn, and where
+// they are, as a loop warms up for as long as its loader needs. The warnings of a row, the judgement of its noise, what
+// its sensors saw in so short a time, what bounds a loop and what there is to say of its utilisation follow from what is
+// measured: a busy machine has no verdict. Which steps were made again is drawn, and where
 // there was no memory for that, the row says so there.
 static void normalise(char *text) {
     char *to = text;
-    blank(text, "\"warnings\": [", ']');
-    blank(text, "\"utilisation\": {", '}');
-    blank(text, "\"repeat_check\": \"", '"');
+    blank(text, "\"warnings\": [", "]");
+    blank(text, "\"sensors\": {", "}");
+    blank(text, "\"bound\": ", "\"utilisation\"");
+    blank(text, "\"utilisation\": {", "}");
+    blank(text, "\"repeat_check\": \"", "\"");
     int n_open = 0; // lists
     for (const char *from = text; *from != '\0';) {
         n_open += (*from == '[') - (*from == ']');

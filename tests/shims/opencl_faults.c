@@ -5,6 +5,8 @@
 //     STEPMARK_FAULT="clCreateContext crash 1"    the first call ends the process by SIGSEGV
 //     STEPMARK_FAULT="clGetDeviceInfo ones 1"     sizes and counts of devices: all bits set; "zeros": none
 //
+// STEPMARK_HANGS=FILE: FILE is made when a call hangs.
+//
 // STEPMARK_OBJECTS=FILE: at the end of the process FILE gets a line for each object that was not released, by its type.
 //
 // STEPMARK_CARD=1: the device is the card of cuda.c, too, and its memory is imported by a file descriptor. Another word:
@@ -15,6 +17,7 @@
 #include <CL/cl.h>
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,8 +51,14 @@ static const char *action_of(const char *function, int n_calls) {
 // The code that the call is to fail with; 0: it is passed on.
 static cl_int fault_of(const char *function, int *n_calls) {
     const char *action = action_of(function, __atomic_add_fetch(n_calls, 1, __ATOMIC_SEQ_CST));
-    while (action != NULL && strcmp(action, "hang") == 0) {
-        pause();
+    if (action != NULL && strcmp(action, "hang") == 0) {
+        const char *path = getenv("STEPMARK_HANGS");
+        if (path != NULL) {
+            close(open(path, O_WRONLY | O_CREAT, 0600));
+        }
+        for (;;) {
+            pause();
+        }
     }
     if (action != NULL && strcmp(action, "crash") == 0) {
         signal(SIGSEGV, SIG_DFL);
