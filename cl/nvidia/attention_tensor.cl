@@ -149,10 +149,16 @@ inlined void bring(const ring *r, const source *from, uint channel, uint first, 
     }
 }
 
+// Before anything is brought.
+inlined void open_source(const source *from) {
+    if (BRINGS) {
+        order_map(from->map);
+    }
+}
+
 // Own rows, which come with the tiles of the first stage.
 inlined void bring_own(const ring *r, const source *from, uint channel, uint first, uint T, uint to) {
     if (BRINGS) {
-        order_map(from->map);
         expect_bytes(FULL(r, r->next), OWN_BYTES);
         bring(r, from, channel, first, T, OWN, to);
     }
@@ -186,6 +192,7 @@ typedef struct {
 } source;
 
 #define MAPS_ARGS
+#define open_source(from)
 #define SOURCE_QKV(p) {qkv + qkv_at + qkv_start(&(p), 0), (p).ld}
 #define SOURCE_DY(p)  {dy + dy_at + y_start(&(p), 0) - (p).q, (p).C}
 
@@ -792,6 +799,7 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, const global int
     const key_starts seen = find_starts(first_keys, T, my_row, our_row);
     const uint start_key = (uint)first_key_of(first_keys, first_row) / TILE * TILE;
     const source of_qkv = SOURCE_QKV(p);
+    open_source(&of_qkv);
     (void)qkv; // by wgmma
     (void)qkv_at;
     ring r = make_ring(tiles);
@@ -927,6 +935,8 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, const glob
     const uint start_key = (uint)first_key_of(first_keys, first_row) / TILE * TILE;
     const source of_qkv = SOURCE_QKV(p);
     const source of_dy = SOURCE_DY(p);
+    open_source(&of_qkv);
+    open_source(&of_dy);
     (void)dy; // by wgmma
     (void)dy_at;
     (void)qkv;
@@ -1154,6 +1164,8 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, const glob
     const uint end_row = (uint)end_of_rows(first_keys, T, min(first_key + OWN, T) - 1);
     const source of_qkv = SOURCE_QKV(p);
     const source of_dy = SOURCE_DY(p);
+    open_source(&of_qkv);
+    open_source(&of_dy);
     (void)dy; // by wgmma
     (void)dy_at;
     (void)qkv;
