@@ -41,39 +41,6 @@
 // What is to be done beside the product; as in backends/opencl/binders/family.h.
 enum { ADD = 1, BIAS = 2, GELU = 4, GELU_BACKWARD = 8, LAST = 16 };
 
-// packed (panels, K, TILE_M) from rows [m_first, m_first + M) and columns [k_first, k_first + K) of A'.
-// ld: elements from one row of A to the next. A work-item packs up to PACK_K columns of one panel.
-#ifndef PACK_K
-#define PACK_K 64
-#endif
-kernel void matmul_pack(uint a_transposed, ulong M, ulong K, ulong ld, const global data *a, ulong a_at,
-                        global float *packed, ulong packed_at) {
-    const ulong first = get_global_id(0) * (ulong)PACK_K;
-    const ulong panel = get_global_id(1);
-    if (first >= K || panel * TILE_M >= M) {
-        return;
-    }
-    const ulong end = min(K, first + PACK_K);
-    const uint n_rows = (uint)min((ulong)TILE_M, M - panel * TILE_M);
-    global float *out = packed + packed_at + row_start(panel, K * TILE_M);
-    if (a_transposed) {
-        const global data *from = a + a_at + panel * TILE_M;
-        for (ulong k = first; k < end; k++) {
-            for (uint r = 0; r < TILE_M; r++) {
-                out[k * TILE_M + r] = r < n_rows ? widen(from[row_start(k, ld) + r]) : 0.0f;
-            }
-        }
-        return;
-    }
-    const global data *from = a + a_at + row_start(panel * TILE_M, ld);
-    for (uint r = 0; r < TILE_M; r++) {
-        const global data *row = from + row_start(r, ld);
-        for (ulong k = first; k < end; k++) {
-            out[k * TILE_M + r] = r < n_rows ? widen(row[k]) : 0.0f;
-        }
-    }
-}
-
 // Exchanges rows and columns of VECTOR vecs: log2(VECTOR) rounds, each of which shuffles the vecs' first
 // halves together and their second halves together.
 static inline void transpose(vec x[VECTOR]) {
@@ -106,6 +73,68 @@ static inline void transpose(vec x[VECTOR]) {
 #else
     (void)x;
 #endif
+}
+
+// A column of a panel of TILE_M rows: the first of a vec's elements. Not for other sizes than the host's.
+#if 4 * TILE_M == 3 * VECTOR && VECTOR == 16
+#define store_column(x, p) (vstore8((x).lo, 0, p), vstore4((x).hi.lo, 0, (p) + 8))
+#elif 4 * TILE_M == 3 * VECTOR && VECTOR == 8
+#define store_column(x, p) (vstore4((x).lo, 0, p), vstore2((x).hi.lo, 0, (p) + 4))
+#endif
+
+// packed (panels, K, TILE_M) from rows [m_first, m_first + M) and columns [k_first, k_first + K) of A'.
+// ld: elements from one row of A to the next. A work-item packs up to PACK_K columns of one panel.
+#ifndef PACK_K
+#define PACK_K 64
+#endif
+kernel void matmul_pack(uint a_transposed, ulong M, ulong K, ulong ld, const global data *a, ulong a_at,
+                        global float *packed, ulong packed_at) {
+    const ulong first = get_global_id(0) * (ulong)PACK_K;
+    const ulong panel = get_global_id(1);
+    if (first >= K || panel * TILE_M >= M) {
+        return;
+    }
+    const ulong end = min(K, first + PACK_K);
+    const uint n_rows = (uint)min((ulong)TILE_M, M - panel * TILE_M);
+    global float *out = packed + packed_at + row_start(panel, K * TILE_M);
+    if (a_transposed) {
+        const global data *from = a + a_at + panel * TILE_M;
+        ulong k = first;
+#ifdef store_column
+        for (; panel * TILE_M + VECTOR <= M && k < end; k++) {
+            const vec x = load_data(from + row_start(k, ld));
+            store_column(x, out + k * TILE_M);
+        }
+#endif
+        for (; k < end; k++) {
+            for (uint r = 0; r < TILE_M; r++) {
+                out[k * TILE_M + r] = r < n_rows ? widen(from[row_start(k, ld) + r]) : 0.0f;
+            }
+        }
+        return;
+    }
+    const global data *from = a + a_at + row_start(panel * TILE_M, ld);
+    ulong done = first;
+#ifdef store_column
+    for (; n_rows == TILE_M && done + VECTOR <= end; done += VECTOR) {
+        vec x[VECTOR];
+#pragma unroll
+        for (uint r = 0; r < VECTOR; r++) { // those from TILE_M on are not stored
+            x[r] = load_data(from + row_start(min(r, (uint)TILE_M - 1), ld) + done);
+        }
+        transpose(x);
+#pragma unroll
+        for (uint k = 0; k < VECTOR; k++) {
+            store_column(x[k], out + (done + k) * TILE_M);
+        }
+    }
+#endif
+    for (uint r = 0; r < TILE_M; r++) {
+        const global data *row = from + row_start(r, ld);
+        for (ulong k = done; k < end; k++) {
+            out[k * TILE_M + r] = r < n_rows ? widen(row[k]) : 0.0f;
+        }
+    }
 }
 
 // packed (K, TILE_N), VECTOR columns of it, from the first K elements of the first n_cols of VECTOR rows at b; zeros
