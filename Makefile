@@ -388,7 +388,8 @@ run-tests: tests $(B)/tests/topology.xml
 	@mkdir -p build/cache/pocl
 	@$(TEST_SURROUNDINGS) tools/run_tests.sh $(RUN_FIRST) $(filter $(TESTS),$(LONGEST)) $(filter-out $(LONGEST),$(TESTS)) $(RUN_LAST)
 
-# Compiles all sources and tests to find warnings, without linking; clang finds all of its own without making code.
+# Compiles all sources and tests to find warnings, without linking; clang finds all of its own without making code
+# (tools/clang_syntax.sh, in a part of the time).
 .PHONY: objects
 $(if $(filter clang,$(CONFIG)),objects: CFLAGS += -fsyntax-only)
 objects: $(LIB_OBJ) $(CLI_OBJ) $(TEST_SHIMS) $(patsubst %.c,$(B)/%.o,$(TEST_SRC) $(wildcard tests/fuzz/*.c))

@@ -20,7 +20,7 @@ step() {
 # Programs of make print too much where all is well.
 quiet() { "$@" >/dev/null; }
 builds() { quiet $make tests && quiet $make pages && quiet $make CONFIG=mpi build && quiet $make CONFIG=asan tests; }
-clang_builds() { quiet $make CONFIG=clang "$([ -n "$all" ] && echo tests || echo objects)"; }
+clang_builds() { if [ -n "$all" ]; then quiet $make CONFIG=clang tests; else quiet tools/clang_syntax.sh; fi; }
 tests() {
     release=build/release/stepmark
     $make run-tests RUN_FIRST="tools/test_readme.sh tools/test_mpi.sh 'tools/test_step_page.py $release' \

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """test_step_page.py STEPMARK: tests the page of a step in a real Chromium: it loads, steps forward and back, and has
 walk's numbers."""
+import functools
 import json
 import math
 import pathlib
@@ -32,10 +33,14 @@ def make(name):
     return path
 
 
+@functools.cache
+def printed(command):
+    return subprocess.run([stepmark, *shlex.split(command)[1:]], check=True, capture_output=True).stdout
+
+
 def walk_of(browser):
     """What the walk that the page names prints."""
-    words = shlex.split(browser.js("step.data.command"))
-    return json.loads(subprocess.run([stepmark, *words[1:]], check=True, capture_output=True).stdout)
+    return json.loads(printed(browser.js("step.data.command")))
 
 
 def is_same(a, b):
@@ -69,18 +74,23 @@ def numbers_are_walks(browser):
         assert not wrong, f"{name}: {len(wrong)} differ: {wrong[:5]}"
 
 
+OPEN = """
+const count = (what) => document.querySelectorAll('#op-panel ' + what).length, op = step.walk.ops[arguments[0]];
+stepPage.go(arguments[0]);
+return {kind: op.kind, head: document.querySelector('#op').innerText, lacks: op.operands.length - count('.operand'), formulas: count('math'),
+    errors: count('merror'), sources: [...document.querySelectorAll('.source summary')].map((e) => e.textContent.split(':')[0]),
+    times: count('.times tbody tr')};
+"""
+
+
 def every_op_opens(browser):
     """Each op shows its operands with their values, its equations as formulas, its sources, its time."""
     browser.open(make("gpt2"))
     for i in range(browser.js("step.walk.ops.length")):
-        browser.js("stepPage.go(arguments[0]); return 0", i)
-        op = browser.js("step.walk.ops[arguments[0]]", i)
-        assert browser.text("#op").startswith(f"Op {i}: {op['kind']}")
-        assert browser.count("#op-panel .operand") == len(op["operands"])
-        assert browser.count("#op-panel math") > 0 and browser.count("#op-panel merror") == 0
-        sources = browser.js("[...document.querySelectorAll('.source summary')].map((e) => e.textContent.split(':')[0])")
-        assert {"reference", "cpu", "opencl"} <= set(sources), f"{op['kind']}: {sources}"
-        assert browser.count("#op-panel .times tbody tr") == 2
+        op = browser.js(OPEN, i)
+        assert op["head"].startswith(f"Op {i}: {op['kind']}")
+        assert op["lacks"] == 0 and op["formulas"] > 0 and op["errors"] == 0 and op["times"] == 2, op
+        assert {"reference", "cpu", "opencl"} <= set(op["sources"]), op
     browser.expect_no_errors()
 
 
