@@ -20,7 +20,7 @@ static void make_example(example *x, sm_dtype dtype, sm_products products, int64
     x->plan.tensors = x->tensors;
 }
 
-static bool attends(example *x) { return opencl_tensor_attends(&hopper, true, &x->plan, &x->attention); }
+static bool attends(example *x) { return opencl_tensor_attends(&hopper, &x->plan, &x->attention); }
 
 static bool attends_to(sm_dtype dtype, sm_products products, int64_t HS) {
     example x;
@@ -59,18 +59,28 @@ TEST(test_alignment) {
     assert_false(attends(&x));
 }
 
-// Every head size has sizes that fit, on cards with less local memory too, and that the kernels can have.
+static void expect_possible(opencl_score_sizes s) {
+    assert_true(s.warps * s.fragments > 0 && s.step % 16 == 0 && s.tile % s.step == 0);
+}
+
+// Every head size has sizes that fit, on cards with less local memory too, and that the kernels can have; by wgmma four
+// warps work together.
 TEST(test_sizes) {
     const opencl_facts *const cards[] = {&hopper, &ada};
-    for (int i = 0; i < 2; i++) {
-        for (int64_t HS = 8; HS <= 128; HS += 8) {
-            for (int part = 0; part < OPENCL_ATTENTION_PARTS; part++) {
+    for (int part = 0; part < OPENCL_ATTENTION_PARTS; part++) {
+        for (int i = 0; i < 2; i++) {
+            for (int64_t HS = 8; HS <= 128; HS += 8) {
                 for (int elem_bytes = 2; elem_bytes <= 4; elem_bytes += 2) {
                     opencl_score_sizes s = {0};
-                    assert_true(opencl_tensor_score_sizes(cards[i], i == 0, part, HS, elem_bytes, &s));
-                    assert_true(s.warps * s.fragments > 0 && s.step % 16 == 0 && s.tile % s.step == 0);
+                    assert_true(opencl_mma_score_sizes(cards[i], part, HS, elem_bytes, &s));
+                    expect_possible(s);
                 }
             }
+        }
+        for (int heads = 0; heads < OPENCL_HEADS_KINDS; heads++) {
+            const opencl_score_sizes s = opencl_wgmma_score_sizes((opencl_heads)heads, part);
+            expect_possible(s);
+            assert_true(s.warps % 4 == 0 && s.stages > 1 && s.groups > 0);
         }
     }
 }
