@@ -30,11 +30,15 @@ static inline float cpu_add_lanes(cpu_vector v) {
 #endif
 }
 
-#if CPU_SVE && !defined(__clang__)
+#if CPU_NEON || (CPU_SVE && !defined(__clang__))
 #define CPU_ADDS_IN_PLACE 1
 // *sum += factor * row, in the register where *sum is: GCC 12 else copies between registers.
 static inline __attribute__((always_inline)) void cpu_add_in_place(cpu_vector *sum, float factor, cpu_vector row) {
+#if CPU_NEON
+    __asm__("fmla %0.4s, %1.4s, %2.s[0]" : "+w"(*sum) : "w"(row), "w"(factor));
+#else
     __asm__("fmla %0.s, %1/m, %2.s, %3.s" : "+w"(*sum) : "Upl"(svptrue_b32()), "w"(row), "w"(svdup_n_f32(factor)));
+#endif
 }
 #else
 #define CPU_ADDS_IN_PLACE 0

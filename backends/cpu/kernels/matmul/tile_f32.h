@@ -52,8 +52,6 @@ static inline __attribute__((always_inline)) void cpu_multiply_add(cpu_tile_vect
     __m512 in_place = (__m512)*sum;
     __asm__("vfmadd231ps %2, %1, %0" : "+v"(in_place) : "v"(factors), "v"((__m512)row));
     *sum = (cpu_tile_vector)in_place;
-#elif CPU_BY_LANE
-    __asm__("fmla %0.4s, %1.4s, %2.s[0]" : "+w"(*sum) : "w"(row), "w"(factor));
 #elif CPU_ADDS_IN_PLACE
     cpu_add_in_place(sum, factor, row);
 #else
