@@ -40,9 +40,11 @@ OPTIMISE_asan := -Og -g1 -DXXH_NO_INLINE_HINTS -fsanitize=address,undefined -fno
 # fuzz: millions of inputs, chosen by code coverage; tsan: data races between threads.
 OPTIMISE_fuzz := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 OPTIMISE_tsan := -O1 -g -fsanitize=thread
-# For development: a clean build within a minute. With less inlining gcc cannot tell that some variables are always set.
 OPTIMISE_clang := -O0
-OPTIMISE_dev := -O1 -g -Wno-maybe-uninitialized
+# For development: a clean build within a minute, with all that debuggers show. Kernels are optimised a little; with less
+# inlining gcc cannot tell that some variables are always set.
+OPTIMISE_dev := -O0 -g
+KERNEL_OPTIMISE_dev := -Og -g1 -Wno-maybe-uninitialized
 # Debuggers get lines of optimised code: its variables are seldom there, and take a sixth of the time to compile.
 OPTIMISE := $(or $(OPTIMISE_$(CONFIG)),-O2 -g1)
 BASE_FLAGS := -std=c11 -D_GNU_SOURCE $(WARNINGS) -fopenmp $(OPTIMISE)
