@@ -24,7 +24,8 @@
 // when its rows are contiguous along k, one number at a time from CPU_PRODUCT_ROWS rows, unless the second-level cache
 // is large and many columns use them: then its block is packed. So it is when its columns are contiguous, which then is
 // only a copy. What is only copied when it is packed, a b panel whose rows are contiguous or a whose columns are, is
-// packed by the first tile that uses it, while it multiplies: the memory's latency hides behind arithmetic.
+// packed by the first tile that uses it, while it multiplies: the memory's latency hides behind arithmetic. A b panel is
+// packed by the tiles of the one before it, if these are enough.
 #include <string.h>
 
 #include "backends/cpu/common/gate.h"
@@ -226,9 +227,18 @@ static void pack_b(const job *j, const float *b, int64_t n_cols, float *panel) {
     }
 }
 
-// Tiles of a block under the b panel from column `col` on. `fresh`: the panel is not packed yet; the next one
-// is asked for, too.
-static void multiply_panel(const job *j, const block *of, int64_t col, float *panel, bool fresh) {
+// A b panel from column `col` on.
+typedef struct {
+    int64_t col;
+    float *packed;
+    bool is_fresh; // not packed yet
+    bool asks;     // for the one that follows
+    float *next;   // where that one is packed instead, meanwhile; NULL: nowhere
+} b_panel;
+
+// Tiles of a block under a b panel.
+static void multiply_panel(const job *j, const block *of, const b_panel *panel) {
+    const int64_t col = panel->col;
     const cpu_product *p = j->p;
     const int64_t depth = length(j->slice);
     const int64_t n_times = cpu_divide_up(depth, CPU_STRETCH);
@@ -236,17 +246,23 @@ static void multiply_panel(const job *j, const block *of, int64_t col, float *pa
     const cpu_tile whole = cpu_tiles[cpu_divide_up(n_cols, CPU_TILE_VECTOR) - 1];
     const float *b = p->b + j->slice.first * p->b_row + col * p->b_col;
     const bool tile_packs =
-        fresh && p->b_col == 1 && n_cols == CPU_PRODUCT_COLS && length(of->rows) >= CPU_PRODUCT_ROWS;
+        panel->is_fresh && p->b_col == 1 && n_cols == CPU_PRODUCT_COLS && length(of->rows) >= CPU_PRODUCT_ROWS;
     const float *beside = p->act != NULL ? p->act : p->pre;
     const bool finishes = j->last_slice && (p->bias != NULL || beside != NULL);
-    cpu_asking asking = {.b.left = 0};
-    if (fresh) {
+    const int64_t n_turns = cpu_divide_up(length(of->rows), CPU_PRODUCT_ROWS) * n_times;
+    cpu_beside meanwhile = {.left = 0};
+    if (panel->next != NULL) {
+        meanwhile = (cpu_beside){.from = b + CPU_PRODUCT_COLS,
+                                 .ld = p->b_row,
+                                 .to = panel->next,
+                                 .left = depth,
+                                 .each = cpu_divide_up(depth, n_turns)};
+    } else if (panel->asks) {
         const cpu_range cols = {col + CPU_PRODUCT_COLS, cpu_min64(col + 2 * CPU_PRODUCT_COLS, j->cols.end)};
-        const int64_t n_tiles = cpu_divide_up(length(of->rows), CPU_PRODUCT_ROWS);
-        asking.b = cpu_lines_of_b(p, j->slice, cols, n_tiles * n_times);
+        meanwhile.asking.b = cpu_lines_of_b(p, j->slice, cols, n_turns);
     }
-    if (fresh && !tile_packs) {
-        pack_b(j, b, n_cols, panel);
+    if (panel->is_fresh && !tile_packs) {
+        pack_b(j, b, n_cols, panel->packed);
     }
     for (int64_t row = 0; row < length(of->rows); row += CPU_PRODUCT_ROWS) {
         const cpu_range rows = {of->rows.first + row, cpu_min64(of->rows.first + row + CPU_PRODUCT_ROWS, of->rows.end)};
@@ -255,45 +271,58 @@ static void multiply_panel(const job *j, const block *of, int64_t col, float *pa
         const cpu_a_rows a = rows_of_tile(j, of, row, packs_a);
         const int64_t at = rows.first * p->n + col;
         cpu_tile_result to = {.c = p->c + at, .ld = p->n, .add = p->add || j->slice.first > 0};
-        asking.result = cpu_lines_of(to.c, p->n, length(rows), n_cols, n_times);
+        meanwhile.asking.result = cpu_lines_of(to.c, p->n, length(rows), n_cols, n_times);
         if (finishes && beside != NULL) {
             to.beside = beside + at;
-            asking.beside = cpu_lines_of(to.beside, p->n, length(rows), n_cols, n_times);
+            meanwhile.asking.beside = cpu_lines_of(to.beside, p->n, length(rows), n_cols, n_times);
         }
         if (packs_a && packs_b) {
-            cpu_tile_packs_both(depth, a, b, p->b_row, panel, to, &asking);
+            cpu_tile_packs_both(depth, a, b, p->b_row, panel->packed, to, &meanwhile);
         } else if (packs_a) {
-            cpu_tile_packs_a(depth, a, panel, to, &asking);
+            cpu_tile_packs_a(depth, a, panel->packed, to, &meanwhile);
         } else if (packs_b) {
-            cpu_tile_packs_b(depth, a, b, p->b_row, panel, to, &asking);
+            cpu_tile_packs_b(depth, a, b, p->b_row, panel->packed, to, &meanwhile);
         } else if (length(rows) == CPU_PRODUCT_ROWS && n_cols % CPU_TILE_VECTOR == 0) {
-            whole(depth, a, panel, to, &asking);
+            whole(depth, a, panel->packed, to, &meanwhile);
         } else {
-            cpu_tile_at_edge(whole, depth, a, panel, to, length(rows), n_cols, &asking);
+            cpu_tile_at_edge(whole, depth, a, panel->packed, to, length(rows), n_cols, &meanwhile);
         }
         if (finishes) {
             ISA(cpu_finish_product)(p, rows, (cpu_range){col, col + n_cols});
         }
     }
+    cpu_pack_beside(&meanwhile, meanwhile.left);
 }
 
 static int n_row_blocks(const job *j) {
     return (int)cpu_divide_up(length(j->rows), j->blocking.block_tiles * CPU_PRODUCT_ROWS);
 }
 
+// Whether a b panel is packed while the one before it is used: if that is a copy, and there are tiles enough.
+static bool packs_ahead(const job *j, const block *of, int64_t next_col) {
+    enum { LEAST_TILES = 8 };
+    return j->p->b_col == 1 && next_col + CPU_PRODUCT_COLS <= of->cols.end &&
+           length(of->rows) >= LEAST_TILES * CPU_PRODUCT_ROWS;
+}
+
 // A block of this thread's columns, over all of its rows. Where one block of rows is all there is, each b
-// panel is used up at once, and one place in the scratch does for all, of all columns.
+// panel is used up at once, and two places in the scratch do for all, of all columns.
 static void multiply_columns(const job *j, cpu_range cols) {
     const int n_blocks = n_row_blocks(j);
-    const int64_t panel_elems = n_blocks == 1 ? 0 : CPU_PRODUCT_COLS * j->blocking.slice_k;
+    const int64_t panel_elems = CPU_PRODUCT_COLS * j->blocking.slice_k;
     for (int i = 0; i < n_blocks; i++) {
         const cpu_range rows = cpu_split(length(j->rows), CPU_PRODUCT_ROWS, i, n_blocks);
         block of = {.rows = {j->rows.first + rows.first, j->rows.first + rows.end}, .cols = cols};
         pack_a(j, &of);
-        float *panel = j->b_panels;
-        for (int64_t col = cols.first; col < cols.end; col += CPU_PRODUCT_COLS) {
-            multiply_panel(j, &of, col, panel, i == 0);
-            panel += panel_elems;
+        b_panel panel = {.packed = j->b_panels, .is_fresh = i == 0, .asks = i == 0};
+        for (int64_t nth = 1; cols.first + (nth - 1) * CPU_PRODUCT_COLS < cols.end; nth++) {
+            const int64_t next_col = cols.first + nth * CPU_PRODUCT_COLS;
+            float *next = j->b_panels + (n_blocks == 1 ? nth % 2 : nth) * panel_elems;
+            panel.col = next_col - CPU_PRODUCT_COLS;
+            panel.next = i == 0 && packs_ahead(j, &of, next_col) ? next : NULL;
+            multiply_panel(j, &of, &panel);
+            panel.is_fresh = i == 0 && panel.next == NULL;
+            panel.packed = next;
         }
     }
 }
@@ -357,7 +386,7 @@ static void take_panels(job *j, const cpu_team *team, int thread, int64_t slice)
             j->packed_rows = j->rows;
             j->n_lying = of.n_lying;
         }
-        multiply_panel(j, &of, col, j->b_panels, true);
+        multiply_panel(j, &of, &(b_panel){.col = col, .packed = j->b_panels, .is_fresh = true, .asks = true});
     }
 }
 

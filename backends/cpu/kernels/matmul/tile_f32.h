@@ -100,14 +100,49 @@ static inline __attribute__((always_inline)) void cpu_step(int j, int n_vectors,
     }
 }
 
+// What is done beside a tile, a little every CPU_STRETCH steps: memory is asked for, and rows of the next b panel,
+// contiguous and CPU_PRODUCT_COLS wide, are packed, those that were asked for the last time. (Asked for long before, they
+// may be gone: a multiple of a page apart, they share few of a cache's sets.)
+typedef struct {
+    cpu_asking asking;
+    const float *from; // the next row to pack
+    int64_t ld;
+    float *to;
+    int64_t left; // rows
+    int64_t each; // rows at a time
+} cpu_beside;
+
+static inline void cpu_ask_for_row(const float *row) {
+    for (int i = 0; i < CPU_PRODUCT_COLS; i += 64 / (int)sizeof *row) {
+        __builtin_prefetch(row + i);
+    }
+    __builtin_prefetch(row + CPU_PRODUCT_COLS - 1);
+}
+
+static inline void cpu_pack_beside(cpu_beside *beside, int64_t n_rows) {
+    for (int64_t i = 0; i < n_rows && beside->left > 0; i++, beside->left--) {
+        if (beside->left > beside->each) {
+            cpu_ask_for_row(beside->from + beside->each * beside->ld);
+        }
+        memcpy(beside->to, beside->from, CPU_PRODUCT_COLS * sizeof *beside->to);
+        beside->from += beside->ld;
+        beside->to += CPU_PRODUCT_COLS;
+    }
+}
+
+static inline void cpu_do_beside(cpu_beside *beside) {
+    cpu_ask(&beside->asking);
+    cpu_pack_beside(beside, beside->each);
+}
+
 // sum += a b over k steps; meanwhile memory is asked for. b's row j is at b + j * b_step, n_vectors CPU_TILE_VECTOR
 // wide; with CPU_PACK_B it is also stored at b_pack, CPU_PRODUCT_COLS apart.
 static inline __attribute__((always_inline)) void
 cpu_accumulate(int n_vectors, unsigned packs, int64_t k, cpu_a_rows a, const float *b, int64_t b_step,
-               float *restrict b_pack, cpu_asking *asking, cpu_tile_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS]) {
+               float *restrict b_pack, cpu_beside *beside, cpu_tile_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS]) {
     for (int64_t left = k; left > 0;) {
         const int64_t until = left > CPU_STRETCH ? left - CPU_STRETCH : 0;
-        cpu_ask(asking);
+        cpu_do_beside(beside);
         for (; left >= until + CPU_UNROLLED; left -= CPU_UNROLLED) {
 #pragma GCC unroll 4
             for (int j = 0; j < CPU_UNROLLED; j++) {
@@ -142,7 +177,7 @@ static inline __attribute__((always_inline)) void cpu_prefetch_result(int n_vect
 static inline __attribute__((always_inline)) void cpu_compute_tile(int n_vectors, unsigned packs, int64_t k,
                                                                    cpu_a_rows a, const float *b, int64_t b_step,
                                                                    float *b_pack, cpu_tile_result to,
-                                                                   cpu_asking *asking) {
+                                                                   cpu_beside *beside) {
     const int64_t body = k > CPU_AHEAD ? k - CPU_AHEAD : 0;
     cpu_tile_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS];
 #pragma GCC unroll 8
@@ -152,7 +187,7 @@ static inline __attribute__((always_inline)) void cpu_compute_tile(int n_vectors
             sum[r][v] = (cpu_tile_vector){0};
         }
     }
-    cpu_accumulate(n_vectors, packs, body, a, b, b_step, b_pack, asking, sum);
+    cpu_accumulate(n_vectors, packs, body, a, b, b_step, b_pack, beside, sum);
     cpu_prefetch_result(n_vectors, to.c, to.ld);
     if (to.beside != NULL) {
         cpu_prefetch_result(n_vectors, to.beside, to.ld);
@@ -164,7 +199,7 @@ static inline __attribute__((always_inline)) void cpu_compute_tile(int n_vectors
     if (packs & CPU_PACK_B) {
         b_pack += body * CPU_PRODUCT_COLS;
     }
-    cpu_accumulate(n_vectors, packs, k - body, a, b + body * b_step, b_step, b_pack, asking, sum);
+    cpu_accumulate(n_vectors, packs, k - body, a, b + body * b_step, b_step, b_pack, beside, sum);
 #pragma GCC unroll 8
     for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
 #pragma GCC unroll 5
@@ -180,35 +215,35 @@ static inline __attribute__((always_inline)) void cpu_compute_tile(int n_vectors
 
 // Of a packed b. Of a the compiler knows the one stride or both.
 static inline __attribute__((always_inline)) void
-cpu_tile_of_packed(int n_vectors, int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_asking *asking) {
+cpu_tile_of_packed(int n_vectors, int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_beside *beside) {
     if (a.step == 1) {
-        cpu_compute_tile(n_vectors, CPU_PACK_NOTHING, k, a, b, CPU_PRODUCT_COLS, NULL, to, asking);
+        cpu_compute_tile(n_vectors, CPU_PACK_NOTHING, k, a, b, CPU_PRODUCT_COLS, NULL, to, beside);
     } else {
         a.row = 1;
         a.step = CPU_PRODUCT_ROWS;
-        cpu_compute_tile(n_vectors, CPU_PACK_NOTHING, k, a, b, CPU_PRODUCT_COLS, NULL, to, asking);
+        cpu_compute_tile(n_vectors, CPU_PACK_NOTHING, k, a, b, CPU_PRODUCT_COLS, NULL, to, beside);
     }
 }
 
-typedef void (*cpu_tile)(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_asking *asking);
+typedef void (*cpu_tile)(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_beside *beside);
 
-static void cpu_tile_1(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_asking *asking) {
-    cpu_tile_of_packed(1, k, a, b, to, asking);
+static void cpu_tile_1(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_beside *beside) {
+    cpu_tile_of_packed(1, k, a, b, to, beside);
 }
-static void cpu_tile_2(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_asking *asking) {
-    cpu_tile_of_packed(2, k, a, b, to, asking);
+static void cpu_tile_2(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_beside *beside) {
+    cpu_tile_of_packed(2, k, a, b, to, beside);
 }
 #if CPU_REGISTERS == 32
-static void cpu_tile_3(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_asking *asking) {
-    cpu_tile_of_packed(3, k, a, b, to, asking);
+static void cpu_tile_3(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_beside *beside) {
+    cpu_tile_of_packed(3, k, a, b, to, beside);
 }
 #endif
 #if CPU_SCALAR
-static void cpu_tile_4(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_asking *asking) {
-    cpu_tile_of_packed(4, k, a, b, to, asking);
+static void cpu_tile_4(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_beside *beside) {
+    cpu_tile_of_packed(4, k, a, b, to, beside);
 }
-static void cpu_tile_5(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_asking *asking) {
-    cpu_tile_of_packed(5, k, a, b, to, asking);
+static void cpu_tile_5(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_beside *beside) {
+    cpu_tile_of_packed(5, k, a, b, to, beside);
 }
 static const cpu_tile cpu_tiles[] = {cpu_tile_1, cpu_tile_2, cpu_tile_3, cpu_tile_4, cpu_tile_5};
 #elif CPU_REGISTERS == 32
@@ -218,23 +253,23 @@ static const cpu_tile cpu_tiles[] = {cpu_tile_1, cpu_tile_2};
 #endif
 
 // Whole tiles that pack: of b, where it lies in rows b_step apart; of a, where it lies in columns; of both.
-static void cpu_tile_packs_a(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_asking *asking) {
-    cpu_compute_tile(CPU_PRODUCT_VECTORS, CPU_PACK_A, k, a, b, CPU_PRODUCT_COLS, NULL, to, asking);
+static void cpu_tile_packs_a(int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_beside *beside) {
+    cpu_compute_tile(CPU_PRODUCT_VECTORS, CPU_PACK_A, k, a, b, CPU_PRODUCT_COLS, NULL, to, beside);
 }
 static void cpu_tile_packs_b(int64_t k, cpu_a_rows a, const float *b, int64_t b_step, float *b_pack, cpu_tile_result to,
-                             cpu_asking *asking) {
-    cpu_compute_tile(CPU_PRODUCT_VECTORS, CPU_PACK_B, k, a, b, b_step, b_pack, to, asking);
+                             cpu_beside *beside) {
+    cpu_compute_tile(CPU_PRODUCT_VECTORS, CPU_PACK_B, k, a, b, b_step, b_pack, to, beside);
 }
 static void cpu_tile_packs_both(int64_t k, cpu_a_rows a, const float *b, int64_t b_step, float *b_pack,
-                                cpu_tile_result to, cpu_asking *asking) {
-    cpu_compute_tile(CPU_PRODUCT_VECTORS, CPU_PACK_A | CPU_PACK_B, k, a, b, b_step, b_pack, to, asking);
+                                cpu_tile_result to, cpu_beside *beside) {
+    cpu_compute_tile(CPU_PRODUCT_VECTORS, CPU_PACK_A | CPU_PACK_B, k, a, b, b_step, b_pack, to, beside);
 }
 
 // A tile at the edge of c, of which only n_rows x n_cols exist: by way of a whole one.
 static void cpu_tile_at_edge(cpu_tile whole, int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to,
-                             int64_t n_rows, int64_t n_cols, cpu_asking *asking) {
+                             int64_t n_rows, int64_t n_cols, cpu_beside *beside) {
     float buffer[CPU_PRODUCT_ROWS * CPU_PRODUCT_COLS];
-    whole(k, a, b, (cpu_tile_result){.c = buffer, .ld = CPU_PRODUCT_COLS}, asking);
+    whole(k, a, b, (cpu_tile_result){.c = buffer, .ld = CPU_PRODUCT_COLS}, beside);
     for (int64_t r = 0; r < n_rows; r++) {
         for (int64_t i = 0; i < n_cols; i++) {
             float value = buffer[r * CPU_PRODUCT_COLS + i];
