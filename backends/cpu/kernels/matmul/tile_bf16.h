@@ -93,10 +93,10 @@ CPU_TILE_OF_SUMS cpu_product_tile(int64_t steps, cpu_product_a a, const cpu_pack
     cpu_tile_vector sum[CPU_PRODUCT_ROWS][CPU_PRODUCT_VECTORS];
 #pragma GCC unroll 8
     for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
-        __builtin_prefetch(c + r * ldc, 1);
         __builtin_prefetch(c + r * ldc + CPU_PRODUCT_COLS - 1, 1);
 #pragma GCC unroll 5
         for (int v = 0; v < CPU_PRODUCT_VECTORS; v++) {
+            __builtin_prefetch(c + r * ldc + v * CPU_TILE_VECTOR, 1);
             sum[r][v] = (cpu_tile_vector){0};
         }
     }
