@@ -464,7 +464,7 @@ $(B)/%.o: %.c
 $(B)/src/comm/comm_mpi.o: FILE_FLAGS := $(MPI_FLAGS:-I%=-isystem %)
 
 # Sums hundreds of millions of elements over processes.
-$(B)/src/comm/comm_reduce.o: FILE_FLAGS := $(KERNEL_FLAGS)
+$(B)/src/comm/comm_move.o: FILE_FLAGS := $(KERNEL_FLAGS)
 
 # Reads all parameters while the user waits.
 $(filter %/gradient_check.o,$(LIB_OBJ)): FILE_FLAGS := $(KERNEL_FLAGS)
