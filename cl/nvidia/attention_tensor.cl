@@ -116,8 +116,8 @@ typedef struct {
 
 enum { MAP_QKV, MAP_DY };
 #define MAPS_ARGS       const global uchar *maps, ulong maps_at,
-#define SOURCE_QKV(p)   {maps + maps_at + MAP_QKV * MAP_BYTES, (uint)((p).first_token / (p).T)}
-#define SOURCE_DY(p)    {maps + maps_at + MAP_DY * MAP_BYTES, (uint)((p).first_token / (p).T)}
+#define SOURCE_QKV(p)   {((void)qkv, (void)qkv_at, maps + maps_at + MAP_QKV * MAP_BYTES), (uint)((p).first_token / (p).T)}
+#define SOURCE_DY(p)    {((void)dy, (void)dy_at, maps + maps_at + MAP_DY * MAP_BYTES), (uint)((p).first_token / (p).T)}
 #define BRINGS          (get_local_id(0) == 0)
 #define FULL(r, stage)  ((r)->barriers + (stage) * 8)
 #define EMPTY(r, stage) ((r)->barriers + (STAGES + (stage)) * 8)
@@ -800,8 +800,6 @@ attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, const global int
     const uint start_key = (uint)first_key_of(first_keys, first_row) / TILE * TILE;
     const source of_qkv = SOURCE_QKV(p);
     open_source(&of_qkv);
-    (void)qkv; // by wgmma
-    (void)qkv_at;
     ring r = make_ring(tiles);
     const tile_name stages = name_tile(r.tiles);
     const tile_name own_q = name_own(local_address(rows));
@@ -937,10 +935,6 @@ attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, const glob
     const source of_dy = SOURCE_DY(p);
     open_source(&of_qkv);
     open_source(&of_dy);
-    (void)dy; // by wgmma
-    (void)dy_at;
-    (void)qkv;
-    (void)qkv_at;
     ring r = make_ring(tiles);
     const tile_name stages = name_tile(r.tiles);
     const tile_name own_q = name_own(local_address(rows));
@@ -1166,10 +1160,6 @@ attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, const glob
     const source of_dy = SOURCE_DY(p);
     open_source(&of_qkv);
     open_source(&of_dy);
-    (void)dy; // by wgmma
-    (void)dy_at;
-    (void)qkv;
-    (void)qkv_at;
     ring r = make_ring(tiles);
     const tile_name stages = name_tile(r.tiles);
     const tile_name own_k = name_own(local_address(keys));
