@@ -13,7 +13,8 @@ check() {
     for part in 0 1 2; do
         # shellcheck disable=SC2086 # lists of options
         clang -x cl -cl-std=CL1.2 -Xclang -finclude-default-header -target x86_64-pc-linux-gnu -O1 -fno-pic \
-            -DVECTOR=1 $options -DPART=$part -include cl/philox.cl -include cl/prelude.cl -include tests/emulation/tensor.cl -include cl/heads.cl \
+            -DVECTOR=1 $options -DPART=$part -include cl/philox.cl -include cl/prelude.cl -include tests/emulation/tensor.cl \
+            -include cl/heads.cl -include cl/nvidia/attention_tiles.cl \
             -c -o "$folder/part$part.o" cl/nvidia/attention_tensor.cl
     done
     # Local memory below 4 GiB, at the beginning of a window of 256 KiB.

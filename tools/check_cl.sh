@@ -17,7 +17,7 @@ check() {
 }
 for file in cl/*.cl cl/optimizer/*.cl cl/products/*.cl cl/nvidia/*.cl; do
     case $file in
-    cl/philox.cl | cl/prelude.cl | cl/heads.cl | cl/nvidia/tensor.cl | cl/nvidia/tma.cl | cl/nvidia/wgmma.cl | cl/nvidia/attention_wgmma.cl) continue ;;
+    cl/philox.cl | cl/prelude.cl | cl/heads.cl | cl/nvidia/tensor.cl | cl/nvidia/tma.cl | cl/nvidia/wgmma.cl | cl/nvidia/attention_wgmma.cl | cl/nvidia/attention_tiles.cl) continue ;;
     *_local.cl | *tensor* | *wgmma*) sizes="4" ;;
     *) sizes="1 8 16 4" ;;
     esac
@@ -38,9 +38,10 @@ for file in cl/*.cl cl/optimizer/*.cl cl/products/*.cl cl/nvidia/*.cl; do
     *tensor* | *wgmma*) names="-target nvptx64-nvidia-nvcl -Xclang -cl-ext=+all -DPACKS_BF16 -include cl/nvidia/tensor.cl" ;;
     *) names= ;;
     esac
+    last=
     case $file in
     cl/nvidia/matmul_wgmma.cl | cl/nvidia/peaks_wgmma.cl) names="$names -include cl/nvidia/tma.cl -include cl/nvidia/wgmma.cl" ;;
-    *attention_tensor*) names="$names -include cl/heads.cl" ;;
+    *attention_tensor*) names="$names -include cl/heads.cl" last="-include cl/nvidia/attention_tiles.cl" ;;
     esac
     for size in $sizes; do
         [ "$size" != 4 ] || forms="$forms $cards"
@@ -50,7 +51,7 @@ for file in cl/*.cl cl/optimizer/*.cl cl/products/*.cl cl/nvidia/*.cl; do
                 "in turns,1-DDATA_F32" | "in turns,8-DDATA_BF16" | "in turns,16-DDATA_F32") continue ;;
                 esac
                 # shellcheck disable=SC2086,SC2046 # lists of options
-                check "$file" $names "-DVECTOR=$size" "-DROW_ITEMS=$((size == 4 ? 128 : 1))" $(echo "$form" | tr , ' ') $format
+                check "$file" $names "-DVECTOR=$size" "-DROW_ITEMS=$((size == 4 ? 128 : 1))" $(echo "$form" | tr , ' ') $last $format
             done
         done
     done

@@ -1,6 +1,6 @@
 // tma.cl: names for copies of whole tiles between global and local memory (TMA: the tensor memory accelerator) and for
 // barriers in local memory that count their bytes (PTX ISA, "cp.async.bulk.tensor" and "mbarrier"), for matmul_wgmma.cl
-// and attention_tensor.cl, before which the host puts this text.
+// and attention_tiles.cl, before which the host puts this text.
 //
 // A tensor map (128 bytes, backends/opencl/nvidia/tensor_map.c) says where a tensor is, and how boxes of it lie in local
 // memory: rows of 128 bytes, whose chunks of 16 bytes are exchanged by the row's number. What is outside of a tensor is

@@ -258,7 +258,8 @@ static void run_probe(const opencl_facts *facts, opencl_matrix_units *units) {
 
 static void make_key(const opencl_facts *f, const char *of, char *key, size_t size_bytes) {
     static const char *const stems[] = {"tensor",       "tensor_probe",    "tma",   "wgmma",
-                                        "matmul_wgmma", "attention_wgmma", "heads", "attention_tensor"};
+                                        "matmul_wgmma", "attention_wgmma", "heads", "attention_tiles",
+                                        "attention_tensor"};
     uint64_t hash = HOST_HASH_START;
     for (size_t i = 0; i < sizeof stems / sizeof stems[0]; i++) {
         const sm_embedded *source = opencl_find_source(stems[i]);
