@@ -31,7 +31,7 @@ for file in cl/*.cl cl/optimizer/*.cl cl/products/*.cl cl/nvidia/*.cl; do
     *attention_local*)
         forms="-DPLAIN -DDOCUMENTS=1 -DDOCUMENTS=1,-DBLOCKED=1,-DSTORED=1
             -DFORWARD=0 -DFORWARD=0,-DDROPOUT=0,-DLOAD=4 -DFORWARD=0,-DDOCUMENTS=1,-DBLOCKED=1,-DSTORED=1" ;;
-    *_local.cl | *_registers.cl | *tensor* | *wgmma* | *operand*) forms=-DPLAIN ;;
+    *_local.cl | *_registers.cl | *tensor*) forms=-DPLAIN ;;
     *) forms=-DPLAIN cards="-DWHOLE -DWHOLE,-DROW_VECS=2" ;;
     esac
     case $file in
