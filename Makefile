@@ -198,7 +198,7 @@ help: ## show this list
 .PHONY: bench
 bench: deps ## install what is missing, build, and measure the GPT-2 124M training step on every device
 	@$(MAKE) build
-	@$(B)/stepmark run --model-size small --fit 120 $(ARGS)
+	@$(B)/stepmark run --model-size small --fit 80 $(ARGS)
 
 .PHONY: test
 test: deps-dev ## install what is missing, build and run all tests, also under sanitizers and with clang
