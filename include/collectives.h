@@ -1,8 +1,9 @@
-// collectives.h: exchanges among the devices of several processes that a library carries, such as NCCL: over the cards'
-// own links, without the host's memory. A backend has a table of these functions, or none.
+// collectives.h: exchanges among the devices of several processes over the devices' own links, without the host's
+// memory. A way to do so is a table of these functions: by the driver alone, or by a library such as NCCL.
 //
-// Two threads use it. The computing thread begins and finishes exchanges. The communicating thread hands them to the
-// library, together and in the same order in every process, once all processes have begun them.
+// Two threads use it. The computing thread begins and finishes exchanges. The communicating thread hands them over,
+// together and in the same order in every process, once all processes have begun them; or, where the devices order them
+// by themselves (`hand_over` is NULL), only asks whether they are done.
 #ifndef STEPMARK_COLLECTIVES_H
 #define STEPMARK_COLLECTIVES_H
 
@@ -24,7 +25,9 @@ typedef struct {
 enum { SM_COLLECTIVES_ID_BYTES = 128, SM_COLLECTIVES_TEXT_SIZE = 256 };
 
 typedef struct sm_collectives {
-    const char *name; // "nccl"
+    const char *name;  // as --transport has it: "nccl"
+    const char *title; // "NCCL"
+    bool is_of_host;   // reaches only devices of one host
 
     // Whether devices of this kind may have it at all; without it, `find` says what is missing.
     bool (*suits)(const sm_device *device);
@@ -44,9 +47,9 @@ typedef struct sm_collectives {
     // Begins after all ops that were started so far. *ticket is NULL at first, may be used again after its finish, and
     // lives as long as the executable.
     sm_status (*begin)(sm_executable *executable, const sm_collective *what, void **ticket);
-    // In the communicating thread: n tickets, in the order of their begins.
+    // In the communicating thread: n tickets, in the order of their begins. NULL: nothing is handed over.
     sm_status (*hand_over)(sm_executable *executable, void *const *tickets, int n);
-    // SM_ERR_DEVICE: the library failed. Any thread.
+    // SM_ERR_DEVICE: the exchange failed. Any thread; asking may continue what others have begun.
     sm_status (*is_done)(sm_executable *executable, void *ticket, bool *is_done);
     // Of a ticket that is done: ops started afterwards see the result.
     sm_status (*finish)(sm_executable *executable, void *ticket);
@@ -58,7 +61,7 @@ typedef struct sm_collectives {
     void (*abort)(sm_device *device);
 } sm_collectives;
 
-// src/session/registry.c: a backend's; NULL: none.
-const sm_collectives *sm_collectives_of(const sm_backend *backend);
+// src/session/registry.c: a backend's i-th, the fastest first; NULL: it has no more.
+const sm_collectives *sm_collectives_of(const sm_backend *backend, int i);
 
 #endif

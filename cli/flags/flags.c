@@ -114,11 +114,9 @@ static const cli_choice paddings[] = {
 
 static const cli_choice shards[] = {{"none", 0}, {"optimizer", 1}, {NULL, 0}};
 static const cli_choice gradient_formats[] = {{"fp32", 0}, {"bf16", 1}, {NULL, 0}};
-static const cli_choice transports[] = {{"auto", SM_TRANSPORT_AUTO},
-                                        {"memory", SM_TRANSPORT_MEMORY},
-                                        {"messages", SM_TRANSPORT_MESSAGES},
-                                        {"nccl", SM_TRANSPORT_NCCL},
-                                        {NULL, 0}};
+static const cli_choice transports[] = {{"auto", SM_TRANSPORT_AUTO},         {"memory", SM_TRANSPORT_MEMORY},
+                                        {"messages", SM_TRANSPORT_MESSAGES}, {"p2p", SM_TRANSPORT_P2P},
+                                        {"nccl", SM_TRANSPORT_NCCL},         {NULL, 0}};
 
 static const cli_choice orders[] = {{"random", CLI_ORDER_RANDOM}, {"given", CLI_ORDER_GIVEN}, {NULL, 0}};
 
@@ -207,8 +205,8 @@ static const cli_flag flags[] = {
     {"Work", "dropout", 0, CLI_REAL, "P", "0", "dropout probability", STEPPED, AT(dropout), WITHIN(0, 0.999)},
     {"Work", "optimizer", 0, CLI_CHOICE, NULL, "adamw", "rule by which the step updates the weights", STEPPED,
      AT(optimizer), ONE_OF(optimizers)},
-    {"Work", "recompute", 0, CLI_CHOICE, NULL, NULL, RECOMPUTE_HELP "; not given: none",
-     STEPPED | VERIFY, AT(recompute), ONE_OF(recomputes),
+    {"Work", "recompute", 0, CLI_CHOICE, NULL, NULL, RECOMPUTE_HELP "; not given: none", STEPPED | VERIFY,
+     AT(recompute), ONE_OF(recomputes),
      UNLIKE({VERIFY, .help = RECOMPUTE_HELP "; not given: each of them (in mode naive none and block)"},
             {ADVISE, .initial = "none,light,block", .help = RECOMPUTE_HELP})},
     {"Work", "attention", 0, CLI_CHOICE, NULL, NULL,
@@ -475,9 +473,9 @@ static const cli_flag flags[] = {
     {"Processes", "gradient-format", 0, CLI_CHOICE, NULL, "fp32", "format of the gradients that processes exchange",
      TRAIN | PROFILE | LOOP | WALK | ESTIMATE, AT(gradient_format), ONE_OF(gradient_formats)},
     {"Processes", "transport", 0, CLI_CHOICE, NULL, "auto",
-     "nccl: NVIDIA's cards by their own links; memory: processes of one host share memory; messages: they send "
-     "messages, "
-     "as processes of several hosts do; auto: nccl where all processes can, else memory",
+     "p2p: NVIDIA's cards of one host by their own links (NVLink), without a library; nccl: by NCCL, also between "
+     "hosts; memory: processes of one host share memory; messages: they send messages, as processes of several hosts "
+     "do; auto: the first of these that all processes can use",
      TRAIN | PROFILE | LOOP, AT(transport), ONE_OF(transports)},
     {"Processes", "nccl", 0, CLI_TEXT, "FILE", NULL,
      "NCCL's libnccl.so.2; not given: $STEPMARK_NCCL, or where the loader or a Python environment has it",

@@ -257,7 +257,7 @@ static sm_status open_session(const cli_options *options, const cli_job *job, sm
         SM_TRY(sm_row_warn(row, "%s", executable->tune_warning));
     }
     if (sm_exchange_advice((*session)->exchange)[0] != '\0') {
-        SM_TRY(sm_row_warn(row, "NCCL would be faster: %s", sm_exchange_advice((*session)->exchange)));
+        SM_TRY(sm_row_warn(row, "%s", sm_exchange_advice((*session)->exchange)));
     }
     if (executable->note[0] != '\0') {
         SM_TRY(sm_row_warn(row, "%s", executable->note));

@@ -175,7 +175,7 @@ static sm_status open_session(training *t) {
         cli_note("gradients travel by %s", sm_exchange_transport(t->session->exchange));
     }
     if (sm_exchange_advice(t->session->exchange)[0] != '\0') {
-        cli_note("NCCL would be faster: %s", sm_exchange_advice(t->session->exchange));
+        cli_note("%s", sm_exchange_advice(t->session->exchange));
     }
     if (t->session->executable->tune_warning[0] != '\0') {
         cli_note("%s", t->session->executable->tune_warning);

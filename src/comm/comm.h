@@ -19,7 +19,8 @@ typedef enum {
     SM_TRANSPORT_AUTO,     // the fastest that works
     SM_TRANSPORT_MESSAGES, // processes of one host, too, send messages
     SM_TRANSPORT_MEMORY,   // those of one host share memory, those of several send messages
-    SM_TRANSPORT_NCCL,     // cards, by their links (collectives.h)
+    SM_TRANSPORT_P2P,      // cards of one host, by their own links, with the driver alone (collectives.h)
+    SM_TRANSPORT_NCCL,     // cards, by NCCL
 } sm_transport;
 
 typedef struct {

@@ -1,8 +1,8 @@
 // exchange.c: see exchange.h.
 //
 // Two processes on one host whose devices have their own memory need no processor to sum: each copies its part to the
-// host's memory, and its device adds the other's part. For more processes the host sums (comm_reduce.h). Devices whose
-// backend has a library of collectives need neither: the host only watches that all processes live (collectives.h).
+// host's memory, and its device adds the other's part. For more processes the host sums (comm_reduce.h). Devices that
+// reach each other by their own links need neither: the host only watches that all processes live (collectives.h).
 #include "src/session/exchange.h"
 
 #include <stdio.h>
@@ -28,10 +28,16 @@ typedef struct {
     char *theirs; // and in the other process's memory, for a pair
     void *copy_out;
     void *copy_in;
-    void *collective; // of the library
-    int64_t ticket;   // 0: not started
-    int64_t brought;  // ticket of the previous exchange, which the other may still be reading; 0: none
+    int64_t ticket;  // 0: not started
+    int64_t brought; // ticket of the previous exchange, which the other may still be reading; 0: none
 } transfer;
+
+// What a transfer's library is asked about, also by the communicating thread, after the transfer has begun again.
+typedef struct {
+    const sm_collectives *library;
+    sm_executable *executable;
+    void *ticket; // NULL: never begun
+} collective;
 
 struct sm_exchange {
     sm_comm *comm;
@@ -50,6 +56,7 @@ struct sm_exchange {
     char advice[SM_COLLECTIVES_TEXT_SIZE * 2]; // what would be faster; "": nothing
     int n_threads;                             // threads of this process that sum
     transfer *transfers;                       // two for each op: for its first and its second output
+    collective *collectives;                   // likewise
     int n_under_way;                           // transfers in progress
     int64_t last_ticket;                       // last one started
 };
@@ -80,18 +87,21 @@ static int threads_beside_device(void) {
     return n > 2 * MOST ? MOST : n > 2 ? n / 2 : 1;
 }
 
-// --- a library of collectives --------------------------------------------------------------------------
+// --- the devices' own links ----------------------------------------------------------------------------
 
-static sm_status find_library(const sm_exchange *x, const sm_comm_options *options) {
-    const sm_collectives *library = sm_collectives_of(x->device->backend);
+static sm_status find_library(const sm_exchange *x, const sm_collectives *library, const sm_comm_options *options) {
     if (library == NULL) {
         return sm_fail(SM_ERR_UNSUPPORTED, "%s is not a card of NVIDIA's OpenCL", x->device->info.id);
+    }
+    if (library->is_of_host && sm_comm_local_size(x->comm) < sm_comm_size(x->comm)) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "the processes are on several hosts");
     }
     return library->find(x->device, options->nccl);
 }
 
 typedef struct {
     sm_device *device;
+    const sm_collectives *library;
     unsigned char id[SM_COLLECTIVES_ID_BYTES];
     bool has_id;
     int rank, n_processes;
@@ -99,13 +109,12 @@ typedef struct {
 
 static sm_status join(void *ctx) {
     const joining *j = ctx;
-    return sm_collectives_of(j->device->backend)->join(j->device, j->id, j->rank, j->n_processes);
+    return j->library->join(j->device, j->id, j->rank, j->n_processes);
 }
 
-static sm_status join_library(sm_exchange *x) {
-    joining j = {.device = x->device, .n_processes = sm_comm_size(x->comm)};
-    const sm_status made =
-        sm_comm_rank(x->comm) == 0 ? sm_collectives_of(x->device->backend)->make_id(x->device, j.id) : SM_OK;
+static sm_status join_library(sm_exchange *x, const sm_collectives *library) {
+    joining j = {.device = x->device, .library = library, .n_processes = sm_comm_size(x->comm)};
+    const sm_status made = sm_comm_rank(x->comm) == 0 ? library->make_id(x->device, j.id) : SM_OK;
     j.has_id = made == SM_OK;
     SM_TRY(sm_comm_broadcast(x->comm, 0, &j.id, sizeof j.id));
     SM_TRY(sm_comm_broadcast(x->comm, 0, &j.has_id, sizeof j.has_id));
@@ -116,17 +125,17 @@ static sm_status join_library(sm_exchange *x) {
     return sm_comm_wait_beside(x->comm, join, &j, sizeof j);
 }
 
-static sm_status use_library(sm_exchange *x) {
-    x->library = sm_collectives_of(x->device->backend);
-    x->library->describe(x->device, x->transport);
+static sm_status use_library(sm_exchange *x, const sm_collectives *library) {
+    x->library = library;
+    library->describe(x->device, x->transport);
     return sm_comm_serve(x->comm);
 }
 
 // Whether it failed in none of the processes; keeps the message.
-static sm_status worked_everywhere(sm_exchange *x, sm_status status, bool *worked) {
+static sm_status worked_everywhere(sm_exchange *x, const sm_collectives *library, sm_status status, bool *worked) {
     double n_failed = status == SM_OK ? 0 : 1;
     if (status != SM_OK) {
-        snprintf(x->advice, sizeof x->advice, "%s", sm_error_message());
+        snprintf(x->advice, sizeof x->advice, "%s would be faster: %s", library->title, sm_error_message());
     }
     SM_TRY(status == SM_ERR_TIMEOUT ? status : SM_OK);
     SM_TRY(sm_comm_sum(x->comm, &n_failed, 1));
@@ -134,40 +143,55 @@ static sm_status worked_everywhere(sm_exchange *x, sm_status status, bool *worke
     return SM_OK;
 }
 
-// The library where all processes can use it (two on one card cannot), else the host.
+// The fastest way that all processes can use, else the host.
 static sm_status choose_automatically(sm_exchange *x, const sm_comm_options *options) {
-    bool works = false;
-    const sm_collectives *library = sm_collectives_of(x->device->backend);
-    const bool suits = library != NULL && library->suits(x->device);
-    SM_TRY(worked_everywhere(x, find_library(x, options), &works));
-    if (works) {
-        SM_TRY(worked_everywhere(x, join_library(x), &works));
+    const sm_collectives *library;
+    bool suits = false;
+    double n_with = sm_collectives_of(x->device->backend, 0) != NULL;
+    SM_TRY(sm_comm_sum(x->comm, &n_with, 1));
+    for (int i = 0; n_with == sm_comm_size(x->comm) && (library = sm_collectives_of(x->device->backend, i)) != NULL;
+         i++) {
+        bool works = false;
+        suits = library->suits(x->device);
+        SM_TRY(worked_everywhere(x, library, find_library(x, library, options), &works));
         if (works) {
-            return use_library(x);
+            SM_TRY(worked_everywhere(x, library, join_library(x, library), &works));
+            if (works) {
+                return use_library(x, library);
+            }
+            library->abort(x->device);
         }
-        library->abort(x->device);
     }
     x->advice[0] = suits ? x->advice[0] : '\0';
     return SM_OK;
 }
 
-static sm_status as_asked(sm_status status) {
-    return status == SM_OK ? SM_OK : sm_fail(status, "--transport nccl: %s", sm_error_message());
+static sm_status as_asked(const char *name, sm_status status) {
+    return status == SM_OK ? SM_OK : sm_fail(status, "--transport %s: %s", name, sm_error_message());
 }
 
-// All processes use the library, or none.
+static sm_status use_named(sm_exchange *x, const char *name, const sm_comm_options *options) {
+    const sm_collectives *library = NULL;
+    for (int i = 0; (library = sm_collectives_of(x->device->backend, i)) != NULL; i++) {
+        if (strcmp(library->name, name) == 0) {
+            break;
+        }
+    }
+    SM_TRY(sm_comm_agree(x->comm, as_asked(name, find_library(x, library, options))));
+    SM_TRY(sm_comm_agree(x->comm, as_asked(name, join_library(x, library))));
+    return use_library(x, library);
+}
+
+// All processes use the same.
 static sm_status choose_transport(sm_exchange *x) {
     const sm_comm_options *options = sm_comm_options_of(x->comm);
     snprintf(x->transport, sizeof x->transport, "%s", sm_comm_shares_memory(x->comm) ? "shared memory" : "messages");
-    if (options->transport == SM_TRANSPORT_AUTO) {
-        return choose_automatically(x, options);
+    switch (options->transport) {
+    case SM_TRANSPORT_AUTO: return choose_automatically(x, options);
+    case SM_TRANSPORT_P2P: return use_named(x, "p2p", options);
+    case SM_TRANSPORT_NCCL: return use_named(x, "nccl", options);
+    default: return SM_OK;
     }
-    if (options->transport == SM_TRANSPORT_NCCL) {
-        SM_TRY(sm_comm_agree(x->comm, as_asked(find_library(x, options))));
-        SM_TRY(sm_comm_agree(x->comm, as_asked(join_library(x))));
-        return use_library(x);
-    }
-    return SM_OK;
 }
 
 const char *sm_exchange_transport(const sm_exchange *x) { return x != NULL ? x->transport : ""; }
@@ -207,11 +231,13 @@ sm_status sm_exchange_open(sm_comm *comm, sm_device *device, sm_plan *plan, sm_e
         .segments = calloc((size_t)plan->n_arenas + 1, sizeof *x->segments),
         .memory = calloc((size_t)plan->n_arenas + 1, sizeof *x->memory),
         .transfers = calloc(2 * (size_t)plan->n_ops + 1, sizeof *x->transfers),
+        .collectives = calloc(2 * (size_t)plan->n_ops + 1, sizeof *x->collectives),
         .begun = calloc(2 * (size_t)plan->n_ops + 1, sizeof *x->begun),
     };
-    sm_status status = x->segments != NULL && x->memory != NULL && x->transfers != NULL && x->begun != NULL
-                           ? choose_transport(x)
-                           : sm_fail(SM_ERR_OOM, "session: no memory to exchange gradients");
+    sm_status status =
+        x->segments != NULL && x->memory != NULL && x->transfers != NULL && x->collectives != NULL && x->begun != NULL
+            ? choose_transport(x)
+            : sm_fail(SM_ERR_OOM, "session: no memory to exchange gradients");
     status = status == SM_OK && x->library == NULL ? find_pair(x) : status;
     status = status == SM_OK ? share_arenas(x, plan) : status;
     if (status != SM_OK) {
@@ -227,6 +253,7 @@ void sm_exchange_close(sm_exchange *exchange) {
         free(exchange->segments);
         free(exchange->memory);
         free(exchange->transfers);
+        free(exchange->collectives);
         free(exchange->begun);
         free(exchange);
     }
@@ -328,9 +355,11 @@ static sm_status hand_over(void *ctx) {
     return x->library->hand_over(x->executable, x->begun, x->n_begun);
 }
 
+static collective *collective_of(const transfer *t) { return &t->exchange->collectives[t - t->exchange->transfers]; }
+
 static sm_status is_carried(void *ctx, bool *is_done) {
-    const transfer *t = ctx;
-    return t->exchange->library->is_done(t->executable, t->collective, is_done);
+    const collective *c = ctx;
+    return c->library->is_done(c->executable, c->ticket, is_done);
 }
 
 static void abort_library(void *ctx) {
@@ -338,7 +367,10 @@ static void abort_library(void *ctx) {
     x->library->abort(x->device);
 }
 
-static void abort_library_of(void *ctx) { abort_library(((const transfer *)ctx)->exchange); }
+static void abort_library_of(void *ctx) {
+    const collective *c = ctx;
+    c->library->abort(c->executable->device);
+}
 
 // Hands over everything that was begun: when no more is begun in this part of the step, or the first of it is needed.
 // These are ops of the plan, to which all processes come.
@@ -370,43 +402,59 @@ static bool is_last_start(const sm_plan *plan, int at) {
     return plan->ops[at].range >= SM_PHASE_BACKWARD;
 }
 
+// The communicating thread continues what devices order by themselves, until this is done.
+static sm_status watch(sm_exchange *x, transfer *t) {
+    const sm_comm_job job = {
+        .pattern = SM_COMM_WATCH, .is_done = is_carried, .fail = abort_library_of, .ctx = collective_of(t)};
+    return sm_comm_start(x->comm, &job, &t->ticket);
+}
+
 static sm_status begin_by_library(sm_exchange *x, transfer *t, const sm_op *op) {
     static const sm_collective_kind kinds[] = {[SM_COMM_ALL_REDUCE] = SM_COLLECTIVE_ALL_REDUCE,
                                                [SM_COMM_REDUCE_SCATTER] = SM_COLLECTIVE_REDUCE_SCATTER,
                                                [SM_COMM_ALL_GATHER] = SM_COLLECTIVE_ALL_GATHER};
     const sm_collective what = {
         .kind = kinds[t->pattern], .tensor = t->tensor, .line_elems = t->line_elems, .is_bf16 = op->attr.is_bf16};
+    collective *c = collective_of(t);
     SM_TRY(finish_handing(x));
-    SM_TRY(x->library->begin(t->executable, &what, &t->collective));
-    x->executable = t->executable;
-    x->begun[x->n_begun++] = t->collective;
-    t->ticket = 1; // any number
+    if (c->ticket == NULL) {
+        c->library = x->library;
+        c->executable = t->executable;
+    }
+    SM_TRY(x->library->begin(t->executable, &what, &c->ticket));
     x->n_under_way++;
+    if (x->library->hand_over == NULL) {
+        return watch(x, t);
+    }
+    x->executable = t->executable;
+    x->begun[x->n_begun++] = c->ticket;
+    t->ticket = 1; // any number
     return SM_OK;
 }
 
 // Looks for a short time by itself, which is faster than to wait for the communicating thread, that watches.
 static sm_status wait_for_library(sm_exchange *x, transfer *t) {
     enum { SHORT_NS = 1000000 };
-    const sm_comm_job job = {.pattern = SM_COMM_WATCH, .is_done = is_carried, .fail = abort_library_of, .ctx = t};
     const int64_t until_ns = sm_now_ns() + SHORT_NS;
-    int64_t ticket = 0;
     bool is_done = false;
     while (!is_done && sm_now_ns() < until_ns) {
-        SM_TRY(is_carried(t, &is_done));
+        SM_TRY(is_carried(collective_of(t), &is_done));
     }
-    SM_TRY(is_done ? SM_OK : sm_comm_start(x->comm, &job, &ticket));
-    return is_done ? SM_OK : sm_comm_finish(x->comm, ticket);
+    if (is_done) {
+        return SM_OK;
+    }
+    SM_TRY(x->library->hand_over != NULL ? watch(x, t) : SM_OK);
+    return sm_comm_finish(x->comm, t->ticket);
 }
 
 static sm_status finish_by_library(sm_exchange *x, transfer *t) {
     SM_TRY(hand_over_begun(x));
     SM_TRY(finish_handing(x));
     SM_TRY(wait_for_library(x, t));
-    sm_comm_add_busy(x->comm, x->library->elapsed_ns(t->executable, t->collective));
+    sm_comm_add_busy(x->comm, x->library->elapsed_ns(t->executable, collective_of(t)->ticket));
     t->ticket = 0;
     x->n_under_way--;
-    return x->library->finish(t->executable, t->collective);
+    return x->library->finish(t->executable, collective_of(t)->ticket);
 }
 
 static sm_status finish(sm_exchange *x, transfer *t) {
@@ -439,8 +487,7 @@ static sm_status begin(sm_exchange *x, sm_executable *executable, transfer *t, c
                     .is_bf16 = op->attr.is_bf16,
                     .host = x->library == NULL ? x->memory[of->arena] + of->offset_bytes : NULL,
                     .theirs = x->is_pair ? their_memory(x, of->arena) + of->offset_bytes : NULL,
-                    .brought = t->brought,
-                    .collective = t->collective};
+                    .brought = t->brought};
     if (x->library != NULL) {
         return begin_by_library(x, t, op);
     }
@@ -473,7 +520,7 @@ static bool is_waiting(transfer *t) {
     }
     bool is_done = false;
     if (t->exchange->library != NULL) {
-        return is_carried(t, &is_done) != SM_OK || !is_done;
+        return is_carried(collective_of(t), &is_done) != SM_OK || !is_done;
     }
     return !sm_comm_is_finished(t->exchange->comm, t->ticket) ||
            (t->copy_in != NULL && !t->exchange->backend->is_copied(t->executable, t->copy_in));

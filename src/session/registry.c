@@ -8,7 +8,7 @@ extern const sm_backend sm_backend_cpu;
 extern const sm_backend sm_backend_reference;
 #ifdef SM_OPENCL
 extern const sm_backend sm_backend_opencl;
-extern const sm_collectives sm_collectives_opencl;
+extern const sm_collectives sm_collectives_links, sm_collectives_nccl;
 #endif
 
 static const sm_backend *const backends[] = {
@@ -45,11 +45,13 @@ const sm_backend *sm_backend_find(const char *name) {
     return NULL;
 }
 
-const sm_collectives *sm_collectives_of(const sm_backend *backend) {
+const sm_collectives *sm_collectives_of(const sm_backend *backend, int i) {
 #ifdef SM_OPENCL
-    return backend == &sm_backend_opencl ? &sm_collectives_opencl : NULL;
+    static const sm_collectives *const of_opencl[] = {&sm_collectives_links, &sm_collectives_nccl};
+    return backend == &sm_backend_opencl && i < (int)(sizeof of_opencl / sizeof of_opencl[0]) ? of_opencl[i] : NULL;
 #else
     (void)backend;
+    (void)i;
     return NULL;
 #endif
 }

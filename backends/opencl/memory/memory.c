@@ -126,7 +126,7 @@ sm_status opencl_allocate(opencl_executable *e, size_t scratch_bytes) {
         SM_TRY(opencl_check(id_of(e->device), "clCreateBuffer", code));
         e->base.memory_bytes += size_bytes;
     }
-    return opencl_reserve_rounded(e);
+    return opencl_reserve_exchange(e);
 }
 
 static void drop_weights(opencl_executable *e) {
@@ -142,7 +142,7 @@ void opencl_free_memory(opencl_executable *e) {
         if (e->shared[i].buffer == NULL) {
             opencl_release_buffer(e->arenas[i]);
         }
-        opencl_unshare(&e->shared[i]);
+        opencl_unshare(e->device, &e->shared[i]);
     }
     drop_weights(e);
     opencl_release_buffer(e->scratch);

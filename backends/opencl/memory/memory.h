@@ -2,7 +2,9 @@
 //
 //   memory.c  arenas, scratch, uploads and downloads
 //   copy.c    copies during computation
-//   collective.c  exchanges with other processes' devices, by a library
+//   collective.c  exchanges with other processes' devices
+//   by_nccl.c     by NCCL
+//   by_links.c    by the cards' own links, with the driver alone
 //   wait.c    waits that end at a deadline
 #ifndef STEPMARK_BACKENDS_OPENCL_MEMORY_MEMORY_H
 #define STEPMARK_BACKENDS_OPENCL_MEMORY_MEMORY_H
@@ -51,6 +53,7 @@ typedef struct opencl_executable {
     int n_rounded;
     cl_kernel round, widen;                // from and to these
     struct opencl_collective *collectives; // tickets
+    struct opencl_landing *landing;        // what arrives by links; NULL: nothing does
     struct opencl_executable *next_kept;
     // launch
     struct opencl_launch *launches;
@@ -92,14 +95,16 @@ sm_status opencl_wait_copy(sm_executable *executable, void *ticket);
 bool opencl_is_copied(sm_executable *executable, void *ticket);
 sm_status opencl_pin(sm_executable *executable, void *memory, size_t size_bytes);
 void opencl_free_copies(opencl_executable *e);
-size_t opencl_copy_bytes(const sm_plan *plan); // for the sums of two processes
+typedef enum { OPENCL_QUEUE_OUT, OPENCL_QUEUE_IN } opencl_copy_queue;
+sm_status opencl_open_copy_queue(opencl_device *device, opencl_copy_queue which); // repeated calls do nothing
+size_t opencl_copy_bytes(const sm_plan *plan);                                    // for the sums of two processes
 
 // --- collective.c --------------------------------------------------------------------------------
 
-extern const sm_collectives sm_collectives_opencl; // declared again by src/session/registry.c
+extern const sm_collectives sm_collectives_nccl, sm_collectives_links; // declared again by src/session/registry.c
 bool opencl_is_exchanged(const opencl_device *device, const sm_plan *plan, sm_role role); // by its peers
-size_t opencl_rounded_bytes(const sm_plan *plan);                                         // of what it reserves
-sm_status opencl_reserve_rounded(opencl_executable *e);
+size_t opencl_exchange_bytes(const opencl_device *device, const sm_plan *plan);           // of what it reserves
+sm_status opencl_reserve_exchange(opencl_executable *e);
 bool opencl_free_collectives(opencl_executable *e); // false: they are not over, and nothing may be freed
 
 // --- wait.c --------------------------------------------------------------------------------------

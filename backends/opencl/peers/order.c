@@ -6,7 +6,7 @@
 
 static sm_status mark_by_flag(opencl_device *device, uint32_t flag) {
     return opencl_check(id_of(device), "clEnqueueFillBuffer, of a flag",
-                        opencl.clEnqueueFillBuffer(device->queue, device->peers->flag.buffer, &flag, sizeof flag, 0,
+                        opencl.clEnqueueFillBuffer(device->queue, device->peers->words.buffer, &flag, sizeof flag, 0,
                                                    sizeof flag, 0, NULL, NULL));
 }
 
@@ -41,7 +41,7 @@ sm_status opencl_wait_in_stream(opencl_device *device, opencl_point *point) {
     opencl_peers *p = device->peers;
     if (p->order == OPENCL_ORDER_FLAG) { // 0: until the number is as large, or larger
         return cuda_check(id_of(device), "cuStreamWaitValue32",
-                          cuda.stream_wait_value(p->stream, p->flag.address, point->flag, 0));
+                          cuda.stream_wait_value(p->stream, p->words.address, point->flag, 0));
     }
     const sm_status status = wait_on_host(device, point->event);
     opencl.clReleaseEvent(point->event);
@@ -53,7 +53,7 @@ sm_status opencl_wait_in_stream(opencl_device *device, opencl_point *point) {
 
 enum { TRIAL_NS = 1000000000 };
 
-static sm_status end_by(const opencl_device *device, cuda_event event, bool *ended) {
+sm_status opencl_try_order(opencl_device *device, cuda_event event, bool *is_ended) {
     static const struct timespec look = {.tv_nsec = 100000};
     const int64_t until_ns = sm_now_ns() + TRIAL_NS;
     int code = CUDA_NOT_READY;
@@ -63,7 +63,7 @@ static sm_status end_by(const opencl_device *device, cuda_event event, bool *end
             nanosleep(&look, NULL);
         }
     }
-    *ended = code == CUDA_SUCCESS;
+    *is_ended = code == CUDA_SUCCESS;
     return code == CUDA_NOT_READY ? SM_OK : cuda_check(id_of(device), "cuEventQuery", code);
 }
 
@@ -72,7 +72,7 @@ static sm_status try_flag(opencl_device *device, cuda_event event, bool *works) 
     opencl_peers *p = device->peers;
     const uint32_t flag = ++p->n_flags;
     *works = false;
-    if (cuda.stream_wait_value(p->stream, p->flag.address, flag, 0) != CUDA_SUCCESS) {
+    if (cuda.stream_wait_value(p->stream, p->words.address, flag, 0) != CUDA_SUCCESS) {
         return SM_OK;
     }
     SM_TRY(cuda_check(id_of(device), "cuEventRecord", cuda.event_record(event, p->stream)));
@@ -80,7 +80,7 @@ static sm_status try_flag(opencl_device *device, cuda_event event, bool *works) 
     SM_TRY(mark_by_flag(device, flag));
     SM_TRY(opencl_check(id_of(device), "clFinish", opencl.clFinish(device->queue)));
     bool ended = false;
-    SM_TRY(end_by(device, event, &ended));
+    SM_TRY(opencl_try_order(device, event, &ended));
     if (!ended) { // the stream is of no use any more
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: CUDA does not see what OpenCL writes to memory that both share",
                        id_of(device));
@@ -97,7 +97,7 @@ sm_status opencl_choose_order(opencl_device *device) {
     if (cuda.stream_wait_value == NULL) {
         return SM_OK;
     }
-    SM_TRY(opencl_write_shared(device, &p->flag, 0, 0));
+    SM_TRY(opencl_write_shared(device, &p->words, 0, 0));
     SM_TRY(cuda_check(id_of(device), "cuEventCreate", cuda.event_create(&event, 0)));
     const sm_status status = try_flag(device, event, &works);
     (void)cuda.event_destroy(event);

@@ -32,7 +32,7 @@ static sm_status find_card(const opencl_device *device, int *card) {
     return sm_fail(SM_ERR_UNSUPPORTED, "none of CUDA's %d devices is this one: see CUDA_VISIBLE_DEVICES", n);
 }
 
-sm_status opencl_peers_find(sm_device *base, const char *library) {
+sm_status opencl_peers_find_card(sm_device *base) {
     opencl_device *device = (opencl_device *)base;
     opencl_peers p = {0};
     if (device->peers != NULL) {
@@ -45,13 +45,17 @@ sm_status opencl_peers_find(sm_device *base, const char *library) {
     }
     SM_TRY(cuda_load());
     SM_TRY(find_card(device, &p.card));
-    SM_TRY(nccl_load(library));
     device->peers = calloc(1, sizeof *device->peers);
     if (device->peers == NULL) {
         return sm_fail(SM_ERR_OOM, "%s: no memory to reach other devices", id_of(device));
     }
     *device->peers = p;
     return SM_OK;
+}
+
+sm_status opencl_peers_find(sm_device *base, const char *library) {
+    SM_TRY(opencl_peers_find_card(base));
+    return nccl_load(library);
 }
 
 // --- joining -------------------------------------------------------------------------------------
@@ -66,22 +70,22 @@ sm_status opencl_peers_make_id(sm_device *base, unsigned char id[SM_COLLECTIVES_
 // Both see what the other wrote, at the first and the last number of the memory.
 static sm_status try_memory(opencl_device *device) {
     opencl_peers *p = device->peers;
-    const size_t last_byte = p->flag.size_bytes - sizeof(uint32_t);
+    const size_t last_byte = p->words.size_bytes - sizeof(uint32_t);
     const size_t places[] = {0, last_byte};
     for (size_t i = 0; i < 2; i++) {
         uint32_t number = 0x5EED0001u + (uint32_t)i, seen = 0;
-        SM_TRY(opencl_write_shared(device, &p->flag, places[i], number));
+        SM_TRY(opencl_write_shared(device, &p->words, places[i], number));
         SM_TRY(opencl_check(id_of(device), "clEnqueueReadBuffer",
-                            opencl.clEnqueueReadBuffer(device->queue, p->flag.buffer, CL_TRUE, places[i], sizeof seen,
+                            opencl.clEnqueueReadBuffer(device->queue, p->words.buffer, CL_TRUE, places[i], sizeof seen,
                                                        &seen, 0, NULL, NULL)));
         bool is_same = seen == number;
         number += 0x100;
         SM_TRY(opencl_check(id_of(device), "clEnqueueWriteBuffer",
-                            opencl.clEnqueueWriteBuffer(device->queue, p->flag.buffer, CL_TRUE, places[i],
+                            opencl.clEnqueueWriteBuffer(device->queue, p->words.buffer, CL_TRUE, places[i],
                                                         sizeof number, &number, 0, NULL, NULL)));
         SM_TRY(opencl_check(id_of(device), "clFinish", opencl.clFinish(device->queue)));
         SM_TRY(cuda_check(id_of(device), "cuMemcpyDtoH",
-                          cuda.copy_to_host(&seen, p->flag.address + places[i], sizeof seen)));
+                          cuda.copy_to_host(&seen, p->words.address + places[i], sizeof seen)));
         if (!is_same || seen != number) {
             return sm_fail(SM_ERR_UNSUPPORTED, "%s: OpenCL and CUDA do not see the same numbers in imported memory",
                            id_of(device));
@@ -90,23 +94,32 @@ static sm_status try_memory(opencl_device *device) {
     return SM_OK;
 }
 
+sm_status opencl_peers_begin(opencl_device *device, int rank, int n_processes, int n_words) {
+    opencl_peers *p = device->peers;
+    if (p->context == NULL) {
+        SM_TRY(cuda_check(id_of(device), "cuDevicePrimaryCtxRetain", cuda.context_retain(&p->context, p->card)));
+    }
+    SM_TRY(cuda_check(id_of(device), "cuCtxSetCurrent", cuda.context_set(p->context)));
+    if (p->stream == NULL) {
+        SM_TRY(cuda_check(id_of(device), "cuStreamCreate", cuda.stream_create(&p->stream, 1)));
+        SM_TRY(opencl_share(device, (size_t)n_words * OPENCL_WORD_BYTES, &p->words));
+        SM_TRY(try_memory(device));
+        SM_TRY(opencl_choose_order(device));
+    }
+    p->rank = rank;
+    p->n_processes = n_processes;
+    return SM_OK;
+}
+
 sm_status opencl_peers_join(sm_device *base, const unsigned char id[SM_COLLECTIVES_ID_BYTES], int rank,
                             int n_processes) {
     opencl_device *device = (opencl_device *)base;
     opencl_peers *p = device->peers;
     nccl_id shared_id;
-    if (p->context == NULL) {
-        SM_TRY(cuda_check(id_of(device), "cuDevicePrimaryCtxRetain", cuda.context_retain(&p->context, p->card)));
-        SM_TRY(cuda_check(id_of(device), "cuCtxSetCurrent", cuda.context_set(p->context)));
-        SM_TRY(cuda_check(id_of(device), "cuStreamCreate", cuda.stream_create(&p->stream, 1)));
-        SM_TRY(opencl_share(device, sizeof(uint32_t), &p->flag));
-        SM_TRY(try_memory(device));
-        SM_TRY(opencl_choose_order(device));
-    }
-    SM_TRY(cuda_check(id_of(device), "cuCtxSetCurrent", cuda.context_set(p->context)));
+    opencl_links_leave(p); // where these did not work
+    SM_TRY(opencl_peers_begin(device, rank, n_processes, 1));
+    atomic_store(&p->is_aborted, false);
     memcpy(shared_id.bytes, id, sizeof shared_id.bytes);
-    p->rank = rank;
-    p->n_processes = n_processes;
     p->is_busy = true;
     const int code = nccl.join(&p->comm, n_processes, shared_id, rank);
     p->is_busy = false;
@@ -142,7 +155,8 @@ void opencl_peers_leave(opencl_device *device) {
         if (p->comm != NULL && !atomic_load(&p->is_aborted)) {
             (void)nccl.destroy(p->comm);
         }
-        opencl_unshare(&p->flag);
+        opencl_links_leave(p);
+        opencl_unshare(device, &p->words);
         if (p->stream != NULL) {
             (void)cuda.stream_destroy(p->stream);
         }

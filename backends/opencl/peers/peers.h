@@ -1,9 +1,10 @@
 // peers.h: what joins an OpenCL device with those of other processes: the same card as CUDA's driver sees it, memory
-// that both reach, a stream, and NCCL.
+// that both reach, streams, and either NCCL or the other processes' memory.
 //
 //   cuda.c    functions of CUDA's driver
 //   nccl.c    functions of NCCL, and where it is found
-//   peers.c   finding, joining, trying out, leaving
+//   peers.c   finding the card, joining by NCCL, trying out, leaving
+//   links.c   joining by the cards' own links: the other processes' memory, and words that order their streams
 //   shared.c  memory that CUDA's driver allocates and OpenCL imports
 //   order.c   a stream that waits for a queue
 //
@@ -25,6 +26,9 @@ typedef struct {
     cuda_memory memory;
     cuda_address address; // 0: not mapped
     size_t size_bytes;
+    // By rank, once all have linked theirs; NULL: not linked.
+    cuda_memory *memory_of;
+    cuda_address *address_of; // the own rank's is `address`
 } opencl_shared;
 
 // How a stream waits for what was enqueued in OpenCL.
@@ -33,16 +37,33 @@ typedef enum {
     OPENCL_ORDER_HOST, // the host waits for an event
 } opencl_order;
 
+// Words in opencl_peers.words, each in a line of its own. Those of a rank are written by its streams.
+enum { OPENCL_WORD_BEGUN, OPENCL_WORD_ADDED, OPENCL_WORD_OF_RANKS };
+typedef enum { OPENCL_READY, OPENCL_TAKEN, OPENCL_TRIED, OPENCL_WORDS_OF_A_RANK } opencl_rank_word;
+
+// Words that streams write for this process's threads, in the host's memory.
+enum { OPENCL_LANDED, OPENCL_ENDED, OPENCL_HOST_WORDS };
+
+// Streams next to opencl_peers.stream, which copies what others have here: one copies there, and one watches the ends.
+typedef struct {
+    int *connections; // by rank
+    cuda_stream pushing, ending;
+    uint32_t *host_words; // in a page of their own
+    cuda_address host_address;
+    uint32_t n_begun; // exchanges, the same in all processes
+} opencl_links;
+
 typedef struct opencl_peers {
     int card; // CUDA's number of this device
     void *context;
     cuda_stream stream;
-    nccl_comm comm; // NULL: not joined
+    nccl_comm comm;      // NULL: not joined by NCCL
+    opencl_links *links; // NULL: not joined by links
     int rank, n_processes;
     bool is_busy; // in a thread that was left behind, or with exchanges that do not end: nothing is freed
     opencl_order order;
-    opencl_shared flag;
-    uint32_t n_flags; // written so far
+    opencl_shared words; // the first is the flag
+    uint32_t n_flags;    // written so far
     atomic_bool is_aborted;
     // A function of OpenCL 3.0.
     cl_mem (*create_with_properties)(cl_context, const cl_ulong *, cl_mem_flags, size_t, void *, cl_int *);
@@ -51,7 +72,11 @@ typedef struct opencl_peers {
 // --- peers.c (collectives.h says what they do) -----------------------------------------------------
 
 bool opencl_peers_suit(const sm_device *device);
+// The card; and NCCL, too.
+sm_status opencl_peers_find_card(sm_device *device);
 sm_status opencl_peers_find(sm_device *device, const char *library);
+// What both ways to join begin with: memory of n_words words, and streams.
+sm_status opencl_peers_begin(opencl_device *device, int rank, int n_processes, int n_words);
 sm_status opencl_peers_make_id(sm_device *device, unsigned char id[SM_COLLECTIVES_ID_BYTES]);
 sm_status opencl_peers_join(sm_device *device, const unsigned char id[SM_COLLECTIVES_ID_BYTES], int rank,
                             int n_processes);
@@ -60,14 +85,33 @@ void opencl_peers_abort(sm_device *device);
 void opencl_peers_leave(opencl_device *device);
 
 static inline bool opencl_has_peers(const opencl_device *device) {
-    return device->peers != NULL && device->peers->comm != NULL && !atomic_load(&device->peers->is_aborted);
+    const opencl_peers *p = device->peers;
+    return p != NULL && (p->comm != NULL || p->links != NULL) && !atomic_load(&p->is_aborted);
 }
+
+// --- links.c ---------------------------------------------------------------------------------------
+
+sm_status opencl_links_find(sm_device *device, const char *library); // needs none
+sm_status opencl_links_make_id(sm_device *device, unsigned char id[SM_COLLECTIVES_ID_BYTES]);
+sm_status opencl_links_join(sm_device *device, const unsigned char id[SM_COLLECTIVES_ID_BYTES], int rank,
+                            int n_processes);
+void opencl_links_describe(const sm_device *device, char text[SM_COLLECTIVES_TEXT_SIZE]);
+void opencl_links_abort(sm_device *device);
+void opencl_links_leave(opencl_peers *peers);
+
+// All processes link a piece of memory of the same size: each then has the others' addresses.
+sm_status opencl_link(opencl_device *device, opencl_shared *shared);
+
+enum { OPENCL_WORD_BYTES = 64 };
+
+// The word in rank `whose`'s memory that rank `writer` writes.
+cuda_address opencl_word_of(const opencl_peers *peers, int whose, opencl_rank_word word, int writer);
 
 // --- shared.c --------------------------------------------------------------------------------------
 
 // At least size_bytes, with undefined contents. SM_ERR_OOM: there is no room.
 sm_status opencl_share(opencl_device *device, size_t size_bytes, opencl_shared *shared);
-void opencl_unshare(opencl_shared *shared);
+void opencl_unshare(opencl_device *device, opencl_shared *shared);
 // By CUDA, for trials.
 sm_status opencl_write_shared(const opencl_device *device, const opencl_shared *shared, size_t at, uint32_t number);
 
@@ -80,6 +124,7 @@ typedef struct {
 } opencl_point;
 
 // Chooses the best way that works here.
+sm_status opencl_try_order(opencl_device *device, cuda_event event, bool *is_ended); // for a second at most
 sm_status opencl_choose_order(opencl_device *device);
 sm_status opencl_mark(opencl_device *device, opencl_point *point); // all that was enqueued so far
 sm_status opencl_wait_in_stream(opencl_device *device, opencl_point *point);

@@ -1,0 +1,170 @@
+// links.c: joining by the cards' own links, with the driver alone: each process maps the others' memory (shared.c), and
+// copies from and to it by its card's copy engines, which work next to kernels. Streams wait for each other by words in
+// that memory, so no processor takes part in the order.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backends/host/descriptors.h"
+#include "backends/opencl/peers/peers.h"
+#include "os/os.h"
+
+sm_status opencl_links_find(sm_device *device, const char *library) {
+    (void)library;
+    SM_TRY(opencl_peers_find_card(device));
+    return cuda.stream_wait_value != NULL && cuda.stream_write_value != NULL
+               ? SM_OK
+               : sm_fail(SM_ERR_UNSUPPORTED, "CUDA's driver has no streams that wait for a number");
+}
+
+sm_status opencl_links_make_id(sm_device *device, unsigned char id[SM_COLLECTIVES_ID_BYTES]) {
+    unsigned char drawn[16];
+    memset(id, 0, SM_COLLECTIVES_ID_BYTES);
+    if (!os_draw(drawn, sizeof drawn)) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "%s: the system has no random numbers", device->info.id);
+    }
+    int n = snprintf((char *)id, SM_COLLECTIVES_ID_BYTES, "stepmark-");
+    for (size_t i = 0; i < sizeof drawn; i++) {
+        n += snprintf((char *)id + n, SM_COLLECTIVES_ID_BYTES - (size_t)n, "%02x", drawn[i]);
+    }
+    return SM_OK;
+}
+
+cuda_address opencl_word_of(const opencl_peers *p, int whose, opencl_rank_word word, int writer) {
+    const int i = OPENCL_WORD_OF_RANKS + writer * OPENCL_WORDS_OF_A_RANK + (int)word;
+    return p->words.address_of[whose] + (cuda_address)i * OPENCL_WORD_BYTES;
+}
+
+static int n_words(int n_processes) { return OPENCL_WORD_OF_RANKS + n_processes * OPENCL_WORDS_OF_A_RANK; }
+
+// --- joining -------------------------------------------------------------------------------------
+
+static sm_status open_streams(const opencl_device *device, opencl_links *l) {
+    const long page_bytes = sysconf(_SC_PAGESIZE);
+    void *page = NULL;
+    SM_TRY(cuda_check(id_of(device), "cuStreamCreate", cuda.stream_create(&l->pushing, 1)));
+    SM_TRY(cuda_check(id_of(device), "cuStreamCreate", cuda.stream_create(&l->ending, 1)));
+    if (posix_memalign(&page, (size_t)page_bytes, (size_t)page_bytes) != 0) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory to be told of copies", id_of(device));
+    }
+    memset(page, 0, (size_t)page_bytes);
+    const int code = cuda.host_register(page, (size_t)page_bytes, 0);
+    if (code != CUDA_SUCCESS) {
+        free(page);
+        return cuda_check(id_of(device), "cuMemHostRegister", code);
+    }
+    l->host_words = page;
+    return cuda_check(id_of(device), "cuMemHostGetDevicePointer", cuda.host_address(&l->host_address, page, 0));
+}
+
+// Each tells all others a number by a stream, and copies theirs from their memory.
+static sm_status try_links(opencl_device *device, cuda_event event) {
+    enum { NUMBER = 0x5EED };
+    const opencl_peers *p = device->peers;
+    const char *id = id_of(device);
+    for (int rank = 0; rank < p->n_processes; rank++) {
+        SM_TRY(
+            cuda_check(id, "cuStreamWriteValue32",
+                       cuda.stream_write_value(p->stream, opencl_word_of(p, rank, OPENCL_TRIED, p->rank), NUMBER, 0)));
+    }
+    for (int rank = 0; rank < p->n_processes; rank++) {
+        SM_TRY(
+            cuda_check(id, "cuStreamWaitValue32",
+                       cuda.stream_wait_value(p->stream, opencl_word_of(p, p->rank, OPENCL_TRIED, rank), NUMBER, 0)));
+    }
+    SM_TRY(cuda_check(id, "cuEventRecord", cuda.event_record(event, p->stream)));
+    bool is_ended = false;
+    SM_TRY(opencl_try_order(device, event, &is_ended));
+    if (!is_ended) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "%s: words do not arrive from the other cards of this host", id);
+    }
+    for (int rank = 0; rank < p->n_processes; rank++) {
+        uint32_t seen = 0;
+        SM_TRY(cuda_check(id, "cuMemcpyDtoH",
+                          cuda.copy_to_host(&seen, opencl_word_of(p, rank, OPENCL_TRIED, p->rank), sizeof seen)));
+        if (seen != NUMBER) {
+            return sm_fail(SM_ERR_UNSUPPORTED, "%s: rank %d's memory does not hold what was written to it", id, rank);
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status join(opencl_device *device, opencl_links *l, const char *name) {
+    opencl_peers *p = device->peers;
+    cuda_event event = NULL;
+    l->connections = malloc((size_t)p->n_processes * sizeof *l->connections);
+    if (l->connections == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for %d processes", id_of(device), p->n_processes);
+    }
+    SM_TRY(host_meet(name, p->rank, p->n_processes, l->connections));
+    SM_TRY(open_streams(device, l));
+    SM_TRY(opencl_link(device, &p->words));
+    SM_TRY(cuda_check(id_of(device), "cuEventCreate", cuda.event_create(&event, 0)));
+    const sm_status status = try_links(device, event);
+    (void)cuda.event_destroy(event);
+    return status;
+}
+
+sm_status opencl_links_join(sm_device *base, const unsigned char id[SM_COLLECTIVES_ID_BYTES], int rank,
+                            int n_processes) {
+    opencl_device *device = (opencl_device *)base;
+    opencl_peers *p = device->peers;
+    SM_TRY(opencl_peers_begin(device, rank, n_processes, n_words(n_processes)));
+    if (p->order != OPENCL_ORDER_FLAG) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "%s: a stream does not wait for what a queue writes", id_of(device));
+    }
+    p->links = calloc(1, sizeof *p->links);
+    if (p->links == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory to reach other devices", id_of(device));
+    }
+    p->is_busy = true;
+    const sm_status status = join(device, p->links, (const char *)id);
+    p->is_busy = false;
+    return status;
+}
+
+void opencl_links_describe(const sm_device *device, char text[SM_COLLECTIVES_TEXT_SIZE]) {
+    (void)device;
+    snprintf(text, SM_COLLECTIVES_TEXT_SIZE, "the cards' own links, by their copy engines");
+}
+
+// --- the end -------------------------------------------------------------------------------------
+
+// No stream waits any more: every word becomes larger than what any waits for.
+void opencl_links_abort(sm_device *base) {
+    enum { FAR = 1 << 30 };
+    opencl_peers *p = ((opencl_device *)base)->peers;
+    if (p == NULL || p->links == NULL || atomic_exchange(&p->is_aborted, true)) {
+        return;
+    }
+    (void)cuda.context_set(p->context);
+    const uint32_t most = p->n_flags > p->links->n_begun ? p->n_flags : p->links->n_begun;
+    const uint32_t far = most + FAR;
+    for (int i = 0; i < n_words(p->n_processes); i++) {
+        (void)cuda.copy_from_host(p->words.address + (cuda_address)i * OPENCL_WORD_BYTES, &far, sizeof far);
+    }
+}
+
+void opencl_links_leave(opencl_peers *p) {
+    opencl_links *l = p->links;
+    if (l == NULL) {
+        return;
+    }
+    if (l->connections != NULL) {
+        host_part(l->connections, p->n_processes);
+    }
+    cuda_stream streams[] = {l->pushing, l->ending};
+    for (int i = 0; i < 2; i++) {
+        if (streams[i] != NULL) {
+            (void)cuda.stream_destroy(streams[i]);
+        }
+    }
+    if (l->host_words != NULL) {
+        (void)cuda.host_unregister(l->host_words);
+        free(l->host_words);
+    }
+    free(l->connections);
+    free(l);
+    p->links = NULL;
+}
