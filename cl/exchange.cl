@@ -4,9 +4,6 @@
 //   rounded = bf16(x)                                   x, rounded (n): half the bytes to copy
 //   sum = rounded                                       back to fp32
 //   sum = bf16(bf16(sum) + rounded)                     both processes get the same bits: a + b = b + a
-//   sum = part 0 + part 1 + ... + part N-1              in the order of ranks; the own part is sum itself, and the
-//                                                       others' lie one after another in theirs (N-1, each)
-//   sum = bf16(part 0 + ... + part N-1)                 of rounded parts
 //
 // A work-item handles one vec. The program is built for data of bf16, whatever a plan's are.
 #if !DATA_IS_NARROW
@@ -22,37 +19,6 @@ kernel void exchange_add(ulong n, const global float *theirs, global float *sum,
     if (i < n) {
         global float *to = sum + sum_at + i;
         store_part(load_part(to, n - i, 0.0f) + load_part(theirs + i, n - i, 0.0f), to, n - i);
-    }
-}
-
-// Part `rank` of n elements, from i on.
-#define part_of(load, own, own_at, theirs, at) \
-    (rank == own_rank ? load((own) + (own_at) + i, n - i, 0.0f) \
-                      : load((theirs) + (at) + (ulong)(rank - (rank > own_rank ? 1 : 0)) * each + i, n - i, 0.0f))
-
-kernel void exchange_sum(ulong n, uint n_parts, uint own_rank, const global float *theirs, ulong theirs_at,
-                         ulong each, global float *sum, ulong sum_at) {
-    const ulong i = get_global_id(0) * (ulong)VECTOR;
-    if (i < n) {
-        uint rank = 0;
-        vec all = part_of(load_part, sum, sum_at, theirs, theirs_at);
-        for (rank = 1; rank < n_parts; rank++) {
-            all += part_of(load_part, sum, sum_at, theirs, theirs_at);
-        }
-        store_part(all, sum + sum_at + i, n - i);
-    }
-}
-
-kernel void exchange_sum_rounded(ulong n, uint n_parts, uint own_rank, const global data *theirs, ulong theirs_at,
-                                 ulong each, global data *sum, ulong sum_at) {
-    const ulong i = get_global_id(0) * (ulong)VECTOR;
-    if (i < n) {
-        uint rank = 0;
-        vec all = part_of(load_data_part, sum, sum_at, theirs, theirs_at);
-        for (rank = 1; rank < n_parts; rank++) {
-            all += part_of(load_data_part, sum, sum_at, theirs, theirs_at);
-        }
-        store_data_part(all, sum + sum_at + i, n - i);
     }
 }
 

@@ -44,6 +44,9 @@ typedef struct sm_collectives {
     // what is exchanged in memory that the library reaches.
     void (*describe)(const sm_device *device, char text[SM_COLLECTIVES_TEXT_SIZE]);
 
+    // Without hand_over: whether exchanges continue only while somebody asks whether they are done. NULL: never.
+    bool (*is_driven)(const sm_device *device);
+
     // Begins after all ops that were started so far. *ticket is NULL at first, may be used again after its finish, and
     // lives as long as the executable.
     sm_status (*begin)(sm_executable *executable, const sm_collective *what, void **ticket);

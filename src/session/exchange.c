@@ -29,6 +29,7 @@ typedef struct {
     void *copy_out;
     void *copy_in;
     int64_t ticket;  // 0: not started
+    int64_t watched; // ticket of the job that asks the library; 0: none
     int64_t brought; // ticket of the previous exchange, which the other may still be reading; 0: none
 } transfer;
 
@@ -402,11 +403,11 @@ static bool is_last_start(const sm_plan *plan, int at) {
     return plan->ops[at].range >= SM_PHASE_BACKWARD;
 }
 
-// The communicating thread continues what devices order by themselves, until this is done.
+// The communicating thread asks until this is done, and whether all processes live.
 static sm_status watch(sm_exchange *x, transfer *t) {
     const sm_comm_job job = {
         .pattern = SM_COMM_WATCH, .is_done = is_carried, .fail = abort_library_of, .ctx = collective_of(t)};
-    return sm_comm_start(x->comm, &job, &t->ticket);
+    return sm_comm_start(x->comm, &job, &t->watched);
 }
 
 static sm_status begin_by_library(sm_exchange *x, transfer *t, const sm_op *op) {
@@ -422,14 +423,14 @@ static sm_status begin_by_library(sm_exchange *x, transfer *t, const sm_op *op) 
         c->executable = t->executable;
     }
     SM_TRY(x->library->begin(t->executable, &what, &c->ticket));
-    x->n_under_way++;
-    if (x->library->hand_over == NULL) {
-        return watch(x, t);
-    }
-    x->executable = t->executable;
-    x->begun[x->n_begun++] = c->ticket;
     t->ticket = 1; // any number
-    return SM_OK;
+    x->n_under_way++;
+    if (x->library->hand_over != NULL) {
+        x->executable = t->executable;
+        x->begun[x->n_begun++] = c->ticket;
+    }
+    const bool is_driven = x->library->is_driven != NULL && x->library->is_driven(x->device);
+    return is_driven ? watch(x, t) : SM_OK;
 }
 
 // Looks for a short time by itself, which is faster than to wait for the communicating thread, that watches.
@@ -443,8 +444,8 @@ static sm_status wait_for_library(sm_exchange *x, transfer *t) {
     if (is_done) {
         return SM_OK;
     }
-    SM_TRY(x->library->hand_over != NULL ? watch(x, t) : SM_OK);
-    return sm_comm_finish(x->comm, t->ticket);
+    SM_TRY(t->watched == 0 ? watch(x, t) : SM_OK);
+    return sm_comm_finish(x->comm, t->watched);
 }
 
 static sm_status finish_by_library(sm_exchange *x, transfer *t) {

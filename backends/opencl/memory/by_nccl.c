@@ -1,19 +1,33 @@
 // by_nccl.c: exchanges that NCCL carries, in a stream of CUDA.
+#include <time.h>
+
 #include "backends/opencl/memory/collective.h"
 
-static sm_status begin(sm_executable *executable, const sm_collective *what, void **ticket) {
-    opencl_collective *c;
-    SM_TRY(opencl_begin_collective((opencl_executable *)executable, what, ticket, &c));
-    atomic_store(&c->is_handed_over, false);
-    return SM_OK;
+static sm_status make_events(const opencl_executable *e, opencl_collective *c) {
+    SM_TRY(cuda_check(id_of(e->device), "cuCtxSetCurrent", cuda.context_set(e->device->peers->context)));
+    SM_TRY(cuda_check(id_of(e->device), "cuEventCreate", cuda.event_create(&c->started, 0)));
+    return cuda_check(id_of(e->device), "cuEventCreate", cuda.event_create(&c->ended, 0));
 }
 
-// --- handing over to NCCL ------------------------------------------------------------------------
+static sm_status begin(sm_executable *executable, const sm_collective *what, void **ticket) {
+    opencl_executable *e = (opencl_executable *)executable;
+    const sm_tensor *t = &e->base.plan->tensors[what->tensor];
+    opencl_collective *c;
+    SM_TRY(opencl_begin_collective(e, what, ticket, &c));
+    SM_TRY(c->started == NULL ? make_events(e, c) : SM_OK);
+    c->address = c->bucket >= 0 ? e->rounded[c->bucket].address : e->shared[t->arena].address + t->offset_bytes;
+    atomic_store(&c->is_handed_over, false);
+    return opencl_mark(e->device, &c->begun);
+}
+
+static sm_slice slice_of(const opencl_peers *p, const opencl_collective *c, int rank) {
+    return sm_slice_of(c->n_elems, c->what.line_elems, rank, p->n_processes);
+}
 
 static bool are_even(const opencl_peers *p, const opencl_collective *c) {
     const int64_t n = c->n_elems / p->n_processes;
     for (int rank = 0; rank < p->n_processes; rank++) {
-        const sm_slice s = opencl_slice_of(p, c, rank);
+        const sm_slice s = slice_of(p, c, rank);
         if (s.first != n * rank || s.end != n * (rank + 1)) {
             return false;
         }
@@ -24,7 +38,7 @@ static bool are_even(const opencl_peers *p, const opencl_collective *c) {
 static int reduce_slices(const opencl_peers *p, const opencl_collective *c, int type, size_t elem_bytes) {
     int code = nccl.begin_group();
     for (int rank = 0; rank < p->n_processes && code == NCCL_SUCCESS; rank++) {
-        const sm_slice s = opencl_slice_of(p, c, rank);
+        const sm_slice s = slice_of(p, c, rank);
         const cuda_address at = c->address + (cuda_address)s.first * elem_bytes;
         code = s.end > s.first
                    ? nccl.reduce(at, at, (size_t)(s.end - s.first), type, NCCL_SUM, rank, p->comm, p->stream)
@@ -37,7 +51,7 @@ static int reduce_slices(const opencl_peers *p, const opencl_collective *c, int 
 static int gather_slices(const opencl_peers *p, const opencl_collective *c, size_t elem_bytes) {
     int code = nccl.begin_group();
     for (int rank = 0; rank < p->n_processes && code == NCCL_SUCCESS; rank++) {
-        const sm_slice s = opencl_slice_of(p, c, rank);
+        const sm_slice s = slice_of(p, c, rank);
         const cuda_address at = c->address + (cuda_address)s.first * elem_bytes;
         code = s.end > s.first ? nccl.broadcast(at, at, (size_t)(s.end - s.first) * elem_bytes, NCCL_BYTES, rank,
                                                 p->comm, p->stream)
@@ -121,6 +135,47 @@ static int64_t elapsed_ns(sm_executable *executable, void *ticket) {
     return c == c->first && cuda.event_elapsed(&elapsed_ms, c->started, c->last->ended) == CUDA_SUCCESS
                ? (int64_t)((double)elapsed_ms * 1e6)
                : 0;
+}
+
+static bool are_all_ended(const opencl_executable *e) {
+    for (const opencl_collective *c = e->collectives; c != NULL; c = c->next) {
+        if (c->is_in_stream && cuda.event_query(c->ended) == CUDA_NOT_READY) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void free_events(opencl_collective *c) {
+    cuda_event events[] = {c->started, c->ended};
+    for (int i = 0; i < 2; i++) {
+        if (events[i] != NULL) {
+            (void)cuda.event_destroy(events[i]);
+        }
+    }
+    if (c->begun.event != NULL) {
+        opencl.clReleaseEvent(c->begun.event);
+    }
+}
+
+bool opencl_end_nccl(opencl_executable *e) {
+    enum { LOOKS = 1000 };
+    static const struct timespec look = {.tv_nsec = 1000000};
+    (void)cuda.context_set(e->device->peers->context);
+    for (int n_looks = 0; !are_all_ended(e); n_looks++) {
+        if (n_looks == LOOKS) {
+            opencl_peers_abort(&e->device->base);
+        }
+        if (n_looks == 2 * LOOKS) {
+            e->device->peers->is_busy = true;
+            return false;
+        }
+        nanosleep(&look, NULL);
+    }
+    for (opencl_collective *c = e->collectives; c != NULL; c = c->next) {
+        free_events(c);
+    }
+    return true;
 }
 
 const sm_collectives sm_collectives_nccl = {

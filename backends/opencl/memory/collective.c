@@ -4,7 +4,6 @@
 //
 // In bf16 a bucket is rounded to a buffer of its own by the computing queue, exchanged there, and widened back.
 #include <stdlib.h>
-#include <time.h>
 
 #include "backends/opencl/memory/collective.h"
 
@@ -13,8 +12,8 @@ bool opencl_is_exchanged(const opencl_device *device, const sm_plan *plan, sm_ro
            (role == SM_ROLE_GRADIENT || (role == SM_ROLE_PARAMETER && plan->processes.is_sharded));
 }
 
-size_t opencl_exchange_bytes(const opencl_device *device, const sm_plan *plan) {
-    size_t size_bytes = device->peers->links != NULL ? opencl_landing_bytes(plan) : 0;
+size_t opencl_rounded_bytes(const sm_plan *plan) {
+    size_t size_bytes = 0;
     for (int i = 0; i < plan->n_buckets && plan->processes.is_bf16; i++) {
         size_bytes += (size_t)plan->buckets[i].n_elems * sizeof(uint16_t);
     }
@@ -45,7 +44,7 @@ sm_status opencl_reserve_exchange(opencl_executable *e) {
         return SM_OK;
     }
     SM_TRY(e->base.plan->processes.is_bf16 ? reserve_rounded(e) : SM_OK);
-    return e->device->peers->links != NULL ? opencl_reserve_landing(e) : SM_OK;
+    return e->device->peers->links != NULL ? opencl_reserve_links(e) : SM_OK;
 }
 
 static int bucket_of(const sm_plan *plan, int tensor) {
@@ -86,60 +85,17 @@ static sm_status make_ticket(opencl_executable *e, opencl_collective **ticket) {
     }
     c->next = e->collectives;
     e->collectives = c;
-    SM_TRY(cuda_check(id_of(e->device), "cuCtxSetCurrent", cuda.context_set(e->device->peers->context)));
-    SM_TRY(cuda_check(id_of(e->device), "cuEventCreate", cuda.event_create(&c->started, 0)));
-    SM_TRY(cuda_check(id_of(e->device), "cuEventCreate", cuda.event_create(&c->ended, 0)));
     *ticket = c;
     return SM_OK;
 }
 
-static bool are_all_ended(const opencl_executable *e) {
-    for (const opencl_collective *c = e->collectives; c != NULL; c = c->next) {
-        if (c->is_in_stream && cuda.event_query(c->ended) == CUDA_NOT_READY) {
-            return false;
-        }
-    }
-    return true;
-}
-
-// Whether the streams are at none of them, for as long as that may take. Whatever waits for processes that have gone is
-// ended.
-static bool are_over(opencl_executable *e) {
-    enum { LOOKS = 1000 };
-    static const struct timespec look = {.tv_nsec = 1000000};
-    opencl_peers *p = e->device->peers;
-    for (int n_looks = 0; p->links != NULL ? !opencl_links_are_over(e) : !are_all_ended(e); n_looks++) {
-        if (n_looks == LOOKS) {
-            p->links != NULL ? opencl_links_abort(&e->device->base) : opencl_peers_abort(&e->device->base);
-        }
-        if (n_looks == 2 * LOOKS) {
-            p->is_busy = true;
-            return false;
-        }
-        nanosleep(&look, NULL);
-    }
-    return true;
-}
-
 bool opencl_free_collectives(opencl_executable *e) {
-    if (e->collectives != NULL) {
-        (void)cuda.context_set(e->device->peers->context);
-    }
-    if (e->collectives != NULL && !are_over(e)) {
+    if (e->collectives != NULL && !(e->linked != NULL ? opencl_end_links(e) : opencl_end_nccl(e))) {
         return false;
     }
     while (e->collectives != NULL) {
         opencl_collective *c = e->collectives;
         e->collectives = c->next;
-        cuda_event events[] = {c->started, c->ended};
-        for (int i = 0; i < 2; i++) {
-            if (events[i] != NULL) {
-                (void)cuda.event_destroy(events[i]);
-            }
-        }
-        if (c->begun.event != NULL) {
-            opencl.clReleaseEvent(c->begun.event);
-        }
         free(c);
     }
     for (int i = 0; e->rounded != NULL && i < e->n_rounded; i++) {
@@ -148,7 +104,7 @@ bool opencl_free_collectives(opencl_executable *e) {
     free(e->rounded);
     opencl_release_kernel(e->round);
     opencl_release_kernel(e->widen);
-    opencl_free_landing(e);
+    opencl_free_links(e);
     return true;
 }
 
@@ -162,9 +118,7 @@ sm_status opencl_begin_collective(opencl_executable *e, const sm_collective *wha
     c->what = *what;
     c->n_elems = sm_tensor_elems(t);
     c->bucket = what->is_bf16 ? bucket_of(e->base.plan, what->tensor) : -1;
-    c->address = c->bucket >= 0 ? e->rounded[c->bucket].address : e->shared[t->arena].address + t->offset_bytes;
-    SM_TRY(c->bucket >= 0 ? convert(e, c, true) : SM_OK);
-    return opencl_mark(e->device, &c->begun);
+    return c->bucket >= 0 ? convert(e, c, true) : SM_OK;
 }
 
 sm_status opencl_finish_collective(sm_executable *executable, void *ticket) {

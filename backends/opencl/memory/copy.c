@@ -10,10 +10,11 @@ enum { OUT = OPENCL_QUEUE_OUT, IN = OPENCL_QUEUE_IN };
 
 static int way_of(const sm_copy *copy) { return copy->kind == SM_COPY_OUT ? OUT : IN; }
 
-sm_status opencl_open_copy_queue(opencl_device *device, opencl_copy_queue which) {
+sm_status opencl_open_copy_queue(opencl_device *device, opencl_copy_queue which, bool is_profiled) {
     cl_int code = CL_SUCCESS;
     if (device->copies[which] == NULL) {
-        device->copies[which] = opencl.clCreateCommandQueue(device->context, opencl_target(device), 0, &code);
+        device->copies[which] = opencl.clCreateCommandQueue(device->context, opencl_target(device),
+                                                            is_profiled ? CL_QUEUE_PROFILING_ENABLE : 0, &code);
     }
     return opencl_check(id_of(device), "clCreateCommandQueue, for copies", code);
 }
@@ -145,7 +146,7 @@ sm_status opencl_begin_copy(sm_executable *executable, const sm_copy *copy, void
     opencl_span s;
     SM_TRY(opencl_find_span(e, copy->tensor, copy->offset_elems, copy->n_elems, &s));
     SM_TRY(opencl_check_lost(e));
-    SM_TRY(opencl_open_copy_queue(e->device, (opencl_copy_queue)way));
+    SM_TRY(opencl_open_copy_queue(e->device, (opencl_copy_queue)way, false));
     if (copy->is_bf16 || copy->kind == SM_COPY_ADD) {
         SM_TRY(reserve_landing(e, &e->ways[way], copy->is_bf16 ? s.size_bytes / 2 : s.size_bytes));
     }

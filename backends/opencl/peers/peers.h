@@ -1,10 +1,10 @@
 // peers.h: what joins an OpenCL device with those of other processes: the same card as CUDA's driver sees it, memory
-// that both reach, streams, and either NCCL or the other processes' memory.
+// that both reach, and either a stream and NCCL, or the other processes' memory.
 //
 //   cuda.c    functions of CUDA's driver
 //   nccl.c    functions of NCCL, and where it is found
 //   peers.c   finding the card, joining by NCCL, trying out, leaving
-//   links.c   joining by the cards' own links: the other processes' memory, and words that order their streams
+//   links.c   joining by the cards' own links: OpenCL also imports the other processes' memory
 //   shared.c  memory that CUDA's driver allocates and OpenCL imports
 //   order.c   a stream that waits for a queue
 //
@@ -26,9 +26,7 @@ typedef struct {
     cuda_memory memory;
     cuda_address address; // 0: not mapped
     size_t size_bytes;
-    // By rank, once all have linked theirs; NULL: not linked.
-    cuda_memory *memory_of;
-    cuda_address *address_of; // the own rank's is `address`
+    cl_mem *buffer_of; // by rank, once all have linked theirs; the own rank's is `buffer`. NULL: not linked
 } opencl_shared;
 
 // How a stream waits for what was enqueued in OpenCL.
@@ -37,20 +35,22 @@ typedef enum {
     OPENCL_ORDER_HOST, // the host waits for an event
 } opencl_order;
 
-// Words in opencl_peers.words, each in a line of its own. Those of a rank are written by its streams.
-enum { OPENCL_WORD_BEGUN, OPENCL_WORD_ADDED, OPENCL_WORD_OF_RANKS };
-typedef enum { OPENCL_READY, OPENCL_TAKEN, OPENCL_TRIED, OPENCL_WORDS_OF_A_RANK } opencl_rank_word;
+// Kernels name the memory of each process by an argument of its own.
+enum { OPENCL_MOST_LINKED = 8 };
 
-// Words that streams write for this process's threads, in the host's memory.
-enum { OPENCL_LANDED, OPENCL_ENDED, OPENCL_HOST_WORDS };
+// What processes tell each other by words in memory that all reach.
+typedef enum {
+    OPENCL_READY, // has computed its part, which others may read, and change where they sum
+    OPENCL_TAKEN, // has read what it needs, and written what others need
+    OPENCL_TRIED,
+    OPENCL_MATTERS, // how many there are
+} opencl_matter;
 
-// Streams next to opencl_peers.stream, which copies what others have here: one copies there, and one watches the ends.
 typedef struct {
     int *connections; // by rank
-    cuda_stream pushing, ending;
-    uint32_t *host_words; // in a page of their own
-    cuda_address host_address;
+    bool has_queues;  // that work at the same time: a kernel may wait for another queue's
     uint32_t n_begun; // exchanges, the same in all processes
+    cl_kernel tell, await, sum, sum_rounded, give;
 } opencl_links;
 
 typedef struct opencl_peers {
@@ -62,7 +62,7 @@ typedef struct opencl_peers {
     int rank, n_processes;
     bool is_busy; // in a thread that was left behind, or with exchanges that do not end: nothing is freed
     opencl_order order;
-    opencl_shared words; // the first is the flag
+    opencl_shared words; // the first is the flag, others are told by links
     uint32_t n_flags;    // written so far
     atomic_bool is_aborted;
     // A function of OpenCL 3.0.
@@ -75,8 +75,8 @@ bool opencl_peers_suit(const sm_device *device);
 // The card; and NCCL, too.
 sm_status opencl_peers_find_card(sm_device *device);
 sm_status opencl_peers_find(sm_device *device, const char *library);
-// What both ways to join begin with: memory of n_words words, and streams.
-sm_status opencl_peers_begin(opencl_device *device, int rank, int n_processes, int n_words);
+// What both ways to join begin with: CUDA's context, and words.
+sm_status opencl_peers_begin(opencl_device *device, int rank, int n_processes);
 sm_status opencl_peers_make_id(sm_device *device, unsigned char id[SM_COLLECTIVES_ID_BYTES]);
 sm_status opencl_peers_join(sm_device *device, const unsigned char id[SM_COLLECTIVES_ID_BYTES], int rank,
                             int n_processes);
@@ -99,19 +99,27 @@ void opencl_links_describe(const sm_device *device, char text[SM_COLLECTIVES_TEX
 void opencl_links_abort(sm_device *device);
 void opencl_links_leave(opencl_peers *peers);
 
-// All processes link a piece of memory of the same size: each then has the others' addresses.
-sm_status opencl_link(opencl_device *device, opencl_shared *shared);
+// The word of opencl_peers.words that rank `writer` writes in each process's memory.
+static inline cl_ulong opencl_word_of(opencl_matter matter, int writer) {
+    enum { WORDS_A_LINE = 16 };
+    return (cl_ulong)(1 + (int)matter * OPENCL_MOST_LINKED + writer) * WORDS_A_LINE;
+}
 
-enum { OPENCL_WORD_BYTES = 64 };
-
-// The word in rank `whose`'s memory that rank `writer` writes.
-cuda_address opencl_word_of(const opencl_peers *peers, int whose, opencl_rank_word word, int writer);
+// Enqueues a kernel that writes a number to this process's word in the memory of all, after all that the queue did
+// before; and one that waits until the words of all have it, or a larger one.
+sm_status opencl_tell_all(opencl_device *device, cl_command_queue queue, opencl_matter matter, uint32_t number);
+sm_status opencl_await_all(opencl_device *device, cl_command_queue queue, opencl_matter matter, uint32_t number,
+                           cl_event *event);
+// Whether they have it now, where kernels do not wait.
+sm_status opencl_have_all(const opencl_device *device, opencl_matter matter, uint32_t number, bool *have);
 
 // --- shared.c --------------------------------------------------------------------------------------
 
 // At least size_bytes, with undefined contents. SM_ERR_OOM: there is no room.
 sm_status opencl_share(opencl_device *device, size_t size_bytes, opencl_shared *shared);
-void opencl_unshare(opencl_device *device, opencl_shared *shared);
+void opencl_unshare(const opencl_device *device, opencl_shared *shared);
+// All processes link a piece of memory of the same size: OpenCL then has the others', too.
+sm_status opencl_link(opencl_device *device, opencl_shared *shared);
 // By CUDA, for trials.
 sm_status opencl_write_shared(const opencl_device *device, const opencl_shared *shared, size_t at, uint32_t number);
 
@@ -124,7 +132,6 @@ typedef struct {
 } opencl_point;
 
 // Chooses the best way that works here.
-sm_status opencl_try_order(opencl_device *device, cuda_event event, bool *is_ended); // for a second at most
 sm_status opencl_choose_order(opencl_device *device);
 sm_status opencl_mark(opencl_device *device, opencl_point *point); // all that was enqueued so far
 sm_status opencl_wait_in_stream(opencl_device *device, opencl_point *point);

@@ -7,18 +7,17 @@
 
 enum { FILE_DESCRIPTORS = 1, EXTERNAL_MEMORY_OPAQUE_FD_KHR = 0x2060 };
 
-// Own memory, or another card's: its driver then reaches that by the cards' link.
-static sm_status map(const opencl_device *device, cuda_memory memory, size_t size_bytes, cuda_address *mapped) {
+static sm_status map(const opencl_device *device, opencl_shared *s) {
     const cuda_access access = {.location = {1, device->peers->card}, .flags = 3};
     cuda_address address = 0;
-    SM_TRY(cuda_check(id_of(device), "cuMemAddressReserve", cuda.address_reserve(&address, size_bytes, 0, 0, 0)));
-    sm_status status = cuda_check(id_of(device), "cuMemMap", cuda.memory_map(address, size_bytes, 0, memory, 0));
+    SM_TRY(cuda_check(id_of(device), "cuMemAddressReserve", cuda.address_reserve(&address, s->size_bytes, 0, 0, 0)));
+    sm_status status = cuda_check(id_of(device), "cuMemMap", cuda.memory_map(address, s->size_bytes, 0, s->memory, 0));
     if (status != SM_OK) {
-        (void)cuda.address_free(address, size_bytes);
+        (void)cuda.address_free(address, s->size_bytes);
         return status;
     }
-    *mapped = address;
-    return cuda_check(id_of(device), "cuMemSetAccess", cuda.memory_allow(address, size_bytes, &access, 1));
+    s->address = address;
+    return cuda_check(id_of(device), "cuMemSetAccess", cuda.memory_allow(address, s->size_bytes, &access, 1));
 }
 
 static sm_status export(const opencl_device *device, const opencl_shared *s, int *descriptor) {
@@ -26,19 +25,24 @@ static sm_status export(const opencl_device *device, const opencl_shared *s, int
                       cuda.memory_export(descriptor, s->memory, FILE_DESCRIPTORS, 0));
 }
 
-// OpenCL owns the descriptor once it has taken it.
-static sm_status import(const opencl_device *device, opencl_shared *s) {
-    int descriptor = -1;
+// OpenCL owns the descriptor once it has taken it. The memory may be another card's: kernels then reach it by the cards'
+// link.
+static sm_status import(const opencl_device *device, int descriptor, size_t size_bytes, cl_mem *buffer) {
     cl_int code = CL_SUCCESS;
-    SM_TRY(export(device, s, &descriptor));
     const cl_ulong properties[] = {EXTERNAL_MEMORY_OPAQUE_FD_KHR, (cl_ulong)descriptor, 0};
-    s->buffer = device->peers->create_with_properties(device->context, properties, CL_MEM_READ_WRITE, s->size_bytes,
-                                                      NULL, &code);
+    *buffer =
+        device->peers->create_with_properties(device->context, properties, CL_MEM_READ_WRITE, size_bytes, NULL, &code);
     if (code != CL_SUCCESS) {
-        s->buffer = NULL;
+        *buffer = NULL;
         close(descriptor);
     }
     return opencl_check(id_of(device), "clCreateBufferWithProperties, of CUDA's memory", code);
+}
+
+static sm_status import_own(const opencl_device *device, opencl_shared *s) {
+    int descriptor = -1;
+    SM_TRY(export(device, s, &descriptor));
+    return import(device, descriptor, s->size_bytes, &s->buffer);
 }
 
 sm_status opencl_share(opencl_device *device, size_t size_bytes, opencl_shared *shared) {
@@ -52,8 +56,8 @@ sm_status opencl_share(opencl_device *device, size_t size_bytes, opencl_shared *
         cuda_check(id_of(device), "cuMemGetAllocationGranularity", cuda.memory_granularity(&granule, &properties, 0)));
     s.size_bytes = (size_bytes + granule - 1) / granule * granule;
     SM_TRY(cuda_check(id_of(device), "cuMemCreate", cuda.memory_create(&s.memory, s.size_bytes, &properties, 0)));
-    sm_status status = map(device, s.memory, s.size_bytes, &s.address);
-    status = status == SM_OK ? import(device, &s) : status;
+    sm_status status = map(device, &s);
+    status = status == SM_OK ? import_own(device, &s) : status;
     if (status != SM_OK) {
         opencl_unshare(device, &s);
         return status;
@@ -62,25 +66,12 @@ sm_status opencl_share(opencl_device *device, size_t size_bytes, opencl_shared *
     return SM_OK;
 }
 
-static void unlink_all(const opencl_peers *p, const opencl_shared *s) {
-    for (int rank = 0; rank < p->n_processes; rank++) {
-        if (rank != p->rank && s->address_of[rank] != 0) {
-            (void)cuda.memory_unmap(s->address_of[rank], s->size_bytes);
-            (void)cuda.address_free(s->address_of[rank], s->size_bytes);
-        }
-        if (rank != p->rank && s->memory_of[rank] != 0) {
-            (void)cuda.memory_release(s->memory_of[rank]);
-        }
+void opencl_unshare(const opencl_device *device, opencl_shared *shared) {
+    for (int rank = 0; shared->buffer_of != NULL && rank < device->peers->n_processes; rank++) {
+        opencl_release_buffer(rank != device->peers->rank ? shared->buffer_of[rank] : NULL);
     }
-}
-
-void opencl_unshare(opencl_device *device, opencl_shared *shared) {
+    free(shared->buffer_of);
     opencl_release_buffer(shared->buffer);
-    if (shared->memory_of != NULL && shared->address_of != NULL) {
-        unlink_all(device->peers, shared);
-    }
-    free(shared->memory_of);
-    free(shared->address_of);
     if (shared->address != 0) {
         (void)cuda.memory_unmap(shared->address, shared->size_bytes);
         (void)cuda.address_free(shared->address, shared->size_bytes);
@@ -111,26 +102,21 @@ static sm_status take_from(const opencl_device *device, opencl_shared *s, int ra
     uint64_t size_bytes = 0;
     int descriptor = -1;
     SM_TRY(host_receive_descriptor(device->peers->links->connections[rank], &descriptor, &size_bytes));
-    const int code = size_bytes == s->size_bytes
-                         ? cuda.memory_import(&s->memory_of[rank], (void *)(intptr_t)descriptor, FILE_DESCRIPTORS)
-                         : CUDA_SUCCESS;
-    close(descriptor);
     if (size_bytes != s->size_bytes) {
+        close(descriptor);
         return sm_fail(SM_ERR_INTERNAL, "%s: rank %d links %llu bytes, and this process %zu", id_of(device), rank,
                        (unsigned long long)size_bytes, s->size_bytes);
     }
-    SM_TRY(cuda_check(id_of(device), "cuMemImportFromShareableHandle", code));
-    return map(device, s->memory_of[rank], s->size_bytes, &s->address_of[rank]);
+    return import(device, descriptor, s->size_bytes, &s->buffer_of[rank]);
 }
 
 sm_status opencl_link(opencl_device *device, opencl_shared *s) {
     const opencl_peers *p = device->peers;
-    s->memory_of = calloc((size_t)p->n_processes, sizeof *s->memory_of);
-    s->address_of = calloc((size_t)p->n_processes, sizeof *s->address_of);
-    if (s->memory_of == NULL || s->address_of == NULL) {
+    s->buffer_of = calloc((size_t)p->n_processes, sizeof(cl_mem));
+    if (s->buffer_of == NULL) {
         return sm_fail(SM_ERR_OOM, "%s: no memory for %d processes", id_of(device), p->n_processes);
     }
-    s->address_of[p->rank] = s->address;
+    s->buffer_of[p->rank] = s->buffer;
     SM_TRY(cuda_check(id_of(device), "cuCtxSetCurrent", cuda.context_set(p->context)));
     SM_TRY(send_to_all(device, s));
     for (int rank = 0; rank < p->n_processes; rank++) {
