@@ -215,6 +215,15 @@ int64_t sm_op_dimension(const sm_plan *plan, const sm_op *op, const char *name);
 // overlap share addresses; so do scratch tensors. SM_ERR_OOM: a single tensor is larger than an arena may be.
 sm_status sm_plan_assign_memory(sm_plan *plan, size_t max_arena_bytes);
 
+// Arenas that processes exchange are smaller: OpenCL imports only pieces of less than 512 MiB from CUDA's driver (one of
+// 512 MiB or more ends the process within the driver, 580).
+enum { SM_EXCHANGED_ARENA_BYTES = 448 << 20 };
+
+static inline bool sm_plan_is_exchanged(const sm_plan *plan, sm_role role) {
+    return plan->processes.n > 1 &&
+           (role == SM_ROLE_GRADIENT || (role == SM_ROLE_PARAMETER && plan->processes.is_sharded));
+}
+
 // Bytes that the plan needs on a device, by role (by_role may be NULL) and in all (the sum of the arenas). Valid after
 // sm_plan_assign_memory.
 size_t sm_plan_memory(const sm_plan *plan, size_t by_role[SM_ROLE_COUNT]);

@@ -7,7 +7,7 @@
 #   BACKENDS="cpu"       cpu, opencl
 #   WAYS="..."           flags to try, with commas for spaces
 #   ALSO="narrow pair blocks cards"  more to compare: narrow formats; two processes by shared memory and by messages;
-#                        states in blocks of 8 bits, shared out; cards that exchange by NCCL, in every way
+#                        states in blocks of 8 bits, shared out; cards that exchange by links and NCCL, in every way
 # The losses of N processes are those of one within 1e-5, those of a run again are the same bits; a process that dies or
 # stops ends all, and arguments, files and builds that differ are refused, each with one line that names the rank or the
 # flag. Fresh weights are rank 0's for all, whatever another machine computes.
@@ -309,16 +309,20 @@ have_cards() {
 
 have_none() { unset STEPMARK_OPENCL STEPMARK_CARD STEPMARK_CARD_LACKS LD_LIBRARY_PATH; }
 
-# What NCCL's streams exchange is what the host would: for two processes, to the bit.
+# What kernels of linked cards and NCCL's streams exchange is what the host would: for two processes, to the bit.
 compare_few_cards() {
     have_cards
     # shellcheck disable=SC2086 # lists of flags
     {
         train host 2 $cards --steps "$steps" --transport memory --shard optimizer
-        train nccl 2 $cards --steps "$steps" --shard optimizer --save "$work/shards"
+        train linked 2 $cards --steps "$steps" --shard optimizer --save "$work/shards"
+        grep -q "gradients travel by the cards' own links" "$work/err" || fail "auto: no links"
+        agree host linked 0
+        lose KILL "rank 1 has died" $cards
+        export STEPMARK_CARD_LACKS=link
+        train nccl 2 $cards --steps "$steps" --shard optimizer
         grep -q "gradients travel by NCCL .*, Ring, Simple; ordered by a flag" "$work/err" || fail "auto: no NCCL"
         agree host nccl 0
-        lose KILL "rank 1 has died" $cards --transport nccl
     }
     have_none
 }
@@ -337,19 +341,29 @@ compare_cards() {
             train again 3 $cards --steps "$steps" --transport nccl $way
             agree host nccl 1e-4
             agree nccl again 0
+            for n in 2 3; do
+                train host $n $cards --accum 2 --steps "$steps" --transport memory $way
+                train linked $n $cards --accum 2 --steps "$steps" --transport p2p $way
+                agree host linked 0
+            done
         done
-        lose KILL "rank 1 has died" $cards --transport nccl
-        lose STOP "rank 1 did not answer for 3 s" $cards --transport nccl
+        for transport in p2p nccl; do
+            lose KILL "rank 1 has died" $cards --transport $transport
+            lose STOP "rank 1 did not answer for 3 s" $cards --transport $transport
+        done
     done
     train first 2 $cards --steps 3 --transport nccl --shard optimizer --save "$work/cards"
     train host 3 --backend opencl -b 2 --steps "$steps" --transport memory --weights "$work/cards"
-    train nccl 3 --backend opencl -b 2 --steps "$steps" --transport nccl --shard optimizer --weights "$work/cards"
-    agree host nccl 1e-5
-    export STEPMARK_NCCL_FAULT="join 1" # as for two processes on one card
+    for transport in p2p nccl; do
+        train resumed 3 --backend opencl -b 2 --steps "$steps" --transport $transport --shard optimizer --weights "$work/cards"
+        agree host resumed 1e-5
+    done
+    export STEPMARK_CARD_LACKS=link STEPMARK_NCCL_FAULT="join 1" # as for two processes on one card
+    refuse "rank 0: --transport p2p: .* clCreateBufferWithProperties" -n 2 "$stepmark" train $common $cards --transport p2p
     refuse "rank 0: --transport nccl: .* ncclCommInitRank: NCCL: internal error" -n 2 "$stepmark" train $common $cards --transport nccl
     train auto 2 $cards --steps 3
     grep -q "NCCL would be faster: .* ncclCommInitRank" "$work/err" || fail "auto: no word of why NCCL is not used"
-    unset STEPMARK_NCCL_FAULT
+    unset STEPMARK_NCCL_FAULT STEPMARK_CARD_LACKS
     have_none
 }
 

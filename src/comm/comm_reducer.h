@@ -8,7 +8,7 @@
 #include "src/comm/comm_reduce.h"
 #include "src/comm/comm_transport.h"
 
-enum { MAX_SEGMENTS = 64, QUEUE_JOBS = 1024, LINE_BYTES = 64 };
+enum { MAX_SEGMENTS = 256, QUEUE_JOBS = 1024, LINE_BYTES = 64 };
 
 typedef struct {
     size_t size_bytes;

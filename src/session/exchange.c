@@ -64,14 +64,10 @@ struct sm_exchange {
 
 // --- shared memory -------------------------------------------------------------------------------------
 
-static bool is_exchanged(const sm_plan *plan, sm_role role) {
-    return role == SM_ROLE_GRADIENT || (role == SM_ROLE_PARAMETER && plan->processes.is_sharded);
-}
-
 static sm_status share_arenas(sm_exchange *x, sm_plan *plan) {
     for (int i = 0; i < plan->n_arenas; i++) {
         x->segments[i] = -1;
-        if (x->library == NULL && is_exchanged(plan, plan->arenas[i].role)) {
+        if (x->library == NULL && sm_plan_is_exchanged(plan, plan->arenas[i].role)) {
             void *mine = NULL;
             SM_TRY(sm_comm_share(x->comm, plan->arenas[i].size_bytes, &x->segments[i], &mine));
             x->memory[i] = mine;
@@ -93,6 +89,13 @@ static int threads_beside_device(void) {
 static sm_status find_library(const sm_exchange *x, const sm_collectives *library, const sm_comm_options *options) {
     if (library == NULL) {
         return sm_fail(SM_ERR_UNSUPPORTED, "%s is not a card of NVIDIA's OpenCL", x->device->info.id);
+    }
+    for (int i = 0; i < x->plan->n_arenas; i++) {
+        const sm_arena *a = &x->plan->arenas[i];
+        if (sm_plan_is_exchanged(x->plan, a->role) && a->size_bytes > SM_EXCHANGED_ARENA_BYTES) {
+            return sm_fail(SM_ERR_UNSUPPORTED, "a tensor of %.2f GiB is larger than the %.2f GiB that it can reach",
+                           (double)a->size_bytes / (1 << 30), (double)SM_EXCHANGED_ARENA_BYTES / (1 << 30));
+        }
     }
     if (library->is_of_host && sm_comm_local_size(x->comm) < sm_comm_size(x->comm)) {
         return sm_fail(SM_ERR_UNSUPPORTED, "the processes are on several hosts");

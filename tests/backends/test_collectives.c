@@ -1,6 +1,7 @@
-// test_collectives.c: one card's part in exchanges by NCCL: memory that OpenCL and CUDA share, a stream that waits for a
-// queue in each way, one process's exchanges, and what is missing. Run where there is a card of NVIDIA's, it uses that
-// card and its libraries. Elsewhere it starts again with a card in the host's memory (tests/shims).
+// test_collectives.c: one card's part in exchanges by NCCL and by links: memory that OpenCL and CUDA share, a stream that
+// waits for a queue in each way, one process's exchanges, sums of several parts, and what is missing. Run where there is
+// a card of NVIDIA's, it uses that card and its libraries. Elsewhere it starts again with a card in the host's memory
+// (tests/shims).
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@
 
 enum { N = 100 * SM_SLICE_BLOCK + 3 };
 
-static const sm_collectives *library;
+static const sm_collectives *library, *nccl_library, *links;
 static bool is_real; // a card, not the host's memory
 
 static float number_at(int i) { return (float)((i * 7919) % 100003 - 50000) / 777.0f; }
@@ -82,7 +83,9 @@ static void tear_down(bench *b) {
 static void exchange(bench *b, sm_collective_kind kind, bool is_bf16) {
     const sm_collective what = {.kind = kind, .tensor = b->tensor, .line_elems = SM_SLICE_BLOCK, .is_bf16 = is_bf16};
     check(library->begin(b->executable, &what, &b->ticket));
-    check(library->hand_over(b->executable, &b->ticket, 1));
+    if (library->hand_over != NULL) {
+        check(library->hand_over(b->executable, &b->ticket, 1));
+    }
     bool is_done = false;
     while (!is_done) {
         check(library->is_done(b->executable, b->ticket, &is_done));
@@ -111,6 +114,8 @@ TEST(test_missing) {
     unsetenv("STEPMARK_NCCL");
     expect(library->find(device, "libdl.so.2"), SM_ERR_UNSUPPORTED, "libdl.so.2 has no nccl");
     if (!is_real) {
+        backend->close(device);
+        device = open_device("registers");
         unsetenv("STEPMARK_CARD");
         assert_false(library->suits(device));
         expect(library->find(device, NULL), SM_ERR_UNSUPPORTED, "cl_khr_external_memory_opaque_fd");
@@ -169,20 +174,162 @@ TEST(test_bf16) {
     tear_down(b);
 }
 
+// --- links -------------------------------------------------------------------------------------------
+
+TEST(test_links) {
+    library = links;
+    for (int is_bf16 = 0; is_bf16 < 2; is_bf16++) {
+        bench *b = set_up(is_bf16);
+        if (is_bf16) {
+            exchange(b, SM_COLLECTIVE_ALL_REDUCE, true);
+            for (int i = 0; i < N; i++) {
+                assert_true(b->values[i] == rounded(number_at(i)));
+            }
+        } else {
+            check_kinds(b);
+        }
+        tear_down(b);
+    }
+    library = nccl_library;
+}
+
+enum { MOST_RANKS = OPENCL_MOST_LINKED };
+
+// Parts of several processes, here on one device: element i of part r is number_at(i + 1000 r), rounded if it `rounds`.
+typedef struct {
+    opencl_device *device;
+    cl_mem parts[MOST_RANKS];
+    int n_ranks;
+    bool rounds;
+} parts;
+
+static float part_at(const parts *p, int rank, int i) {
+    const float x = number_at(i + 1000 * rank);
+    return p->rounds ? rounded(x) : x;
+}
+
+static void make_parts(parts *p) {
+    cl_int code;
+    for (int rank = 0; rank < p->n_ranks; rank++) {
+        float *all = calloc(N, sizeof *all);
+        assert_non_null(all);
+        for (int i = 0; i < N; i++) {
+            const float x = part_at(p, rank, i);
+            if (p->rounds) {
+                ((uint16_t *)all)[i] = sm_bf16_round(x);
+            } else {
+                all[i] = x;
+            }
+        }
+        p->parts[rank] = opencl.clCreateBuffer(p->device->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+                                               N * sizeof *all, all, &code);
+        assert_int_equal(code, CL_SUCCESS);
+        free(all);
+    }
+}
+
+static float read_at(const parts *p, const void *all, int i) {
+    return p->rounds ? sm_bf16_widen(((const uint16_t *)all)[i]) : ((const float *)all)[i];
+}
+
+static void run_kernel(const parts *p, const char *name, const opencl_argument *arguments, int n) {
+    cl_kernel kernel;
+    opencl_argument all[8 + MOST_RANKS];
+    const size_t n_items = 192;
+    memcpy(all, arguments, (size_t)n * sizeof *all);
+    for (int rank = 0; rank < MOST_RANKS; rank++) {
+        all[n + rank] = (opencl_argument){sizeof(cl_mem), &p->parts[rank < p->n_ranks ? rank : 0]};
+    }
+    check(opencl_get_kernel(p->device, "links", "-DDATA_BF16", name, &kernel));
+    check(opencl_set_arguments(p->device, kernel, all, n + MOST_RANKS));
+    assert_int_equal(opencl.clEnqueueNDRangeKernel(p->device->queue, kernel, 1, NULL, &n_items, NULL, 0, NULL, NULL),
+                     CL_SUCCESS);
+    opencl_release_kernel(kernel);
+}
+
+// Elements FIRST .. END - 1 are the sum of all parts, in the order of ranks, in `own` or in all; others are unchanged.
+enum { FIRST = 2 * SM_SLICE_LINE, END = N };
+
+static void expect_sums(const parts *p, int own, bool gives) {
+    float *all = calloc(N, sizeof *all);
+    assert_non_null(all);
+    for (int rank = 0; rank < p->n_ranks; rank++) {
+        assert_int_equal(opencl.clEnqueueReadBuffer(p->device->queue, p->parts[rank], CL_TRUE, 0, N * sizeof *all, all,
+                                                    0, NULL, NULL),
+                         CL_SUCCESS);
+        for (int i = 0; i < N; i++) {
+            float sum = part_at(p, 0, i);
+            for (int k = 1; k < p->n_ranks; k++) {
+                sum += part_at(p, k, i);
+            }
+            const bool is_sum = i >= FIRST && i < END && (gives || rank == own);
+            const float wanted = is_sum ? (p->rounds ? rounded(sum) : sum) : part_at(p, rank, i);
+            assert_true(read_at(p, all, i) == wanted);
+        }
+    }
+    free(all);
+}
+
+TEST(test_sums_of_links) {
+    sm_device *device = open_device("registers");
+    for (int i = 0; i < 8; i++) {
+        parts p = {.device = (opencl_device *)device, .n_ranks = i % 4 < 2 ? 3 : MOST_RANKS, .rounds = i >= 4};
+        const cl_uint n_parts = (cl_uint)p.n_ranks, own = n_parts - 2, gives = i % 2;
+        const cl_ulong at = FIRST, n = END - FIRST;
+        const opencl_argument arguments[] = {OPENCL_ARGUMENT(n_parts), OPENCL_ARGUMENT(own), OPENCL_ARGUMENT(gives),
+                                             OPENCL_ARGUMENT(at), OPENCL_ARGUMENT(n)};
+        make_parts(&p);
+        run_kernel(&p, p.rounds ? "links_sum_rounded" : "links_sum", arguments, 5);
+        expect_sums(&p, (int)own, gives);
+        for (int rank = 0; rank < p.n_ranks; rank++) {
+            opencl_release_buffer(p.parts[rank]);
+        }
+    }
+    backend->close(device);
+}
+
+TEST(test_gifts_of_links) {
+    enum { OWN = 1, RANKS = 3 };
+    sm_device *device = open_device("registers");
+    parts p = {.device = (opencl_device *)device, .n_ranks = RANKS};
+    const cl_uint n_parts = RANKS, own = OWN;
+    const cl_ulong at = 2 * FIRST, n = 2 * (END - FIRST); // pairs of bytes
+    const opencl_argument arguments[] = {OPENCL_ARGUMENT(n_parts), OPENCL_ARGUMENT(own), OPENCL_ARGUMENT(at),
+                                         OPENCL_ARGUMENT(n)};
+    float *all = calloc(N, sizeof *all);
+    assert_non_null(all);
+    make_parts(&p);
+    run_kernel(&p, "links_give", arguments, 4);
+    for (int rank = 0; rank < RANKS; rank++) {
+        assert_int_equal(
+            opencl.clEnqueueReadBuffer(p.device->queue, p.parts[rank], CL_TRUE, 0, N * sizeof *all, all, 0, NULL, NULL),
+            CL_SUCCESS);
+        for (int i = 0; i < N; i++) {
+            assert_true(all[i] == part_at(&p, i >= FIRST && i < END ? OWN : rank, i));
+        }
+        opencl_release_buffer(p.parts[rank]);
+    }
+    free(all);
+    backend->close(device);
+}
+
 // --- what fails -------------------------------------------------------------------------------------
 
 TEST(test_out_of_memory) {
     opencl_shared shared;
     sm_device *device = open_device("registers");
     join_alone(device);
-    expect(opencl_share((opencl_device *)device, (size_t)1 << 40, &shared), SM_ERR_OOM,
-           "cuMemCreate: CUDA_ERROR_OUT_OF_MEMORY (2)");
+    expect(opencl_share((opencl_device *)device, (size_t)512 << 20, &shared), SM_ERR_UNSUPPORTED,
+           "OpenCL imports only pieces of less than 512 MiB");
     assert_null(shared.buffer);
     if (!is_real) {
         sm_executable *executable = NULL;
         int tensor;
         sm_plan *plan = make_plan(false, &tensor);
-        setenv("STEPMARK_CARD_BYTES", "2097152", 1); // which the flag has
+        setenv("STEPMARK_CARD_BYTES", "2097152", 1); // which the words have
+        expect(opencl_share((opencl_device *)device, 1, &shared), SM_ERR_OOM,
+               "cuMemCreate: CUDA_ERROR_OUT_OF_MEMORY (2)");
+        assert_null(shared.buffer);
         check(sm_plan_assign_memory(plan, device->info.max_alloc_bytes));
         expect(backend->prepare(device, plan, &executable), SM_ERR_OOM, "use a smaller batch or model");
         setenv("STEPMARK_CARD_BYTES", "1073741824", 1);
@@ -236,7 +383,8 @@ static void start_again(char **argv) {
 
 static int set_up_all(void **state) {
     const int code = find_device(state);
-    library = sm_collectives_of(backend);
+    links = sm_collectives_of(backend, 0);
+    library = nccl_library = sm_collectives_of(backend, 1);
     return code;
 }
 

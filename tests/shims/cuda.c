@@ -3,6 +3,7 @@
 //
 //     STEPMARK_CARD_BYTES=N      there is room for N bytes
 //     STEPMARK_CARD_LACKS=flag   streams cannot wait for a number in memory
+//     STEPMARK_CARD_LACKS=link   OpenCL cannot import other processes' memory
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -83,7 +84,9 @@ int cuMemCreate(uint64_t *memory, size_t size_bytes, const void *properties, uin
     if (p == NULL) {
         return OUT_OF_MEMORY;
     }
-    *p = (piece){memfd_create("card", MFD_CLOEXEC), size_bytes};
+    char name[32];
+    snprintf(name, sizeof name, "card-%d", (int)getpid());
+    *p = (piece){memfd_create(name, MFD_CLOEXEC), size_bytes};
     if (p->descriptor < 0 || ftruncate(p->descriptor, (off_t)size_bytes) != 0) {
         free(p);
         return OUT_OF_MEMORY;

@@ -8,8 +8,7 @@
 #include "backends/opencl/memory/collective.h"
 
 bool opencl_is_exchanged(const opencl_device *device, const sm_plan *plan, sm_role role) {
-    return opencl_has_peers(device) && plan->processes.n > 1 &&
-           (role == SM_ROLE_GRADIENT || (role == SM_ROLE_PARAMETER && plan->processes.is_sharded));
+    return opencl_has_peers(device) && sm_plan_is_exchanged(plan, role);
 }
 
 size_t opencl_rounded_bytes(const sm_plan *plan) {

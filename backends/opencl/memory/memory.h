@@ -11,7 +11,7 @@
 
 #include "backends/opencl/peers/peers.h"
 
-enum { OPENCL_STAGING_SLOTS = 16, OPENCL_MAX_PINNED = 64 };
+enum { OPENCL_STAGING_SLOTS = 16, OPENCL_MAX_PINNED = 256 };
 
 // Data uploaded in a step (batches, settings) are copied here first, so that the caller need not wait for the device.
 typedef struct {

@@ -5,6 +5,8 @@
 #include "backends/host/descriptors.h"
 #include "backends/opencl/peers/peers.h"
 
+// NVIDIA's driver 580 ends the process where it imports as much or more.
+enum { IMPORTED_BYTES = 512 << 20 };
 enum { FILE_DESCRIPTORS = 1, EXTERNAL_MEMORY_OPAQUE_FD_KHR = 0x2060 };
 
 static sm_status map(const opencl_device *device, opencl_shared *s) {
@@ -55,6 +57,11 @@ sm_status opencl_share(opencl_device *device, size_t size_bytes, opencl_shared *
     SM_TRY(
         cuda_check(id_of(device), "cuMemGetAllocationGranularity", cuda.memory_granularity(&granule, &properties, 0)));
     s.size_bytes = (size_bytes + granule - 1) / granule * granule;
+    if (s.size_bytes >= IMPORTED_BYTES) {
+        return sm_fail(SM_ERR_UNSUPPORTED,
+                       "%s: OpenCL imports only pieces of less than 512 MiB, and this has %zu bytes", id_of(device),
+                       s.size_bytes);
+    }
     SM_TRY(cuda_check(id_of(device), "cuMemCreate", cuda.memory_create(&s.memory, s.size_bytes, &properties, 0)));
     sm_status status = map(device, &s);
     status = status == SM_OK ? import_own(device, &s) : status;
