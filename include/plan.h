@@ -215,9 +215,14 @@ int64_t sm_op_dimension(const sm_plan *plan, const sm_op *op, const char *name);
 // overlap share addresses; so do scratch tensors. SM_ERR_OOM: a single tensor is larger than an arena may be.
 sm_status sm_plan_assign_memory(sm_plan *plan, size_t max_arena_bytes);
 
-// Arenas that processes exchange are smaller: OpenCL imports only pieces of less than 512 MiB from CUDA's driver (one of
-// 512 MiB or more ends the process within the driver, 580).
-enum { SM_EXCHANGED_ARENA_BYTES = 448 << 20 };
+// What processes exchange is kept in smaller pieces: OpenCL imports only less than 512 MiB from CUDA's driver (580; more
+// ends the process).
+enum { SM_EXCHANGED_BYTES = 508 << 20 };
+
+// The largest size for a plan's pieces, of a limit in bytes (0 = no limit).
+static inline size_t sm_plan_exchanged_bytes(const sm_plan *plan, size_t max_bytes) {
+    return plan->processes.n > 1 && (max_bytes == 0 || max_bytes > SM_EXCHANGED_BYTES) ? SM_EXCHANGED_BYTES : max_bytes;
+}
 
 static inline bool sm_plan_is_exchanged(const sm_plan *plan, sm_role role) {
     return plan->processes.n > 1 &&

@@ -402,7 +402,7 @@ int sm_build_loss_backward(sm_builder *b, const char *dx_name, const sm_head *he
 static void add_params(sm_builder *b) {
     const int n_kinds = b->config->model->params(b->config, b->specs);
     b->status = sm_params_add(b->plan, b->specs, n_kinds, (int)b->config->n_layer, b->options->backward,
-                              b->options->max_tensor_bytes, &b->params);
+                              sm_plan_exchanged_bytes(b->plan, b->options->max_tensor_bytes), &b->params);
     if (b->status == SM_OK && b->options->backward && b->plan->processes.n > 1) {
         b->status = sm_params_cut(b->plan, &b->params);
     }

@@ -149,9 +149,8 @@ static sm_status check_largest(const sm_tensor *t, size_t max_arena_bytes) {
 // Packs the roots of one lasting role end to end; a full arena is followed by a new one. A tensor that is larger than
 // the arenas of its role has one of its own.
 static sm_status pack_lasting(sm_plan *plan, sm_role role, size_t max_arena_bytes) {
-    const size_t full_bytes = sm_plan_is_exchanged(plan, role) && max_arena_bytes > SM_EXCHANGED_ARENA_BYTES
-                                  ? SM_EXCHANGED_ARENA_BYTES
-                                  : max_arena_bytes;
+    const size_t full_bytes =
+        sm_plan_is_exchanged(plan, role) ? sm_plan_exchanged_bytes(plan, max_arena_bytes) : max_arena_bytes;
     int arena = -1;
     for (int i = 0; i < plan->n_tensors; i++) {
         sm_tensor *t = &plan->tensors[i];

@@ -92,9 +92,9 @@ static sm_status find_library(const sm_exchange *x, const sm_collectives *librar
     }
     for (int i = 0; i < x->plan->n_arenas; i++) {
         const sm_arena *a = &x->plan->arenas[i];
-        if (sm_plan_is_exchanged(x->plan, a->role) && a->size_bytes > SM_EXCHANGED_ARENA_BYTES) {
+        if (sm_plan_is_exchanged(x->plan, a->role) && a->size_bytes > SM_EXCHANGED_BYTES) {
             return sm_fail(SM_ERR_UNSUPPORTED, "a tensor of %.2f GiB is larger than the %.2f GiB that it can reach",
-                           (double)a->size_bytes / (1 << 30), (double)SM_EXCHANGED_ARENA_BYTES / (1 << 30));
+                           (double)a->size_bytes / (1 << 30), (double)SM_EXCHANGED_BYTES / (1 << 30));
         }
     }
     if (library->is_of_host && sm_comm_local_size(x->comm) < sm_comm_size(x->comm)) {
