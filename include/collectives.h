@@ -2,8 +2,8 @@
 // memory. A way to do so is a table of these functions: by the driver alone, or by a library such as NCCL.
 //
 // Two threads use it. The computing thread begins and finishes exchanges. The communicating thread hands them over,
-// together and in the same order in every process, once all processes have begun them; or, where the devices order them
-// by themselves (`hand_over` is NULL), only asks whether they are done.
+// together and in the same order in every process, once all processes have begun them. Where the devices order them by
+// themselves, `hand_over` is NULL.
 #ifndef STEPMARK_COLLECTIVES_H
 #define STEPMARK_COLLECTIVES_H
 
@@ -44,15 +44,15 @@ typedef struct sm_collectives {
     // what is exchanged in memory that the library reaches.
     void (*describe)(const sm_device *device, char text[SM_COLLECTIVES_TEXT_SIZE]);
 
-    // Without hand_over: whether exchanges continue only while somebody asks whether they are done. NULL: never.
-    bool (*is_driven)(const sm_device *device);
-
     // Begins after all ops that were started so far. *ticket is NULL at first, may be used again after its finish, and
     // lives as long as the executable.
     sm_status (*begin)(sm_executable *executable, const sm_collective *what, void **ticket);
     // In the communicating thread: n tickets, in the order of their begins. NULL: nothing is handed over.
     sm_status (*hand_over)(sm_executable *executable, void *const *tickets, int n);
-    // SM_ERR_DEVICE: the exchange failed. Any thread; asking may continue what others have begun.
+    // In the computing thread, when a result is needed and all that was computed is there: starts what is left of the
+    // exchanges that were begun. NULL: nothing is.
+    sm_status (*complete)(sm_executable *executable);
+    // SM_ERR_DEVICE: the exchange failed. Any thread.
     sm_status (*is_done)(sm_executable *executable, void *ticket, bool *is_done);
     // Of a ticket that is done: ops started afterwards see the result.
     sm_status (*finish)(sm_executable *executable, void *ticket);

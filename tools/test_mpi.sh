@@ -359,7 +359,7 @@ compare_cards() {
         agree host resumed 1e-5
     done
     export STEPMARK_CARD_LACKS=link STEPMARK_NCCL_FAULT="join 1" # as for two processes on one card
-    refuse "rank 0: --transport p2p: .* clCreateBufferWithProperties" -n 2 "$stepmark" train $common $cards --transport p2p
+    refuse "rank 0: --transport p2p: .* cuMemImportFromShareableHandle" -n 2 "$stepmark" train $common $cards --transport p2p
     refuse "rank 0: --transport nccl: .* ncclCommInitRank: NCCL: internal error" -n 2 "$stepmark" train $common $cards --transport nccl
     train auto 2 $cards --steps 3
     grep -q "NCCL would be faster: .* ncclCommInitRank" "$work/err" || fail "auto: no word of why NCCL is not used"

@@ -22,7 +22,7 @@ size_t opencl_working_bytes(const sm_device *device, const sm_plan *plan) {
     const opencl_device *d = (const opencl_device *)device;
     const size_t family_bytes = d->family->own_bytes != NULL ? d->family->own_bytes(&d->facts, plan) : 0;
     return scratch_bytes(device, plan) + family_bytes +
-           (opencl_has_peers(d) ? opencl_rounded_bytes(plan) : opencl_copy_bytes(plan));
+           (opencl_has_peers(d) ? opencl_exchange_bytes(d, plan) : opencl_copy_bytes(plan));
 }
 
 static void note_units(opencl_executable *e) {

@@ -29,7 +29,6 @@ typedef struct {
     void *copy_out;
     void *copy_in;
     int64_t ticket;  // 0: not started
-    int64_t watched; // ticket of the job that asks the library; 0: none
     int64_t brought; // ticket of the previous exchange, which the other may still be reading; 0: none
 } transfer;
 
@@ -410,7 +409,9 @@ static bool is_last_start(const sm_plan *plan, int at) {
 static sm_status watch(sm_exchange *x, transfer *t) {
     const sm_comm_job job = {
         .pattern = SM_COMM_WATCH, .is_done = is_carried, .fail = abort_library_of, .ctx = collective_of(t)};
-    return sm_comm_start(x->comm, &job, &t->watched);
+    int64_t ticket = 0;
+    SM_TRY(sm_comm_start(x->comm, &job, &ticket));
+    return sm_comm_finish(x->comm, ticket);
 }
 
 static sm_status begin_by_library(sm_exchange *x, transfer *t, const sm_op *op) {
@@ -432,8 +433,7 @@ static sm_status begin_by_library(sm_exchange *x, transfer *t, const sm_op *op) 
         x->executable = t->executable;
         x->begun[x->n_begun++] = c->ticket;
     }
-    const bool is_driven = x->library->is_driven != NULL && x->library->is_driven(x->device);
-    return is_driven ? watch(x, t) : SM_OK;
+    return SM_OK;
 }
 
 // Looks for a short time by itself, which is faster than to wait for the communicating thread, that watches.
@@ -447,13 +447,13 @@ static sm_status wait_for_library(sm_exchange *x, transfer *t) {
     if (is_done) {
         return SM_OK;
     }
-    SM_TRY(t->watched == 0 ? watch(x, t) : SM_OK);
-    return sm_comm_finish(x->comm, t->watched);
+    return watch(x, t);
 }
 
 static sm_status finish_by_library(sm_exchange *x, transfer *t) {
     SM_TRY(hand_over_begun(x));
     SM_TRY(finish_handing(x));
+    SM_TRY(x->library->complete != NULL ? x->library->complete(t->executable) : SM_OK);
     SM_TRY(wait_for_library(x, t));
     sm_comm_add_busy(x->comm, x->library->elapsed_ns(t->executable, collective_of(t)->ticket));
     t->ticket = 0;

@@ -86,6 +86,9 @@ static void exchange(bench *b, sm_collective_kind kind, bool is_bf16) {
     if (library->hand_over != NULL) {
         check(library->hand_over(b->executable, &b->ticket, 1));
     }
+    if (library->complete != NULL) {
+        check(library->complete(b->executable));
+    }
     bool is_done = false;
     while (!is_done) {
         check(library->is_done(b->executable, b->ticket, &is_done));
@@ -193,123 +196,87 @@ TEST(test_links) {
     library = nccl_library;
 }
 
-enum { MOST_RANKS = OPENCL_MOST_LINKED };
+// Sums of several parts, here of one device: element i of part r is number_at(i + 1000 r), rounded if `rounds`. Elements
+// FIRST .. N - 1 of the own part are summed, in the order of ranks; what lies before them is unchanged.
+enum { FIRST = 2 * SM_SLICE_LINE, EACH = (N - FIRST + SM_SLICE_LINE - 1) / SM_SLICE_LINE * SM_SLICE_LINE };
 
-// Parts of several processes, here on one device: element i of part r is number_at(i + 1000 r), rounded if it `rounds`.
-typedef struct {
-    opencl_device *device;
-    cl_mem parts[MOST_RANKS];
-    int n_ranks;
-    bool rounds;
-} parts;
-
-static float part_at(const parts *p, int rank, int i) {
+static float part_at(int rank, int i, bool rounds) {
     const float x = number_at(i + 1000 * rank);
-    return p->rounds ? rounded(x) : x;
+    return rounds ? rounded(x) : x;
 }
 
-static void make_parts(parts *p) {
+static void put(void *all, int i, float x, bool rounds) {
+    if (rounds) {
+        ((uint16_t *)all)[i] = sm_bf16_round(x);
+    } else {
+        ((float *)all)[i] = x;
+    }
+}
+
+static cl_mem make_buffer(const opencl_device *d, size_t size_bytes, void *all) {
     cl_int code;
-    for (int rank = 0; rank < p->n_ranks; rank++) {
-        float *all = calloc(N, sizeof *all);
-        assert_non_null(all);
+    cl_mem buffer = opencl.clCreateBuffer(d->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, size_bytes, all, &code);
+    assert_int_equal(code, CL_SUCCESS);
+    return buffer;
+}
+
+static void sum_parts(const opencl_device *d, int n_ranks, int own_rank, bool rounds, void *result) {
+    const size_t theirs_bytes = (size_t)(n_ranks - 1) * EACH * sizeof(float);
+    void *theirs = calloc(1, theirs_bytes), *own = calloc(N, sizeof(float));
+    uint32_t words[] = {0, 0, 7};
+    assert_true(theirs != NULL && own != NULL);
+    for (int rank = 0; rank < n_ranks; rank++) {
         for (int i = 0; i < N; i++) {
-            const float x = part_at(p, rank, i);
-            if (p->rounds) {
-                ((uint16_t *)all)[i] = sm_bf16_round(x);
-            } else {
-                all[i] = x;
+            const float x = part_at(rank, i, rounds);
+            if (rank == own_rank) {
+                put(own, i, x, rounds);
+            } else if (i >= FIRST) {
+                put(theirs, (rank - (rank > own_rank)) * EACH + i - FIRST, x, rounds);
             }
         }
-        p->parts[rank] = opencl.clCreateBuffer(p->device->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
-                                               N * sizeof *all, all, &code);
-        assert_int_equal(code, CL_SUCCESS);
-        free(all);
     }
-}
-
-static float read_at(const parts *p, const void *all, int i) {
-    return p->rounds ? sm_bf16_widen(((const uint16_t *)all)[i]) : ((const float *)all)[i];
-}
-
-static void run_kernel(const parts *p, const char *name, const opencl_argument *arguments, int n) {
+    cl_mem words_buffer = make_buffer(d, sizeof words, words);
+    cl_mem theirs_buffer = make_buffer(d, theirs_bytes, theirs), sum = make_buffer(d, N * sizeof(float), own);
+    const cl_ulong word_at = 2, n = N - FIRST, theirs_at = 0, each = EACH, sum_at = FIRST;
+    const cl_uint number = 7, n_parts = (cl_uint)n_ranks, own_part = (cl_uint)own_rank;
+    const opencl_argument arguments[] = {OPENCL_ARGUMENT(words_buffer),  OPENCL_ARGUMENT(word_at),
+                                         OPENCL_ARGUMENT(number),        OPENCL_ARGUMENT(n),
+                                         OPENCL_ARGUMENT(n_parts),       OPENCL_ARGUMENT(own_part),
+                                         OPENCL_ARGUMENT(theirs_buffer), OPENCL_ARGUMENT(theirs_at),
+                                         OPENCL_ARGUMENT(each),          OPENCL_ARGUMENT(sum),
+                                         OPENCL_ARGUMENT(sum_at)};
+    const size_t group = 64, n_items = (N / 4 + group) / group * group;
     cl_kernel kernel;
-    opencl_argument all[8 + MOST_RANKS];
-    const size_t n_items = 192;
-    memcpy(all, arguments, (size_t)n * sizeof *all);
-    for (int rank = 0; rank < MOST_RANKS; rank++) {
-        all[n + rank] = (opencl_argument){sizeof(cl_mem), &p->parts[rank < p->n_ranks ? rank : 0]};
-    }
-    check(opencl_get_kernel(p->device, "links", "-DDATA_BF16", name, &kernel));
-    check(opencl_set_arguments(p->device, kernel, all, n + MOST_RANKS));
-    assert_int_equal(opencl.clEnqueueNDRangeKernel(p->device->queue, kernel, 1, NULL, &n_items, NULL, 0, NULL, NULL),
-                     CL_SUCCESS);
+    check(opencl_get_kernel((opencl_device *)d, "links", "-DDATA_BF16", rounds ? "links_sum_rounded" : "links_sum",
+                            &kernel));
+    check(opencl_set_arguments(d, kernel, arguments, 11));
+    assert_int_equal(opencl.clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &n_items, &group, 0, NULL, NULL), 0);
+    assert_int_equal(opencl.clEnqueueReadBuffer(d->queue, sum, CL_TRUE, 0, N * sizeof(float), result, 0, NULL, NULL),
+                     0);
     opencl_release_kernel(kernel);
-}
-
-// Elements FIRST .. END - 1 are the sum of all parts, in the order of ranks, in `own` or in all; others are unchanged.
-enum { FIRST = 2 * SM_SLICE_LINE, END = N };
-
-static void expect_sums(const parts *p, int own, bool gives) {
-    float *all = calloc(N, sizeof *all);
-    assert_non_null(all);
-    for (int rank = 0; rank < p->n_ranks; rank++) {
-        assert_int_equal(opencl.clEnqueueReadBuffer(p->device->queue, p->parts[rank], CL_TRUE, 0, N * sizeof *all, all,
-                                                    0, NULL, NULL),
-                         CL_SUCCESS);
-        for (int i = 0; i < N; i++) {
-            float sum = part_at(p, 0, i);
-            for (int k = 1; k < p->n_ranks; k++) {
-                sum += part_at(p, k, i);
-            }
-            const bool is_sum = i >= FIRST && i < END && (gives || rank == own);
-            const float wanted = is_sum ? (p->rounds ? rounded(sum) : sum) : part_at(p, rank, i);
-            assert_true(read_at(p, all, i) == wanted);
-        }
-    }
-    free(all);
+    opencl_release_buffer(words_buffer);
+    opencl_release_buffer(theirs_buffer);
+    opencl_release_buffer(sum);
+    free(theirs);
+    free(own);
 }
 
 TEST(test_sums_of_links) {
     sm_device *device = open_device("registers");
-    for (int i = 0; i < 8; i++) {
-        parts p = {.device = (opencl_device *)device, .n_ranks = i % 4 < 2 ? 3 : MOST_RANKS, .rounds = i >= 4};
-        const cl_uint n_parts = (cl_uint)p.n_ranks, own = n_parts - 2, gives = i % 2;
-        const cl_ulong at = FIRST, n = END - FIRST;
-        const opencl_argument arguments[] = {OPENCL_ARGUMENT(n_parts), OPENCL_ARGUMENT(own), OPENCL_ARGUMENT(gives),
-                                             OPENCL_ARGUMENT(at), OPENCL_ARGUMENT(n)};
-        make_parts(&p);
-        run_kernel(&p, p.rounds ? "links_sum_rounded" : "links_sum", arguments, 5);
-        expect_sums(&p, (int)own, gives);
-        for (int rank = 0; rank < p.n_ranks; rank++) {
-            opencl_release_buffer(p.parts[rank]);
-        }
-    }
-    backend->close(device);
-}
-
-TEST(test_gifts_of_links) {
-    enum { OWN = 1, RANKS = 3 };
-    sm_device *device = open_device("registers");
-    parts p = {.device = (opencl_device *)device, .n_ranks = RANKS};
-    const cl_uint n_parts = RANKS, own = OWN;
-    const cl_ulong at = 2 * FIRST, n = 2 * (END - FIRST); // pairs of bytes
-    const opencl_argument arguments[] = {OPENCL_ARGUMENT(n_parts), OPENCL_ARGUMENT(own), OPENCL_ARGUMENT(at),
-                                         OPENCL_ARGUMENT(n)};
-    float *all = calloc(N, sizeof *all);
-    assert_non_null(all);
-    make_parts(&p);
-    run_kernel(&p, "links_give", arguments, 4);
-    for (int rank = 0; rank < RANKS; rank++) {
-        assert_int_equal(
-            opencl.clEnqueueReadBuffer(p.device->queue, p.parts[rank], CL_TRUE, 0, N * sizeof *all, all, 0, NULL, NULL),
-            CL_SUCCESS);
+    for (int k = 0; k < 8; k++) {
+        const int n_ranks = k % 2 ? 2 : 5, own_rank = k / 2 % 2 ? n_ranks - 1 : n_ranks / 2 - 1;
+        const bool rounds = k >= 4;
+        float result[N];
+        sum_parts((opencl_device *)device, n_ranks, own_rank, rounds, result);
         for (int i = 0; i < N; i++) {
-            assert_true(all[i] == part_at(&p, i >= FIRST && i < END ? OWN : rank, i));
+            float wanted = part_at(i < FIRST ? own_rank : 0, i, rounds);
+            for (int rank = 1; rank < n_ranks && i >= FIRST; rank++) {
+                wanted += part_at(rank, i, rounds);
+            }
+            const float got = rounds ? sm_bf16_widen(((const uint16_t *)(void *)result)[i]) : result[i];
+            assert_true(got == (rounds ? rounded(wanted) : wanted));
         }
-        opencl_release_buffer(p.parts[rank]);
     }
-    free(all);
     backend->close(device);
 }
 

@@ -3,7 +3,7 @@
 //
 //     STEPMARK_CARD_BYTES=N      there is room for N bytes
 //     STEPMARK_CARD_LACKS=flag   streams cannot wait for a number in memory
-//     STEPMARK_CARD_LACKS=link   OpenCL cannot import other processes' memory
+//     STEPMARK_CARD_LACKS=link   it cannot reach other cards
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,6 +23,11 @@ static int64_t now_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static int lacks(const char *what) {
+    const char *named = getenv("STEPMARK_CARD_LACKS");
+    return named != NULL && strcmp(named, what) == 0;
 }
 
 // --- the card ------------------------------------------------------------------------------------
@@ -69,6 +75,7 @@ int cuMemGetAllocationGranularity(size_t *size_bytes, const void *properties, in
 typedef struct {
     int descriptor;
     size_t size_bytes;
+    int is_imported;
 } piece;
 
 int cuMemCreate(uint64_t *memory, size_t size_bytes, const void *properties, uint64_t flags) {
@@ -84,9 +91,7 @@ int cuMemCreate(uint64_t *memory, size_t size_bytes, const void *properties, uin
     if (p == NULL) {
         return OUT_OF_MEMORY;
     }
-    char name[32];
-    snprintf(name, sizeof name, "card-%d", (int)getpid());
-    *p = (piece){memfd_create(name, MFD_CLOEXEC), size_bytes};
+    *p = (piece){memfd_create("card", MFD_CLOEXEC), size_bytes, 0};
     if (p->descriptor < 0 || ftruncate(p->descriptor, (off_t)size_bytes) != 0) {
         free(p);
         return OUT_OF_MEMORY;
@@ -96,9 +101,23 @@ int cuMemCreate(uint64_t *memory, size_t size_bytes, const void *properties, uin
     return SUCCESS;
 }
 
+// Another process's, or the own: it takes no room here.
+int cuMemImportFromShareableHandle(uint64_t *memory, void *handle, int type) {
+    struct stat facts;
+    const int descriptor = dup((int)(intptr_t)handle);
+    piece *p = malloc(sizeof *p);
+    if (p == NULL || type != 1 || descriptor < 0 || fstat(descriptor, &facts) != 0) {
+        free(p);
+        return INVALID;
+    }
+    *p = (piece){descriptor, (size_t)facts.st_size, 1};
+    *memory = (uint64_t)(uintptr_t)p;
+    return lacks("link") ? NOT_SUPPORTED : SUCCESS;
+}
+
 int cuMemRelease(uint64_t memory) {
     piece *p = (piece *)(uintptr_t)memory;
-    atomic_fetch_sub(&taken_bytes, (int64_t)p->size_bytes);
+    atomic_fetch_sub(&taken_bytes, p->is_imported ? 0 : (int64_t)p->size_bytes);
     close(p->descriptor);
     free(p);
     return SUCCESS;
@@ -210,6 +229,14 @@ int cuStreamDestroy_v2(void *destroyed) {
     return SUCCESS;
 }
 
+int cuStreamQuery(void *asked) {
+    stream *s = asked;
+    pthread_mutex_lock(&s->lock);
+    const int is_idle = s->first == NULL;
+    pthread_mutex_unlock(&s->lock);
+    return is_idle ? SUCCESS : NOT_READY;
+}
+
 int cuLaunchHostFunc(void *on, void (*call)(void *argument), void *argument) {
     stream *s = on;
     task *t = malloc(sizeof *t);
@@ -280,12 +307,49 @@ static void await_value(void *argument) {
 }
 
 int cuStreamWaitValue32_v2(void *on, uint64_t address, uint32_t value, unsigned flags) {
-    const char *lacks = getenv("STEPMARK_CARD_LACKS");
     awaited *a = malloc(sizeof *a);
-    if (a == NULL || flags != 0 || (lacks != NULL && strcmp(lacks, "flag") == 0)) {
+    if (a == NULL || flags != 0 || lacks("flag")) {
         free(a);
         return NOT_SUPPORTED;
     }
     *a = (awaited){(_Atomic uint32_t *)(uintptr_t)address, value};
     return cuLaunchHostFunc(on, await_value, a);
+}
+
+static void write_value(void *argument) {
+    awaited *a = argument;
+    atomic_store(a->place, a->value);
+    free(a);
+}
+
+int cuStreamWriteValue32_v2(void *on, uint64_t address, uint32_t value, unsigned flags) {
+    awaited *a = malloc(sizeof *a);
+    if (a == NULL || flags != 0) {
+        free(a);
+        return NOT_SUPPORTED;
+    }
+    *a = (awaited){(_Atomic uint32_t *)(uintptr_t)address, value};
+    return cuLaunchHostFunc(on, write_value, a);
+}
+
+// --- copies in a stream --------------------------------------------------------------------------
+
+typedef struct {
+    uint64_t to, from;
+    size_t size_bytes;
+} copied;
+
+static void copy(void *argument) {
+    copied *c = argument;
+    memcpy((void *)(uintptr_t)c->to, (const void *)(uintptr_t)c->from, c->size_bytes);
+    free(c);
+}
+
+int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t size_bytes, void *on) {
+    copied *c = malloc(sizeof *c);
+    if (c == NULL) {
+        return OUT_OF_MEMORY;
+    }
+    *c = (copied){to, from, size_bytes};
+    return cuLaunchHostFunc(on, copy, c);
 }

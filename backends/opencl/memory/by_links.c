@@ -1,235 +1,331 @@
-// by_links.c: exchanges in which each card's kernels read and write the other cards' memory, over their own links. Of
-// exchange s between N processes, process r does:
+// by_links.c: exchanges that the cards' copy engines carry by their own links, without a library. Of exchange s between
+// N processes, process r does, in its queue and three streams, which wait for words (links.c), each written by the one
+// that is named:
 //
-//     the computing queue   computes its part, and tells all READY s
-//     the queue of copies   awaits READY s of all; sums slice r of all parts, and gives the sum to all (or gives its
-//                           slice); tells all TAKEN s; awaits TAKEN s of all
+//     queue     computes its part, and writes s to BEGUN
+//     stream    awaits BEGUN, and writes s to READY of all
+//               sums: awaits READY of all, copies slice r of all parts here, writes s to LANDED
+//     queue     when the next exchange begins, or the step needs the sums: awaits LANDED, sums slice r in the order of
+//               ranks, and writes s to ADDED
+//     pushing   awaits ADDED, or if nothing is summed READY of all; copies slice r to all, unless only the sums are
+//               asked for; writes s to TAKEN of all
+//     ending    awaits TAKEN of all
 //
-// After TAKEN of all a process has what it needs, and the others have read what they need: its memory may change. All of
-// it is enqueued at the begin, and runs next to the kernels that compute. A processor's queues do not work at the same
-// time, so a kernel must not wait there: the communicating thread looks, and enqueues what is due.
-#include <pthread.h>
+// After TAKEN of all a process has what it needs, and the others have read what they need: its memory may change.
+// Copies run next to the kernels that compute. Sums would, too, in a queue of their own, but they make them slower: a
+// product whose groups fill all units at once takes twice as long when one unit is missing (H100: 1 to 6 ms a step).
 #include <stdlib.h>
 #include <time.h>
 
 #include "backends/opencl/memory/collective.h"
 
-enum { LINK_GROUPS = 32 }; // few: the others' kernels need the units; more are no faster
+enum { LANDINGS = 2 }; // what is summed while the next one arrives
 
-typedef struct opencl_linked {
-    pthread_mutex_t lock;
-    opencl_collective *first_left; // whose READY not all have told, in the order of their begins
-    opencl_collective *last_left;
-    uint32_t n_exchanged;
-} opencl_linked;
+typedef struct opencl_landing {
+    opencl_shared memory;
+    size_t slot_bytes;
+    uint32_t last_flags[LANDINGS]; // of ADDED, when the slot is free again
+    unsigned n_used;
+    cl_kernel sum, sum_rounded;
+    opencl_collective *left; // begun and not added; NULL: none
+    opencl_collective *last;
+    uint32_t n_added; // flags of ADDED written so far
+} opencl_landing;
 
-sm_status opencl_reserve_links(opencl_executable *e) {
-    opencl_linked *l = calloc(1, sizeof *l);
+// --- landing memory ------------------------------------------------------------------------------
+
+// Parts begin at whole lines.
+static int64_t part_elems(int64_t n) { return (n + SM_SLICE_LINE - 1) / SM_SLICE_LINE * SM_SLICE_LINE; }
+
+// What a slot has room for: this process's slice, as all others have it.
+static size_t slot_bytes_of(const sm_plan *plan) {
+    const int n = plan->processes.n;
+    size_t most_bytes = 0;
+    for (int i = 0; i < plan->n_buckets; i++) {
+        const sm_slice s = sm_slice_of(plan->buckets[i].n_elems, SM_SLICE_BLOCK, plan->processes.rank, n);
+        const size_t size_bytes = (size_t)part_elems(s.end - s.first) * sizeof(float) * (size_t)(n - 1);
+        most_bytes = size_bytes > most_bytes ? size_bytes : most_bytes;
+    }
+    return most_bytes;
+}
+
+size_t opencl_landing_bytes(const sm_plan *plan) { return LANDINGS * slot_bytes_of(plan); }
+
+sm_status opencl_reserve_landing(opencl_executable *e) {
+    static const char options[] = "-DDATA_BF16";
+    opencl_landing *l = calloc(1, sizeof *l);
     if (l == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for exchanges", id_of(e->device));
+        return sm_fail(SM_ERR_OOM, "%s: no memory for what arrives", id_of(e->device));
     }
-    pthread_mutex_init(&l->lock, NULL);
-    e->linked = l;
-    return opencl_open_copy_queue(e->device, OPENCL_QUEUE_IN, true);
+    e->landing = l;
+    l->slot_bytes = slot_bytes_of(e->base.plan);
+    SM_TRY(opencl_get_kernel(e->device, "links", options, "links_sum", &l->sum));
+    SM_TRY(opencl_get_kernel(e->device, "links", options, "links_sum_rounded", &l->sum_rounded));
+    SM_TRY(opencl_share(e->device, l->slot_bytes == 0 ? 1 : LANDINGS * l->slot_bytes, &l->memory));
+    e->base.memory_bytes += l->memory.size_bytes;
+    return SM_OK;
 }
 
-void opencl_free_links(opencl_executable *e) {
-    if (e->linked != NULL) {
-        pthread_mutex_destroy(&e->linked->lock);
-        free(e->linked);
+void opencl_free_landing(opencl_executable *e) {
+    opencl_landing *l = e->landing;
+    if (l != NULL) {
+        opencl_unshare(e->device, &l->memory);
+        opencl_release_kernel(l->sum);
+        opencl_release_kernel(l->sum_rounded);
+        free(l);
     }
 }
+
+// --- words ---------------------------------------------------------------------------------------
+
+static sm_status await(const opencl_executable *e, cuda_stream stream, cuda_address word, uint32_t number) {
+    return cuda_check(id_of(e->device), "cuStreamWaitValue32", cuda.stream_wait_value(stream, word, number, 0));
+}
+
+static sm_status tell(const opencl_executable *e, cuda_stream stream, cuda_address word, uint32_t number) {
+    return cuda_check(id_of(e->device), "cuStreamWriteValue32", cuda.stream_write_value(stream, word, number, 0));
+}
+
+static sm_status await_all(const opencl_executable *e, cuda_stream stream, opencl_matter matter, uint32_t number) {
+    const opencl_peers *p = e->device->peers;
+    for (int rank = 0; rank < p->n_processes; rank++) {
+        SM_TRY(await(e, stream, opencl_word_of(p, p->rank, matter, rank), number));
+    }
+    return SM_OK;
+}
+
+static sm_status tell_all(const opencl_executable *e, cuda_stream stream, opencl_matter matter, uint32_t number) {
+    const opencl_peers *p = e->device->peers;
+    for (int rank = 0; rank < p->n_processes; rank++) {
+        SM_TRY(tell(e, stream, opencl_word_of(p, rank, matter, p->rank), number));
+    }
+    return SM_OK;
+}
+
+static cuda_address own_word(const opencl_peers *p, opencl_own_word word) {
+    return p->words.address + opencl_word_at((int)word);
+}
+
+static sm_status record(const opencl_executable *e, cuda_event event, cuda_stream stream) {
+    return cuda_check(id_of(e->device), "cuEventRecord", cuda.event_record(event, stream));
+}
+
+// --- an exchange ---------------------------------------------------------------------------------
+
+static bool is_sum(const opencl_collective *c) { return c->what.kind != SM_COLLECTIVE_ALL_GATHER; }
+
+typedef struct {
+    int64_t n_elems;
+    size_t at_bytes; // in the tensor
+    size_t size_bytes;
+} own_slice;
+
+static own_slice slice_of(const opencl_executable *e, const opencl_collective *c) {
+    const opencl_peers *p = e->device->peers;
+    const size_t elem_bytes = opencl_elem_bytes_of(e, c);
+    const sm_slice s = sm_slice_of(c->n_elems, c->what.line_elems, p->rank, p->n_processes);
+    return (own_slice){s.end - s.first, (size_t)s.first * elem_bytes, (size_t)(s.end - s.first) * elem_bytes};
+}
+
+// In rank `rank`'s memory.
+static cuda_address place_in(const opencl_executable *e, const opencl_collective *c, int rank) {
+    const sm_tensor *t = &e->base.plan->tensors[c->what.tensor];
+    return c->bucket >= 0 ? e->rounded[c->bucket].linked[rank].address
+                          : e->shared[t->arena].linked[rank].address + t->offset_bytes;
+}
+
+static sm_status copy(const opencl_executable *e, cuda_address to, cuda_address from, size_t size_bytes,
+                      cuda_stream stream) {
+    return cuda_check(id_of(e->device), "cuMemcpyDtoDAsync", cuda.copy(to, from, size_bytes, stream));
+}
+
+static sm_status pull(opencl_executable *e, opencl_collective *c) {
+    const opencl_peers *p = e->device->peers;
+    opencl_landing *l = e->landing;
+    const own_slice s = slice_of(e, c);
+    const unsigned slot = l->n_used++ % LANDINGS;
+    const size_t part_bytes = (size_t)part_elems(s.n_elems) * opencl_elem_bytes_of(e, c);
+    c->slot = slot;
+    SM_TRY(l->last_flags[slot] == 0 ? SM_OK : await(e, p->stream, own_word(p, OPENCL_ADDED), l->last_flags[slot]));
+    SM_TRY(await_all(e, p->stream, OPENCL_READY, c->number));
+    SM_TRY(record(e, c->started, p->stream));
+    cuda_address to = l->memory.address + slot * l->slot_bytes;
+    for (int rank = 0; rank < p->n_processes; rank++) {
+        if (rank != p->rank && s.size_bytes > 0) {
+            SM_TRY(copy(e, to, place_in(e, c, rank) + s.at_bytes, s.size_bytes, p->stream));
+            to += part_bytes;
+        }
+    }
+    return tell(e, p->stream, own_word(p, OPENCL_LANDED), c->number);
+}
+
+static sm_status enqueue_sum(opencl_executable *e, const opencl_collective *c, const own_slice *s) {
+    const opencl_device *d = e->device;
+    const opencl_peers *p = d->peers;
+    const opencl_landing *l = e->landing;
+    const sm_tensor *t = &e->base.plan->tensors[c->what.tensor];
+    const size_t elem_bytes = opencl_elem_bytes_of(e, c);
+    const bool is_rounded = c->bucket >= 0;
+    const cl_kernel kernel = is_rounded ? l->sum_rounded : l->sum;
+    const cl_mem sum = is_rounded ? e->rounded[c->bucket].buffer : e->shared[t->arena].buffer;
+    const cl_ulong sum_at = ((is_rounded ? 0 : t->offset_bytes) + s->at_bytes) / elem_bytes;
+    const cl_ulong theirs_at = c->slot * l->slot_bytes / elem_bytes;
+    const cl_ulong word_at = opencl_word_at(OPENCL_LANDED) / sizeof(uint32_t);
+    const cl_ulong n = (cl_ulong)s->n_elems, each = (cl_ulong)part_elems(s->n_elems);
+    const cl_uint number = c->number, n_parts = (cl_uint)p->n_processes, own = (cl_uint)p->rank;
+    const size_t group = (size_t)d->sizes.group, global = ((size_t)n + 4 * group - 1) / (4 * group) * group;
+    const opencl_argument arguments[] = {OPENCL_ARGUMENT(p->words.buffer),
+                                         OPENCL_ARGUMENT(word_at),
+                                         OPENCL_ARGUMENT(number),
+                                         OPENCL_ARGUMENT(n),
+                                         OPENCL_ARGUMENT(n_parts),
+                                         OPENCL_ARGUMENT(own),
+                                         OPENCL_ARGUMENT(l->memory.buffer),
+                                         OPENCL_ARGUMENT(theirs_at),
+                                         OPENCL_ARGUMENT(each),
+                                         OPENCL_ARGUMENT(sum),
+                                         OPENCL_ARGUMENT(sum_at)};
+    SM_TRY(opencl_set_arguments(d, kernel, arguments, (int)(sizeof arguments / sizeof arguments[0])));
+    return opencl_check(id_of(d), "clEnqueueNDRangeKernel",
+                        opencl.clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &global, &group, 0, NULL, NULL));
+}
+
+static sm_status add(opencl_executable *e, opencl_collective *c) {
+    const opencl_device *d = e->device;
+    opencl_landing *l = e->landing;
+    const own_slice s = slice_of(e, c);
+    const cl_uint flag = ++l->n_added;
+    SM_TRY(s.n_elems > 0 ? enqueue_sum(e, c, &s) : SM_OK);
+    SM_TRY(opencl_check(id_of(d), "clEnqueueFillBuffer, of a word",
+                        opencl.clEnqueueFillBuffer(d->queue, d->peers->words.buffer, &flag, sizeof flag,
+                                                   opencl_word_at(OPENCL_ADDED), sizeof flag, 0, NULL, NULL)));
+    l->last_flags[c->slot] = flag;
+    c->added = flag;
+    return opencl_check(id_of(d), "clFlush", opencl.clFlush(d->queue));
+}
+
+static sm_status push(opencl_executable *e, opencl_collective *c) {
+    const opencl_peers *p = e->device->peers;
+    const cuda_stream stream = p->links->pushing;
+    const own_slice s = slice_of(e, c);
+    if (is_sum(c)) {
+        SM_TRY(await(e, stream, own_word(p, OPENCL_ADDED), c->added));
+    } else {
+        SM_TRY(await_all(e, stream, OPENCL_READY, c->number));
+        SM_TRY(record(e, c->started, stream));
+    }
+    for (int rank = 0; rank < p->n_processes; rank++) {
+        if (rank != p->rank && s.size_bytes > 0 && c->what.kind != SM_COLLECTIVE_REDUCE_SCATTER) {
+            SM_TRY(
+                copy(e, place_in(e, c, rank) + s.at_bytes, place_in(e, c, p->rank) + s.at_bytes, s.size_bytes, stream));
+        }
+    }
+    SM_TRY(tell_all(e, stream, OPENCL_TAKEN, c->number));
+    SM_TRY(await_all(e, p->links->ending, OPENCL_TAKEN, c->number));
+    SM_TRY(record(e, c->ended, p->links->ending));
+    c->is_in_stream = true;
+    return SM_OK;
+}
+
+// Sums and pushes what was left: the streams then have all exchanges in the order of their begins.
+static sm_status complete(sm_executable *executable) {
+    opencl_executable *e = (opencl_executable *)executable;
+    opencl_collective *c = e->landing->left;
+    if (c == NULL) {
+        return SM_OK;
+    }
+    e->landing->left = NULL;
+    SM_TRY(cuda_check(id_of(e->device), "cuCtxSetCurrent", cuda.context_set(e->device->peers->context)));
+    SM_TRY(add(e, c));
+    return push(e, c);
+}
+
+// --- begin and end -------------------------------------------------------------------------------
 
 // All processes come to their first exchange.
 static sm_status link_all(opencl_executable *e) {
     for (int i = 0; i < e->n_arenas; i++) {
         opencl_shared *s = &e->shared[i];
-        SM_TRY(s->buffer != NULL && s->buffer_of == NULL ? opencl_link(e->device, s) : SM_OK);
+        SM_TRY(s->buffer != NULL && s->linked == NULL ? opencl_link(e->device, s) : SM_OK);
     }
     for (int i = 0; i < e->n_rounded; i++) {
-        SM_TRY(e->rounded[i].buffer_of == NULL ? opencl_link(e->device, &e->rounded[i]) : SM_OK);
+        SM_TRY(e->rounded[i].linked == NULL ? opencl_link(e->device, &e->rounded[i]) : SM_OK);
     }
     return SM_OK;
-}
-
-// --- an exchange ---------------------------------------------------------------------------------
-
-// The same memory in all processes, as arguments.
-static void name_parts(const opencl_peers *p, const opencl_shared *s, opencl_argument *arguments) {
-    for (int rank = 0; rank < OPENCL_MOST_LINKED; rank++) {
-        const cl_mem *buffer = &s->buffer_of[rank < p->n_processes ? rank : p->rank];
-        arguments[rank] = (opencl_argument){sizeof *buffer, buffer};
-    }
-}
-
-static sm_status enqueue(const opencl_device *d, cl_kernel kernel, const opencl_argument *arguments, int n_arguments,
-                         cl_ulong n_vecs, cl_event *event) {
-    const size_t group = (size_t)d->sizes.group;
-    const size_t n_groups = ((size_t)n_vecs + group - 1) / group;
-    const size_t global = (n_groups < 1 ? 1 : n_groups < LINK_GROUPS ? n_groups : LINK_GROUPS) * group;
-    SM_TRY(opencl_set_arguments(d, kernel, arguments, n_arguments));
-    return opencl_check(
-        id_of(d), "clEnqueueNDRangeKernel",
-        opencl.clEnqueueNDRangeKernel(d->copies[OPENCL_QUEUE_IN], kernel, 1, NULL, &global, &group, 0, NULL, event));
-}
-
-static sm_status sum_or_give(opencl_executable *e, const opencl_collective *c, cl_event *event) {
-    enum { MOST_ARGUMENTS = 5 };
-    const opencl_peers *p = e->device->peers;
-    const sm_tensor *t = &e->base.plan->tensors[c->what.tensor];
-    const size_t elem_bytes = opencl_elem_bytes_of(e, c);
-    const sm_slice slice = sm_slice_of(c->n_elems, c->what.line_elems, p->rank, p->n_processes);
-    const cl_uint n_parts = (cl_uint)p->n_processes, own = (cl_uint)p->rank;
-    const cl_uint gives = c->what.kind == SM_COLLECTIVE_ALL_REDUCE;
-    const cl_ulong first = (c->bucket >= 0 ? 0 : t->offset_bytes / elem_bytes) + (cl_ulong)slice.first;
-    const cl_ulong n = (cl_ulong)(slice.end - slice.first);
-    opencl_argument arguments[MOST_ARGUMENTS + OPENCL_MOST_LINKED] = {OPENCL_ARGUMENT(n_parts), OPENCL_ARGUMENT(own)};
-    if (c->what.kind == SM_COLLECTIVE_ALL_GATHER) {
-        const cl_ulong pairs = elem_bytes / sizeof(cl_ushort);
-        const cl_ulong at = first * pairs, n_pairs = n * pairs;
-        arguments[2] = (opencl_argument)OPENCL_ARGUMENT(at);
-        arguments[3] = (opencl_argument)OPENCL_ARGUMENT(n_pairs);
-        name_parts(p, &e->shared[t->arena], arguments + 4);
-        return enqueue(e->device, p->links->give, arguments, 4 + OPENCL_MOST_LINKED, n_pairs / 8, event);
-    }
-    arguments[2] = (opencl_argument)OPENCL_ARGUMENT(gives);
-    arguments[3] = (opencl_argument)OPENCL_ARGUMENT(first);
-    arguments[4] = (opencl_argument)OPENCL_ARGUMENT(n);
-    name_parts(p, c->bucket >= 0 ? &e->rounded[c->bucket] : &e->shared[t->arena], arguments + 5);
-    return enqueue(e->device, c->bucket >= 0 ? p->links->sum_rounded : p->links->sum, arguments, 5 + OPENCL_MOST_LINKED,
-                   n / 4, event);
-}
-
-static sm_status exchange(opencl_executable *e, opencl_collective *c) {
-    opencl_device *d = e->device;
-    const cl_command_queue queue = d->copies[OPENCL_QUEUE_IN];
-    const bool waits = d->peers->links->has_queues;
-    SM_TRY(waits ? opencl_await_all(d, queue, OPENCL_READY, c->number, &c->events[0]) : SM_OK);
-    SM_TRY(sum_or_give(e, c, NULL));
-    SM_TRY(opencl_tell_all(d, queue, OPENCL_TAKEN, c->number));
-    return waits ? opencl_await_all(d, queue, OPENCL_TAKEN, c->number, &c->events[1]) : SM_OK;
-}
-
-// Exchanges what all are ready for, in the order of the begins. The caller has the lock.
-static sm_status go_on(opencl_executable *e) {
-    const opencl_peers *p = e->device->peers;
-    opencl_linked *l = e->linked;
-    while (l->first_left != NULL && !atomic_load(&p->is_aborted)) {
-        opencl_collective *c = l->first_left;
-        bool is_ready = true;
-        SM_TRY(p->links->has_queues ? SM_OK : opencl_have_all(e->device, OPENCL_READY, c->number, &is_ready));
-        if (!is_ready) {
-            break;
-        }
-        l->first_left = c == l->last_left ? NULL : c->after;
-        l->n_exchanged = c->number;
-        SM_TRY(exchange(e, c));
-    }
-    return SM_OK;
-}
-
-static void forget_events(opencl_collective *c) {
-    for (int i = 0; i < 2; i++) {
-        if (c->events[i] != NULL) {
-            opencl.clReleaseEvent(c->events[i]);
-            c->events[i] = NULL;
-        }
-    }
-}
-
-static sm_status begin_locked(opencl_executable *e, opencl_collective *c) {
-    opencl_linked *l = e->linked;
-    c->number = ++e->device->peers->links->n_begun;
-    c->after = NULL;
-    forget_events(c);
-    SM_TRY(opencl_tell_all(e->device, e->device->queue, OPENCL_READY, c->number));
-    if (l->first_left == NULL) {
-        l->first_left = c;
-    } else {
-        l->last_left->after = c;
-    }
-    l->last_left = c;
-    return go_on(e);
 }
 
 static sm_status begin(sm_executable *executable, const sm_collective *what, void **ticket) {
     opencl_executable *e = (opencl_executable *)executable;
+    opencl_peers *p = e->device->peers;
     opencl_collective *c;
     SM_TRY(e->collectives == NULL ? link_all(e) : SM_OK);
     SM_TRY(opencl_begin_collective(e, what, ticket, &c));
-    pthread_mutex_lock(&e->linked->lock);
-    const sm_status status = begin_locked(e, c);
-    pthread_mutex_unlock(&e->linked->lock);
-    return status;
-}
-
-// --- its end -------------------------------------------------------------------------------------
-
-static sm_status look(opencl_executable *e, const opencl_collective *c, bool *is_done) {
-    SM_TRY(go_on(e));
-    if (atomic_load(&e->device->peers->is_aborted) || (int32_t)(e->linked->n_exchanged - c->number) < 0) {
-        return SM_OK;
+    c->number = ++p->links->n_begun;
+    c->before = e->landing->last;
+    c->is_in_stream = false;
+    e->landing->last = c;
+    SM_TRY(opencl_wait_in_stream(e->device, &c->begun));
+    SM_TRY(tell_all(e, p->stream, OPENCL_READY, c->number));
+    SM_TRY(is_sum(c) ? pull(e, c) : SM_OK);
+    SM_TRY(complete(executable));
+    if (!is_sum(c)) {
+        return push(e, c);
     }
-    if (c->events[1] == NULL) {
-        return opencl_have_all(e->device, OPENCL_TAKEN, c->number, is_done);
-    }
-    cl_int state = CL_COMPLETE;
-    const cl_int code =
-        opencl.clGetEventInfo(c->events[1], CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
-    *is_done = code == CL_SUCCESS && state == CL_COMPLETE;
-    return opencl_check(id_of(e->device), "clGetEventInfo, of an exchange",
-                        code != CL_SUCCESS ? code
-                        : state < 0        ? state
-                                           : CL_SUCCESS);
+    e->landing->left = c;
+    return SM_OK;
 }
 
 static sm_status is_done(sm_executable *executable, void *ticket, bool *is_done) {
-    opencl_executable *e = (opencl_executable *)executable;
+    const opencl_device *d = ((const opencl_executable *)executable)->device;
+    const opencl_collective *c = ticket;
     *is_done = false;
-    pthread_mutex_lock(&e->linked->lock);
-    const sm_status status = look(e, ticket, is_done);
-    pthread_mutex_unlock(&e->linked->lock);
-    return status;
+    if (!c->is_in_stream || atomic_load(&d->peers->is_aborted)) {
+        return SM_OK;
+    }
+    SM_TRY(cuda_check(id_of(d), "cuCtxSetCurrent", cuda.context_set(d->peers->context)));
+    const int code = cuda.event_query(c->ended);
+    *is_done = code == CUDA_SUCCESS;
+    return code == CUDA_NOT_READY ? SM_OK : cuda_check(id_of(d), "cuEventQuery", code);
 }
 
-// From when all were ready to when all had taken.
+// Exchanges overlap: a time counts for the earlier one.
 static int64_t elapsed_ns(sm_executable *executable, void *ticket) {
     const opencl_collective *c = ticket;
-    cl_ulong start_ns = 0, end_ns = 0;
+    float own_ms = 0, since_ms = 0;
     (void)executable;
-    return c->events[0] != NULL && c->events[1] != NULL &&
-                   opencl.clGetEventProfilingInfo(c->events[0], CL_PROFILING_COMMAND_END, sizeof start_ns, &start_ns,
-                                                  NULL) == CL_SUCCESS &&
-                   opencl.clGetEventProfilingInfo(c->events[1], CL_PROFILING_COMMAND_END, sizeof end_ns, &end_ns,
-                                                  NULL) == CL_SUCCESS &&
-                   end_ns > start_ns
-               ? (int64_t)(end_ns - start_ns)
-               : 0;
+    if (cuda.event_elapsed(&own_ms, c->started, c->ended) != CUDA_SUCCESS) {
+        return 0;
+    }
+    const bool has_since = c->before != NULL && c->before != c &&
+                           cuda.event_elapsed(&since_ms, c->before->ended, c->ended) == CUDA_SUCCESS;
+    const float elapsed_ms = has_since && since_ms >= 0 && since_ms < own_ms ? since_ms : own_ms;
+    return elapsed_ms > 0 ? (int64_t)((double)elapsed_ms * 1e6) : 0;
 }
 
-// Nothing of the queues may still wait for a process that has gone.
+// Memory must not go before the streams have ended; what waits for processes that have gone is ended.
 bool opencl_end_links(opencl_executable *e) {
     enum { LOOKS = 1000 };
     static const struct timespec rest = {.tv_nsec = 1000000};
-    bool are_over = false;
-    for (int n = 0; n < LOOKS && !are_over; n++) {
-        are_over = true;
-        for (opencl_collective *c = e->collectives; c != NULL && are_over; c = c->next) {
-            are_over = is_done(&e->base, c, &are_over) == SM_OK && are_over;
-        }
-        nanosleep(&rest, NULL);
-    }
-    if (!are_over) {
+    opencl_peers *p = e->device->peers;
+    const cuda_stream streams[] = {p->stream, p->links->pushing, p->links->ending};
+    (void)cuda.context_set(p->context);
+    if (e->landing->left != NULL) {
         opencl_links_abort(&e->device->base);
     }
-    const cl_int code = opencl.clFinish(e->device->copies[OPENCL_QUEUE_IN]);
-    for (opencl_collective *c = e->collectives; c != NULL; c = c->next) {
-        forget_events(c);
+    for (int i = 0, n = 0; i < 3; i++) {
+        while (cuda.stream_query(streams[i]) == CUDA_NOT_READY) {
+            if (n == LOOKS) {
+                opencl_links_abort(&e->device->base);
+            }
+            if (n++ == 2 * LOOKS) {
+                p->is_busy = true;
+                return false;
+            }
+            nanosleep(&rest, NULL);
+        }
     }
-    return code == CL_SUCCESS;
+    return true;
 }
-
-static bool is_driven(const sm_device *device) { return !((const opencl_device *)device)->peers->links->has_queues; }
 
 const sm_collectives sm_collectives_links = {
     .name = "p2p",
@@ -240,8 +336,8 @@ const sm_collectives sm_collectives_links = {
     .make_id = opencl_links_make_id,
     .join = opencl_links_join,
     .describe = opencl_links_describe,
-    .is_driven = is_driven,
     .begin = begin,
+    .complete = complete,
     .is_done = is_done,
     .finish = opencl_finish_collective,
     .elapsed_ns = elapsed_ns,

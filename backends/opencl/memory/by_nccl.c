@@ -3,21 +3,14 @@
 
 #include "backends/opencl/memory/collective.h"
 
-static sm_status make_events(const opencl_executable *e, opencl_collective *c) {
-    SM_TRY(cuda_check(id_of(e->device), "cuCtxSetCurrent", cuda.context_set(e->device->peers->context)));
-    SM_TRY(cuda_check(id_of(e->device), "cuEventCreate", cuda.event_create(&c->started, 0)));
-    return cuda_check(id_of(e->device), "cuEventCreate", cuda.event_create(&c->ended, 0));
-}
-
 static sm_status begin(sm_executable *executable, const sm_collective *what, void **ticket) {
     opencl_executable *e = (opencl_executable *)executable;
     const sm_tensor *t = &e->base.plan->tensors[what->tensor];
     opencl_collective *c;
     SM_TRY(opencl_begin_collective(e, what, ticket, &c));
-    SM_TRY(c->started == NULL ? make_events(e, c) : SM_OK);
     c->address = c->bucket >= 0 ? e->rounded[c->bucket].address : e->shared[t->arena].address + t->offset_bytes;
     atomic_store(&c->is_handed_over, false);
-    return opencl_mark(e->device, &c->begun);
+    return SM_OK;
 }
 
 static sm_slice slice_of(const opencl_peers *p, const opencl_collective *c, int rank) {
@@ -146,18 +139,6 @@ static bool are_all_ended(const opencl_executable *e) {
     return true;
 }
 
-static void free_events(opencl_collective *c) {
-    cuda_event events[] = {c->started, c->ended};
-    for (int i = 0; i < 2; i++) {
-        if (events[i] != NULL) {
-            (void)cuda.event_destroy(events[i]);
-        }
-    }
-    if (c->begun.event != NULL) {
-        opencl.clReleaseEvent(c->begun.event);
-    }
-}
-
 bool opencl_end_nccl(opencl_executable *e) {
     enum { LOOKS = 1000 };
     static const struct timespec look = {.tv_nsec = 1000000};
@@ -171,9 +152,6 @@ bool opencl_end_nccl(opencl_executable *e) {
             return false;
         }
         nanosleep(&look, NULL);
-    }
-    for (opencl_collective *c = e->collectives; c != NULL; c = c->next) {
-        free_events(c);
     }
     return true;
 }

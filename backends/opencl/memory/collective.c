@@ -11,8 +11,8 @@ bool opencl_is_exchanged(const opencl_device *device, const sm_plan *plan, sm_ro
     return opencl_has_peers(device) && sm_plan_is_exchanged(plan, role);
 }
 
-size_t opencl_rounded_bytes(const sm_plan *plan) {
-    size_t size_bytes = 0;
+size_t opencl_exchange_bytes(const opencl_device *device, const sm_plan *plan) {
+    size_t size_bytes = device->peers->links != NULL ? opencl_landing_bytes(plan) : 0;
     for (int i = 0; i < plan->n_buckets && plan->processes.is_bf16; i++) {
         size_bytes += (size_t)plan->buckets[i].n_elems * sizeof(uint16_t);
     }
@@ -43,7 +43,7 @@ sm_status opencl_reserve_exchange(opencl_executable *e) {
         return SM_OK;
     }
     SM_TRY(e->base.plan->processes.is_bf16 ? reserve_rounded(e) : SM_OK);
-    return e->device->peers->links != NULL ? opencl_reserve_links(e) : SM_OK;
+    return e->device->peers->links != NULL ? opencl_reserve_landing(e) : SM_OK;
 }
 
 static int bucket_of(const sm_plan *plan, int tensor) {
@@ -85,16 +85,30 @@ static sm_status make_ticket(opencl_executable *e, opencl_collective **ticket) {
     c->next = e->collectives;
     e->collectives = c;
     *ticket = c;
-    return SM_OK;
+    SM_TRY(cuda_check(id_of(e->device), "cuEventCreate", cuda.event_create(&c->started, 0)));
+    return cuda_check(id_of(e->device), "cuEventCreate", cuda.event_create(&c->ended, 0));
+}
+
+static void free_events(opencl_collective *c) {
+    cuda_event events[] = {c->started, c->ended};
+    for (int i = 0; i < 2; i++) {
+        if (events[i] != NULL) {
+            (void)cuda.event_destroy(events[i]);
+        }
+    }
+    if (c->begun.event != NULL) {
+        opencl.clReleaseEvent(c->begun.event);
+    }
 }
 
 bool opencl_free_collectives(opencl_executable *e) {
-    if (e->collectives != NULL && !(e->linked != NULL ? opencl_end_links(e) : opencl_end_nccl(e))) {
+    if (e->collectives != NULL && !(e->landing != NULL ? opencl_end_links(e) : opencl_end_nccl(e))) {
         return false;
     }
     while (e->collectives != NULL) {
         opencl_collective *c = e->collectives;
         e->collectives = c->next;
+        free_events(c);
         free(c);
     }
     for (int i = 0; e->rounded != NULL && i < e->n_rounded; i++) {
@@ -103,7 +117,7 @@ bool opencl_free_collectives(opencl_executable *e) {
     free(e->rounded);
     opencl_release_kernel(e->round);
     opencl_release_kernel(e->widen);
-    opencl_free_links(e);
+    opencl_free_landing(e);
     return true;
 }
 
@@ -112,12 +126,14 @@ sm_status opencl_begin_collective(opencl_executable *e, const sm_collective *wha
     const sm_tensor *t = &e->base.plan->tensors[what->tensor];
     opencl_collective *c = *ticket;
     SM_TRY(opencl_check_lost(e));
+    SM_TRY(cuda_check(id_of(e->device), "cuCtxSetCurrent", cuda.context_set(e->device->peers->context)));
     SM_TRY(c == NULL ? make_ticket(e, &c) : SM_OK);
     *ticket = *begun = c;
     c->what = *what;
     c->n_elems = sm_tensor_elems(t);
     c->bucket = what->is_bf16 ? bucket_of(e->base.plan, what->tensor) : -1;
-    return c->bucket >= 0 ? convert(e, c, true) : SM_OK;
+    SM_TRY(c->bucket >= 0 ? convert(e, c, true) : SM_OK);
+    return opencl_mark(e->device, &c->begun);
 }
 
 sm_status opencl_finish_collective(sm_executable *executable, void *ticket) {

@@ -9,21 +9,23 @@ typedef struct opencl_collective {
     sm_collective what;
     int64_t n_elems;
     int bucket; // whose rounded gradients are exchanged; -1: the tensor itself
-    struct opencl_collective *next;
-    // by_nccl.c
-    cuda_address address; // of what travels
     opencl_point begun;
     cuda_event started, ended;
+    bool is_in_stream; // at least a part of it; by_links.c: all of it
+    struct opencl_collective *next;
+    // by_nccl.c
+    cuda_address address;                   // of what travels
     struct opencl_collective *first, *last; // of those that it was handed over with
-    bool is_in_stream;                      // at least a part of it
     atomic_bool is_handed_over;
     // by_links.c
     uint32_t number;
-    cl_event events[2];              // all are ready, all have taken; NULL: the host looks
-    struct opencl_collective *after; // in the order of their begins
+    unsigned slot;                    // of the landing memory
+    uint32_t added;                   // flag of the sum
+    struct opencl_collective *before; // in the order of the begins
 } opencl_collective;
 
-// The first part of a begin, for a new ticket or one that is used again: rounds.
+// The first part of a begin, for a new ticket or one that is used again: rounds, and marks the point of the queue from
+// which it may travel. CUDA's context is then that of the thread.
 sm_status opencl_begin_collective(opencl_executable *e, const sm_collective *what, void **ticket,
                                   opencl_collective **begun);
 sm_status opencl_finish_collective(sm_executable *executable, void *ticket); // widens
@@ -37,7 +39,8 @@ static inline size_t opencl_elem_bytes_of(const opencl_executable *e, const open
 bool opencl_end_nccl(opencl_executable *e);
 bool opencl_end_links(opencl_executable *e);
 
-sm_status opencl_reserve_links(opencl_executable *e);
-void opencl_free_links(opencl_executable *e);
+size_t opencl_landing_bytes(const sm_plan *plan);
+sm_status opencl_reserve_landing(opencl_executable *e);
+void opencl_free_landing(opencl_executable *e);
 
 #endif

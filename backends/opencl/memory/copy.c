@@ -6,15 +6,14 @@
 // late what waits for another queue's event.)
 #include "backends/opencl/memory/memory.h"
 
-enum { OUT = OPENCL_QUEUE_OUT, IN = OPENCL_QUEUE_IN };
+enum { OUT, IN };
 
 static int way_of(const sm_copy *copy) { return copy->kind == SM_COPY_OUT ? OUT : IN; }
 
-sm_status opencl_open_copy_queue(opencl_device *device, opencl_copy_queue which, bool is_profiled) {
+static sm_status open_queue(opencl_device *device, cl_command_queue *queue) {
     cl_int code = CL_SUCCESS;
-    if (device->copies[which] == NULL) {
-        device->copies[which] = opencl.clCreateCommandQueue(device->context, opencl_target(device),
-                                                            is_profiled ? CL_QUEUE_PROFILING_ENABLE : 0, &code);
+    if (*queue == NULL) {
+        *queue = opencl.clCreateCommandQueue(device->context, opencl_target(device), 0, &code);
     }
     return opencl_check(id_of(device), "clCreateCommandQueue, for copies", code);
 }
@@ -146,7 +145,7 @@ sm_status opencl_begin_copy(sm_executable *executable, const sm_copy *copy, void
     opencl_span s;
     SM_TRY(opencl_find_span(e, copy->tensor, copy->offset_elems, copy->n_elems, &s));
     SM_TRY(opencl_check_lost(e));
-    SM_TRY(opencl_open_copy_queue(e->device, (opencl_copy_queue)way, false));
+    SM_TRY(open_queue(e->device, &e->device->copies[way]));
     if (copy->is_bf16 || copy->kind == SM_COPY_ADD) {
         SM_TRY(reserve_landing(e, &e->ways[way], copy->is_bf16 ? s.size_bytes / 2 : s.size_bytes));
     }

@@ -53,7 +53,7 @@ typedef struct opencl_executable {
     int n_rounded;
     cl_kernel round, widen;                // from and to these
     struct opencl_collective *collectives; // tickets
-    struct opencl_linked *linked;          // what goes by links; NULL: nothing does
+    struct opencl_landing *landing;        // what arrives by links; NULL: nothing does
     struct opencl_executable *next_kept;
     // launch
     struct opencl_launch *launches;
@@ -95,16 +95,13 @@ sm_status opencl_wait_copy(sm_executable *executable, void *ticket);
 bool opencl_is_copied(sm_executable *executable, void *ticket);
 sm_status opencl_pin(sm_executable *executable, void *memory, size_t size_bytes);
 void opencl_free_copies(opencl_executable *e);
-typedef enum { OPENCL_QUEUE_OUT, OPENCL_QUEUE_IN } opencl_copy_queue;
-// Repeated calls do nothing.
-sm_status opencl_open_copy_queue(opencl_device *device, opencl_copy_queue which, bool is_profiled);
 size_t opencl_copy_bytes(const sm_plan *plan); // for the sums of two processes
 
 // --- collective.c --------------------------------------------------------------------------------
 
 extern const sm_collectives sm_collectives_nccl, sm_collectives_links; // declared again by src/session/registry.c
 bool opencl_is_exchanged(const opencl_device *device, const sm_plan *plan, sm_role role); // by its peers
-size_t opencl_rounded_bytes(const sm_plan *plan);                                         // of what it reserves
+size_t opencl_exchange_bytes(const opencl_device *device, const sm_plan *plan);           // of what it reserves
 sm_status opencl_reserve_exchange(opencl_executable *e);
 bool opencl_free_collectives(opencl_executable *e); // false: they are not over, and nothing may be freed
 

@@ -54,6 +54,7 @@ typedef struct {
     X(memory_release, "cuMemRelease", (cuda_memory memory))                                                           \
     X(memory_export, "cuMemExportToShareableHandle",                                                                  \
       (void *handle, cuda_memory memory, int handle_type, uint64_t flags))                                            \
+    X(memory_import, "cuMemImportFromShareableHandle", (cuda_memory * memory, void *handle, int handle_type))         \
     X(address_reserve, "cuMemAddressReserve",                                                                         \
       (cuda_address * address, size_t size_bytes, size_t alignment, cuda_address wanted, uint64_t flags))             \
     X(address_free, "cuMemAddressFree", (cuda_address address, size_t size_bytes))                                    \
@@ -63,7 +64,9 @@ typedef struct {
     X(memory_allow, "cuMemSetAccess", (cuda_address address, size_t size_bytes, const cuda_access *access, size_t n)) \
     X(copy_to_host, "cuMemcpyDtoH_v2", (void *to, cuda_address from, size_t size_bytes))                              \
     X(copy_from_host, "cuMemcpyHtoD_v2", (cuda_address to, const void *from, size_t size_bytes))                      \
+    X(copy, "cuMemcpyDtoDAsync_v2", (cuda_address to, cuda_address from, size_t size_bytes, cuda_stream stream))      \
     X(stream_create, "cuStreamCreate", (cuda_stream * stream, unsigned flags))                                        \
+    X(stream_query, "cuStreamQuery", (cuda_stream stream))                                                            \
     X(stream_destroy, "cuStreamDestroy_v2", (cuda_stream stream))                                                     \
     X(event_create, "cuEventCreate", (cuda_event * event, unsigned flags))                                            \
     X(event_record, "cuEventRecord", (cuda_event event, cuda_stream stream))                                          \
@@ -71,9 +74,11 @@ typedef struct {
     X(event_elapsed, "cuEventElapsedTime", (float *elapsed_ms, cuda_event start, cuda_event end))                     \
     X(event_destroy, "cuEventDestroy_v2", (cuda_event event))
 
-// That of one way to order queues.
-#define CUDA_ORDER_FUNCTION_LIST(X)                \
-    X(stream_wait_value, "cuStreamWaitValue32_v2", \
+// Those that order streams by numbers in memory.
+#define CUDA_ORDER_FUNCTION_LIST(X)                                               \
+    X(stream_wait_value, "cuStreamWaitValue32_v2",                                \
+      (cuda_stream stream, cuda_address address, uint32_t value, unsigned flags)) \
+    X(stream_write_value, "cuStreamWriteValue32_v2",                              \
       (cuda_stream stream, cuda_address address, uint32_t value, unsigned flags))
 
 typedef struct {

@@ -95,15 +95,17 @@ static sm_status try_memory(opencl_device *device) {
 }
 
 sm_status opencl_peers_begin(opencl_device *device, int rank, int n_processes) {
-    enum { WORDS_BYTES = 1 << 16 };
     opencl_peers *p = device->peers;
+    const int n_words = OPENCL_OWN_WORDS + OPENCL_MATTERS * n_processes;
     if (p->context == NULL) {
         SM_TRY(cuda_check(id_of(device), "cuDevicePrimaryCtxRetain", cuda.context_retain(&p->context, p->card)));
     }
     SM_TRY(cuda_check(id_of(device), "cuCtxSetCurrent", cuda.context_set(p->context)));
-    if (p->words.buffer == NULL) {
-        SM_TRY(opencl_share(device, WORDS_BYTES, &p->words));
+    if (p->stream == NULL) {
+        SM_TRY(cuda_check(id_of(device), "cuStreamCreate", cuda.stream_create(&p->stream, 1)));
+        SM_TRY(opencl_share(device, opencl_word_at(n_words), &p->words));
         SM_TRY(try_memory(device));
+        SM_TRY(opencl_choose_order(device));
     }
     p->rank = rank;
     p->n_processes = n_processes;
@@ -117,8 +119,6 @@ sm_status opencl_peers_join(sm_device *base, const unsigned char id[SM_COLLECTIV
     nccl_id shared_id;
     opencl_links_leave(p); // where these did not work
     SM_TRY(opencl_peers_begin(device, rank, n_processes));
-    SM_TRY(cuda_check(id_of(device), "cuStreamCreate", cuda.stream_create(&p->stream, 1)));
-    SM_TRY(opencl_choose_order(device));
     atomic_store(&p->is_aborted, false);
     memcpy(shared_id.bytes, id, sizeof shared_id.bytes);
     p->is_busy = true;

@@ -1,10 +1,10 @@
 // peers.h: what joins an OpenCL device with those of other processes: the same card as CUDA's driver sees it, memory
-// that both reach, and either a stream and NCCL, or the other processes' memory.
+// that both reach, streams, and either NCCL or the other processes' memory.
 //
 //   cuda.c    functions of CUDA's driver
 //   nccl.c    functions of NCCL, and where it is found
 //   peers.c   finding the card, joining by NCCL, trying out, leaving
-//   links.c   joining by the cards' own links: OpenCL also imports the other processes' memory
+//   links.c   joining by the cards' own links: CUDA's driver maps the other processes' memory, too
 //   shared.c  memory that CUDA's driver allocates and OpenCL imports
 //   order.c   a stream that waits for a queue
 //
@@ -20,13 +20,20 @@
 #include "backends/opencl/peers/nccl.h"
 #include "backends/opencl/program/program.h"
 
+// Another process's piece of memory, where CUDA's driver reaches it.
+typedef struct {
+    cuda_memory memory;
+    cuda_address address; // 0: not mapped
+} opencl_linked;
+
 // Memory that both OpenCL and CUDA reach.
 typedef struct {
     cl_mem buffer; // NULL: none
     cuda_memory memory;
     cuda_address address; // 0: not mapped
     size_t size_bytes;
-    cl_mem *buffer_of; // by rank, once all have linked theirs; the own rank's is `buffer`. NULL: not linked
+    opencl_linked
+        *linked; // by rank, once all have linked theirs; the own rank's address is `address`. NULL: not linked
 } opencl_shared;
 
 // How a stream waits for what was enqueued in OpenCL.
@@ -35,22 +42,26 @@ typedef enum {
     OPENCL_ORDER_HOST, // the host waits for an event
 } opencl_order;
 
-// Kernels name the memory of each process by an argument of its own.
-enum { OPENCL_MOST_LINKED = 8 };
-
-// What processes tell each other by words in memory that all reach.
+// Words in opencl_peers.words, each in a line of its own: of the own queue, and for each matter of all ranks.
+enum { OPENCL_WORD_BYTES = 64 };
+typedef enum {
+    OPENCL_BEGUN,  // the queue has come to a point (order.c)
+    OPENCL_ADDED,  // likewise: a sum is there
+    OPENCL_LANDED, // a stream has copied what a sum needs
+    OPENCL_OWN_WORDS,
+} opencl_own_word;
 typedef enum {
     OPENCL_READY, // has computed its part, which others may read, and change where they sum
     OPENCL_TAKEN, // has read what it needs, and written what others need
     OPENCL_TRIED,
-    OPENCL_MATTERS, // how many there are
+    OPENCL_MATTERS,
 } opencl_matter;
 
+// Streams next to opencl_peers.stream, which copies what others have here: one copies there, and one watches the ends.
 typedef struct {
     int *connections; // by rank
-    bool has_queues;  // that work at the same time: a kernel may wait for another queue's
+    cuda_stream pushing, ending;
     uint32_t n_begun; // exchanges, the same in all processes
-    cl_kernel tell, await, sum, sum_rounded, give;
 } opencl_links;
 
 typedef struct opencl_peers {
@@ -99,26 +110,16 @@ void opencl_links_describe(const sm_device *device, char text[SM_COLLECTIVES_TEX
 void opencl_links_abort(sm_device *device);
 void opencl_links_leave(opencl_peers *peers);
 
-// The word of opencl_peers.words that rank `writer` writes in each process's memory.
-static inline cl_ulong opencl_word_of(opencl_matter matter, int writer) {
-    enum { WORDS_A_LINE = 16 };
-    return (cl_ulong)(1 + (int)matter * OPENCL_MOST_LINKED + writer) * WORDS_A_LINE;
-}
-
-// Enqueues a kernel that writes a number to this process's word in the memory of all, after all that the queue did
-// before; and one that waits until the words of all have it, or a larger one.
-sm_status opencl_tell_all(opencl_device *device, cl_command_queue queue, opencl_matter matter, uint32_t number);
-sm_status opencl_await_all(opencl_device *device, cl_command_queue queue, opencl_matter matter, uint32_t number,
-                           cl_event *event);
-// Whether they have it now, where kernels do not wait.
-sm_status opencl_have_all(const opencl_device *device, opencl_matter matter, uint32_t number, bool *have);
+// Where a word is in opencl_peers.words; and its address, as rank `writer` writes it to rank `whose`'s memory.
+static inline size_t opencl_word_at(int word) { return (size_t)word * OPENCL_WORD_BYTES; }
+cuda_address opencl_word_of(const opencl_peers *peers, int whose, opencl_matter matter, int writer);
 
 // --- shared.c --------------------------------------------------------------------------------------
 
 // At least size_bytes, with undefined contents. SM_ERR_OOM: there is no room.
 sm_status opencl_share(opencl_device *device, size_t size_bytes, opencl_shared *shared);
 void opencl_unshare(const opencl_device *device, opencl_shared *shared);
-// All processes link a piece of memory of the same size: OpenCL then has the others', too.
+// All processes link a piece of memory of the same size: each then has the others' addresses.
 sm_status opencl_link(opencl_device *device, opencl_shared *shared);
 // By CUDA, for trials.
 sm_status opencl_write_shared(const opencl_device *device, const opencl_shared *shared, size_t at, uint32_t number);
@@ -131,6 +132,8 @@ typedef struct {
     cl_event event; // NULL: none
 } opencl_point;
 
+// Looks at an event of a stream for a second at most.
+sm_status opencl_try_event(opencl_device *device, cuda_event event, bool *is_ended);
 // Chooses the best way that works here.
 sm_status opencl_choose_order(opencl_device *device);
 sm_status opencl_mark(opencl_device *device, opencl_point *point); // all that was enqueued so far

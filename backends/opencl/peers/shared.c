@@ -9,17 +9,25 @@
 enum { IMPORTED_BYTES = 512 << 20 };
 enum { FILE_DESCRIPTORS = 1, EXTERNAL_MEMORY_OPAQUE_FD_KHR = 0x2060 };
 
-static sm_status map(const opencl_device *device, opencl_shared *s) {
+// Own memory, or another card's: the driver then reaches that by the cards' link.
+static sm_status map(const opencl_device *device, cuda_memory memory, size_t size_bytes, cuda_address *mapped) {
     const cuda_access access = {.location = {1, device->peers->card}, .flags = 3};
     cuda_address address = 0;
-    SM_TRY(cuda_check(id_of(device), "cuMemAddressReserve", cuda.address_reserve(&address, s->size_bytes, 0, 0, 0)));
-    sm_status status = cuda_check(id_of(device), "cuMemMap", cuda.memory_map(address, s->size_bytes, 0, s->memory, 0));
+    SM_TRY(cuda_check(id_of(device), "cuMemAddressReserve", cuda.address_reserve(&address, size_bytes, 0, 0, 0)));
+    sm_status status = cuda_check(id_of(device), "cuMemMap", cuda.memory_map(address, size_bytes, 0, memory, 0));
     if (status != SM_OK) {
-        (void)cuda.address_free(address, s->size_bytes);
+        (void)cuda.address_free(address, size_bytes);
         return status;
     }
-    s->address = address;
-    return cuda_check(id_of(device), "cuMemSetAccess", cuda.memory_allow(address, s->size_bytes, &access, 1));
+    *mapped = address;
+    return cuda_check(id_of(device), "cuMemSetAccess", cuda.memory_allow(address, size_bytes, &access, 1));
+}
+
+static void unmap(cuda_address address, size_t size_bytes) {
+    if (address != 0) {
+        (void)cuda.memory_unmap(address, size_bytes);
+        (void)cuda.address_free(address, size_bytes);
+    }
 }
 
 static sm_status export(const opencl_device *device, const opencl_shared *s, int *descriptor) {
@@ -27,24 +35,19 @@ static sm_status export(const opencl_device *device, const opencl_shared *s, int
                       cuda.memory_export(descriptor, s->memory, FILE_DESCRIPTORS, 0));
 }
 
-// OpenCL owns the descriptor once it has taken it. The memory may be another card's: kernels then reach it by the cards'
-// link.
-static sm_status import(const opencl_device *device, int descriptor, size_t size_bytes, cl_mem *buffer) {
+// OpenCL owns the descriptor once it has taken it.
+static sm_status import(const opencl_device *device, opencl_shared *s) {
+    int descriptor = -1;
     cl_int code = CL_SUCCESS;
+    SM_TRY(export(device, s, &descriptor));
     const cl_ulong properties[] = {EXTERNAL_MEMORY_OPAQUE_FD_KHR, (cl_ulong)descriptor, 0};
-    *buffer =
-        device->peers->create_with_properties(device->context, properties, CL_MEM_READ_WRITE, size_bytes, NULL, &code);
+    s->buffer = device->peers->create_with_properties(device->context, properties, CL_MEM_READ_WRITE, s->size_bytes,
+                                                      NULL, &code);
     if (code != CL_SUCCESS) {
-        *buffer = NULL;
+        s->buffer = NULL;
         close(descriptor);
     }
     return opencl_check(id_of(device), "clCreateBufferWithProperties, of CUDA's memory", code);
-}
-
-static sm_status import_own(const opencl_device *device, opencl_shared *s) {
-    int descriptor = -1;
-    SM_TRY(export(device, s, &descriptor));
-    return import(device, descriptor, s->size_bytes, &s->buffer);
 }
 
 sm_status opencl_share(opencl_device *device, size_t size_bytes, opencl_shared *shared) {
@@ -63,8 +66,8 @@ sm_status opencl_share(opencl_device *device, size_t size_bytes, opencl_shared *
                        s.size_bytes);
     }
     SM_TRY(cuda_check(id_of(device), "cuMemCreate", cuda.memory_create(&s.memory, s.size_bytes, &properties, 0)));
-    sm_status status = map(device, &s);
-    status = status == SM_OK ? import_own(device, &s) : status;
+    sm_status status = map(device, s.memory, s.size_bytes, &s.address);
+    status = status == SM_OK ? import(device, &s) : status;
     if (status != SM_OK) {
         opencl_unshare(device, &s);
         return status;
@@ -74,15 +77,15 @@ sm_status opencl_share(opencl_device *device, size_t size_bytes, opencl_shared *
 }
 
 void opencl_unshare(const opencl_device *device, opencl_shared *shared) {
-    for (int rank = 0; shared->buffer_of != NULL && rank < device->peers->n_processes; rank++) {
-        opencl_release_buffer(rank != device->peers->rank ? shared->buffer_of[rank] : NULL);
+    for (int rank = 0; shared->linked != NULL && rank < device->peers->n_processes; rank++) {
+        if (rank != device->peers->rank) {
+            unmap(shared->linked[rank].address, shared->size_bytes);
+            (void)(shared->linked[rank].memory != 0 ? cuda.memory_release(shared->linked[rank].memory) : CUDA_SUCCESS);
+        }
     }
-    free(shared->buffer_of);
+    free(shared->linked);
     opencl_release_buffer(shared->buffer);
-    if (shared->address != 0) {
-        (void)cuda.memory_unmap(shared->address, shared->size_bytes);
-        (void)cuda.address_free(shared->address, shared->size_bytes);
-    }
+    unmap(shared->address, shared->size_bytes);
     if (shared->size_bytes != 0) {
         (void)cuda.memory_release(shared->memory);
     }
@@ -106,24 +109,28 @@ static sm_status send_to_all(const opencl_device *device, const opencl_shared *s
 }
 
 static sm_status take_from(const opencl_device *device, opencl_shared *s, int rank) {
+    opencl_linked *l = &s->linked[rank];
     uint64_t size_bytes = 0;
     int descriptor = -1;
     SM_TRY(host_receive_descriptor(device->peers->links->connections[rank], &descriptor, &size_bytes));
-    if (size_bytes != s->size_bytes) {
-        close(descriptor);
+    const bool is_same = size_bytes == s->size_bytes;
+    const int code = is_same ? cuda.memory_import(&l->memory, (void *)(intptr_t)descriptor, FILE_DESCRIPTORS) : 0;
+    close(descriptor);
+    if (!is_same) {
         return sm_fail(SM_ERR_INTERNAL, "%s: rank %d links %llu bytes, and this process %zu", id_of(device), rank,
                        (unsigned long long)size_bytes, s->size_bytes);
     }
-    return import(device, descriptor, s->size_bytes, &s->buffer_of[rank]);
+    SM_TRY(cuda_check(id_of(device), "cuMemImportFromShareableHandle", code));
+    return map(device, l->memory, s->size_bytes, &l->address);
 }
 
 sm_status opencl_link(opencl_device *device, opencl_shared *s) {
     const opencl_peers *p = device->peers;
-    s->buffer_of = calloc((size_t)p->n_processes, sizeof(cl_mem));
-    if (s->buffer_of == NULL) {
+    s->linked = calloc((size_t)p->n_processes, sizeof *s->linked);
+    if (s->linked == NULL) {
         return sm_fail(SM_ERR_OOM, "%s: no memory for %d processes", id_of(device), p->n_processes);
     }
-    s->buffer_of[p->rank] = s->buffer;
+    s->linked[p->rank].address = s->address;
     SM_TRY(cuda_check(id_of(device), "cuCtxSetCurrent", cuda.context_set(p->context)));
     SM_TRY(send_to_all(device, s));
     for (int rank = 0; rank < p->n_processes; rank++) {
