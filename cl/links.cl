@@ -3,9 +3,6 @@
 //   sum = part 0 + part 1 + ... + part N-1     in the order of ranks: the own part is in sum itself, the others' lie one
 //                                              after another in theirs (N-1, each)
 //   sum = bf16(part 0 + ... + part N-1)        of rounded parts
-//
-// The kernel waits until the word says that they have landed. All that computes comes before it in the queue, so it
-// keeps nobody from computing.
 #if DATA_IS_NARROW
 typedef ushort4 datas;
 #else
@@ -16,21 +13,11 @@ typedef float4 datas;
 #define narrow_datas(x) ((datas)(each(narrow, x)))
 #define same(x)         (x)
 
-static inline void wait_for(const global volatile uint *words, ulong at, uint number) {
-    if (get_local_id(0) == 0) {
-        while ((int)(words[at] - number) < 0) {
-        }
-    }
-    barrier(CLK_GLOBAL_MEM_FENCE);
-}
-
 // A work-item sums four elements, and the last one those that remain.
 #define SUM_KERNEL(name, element, fours, from_four, to_four, from, to)                                           \
-    kernel void name(const global volatile uint *words, ulong word_at, uint number, ulong n, uint n_parts,       \
-                     uint own, const global element *theirs, ulong theirs_at, ulong each_, global element *sum,  \
-                     ulong sum_at) {                                                                             \
+    kernel void name(ulong n, uint n_parts, uint own, const global element *theirs, ulong theirs_at, ulong each_, \
+                     global element *sum, ulong sum_at) { \
         const ulong i = get_global_id(0) * 4;                                                                    \
-        wait_for(words, word_at, number);                                                                        \
         const global element *part = theirs + theirs_at + i;                                                     \
         global element *to_sum = sum + sum_at + i;                                                               \
         if (i + 4 <= n) {                                                                                        \

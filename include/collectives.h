@@ -49,10 +49,9 @@ typedef struct sm_collectives {
     sm_status (*begin)(sm_executable *executable, const sm_collective *what, void **ticket);
     // In the communicating thread: n tickets, in the order of their begins. NULL: nothing is handed over.
     sm_status (*hand_over)(sm_executable *executable, void *const *tickets, int n);
-    // In the computing thread, when a result is needed and all that was computed is there: starts what is left of the
-    // exchanges that were begun. NULL: nothing is.
-    sm_status (*complete)(sm_executable *executable);
-    // SM_ERR_DEVICE: the exchange failed. Any thread.
+    // Waits for the device as its backend does, and continues exchanges meanwhile. NULL: they need nobody for that.
+    sm_status (*synchronize)(sm_executable *executable);
+    // SM_ERR_DEVICE: the exchange failed. In the computing thread, or in another one while that waits for it.
     sm_status (*is_done)(sm_executable *executable, void *ticket, bool *is_done);
     // Of a ticket that is done: ops started afterwards see the result.
     sm_status (*finish)(sm_executable *executable, void *ticket);

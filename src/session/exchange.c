@@ -453,7 +453,6 @@ static sm_status wait_for_library(sm_exchange *x, transfer *t) {
 static sm_status finish_by_library(sm_exchange *x, transfer *t) {
     SM_TRY(hand_over_begun(x));
     SM_TRY(finish_handing(x));
-    SM_TRY(x->library->complete != NULL ? x->library->complete(t->executable) : SM_OK);
     SM_TRY(wait_for_library(x, t));
     sm_comm_add_busy(x->comm, x->library->elapsed_ns(t->executable, collective_of(t)->ticket));
     t->ticket = 0;
@@ -533,7 +532,10 @@ static bool is_waiting(transfer *t) {
 // Time that the device still computes does not count as waiting for others.
 static sm_status finish_two(sm_exchange *x, sm_executable *executable, transfer *t, int64_t *waited_ns) {
     SM_TRY(hand_over_begun(x));
-    SM_TRY(is_waiting(t) || is_waiting(t + 1) ? x->backend->synchronize(executable) : SM_OK);
+    const bool continues = x->library != NULL && x->library->synchronize != NULL;
+    SM_TRY(!is_waiting(t) && !is_waiting(t + 1) ? SM_OK
+           : continues                          ? x->library->synchronize(executable)
+                                                : x->backend->synchronize(executable));
     const int64_t start_ns = sm_now_ns();
     SM_TRY(finish(x, t));
     SM_TRY(finish(x, t + 1));

@@ -86,9 +86,6 @@ static void exchange(bench *b, sm_collective_kind kind, bool is_bf16) {
     if (library->hand_over != NULL) {
         check(library->hand_over(b->executable, &b->ticket, 1));
     }
-    if (library->complete != NULL) {
-        check(library->complete(b->executable));
-    }
     bool is_done = false;
     while (!is_done) {
         check(library->is_done(b->executable, b->ticket, &is_done));
@@ -223,7 +220,6 @@ static cl_mem make_buffer(const opencl_device *d, size_t size_bytes, void *all) 
 static void sum_parts(const opencl_device *d, int n_ranks, int own_rank, bool rounds, void *result) {
     const size_t theirs_bytes = (size_t)(n_ranks - 1) * EACH * sizeof(float);
     void *theirs = calloc(1, theirs_bytes), *own = calloc(N, sizeof(float));
-    uint32_t words[] = {0, 0, 7};
     assert_true(theirs != NULL && own != NULL);
     for (int rank = 0; rank < n_ranks; rank++) {
         for (int i = 0; i < N; i++) {
@@ -235,26 +231,21 @@ static void sum_parts(const opencl_device *d, int n_ranks, int own_rank, bool ro
             }
         }
     }
-    cl_mem words_buffer = make_buffer(d, sizeof words, words);
     cl_mem theirs_buffer = make_buffer(d, theirs_bytes, theirs), sum = make_buffer(d, N * sizeof(float), own);
-    const cl_ulong word_at = 2, n = N - FIRST, theirs_at = 0, each = EACH, sum_at = FIRST;
-    const cl_uint number = 7, n_parts = (cl_uint)n_ranks, own_part = (cl_uint)own_rank;
-    const opencl_argument arguments[] = {OPENCL_ARGUMENT(words_buffer),  OPENCL_ARGUMENT(word_at),
-                                         OPENCL_ARGUMENT(number),        OPENCL_ARGUMENT(n),
-                                         OPENCL_ARGUMENT(n_parts),       OPENCL_ARGUMENT(own_part),
-                                         OPENCL_ARGUMENT(theirs_buffer), OPENCL_ARGUMENT(theirs_at),
-                                         OPENCL_ARGUMENT(each),          OPENCL_ARGUMENT(sum),
-                                         OPENCL_ARGUMENT(sum_at)};
+    const cl_ulong n = N - FIRST, theirs_at = 0, each = EACH, sum_at = FIRST;
+    const cl_uint n_parts = (cl_uint)n_ranks, own_part = (cl_uint)own_rank;
+    const opencl_argument arguments[] = {
+        OPENCL_ARGUMENT(n),         OPENCL_ARGUMENT(n_parts), OPENCL_ARGUMENT(own_part), OPENCL_ARGUMENT(theirs_buffer),
+        OPENCL_ARGUMENT(theirs_at), OPENCL_ARGUMENT(each),    OPENCL_ARGUMENT(sum),      OPENCL_ARGUMENT(sum_at)};
     const size_t group = 64, n_items = (N / 4 + group) / group * group;
     cl_kernel kernel;
     check(opencl_get_kernel((opencl_device *)d, "links", "-DDATA_BF16", rounds ? "links_sum_rounded" : "links_sum",
                             &kernel));
-    check(opencl_set_arguments(d, kernel, arguments, 11));
+    check(opencl_set_arguments(d, kernel, arguments, 8));
     assert_int_equal(opencl.clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &n_items, &group, 0, NULL, NULL), 0);
     assert_int_equal(opencl.clEnqueueReadBuffer(d->queue, sum, CL_TRUE, 0, N * sizeof(float), result, 0, NULL, NULL),
                      0);
     opencl_release_kernel(kernel);
-    opencl_release_buffer(words_buffer);
     opencl_release_buffer(theirs_buffer);
     opencl_release_buffer(sum);
     free(theirs);

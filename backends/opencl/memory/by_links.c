@@ -1,35 +1,41 @@
 // by_links.c: exchanges that the cards' copy engines carry by their own links, without a library. Of exchange s between
-// N processes, process r does, in its queue and three streams, which wait for words (links.c), each written by the one
-// that is named:
+// N processes, process r does, step by step, as soon as words (links.c) say that it may:
 //
-//     queue     computes its part, and writes s to BEGUN
-//     stream    awaits BEGUN, and writes s to READY of all
-//               sums: awaits READY of all, copies slice r of all parts here, writes s to LANDED
-//     queue     when the next exchange begins, or the step needs the sums: awaits LANDED, sums slice r in the order of
-//               ranks, and writes s to ADDED
-//     pushing   awaits ADDED, or if nothing is summed READY of all; copies slice r to all, unless only the sums are
-//               asked for; writes s to TAKEN of all
-//     ending    awaits TAKEN of all
+//     COMPUTED   the queue has written the exchange's flag to BEGUN: write s to READY of all
+//     ARRIVES    sums: READY of all: copy slice r of all parts here, and then write s to LANDED
+//     LANDED     in the queue: sum slice r, in the order of ranks, and write another flag to BEGUN
+//     LEAVES     the flag is there, or if nothing is summed READY of all: copy slice r to all, unless only the sums are
+//                asked for; write s to TAKEN of all
+//     TAKEN      of all: the exchange is over
 //
 // After TAKEN of all a process has what it needs, and the others have read what they need: its memory may change.
-// Copies run next to the kernels that compute. Sums would, too, in a queue of their own, but they make them slower: a
-// product whose groups fill all units at once takes twice as long when one unit is missing (H100: 1 to 6 ms a step).
+//
+// Copies run next to the kernels that compute; on an H100 (driver 580) little else of CUDA does. A stream that waits for
+// a word takes turns with the queue: each 2.4 ms the card looks at it, once the groups at work have ended, and the queue
+// loses a tenth of its speed. So the launching thread looks at the words, by copying them to the host, and streams only
+// copy. A sum in a queue of its own keeps units from a product whose groups would fill all of them, which then takes
+// twice as long. So sums are enqueued between kernels that compute, and the launching thread stays close to the device.
+#include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "backends/opencl/memory/collective.h"
+#include "clock.h"
 
-enum { LANDINGS = 2 }; // what is summed while the next one arrives
+enum { LANDINGS = 4, AHEAD = 2 }; // slots; exchanges that the launching thread may be ahead of the device
 
 typedef struct opencl_landing {
     opencl_shared memory;
     size_t slot_bytes;
-    uint32_t last_flags[LANDINGS]; // of ADDED, when the slot is free again
-    unsigned n_used;
     cl_kernel sum, sum_rounded;
-    opencl_collective *left; // begun and not added; NULL: none
+    pthread_mutex_t lock;     // protects the members below
+    opencl_collective *first; // under way, in the order of their begins
     opencl_collective *last;
-    uint32_t n_added; // flags of ADDED written so far
+    unsigned n_arriving; // slots in use
+    unsigned n_slots;    // used so far
+    uint32_t *words;     // as last looked at
+    int64_t last_end_ns; // of an exchange
 } opencl_landing;
 
 // --- landing memory ------------------------------------------------------------------------------
@@ -51,13 +57,20 @@ static size_t slot_bytes_of(const sm_plan *plan) {
 
 size_t opencl_landing_bytes(const sm_plan *plan) { return LANDINGS * slot_bytes_of(plan); }
 
+static int n_words(const opencl_peers *p) { return OPENCL_OWN_WORDS + OPENCL_MATTERS * p->n_processes; }
+
 sm_status opencl_reserve_landing(opencl_executable *e) {
     static const char options[] = "-DDATA_BF16";
     opencl_landing *l = calloc(1, sizeof *l);
     if (l == NULL) {
         return sm_fail(SM_ERR_OOM, "%s: no memory for what arrives", id_of(e->device));
     }
+    pthread_mutex_init(&l->lock, NULL);
     e->landing = l;
+    l->words = calloc(1, opencl_word_at(n_words(e->device->peers)));
+    if (l->words == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for words", id_of(e->device));
+    }
     l->slot_bytes = slot_bytes_of(e->base.plan);
     SM_TRY(opencl_get_kernel(e->device, "links", options, "links_sum", &l->sum));
     SM_TRY(opencl_get_kernel(e->device, "links", options, "links_sum_rounded", &l->sum_rounded));
@@ -72,26 +85,36 @@ void opencl_free_landing(opencl_executable *e) {
         opencl_unshare(e->device, &l->memory);
         opencl_release_kernel(l->sum);
         opencl_release_kernel(l->sum_rounded);
+        pthread_mutex_destroy(&l->lock);
+        free(l->words);
         free(l);
     }
 }
 
 // --- words ---------------------------------------------------------------------------------------
 
-static sm_status await(const opencl_executable *e, cuda_stream stream, cuda_address word, uint32_t number) {
-    return cuda_check(id_of(e->device), "cuStreamWaitValue32", cuda.stream_wait_value(stream, word, number, 0));
+static sm_status look(opencl_executable *e) {
+    const opencl_peers *p = e->device->peers;
+    SM_TRY(cuda_check(id_of(e->device), "cuCtxSetCurrent", cuda.context_set(p->context)));
+    return cuda_check(id_of(e->device), "cuMemcpyDtoH, of words",
+                      cuda.copy_to_host(e->landing->words, p->words.address, opencl_word_at(n_words(p))));
+}
+
+static bool has(const opencl_executable *e, int word, uint32_t number) {
+    return (int32_t)(e->landing->words[opencl_word_at(word) / sizeof(uint32_t)] - number) >= 0;
+}
+
+static bool have_all(const opencl_executable *e, opencl_matter matter, uint32_t number) {
+    for (int rank = 0; rank < e->device->peers->n_processes; rank++) {
+        if (!has(e, OPENCL_OWN_WORDS + rank * OPENCL_MATTERS + (int)matter, number)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static sm_status tell(const opencl_executable *e, cuda_stream stream, cuda_address word, uint32_t number) {
     return cuda_check(id_of(e->device), "cuStreamWriteValue32", cuda.stream_write_value(stream, word, number, 0));
-}
-
-static sm_status await_all(const opencl_executable *e, cuda_stream stream, opencl_matter matter, uint32_t number) {
-    const opencl_peers *p = e->device->peers;
-    for (int rank = 0; rank < p->n_processes; rank++) {
-        SM_TRY(await(e, stream, opencl_word_of(p, p->rank, matter, rank), number));
-    }
-    return SM_OK;
 }
 
 static sm_status tell_all(const opencl_executable *e, cuda_stream stream, opencl_matter matter, uint32_t number) {
@@ -102,15 +125,7 @@ static sm_status tell_all(const opencl_executable *e, cuda_stream stream, opencl
     return SM_OK;
 }
 
-static cuda_address own_word(const opencl_peers *p, opencl_own_word word) {
-    return p->words.address + opencl_word_at((int)word);
-}
-
-static sm_status record(const opencl_executable *e, cuda_event event, cuda_stream stream) {
-    return cuda_check(id_of(e->device), "cuEventRecord", cuda.event_record(event, stream));
-}
-
-// --- an exchange ---------------------------------------------------------------------------------
+// --- what an exchange does -----------------------------------------------------------------------
 
 static bool is_sum(const opencl_collective *c) { return c->what.kind != SM_COLLECTIVE_ALL_GATHER; }
 
@@ -143,20 +158,18 @@ static sm_status pull(opencl_executable *e, opencl_collective *c) {
     const opencl_peers *p = e->device->peers;
     opencl_landing *l = e->landing;
     const own_slice s = slice_of(e, c);
-    const unsigned slot = l->n_used++ % LANDINGS;
     const size_t part_bytes = (size_t)part_elems(s.n_elems) * opencl_elem_bytes_of(e, c);
-    c->slot = slot;
-    SM_TRY(l->last_flags[slot] == 0 ? SM_OK : await(e, p->stream, own_word(p, OPENCL_ADDED), l->last_flags[slot]));
-    SM_TRY(await_all(e, p->stream, OPENCL_READY, c->number));
-    SM_TRY(record(e, c->started, p->stream));
-    cuda_address to = l->memory.address + slot * l->slot_bytes;
+    l->n_arriving++;
+    c->slot = l->n_slots++ % LANDINGS;
+    c->start_ns = sm_now_ns();
+    cuda_address to = l->memory.address + c->slot * l->slot_bytes;
     for (int rank = 0; rank < p->n_processes; rank++) {
         if (rank != p->rank && s.size_bytes > 0) {
             SM_TRY(copy(e, to, place_in(e, c, rank) + s.at_bytes, s.size_bytes, p->stream));
             to += part_bytes;
         }
     }
-    return tell(e, p->stream, own_word(p, OPENCL_LANDED), c->number);
+    return tell(e, p->stream, p->words.address + opencl_word_at(OPENCL_LANDED), c->number);
 }
 
 static sm_status enqueue_sum(opencl_executable *e, const opencl_collective *c, const own_slice *s) {
@@ -170,74 +183,105 @@ static sm_status enqueue_sum(opencl_executable *e, const opencl_collective *c, c
     const cl_mem sum = is_rounded ? e->rounded[c->bucket].buffer : e->shared[t->arena].buffer;
     const cl_ulong sum_at = ((is_rounded ? 0 : t->offset_bytes) + s->at_bytes) / elem_bytes;
     const cl_ulong theirs_at = c->slot * l->slot_bytes / elem_bytes;
-    const cl_ulong word_at = opencl_word_at(OPENCL_LANDED) / sizeof(uint32_t);
     const cl_ulong n = (cl_ulong)s->n_elems, each = (cl_ulong)part_elems(s->n_elems);
-    const cl_uint number = c->number, n_parts = (cl_uint)p->n_processes, own = (cl_uint)p->rank;
+    const cl_uint n_parts = (cl_uint)p->n_processes, own = (cl_uint)p->rank;
     const size_t group = (size_t)d->sizes.group, global = ((size_t)n + 4 * group - 1) / (4 * group) * group;
-    const opencl_argument arguments[] = {OPENCL_ARGUMENT(p->words.buffer),
-                                         OPENCL_ARGUMENT(word_at),
-                                         OPENCL_ARGUMENT(number),
-                                         OPENCL_ARGUMENT(n),
-                                         OPENCL_ARGUMENT(n_parts),
-                                         OPENCL_ARGUMENT(own),
-                                         OPENCL_ARGUMENT(l->memory.buffer),
-                                         OPENCL_ARGUMENT(theirs_at),
-                                         OPENCL_ARGUMENT(each),
-                                         OPENCL_ARGUMENT(sum),
-                                         OPENCL_ARGUMENT(sum_at)};
+    const opencl_argument arguments[] = {
+        OPENCL_ARGUMENT(n),         OPENCL_ARGUMENT(n_parts), OPENCL_ARGUMENT(own), OPENCL_ARGUMENT(l->memory.buffer),
+        OPENCL_ARGUMENT(theirs_at), OPENCL_ARGUMENT(each),    OPENCL_ARGUMENT(sum), OPENCL_ARGUMENT(sum_at)};
     SM_TRY(opencl_set_arguments(d, kernel, arguments, (int)(sizeof arguments / sizeof arguments[0])));
     return opencl_check(id_of(d), "clEnqueueNDRangeKernel",
                         opencl.clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &global, &group, 0, NULL, NULL));
-}
-
-static sm_status add(opencl_executable *e, opencl_collective *c) {
-    const opencl_device *d = e->device;
-    opencl_landing *l = e->landing;
-    const own_slice s = slice_of(e, c);
-    const cl_uint flag = ++l->n_added;
-    SM_TRY(s.n_elems > 0 ? enqueue_sum(e, c, &s) : SM_OK);
-    SM_TRY(opencl_check(id_of(d), "clEnqueueFillBuffer, of a word",
-                        opencl.clEnqueueFillBuffer(d->queue, d->peers->words.buffer, &flag, sizeof flag,
-                                                   opencl_word_at(OPENCL_ADDED), sizeof flag, 0, NULL, NULL)));
-    l->last_flags[c->slot] = flag;
-    c->added = flag;
-    return opencl_check(id_of(d), "clFlush", opencl.clFlush(d->queue));
 }
 
 static sm_status push(opencl_executable *e, opencl_collective *c) {
     const opencl_peers *p = e->device->peers;
     const cuda_stream stream = p->links->pushing;
     const own_slice s = slice_of(e, c);
-    if (is_sum(c)) {
-        SM_TRY(await(e, stream, own_word(p, OPENCL_ADDED), c->added));
-    } else {
-        SM_TRY(await_all(e, stream, OPENCL_READY, c->number));
-        SM_TRY(record(e, c->started, stream));
-    }
+    c->start_ns = is_sum(c) ? c->start_ns : sm_now_ns();
     for (int rank = 0; rank < p->n_processes; rank++) {
         if (rank != p->rank && s.size_bytes > 0 && c->what.kind != SM_COLLECTIVE_REDUCE_SCATTER) {
             SM_TRY(
                 copy(e, place_in(e, c, rank) + s.at_bytes, place_in(e, c, p->rank) + s.at_bytes, s.size_bytes, stream));
         }
     }
-    SM_TRY(tell_all(e, stream, OPENCL_TAKEN, c->number));
-    SM_TRY(await_all(e, p->links->ending, OPENCL_TAKEN, c->number));
-    SM_TRY(record(e, c->ended, p->links->ending));
-    c->is_in_stream = true;
+    return tell_all(e, stream, OPENCL_TAKEN, c->number);
+}
+
+// One step of an exchange, if it may be done now. Words of one kind are written in the order of the begins.
+static sm_status step(opencl_executable *e, opencl_collective *c, opencl_stage before, bool *is_done) {
+    opencl_landing *l = e->landing;
+    const opencl_stage from = c->stage;
+    switch (from) {
+    case OPENCL_STAGE_COMPUTED:
+        if (before > from && has(e, OPENCL_BEGUN, c->begun.flag)) {
+            c->stage = is_sum(c) ? OPENCL_STAGE_ARRIVES : OPENCL_STAGE_LEAVES;
+            SM_TRY(tell_all(e, e->device->peers->stream, OPENCL_READY, c->number));
+        }
+        break;
+    case OPENCL_STAGE_ARRIVES:
+        if (before > from && l->n_arriving < LANDINGS && have_all(e, OPENCL_READY, c->number)) {
+            c->stage = OPENCL_STAGE_LANDED;
+            SM_TRY(pull(e, c));
+        }
+        break;
+    case OPENCL_STAGE_LANDED: break; // add_landed
+    case OPENCL_STAGE_LEAVES:
+        if (before > from && (is_sum(c) ? has(e, OPENCL_BEGUN, c->added.flag) : have_all(e, OPENCL_READY, c->number))) {
+            l->n_arriving -= is_sum(c);
+            c->stage = OPENCL_STAGE_TAKEN;
+            SM_TRY(push(e, c));
+        }
+        break;
+    case OPENCL_STAGE_TAKEN:
+        if (have_all(e, OPENCL_TAKEN, c->number)) {
+            const int64_t now_ns = sm_now_ns(); // exchanges overlap: a time counts for the earlier one
+            c->busy_ns = now_ns - (c->start_ns > l->last_end_ns ? c->start_ns : l->last_end_ns);
+            l->last_end_ns = now_ns;
+            c->stage = OPENCL_STAGE_OVER;
+        }
+        break;
+    case OPENCL_STAGE_OVER: break;
+    }
+    *is_done = c->stage != from;
     return SM_OK;
 }
 
-// Sums and pushes what was left: the streams then have all exchanges in the order of their begins.
-static sm_status complete(sm_executable *executable) {
-    opencl_executable *e = (opencl_executable *)executable;
-    opencl_collective *c = e->landing->left;
-    if (c == NULL) {
-        return SM_OK;
+// All steps that may be done now. The caller has the lock.
+static sm_status go_on(opencl_executable *e) {
+    opencl_landing *l = e->landing;
+    SM_TRY(look(e));
+    for (opencl_collective *c = l->first, *before = NULL; c != NULL; before = c, c = c->after) {
+        for (bool is_done = true; is_done;) {
+            SM_TRY(step(e, c, before != NULL ? before->stage : OPENCL_STAGE_OVER, &is_done));
+        }
     }
-    e->landing->left = NULL;
-    SM_TRY(cuda_check(id_of(e->device), "cuCtxSetCurrent", cuda.context_set(e->device->peers->context)));
-    SM_TRY(add(e, c));
-    return push(e, c);
+    while (l->first != NULL && l->first->stage == OPENCL_STAGE_OVER) {
+        l->first = l->first->after;
+    }
+    return SM_OK;
+}
+
+// Sums what has landed. The caller has the lock.
+static sm_status add_landed(opencl_executable *e) {
+    for (opencl_collective *c = e->landing->first; c != NULL; c = c->after) {
+        if (c->stage == OPENCL_STAGE_LANDED && has(e, OPENCL_LANDED, c->number)) {
+            const own_slice s = slice_of(e, c);
+            SM_TRY(s.n_elems > 0 ? enqueue_sum(e, c, &s) : SM_OK);
+            SM_TRY(opencl_mark(e->device, &c->added));
+            c->stage = OPENCL_STAGE_LEAVES;
+        }
+    }
+    return SM_OK;
+}
+
+// In the computing thread, or while it waits.
+static sm_status advance(opencl_executable *e) {
+    pthread_mutex_lock(&e->landing->lock);
+    sm_status status = go_on(e);
+    status = status == SM_OK ? add_landed(e) : status;
+    pthread_mutex_unlock(&e->landing->lock);
+    return status;
 }
 
 // --- begin and end -------------------------------------------------------------------------------
@@ -254,70 +298,88 @@ static sm_status link_all(opencl_executable *e) {
     return SM_OK;
 }
 
+static void append(opencl_landing *l, opencl_collective *c) {
+    pthread_mutex_lock(&l->lock);
+    c->stage = OPENCL_STAGE_COMPUTED;
+    c->after = NULL;
+    if (l->first == NULL) {
+        l->first = c;
+    } else {
+        l->last->after = c;
+    }
+    l->last = c;
+    pthread_mutex_unlock(&l->lock);
+}
+
+// How many have been begun that the device has not come to.
+static int n_ahead(opencl_executable *e) {
+    int n = 0;
+    pthread_mutex_lock(&e->landing->lock);
+    for (const opencl_collective *c = e->landing->first; c != NULL; c = c->after) {
+        n += c->stage == OPENCL_STAGE_COMPUTED;
+    }
+    pthread_mutex_unlock(&e->landing->lock);
+    return n;
+}
+
+static bool is_aborted(const opencl_executable *e) { return atomic_load(&e->device->peers->is_aborted); }
+
 static sm_status begin(sm_executable *executable, const sm_collective *what, void **ticket) {
     opencl_executable *e = (opencl_executable *)executable;
-    opencl_peers *p = e->device->peers;
     opencl_collective *c;
     SM_TRY(e->collectives == NULL ? link_all(e) : SM_OK);
     SM_TRY(opencl_begin_collective(e, what, ticket, &c));
-    c->number = ++p->links->n_begun;
-    c->before = e->landing->last;
-    c->is_in_stream = false;
-    e->landing->last = c;
-    SM_TRY(opencl_wait_in_stream(e->device, &c->begun));
-    SM_TRY(tell_all(e, p->stream, OPENCL_READY, c->number));
-    SM_TRY(is_sum(c) ? pull(e, c) : SM_OK);
-    SM_TRY(complete(executable));
-    if (!is_sum(c)) {
-        return push(e, c);
-    }
-    e->landing->left = c;
+    c->number = ++e->device->peers->links->n_begun;
+    append(e->landing, c);
+    do {
+        SM_TRY(advance(e));
+        sched_yield();
+    } while (n_ahead(e) > AHEAD && !is_aborted(e));
+    return SM_OK;
+}
+
+// Exchanges continue while the device computes what was enqueued so far.
+static sm_status synchronize(sm_executable *executable) {
+    opencl_executable *e = (opencl_executable *)executable;
+    opencl_point now;
+    SM_TRY(opencl_check_lost(e));
+    SM_TRY(opencl_mark(e->device, &now));
+    do {
+        SM_TRY(advance(e));
+        sched_yield();
+    } while (!has(e, OPENCL_BEGUN, now.flag) && !is_aborted(e));
     return SM_OK;
 }
 
 static sm_status is_done(sm_executable *executable, void *ticket, bool *is_done) {
-    const opencl_device *d = ((const opencl_executable *)executable)->device;
+    opencl_executable *e = (opencl_executable *)executable;
     const opencl_collective *c = ticket;
     *is_done = false;
-    if (!c->is_in_stream || atomic_load(&d->peers->is_aborted)) {
+    if (is_aborted(e)) {
         return SM_OK;
     }
-    SM_TRY(cuda_check(id_of(d), "cuCtxSetCurrent", cuda.context_set(d->peers->context)));
-    const int code = cuda.event_query(c->ended);
-    *is_done = code == CUDA_SUCCESS;
-    return code == CUDA_NOT_READY ? SM_OK : cuda_check(id_of(d), "cuEventQuery", code);
+    SM_TRY(advance(e));
+    pthread_mutex_lock(&e->landing->lock);
+    *is_done = c->stage == OPENCL_STAGE_OVER;
+    pthread_mutex_unlock(&e->landing->lock);
+    return SM_OK;
 }
 
-// Exchanges overlap: a time counts for the earlier one.
 static int64_t elapsed_ns(sm_executable *executable, void *ticket) {
-    const opencl_collective *c = ticket;
-    float own_ms = 0, since_ms = 0;
     (void)executable;
-    if (cuda.event_elapsed(&own_ms, c->started, c->ended) != CUDA_SUCCESS) {
-        return 0;
-    }
-    const bool has_since = c->before != NULL && c->before != c &&
-                           cuda.event_elapsed(&since_ms, c->before->ended, c->ended) == CUDA_SUCCESS;
-    const float elapsed_ms = has_since && since_ms >= 0 && since_ms < own_ms ? since_ms : own_ms;
-    return elapsed_ms > 0 ? (int64_t)((double)elapsed_ms * 1e6) : 0;
+    return ((const opencl_collective *)ticket)->busy_ns;
 }
 
-// Memory must not go before the streams have ended; what waits for processes that have gone is ended.
+// Memory must not go before the streams have copied.
 bool opencl_end_links(opencl_executable *e) {
-    enum { LOOKS = 1000 };
+    enum { LOOKS = 2000 };
     static const struct timespec rest = {.tv_nsec = 1000000};
     opencl_peers *p = e->device->peers;
-    const cuda_stream streams[] = {p->stream, p->links->pushing, p->links->ending};
+    const cuda_stream streams[] = {p->stream, p->links->pushing};
     (void)cuda.context_set(p->context);
-    if (e->landing->left != NULL) {
-        opencl_links_abort(&e->device->base);
-    }
-    for (int i = 0, n = 0; i < 3; i++) {
+    for (int i = 0, n = 0; i < 2; i++) {
         while (cuda.stream_query(streams[i]) == CUDA_NOT_READY) {
-            if (n == LOOKS) {
-                opencl_links_abort(&e->device->base);
-            }
-            if (n++ == 2 * LOOKS) {
+            if (n++ == LOOKS) {
                 p->is_busy = true;
                 return false;
             }
@@ -337,7 +399,7 @@ const sm_collectives sm_collectives_links = {
     .join = opencl_links_join,
     .describe = opencl_links_describe,
     .begin = begin,
-    .complete = complete,
+    .synchronize = synchronize,
     .is_done = is_done,
     .finish = opencl_finish_collective,
     .elapsed_ns = elapsed_ns,

@@ -3,11 +3,17 @@
 
 #include "backends/opencl/memory/collective.h"
 
+static sm_status make_events(const opencl_executable *e, opencl_collective *c) {
+    SM_TRY(cuda_check(id_of(e->device), "cuEventCreate", cuda.event_create(&c->started, 0)));
+    return cuda_check(id_of(e->device), "cuEventCreate", cuda.event_create(&c->ended, 0));
+}
+
 static sm_status begin(sm_executable *executable, const sm_collective *what, void **ticket) {
     opencl_executable *e = (opencl_executable *)executable;
     const sm_tensor *t = &e->base.plan->tensors[what->tensor];
     opencl_collective *c;
     SM_TRY(opencl_begin_collective(e, what, ticket, &c));
+    SM_TRY(c->started == NULL ? make_events(e, c) : SM_OK);
     c->address = c->bucket >= 0 ? e->rounded[c->bucket].address : e->shared[t->arena].address + t->offset_bytes;
     atomic_store(&c->is_handed_over, false);
     return SM_OK;

@@ -5,23 +5,35 @@
 #include "backends/opencl/memory/memory.h"
 #include "shard.h"
 
+// What an exchange by links comes to next (by_links.c).
+typedef enum {
+    OPENCL_STAGE_COMPUTED,
+    OPENCL_STAGE_ARRIVES,
+    OPENCL_STAGE_LANDED,
+    OPENCL_STAGE_LEAVES,
+    OPENCL_STAGE_TAKEN,
+    OPENCL_STAGE_OVER,
+} opencl_stage;
+
 typedef struct opencl_collective {
     sm_collective what;
     int64_t n_elems;
     int bucket; // whose rounded gradients are exchanged; -1: the tensor itself
     opencl_point begun;
-    cuda_event started, ended;
-    bool is_in_stream; // at least a part of it; by_links.c: all of it
     struct opencl_collective *next;
     // by_nccl.c
+    cuda_event started, ended;
     cuda_address address;                   // of what travels
     struct opencl_collective *first, *last; // of those that it was handed over with
+    bool is_in_stream;                      // at least a part of it
     atomic_bool is_handed_over;
     // by_links.c
     uint32_t number;
-    unsigned slot;                    // of the landing memory
-    uint32_t added;                   // flag of the sum
-    struct opencl_collective *before; // in the order of the begins
+    opencl_stage stage;
+    unsigned slot;                   // of the landing memory
+    opencl_point added;              // the sum is there
+    int64_t start_ns, busy_ns;       // its own time, without that of earlier ones
+    struct opencl_collective *after; // in the order of the begins
 } opencl_collective;
 
 // The first part of a begin, for a new ticket or one that is used again: rounds, and marks the point of the queue from

@@ -1,6 +1,6 @@
 // links.c: joining by the cards' own links, with the driver alone: each process maps the others' memory (shared.c), and
-// copies from and to it by its card's copy engines, which work next to kernels. Streams wait for each other by words in
-// that memory, so no processor takes part in the order.
+// copies from and to it by its card's copy engines, which work next to kernels. Processes tell each other by words in that
+// memory.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +72,6 @@ static sm_status join(opencl_device *device, opencl_links *l, const char *name) 
     SM_TRY(host_meet(name, p->rank, p->n_processes, l->connections));
     SM_TRY(cuda_check(id_of(device), "cuCtxSetCurrent", cuda.context_set(p->context)));
     SM_TRY(cuda_check(id_of(device), "cuStreamCreate", cuda.stream_create(&l->pushing, 1)));
-    SM_TRY(cuda_check(id_of(device), "cuStreamCreate", cuda.stream_create(&l->ending, 1)));
     SM_TRY(opencl_link(device, &p->words));
     SM_TRY(cuda_check(id_of(device), "cuEventCreate", cuda.event_create(&event, 0)));
     const sm_status status = try_links(device, event);
@@ -105,17 +104,11 @@ void opencl_links_describe(const sm_device *device, char text[SM_COLLECTIVES_TEX
 
 // --- the end -------------------------------------------------------------------------------------
 
-// Nothing waits any more: every word becomes larger than what any waits for.
+// Only threads wait for other processes, and look at this.
 void opencl_links_abort(sm_device *base) {
-    enum { FAR = 1 << 30 };
     opencl_peers *p = ((opencl_device *)base)->peers;
-    if (p == NULL || p->links == NULL || atomic_exchange(&p->is_aborted, true)) {
-        return;
-    }
-    const uint32_t far = (p->n_flags > p->links->n_begun ? p->n_flags : p->links->n_begun) + FAR;
-    (void)cuda.context_set(p->context);
-    for (int i = 0; i < OPENCL_OWN_WORDS + OPENCL_MATTERS * p->n_processes; i++) {
-        (void)cuda.copy_from_host(p->words.address + opencl_word_at(i), &far, sizeof far);
+    if (p != NULL) {
+        atomic_store(&p->is_aborted, true);
     }
 }
 
@@ -127,11 +120,8 @@ void opencl_links_leave(opencl_peers *p) {
     if (l->connections != NULL) {
         host_part(l->connections, p->n_processes);
     }
-    cuda_stream streams[] = {l->pushing, l->ending};
-    for (int i = 0; i < 2; i++) {
-        if (streams[i] != NULL) {
-            (void)cuda.stream_destroy(streams[i]);
-        }
+    if (l->pushing != NULL) {
+        (void)cuda.stream_destroy(l->pushing);
     }
     free(l->connections);
     free(l);

@@ -46,7 +46,6 @@ typedef enum {
 enum { OPENCL_WORD_BYTES = 64 };
 typedef enum {
     OPENCL_BEGUN,  // the queue has come to a point (order.c)
-    OPENCL_ADDED,  // likewise: a sum is there
     OPENCL_LANDED, // a stream has copied what a sum needs
     OPENCL_OWN_WORDS,
 } opencl_own_word;
@@ -57,11 +56,10 @@ typedef enum {
     OPENCL_MATTERS,
 } opencl_matter;
 
-// Streams next to opencl_peers.stream, which copies what others have here: one copies there, and one watches the ends.
 typedef struct {
-    int *connections; // by rank
-    cuda_stream pushing, ending;
-    uint32_t n_begun; // exchanges, the same in all processes
+    int *connections;    // by rank
+    cuda_stream pushing; // copies to others; opencl_peers.stream copies from others
+    uint32_t n_begun;    // exchanges, the same in all processes
 } opencl_links;
 
 typedef struct opencl_peers {
