@@ -28,7 +28,7 @@ enum { LANDINGS = 4, AHEAD = 2 }; // slots; exchanges that the launching thread 
 typedef struct opencl_landing {
     opencl_shared memory;
     size_t slot_bytes;
-    cl_kernel sum, sum_rounded;
+    cl_kernel sum, sum_rounded, mark;
     pthread_mutex_t lock;     // protects the members below
     opencl_collective *first; // under way, in the order of their begins
     opencl_collective *last;
@@ -74,6 +74,7 @@ sm_status opencl_reserve_landing(opencl_executable *e) {
     l->slot_bytes = slot_bytes_of(e->base.plan);
     SM_TRY(opencl_get_kernel(e->device, "links", options, "links_sum", &l->sum));
     SM_TRY(opencl_get_kernel(e->device, "links", options, "links_sum_rounded", &l->sum_rounded));
+    SM_TRY(opencl_get_kernel(e->device, "links", options, "links_mark", &l->mark));
     SM_TRY(opencl_share(e->device, l->slot_bytes == 0 ? 1 : LANDINGS * l->slot_bytes, &l->memory));
     e->base.memory_bytes += l->memory.size_bytes;
     return SM_OK;
@@ -85,6 +86,7 @@ void opencl_free_landing(opencl_executable *e) {
         opencl_unshare(e->device, &l->memory);
         opencl_release_kernel(l->sum);
         opencl_release_kernel(l->sum_rounded);
+        opencl_release_kernel(l->mark);
         pthread_mutex_destroy(&l->lock);
         free(l->words);
         free(l);
@@ -172,6 +174,21 @@ static sm_status pull(opencl_executable *e, opencl_collective *c) {
     return tell(e, p->stream, p->words.address + opencl_word_at(OPENCL_LANDED), c->number);
 }
 
+// The queue writes a flag to BEGUN when it has come to here.
+static sm_status mark(opencl_executable *e, uint32_t *flag) {
+    const opencl_device *d = e->device;
+    const cl_ulong at = opencl_word_at(OPENCL_BEGUN) / sizeof(uint32_t);
+    const cl_uint number = ++d->peers->n_flags;
+    const opencl_argument arguments[] = {OPENCL_ARGUMENT(number), OPENCL_ARGUMENT(d->peers->words.buffer),
+                                         OPENCL_ARGUMENT(at)};
+    const size_t one = 1;
+    *flag = number;
+    SM_TRY(opencl_set_arguments(d, e->landing->mark, arguments, 3));
+    SM_TRY(opencl_check(id_of(d), "clEnqueueNDRangeKernel",
+                        opencl.clEnqueueNDRangeKernel(d->queue, e->landing->mark, 1, NULL, &one, &one, 0, NULL, NULL)));
+    return opencl_check(id_of(d), "clFlush", opencl.clFlush(d->queue));
+}
+
 static sm_status enqueue_sum(opencl_executable *e, const opencl_collective *c, const own_slice *s) {
     const opencl_device *d = e->device;
     const opencl_peers *p = d->peers;
@@ -214,7 +231,7 @@ static sm_status step(opencl_executable *e, opencl_collective *c, opencl_stage b
     const opencl_stage from = c->stage;
     switch (from) {
     case OPENCL_STAGE_COMPUTED:
-        if (before > from && has(e, OPENCL_BEGUN, c->begun.flag)) {
+        if (before > from && has(e, OPENCL_BEGUN, c->flag)) {
             c->stage = is_sum(c) ? OPENCL_STAGE_ARRIVES : OPENCL_STAGE_LEAVES;
             SM_TRY(tell_all(e, e->device->peers->stream, OPENCL_READY, c->number));
         }
@@ -227,7 +244,7 @@ static sm_status step(opencl_executable *e, opencl_collective *c, opencl_stage b
         break;
     case OPENCL_STAGE_LANDED: break; // add_landed
     case OPENCL_STAGE_LEAVES:
-        if (before > from && (is_sum(c) ? has(e, OPENCL_BEGUN, c->added.flag) : have_all(e, OPENCL_READY, c->number))) {
+        if (before > from && (is_sum(c) ? has(e, OPENCL_BEGUN, c->flag) : have_all(e, OPENCL_READY, c->number))) {
             l->n_arriving -= is_sum(c);
             c->stage = OPENCL_STAGE_TAKEN;
             SM_TRY(push(e, c));
@@ -262,24 +279,53 @@ static sm_status go_on(opencl_executable *e) {
     return SM_OK;
 }
 
-// Sums what has landed. The caller has the lock.
-static sm_status add_landed(opencl_executable *e) {
+static bool is_to_add(const opencl_executable *e, const opencl_collective *c) {
+    return c->stage == OPENCL_STAGE_LANDED && has(e, OPENCL_LANDED, c->number);
+}
+
+// Sums what has landed, and marks the queue for these sums and for a new exchange; for that alone, if there are none.
+// The caller has the lock.
+static sm_status add_landed(opencl_executable *e, opencl_collective *begun) {
+    bool any = begun != NULL;
+    uint32_t flag = 0;
     for (opencl_collective *c = e->landing->first; c != NULL; c = c->after) {
-        if (c->stage == OPENCL_STAGE_LANDED && has(e, OPENCL_LANDED, c->number)) {
-            const own_slice s = slice_of(e, c);
-            SM_TRY(s.n_elems > 0 ? enqueue_sum(e, c, &s) : SM_OK);
-            SM_TRY(opencl_mark(e->device, &c->added));
+        const own_slice s = slice_of(e, c);
+        SM_TRY(is_to_add(e, c) && s.n_elems > 0 ? enqueue_sum(e, c, &s) : SM_OK);
+        any = any || is_to_add(e, c);
+    }
+    SM_TRY(any ? mark(e, &flag) : SM_OK);
+    for (opencl_collective *c = e->landing->first; c != NULL; c = c->after) {
+        if (is_to_add(e, c)) {
+            c->flag = flag;
             c->stage = OPENCL_STAGE_LEAVES;
         }
+    }
+    if (begun != NULL) {
+        begun->flag = flag;
     }
     return SM_OK;
 }
 
-// In the computing thread, or while it waits.
-static sm_status advance(opencl_executable *e) {
+static void append(opencl_landing *l, opencl_collective *c) {
+    c->stage = OPENCL_STAGE_COMPUTED;
+    c->after = NULL;
+    if (l->first == NULL) {
+        l->first = c;
+    } else {
+        l->last->after = c;
+    }
+    l->last = c;
+}
+
+// All that may be done now, and the begin of an exchange, unless that is NULL. In the computing thread, or while it
+// waits.
+static sm_status advance(opencl_executable *e, opencl_collective *begun) {
     pthread_mutex_lock(&e->landing->lock);
     sm_status status = go_on(e);
-    status = status == SM_OK ? add_landed(e) : status;
+    status = status == SM_OK ? add_landed(e, begun) : status;
+    if (begun != NULL) {
+        append(e->landing, begun);
+    }
     pthread_mutex_unlock(&e->landing->lock);
     return status;
 }
@@ -296,19 +342,6 @@ static sm_status link_all(opencl_executable *e) {
         SM_TRY(e->rounded[i].linked == NULL ? opencl_link(e->device, &e->rounded[i]) : SM_OK);
     }
     return SM_OK;
-}
-
-static void append(opencl_landing *l, opencl_collective *c) {
-    pthread_mutex_lock(&l->lock);
-    c->stage = OPENCL_STAGE_COMPUTED;
-    c->after = NULL;
-    if (l->first == NULL) {
-        l->first = c;
-    } else {
-        l->last->after = c;
-    }
-    l->last = c;
-    pthread_mutex_unlock(&l->lock);
 }
 
 // How many have been begun that the device has not come to.
@@ -330,24 +363,24 @@ static sm_status begin(sm_executable *executable, const sm_collective *what, voi
     SM_TRY(e->collectives == NULL ? link_all(e) : SM_OK);
     SM_TRY(opencl_begin_collective(e, what, ticket, &c));
     c->number = ++e->device->peers->links->n_begun;
-    append(e->landing, c);
-    do {
-        SM_TRY(advance(e));
+    SM_TRY(advance(e, c));
+    while (n_ahead(e) > AHEAD && !is_aborted(e)) {
         sched_yield();
-    } while (n_ahead(e) > AHEAD && !is_aborted(e));
+        SM_TRY(advance(e, NULL));
+    }
     return SM_OK;
 }
 
 // Exchanges continue while the device computes what was enqueued so far.
 static sm_status synchronize(sm_executable *executable) {
     opencl_executable *e = (opencl_executable *)executable;
-    opencl_point now;
+    uint32_t flag = 0;
     SM_TRY(opencl_check_lost(e));
-    SM_TRY(opencl_mark(e->device, &now));
+    SM_TRY(mark(e, &flag));
     do {
-        SM_TRY(advance(e));
+        SM_TRY(advance(e, NULL));
         sched_yield();
-    } while (!has(e, OPENCL_BEGUN, now.flag) && !is_aborted(e));
+    } while (!has(e, OPENCL_BEGUN, flag) && !is_aborted(e));
     return SM_OK;
 }
 
@@ -358,7 +391,7 @@ static sm_status is_done(sm_executable *executable, void *ticket, bool *is_done)
     if (is_aborted(e)) {
         return SM_OK;
     }
-    SM_TRY(advance(e));
+    SM_TRY(advance(e, NULL));
     pthread_mutex_lock(&e->landing->lock);
     *is_done = c->stage == OPENCL_STAGE_OVER;
     pthread_mutex_unlock(&e->landing->lock);

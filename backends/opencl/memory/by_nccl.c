@@ -16,7 +16,7 @@ static sm_status begin(sm_executable *executable, const sm_collective *what, voi
     SM_TRY(c->started == NULL ? make_events(e, c) : SM_OK);
     c->address = c->bucket >= 0 ? e->rounded[c->bucket].address : e->shared[t->arena].address + t->offset_bytes;
     atomic_store(&c->is_handed_over, false);
-    return SM_OK;
+    return opencl_mark(e->device, &c->begun);
 }
 
 static sm_slice slice_of(const opencl_peers *p, const opencl_collective *c, int rank) {

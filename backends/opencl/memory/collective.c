@@ -131,8 +131,7 @@ sm_status opencl_begin_collective(opencl_executable *e, const sm_collective *wha
     c->what = *what;
     c->n_elems = sm_tensor_elems(t);
     c->bucket = what->is_bf16 ? bucket_of(e->base.plan, what->tensor) : -1;
-    SM_TRY(c->bucket >= 0 ? convert(e, c, true) : SM_OK);
-    return opencl_mark(e->device, &c->begun);
+    return c->bucket >= 0 ? convert(e, c, true) : SM_OK;
 }
 
 sm_status opencl_finish_collective(sm_executable *executable, void *ticket) {

@@ -19,9 +19,9 @@ typedef struct opencl_collective {
     sm_collective what;
     int64_t n_elems;
     int bucket; // whose rounded gradients are exchanged; -1: the tensor itself
-    opencl_point begun;
     struct opencl_collective *next;
     // by_nccl.c
+    opencl_point begun;
     cuda_event started, ended;
     cuda_address address;                   // of what travels
     struct opencl_collective *first, *last; // of those that it was handed over with
@@ -31,13 +31,13 @@ typedef struct opencl_collective {
     uint32_t number;
     opencl_stage stage;
     unsigned slot;                   // of the landing memory
-    opencl_point added;              // the sum is there
+    uint32_t flag;                   // of the queue, when what the stage waits for is computed
     int64_t start_ns, busy_ns;       // its own time, without that of earlier ones
     struct opencl_collective *after; // in the order of the begins
 } opencl_collective;
 
-// The first part of a begin, for a new ticket or one that is used again: rounds, and marks the point of the queue from
-// which it may travel. CUDA's context is then that of the thread.
+// The first part of a begin, for a new ticket or one that is used again: rounds. CUDA's context is then that of the
+// thread.
 sm_status opencl_begin_collective(opencl_executable *e, const sm_collective *what, void **ticket,
                                   opencl_collective **begun);
 sm_status opencl_finish_collective(sm_executable *executable, void *ticket); // widens
