@@ -115,8 +115,9 @@ void opencl_release(sm_executable *executable) {
     free(e);
 }
 
-static sm_status enqueue(const opencl_executable *e, cl_command_queue queue, int i, cl_event *event) {
+static sm_status enqueue(opencl_executable *e, cl_command_queue queue, int i, cl_event *event) {
     const opencl_launch *l = &e->launches[i];
+    e->n_enqueued++;
     cl_int code = opencl.clEnqueueNDRangeKernel(queue, l->kernel, l->n_dims, NULL, l->global, l->local, 0, NULL, event);
     return opencl_check(id_of(e->device), "clEnqueueNDRangeKernel", code);
 }

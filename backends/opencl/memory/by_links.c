@@ -32,10 +32,11 @@ typedef struct opencl_landing {
     pthread_mutex_t lock;     // protects the members below
     opencl_collective *first; // under way, in the order of their begins
     opencl_collective *last;
-    unsigned n_arriving; // slots in use
-    unsigned n_slots;    // used so far
-    uint32_t *words;     // as last looked at
-    int64_t last_end_ns; // of an exchange
+    unsigned n_arriving;        // slots in use
+    unsigned n_slots;           // used so far
+    uint32_t *words;            // as last looked at
+    int64_t last_end_ns;        // of an exchange
+    uint64_t launches_at_begin; // enqueued when the last one began
 } opencl_landing;
 
 // --- landing memory ------------------------------------------------------------------------------
@@ -283,18 +284,29 @@ static bool is_to_add(const opencl_executable *e, const opencl_collective *c) {
     return c->stage == OPENCL_STAGE_LANDED && has(e, OPENCL_LANDED, c->number);
 }
 
-// Sums what has landed, and marks the queue for these sums and for a new exchange; for that alone, if there are none.
-// The caller has the lock.
+// Whether the queue is still where the last exchange began: that one's mark then serves this one, too.
+static bool is_at_last_begin(const opencl_executable *e, const opencl_collective *begun) {
+    const opencl_collective *last = e->landing->last;
+    return begun->bucket < 0 && last != NULL && last->stage == OPENCL_STAGE_COMPUTED &&
+           e->landing->launches_at_begin == e->n_enqueued;
+}
+
+// Sums what has landed, and marks the queue after these sums, and for an exchange that begins, unless that is NULL. The
+// caller has the lock.
 static sm_status add_landed(opencl_executable *e, opencl_collective *begun) {
-    bool any = begun != NULL;
-    uint32_t flag = 0;
-    for (opencl_collective *c = e->landing->first; c != NULL; c = c->after) {
+    opencl_landing *l = e->landing;
+    int n_sums = 0;
+    uint32_t flag = l->last != NULL ? l->last->flag : 0;
+    for (opencl_collective *c = l->first; c != NULL; c = c->after) {
         const own_slice s = slice_of(e, c);
         SM_TRY(is_to_add(e, c) && s.n_elems > 0 ? enqueue_sum(e, c, &s) : SM_OK);
-        any = any || is_to_add(e, c);
+        n_sums += is_to_add(e, c);
     }
-    SM_TRY(any ? mark(e, &flag) : SM_OK);
-    for (opencl_collective *c = e->landing->first; c != NULL; c = c->after) {
+    if (n_sums > 0 || (begun != NULL && !is_at_last_begin(e, begun))) {
+        SM_TRY(mark(e, &flag));
+        l->launches_at_begin = begun != NULL ? e->n_enqueued : l->launches_at_begin;
+    }
+    for (opencl_collective *c = l->first; c != NULL; c = c->after) {
         if (is_to_add(e, c)) {
             c->flag = flag;
             c->stage = OPENCL_STAGE_LEAVES;
@@ -344,12 +356,16 @@ static sm_status link_all(opencl_executable *e) {
     return SM_OK;
 }
 
-// How many have been begun that the device has not come to.
+// How many places in the queue exchanges were begun at that the device has not come to.
 static int n_ahead(opencl_executable *e) {
+    uint32_t flag = 0;
     int n = 0;
     pthread_mutex_lock(&e->landing->lock);
     for (const opencl_collective *c = e->landing->first; c != NULL; c = c->after) {
-        n += c->stage == OPENCL_STAGE_COMPUTED;
+        if (c->stage == OPENCL_STAGE_COMPUTED) {
+            n += n == 0 || c->flag != flag;
+            flag = c->flag;
+        }
     }
     pthread_mutex_unlock(&e->landing->lock);
     return n;
@@ -384,17 +400,20 @@ static sm_status synchronize(sm_executable *executable) {
     return SM_OK;
 }
 
+static bool is_over(opencl_executable *e, const opencl_collective *c) {
+    pthread_mutex_lock(&e->landing->lock);
+    const bool is_over = c->stage == OPENCL_STAGE_OVER;
+    pthread_mutex_unlock(&e->landing->lock);
+    return is_over;
+}
+
 static sm_status is_done(sm_executable *executable, void *ticket, bool *is_done) {
     opencl_executable *e = (opencl_executable *)executable;
-    const opencl_collective *c = ticket;
-    *is_done = false;
-    if (is_aborted(e)) {
-        return SM_OK;
+    *is_done = is_over(e, ticket);
+    if (!*is_done && !is_aborted(e)) {
+        SM_TRY(advance(e, NULL));
+        *is_done = is_over(e, ticket);
     }
-    SM_TRY(advance(e, NULL));
-    pthread_mutex_lock(&e->landing->lock);
-    *is_done = c->stage == OPENCL_STAGE_OVER;
-    pthread_mutex_unlock(&e->landing->lock);
     return SM_OK;
 }
 

@@ -53,6 +53,7 @@ typedef struct opencl_executable {
     int n_rounded;
     cl_kernel round, widen;                // from and to these
     struct opencl_collective *collectives; // tickets
+    uint64_t n_enqueued;                   // launches of ops so far
     struct opencl_landing *landing;        // what arrives by links; NULL: nothing does
     struct opencl_executable *next_kept;
     // launch
