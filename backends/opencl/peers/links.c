@@ -4,17 +4,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "backends/host/descriptors.h"
 #include "backends/opencl/peers/peers.h"
+#include "clock.h"
 #include "os/os.h"
 
 sm_status opencl_links_find(sm_device *device, const char *library) {
     (void)library;
     SM_TRY(opencl_peers_find_card(device));
-    return cuda.stream_wait_value != NULL && cuda.stream_write_value != NULL
+    return cuda.stream_write_value != NULL
                ? SM_OK
-               : sm_fail(SM_ERR_UNSUPPORTED, "CUDA's driver has no streams that wait for a number");
+               : sm_fail(SM_ERR_UNSUPPORTED, "CUDA's driver has no streams that write a number");
 }
 
 sm_status opencl_links_make_id(sm_device *device, unsigned char id[SM_COLLECTIVES_ID_BYTES]) {
@@ -36,35 +38,44 @@ cuda_address opencl_word_of(const opencl_peers *p, int whose, opencl_matter matt
 
 // --- joining -------------------------------------------------------------------------------------
 
-// Each tells all others a number by a stream, and waits for theirs.
-static sm_status try_links(opencl_device *device, cuda_event event) {
-    enum { NUMBER = 0x5EED };
+// Whether the words that all others write here, and those that were written to them, have the number.
+static sm_status have_number(const opencl_device *device, uint32_t number, bool *have) {
     const opencl_peers *p = device->peers;
-    const char *id = id_of(device);
+    *have = true;
+    for (int rank = 0; rank < p->n_processes; rank++) {
+        const cuda_address words[] = {opencl_word_of(p, p->rank, OPENCL_TRIED, rank),
+                                      opencl_word_of(p, rank, OPENCL_TRIED, p->rank)};
+        for (int i = 0; i < 2; i++) {
+            uint32_t seen = 0;
+            SM_TRY(cuda_check(id_of(device), "cuMemcpyDtoH", cuda.copy_to_host(&seen, words[i], sizeof seen)));
+            *have = *have && seen == number;
+        }
+    }
+    return SM_OK;
+}
+
+// Each tells all others a number by a stream, and looks for theirs.
+static sm_status try_links(opencl_device *device) {
+    enum { NUMBER = 0x5EED, TRIAL_NS = 1000000000 };
+    static const struct timespec rest = {.tv_nsec = 100000};
+    const int64_t until_ns = sm_now_ns() + TRIAL_NS;
+    const opencl_peers *p = device->peers;
+    bool have = false;
     for (int rank = 0; rank < p->n_processes; rank++) {
         const cuda_address word = opencl_word_of(p, rank, OPENCL_TRIED, p->rank);
-        SM_TRY(cuda_check(id, "cuStreamWriteValue32", cuda.stream_write_value(p->stream, word, NUMBER, 0)));
+        SM_TRY(cuda_check(id_of(device), "cuStreamWriteValue32", cuda.stream_write_value(p->stream, word, NUMBER, 0)));
     }
-    for (int rank = 0; rank < p->n_processes; rank++) {
-        const cuda_address word = opencl_word_of(p, p->rank, OPENCL_TRIED, rank);
-        SM_TRY(cuda_check(id, "cuStreamWaitValue32", cuda.stream_wait_value(p->stream, word, NUMBER, 0)));
+    while (!have && sm_now_ns() < until_ns) {
+        SM_TRY(have_number(device, NUMBER, &have));
+        nanosleep(&rest, NULL);
     }
-    SM_TRY(cuda_check(id, "cuEventRecord", cuda.event_record(event, p->stream)));
-    bool is_ended = false;
-    SM_TRY(opencl_try_event(device, event, &is_ended));
-    for (int rank = 0; rank < p->n_processes && is_ended; rank++) {
-        uint32_t seen = 0;
-        const cuda_address word = opencl_word_of(p, rank, OPENCL_TRIED, p->rank);
-        SM_TRY(cuda_check(id, "cuMemcpyDtoH", cuda.copy_to_host(&seen, word, sizeof seen)));
-        is_ended = seen == NUMBER;
-    }
-    return is_ended ? SM_OK
-                    : sm_fail(SM_ERR_UNSUPPORTED, "%s: what the other cards of this host write does not arrive", id);
+    return have ? SM_OK
+                : sm_fail(SM_ERR_UNSUPPORTED, "%s: what the other cards of this host write does not arrive",
+                          id_of(device));
 }
 
 static sm_status join(opencl_device *device, opencl_links *l, const char *name) {
     opencl_peers *p = device->peers;
-    cuda_event event = NULL;
     l->connections = malloc((size_t)p->n_processes * sizeof *l->connections);
     if (l->connections == NULL) {
         return sm_fail(SM_ERR_OOM, "%s: no memory for %d processes", id_of(device), p->n_processes);
@@ -73,10 +84,7 @@ static sm_status join(opencl_device *device, opencl_links *l, const char *name) 
     SM_TRY(cuda_check(id_of(device), "cuCtxSetCurrent", cuda.context_set(p->context)));
     SM_TRY(cuda_check(id_of(device), "cuStreamCreate", cuda.stream_create(&l->pushing, 1)));
     SM_TRY(opencl_link(device, &p->words));
-    SM_TRY(cuda_check(id_of(device), "cuEventCreate", cuda.event_create(&event, 0)));
-    const sm_status status = try_links(device, event);
-    (void)cuda.event_destroy(event);
-    return status;
+    return try_links(device);
 }
 
 sm_status opencl_links_join(sm_device *base, const unsigned char id[SM_COLLECTIVES_ID_BYTES], int rank,
@@ -84,9 +92,6 @@ sm_status opencl_links_join(sm_device *base, const unsigned char id[SM_COLLECTIV
     opencl_device *device = (opencl_device *)base;
     opencl_peers *p = device->peers;
     SM_TRY(opencl_peers_begin(device, rank, n_processes));
-    if (p->order != OPENCL_ORDER_FLAG) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "%s: a stream does not wait for what a queue writes", id_of(device));
-    }
     p->links = calloc(1, sizeof *p->links);
     if (p->links == NULL) {
         return sm_fail(SM_ERR_OOM, "%s: no memory to reach other devices", id_of(device));

@@ -53,7 +53,7 @@ sm_status opencl_wait_in_stream(opencl_device *device, opencl_point *point) {
 
 enum { TRIAL_NS = 1000000000 };
 
-sm_status opencl_try_event(opencl_device *device, cuda_event event, bool *is_ended) {
+static sm_status end_by(const opencl_device *device, cuda_event event, bool *ended) {
     static const struct timespec look = {.tv_nsec = 100000};
     const int64_t until_ns = sm_now_ns() + TRIAL_NS;
     int code = CUDA_NOT_READY;
@@ -63,7 +63,7 @@ sm_status opencl_try_event(opencl_device *device, cuda_event event, bool *is_end
             nanosleep(&look, NULL);
         }
     }
-    *is_ended = code == CUDA_SUCCESS;
+    *ended = code == CUDA_SUCCESS;
     return code == CUDA_NOT_READY ? SM_OK : cuda_check(id_of(device), "cuEventQuery", code);
 }
 
@@ -80,7 +80,7 @@ static sm_status try_flag(opencl_device *device, cuda_event event, bool *works) 
     SM_TRY(mark_by_flag(device, flag));
     SM_TRY(opencl_check(id_of(device), "clFinish", opencl.clFinish(device->queue)));
     bool ended = false;
-    SM_TRY(opencl_try_event(device, event, &ended));
+    SM_TRY(end_by(device, event, &ended));
     if (!ended) { // the stream is of no use any more
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: CUDA does not see what OpenCL writes to memory that both share",
                        id_of(device));

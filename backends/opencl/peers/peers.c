@@ -105,7 +105,9 @@ sm_status opencl_peers_begin(opencl_device *device, int rank, int n_processes) {
         SM_TRY(cuda_check(id_of(device), "cuStreamCreate", cuda.stream_create(&p->stream, 1)));
         SM_TRY(opencl_share(device, opencl_word_at(n_words), &p->words));
         SM_TRY(try_memory(device));
-        SM_TRY(opencl_choose_order(device));
+        for (int i = 0; i < n_words; i++) {
+            SM_TRY(opencl_write_shared(device, &p->words, opencl_word_at(i), 0));
+        }
     }
     p->rank = rank;
     p->n_processes = n_processes;
@@ -119,6 +121,7 @@ sm_status opencl_peers_join(sm_device *base, const unsigned char id[SM_COLLECTIV
     nccl_id shared_id;
     opencl_links_leave(p); // where these did not work
     SM_TRY(opencl_peers_begin(device, rank, n_processes));
+    SM_TRY(opencl_choose_order(device));
     atomic_store(&p->is_aborted, false);
     memcpy(shared_id.bytes, id, sizeof shared_id.bytes);
     p->is_busy = true;

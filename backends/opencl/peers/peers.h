@@ -130,8 +130,6 @@ typedef struct {
     cl_event event; // NULL: none
 } opencl_point;
 
-// Looks at an event of a stream for a second at most.
-sm_status opencl_try_event(opencl_device *device, cuda_event event, bool *is_ended);
 // Chooses the best way that works here.
 sm_status opencl_choose_order(opencl_device *device);
 sm_status opencl_mark(opencl_device *device, opencl_point *point); // all that was enqueued so far
