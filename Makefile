@@ -244,7 +244,7 @@ torture: deps-torture ## run the long tests: fuzzers, faults, signals, sanitizer
 
 .PHONY: fuzz
 fuzz: deps-dev ## run the fuzzers over every parser (SECONDS_EACH=30 or RUNS=N; FUZZERS="rows flags": only these)
-	@tools/torture_fuzz.sh
+	@tools/torture/fuzz.sh
 
 .PHONY: test-peers
 test-peers: deps-dev ## test bench/peers, and compare weights, losses, gradients and eval with PyTorch and transformers

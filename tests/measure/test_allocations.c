@@ -1,6 +1,6 @@
 // test_allocations.c: every failed allocation is reported or harmless: if the n-th allocation of a command fails, it
 // ends with exit code 1 and a message, or prints and writes the same as without a failure, except for times. An
-// existing file is unchanged or complete. ALLOCATION_STEP=1 tries every n (tools/torture_allocations.sh).
+// existing file is unchanged or complete. ALLOCATION_STEP=1 tries every n (tools/torture/allocations.sh).
 #include <ctype.h>
 #include <stdbool.h>
 #include <sys/stat.h>

@@ -1,9 +1,9 @@
 #!/bin/sh
-# torture_mpi.sh: the long form of test_mpi.sh: 2, 3 and 4 processes, on both backends, every way to share, 100 steps.
+# mpi.sh: the long form of test_mpi.sh: 2, 3 and 4 processes, on both backends, every way to share, 100 steps.
 #
 #   PROCESSES, STEPS, BACKENDS, WAYS, ALSO as in test_mpi.sh
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 make mpi >/dev/null
 export PROCESSES="${PROCESSES:-2 3 4}" STEPS="${STEPS:-100}" BACKENDS="${BACKENDS:-cpu opencl}" ALSO="${ALSO:-narrow pair blocks cards}"
 export WAYS="${WAYS:---transport,auto --shard,optimizer --transport,messages --transport,messages,--shard,optimizer}"

@@ -1,9 +1,9 @@
 #!/bin/sh
-# torture_tsan.sh: finds data races with ThreadSanitizer, and archer, which knows OpenMP's synchronisation: in ops and
+# tsan.sh: finds data races with ThreadSanitizer, and archer, which knows OpenMP's synchronisation: in ops and
 # whole steps, in every instruction set and format of this processor, and in a run.
 #   THREADS=4   how many
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 threads=${THREADS:-4}
 env -u MAKEFLAGS -u MAKELEVEL make CONFIG=tsan build/tsan/stepmark >/dev/null
 folder=build/torture/tsan

@@ -1,12 +1,12 @@
 #!/bin/sh
-# torture_fuzz.sh: runs every fuzzer (tests/fuzz) under AddressSanitizer and UndefinedBehaviorSanitizer: no crash, no
+# fuzz.sh: runs every fuzzer (tests/fuzz) under AddressSanitizer and UndefinedBehaviorSanitizer: no crash, no
 # leak, no input that takes more than ten seconds, and no input of twice the length that takes three times as long.
 #   SECONDS_EACH=30   time for each fuzzer
 #   RUNS=N            instead: inputs for each fuzzer
 #   FUZZERS="a b"     some of them; not given: all
 #   FOUND=DIR         where inputs that reach new code are kept from one run to the next, and what crashes is put
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 found=${FOUND:-build/fuzz/found}
 fuzzers=${FUZZERS:-$(ls tests/fuzz/corpus)}
 binaries=""

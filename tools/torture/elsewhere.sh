@@ -1,9 +1,9 @@
 #!/bin/sh
-# torture_elsewhere.sh: `make check` as on a Unix that is not Linux (OS=posix), and in other releases of Debian and for other
+# elsewhere.sh: `make check` as on a Unix that is not Linux (OS=posix), and in other releases of Debian and for other
 # processors (tools/elsewhere.sh), as root, with every version of clang that they have.
 #   CELLS="trixie:amd64 bookworm:arm64"   which
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 failed=
 env -u MAKEFLAGS -u MAKELEVEL make OS=posix check || failed=" posix"
 if [ "$(id -u)" != 0 ]; then

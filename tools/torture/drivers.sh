@@ -1,26 +1,26 @@
 #!/bin/bash
-# torture_drivers.sh [STEPMARK [SHIMS]]: makes every OpenCL function that stepmark calls fail, hang or crash, at its
+# drivers.sh [STEPMARK [SHIMS]]: makes every OpenCL function that stepmark calls fail, hang or crash, at its
 # first call and at later ones. The program must end in time, every row must have a status and a reason, the cpu's row
 # must be ok, and the exit code must tell whether a row failed.
 #
 # DRIVERS_CALLS: which calls ("1 7 40"). DRIVERS_ACTIONS: what they do ("hang crash -5 -6"). DRIVERS_FUNCTIONS: of which
 # functions; all. DRIVERS_TIMEOUT: --timeout, in seconds (2).
 set -u
-cd "$(dirname "$0")/.." || exit 1
+cd "$(dirname "$0")/../.." || exit 1
 stepmark=${1:-build/release/stepmark}
 shims=${2:-build/release/tests/shims}
 timeout_s=${DRIVERS_TIMEOUT:-2}
 functions=${DRIVERS_FUNCTIONS:-$(sed -n 's/^ *X(\(cl[A-Za-z]*\)).*/\1/p' backends/opencl/program/api.h)}
 loader=$(ldconfig -p | sed -n 's/.*libOpenCL.so.1 .*=> //p' | head -n 1)
-[ -n "$loader" ] || { echo "torture_drivers: skipped: no OpenCL loader"; exit 0; }
-[ -e "$shims/libOpenCL.so.1" ] || { echo "torture_drivers: no $shims/libOpenCL.so.1: run make tests" >&2; exit 1; }
+[ -n "$loader" ] || { echo "drivers: skipped: no OpenCL loader"; exit 0; }
+[ -e "$shims/libOpenCL.so.1" ] || { echo "drivers: no $shims/libOpenCL.so.1: run make tests" >&2; exit 1; }
 export OMP_WAIT_POLICY=passive # for a busy machine
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 work="run -m tiny -b 1 --seq-len 16 -w 1 -r 3 --no-peaks -o json"
 # shellcheck disable=SC2086 # words
 "$stepmark" $work >"$folder/rows" 2>/dev/null # the driver's own cache is warm then
-grep -q '"device": "opencl:' "$folder/rows" || { echo "torture_drivers: skipped: no OpenCL device"; exit 0; }
+grep -q '"device": "opencl:' "$folder/rows" || { echo "drivers: skipped: no OpenCL device"; exit 0; }
 
 # The rows of a run against what they must be; says what is wrong.
 check_rows() {
@@ -64,5 +64,5 @@ for function in $functions; do
         done
     done
 done
-echo "torture_drivers: $n faults, $n_wrong wrong"
+echo "drivers: $n faults, $n_wrong wrong"
 [ "$n_wrong" = 0 ]

@@ -1,12 +1,12 @@
 #!/bin/sh
-# torture_opencl.sh: compares every op, in every portable family of kernels and format, on several OpenCL
+# opencl.sh: compares every op, in every portable family of kernels and format, on several OpenCL
 # implementations (tools/opencl_with.sh) with the reference; for small cases, Oclgrind's simulator also finds accesses
 # out of bounds and data races.
 #   IMPLEMENTATIONS="pocl rusticl oclgrind"   which
 #   PRECISIONS=fp32,bf16,fp16            which formats
 #   MAX_ELEMS=2000                       in the simulator: cases whose largest tensor is no larger
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 stepmark=${STEPMARK:-build/release/stepmark}
 folder=build/torture/opencl
 mkdir -p "$folder"

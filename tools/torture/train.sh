@@ -1,5 +1,5 @@
 #!/bin/sh
-# torture_train.sh: kills a training at random moments with kill -9 and resumes it each time: weights, log and metrics
+# train.sh: kills a training at random moments with kill -9 and resumes it each time: weights, log and metrics
 # must equal an undisturbed run's. Then trains on disks that are too small, at every size: with enough space the
 # training must resume. About five minutes.
 #
@@ -7,7 +7,7 @@
 #     STEPMARK_DISK_STRIDE=N   every N-th size of the disk only, in steps of 64 KiB (1)
 #     STEPMARK_SEED=N          of the moments (from the clock)
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 make build/release/stepmark >/dev/null
 stepmark=$PWD/build/release/stepmark
 work=$(mktemp -d)

@@ -1,12 +1,12 @@
 #!/bin/sh
-# torture_families.sh: the cpu backend's kernels for other processors, cross-compiled and run by QEMU: operations and steps
+# families.sh: the cpu backend's kernels for other processors, cross-compiled and run by QEMU: operations and steps
 # against the reference, the same bits of a repeated training, the losses of this processor's training within rounding;
 # and what their hot loops are compiled to. That says how many instructions a loop has, not how fast they are.
 #   FAMILIES="aarch64 riscv64"   which; RISC-V's libraries come from Debian unstable (tools/elsewhere.sh), as root
 #   MOST_ELEMS=20000             of a tensor that is verified
 #   LLVM_MCA_CORES="neoverse-n1,..."  also print multiply-adds a cycle by llvm-mca's models of these cores
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 here=build/release/stepmark
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

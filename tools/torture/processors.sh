@@ -1,10 +1,10 @@
 #!/bin/sh
-# torture_processors.sh: runs tests as on other processors: CPUID reports fewer features, since Linux can trap it on
+# processors.sh: runs tests as on other processors: CPUID reports fewer features, since Linux can trap it on
 # Intel processors since Ivy Bridge (tests/shims/processor.c).
 #   PROCESSORS="zen3 icelake unknown baseline"   which
 #   TESTS="..."                         of tests/*/test_*.c
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 if ! grep -qw cpuid_fault /proc/cpuinfo; then
     echo "processors: left out: CPUID cannot be made to fault on this processor"
     exit 0

@@ -1,8 +1,8 @@
 #!/bin/sh
-# torture_memcheck.sh: runs steps of a tiny model under valgrind's memcheck, which finds uses of uninitialised values
+# memcheck.sh: runs steps of a tiny model under valgrind's memcheck, which finds uses of uninitialised values
 # and accesses out of bounds, with the instruction sets that valgrind knows.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 stepmark=${STEPMARK:-build/release/stepmark}
 folder=build/torture/memcheck
 mkdir -p "$folder"

@@ -1,11 +1,11 @@
 #!/bin/sh
-# torture_files.sh: kills `train` and `init` at every one of their file calls, fails each call, and fills a small disk
+# files.sh: kills `train` and `init` at every one of their file calls, fails each call, and fills a small disk
 # at every size; afterwards the old state or the new one must load. About five minutes.
 #
 #     STEPMARK_FAULT_STRIDE=N   every N-th file call only (1)
 #     STEPMARK_DISK_STRIDE=N    every N-th size of the disk only, in steps of 4 KiB (1)
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 make build/release/stepmark build/release/tests/test_file_faults build/release/tests/shims/file_faults.so >/dev/null
 stepmark=$PWD/build/release/stepmark
 work=$(mktemp -d)

@@ -1,9 +1,9 @@
 #!/bin/bash
-# torture_limits.sh [STEPMARK]: runs stepmark with limits on memory, stack, open files and processors, with far too many
+# limits.sh [STEPMARK]: runs stepmark with limits on memory, stack, open files and processors, with far too many
 # threads, and without /proc. It must end in time, by itself, with one of its exit codes (0, 1, 2), and a message "oom"
 # must state the available memory.
 set -u
-cd "$(dirname "$0")/.." || exit 1
+cd "$(dirname "$0")/../.." || exit 1
 stepmark=$(realpath "${1:-build/release/stepmark}")
 export stepmark
 export work="run -m tiny -b 1 --seq-len 16 -w 1 -r 2 --no-peaks -o jsonl --timeout 10"
@@ -48,5 +48,5 @@ if unshare -m true 2>/dev/null; then
     done
     check "no /proc, devices" "unshare -m sh -c 'mount -t tmpfs none /proc && exec \$stepmark devices'"
 fi
-echo "torture_limits: $n cases, $n_wrong wrong"
+echo "limits: $n cases, $n_wrong wrong"
 [ "$n_wrong" = 0 ]

@@ -1,11 +1,11 @@
 #!/bin/bash
-# torture_signals.sh [STEPMARK]: sends SIGINT or SIGTERM at a random moment to every long-running subcommand. Each must
+# signals.sh [STEPMARK]: sends SIGINT or SIGTERM at a random moment to every long-running subcommand. Each must
 # end within the limit, with exit code 130 (143: a run in a folder; its own code if it had ended before), and leave no
 # process and no temporary file.
 #
 # SIGNALS_ROUNDS: of all subcommands (5). SIGNALS_LIMIT_MS: for the end (2000). SIGNALS_SEED.
 set -u
-cd "$(dirname "$0")/.." || exit 1
+cd "$(dirname "$0")/../.." || exit 1
 stepmark=$(realpath "${1:-build/release/stepmark}")
 limit_ms=${SIGNALS_LIMIT_MS:-2000}
 RANDOM=${SIGNALS_SEED:-$$}
@@ -80,5 +80,5 @@ for ((round = 0; round < ${SIGNALS_ROUNDS:-5}; round++)); do
         [ -z "$left" ] || wrong "left $left"
     done
 done
-echo "torture_signals: $n signals, $n_wrong wrong"
+echo "signals: $n signals, $n_wrong wrong"
 [ "$n_wrong" = 0 ]
