@@ -108,7 +108,7 @@ ALL_ISAS := $(or $(ALL_ISAS_$(TARGET_ARCH)),baseline)
 ifeq ($(STEPMARK_TEST_ALL),)
 ISAS_asan = $(shell tools/best_isa.sh $(CC))
 ISAS_clang := $(if $(filter x86_64-%,$(TARGET)),amx)
-# Tests of arithmetic and results run without sanitizers, which get small runs instead (tools/test_small_runs.sh).
+# Tests of arithmetic and results run without sanitizers, which get small runs instead (tools/tests/small_runs.sh).
 LEFT_OUT_asan := $(addprefix %/test_,$(addsuffix .c,advise again bf16 bf16_training cheats cli cpu_math cpu_product cpu_split cpu_stream \
                  exercise golden gradient gradient_check opencl opencl_narrow optimizers recompute run_outputs same_bits spot_check \
                  tensor_attention verify course ladder walk))
@@ -208,7 +208,7 @@ test: deps-dev ## install what is missing, build and run all tests, also under s
 CHECK_TESTS := $(or $(T),bf16 compare cpu_math cpu_split documents flags generate golden gradient harness hf_config init io loop \
                no_verdict os paired plan processes processor read_rows recommend record rows same_bits scaling schedule stats \
                stopping tokenizer tokens training_metrics tuning weights)
-CHECK_COMMANDS = $(if $(T),,tools/check_deps.sh "tools/check_cl.sh -DDATA_F32" "tools/test_small_runs.sh $(B)/stepmark")
+CHECK_COMMANDS = $(if $(T),,tools/check_deps.sh "tools/check_cl.sh -DDATA_F32" "tools/tests/small_runs.sh $(B)/stepmark")
 .PHONY: check
 check: ## run the checks for a change: about a minute, less with CONFIG=dev (T="plan gradient": only these tests)
 	@$(MAKE) -s build $(CHECK_TESTS:%=$(B)/tests/test_%) $(TEST_SHIMS) $(TEST_OPENCL) $(B)/tests/topology.xml
@@ -249,13 +249,13 @@ fuzz: deps-dev ## run the fuzzers over every parser (SECONDS_EACH=30 or RUNS=N; 
 .PHONY: test-peers
 test-peers: deps-dev ## test bench/peers, and compare weights, losses, gradients and eval with PyTorch and transformers
 	@$(MAKE) build
-	@tools/test_peers.sh $(B)/stepmark
+	@tools/tests/peers.sh $(B)/stepmark
 
 .PHONY: test-slurm
 test-slurm: ## set up Slurm on this machine and run tools/slurm's scripts on it (as root; PARTS="warned killed": only these)
 	@tools/deps.sh run dev slurm
 	@$(MAKE) build
-	@tools/test_slurm.sh $(PARTS)
+	@tools/tests/slurm.sh $(PARTS)
 
 .PHONY: peers
 peers: deps-dev ## set up PyTorch, for comparisons, in a virtual environment outside the tree

@@ -23,14 +23,14 @@ builds() { quiet $make tests && quiet $make pages && quiet $make CONFIG=mpi buil
 clang_builds() { if [ -n "$all" ]; then quiet $make CONFIG=clang tests; else quiet tools/clang_syntax.sh; fi; }
 tests() {
     release=build/release/stepmark
-    $make run-tests RUN_FIRST="tools/test_readme.sh tools/test_mpi.sh 'tools/test_step_page.py $release' \
-            'tools/test_report_page.py $release' tools/check_cl.sh" \
+    $make run-tests RUN_FIRST="tools/tests/readme.sh tools/tests/mpi.sh 'tools/tests/step_page.py $release' \
+            'tools/tests/report_page.py $release' tools/check_cl.sh" \
         RUN_LAST="tools/check_attention.sh 'tests/program/test_python.py $release' \
-            'tools/test_scaling_page.py build/mpi/stepmark' 'tools/test_pages.sh $release build/release/pages' \
-            tools/test_slurm_scripts.sh tools/test_deps.sh 'tools/test_small_runs.sh $release' \
+            'tools/tests/scaling_page.py build/mpi/stepmark' 'tools/test_pages.sh $release build/release/pages' \
+            tools/tests/slurm_scripts.sh tools/tests/deps.sh 'tools/tests/small_runs.sh $release' \
             'tools/check_vendors.sh clang-19'"
 }
-tests_sanitized() { $make CONFIG=asan run-tests RUN_FIRST="'tools/test_small_runs.sh build/asan/stepmark'"; }
+tests_sanitized() { $make CONFIG=asan run-tests RUN_FIRST="'tools/tests/small_runs.sh build/asan/stepmark'"; }
 
 step "layers" tools/check_deps.sh
 step "builds by gcc, and for sanitizers" builds

@@ -1,4 +1,4 @@
-// The report: complete, escaped; what its figures hold. tools/test_report_page.py looks at it in a browser.
+// The report: complete, escaped; what its figures hold. tools/tests/report_page.py looks at it in a browser.
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""test_step_page.py STEPMARK: tests the page of a step in a real Chromium: it loads, steps forward and back, and has
+"""step_page.py STEPMARK: tests the page of a step in a real Chromium: it loads, steps forward and back, and has
 walk's numbers."""
 import functools
 import json

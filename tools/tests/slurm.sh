@@ -1,10 +1,10 @@
 #!/bin/bash
-# test_slurm.sh: sets up a Slurm cluster of two nodes on this machine, from Debian's packages, in a separate folder;
+# slurm.sh: sets up a Slurm cluster of two nodes on this machine, from Debian's packages, in a separate folder;
 # submits the scripts of tools/slurm, waits, and checks the runs: their metrics, the scheduler's facts in them, and that
 # warned, preempted or killed jobs resumed correctly. Needs root, for munge and slurmd; removes everything afterwards.
-# test_slurm.sh PART... runs some parts: fixed_work, warned, preempted, killed.
+# slurm.sh PART... runs some parts: fixed_work, warned, preempted, killed.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 unset OMPI_MCA_btl
 stepmark=build/release/stepmark
 [ -x build/mpi/stepmark ] && stepmark=build/mpi/stepmark

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""test_report_page.py STEPMARK [FOLDER]: tests the pages of report and leaderboard in a real Chromium, with rows made
+"""report_page.py STEPMARK [FOLDER]: tests the pages of report and leaderboard in a real Chromium, with rows made
 here: one machine, ten machines and builds, a thousand rows. Saves pictures of them in FOLDER, if given.
 """
 import json

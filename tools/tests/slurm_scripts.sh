@@ -1,9 +1,9 @@
 #!/bin/bash
-# test_slurm_scripts.sh: tests tools/slurm with stand-ins for Slurm's commands: the scripts are valid bash, each
+# slurm_scripts.sh: tests tools/slurm with stand-ins for Slurm's commands: the scripts are valid bash, each
 # requests the processes in its name, and train.sh starts the program, reports its end and requeues the job after the
 # warning. `make test-slurm` uses a real Slurm.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 root=$PWD
 work=$(mktemp -d /tmp/stepmark-scripts-XXXXXX)
 trap 'rm -rf "$work"' EXIT
@@ -13,7 +13,7 @@ fail() {
     echo "failed: $1"
 }
 
-for script in tools/slurm/*.sbatch tools/slurm/train.sh tools/test_slurm.sh; do
+for script in tools/slurm/*.sbatch tools/slurm/train.sh tools/tests/slurm.sh; do
     bash -n "$script" || fail "$script: its syntax"
 done
 for n in 1 2 4; do

@@ -1,8 +1,8 @@
 #!/bin/sh
-# test_deps.sh: tests tools/deps.sh with stand-ins for apt: it installs missing packages by this release's names, one at
+# deps.sh: tests tools/deps.sh with stand-ins for apt: it installs missing packages by this release's names, one at
 # a time, and waits for other installers.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 export folder PATH="$folder/bin:$PATH"
@@ -36,7 +36,7 @@ rmdir "$folder/lock"
 END
 
 fail() {
-    echo "test_deps: $1" >&2
+    echo "deps: $1" >&2
     cat "$folder/out" "$folder/installed" >&2
     exit 1
 }
@@ -72,4 +72,4 @@ fresh
 ! tools/deps.sh run >"$folder/out" 2>&1 || fail "what apt-get could not do was taken for done"
 grep -qx "E: broken" "$folder/out" || fail "what apt-get said is not shown"
 passed
-echo "test_deps: $n_passed passed, 0 failed"
+echo "deps: $n_passed passed, 0 failed"

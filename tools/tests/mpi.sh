@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_mpi.sh [STEPMARK]: trains with several processes, started by mpirun on this machine, and compares with a single
+# mpi.sh [STEPMARK]: trains with several processes, started by mpirun on this machine, and compares with a single
 # one.
 #
 #   PROCESSES="3"        how many

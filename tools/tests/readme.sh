@@ -1,9 +1,9 @@
 #!/bin/sh
-# test_readme.sh: runs every command that README.md and docs/tour.md show. `make bench` runs with a tiny model, `make
+# readme.sh: runs every command that README.md and docs/tour.md show. `make bench` runs with a tiny model, `make
 # test` not at all, as it runs this. Unless STEPMARK_TEST_ALL=1, measurements and trainings are short: few pairs, few
 # steps, small operations, and peaks only in the first command that measures them.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 unset MAKEFLAGS MFLAGS MAKELEVEL # a user's make is not part of this one
 n_passed=0
 n_failed=0

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""test_course.py STEPMARK [--write]: runs every command and example of docs/course, and compares their output with
+"""course.py STEPMARK [--write]: runs every command and example of docs/course, and compares their output with
 the lessons. In a block of `console`, lines that begin with "$ " are commands, the others their output; a line "..."
 matches any lines. Blocks of `python` are doctest's. --write writes the output into the lessons.
 """
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 COURSE = ROOT / "docs" / "course"
 BLOCK = re.compile(r"^```(console|python)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_small_runs.sh STEPMARK: runs each backend from end to end, in seconds: the cpu backend's operations on small shapes
+# small_runs.sh STEPMARK: runs each backend from end to end, in seconds: the cpu backend's operations on small shapes
 # in every format, steps of each backend, a training, advice. The release build checks results; sanitizer builds check
 # memory.
 set -eu

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_peers.sh BINARY: tests the programs of bench/peers, and compares stepmark's weights, losses, updates and
+# peers.sh BINARY: tests the programs of bench/peers, and compares stepmark's weights, losses, updates and
 # generated text, and what eval says, with those of PyTorch and transformers, and its tokens with those of tokenizers.
 set -eu
 binary=$1
