@@ -319,30 +319,30 @@ tidy: $(B)/ladder_rungs.list ## run clang-tidy over the sources
 
 .PHONY: pages
 pages: build ## print manual pages and shell completions into build/release/pages
-	@tools/pages.sh $(B)/stepmark $(B)/pages
+	@tools/packages/pages.sh $(B)/stepmark $(B)/pages
 
 PREFIX ?= /usr/local
 export DESTDIR PREFIX ZSHDIR
 .PHONY: install
 install: pages ## install program, manual pages, completions and documents (PREFIX=/usr/local DESTDIR=)
-	@tools/install.sh install $(B)
+	@tools/packages/install.sh install $(B)
 
 .PHONY: uninstall
 uninstall: pages ## remove the installed files
-	@tools/install.sh uninstall $(B)
+	@tools/packages/install.sh uninstall $(B)
 
 .PHONY: deb
 deb: deps deps-package ## build a Debian package in build/deb
-	@CC="$(CC)" tools/deb.sh
+	@CC="$(CC)" tools/packages/deb.sh
 
 .PHONY: tarball
 tarball: deps ## build a folder with the program for any Linux of glibc 2.28 or newer, in build/stepmark-*.tar.gz
-	@CC="$(CC)" tools/tarball.sh "$(MAKE)"
+	@CC="$(CC)" tools/packages/tarball.sh "$(MAKE)"
 
 .PHONY: wheel
 wheel: deps ## build a Python wheel with the program inside (manylinux_2_28), and use it in a fresh environment
-	@CC="$(CC)" tools/wheel.sh "$(MAKE)"
-	@tools/test_wheel.sh build/stepmark-*_$(TARGET_ARCH).whl
+	@CC="$(CC)" tools/packages/wheel.sh "$(MAKE)"
+	@tools/packages/test_wheel.sh build/stepmark-*_$(TARGET_ARCH).whl
 
 .PHONY: deps-package
 deps-package: ## also install what building and testing packages needs
@@ -350,15 +350,15 @@ deps-package: ## also install what building and testing packages needs
 
 .PHONY: test-deb
 test-deb: deb ## install the package in a minimal Debian, use it, remove and purge it (as root)
-	@tools/test_deb.sh
+	@tools/packages/test_deb.sh
 
 .PHONY: test-reproducible
 test-reproducible: deps ## build twice, in different folders, and compare byte by byte
-	@tools/test_reproducible.sh
+	@tools/packages/test_reproducible.sh
 
 .PHONY: test-pages
 test-pages: deps-dev pages ## check manual pages with mandoc, and completions in bash, zsh and fish
-	@tools/test_pages.sh $(B)/stepmark $(B)/pages
+	@tools/packages/test_pages.sh $(B)/stepmark $(B)/pages
 
 .PHONY: clean
 clean: ## remove everything that was built

@@ -1,4 +1,4 @@
-// portable.c: linked into the program of tools/tarball.sh alone, before libraries' archives.
+// portable.c: linked into the program of tools/packages/tarball.sh alone, before libraries' archives.
 #include <stdio.h>
 
 // Where archives say stdin, stdout and stderr they mean these: their code takes the variables' addresses for its own

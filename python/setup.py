@@ -1,4 +1,4 @@
-"""The wheel holds a program, so it is one of a platform; its version is that of debian/changelog, from tools/wheel.sh."""
+"""The wheel holds a program, so it is one of a platform; tools/packages/wheel.sh passes debian/changelog's version."""
 
 import os
 

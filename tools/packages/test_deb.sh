@@ -3,7 +3,7 @@
 # installed, used with only its dependencies, then with its recommendations and an OpenCL implementation (POCL=0:
 # without), removed and purged, and leaves no files. Run it as root. build/debian-root.tar caches the minimal Debian.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 package=${1:-$(ls build/deb/stepmark_*_"$(dpkg --print-architecture)".deb)}
 suite=${SUITE:-bookworm}
 mirror=${MIRROR:-http://deb.debian.org/debian}

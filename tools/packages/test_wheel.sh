@@ -3,7 +3,7 @@
 # the module. A wheel for another processor: as pip unpacks it there, run by QEMU where that is registered.
 set -eu
 wheel=$(realpath "$1")
-tests=$(realpath "$(dirname "$0")/../tests/program/test_python.py")
+tests=$(realpath "$(dirname "$0")/../../tests/program/test_python.py")
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"

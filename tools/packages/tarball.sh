@@ -4,7 +4,7 @@
 # OpenBLAS, oneDNN and OpenCL are looked for when it runs. It is linked by Zig's C compiler, which has that glibc's symbols,
 # from a virtual environment outside of the tree (STEPMARK_ZIG names another folder for it).
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 make=${1:-make}
 glibc=2.28
 CC=${CC:-gcc} # for another processor: its compiler
@@ -52,6 +52,6 @@ fi
 rm -rf "${B:?}/$name" "$linked/pages"
 cp -r "$B/pages" "$linked/pages"
 tool strip -g "$linked/stepmark"
-DESTDIR=$B PREFIX=/$name tools/install.sh install "$linked"
+DESTDIR=$B PREFIX=/$name tools/packages/install.sh install "$linked"
 tar -C "$B" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$(git log -1 --format=%ct)" -czf "build/$name.tar.gz" "$name"
 echo "build/$name.tar.gz: needs $newest and $(tool objdump -p "$linked/stepmark" | awk '/NEEDED/ { printf "%s ", $2 }')"

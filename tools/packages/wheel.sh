@@ -1,9 +1,9 @@
 #!/bin/sh
 # wheel.sh [MAKE]: build/stepmark-VERSION-py3-none-manylinux_2_28_ARCH.whl: the Python module with the program of
-# tools/tarball.sh inside, so that `pip install` needs no compiler. Its tools are in a virtual environment outside of the tree
-# (STEPMARK_WHEEL names another folder for it).
+# tools/packages/tarball.sh inside, so that `pip install` needs no compiler. Its tools are in a virtual environment
+# outside of the tree (STEPMARK_WHEEL names another folder for it).
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 make=${1:-make}
 CC=${CC:-gcc} # for another processor: its compiler
 export CC
@@ -17,7 +17,7 @@ if ! "$venv/bin/python" -c 'import auditwheel, setuptools, wheel' 2>/dev/null; t
     python3 -m venv "$venv" >&2
     "$venv/bin/pip" install --quiet auditwheel setuptools wheel >&2
 fi
-tools/tarball.sh "$make"
+tools/packages/tarball.sh "$make"
 stage=build/wheel
 rm -rf $stage
 mkdir -p $stage/out

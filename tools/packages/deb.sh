@@ -2,7 +2,7 @@
 # deb.sh: builds the Debian package from the tracked files, in a copy: build/deb/stepmark_VERSION_ARCH.deb. The same
 # sources always give the same package, bit for bit.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 version=$(sed -n '1s/.*(\(.*\)).*/\1/p' debian/changelog)
 BUILD_COMMIT=${BUILD_COMMIT:-$(git rev-parse --short=12 HEAD)}
 BUILD_DIRTY=${BUILD_DIRTY:-$(test -z "$(git status --porcelain | head -1)" && echo 0 || echo 1)}

@@ -2,7 +2,7 @@
 # test_reproducible.sh: builds the last commit twice, in folders with different names and depths, and another locale,
 # time zone and umask, and compares program, manual pages and completions byte by byte. CONFIG and CFLAGS apply to both.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 work=${WORK:-$(mktemp -d)}
 [ -n "${WORK:-}" ] || trap 'rm -rf "$work"' EXIT
 BUILD_COMMIT=$(git rev-parse --short=12 HEAD)

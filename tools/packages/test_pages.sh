@@ -1,6 +1,6 @@
 #!/bin/sh
 # test_pages.sh STEPMARK FOLDER: checks that manual pages pass mandoc -Tlint and name every flag, and that real
-# shells complete subcommands, flags, words and lists. tools/pages.sh made FOLDER.
+# shells complete subcommands, flags, words and lists. tools/packages/pages.sh made FOLDER.
 set -eu
 stepmark=$(realpath "$1")
 folder=$(realpath "$2")
