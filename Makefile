@@ -292,12 +292,12 @@ check-attention: ## check attention's kernels for matrix units with emulated ins
 .PHONY: check-vendors
 check-vendors: ## compile the kernels of matrix units with AMD's and Intel's compilers (as root; TARGETS="gfx942 bmg" for some)
 	@$(MAKE) build
-	@tools/check_vendors.sh
+	@tools/vendors/check.sh
 
 .PHONY: check-emulated
 check-emulated: ## verify the matrix units of AMD and Intel by emulation, and spoilt ones (CARDS="gfx942 bmg" for some)
 	@$(MAKE) build
-	@tools/check_emulated.sh
+	@tools/vendors/check_emulated.sh
 
 .PHONY: opencl-with
 opencl-with: deps-dev ## run the OpenCL tests on another implementation: WITH=intel (not given), rusticl or oclgrind

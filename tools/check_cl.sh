@@ -56,7 +56,7 @@ for file in cl/*.cl cl/optimizer/*.cl cl/products/*.cl cl/nvidia/*.cl; do
         done
     done
 done
-# Of the units of cl/units one that this compiler has; tools/check_vendors.sh compiles all.
+# Of the units of cl/units one that this compiler has; tools/vendors/check.sh compiles all.
 for file in cl/units/*_units.cl; do
     for form in -DPART=0 -DPART=1 "-DPART=2 -DDOCUMENTS=1 -DDROPOUT=1" "-DA_TRANSPOSED" "-DB_TRANSPOSED -DBESIDE=6" -DSUM_ONLY=1; do
         for format in "$@"; do

@@ -28,7 +28,7 @@ tests() {
         RUN_LAST="tools/check_attention.sh 'tests/program/test_python.py $release' \
             'tools/tests/scaling_page.py build/mpi/stepmark' \
             'tools/packages/test_pages.sh $release build/release/pages' tools/tests/slurm_scripts.sh \
-            tools/tests/deps.sh 'tools/tests/small_runs.sh $release' 'tools/check_vendors.sh clang-19'"
+            tools/tests/deps.sh 'tools/tests/small_runs.sh $release' 'tools/vendors/check.sh clang-19'"
 }
 tests_sanitized() { $make CONFIG=asan run-tests RUN_FIRST="'tools/tests/small_runs.sh build/asan/stepmark'"; }
 

@@ -1,5 +1,6 @@
 // Matrix units of AMD and Intel: which a device has, and that one which ends the process that tries it is not used. The
-// device is PoCL's, and says that it is such a card (tools/emulated.sh); `make check-emulated` runs products on it.
+// device is PoCL's, and says that it is such a card (tools/vendors/emulated.sh); `make check-emulated` runs products on
+// it.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,7 @@ static char said[1 << 16];
 // What the program says as the card's: 0 where it could run.
 static int run(const char *environment, const char *card, const char *words) {
     char command[2048];
-    snprintf(command, sizeof command, "%s STEPMARK_EMULATED_CACHE=%s/cache tools/emulated.sh %s %s %s 2>&1",
+    snprintf(command, sizeof command, "%s STEPMARK_EMULATED_CACHE=%s/cache tools/vendors/emulated.sh %s %s %s 2>&1",
              environment, temp_folder, card, SM_TEST_BINARY, words);
     FILE *pipe = popen(command, "r");
     assert_non_null(pipe);

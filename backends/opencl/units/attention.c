@@ -41,7 +41,7 @@ static int local_bytes(const opencl_unit *unit, int part, int HS, int elem_bytes
 }
 
 // A wave's registers hold the sums of its own rows or keys, these as operands, and the tiles on their way. Where that
-// is more than there are (seen by the vendors' compilers: tools/check_vendors.sh), some of it is left out.
+// is more than there are (seen by the vendors' compilers: tools/vendors/check.sh), some of it is left out.
 static sizes wish(const opencl_unit *unit, units_format format, int part, int64_t HS) {
     const bool is_keys = part == OPENCL_ATTENTION_KEYS;
     const bool is_narrow = format <= UNITS_F16;

@@ -2,7 +2,7 @@
 # emulated.sh CARD PROGRAM...: runs a program with an OpenCL device that says it is CARD (gfx942, gfx1100, dg2, bmg, ...; see
 # tests/emulation/device.c): PoCL's, with matrix units as their vendors document them.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 here=$(pwd)
 card=$1
 shift

@@ -1,12 +1,12 @@
 #!/bin/sh
-# vendors.sh: brings the compilers of AMD's and Intel's OpenCL drivers, which need no card, from Debian's suite sid into a
-# folder outside the tree, without installing them (an installed driver would be one more platform), unless they are there;
-# prints the folder. STEPMARK_VENDORS names another one. About 1.3 GB and two minutes, as root (comgr runs in a chroot: its
-# precompiled header names its place). It leaves there
+# compilers.sh: brings the compilers of AMD's and Intel's OpenCL drivers, which need no card, from Debian's suite sid
+# into a folder outside the tree, without installing them (an installed driver would be one more platform), unless they
+# are there; prints the folder. STEPMARK_VENDORS names another one. About 1.3 GB and two minutes, as root (comgr runs in
+# a chroot: its precompiled header names its place). It leaves there
 #   ocloc ARG...                            Intel's
 #   comgr TARGET TO "OPTIONS" SOURCE        ROCm's libamd_comgr, with what clBuildProgram asks of it
 set -eu
-here=$(cd "$(dirname "$0")/.." && pwd)
+here=$(cd "$(dirname "$0")/../.." && pwd)
 top=${STEPMARK_VENDORS:-${XDG_CACHE_HOME:-$HOME/.cache}/stepmark/vendors}
 if [ -x "$top/comgr" ] && [ -x "$top/ocloc" ]; then
     echo "$top"

@@ -1,18 +1,18 @@
 #!/bin/sh
-# check_vendors.sh [CLANG]: the programs that plans may need of matrix units of AMD and Intel compile by the vendors' own
-# compilers (tools/vendors.sh), without a card; prints a table of registers, spills, local memory, and matrix instructions
-# against loads in the loop that has most of them, and keeps it in build/vendors/TARGET/table. Nothing spills or has arrays
-# in memory, and loops of products keep to a budget of loads. What was compiled is not compiled again: an interrupted run
-# is continued. With CLANG, one that knows AMD's processors (clang-19), it compiles the first product and attention for
-# three of them: a few seconds.
+# check.sh [CLANG]: the programs that plans may need of matrix units of AMD and Intel compile by the vendors' own
+# compilers (tools/vendors/compilers.sh), without a card; prints a table of registers, spills, local memory, and matrix
+# instructions against loads in the loop that has most of them, and keeps it in build/vendors/TARGET/table. Nothing
+# spills or has arrays in memory, and loops of products keep to a budget of loads. What was compiled is not compiled
+# again: an interrupted run is continued. With CLANG, one that knows AMD's processors (clang-19), it compiles the first
+# product and attention for three of them: a few seconds.
 #   TARGETS="gfx942 bmg"   which devices; not given: all
 #   ONLY=DATA_BF16         compile of the programs those whose options match this expression
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 stepmark=${STEPMARK:-build/release/stepmark}
 vendors=${1:-}
 if [ -z "$vendors" ]; then
-    vendors=$(tools/vendors.sh)
+    vendors=$(tools/vendors/compilers.sh)
     first=
 elif ! "$vendors" --version >/dev/null 2>&1 || [ "$(uname -m)" != x86_64 ]; then
     echo "check-vendors: left out: no $vendors for x86-64"
@@ -39,18 +39,18 @@ compile() {
     gfx*:?*)
         "$vendors" -x cl -target amdgcn-amd-amdhsa -mcpu="$1" -nogpulib -O3 -Xclang -finclude-default-header -w $3 -S -o "$work/out.s" \
             "$2" 2>"$work/log" || return 1
-        tools/count_instructions.py amd "$work/out.s"
+        tools/vendors/count_instructions.py amd "$work/out.s"
         ;;
     gfx*)
         rm -f "$work/out.s"
         "$vendors/comgr" "$1" "$work/out.s" "-O3 $3 -mllvm -amdgpu-prelink -mcode-object-version=5" "$2" 2>"$work/log" || return 1
-        tools/count_instructions.py amd "$work/out.s"
+        tools/vendors/count_instructions.py amd "$work/out.s"
         ;;
     *)
         rm -rf "$work/out" && mkdir "$work/out"
         "$vendors/ocloc" compile -file "$2" -device "$1" -options "$3" -output_no_suffix -output "$work/out/program" >"$work/log" 2>&1 || return 1
         "$vendors/ocloc" disasm -file "$work/out/program.bin" -device "$1" -dump "$work/out/parts" >"$work/log2" 2>&1 || return 1
-        tools/count_instructions.py intel "$work/out/parts"
+        tools/vendors/count_instructions.py intel "$work/out/parts"
         ;;
     esac
 }
@@ -64,7 +64,7 @@ for target in ${TARGETS:-gfx90a gfx942 gfx950 gfx1100 gfx1151 gfx1201 dg2 arl-h 
     dg2 | arl-h) card=dg2 ;;
     *) card=bmg ;;
     esac
-    tools/emulated.sh "$card" "$stepmark" --helper opencl 0 programs >"$work/programs" || true
+    tools/vendors/emulated.sh "$card" "$stepmark" --helper opencl 0 programs >"$work/programs" || true
     if [ -n "$first" ]; then
         grep -E "$first" "$work/programs" | awk '!seen[$1]++' >"$work/first" && mv "$work/first" "$work/programs"
     fi
@@ -73,7 +73,7 @@ for target in ${TARGETS:-gfx90a gfx942 gfx950 gfx1100 gfx1151 gfx1201 dg2 arl-h 
         heads=$([ "$stem" != attention_units ] || echo cl/heads.cl)
         # shellcheck disable=SC2086 # a list of files
         cat cl/philox.cl cl/prelude.cl cl/units/units.cl $heads "cl/units/$stem.cl" >"$work/source.cl"
-        counts=$folder/$({ echo "$vendors $options" && cat "$work/source.cl" tools/count_instructions.py; } | sha256sum | cut -c1-16)
+        counts=$folder/$({ echo "$vendors $options" && cat "$work/source.cl" tools/vendors/count_instructions.py; } | sha256sum | cut -c1-16)
         if [ ! -e "$counts" ]; then
             echo "$stem $options" | grep -qE -e "${ONLY:-.}" || continue
             if ! compile "$target" "$work/source.cl" "-cl-std=CL1.2 -cl-denorms-are-zero -DVECTOR=4 -DROW_ITEMS=128 $options" >"$work/counts"; then

@@ -1,14 +1,14 @@
 #!/bin/sh
 # check_emulated.sh: family `tensor` on matrix units of AMD and Intel, emulated by their documented layouts on PoCL
-# (tools/emulated.sh): what is tried before a unit is believed is right; every op and whole steps agree with the reference;
-# each layout spoilt on purpose is noticed, so that the unit is not used; and so is a compiler that ends its process; and a
-# second run builds nothing.
+# (tools/vendors/emulated.sh): what is tried before a unit is believed is right; every op and whole steps agree with the
+# reference; each layout spoilt on purpose is noticed, so that the unit is not used; and so is a compiler that ends its
+# process; and a second run builds nothing.
 #   CARDS="gfx942 bmg"     which devices; not given: one of each unit
 #   FILTER=matmul          which checks of `stepmark verify`; not given: all on the first card, and on the others those in which
 #                          a unit multiplies: other ops run alike on all. MAX_ELEMS=20000: cases whose largest tensor is no larger
 #   PRECISIONS=bf16        which formats; not given: those of the unit
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 [ "$(uname -m)" = x86_64 ] || { echo "check-emulated: left out: not an x86-64 processor"; exit 0; }
 stepmark=$(realpath "${STEPMARK:-build/release/stepmark}")
 folder=$(mktemp -d)
@@ -25,13 +25,13 @@ fail() {
 # The unit of a device that is tried again, with a cache of its own; $folder/said has what came of it.
 try_units() {
     rm -rf "$folder/cache"
-    STEPMARK_EMULATED_CACHE=$folder/cache tools/emulated.sh "$1" "$stepmark" --helper opencl 0 try "$stepmark" 2>&1 | tail -n +2 >"$folder/said"
-    STEPMARK_EMULATED_CACHE=$folder/cache tools/emulated.sh "$1" "$stepmark" devices -o csv | grep '^opencl' >"$folder/devices"
+    STEPMARK_EMULATED_CACHE=$folder/cache tools/vendors/emulated.sh "$1" "$stepmark" --helper opencl 0 try "$stepmark" 2>&1 | tail -n +2 >"$folder/said"
+    STEPMARK_EMULATED_CACHE=$folder/cache tools/vendors/emulated.sh "$1" "$stepmark" devices -o csv | grep '^opencl' >"$folder/devices"
 }
 
 # A step, on a platform that leaves it to stepmark to keep what it built.
 measure() {
-    STEPMARK_EMULATED_CACHE=$folder/cache tools/emulated.sh "$card" "$stepmark" run --backend opencl --isa tensor -m tiny -b 1 \
+    STEPMARK_EMULATED_CACHE=$folder/cache tools/vendors/emulated.sh "$card" "$stepmark" run --backend opencl --isa tensor -m tiny -b 1 \
         --seq-len 32 --precision bf16 -w 1 -r 1 -o json
 }
 
@@ -66,7 +66,7 @@ for card in ${CARDS:-gfx90a gfx942 gfx950 gfx1100 gfx1201 dg2 pvc bmg}; do
     unset STEPMARK_CRASH
     grep -qE ",local,\"?no $level: .*ended the process" "$folder/devices" || fail "$card: a compiler that ends its process: $(cat "$folder/devices")"
     try_units "$card"
-    STEPMARK_EMULATED_CACHE=$folder/cache tools/emulated.sh "$card" "$stepmark" verify --backend opencl --isa tensor -o csv \
+    STEPMARK_EMULATED_CACHE=$folder/cache tools/vendors/emulated.sh "$card" "$stepmark" verify --backend opencl --isa tensor -o csv \
         --precision "${PRECISIONS:-$formats}" --filter "$filter" --max-elems "${MAX_ELEMS:-20000}" >"$folder/verify" ||
         fail "$card: $(grep -m1 ',failed,' "$folder/verify")"
     passed=$(grep -c ',passed,' "$folder/verify")

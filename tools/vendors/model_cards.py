@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """model_cards.py [STEPMARK]: what GPT-2 124M in bf16 may reach on cards that nobody has measured, from counts alone: FLOPs
-and bytes of the step (stepmark estimate), instructions, registers and local memory of the kernels (tools/check_vendors.sh),
-and the cards' data sheets. A static model: it knows no cache, no power limit beyond one factor, and no driver. It is held
-to the figures that were measured on an H100 (docs/results.md), and fails where it is off by more than 25%."""
+and bytes of the step (stepmark estimate), instructions, registers and local memory of the kernels
+(tools/vendors/check.sh), and the cards' data sheets. A static model: it knows no cache, no power limit beyond one
+factor, and no driver. It is held to the figures that were measured on an H100 (docs/results.md), and fails where it is
+off by more than 25%."""
 import json
 import math
 import subprocess
