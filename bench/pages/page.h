@@ -7,8 +7,8 @@
 //   sm_page_json(out, "my-data", value);        data for a script: JSON.parse of #my-data's text
 //   sm_page_end(out, (const char *const[]){"my.js", NULL});               the base's script, yours, </html>
 //
-// A file bench/*/*.css or *.js is embedded by the build; its name says which it is. A page may fetch nothing: its
-// content security policy refuses everything outside of it.
+// A file *.css or *.js of bench or learn is embedded by the build; its name says which it is. A page may fetch nothing:
+// its content security policy refuses everything outside of it.
 #ifndef STEPMARK_BENCH_PAGES_PAGE_H
 #define STEPMARK_BENCH_PAGES_PAGE_H
 

@@ -14,7 +14,7 @@ TEST(equations_are_read_as_meant) { assert_int_equal(system("node tests/page/equ
 
 TEST(every_kind_has_equations) {
     const sm_embedded *file = sm_embedded_find("docs/equations.md");
-    const sm_embedded *rules = sm_embedded_find("learn/page/step_rules.js");
+    const sm_embedded *rules = sm_embedded_find("learn/page/view/step_rules.js");
     assert_non_null(file);
     assert_non_null(rules);
     for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
@@ -26,7 +26,7 @@ TEST(every_kind_has_equations) {
         const int n_rule = snprintf(heading, sizeof(heading), "\n        %s: ", sm_op_name((sm_op_kind)kind));
         if (!sm_op_is_communication((sm_op_kind)kind) &&
             memmem(rules->text, rules->size_bytes, heading, (size_t)n_rule) == NULL) {
-            fail_msg("%s has no rule in learn/page/step_rules.js", sm_op_name((sm_op_kind)kind));
+            fail_msg("%s has no rule in learn/page/view/step_rules.js", sm_op_name((sm_op_kind)kind));
         }
     }
 }

@@ -19,7 +19,7 @@ const make = (tag, attributes, ...children) => {
     element.append(...children);
     return element;
 };
-const source = fs.readFileSync(path.join(root, 'learn', 'page', 'step_math.js'), 'utf8');
+const source = fs.readFileSync(path.join(root, 'learn', 'page', 'view', 'step_math.js'), 'utf8');
 const math = new Function('document', 'page', `${source}; return math;`)({createElementNS: (_, tag) => new Element(tag)}, {make});
 
 const say = (node) => {
