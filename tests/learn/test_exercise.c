@@ -1,6 +1,6 @@
 // A student's path: every exercise begins with a file, has a solution that is right, and mistakes that are told by
 // name. tests/exercises/NAME.inc is a body in both languages; where MISTAKE is a number, it makes that mistake, and
-// "//! NUMBER: TEXT" is what is said of it (TEXT|TEXT: one of them). cl_NAME.inc shares its work among work-items.
+// "//! NUMBER: TEXT" is what is said of it (TEXT|TEXT: one of them). cl/NAME.inc shares its work among work-items.
 #include <stdbool.h>
 #include <unistd.h>
 
@@ -184,7 +184,7 @@ static int check_in_opencl(const char *name, bool is_parallel, int most) {
     char expected[COMMAND_SIZE] = "right";
     int n_failed = 0;
     int mistake = 0;
-    snprintf(path, sizeof(path), "tests/exercises/%s%s.inc", is_parallel ? "cl_" : "", name);
+    snprintf(path, sizeof(path), "tests/exercises/%s%s.inc", is_parallel ? "cl/" : "", name);
     read_text(path, body, sizeof(body));
     snprintf(path, sizeof(path), "%s/mine.cl", folder);
     snprintf(arguments, sizeof(arguments), "exercise %s --check $T/mine.cl --no-peaks --timeout 60", name);

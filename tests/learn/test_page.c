@@ -10,7 +10,7 @@
 #include "src/models/model.h"
 
 // Their trees, as the page's own code builds them.
-TEST(equations_are_read_as_meant) { assert_int_equal(system("node tests/page/equations.js"), 0); }
+TEST(equations_are_read_as_meant) { assert_int_equal(system("node tests/learn/equations.js"), 0); }
 
 TEST(every_kind_has_equations) {
     const sm_embedded *file = sm_embedded_find("docs/equations.md");

@@ -1,5 +1,5 @@
 // equations.js [--write]: every equation of docs/equations.md as the page's parser reads it, without a browser: its tree,
-// in one line, is that of equations.txt beside this file. --write rewrites that file; read what has changed.
+// in one line, is that of equations.txt next to this file. --write rewrites that file; read what has changed.
 //
 //   {a b} / {c}  a fraction    a_{i}, a^{2}  a subscript, a superscript    sum_{n}  with an index below    sqrt{a}    <a b>  a row
 'use strict';
