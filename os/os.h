@@ -31,11 +31,11 @@ int os_n_processors(void);
 // Makes threads with these attributes run on those processors; no effect if binding is impossible.
 void os_bind_thread(pthread_attr_t *attributes, const os_processors *processors);
 
-// The machine's memory, and the part available without swapping; 0: unknown.
-void os_memory(uint64_t *total_bytes, uint64_t *available_bytes);
+// The machine's memory, and the part available without swapping; 0: unknown. `root`: as of os_open_facts.
+void os_memory(const char *root, uint64_t *total_bytes, uint64_t *available_bytes);
 
 // Likewise, within the limits of this process: its control groups (cgroups) may allow less.
-void os_memory_allowed(uint64_t *total_bytes, uint64_t *available_bytes);
+void os_memory_allowed(const char *root, uint64_t *total_bytes, uint64_t *available_bytes);
 
 // Advice on newly mapped memory: large pages; no copy for child processes.
 void os_use_large_pages(void *memory, size_t size_bytes);

@@ -30,14 +30,17 @@ void os_bind_thread(pthread_attr_t *attributes, const os_processors *processors)
     (void)processors;
 }
 
-void os_memory(uint64_t *total_bytes, uint64_t *available_bytes) {
+void os_memory(const char *root, uint64_t *total_bytes, uint64_t *available_bytes) {
+    (void)root;
     const long n_pages = sysconf(_SC_PHYS_PAGES);
     const long page_bytes = sysconf(_SC_PAGESIZE);
     *total_bytes = n_pages > 0 && page_bytes > 0 ? (uint64_t)n_pages * (uint64_t)page_bytes : 0;
     *available_bytes = *total_bytes;
 }
 
-void os_memory_allowed(uint64_t *total_bytes, uint64_t *available_bytes) { os_memory(total_bytes, available_bytes); }
+void os_memory_allowed(const char *root, uint64_t *total_bytes, uint64_t *available_bytes) {
+    os_memory(root, total_bytes, available_bytes);
+}
 
 void os_use_large_pages(void *memory, size_t size_bytes) {
     (void)memory;

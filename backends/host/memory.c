@@ -320,14 +320,14 @@ sm_status host_bind(const host_memory *memory, const sm_plan *plan, host_op **op
 size_t host_total_bytes(void) {
     uint64_t total_bytes;
     uint64_t available_bytes;
-    os_memory_allowed(&total_bytes, &available_bytes);
+    os_memory_allowed("", &total_bytes, &available_bytes);
     return (size_t)total_bytes;
 }
 
 size_t host_available_bytes(void) {
     uint64_t total_bytes;
     uint64_t available_bytes;
-    os_memory_allowed(&total_bytes, &available_bytes);
+    os_memory_allowed("", &total_bytes, &available_bytes);
     return (size_t)available_bytes;
 }
 

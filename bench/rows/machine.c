@@ -301,7 +301,7 @@ sm_status sm_machine_facts(int argc, char *const argv[], json_t **facts) {
     int failed = 0;
     uint64_t total_bytes;
     uint64_t available_bytes;
-    os_memory(&total_bytes, &available_bytes);
+    os_memory("", &total_bytes, &available_bytes);
     failed |= json_object_set_new(f, "host", sm_json_text(named ? system.nodename : NULL));
     failed |= json_object_set_new(f, "os", operating_system());
     failed |= json_object_set_new(

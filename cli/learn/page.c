@@ -137,7 +137,7 @@ static sm_status choose_slices(page *p, const sm_plan *plan) {
     for (int k = 0; k < plan->n_arenas; k++) {
         needed_bytes += (double)plan->arenas[k].size_bytes;
     }
-    os_memory_allowed(&total_bytes, &available_bytes);
+    os_memory_allowed("", &total_bytes, &available_bytes);
     if (available_bytes > 0 && needed_bytes > (double)available_bytes) {
         return sm_fail(SM_ERR_USAGE,
                        "page: this step needs %.1f GiB of memory, and %.1f are available; give a smaller "

@@ -7,8 +7,8 @@
 // --- the machine's ---------------------------------------------------------------------------------
 
 // Value of the first line "key value" or "key: value" of a file in /proc or a cgroup; false if absent.
-static bool read_field(const char *path, const char *key, uint64_t *value) {
-    FILE *file = os_open_facts("", path);
+static bool read_field(const char *root, const char *path, const char *key, uint64_t *value) {
+    FILE *file = os_open_facts(root, path);
     if (file == NULL) {
         return false;
     }
@@ -26,14 +26,14 @@ static bool read_field(const char *path, const char *key, uint64_t *value) {
     return found;
 }
 
-static uint64_t read_bytes(const char *key) {
+static uint64_t read_bytes(const char *root, const char *key) {
     uint64_t n_kib = 0;
-    return read_field("/proc/meminfo", key, &n_kib) ? n_kib * 1024 : 0;
+    return read_field(root, "/proc/meminfo", key, &n_kib) ? n_kib * 1024 : 0;
 }
 
-void os_memory(uint64_t *total_bytes, uint64_t *available_bytes) {
-    *total_bytes = read_bytes("MemTotal:");
-    *available_bytes = read_bytes("MemAvailable:");
+void os_memory(const char *root, uint64_t *total_bytes, uint64_t *available_bytes) {
+    *total_bytes = read_bytes(root, "MemTotal:");
+    *available_bytes = read_bytes(root, "MemAvailable:");
     if (*available_bytes == 0) {
         *available_bytes = *total_bytes;
     }
@@ -56,20 +56,20 @@ static const cgroup_files cgroup_v2 = {"/sys/fs/cgroup", "memory.max", "memory.c
 enum { CGROUP_PATH_SIZE = 1024, FILE_PATH_SIZE = 1280 };
 
 // Lowers both figures to the limit of a group and to what is left of it.
-static void apply_group(const cgroup_files *files, const char *group, uint64_t *total_bytes,
+static void apply_group(const char *root, const cgroup_files *files, const char *group, uint64_t *total_bytes,
                         uint64_t *available_bytes) {
     char path[FILE_PATH_SIZE];
     uint64_t limit = 0;
     uint64_t usage = 0;
     uint64_t inactive = 0;
     snprintf(path, sizeof path, "%s%s/%s", files->mount, group, files->limit);
-    if (!read_field(path, "", &limit)) {
+    if (!read_field(root, path, "", &limit)) {
         return;
     }
     snprintf(path, sizeof path, "%s%s/%s", files->mount, group, files->usage);
-    read_field(path, "", &usage);
+    read_field(root, path, "", &usage);
     snprintf(path, sizeof path, "%s%s/memory.stat", files->mount, group);
-    read_field(path, files->inactive, &inactive);
+    read_field(root, path, files->inactive, &inactive);
     usage -= inactive < usage ? inactive : usage;
     uint64_t left = usage < limit ? limit - usage : 0;
     *total_bytes = limit < *total_bytes ? limit : *total_bytes;
@@ -78,9 +78,10 @@ static void apply_group(const cgroup_files *files, const char *group, uint64_t *
 
 // A limit applies to a group and all groups below it: walks from this process's group to the root. In a container the
 // path may name invisible groups; then the root is ours.
-static void apply_groups(const cgroup_files *files, char *group, uint64_t *total_bytes, uint64_t *available_bytes) {
+static void apply_groups(const char *root, const cgroup_files *files, char *group, uint64_t *total_bytes,
+                         uint64_t *available_bytes) {
     for (;;) {
-        apply_group(files, group, total_bytes, available_bytes);
+        apply_group(root, files, group, total_bytes, available_bytes);
         char *slash = strrchr(group, '/');
         if (slash == NULL) {
             return;
@@ -89,9 +90,9 @@ static void apply_groups(const cgroup_files *files, char *group, uint64_t *total
     }
 }
 
-void os_memory_allowed(uint64_t *total_bytes, uint64_t *available_bytes) {
-    os_memory(total_bytes, available_bytes);
-    FILE *file = os_open_facts("", "/proc/self/cgroup");
+void os_memory_allowed(const char *root, uint64_t *total_bytes, uint64_t *available_bytes) {
+    os_memory(root, total_bytes, available_bytes);
+    FILE *file = os_open_facts(root, "/proc/self/cgroup");
     if (file == NULL) {
         return;
     }
@@ -106,9 +107,9 @@ void os_memory_allowed(uint64_t *total_bytes, uint64_t *available_bytes) {
         *group++ = '\0';
         controllers++;
         if (controllers[0] == '\0') {
-            apply_groups(&cgroup_v2, group, total_bytes, available_bytes);
+            apply_groups(root, &cgroup_v2, group, total_bytes, available_bytes);
         } else if (strcmp(controllers, "memory") == 0) {
-            apply_groups(&cgroup_v1, group, total_bytes, available_bytes);
+            apply_groups(root, &cgroup_v1, group, total_bytes, available_bytes);
         }
     }
     fclose(file);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "tests/support/test.h"
+#include "tests/support/temp_folder.h"
 #include "os/os.h"
 
 static bool is_open(int file) { return fcntl(file, F_GETFD) >= 0; }
@@ -28,11 +29,40 @@ TEST(test_processors_are_counted) {
 TEST(test_memory_is_told) {
     uint64_t total_bytes = 0;
     uint64_t available_bytes = 0;
-    os_memory(&total_bytes, &available_bytes);
+    os_memory("", &total_bytes, &available_bytes);
     assert_true(total_bytes > 0 && available_bytes > 0 && available_bytes <= total_bytes);
     uint64_t most_bytes = 0;
-    os_memory_allowed(&most_bytes, &available_bytes);
+    os_memory_allowed("", &most_bytes, &available_bytes);
     assert_true(most_bytes > 0 && most_bytes <= total_bytes && available_bytes <= most_bytes);
+}
+
+static void put(const char *name, const char *text) { temp_put(name, text, strlen(text)); }
+
+// A limit is that of a group or of one above it. File cache that the kernel takes back first is free.
+TEST(test_memory_within_control_groups) {
+    uint64_t total_bytes = 0;
+    uint64_t available_bytes = 0;
+    put("proc/meminfo", "MemTotal:        1000 kB\nMemFree:           50 kB\nMemAvailable:     900 kB\n");
+    os_memory(temp_folder, &total_bytes, &available_bytes);
+    if (total_bytes != 1024000) {
+        skip(); // this system has other files
+    }
+    assert_int_equal(available_bytes, 921600);
+    put("proc/self/cgroup", "0::/job/step\n");
+    put("sys/fs/cgroup/job/memory.max", "600000\n");
+    put("sys/fs/cgroup/job/memory.current", "500000\n");
+    put("sys/fs/cgroup/job/memory.stat", "anon 100000\ninactive_file 300000\nactive_file 90000\n");
+    put("sys/fs/cgroup/job/step/memory.max", "max\n");
+    os_memory_allowed(temp_folder, &total_bytes, &available_bytes);
+    assert_int_equal(total_bytes, 600000);
+    assert_int_equal(available_bytes, 400000);
+    put("proc/self/cgroup", "7:cpu:/a\n4:memory:/old\n"); // version 1
+    put("sys/fs/cgroup/memory/old/memory.limit_in_bytes", "200000\n");
+    put("sys/fs/cgroup/memory/old/memory.usage_in_bytes", "250000\n");
+    put("sys/fs/cgroup/memory/old/memory.stat", "inactive_file 1\ntotal_inactive_file 20000\n");
+    os_memory_allowed(temp_folder, &total_bytes, &available_bytes);
+    assert_int_equal(total_bytes, 200000);
+    assert_int_equal(available_bytes, 0);
 }
 
 TEST(test_sleep_ends) {
@@ -146,5 +176,5 @@ int main(int argc, char **argv) {
         return 7;
     }
     os_begin(argv[0]);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove);
 }

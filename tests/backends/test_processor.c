@@ -2,38 +2,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "tests/support/test.h"
 #include "os/processor.h"
 #include "tests/support/temp_folder.h"
 
-static void write_text(const char *path, const char *text, size_t size_bytes) {
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    assert_int_equal(fwrite(text, 1, size_bytes, file), size_bytes);
-    assert_int_equal(fclose(file), 0);
-}
-
 // A machine of this /proc/cpuinfo and, unless NULL, of this board.
 static char *make_machine(const char *cpuinfo, const char *board) {
     static int n;
-    char name[32];
-    snprintf(name, sizeof name, "machine%d", n++);
-    char *root = temp_path(name);
-    char path[4096];
-    assert_int_equal(mkdir(root, 0700), 0);
-    snprintf(path, sizeof path, "%s/proc", root);
-    assert_int_equal(mkdir(path, 0700), 0);
-    snprintf(path, sizeof path, "%s/proc/cpuinfo", root);
-    write_text(path, cpuinfo, strlen(cpuinfo));
+    char name[64];
+    snprintf(name, sizeof name, "machine%d/proc/cpuinfo", ++n);
+    temp_put(name, cpuinfo, strlen(cpuinfo));
+    snprintf(name, sizeof name, "machine%d/proc/device-tree/model", n);
     if (board != NULL) {
-        snprintf(path, sizeof path, "%s/proc/device-tree", root);
-        assert_int_equal(mkdir(path, 0700), 0);
-        snprintf(path, sizeof path, "%s/proc/device-tree/model", root);
-        write_text(path, board, strlen(board) + 1);
+        temp_put(name, board, strlen(board) + 1);
     }
-    return root;
+    snprintf(name, sizeof name, "machine%d", n);
+    return temp_path(name);
 }
 
 static void expect_name(const char *cpuinfo, const char *board, const char *expected) {

@@ -1,24 +1,13 @@
 // test_sensors.c: the sensors with a test's own /proc and /sys, and the meaning of readings.
 #include <math.h>
 #include <sched.h>
-#include <sys/stat.h>
 
 #include "tests/support/test.h"
 #include "tests/support/temp_folder.h"
 #include "bench/sensors/nvml.h"
 #include "bench/sensors/sensors.h"
 
-// Writes text to a file below the temporary folder, with the folders on the way.
-static void put(const char *name, const char *text) {
-    char *path = temp_path(name);
-    for (char *slash = strchr(path + strlen(temp_folder) + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        mkdir(path, 0700);
-        *slash = '/';
-    }
-    temp_write(path, text, strlen(text));
-    free(path);
-}
+static void put(const char *name, const char *text) { temp_put(name, text, strlen(text)); }
 
 #define ZONE "sys/class/powercap/intel-rapl:"
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "status.h"
@@ -59,6 +60,18 @@ static inline void temp_write(const char *path, const void *data, size_t size_by
     assert_non_null(file);
     assert_int_equal(fwrite(data, 1, size_bytes, file), size_bytes);
     assert_int_equal(fclose(file), 0);
+}
+
+// Likewise, for a name in the folder, with the folders on the way.
+static inline void temp_put(const char *name, const void *data, size_t size_bytes) {
+    char *path = temp_path(name);
+    for (char *slash = strchr(path + strlen(temp_folder) + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(path, 0700);
+        *slash = '/';
+    }
+    temp_write(path, data, size_bytes);
+    free(path);
 }
 
 // The whole file, with a zero after it; the caller's to free.
