@@ -69,8 +69,7 @@ sm_status cli_sweep_find(cli_sweep *s, int index) {
             break;
         }
         failed_B = B;
-        int64_t next = (int64_t)((double)B * next_share);
-        B = next < B ? next : B - 1;
+        B = (int64_t)((double)B * next_share);
     }
     announce(s, index, row, B, T, failed_B);
     return SM_OK;

@@ -325,6 +325,33 @@ TEST_WITH(shares_are_of_the_headline, reset_fake, NULL) {
     sm_row_free(&row);
 }
 
+// Ops that memory bounds would take the time of their arithmetic, here almost none; and the other way round.
+TEST_WITH(ops_gain_what_bounds_them, reset_fake, NULL) {
+    sm_row row;
+    const sm_loader_settings loader = {.kind = SM_LOADER_THREADS, .n_threads = 1};
+    measure_loop(&loader, 0, &row);
+    sm_plan *plan = make_plan();
+    for (int i = 0; i < 2; i++) {
+        const char *bound = i == 0 ? "memory" : "compute";
+        int64_t sum_ns = 0;
+        row.peak_flops = i == 0 ? 1e18 : 1e3;
+        row.peak_bandwidth = i == 0 ? 1e3 : 1e18;
+        for (int k = 0; k < plan->n_ops; k++) { // as fast as the ceiling allows
+            row.op_ns.values[k] = i == 0 ? (int64_t)(sm_op_mean_bytes(plan, &plan->ops[k], 1) * 1000000)
+                                         : (int64_t)(sm_op_flops(plan, &plan->ops[k]) * 1000000);
+            sum_ns += row.op_ns.values[k];
+        }
+        row.median_ns = row.attribution_ns = sum_ns;
+        row.loop.transfer_ns = row.loop.log_ns = row.loop.headline_wait_ns = row.phases.unaccounted_ns = 0;
+        json_decref(row.loop.ceilings);
+        assert_int_equal(sm_loop_verdict(plan, (double)sum_ns, &row), SM_OK);
+        assert_string_equal(row.loop.bound, bound);
+        assert_true(row.loop.ceiling_ts > 100 * row.median_ts);
+    }
+    sm_plan_free(plan);
+    sm_row_free(&row);
+}
+
 // --- against a baseline --------------------------------------------------------------------------------
 
 static json_t *loop_row(double factor) {

@@ -72,11 +72,26 @@ static void check_bucket(const sm_plan *plan, const sm_bucket *bucket, sm_op_kin
     assert_true(is_behind_writer);
 }
 
+// The gradients of blocks are complete at another time than those of the embeddings and the head.
+static void check_parts(const sm_plan *plan, const sm_bucket *bucket) {
+    bool has_blocks = false;
+    bool has_others = false;
+    for (int i = 0; i < plan->n_ops; i++) {
+        const sm_op *op = &plan->ops[i];
+        if ((op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT || op->kind == SM_OP_EMBEDDING_BACKWARD) &&
+            overlap(plan, op->out[0], bucket->gradient)) {
+            *(op->layer >= 0 ? &has_blocks : &has_others) = true;
+        }
+    }
+    assert_false(has_blocks && has_others);
+}
+
 static void check_sums(const sm_plan *plan, sm_op_kind kind) {
     int64_t n_gradients = 0;
     int64_t n_in_buckets = 0;
     for (int k = 0; k < plan->n_buckets; k++) {
         check_bucket(plan, &plan->buckets[k], kind);
+        check_parts(plan, &plan->buckets[k]);
         n_in_buckets += plan->buckets[k].n_elems;
         for (int other = 0; other < k; other++) {
             assert_false(overlap(plan, plan->buckets[k].gradient, plan->buckets[other].gradient));

@@ -497,6 +497,10 @@ TEST(costs_follow_from_prices) {
     assert_string_equal(text, "1,000,000,000 tokens take 12 days");
     sm_costs_text(NULL, other, 1e3, text);
     assert_string_equal(text, "");
+    sm_costs hosts = {.train_tokens = 1e9};
+    expect_ok("price", sm_costs_add(&hosts, "EPYC=0.5/h"));
+    sm_costs_text(&hosts, card, 1e6, text); // a card has not its host's price
+    assert_string_equal(text, "1,000,000,000 tokens take 16.7 min");
     json_decref(card);
     json_decref(cpu);
     json_decref(other);

@@ -38,6 +38,7 @@ TEST(flags_come_from_a_file) {
     static const expectation cases[] = {
         {"train --config $T/flags.json", 0, "step 3/3 | ", NULL},
         {"train --config $T/flags.json --steps 2", 0, "step 2/2 | ", NULL},
+        {"train --config $T/on.json", 0, "step 3/3 | ", "--profile: a training of fewer than 6 steps"},
         {"train --config $T/usual/run.json --run $T/copy --steps 4", 0, "step 4/4 | ", NULL},
         {"train --config $T/wrong.json", 2, NULL, "wrong.json: unknown flag --stepz; did you mean --steps?"},
         {"train --config $T/list.json", 2, NULL, "list.json: \"steps\": give a text, a number, true or false"},
@@ -147,7 +148,7 @@ static int set_up(void **state) {
                   "can see' | head -c 4000 >words && "
                   "mkdir many && yes 'an ant cannot' | head -c 3000 | split -b 300 - many/ && "
                   "echo '{\"model_size\": \"tiny\", \"steps\": 3, \"lr\": 1e-3, \"seq-len\": 16, \"profile\": false}' "
-                  ">flags.json && "
+                  ">flags.json && sed s/false/true/ flags.json >on.json && "
                   "echo '{\"stepz\": 3}' >wrong.json && echo '{\"steps\": [3]}' >list.json && "
                   "echo '{\"kernel\": \"gelu_forward=x.c\"}' >code.json");
 }

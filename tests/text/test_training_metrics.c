@@ -107,7 +107,17 @@ TEST(interval_of_the_mean) {
     assert_true(independent < 1.5 * 1.96 * sqrt(0.5 / 400));
     assert_true(alike > 3 * 1.96 * sqrt(spread / 400));
     assert_true(isnan(sm_stats_mean_ci95_half(series, 4)));
-    assert_true(isfinite(sm_stats_mean_ci95_half(series, 5)));
+    // 5, 10 and 20 blocks of the values 1, 2, ...: Student's t of one less, times their standard error.
+    static const struct {
+        int n, n_blocks;
+        double half;
+    } cases[] = {{5, 5, 2.7764 * 0.70710678}, {20, 10, 2.2622 * 0.95742711}, {100, 20, 2.0930 * 1.32287566}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        for (int k = 0; k < cases[i].n; k++) {
+            series[k] = 1 + k * cases[i].n_blocks / cases[i].n;
+        }
+        assert_true(fabs(sm_stats_mean_ci95_half(series, cases[i].n) - cases[i].half) < 1e-6);
+    }
 }
 
 // --- what a log must not be ----------------------------------------------------------------------
