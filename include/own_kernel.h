@@ -115,8 +115,6 @@ int sm_own_opencl_parameters(const sm_plan *plan, const sm_op *op, sm_own_parame
 sm_status sm_own_opencl_check(sm_op_kind kind, const char *source, const char *name);
 sm_status sm_own_opencl_work(const sm_plan *plan, const sm_op *op, const sm_own_kernel *kernel, sm_own_work *work);
 
-void sm_own_opencl_signature(sm_op_kind kind, char text[SM_OWN_SIGNATURE_SIZE]);
-
 // Prints the two definitions and an empty kernel.
 void sm_own_opencl_skeleton(sm_op_kind kind, FILE *out);
 

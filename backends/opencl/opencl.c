@@ -110,7 +110,7 @@ static sm_status create_queues(opencl_device *device) {
     return opencl_check(id, "clCreateCommandQueue, profiled", code);
 }
 
-void opencl_close(sm_device *base) {
+static void close_device(sm_device *base) {
     if (base == NULL) {
         return;
     }
@@ -136,7 +136,7 @@ void opencl_close(sm_device *base) {
     free(device);
 }
 
-sm_status opencl_open(int index, const sm_open_options *options, sm_device **opened) {
+static sm_status open_device(int index, const sm_open_options *options, sm_device **opened) {
     sm_status status = SM_OK;
     sm_device_info info;
     const opencl_family *family = NULL;
@@ -169,7 +169,7 @@ sm_status opencl_open(int index, const sm_open_options *options, sm_device **ope
     *opened = &device->base;
     return SM_OK;
 cleanup:
-    opencl_close(&device->base);
+    close_device(&device->base);
     return status;
 }
 
@@ -190,8 +190,8 @@ const sm_backend sm_backend_opencl = {
     .tunes = true,
     .device_count = device_count,
     .describe = describe,
-    .open = opencl_open,
-    .close = opencl_close,
+    .open = open_device,
+    .close = close_device,
     .foresee = opencl_foresee,
     .supports = supports,
     .emulates = emulates,

@@ -62,8 +62,6 @@ sm_status opencl_tune(opencl_executable *e);
 
 // --- opencl.c, execute.c, peaks.c ----------------------------------------------------------------
 
-sm_status opencl_open(int index, const sm_open_options *options, sm_device **opened);
-void opencl_close(sm_device *device);
 size_t opencl_working_bytes(const sm_device *device, const sm_plan *plan);
 sm_status opencl_prepare(sm_device *device, const sm_plan *plan, sm_executable **executable);
 void opencl_release(sm_executable *executable);

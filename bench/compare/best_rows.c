@@ -47,7 +47,8 @@ void sm_recommend_group(const json_t *row, char *text, size_t size_bytes) {
              sm_json_number(row, "n_seq"), own_code[0] != '\0' ? ", " : "", own_code);
 }
 
-void sm_recommend_configuration(const json_t *row, char *text, size_t size_bytes) {
+// "step b4s512 fused fp32 2 threads": the row within its group.
+static void name_configuration(const json_t *row, char *text, size_t size_bytes) {
     double n_threads = sm_json_number(row, "n_threads");
     char mode[64];
     char precision[64];
@@ -89,8 +90,8 @@ static bool alike(const json_t *a, const json_t *b) {
 
 // --- records ---------------------------------------------------------------------------------------
 
-sm_status sm_recommend_add(json_t *records, const char *topic, const char *group, const char *configuration,
-                           const char *figure, double value, const char *unit, const char *caution) {
+static sm_status add_record(json_t *records, const char *topic, const char *group, const char *configuration,
+                            const char *figure, double value, const char *unit, const char *caution) {
     json_t *record = json_object();
     int failed = 0;
     failed |= sm_json_set_new(record, "topic", sm_json_text(topic));
@@ -120,7 +121,7 @@ static void figure_text(const sm_contest *contest, double value, char *text, siz
 
 static void name_row(const json_t *row, bool with_device, char *text, size_t size_bytes) {
     int used = with_device ? snprintf(text, size_bytes, "%.60s ", sm_rows_text(row, "device")) : 0;
-    sm_recommend_configuration(row, text + used, size_bytes - (size_t)used);
+    name_configuration(row, text + used, size_bytes - (size_t)used);
 }
 
 void sm_recommend_doubt(const sm_contest *contest, const sm_outcome *o, char *text, size_t size_bytes) {
@@ -166,12 +167,12 @@ static sm_status award(const json_t *const *rows, size_t n, const sm_contest *co
     sm_recommend_group(o.first != NULL ? o.first : rows[0], group, sizeof(group));
     if (!sm_is_won(&o)) {
         sm_recommend_doubt(contest, &o, text, sizeof(text));
-        return sm_recommend_add(records, contest->topic, group, "", "", NAN, contest->unit, text);
+        return add_record(records, contest->topic, group, "", "", NAN, contest->unit, text);
     }
-    sm_recommend_configuration(o.first, text, sizeof(text));
+    name_configuration(o.first, text, sizeof(text));
     figure_text(contest, o.figure.value, figure, sizeof(figure));
     snprintf(caution, sizeof(caution), "%s%s", o.doubt[0] != '\0' ? "not ranked: " : "", o.doubt);
-    return sm_recommend_add(records, contest->topic, group, text, figure, o.figure.value, contest->unit, caution);
+    return add_record(records, contest->topic, group, text, figure, o.figure.value, contest->unit, caution);
 }
 
 static sm_status award_group(const json_t *group, json_t *records) {
@@ -210,10 +211,10 @@ static sm_status break_even(const json_t *slow, const json_t *fast, json_t *reco
     double extra_ns = start_ns(fast) - start_ns(slow);
     double steps = extra_ns > 0 ? ceil(extra_ns / gain_ns) : 0;
     sm_recommend_group(fast, group, sizeof(group));
-    sm_recommend_configuration(fast, configuration, sizeof(configuration));
+    name_configuration(fast, configuration, sizeof(configuration));
     snprintf(figure, sizeof(figure), "%.0f steps: starts %.3g ms %s than %s, each step is %.3g ms shorter", steps,
              fabs(extra_ns) / 1e6, extra_ns > 0 ? "later" : "sooner", sm_rows_text(slow, "mode"), gain_ns / 1e6);
-    return sm_recommend_add(records, "break-even", group, configuration, figure, steps, "steps", "");
+    return add_record(records, "break-even", group, configuration, figure, steps, "steps", "");
 }
 
 static bool is_faster_beyond_doubt(const json_t *fast, const json_t *slow) {
@@ -260,15 +261,14 @@ static sm_status advise_smaller(const json_t *rows, const json_t *oom, json_t *r
     char configuration[GROUP_SIZE];
     char figure[GROUP_SIZE];
     sm_recommend_group(oom, group, sizeof(group));
-    sm_recommend_configuration(oom, configuration, sizeof(configuration));
+    name_configuration(oom, configuration, sizeof(configuration));
     if (best == NULL) {
-        return sm_recommend_add(records, "did not fit", group, configuration, "no smaller work of this kind was run",
-                                NAN, "",
-                                "`stepmark sweep --find-batch` with its flags finds and runs the largest that fits");
+        return add_record(records, "did not fit", group, configuration, "no smaller work of this kind was run", NAN, "",
+                          "`stepmark sweep --find-batch` with its flags finds and runs the largest that fits");
     }
     snprintf(figure, sizeof(figure), "%s ran", sm_rows_text(best, "test"));
-    return sm_recommend_add(records, "did not fit", group, configuration, figure, sm_json_number(best, "n_batch"),
-                            "batch", "");
+    return add_record(records, "did not fit", group, configuration, figure, sm_json_number(best, "n_batch"), "batch",
+                      "");
 }
 
 static sm_status advise_on_failures(const json_t *rows, json_t *records) {

@@ -25,16 +25,11 @@ extern const sm_table sm_recommend_table;
 // Makes an array of records for that table; the caller owns it. `rows` as from read_rows.h.
 sm_status sm_recommend(const json_t *rows, json_t **records);
 
-// Appends one record. The texts may be "".
-sm_status sm_recommend_add(json_t *records, const char *topic, const char *group, const char *configuration,
-                           const char *figure, double value, const char *unit, const char *caution);
-
 // Explains why there is no winner: "A at 1,234 tokens/s is not distinct from B at 1,230 tokens/s and 2 more: take more
 // samples".
 void sm_recommend_doubt(const sm_contest *contest, const sm_outcome *outcome, char *text, size_t size_bytes);
 
-// "cpu AMD EPYC, small, step s512": the group of a row; "step b4s512 fused fp32 2 threads": the row within its group.
+// "cpu AMD EPYC, small, step s512": the group of a row.
 void sm_recommend_group(const json_t *row, char *text, size_t size_bytes);
-void sm_recommend_configuration(const json_t *row, char *text, size_t size_bytes);
 
 #endif

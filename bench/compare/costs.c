@@ -31,7 +31,8 @@ sm_status sm_costs_add(sm_costs *costs, const char *text) {
     return SM_OK;
 }
 
-const sm_price *sm_costs_find(const sm_costs *costs, const json_t *row) {
+// The first price whose name the row's processor, card, host or device has, in whatever case; NULL: none.
+static const sm_price *find(const sm_costs *costs, const json_t *row) {
     static const char *const fields[] = {"gpu_info", "cpu_info", "machine", "host", "context.host", "device"};
     const bool has_card = sm_rows_text(row, "gpu_info")[0] != '\0';
     for (int i = 0; costs != NULL && i < costs->n; i++) {
@@ -42,10 +43,6 @@ const sm_price *sm_costs_find(const sm_costs *costs, const json_t *row) {
         }
     }
     return NULL;
-}
-
-double sm_costs_tokens_a_unit(const sm_price *price, double tokens_per_s) {
-    return tokens_per_s * 3600 / price->per_hour;
 }
 
 static void text_time(double seconds, char *text, size_t size_bytes) {
@@ -59,7 +56,7 @@ static void text_time(double seconds, char *text, size_t size_bytes) {
 }
 
 void sm_costs_text(const sm_costs *costs, const json_t *row, double tokens_per_s, char text[SM_COST_TEXT_SIZE]) {
-    const sm_price *price = sm_costs_find(costs, row);
+    const sm_price *price = find(costs, row);
     char time[32];
     char number[32];
     int used = 0;
@@ -78,7 +75,7 @@ void sm_costs_text(const sm_costs *costs, const json_t *row, double tokens_per_s
         }
     }
     if (price != NULL) {
-        const double millions = sm_costs_tokens_a_unit(price, tokens_per_s) / 1e6;
+        const double millions = tokens_per_s * 3600 / price->per_hour / 1e6;
         if (millions >= 100) {
             sm_text_count(round(millions), number, sizeof number);
         } else {

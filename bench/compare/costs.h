@@ -24,12 +24,6 @@ typedef struct {
 // Adds "H100=2.49/h" or "EPYC=0.40EUR/h". SM_ERR_USAGE says what is wrong.
 sm_status sm_costs_add(sm_costs *costs, const char *text);
 
-// The first price whose name the row's processor, card, host or device has, in whatever case; NULL: none.
-const sm_price *sm_costs_find(const sm_costs *costs, const json_t *row);
-
-// In one unit of currency.
-double sm_costs_tokens_a_unit(const sm_price *price, double tokens_per_s);
-
 // "10,000,000,000 tokens take 3.2 h and cost 8.01 EUR; 1,249 million tokens for 1 EUR"; "": nothing is known. `costs`
 // may be NULL.
 void sm_costs_text(const sm_costs *costs, const json_t *row, double tokens_per_s, char text[SM_COST_TEXT_SIZE]);

@@ -7,7 +7,7 @@
 #include "bench/measure/harness.h"
 #include "bench/tables/show.h"
 
-const char *sm_loop_bound_name(sm_loop_bound bound) {
+static const char *name_of(sm_loop_bound bound) {
     static const char *const names[] = {
 #define X(code, name) name,
         SM_LOOP_BOUND_LIST(X)
@@ -179,7 +179,7 @@ static void write_verdict(const sm_loop_division *d, sm_loop_bound bound, sm_row
         SM_ROW_TEXT(l->verdict, "Without the device's ceilings the bottleneck of this loop is unknown.");
         return;
     }
-    SM_ROW_TEXT(l->bound, sm_loop_bound_name(bound));
+    SM_ROW_TEXT(l->bound, name_of(bound));
     l->bound_share = d->taken_ns[bound] / d->step_ns;
     l->ceiling_ts = ceiling(d, bound, row);
     sm_text_count(round(l->ceiling_ts), rate, sizeof(rate));
@@ -192,7 +192,7 @@ static sm_status set_ceilings(const sm_loop_division *d, sm_row *row) {
     bool is_whole = ceilings != NULL;
     for (int i = 0; i < SM_LOOP_BOUND_COUNT && is_whole; i++) {
         const double its = is_known(d, (sm_loop_bound)i) ? ceiling(d, (sm_loop_bound)i, row) : NAN;
-        is_whole = json_object_set_new(ceilings, sm_loop_bound_name((sm_loop_bound)i), sm_json_real(its)) == 0;
+        is_whole = json_object_set_new(ceilings, name_of((sm_loop_bound)i), sm_json_real(its)) == 0;
     }
     row->loop.ceilings = ceilings;
     return is_whole ? SM_OK : sm_fail(SM_ERR_OOM, "loop: no memory for its ceilings");

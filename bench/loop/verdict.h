@@ -32,8 +32,6 @@ typedef enum {
         SM_LOOP_BOUND_COUNT
 } sm_loop_bound;
 
-const char *sm_loop_bound_name(sm_loop_bound bound);
-
 // A mean step, in nanoseconds.
 typedef struct {
     double step_ns;                        // headline

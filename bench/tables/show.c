@@ -90,7 +90,7 @@ double sm_json_number(const json_t *record, const char *name) {
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-void sm_show_plain(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+static void show_plain(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     const json_t *value = sm_json_get(record, column->name);
     text[0] = '\0';
     if (value == NULL || json_is_null(value)) {
@@ -189,5 +189,5 @@ sm_show sm_show_by_type(sm_column_type type) {
     case SM_COLUMN_JSON:
     case SM_COLUMN_TYPE_COUNT: break;
     }
-    return sm_show_plain;
+    return show_plain;
 }

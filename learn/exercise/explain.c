@@ -396,9 +396,23 @@ static bool is_plain(const sm_exercise_case *c) {
     return plain;
 }
 
+// NULL: none are known.
+static const sm_mistakes *mistakes_of(sm_op_kind kind) {
+    static const sm_mistakes *const lists[] = {sm_mistakes_norm,      sm_mistakes_matmul, sm_mistakes_attention,
+                                               sm_mistakes_pointwise, sm_mistakes_loss,   sm_mistakes_embedding};
+    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
+        for (const sm_mistakes *m = lists[i]; m->compute != NULL; m++) {
+            if (m->kind == kind) {
+                return m;
+            }
+        }
+    }
+    return NULL;
+}
+
 // The text for one output; "": no known mistake.
 static void explain_output(const suspect *s, char text[SM_EXERCISE_TEXT]) {
-    const sm_mistakes *known = sm_mistakes_of(s->cases->list[0].kind);
+    const sm_mistakes *known = mistakes_of(s->cases->list[0].kind);
     text[0] = '\0';
     if (explains_all(s, left_alone)) {
         snprintf(text, SM_EXERCISE_TEXT, "%s is not written at all", s->name);
@@ -628,17 +642,4 @@ void sm_exercise_tell_end(const sm_exercise_cases *cases, const sm_child_result 
         break;
     case SM_CHILD_DONE: break;
     }
-}
-
-const sm_mistakes *sm_mistakes_of(sm_op_kind kind) {
-    static const sm_mistakes *const lists[] = {sm_mistakes_norm,      sm_mistakes_matmul, sm_mistakes_attention,
-                                               sm_mistakes_pointwise, sm_mistakes_loss,   sm_mistakes_embedding};
-    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
-        for (const sm_mistakes *m = lists[i]; m->compute != NULL; m++) {
-            if (m->kind == kind) {
-                return m;
-            }
-        }
-    }
-    return NULL;
 }

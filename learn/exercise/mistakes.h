@@ -17,9 +17,6 @@ typedef struct {
     const char *says[SM_MAX_MISTAKES + 1]; // a description of each, from mistake 1 on; ends with NULL
 } sm_mistakes;
 
-// NULL: none are known.
-const sm_mistakes *sm_mistakes_of(sm_op_kind kind);
-
 // --- for the files that list them ------------------------------------------------------------------
 
 extern const sm_mistakes sm_mistakes_norm[];

@@ -8,6 +8,9 @@
 
 #include "philox.h"
 
+#define DIMS(...) \
+    (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]) { __VA_ARGS__ }
+
 // --- tensors and ops ------------------------------------------------------------------------------
 
 // Remembers a failed allocation of a tensor; returns the index unchanged.
@@ -36,27 +39,32 @@ static int transient(sm_builder *b, sm_dtype dtype, const char *name, const char
     return keep(b, sm_plan_add_tensor(b->plan, SM_ROLE_ACTIVATION, dtype, n_dims, dims, "h.%d.%s", b->layer, full));
 }
 
-int sm_build_activation(sm_builder *b, const char *name, int n_dims, const int64_t *dims) {
+// An activation or its gradient.
+static int activation(sm_builder *b, const char *name, int n_dims, const int64_t *dims) {
     return transient(b, b->plan->dtype, name, NULL, n_dims, dims);
 }
 
-int sm_build_statistic(sm_builder *b, const char *name, const char *what, int n_dims, const int64_t *dims) {
+// A tensor that is never rounded to the data type: `name` and `what` make "h.3.ln1.mean"; `what` may be NULL.
+static int statistic(sm_builder *b, const char *name, const char *what, int n_dims, const int64_t *dims) {
     return transient(b, b->plan->real, name, what, n_dims, dims);
 }
 
-sm_op sm_build_make(const sm_builder *b, sm_op_kind kind) { return sm_op_make(kind, b->phase, b->layer); }
+// An op of the current layer and phase, without operands.
+static sm_op make(const sm_builder *b, sm_op_kind kind) { return sm_op_make(kind, b->phase, b->layer); }
 
-void sm_build_op(sm_builder *b, const sm_op *op) {
+static void add(sm_builder *b, const sm_op *op) {
     if (b->status == SM_OK) {
         b->status = sm_plan_add_op(b->plan, op);
     }
 }
 
-int sm_build_value(const sm_builder *b, int kind) { return sm_params_get(&b->params, kind, b->layer)->value; }
+// A parameter by kind: itself, the copy that matmuls read, its gradient. For the first part of a matrix in parts, copy
+// and gradient are those of the whole matrix.
+static int value_of(const sm_builder *b, int kind) { return sm_params_get(&b->params, kind, b->layer)->value; }
 
-int sm_build_matrix(const sm_builder *b, int kind) { return sm_params_get(&b->params, kind, b->layer)->whole_operand; }
+static int matrix_of(const sm_builder *b, int kind) { return sm_params_get(&b->params, kind, b->layer)->whole_operand; }
 
-int sm_build_gradient(const sm_builder *b, int kind) {
+static int gradient_of(const sm_builder *b, int kind) {
     return sm_params_get(&b->params, kind, b->layer)->whole_gradient;
 }
 
@@ -66,46 +74,46 @@ static int64_t columns_of(const sm_builder *b, int tensor) {
 
 // Adds an op with a result of (B,T,n_cols).
 static int result(sm_builder *b, sm_op *op, int output, const char *name, int64_t n_cols) {
-    op->out[output] = sm_build_activation(b, name, SM_DIMS(b->B, b->T, n_cols));
-    sm_build_op(b, op);
+    op->out[output] = activation(b, name, DIMS(b->B, b->T, n_cols));
+    add(b, op);
     return op->out[output];
 }
 
 // --- lines of a model -----------------------------------------------------------------------------
 
 int sm_build_embedding(sm_builder *b, int wte_kind, int wpe_kind) {
-    sm_op op = sm_build_make(b, SM_OP_EMBEDDING_FORWARD);
+    sm_op op = make(b, SM_OP_EMBEDDING_FORWARD);
     op.in[SM_IN(embedding_forward, token)] = b->plan->tokens;
     op.in[SM_IN(embedding_forward, starts)] = b->plan->starts;
-    op.in[SM_IN(embedding_forward, wte)] = sm_build_value(b, wte_kind);
+    op.in[SM_IN(embedding_forward, wte)] = value_of(b, wte_kind);
     if (wpe_kind != SM_NO_PARAM) {
-        op.in[SM_IN(embedding_forward, wpe)] = sm_build_value(b, wpe_kind);
+        op.in[SM_IN(embedding_forward, wpe)] = value_of(b, wpe_kind);
     }
     return result(b, &op, SM_OUT(embedding_forward, x), "encoded", b->C);
 }
 
 void sm_build_embedding_backward(sm_builder *b, int dx, int wte_kind, int wpe_kind) {
-    sm_op op = sm_build_make(b, SM_OP_EMBEDDING_BACKWARD);
+    sm_op op = make(b, SM_OP_EMBEDDING_BACKWARD);
     op.in[SM_IN(embedding_backward, token)] = b->plan->tokens;
     op.in[SM_IN(embedding_backward, starts)] = b->plan->starts;
     op.in[SM_IN(embedding_backward, dx)] = dx;
-    op.out[SM_OUT(embedding_backward, dwte)] = sm_build_gradient(b, wte_kind);
+    op.out[SM_OUT(embedding_backward, dwte)] = gradient_of(b, wte_kind);
     if (wpe_kind != SM_NO_PARAM) {
-        op.out[SM_OUT(embedding_backward, dwpe)] = sm_build_gradient(b, wpe_kind);
+        op.out[SM_OUT(embedding_backward, dwpe)] = gradient_of(b, wpe_kind);
     }
-    sm_build_op(b, &op);
+    add(b, &op);
 }
 
 int sm_build_layernorm(sm_builder *b, const char *name, int x, int w_kind, int b_kind, sm_norm *norm) {
-    sm_op op = sm_build_make(b, SM_OP_LAYERNORM_FORWARD);
+    sm_op op = make(b, SM_OP_LAYERNORM_FORWARD);
     op.attr.eps = b->config->norm_eps;
     op.in[SM_IN(layernorm_forward, x)] = x;
-    op.in[SM_IN(layernorm_forward, w)] = sm_build_value(b, w_kind);
-    op.in[SM_IN(layernorm_forward, b)] = sm_build_value(b, b_kind);
-    op.out[SM_OUT(layernorm_forward, y)] = sm_build_activation(b, name, SM_DIMS(b->B, b->T, b->C));
-    op.out[SM_OUT(layernorm_forward, mean)] = sm_build_statistic(b, name, "mean", SM_DIMS(b->B, b->T));
-    op.out[SM_OUT(layernorm_forward, rstd)] = sm_build_statistic(b, name, "rstd", SM_DIMS(b->B, b->T));
-    sm_build_op(b, &op);
+    op.in[SM_IN(layernorm_forward, w)] = value_of(b, w_kind);
+    op.in[SM_IN(layernorm_forward, b)] = value_of(b, b_kind);
+    op.out[SM_OUT(layernorm_forward, y)] = activation(b, name, DIMS(b->B, b->T, b->C));
+    op.out[SM_OUT(layernorm_forward, mean)] = statistic(b, name, "mean", DIMS(b->B, b->T));
+    op.out[SM_OUT(layernorm_forward, rstd)] = statistic(b, name, "rstd", DIMS(b->B, b->T));
+    add(b, &op);
     *norm = (sm_norm){.x = x,
                       .y = op.out[SM_OUT(layernorm_forward, y)],
                       .mean = op.out[SM_OUT(layernorm_forward, mean)],
@@ -116,27 +124,27 @@ int sm_build_layernorm(sm_builder *b, const char *name, int x, int w_kind, int b
 }
 
 int sm_build_layernorm_backward(sm_builder *b, const char *dx_name, int dy, const sm_norm *norm) {
-    sm_op op = sm_build_make(b, SM_OP_LAYERNORM_BACKWARD);
+    sm_op op = make(b, SM_OP_LAYERNORM_BACKWARD);
     op.in[SM_IN(layernorm_backward, dy)] = dy;
     op.in[SM_IN(layernorm_backward, x)] = norm->x;
-    op.in[SM_IN(layernorm_backward, w)] = sm_build_value(b, norm->w_kind);
+    op.in[SM_IN(layernorm_backward, w)] = value_of(b, norm->w_kind);
     op.in[SM_IN(layernorm_backward, mean)] = norm->mean;
     op.in[SM_IN(layernorm_backward, rstd)] = norm->rstd;
-    op.out[SM_OUT(layernorm_backward, dx)] = sm_build_activation(b, dx_name, SM_DIMS(b->B, b->T, b->C));
-    op.out[SM_OUT(layernorm_backward, dw)] = sm_build_gradient(b, norm->w_kind);
-    op.out[SM_OUT(layernorm_backward, db)] = sm_build_gradient(b, norm->b_kind);
-    sm_build_op(b, &op);
+    op.out[SM_OUT(layernorm_backward, dx)] = activation(b, dx_name, DIMS(b->B, b->T, b->C));
+    op.out[SM_OUT(layernorm_backward, dw)] = gradient_of(b, norm->w_kind);
+    op.out[SM_OUT(layernorm_backward, db)] = gradient_of(b, norm->b_kind);
+    add(b, &op);
     return op.out[SM_OUT(layernorm_backward, dx)];
 }
 
 int sm_build_rmsnorm(sm_builder *b, const char *name, int x, int w_kind, sm_norm *norm) {
-    sm_op op = sm_build_make(b, SM_OP_RMSNORM_FORWARD);
+    sm_op op = make(b, SM_OP_RMSNORM_FORWARD);
     op.attr.eps = b->config->norm_eps;
     op.in[SM_IN(rmsnorm_forward, x)] = x;
-    op.in[SM_IN(rmsnorm_forward, w)] = sm_build_value(b, w_kind);
-    op.out[SM_OUT(rmsnorm_forward, y)] = sm_build_activation(b, name, SM_DIMS(b->B, b->T, b->C));
-    op.out[SM_OUT(rmsnorm_forward, rstd)] = sm_build_statistic(b, name, "rstd", SM_DIMS(b->B, b->T));
-    sm_build_op(b, &op);
+    op.in[SM_IN(rmsnorm_forward, w)] = value_of(b, w_kind);
+    op.out[SM_OUT(rmsnorm_forward, y)] = activation(b, name, DIMS(b->B, b->T, b->C));
+    op.out[SM_OUT(rmsnorm_forward, rstd)] = statistic(b, name, "rstd", DIMS(b->B, b->T));
+    add(b, &op);
     *norm = (sm_norm){.x = x,
                       .y = op.out[SM_OUT(rmsnorm_forward, y)],
                       .rstd = op.out[SM_OUT(rmsnorm_forward, rstd)],
@@ -145,26 +153,26 @@ int sm_build_rmsnorm(sm_builder *b, const char *name, int x, int w_kind, sm_norm
 }
 
 int sm_build_rmsnorm_backward(sm_builder *b, const char *dx_name, int dy, const sm_norm *norm) {
-    sm_op op = sm_build_make(b, SM_OP_RMSNORM_BACKWARD);
+    sm_op op = make(b, SM_OP_RMSNORM_BACKWARD);
     op.in[SM_IN(rmsnorm_backward, dy)] = dy;
     op.in[SM_IN(rmsnorm_backward, x)] = norm->x;
-    op.in[SM_IN(rmsnorm_backward, w)] = sm_build_value(b, norm->w_kind);
+    op.in[SM_IN(rmsnorm_backward, w)] = value_of(b, norm->w_kind);
     op.in[SM_IN(rmsnorm_backward, rstd)] = norm->rstd;
-    op.out[SM_OUT(rmsnorm_backward, dx)] = sm_build_activation(b, dx_name, SM_DIMS(b->B, b->T, b->C));
-    op.out[SM_OUT(rmsnorm_backward, dw)] = sm_build_gradient(b, norm->w_kind);
-    sm_build_op(b, &op);
+    op.out[SM_OUT(rmsnorm_backward, dx)] = activation(b, dx_name, DIMS(b->B, b->T, b->C));
+    op.out[SM_OUT(rmsnorm_backward, dw)] = gradient_of(b, norm->w_kind);
+    add(b, &op);
     return op.out[SM_OUT(rmsnorm_backward, dx)];
 }
 
 static int matmul(sm_builder *b, const char *name, const char *part, int x, int w_kind) {
-    const int W = sm_build_matrix(b, w_kind);
-    sm_op op = sm_build_make(b, SM_OP_MATMUL_FORWARD);
+    const int W = matrix_of(b, w_kind);
+    sm_op op = make(b, SM_OP_MATMUL_FORWARD);
     op.attr.w_transposed = b->config->model->out_by_in;
     const int64_t F = op.attr.w_transposed ? sm_tensor_rows(&b->plan->tensors[W]) : columns_of(b, W);
     op.in[SM_IN(matmul_forward, x)] = x;
     op.in[SM_IN(matmul_forward, W)] = W;
-    op.out[SM_OUT(matmul_forward, y)] = transient(b, b->plan->dtype, name, part, SM_DIMS(b->B, b->T, F));
-    sm_build_op(b, &op);
+    op.out[SM_OUT(matmul_forward, y)] = transient(b, b->plan->dtype, name, part, DIMS(b->B, b->T, F));
+    add(b, &op);
     return op.out[SM_OUT(matmul_forward, y)];
 }
 
@@ -173,53 +181,53 @@ int sm_build_linear(sm_builder *b, const char *name, int x, int w_kind, int b_ki
         return matmul(b, name, NULL, x, w_kind);
     }
     const int xw = matmul(b, name, "xw", x, w_kind);
-    sm_op op = sm_build_make(b, SM_OP_BIAS_FORWARD);
+    sm_op op = make(b, SM_OP_BIAS_FORWARD);
     op.in[SM_IN(bias_forward, x)] = xw;
-    op.in[SM_IN(bias_forward, b)] = sm_build_value(b, b_kind);
+    op.in[SM_IN(bias_forward, b)] = value_of(b, b_kind);
     return result(b, &op, SM_OUT(bias_forward, y), name, columns_of(b, xw));
 }
 
 int sm_build_linear_backward(sm_builder *b, const char *dx_name, int x, int dy, int w_kind, int b_kind) {
     if (b_kind != SM_NO_PARAM) {
-        sm_op db = sm_build_make(b, SM_OP_BIAS_BACKWARD);
+        sm_op db = make(b, SM_OP_BIAS_BACKWARD);
         db.in[SM_IN(bias_backward, dy)] = dy;
-        db.out[SM_OUT(bias_backward, db)] = sm_build_gradient(b, b_kind);
-        sm_build_op(b, &db);
+        db.out[SM_OUT(bias_backward, db)] = gradient_of(b, b_kind);
+        add(b, &db);
     }
-    sm_op dw = sm_build_make(b, SM_OP_MATMUL_BACKWARD_WEIGHT);
+    sm_op dw = make(b, SM_OP_MATMUL_BACKWARD_WEIGHT);
     dw.attr.w_transposed = b->config->model->out_by_in;
     dw.in[SM_IN(matmul_backward_weight, x)] = x;
     dw.in[SM_IN(matmul_backward_weight, dy)] = dy;
-    dw.out[SM_OUT(matmul_backward_weight, dW)] = sm_build_gradient(b, w_kind);
-    sm_build_op(b, &dw);
-    sm_op dx = sm_build_make(b, SM_OP_MATMUL_BACKWARD_INPUT);
+    dw.out[SM_OUT(matmul_backward_weight, dW)] = gradient_of(b, w_kind);
+    add(b, &dw);
+    sm_op dx = make(b, SM_OP_MATMUL_BACKWARD_INPUT);
     dx.attr.w_transposed = dw.attr.w_transposed;
     dx.in[SM_IN(matmul_backward_input, dy)] = dy;
-    dx.in[SM_IN(matmul_backward_input, W)] = sm_build_matrix(b, w_kind);
+    dx.in[SM_IN(matmul_backward_input, W)] = matrix_of(b, w_kind);
     return result(b, &dx, SM_OUT(matmul_backward_input, dx), dx_name, columns_of(b, x));
 }
 
 int sm_build_gelu(sm_builder *b, const char *name, int x) {
-    sm_op op = sm_build_make(b, SM_OP_GELU_FORWARD);
+    sm_op op = make(b, SM_OP_GELU_FORWARD);
     op.in[SM_IN(gelu_forward, x)] = x;
     return result(b, &op, SM_OUT(gelu_forward, y), name, columns_of(b, x));
 }
 
 int sm_build_gelu_backward(sm_builder *b, const char *dx_name, int dy, int x) {
-    sm_op op = sm_build_make(b, SM_OP_GELU_BACKWARD);
+    sm_op op = make(b, SM_OP_GELU_BACKWARD);
     op.in[SM_IN(gelu_backward, dy)] = dy;
     op.in[SM_IN(gelu_backward, x)] = x;
     return result(b, &op, SM_OUT(gelu_backward, dx), dx_name, columns_of(b, x));
 }
 
 int sm_build_swiglu(sm_builder *b, const char *name, int gate_up) {
-    sm_op op = sm_build_make(b, SM_OP_SWIGLU_FORWARD);
+    sm_op op = make(b, SM_OP_SWIGLU_FORWARD);
     op.in[SM_IN(swiglu_forward, x)] = gate_up;
     return result(b, &op, SM_OUT(swiglu_forward, y), name, columns_of(b, gate_up) / 2);
 }
 
 int sm_build_swiglu_backward(sm_builder *b, const char *dx_name, int dy, int gate_up) {
-    sm_op op = sm_build_make(b, SM_OP_SWIGLU_BACKWARD);
+    sm_op op = make(b, SM_OP_SWIGLU_BACKWARD);
     op.in[SM_IN(swiglu_backward, dy)] = dy;
     op.in[SM_IN(swiglu_backward, x)] = gate_up;
     return result(b, &op, SM_OUT(swiglu_backward, dx), dx_name, columns_of(b, gate_up));
@@ -236,7 +244,7 @@ int sm_build_dropout(sm_builder *b, const char *mask_name, const char *name, int
     if (!(b->options->dropout_p > 0)) {
         return x;
     }
-    sm_op op = sm_build_make(b, SM_OP_DROPOUT);
+    sm_op op = make(b, SM_OP_DROPOUT);
     op.attr.dropout_p = b->options->dropout_p;
     op.attr.rng_key = mask_key(b, mask_name);
     op.in[SM_IN(dropout, x)] = x;
@@ -245,14 +253,14 @@ int sm_build_dropout(sm_builder *b, const char *mask_name, const char *name, int
 }
 
 int sm_build_residual(sm_builder *b, const char *name, int skip, int branch) {
-    sm_op op = sm_build_make(b, SM_OP_RESIDUAL);
+    sm_op op = make(b, SM_OP_RESIDUAL);
     op.in[SM_IN(residual, a)] = skip;
     op.in[SM_IN(residual, b)] = branch;
     return result(b, &op, SM_OUT(residual, y), name, b->C);
 }
 
 static sm_op make_with_heads(const sm_builder *b, sm_op_kind kind) {
-    sm_op op = sm_build_make(b, kind);
+    sm_op op = make(b, kind);
     op.attr.n_head = (int)b->config->n_head;
     op.attr.n_kv_head = (int)sm_model_n_kv_head(b->config);
     return op;
@@ -263,11 +271,11 @@ int sm_build_head_rmsnorm(sm_builder *b, const char *name, int qkv, int wq_kind,
     const int64_t n_rstd = b->config->n_head + sm_model_n_kv_head(b->config);
     op.attr.eps = b->config->norm_eps;
     op.in[SM_IN(head_rmsnorm_forward, x)] = qkv;
-    op.in[SM_IN(head_rmsnorm_forward, wq)] = sm_build_value(b, wq_kind);
-    op.in[SM_IN(head_rmsnorm_forward, wk)] = sm_build_value(b, wk_kind);
-    op.out[SM_OUT(head_rmsnorm_forward, y)] = sm_build_activation(b, name, SM_DIMS(b->B, b->T, b->QKV));
-    op.out[SM_OUT(head_rmsnorm_forward, rstd)] = sm_build_statistic(b, name, "rstd", SM_DIMS(b->B, b->T, n_rstd));
-    sm_build_op(b, &op);
+    op.in[SM_IN(head_rmsnorm_forward, wq)] = value_of(b, wq_kind);
+    op.in[SM_IN(head_rmsnorm_forward, wk)] = value_of(b, wk_kind);
+    op.out[SM_OUT(head_rmsnorm_forward, y)] = activation(b, name, DIMS(b->B, b->T, b->QKV));
+    op.out[SM_OUT(head_rmsnorm_forward, rstd)] = statistic(b, name, "rstd", DIMS(b->B, b->T, n_rstd));
+    add(b, &op);
     *norm = (sm_head_norm){
         .x = qkv, .rstd = op.out[SM_OUT(head_rmsnorm_forward, rstd)], .wq_kind = wq_kind, .wk_kind = wk_kind};
     return op.out[SM_OUT(head_rmsnorm_forward, y)];
@@ -277,11 +285,11 @@ int sm_build_head_rmsnorm_backward(sm_builder *b, const char *dx_name, int dy, c
     sm_op op = make_with_heads(b, SM_OP_HEAD_RMSNORM_BACKWARD);
     op.in[SM_IN(head_rmsnorm_backward, dy)] = dy;
     op.in[SM_IN(head_rmsnorm_backward, x)] = norm->x;
-    op.in[SM_IN(head_rmsnorm_backward, wq)] = sm_build_value(b, norm->wq_kind);
-    op.in[SM_IN(head_rmsnorm_backward, wk)] = sm_build_value(b, norm->wk_kind);
+    op.in[SM_IN(head_rmsnorm_backward, wq)] = value_of(b, norm->wq_kind);
+    op.in[SM_IN(head_rmsnorm_backward, wk)] = value_of(b, norm->wk_kind);
     op.in[SM_IN(head_rmsnorm_backward, rstd)] = norm->rstd;
-    op.out[SM_OUT(head_rmsnorm_backward, dwq)] = sm_build_gradient(b, norm->wq_kind);
-    op.out[SM_OUT(head_rmsnorm_backward, dwk)] = sm_build_gradient(b, norm->wk_kind);
+    op.out[SM_OUT(head_rmsnorm_backward, dwq)] = gradient_of(b, norm->wq_kind);
+    op.out[SM_OUT(head_rmsnorm_backward, dwk)] = gradient_of(b, norm->wk_kind);
     return result(b, &op, SM_OUT(head_rmsnorm_backward, dx), dx_name, b->QKV);
 }
 
@@ -308,10 +316,9 @@ int sm_build_attention(sm_builder *b, int qkv, int *att) {
     op.in[SM_IN(attention_forward, qkv)] = qkv;
     op.in[SM_IN(attention_forward, rng_step)] = b->plan->rng_step;
     op.in[SM_IN(attention_forward, starts)] = b->plan->starts;
-    op.out[SM_OUT(attention_forward, y)] = sm_build_activation(b, "atty", SM_DIMS(b->B, b->T, b->A));
-    op.out[SM_OUT(attention_forward, att)] = *att =
-        sm_build_activation(b, "att", SM_DIMS(b->B, b->config->n_head, b->T, b->T));
-    sm_build_op(b, &op);
+    op.out[SM_OUT(attention_forward, y)] = activation(b, "atty", DIMS(b->B, b->T, b->A));
+    op.out[SM_OUT(attention_forward, att)] = *att = activation(b, "att", DIMS(b->B, b->config->n_head, b->T, b->T));
+    add(b, &op);
     return op.out[SM_OUT(attention_forward, y)];
 }
 
@@ -349,51 +356,51 @@ int sm_build_blocks_backward(sm_builder *b, int d) {
 // --- the loss ---------------------------------------------------------------------------------------
 
 static int logits_of(sm_builder *b, int x, int w_kind) {
-    sm_op op = sm_build_make(b, SM_OP_MATMUL_FORWARD);
+    sm_op op = make(b, SM_OP_MATMUL_FORWARD);
     op.attr.w_transposed = true;
     op.attr.vocab = b->V;
     op.in[SM_IN(matmul_forward, x)] = x;
-    op.in[SM_IN(matmul_forward, W)] = sm_build_matrix(b, w_kind);
+    op.in[SM_IN(matmul_forward, W)] = matrix_of(b, w_kind);
     return result(b, &op, SM_OUT(matmul_forward, y), "logits", b->Vp);
 }
 
 void sm_build_loss(sm_builder *b, int x, int w_kind, sm_head *head) {
     *head = (sm_head){.x = x, .w_kind = w_kind, .logits = logits_of(b, x, w_kind)};
-    sm_op op = sm_build_make(b, SM_OP_CROSSENTROPY_FORWARD);
+    sm_op op = make(b, SM_OP_CROSSENTROPY_FORWARD);
     op.attr.vocab = b->V;
     op.in[SM_IN(crossentropy_forward, logits)] = head->logits;
     op.in[SM_IN(crossentropy_forward, target)] = b->plan->targets;
     op.out[SM_OUT(crossentropy_forward, losses)] = b->plan->losses;
-    op.out[SM_OUT(crossentropy_forward, lse)] = head->lse = sm_build_statistic(b, "logits", "lse", SM_DIMS(b->B, b->T));
-    sm_build_op(b, &op);
-    sm_op mean = sm_build_make(b, SM_OP_LOSS_MEAN);
+    op.out[SM_OUT(crossentropy_forward, lse)] = head->lse = statistic(b, "logits", "lse", DIMS(b->B, b->T));
+    add(b, &op);
+    sm_op mean = make(b, SM_OP_LOSS_MEAN);
     mean.in[SM_IN(loss_mean, losses)] = b->plan->losses;
     mean.in[SM_IN(loss_mean, target)] = b->plan->targets;
     mean.out[SM_OUT(loss_mean, loss)] = b->plan->loss;
-    sm_build_op(b, &mean);
+    add(b, &mean);
 }
 
 int sm_build_loss_backward(sm_builder *b, const char *dx_name, const sm_head *head) {
     b->phase = SM_PHASE_BACKWARD;
-    sm_op loss = sm_build_make(b, SM_OP_CROSSENTROPY_BACKWARD);
+    sm_op loss = make(b, SM_OP_CROSSENTROPY_BACKWARD);
     loss.attr.vocab = b->V;
     loss.in[SM_IN(crossentropy_backward, logits)] = head->logits;
     loss.in[SM_IN(crossentropy_backward, target)] = b->plan->targets;
     loss.in[SM_IN(crossentropy_backward, lse)] = head->lse;
     loss.in[SM_IN(crossentropy_backward, scale)] = b->scale;
     const int dlogits = result(b, &loss, SM_OUT(crossentropy_backward, dlogits), "d.logits", b->Vp);
-    sm_op dw = sm_build_make(b, SM_OP_MATMUL_BACKWARD_WEIGHT);
+    sm_op dw = make(b, SM_OP_MATMUL_BACKWARD_WEIGHT);
     dw.attr.w_transposed = true;
     dw.attr.vocab = b->V;
     dw.in[SM_IN(matmul_backward_weight, x)] = head->x;
     dw.in[SM_IN(matmul_backward_weight, dy)] = dlogits;
-    dw.out[SM_OUT(matmul_backward_weight, dW)] = sm_build_gradient(b, head->w_kind);
-    sm_build_op(b, &dw);
-    sm_op dx = sm_build_make(b, SM_OP_MATMUL_BACKWARD_INPUT);
+    dw.out[SM_OUT(matmul_backward_weight, dW)] = gradient_of(b, head->w_kind);
+    add(b, &dw);
+    sm_op dx = make(b, SM_OP_MATMUL_BACKWARD_INPUT);
     dx.attr.w_transposed = true;
     dx.attr.vocab = b->V;
     dx.in[SM_IN(matmul_backward_input, dy)] = dlogits;
-    dx.in[SM_IN(matmul_backward_input, W)] = sm_build_matrix(b, head->w_kind);
+    dx.in[SM_IN(matmul_backward_input, W)] = matrix_of(b, head->w_kind);
     return result(b, &dx, SM_OUT(matmul_backward_input, dx), dx_name, b->C);
 }
 
@@ -410,26 +417,26 @@ static void add_params(sm_builder *b) {
 
 static void add_batch_and_results(sm_builder *b) {
     sm_plan *plan = b->plan;
-    plan->tokens = lasting(b, SM_ROLE_BATCH, SM_I32, "tokens", SM_DIMS(b->B, b->T));
-    plan->targets = lasting(b, SM_ROLE_BATCH, SM_I32, "targets", SM_DIMS(b->B, b->T));
+    plan->tokens = lasting(b, SM_ROLE_BATCH, SM_I32, "tokens", DIMS(b->B, b->T));
+    plan->targets = lasting(b, SM_ROLE_BATCH, SM_I32, "targets", DIMS(b->B, b->T));
     if (b->options->documents) {
-        plan->starts = lasting(b, SM_ROLE_BATCH, SM_I32, "starts", SM_DIMS(b->B, b->T));
+        plan->starts = lasting(b, SM_ROLE_BATCH, SM_I32, "starts", DIMS(b->B, b->T));
     }
-    plan->hyper = lasting(b, SM_ROLE_BATCH, plan->real, "hyper", SM_DIMS(SM_HYPER_COUNT));
+    plan->hyper = lasting(b, SM_ROLE_BATCH, plan->real, "hyper", DIMS(SM_HYPER_COUNT));
     if (b->options->dropout_p > 0) {
-        plan->rng_step = lasting(b, SM_ROLE_BATCH, SM_U32, "rng_step", SM_DIMS(2));
+        plan->rng_step = lasting(b, SM_ROLE_BATCH, SM_U32, "rng_step", DIMS(2));
     }
-    plan->losses = lasting(b, SM_ROLE_RESULT, plan->real, "losses", SM_DIMS(b->B, b->T));
-    plan->loss = lasting(b, SM_ROLE_RESULT, plan->real, "loss", SM_DIMS(1));
+    plan->losses = lasting(b, SM_ROLE_RESULT, plan->real, "losses", DIMS(b->B, b->T));
+    plan->loss = lasting(b, SM_ROLE_RESULT, plan->real, "loss", DIMS(1));
     if (b->options->backward && b->options->scaling.scale > 0) {
         plan->scaling = b->options->scaling;
-        plan->scaler = lasting(b, SM_ROLE_OPTIMIZER, plan->real, SM_SCALER_NAME, SM_DIMS(SM_SCALER_COUNT));
+        plan->scaler = lasting(b, SM_ROLE_OPTIMIZER, plan->real, SM_SCALER_NAME, DIMS(SM_SCALER_COUNT));
         if (plan->scaler != SM_NO_TENSOR) {
             plan->tensors[plan->scaler].is_saved = true;
         }
     }
     if (b->options->optimizer != NULL) {
-        plan->grad_norm = lasting(b, SM_ROLE_RESULT, plan->real, "grad_norm", SM_DIMS(1));
+        plan->grad_norm = lasting(b, SM_ROLE_RESULT, plan->real, "grad_norm", DIMS(1));
     }
 }
 
@@ -437,7 +444,7 @@ static void zero_grad(sm_builder *b) {
     for (int g = 0; g < b->params.n_groups; g++) {
         sm_op op = sm_op_make(SM_OP_ZERO, SM_PHASE_ZERO_GRAD, -1);
         op.out[SM_OUT(zero, x)] = b->params.groups[g].gradient;
-        sm_build_op(b, &op);
+        add(b, &op);
     }
 }
 
@@ -446,8 +453,8 @@ static void loss_scale(sm_builder *b) {
     op.in[SM_IN(loss_scale, targets)] = b->plan->targets;
     op.in[SM_IN(loss_scale, hyper)] = b->plan->hyper;
     op.in[SM_IN(loss_scale, scaler)] = b->plan->scaler;
-    op.out[SM_OUT(loss_scale, scale)] = b->scale = sm_build_statistic(b, "loss_scale", NULL, SM_DIMS(1));
-    sm_build_op(b, &op);
+    op.out[SM_OUT(loss_scale, scale)] = b->scale = statistic(b, "loss_scale", NULL, DIMS(1));
+    add(b, &op);
 }
 
 static void build_step(sm_builder *b) {

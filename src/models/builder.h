@@ -24,27 +24,6 @@ typedef struct sm_builder {
     sm_status status; // the first failure; later calls do nothing
 } sm_builder;
 
-#define SM_DIMS(...) \
-    (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]) { __VA_ARGS__ }
-
-// --- tensors and ops ------------------------------------------------------------------------------
-
-// An activation or its gradient.
-int sm_build_activation(sm_builder *b, const char *name, int n_dims, const int64_t *dims);
-
-// A tensor that is never rounded to the data type: `name` and `what` make "h.3.ln1.mean"; `what` may be NULL.
-int sm_build_statistic(sm_builder *b, const char *name, const char *what, int n_dims, const int64_t *dims);
-
-// An op of the current layer and phase, without operands; and the function that adds it to the plan.
-sm_op sm_build_make(const sm_builder *b, sm_op_kind kind);
-void sm_build_op(sm_builder *b, const sm_op *op);
-
-// A parameter by kind: itself, the copy that matmuls read, its gradient. For the first part of a matrix in parts, copy
-// and gradient are those of the whole matrix.
-int sm_build_value(const sm_builder *b, int kind);
-int sm_build_matrix(const sm_builder *b, int kind);
-int sm_build_gradient(const sm_builder *b, int kind);
-
 // --- lines of a model -----------------------------------------------------------------------------
 
 // x = a row of wte for each token, plus a row of wpe for each position; no wpe with SM_NO_PARAM.

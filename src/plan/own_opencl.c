@@ -50,7 +50,7 @@ int sm_own_opencl_parameters(const sm_plan *plan, const sm_op *op, sm_own_parame
 
 // --- the two lines ---------------------------------------------------------------------------------
 
-void sm_own_opencl_signature(sm_op_kind kind, char text[SM_OWN_SIGNATURE_SIZE]) {
+static void write_signature(sm_op_kind kind, char text[SM_OWN_SIGNATURE_SIZE]) {
     const own_members m = own_members_of(kind);
     int used = snprintf(text, SM_OWN_SIGNATURE_SIZE, "cl %d", SM_OWN_KERNEL_VERSION);
     for (int i = 0; i < m.n && used < SM_OWN_SIGNATURE_SIZE; i++) {
@@ -81,7 +81,7 @@ sm_status sm_own_opencl_check(sm_op_kind kind, const char *source, const char *n
     char found[SM_OWN_SIGNATURE_SIZE];
     char items[LINE_SIZE];
     const char *op = sm_op_name(kind);
-    sm_own_opencl_signature(kind, expected);
+    write_signature(kind, expected);
     if (!find_line(kind, "signature", source, found, sizeof found)) {
         return sm_fail(SM_ERR_FORMAT,
                        "%s: the line #define %s_signature \"%s\" is missing; add it (`stepmark exercise` and "
@@ -276,7 +276,7 @@ void sm_own_opencl_skeleton(sm_op_kind kind, FILE *out) {
     while (!is_parameter(&m.list[last])) {
         last--;
     }
-    sm_own_opencl_signature(kind, signature);
+    write_signature(kind, signature);
     own_print_places(info, out);
     fprintf(out, "#define %s_signature \"%s\"\n\n", info->name, signature);
     fprintf(

@@ -8,7 +8,8 @@
 
 static bool is_layered(const sm_param_spec *spec) { return strstr(spec->name, "%d") != NULL; }
 
-int64_t sm_param_spec_elems(const sm_param_spec *spec) {
+// In one block; in the model, if blocks have none.
+static int64_t elems_of(const sm_param_spec *spec) {
     const int64_t rows = spec->real_rows > 0 ? spec->real_rows : spec->rows;
     return (rows > 0 ? rows : 1) * spec->cols;
 }
@@ -16,7 +17,7 @@ int64_t sm_param_spec_elems(const sm_param_spec *spec) {
 int64_t sm_param_count(const sm_param_spec *specs, int n_kinds, int64_t n_layer) {
     int64_t n = 0;
     for (int kind = 0; kind < n_kinds; kind++) {
-        n += sm_param_spec_elems(&specs[kind]) * (is_layered(&specs[kind]) ? n_layer : 1);
+        n += elems_of(&specs[kind]) * (is_layered(&specs[kind]) ? n_layer : 1);
     }
     return n;
 }
@@ -170,7 +171,7 @@ static sm_status add_param(sm_plan *plan, const sm_params *all, sm_param *p) {
     SM_TRY(add_view(plan, p, g->working_copy, sm_dtype_name(plan->dtype), &p->operand));
     sm_tensor *t = &plan->tensors[p->value];
     t->is_saved = true;
-    t->real_elems = sm_param_spec_elems(p->spec);
+    t->real_elems = elems_of(p->spec);
     t->init_value = p->spec->init_value;
     t->init_std = p->spec->init_std;
     t->working_copy = p->operand;

@@ -57,8 +57,7 @@ typedef struct {
     int n_layer;
 } sm_params;
 
-// Elements of a kind in one block (in the model, if blocks have none); and in the whole model.
-int64_t sm_param_spec_elems(const sm_param_spec *spec);
+// Elements of the whole model.
 int64_t sm_param_count(const sm_param_spec *specs, int n_kinds, int64_t n_layer);
 
 // Adds groups and parameters to a plan, and gradients if requested. Kinds that each block has are next to each other in

@@ -149,15 +149,8 @@ static sm_status find_bytes(sm_tokenizer *t) {
     return SM_OK;
 }
 
-sm_status sm_tokenizer_finish(sm_tokenizer *t) {
-    SM_TRY(find_bytes(t));
-    t->end_of_text = sm_tokenizer_added(t, SM_END_OF_TEXT);
-    return make_pairs(t);
-}
-
-// --- using it ------------------------------------------------------------------------------
-
-int32_t sm_tokenizer_added(const sm_tokenizer *t, const char *text) {
+// The id of an added token with this text, or SM_NO_ID.
+static int32_t find_added(const sm_tokenizer *t, const char *text) {
     const size_t n = strlen(text);
     for (int32_t id = 0; id < t->n_tokens; id++) {
         const sm_token *token = &t->tokens[id];
@@ -167,6 +160,14 @@ int32_t sm_tokenizer_added(const sm_tokenizer *t, const char *text) {
     }
     return SM_NO_ID;
 }
+
+sm_status sm_tokenizer_finish(sm_tokenizer *t) {
+    SM_TRY(find_bytes(t));
+    t->end_of_text = find_added(t, SM_END_OF_TEXT);
+    return make_pairs(t);
+}
+
+// --- using it ------------------------------------------------------------------------------
 
 void sm_tokenizer_digest(const sm_tokenizer *t, char digest[SM_TOKENIZER_DIGEST_SIZE]) {
     uint64_t hash = SM_FNV1A_START;

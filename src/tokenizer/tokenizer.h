@@ -72,9 +72,6 @@ static inline const uint8_t *sm_token_bytes(const sm_tokenizer *tokenizer, int32
     return tokenizer->bytes + tokenizer->tokens[id].offset;
 }
 
-// The id of an added token with this text, or SM_NO_ID.
-int32_t sm_tokenizer_added(const sm_tokenizer *tokenizer, const char *text);
-
 static inline uint64_t sm_pair(int32_t left, int32_t right) { return (uint64_t)(uint32_t)left << 32 | (uint32_t)right; }
 
 static inline uint64_t sm_pair_hash(uint64_t pair) {

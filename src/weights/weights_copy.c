@@ -40,9 +40,10 @@ sm_status sm_weights_copy_open(const sm_plan *plan, sm_weights_copy **copy) {
         c->offsets[i] = is_copied(&plan->tensors[i]) ? c->n_elems : -1;
         c->n_elems += is_copied(&plan->tensors[i]) ? plan->tensors[i].real_elems : 0;
     }
-    c->values = allocate((size_t)sm_weights_copy_bytes(c));
+    const size_t size_bytes = (size_t)c->n_elems * sizeof *c->values;
+    c->values = allocate(size_bytes);
     if (c->values == NULL) {
-        const double mib = (double)sm_weights_copy_bytes(c) / 1048576;
+        const double mib = (double)size_bytes / 1048576;
         sm_weights_copy_close(c);
         return sm_fail(SM_ERR_OOM, "checkpoints: no memory for a copy of weights and optimizer state, %.1f MiB", mib);
     }
@@ -88,8 +89,6 @@ sm_status sm_weights_copy_help(sm_session *session) {
     free(values);
     return status;
 }
-
-int64_t sm_weights_copy_bytes(const sm_weights_copy *copy) { return copy->n_elems * (int64_t)sizeof *copy->values; }
 
 const sm_plan *sm_weights_copy_plan(const sm_weights_copy *copy) { return copy->plan; }
 
