@@ -9,6 +9,23 @@
 #include "backends/cpu/common/kernel.h"
 #include "backends/cpu/threads/topology.h"
 
+static inline bool cpu_has_avx2(void) {
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+    return false;
+#endif
+}
+
+static inline bool cpu_has_avx512(void) {
+#if defined(__x86_64__)
+    return cpu_has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+#else
+    return false;
+#endif
+}
+
 // One instruction set; `kernels` is NULL if this build does not have it.
 typedef struct {
     const char *name;                     // "avx512"
@@ -59,8 +76,6 @@ sm_status cpu_isa_best(const cpu_isa **isa);
 void cpu_isa_reason(char text[SM_TEXT_SIZE]);
 sm_status cpu_isa_find(const char *name, const cpu_isa **isa);
 bool cpu_isa_includes(const cpu_isa *isa, const cpu_isa *other); // other is isa, or one that isa extends
-bool cpu_has_avx512(void);
-bool cpu_has_avx2(void);
 
 // cpu/execute.c: functions of sm_backend.
 size_t cpu_working_bytes(const sm_device *device, const sm_plan *plan);

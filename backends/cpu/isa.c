@@ -31,13 +31,6 @@ extern const cpu_kernel_table cpu_kernels_amx;
 extern const cpu_kernel_table cpu_kernels_f16_avx2;
 extern const cpu_kernel_table cpu_kernels_f16_avx512;
 
-bool cpu_has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
-
-bool cpu_has_avx512(void) {
-    return cpu_has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-}
-
 static bool has_avx512_bf16(void) { return cpu_has_avx512() && __builtin_cpu_supports("avx512bf16"); }
 
 // Whether this process may use AMX's tiles: the processor has them, and Linux, asked once, gives leave. (The state of
@@ -55,9 +48,6 @@ static bool has_amx(void) {
     return (edx & AMX_BF16) != 0 && (edx & AMX_TILE) != 0 &&
            syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 }
-#else
-bool cpu_has_avx2(void) { return false; }
-bool cpu_has_avx512(void) { return false; }
 #endif
 
 #if defined(__aarch64__)

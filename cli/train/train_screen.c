@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clock.h"
 #include "bench/tables/json_values.h"
 #include "bench/tables/screen.h"
 #include "bench/tables/show.h"
@@ -52,6 +53,20 @@ void cli_train_curve_add(cli_train_curve *c, double step, double value) {
     c->n_last++;
     c->points[c->n - 1].step = step;
     c->points[c->n - 1].value += (value - c->points[c->n - 1].value) / (double)c->n_last;
+}
+
+double cli_train_mfu(const cli_train_show *show, const sm_train_step *s) {
+    return show->peak_flops > 0 ? show->step_flops / ((double)s->elapsed_ns / 1e9) / show->peak_flops : NAN;
+}
+
+void cli_train_time_left(const cli_train_show *show, const sm_train_progress *p, char *text, size_t size_bytes) {
+    const int64_t n_done = p->step - p->first_step - 2; // since begin_ns
+    text[0] = '\0';
+    if (n_done > 0 && p->step < p->n_steps) {
+        const double begun_s = (double)(sm_now_ns() - show->begin_ns) / 1e9;
+        const long long left_s = llround(begun_s / (double)n_done * (double)(p->n_steps - p->step));
+        snprintf(text, size_bytes, "%lld:%02lld:%02lld", left_s / 3600, left_s / 60 % 60, left_s % 60);
+    }
 }
 
 bool cli_train_screen_fits(void) {

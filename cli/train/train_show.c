@@ -17,10 +17,6 @@ static const int64_t progress_pause_ns = 10000000000;
 // A step's line, or if it must be narrower, less of it: the log has everything. Once narrow, it stays narrow.
 enum { WHOLE, BRIEF_PEAK, NO_RATE, NO_NORM, NO_PEAK, N_LINES };
 
-double cli_train_mfu(const cli_train_show *show, const sm_train_step *s) {
-    return show->peak_flops > 0 ? show->step_flops / ((double)s->elapsed_ns / 1e9) / show->peak_flops : NAN;
-}
-
 static int format_step(const cli_train_show *show, int64_t n_steps, const sm_train_step *s, char *line,
                        size_t size_bytes) {
     const double seconds = (double)s->elapsed_ns / 1e9;
@@ -56,16 +52,6 @@ static sm_status print_step(cli_train_show *show, int64_t n_steps, const sm_trai
     const int written = printf("%s\n", line);
     return written > 0 && fflush(stdout) == 0 ? SM_OK
                                               : sm_fail(SM_ERR_IO, "stdout: cannot be written: %s", strerror(errno));
-}
-
-void cli_train_time_left(const cli_train_show *show, const sm_train_progress *p, char *text, size_t size_bytes) {
-    const int64_t n_done = p->step - p->first_step - 2; // since begin_ns
-    text[0] = '\0';
-    if (n_done > 0 && p->step < p->n_steps) {
-        const double begun_s = (double)(sm_now_ns() - show->begin_ns) / 1e9;
-        const long long left_s = llround(begun_s / (double)n_done * (double)(p->n_steps - p->step));
-        snprintf(text, size_bytes, "%lld:%02lld:%02lld", left_s / 3600, left_s / 60 % 60, left_s % 60);
-    }
 }
 
 static void tell_progress(cli_train_show *show, const sm_train_progress *p) {

@@ -7,6 +7,8 @@
 #include "src/io/file_digest.h"
 #include "src/tokenizer/text_source.h"
 
+enum { MOST_WARMUP_STEPS = 500 };
+
 static sm_status no_memory(void) { return sm_fail(SM_ERR_OOM, "run.json: no memory to write it"); }
 
 static sm_status set(json_t *object, const char *name, json_t *value) {
@@ -99,6 +101,15 @@ static sm_status set_work(const sm_train_settings *s, int64_t n_steps, json_t *c
         SM_TRY(set(configuration, numbers[i].name, json_integer(numbers[i].value)));
     }
     return set(configuration, "order", json_string(sm_order_name(s->order)));
+}
+
+sm_schedule sm_train_schedule(const sm_train_settings *s, int64_t n_steps) {
+    const int64_t share = n_steps / 3 < MOST_WARMUP_STEPS ? n_steps / 3 : MOST_WARMUP_STEPS;
+    return (sm_schedule){.kind = s->schedule,
+                         .lr = s->optimizer.lr,
+                         .final_fraction = s->final_fraction,
+                         .warmup_steps = s->warmup_steps == SM_WARMUP_SHARE ? share : s->warmup_steps,
+                         .n_steps = n_steps};
 }
 
 static sm_status fill(const sm_train_settings *s, int64_t n_steps, json_t *configuration) {

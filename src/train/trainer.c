@@ -5,10 +5,9 @@
 #include <stdlib.h>
 
 #include "clock.h"
+#include "src/train/run_configuration.h"
 #include "src/train/trainer_record.h"
 #include "src/train/validation.h"
-
-enum { MOST_WARMUP_STEPS = 500 };
 
 typedef struct {
     const sm_train_settings *settings;
@@ -117,15 +116,6 @@ static double tokens_of_step(const trainer *t) {
         n_real += (double)sm_collation_real_tokens(c, i);
     }
     return n_real / (double)c->n_batches * (double)t->share.stride;
-}
-
-sm_schedule sm_train_schedule(const sm_train_settings *s, int64_t n_steps) {
-    const int64_t share = n_steps / 3 < MOST_WARMUP_STEPS ? n_steps / 3 : MOST_WARMUP_STEPS;
-    return (sm_schedule){.kind = s->schedule,
-                         .lr = s->optimizer.lr,
-                         .final_fraction = s->final_fraction,
-                         .warmup_steps = s->warmup_steps == SM_WARMUP_SHARE ? share : s->warmup_steps,
-                         .n_steps = n_steps};
 }
 
 // Sets the number of steps: the smallest limit that is set, plus the steps of the initial state.

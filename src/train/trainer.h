@@ -126,12 +126,6 @@ typedef struct {
     sm_status (*completed)(void *ctx, const char *run_dir);
 } sm_train_callbacks;
 
-// The schedule of a training of n_steps.
-sm_schedule sm_train_schedule(const sm_train_settings *settings, int64_t n_steps);
-
-// Computes the digest of a source's contents, unless it is set.
-sm_status sm_train_source_digest(sm_train_source *source);
-
 // Prepares the data of steps with these settings, and their common part except the loader and the schedule. `share`
 // must outlive the stepper.
 sm_status sm_train_prepare(const sm_train_settings *settings, sm_load_share *share, sm_train_stepper *stepper);
