@@ -130,7 +130,7 @@ BENCH_SRC := $(call tree,bench,*.c)
 LEARN_SRC := $(call tree,learn/page,*.c) $(call tree,learn/exercise,*.c) $(call tree,learn/own_kernels,*.c) $(wildcard learn/ladder/*.c)
 CLI_SRC := $(call tree,cli,*.c)
 HOST_SRC := $(wildcard backends/host/*.c)
-REF_KERNEL_SRC := $(wildcard backends/reference/kernels/*.c) backends/reference/run.c backends/reference/rounded.c
+REF_KERNEL_SRC := $(call tree,backends/reference/kernels,*.c) backends/reference/run.c backends/reference/rounded.c
 REF_SRC := backends/reference/reference.c
 CPU_KERNEL_SRC := $(call tree,backends/cpu/kernels,*.c)
 # cpu_kernels NAME...: the files with these names.

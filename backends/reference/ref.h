@@ -119,29 +119,29 @@ void REF(crossentropy_forward)(int64_t N, int64_t V, int64_t Vp, const real *log
 void REF(crossentropy_backward)(int64_t N, int64_t V, int64_t Vp, const real *logits, const int32_t *target,
                                 const real *lse, const real *scale, real *dlogits);
 
-// kernels/grad_norm.c
+// kernels/optimizer/grad_norm.c
 void REF(grad_sqnorm)(int64_t n, const real *g, real *sqnorm);
 void REF(grad_clip)(int64_t G, const real *sqnorm, const real *hyper, const real *scaler, real *norm, real *clip);
 
-// kernels/scaler.c
+// kernels/optimizer/scaler.c
 void REF(scaler_update)(const real *clip, const real *hyper, real *scaler);
 
-// kernels/optimizer.c
+// kernels/optimizer/optimizer.c
 void REF(adamw)(int64_t n, bool decay, const real *g, const real *hyper, const real *clip, real *p, real *m, real *v);
 void REF(adam)(int64_t n, bool decay, const real *g, const real *hyper, const real *clip, real *p, real *m, real *v);
 void REF(sgd)(int64_t n, bool decay, const real *g, const real *hyper, const real *clip, real *p, real *m);
 void REF(lion)(int64_t n, bool decay, const real *g, const real *hyper, const real *clip, real *p, real *m);
 
-// kernels/adamw8bit.c
+// kernels/optimizer/adamw8bit.c
 void REF(adamw8bit)(int64_t n, bool decay, const real *g, const real *hyper, const real *clip, real *p, uint8_t *m,
                     uint8_t *v, real *m_max, real *v_max);
 
-// kernels/adafactor.c
+// kernels/optimizer/adafactor.c
 void REF(adafactor)(int64_t R, int64_t C, bool decay, const real *g, const real *hyper, const real *clip, real *p,
                     real *row, real *col);
 void REF(adafactor_vector)(int64_t n, const real *g, const real *hyper, const real *clip, real *p, real *v);
 
-// kernels/muon.c
+// kernels/optimizer/muon.c
 void REF(muon_momentum)(int64_t n, const real *g, const real *hyper, const real *clip, real *m, real *u);
 void REF(normalize)(int64_t R, int64_t C, bool transposed, const real *u, const real *sqnorm, real *x);
 void REF(combine)(int64_t n, double a, double b, const real *x, const real *z, real *y);
