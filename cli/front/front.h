@@ -9,8 +9,9 @@
 
 // --- the program without a subcommand ------------------------------------------------------------
 
-// What the program is, in one line.
-#define CLI_PURPOSE_TEXT "measures, and performs, the training step of GPT-2, Llama and Qwen 3 on this machine"
+// The purpose of the program, in one line; and the models in it: "GPT-2, Llama and Qwen 3".
+#define CLI_PURPOSE_TEXT "measures, and performs, the training step of %s on this machine"
+const char *cli_models_text(void);
 
 void cli_front_help(FILE *stream);
 

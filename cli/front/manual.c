@@ -196,9 +196,8 @@ static void put_item(FILE *out, const char *macro, const char *name, const char 
 static void print_program(FILE *out) {
     put_date(out);
     put_title(out, "");
-    fputs(".Sh NAME\n.Nm stepmark\n.Nd " CLI_PURPOSE_TEXT "\n"
-          ".Sh SYNOPSIS\n.Nm\n.Ar subcommand\n.Op Ar flags\n.Sh DESCRIPTION\n",
-          out);
+    fprintf(out, ".Sh NAME\n.Nm stepmark\n.Nd " CLI_PURPOSE_TEXT "\n", cli_models_text());
+    fputs(".Sh SYNOPSIS\n.Nm\n.Ar subcommand\n.Op Ar flags\n.Sh DESCRIPTION\n", out);
     put_text(out,
              "Runs the whole training step on a processor or on an OpenCL device, checks that losses, gradients and "
              "updates are right, and only then prints the speed, relative to the measured peak of the machine.");

@@ -1,10 +1,28 @@
 // overview.c: --help of the whole program, its greeting, and its build's facts.
+#include <string.h>
+
 #include "backend.h"
 #include "bench/rows/machine.h"
 #include "cli/front/front.h"
+#include "src/models/model.h"
+
+const char *cli_models_text(void) {
+    static char text[256];
+    const int n = sm_model_count();
+    text[0] = '\0';
+    for (int i = 0; i < n; i++) {
+        const size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used, "%s%s",
+                 i == 0      ? ""
+                 : i + 1 < n ? ", "
+                             : " and ",
+                 sm_model_at(i)->title);
+    }
+    return text;
+}
 
 void cli_front_help(FILE *stream) {
-    fprintf(stream, "stepmark %s.\n\nusage: stepmark SUBCOMMAND [flags]\n\n", CLI_PURPOSE_TEXT);
+    fprintf(stream, "stepmark " CLI_PURPOSE_TEXT ".\n\nusage: stepmark SUBCOMMAND [flags]\n\n", cli_models_text());
     for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
         if (cli_commands[i].heading != NULL) {
             fprintf(stream, "%s%s\n", i > 0 ? "\n" : "", cli_commands[i].heading);
@@ -26,9 +44,8 @@ void cli_front_help(FILE *stream) {
 }
 
 void cli_front_hello(FILE *stream) {
-    fputs("stepmark measures the training step of GPT-2, Llama and Qwen 3. Try:\n"
-          "\n"
-          "  stepmark devices    list the devices that can run here\n"
+    fprintf(stream, "stepmark measures the training step of %s. Try:\n\n", cli_models_text());
+    fputs("  stepmark devices    list the devices that can run here\n"
           "  stepmark run        measure the speed of each device: about a minute\n"
           "  stepmark profile    show where the time goes, op by op\n"
           "\n"

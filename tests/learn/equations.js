@@ -71,7 +71,8 @@ for (const section of text.split(/^## /m).slice(1)) {
 const written = lines.join('\n') + '\n';
 if (process.argv[2] === '--write') fs.writeFileSync(expected, written);
 const wanted = fs.readFileSync(expected, 'utf8').split('\n');
-written.split('\n').forEach((line, i) => { if (line !== wanted[i]) fail(`line ${i + 1} of equations.txt: ${wanted[i]}\n  is now ${line}`); });
+const at = written.split('\n').findIndex((line, i) => line !== wanted[i]);
+if (at >= 0) fail(`line ${at + 1} of equations.txt: ${wanted[at]}\n  is now ${written.split('\n')[at]}; --write rewrites it`);
 if (lines.length === 0 || wanted.length !== written.split('\n').length) fail(`${lines.length} equations; equations.txt has ${wanted.length >> 1}`);
 if (failed) process.exit(1);
 console.log(`equations: ${lines.length} are read as equations.txt has them`);
