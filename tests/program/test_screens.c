@@ -284,7 +284,7 @@ static void compare_with_golden(const char *name, int n_columns) {
     }
     fclose(file);
     if (!writes && strcmp(golden, screen) != 0) {
-        fail_msg("%s: the screen is now\n%s", path, screen);
+        fail_msg("%s (STEPMARK_WRITE_SCREENS=1 rewrites it): the screen is now\n%s", path, screen);
     }
 }
 
