@@ -422,7 +422,7 @@ $(B)/tests/test_%: test_%.c $(B)/libstepmark.a
 # It reads the program's tables.
 $(B)/tests/test_subcommands: $(filter-out %/main.o,$(CLI_OBJ))
 
-# Written anew each time, as machines change.
+# Written again each time, as machines change.
 $(B)/tests/topology.xml: $(B)/tests/small_caches FORCE
 	@$< $@
 $(B)/tests/small_caches: tests/support/small_caches.c

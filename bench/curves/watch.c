@@ -31,7 +31,7 @@ static bool jumps(sm_run_watch *w, int64_t step, double norm, char *text) {
         w->jump_step = step;
         snprintf(text, SM_WATCH_TEXT_SIZE,
                  "step %lld: the gradient's norm jumped to %.3g, %.0f times the usual; a lower --lr, or --grad-clip 1, "
-                 "helps where this goes on",
+                 "helps if this continues",
                  (long long)step, norm, norm / usual);
     }
     return is_jump;

@@ -1,7 +1,7 @@
 // scaling.h: trainings of the same work on 1, 2, ... processes: the speed-up of several processes, the losses, and a
 // prediction for more of them.
 //
-//   strong   the same global batch: more processes share it. Beside the published figures of a V100 machine
+//   strong   the same global batch: more processes share it. Next to the published figures of a V100 machine
 //   weak     the same part of the global batch for each process: more processes do more
 //
 // Runs are compared only where run_check.h lets them be. Speed-up is in tokens/s over the run of fewest processes (n of

@@ -161,7 +161,7 @@ sm_status sm_layout_common_text(const sm_layout *l, char **text) {
 
 // --- notes ---------------------------------------------------------------------------------------
 
-// Behind "0.0026", or "2.1e-05".
+// After "0.0026", or "2.1e-05".
 static const char *skip_figure(const char *text) {
     static const char figures[] = "0123456789.,";
     text += strspn(text, figures);

@@ -127,7 +127,7 @@ void cli_live_clear(void) {
         fputs("\r\033[K", stderr);
     } else if (live.width == sm_screen_width(stderr)) {
         fprintf(stderr, "\r\033[%dA\033[J", live.n_lines);
-    } // else the terminal has laid them out anew, on an unknown number of lines
+    } // else the terminal has laid them out again, on an unknown number of lines
     fflush(stderr);
     cli_live_keep();
 }

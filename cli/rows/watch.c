@@ -148,7 +148,7 @@ static sm_status make_page(watch *w, const char *digest) {
     return SM_OK;
 }
 
-// Makes it anew only if a file has changed.
+// Makes it again only if a file has changed.
 static sm_status renew_page(watch *w) {
     char digest[SM_DIGEST_SIZE];
     look(w->options, digest);

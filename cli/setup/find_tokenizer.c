@@ -31,7 +31,7 @@ static sm_status take_checkpoint(const char *run, char weights[PATH_MAX]) {
     return SM_OK;
 }
 
-// A run keeps its tokenizer in a folder beside checkpoints/, model/ and best/.
+// A run keeps its tokenizer in a folder next to checkpoints/, model/ and best/.
 static bool find_beside(const char *weights, char path[PATH_MAX]) {
     static const char *const places[] = {"tokenizer", "../tokenizer", "../../tokenizer"};
     for (size_t i = 0; i < sizeof(places) / sizeof(places[0]) && weights != NULL; i++) {

@@ -282,7 +282,7 @@ void sm_own_opencl_skeleton(sm_op_kind kind, FILE *out) {
     fprintf(
         out,
         "// How many work-items, by dimension (one or two), of the letters below, numbers, + - * and / (rounded up).\n"
-        "// Behind `by`: how many make a work-group. They are rounded up to whole groups: some have nothing to do.\n"
+        "// After `by`: how many make a work-group. They are rounded up to whole groups: some have nothing to do.\n"
         "#define %s_items \"%s by 64\"\n\n",
         info->name, m.list[0].name);
     fprintf(out, "kernel void %s(\n", info->name);

@@ -2,7 +2,7 @@
 // matrix units of $STEPMARK_EMULATE, one of the rows below. Programs of cl/units are compiled by clang and run here
 // (units.h), all others by PoCL.
 //
-//     STEPMARK_OPENCL     the library behind it
+//     STEPMARK_OPENCL     the real library
 //     STEPMARK_SPOIL      what is wrong in its layouts, a number of units.h
 //     STEPMARK_EMULATION  a folder with units.cl, and a folder `built` for what is compiled
 //     STEPMARK_KEEPS      any text: the platform is none that keeps what it built; programs of units can be kept as binaries

@@ -123,7 +123,7 @@ TEST(what_overlaps_is_not_told_apart) {
     json_decref(records);
 }
 
-// A third one that reaches into the first's interval is enough, however far behind the second is.
+// A third one that reaches into the first's interval is enough, however much slower the second is.
 TEST(all_must_be_told_apart) {
     json_t *rows = json_array();
     json_array_append_new(rows, make_row(1, "naive", 1, 1, 1));

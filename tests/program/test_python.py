@@ -104,7 +104,7 @@ class Failures(unittest.TestCase):
         self.assertRaises(KeyboardInterrupt, stepmark.run)
 
     def test_an_interrupt_ends_the_program(self):
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where a shell runs this beside others
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where a shell runs this next to others
         self.addCleanup(signal.signal, signal.SIGINT, before)
         self.with_program('trap \'touch "$0.ended"; exit 130\' INT\necho one >&2\nwhile :; do sleep 0.05; done\n')
 

@@ -12,7 +12,7 @@
 // STEPMARK_CARD=1: the device is the card of cuda.c, too, and its memory is imported by a file descriptor. Another word:
 // the device says so, and refuses the memory.
 //
-// $STEPMARK_OPENCL is the library behind it.
+// $STEPMARK_OPENCL is the real library.
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
 

@@ -1,4 +1,4 @@
-// test_recipe.c: what `train --run` does unasked, its flags from files, what it leaves beside the weights, and its
+// test_recipe.c: what `train --run` does unasked, its flags from files, what it leaves next to the weights, and its
 // warnings.
 #include "tests/support/test.h"
 #include "tests/support/run_program.h"

@@ -52,7 +52,7 @@ CPU_KERNEL(swiglu_forward) {
     cpu_end_streams();
 }
 
-// n elements of a row, a block at most. up lies F behind gate, and dup behind dgate, which may be gate.
+// n elements of a row, a block at most. up lies F after gate, and dup F after dgate, which may be gate.
 static inline void backward_block(const cpu_data *dy, const cpu_data *gate, int64_t F, int n, cpu_data *dgate,
                                   cpu_data *dup) {
     const cpu_data *up = gate + F;

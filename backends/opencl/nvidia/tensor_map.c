@@ -9,7 +9,7 @@
 //   32  sizes - 1 of dimensions 0, 1, .., 4 bytes each
 //   55  sizes of a box - 1, a byte each
 //
-// Dimension 0 lies along rows. The swizzle is that of 128 bytes: in a box, rows of 128 bytes lie behind one another,
+// Dimension 0 lies along rows. The swizzle is that of 128 bytes: in a box, rows of 128 bytes lie one after another,
 // and a row's chunk of 16 bytes is at its number XOR the row's.
 #include <stdlib.h>
 #include <string.h>

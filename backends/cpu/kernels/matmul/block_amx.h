@@ -86,7 +86,7 @@ static inline void cpu_pack_panel(cpu_packing p, int64_t n_steps, cpu_packed *to
 // 2^x with a relative error below 3e-6, and none of whole x, for what is rounded to bf16: 2^floor(x) times a polynomial
 // of what x has beyond it. 2^-infinity is 0, and NaN stays.
 static inline __m512 cpu_exp2_amx(__m512 x) {
-    enum { FLOOR = 0x09 }; // of no digits behind the point, and no exception
+    enum { FLOOR = 0x09 }; // no digits after the point, and no exception
     const __m512 r = _mm512_reduce_ps(x, FLOOR);
     __m512 p = _mm512_set1_ps(0.0134266969f);
     p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.0522424541f));

@@ -8,7 +8,7 @@
 //     along       copied                     words (pairs of k) transposed
 //     across      pairs woven, transposed    pairs of k woven
 //
-// What is packed lies step by step of 32 k, and in each the registers of the panel, one beside the other.
+// Packed data lies step by step of 32 k, and in each step the registers of the panel lie next to each other.
 #ifndef STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_PACK_AMX_H
 #define STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_PACK_AMX_H
 

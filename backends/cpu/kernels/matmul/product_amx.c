@@ -280,7 +280,7 @@ static bool can_stream(const finishing *f) {
     return f->streams && f->p->n % CPU_VECTOR == 0 && (uintptr_t)f->p->c % 64 == 0;
 }
 
-// Work beside tiles must be short loops: stores that are on their way to the caches hold up what follows, tiles too, so
+// Work between tiles must be short loops: stores that are on their way to the caches hold up what follows, tiles too, so
 // that state which is kept in memory from row to row, or a row that is stored between one step and the next, costs
 // more than the arithmetic.
 static void finish_rows(finishing *f, int64_t most) {
@@ -309,7 +309,7 @@ static void finish_rows(finishing *f, int64_t most) {
 
 // --- the part of a thread -----------------------------------------------------------------------
 
-// What is done beside a tile, a little in each step.
+// Work to do during a tile, a little in each step.
 typedef struct {
     finishing last;    // tile
     cpu_packing b;     // the next panel,
@@ -347,7 +347,7 @@ typedef struct {
     int64_t n_parts; // of the slice
     int64_t n_tiles; // of the block's rows
     bool streams;
-    bool packs_a;          // beside the tiles of this panel
+    bool packs_a;          // during the tiles of this panel
     cpu_range packed_rows; // of a
     cpu_packed *a;         // packed: part by part, and in each panel by panel
     float *sums;           // of parts, tile by tile; of slices, for each panel of b
@@ -677,7 +677,7 @@ static void multiply_group(job *j, int64_t group) {
     }
 }
 
-// Lays out this thread's scratch, behind b.
+// Lays out this thread's scratch, after b.
 static void place_scratch(job *j) {
     j->a = (cpu_packed *)j->team->scratch[j->team->thread] + COUNTERS + b_elems(&j->of);
     j->tile[0] = (float *)(j->a + a_elems(&j->of)) + sum_elems(&j->of);

@@ -150,7 +150,7 @@ static void finish_rows(finishing *f, int64_t n) {
 
 // --- the part of a thread -----------------------------------------------------------------------
 
-// What is done beside a tile, a little in each step.
+// Work to do during a tile, a little in each step.
 typedef struct {
     finishing last; // tile
     cpu_lines pre;  // what this tile's result is multiplied by, or where its GELU is stored
@@ -241,7 +241,7 @@ static void pack_b(const job *j) {
     cpu_split_panels(&s);
 }
 
-// Asks for what finishing a tile reads and writes beside its result.
+// Asks for what finishing a tile reads and writes besides its result.
 static void begin_asking(job *j, int64_t at, int64_t n_rows, int64_t n_cols, int64_t n_turns) {
     const cpu_product *p = j->p;
     const float *pre = p->act != NULL ? p->act : p->pre;
@@ -330,7 +330,7 @@ static void multiply_together(job *j) {
     cpu_help_end(j->team, j->round);
 }
 
-// Lays out this thread's scratch, behind b.
+// Lays out this thread's scratch, after b.
 static void place_scratch(job *j) {
     j->a = (cpu_split_word *)j->team->scratch[j->team->thread] + COUNTERS + b_words(&j->of);
     j->tile[0] = (float *)(j->a + a_words(&j->of));

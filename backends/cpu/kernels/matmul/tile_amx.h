@@ -26,7 +26,7 @@ static inline void cpu_product_begin(void) { cpu_amx_begin(); }
 static inline void cpu_product_end(void) { cpu_amx_end(); }
 
 // sums (CPU_PRODUCT_ROWS x CPU_PRODUCT_COLS) = a panel x b panel over n_steps of CPU_AMX_K. In each step `meanwhile` is
-// called, for what vector instructions can do beside.
+// called, for what vector instructions can do meanwhile.
 static inline __attribute__((always_inline)) void cpu_product_tile(int64_t n_steps, const cpu_packed *a,
                                                                    const cpu_packed *b, float *sums,
                                                                    void (*meanwhile)(void *), void *what) {

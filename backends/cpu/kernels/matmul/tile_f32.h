@@ -1,5 +1,5 @@
 // tile_f32.h: the tile of float products: CPU_PRODUCT_ROWS x CPU_PRODUCT_COLS of the result, whose sums stay in
-// registers while k runs. Beside its arithmetic it packs what later tiles will read, and asks for their memory.
+// registers while k runs. During its arithmetic it packs what later tiles will read, and asks for their memory.
 #ifndef STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_F32_H
 #define STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_F32_H
 
@@ -28,7 +28,7 @@ typedef struct {
     int64_t row;
     int64_t step;
     float *pack;       // where a tile that packs a puts these rows;
-    int64_t pack_next; // so much further on those of the tile below, which lie beside these: they share cache lines
+    int64_t pack_next; // so much further on those of the tile below, which lie next to these: they share cache lines
     bool asks_next;    // such a tile asks for the rows packed next, at the same k; else for these, further on
 } cpu_a_rows;
 
@@ -100,7 +100,7 @@ static inline __attribute__((always_inline)) void cpu_step(int j, int n_vectors,
     }
 }
 
-// What is done beside a tile, a little every CPU_STRETCH steps: memory is asked for, and rows of the next b panel,
+// Work to do during a tile, a little every CPU_STRETCH steps: memory is asked for, and rows of the next b panel,
 // contiguous and CPU_PRODUCT_COLS wide, are packed, those that were asked for the last time. (Asked for long before, they
 // may be gone: a multiple of a page apart, they share few of a cache's sets.)
 typedef struct {

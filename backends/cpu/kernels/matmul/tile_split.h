@@ -15,7 +15,7 @@
 enum { CPU_SPLIT_LARGE, CPU_SPLIT_MEDIUM, CPU_SPLIT_SMALL };
 
 // sums (CPU_SPLIT_PANEL x CPU_SPLIT_PANEL) = a panel x b panel over n_steps of CPU_SPLIT_K. In each step `meanwhile` is
-// called, for what vector instructions can do beside.
+// called, for what vector instructions can do meanwhile.
 static inline __attribute__((always_inline)) void cpu_split_tile(int64_t n_steps, const cpu_split_word *a,
                                                                  const cpu_split_word *b, float *sums,
                                                                  void (*meanwhile)(void *), void *what) {

@@ -1,5 +1,5 @@
 // adafactor.c: Adafactor in three passes over a parameter: the running means, the size of the update, the
-// update. Sums over all threads lie at the beginning of each thread's scratch, column sums behind them.
+// update. Sums over all threads lie at the beginning of each thread's scratch, column sums after them.
 #include <math.h>
 #include <string.h>
 

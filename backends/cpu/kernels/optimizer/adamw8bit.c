@@ -37,7 +37,7 @@ static map make_map(bool is_signed) {
         made.last[d + 1] = (float)rank;
     }
     made.upper[DECADES + 1] = INFINITY;
-    made.begin[DECADES + 1] = (float)(1 / (1 + 4.5 / (first_bins << DECADES))); // of_rank goes on as in a decade
+    made.begin[DECADES + 1] = (float)(1 / (1 + 4.5 / (first_bins << DECADES))); // of_rank continues as in a decade
     return made;
 }
 

@@ -1,4 +1,4 @@
-// muon.c: what Muon does beside its matrix products. A tall matrix goes through them transposed.
+// muon.c: the steps of Muon except its matrix products. A tall matrix goes through them transposed.
 #include <math.h>
 
 #include "backends/cpu/common/kernel.h"
