@@ -1,7 +1,7 @@
 #!/bin/sh
-# check_deps.sh: checks that each folder includes only lower layers, that no folder has too many files, and that every
-# file named in a comment or document exists. An #include has the path from the root, or no folder for a header of
-# include/.
+# check_deps.sh: checks that each folder includes only lower layers, that no folder has too many files or too few, that
+# lines of documents are narrow, and that every file named in a comment or document exists. An #include has the path
+# from the root, or no folder for a header of include/.
 set -eu
 cd "$(dirname "$0")/.."
 failed=0
@@ -82,6 +82,9 @@ crowds=$(files '*.c' '*.h' '*.cl' '*.inc' '*.sh' '*.sbatch' '*.py' '*.js' '*.css
             echo "$folder has $n source files, not 3 to 20"
     done)
 [ -z "$crowds" ] || fail "$crowds"
+
+wide=$(files README.md 'docs/*.md' | xargs awk 'length > 120 && !/^\|/ { print FILENAME ":" FNR " has " length " characters, not at most 120" }')
+[ -z "$wide" ] || fail "$wide"
 
 # mentions: FILE: NAME for each name of a source file in a comment or a document. STEM, NAME and the like stand for any.
 mentions() {
