@@ -80,18 +80,6 @@ static sm_status measure(const sm_protocol *protocol, sm_row *row) {
     return status;
 }
 
-static int reset_fake(void **state) {
-    (void)state;
-    memset(&fake, 0, sizeof(fake));
-    fake.loss = 2.5;
-    fake.failure = SM_ERR_DEVICE;
-    fake.fail_at_step = -1;
-    fake.sleep_at_step = -1;
-    fake.interrupt_at_step = -1;
-    fake.bad_loss_at_step = -1;
-    return 0;
-}
-
 static void assert_no_speed(const sm_row *row) {
     assert_int_equal(row->samples_ns.n, 0);
     assert_int_equal(row->samples_ts.n, 0);
@@ -105,18 +93,9 @@ static void assert_no_speed(const sm_row *row) {
     assert_true(isnan(row->avg_ts) && isnan(row->median_ts) && isnan(row->mfu) && isnan(row->step_efficiency));
 }
 
-#define assert_near(value, expected)                                       \
-    do {                                                                   \
-        double value_ = (value);                                           \
-        double expected_ = (expected);                                     \
-        if (!(fabs(value_ - expected_) <= 1e-9 * (1 + fabs(expected_)))) { \
-            fail_msg("%s is %.17g, not %.17g", #value, value_, expected_); \
-        }                                                                  \
-    } while (0)
-
 // --- tests ------------------------------------------------------------------------------------
 
-TEST_WITH(test_step, reset_fake, NULL) {
+TEST_WITH(test_step, fake_reset, NULL) {
     sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     assert_int_equal(measure(&p, &row), SM_OK);
@@ -157,7 +136,7 @@ TEST_WITH(test_step, reset_fake, NULL) {
 }
 
 // Without an attribution pass, the last check is a step of its own.
-TEST_WITH(test_last_check_by_itself, reset_fake, NULL) {
+TEST_WITH(test_last_check_by_itself, fake_reset, NULL) {
     sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     p.n_attribution = 0;
@@ -169,11 +148,11 @@ TEST_WITH(test_last_check_by_itself, reset_fake, NULL) {
 }
 
 // The time of a checked step is one of warm-up or attribution; where it is neither, it is one of checks.
-TEST_WITH(test_checked_steps_count_once, reset_fake, NULL) {
+TEST_WITH(test_checked_steps_count_once, fake_reset, NULL) {
     for (int n_steps = 0; n_steps <= 1; n_steps++) {
         sm_row row;
         sm_protocol p = protocol_of(SM_PASS_FORWARD);
-        reset_fake(state);
+        fake_reset(state);
         fake.ms_of_step = 20;
         fake.keeps_nothing = true;
         p.n_warmup = p.n_attribution = 1 - n_steps;
@@ -183,7 +162,7 @@ TEST_WITH(test_checked_steps_count_once, reset_fake, NULL) {
     }
 }
 
-TEST_WITH(test_figures_follow_from_samples, reset_fake, NULL) {
+TEST_WITH(test_figures_follow_from_samples, fake_reset, NULL) {
     sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     assert_int_equal(measure(&p, &row), SM_OK);
@@ -202,7 +181,7 @@ TEST_WITH(test_figures_follow_from_samples, reset_fake, NULL) {
     sm_row_free(&row);
 }
 
-TEST_WITH(test_phases_add_up, reset_fake, NULL) {
+TEST_WITH(test_phases_add_up, fake_reset, NULL) {
     sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     fake.op_cost_ns = 1000;
@@ -219,7 +198,7 @@ TEST_WITH(test_phases_add_up, reset_fake, NULL) {
     sm_row_free(&row);
 }
 
-TEST_WITH(test_real_op_times_fit_in_the_wall_clock, reset_fake, NULL) {
+TEST_WITH(test_real_op_times_fit_in_the_wall_clock, fake_reset, NULL) {
     sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     assert_int_equal(measure(&p, &row), SM_OK);
@@ -227,7 +206,7 @@ TEST_WITH(test_real_op_times_fit_in_the_wall_clock, reset_fake, NULL) {
     sm_row_free(&row);
 }
 
-TEST_WITH(test_median_step_is_attributed, reset_fake, NULL) {
+TEST_WITH(test_median_step_is_attributed, fake_reset, NULL) {
     sm_row row;
     sm_plan *plan = make_plan();
     assert_int_equal(sm_row_init(&row), SM_OK);
@@ -246,7 +225,7 @@ TEST_WITH(test_median_step_is_attributed, reset_fake, NULL) {
     sm_row_free(&row);
 }
 
-TEST_WITH(test_accumulation, reset_fake, NULL) {
+TEST_WITH(test_accumulation, fake_reset, NULL) {
     sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     p.n_accum = N_ACCUM;
@@ -265,7 +244,7 @@ TEST_WITH(test_accumulation, reset_fake, NULL) {
     sm_row_free(&row);
 }
 
-TEST_WITH(test_pass_types, reset_fake, NULL) {
+TEST_WITH(test_pass_types, fake_reset, NULL) {
     static const struct {
         sm_pass_type pass;
         const char *test;
@@ -280,7 +259,7 @@ TEST_WITH(test_pass_types, reset_fake, NULL) {
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         sm_row row;
         sm_protocol p = protocol_of(cases[i].pass);
-        reset_fake(state);
+        fake_reset(state);
         fake.op_cost_ns = 1000;
         assert_int_equal(measure(&p, &row), SM_OK);
         assert_string_equal(row.test, cases[i].test);
@@ -307,7 +286,7 @@ TEST_WITH(test_pass_types, reset_fake, NULL) {
     }
 }
 
-TEST_WITH(test_wrong_loss_has_no_speed, reset_fake, NULL) {
+TEST_WITH(test_wrong_loss_has_no_speed, fake_reset, NULL) {
     sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     fake.check_result = SM_ERR_MISMATCH;
@@ -321,7 +300,7 @@ TEST_WITH(test_wrong_loss_has_no_speed, reset_fake, NULL) {
     sm_row_free(&row);
 }
 
-TEST_WITH(test_check_must_say_what_it_did, reset_fake, NULL) {
+TEST_WITH(test_check_must_say_what_it_did, fake_reset, NULL) {
     sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     fake.check_is_mute = true;
@@ -331,7 +310,7 @@ TEST_WITH(test_check_must_say_what_it_did, reset_fake, NULL) {
     sm_row_free(&row);
 }
 
-TEST_WITH(test_wrong_gradient_has_no_speed, reset_fake, NULL) {
+TEST_WITH(test_wrong_gradient_has_no_speed, fake_reset, NULL) {
     sm_row row;
     sm_protocol p = protocol_of(SM_PASS_FORWARD_BACKWARD);
     fake.gradient_result = SM_ERR_MISMATCH;
@@ -343,7 +322,7 @@ TEST_WITH(test_wrong_gradient_has_no_speed, reset_fake, NULL) {
     sm_row_free(&row);
 }
 
-TEST_WITH(test_wrong_update_has_no_speed, reset_fake, NULL) {
+TEST_WITH(test_wrong_update_has_no_speed, fake_reset, NULL) {
     sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     fake.update_result = SM_ERR_MISMATCH;
@@ -353,7 +332,7 @@ TEST_WITH(test_wrong_update_has_no_speed, reset_fake, NULL) {
     sm_row_free(&row);
 }
 
-TEST_WITH(test_gradient_check_must_say_what_it_did, reset_fake, NULL) {
+TEST_WITH(test_gradient_check_must_say_what_it_did, fake_reset, NULL) {
     sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     fake.gradient_check_is_mute = true;
@@ -364,7 +343,7 @@ TEST_WITH(test_gradient_check_must_say_what_it_did, reset_fake, NULL) {
 
 // Gradients: once, before the first update. Updates: the first two, the last, that of a repeated sample and that of the
 // sample before it. Without a backward there is nothing to check.
-TEST_WITH(test_checks_by_pass_type, reset_fake, NULL) {
+TEST_WITH(test_checks_by_pass_type, fake_reset, NULL) {
     static const struct {
         sm_pass_type pass;
         int n_gradients;
@@ -377,7 +356,7 @@ TEST_WITH(test_checks_by_pass_type, reset_fake, NULL) {
     for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
         sm_row row;
         sm_protocol p = protocol_of(expected[i].pass);
-        reset_fake(NULL);
+        fake_reset(NULL);
         assert_int_equal(measure(&p, &row), SM_OK);
         assert_int_equal(fake.n_gradient_checks, expected[i].n_gradients);
         assert_int_equal(fake.updates_at_gradient_check, 0);
@@ -395,7 +374,7 @@ TEST_WITH(test_checks_by_pass_type, reset_fake, NULL) {
 
 // --- checks among the steps that are timed ---------------------------------------------------------
 
-TEST_WITH(test_step_that_does_not_repeat, reset_fake, NULL) {
+TEST_WITH(test_step_that_does_not_repeat, fake_reset, NULL) {
     static const struct {
         fake_change change;
         const char *what;
@@ -405,7 +384,7 @@ TEST_WITH(test_step_that_does_not_repeat, reset_fake, NULL) {
             sm_row row;
             sm_protocol p = protocol_of(SM_PASS_STEP);
             p.n_accum = n_accum;
-            reset_fake(state);
+            fake_reset(state);
             fake.change = cases[i].change;
             assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
             assert_string_equal(row.status, "error");
@@ -422,13 +401,13 @@ TEST_WITH(test_step_that_does_not_repeat, reset_fake, NULL) {
 
 // An op that is wrong from some step on is seen at the last check at the latest, also where the fault comes with the
 // attribution pass; in a pass without an optimizer, too.
-TEST_WITH(test_op_that_goes_wrong, reset_fake, NULL) {
+TEST_WITH(test_op_that_goes_wrong, fake_reset, NULL) {
     static const sm_pass_type passes[] = {SM_PASS_STEP, SM_PASS_FORWARD_BACKWARD, SM_PASS_BACKWARD};
     for (size_t i = 0; i < sizeof(passes) / sizeof(passes[0]); i++) {
         for (int step = 2; step <= N_STEPS; step++) {
             sm_row row;
             sm_protocol p = protocol_of(passes[i]);
-            reset_fake(state);
+            fake_reset(state);
             fake.op_cost_ns = 1000;
             fake.wrong_from_step = step;
             assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
@@ -440,11 +419,11 @@ TEST_WITH(test_op_that_goes_wrong, reset_fake, NULL) {
     }
 }
 
-TEST_WITH(test_loss_off_the_course, reset_fake, NULL) {
+TEST_WITH(test_loss_off_the_course, fake_reset, NULL) {
     for (int step = 3; step < N_STEPS; step++) { // warm-up, headline, attribution
         sm_row row;
         sm_protocol p = protocol_of(SM_PASS_STEP);
-        reset_fake(state);
+        fake_reset(state);
         fake.odd_loss_at_step = step;
         fake.odd_loss = 12;
         assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
@@ -459,7 +438,7 @@ static void assert_places_are(const sm_row *a, const sm_row *b, bool same) {
 }
 
 // Of the fake's ops all are looked at; which steps are made again is drawn.
-TEST_WITH(test_seed_draws_the_places, reset_fake, NULL) {
+TEST_WITH(test_seed_draws_the_places, fake_reset, NULL) {
     enum { N_SEEDS = 8 };
     sm_row rows[N_SEEDS];
     sm_row again;
@@ -468,7 +447,7 @@ TEST_WITH(test_seed_draws_the_places, reset_fake, NULL) {
     int n_others = 0;
     p.n_repetitions = 40;
     for (int i = 0; i < N_SEEDS; i++) {
-        reset_fake(state);
+        fake_reset(state);
         p.check_seed = 100 + (uint64_t)i;
         assert_int_equal(measure(&p, &rows[i]), SM_OK);
         assert_int_equal(rows[i].check_seed, 100 + i);
@@ -479,7 +458,7 @@ TEST_WITH(test_seed_draws_the_places, reset_fake, NULL) {
         assert_true(rows[i].spot_error >= 0 && rows[i].spot_error <= 1 && rows[i].checks_ns > 0);
         assert_true(fake.n_put_back >= 2);
         n_others += strcmp(rows[i].repeat_check, rows[0].repeat_check) != 0;
-        reset_fake(state);
+        fake_reset(state);
         assert_int_equal(measure(&p, &again), SM_OK);
         assert_places_are(&again, &rows[i], true);
         sm_row_free(&again);
@@ -491,7 +470,7 @@ TEST_WITH(test_seed_draws_the_places, reset_fake, NULL) {
 }
 
 // A device too full for a copy, or without such a thing, is measured nevertheless; the row says what was not done.
-TEST_WITH(test_no_room_for_a_copy, reset_fake, NULL) {
+TEST_WITH(test_no_room_for_a_copy, fake_reset, NULL) {
     sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     fake.keep_result = SM_ERR_OOM;
@@ -502,14 +481,14 @@ TEST_WITH(test_no_room_for_a_copy, reset_fake, NULL) {
     assert_int_equal(fake.n_put_back, 0);
     sm_row_free(&row);
 
-    reset_fake(state);
+    fake_reset(state);
     fake.keeps_nothing = true;
     assert_int_equal(measure(&p, &row), SM_OK);
     assert_string_equal(row.repeat_check, "no step was made again: backend fake keeps no copy of the weights");
     assert_int_equal(fake.n_kept, 0);
     sm_row_free(&row);
 
-    reset_fake(state); // any other failure is one
+    fake_reset(state); // any other failure is one
     fake.keep_result = SM_ERR_DEVICE;
     assert_int_equal(measure(&p, &row), SM_ERR_DEVICE);
     assert_no_speed(&row);
@@ -517,7 +496,7 @@ TEST_WITH(test_no_room_for_a_copy, reset_fake, NULL) {
 }
 
 // A pass that is cut short by Ctrl-C is checked to its end: its samples count.
-TEST_WITH(test_interrupted_pass_is_checked, reset_fake, NULL) {
+TEST_WITH(test_interrupted_pass_is_checked, fake_reset, NULL) {
     sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     fake.interrupt_at_step = 6;
@@ -529,13 +508,13 @@ TEST_WITH(test_interrupted_pass_is_checked, reset_fake, NULL) {
     sm_row_free(&row);
 }
 
-TEST_WITH(test_loss_that_is_no_number, reset_fake, NULL) {
+TEST_WITH(test_loss_that_is_no_number, fake_reset, NULL) {
     // In the first step, the checked one, in warm-up, in the headline, in the attribution pass, in the last check.
     static const int steps[] = {1, 2, 3, 8, 11, N_STEPS};
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
         sm_row row;
         sm_protocol p = protocol_of(SM_PASS_STEP);
-        reset_fake(state);
+        fake_reset(state);
         fake.bad_loss_at_step = steps[i];
         assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
         assert_string_equal(row.status, "error");
@@ -545,7 +524,7 @@ TEST_WITH(test_loss_that_is_no_number, reset_fake, NULL) {
     }
 }
 
-TEST_WITH(test_failures, reset_fake, NULL) {
+TEST_WITH(test_failures, fake_reset, NULL) {
     static const struct {
         sm_status failure;
         const char *status;
@@ -553,7 +532,7 @@ TEST_WITH(test_failures, reset_fake, NULL) {
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         sm_row row;
         sm_protocol p = protocol_of(SM_PASS_STEP);
-        reset_fake(state);
+        fake_reset(state);
         fake.fail_at_step = 5;
         fake.failure = cases[i].failure;
         assert_int_equal(measure(&p, &row), cases[i].failure);
@@ -564,7 +543,7 @@ TEST_WITH(test_failures, reset_fake, NULL) {
     }
 }
 
-TEST_WITH(test_interrupted, reset_fake, NULL) {
+TEST_WITH(test_interrupted, fake_reset, NULL) {
     sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     fake.interrupt_at_step = 6; // 1 first, 2 warm-up, and this is the third sample
@@ -576,7 +555,7 @@ TEST_WITH(test_interrupted, reset_fake, NULL) {
     assert_true(row.median_ns > 0 && row.avg_ts > 0);
     sm_row_free(&row);
 
-    reset_fake(state);
+    fake_reset(state);
     fake.interrupt_at_step = 2;
     assert_int_equal(measure(&p, &row), SM_ERR_INTERRUPTED);
     assert_string_equal(row.status, "skipped");
@@ -585,7 +564,7 @@ TEST_WITH(test_interrupted, reset_fake, NULL) {
     sm_row_free(&row);
 
     // All samples are there: only the phases are of fewer steps.
-    reset_fake(state);
+    fake_reset(state);
     fake.interrupt_at_step = 10;
     assert_int_equal(measure(&p, &row), SM_ERR_INTERRUPTED);
     assert_string_equal(row.status, "ok");
@@ -595,7 +574,7 @@ TEST_WITH(test_interrupted, reset_fake, NULL) {
     sm_row_free(&row);
 }
 
-TEST_WITH(test_timeout, reset_fake, NULL) {
+TEST_WITH(test_timeout, fake_reset, NULL) {
     sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     p.timeout_s = 0.5;
@@ -610,7 +589,7 @@ TEST_WITH(test_timeout, reset_fake, NULL) {
     assert_non_null(strstr(row.reason, "--timeout"));
     sm_row_free(&row);
 
-    reset_fake(state);
+    fake_reset(state);
     fake.sleep_at_step = 1;
     fake.sleep_ms = 550;
     assert_int_equal(measure(&p, &row), SM_ERR_TIMEOUT);
@@ -620,7 +599,7 @@ TEST_WITH(test_timeout, reset_fake, NULL) {
 }
 
 // A backend that gives a wait up, as it would go past the limit: the samples so far count.
-TEST_WITH(test_hang, reset_fake, NULL) {
+TEST_WITH(test_hang, fake_reset, NULL) {
     sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     p.timeout_s = 60;
@@ -636,7 +615,7 @@ TEST_WITH(test_hang, reset_fake, NULL) {
     sm_row_free(&row);
 }
 
-TEST_WITH(test_bad_protocols, reset_fake, NULL) {
+TEST_WITH(test_bad_protocols, fake_reset, NULL) {
     sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     p.n_repetitions = 0;
@@ -654,7 +633,7 @@ TEST_WITH(test_bad_protocols, reset_fake, NULL) {
     assert_int_equal(fake.n_steps, 0);
 }
 
-TEST_WITH(test_without_attribution_or_peaks, reset_fake, NULL) {
+TEST_WITH(test_without_attribution_or_peaks, fake_reset, NULL) {
     sm_row row;
     sm_session *session = NULL;
     sm_workload workload = {.next_batch = next_batch, .check = check, FAKE_CHECKS};

@@ -106,23 +106,6 @@ TEST(something_always_is_left) {
 
 enum { N_ATTRIBUTION = 6, N_TOKENS = 4096 };
 
-static sm_status next_batch(void *ctx, sm_session *session, int64_t index) {
-    (void)ctx;
-    (void)index;
-    static const int32_t ids[B * T];
-    return sm_session_set_batch(session, ids, ids);
-}
-
-static sm_status check(void *ctx, sm_session *session, int64_t index, uint64_t seed, sm_row *row) {
-    (void)ctx;
-    (void)session;
-    (void)index;
-    (void)seed;
-    row->loss_reference = 2.5;
-    SM_ROW_TEXT(row->loss_check, "a constant");
-    return SM_OK;
-}
-
 // The least of the steps timed apart.
 static int64_t least_ns[SM_STEP_PHASE_COUNT];
 
@@ -161,7 +144,7 @@ static void measure_loop(const sm_loader_settings *loader, int step_ms, sm_row *
     const sm_load_share share = {
         .tokens = tokens, .order = {.n_sequences = N_TOKENS / T - 1}, .B = B, .T = T, .stride = B, .n = B};
     assert_int_equal(sm_loader_open(loader, &share, SM_CHECKED_STEPS + 1, &opened), SM_OK);
-    const sm_workload checks = {.next_batch = next_batch, .check = check, FAKE_CHECKS};
+    const sm_workload checks = {.next_batch = fake_next_batch, .check = fake_check, FAKE_CHECKS};
     const sm_loop_settings settings = {
         .workload = &checks,
         .stepper = {.session = session,
@@ -194,14 +177,8 @@ static void measure_loop(const sm_loader_settings *loader, int step_ms, sm_row *
 }
 
 static int reset_fake(void **state) {
-    (void)state;
-    memset(&fake, 0, sizeof(fake));
     memset(least_ns, 0, sizeof(least_ns));
-    fake.loss = 2.5;
-    fake.fail_at_step = -1;
-    fake.sleep_at_step = -1;
-    fake.interrupt_at_step = -1;
-    return 0;
+    return fake_reset(state);
 }
 
 static int64_t sum_of_phases(const sm_row *row) {

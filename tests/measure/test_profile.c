@@ -209,24 +209,8 @@ TEST(memory_alive) {
 
 // --- with a backend -------------------------------------------------------------------------
 
-static sm_status next_batch(void *ctx, sm_session *session, int64_t index) {
-    static const int32_t ids[B * T] = {0};
-    (void)ctx;
-    (void)index;
-    return sm_session_set_batch(session, ids, ids);
-}
-
-static sm_status check(void *ctx, sm_session *session, int64_t index, uint64_t seed, sm_row *row) {
-    (void)ctx;
-    (void)session;
-    (void)index;
-    (void)seed;
-    SM_ROW_TEXT(row->loss_check, "ok");
-    return SM_OK;
-}
-
 TEST(measured_step_adds_up) {
-    const sm_workload workload = {.next_batch = next_batch, .check = check, FAKE_CHECKS};
+    const sm_workload workload = {.next_batch = fake_next_batch, .check = fake_check, FAKE_CHECKS};
     sm_protocol protocol = sm_protocol_default();
     sm_session *session;
     sm_row row;

@@ -4,15 +4,6 @@
 #include "tests/support/test.h"
 #include "bench/stats/stats.h"
 
-#define assert_near(value, expected)                                       \
-    do {                                                                   \
-        double value_ = (value);                                           \
-        double expected_ = (expected);                                     \
-        if (!(fabs(value_ - expected_) <= 1e-9 * (1 + fabs(expected_)))) { \
-            fail_msg("%s is %.17g, not %.17g", #value, value_, expected_); \
-        }                                                                  \
-    } while (0)
-
 TEST(test_ten_samples) {
     const int64_t samples[] = {9, 1, 8, 2, 7, 3, 100, 4, 6, 5};
     sm_stats s;

@@ -6,41 +6,14 @@
 #include "tests/support/fake_clock.h"
 #include "bench/measure/harness.h"
 
-static sm_status next_batch(void *ctx, sm_session *session, int64_t index) {
-    static const int32_t ids[B * T];
-    (void)ctx;
-    (void)index;
-    return sm_session_set_batch(session, ids, ids);
-}
-
-static sm_status check(void *ctx, sm_session *session, int64_t index, uint64_t seed, sm_row *row) {
-    (void)ctx;
-    (void)session;
-    (void)index;
-    (void)seed;
-    SM_ROW_TEXT(row->loss_check, "a constant");
-    return SM_OK;
-}
-
 static sm_status measure(const sm_protocol *protocol, sm_row *row) {
     sm_session *session = NULL;
-    const sm_workload workload = {.next_batch = next_batch, .check = check, FAKE_CHECKS};
+    const sm_workload workload = {.next_batch = fake_next_batch, .check = fake_check, FAKE_CHECKS};
     assert_int_equal(sm_session_open(&fake_device, make_plan(), &session), SM_OK);
     assert_int_equal(sm_row_init(row), SM_OK);
     sm_status status = sm_harness_measure(session, protocol, &workload, row);
     sm_session_close(session);
     return status;
-}
-
-static int reset(void **state) {
-    (void)state;
-    memset(&fake, 0, sizeof(fake));
-    fake.loss = 2.5;
-    fake.fail_at_step = -1;
-    fake.sleep_at_step = -1;
-    fake.interrupt_at_step = -1;
-    fake.bad_loss_at_step = -1;
-    return 0;
 }
 
 // Pass type backward takes its samples from the ops' times, which the fake makes up: all equal.
@@ -52,7 +25,7 @@ static sm_protocol equal_samples(void) {
     return p;
 }
 
-TEST_WITH(warm_up_ends_by_itself, reset, NULL) {
+TEST_WITH(warm_up_ends_by_itself, fake_reset, NULL) {
     sm_row row;
     sm_protocol p = sm_protocol_default();
     p.n_warmup = SM_WARMUP_AUTO;
@@ -71,7 +44,7 @@ TEST_WITH(warm_up_ends_by_itself, reset, NULL) {
     sm_row_free(&row);
 }
 
-TEST_WITH(fixed_warm_up_is_as_asked, reset, NULL) {
+TEST_WITH(fixed_warm_up_is_as_asked, fake_reset, NULL) {
     sm_row row;
     sm_protocol p = sm_protocol_default();
     p.n_warmup = 0;
@@ -83,7 +56,7 @@ TEST_WITH(fixed_warm_up_is_as_asked, reset, NULL) {
     sm_row_free(&row);
 }
 
-TEST_WITH(stops_when_precise, reset, NULL) {
+TEST_WITH(stops_when_precise, fake_reset, NULL) {
     sm_row row;
     sm_protocol p = equal_samples();
     p.max_noise_percent = 1;
@@ -94,7 +67,7 @@ TEST_WITH(stops_when_precise, reset, NULL) {
     sm_row_free(&row);
 }
 
-TEST_WITH(takes_its_least_time, reset, NULL) {
+TEST_WITH(takes_its_least_time, fake_reset, NULL) {
     sm_row row;
     sm_protocol p = equal_samples();
     p.max_noise_percent = 1;
@@ -108,7 +81,7 @@ TEST_WITH(takes_its_least_time, reset, NULL) {
     sm_row_free(&row);
 }
 
-TEST_WITH(samples_run_out, reset, NULL) {
+TEST_WITH(samples_run_out, fake_reset, NULL) {
     sm_row row;
     sm_protocol p = equal_samples();
     p.max_noise_percent = 1;
@@ -121,7 +94,7 @@ TEST_WITH(samples_run_out, reset, NULL) {
     sm_row_free(&row);
 }
 
-TEST_WITH(time_runs_out, reset, NULL) {
+TEST_WITH(time_runs_out, fake_reset, NULL) {
     sm_row row;
     sm_protocol p = equal_samples();
     p.max_noise_percent = 1;
@@ -135,7 +108,7 @@ TEST_WITH(time_runs_out, reset, NULL) {
     sm_row_free(&row);
 }
 
-TEST_WITH(limits_must_make_sense, reset, NULL) {
+TEST_WITH(limits_must_make_sense, fake_reset, NULL) {
     sm_row row;
     sm_protocol p = equal_samples();
     p.max_noise_percent = 1;
@@ -154,7 +127,7 @@ TEST_WITH(limits_must_make_sense, reset, NULL) {
 }
 
 // The sensors are read at the edges of the headline pass, and the row tells what they said.
-TEST_WITH(sensors_are_in_the_row, reset, NULL) {
+TEST_WITH(sensors_are_in_the_row, fake_reset, NULL) {
     sm_row row;
     sm_protocol p = equal_samples();
     assert_int_equal(measure(&p, &row), SM_OK);

@@ -304,6 +304,36 @@ static sm_status fake_after_update(void *ctx, sm_session *session, sm_row *row) 
     return fake.update_result == SM_OK ? SM_OK : sm_fail(fake.update_result, "fake: wrong update");
 }
 
+static inline sm_status fake_next_batch(void *ctx, sm_session *session, int64_t index) {
+    static const int32_t ids[B * T];
+    (void)ctx;
+    (void)index;
+    return sm_session_set_batch(session, ids, ids);
+}
+
+static inline sm_status fake_check(void *ctx, sm_session *session, int64_t index, uint64_t seed, sm_row *row) {
+    (void)ctx;
+    (void)session;
+    (void)index;
+    (void)seed;
+    row->loss_reference = 2.5;
+    SM_ROW_TEXT(row->loss_check, "a constant");
+    return SM_OK;
+}
+
+// Set-up of a test: all is well.
+static inline int fake_reset(void **state) {
+    (void)state;
+    memset(&fake, 0, sizeof(fake));
+    fake.loss = 2.5;
+    fake.failure = SM_ERR_DEVICE;
+    fake.fail_at_step = -1;
+    fake.sleep_at_step = -1;
+    fake.interrupt_at_step = -1;
+    fake.bad_loss_at_step = -1;
+    return 0;
+}
+
 #define FAKE_CHECKS \
     .check_gradients = fake_check_gradients, .before_step = fake_before_step, .after_update = fake_after_update
 

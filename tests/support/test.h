@@ -29,6 +29,16 @@ static size_t n_tests;
     static void name(__attribute__((unused)) void **state)
 #define TEST(name) TEST_WITH(name, NULL, NULL)
 
+// Equal but for the rounding of a few operations. Needs math.h.
+#define assert_near(value, expected)                                       \
+    do {                                                                   \
+        double value_ = (value);                                           \
+        double expected_ = (expected);                                     \
+        if (!(fabs(value_ - expected_) <= 1e-9 * (1 + fabs(expected_)))) { \
+            fail_msg("%s is %.17g, not %.17g", #value, value_, expected_); \
+        }                                                                  \
+    } while (0)
+
 __attribute__((constructor)) static void choose_tests(void) { cmocka_set_test_filter(getenv("ONLY")); }
 
 #endif
