@@ -36,30 +36,28 @@ TEST(test_memory_is_told) {
     assert_true(most_bytes > 0 && most_bytes <= total_bytes && available_bytes <= most_bytes);
 }
 
-static void put(const char *name, const char *text) { temp_put(name, text, strlen(text)); }
-
 // A limit is that of a group or of one above it. File cache that the kernel takes back first is free.
 TEST(test_memory_within_control_groups) {
     uint64_t total_bytes = 0;
     uint64_t available_bytes = 0;
-    put("proc/meminfo", "MemTotal:        1000 kB\nMemFree:           50 kB\nMemAvailable:     900 kB\n");
+    temp_put_text("proc/meminfo", "MemTotal:        1000 kB\nMemFree:           50 kB\nMemAvailable:     900 kB\n");
     os_memory(temp_folder, &total_bytes, &available_bytes);
     if (total_bytes != 1024000) {
         skip(); // this system has other files
     }
     assert_int_equal(available_bytes, 921600);
-    put("proc/self/cgroup", "0::/job/step\n");
-    put("sys/fs/cgroup/job/memory.max", "600000\n");
-    put("sys/fs/cgroup/job/memory.current", "500000\n");
-    put("sys/fs/cgroup/job/memory.stat", "anon 100000\ninactive_file 300000\nactive_file 90000\n");
-    put("sys/fs/cgroup/job/step/memory.max", "max\n");
+    temp_put_text("proc/self/cgroup", "0::/job/step\n");
+    temp_put_text("sys/fs/cgroup/job/memory.max", "600000\n");
+    temp_put_text("sys/fs/cgroup/job/memory.current", "500000\n");
+    temp_put_text("sys/fs/cgroup/job/memory.stat", "anon 100000\ninactive_file 300000\nactive_file 90000\n");
+    temp_put_text("sys/fs/cgroup/job/step/memory.max", "max\n");
     os_memory_allowed(temp_folder, &total_bytes, &available_bytes);
     assert_int_equal(total_bytes, 600000);
     assert_int_equal(available_bytes, 400000);
-    put("proc/self/cgroup", "7:cpu:/a\n4:memory:/old\n"); // version 1
-    put("sys/fs/cgroup/memory/old/memory.limit_in_bytes", "200000\n");
-    put("sys/fs/cgroup/memory/old/memory.usage_in_bytes", "250000\n");
-    put("sys/fs/cgroup/memory/old/memory.stat", "inactive_file 1\ntotal_inactive_file 20000\n");
+    temp_put_text("proc/self/cgroup", "7:cpu:/a\n4:memory:/old\n"); // version 1
+    temp_put_text("sys/fs/cgroup/memory/old/memory.limit_in_bytes", "200000\n");
+    temp_put_text("sys/fs/cgroup/memory/old/memory.usage_in_bytes", "250000\n");
+    temp_put_text("sys/fs/cgroup/memory/old/memory.stat", "inactive_file 1\ntotal_inactive_file 20000\n");
     os_memory_allowed(temp_folder, &total_bytes, &available_bytes);
     assert_int_equal(total_bytes, 200000);
     assert_int_equal(available_bytes, 0);

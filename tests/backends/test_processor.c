@@ -12,7 +12,7 @@ static char *make_machine(const char *cpuinfo, const char *board) {
     static int n;
     char name[64];
     snprintf(name, sizeof name, "machine%d/proc/cpuinfo", ++n);
-    temp_put(name, cpuinfo, strlen(cpuinfo));
+    temp_put_text(name, cpuinfo);
     snprintf(name, sizeof name, "machine%d/proc/device-tree/model", n);
     if (board != NULL) {
         temp_put(name, board, strlen(board) + 1);

@@ -80,12 +80,6 @@ static char *read_named(const char *name, size_t *size_bytes) {
     return text;
 }
 
-static void write_named(const char *name, const char *text) {
-    char *path = temp_path(name);
-    temp_write(path, text, strlen(text));
-    free(path);
-}
-
 static result run(const command *c, long fault_at) {
     char line[2048];
     result r = {0};
@@ -93,9 +87,9 @@ static result run(const command *c, long fault_at) {
     char *folder = temp_path("model");
     mkdir(folder, 0700);
     free(folder);
-    write_named("count", "0");
+    temp_put_text("count", "0");
     if (c->file != NULL) {
-        write_named(c->file, "old");
+        temp_put_text(c->file, "old");
     }
     const char *built = SM_TEST_BINARY;
     char *here = getcwd(NULL, 0);
@@ -262,8 +256,8 @@ TEST(every_failure_is_told) {
     print_message("left out: the sanitizer has allocations of its own\n");
     skip();
 #endif
-    write_named("rows.jsonl", rows);
-    write_named("text", "a text, a text, and one more text");
+    temp_put_text("rows.jsonl", rows);
+    temp_put_text("text", "a text, a text, and one more text");
     make_inputs();
     for (size_t i = 0; i < N_COMMANDS; i++) {
         if (only == NULL || strncmp(only, commands[i].arguments, strlen(only)) == 0) {

@@ -2,7 +2,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "tests/support/test.h"
 #include "clock.h"
@@ -376,9 +375,7 @@ static void write_stat(int busy, int idle) {
     char text[256];
     snprintf(text, sizeof(text), "cpu  %d 0 0 %d 0 0 0 0 0 0\ncpu0 %d 0 0 %d 0 0 0 0 0 0\ncpu1 0 0 0 %d 0 0 0 0 0 0\n",
              busy, 2 * idle + busy, busy, idle, busy + idle);
-    char *path = temp_path("proc/stat");
-    temp_write(path, text, strlen(text));
-    free(path);
+    temp_put_text("proc/stat", text);
 }
 
 // Looks that were taken in a headline of that length: at least one where the machine lets the watching thread run.
@@ -413,13 +410,10 @@ static json_int_t watch_headline(int headline_ms) {
 
 TEST_WITH(utilisation_is_seen_over_time, temp_folder_make, temp_folder_remove) {
     json_int_t n_headline = 0;
-    char *folder = temp_path("proc");
-    mkdir(folder, 0700);
     for (int headline_ms = 20; headline_ms < 1000 && n_headline == 0; headline_ms *= 2) {
         n_headline = watch_headline(headline_ms);
     }
     assert_true(n_headline > 0);
-    free(folder);
 }
 
 // More than there is room for: neighbours become one.

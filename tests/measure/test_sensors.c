@@ -7,33 +7,31 @@
 #include "bench/sensors/nvml.h"
 #include "bench/sensors/sensors.h"
 
-static void put(const char *name, const char *text) { temp_put(name, text, strlen(text)); }
-
 #define ZONE "sys/class/powercap/intel-rapl:"
 
 static void make_machine(void) {
-    put("proc/stat", "cpu  100 0 50 800 10 0 0 5 0 0\ncpu0 1 1 1 1\n");
-    put("proc/vmstat", "pgpgin 1\npswpin 3\npswpout 4\n");
-    put("sys/fs/cgroup/cpu.stat", "usage_usec 1\nthrottled_usec 100\n");
-    put(ZONE "0/name", "package-0\n");
-    put(ZONE "0/energy_uj", "999000000\n");
-    put(ZONE "0/max_energy_range_uj", "1000000000\n");
-    put(ZONE "0:0/name", "core\n"); // within the package
-    put(ZONE "0:0/energy_uj", "5\n");
-    put(ZONE "0:1/name", "dram\n");
-    put(ZONE "0:1/energy_uj", "0\n");
-    put("sys/class/hwmon/hwmon0/name", "nvme\n");
-    put("sys/class/hwmon/hwmon0/temp1_input", "99000\n");
-    put("sys/class/hwmon/hwmon1/name", "coretemp\n");
-    put("sys/class/hwmon/hwmon1/temp1_input", "45500\n");
-    put("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n");
+    temp_put_text("proc/stat", "cpu  100 0 50 800 10 0 0 5 0 0\ncpu0 1 1 1 1\n");
+    temp_put_text("proc/vmstat", "pgpgin 1\npswpin 3\npswpout 4\n");
+    temp_put_text("sys/fs/cgroup/cpu.stat", "usage_usec 1\nthrottled_usec 100\n");
+    temp_put_text(ZONE "0/name", "package-0\n");
+    temp_put_text(ZONE "0/energy_uj", "999000000\n");
+    temp_put_text(ZONE "0/max_energy_range_uj", "1000000000\n");
+    temp_put_text(ZONE "0:0/name", "core\n"); // within the package
+    temp_put_text(ZONE "0:0/energy_uj", "5\n");
+    temp_put_text(ZONE "0:1/name", "dram\n");
+    temp_put_text(ZONE "0:1/energy_uj", "0\n");
+    temp_put_text("sys/class/hwmon/hwmon0/name", "nvme\n");
+    temp_put_text("sys/class/hwmon/hwmon0/temp1_input", "99000\n");
+    temp_put_text("sys/class/hwmon/hwmon1/name", "coretemp\n");
+    temp_put_text("sys/class/hwmon/hwmon1/temp1_input", "45500\n");
+    temp_put_text("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n");
     for (int cpu = 0; cpu < 64; cpu++) {
         char name[128];
         snprintf(name, sizeof(name), "sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", cpu);
-        put(name, "3000000\n");
+        temp_put_text(name, "3000000\n");
     }
-    put("sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "2\n");
-    put("sys/devices/system/cpu/cpu0/thermal_throttle/package_throttle_count", "1\n");
+    temp_put_text("sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "2\n");
+    temp_put_text("sys/devices/system/cpu/cpu0/thermal_throttle/package_throttle_count", "1\n");
 }
 
 static bool warns(const sm_row *row, const char *text) {
@@ -78,11 +76,11 @@ TEST_WITH(a_spoiled_measurement_says_why, temp_folder_make, temp_folder_remove) 
     make_machine();
     expect_ok("open", sm_sensors_open(temp_folder, "", &sensors));
     sm_sensors_read(sensors, &before);
-    put("proc/vmstat", "pswpin 4\npswpout 4\n");
-    put("sys/fs/cgroup/cpu.stat", "throttled_usec 5100\n");
-    put(ZONE "0/energy_uj", "2000000\n"); // started again
-    put(ZONE "0:1/energy_uj", "1000000\n");
-    put("sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "9\n");
+    temp_put_text("proc/vmstat", "pswpin 4\npswpout 4\n");
+    temp_put_text("sys/fs/cgroup/cpu.stat", "throttled_usec 5100\n");
+    temp_put_text(ZONE "0/energy_uj", "2000000\n"); // started again
+    temp_put_text(ZONE "0:1/energy_uj", "1000000\n");
+    temp_put_text("sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "9\n");
     sm_sensors_read(sensors, &after);
     const int64_t ticks_per_s = sysconf(_SC_CLK_TCK);
     after.time_ns = before.time_ns + INT64_C(2000000000);
@@ -125,7 +123,7 @@ TEST_WITH(a_quiet_measurement_says_nothing, temp_folder_make, temp_folder_remove
     sm_reading before;
     sm_row row;
     make_machine();
-    put("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n");
+    temp_put_text("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n");
     expect_ok("open", sm_sensors_open(temp_folder, "", &sensors));
     sm_sensors_read(sensors, &before);
     sm_reading after = before;

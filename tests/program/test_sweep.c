@@ -120,12 +120,10 @@ static int count_lines(const char *text) {
 // --- what is run -------------------------------------------------------------------------------
 
 TEST(products_filters_and_lines) {
-    char *path = temp_path("lines");
     const char *lines = "# two products, with one configuration in common\n"
                         "-b 1,2 --seq-len 8,16\n\n"
                         "-b 2-4*2 --seq-len 16 # and a comment\n";
-    temp_write(path, lines, strlen(lines));
-    free(path);
+    temp_put_text("lines", lines);
     expect(TINY "-b 1-4*2 --seq-len 8,16 --mode naive,fused --dropout 0,0.1 --dry-run -o jsonl", 0, NULL, NULL);
     assert_int_equal(count_lines(out), 3 * 2 * 2 * 2);
     expect(TINY "-b 1-4*2 --seq-len 8 --dry-run --filter 'batch-size=[12] ' -o jsonl", 0, NULL, NULL);
@@ -136,12 +134,6 @@ TEST(products_filters_and_lines) {
     assert_int_equal(count_lines(out), 3);
     expect(TINY "-b 1,2 --seq-len 8 --rounds 3 --dry-run -o jsonl", 0, "round=3", NULL);
     assert_int_equal(count_lines(out), 6);
-}
-
-static void write_lines(const char *lines) {
-    char *path = temp_path("lines");
-    temp_write(path, lines, strlen(lines));
-    free(path);
 }
 
 // A line says what is measured. A flag of the whole sweep is refused there, never left out.
@@ -156,7 +148,7 @@ TEST(lines_hold_configurations_alone) {
         const char *name = strcmp(flags[i], "-o csv") == 0 ? "--output" : flags[i];
         snprintf(lines, sizeof(lines), "-b 1 --seq-len 8\n\n-b 2 --seq-len 8 %s\n", flags[i]);
         snprintf(said, sizeof(said), "lines:3: %.*s holds for the sweep as a whole", (int)strcspn(name, " "), name);
-        write_lines(lines);
+        temp_put_text("lines", lines);
         expect(TINY "--file $T/lines", 2, NULL, said);
         assert_string_equal(out, "");
     }

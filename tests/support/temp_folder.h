@@ -74,6 +74,8 @@ static inline void temp_put(const char *name, const void *data, size_t size_byte
     free(path);
 }
 
+static inline void temp_put_text(const char *name, const char *text) { temp_put(name, text, strlen(text)); }
+
 // The whole file, with a zero after it; the caller's to free.
 static inline char *temp_read(const char *path, size_t *size_bytes) {
     FILE *file = fopen(path, "rb");

@@ -18,12 +18,6 @@ enum { N_MEGABYTES = 6, WHOLE_BYTES = 1 << 20 };
 
 static char *vocabulary; // folder of one that the group learns
 
-static void write_text(const char *name, const char *text) {
-    char *path = temp_path(name);
-    temp_write(path, text, strlen(text));
-    free(path);
-}
-
 // Documents of different length, some larger than a block, some with separators in them.
 static void write_many(const char *name) {
     char *path = temp_path(name);
@@ -175,12 +169,12 @@ TEST(documents_end_with_a_separator) {
     char *inner = temp_path("texts/b");
     assert_int_equal(mkdir(folder, 0777), 0);
     assert_int_equal(mkdir(inner, 0777), 0);
-    write_text("texts/c", "third");
-    write_text("texts/a", "first" END END "and a half" END);
-    write_text("texts/b/x", "second\xff");
-    write_text("texts/.hidden", "no");
-    write_text("texts/empty", "");
-    write_text("texts/separators", END END END);
+    temp_put_text("texts/c", "third");
+    temp_put_text("texts/a", "first" END END "and a half" END);
+    temp_put_text("texts/b/x", "second\xff");
+    temp_put_text("texts/.hidden", "no");
+    temp_put_text("texts/empty", "");
+    temp_put_text("texts/separators", END END END);
     expect_ok("folder", tokenize_one("documents", "texts", 0, 2, &result));
     expect_contents("documents/train.bin", "first" END "and a half" END "second\xff" END "third" END);
     assert_int_equal(result.n_documents[0], 4);
@@ -256,7 +250,7 @@ TEST(a_single_document_is_divided) {
         }
         snprintf(input, sizeof(input), "lone%d.txt", i);
         snprintf(name, sizeof(name), "lone%d", i);
-        write_text(input, text);
+        temp_put_text(input, text);
         expect_ok(name, tokenize_one(name, input, 60, 2, &result));
         assert_true(result.n_documents[0] == 1 && result.n_documents[1] == 1);
         assert_int_equal(result.text_bytes[0] + result.text_bytes[1], strlen(text));
