@@ -46,46 +46,73 @@ static void bind_bias_backward(opencl_binder *b) {
     add_strips(b, 0, n_strips, C, SM_OUT(bias_backward, db));
 }
 
-static bool is_residual(const opencl_binder *b) {
-    return b->op->kind == SM_OP_RESIDUAL_LAYERNORM_FORWARD || b->op->kind == SM_OP_RESIDUAL_LAYERNORM_BACKWARD;
+// --- norms ------------------------------------------------------------------------------------------
+
+// One kernel is for a norm alone and with the residual sum next to it: a flag says which.
+static const char residual[] = "residual_";
+
+static bool is_residual(sm_op_kind kind) { return strncmp(sm_op_name(kind), residual, strlen(residual)) == 0; }
+
+// "layernorm" or "rmsnorm"
+static const char *norm_stem(sm_op_kind kind) {
+    return strstr(sm_op_name(kind), "layernorm") != NULL ? "layernorm" : "rmsnorm";
 }
 
-// The arguments for rows of `x`, for both kinds.
-static void begin_layernorm_forward(opencl_binder *b, const sm_tensor *x) {
-    opencl_begin_short(b, "layernorm", "layernorm_forward", sm_tensor_cols(x));
-    opencl_arg_uint(b, is_residual(b));
+static void bind_norm_forward(opencl_binder *b) {
+    const sm_op_kind kind = b->op->kind;
+    const sm_op_info *info = sm_op_get_info(kind);
+    const sm_tensor *x = in(b, 0);
+    opencl_begin_short(b, norm_stem(kind), info->name + (is_residual(kind) ? strlen(residual) : 0), sm_tensor_cols(x));
+    opencl_arg_uint(b, is_residual(kind));
     arg_count(b, sm_tensor_rows(x));
     arg_count(b, sm_tensor_cols(x));
     opencl_arg_float(b, (float)b->op->attr.eps);
-}
-
-static void bind_layernorm_forward(opencl_binder *b) {
-    const sm_tensor *x = in(b, SM_IN(layernorm_forward, x));
-    begin_layernorm_forward(b, x);
-    arg_in(b, SM_IN(layernorm_forward, x));
-    opencl_arg_tensor(b, SM_NO_TENSOR); // added to x
-    arg_in(b, SM_IN(layernorm_forward, w));
-    arg_in(b, SM_IN(layernorm_forward, b));
-    opencl_arg_tensor(b, SM_NO_TENSOR); // the sum
-    arg_out(b, SM_OUT(layernorm_forward, y));
-    arg_out(b, SM_OUT(layernorm_forward, mean));
-    arg_out(b, SM_OUT(layernorm_forward, rstd));
+    for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
+        arg_in(b, i);
+        if (i == 0 && !is_residual(kind)) {
+            opencl_arg_tensor(b, SM_NO_TENSOR); // added to x
+        }
+    }
+    if (!is_residual(kind)) {
+        opencl_arg_tensor(b, SM_NO_TENSOR); // the sum
+    }
+    for (int i = 0; i < SM_MAX_OUT && info->out[i].name != NULL; i++) {
+        arg_out(b, i);
+    }
     opencl_launch_rows(b, sm_tensor_rows(x));
 }
 
-static void bind_residual_layernorm_forward(opencl_binder *b) {
-    const sm_tensor *a = in(b, SM_IN(residual_layernorm_forward, a));
-    begin_layernorm_forward(b, a);
-    opencl_arg_operands(b);
-    opencl_launch_rows(b, sm_tensor_rows(a));
-}
-
-// residual_layernorm_backward has layernorm_backward's operands at the same places, and dskip.
+// A residual kind has the operands of the norm alone at the same places, and dskip.
 _Static_assert(SM_IN(residual_layernorm_backward, dskip) == SM_IN(layernorm_backward, n_operands) &&
                    SM_IN(residual_layernorm_backward, rstd) == SM_IN(layernorm_backward, rstd) &&
                    SM_OUT(residual_layernorm_backward, dbeta) == SM_OUT(layernorm_backward, db) &&
-                   SM_OUT(residual_layernorm_backward, dbias) == SM_OUT(layernorm_backward, dbias),
+                   SM_OUT(residual_layernorm_backward, dbias) == SM_OUT(layernorm_backward, dbias) &&
+                   SM_IN(residual_rmsnorm_backward, dskip) == SM_IN(rmsnorm_backward, n_operands) &&
+                   SM_IN(residual_rmsnorm_backward, rstd) == SM_IN(rmsnorm_backward, rstd) &&
+                   SM_OUT(residual_rmsnorm_backward, dw) == SM_OUT(rmsnorm_backward, dw),
                "what one binder reads of both kinds");
+
+// The first `n_norm` inputs are the norm's. `n_sums`: of layernorm only. Returns the number of strips.
+static int64_t bind_norm_backward_rows(opencl_binder *b, const char *kernel, int n_norm, const int *n_sums) {
+    const sm_tensor *dy = in(b, 0);
+    const int64_t n_strips = opencl_count_row_strips(b->e->device, sm_tensor_rows(dy));
+    opencl_begin_kept(b, norm_stem(b->op->kind), kernel, sm_tensor_cols(dy));
+    opencl_arg_uint(b, is_residual(b->op->kind));
+    arg_count(b, sm_tensor_rows(dy));
+    arg_count(b, sm_tensor_cols(dy));
+    arg_count(b, n_strips);
+    if (n_sums != NULL) {
+        opencl_arg_uint(b, (uint32_t)*n_sums);
+    }
+    for (int i = 0; i < n_norm; i++) {
+        arg_in(b, i);
+    }
+    opencl_arg_tensor(b, is_residual(b->op->kind) ? b->op->in[n_norm] : SM_NO_TENSOR); // dskip
+    arg_out(b, 0);
+    opencl_arg_scratch(b, 0);
+    opencl_launch_parts(b, n_strips);
+    return n_strips;
+}
 
 // The number of sums of either kind: dw, db and, optionally, dbias.
 static int layernorm_sums(const sm_op *op) {
@@ -94,22 +121,9 @@ static int layernorm_sums(const sm_op *op) {
 
 static void bind_layernorm_backward(opencl_binder *b) {
     const int n_sums = layernorm_sums(b->op);
-    const int64_t N = sm_tensor_rows(in(b, SM_IN(layernorm_backward, dy)));
     const int64_t C = sm_tensor_cols(in(b, SM_IN(layernorm_backward, dy)));
-    const int64_t n_strips = opencl_count_row_strips(b->e->device, N);
-    opencl_begin_kept(b, "layernorm", "layernorm_backward_rows", C);
-    opencl_arg_uint(b, is_residual(b));
-    arg_count(b, N);
-    arg_count(b, C);
-    arg_count(b, n_strips);
-    opencl_arg_uint(b, (uint32_t)n_sums);
-    for (int i = 0; i < SM_IN(layernorm_backward, n_operands); i++) {
-        arg_in(b, i);
-    }
-    opencl_arg_tensor(b, is_residual(b) ? b->op->in[SM_IN(residual_layernorm_backward, dskip)] : SM_NO_TENSOR);
-    arg_out(b, SM_OUT(layernorm_backward, dx));
-    opencl_arg_scratch(b, 0);
-    opencl_launch_parts(b, n_strips);
+    const int64_t n_strips =
+        bind_norm_backward_rows(b, "layernorm_backward_rows", SM_IN(layernorm_backward, n_operands), &n_sums);
     opencl_begin_kept(b, "layernorm", "layernorm_backward_sum", C);
     arg_count(b, n_strips);
     arg_count(b, C);
@@ -121,57 +135,10 @@ static void bind_layernorm_backward(opencl_binder *b) {
     opencl_launch_lanes(b, C, n_sums, SUM_LANES);
 }
 
-// The arguments for rows of `x`, for both kinds.
-static void begin_rmsnorm_forward(opencl_binder *b, const sm_tensor *x, bool residual) {
-    opencl_begin_short(b, "rmsnorm", "rmsnorm_forward", sm_tensor_cols(x));
-    opencl_arg_uint(b, residual);
-    arg_count(b, sm_tensor_rows(x));
-    arg_count(b, sm_tensor_cols(x));
-    opencl_arg_float(b, (float)b->op->attr.eps);
-}
-
-static void bind_rmsnorm_forward(opencl_binder *b) {
-    const sm_tensor *x = in(b, SM_IN(rmsnorm_forward, x));
-    begin_rmsnorm_forward(b, x, false);
-    arg_in(b, SM_IN(rmsnorm_forward, x));
-    opencl_arg_tensor(b, SM_NO_TENSOR); // added to x
-    arg_in(b, SM_IN(rmsnorm_forward, w));
-    opencl_arg_tensor(b, SM_NO_TENSOR); // the sum
-    arg_out(b, SM_OUT(rmsnorm_forward, y));
-    arg_out(b, SM_OUT(rmsnorm_forward, rstd));
-    opencl_launch_rows(b, sm_tensor_rows(x));
-}
-
-static void bind_residual_rmsnorm_forward(opencl_binder *b) {
-    const sm_tensor *a = in(b, SM_IN(residual_rmsnorm_forward, a));
-    begin_rmsnorm_forward(b, a, true);
-    opencl_arg_operands(b);
-    opencl_launch_rows(b, sm_tensor_rows(a));
-}
-
-// residual_rmsnorm_backward has rmsnorm_backward's operands at the same places, and dskip.
-_Static_assert(SM_IN(residual_rmsnorm_backward, dskip) == SM_IN(rmsnorm_backward, n_operands) &&
-                   SM_IN(residual_rmsnorm_backward, rstd) == SM_IN(rmsnorm_backward, rstd) &&
-                   SM_OUT(residual_rmsnorm_backward, dw) == SM_OUT(rmsnorm_backward, dw),
-               "what one binder reads of both kinds");
-
 static void bind_rmsnorm_backward(opencl_binder *b) {
-    const int64_t N = sm_tensor_rows(in(b, SM_IN(rmsnorm_backward, dy)));
+    const int64_t n_strips =
+        bind_norm_backward_rows(b, "rmsnorm_backward_rows", SM_IN(rmsnorm_backward, n_operands), NULL);
     const int64_t C = sm_tensor_cols(in(b, SM_IN(rmsnorm_backward, dy)));
-    const bool residual = b->op->kind == SM_OP_RESIDUAL_RMSNORM_BACKWARD;
-    const int64_t n_strips = opencl_count_row_strips(b->e->device, N);
-    opencl_begin_kept(b, "rmsnorm", "rmsnorm_backward_rows", C);
-    opencl_arg_uint(b, residual);
-    arg_count(b, N);
-    arg_count(b, C);
-    arg_count(b, n_strips);
-    for (int i = 0; i < SM_IN(rmsnorm_backward, n_operands); i++) {
-        arg_in(b, i);
-    }
-    opencl_arg_tensor(b, residual ? b->op->in[SM_IN(residual_rmsnorm_backward, dskip)] : SM_NO_TENSOR);
-    arg_out(b, SM_OUT(rmsnorm_backward, dx));
-    opencl_arg_scratch(b, 0);
-    opencl_launch_parts(b, n_strips);
     add_strips(b, 0, n_strips, C, SM_OUT(rmsnorm_backward, dw));
 }
 
@@ -372,7 +339,7 @@ static void (*const binders[SM_OP_KIND_COUNT])(opencl_binder *) = {
     [SM_OP_EMBEDDING_FORWARD] = bind_embedding_forward,
     [SM_OP_EMBEDDING_BACKWARD] = bind_embedding_backward,
     [SM_OP_DROPOUT] = bind_dropout,
-    [SM_OP_LAYERNORM_FORWARD] = bind_layernorm_forward,
+    [SM_OP_LAYERNORM_FORWARD] = bind_norm_forward,
     [SM_OP_LAYERNORM_BACKWARD] = bind_layernorm_backward,
     [SM_OP_MATMUL_FORWARD] = opencl_bind_matmul,
     [SM_OP_MATMUL_BACKWARD_INPUT] = opencl_bind_matmul,
@@ -380,7 +347,7 @@ static void (*const binders[SM_OP_KIND_COUNT])(opencl_binder *) = {
     [SM_OP_BIAS_BACKWARD] = bind_bias_backward,
     [SM_OP_ATTENTION_FORWARD] = opencl_bind_attention,
     [SM_OP_ATTENTION_BACKWARD] = opencl_bind_attention,
-    [SM_OP_RMSNORM_FORWARD] = bind_rmsnorm_forward,
+    [SM_OP_RMSNORM_FORWARD] = bind_norm_forward,
     [SM_OP_RMSNORM_BACKWARD] = bind_rmsnorm_backward,
     [SM_OP_HEAD_RMSNORM_FORWARD] = bind_head_rmsnorm_forward,
     [SM_OP_HEAD_RMSNORM_BACKWARD] = bind_head_rmsnorm_backward,
@@ -394,9 +361,9 @@ static void (*const binders[SM_OP_KIND_COUNT])(opencl_binder *) = {
     [SM_OP_ADAMW8BIT] = opencl_bind_adamw8bit,
     [SM_OP_ADAFACTOR] = opencl_bind_adafactor,
     [SM_OP_ADAFACTOR_VECTOR] = opencl_bind_adafactor_vector,
-    [SM_OP_RESIDUAL_LAYERNORM_FORWARD] = bind_residual_layernorm_forward,
+    [SM_OP_RESIDUAL_LAYERNORM_FORWARD] = bind_norm_forward,
     [SM_OP_RESIDUAL_LAYERNORM_BACKWARD] = bind_layernorm_backward,
-    [SM_OP_RESIDUAL_RMSNORM_FORWARD] = bind_residual_rmsnorm_forward,
+    [SM_OP_RESIDUAL_RMSNORM_FORWARD] = bind_norm_forward,
     [SM_OP_RESIDUAL_RMSNORM_BACKWARD] = bind_rmsnorm_backward,
     [SM_OP_BLOCKED_ATTENTION_FORWARD] = opencl_bind_attention,
     [SM_OP_BLOCKED_ATTENTION_BACKWARD] = opencl_bind_attention,
