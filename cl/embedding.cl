@@ -44,7 +44,7 @@ kernel void embedding_backward_positions(ulong N, ulong T, const global int *sta
 #define MERGE_ITEMS 128
 #define ROWS_OF_IDS 16
 
-// Ids, a block after the other sorted, and behind them, from N on, where each stood.
+// Ids, sorted block by block, and after them, from N on, the place of each.
 kernel void embedding_backward_sort(ulong N, const global int *token, ulong token_at, global int *sorted,
                                     ulong sorted_at) {
     local int ids[SORT_BLOCK];
@@ -103,7 +103,7 @@ kernel void embedding_backward_merge(ulong N, const global int *sorted, ulong so
 }
 
 // ROWS_OF_IDS rows in that order at a time. A run of one id that lies within them is added to its row of dwte; the sums
-// of one that began before them, and of one that goes on behind, are partial (windows, 2, C).
+// of one that began before them, and of one that continues after them, are partial (windows, 2, C).
 kernel void embedding_backward_rows(ulong N, ulong C, const global int *order, ulong order_at, const global data *dx,
                                     ulong dx_at, global float *dwte, ulong dwte_at, global float *partial,
                                     ulong partial_at) {
@@ -162,7 +162,7 @@ static inline ulong count_windows_of_run(const global int *ids, ulong N, ulong s
     return n;
 }
 
-// A run that goes on behind its first window: lanes share the sums of its windows.
+// A run that continues after its first window: lanes share the sums of its windows.
 kernel void embedding_backward_runs(ulong N, ulong C, const global int *order, ulong order_at,
                                     const global float *partial, ulong partial_at, global float *dwte,
                                     ulong dwte_at) {

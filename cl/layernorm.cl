@@ -1,13 +1,13 @@
-// layernorm.cl: layer normalisation (Ba et al. 2016, equations 3 and 4), alone or with the residual
-// connection beside it.
+// layernorm.cl: layer normalisation (Ba et al. 2016, equations 3 and 4), alone or together with the residual sum.
 //
 //   mean = sum_c x / C;  rstd = 1/sqrt(sum_c (x - mean)^2 / C + eps);  y = (x - mean) rstd w + b
 //   xh = (x - mean) rstd;  g = dy w;  dx = rstd (g - sum_c g / C - xh sum_c g xh / C) + dskip
 //   dw += sum_n dy xh;  db += sum_n dy;  dbias += sum_n dx, where it is asked for
 //
 // x, y, dx, dy, dskip (N,C); w, b, dw, db, dbias (C); mean, rstd (N). ROW_ITEMS work-items share a row, each every
-// ROW_ITEMS-th vec of it. Backward, in two kernels: they compute dx of a strip of rows, every n_strips-th, one after the other, and sum up
-// what these add to dw, db and dbias, n_sums of them; then the strips' sums are added up, in order.
+// ROW_ITEMS-th vec of it. The backward has two kernels: the first computes dx of a strip of rows, every n_strips-th, one
+// after the other, and sums their contributions to dw, db and dbias (n_sums of them); the second adds the strips' sums,
+// in order.
 //
 //   row n    |item 0|item 1| .. |item 0|item 1| ..      strip 0   partial (n_strips, n_sums, C)
 //   row n+1  |item 0|item 1| .. |item 0|item 1| ..      strip 1   -> dw, db, dbias

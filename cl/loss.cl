@@ -8,7 +8,7 @@
 //
 // logits, dlogits (N,Vp), dlogits may be logits; target, losses, lse (N); loss, scale (1).
 // ROW_ITEMS work-items share a row of logits, each every ROW_ITEMS-th vec of it, some at a time. Forward reads it once:
-// each element of a vec has the largest logit so far, which keeps exp in range, and the sum beside it; when the largest
+// each element of a vec has the largest logit so far, which keeps exp in range, and the sum next to it; when the largest
 // grows, the sum so far shrinks (Milakov and Gimelshein 2018, algorithm 3).
 //
 //   row n  |item 0|item 1| .. |item 0|item 1| .. |part|....padding....|

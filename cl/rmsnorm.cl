@@ -1,5 +1,5 @@
-// rmsnorm.cl: root mean square normalisation (Zhang and Sennrich 2019, equation 4), alone or with the residual
-// connection beside it.
+// rmsnorm.cl: root mean square normalisation (Zhang and Sennrich 2019, equation 4), alone or together with the
+// residual sum.
 //
 //   rstd = 1/sqrt(sum_c x^2 / C + eps);  y = x rstd w
 //   xh = x rstd;  g = dy w;  dx = rstd (g - xh sum_c g xh / C) + dskip;  dw += sum_n dy xh

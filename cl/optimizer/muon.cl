@@ -1,4 +1,4 @@
-// muon.cl: what Muon (Jordan et al. 2024) does beside its matrix products. A tall matrix goes through them transposed.
+// muon.cl: the steps of Muon (Jordan et al. 2024) except its matrix products. A tall matrix goes through them transposed.
 //
 //   muon_momentum   m = momentum m + (1 - momentum) g;  u = (1 - momentum) g + momentum m, or m      g, m, u (n)
 //   normalize       x = u / max(sqrt(sqnorm), 1e-7)               u (R,C); x (R,C), or (C,R) transposed
