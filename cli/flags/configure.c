@@ -28,20 +28,20 @@ static void replace(int64_t *dim, int64_t given) {
 }
 
 sm_status cli_model_config(const cli_options *options, const char *size_name, sm_model_config *config) {
-    const sm_model *model = sm_model_at(options->arch > 0 ? options->arch - 1 : 0);
+    const sm_model *model = sm_model_at(options->model.arch > 0 ? options->model.arch - 1 : 0);
     const sm_model_size *size = sm_model_size_find(model, size_name);
     if (size == NULL) {
         return unknown_size(model, size_name);
     }
     *config = size->config;
-    replace(&config->vocab, options->vocab);
-    replace(&config->context, options->context);
-    replace(&config->n_layer, options->n_layer);
-    replace(&config->n_head, options->n_head);
-    replace(&config->n_kv_head, options->n_kv_head);
-    replace(&config->d_model, options->d_model);
-    replace(&config->d_ff, options->d_model * 4);
-    replace(&config->d_ff, options->d_ff);
+    replace(&config->vocab, options->model.vocab);
+    replace(&config->context, options->model.context);
+    replace(&config->n_layer, options->model.n_layer);
+    replace(&config->n_head, options->model.n_head);
+    replace(&config->n_kv_head, options->model.n_kv_head);
+    replace(&config->d_model, options->model.d_model);
+    replace(&config->d_ff, options->model.d_model * 4);
+    replace(&config->d_ff, options->model.d_ff);
     return sm_model_check(config) == SM_OK ? SM_OK : SM_ERR_USAGE;
 }
 
@@ -80,7 +80,7 @@ bool cli_is_emulated(const sm_device *device, cli_precision precision) {
 
 const char *cli_loss_scale(const cli_options *options, cli_precision precision) {
     const char *usual = precision == CLI_FP16 ? "dynamic" : "none";
-    return options->loss_scale != NULL ? options->loss_scale : usual;
+    return options->device.loss_scale != NULL ? options->device.loss_scale : usual;
 }
 
 sm_status cli_loss_scaling(const cli_options *options, cli_precision precision, sm_loss_scaling *scaling) {
@@ -90,7 +90,7 @@ sm_status cli_loss_scaling(const cli_options *options, cli_precision precision, 
         return SM_OK;
     }
     *scaling = sm_dynamic_scaling;
-    scaling->interval = (double)options->loss_scale_interval;
+    scaling->interval = (double)options->device.loss_scale_interval;
     if (strcmp(text, "dynamic") == 0) {
         return SM_OK;
     }
@@ -125,8 +125,8 @@ static void spell(const sm_setting *setting, char mark, char text[CLI_TEXT_SIZE]
 void cli_setting_words(const sm_setting *setting, char words[CLI_TEXT_SIZE]) { spell(setting, ' ', words); }
 
 sm_status cli_settings(const cli_options *options, sm_step_settings *settings) {
-    const sm_optimizer *optimizer = sm_optimizer_at(options->optimizer);
-    sm_step_settings given = options->settings;
+    const sm_optimizer *optimizer = sm_optimizer_at(options->work.optimizer);
+    sm_step_settings given = options->train.settings;
     *settings = optimizer->defaults;
     for (int i = 0; i < sm_setting_count(); i++) {
         const sm_setting *setting = sm_setting_at(i);

@@ -359,7 +359,7 @@ static sm_status refused(const getopt_tables *tables, int found, const char *arg
 
 // Keeps a flag of `run` given to `sweep` as text: `run`'s single value is a list here.
 static sm_status keep_axis(const cli_flag *flag, const char *text, cli_options *options) {
-    cli_axes *axes = &options->axes;
+    cli_axes *axes = &options->sweep.axes;
     if (axes->n == CLI_MAX_AXES) {
         return sm_fail(SM_ERR_USAGE, "--%s: more than %d flags to sweep over", flag->name, CLI_MAX_AXES);
     }
@@ -383,7 +383,7 @@ static sm_status read_arguments(const getopt_tables *tables, int argc, char **ar
             SM_TRY(check_name(tables, flag, argv[optarg == argv[optind - 1] ? optind - 2 : optind - 1]));
         }
         bool is_axis = cli_commands[options->command].sweeps && cli_is_axis(flag);
-        options->of_sweep = is_axis ? options->of_sweep : flag->name;
+        options->sweep.of_sweep = is_axis ? options->sweep.of_sweep : flag->name;
         SM_TRY(is_axis ? keep_axis(flag, optarg, options) : store(flag, optarg, options));
     }
     options->n_operands = argc - optind;
@@ -396,15 +396,15 @@ static sm_status read_arguments(const getopt_tables *tables, int argc, char **ar
 
 // Flags that are valid only together.
 static sm_status check_documents(cli_options *options) {
-    const bool is_asked = options->padding > SM_PADDING_NONE + 1 || options->long_documents != SM_LONG_REFUSE;
-    if (options->documents == NULL && is_asked) {
-        options->documents = options->tokenizer; // its <|endoftext|> separates the documents of a text
+    const bool is_asked = options->work.padding > SM_PADDING_NONE + 1 || options->work.long_documents != SM_LONG_REFUSE;
+    if (options->work.documents == NULL && is_asked) {
+        options->work.documents = options->work.tokenizer; // its <|endoftext|> separates the documents of a text
     }
-    if (options->documents == NULL && options->padding > SM_PADDING_NONE + 1) {
+    if (options->work.documents == NULL && options->work.padding > SM_PADDING_NONE + 1) {
         return sm_fail(SM_ERR_USAGE, "--padding %s applies to documents; also give --documents, for instance 20-512",
-                       sm_padding_name((sm_padding)(options->padding - 1)));
+                       sm_padding_name((sm_padding)(options->work.padding - 1)));
     }
-    if (options->documents == NULL && options->long_documents != SM_LONG_REFUSE) {
+    if (options->work.documents == NULL && options->work.long_documents != SM_LONG_REFUSE) {
         return sm_fail(SM_ERR_USAGE,
                        "--long-documents applies to documents; also give --documents, for instance 20-512");
     }
@@ -418,22 +418,22 @@ static sm_status find_rewrites(cli_options *options) {
     for (int i = 0; i < n && i < CLI_MAX_TEXTS; i++) {
         names[i] = sm_rewrite_at(i)->name;
     }
-    for (int i = 0; i < options->without.n; i++) {
-        const char *name = options->without.texts[i];
+    for (int i = 0; i < options->device.without.n; i++) {
+        const char *name = options->device.without.texts[i];
         int index = sm_rewrite_find(name);
         if (index < 0) {
             return cli_no_such_name("--without", "rewrite", name, names, n);
         }
-        options->without_bits |= 1u << index;
+        options->device.without_bits |= 1u << index;
     }
-    const sm_recompute asked = (sm_recompute)options->recompute;
-    if (asked > SM_RECOMPUTE_NONE && sm_recompute_resolve(asked, options->without_bits) != asked) {
+    const sm_recompute asked = (sm_recompute)options->work.recompute;
+    if (asked > SM_RECOMPUTE_NONE && sm_recompute_resolve(asked, options->device.without_bits) != asked) {
         return sm_fail(SM_ERR_USAGE, "--recompute %s and --without recompute contradict each other; leave one out",
                        sm_recompute_name(asked));
     }
-    const sm_attention attention = (sm_attention)options->attention;
+    const sm_attention attention = (sm_attention)options->work.attention;
     if (attention == SM_ATTENTION_FLASH &&
-        sm_attention_resolve(attention, SM_MODE_FUSED, options->without_bits) != attention) {
+        sm_attention_resolve(attention, SM_MODE_FUSED, options->device.without_bits) != attention) {
         return sm_fail(SM_ERR_USAGE,
                        "--attention flash and --without flash_attention contradict each other; leave one out");
     }
@@ -442,25 +442,25 @@ static sm_status find_rewrites(cli_options *options) {
 
 // Output for a person is fitted to the terminal, if there is one.
 static void choose_format(cli_options *options) {
-    const bool is_asked = options->output >= 0;
-    if (options->wide && (!is_asked || options->output == SM_FORMAT_TEXT)) {
-        options->output = SM_FORMAT_MARKDOWN;
+    const bool is_asked = options->out.format >= 0;
+    if (options->out.wide && (!is_asked || options->out.format == SM_FORMAT_TEXT)) {
+        options->out.format = SM_FORMAT_MARKDOWN;
     } else if (!is_asked) {
-        options->output = sm_screen_width(stdout) > 0 ? SM_FORMAT_TEXT : SM_FORMAT_MARKDOWN;
+        options->out.format = sm_screen_width(stdout) > 0 ? SM_FORMAT_TEXT : SM_FORMAT_MARKDOWN;
     }
 }
 
 static sm_status set_defaults(const getopt_tables *tables, cli_options *options) {
     memset(options, 0, sizeof(*options));
     options->command = tables->command;
-    options->layer = -1;
-    options->output = -1;
-    options->warmup_steps = -1;
-    options->schedule = -1;
-    options->data_order = -1;
-    options->min_lr = NAN;
+    options->walk.layer = -1;
+    options->out.format = -1;
+    options->train.warmup_steps = -1;
+    options->train.schedule = -1;
+    options->train.data_order = -1;
+    options->train.min_lr = NAN;
     for (int i = 0; i < sm_setting_count(); i++) {
-        *sm_setting_of(&options->settings, sm_setting_at(i)) = NAN;
+        *sm_setting_of(&options->train.settings, sm_setting_at(i)) = NAN;
     }
     for (int i = 0; i < tables->n; i++) {
         const cli_flag *flag = &tables->flags[i];
@@ -483,14 +483,14 @@ static struct {
 
 static sm_status read_saved(const getopt_tables *tables, const char *path, const cli_saved *saved,
                             cli_options *options) {
-    const bool had_own_code = options->kernel != NULL || options->backend_library != NULL;
+    const bool had_own_code = options->device.kernel != NULL || options->device.backend_library != NULL;
     if (saved->n == 0) {
         return SM_OK;
     }
     if (read_arguments(tables, saved->n, saved->args, options) != SM_OK) {
         return sm_fail(SM_ERR_USAGE, "%s: %s", path, sm_error_message());
     }
-    return had_own_code || (options->kernel == NULL && options->backend_library == NULL)
+    return had_own_code || (options->device.kernel == NULL && options->device.backend_library == NULL)
                ? SM_OK
                : sm_fail(SM_ERR_USAGE,
                          "%s: runs code of its own (--kernel, --backend-library); look at it, and give "
@@ -510,14 +510,14 @@ static sm_status read_with_saved(const getopt_tables *tables, int argc, char **a
     cli_saved_free(&saved_flags.of_run);
     cli_saved_free(&saved_flags.of_config);
     SM_TRY(read_all(tables, argc, argv, options));
-    if (options->run != NULL && options->resume_run == SM_RESUME_AUTO &&
-        cli_saved_is_in(options->run, saved_flags.run_path)) {
+    if (options->train.run != NULL && options->train.resume_run == SM_RESUME_AUTO &&
+        cli_saved_is_in(options->train.run, saved_flags.run_path)) {
         SM_TRY(cli_saved_read(saved_flags.run_path, &saved_flags.of_run));
         SM_TRY(read_all(tables, argc, argv, options));
     }
-    if (options->config != NULL) {
-        saved_flags.config_path = options->config;
-        SM_TRY(cli_saved_read(options->config, &saved_flags.of_config));
+    if (options->train.config != NULL) {
+        saved_flags.config_path = options->train.config;
+        SM_TRY(cli_saved_read(options->train.config, &saved_flags.of_config));
         SM_TRY(read_all(tables, argc, argv, options));
     }
     return SM_OK;

@@ -76,166 +76,186 @@ typedef enum { CLI_REPORT_AUTO, CLI_REPORT_HTML, CLI_REPORT_MARKDOWN, CLI_REPORT
 typedef struct cli_options {
     cli_command command;
 
-    // The model.
-    int arch; // index into the architectures, from 1; 0 = not given
-    cli_texts models;
-    int64_t vocab, context, n_layer, n_head, n_kv_head, d_model, d_ff; // 0 = the size's own
-    const char *weights;
+    struct {
+        int arch; // index into the architectures, from 1; 0 = not given
+        cli_texts models;
+        int64_t vocab, context, n_layer, n_head, n_kv_head, d_model, d_ff; // 0 = the size's own
+        const char *weights;
+    } model;
 
-    // The work.
-    cli_ints batch_sizes;
-    cli_ints seq_lens;
-    double fit_s;
-    cli_ints passes; // sm_pass_type
-    double dropout;
-    int optimizer;         // index into the optimizers
-    int recompute;         // sm_recompute; 0 = not given
-    int attention;         // sm_attention; 0 = not given
-    const char *documents; // "20-512", an id or a tokenizer
-    int padding;           // sm_padding, from 1; 0 = not given
-    int long_documents;    // sm_long_document
-    const char *loader;    // "inline", "threads" or "threads:N"
-    int64_t queue_depth;   // 0: two for each thread
-    const char *tokenizer; // folder or file
-    int64_t accum;
-    const char *data;
-    int data_format; // sm_tokens_format
-    int64_t seed;
+    struct {
+        cli_ints batch_sizes;
+        cli_ints seq_lens;
+        double fit_s;
+        cli_ints passes; // sm_pass_type
+        double dropout;
+        int optimizer;         // index into the optimizers
+        int recompute;         // sm_recompute; 0 = not given
+        int attention;         // sm_attention; 0 = not given
+        const char *documents; // "20-512", an id or a tokenizer
+        int padding;           // sm_padding, from 1; 0 = not given
+        int long_documents;    // sm_long_document
+        const char *loader;    // "inline", "threads" or "threads:N"
+        int64_t queue_depth;   // 0: two for each thread
+        const char *tokenizer; // folder or file
+        int64_t accum;
+        const char *data;
+        int data_format; // sm_tokens_format
+        int64_t seed;
+    } work;
 
-    // The device, and how it computes.
-    cli_texts backends;
-    cli_ints threads;
-    const char *isa;
-    const char *cpu_mask;
-    bool keep_env;
-    const char *backend_library;
-    const char *kernel;     // OP=FILE[,OP=FILE]
-    cli_ints precisions;    // cli_precision
-    const char *loss_scale; // "dynamic", "none" or a number
-    int64_t loss_scale_interval;
-    cli_ints modes; // sm_mode
-    cli_texts without;
-    unsigned without_bits; // --without in the form of sm_plan_rewrite
+    struct {
+        cli_texts backends;
+        cli_ints threads;
+        const char *isa;
+        const char *cpu_mask;
+        bool keep_env;
+        const char *backend_library;
+        const char *kernel;     // OP=FILE[,OP=FILE]
+        cli_ints precisions;    // cli_precision
+        const char *loss_scale; // "dynamic", "none" or a number
+        int64_t loss_scale_interval;
+        cli_ints modes; // sm_mode
+        cli_texts without;
+        unsigned without_bits; // --without in the form of sm_plan_rewrite
+    } device;
 
-    // The measurement, and its limits.
-    int64_t warmup; // -1: until steady
-    int64_t repetitions;
-    double max_noise; // percent; 0: --repetitions samples
-    int64_t min_samples, max_samples;
-    double min_time_s, max_time_s;
-    int64_t check_seed; // 0: not given
-    bool no_peaks;
-    bool no_reference;
-    bool no_phases;
-    double delay_s;
-    double timeout_s;
-    double max_memory_gib; // 0 = what is available
+    struct {
+        int64_t warmup; // -1: until steady
+        int64_t repetitions;
+        double max_noise; // percent; 0: --repetitions samples
+        int64_t min_samples, max_samples;
+        double min_time_s, max_time_s;
+        int64_t check_seed; // 0: not given
+        bool no_peaks;
+        bool no_reference;
+        bool no_phases;
+        double delay_s;
+        double timeout_s;
+        double max_memory_gib; // 0 = what is available
+    } measure;
 
     // train, init.
-    int64_t steps, epochs, tokens, global_batch;
-    sm_step_settings settings; // NaN = the optimizer's default
-    int64_t warmup_steps;      // -1 = not given, here and in the next two
-    int schedule;              // sm_schedule_kind
-    int data_order;            // sm_order_kind
-    double min_lr;             // NaN = not given
-    const char *val_data;
-    int64_t val_every, val_batches;
-    const char *run;
-    int64_t save_every, keep;
-    int resume_run; // sm_resume
-    const char *config;
-    int64_t log_every;
-    bool keep_best;
-    int64_t sample_every; // 0: none
-    const char *log;
-    bool profile;
-    const char *save;
+    struct {
+        int64_t steps, epochs, tokens, global_batch;
+        sm_step_settings settings; // NaN = the optimizer's default
+        int64_t warmup_steps;      // -1 = not given, here and in the next two
+        int schedule;              // sm_schedule_kind
+        int data_order;            // sm_order_kind
+        double min_lr;             // NaN = not given
+        const char *val_data;
+        int64_t val_every, val_batches;
+        const char *run;
+        int64_t save_every, keep;
+        int resume_run; // sm_resume
+        const char *config;
+        int64_t log_every;
+        bool keep_best;
+        int64_t sample_every; // 0: none
+        const char *log;
+        bool profile;
+        const char *save;
+    } train;
 
-    // Several processes.
-    int64_t n_processes;
-    int shard;           // 1: the optimizer
-    int gradient_format; // 1: bf16
-    int transport;       // sm_transport
-    const char *nccl;    // NULL: in the usual places
-    double comm_timeout_s;
+    struct {
+        int64_t n_processes;
+        int shard;           // 1: the optimizer
+        int gradient_format; // 1: bf16
+        int transport;       // sm_transport
+        const char *nccl;    // NULL: in the usual places
+        double comm_timeout_s;
+    } processes;
 
     // tokenizer, tokenize.
-    const char *output_folder;
-    int64_t vocab_size;
-    int64_t min_frequency;
-    double val_percent;
+    struct {
+        const char *output_folder;
+        int64_t vocab_size;
+        int64_t min_frequency;
+        double val_percent;
+    } tokens;
 
-    // generate.
-    const char *prompt;
-    int64_t n_tokens;
-    double temperature;
-    int64_t top_k; // 0 = all
-    bool ids;
-    bool raw;
+    struct {
+        const char *prompt;
+        int64_t n_tokens;
+        double temperature;
+        int64_t top_k; // 0 = all
+        bool ids;
+        bool raw;
+    } generate;
 
     // sweep, advise.
-    cli_axes axes;
-    const char *of_sweep; // a flag of `sweep` itself that was given; NULL: none
-    const char *preset;
-    const char *sweep_file;
-    bool resume;
-    bool dry_run;
-    int order; // cli_order
-    int64_t order_seed;
-    int64_t rounds;
-    bool find_batch;
+    struct {
+        cli_axes axes;
+        const char *of_sweep; // a flag of `sweep` itself that was given; NULL: none
+        const char *preset;
+        const char *sweep_file;
+        bool resume;
+        bool dry_run;
+        int order; // cli_order
+        int64_t order_seed;
+        int64_t rounds;
+        bool find_batch;
+    } sweep;
 
     // walk, page.
-    const char *text;
-    int64_t layer; // -1 = not given
-    bool all;
-    bool values;
-    bool full;
-    const char *at;      // an op's number, or a kind
-    int64_t slice_elems; // page: of tensors in memory with more, slices are read; 0: no limit
+    struct {
+        const char *text;
+        int64_t layer; // -1 = not given
+        bool all;
+        bool values;
+        bool full;
+        const char *at;      // an op's number, or a kind
+        int64_t slice_elems; // page: of tensors in memory with more, slices are read; 0: no limit
+    } walk;
 
     // exercise, ladder, verify; `filter` also of sweep.
-    const char *init; // folder
-    const char *check;
-    const char *solutions; // folder
-    const char *check_all; // folder
-    int64_t hint;          // level; 0: none
-    int language;          // sm_own_language
-    const char *source;    // of a rung
-    const char *shape;
-    const char *filter;
-    int64_t max_elems; // 0 = no limit
+    struct {
+        const char *init; // folder
+        const char *check;
+        const char *solutions; // folder
+        const char *check_all; // folder
+        int64_t hint;          // level; 0: none
+        int language;          // sm_own_language
+        const char *source;    // of a rung
+        const char *shape;
+        const char *filter;
+        int64_t max_elems; // 0 = no limit
+    } learn;
 
     // Comparing rows and runs; `pairs` is also advise's.
-    bool interleaved;
-    int64_t pairs;
-    double threshold_percent;
-    cli_texts across;
-    const char *save_baseline;
-    const char *baseline; // rows of an earlier loop
-    int64_t row;          // 0 = not given
-    bool allow_own_code;  // of a row
-    bool weak;
-    cli_ints predict;
+    struct {
+        bool interleaved;
+        int64_t pairs;
+        double threshold_percent;
+        cli_texts across;
+        const char *save_baseline;
+        const char *baseline; // rows of an earlier loop
+        int64_t row;          // 0 = not given
+        bool allow_own_code;  // of a row
+        bool weak;
+        cli_ints predict;
+    } compare;
 
-    // Output.
-    int output; // sm_format
-    bool wide;
-    bool quiet;
-    bool progress;
-    int by;            // sm_profile_by
-    int sort;          // cli_profile_order
-    int64_t top;       // 0: all
-    const char *trace; // file to write it to
-    const char *output_file;
-    const char *report_file;
-    int report_format; // cli_report_format
-    const char *page;
-    const char *tensorboard; // folder
-    bool watch;
-    int64_t port;
-    cli_texts prices;        // "H100=2.49/h"
-    double train_tokens;     // 0 = not given
+    struct {
+        int format; // sm_format
+        bool wide;
+        bool quiet;
+        bool progress;
+        int by;            // sm_profile_by
+        int sort;          // cli_profile_order
+        int64_t top;       // 0: all
+        const char *trace; // file to write it to
+        const char *output_file;
+        const char *report_file;
+        int report_format; // cli_report_format
+        const char *page;
+        const char *tensorboard; // folder
+        bool watch;
+        int64_t port;
+        cli_texts prices;    // "H100=2.49/h"
+        double train_tokens; // 0 = not given
+    } out;
+
     bool list_devices;
     bool probe;
     bool help;

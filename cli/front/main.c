@@ -33,9 +33,9 @@ static volatile sig_atomic_t first_signal; // that was counted; 0: none
 
 // Fits output for a person to the terminal; data and a model's text are not changed.
 static void fit_terminal(const cli_options *options) {
-    const bool is_read = sm_format_is_read((sm_format)options->output) && options->command != CLI_GENERATE;
-    if (!options->raw) {
-        stdout = sm_screen_open(stdout, options->help || is_read || options->profile);
+    const bool is_read = sm_format_is_read((sm_format)options->out.format) && options->command != CLI_GENERATE;
+    if (!options->generate.raw) {
+        stdout = sm_screen_open(stdout, options->help || is_read || options->train.profile);
     }
 }
 
@@ -145,7 +145,7 @@ static int perform(void *ctx) {
 // Ctrl-C. It is the signal that this process received: workers always get SIGTERM.
 static int code_of_run(const cli_options *options, int code) {
     const bool is_asked = code == EXIT_INTERRUPTED && first_signal == SIGTERM;
-    return is_asked && options->command == CLI_TRAIN && options->run != NULL ? EXIT_TERMINATED : code;
+    return is_asked && options->command == CLI_TRAIN && options->train.run != NULL ? EXIT_TERMINATED : code;
 }
 
 static int run_command(cli_command command, int argc, char **argv) {
@@ -154,7 +154,7 @@ static int run_command(cli_command command, int argc, char **argv) {
         return usage_error(cli_commands[command].name);
     }
     fit_terminal(&options);
-    cli_is_quiet = options.quiet;
+    cli_is_quiet = options.out.quiet;
     if (options.help) {
         cli_options_help(stdout, command);
         return close_stdout() == SM_OK ? EXIT_OK : EXIT_ERROR;

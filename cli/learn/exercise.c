@@ -36,7 +36,7 @@ static sm_status list_exercises(const cli_options *options) {
         json_array_append_new(records, json_pack("{s:s, s:s, s:s}", "exercise", sm_op_name(e->kind), "task", e->task,
                                                  "lesson", e->lesson));
     }
-    sm_status status = sm_record_write_all(&list_table, (sm_format)options->output, stdout, records);
+    sm_status status = sm_record_write_all(&list_table, (sm_format)options->out.format, stdout, records);
     json_decref(records);
     return status;
 }
@@ -173,8 +173,8 @@ static json_t *report_json(const sm_exercise *exercise, const char *file, const 
 static sm_status write_record(const cli_options *options, const sm_exercise *exercise,
                               const sm_exercise_report *report) {
     json_t *records = json_array();
-    json_array_append_new(records, report_json(exercise, options->check, report));
-    sm_status status = sm_record_write_all(&cli_exercise_table, (sm_format)options->output, stdout, records);
+    json_array_append_new(records, report_json(exercise, options->learn.check, report));
+    sm_status status = sm_record_write_all(&cli_exercise_table, (sm_format)options->out.format, stdout, records);
     json_decref(records);
     return status;
 }
@@ -182,30 +182,31 @@ static sm_status write_record(const cli_options *options, const sm_exercise *exe
 // --- the subcommand --------------------------------------------------------------------------------
 
 static sm_status check(const cli_options *options, const sm_exercise *exercise) {
-    const sm_exercise_options how = {.timeout_s = options->timeout_s,
-                                     .without_times = options->no_peaks,
-                                     .device = options->backends.texts[0],
+    const sm_exercise_options how = {.timeout_s = options->measure.timeout_s,
+                                     .without_times = options->measure.no_peaks,
+                                     .device = options->device.backends.texts[0],
                                      .interrupted = &cli_interrupted};
     sm_exercise_report report;
-    sm_status status = sm_exercise_check(exercise, options->check, &how, &report);
+    sm_status status = sm_exercise_check(exercise, options->learn.check, &how, &report);
     if (status == SM_OK && !report.is_limited) {
         cli_note("warning: this system has no Landlock: compiler and kernel can read all files that you can, and a "
                  "driver can write anywhere");
     }
-    if (status == SM_OK && sm_format_is_read((sm_format)options->output)) {
-        print_report(exercise, options->check, &report);
+    if (status == SM_OK && sm_format_is_read((sm_format)options->out.format)) {
+        print_report(exercise, options->learn.check, &report);
     } else if (status == SM_OK) {
         status = write_record(options, exercise, &report);
     }
     const bool right = report.right;
     sm_exercise_report_free(&report);
     SM_TRY(status);
-    return right ? SM_OK : sm_fail(SM_ERR_MISMATCH, "%s is not right yet", options->check);
+    return right ? SM_OK : sm_fail(SM_ERR_MISMATCH, "%s is not right yet", options->learn.check);
 }
 
 static sm_status init(const cli_options *options, const sm_exercise *exercise) {
     char path[PATH_MAX];
-    SM_TRY(sm_exercise_write(exercise, (sm_own_language)options->language, options->init, path, sizeof(path)));
+    SM_TRY(
+        sm_exercise_write(exercise, (sm_own_language)options->learn.language, options->learn.init, path, sizeof(path)));
     printf("%s: write its body, then run\n    stepmark exercise %s --check %s\n", path, sm_op_name(exercise->kind),
            path);
     return SM_OK;
@@ -233,28 +234,29 @@ static void print_hints(const sm_exercise *exercise, int64_t level) {
 
 static sm_status one(const cli_options *options) {
     const sm_exercise *exercise = NULL;
-    const int n_given = (options->init != NULL) + (options->check != NULL) + (options->hint > 0);
+    const int n_given = (options->learn.init != NULL) + (options->learn.check != NULL) + (options->learn.hint > 0);
     SM_TRY(find(options->operands[0], &exercise));
     if (n_given != 1) {
         return sm_fail(SM_ERR_USAGE,
                        "exercise %s: give one of --init DIR to begin, --hint 1 for an idea, --check FILE to check",
                        options->operands[0]);
     }
-    if (options->hint > 0) {
-        print_hints(exercise, options->hint);
+    if (options->learn.hint > 0) {
+        print_hints(exercise, options->learn.hint);
         return SM_OK;
     }
-    return options->init != NULL ? init(options, exercise) : check(options, exercise);
+    return options->learn.init != NULL ? init(options, exercise) : check(options, exercise);
 }
 
 sm_status cli_exercise(const cli_options *options) {
-    const bool has_one = options->init != NULL || options->check != NULL || options->hint > 0;
-    if (options->solutions != NULL || options->check_all != NULL) {
-        if (options->n_operands > 0 || has_one || (options->solutions != NULL && options->check_all != NULL)) {
+    const bool has_one = options->learn.init != NULL || options->learn.check != NULL || options->learn.hint > 0;
+    if (options->learn.solutions != NULL || options->learn.check_all != NULL) {
+        if (options->n_operands > 0 || has_one ||
+            (options->learn.solutions != NULL && options->learn.check_all != NULL)) {
             return sm_fail(SM_ERR_USAGE, "exercise: --progress DIR and --check-all DIR each stand alone: they check "
                                          "all exercises");
         }
-        return options->solutions != NULL ? cli_exercise_progress(options) : cli_exercise_check_all(options);
+        return options->learn.solutions != NULL ? cli_exercise_progress(options) : cli_exercise_check_all(options);
     }
     if (options->n_operands == 0 && !has_one) {
         return list_exercises(options);

@@ -63,9 +63,9 @@ static void set_text(json_t *record, const char *name, const char *text) {
 // The record of one exercise. A file that cannot be checked is wrong, with the reason.
 static sm_status check_one(const cli_options *options, const sm_exercise *exercise, const char *folder,
                            json_t **record) {
-    const sm_exercise_options how = {.timeout_s = options->timeout_s,
+    const sm_exercise_options how = {.timeout_s = options->measure.timeout_s,
                                      .without_times = true,
-                                     .device = options->backends.texts[0],
+                                     .device = options->device.backends.texts[0],
                                      .interrupted = &cli_interrupted};
     char path[PATH_MAX];
     sm_exercise_report report = {.n_cases = 0};
@@ -139,13 +139,13 @@ static void print_next(const char *folder, const json_t *records) {
 
 sm_status cli_exercise_progress(const cli_options *options) {
     json_t *records = json_array();
-    sm_status status = check_is_folder("--progress", options->solutions);
+    sm_status status = check_is_folder("--progress", options->learn.solutions);
     SM_TRY_GOTO(status);
-    SM_TRY_GOTO(check_folder(options, options->solutions, records));
-    SM_TRY_GOTO(sm_record_write_all(&progress_table, (sm_format)options->output, stdout, records));
-    if (sm_format_is_read((sm_format)options->output)) {
+    SM_TRY_GOTO(check_folder(options, options->learn.solutions, records));
+    SM_TRY_GOTO(sm_record_write_all(&progress_table, (sm_format)options->out.format, stdout, records));
+    if (sm_format_is_read((sm_format)options->out.format)) {
         printf("\n");
-        print_next(options->solutions, records);
+        print_next(options->learn.solutions, records);
     }
 cleanup:
     json_decref(records);
@@ -185,7 +185,7 @@ static sm_status add_student(const cli_options *options, const char *name, json_
     struct stat info;
     json_t *records = json_array();
     sm_status status = SM_OK;
-    const int n = snprintf(folder, sizeof(folder), "%s/%s", options->check_all, name);
+    const int n = snprintf(folder, sizeof(folder), "%s/%s", options->learn.check_all, name);
     if (n < (int)sizeof(folder) && lstat(folder, &info) == 0 && S_ISDIR(info.st_mode)) {
         SM_TRY_GOTO(check_folder(options, folder, records));
         json_t *row =
@@ -205,9 +205,9 @@ sm_status cli_exercise_check_all(const cli_options *options) {
     struct dirent **entries = NULL;
     json_t *students = json_array();
     int n = 0;
-    sm_status status = check_is_folder("--check-all", options->check_all);
+    sm_status status = check_is_folder("--check-all", options->learn.check_all);
     SM_TRY_GOTO(status);
-    n = scandir(options->check_all, &entries, is_listed, alphasort);
+    n = scandir(options->learn.check_all, &entries, is_listed, alphasort);
     for (int i = 0; i < n && status == SM_OK; i++) {
         status = add_student(options, entries[i]->d_name, students);
     }
@@ -216,10 +216,10 @@ sm_status cli_exercise_check_all(const cli_options *options) {
         status = sm_fail(SM_ERR_USAGE,
                          "--check-all: %s has no folders; it needs one for each student, with files "
                          "such as loss_mean.c",
-                         options->check_all);
+                         options->learn.check_all);
         goto cleanup;
     }
-    status = sm_record_write_all(&class_table, (sm_format)options->output, stdout, students);
+    status = sm_record_write_all(&class_table, (sm_format)options->out.format, stdout, students);
 cleanup:
     for (int i = 0; i < n; i++) {
         free(entries[i]);

@@ -45,7 +45,7 @@ static sm_status list_ladders(const cli_options *options) {
         json_array_append_new(records, json_pack("{s:s, s:s, s:s, s:s}", "ladder", ladder->name, "backend",
                                                  ladder->backend, "kind", sm_op_name(ladder->kind), "rungs", rungs));
     }
-    sm_status status = sm_record_write_all(&list_table, (sm_format)options->output, stdout, records);
+    sm_status status = sm_record_write_all(&list_table, (sm_format)options->out.format, stdout, records);
     json_decref(records);
     return status;
 }
@@ -185,7 +185,7 @@ static sm_status write_result(const cli_options *options, const sm_ladder *ladde
     if (result->step.ns.n > 0) {
         json_array_append_new(records, make_record(ladder, result, &result->step, &result->rungs[result->n_rungs - 1]));
     }
-    sm_status status = sm_record_write_all(&cli_ladder_table, (sm_format)options->output, stdout, records);
+    sm_status status = sm_record_write_all(&cli_ladder_table, (sm_format)options->out.format, stdout, records);
     json_decref(records);
     return status;
 }
@@ -297,12 +297,12 @@ static sm_status find(const char *name, const char *backend, const sm_ladder **l
 static sm_status print_source(const cli_options *options, const sm_ladder *ladder) {
     const char *names[SM_MOST_RUNGS];
     int n = 0;
-    const sm_rung *rung = sm_ladder_find_rung(ladder, options->source);
+    const sm_rung *rung = sm_ladder_find_rung(ladder, options->learn.source);
     for (const sm_rung *r = ladder->rungs; r->file != NULL; r++) {
         names[n++] = r->name;
     }
     if (rung == NULL) {
-        return cli_no_such_name("--source", "rung", options->source, names, n);
+        return cli_no_such_name("--source", "rung", options->learn.source, names, n);
     }
     if (rung->file == NULL) {
         return sm_fail(SM_ERR_USAGE, "--source: %s is the backend's own kernel: see backends/%s", rung->name,
@@ -317,23 +317,24 @@ static sm_status measure(const cli_options *options, cli_device device, const sm
     char shape[SM_CASE_TEXT_SIZE] = "";
     sm_ladder_result result;
     sm_device_info info;
-    const sm_open_options how = {.n_threads = options->threads.n > 0 ? (int)options->threads.values[0] : 0,
-                                 .isa = options->isa,
-                                 .cpu_mask = options->cpu_mask,
-                                 .keep_env = options->keep_env,
+    const sm_open_options how = {.n_threads =
+                                     options->device.threads.n > 0 ? (int)options->device.threads.values[0] : 0,
+                                 .isa = options->device.isa,
+                                 .cpu_mask = options->device.cpu_mask,
+                                 .keep_env = options->device.keep_env,
                                  .helper = os_program()};
     sm_ladder_options ladder_options = {.backend = device.backend,
                                         .index = device.index,
                                         .how = &how,
                                         .shape = shape,
-                                        .seconds = options->min_time_s,
-                                        .max_elems = options->max_elems,
-                                        .without_peaks = options->no_peaks,
+                                        .seconds = options->measure.min_time_s,
+                                        .max_elems = options->learn.max_elems,
+                                        .without_peaks = options->measure.no_peaks,
                                         .interrupted = &cli_interrupted,
                                         .say = say};
     SM_TRY(device.backend->describe(device.index, &info));
     ladder_options.on_card = info.n_threads == 0 && ladder->card_shape != NULL;
-    SM_TRY(make_shape(options->shape != NULL ? options->shape : "",
+    SM_TRY(make_shape(options->learn.shape != NULL ? options->learn.shape : "",
                       ladder_options.on_card ? ladder->card_shape : ladder->shape, shape));
     SM_TRY(check_shape(shape));
     SM_TRY(sm_ladder_measure(ladder, &ladder_options, &result));
@@ -353,10 +354,10 @@ sm_status cli_ladder(const cli_options *options) {
     if (options->n_operands > 1) {
         return sm_fail(SM_ERR_USAGE, "ladder: give the name of one; `stepmark ladder` lists them");
     }
-    SM_TRY(cli_select_devices(&options->backends, &devices));
+    SM_TRY(cli_select_devices(&options->device.backends, &devices));
     if (devices.n != 1) {
         return sm_fail(SM_ERR_USAGE, "--backend: give one device (see `stepmark devices`)");
     }
     SM_TRY(find(options->operands[0], devices.devices[0].backend->name, &ladder));
-    return options->source != NULL ? print_source(options, ladder) : measure(options, devices.devices[0], ladder);
+    return options->learn.source != NULL ? print_source(options, ladder) : measure(options, devices.devices[0], ladder);
 }

@@ -39,15 +39,15 @@ typedef struct {
 
 static sm_status resolve_weights(const cli_options *given, page *p) {
     p->options = *given;
-    p->options.full = true;
-    p->options.all = true;
-    if (given->run != NULL && given->weights != NULL) {
+    p->options.walk.full = true;
+    p->options.walk.all = true;
+    if (given->train.run != NULL && given->model.weights != NULL) {
         return sm_fail(SM_ERR_USAGE, "--run: --weights has the model; leave one of them out");
     }
-    const char *folder = given->run != NULL ? given->run : given->weights;
+    const char *folder = given->train.run != NULL ? given->train.run : given->model.weights;
     if (folder != NULL) {
         SM_TRY(cli_find_weights(folder, p->weights));
-        p->options.weights = p->weights;
+        p->options.model.weights = p->weights;
     }
     return SM_OK;
 }
@@ -75,9 +75,9 @@ static int64_t choose_length(const page *p) {
     sm_tokenizer *tokenizer = NULL;
     sm_ids ids = {.ids = NULL};
     job.T = USUAL_LENGTH;
-    if (o->text != NULL &&
-        cli_find_tokenizer(o->tokenizer, o->run, o->weights, job.config.vocab, &tokenizer) == SM_OK &&
-        cli_encode_text("--text", tokenizer, o->text, job.config.vocab, &ids) == SM_OK) {
+    if (o->walk.text != NULL &&
+        cli_find_tokenizer(o->work.tokenizer, o->train.run, o->model.weights, job.config.vocab, &tokenizer) == SM_OK &&
+        cli_encode_text("--text", tokenizer, o->walk.text, job.config.vocab, &ids) == SM_OK) {
         job.T = ((int64_t)ids.n - 1) / job.B; // the last one is a target alone
     }
     free(ids.ids);
@@ -92,22 +92,22 @@ static int64_t choose_length(const page *p) {
 
 static sm_status make_job(page *p) {
     cli_options *o = &p->options;
-    SM_TRY(cli_check_single("--model-size", o->models.n));
-    SM_TRY(cli_check_single("--batch-size", o->batch_sizes.n));
-    SM_TRY(cli_check_single("--seq-len", o->seq_lens.n));
-    SM_TRY(cli_check_single("--mode", o->modes.n));
-    SM_TRY(cli_check_single("--precision", o->precisions.n));
-    SM_TRY(check_backends(&o->backends));
-    p->job = (cli_job){.precision = (cli_precision)o->precisions.values[0],
-                       .mode = (sm_mode)o->modes.values[0],
+    SM_TRY(cli_check_single("--model-size", o->model.models.n));
+    SM_TRY(cli_check_single("--batch-size", o->work.batch_sizes.n));
+    SM_TRY(cli_check_single("--seq-len", o->work.seq_lens.n));
+    SM_TRY(cli_check_single("--mode", o->device.modes.n));
+    SM_TRY(cli_check_single("--precision", o->device.precisions.n));
+    SM_TRY(check_backends(&o->device.backends));
+    p->job = (cli_job){.precision = (cli_precision)o->device.precisions.values[0],
+                       .mode = (sm_mode)o->device.modes.values[0],
                        .pass = SM_PASS_STEP,
-                       .B = o->batch_sizes.values[0],
+                       .B = o->work.batch_sizes.values[0],
                        .processes = cli_plan_processes(o, NULL)};
-    SM_TRY(cli_config(o, o->models.texts[0], &p->job.config));
-    if (o->seq_lens.n == 0) {
-        o->seq_lens = (cli_ints){.values = {choose_length(p)}, .n = 1};
+    SM_TRY(cli_config(o, o->model.models.texts[0], &p->job.config));
+    if (o->work.seq_lens.n == 0) {
+        o->work.seq_lens = (cli_ints){.values = {choose_length(p)}, .n = 1};
     }
-    p->job.T = o->seq_lens.values[0];
+    p->job.T = o->work.seq_lens.values[0];
     return cli_check_seq_len(&p->job.config, p->job.T);
 }
 
@@ -127,7 +127,7 @@ static sm_status choose_slices(page *p, const sm_plan *plan) {
     while (i + 1 < sizeof(sizes) / sizeof(sizes[0]) && sm_film_elems(plan, sizes[i]) > MOST_VALUES) {
         i++;
     }
-    p->options.slice_elems = sizes[i];
+    p->options.walk.slice_elems = sizes[i];
     if (sm_film_elems(plan, sizes[i]) > MOST_VALUES) {
         return sm_fail(SM_ERR_USAGE,
                        "page: even in slices of %lld values this step of %d ops is too large for a page; "
@@ -153,11 +153,11 @@ static void choose_text(page *p) {
     sm_tokenizer *tokenizer = NULL;
     sm_ids ids = {.ids = NULL};
     const int64_t vocab = p->job.config.vocab;
-    if (o->text == NULL && o->data == NULL &&
-        cli_find_tokenizer(o->tokenizer, o->run, o->weights, vocab, &tokenizer) == SM_OK &&
+    if (o->walk.text == NULL && o->work.data == NULL &&
+        cli_find_tokenizer(o->work.tokenizer, o->train.run, o->model.weights, vocab, &tokenizer) == SM_OK &&
         cli_encode_text("--text", tokenizer, usual_text, vocab, &ids) == SM_OK &&
         (int64_t)ids.n > p->job.B * p->job.T) {
-        o->text = usual_text;
+        o->walk.text = usual_text;
     }
     free(ids.ids);
     sm_tokenizer_free(tokenizer);
@@ -183,8 +183,8 @@ static sm_status set_vocabulary(page *p) {
     const int64_t vocab = p->job.config.vocab;
     sm_tokenizer *tokenizer = NULL;
     json_t *pieces = json_null();
-    const sm_status found =
-        cli_find_tokenizer(p->options.tokenizer, p->options.run, p->options.weights, vocab, &tokenizer);
+    const sm_status found = cli_find_tokenizer(p->options.work.tokenizer, p->options.train.run,
+                                               p->options.model.weights, vocab, &tokenizer);
     if (found == SM_OK && tokenizer != NULL) {
         pieces = json_array();
         for (int32_t id = 0; id < tokenizer->n_tokens; id++) {
@@ -225,7 +225,7 @@ static sm_status set_command(page *p) {
     if (out == NULL) {
         return sm_fail(SM_ERR_OOM, "page: out of memory");
     }
-    fprintf(out, "stepmark walk %s -o json --seq-len %lld", o->slice_elems > 0 ? "--values --all" : "--full",
+    fprintf(out, "stepmark walk %s -o json --seq-len %lld", o->walk.slice_elems > 0 ? "--values --all" : "--full",
             (long long)p->job.T);
     for (int i = 2; i < o->argc; i++) {
         if (!is_own(o->argv[i])) {
@@ -234,13 +234,13 @@ static sm_status set_command(page *p) {
             i++; // skips its value
         }
     }
-    if (o->run != NULL) {
+    if (o->train.run != NULL) {
         fputs(" --weights", out);
-        put_word(out, o->weights);
+        put_word(out, o->model.weights);
     }
-    if (o->text != NULL) {
+    if (o->walk.text != NULL) {
         fputs(" --text", out);
-        put_word(out, o->text);
+        put_word(out, o->walk.text);
     }
     const bool failed = ferror(out) != 0;
     sm_status status = fclose(out) != 0 || failed ? sm_fail(SM_ERR_OOM, "page: out of memory")
@@ -253,7 +253,7 @@ static sm_status set_title(page *p) {
     char title[256];
     const sm_model_config *c = &p->job.config;
     snprintf(title, sizeof(title), "One training step of %s %s, op by op", c->model->name,
-             p->options.weights != NULL ? p->options.weights : p->options.models.texts[0]);
+             p->options.model.weights != NULL ? p->options.model.weights : p->options.model.models.texts[0]);
     return set(p, "title", sm_json_bytes(title));
 }
 
@@ -291,7 +291,7 @@ sm_status cli_page(const cli_options *options) {
     static page p;
     sm_plan *plan = NULL;
     sm_status status = SM_OK;
-    if (options->report_file == NULL && isatty(STDOUT_FILENO)) {
+    if (options->out.report_file == NULL && isatty(STDOUT_FILENO)) {
         return sm_fail(SM_ERR_USAGE, "page: is HTML, for a browser; give a file: --output step.html");
     }
     p = (page){.data = json_object()};
@@ -302,7 +302,7 @@ sm_status cli_page(const cli_options *options) {
     SM_TRY_GOTO(choose_slices(&p, plan));
     choose_text(&p);
     SM_TRY_GOTO(gather(&p, plan));
-    status = cli_write_page(p.options.report_file, write_page, p.data, "");
+    status = cli_write_page(p.options.out.report_file, write_page, p.data, "");
 cleanup:
     json_decref(p.data);
     sm_plan_free(plan);

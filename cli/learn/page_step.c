@@ -62,14 +62,14 @@ static sm_status begin(cli_walk_writer *writer, const cli_walk_head *head) {
     cli_page_step *step = writer->page;
     const sm_plan *plan = head->plan;
     cli_walk_head shown = *head;
-    SM_TRY(sm_film_new(plan, head->options->slice_elems, &step->film));
+    SM_TRY(sm_film_new(plan, head->options->walk.slice_elems, &step->film));
     for (int i = 0; i < plan->n_tensors; i++) {
         SM_TRY(see(step->film, 0, i, &head->initial[i]));
     }
     shown.initial = NULL;
     json_t *walk = cli_walk_head_json(&shown);
     SM_TRY(set(step->data, "walk", walk));
-    SM_TRY(set_slices(plan, head->options->slice_elems, json_object_get(walk, "tensors")));
+    SM_TRY(set_slices(plan, head->options->walk.slice_elems, json_object_get(walk, "tensors")));
     step->ops = json_array();
     SM_TRY(set(walk, "ops", step->ops));
     return set(step->data, "plan", sm_step_page_plan(plan));

@@ -84,28 +84,28 @@ sm_status cli_page_times(const cli_options *options, const sm_plan *plan, json_t
     static cli_device_list devices;
     sm_status status = SM_OK;
     single = *options;
-    single.warmup = N_WARMUP;
-    single.repetitions = N_REPETITIONS;
-    single.accum = 1;
+    single.measure.warmup = N_WARMUP;
+    single.measure.repetitions = N_REPETITIONS;
+    single.work.accum = 1;
     bench = (cli_bench){.options = &single, .peak_seconds = peak_seconds, .peak_bytes = sm_plan_memory(plan, NULL)};
     *tier = usual_tier;
     *times = json_array();
-    if (strcmp(options->backends.texts[0], "none") == 0) {
+    if (strcmp(options->device.backends.texts[0], "none") == 0) {
         return SM_OK;
     }
-    SM_TRY(cli_select_devices(&options->backends, &devices));
+    SM_TRY(cli_select_devices(&options->device.backends, &devices));
     SM_TRY(sm_machine_facts(options->argc, options->argv, &bench.machine));
     for (int i = 0; i < devices.n; i++) {
-        const cli_texts of_all = single.backends;
+        const cli_texts of_all = single.device.backends;
         cli_job job = {.comm = NULL};
         sm_device_info info;
         SM_TRY_GOTO(devices.devices[i].backend->describe(devices.devices[i].index, &info));
-        single.backends.n = 1;
-        snprintf(single.backends.texts[0], sizeof(single.backends.texts[0]), "%s", info.id);
-        SM_TRY_GOTO(cli_single_job(&single, (sm_mode)single.modes.values[0], &job));
+        single.device.backends.n = 1;
+        snprintf(single.device.backends.texts[0], sizeof(single.device.backends.texts[0]), "%s", info.id);
+        SM_TRY_GOTO(cli_single_job(&single, (sm_mode)single.device.modes.values[0], &job));
         find_tier(&devices.devices[i], tier);
         SM_TRY_GOTO(time_device(&bench, &job, *times));
-        single.backends = of_all;
+        single.device.backends = of_all;
     }
 cleanup:
     json_decref(bench.machine);

@@ -167,10 +167,10 @@ static void report(const sm_verify_row *row, void *context) {
     if (!row->ok) {
         cli_note("%s: %s %s: error %.2g, allowed %.2g; %s", v->device->info.id, row->check, row->subject, row->error,
                  row->tolerance, row->reason);
-    } else if (v->options->progress) {
+    } else if (v->options->out.progress) {
         cli_note("%s: %s %s: %s", v->device->info.id, row->check, row->subject, l.status);
     }
-    if (sm_format_is_read((sm_format)v->options->output)) {
+    if (sm_format_is_read((sm_format)v->options->out.format)) {
         cli_live_show(row->check, 0, 0);
         add_to_sum(v, &l);
     } else {
@@ -190,7 +190,7 @@ static sm_status go_on(const verification *v, sm_status status) {
 }
 
 static sm_status verify_plan(verification *v, sm_device *device, sm_mode mode, sm_recompute recompute) {
-    const unsigned without = v->options->without_bits;
+    const unsigned without = v->options->device.without_bits;
     v->mode = sm_mode_name(mode);
     v->recompute = sm_recompute_name(sm_recompute_resolve(recompute, without));
     sm_status status = sm_verify_step(device, cli_plan_precision(v->precision), mode, recompute, without, report, v);
@@ -221,13 +221,13 @@ static sm_status verify_documents(verification *v, sm_device *device, sm_mode mo
 }
 
 static sm_status verify_mode(verification *v, sm_device *device, sm_mode mode) {
-    const sm_recompute asked = (sm_recompute)v->options->recompute;
+    const sm_recompute asked = (sm_recompute)v->options->work.recompute;
     SM_TRY(verify_updates(v, device, mode));
     SM_TRY(verify_plan(v, device, mode, asked));
     SM_TRY(verify_documents(v, device, mode));
     const bool has_others =
         asked == SM_RECOMPUTE_AUTO &&
-        sm_recompute_resolve(SM_RECOMPUTE_BLOCK, v->options->without_bits) == SM_RECOMPUTE_BLOCK;
+        sm_recompute_resolve(SM_RECOMPUTE_BLOCK, v->options->device.without_bits) == SM_RECOMPUTE_BLOCK;
     SM_TRY(has_others && mode != SM_MODE_NAIVE ? verify_plan(v, device, mode, SM_RECOMPUTE_LIGHT) : SM_OK);
     return has_others ? verify_plan(v, device, mode, SM_RECOMPUTE_BLOCK) : SM_OK;
 }
@@ -245,14 +245,14 @@ static sm_status verify_device(verification *v, sm_device *device) {
     if (!wants_steps(v)) {
         return SM_OK;
     }
-    for (int i = 0; i < v->options->modes.n; i++) {
-        SM_TRY(verify_mode(v, device, (sm_mode)v->options->modes.values[i]));
+    for (int i = 0; i < v->options->device.modes.n; i++) {
+        SM_TRY(verify_mode(v, device, (sm_mode)v->options->device.modes.values[i]));
     }
     return SM_OK;
 }
 
 static sm_status verify_precisions(verification *v, sm_device *device) {
-    const cli_ints *precisions = &v->options->precisions;
+    const cli_ints *precisions = &v->options->device.precisions;
     v->device = device;
     for (int p = 0; p < precisions->n; p++) {
         v->precision = (cli_precision)precisions->values[p];
@@ -262,7 +262,7 @@ static sm_status verify_precisions(verification *v, sm_device *device) {
 }
 
 static sm_status verify_all(verification *v, const cli_device_list *devices) {
-    const cli_ints *threads = &v->options->threads;
+    const cli_ints *threads = &v->options->device.threads;
     for (int d = 0; d < devices->n; d++) {
         for (int t = 0; t < (threads->n > 0 ? threads->n : 1); t++) {
             sm_device *device;
@@ -287,12 +287,12 @@ static sm_status conclude(const verification *v) {
 
 static sm_status write_all(verification *v) {
     cli_device_list devices;
-    SM_TRY(cli_select_devices(&v->options->backends, &devices));
-    SM_TRY(sm_record_writer_open(&cli_verify_table, (sm_format)v->options->output, stdout, &v->writer));
+    SM_TRY(cli_select_devices(&v->options->device.backends, &devices));
+    SM_TRY(sm_record_writer_open(&cli_verify_table, (sm_format)v->options->out.format, stdout, &v->writer));
     sm_status status = verify_all(v, &devices);
     cli_live_clear();
     sm_status closed = sm_record_writer_close(v->writer);
-    if (sm_format_is_read((sm_format)v->options->output) && status == SM_OK) {
+    if (sm_format_is_read((sm_format)v->options->out.format) && status == SM_OK) {
         printf("\n%d passed, %d failed, %d skipped\n", v->n_passed, v->n_failed, v->n_skipped);
     }
     SM_TRY(status);
@@ -301,12 +301,12 @@ static sm_status write_all(verification *v) {
 }
 
 sm_status cli_verify(const cli_options *options) {
-    verification v = {.options = options, .filter = {.max_elems = options->max_elems}};
+    verification v = {.options = options, .filter = {.max_elems = options->learn.max_elems}};
     regex_t pattern;
-    if (options->filter == NULL) {
+    if (options->learn.filter == NULL) {
         return write_all(&v);
     }
-    SM_TRY(cli_filter_compile(options->filter, &pattern));
+    SM_TRY(cli_filter_compile(options->learn.filter, &pattern));
     v.filter.pattern = &pattern;
     sm_status status = write_all(&v);
     regfree(&pattern);

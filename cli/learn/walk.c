@@ -36,11 +36,11 @@ static bool is_at(const sm_op *op, int index, const char *at) {
 static bool is_shown(const walk *w, int index) {
     const cli_options *o = w->options;
     const sm_op *op = &w->plan->ops[index];
-    const bool in_layer = op->layer < 0 || op->layer == (o->layer < 0 ? 0 : o->layer);
-    if (o->at != NULL) {
-        return is_at(op, index, o->at) && (o->layer < 0 || in_layer);
+    const bool in_layer = op->layer < 0 || op->layer == (o->walk.layer < 0 ? 0 : o->walk.layer);
+    if (o->walk.at != NULL) {
+        return is_at(op, index, o->walk.at) && (o->walk.layer < 0 || in_layer);
     }
-    const bool every = o->all || (!sm_format_is_read((sm_format)o->output) && o->layer < 0);
+    const bool every = o->walk.all || (!sm_format_is_read((sm_format)o->out.format) && o->walk.layer < 0);
     return every || in_layer;
 }
 
@@ -55,7 +55,7 @@ static int count_shown(const walk *w) {
 // SM_ERR_USAGE if --at and --layer select no op.
 static sm_status check_at(const walk *w) {
     const char *kinds[SM_OP_KIND_COUNT];
-    const char *at = w->options->at;
+    const char *at = w->options->walk.at;
     int n = 0;
     if (at == NULL || count_shown(w) > 0) {
         return SM_OK;
@@ -87,31 +87,31 @@ static void append_dimension(char *text, const char *flag, int64_t given) {
 // "stepmark init -m tiny --seed 42 --save DIR".
 static void describe_weights(walk *w) {
     const cli_options *o = w->options;
-    if (o->weights != NULL) {
-        snprintf(w->weights, sizeof(w->weights), "%s", o->weights);
+    if (o->model.weights != NULL) {
+        snprintf(w->weights, sizeof(w->weights), "%s", o->model.weights);
         return;
     }
-    snprintf(w->weights, sizeof(w->weights), "stepmark init%s%s -m %s", o->arch > 0 ? " --arch " : "",
-             o->arch > 0 ? w->config.model->name : "", o->models.texts[0]);
-    append_dimension(w->weights, "vocab", o->vocab);
-    append_dimension(w->weights, "context", o->context);
-    append_dimension(w->weights, "n-layer", o->n_layer);
-    append_dimension(w->weights, "n-head", o->n_head);
-    append_dimension(w->weights, "n-kv-head", o->n_kv_head);
-    append_dimension(w->weights, "d-model", o->d_model);
-    append_dimension(w->weights, "d-ff", o->d_ff);
+    snprintf(w->weights, sizeof(w->weights), "stepmark init%s%s -m %s", o->model.arch > 0 ? " --arch " : "",
+             o->model.arch > 0 ? w->config.model->name : "", o->model.models.texts[0]);
+    append_dimension(w->weights, "vocab", o->model.vocab);
+    append_dimension(w->weights, "context", o->model.context);
+    append_dimension(w->weights, "n-layer", o->model.n_layer);
+    append_dimension(w->weights, "n-head", o->model.n_head);
+    append_dimension(w->weights, "n-kv-head", o->model.n_kv_head);
+    append_dimension(w->weights, "d-model", o->model.d_model);
+    append_dimension(w->weights, "d-ff", o->model.d_ff);
     const size_t used = strlen(w->weights);
-    snprintf(w->weights + used, sizeof(w->weights) - used, " --seed %lld --save DIR", (long long)o->seed);
+    snprintf(w->weights + used, sizeof(w->weights) - used, " --seed %lld --save DIR", (long long)o->work.seed);
 }
 
 static void describe_data(walk *w) {
     const cli_options *o = w->options;
-    if (o->text != NULL) {
-        snprintf(w->data, sizeof(w->data), "the text: %s", o->text);
-    } else if (o->data != NULL) {
-        snprintf(w->data, sizeof(w->data), "%s", o->data);
+    if (o->walk.text != NULL) {
+        snprintf(w->data, sizeof(w->data), "the text: %s", o->walk.text);
+    } else if (o->work.data != NULL) {
+        snprintf(w->data, sizeof(w->data), "%s", o->work.data);
     } else {
-        snprintf(w->data, sizeof(w->data), "random, seed %lld", (long long)o->seed);
+        snprintf(w->data, sizeof(w->data), "random, seed %lld", (long long)o->work.seed);
     }
 }
 
@@ -128,7 +128,7 @@ static sm_range run_left_out(const walk *w, int first) {
 }
 
 static sm_status walk_ops(const walk *w, cli_walk_writer *writer) {
-    const bool tells_skips = w->options->at == NULL;
+    const bool tells_skips = w->options->walk.at == NULL;
     int skipped_until = 0;
     for (int i = 0; i < w->plan->n_ops; i++) {
         const bool shown = is_shown(w, i);
@@ -171,27 +171,27 @@ static sm_status write_walk(walk *w, cli_walk_writer *writer) {
 
 static sm_status check_options(walk *w) {
     const cli_options *options = w->options;
-    SM_TRY(cli_check_single("--model-size", options->models.n));
-    SM_TRY(cli_check_single("--batch-size", options->batch_sizes.n));
-    SM_TRY(cli_check_single("--seq-len", options->seq_lens.n));
-    SM_TRY(cli_check_single("--mode", options->modes.n));
-    SM_TRY(cli_config(options, options->models.texts[0], &w->config));
-    SM_TRY(cli_check_seq_len(&w->config, options->seq_lens.values[0]));
-    if (options->text != NULL && options->data != NULL) {
+    SM_TRY(cli_check_single("--model-size", options->model.models.n));
+    SM_TRY(cli_check_single("--batch-size", options->work.batch_sizes.n));
+    SM_TRY(cli_check_single("--seq-len", options->work.seq_lens.n));
+    SM_TRY(cli_check_single("--mode", options->device.modes.n));
+    SM_TRY(cli_config(options, options->model.models.texts[0], &w->config));
+    SM_TRY(cli_check_seq_len(&w->config, options->work.seq_lens.values[0]));
+    if (options->walk.text != NULL && options->work.data != NULL) {
         return sm_fail(SM_ERR_USAGE, "--text: --data has the tokens; leave one of them out");
     }
-    if (options->layer >= w->config.n_layer) {
-        return sm_fail(SM_ERR_USAGE, "--layer: %lld; the blocks are 0 to %lld", (long long)options->layer,
+    if (options->walk.layer >= w->config.n_layer) {
+        return sm_fail(SM_ERR_USAGE, "--layer: %lld; the blocks are 0 to %lld", (long long)options->walk.layer,
                        (long long)w->config.n_layer - 1);
     }
-    if (options->n_processes > 1 && (options->values || options->full)) {
+    if (options->processes.n_processes > 1 && (options->walk.values || options->walk.full)) {
         return sm_fail(SM_ERR_USAGE,
                        "--processes: %lld processes have no numbers here, where there is one; leave out "
                        "--values and --full",
-                       (long long)options->n_processes);
+                       (long long)options->processes.n_processes);
     }
-    w->mode = (sm_mode)options->modes.values[0];
-    return cli_check_single("--precision", options->precisions.n);
+    w->mode = (sm_mode)options->device.modes.values[0];
+    return cli_check_single("--precision", options->device.precisions.n);
 }
 
 sm_status cli_walk_with(const cli_options *options, cli_walk_writer *writer) {
@@ -201,11 +201,11 @@ sm_status cli_walk_with(const cli_options *options, cli_walk_writer *writer) {
     SM_TRY(check_options(&w));
     const cli_job job = {
         .config = w.config,
-        .precision = (cli_precision)options->precisions.values[0],
+        .precision = (cli_precision)options->device.precisions.values[0],
         .mode = w.mode,
         .pass = SM_PASS_STEP,
-        .B = options->batch_sizes.values[0],
-        .T = options->seq_lens.values[0],
+        .B = options->work.batch_sizes.values[0],
+        .T = options->work.seq_lens.values[0],
         .processes = cli_plan_processes(options, NULL),
     };
     SM_TRY(cli_job_plan(options, &job, 0, &plan));
@@ -214,7 +214,7 @@ sm_status cli_walk_with(const cli_options *options, cli_walk_writer *writer) {
     describe_weights(&w);
     describe_data(&w);
     SM_TRY_GOTO(cli_walk_read_batch(options, plan, &w.batch));
-    if (options->values || options->full) {
+    if (options->walk.values || options->walk.full) {
         status = cli_walk_values_open(options, plan, &w.config, w.batch, &w.values);
         plan = NULL; // `values` owns it
         if (status != SM_OK) {
@@ -230,7 +230,7 @@ cleanup:
 }
 
 sm_status cli_walk(const cli_options *options) {
-    const int format = options->output;
+    const int format = options->out.format;
     cli_walk_writer writer = sm_format_is_read((sm_format)format) ? cli_walk_text_writer()
                              : format == SM_FORMAT_JSON           ? cli_walk_json_writer()
                                                                   : cli_walk_record_writer();

@@ -236,10 +236,11 @@ json_t *cli_walk_head_json(const cli_walk_head *head) {
     return json_pack(
         "{s:i, s:s, s:s, s:s, s:o, s:I, s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:s, s:s, s:o, s:o, s:o, s:i, s:i, s:o}",
         "schema_version", 1, "model_arch", head->config->model->name, "optimizer", plan->optimizer->name, "model",
-        o->weights != NULL ? o->weights : o->models.texts[0], "config", config_json(head->config), "model_n_params",
-        (json_int_t)plan->n_params, "mode", sm_mode_name(head->mode), "recompute", sm_recompute_name(plan->recompute),
-        "precision", cli_precision_name((cli_precision)o->precisions.values[0]), "n_batch", (json_int_t)plan->B,
-        "n_seq", (json_int_t)plan->T, "seed", (json_int_t)o->seed, "dropout", o->dropout, "weights", head->weights,
+        o->model.weights != NULL ? o->model.weights : o->model.models.texts[0], "config", config_json(head->config),
+        "model_n_params", (json_int_t)plan->n_params, "mode", sm_mode_name(head->mode), "recompute",
+        sm_recompute_name(plan->recompute), "precision",
+        cli_precision_name((cli_precision)o->device.precisions.values[0]), "n_batch", (json_int_t)plan->B, "n_seq",
+        (json_int_t)plan->T, "seed", (json_int_t)o->work.seed, "dropout", o->work.dropout, "weights", head->weights,
         "data", head->data, "tokens", ids_json(head->batch, n), "targets", ids_json(head->batch + n, n), "hyper",
         settings_json(plan), "n_ops", plan->n_ops, "n_ops_shown", head->n_shown, "tensors", tensors_json(head));
 }
@@ -275,7 +276,7 @@ cli_walk_writer cli_walk_json_writer(void) {
 }
 
 static sm_status begin_records(cli_walk_writer *writer, const cli_walk_head *head) {
-    return sm_record_writer_open(&cli_walk_table, (sm_format)head->options->output, stdout, &writer->records);
+    return sm_record_writer_open(&cli_walk_table, (sm_format)head->options->out.format, stdout, &writer->records);
 }
 
 static sm_status end_records(cli_walk_writer *writer, const sm_plan *plan) {

@@ -30,22 +30,22 @@ static void print_title(const cli_walk_head *head) {
     }
     sm_text_count((double)plan->n_params, n_params, sizeof(n_params));
     printf("%s %s: L=%lld blocks, NH=%lld heads%s, C=%lld, F=%lld, V=%lld (Vp=%lld with padding), %s parameters\n",
-           c->model->title, o->weights != NULL ? o->weights : o->models.texts[0], (long long)c->n_layer,
-           (long long)c->n_head, shared, (long long)c->d_model, (long long)c->d_ff, (long long)c->vocab,
-           (long long)sm_model_padded_vocab(c), n_params);
+           c->model->title, o->model.weights != NULL ? o->model.weights : o->model.models.texts[0],
+           (long long)c->n_layer, (long long)c->n_head, shared, (long long)c->d_model, (long long)c->d_ff,
+           (long long)c->vocab, (long long)sm_model_padded_vocab(c), n_params);
     printf("One training step of B=%lld sequences of T=%lld tokens, mode %s, recompute %s, precision %s: %d ops\n",
            (long long)plan->B, (long long)plan->T, sm_mode_name(head->mode), sm_recompute_name(plan->recompute),
-           cli_precision_name((cli_precision)o->precisions.values[0]), plan->n_ops);
+           cli_precision_name((cli_precision)o->device.precisions.values[0]), plan->n_ops);
 }
 
 static void print_shown(const cli_walk_head *head) {
     const int n_left_out = head->plan->n_ops - head->n_shown;
-    if (head->options->at != NULL) {
+    if (head->options->walk.at != NULL) {
         printf("Shown: %d %s of --at %s\n", head->n_shown, head->n_shown == 1 ? "op, that" : "ops, those",
-               head->options->at);
+               head->options->walk.at);
     } else if (n_left_out > 0) {
         printf("Shown: %d ops, outside of blocks and of block %lld; the other %d are left out (--all shows them)\n",
-               head->n_shown, head->options->layer < 0 ? 0LL : (long long)head->options->layer, n_left_out);
+               head->n_shown, head->options->walk.layer < 0 ? 0LL : (long long)head->options->walk.layer, n_left_out);
     }
 }
 

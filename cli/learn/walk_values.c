@@ -43,8 +43,9 @@ static sm_status encode_batch(const cli_options *options, const sm_plan *plan, i
     sm_tokenizer *tokenizer = NULL;
     sm_ids ids = {.ids = NULL};
     sm_status status = SM_OK;
-    SM_TRY_GOTO(cli_find_tokenizer(options->tokenizer, options->run, options->weights, plan->V, &tokenizer));
-    SM_TRY_GOTO(cli_encode_text("--text", tokenizer, options->text, plan->V, &ids));
+    SM_TRY_GOTO(
+        cli_find_tokenizer(options->work.tokenizer, options->train.run, options->model.weights, plan->V, &tokenizer));
+    SM_TRY_GOTO(cli_encode_text("--text", tokenizer, options->walk.text, plan->V, &ids));
     if ((int64_t)ids.n <= n) {
         SM_TRY_GOTO(sm_fail(SM_ERR_USAGE,
                             "--text: %zu tokens, and a batch of %lld x %lld, with a target for each, has %lld; give a "
@@ -67,11 +68,11 @@ sm_status cli_walk_read_batch(const cli_options *options, const sm_plan *plan, i
     if (ids == NULL) {
         return sm_fail(SM_ERR_OOM, "walk: no memory for a batch of %lld tokens", (long long)n);
     }
-    if (options->text != NULL) {
+    if (options->walk.text != NULL) {
         return encode_batch(options, plan, ids, ids + n);
     }
-    if (options->data == NULL) {
-        draw_batch(plan, (uint64_t)options->seed, ids, ids + n);
+    if (options->work.data == NULL) {
+        draw_batch(plan, (uint64_t)options->work.seed, ids, ids + n);
         return SM_OK;
     }
     SM_TRY(cli_open_tokens(options, plan->V, &data));
@@ -107,7 +108,7 @@ static sm_status fill(const cli_options *options, cli_walk_values *values, const
     sm_session *session = values->session;
     const sm_plan *plan = session->plan;
     SM_TRY(make_buffer(values));
-    SM_TRY(cli_load_weights(session, config, (uint64_t)options->seed, options->weights));
+    SM_TRY(cli_load_weights(session, config, (uint64_t)options->work.seed, options->model.weights));
     SM_TRY(sm_session_set_batch(session, batch, batch + plan->B * plan->T));
     const sm_step_settings settings = sm_plan_settings(plan);
     return sm_session_set_hyper(session, &settings, CLI_WALK_STEP, 1);
@@ -123,8 +124,8 @@ sm_status cli_walk_values_open(const cli_options *options, sm_plan *plan, const 
                               : sm_fail(SM_ERR_INTERNAL, "walk: no backend reference");
         goto cleanup;
     }
-    made->is_full = options->full;
-    made->slice_elems = options->slice_elems;
+    made->is_full = options->walk.full;
+    made->slice_elems = options->walk.slice_elems;
     SM_TRY_GOTO(backend->open(0, &(sm_open_options){.n_threads = 0}, &made->device));
     status = sm_session_open(made->device, plan, &made->session);
     plan = NULL; // the session owns it, even after a failure

@@ -74,13 +74,14 @@ static sm_status open_side(const ablation *a, sm_mode mode, unsigned without, sm
     cli_job job = a->job;
     job.mode = mode;
     changed = *a->options;
-    changed.without_bits |= without;
+    changed.device.without_bits |= without;
     int64_t seed;
     SM_TRY(cli_check_seed(a->options, NULL, &seed));
     *side = sm_paired_side(NULL, &a->interface, (uint64_t)seed);
     SM_TRY(cli_job_plan(&changed, &job, a->device->info.max_alloc_bytes, &plan));
     SM_TRY(sm_session_open(a->device, plan, &side->session));
-    sm_status status = cli_load_weights(side->session, &job.config, (uint64_t)a->options->seed, a->options->weights);
+    sm_status status =
+        cli_load_weights(side->session, &job.config, (uint64_t)a->options->work.seed, a->options->model.weights);
     if (status != SM_OK) {
         sm_session_close(side->session);
         side->session = NULL;
@@ -149,8 +150,8 @@ static sm_status measure_pair(ablation *a, sm_mode mode, unsigned without, json_
     sm_paired_result result = {.ratio = {.n = 0}};
     SM_TRY(open_side(a, mode, without, &other));
     add_memory(record, a->with.session, other.session);
-    sm_status status = sm_paired_measure(&a->with, &other, (int)a->options->warmup, (int)a->options->repetitions,
-                                         &cli_interrupted, &result);
+    sm_status status = sm_paired_measure(&a->with, &other, (int)a->options->measure.warmup,
+                                         (int)a->options->measure.repetitions, &cli_interrupted, &result);
     sm_stepper_close(&other);
     sm_session_close(other.session);
     if (result.ratio.n > 0) { // all rounds, or those before Ctrl-C
@@ -186,7 +187,7 @@ static sm_status run_rows(ablation *a) {
     for (int i = 0; i < sm_rewrite_count(); i++) {
         const sm_rewrite *rewrite = sm_rewrite_at(i);
         const bool has_it = strcmp(rewrite->name, "recompute") != 0 || cli_recompute(a->options) != SM_RECOMPUTE_NONE;
-        if (has_it && !(a->options->without_bits & (1u << i))) {
+        if (has_it && !(a->options->device.without_bits & (1u << i))) {
             SM_TRY(run_row(a, SM_MODE_FUSED, 1u << i, rewrite->name, rewrite->summary));
         }
     }
@@ -209,7 +210,7 @@ sm_status cli_ablate(const cli_options *options) {
     a.interface = cli_workload_interface(&a.workload);
     SM_TRY_GOTO(cli_open_device(a.job.device, a.job.n_threads, options, &a.device));
     SM_TRY_GOTO(open_side(&a, SM_MODE_FUSED, 0, &a.with));
-    SM_TRY_GOTO(sm_record_writer_open(&cli_ablate_table, (sm_format)options->output, stdout, &a.writer));
+    SM_TRY_GOTO(sm_record_writer_open(&cli_ablate_table, (sm_format)options->out.format, stdout, &a.writer));
     cli_last_words_begin(close_writer, &a);
     status = run_rows(&a);
     cli_last_words_end();

@@ -113,7 +113,7 @@ sm_status cli_devices(const cli_options *options) {
     if (options->probe) {
         cli_try_units();
     }
-    SM_TRY(sm_record_writer_open(&cli_devices_table, (sm_format)options->output, stdout, &writer));
+    SM_TRY(sm_record_writer_open(&cli_devices_table, (sm_format)options->out.format, stdout, &writer));
     sm_status status = list_devices(writer);
     sm_status closed = sm_record_writer_close(writer);
     return status != SM_OK ? status : closed;

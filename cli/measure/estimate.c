@@ -159,12 +159,12 @@ static json_t *make_record(const estimator *e, const cli_job *job, const cli_for
         {"n_kv_head", sm_model_n_kv_head(config)},
         {"d_model", config->d_model},
         {"d_ff", config->d_ff},
-        {"n_processes", e->options->n_processes},
+        {"n_processes", e->options->processes.n_processes},
         {"max_batch", free_bytes > 0 ? cli_largest_batch(e->options, job, target_of(e), free_bytes) : SM_ABSENT},
         {"device_free_bytes", free_bytes > 0 ? free_bytes : SM_ABSENT},
     };
     sm_json_set_new(record, "model_arch", sm_json_text(config->model->name));
-    sm_json_set_new(record, "optimizer", sm_json_text(sm_optimizer_at(e->options->optimizer)->name));
+    sm_json_set_new(record, "optimizer", sm_json_text(sm_optimizer_at(e->options->work.optimizer)->name));
     sm_json_set_new(record, "model_type", sm_json_text(job->model));
     for (size_t i = 0; i < sizeof(integers) / sizeof(integers[0]); i++) {
         sm_json_set_new(record, integers[i].name, sm_json_integer(integers[i].value));
@@ -173,7 +173,7 @@ static json_t *make_record(const estimator *e, const cli_job *job, const cli_for
     sm_json_set_new(record, "recompute", sm_json_text(sm_recompute_name(cli_recompute(e->options))));
     sm_json_set_new(record, "attention", sm_json_text(sm_attention_name(cli_attention(e->options, job->mode))));
     sm_json_set_new(record, "precision", sm_json_text(cli_precision_name(job->precision)));
-    sm_json_set_new(record, "shard", sm_json_text(e->options->shard != 0 ? "optimizer" : "none"));
+    sm_json_set_new(record, "shard", sm_json_text(e->options->processes.shard != 0 ? "optimizer" : "none"));
     sm_json_set_new(record, "device", sm_json_text(e->info.id));
     set_costs(record, f, &e->info);
     sm_json_set_new(record, "fits", free_bytes > 0 ? json_boolean(f->memory_bytes <= free_bytes) : json_null());
@@ -220,23 +220,24 @@ static sm_status estimate_one(const estimator *e, const cli_job *job) {
 }
 
 static bool is_single(const cli_options *options) {
-    return options->models.n == 1 && options->batch_sizes.n == 1 && options->seq_lens.n <= 1 && options->modes.n == 1 &&
-           options->precisions.n == 1;
+    return options->model.models.n == 1 && options->work.batch_sizes.n == 1 && options->work.seq_lens.n <= 1 &&
+           options->device.modes.n == 1 && options->device.precisions.n == 1;
 }
 
 static sm_status estimate_all(const estimator *e) {
     const cli_options *o = e->options;
-    for (int m = 0; m < o->models.n; m++) {
-        cli_job job = {.model = o->models.texts[m], .pass = SM_PASS_STEP, .processes = cli_plan_processes(o, NULL)};
+    for (int m = 0; m < o->model.models.n; m++) {
+        cli_job job = {
+            .model = o->model.models.texts[m], .pass = SM_PASS_STEP, .processes = cli_plan_processes(o, NULL)};
         SM_TRY(cli_model_config(o, job.model, &job.config));
-        int n_seq_lens = o->seq_lens.n > 0 ? o->seq_lens.n : 1;
-        const int n_modes = o->modes.n * o->precisions.n;
-        for (int i = 0; i < n_seq_lens * o->batch_sizes.n * n_modes; i++) {
-            int t = i / (o->batch_sizes.n * n_modes);
-            job.T = o->seq_lens.n > 0 ? o->seq_lens.values[t] : job.config.context;
-            job.B = o->batch_sizes.values[i / n_modes % o->batch_sizes.n];
-            job.mode = (sm_mode)o->modes.values[i / o->precisions.n % o->modes.n];
-            job.precision = (cli_precision)o->precisions.values[i % o->precisions.n];
+        int n_seq_lens = o->work.seq_lens.n > 0 ? o->work.seq_lens.n : 1;
+        const int n_modes = o->device.modes.n * o->device.precisions.n;
+        for (int i = 0; i < n_seq_lens * o->work.batch_sizes.n * n_modes; i++) {
+            int t = i / (o->work.batch_sizes.n * n_modes);
+            job.T = o->work.seq_lens.n > 0 ? o->work.seq_lens.values[t] : job.config.context;
+            job.B = o->work.batch_sizes.values[i / n_modes % o->work.batch_sizes.n];
+            job.mode = (sm_mode)o->device.modes.values[i / o->device.precisions.n % o->device.modes.n];
+            job.precision = (cli_precision)o->device.precisions.values[i % o->device.precisions.n];
             SM_TRY(cli_check_seq_len(&job.config, job.T));
             SM_TRY(estimate_one(e, &job));
         }
@@ -248,7 +249,7 @@ sm_status cli_estimate(const cli_options *options) {
     cli_device_list devices;
     estimator e = {.options = options};
     sm_status status = SM_OK;
-    SM_TRY(cli_select_devices(&options->backends, &devices));
+    SM_TRY(cli_select_devices(&options->device.backends, &devices));
     if (devices.n > 1) {
         return sm_fail(SM_ERR_USAGE, "--backend: names %d devices; name one by its id (see `stepmark devices`)",
                        devices.n);
@@ -257,8 +258,8 @@ sm_status cli_estimate(const cli_options *options) {
     if (e.info.available) {
         SM_TRY(cli_open_device(devices.devices[0], 0, options, &e.device));
     }
-    if (!sm_format_is_read((sm_format)options->output) || !is_single(options)) {
-        SM_TRY_GOTO(sm_record_writer_open(&cli_estimate_table, (sm_format)options->output, stdout, &e.writer));
+    if (!sm_format_is_read((sm_format)options->out.format) || !is_single(options)) {
+        SM_TRY_GOTO(sm_record_writer_open(&cli_estimate_table, (sm_format)options->out.format, stdout, &e.writer));
     }
     status = estimate_all(&e);
     if (status == SM_OK && e.writer != NULL) {

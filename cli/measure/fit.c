@@ -46,14 +46,14 @@ static sm_status predict(const cli_options *options, const cli_job *job, const s
     sm_plan *plan = NULL;
     SM_TRY_GOTO(cli_job_plan(options, job, info->max_alloc_bytes, &plan));
     SM_TRY_GOTO(sm_plan_assign_memory(plan, info->max_alloc_bytes));
-    int n_accum = (int)options->accum;
+    int n_accum = (int)options->work.accum;
     double flops = peaks->flops > 0 ? peaks->flops : unknown_flops;
     double bandwidth = peaks->bandwidth_bytes_per_s > 0 ? peaks->bandwidth_bytes_per_s : unknown_bandwidth;
     double ideal_ns = sm_pass_ideal_ns(plan, job->pass, n_accum, flops, bandwidth);
     p->memory_bytes = sm_plan_memory(plan, NULL);
     p->step_seconds = ideal_ns / 1e9 / expected_efficiency;
-    int64_t n_warmup = options->warmup >= 0 ? options->warmup : N_AUTO_WARMUP;
-    const double n_steps = (double)(n_warmup + options->repetitions + N_INSTRUMENTED + N_CHECKED);
+    int64_t n_warmup = options->measure.warmup >= 0 ? options->measure.warmup : N_AUTO_WARMUP;
+    const double n_steps = (double)(n_warmup + options->measure.repetitions + N_INSTRUMENTED + N_CHECKED);
     p->total_seconds = overhead_seconds + check_seconds_a_param * (double)plan->n_params + p->step_seconds * n_steps;
 cleanup:
     sm_plan_free(plan);
@@ -76,7 +76,7 @@ sm_status cli_fit(cli_bench *bench, cli_job *job) {
     sm_device_info info;
     sm_peaks peaks;
     prediction p = {.memory_bytes = 0};
-    const double share_s = options->fit_s / bench->n_devices;
+    const double share_s = options->work.fit_s / bench->n_devices;
     SM_TRY(job->device.backend->describe(job->device.index, &info));
     SM_TRY(cli_get_peaks(bench, job, NULL, &peaks));
     for (size_t i = 0; i < sizeof(candidates) / sizeof(candidates[0]); i++) {

@@ -15,7 +15,7 @@ sm_status cli_forecast_job(const cli_options *options, const cli_job *job, cli_t
     }
     forecast->memory_bytes = (int64_t)(tensor_bytes + forecast->working_bytes);
     forecast->n_params = plan->n_params;
-    forecast->flops = sm_pass_flops(plan, job->pass, (int)options->accum);
+    forecast->flops = sm_pass_flops(plan, job->pass, (int)options->work.accum);
     for (int i = 0; i < plan->n_ops; i++) {
         const sm_op *op = &plan->ops[i];
         forecast->phase_flops[op->phase] += sm_op_flops(plan, op);

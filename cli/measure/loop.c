@@ -15,7 +15,7 @@
 
 static sm_status print_row(const cli_options *options, json_t *record) {
     sm_row_writer *writer;
-    SM_TRY(sm_row_writer_open((sm_format)options->output, stdout, &writer));
+    SM_TRY(sm_row_writer_open((sm_format)options->out.format, stdout, &writer));
     sm_status status = sm_row_write_record(writer, json_incref(record));
     sm_status closed = sm_row_writer_close(writer);
     return status != SM_OK ? status : closed;
@@ -23,7 +23,7 @@ static sm_status print_row(const cli_options *options, json_t *record) {
 
 static sm_status write_second(const cli_options *options, const json_t *record) {
     cli_second second;
-    SM_TRY(cli_second_open(options->output_file, false, &second));
+    SM_TRY(cli_second_open(options->out.output_file, false, &second));
     sm_status status = cli_second_add(&second, record);
     sm_status closed = cli_second_close(&second);
     return status != SM_OK ? status : closed;
@@ -36,10 +36,10 @@ static sm_status print(const cli_options *options, const sm_row *row, const json
     }
     const json_t *baseline = baselines != NULL ? sm_loop_baseline(baselines, record) : NULL;
     if (baselines != NULL && baseline == NULL) {
-        cli_note("--baseline: %s: has no loop of the same work; nothing is compared", options->baseline);
+        cli_note("--baseline: %s: has no loop of the same work; nothing is compared", options->compare.baseline);
     }
-    sm_status status = sm_format_is_read((sm_format)options->output)
-                           ? cli_loop_show(row, baseline, (sm_format)options->output)
+    sm_status status = sm_format_is_read((sm_format)options->out.format)
+                           ? cli_loop_show(row, baseline, (sm_format)options->out.format)
                            : print_row(options, record);
     status = status == SM_OK ? write_second(options, record) : status;
     json_decref(record);
@@ -51,10 +51,10 @@ static sm_status print(const cli_options *options, const sm_row *row, const json
 static sm_status read_baseline(const cli_options *options, sm_rows *rows) {
     SM_TRY(sm_rows_init(rows));
     rows->interrupted = &cli_interrupted;
-    if (options->baseline == NULL) {
+    if (options->compare.baseline == NULL) {
         return SM_OK;
     }
-    SM_TRY(cli_baseline_read(options->baseline, rows));
+    SM_TRY(cli_baseline_read(options->compare.baseline, rows));
     cli_note_warnings(rows);
     return SM_OK;
 }
@@ -66,14 +66,14 @@ static sm_status loop(const cli_options *options, sm_comm *comm) {
     sm_row row = {.schema_version = 0};
     sm_rows baselines = {.rows = NULL};
     bench = (cli_bench){.options = options};
-    SM_TRY(cli_check_single("--mode", options->modes.n));
-    SM_TRY(cli_single_job(options, (sm_mode)options->modes.values[0], &job));
+    SM_TRY(cli_check_single("--mode", options->device.modes.n));
+    SM_TRY(cli_single_job(options, (sm_mode)options->device.modes.values[0], &job));
     SM_TRY_GOTO(read_baseline(options, &baselines));
     SM_TRY_GOTO(sm_machine_facts(options->argc, options->argv, &bench.machine));
     SM_TRY_GOTO(sm_row_init(&row));
     status = cli_measure(&bench, &job, &row);
     if (sm_comm_rank(comm) == 0 && (status == SM_OK || cli_is_cut_short(status, &row))) {
-        sm_status printed = print(options, &row, options->baseline != NULL ? baselines.rows : NULL);
+        sm_status printed = print(options, &row, options->compare.baseline != NULL ? baselines.rows : NULL);
         status = status != SM_OK ? status : printed;
     }
 cleanup:

@@ -12,8 +12,8 @@ enum { LEAST_ATTRIBUTION = 6, MOST_ATTRIBUTION = 10 }; // the fewest that give a
 bool cli_is_loop(const cli_options *options) { return options->command == CLI_LOOP; }
 
 int cli_loop_attribution(const cli_options *options) {
-    const int64_t n = options->repetitions;
-    if (options->no_phases) {
+    const int64_t n = options->measure.repetitions;
+    if (options->measure.no_phases) {
         return 0;
     }
     return n < LEAST_ATTRIBUTION ? LEAST_ATTRIBUTION : n > MOST_ATTRIBUTION ? MOST_ATTRIBUTION : (int)n;
@@ -27,13 +27,14 @@ static sm_status open_data(const cli_options *options, const cli_job *job, cli_l
     *s = (cli_loop_steps){.options = *options};
     s->settings = (sm_train_settings){.config = &job->config,
                                       .comm = job->comm,
-                                      .global_batch = options->accum * job->B * sm_comm_size(job->comm),
-                                      .order = (sm_order_kind)options->data_order,
-                                      .seed = (uint64_t)options->seed,
+                                      .global_batch = options->work.accum * job->B * sm_comm_size(job->comm),
+                                      .order = (sm_order_kind)options->train.data_order,
+                                      .seed = (uint64_t)options->work.seed,
                                       .background = sm_background_here()};
     s->settings.loader.background = s->settings.background;
     SM_TRY(cli_train_data_open(&s->options, &job->config, job->B, job->T, &s->data, &s->settings));
-    return options->log != NULL && sm_comm_rank(job->comm) == 0 ? sm_train_log_append(options->log, &s->log) : SM_OK;
+    return options->train.log != NULL && sm_comm_rank(job->comm) == 0 ? sm_train_log_append(options->train.log, &s->log)
+                                                                      : SM_OK;
 }
 
 sm_status cli_open_data(const cli_options *options, const cli_job *job, cli_loop_steps *loop, cli_workload *w) {
@@ -91,11 +92,11 @@ void cli_loop_steps_enter(cli_loop_steps *steps, sm_stage stage) {
 static sm_status write_trace(const cli_loop_steps *s, const sm_row *row) {
     json_t *trace;
     const bool own_device = row->gpu_info[0] != '\0';
-    if (s->options.trace == NULL || sm_comm_rank(s->settings.comm) != 0) {
+    if (s->options.out.trace == NULL || sm_comm_rank(s->settings.comm) != 0) {
         return SM_OK;
     }
     SM_TRY(sm_loop_trace(s->loop, s->settings.session->plan, own_device ? "kernel" : "cpu_op", row->device, &trace));
-    sm_status status = cli_write_trace(trace, s->options.trace);
+    sm_status status = cli_write_trace(trace, s->options.out.trace);
     json_decref(trace);
     return status;
 }

@@ -29,7 +29,7 @@ enum { N_ATTRIBUTION = 3 };
 
 sm_status cli_get_peaks(cli_bench *bench, const cli_job *job, sm_device *opened, sm_peaks *peaks) {
     const cli_device device = job->device;
-    if (bench->options->no_peaks) {
+    if (bench->options->measure.no_peaks) {
         *peaks = (sm_peaks){.source = "not measured: --no-peaks"};
         return SM_OK;
     }
@@ -64,38 +64,38 @@ sm_status cli_get_peaks(cli_bench *bench, const cli_job *job, sm_device *opened,
 
 sm_status cli_single_job(const cli_options *options, sm_mode mode, cli_job *job) {
     static cli_device_list devices;
-    SM_TRY(cli_check_single("--model-size", options->models.n));
-    SM_TRY(cli_check_single("--batch-size", options->batch_sizes.n));
-    SM_TRY(cli_check_single("--seq-len", options->seq_lens.n));
-    SM_TRY(cli_check_single("--threads", options->threads.n));
-    SM_TRY(cli_check_single("--precision", options->precisions.n));
+    SM_TRY(cli_check_single("--model-size", options->model.models.n));
+    SM_TRY(cli_check_single("--batch-size", options->work.batch_sizes.n));
+    SM_TRY(cli_check_single("--seq-len", options->work.seq_lens.n));
+    SM_TRY(cli_check_single("--threads", options->device.threads.n));
+    SM_TRY(cli_check_single("--precision", options->device.precisions.n));
     cli_foresee();
-    SM_TRY(cli_select_devices(&options->backends, &devices));
+    SM_TRY(cli_select_devices(&options->device.backends, &devices));
     sm_comm *comm = job->comm;
     cli_device device = devices.devices[0];
     SM_TRY(comm == NULL ? cli_check_single("--backend", devices.n) : cli_choose_device(comm, &devices, &device));
     *job = (cli_job){
-        .model = options->weights != NULL ? options->weights : options->models.texts[0],
+        .model = options->model.weights != NULL ? options->model.weights : options->model.models.texts[0],
         .comm = comm,
         .processes = comm == NULL ? (sm_processes){.n = 1} : cli_plan_processes(options, comm),
         .device = device,
-        .n_threads = options->threads.n > 0 ? options->threads.values[0] : 0,
-        .precision = (cli_precision)options->precisions.values[0],
+        .n_threads = options->device.threads.n > 0 ? options->device.threads.values[0] : 0,
+        .precision = (cli_precision)options->device.precisions.values[0],
         .mode = mode,
         .pass = SM_PASS_STEP,
-        .B = options->batch_sizes.values[0],
-        .T = options->seq_lens.values[0],
+        .B = options->work.batch_sizes.values[0],
+        .T = options->work.seq_lens.values[0],
     };
-    SM_TRY(cli_config(options, options->models.texts[0], &job->config));
+    SM_TRY(cli_config(options, options->model.models.texts[0], &job->config));
     return cli_check_seq_len(&job->config, job->T);
 }
 
 sm_recompute cli_recompute(const cli_options *options) {
-    return sm_recompute_resolve((sm_recompute)options->recompute, options->without_bits);
+    return sm_recompute_resolve((sm_recompute)options->work.recompute, options->device.without_bits);
 }
 
 sm_attention cli_attention(const cli_options *options, sm_mode mode) {
-    return sm_attention_resolve((sm_attention)options->attention, mode, options->without_bits);
+    return sm_attention_resolve((sm_attention)options->work.attention, mode, options->device.without_bits);
 }
 
 sm_status cli_job_plan(const cli_options *options, const cli_job *job, size_t max_tensor_bytes, sm_plan **plan) {
@@ -107,21 +107,21 @@ sm_status cli_job_plan(const cli_options *options, const cli_job *job, size_t ma
         .T = job->T,
         .dtype = cli_plan_precision(job->precision).dtype,
         .products = cli_plan_precision(job->precision).products,
-        .dropout_p = options->dropout,
-        .seed = (uint64_t)options->seed,
+        .dropout_p = options->work.dropout,
+        .seed = (uint64_t)options->work.seed,
         .backward = (phases & SM_RUN_BACKWARD) != 0,
-        .optimizer = phases & SM_RUN_OPTIMIZER ? sm_optimizer_at(options->optimizer) : NULL,
-        .one_micro_batch = options->accum <= 1,
+        .optimizer = phases & SM_RUN_OPTIMIZER ? sm_optimizer_at(options->work.optimizer) : NULL,
+        .one_micro_batch = options->work.accum <= 1,
         .processes = job->processes,
         .documents = cli_padding(options) != SM_PADDING_NONE,
-        .recompute = (sm_recompute)options->recompute,
-        .attention = (sm_attention)options->attention,
+        .recompute = (sm_recompute)options->work.recompute,
+        .attention = (sm_attention)options->work.attention,
         .max_tensor_bytes = max_tensor_bytes,
     };
     *plan = NULL;
     SM_TRY_GOTO(cli_loss_scaling(options, job->precision, &plan_options.scaling));
     SM_TRY_GOTO(sm_model_build(&job->config, &plan_options, &built));
-    SM_TRY_GOTO(sm_plan_rewrite(built, job->mode, options->without_bits));
+    SM_TRY_GOTO(sm_plan_rewrite(built, job->mode, options->device.without_bits));
     *plan = built;
     built = NULL;
 cleanup:
@@ -135,11 +135,11 @@ sm_status cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_r
     const sm_model_config *c = &job->config;
     const cli_options *options = bench->options;
     sm_row_set_machine(row, bench->machine);
-    sm_row_set_test(row, job->pass, job->B, job->T, (int)options->accum);
+    sm_row_set_test(row, job->pass, job->B, job->T, (int)options->work.accum);
     SM_ROW_TEXT(row->model_arch, c->model->name);
     SM_ROW_TEXT(row->model_type, job->model);
     if (sm_pass_phases(job->pass) & SM_RUN_OPTIMIZER) {
-        SM_ROW_TEXT(row->optimizer, sm_optimizer_at(options->optimizer)->name);
+        SM_ROW_TEXT(row->optimizer, sm_optimizer_at(options->work.optimizer)->name);
     }
     SM_ROW_TEXT(row->backend, job->device.backend->name);
     SM_ROW_TEXT(row->mode, sm_mode_name(job->mode));
@@ -163,15 +163,15 @@ sm_status cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_r
     row->n_kv_head = sm_model_n_kv_head(c);
     row->d_model = c->d_model;
     row->d_ff = c->d_ff;
-    row->dropout = options->dropout;
-    row->seed = options->seed;
+    row->dropout = options->work.dropout;
+    row->seed = options->work.seed;
     if (job->n_threads > 0) {
         row->n_threads = job->n_threads;
     }
-    SM_ROW_TEXT(row->data, options->data != NULL ? options->data : "embedded text");
-    SM_ROW_TEXT(row->documents, options->documents != NULL ? options->documents : "");
+    SM_ROW_TEXT(row->data, options->work.data != NULL ? options->work.data : "embedded text");
+    SM_ROW_TEXT(row->documents, options->work.documents != NULL ? options->work.documents : "");
     SM_ROW_TEXT(row->padding, sm_padding_name(cli_padding(options)));
-    SM_ROW_TEXT(row->weights, options->weights != NULL ? options->weights : "");
+    SM_ROW_TEXT(row->weights, options->model.weights != NULL ? options->model.weights : "");
     return cli_run_args_make(options, job, &row->run_args);
 }
 
@@ -214,19 +214,19 @@ static void on_progress(void *ctx, sm_stage stage, int done, int total) {
 
 static sm_protocol make_protocol(const cli_options *options, const cli_job *job, progress *seen) {
     return (sm_protocol){
-        .n_warmup = (int)options->warmup,
-        .n_repetitions = (int)options->repetitions,
-        .max_noise_percent = options->max_noise,
-        .min_samples = (int)options->min_samples,
-        .max_samples = (int)options->max_samples,
-        .min_time_s = options->min_time_s,
-        .max_time_s = options->max_time_s,
-        .n_attribution = options->no_phases ? 0 : N_ATTRIBUTION,
+        .n_warmup = (int)options->measure.warmup,
+        .n_repetitions = (int)options->measure.repetitions,
+        .max_noise_percent = options->measure.max_noise,
+        .min_samples = (int)options->measure.min_samples,
+        .max_samples = (int)options->measure.max_samples,
+        .min_time_s = options->measure.min_time_s,
+        .max_time_s = options->measure.max_time_s,
+        .n_attribution = options->measure.no_phases ? 0 : N_ATTRIBUTION,
         .check_seed = (uint64_t)job->check_seed,
-        .n_accum = (int)options->accum,
+        .n_accum = (int)options->work.accum,
         .pass = job->pass,
-        .timeout_s = options->timeout_s,
-        .delay_s = options->delay_s,
+        .timeout_s = options->measure.timeout_s,
+        .delay_s = options->measure.delay_s,
         .interrupted = &cli_interrupted,
         .progress = on_progress,
         .progress_ctx = seen,
@@ -264,7 +264,7 @@ static sm_status open_session(const cli_options *options, const cli_job *job, sm
     }
     set_estimated_rss(*session, before_bytes, row);
     cli_stage("copying the weights", row);
-    return cli_load_weights(*session, &job->config, (uint64_t)options->seed, options->weights);
+    return cli_load_weights(*session, &job->config, (uint64_t)options->work.seed, options->model.weights);
 }
 
 bool cli_is_cut_short(sm_status status, const sm_row *row) {
@@ -316,11 +316,11 @@ static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_d
                          cli_loop_steps *loop, cli_workload *w) {
     const cli_options *options = bench->options;
     const sm_workload workload = cli_workload_interface(w);
-    progress seen = {.shows = options->progress, .row = row};
+    progress seen = {.shows = options->out.progress, .row = row};
     sm_protocol protocol = make_protocol(options, job, &seen);
     sm_peaks peaks;
     const sm_status opened = open_files(options, job, loop, w, &protocol.begin_ns, device, row);
-    sm_train_source data = loop != NULL ? loop->settings.data : (sm_train_source){.path = options->data};
+    sm_train_source data = loop != NULL ? loop->settings.data : (sm_train_source){.path = options->work.data};
     SM_TRY(cli_compare_files(options, opened, &data, NULL, *device, job->comm));
     SM_TRY(sm_row_set_device(row, job->device.backend->name, &(*device)->info));
     row->emulated = cli_is_emulated(*device, job->precision);
@@ -338,7 +338,7 @@ static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_d
 // --check-seed, or a seed drawn once for all rows of this process, and the same in all processes.
 sm_status cli_check_seed(const cli_options *options, sm_comm *comm, int64_t *seed) {
     static int64_t drawn;
-    *seed = options->check_seed;
+    *seed = options->measure.check_seed;
     if (*seed > 0) {
         return SM_OK;
     }

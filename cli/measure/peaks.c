@@ -149,8 +149,8 @@ static sm_status measure_threads(const cli_options *options, cli_device device, 
     SM_TRY(cli_open_device(device, n_threads, options, &opened));
     output->device = opened;
     sm_status status = device.backend->measure_ceilings != NULL
-                           ? device.backend->measure_ceilings(opened, options->min_time_s, on_ceiling, output)
-                           : measure_two(opened, options->min_time_s, output);
+                           ? device.backend->measure_ceilings(opened, options->measure.min_time_s, on_ceiling, output)
+                           : measure_two(opened, options->measure.min_time_s, output);
     device.backend->close(opened);
     return status;
 }
@@ -174,7 +174,7 @@ static sm_status default_threads(const cli_options *options, cli_device device, 
 
 static sm_status measure_device(const cli_options *options, cli_device device, peaks_output *output) {
     static cli_ints threads;
-    threads = options->threads;
+    threads = options->device.threads;
     if (threads.n == 0) {
         SM_TRY(default_threads(options, device, &threads));
     }
@@ -189,15 +189,15 @@ static sm_status measure_device(const cli_options *options, cli_device device, p
 sm_status cli_peaks(const cli_options *options) {
     static cli_device_list devices;
     peaks_output output = {.writer = NULL};
-    SM_TRY(cli_select_devices(&options->backends, &devices));
-    SM_TRY(sm_record_writer_open(&cli_peaks_table, (sm_format)options->output, stdout, &output.writer));
+    SM_TRY(cli_select_devices(&options->device.backends, &devices));
+    SM_TRY(sm_record_writer_open(&cli_peaks_table, (sm_format)options->out.format, stdout, &output.writer));
     sm_status status = SM_OK;
     for (int i = 0; status == SM_OK && i < devices.n; i++) {
         status = measure_device(options, devices.devices[i], &output);
     }
     cli_live_clear();
     sm_status closed = sm_record_writer_close(output.writer);
-    if (sm_format_is_read((sm_format)options->output) && output.legend[0] != '\0') {
+    if (sm_format_is_read((sm_format)options->out.format) && output.legend[0] != '\0') {
         printf("\n%s- median trial: how far it stays below the best; more than a few percent: something else runs.\n"
                "- clock: median (lowest-highest), from a chain of additions right after each trial.\n",
                output.legend);

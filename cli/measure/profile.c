@@ -57,15 +57,16 @@ static sm_status arrange(const cli_options *options, json_t **records) {
     enum { N_LAST = 2 };
     const size_t n = json_array_size(*records);
     const size_t n_lines = n - N_LAST;
-    const size_t n_kept = options->top > 0 && (size_t)options->top < n_lines ? (size_t)options->top : n_lines;
+    const size_t n_kept =
+        options->out.top > 0 && (size_t)options->out.top < n_lines ? (size_t)options->out.top : n_lines;
     json_t **sorted = malloc(n * sizeof(*sorted));
     json_t *arranged = json_array();
     bool is_whole = sorted != NULL && arranged != NULL;
     for (size_t i = 0; is_whole && i < n; i++) {
         sorted[i] = json_array_get(*records, i);
     }
-    if (is_whole && options->sort != CLI_SORT_SELF) {
-        sorted_by = sort_fields[options->sort];
+    if (is_whole && options->out.sort != CLI_SORT_SELF) {
+        sorted_by = sort_fields[options->out.sort];
         qsort(sorted, n_lines, sizeof(*sorted), compare_records);
     }
     for (size_t i = 0; is_whole && i < n; i++) {
@@ -103,7 +104,7 @@ static sm_status print_records(const cli_options *options, const sm_profile *pro
         SM_TRY_GOTO(sm_fail(SM_ERR_OOM, "profile: no memory for %d lines", profile->n_lines));
     }
     SM_TRY_GOTO(arrange(options, &records));
-    SM_TRY_GOTO(sm_record_writer_open(&sm_profile_table, (sm_format)options->output, stdout, &writer));
+    SM_TRY_GOTO(sm_record_writer_open(&sm_profile_table, (sm_format)options->out.format, stdout, &writer));
     for (size_t i = 0; status == SM_OK && i < json_array_size(records); i++) {
         status = sm_record_write(writer, json_incref(json_array_get(records, i)));
     }
@@ -138,11 +139,11 @@ static sm_status join(const cli_options *options, const cli_job *job, const sm_r
     sm_profile profile = {.lines = NULL};
     sm_profile_input input;
     SM_TRY_GOTO(cli_row_profile_input(options, job, row, &plan, &input));
-    SM_TRY_GOTO(sm_profile_make(&input, (sm_profile_by)options->by, &profile));
+    SM_TRY_GOTO(sm_profile_make(&input, (sm_profile_by)options->out.by, &profile));
     SM_TRY_GOTO(print_records(options, &profile, row));
     note_reconciliation(&profile);
-    if (options->trace != NULL) {
-        SM_TRY_GOTO(write_trace(&input, row, options->trace));
+    if (options->out.trace != NULL) {
+        SM_TRY_GOTO(write_trace(&input, row, options->out.trace));
     }
 cleanup:
     sm_profile_free(&profile);
@@ -157,10 +158,10 @@ static sm_status profile(const cli_options *options, sm_comm *comm) {
     cli_job job = {.comm = comm};
     sm_row row = {.schema_version = 0};
     single = *options;
-    single.accum = 1; // an op of several micro-batches has several times, but one place in a trace
+    single.work.accum = 1; // an op of several micro-batches has several times, but one place in a trace
     bench = (cli_bench){.options = &single};
-    SM_TRY(cli_check_single("--mode", single.modes.n));
-    SM_TRY(cli_single_job(&single, (sm_mode)single.modes.values[0], &job));
+    SM_TRY(cli_check_single("--mode", single.device.modes.n));
+    SM_TRY(cli_single_job(&single, (sm_mode)single.device.modes.values[0], &job));
     SM_TRY(sm_machine_facts(options->argc, options->argv, &bench.machine));
     SM_TRY_GOTO(sm_row_init(&row));
     SM_TRY_GOTO(cli_measure(&bench, &job, &row));

@@ -37,16 +37,16 @@ typedef struct {
 // --- checks before anything is measured ------------------------------------------------------
 
 static sm_status check_lengths(const cli_options *options, const sm_model_config *config) {
-    for (int i = 0; i < options->seq_lens.n; i++) {
-        SM_TRY(cli_check_seq_len(config, options->seq_lens.values[i]));
+    for (int i = 0; i < options->work.seq_lens.n; i++) {
+        SM_TRY(cli_check_seq_len(config, options->work.seq_lens.values[i]));
     }
     return SM_OK;
 }
 
 static sm_status check_models(const cli_options *options) {
-    for (int i = 0; i < options->models.n; i++) {
+    for (int i = 0; i < options->model.models.n; i++) {
         sm_model_config config;
-        SM_TRY(cli_config(options, options->models.texts[i], &config));
+        SM_TRY(cli_config(options, options->model.models.texts[i], &config));
         SM_TRY(check_lengths(options, &config));
     }
     return SM_OK;
@@ -54,10 +54,10 @@ static sm_status check_models(const cli_options *options) {
 
 // Reports an unusable data file before the first row.
 static sm_status check_data(const cli_options *options) {
-    for (int i = 0; i < options->models.n; i++) {
+    for (int i = 0; i < options->model.models.n; i++) {
         sm_model_config config;
         sm_tokens *tokens;
-        SM_TRY(cli_config(options, options->models.texts[i], &config));
+        SM_TRY(cli_config(options, options->model.models.texts[i], &config));
         SM_TRY(cli_open_tokens(options, config.vocab, &tokens));
         sm_tokens_close(tokens);
     }
@@ -81,7 +81,7 @@ static void count_row(run *r, const json_t *row) {
 // The first row opens the output, so that a usage error found by the worker leaves it empty.
 static sm_status open_writer(run *r) {
     return r->writer != NULL ? SM_OK
-                             : sm_row_writer_open((sm_format)r->state.bench.options->output, stdout, &r->writer);
+                             : sm_row_writer_open((sm_format)r->state.bench.options->out.format, stdout, &r->writer);
 }
 
 static sm_status keep_row(run *r, json_t *row) {
@@ -114,9 +114,9 @@ static sm_status write_row(run *r, json_t *row) {
 // --- messages of the worker --------------------------------------------------------------------
 
 static int64_t deadline_from_now(const cli_options *options) {
-    double limit_ns = (options->timeout_s + options->delay_s) * 1e9;
-    return options->timeout_s > 0 && limit_ns < 9e18 - (double)sm_now_ns() ? sm_now_ns() + (int64_t)limit_ns
-                                                                           : INT64_MAX;
+    double limit_ns = (options->measure.timeout_s + options->measure.delay_s) * 1e9;
+    return options->measure.timeout_s > 0 && limit_ns < 9e18 - (double)sm_now_ns() ? sm_now_ns() + (int64_t)limit_ns
+                                                                                   : INT64_MAX;
 }
 
 static void take_end(run *r, const json_t *message, int64_t *deadline_ns) {
@@ -216,7 +216,7 @@ static sm_status write_given_up(run *r, sm_status failure) {
 
 // Writes the row of the current work. SM_OK: the next worker can continue.
 static sm_status give_up(run *r, const sm_process_result *end) {
-    sm_status failure = cli_worker_failure(end, r->stage, r->state.bench.options->timeout_s);
+    sm_status failure = cli_worker_failure(end, r->stage, r->state.bench.options->measure.timeout_s);
     if (r->search[0] != '\0') {
         SM_ROW_TEXT(r->place, r->search);
         cli_lose_backend(sm_backend_find(r->search));
@@ -275,13 +275,13 @@ static sm_status start(run *r) {
     if (r->state.n_done == NULL || r->state.fits == NULL || r->rows == NULL) {
         return sm_fail(SM_ERR_OOM, "no memory for the number of rows");
     }
-    SM_TRY(cli_second_open(options->output_file, sm_format_is_read((sm_format)options->output), &r->second));
+    SM_TRY(cli_second_open(options->out.output_file, sm_format_is_read((sm_format)options->out.format), &r->second));
     return sm_machine_facts(options->argc, options->argv, &r->state.bench.machine);
 }
 
 static void print_hint(const run *r) {
     if (cli_second_number(&r->second) > 0) {
-        cli_rows_hint(r->state.bench.options->output_file);
+        cli_rows_hint(r->state.bench.options->out.output_file);
     }
 }
 
@@ -303,7 +303,7 @@ static sm_status finish(run *r, sm_status status) {
         return status;
     }
     SM_ROW_TEXT(message, sm_error_message());
-    const sm_format format = (sm_format)r->state.bench.options->output;
+    const sm_format format = (sm_format)r->state.bench.options->out.format;
     sm_status closed = open_writer(r);
     if (closed == SM_OK && r->n_ok > 0 && format == SM_FORMAT_TEXT) {
         sm_row_writer_explain(r->writer);
@@ -312,7 +312,7 @@ static sm_status finish(run *r, sm_status status) {
         closed = sm_row_writer_close(r->writer);
     }
     if (r->n_ok > 0 && format == SM_FORMAT_MARKDOWN) {
-        sm_row_write_legend(!r->state.bench.options->no_peaks, stdout);
+        sm_row_write_legend(!r->state.bench.options->measure.no_peaks, stdout);
     }
     print_hint(r);
     if (closed == SM_OK && r->n_ok > 1 && sm_format_is_read(format)) {

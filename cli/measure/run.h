@@ -63,8 +63,8 @@ static inline int64_t cli_entry(const cli_ints *list, int i, int64_t otherwise) 
 }
 
 // Sets job->B and job->T: the largest work of a fixed list that fits the device's free memory and, at 60% of the
-// measured ceilings, this device's share of options->fit_s seconds for warm-up, samples and attribution; the smallest
-// of the list if none fits. Prints its choice and the reason on stderr.
+// measured ceilings, this device's share of the seconds of --fit for warm-up, samples and attribution; the smallest of
+// the list if none fits. Prints its choice and the reason on stderr.
 sm_status cli_fit(cli_bench *bench, cli_job *job);
 
 #endif

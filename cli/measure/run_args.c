@@ -125,19 +125,19 @@ static void set_text(cli_texts *list, const char *text) {
 static sm_status set_job(const cli_job *job, cli_options *single) {
     sm_device_info info;
     SM_TRY(job->device.backend->describe(job->device.index, &info));
-    if (single->weights == NULL) {
-        set_text(&single->models, job->model);
+    if (single->model.weights == NULL) {
+        set_text(&single->model.models, job->model);
     } else {
-        single->models.n = 0;
+        single->model.models.n = 0;
     }
-    set_text(&single->backends, info.id);
-    set_int(&single->batch_sizes, job->B);
-    set_int(&single->seq_lens, job->T);
-    set_int(&single->threads, job->n_threads);
-    set_choice(&single->precisions, (int)job->precision);
-    set_choice(&single->modes, (int)job->mode);
-    set_choice(&single->passes, (int)job->pass);
-    single->check_seed = job->check_seed;
+    set_text(&single->device.backends, info.id);
+    set_int(&single->work.batch_sizes, job->B);
+    set_int(&single->work.seq_lens, job->T);
+    set_int(&single->device.threads, job->n_threads);
+    set_choice(&single->device.precisions, (int)job->precision);
+    set_choice(&single->device.modes, (int)job->mode);
+    set_choice(&single->work.passes, (int)job->pass);
+    single->measure.check_seed = job->check_seed;
     return SM_OK;
 }
 
@@ -150,14 +150,14 @@ static bool names_output(const cli_flag *flag) {
 // Flags that determine a row: all of `run` except its output; of `loop` also without its baseline.
 static bool decides(const cli_flag *flag, cli_command command) {
     const bool is_limit = strcmp(flag->group, "Limits") == 0;
-    const bool is_check = flag->target == offsetof(cli_options, check_seed);
+    const bool is_check = flag->target == offsetof(cli_options, measure.check_seed);
     const bool is_beside = strcmp(flag->group, "Output") == 0 || strcmp(flag->group, "Comparison") == 0;
     return !names_output(flag) && (command == CLI_LOOP ? !is_beside : cli_is_axis(flag) || is_limit || is_check);
 }
 
 // --fit, once B and T are known.
 static bool is_done(const cli_flag *flag, const cli_job *job) {
-    return flag->target == offsetof(cli_options, fit_s) && (job->B > 0 || job->T > 0);
+    return flag->target == offsetof(cli_options, work.fit_s) && (job->B > 0 || job->T > 0);
 }
 
 static sm_status no_memory(void) { return sm_fail(SM_ERR_OOM, "no memory for a row's flags"); }

@@ -62,12 +62,12 @@ static sm_status run_job(worker *w, const cli_job *job) {
 // All combinations of batch sizes and lengths, or what --fit chose for the model and device.
 static sm_status run_batches(worker *w, cli_job *job, int64_t fit_B, int64_t fit_T) {
     const cli_options *o = w->bench.options;
-    for (int t = 0; t < cli_count_of(&o->seq_lens); t++) {
-        for (int b = 0; b < cli_count_of(&o->batch_sizes); b++) {
-            for (int p = 0; p < o->passes.n; p++) {
-                job->T = cli_entry(&o->seq_lens, t, fit_T);
-                job->B = cli_entry(&o->batch_sizes, b, fit_B);
-                job->pass = (sm_pass_type)o->passes.values[p];
+    for (int t = 0; t < cli_count_of(&o->work.seq_lens); t++) {
+        for (int b = 0; b < cli_count_of(&o->work.batch_sizes); b++) {
+            for (int p = 0; p < o->work.passes.n; p++) {
+                job->T = cli_entry(&o->work.seq_lens, t, fit_T);
+                job->B = cli_entry(&o->work.batch_sizes, b, fit_B);
+                job->pass = (sm_pass_type)o->work.passes.values[p];
                 SM_TRY(run_job(w, job));
             }
         }
@@ -104,7 +104,7 @@ static sm_status choose_sizes(worker *w, const cli_job *job, int64_t *B, int64_t
 static sm_status fit(worker *w, cli_job *job, int64_t *B, int64_t *T) {
     const cli_options *o = w->bench.options;
     const json_t *known = json_object_get(w->state->fits, w->place);
-    if (o->batch_sizes.n > 0 || o->seq_lens.n > 0) {
+    if (o->work.batch_sizes.n > 0 || o->work.seq_lens.n > 0) {
         return SM_OK;
     }
     if (known != NULL) {
@@ -113,14 +113,14 @@ static sm_status fit(worker *w, cli_job *job, int64_t *B, int64_t *T) {
         return SM_OK;
     }
     // One choice for all modes and thread counts, so that their rows compare: by the mode that needs most memory.
-    job->n_threads = cli_entry(&o->threads, 0, 0);
+    job->n_threads = cli_entry(&o->device.threads, 0, 0);
     job->pass = SM_PASS_STEP;
     job->mode = SM_MODE_FUSED;
-    job->precision = o->precisions.n == 1 ? (cli_precision)o->precisions.values[0] : CLI_FP32;
+    job->precision = o->device.precisions.n == 1 ? (cli_precision)o->device.precisions.values[0] : CLI_FP32;
     job->B = *B;
     job->T = *T;
-    for (int m = 0; m < o->modes.n; m++) {
-        job->mode = o->modes.values[m] == SM_MODE_NAIVE ? SM_MODE_NAIVE : job->mode;
+    for (int m = 0; m < o->device.modes.n; m++) {
+        job->mode = o->device.modes.values[m] == SM_MODE_NAIVE ? SM_MODE_NAIVE : job->mode;
     }
     return choose_sizes(w, job, B, T);
 }
@@ -130,12 +130,12 @@ static sm_status run_device(worker *w, cli_job *job) {
     int64_t fit_B = CLI_DEFAULT_BATCH;
     int64_t fit_T = job->config.context < CLI_DEFAULT_SEQ_LEN ? job->config.context : CLI_DEFAULT_SEQ_LEN;
     SM_TRY(fit(w, job, &fit_B, &fit_T));
-    for (int p = 0; p < o->precisions.n; p++) {
-        for (int m = 0; m < o->modes.n; m++) {
-            for (int t = 0; t < cli_count_of(&o->threads); t++) {
-                job->precision = (cli_precision)o->precisions.values[p];
-                job->mode = (sm_mode)o->modes.values[m];
-                job->n_threads = cli_entry(&o->threads, t, 0);
+    for (int p = 0; p < o->device.precisions.n; p++) {
+        for (int m = 0; m < o->device.modes.n; m++) {
+            for (int t = 0; t < cli_count_of(&o->device.threads); t++) {
+                job->precision = (cli_precision)o->device.precisions.values[p];
+                job->mode = (sm_mode)o->device.modes.values[m];
+                job->n_threads = cli_entry(&o->device.threads, t, 0);
                 SM_TRY(run_batches(w, job, fit_B, fit_T));
             }
         }
@@ -144,25 +144,26 @@ static sm_status run_device(worker *w, cli_job *job) {
 }
 
 static int rows_of_a_device(const cli_options *o) {
-    return o->precisions.n * o->modes.n * o->passes.n * cli_count_of(&o->threads) * cli_count_of(&o->seq_lens) *
-           cli_count_of(&o->batch_sizes);
+    return o->device.precisions.n * o->device.modes.n * o->work.passes.n * cli_count_of(&o->device.threads) *
+           cli_count_of(&o->work.seq_lens) * cli_count_of(&o->work.batch_sizes);
 }
 
 static sm_status run_all(worker *w) {
     const cli_options *o = w->bench.options;
-    const int n_models = o->weights != NULL ? 1 : o->models.n;
+    const int n_models = o->model.weights != NULL ? 1 : o->model.models.n;
     cli_device_list devices;
-    SM_TRY(cli_select_devices(&o->backends, &devices));
+    SM_TRY(cli_select_devices(&o->device.backends, &devices));
     w->bench.n_devices = devices.n;
     w->n_rows = n_models * devices.n * rows_of_a_device(o);
     for (int m = 0; m < n_models; m++) {
         for (int d = 0; d < devices.n; d++) {
             sm_device_info info;
-            cli_job job = {.model = o->weights != NULL ? o->weights : o->models.texts[m], .device = devices.devices[d]};
+            cli_job job = {.model = o->model.weights != NULL ? o->model.weights : o->model.models.texts[m],
+                           .device = devices.devices[d]};
             SM_TRY(job.device.backend->describe(job.device.index, &info));
             snprintf(w->place, sizeof(w->place), "%d %s", m, info.id);
             w->n_jobs = 0;
-            SM_TRY(cli_config(o, o->models.texts[m], &job.config));
+            SM_TRY(cli_config(o, o->model.models.texts[m], &job.config));
             SM_TRY(run_device(w, &job));
         }
     }

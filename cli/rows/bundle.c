@@ -21,10 +21,10 @@ static sm_status write_bundle(const cli_options *options, const sm_rows *rows) {
     SM_TRY(sm_machine_facts(options->argc, options->argv, &machine));
     sm_status status = sm_bundle_make(rows->rows, machine, &text, &size_bytes);
     if (status == SM_OK) {
-        status = sm_atomic_write_all(options->report_file, text, size_bytes);
+        status = sm_atomic_write_all(options->out.report_file, text, size_bytes);
     }
     if (status == SM_OK) {
-        cli_note("%s: %zu row%s, %zu kB", options->report_file, json_array_size(rows->rows),
+        cli_note("%s: %zu row%s, %zu kB", options->out.report_file, json_array_size(rows->rows),
                  sm_plural(json_array_size(rows->rows)), size_bytes / 1000);
     }
     free(text);
@@ -37,7 +37,7 @@ sm_status cli_bundle(const cli_options *options) {
     sm_status status = SM_OK;
     size_t i;
     json_t *warning;
-    if (options->n_operands == 0 || options->report_file == NULL) {
+    if (options->n_operands == 0 || options->out.report_file == NULL) {
         return sm_fail(SM_ERR_USAGE, "give result files, and a name: stepmark bundle ROWS... --output FILE");
     }
     SM_TRY(sm_rows_init(&rows));
@@ -106,12 +106,12 @@ static void tell_references(const json_t *records, const json_t *references) {
 
 static sm_status show_board(const cli_options *options, board *b, size_t n_rows) {
     const size_t n_refused = json_array_size(b->refused);
-    SM_TRY(sm_record_write_all(&sm_leaderboard_table, (sm_format)options->output, stdout, b->records));
+    SM_TRY(sm_record_write_all(&sm_leaderboard_table, (sm_format)options->out.format, stdout, b->records));
     if (n_refused > 0) {
         cli_note("%zu of %zu rows left out: %s%s", n_refused, n_rows, why_refused(b->refused),
-                 options->page != NULL ? "; the page lists them" : "");
+                 options->out.page != NULL ? "; the page lists them" : "");
     }
-    return options->page != NULL ? cli_write_page(options->page, write_board, b, "") : SM_OK;
+    return options->out.page != NULL ? cli_write_page(options->out.page, write_board, b, "") : SM_OK;
 }
 
 sm_status cli_leaderboard(const cli_options *options) {
@@ -121,10 +121,10 @@ sm_status cli_leaderboard(const cli_options *options) {
     sm_costs costs;
     sm_status status = SM_OK;
     SM_TRY_GOTO(cli_costs(options, &costs));
-    if (options->n_operands == 0 && options->no_reference) {
+    if (options->n_operands == 0 && options->measure.no_reference) {
         SM_TRY_GOTO(sm_fail(SM_ERR_USAGE, "give bundles: stepmark leaderboard FILE..."));
     }
-    SM_TRY_GOTO(options->no_reference ? SM_OK : sm_bundle_references(&references));
+    SM_TRY_GOTO(options->measure.no_reference ? SM_OK : sm_bundle_references(&references));
     SM_TRY_GOTO(rows != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for a leaderboard"));
     SM_TRY_GOTO(read_bundles(options, rows));
     SM_TRY_GOTO(sm_leaderboard_make(rows, references, &costs, &b.records, &b.refused));

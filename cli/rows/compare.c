@@ -14,14 +14,14 @@
 
 static sm_status find_factors(const cli_options *options, unsigned *across) {
     *across = 0;
-    for (int i = 0; i < options->across.n; i++) {
+    for (int i = 0; i < options->compare.across.n; i++) {
         sm_factor factor;
-        if (!sm_factor_parse(options->across.texts[i], &factor)) {
+        if (!sm_factor_parse(options->compare.across.texts[i], &factor)) {
             const char *names[SM_FACTOR_COUNT];
             for (int k = 0; k < SM_FACTOR_COUNT; k++) {
                 names[k] = sm_factor_name((sm_factor)k);
             }
-            return cli_no_such_name("--across", "factor", options->across.texts[i], names, SM_FACTOR_COUNT);
+            return cli_no_such_name("--across", "factor", options->compare.across.texts[i], names, SM_FACTOR_COUNT);
         }
         *across |= 1u << factor;
     }
@@ -31,12 +31,13 @@ static sm_status find_factors(const cli_options *options, unsigned *across) {
 static uint64_t seed_of(const cli_options *options) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    return options->seed > 0 ? (uint64_t)options->seed : (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    return options->work.seed > 0 ? (uint64_t)options->work.seed
+                                  : (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 static sm_status read_sides(const cli_options *options, const sm_compare_options *compare, sm_rows *a, sm_rows *b) {
-    if (options->interleaved) {
-        const cli_interleave_how how = {options->pairs, seed_of(options), compare};
+    if (options->compare.interleaved) {
+        const cli_interleave_how how = {options->compare.pairs, seed_of(options), compare};
         return cli_interleave(options->operands[0], options->operands[1], &how, a, b);
     }
     SM_TRY(cli_baseline_read(options->operands[0], a));
@@ -105,7 +106,8 @@ static sm_status conclude(const sm_comparison *c) {
 
 static sm_status compare(const cli_options *options, sm_rows *a, sm_rows *b) {
     sm_comparison c = {NULL, NULL, NULL, SM_VERDICT_SAME, 0};
-    sm_compare_options how = {.threshold = options->threshold_percent / 100, .any_factor = options->interleaved};
+    sm_compare_options how = {.threshold = options->compare.threshold_percent / 100,
+                              .any_factor = options->compare.interleaved};
     sm_status status = SM_OK;
     SM_TRY(find_factors(options, &how.across));
     sm_status ended = read_sides(options, &how, a, b);
@@ -116,15 +118,15 @@ static sm_status compare(const cli_options *options, sm_rows *a, sm_rows *b) {
     cli_note_warnings(a);
     cli_note_warnings(b);
     SM_TRY_GOTO(sm_compare(a->rows, b->rows, &how, &c));
-    SM_TRY_GOTO(write_comparison(&c, (sm_format)options->output));
+    SM_TRY_GOTO(write_comparison(&c, (sm_format)options->out.format));
     if (ended != SM_OK) { // incomplete: printed, but not judged
         cli_note("compared: the pairs that were whole when Ctrl-C came%s",
-                 options->save_baseline != NULL ? "; no baseline is saved" : "");
+                 options->compare.save_baseline != NULL ? "; no baseline is saved" : "");
         status = ended;
         goto cleanup;
     }
-    if (options->save_baseline != NULL) {
-        SM_TRY_GOTO(cli_baseline_save(options->save_baseline, b->rows));
+    if (options->compare.save_baseline != NULL) {
+        SM_TRY_GOTO(cli_baseline_save(options->compare.save_baseline, b->rows));
     }
     status = conclude(&c);
 cleanup:
@@ -135,25 +137,26 @@ cleanup:
 static sm_status save_only(const cli_options *options, sm_rows *rows) {
     SM_TRY(cli_baseline_read(options->operands[0], rows));
     cli_note_warnings(rows);
-    SM_TRY(cli_baseline_save(options->save_baseline, rows->rows));
+    SM_TRY(cli_baseline_save(options->compare.save_baseline, rows->rows));
     cli_note("%zu row%s saved as baseline %s", json_array_size(rows->rows), sm_plural(json_array_size(rows->rows)),
-             options->save_baseline);
+             options->compare.save_baseline);
     return SM_OK;
 }
 
 sm_status cli_compare(const cli_options *options) {
-    bool only_saves = options->save_baseline != NULL && options->n_operands == 1 && !options->interleaved;
+    bool only_saves =
+        options->compare.save_baseline != NULL && options->n_operands == 1 && !options->compare.interleaved;
     sm_rows a = {.rows = NULL};
     sm_rows b = {.rows = NULL};
     sm_status status = SM_OK;
     if (options->n_operands != 2 && !only_saves) {
         return sm_fail(SM_ERR_USAGE,
-                       options->interleaved
+                       options->compare.interleaved
                            ? "--interleaved needs two command lines, each in quotes: \"run ...\" \"run ...\""
                            : "give two result files or baselines: stepmark compare A B");
     }
-    if (options->save_baseline != NULL) {
-        SM_TRY(cli_baseline_check(options->save_baseline));
+    if (options->compare.save_baseline != NULL) {
+        SM_TRY(cli_baseline_check(options->compare.save_baseline));
     }
     SM_TRY_GOTO(sm_rows_init(&a));
     SM_TRY_GOTO(sm_rows_init(&b));

@@ -90,8 +90,8 @@ sm_status cli_recommend(const cli_options *options) {
         SM_TRY_GOTO(sm_rows_read(options->operands[file], &rows));
     }
     json_array_foreach(rows.warnings, i, warning) { cli_note("%s", json_string_value(warning)); }
-    SM_TRY_GOTO(cli_recommend_print(rows.rows, (sm_format)options->output, &n));
-    if (n > 0 && sm_format_is_read((sm_format)options->output)) {
+    SM_TRY_GOTO(cli_recommend_print(rows.rows, (sm_format)options->out.format, &n));
+    if (n > 0 && sm_format_is_read((sm_format)options->out.format)) {
         SM_TRY_GOTO(print_answer(options, rows.rows, &files));
     }
     if (n == 0) {

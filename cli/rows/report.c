@@ -16,9 +16,9 @@
 #include "src/io/atomic_file.h"
 
 static cli_report_format format_of(const cli_options *options) {
-    const char *file = options->report_file;
-    if (options->report_format != CLI_REPORT_AUTO) {
-        return (cli_report_format)options->report_format;
+    const char *file = options->out.report_file;
+    if (options->out.report_format != CLI_REPORT_AUTO) {
+        return (cli_report_format)options->out.report_format;
     }
     if (file == NULL) {
         return sm_screen_width(stdout) == 0 ? CLI_REPORT_HTML : CLI_REPORT_MARKDOWN;
@@ -30,9 +30,9 @@ static cli_report_format format_of(const cli_options *options) {
 }
 
 sm_status cli_costs(const cli_options *options, sm_costs *costs) {
-    *costs = (sm_costs){.train_tokens = options->train_tokens};
-    for (int i = 0; i < options->prices.n; i++) {
-        SM_TRY(sm_costs_add(costs, options->prices.texts[i]));
+    *costs = (sm_costs){.train_tokens = options->out.train_tokens};
+    for (int i = 0; i < options->out.prices.n; i++) {
+        SM_TRY(sm_costs_add(costs, options->out.prices.texts[i]));
     }
     return SM_OK;
 }
@@ -61,7 +61,7 @@ static sm_status write_page(const cli_options *options, const sm_rows *rows) {
     const size_t n = json_array_size(rows->rows) + json_array_size(rows->rungs);
     snprintf(n_rows, sizeof(n_rows), "%zu row%s, ", n, sm_plural(n));
     print_warnings(rows);
-    return cli_write_page(options->report_file, write_report, &r, n_rows);
+    return cli_write_page(options->out.report_file, write_report, &r, n_rows);
 }
 
 // --- trainings -----------------------------------------------------------------------------------
@@ -109,14 +109,15 @@ static sm_status report_trainings(const cli_options *options) {
     SM_TRY(sm_curves_read(options->operands, options->n_operands, &curves));
     curves_report r = {&curves, format_of(options)};
     snprintf(n_runs, sizeof(n_runs), "%zu training%s, ", curves.n, sm_plural(curves.n));
-    for (size_t i = 0; i < curves.n && options->tensorboard != NULL && status == SM_OK; i++) {
-        status = write_event_file(options->tensorboard, &curves.curves[i]);
+    for (size_t i = 0; i < curves.n && options->out.tensorboard != NULL && status == SM_OK; i++) {
+        status = write_event_file(options->out.tensorboard, &curves.curves[i]);
     }
-    if (status == SM_OK && options->tensorboard != NULL) {
-        cli_note("%s: %stensorboard --logdir %s shows them", options->tensorboard, n_runs, options->tensorboard);
+    if (status == SM_OK && options->out.tensorboard != NULL) {
+        cli_note("%s: %stensorboard --logdir %s shows them", options->out.tensorboard, n_runs,
+                 options->out.tensorboard);
     }
-    if (status == SM_OK && (options->tensorboard == NULL || options->report_file != NULL)) {
-        status = cli_write_page(options->report_file, write_curves, &r, n_runs);
+    if (status == SM_OK && (options->out.tensorboard == NULL || options->out.report_file != NULL)) {
+        status = cli_write_page(options->out.report_file, write_curves, &r, n_runs);
     }
     sm_curves_free(&curves);
     return status;
@@ -132,9 +133,9 @@ static sm_status count_trainings(const cli_options *options, int *n) {
         return sm_fail(SM_ERR_USAGE, "%d of %d are trainings, the others result files; give either", *n,
                        options->n_operands);
     }
-    if (*n == 0 && (options->tensorboard != NULL || format_of(options) == CLI_REPORT_CSV)) {
+    if (*n == 0 && (options->out.tensorboard != NULL || format_of(options) == CLI_REPORT_CSV)) {
         return sm_fail(SM_ERR_USAGE, "%s: of trainings only; give run folders (train --run) or logs (train --log)",
-                       options->tensorboard != NULL ? "--tensorboard" : "csv");
+                       options->out.tensorboard != NULL ? "--tensorboard" : "csv");
     }
     return SM_OK;
 }
@@ -147,12 +148,13 @@ sm_status cli_report(const cli_options *options) {
         return sm_fail(SM_ERR_USAGE, "give result files, or run folders: stepmark report FILE... --output report.html");
     }
     SM_TRY(count_trainings(options, &n_trainings));
-    if (options->watch && (n_trainings == 0 || options->report_file != NULL || options->tensorboard != NULL)) {
+    if (options->out.watch &&
+        (n_trainings == 0 || options->out.report_file != NULL || options->out.tensorboard != NULL)) {
         return sm_fail(SM_ERR_USAGE, "--watch: %s",
                        n_trainings == 0 ? "of trainings only; give run folders (train --run) or logs (train --log)"
                                         : "serves the page; leave out --output and --tensorboard");
     }
-    if (options->watch) {
+    if (options->out.watch) {
         return cli_report_watch(options);
     }
     if (n_trainings > 0) {

@@ -17,7 +17,7 @@ static sm_status verdict(const cli_options *options, const sm_training_runs *run
         n_rejected += json_array_size(runs->runs[i].problems) > 0;
     }
     const sm_status status = sm_training_runs_verdict(runs);
-    return status == SM_ERR_INVALID && sm_format_is_read((sm_format)options->output)
+    return status == SM_ERR_INVALID && sm_format_is_read((sm_format)options->out.format)
                ? sm_fail(status, "check-run: %zu of %zu run%s rejected", n_rejected, runs->n, runs->n == 1 ? "" : "s")
                : status;
 }
@@ -30,9 +30,9 @@ sm_status cli_check_run(const cli_options *options) {
         return sm_fail(SM_ERR_USAGE, "give run folders, or their training_metrics.json: stepmark check-run RUN...");
     }
     SM_TRY(sm_training_runs_read(options->operands, options->n_operands, &runs));
-    SM_TRY_GOTO(sm_training_runs_compare(&runs, options->weak ? SM_WORK_FIXED_A_PROCESS : SM_WORK_FIXED));
+    SM_TRY_GOTO(sm_training_runs_compare(&runs, options->compare.weak ? SM_WORK_FIXED_A_PROCESS : SM_WORK_FIXED));
     SM_TRY_GOTO(sm_training_runs_records(&runs, &records));
-    SM_TRY_GOTO(sm_record_write_all(&sm_run_check_table, (sm_format)options->output, stdout, records));
+    SM_TRY_GOTO(sm_record_write_all(&sm_run_check_table, (sm_format)options->out.format, stdout, records));
     status = verdict(options, &runs);
 cleanup:
     json_decref(records);
@@ -111,10 +111,10 @@ sm_status cli_scaling(const cli_options *options) {
         return sm_fail(SM_ERR_OOM, "no memory for scaling tables");
     }
     SM_TRY_GOTO(sm_training_runs_read(options->operands, options->n_operands, &runs));
-    SM_TRY_GOTO(sm_scaling_make(&runs, options->predict.values, options->predict.n, scaling));
-    SM_TRY_GOTO(write_scaling(scaling, (sm_format)options->output));
-    if (options->page != NULL) {
-        status = cli_write_page(options->page, write_page, scaling, "");
+    SM_TRY_GOTO(sm_scaling_make(&runs, options->compare.predict.values, options->compare.predict.n, scaling));
+    SM_TRY_GOTO(write_scaling(scaling, (sm_format)options->out.format));
+    if (options->out.page != NULL) {
+        status = cli_write_page(options->out.page, write_page, scaling, "");
     }
 cleanup:
     sm_scaling_free(scaling);

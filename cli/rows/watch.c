@@ -221,7 +221,7 @@ static int answer(void *ctx, void *connection, const char *url, const char *meth
 
 // A listening socket on 127.0.0.1.
 static sm_status open_socket(watch *w, int *fd) {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)w->options->port)};
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)w->options->out.port)};
     socklen_t size_bytes = sizeof(address);
     const int yes = 1;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -233,7 +233,8 @@ static sm_status open_socket(watch *w, int *fd) {
         if (*fd >= 0) {
             close(*fd);
         }
-        return sm_fail(SM_ERR_IO, "--port: %lld: %s; 0 takes a free one", (long long)w->options->port, strerror(error));
+        return sm_fail(SM_ERR_IO, "--port: %lld: %s; 0 takes a free one", (long long)w->options->out.port,
+                       strerror(error));
     }
     w->port = ntohs(address.sin_port);
     return SM_OK;

@@ -60,7 +60,7 @@ static sm_status add(const char *entry, const void *ctx) {
         }
     }
     SM_TRY(sm_digest_file(equals + 1, digest)); // before its code runs
-    SM_TRY(load(kind, equals + 1, options->timeout_s));
+    SM_TRY(load(kind, equals + 1, options->measure.timeout_s));
     own.n++;
     const size_t used = strlen(own.text);
     snprintf(own.text + used, sizeof(own.text) - used, "%s%s (%s)", used > 0 ? ", " : "", entry, digest);
@@ -98,8 +98,8 @@ static sm_status check_languages(const sm_backend *backend) {
 
 sm_status cli_own_kernels(const cli_options *options, const sm_backend *backend, const sm_own_kernel **list, int *n,
                           const char **text) {
-    if (!own.is_loaded && options->kernel != NULL) {
-        SM_TRY(for_each(options->kernel, add, options));
+    if (!own.is_loaded && options->device.kernel != NULL) {
+        SM_TRY(for_each(options->device.kernel, add, options));
         cli_note("kernels of your own: %s", own.text);
     }
     own.is_loaded = true;
@@ -117,10 +117,10 @@ static struct {
 
 // In a sweep flags are lists; this one has one value.
 static const char *library_of(const cli_options *options) {
-    const char *path = options->backend_library;
-    for (int i = 0; i < options->axes.n; i++) {
-        if (strcmp(cli_flag_at(options->axes.axes[i].flag)->name, "backend-library") == 0) {
-            path = options->axes.axes[i].text;
+    const char *path = options->device.backend_library;
+    for (int i = 0; i < options->sweep.axes.n; i++) {
+        if (strcmp(cli_flag_at(options->sweep.axes.axes[i].flag)->name, "backend-library") == 0) {
+            path = options->sweep.axes.axes[i].text;
         }
     }
     return path;

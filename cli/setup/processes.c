@@ -50,13 +50,14 @@ static sm_status compare_arguments(const cli_options *options, sm_comm *comm) {
 }
 
 sm_status cli_join(const cli_options *options, sm_comm **comm) {
-    const sm_comm_options how = {
-        .timeout_s = options->comm_timeout_s, .transport = (sm_transport)options->transport, .nccl = options->nccl};
+    const sm_comm_options how = {.timeout_s = options->processes.comm_timeout_s,
+                                 .transport = (sm_transport)options->processes.transport,
+                                 .nccl = options->processes.nccl};
     int n_cores = 0;
     SM_TRY(sm_comm_open(&how, comm));
     cli_mute(sm_comm_rank(*comm) > 0);
     SM_TRY(compare_arguments(options, *comm));
-    return options->cpu_mask == NULL ? sm_comm_bind(*comm, &n_cores) : SM_OK;
+    return options->device.cpu_mask == NULL ? sm_comm_bind(*comm, &n_cores) : SM_OK;
 }
 
 // --- what they read --------------------------------------------------------------------------------
@@ -126,10 +127,10 @@ static sm_status list_files(const cli_options *options, sm_train_source *data, s
         add_fact(list, "--tokenizer", "%s", data->tokenizer);
     }
     if (device != NULL && device->info.own_kernels[0] != '\0') {
-        add_fact(list, options->backend_library != NULL ? "--backend-library" : "--kernel", "%s",
+        add_fact(list, options->device.backend_library != NULL ? "--backend-library" : "--kernel", "%s",
                  device->info.own_kernels);
     }
-    return add_weights(list, options->weights);
+    return add_weights(list, options->model.weights);
 }
 
 sm_status cli_compare_files(const cli_options *options, sm_status status, sm_train_source *data,
@@ -191,10 +192,10 @@ sm_status cli_choose_device(const sm_comm *comm, const cli_device_list *devices,
 
 sm_processes cli_plan_processes(const cli_options *options, const sm_comm *comm) {
     return (sm_processes){
-        .n = sm_comm_size(comm) > 1 ? sm_comm_size(comm) : (int)options->n_processes,
+        .n = sm_comm_size(comm) > 1 ? sm_comm_size(comm) : (int)options->processes.n_processes,
         .rank = sm_comm_rank(comm),
-        .is_bf16 = options->gradient_format != 0,
-        .is_sharded = options->shard != 0,
+        .is_bf16 = options->processes.gradient_format != 0,
+        .is_sharded = options->processes.shard != 0,
     };
 }
 

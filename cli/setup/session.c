@@ -152,10 +152,10 @@ sm_status cli_open_device(cli_device device, int64_t n_threads, const cli_option
     sm_device_info info;
     const char *own_kernels = "";
     sm_open_options open_options = {.n_threads = (int)n_threads,
-                                    .isa = options->isa,
-                                    .cpu_mask = options->cpu_mask,
-                                    .keep_env = options->keep_env,
-                                    .progress = options->progress ? note_progress : NULL,
+                                    .isa = options->device.isa,
+                                    .cpu_mask = options->device.cpu_mask,
+                                    .keep_env = options->device.keep_env,
+                                    .progress = options->out.progress ? note_progress : NULL,
                                     .helper = os_program()};
     *opened = NULL;
     SM_TRY(device.backend->describe(device.index, &info));
@@ -174,9 +174,10 @@ sm_status cli_open_device(cli_device device, int64_t n_threads, const cli_option
 sm_status cli_open_only_device(const cli_options *options, sm_device **opened) {
     cli_device_list devices;
     cli_device device;
-    SM_TRY(cli_select_devices(&options->backends, &devices));
+    SM_TRY(cli_select_devices(&options->device.backends, &devices));
     SM_TRY(cli_choose_device(NULL, &devices, &device));
-    return cli_open_device(device, options->threads.n > 0 ? options->threads.values[0] : 0, options, opened);
+    return cli_open_device(device, options->device.threads.n > 0 ? options->device.threads.values[0] : 0, options,
+                           opened);
 }
 
 // --- model and weights ---------------------------------------------------------------------
@@ -187,18 +188,18 @@ static sm_status refuse_dimension(const char *flag, int64_t given) {
 }
 
 sm_status cli_config(const cli_options *options, const char *size_name, sm_model_config *config) {
-    if (options->weights == NULL) {
+    if (options->model.weights == NULL) {
         return cli_model_config(options, size_name, config);
     }
-    SM_TRY(refuse_dimension("arch", options->arch));
-    SM_TRY(refuse_dimension("vocab", options->vocab));
-    SM_TRY(refuse_dimension("context", options->context));
-    SM_TRY(refuse_dimension("n-layer", options->n_layer));
-    SM_TRY(refuse_dimension("n-head", options->n_head));
-    SM_TRY(refuse_dimension("n-kv-head", options->n_kv_head));
-    SM_TRY(refuse_dimension("d-model", options->d_model));
-    SM_TRY(refuse_dimension("d-ff", options->d_ff));
-    return sm_weights_read_config(options->weights, config);
+    SM_TRY(refuse_dimension("arch", options->model.arch));
+    SM_TRY(refuse_dimension("vocab", options->model.vocab));
+    SM_TRY(refuse_dimension("context", options->model.context));
+    SM_TRY(refuse_dimension("n-layer", options->model.n_layer));
+    SM_TRY(refuse_dimension("n-head", options->model.n_head));
+    SM_TRY(refuse_dimension("n-kv-head", options->model.n_kv_head));
+    SM_TRY(refuse_dimension("d-model", options->model.d_model));
+    SM_TRY(refuse_dimension("d-ff", options->model.d_ff));
+    return sm_weights_read_config(options->model.weights, config);
 }
 
 sm_status cli_load_weights(sm_session *session, const sm_model_config *config, uint64_t seed, const char *folder) {
@@ -208,18 +209,18 @@ sm_status cli_load_weights(sm_session *session, const sm_model_config *config, u
 sm_status cli_weights_digest(const cli_options *options, char digest[SM_DIGEST_SIZE]) {
     char path[PATH_MAX];
     digest[0] = '\0';
-    if (options->weights == NULL) {
+    if (options->model.weights == NULL) {
         return SM_OK;
     }
-    snprintf(path, sizeof(path), "%s/model.safetensors", options->weights);
+    snprintf(path, sizeof(path), "%s/model.safetensors", options->model.weights);
     return sm_digest_file(path, digest);
 }
 
 // --- files ---------------------------------------------------------------------------------
 
 sm_status cli_open_tokens(const cli_options *options, int64_t vocab, sm_tokens **tokens) {
-    if (options->data != NULL) {
-        return sm_tokens_open(options->data, (sm_tokens_format)options->data_format, vocab, tokens);
+    if (options->work.data != NULL) {
+        return sm_tokens_open(options->work.data, (sm_tokens_format)options->work.data_format, vocab, tokens);
     }
     return sm_tokens_embedded(vocab, tokens);
 }

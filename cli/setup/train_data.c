@@ -17,19 +17,19 @@ static bool is_folder(const char *path) {
 
 // Sets the files of a folder written by `tokenize`.
 static sm_status set_files(cli_options *o, cli_train_data *d) {
-    d->tokenizer_folder = o->tokenizer;
-    if (!is_folder(o->data) || o->tokenizer != NULL) {
+    d->tokenizer_folder = o->work.tokenizer;
+    if (!is_folder(o->work.data) || o->work.tokenizer != NULL) {
         return SM_OK;
     }
-    d->tokenizer_folder = sm_tokenizer_is_in(o->data) ? o->data : NULL;
-    const int n = snprintf(d->val_path, sizeof(d->val_path), "%s/val.bin", o->data);
-    const int m = snprintf(d->data_path, sizeof(d->data_path), "%s/train.bin", o->data);
+    d->tokenizer_folder = sm_tokenizer_is_in(o->work.data) ? o->work.data : NULL;
+    const int n = snprintf(d->val_path, sizeof(d->val_path), "%s/val.bin", o->work.data);
+    const int m = snprintf(d->data_path, sizeof(d->data_path), "%s/train.bin", o->work.data);
     if (n >= PATH_MAX || m >= PATH_MAX) {
-        return sm_fail(SM_ERR_IO, "--data: '%.100s...' is too long", o->data);
+        return sm_fail(SM_ERR_IO, "--data: '%.100s...' is too long", o->work.data);
     }
-    o->data = d->data_path;
-    if (o->val_data == NULL && access(d->val_path, F_OK) == 0) {
-        o->val_data = d->val_path;
+    o->work.data = d->data_path;
+    if (o->train.val_data == NULL && access(d->val_path, F_OK) == 0) {
+        o->train.val_data = d->val_path;
     }
     return SM_OK;
 }
@@ -42,29 +42,29 @@ static bool has_tokens(const char *folder) {
 }
 
 static sm_status check_text(const cli_options *o) {
-    if (o->tokenizer == NULL) {
+    if (o->work.tokenizer == NULL) {
         return SM_OK;
     }
-    SM_TRY(cli_check_vocabulary(o->tokenizer));
-    if (o->data == NULL) {
+    SM_TRY(cli_check_vocabulary(o->work.tokenizer));
+    if (o->work.data == NULL) {
         return sm_fail(SM_ERR_USAGE, "--tokenizer: makes tokens of text; give a file or a folder of it as --data, too");
     }
-    if (is_folder(o->data) && has_tokens(o->data)) {
+    if (is_folder(o->work.data) && has_tokens(o->work.data)) {
         return sm_fail(SM_ERR_USAGE, "--tokenizer: %s holds tokens (train.bin); leave one out, or give text as --data",
-                       o->data);
+                       o->work.data);
     }
-    return o->data_format == SM_TOKENS_AUTO
+    return o->work.data_format == SM_TOKENS_AUTO
                ? SM_OK
                : sm_fail(SM_ERR_USAGE, "--data-format %s: with --tokenizer the data are text; leave one out",
-                         sm_tokens_format_name((sm_tokens_format)o->data_format));
+                         sm_tokens_format_name((sm_tokens_format)o->work.data_format));
 }
 
 static sm_status open_tokens(const cli_options *o, const char *path, int64_t vocab, cli_train_file *file) {
-    if (o->tokenizer != NULL) {
-        return sm_text_tokens_open(path, o->tokenizer, vocab, file->tokenizer, &file->tokens);
+    if (o->work.tokenizer != NULL) {
+        return sm_text_tokens_open(path, o->work.tokenizer, vocab, file->tokenizer, &file->tokens);
     }
     return path == NULL ? cli_open_tokens(o, vocab, &file->tokens)
-                        : sm_tokens_open(path, (sm_tokens_format)o->data_format, vocab, &file->tokens);
+                        : sm_tokens_open(path, (sm_tokens_format)o->work.data_format, vocab, &file->tokens);
 }
 
 // --- documents -----------------------------------------------------------------------------
@@ -72,7 +72,7 @@ static sm_status open_tokens(const cli_options *o, const char *path, int64_t voc
 // All documents of a file, in all batches that they fill.
 static sm_status place_documents(const cli_options *o, const sm_model_config *config, int64_t B, int64_t T,
                                  cli_train_file *file) {
-    if (o->documents == NULL) {
+    if (o->work.documents == NULL) {
         return SM_OK;
     }
     SM_TRY(cli_documents(o, config, file->tokens, T, sm_tokens_count(file->tokens) - 1, &file->documents));
@@ -86,7 +86,7 @@ static sm_status open_source(const cli_options *o, const sm_model_config *config
     *source = (sm_train_source){.tokens = file->tokens,
                                 .path = path,
                                 .tokenizer = file->tokenizer[0] != '\0' ? file->tokenizer : NULL,
-                                .collation = o->documents != NULL ? &file->collation : NULL};
+                                .collation = o->work.documents != NULL ? &file->collation : NULL};
     return SM_OK;
 }
 
@@ -95,14 +95,14 @@ static sm_status open_source(const cli_options *o, const sm_model_config *config
 static sm_status parse_loader(const cli_options *o, sm_loader_settings *loader) {
     int n = 1;
     int end = 0;
-    if (strcmp(o->loader, "inline") == 0) {
+    if (strcmp(o->work.loader, "inline") == 0) {
         loader->kind = SM_LOADER_INLINE;
-    } else if (strcmp(o->loader, "threads") == 0 ||
-               (sscanf(o->loader, "threads:%d%n", &n, &end) == 1 && o->loader[end] == '\0')) {
+    } else if (strcmp(o->work.loader, "threads") == 0 ||
+               (sscanf(o->work.loader, "threads:%d%n", &n, &end) == 1 && o->work.loader[end] == '\0')) {
         loader->kind = SM_LOADER_THREADS;
     } else {
         return sm_fail(SM_ERR_USAGE, "--loader: unknown value '%s'; give inline, threads or, for instance, threads:4",
-                       o->loader);
+                       o->work.loader);
     }
     if (n < 1 || n > SM_LOADER_MAX_THREADS) {
         return sm_fail(SM_ERR_USAGE, "--loader: %d threads are out of range; give 1 to %d", n, SM_LOADER_MAX_THREADS);
@@ -113,10 +113,10 @@ static sm_status parse_loader(const cli_options *o, sm_loader_settings *loader) 
 
 static sm_status set_loader(const cli_options *o, sm_loader_settings *loader) {
     SM_TRY(parse_loader(o, loader));
-    if (loader->kind == SM_LOADER_INLINE && o->queue_depth > 0) {
+    if (loader->kind == SM_LOADER_INLINE && o->work.queue_depth > 0) {
         return sm_fail(SM_ERR_USAGE, "--queue-depth: --loader inline makes nothing ahead; leave one out");
     }
-    loader->queue_depth = (int)o->queue_depth;
+    loader->queue_depth = (int)o->work.queue_depth;
     return SM_OK;
 }
 
@@ -132,8 +132,9 @@ sm_status cli_train_data_open(cli_options *o, const sm_model_config *config, int
     SM_TRY(set_loader(o, &s->loader));
     SM_TRY(check_text(o));
     SM_TRY(set_files(o, d));
-    SM_TRY(open_source(o, config, o->data, B, T, &d->data, &s->data));
-    return o->val_data != NULL ? open_source(o, config, o->val_data, B, T, &d->validation, &s->validation) : SM_OK;
+    SM_TRY(open_source(o, config, o->work.data, B, T, &d->data, &s->data));
+    return o->train.val_data != NULL ? open_source(o, config, o->train.val_data, B, T, &d->validation, &s->validation)
+                                     : SM_OK;
 }
 
 static void close_file(cli_train_file *file) {

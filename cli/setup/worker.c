@@ -91,12 +91,12 @@ sm_status cli_perform_in_worker(const cli_options *options, int (*work)(void *ct
     performance p = {.work = work, .options = (cli_options *)options};
     sm_process_result end;
     const bool is_one_row = options->command == CLI_PROFILE || options->command == CLI_LOOP;
-    const bool has_limit = is_one_row && options->timeout_s > 0;
+    const bool has_limit = is_one_row && options->measure.timeout_s > 0;
     const sm_worker_job job = {
         .work = perform,
         .receive = receive,
         .ctx = &p,
-        .deadline_ns = has_limit ? sm_now_ns() + (int64_t)(options->timeout_s * 1e9) : INT64_MAX,
+        .deadline_ns = has_limit ? sm_now_ns() + (int64_t)(options->measure.timeout_s * 1e9) : INT64_MAX,
         .stop_s = CLI_STOP_S,
         .interrupted = &cli_interrupted,
     };
@@ -107,7 +107,7 @@ sm_status cli_perform_in_worker(const cli_options *options, int (*work)(void *ct
         return SM_OK;
     }
     cli_wait_for_others();
-    sm_status status = cli_worker_failure(&end, p.stage, options->timeout_s);
+    sm_status status = cli_worker_failure(&end, p.stage, options->measure.timeout_s);
     if (end.signal != SIGKILL) {
         if (end.signal != SIGPIPE) { // not a crash: nobody reads the results any more
             cli_note("%s", sm_error_message());

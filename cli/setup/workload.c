@@ -31,8 +31,8 @@ static sm_status check(void *ctx, sm_session *session, int64_t index, uint64_t s
     const int32_t *inputs = batch(w, index);
     const sm_loss_draw draw = {seed, w->n_loss_checks++};
     sm_loss_check result;
-    sm_status status = sm_check_loss(session, w->config, w->options->dropout, (uint64_t)w->options->seed, inputs,
-                                     inputs + w->B * w->T, starts_of(w, index), &draw, &result);
+    sm_status status = sm_check_loss(session, w->config, w->options->work.dropout, (uint64_t)w->options->work.seed,
+                                     inputs, inputs + w->B * w->T, starts_of(w, index), &draw, &result);
     if (status == SM_OK || status == SM_ERR_MISMATCH) {
         row->loss_checked = result.loss;
         row->loss_reference = result.loss_reference;
@@ -96,7 +96,7 @@ static sm_status allocate(cli_workload *w, int64_t n_batches) {
 }
 
 static const char *data_name(const cli_options *options) {
-    return options->data != NULL ? options->data : "embedded text";
+    return options->work.data != NULL ? options->work.data : "embedded text";
 }
 
 static sm_status read_batches(sm_tokens *tokens, cli_workload *w) {
@@ -161,7 +161,7 @@ void cli_workload_count(const cli_workload *workload, sm_plan *plan) {
 sm_status cli_workload_open_of(const cli_options *options, const sm_model_config *config, int64_t B, int64_t T,
                                sm_tokens *tokens, cli_workload *workload) {
     *workload = (cli_workload){.options = options, .config = config, .B = B, .T = T};
-    return options->documents != NULL ? read_documents(tokens, workload) : read_batches(tokens, workload);
+    return options->work.documents != NULL ? read_documents(tokens, workload) : read_batches(tokens, workload);
 }
 
 sm_status cli_workload_open(const cli_options *options, const sm_model_config *config, int64_t B, int64_t T,

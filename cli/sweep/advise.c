@@ -90,15 +90,15 @@ static sm_status choose_threads(const cli_axes *axes, char *text, size_t size_by
 // Ceilings and phases do not matter for a difference, and cost as much as the steps of a run. With --loader a loop is
 // measured, whose phases are the step itself.
 static sm_status complete(cli_options *options, char *threads, size_t size_bytes) {
-    SM_TRY(set_axis(&options->axes, "no-peaks", NULL));
-    if (text_of(&options->axes, "loader") == NULL) {
-        SM_TRY(set_axis(&options->axes, "no-phases", NULL));
+    SM_TRY(set_axis(&options->sweep.axes, "no-peaks", NULL));
+    if (text_of(&options->sweep.axes, "loader") == NULL) {
+        SM_TRY(set_axis(&options->sweep.axes, "no-phases", NULL));
     }
-    if (text_of(&options->axes, "threads") != NULL) {
+    if (text_of(&options->sweep.axes, "threads") != NULL) {
         return SM_OK;
     }
-    SM_TRY(choose_threads(&options->axes, threads, size_bytes));
-    return threads[0] != '\0' ? set_axis(&options->axes, "threads", threads) : SM_OK;
+    SM_TRY(choose_threads(&options->sweep.axes, threads, size_bytes));
+    return threads[0] != '\0' ? set_axis(&options->sweep.axes, "threads", threads) : SM_OK;
 }
 
 // --- rows ------------------------------------------------------------------------------------------------
@@ -156,14 +156,15 @@ static void say_progress(const advice *a, const sm_trial *trial, const json_t *r
 
 // Estimated seconds of a run at the default's speed; NaN: unknown.
 static double foreseen_s(const advice *a, const cli_candidate *c) {
-    const double n_steps = (double)(c->run.repetitions + (c->run.warmup > 0 ? c->run.warmup : 0) + N_OTHER_STEPS);
+    const double n_steps =
+        (double)(c->run.measure.repetitions + (c->run.measure.warmup > 0 ? c->run.measure.warmup : 0) + N_OTHER_STEPS);
     return c->is_forecast ? n_steps * a->default_ns * 1e-9 * c->forecast.flops / a->default_flops : NAN;
 }
 
 // Does not start what would not end in time.
 static void look_at_time(const advice *a, cli_candidate *c) {
     char reason[SM_ROW_REASON_SIZE];
-    const double limit_s = a->options->timeout_s;
+    const double limit_s = a->options->measure.timeout_s;
     const double run_s = foreseen_s(a, c);
     if (limit_s > 0 && run_s > limit_s) {
         snprintf(reason, sizeof(reason), "about %.0f s by the default's speed, and --timeout is %g s; not started",
@@ -354,7 +355,7 @@ cleanup:
 
 static sm_status print(const advice *a) {
     json_t *records = NULL;
-    const sm_format format = (sm_format)a->options->output;
+    const sm_format format = (sm_format)a->options->out.format;
     if (a->n_tried == 0) {
         return SM_OK; // interrupted before the first run was complete
     }
@@ -412,7 +413,7 @@ static sm_status run_and_print(advice *a) {
         return ended;
     }
     if (ended == SM_ERR_INTERRUPTED && a->sweep.log != NULL) {
-        cli_note("the measured rows are in %s; the same command with --resume continues", a->options->output_file);
+        cli_note("the measured rows are in %s; the same command with --resume continues", a->options->out.output_file);
     }
     SM_TRY(print(a));
     return ended != SM_OK ? ended : verdict(a);
@@ -423,7 +424,7 @@ static sm_status open_advice(const cli_options *options, advice *a) {
     SM_TRY(cli_sweep_open(options, &a->sweep));
     a->n_configurations = a->sweep.plan.n;
     SM_TRY(cli_advise_axes_find(&a->sweep.plan, &a->axes));
-    return sm_advisor_open(&a->axes.choices, (int)options->pairs, &a->advisor);
+    return sm_advisor_open(&a->axes.choices, (int)options->compare.pairs, &a->advisor);
 }
 
 static void close_advice(advice *a) {
@@ -443,7 +444,7 @@ sm_status cli_advise(const cli_options *given) {
     SM_TRY(complete(&options, threads, sizeof(threads)));
     sm_status status = open_advice(&options, &a);
     if (status == SM_OK) {
-        status = options.dry_run ? dry_run(&a) : run_and_print(&a);
+        status = options.sweep.dry_run ? dry_run(&a) : run_and_print(&a);
     }
     close_advice(&a);
     return status;

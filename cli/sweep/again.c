@@ -39,8 +39,8 @@ static sm_status row_failure(const repetition *r, sm_status status) {
 
 static sm_status choose_row(repetition *r, const sm_rows *rows) {
     const size_t n = json_array_size(rows->rows);
-    r->number = r->options->row > 0 ? r->options->row : 1;
-    if (r->options->row == 0 && n > 1) {
+    r->number = r->options->compare.row > 0 ? r->options->compare.row : 1;
+    if (r->options->compare.row == 0 && n > 1) {
         return sm_fail(SM_ERR_USAGE, "%s: holds %zu rows; say which with --row N, from 1", r->file, n);
     }
     if ((size_t)r->number > n) {
@@ -98,7 +98,7 @@ static sm_status take_own_code(const repetition *r) {
     if (kernel == NULL && library == NULL) {
         return SM_OK;
     }
-    if (!r->options->allow_own_code) {
+    if (!r->options->compare.allow_own_code) {
         return sm_fail(SM_ERR_INVALID,
                        "it runs code of its own, %s %s; look at it, and give --allow-own-code to have it run here",
                        kernel != NULL ? "--kernel" : "--backend-library", kernel != NULL ? kernel : library);
@@ -133,7 +133,7 @@ static sm_status check_data(const repetition *r) {
     cli_workload_close(&w);
     cli_loop_steps_close(&loop);
     SM_TRY(opened);
-    return check_digest(r, "data_digest", c->run.data != NULL ? c->run.data : "the embedded text", digest);
+    return check_digest(r, "data_digest", c->run.work.data != NULL ? c->run.work.data : "the embedded text", digest);
 }
 
 static sm_status check_sources(const repetition *r) {
@@ -142,7 +142,8 @@ static sm_status check_sources(const repetition *r) {
     SM_TRY(sm_rows_text(r->row, "data_digest")[0] != '\0' ? check_data(r) : SM_OK);
     if (sm_rows_text(r->row, "weights_digest")[0] != '\0') {
         SM_TRY(cli_weights_digest(&c->run, digest));
-        SM_TRY(check_digest(r, "weights_digest", c->run.weights != NULL ? c->run.weights : "--weights", digest));
+        SM_TRY(check_digest(r, "weights_digest", c->run.model.weights != NULL ? c->run.model.weights : "--weights",
+                            digest));
     }
     return SM_OK;
 }
@@ -155,8 +156,8 @@ static sm_status look(repetition *r) {
     r->sweeper.options = &r->how;
     r->sweeper.memory_limit_bytes = limit_bytes > 0 ? (int64_t)limit_bytes : 0;
     SM_TRY(cli_candidate_look(&r->sweeper, &r->flags, &r->candidate));
-    r->how.progress = r->options->progress;
-    r->how.timeout_s = r->candidate.run.timeout_s;
+    r->how.out.progress = r->options->out.progress;
+    r->how.measure.timeout_s = r->candidate.run.measure.timeout_s;
     if (r->flags.key == NULL) {
         r->candidate.status[0] = '\0';
     }
@@ -223,7 +224,7 @@ static sm_status write_json(const repetition *r, const sm_again *result, const j
 }
 
 static sm_status write_result(const repetition *r, const sm_again *result, const json_t *again) {
-    const sm_format format = (sm_format)r->options->output;
+    const sm_format format = (sm_format)r->options->out.format;
     if (format == SM_FORMAT_JSON) {
         return write_json(r, result, again);
     }
@@ -244,7 +245,7 @@ static sm_status conclude(const repetition *r, const sm_again *result) {
 
 static sm_status compare_and_write(const repetition *r, const json_t *again) {
     sm_again result;
-    SM_TRY(sm_again_compare(r->row, again, r->options->threshold_percent / 100, &result));
+    SM_TRY(sm_again_compare(r->row, again, r->options->compare.threshold_percent / 100, &result));
     sm_status status = write_result(r, &result, again);
     if (status == SM_OK) {
         status = conclude(r, &result);

@@ -32,17 +32,17 @@ void cli_candidate_skip(cli_candidate *c, const char *reason) { set_verdict(c, "
 static sm_status make_job(cli_candidate *c) {
     const cli_options *o = &c->run;
     cli_device_list devices;
-    SM_TRY(cli_select_devices(&o->backends, &devices));
+    SM_TRY(cli_select_devices(&o->device.backends, &devices));
     SM_TRY(devices.devices[0].backend->describe(devices.devices[0].index, &c->info));
     c->job = (cli_job){
-        .model = o->weights != NULL ? o->weights : o->models.texts[0],
+        .model = o->model.weights != NULL ? o->model.weights : o->model.models.texts[0],
         .device = devices.devices[0],
-        .n_threads = o->threads.n > 0 ? o->threads.values[0] : 0,
-        .precision = (cli_precision)o->precisions.values[0],
-        .mode = (sm_mode)o->modes.values[0],
-        .pass = o->passes.n > 0 ? (sm_pass_type)o->passes.values[0] : SM_PASS_STEP,
-        .B = o->batch_sizes.n > 0 ? o->batch_sizes.values[0] : 0,
-        .T = o->seq_lens.n > 0 ? o->seq_lens.values[0] : 0,
+        .n_threads = o->device.threads.n > 0 ? o->device.threads.values[0] : 0,
+        .precision = (cli_precision)o->device.precisions.values[0],
+        .mode = (sm_mode)o->device.modes.values[0],
+        .pass = o->work.passes.n > 0 ? (sm_pass_type)o->work.passes.values[0] : SM_PASS_STEP,
+        .B = o->work.batch_sizes.n > 0 ? o->work.batch_sizes.values[0] : 0,
+        .T = o->work.seq_lens.n > 0 ? o->work.seq_lens.values[0] : 0,
     };
     return SM_OK;
 }
@@ -52,9 +52,9 @@ static void complete_job(const cli_sweeper *s, cli_candidate *c) {
     const int64_t context = c->job.config.context;
     if (c->job.T == 0 && c->job.B > 0) {
         c->job.T = context < CLI_DEFAULT_SEQ_LEN ? context : CLI_DEFAULT_SEQ_LEN;
-    } else if (c->job.B == 0 && c->job.T > 0 && !s->options->find_batch) {
+    } else if (c->job.B == 0 && c->job.T > 0 && !s->options->sweep.find_batch) {
         c->job.B = CLI_DEFAULT_BATCH;
-    } else if (c->job.T == 0 && s->options->find_batch) {
+    } else if (c->job.T == 0 && s->options->sweep.find_batch) {
         c->job.T = context;
     }
 }
@@ -62,16 +62,16 @@ static void complete_job(const cli_sweeper *s, cli_candidate *c) {
 // The reason why a combination of flags is meaningless; NULL if it is not.
 static const char *why_meaningless(const cli_candidate *c) {
     const cli_options *o = &c->run;
-    if (o->without.n > 0 && c->job.mode == SM_MODE_NAIVE) {
+    if (o->device.without.n > 0 && c->job.mode == SM_MODE_NAIVE) {
         return "--without has no meaning in mode naive: there are no rewrites to leave out";
     }
-    if (o->isa != NULL && c->info.isa[0] == '\0' && c->info.tier[0] == '\0') {
+    if (o->device.isa != NULL && c->info.isa[0] == '\0' && c->info.tier[0] == '\0') {
         return "--isa does not apply: the device has neither instruction sets nor families of kernels";
     }
-    if (o->threads.n > 0 && c->info.n_threads == 0) {
+    if (o->device.threads.n > 0 && c->info.n_threads == 0) {
         return "--threads has no meaning here: the device chooses its own";
     }
-    if (o->accum > 1 && c->job.pass == SM_PASS_FORWARD) {
+    if (o->work.accum > 1 && c->job.pass == SM_PASS_FORWARD) {
         return "--accum has no meaning for a forward pass: there are no gradients to sum";
     }
     return NULL;
@@ -113,7 +113,7 @@ sm_status cli_candidate_look(const cli_sweeper *s, const cli_configuration *conf
     SM_TRY(cli_options_parse(command, configuration->n_args, configuration->args, &c->run));
     SM_TRY(make_job(c));
     SM_TRY(command == CLI_LOOP ? cli_check_loader(&c->run) : SM_OK);
-    sm_status status = cli_config(&c->run, c->run.models.texts[0], &c->job.config);
+    sm_status status = cli_config(&c->run, c->run.model.models.texts[0], &c->job.config);
     if (c->job.config.model == NULL) {
         return status; // an unknown model name: a typing error, or the shell's
     }
@@ -162,8 +162,8 @@ static sm_status set_field(json_t *row, const char *name, json_t *value) {
 static sm_status set_sweep_fields(const cli_sweeper *s, const cli_configuration *configuration, const cli_candidate *c,
                                   json_t *row) {
     SM_TRY(set_field(row, "sweep_key", sm_json_text(configuration->key)));
-    if (s->options->timeout_s > 0) {
-        SM_TRY(cli_run_args_set_timeout(json_object_get(row, "run_args"), s->options->timeout_s));
+    if (s->options->measure.timeout_s > 0) {
+        SM_TRY(cli_run_args_set_timeout(json_object_get(row, "run_args"), s->options->measure.timeout_s));
     }
     SM_TRY(set_field(row, "memory_limit_bytes",
                      sm_json_integer(s->memory_limit_bytes > 0 ? s->memory_limit_bytes : SM_ABSENT)));
@@ -224,7 +224,7 @@ static sm_status explain(const cli_sweeper *s, const cli_candidate *c, sm_proces
     if (r->late) {
         snprintf(reason, sizeof(reason),
                  "ended after %g s, before there were figures: it did not keep the limit of %g s (--timeout)",
-                 last_resort_s(s->options->timeout_s), s->options->timeout_s);
+                 last_resort_s(s->options->measure.timeout_s), s->options->measure.timeout_s);
     } else if (r->no_memory) {
         snprintf(reason, sizeof(reason), "killed, by the kernel for want of memory it seems: %s resident, %s allowed",
                  peak, limit);
@@ -243,7 +243,7 @@ static sm_status explain(const cli_sweeper *s, const cli_candidate *c, sm_proces
 static sm_status mark_timeout(const cli_sweeper *s, json_t *row) {
     char reason[SM_ROW_REASON_SIZE];
     snprintf(reason, sizeof(reason), "ended after %g s with %zu samples (--timeout)",
-             last_resort_s(s->options->timeout_s), json_array_size(json_object_get(row, "samples_ns")));
+             last_resort_s(s->options->measure.timeout_s), json_array_size(json_object_get(row, "samples_ns")));
     SM_TRY(set_field(row, "status", json_string("timeout")));
     SM_TRY(set_field(row, "stop_reason", json_string("timeout")));
     return set_field(row, "reason", sm_json_text(reason));
@@ -284,15 +284,15 @@ static sm_status run_process(const cli_sweeper *s, const cli_configuration *conf
         argv[n++] = configuration->args[i];
     }
     argv[n++] = "--output=json";
-    snprintf(timeout, sizeof(timeout), "--timeout=%.17g", s->options->timeout_s);
+    snprintf(timeout, sizeof(timeout), "--timeout=%.17g", s->options->measure.timeout_s);
     argv[n++] = timeout;
-    argv[n] = s->options->progress ? "--progress" : NULL;
+    argv[n] = s->options->out.progress ? "--progress" : NULL;
     const sm_process_limit memory = {.resource = RLIMIT_DATA, .most = (rlim_t)allowed_bytes(s, c)};
-    const double timeout_s = last_resort_s(s->options->timeout_s);
+    const double timeout_s = last_resort_s(s->options->measure.timeout_s);
     const double grace_s = grace_share * timeout_s > least_grace_s ? grace_share * timeout_s : least_grace_s;
     const sm_process_job job = {.argv = argv,
                                 .output = SM_OUTPUT_KEPT,
-                                .shows_stderr = s->options->progress,
+                                .shows_stderr = s->options->out.progress,
                                 .limits = &memory, // allocations beyond it fail
                                 .n_limits = memory.most > 0,
                                 .dies_first = true,

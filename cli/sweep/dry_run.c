@@ -75,12 +75,12 @@ static sm_status list(cli_sweep *s, sm_record_writer *writer, totals *t) {
 // The estimate assumes the speed of the existing rows.
 static void print_totals(const cli_sweep *s, const totals *t) {
     char left[32];
-    FILE *stream = sm_format_is_read((sm_format)s->sweeper.options->output) ? stdout : stderr;
+    FILE *stream = sm_format_is_read((sm_format)s->sweeper.options->out.format) ? stdout : stderr;
     fprintf(stream, "%s%d configurations: %d to run, %d skipped, %d too large, %d done",
             stream == stdout ? "\n" : "stepmark: ", s->plan.n, t->n_run, t->n_skipped, t->n_oom, t->n_done);
     if (t->work_done > 0 && t->n_run > 0) {
         cli_text_duration(t->seconds * t->work_left / t->work_done, left, sizeof(left));
-        fprintf(stream, "; about %s, at the speed of the rows in %s", left, s->sweeper.options->output_file);
+        fprintf(stream, "; about %s, at the speed of the rows in %s", left, s->sweeper.options->out.output_file);
     }
     fputc('\n', stream);
 }
@@ -88,7 +88,7 @@ static void print_totals(const cli_sweep *s, const totals *t) {
 sm_status cli_sweep_dry_run(cli_sweep *s) {
     sm_record_writer *writer = NULL;
     totals t = {0};
-    SM_TRY(sm_record_writer_open(&table, (sm_format)s->sweeper.options->output, stdout, &writer));
+    SM_TRY(sm_record_writer_open(&table, (sm_format)s->sweeper.options->out.format, stdout, &writer));
     sm_status status = list(s, writer, &t);
     sm_status closed = sm_record_writer_close(writer);
     SM_TRY(status);

@@ -238,12 +238,12 @@ static sm_status add_text_line(const char *name, int number, const char *begin, 
     }
     char message[512];
     sm_status status = cli_options_parse(CLI_SWEEP, n + 1, words, options);
-    if (status == SM_OK && options->of_sweep != NULL) {
+    if (status == SM_OK && options->sweep.of_sweep != NULL) {
         status = sm_fail(SM_ERR_USAGE, "--%s holds for the sweep as a whole; give it on the command line",
-                         options->of_sweep);
+                         options->sweep.of_sweep);
     }
     if (status == SM_OK) {
-        status = add_line(CLI_SWEEP, &options->axes, override, plan);
+        status = add_line(CLI_SWEEP, &options->sweep.axes, override, plan);
     }
     free(options);
     if (status == SM_ERR_USAGE) {
@@ -361,29 +361,30 @@ static void shuffle(cli_configuration *items, int n, uint64_t seed) {
 static sm_status make_rounds(const cli_options *options, cli_sweep_plan *plan) {
     const int n = plan->n;
     for (int i = 0; i < n; i++) {
-        plan->items[i].place = i * options->rounds;
+        plan->items[i].place = i * options->sweep.rounds;
     }
-    for (int64_t round = 1; round < options->rounds; round++) {
+    for (int64_t round = 1; round < options->sweep.rounds; round++) {
         for (int i = 0; i < n; i++) {
             SM_TRY(cli_sweep_plan_repeat(plan, i, round));
         }
     }
-    for (int64_t round = 0; round < options->rounds && options->order == CLI_ORDER_RANDOM; round++) {
-        shuffle(plan->items + round * n, n, (uint64_t)options->order_seed + (uint64_t)round * 0x10001);
+    for (int64_t round = 0; round < options->sweep.rounds && options->sweep.order == CLI_ORDER_RANDOM; round++) {
+        shuffle(plan->items + round * n, n, (uint64_t)options->sweep.order_seed + (uint64_t)round * 0x10001);
     }
     return SM_OK;
 }
 
 sm_status cli_sweep_plan_make(const cli_options *options, cli_sweep_plan *plan) {
     *plan = (cli_sweep_plan){NULL, 0};
-    if (options->preset != NULL && options->sweep_file != NULL) {
+    if (options->sweep.preset != NULL && options->sweep.sweep_file != NULL) {
         return sm_fail(SM_ERR_USAGE, "--preset and --file: give one of them");
     }
-    sm_status status = options->preset != NULL       ? add_preset(options->preset, &options->axes, plan)
-                       : options->sweep_file != NULL ? add_file(options->sweep_file, &options->axes, plan)
-                                                     : add_line(options->command, NULL, &options->axes, plan);
+    sm_status status = options->sweep.preset != NULL ? add_preset(options->sweep.preset, &options->sweep.axes, plan)
+                       : options->sweep.sweep_file != NULL
+                           ? add_file(options->sweep.sweep_file, &options->sweep.axes, plan)
+                           : add_line(options->command, NULL, &options->sweep.axes, plan);
     if (status == SM_OK) {
-        status = apply_filter(options->filter, plan);
+        status = apply_filter(options->learn.filter, plan);
     }
     if (status == SM_OK) {
         status = make_rounds(options, plan);

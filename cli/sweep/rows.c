@@ -33,8 +33,8 @@ double cli_sweep_work(const cli_candidate *c) {
     if (c->status[0] != '\0') {
         return 0;
     }
-    double n_warmup = c->run.warmup >= 0 ? (double)c->run.warmup : N_AUTO_WARMUP;
-    double n_steps = n_warmup + (double)c->run.repetitions + N_INSTRUMENTED_STEPS;
+    double n_warmup = c->run.measure.warmup >= 0 ? (double)c->run.measure.warmup : N_AUTO_WARMUP;
+    double n_steps = n_warmup + (double)c->run.measure.repetitions + N_INSTRUMENTED_STEPS;
     return fixed_work + (c->is_forecast ? c->forecast.flops * n_steps : 0);
 }
 
@@ -86,7 +86,7 @@ sm_status cli_sweep_measure(cli_sweep *s, const cli_configuration *c, const cli_
         return SM_ERR_INTERRUPTED;
     }
     if (s->n_started++ > 0 && candidate->status[0] == '\0') {
-        SM_TRY(rest(s->sweeper.options->delay_s));
+        SM_TRY(rest(s->sweeper.options->measure.delay_s));
     }
     double begin_s = now_s();
     SM_TRY(cli_candidate_run(&s->sweeper, c, candidate, &made));
@@ -110,9 +110,10 @@ static sm_status set_sweeper(const cli_options *options, cli_sweeper *s) {
         return sm_fail(SM_ERR_IO, "sweep: this program cannot be found: %s", strerror(errno));
     }
     double available = sm_json_number(s->machine, "memory_available_bytes");
-    s->memory_limit_bytes = options->max_memory_gib > 0 ? (int64_t)(options->max_memory_gib * 1024 * 1024 * 1024)
-                            : available > 0             ? (int64_t)(available * memory_share)
-                                                        : 0;
+    s->memory_limit_bytes = options->measure.max_memory_gib > 0
+                                ? (int64_t)(options->measure.max_memory_gib * 1024 * 1024 * 1024)
+                            : available > 0 ? (int64_t)(available * memory_share)
+                                            : 0;
     return SM_OK;
 }
 
@@ -121,16 +122,16 @@ static sm_status open_log(cli_sweep *s) {
     size_t i;
     json_t *warning;
     json_t *row;
-    if (o->output_file == NULL) {
-        return o->resume ? sm_fail(SM_ERR_USAGE, "--resume: needs --output-file, the file to continue") : SM_OK;
+    if (o->out.output_file == NULL) {
+        return o->sweep.resume ? sm_fail(SM_ERR_USAGE, "--resume: needs --output-file, the file to continue") : SM_OK;
     }
-    SM_TRY(o->dry_run ? sm_sweep_log_look(o->output_file, o->resume, &s->log)
-                      : sm_sweep_log_open(o->output_file, o->resume, &s->log));
+    SM_TRY(o->sweep.dry_run ? sm_sweep_log_look(o->out.output_file, o->sweep.resume, &s->log)
+                            : sm_sweep_log_open(o->out.output_file, o->sweep.resume, &s->log));
     json_array_foreach(sm_sweep_log_rows(s->log)->warnings, i, warning) { cli_note("%s", json_string_value(warning)); }
     json_array_foreach(sm_sweep_log_rows(s->log)->rows, i, row) {
         if (!names_its_code(row)) {
             cli_note("warning: %s: row %zu ran code of its own, which its sweep_key does not name; it is not taken",
-                     o->output_file, i + 1);
+                     o->out.output_file, i + 1);
         }
     }
     return SM_OK;

@@ -34,7 +34,7 @@ static sm_status run_one(cli_sweep *s, int index) {
     const cli_configuration *c = &s->plan.items[index];
     json_t *row = cli_sweep_known(s, c->key);
     SM_TRY(cli_candidate_look(&s->sweeper, c, s->candidate));
-    bool search = s->sweeper.options->find_batch && s->candidate->status[0] != 's' && s->candidate->job.B == 0;
+    bool search = s->sweeper.options->sweep.find_batch && s->candidate->status[0] != 's' && s->candidate->job.B == 0;
     if (row == NULL && !search) {
         s->work_left -= cli_sweep_work(s->candidate);
         SM_TRY(cli_sweep_measure(s, c, s->candidate, &row));
@@ -42,7 +42,7 @@ static sm_status run_one(cli_sweep *s, int index) {
         say_progress(s, c, row);
     }
     bool is_oom = row != NULL && strcmp(sm_rows_text(row, "status"), "oom") == 0;
-    return search || (is_oom && s->sweeper.options->find_batch) ? cli_sweep_find(s, index) : SM_OK;
+    return search || (is_oom && s->sweeper.options->sweep.find_batch) ? cli_sweep_find(s, index) : SM_OK;
 }
 
 // --- the whole -------------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ static sm_status look_at_all(cli_sweep *s) {
     }
     s->n_total = s->plan.n;
     if (s->n_finished > 0) {
-        cli_note("%s: %d of %d rows are there already", s->sweeper.options->output_file, s->n_finished, s->n_total);
+        cli_note("%s: %d of %d rows are there already", s->sweeper.options->out.output_file, s->n_finished, s->n_total);
     }
     return SM_OK;
 }
@@ -75,17 +75,17 @@ static sm_status run_all(cli_sweep *s) {
 // Below a table for people; other formats have only rows.
 static sm_status print_advice(const cli_sweep *s, const json_t *rows) {
     size_t n = 0;
-    if (!sm_format_is_read((sm_format)s->sweeper.options->output) || json_array_size(rows) < 2) {
+    if (!sm_format_is_read((sm_format)s->sweeper.options->out.format) || json_array_size(rows) < 2) {
         return SM_OK;
     }
     puts("");
-    SM_TRY(cli_recommend_print(rows, (sm_format)s->sweeper.options->output, &n));
+    SM_TRY(cli_recommend_print(rows, (sm_format)s->sweeper.options->out.format, &n));
     int best = -1;
     SM_TRY(n > 0 ? cli_answer_print(rows, NULL, &best) : SM_OK);
     const json_t *logged = best >= 0 && s->log != NULL ? sm_sweep_log_rows(s->log)->rows : NULL;
     for (size_t i = 0; i < json_array_size(logged); i++) { // the file has them in the order measured
         if (json_array_get(logged, i) == json_array_get(rows, (size_t)best)) {
-            cli_again_print(s->sweeper.options->output_file, i);
+            cli_again_print(s->sweeper.options->out.output_file, i);
         }
     }
     return SM_OK;
@@ -150,7 +150,7 @@ static size_t row_number(const cli_sweep *s, const json_t *row) {
 
 static sm_status print_rows(const cli_sweep *s, const json_t *rows, outcome *o) {
     sm_row_writer *writer = NULL;
-    sm_status status = sm_row_writer_open((sm_format)s->sweeper.options->output, stdout, &writer);
+    sm_status status = sm_row_writer_open((sm_format)s->sweeper.options->out.format, stdout, &writer);
     for (size_t i = 0; i < json_array_size(rows) && status == SM_OK; i++) {
         json_t *row = json_array_get(rows, i);
         count_row(row, o);
@@ -158,8 +158,8 @@ static sm_status print_rows(const cli_sweep *s, const json_t *rows, outcome *o) 
     }
     sm_status closed = sm_row_writer_close(writer);
     status = status != SM_OK ? status : closed;
-    if (s->log != NULL && json_array_size(rows) > 0 && sm_format_is_read((sm_format)s->sweeper.options->output)) {
-        cli_rows_hint(s->sweeper.options->output_file);
+    if (s->log != NULL && json_array_size(rows) > 0 && sm_format_is_read((sm_format)s->sweeper.options->out.format)) {
+        cli_rows_hint(s->sweeper.options->out.output_file);
     }
     return status == SM_OK ? print_advice(s, rows) : status;
 }
@@ -185,7 +185,7 @@ static sm_status run_and_print(cli_sweep *s) {
     }
     if (ended == SM_ERR_INTERRUPTED && s->log != NULL) {
         cli_note("%d of %d rows are in %s; the same command with --resume continues", s->n_finished, s->n_total,
-                 s->sweeper.options->output_file);
+                 s->sweeper.options->out.output_file);
     }
     json_t *rows = collect_rows(s);
     sm_status status = rows != NULL ? print_rows(s, rows, &o) : sm_fail(SM_ERR_OOM, "sweep: no memory for its rows");
@@ -200,7 +200,7 @@ sm_status cli_sweep_run(const cli_options *options) {
     cli_sweep s;
     sm_status status = cli_sweep_open(options, &s);
     if (status == SM_OK) {
-        status = options->dry_run ? cli_sweep_dry_run(&s) : run_and_print(&s);
+        status = options->sweep.dry_run ? cli_sweep_dry_run(&s) : run_and_print(&s);
     }
     cli_sweep_close(&s);
     return status;

@@ -63,7 +63,7 @@ typedef struct {
 static sm_status open_session(evaluation *e) {
     const cli_options *o = e->options;
     sm_plan *plan;
-    const sm_precision precision = cli_plan_precision((cli_precision)o->precisions.values[0]);
+    const sm_precision precision = cli_plan_precision((cli_precision)o->device.precisions.values[0]);
     SM_TRY(cli_open_only_device(o, &e->device));
     const sm_plan_options plan_options = {.B = 1,
                                           .T = e->T,
@@ -71,7 +71,7 @@ static sm_status open_session(evaluation *e) {
                                           .products = precision.products,
                                           .max_tensor_bytes = e->device->info.max_alloc_bytes};
     SM_TRY(sm_model_build(&e->config, &plan_options, &plan));
-    const sm_status status = sm_plan_rewrite(plan, (sm_mode)o->modes.values[0], 0);
+    const sm_status status = sm_plan_rewrite(plan, (sm_mode)o->device.modes.values[0], 0);
     if (status != SM_OK) {
         sm_plan_free(plan);
         return status;
@@ -82,20 +82,20 @@ static sm_status open_session(evaluation *e) {
 
 static sm_status set_up(evaluation *e) {
     const cli_options *o = e->options;
-    SM_TRY(cli_check_single("--threads", o->threads.n));
-    SM_TRY(cli_check_single("--mode", o->modes.n));
-    SM_TRY(cli_check_single("--precision", o->precisions.n));
-    SM_TRY(cli_check_single("--seq-len", o->seq_lens.n));
-    if (o->weights == NULL || o->data == NULL) {
+    SM_TRY(cli_check_single("--threads", o->device.threads.n));
+    SM_TRY(cli_check_single("--mode", o->device.modes.n));
+    SM_TRY(cli_check_single("--precision", o->device.precisions.n));
+    SM_TRY(cli_check_single("--seq-len", o->work.seq_lens.n));
+    if (o->model.weights == NULL || o->work.data == NULL) {
         return sm_fail(SM_ERR_USAGE,
                        "--%s: missing; give the folder of the model, and a file of text, tokens or questions",
-                       o->weights == NULL ? "weights" : "data");
+                       o->model.weights == NULL ? "weights" : "data");
     }
-    SM_TRY(cli_find_weights(o->weights, e->weights));
+    SM_TRY(cli_find_weights(o->model.weights, e->weights));
     SM_TRY(sm_weights_read_config(e->weights, &e->config));
-    e->T = o->seq_lens.n > 0 ? o->seq_lens.values[0] : e->config.context;
+    e->T = o->work.seq_lens.n > 0 ? o->work.seq_lens.values[0] : e->config.context;
     SM_TRY(cli_check_seq_len(&e->config, e->T));
-    SM_TRY(cli_find_tokenizer(o->tokenizer, o->weights, e->weights, e->config.vocab, &e->tokenizer));
+    SM_TRY(cli_find_tokenizer(o->work.tokenizer, o->model.weights, e->weights, e->config.vocab, &e->tokenizer));
     SM_TRY(e->tokenizer != NULL ? sm_encoder_new(e->tokenizer, &e->encoder) : SM_OK);
     e->ids = calloc(2 * (size_t)e->T, sizeof *e->ids);
     SM_TRY(e->ids != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for %lld tokens", (long long)e->T));
@@ -150,7 +150,7 @@ static sm_status take_tokens(evaluation *e, const char *path) {
     sm_status status = SM_OK;
     int32_t *row = calloc((size_t)e->T + 1, sizeof *row);
     SM_TRY(row != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for %lld tokens", (long long)e->T));
-    SM_TRY_GOTO(sm_tokens_open(path, (sm_tokens_format)e->options->data_format, e->config.vocab, &tokens));
+    SM_TRY_GOTO(sm_tokens_open(path, (sm_tokens_format)e->options->work.data_format, e->config.vocab, &tokens));
     const int64_t count = sm_tokens_count(tokens);
     for (int64_t first = 0; first + 1 < count; first += e->T) {
         const int64_t n = count - first < e->T + 1 ? count - first : e->T + 1;
@@ -275,7 +275,7 @@ static sm_status take_questions(evaluation *e, const char *path) {
 
 // A folder of `tokenize` stands for its validation tokens.
 static sm_status take_data(evaluation *e, char path[PATH_MAX]) {
-    const char *data = e->options->data;
+    const char *data = e->options->work.data;
     if (snprintf(path, PATH_MAX, "%s/val.bin", data) >= PATH_MAX) {
         return sm_fail(SM_ERR_IO, "--data: '%.100s...' is too long", data);
     }
@@ -307,9 +307,9 @@ static sm_status print(const evaluation *e, const char *path) {
                   e->n_questions > 0 ? json_integer(e->n_questions) : json_null(), "accuracy",
                   sm_json_real((double)e->n_right / n_questions), "accuracy_norm",
                   sm_json_real((double)e->n_right_norm / n_questions));
-    const sm_status status = records != NULL
-                                 ? sm_record_write_all(&cli_eval_table, (sm_format)e->options->output, stdout, records)
-                                 : sm_fail(SM_ERR_OOM, "no memory for the result");
+    const sm_status status =
+        records != NULL ? sm_record_write_all(&cli_eval_table, (sm_format)e->options->out.format, stdout, records)
+                        : sm_fail(SM_ERR_OOM, "no memory for the result");
     json_decref(records);
     return status;
 }
@@ -321,7 +321,7 @@ sm_status cli_eval(const cli_options *options) {
     size_t size_bytes = 0;
     sm_status status;
     SM_TRY_GOTO(set_up(&e));
-    if (options->report_file != NULL) {
+    if (options->out.report_file != NULL) {
         e.scores = open_memstream(&scores, &size_bytes);
         SM_TRY_GOTO(e.scores != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for scores"));
     }
@@ -331,7 +331,7 @@ sm_status cli_eval(const cli_options *options) {
     }
     if (e.scores != NULL) {
         const bool failed = fflush(e.scores) != 0;
-        SM_TRY_GOTO(!failed ? sm_atomic_write_all(options->report_file, scores, size_bytes)
+        SM_TRY_GOTO(!failed ? sm_atomic_write_all(options->out.report_file, scores, size_bytes)
                             : sm_fail(SM_ERR_OOM, "no memory for scores"));
     }
     status = print(&e, path);

@@ -28,23 +28,24 @@ typedef struct {
 // --- setting up ----------------------------------------------------------------------------
 
 static sm_status check_options(const cli_options *options) {
-    SM_TRY(cli_check_single("--threads", options->threads.n));
-    SM_TRY(cli_check_single("--mode", options->modes.n));
-    SM_TRY(cli_check_single("--precision", options->precisions.n));
-    if (options->weights == NULL) {
+    SM_TRY(cli_check_single("--threads", options->device.threads.n));
+    SM_TRY(cli_check_single("--mode", options->device.modes.n));
+    SM_TRY(cli_check_single("--precision", options->device.precisions.n));
+    if (options->model.weights == NULL) {
         return sm_fail(SM_ERR_USAGE, "--weights: missing; give the folder of the model or the training run");
     }
-    return options->prompt != NULL ? SM_OK : sm_fail(SM_ERR_USAGE, "--prompt: missing; give a text to continue");
+    return options->generate.prompt != NULL ? SM_OK
+                                            : sm_fail(SM_ERR_USAGE, "--prompt: missing; give a text to continue");
 }
 
 static sm_status find_weights(generation *g) {
-    SM_TRY(cli_find_weights(g->options->weights, g->weights));
+    SM_TRY(cli_find_weights(g->options->model.weights, g->weights));
     return sm_weights_read_config(g->weights, &g->config);
 }
 
 // An empty prompt is the beginning of a document, if there is a token for that.
 static sm_status encode_prompt(generation *g) {
-    SM_TRY(cli_encode_text("--prompt", g->tokenizer, g->options->prompt, g->config.vocab, &g->ids));
+    SM_TRY(cli_encode_text("--prompt", g->tokenizer, g->options->generate.prompt, g->config.vocab, &g->ids));
     if (g->tokenizer != NULL && g->ids.n == 0 && g->tokenizer->end_of_text != SM_NO_ID) {
         SM_TRY(sm_ids_append(&g->ids, g->tokenizer->end_of_text));
     }
@@ -53,11 +54,11 @@ static sm_status encode_prompt(generation *g) {
 
 static sm_status open_model(generation *g) {
     const cli_options *options = g->options;
-    const int64_t length = (int64_t)g->ids.n + options->n_tokens;
+    const int64_t length = (int64_t)g->ids.n + options->generate.n_tokens;
     const sm_generator_settings settings = {.config = &g->config,
-                                            .mode = (sm_mode)options->modes.values[0],
+                                            .mode = (sm_mode)options->device.modes.values[0],
                                             .precision =
-                                                cli_plan_precision((cli_precision)options->precisions.values[0]),
+                                                cli_plan_precision((cli_precision)options->device.precisions.values[0]),
                                             .window = length < g->config.context ? length : g->config.context};
     SM_TRY(cli_open_only_device(options, &g->device));
     SM_TRY(sm_generator_open(g->device, &settings, &g->generator));
@@ -67,7 +68,7 @@ static sm_status open_model(generation *g) {
 // --- the text ------------------------------------------------------------------------------
 
 static sm_status print_id(const generation *g, int32_t id) {
-    if (g->options->ids) {
+    if (g->options->generate.ids) {
         printf("%d\n", id);
     } else if (g->tokenizer == NULL) {
         putchar(id);
@@ -78,7 +79,7 @@ static sm_status print_id(const generation *g, int32_t id) {
 }
 
 static sm_status print_prompt(const generation *g) {
-    for (size_t i = 0; i < g->ids.n && !g->options->ids; i++) {
+    for (size_t i = 0; i < g->ids.n && !g->options->generate.ids; i++) {
         SM_TRY(print_id(g, g->ids.ids[i]));
     }
     return SM_OK;
@@ -86,15 +87,15 @@ static sm_status print_prompt(const generation *g) {
 
 static sm_status generate(generation *g) {
     const cli_options *options = g->options;
-    const sm_sampling sampling = {.temperature = options->temperature,
-                                  .top_k = options->top_k,
-                                  .seed = (uint64_t)options->seed,
+    const sm_sampling sampling = {.temperature = options->generate.temperature,
+                                  .top_k = options->generate.top_k,
+                                  .seed = (uint64_t)options->work.seed,
                                   .n_ids = g->tokenizer != NULL ? g->tokenizer->n_tokens : SM_N_BYTES};
     const int64_t start_ns = sm_now_ns();
     int64_t n = 0;
     int32_t id = SM_NO_ID;
     SM_TRY(print_prompt(g));
-    while (n < options->n_tokens && !cli_interrupted) {
+    while (n < options->generate.n_tokens && !cli_interrupted) {
         SM_TRY(sm_generator_next(g->generator, g->ids.ids, (int64_t)g->ids.n, &sampling, &id));
         n++;
         if (g->tokenizer != NULL && id == g->tokenizer->end_of_text) {
@@ -103,7 +104,7 @@ static sm_status generate(generation *g) {
         SM_TRY(sm_ids_append(&g->ids, id));
         SM_TRY(print_id(g, id));
     }
-    if (!options->ids) {
+    if (!options->generate.ids) {
         putchar('\n');
     }
     cli_note("%lld tokens, %.1f a second", (long long)n, (double)n * 1e9 / (double)(sm_now_ns() - start_ns));
@@ -116,7 +117,8 @@ sm_status cli_generate(const cli_options *options) {
     signal(SIGPIPE, SIG_IGN);
     SM_TRY_GOTO(check_options(options));
     SM_TRY_GOTO(find_weights(&g));
-    SM_TRY_GOTO(cli_find_tokenizer(options->tokenizer, options->weights, g.weights, g.config.vocab, &g.tokenizer));
+    SM_TRY_GOTO(
+        cli_find_tokenizer(options->work.tokenizer, options->model.weights, g.weights, g.config.vocab, &g.tokenizer));
     SM_TRY_GOTO(encode_prompt(&g));
     SM_TRY_GOTO(open_model(&g));
     SM_TRY_GOTO(generate(&g));

@@ -14,7 +14,7 @@
 // --- shared --------------------------------------------------------------------------------
 
 int cli_token_threads(const cli_options *options) {
-    return options->threads.n > 0 ? (int)options->threads.values[0] : sm_host_threads();
+    return options->device.threads.n > 0 ? (int)options->device.threads.values[0] : sm_host_threads();
 }
 
 bool cli_token_stop(void *ctx) {
@@ -45,12 +45,12 @@ void cli_token_progress_note(void *ctx, int64_t done, int64_t of) {
 // --- tokenize ------------------------------------------------------------------------------
 
 static sm_status check_options(const cli_options *options) {
-    SM_TRY(cli_check_single("--threads", options->threads.n));
-    if (options->tokenizer == NULL) {
+    SM_TRY(cli_check_single("--threads", options->device.threads.n));
+    if (options->work.tokenizer == NULL) {
         return sm_fail(SM_ERR_USAGE, "--tokenizer: missing; give the folder of the vocabulary");
     }
-    SM_TRY(cli_check_vocabulary(options->tokenizer));
-    if (options->output_folder == NULL) {
+    SM_TRY(cli_check_vocabulary(options->work.tokenizer));
+    if (options->tokens.output_folder == NULL) {
         return sm_fail(SM_ERR_USAGE, "--output: missing; give the folder to write the tokens to");
     }
     if (options->n_operands == 0) {
@@ -67,7 +67,7 @@ static void print_side(const cli_options *options, const sm_tokenize_result *res
     sm_text_count((double)result->n_documents[side], documents, sizeof(documents));
     sm_text_count((double)result->text_bytes[side], bytes, sizeof(bytes));
     if (result->n_tokens[side] > 0) {
-        printf("%s/%s.bin: %s tokens of %s document%s, %s bytes; %.2f bytes a token\n", options->output_folder,
+        printf("%s/%s.bin: %s tokens of %s document%s, %s bytes; %.2f bytes a token\n", options->tokens.output_folder,
                side == 0 ? "train" : "val", tokens, documents, sm_plural((size_t)result->n_documents[side]), bytes,
                (double)result->text_bytes[side] / (double)result->n_tokens[side]);
     }
@@ -76,12 +76,12 @@ static void print_side(const cli_options *options, const sm_tokenize_result *res
 sm_status cli_tokenize(const cli_options *options) {
     sm_tokenize_result result;
     SM_TRY(check_options(options));
-    cli_token_progress progress = {.what = "read", .unit = "bytes", .is_wanted = options->progress};
-    const sm_tokenize_job job = {.tokenizer = options->tokenizer,
-                                 .output = options->output_folder,
+    cli_token_progress progress = {.what = "read", .unit = "bytes", .is_wanted = options->out.progress};
+    const sm_tokenize_job job = {.tokenizer = options->work.tokenizer,
+                                 .output = options->tokens.output_folder,
                                  .inputs = options->operands,
                                  .n_inputs = options->n_operands,
-                                 .val_percent = options->val_percent,
+                                 .val_percent = options->tokens.val_percent,
                                  .n_threads = cli_token_threads(options),
                                  .stop = cli_token_stop,
                                  .note = note,
@@ -89,11 +89,11 @@ sm_status cli_tokenize(const cli_options *options) {
                                  .ctx = &progress};
     sm_status status = sm_tokenize(&job, &result);
     if (status == SM_ERR_INTERRUPTED) {
-        cli_note("%s.partial keeps the finished part; the same command continues there", options->output_folder);
+        cli_note("%s.partial keeps the finished part; the same command continues there", options->tokens.output_folder);
     }
     SM_TRY(status);
     if (result.was_complete) {
-        cli_note("%s: complete already, of the same files and tokenizer", options->output_folder);
+        cli_note("%s: complete already, of the same files and tokenizer", options->tokens.output_folder);
     }
     print_side(options, &result, 0);
     print_side(options, &result, 1);

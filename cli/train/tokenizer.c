@@ -15,7 +15,7 @@
 // --- train ---------------------------------------------------------------------------------
 
 static sm_status need_output(const cli_options *options) {
-    return options->output_folder != NULL
+    return options->tokens.output_folder != NULL
                ? SM_OK
                : sm_fail(SM_ERR_USAGE, "--output: missing; give the folder to write the tokenizer to");
 }
@@ -54,9 +54,9 @@ static sm_status count_words(const cli_options *options, sm_word_counts *words) 
 
 static sm_status learn(const cli_options *options, sm_tokenizer **tokenizer) {
     sm_word_counts words = {0};
-    cli_token_progress progress = {.what = "learned", .unit = "tokens", .is_wanted = options->progress};
-    const sm_bpe_settings settings = {.vocab_size = options->vocab_size,
-                                      .min_frequency = options->min_frequency,
+    cli_token_progress progress = {.what = "learned", .unit = "tokens", .is_wanted = options->out.progress};
+    const sm_bpe_settings settings = {.vocab_size = options->tokens.vocab_size,
+                                      .min_frequency = options->tokens.min_frequency,
                                       .stop = cli_token_stop,
                                       .progress = cli_token_progress_note,
                                       .ctx = &progress};
@@ -71,23 +71,23 @@ static sm_status learn(const cli_options *options, sm_tokenizer **tokenizer) {
 static sm_status train(const cli_options *options) {
     sm_tokenizer *tokenizer = NULL;
     SM_TRY(need_output(options));
-    if (options->vocab_size == 0) {
+    if (options->tokens.vocab_size == 0) {
         return sm_fail(SM_ERR_USAGE, "--vocab-size: missing; give the number of tokens for the vocabulary");
     }
-    if (options->tokenizer != NULL) {
+    if (options->work.tokenizer != NULL) {
         return sm_fail(SM_ERR_USAGE, "--tokenizer is a flag of show and convert; train makes a new one, in --output");
     }
     if (options->n_operands < 2) {
         return sm_fail(SM_ERR_USAGE, "FILE: missing; give files or folders with text to learn from; - is stdin");
     }
     SM_TRY(learn(options, &tokenizer));
-    if (tokenizer->n_tokens < options->vocab_size) {
+    if (tokenizer->n_tokens < options->tokens.vocab_size) {
         cli_note("the text has no more than %d tokens with --min-frequency %lld", tokenizer->n_tokens,
-                 (long long)options->min_frequency);
+                 (long long)options->tokens.min_frequency);
     }
-    sm_status status = sm_tokenizer_write(tokenizer, options->output_folder);
+    sm_status status = sm_tokenizer_write(tokenizer, options->tokens.output_folder);
     if (status == SM_OK) {
-        print_tokenizer(options->output_folder, tokenizer);
+        print_tokenizer(options->tokens.output_folder, tokenizer);
     }
     sm_tokenizer_free(tokenizer);
     return status;
@@ -96,10 +96,10 @@ static sm_status train(const cli_options *options) {
 // --- show and convert ----------------------------------------------------------------------
 
 static sm_status read_tokenizer(const cli_options *options, sm_tokenizer **tokenizer) {
-    SM_TRY(cli_check_vocabulary(options->tokenizer));
-    return options->tokenizer != NULL ? sm_tokenizer_read(options->tokenizer, tokenizer)
-                                      : sm_fail(SM_ERR_USAGE, "--tokenizer: missing; give the folder of the "
-                                                              "vocabulary");
+    SM_TRY(cli_check_vocabulary(options->work.tokenizer));
+    return options->work.tokenizer != NULL ? sm_tokenizer_read(options->work.tokenizer, tokenizer)
+                                           : sm_fail(SM_ERR_USAGE, "--tokenizer: missing; give the folder of the "
+                                                                   "vocabulary");
 }
 
 // In quotes; all but printable ASCII as \xHH, since even valid UTF-8 may be half a character.
@@ -157,7 +157,7 @@ static sm_status show(const cli_options *options) {
     sm_encoder *encoder = NULL;
     SM_TRY(read_tokenizer(options, &tokenizer));
     SM_TRY_GOTO(sm_encoder_new(tokenizer, &encoder));
-    print_tokenizer(options->tokenizer, tokenizer);
+    print_tokenizer(options->work.tokenizer, tokenizer);
     if (options->n_operands == 1) {
         print_notable(tokenizer);
     }
@@ -176,9 +176,9 @@ static sm_status convert(const cli_options *options) {
     SM_TRY(need_output(options));
     SM_TRY(refuse_operands(options));
     SM_TRY(read_tokenizer(options, &tokenizer));
-    sm_status status = sm_tokenizer_write(tokenizer, options->output_folder);
+    sm_status status = sm_tokenizer_write(tokenizer, options->tokens.output_folder);
     if (status == SM_OK) {
-        print_tokenizer(options->output_folder, tokenizer);
+        print_tokenizer(options->tokens.output_folder, tokenizer);
     }
     sm_tokenizer_free(tokenizer);
     return status;
@@ -193,7 +193,7 @@ enum { N_VERBS = sizeof verbs / sizeof verbs[0] };
 
 sm_status cli_tokenizer(const cli_options *options) {
     const char *names[N_VERBS];
-    SM_TRY(cli_check_single("--threads", options->threads.n));
+    SM_TRY(cli_check_single("--threads", options->device.threads.n));
     for (int i = 0; i < N_VERBS; i++) {
         names[i] = verbs[i].name;
         if (options->n_operands > 0 && strcmp(options->operands[0], verbs[i].name) == 0) {

@@ -51,23 +51,24 @@ typedef struct {
 
 // Checks the flags that need a run folder, or that exclude one.
 static sm_status check_folder_flags(const cli_options *o) {
-    if (o->run != NULL && (o->log != NULL || o->save != NULL)) {
+    if (o->train.run != NULL && (o->train.log != NULL || o->train.save != NULL)) {
         return sm_fail(SM_ERR_USAGE, "--%s: with --run the %s in its folder; leave it out",
-                       o->log != NULL ? "log" : "save", o->log != NULL ? "log is log.jsonl" : "weights are in model/");
+                       o->train.log != NULL ? "log" : "save",
+                       o->train.log != NULL ? "log is log.jsonl" : "weights are in model/");
     }
-    if (o->run == NULL && (o->save_every > 0 || o->resume_run != SM_RESUME_NONE)) {
+    if (o->train.run == NULL && (o->train.save_every > 0 || o->train.resume_run != SM_RESUME_NONE)) {
         return sm_fail(SM_ERR_USAGE, "--%s: needs --run DIR, which has the checkpoints",
-                       o->save_every > 0 ? "save-every" : "resume");
+                       o->train.save_every > 0 ? "save-every" : "resume");
     }
-    if (o->run == NULL && (o->keep_best || o->sample_every > 0)) {
+    if (o->train.run == NULL && (o->train.keep_best || o->train.sample_every > 0)) {
         return sm_fail(SM_ERR_USAGE, "--%s: needs --run DIR, whose folder it goes into",
-                       o->keep_best ? "keep-best" : "sample-every");
+                       o->train.keep_best ? "keep-best" : "sample-every");
     }
-    if ((o->sample_every > 0) != (o->prompt != NULL)) {
+    if ((o->train.sample_every > 0) != (o->generate.prompt != NULL)) {
         return sm_fail(SM_ERR_USAGE, "--%s: give --sample-every N and --prompt TEXT together",
-                       o->prompt != NULL ? "prompt" : "sample-every");
+                       o->generate.prompt != NULL ? "prompt" : "sample-every");
     }
-    return o->run != NULL ? sm_run_folder_check(o->run, (sm_resume)o->resume_run) : SM_OK;
+    return o->train.run != NULL ? sm_run_folder_check(o->train.run, (sm_resume)o->train.resume_run) : SM_OK;
 }
 
 static bool is_adam(int optimizer) {
@@ -79,49 +80,52 @@ static bool is_adam(int optimizer) {
 static sm_status set_recipe(training *t) {
     const cli_options *o = &t->options;
     sm_train_settings *s = &t->settings;
-    const bool is_run = o->run != NULL;
+    const bool is_run = o->train.run != NULL;
     const sm_schedule_kind usual = is_run ? SM_SCHEDULE_COSINE : SM_SCHEDULE_CONSTANT;
     sm_step_settings *optimizer = &s->optimizer;
-    s->order = o->data_order >= 0 ? (sm_order_kind)o->data_order : is_run ? SM_ORDER_SHUFFLED : SM_ORDER_SEQUENTIAL;
-    s->schedule = o->schedule >= 0 ? (sm_schedule_kind)o->schedule : usual;
-    s->warmup_steps = o->warmup_steps >= 0 ? o->warmup_steps : is_run ? SM_WARMUP_SHARE : 0;
+    s->order = o->train.data_order >= 0 ? (sm_order_kind)o->train.data_order
+               : is_run                 ? SM_ORDER_SHUFFLED
+                                        : SM_ORDER_SEQUENTIAL;
+    s->schedule = o->train.schedule >= 0 ? (sm_schedule_kind)o->train.schedule : usual;
+    s->warmup_steps = o->train.warmup_steps >= 0 ? o->train.warmup_steps : is_run ? SM_WARMUP_SHARE : 0;
     s->final_fraction = usual_final_fraction;
-    if (is_run && isnan(o->settings.grad_clip)) {
+    if (is_run && isnan(o->train.settings.grad_clip)) {
         optimizer->grad_clip = 1;
     }
-    if (is_run && is_adam(o->optimizer)) {
-        optimizer->beta2 = isnan(o->settings.beta2) ? 0.95 : optimizer->beta2;
-        optimizer->lr = isnan(o->settings.lr) ? fmin(6e-3, 0.5 / (double)t->job.config.d_model) : optimizer->lr;
+    if (is_run && is_adam(o->work.optimizer)) {
+        optimizer->beta2 = isnan(o->train.settings.beta2) ? 0.95 : optimizer->beta2;
+        optimizer->lr = isnan(o->train.settings.lr) ? fmin(6e-3, 0.5 / (double)t->job.config.d_model) : optimizer->lr;
     }
-    if (isnan(o->min_lr)) {
+    if (isnan(o->train.min_lr)) {
         return SM_OK;
     }
-    if (s->schedule == SM_SCHEDULE_CONSTANT || o->min_lr > optimizer->lr) {
+    if (s->schedule == SM_SCHEDULE_CONSTANT || o->train.min_lr > optimizer->lr) {
         return s->schedule == SM_SCHEDULE_CONSTANT
                    ? sm_fail(SM_ERR_USAGE,
                              "--min-lr: a constant learning rate has none; give --schedule cosine, linear or wsd")
-                   : sm_fail(SM_ERR_USAGE, "--min-lr: %g is above the learning rate of %g", o->min_lr, optimizer->lr);
+                   : sm_fail(SM_ERR_USAGE, "--min-lr: %g is above the learning rate of %g", o->train.min_lr,
+                             optimizer->lr);
     }
-    s->final_fraction = optimizer->lr > 0 ? o->min_lr / optimizer->lr : 0;
+    s->final_fraction = optimizer->lr > 0 ? o->train.min_lr / optimizer->lr : 0;
     return SM_OK;
 }
 
 static sm_status check_options(training *t) {
     const cli_options *options = &t->options;
-    SM_TRY(cli_check_single("--model-size", options->models.n));
-    SM_TRY(cli_check_single("--batch-size", options->batch_sizes.n));
-    SM_TRY(cli_check_single("--seq-len", options->seq_lens.n));
-    SM_TRY(cli_check_single("--threads", options->threads.n));
-    SM_TRY(cli_check_single("--mode", options->modes.n));
-    SM_TRY(cli_check_single("--precision", options->precisions.n));
+    SM_TRY(cli_check_single("--model-size", options->model.models.n));
+    SM_TRY(cli_check_single("--batch-size", options->work.batch_sizes.n));
+    SM_TRY(cli_check_single("--seq-len", options->work.seq_lens.n));
+    SM_TRY(cli_check_single("--threads", options->device.threads.n));
+    SM_TRY(cli_check_single("--mode", options->device.modes.n));
+    SM_TRY(cli_check_single("--precision", options->device.precisions.n));
     SM_TRY(check_folder_flags(options));
-    t->job.precision = (cli_precision)options->precisions.values[0];
-    t->job.mode = (sm_mode)options->modes.values[0];
+    t->job.precision = (cli_precision)options->device.precisions.values[0];
+    t->job.mode = (sm_mode)options->device.modes.values[0];
     t->job.pass = SM_PASS_STEP;
-    t->job.model = options->weights != NULL ? options->weights : options->models.texts[0];
-    t->job.B = options->batch_sizes.values[0];
-    t->job.T = options->seq_lens.values[0];
-    SM_TRY(cli_config(options, options->models.texts[0], &t->job.config));
+    t->job.model = options->model.weights != NULL ? options->model.weights : options->model.models.texts[0];
+    t->job.B = options->work.batch_sizes.values[0];
+    t->job.T = options->work.seq_lens.values[0];
+    SM_TRY(cli_config(options, options->model.models.texts[0], &t->job.config));
     SM_TRY(cli_check_seq_len(&t->job.config, t->job.T));
     SM_TRY(cli_settings(options, &t->settings.optimizer));
     return set_recipe(t);
@@ -131,15 +135,15 @@ static sm_status check_options(training *t) {
 static sm_status set_accum(training *t) {
     cli_options *o = &t->options;
     const int64_t round = t->job.B * sm_comm_size(t->comm); // sequences of all processes' micro-batches
-    if (o->global_batch == 0) {
-        o->global_batch = o->accum * round;
+    if (o->train.global_batch == 0) {
+        o->train.global_batch = o->work.accum * round;
     }
-    if (o->global_batch % round != 0 || (o->accum > 1 && o->accum * round != o->global_batch)) {
+    if (o->train.global_batch % round != 0 || (o->work.accum > 1 && o->work.accum * round != o->train.global_batch)) {
         return sm_fail(SM_ERR_USAGE, "--global-batch: %lld is not %s%lld, --batch-size %lld times %d processes",
-                       (long long)o->global_batch, o->accum > 1 ? "--accum times " : "a multiple of ", (long long)round,
-                       (long long)t->job.B, sm_comm_size(t->comm));
+                       (long long)o->train.global_batch, o->work.accum > 1 ? "--accum times " : "a multiple of ",
+                       (long long)round, (long long)t->job.B, sm_comm_size(t->comm));
     }
-    o->accum = o->global_batch / round;
+    o->work.accum = o->train.global_batch / round;
     return SM_OK;
 }
 
@@ -147,10 +151,11 @@ static sm_status open_device(training *t) {
     const cli_options *options = &t->options;
     cli_device_list devices;
     cli_foresee();
-    SM_TRY(cli_select_devices(&options->backends, &devices));
+    SM_TRY(cli_select_devices(&options->device.backends, &devices));
     SM_TRY(cli_choose_device(t->comm, &devices, &t->job.device));
     cli_stage("opening the device", NULL);
-    return cli_open_device(t->job.device, options->threads.n > 0 ? options->threads.values[0] : 0, options, &t->device);
+    return cli_open_device(t->job.device, options->device.threads.n > 0 ? options->device.threads.values[0] : 0,
+                           options, &t->device);
 }
 
 static double range_flops(const sm_plan *plan, sm_phase range) {
@@ -168,7 +173,7 @@ static sm_status open_session(training *t) {
     SM_TRY(cli_job_plan(&t->options, &t->job, t->device->info.max_alloc_bytes, &plan));
     cli_train_data_count(&t->data, plan);
     t->show.step_flops =
-        (double)t->options.accum * (range_flops(plan, SM_PHASE_FORWARD) + range_flops(plan, SM_PHASE_BACKWARD)) +
+        (double)t->options.work.accum * (range_flops(plan, SM_PHASE_FORWARD) + range_flops(plan, SM_PHASE_BACKWARD)) +
         range_flops(plan, SM_PHASE_OPTIMIZER);
     SM_TRY(sm_session_open_among(t->comm, t->device, plan, &t->session));
     if (sm_comm_size(t->comm) > 1) {
@@ -191,11 +196,11 @@ static sm_status open_val_session(training *t) {
     static cli_options options; // static because of its lists
     cli_job job = t->job;
     sm_plan *plan;
-    if (t->settings.validation.tokens == NULL || t->options.dropout == 0) {
+    if (t->settings.validation.tokens == NULL || t->options.work.dropout == 0) {
         return SM_OK;
     }
     options = t->options;
-    options.dropout = 0;
+    options.work.dropout = 0;
     job.pass = SM_PASS_FORWARD;
     job.processes = (sm_processes){.n = 1};
     SM_TRY(cli_job_plan(&options, &job, t->device->info.max_alloc_bytes, &plan));
@@ -205,8 +210,8 @@ static sm_status open_val_session(training *t) {
 // Measures the peak, unless that is impossible; the share of the peak is then omitted. Several processes would disturb
 // each other. Only a profile needs the bandwidth of memory, which takes longest.
 static void measure_peak(training *t) {
-    const size_t working_set_bytes = t->options.profile ? 0 : 1;
-    const bool is_short = t->device->info.n_threads > 0 && !t->options.profile;
+    const size_t working_set_bytes = t->options.train.profile ? 0 : 1;
+    const bool is_short = t->device->info.n_threads > 0 && !t->options.train.profile;
     const double seconds = is_short ? processor_peak_seconds : peak_seconds;
     if (!cli_interrupted && sm_comm_size(t->comm) == 1 &&
         cli_measure_peaks(t->device, t->job.precision, working_set_bytes, seconds, &t->peaks) == SM_OK) {
@@ -221,36 +226,36 @@ static void set_work(training *t) {
     s->val_session = t->val_session;
     s->config = &t->job.config;
     s->comm = t->comm;
-    s->global_batch = o->global_batch;
-    s->seed = (uint64_t)o->seed;
-    s->max_steps = o->steps == 0 && o->epochs == 0 && o->tokens == 0 ? DEFAULT_STEPS : o->steps;
-    s->max_epochs = o->epochs;
-    s->max_tokens = o->tokens;
-    s->val_every = o->val_every;
-    s->val_batches = o->val_batches;
-    s->log = o->log;
-    s->save = o->save;
+    s->global_batch = o->train.global_batch;
+    s->seed = (uint64_t)o->work.seed;
+    s->max_steps = o->train.steps == 0 && o->train.epochs == 0 && o->train.tokens == 0 ? DEFAULT_STEPS : o->train.steps;
+    s->max_epochs = o->train.epochs;
+    s->max_tokens = o->train.tokens;
+    s->val_every = o->train.val_every;
+    s->val_batches = o->train.val_batches;
+    s->log = o->train.log;
+    s->save = o->train.save;
     s->interrupted = &cli_interrupted;
-    t->show.every = o->log_every;
+    t->show.every = o->train.log_every;
 }
 
 static sm_status set_run(training *t) {
     const cli_options *o = &t->options;
     sm_train_settings *s = &t->settings;
-    if (o->run == NULL) {
+    if (o->train.run == NULL) {
         return SM_OK;
     }
-    s->run_dir = o->run;
+    s->run_dir = o->train.run;
     measure_peak(t); // before the training's time and memory are counted
     sm_machine_reset_peak_rss();
-    s->save_every = o->save_every;
-    s->keep = o->keep;
-    s->resume = (sm_resume)o->resume_run;
+    s->save_every = o->train.save_every;
+    s->keep = o->train.keep;
+    s->resume = (sm_resume)o->train.resume_run;
     t->show.tells_progress = true;
-    t->show.is_live = o->log_every == 0 && cli_train_screen_fits();
-    s->keep_best = o->keep_best;
-    s->sample_every = o->sample_every;
-    if (o->sample_every > 0 && sm_comm_rank(t->comm) == 0) {
+    t->show.is_live = o->train.log_every == 0 && cli_train_screen_fits();
+    s->keep_best = o->train.keep_best;
+    s->sample_every = o->train.sample_every;
+    if (o->train.sample_every > 0 && sm_comm_rank(t->comm) == 0) {
         SM_TRY(cli_train_sampler_open(o, &t->job, t->data.tokenizer_folder, t->device, &t->sampler));
     }
     t->configuration = cli_train_configuration(o, &t->job, t->device);
@@ -258,7 +263,7 @@ static sm_status set_run(training *t) {
     s->configuration = t->configuration;
     s->command_line = t->command_line;
     if (t->configuration == NULL || t->command_line == NULL) {
-        return sm_fail(SM_ERR_OOM, "--run: %s: no memory for what the run is", o->run);
+        return sm_fail(SM_ERR_OOM, "--run: %s: no memory for what the run is", o->train.run);
     }
     SM_TRY(sm_sensors_open("", "", &t->sensors));
     sm_sensors_read(t->sensors, &t->before);
@@ -266,7 +271,7 @@ static sm_status set_run(training *t) {
 }
 
 static sm_status open_profile(training *t) {
-    return t->options.profile ? cli_train_profile_open(&t->settings, &t->loop) : SM_OK;
+    return t->options.train.profile ? cli_train_profile_open(&t->settings, &t->loop) : SM_OK;
 }
 
 // What each process does alone, and may fail at alone.
@@ -293,10 +298,10 @@ static sm_status set_up(training *t) {
 
 static sm_status initialise(void *ctx, sm_session *session, int64_t *step) {
     training *t = ctx;
-    const char *folder = t->options.weights;
+    const char *folder = t->options.model.weights;
     *step = 0;
     if (folder == NULL) {
-        return cli_load_weights(session, &t->job.config, (uint64_t)t->options.seed, NULL);
+        return cli_load_weights(session, &t->job.config, (uint64_t)t->options.work.seed, NULL);
     }
     SM_TRY(sm_weights_load(folder, &t->job.config, session, step));
     if (*step > 0) {
@@ -310,11 +315,11 @@ static sm_status initialise(void *ctx, sm_session *session, int64_t *step) {
 static sm_status begun(void *ctx, const sm_train_progress *progress, const sm_schedule *schedule) {
     training *t = ctx;
     t->progress = *progress;
-    if (t->options.run == NULL) {
+    if (t->options.train.run == NULL) {
         return SM_OK;
     }
     cli_train_show_begin(&t->show, &t->settings, schedule);
-    return cli_train_keep_tokenizer(t->data.tokenizer_folder, t->options.run, "tokenizer");
+    return cli_train_keep_tokenizer(t->data.tokenizer_folder, t->options.train.run, "tokenizer");
 }
 
 static sm_status validated(void *ctx, const sm_train_progress *progress) {
@@ -332,7 +337,7 @@ static sm_status stepped(void *ctx, const sm_train_progress *progress, const sm_
     training *t = ctx;
     t->progress = *progress;
     SM_TRY(cli_train_show_step(&t->show, progress, step));
-    if (t->options.run == NULL && step->step == progress->first_step + 1 && step->step < progress->n_steps) {
+    if (t->options.train.run == NULL && step->step == progress->first_step + 1 && step->step < progress->n_steps) {
         measure_peak(t); // so that the first step does not wait for it
     }
     return SM_OK;
@@ -363,7 +368,7 @@ static void note(void *ctx, const char *text) {
 // A training in a run folder is never killed while it saves: its step and its checkpoint may take long.
 static void set_saving(void *ctx, bool saving) {
     const training *t = ctx;
-    sm_worker_set_saving(saving || t->options.run != NULL);
+    sm_worker_set_saving(saving || t->options.train.run != NULL);
     cli_stage(saving ? "writing what was trained" : "training", NULL);
 }
 
@@ -438,14 +443,14 @@ sm_status cli_train(const cli_options *options) {
 sm_status cli_init(const cli_options *options) {
     sm_model_config config;
     char n_params[32];
-    SM_TRY(cli_check_single("--model-size", options->models.n));
-    SM_TRY(cli_model_config(options, options->models.texts[0], &config));
-    if (options->save == NULL) {
+    SM_TRY(cli_check_single("--model-size", options->model.models.n));
+    SM_TRY(cli_model_config(options, options->model.models.texts[0], &config));
+    if (options->train.save == NULL) {
         return sm_fail(SM_ERR_USAGE, "--save: missing; give the folder to write the model to");
     }
-    SM_TRY(sm_weights_init(options->save, &config, (uint64_t)options->seed));
+    SM_TRY(sm_weights_init(options->train.save, &config, (uint64_t)options->work.seed));
     sm_text_count((double)sm_model_n_params(&config), n_params, sizeof(n_params));
-    printf("%s: %s %s, %s parameters, seed %lld\n", options->save, config.model->title, options->models.texts[0],
-           n_params, (long long)options->seed);
+    printf("%s: %s %s, %s parameters, seed %lld\n", options->train.save, config.model->title,
+           options->model.models.texts[0], n_params, (long long)options->work.seed);
     return SM_OK;
 }

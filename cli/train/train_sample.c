@@ -20,7 +20,7 @@ sm_status cli_train_sampler_open(const cli_options *o, const cli_job *job, const
     const int64_t vocab = job->config.vocab;
     s->options = o;
     SM_TRY(cli_find_tokenizer(tokenizer, NULL, NULL, vocab, &s->tokenizer));
-    SM_TRY(cli_encode_text("--prompt", s->tokenizer, o->prompt, vocab, &s->prompt));
+    SM_TRY(cli_encode_text("--prompt", s->tokenizer, o->generate.prompt, vocab, &s->prompt));
     if (s->prompt.n == 0) {
         return sm_fail(SM_ERR_USAGE, "--prompt: empty; give a text to continue");
     }
@@ -42,7 +42,7 @@ static void append(const cli_train_sampler *s, int32_t id, FILE *out) {
 
 static sm_status write_sample(cli_train_sampler *s, sm_ids *ids, FILE *out) {
     const sm_sampling sampling = {.temperature = temperature,
-                                  .seed = (uint64_t)s->options->seed,
+                                  .seed = (uint64_t)s->options->work.seed,
                                   .n_ids = s->tokenizer != NULL ? s->tokenizer->n_tokens : SM_N_BYTES};
     for (size_t i = 0; i < s->prompt.n; i++) {
         SM_TRY(sm_ids_append(ids, s->prompt.ids[i]));
