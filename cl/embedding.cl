@@ -31,7 +31,7 @@ kernel void embedding_forward(uint positions, uint documents, ulong N, ulong T, 
     }
 }
 
-// What dwpe is made of: each token's position in its document.
+// The ids of dwpe: each token's position in its document.
 kernel void embedding_backward_positions(ulong N, ulong T, const global int *starts, ulong starts_at,
                                          global int *position, ulong position_at) {
     const ulong n = get_global_id(0);

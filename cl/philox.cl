@@ -20,7 +20,7 @@ static inline uint4 philox(ulong key, ulong counter_low, ulong counter_high) {
 
 static inline ulong micro_step(const global uint *rng_step) { return rng_step[0] | (ulong)rng_step[1] << 32; }
 
-// What element e of a tensor is multiplied by: 0 when dropped, `scale` = 1/(1 - p) when kept.
+// The factor of element e of a tensor: 0 when dropped, `scale` = 1/(1 - p) when kept.
 static inline float keep_factor(ulong key, ulong step, ulong e, uint threshold, float scale) {
     const uint4 words = philox(key, e / 4, step);
     const uint word = e % 4 == 0 ? words.x : e % 4 == 1 ? words.y : e % 4 == 2 ? words.z : words.w;

@@ -460,7 +460,7 @@ static inline vec lanes_sum(vec x, local vec *shared) {
          i += ROW_ITEMS * (step), i##_first += ROW_ITEMS * (step))         \
         if (i < (n))
 
-// What is this item's of a row of C elements, vec by vec: the k-th begins at c. With ROW_VECS, as a program is built for
+// This item's part of a row of C elements, vec by vec: the k-th begins at c. With ROW_VECS, as a program is built for
 // ops whose rows are that short, an item has as many vecs at most, and keeps them in registers from one walk to the
 // next: in arrays of KEPT, at KEPT_AT(k). Without, it reads them again.
 #ifndef ROW_VECS

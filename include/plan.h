@@ -1,6 +1,6 @@
 // plan.h: a training step as data. An array of ops in execution order and a table of
 // tensors (src/plan/plan.c); builders make it (src/models/builder.h), rewrites change it (src/rewrites/*.c),
-// the planner gives it memory (src/plan/planner.c), backends execute it, reports read it. What its ops cost:
+// the planner gives it memory (src/plan/planner.c), backends execute it, reports read it. The cost of its ops:
 // src/plan/op_kinds.c.
 #ifndef STEPMARK_PLAN_H
 #define STEPMARK_PLAN_H
@@ -215,8 +215,8 @@ int64_t sm_op_dimension(const sm_plan *plan, const sm_op *op, const char *name);
 // overlap share addresses; so do scratch tensors. SM_ERR_OOM: a single tensor is larger than an arena may be.
 sm_status sm_plan_assign_memory(sm_plan *plan, size_t max_arena_bytes);
 
-// What processes exchange is kept in smaller pieces: OpenCL imports only less than 512 MiB from CUDA's driver (580; more
-// ends the process).
+// Data that processes exchange is kept in smaller pieces: OpenCL imports only less than 512 MiB from CUDA's driver (580;
+// more ends the process).
 enum { SM_EXCHANGED_BYTES = 508 << 20 };
 
 // The largest size for a plan's pieces, of a limit in bytes (0 = no limit).

@@ -230,7 +230,7 @@ static void drop_shared(const opencl_device *device, opencl_wanted *wanted) {
     wanted->n = n;
 }
 
-// What a compiler may end its process at is not built in this one.
+// A program that may end the compiler's process is not built in this process.
 static sm_status fail_apart(const opencl_device *device, const opencl_named_program *p, int n) {
     return sm_fail(
         SM_ERR_DEVICE,

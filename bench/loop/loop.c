@@ -13,7 +13,7 @@
 
 enum { MOST_PLAIN = 1 << 16 }; // of a training, which may have any number of steps
 
-// What is recorded of every step without instruments.
+// The record of every step without instruments.
 typedef struct {
     int64_t elapsed_ns;
     int64_t input_ns; // waiting for data, or making it inline

@@ -10,7 +10,7 @@
 
 enum { MAIN_TRACK = 1, DEVICE_TRACK = 2, LOADER_TRACK = 10, EVENTS_A_STEP = 3 };
 
-// What changes the number of loads that are ready.
+// An event that changes the number of loads that are ready.
 typedef enum { LOAD_ASKED, LOAD_READY, LOAD_TAKEN } load_event_kind;
 
 typedef struct {
@@ -105,7 +105,7 @@ static int by_time(const void *a, const void *b) {
                                     : (int)x->kind - (int)y->kind;
 }
 
-// What is said when a load is asked for holds; in between it follows.
+// The number is exact when a load is asked for; in between it follows from the events.
 static void add_depth(json_t *events, load_event *changes, int n, int64_t origin_ns) {
     int64_t depth = 0;
     qsort(changes, (size_t)n, sizeof(*changes), by_time);

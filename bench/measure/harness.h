@@ -18,7 +18,7 @@
 //   last check   the last step of attribution runs in pieces, and is checked, of other ops and sequences; one more step
 //                where there is no such pass, and in a loop. And the losses of all steps
 //
-// What a sample is, by pass type (a step has n_accum micro-batches):
+// A sample, by pass type (a step has n_accum micro-batches):
 //   forward           the forward range
 //   forward-backward  zero-grad, forward and backward ranges
 //   step              all of these, then the optimizer

@@ -19,7 +19,7 @@
 #include "bench/compare/noise_verdict.h"
 #include "bench/tables/record.h"
 
-// What a line of the profile stands for. X(code, name)
+// The subject of a line of the profile. X(code, name)
 #define SM_PROFILE_BY_LIST(X)       \
     X(SM_PROFILE_BY_OP, "op")       \
     X(SM_PROFILE_BY_LAYER, "layer") \

@@ -1,5 +1,5 @@
 // machine.h: facts of the machine and the build, for the nested context of a result: what a
-// reader needs to judge a figure, or to repeat it. Linux. What cannot be found out is null.
+// reader needs to judge a figure, or to repeat it. Linux. Unknown facts are null.
 #ifndef STEPMARK_MACHINE_H
 #define STEPMARK_MACHINE_H
 
@@ -8,7 +8,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-// What the build passes in as SM_BUILD_* and SM_COMPILER_FLAGS (string literals); "" where it did not.
+// The values of SM_BUILD_* and SM_COMPILER_FLAGS, string literals from the build; "" if it passed none.
 const char *sm_build_version(void);
 const char *sm_build_commit(void);
 const char *sm_build_date(void); // of the sources: "2026-11-22"

@@ -1,4 +1,4 @@
-// sensors.c: finding and reading. What the readings mean for a row: sensors/report.c.
+// sensors.c: finding and reading. Their meaning for a row: sensors/report.c.
 #include "bench/sensors/found.h"
 
 #include <dirent.h>

@@ -16,7 +16,7 @@ int sm_text_width(const char *text) {
     return width;
 }
 
-// What a character is written as where it would be markup; NULL: as it is.
+// The text for a character that would be markup; NULL: the character itself.
 static const char *escaped(char c) {
     switch (c) {
     case '<': return "&lt;";

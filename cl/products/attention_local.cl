@@ -54,7 +54,7 @@
 #ifndef STORED
 #define STORED 0 // 1: backward reads the weights that forward stored, in the place of lse
 #endif
-// What forward keeps for backward.
+// Numbers that forward keeps for backward.
 #if STORED
 typedef data kept_value;
 #define widen_kept(x) widen(x)
@@ -443,7 +443,7 @@ inlined void add_gathered(const local float *w, const local float *b, uint x,
     }
 }
 
-// What a kernel has of every row: its D, and, unless the weights are stored, its lse.
+// The numbers that a kernel needs for every row: its D, and, unless the weights are stored, its lse.
 typedef struct {
     float sum[ROWS_EACH];
     float log_total[ROWS_EACH];

@@ -85,7 +85,7 @@ typedef data piece;
 typedef float wide_piece;
 #endif
 
-// What is to be done beside the product; as in backends/opencl/binders/family.h.
+// Work to do besides the product; as in backends/opencl/binders/family.h.
 enum { ADD = 1, BIAS = 2, GELU = 4, GELU_BACKWARD = 8 };
 
 // Load i of an item brings this element of a tile of `outer` rows (or columns) by TILE_K.

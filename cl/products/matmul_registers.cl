@@ -38,7 +38,7 @@
 #define TILE_N  (TILE_V * VECTOR)
 #define BLOCK_N (BLOCK_TILES * TILE_N)
 
-// What is to be done beside the product; as in backends/opencl/binders/family.h.
+// Work to do besides the product; as in backends/opencl/binders/family.h.
 enum { ADD = 1, BIAS = 2, GELU = 4, GELU_BACKWARD = 8, LAST = 16 };
 
 // Exchanges rows and columns of VECTOR vecs: log2(VECTOR) rounds, each of which shuffles the vecs' first

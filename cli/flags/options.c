@@ -473,7 +473,7 @@ static sm_status set_defaults(const getopt_tables *tables, cli_options *options)
 
 // --- flags from files --------------------------------------------------------------------
 
-// What a run's folder and --config hold; options point into them for as long as the process lives.
+// The flags of a run's folder and of --config; options point into them for as long as the process lives.
 static struct {
     char run_path[PATH_MAX];
     const char *config_path;

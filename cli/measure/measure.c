@@ -298,7 +298,7 @@ static void count_tokens(const cli_workload *w, const cli_loop_steps *loop, sm_p
     }
 }
 
-// What each process does alone, and may fail at alone.
+// The part that each process does alone, and in which it may fail alone.
 static sm_status open_files(const cli_options *options, const cli_job *job, cli_loop_steps *loop, cli_workload *w,
                             int64_t *begin_ns, sm_device **device, sm_row *row) {
     SM_TRY(cli_open_data(options, job, loop, w));

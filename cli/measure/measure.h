@@ -54,7 +54,7 @@ sm_status cli_single_job(const cli_options *options, sm_mode mode, cli_job *job)
 // How the job's attention keeps its weights, and how its documents fill rows.
 sm_attention cli_attention(const cli_options *options, sm_mode mode);
 
-// What is computed again: --recompute, or its default.
+// --recompute, or its default.
 sm_recompute cli_recompute(const cli_options *options);
 
 // The plan of a job, without memory assigned; the caller frees it. max_tensor_bytes as in sm_plan_options.

@@ -14,7 +14,7 @@
 
 static const double unaccounted_limit = 0.01; // of the wall clock
 
-// What all records share.
+// The fields that all records share.
 static json_t *make_context(const sm_row *row) {
     json_t *context = json_object();
     const char *name = row->gpu_info[0] != '\0' ? row->gpu_info : row->cpu_info;

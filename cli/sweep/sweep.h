@@ -61,7 +61,7 @@ sm_status cli_sweep_plan_make(const cli_options *options, cli_sweep_plan *plan);
 
 // A configuration is examined, then run in its own process; it always becomes a row.
 
-// What all configurations share.
+// State that all configurations share.
 typedef struct {
     const cli_options *options; // of the sweep
     json_t *machine;            // facts; owned by the caller
@@ -155,7 +155,7 @@ sm_status cli_advise_axes_find(const cli_sweep_plan *plan, cli_advise_axes *axes
 // NULL when out of memory, as below.
 char *cli_advise_flags(const cli_sweep_plan *plan, const cli_advise_axes *axes, int64_t configuration);
 
-// What it changes in the training, "batch, rounding"; "" for nothing: the same sums, perhaps in another order.
+// Its changes of the training, "batch, rounding"; "" for none: the same sums, perhaps in another order.
 char *cli_advise_changes(const cli_sweep_plan *plan, const cli_advise_axes *axes, int64_t configuration);
 
 // "stepmark run ..." that measures it; "stepmark loop ..." with --loader.

@@ -76,7 +76,7 @@ static bool is_adam(int optimizer) {
     return strcmp(name, "adamw") == 0 || strcmp(name, "adamw8bit") == 0 || strcmp(name, "adam") == 0;
 }
 
-// What is not given: a run learns as language models are usually trained; a few steps without a folder stay plain.
+// Defaults: a run learns as language models are usually trained; a few steps without a folder stay plain.
 static sm_status set_recipe(training *t) {
     const cli_options *o = &t->options;
     sm_train_settings *s = &t->settings;
@@ -274,7 +274,7 @@ static sm_status open_profile(training *t) {
     return t->options.train.profile ? cli_train_profile_open(&t->settings, &t->loop) : SM_OK;
 }
 
-// What each process does alone, and may fail at alone.
+// The part that each process does alone, and in which it may fail alone.
 static sm_status open_files(training *t) {
     SM_TRY(check_options(t));
     SM_TRY(set_accum(t));

@@ -158,7 +158,7 @@ static sm_status add_times(const sm_exercise_cases *cases, double own_ns, sm_exe
     return time_backend("cpu", NULL, "cpu backend, best instruction set", c, true, report);
 }
 
-// Refuses times below the machine's limits. What our own kernels achieved is possible.
+// Refuses times below the machine's limits. Times of our own kernels are possible.
 static void refuse_impossible(sm_exercise_report *report, double own_ns) {
     const double ours_ns = fastest(report, own_ns > 0);
     report->is_ceiling_ours = ours_ns < report->ceiling_ns;

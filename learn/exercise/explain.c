@@ -353,7 +353,7 @@ static int find_mistake(const suspect *s, const sm_mistakes *known) {
 
 // --- known mistakes: all of them ---------------------------------------------------------------------
 
-// What some cases have, by a key of their texts.
+// A property of some cases, by a key of their texts.
 static const struct {
     const char *key;
     const char *text;

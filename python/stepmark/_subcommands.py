@@ -17,7 +17,7 @@ Numbers = Union[int, Sequence[int], None]
 def run(model: Names = None, *, batch: Numbers = None, seq_len: Numbers = None, backend: Names = None,
         precision: Names = None, mode: Names = None, threads: Numbers = None, progress: Progress | None = None,
         **flags: Any) -> Rows:
-    """Measure the training step: a row for each combination. What is not given is chosen as `stepmark run` does.
+    """Measure the training step: a row for each combination. Defaults are those of `stepmark run`.
 
     batch: B, sequences. seq_len: T, tokens a sequence. Times in rows are in ns; `median_ts` is in tokens/s.
     """

@@ -22,7 +22,7 @@
 
 #include "status.h"
 
-// What to do with a folder that holds an incomplete run. X(code, name)
+// The treatment of a folder that holds an incomplete run. X(code, name)
 #define SM_RESUME_LIST(X)     \
     X(SM_RESUME_NONE, "none") \
     X(SM_RESUME_AUTO, "auto")

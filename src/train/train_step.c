@@ -159,7 +159,7 @@ static int64_t communication_bytes(const sm_plan *plan) {
     return (int64_t)bytes;
 }
 
-// What other processes cost in this step. The communication time that nobody waited for was hidden.
+// The cost of other processes in this step. Communication time that nobody waited for was hidden.
 static void record_communication(const sm_train_stepper *s, int64_t waited_ns, int64_t under_way_ns,
                                  sm_train_step *result) {
     if (sm_comm_size(s->comm) > 1) {

@@ -30,7 +30,7 @@ typedef struct {
     double loss_scale;  // for the next step
 } sm_train_step;
 
-// What all steps have in common.
+// The common part of all steps.
 typedef struct {
     sm_session *session;
     sm_comm *comm;

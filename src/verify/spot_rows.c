@@ -282,7 +282,7 @@ static bool is_skipped(const spot *s, const sample *p) {
     return false;
 }
 
-// What the reference makes of the sample, or of a part of its rows.
+// The reference's result for the sample, or for a part of its rows.
 static sm_status compute(const spot *s, const sample *p, float *const want[SM_MAX_OUT]) {
     sm_status status = SM_OK;
     const sm_backend *backend = sm_backend_find("reference");

@@ -43,7 +43,7 @@ static void fill_values(sm_dtype dtype, float *values) {
     free(numbers);
 }
 
-// What the prelude's stores and loads make of the values: codes, and these as floats again.
+// The results of the prelude's stores and loads: codes, and these as floats again.
 static void convert_on_device(opencl_device *device, sm_dtype dtype, int vector, const float *values, uint16_t *codes,
                               float *wide) {
     static const char probe[] = "kernel void probe(ulong n, const global float *x, global data *codes,\n"

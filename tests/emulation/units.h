@@ -9,7 +9,7 @@
 // One launch: `item` runs as every item of all work-groups, and the process ends if they cannot continue.
 void units_run(const size_t n_groups[2], int items_a_group, void (*item)(void));
 
-// What is wrong in the layouts; SPOILS of them, and 0 is nothing.
+// The faults of the layouts; SPOILS of them, and 0 is none.
 enum {
     SPOIL_NOTHING,
     SPOIL_A_LANES,

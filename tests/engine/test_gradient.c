@@ -254,7 +254,7 @@ TEST(test_fused_dropout) {
     check_gradients(&llama, SM_MODE_FUSED, 0.3, 3 + 9 * 2);
 }
 
-// What has no derivative: the norm, the scaler, optimizers and their parts.
+// Kinds without a derivative: the norm, the scaler, optimizers and their parts.
 static const char *const updates[] = {
     "grad_sqnorm", "grad_clip", "scaler_update",    "adamw",         "adam",      "sgd",     "lion",
     "adamw8bit",   "adafactor", "adafactor_vector", "muon_momentum", "normalize", "combine", "muon_update",

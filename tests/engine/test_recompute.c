@@ -196,7 +196,7 @@ TEST(test_memory) {
     }
 }
 
-// What lives from forward to backward: with each more block, one more tensor as large as the block's input.
+// Memory that lives from forward to backward: with each more block, one more tensor as large as the block's input.
 static size_t bytes_between(const sm_model_config *config, sm_mode mode, sm_recompute recompute, int64_t n_layer) {
     sm_model_config model = *config;
     model.n_layer = n_layer;

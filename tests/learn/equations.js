@@ -44,7 +44,7 @@ const say = (node) => {
 
 const find = (node, tag) => (typeof node === 'string' ? [] : [...(node.tag === tag ? [node] : []), ...node.children.flatMap((child) => find(child, tag))]);
 
-// What is wrong with any tree: a sum of nothing, a fraction that lacks a side.
+// Faults of any tree: a sum of nothing, a fraction that lacks a side.
 const isSum = (node) => node.tag === 'munder' || (node.tag === 'mo' && node.children[0] === '∑');
 const faults = (node) => {
     if (typeof node === 'string') return [];

@@ -22,7 +22,7 @@ static void read_text(const char *path, char *text, size_t size_bytes) {
     fclose(file);
 }
 
-// What a body calls the same in both languages.
+// Names that a body may use in both languages.
 static const char *words_of(const char *language) {
     return strcmp(language, "c") == 0
                ? "#define GLOBAL\n#define KEPT(e) args->keep(args->rng, e)\n#define ROOM static\n"
@@ -400,7 +400,7 @@ TEST(harm_stays_where_it_is) {
 static const char gelu[] = "for (int64_t i = 0; i < n; i++) { y[i] = x[i] / 2 * (1 + tanhf(0.79788456f * (x[i] + "
                            "0.044715f * x[i] * x[i] * x[i]))); }";
 
-// What a kernel could do to seem right, or fast, without doing its work.
+// Ways in which a kernel could seem right, or fast, without doing its work.
 TEST(cheats_are_found) {
     static const struct {
         const char *name, *body, *says;

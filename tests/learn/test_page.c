@@ -1,4 +1,4 @@
-// The page of a step: what it is made of. What its reader sees: tools/tests/step_page.py.
+// The page of a step: what it is made of. Its look in a browser: tools/tests/step_page.py.
 #include <sys/stat.h>
 
 #include "tests/support/test.h"

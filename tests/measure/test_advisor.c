@@ -70,7 +70,7 @@ static double true_speed(const machine *m, int64_t configuration) {
     return speed_of(m, level);
 }
 
-// What a machine would show if it were quiet: NaN does not fit.
+// The time of a machine that is quiet: NaN does not fit.
 enum { MOST_CONFIGURATIONS = 288 };
 
 static void measure_all(const machine *m, double *speeds) {

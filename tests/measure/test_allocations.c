@@ -118,7 +118,7 @@ static long count_of_last_run(void) {
 
 // --- the oracle ------------------------------------------------------------------------------------
 
-// What follows each `opening`, to `end`, becomes spaces.
+// The text after each `opening`, up to `end`, becomes spaces.
 static void blank(char *text, const char *opening, const char *end) {
     for (char *at = strstr(text, opening); at != NULL; at = strstr(at, opening)) {
         at += strlen(opening);
@@ -233,7 +233,7 @@ static long try_command(const command *c, long step_given, long *n_tries) {
     return n_bad;
 }
 
-// What the commands read, made by the program itself.
+// The files that the commands read, made by the program itself.
 static void make_inputs(void) {
     static const char *const lines[] = {"init -m tiny --save given",
                                         "run " WORK " -r 6 -w 0 -q --backend cpu --no-peaks --output-file rows.json",

@@ -246,7 +246,7 @@ static bool log_is_whole(void) {
     return whole;
 }
 
-// What is wrong after a run that ended with `code`; NULL: nothing.
+// The fault of a run that ended with `code`; NULL: none.
 static const char *judge(const scenario *s, const char *dir, int code, int error, const char *err) {
     model_state state = state_of(dir);
     bool is_new = same_state(&state, &s->new_state);

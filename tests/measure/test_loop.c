@@ -108,7 +108,7 @@ enum { N_ATTRIBUTION = 6, N_TOKENS = 4096 };
 // The least of the steps timed apart.
 static int64_t least_ns[SM_STEP_PHASE_COUNT];
 
-// What the loader says of a step is in the phases that it belongs to.
+// The loader's times of a step are in the phases that they belong to.
 static void look_at_steps(const sm_loop *loop) {
     int n;
     const sm_loop_step *steps = sm_loop_steps(loop, &n);

@@ -1,4 +1,4 @@
-// What a person sees on a terminal: no subcommand writes a line that is wider than its 80 columns, and tables of
+// Output on a terminal: no subcommand writes a line that is wider than its 80 columns, and tables of
 // fixed rows are, on 80 and 120, as in tests/golden/screens (STEPMARK_WRITE_SCREENS=1 rewrites these).
 #include <jansson.h>
 

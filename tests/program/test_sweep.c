@@ -154,7 +154,7 @@ TEST(lines_hold_configurations_alone) {
     }
 }
 
-// What is said beforehand is what comes of it: the same decides both.
+// The announcement and the outcome agree: the same code decides both.
 TEST(a_dry_run_says_what_will_be) {
 #define MIXED                                                                                                \
     "sweep -m tiny --backend cpu,reference -w 0 -r 1 -b 1 --seq-len 8,65 --precision fp32,bf16,tf32 --mode " \
@@ -337,7 +337,7 @@ TEST(finds_the_largest_batch) {
 
 static double batch_of(const json_t *row) { return json_number_value(json_object_get(row, "n_batch")); }
 
-// What is computed again need not be kept: the same memory holds a larger batch, which ran.
+// Results that are computed again are not kept: the same memory holds a larger batch, which ran.
 TEST(recomputation_lets_a_larger_batch_in) {
     if (!repeats_paths()) {
         skip();

@@ -22,7 +22,7 @@ typedef struct {
     unsigned char bytes[128];
 } unique_id;
 
-// What all processes see.
+// Memory that all processes share.
 typedef struct {
     atomic_int n_joined;
     atomic_uint n_arrived; // at barriers, in all

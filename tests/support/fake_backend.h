@@ -195,7 +195,7 @@ static size_t heap_bytes(void) {
     return info.uordblks + info.hblkhd;
 }
 
-// What a step ends with. Between the pieces of a checked one there are others: the checks allocate what they need.
+// The end of a step. Between the pieces of a checked one there are others: the checks allocate what they need.
 static sm_status fake_synchronize(sm_executable *executable) {
     (void)executable;
     fake.n_waits++;

@@ -143,7 +143,7 @@ TEST(rows_without_padding_are_whole) {
 
 enum { N_BYTES = 3000, MOST_POSITIONS = 4 * 64 };
 
-// What holds of a batch, whatever the padding; returns its real tokens.
+// Properties of a batch with any padding; returns its real tokens.
 static int64_t check_batch(const char *stream, const sm_tokens *tokens, const sm_collation *c, int64_t batch) {
     int32_t inputs[MOST_POSITIONS], targets[MOST_POSITIONS], starts[MOST_POSITIONS];
     int64_t n_real = 0;

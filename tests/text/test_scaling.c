@@ -10,7 +10,7 @@
 
 // --- the fit ---------------------------------------------------------------------------------------
 
-// What the times below are made of, in ms.
+// The parts of the times below, in ms.
 static const double serial_ms = 6, sequence_ms = 2.5, volume_ms = 1.5, message_ms = 0.2;
 
 static double comm_of(int n) { return n > 1 ? volume_ms * 2 * (n - 1) / n + message_ms * 2 * (n - 1) : 0; }

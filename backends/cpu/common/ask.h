@@ -63,7 +63,7 @@ static inline void cpu_ask_to_write(cpu_lines *lines) {
     }
 }
 
-// What a matmul's tile prefetches while it is computed: every CPU_ASK_STEPS packed steps of k.
+// Memory that a matmul's tile prefetches while it is computed: every CPU_ASK_STEPS packed steps of k.
 enum { CPU_ASK_STEPS = 16 };
 typedef struct {
     cpu_lines b;      // the next panel, before packing

@@ -8,7 +8,7 @@
 
 #include "backends/cpu/common/kernel.h"
 
-// What both directions read of the op: heads of a row of x or of dy.
+// Facts of the op for both directions: heads of a row of x or of dy.
 typedef struct {
     int64_t n_rows;
     int64_t n_cols; // (NH + 2 NKV) HS

@@ -108,7 +108,7 @@ static inline void cpu_norm_forward(bool is_centred, const cpu_norm *f, const cp
 
 // --- backward ------------------------------------------------------------------------------------
 
-// What is read for a row's gradient.
+// The inputs of a row's gradient.
 typedef struct {
     const cpu_data *dy;
     const cpu_data *x;

@@ -15,7 +15,7 @@
 
 // --- platform.c ----------------------------------------------------------------------------------
 
-// What a device says of itself.
+// Facts that a device reports.
 typedef struct {
     cl_platform_id platform;
     cl_device_id id;
@@ -72,7 +72,7 @@ typedef struct {
     char *(*rewrite)(const unsigned char *binary, size_t size_bytes, size_t *new_bytes);
 } opencl_recipe;
 
-// What a family of kernels says of all its programs and launches. The device layer hands it down.
+// A family's sizes for all its programs and launches. The device layer passes them on.
 typedef struct {
     int vector;                   // floats a work-item handles at a time
     int row_items;                // work-items that share a row

@@ -6,7 +6,7 @@ const follow = (() => {
     const {exact, indexText} = heat;
     const FEW = 8, TERMS = 6;
 
-    // What is followed: an element of a tensor at a moment; and the elements that led here.
+    // The number that is followed: an element of a tensor at a moment; and the elements that led here.
     const state = {now: null, trail: []};
     // Places are those in whole tensors, also where the page has a slice.
     const valueOf = ({tensor, flat, moment}) => step.valueAt(tensor, flat, moment);

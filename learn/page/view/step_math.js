@@ -38,7 +38,7 @@ const math = (() => {
             return primes ? el('msup', [base, el('mo', '′'.repeat(primes.length))]) : base;
         };
 
-        // What stands between brackets, closed by `close`; commas and all.
+        // The text between brackets, closed by `close`, with its commas.
         const until = (close) => {
             const parts = [];
             while (at < tokens.length && !is(close)) parts.push(...sequence((word) => word === close));
@@ -91,7 +91,7 @@ const math = (() => {
 
         const isEnd = () => ends.has(peek().text) || peek().text.startsWith('"');
 
-        // What a fraction is divided by: a factor, or a sum with the product that it sums.
+        // The divisor of a fraction: a factor, or a sum with the product that it sums.
         const divisor = () => {
             const factors = [factor()];
             while (factors[0].isSum && !isEnd() && !is('/')) factors.push(factor());

@@ -28,7 +28,7 @@ const names = (() => {
     const afters = {xw: ', before the bias', mean: ': the mean of each row', rstd: ': 1 over the spread of each row', lse: ': the log of the sum of exp', dropped: ', after dropout', again: ', computed again', normed: ', normalised', turned: ', turned by position', turned_back: ', turned back', chunk: ', some rows', blocks: ', in blocks'};
 
     const stemText = (stem) => stems[stem] || patterns.find(([pattern]) => pattern.test(stem))?.[1](stem);
-    // What a tensor is; '': it has no name but its own.
+    // The meaning of a tensor; '': it has no name except its own.
     const of = (name) => {
         const block = /(?:^|\.)(?:h|layers)\.(\d+)\./.exec(name)?.[1];
         let rest = name.replace(/\[\d+:\d+\]/g, '').replace(/(^|\.)(?:model\.)?(?:h|layers)\.\d+\./, '$1').replace(/(^|\.)model\./, '$1');

@@ -112,7 +112,7 @@ const stepPage = (() => {
     document.querySelector('h1').after(head(), make('nav', {'aria-label': 'parts'}, ...links.map(([id, text]) => make('a', {href: '#' + id}, text))));
     document.body.append(section('step', 'The step', player(), make('div', {class: 'stage'}, make('div', {class: 'model'}, picture.legend(), map), panel)));
 
-    // What lies further down is drawn when the first part stands.
+    // Parts further down are drawn when the first part is there.
     const parts = () => [section('text', 'The text', textPart.drawLosses(), make('h3', {}, 'What the model expects'), textPart.drawLogits()),
         section('attention', 'Attention', layers.drawAttention()), section('histograms', 'Layer by layer', ...layers.drawHistograms()),
         section('memory', 'Memory', ...memory.draw()), section('fusion', 'Naive next to fused', ...memory.drawFusion().filter(Boolean)), section('devices-part', 'Devices', ...devices())];

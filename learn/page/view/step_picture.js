@@ -10,7 +10,7 @@ const picture = (() => {
     const RIGHT = LEFT + BOX + GAP;
     const WIDTH = RIGHT + BOX + LEFT;
 
-    // What a kind is about, for its colour.
+    // The subject of a kind, for its colour.
     const families = [
         ['product', /^matmul/, '--s1'], ['attention', /attention|rope/, '--s4'], ['normalisation', /norm(?!.*clip)(_|$)/, '--s3'],
         ['loss', /crossentropy|loss/, '--s2'], ['embedding', /embedding/, '--s6'],

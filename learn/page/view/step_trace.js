@@ -488,7 +488,7 @@ const trace = (() => {
         const flat = at - (walk.tensors[i].offset || 0);
         return step.plan.tensors[i].root === root && flat >= 0 && flat < step.count(step.sidesOf(operand)) ? flat : -1;
     };
-    // Who wrote the element that `name` holds at a moment: {op, operand, flat}, or null: it was there before the step.
+    // The writer of the element that `name` holds at a moment, {op, operand, flat}; null: it was there before the step.
     const writerOf = (name, flat, moment) => {
         const place = memoryOf(name, flat);
         for (let i = Math.ceil(moment / 2) - 1; i >= 0; i--) {
@@ -499,7 +499,7 @@ const trace = (() => {
         }
         return null;
     };
-    // Who reads it, until something else lies there.
+    // Its readers, until something else lies there.
     const readersOf = (name, flat, moment) => {
         const place = memoryOf(name, flat);
         const found = [];

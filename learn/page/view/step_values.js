@@ -56,7 +56,7 @@ const step = (() => {
         else memory.set(stored.subarray(place, place + n), offset);
     };
 
-    // What a tensor with memory of its own holds; the last answer of each is kept, since readers go forward.
+    // The contents of a tensor with memory of its own; the last answer of each is kept, since readers go forward.
     const kept = new Map();
     const memoryAt = (root, moment) => {
         const changes = changesOf.get(root) || [];

@@ -1,7 +1,7 @@
 // flash_attention_amx.c: flash attention of bf16 data, its products in AMX's tile registers, its softmax in
 // vectors of floats.
 //
-// Rows (of q: who asks) and keys (who is asked) are cut into blocks of 32. What is multiplied is bf16: q, k, v and dy
+// Rows (of q: who asks) and keys (who is asked) are cut into blocks of 32. Products are of bf16 data: q, k, v and dy
 // as they are, weights p and the gradients of scores ds rounded once; sums are floats. log2(e) / sqrt(HS) multiplies
 // scores after their product, so that q keeps its digits. Scores lie transposed, (keys, rows), so that a row's
 // statistics are a lane.
@@ -621,7 +621,7 @@ static void multiply_pairing(division d, const backward_scratch *s, pairing at, 
                        s->da + scores_at(at), f);
 }
 
-// What a block of rows gets from KEYS blocks of keys.
+// The sums of a block of rows over KEYS blocks of keys.
 static void add_to_dq(const head *h, division d, const backward_scratch *s, int64_t first_keys, int64_t row_block,
                       cpu_fetching *f) {
     const cpu_range keys = keys_of(h, d, first_keys, row_block);

@@ -16,7 +16,7 @@ enum {
     CPU_BLOCK_STEP = 2 * CPU_AMX_WORDS, // packed, of a panel and step
 };
 
-// What cpu_sum_block() begins with.
+// The first values of cpu_sum_block().
 static inline void cpu_clear_sums(void) {
     _tile_zero(0);
     _tile_zero(1);

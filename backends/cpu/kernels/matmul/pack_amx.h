@@ -126,7 +126,7 @@ static inline void cpu_weave_rows(const cpu_data *from, int64_t ld, int64_t firs
     }
 }
 
-// What n_steps of a panel are packed of, to be asked for in n_turns.
+// The memory that n_steps of a panel are packed from, to be asked for in n_turns.
 static inline cpu_lines cpu_packing_lines(const cpu_packing *p, int64_t n_steps, int64_t n_turns) {
     const int64_t depth = p->depth < n_steps * CPU_AMX_K ? p->depth : n_steps * CPU_AMX_K;
     return p->across ? cpu_lines_of(p->from, p->ld, depth, p->n, n_turns)

@@ -8,7 +8,7 @@
 //     squares of cpu_packed are             pairs are woven of two rows, floats widened
 //     transposed in registers
 //
-// A panel is `width` packed elements of each k, or pair of them. What the operand lacks is zero.
+// A panel is `width` packed elements of each k, or pair of them. Elements beyond the operand are zero.
 #ifndef STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_PACK_BF16_H
 #define STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_PACK_BF16_H
 

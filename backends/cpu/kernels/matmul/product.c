@@ -188,7 +188,7 @@ static cpu_a_rows rows_of_tile(const job *j, const block *of, int64_t row, bool 
     return (cpu_a_rows){.data = lying, .row = p->a_row, .step = 1};
 }
 
-// What is done to n elements of a row of c, from element `at` on, whose column is `col`.
+// The finish of n elements of a row of c, from element `at` on, whose column is `col`.
 static inline __attribute__((always_inline)) void finish_row(const cpu_product *p, int64_t at, int64_t col, int64_t n) {
     float *restrict c = p->c + at;
     if (p->bias != NULL) {
@@ -327,7 +327,7 @@ static void multiply_columns(const job *j, cpu_range cols) {
     }
 }
 
-// What it costs to read or pack a row of a in a cell of c, as columns of c that could have been computed meanwhile.
+// The cost of reading or packing a row of a in a cell of c, in columns of c that could have been computed meanwhile.
 static int64_t cost_of_a_row(const job *j, int64_t cell_rows, int64_t cell_cols) {
     if (j->p->a_row == 1) {
         return 48;

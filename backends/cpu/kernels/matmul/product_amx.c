@@ -376,7 +376,7 @@ static cpu_packed *b_panel(const job *j, int64_t index) {
     return (cpu_packed *)j->team->scratch[owner] + COUNTERS + index / j->of.grid_rows * panel_elems(&j->of);
 }
 
-// What it is packed of; nothing beyond the last.
+// The memory that it is packed from; none beyond the last.
 static cpu_packing packing_of_b(const job *j, int64_t index, int64_t *n_steps) {
     const cpu_product *p = j->p;
     const int64_t n_panels = panels_of(length(j->cols));
@@ -473,7 +473,7 @@ static cpu_packed *a_part(const job *j, int64_t part, int64_t tile) {
     return j->a + (steps.first * j->n_tiles + tile * length(steps)) * A_STEP;
 }
 
-// What a part of a panel of a is packed of; the one after the last of a part is the first of the next.
+// The memory that a part of a panel of a is packed from; the one after the last of a part is the first of the next.
 static cpu_packing packing_of_a(const job *j, int64_t part, int64_t tile, int64_t *n_steps) {
     const cpu_product *p = j->p;
     part += tile / j->n_tiles;

@@ -82,7 +82,7 @@ size_t ISA(cpu_product_scratch)(int64_t m, int64_t n, int64_t k, int n_threads) 
     return (size_t)(b_elems(&of) + a_elems(&of) + sums) * sizeof(float);
 }
 
-// What the passes over slices and chunks share.
+// State shared by the passes over slices and chunks.
 typedef struct {
     const cpu_product *p;
     const cpu_team *team;

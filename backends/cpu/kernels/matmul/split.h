@@ -13,7 +13,7 @@
 //     along k     woven                      transposed, woven
 //     across      transposed, woven          woven
 //
-// What is packed of a panel, of two registers' rows or columns, lies step by step of 32 k, and in each part by part.
+// The packed data of a panel (rows or columns of two registers) lies step by step of 32 k, in each step part by part.
 #ifndef STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_SPLIT_H
 #define STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_SPLIT_H
 
@@ -36,7 +36,7 @@ enum {
 
 typedef uint32_t cpu_split_word;
 
-// What is packed as panels: rows of a, or columns of b.
+// Packed as panels: rows of a, or columns of b.
 typedef struct {
     const float *from;
     int64_t ld;

@@ -40,7 +40,7 @@ typedef struct {
     const float *beside; // what of the same shape is going to be used with them; NULL: nothing
 } cpu_tile_result;
 
-// What a tile packs while it multiplies.
+// The work of packing that a tile does while it multiplies.
 enum { CPU_PACK_NOTHING, CPU_PACK_A = 1, CPU_PACK_B = 2 };
 
 // *sum += factor * row, in the register where *sum is: where there are 32, GCC 12 else takes registers in turns, copies

@@ -24,7 +24,7 @@ static inline doubles widen(const floats *x) {
 }
 
 // Squares are summed in double: a float sum over a hundred million elements loses digits. Several sums take them in
-// turns: an addition waits four cycles for the one before it. What lies a page ahead is asked for: the processor's own
+// turns: an addition waits four cycles for the one before it. Memory a page ahead is asked for: the processor's own
 // look-ahead ends with a page.
 static double sum_squares(const float *x, int64_t n) {
     enum { N_SUMS = 8, STEP = N_SUMS * N_DOUBLES, LINE_ELEMS = 64 / sizeof *x, AHEAD_ELEMS = 4096 / sizeof *x };

@@ -23,7 +23,7 @@ static void store_copy(const float *from, int64_t n, bool streams, cpu_data *to)
     }
 }
 
-// What an update reads and writes, and its factors.
+// The arrays of an update, and its factors.
 typedef struct {
     const float *g;
     float *p;
