@@ -215,8 +215,8 @@ int64_t sm_op_dimension(const sm_plan *plan, const sm_op *op, const char *name);
 // overlap share addresses; so do scratch tensors. SM_ERR_OOM: a single tensor is larger than an arena may be.
 sm_status sm_plan_assign_memory(sm_plan *plan, size_t max_arena_bytes);
 
-// Data that processes exchange is kept in smaller pieces: OpenCL imports only less than 512 MiB from CUDA's driver (580;
-// more ends the process).
+// Data that processes exchange is kept in smaller pieces: OpenCL imports only less than 512 MiB from CUDA's driver
+// (580; more ends the process).
 enum { SM_EXCHANGED_BYTES = 508 << 20 };
 
 // The largest size for a plan's pieces, of a limit in bytes (0 = no limit).
