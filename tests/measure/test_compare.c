@@ -44,6 +44,10 @@ TEST(signed_rank) {
     expect_ok("10", sm_compare_paired(ones, mixed, 10, 0.05, &d));
     assert_true(fabs(d.p_value - 2 * 25.0 / 1024) < 1e-12);
     assert_true(d.has_interval && d.lo > 0);
+    // The last rank of 5 alone is below zero: 10 of the 32 sums are at most 5.
+    static const double last[] = {1.01, 1.02, 1.03, 1.04, 1 / 1.05};
+    expect_ok("last", sm_compare_paired(ones, last, 5, 0.05, &d));
+    assert_true(fabs(d.p_value - 2 * 10.0 / 32) < 1e-12);
 }
 
 // By hand: of C(8, 4) = 70 orders one has all of a first. Tabulated 5% point of 5 and 5: U = 2.

@@ -203,7 +203,7 @@ TEST(pages_name_every_flag) {
         {"--completion zsh", 0, "#compdef stepmark", NULL},
         {"--completion fish", 0, "-l precision -x -a", NULL},
         {"--completion csh", 2, NULL, "bash, zsh or fish"},
-        {"--version", 0, "instruction sets: baseline", NULL},
+        {"--version", 0, "instruction sets: ", NULL},
     };
     CHECK_ALL(cases);
 }

@@ -14,6 +14,7 @@
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
 #include "src/session/session.h"
+#include "src/train/validation.h"
 
 static void ok(sm_status status) {
     if (status != SM_OK) {
@@ -377,6 +378,52 @@ TEST(a_batch_of_padding_has_no_gradients) {
         assert_true(o.gradients[i] == 0);
     }
     free_outcome(&o);
+}
+
+// Documents of 3 and of 17 tokens, a batch each: the mean counts each token once.
+TEST(a_validation_is_a_mean_over_tokens) {
+    static const char text[] = "a validation counts tokens, not batches";
+    sm_document all[] = {{0, 3}, {3, 17}};
+    const sm_documents documents = {.all = all, .n = 2};
+    const sm_model_config *config = &sm_model_at(0)->odd;
+    const sm_plan_options options = {.B = 1, .T = T, .dtype = SM_F32, .documents = true};
+    const sm_backend *backend = sm_backend_find("reference");
+    sm_tokens *tokens = NULL;
+    sm_collation collation;
+    sm_device *device;
+    sm_plan *plan;
+    sm_session *s;
+    uint8_t ids[sizeof text];
+    for (size_t i = 0; i < sizeof text; i++) {
+        ids[i] = (uint8_t)(text[i] % config->vocab);
+    }
+    ok(sm_tokens_from_bytes(ids, sizeof text, config->vocab, &tokens));
+    ok(sm_collate(&documents, 1, T, SM_PADDING_MAX, INT64_MAX, &collation));
+    assert_int_equal(collation.n_batches, 2);
+    ok(backend->open(0, &(sm_open_options){0}, &device));
+    ok(sm_model_build(config, &options, &plan));
+    ok(sm_session_open(device, plan, &s));
+    ok(sm_session_draw(s, 1));
+    double losses[2], mean;
+    int64_t n_tokens;
+    for (int i = 0; i < 2; i++) {
+        int32_t inputs[T], targets[T], starts[T];
+        ok(sm_collation_fill(&collation, tokens, i, inputs, targets, starts, NULL));
+        ok(sm_session_set_documents(s, starts));
+        ok(sm_session_set_batch(s, inputs, targets));
+        ok(sm_session_run(s, SM_RUN_FORWARD, NULL));
+        ok(sm_session_loss(s, &losses[i]));
+    }
+    assert_true(fabs(losses[0] - losses[1]) > 1e-3); // so that the mean of the batches is another
+    const sm_validation validation = {
+        .tokens = tokens, .collation = &collation, .n_batches = 2, .trained = s, .session = s};
+    ok(sm_validation_run(&validation, &mean, &n_tokens));
+    assert_int_equal(n_tokens, 20);
+    assert_near(mean, (3 * losses[0] + 17 * losses[1]) / 20);
+    sm_collation_free(&collation);
+    sm_session_close(s);
+    backend->close(device);
+    sm_tokens_close(tokens);
 }
 
 int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

@@ -43,6 +43,8 @@ TEST(fit_of_known_parts) {
     expect_within("per sequence", 1e3 * fit.compute.value[1], sequence_ms, 0.01);
     expect_within("volume", 1e3 * fit.comm.value[0], volume_ms, 0.01);
     expect_within("message", 1e3 * fit.comm.value[1], message_ms, 0.01);
+    const double within_s = sm_scaling_time_at(&fit, 1, 16).half_s; // the runs have 8 to 64 sequences
+    assert_true(within_s < sm_scaling_time_at(&fit, 1, 0).half_s && within_s < sm_scaling_time_at(&fit, 1, 200).half_s);
     for (int n = 16; n <= 64; n *= 2) {
         sm_scaling_time t = sm_scaling_time_at(&fit, n, 64.0 / n);
         expect_within("prediction", 1e3 * t.step_s, step_of(n, 64), 0.03);
