@@ -28,37 +28,31 @@ bool sm_again_is_kept(const sm_again *a, int tensor) {
     return tensor != SM_NO_TENSOR && tensor < a->n_tensors && a->current[tensor] == tensor;
 }
 
-// A new tensor in place of `tensor`; for a view, in the new root, which is made if missing.
-static sm_status renew(sm_again *a, int tensor, sm_role role) {
-    const sm_tensor kept = a->plan->tensors[tensor];
-    const int name_size = SM_NAME_SIZE - 7;
-    int made;
-    if (kept.view_of == SM_NO_TENSOR) {
-        made =
-            sm_plan_add_tensor(a->plan, role, kept.dtype, kept.n_dims, kept.dims, "%.*s.again", name_size, kept.name);
-    } else {
-        if (sm_again_is_kept(a, kept.view_of)) {
-            SM_TRY(renew(a, kept.view_of, role));
-        }
-        made = sm_plan_add_view(a->plan, a->current[kept.view_of], kept.view_offset_elems, kept.n_dims, kept.dims,
-                                "%.*s.again", name_size, kept.name);
-    }
-    if (made == SM_NO_TENSOR) {
-        return SM_ERR_OOM;
-    }
-    a->current[tensor] = made;
-    return SM_OK;
+// Parts of tensors are read only in the forward (loss_head.c) and by updates, where nothing is computed again.
+static sm_status refuse_part(const sm_tensor *t) {
+    return sm_fail(SM_ERR_INTERNAL, "recompute: '%s' is a part of another tensor", t->name);
 }
 
-// Lets an op read the recomputed tensor, also if it reads only a view of it.
-static sm_status read_current(sm_again *a, sm_op *op) {
+// A new tensor in place of `tensor`.
+static sm_status renew(sm_again *a, int tensor, sm_role role) {
+    const sm_tensor kept = a->plan->tensors[tensor];
+    if (kept.view_of != SM_NO_TENSOR) {
+        return refuse_part(&kept);
+    }
+    a->current[tensor] = sm_plan_add_tensor(a->plan, role, kept.dtype, kept.n_dims, kept.dims, "%.*s.again",
+                                            SM_NAME_SIZE - 7, kept.name);
+    return a->current[tensor] != SM_NO_TENSOR ? SM_OK : SM_ERR_OOM;
+}
+
+// Lets an op read the recomputed tensors.
+static sm_status read_current(const sm_again *a, sm_op *op) {
     for (int k = 0; k < SM_MAX_IN; k++) {
         if (op->in[k] == SM_NO_TENSOR || op->in[k] >= a->n_tensors) {
             continue;
         }
         const sm_tensor *t = &a->plan->tensors[op->in[k]];
-        if (sm_again_is_kept(a, op->in[k]) && t->view_of != SM_NO_TENSOR && !sm_again_is_kept(a, t->view_of)) {
-            SM_TRY(renew(a, op->in[k], t->role));
+        if (t->view_of != SM_NO_TENSOR && !sm_again_is_kept(a, t->view_of)) {
+            return refuse_part(t);
         }
         op->in[k] = a->current[op->in[k]];
     }
