@@ -270,6 +270,15 @@ TEST(check_seed_draws_the_places) {
 }
 
 // A step as tiny as this is mostly clocks; what counts is that the parts make the whole.
+// --fit's time is that of all devices together.
+TEST(devices_share_the_time) {
+    static const expectation cases[] = {
+        {"run -m tiny --fit 20 --backend cpu -r 1 -w 0 --no-peaks", 0, NULL, "to end within 20 s"},
+        {"run -m tiny --fit 20 --backend cpu,reference -r 1 -w 0 --no-peaks", 0, NULL, "to end within 10 s"},
+    };
+    CHECK_ALL(cases);
+}
+
 // What the planner and the kernels foretell is what is allocated, but for whole pages.
 TEST(memory_is_foretold) {
     expect_exit("run -m tiny --mode naive,fused -b 2 --seq-len 32 -w 0 -r 1 --no-peaks -o json", 0);
