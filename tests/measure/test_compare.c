@@ -230,6 +230,20 @@ TEST(only_equal_work) {
     json_decref(other);
 }
 
+// Another machine has devices of its own, another device threads of its own.
+TEST(a_factor_holds_those_within_it) {
+    json_t *here = make_row(1e6, "fused", 4);
+    json_t *there = make_row(1e6, "fused", 4);
+    json_object_set_new(there, "device", json_string("opencl:0.0"));
+    json_object_set_new(there, "n_threads", json_integer(8));
+    assert_int_equal(sm_factor_difference(here, there), 1u << SM_FACTOR_DEVICE);
+    json_object_set_new(here, "cpu_info", json_string("a processor"));
+    json_object_set_new(there, "cpu_info", json_string("another"));
+    assert_int_equal(sm_factor_difference(here, there), 1u << SM_FACTOR_MACHINE);
+    json_decref(here);
+    json_decref(there);
+}
+
 TEST(ambiguous_factors_are_refused) {
     sm_comparison c;
     sm_compare_options options = {.threshold = 0.01};

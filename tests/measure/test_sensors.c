@@ -134,6 +134,12 @@ TEST_WITH(a_quiet_measurement_says_nothing, temp_folder_make, temp_folder_remove
     assert_true(isnan(row.sensors.other_cpus)); // a millisecond: ticks cannot tell
     assert_non_null(why_absent(&row, "load"));
     sm_row_free(&row);
+    after.swap_out_pages += 1;
+    assert_int_equal(sm_row_init(&row), SM_OK);
+    expect_ok("report", sm_sensors_report(sensors, &before, &after, 1, 1, &row));
+    assert_int_equal(json_array_size(row.warnings), 1);
+    assert_true(warns(&row, "the machine swapped (0 bytes in"));
+    sm_row_free(&row);
     sm_sensors_close(sensors);
 }
 
