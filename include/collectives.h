@@ -51,6 +51,9 @@ typedef struct sm_collectives {
     sm_status (*hand_over)(sm_executable *executable, void *const *tickets, int n);
     // Waits for the device as its backend does, and continues exchanges meanwhile. NULL: they need nobody for that.
     sm_status (*synchronize)(sm_executable *executable);
+    // With synchronize: whether no other process waits any more for what this one's threads must do for the exchanges
+    // that it has begun. Until then they may not wait for other processes in another way.
+    sm_status (*is_settled)(sm_executable *executable, bool *is_settled);
     // SM_ERR_DEVICE: the exchange failed. In the computing thread, or in another one while that waits for it.
     sm_status (*is_done)(sm_executable *executable, void *ticket, bool *is_done);
     // Of a ticket that is done: ops started afterwards see the result.

@@ -405,13 +405,28 @@ static bool is_last_start(const sm_plan *plan, int at) {
     return plan->ops[at].range >= SM_PHASE_BACKWARD;
 }
 
-// The communicating thread asks until this is done, and whether all processes live.
-static sm_status watch(sm_exchange *x, transfer *t) {
-    const sm_comm_job job = {
-        .pattern = SM_COMM_WATCH, .is_done = is_carried, .fail = abort_library_of, .ctx = collective_of(t)};
+// The communicating thread asks until `is_done`, and whether all processes live.
+static sm_status watch(sm_exchange *x, sm_status (*is_done)(void *ctx, bool *is_done), collective *c) {
+    const sm_comm_job job = {.pattern = SM_COMM_WATCH, .is_done = is_done, .fail = abort_library_of, .ctx = c};
     int64_t ticket = 0;
     SM_TRY(sm_comm_start(x->comm, &job, &ticket));
     return sm_comm_finish(x->comm, ticket);
+}
+
+// Looks for a short time by itself, which is faster than to wait for the communicating thread, that watches.
+static sm_status wait_for_library(sm_exchange *x, sm_status (*is_done)(void *ctx, bool *is_done), collective *c) {
+    enum { SHORT_NS = 1000000 };
+    const int64_t until_ns = sm_now_ns() + SHORT_NS;
+    bool done = false;
+    while (!done && sm_now_ns() < until_ns) {
+        SM_TRY(is_done(c, &done));
+    }
+    return done ? SM_OK : watch(x, is_done, c);
+}
+
+static sm_status is_settled(void *ctx, bool *is_settled) {
+    const collective *c = ctx;
+    return c->library->is_settled(c->executable, is_settled);
 }
 
 static sm_status begin_by_library(sm_exchange *x, transfer *t, const sm_op *op) {
@@ -436,24 +451,10 @@ static sm_status begin_by_library(sm_exchange *x, transfer *t, const sm_op *op) 
     return SM_OK;
 }
 
-// Looks for a short time by itself, which is faster than to wait for the communicating thread, that watches.
-static sm_status wait_for_library(sm_exchange *x, transfer *t) {
-    enum { SHORT_NS = 1000000 };
-    const int64_t until_ns = sm_now_ns() + SHORT_NS;
-    bool is_done = false;
-    while (!is_done && sm_now_ns() < until_ns) {
-        SM_TRY(is_carried(collective_of(t), &is_done));
-    }
-    if (is_done) {
-        return SM_OK;
-    }
-    return watch(x, t);
-}
-
 static sm_status finish_by_library(sm_exchange *x, transfer *t) {
     SM_TRY(hand_over_begun(x));
     SM_TRY(finish_handing(x));
-    SM_TRY(wait_for_library(x, t));
+    SM_TRY(wait_for_library(x, is_carried, collective_of(t)));
     sm_comm_add_busy(x->comm, x->library->elapsed_ns(t->executable, collective_of(t)->ticket));
     t->ticket = 0;
     x->n_under_way--;
@@ -605,7 +606,10 @@ sm_status sm_exchange_run(sm_exchange *x, sm_executable *executable, int at, int
     transfer *t = &x->transfers[2 * at];
     if (is_start(op)) {
         SM_TRY(start(x, executable, t, op, waited_ns));
-        return is_last_start(x->plan, at) ? hand_over_begun(x) : SM_OK;
+        SM_TRY(is_last_start(x->plan, at) ? hand_over_begun(x) : SM_OK);
+        // A process may wait for others next, as when it saves, before it finishes a gather.
+        const bool settles = op->kind == SM_OP_ALL_GATHER_START && x->library != NULL && x->library->is_settled != NULL;
+        return settles && is_last_start(x->plan, at) ? wait_for_library(x, is_settled, collective_of(t)) : SM_OK;
     }
     return op->kind == SM_OP_GATHER_ROWS            ? gather_now(x, executable, t, op, waited_ns)
            : op->kind == SM_OP_COMMUNICATION_FINISH ? finish_of(x, executable, op->out[0], waited_ns)

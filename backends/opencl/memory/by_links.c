@@ -417,6 +417,16 @@ static sm_status is_done(sm_executable *executable, void *ticket, bool *is_done)
     return SM_OK;
 }
 
+// Others wait for copies that are not started yet.
+static sm_status is_settled(sm_executable *executable, bool *is_settled) {
+    opencl_executable *e = (opencl_executable *)executable;
+    SM_TRY(is_aborted(e) ? SM_OK : advance(e, NULL));
+    pthread_mutex_lock(&e->landing->lock);
+    *is_settled = e->landing->first == NULL || e->landing->last->stage >= OPENCL_STAGE_TAKEN;
+    pthread_mutex_unlock(&e->landing->lock);
+    return SM_OK;
+}
+
 static int64_t elapsed_ns(sm_executable *executable, void *ticket) {
     (void)executable;
     return ((const opencl_collective *)ticket)->busy_ns;
@@ -452,6 +462,7 @@ const sm_collectives sm_collectives_links = {
     .describe = opencl_links_describe,
     .begin = begin,
     .synchronize = synchronize,
+    .is_settled = is_settled,
     .is_done = is_done,
     .finish = opencl_finish_collective,
     .elapsed_ns = elapsed_ns,
