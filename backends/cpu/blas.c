@@ -104,17 +104,18 @@ __attribute__((format(printf, 2, 3))) static void warn(sm_device_info *info, con
 // supports.
 static void warn_of_core(sm_device_info *info) {
     const char *lacking = lacking_in(info->blas_core);
+    const char *lacked = given_up[0] != '\0' ? lacking_in(given_up) : NULL;
     if (lacking != NULL && is_kept) {
         warn(info, "OpenBLAS uses its %s core, without the processor's %s, because %s=%.32s is set; unset it",
              info->blas_core, lacking, variable, getenv(variable));
     } else if (lacking != NULL) {
         warn(info, "OpenBLAS uses its %s core, without the processor's %s; a newer OpenBLAS may be faster",
              info->blas_core, lacking);
-    } else if (given_up[0] != '\0') {
+    } else if (lacked != NULL) {
         warn(info,
              "OpenBLAS does not know this processor and chose its %s core, without the processor's %s; it is "
              "loaded with its %s core (OPENBLAS_CORETYPE)",
-             given_up, lacking_in(given_up), info->blas_core);
+             given_up, lacked, info->blas_core);
     }
     if (dropped[0] != '\0') {
         warn(info, "%s=%s was set, and would hold OpenBLAS back; it is loaded without it (--keep-env keeps it)",
