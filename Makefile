@@ -504,6 +504,8 @@ $(B)/%.$(1).$(2).o: %.c | $(INTRINSICS_$(1):=.gch)
 	    -c -o $$@ $$<
 endef
 $(foreach isa,$(ALL_ISAS),$(foreach data,f32 bf16 f16,$(eval $(call ISA_RULE,$(isa),$(data)))))
+# GCC 14 for RISC-V ends with an internal error where it makes scalars of a row's largest values.
+$(B)/backends/cpu/kernels/loss.rvv%.o: FILE_FLAGS := $(if $(findstring clang,$(CC)),,-fno-tree-sra)
 $(B)/backends/cpu/isa.o: $(B)/build_info
 $(B)/backends/cpu/isa.o: FILE_FLAGS := $(foreach isa,$(ALL_ISAS),-DCPU_WITH_$(isa)=$(if $(filter $(isa),$(ISAS)),1,0))
 
