@@ -373,6 +373,11 @@ static int n_ahead(opencl_executable *e) {
 
 static bool is_aborted(const opencl_executable *e) { return atomic_load(&e->device->peers->is_aborted); }
 
+// A device that hangs is left to the wait that ends at the deadline.
+static bool is_late(const opencl_executable *e) {
+    return e->base.deadline_ns != 0 && sm_now_ns() > e->base.deadline_ns;
+}
+
 static sm_status begin(sm_executable *executable, const sm_collective *what, void **ticket) {
     opencl_executable *e = (opencl_executable *)executable;
     opencl_collective *c;
@@ -380,7 +385,7 @@ static sm_status begin(sm_executable *executable, const sm_collective *what, voi
     SM_TRY(opencl_begin_collective(e, what, ticket, &c));
     c->number = ++e->device->peers->links->n_begun;
     SM_TRY(advance(e, c));
-    while (n_ahead(e) > AHEAD && !is_aborted(e)) {
+    while (n_ahead(e) > AHEAD && !is_aborted(e) && !is_late(e)) {
         sched_yield();
         SM_TRY(advance(e, NULL));
     }
@@ -396,8 +401,8 @@ static sm_status synchronize(sm_executable *executable) {
     do {
         SM_TRY(advance(e, NULL));
         sched_yield();
-    } while (!has(e, OPENCL_BEGUN, flag) && !is_aborted(e));
-    return SM_OK;
+    } while (!has(e, OPENCL_BEGUN, flag) && !is_aborted(e) && !is_late(e));
+    return is_late(e) ? opencl_wait(e, "clFinish", e->device->queue, NULL) : SM_OK;
 }
 
 static bool is_over(opencl_executable *e, const opencl_collective *c) {
