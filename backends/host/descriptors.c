@@ -25,11 +25,15 @@ static socklen_t address_of(const char *name, int rank, struct sockaddr_un *addr
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
-static int open_socket(void) {
+static void limit_waiting(int s) {
     const struct timeval limit = {.tv_sec = (time_t)(limit_ns / 1000000000)};
+    (void)setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+}
+
+static int open_socket(void) {
     const int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (s >= 0) {
-        (void)setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+        limit_waiting(s);
     }
     return s;
 }
@@ -71,8 +75,7 @@ static int accept_any(int listening, int *rank) {
         if (s < 0) {
             return -1;
         }
-        const struct timeval limit = {.tv_sec = (time_t)(limit_ns / 1000000000)};
-        (void)setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+        limit_waiting(s);
         if (is_own_user(s) && recv(s, rank, sizeof *rank, MSG_WAITALL) == (ssize_t)sizeof *rank) {
             return s;
         }

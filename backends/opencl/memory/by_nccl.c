@@ -145,6 +145,18 @@ static bool are_all_ended(const opencl_executable *e) {
     return true;
 }
 
+static void free_events(opencl_collective *c) {
+    cuda_event events[] = {c->started, c->ended};
+    for (int i = 0; i < 2; i++) {
+        if (events[i] != NULL) {
+            (void)cuda.event_destroy(events[i]);
+        }
+    }
+    if (c->begun.event != NULL) {
+        opencl.clReleaseEvent(c->begun.event);
+    }
+}
+
 bool opencl_end_nccl(opencl_executable *e) {
     enum { LOOKS = 1000 };
     static const struct timespec look = {.tv_nsec = 1000000};
@@ -158,6 +170,9 @@ bool opencl_end_nccl(opencl_executable *e) {
             return false;
         }
         nanosleep(&look, NULL);
+    }
+    for (opencl_collective *c = e->collectives; c != NULL; c = c->next) {
+        free_events(c);
     }
     return true;
 }

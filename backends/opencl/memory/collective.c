@@ -88,18 +88,6 @@ static sm_status make_ticket(opencl_executable *e, opencl_collective **ticket) {
     return SM_OK;
 }
 
-static void free_events(opencl_collective *c) {
-    cuda_event events[] = {c->started, c->ended};
-    for (int i = 0; i < 2; i++) {
-        if (events[i] != NULL) {
-            (void)cuda.event_destroy(events[i]);
-        }
-    }
-    if (c->begun.event != NULL) {
-        opencl.clReleaseEvent(c->begun.event);
-    }
-}
-
 bool opencl_free_collectives(opencl_executable *e) {
     if (e->collectives != NULL && !(e->landing != NULL ? opencl_end_links(e) : opencl_end_nccl(e))) {
         return false;
@@ -107,7 +95,6 @@ bool opencl_free_collectives(opencl_executable *e) {
     while (e->collectives != NULL) {
         opencl_collective *c = e->collectives;
         e->collectives = c->next;
-        free_events(c);
         free(c);
     }
     for (int i = 0; e->rounded != NULL && i < e->n_rounded; i++) {
