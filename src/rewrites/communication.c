@@ -7,11 +7,13 @@
 //                                          finish: bucket 0, 1, ...
 //   norm, clip, update                     norm, clip, update
 //
-// With a sharded optimizer, each process gets its slice of a bucket's sum and updates it (optimizer.c); the slices of
-// the parameters are gathered afterwards, in the order in which the next forward needs them, and it waits for each
-// before the first read. Each process has 1/N of the loss's derivative (sm_fill_hyper), so that sums are means.
+// With a sharded optimizer, each process gets its slice of a bucket's sum and updates it (optimizer.c), in the order in
+// which the next forward needs the parameters. The slices of a bucket are gathered while the next ones are updated, and
+// the forward waits for each before the first read. Each process has 1/N of the loss's derivative (sm_fill_hyper), so
+// that sums are means.
 #include <stdlib.h>
 
+#include "src/optim/optimizer.h"
 #include "src/rewrites/passes.h"
 
 typedef struct {
@@ -179,8 +181,26 @@ static void finish_gathers(list *l, const milestones *m, int i) {
     }
 }
 
-// All ops of a plan with an optimizer, with those of communication between them. A process with an empty slice of a
-// bucket still gathers it, so gathers begin after the last update.
+static bool is_of_shard(const sm_plan *plan, const sm_op *op) {
+    return plan->processes.is_sharded && sm_op_is_update(plan, op);
+}
+
+// The updates of all buckets, and gathers. A process with an empty slice of a bucket has no update, and still gathers.
+static void update_and_gather(list *l, const milestones *m) {
+    const sm_plan *plan = l->plan;
+    const sm_range optimizer = sm_plan_range(plan, SM_PHASE_OPTIMIZER);
+    for (int k = 0; k < plan->n_buckets; k++) {
+        const sm_bucket *bucket = &plan->buckets[m[k].bucket];
+        for (int i = optimizer.first; i < optimizer.end; i++) {
+            if (is_of_shard(plan, &plan->ops[i]) && writes(plan, &plan->ops[i], bucket->value)) {
+                append(l, plan->ops[i]);
+            }
+        }
+        begin_gather(l, bucket);
+    }
+}
+
+// All ops of a plan with an optimizer, with those of communication between them.
 static void rebuild(list *l, const milestones *m) {
     const sm_plan *plan = l->plan;
     const sm_range optimizer = sm_plan_range(plan, SM_PHASE_OPTIMIZER);
@@ -192,11 +212,13 @@ static void rebuild(list *l, const milestones *m) {
         if (plan->ops[i].attr.when == SM_WHEN_LAST) {
             finish_sums(l, plan->ops[i].range, &plan->ops[i]);
         }
-        append(l, plan->ops[i]);
+        if (!is_of_shard(plan, &plan->ops[i])) {
+            append(l, plan->ops[i]);
+        }
         begin_sums_behind(l, m, i);
     }
-    for (int k = 0; k < plan->n_buckets && plan->processes.is_sharded; k++) {
-        begin_gather(l, &plan->buckets[m[k].bucket]);
+    if (plan->processes.is_sharded) {
+        update_and_gather(l, m);
     }
 }
 
