@@ -3,7 +3,6 @@
 //   sum = part 0 + part 1 + ... + part N-1     in the order of ranks: the own part is in sum itself, the others' lie one
 //                                              after another in theirs (N-1, each)
 //   sum = bf16(part 0 + ... + part N-1)        of rounded parts
-//   mark: words[at] = number                   after all that the queue did before
 #if DATA_IS_NARROW
 typedef ushort4 datas;
 #else
@@ -46,5 +45,3 @@ typedef float4 datas;
 
 SUM_KERNEL(links_sum, float, float4, same, same, same, same)
 SUM_KERNEL(links_sum_rounded, data, datas, widen_datas, narrow_datas, widen, narrow)
-
-kernel void links_mark(uint number, global volatile uint *words, ulong at) { words[at] = number; }

@@ -458,6 +458,11 @@ CL_API_ENTRY cl_int CL_API_CALL clGetEventProfilingInfo(cl_event event, cl_profi
     return real(event, what, size, to, size_ret);
 }
 
+CL_API_ENTRY cl_int CL_API_CALL clRetainEvent(cl_event event) {
+    REAL(clRetainEvent)
+    return real(event);
+}
+
 CL_API_ENTRY cl_int CL_API_CALL clReleaseEvent(cl_event event) {
     REAL(clReleaseEvent)
     for (int i = 0; i < MOST_EVENTS; i++) {

@@ -167,6 +167,18 @@ int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t size_bytes) {
     return SUCCESS;
 }
 
+// The host's memory has the same address for the card.
+int cuMemHostRegister_v2(void *memory, size_t size_bytes, unsigned flags) {
+    return memory != NULL && size_bytes > 0 && flags == 3 ? SUCCESS : INVALID;
+}
+
+int cuMemHostGetDevicePointer_v2(uint64_t *address, void *memory, unsigned flags) {
+    *address = (uint64_t)(uintptr_t)memory;
+    return flags == 0 ? SUCCESS : INVALID;
+}
+
+int cuMemHostUnregister(void *memory) { return memory != NULL ? SUCCESS : INVALID; }
+
 // --- streams -------------------------------------------------------------------------------------
 
 typedef struct task {

@@ -191,6 +191,7 @@ CODE(clWaitForEvents, (cl_uint n, events e), (n, e))
 CODE(clGetEventInfo, (cl_event e, cl_event_info what, size_t n, void *value, size_t *size), (e, what, n, value, size))
 CODE(clGetEventProfilingInfo, (cl_event e, cl_profiling_info what, size_t n, void *value, size_t *size),
      (e, what, n, value, size))
+CODE(clRetainEvent, (cl_event e), (e))
 CODE(clReleaseEvent, (cl_event e), (e))
 CODE(clFlush, (cl_command_queue q), (q))
 CODE(clFinish, (cl_command_queue q), (q))

@@ -1,19 +1,19 @@
 // by_links.c: exchanges that the cards' copy engines carry by their own links, without a library. Of exchange s between
-// N processes, process r does, step by step, as soon as words (links.c) say that it may:
+// N processes, process r does, step by step, as soon as words (links.c) and the queue's events say that it may:
 //
-//     COMPUTED   the queue has written the exchange's flag to BEGUN: write s to READY of all
+//     COMPUTED   an event: the queue has computed the part: write s to READY of all
 //     ARRIVES    sums: READY of all: copy slice r of all parts here, and then write s to LANDED
-//     LANDED     in the queue: sum slice r, in the order of ranks, and write another flag to BEGUN
-//     LEAVES     the flag is there, or if nothing is summed READY of all: copy slice r to all, unless only the sums are
-//                asked for; write s to TAKEN of all
+//     LANDED     in the queue: sum slice r, in the order of ranks
+//     LEAVES     an event: that is computed; or if nothing is summed READY of all: copy slice r to all, unless only the
+//                sums are asked for; write s to TAKEN of all
 //     TAKEN      of all: the exchange is over
 //
 // After TAKEN of all a process has what it needs, and the others have read what they need: its memory may change.
 //
 // Copies run next to the kernels that compute; on an H100 (driver 580) little else of CUDA does. A stream that waits for
 // a word takes turns with the queue: each 2.4 ms the card looks at it, once the groups at work have ended, and the queue
-// loses a tenth of its speed. So the launching thread looks at the words, by copying them to the host, and streams only
-// copy. A sum in a queue of its own keeps units from a product whose groups would fill all of them, which then takes
+// loses a tenth of its speed. So the launching thread looks at words in the host's memory, and streams only copy and
+// write such words. A sum in a queue of its own keeps units from a product whose groups would fill all of them, which then takes
 // twice as long. So sums are enqueued between kernels that compute, and the launching thread stays close to the device.
 #include <pthread.h>
 #include <sched.h>
@@ -28,13 +28,12 @@ enum { LANDINGS = 4, AHEAD = 2 }; // slots; exchanges that the launching thread 
 typedef struct opencl_landing {
     opencl_shared memory;
     size_t slot_bytes;
-    cl_kernel sum, sum_rounded, mark;
+    cl_kernel sum, sum_rounded;
     pthread_mutex_t lock;     // protects the members below
     opencl_collective *first; // under way, in the order of their begins
     opencl_collective *last;
     unsigned n_arriving;        // slots in use
     unsigned n_slots;           // used so far
-    uint32_t *words;            // as last looked at
     int64_t last_end_ns;        // of an exchange
     uint64_t launches_at_begin; // enqueued when the last one began
 } opencl_landing;
@@ -58,8 +57,6 @@ static size_t slot_bytes_of(const sm_plan *plan) {
 
 size_t opencl_landing_bytes(const sm_plan *plan) { return LANDINGS * slot_bytes_of(plan); }
 
-static int n_words(const opencl_peers *p) { return OPENCL_OWN_WORDS + OPENCL_MATTERS * p->n_processes; }
-
 sm_status opencl_reserve_landing(opencl_executable *e) {
     static const char options[] = "-DDATA_BF16";
     opencl_landing *l = calloc(1, sizeof *l);
@@ -68,14 +65,9 @@ sm_status opencl_reserve_landing(opencl_executable *e) {
     }
     pthread_mutex_init(&l->lock, NULL);
     e->landing = l;
-    l->words = calloc(1, opencl_word_at(n_words(e->device->peers)));
-    if (l->words == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for words", id_of(e->device));
-    }
     l->slot_bytes = slot_bytes_of(e->base.plan);
     SM_TRY(opencl_get_kernel(e->device, "links", options, "links_sum", &l->sum));
     SM_TRY(opencl_get_kernel(e->device, "links", options, "links_sum_rounded", &l->sum_rounded));
-    SM_TRY(opencl_get_kernel(e->device, "links", options, "links_mark", &l->mark));
     SM_TRY(opencl_share(e->device, l->slot_bytes == 0 ? 1 : LANDINGS * l->slot_bytes, &l->memory));
     e->base.memory_bytes += l->memory.size_bytes;
     return SM_OK;
@@ -87,43 +79,71 @@ void opencl_free_landing(opencl_executable *e) {
         opencl_unshare(e->device, &l->memory);
         opencl_release_kernel(l->sum);
         opencl_release_kernel(l->sum_rounded);
-        opencl_release_kernel(l->mark);
         pthread_mutex_destroy(&l->lock);
-        free(l->words);
         free(l);
     }
 }
 
 // --- words ---------------------------------------------------------------------------------------
 
-static sm_status look(opencl_executable *e) {
+static bool has_told(const opencl_executable *e, int rank, opencl_matter matter, uint32_t number) {
     const opencl_peers *p = e->device->peers;
-    SM_TRY(cuda_check(id_of(e->device), "cuCtxSetCurrent", cuda.context_set(p->context)));
-    return cuda_check(id_of(e->device), "cuMemcpyDtoH, of words",
-                      cuda.copy_to_host(e->landing->words, p->words.address, opencl_word_at(n_words(p))));
+    return (int32_t)(atomic_load(opencl_told_word(p, p->rank, matter, rank)) - number) >= 0;
 }
 
-static bool has(const opencl_executable *e, int word, uint32_t number) {
-    return (int32_t)(e->landing->words[opencl_word_at(word) / sizeof(uint32_t)] - number) >= 0;
-}
-
-static bool have_all(const opencl_executable *e, opencl_matter matter, uint32_t number) {
+static bool have_all_told(const opencl_executable *e, opencl_matter matter, uint32_t number) {
     for (int rank = 0; rank < e->device->peers->n_processes; rank++) {
-        if (!has(e, OPENCL_OWN_WORDS + rank * OPENCL_MATTERS + (int)matter, number)) {
+        if (!has_told(e, rank, matter, number)) {
             return false;
         }
     }
     return true;
 }
 
-static sm_status tell(const opencl_executable *e, cuda_stream stream, cuda_address word, uint32_t number) {
+static void tell_all(const opencl_executable *e, opencl_matter matter, uint32_t number) {
+    const opencl_peers *p = e->device->peers;
+    for (int rank = 0; rank < p->n_processes; rank++) {
+        atomic_store(opencl_told_word(p, rank, matter, p->rank), number);
+    }
+}
+
+// After what the stream does before.
+static sm_status tell_by(const opencl_executable *e, cuda_stream stream, int rank, opencl_matter matter,
+                         uint32_t number) {
+    const opencl_peers *p = e->device->peers;
+    const cuda_address word = p->links->told[rank].address + opencl_told_at(matter, p->rank);
     return cuda_check(id_of(e->device), "cuStreamWriteValue32", cuda.stream_write_value(stream, word, number, 0));
 }
 
-static sm_status tell_all(const opencl_executable *e, cuda_stream stream, opencl_matter matter, uint32_t number) {
-    const opencl_peers *p = e->device->peers;
-    for (int rank = 0; rank < p->n_processes; rank++) {
-        SM_TRY(tell(e, stream, opencl_word_of(p, rank, matter, p->rank), number));
+static sm_status tell_all_by(const opencl_executable *e, cuda_stream stream, opencl_matter matter, uint32_t number) {
+    for (int rank = 0; rank < e->device->peers->n_processes; rank++) {
+        SM_TRY(tell_by(e, stream, rank, matter, number));
+    }
+    return SM_OK;
+}
+
+// --- events of the queue -------------------------------------------------------------------------
+
+// An event of all that was enqueued so far.
+static sm_status mark(opencl_executable *e, cl_event *event) {
+    const opencl_device *d = e->device;
+    SM_TRY(opencl_check(id_of(d), "clEnqueueMarkerWithWaitList",
+                        opencl.clEnqueueMarkerWithWaitList(d->queue, 0, NULL, event)));
+    return opencl_check(id_of(d), "clFlush", opencl.clFlush(d->queue));
+}
+
+static void await(opencl_collective *c, cl_event event) {
+    (void)opencl.clRetainEvent(event);
+    opencl_release_event(c->computed);
+    c->computed = event;
+}
+
+static sm_status is_computed(const opencl_executable *e, opencl_collective *c, bool *is_computed) {
+    *is_computed = c->computed == NULL;
+    SM_TRY(*is_computed ? SM_OK : opencl_look_at(id_of(e->device), c->computed, is_computed));
+    if (*is_computed) {
+        opencl_release_event(c->computed);
+        c->computed = NULL;
     }
     return SM_OK;
 }
@@ -172,22 +192,7 @@ static sm_status pull(opencl_executable *e, opencl_collective *c) {
             to += part_bytes;
         }
     }
-    return tell(e, p->stream, p->words.address + opencl_word_at(OPENCL_LANDED), c->number);
-}
-
-// The queue writes a flag to BEGUN when it has come to here.
-static sm_status mark(opencl_executable *e, uint32_t *flag) {
-    const opencl_device *d = e->device;
-    const cl_ulong at = opencl_word_at(OPENCL_BEGUN) / sizeof(uint32_t);
-    const cl_uint number = ++d->peers->n_flags;
-    const opencl_argument arguments[] = {OPENCL_ARGUMENT(number), OPENCL_ARGUMENT(d->peers->words.buffer),
-                                         OPENCL_ARGUMENT(at)};
-    const size_t one = 1;
-    *flag = number;
-    SM_TRY(opencl_set_arguments(d, e->landing->mark, arguments, 3));
-    SM_TRY(opencl_check(id_of(d), "clEnqueueNDRangeKernel",
-                        opencl.clEnqueueNDRangeKernel(d->queue, e->landing->mark, 1, NULL, &one, &one, 0, NULL, NULL)));
-    return opencl_check(id_of(d), "clFlush", opencl.clFlush(d->queue));
+    return tell_by(e, p->stream, p->rank, OPENCL_LANDED, c->number);
 }
 
 static sm_status enqueue_sum(opencl_executable *e, const opencl_collective *c, const own_slice *s) {
@@ -223,36 +228,39 @@ static sm_status push(opencl_executable *e, opencl_collective *c) {
                 copy(e, place_in(e, c, rank) + s.at_bytes, place_in(e, c, p->rank) + s.at_bytes, s.size_bytes, stream));
         }
     }
-    return tell_all(e, stream, OPENCL_TAKEN, c->number);
+    return tell_all_by(e, stream, OPENCL_TAKEN, c->number);
 }
 
 // One step of an exchange, if it may be done now. Words of one kind are written in the order of the begins.
 static sm_status step(opencl_executable *e, opencl_collective *c, opencl_stage before, bool *is_done) {
     opencl_landing *l = e->landing;
     const opencl_stage from = c->stage;
+    bool computed = true;
     switch (from) {
     case OPENCL_STAGE_COMPUTED:
-        if (before > from && has(e, OPENCL_BEGUN, c->flag)) {
+        SM_TRY(before > from ? is_computed(e, c, &computed) : SM_OK);
+        if (before > from && computed) {
             c->stage = is_sum(c) ? OPENCL_STAGE_ARRIVES : OPENCL_STAGE_LEAVES;
-            SM_TRY(tell_all(e, e->device->peers->stream, OPENCL_READY, c->number));
+            tell_all(e, OPENCL_READY, c->number);
         }
         break;
     case OPENCL_STAGE_ARRIVES:
-        if (before > from && l->n_arriving < LANDINGS && have_all(e, OPENCL_READY, c->number)) {
+        if (before > from && l->n_arriving < LANDINGS && have_all_told(e, OPENCL_READY, c->number)) {
             c->stage = OPENCL_STAGE_LANDED;
             SM_TRY(pull(e, c));
         }
         break;
     case OPENCL_STAGE_LANDED: break; // add_landed
     case OPENCL_STAGE_LEAVES:
-        if (before > from && (is_sum(c) ? has(e, OPENCL_BEGUN, c->flag) : have_all(e, OPENCL_READY, c->number))) {
+        SM_TRY(before > from ? is_computed(e, c, &computed) : SM_OK);
+        if (before > from && computed && have_all_told(e, OPENCL_READY, c->number)) {
             l->n_arriving -= is_sum(c);
             c->stage = OPENCL_STAGE_TAKEN;
             SM_TRY(push(e, c));
         }
         break;
     case OPENCL_STAGE_TAKEN:
-        if (have_all(e, OPENCL_TAKEN, c->number)) {
+        if (have_all_told(e, OPENCL_TAKEN, c->number)) {
             const int64_t now_ns = sm_now_ns(); // exchanges overlap: a time counts for the earlier one
             c->busy_ns = now_ns - (c->start_ns > l->last_end_ns ? c->start_ns : l->last_end_ns);
             l->last_end_ns = now_ns;
@@ -268,7 +276,7 @@ static sm_status step(opencl_executable *e, opencl_collective *c, opencl_stage b
 // All steps that may be done now. The caller has the lock.
 static sm_status go_on(opencl_executable *e) {
     opencl_landing *l = e->landing;
-    SM_TRY(look(e));
+    SM_TRY(cuda_check(id_of(e->device), "cuCtxSetCurrent", cuda.context_set(e->device->peers->context)));
     for (opencl_collective *c = l->first, *before = NULL; c != NULL; before = c, c = c->after) {
         for (bool is_done = true; is_done;) {
             SM_TRY(step(e, c, before != NULL ? before->stage : OPENCL_STAGE_OVER, &is_done));
@@ -281,10 +289,10 @@ static sm_status go_on(opencl_executable *e) {
 }
 
 static bool is_to_add(const opencl_executable *e, const opencl_collective *c) {
-    return c->stage == OPENCL_STAGE_LANDED && has(e, OPENCL_LANDED, c->number);
+    return c->stage == OPENCL_STAGE_LANDED && has_told(e, e->device->peers->rank, OPENCL_LANDED, c->number);
 }
 
-// Whether the queue is still where the last exchange began: that one's mark then serves this one, too.
+// Whether the queue is still where the last exchange began: that one's event then serves this one, too.
 static bool is_at_last_begin(const opencl_executable *e, const opencl_collective *begun) {
     const opencl_collective *last = e->landing->last;
     return begun->bucket < 0 && last != NULL && last->stage == OPENCL_STAGE_COMPUTED &&
@@ -295,26 +303,28 @@ static bool is_at_last_begin(const opencl_executable *e, const opencl_collective
 // caller has the lock.
 static sm_status add_landed(opencl_executable *e, opencl_collective *begun) {
     opencl_landing *l = e->landing;
+    opencl_collective *first = NULL; // parts land in the order of the begins
     int n_sums = 0;
-    uint32_t flag = l->last != NULL ? l->last->flag : 0;
-    for (opencl_collective *c = l->first; c != NULL; c = c->after) {
-        const own_slice s = slice_of(e, c);
-        SM_TRY(is_to_add(e, c) && s.n_elems > 0 ? enqueue_sum(e, c, &s) : SM_OK);
-        n_sums += is_to_add(e, c);
-    }
-    if (n_sums > 0 || (begun != NULL && !is_at_last_begin(e, begun))) {
-        SM_TRY(mark(e, &flag));
-        l->launches_at_begin = begun != NULL ? e->n_enqueued : l->launches_at_begin;
-    }
+    cl_event here = NULL;
     for (opencl_collective *c = l->first; c != NULL; c = c->after) {
         if (is_to_add(e, c)) {
-            c->flag = flag;
+            const own_slice s = slice_of(e, c);
+            SM_TRY(s.n_elems > 0 ? enqueue_sum(e, c, &s) : SM_OK);
             c->stage = OPENCL_STAGE_LEAVES;
+            first = n_sums++ == 0 ? c : first;
         }
     }
-    if (begun != NULL) {
-        begun->flag = flag;
+    if (n_sums > 0 || (begun != NULL && !is_at_last_begin(e, begun))) {
+        SM_TRY(mark(e, &here));
+        l->launches_at_begin = begun != NULL ? e->n_enqueued : l->launches_at_begin;
     }
+    for (opencl_collective *c = first; n_sums > 0; n_sums--, c = c->after) {
+        await(c, here);
+    }
+    if (begun != NULL) {
+        await(begun, here != NULL ? here : l->last->computed);
+    }
+    opencl_release_event(here);
     return SM_OK;
 }
 
@@ -358,13 +368,13 @@ static sm_status link_all(opencl_executable *e) {
 
 // How many places in the queue exchanges were begun at that the device has not come to.
 static int n_ahead(opencl_executable *e) {
-    uint32_t flag = 0;
+    cl_event last = NULL;
     int n = 0;
     pthread_mutex_lock(&e->landing->lock);
     for (const opencl_collective *c = e->landing->first; c != NULL; c = c->after) {
         if (c->stage == OPENCL_STAGE_COMPUTED) {
-            n += n == 0 || c->flag != flag;
-            flag = c->flag;
+            n += n == 0 || c->computed != last;
+            last = c->computed;
         }
     }
     pthread_mutex_unlock(&e->landing->lock);
@@ -395,13 +405,17 @@ static sm_status begin(sm_executable *executable, const sm_collective *what, voi
 // Exchanges continue while the device computes what was enqueued so far.
 static sm_status synchronize(sm_executable *executable) {
     opencl_executable *e = (opencl_executable *)executable;
-    uint32_t flag = 0;
+    cl_event here = NULL;
+    bool is_here = false;
     SM_TRY(opencl_check_lost(e));
-    SM_TRY(mark(e, &flag));
-    do {
-        SM_TRY(advance(e, NULL));
+    sm_status status = mark(e, &here);
+    while (status == SM_OK && !is_here && !is_aborted(e) && !is_late(e)) {
         sched_yield();
-    } while (!has(e, OPENCL_BEGUN, flag) && !is_aborted(e) && !is_late(e));
+        status = advance(e, NULL);
+        status = status == SM_OK ? opencl_look_at(id_of(e->device), here, &is_here) : status;
+    }
+    opencl_release_event(here);
+    SM_TRY(status);
     return is_late(e) ? opencl_wait(e, "clFinish", e->device->queue, NULL) : SM_OK;
 }
 

@@ -152,9 +152,7 @@ static void free_events(opencl_collective *c) {
             (void)cuda.event_destroy(events[i]);
         }
     }
-    if (c->begun.event != NULL) {
-        opencl.clReleaseEvent(c->begun.event);
-    }
+    opencl_release_event(c->begun.event);
 }
 
 bool opencl_end_nccl(opencl_executable *e) {

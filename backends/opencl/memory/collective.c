@@ -95,6 +95,7 @@ bool opencl_free_collectives(opencl_executable *e) {
     while (e->collectives != NULL) {
         opencl_collective *c = e->collectives;
         e->collectives = c->next;
+        opencl_release_event(c->computed);
         free(c);
     }
     for (int i = 0; e->rounded != NULL && i < e->n_rounded; i++) {

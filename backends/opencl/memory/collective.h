@@ -31,7 +31,7 @@ typedef struct opencl_collective {
     uint32_t number;
     opencl_stage stage;
     unsigned slot;                   // of the landing memory
-    uint32_t flag;                   // of the queue, when what the stage waits for is computed
+    cl_event computed;               // what the stage waits for; NULL: it is
     int64_t start_ns, busy_ns;       // its own time, without that of earlier ones
     struct opencl_collective *after; // in the order of the begins
 } opencl_collective;

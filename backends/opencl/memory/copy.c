@@ -167,10 +167,9 @@ sm_status opencl_wait_copy(sm_executable *executable, void *ticket) {
 }
 
 bool opencl_is_copied(sm_executable *executable, void *ticket) {
-    (void)executable;
-    cl_int state = CL_COMPLETE;
-    const cl_int code = opencl.clGetEventInfo(ticket, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
-    return code != CL_SUCCESS || state <= CL_COMPLETE;
+    bool is_copied = true;
+    const sm_status status = opencl_look_at(id_of(((const opencl_executable *)executable)->device), ticket, &is_copied);
+    return status != SM_OK || is_copied;
 }
 
 // A buffer over the memory makes the driver pin its pages, for asynchronous copies at the bus's speed (H100, driver

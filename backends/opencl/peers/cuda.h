@@ -62,6 +62,9 @@ typedef struct {
       (cuda_address address, size_t size_bytes, size_t offset_bytes, cuda_memory memory, uint64_t flags))             \
     X(memory_unmap, "cuMemUnmap", (cuda_address address, size_t size_bytes))                                          \
     X(memory_allow, "cuMemSetAccess", (cuda_address address, size_t size_bytes, const cuda_access *access, size_t n)) \
+    X(host_register, "cuMemHostRegister_v2", (void *memory, size_t size_bytes, unsigned flags))                        \
+    X(host_get_address, "cuMemHostGetDevicePointer_v2", (cuda_address * address, void *memory, unsigned flags))        \
+    X(host_unregister, "cuMemHostUnregister", (void *memory))                                                         \
     X(copy_to_host, "cuMemcpyDtoH_v2", (void *to, cuda_address from, size_t size_bytes))                              \
     X(copy_from_host, "cuMemcpyHtoD_v2", (cuda_address to, const void *from, size_t size_bytes))                      \
     X(copy, "cuMemcpyDtoDAsync_v2", (cuda_address to, cuda_address from, size_t size_bytes, cuda_stream stream))      \

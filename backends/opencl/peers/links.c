@@ -1,10 +1,12 @@
 // links.c: joining by the cards' own links, with the driver alone: each process maps the others' memory (shared.c), and
-// copies from and to it by its card's copy engines, which work next to kernels. Processes tell each other by words in that
-// memory.
+// copies from and to it by its card's copy engines, which work next to kernels. Processes and their streams tell each
+// other by words in the host's memory, which each process can look at without a call of the driver.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "backends/host/descriptors.h"
 #include "backends/opencl/peers/peers.h"
@@ -32,24 +34,95 @@ sm_status opencl_links_make_id(sm_device *device, unsigned char id[SM_COLLECTIVE
     return SM_OK;
 }
 
-cuda_address opencl_word_of(const opencl_peers *p, int whose, opencl_matter matter, int writer) {
-    return p->words.linked[whose].address + opencl_word_at(OPENCL_OWN_WORDS + writer * OPENCL_MATTERS + (int)matter);
+// --- words in the host's memory ------------------------------------------------------------------
+
+// Maps the words of a process, for itself and for streams.
+static sm_status map(const opencl_device *device, int descriptor, opencl_told *told) {
+    enum { PORTABLE = 1, HAS_ADDRESS = 2 };
+    const size_t size_bytes = device->peers->links->told_bytes;
+    void *memory = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    if (memory == MAP_FAILED) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for words", id_of(device));
+    }
+    sm_status status =
+        cuda_check(id_of(device), "cuMemHostRegister", cuda.host_register(memory, size_bytes, PORTABLE | HAS_ADDRESS));
+    if (status != SM_OK) {
+        munmap(memory, size_bytes);
+        return status;
+    }
+    told->words = memory;
+    return cuda_check(id_of(device), "cuMemHostGetDevicePointer", cuda.host_get_address(&told->address, memory, 0));
+}
+
+static sm_status receive(const opencl_device *device, int rank) {
+    const opencl_links *l = device->peers->links;
+    uint64_t size_bytes = 0;
+    int descriptor = -1;
+    SM_TRY(host_receive_descriptor(l->connections[rank], &descriptor, &size_bytes));
+    const sm_status status =
+        size_bytes == l->told_bytes
+            ? map(device, descriptor, &l->told[rank])
+            : sm_fail(SM_ERR_INTERNAL, "%s: rank %d has words of %llu bytes, and this process of %zu", id_of(device),
+                      rank, (unsigned long long)size_bytes, l->told_bytes);
+    close(descriptor);
+    return status;
+}
+
+// All processes map the words of all.
+static sm_status share_words(const opencl_device *device) {
+    const opencl_peers *p = device->peers;
+    opencl_links *l = p->links;
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    l->told_bytes = (opencl_word_at(OPENCL_MATTERS * p->n_processes) + page - 1) / page * page;
+    l->told = calloc((size_t)p->n_processes, sizeof *l->told);
+    const int own = os_open_nameless();
+    const bool is_there = l->told != NULL && own >= 0 && ftruncate(own, (off_t)l->told_bytes) == 0;
+    const sm_status mapped =
+        is_there ? map(device, own, &l->told[p->rank]) : sm_fail(SM_ERR_OOM, "%s: no memory for words", id_of(device));
+    sm_status status = SM_OK;
+    for (int rank = 0; rank < p->n_processes && status == SM_OK; rank++) {
+        const int sent = mapped == SM_OK ? own : -1;
+        status = rank == p->rank ? SM_OK : host_send_descriptor(l->connections[rank], sent, l->told_bytes);
+    }
+    if (own >= 0) {
+        close(own);
+    }
+    for (int rank = 0; rank < p->n_processes && mapped == SM_OK && status == SM_OK; rank++) {
+        status = rank == p->rank ? SM_OK : receive(device, rank);
+    }
+    return mapped != SM_OK ? mapped : status;
+}
+
+static void free_words(const opencl_peers *p) {
+    const opencl_links *l = p->links;
+    for (int rank = 0; l->told != NULL && rank < p->n_processes; rank++) {
+        if (l->told[rank].words != NULL) {
+            (void)cuda.host_unregister((void *)l->told[rank].words);
+            munmap((void *)l->told[rank].words, l->told_bytes);
+        }
+    }
+    free(l->told);
 }
 
 // --- joining -------------------------------------------------------------------------------------
+
+// In rank `whose`'s card.
+static cuda_address trial_word(const opencl_peers *p, int whose, int writer) {
+    return p->words.linked[whose].address + opencl_word_at(OPENCL_TRIED + writer);
+}
 
 // Whether the words that all others write here, and those that were written to them, have the number.
 static sm_status have_number(const opencl_device *device, uint32_t number, bool *have) {
     const opencl_peers *p = device->peers;
     *have = true;
     for (int rank = 0; rank < p->n_processes; rank++) {
-        const cuda_address words[] = {opencl_word_of(p, p->rank, OPENCL_TRIED, rank),
-                                      opencl_word_of(p, rank, OPENCL_TRIED, p->rank)};
+        const cuda_address words[] = {trial_word(p, p->rank, rank), trial_word(p, rank, p->rank)};
         for (int i = 0; i < 2; i++) {
             uint32_t seen = 0;
             SM_TRY(cuda_check(id_of(device), "cuMemcpyDtoH", cuda.copy_to_host(&seen, words[i], sizeof seen)));
             *have = *have && seen == number;
         }
+        *have = *have && atomic_load(opencl_told_word(p, p->rank, OPENCL_MET, rank)) == number;
     }
     return SM_OK;
 }
@@ -62,8 +135,12 @@ static sm_status try_links(opencl_device *device) {
     const opencl_peers *p = device->peers;
     bool have = false;
     for (int rank = 0; rank < p->n_processes; rank++) {
-        const cuda_address word = opencl_word_of(p, rank, OPENCL_TRIED, p->rank);
-        SM_TRY(cuda_check(id_of(device), "cuStreamWriteValue32", cuda.stream_write_value(p->stream, word, NUMBER, 0)));
+        const cuda_address words[] = {trial_word(p, rank, p->rank),
+                                      p->links->told[rank].address + opencl_told_at(OPENCL_MET, p->rank)};
+        for (int i = 0; i < 2; i++) {
+            SM_TRY(cuda_check(id_of(device), "cuStreamWriteValue32",
+                              cuda.stream_write_value(p->stream, words[i], NUMBER, 0)));
+        }
     }
     while (!have && sm_now_ns() < until_ns) {
         SM_TRY(have_number(device, NUMBER, &have));
@@ -83,6 +160,7 @@ static sm_status join(opencl_device *device, opencl_links *l, const char *name) 
     SM_TRY(host_meet(name, p->rank, p->n_processes, l->connections));
     SM_TRY(cuda_check(id_of(device), "cuCtxSetCurrent", cuda.context_set(p->context)));
     SM_TRY(cuda_check(id_of(device), "cuStreamCreate", cuda.stream_create(&l->pushing, 1)));
+    SM_TRY(share_words(device));
     SM_TRY(opencl_link(device, &p->words));
     return try_links(device);
 }
@@ -128,6 +206,7 @@ void opencl_links_leave(opencl_peers *p) {
     if (l->pushing != NULL) {
         (void)cuda.stream_destroy(l->pushing);
     }
+    free_words(p);
     free(l->connections);
     free(l);
     p->links = NULL;

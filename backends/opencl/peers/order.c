@@ -26,15 +26,12 @@ sm_status opencl_mark(opencl_device *device, opencl_point *point) {
 // It looks rarely, because asking the driver delays the thread that launches kernels.
 static sm_status wait_on_host(opencl_device *device, cl_event event) {
     static const struct timespec look = {.tv_nsec = 20000};
-    cl_int state = CL_QUEUED;
-    cl_int code = CL_SUCCESS;
-    while (code == CL_SUCCESS && state > CL_COMPLETE && !atomic_load(&device->peers->is_aborted)) {
-        code = opencl.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
-        if (state > CL_COMPLETE) {
-            nanosleep(&look, NULL);
-        }
+    bool is_done = false;
+    while (!is_done && !atomic_load(&device->peers->is_aborted)) {
+        SM_TRY(opencl_look_at(id_of(device), event, &is_done));
+        (void)(is_done ? 0 : nanosleep(&look, NULL));
     }
-    return opencl_check(id_of(device), "clGetEventInfo", code != CL_SUCCESS ? code : state < 0 ? state : CL_SUCCESS);
+    return SM_OK;
 }
 
 sm_status opencl_wait_in_stream(opencl_device *device, opencl_point *point) {

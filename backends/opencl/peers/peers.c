@@ -96,7 +96,7 @@ static sm_status try_memory(opencl_device *device) {
 
 sm_status opencl_peers_begin(opencl_device *device, int rank, int n_processes) {
     opencl_peers *p = device->peers;
-    const int n_words = OPENCL_OWN_WORDS + OPENCL_MATTERS * n_processes;
+    const int n_words = OPENCL_TRIED + n_processes;
     if (p->context == NULL) {
         SM_TRY(cuda_check(id_of(device), "cuDevicePrimaryCtxRetain", cuda.context_retain(&p->context, p->card)));
     }

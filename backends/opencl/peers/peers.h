@@ -42,22 +42,29 @@ typedef enum {
     OPENCL_ORDER_HOST, // the host waits for an event
 } opencl_order;
 
-// Words in opencl_peers.words, each in a line of its own: of the own queue, and for each matter of all ranks.
-enum { OPENCL_WORD_BYTES = 64 };
+// Words, each in a line of its own. Those of opencl_peers.words are in the card's memory: the flag of the queue (order.c),
+// and one that each rank writes to try the links.
+enum { OPENCL_WORD_BYTES = 64, OPENCL_FLAG = 0, OPENCL_TRIED = 1 };
+
+// Those of opencl_told are in the host's memory: what a process is told by its own streams, other processes, and their
+// streams.
 typedef enum {
-    OPENCL_BEGUN,  // the queue has come to a point (order.c)
-    OPENCL_LANDED, // a stream has copied what a sum needs
-    OPENCL_OWN_WORDS,
-} opencl_own_word;
-typedef enum {
-    OPENCL_READY, // has computed its part, which others may read, and change where they sum
-    OPENCL_TAKEN, // has read what it needs, and written what others need
-    OPENCL_TRIED,
+    OPENCL_READY,  // has computed its part, which others may read, and change where they sum
+    OPENCL_LANDED, // the own streams: has copied what a sum needs
+    OPENCL_TAKEN,  // has read what it needs, and written what others need
+    OPENCL_MET,    // the trial of the links
     OPENCL_MATTERS,
 } opencl_matter;
 
 typedef struct {
+    _Atomic uint32_t *words; // NULL: not mapped
+    cuda_address address;    // where streams write them
+} opencl_told;
+
+typedef struct {
     int *connections;    // by rank
+    opencl_told *told;   // by rank; all of size told_bytes
+    size_t told_bytes;
     cuda_stream pushing; // copies to others; opencl_peers.stream copies from others
     uint32_t n_begun;    // exchanges, the same in all processes
 } opencl_links;
@@ -71,7 +78,7 @@ typedef struct opencl_peers {
     int rank, n_processes;
     bool is_busy; // in a thread that was left behind, or with exchanges that do not end: nothing is freed
     opencl_order order;
-    opencl_shared words; // the first is the flag, others are told by links
+    opencl_shared words;
     uint32_t n_flags;    // written so far
     atomic_bool is_aborted;
     // A function of OpenCL 3.0.
@@ -108,9 +115,14 @@ void opencl_links_describe(const sm_device *device, char text[SM_COLLECTIVES_TEX
 void opencl_links_abort(sm_device *device);
 void opencl_links_leave(opencl_peers *peers);
 
-// Where a word is in opencl_peers.words; and its address, as rank `writer` writes it to rank `whose`'s memory.
 static inline size_t opencl_word_at(int word) { return (size_t)word * OPENCL_WORD_BYTES; }
-cuda_address opencl_word_of(const opencl_peers *peers, int whose, opencl_matter matter, int writer);
+// What rank `writer` tells: where it is among a process's words.
+static inline size_t opencl_told_at(opencl_matter matter, int writer) {
+    return opencl_word_at(writer * OPENCL_MATTERS + (int)matter);
+}
+static inline _Atomic uint32_t *opencl_told_word(const opencl_peers *p, int whose, opencl_matter matter, int writer) {
+    return p->links->told[whose].words + opencl_told_at(matter, writer) / sizeof(uint32_t);
+}
 
 // --- shared.c --------------------------------------------------------------------------------------
 

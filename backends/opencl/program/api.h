@@ -41,6 +41,7 @@
     X(clWaitForEvents)             \
     X(clGetEventInfo)              \
     X(clGetEventProfilingInfo)     \
+    X(clRetainEvent)               \
     X(clReleaseEvent)              \
     X(clFlush)                     \
     X(clFinish)
@@ -72,7 +73,20 @@ static inline sm_status opencl_check(const char *device_id, const char *doing, c
     return code == CL_SUCCESS ? SM_OK : opencl_fail(device_id, doing, code);
 }
 
+// Whether what the event stands for is done. It asks the driver, for less than a microsecond, and does not wait.
+static inline sm_status opencl_look_at(const char *device_id, cl_event event, bool *is_done) {
+    cl_int state = CL_QUEUED;
+    const cl_int code = opencl.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+    *is_done = code != CL_SUCCESS || state <= CL_COMPLETE;
+    return opencl_check(device_id, "clGetEventInfo", code != CL_SUCCESS ? code : state < 0 ? state : CL_SUCCESS);
+}
+
 // NULL is fine.
+static inline void opencl_release_event(cl_event event) {
+    if (event != NULL) {
+        opencl.clReleaseEvent(event);
+    }
+}
 static inline void opencl_release_buffer(cl_mem buffer) {
     if (buffer != NULL) {
         opencl.clReleaseMemObject(buffer);
