@@ -339,6 +339,13 @@ static void append(opencl_landing *l, opencl_collective *c) {
     l->last = c;
 }
 
+static sm_status copy_next(opencl_executable *e) {
+    pthread_mutex_lock(&e->landing->lock);
+    const sm_status status = go_on(e);
+    pthread_mutex_unlock(&e->landing->lock);
+    return status;
+}
+
 // All that may be done now, and the begin of an exchange, unless that is NULL. In the computing thread, or while it
 // waits.
 static sm_status advance(opencl_executable *e, opencl_collective *begun) {
@@ -397,7 +404,7 @@ static sm_status begin(sm_executable *executable, const sm_collective *what, voi
     SM_TRY(advance(e, c));
     while (n_ahead(e) > AHEAD && !is_aborted(e) && !is_late(e)) {
         sched_yield();
-        SM_TRY(advance(e, NULL));
+        SM_TRY(copy_next(e)); // what lands meanwhile is summed with the next begin: one flush for both
     }
     return SM_OK;
 }
