@@ -178,8 +178,7 @@ sm_status opencl_execute(sm_executable *executable, sm_range range, int64_t *op_
         return execute_profiled(e, range, op_ns);
     }
     SM_TRY(enqueue_range(e, e->device->queue, range, false));
-    // Exchanges by links flush at their begins and before waits: NVIDIA's driver 580 stalls a card for 10 to 20 ms after
-    // each 8,192 flushes.
+    // Exchanges by links flush at their begins and before waits.
     return e->landing != NULL ? SM_OK
                               : opencl_check(id_of(e->device), "clFlush", opencl.clFlush(e->device->queue));
 }

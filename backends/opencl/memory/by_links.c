@@ -36,6 +36,7 @@ typedef struct opencl_landing {
     unsigned n_slots;           // used so far
     int64_t last_end_ns;        // of an exchange
     uint64_t launches_at_begin; // enqueued when the last one began
+    bool is_flushed;            // all events
 } opencl_landing;
 
 // --- landing memory ------------------------------------------------------------------------------
@@ -124,12 +125,18 @@ static sm_status tell_all_by(const opencl_executable *e, cuda_stream stream, ope
 
 // --- events of the queue -------------------------------------------------------------------------
 
-// An event of all that was enqueued so far.
+// An event of all that was enqueued so far, once that is flushed.
 static sm_status mark(opencl_executable *e, cl_event *event) {
-    const opencl_device *d = e->device;
-    SM_TRY(opencl_check(id_of(d), "clEnqueueMarkerWithWaitList",
-                        opencl.clEnqueueMarkerWithWaitList(d->queue, 0, NULL, event)));
-    return opencl_check(id_of(d), "clFlush", opencl.clFlush(d->queue));
+    e->landing->is_flushed = false;
+    return opencl_check(id_of(e->device), "clEnqueueMarkerWithWaitList",
+                        opencl.clEnqueueMarkerWithWaitList(e->device->queue, 0, NULL, event));
+}
+
+// NVIDIA's driver 580 stalls a card for 10 to 20 ms after each 8,192 flushes, so they are few.
+static sm_status flush(opencl_executable *e) {
+    const bool is_flushed = e->landing->is_flushed;
+    e->landing->is_flushed = true;
+    return is_flushed ? SM_OK : opencl_check(id_of(e->device), "clFlush", opencl.clFlush(e->device->queue));
 }
 
 static void await(opencl_collective *c, cl_event event) {
@@ -339,13 +346,6 @@ static void append(opencl_landing *l, opencl_collective *c) {
     l->last = c;
 }
 
-static sm_status copy_next(opencl_executable *e) {
-    pthread_mutex_lock(&e->landing->lock);
-    const sm_status status = go_on(e);
-    pthread_mutex_unlock(&e->landing->lock);
-    return status;
-}
-
 // All that may be done now, and the begin of an exchange, unless that is NULL. In the computing thread, or while it
 // waits.
 static sm_status advance(opencl_executable *e, opencl_collective *begun) {
@@ -355,6 +355,41 @@ static sm_status advance(opencl_executable *e, opencl_collective *begun) {
     if (begun != NULL) {
         append(e->landing, begun);
     }
+    status = status == SM_OK ? flush(e) : status;
+    pthread_mutex_unlock(&e->landing->lock);
+    return status;
+}
+
+// How many places in the queue exchanges were begun at that the device has not come to.
+static int n_ahead(opencl_executable *e) {
+    cl_event last = NULL;
+    int n = 0;
+    for (const opencl_collective *c = e->landing->first; c != NULL; c = c->after) {
+        if (c->stage == OPENCL_STAGE_COMPUTED) {
+            n += n == 0 || c->computed != last;
+            last = c->computed;
+        }
+    }
+    return n;
+}
+
+static bool is_aborted(const opencl_executable *e) { return atomic_load(&e->device->peers->is_aborted); }
+
+// A device that hangs is left to the wait that ends at the deadline.
+static bool is_late(const opencl_executable *e) {
+    return e->base.deadline_ns != 0 && sm_now_ns() > e->base.deadline_ns;
+}
+
+// The launching thread waits until the device has come closer. What lands meanwhile is summed before the kernels that it
+// launches next, and flushed with these.
+static sm_status wait_for_device(opencl_executable *e) {
+    sm_status status = SM_OK;
+    pthread_mutex_lock(&e->landing->lock);
+    while (status == SM_OK && n_ahead(e) > AHEAD && !is_aborted(e) && !is_late(e)) {
+        sched_yield();
+        status = go_on(e);
+    }
+    status = status == SM_OK ? add_landed(e, NULL) : status;
     pthread_mutex_unlock(&e->landing->lock);
     return status;
 }
@@ -373,28 +408,6 @@ static sm_status link_all(opencl_executable *e) {
     return SM_OK;
 }
 
-// How many places in the queue exchanges were begun at that the device has not come to.
-static int n_ahead(opencl_executable *e) {
-    cl_event last = NULL;
-    int n = 0;
-    pthread_mutex_lock(&e->landing->lock);
-    for (const opencl_collective *c = e->landing->first; c != NULL; c = c->after) {
-        if (c->stage == OPENCL_STAGE_COMPUTED) {
-            n += n == 0 || c->computed != last;
-            last = c->computed;
-        }
-    }
-    pthread_mutex_unlock(&e->landing->lock);
-    return n;
-}
-
-static bool is_aborted(const opencl_executable *e) { return atomic_load(&e->device->peers->is_aborted); }
-
-// A device that hangs is left to the wait that ends at the deadline.
-static bool is_late(const opencl_executable *e) {
-    return e->base.deadline_ns != 0 && sm_now_ns() > e->base.deadline_ns;
-}
-
 static sm_status begin(sm_executable *executable, const sm_collective *what, void **ticket) {
     opencl_executable *e = (opencl_executable *)executable;
     opencl_collective *c;
@@ -402,11 +415,7 @@ static sm_status begin(sm_executable *executable, const sm_collective *what, voi
     SM_TRY(opencl_begin_collective(e, what, ticket, &c));
     c->number = ++e->device->peers->links->n_begun;
     SM_TRY(advance(e, c));
-    while (n_ahead(e) > AHEAD && !is_aborted(e) && !is_late(e)) {
-        sched_yield();
-        SM_TRY(copy_next(e)); // what lands meanwhile is summed with the next begin: one flush for both
-    }
-    return SM_OK;
+    return wait_for_device(e);
 }
 
 // Exchanges continue while the device computes what was enqueued so far.
@@ -416,6 +425,7 @@ static sm_status synchronize(sm_executable *executable) {
     bool is_here = false;
     SM_TRY(opencl_check_lost(e));
     sm_status status = mark(e, &here);
+    status = status == SM_OK ? flush(e) : status;
     while (status == SM_OK && !is_here && !is_aborted(e) && !is_late(e)) {
         sched_yield();
         status = advance(e, NULL);
