@@ -16,6 +16,7 @@ libraries="libc6-dev libjansson-dev libhwloc-dev libpcre2-dev libxxhash-dev libo
 slurm="slurmctld slurmd slurm-client munge"
 packaging="debhelper dpkg-dev lintian debootstrap"
 longest_wait_s=600
+native=$(dpkg --print-architecture)
 packages=""
 foreign=""
 
@@ -49,9 +50,12 @@ for set in "$@"; do
     esac
 done
 
+# Another processor's package of the same name does not count: not all of them can be installed side by side.
 is_installed() {
     for name in $(echo "$1" | tr '|' ' '); do
-        ! dpkg-query -W -f '${db:Status-Status}\n' "$name" 2>/dev/null | grep -q '^installed$' || return 0
+        case $name in *:*) of=${name#*:} ;; *) of=$native ;; esac
+        ! dpkg-query -W -f '${db:Status-Status} ${Architecture}\n' "$name" 2>/dev/null | grep -qE "^installed ($of|all)$" ||
+            return 0
     done
     return 1
 }
