@@ -2,7 +2,7 @@
 # elsewhere.sh SUITE ARCH [COMPILER...]: builds and checks stepmark in a Debian of another release (bookworm, trixie, sid) and
 # for another processor (amd64, arm64, riscv64), and says in the end what failed. The Debian lies outside of the tree, in
 # ELSEWHERE=/var/tmp/stepmark-elsewhere, and is kept; its compiler builds for ARCH, and QEMU runs what it built where the
-# processor is another. What else is named is compilers (clang-19, or all-clang: every version there is): each of them
+# processor is another. Further names are compilers (clang-19, or all-clang: every version there is): each of them
 # compiles all sources without a warning. As root; mirror and proxy are those of this machine's apt (MIRROR=URI: another).
 # T="plan gradient": these tests alone, as for `make check`; T=none: it is only built.
 set -eu

@@ -1,5 +1,5 @@
 // chart.js: draws the figures of a page. A figure is data that the program made (pages/figure.h) under
-// #figures; its place is <div data-figure="id">. What it knows of:
+// #figures; its place is <div data-figure="id">. The kinds:
 //   lines      y against x, with intervals; each line a series
 //   intervals  a dot with its interval for each name
 //   stacks     bars of parts for each name
@@ -12,7 +12,7 @@ const chart = (() => {
     const compact = (value) => value.toLocaleString('en', {notation: 'compact', maximumSignificantDigits: 3});
     const colour = (n) => `var(--s${n > 12 ? (n - 1) % 12 + 1 : n})`; // 0: of nobody
     const DASHES = ['', '8 3', '2.5 3', '9 3 2.5 3', '14 4', '5 2 2 2 2 2'];
-    // What a report says of its rows: describe(row) gives nodes for a hint, open(row) shows all, samples(row) in ns,
+    // A report's facts of its rows: describe(row) gives nodes for a hint, open(row) shows all, samples(row) in ns,
     // isShown(row) by the reader's filter.
     const rows = {describe: () => [], open: null, samples: () => [], isShown: () => true};
 

@@ -247,7 +247,7 @@ inlined void add_weighted_twice(float w[FRAGMENTS][STEP_TILES][4], tile_name b_r
 #define SETTLE_HEAD   JOIN(settle_, HS)
 
 // The same, of 64 rows by four warps, both operands in local memory: kept in registers, the first of tiles of 64 rows
-// came out wrong. What the units write must be settled before they are given any registers.
+// came out wrong. The units' results must be settled before the units are given any registers.
 inlined void begin_rows(tile_name a_rows, tile_name b_rows, float score[FRAGMENTS][STEP_TILES][4]) {
 #pragma unroll
     for (uint k = 0; k < K_STEPS; k++) {

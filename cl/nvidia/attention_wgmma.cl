@@ -1,6 +1,6 @@
 // attention_wgmma.cl: names for the matrix units' instructions of four warps (wgmma: PTX ISA, "Asynchronous warpgroup
-// level matrix instructions"), for attention_tensor.cl, before which the host puts this text. What the driver's compiler
-// takes for no target that it chooses stands here as a comment, "//@" before it (backends/opencl/nvidia/retarget.c).
+// level matrix instructions"), for attention_tensor.cl, before which the host puts this text. Instructions that the
+// driver's compiler takes for no target of its choice stand here as comments, "//@" before them (backends/opencl/nvidia/retarget.c).
 //
 // Four warps multiply 64 rows, 16 a warp, of a tile or of what lies in registers as a first operand of mma.sync does,
 // with a tile; the results lie in registers as those of mma.sync do. Tiles are in local memory: rows of 64 numbers, 128
@@ -35,7 +35,7 @@ static inline ulong describe_tile(uint address, uint column_bytes) {
     NAMES_32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"              \
              ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 
-// What was written to a product's results is there before the next instruction: the units are waited for where it is not.
+// A product's results are there before the next instruction: where they are not, the units are waited for.
 #define DEFINE_SETTLE(n, sums) \
     static inline __attribute__((always_inline)) void settle_##n(float c[n / 8][4]) { __asm__ volatile("" : sums); }
 DEFINE_SETTLE(32, SUMS_4(c, 0))

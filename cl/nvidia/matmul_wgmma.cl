@@ -17,7 +17,7 @@
 //
 // Barriers in local memory tell that a stage is full, by the bytes that came, or empty, by the consumers' warps. A tensor
 // map (128 bytes, backends/opencl/nvidia/tensor_map.c) says where a matrix is and how tiles of it lie in local memory:
-// rows of 128 bytes, whose chunks of 16 bytes are exchanged by the row's number. What is outside of a matrix is read as
+// rows of 128 bytes, whose chunks of 16 bytes are exchanged by the row's number. Numbers outside of a matrix are read as
 // zeros and not written.
 //
 // The sums are registers of PTX by name (cl/nvidia/wgmma.cl). With SPLIT, t00 to t3f are what is added up of them.
@@ -388,7 +388,7 @@ INLINE void round_numbers(uint a[16]) {
 }
 #endif
 
-// What is left of a stage's products when the next is begun: those of A's last fragments.
+// The products of A's last fragments, which are left of a stage when the next one begins.
 #define STEP_OF_FRAGMENTS(a, k)                                         \
     {                                                                   \
         const uint at = tiles + stage * STAGE_BYTES;                    \

@@ -3,7 +3,7 @@
 // and attention_tiles.cl, before which the host puts this text.
 //
 // A tensor map (128 bytes, backends/opencl/nvidia/tensor_map.c) says where a tensor is, and how boxes of it lie in local
-// memory: rows of 128 bytes, whose chunks of 16 bytes are exchanged by the row's number. What is outside of a tensor is
+// memory: rows of 128 bytes, whose chunks of 16 bytes are exchanged by the row's number. Numbers outside of a tensor are
 // read as zeros and not written.
 
 enum { MAP_BYTES = 128 };

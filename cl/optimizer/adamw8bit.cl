@@ -87,7 +87,7 @@ static inline vec quant_code_signed(vec x) {
     return x < to_vec(0.0f) ? QUANT_ZERO - below : QUANT_ZERO + rank;
 }
 
-// The first n codes, n > 0, as floats, then `fill`. What is not there is replaced afterwards: llvmpipe (Mesa 22.3) computes
+// The first n codes, n > 0, as floats, then `fill`. The missing ones are replaced afterwards: llvmpipe (Mesa 22.3) computes
 // wrongly with an array that a condition fills.
 static inline vec load_codes(const global uchar *p, ulong n, float fill) {
 #if VECTOR == 1

@@ -24,7 +24,7 @@
 //
 // Items are laid ITEMS_Y x ITEMS_X over a tile of scores: item (y, x) has rows y, y + ITEMS_Y, .. and keys x,
 // x + ITEMS_X, .. Over a result of rows (or keys) by channels it has the same rows, or 4 keys side by side, and
-// every ITEMS_X-th chunk of 4 channels. What an item reads of local memory serves 8 x 8, or 4 x 8, multiplications
+// every ITEMS_X-th chunk of 4 channels. Each read of local memory serves 8 x 8, or 4 x 8, multiplications
 // of every step: local memory is what limits these kernels.
 
 #ifndef HS

@@ -256,7 +256,7 @@ inlined void to_parts(const uint4 *x, ab_part *f) {
 }
 #endif
 
-// What a lane has of an operand: raw, before it is rounded or cut in two.
+// A lane's part of an operand: raw, before it is rounded or cut in two.
 #define B_CHUNKS (UNIT == WMMA || IS_DPAS ? 2 : 1)
 typedef struct {
     uint4 x[B_CHUNKS];

@@ -1,5 +1,5 @@
-// comm_reduce.c: the summing thread and its jobs: who waits for whom, and how failures become known. What a job moves is
-// in comm_move.c.
+// comm_reduce.c: the summing thread and its jobs: who waits for whom, and how failures become known. comm_move.c
+// moves the data.
 //
 // Each process has counters in shared memory: the jobs that it has started (`arrived`), those with its share done
 // (`done`), and, for jobs in which processes only meet, those that it has read (`released`).
@@ -325,7 +325,7 @@ void *sm_comm_part(const sm_comm *comm, int number, int rank) {
     return NULL;
 }
 
-// The caller has the lock. What the job began elsewhere has ended when the failure is known, or does not end.
+// The caller has the lock. Work that the job began elsewhere has ended when the failure is known, or does not end.
 static sm_status failure_of(sm_reducer *r) {
     enum { MOST_S = 3 };
     struct timespec until;

@@ -296,7 +296,7 @@ TEST(test_out_of_memory) {
     backend->close(device);
 }
 
-// What NCCL says goes through: a failed call, and one that failed since.
+// NCCL's messages go through: a failed call, and one that failed since.
 TEST(test_failures) {
     bool is_done;
     if (is_real) {

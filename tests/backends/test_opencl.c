@@ -320,7 +320,7 @@ static void enqueue_endless(opencl_device *device, volatile cl_int *go, cl_mem *
     opencl.clReleaseProgram(program);
 }
 
-// What a step does then, and the sessions and devices after it.
+// A step after that, and the sessions and devices after it.
 TEST(test_hanging_kernel) {
     sm_device *device = open_device(NULL);
     sm_device *again = NULL;

@@ -10,7 +10,7 @@
 
 static char said[1 << 16];
 
-// What the program says as the card's: 0 where it could run.
+// The exit code that the program gives as the card's: 0 where it could run.
 static int run(const char *environment, const char *card, const char *words) {
     char command[2048];
     snprintf(command, sizeof command, "%s STEPMARK_EMULATED_CACHE=%s/cache tools/vendors/emulated.sh %s %s %s 2>&1",

@@ -233,7 +233,7 @@ static void compare_lse(const double *wanted) {
     judge("lse", error2, norm2);
 }
 
-// What lies before and after a tensor is as it was.
+// The memory before and after a tensor is as it was.
 static void check_guards(const char *name, const void *p, uint64_t n, size_t elem_bytes) {
     const unsigned char *bytes = p;
     for (size_t i = 0; i < GUARD * elem_bytes; i++) {

@@ -1,5 +1,5 @@
-// tensor.cl of the emulation: the names of cl/nvidia/tensor.cl and cl/nvidia/attention_wgmma.cl for a processor. What one item of a warp
-// does is here; what a warp does together is in warps.c. Addresses in local memory are the processor's own, which the
+// tensor.cl of the emulation: the names of cl/nvidia/tensor.cl and cl/nvidia/attention_wgmma.cl for a processor. Here is the part
+// of one item of a warp; warps.c has what a warp does together. Addresses in local memory are the processor's own, which the
 // program is linked to have below 4 GiB.
 
 #define WARP 32

@@ -19,7 +19,7 @@ typedef struct {
     int is_done;
 } item;
 
-// What the items of a wave bring to what they do together.
+// The operands that the items of a wave bring to an instruction.
 typedef struct {
     int n_arrived;
     uint64_t n_done, what;

@@ -36,7 +36,7 @@ static int find_copy(const sm_plan *plan, const char *name) {
     return copy;
 }
 
-// What is written is rounded in the copy and exact in the master; so are the weights after updates.
+// Uploaded weights are rounded in the copy and exact in the master; so are the weights after updates.
 TEST(test_copies_follow_masters) {
     static float master[32 * 128];
     static float copy[32 * 128];

@@ -151,7 +151,7 @@ static sm_device *open_reference(void) {
     return device;
 }
 
-// What backends rely on is refused where it does not hold.
+// Plans are refused where the conditions do not hold that backends rely on.
 TEST(test_one_micro_batch_is_kept) {
     sm_device *device = open_reference();
     sm_session *s = open_session(device, SM_F32, 0, 1);
@@ -221,7 +221,7 @@ static float first_of(sm_session *s, const char *name) {
     return value;
 }
 
-// What is first is told by the zero-grad, in whatever pieces a micro-batch is run; a forward alone is none.
+// The zero-grad says which is first, in whatever pieces a micro-batch is run; a forward alone is none.
 TEST(test_first_follows_zero_grad) {
     static const char name[] = "d.h.0.mlp.c_fc.weight";
     sm_device *device = open_reference();

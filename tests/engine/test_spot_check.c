@@ -144,7 +144,7 @@ static const variant honest[] = {
     {&wide_llama, SM_MODE_NAIVE, F32, 0, &sm_optimizer_sgd, SM_ATTENTION_NAIVE, false, 32, 8, 1},
 };
 
-// What varies between honest results and the host's is far below what is allowed, or the tolerance is a matter of luck.
+// Honest results differ from the host's by far less than is allowed: else the tolerance would be a matter of luck.
 static void honest_steps_pass(const char *name, size_t every) {
     const sm_backend *backend = sm_backend_find(name);
     assert_non_null(backend);

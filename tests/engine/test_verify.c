@@ -256,7 +256,7 @@ static bool has_case_with(sm_op_kind kind, sm_attr attr) {
     return found;
 }
 
-// What a kind needs that the compiler does not ask for; the message names the kind.
+// Each kind has the facts that the compiler does not ask for; the message names the kind.
 static void check_kind(const sm_device *cpu, sm_op_kind kind) {
     const sm_op_info *info = sm_op_get_info(kind);
     const sm_op op = sm_op_make(kind, SM_PHASE_FORWARD, -1);

@@ -570,7 +570,7 @@ TEST(bad_input_is_refused) {
     CHECK_ALL(cases);
 }
 
-// What could not be written whole is not taken for somebody's work.
+// A file that could not be written whole is not taken for somebody's work.
 TEST(a_full_disk_leaves_no_file) {
     limit_files(1000);
     const int code = run("exercise residual --init $T/full");

@@ -97,7 +97,7 @@ TEST_WITH(rounds_are_abba, set_up, tear_down) {
     assert_true(result.ratio.ci95_lo <= result.ratio.median && result.ratio.median <= result.ratio.ci95_hi);
 }
 
-// What was whole by then is the result.
+// The rounds that were whole by then are the result.
 TEST_WITH(rounds_before_an_interruption_count, set_up, tear_down) {
     sm_stepper *sides = *state;
     sm_paired_result result;

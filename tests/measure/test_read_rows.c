@@ -261,7 +261,7 @@ TEST(versions) {
     sm_rows_free(&rows);
     // A newer version: one warning a file.
     expect_counts("{\"schema_version\": 99, \"avg_ns\": 1}\n{\"schema_version\": 99, \"avg_ns\": 1}", 2, 1);
-    // What is there is never changed.
+    // Existing rows are never changed.
     parse("{\"samples_ns\": [1, 2], \"median_ns\": 7}", &rows);
     assert_true(sm_json_number(json_array_get(rows.rows, 0), "median_ns") == 7);
     sm_rows_free(&rows);

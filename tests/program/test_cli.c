@@ -279,7 +279,7 @@ TEST(devices_share_the_time) {
     CHECK_ALL(cases);
 }
 
-// What the planner and the kernels foretell is what is allocated, but for whole pages.
+// As much is allocated as the planner and the kernels foretell, but for whole pages.
 TEST(memory_is_foretold) {
     expect_exit("run -m tiny --mode naive,fused -b 2 --seq-len 32 -w 0 -r 1 --no-peaks -o json", 0);
     json_t *rows = json_loads(out, 0, NULL);
@@ -579,7 +579,7 @@ static void expect_warning(json_t *row, const char *text) {
     json_decref(row);
 }
 
-// What was chosen is remembered; a damaged memory is a warning, and the choice is made again.
+// The choice is remembered; a damaged memory is a warning, and the choice is made again.
 TEST(tuned_remembers_its_choices) {
     json_decref(run_tuned("cache"));
     expect_text("run --mode tuned", err, "tuning: matmul_forward");

@@ -51,7 +51,7 @@ TEST(ids_of_32_bits_are_read) {
     free(path);
 }
 
-// What is written is what make_llmc has written by hand; more than 2^32 tokens are counted in two words.
+// The file is the one that make_llmc writes by hand; more than 2^32 tokens are counted in two words.
 TEST(headers_are_llmc_s) {
     uint8_t expected[SM_LLMC_HEADER_BYTES];
     uint8_t header[SM_LLMC_HEADER_BYTES];

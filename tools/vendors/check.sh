@@ -2,7 +2,7 @@
 # check.sh [CLANG]: the programs that plans may need of matrix units of AMD and Intel compile by the vendors' own
 # compilers (tools/vendors/compilers.sh), without a card; prints a table of registers, spills, local memory, and matrix
 # instructions against loads in the loop that has most of them, and keeps it in build/vendors/TARGET/table. Nothing
-# spills or has arrays in memory, and loops of products keep to a budget of loads. What was compiled is not compiled
+# spills or has arrays in memory, and loops of products keep to a budget of loads. A compiled program is not compiled
 # again: an interrupted run is continued. With CLANG, one that knows AMD's processors (clang-19), it compiles the first
 # product and attention for three of them: a few seconds.
 #   TARGETS="gfx942 bmg"   which devices; not given: all

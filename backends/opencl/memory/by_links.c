@@ -44,7 +44,7 @@ typedef struct opencl_landing {
 // Parts begin at whole lines.
 static int64_t part_elems(int64_t n) { return (n + SM_SLICE_LINE - 1) / SM_SLICE_LINE * SM_SLICE_LINE; }
 
-// What a slot has room for: this process's slice, as all others have it.
+// A slot's room: for this process's slice, as all others have it.
 static size_t slot_bytes_of(const sm_plan *plan) {
     const int n = plan->processes.n;
     size_t most_bytes = 0;
@@ -380,8 +380,8 @@ static bool is_late(const opencl_executable *e) {
     return e->base.deadline_ns != 0 && sm_now_ns() > e->base.deadline_ns;
 }
 
-// The launching thread waits until the device has come closer. What lands meanwhile is summed before the kernels that it
-// launches next, and flushed with these.
+// The launching thread waits until the device has come closer. Parts that land meanwhile are summed before the kernels
+// that it launches next, and flushed with these.
 static sm_status wait_for_device(opencl_executable *e) {
     sm_status status = SM_OK;
     pthread_mutex_lock(&e->landing->lock);

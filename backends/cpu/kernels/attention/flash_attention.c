@@ -31,8 +31,8 @@
 
 #include "backends/cpu/kernels/attention/head.h"
 
-// Least number of blocks of a product of tiles, below the diagonal. What is fetched has been asked for in the first
-// half of a tile's products, and has come by their end.
+// Least number of blocks of a product of tiles, below the diagonal. Lines are asked for in the first half of a
+// tile's products, and have come by their end.
 enum { PRODUCT_BLOCKS = TILE / CPU_BLOCK_ROWS * ((TILE - 1) / (CPU_BLOCK_VECTORS * CPU_VECTOR) + 1) };
 
 // The softmax is one of powers of 2: q carries log2(e) / sqrt(HS), and lse is natural only outside this file.

@@ -23,8 +23,8 @@
 // written: lines of a packed operand that go from core to core cost more than packing twice. a is read where it lies
 // when its rows are contiguous along k, one number at a time from CPU_PRODUCT_ROWS rows, unless the second-level cache
 // is large and many columns use them: then its block is packed. So it is when its columns are contiguous, which then is
-// only a copy. What is only copied when it is packed, a b panel whose rows are contiguous or a whose columns are, is
-// packed by the first tile that uses it, while it multiplies: the memory's latency hides behind arithmetic. A b panel is
+// only a copy. Where packing only copies (a b panel whose rows are contiguous, or a whose columns are), it is
+// done by the first tile that uses it, while it multiplies: the memory's latency hides behind arithmetic. A b panel is
 // packed by the tiles of the one before it, if these are enough.
 #include <string.h>
 
@@ -339,7 +339,7 @@ static int64_t cost_of_a_row(const job *j, int64_t cell_rows, int64_t cell_cols)
     return 24 * (one_block ? 1 : cpu_divide_up(cell_cols, j->blocking.block_cols));
 }
 
-// Divides c into a grid of n_threads cells, and takes the one with the cheapest largest cell. What each cell spends on
+// Divides c into a grid of n_threads cells, and takes the one with the cheapest largest cell. The time of each cell for
 // its operands is counted as rows and columns of c that could have been computed meanwhile.
 static void choose_grid(const cpu_team *team, job *j) {
     const cpu_product *p = j->p;

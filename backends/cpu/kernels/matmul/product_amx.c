@@ -17,8 +17,8 @@
 // A large b of contiguous columns is not packed for all: each thread packs the panel that it needs next, meanwhile.
 //
 // A part's sums are added to those of the parts before it, and after the last finished: bias, GELU, rounding. A result
-// that is larger than the second-level caches will not be found there by who reads it: it is stored past them. What is
-// added in which order depends on k alone.
+// that is larger than the second-level caches will not be found there by who reads it: it is stored past them. The
+// order of sums depends on k alone.
 #include "backends/cpu/common/ask.h"
 #include "backends/cpu/common/help.h"
 #include "backends/cpu/common/product.h"

@@ -11,7 +11,7 @@
 //             for each panel of a, 32 rows:         a tile; meanwhile the tile before it is finished
 //
 // Where a block of a is all of a thread's rows, threads take panels of b from each other (common/help.h).
-// A slice's sums are added to c, and after the last c is finished: bias, GELU. What is added in which order depends on
+// A slice's sums are added to c, and after the last c is finished: bias, GELU. The order of sums depends on
 // k alone.
 #include "backends/cpu/common/help.h"
 #include "backends/cpu/common/product.h"

@@ -2,8 +2,8 @@
 //
 // x = large + medium + small: the bf16 nearest to x, the one nearest to what is left, and what is left then, which is a
 // bf16 itself: 24 significant bits are three times eight (Henry, Tang and Heinecke 2019, "Leveraging the bfloat16
-// artificial intelligence datatype for higher-precision computations"). What is beyond bf16's largest number is left to
-// the medium part. Of what is not finite the small part is NaN, and so is every sum that it is part of. A part below
+// artificial intelligence datatype for higher-precision computations"). Sizes beyond bf16's largest number are left
+// to the medium part. Of numbers that are not finite the small part is NaN, and so is every sum that it is part of. A part below
 // 2^-126 counts as zero.
 //
 // A register is 16 rows or columns by 32 k: its word j of a row of a, its row j of b, has k = j in the lower half and

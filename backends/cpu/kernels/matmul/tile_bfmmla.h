@@ -4,8 +4,8 @@
 //     register of a       row 0: k 0 1 2 3    row 1: k 0 1 2 3        its sums      row 0: column 0, 1
 //     register of b    column 0: k 0 1 2 3 column 1: k 0 1 2 3                      row 1: column 0, 1
 //
-// So both operands are packed alike: for each four of k, line by line, these four side by side. What the operand lacks
-// is zero. A cpu_packed is a pair of a line's elements, of which a step has two.
+// So both operands are packed alike: for each four of k, line by line, these four side by side. Missing elements
+// are zero. A cpu_packed is a pair of a line's elements, of which a step has two.
 #ifndef STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_BFMMLA_H
 #define STEPMARK_BACKENDS_CPU_KERNELS_MATMUL_TILE_BFMMLA_H
 

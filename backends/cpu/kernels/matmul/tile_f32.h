@@ -10,7 +10,7 @@
 #include "backends/cpu/common/ask.h"
 #include "backends/cpu/common/tile_size.h"
 
-// So many steps of k before they are needed, operands are asked for that a tile packs. What it finds packed, and rows
+// So many steps of k before they are needed, operands are asked for that a tile packs. Packed operands, and rows
 // of a where they lie, are left to the processor's own prefetching: to ask for them costs more than it saves where the
 // clock falls with what is executed (Emerald Rapids: 5% of a tile).
 enum { CPU_AHEAD = 32 };
