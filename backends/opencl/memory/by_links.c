@@ -381,15 +381,16 @@ static bool is_late(const opencl_executable *e) {
 }
 
 // The launching thread waits until the device has come closer. Parts that land meanwhile are summed before the kernels
-// that it launches next, and flushed with these.
-static sm_status wait_for_device(opencl_executable *e) {
+// that it launches next, and flushed with these; if no other process waits for the sums, after these kernels.
+static sm_status wait_for_device(opencl_executable *e, const opencl_collective *begun) {
     sm_status status = SM_OK;
     pthread_mutex_lock(&e->landing->lock);
     while (status == SM_OK && n_ahead(e) > AHEAD && !is_aborted(e) && !is_late(e)) {
         sched_yield();
         status = go_on(e);
     }
-    status = status == SM_OK ? add_landed(e, NULL) : status;
+    const bool are_awaited = begun->what.kind != SM_COLLECTIVE_REDUCE_SCATTER;
+    status = status == SM_OK && are_awaited ? add_landed(e, NULL) : status;
     pthread_mutex_unlock(&e->landing->lock);
     return status;
 }
@@ -415,7 +416,7 @@ static sm_status begin(sm_executable *executable, const sm_collective *what, voi
     SM_TRY(opencl_begin_collective(e, what, ticket, &c));
     c->number = ++e->device->peers->links->n_begun;
     SM_TRY(advance(e, c));
-    return wait_for_device(e);
+    return wait_for_device(e, c);
 }
 
 // Exchanges continue while the device computes what was enqueued so far.
