@@ -186,8 +186,10 @@ FUZZERS := $(FUZZ_SRC:%.c=$(B)/%)
 # Under sanitizers fuzzers see more than here.
 TESTS := $(addprefix $(B)/tests/,$(basename $(notdir $(TEST_SRC)))) $(if $(filter-out release mpi,$(CONFIG)),$(FUZZERS))
 TEST_SHIMS := $(patsubst %.c,$(B)/%.so,$(filter-out $(if $(filter 0,$(OPENCL)),%/opencl_faults.c),$(wildcard tests/shims/*.c)))
-# A libOpenCL.so.1 in front of the system's own, for tests of drivers that fail, and a card with NCCL in the host's memory.
-TEST_OPENCL := $(if $(OPENCL_SRC),$(addprefix $(B)/tests/shims/,libOpenCL.so.1 libcuda.so.1 libnccl.so.2))
+# In front of the system's own: a libOpenCL.so.1 for tests of drivers that fail, a card with NCCL in the host's memory, and
+# an OpenBLAS that multiplies wrongly.
+TEST_LIBRARIES := $(B)/tests/shims/openblas/libopenblas.so.0 \
+    $(if $(OPENCL_SRC),$(addprefix $(B)/tests/shims/,libOpenCL.so.1 libcuda.so.1 libnccl.so.2))
 
 # --- targets for users --------------------------------------------------------------------------
 
@@ -211,7 +213,7 @@ CHECK_TESTS := $(or $(T),bf16 compare cpu_math cpu_split documents flags generat
 CHECK_COMMANDS = $(if $(T),,tools/check_deps.sh "tools/check_cl.sh -DDATA_F32" "tools/tests/small_runs.sh $(B)/stepmark")
 .PHONY: check
 check: ## run the checks for a change: about a minute, less with CONFIG=dev (T="plan gradient": only these tests)
-	@$(MAKE) -s build $(CHECK_TESTS:%=$(B)/tests/test_%) $(TEST_SHIMS) $(TEST_OPENCL) $(B)/tests/topology.xml
+	@$(MAKE) -s build $(CHECK_TESTS:%=$(B)/tests/test_%) $(TEST_SHIMS) $(TEST_LIBRARIES) $(B)/tests/topology.xml
 	@mkdir -p build/cache/pocl
 	@$(TEST_SURROUNDINGS) BRIEF=1 tools/run_tests.sh $(CHECK_COMMANDS) $(CHECK_TESTS:%=$(B)/tests/test_%)
 
@@ -367,7 +369,7 @@ clean: ## remove everything that was built
 # --- building -----------------------------------------------------------------------------------
 
 .PHONY: tests
-tests: $(TESTS) $(TEST_SHIMS) $(TEST_OPENCL) $(B)/stepmark
+tests: $(TESTS) $(TEST_SHIMS) $(TEST_LIBRARIES) $(B)/stepmark
 
 # Runs the tests of this configuration, the longest first, and prints one line for each and a summary. The leak checker
 # sometimes crashes on thread-local memory of libraries loaded at run time (OpenCL drivers), so it does not search
@@ -435,11 +437,13 @@ $(B)/tests/shims/%.so: tests/shims/%.c
 	$(SAY) CC $@
 	@$(CC) -std=c11 -D_GNU_SOURCE $(WARNINGS) -O2 -g -fPIC -shared -o $@ $< -ldl
 
-# Named as the libraries that the opencl backend looks for.
+# Named as the libraries that backends look for.
+$(B)/tests/shims/openblas/libopenblas.so.0: $(B)/tests/shims/openblas.so
 $(B)/tests/shims/libOpenCL.so.1: $(B)/tests/shims/opencl_faults.so
 $(B)/tests/shims/libcuda.so.1: $(B)/tests/shims/cuda.so
 $(B)/tests/shims/libnccl.so.2: $(B)/tests/shims/nccl.so
-$(TEST_OPENCL):
+$(TEST_LIBRARIES):
+	@mkdir -p $(@D)
 	@cp $< $@
 
 # A fuzzer is linked with the whole program except its main. In build/fuzz libFuzzer generates inputs; elsewhere it runs

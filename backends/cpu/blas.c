@@ -14,6 +14,7 @@ cpu_blas_functions cpu_blas;
 static const char variable[] = "OPENBLAS_CORETYPE";
 static char dropped[64];  // the variable's value, if it was ignored; otherwise ""
 static char given_up[32]; // the core that the library had chosen, if another was requested; otherwise ""
+static bool was_wrong;    // because it multiplied wrongly
 static bool is_kept;      // the variable stays, whatever its value
 
 static bool is_one_of(const char *name, const char *const *names) {
@@ -59,8 +60,54 @@ static bool find_functions(void *library) {
            FIND("openblas_set_num_threads", set_num_threads);
 }
 
+// Whether products of small whole numbers, which no order of sums rounds, come out exactly. (OpenBLAS 0.3.34 has kernels
+// for Arm's SME that do not.)
+static bool is_exact(void) {
+    enum { M = 17, N = 5, K = 19 };
+    float a[M * K], b[K * N], c[M * N];
+    for (int form = 0; form < 4; form++) {
+        const bool ta = (form & 1) != 0, tb = (form & 2) != 0;
+        for (int i = 0; i < M * K; i++) {
+            a[i] = (float)(i * 7 % 11 - 5);
+        }
+        for (int i = 0; i < K * N; i++) {
+            b[i] = (float)(i * 5 % 13 - 6);
+        }
+        for (int i = 0; i < M * N; i++) {
+            c[i] = (float)i;
+        }
+        cpu_blas.sgemm(CPU_BLAS_ROW_MAJOR, ta ? CPU_BLAS_TRANSPOSED : CPU_BLAS_PLAIN,
+                       tb ? CPU_BLAS_TRANSPOSED : CPU_BLAS_PLAIN, M, N, K, 2.0f, a, ta ? M : K, b, tb ? K : N, 1.0f, c,
+                       N);
+        for (int i = 0; i < M * N; i++) {
+            float sum = (float)i;
+            for (int k = 0; k < K; k++) {
+                sum += 2.0f * a[ta ? k * M + i / N : i / N * K + k] * b[tb ? i % N * K + k : k * N + i % N];
+            }
+            if (!(c[i] == sum)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool load_again(void *library, const char *core) {
+    snprintf(given_up, sizeof given_up, "%s", cpu_blas.core_name());
+    host_library_close(library);
+    return find_functions(open_with(core));
+}
+
+#if defined __aarch64__
+static const char plainest_core[] = "ARMV8";
+#elif defined __x86_64__
+static const char plainest_core[] = "Haswell";
+#else
+static const char plainest_core[] = "Generic";
+#endif
+
 // A library older than the processor does not know its model, and uses kernels for any processor: it is loaded again,
-// for a model with the same instructions.
+// for a model with the same instructions. So is one whose kernels are wrong, for the plainest model.
 static bool load(bool keep_env) {
     const char *core = getenv(variable);
     is_kept = keep_env && core != NULL;
@@ -71,9 +118,11 @@ static bool load(bool keep_env) {
     void *library = open_with(core);
     bool found = find_functions(library);
     if (found && !is_kept && lacking_in(cpu_blas.core_name()) != NULL) {
-        snprintf(given_up, sizeof given_up, "%s", cpu_blas.core_name());
-        host_library_close(library);
-        found = find_functions(open_with(cpu_has_avx512() ? "SkylakeX" : "Haswell"));
+        return load_again(library, cpu_has_avx512() ? "SkylakeX" : "Haswell");
+    }
+    if (found && !is_kept && !is_exact()) {
+        was_wrong = true;
+        return load_again(library, plainest_core) && is_exact();
     }
     return found;
 }
@@ -108,6 +157,9 @@ static void warn_of_core(sm_device_info *info) {
     if (lacking != NULL && is_kept) {
         warn(info, "OpenBLAS uses its %s core, without the processor's %s, because %s=%.32s is set; unset it",
              info->blas_core, lacking, variable, getenv(variable));
+    } else if (was_wrong) {
+        warn(info, "OpenBLAS multiplies wrongly with its %s core; it is loaded with its %s core (OPENBLAS_CORETYPE)",
+             given_up, info->blas_core);
     } else if (lacking != NULL) {
         warn(info, "OpenBLAS uses its %s core, without the processor's %s; a newer OpenBLAS may be faster",
              info->blas_core, lacking);
@@ -167,9 +219,9 @@ sm_status cpu_blas_prepare(cpu_device *device, const sm_plan *plan) {
     if (!cpu_blas_load(device->keep_env)) {
         return caller == NULL ? SM_OK
                               : sm_fail(SM_ERR_UNSUPPORTED,
-                                        "cpu: %s needs OpenBLAS: libopenblas.so.0 is not installed (Debian: "
-                                        "libopenblas0-openmp)",
-                                        sm_op_name(caller->kind));
+                                        "cpu: %s needs OpenBLAS: libopenblas.so.0 %s (Debian: libopenblas0-openmp)",
+                                        sm_op_name(caller->kind),
+                                        was_wrong ? "multiplies wrongly; use another version" : "is not installed");
     }
     cpu_blas.set_num_threads(1); // each of our threads calls it on its own part
     if (info->blas_core[0] == '\0') {

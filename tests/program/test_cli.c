@@ -384,6 +384,15 @@ TEST(slowing_environment_is_dropped) {
     assert_int_equal(unsetenv("OPENBLAS_CORETYPE"), 0);
 }
 
+// An OpenBLAS with kernels that multiply wrongly is loaded with others, and the row says so.
+TEST(wrong_openblas_is_not_believed) {
+    assert_int_equal(setenv("LD_LIBRARY_PATH", SM_TEST_SHIMS "/openblas", 1), 0);
+    expect_exit(RUN_CPU "--mode naive", 0);
+    assert_non_null(strstr(out, "OpenBLAS multiplies wrongly with its SkylakeX core"));
+    assert_non_null(strstr(out, "\"blas_core\": \"Cooperlake\""));
+    assert_int_equal(unsetenv("LD_LIBRARY_PATH"), 0);
+}
+
 static bool is_among(const char *name, const char *const *names) {
     while (*names != NULL && strcmp(*names, name) != 0) {
         names++;
