@@ -166,15 +166,19 @@ static inline void pack_rows(const global data *b, ulong ld, uint K, uint n_cols
 
 // packed (BLOCK_TILES, K, TILE_N) from the first K rows and N columns of B', zeros beyond N.
 static inline void pack_b(uint b_transposed, const global data *b, ulong ld, uint K, uint N, local float *packed) {
-    for (uint first = 0; first < min(N, (uint)BLOCK_N); first += VECTOR) {
-        const uint n_cols = N - first;
-        local float *out = packed + first / TILE_N * (K * TILE_N) + first % TILE_N;
-        if (b_transposed) {
-            pack_rows(b + row_start(first, ld), ld, K, n_cols, out);
-        } else {
-            for (uint k = 0; k < K; k++) {
-                store(load_data_part(b + row_start(k, ld) + first, n_cols, 0.0f), out + k * TILE_N);
-            }
+    if (b_transposed) {
+        for (uint first = 0; first < min(N, (uint)BLOCK_N); first += VECTOR) {
+            local float *out = packed + first / TILE_N * (K * TILE_N) + first % TILE_N;
+            pack_rows(b + row_start(first, ld), ld, K, N - first, out);
+        }
+        return;
+    }
+    // Row by row: each row is another page.
+    for (uint k = 0; k < K; k++) {
+        const global data *row = b + row_start(k, ld);
+        for (uint first = 0; first < min(N, (uint)BLOCK_N); first += VECTOR) {
+            local float *out = packed + first / TILE_N * (K * TILE_N) + first % TILE_N + k * TILE_N;
+            store(N - first >= VECTOR ? load_data(row + first) : load_data_part(row + first, N - first, 0.0f), out);
         }
     }
 }
