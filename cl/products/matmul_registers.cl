@@ -35,6 +35,7 @@
 #ifndef BLOCK_K
 #define BLOCK_K 256 // of K at a time
 #endif
+#define AHEAD   8 // rows of B that are asked for before they are packed
 #define TILE_N  (TILE_V * VECTOR)
 #define BLOCK_N (BLOCK_TILES * TILE_N)
 
@@ -164,6 +165,14 @@ static inline void pack_rows(const global data *b, ulong ld, uint K, uint n_cols
     }
 }
 
+// Asks for a cache line. PoCL drops OpenCL's prefetch; where its compiler compiles for the processor itself, this is
+// its instruction.
+#if defined(__x86_64__) || defined(__aarch64__)
+#define ask(p) __builtin_prefetch(p)
+#else
+#define ask(p) prefetch(p, 1)
+#endif
+
 // packed (BLOCK_TILES, K, TILE_N) from the first K rows and N columns of B', zeros beyond N.
 static inline void pack_b(uint b_transposed, const global data *b, ulong ld, uint K, uint N, local float *packed) {
     if (b_transposed) {
@@ -176,8 +185,10 @@ static inline void pack_b(uint b_transposed, const global data *b, ulong ld, uin
     // Row by row: each row is another page.
     for (uint k = 0; k < K; k++) {
         const global data *row = b + row_start(k, ld);
+        const global data *ahead = b + row_start(min(k + AHEAD, K - 1), ld);
         for (uint first = 0; first < min(N, (uint)BLOCK_N); first += VECTOR) {
             local float *out = packed + first / TILE_N * (K * TILE_N) + first % TILE_N + k * TILE_N;
+            ask(ahead + first);
             store(N - first >= VECTOR ? load_data(row + first) : load_data_part(row + first, N - first, 0.0f), out);
         }
     }

@@ -10,7 +10,7 @@ if [ "$(id -u)" != 0 ]; then
     echo "elsewhere: only root can install other releases of Debian: left out"
     CELLS=" "
 fi
-for cell in ${CELLS:-bookworm:amd64 trixie:amd64 sid:amd64 bookworm:arm64 trixie:arm64 trixie:riscv64}; do
+for cell in ${CELLS:-bookworm:amd64 trixie:amd64 sid:amd64 bookworm:arm64 trixie:arm64 sid:arm64 trixie:riscv64}; do
     case $cell in
     *:amd64) env -u MAKEFLAGS -u MAKELEVEL tools/elsewhere.sh "${cell%:*}" amd64 all-clang || failed="$failed $cell" ;;
     *) env -u MAKEFLAGS -u MAKELEVEL tools/elsewhere.sh "${cell%:*}" "${cell#*:}" || failed="$failed $cell" ;;
