@@ -1,7 +1,13 @@
 // openblas.c: a libopenblas.so.0 for tests, which multiplies wrongly unless OPENBLAS_CORETYPE is set when it is loaded.
 #include <stdlib.h>
 
-#pragma GCC diagnostic ignored "-Wmissing-prototypes" // who loads a library declares its functions
+// The program looks for them by their names, so no header declares them.
+char *openblas_get_config(void);
+char *openblas_get_corename(void);
+int openblas_get_parallel(void);
+void openblas_set_num_threads(int n_threads);
+void cblas_sgemm(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha, const float *a, int lda,
+                 const float *b, int ldb, float beta, float *c, int ldc);
 
 enum { TRANSPOSED = 112 };
 

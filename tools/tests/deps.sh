@@ -18,7 +18,8 @@ echo 0
 END
 stand_in dpkg-query <<'END'
 for name; do :; done
-! grep -qx "$name" "$folder/installed" || printf installed
+! grep -qx "$name" "$folder/installed" || echo installed all
+! grep -qx "$name" "$folder/foreign" || echo installed m68k
 END
 stand_in apt-cache <<'END'
 ! grep -qx "$2" "$folder/unknown" || exit 100
@@ -43,6 +44,7 @@ fail() {
 passed() { n_passed=$((n_passed + 1)); }
 fresh() {
     : >"$folder/installed"
+    : >"$folder/foreign"
     printf '%s\n' "$@" >"$folder/unknown"
 }
 
@@ -57,6 +59,11 @@ for name in gcc libdnnl3.6 libclang-rt-19-dev lintian; do
 done
 passed
 [ -z "$(tools/deps.sh run dev package 2>&1)" ] || fail "something was said where nothing is missing"
+passed
+fresh
+echo libhwloc-dev >"$folder/foreign"
+tools/deps.sh run >"$folder/out" 2>&1 || fail "another processor's package is in the way"
+grep -qx libhwloc-dev "$folder/installed" || fail "another processor's package was taken for this one's"
 passed
 
 fresh libdnnl3.6
