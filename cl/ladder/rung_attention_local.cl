@@ -16,7 +16,7 @@ kernel void flash_attention_forward(const long B, const long T, const long QKV, 
     const long head = get_global_id(1); // of all B * NH
     const long h = head % NH;
     const long shared = h / (NH / NKV);
-    const long row = t < T ? t : T - 1; // items behind the last query bring keys as the others do
+    const long row = t < T ? t : T - 1; // items after the last query bring keys as the others do
     const long last = min((long)((get_group_id(0) + 1) * GROUP), T);
     qkv += qkv_at + head / NH * T * QKV;
     y += y_at + (head / NH * T + row) * C + h * HS;

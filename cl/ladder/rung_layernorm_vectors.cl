@@ -1,5 +1,5 @@
 // rung_layernorm_vectors.cl: an item a row, 16 of its numbers at once: 16 sums that do not wait for one another. (What is
-// behind the last 16, one after the other.)
+// after the last 16, one after the other.)
 #define layernorm_forward_signature "cl 1 N C eps x w b y mean rstd"
 #define layernorm_forward_items "N by 1"
 #define LANES 16
