@@ -225,6 +225,24 @@ typedef struct {
     global data *act;         // where GELU's result goes
 } target;
 
+// Whether sums are only stored, or added to those so far. (The last ones in `sums` are C, unless C is narrow.)
+static inline bool is_plain(uint now) {
+    return !(now & (BIAS | GELU | GELU_BACKWARD)) && (!(now & LAST) || sizeof(result) == sizeof(float));
+}
+
+// Such a tile, where all of it is in C.
+static inline void add_tile(uint now, const target *to, ulong m, ulong n, vec sum[TILE_M][TILE_V]) {
+    const bool adds = (now & ADD) != 0;
+#pragma unroll
+    for (uint r = 0; r < TILE_M; r++) {
+        global float *so_far = to->sums + row_start(m + r, to->sums_ld) + n;
+#pragma unroll
+        for (uint v = 0; v < TILE_V; v++) {
+            store(adds ? sum[r][v] + load(so_far + v * VECTOR) : sum[r][v], so_far + v * VECTOR);
+        }
+    }
+}
+
 // What becomes of a tile's sums: `now` says what is done beside. m, n: where the tile begins in C. They come in memory, a
 // row of C after the other: this loop unrolled over registers would be most of the kernel, and of the time to build it.
 static inline void finish_tile(uint now, const target *to, ulong m, ulong n, const vec sums[TILE_M * TILE_V]) {
@@ -288,6 +306,10 @@ kernel void matmul(uint b_transposed, uint beside, uint last_beside, ulong M, ul
                     }
                 }
                 multiply_tile(n_k, a, packed_b + tile * (n_k * TILE_N), sum);
+                if (is_plain(now) && (panel + 1) * TILE_M <= M && n_first + (tile + 1) * TILE_N <= N) {
+                    add_tile(now, &to, panel * TILE_M, n_first + tile * TILE_N, sum);
+                    continue;
+                }
                 vec tile_sums[TILE_M * TILE_V];
 #pragma unroll
                 for (uint s = 0; s < TILE_M * TILE_V; s++) {
