@@ -227,7 +227,8 @@ typedef struct {
 
 // Whether sums are only stored, or added to those so far. (The last ones in `sums` are C, unless C is narrow.)
 static inline bool is_plain(uint now) {
-    return !(now & (BIAS | GELU | GELU_BACKWARD)) && (!(now & LAST) || sizeof(result) == sizeof(float));
+    const uint narrows = sizeof(result) == sizeof(float) ? 0 : LAST;
+    return !(now & (BIAS | GELU | GELU_BACKWARD | narrows));
 }
 
 // Such a tile, where all of it is in C.
