@@ -38,7 +38,18 @@ typedef int ivec;
 typedef JOIN(float, VECTOR) vec;
 typedef JOIN(int, VECTOR) ivec;
 #define load(p) JOIN(vload, VECTOR)(0, p)
-#define store(x, p) JOIN(vstore, VECTOR)(x, 0, p)
+#if VECTOR == 4
+#define store(x, p) vstore4(x, 0, p)
+#else // not vstore: PoCL stores 16 floats in three pieces
+typedef vec unaligned_vec __attribute__((aligned(4)));
+#define STORE(space)                                                                \
+    static inline __attribute__((overloadable)) void store(vec x, space float *p) { \
+        *(space unaligned_vec *)p = x;                                              \
+    }
+STORE(global)
+STORE(local)
+STORE(private)
+#endif
 #define to_vec(x) ((vec)(x))
 #define as_vec(x) JOIN(as_float, VECTOR)(x)
 #define as_ivec(x) JOIN(as_int, VECTOR)(x)
@@ -49,6 +60,14 @@ typedef JOIN(int, VECTOR) ivec;
 #define multiply_add(a, b, c) fma(a, b, c)
 #else
 #define multiply_add(a, b, c) ((a) * (b) + (c))
+#endif
+
+// Asks a processor for the cache line at p, which need not be in an array. (PoCL drops OpenCL's prefetch; where its
+// compiler compiles for the processor itself, this is its instruction.)
+#if ROW_ITEMS == 1 && (defined(__x86_64__) || defined(__aarch64__))
+#define ask(p) __builtin_prefetch(p, 0, 2)
+#else
+#define ask(p) ((void)(p))
 #endif
 
 // Element (row, 0) of a matrix.

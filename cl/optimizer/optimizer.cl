@@ -22,14 +22,20 @@ static inline void store_parameter(vec x, global float *p, uint copied, global d
     }
 }
 
+// Asks for the vec of the next page. A processor's own look-ahead ends with a page, and so many streams wait at each.
+#define ask_next_page(p) ask((p) + 4096 / sizeof(float))
+
 // Updates both moments and returns lr (m / bc1) / (sqrt(v / bc2) + eps).
 static inline vec adam_step(const global float *h, vec gradient, global float *m, global float *v, ulong n_here) {
     const vec mean = h[BETA1] * load_part(m, n_here, 0.0f) + (1.0f - h[BETA1]) * gradient;
     const vec square = h[BETA2] * load_part(v, n_here, 0.0f) + (1.0f - h[BETA2]) * gradient * gradient;
-    const vec root = sqrt(square / h[BIAS_CORRECTION2]) + h[EPS];
+    const float step = h[LR] / h[BIAS_CORRECTION1];
+    const float root = 1.0f / sqrt(h[BIAS_CORRECTION2]);
+    ask_next_page(m);
+    ask_next_page(v);
     store_part(mean, m, n_here);
     store_part(square, v, n_here);
-    return h[LR] * (mean / h[BIAS_CORRECTION1]) / root;
+    return step * mean / (sqrt(square) * root + h[EPS]);
 }
 
 kernel void adamw(ulong n, uint decays, const global float *g, ulong g_at, const global float *hyper, ulong hyper_at,
@@ -43,6 +49,8 @@ kernel void adamw(ulong n, uint decays, const global float *g, ulong g_at, const
     const global float *h = hyper + hyper_at;
     const vec gradient = clip[clip_at] * load_part(g + g_at + i, n_here, 0.0f);
     const vec shrunk = load_part(p + p_at + i, n_here, 0.0f) * (1.0f - h[LR] * h[WEIGHT_DECAY] * decays);
+    ask_next_page(g + g_at + i);
+    ask_next_page(p + p_at + i);
     const vec moved = shrunk - adam_step(h, gradient, m + m_at + i, v + v_at + i, n_here);
     store_parameter(moved, p + p_at + i, copied, w + w_at + i, n_here);
 }

@@ -35,7 +35,6 @@
 #ifndef BLOCK_K
 #define BLOCK_K 256 // of K at a time
 #endif
-#define AHEAD   8 // rows of B that are asked for before they are packed
 #define TILE_N  (TILE_V * VECTOR)
 #define BLOCK_N (BLOCK_TILES * TILE_N)
 
@@ -165,14 +164,6 @@ static inline void pack_rows(const global data *b, ulong ld, uint K, uint n_cols
     }
 }
 
-// Asks for a cache line. PoCL drops OpenCL's prefetch; where its compiler compiles for the processor itself, this is
-// its instruction.
-#if defined(__x86_64__) || defined(__aarch64__)
-#define ask(p) __builtin_prefetch(p)
-#else
-#define ask(p) prefetch(p, 1)
-#endif
-
 // packed (BLOCK_TILES, K, TILE_N) from the first K rows and N columns of B', zeros beyond N.
 static inline void pack_b(uint b_transposed, const global data *b, ulong ld, uint K, uint N, local float *packed) {
     if (b_transposed) {
@@ -184,19 +175,18 @@ static inline void pack_b(uint b_transposed, const global data *b, ulong ld, uin
     }
     // Row by row: each row is another page.
     for (uint k = 0; k < K; k++) {
-        const global data *row = b + row_start(k, ld);
-        const global data *ahead = b + row_start(min(k + AHEAD, K - 1), ld);
         for (uint first = 0; first < min(N, (uint)BLOCK_N); first += VECTOR) {
-            local float *out = packed + first / TILE_N * (K * TILE_N) + first % TILE_N + k * TILE_N;
-            ask(ahead + first);
-            store(N - first >= VECTOR ? load_data(row + first) : load_data_part(row + first, N - first, 0.0f), out);
+            const vec x = load_data_part(b + row_start(k, ld) + first, N - first, 0.0f);
+            store(x, packed + first / TILE_N * (K * TILE_N) + k * TILE_N + first % TILE_N);
         }
     }
 }
 
-// sum += a (K, TILE_M) transposed by b (K, TILE_N)
-static inline void multiply_tile(uint K, const global float *a, const local float *b, vec sum[TILE_M][TILE_V]) {
+// sum += a (K, TILE_M) transposed by b (K, TILE_N), and asks for next_a (K, TILE_M)
+static inline void multiply_tile(uint K, const global float *a, const local float *b, const global float *next_a,
+                                 vec sum[TILE_M][TILE_V]) {
     for (uint k = 0; k < K; k++) {
+        ask(next_a + k * TILE_M);
         vec row[TILE_V];
 #pragma unroll
         for (uint v = 0; v < TILE_V; v++) {
@@ -306,7 +296,7 @@ kernel void matmul(uint b_transposed, uint beside, uint last_beside, ulong M, ul
                         sum[r][v] = to_vec(0.0f);
                     }
                 }
-                multiply_tile(n_k, a, packed_b + tile * (n_k * TILE_N), sum);
+                multiply_tile(n_k, a, packed_b + tile * (n_k * TILE_N), a + K * TILE_M, sum);
                 if (is_plain(now) && (panel + 1) * TILE_M <= M && n_first + (tile + 1) * TILE_N <= N) {
                     add_tile(now, &to, panel * TILE_M, n_first + tile * TILE_N, sum);
                     continue;

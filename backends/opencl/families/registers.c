@@ -47,15 +47,17 @@ static int64_t block_cols(const opencl_facts *facts, const tiles *t) {
 
 // --- matmul -----------------------------------------------------------------------------------------
 
+static int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
+
+static int64_t divide_up(int64_t x, int64_t y) { return (x + y - 1) / y; }
+
 // A product is divided so that a packed piece of A' stays small: its rows and columns.
 typedef struct {
     int64_t rows, cols;
 } piece;
 
 static int64_t split_evenly(int64_t n, int64_t most, int64_t step) {
-    const int64_t n_parts = (n + most - 1) / most;
-    const int64_t part = (n + n_parts - 1) / n_parts;
-    return (part + step - 1) / step * step;
+    return divide_up(divide_up(n, divide_up(n, most)), step) * step;
 }
 
 static piece choose_piece(const opencl_product *p, const tiles *t) {
@@ -95,11 +97,13 @@ static size_t matmul_scratch_elems(const opencl_facts *facts, const opencl_produ
     return (size_t)(packed_elems(&part) + sums);
 }
 
-// Panels of A' for each work-group: all, unless there are too few groups to keep the device busy.
+// Panels of A' for each work-group: all, unless there are too few groups to keep the device busy. Groups of the same
+// columns each pack B', which few panels do not repay.
 static int64_t choose_block_panels(const opencl_facts *facts, int64_t n_blocks, int64_t n_panels) {
-    enum { GROUPS_A_UNIT = 6, LEAST_PANELS = 8 };
-    const int64_t wanted = ((int64_t)GROUPS_A_UNIT * facts->n_units + n_blocks - 1) / n_blocks;
-    const int64_t panels = (n_panels + wanted - 1) / wanted;
+    enum { LEAST_GROUPS_A_UNIT = 3, GROUPS_A_UNIT = 6, LEAST_PANELS = 8, PANELS = 24 };
+    const int64_t split = divide_up(n_panels, divide_up((int64_t)GROUPS_A_UNIT * facts->n_units, n_blocks));
+    const int64_t less = divide_up(n_panels, divide_up((int64_t)LEAST_GROUPS_A_UNIT * facts->n_units, n_blocks));
+    const int64_t panels = split < PANELS ? least(less, PANELS) : split;
     return panels > LEAST_PANELS ? panels : LEAST_PANELS;
 }
 
@@ -116,7 +120,7 @@ static void pack_piece(opencl_binder *b, const opencl_product *p, const tiles *t
     opencl_arg_ulong(b, (uint64_t)(p->a_transposed ? p->M : p->K));
     opencl_arg_tensor_at(b, p->a, p->a_transposed ? s->k * p->M + s->m : s->m * p->K + s->k);
     opencl_arg_scratch(b, 0);
-    opencl_launch_groups(b, (s->K + PACK_K - 1) / PACK_K, (s->M + t->tile_m - 1) / t->tile_m, 1);
+    opencl_launch_groups(b, divide_up(s->K, PACK_K), divide_up(s->M, t->tile_m), 1);
 }
 
 // The place of sums before the rest of K: in C, or in scratch from sums_at.
@@ -134,8 +138,8 @@ static void arg_sums(opencl_binder *b, const opencl_product *p, const tiles *t, 
 static void multiply_piece(opencl_binder *b, const opencl_product *p, const tiles *t, const char *options,
                            const span *s, int64_t sums_at) {
     const opencl_facts *facts = &b->e->device->facts;
-    const int64_t n_blocks = (s->N + block_cols(facts, t) - 1) / block_cols(facts, t);
-    const int64_t n_panels = (s->M + t->tile_m - 1) / t->tile_m;
+    const int64_t n_blocks = divide_up(s->N, block_cols(facts, t));
+    const int64_t n_panels = divide_up(s->M, t->tile_m);
     const int64_t block_panels = choose_block_panels(facts, n_blocks, n_panels);
     const int64_t at = s->m * p->N + s->n; // in C
     const bool side_is_matrix = (p->epilogue & SM_EPILOGUE_GELU_BACKWARD) != 0;
@@ -155,10 +159,8 @@ static void multiply_piece(opencl_binder *b, const opencl_product *p, const tile
     opencl_arg_tensor_at(b, p->c, at);
     opencl_arg_tensor_at(b, p->side, side_is_matrix ? at : s->n);
     opencl_arg_tensor_at(b, p->act, at);
-    opencl_launch_groups(b, n_blocks, (n_panels + block_panels - 1) / block_panels, 1);
+    opencl_launch_groups(b, n_blocks, divide_up(n_panels, block_panels), 1);
 }
-
-static int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
 
 // Rows from m and columns from n, over all of K.
 static void multiply_block(opencl_binder *b, const opencl_product *p, const tiles *t, const char *options,
