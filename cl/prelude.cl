@@ -289,6 +289,50 @@ ADD_ROWS(add_data_rows, data, load_data_part)
 #define add_data_rows(p, step, n, left) add_rows(p, step, n, left)
 #endif
 
+#if VECTOR > 1
+// The first halves of a and b: an element of a, one of b, and so on. Then the second halves.
+static inline vec first_halves(vec a, vec b) {
+#if VECTOR == 16
+    return (vec)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7);
+#elif VECTOR == 8
+    return (vec)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3);
+#elif VECTOR == 4
+    return (vec)(a.s0, b.s0, a.s1, b.s1);
+#endif
+}
+static inline vec second_halves(vec a, vec b) {
+#if VECTOR == 16
+    return (vec)(a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb, a.sc, b.sc, a.sd, b.sd, a.se, b.se, a.sf, b.sf);
+#elif VECTOR == 8
+    return (vec)(a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7);
+#elif VECTOR == 4
+    return (vec)(a.s2, b.s2, a.s3, b.s3);
+#endif
+}
+#endif
+
+// Exchanges rows and columns of VECTOR vecs: log2(VECTOR) rounds, each of which shuffles the vecs' first
+// halves together and their second halves together.
+static inline void transpose(vec x[VECTOR]) {
+#if VECTOR > 1
+#pragma unroll
+    for (uint round = 1; round < VECTOR; round *= 2) {
+        vec y[VECTOR];
+#pragma unroll
+        for (uint i = 0; i < VECTOR / 2; i++) {
+            y[2 * i] = first_halves(x[i], x[i + VECTOR / 2]);
+            y[2 * i + 1] = second_halves(x[i], x[i + VECTOR / 2]);
+        }
+#pragma unroll
+        for (uint i = 0; i < VECTOR; i++) {
+            x[i] = y[i];
+        }
+    }
+#else
+    (void)x;
+#endif
+}
+
 static inline float sum_of(vec x) {
 #if VECTOR == 16
     float8 half_sum = x.lo + x.hi;

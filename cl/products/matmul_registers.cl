@@ -41,40 +41,6 @@
 // Work to do besides the product; as in backends/opencl/binders/family.h.
 enum { ADD = 1, BIAS = 2, GELU = 4, GELU_BACKWARD = 8, LAST = 16 };
 
-// Exchanges rows and columns of VECTOR vecs: log2(VECTOR) rounds, each of which shuffles the vecs' first
-// halves together and their second halves together.
-static inline void transpose(vec x[VECTOR]) {
-#if VECTOR > 1
-#pragma unroll
-    for (uint round = 1; round < VECTOR; round *= 2) {
-        vec y[VECTOR];
-#pragma unroll
-        for (uint i = 0; i < VECTOR / 2; i++) {
-            const vec a = x[i];
-            const vec b = x[i + VECTOR / 2];
-#if VECTOR == 16
-            y[2 * i] = (vec)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3, a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7,
-                             b.s7);
-            y[2 * i + 1] = (vec)(a.s8, b.s8, a.s9, b.s9, a.sa, b.sa, a.sb, b.sb, a.sc, b.sc, a.sd, b.sd, a.se, b.se,
-                                 a.sf, b.sf);
-#elif VECTOR == 8
-            y[2 * i] = (vec)(a.s0, b.s0, a.s1, b.s1, a.s2, b.s2, a.s3, b.s3);
-            y[2 * i + 1] = (vec)(a.s4, b.s4, a.s5, b.s5, a.s6, b.s6, a.s7, b.s7);
-#else
-            y[2 * i] = (vec)(a.s0, b.s0, a.s1, b.s1);
-            y[2 * i + 1] = (vec)(a.s2, b.s2, a.s3, b.s3);
-#endif
-        }
-#pragma unroll
-        for (uint i = 0; i < VECTOR; i++) {
-            x[i] = y[i];
-        }
-    }
-#else
-    (void)x;
-#endif
-}
-
 // A column of a panel of TILE_M rows: the first of a vec's elements. Not for other sizes than the host's.
 #if 4 * TILE_M == 3 * VECTOR && VECTOR == 16
 #define store_column(x, p) (vstore8((x).lo, 0, p), vstore4((x).hi.lo, 0, (p) + 8))

@@ -210,10 +210,10 @@ static void begin_attention(opencl_binder *b, const opencl_attention *a, const c
     opencl_arg_mask(b, a);
 }
 
-// An item for each token of each of n_heads in a sequence.
+// An item for some tokens of each of n_heads in a sequence: one in each lane of two vecs.
 static void launch_attention(opencl_binder *b, const opencl_attention *a, int64_t n_heads) {
-    enum { GROUP = 8 };
-    opencl_launch_groups(b, (a->T + GROUP - 1) / GROUP, a->B * n_heads, GROUP);
+    enum { LANE_VECS = 2 };
+    opencl_launch_groups(b, divide_up(a->T, (int64_t)LANE_VECS * vector(&b->e->device->facts)), a->B * n_heads, 1);
 }
 
 static void attention(opencl_binder *b, const opencl_attention *a) {
