@@ -65,7 +65,7 @@ STORE(private)
 // Asks a processor for the cache line at p, which need not be in an array. (PoCL drops OpenCL's prefetch; where its
 // compiler compiles for the processor itself, this is its instruction.)
 #if ROW_ITEMS == 1 && (defined(__x86_64__) || defined(__aarch64__))
-#define ask(p) __builtin_prefetch(p, 0, 2)
+#define ask(p) __builtin_prefetch(p)
 #else
 #define ask(p) ((void)(p))
 #endif

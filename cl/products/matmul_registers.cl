@@ -49,14 +49,17 @@ enum { ADD = 1, BIAS = 2, GELU = 4, GELU_BACKWARD = 8, LAST = 16 };
 #endif
 
 // packed (panels, K, TILE_M) from rows [m_first, m_first + M) and columns [k_first, k_first + K) of A'.
-// ld: elements from one row of A to the next. A work-item packs up to PACK_K columns of one panel.
+// ld: elements from one row of A to the next. A work-item packs up to PACK_K columns of one panel; the next item takes
+// what lies next to it in A.
 #ifndef PACK_K
 #define PACK_K 64
 #endif
 kernel void matmul_pack(uint a_transposed, ulong M, ulong K, ulong ld, const global data *a, ulong a_at,
                         global float *packed, ulong packed_at) {
-    const ulong first = get_global_id(0) * (ulong)PACK_K;
-    const ulong panel = get_global_id(1);
+    const ulong x = get_global_id(0);
+    const ulong y = get_global_id(1);
+    const ulong first = (a_transposed ? y : x) * PACK_K;
+    const ulong panel = a_transposed ? x : y;
     if (first >= K || panel * TILE_M >= M) {
         return;
     }
@@ -148,6 +151,15 @@ static inline void pack_b(uint b_transposed, const global data *b, ulong ld, uin
     }
 }
 
+// Asks for a tile's lines, rows ld elements apart.
+static inline void ask_tile(const global data *p, ulong ld) {
+#pragma unroll 1
+    for (uint r = 0; r < TILE_M; r++) {
+        ask(p + row_start(r, ld));
+        ask(p + row_start(r, ld) + TILE_N / 2);
+    }
+}
+
 // sum += a (K, TILE_M) transposed by b (K, TILE_N), and asks for next_a (K, TILE_M)
 static inline void multiply_tile(uint K, const global float *a, const local float *b, const global float *next_a,
                                  vec sum[TILE_M][TILE_V]) {
@@ -200,17 +212,23 @@ static inline void add_tile(uint now, const target *to, ulong m, ulong n, vec su
     }
 }
 
-// What becomes of a tile's sums: `now` says what is done beside. m, n: where the tile begins in C. They come in memory, a
-// row of C after the other: this loop unrolled over registers would be most of the kernel, and of the time to build it.
-static inline void finish_tile(uint now, const target *to, ulong m, ulong n, const vec sums[TILE_M * TILE_V]) {
+// What becomes of a tile's sums: `now` says what is done beside. m, n: where the tile begins in C; is_whole: whether all
+// of it is in C. The sums come in memory, a row of C after the other: this loop unrolled over registers would be most of
+// the kernel, and of the time to build it.
+static inline __attribute__((always_inline)) void finish_tile(bool is_whole, uint now, const target *to, ulong m,
+                                                              ulong n, const vec sums[TILE_M * TILE_V]) {
+    const ulong n_rows = is_whole ? TILE_M : min((ulong)TILE_M, to->M - m);
 #pragma unroll 1
-    for (uint s = 0; s < TILE_M * TILE_V; s++) {
-        const ulong row = m + s / TILE_V;
-        const ulong col = n + s % TILE_V * VECTOR;
-        if (row < to->M && col < to->N) {
-            const ulong n_here = to->N - col;
-            global float *so_far = to->sums + row_start(row, to->sums_ld) + col;
-            vec x = sums[s];
+    for (ulong r = 0; r < n_rows; r++) {
+#pragma unroll
+        for (uint v = 0; v < TILE_V; v++) {
+            const ulong col = n + v * VECTOR;
+            if (!is_whole && col >= to->N) {
+                break;
+            }
+            const ulong n_here = is_whole ? VECTOR : to->N - col;
+            global float *so_far = to->sums + row_start(m + r, to->sums_ld) + col;
+            vec x = sums[r * TILE_V + v];
             if (now & ADD) {
                 x += load_part(so_far, n_here, 0.0f);
             }
@@ -218,7 +236,7 @@ static inline void finish_tile(uint now, const target *to, ulong m, ulong n, con
                 store_part(x, so_far, n_here);
                 continue;
             }
-            const ulong i = row_start(row, to->ld) + col;
+            const ulong i = row_start(m + r, to->ld) + col;
             if (now & BIAS) {
                 x += load_part(to->bias + col, n_here, 0.0f);
             }
@@ -262,9 +280,15 @@ kernel void matmul(uint b_transposed, uint beside, uint last_beside, ulong M, ul
                         sum[r][v] = to_vec(0.0f);
                     }
                 }
+                if (now & GELU_BACKWARD) {
+                    ask_tile(to.pre + row_start(panel * TILE_M, ld) + n_first + tile * TILE_N, ld);
+                }
                 multiply_tile(n_k, a, packed_b + tile * (n_k * TILE_N), a + K * TILE_M, sum);
-                if (is_plain(now) && (panel + 1) * TILE_M <= M && n_first + (tile + 1) * TILE_N <= N) {
-                    add_tile(now, &to, panel * TILE_M, n_first + tile * TILE_N, sum);
+                const ulong m = panel * TILE_M;
+                const ulong n = n_first + tile * TILE_N;
+                const bool is_whole = m + TILE_M <= M && n + TILE_N <= N;
+                if (is_whole && is_plain(now)) {
+                    add_tile(now, &to, m, n, sum);
                     continue;
                 }
                 vec tile_sums[TILE_M * TILE_V];
@@ -272,7 +296,11 @@ kernel void matmul(uint b_transposed, uint beside, uint last_beside, ulong M, ul
                 for (uint s = 0; s < TILE_M * TILE_V; s++) {
                     tile_sums[s] = sum[s / TILE_V][s % TILE_V];
                 }
-                finish_tile(now, &to, panel * TILE_M, n_first + tile * TILE_N, tile_sums);
+                if (is_whole) {
+                    finish_tile(true, now, &to, m, n, tile_sums);
+                } else {
+                    finish_tile(false, now, &to, m, n, tile_sums);
+                }
             }
         }
     }

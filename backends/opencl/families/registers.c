@@ -100,10 +100,10 @@ static size_t matmul_scratch_elems(const opencl_facts *facts, const opencl_produ
 // Panels of A' for each work-group: all, unless there are too few groups to keep the device busy. Groups of the same
 // columns each pack B', which few panels do not repay.
 static int64_t choose_block_panels(const opencl_facts *facts, int64_t n_blocks, int64_t n_panels) {
-    enum { LEAST_GROUPS_A_UNIT = 3, GROUPS_A_UNIT = 6, LEAST_PANELS = 8, PANELS = 24 };
+    enum { LEAST_GROUPS_A_UNIT = 3, GROUPS_A_UNIT = 6, LEAST_PANELS = 8, FEW_PANELS = 24 };
     const int64_t split = divide_up(n_panels, divide_up((int64_t)GROUPS_A_UNIT * facts->n_units, n_blocks));
     const int64_t less = divide_up(n_panels, divide_up((int64_t)LEAST_GROUPS_A_UNIT * facts->n_units, n_blocks));
-    const int64_t panels = split < PANELS ? least(less, PANELS) : split;
+    const int64_t panels = split < FEW_PANELS ? less : split;
     return panels > LEAST_PANELS ? panels : LEAST_PANELS;
 }
 
@@ -120,7 +120,9 @@ static void pack_piece(opencl_binder *b, const opencl_product *p, const tiles *t
     opencl_arg_ulong(b, (uint64_t)(p->a_transposed ? p->M : p->K));
     opencl_arg_tensor_at(b, p->a, p->a_transposed ? s->k * p->M + s->m : s->m * p->K + s->k);
     opencl_arg_scratch(b, 0);
-    opencl_launch_groups(b, divide_up(s->K, PACK_K), divide_up(s->M, t->tile_m), 1);
+    const int64_t n_chunks = divide_up(s->K, PACK_K);
+    const int64_t n_panels = divide_up(s->M, t->tile_m);
+    opencl_launch_groups(b, p->a_transposed ? n_panels : n_chunks, p->a_transposed ? n_chunks : n_panels, 1);
 }
 
 // The place of sums before the rest of K: in C, or in scratch from sums_at.
