@@ -10,7 +10,7 @@
 #include "src/verify/spot.h"
 #include "src/verify/verify.h"
 
-enum { MOST_SEQUENCES = 32, LEAST_ROWS = 8, MOST_CHANNELS = 512 };
+enum { MOST_SEQUENCES = 32, LEAST_ROWS = 8, MOST_CHANNELS = 4096 };
 
 static const double tolerance_in_verify = 4;
 // Least size of a row, as a share of the largest in the sample: the error of a smaller row is relative to this.
@@ -244,7 +244,8 @@ static sm_status look_at_row(spot *s, sequence *q, int64_t h, int64_t t) {
 
 static sm_status require_head_size(const sequence *q) {
     return q->HS <= MOST_CHANNELS ? SM_OK
-                                  : sm_fail(SM_ERR_INTERNAL, "spot check: heads of %lld channels", (long long)q->HS);
+                                  : sm_fail(SM_ERR_UNSUPPORTED, "spot check: heads of %lld channels; it checks up to %d",
+                                            (long long)q->HS, MOST_CHANNELS);
 }
 
 static sm_status end_forward(spot *s) {
