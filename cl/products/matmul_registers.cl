@@ -117,11 +117,7 @@ static inline void pack_rows(const global data *b, ulong ld, uint K, uint n_cols
             x[i] = load_data(b + row_start(i, ld) + k);
         }
         transpose(x);
-#if __clang_major__ > 19
-#pragma unroll 1 // PoCL 7.1, with LLVM 21, else packs zeros where b is not transposed
-#else
 #pragma unroll
-#endif
         for (uint i = 0; i < VECTOR; i++) {
             store(x[i], out + (k + i) * TILE_N);
         }
@@ -253,12 +249,12 @@ static inline __attribute__((always_inline)) void finish_tile(bool is_whole, uin
 
 // Rows [0, M) and columns [0, N) of C, whose rows are ld elements long. Work-group (i, j): column block i, and
 // block_panels panels of A' from j block_panels on. side: the bias (N), or GELU_BACKWARD's pre (M,N); act (M,N): where
-// GELU's result goes. last_beside: what is done when the last of this K is added.
+// GELU's result goes. last_beside: what is done when the last of this K is added. packed_b: BLOCK_K * BLOCK_N floats; as
+// an array of the kernel, compilers of PoCL (3.1, 7.1) take what is stored in it to be never read.
 kernel void matmul(uint b_transposed, uint beside, uint last_beside, ulong M, ulong N, ulong K, ulong block_panels,
                    const global float *packed, ulong packed_at, ulong b_ld, const global data *b, ulong b_at,
                    ulong sums_ld, global float *sums, ulong sums_at, ulong ld, global result *c, ulong c_at,
-                   const global void *side, ulong side_at, global data *act, ulong act_at) {
-    local float packed_b[BLOCK_K * BLOCK_N];
+                   const global void *side, ulong side_at, global data *act, ulong act_at, local float *packed_b) {
     const ulong n_first = get_group_id(0) * (ulong)BLOCK_N;
     const uint n_cols = (uint)min((ulong)BLOCK_N, N - n_first);
     const target to = {M, N, ld, sums_ld, sums + sums_at, c + c_at, (const global float *)side + side_at,

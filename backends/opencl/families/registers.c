@@ -161,6 +161,7 @@ static void multiply_piece(opencl_binder *b, const opencl_product *p, const tile
     opencl_arg_tensor_at(b, p->c, at);
     opencl_arg_tensor_at(b, p->side, side_is_matrix ? at : s->n);
     opencl_arg_tensor_at(b, p->act, at);
+    opencl_arg_local(b, (size_t)(block_cols(facts, t) * t->block_k) * sizeof(float));
     opencl_launch_groups(b, n_blocks, divide_up(n_panels, block_panels), 1);
 }
 

@@ -12,6 +12,8 @@ void opencl_arg_ulong(opencl_binder *b, uint64_t value) { set_arg(b, sizeof valu
 void opencl_arg_uint(opencl_binder *b, uint32_t value) { set_arg(b, sizeof value, &value); }
 void opencl_arg_float(opencl_binder *b, float value) { set_arg(b, sizeof value, &value); }
 
+void opencl_arg_local(opencl_binder *b, size_t size_bytes) { set_arg(b, size_bytes, NULL); }
+
 void opencl_arg_buffer(opencl_binder *b, cl_mem buffer) { set_arg(b, sizeof buffer, &buffer); }
 
 void opencl_arg_tensor_at(opencl_binder *b, int tensor, int64_t offset_elems) {

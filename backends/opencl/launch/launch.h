@@ -56,6 +56,7 @@ void opencl_arg_own_tensor(opencl_binder *b, int tensor); // likewise, but SM_NO
 void opencl_arg_tensor_at(opencl_binder *b, int tensor, int64_t offset_elems);
 void opencl_arg_scratch(opencl_binder *b, size_t offset_elems);
 void opencl_arg_buffer(opencl_binder *b, cl_mem buffer);
+void opencl_arg_local(opencl_binder *b, size_t size_bytes); // local memory
 void opencl_arg_ulong(opencl_binder *b, uint64_t value);
 void opencl_arg_uint(opencl_binder *b, uint32_t value);
 void opencl_arg_float(opencl_binder *b, float value);
