@@ -37,18 +37,18 @@ typedef int ivec;
 #else
 typedef JOIN(float, VECTOR) vec;
 typedef JOIN(int, VECTOR) ivec;
+#if ROW_ITEMS > 1
 #define load(p) JOIN(vload, VECTOR)(0, p)
-#if VECTOR == 4
-#define store(x, p) vstore4(x, 0, p)
-#else // not vstore: PoCL stores 16 floats in three pieces
+#define store(x, p) JOIN(vstore, VECTOR)(x, 0, p)
+#else // for PoCL: its vload is a call (6.0), its vstore of 16 floats three stores (3.1)
 typedef vec unaligned_vec __attribute__((aligned(4)));
-#define STORE(space)                                                                \
-    static inline __attribute__((overloadable)) void store(vec x, space float *p) { \
-        *(space unaligned_vec *)p = x;                                              \
-    }
-STORE(global)
-STORE(local)
-STORE(private)
+#define overloaded static inline __attribute__((overloadable))
+#define LOAD_AND_STORE(space)                                                              \
+    overloaded vec load(const space float *p) { return *(const space unaligned_vec *)p; } \
+    overloaded void store(vec x, space float *p) { *(space unaligned_vec *)p = x; }
+LOAD_AND_STORE(global)
+LOAD_AND_STORE(local)
+LOAD_AND_STORE(private)
 #endif
 #define to_vec(x) ((vec)(x))
 #define as_vec(x) JOIN(as_float, VECTOR)(x)
@@ -162,9 +162,13 @@ CONVERSIONS(VECTOR)
 #define load_data(p) widen(*(p))
 #define store_data(x, p) (*(p) = narrow(x))
 #else
-#define load_data(p) JOIN(widen, VECTOR)(JOIN(vload, VECTOR)(0, p))
-// Not vstore: PoCL stores the 16-bit elements of one after the other.
+// Not vload and vstore: as for load. PoCL's vstore stores 16-bit elements one after the other.
 typedef JOIN(ushort, VECTOR) unaligned_codes __attribute__((aligned(2)));
+#if ROW_ITEMS > 1
+#define load_data(p) JOIN(widen, VECTOR)(JOIN(vload, VECTOR)(0, p))
+#else
+#define load_data(p) JOIN(widen, VECTOR)(*(const global unaligned_codes *)(p))
+#endif
 #define store_data(x, p) (*(global unaligned_codes *)(p) = JOIN(narrow, VECTOR)(x))
 #endif
 

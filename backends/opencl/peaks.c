@@ -71,7 +71,8 @@ static sm_status create_buffer(const opencl_device *device, size_t size_bytes, c
 
 static opencl_arithmetic plain_arithmetic(const opencl_device *device) {
     enum { GROUPS_A_UNIT = 16 };
-    const size_t group = (size_t)device->sizes.group;
+    // Not several items on a processor: PoCL 7.1 keeps their chains in memory, one item's next to the other's.
+    const size_t group = device->sizes.row_items > 1 ? (size_t)device->sizes.group : 1;
     return (opencl_arithmetic){.stem = "peaks",
                                .options = device->sizes.row_items > 1 ? "-DWHOLE" : "",
                                .what = "fp32 multiply-adds in registers",

@@ -73,7 +73,8 @@ inlined void pack_heads(const global data *from, ulong ld, uint n, float factor,
             vec x[VECTOR];
 #pragma unroll
             for (uint i = 0; i < VECTOR; i++) {
-                x[i] = factor * load_data_part(from + row_start(min(v * VECTOR + i, n - 1), ld) + c, HS - c, 0.0f);
+                const uint lane = v * VECTOR + i < n ? v * VECTOR + i : n - 1;
+                x[i] = factor * load_data_part(from + row_start(lane, ld) + c, HS - c, 0.0f);
             }
             transpose(x);
 #pragma unroll
@@ -189,21 +190,15 @@ inlined void add_block(const float block[BLOCK * CHANNELS], const vec weights[BL
 // --- which row sees which key, and weights ------------------------------------------------------------
 
 // first, first + 1, ..
-static inline ivec count_from(ulong first) {
-    int x[VECTOR];
-    for (uint i = 0; i < VECTOR; i++) {
-        x[i] = (int)first + (int)i;
-    }
-    return load(x);
-}
+static inline ivec count_from(ulong first) { return (int)first + vec_index; }
 
 // The first keys of rows t, t + 1, ..; rows from T on have the last one's.
 static inline ivec first_keys(const place *p, ulong t) {
-    int x[VECTOR];
+    float x[VECTOR]; // the numbers' bits
     for (uint i = 0; i < VECTOR; i++) {
-        x[i] = (int)first_key_of(p->starts, min(t + i, p->T - 1));
+        x[i] = as_float((int)first_key_of(p->starts, min(t + i, p->T - 1)));
     }
-    return load(x);
+    return as_ivec(load(x));
 }
 
 // scores (n, lanes) of keys from s on and rows from t on: -INFINITY where a row does not see a key.
@@ -303,7 +298,8 @@ inlined void soften(uint n, vec scores[BLOCK * LANE_VECS], vec largest[LANE_VECS
     for (uint v = 0; v < LANE_VECS; v++) {
         vec larger = largest[v];
         for (uint j = 0; j < n; j++) {
-            larger = fmax(larger, scores[j * LANE_VECS + v]);
+            const vec score = scores[j * LANE_VECS + v];
+            larger = score > larger ? score : larger; // PoCL 6.0 calls a function for fmax
         }
         const vec shrink = vec_exp(largest[v] - larger);
         largest[v] = larger;

@@ -42,10 +42,16 @@
 enum { ADD = 1, BIAS = 2, GELU = 4, GELU_BACKWARD = 8, LAST = 16 };
 
 // A column of a panel of TILE_M rows: the first of a vec's elements. Not for other sizes than the host's.
-#if 4 * TILE_M == 3 * VECTOR && VECTOR == 16
-#define store_column(x, p) (vstore8((x).lo, 0, p), vstore4((x).hi.lo, 0, (p) + 8))
-#elif 4 * TILE_M == 3 * VECTOR && VECTOR == 8
-#define store_column(x, p) (vstore4((x).lo, 0, p), vstore2((x).hi.lo, 0, (p) + 4))
+#if 4 * TILE_M == 3 * VECTOR && VECTOR >= 8
+#if VECTOR == 16
+typedef float8 half_vec __attribute__((aligned(4)));
+typedef float4 quarter_vec __attribute__((aligned(4)));
+#else
+typedef float4 half_vec __attribute__((aligned(4)));
+typedef float2 quarter_vec __attribute__((aligned(4)));
+#endif
+#define store_column(x, p) \
+    (*(global half_vec *)(p) = (x).lo, *(global quarter_vec *)((p) + VECTOR / 2) = (x).hi.lo)
 #endif
 
 // packed (panels, K, TILE_M) from rows [m_first, m_first + M) and columns [k_first, k_first + K) of A'.

@@ -175,13 +175,19 @@ static sm_status default_threads(const cli_options *options, cli_device device, 
 static sm_status measure_device(const cli_options *options, cli_device device, peaks_output *output) {
     static cli_ints threads;
     threads = options->device.threads;
-    if (threads.n == 0) {
+    const bool is_asked = threads.n > 0;
+    if (!is_asked) {
         SM_TRY(default_threads(options, device, &threads));
     }
     for (int i = 0; i < threads.n; i++) {
         cli_say("%s: measuring ...", device.backend->name);
         cli_live_parts("setting", i, threads.n);
-        SM_TRY(measure_threads(options, device, threads.values[i], output));
+        const sm_status status = measure_threads(options, device, threads.values[i], output);
+        if (status == SM_ERR_UNSUPPORTED && !is_asked && i + 1 < threads.n) { // drivers that divide no device
+            cli_say("%s", sm_error_message());
+            continue;
+        }
+        SM_TRY(status);
     }
     return SM_OK;
 }
