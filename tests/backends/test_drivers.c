@@ -358,6 +358,17 @@ TEST(every_object_is_released) {
     assert_true(n_processes > 0);
 }
 
+TEST(a_device_without_parts_has_peaks) {
+    if (!has_device()) {
+        skip();
+    }
+    const conditions whole = {"clCreateSubDevices -18 1", -1, 0};
+    assert_int_equal(wait_for_end(start("peaks --backend opencl --min-time 0.01 -o json", &whole), 120), 0);
+    json_t *rows = json_loads(read_stream("out"), 0, NULL);
+    assert_true(json_array_size(rows) > 0);
+    json_decref(rows);
+}
+
 TEST(limits_are_told) {
     assert_int_equal(wait_for_end(start(TINY " --backend cpu -t 4096", &usual), END_S), 2);
     expect_message("make sense on");
