@@ -140,6 +140,7 @@ inlined void load_block(const global data *from, ulong ld, uint n, float block[B
 // sum (TILE, lanes) += a b; a (TILE, K): rows row_step, columns k_step elements apart; b (K, lanes)
 inlined void multiply_tile(const float *a, uint row_step, uint k_step, const vec *b, uint K,
                                  vec sum[TILE][LANE_VECS]) {
+#pragma unroll 2
     for (uint k = 0; k < K; k++) {
 #pragma unroll
         for (uint r = 0; r < TILE; r++) {

@@ -165,6 +165,7 @@ static inline void ask_tile(const global data *p, ulong ld) {
 // sum += a (K, TILE_M) transposed by b (K, TILE_N), and asks for next_a (K, TILE_M)
 static inline void multiply_tile(uint K, const global float *a, const local float *b, const global float *next_a,
                                  vec sum[TILE_M][TILE_V]) {
+#pragma unroll 2
     for (uint k = 0; k < K; k++) {
         ask(next_a + k * TILE_M);
         vec row[TILE_V];
