@@ -22,17 +22,19 @@ static inline void store_parameter(vec x, global float *p, uint copied, global d
     }
 }
 
-// Asks for the vec of the next page. A processor's own look-ahead ends with a page, and so many streams wait at each.
-#define ask_next_page(p) ask((p) + 4096 / sizeof(float))
+// Loads a vec of a stream, and asks for the next page's: a processor's own look-ahead ends with a page, and so many
+// streams wait at each.
+static inline vec load_stream(const global float *p, ulong n_here) {
+    ask(p + 4096 / sizeof(float));
+    return load_part(p, n_here, 0.0f);
+}
 
 // Updates both moments and returns lr (m / bc1) / (sqrt(v / bc2) + eps).
 static inline vec adam_step(const global float *h, vec gradient, global float *m, global float *v, ulong n_here) {
-    const vec mean = h[BETA1] * load_part(m, n_here, 0.0f) + (1.0f - h[BETA1]) * gradient;
-    const vec square = h[BETA2] * load_part(v, n_here, 0.0f) + (1.0f - h[BETA2]) * gradient * gradient;
+    const vec mean = h[BETA1] * load_stream(m, n_here) + (1.0f - h[BETA1]) * gradient;
+    const vec square = h[BETA2] * load_stream(v, n_here) + (1.0f - h[BETA2]) * gradient * gradient;
     const float step = h[LR] / h[BIAS_CORRECTION1];
     const float root = 1.0f / sqrt(h[BIAS_CORRECTION2]);
-    ask_next_page(m);
-    ask_next_page(v);
     store_part(mean, m, n_here);
     store_part(square, v, n_here);
     return step * mean / (sqrt(square) * root + h[EPS]);
@@ -47,10 +49,8 @@ kernel void adamw(ulong n, uint decays, const global float *g, ulong g_at, const
     }
     const ulong n_here = n - i;
     const global float *h = hyper + hyper_at;
-    const vec gradient = clip[clip_at] * load_part(g + g_at + i, n_here, 0.0f);
-    const vec shrunk = load_part(p + p_at + i, n_here, 0.0f) * (1.0f - h[LR] * h[WEIGHT_DECAY] * decays);
-    ask_next_page(g + g_at + i);
-    ask_next_page(p + p_at + i);
+    const vec gradient = clip[clip_at] * load_stream(g + g_at + i, n_here);
+    const vec shrunk = load_stream(p + p_at + i, n_here) * (1.0f - h[LR] * h[WEIGHT_DECAY] * decays);
     const vec moved = shrunk - adam_step(h, gradient, m + m_at + i, v + v_at + i, n_here);
     store_parameter(moved, p + p_at + i, copied, w + w_at + i, n_here);
 }
@@ -64,8 +64,8 @@ kernel void adam(ulong n, uint decays, const global float *g, ulong g_at, const 
     }
     const ulong n_here = n - i;
     const global float *h = hyper + hyper_at;
-    const vec value = load_part(p + p_at + i, n_here, 0.0f);
-    const vec gradient = clip[clip_at] * load_part(g + g_at + i, n_here, 0.0f) + h[WEIGHT_DECAY] * decays * value;
+    const vec value = load_stream(p + p_at + i, n_here);
+    const vec gradient = clip[clip_at] * load_stream(g + g_at + i, n_here) + h[WEIGHT_DECAY] * decays * value;
     const vec moved = value - adam_step(h, gradient, m + m_at + i, v + v_at + i, n_here);
     store_parameter(moved, p + p_at + i, copied, w + w_at + i, n_here);
 }
@@ -79,9 +79,9 @@ kernel void sgd(ulong n, uint decays, const global float *g, ulong g_at,
     }
     const ulong n_here = n - i;
     const global float *h = hyper + hyper_at;
-    const vec value = load_part(p + p_at + i, n_here, 0.0f);
-    const vec gradient = clip[clip_at] * load_part(g + g_at + i, n_here, 0.0f) + h[WEIGHT_DECAY] * decays * value;
-    const vec mean = h[MOMENTUM] * load_part(m + m_at + i, n_here, 0.0f) + gradient;
+    const vec value = load_stream(p + p_at + i, n_here);
+    const vec gradient = clip[clip_at] * load_stream(g + g_at + i, n_here) + h[WEIGHT_DECAY] * decays * value;
+    const vec mean = h[MOMENTUM] * load_stream(m + m_at + i, n_here) + gradient;
     store_part(mean, m + m_at + i, n_here);
     const vec moved = value - h[LR] * (h[NESTEROV] != 0 ? gradient + h[MOMENTUM] * mean : mean);
     store_parameter(moved, p + p_at + i, copied, w + w_at + i, n_here);
@@ -96,9 +96,9 @@ kernel void lion(ulong n, uint decays, const global float *g, ulong g_at, const 
     }
     const ulong n_here = n - i;
     const global float *h = hyper + hyper_at;
-    const vec gradient = clip[clip_at] * load_part(g + g_at + i, n_here, 0.0f);
-    const vec mean = load_part(m + m_at + i, n_here, 0.0f);
-    const vec shrunk = load_part(p + p_at + i, n_here, 0.0f) * (1.0f - h[LR] * h[WEIGHT_DECAY] * decays);
+    const vec gradient = clip[clip_at] * load_stream(g + g_at + i, n_here);
+    const vec mean = load_stream(m + m_at + i, n_here);
+    const vec shrunk = load_stream(p + p_at + i, n_here) * (1.0f - h[LR] * h[WEIGHT_DECAY] * decays);
     const vec c = h[BETA1] * mean + (1.0f - h[BETA1]) * gradient;
     // A NaN has no sign and stays one.
     const vec step = c > to_vec(0.0f) ? to_vec(h[LR]) : c < to_vec(0.0f) ? to_vec(-h[LR]) : c;

@@ -23,7 +23,9 @@
 #ifndef HS
 #define HS 64 // channels of a head
 #endif
+#ifndef LANE_VECS
 #define LANE_VECS 2
+#endif
 #define LANES     (LANE_VECS * VECTOR)
 #define BLOCK     32 // keys, or rows, at a time
 #if VECTOR == 16
@@ -67,7 +69,7 @@ static inline place find_place(ulong head, ulong T, ulong NH, ulong NKV, const g
 
 // packed: n heads, ld elements apart, times factor. Lanes from n on repeat the last one.
 inlined void pack_heads(const global data *from, ulong ld, uint n, float factor,
-                              vec packed[CHANNELS * LANE_VECS]) {
+                        vec packed[CHANNELS * LANE_VECS]) {
     for (uint v = 0; v < LANE_VECS; v++) {
         for (uint c = 0; c < CHANNELS; c += VECTOR) {
             vec x[VECTOR];
@@ -87,7 +89,7 @@ inlined void pack_heads(const global data *from, ulong ld, uint n, float factor,
 
 // The first n lanes, times their factors, to heads that are ld elements apart.
 inlined void unpack_heads(const vec packed[CHANNELS * LANE_VECS], const vec factors[LANE_VECS], ulong ld, uint n,
-                                global data *to) {
+                          global data *to) {
     for (uint v = 0; v < LANE_VECS; v++) {
         for (uint c = 0; c < CHANNELS; c += VECTOR) {
             vec x[VECTOR];
@@ -106,9 +108,15 @@ inlined void unpack_heads(const vec packed[CHANNELS * LANE_VECS], const vec fact
     }
 }
 
-static inline void fill(vec x[CHANNELS * LANE_VECS], float value) {
+static inline void clear(vec x[CHANNELS * LANE_VECS]) {
     for (uint i = 0; i < CHANNELS * LANE_VECS; i++) {
-        x[i] = to_vec(value);
+        x[i] = to_vec(0.0f);
+    }
+}
+
+static inline void fill_lanes(float value, vec x[LANE_VECS]) {
+    for (uint v = 0; v < LANE_VECS; v++) {
+        x[v] = to_vec(value);
     }
 }
 
@@ -139,7 +147,7 @@ inlined void load_block(const global data *from, ulong ld, uint n, float block[B
 
 // sum (TILE, lanes) += a b; a (TILE, K): rows row_step, columns k_step elements apart; b (K, lanes)
 inlined void multiply_tile(const float *a, uint row_step, uint k_step, const vec *b, uint K,
-                                 vec sum[TILE][LANE_VECS]) {
+                           vec sum[TILE][LANE_VECS]) {
 #pragma unroll 2
     for (uint k = 0; k < K; k++) {
 #pragma unroll
@@ -156,7 +164,7 @@ inlined void multiply_tile(const float *a, uint row_step, uint k_step, const vec
 
 // out (n, lanes) = block (n, channels) packed (channels, lanes)
 inlined void multiply_block(const float block[BLOCK * CHANNELS], const vec packed[CHANNELS * LANE_VECS], uint n,
-                                  vec out[BLOCK * LANE_VECS]) {
+                            vec out[BLOCK * LANE_VECS]) {
     for (uint j = 0; j < n; j += TILE) {
         vec sum[TILE][LANE_VECS];
 #pragma unroll
@@ -173,7 +181,7 @@ inlined void multiply_block(const float block[BLOCK * CHANNELS], const vec packe
 
 // sums (channels, lanes) += block^T (channels, n) weights (n, lanes)
 inlined void add_block(const float block[BLOCK * CHANNELS], const vec weights[BLOCK * LANE_VECS], uint n,
-                             vec sums[CHANNELS * LANE_VECS]) {
+                       vec sums[CHANNELS * LANE_VECS]) {
     for (uint c = 0; c < CHANNELS; c += TILE) {
         vec sum[TILE][LANE_VECS];
 #pragma unroll
@@ -295,7 +303,7 @@ static inline void store_weights(const place *p, const global data *k, const vec
 // The next n keys' part of softmax: scores become weights relative to the largest score so far; `result` and `sum`,
 // which were relative to the largest before, follow.
 inlined void soften(uint n, vec scores[BLOCK * LANE_VECS], vec largest[LANE_VECS], vec sum[LANE_VECS],
-                          vec result[CHANNELS * LANE_VECS]) {
+                    vec result[CHANNELS * LANE_VECS]) {
     for (uint v = 0; v < LANE_VECS; v++) {
         vec larger = largest[v];
         for (uint j = 0; j < n; j++) {
@@ -336,11 +344,9 @@ kernel void attention_forward(uint stores_weights, ulong T, ulong NH, ulong NKV,
     vec largest[LANE_VECS];
     vec sum[LANE_VECS];
     pack_heads(qkv + qkv_at + p.q + row_start(t, p.ld), p.ld, n_rows, 1.0f / sqrt((float)HS), q);
-    fill(result, 0.0f);
-    for (uint i = 0; i < LANE_VECS; i++) {
-        largest[i] = to_vec(LEAST_SCORE);
-        sum[i] = to_vec(0.0f);
-    }
+    clear(result);
+    fill_lanes(LEAST_SCORE, largest);
+    fill_lanes(0.0f, sum);
     const ulong end = t + n_rows;
     for (ulong s = first_key_of(p.starts, t); s < end; s += BLOCK) {
         const uint n = (uint)min((ulong)BLOCK, end - s);
@@ -395,9 +401,7 @@ kernel void attention_backward_rows(uint stored, ulong T, ulong NH, ulong NKV, c
     vec sum[LANE_VECS]; // D
     pack_heads(qkv + qkv_at + p.q + row_start(t, p.ld), p.ld, n_rows, scale, q);
     pack_heads(dy + dy_at + p.y + row_start(t, p.C), p.C, n_rows, 1.0f, dyt);
-    for (uint i = 0; i < LANE_VECS; i++) {
-        sum[i] = to_vec(0.0f);
-    }
+    fill_lanes(0.0f, sum);
     if (!stored) {
         load_lanes((const global float *)kept + kept_at + p.row + t, n_rows, log_sum);
         pack_heads(y + y_at + p.y + row_start(t, p.C), p.C, n_rows, 1.0f, dq);
@@ -405,7 +409,7 @@ kernel void attention_backward_rows(uint stored, ulong T, ulong NH, ulong NKV, c
             sum[i % LANE_VECS] += dyt[i] * dq[i];
         }
     }
-    fill(dq, 0.0f);
+    clear(dq);
     const ulong start = first_key_of(p.starts, t);
     const ulong end = t + n_rows;
     // Where the weights are stored and y is not at hand, a first turn adds up D = sum_s att da.
@@ -436,18 +440,16 @@ kernel void attention_backward_rows(uint stored, ulong T, ulong NH, ulong NKV, c
     }
     store_lanes(sum, n_rows, D + D_at + p.row + t);
     vec factors[LANE_VECS];
-    for (uint i = 0; i < LANE_VECS; i++) {
-        factors[i] = to_vec(scale);
-    }
+    fill_lanes(scale, factors);
     unpack_heads(dq, factors, p.ld, n_rows, dqkv + dqkv_at + p.q + row_start(t, p.ld));
 }
 
 // dk and dv of the item's keys, which begin with s, from the rows of one of the heads that see them.
 inlined void gather_rows(uint stored, const place *p, ulong s, ulong end, const mask *drop,
-                               const vec k[CHANNELS * LANE_VECS], const vec v[CHANNELS * LANE_VECS],
-                               const global data *qkv, const global data *dy, const global float *lse,
-                               const global data *att, const global float *D, vec dk[CHANNELS * LANE_VECS],
-                               vec dv[CHANNELS * LANE_VECS]) {
+                         const vec k[CHANNELS * LANE_VECS], const vec v[CHANNELS * LANE_VECS],
+                         const global data *qkv, const global data *dy, const global float *lse,
+                         const global data *att, const global float *D, vec dk[CHANNELS * LANE_VECS],
+                         vec dv[CHANNELS * LANE_VECS]) {
     vec weights[BLOCK * LANE_VECS];
     vec da[BLOCK * LANE_VECS];
     float q[BLOCK * CHANNELS];
@@ -497,20 +499,16 @@ kernel void attention_backward_keys(uint stored, ulong T, ulong NH, ulong NKV, c
     vec dv[CHANNELS * LANE_VECS];
     pack_heads(qkv + qkv_at + first.k + row_start(s, first.ld), first.ld, n_keys, scale, k);
     pack_heads(qkv + qkv_at + first.v + row_start(s, first.ld), first.ld, n_keys, 1.0f, v);
-    fill(dk, 0.0f);
-    fill(dv, 0.0f);
+    clear(dk);
+    clear(dv);
     for (ulong head = first_head; head < first_head + NH / NKV; head++) {
         const place p = find_place(head, T, NH, NKV, starts + starts_at);
         gather_rows(stored, &p, s, end, &drop, k, v, qkv + qkv_at, dy + dy_at, (const global float *)kept + kept_at,
                     (const global data *)kept + kept_at, D + D_at, dk, dv);
     }
     vec factors[LANE_VECS];
-    for (uint i = 0; i < LANE_VECS; i++) {
-        factors[i] = to_vec(scale);
-    }
+    fill_lanes(scale, factors);
     unpack_heads(dk, factors, first.ld, n_keys, dqkv + dqkv_at + first.k + row_start(s, first.ld));
-    for (uint i = 0; i < LANE_VECS; i++) {
-        factors[i] = to_vec(1.0f);
-    }
+    fill_lanes(1.0f, factors);
     unpack_heads(dv, factors, first.ld, n_keys, dqkv + dqkv_at + first.v + row_start(s, first.ld));
 }

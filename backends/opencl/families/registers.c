@@ -9,7 +9,7 @@ typedef struct {
     int tile_m, tile_v, block_tiles, block_k;
 } tiles;
 
-enum { PACK_K = 64, OPTIONS_SIZE = 256, N_WIDTHS = 3, N_WAYS = 2 * N_WIDTHS };
+enum { PACK_K = 64, LANE_VECS = 2, OPTIONS_SIZE = 256, N_WIDTHS = 3, N_WAYS = 2 * N_WIDTHS };
 
 // The last in the list of families: it suits every device.
 static bool suits(const opencl_facts *facts) {
@@ -204,8 +204,8 @@ static size_t attention_scratch_elems(const opencl_facts *facts, const sm_plan *
 
 static void begin_attention(opencl_binder *b, const opencl_attention *a, const char *kernel) {
     char options[OPTIONS_SIZE];
-    snprintf(options, sizeof options, "-DHS=%lld%s%s", (long long)a->HS, opencl_documents_option(a),
-             a->blocked ? " -DBLOCKED=1" : "");
+    snprintf(options, sizeof options, "-DHS=%lld -DLANE_VECS=%d%s%s", (long long)a->HS, LANE_VECS,
+             opencl_documents_option(a), a->blocked ? " -DBLOCKED=1" : "");
     opencl_begin(b, "attention_registers", options, kernel);
     opencl_arg_uint(b, a->stores_weights);
     opencl_arg_heads(b, a);
@@ -213,9 +213,8 @@ static void begin_attention(opencl_binder *b, const opencl_attention *a, const c
     opencl_arg_mask(b, a);
 }
 
-// An item for some tokens of each of n_heads in a sequence: one in each lane of two vecs.
+// An item for some tokens of each of n_heads in a sequence: one in each lane of LANE_VECS vecs.
 static void launch_attention(opencl_binder *b, const opencl_attention *a, int64_t n_heads) {
-    enum { LANE_VECS = 2 };
     opencl_launch_groups(b, divide_up(a->T, (int64_t)LANE_VECS * vector(&b->e->device->facts)), a->B * n_heads, 1);
 }
 
