@@ -13,12 +13,15 @@
 #define VECTOR 8 // 16 bytes of data
 #endif
 
-#ifdef FEWER_ROW_ITEMS // as a program is built for short rows
+#ifdef ROW_ITEMS_HERE // as a program is built for short rows, or for few at a time
 #undef ROW_ITEMS
-#define ROW_ITEMS FEWER_ROW_ITEMS
+#define ROW_ITEMS ROW_ITEMS_HERE
 #endif
 #ifndef ROW_ITEMS
 #define ROW_ITEMS 1 // work-items that share a row of a matrix: 1 on processors, a work-group on GPUs
+#endif
+#ifndef GROUP_ROWS
+#define GROUP_ROWS 1 // rows that a work-group shares out at a time: several, where they are short
 #endif
 
 #pragma OPENCL FP_CONTRACT ON
@@ -446,23 +449,27 @@ static inline vec keep_first(vec x, ulong n, float fill) {
 
 // --- a row shared by ROW_ITEMS work-items ----------------------------------------------------
 // A kernel declares ROW_SHARED(shared) and gives it to row_sum or row_largest, which all items of
-// the work-group call. All get the result; its order of summation is fixed: ROW_SHARES items each add up every
+// the work-group call. All of a row get its result; its order of summation is fixed: ROW_SHARES items each add up every
 // ROW_SHARES-th item's, then every item adds up the shares. Two such sums may follow one another.
 
 #if ROW_ITEMS == 1
-#define ROW_SHARED(shared)
+#define ROW_SHARED(shared)     \
+    local float2 *shared = 0; \
+    (void)shared
 #define row_sum(x, shared) (x)
 #define row_sums(x, shared) (x)
 #define row_largest(x, shared) (x)
 #else
 #define ROW_SHARES 8
-#define ROW_SHARED(shared) local float2 shared[ROW_ITEMS + ROW_SHARES]
+#define MY_GROUP_ROW (GROUP_ROWS == 1 ? 0 : (uint)get_local_id(0) / ROW_ITEMS)
+#define ROW_SHARED(shared) local float2 shared[GROUP_ROWS * (ROW_ITEMS + ROW_SHARES)]
 
 #define ROW_REDUCTION(row_sums, type, combine)                                  \
     static inline type row_sums(type x, local float2 *space) {                  \
-        local type *shared = (local type *)space;                               \
-        local type *share = (local type *)(space + ROW_ITEMS);                  \
-        const uint item = (uint)get_local_id(0);                                \
+        local float2 *of_row = space + MY_GROUP_ROW * (ROW_ITEMS + ROW_SHARES); \
+        local type *shared = (local type *)of_row;                              \
+        local type *share = (local type *)(of_row + ROW_ITEMS);                 \
+        const uint item = (uint)get_local_id(0) % ROW_ITEMS;                    \
         shared[item] = x;                                                       \
         barrier(CLK_LOCAL_MEM_FENCE);                                           \
         if (item < ROW_SHARES) {                                                \

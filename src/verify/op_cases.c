@@ -57,7 +57,7 @@ typedef struct {
 #define HEADS_NORMED                                                                              \
     LIST("B=1 T=1 NH=1 NKV=1 HS=3", "B=2 T=17 NH=3 NKV=1 HS=10", "B=1 T=65 NH=2 NKV=2 HS=64",     \
          "B=3 T=33 NH=4 NKV=2 HS=34", "B=1 T=130 NH=6 NKV=3 HS=128", "B=2 T=5 NH=2 NKV=1 HS=257", \
-         "B=1 T=9 NH=3 NKV=3 HS=32")
+         "B=1 T=9 NH=3 NKV=3 HS=32", "B=1 T=7 NH=2 NKV=1 HS=96", "B=1 T=3 NH=1 NKV=1 HS=1056")
 #define MATRICES \
     LIST("R=1 C=1", "R=3 C=5", "R=64 C=2", "R=17 C=48", "R=257 C=5", "R=33 C=768", "R=130 C=133", "R=700 C=36")
 #define LOSSES                                                                                     \

@@ -154,28 +154,34 @@ static void begin_head_rmsnorm(opencl_binder *b, int64_t HS, const sm_tensor *x)
 static void bind_head_rmsnorm_forward(opencl_binder *b) {
     const sm_tensor *x = in(b, SM_IN(head_rmsnorm_forward, x));
     const int64_t HS = sm_tensor_elems(in(b, SM_IN(head_rmsnorm_forward, wq)));
-    opencl_begin_short(b, "head_rmsnorm", "head_rmsnorm_forward", HS);
+    opencl_begin_several(b, "head_rmsnorm", "head_rmsnorm_forward", HS);
     begin_head_rmsnorm(b, HS, x);
     opencl_arg_float(b, (float)b->op->attr.eps);
     opencl_arg_operands(b);
     opencl_launch_rows(b, sm_tensor_elems(x) / HS);
 }
 
+// Parts of the rows: of each, a sum for q and one for k. On cards its rows are many work-items'.
+static int64_t count_head_parts(const opencl_device *device, int64_t N) {
+    return (device->sizes.row_items > 1 ? 2 : 1) * opencl_count_row_strips(device, N);
+}
+
 static void bind_head_rmsnorm_backward(opencl_binder *b) {
     const sm_tensor *x = in(b, SM_IN(head_rmsnorm_backward, x));
     const int64_t HS = sm_tensor_elems(in(b, SM_IN(head_rmsnorm_backward, wq)));
-    const int64_t n_strips = opencl_count_row_strips(b->e->device, sm_tensor_rows(x));
-    opencl_begin_kept(b, "head_rmsnorm", "head_rmsnorm_backward_rows", HS);
+    const int64_t n_parts = count_head_parts(b->e->device, sm_tensor_rows(x));
+    opencl_begin_several(b, "head_rmsnorm", "head_rmsnorm_backward_rows", HS);
     begin_head_rmsnorm(b, HS, x);
+    const int64_t n_strips = n_parts * b->group_rows;
     arg_count(b, n_strips);
     for (int i = 0; i < SM_IN(head_rmsnorm_backward, n_operands); i++) {
         arg_in(b, i);
     }
     arg_out(b, SM_OUT(head_rmsnorm_backward, dx));
     opencl_arg_scratch(b, 0);
-    opencl_launch_parts(b, 3 * n_strips); // of q, k and v
-    add_strips(b, 0, n_strips, HS, SM_OUT(head_rmsnorm_backward, dwq));
-    add_strips(b, n_strips * HS, n_strips, HS, SM_OUT(head_rmsnorm_backward, dwk));
+    opencl_launch_parts(b, n_strips);
+    add_strips(b, 0, n_parts, HS, SM_OUT(head_rmsnorm_backward, dwq));
+    add_strips(b, n_parts * HS, n_parts, HS, SM_OUT(head_rmsnorm_backward, dwk));
 }
 
 // --- rope ----------------------------------------------------------------------------------
@@ -467,7 +473,7 @@ size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan,
     }
     if (op->kind == SM_OP_HEAD_RMSNORM_BACKWARD) {
         const int64_t HS = sm_tensor_elems(&plan->tensors[op->in[SM_IN(head_rmsnorm_backward, wq)]]);
-        return (size_t)(2 * opencl_count_row_strips(device, R) * HS);
+        return (size_t)(2 * count_head_parts(device, R) * HS);
     }
     return (size_t)(op->kind == SM_OP_GRAD_SQNORM     ? opencl_count_norm_parts(device)
                     : op->kind == SM_OP_ADAFACTOR     ? opencl_count_strips(device, plan, R, C) * C + 2 * R + 2

@@ -14,6 +14,7 @@ void opencl_begin(opencl_binder *b, const char *stem, const char *options, const
     b->launch = (opencl_launch){0};
     b->n_args = 0;
     b->row_items = b->e->device->sizes.row_items;
+    b->group_rows = 1;
     b->vector = b->e->device->sizes.vector;
     if (b->status == SM_OK) {
         snprintf(all_options, sizeof all_options, "%s%s", options, opencl_data_option(b->e->base.plan->dtype));
@@ -76,7 +77,7 @@ void opencl_launch_vecs(opencl_binder *b, int64_t n_elems) {
 void opencl_launch_rows(opencl_binder *b, int64_t n_rows) {
     enum { ROWS_A_GROUP = 4 }; // if a row has one item
     const int row_items = b->row_items;
-    end(b, 1, n_rows * row_items, 1, row_items > 1 ? (size_t)row_items : ROWS_A_GROUP, 1);
+    end(b, 1, n_rows * row_items, 1, row_items > 1 ? (size_t)(row_items * b->group_rows) : ROWS_A_GROUP, 1);
 }
 
 void opencl_launch_grid(opencl_binder *b, int64_t n_cols, int64_t n_rows) {
@@ -91,7 +92,7 @@ void opencl_launch_lanes(opencl_binder *b, int64_t n_cols, int64_t n_sums, int n
 }
 
 void opencl_launch_parts(opencl_binder *b, int64_t n_parts) {
-    end(b, 1, n_parts * b->row_items, 1, (size_t)b->row_items, 1);
+    end(b, 1, n_parts * b->row_items, 1, (size_t)(b->row_items * b->group_rows), 1);
 }
 
 void opencl_launch_tiles(opencl_binder *b, int64_t n_x, int64_t n_y, size_t local_x, size_t local_y) {

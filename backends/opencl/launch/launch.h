@@ -25,6 +25,7 @@ typedef struct {
     cl_uint n_args;
     int vector;    // elements of a vec in its program
     int row_items; // work-items that share a row
+    int group_rows; // rows of a work-group
 } opencl_binder;
 
 // --- launch.c ------------------------------------------------------------------------------------
@@ -82,6 +83,8 @@ void opencl_begin_rows(opencl_binder *b, const char *stem, const char *kernel, i
 // The same, if items keep their vecs of a row in registers, unless there are too many.
 void opencl_begin_short(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems);
 void opencl_begin_kept(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems);
+// The same for rows so short that a work-group on cards shares out several of them (b->group_rows).
+void opencl_begin_several(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems);
 
 // An op on a single row: the length of the first operand, then the operands.
 void opencl_launch_one_row(opencl_binder *b, const char *stem, const char *kernel, bool by_vecs);

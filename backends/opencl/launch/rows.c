@@ -36,21 +36,26 @@ static int64_t count_row_vecs(const opencl_binder *b, int64_t row_elems, int row
 }
 
 // The same, if items keep their vecs of a row in registers, unless there are too many.
-static void begin_kept(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems, int row_items) {
+static void begin_kept(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems, int row_items,
+                       int group_rows) {
     enum { OPTIONS_SIZE = 96 };
     const int64_t n_vecs = count_row_vecs(b, row_elems, row_items);
     const bool whole = is_whole(b, row_elems);
     char options[OPTIONS_SIZE] = "";
     if (whole) {
-        const int used = snprintf(options, sizeof options, "-DWHOLE -DROW_VECS=%d",
-                                  n_vecs * whole_vector(b->e->base.plan) <= MOST_KEPT_ELEMS ? (int)n_vecs : 0);
+        int used = snprintf(options, sizeof options, "-DWHOLE -DROW_VECS=%d",
+                            n_vecs * whole_vector(b->e->base.plan) <= MOST_KEPT_ELEMS ? (int)n_vecs : 0);
         if (row_items < b->e->device->sizes.row_items) {
-            snprintf(options + used, sizeof options - (size_t)used, " -DFEWER_ROW_ITEMS=%d", row_items);
+            used += snprintf(options + used, sizeof options - (size_t)used, " -DROW_ITEMS_HERE=%d", row_items);
+        }
+        if (group_rows > 1) {
+            snprintf(options + used, sizeof options - (size_t)used, " -DGROUP_ROWS=%d", group_rows);
         }
     }
     opencl_begin(b, stem, options, kernel);
     b->vector = whole ? whole_vector(b->e->base.plan) : b->vector;
     b->row_items = whole ? row_items : b->row_items;
+    b->group_rows = whole ? group_rows : 1;
 }
 
 // The fewest items that have no more vecs each than the largest group would: none is idle then.
@@ -62,7 +67,7 @@ void opencl_begin_kept(opencl_binder *b, const char *stem, const char *kernel, i
     while (row_items < most_items && count_row_vecs(b, row_elems, row_items) > n_vecs) {
         row_items += ITEMS_STEP;
     }
-    begin_kept(b, stem, kernel, row_elems, row_items < most_items ? row_items : most_items);
+    begin_kept(b, stem, kernel, row_elems, row_items < most_items ? row_items : most_items, 1);
 }
 
 // The same with few items for each row, but all of the row is loaded at once: a unit waits for as many rows as it has
@@ -75,7 +80,19 @@ void opencl_begin_short(opencl_binder *b, const char *stem, const char *kernel, 
            count_row_vecs(b, row_elems, row_items) * whole_vector(b->e->base.plan) > MOST_KEPT_ELEMS) {
         row_items *= 2;
     }
-    begin_kept(b, stem, kernel, row_elems, row_items < most_items ? row_items : most_items);
+    begin_kept(b, stem, kernel, row_elems, row_items < most_items ? row_items : most_items, 1);
+}
+
+// A row has about one item for each of its vecs.
+void opencl_begin_several(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems) {
+    enum { LEAST_ITEMS = 8 }; // ROW_SHARES of cl/prelude.cl
+    const int most_items = b->e->device->sizes.row_items;
+    int row_items = LEAST_ITEMS;
+    while (row_items < most_items && count_row_vecs(b, row_elems, row_items) > 1) {
+        row_items *= 2;
+    }
+    begin_kept(b, stem, kernel, row_elems, row_items < most_items ? row_items : most_items,
+               row_items < most_items ? most_items / row_items : 1);
 }
 
 static int64_t at_most(int64_t n, int64_t most) { return n < most ? n : most; }
