@@ -266,6 +266,22 @@ sm_status sm_exchange_broadcast(sm_exchange *exchange, void *data, size_t size_b
     return exchange == NULL ? SM_OK : sm_comm_broadcast(exchange->comm, 0, data, size_bytes);
 }
 
+sm_status sm_exchange_is_same(sm_exchange *exchange, const void *data, size_t size_bytes, bool *is_same) {
+    *is_same = true;
+    if (exchange == NULL) {
+        return SM_OK;
+    }
+    const int n = sm_comm_size(exchange->comm);
+    char *all = malloc((size_t)n * size_bytes);
+    sm_status status = all != NULL ? sm_comm_gather(exchange->comm, data, size_bytes, all)
+                                   : sm_fail(SM_ERR_OOM, "exchange: no memory for %d processes' bytes", n);
+    for (int i = 0; i < n && status == SM_OK; i++) {
+        *is_same &= memcmp(all, all + (size_t)i * size_bytes, size_bytes) == 0;
+    }
+    free(all);
+    return status;
+}
+
 static char *their_memory(const sm_exchange *x, int arena) {
     return x->is_pair ? sm_comm_part(x->comm, x->segments[arena], 1 - sm_comm_rank(x->comm)) : NULL;
 }

@@ -27,6 +27,9 @@ sm_status sm_exchange_run(sm_exchange *exchange, sm_executable *executable, int 
 // Sends process 0's bytes to all. NULL: a single process.
 sm_status sm_exchange_broadcast(sm_exchange *exchange, void *data, size_t size_bytes);
 
+// Whether all processes have these bytes. NULL: they do.
+sm_status sm_exchange_is_same(sm_exchange *exchange, const void *data, size_t size_bytes, bool *is_same);
+
 // Waits for everything in progress.
 sm_status sm_exchange_finish(sm_exchange *exchange);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "src/io/file_digest.h"
 #include "src/plan/host_threads.h"
 #include "src/plan/params.h"
 #include "src/session/session.h"
@@ -188,28 +189,47 @@ sm_status sm_session_set_documents(sm_session *session, const int32_t *starts) {
     return session->device->backend->upload(session->executable, plan->starts, 0, plan->B * plan->T, starts);
 }
 
-sm_status sm_session_draw(sm_session *session, uint64_t seed) {
+// Draws all parameters, or with `is_sent` takes process 0's. The digest of all that was drawn.
+static sm_status draw_params(sm_session *session, uint64_t seed, bool is_sent, char drawn[SM_FILE_DIGEST_SIZE]) {
     enum { PART_ELEMS = 1 << 19 }; // fits in cache between drawing and copying
     sm_status status = SM_OK;
     const sm_plan *plan = session->plan;
     float *values = malloc(PART_ELEMS * sizeof(*values));
-    if (values == NULL) {
-        return sm_fail(SM_ERR_OOM, "weights: no memory for %d elements", PART_ELEMS);
+    sm_digester *digester = sm_digester_open();
+    if (values == NULL || digester == NULL) {
+        status = sm_fail(SM_ERR_OOM, "weights: no memory for %d elements", PART_ELEMS);
+        goto cleanup;
     }
     for (int i = 0; i < plan->n_tensors; i++) {
         const int64_t n_elems = sm_plan_is_param(plan, i) ? plan->tensors[i].real_elems : 0;
         for (int64_t first = 0; first < n_elems; first += PART_ELEMS) {
             const int64_t n = n_elems - first < PART_ELEMS ? n_elems - first : PART_ELEMS;
-            if (session->exchange == NULL || plan->processes.rank == 0) {
+            if (!is_sent || plan->processes.rank == 0) {
                 sm_param_init(plan, i, seed, first, n, values);
             }
-            SM_TRY_GOTO(sm_exchange_broadcast(session->exchange, values, (size_t)n * sizeof(*values)));
+            if (is_sent) {
+                SM_TRY_GOTO(sm_exchange_broadcast(session->exchange, values, (size_t)n * sizeof(*values)));
+            }
+            if (session->exchange != NULL) {
+                sm_digester_add(digester, values, (size_t)n * sizeof(*values));
+            }
             SM_TRY_GOTO(sm_session_write_part(session, i, first, n, values));
         }
     }
+    sm_digester_text(digester, drawn);
 cleanup:
+    sm_digester_close(digester);
     free(values);
     return status;
+}
+
+// All processes draw the same numbers, unless their math libraries differ in a last digit: then they take process 0's.
+sm_status sm_session_draw(sm_session *session, uint64_t seed) {
+    char drawn[SM_FILE_DIGEST_SIZE] = "";
+    bool is_same = true;
+    SM_TRY(draw_params(session, seed, false, drawn));
+    SM_TRY(sm_exchange_is_same(session->exchange, drawn, sizeof drawn, &is_same));
+    return is_same ? SM_OK : draw_params(session, seed, true, drawn);
 }
 
 sm_status sm_session_set_batch(sm_session *session, const int32_t *tokens, const int32_t *targets) {
