@@ -475,31 +475,33 @@ static sm_status append(sm_safetensors_writer *writer, const slot *s, const floa
     return sm_safetensors_append_bytes(writer, bytes, s->n_elems);
 }
 
-// The digest of a model whose values are in memory, computed while they are written: it takes as long as the disk.
+// A tensor's part of the digest, computed while it is written: it takes as long as the disk.
 typedef struct {
-    const source *from;
     slot_list *list;
-    pthread_t thread;
-    bool is_running;
-} digest_thread;
+    const slot *s;
+    const float *values;
+} digest_job;
 
 static void *make_digest(void *ctx) {
-    const digest_thread *d = ctx;
-    for (int i = 0; i < d->list->n_slots; i++) {
-        digest_add(d->list, &d->list->slots[i], sm_weights_copy_values(d->from->copy, d->list->slots[i].tensor));
-    }
+    const digest_job *job = ctx;
+    digest_add(job->list, job->s, job->values);
     return NULL;
 }
 
-// Without a copy or a thread, the writer computes it.
-static void begin_digest(digest_thread *d) {
-    d->is_running = d->from->copy != NULL && d->list->is_model && pthread_create(&d->thread, NULL, make_digest, d) == 0;
-}
-
-static void end_digest(digest_thread *d) {
-    if (d->is_running) {
-        pthread_join(d->thread, NULL);
+// `room` is values' own, or free.
+static sm_status append_and_digest(sm_safetensors_writer *writer, slot_list *list, const slot *s, const float *values,
+                                   float *room) {
+    pthread_t thread;
+    digest_job job = {.list = list, .s = s, .values = values};
+    const bool has_thread = list->is_model && pthread_create(&thread, NULL, make_digest, &job) == 0;
+    if (!has_thread) {
+        digest_add(list, s, values);
     }
+    const sm_status status = append(writer, s, values, room);
+    if (has_thread) {
+        pthread_join(thread, NULL);
+    }
+    return status;
 }
 
 static sm_status save_slots(const char *path, slot_list *list, const source *from, const sm_safetensors_pair *metadata,
@@ -507,24 +509,18 @@ static sm_status save_slots(const char *path, slot_list *list, const source *fro
     sm_status status;
     sm_safetensors_writer *writer = NULL;
     float *room = NULL;
-    digest_thread digester = {.from = from, .list = list};
     SM_TRY_GOTO(allocate_values(path, list, &room));
     SM_TRY_GOTO(create_file(path, list, metadata, n_metadata, digest, &writer));
-    begin_digest(&digester);
     for (int i = 0; i < list->n_slots; i++) {
         const slot *s = &list->slots[i];
         const float *values;
         SM_TRY_GOTO(fetch(from, s, room, &values));
-        if (!digester.is_running) {
-            digest_add(list, s, values);
-        }
-        SM_TRY_GOTO(append(writer, s, values, room));
+        SM_TRY_GOTO(append_and_digest(writer, list, s, values, room));
     }
     status = sm_safetensors_finish(writer);
     writer = NULL;
 
 cleanup:
-    end_digest(&digester);
     sm_safetensors_abandon(writer);
     free(room);
     return status;
