@@ -8,45 +8,49 @@
 //
 // logits, dlogits (N,Vp), dlogits may be logits; target, losses, lse (N); loss, scale (1).
 // ROW_ITEMS work-items share a row of logits, each every ROW_ITEMS-th vec of it, some at a time. Forward reads it once:
-// each element of a vec has the largest logit so far, which keeps exp in range, and the sum next to it; when the largest
-// grows, the sum so far shrinks (Milakov and Gimelshein 2018, algorithm 3).
+// an item has the largest logit so far, which keeps exp in range, and the sum next to it; when the largest grows, the sum
+// so far shrinks (Milakov and Gimelshein 2018, algorithm 3).
 //
 //   row n  |item 0|item 1| .. |item 0|item 1| .. |part|....padding....|
 //          |<--- ROW_ITEMS -->|                       V               Vp
 enum { HYPER_LOSS_SCALE = 8 }; // enum sm_hyper of include/plan.h
-#define LOGITS_AT_ONCE 8       // vecs
+#define LOGITS_AT_ONCE (ROW_ITEMS > 128 ? 2 : 8) // vecs; of many items' rows fewer, so that another group has room
 #define ITEMS_STEP ((ulong)ROW_ITEMS * VECTOR)
 
+// e^(x - shift). On cards 2^x is an instruction; rounding (x - shift) log2(e) changes the result by 3e-8 |x - shift|.
+static inline vec exp_from(vec x, vec shift) {
+#if ROW_ITEMS == 1
+    return vec_exp(x - shift);
+#else
+    return exp2((x - shift) * 1.44269504f);
+#endif
+}
+
 typedef struct {
-    vec largest, sum;
+    float largest;
+    vec sum;
 } running_sum;
 
 // Joins n vecs.
 static inline running_sum add_logits(running_sum before, const vec *x, uint n) {
     running_sum after;
-    after.largest = before.largest;
+    vec most = x[0];
     UNROLLED
-    for (uint k = 0; k < n; k++) {
-        after.largest = fmax(after.largest, x[k]);
+    for (uint k = 1; k < n; k++) {
+        most = fmax(most, x[k]);
     }
-    after.sum = before.sum * vec_exp(before.largest - after.largest);
+    after.largest = fmax(before.largest, largest_of(most));
+    after.sum = before.sum * exp_from(to_vec(before.largest), to_vec(after.largest));
     UNROLLED
     for (uint k = 0; k < n; k++) {
-        after.sum += vec_exp(x[k] - after.largest);
+        after.sum += exp_from(x[k], to_vec(after.largest));
     }
     return after;
 }
 
-kernel void crossentropy_forward(ulong N, ulong V, ulong Vp, const global data *logits, ulong logits_at,
-                                 const global int *target, ulong target_at, global float *losses, ulong losses_at,
-                                 global float *lse, ulong lse_at) {
-    ROW_SHARED(shared);
-    const ulong n = MY_ROW;
-    if (n >= N) {
-        return;
-    }
-    const global data *row = logits + logits_at + row_start(n, Vp);
-    running_sum mine = {to_vec(-FLT_MAX), to_vec(0.0f)};
+// lse of a row, for all of its items.
+static inline float find_lse(const global data *row, ulong V, ulong Vp, local float2 *shared) {
+    running_sum mine = {-FLT_MAX, to_vec(0.0f)};
     vec x[LOGITS_AT_ONCE];
     ulong v = MY_ITEM * VECTOR;
     for (; v + (LOGITS_AT_ONCE - 1) * ITEMS_STEP + VECTOR <= V; v += LOGITS_AT_ONCE * ITEMS_STEP) {
@@ -60,9 +64,21 @@ kernel void crossentropy_forward(ulong N, ulong V, ulong Vp, const global data *
         x[0] = keep_first(load_data_part(row + v, Vp - v, 0.0f), V - v, -INFINITY);
         mine = add_logits(mine, x, 1);
     }
-    const float largest = row_largest(largest_of(mine.largest), shared);
-    const float sum = row_sum(sum_of(mine.sum * vec_exp(mine.largest - largest)), shared);
-    const float log_sum = largest + log(sum);
+    const float largest = row_largest(mine.largest, shared);
+    const float sum = row_sum(sum_of(mine.sum * exp_from(to_vec(mine.largest), to_vec(largest))), shared);
+    return largest + log(sum);
+}
+
+kernel void crossentropy_forward(ulong N, ulong V, ulong Vp, const global data *logits, ulong logits_at,
+                                 const global int *target, ulong target_at, global float *losses, ulong losses_at,
+                                 global float *lse, ulong lse_at) {
+    ROW_SHARED(shared);
+    const ulong n = MY_ROW;
+    if (n >= N) {
+        return;
+    }
+    const global data *row = logits + logits_at + row_start(n, Vp);
+    const float log_sum = find_lse(row, V, Vp, shared);
     if (MY_ITEM == 0) {
         const int t = target[target_at + n];
         lse[lse_at + n] = log_sum;
@@ -72,25 +88,16 @@ kernel void crossentropy_forward(ulong N, ulong V, ulong Vp, const global data *
 
 // Of the vec at column v of a row, whose target is t.
 static inline vec logits_gradient(vec x, ulong v, ulong V, ulong t, float factor, float log_sum) {
-    vec d = factor * vec_exp(keep_first(x, v < V ? V - v : 0, -INFINITY) - log_sum);
+    vec d = factor * exp_from(keep_first(x, v < V ? V - v : 0, -INFINITY), to_vec(log_sum));
     if (t >= v && t < v + VECTOR) {
         d -= vec_index == (ivec)((int)(t - v)) ? to_vec(factor) : to_vec(0.0f);
     }
     return d;
 }
 
-kernel void crossentropy_backward(ulong N, ulong V, ulong Vp, const global data *logits, ulong logits_at,
-                                  const global int *target, ulong target_at, const global float *lse, ulong lse_at,
-                                  const global float *scale, ulong scale_at, global data *dlogits, ulong dlogits_at) {
-    const ulong n = MY_ROW;
-    if (n >= N) {
-        return;
-    }
-    const int t = target[target_at + n];
-    const float factor = scale[scale_at];
-    const float log_sum = lse[lse_at + n];
-    const global data *row = logits + logits_at + row_start(n, Vp);
-    global data *drow = dlogits + dlogits_at + row_start(n, Vp);
+// This item's part of a row's gradient; drow may be row.
+static inline void store_gradient(const global data *row, ulong V, ulong Vp, int t, float factor, float log_sum,
+                                  global data *drow) {
     ulong v = MY_ITEM * VECTOR;
     if (t == -1) {
         for (; v < Vp; v += ITEMS_STEP) {
@@ -117,6 +124,36 @@ kernel void crossentropy_backward(ulong N, ulong V, ulong Vp, const global data 
         const vec x = load_data_part(row + v, Vp - v, 0.0f);
         store_data_part(logits_gradient(x, v, V, (ulong)t, factor, log_sum), drow + v, Vp - v);
     }
+}
+
+kernel void crossentropy_backward(ulong N, ulong V, ulong Vp, const global data *logits, ulong logits_at,
+                                  const global int *target, ulong target_at, const global float *lse, ulong lse_at,
+                                  const global float *scale, ulong scale_at, global data *dlogits, ulong dlogits_at) {
+    const ulong n = MY_ROW;
+    if (n < N) {
+        store_gradient(logits + logits_at + row_start(n, Vp), V, Vp, target[target_at + n], scale[scale_at],
+                       lse[lse_at + n], dlogits + dlogits_at + row_start(n, Vp));
+    }
+}
+
+// The second reading of a row finds it in a cache, if the device computes few rows at a time.
+kernel void crossentropy_with_gradient(ulong N, ulong V, ulong Vp, const global data *logits, ulong logits_at,
+                                       const global int *target, ulong target_at, const global float *scale,
+                                       ulong scale_at, global data *dlogits, ulong dlogits_at, global float *losses,
+                                       ulong losses_at) {
+    ROW_SHARED(shared);
+    const ulong n = MY_ROW;
+    if (n >= N) {
+        return;
+    }
+    const global data *row = logits + logits_at + row_start(n, Vp);
+    const int t = target[target_at + n];
+    const float at_target = t == -1 ? 0.0f : widen(row[t]); // before another item overwrites it
+    const float log_sum = find_lse(row, V, Vp, shared);
+    if (MY_ITEM == 0) {
+        losses[losses_at + n] = t == -1 ? 0.0f : log_sum - at_target;
+    }
+    store_gradient(row, V, Vp, t, scale[scale_at], log_sum, dlogits + dlogits_at + row_start(n, Vp));
 }
 
 // Which of a vec of targets count, as ones; n of them are there.

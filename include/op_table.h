@@ -388,6 +388,19 @@ OUTPUTS(crossentropy_backward)
     OUT(dlogits, "(N,Vp)", DATA, SM_WRITES, 0)
 END
 
+OP(SM_OP_CROSSENTROPY_WITH_GRADIENT, crossentropy_with_gradient, SM_IN(crossentropy_with_gradient, logits),
+   COUNTED(crossentropy_with_gradient), KEPT, HAS(vocab),
+   "losses = crossentropy_forward(logits);  dlogits = crossentropy_backward(logits)",
+   "crossentropy_forward and crossentropy_backward of one row after the other")
+INPUTS(crossentropy_with_gradient)
+    IN(logits, "(N,Vp)", DATA, 0)
+    IN(target, "(N)", I32, 0)
+    IN(scale, "(1)", REAL, 0)
+OUTPUTS(crossentropy_with_gradient)
+    OUT(dlogits, "(N,Vp)", DATA, SM_WRITES, 0)
+    OUT(losses, "(N)", REAL, SM_WRITES, 0)
+END
+
 OP(SM_OP_LOSS_MEAN, loss_mean, SM_NO_OPERAND,
    EACH_IN(1, loss_mean, losses), KEPT, NO_ATTRS,
    "loss = sum_n losses[n] / max(1, number of targets that are not -1)",

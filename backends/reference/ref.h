@@ -118,6 +118,8 @@ void REF(crossentropy_forward)(int64_t N, int64_t V, int64_t Vp, const real *log
                                real *losses, real *lse);
 void REF(crossentropy_backward)(int64_t N, int64_t V, int64_t Vp, const real *logits, const int32_t *target,
                                 const real *lse, const real *scale, real *dlogits);
+void REF(crossentropy_with_gradient)(int64_t N, int64_t V, int64_t Vp, const real *logits, const int32_t *target,
+                                     const real *scale, real *dlogits, real *losses);
 
 // kernels/optimizer/grad_norm.c
 void REF(grad_sqnorm)(int64_t n, const real *g, real *sqnorm);

@@ -229,6 +229,14 @@ RUN(crossentropy_backward) {
          INPUT(crossentropy_backward, scale), OUTPUT(crossentropy_backward, dlogits));
 }
 
+RUN(crossentropy_with_gradient) {
+    const sm_tensor *logits = op->in_tensor[SM_IN(crossentropy_with_gradient, logits)];
+    CALL(crossentropy_with_gradient, n_rows(logits), op->op->attr.vocab, n_cols(logits),
+         INPUT(crossentropy_with_gradient, logits), INPUT(crossentropy_with_gradient, target),
+         INPUT(crossentropy_with_gradient, scale), OUTPUT(crossentropy_with_gradient, dlogits),
+         OUTPUT(crossentropy_with_gradient, losses));
+}
+
 RUN(loss_mean) {
     CALL(loss_mean, n_elems(op->in_tensor[SM_IN(loss_mean, losses)]), INPUT(loss_mean, losses),
          INPUT(loss_mean, target), OUTPUT(loss_mean, loss));

@@ -26,6 +26,7 @@ COUNTED_BY(rope);
 COUNTED_BY(head_rmsnorm_forward);
 COUNTED_BY(head_rmsnorm_backward);
 COUNTED_BY(crossentropy);
+COUNTED_BY(crossentropy_with_gradient);
 COUNTED_BY(grad_clip);
 COUNTED_BY(scaler_update);
 
@@ -394,6 +395,8 @@ COUNTED_BY(residual_layernorm_backward) {
 COUNTED_BY(crossentropy) { // V columns
     return 4.0 * (double)sm_tensor_rows(input(plan, op, SM_IN(crossentropy_forward, logits))) * (double)op->attr.vocab;
 }
+
+COUNTED_BY(crossentropy_with_gradient) { return 2 * flops_of_crossentropy(plan, op); }
 
 COUNTED_BY(grad_clip) { return elems(input(plan, op, SM_IN(grad_clip, sqnorm))) + 3; }
 

@@ -2,16 +2,15 @@
 //
 //   logits = lnf wte^T                          for each chunk of rows c:
 //   losses, lse = crossentropy_forward(logits)    logits_c = lnf_c wte^T
-//   ...                                       =>  losses_c, lse_c = crossentropy_forward(logits_c)
-//   dlogits = crossentropy_backward(...)          dlogits_c = crossentropy_backward(...)   (in place)
-//   dwte += dlogits^T lnf                         dwte += dlogits_c^T lnf_c
-//   dlnf = dlogits wte                            dlnf_c = dlogits_c wte
+//   ...                                       =>  dlogits_c, losses_c = crossentropy_with_gradient(logits_c)   (in place)
+//   dlogits = crossentropy_backward(...)          dwte += dlogits_c^T lnf_c
+//   dwte += dlogits^T lnf                         dlnf_c = dlogits_c wte
+//   dlnf = dlogits wte
 //
-// Equal because rows of the head do not depend on one another, and dwte is a sum over rows. The ops stay the same but
-// work on views of their operands. Those of the backward keep their phase in reports, but run in the forward range,
-// while their chunk of logits exists. Memory falls from two (N,Vp) tensors to one chunk.
+// Equal because rows of the head do not depend on one another, and dwte is a sum over rows. The ops work on views of
+// their operands. Those of the backward keep their phase in reports, but run in the forward range, while their chunk of
+// logits exists. Memory falls from two (N,Vp) tensors to one chunk. Without backward, the chunks have the first two ops.
 #include <stdlib.h>
-#include <string.h>
 
 #include "src/rewrites/passes.h"
 
@@ -75,7 +74,7 @@ static int row_view(sm_plan *plan, int tensor, bool is_vector, int64_t first, in
                             (long long)first, (long long)(first + n));
 }
 
-// The views that the five ops of a chunk share.
+// The views that the ops of a chunk share.
 typedef struct {
     int logits, targets, losses, lse, lnf, dlnf;
 } chunk_views;
@@ -86,7 +85,7 @@ static sm_status make_views(sm_plan *plan, const sm_op head_ops[5], bool backwar
         .logits = row_view(plan, logits, false, 0, n),
         .targets = row_view(plan, head_ops[1].in[SM_IN(crossentropy_forward, target)], true, first, n),
         .losses = row_view(plan, head_ops[1].out[SM_OUT(crossentropy_forward, losses)], true, first, n),
-        .lse = row_view(plan, head_ops[1].out[SM_OUT(crossentropy_forward, lse)], true, first, n),
+        .lse = backward ? 0 : row_view(plan, head_ops[1].out[SM_OUT(crossentropy_forward, lse)], true, first, n),
         .lnf = row_view(plan, head_ops[0].in[SM_IN(matmul_forward, x)], false, first, n),
         .dlnf = backward ? row_view(plan, head_ops[4].out[SM_OUT(matmul_backward_input, dx)], false, first, n) : 0,
     };
@@ -99,25 +98,39 @@ static sm_status make_views(sm_plan *plan, const sm_op head_ops[5], bool backwar
     return SM_OK;
 }
 
-// The head's ops (logits, loss, dlogits, dwte, dlnf) on one chunk's views.
-static void bind_chunk(sm_op ops[5], const chunk_views *v) {
+// Of crossentropy_forward and crossentropy_backward, on a chunk's views.
+static sm_op join_losses(const sm_op *forward, const sm_op *backward, const chunk_views *v) {
+    sm_op op = sm_op_make(SM_OP_CROSSENTROPY_WITH_GRADIENT, forward->phase, forward->layer);
+    op.attr = forward->attr;
+    op.in[SM_IN(crossentropy_with_gradient, logits)] = v->logits;
+    op.in[SM_IN(crossentropy_with_gradient, target)] = v->targets;
+    op.in[SM_IN(crossentropy_with_gradient, scale)] = backward->in[SM_IN(crossentropy_backward, scale)];
+    op.out[SM_OUT(crossentropy_with_gradient, dlogits)] = v->logits;
+    op.out[SM_OUT(crossentropy_with_gradient, losses)] = v->losses;
+    return op;
+}
+
+// The ops of a chunk, from the head's (logits, loss, dlogits, dwte, dlnf); returns how many.
+static int bind_chunk(const sm_op head_ops[5], bool backward, const chunk_views *v, sm_op ops[4]) {
+    ops[0] = head_ops[0];
     ops[0].in[SM_IN(matmul_forward, x)] = v->lnf;
     ops[0].out[SM_OUT(matmul_forward, y)] = v->logits;
-    ops[1].in[SM_IN(crossentropy_forward, logits)] = v->logits;
-    ops[1].in[SM_IN(crossentropy_forward, target)] = v->targets;
-    ops[1].out[SM_OUT(crossentropy_forward, losses)] = v->losses;
-    ops[1].out[SM_OUT(crossentropy_forward, lse)] = v->lse;
-    ops[2].in[SM_IN(crossentropy_backward, logits)] = v->logits;
-    ops[2].in[SM_IN(crossentropy_backward, target)] = v->targets;
-    ops[2].in[SM_IN(crossentropy_backward, lse)] = v->lse;
-    ops[2].out[SM_OUT(crossentropy_backward, dlogits)] = v->logits;
-    ops[3].in[SM_IN(matmul_backward_weight, x)] = v->lnf;
-    ops[3].in[SM_IN(matmul_backward_weight, dy)] = v->logits;
-    ops[4].in[SM_IN(matmul_backward_input, dy)] = v->logits;
-    ops[4].out[SM_OUT(matmul_backward_input, dx)] = v->dlnf;
-    for (int i = 0; i < 5; i++) {
-        ops[i].range = SM_PHASE_FORWARD;
+    if (!backward) {
+        ops[1] = head_ops[1];
+        ops[1].in[SM_IN(crossentropy_forward, logits)] = v->logits;
+        ops[1].in[SM_IN(crossentropy_forward, target)] = v->targets;
+        ops[1].out[SM_OUT(crossentropy_forward, losses)] = v->losses;
+        ops[1].out[SM_OUT(crossentropy_forward, lse)] = v->lse;
+        return 2;
     }
+    ops[1] = join_losses(&head_ops[1], &head_ops[2], v);
+    ops[2] = head_ops[3];
+    ops[2].in[SM_IN(matmul_backward_weight, x)] = v->lnf;
+    ops[2].in[SM_IN(matmul_backward_weight, dy)] = v->logits;
+    ops[3] = head_ops[4];
+    ops[3].in[SM_IN(matmul_backward_input, dy)] = v->logits;
+    ops[3].out[SM_OUT(matmul_backward_input, dx)] = v->dlnf;
+    return 4;
 }
 
 // Appends the ops of every chunk to `out`.
@@ -134,10 +147,10 @@ static sm_status emit_chunks(sm_plan *plan, const sm_op head_ops[5], bool backwa
         int64_t n = n_rows - first < chunk_rows ? n_rows - first : chunk_rows;
         chunk_views views;
         SM_TRY(make_views(plan, head_ops, backward, logits, first, n, &views));
-        sm_op ops[5];
-        memcpy(ops, head_ops, sizeof ops);
-        bind_chunk(ops, &views);
-        for (int i = 0; i < (backward ? 5 : 2); i++) {
+        sm_op ops[4];
+        const int n_ops = bind_chunk(head_ops, backward, &views, ops);
+        for (int i = 0; i < n_ops; i++) {
+            ops[i].range = SM_PHASE_FORWARD;
             SM_TRY(sm_op_check(plan, &ops[i]));
             out[(*n_out)++] = ops[i];
         }
@@ -157,7 +170,7 @@ sm_status sm_rewrite_loss_head(sm_plan *plan) {
         head_ops[i] = plan->ops[at[i] >= 0 ? at[i] : 0];
     }
     const int64_t n_rows = sm_tensor_rows(&plan->tensors[head_ops[0].in[SM_IN(matmul_forward, x)]]);
-    const size_t cap = (size_t)plan->n_ops + 5 * ((size_t)n_rows / LEAST_ROWS + 2);
+    const size_t cap = (size_t)plan->n_ops + 4 * ((size_t)n_rows / LEAST_ROWS + 2);
     sm_op *ops = malloc(cap * sizeof *ops);
     if (ops == NULL) {
         return sm_fail(SM_ERR_OOM, "plan: no memory for %zu ops", cap);

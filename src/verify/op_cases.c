@@ -107,6 +107,7 @@ static const family families[SM_OP_KIND_COUNT] = {
     [SM_OP_RESIDUAL] = {ELEMENTS, INPLACE, NULL, ""},
     [SM_OP_CROSSENTROPY_FORWARD] = {LOSSES, PLAIN, NULL, "vocab,"},
     [SM_OP_CROSSENTROPY_BACKWARD] = {LOSSES, INPLACE, NULL, "vocab,"},
+    [SM_OP_CROSSENTROPY_WITH_GRADIENT] = {LOSSES, INPLACE, NULL, "vocab,"},
     [SM_OP_LOSS_MEAN] = {TOKENS, PLAIN, LIST("N=33 ignored=1"), "N,"},
     [SM_OP_GRAD_SQNORM] = {ELEMENTS, PLAIN, NULL, "n,"},
     [SM_OP_GRAD_CLIP] = {LIST("G=1", "G=2", "G=5", "G=300"), LIST("clip=0", "clip=0.5", "clip=1e6"),

@@ -48,6 +48,7 @@ static const spot_look *look_of(sm_op_kind kind) {
     case SM_OP_RESIDUAL:
     case SM_OP_CROSSENTROPY_FORWARD:
     case SM_OP_CROSSENTROPY_BACKWARD:
+    case SM_OP_CROSSENTROPY_WITH_GRADIENT:
     case SM_OP_MUON_MOMENTUM:
     case SM_OP_COMBINE:
     case SM_OP_RESIDUAL_LAYERNORM_FORWARD:

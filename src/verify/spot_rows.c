@@ -208,8 +208,13 @@ static double cancelled_size(const spot *s, const sample *p, int k) {
         const float *scale = p->in[SM_IN(crossentropy_backward, scale)].values;
         return fabs((double)scale[0]) * (most > 1 ? most : 1);
     }
-    if (s->op.kind == SM_OP_CROSSENTROPY_FORWARD && k == SM_OUT(crossentropy_forward, losses)) {
+    if ((s->op.kind == SM_OP_CROSSENTROPY_FORWARD && k == SM_OUT(crossentropy_forward, losses)) ||
+        (s->op.kind == SM_OP_CROSSENTROPY_WITH_GRADIENT && k == SM_OUT(crossentropy_with_gradient, losses))) {
         return most;
+    }
+    if (s->op.kind == SM_OP_CROSSENTROPY_WITH_GRADIENT) {
+        const float *scale = p->in[SM_IN(crossentropy_with_gradient, scale)].values;
+        return fabs((double)scale[0]) * (most > 1 ? most : 1);
     }
     const bool is_mean = strcmp(sm_op_get_info(s->op.kind)->out[k].name, "mean") == 0;
     return is_mean ? most / sqrt((double)x->per_row) : 0;

@@ -145,6 +145,29 @@ CPU_KERNEL(crossentropy_backward) {
     }
 }
 
+// Row by row: the second reading finds a row in the caches.
+CPU_KERNEL(crossentropy_with_gradient) {
+    const cpu_data *logits = op->in[SM_IN(crossentropy_with_gradient, logits)]; // may be dlogits itself
+    const int32_t *target = op->in[SM_IN(crossentropy_with_gradient, target)];
+    const float scale = *(const float *)op->in[SM_IN(crossentropy_with_gradient, scale)];
+    cpu_data *dlogits = op->out[SM_OUT(crossentropy_with_gradient, dlogits)];
+    float *losses = op->out[SM_OUT(crossentropy_with_gradient, losses)];
+    int64_t V = op->op->attr.vocab;
+    int64_t Vp = sm_tensor_cols(op->in_tensor[SM_IN(crossentropy_with_gradient, logits)]);
+    cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->in_tensor[SM_IN(crossentropy_with_gradient, logits)]));
+    for (int64_t n = rows.first; n < rows.end; n++) {
+        const cpu_data *row = logits + n * Vp;
+        if (target[n] < 0) {
+            losses[n] = 0;
+            memset(dlogits + n * Vp, 0, (size_t)Vp * sizeof *dlogits);
+            continue;
+        }
+        const float lse = log_sum_exp(row, V);
+        losses[n] = lse - cpu_widen(row[target[n]]);
+        backward_row(row, V, Vp, target[n], lse, scale, dlogits + n * Vp);
+    }
+}
+
 static int64_t count_targets(const int32_t *target, int64_t n) {
     int64_t count = 0;
     for (int64_t i = 0; i < n; i++) {

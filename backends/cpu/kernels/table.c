@@ -38,6 +38,7 @@ const cpu_kernel_table ISA(cpu_kernels) = {
             [SM_OP_RESIDUAL] = BASE_ISA(cpu_residual),
             [SM_OP_CROSSENTROPY_FORWARD] = BASE_ISA(cpu_crossentropy_forward),
             [SM_OP_CROSSENTROPY_BACKWARD] = BASE_ISA(cpu_crossentropy_backward),
+            [SM_OP_CROSSENTROPY_WITH_GRADIENT] = BASE_ISA(cpu_crossentropy_with_gradient),
             [SM_OP_LOSS_MEAN] = BASE_ISA(cpu_loss_mean),
             [SM_OP_GRAD_SQNORM] = BASE_ISA(cpu_grad_sqnorm),
             [SM_OP_GRAD_CLIP] = BASE_ISA(cpu_grad_clip),

@@ -315,10 +315,14 @@ static void bind_embedding_backward(opencl_binder *b) {
 
 // --- loss ----------------------------------------------------------------------------------------------
 
-// Both kinds: N, V, Vp, then the operands, logits first.
+// All kinds: N, V, Vp, then the operands, logits first.
 static void bind_crossentropy(opencl_binder *b) {
     const sm_tensor *logits = in(b, SM_IN(crossentropy_forward, logits));
-    opencl_begin_rows(b, "loss", sm_op_name(b->op->kind), sm_tensor_cols(logits));
+    if (b->op->kind == SM_OP_CROSSENTROPY_WITH_GRADIENT) {
+        opencl_begin_twice(b, "loss", sm_op_name(b->op->kind), sm_tensor_cols(logits));
+    } else {
+        opencl_begin_rows(b, "loss", sm_op_name(b->op->kind), sm_tensor_cols(logits));
+    }
     arg_count(b, sm_tensor_rows(logits));
     arg_count(b, b->op->attr.vocab);
     arg_count(b, sm_tensor_cols(logits));
@@ -360,6 +364,7 @@ static void (*const binders[SM_OP_KIND_COUNT])(opencl_binder *) = {
     [SM_OP_ROPE] = bind_rope,
     [SM_OP_CROSSENTROPY_FORWARD] = bind_crossentropy,
     [SM_OP_CROSSENTROPY_BACKWARD] = bind_crossentropy,
+    [SM_OP_CROSSENTROPY_WITH_GRADIENT] = bind_crossentropy,
     [SM_OP_LOSS_MEAN] = bind_loss_mean,
     [SM_OP_GRAD_SQNORM] = opencl_bind_grad_sqnorm,
     [SM_OP_GRAD_CLIP] = opencl_bind_grad_clip,

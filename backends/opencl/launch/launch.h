@@ -86,6 +86,10 @@ void opencl_begin_kept(opencl_binder *b, const char *stem, const char *kernel, i
 // The same for rows so short that a work-group on cards shares out several of them (b->group_rows).
 void opencl_begin_several(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems);
 
+// The same for long rows that are read twice: on cards many items share one. So the device has few at a time, which are
+// still in its cache when they are read again.
+void opencl_begin_twice(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems);
+
 // An op on a single row: the length of the first operand, then the operands.
 void opencl_launch_one_row(opencl_binder *b, const char *stem, const char *kernel, bool by_vecs);
 

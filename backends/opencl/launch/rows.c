@@ -95,6 +95,20 @@ void opencl_begin_several(opencl_binder *b, const char *stem, const char *kernel
                row_items < most_items ? most_items / row_items : 1);
 }
 
+void opencl_begin_twice(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems) {
+    enum { MANY_ITEMS = 512, OPTIONS_SIZE = 64 };
+    const size_t most_items = b->e->device->facts.max_group;
+    const int row_items = most_items < MANY_ITEMS ? (int)most_items : MANY_ITEMS;
+    const bool whole = is_whole(b, row_elems);
+    char options[OPTIONS_SIZE] = "";
+    if (whole) {
+        snprintf(options, sizeof options, "-DWHOLE -DROW_ITEMS_HERE=%d", row_items);
+    }
+    opencl_begin(b, stem, options, kernel);
+    b->vector = whole ? whole_vector(b->e->base.plan) : b->vector;
+    b->row_items = whole ? row_items : b->row_items;
+}
+
 static int64_t at_most(int64_t n, int64_t most) { return n < most ? n : most; }
 
 // Strips of rows for a sum over N rows of C columns: enough to keep the device busy.

@@ -63,3 +63,14 @@ void REF(crossentropy_backward)(int64_t N, int64_t V, int64_t Vp, const real *lo
         }
     }
 }
+
+// crossentropy_forward, then crossentropy_backward, row by row
+// logits, dlogits (N,Vp); target, losses (N); scale (1)
+void REF(crossentropy_with_gradient)(int64_t N, int64_t V, int64_t Vp, const real *logits, const int32_t *target,
+                                     const real *scale, real *dlogits, real *losses) {
+    for (int64_t n = 0; n < N; n++) {
+        real lse = 0;
+        REF(crossentropy_forward)(1, V, Vp, logits + n * Vp, target + n, losses + n, &lse);
+        REF(crossentropy_backward)(1, V, Vp, logits + n * Vp, target + n, &lse, scale, dlogits + n * Vp);
+    }
+}

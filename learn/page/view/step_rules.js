@@ -127,6 +127,10 @@ const rules = (() => {
             lse[n] = log(sum_v [v < V] exp(logits[n,v]))
             losses[n] = [target[n] >= 0] (lse[n] - logits[n,target[n]])`,
         crossentropy_backward: 'dlogits[n,v] = [target[n] >= 0] [v < V] scale (exp(logits[n,v] - lse[n]) - [v = target[n]])',
+        crossentropy_with_gradient: `
+            lse[n] = log(sum_v [v < V] exp(logits[n,v]))
+            losses[n] = [target[n] >= 0] (lse[n] - logits[n,target[n]])
+            dlogits[n,v] = [target[n] >= 0] [v < V] scale (exp(logits[n,v] - lse[n]) - [v = target[n]])`,
         loss_mean: 'loss = sum_n losses[n] / max(1, sum_n [target[n] >= 0])',
         grad_sqnorm: 'sqnorm = sum_i g[i]^2',
         grad_clip: `

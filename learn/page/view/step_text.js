@@ -10,7 +10,7 @@ const textPart = (() => {
     const readLogits = () => {
         const rows = [];
         walk.ops.forEach((op, i) => {
-            const operand = op.kind === 'crossentropy_forward' ? step.operandOf(op, 'logits') : null;
+            const operand = /^crossentropy_(forward|with_gradient)$/.test(op.kind) ? step.operandOf(op, 'logits') : null;
             if (!operand || step.isCut(operand)) return;
             const values = step.valuesOf(i, operand);
             const width = operand.dims[operand.dims.length - 1];
@@ -18,7 +18,7 @@ const textPart = (() => {
         });
         return rows;
     };
-    const readLosses = () => walk.ops.flatMap((op, i) => (op.kind === 'crossentropy_forward' ? [...step.valuesOf(i, step.operandOf(op, 'losses'))] : []));
+    const readLosses = () => walk.ops.flatMap((op, i) => (/^crossentropy_(forward|with_gradient)$/.test(op.kind) ? [...step.valuesOf(i, step.operandOf(op, 'losses'))] : []));
 
     const softmax = (logits) => {
         const most = Math.max(...logits);
