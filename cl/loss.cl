@@ -50,6 +50,7 @@ static inline running_sum add_logits(running_sum before, const vec *x, uint n) {
 
 // lse of a row, for all of its items.
 static inline float find_lse(const global data *row, ulong V, ulong Vp, local float2 *shared) {
+    (void)shared; // of one item
     running_sum mine = {-FLT_MAX, to_vec(0.0f)};
     vec x[LOGITS_AT_ONCE];
     ulong v = MY_ITEM * VECTOR;
