@@ -78,7 +78,8 @@ static sm_status copy(sm_executable *executable, int tensor, bool write, float *
 
 static bool belongs(const sm_plan *plan, const sm_op *op) {
     return mutant.updates_only ? sm_op_is_update(plan, op)
-                               : op->phase != SM_PHASE_FORWARD || op->kind == SM_OP_LOSS_SCALE;
+                               : op->phase != SM_PHASE_FORWARD || op->kind == SM_OP_LOSS_SCALE ||
+                                     op->kind == SM_OP_CROSSENTROPY_WITH_GRADIENT;
 }
 
 static bool is_hit(const sm_plan *plan, const sm_op *op) {
@@ -104,7 +105,7 @@ static void unmask(sm_executable *executable, const sm_op *op) {
         assert_int_equal(copy(executable, op->in[SM_IN(dropout, x)], false, after), SM_OK);
         return;
     }
-    assert_int_equal(op->kind, SM_OP_CROSSENTROPY_BACKWARD);
+    assert_true(op->kind == SM_OP_CROSSENTROPY_BACKWARD || op->kind == SM_OP_CROSSENTROPY_WITH_GRADIENT);
     const int64_t Vp = sm_tensor_cols(&plan->tensors[op->out[0]]);
     for (int64_t i = 0; i < sm_tensor_elems(&plan->tensors[op->out[0]]); i++) {
         if (after[i] == 0 && i % Vp < plan->V) {
@@ -359,7 +360,8 @@ static bool kind_is_in(const sm_plan *plan, sm_op_kind kind, int output) {
 }
 
 static bool has_mask(sm_op_kind kind, int output) {
-    return output == 0 && (kind == SM_OP_DROPOUT || kind == SM_OP_CROSSENTROPY_BACKWARD);
+    return output == 0 && (kind == SM_OP_DROPOUT || kind == SM_OP_CROSSENTROPY_BACKWARD ||
+                           kind == SM_OP_CROSSENTROPY_WITH_GRADIENT);
 }
 
 // Under a sanitizer the last two have to do: they have every kind of op, and the reference is ten times as slow.
