@@ -4,7 +4,7 @@
 //   db += sum_n dy              dy (N,C), db (C)
 //
 // Forward: a work-item adds one vec of a row. Backward, in two kernels: the items of a group sum a strip of
-// rows, each those of its lane, one vec of columns; then the strips' sums are added up, likewise.
+// rows, each those of its lane, one vec of columns; then the strips' sums are added up, likewise. Few rows are one strip.
 //
 //               columns: one vec an item
 //              +------+------+------+--
@@ -21,6 +21,19 @@ kernel void bias_forward(ulong N, ulong C, const global data *x, ulong x_at, con
         const ulong i = row_start(n, C) + c;
         const vec bias = load_part(b + b_at + c, C - c, 0.0f);
         store_data_part(load_data_part(x + x_at + i, C - c, 0.0f) + bias, y + y_at + i, C - c);
+    }
+}
+
+kernel void bias_backward(ulong N, ulong C, const global data *dy, ulong dy_at, global float *db, ulong db_at) {
+    LANES_SHARED(shared);
+    const ulong c = get_global_id(0) * (ulong)VECTOR;
+    vec sum = to_vec(0.0f);
+    if (c < C) {
+        sum = add_data_rows(dy + dy_at + row_start(MY_LANE, C) + c, N_LANES * C, LANE_ROWS(N), C - c);
+    }
+    sum = lanes_sum(sum, shared);
+    if (c < C && MY_LANE == 0) {
+        store_part(load_part(db + db_at + c, C - c, 0.0f) + sum, db + db_at + c, C - c);
     }
 }
 
