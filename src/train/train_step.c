@@ -45,10 +45,12 @@ static sm_status next_load(sm_train_stepper *s, sm_train_step *result) {
     return SM_OK;
 }
 
-// Checks before the step, in all processes, that the data are there and that no interruption was requested. A single
-// process also checks between micro-batches; several must agree.
+// Checks before the step, in all processes, that nothing failed since the last one, that the data are there and that no
+// interruption was requested. A single process also checks between micro-batches; several must agree.
 static sm_status begin(sm_train_stepper *s, sm_train_step *result) {
-    sm_status status = next_load(s, result);
+    sm_status status = s->before;
+    s->before = SM_OK;
+    status = status == SM_OK ? next_load(s, result) : status;
     if (status == SM_OK && is_interrupted(s)) {
         status = SM_ERR_INTERRUPTED;
     }

@@ -44,6 +44,7 @@ typedef struct {
     int64_t n_skipped;                        // steps so far with gradients that were not finite
     const volatile sig_atomic_t *interrupted; // may be NULL
     sm_step_phases *phases;                   // already begun: ops are timed separately; NULL: no timing
+    sm_status before;                         // of this process since the last step, not yet known to the others
 } sm_train_stepper;
 
 // Runs step `step`, the next. SM_ERR_INTERRUPTED: before its update, so weights and state are those of the step before.

@@ -233,6 +233,12 @@ static bool is_due(const trainer *t, int64_t every) {
     return (every > 0 && step % every == 0) || step == t->progress.n_steps;
 }
 
+// The same in all processes, also if only one of them has the work.
+static bool is_anything_due(const trainer *t) {
+    const sm_train_settings *s = t->settings;
+    return is_due(t, s->val_every) || is_due(t, s->sample_every) || is_due(t, s->save_every);
+}
+
 static sm_status do_due(trainer *t) {
     const sm_train_settings *s = t->settings;
     if (t->validation.tokens != NULL && is_due(t, s->val_every)) {
@@ -265,6 +271,7 @@ static sm_status tell_step(trainer *t, const sm_train_step *step) {
                : sm_fail(status, "%s; training ends after step %lld", sm_error_message(), (long long)step->step);
 }
 
+// Processes agree on what followed a step before anything is due, else when the next step begins: one message less.
 static sm_status next_step(trainer *t) {
     sm_train_step step;
     const sm_train_callbacks *c = t->callbacks;
@@ -273,13 +280,17 @@ static sm_status next_step(trainer *t) {
     sm_phases_begin(phases, t->settings->session->plan);
     SM_TRY(sm_train_step_run(&t->stepper, t->progress.step + 1, &t->is_whole, &step));
     t->progress.step++;
-    t->is_pending = true;
+    t->is_pending = is_anything_due(t);
     sm_status status = tell_step(t, &step);
     sm_phases_lap(phases, SM_STEP_LOG);
     sm_phases_end(phases);
     status = status == SM_OK && c->timed != NULL ? c->timed(c->ctx, &step, phases) : status;
     if (status == SM_OK && is_interrupted(t)) {
         status = SM_ERR_INTERRUPTED;
+    }
+    if (!t->is_pending) {
+        t->stepper.before = status;
+        return SM_OK;
     }
     return sm_comm_agree(t->settings->comm, status);
 }
