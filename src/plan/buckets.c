@@ -1,7 +1,8 @@
 // buckets.c: cuts groups of parameters into buckets, the units of gradient exchange.
 //
 // A bucket is about 25 MiB of gradients, as in PyTorch's DistributedDataParallel: large enough for full bandwidth,
-// small enough that many are exchanged while the backward continues. The backward completes a model's parameters from
+// small enough that many are exchanged while the backward continues. With a sharded optimizer each bucket also has
+// updates and a gather of its own, so it is twice as large. The backward completes a model's parameters from
 // the last to the first, so groups are cut from their ends; parameters outside of the blocks, whose gradients are
 // complete at another time, have buckets of their own. A parameter larger than a bucket is cut.
 #include <stdlib.h>
@@ -9,7 +10,11 @@
 #include "src/plan/params.h"
 #include "shard.h"
 
-enum { BUCKET_BYTES = 25 << 20 };
+enum { BUCKET_BYTES = 25 << 20, SHARDED_BUCKET_BYTES = 50 << 20 };
+
+static int64_t most_elems(const sm_plan *plan) {
+    return (plan->processes.is_sharded ? SHARDED_BUCKET_BYTES : BUCKET_BYTES) / (int64_t)sm_dtype_size(plan->real);
+}
 
 static int add_part(sm_plan *plan, int of, int64_t first, int64_t n_elems, const char *what, int number,
                     sm_status *status) {
@@ -58,7 +63,7 @@ static sm_status add_bucket(sm_plan *plan, const sm_params *params, int group, i
 
 // Cuts elements first .. end - 1 of a group into buckets of equal size, the last first.
 static sm_status add_buckets(sm_plan *plan, const sm_params *params, int group, int64_t first, int64_t end) {
-    const int64_t most = BUCKET_BYTES / (int64_t)sm_dtype_size(plan->real);
+    const int64_t most = most_elems(plan);
     const int n = (int)((end - first + most - 1) / most);
     for (int i = n - 1; i >= 0; i--) {
         const sm_slice part = sm_slice_of(end - first, SM_SLICE_BLOCK, i, n);
@@ -68,7 +73,7 @@ static sm_status add_buckets(sm_plan *plan, const sm_params *params, int group, 
 }
 
 sm_status sm_params_cut(sm_plan *plan, const sm_params *params) {
-    const int64_t most = BUCKET_BYTES / (int64_t)sm_dtype_size(plan->real);
+    const int64_t most = most_elems(plan);
     for (int group = 0; group < params->n_groups; group++) {
         int64_t end = params->groups[group].n_elems; // of the elements that are not yet in a bucket
         int64_t begin = end;                         // of the parameters collected for the next bucket
