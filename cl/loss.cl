@@ -137,8 +137,14 @@ kernel void crossentropy_backward(ulong N, ulong V, ulong Vp, const global data 
     }
 }
 
+#if ROW_ITEMS > 1 // so that a compiler knows how many registers an item may have
+#define BY_ROWS __attribute__((reqd_work_group_size(ROW_ITEMS, 1, 1)))
+#else
+#define BY_ROWS
+#endif
+
 // The second reading of a row finds it in a cache, if the device computes few rows at a time.
-kernel void crossentropy_with_gradient(ulong N, ulong V, ulong Vp, const global data *logits, ulong logits_at,
+kernel BY_ROWS void crossentropy_with_gradient(ulong N, ulong V, ulong Vp, const global data *logits, ulong logits_at,
                                        const global int *target, ulong target_at, const global float *scale,
                                        ulong scale_at, global data *dlogits, ulong dlogits_at, global float *losses,
                                        ulong losses_at) {
