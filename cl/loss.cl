@@ -145,9 +145,9 @@ kernel void crossentropy_backward(ulong N, ulong V, ulong Vp, const global data 
 
 // The second reading of a row finds it in a cache, if the device computes few rows at a time.
 kernel BY_ROWS void crossentropy_with_gradient(ulong N, ulong V, ulong Vp, const global data *logits, ulong logits_at,
-                                       const global int *target, ulong target_at, const global float *scale,
-                                       ulong scale_at, global data *dlogits, ulong dlogits_at, global float *losses,
-                                       ulong losses_at) {
+                                               const global int *target, ulong target_at, const global float *scale,
+                                               ulong scale_at, global data *dlogits, ulong dlogits_at,
+                                               global float *losses, ulong losses_at) {
     ROW_SHARED(shared);
     const ulong n = MY_ROW;
     if (n >= N) {

@@ -9,7 +9,7 @@
 //
 // Equal because rows of the head do not depend on one another, and dwte is a sum over rows. The ops work on views of
 // their operands. Those of the backward keep their phase in reports, but run in the forward range, while their chunk of
-// logits exists. Memory falls from two (N,Vp) tensors to one chunk. Without backward, the chunks have the first two ops.
+// logits exists. Memory falls from two (N,Vp) tensors to one chunk. Without backward, a chunk has logits and losses alone.
 #include <stdlib.h>
 
 #include "src/rewrites/passes.h"

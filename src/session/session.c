@@ -189,16 +189,14 @@ sm_status sm_session_set_documents(sm_session *session, const int32_t *starts) {
     return session->device->backend->upload(session->executable, plan->starts, 0, plan->B * plan->T, starts);
 }
 
-// Draws all parameters, or with `is_sent` takes process 0's. The digest of all that was drawn.
-static sm_status draw_params(sm_session *session, uint64_t seed, bool is_sent, char drawn[SM_FILE_DIGEST_SIZE]) {
+// Draws all parameters, or with `is_sent` takes process 0's. Adds them to a digest, unless that is NULL.
+static sm_status draw_params(sm_session *session, uint64_t seed, bool is_sent, sm_digester *digester) {
     enum { PART_ELEMS = 1 << 19 }; // fits in cache between drawing and copying
     sm_status status = SM_OK;
     const sm_plan *plan = session->plan;
     float *values = malloc(PART_ELEMS * sizeof(*values));
-    sm_digester *digester = sm_digester_open();
-    if (values == NULL || digester == NULL) {
-        status = sm_fail(SM_ERR_OOM, "weights: no memory for %d elements", PART_ELEMS);
-        goto cleanup;
+    if (values == NULL) {
+        return sm_fail(SM_ERR_OOM, "weights: no memory for %d elements", PART_ELEMS);
     }
     for (int i = 0; i < plan->n_tensors; i++) {
         const int64_t n_elems = sm_plan_is_param(plan, i) ? plan->tensors[i].real_elems : 0;
@@ -210,26 +208,34 @@ static sm_status draw_params(sm_session *session, uint64_t seed, bool is_sent, c
             if (is_sent) {
                 SM_TRY_GOTO(sm_exchange_broadcast(session->exchange, values, (size_t)n * sizeof(*values)));
             }
-            if (session->exchange != NULL) {
+            if (digester != NULL) {
                 sm_digester_add(digester, values, (size_t)n * sizeof(*values));
             }
             SM_TRY_GOTO(sm_session_write_part(session, i, first, n, values));
         }
     }
-    sm_digester_text(digester, drawn);
 cleanup:
-    sm_digester_close(digester);
     free(values);
     return status;
 }
 
 // All processes draw the same numbers, unless their math libraries differ in a last digit: then they take process 0's.
 sm_status sm_session_draw(sm_session *session, uint64_t seed) {
+    if (session->exchange == NULL) {
+        return draw_params(session, seed, false, NULL);
+    }
     char drawn[SM_FILE_DIGEST_SIZE] = "";
     bool is_same = true;
-    SM_TRY(draw_params(session, seed, false, drawn));
+    sm_digester *digester = sm_digester_open();
+    if (digester == NULL) {
+        return sm_fail(SM_ERR_OOM, "weights: no memory for their digest");
+    }
+    sm_status status = draw_params(session, seed, false, digester);
+    sm_digester_text(digester, drawn);
+    sm_digester_close(digester);
+    SM_TRY(status);
     SM_TRY(sm_exchange_is_same(session->exchange, drawn, sizeof drawn, &is_same));
-    return is_same ? SM_OK : draw_params(session, seed, true, drawn);
+    return is_same ? SM_OK : draw_params(session, seed, true, NULL);
 }
 
 sm_status sm_session_set_batch(sm_session *session, const int32_t *tokens, const int32_t *targets) {

@@ -204,16 +204,14 @@ static double largest(int64_t n, const float *values) {
 static double cancelled_size(const spot *s, const sample *p, int k) {
     const operand *x = &p->in[0];
     const double most = largest(x->n, x->values);
-    if (s->op.kind == SM_OP_CROSSENTROPY_BACKWARD) {
-        const float *scale = p->in[SM_IN(crossentropy_backward, scale)].values;
-        return fabs((double)scale[0]) * (most > 1 ? most : 1);
-    }
-    if ((s->op.kind == SM_OP_CROSSENTROPY_FORWARD && k == SM_OUT(crossentropy_forward, losses)) ||
-        (s->op.kind == SM_OP_CROSSENTROPY_WITH_GRADIENT && k == SM_OUT(crossentropy_with_gradient, losses))) {
+    const bool is_both = s->op.kind == SM_OP_CROSSENTROPY_WITH_GRADIENT;
+    if (is_both ? k == SM_OUT(crossentropy_with_gradient, losses)
+                : s->op.kind == SM_OP_CROSSENTROPY_FORWARD && k == SM_OUT(crossentropy_forward, losses)) {
         return most;
     }
-    if (s->op.kind == SM_OP_CROSSENTROPY_WITH_GRADIENT) {
-        const float *scale = p->in[SM_IN(crossentropy_with_gradient, scale)].values;
+    if (is_both || s->op.kind == SM_OP_CROSSENTROPY_BACKWARD) {
+        const int at = is_both ? SM_IN(crossentropy_with_gradient, scale) : SM_IN(crossentropy_backward, scale);
+        const float *scale = p->in[at].values;
         return fabs((double)scale[0]) * (most > 1 ? most : 1);
     }
     const bool is_mean = strcmp(sm_op_get_info(s->op.kind)->out[k].name, "mean") == 0;

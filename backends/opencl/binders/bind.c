@@ -33,10 +33,9 @@ static void add_strips(opencl_binder *b, int64_t offset_elems, int64_t n_strips,
 }
 
 static void bind_bias_backward(opencl_binder *b) {
+    enum { FEW_ROWS = 1024 }; // one launch: another costs more than is gained by sharing them out
     const int64_t N = sm_tensor_rows(in(b, SM_IN(bias_backward, dy)));
     const int64_t C = sm_tensor_cols(in(b, SM_IN(bias_backward, dy)));
-    const int64_t n_strips = opencl_count_strips(b->e->device, b->e->base.plan, N, C);
-    enum { FEW_ROWS = 1024 }; // one launch: another costs more than is gained by sharing them out
     if (b->e->device->sizes.row_items > 1 && N <= FEW_ROWS) {
         opencl_begin_rows(b, "bias", "bias_backward", C);
         arg_count(b, N);
@@ -45,6 +44,7 @@ static void bind_bias_backward(opencl_binder *b) {
         opencl_launch_lanes(b, C, 1, SUM_LANES);
         return;
     }
+    const int64_t n_strips = opencl_count_strips(b->e->device, b->e->base.plan, N, C);
     opencl_begin_rows(b, "bias", "bias_backward_strips", C);
     arg_count(b, N);
     arg_count(b, C);

@@ -23,8 +23,8 @@ typedef struct {
     sm_status status;
     opencl_launch launch; // in progress
     cl_uint n_args;
-    int vector;    // elements of a vec in its program
-    int row_items; // work-items that share a row
+    int vector;     // elements of a vec in its program
+    int row_items;  // work-items that share a row
     int group_rows; // rows of a work-group
 } opencl_binder;
 

@@ -45,7 +45,7 @@ static void begin_kept(opencl_binder *b, const char *stem, const char *kernel, i
     if (whole) {
         int used = snprintf(options, sizeof options, "-DWHOLE -DROW_VECS=%d",
                             n_vecs * whole_vector(b->e->base.plan) <= MOST_KEPT_ELEMS ? (int)n_vecs : 0);
-        if (row_items < b->e->device->sizes.row_items) {
+        if (row_items != b->e->device->sizes.row_items) {
             used += snprintf(options + used, sizeof options - (size_t)used, " -DROW_ITEMS_HERE=%d", row_items);
         }
         if (group_rows > 1) {
@@ -96,17 +96,9 @@ void opencl_begin_several(opencl_binder *b, const char *stem, const char *kernel
 }
 
 void opencl_begin_twice(opencl_binder *b, const char *stem, const char *kernel, int64_t row_elems) {
-    enum { MANY_ITEMS = 512, OPTIONS_SIZE = 64 };
+    enum { MANY_ITEMS = 512 };
     const size_t most_items = b->e->device->facts.max_group;
-    const int row_items = most_items < MANY_ITEMS ? (int)most_items : MANY_ITEMS;
-    const bool whole = is_whole(b, row_elems);
-    char options[OPTIONS_SIZE] = "";
-    if (whole) {
-        snprintf(options, sizeof options, "-DWHOLE -DROW_ITEMS_HERE=%d", row_items);
-    }
-    opencl_begin(b, stem, options, kernel);
-    b->vector = whole ? whole_vector(b->e->base.plan) : b->vector;
-    b->row_items = whole ? row_items : b->row_items;
+    begin_kept(b, stem, kernel, row_elems, most_items < MANY_ITEMS ? (int)most_items : MANY_ITEMS, 1);
 }
 
 static int64_t at_most(int64_t n, int64_t most) { return n < most ? n : most; }
