@@ -1,7 +1,7 @@
 // bias.cl: a linear layer's bias, broadcast over rows, and its gradient.
 //
 //   y = x + b                   x, y (N,C), b (C); y may be x
-//   db += sum_n dy              dy (N,C), db (C)
+//   db += sum_n dy              dy (N,C), db (C); without `add`, db = sum_n dy
 //
 // Forward: a work-item adds one vec of a row. Backward, in two kernels: the items of a group sum a strip of
 // rows, each those of its lane, one vec of columns; then the strips' sums are added up, likewise. Few rows are one strip.
@@ -24,17 +24,22 @@ kernel void bias_forward(ulong N, ulong C, const global data *x, ulong x_at, con
     }
 }
 
-kernel void bias_backward(ulong N, ulong C, const global data *dy, ulong dy_at, global float *db, ulong db_at) {
+// The sum of all lanes, to db's vec c of C.
+static void put_sum(vec sum, uint add, global float *db, ulong c, ulong C) {
+    if (c < C && MY_LANE == 0) {
+        store_part((add ? load_part(db + c, C - c, 0.0f) : to_vec(0.0f)) + sum, db + c, C - c);
+    }
+}
+
+kernel void bias_backward(uint add, ulong N, ulong C, const global data *dy, ulong dy_at, global float *db,
+                          ulong db_at) {
     LANES_SHARED(shared);
     const ulong c = get_global_id(0) * (ulong)VECTOR;
     vec sum = to_vec(0.0f);
     if (c < C) {
         sum = add_data_rows(dy + dy_at + row_start(MY_LANE, C) + c, N_LANES * C, LANE_ROWS(N), C - c);
     }
-    sum = lanes_sum(sum, shared);
-    if (c < C && MY_LANE == 0) {
-        store_part(load_part(db + db_at + c, C - c, 0.0f) + sum, db + db_at + c, C - c);
-    }
+    put_sum(lanes_sum(sum, shared), add, db + db_at, c, C);
 }
 
 kernel void bias_backward_strips(ulong N, ulong C, ulong strip_rows, const global data *dy, ulong dy_at,
@@ -54,16 +59,13 @@ kernel void bias_backward_strips(ulong N, ulong C, ulong strip_rows, const globa
     }
 }
 
-kernel void bias_backward_sum(ulong n_strips, ulong C, const global float *partial, ulong partial_at, global float *db,
-                              ulong db_at) {
+kernel void bias_backward_sum(uint add, ulong n_strips, ulong C, const global float *partial, ulong partial_at,
+                              global float *db, ulong db_at) {
     LANES_SHARED(shared);
     const ulong c = get_global_id(0) * (ulong)VECTOR;
     vec sum = to_vec(0.0f);
     if (c < C) {
         sum = add_rows(partial + partial_at + row_start(MY_LANE, C) + c, N_LANES * C, LANE_ROWS(n_strips), C - c);
     }
-    sum = lanes_sum(sum, shared);
-    if (c < C && MY_LANE == 0) {
-        store_part(load_part(db + db_at + c, C - c, 0.0f) + sum, db + db_at + c, C - c);
-    }
+    put_sum(lanes_sum(sum, shared), add, db + db_at, c, C);
 }

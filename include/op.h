@@ -103,7 +103,7 @@ typedef enum {
     EPILOGUE(SM_EPILOGUE_BIAS, then_bias, "bias", "then y += b")                                                 \
     EPILOGUE(SM_EPILOGUE_GELU, then_gelu, "gelu", "then act = gelu(y)")                                          \
     EPILOGUE(SM_EPILOGUE_GELU_BACKWARD, then_gelu_backward, "gelu_backward", "then dx *= gelu'(pre)")            \
-    FIELD(bool, overwrites, "overwrites", "dW = x^T dy, whatever dW held") /* the first micro-batch of a step */ \
+    FIELD(bool, overwrites, "overwrites", "gradients are written, not added to") /* the first micro-batch */     \
     FIELD(double, eps, "eps", "added to the variance")                                                           \
     FIELD(double, dropout_p, "p", "the probability that an element is dropped")                                  \
     FIELD(uint64_t, rng_key, "key", "Philox key of the mask, from seed and name (philox.h)")                     \

@@ -183,13 +183,14 @@ END
 
 OP(SM_OP_MATMUL_BACKWARD_WEIGHT, matmul_backward_weight, SM_NO_OPERAND,
    COUNTED(matmul_backward_weight), KEPT, HAS(vocab) | HAS(w_transposed) | HAS(overwrites),
-   "dW += x^T dy",
-   "derivative of matmul_forward with respect to W")
+   "dW += x^T dy;  db += sum_n dy",
+   "derivative of matmul_forward with respect to W; the optional db is that of the bias added to y")
 INPUTS(matmul_backward_weight)
     IN(x, "(N,C)", DATA, 0)
     IN(dy, "(N,F)", DATA, 0)
 OUTPUTS(matmul_backward_weight)
     OUT(dW, "(C,F)", REAL, SM_ADDS, SM_TRANSPOSABLE)
+    OUT(db, "(F)", REAL, SM_ADDS, SM_OPTIONAL)
 END
 
 OP(SM_OP_BIAS_FORWARD, bias_forward, SM_IN(bias_forward, x),

@@ -74,10 +74,10 @@ RUN(layernorm_forward) {
          OUTPUT(layernorm_forward, mean), OUTPUT(layernorm_forward, rstd));
 }
 
-// dbias, output `i` of an op that writes dx, is optional.
-static void add_to_bias(const host_op *op, int i, const void *dx, const sm_tensor *of) {
+// The gradient of a bias, output `i` of an op, is optional. dy is that of the rows to which the bias was added.
+static void add_to_bias(const host_op *op, int i, const void *dy, const sm_tensor *of) {
     if (op->out[i] != NULL) {
-        CALL(bias_backward, n_rows(of), n_cols(of), dx, op->out[i]);
+        CALL(bias_backward, n_rows(of), n_cols(of), dy, op->out[i]);
     }
 }
 
@@ -120,12 +120,17 @@ RUN(matmul_backward_input) {
 RUN(matmul_backward_weight) {
     const int64_t N = n_rows(op->in_tensor[SM_IN(matmul_backward_weight, x)]);
     const int64_t C = n_cols(op->in_tensor[SM_IN(matmul_backward_weight, x)]);
-    const int64_t F = n_cols(op->in_tensor[SM_IN(matmul_backward_weight, dy)]);
+    const sm_tensor *dy = op->in_tensor[SM_IN(matmul_backward_weight, dy)];
+    const int64_t F = n_cols(dy);
     if (op->op->attr.overwrites) {
         CALL(zero, C * F, OUTPUT(matmul_backward_weight, dW));
     }
+    if (op->op->attr.overwrites && OUTPUT(matmul_backward_weight, db) != NULL) {
+        CALL(zero, F, OUTPUT(matmul_backward_weight, db));
+    }
     CALL(matmul_backward_weight, N, C, F, op->op->attr.w_transposed, INPUT(matmul_backward_weight, x),
          INPUT(matmul_backward_weight, dy), OUTPUT(matmul_backward_weight, dW));
+    add_to_bias(op, SM_OUT(matmul_backward_weight, db), INPUT(matmul_backward_weight, dy), dy);
 }
 
 RUN(bias_forward) {

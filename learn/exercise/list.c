@@ -64,7 +64,7 @@ static const sm_exercise exercises[] = {
      "04-matmul.md",
      "its gradient with respect to W",
      "// Begin with dW[c * F + f]: the first cases are plain. Where w_transposed is 1, dW[f * C + c], as W is "
-     "stored.\n// overwrites is 0 here.\n",
+     "stored.\n// overwrites is 0 here. db is for rewritten plans: it is NULL here.\n",
      {"W[c,f] was used in every row: its gradient is a sum over n.",
       "Three loops: c and f choose the output, n runs over the sum. dW holds a sum already.",
       "sum += x[n * C + c] * dy[n * F + f]; then dW[w_transposed ? f * C + c : c * F + f] += sum."}},

@@ -337,8 +337,9 @@ COUNTED_BY(matmul_backward_input) {
 }
 
 COUNTED_BY(matmul_backward_weight) {
-    return matmul_flops(op, input(plan, op, SM_IN(matmul_backward_weight, x)),
-                        input(plan, op, SM_IN(matmul_backward_weight, dy)));
+    const sm_tensor *dy = input(plan, op, SM_IN(matmul_backward_weight, dy));
+    const bool has_bias = op->out[SM_OUT(matmul_backward_weight, db)] != SM_NO_TENSOR;
+    return matmul_flops(op, input(plan, op, SM_IN(matmul_backward_weight, x)), dy) + (has_bias ? elems(dy) : 0);
 }
 
 // n_products matmuls of (T,HS) by (HS,T) for each head, over the causal half, and `pointwise` FLOPs for each of its

@@ -85,8 +85,9 @@ static const family families[SM_OP_KIND_COUNT] = {
                                      LIST("", "w_transposed=1", "gelu_backward=1", "w_transposed=1 gelu_backward=1"),
                                      HEADS, "F,"},
     [SM_OP_MATMUL_BACKWARD_WEIGHT] = {MATMULS,
-                                      LIST("", "w_transposed=1", "overwrites=1", "w_transposed=1 overwrites=1"), HEADS,
-                                      "N,"},
+                                      LIST("", "w_transposed=1", "overwrites=1", "w_transposed=1 overwrites=1", "db=1",
+                                           "w_transposed=1 db=1", "overwrites=1 db=1"),
+                                      HEADS, "N,"},
     [SM_OP_BIAS_FORWARD] = {ROWS, INPLACE, NULL, ""},
     [SM_OP_BIAS_BACKWARD] = {ROWS, PLAIN, NULL, "N,"},
     [SM_OP_ATTENTION_FORWARD] = {ATTENTIONS, DROPPED, DOCUMENTS, "T,C,"},
@@ -189,7 +190,8 @@ int64_t sm_op_case_sum_length(sm_op_kind kind, int index) {
 }
 
 bool sm_op_case_is_naive(sm_op_kind kind, int index) {
-    static const char *const made_by_rewrites[] = {"bias=", "gelu=", "gelu_backward=", "overwrites=", "skip=", "docs="};
+    static const char *const made_by_rewrites[] = {
+        "bias=", "db=", "gelu=", "gelu_backward=", "overwrites=", "skip=", "docs="};
     char text[SM_CASE_TEXT_SIZE];
     sm_op_case_text(kind, index, text);
     for (size_t i = 0; i < sizeof made_by_rewrites / sizeof made_by_rewrites[0]; i++) {
@@ -295,9 +297,9 @@ static bool has_optional(const sm_plan *plan, const char *text, const char *name
     if (strcmp(name, "w") == 0) { // an optimizer's working copy
         return plan->dtype != plan->real && value_of(text, "skip") == 0;
     }
-    const char *const needs[][2] = {{"b", "bias"},        {"act", "gelu"},    {"pre", "gelu_backward"},
-                                    {"rng_step", "p"},    {"wpe", "P"},       {"dwpe", "P"},
-                                    {"scaler", "scaled"}, {"dbias", "dbias"}, {"starts", "docs"}};
+    const char *const needs[][2] = {{"b", "bias"},      {"act", "gelu"}, {"pre", "gelu_backward"}, {"rng_step", "p"},
+                                    {"wpe", "P"},       {"dwpe", "P"},   {"scaler", "scaled"},     {"dbias", "dbias"},
+                                    {"starts", "docs"}, {"db", "db"}};
     for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
         if (strcmp(name, needs[i][0]) == 0) {
             return value_of(text, needs[i][1]) > 0;

@@ -304,12 +304,13 @@ static sm_status end(spot *s) {
 
 const spot_look spot_product = {begin, end};
 
-// --- gradients of weights: dW = X^T dY, (C,F), or its sum with what is there --------------------
+// --- gradients of weights: dW = X^T dY, (C,F), or its sum with what is there; and the bias's --------
 
 typedef struct {
     float *signs;    // (F)
     double *before;  // (C): dW r before the op, 0 if it overwrites
     double *squares; // (C): of dW before the op, then plus those after it
+    void *bias;      // state of the check of db; NULL: the op has none
 } weight;
 
 // For row c of (C,F), in either layout: sum over f of dW r, and of squares.
@@ -341,6 +342,10 @@ static sm_status begin_weight(spot *s) {
     const int64_t F = sm_tensor_cols(spot_in(s, SM_IN(matmul_backward_weight, dy)));
     weight *w = spot_memory(s, 1, sizeof *w);
     SM_TRY(w != NULL ? SM_OK : SM_ERR_OOM);
+    if (spot_out(s, SM_OUT(matmul_backward_weight, db)) != NULL) {
+        SM_TRY(spot_column_sums.before(s));
+        w->bias = s->state;
+    }
     s->state = w;
     w->signs = spot_memory(s, (size_t)F, sizeof *w->signs);
     w->before = spot_memory(s, (size_t)C, sizeof *w->before);
@@ -407,7 +412,8 @@ static sm_status end_weight(spot *s) {
         spot_compare(s, "dW", got[c] - w->before[c], want[c],
                      (spot_sum_roundoff(s, N) + deviations * 0x1p-24) * (sqrt(squares[c]) + sqrt(w->squares[c])));
     }
-    return SM_OK;
+    s->state = w->bias;
+    return w->bias != NULL ? spot_column_sums.after(s) : SM_OK;
 }
 
 const spot_look spot_weight = {begin_weight, end_weight};

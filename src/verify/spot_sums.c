@@ -135,6 +135,9 @@ static places places_of(sm_op_kind kind) {
                         NO,
                         NO};
     }
+    if (kind == SM_OP_MATMUL_BACKWARD_WEIGHT) { // for spot_weight
+        return (places){SM_IN(matmul_backward_weight, dy), NO, NO, NO, NO, NO, SM_OUT(matmul_backward_weight, db), NO};
+    }
     return (places){SM_IN(bias_backward, dy), NO, NO, NO, NO, NO, SM_OUT(bias_backward, db), NO};
 }
 #undef NO
@@ -145,7 +148,7 @@ typedef struct {
     places at;
     int64_t N, C;
     int out[N_SUMS];         // tensors; SM_NO_TENSOR
-    float *before[N_SUMS];   // (C)
+    float *before[N_SUMS];   // (C): 0 if the op overwrites
     double *sums[N_SUMS];    // (C): over rows
     double *squares[N_SUMS]; // (C): of the terms; for dbias of their magnitudes
     void *rows;              // state of the row check, which runs first
@@ -168,7 +171,7 @@ static sm_status begin_columns(spot *s) {
             c->sums[k] = spot_memory(s, 2 * (size_t)c->C, sizeof **c->sums);
             SM_TRY(c->before[k] != NULL && c->sums[k] != NULL ? SM_OK : SM_ERR_OOM);
             c->squares[k] = c->sums[k] + c->C;
-            SM_TRY(spot_read(s, c->out[k], 0, c->C, c->before[k]));
+            SM_TRY(s->op.attr.overwrites ? SM_OK : spot_read(s, c->out[k], 0, c->C, c->before[k]));
         }
     }
     if (c->at.dx != SM_NO_OPERAND) {

@@ -130,6 +130,7 @@ extern const cpu_kernel_table ISA(cpu_kernels);
 CPU_MATMUL(forward);
 CPU_MATMUL(backward_input);
 CPU_MATMUL(backward_weight);
+CPU_MATMUL(backward_weight_finish);
 
 CPU_FINISH(layernorm_backward); // for both kinds, like the next
 CPU_FINISH(rmsnorm_backward);
@@ -152,6 +153,9 @@ CPU_SCRATCH(attention_backward);
 CPU_SCRATCH(flash_attention_forward);
 CPU_SCRATCH(flash_attention_backward);
 size_t ISA(cpu_matmul_scratch)(const host_op *op, int n_threads); // for all three
+
+// Sums this part's rows of an input (N,C) into its scratch, for cpu_add_partials.
+void BASE_ISA(cpu_sum_my_rows)(const host_op *op, int in, int64_t offset_elems, const cpu_team *team);
 
 // With AMX, flash attention of bf16 data is different, too.
 #if defined(CPU_AMX) && defined(CPU_DATA_NARROW)

@@ -22,12 +22,12 @@ CPU_SCRATCH(bias_backward) {
     return (size_t)sm_tensor_cols(op->in_tensor[SM_IN(bias_backward, dy)]) * sizeof(float);
 }
 
-// Each part sums its rows, four at a time, into its scratch; then each adds up a range of columns.
-CPU_KERNEL(bias_backward) {
-    const cpu_data *dy = op->in[SM_IN(bias_backward, dy)];
-    float *partial = team->scratch[team->thread];
-    int64_t C = sm_tensor_cols(op->in_tensor[SM_IN(bias_backward, dy)]);
-    cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->in_tensor[SM_IN(bias_backward, dy)]));
+// Four rows at a time.
+void BASE_ISA(cpu_sum_my_rows)(const host_op *op, int in, int64_t offset_elems, const cpu_team *team) {
+    const cpu_data *dy = op->in[in];
+    float *partial = (float *)team->scratch[team->thread] + offset_elems;
+    const int64_t C = sm_tensor_cols(op->in_tensor[in]);
+    const cpu_range rows = cpu_my_rows(team, sm_tensor_rows(op->in_tensor[in]));
     memset(partial, 0, (size_t)C * sizeof *partial);
     int64_t n = rows.first;
     for (; n + 4 <= rows.end; n += 4) {
@@ -45,6 +45,9 @@ CPU_KERNEL(bias_backward) {
         }
     }
 }
+
+// Each part sums its rows into its scratch; then each adds up a range of columns.
+CPU_KERNEL(bias_backward) { BASE_ISA(cpu_sum_my_rows)(op, SM_IN(bias_backward, dy), 0, team); }
 
 CPU_FINISH(bias_backward) {
     const int64_t C = sm_tensor_cols(op->in_tensor[SM_IN(bias_backward, dy)]);

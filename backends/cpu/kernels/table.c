@@ -70,6 +70,7 @@ const cpu_kernel_table ISA(cpu_kernels) = {
             [SM_OP_RMSNORM_BACKWARD] = BASE_ISA(cpu_rmsnorm_backward_finish),
             [SM_OP_RESIDUAL_RMSNORM_BACKWARD] = BASE_ISA(cpu_rmsnorm_backward_finish),
             [SM_OP_HEAD_RMSNORM_BACKWARD] = BASE_ISA(cpu_head_rmsnorm_backward_finish),
+            [SM_OP_MATMUL_BACKWARD_WEIGHT] = ISA(cpu_matmul_backward_weight_finish),
             [SM_OP_BIAS_BACKWARD] = BASE_ISA(cpu_bias_backward_finish),
             [SM_OP_GRAD_SQNORM] = BASE_ISA(cpu_grad_sqnorm_finish),
         },

@@ -24,35 +24,11 @@ static void bind_dropout(opencl_binder *b) {
 
 // Adds the sum of the strips in scratch to an output of C elements.
 static void add_strips(opencl_binder *b, int64_t offset_elems, int64_t n_strips, int64_t C, int output) {
-    opencl_begin_rows(b, "bias", "bias_backward_sum", C);
-    arg_count(b, n_strips);
-    arg_count(b, C);
-    opencl_arg_scratch(b, (size_t)offset_elems);
-    arg_out(b, output);
-    opencl_launch_lanes(b, C, 1, SUM_LANES);
+    opencl_sum_strips(b, offset_elems, n_strips, C, b->op->out[output], true);
 }
 
 static void bind_bias_backward(opencl_binder *b) {
-    enum { FEW_ROWS = 1024 }; // one launch: another costs more than is gained by sharing them out
-    const int64_t N = sm_tensor_rows(in(b, SM_IN(bias_backward, dy)));
-    const int64_t C = sm_tensor_cols(in(b, SM_IN(bias_backward, dy)));
-    if (b->e->device->sizes.row_items > 1 && N <= FEW_ROWS) {
-        opencl_begin_rows(b, "bias", "bias_backward", C);
-        arg_count(b, N);
-        arg_count(b, C);
-        opencl_arg_operands(b);
-        opencl_launch_lanes(b, C, 1, SUM_LANES);
-        return;
-    }
-    const int64_t n_strips = opencl_count_strips(b->e->device, b->e->base.plan, N, C);
-    opencl_begin_rows(b, "bias", "bias_backward_strips", C);
-    arg_count(b, N);
-    arg_count(b, C);
-    arg_count(b, opencl_strip_rows(N, n_strips));
-    arg_in(b, SM_IN(bias_backward, dy));
-    opencl_arg_scratch(b, 0);
-    opencl_launch_lanes(b, C, n_strips, STRIP_LANES);
-    add_strips(b, 0, n_strips, C, SM_OUT(bias_backward, db));
+    opencl_sum_rows(b, b->op->in[SM_IN(bias_backward, dy)], b->op->out[SM_OUT(bias_backward, db)], true);
 }
 
 // --- norms ------------------------------------------------------------------------------------------
@@ -469,7 +445,9 @@ size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan,
     const sm_tensor *first = op->in[0] == SM_NO_TENSOR ? NULL : &plan->tensors[op->in[0]];
     if (sm_op_is_matmul(op->kind)) {
         const opencl_product p = opencl_describe_product(plan, op);
-        return device->family->matmul_scratch_elems(&device->facts, &p, opencl_way(device, plan, &p));
+        const size_t sums = opencl_sums_beside(device, &p) ? (size_t)opencl_sum_rows_elems(device, plan, p.summed) : 0;
+        const size_t own = device->family->matmul_scratch_elems(&device->facts, &p, opencl_way(device, plan, &p));
+        return own > sums ? own : sums;
     }
     if (sm_op_is_attention(op->kind)) {
         const opencl_attention a = opencl_describe_attention(plan, op);
@@ -491,7 +469,7 @@ size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan,
     }
     return (size_t)(op->kind == SM_OP_GRAD_SQNORM     ? opencl_count_norm_parts(device)
                     : op->kind == SM_OP_ADAFACTOR     ? opencl_count_strips(device, plan, R, C) * C + 2 * R + 2
-                    : op->kind == SM_OP_BIAS_BACKWARD ? opencl_count_strips(device, plan, R, C) * C
+                    : op->kind == SM_OP_BIAS_BACKWARD ? opencl_sum_rows_elems(device, plan, op->in[0])
                     : is_layernorm                    ? layernorm_sums(op) * opencl_count_row_strips(device, R) * C
                     : is_rmsnorm                      ? opencl_count_row_strips(device, R) * C
                                                       : 0);

@@ -47,6 +47,8 @@ void opencl_free_choices(opencl_device *device);
 // Whether the op is a matmul, and its description.
 bool opencl_is_product(const sm_plan *plan, const sm_op *op, opencl_product *product);
 opencl_product opencl_describe_product(const sm_plan *plan, const sm_op *op);
+// Whether launches of their own sum the columns of one of its tensors.
+bool opencl_sums_beside(const opencl_device *device, const opencl_product *product);
 opencl_attention opencl_describe_attention(const sm_plan *plan, const sm_op *op);
 void opencl_bind_matmul(opencl_binder *b);
 void opencl_bind_attention(opencl_binder *b);

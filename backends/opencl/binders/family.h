@@ -20,6 +20,7 @@ typedef struct {
     unsigned epilogue;   // SM_EPILOGUE_*
     int side;            // bias (N), or GELU_BACKWARD's pre (M,N); SM_NO_TENSOR if not used
     int act;             // (M,N), GELU's result; or SM_NO_TENSOR
+    int summed, sums;    // the columns' sums of a or b, added (or written) to `sums`; or SM_NO_TENSOR
     const sm_plan *plan; // of the tensors
 } opencl_product;
 
@@ -68,6 +69,8 @@ typedef struct opencl_family {
     bool (*matmul_way)(const opencl_facts *facts, const opencl_product *product, int way, char *text, size_t size);
     void (*matmul)(opencl_binder *b, const opencl_product *product, int way);
     size_t (*matmul_scratch_elems)(const opencl_facts *facts, const opencl_product *product, int way);
+    // Whether `matmul` also sums those columns; NULL: never, other launches do.
+    bool (*matmul_sums)(const opencl_facts *facts, const opencl_product *product);
     void (*attention)(opencl_binder *b, const opencl_attention *attention);
     size_t (*attention_scratch_elems)(const opencl_facts *facts, const sm_plan *plan,
                                       const opencl_attention *attention);

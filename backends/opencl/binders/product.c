@@ -18,6 +18,7 @@ opencl_product opencl_describe_product(const sm_plan *plan, const sm_op *op) {
                         .epilogue = op->attr.epilogue,
                         .side = SM_NO_TENSOR,
                         .act = SM_NO_TENSOR,
+                        .summed = SM_NO_TENSOR,
                         .plan = plan};
     if (op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT) { // dW (C,F) += (or =) x^T dy; transposed, dW (F,C) += dy^T x
         const int x = op->in[SM_IN(matmul_backward_weight, x)];
@@ -27,6 +28,8 @@ opencl_product opencl_describe_product(const sm_plan *plan, const sm_op *op) {
         p.K = sm_tensor_rows(first);
         p.a_transposed = true;
         p.add = !op->attr.overwrites;
+        p.sums = op->out[SM_OUT(matmul_backward_weight, db)];
+        p.summed = p.sums != SM_NO_TENSOR ? dy : SM_NO_TENSOR;
         return p;
     }
     const bool forward = op->kind == SM_OP_MATMUL_FORWARD;
@@ -79,9 +82,18 @@ uint32_t opencl_epilogue(const opencl_product *p) {
            (p->epilogue & SM_EPILOGUE_GELU_BACKWARD ? OPENCL_GELU_BACKWARD : 0u);
 }
 
+bool opencl_sums_beside(const opencl_device *device, const opencl_product *product) {
+    const opencl_family *family = device->family;
+    return product->summed != SM_NO_TENSOR &&
+           (family->matmul_sums == NULL || !family->matmul_sums(&device->facts, product));
+}
+
 void opencl_bind_matmul(opencl_binder *b) {
     const opencl_product p = opencl_describe_product(b->e->base.plan, b->op);
     b->e->device->family->matmul(b, &p, opencl_way(b->e->device, b->e->base.plan, &p));
+    if (opencl_sums_beside(b->e->device, &p)) {
+        opencl_sum_rows(b, p.summed, p.sums, p.add);
+    }
 }
 
 // The op's operand with that name; SM_NO_TENSOR if the kind does not have it, or the op leaves it out.

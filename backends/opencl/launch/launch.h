@@ -100,4 +100,10 @@ int64_t opencl_count_strips(const opencl_device *device, const sm_plan *plan, in
 int64_t opencl_count_row_strips(const opencl_device *device, int64_t N);
 int64_t opencl_strip_rows(int64_t N, int64_t n_strips);
 
+// to (C) = the sum of the rows of a tensor, by way of strips at the beginning of the scratch; or of strips that are in
+// it. `add`: it is added to what is there.
+void opencl_sum_rows(opencl_binder *b, int rows, int to, bool add);
+int64_t opencl_sum_rows_elems(const opencl_device *device, const sm_plan *plan, int rows); // of scratch
+void opencl_sum_strips(opencl_binder *b, int64_t offset_elems, int64_t n_strips, int64_t C, int to, bool add);
+
 #endif

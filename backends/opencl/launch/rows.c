@@ -121,6 +121,46 @@ int64_t opencl_count_row_strips(const opencl_device *device, int64_t N) {
 
 int64_t opencl_strip_rows(int64_t N, int64_t n_strips) { return (N + n_strips - 1) / n_strips; }
 
+void opencl_sum_strips(opencl_binder *b, int64_t offset_elems, int64_t n_strips, int64_t C, int to, bool add) {
+    opencl_begin_rows(b, "bias", "bias_backward_sum", C);
+    opencl_arg_uint(b, add);
+    arg_count(b, n_strips);
+    arg_count(b, C);
+    opencl_arg_scratch(b, (size_t)offset_elems);
+    opencl_arg_tensor(b, to);
+    opencl_launch_lanes(b, C, 1, SUM_LANES);
+}
+
+void opencl_sum_rows(opencl_binder *b, int rows, int to, bool add) {
+    enum { FEW_ROWS = 1024 }; // one launch: another costs more than is gained by sharing them out
+    const int64_t N = sm_tensor_rows(&b->e->base.plan->tensors[rows]);
+    const int64_t C = sm_tensor_cols(&b->e->base.plan->tensors[rows]);
+    if (b->e->device->sizes.row_items > 1 && N <= FEW_ROWS) {
+        opencl_begin_rows(b, "bias", "bias_backward", C);
+        opencl_arg_uint(b, add);
+        arg_count(b, N);
+        arg_count(b, C);
+        opencl_arg_tensor(b, rows);
+        opencl_arg_tensor(b, to);
+        opencl_launch_lanes(b, C, 1, SUM_LANES);
+        return;
+    }
+    const int64_t n_strips = opencl_count_strips(b->e->device, b->e->base.plan, N, C);
+    opencl_begin_rows(b, "bias", "bias_backward_strips", C);
+    arg_count(b, N);
+    arg_count(b, C);
+    arg_count(b, opencl_strip_rows(N, n_strips));
+    opencl_arg_tensor(b, rows);
+    opencl_arg_scratch(b, 0);
+    opencl_launch_lanes(b, C, n_strips, STRIP_LANES);
+    opencl_sum_strips(b, 0, n_strips, C, to, add);
+}
+
+int64_t opencl_sum_rows_elems(const opencl_device *device, const sm_plan *plan, int rows) {
+    const int64_t C = sm_tensor_cols(&plan->tensors[rows]);
+    return opencl_count_strips(device, plan, sm_tensor_rows(&plan->tensors[rows]), C) * C;
+}
+
 void opencl_launch_one_row(opencl_binder *b, const char *stem, const char *kernel, bool by_vecs) {
     const int64_t n = sm_tensor_elems(in(b, 0));
     opencl_begin_rows(b, stem, kernel, by_vecs ? n : 0);

@@ -87,7 +87,9 @@ const rules = (() => {
             th[n,c] = tanh(sqrt(2/pi) (pre[n,c] + 0.044715 pre[n,c]^3))
             slope[n,c] = (1 + th[n,c])/2 + pre[n,c]/2 (1 - th[n,c]^2) sqrt(2/pi) (1 + 0.134145 pre[n,c]^2)
             dx[n,c] = {pre? slope[n,c] }sum_f dy[n,f] {w_transposed? W[f,c]}{!w_transposed? W[c,f]}`,
-        matmul_backward_weight: '{w_transposed? dW[f,c]}{!w_transposed? dW[c,f]} += sum_n x[n,c] dy[n,f]',
+        matmul_backward_weight: `
+            {w_transposed? dW[f,c]}{!w_transposed? dW[c,f]} += sum_n x[n,c] dy[n,f]
+            db[f] += sum_n dy[n,f]`,
         bias_forward: 'y[n,c] = x[n,c] + b[c]',
         bias_backward: 'db[c] += sum_n dy[n,c]',
         attention_forward: `

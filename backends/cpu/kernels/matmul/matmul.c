@@ -4,6 +4,8 @@
 // (matmul/product.c); on the baseline BLAS does, by serial calls of each thread on its own part, since
 // BLAS chooses its own instruction set. Of narrow data, and by SME, our own kernels do (matmul/product_bf16.c). Mode
 // tuned may choose otherwise.
+#include <string.h>
+
 #include "backends/cpu/common/geometry.h"
 #include "backends/cpu/common/product.h"
 
@@ -89,15 +91,39 @@ CPU_MATMUL(backward_input) {
     multiply(&p, team);
 }
 
-// dW (C,F) += x^T dy; transposed, dW (F,C) += dy^T x; or = where the op overwrites.
+// Where a part's sums of dy are in its scratch, in floats: behind what other parts may still read of the product.
+static int64_t sums_at(const host_op *op, int n_threads) {
+    enum { LINE_BYTES = 64 };
+    const cpu_geometry g = cpu_geometry_of(op);
+    const int64_t n_lines = cpu_divide_up((int64_t)scratch_bytes(g.m, g.n, g.k, n_threads), LINE_BYTES);
+    return n_lines * (LINE_BYTES / (int64_t)sizeof(float));
+}
+
+// dW (C,F) += x^T dy; transposed, dW (F,C) += dy^T x; or = where the op overwrites. db likewise, as in bias.c.
 CPU_MATMUL(backward_weight) {
     cpu_product p = product_of(op);
     p.c = op->out[SM_OUT(matmul_backward_weight, dW)];
     p.add = !op->op->attr.overwrites;
     multiply(&p, team);
+    if (op->out[SM_OUT(matmul_backward_weight, db)] != NULL) {
+        BASE_ISA(cpu_sum_my_rows)(op, SM_IN(matmul_backward_weight, dy), sums_at(op, team->n_threads), team);
+    }
+}
+
+CPU_MATMUL(backward_weight_finish) {
+    float *db = op->out[SM_OUT(matmul_backward_weight, db)];
+    if (db != NULL) {
+        const int64_t F = sm_tensor_cols(op->in_tensor[SM_IN(matmul_backward_weight, dy)]);
+        const cpu_range mine = cpu_my_elems(team, F);
+        if (op->op->attr.overwrites) {
+            memset(db + mine.first, 0, (size_t)(mine.end - mine.first) * sizeof *db);
+        }
+        cpu_add_partials(team, sums_at(op, team->n_threads), F, db);
+    }
 }
 
 size_t ISA(cpu_matmul_scratch)(const host_op *op, int n_threads) {
-    const cpu_geometry g = cpu_geometry_of(op);
-    return scratch_bytes(g.m, g.n, g.k, n_threads);
+    const sm_tensor *db = op->out_tensor[SM_OUT(matmul_backward_weight, db)];
+    const bool has_sums = op->op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT && db != NULL;
+    return (size_t)(sums_at(op, n_threads) + (has_sums ? sm_tensor_elems(db) : 0)) * sizeof(float);
 }
