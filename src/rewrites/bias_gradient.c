@@ -1,8 +1,11 @@
-// bias_gradient.c: the gradient of the bias that was added last to a layernorm's input.
+// bias_gradient.c: the gradient of a bias, summed by the op next to it that has the same rows: the backward of the
+// layernorm to whose input the bias was added last, or else the product that computes the weight's gradient.
 //
 //   dx = layernorm_backward(dy, x);  db += sum_n dx  =>  dx, db = layernorm_backward(dy, x)
+//   db += sum_n dy;  dW += x^T dy                    =>  dW, db = matmul_backward_weight(x, dy)
 //
-// Equal because it is the same sum. It saves reading an (N,C) tensor. The same for residual_layernorm_backward.
+// Equal because it is the same sum. It saves reading an (N,C) tensor, if the product sums it on its way. The same for
+// residual_layernorm_backward. W is not transposed: then dy is the product's second matrix, whose columns are summed.
 #include "src/rewrites/passes.h"
 
 // The code below treats both kinds alike.
@@ -10,7 +13,7 @@ _Static_assert(SM_OUT(residual_layernorm_backward, dx) == SM_OUT(layernorm_backw
                    SM_OUT(residual_layernorm_backward, dbias) == SM_OUT(layernorm_backward, dbias),
                "what is asked of both kinds");
 
-static bool fuse(const sm_op *norm, const sm_op *bias, sm_op *fused) {
+static bool fuse_norm(const sm_op *norm, const sm_op *bias, sm_op *fused) {
     const bool is_norm = norm->kind == SM_OP_LAYERNORM_BACKWARD || norm->kind == SM_OP_RESIDUAL_LAYERNORM_BACKWARD;
     if (!is_norm || bias->kind != SM_OP_BIAS_BACKWARD || norm->range != bias->range ||
         bias->in[SM_IN(bias_backward, dy)] != norm->out[SM_OUT(layernorm_backward, dx)]) {
@@ -21,12 +24,23 @@ static bool fuse(const sm_op *norm, const sm_op *bias, sm_op *fused) {
     return true;
 }
 
+static bool fuse_product(const sm_op *bias, const sm_op *product, sm_op *fused) {
+    if (bias->kind != SM_OP_BIAS_BACKWARD || product->kind != SM_OP_MATMUL_BACKWARD_WEIGHT ||
+        product->attr.w_transposed || product->range != bias->range ||
+        product->in[SM_IN(matmul_backward_weight, dy)] != bias->in[SM_IN(bias_backward, dy)]) {
+        return false;
+    }
+    *fused = *product;
+    fused->out[SM_OUT(matmul_backward_weight, db)] = bias->out[SM_OUT(bias_backward, db)];
+    return true;
+}
+
 sm_status sm_rewrite_bias_gradient(sm_plan *plan) {
     int n = 0;
     for (int i = 0; i < plan->n_ops; i++) {
         const sm_op *op = &plan->ops[i];
         sm_op fused = *op;
-        if (i + 1 < plan->n_ops && fuse(op, op + 1, &fused)) {
+        if (i + 1 < plan->n_ops && (fuse_norm(op, op + 1, &fused) || fuse_product(op, op + 1, &fused))) {
             i++;
         }
         SM_TRY(sm_op_check(plan, &fused));

@@ -28,12 +28,20 @@ static bool is_gradient_of(const sm_plan *plan, int tensor, int group) {
     return plan->tensors[tensor].role == SM_ROLE_GRADIENT && plan->tensors[tensor].view_of == group;
 }
 
+// Whether an op that is the first to add to `gradient` may overwrite it, and the bias's gradient that it also adds to.
+// (Where the latter is of another group, it is zeroed all the same.)
+static bool can_overwrite(const sm_plan *plan, const sm_op *op, int gradient) {
+    const int db = op->out[SM_OUT(matmul_backward_weight, db)];
+    return op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT && op->out[SM_OUT(matmul_backward_weight, dW)] == gradient &&
+           (db == SM_NO_TENSOR || first_writer(plan, db) == op);
+}
+
 // Lets the first writers of a group overwrite; returns their number.
 static int overwrite(sm_plan *plan, int group) {
     int n = 0;
     for (int i = 0; i < plan->n_tensors; i++) {
         sm_op *writer = is_gradient_of(plan, i, group) ? first_writer(plan, i) : NULL;
-        if (writer != NULL && writer->kind == SM_OP_MATMUL_BACKWARD_WEIGHT) {
+        if (writer != NULL && can_overwrite(plan, writer, i)) {
             writer->attr.overwrites = true;
             n++;
         }

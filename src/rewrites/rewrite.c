@@ -11,7 +11,7 @@ static const sm_rewrite rewrites[] = {
      sm_rewrite_matmul_epilogue},
     {"residual_layernorm", "residual and layernorm or rmsnorm, forward and backward, in one pass over a row",
      sm_rewrite_residual_layernorm},
-    {"bias_gradient", "the gradient of a bias summed by the layernorm's backward that writes its input",
+    {"bias_gradient", "the gradient of a bias summed by the layernorm's backward or the product that has the same rows",
      sm_rewrite_bias_gradient},
     {"loss_head", "head, loss and their gradients over chunks of rows: the logits are never all in memory",
      sm_rewrite_loss_head},

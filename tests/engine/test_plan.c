@@ -261,6 +261,31 @@ TEST(test_fused_has_no_leftovers) {
     sm_plan_free(plan);
 }
 
+// Each bias's gradient is summed by the op next to it, and written as its weight's is: by the first micro-batch alone.
+TEST(test_bias_gradients_join) {
+    const unsigned first_write = 1u << sm_rewrite_find("first_write");
+    const int n_layer = sm_model_size_find(&sm_model_gpt2, "small")->config.n_layer;
+    for (int with = 0; with < 2; with++) {
+        sm_plan *plan = build("small", 2, 64, 0, 0);
+        int n_joined = 0;
+        assert_int_equal(sm_plan_rewrite(plan, SM_MODE_FUSED, with ? 0 : first_write), SM_OK);
+        for (int i = 0; i < plan->n_ops; i++) {
+            const sm_op *op = &plan->ops[i];
+            sm_op later;
+            if (op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT &&
+                op->out[SM_OUT(matmul_backward_weight, db)] != SM_NO_TENSOR) {
+                n_joined++;
+                assert_false(op->attr.w_transposed);
+                assert_int_equal(op->attr.overwrites, with);
+                assert_int_equal(sm_op_later(plan, op, &later), with);
+            }
+        }
+        assert_int_equal(count_kind(plan, SM_OP_BIAS_BACKWARD), 0);
+        assert_int_equal(n_joined, 2 * n_layer); // of qkv and fc; layernorms sum the others
+        sm_plan_free(plan);
+    }
+}
+
 // Of the 16 (N,C) that a block keeps for its backward, recompute leaves 10, and nothing that it computes
 // again is kept.
 TEST(test_recompute_keeps_less) {

@@ -173,7 +173,9 @@ static double overwritten_bytes(const sm_plan *plan, int *n_ops) {
     for (int i = 0; i < plan->n_ops; i++) {
         const sm_op *op = &plan->ops[i];
         if (op->attr.overwrites) {
+            const int db = op->out[SM_OUT(matmul_backward_weight, db)];
             bytes += (double)sm_tensor_bytes(&plan->tensors[op->out[SM_OUT(matmul_backward_weight, dW)]]);
+            bytes += db != SM_NO_TENSOR ? (double)sm_tensor_bytes(&plan->tensors[db]) : 0;
             ++*n_ops;
         }
     }
