@@ -23,7 +23,7 @@ for file in cl/*.cl cl/optimizer/*.cl cl/products/*.cl cl/nvidia/*.cl; do
     esac
     cards=
     case $file in
-    *wgmma*) forms="-DBESIDE=2 -DBESIDE=6 -DBESIDE=8 -DA_RAW=1 -DA_TRANSPOSED -DB_TRANSPOSED" ;;
+    *wgmma*) forms="-DBESIDE=2 -DBESIDE=6 -DBESIDE=8 -DA_RAW=1 -DA_TRANSPOSED -DB_TRANSPOSED -DA_TRANSPOSED,-DC_REAL,-DCOLUMN_SUMS=1" ;;
     *operand*) forms="-DTRANSPOSE=1 -DSPLIT=1" ;;
     *matmul*) forms="-DLOAD=4 -DSUM_ONLY=1 -DA_TRANSPOSED -DB_TRANSPOSED -DBESIDE=6 -DBESIDE=8 -DBESIDE=8,-DLOAD=4" ;;
     *attention_tensor*) forms="-DPART=0 -DPART=1 -DPART=2 -DPART=0,-DDOCUMENTS=1 -DPART=1,-DDOCUMENTS=1 -DPART=2,-DDOCUMENTS=1 --include=cl/nvidia/tma.cl,--include=cl/nvidia/attention_wgmma.cl" ;;
@@ -47,8 +47,9 @@ for file in cl/*.cl cl/optimizer/*.cl cl/products/*.cl cl/nvidia/*.cl; do
         [ "$size" != 4 ] || forms="$forms $cards"
         for form in $forms; do
             for format in "$@"; do
-                case $in_turns,$size$format in
-                "in turns,1-DDATA_F32" | "in turns,8-DDATA_BF16" | "in turns,16-DDATA_F32") continue ;;
+                case $in_turns,$size$format,$form in
+                "in turns,1-DDATA_F32"* | "in turns,8-DDATA_BF16"* | "in turns,16-DDATA_F32"*) continue ;;
+                *-DDATA_F32,*-DCOLUMN_SUMS=1) continue ;;
                 esac
                 # shellcheck disable=SC2086,SC2046 # lists of options
                 check "$file" $names "-DVECTOR=$size" "-DROW_ITEMS=$((size == 4 ? 128 : 1))" $(echo "$form" | tr , ' ') $last $format

@@ -14,6 +14,7 @@
 //     producer   one item of four warps asks for tiles of A' and B', 128 bytes of K at a time, STAGES of them ahead; the
 //                registers of these warps go to the consumers
 //     consumers  two groups of four warps: each multiplies 64 rows of a tile, and stores them by way of local memory
+//     sums       with COLUMN_SUMS, the producer's other three warps add up the columns of B', of 16-bit numbers along C
 //
 // Barriers in local memory tell that a stage is full, by the bytes that came, or empty, by the consumers' warps. A tensor
 // map (128 bytes, backends/opencl/nvidia/tensor_map.c) says where a matrix is and how tiles of it lie in local memory:
@@ -33,6 +34,9 @@
 #endif
 #ifndef A_RAW
 #define A_RAW 0 // 1: floats of A come as they are, and are rounded (or cut in two) in registers
+#endif
+#ifndef COLUMN_SUMS
+#define COLUMN_SUMS 0 // 1: strips of sums of the columns of B' are stored, too
 #endif
 
 #define INLINE static inline __attribute__((always_inline)) // else sums would pass through memory
@@ -64,6 +68,7 @@
 #define GROUP_M     64                             // rows of a consumer
 #define CONSUMERS   2
 #define CONSUMER_WARPS 4
+#define SUM_WARPS   (COLUMN_SUMS ? CONSUMER_WARPS - 1 : 0)
 #define ITEMS       ((CONSUMERS + 1) * CONSUMER_WARPS * WARP)
 #define A_BYTES     (TILE_M * 128)
 #define B_BYTES     (TILE_N * 128)
@@ -521,10 +526,69 @@ INLINE void consume(const tile_grid *g, uint tiles, uint N, const global float *
     send_wait();
 }
 
+// --- sums of columns ------------------------------------------------------------------------------------------
+
+#if COLUMN_SUMS
+// The tiles of a column share out its steps of K, so that together they add each row of B' once. Of a step, each warp
+// adds every third row; an item has two columns of each box. A tile's sums are three of the strips (part, row of tiles,
+// warp), each with N columns.
+INLINE void sum_columns(const tile_grid *g, uint tiles, uint N, global float *strips) {
+    const uint full = tiles + BARRIERS_AT;
+    const uint empty = full + STAGES * 8;
+    const uint n_tiles = g->n_rows * g->n_cols * g->n_parts;
+    const uint warp = MY_WARP - CONSUMERS * CONSUMER_WARPS - 1;
+    uint stage = 0;
+    uint parity = 0;
+    for (uint index = (uint)get_group_id(0); index < n_tiles; index += (uint)get_num_groups(0)) {
+        const tile_place p = find_tile(g, index);
+        const uint row_of_tiles = p.m / TILE_M;
+        float2 sums[TILE_N / 64];
+#pragma unroll
+        for (uint i = 0; i < TILE_N / 64; i++) {
+            sums[i] = (float2)(0.0f, 0.0f);
+        }
+#pragma unroll 1
+        for (uint k = p.k_first; k < p.k_end; k++) {
+            wait_bounded(full + stage * 8, parity);
+            if (k % g->n_rows == row_of_tiles) {
+                const uint b = tiles + stage * STAGE_BYTES + A_BYTES;
+#pragma unroll 1
+                for (uint row = warp; row < TILE_K; row += SUM_WARPS) {
+                    const uint at = place_chunk(b, row, LANE / 4) + LANE % 4 * 4;
+#pragma unroll
+                    for (uint i = 0; i < TILE_N / 64; i++) {
+                        sums[i] += unpack_numbers(load_word(at + i * BOX_BYTES));
+                    }
+                }
+            }
+            wait_for_warp();
+            if (LANE == 0) {
+                arrive(empty + stage * 8);
+            }
+            NEXT_STAGE(stage, parity);
+        }
+        global float *strip = strips + ((ulong)(p.part * g->n_rows + row_of_tiles) * SUM_WARPS + warp) * N;
+#pragma unroll
+        for (uint i = 0; i < TILE_N / 64; i++) {
+            const uint col = p.n + i * 64 + LANE * 2;
+            if (col < N) { // rows of B' are whole chunks
+                vstore2(sums[i], 0, strip + col);
+            }
+        }
+    }
+}
+#endif
+
 // beside: the flags of BESIDE that are meant, and ADD. bias (N). With several parts, C is scratch (parts,M,N) of floats, and there is nothing beside the product.
+// strips (3 x rows of tiles x parts, N).
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
 matmul(uint beside, uint M, uint N, uint K, uint n_parts, uint band, const global uchar *maps, ulong maps_at, const global float *bias,
-       ulong bias_at) {
+       ulong bias_at
+#if COLUMN_SUMS
+       ,
+       global float *strips, ulong strips_at
+#endif
+) {
     local uchar tiles[LOCAL_BYTES] __attribute__((aligned(1024)));
     const uint at = local_address(tiles);
     tile_grid g;
@@ -536,7 +600,7 @@ matmul(uint beside, uint M, uint N, uint K, uint n_parts, uint band, const globa
     if (get_local_id(0) == 0) {
         for (uint i = 0; i < STAGES; i++) {
             make_barrier(at + BARRIERS_AT + i * 8, 1);
-            make_barrier(at + BARRIERS_AT + (STAGES + i) * 8, CONSUMERS * CONSUMER_WARPS);
+            make_barrier(at + BARRIERS_AT + (STAGES + i) * 8, CONSUMERS * CONSUMER_WARPS + SUM_WARPS);
         }
         show_barriers();
     }
@@ -546,6 +610,11 @@ matmul(uint beside, uint M, uint N, uint K, uint n_parts, uint band, const globa
         if (get_local_id(0) == CONSUMERS * CONSUMER_WARPS * WARP) {
             produce(&g, at, maps + maps_at);
         }
+#if COLUMN_SUMS
+        if (MY_WARP > CONSUMERS * CONSUMER_WARPS) {
+            sum_columns(&g, at, N, strips + strips_at);
+        }
+#endif
     } else {
         __asm__ volatile("//@setmaxnreg.inc.sync.aligned.u32 232;" ::: "memory");
         finisher f;

@@ -103,15 +103,19 @@ typedef struct {
     product of;
     int tile_n, cols; // columns of a tile, and of a box of 128 bytes
     const char *options;
+    bool has_sums; // of the columns of B
 } wide_kind;
 
 #define WIDE(type, along_k) \
     { .M = WIDE_M, .N = WIDE_N, .K = WIDE_K, .dtype = type, .c_dtype = type, .b_along_k = along_k, .has_bias = true }
 static const wide_kind wide_kinds[] = {
-    [SM_PRODUCTS_PLAIN] = {WIDE(SM_BF16, false), 256, 64, "-DTILE_N=256 -DSTAGES=4 -DBESIDE=2 -DDATA_BF16"},
-    [SM_PRODUCTS_TF32] = {WIDE(SM_F32, true), 256, 32, "-DTILE_N=256 -DSTAGES=4 -DBESIDE=2 -DA_RAW=1"},
-    [SM_PRODUCTS_TF32X3] = {WIDE(SM_F32, true), 128, 32, "-DTILE_N=128 -DSTAGES=4 -DBESIDE=2 -DSPLIT=1 -DA_RAW=1"},
+    [SM_PRODUCTS_PLAIN] = {WIDE(SM_BF16, false), 256, 64, "-DTILE_N=256 -DSTAGES=4 -DBESIDE=2 -DDATA_BF16", false},
+    [SM_PRODUCTS_TF32] = {WIDE(SM_F32, true), 256, 32, "-DTILE_N=256 -DSTAGES=4 -DBESIDE=2 -DA_RAW=1", false},
+    [SM_PRODUCTS_TF32X3] = {WIDE(SM_F32, true), 128, 32, "-DTILE_N=128 -DSTAGES=4 -DBESIDE=2 -DSPLIT=1 -DA_RAW=1",
+                            false},
 };
+static const wide_kind wide_with_sums = {WIDE(SM_BF16, false), 256, 64,
+                                         "-DTILE_N=256 -DSTAGES=4 -DBESIDE=2 -DDATA_BF16 -DCOLUMN_SUMS=1", true};
 
 // A, B, C, and B's small parts, which are zero for whole numbers.
 enum {
@@ -119,8 +123,25 @@ enum {
     WIDE_MAPS = 5,
     A_ELEMS = WIDE_M * WIDE_K,
     B_ELEMS = WIDE_K * WIDE_N,
-    C_ELEMS = WIDE_M * WIDE_N
+    C_ELEMS = WIDE_M * WIDE_N,
+    STRIPS = 3 * 2 // of sums: three warps, two rows of tiles
 };
+
+static bool are_sums_right(const float strips[STRIPS * WIDE_N]) {
+    for (int n = 0; n < WIDE_N; n++) {
+        float difference = 0;
+        for (int i = 0; i < STRIPS; i++) {
+            difference += strips[i * WIDE_N + n];
+        }
+        for (int k = 0; k < WIDE_K; k++) {
+            difference -= b_at(k, n);
+        }
+        if (!(difference == 0)) {
+            return false;
+        }
+    }
+    return true;
+}
 
 static sm_status encode_wide(opencl_device *d, const wide_kind *w, cl_mem buffers[WIDE_BUFFERS],
                              unsigned char maps[WIDE_MAPS * OPENCL_MAP_BYTES]) {
@@ -144,18 +165,21 @@ static sm_status encode_wide(opencl_device *d, const wide_kind *w, cl_mem buffer
     return SM_OK;
 }
 
-static sm_status set_wide_arguments(const opencl_device *d, cl_kernel kernel, cl_mem maps, cl_mem bias) {
+static sm_status set_wide_arguments(const opencl_device *d, const wide_kind *w, cl_kernel kernel, cl_mem maps,
+                                    cl_mem bias, cl_mem sums) {
     const cl_uint numbers[] = {OPENCL_BIAS, WIDE_M, WIDE_N, WIDE_K, 1, 8}; // one part, bands of 8
     const cl_ulong at = 0;
-    const opencl_argument arguments[] = {OPENCL_ARGUMENT(numbers[0]), OPENCL_ARGUMENT(numbers[1]),
-                                         OPENCL_ARGUMENT(numbers[2]), OPENCL_ARGUMENT(numbers[3]),
-                                         OPENCL_ARGUMENT(numbers[4]), OPENCL_ARGUMENT(numbers[5]),
-                                         OPENCL_ARGUMENT(maps),       OPENCL_ARGUMENT(at),
-                                         OPENCL_ARGUMENT(bias),       OPENCL_ARGUMENT(at)};
-    return opencl_set_arguments(d, kernel, arguments, sizeof arguments / sizeof arguments[0]);
+    const opencl_argument arguments[] = {
+        OPENCL_ARGUMENT(numbers[0]), OPENCL_ARGUMENT(numbers[1]), OPENCL_ARGUMENT(numbers[2]),
+        OPENCL_ARGUMENT(numbers[3]), OPENCL_ARGUMENT(numbers[4]), OPENCL_ARGUMENT(numbers[5]),
+        OPENCL_ARGUMENT(maps),       OPENCL_ARGUMENT(at),         OPENCL_ARGUMENT(bias),
+        OPENCL_ARGUMENT(at),         OPENCL_ARGUMENT(sums),       OPENCL_ARGUMENT(at)};
+    return opencl_set_arguments(d, kernel, arguments, sizeof arguments / sizeof arguments[0] - (w->has_sums ? 0 : 2));
 }
 
-static sm_status multiply_wide(opencl_device *d, const wide_kind *w, cl_mem buffers[WIDE_BUFFERS], unsigned char *c) {
+static sm_status multiply_wide(opencl_device *d, const wide_kind *w, cl_mem buffers[WIDE_BUFFERS], unsigned char *c,
+                               float strips[STRIPS * WIDE_N]) {
+    const size_t strips_bytes = STRIPS * WIDE_N * sizeof *strips;
     const size_t local = WIDE_ITEMS;
     const size_t global = (size_t)WIDE_GROUPS * WIDE_ITEMS;
     unsigned char maps[WIDE_MAPS * OPENCL_MAP_BYTES];
@@ -168,24 +192,31 @@ static sm_status multiply_wide(opencl_device *d, const wide_kind *w, cl_mem buff
     SM_TRY(opencl_get_kernel(d, "matmul_wgmma", w->options, "matmul", &kernel));
     cl_mem map_buffer = opencl_make_buffer(d, sizeof maps, maps);
     cl_mem bias_buffer = opencl_make_buffer(d, sizeof bias, bias);
+    cl_mem sums_buffer = opencl_make_buffer(d, strips_bytes, strips);
     cl_int code = CL_OUT_OF_HOST_MEMORY;
-    if (map_buffer != NULL && bias_buffer != NULL && set_wide_arguments(d, kernel, map_buffer, bias_buffer) == SM_OK) {
+    if (map_buffer != NULL && bias_buffer != NULL && sums_buffer != NULL &&
+        set_wide_arguments(d, w, kernel, map_buffer, bias_buffer, sums_buffer) == SM_OK) {
         code = opencl.clEnqueueNDRangeKernel(d->queue, kernel, 1, NULL, &global, &local, 0, NULL, NULL);
     }
     if (code == CL_SUCCESS) {
         code = opencl.clEnqueueReadBuffer(d->queue, buffers[2], CL_TRUE, 0, C_ELEMS * sm_dtype_size(w->of.dtype), c, 0,
                                           NULL, NULL);
     }
+    if (code == CL_SUCCESS) {
+        code = opencl.clEnqueueReadBuffer(d->queue, sums_buffer, CL_TRUE, 0, strips_bytes, strips, 0, NULL, NULL);
+    }
     opencl_release_buffer(map_buffer);
     opencl_release_buffer(bias_buffer);
+    opencl_release_buffer(sums_buffer);
     opencl.clReleaseKernel(kernel);
     return opencl_check(id_of(d), "a product by wgmma", code);
 }
 
 // Runs the kernel of products, with its tensor maps: "" if its numbers are right, otherwise the error. All bits of C
-// are set before, so missing writes are NaN.
+// and of the sums are set before, so missing writes are NaN.
 static void try_wgmma(opencl_device *d, const wide_kind *w, char *trouble, size_t size_bytes) {
     const size_t width = sm_dtype_size(w->of.dtype);
+    float strips[STRIPS * WIDE_N];
     unsigned char *a = calloc(A_ELEMS + 2 * B_ELEMS + C_ELEMS, width);
     snprintf(trouble, size_bytes, "no memory for its test");
     if (a == NULL) {
@@ -196,15 +227,17 @@ static void try_wgmma(opencl_device *d, const wide_kind *w, char *trouble, size_
     unsigned char *c = small_b + B_ELEMS * width;
     put_operands(&w->of, a, b);
     memset(c, 0xFF, C_ELEMS * width);
+    memset(strips, 0xFF, sizeof strips);
     cl_mem buffers[WIDE_BUFFERS] = {
         opencl_make_buffer(d, A_ELEMS * width, a), opencl_make_buffer(d, B_ELEMS * width, b),
         opencl_make_buffer(d, C_ELEMS * width, c), opencl_make_buffer(d, B_ELEMS * width, small_b)};
     if (buffers[0] != NULL && buffers[1] != NULL && buffers[2] != NULL && buffers[3] != NULL) {
-        const sm_status status = multiply_wide(d, w, buffers, c);
+        const sm_status status = multiply_wide(d, w, buffers, c, strips);
+        const bool right = status == SM_OK && is_right(&w->of, c) && (!w->has_sums || are_sums_right(strips));
         snprintf(trouble, size_bytes, "%.*s", SM_TEXT_SIZE - 1,
-                 status != SM_OK       ? sm_error_message()
-                 : is_right(&w->of, c) ? ""
-                                       : "its numbers are wrong");
+                 status != SM_OK ? sm_error_message()
+                 : right         ? ""
+                                 : "its numbers are wrong");
     }
     for (int i = 0; i < WIDE_BUFFERS; i++) {
         opencl_release_buffer(buffers[i]);
@@ -295,10 +328,13 @@ static void find(const opencl_facts *facts, opencl_matrix_units *units) {
 
 enum { MOST_DEVICES = 64 };
 
+typedef enum { NOT_TRIED, RIGHT, WRONG } finding;
+
 static struct {
     cl_device_id id;
     opencl_matrix_units units;
-    enum { NOT_TRIED, RIGHT, WRONG } floats[SM_PRODUCTS_TF32X3 + 1]; // by wgmma, for each way to multiply floats
+    finding floats[SM_PRODUCTS_TF32X3 + 1]; // by wgmma, for each way to multiply floats
+    finding sums;                           // of columns of B, next to products by wgmma
     struct {
         bool is_tried;
         char trouble[SM_TEXT_SIZE];
@@ -369,6 +405,16 @@ bool opencl_has_wgmma(const opencl_facts *facts, sm_dtype dtype, sm_products pro
         known[i].floats[products] = is_right ? RIGHT : WRONG;
     }
     return products != SM_PRODUCTS_PLAIN && known[i].floats[products] == RIGHT;
+}
+
+// Tried when a plan first has them, likewise.
+bool opencl_has_wgmma_sums(const opencl_facts *facts) {
+    const int i = find_device(facts);
+    if (i >= 0 && known[i].units.has_wgmma && known[i].sums == NOT_TRIED) {
+        char trouble[SM_TEXT_SIZE];
+        known[i].sums = recall_or_try(facts, "sums of columns", try_wide, &wide_with_sums, trouble) ? RIGHT : WRONG;
+    }
+    return i >= 0 && known[i].sums == RIGHT;
 }
 
 static sm_status make_attention_maps(opencl_device *d, const opencl_attention_example *x, cl_mem *buffer) {

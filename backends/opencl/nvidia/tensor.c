@@ -211,7 +211,7 @@ typedef struct {
     int n_parts;
 } wide_tiles;
 
-enum { WIDE_TILE_M = 128, WIDE_ROW_BYTES = 128, WIDE_ITEMS = 384, N_CONSUMERS = 2 };
+enum { WIDE_TILE_M = 128, WIDE_ROW_BYTES = 128, WIDE_ITEMS = 384, N_CONSUMERS = 2, SUM_WARPS = 3 };
 
 static const wide_tiles wide_list[] = {
     {.tile_n = 256, .band = 8},  {.tile_n = 192, .band = 8},  {.tile_n = 128, .band = 8},
@@ -255,6 +255,12 @@ static bool is_wide_product(const opencl_facts *facts, const opencl_product *p) 
     const bool can_add = !p->add || !sm_dtype_is_narrow(p->plan->tensors[p->c].dtype);
     return has_operands && can_add && p->M <= INT32_MAX && p->N <= INT32_MAX && p->K <= INT32_MAX &&
            opencl_has_wgmma(facts, p->plan->tensors[p->a].dtype, p->plan->products);
+}
+
+// Columns of B are summed where they lie in local memory as they are: 16-bit numbers along C.
+static bool matmul_sums(const opencl_facts *facts, const opencl_product *p) {
+    return p->summed != SM_NO_TENSOR && p->summed == p->b && !p->b_transposed && !is_float(p) &&
+           is_product_of_units(p) && is_wide_product(facts, p) && opencl_has_wgmma_sums(facts);
 }
 
 static int wide_tile_k(const opencl_product *p) { return WIDE_ROW_BYTES / number_bytes(p); }
@@ -329,18 +335,24 @@ static int count_stages(const opencl_product *p, int tile_n, uint32_t beside) {
     return n < MOST_STAGES ? n : MOST_STAGES;
 }
 
-// Offsets of float operands in scratch; the parts' sums follow.
+// Offsets of float operands in scratch; the parts' sums follow, and strips of the sums of B's columns.
 typedef struct {
-    int64_t a, b, small_b, sums;
+    int64_t a, b, small_b, sums, strips;
 } scratch_places;
 
-static scratch_places place_operands(const opencl_product *p) {
+static scratch_places place_in_scratch(const opencl_product *p, int n_parts) {
     const int64_t a_elems = is_float(p) && !is_a_raw(p) ? p->M * prepared_row(p) : 0;
     const int64_t b_elems = is_float(p) ? p->N * prepared_row(p) : 0;
     scratch_places at = {.a = 0, .b = a_elems};
     at.small_b = at.b + (is_split(p) ? b_elems : 0);
     at.sums = at.small_b + b_elems;
+    at.strips = at.sums + (n_parts > 1 ? n_parts * p->M * p->N : 0);
     return at;
+}
+
+// One of each warp that sums columns, for each row of tiles and part of K.
+static int64_t count_column_strips(const opencl_product *p, int n_parts) {
+    return SUM_WARPS * opencl_count_up(p->M, WIDE_TILE_M) * n_parts;
 }
 
 // Rounds or splits an operand (rows,cols), and transposes it unless K is along its rows.
@@ -401,7 +413,7 @@ static opencl_tensor_map map_sums(const opencl_product *p, int n_parts, int64_t 
 }
 
 static void arg_wide_maps(opencl_binder *b, const opencl_product *p, const wide_tiles *t) {
-    const scratch_places at = place_operands(p);
+    const scratch_places at = place_in_scratch(p, t->n_parts);
     const int rows = WIDE_TILE_M / N_CONSUMERS;
     const bool has_pre = (p->epilogue & SM_EPILOGUE_GELU_BACKWARD) != 0;
     opencl_tensor_map maps[OPENCL_MOST_MAPS];
@@ -429,17 +441,19 @@ static void multiply_by_wgmma(opencl_binder *b, const opencl_product *p, const w
     const uint32_t beside = is_parted ? 0 : what_is_beside(p);
     const int64_t n_tiles = opencl_count_up(p->M, WIDE_TILE_M) * opencl_count_up(p->N, t->tile_n) * t->n_parts;
     const int n_units = b->e->device->facts.n_units;
-    const scratch_places at = place_operands(p);
+    const bool has_sums = matmul_sums(&b->e->device->facts, p);
+    const scratch_places at = place_in_scratch(p, t->n_parts);
     if (is_float(p) && !is_a_raw(p)) {
         prepare_operand(b, p, p->a, !p->a_transposed, p->M, at.a, 0);
     }
     if (is_float(p)) {
         prepare_operand(b, p, p->b, p->b_transposed, p->N, at.b, at.small_b);
     }
-    snprintf(options, sizeof options, "-DTILE_N=%d -DSTAGES=%d -DBESIDE=%u%s%s%s%s%s", t->tile_n,
+    snprintf(options, sizeof options, "-DTILE_N=%d -DSTAGES=%d -DBESIDE=%u%s%s%s%s%s%s", t->tile_n,
              count_stages(p, t->tile_n, beside), compiled_beside(p, beside), is_split(p) ? " -DSPLIT=1" : "",
              is_a_raw(p) ? " -DA_RAW=1" : "", p->a_transposed && (!is_float(p) || is_a_raw(p)) ? " -DA_TRANSPOSED" : "",
-             p->b_transposed && !is_float(p) ? " -DB_TRANSPOSED" : "", opencl_result_option(p, is_parted));
+             p->b_transposed && !is_float(p) ? " -DB_TRANSPOSED" : "", opencl_result_option(p, is_parted),
+             has_sums ? " -DCOLUMN_SUMS=1" : "");
     opencl_begin(b, "matmul_wgmma", options, "matmul");
     opencl_arg_uint(b, beside);
     opencl_arg_uint(b, (uint32_t)p->M);
@@ -449,9 +463,15 @@ static void multiply_by_wgmma(opencl_binder *b, const opencl_product *p, const w
     opencl_arg_uint(b, (uint32_t)t->band);
     arg_wide_maps(b, p, t);
     opencl_arg_tensor(b, p->epilogue & SM_EPILOGUE_BIAS ? p->side : SM_NO_TENSOR);
+    if (has_sums) {
+        opencl_arg_scratch(b, (size_t)at.strips);
+    }
     opencl_launch_groups(b, n_tiles < n_units ? n_tiles : n_units, 1, WIDE_ITEMS);
     if (is_parted) {
         add_parts(b, p, t->n_parts, at.sums);
+    }
+    if (has_sums) {
+        opencl_sum_strips(b, at.strips, count_column_strips(p, t->n_parts), p->N, p->sums, p->add);
     }
 }
 
@@ -472,10 +492,13 @@ static size_t matmul_scratch_elems(const opencl_facts *facts, const opencl_produ
     if (!is_product_of_units(p)) {
         return opencl_family_local.matmul_scratch_elems(facts, p, way);
     }
-    const bool is_wide = is_wide_product(facts, p);
-    const int n_parts = is_wide ? choose_wide(facts, p, way).n_parts : choose_tiles(facts, p, way).n_parts;
-    const int64_t sums = n_parts > 1 ? n_parts * p->M * p->N : 0;
-    return (size_t)(sums + (is_wide ? operand_elems(p) : 0));
+    if (is_wide_product(facts, p)) {
+        const int n_parts = choose_wide(facts, p, way).n_parts;
+        const int64_t strips = matmul_sums(facts, p) ? count_column_strips(p, n_parts) * p->N : 0;
+        return (size_t)(place_in_scratch(p, n_parts).strips + strips);
+    }
+    const int n_parts = choose_tiles(facts, p, way).n_parts;
+    return (size_t)(n_parts > 1 ? n_parts * p->M * p->N : 0);
 }
 
 static void matmul(opencl_binder *b, const opencl_product *p, int way) {
@@ -558,6 +581,7 @@ const opencl_family opencl_family_tensor = {
     .matmul_way = matmul_way,
     .matmul = matmul,
     .matmul_scratch_elems = matmul_scratch_elems,
+    .matmul_sums = matmul_sums,
     .attention = opencl_tensor_attention,
     .attention_scratch_elems = opencl_tensor_attention_scratch_elems,
     .peak = peak,
