@@ -46,6 +46,21 @@ static void *widened(float **room, const sm_tensor *t, const void *values) {
 // Whether an update's output is the rounded copy of p for matmuls.
 static bool is_working_copy(const sm_operand_info *operand) { return strcmp(operand->name, "w") == 0; }
 
+// db of a product's op, which is a sum of dy as it is.
+static void sum_unrounded(const host_op *op, double *scratch) {
+    enum { DB = SM_OUT(matmul_backward_weight, db), DY = SM_IN(matmul_backward_weight, dy) };
+    const sm_op sum = sm_op_make(SM_OP_BIAS_BACKWARD, op->op->phase, op->op->layer);
+    const host_op bias = {.op = &sum,
+                          .in = {op->in[DY]},
+                          .in_tensor = {op->in_tensor[DY]},
+                          .out = {op->out[DB]},
+                          .out_tensor = {op->out_tensor[DB]}};
+    if (op->op->attr.overwrites) {
+        memset(op->out[DB], 0, (size_t)sm_tensor_elems(op->out_tensor[DB]) * sizeof(float));
+    }
+    ref_run_f32(&bias, scratch);
+}
+
 void ref_run_rounded(const host_op *op, sm_products products, double *scratch, float *room) {
     const sm_op_info *info = sm_op_get_info(op->op->kind);
     const bool multiplies = sm_op_is_matmul(op->op->kind) || sm_op_is_attention(op->op->kind);
@@ -63,6 +78,10 @@ void ref_run_rounded(const host_op *op, sm_products products, double *scratch, f
         if (is_copied(&info->out[k], op->out_tensor[k])) {
             wide.out[k] = widened(&room, op->out_tensor[k], op->out[k]);
         }
+    }
+    if (to_tf32 && op->op->kind == SM_OP_MATMUL_BACKWARD_WEIGHT && op->out[SM_OUT(matmul_backward_weight, db)] != NULL) {
+        wide.out[SM_OUT(matmul_backward_weight, db)] = NULL;
+        sum_unrounded(op, scratch);
     }
     ref_run_f32(&wide, scratch);
     for (int k = 0; k < SM_MAX_OUT; k++) {
