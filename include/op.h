@@ -210,6 +210,9 @@ typedef struct {
 
 const sm_op_info *sm_op_get_info(sm_op_kind kind);
 const char *sm_op_name(sm_op_kind kind);
+// The kind's equation without the clauses (divided by ";  ") of optional outputs that the op leaves out.
+enum { SM_EQUATION_SIZE = 256 };
+void sm_op_equation(const sm_op *op, char text[SM_EQUATION_SIZE]);
 bool sm_op_is_matmul(sm_op_kind kind);
 bool sm_op_is_attention(sm_op_kind kind); // of any kind, forward or backward
 bool sm_op_is_attention_forward(sm_op_kind kind);

@@ -139,11 +139,13 @@ json_t *cli_walk_op_json(const cli_walk_op *event) {
     const sm_op *op = &plan->ops[event->index];
     const sm_op_info *info = sm_op_get_info(op->kind);
     json_t *operands = json_array();
+    char equation[SM_EQUATION_SIZE];
+    sm_op_equation(op, equation);
     const int failed = append_inputs(operands, event, info) | append_outputs(operands, event, info);
     json_t *record =
         json_pack("{s:i, s:s, s:s, s:i, s:s, s:s, s:s, s:o, s:f, s:f, s:o}", "index", event->index, "range",
                   sm_phase_name(op->range), "phase", sm_phase_name(op->phase), "layer", op->layer, "kind", info->name,
-                  "equation", info->equation, "source", info->source, "attributes", attributes_json(&op->attr), "flops",
+                  "equation", equation, "source", info->source, "attributes", attributes_json(&op->attr), "flops",
                   sm_op_flops(plan, op), "bytes", sm_op_bytes(plan, op), "operands", operands);
     if (failed != 0) {
         json_decref(record);

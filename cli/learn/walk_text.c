@@ -169,10 +169,12 @@ static sm_status print_op(cli_walk_writer *writer, const cli_walk_op *event) {
     const sm_op_info *info = sm_op_get_info(op->kind);
     char flops[TEXT_SIZE];
     char bytes[TEXT_SIZE];
+    char equation[SM_EQUATION_SIZE];
     print_headings(writer, op);
+    sm_op_equation(op, equation);
     sm_text_scaled(sm_op_flops(plan, op), "FLOP", flops, sizeof(flops));
     sm_text_bytes(sm_op_bytes(plan, op), bytes, sizeof(bytes));
-    printf("%5d  %s   %s, %s\n       %s\n", event->index, info->name, flops, bytes, info->equation);
+    printf("%5d  %s   %s, %s\n       %s\n", event->index, info->name, flops, bytes, equation);
     print_attributes(op);
     for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
         if (op->in[i] != SM_NO_TENSOR) {

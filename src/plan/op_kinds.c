@@ -1,5 +1,6 @@
 // op_kinds.c: the facts of a kind, from op_table.h; and the check, FLOPs and bytes of an op, computed from its
 // operands.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,6 +80,33 @@ static const sm_op_info op_kinds[SM_OP_KIND_COUNT] = {
 const sm_op_info *sm_op_get_info(sm_op_kind kind) { return &op_kinds[kind]; }
 
 const char *sm_op_name(sm_op_kind kind) { return op_kinds[kind].name; }
+
+// Whether a clause, "dbias += ...", is of an output that the op leaves out.
+static bool is_left_out(const sm_op *op, const char *clause) {
+    const sm_op_info *info = sm_op_get_info(op->kind);
+    for (int i = 0; i < SM_MAX_OUT && info->out[i].name != NULL; i++) {
+        const size_t length = strlen(info->out[i].name);
+        if (op->out[i] == SM_NO_TENSOR && strncmp(clause, info->out[i].name, length) == 0 && clause[length] == ' ') {
+            return true;
+        }
+    }
+    return false;
+}
+
+void sm_op_equation(const sm_op *op, char text[SM_EQUATION_SIZE]) {
+    static const char divider[] = ";  ";
+    size_t used = 0;
+    text[0] = '\0';
+    for (const char *clause = sm_op_get_info(op->kind)->equation; clause != NULL;) {
+        const char *end = strstr(clause, divider);
+        const int length = (int)(end != NULL ? (size_t)(end - clause) : strlen(clause));
+        if (!is_left_out(op, clause) && used < SM_EQUATION_SIZE) {
+            used += (size_t)snprintf(text + used, SM_EQUATION_SIZE - used, "%s%.*s", used > 0 ? divider : "", length,
+                                     clause);
+        }
+        clause = end != NULL ? end + sizeof divider - 1 : NULL;
+    }
+}
 
 bool sm_op_is_matmul(sm_op_kind kind) {
     return kind == SM_OP_MATMUL_FORWARD || kind == SM_OP_MATMUL_BACKWARD_INPUT || kind == SM_OP_MATMUL_BACKWARD_WEIGHT;

@@ -265,6 +265,9 @@ static void check_kind(const sm_device *cpu, sm_op_kind kind) {
     if (is_empty(info->equation) || is_empty(info->source)) {
         fail_msg("%s has no equation or no source in include/op_table.h", info->name);
     }
+    if (strlen(info->equation) >= SM_EQUATION_SIZE) {
+        fail_msg("%s has an equation of %zu characters", info->name, strlen(info->equation));
+    }
     if (sm_op_is_communication(kind)) { // done by the session, with other processes
         return;
     }
