@@ -162,12 +162,33 @@ static inline void ask_tile(const global data *p, ulong ld) {
     }
 }
 
-// sum += a (K, TILE_M) transposed by b (K, TILE_N), and asks for next_a (K, TILE_M)
+// The part of B that is packed next: n_rows of row_elems elements, of which `done` of the first are asked for.
+typedef struct {
+    const global data *at;
+    ulong ld;
+    uint n_rows, row_elems, done;
+} next_part;
+
+// Asks for its next line of 64 bytes; in the end for the last row's, again and again.
+static inline void ask_line(next_part *p) {
+    ask(p->at + p->done);
+    p->done += 64 / (uint)sizeof(data);
+    if (p->done >= p->row_elems && p->n_rows > 1) {
+        p->n_rows--;
+        p->at += p->ld;
+        p->done = 0;
+    }
+}
+
+// sum += a (K, TILE_M) transposed by b (K, TILE_N), and asks for next_a (K, TILE_M) and lines of next_b
 static inline void multiply_tile(uint K, const global float *a, const local float *b, const global float *next_a,
-                                 vec sum[TILE_M][TILE_V]) {
+                                 next_part *next_b, vec sum[TILE_M][TILE_V]) {
 #pragma unroll 2
     for (uint k = 0; k < K; k++) {
         ask(next_a + k * TILE_M);
+        if (k % 8 == 0) {
+            ask_line(next_b);
+        }
         vec row[TILE_V];
 #pragma unroll
         for (uint v = 0; v < TILE_V; v++) {
@@ -271,6 +292,15 @@ kernel void matmul(uint b_transposed, uint beside, uint last_beside, ulong M, ul
         const uint n_k = (uint)min((ulong)BLOCK_K, K - k);
         const ulong from = b_transposed ? row_start(n_first, b_ld) + k : row_start(k, b_ld) + n_first;
         pack_b(b_transposed, b + b_at + from, b_ld, n_k, n_cols, packed_b);
+        const bool goes_on = k + BLOCK_K < K; // else the next group's columns follow, on this processor as a rule
+        const ulong next_k = goes_on ? k + BLOCK_K : 0;
+        const ulong next_n = n_first + (goes_on ? 0 : BLOCK_N);
+        const uint next_n_k = (uint)min((ulong)BLOCK_K, K - next_k);
+        next_part next = {.at = b + b_at + row_start(b_transposed ? next_n : next_k, b_ld) +
+                                (b_transposed ? next_k : next_n),
+                          .ld = b_ld,
+                          .n_rows = b_transposed ? n_cols : next_n_k,
+                          .row_elems = b_transposed ? next_n_k : n_cols};
         const uint now = (k > 0 ? ADD : beside) | (k + BLOCK_K >= K ? last_beside : 0);
         for (ulong panel = get_group_id(1) * block_panels; panel < panel_end; panel++) {
             const global float *a = packed + packed_at + row_start(panel, K * TILE_M) + k * TILE_M;
@@ -286,7 +316,7 @@ kernel void matmul(uint b_transposed, uint beside, uint last_beside, ulong M, ul
                 if (now & GELU_BACKWARD) {
                     ask_tile(to.pre + row_start(panel * TILE_M, ld) + n_first + tile * TILE_N, ld);
                 }
-                multiply_tile(n_k, a, packed_b + tile * (n_k * TILE_N), a + K * TILE_M, sum);
+                multiply_tile(n_k, a, packed_b + tile * (n_k * TILE_N), a + K * TILE_M, &next, sum);
                 const ulong m = panel * TILE_M;
                 const ulong n = n_first + tile * TILE_N;
                 const bool is_whole = m + TILE_M <= M && n + TILE_N <= N;
