@@ -189,7 +189,7 @@ static cpu_piece next_piece(void *ctx) {
     execution *x = ctx;
     const cpu_executable *e = x->e;
     const cpu_kernel_table *kernels = e->kernels;
-    if (x->i >= 0 && !x->finishes && kernels->finish[x->op->op->kind] != NULL && e->own[x->op->op->kind] == NULL) {
+    if (x->i >= 0 && !x->finishes && e->own[x->op->op->kind] == NULL && cpu_has_finish(kernels, x->op)) {
         x->finishes = true;
         return CPU_PIECE_APART;
     }

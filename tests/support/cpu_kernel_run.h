@@ -32,7 +32,7 @@ static inline void cpu_kernel_run_op(const cpu_kernel_table *kernels, const host
     assert_int_equal(cpu_pool_make(n_threads, binding, &pool), SM_OK);
     cpu_kernel_run r = {kernels, op, {0, n_threads, scratch, choice, pool}};
     cpu_pool_run_once(pool, cpu_kernel_run_part, &r);
-    if (kernels->finish[op->op->kind] != NULL) {
+    if (cpu_has_finish(kernels, op)) {
         cpu_pool_run_once(pool, cpu_kernel_finish_part, &r);
     }
     cpu_pool_free(pool);

@@ -105,6 +105,7 @@ typedef enum {
 typedef struct {
     cpu_run run[SM_OP_KIND_COUNT];                     // NULL: no kernel
     cpu_run finish[SM_OP_KIND_COUNT];                  // NULL: nothing is left to do when all parts have run
+    int finishes[SM_OP_KIND_COUNT];                    // the output without which an op has nothing to finish
     int meets[SM_OP_KIND_COUNT];                       // the least number of threads for which parts meet; 0: they
                                                        // never do
     cpu_scratch_bytes scratch_bytes[SM_OP_KIND_COUNT]; // NULL: none needed
@@ -115,6 +116,11 @@ typedef struct {
     // and writes.
     double (*peak_stream)(cpu_stream stream, float *a, float *b, const float *c, int64_t n_elems, int64_t n_passes);
 } cpu_kernel_table;
+
+static inline bool cpu_has_finish(const cpu_kernel_table *kernels, const host_op *op) {
+    const sm_op_kind kind = op->op->kind;
+    return kernels->finish[kind] != NULL && op->out[kernels->finishes[kind]] != NULL;
+}
 
 extern const cpu_kernel_table ISA(cpu_kernels);
 

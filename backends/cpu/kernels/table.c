@@ -74,6 +74,7 @@ const cpu_kernel_table ISA(cpu_kernels) = {
             [SM_OP_BIAS_BACKWARD] = BASE_ISA(cpu_bias_backward_finish),
             [SM_OP_GRAD_SQNORM] = BASE_ISA(cpu_grad_sqnorm_finish),
         },
+    .finishes = {[SM_OP_MATMUL_BACKWARD_WEIGHT] = SM_OUT(matmul_backward_weight, db)}, // of others the first
     .meets =
         {
             [SM_OP_MATMUL_FORWARD] = MATMUL_MEETS,

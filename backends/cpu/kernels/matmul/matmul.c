@@ -112,14 +112,12 @@ CPU_MATMUL(backward_weight) {
 
 CPU_MATMUL(backward_weight_finish) {
     float *db = op->out[SM_OUT(matmul_backward_weight, db)];
-    if (db != NULL) {
-        const int64_t F = sm_tensor_cols(op->in_tensor[SM_IN(matmul_backward_weight, dy)]);
-        const cpu_range mine = cpu_my_elems(team, F);
-        if (op->op->attr.overwrites) {
-            memset(db + mine.first, 0, (size_t)(mine.end - mine.first) * sizeof *db);
-        }
-        cpu_add_partials(team, sums_at(op, team->n_threads), F, db);
+    const int64_t F = sm_tensor_cols(op->in_tensor[SM_IN(matmul_backward_weight, dy)]);
+    const cpu_range mine = cpu_my_elems(team, F);
+    if (op->op->attr.overwrites) {
+        memset(db + mine.first, 0, (size_t)(mine.end - mine.first) * sizeof *db);
     }
+    cpu_add_partials(team, sums_at(op, team->n_threads), F, db);
 }
 
 size_t ISA(cpu_matmul_scratch)(const host_op *op, int n_threads) {
