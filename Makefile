@@ -215,6 +215,7 @@ CHECK_COMMANDS = $(if $(T),,tools/check_deps.sh "tools/check_cl.sh -DDATA_F32" "
 check: ## run the checks for a change: about a minute, less with CONFIG=dev (T="plan gradient": only these tests)
 	@$(MAKE) -s build $(CHECK_TESTS:%=$(B)/tests/test_%) $(TEST_SHIMS) $(TEST_LIBRARIES) $(B)/tests/topology.xml
 	@mkdir -p build/cache/pocl
+	$(if $(T),,@tools/check_lines.sh)
 	@$(TEST_SURROUNDINGS) BRIEF=1 tools/run_tests.sh $(CHECK_COMMANDS) $(CHECK_TESTS:%=$(B)/tests/test_%)
 
 .PHONY: build

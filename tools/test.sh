@@ -33,6 +33,7 @@ tests() {
 tests_sanitized() { $make CONFIG=asan run-tests RUN_FIRST="'tools/tests/small_runs.sh build/asan/stepmark'"; }
 
 step "layers" tools/check_deps.sh
+step "lines" tools/check_lines.sh
 step "builds by gcc, and for sanitizers" builds
 step "clang compiles all without a warning" clang_builds
 step "kernels, tests, the README's commands, pages in Chromium, several processes, manual pages, the scripts for Slurm" tests
