@@ -139,7 +139,7 @@ cpu_kernels = $(filter $(addprefix %/,$(addsuffix .c,$(1))),$(CPU_KERNEL_SRC))
 # avx512_bf16 also has its own kernels for all of bf16 data, amx for products and flash attention.
 CPU_F32_SRC := $(call cpu_kernels,product product_blas peaks)
 CPU_DOT_SRC_amx := $(call cpu_kernels,matmul table peaks_dot product_amx flash_attention_amx)
-CPU_NARROW_SRC := $(call cpu_kernels,product_bf16 product_onednn)
+CPU_NARROW_SRC := $(call cpu_kernels,product_bf16)
 # Of float data AMX has the products of bf16x6.
 CPU_X6_SRC := $(if $(filter amx,$(DOT_ISAS)),$(call cpu_kernels,product_split matmul table))
 CPU_DOT_ONLY_SRC := $(call cpu_kernels,product_amx product_split flash_attention_amx peaks_dot)

@@ -4,7 +4,7 @@
 # a time, as make may run targets that install side by side; and while another program installs packages it waits.
 # ONE|OTHER: what releases of Debian call the same package.
 set -eu
-run="gcc make libc6-dev libjansson-dev libhwloc-dev libpcre2-dev libxxhash-dev opencl-headers libopenblas0-openmp libdnnl2|libdnnl3.6 ocl-icd-libopencl1 libmicrohttpd12|libmicrohttpd12t64"
+run="gcc make libc6-dev libjansson-dev libhwloc-dev libpcre2-dev libxxhash-dev opencl-headers libopenblas0-openmp ocl-icd-libopencl1 libmicrohttpd12|libmicrohttpd12t64"
 check="git libcmocka-dev clang pocl-opencl-icd"
 dev="$check python3 python3-venv python3-numpy python3-jsonschema clang-format clang-tidy libomp-dev sqlite3 libclang-rt-14-dev|libclang-rt-19-dev mandoc zsh fish nodejs"
 mpi="libopenmpi-dev openmpi-bin pkgconf"

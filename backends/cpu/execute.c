@@ -6,15 +6,13 @@
 
 #include "backends/cpu/blas.h"
 #include "backends/cpu/cpu.h"
-#include "backends/cpu/onednn_matmul.h"
 #include "backends/cpu/tuning.h"
 
 enum { PAGE_BYTES = 4096 };
 
 // The most scratch that any op needs for one thread, in whole pages.
 static size_t largest_scratch(const cpu_kernel_table *kernels, const sm_plan *plan, int n_threads) {
-    const bool calls_matmul = plan->tuned && plan->dtype == SM_BF16 && cpu_onednn_matmul_load();
-    size_t most_bytes = calls_matmul ? CPU_ONEDNN_SCRATCH_BYTES : 1;
+    size_t most_bytes = 1;
     for (int i = 0; i < plan->n_ops; i++) {
         const host_op op = host_describe_op(plan, &plan->ops[i]);
         cpu_scratch_bytes needs = kernels->scratch_bytes[op.op->kind];
@@ -120,9 +118,6 @@ void cpu_release(sm_executable *executable) {
         host_unmap(e->scratch[i], e->scratch_bytes);
     }
     free(e->scratch);
-    for (int i = 0; e->choices != NULL && i < 2 * e->base.plan->n_ops; i++) {
-        cpu_onednn_matmul_free(e->choices[i].matmul);
-    }
     free(e->choices);
     free(e->ops);
     host_keep_weights(&e->memory, SM_WEIGHTS_DROP, &e->weights);

@@ -11,8 +11,6 @@
 #include <string.h>
 
 #include "backends/cpu/blas.h"
-#include "backends/cpu/onednn.h"
-#include "backends/cpu/onednn_matmul.h"
 #include "backends/cpu/tuning.h"
 #include "backends/host/tuning.h"
 
@@ -57,31 +55,18 @@ __attribute__((format(printf, 2, 3))) static void warn(tuner *t, const char *for
 
 static void add_candidate(tuner *t, cpu_method method, cpu_blocking blocking) {
     if (t->n_candidates < MAX_CANDIDATES) {
-        t->candidates[t->n_candidates++] = (cpu_choice){method, blocking, NULL};
+        t->candidates[t->n_candidates++] = (cpu_choice){method, blocking};
     }
 }
 
+// Products of narrow data, and those in parts, are our own kernels' alone.
 static void list_candidates(tuner *t) {
-    const sm_dtype dtype = t->e->base.plan->dtype;
-    if (t->e->base.plan->products != SM_PRODUCTS_PLAIN) { // only our own kernels have them
-        add_candidate(t, CPU_BY_DEFAULT, (cpu_blocking){0});
-        return;
-    }
-    // For bf16 only oneDNN has other matmuls, for f16 nobody: it has no arithmetic here.
-    const bool has_onednn = dtype == SM_F32 ? cpu_onednn_load() : dtype == SM_BF16 && cpu_onednn_matmul_load();
-    const bool packed =
-        dtype == SM_F32 && strcmp(t->device->isa->name, "baseline") != 0; // there OpenBLAS is the default
+    const sm_plan *plan = t->e->base.plan;
+    const bool packed = plan->dtype == SM_F32 && plan->products == SM_PRODUCTS_PLAIN &&
+                        strcmp(t->device->isa->name, "baseline") != 0; // there OpenBLAS is the default
     add_candidate(t, CPU_BY_DEFAULT, (cpu_blocking){0});
     if (packed && cpu_blas_load(t->device->keep_env)) {
         add_candidate(t, CPU_BY_OPENBLAS, (cpu_blocking){0});
-    }
-    if (has_onednn) {
-        add_candidate(t, CPU_BY_ONEDNN, (cpu_blocking){0});
-    } else if (dtype != SM_F16) {
-        warn(
-            t,
-            "mode tuned: oneDNN is not among the candidates: version 2 or 3 of libdnnl.so is not installed (Debian 12: "
-            "libdnnl2, Debian 13: libdnnl3.6)");
     }
     for (size_t i = 0; packed && i < sizeof blockings / sizeof blockings[0]; i++) {
         add_candidate(t, CPU_BY_PACKED, blockings[i]);
@@ -96,11 +81,9 @@ static void list_candidates(tuner *t) {
 }
 
 static void choice_text(const cpu_choice *choice, char text[TEXT_SIZE]) {
-    static const char *const names[] = {
-        [CPU_BY_DEFAULT] = "default", [CPU_BY_OPENBLAS] = "openblas", [CPU_BY_ONEDNN] = "onednn"};
     const cpu_blocking *b = &choice->blocking;
     if (choice->method != CPU_BY_PACKED) {
-        snprintf(text, TEXT_SIZE, "%s", names[choice->method]);
+        snprintf(text, TEXT_SIZE, "%s", choice->method == CPU_BY_OPENBLAS ? "openblas" : "default");
     } else {
         snprintf(text, TEXT_SIZE, "packed: slices of %d, blocks of %d tiles and %d columns, grid rows %d",
                  (int)b->slice_k, (int)b->block_tiles, (int)b->block_cols, (int)b->grid_rows);
@@ -286,12 +269,6 @@ static bool is_right(const tuner *t, const cpu_choice *choice) {
     return error <= tolerance * largest;
 }
 
-// oneDNN may have no matmul of bf16 data for this processor or shape.
-static bool is_there(const tuner *t, int candidate) {
-    return t->candidates[candidate].method != CPU_BY_ONEDNN || t->e->base.plan->dtype != SM_BF16 ||
-           t->candidates[candidate].matmul != NULL;
-}
-
 // Index of the fastest candidate for the op.
 static int measure(const tuner *t, double *speedup) {
     const int64_t deadline_ns = host_now_ns() + longest_ns;
@@ -301,7 +278,7 @@ static int measure(const tuner *t, double *speedup) {
     run(t, &t->candidates[0]);
     memcpy(t->expected, t->op.out[0], sm_tensor_bytes(t->op.out_tensor[0]));
     for (int i = 0; i < t->n_candidates; i++) {
-        const bool tried = i == 0 || (is_there(t, i) && host_now_ns() < deadline_ns && is_right(t, &t->candidates[i]));
+        const bool tried = i == 0 || (host_now_ns() < deadline_ns && is_right(t, &t->candidates[i]));
         best_ns[i] = tried ? run(t, &t->candidates[i]) : INT64_MAX;
         first_ns = i == 0 || best_ns[i] < first_ns ? best_ns[i] : first_ns;
     }
@@ -319,27 +296,6 @@ static int measure(const tuner *t, double *speedup) {
     best = (double)best_ns[best] <= clearly_faster * (double)best_ns[0] ? best : 0;
     *speedup = (double)best_ns[0] / (double)best_ns[best];
     return best;
-}
-
-// For bf16 data: the primitives of the op's candidate, if it has any.
-static void make_matmul(tuner *t, const host_op *op) {
-    for (int i = 0; i < t->n_candidates; i++) {
-        if (t->candidates[i].method == CPU_BY_ONEDNN && t->e->base.plan->dtype == SM_BF16) {
-            t->candidates[i].matmul = cpu_onednn_matmul_make(op, t->e->n_threads);
-        }
-    }
-}
-
-// Returns candidate `found`, and frees the others' data.
-static cpu_choice take_candidate(tuner *t, int found) {
-    const cpu_choice taken = t->candidates[found];
-    for (int i = 0; i < t->n_candidates; i++) {
-        if (i != found) {
-            cpu_onednn_matmul_free(t->candidates[i].matmul);
-        }
-        t->candidates[i].matmul = NULL;
-    }
-    return taken;
 }
 
 // Measures and remembers the candidate for one op; its index in *found.
@@ -369,17 +325,13 @@ static sm_status choose(tuner *t, const host_op *op, cpu_choice *choice) {
     product_name(op, t->e->base.plan->products, name);
     const char *remembered = host_tuning_get(t->remembered, name);
     int found = remembered == NULL ? -1 : find_candidate(t, remembered);
-    if (found != 0) { // the default needs none
-        make_matmul(t, op);
-    }
-    if (remembered != NULL && (found < 0 || !is_there(t, found))) {
+    if (remembered != NULL && found < 0) {
         warn(t, "mode tuned: the remembered choice for %.60s is unknown here, and is made again", name);
-        found = -1;
     }
     if (found < 0) {
         status = measure_op(t, op, name, &found);
     }
-    *choice = take_candidate(t, found);
+    *choice = t->candidates[found];
     return status;
 }
 
@@ -388,10 +340,8 @@ static sm_status choose(tuner *t, const host_op *op, cpu_choice *choice) {
 static sm_status open_remembered(tuner *t) {
     const sm_device_info *info = &t->device->base.info;
     char key[4 * SM_TEXT_SIZE];
-    char onednn[32];
-    cpu_onednn_name(onednn, sizeof onednn);
-    snprintf(key, sizeof key, "cpu: %s, %s, %d threads (%s), %s %s, %s", info->name, info->isa, t->e->n_threads,
-             info->binding, info->driver, info->blas_core, onednn);
+    snprintf(key, sizeof key, "cpu: %s, %s, %d threads (%s), %s %s", info->name, info->isa, t->e->n_threads,
+             info->binding, info->driver, info->blas_core);
     return host_tuning_open(key, &t->remembered);
 }
 
@@ -407,7 +357,7 @@ sm_status cpu_tune(cpu_device *device, cpu_executable *e) {
     }
     SM_TRY_GOTO(open_remembered(&t));
     list_candidates(&t);
-    for (int i = 0; i < plan->n_ops; i++) {
+    for (int i = 0; t.n_candidates > 1 && i < plan->n_ops; i++) {
         host_later later;
         const host_op *differing = host_find_later(plan, &e->ops[i], &later);
         if (is_product(&plan->ops[i])) {
@@ -419,7 +369,7 @@ sm_status cpu_tune(cpu_device *device, cpu_executable *e) {
     }
     host_tuning_save(t.remembered);
     if (host_tuning_warning(t.remembered)[0] != '\0') {
-        e->base.tune_warning[0] = '\0'; // more important than missing oneDNN
+        e->base.tune_warning[0] = '\0'; // more important than a remembered choice
         warn(&t, "mode tuned: %s", host_tuning_warning(t.remembered));
     }
     e->base.tune_ns = host_now_ns() - start_ns;

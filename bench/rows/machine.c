@@ -262,7 +262,7 @@ static json_t *operating_system(void) {
 
 // Variables that change how fast the libraries underneath run.
 static json_t *environment(void) {
-    static const char *const prefixes[] = {"OMP_", "GOMP_", "KMP_", "OPENBLAS_", "GOTO_", "DNNL_", "ONEDNN_", "POCL_"};
+    static const char *const prefixes[] = {"OMP_", "GOMP_", "KMP_", "OPENBLAS_", "GOTO_", "POCL_"};
     extern char **environ;
     json_t *found = json_object();
     for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {

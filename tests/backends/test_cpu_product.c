@@ -1,6 +1,6 @@
 // test_cpu_product.c: the cpu backend's bf16 matmuls, kernel by kernel, against sums in double: the three matmuls of a
 // linear layer, with W as (C,F) and as (F,C), their epilogues, odd shapes, k deeper than a slice, and one to four
-// threads, on every instruction set of this processor; and the same with oneDNN, if it has them.
+// threads, on every instruction set of this processor.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,6 @@
 #include "tests/support/test.h"
 #include "tests/support/cpu_kernel_run.h"
 #include "backends/cpu/cpu.h"
-#include "backends/cpu/onednn_matmul.h"
 
 static const char *const isa_names[] = {"baseline",  "avx2", "avx512", "avx512_bf16", "amx",   "sve512",
                                         "neon_bf16", "sme",  "rvv128", "rvv256",      "rvv512"};
@@ -75,25 +74,19 @@ static double gelu_derivative(double x) {
 
 // --- running and comparing ------------------------------------------------------------------------
 
-static bool by_onednn; // where it has a product for the op
-
 static void run(const cpu_isa *isa, const host_op *op, int n_threads) {
     const cpu_kernel_table *kernels = isa->kernels_bf16;
-    cpu_choice choice = {.matmul = by_onednn ? cpu_onednn_matmul_make(op, n_threads) : NULL};
-    choice.method = choice.matmul != NULL ? CPU_BY_ONEDNN : CPU_BY_DEFAULT;
-    size_t scratch_bytes =
-        choice.matmul != NULL ? CPU_ONEDNN_SCRATCH_BYTES : kernels->scratch_bytes[op->op->kind](op, n_threads);
+    const size_t scratch_bytes = kernels->scratch_bytes[op->op->kind](op, n_threads);
     void *scratch[MOST_THREADS];
     for (int i = 0; i < n_threads; i++) {
         scratch[i] = aligned_alloc(4096, (scratch_bytes + 4095) / 4096 * 4096);
         assert_non_null(scratch[i]);
         memset(scratch[i], 0xFF, scratch_bytes); // NaN
     }
-    cpu_kernel_run_op(kernels, op, n_threads, scratch, &choice);
+    cpu_kernel_run_op(kernels, op, n_threads, scratch);
     for (int i = 0; i < n_threads; i++) {
         free(scratch[i]);
     }
-    cpu_onednn_matmul_free(choice.matmul);
 }
 
 // A sum of products, and the sum of their magnitudes, which scales its rounding errors.
@@ -269,12 +262,6 @@ TEST(test_blocks) {
     if (cpu_isa_find("avx512_bf16", &with_dots) == SM_OK && with_dots != best_isa()) {
         check_blocks(with_dots);
     }
-}
-
-TEST(test_onednn) {
-    by_onednn = cpu_onednn_matmul_load();
-    check_isa(best_isa());
-    by_onednn = false;
 }
 
 int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

@@ -114,7 +114,7 @@ static void run(operands *o, const cpu_kernel_table *kernels, int n_threads) {
         assert_non_null(scratch[i]);
         memset(scratch[i], 0xFF, bytes); // NaN
     }
-    cpu_kernel_run_op(kernels, &o->bound, n_threads, scratch, NULL);
+    cpu_kernel_run_op(kernels, &o->bound, n_threads, scratch);
     for (int i = 0; i < n_threads; i++) {
         free(scratch[i]);
     }

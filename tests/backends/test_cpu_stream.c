@@ -131,7 +131,7 @@ static void run(const cpu_kernel_table *kernels, const host_op *op, int n_thread
         assert_non_null(scratch[i]);
         memset(scratch[i], 0xFF, scratch_bytes / 4096 * 4096); // NaN
     }
-    cpu_kernel_run_op(kernels, op, n_threads, scratch, NULL);
+    cpu_kernel_run_op(kernels, op, n_threads, scratch);
     for (int i = 0; i < n_threads; i++) {
         free(scratch[i]);
     }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # tarball.sh [MAKE]: build/stepmark-VERSION-linux-ARCH.tar.gz: program, manual pages, completions and documents in one folder that
 # may lie anywhere. The program needs glibc 2.28 and nothing else: hwloc, jansson, PCRE2 and libgomp are linked into it,
-# OpenBLAS, oneDNN and OpenCL are looked for when it runs. It is linked by Zig's C compiler, which has that glibc's symbols,
+# OpenBLAS and OpenCL are looked for when it runs. It is linked by Zig's C compiler, which has that glibc's symbols,
 # from a virtual environment outside of the tree (STEPMARK_ZIG names another folder for it).
 set -eu
 cd "$(dirname "$0")/../.."

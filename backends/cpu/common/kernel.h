@@ -63,13 +63,12 @@ static inline cpu_blocking cpu_default_blocking(void) {
 }
 
 // The implementation that computes a matmul.
-typedef enum { CPU_BY_DEFAULT, CPU_BY_PACKED, CPU_BY_OPENBLAS, CPU_BY_ONEDNN } cpu_method;
+typedef enum { CPU_BY_DEFAULT, CPU_BY_PACKED, CPU_BY_OPENBLAS } cpu_method;
 
 // The implementation chosen for an op by measurement.
 typedef struct {
     cpu_method method;
-    cpu_blocking blocking;            // for CPU_BY_PACKED
-    struct cpu_onednn_matmul *matmul; // for CPU_BY_ONEDNN with bf16 data: made for this number of threads
+    cpu_blocking blocking; // for CPU_BY_PACKED
 } cpu_choice;
 
 // The team that executes an op, as seen by one part. `thread` is the part's number, and that of its thread, unless

@@ -28,10 +28,8 @@ size_t ISA(cpu_product_scratch)(int64_t m, int64_t n, int64_t k, int n_threads);
 void BASE_ISA(cpu_multiply)(const cpu_product *p, const cpu_team *team);
 size_t BASE_ISA(cpu_product_scratch)(int64_t m, int64_t n, int64_t k, int n_threads);
 
-// The same by OpenBLAS for float data, or by oneDNN: no barrier, and no scratch except CPU_ONEDNN_SCRATCH_BYTES
-// (cpu/onednn_matmul.h) for bf16 data.
+// The same by OpenBLAS, for float data: no barrier, and no scratch.
 void BASE_ISA(cpu_multiply_blas)(const cpu_product *p, const cpu_team *team);
-void BASE_ISA(cpu_multiply_onednn)(const cpu_product *p, const cpu_team *team);
 
 // For float data, the epilogue of a finished part of c: bias, act, pre.
 void BASE_ISA(cpu_finish_product)(const cpu_product *p, cpu_range rows, cpu_range cols);

@@ -40,9 +40,6 @@ static void multiply(const cpu_product *p, const cpu_team *team) {
 #if !defined(CPU_DATA_NARROW) && !defined(CPU_SPLITS_FLOATS)
     case CPU_BY_OPENBLAS: BASE_ISA(cpu_multiply_blas)(p, team); break;
 #endif
-#if !defined(CPU_SPLITS_FLOATS)
-    case CPU_BY_ONEDNN: BASE_ISA(cpu_multiply_onednn)(p, team); break;
-#endif
 #if TRIES_BASE
     case CPU_BY_PACKED: BASE_ISA(cpu_multiply)(p, team); break;
 #endif
