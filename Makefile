@@ -423,7 +423,7 @@ $(B)/tests/test_%: test_%.c $(B)/libstepmark.a
 	@$(COMPILE) $(TEST_OPTIMISE) $(TEST_FLAGS) $(LDFLAGS) -o $@ $< $(filter %.o,$^) $(B)/libstepmark.a -lcmocka $(LIBS)
 
 # It reads the program's tables.
-$(B)/tests/test_subcommands: $(filter-out %/main.o,$(CLI_OBJ))
+$(B)/tests/test_subcommands $(B)/tests/test_strangers: $(filter-out %/main.o,$(CLI_OBJ))
 
 # Written again each time, as machines change.
 $(B)/tests/topology.xml: $(B)/tests/small_caches FORCE

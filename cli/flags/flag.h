@@ -15,6 +15,8 @@ typedef enum {
     CLI_INTS,    // cli_ints: comma list and ranges
     CLI_REAL,    // double
     CLI_TEXT,    // const char *
+    CLI_CODE,    // const char *: code that runs here (a library, a kernel); no file brings it by itself, see
+                 // cli_refuse_code
     CLI_TEXTS,   // cli_texts: comma list
     CLI_CHOICE,  // int: the value of one of `choices`
     CLI_CHOICES, // cli_ints: comma list of them
@@ -73,6 +75,10 @@ bool cli_flag_of(cli_command command, int index, cli_flag *flag);
 
 // The flags of a subcommand, group by group; returns their number.
 int cli_flags_of(cli_command command, cli_flag flags[CLI_MAX_FLAGS]);
+
+// SM_ERR_USAGE for a file that names code by this flag, while the command line does not. Its name and line are to be put
+// before the message.
+sm_status cli_refuse_code(const cli_flag *flag);
 
 // Whether it is part of a configuration of `run`: `sweep` takes lists of these. Other flags apply to the whole sweep.
 bool cli_is_axis(const cli_flag *flag);

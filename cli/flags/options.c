@@ -190,6 +190,7 @@ static sm_status store(const cli_flag *flag, const char *text, cli_options *opti
     case CLI_NEW_FILE:
     case CLI_LOG_FILE:
     case CLI_NEW_FOLDER:
+    case CLI_CODE:
     case CLI_TEXT: *(const char **)target = text; return SM_OK;
     case CLI_INT: return parse_int(what, text, (int64_t)flag->min, (int64_t)flag->max, target);
     case CLI_REAL: return parse_real(what, text, flag->min, flag->max, target);
@@ -223,6 +224,7 @@ typedef struct {
     int n;
     char shorts[2 * CLI_MAX_FLAGS + 2];
     cli_command command;
+    bool is_given[CLI_MAX_FLAGS]; // on the command line
 } getopt_tables;
 
 static void make_getopt_tables(cli_command command, getopt_tables *tables) {
@@ -367,7 +369,19 @@ static sm_status keep_axis(const cli_flag *flag, const char *text, cli_options *
     return SM_OK;
 }
 
-static sm_status read_arguments(const getopt_tables *tables, int argc, char **argv, cli_options *options) {
+// Code that a file names counts only where the command line names some, too, and then that is taken.
+static sm_status take_flag(getopt_tables *tables, const cli_flag *flag, bool of_file, cli_options *options) {
+    bool *is_given = &tables->is_given[flag - tables->flags];
+    *is_given = *is_given || !of_file;
+    if (of_file && flag->type == CLI_CODE) {
+        return *is_given ? SM_OK : cli_refuse_code(flag);
+    }
+    const bool is_axis = cli_commands[options->command].sweeps && cli_is_axis(flag);
+    options->sweep.of_sweep = is_axis ? options->sweep.of_sweep : flag->name;
+    return is_axis ? keep_axis(flag, optarg, options) : store(flag, optarg, options);
+}
+
+static sm_status read_arguments(getopt_tables *tables, bool of_file, int argc, char **argv, cli_options *options) {
     opterr = 0;
     optind = 0; // resets getopt, also after a line that failed halfway
     for (;;) {
@@ -382,9 +396,7 @@ static sm_status read_arguments(const getopt_tables *tables, int argc, char **ar
         if (found >= FIRST_LONG_VALUE) { // the word before its argument, if they are separate
             SM_TRY(check_name(tables, flag, argv[optarg == argv[optind - 1] ? optind - 2 : optind - 1]));
         }
-        bool is_axis = cli_commands[options->command].sweeps && cli_is_axis(flag);
-        options->sweep.of_sweep = is_axis ? options->sweep.of_sweep : flag->name;
-        SM_TRY(is_axis ? keep_axis(flag, optarg, options) : store(flag, optarg, options));
+        SM_TRY(take_flag(tables, flag, of_file, options));
     }
     options->n_operands = argc - optind;
     options->operands = argv + optind;
@@ -473,6 +485,11 @@ static sm_status set_defaults(const getopt_tables *tables, cli_options *options)
 
 // --- flags from files --------------------------------------------------------------------
 
+sm_status cli_refuse_code(const cli_flag *flag) {
+    return sm_fail(SM_ERR_USAGE, "runs code of its own, --%s; look at it, and give --%s on the command line",
+                   flag->name, flag->name);
+}
+
 // The flags of a run's folder and of --config; options point into them for as long as the process lives.
 static struct {
     char run_path[PATH_MAX];
@@ -481,32 +498,21 @@ static struct {
     cli_saved of_config;
 } saved_flags;
 
-static sm_status read_saved(const getopt_tables *tables, const char *path, const cli_saved *saved,
-                            cli_options *options) {
-    const bool had_own_code = options->device.kernel != NULL || options->device.backend_library != NULL;
-    if (saved->n == 0) {
-        return SM_OK;
-    }
-    if (read_arguments(tables, saved->n, saved->args, options) != SM_OK) {
-        return sm_fail(SM_ERR_USAGE, "%s: %s", path, sm_error_message());
-    }
-    return had_own_code || (options->device.kernel == NULL && options->device.backend_library == NULL)
+static sm_status read_saved(getopt_tables *tables, const char *path, const cli_saved *saved, cli_options *options) {
+    return saved->n == 0 || read_arguments(tables, true, saved->n, saved->args, options) == SM_OK
                ? SM_OK
-               : sm_fail(SM_ERR_USAGE,
-                         "%s: runs code of its own (--kernel, --backend-library); look at it, and give "
-                         "all flags on the command line",
-                         path);
+               : sm_fail(SM_ERR_USAGE, "%s: %s", path, sm_error_message());
 }
 
 // Flags of --config, then those of the run, then the command line's: the last wins.
-static sm_status read_all(const getopt_tables *tables, int argc, char **argv, cli_options *options) {
+static sm_status read_all(getopt_tables *tables, int argc, char **argv, cli_options *options) {
     SM_TRY(set_defaults(tables, options));
     SM_TRY(read_saved(tables, saved_flags.config_path, &saved_flags.of_config, options));
     SM_TRY(read_saved(tables, saved_flags.run_path, &saved_flags.of_run, options));
-    return read_arguments(tables, argc, argv, options);
+    return read_arguments(tables, false, argc, argv, options);
 }
 
-static sm_status read_with_saved(const getopt_tables *tables, int argc, char **argv, cli_options *options) {
+static sm_status read_with_saved(getopt_tables *tables, int argc, char **argv, cli_options *options) {
     cli_saved_free(&saved_flags.of_run);
     cli_saved_free(&saved_flags.of_config);
     SM_TRY(read_all(tables, argc, argv, options));

@@ -61,6 +61,7 @@ static bool is_given(const cli_flag *flag, const cli_options *options) {
     const void *value = (const char *)options + flag->target;
     switch (flag->type) {
     case CLI_SWITCH: return *(const bool *)value;
+    case CLI_CODE:
     case CLI_TEXT: return *(const char *const *)value != NULL;
     case CLI_INT: return flag->initial != NULL || *(const int64_t *)value != 0;
     case CLI_INTS:
@@ -87,6 +88,7 @@ static void put_flag(FILE *out, const cli_flag *flag, const cli_options *options
     case CLI_NEW_FILE:
     case CLI_LOG_FILE:
     case CLI_NEW_FOLDER: break;
+    case CLI_CODE:
     case CLI_TEXT: fputs(*(const char *const *)value, out); break;
     case CLI_COUNT:
     case CLI_INT:
@@ -147,12 +149,14 @@ static bool names_output(const cli_flag *flag) {
            flag->type == CLI_NEW_FOLDER;
 }
 
-// Flags that determine a row: all of `run` except its output; of `loop` also without its baseline.
+// Flags that determine a row: all of `run` except its output; of `loop` also without its baseline, and NCCL's file, as a
+// row's own_kernels does not tell which file it was.
 static bool decides(const cli_flag *flag, cli_command command) {
     const bool is_limit = strcmp(flag->group, "Limits") == 0;
     const bool is_check = flag->target == offsetof(cli_options, measure.check_seed);
     const bool is_beside = strcmp(flag->group, "Output") == 0 || strcmp(flag->group, "Comparison") == 0;
-    return !names_output(flag) && (command == CLI_LOOP ? !is_beside : cli_is_axis(flag) || is_limit || is_check);
+    const bool is_nccl = flag->target == offsetof(cli_options, processes.nccl);
+    return !names_output(flag) && !is_nccl && (command == CLI_LOOP ? !is_beside : cli_is_axis(flag) || is_limit || is_check);
 }
 
 // --fit, once B and T are known.

@@ -163,9 +163,11 @@ static sm_status expect_kernel(const char *entry, const void *recorded) {
     return expect_recorded("--kernel", entry, equals != NULL ? equals + 1 : entry, recorded);
 }
 
-sm_status cli_own_code_check(const char *kernel, const char *library, const char *recorded) {
+sm_status cli_own_code_check(const char *flag, const char *code, const char *recorded) {
     char entry[PATH_MAX + CLI_TEXT_SIZE];
-    SM_TRY(kernel != NULL ? for_each(kernel, expect_kernel, recorded) : SM_OK);
-    snprintf(entry, sizeof(entry), "backend %s", library != NULL ? library : "");
-    return library != NULL ? expect_recorded("--backend-library", entry, library, recorded) : SM_OK;
+    if (strcmp(flag, "kernel") == 0) {
+        return for_each(code, expect_kernel, recorded);
+    }
+    snprintf(entry, sizeof(entry), "backend %s", code);
+    return expect_recorded("--backend-library", entry, code, recorded);
 }

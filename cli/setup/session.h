@@ -74,7 +74,7 @@ sm_status cli_load_backend_file(const char *path);
 // "".
 const char *cli_backend_text(void);
 
-// Checks the files of a row's --kernel and --backend-library (NULL: none) against the digests in its own_kernels.
-sm_status cli_own_code_check(const char *kernel, const char *library, const char *recorded);
+// Checks the files that a row's --kernel or --backend-library names against the digests in its own_kernels.
+sm_status cli_own_code_check(const char *flag, const char *code, const char *recorded);
 
 #endif

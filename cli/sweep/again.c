@@ -7,6 +7,7 @@
 #include "bench/rows/machine.h"
 #include "bench/tables/show.h"
 #include "cli/flags/configure.h"
+#include "cli/flags/flag.h"
 #include "cli/flags/options.h"
 #include "cli/measure/loop.h"
 #include "cli/measure/run.h"
@@ -93,18 +94,17 @@ static sm_status find_flags(repetition *r) {
 // Kernels and a backend from the person who measured the row run only with this user's consent, and only unchanged.
 static sm_status take_own_code(const repetition *r) {
     const json_t *args = json_object_get(r->row, "run_args");
-    const char *kernel = cli_run_args_value(args, "kernel");
-    const char *library = cli_run_args_value(args, "backend-library");
-    if (kernel == NULL && library == NULL) {
-        return SM_OK;
+    for (int i = 0; i < cli_flag_count(); i++) {
+        const cli_flag *flag = cli_flag_at(i);
+        const char *code = flag->type == CLI_CODE ? cli_run_args_value(args, flag->name) : NULL;
+        if (code != NULL && !r->options->compare.allow_own_code) {
+            return sm_fail(SM_ERR_INVALID,
+                           "it runs code of its own, --%s %s; look at it, and give --allow-own-code to have it run here",
+                           flag->name, code);
+        }
+        SM_TRY(code != NULL ? cli_own_code_check(flag->name, code, sm_rows_text(r->row, "own_kernels")) : SM_OK);
     }
-    if (!r->options->compare.allow_own_code) {
-        return sm_fail(SM_ERR_INVALID,
-                       "it runs code of its own, %s %s; look at it, and give --allow-own-code to have it run here",
-                       kernel != NULL ? "--kernel" : "--backend-library", kernel != NULL ? kernel : library);
-    }
-    SM_TRY(cli_own_code_check(kernel, library, sm_rows_text(r->row, "own_kernels")));
-    return cli_load_backend_file(library);
+    return cli_load_backend_file(cli_run_args_value(args, "backend-library"));
 }
 
 // --- what it read --------------------------------------------------------------------------------------

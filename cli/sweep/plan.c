@@ -213,6 +213,19 @@ static bool expand_line(const char *begin, size_t length, char line[MAX_LINE]) {
     return true;
 }
 
+// Code that a line names counts only where the command line names some, too, which replaces it.
+static sm_status check_code(const cli_axes *line, const cli_axes *override) {
+    for (int i = 0; i < line->n; i++) {
+        const cli_flag *flag = cli_flag_at(line->axes[i].flag);
+        bool is_given = flag->type != CLI_CODE;
+        for (int j = 0; j < override->n && !is_given; j++) {
+            is_given = override->axes[j].flag == line->axes[i].flag;
+        }
+        SM_TRY(is_given ? SM_OK : cli_refuse_code(flag));
+    }
+    return SM_OK;
+}
+
 // Splits at blanks; '#' begins a comment.
 static int split_words(char *line, char *words[MAX_WORDS + 1]) {
     int n = 0;
@@ -241,6 +254,9 @@ static sm_status add_text_line(const char *name, int number, const char *begin, 
     if (status == SM_OK && options->sweep.of_sweep != NULL) {
         status = sm_fail(SM_ERR_USAGE, "--%s holds for the sweep as a whole; give it on the command line",
                          options->sweep.of_sweep);
+    }
+    if (status == SM_OK) {
+        status = check_code(&options->sweep.axes, override);
     }
     if (status == SM_OK) {
         status = add_line(CLI_SWEEP, &options->sweep.axes, override, plan);

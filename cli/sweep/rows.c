@@ -9,7 +9,7 @@
 #include "bench/rows/machine.h"
 #include "bench/rows/sweep_log.h"
 #include "bench/tables/show.h"
-#include "cli/flags/options.h"
+#include "cli/flags/flag.h"
 #include "cli/measure/run.h"
 #include "cli/output/notes.h"
 #include "cli/sweep/sweep.h"
@@ -63,14 +63,15 @@ static bool key_has(const char *key, const char *flag, const char *value) {
 // A log may come from anybody, and its rows may claim anything. Rows that ran their own code do not count for a
 // configuration without.
 static bool names_its_code(const json_t *row) {
-    static const char *const flags[] = {"kernel", "backend-library"};
     const char *key = sm_rows_text(row, "sweep_key");
     bool names_any = sm_rows_text(row, "own_kernels")[0] == '\0';
     bool names_all = true;
-    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
-        const char *value = cli_run_args_value(json_object_get(row, "run_args"), flags[i]);
-        names_any = names_any || key_has(key, flags[i], "");
-        names_all = names_all && (value == NULL || key_has(key, flags[i], value));
+    for (int i = 0; i < cli_flag_count(); i++) {
+        const cli_flag *flag = cli_flag_at(i);
+        const bool is_code = flag->type == CLI_CODE;
+        const char *value = cli_run_args_value(json_object_get(row, "run_args"), flag->name);
+        names_any = names_any || (is_code && key_has(key, flag->name, ""));
+        names_all = names_all && (!is_code || value == NULL || key_has(key, flag->name, value));
     }
     return names_any && names_all;
 }
