@@ -269,7 +269,7 @@ static sm_status judge_outcome(sm_again *result, const json_t *recorded, const j
     if (!same || strcmp(now, "ok") != 0) {
         SM_TRY(add_value(result, recorded, again, "reason"));
     }
-    sm_work_difference(recorded, again, work, sizeof(work));
+    sm_identity_text(recorded, again, SM_SAME_WORK, work, sizeof(work));
     if (work[0] != '\0') {
         fail(result, "the same flags made other work: %s", work);
         SM_TRY(add_field(result, "work", work, "", false));

@@ -1,6 +1,7 @@
 // best_rows.c: see best_rows.h.
 #include "bench/compare/best_rows.h"
 
+#include "bench/rows/identity.h"
 #include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"
 
@@ -67,25 +68,22 @@ static bool is_ok(const json_t *row) {
     return strcmp(sm_rows_status(row), "ok") == 0 && sm_json_number(row, "median_ns") > 0;
 }
 
-static bool same_fields(const json_t *a, const json_t *b, const char *const *names, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        const json_t *x = sm_json_get(a, names[i]);
-        const json_t *y = sm_json_get(b, names[i]);
-        bool absent = (x == NULL || json_is_null(x)) && (y == NULL || json_is_null(y));
-        if (!absent && !json_equal(x, y)) {
-            return false;
+// A group's name, with the dimensions in which it differs from another group of that name.
+static void name_group(const json_t *groups, const json_t *row, char *text, size_t size_bytes) {
+    char other[GROUP_SIZE];
+    char own[GROUP_SIZE] = "";
+    size_t g;
+    json_t *group;
+    sm_recommend_group(row, text, size_bytes);
+    json_array_foreach((json_t *)groups, g, group) {
+        const json_t *first = json_array_get(group, 0);
+        sm_recommend_group(first, other, sizeof(other));
+        if (own[0] == '\0' && strcmp(other, text) == 0) {
+            sm_identity_own_text(row, first, SM_PART(SM_IDENTITY_WORK), own, sizeof(own));
         }
     }
-    return true;
-}
-
-// Fields, besides mode, batch and length, that two rows of one configuration share.
-static bool alike(const json_t *a, const json_t *b) {
-    static const char *const names[] = {
-        "backend_used", "device",    "cpu_info", "gpu_info", "model_type", "precision", "n_threads",
-        "isa",          "pass_type", "n_accum",  "vocab",    "n_ctx",      "n_layer",   "n_head",
-        "n_kv_head",    "d_model",   "d_ff",     "dropout",  "model_arch", "optimizer", "own_kernels"};
-    return same_fields(a, b, names, sizeof(names) / sizeof(names[0]));
+    const size_t used = strlen(text);
+    snprintf(text + used, size_bytes - used, "%s%s", own[0] != '\0' ? ", " : "", own);
 }
 
 // --- records ---------------------------------------------------------------------------------------
@@ -154,7 +152,8 @@ void sm_recommend_doubt(const sm_contest *contest, const sm_outcome *o, char *te
 }
 
 // `rows`: those of a group that are ok.
-static sm_status award(const json_t *const *rows, size_t n, const sm_contest *contest, json_t *records) {
+static sm_status award(const json_t *groups, const json_t *const *rows, size_t n, const sm_contest *contest,
+                       json_t *records) {
     char group[GROUP_SIZE];
     char text[3 * GROUP_SIZE];
     char figure[128];
@@ -164,7 +163,7 @@ static sm_status award(const json_t *const *rows, size_t n, const sm_contest *co
     if (o.first == NULL && !(sm_is_all_doubt(&o) && contest == sm_contests)) {
         return SM_OK; // a single one is not the best; and a missing verdict is reported once
     }
-    sm_recommend_group(o.first != NULL ? o.first : rows[0], group, sizeof(group));
+    name_group(groups, o.first != NULL ? o.first : rows[0], group, sizeof(group));
     if (!sm_is_won(&o)) {
         sm_recommend_doubt(contest, &o, text, sizeof(text));
         return add_record(records, contest->topic, group, "", "", NAN, contest->unit, text);
@@ -175,7 +174,7 @@ static sm_status award(const json_t *const *rows, size_t n, const sm_contest *co
     return add_record(records, contest->topic, group, text, figure, o.figure.value, contest->unit, caution);
 }
 
-static sm_status award_group(const json_t *group, json_t *records) {
+static sm_status award_group(const json_t *groups, const json_t *group, json_t *records) {
     sm_status status = SM_OK;
     size_t i;
     json_t *row;
@@ -186,7 +185,7 @@ static sm_status award_group(const json_t *group, json_t *records) {
     }
     json_array_foreach((json_t *)group, i, row) { rows[i] = row; }
     for (int c = 0; c < SM_CONTEST_COUNT; c++) {
-        SM_TRY_GOTO(award(rows, n, &sm_contests[c], records));
+        SM_TRY_GOTO(award(groups, rows, n, &sm_contests[c], records));
     }
 cleanup:
     free(rows);
@@ -203,14 +202,14 @@ static double start_ns(const json_t *row) {
            or_zero(sm_json_number(row, "first_step_ns")) - sm_json_number(row, "median_ns");
 }
 
-static sm_status break_even(const json_t *slow, const json_t *fast, json_t *records) {
+static sm_status break_even(const json_t *groups, const json_t *slow, const json_t *fast, json_t *records) {
     char group[GROUP_SIZE];
     char configuration[GROUP_SIZE];
     char figure[256];
     double gain_ns = sm_json_number(slow, "median_ns") - sm_json_number(fast, "median_ns");
     double extra_ns = start_ns(fast) - start_ns(slow);
     double steps = extra_ns > 0 ? ceil(extra_ns / gain_ns) : 0;
-    sm_recommend_group(fast, group, sizeof(group));
+    name_group(groups, fast, group, sizeof(group));
     name_configuration(fast, configuration, sizeof(configuration));
     snprintf(figure, sizeof(figure), "%.0f steps: starts %.3g ms %s than %s, each step is %.3g ms shorter", steps,
              fabs(extra_ns) / 1e6, extra_ns > 0 ? "later" : "sooner", sm_rows_text(slow, "mode"), gain_ns / 1e6);
@@ -225,8 +224,7 @@ static bool is_faster_beyond_doubt(const json_t *fast, const json_t *slow) {
 }
 
 // Every pair of a group that differs only in mode, with one significantly faster.
-static sm_status break_evens(const json_t *group, json_t *records) {
-    static const char *const sizes[] = {"n_batch", "n_seq"};
+static sm_status break_evens(const json_t *groups, const json_t *group, json_t *records) {
     const size_t n = json_array_size(group);
     for (size_t i = 0; i < n; i++) {
         for (size_t j = 0; j < n; j++) {
@@ -234,8 +232,8 @@ static sm_status break_evens(const json_t *group, json_t *records) {
             const json_t *fast = json_array_get(group, j);
             // Cheap tests first: there may be many pairs.
             if (strcmp(sm_rows_text(slow, "mode"), sm_rows_text(fast, "mode")) != 0 &&
-                is_faster_beyond_doubt(fast, slow) && same_fields(slow, fast, sizes, 2) && alike(slow, fast)) {
-                SM_TRY(break_even(slow, fast, records));
+                is_faster_beyond_doubt(fast, slow) && sm_identity_difference(slow, fast) == SM_PART(SM_FACTOR_MODE)) {
+                SM_TRY(break_even(groups, slow, fast, records));
             }
         }
     }
@@ -246,13 +244,19 @@ static sm_status break_evens(const json_t *group, json_t *records) {
 
 static double tokens(const json_t *row) { return sm_json_number(row, "n_batch") * sm_json_number(row, "n_seq"); }
 
+// Whether two rows differ in nothing but batch and length.
+static bool is_like(const json_t *a, const json_t *b) {
+    char text[GROUP_SIZE];
+    const int n = sm_identity_text(a, b, SM_FACTORS | SM_PART(SM_IDENTITY_WORK), text, sizeof(text));
+    return n == 0 || (n == 1 && strncmp(text, "n_seq ", strlen("n_seq ")) == 0);
+}
+
 static sm_status advise_smaller(const json_t *rows, const json_t *oom, json_t *records) {
-    static const char *const mode[] = {"mode"};
     const json_t *best = NULL;
     size_t i;
     json_t *row;
     json_array_foreach((json_t *)rows, i, row) {
-        if (is_ok(row) && alike(row, oom) && same_fields(row, oom, mode, 1) && tokens(row) < tokens(oom) &&
+        if (is_ok(row) && is_like(row, oom) && tokens(row) < tokens(oom) &&
             (best == NULL || tokens(row) > tokens(best))) {
             best = row;
         }
@@ -283,22 +287,31 @@ static sm_status advise_on_failures(const json_t *rows, json_t *records) {
     return SM_OK;
 }
 
-// Groups the ok rows by name: arrays, in the order of their first rows.
+// Rows that are compared: the same work but for the batch, on the same device, and none or all with own code.
+static bool is_of_group(const json_t *row, const json_t *first) {
+    const unsigned parts = SM_PART(SM_IDENTITY_WORK) | SM_PART(SM_FACTOR_MACHINE) | SM_PART(SM_FACTOR_DEVICE);
+    return sm_identity_order(row, first, parts) == 0 && strcmp(sm_rows_own_code(row), sm_rows_own_code(first)) == 0;
+}
+
+// Groups the ok rows: arrays, in the order of their first rows.
 static sm_status group_rows(const json_t *rows, json_t *groups) {
-    char name[GROUP_SIZE];
     size_t i;
+    size_t g;
     json_t *row;
+    json_t *group;
     json_array_foreach((json_t *)rows, i, row) {
+        json_t *own = NULL;
         if (!is_ok(row)) {
             continue;
         }
-        sm_recommend_group(row, name, sizeof(name));
-        if (json_object_get(groups, name) == NULL && json_object_set_new_nocheck(groups, name, json_array()) != 0) {
-            return sm_fail(SM_ERR_OOM, "no memory for recommendations");
+        json_array_foreach(groups, g, group) {
+            own = own == NULL && is_of_group(row, json_array_get(group, 0)) ? group : own;
         }
-        if (json_array_append(json_object_get(groups, name), row) != 0) {
-            return sm_fail(SM_ERR_OOM, "no memory for recommendations");
+        if (own == NULL) {
+            own = json_array();
+            json_array_append_new(groups, own);
         }
+        json_array_append(own, row);
     }
     return SM_OK;
 }
@@ -306,16 +319,16 @@ static sm_status group_rows(const json_t *rows, json_t *groups) {
 sm_status sm_recommend(const json_t *rows, json_t **records) {
     sm_status status = SM_OK;
     json_t *made = json_array();
-    json_t *groups = json_object();
-    const char *name;
+    json_t *groups = json_array();
+    size_t g;
     json_t *group;
     *records = NULL;
     if (made == NULL || groups == NULL) {
         SM_TRY_GOTO(sm_fail(SM_ERR_OOM, "no memory for recommendations"));
     }
     SM_TRY_GOTO(group_rows(rows, groups));
-    json_object_foreach(groups, name, group) { SM_TRY_GOTO(award_group(group, made)); }
-    json_object_foreach(groups, name, group) { SM_TRY_GOTO(break_evens(group, made)); }
+    json_array_foreach(groups, g, group) { SM_TRY_GOTO(award_group(groups, group, made)); }
+    json_array_foreach(groups, g, group) { SM_TRY_GOTO(break_evens(groups, group, made)); }
     SM_TRY_GOTO(advise_on_failures(rows, made));
     *records = json_incref(made);
 cleanup:

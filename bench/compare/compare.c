@@ -204,7 +204,7 @@ static sm_status make_record(const sm_run_group *of_a, const sm_run_group *of_b,
         *verdict = SM_VERDICT_INCONCLUSIVE;
         reason = doubt;
     }
-    sm_factor_text(a, b, differs, sizeof(differs));
+    sm_identity_text(a, b, SM_FACTORS, differs, sizeof(differs));
     sm_json_set_new(record, "verdict", json_string(sm_verdict_name(*verdict)));
     sm_json_set_new(record, "reason", sm_json_text(reason));
     sm_json_set_new(record, "test", sm_json_text(sm_rows_text(a, "test")));
@@ -328,8 +328,8 @@ static void nearest_text(const json_t *row, const sm_run_groups *others, bool is
     int least = INT_MAX;
     for (size_t j = 0; j < others->n; j++) {
         const json_t *other = others->groups[j].rows[0];
-        int distance = SM_FACTOR_COUNT * sm_work_distance(row, other);
-        distance += distance < least ? __builtin_popcount(sm_factor_difference(row, other)) : 0;
+        int distance = SM_IDENTITY_COUNT * sm_identity_text(row, other, SM_SAME_WORK, work, sizeof(work));
+        distance += distance < least ? sm_identity_text(row, other, SM_FACTORS, factor, sizeof(factor)) : 0;
         nearest = distance < least ? other : nearest;
         least = distance < least ? distance : least;
     }
@@ -337,8 +337,8 @@ static void nearest_text(const json_t *row, const sm_run_groups *others, bool is
         snprintf(text, TEXT_SIZE, "the other side is empty");
         return;
     }
-    sm_work_difference(is_a ? row : nearest, is_a ? nearest : row, work, sizeof(work));
-    sm_factor_text(is_a ? row : nearest, is_a ? nearest : row, factor, sizeof(factor));
+    sm_identity_text(is_a ? row : nearest, is_a ? nearest : row, SM_SAME_WORK, work, sizeof(work));
+    sm_identity_text(is_a ? row : nearest, is_a ? nearest : row, SM_FACTORS, factor, sizeof(factor));
     snprintf(text, TEXT_SIZE, "no match; the nearest differs in %.230s%s%.230s", work,
              work[0] != '\0' && factor[0] != '\0' ? ", " : "", factor);
 }

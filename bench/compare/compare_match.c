@@ -9,150 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VALUE_SIZE = 160, WORK_SIZE = 512 };
-
-static const char *const work_fields[] = {"pass_type", "n_batch",   "n_seq",   "n_accum",  "vocab",   "n_ctx",
-                                          "n_layer",   "n_head",    "d_model", "d_ff",     "dropout", "model_arch",
-                                          "optimizer", "n_kv_head", "padding", "documents"};
-enum { N_WORK_FIELDS = sizeof(work_fields) / sizeof(work_fields[0]), MAX_FACTOR_FIELDS = 4 };
-
-static const struct {
-    const char *name;
-    const char *fields[MAX_FACTOR_FIELDS];
-} factors[SM_FACTOR_COUNT] = {
-    [SM_FACTOR_MACHINE] = {"machine", {"cpu_info"}},
-    [SM_FACTOR_DEVICE] = {"device", {"backend_used", "device", "gpu_info"}},
-    [SM_FACTOR_ISA] = {"isa", {"isa"}},
-    [SM_FACTOR_TIER] = {"tier", {"tier"}},
-    [SM_FACTOR_MODE] = {"mode", {"mode", "recompute", "attention", "own_kernels"}},
-    [SM_FACTOR_PRECISION] = {"precision", {"precision", "loss_scale"}},
-    [SM_FACTOR_THREADS] = {"threads", {"n_threads"}},
-    [SM_FACTOR_LOADER] = {"loader", {"loop.loader"}},
-};
-
-const char *sm_factor_name(sm_factor factor) { return factors[factor].name; }
-
-bool sm_factor_parse(const char *name, sm_factor *factor) {
-    for (int i = 0; i < SM_FACTOR_COUNT; i++) {
-        if (strcmp(name, factors[i].name) == 0) {
-            *factor = (sm_factor)i;
-            return true;
-        }
-    }
-    return false;
-}
-
-// --- values ------------------------------------------------------------------------------
-
-// A field as text; "" if the row does not have it. Equal numbers give equal texts, however they were written.
-static void value_of(const json_t *row, const char *name, char text[VALUE_SIZE]) {
-    const json_t *value = sm_json_get(row, name);
-    text[0] = '\0';
-    if (json_is_number(value)) {
-        snprintf(text, VALUE_SIZE, "%.12g", json_number_value(value));
-    } else if (json_is_string(value)) {
-        snprintf(text, VALUE_SIZE, "%s", json_string_value(value));
-    }
-}
-
-static void append(char *text, size_t size_bytes, const char *what, const char *a, const char *b) {
-    size_t used = strlen(text);
-    snprintf(text + used, size_bytes - used, "%s%s %s / %s", used > 0 ? ", " : "", what, a[0] != '\0' ? a : "-",
-             b[0] != '\0' ? b : "-");
-}
-
-void sm_work_difference(const json_t *a, const json_t *b, char *text, size_t size_bytes) {
-    char value_a[VALUE_SIZE];
-    char value_b[VALUE_SIZE];
-    bool knows_model = false;
-    text[0] = '\0';
-    for (int i = 0; i < N_WORK_FIELDS; i++) {
-        value_of(a, work_fields[i], value_a);
-        value_of(b, work_fields[i], value_b);
-        bool both = value_a[0] != '\0' && value_b[0] != '\0';
-        knows_model |= both && strcmp(work_fields[i], "n_layer") == 0;
-        if (both && strcmp(value_a, value_b) != 0) {
-            append(text, size_bytes, work_fields[i], value_a, value_b);
-        }
-    }
-    // Rows without dimensions are compared by the model's name.
-    value_of(a, "model_type", value_a);
-    value_of(b, "model_type", value_b);
-    if (!knows_model && strcmp(value_a, value_b) != 0) {
-        append(text, size_bytes, "model_type", value_a, value_b);
-    }
-}
-
-static bool is_known(const json_t *value) {
-    return json_is_number(value) || (json_is_string(value) && json_string_length(value) > 0);
-}
-
-// Equal numbers are equal, however they were written.
-static bool differs(const json_t *a, const json_t *b) {
-    if (json_is_number(a) && json_is_number(b)) {
-        return json_number_value(a) != json_number_value(b);
-    }
-    return !json_is_string(a) || !json_is_string(b) || strcmp(json_string_value(a), json_string_value(b)) != 0;
-}
-
-int sm_work_distance(const json_t *a, const json_t *b) {
-    int n = 0;
-    bool knows_model = false;
-    for (int i = 0; i < N_WORK_FIELDS; i++) {
-        const json_t *value_a = sm_json_get(a, work_fields[i]);
-        const json_t *value_b = sm_json_get(b, work_fields[i]);
-        bool both = is_known(value_a) && is_known(value_b);
-        knows_model |= both && strcmp(work_fields[i], "n_layer") == 0;
-        n += both && differs(value_a, value_b);
-    }
-    // Rows without dimensions are compared by the model's name.
-    return n + (!knows_model && strcmp(sm_rows_text(a, "model_type"), sm_rows_text(b, "model_type")) != 0);
-}
-
-static bool factor_differs(const json_t *a, const json_t *b, sm_factor factor) {
-    for (int i = 0; i < MAX_FACTOR_FIELDS && factors[factor].fields[i] != NULL; i++) {
-        const char *field = factors[factor].fields[i];
-        const json_t *value_a = sm_json_get(a, field);
-        const json_t *value_b = sm_json_get(b, field);
-        bool known_a = is_known(value_a);
-        bool known_b = is_known(value_b);
-        // Rows of older versions, and of other programs, may lack these.
-        bool may_be_left_out =
-            strcmp(field, "recompute") == 0 || strcmp(field, "loss_scale") == 0 || strcmp(field, "attention") == 0;
-        if ((known_a != known_b && !may_be_left_out) || (known_a && known_b && differs(value_a, value_b))) {
-            return true;
-        }
-    }
-    return false;
-}
-
-unsigned sm_factor_difference(const json_t *a, const json_t *b) {
-    const unsigned of_device = 1u << SM_FACTOR_ISA | 1u << SM_FACTOR_TIER | 1u << SM_FACTOR_THREADS;
-    unsigned bits = 0;
-    for (int i = 0; i < SM_FACTOR_COUNT; i++) {
-        bits |= factor_differs(a, b, (sm_factor)i) ? 1u << i : 0;
-    }
-    bits &= bits & 1u << SM_FACTOR_MACHINE ? ~(of_device | 1u << SM_FACTOR_DEVICE) : ~0u;
-    bits &= bits & 1u << SM_FACTOR_DEVICE ? ~of_device : ~0u;
-    return bits;
-}
-
-void sm_factor_text(const json_t *a, const json_t *b, char *text, size_t size_bytes) {
-    char value_a[VALUE_SIZE];
-    char value_b[VALUE_SIZE];
-    unsigned bits = sm_factor_difference(a, b);
-    text[0] = '\0';
-    for (int i = 0; i < SM_FACTOR_COUNT; i++) {
-        for (int k = 0; bits & 1u << i && k < MAX_FACTOR_FIELDS && factors[i].fields[k] != NULL; k++) {
-            value_of(a, factors[i].fields[k], value_a);
-            value_of(b, factors[i].fields[k], value_b);
-            if (strcmp(value_a, value_b) != 0) {
-                append(text, size_bytes, factors[i].name, value_a, value_b);
-                break;
-            }
-        }
-    }
-}
+enum { WORK_SIZE = 512 };
 
 // --- groups ------------------------------------------------------------------------------
 
@@ -162,9 +19,7 @@ bool sm_row_is_usable(const json_t *row) {
     return ran && sm_json_number(row, "median_ns") > 0;
 }
 
-static bool same_configuration(const json_t *a, const json_t *b) {
-    return sm_work_distance(a, b) == 0 && sm_factor_difference(a, b) == 0;
-}
+static bool same_configuration(const json_t *a, const json_t *b) { return sm_identity_difference(a, b) == 0; }
 
 static sm_status add_row(sm_run_groups *groups, size_t capacity, const json_t *row) {
     size_t g = 0;
@@ -219,7 +74,8 @@ static sm_status pair_same_work(sm_run_groups *a, sm_run_groups *b, sm_matches *
     *m = (sm_matches){NULL, 0};
     for (size_t i = 0; i < a->n; i++) {
         for (size_t j = 0; j < b->n; j++) {
-            if (sm_work_distance(a->groups[i].rows[0], b->groups[j].rows[0]) != 0) {
+            const unsigned differs = sm_identity_difference(a->groups[i].rows[0], b->groups[j].rows[0]);
+            if ((differs & SM_SAME_WORK) != 0) {
                 continue;
             }
             if (m->n == capacity) {
@@ -230,7 +86,6 @@ static sm_status pair_same_work(sm_run_groups *a, sm_run_groups *b, sm_matches *
                 }
                 m->matches = more;
             }
-            unsigned differs = sm_factor_difference(a->groups[i].rows[0], b->groups[j].rows[0]);
             m->matches[m->n++] = (sm_match){&a->groups[i], &b->groups[j], differs, 0};
         }
     }
@@ -272,7 +127,7 @@ static void keep_nearest(sm_matches *m) {
     size_t n = 0;
     for (size_t i = 0; i < m->n; i++) {
         sm_match *match = &m->matches[i];
-        match->n_fewest = SM_FACTOR_COUNT;
+        match->n_fewest = SM_IDENTITY_COUNT;
         for (size_t k = 0; k < m->n; k++) {
             int n_factors = count_bits(m->matches[k].differs);
             if (m->matches[k].a == match->a && n_factors < match->n_fewest) {
@@ -302,11 +157,11 @@ static sm_status keep_alike(sm_matches *m) {
     }
     if (count_bits(single) > 1) {
         char names[WORK_SIZE] = "";
-        for (int i = 0; i < SM_FACTOR_COUNT; i++) {
+        for (int i = SM_FACTOR_MACHINE; i < SM_IDENTITY_COUNT; i++) {
             size_t used = strlen(names);
             if (single & 1u << i) {
                 snprintf(names + used, sizeof(names) - used, "%s%s", used > 0 ? " and " : "",
-                         sm_factor_name((sm_factor)i));
+                         sm_identity_name((sm_identity)i));
             }
         }
         return sm_fail(SM_ERR_USAGE, "rows of A and B differ in %s; name the properties that may differ with --across",

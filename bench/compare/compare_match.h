@@ -1,42 +1,15 @@
 // compare_match.h: decides which rows of two sets may be compared.
 //
-// The configuration of a row has two parts.
-//   work     what is computed: pass type, batch, length, accumulation, the model's dimensions.
-//            It must be the same on both sides, or times mean nothing side by side
-//   factors  how and where: what a comparison is about. X-list below
-//
-// Rows of one side with the same work and factors are runs of one configuration. A difference in
-// `machine` carries device, isa, tier and threads with it, one in `device` the last three.
-// Build, time and seed are no factors: they are what differs between any two files.
+// They must have done the same work; how and where (the factors of bench/rows/identity.h) is what a comparison is about.
+// Rows of one side with the same work and factors are runs of one configuration.
 #ifndef STEPMARK_COMPARE_MATCH_H
 #define STEPMARK_COMPARE_MATCH_H
 
 #include "status.h"
-#include "bench/tables/json_values.h"
+#include "bench/rows/identity.h"
 
 #include <stdbool.h>
 #include <stddef.h>
-
-// X(code, name)
-#define SM_FACTOR_LIST(X)               \
-    X(SM_FACTOR_MACHINE, "machine")     \
-    X(SM_FACTOR_DEVICE, "device")       \
-    X(SM_FACTOR_ISA, "isa")             \
-    X(SM_FACTOR_TIER, "tier")           \
-    X(SM_FACTOR_MODE, "mode")           \
-    X(SM_FACTOR_PRECISION, "precision") \
-    X(SM_FACTOR_THREADS, "threads")     \
-    X(SM_FACTOR_LOADER, "loader")
-
-typedef enum {
-#define X(code, name) code,
-    SM_FACTOR_LIST(X)
-#undef X
-        SM_FACTOR_COUNT
-} sm_factor;
-
-const char *sm_factor_name(sm_factor factor);
-bool sm_factor_parse(const char *name, sm_factor *factor);
 
 // The runs of one configuration on one side.
 typedef struct {
@@ -56,17 +29,6 @@ void sm_run_groups_free(sm_run_groups *groups);
 
 // Whether a row has a time to compare.
 bool sm_row_is_usable(const json_t *row);
-
-// Fields of the work that both rows have and that differ, as "n_batch 4 / 8, n_seq 64 / 128"; "" if the work is the
-// same.
-void sm_work_difference(const json_t *a, const json_t *b, char *text, size_t size_bytes);
-
-// The number of these fields; 0: the same work.
-int sm_work_distance(const json_t *a, const json_t *b);
-
-// Bits 1 << sm_factor, and the same as text: "mode naive / fused".
-unsigned sm_factor_difference(const json_t *a, const json_t *b);
-void sm_factor_text(const json_t *a, const json_t *b, char *text, size_t size_bytes);
 
 // Two groups of the same work.
 typedef struct {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bench/compare/noise_verdict.h"
+#include "bench/rows/identity.h"
 #include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"
 
@@ -45,6 +46,7 @@ static const sm_column columns[] = {
     SHARED("precision", "number format", "precision"),
     SHARED("pass_type", "what is timed", "pass"),
     SHARED("optimizer", "the step's optimizer", "optimizer"),
+    SHARED("work", "what else tells its work from that of another place 1", "work"),
     SHARED("own_kernels", "kernels or a backend of the user's own that ran: ranked separately", "own code"),
     {SM_COLUMN("place", SM_COLUMN_INTEGER, "",
                "among the rows of that work, by tokens/s; shared where intervals overlap"),
@@ -92,8 +94,9 @@ const sm_table sm_leaderboard_refused_table = {"refused", refused_columns,
 
 // --- which rows ----------------------------------------------------------------------------------------
 
-static const char *const work_fields[] = {"model_arch", "model_n_params", "vocab",   "n_seq",  "precision",
-                                          "pass_type",  "optimizer",      "n_accum", "dropout"};
+// Rows compete in the same work, format and optimizer, with any batch.
+static const unsigned competition =
+    SM_PART(SM_IDENTITY_WORK) | SM_PART(SM_FACTOR_PRECISION) | SM_PART(SM_FACTOR_OPTIMIZER);
 
 static bool agree(const json_t *a, const json_t *b, const char *field) {
     const json_t *x = json_object_get(a, field);
@@ -105,12 +108,7 @@ static int compare_code(const json_t *a, const json_t *b) { return strcmp(sm_row
 
 // Both must use this program's own kernels, or both others.
 static bool same_work(const json_t *a, const json_t *b) {
-    for (size_t i = 0; i < sizeof(work_fields) / sizeof(work_fields[0]); i++) {
-        if (!agree(a, b, work_fields[i])) {
-            return false;
-        }
-    }
-    return compare_code(a, b) == 0;
+    return sm_identity_order(a, b, competition) == 0 && compare_code(a, b) == 0;
 }
 
 // "" for a measured, checked and usable row; otherwise what it lacks.
@@ -139,27 +137,13 @@ static bool same_machine(const json_t *a, const json_t *b) {
     return strcmp(machine_of(a), machine_of(b)) == 0 && agree(a, b, "device") && (x == y || json_equal(x, y));
 }
 
-static int compare_names(const char *field, const json_t *a, const json_t *b) {
-    const json_t *x = json_object_get(a, field);
-    const json_t *y = json_object_get(b, field);
-    if (json_is_number(x) && json_is_number(y)) {
-        return (json_number_value(x) > json_number_value(y)) - (json_number_value(x) < json_number_value(y));
-    }
-    return strcmp(sm_rows_text(a, field), sm_rows_text(b, field));
-}
-
 // By work, then the fastest first.
 static int by_work_and_speed(const void *a, const void *b) {
     const json_t *x = *(const json_t *const *)a;
     const json_t *y = *(const json_t *const *)b;
-    for (size_t i = 0; i < sizeof(work_fields) / sizeof(work_fields[0]); i++) {
-        const int order = compare_names(work_fields[i], x, y);
-        if (order != 0) {
-            return order;
-        }
-    }
-    if (compare_code(x, y) != 0) {
-        return compare_code(x, y);
+    const int work = sm_identity_order(x, y, competition);
+    if (work != 0 || compare_code(x, y) != 0) {
+        return work != 0 ? work : compare_code(x, y);
     }
     const double x_ts = sm_json_number(x, "median_ts");
     const double y_ts = sm_json_number(y, "median_ts");
@@ -222,7 +206,24 @@ static json_t *make_name(const json_t *row) {
     return name;
 }
 
-static json_t *make_record(const json_t *row, const json_t *best, int place, bool is_reference, const sm_costs *costs) {
+// How the work of a row differs from that of an earlier one which the shown columns do not tell from it.
+static void other_work(const json_t *const *sorted, size_t n_before, const json_t *row, char text[TEXT_SIZE]) {
+    static const char *const shown[] = {"model_arch", "model_type", "n_seq", "pass_type", "precision", "optimizer"};
+    bool alike = false;
+    text[0] = '\0';
+    for (size_t i = 0; i < n_before && !alike; i++) {
+        alike = true;
+        for (size_t k = 0; k < sizeof(shown) / sizeof(shown[0]) && alike; k++) {
+            alike = agree(sorted[i], row, shown[k]);
+        }
+        if (alike) {
+            sm_identity_own_text(row, sorted[i], SM_PART(SM_IDENTITY_WORK), text, TEXT_SIZE);
+        }
+    }
+}
+
+static json_t *make_record(const json_t *row, const json_t *best, const char *work, int place, bool is_reference,
+                           const sm_costs *costs) {
     char marks[TEXT_SIZE];
     char cost[SM_COST_TEXT_SIZE];
     char bound[TEXT_SIZE];
@@ -233,6 +234,7 @@ static json_t *make_record(const json_t *row, const json_t *best, int place, boo
     set_marks(row, best, is_reference, marks);
     sm_json_set_new(record, "reference", json_boolean(is_reference));
     sm_json_set_new(record, "place", sm_json_integer(place));
+    sm_json_set_new(record, "work", sm_json_text(work));
     sm_json_set_new(record, "median_ts", sm_json_real(rate));
     sm_json_set_new(record, "lo_ts", sm_json_real(tokens / sm_json_number(row, "ci95_hi_ns")));
     sm_json_set_new(record, "hi_ts", sm_json_real(tokens / sm_json_number(row, "ci95_lo_ns")));
@@ -274,10 +276,12 @@ static sm_status write_places(const json_t *const *sorted, size_t n, const json_
     size_t leader = 0; // first row of the place
     int n_before = 0;
     int place = 0;
+    char work[TEXT_SIZE] = "";
     for (size_t i = 0; i < n; i++) {
         if (!same_work(sorted[first], sorted[i])) {
             first = i;
             n_before = 0;
+            other_work(sorted, first, sorted[i], work);
         }
         if (is_beaten(sorted, references, first, i)) {
             continue;
@@ -288,7 +292,8 @@ static sm_status write_places(const json_t *const *sorted, size_t n, const json_
         }
         n_before++;
         const bool is_reference = holds(references, sorted[i]);
-        if (json_array_append_new(records, make_record(sorted[i], sorted[first], place, is_reference, costs)) != 0) {
+        if (json_array_append_new(records, make_record(sorted[i], sorted[first], work, place, is_reference, costs)) !=
+            0) {
             return sm_fail(SM_ERR_OOM, "no memory for a leaderboard");
         }
     }

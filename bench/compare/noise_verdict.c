@@ -207,18 +207,13 @@ const sm_contest sm_contests[SM_CONTEST_COUNT] = {
 
 static bool is_better(const sm_contest *contest, double a, double b) { return contest->least_wins ? a < b : a > b; }
 
-// Whether a row is another run of the same configuration.
-static bool same_configuration(const json_t *a, const json_t *b) {
-    return sm_work_distance(a, b) == 0 && sm_factor_difference(a, b) == 0;
-}
-
 // Finds the configurations that are not distinct from `first`, and the best of them. Returns the number of other
 // configurations.
 static size_t find_rivals(const sm_contest *contest, const json_t *const *rows, const sm_estimate *figures, size_t n,
                           sm_outcome *o) {
     size_t n_others = 0;
     for (size_t i = 0; i < n; i++) {
-        if (isnan(figures[i].value) || same_configuration(rows[i], o->first)) {
+        if (isnan(figures[i].value) || sm_identity_difference(rows[i], o->first) == 0) {
             continue;
         }
         n_others++;
@@ -252,7 +247,7 @@ static void decide(const sm_contest *contest, const json_t *const *rows, const s
 // Whether there are several configurations to compare.
 static bool has_several(const json_t *const *rows, size_t n) {
     size_t i = 1;
-    while (i < n && same_configuration(rows[0], rows[i])) {
+    while (i < n && sm_identity_difference(rows[0], rows[i]) == 0) {
         i++;
     }
     return i < n;

@@ -2,7 +2,9 @@
 #include "bench/compare/speedups.h"
 
 #include "bench/compare/noise_verdict.h"
+#include "bench/rows/identity.h"
 #include "bench/rows/read_rows.h"
+#include "bench/rows/row.h"
 #include "bench/stats/compare_stats.h"
 #include "bench/tables/show.h"
 
@@ -12,42 +14,10 @@
 
 enum { NAME_SIZE = 256, SENTENCE_SIZE = 1024, MOST_SENTENCES = 8 };
 
-// Rows that agree in these fields did the same work.
-static const char *const work_fields[] = {"model_arch", "model_type", "model_n_params", "test",       "n_batch",
-                                          "n_seq",      "n_accum",    "vocab",          "data_digest"};
-
-// Fields that may differ, in the order in which names show them.
-static const char *const factor_fields[] = {"device",    "isa",       "tier",       "mode",   "precision",
-                                            "optimizer", "n_threads", "loss_scale", "binding"};
-
-// Fields included in the text of a mode (sm_text_mode).
-static const char *const mode_fields[] = {"mode", "recompute", "attention", "own_kernels"};
-
-enum {
-    N_WORK = sizeof(work_fields) / sizeof(work_fields[0]),
-    N_FACTORS = sizeof(factor_fields) / sizeof(factor_fields[0]),
-    N_MODE = sizeof(mode_fields) / sizeof(mode_fields[0]),
-};
-
 typedef struct {
     const json_t **rows; // of one work, the fastest first
     size_t n;
 } group;
-
-static bool agree(const json_t *a, const json_t *b, const char *field) {
-    const json_t *x = json_object_get(a, field);
-    const json_t *y = json_object_get(b, field);
-    return x == y || json_equal(x, y); // both lack it, or have the same
-}
-
-static bool same_work(const json_t *a, const json_t *b) {
-    for (size_t i = 0; i < N_WORK; i++) {
-        if (!agree(a, b, work_fields[i])) {
-            return false;
-        }
-    }
-    return true;
-}
 
 static bool has_figures(const json_t *row) {
     return strcmp(sm_rows_text(row, "status"), "ok") == 0 && sm_json_number(row, "median_ns") > 0;
@@ -65,7 +35,7 @@ static void collect(const json_t *rows, size_t first, group *g) {
     g->n = 0;
     for (size_t i = 0; i < json_array_size(rows) && has_figures(of); i++) {
         const json_t *row = json_array_get(rows, i);
-        if (!has_figures(row) || !same_work(row, of)) {
+        if (!has_figures(row) || sm_identity_order(row, of, SM_SAME_WORK) != 0) {
             continue;
         }
         if (i < first) {
@@ -77,24 +47,16 @@ static void collect(const json_t *rows, size_t first, group *g) {
     qsort(g->rows, g->n, sizeof(*g->rows), by_median);
 }
 
-static bool varies(const group *g, const char *field) {
-    for (size_t i = 1; i < g->n; i++) {
-        if (!agree(g->rows[0], g->rows[i], field)) {
-            return true;
-        }
+static bool varies(const group *g, const sm_column *column) {
+    char first[SM_IDENTITY_VALUE_SIZE];
+    char other[SM_IDENTITY_VALUE_SIZE];
+    bool varied = false;
+    sm_identity_value(g->rows[0], column, first);
+    for (size_t i = 1; i < g->n && !varied; i++) {
+        sm_identity_value(g->rows[i], column, other);
+        varied = strcmp(first, other) != 0;
     }
-    return false;
-}
-
-static bool is_mode(const char *field) { return strcmp(field, "mode") == 0; }
-
-// Whether the field distinguishes rows. A device's name also covers the place of its threads.
-static bool tells_apart(const group *g, const char *field) {
-    bool any_varies = varies(g, field);
-    for (size_t i = 0; i < N_MODE && is_mode(field); i++) {
-        any_varies |= varies(g, mode_fields[i]);
-    }
-    return any_varies && !(strcmp(field, "binding") == 0 && varies(g, "device"));
+    return varied;
 }
 
 static void append(char *name, const char *text) {
@@ -102,24 +64,31 @@ static void append(char *name, const char *text) {
     snprintf(name + used, NAME_SIZE - used, "%s%s", used > 0 && text[0] != '\0' ? " " : "", text);
 }
 
-// A row's name within its group: "fused bf16".
+// A row's name within its group, of the columns that vary: "fused bf16". The mode's text has all columns of the mode, and
+// a device's name the place of its threads.
 static void name_row(const group *g, const json_t *row, char name[NAME_SIZE]) {
+    bool has_device = false;
+    bool has_mode = false;
     name[0] = '\0';
-    for (size_t i = 0; i < N_FACTORS; i++) {
+    for (int i = 0; i < sm_row_table.n_columns; i++) {
+        const sm_column *column = &sm_row_table.columns[i];
+        const bool is_mode = column->identity == SM_FACTOR_MODE || column->identity == SM_FACTOR_LOADER;
         char text[NAME_SIZE] = "";
-        const json_t *value = json_object_get(row, factor_fields[i]);
-        if (!tells_apart(g, factor_fields[i])) {
+        if (column->identity < SM_FACTOR_MACHINE || strcmp(column->name, "backend_used") == 0 ||
+            (is_mode && has_mode) || (has_device && strcmp(column->name, "binding") == 0) || !varies(g, column)) {
             continue;
         }
-        if (is_mode(factor_fields[i])) {
+        has_device |= column->identity == SM_FACTOR_DEVICE;
+        has_mode |= is_mode;
+        if (is_mode) {
             sm_text_mode(row, text, sizeof(text));
-        } else if (json_is_string(value)) {
-            snprintf(text, sizeof(text), "%s", json_string_value(value));
-        } else if (json_is_integer(value)) {
-            const json_int_t n = json_integer_value(value);
-            snprintf(text, sizeof(text), "%" JSON_INTEGER_FORMAT " thread%s", n, n == 1 ? "" : "s");
+        } else {
+            sm_identity_value(row, column, text);
         }
         append(name, text);
+        if (strcmp(column->name, "n_threads") == 0 && text[0] != '\0') {
+            append(name, strcmp(text, "1") == 0 ? "thread" : "threads");
+        }
     }
 }
 

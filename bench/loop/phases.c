@@ -67,7 +67,8 @@ const json_t *sm_loop_baseline(const json_t *rows, const json_t *row) {
     json_t *other;
     json_array_foreach(rows, i, other) {
         const bool is_loop = sm_json_number(other, "loop.wall_ns") > 0;
-        found = is_loop && sm_row_is_usable(other) && sm_work_distance(row, other) == 0 ? other : found;
+        found = is_loop && sm_row_is_usable(other) && (sm_identity_difference(row, other) & SM_SAME_WORK) == 0 ? other
+                                                                                                               : found;
     }
     return found;
 }

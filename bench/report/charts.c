@@ -135,7 +135,7 @@ static sm_status memory(const sm_report_rows *report, const sm_report_row *row, 
 // --- the matched baseline --------------------------------------------------------------------
 
 static const struct {
-    sm_factor factor;
+    sm_identity factor;
     const char *field;
     const char *values[2]; // either is a baseline
 } baselines[] = {
@@ -163,8 +163,7 @@ static const sm_report_row *find_baseline(const sm_report_rows *report, const sm
             !is_baseline(other->json, b)) {
             continue;
         }
-        if (sm_work_distance(other->json, row->json) == 0 &&
-            sm_factor_difference(other->json, row->json) == 1u << baselines[b].factor) {
+        if (sm_identity_difference(other->json, row->json) == SM_PART(baselines[b].factor)) {
             return other;
         }
     }

@@ -28,7 +28,8 @@ bool sm_report_has_loops(const sm_report_rows *report) {
 static const sm_report_row *baseline_of(const sm_report_rows *report, const sm_report_row *row) {
     for (int i = 0; i < row->index; i++) {
         const sm_report_row *other = &report->rows[i];
-        if (is_loop(other) && other->panel_id == row->panel_id && sm_work_distance(other->json, row->json) == 0) {
+        if (is_loop(other) && other->panel_id == row->panel_id &&
+            (sm_identity_difference(other->json, row->json) & SM_SAME_WORK) == 0) {
             return other;
         }
     }

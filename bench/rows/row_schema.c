@@ -1,5 +1,6 @@
 // row_schema.c: the table of the result row's fields, and their display in the Markdown table. Names shared with
 // llama-bench have the same meaning.
+#include "bench/rows/identity.h"
 #include "bench/rows/row.h"
 
 #include "bench/tables/show.h"
@@ -124,7 +125,10 @@ static void show_brief_status(const json_t *record, const sm_column *column, cha
 #define SHOWN_WHEN_VARIED(title, function) .heading = (title), .view = SM_SHOWN_WHEN_VARIED, .show = (function)
 #define RANK(which)                        .rank = (which)
 #define BRIEF(title, function)             .brief_heading = (title), .brief = (function)
-#define SHOWN_AS_NOTES(title)              .heading = (title), .view = SM_SHOWN_AS_NOTES
+// Part of the identity of a row that the column belongs to.
+#define IS(part) .identity = (part)
+
+#define SHOWN_AS_NOTES(title) .heading = (title), .view = SM_SHOWN_AS_NOTES
 
 static const sm_column columns[] = {
     {INTEGER(schema_version, "", "version of this table; grows when a field changes its meaning")},
@@ -136,51 +140,58 @@ static const sm_column columns[] = {
           "why sampling ended: repetitions (all done), noise (as steady as requested), samples or time (limit "
           "reached before that), timeout or interrupted")},
 
-    {TEXT(model_arch, "architecture of the model: gpt2, ..."), SHOWN_WHEN_VARIED("architecture", NULL)},
+    {TEXT(model_arch, "architecture of the model: gpt2, ..."), IS(SM_IDENTITY_WORK),
+     SHOWN_WHEN_VARIED("architecture", NULL)},
     {TEXT(model_type, "size of the model by name"), SHOWN_WHEN_VARIED("model", NULL)},
     {INTEGER(model_n_params, "", "parameters of the model, padding excluded"),
      SHOWN_WHEN_VARIED("parameters", sm_show_count)},
     {TEXT(backends, "backends in this build, separated by commas")},
     {TEXT(backend, "requested backend")},
-    {TEXT(backend_used, "backend that ran")},
-    {TEXT(device, "device that ran, as in --list-devices"), SHOWN("device", show_device), RANK(8)},
-    {TEXT(cpu_info, "processor of the host"), SHOWN_WHEN_VARIED("on", NULL)},
-    {TEXT(gpu_info, "device other than the host's processor"), SHOWN_WHEN_VARIED("GPU", NULL)},
-    {TEXT(isa, "instruction set of the kernels that ran")},
-    {TEXT(tier, "family of the kernels that ran")},
-    {TEXT(mode, "naive, fused or tuned"), SHOWN_WHEN_VARIED("mode", NULL)},
+    {TEXT(backend_used, "backend that ran"), IS(SM_FACTOR_DEVICE)},
+    {TEXT(device, "device that ran, as in --list-devices"), IS(SM_FACTOR_DEVICE), SHOWN("device", show_device),
+     RANK(8)},
+    {TEXT(cpu_info, "processor of the host"), IS(SM_FACTOR_MACHINE), SHOWN_WHEN_VARIED("on", NULL)},
+    {TEXT(gpu_info, "device other than the host's processor"), IS(SM_FACTOR_DEVICE), SHOWN_WHEN_VARIED("GPU", NULL)},
+    {TEXT(isa, "instruction set of the kernels that ran"), IS(SM_FACTOR_ISA)},
+    {TEXT(tier, "family of the kernels that ran"), IS(SM_FACTOR_TIER)},
+    {TEXT(mode, "naive, fused or tuned"), IS(SM_FACTOR_MODE), SHOWN_WHEN_VARIED("mode", NULL)},
     {TEXT(recompute, "results that the backward computes again instead of keeping them: none, light (cheap ones) or "
                      "block (a whole block except its input); null: the pass has no backward"),
-     SHOWN_WHEN_VARIED("recompute", NULL), RANK(1)},
+     IS(SM_FACTOR_MODE), SHOWN_WHEN_VARIED("recompute", NULL), RANK(1)},
     {TEXT(attention,
           "attention weights kept for the backward: naive (the whole square), blocked (blocks of rows, up to the "
           "diagonal) or flash (none: they are computed again)"),
-     SHOWN_WHEN_VARIED("attention", NULL)},
-    {TEXT(precision, "fp32, tf32, tf32x3, bf16x6, bf16 or fp16"), SHOWN_WHEN_VARIED("precision", sm_show_precision)},
+     IS(SM_FACTOR_MODE), SHOWN_WHEN_VARIED("attention", NULL)},
+    {TEXT(precision, "fp32, tf32, tf32x3, bf16x6, bf16 or fp16"), IS(SM_FACTOR_PRECISION),
+     SHOWN_WHEN_VARIED("precision", sm_show_precision)},
     {FIELD(
         emulated, SM_COLUMN_BOOLEAN, "",
         "the device widened the data and computed in fp32, for lack of instructions of its own; its peak is fp32's")},
     {TEXT(loss_scale, "factor on the loss, so that small gradients do not vanish: none, dynamic (as GradScaler's) or a "
                       "number; null: the pass has no backward"),
-     SHOWN_WHEN_VARIED("loss scale", NULL)},
+     IS(SM_FACTOR_PRECISION), SHOWN_WHEN_VARIED("loss scale", NULL)},
     {TEXT(own_kernels, "the user's own kernels that ran in place of the backend's: op=file (digest), ...; null: none"),
-     SHOWN_WHEN_VARIED("own kernels", NULL)},
-    {INTEGER(n_threads, "", "threads used"), SHOWN_WHEN_VARIED("threads", NULL)},
-    {TEXT(binding, "where they run: bound one a core, or free")},
-    {TEXT(pass_type, "part of the step that a sample times: forward, backward, forward-backward, step or separate")},
+     IS(SM_FACTOR_MODE), SHOWN_WHEN_VARIED("own kernels", NULL)},
+    {INTEGER(n_threads, "", "threads used"), IS(SM_FACTOR_THREADS), SHOWN_WHEN_VARIED("threads", NULL)},
+    {TEXT(binding, "where they run: bound one a core, or free"), IS(SM_FACTOR_THREADS)},
+    {TEXT(pass_type, "part of the step that a sample times: forward, backward, forward-backward, step or separate"),
+     IS(SM_IDENTITY_WORK)},
     {TEXT(test, "name of the test: part of the step, b = batch, s = sequence length"), SHOWN("test", NULL), RANK(7)},
-    {INTEGER(n_batch, "", "B: sequences in a micro-batch")},
-    {INTEGER(n_seq, "", "T: tokens in a sequence")},
-    {INTEGER(n_accum, "", "micro-batches in a step"), SHOWN_WHEN_VARIED("accumulation", show_accumulation)},
-    {INTEGER(vocab, "", "V: vocabulary, padding excluded"), SHOWN_WHEN_VARIED("vocabulary", NULL)},
-    {INTEGER(n_ctx, "", "longest sequence that the model accepts (--context)")},
-    {INTEGER(n_layer, "", "L: blocks")},
-    {INTEGER(n_head, "", "NH: attention heads")},
-    {INTEGER(n_kv_head, "", "NKV: heads of keys and values, each shared by NH / NKV heads of queries")},
-    {INTEGER(d_model, "", "C: width of the residual stream")},
-    {INTEGER(d_ff, "", "F: width of the MLP")},
-    {REAL(dropout, "", "probability of dropout")},
-    {TEXT(optimizer, "optimizer of the step: adamw, ...; null: the pass has none"),
+    {INTEGER(n_batch, "", "B: sequences in a micro-batch"), IS(SM_IDENTITY_BATCH)},
+    {INTEGER(n_seq, "", "T: tokens in a sequence"), IS(SM_IDENTITY_WORK)},
+    {INTEGER(n_accum, "", "micro-batches in a step"), IS(SM_IDENTITY_WORK),
+     SHOWN_WHEN_VARIED("accumulation", show_accumulation)},
+    {INTEGER(vocab, "", "V: vocabulary, padding excluded"), IS(SM_IDENTITY_WORK),
+     SHOWN_WHEN_VARIED("vocabulary", NULL)},
+    {INTEGER(n_ctx, "", "longest sequence that the model accepts (--context)"), IS(SM_IDENTITY_WORK)},
+    {INTEGER(n_layer, "", "L: blocks"), IS(SM_IDENTITY_WORK)},
+    {INTEGER(n_head, "", "NH: attention heads"), IS(SM_IDENTITY_WORK)},
+    {INTEGER(n_kv_head, "", "NKV: heads of keys and values, each shared by NH / NKV heads of queries"),
+     IS(SM_IDENTITY_WORK)},
+    {INTEGER(d_model, "", "C: width of the residual stream"), IS(SM_IDENTITY_WORK)},
+    {INTEGER(d_ff, "", "F: width of the MLP"), IS(SM_IDENTITY_WORK)},
+    {REAL(dropout, "", "probability of dropout"), IS(SM_IDENTITY_WORK)},
+    {TEXT(optimizer, "optimizer of the step: adamw, ...; null: the pass has none"), IS(SM_FACTOR_OPTIMIZER),
      SHOWN_WHEN_VARIED("optimizer", NULL)},
     {INTEGER(seed, "", "of weights, data and dropout")},
     {JSON(run_args,
@@ -191,9 +202,9 @@ static const sm_column columns[] = {
                        "if any, as 32-bit integers")},
     {TEXT(documents, "documents in the rows: least and most of drawn lengths, the id of the data's separator, or "
                      "the tokenizer that has it; null: rows are cut from the data"),
-     SHOWN_WHEN_VARIED("documents", NULL)},
+     IS(SM_IDENTITY_WORK), SHOWN_WHEN_VARIED("documents", NULL)},
     {TEXT(padding, "placement of documents in rows: none, batch, max, bucket or packed; none without documents"),
-     SHOWN_WHEN_VARIED("padding", NULL)},
+     IS(SM_IDENTITY_WORK), SHOWN_WHEN_VARIED("padding", NULL)},
     {TEXT(weights, "folder of the weights; null: drawn from the seed")},
     {TEXT(weights_digest, "FNV-1a of its model.safetensors")},
 
@@ -318,7 +329,7 @@ static const sm_column columns[] = {
     {TEXT(
          loop.loader,
          "of a training loop: its loader, inline or threads:N; null: no loop was measured (also for the fields below)"),
-     SHOWN_WHEN_VARIED("loader", NULL)},
+     IS(SM_FACTOR_LOADER), SHOWN_WHEN_VARIED("loader", NULL)},
     {INTEGER(loop.n_steps, "",
              "attribution steps in the means below: those whose time without data is in the middle half"),
      SPEED},

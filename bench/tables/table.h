@@ -72,6 +72,8 @@ struct sm_column {
 
     bool is_speed; // speed or energy: must not be shown for steps with a wrong loss
 
+    int identity; // part of a record's identity that the column belongs to (bench/rows/identity.h); 0: none
+
     // Offset of the field in a struct; unused by tables of plain JSON.
     size_t offset;
     size_t size_bytes;

@@ -15,13 +15,14 @@
 static sm_status find_factors(const cli_options *options, unsigned *across) {
     *across = 0;
     for (int i = 0; i < options->compare.across.n; i++) {
-        sm_factor factor;
+        sm_identity factor;
         if (!sm_factor_parse(options->compare.across.texts[i], &factor)) {
-            const char *names[SM_FACTOR_COUNT];
-            for (int k = 0; k < SM_FACTOR_COUNT; k++) {
-                names[k] = sm_factor_name((sm_factor)k);
+            const char *names[SM_IDENTITY_COUNT];
+            int n = 0;
+            for (int k = SM_FACTOR_MACHINE; k < SM_IDENTITY_COUNT; k++) {
+                names[n++] = sm_identity_name((sm_identity)k);
             }
-            return cli_no_such_name("--across", "factor", options->compare.across.texts[i], names, SM_FACTOR_COUNT);
+            return cli_no_such_name("--across", "factor", options->compare.across.texts[i], names, n);
         }
         *across |= 1u << factor;
     }

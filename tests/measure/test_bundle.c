@@ -102,6 +102,27 @@ TEST(the_fastest_of_each_machine_has_a_place) {
     json_decref(rows);
 }
 
+// Two works that the shown columns do not tell apart get a column that does.
+TEST(places_of_two_widths) {
+    json_t *rows = json_array();
+    json_t *wide = make_row("A", "fused", 100);
+    json_t *narrow = make_row("B", "fused", 900);
+    json_object_set_new(wide, "d_model", json_integer(128));
+    json_object_set_new(narrow, "d_model", json_integer(64));
+    json_array_append_new(rows, wide);
+    json_array_append_new(rows, narrow);
+    json_t *records = NULL;
+    json_t *refused = NULL;
+    assert_int_equal(sm_leaderboard_make(rows, NULL, NULL, &records, &refused), SM_OK);
+    assert_int_equal(json_array_size(records), 2);
+    assert_string_equal(text_at(records, 0, "machine"), "B");
+    assert_null(text_at(records, 0, "work"));
+    assert_string_equal(text_at(records, 1, "work"), "d_model 128");
+    json_decref(refused);
+    json_decref(records);
+    json_decref(rows);
+}
+
 // Whoever brought the fastest kernel: it is marked, and is not held against this program's.
 TEST(code_of_ones_own_is_ranked_apart) {
     json_t *rows = json_array();

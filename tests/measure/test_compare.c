@@ -10,6 +10,8 @@
 #include "philox.h"
 #include "tests/support/temp_folder.h"
 #include "bench/compare/compare.h"
+#include "bench/compare/speedups.h"
+#include "bench/rows/row.h"
 #include "bench/stats/compare_stats.h"
 #include "bench/tables/show.h"
 
@@ -236,12 +238,56 @@ TEST(a_factor_holds_those_within_it) {
     json_t *there = make_row(1e6, "fused", 4);
     json_object_set_new(there, "device", json_string("opencl:0.0"));
     json_object_set_new(there, "n_threads", json_integer(8));
-    assert_int_equal(sm_factor_difference(here, there), 1u << SM_FACTOR_DEVICE);
+    assert_int_equal(sm_identity_difference(here, there), 1u << SM_FACTOR_DEVICE);
     json_object_set_new(here, "cpu_info", json_string("a processor"));
     json_object_set_new(there, "cpu_info", json_string("another"));
-    assert_int_equal(sm_factor_difference(here, there), 1u << SM_FACTOR_MACHINE);
+    assert_int_equal(sm_identity_difference(here, there), 1u << SM_FACTOR_MACHINE);
     json_decref(here);
     json_decref(there);
+}
+
+// Every column of the identity counts, for all who ask: for comparisons, for an order, and for sentences about the
+// fastest. A column that another agrees in is no difference.
+TEST(identity_is_one) {
+    int n_columns = 0;
+    for (int i = 0; i < sm_row_table.n_columns; i++) {
+        const sm_column *column = &sm_row_table.columns[i];
+        const bool is_text = column->type == SM_COLUMN_TEXT;
+        const bool is_nested = strchr(column->name, '.') != NULL;
+        const unsigned part = SM_PART(column->identity);
+        char text[256];
+        if (column->identity == SM_IDENTITY_NONE || is_nested) {
+            continue;
+        }
+        json_t *a = make_row(1e6, "fused", 4);
+        json_t *b = make_row(2e6, "fused", 4);
+        json_object_set_new(a, "samples_ns", json_pack("[fff]", 1e6, 1e6, 1e6));
+        json_object_set_new(b, "samples_ns", json_pack("[fff]", 2e6, 2e6, 2e6));
+        json_object_set_new(a, column->name, is_text ? json_string("x") : json_integer(3));
+        json_object_set_new(b, column->name, is_text ? json_string("y") : json_integer(5));
+        if (sm_identity_difference(a, b) != part || sm_identity_order(a, b, part) >= 0 ||
+            sm_identity_order(a, b, (SM_SAME_WORK | SM_FACTORS) & ~part) != 0 ||
+            sm_identity_text(a, b, part, text, sizeof(text)) != 1 ||
+            strstr(text, is_text ? "x / y" : "3 / 5") == NULL) {
+            fail_msg("%s: differences %#x, order %d, text %s", column->name, sm_identity_difference(a, b),
+                     sm_identity_order(a, b, part), text);
+        }
+        json_t *sentences = NULL;
+        json_t *rows = json_pack("[OO]", a, b);
+        expect_ok("sentences", sm_fastest_sentences(rows, &sentences));
+        const bool is_work = (part & SM_SAME_WORK) != 0;
+        const bool is_named = json_array_size(sentences) > 0;
+        // The name of the backend stands in the device's, and a mode's text lacks what is usual.
+        if (is_work == is_named && strcmp(column->name, "backend_used") != 0) {
+            fail_msg("%s: %zu sentences", column->name, json_array_size(sentences));
+        }
+        json_decref(sentences);
+        json_decref(rows);
+        json_decref(a);
+        json_decref(b);
+        n_columns++;
+    }
+    assert_true(n_columns > 25);
 }
 
 TEST(ambiguous_factors_are_refused) {

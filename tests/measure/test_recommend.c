@@ -58,6 +58,23 @@ static json_t *recommend(json_t *rows) {
     return records;
 }
 
+// Models of two widths are two groups, whose names tell which.
+TEST(widths_are_apart) {
+    json_t *wide = make_row(4, "fused", 10, 12, 1);
+    json_t *narrow = make_row(4, "naive", 5, 6, 1);
+    json_object_set_new(wide, "d_model", json_integer(128));
+    json_object_set_new(narrow, "d_model", json_integer(64));
+    json_t *again = json_deep_copy(wide);
+    json_object_set_new(again, "mode", json_string("naive"));
+    json_t *records = recommend(json_pack("[ooo]", narrow, wide, again));
+    for (size_t i = 0; i < json_array_size(records); i++) {
+        const char *group = json_string_value(json_object_get(json_array_get(records, i), "group"));
+        assert_non_null(strstr(group, "d_model 128"));
+    }
+    assert_true(json_array_size(records) > 0);
+    json_decref(records);
+}
+
 TEST(the_best_of_three_kinds) {
     json_t *rows = json_array();
     json_array_append_new(rows, make_row(1, "naive", 1, 1, 1));

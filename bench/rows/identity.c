@@ -1,0 +1,176 @@
+// identity.c: see identity.h.
+#include "bench/rows/identity.h"
+
+#include "bench/rows/read_rows.h"
+#include "bench/rows/row.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *sm_identity_name(sm_identity part) {
+    static const char *const names[] = {
+#define X(code, name) name,
+        SM_IDENTITY_LIST(X)
+#undef X
+    };
+    return names[part];
+}
+
+bool sm_factor_parse(const char *name, sm_identity *factor) {
+    for (int i = SM_FACTOR_MACHINE; i < SM_IDENTITY_COUNT; i++) {
+        if (strcmp(name, sm_identity_name((sm_identity)i)) == 0) {
+            *factor = (sm_identity)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+// --- values ------------------------------------------------------------------------------
+
+// Values of columns that rows of before the column lack.
+static const char *const absences[][2] = {
+    {"n_accum", "1"},      {"padding", "none"},    {"activation", "gelu"},
+    {"recompute", "none"}, {"loss_scale", "none"}, {"products", "own"},
+};
+
+static const char *absence_of(const char *name) {
+    for (size_t i = 0; i < sizeof(absences) / sizeof(absences[0]); i++) {
+        if (strcmp(absences[i][0], name) == 0) {
+            return absences[i][1];
+        }
+    }
+    return "";
+}
+
+static void known_value(const json_t *row, const sm_column *column, char text[SM_IDENTITY_VALUE_SIZE]) {
+    const json_t *value = sm_json_get(row, column->name);
+    text[0] = '\0';
+    if (json_is_number(value)) {
+        snprintf(text, SM_IDENTITY_VALUE_SIZE, "%.12g", json_number_value(value));
+    } else if (json_is_string(value)) {
+        snprintf(text, SM_IDENTITY_VALUE_SIZE, "%s", json_string_value(value));
+    }
+}
+
+void sm_identity_value(const json_t *row, const sm_column *column, char text[SM_IDENTITY_VALUE_SIZE]) {
+    known_value(row, column, text);
+    if (text[0] == '\0') {
+        snprintf(text, SM_IDENTITY_VALUE_SIZE, "%s", absence_of(column->name));
+    }
+}
+
+// Rows without dimensions have the model's name.
+static const char *model_name(const json_t *row) {
+    return json_is_number(json_object_get(row, "n_layer")) ? "" : sm_rows_text(row, "model_type");
+}
+
+static int value_order(const char *a, const char *b) {
+    char *end_a, *end_b;
+    const double x = strtod(a, &end_a);
+    const double y = strtod(b, &end_b);
+    const bool numbers = a[0] != '\0' && b[0] != '\0' && *end_a == '\0' && *end_b == '\0';
+    return numbers && x != y ? (x > y) - (x < y) : strcmp(a, b);
+}
+
+int sm_identity_order(const json_t *a, const json_t *b, unsigned parts) {
+    char x[SM_IDENTITY_VALUE_SIZE];
+    char y[SM_IDENTITY_VALUE_SIZE];
+    for (int i = 0; i < sm_row_table.n_columns; i++) {
+        const sm_column *column = &sm_row_table.columns[i];
+        if ((parts & SM_PART(column->identity)) == 0) {
+            continue;
+        }
+        sm_identity_value(a, column, x);
+        sm_identity_value(b, column, y);
+        const int order = value_order(x, y);
+        if (order != 0) {
+            return order;
+        }
+    }
+    return (parts & SM_PART(SM_IDENTITY_WORK)) != 0 ? strcmp(model_name(a), model_name(b)) : 0;
+}
+
+// --- differences ---------------------------------------------------------------------------
+
+// Whether a row may lack the column and still agree with one that has it.
+static bool may_lack(const sm_column *column) {
+    static const char *const names[] = {"recompute", "attention", "products", "loss_scale", "optimizer", "binding"};
+    bool found = column->identity == SM_IDENTITY_WORK || column->identity == SM_IDENTITY_BATCH;
+    for (size_t i = 0; !found && i < sizeof(names) / sizeof(names[0]); i++) {
+        found = strcmp(names[i], column->name) == 0;
+    }
+    return found;
+}
+
+// The values of a column in two rows, and whether they differ.
+static bool differs(const json_t *a, const json_t *b, const sm_column *column, char x[SM_IDENTITY_VALUE_SIZE],
+                    char y[SM_IDENTITY_VALUE_SIZE]) {
+    known_value(a, column, x);
+    known_value(b, column, y);
+    return strcmp(x, y) != 0 && ((x[0] != '\0' && y[0] != '\0') || !may_lack(column));
+}
+
+// Rows without dimensions are compared by the model's name.
+static bool model_differs(const json_t *a, const json_t *b) {
+    return (model_name(a)[0] != '\0' || model_name(b)[0] != '\0') &&
+           strcmp(sm_rows_text(a, "model_type"), sm_rows_text(b, "model_type")) != 0;
+}
+
+unsigned sm_identity_difference(const json_t *a, const json_t *b) {
+    const unsigned of_device = SM_PART(SM_FACTOR_ISA) | SM_PART(SM_FACTOR_TIER) | SM_PART(SM_FACTOR_THREADS);
+    char x[SM_IDENTITY_VALUE_SIZE];
+    char y[SM_IDENTITY_VALUE_SIZE];
+    unsigned bits = model_differs(a, b) ? SM_PART(SM_IDENTITY_WORK) : 0;
+    for (int i = 0; i < sm_row_table.n_columns; i++) {
+        const sm_column *column = &sm_row_table.columns[i];
+        if (column->identity != SM_IDENTITY_NONE && (bits & SM_PART(column->identity)) == 0 &&
+            differs(a, b, column, x, y)) {
+            bits |= SM_PART(column->identity);
+        }
+    }
+    bits &= bits & SM_PART(SM_FACTOR_MACHINE) ? ~(of_device | SM_PART(SM_FACTOR_DEVICE)) : ~0u;
+    bits &= bits & SM_PART(SM_FACTOR_DEVICE) ? ~of_device : ~0u;
+    return bits;
+}
+
+// `with_b`: "name A / B"; otherwise "name A".
+static int list_differences(const json_t *a, const json_t *b, unsigned parts, bool with_b, char *text,
+                            size_t size_bytes) {
+    char x[SM_IDENTITY_VALUE_SIZE];
+    char y[SM_IDENTITY_VALUE_SIZE];
+    const unsigned bits = sm_identity_difference(a, b) & parts;
+    unsigned named = 0; // factors: one column stands for all
+    int n = 0;
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < sm_row_table.n_columns; i++) {
+        const sm_column *column = &sm_row_table.columns[i];
+        const bool is_factor = column->identity >= SM_FACTOR_MACHINE;
+        const bool is_model = strcmp(column->name, "model_type") == 0;
+        const int part = is_model ? SM_IDENTITY_WORK : column->identity;
+        if ((bits & ~named & SM_PART(part)) == 0 || (is_model && !model_differs(a, b)) ||
+            !differs(a, b, column, x, y)) {
+            continue;
+        }
+        named |= is_factor ? SM_PART(part) : 0;
+        n++;
+        const char *name = is_factor ? sm_identity_name((sm_identity)part) : column->name;
+        used += (size_t)snprintf(text + used, size_bytes - used, "%s%s %s%s%s", used > 0 ? ", " : "", name,
+                                 x[0] != '\0' ? x : "-", with_b ? " / " : "",
+                                 !with_b        ? ""
+                                 : y[0] != '\0' ? y
+                                                : "-");
+        used = used < size_bytes ? used : size_bytes - 1;
+    }
+    return n;
+}
+
+int sm_identity_text(const json_t *a, const json_t *b, unsigned parts, char *text, size_t size_bytes) {
+    return list_differences(a, b, parts, true, text, size_bytes);
+}
+
+void sm_identity_own_text(const json_t *row, const json_t *other, unsigned parts, char *text, size_t size_bytes) {
+    list_differences(row, other, parts, false, text, size_bytes);
+}

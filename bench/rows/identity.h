@@ -1,0 +1,72 @@
+// identity.h: the identity of a row: which work it did, how, and where. Each column of row_schema.c says to which part it
+// belongs, and whoever asks for "the same work" or "what differs" asks here.
+//
+//   work   what is computed: pass type, length, accumulation, dropout, documents, the model's dimensions. Times of
+//          different work mean nothing side by side
+//   batch  sequences in a micro-batch: work where times are compared, free where tokens per second are
+//   how    mode, own kernels, precision, optimizer, threads, loader
+//   place  machine, device, isa, tier
+//
+// Build, time, data and seed are no part of it: they differ between any two files.
+#ifndef STEPMARK_BENCH_ROWS_IDENTITY_H
+#define STEPMARK_BENCH_ROWS_IDENTITY_H
+
+#include "bench/tables/table.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+// X(code, name)
+#define SM_IDENTITY_LIST(X)             \
+    X(SM_IDENTITY_NONE, "none")         \
+    X(SM_IDENTITY_WORK, "work")         \
+    X(SM_IDENTITY_BATCH, "batch")       \
+    X(SM_FACTOR_MACHINE, "machine")     \
+    X(SM_FACTOR_DEVICE, "device")       \
+    X(SM_FACTOR_ISA, "isa")             \
+    X(SM_FACTOR_TIER, "tier")           \
+    X(SM_FACTOR_MODE, "mode")           \
+    X(SM_FACTOR_PRECISION, "precision") \
+    X(SM_FACTOR_OPTIMIZER, "optimizer") \
+    X(SM_FACTOR_THREADS, "threads")     \
+    X(SM_FACTOR_LOADER, "loader")
+
+typedef enum {
+#define X(code, name) code,
+    SM_IDENTITY_LIST(X)
+#undef X
+        SM_IDENTITY_COUNT
+} sm_identity;
+
+#define SM_PART(part) (1u << (part))
+#define SM_SAME_WORK  (SM_PART(SM_IDENTITY_WORK) | SM_PART(SM_IDENTITY_BATCH))
+#define SM_PLACE \
+    (SM_PART(SM_FACTOR_MACHINE) | SM_PART(SM_FACTOR_DEVICE) | SM_PART(SM_FACTOR_ISA) | SM_PART(SM_FACTOR_TIER))
+#define SM_FACTORS (SM_PART(SM_IDENTITY_COUNT) - SM_PART(SM_FACTOR_MACHINE)) // how and place
+
+const char *sm_identity_name(sm_identity part);
+
+// The factor (how, or place) of that name.
+bool sm_factor_parse(const char *name, sm_identity *factor);
+
+// The value of a row's column as text: equal numbers give equal texts, however they were written. "" if the row does
+// not have it, unless its absence means a value: rows of before the column was added.
+enum { SM_IDENTITY_VALUE_SIZE = 160 };
+void sm_identity_value(const json_t *row, const sm_column *column, char text[SM_IDENTITY_VALUE_SIZE]);
+
+// A total order of rows by these parts (bits SM_PART): 0 if they agree, an absent value being one of its own.
+int sm_identity_order(const json_t *a, const json_t *b, unsigned parts);
+
+// The parts in which two rows differ; rows of older versions and of other programs may lack columns of the work, of the
+// batch, and some of the mode and the precision. A difference of the machine covers device, isa, tier and threads; one
+// of the device the last three.
+unsigned sm_identity_difference(const json_t *a, const json_t *b);
+
+// These differences among `parts` as text, "n_batch 4 / 8, n_seq 64 / 128" or, of factors, "mode naive / fused"; "" if
+// there are none. Returns the number of differing columns.
+int sm_identity_text(const json_t *a, const json_t *b, unsigned parts, char *text, size_t size_bytes);
+
+// The columns of `parts` in which a row differs from another, with its own values: "d_model 128, d_ff 512".
+void sm_identity_own_text(const json_t *row, const json_t *other, unsigned parts, char *text, size_t size_bytes);
+
+#endif
