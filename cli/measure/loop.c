@@ -1,7 +1,7 @@
 // loop.c: `stepmark loop`: measures a training loop, its phases, and its bottleneck.
 #include "bench/loop/phases.h"
 #include "bench/rows/machine.h"
-#include "bench/rows/row_write.h"
+#include "bench/rows/row.h"
 #include "cli/flags/configure.h"
 #include "cli/flags/options.h"
 #include "cli/measure/loop.h"

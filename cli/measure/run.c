@@ -6,7 +6,7 @@
 #include "bench/compare/speedups.h"
 #include "bench/rows/machine.h"
 #include "bench/rows/read_rows.h"
-#include "bench/rows/row_write.h"
+#include "bench/rows/row.h"
 #include "cli/flags/configure.h"
 #include "cli/flags/options.h"
 #include "cli/measure/run.h"

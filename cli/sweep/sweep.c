@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/rows/row_write.h"
+#include "bench/rows/row.h"
 #include "bench/rows/sweep_log.h"
 #include "bench/tables/show.h"
 #include "cli/flags/options.h"

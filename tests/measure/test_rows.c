@@ -5,7 +5,7 @@
 
 #include "tests/support/test.h"
 #include "tests/support/temp_folder.h"
-#include "bench/rows/row_write.h"
+#include "bench/rows/row.h"
 
 // Quotes, separators, newlines, a line that sqlite3 would take for a command, controls, a
 // half of a UTF-8 sequence, and a text that closes a statement.

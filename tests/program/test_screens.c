@@ -10,7 +10,6 @@
 
 #include "bench/loop/phases.h"
 #include "bench/rows/row.h"
-#include "bench/rows/row_write.h"
 #include "bench/tables/screen.h"
 #include "src/models/model.h"
 
