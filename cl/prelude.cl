@@ -603,11 +603,7 @@ static inline product_tile find_product_tile(ulong M, uint tile_m, uint tile_n, 
 #ifndef DOCUMENTS
 #define DOCUMENTS 0 // 1: rows hold documents, and `starts` says where each position's begins (include/op_table.h)
 #endif
-#ifndef BLOCKED
-#define BLOCKED 0 // 1: weights are stored in blocks of rows, up to the diagonal (include/op.h)
-#endif
-#define WEIGHT_BLOCK 64
-#define LEAST_SCORE  (DOCUMENTS ? -1e30f : -INFINITY) // the largest of a row that has seen no key; two of them differ by 0
+#define LEAST_SCORE (DOCUMENTS ? -1e30f : -INFINITY) // the largest of a row that has seen no key; two of them differ by 0
 
 // The first key that row t of a sequence sees; starts (T) are the sequence's.
 static inline ulong first_key_of(const global int *starts, ulong t) { return DOCUMENTS ? (ulong)starts[t] : 0; }
@@ -625,18 +621,4 @@ static inline ulong end_of_rows(const global int *starts, ulong T, ulong s) {
         }
     }
     return high;
-}
-
-// Weights of row t that are stored, and where they begin among all of a head's; of row T: how many there are.
-static inline ulong weights_width(ulong t, ulong T) {
-    return BLOCKED ? min((t / WEIGHT_BLOCK + 1) * WEIGHT_BLOCK, T) : T;
-}
-static inline ulong weights_before(ulong t, ulong T) {
-    const ulong block = t / WEIGHT_BLOCK;
-    return BLOCKED ? WEIGHT_BLOCK * WEIGHT_BLOCK * (block * (block + 1) / 2) +
-                         (t - block * WEIGHT_BLOCK) * weights_width(t, T)
-                   : t * T;
-}
-static inline ulong weights_start(ulong head, ulong t, ulong T) {
-    return head * weights_before(T, T) + weights_before(t, T);
 }

@@ -58,26 +58,6 @@ const char *sm_phase_name(sm_phase phase);
 
 enum { SM_MAX_IN = 8, SM_MAX_OUT = 6 };
 
-// Blocked attention stores a head's weights in blocks of rows, each as wide as its last row, up to the diagonal.
-//
-//     keys  0 ..63 64..127         block 0: rows 0..63 of 64 weights
-//   rows 0  |#####|                block 1: rows 64..127 of 128 weights, and so on; the last
-//        64 |#####|#####|                   ends with row and key T - 1
-enum { SM_WEIGHT_BLOCK = 64 };
-
-// Number of weights stored for row t of a head.
-static inline int64_t sm_blocked_width(int64_t t, int64_t T) {
-    const int64_t end = (t / SM_WEIGHT_BLOCK + 1) * SM_WEIGHT_BLOCK;
-    return end < T ? end : T;
-}
-
-// Offset of row t's weights within the head; for row T: the number of weights of the head.
-static inline int64_t sm_blocked_elems(int64_t t, int64_t T) {
-    const int64_t block = t / SM_WEIGHT_BLOCK;
-    const int64_t before = SM_WEIGHT_BLOCK * SM_WEIGHT_BLOCK * (block * (block + 1) / 2);
-    return before + (t - block * SM_WEIGHT_BLOCK) * sm_blocked_width(t, T);
-}
-
 // The micro-batches of a step in which an op runs.
 typedef enum {
     SM_WHEN_ALWAYS,

@@ -34,10 +34,9 @@
 // op; "(n/256)" counts blocks of 256 elements, rounded up. A SM_TRANSPOSABLE shape has its two letters exchanged when
 // the op's attribute w_transposed is set. The optional starts holds, for each position, the index in its row where its
 // document begins: positions count from there, and attention looks back no further. starts is non-decreasing in t and
-// starts[b,t] <= t. Padding has starts = t, so it attends only to itself. Without starts a row is one document. W is
-// the number of weights that blocked attention keeps for a head: sm_blocked_elems(T, T) (op.h). QKV is (NH + 2 NKV) HS:
-// for each token its queries, keys and values, head by head; NQK is NH + NKV, the heads of queries and keys.
-// Attention's C is NH HS.
+// starts[b,t] <= t. Padding has starts = t, so it attends only to itself. Without starts a row is one document. QKV is
+// (NH + 2 NKV) HS: for each token its queries, keys and values, head by head; NQK is NH + NKV, the heads of queries and
+// keys. Attention's C is NH HS.
 //
 // A kind that has an input `clip` but writes no scaler does nothing when clip is negative: the step is skipped.
 //
@@ -727,35 +726,6 @@ INPUTS(residual_rmsnorm_backward)
 OUTPUTS(residual_rmsnorm_backward)
     OUT(dx, "(N,C)", DATA, SM_WRITES, 0)
     OUT(dw, "(C)", REAL, SM_ADDS, 0)
-END
-
-OP(SM_OP_BLOCKED_ATTENTION_FORWARD, blocked_attention_forward, SM_NO_OPERAND,
-   COUNTED(attention_forward), KEPT, HEADS | DROPS,
-   "per head: att = softmax(q k^T / sqrt(HS)) over keys starts <= s <= t, of a block of 64 rows the keys up to its last;  "
-   "y = dropout(att) v",
-   "attention_forward that stores no weights of keys after a block of rows")
-INPUTS(blocked_attention_forward)
-    IN(qkv, "(B,T,QKV)", DATA, 0)
-    IN(rng_step, "(2)", U32, SM_OPTIONAL)
-    IN(starts, "(B,T)", I32, SM_OPTIONAL)
-OUTPUTS(blocked_attention_forward)
-    OUT(y, "(B,T,C)", DATA, SM_WRITES, 0)
-    OUT(att, "(B,NH,W)", DATA, SM_WRITES, 0)
-END
-
-OP(SM_OP_BLOCKED_ATTENTION_BACKWARD, blocked_attention_backward, SM_NO_OPERAND,
-   COUNTED(attention_backward), KEPT, HEADS | DROPS,
-   "dv = dropout(att)^T dy;  da = dropout(dy v^T);  ds = att (da - sum_s att da);  dq = ds k / sqrt(HS);  dk"
-   " = ds^T q / sqrt(HS)",
-   "derivative of blocked_attention_forward")
-INPUTS(blocked_attention_backward)
-    IN(dy, "(B,T,C)", DATA, 0)
-    IN(qkv, "(B,T,QKV)", DATA, 0)
-    IN(att, "(B,NH,W)", DATA, 0)
-    IN(rng_step, "(2)", U32, SM_OPTIONAL)
-    IN(starts, "(B,T)", I32, SM_OPTIONAL)
-OUTPUTS(blocked_attention_backward)
-    OUT(dqkv, "(B,T,QKV)", DATA, SM_WRITES, 0)
 END
 
 OP(SM_OP_FLASH_ATTENTION_FORWARD, flash_attention_forward, SM_NO_OPERAND,

@@ -60,11 +60,10 @@ typedef enum {
 } sm_recompute;
 
 // How attention keeps its weights for the backward, with the words of --attention (rewrite.h).
-#define SM_ATTENTION_LIST(X)                                                    \
-    X(SM_ATTENTION_AUTO, "auto")       /* the mode decides */                   \
-    X(SM_ATTENTION_NAIVE, "naive")     /* the whole square, T x T a head */     \
-    X(SM_ATTENTION_BLOCKED, "blocked") /* blocks of rows, up to the diagonal */ \
-    X(SM_ATTENTION_FLASH, "flash")     /* none, but one number for each row; computed again */
+#define SM_ATTENTION_LIST(X)                                            \
+    X(SM_ATTENTION_AUTO, "auto")   /* the mode decides */               \
+    X(SM_ATTENTION_NAIVE, "naive") /* the whole square, T x T a head */ \
+    X(SM_ATTENTION_FLASH, "flash") /* none, but one number for each row; computed again */
 
 typedef enum {
 #define X(code, name) code,

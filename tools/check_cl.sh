@@ -27,10 +27,10 @@ for file in cl/*.cl cl/optimizer/*.cl cl/products/*.cl cl/nvidia/*.cl; do
     *operand*) forms="-DTRANSPOSE=1 -DSPLIT=1" ;;
     *matmul*) forms="-DLOAD=4 -DSUM_ONLY=1 -DA_TRANSPOSED -DB_TRANSPOSED -DBESIDE=6 -DBESIDE=8 -DBESIDE=8,-DLOAD=4" ;;
     *attention_tensor*) forms="-DPART=0 -DPART=1 -DPART=2 -DPART=0,-DDOCUMENTS=1 -DPART=1,-DDOCUMENTS=1 -DPART=2,-DDOCUMENTS=1 --include=cl/nvidia/tma.cl,--include=cl/nvidia/attention_wgmma.cl" ;;
-    *attention_registers*) forms="-DPLAIN -DDOCUMENTS=1 -DDOCUMENTS=1,-DBLOCKED=1,-DSTORED=1" ;;
+    *attention_registers*) forms="-DPLAIN -DDOCUMENTS=1 -DDOCUMENTS=1,-DSTORED=1" ;;
     *attention_local*)
-        forms="-DPLAIN -DDOCUMENTS=1 -DDOCUMENTS=1,-DBLOCKED=1,-DSTORED=1
-            -DFORWARD=0 -DFORWARD=0,-DDROPOUT=0,-DLOAD=4 -DFORWARD=0,-DDOCUMENTS=1,-DBLOCKED=1,-DSTORED=1" ;;
+        forms="-DPLAIN -DDOCUMENTS=1 -DDOCUMENTS=1,-DSTORED=1
+            -DFORWARD=0 -DFORWARD=0,-DDROPOUT=0,-DLOAD=4 -DFORWARD=0,-DDOCUMENTS=1,-DSTORED=1" ;;
     *_local.cl | *_registers.cl | *tensor*) forms=-DPLAIN ;;
     *) forms=-DPLAIN cards="-DWHOLE -DWHOLE,-DROW_VECS=2" ;;
     esac

@@ -78,7 +78,6 @@ void REF(bias_backward)(int64_t N, int64_t C, const real *dy, real *db);
 // kernels/attention.c
 typedef struct {
     int64_t B, T, NH, NKV, HS;
-    bool blocked;          // the storage of weights
     const int32_t *starts; // (B,T): the first token of each token's document; NULL: 0
     ref_mask mask;         // on the attention weights
 } ref_attention;

@@ -34,8 +34,6 @@ static ref_attention attention(const host_op *op, int i, int i_step, int i_start
                            .NH = attr->n_head,
                            .NKV = attr->n_kv_head,
                            .HS = qkv->dims[2] / (attr->n_head + 2 * attr->n_kv_head),
-                           .blocked = op->op->kind == SM_OP_BLOCKED_ATTENTION_FORWARD ||
-                                      op->op->kind == SM_OP_BLOCKED_ATTENTION_BACKWARD,
                            .starts = op->in[i_starts],
                            .mask = mask(op, i_step)};
 }
@@ -354,15 +352,6 @@ RUN(residual_rmsnorm_backward) {
          INPUT(residual_rmsnorm_backward, rstd), INPUT(residual_rmsnorm_backward, dskip),
          OUTPUT(residual_rmsnorm_backward, dx), OUTPUT(residual_rmsnorm_backward, dw));
 }
-
-// Blocked attention has its operands at the same indices as attention.
-_Static_assert(SM_IN(blocked_attention_forward, starts) == SM_IN(attention_forward, starts) &&
-                   SM_OUT(blocked_attention_forward, att) == SM_OUT(attention_forward, att) &&
-                   SM_IN(blocked_attention_backward, starts) == SM_IN(attention_backward, starts) &&
-                   SM_IN(blocked_attention_backward, att) == SM_IN(attention_backward, att),
-               "one function runs both");
-RUN(blocked_attention_forward) { run_attention_forward(op, scratch); }
-RUN(blocked_attention_backward) { run_attention_backward(op, scratch); }
 
 RUN(flash_attention_forward) {
     const ref_attention a = attention(op, SM_IN(flash_attention_forward, qkv), SM_IN(flash_attention_forward, rng_step),

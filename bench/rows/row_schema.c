@@ -158,9 +158,8 @@ static const sm_column columns[] = {
     {TEXT(recompute, "results that the backward computes again instead of keeping them: none, light (cheap ones) or "
                      "block (a whole block except its input); null: the pass has no backward"),
      IS(SM_FACTOR_MODE), SHOWN_WHEN_VARIED("recompute", NULL), RANK(1)},
-    {TEXT(attention,
-          "attention weights kept for the backward: naive (the whole square), blocked (blocks of rows, up to the "
-          "diagonal) or flash (none: they are computed again)"),
+    {TEXT(attention, "attention weights kept for the backward: naive (the whole square) or flash "
+                     "(none: they are computed again)"),
      IS(SM_FACTOR_MODE), SHOWN_WHEN_VARIED("attention", NULL)},
     {TEXT(precision, "fp32, tf32, tf32x3, bf16x6, bf16 or fp16"), IS(SM_FACTOR_PRECISION),
      SHOWN_WHEN_VARIED("precision", sm_show_precision)},

@@ -397,9 +397,6 @@ kernel void attention_weights(ulong T, ulong NH, ulong NKV, const global int *st
     for (ulong t = 0; t < T; t++) {
         const bool sees = first_key_of(p.starts, t) <= s && s <= t;
         float score = 0.0f;
-        if (s >= weights_width(t, T)) {
-            continue;
-        }
         if (sees) {
             const global data *q = qkv + qkv_at + qkv_start(&p, t) + p.q;
             for (uint i = 0; i < HS; i++) {
@@ -407,7 +404,7 @@ kernel void attention_weights(ulong T, ulong NH, ulong NKV, const global int *st
             }
         }
         const float weight = sees ? exp(score * SCALE - lse[lse_at + p.head_row + t]) : 0.0f;
-        att[att_at + weights_start(get_group_id(1), t, T) + s] = narrow(weight);
+        att[att_at + (get_group_id(1) * T + t) * T + s] = narrow(weight);
     }
 }
 
@@ -476,7 +473,7 @@ attention_backward_sums(ulong T, ulong NH, ulong NKV, const global int *starts, 
         for (uint i = 0; i < HS; i++) {
             da = multiply_add(widen(dyt[i]), widen(v[i]), da);
         }
-        sum += widen_kept(lse[lse_at + weights_start(get_group_id(1), t, T) + s]) * keep(&drop, &p, t, s) * da;
+        sum += widen_kept(lse[lse_at + (get_group_id(1) * T + t) * T + s]) * keep(&drop, &p, t, s) * da;
     }
     shared[row * SUM_ITEMS + x] = sum;
     barrier(CLK_LOCAL_MEM_FENCE);
@@ -516,7 +513,7 @@ static inline void put_weights(const global kept_value *lse, const place *p, con
             const ulong s = first_key + p->x + j * ITEMS_X;
             const uint at = (p->y + i * ITEMS_Y) * WEIGHTS_LD + p->x + j * ITEMS_X;
             const float att = !STORED               ? exp(score[i][j] - facts->log_total[i])
-                              : t < p->T && s <= t ? widen_kept(lse[weights_start(p->head_row / p->T, t, p->T) + s])
+                              : t < p->T && s <= t ? widen_kept(lse[(p->head_row + t) * p->T + s])
                                                     : 0.0f;
             if (DROPOUT) {
                 const float factor = kept[at];

@@ -255,7 +255,7 @@ static inline vec keep(const mask *m, ulong e, ulong step) {
 
 // The stored weight of row t and key s; 0 where there is none.
 static inline float stored_weight(const place *p, const global data *att, ulong t, ulong s) {
-    return t < p->T && s <= t ? widen(att[weights_start(p->head, t, p->T) + s]) : 0.0f;
+    return t < p->T && s <= t ? widen(att[(p->head * p->T + t) * p->T + s]) : 0.0f;
 }
 
 // weights (n, lanes): the stored ones of keys from s on and rows from t on, or, with rows_down, the reverse.
@@ -278,9 +278,8 @@ static inline void store_weights(const place *p, const global data *k, const vec
                                  const vec log_sum[LANE_VECS], ulong t, uint n_rows, global data *att) {
     float block[BLOCK * CHANNELS];
     vec weights[BLOCK * LANE_VECS];
-    const ulong end = weights_width(t + n_rows - 1, p->T);
-    for (ulong s = 0; s < end; s += BLOCK) {
-        const uint n = (uint)min((ulong)BLOCK, end - s);
+    for (ulong s = 0; s < p->T; s += BLOCK) {
+        const uint n = (uint)min((ulong)BLOCK, p->T - s);
         load_block(k + row_start(s, p->ld), p->ld, n, block);
         multiply_block(block, q, n, weights);
         hide_keys(p, s, n, t, weights);
@@ -290,9 +289,7 @@ static inline void store_weights(const place *p, const global data *k, const vec
                 store(vec_exp(weights[j * LANE_VECS + v] - log_sum[v]), x + v * VECTOR);
             }
             for (uint r = 0; r < n_rows; r++) {
-                if (s + j < weights_width(t + r, p->T)) {
-                    att[weights_start(p->head, t + r, p->T) + s + j] = narrow(x[r]);
-                }
+                att[(p->head * p->T + t + r) * p->T + s + j] = narrow(x[r]);
             }
         }
     }

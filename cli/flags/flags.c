@@ -100,7 +100,6 @@ static const cli_choice recomputes[] = {
 
 static const cli_choice attentions[] = {
     {"naive", SM_ATTENTION_NAIVE},
-    {"blocked", SM_ATTENTION_BLOCKED},
     {"flash", SM_ATTENTION_FLASH},
     {NULL, 0},
 };
@@ -211,12 +210,11 @@ static const cli_flag flags[] = {
      UNLIKE({VERIFY, .help = RECOMPUTE_HELP "; not given: each of them (in mode naive none and block)"},
             {ADVISE, .initial = "none,light,block", .help = RECOMPUTE_HELP})},
     {"Work", "attention", 0, CLI_CHOICE, NULL, NULL,
-     "attention weights kept for the backward: the whole square (naive), blocks of rows up to the diagonal (blocked), "
-     "or none (flash); not given: flash, but naive in mode naive",
+     "attention weights kept for the backward: the whole square (naive) or none (flash); not "
+     "given: flash, but naive in mode naive",
      SWEPT | PROFILE | LOOP | TRAIN | WALKED | ESTIMATE, AT(work.attention), ONE_OF(attentions),
-     UNLIKE({ADVISE, .initial = "flash,blocked,naive",
-             .help = "attention weights kept for the backward: none (flash), blocks of rows up to the diagonal "
-                     "(blocked), or the whole square (naive)"})},
+     UNLIKE({ADVISE, .initial = "flash,naive",
+             .help = "attention weights kept for the backward: none (flash), or the whole square (naive)"})},
     {"Work", "documents", 0, CLI_TEXT, "MIN-MAX|ID|DIR", NULL,
      "fill rows with documents: MIN-MAX: parts of the data of random length; ID: split the data at tokens with this "
      "id; DIR: split it at the <|endoftext|> of this tokenizer (a folder, or its tokenizer.json)",

@@ -148,6 +148,9 @@ static sm_status parse_choice(const char *what, const cli_choice *choices, const
             return SM_OK;
         }
     }
+    if (strcmp(what, "--attention") == 0 && strcmp(text, "blocked") == 0) { // a word of earlier versions
+        return sm_fail(SM_ERR_USAGE, "%s blocked is gone: flash takes less memory and less time", what);
+    }
     cli_choice_words(choices, words, sizeof(words));
     return sm_fail(SM_ERR_USAGE, "%s: unknown value '%s'; give one of %s", what, text, words);
 }

@@ -32,7 +32,7 @@ static const preset presets[] = {
     {"seq-len", "-m small --seq-len 64-1024*2 -b 4 --mode naive,fused -w auto -r 10\n"},
     {"batch", "-m small --seq-len 256 -b 1-64*2 -w auto -r 10\n"},
     {"precision", "-m small --seq-len 256 -b 4 --precision fp32,tf32,tf32x3,bf16x6,bf16,fp16 -w auto -r 10\n"},
-    {"attention", "-m small --seq-len 128-1024*2 -b 4 --attention naive,blocked,flash -w auto -r 10\n"},
+    {"attention", "-m small --seq-len 128-1024*2 -b 4 --attention naive,flash -w auto -r 10\n"},
     {"padding", "-m small --seq-len 512 -b 4 -w auto -r 10\n"
                 "-m small --seq-len 512 -b 4 --documents 20-512 --padding max,batch,bucket,packed -w auto -r 10\n"},
     // The time of a training loop: by mode, padding, and loader.

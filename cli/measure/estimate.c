@@ -51,7 +51,7 @@ static const sm_column columns[] = {
     INTEGER("n_seq", "", "T, tokens a sequence", "T", .rank = SM_RANK_ALWAYS),
     SM_SHARED_COLUMN("mode", "naive or fused", "mode"),
     SM_SHARED_COLUMN("recompute", "recomputation in the backward: none, light or block", "recompute"),
-    SM_SHARED_COLUMN("attention", "attention weights kept for the backward: naive, blocked or flash", "attention"),
+    SM_SHARED_COLUMN("attention", "attention weights kept for the backward: naive or flash", "attention"),
     SM_SHARED_COLUMN("precision", "fp32, tf32, tf32x3, bf16x6, bf16 or fp16", "precision"),
     SM_SHARED_COLUMN("optimizer", "rule that updates the weights", "optimizer"),
     INTEGER("vocab", "", "V, vocabulary", NULL, .view = SM_SHOWN),

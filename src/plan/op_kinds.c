@@ -114,12 +114,11 @@ bool sm_op_is_matmul(sm_op_kind kind) {
 
 bool sm_op_is_attention(sm_op_kind kind) {
     return sm_op_is_attention_forward(kind) || kind == SM_OP_ATTENTION_BACKWARD ||
-           kind == SM_OP_BLOCKED_ATTENTION_BACKWARD || kind == SM_OP_FLASH_ATTENTION_BACKWARD;
+           kind == SM_OP_FLASH_ATTENTION_BACKWARD;
 }
 
 bool sm_op_is_attention_forward(sm_op_kind kind) {
-    return kind == SM_OP_ATTENTION_FORWARD || kind == SM_OP_BLOCKED_ATTENTION_FORWARD ||
-           kind == SM_OP_FLASH_ATTENTION_FORWARD;
+    return kind == SM_OP_ATTENTION_FORWARD || kind == SM_OP_FLASH_ATTENTION_FORWARD;
 }
 
 bool sm_op_is_communication(sm_op_kind kind) { return op_kinds[kind].is_shared; }
@@ -265,12 +264,6 @@ static sm_status check_heads(const char *kind, const binding *bound, const sm_at
     if (attr->n_head > 0 && C % attr->n_head != 0) {
         return sm_fail(SM_ERR_INVALID, "%s: %lld channels do not divide into %d heads", kind, (long long)C,
                        attr->n_head);
-    }
-    const int64_t W = value_of(bound, "W");
-    const int64_t T = value_of(bound, "T");
-    if (W > 0 && W != sm_blocked_elems(T, T)) {
-        return sm_fail(SM_ERR_INTERNAL, "%s: %lld weights a head are not those of %lld positions in blocks", kind,
-                       (long long)W, (long long)T);
     }
     if (NH > 0 && NH != attr->n_head) {
         return sm_fail(SM_ERR_INTERNAL, "%s: %lld heads in the shape, %d in the attributes", kind, (long long)NH,

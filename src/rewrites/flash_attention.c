@@ -38,22 +38,20 @@ static sm_status backward(const sm_plan *plan, const sm_op *forward_op, sm_op *o
     return sm_op_check(plan, op);
 }
 
-sm_status sm_rewrite_each_attention(sm_plan *plan, sm_status (*change_forward)(sm_plan *, sm_op *),
-                                    sm_status (*change_backward)(const sm_plan *, const sm_op *, sm_op *)) {
+// Converts every attention that stores its weights, then each op that reads them.
+sm_status sm_rewrite_flash_attention(sm_plan *plan) {
     for (int i = 0; i < plan->n_ops; i++) {
         if (plan->ops[i].kind != SM_OP_ATTENTION_FORWARD) {
             continue;
         }
         const int att = plan->ops[i].out[SM_OUT(attention_forward, att)];
-        SM_TRY(change_forward(plan, &plan->ops[i]));
+        SM_TRY(forward(plan, &plan->ops[i]));
         for (int k = i + 1; k < plan->n_ops; k++) {
             if (plan->ops[k].kind == SM_OP_ATTENTION_BACKWARD &&
                 plan->ops[k].in[SM_IN(attention_backward, att)] == att) {
-                SM_TRY(change_backward(plan, &plan->ops[i], &plan->ops[k]));
+                SM_TRY(backward(plan, &plan->ops[i], &plan->ops[k]));
             }
         }
     }
     return SM_OK;
 }
-
-sm_status sm_rewrite_flash_attention(sm_plan *plan) { return sm_rewrite_each_attention(plan, forward, backward); }

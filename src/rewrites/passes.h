@@ -6,7 +6,6 @@
 #include "plan.h"
 
 sm_status sm_rewrite_flash_attention(sm_plan *plan);
-sm_status sm_rewrite_blocked_attention(sm_plan *plan);
 sm_status sm_rewrite_matmul_epilogue(sm_plan *plan);
 sm_status sm_rewrite_residual_layernorm(sm_plan *plan);
 sm_status sm_rewrite_bias_gradient(sm_plan *plan);
@@ -17,11 +16,6 @@ sm_status sm_rewrite_first_write(sm_plan *plan);
 
 // Replaces the plan's ops, which are freed, by `ops` (n_ops of them, room for cap_ops, from malloc).
 void sm_rewrite_take_ops(sm_plan *plan, sm_op *ops, int n_ops, size_t cap_ops);
-
-// Converts every attention that stores all of its weights: `forward` changes the op, then `backward` changes each op
-// that reads its weights, given the changed forward op.
-sm_status sm_rewrite_each_attention(sm_plan *plan, sm_status (*forward)(sm_plan *plan, sm_op *op),
-                                    sm_status (*backward)(const sm_plan *plan, const sm_op *forward_op, sm_op *op));
 
 // Number of ops that read a tensor. A fused op may drop a value only if no other op reads it.
 int sm_rewrite_n_readers(const sm_plan *plan, int tensor);

@@ -86,9 +86,6 @@ sm_status sm_plan_rewrite(sm_plan *plan, sm_mode mode, unsigned without) {
     if (plan->recompute == SM_RECOMPUTE_BLOCK) { // before the other rewrites, which may fuse ops of two blocks
         SM_TRY(sm_rewrite_recompute_block(plan));
     }
-    if (plan->attention == SM_ATTENTION_BLOCKED) {
-        SM_TRY(sm_rewrite_blocked_attention(plan));
-    }
     for (int i = 0; i < sm_rewrite_count(); i++) {
         if (is_wanted(plan, &rewrites[i], mode) && !(without & (1u << i))) {
             SM_TRY(rewrites[i].apply(plan));

@@ -15,7 +15,7 @@ const char *sm_recompute_name(sm_recompute recompute);
 // The resolved value: SM_RECOMPUTE_AUTO is none, and so is every value if `without` has the rewrite "recompute".
 sm_recompute sm_recompute_resolve(sm_recompute asked, unsigned without);
 
-// "naive", "blocked", "flash"; "auto".
+// "naive", "flash"; "auto".
 const char *sm_attention_name(sm_attention attention);
 
 // The resolved value: SM_ATTENTION_AUTO is flash, but naive in mode naive or if `without` has the rewrite

@@ -130,8 +130,6 @@ static const family families[SM_OP_KIND_COUNT] = {
                                            "N,C,"},
     [SM_OP_RESIDUAL_RMSNORM_FORWARD] = {NORM_ROWS, INPLACE, SMALL_ROWS, "C,"},
     [SM_OP_RESIDUAL_RMSNORM_BACKWARD] = {NORM_ROWS, INPLACE, NULL, "N,C,"},
-    [SM_OP_BLOCKED_ATTENTION_FORWARD] = {ATTENTIONS, DROPPED, DOCUMENTS, "T,C,"},
-    [SM_OP_BLOCKED_ATTENTION_BACKWARD] = {ATTENTIONS, DROPPED, DOCUMENTS, "T,C,"},
     [SM_OP_FLASH_ATTENTION_FORWARD] = {ATTENTIONS, DROPPED, DOCUMENTS, "T,C,"},
     [SM_OP_FLASH_ATTENTION_BACKWARD] = {ATTENTIONS, DROPPED, DOCUMENTS, "T,C,"},
 };
@@ -258,10 +256,6 @@ static int64_t dim_value(const char *text, const char *letters, size_t length) {
     }
     if (length == 3 && strncmp(letters, "NQK", length) == 0) {
         return (int64_t)value_of(text, "NH") + kv_heads(text);
-    }
-    if (length == 1 && *letters == 'W') {
-        const int64_t T = (int64_t)value_of(text, "T");
-        return sm_blocked_elems(T, T);
     }
     if (length == 1 && *letters == 'h') {
         return SM_HYPER_COUNT;

@@ -19,7 +19,7 @@ static const double least_share = 0.02;
 // One sequence of the batch, read from the device.
 typedef struct {
     int64_t B, T, NH, NKV, HS, QKV, C;
-    bool is_flash, is_blocked;
+    bool is_flash;
     double scale;        // 1 / sqrt(HS)
     double p;            // dropout
     double least_normal; // of the data's format
@@ -77,10 +77,6 @@ static double keeps(const sequence *q, int64_t h, int64_t t, int64_t s) {
     const uint64_t element = (uint64_t)(((q->b * q->NH + h) * q->T + t) * q->T + s);
     return sm_dropout_keeps(q->key, q->step, element, sm_dropout_threshold(q->p)) ? 1 / (1 - q->p) : 0;
 }
-
-// Offset of row t's weights within those stored for a head.
-static int64_t att_row(const sequence *q, int64_t t) { return q->is_blocked ? sm_blocked_elems(t, q->T) : t * q->T; }
-static int64_t att_elems(const sequence *q) { return q->is_blocked ? sm_blocked_elems(q->T, q->T) : q->T * q->T; }
 
 // --- reading ---------------------------------------------------------------------------------
 
@@ -158,7 +154,7 @@ static double find_weights(const sequence *q, int64_t h, int64_t t) {
 // One weight as the backward reads it: stored, or from the stored lse.
 static double kept_weight(const sequence *q, int64_t h, int64_t t, int64_t k) {
     return q->is_flash ? exp(dot(q->HS, query(q, h, t), key(q, h, k)) * q->scale - (double)q->rows[h * q->T + t])
-                       : (double)q->att[att_row(q, t) + k];
+                       : (double)q->att[t * q->T + k];
 }
 
 // --- comparing -------------------------------------------------------------------------------
@@ -193,13 +189,10 @@ static double tolerance_of(const spot *s, const sequence *q, int output) {
 
 // --- forward ---------------------------------------------------------------------------------
 
-// The three kinds of attention have these operands at the same indices.
+// Both kinds of attention have these operands at the same indices.
 _Static_assert(SM_IN(attention_forward, qkv) == SM_IN(flash_attention_forward, qkv) &&
-                   SM_IN(attention_forward, qkv) == SM_IN(blocked_attention_forward, qkv) &&
                    SM_IN(attention_forward, starts) == SM_IN(flash_attention_forward, starts) &&
-                   SM_IN(attention_forward, starts) == SM_IN(blocked_attention_forward, starts) &&
-                   SM_OUT(attention_forward, att) == SM_OUT(flash_attention_forward, lse) &&
-                   SM_OUT(attention_forward, att) == SM_OUT(blocked_attention_forward, att),
+                   SM_OUT(attention_forward, att) == SM_OUT(flash_attention_forward, lse),
                "one look at all kinds");
 
 static sm_status compare_kept(spot *s, const sequence *q, int64_t h, int64_t t, double lse) {
@@ -212,13 +205,12 @@ static sm_status compare_kept(spot *s, const sequence *q, int64_t h, int64_t t, 
         spot_compare(s, "lse", got, lse, tolerance * fmax(1, fabs(lse)));
         return SM_OK;
     }
-    const int64_t width = q->is_blocked ? sm_blocked_width(t, q->T) : q->T;
-    SM_TRY(spot_read(s, kept, head * att_elems(q) + att_row(q, t), width, q->rows));
+    SM_TRY(spot_read(s, kept, (head * q->T + t) * q->T, q->T, q->rows));
     double most = 0;
     for (int64_t k = first_key(q, t); k <= t; k++) {
         most = fmax(most, q->weights[k]);
     }
-    for (int64_t k = 0; k < width; k++) {
+    for (int64_t k = 0; k < q->T; k++) {
         const bool is_seen = k >= first_key(q, t) && k <= t;
         spot_compare(s, "att", q->rows[k], is_seen ? q->weights[k] : 0, is_seen ? tolerance * most : 0);
     }
@@ -243,14 +235,14 @@ static sm_status look_at_row(spot *s, sequence *q, int64_t h, int64_t t) {
 }
 
 static sm_status require_head_size(const sequence *q) {
-    return q->HS <= MOST_CHANNELS ? SM_OK
-                                  : sm_fail(SM_ERR_UNSUPPORTED, "spot check: heads of %lld channels; it checks up to %d",
-                                            (long long)q->HS, MOST_CHANNELS);
+    return q->HS <= MOST_CHANNELS
+               ? SM_OK
+               : sm_fail(SM_ERR_UNSUPPORTED, "spot check: heads of %lld channels; it checks up to %d", (long long)q->HS,
+                         MOST_CHANNELS);
 }
 
 static sm_status end_forward(spot *s) {
-    sequence q = {.is_flash = s->op.kind == SM_OP_FLASH_ATTENTION_FORWARD,
-                  .is_blocked = s->op.kind == SM_OP_BLOCKED_ATTENTION_FORWARD};
+    sequence q = {.is_flash = s->op.kind == SM_OP_FLASH_ATTENTION_FORWARD};
     int64_t sequences[MOST_SEQUENCES];
     int64_t n_rows = 0;
     const int qkv = s->op.in[SM_IN(attention_forward, qkv)];
@@ -277,12 +269,7 @@ const spot_look spot_attention = {NULL, end_forward};
 // --- backward --------------------------------------------------------------------------------
 
 _Static_assert(SM_IN(attention_backward, dy) == SM_IN(flash_attention_backward, dy) &&
-                   SM_IN(attention_backward, qkv) == SM_IN(flash_attention_backward, qkv) &&
-                   SM_IN(attention_backward, dy) == SM_IN(blocked_attention_backward, dy) &&
-                   SM_IN(attention_backward, qkv) == SM_IN(blocked_attention_backward, qkv) &&
-                   SM_IN(attention_backward, att) == SM_IN(blocked_attention_backward, att) &&
-                   SM_IN(attention_backward, rng_step) == SM_IN(blocked_attention_backward, rng_step) &&
-                   SM_IN(attention_backward, starts) == SM_IN(blocked_attention_backward, starts),
+                   SM_IN(attention_backward, qkv) == SM_IN(flash_attention_backward, qkv),
                "one look at all kinds");
 
 static const float *dy_of(const sequence *q, int64_t h, int64_t t) { return q->dy + t * q->C + h * q->HS; }
@@ -314,9 +301,10 @@ static double ds_of(const spot *s, const sequence *q, int64_t h, int64_t t, int6
 }
 
 static sm_status read_att(spot *s, const sequence *q, int64_t h) {
-    return q->is_flash ? SM_OK
-                       : spot_read(s, s->op.in[SM_IN(attention_backward, att)], (q->b * q->NH + h) * att_elems(q),
-                                   att_elems(q), q->att);
+    const int64_t n_elems = q->T * q->T;
+    return q->is_flash
+               ? SM_OK
+               : spot_read(s, s->op.in[SM_IN(attention_backward, att)], (q->b * q->NH + h) * n_elems, n_elems, q->att);
 }
 
 // Matrix units take factors in the data's format, in which numbers below the least normal one are rounded to a fixed
@@ -381,8 +369,7 @@ static sm_status read_backward(spot *s, sequence *q, int64_t b) {
 }
 
 static sm_status end_backward(spot *s) {
-    sequence q = {.is_flash = s->op.kind == SM_OP_FLASH_ATTENTION_BACKWARD,
-                  .is_blocked = s->op.kind == SM_OP_BLOCKED_ATTENTION_BACKWARD};
+    sequence q = {.is_flash = s->op.kind == SM_OP_FLASH_ATTENTION_BACKWARD};
     int64_t sequences[MOST_SEQUENCES];
     int64_t n_rows = 0;
     const int rng_step =
@@ -395,7 +382,7 @@ static sm_status end_backward(spot *s) {
     q.dy = spot_memory(s, (size_t)(q.T * q.C), sizeof *q.dy);
     q.y = spot_memory(s, (size_t)(q.T * q.C), sizeof *q.y);
     q.rows = spot_memory(s, (size_t)(q.T * q.NH), sizeof *q.rows);
-    q.att = spot_memory(s, q.is_flash ? 1 : (size_t)att_elems(&q), sizeof *q.att);
+    q.att = spot_memory(s, q.is_flash ? 1 : (size_t)(q.T * q.T), sizeof *q.att);
     SM_TRY(q.dy != NULL && q.y != NULL && q.rows != NULL && q.att != NULL ? SM_OK : SM_ERR_OOM);
     const int64_t n = choose_sequences(s, &q, sequences, &n_rows);
     for (int64_t i = 0; i < n * n_rows; i++) {

@@ -63,10 +63,8 @@ static const spot_look *look_of(sm_op_kind kind) {
     case SM_OP_MATMUL_BACKWARD_INPUT: return &spot_product;
     case SM_OP_MATMUL_BACKWARD_WEIGHT: return &spot_weight;
     case SM_OP_ATTENTION_FORWARD:
-    case SM_OP_BLOCKED_ATTENTION_FORWARD:
     case SM_OP_FLASH_ATTENTION_FORWARD: return &spot_attention;
     case SM_OP_ATTENTION_BACKWARD:
-    case SM_OP_BLOCKED_ATTENTION_BACKWARD:
     case SM_OP_FLASH_ATTENTION_BACKWARD: return &spot_attention_backward;
     case SM_OP_GRAD_SQNORM: return &spot_sqnorm;
     case SM_OP_ADAMW:

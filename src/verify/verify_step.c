@@ -474,7 +474,7 @@ sm_status sm_verify_step(sm_device *device, sm_precision precision, sm_mode mode
 
 sm_status sm_verify_documents(sm_device *device, sm_precision precision, sm_mode mode, sm_verify_report report_row,
                               void *context) {
-    static const sm_attention kinds[] = {SM_ATTENTION_NAIVE, SM_ATTENTION_BLOCKED, SM_ATTENTION_FLASH};
+    static const sm_attention kinds[] = {SM_ATTENTION_NAIVE, SM_ATTENTION_FLASH};
     enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
     sm_status first = SM_OK;
     for (int i = 0; i < sm_model_count() * N_KINDS; i++) {

@@ -222,8 +222,8 @@ static void check_gradients(const sm_model_config *model, sm_mode mode, double d
 }
 
 TEST(test_documents) {
-    static const sm_attention kinds[] = {SM_ATTENTION_NAIVE, SM_ATTENTION_BLOCKED, SM_ATTENTION_FLASH};
-    for (int i = 0; i < 3; i++) {
+    static const sm_attention kinds[] = {SM_ATTENTION_NAIVE, SM_ATTENTION_FLASH};
+    for (int i = 0; i < 2; i++) {
         check_gradients_of(&gpt2, SM_MODE_FUSED, 0.3, kinds[i], 4 + 12 * 2);
         check_gradients_of(&llama_tied, SM_MODE_FUSED, 0, kinds[i], 2 + 9);
         check_gradients_of(&qwen3, SM_MODE_FUSED, 0, kinds[i], 2 + 11 * 2);

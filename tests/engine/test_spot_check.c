@@ -133,14 +133,14 @@ static const variant honest[] = {
     {&gpt2, SM_MODE_NAIVE, F32, 0, &sm_optimizer_adamw, SM_ATTENTION_AUTO, false, 3, 70, 1},
     {&gpt2, SM_MODE_NAIVE, F32, 0.1, &sm_optimizer_muon, SM_ATTENTION_NAIVE, true, 2, 130, 2},
     {&gpt2, SM_MODE_FUSED, F32, 0, &sm_optimizer_adamw, SM_ATTENTION_FLASH, false, 5, 33, 1},
-    {&gpt2, SM_MODE_FUSED, F32, 0.1, &sm_optimizer_sgd, SM_ATTENTION_BLOCKED, true, 2, 130, 2},
+    {&gpt2, SM_MODE_FUSED, F32, 0.1, &sm_optimizer_sgd, SM_ATTENTION_NAIVE, true, 2, 130, 2},
     {&gpt2, SM_MODE_FUSED, BF16, 0, &sm_optimizer_adamw, SM_ATTENTION_FLASH, false, 2, 130, 1},
     {&gpt2, SM_MODE_NAIVE, BF16, 0.1, &sm_optimizer_adamw, SM_ATTENTION_NAIVE, true, 2, 70, 1},
-    {&gpt2, SM_MODE_FUSED, F16, 0, &sm_optimizer_adafactor, SM_ATTENTION_BLOCKED, false, 2, 130, 1},
+    {&gpt2, SM_MODE_FUSED, F16, 0, &sm_optimizer_adafactor, SM_ATTENTION_NAIVE, false, 2, 130, 1},
     {&llama, SM_MODE_NAIVE, F32, 0, &sm_optimizer_adamw, SM_ATTENTION_NAIVE, false, 3, 70, 1},
     {&llama, SM_MODE_FUSED, F32, 0.1, &sm_optimizer_muon, SM_ATTENTION_FLASH, true, 2, 130, 2},
     {&llama, SM_MODE_FUSED, BF16, 0, &sm_optimizer_muon, SM_ATTENTION_FLASH, false, 2, 130, 2},
-    {&llama, SM_MODE_FUSED, F16, 0.1, &sm_optimizer_lion, SM_ATTENTION_BLOCKED, true, 2, 130, 1},
+    {&llama, SM_MODE_FUSED, F16, 0.1, &sm_optimizer_lion, SM_ATTENTION_NAIVE, true, 2, 130, 1},
     {&wide_llama, SM_MODE_NAIVE, F32, 0, &sm_optimizer_sgd, SM_ATTENTION_NAIVE, false, 32, 8, 1},
 };
 

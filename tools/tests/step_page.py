@@ -276,7 +276,7 @@ def fits_phone_dark_and_paper(browser):
 def every_kind_is_explained(browser):
     """Also those that only some plans have."""
     for flags in ("--arch llama --mode fused --dropout 0.1", "--optimizer muon --n-layer 1 --d-model 16", "--optimizer adafactor --precision fp16",
-                  "--optimizer adamw8bit --attention blocked", "--optimizer lion --recompute block", "--optimizer sgd", "--arch qwen3 --optimizer adam"):
+                  "--optimizer adamw8bit --attention naive", "--optimizer lion --recompute block", "--optimizer sgd", "--arch qwen3 --optimizer adam"):
         path = pathlib.Path(folder.name, "kinds.html")
         with open(path, "w") as out:
             subprocess.run([stepmark, "page", "--backend", "none", "--seq-len", "12", *flags.split()], check=True, stdout=out)

@@ -361,8 +361,6 @@ static void (*const binders[SM_OP_KIND_COUNT])(opencl_binder *) = {
     [SM_OP_RESIDUAL_LAYERNORM_BACKWARD] = bind_layernorm_backward,
     [SM_OP_RESIDUAL_RMSNORM_FORWARD] = bind_norm_forward,
     [SM_OP_RESIDUAL_RMSNORM_BACKWARD] = bind_rmsnorm_backward,
-    [SM_OP_BLOCKED_ATTENTION_FORWARD] = opencl_bind_attention,
-    [SM_OP_BLOCKED_ATTENTION_BACKWARD] = opencl_bind_attention,
     [SM_OP_FLASH_ATTENTION_FORWARD] = opencl_bind_attention,
     [SM_OP_FLASH_ATTENTION_BACKWARD] = opencl_bind_attention,
 };

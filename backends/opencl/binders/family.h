@@ -30,7 +30,6 @@ enum { OPENCL_ADD = 1, OPENCL_BIAS = 2, OPENCL_GELU = 4, OPENCL_GELU_BACKWARD = 
 typedef struct {
     bool forward;
     bool stores_weights; // att (B,NH,T,T) instead of lse (B,NH,T)
-    bool blocked;        // att has blocks of rows
     int64_t B, T, NH, NKV, HS;
     int dy, qkv, weights, y, dqkv, rng_step, starts; // tensors; weights is att or lse; with lse the backward reads y;
                                                      // SM_NO_TENSOR if not used

@@ -123,7 +123,6 @@ opencl_attention opencl_describe_attention(const sm_plan *plan, const sm_op *op)
                           .starts = find_operand(op, "starts")};
     const int64_t *dims = plan->tensors[a.qkv].dims;
     a.forward = sm_op_is_attention_forward(op->kind);
-    a.blocked = op->kind == SM_OP_BLOCKED_ATTENTION_FORWARD || op->kind == SM_OP_BLOCKED_ATTENTION_BACKWARD;
     a.stores_weights = a.weights != SM_NO_TENSOR;
     a.weights = a.stores_weights ? a.weights : find_operand(op, "lse");
     a.B = dims[0];

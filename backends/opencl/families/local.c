@@ -245,10 +245,10 @@ static void begin_attention(opencl_binder *b, const opencl_attention *a, const c
     char options[OPTIONS_SIZE];
     snprintf(options, sizeof options,
              "-DFORWARD=%d -DHS=%lld -DROWS=%d -DKEYS=%d -DITEMS_Y=%d -DITEMS_X=%d -DLOAD=%d -DDROPOUT=%d "
-             "-DSTORED=%d%s%s",
+             "-DSTORED=%d%s",
              a->forward, (long long)a->HS, t.rows, t.keys, t.items_y, t.items_x,
              heads_are_aligned(b->e->base.plan, a) ? 4 : 1, a->threshold > 0, a->stores_weights,
-             opencl_documents_option(a), a->blocked ? " -DBLOCKED=1" : "");
+             opencl_documents_option(a));
     opencl_begin(b, "attention_local", options, kernel);
     opencl_arg_heads(b, a);
     opencl_arg_tensor(b, a->starts);

@@ -204,8 +204,8 @@ static size_t attention_scratch_elems(const opencl_facts *facts, const sm_plan *
 
 static void begin_attention(opencl_binder *b, const opencl_attention *a, const char *kernel) {
     char options[OPTIONS_SIZE];
-    snprintf(options, sizeof options, "-DHS=%lld -DLANE_VECS=%d%s%s", (long long)a->HS, LANE_VECS,
-             opencl_documents_option(a), a->blocked ? " -DBLOCKED=1" : "");
+    snprintf(options, sizeof options, "-DHS=%lld -DLANE_VECS=%d%s", (long long)a->HS, LANE_VECS,
+             opencl_documents_option(a));
     opencl_begin(b, "attention_registers", options, kernel);
     opencl_arg_uint(b, a->stores_weights);
     opencl_arg_heads(b, a);

@@ -5,7 +5,7 @@
 // q, NKV of k, NKV of v. NH/NKV heads of queries, next to each other, share a head of keys and values (Ainslie et al.
 // 2023); in GPT-2 each has its own, NKV = NH. Flash attention (Dao et al. 2022) is the same function of qkv: instead of
 // the weights, att (B,NH,T,T), it stores one log-sum-exp a row, lse (B,NH,T), from which backward computes the weights
-// again. Blocked attention stores the weights of each row up to the end of its block, att (B,NH,W).
+// again.
 //
 // Documents that share a row: token t then mixes the values of tokens starts[t] <= s <= t alone.
 #include "backends/reference/ref.h"
@@ -16,7 +16,6 @@ typedef struct {
     int64_t T, HS, qkv_row, y_row;
     int64_t first_q, first_k, first_v; // of [b,0,h] in qkv
     int64_t first_y, first_row;        // of [b,0,h] in y, and of row [b,h,0] of lse
-    bool blocked;                      // att has blocks of rows
     const int32_t *starts;             // (T), or NULL
     bool first_of_group;               // the first of the heads that share keys and values
     const real *q, *k, *v;
@@ -32,7 +31,6 @@ static head head_at(const ref_attention *a, const real *qkv, int64_t b, int64_t 
     d.first_v = d.first_k + a->NKV * a->HS;
     d.first_y = b * a->T * C + h * a->HS;
     d.first_row = (b * a->NH + h) * a->T;
-    d.blocked = a->blocked;
     d.starts = a->starts == NULL ? NULL : a->starts + b * a->T;
     d.first_of_group = h % group == 0;
     d.q = qkv + d.first_q;
@@ -43,14 +41,6 @@ static head head_at(const ref_attention *a, const real *qkv, int64_t b, int64_t 
 
 // The first token that token t attends to.
 static int64_t first_key(const head *d, int64_t t) { return d->starts == NULL ? 0 : d->starts[t]; }
-
-// Offset of row t's weights in att, and their number.
-static int64_t att_row(const head *d, int64_t t) {
-    const int64_t before = d->first_row / d->T; // heads
-    return d->blocked ? before * sm_blocked_elems(d->T, d->T) + sm_blocked_elems(t, d->T) : (d->first_row + t) * d->T;
-}
-
-static int64_t att_width(const head *d, int64_t t) { return d->blocked ? sm_blocked_width(t, d->T) : d->T; }
 
 // Dropout's factor on the weight att[b,h,t,s].
 static double keep(const head *d, int64_t t, int64_t s) {
@@ -89,8 +79,8 @@ static void forward_row(const head *d, int64_t t, real *y, real *att, real *lse,
     for (int64_t s = first_key(d, t); s <= t; s++) {
         weight[s] = exp(weight[s] - log_sum);
     }
-    for (int64_t s = 0; s < att_width(d, t) && att != NULL; s++) {
-        att[att_row(d, t) + s] = first_key(d, t) <= s && s <= t ? (real)weight[s] : 0; // before dropout
+    for (int64_t s = 0; s < d->T && att != NULL; s++) {
+        att[(d->first_row + t) * d->T + s] = first_key(d, t) <= s && s <= t ? (real)weight[s] : 0; // before dropout
     }
     for (int64_t s = first_key(d, t); s <= t; s++) {
         weight[s] *= keep(d, t, s);
@@ -132,7 +122,7 @@ static void weights_row(const head *d, int64_t t, const real *att, const real *l
         scores(d, t, weight);
     }
     for (int64_t s = first_key(d, t); s <= t; s++) {
-        weight[s] = att == NULL ? exp(weight[s] - (double)lse[row]) : (double)att[att_row(d, t) + s];
+        weight[s] = att == NULL ? exp(weight[s] - (double)lse[row]) : (double)att[(d->first_row + t) * d->T + s];
     }
 }
 

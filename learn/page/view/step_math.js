@@ -15,7 +15,7 @@ const math = (() => {
 
     const greek = {alpha: 'α', beta: 'β', eps: 'ε', theta: 'θ', rho: 'ρ', mu: 'μ', sigma: 'σ', pi: 'π', lambda: 'λ'};
     const functions = new Set(['exp', 'log', 'tanh', 'max', 'min', 'sin', 'cos', 'softmax', 'sign', 'gelu', 'dropout', 'norm',
-        'layernorm', 'rmsnorm', 'mean', 'rms', 'map', 'clip', 'nearest', 'rows', 'abs', 'floor', 'group', 'blocked', 'map_m', 'map_v', 'code_m', 'code_v']);
+        'layernorm', 'rmsnorm', 'mean', 'rms', 'map', 'clip', 'nearest', 'rows', 'abs', 'floor', 'group', 'map_m', 'map_v', 'code_m', 'code_v']);
     const symbols = {'<=': '≤', '>=': '≥', '*': '⋅', '->': '→', '-': '−', '~': '∼', '...': '…', '/': '/', '+=': '+=', '*=': '⋅=', '-=': '−='};
 
     // Each token says whether a space comes before it.

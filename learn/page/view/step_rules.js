@@ -97,11 +97,6 @@ const rules = (() => {
             att[b,h,t,s] = [s <= t] {starts? [starts[b,t] <= s] }exp(score[b,h,t,s]) / sum_r [r <= t] {starts? [starts[b,t] <= r] }exp(score[b,h,t,r])
             ${mixed('att[b,h,t,s]')}`,
         attention_backward: attentionBackward((s) => `att[b,h,t,${s}]`),
-        blocked_attention_forward: `
-            ${weights}
-            att[b,h,blocked(t,s)] = W[b,h,t,s]
-            ${mixed('W[b,h,t,s]')}`,
-        blocked_attention_backward: attentionBackward((s) => `att[b,h,blocked(t,${s})]`),
         flash_attention_forward: `
             ${weights}
             lse[b,h,t] = log(sum_r [r <= t] {starts? [starts[b,t] <= r] }exp(score[b,h,t,r]))

@@ -208,14 +208,8 @@ const trace = (() => {
         for (let code = 1; code < 256; code++) if (Math.abs(map(code) - (x || 0)) < Math.abs(map(best) - (x || 0))) best = code;
         return best;
     };
-    const blocked = (t, s, T) => {
-        const width = (row) => Math.min(T, 64 * (Math.floor(row / 64) + 1));
-        let offset = s;
-        for (let row = 0; row < t; row++) offset += width(row);
-        return offset;
-    };
     const functionsOf = (it) => ({exp: Math.exp, log: Math.log, tanh: Math.tanh, sqrt: Math.sqrt, max: Math.max, min: Math.min, abs: Math.abs, sign: Math.sign, sin: Math.sin, cos: Math.cos, floor: Math.floor,
-        group: (h) => Math.floor(h * it.facts.NKV / it.facts.NH), blocked: (t, s) => blocked(t, s, it.facts.T),
+        group: (h) => Math.floor(h * it.facts.NKV / it.facts.NH),
         map_m: mapM, map_v: mapV, code_m: (x) => nearest(mapM, x), code_v: (x) => nearest(mapV, x)});
     const signs = {'=': (a, b) => a === b, '<': (a, b) => a < b, '>': (a, b) => a > b, '<=': (a, b) => a <= b, '>=': (a, b) => a >= b};
 

@@ -1,4 +1,4 @@
-// attention.c: attention that stores its weights, att (B,NH,T,T), or blocks of rows of it (op.h).
+// attention.c: attention that stores its weights, att (B,NH,T,T).
 //
 // The unit of work is a block of query rows t0..t1 of one head: the scores against the keys
 // that some row of it may see, s < t1 and from the start of the first row's document, their softmax, and the product
@@ -21,7 +21,6 @@ typedef struct {
     int64_t ld_qkv;                       // elements of a row of qkv
     int64_t q_offset, k_offset, v_offset; // of its first elements in qkv
     int64_t y_offset;                     // of its first element in y (B,T,C)
-    bool blocked;                         // att holds blocks of rows
     const int32_t *starts;                // (T): the first key that each row sees; NULL: 0
     float scale;
 } head;
@@ -37,7 +36,6 @@ static head find_head(const host_op *op, const sm_tensor *y, const int32_t *star
     d.k_offset = row * d.ld_qkv + (NH + h / d.group) * d.HS;
     d.v_offset = d.k_offset + NKV * d.HS;
     d.y_offset = row * d.C + h * d.HS;
-    d.blocked = op->op->kind == SM_OP_BLOCKED_ATTENTION_FORWARD || op->op->kind == SM_OP_BLOCKED_ATTENTION_BACKWARD;
     d.starts = starts == NULL ? NULL : starts + row;
     d.scale = 1.0f / sqrtf((float)d.HS);
     return d;
@@ -45,13 +43,8 @@ static head find_head(const host_op *op, const sm_tensor *y, const int32_t *star
 
 static int64_t first_key(const head *h, int64_t t) { return h->starts == NULL ? 0 : h->starts[t]; }
 
-// Where the weights of row t begin in att, and how many there are.
-static int64_t att_row(const head *h, int64_t t) {
-    return h->blocked ? h->index * sm_blocked_elems(h->T, h->T) + sm_blocked_elems(t, h->T)
-                      : (h->index * h->T + t) * h->T;
-}
-
-static int64_t att_width(const head *h, int64_t t) { return h->blocked ? sm_blocked_width(t, h->T) : h->T; }
+// Where the weights of row t begin in att.
+static int64_t att_row(const head *h, int64_t t) { return (h->index * h->T + t) * h->T; }
 
 // Copies rows t0..t1-1 of a head's operand, ld apart, one after another, as floats.
 static void gather(const head *h, const cpu_data *x, int64_t ld, int64_t t0, int64_t t1, float *packed) {
@@ -103,7 +96,7 @@ static void softmax_row(const head *h, int64_t t, int64_t key0, int64_t end, flo
     memset(scores, 0, (size_t)(first - key0) * sizeof *scores);
     memset(x + n, 0, (size_t)(end - t - 1) * sizeof *x);
     memset(att, 0, (size_t)first * sizeof *att);
-    memset(att + t + 1, 0, (size_t)(att_width(h, t) - t - 1) * sizeof *att);
+    memset(att + t + 1, 0, (size_t)(h->T - t - 1) * sizeof *att);
 }
 
 // Dropout's factors of row t of the head, over n keys from key0 on.
@@ -270,15 +263,3 @@ CPU_KERNEL(attention_backward) {
         }
     }
 }
-
-// --- the weights in blocks of rows -----------------------------------------------------------------
-
-_Static_assert(SM_IN(blocked_attention_forward, starts) == SM_IN(attention_forward, starts) &&
-                   SM_OUT(blocked_attention_forward, att) == SM_OUT(attention_forward, att) &&
-                   SM_IN(blocked_attention_backward, starts) == SM_IN(attention_backward, starts) &&
-                   SM_IN(blocked_attention_backward, att) == SM_IN(attention_backward, att),
-               "the operands stand at the same places");
-
-CPU_KERNEL(blocked_attention_forward) { BASE_ISA(cpu_attention_forward)(op, team); }
-
-CPU_KERNEL(blocked_attention_backward) { BASE_ISA(cpu_attention_backward)(op, team); }
