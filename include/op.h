@@ -19,16 +19,16 @@ typedef enum {
 // the outputs. (The formatter does not understand braces that open in one macro and close in another.)
 // clang-format off
 #define INPUTS(name)                           struct sm_inputs_of_##name {
-#define IN(operand, shape, type, flags)        char operand;
-#define OUTPUTS(name)                          char n_operands; }; struct sm_outputs_of_##name {
-#define OUT(operand, shape, type, mode, flags) char operand;
-#define END                                    char n_operands; };
+#define IN(operand, shape, type, flags)        int operand;
+#define OUTPUTS(name)                          int n_operands; }; struct sm_outputs_of_##name {
+#define OUT(operand, shape, type, mode, flags) int operand;
+#define END                                    int n_operands; };
 #include "op_table.h"
 // clang-format on
 
 // op->in[SM_IN(adamw, g)], op->out[SM_OUT(adamw, p)]; SM_IN(adamw, n_operands) is how many inputs there are.
-#define SM_IN(kind, operand)  ((int)offsetof(struct sm_inputs_of_##kind, operand))
-#define SM_OUT(kind, operand) ((int)offsetof(struct sm_outputs_of_##kind, operand))
+#define SM_IN(kind, operand)  ((int)(offsetof(struct sm_inputs_of_##kind, operand) / sizeof(int)))
+#define SM_OUT(kind, operand) ((int)(offsetof(struct sm_outputs_of_##kind, operand) / sizeof(int)))
 
 // Operations on a block of a matmul's result before it is stored. Rewrites set them.
 enum {

@@ -4,13 +4,16 @@
 //
 //   OP(code, name, inplace,           inplace: the input that the first output may overwrite, SM_IN(name, operand), or
 //                                     SM_NO_OPERAND
-//      work, again, attributes,       three words, below
+//      work, again, call, look,       words, below
+//      attributes,
 //      equation, source)              equation: one line, in the operands' names; source: paper and section
-//   SHARED_OP(...)                    likewise, for ops done with other processes: no backend has a kernel
+//   SHARED_OP(...)                    likewise, without call and look, for ops done with other processes: no backend
+//                                     has a kernel. Left out if NO_SHARED_OPS is defined
 //   INPUTS(name)                      its inputs follow, in order
 //   IN(operand, shape, type, flags)   flags: SM_OPTIONAL, SM_TRANSPOSABLE, or 0
 //   OUTPUTS(name)                     its outputs follow, at least one
 //   OUT(operand, shape, type, mode, flags)      mode: SM_WRITES, SM_ADDS or SM_UPDATES
+//   WORKING_COPY(shape)               the optional output w of an update: its first output, rounded to the data type
 //   END
 //
 // work: the FLOPs of the equation. A multiply, an add, a comparison and a transcendental function count one each.
@@ -22,7 +25,15 @@
 // again: the backward computes the result of a CHEAP forward op again (rewrites/recompute.c); the result of a KEPT one
 // stays in memory.
 //
-// attributes: the attributes of SM_ATTR_LIST (op.h) that the kind has, HAS(eps) | HAS(decay), or NO_ATTRS. An op that
+// call: the arguments of the reference's function. Prototype and call follow from it:
+//   BY_ELEMENT                        n, the elements of the first operand; attributes; operands in the table's order
+//   BY_ROW                            N and C, the rows and columns of the first operand; then the same
+//   OWN_CALL                          own_NAME in backends/reference/run.c makes the call
+//
+// look: the check of single ops in a run (src/verify/spot.h): LOOK(rows) and others, or NO_LOOK for updates, which the
+// check of updates compares.
+//
+// attributes: the attributes of SM_ATTR_LIST (op.h) that the kind has, HAS(eps) HAS(decay), or NO_ATTRS. An op that
 // sets any other is refused. HEADS and DROPS are attention's pairs.
 //
 // The file that implements a kind has the same stem in every backend: attention, bias, dropout, embedding, gelu,
@@ -61,12 +72,15 @@
 #ifndef OUT
 #define OUT(operand, shape, type, mode, flags)
 #endif
+#ifndef WORKING_COPY
+#define WORKING_COPY(shape) OUT(w, shape, DATA, SM_WRITES, SM_OPTIONAL)
+#endif
 #ifndef END
 #define END
 #endif
 
 OP(SM_OP_ZERO, zero, SM_NO_OPERAND,
-   NO_WORK, KEPT, NO_ATTRS,
+   NO_WORK, KEPT, BY_ELEMENT, LOOK(zero), NO_ATTRS,
    "x = 0",
    "gradients of one step are a sum over its micro-batches, so they start at zero")
 INPUTS(zero)
@@ -75,7 +89,7 @@ OUTPUTS(zero)
 END
 
 OP(SM_OP_LOSS_SCALE, loss_scale, SM_NO_OPERAND,
-   EACH_IN(1, loss_scale, targets), KEPT, NO_ATTRS,
+   EACH_IN(1, loss_scale, targets), KEPT, BY_ELEMENT, LOOK(whole), NO_ATTRS,
    "scale = hyper.loss_scale / max(1, number of targets that are not -1), times scaler.scale where there is a scaler",
    "derivative of the mean loss with respect to one token's loss; scaled as in Micikevicius et al. 2018, section 3.2")
 INPUTS(loss_scale)
@@ -87,7 +101,7 @@ OUTPUTS(loss_scale)
 END
 
 OP(SM_OP_EMBEDDING_FORWARD, embedding_forward, SM_NO_OPERAND,
-   EACH_OUT(1, embedding_forward, x), KEPT, NO_ATTRS,
+   EACH_OUT(1, embedding_forward, x), KEPT, OWN_CALL, LOOK(embedding), NO_ATTRS,
    "x[b,t,:] = wte[token[b,t],:] + wpe[t - starts[b,t],:]",
    "Radford et al. 2018, section 3.1: h0 = U We + Wp; without wpe where positions are rope's")
 INPUTS(embedding_forward)
@@ -100,7 +114,7 @@ OUTPUTS(embedding_forward)
 END
 
 OP(SM_OP_EMBEDDING_BACKWARD, embedding_backward, SM_NO_OPERAND,
-   EACH_IN(2, embedding_backward, dx), KEPT, HAS(when),
+   EACH_IN(2, embedding_backward, dx), KEPT, OWN_CALL, LOOK(embedding_backward), HAS(when),
    "dwte[token[b,t],:] += dx[b,t,:];  dwpe[t - starts[b,t],:] += dx[b,t,:]",
    "derivative of embedding_forward")
 INPUTS(embedding_backward)
@@ -113,7 +127,7 @@ OUTPUTS(embedding_backward)
 END
 
 OP(SM_OP_DROPOUT, dropout, SM_IN(dropout, x),
-   EACH_OUT(2, dropout, y), KEPT, DROPS,
+   EACH_OUT(2, dropout, y), KEPT, OWN_CALL, LOOK(dropout), DROPS,
    "y = keep * x / (1 - p), keep ~ Bernoulli(1 - p) from Philox(key, element, rng_step); its own derivative",
    "Srivastava et al. 2014, section 4 (inverted form)")
 INPUTS(dropout)
@@ -124,7 +138,7 @@ OUTPUTS(dropout)
 END
 
 OP(SM_OP_LAYERNORM_FORWARD, layernorm_forward, SM_NO_OPERAND,
-   EACH_OUT(8, layernorm_forward, y), CHEAP, HAS(eps),
+   EACH_OUT(8, layernorm_forward, y), CHEAP, BY_ROW, LOOK(rows), HAS(eps),
    "mean = sum_c x / C;  rstd = 1/sqrt(sum_c (x - mean)^2 / C + eps);  y = (x - mean) rstd w + b",
    "Ba et al. 2016, equations 3 and 4")
 INPUTS(layernorm_forward)
@@ -138,7 +152,7 @@ OUTPUTS(layernorm_forward)
 END
 
 OP(SM_OP_LAYERNORM_BACKWARD, layernorm_backward, SM_NO_OPERAND,
-   COUNTED(layernorm_backward), KEPT, NO_ATTRS,
+   COUNTED(layernorm_backward), KEPT, OWN_CALL, LOOK(column_sums), NO_ATTRS,
    "xh = (x - mean) rstd;  g = dy w;  dx = rstd (g - sum_c g / C - xh sum_c g xh / C);  dw += sum_n dy xh;  "
    "db += sum_n dy;  dbias += sum_n dx",
    "derivative of layernorm_forward; the optional dbias is that of the bias last added to x")
@@ -156,7 +170,7 @@ OUTPUTS(layernorm_backward)
 END
 
 OP(SM_OP_MATMUL_FORWARD, matmul_forward, SM_NO_OPERAND,
-   COUNTED(matmul_forward), KEPT, HAS(vocab) | HAS(w_transposed) | HAS(then_bias) | HAS(then_gelu),
+   COUNTED(matmul_forward), KEPT, OWN_CALL, LOOK(product), HAS(vocab) HAS(w_transposed) HAS(then_bias) HAS(then_gelu),
    "y = x W",
    "a linear layer; W is (C,F), or (F,C) and used transposed (the tied head)")
 INPUTS(matmul_forward)
@@ -169,7 +183,7 @@ OUTPUTS(matmul_forward)
 END
 
 OP(SM_OP_MATMUL_BACKWARD_INPUT, matmul_backward_input, SM_NO_OPERAND,
-   COUNTED(matmul_backward_input), KEPT, HAS(vocab) | HAS(w_transposed) | HAS(then_gelu_backward),
+   COUNTED(matmul_backward_input), KEPT, OWN_CALL, LOOK(product), HAS(vocab) HAS(w_transposed) HAS(then_gelu_backward),
    "dx = dy W^T",
    "derivative of matmul_forward with respect to x")
 INPUTS(matmul_backward_input)
@@ -181,7 +195,7 @@ OUTPUTS(matmul_backward_input)
 END
 
 OP(SM_OP_MATMUL_BACKWARD_WEIGHT, matmul_backward_weight, SM_NO_OPERAND,
-   COUNTED(matmul_backward_weight), KEPT, HAS(vocab) | HAS(w_transposed) | HAS(overwrites),
+   COUNTED(matmul_backward_weight), KEPT, OWN_CALL, LOOK(weight), HAS(vocab) HAS(w_transposed) HAS(overwrites),
    "dW += x^T dy;  db += sum_n dy",
    "derivative of matmul_forward with respect to W; the optional db is that of the bias added to y")
 INPUTS(matmul_backward_weight)
@@ -193,7 +207,7 @@ OUTPUTS(matmul_backward_weight)
 END
 
 OP(SM_OP_BIAS_FORWARD, bias_forward, SM_IN(bias_forward, x),
-   EACH_OUT(1, bias_forward, y), KEPT, NO_ATTRS,
+   EACH_OUT(1, bias_forward, y), KEPT, BY_ROW, LOOK(rows), NO_ATTRS,
    "y = x + b",
    "a linear layer's bias, broadcast over rows")
 INPUTS(bias_forward)
@@ -204,7 +218,7 @@ OUTPUTS(bias_forward)
 END
 
 OP(SM_OP_BIAS_BACKWARD, bias_backward, SM_NO_OPERAND,
-   EACH_IN(1, bias_backward, dy), KEPT, NO_ATTRS,
+   EACH_IN(1, bias_backward, dy), KEPT, BY_ROW, LOOK(column_sums), NO_ATTRS,
    "db += sum_n dy",
    "derivative of bias_forward with respect to b")
 INPUTS(bias_backward)
@@ -214,7 +228,7 @@ OUTPUTS(bias_backward)
 END
 
 OP(SM_OP_ATTENTION_FORWARD, attention_forward, SM_NO_OPERAND,
-   COUNTED(attention_forward), KEPT, HEADS | DROPS,
+   COUNTED(attention_forward), KEPT, OWN_CALL, LOOK(attention), HEADS DROPS,
    "per head: att = softmax(q k^T / sqrt(HS)) over keys starts <= s <= t;  y = dropout(att) v",
    "Vaswani et al. 2017, equation 1, with a causal mask; heads share keys and values where NKV < NH (Ainslie et al."
    " 2023)")
@@ -228,7 +242,7 @@ OUTPUTS(attention_forward)
 END
 
 OP(SM_OP_ATTENTION_BACKWARD, attention_backward, SM_NO_OPERAND,
-   COUNTED(attention_backward), KEPT, HEADS | DROPS,
+   COUNTED(attention_backward), KEPT, OWN_CALL, LOOK(attention_backward), HEADS DROPS,
    "dv = dropout(att)^T dy;  da = dropout(dy v^T);  ds = att (da - sum_s att da);  dq = ds k / sqrt(HS);  dk"
    " = ds^T q / sqrt(HS)",
    "derivative of attention_forward")
@@ -243,7 +257,7 @@ OUTPUTS(attention_backward)
 END
 
 OP(SM_OP_GELU_FORWARD, gelu_forward, SM_NO_OPERAND,
-   EACH_OUT(9, gelu_forward, y), CHEAP, NO_ATTRS,
+   EACH_OUT(9, gelu_forward, y), CHEAP, BY_ELEMENT, LOOK(rows), NO_ATTRS,
    "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))",
    "Hendrycks and Gimpel 2016, section 2 (tanh form)")
 INPUTS(gelu_forward)
@@ -253,7 +267,7 @@ OUTPUTS(gelu_forward)
 END
 
 OP(SM_OP_GELU_BACKWARD, gelu_backward, SM_IN(gelu_backward, dy),
-   EACH_OUT(18, gelu_backward, dx), KEPT, NO_ATTRS,
+   EACH_OUT(18, gelu_backward, dx), KEPT, BY_ELEMENT, LOOK(rows), NO_ATTRS,
    "dx = dy gelu'(x)",
    "derivative of gelu_forward")
 INPUTS(gelu_backward)
@@ -264,7 +278,7 @@ OUTPUTS(gelu_backward)
 END
 
 OP(SM_OP_RMSNORM_FORWARD, rmsnorm_forward, SM_NO_OPERAND,
-   EACH_OUT(4, rmsnorm_forward, y), CHEAP, HAS(eps),
+   EACH_OUT(4, rmsnorm_forward, y), CHEAP, BY_ROW, LOOK(rows), HAS(eps),
    "rstd = 1/sqrt(sum_c x^2 / C + eps);  y = x rstd w",
    "Zhang and Sennrich 2019, equation 4")
 INPUTS(rmsnorm_forward)
@@ -276,7 +290,7 @@ OUTPUTS(rmsnorm_forward)
 END
 
 OP(SM_OP_RMSNORM_BACKWARD, rmsnorm_backward, SM_NO_OPERAND,
-   EACH_OUT(9, rmsnorm_backward, dx), KEPT, NO_ATTRS,
+   EACH_OUT(9, rmsnorm_backward, dx), KEPT, OWN_CALL, LOOK(column_sums), NO_ATTRS,
    "xh = x rstd;  g = dy w;  dx = rstd (g - xh sum_c g xh / C);  dw += sum_n dy xh",
    "derivative of rmsnorm_forward")
 INPUTS(rmsnorm_backward)
@@ -290,7 +304,7 @@ OUTPUTS(rmsnorm_backward)
 END
 
 OP(SM_OP_HEAD_RMSNORM_FORWARD, head_rmsnorm_forward, SM_IN(head_rmsnorm_forward, x),
-   COUNTED(head_rmsnorm_forward), CHEAP, HEADS | HAS(eps),
+   COUNTED(head_rmsnorm_forward), CHEAP, OWN_CALL, LOOK(rows), HEADS HAS(eps),
    "per head of q and k: rstd = 1/sqrt(sum_i x^2 / HS + eps);  y = x rstd w, w being wq for q and wk for k;  v stays",
    "Dehghani et al. 2023, section 2 (queries and keys are normalised); as RMSNorm in Qwen 3 (Yang et al. 2025, section 2)")
 INPUTS(head_rmsnorm_forward)
@@ -303,7 +317,7 @@ OUTPUTS(head_rmsnorm_forward)
 END
 
 OP(SM_OP_HEAD_RMSNORM_BACKWARD, head_rmsnorm_backward, SM_IN(head_rmsnorm_backward, dy),
-   COUNTED(head_rmsnorm_backward), KEPT, HEADS,
+   COUNTED(head_rmsnorm_backward), KEPT, OWN_CALL, LOOK(head_sums), HEADS,
    "per head of q and k: xh = x rstd;  g = dy w;  dx = rstd (g - xh sum_i g xh / HS);  dw += sum over rows and heads of"
    " dy xh;  v: dx = dy",
    "derivative of head_rmsnorm_forward")
@@ -320,7 +334,7 @@ OUTPUTS(head_rmsnorm_backward)
 END
 
 OP(SM_OP_ROPE, rope, SM_IN(rope, x),
-   COUNTED(rope), KEPT, HEADS | HAS(rope_theta) | HAS(inverse),
+   COUNTED(rope), KEPT, OWN_CALL, LOOK(rows), HEADS HAS(rope_theta) HAS(inverse),
    "per head of q and k, i < HS/2: angle = (t - starts) / theta^(2i/HS);  y[i] = x[i] cos - x[i+HS/2] sin;  y[i+HS/2] = x[i] sin"
    " + x[i+HS/2] cos;  v stays",
    "Su et al. 2021, equation 34, with halves for pairs; backward, the same with angles of the other sign")
@@ -332,7 +346,7 @@ OUTPUTS(rope)
 END
 
 OP(SM_OP_SWIGLU_FORWARD, swiglu_forward, SM_NO_OPERAND,
-   EACH_OUT(5, swiglu_forward, y), CHEAP, NO_ATTRS,
+   EACH_OUT(5, swiglu_forward, y), CHEAP, OWN_CALL, LOOK(rows), NO_ATTRS,
    "gate, up = the two halves of a row of x;  y = gate / (1 + exp(-gate)) up",
    "Shazeer 2020, equation 6")
 INPUTS(swiglu_forward)
@@ -342,7 +356,7 @@ OUTPUTS(swiglu_forward)
 END
 
 OP(SM_OP_SWIGLU_BACKWARD, swiglu_backward, SM_IN(swiglu_backward, x),
-   EACH_IN(12, swiglu_backward, dy), KEPT, NO_ATTRS,
+   EACH_IN(12, swiglu_backward, dy), KEPT, BY_ROW, LOOK(rows), NO_ATTRS,
    "s = 1 / (1 + exp(-gate));  dgate = dy up s (1 + gate (1 - s));  dup = dy gate s",
    "derivative of swiglu_forward")
 INPUTS(swiglu_backward)
@@ -353,7 +367,7 @@ OUTPUTS(swiglu_backward)
 END
 
 OP(SM_OP_RESIDUAL, residual, SM_IN(residual, a),
-   EACH_OUT(1, residual, y), KEPT, NO_ATTRS,
+   EACH_OUT(1, residual, y), KEPT, BY_ELEMENT, LOOK(rows), NO_ATTRS,
    "y = a + b",
    "He et al. 2016, equation 1; backward, the gradients of a fan-out add the same way")
 INPUTS(residual)
@@ -364,7 +378,7 @@ OUTPUTS(residual)
 END
 
 OP(SM_OP_CROSSENTROPY_FORWARD, crossentropy_forward, SM_NO_OPERAND,
-   COUNTED(crossentropy), KEPT, HAS(vocab),
+   COUNTED(crossentropy), KEPT, BY_ROW, LOOK(rows), HAS(vocab),
    "lse = log sum_v<V exp(logits[n,v]);  losses[n] = lse - logits[n,target[n]], or 0 where target is -1",
    "Bridle 1990; negative log likelihood of the softmax over the V real columns")
 INPUTS(crossentropy_forward)
@@ -376,7 +390,7 @@ OUTPUTS(crossentropy_forward)
 END
 
 OP(SM_OP_CROSSENTROPY_BACKWARD, crossentropy_backward, SM_IN(crossentropy_backward, logits),
-   COUNTED(crossentropy), KEPT, HAS(vocab),
+   COUNTED(crossentropy), KEPT, BY_ROW, LOOK(rows), HAS(vocab),
    "dlogits[n,v] = scale (exp(logits[n,v] - lse[n]) - [v = target[n]]); 0 where target is -1 or v >= V",
    "derivative of crossentropy_forward")
 INPUTS(crossentropy_backward)
@@ -389,7 +403,7 @@ OUTPUTS(crossentropy_backward)
 END
 
 OP(SM_OP_CROSSENTROPY_WITH_GRADIENT, crossentropy_with_gradient, SM_IN(crossentropy_with_gradient, logits),
-   COUNTED(crossentropy_with_gradient), KEPT, HAS(vocab),
+   COUNTED(crossentropy_with_gradient), KEPT, BY_ROW, LOOK(rows), HAS(vocab),
    "losses = crossentropy_forward(logits);  dlogits = crossentropy_backward(logits)",
    "crossentropy_forward and crossentropy_backward of one row after the other")
 INPUTS(crossentropy_with_gradient)
@@ -402,7 +416,7 @@ OUTPUTS(crossentropy_with_gradient)
 END
 
 OP(SM_OP_LOSS_MEAN, loss_mean, SM_NO_OPERAND,
-   EACH_IN(1, loss_mean, losses), KEPT, NO_ATTRS,
+   EACH_IN(1, loss_mean, losses), KEPT, BY_ELEMENT, LOOK(whole), NO_ATTRS,
    "loss = sum_n losses[n] / max(1, number of targets that are not -1)",
    "mean negative log likelihood of the micro-batch")
 INPUTS(loss_mean)
@@ -413,7 +427,7 @@ OUTPUTS(loss_mean)
 END
 
 OP(SM_OP_GRAD_SQNORM, grad_sqnorm, SM_NO_OPERAND,
-   EACH_IN(2, grad_sqnorm, g), KEPT, NO_ATTRS,
+   EACH_IN(2, grad_sqnorm, g), KEPT, BY_ELEMENT, LOOK(sqnorm), NO_ATTRS,
    "sqnorm = sum_i g[i]^2",
    "Pascanu et al. 2013, section 3.2")
 INPUTS(grad_sqnorm)
@@ -423,7 +437,7 @@ OUTPUTS(grad_sqnorm)
 END
 
 OP(SM_OP_GRAD_CLIP, grad_clip, SM_NO_OPERAND,
-   COUNTED(grad_clip), KEPT, NO_ATTRS,
+   COUNTED(grad_clip), KEPT, BY_ELEMENT, LOOK(whole), NO_ATTRS,
    "norm = sqrt(sum_k sqnorm[k]);  clip = min(1, hyper.grad_clip / (norm + 1e-6)), or 1 when hyper.grad_clip"
    " is 0;  with a scaler, norm is divided by scaler.scale, and so is clip then; clip = -1 where norm is not finite",
    "Pascanu et al. 2013, algorithm 1, with PyTorch's 1e-6; a sum of squares is finite where every gradient is")
@@ -437,7 +451,7 @@ OUTPUTS(grad_clip)
 END
 
 OP(SM_OP_SCALER_UPDATE, scaler_update, SM_NO_OPERAND,
-   COUNTED(scaler_update), KEPT, NO_ATTRS,
+   COUNTED(scaler_update), KEPT, OWN_CALL, LOOK(whole), NO_ATTRS,
    "clip < 0: scale *= hyper.scale_backoff, good = 0, skipped += 1;  else good += 1, and at hyper.scale_interval of them"
    " scale *= hyper.scale_growth unless that is infinite, good = 0",
    "Micikevicius et al. 2018, section 3.2, by the rule of PyTorch's GradScaler")
@@ -449,7 +463,7 @@ OUTPUTS(scaler_update)
 END
 
 OP(SM_OP_ADAMW, adamw, SM_NO_OPERAND,
-   EACH_IN(16, adamw, g), KEPT, HAS(decay),
+   EACH_IN(16, adamw, g), KEPT, BY_ELEMENT, NO_LOOK, HAS(decay),
    "g = clip g;  p *= 1 - lr wd;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2;  p -= lr (m/bc1) / "
    "(sqrt(v/bc2) + eps);  w = p",
    "Loshchilov and Hutter 2019, algorithm 2; wd = 0 for groups without decay; the optional w is"
@@ -462,11 +476,11 @@ OUTPUTS(adamw)
     OUT(p, "(n)", REAL, SM_UPDATES, 0)
     OUT(m, "(n)", REAL, SM_UPDATES, 0)
     OUT(v, "(n)", REAL, SM_UPDATES, 0)
-    OUT(w, "(n)", DATA, SM_WRITES, SM_OPTIONAL)
+    WORKING_COPY("(n)")
 END
 
 OP(SM_OP_ADAM, adam, SM_NO_OPERAND,
-   EACH_IN(16, adam, g), KEPT, HAS(decay),
+   EACH_IN(16, adam, g), KEPT, BY_ELEMENT, NO_LOOK, HAS(decay),
    "g = clip g + wd p;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2;  p -= lr (m/bc1) / (sqrt(v/bc2) + eps);  w = p",
    "Kingma and Ba 2015, algorithm 1; decay as L2 in the gradient, as in PyTorch; wd = 0 for groups without decay")
 INPUTS(adam)
@@ -477,11 +491,11 @@ OUTPUTS(adam)
     OUT(p, "(n)", REAL, SM_UPDATES, 0)
     OUT(m, "(n)", REAL, SM_UPDATES, 0)
     OUT(v, "(n)", REAL, SM_UPDATES, 0)
-    OUT(w, "(n)", DATA, SM_WRITES, SM_OPTIONAL)
+    WORKING_COPY("(n)")
 END
 
 OP(SM_OP_SGD, sgd, SM_NO_OPERAND,
-   EACH_IN(7, sgd, g), KEPT, HAS(decay),
+   EACH_IN(7, sgd, g), KEPT, BY_ELEMENT, NO_LOOK, HAS(decay),
    "g = clip g + wd p;  m = momentum m + g;  p -= lr m, or lr (g + momentum m) with hyper.nesterov;  w = p",
    "Sutskever et al. 2013, section 2, in PyTorch's form; wd = 0 for groups without decay")
 INPUTS(sgd)
@@ -491,11 +505,11 @@ INPUTS(sgd)
 OUTPUTS(sgd)
     OUT(p, "(n)", REAL, SM_UPDATES, 0)
     OUT(m, "(n)", REAL, SM_UPDATES, 0)
-    OUT(w, "(n)", DATA, SM_WRITES, SM_OPTIONAL)
+    WORKING_COPY("(n)")
 END
 
 OP(SM_OP_LION, lion, SM_NO_OPERAND,
-   EACH_IN(11, lion, g), KEPT, HAS(decay),
+   EACH_IN(11, lion, g), KEPT, BY_ELEMENT, NO_LOOK, HAS(decay),
    "g = clip g;  p *= 1 - lr wd;  p -= lr sign(b1 m + (1-b1) g);  m = b2 m + (1-b2) g;  w = p",
    "Chen et al. 2023, algorithm 2; wd = 0 for groups without decay")
 INPUTS(lion)
@@ -505,11 +519,11 @@ INPUTS(lion)
 OUTPUTS(lion)
     OUT(p, "(n)", REAL, SM_UPDATES, 0)
     OUT(m, "(n)", REAL, SM_UPDATES, 0)
-    OUT(w, "(n)", DATA, SM_WRITES, SM_OPTIONAL)
+    WORKING_COPY("(n)")
 END
 
 OP(SM_OP_ADAMW8BIT, adamw8bit, SM_NO_OPERAND,
-   EACH_IN(24, adamw8bit, g), KEPT, HAS(decay),
+   EACH_IN(24, adamw8bit, g), KEPT, BY_ELEMENT, NO_LOOK, HAS(decay),
    "a block of 256: m = m_max map(m), v = v_max map(v);  adamw;  m_max = max |m|, v_max = max v;  m, v = the codes nearest "
    "to m/m_max, v/v_max",
    "Dettmers et al. 2022, sections 2 and 3; map: include/dynamic_map.h")
@@ -523,11 +537,11 @@ OUTPUTS(adamw8bit)
     OUT(v, "(n)", U8, SM_UPDATES, 0)
     OUT(m_max, "(n/256)", REAL, SM_UPDATES, 0)
     OUT(v_max, "(n/256)", REAL, SM_UPDATES, 0)
-    OUT(w, "(n)", DATA, SM_WRITES, SM_OPTIONAL)
+    WORKING_COPY("(n)")
 END
 
 OP(SM_OP_ADAFACTOR, adafactor, SM_NO_OPERAND,
-   EACH_IN(16, adafactor, g), KEPT, HAS(decay),
+   EACH_IN(16, adafactor, g), KEPT, BY_ROW, NO_LOOK, HAS(decay),
    "g = clip g;  row, col = b2 row + (1-b2) mean_c g^2, b2 col + (1-b2) mean_r g^2;  u = g / sqrt(row col / mean(row));  "
    "p = (1 - lr wd) p - rho max(eps2, rms(p)) u / max(1, rms(u)/d);  w = p",
    "Shazeer and Stern 2018, algorithm 4, as PyTorch's Adafactor; rho is the relative step; wd = 0 for vectors")
@@ -539,11 +553,11 @@ OUTPUTS(adafactor)
     OUT(p, "(R,C)", REAL, SM_UPDATES, 0)
     OUT(row, "(R)", REAL, SM_UPDATES, 0)
     OUT(col, "(C)", REAL, SM_UPDATES, 0)
-    OUT(w, "(R,C)", DATA, SM_WRITES, SM_OPTIONAL)
+    WORKING_COPY("(R,C)")
 END
 
 OP(SM_OP_ADAFACTOR_VECTOR, adafactor_vector, SM_NO_OPERAND,
-   EACH_IN(14, adafactor_vector, g), KEPT, NO_ATTRS,
+   EACH_IN(14, adafactor_vector, g), KEPT, BY_ELEMENT, NO_LOOK, NO_ATTRS,
    "g = clip g;  v = b2 v + (1-b2) g^2;  u = g / sqrt(v);  p -= rho max(eps2, rms(p)) u / max(1, rms(u)/d)",
    "Shazeer and Stern 2018, algorithm 5, as PyTorch's Adafactor")
 INPUTS(adafactor_vector)
@@ -556,7 +570,7 @@ OUTPUTS(adafactor_vector)
 END
 
 OP(SM_OP_MUON_MOMENTUM, muon_momentum, SM_NO_OPERAND,
-   EACH_IN(7, muon_momentum, g), KEPT, NO_ATTRS,
+   EACH_IN(7, muon_momentum, g), KEPT, BY_ELEMENT, LOOK(rows), NO_ATTRS,
    "g = clip g;  m = momentum m + (1 - momentum) g;  u = (1 - momentum) g + momentum m, or m without hyper.nesterov",
    "Jordan et al. 2024, Muon, as PyTorch's")
 INPUTS(muon_momentum)
@@ -569,7 +583,7 @@ OUTPUTS(muon_momentum)
 END
 
 OP(SM_OP_NORMALIZE, normalize, SM_NO_OPERAND,
-   EACH_IN(1, normalize, u), KEPT, HAS(w_transposed),
+   EACH_IN(1, normalize, u), KEPT, BY_ROW, LOOK(whole), HAS(w_transposed),
    "x = u / max(sqrt(sqnorm), 1e-7), a tall u transposed",
    "Jordan et al. 2024, Muon: singular values of at most 1, before Newton-Schulz")
 INPUTS(normalize)
@@ -580,7 +594,7 @@ OUTPUTS(normalize)
 END
 
 OP(SM_OP_COMBINE, combine, SM_IN(combine, x),
-   EACH_IN(3, combine, x), KEPT, HAS(a) | HAS(b),
+   EACH_IN(3, combine, x), KEPT, BY_ELEMENT, LOOK(rows), HAS(a) HAS(b),
    "y = a x + b z",
    "Jordan et al. 2024, Muon: the part of Newton-Schulz outside of its products")
 INPUTS(combine)
@@ -591,7 +605,7 @@ OUTPUTS(combine)
 END
 
 OP(SM_OP_MUON_UPDATE, muon_update, SM_NO_OPERAND,
-   EACH_IN(3, muon_update, x), KEPT, HAS(w_transposed) | HAS(decay),
+   EACH_IN(3, muon_update, x), KEPT, OWN_CALL, NO_LOOK, HAS(w_transposed) HAS(decay),
    "p = (1 - lr wd) p - lr sqrt(max(1, R/C)) x;  w = p",
    "Jordan et al. 2024, Muon, as PyTorch's; x is the orthogonalised update, a tall one's transposed")
 INPUTS(muon_update)
@@ -600,14 +614,15 @@ INPUTS(muon_update)
     IN(clip, "(1)", REAL, 0)
 OUTPUTS(muon_update)
     OUT(p, "(R,C)", REAL, SM_UPDATES, 0)
-    OUT(w, "(R,C)", DATA, SM_WRITES, SM_OPTIONAL)
+    WORKING_COPY("(R,C)")
 END
 
+#ifndef NO_SHARED_OPS
 // Among processes: N of them, each with gradients of its own part of the batch. The session hands these ops to the
 // communicator (src/comm), which works while the ops after a start run; backends do not know them.
 
 SHARED_OP(SM_OP_ALL_REDUCE_START, all_reduce_start, SM_NO_OPERAND,
-   NO_WORK, KEPT, HAS(n_processes) | HAS(is_bf16),
+   NO_WORK, KEPT, HAS(n_processes) HAS(is_bf16),
    "begin: g = g of process 0 + g of process 1 + ... + g of process N-1",
    "Li et al. 2020, PyTorch Distributed, section 3.2: gradients in buckets, summed while the backward continues")
 INPUTS(all_reduce_start)
@@ -616,7 +631,7 @@ OUTPUTS(all_reduce_start)
 END
 
 SHARED_OP(SM_OP_REDUCE_SCATTER_START, reduce_scatter_start, SM_NO_OPERAND,
-   NO_WORK, KEPT, HAS(n_processes) | HAS(is_bf16),
+   NO_WORK, KEPT, HAS(n_processes) HAS(is_bf16),
    "begin: slice r of g, in process r, = that slice of process 0 + ... + that slice of process N-1",
    "Rajbhandari et al. 2020, ZeRO, section 5.1: a process needs only the gradients that it updates")
 INPUTS(reduce_scatter_start)
@@ -661,11 +676,12 @@ INPUTS(process_sum)
 OUTPUTS(process_sum)
     OUT(x, "(n)", REAL, SM_UPDATES, 0)
 END
+#endif
 
 // Made by rewrites, each equal to the composition it replaces.
 
 OP(SM_OP_RESIDUAL_LAYERNORM_FORWARD, residual_layernorm_forward, SM_IN(residual_layernorm_forward, a),
-   EACH_OUT(9, residual_layernorm_forward, r), KEPT, HAS(eps),
+   EACH_OUT(9, residual_layernorm_forward, r), KEPT, BY_ROW, LOOK(rows), HAS(eps),
    "r = a + b;  y, mean, rstd = layernorm(r; w, beta)",
    "residual, then layernorm_forward, in one pass over a row")
 INPUTS(residual_layernorm_forward)
@@ -681,7 +697,7 @@ OUTPUTS(residual_layernorm_forward)
 END
 
 OP(SM_OP_RESIDUAL_LAYERNORM_BACKWARD, residual_layernorm_backward, SM_IN(residual_layernorm_backward, dskip),
-   COUNTED(residual_layernorm_backward), KEPT, NO_ATTRS,
+   COUNTED(residual_layernorm_backward), KEPT, OWN_CALL, LOOK(column_sums), NO_ATTRS,
    "dx = dskip + layernorm_backward(dy; x, w, mean, rstd);  dw += sum_n dy xh;  dbeta += sum_n dy;  "
    "dbias += sum_n dx",
    "layernorm_backward, then residual (the skip's gradient joins), in one pass over a row")
@@ -700,7 +716,7 @@ OUTPUTS(residual_layernorm_backward)
 END
 
 OP(SM_OP_RESIDUAL_RMSNORM_FORWARD, residual_rmsnorm_forward, SM_IN(residual_rmsnorm_forward, a),
-   EACH_OUT(5, residual_rmsnorm_forward, r), KEPT, HAS(eps),
+   EACH_OUT(5, residual_rmsnorm_forward, r), KEPT, BY_ROW, LOOK(rows), HAS(eps),
    "r = a + b;  y, rstd = rmsnorm(r; w)",
    "residual, then rmsnorm_forward, in one pass over a row")
 INPUTS(residual_rmsnorm_forward)
@@ -714,7 +730,7 @@ OUTPUTS(residual_rmsnorm_forward)
 END
 
 OP(SM_OP_RESIDUAL_RMSNORM_BACKWARD, residual_rmsnorm_backward, SM_IN(residual_rmsnorm_backward, dskip),
-   EACH_OUT(10, residual_rmsnorm_backward, dx), KEPT, NO_ATTRS,
+   EACH_OUT(10, residual_rmsnorm_backward, dx), KEPT, OWN_CALL, LOOK(column_sums), NO_ATTRS,
    "dx = dskip + rmsnorm_backward(dy; x, w, rstd);  dw += sum_n dy xh",
    "rmsnorm_backward, then residual (the skip's gradient joins), in one pass over a row")
 INPUTS(residual_rmsnorm_backward)
@@ -729,7 +745,7 @@ OUTPUTS(residual_rmsnorm_backward)
 END
 
 OP(SM_OP_FLASH_ATTENTION_FORWARD, flash_attention_forward, SM_NO_OPERAND,
-   COUNTED(attention_forward), KEPT, HEADS | DROPS,
+   COUNTED(attention_forward), KEPT, OWN_CALL, LOOK(attention), HEADS DROPS,
    "per head: s = q k^T / sqrt(HS) over keys starts..t, in tiles;  lse = log sum exp(s);  y = dropout(exp(s - "
    "lse)) v",
    "Dao et al. 2022, algorithm 1: attention_forward that stores lse instead of att")
@@ -743,7 +759,7 @@ OUTPUTS(flash_attention_forward)
 END
 
 OP(SM_OP_FLASH_ATTENTION_BACKWARD, flash_attention_backward, SM_NO_OPERAND,
-   COUNTED(attention_backward), KEPT, HEADS | DROPS,
+   COUNTED(attention_backward), KEPT, OWN_CALL, LOOK(attention_backward), HEADS DROPS,
    "att = exp(s - lse), tile by tile;  D = sum_c dy y;  dv = dropout(att)^T dy;  ds = att (dropout(dy v^T) -"
    " D);  dq = ds k / sqrt(HS);  dk = ds^T q / sqrt(HS)",
    "Dao et al. 2022, algorithm 4")
@@ -760,9 +776,11 @@ END
 
 #undef OP
 #undef SHARED_OP
+#undef NO_SHARED_OPS
 #undef INPUTS
 #undef IN
 #undef OUTPUTS
 #undef OUT
+#undef WORKING_COPY
 #undef END
 // clang-format on

@@ -43,14 +43,14 @@ COUNTED_BY(scaler_update);
 #define CHEAP true
 #define KEPT  false
 
-#define NO_ATTRS  0
-#define HAS(attr) (1u << SM_ATTR_##attr)
-#define HEADS     HAS(n_head) | HAS(n_kv_head)
-#define DROPS     HAS(dropout_p) | HAS(rng_key)
+#define NO_ATTRS
+#define HAS(attr) | 1u << SM_ATTR_##attr
+#define HEADS     HAS(n_head) HAS(n_kv_head)
+#define DROPS     HAS(dropout_p) HAS(rng_key)
 
 // clang-format off
 static const op_work work_of[SM_OP_KIND_COUNT] = {
-#define OP(code, name, inplace, work, again, attributes, equation, source) [code] = work,
+#define OP(code, name, inplace, work, ...)        [code] = work,
 #include "op_table.h"
 };
 
@@ -63,8 +63,8 @@ static const op_work work_of[SM_OP_KIND_COUNT] = {
 static const sm_op_info op_kinds[SM_OP_KIND_COUNT] = {
 #define ROW(code, its_name, inplace, again, its_attributes, its_equation, its_source, shared)                    \
     [code] = {.name = #its_name, .equation = its_equation, .source = its_source, .inplace_in = inplace,          \
-              .attributes = its_attributes, .is_cheap = again, .is_shared = shared,
-#define OP(code, name, inplace, work, again, attributes, equation, source) \
+              .attributes = 0 its_attributes, .is_cheap = again, .is_shared = shared,
+#define OP(code, name, inplace, work, again, call, look, attributes, equation, source) \
     ROW(code, name, inplace, again, attributes, equation, source, false)
 #define SHARED_OP(code, name, inplace, work, again, attributes, equation, source) \
     ROW(code, name, inplace, again, attributes, equation, source, true)

@@ -24,67 +24,13 @@ struct sm_spot_check {
 
 // --- kinds -----------------------------------------------------------------------------------
 
-// No default, so that a missing kind does not compile.
-static const spot_look *look_of(sm_op_kind kind) {
-    switch (kind) {
-    case SM_OP_ZERO: return &spot_zero;
-    case SM_OP_LOSS_SCALE:
-    case SM_OP_LOSS_MEAN:
-    case SM_OP_GRAD_CLIP:
-    case SM_OP_SCALER_UPDATE:
-    case SM_OP_NORMALIZE: return &spot_whole;
-    case SM_OP_EMBEDDING_FORWARD: return &spot_embedding;
-    case SM_OP_EMBEDDING_BACKWARD: return &spot_embedding_backward;
-    case SM_OP_DROPOUT: return &spot_dropout;
-    case SM_OP_LAYERNORM_FORWARD:
-    case SM_OP_BIAS_FORWARD:
-    case SM_OP_GELU_FORWARD:
-    case SM_OP_GELU_BACKWARD:
-    case SM_OP_RMSNORM_FORWARD:
-    case SM_OP_HEAD_RMSNORM_FORWARD:
-    case SM_OP_ROPE:
-    case SM_OP_SWIGLU_FORWARD:
-    case SM_OP_SWIGLU_BACKWARD:
-    case SM_OP_RESIDUAL:
-    case SM_OP_CROSSENTROPY_FORWARD:
-    case SM_OP_CROSSENTROPY_BACKWARD:
-    case SM_OP_CROSSENTROPY_WITH_GRADIENT:
-    case SM_OP_MUON_MOMENTUM:
-    case SM_OP_COMBINE:
-    case SM_OP_RESIDUAL_LAYERNORM_FORWARD:
-    case SM_OP_RESIDUAL_RMSNORM_FORWARD: return &spot_rows;
-    case SM_OP_LAYERNORM_BACKWARD:
-    case SM_OP_BIAS_BACKWARD:
-    case SM_OP_RMSNORM_BACKWARD:
-    case SM_OP_RESIDUAL_LAYERNORM_BACKWARD:
-    case SM_OP_RESIDUAL_RMSNORM_BACKWARD: return &spot_column_sums;
-    case SM_OP_HEAD_RMSNORM_BACKWARD: return &spot_head_sums;
-    case SM_OP_MATMUL_FORWARD:
-    case SM_OP_MATMUL_BACKWARD_INPUT: return &spot_product;
-    case SM_OP_MATMUL_BACKWARD_WEIGHT: return &spot_weight;
-    case SM_OP_ATTENTION_FORWARD:
-    case SM_OP_FLASH_ATTENTION_FORWARD: return &spot_attention;
-    case SM_OP_ATTENTION_BACKWARD:
-    case SM_OP_FLASH_ATTENTION_BACKWARD: return &spot_attention_backward;
-    case SM_OP_GRAD_SQNORM: return &spot_sqnorm;
-    case SM_OP_ADAMW:
-    case SM_OP_ADAM:
-    case SM_OP_SGD:
-    case SM_OP_LION:
-    case SM_OP_ADAMW8BIT:
-    case SM_OP_ADAFACTOR:
-    case SM_OP_ADAFACTOR_VECTOR:
-    case SM_OP_MUON_UPDATE:
-    case SM_OP_ALL_REDUCE_START:
-    case SM_OP_REDUCE_SCATTER_START:
-    case SM_OP_ALL_GATHER_START:
-    case SM_OP_GATHER_ROWS:
-    case SM_OP_COMMUNICATION_FINISH:
-    case SM_OP_PROCESS_SUM:
-    case SM_OP_KIND_COUNT: return NULL;
-    }
-    return NULL;
-}
+static const spot_look *const looks[SM_OP_KIND_COUNT] = {
+#define LOOK(name) &spot_##name
+#define NO_LOOK    NULL
+#define OP(code, name, inplace, work, again, call, look, ...) [code] = look,
+#define NO_SHARED_OPS
+#include "op_table.h"
+};
 
 // --- drawing ---------------------------------------------------------------------------------
 
@@ -116,7 +62,7 @@ static void draw_ops(sm_spot_check *c, const sm_plan *plan, unsigned phases) {
         n_ops[plan->ops[i].kind] += (phases >> plan->ops[i].range & 1) != 0;
     }
     for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
-        n_wanted[kind] = look_of((sm_op_kind)kind) != NULL ? OPS_OF_A_KIND : 0;
+        n_wanted[kind] = looks[kind] != NULL ? OPS_OF_A_KIND : 0;
     }
     for (int i = 0; i < plan->n_ops; i++) {
         const sm_op_kind kind = plan->ops[i].kind;
@@ -148,14 +94,14 @@ static sm_status look_before(sm_spot_check *c, sm_session *session, int op) {
     if (session->executable->is_later && sm_op_later(plan, &plan->ops[op], &later)) {
         c->look.op = later;
     }
-    const spot_look *look = look_of(plan->ops[op].kind);
+    const spot_look *look = looks[plan->ops[op].kind];
     return look->before != NULL ? look->before(&c->look) : SM_OK;
 }
 
 static sm_status look_after(sm_spot_check *c, sm_session *session, int op) {
     spot *s = &c->look;
     const sm_op_kind kind = session->plan->ops[op].kind;
-    SM_TRY(look_of(kind)->after(s));
+    SM_TRY(looks[kind]->after(s));
     c->n_looks[kind]++;
     c->result.n_ops++;
     c->result.n_values += s->n_values;

@@ -31,7 +31,7 @@ void REF(loss_mean)(int64_t N, const real *losses, const int32_t *target, real *
 
 // lse = log sum_v exp(logits[n,v]);  losses[n] = lse - logits[n,target[n]], or 0 where ignored
 // logits (N,Vp); target, losses, lse (N)
-void REF(crossentropy_forward)(int64_t N, int64_t V, int64_t Vp, const real *logits, const int32_t *target,
+void REF(crossentropy_forward)(int64_t N, int64_t Vp, int64_t V, const real *logits, const int32_t *target,
                                real *losses, real *lse) {
     for (int64_t n = 0; n < N; n++) {
         const real *row = logits + n * Vp;
@@ -51,7 +51,7 @@ void REF(crossentropy_forward)(int64_t N, int64_t V, int64_t Vp, const real *log
 
 // dlogits[n,v] = scale (exp(logits[n,v] - lse[n]) - [v = target[n]]), or 0 where ignored or v >= V
 // logits, dlogits (N,Vp); target, lse (N); scale (1)
-void REF(crossentropy_backward)(int64_t N, int64_t V, int64_t Vp, const real *logits, const int32_t *target,
+void REF(crossentropy_backward)(int64_t N, int64_t Vp, int64_t V, const real *logits, const int32_t *target,
                                 const real *lse, const real *scale, real *dlogits) {
     for (int64_t n = 0; n < N; n++) {
         for (int64_t v = 0; v < Vp; v++) {
@@ -66,11 +66,11 @@ void REF(crossentropy_backward)(int64_t N, int64_t V, int64_t Vp, const real *lo
 
 // crossentropy_forward, then crossentropy_backward, row by row
 // logits, dlogits (N,Vp); target, losses (N); scale (1)
-void REF(crossentropy_with_gradient)(int64_t N, int64_t V, int64_t Vp, const real *logits, const int32_t *target,
+void REF(crossentropy_with_gradient)(int64_t N, int64_t Vp, int64_t V, const real *logits, const int32_t *target,
                                      const real *scale, real *dlogits, real *losses) {
     for (int64_t n = 0; n < N; n++) {
         real lse = 0;
-        REF(crossentropy_forward)(1, V, Vp, logits + n * Vp, target + n, losses + n, &lse);
-        REF(crossentropy_backward)(1, V, Vp, logits + n * Vp, target + n, &lse, scale, dlogits + n * Vp);
+        REF(crossentropy_forward)(1, Vp, V, logits + n * Vp, target + n, losses + n, &lse);
+        REF(crossentropy_backward)(1, Vp, V, logits + n * Vp, target + n, &lse, scale, dlogits + n * Vp);
     }
 }
