@@ -7,6 +7,13 @@
 
 #include "src/io/input_file.h"
 
+// Git stores a large file as a few lines that name it, until `git lfs pull` fetches it.
+static bool is_lfs_pointer(int fd) {
+    static const char first[] = "version https://git-lfs.github.com/spec/";
+    char text[sizeof first - 1];
+    return pread(fd, text, sizeof text, 0) == sizeof text && memcmp(text, first, sizeof text) == 0;
+}
+
 sm_status sm_input_open(const char *path, int *fd, int64_t *size_bytes) {
     // Without O_NONBLOCK, opening a pipe without a writer would block before fstat can detect it.
     int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -19,6 +26,8 @@ sm_status sm_input_open(const char *path, int *fd, int64_t *size_bytes) {
         status = sm_fail(SM_ERR_IO, "%s: cannot read: %s", path, strerror(errno));
     } else if (!S_ISREG(info.st_mode)) {
         status = sm_fail(SM_ERR_IO, "%s: not a regular file", path);
+    } else if (is_lfs_pointer(opened)) {
+        status = sm_fail(SM_ERR_FORMAT, "%s: a Git LFS pointer: fetch the file (git lfs pull)", path);
     }
     if (status != SM_OK) {
         close(opened);

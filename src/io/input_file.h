@@ -10,7 +10,7 @@
 #include "status.h"
 
 // Opens a regular file for reading; folders, devices and pipes are refused without waiting. The caller closes *fd.
-// SM_ERR_IO names the path and the reason.
+// SM_ERR_IO names the path and the reason; SM_ERR_FORMAT: a Git LFS pointer, not the file.
 sm_status sm_input_open(const char *path, int *fd, int64_t *size_bytes);
 
 // Reads exactly size_bytes at an offset. SM_ERR_IO if the file is too short (it may have shrunk).

@@ -1,6 +1,8 @@
 // safetensors.c: jansson parses the header, and everything in it is then checked. pread reads data in pieces, which
 // become f32: a file that is larger than memory, or that shrinks meanwhile, is an error and not a crash.
 #include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,9 +24,9 @@ static const int64_t MAX_HEADER_BYTES = 100 * 1000 * 1000; // the limit of the o
 
 static const struct {
     const char *name;
-    int64_t size_bytes;
+    int64_t bits;
 } dtypes[SM_ST_DTYPE_COUNT] = {
-#define X(code, name, bytes) [code] = {name, bytes},
+#define X(code, name, bits) [code] = {name, bits},
     SM_SAFETENSORS_DTYPE_LIST(X)
 #undef X
 };
@@ -43,8 +45,11 @@ struct sm_safetensors {
     json_t *header; // owner of the entries' names
     sm_safetensors_entry *entries;
     int n_entries;
-    int64_t data_bytes;  // size of the data
-    int64_t data_offset; // its offset in the file
+    int64_t data_bytes;     // size of the data
+    int64_t data_offset;    // its offset in the file
+    sm_safetensors **parts; // of an index: the files with the data
+    char **part_paths;
+    int n_parts;
 };
 
 static sm_status parse_dtype(const char *path, const json_t *info, sm_safetensors_entry *entry) {
@@ -102,11 +107,12 @@ static sm_status parse_offsets(const sm_safetensors *file, const json_t *info, s
                        path, entry->name, (long long)entry->begin_bytes, (long long)entry->end_bytes,
                        (long long)file->data_bytes);
     }
-    int64_t size_bytes;
-    if (__builtin_mul_overflow(entry->n_elems, dtypes[entry->dtype].size_bytes, &size_bytes)) {
+    int64_t size_bits;
+    if (__builtin_mul_overflow(entry->n_elems, dtypes[entry->dtype].bits, &size_bits)) {
         return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s': the size of its shape overflows", path, entry->name);
     }
-    if (size_bytes != entry->end_bytes - entry->begin_bytes) {
+    const int64_t size_bytes = size_bits / 8;
+    if (size_bits % 8 != 0 || size_bytes != entry->end_bytes - entry->begin_bytes) {
         return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s': its shape needs %lld bytes, its data_offsets hold %lld", path,
                        entry->name, (long long)size_bytes, (long long)(entry->end_bytes - entry->begin_bytes));
     }
@@ -129,7 +135,7 @@ static sm_status parse_entry(const sm_safetensors *file, const char *name, const
 }
 
 static sm_status check_metadata(const char *path, json_t *metadata) {
-    bool well_formed = json_is_object(metadata);
+    bool well_formed = json_is_object(metadata) || json_is_null(metadata);
     const char *key;
     json_t *value;
     json_object_foreach(metadata, key, value) { well_formed = well_formed && json_is_string(value); }
@@ -277,11 +283,143 @@ void sm_safetensors_close(sm_safetensors *file) {
     if (file->fd >= 0) {
         close(file->fd);
     }
+    for (int i = 0; i < file->n_parts; i++) {
+        sm_safetensors_close(file->parts[i]);
+    }
+    free(file->parts);
+    free(file->part_paths);
     json_decref(file->header);
     free(file->entries);
     free(file->path);
     free(file);
 }
+
+// ---- several files ----
+
+// Names of files in the index's own folder.
+static bool is_plain_name(const char *name) {
+    return name != NULL && name[0] != '\0' && strlen(name) <= SM_SAFETENSORS_MAX_NAME && strchr(name, '/') == NULL &&
+           strcmp(name, ".") != 0 && strcmp(name, "..") != 0 && sm_is_printable(name);
+}
+
+// The names of the files that a map lists, as keys.
+static sm_status list_parts(const char *path, const json_t *map, json_t *names) {
+    const char *tensor;
+    json_t *name;
+    if (json_object_size(map) == 0) {
+        return sm_fail(SM_ERR_FORMAT, "%s: has no weight_map, an object with the file of each tensor", path);
+    }
+    json_object_foreach((json_t *)map, tensor, name) {
+        if (!is_plain_name(json_string_value(name))) {
+            return sm_fail(SM_ERR_FORMAT, "%s: tensor '%.100s': its file is not the name of one in the same folder",
+                           path, sm_is_printable(tensor) ? tensor : "?");
+        }
+        if (json_object_set(names, json_string_value(name), json_null()) != 0) {
+            return sm_fail(SM_ERR_OOM, "%s: no memory for its files", path);
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status open_part(sm_safetensors *file, const char *name) {
+    char path[PATH_MAX];
+    const char *slash = strrchr(file->path, '/');
+    const int n_folder = slash != NULL ? (int)(slash + 1 - file->path) : 0;
+    if (snprintf(path, sizeof path, "%.*s%s", n_folder, file->path, name) >= (int)sizeof path) {
+        return sm_fail(SM_ERR_IO, "%.100s...: the path is too long", file->path);
+    }
+    const sm_status status = sm_safetensors_open(path, &file->parts[file->n_parts]);
+    if (status == SM_ERR_IO) {
+        return sm_fail(status, "%s; it is a part of the model that %s lists", sm_error_message(), file->path);
+    }
+    SM_TRY(status);
+    const sm_safetensors *part = file->parts[file->n_parts];
+    file->part_paths[file->n_parts++] = part->path;
+    sm_safetensors_entry *grown =
+        realloc(file->entries, (size_t)(file->n_entries + part->n_entries + 1) * sizeof *grown);
+    if (grown == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for its tensors", path);
+    }
+    file->entries = grown;
+    for (int i = 0; i < part->n_entries; i++) {
+        grown[file->n_entries] = part->entries[i];
+        grown[file->n_entries++].part = file->n_parts - 1;
+    }
+    return SM_OK;
+}
+
+static int compare_names(const void *left, const void *right) {
+    return strcmp(*(const char *const *)left, *(const char *const *)right);
+}
+
+static sm_status open_parts(sm_safetensors *file, json_t *names) {
+    const size_t n = json_object_size(names);
+    const char **sorted = calloc(n, sizeof(*sorted));
+    size_t i = 0;
+    const char *name;
+    json_t *part;
+    sm_status status = SM_OK;
+    file->parts = calloc(n, sizeof(*file->parts));
+    file->part_paths = calloc(n, sizeof(*file->part_paths));
+    if (sorted == NULL || file->parts == NULL || file->part_paths == NULL) {
+        free(sorted);
+        return sm_fail(SM_ERR_OOM, "%s: no memory for %zu files", file->path, n);
+    }
+    json_object_foreach(names, name, part) { sorted[i++] = name; }
+    qsort(sorted, n, sizeof(*sorted), compare_names);
+    for (i = 0; i < n && status == SM_OK; i++) {
+        status = open_part(file, sorted[i]);
+        if (status == SM_OK && json_object_set(names, sorted[i], file->parts[i]->header) != 0) {
+            status = sm_fail(SM_ERR_OOM, "%s: no memory for %zu files", file->path, n);
+        }
+    }
+    free(sorted);
+    return status;
+}
+
+sm_status sm_safetensors_open_index(const char *path, sm_safetensors **file) {
+    enum { MAX_INDEX_BYTES = 1 << 26 };
+    sm_status status = SM_OK;
+    json_t *index = NULL;
+    json_t *parts = json_object(); // headers by name
+    const char *tensor;
+    json_t *name;
+    sm_safetensors *f = calloc(1, sizeof *f);
+    *file = NULL;
+    if (parts == NULL || f == NULL || (f->path = strdup(path)) == NULL) {
+        status = sm_fail(SM_ERR_OOM, "%s: no memory to open it", path);
+        goto cleanup;
+    }
+    f->fd = -1;
+    SM_TRY_GOTO(sm_json_read(path, MAX_INDEX_BYTES, &index));
+    json_t *map = json_object_get(index, "weight_map");
+    SM_TRY_GOTO(list_parts(path, map, parts));
+    SM_TRY_GOTO(open_parts(f, parts));
+    json_object_foreach(map, tensor, name) {
+        if (json_object_get(json_object_get(parts, json_string_value(name)), tensor) == NULL) {
+            status = sm_fail(SM_ERR_FORMAT, "%s: tensor '%.100s' is not in %s, as it says", path,
+                             sm_is_printable(tensor) ? tensor : "?", json_string_value(name));
+            goto cleanup;
+        }
+    }
+    *file = f;
+    f = NULL;
+
+cleanup:
+    sm_safetensors_close(f);
+    json_decref(parts);
+    json_decref(index);
+    return status;
+}
+
+const char *sm_safetensors_name(const sm_safetensors *file) { return file->path; }
+
+char *const *sm_safetensors_paths(const sm_safetensors *file, int *n) {
+    *n = file->n_parts > 0 ? file->n_parts : 1;
+    return file->n_parts > 0 ? file->part_paths : &file->path;
+}
+
+// ---- tensors ----
 
 int sm_safetensors_count(const sm_safetensors *file) { return file->n_entries; }
 
@@ -309,6 +447,9 @@ static void convert(sm_safetensors_dtype dtype, const unsigned char *source, int
 }
 
 sm_status sm_safetensors_read(const sm_safetensors *file, const sm_safetensors_entry *entry, float *values) {
+    if (file->n_parts > 0) {
+        file = file->parts[entry->part];
+    }
     int64_t offset = file->data_offset + entry->begin_bytes;
     sm_safetensors_dtype dtype = entry->dtype;
     if (!sm_safetensors_is_float(dtype) && dtype != SM_ST_U8) {
@@ -319,7 +460,7 @@ sm_status sm_safetensors_read(const sm_safetensors *file, const sm_safetensors_e
         return sm_input_read(file->fd, file->path, offset, values, (size_t)entry->n_elems * sizeof *values);
     }
     unsigned char piece[16384];
-    int64_t elem_bytes = dtypes[dtype].size_bytes;
+    int64_t elem_bytes = dtypes[dtype].bits / 8;
     int64_t piece_elems = (int64_t)sizeof piece / elem_bytes;
     for (int64_t first = 0; first < entry->n_elems; first += piece_elems) {
         int64_t left = entry->n_elems - first;
@@ -356,7 +497,7 @@ static json_t *shape_to_json(const sm_safetensors_spec *spec) {
 static sm_status describe(const char *path, json_t *header, const sm_safetensors_spec *spec, sm_safetensors_dtype dtype,
                           int64_t *at_bytes) {
     int64_t begin = *at_bytes;
-    int64_t size = dtypes[dtype].size_bytes;
+    int64_t size = dtypes[dtype].bits / 8;
     bool fits = true;
     for (int i = 0; i < spec->n_dims; i++) {
         fits = fits && !__builtin_mul_overflow(size, spec->dims[i], &size);

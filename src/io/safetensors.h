@@ -16,28 +16,33 @@
 #include "status.h"
 #include "src/io/file_digest.h"
 
-// The dtypes of the format whose elements are whole bytes. X(code, name, bytes)
-#define SM_SAFETENSORS_DTYPE_LIST(X) \
-    X(SM_ST_BOOL, "BOOL", 1)         \
-    X(SM_ST_U8, "U8", 1)             \
-    X(SM_ST_I8, "I8", 1)             \
-    X(SM_ST_F8_E4M3, "F8_E4M3", 1)   \
-    X(SM_ST_F8_E5M2, "F8_E5M2", 1)   \
-    X(SM_ST_F8_E8M0, "F8_E8M0", 1)   \
-    X(SM_ST_U16, "U16", 2)           \
-    X(SM_ST_I16, "I16", 2)           \
-    X(SM_ST_F16, "F16", 2)           \
-    X(SM_ST_BF16, "BF16", 2)         \
-    X(SM_ST_U32, "U32", 4)           \
-    X(SM_ST_I32, "I32", 4)           \
-    X(SM_ST_F32, "F32", 4)           \
-    X(SM_ST_U64, "U64", 8)           \
-    X(SM_ST_I64, "I64", 8)           \
-    X(SM_ST_F64, "F64", 8)           \
-    X(SM_ST_C64, "C64", 8)
+// The dtypes of the format. X(code, name, bits)
+#define SM_SAFETENSORS_DTYPE_LIST(X)       \
+    X(SM_ST_BOOL, "BOOL", 8)               \
+    X(SM_ST_U8, "U8", 8)                   \
+    X(SM_ST_I8, "I8", 8)                   \
+    X(SM_ST_F4, "F4", 4)                   \
+    X(SM_ST_F6_E2M3, "F6_E2M3", 6)         \
+    X(SM_ST_F6_E3M2, "F6_E3M2", 6)         \
+    X(SM_ST_F8_E4M3, "F8_E4M3", 8)         \
+    X(SM_ST_F8_E5M2, "F8_E5M2", 8)         \
+    X(SM_ST_F8_E8M0, "F8_E8M0", 8)         \
+    X(SM_ST_F8_E4M3FNUZ, "F8_E4M3FNUZ", 8) \
+    X(SM_ST_F8_E5M2FNUZ, "F8_E5M2FNUZ", 8) \
+    X(SM_ST_U16, "U16", 16)                \
+    X(SM_ST_I16, "I16", 16)                \
+    X(SM_ST_F16, "F16", 16)                \
+    X(SM_ST_BF16, "BF16", 16)              \
+    X(SM_ST_U32, "U32", 32)                \
+    X(SM_ST_I32, "I32", 32)                \
+    X(SM_ST_F32, "F32", 32)                \
+    X(SM_ST_U64, "U64", 64)                \
+    X(SM_ST_I64, "I64", 64)                \
+    X(SM_ST_F64, "F64", 64)                \
+    X(SM_ST_C64, "C64", 64)
 
 typedef enum {
-#define X(code, name, bytes) code,
+#define X(code, name, bits) code,
     SM_SAFETENSORS_DTYPE_LIST(X)
 #undef X
         SM_ST_DTYPE_COUNT
@@ -58,6 +63,7 @@ typedef struct {
     int64_t n_elems;
     int64_t begin_bytes; // offsets within the data
     int64_t end_bytes;
+    int part; // of a model in several files: which one
 } sm_safetensors_entry;
 
 typedef struct sm_safetensors sm_safetensors;
@@ -65,6 +71,15 @@ typedef struct sm_safetensors sm_safetensors;
 // Opens and checks a file. SM_ERR_IO, or SM_ERR_FORMAT with the tensor and its error.
 sm_status sm_safetensors_open(const char *path, sm_safetensors **file);
 void sm_safetensors_close(sm_safetensors *file); // NULL is fine
+
+// Opens the files that an index, model.safetensors.index.json, lists as its "weight_map": {"NAME": "FILE", ...}, as one;
+// they are in its folder. SM_ERR_FORMAT also names a file elsewhere, and a tensor that a file lacks.
+sm_status sm_safetensors_open_index(const char *path, sm_safetensors **file);
+
+const char *sm_safetensors_name(const sm_safetensors *file); // the path that was opened
+
+// The paths of the *n files that hold the tensors: one, or those of the index in the order of their names.
+char *const *sm_safetensors_paths(const sm_safetensors *file, int *n);
 
 int sm_safetensors_count(const sm_safetensors *file);
 const sm_safetensors_entry *sm_safetensors_at(const sm_safetensors *file, int index); // in the header's order

@@ -288,6 +288,40 @@ TEST(floats_of_every_width_are_read) {
     free(path);
 }
 
+// What files of other programs have, and no model here uses: elements of a few bits, and null as metadata.
+TEST(elements_of_a_few_bits_have_their_size) {
+    static const struct {
+        const char *header;
+        int64_t data_bytes;
+        bool is_fine;
+    } cases[] = {
+        {"{\"__metadata__\":null,\"a\":{\"dtype\":\"F4\",\"shape\":[2,3],\"data_offsets\":[0,3]}}", 3, true},
+        {"{\"a\":{\"dtype\":\"F6_E2M3\",\"shape\":[4],\"data_offsets\":[0,3]}}", 3, true},
+        {"{\"a\":{\"dtype\":\"F6_E3M2\",\"shape\":[8],\"data_offsets\":[0,6]}}", 6, true},
+        {"{\"a\":{\"dtype\":\"F8_E4M3FNUZ\",\"shape\":[5],\"data_offsets\":[0,5]}}", 5, true},
+        {"{\"a\":{\"dtype\":\"F8_E5M2FNUZ\",\"shape\":[5],\"data_offsets\":[0,5]}}", 5, true},
+        {"{\"a\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,2]}}", 2, false},
+        {"{\"a\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,1]}}", 1, false},
+        {"{\"a\":{\"dtype\":\"F6_E2M3\",\"shape\":[4],\"data_offsets\":[0,4]}}", 4, false},
+    };
+    char *path = temp_path("bits.safetensors");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char bytes[256];
+        float value;
+        sm_safetensors *file;
+        temp_write(path, bytes, make_safetensors(cases[i].header, 0, (int)cases[i].data_bytes, bytes, sizeof bytes));
+        if (!cases[i].is_fine) {
+            expect_failure(cases[i].header, sm_safetensors_open(path, &file), SM_ERR_FORMAT, "'a': its shape needs");
+            continue;
+        }
+        expect_ok(cases[i].header, sm_safetensors_open(path, &file));
+        expect_failure("read", sm_safetensors_read(file, sm_safetensors_at(file, 0), &value), SM_ERR_UNSUPPORTED,
+                       "'a'");
+        sm_safetensors_close(file);
+    }
+    free(path);
+}
+
 static const sm_safetensors_spec written[] = {
     {"b", 2, {3, 2}},
     {"a.weight", 1, {1}},
