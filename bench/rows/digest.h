@@ -11,7 +11,8 @@ enum { SM_DIGEST_SIZE = 32 };
 
 void sm_digest_bytes(const void *data, size_t size_bytes, char digest[SM_DIGEST_SIZE]);
 
-// Of a whole file; SM_ERR_IO with the path where it cannot be read.
+// Of a whole file, or of several in order; SM_ERR_IO with the path where one cannot be read.
 sm_status sm_digest_file(const char *path, char digest[SM_DIGEST_SIZE]);
+sm_status sm_digest_files(char *const *paths, int n_paths, char digest[SM_DIGEST_SIZE]);
 
 #endif

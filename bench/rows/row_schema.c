@@ -205,7 +205,7 @@ static const sm_column columns[] = {
     {TEXT(padding, "placement of documents in rows: none, batch, max, bucket or packed; none without documents"),
      IS(SM_IDENTITY_WORK), SHOWN_WHEN_VARIED("padding", NULL)},
     {TEXT(weights, "folder of the weights; null: drawn from the seed")},
-    {TEXT(weights_digest, "FNV-1a of its model.safetensors")},
+    {TEXT(weights_digest, "FNV-1a of its model.safetensors, or of its parts")},
 
     {INTEGER(open_ns, "ns", "opening the device")},
     {INTEGER(build_ns, "ns", "building the plan's executable: compilation, allocation, initial weights")},

@@ -13,7 +13,7 @@
 #include "cli/output/notes.h"
 #include "os/os.h"
 #include "src/train/run_configuration.h"
-#include "src/weights/model_folder.h"
+#include "src/weights/weights.h"
 
 // --- joining ---------------------------------------------------------------------------------------
 
@@ -79,12 +79,26 @@ __attribute__((format(printf, 3, 4))) static void add_fact(fact_list *list, cons
     list->n++;
 }
 
-static sm_status add_file(fact_list *list, const char *name, const char *before, const char *path) {
+static sm_status add_files(fact_list *list, const char *name, const char *before, char *const *paths, int n_paths) {
     char digest[SM_FILE_DIGEST_SIZE];
     int64_t size_bytes;
-    SM_TRY(sm_file_digest(path, digest, &size_bytes));
+    SM_TRY(sm_files_digest(paths, n_paths, digest, &size_bytes));
     add_fact(list, name, "%s%lld bytes, %s", before, (long long)size_bytes, digest);
     return SM_OK;
+}
+
+static sm_status add_file(fact_list *list, const char *name, const char *before, const char *path) {
+    return add_files(list, name, before, (char *const *)&path, 1);
+}
+
+static sm_status add_model(fact_list *list, const char *name, const char *folder) {
+    sm_safetensors *file;
+    int n;
+    SM_TRY(sm_weights_open(folder, &file));
+    char *const *paths = sm_safetensors_paths(file, &n);
+    const sm_status status = add_files(list, name, "", paths, n);
+    sm_safetensors_close(file);
+    return status;
 }
 
 // The embedded text depends only on the build.
@@ -108,7 +122,7 @@ static sm_status add_weights(fact_list *list, const char *folder) {
         bool found = false;
         SM_TRY(sm_model_folder_find(folder, (sm_model_file)i, path, &found));
         if (found) {
-            SM_TRY(add_file(list, names[i], "", path));
+            SM_TRY(i == SM_FILE_MODEL ? add_model(list, names[i], folder) : add_file(list, names[i], "", path));
         } else {
             add_fact(list, names[i], "not there");
         }

@@ -207,13 +207,17 @@ sm_status cli_load_weights(sm_session *session, const sm_model_config *config, u
 }
 
 sm_status cli_weights_digest(const cli_options *options, char digest[SM_DIGEST_SIZE]) {
-    char path[PATH_MAX];
+    sm_safetensors *file;
+    int n;
     digest[0] = '\0';
     if (options->model.weights == NULL) {
         return SM_OK;
     }
-    snprintf(path, sizeof(path), "%s/model.safetensors", options->model.weights);
-    return sm_digest_file(path, digest);
+    SM_TRY(sm_weights_open(options->model.weights, &file));
+    char *const *paths = sm_safetensors_paths(file, &n);
+    const sm_status status = sm_digest_files(paths, n, digest);
+    sm_safetensors_close(file);
+    return status;
 }
 
 // --- files ---------------------------------------------------------------------------------

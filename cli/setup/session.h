@@ -46,7 +46,7 @@ sm_status cli_config(const cli_options *options, const char *size_name, sm_model
 // Loads the weights of --weights, or initial ones of --seed, into a session.
 sm_status cli_load_weights(sm_session *session, const sm_model_config *config, uint64_t seed, const char *folder);
 
-// The digest of --weights' model.safetensors; "" without --weights.
+// The digest of --weights' model.safetensors, or of its parts; "" without --weights.
 sm_status cli_weights_digest(const cli_options *options, char digest[SM_DIGEST_SIZE]);
 
 // The tokens of --data, or the embedded text as bytes. The caller closes them.

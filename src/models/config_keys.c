@@ -1,9 +1,9 @@
 // config_keys.c: see config_keys.h.
 #include "src/models/config_keys.h"
 
-#include <string.h>
+#include <stdlib.h>
 
-#include "src/io/input_file.h"
+#include "src/io/json_text.h"
 
 bool sm_config_has(const json_t *root, const char *key) {
     const json_t *item = json_object_get(root, key);
@@ -43,20 +43,6 @@ sm_status sm_config_real(const char *path, const json_t *root, const char *key, 
     return SM_OK;
 }
 
-sm_status sm_config_check_text(const char *path, const json_t *root, const char *key, const char *const *accepted) {
-    const char *value = json_string_value(json_object_get(root, key));
-    if (value == NULL) {
-        return sm_fail(SM_ERR_FORMAT, "%s: %s is not a string", path, key);
-    }
-    for (int i = 0; accepted[i] != NULL; i++) {
-        if (strcmp(value, accepted[i]) == 0) {
-            return SM_OK;
-        }
-    }
-    return sm_fail(SM_ERR_UNSUPPORTED, "%s: %s is '%.64s'; only '%s' is supported", path, key,
-                   sm_is_printable(value) ? value : "?", accepted[0]);
-}
-
 sm_status sm_config_switch(const char *path, const json_t *root, const char *key, bool fallback, bool *value) {
     const json_t *item = json_object_get(root, key);
     *value = item == NULL ? fallback : json_is_true(item);
@@ -66,14 +52,54 @@ sm_status sm_config_switch(const char *path, const json_t *root, const char *key
     return SM_OK;
 }
 
-sm_status sm_config_check_switch(const char *path, const json_t *root, const char *key, bool only) {
-    bool value = false;
-    SM_TRY(sm_config_switch(path, root, key, only, &value));
-    if (value != only) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "%s: %s is %s; only %s is supported", path, key, only ? "false" : "true",
-                       only ? "true" : "false");
+const sm_config_rule sm_config_common[] = {
+    {"compression_config", "[null]"},
+    {"is_causal", "[true]"},
+    {"is_encoder_decoder", "[false]"},
+    {"per_layer_config", "[null, {}]"},
+    {"pruned_heads", "[null, {}]"},
+    {"quantization_config", "[null]"},
+    {"transformers_weights", "[null, \"model.safetensors\"]"},
+    {NULL, NULL},
+};
+
+static bool is_computed(const json_t *value, const json_t *computed) {
+    size_t i;
+    const json_t *one;
+    json_array_foreach(computed, i, one) {
+        if (json_equal(value, one) ||
+            (json_is_number(value) && json_is_number(one) && json_number_value(value) == json_number_value(one))) {
+            return true;
+        }
     }
-    return SM_OK;
+    return false;
+}
+
+static sm_status refuse(const char *path, const char *place, const char *key, const json_t *value,
+                        const json_t *computed) {
+    enum { SHOWN = JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_COMPACT };
+    char *given = sm_json_to_text(value, SHOWN);
+    char *only = sm_json_to_text(json_array_get(computed, 0), SHOWN);
+    const sm_status status =
+        given == NULL || only == NULL
+            ? sm_fail(SM_ERR_OOM, "%s: no memory to read it", path)
+            : sm_fail(SM_ERR_UNSUPPORTED, "%s: %s%s is %.64s; only %s is supported", path, place, key, given, only);
+    free(given);
+    free(only);
+    return status;
+}
+
+sm_status sm_config_check(const char *path, const char *place, const json_t *root, const sm_config_rule *rules) {
+    sm_status status = SM_OK;
+    for (; rules->key != NULL && status == SM_OK; rules++) {
+        const json_t *value = json_object_get(root, rules->key);
+        json_t *computed = value != NULL ? json_loads(rules->computed, 0, NULL) : NULL;
+        if (value != NULL && !is_computed(value, computed)) {
+            status = refuse(path, place, rules->key, value, computed);
+        }
+        json_decref(computed);
+    }
+    return status;
 }
 
 json_t *sm_config_pack(const sm_config_field *fields, size_t n_fields) {

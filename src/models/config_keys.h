@@ -20,14 +20,22 @@ sm_status sm_config_size(const char *path, const json_t *root, const char *key, 
 sm_status sm_config_real(const char *path, const json_t *root, const char *key, double fallback, double least,
                          double most, double *value);
 
-// A text that must be one of `accepted`, a list that ends with NULL.
-sm_status sm_config_check_text(const char *path, const json_t *root, const char *key, const char *const *accepted);
-
 // true or false; `fallback` where the key is absent.
 sm_status sm_config_switch(const char *path, const json_t *root, const char *key, bool fallback, bool *value);
 
-// true or false; any value but `only` is unsupported. An absent key is fine.
-sm_status sm_config_check_switch(const char *path, const json_t *root, const char *key, bool only);
+// Keys that transformers gives a meaning which stepmark computes for some values only. Keys that are neither in such a
+// list nor read as above have no meaning for the architecture, or none for its loss (dropout, tokens' ids).
+typedef struct {
+    const char *key;
+    const char *computed; // the values, as a JSON array; the message names the first
+} sm_config_rule;
+
+// Refuses values that are not computed; absent keys are fine. `place` precedes the keys in messages: "rope_scaling.".
+// `rules` ends with a NULL key.
+sm_status sm_config_check(const char *path, const char *place, const json_t *root, const sm_config_rule *rules);
+
+// Of every architecture.
+extern const sm_config_rule sm_config_common[];
 
 // Makes a model's object from these fields; it takes ownership of their values. NULL: out of memory, also for a value.
 typedef struct {

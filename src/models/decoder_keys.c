@@ -1,44 +1,71 @@
 // decoder_keys.c: see decoder_keys.h.
 #include "src/models/decoder_keys.h"
 
+#include <stdio.h>
+#include <string.h>
+
+#include "src/io/input_file.h"
+
 static const double default_theta = 1e4;
 
-static sm_status check_absent(const char *path, const json_t *root, const char *const *unsupported) {
-    for (int i = 0; unsupported[i] != NULL; i++) {
-        if (sm_config_has(root, unsupported[i])) {
-            return sm_fail(SM_ERR_UNSUPPORTED, "%s: %s is set; only models without it are supported", path,
-                           unsupported[i]);
+static const sm_config_rule decoder_rules[] = {
+    {"attention_bias", "[false]"}, {"hidden_act", "[\"silu\", \"swish\"]"}, // two names of one function
+    {"mlp_bias", "[false]"},       {"partial_rotary_factor", "[null, 1]"},  {NULL, NULL},
+};
+
+static const sm_config_rule rope_rules[] = {
+    {"rope_type", "[\"default\"]"},
+    {"type", "[\"default\"]"}, // its older name
+    {"factor", "[1, null]"},
+    {"partial_rotary_factor", "[1, null]"},
+    {NULL, NULL},
+};
+
+// layer_types has a word for each layer; it may be absent.
+static sm_status check_layers(const char *path, const json_t *root) {
+    const json_t *types = json_object_get(root, "layer_types");
+    for (size_t i = 0; i < json_array_size(types); i++) {
+        const char *type = json_string_value(json_array_get(types, i));
+        if (type == NULL || strcmp(type, "full_attention") != 0) {
+            return sm_fail(SM_ERR_UNSUPPORTED, "%s: layer_types has another word than 'full_attention', for layer %zu",
+                           path, i);
         }
     }
     return SM_OK;
 }
 
-static sm_status check_variant(const char *path, const json_t *root, const char *const *unsupported) {
-    static const char *const activations[] = {"silu", "swish", NULL}; // two names of one function
-    static const char *const of_none[] = {"rope_scaling", "quantization_config", NULL};
-    SM_TRY(check_absent(path, root, of_none));
-    SM_TRY(check_absent(path, root, unsupported));
-    if (json_object_get(root, "hidden_act") != NULL) {
-        SM_TRY(sm_config_check_text(path, root, "hidden_act", activations));
+// Refuses an object of rotary positions that are not the plain ones: by a rule, or by any other key.
+static sm_status check_rope(const char *path, const json_t *root, const char *name) {
+    const json_t *rope = json_object_get(root, name);
+    const char *key;
+    json_t *value;
+    char place[32];
+    snprintf(place, sizeof place, "%s.", name);
+    if (rope != NULL && !json_is_null(rope) && !json_is_object(rope)) {
+        return sm_fail(SM_ERR_FORMAT, "%s: %s is not an object", path, name);
     }
-    SM_TRY(sm_config_check_switch(path, root, "attention_bias", false));
-    return sm_config_check_switch(path, root, "mlp_bias", false);
+    SM_TRY(sm_config_check(path, place, rope, rope_rules));
+    json_object_foreach((json_t *)rope, key, value) {
+        bool is_known = json_is_null(value) || strcmp(key, "rope_theta") == 0;
+        for (const sm_config_rule *rule = rope_rules; rule->key != NULL; rule++) {
+            is_known |= strcmp(key, rule->key) == 0;
+        }
+        if (!is_known) {
+            return sm_fail(SM_ERR_UNSUPPORTED, "%s: %s%.64s is set; only plain rotary positions are supported", path,
+                           place, sm_is_printable(key) ? key : "?");
+        }
+    }
+    return SM_OK;
 }
 
-// rope_theta is at the top, or, in newer versions of transformers, inside rope_parameters.
+// rope_theta is in the first of rope_scaling and rope_parameters that is not empty, or at the top.
 static sm_status read_theta(const char *path, const json_t *root, double *theta) {
-    static const char *const types[] = {"default", NULL};
-    const json_t *place = root;
-    if (sm_config_has(root, "rope_parameters")) {
-        place = json_object_get(root, "rope_parameters");
-        if (!json_is_object(place)) {
-            return sm_fail(SM_ERR_FORMAT, "%s: rope_parameters is not an object", path);
-        }
-        if (json_object_get(place, "rope_type") != NULL) {
-            SM_TRY(sm_config_check_text(path, place, "rope_type", types));
-        }
-    }
-    return sm_config_real(path, place, "rope_theta", default_theta, 1, 1e12, theta);
+    const json_t *scaling = json_object_get(root, "rope_scaling");
+    const json_t *rope = json_object_size(scaling) > 0 ? scaling : json_object_get(root, "rope_parameters");
+    SM_TRY(check_rope(path, root, "rope_scaling"));
+    SM_TRY(check_rope(path, root, "rope_parameters"));
+    return sm_config_real(path, json_object_get(rope, "rope_theta") != NULL ? rope : root, "rope_theta", default_theta,
+                          1, 1e12, theta);
 }
 
 static sm_status read_heads(const char *path, const json_t *root, sm_model_config *config) {
@@ -65,10 +92,10 @@ static sm_status read_heads(const char *path, const json_t *root, sm_model_confi
     return SM_OK;
 }
 
-sm_status sm_decoder_read(const char *path, const json_t *root, const char *const *unsupported,
-                          sm_model_config *config) {
+sm_status sm_decoder_read(const char *path, const json_t *root, sm_model_config *config) {
     bool tied = false;
-    SM_TRY(check_variant(path, root, unsupported));
+    SM_TRY(sm_config_check(path, "", root, decoder_rules));
+    SM_TRY(check_layers(path, root));
     SM_TRY(sm_config_size(path, root, "vocab_size", &config->vocab));
     SM_TRY(sm_config_size(path, root, "max_position_embeddings", &config->context));
     SM_TRY(sm_config_size(path, root, "hidden_size", &config->d_model));

@@ -10,7 +10,7 @@
 //     num_key_value_heads      n_kv_head   num_attention_heads; null likewise
 //     head_dim                 head_dim    hidden_size / num_attention_heads; null likewise
 //     rms_norm_eps             norm_eps    1e-6
-//     rope_theta               rope_theta  10000; newer versions have it in rope_parameters
+//     rope_theta               rope_theta  10000; in rope_scaling, else in rope_parameters, else at the top
 //     tie_word_embeddings      untied      false: a head of its own
 //
 // Accepts only the features that stepmark computes: SwiGLU, no biases, unscaled positions.
@@ -20,9 +20,7 @@
 #include "src/models/config_keys.h"
 #include "src/models/model.h"
 
-// `unsupported`: further keys that must be absent or null; ends with NULL.
-sm_status sm_decoder_read(const char *path, const json_t *root, const char *const *unsupported,
-                          sm_model_config *config);
+sm_status sm_decoder_read(const char *path, const json_t *root, sm_model_config *config);
 
 // Writes every key that affects the computation, and the model's `own`; dropout_p applies to attention weights.
 json_t *sm_decoder_write(const sm_model_config *config, double dropout_p, const sm_config_field *own, size_t n_own);

@@ -86,8 +86,8 @@ struct sm_model {
     int (*block_forward)(struct sm_builder *b, void *kept, int x);
     int (*block_backward)(struct sm_builder *b, const void *kept, int d);
 
-    // Prefix of the parameters' names on disk, optional when reading; "": none.
-    const char *disk_prefix;
+    const char *disk_prefix;            // precedes the names of `params` on disk; "": they have it already
+    const char *base_prefix;            // of names on disk, missing in files of a model without its head
     const char *tied_head;              // the parameter that "lm_head.weight" repeats if the head is tied
     const char *const *ignored_endings; // endings of names of tensors that are not parameters; ends with NULL
     const char *hf_model_type;          // config.json's model_type

@@ -7,6 +7,7 @@
 #include "src/io/atomic_file.h"
 #include "src/io/input_file.h"
 #include "src/io/json_text.h"
+#include "src/models/config_keys.h"
 #include "src/weights/hf_config.h"
 
 enum { MAX_CONFIG_BYTES = 1 << 20 };
@@ -68,6 +69,7 @@ sm_status sm_hf_config_read(const char *path, sm_model_config *config) {
     SM_TRY(sm_json_read(path, MAX_CONFIG_BYTES, &root));
     SM_TRY_GOTO(find_model(path, root, &read.model));
     SM_TRY_GOTO(check_architectures(path, root, read.model));
+    SM_TRY_GOTO(sm_config_check(path, "", root, sm_config_common));
     SM_TRY_GOTO(read.model->read_config(path, root, &read));
     status = sm_model_check(&read);
     if (status != SM_OK) {

@@ -19,6 +19,7 @@ static const char *const file_names[SM_MODEL_FILE_COUNT] = {
     [SM_FILE_OPTIMIZER] = "optimizer.safetensors",
 };
 
+static const char index_name[] = "model.safetensors.index.json"; // of a model in parts
 static const char saved_name[] = ".stepmark-saved";
 
 struct sm_model_folder {
@@ -71,10 +72,19 @@ static sm_status find(const char *dir, sm_model_file file, char path[PATH_MAX], 
         SM_TRY(join(dir, file_names[file], path));
         *found = exists(path);
     }
+    SM_TRY(join(dir, index_name, key));
+    if (!*found && file == SM_FILE_MODEL && exists(key)) {
+        memcpy(path, key, sizeof key);
+        *found = true;
+    }
     return SM_OK;
 }
 
 sm_status sm_model_folder_find(const char *dir, sm_model_file file, char path[PATH_MAX], bool *found) {
+    struct stat info;
+    if (stat(dir, &info) == 0 && !S_ISDIR(info.st_mode)) {
+        return sm_fail(SM_ERR_INVALID, "%s: is a file; give the folder that holds it, with its config.json", dir);
+    }
     int lock = lock_folder(dir, LOCK_SH);
     sm_status status = find(dir, file, path, found);
     unlock_folder(lock);

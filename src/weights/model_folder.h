@@ -20,7 +20,8 @@
 
 typedef enum { SM_FILE_MODEL, SM_FILE_CONFIG, SM_FILE_OPTIMIZER, SM_MODEL_FILE_COUNT } sm_model_file;
 
-// The path for reading a file of the folder's state; *found tells whether it exists. SM_ERR_IO: too long a path.
+// The path for reading a file of the folder's state; *found tells whether it exists. For SM_FILE_MODEL it may be
+// model.safetensors.index.json, which lists its parts. SM_ERR_IO: too long a path; SM_ERR_INVALID: `dir` is a file.
 sm_status sm_model_folder_find(const char *dir, sm_model_file file, char path[PATH_MAX], bool *found);
 
 // The path of a file in a folder without a save in progress or interrupted. SM_ERR_IO: too long a path.

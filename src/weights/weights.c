@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ends_with.h"
 #include "philox.h"
 #include "src/io/input_file.h"
-#include "src/io/safetensors.h"
 #include "src/weights/hf_config.h"
 #include "src/weights/model_folder.h"
 #include "src/weights/weights.h"
@@ -36,9 +36,10 @@ typedef struct {
 typedef struct {
     slot *slots;
     int n_slots;
-    int64_t max_elems; // of the largest slot
-    bool is_model;     // parameters, not an optimizer's state
-    uint64_t digest;   // of the parameters loaded or saved so far
+    int64_t max_elems;                // of the largest slot
+    bool is_model;                    // parameters, not an optimizer's state
+    uint64_t digest;                  // of the parameters loaded or saved so far
+    const sm_safetensors_entry *head; // while loading: of a tied head, a tensor of its own
 } slot_list;
 
 // ---- slots ----
@@ -114,15 +115,17 @@ static void format_digest(const slot_list *list, char text[DIGEST_SIZE]) {
 
 // ---- loading ----
 
-static const char *without_prefix(const sm_model *model, const char *name) {
-    size_t n = strlen(model->disk_prefix);
-    return strncmp(name, model->disk_prefix, n) == 0 ? name + n : name;
+// Whether a tensor's name on disk is the slot's, with or without the prefix of the model without its head.
+static bool is_name_of(const slot *s, const sm_model *model, const char *name) {
+    const size_t n = strlen(model->base_prefix);
+    return strcmp(s->name, name) == 0 ||
+           (strncmp(s->name, model->base_prefix, n) == 0 && strcmp(s->name + n, name) == 0);
 }
 
 // The slot of a name on disk, or NULL.
 static slot *find_slot(const slot_list *list, const sm_model *model, const char *name) {
     for (int i = 0; i < list->n_slots; i++) {
-        if (strcmp(without_prefix(model, list->slots[i].name), without_prefix(model, name)) == 0) {
+        if (is_name_of(&list->slots[i], model, name)) {
             return &list->slots[i];
         }
     }
@@ -180,14 +183,12 @@ static sm_status match_entry(const char *path, const sm_safetensors_entry *entry
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: tensor '%s' is %s, not %s", path, entry->name,
                        sm_safetensors_dtype_name(entry->dtype), s->is_bytes ? "U8" : "a floating type");
     }
-    if (is_tied_head) {
-        return SM_OK; // equal to the parameter that it is tied to
-    }
-    if (s->entry != NULL) {
-        return sm_fail(SM_ERR_FORMAT, "%s: tensors '%s' and '%s' are the same parameter", path, s->entry->name,
+    const sm_safetensors_entry **place = is_tied_head ? &list->head : &s->entry;
+    if (*place != NULL) {
+        return sm_fail(SM_ERR_FORMAT, "%s: tensors '%s' and '%s' are the same parameter", path, (*place)->name,
                        entry->name);
     }
-    s->entry = entry;
+    *place = entry;
     return SM_OK;
 }
 
@@ -221,28 +222,21 @@ static sm_status check_tied_head(const char *path, const sm_safetensors *file, c
     return SM_OK;
 }
 
-static sm_status check_tied_heads(const char *path, const sm_safetensors *file, const sm_model *model,
-                                  const slot_list *list) {
-    for (int i = 0; i < sm_safetensors_count(file); i++) {
-        const sm_safetensors_entry *entry = sm_safetensors_at(file, i);
-        const slot *s = find_slot(list, model, entry->name);
-        if (s == NULL && strcmp(entry->name, "lm_head.weight") == 0) {
-            SM_TRY(check_tied_head(path, file, entry, find_slot(list, model, model->tied_head)));
-        }
-    }
-    return SM_OK;
-}
-
 static sm_status match_file(const char *path, const sm_safetensors *file, const sm_model *model, slot_list *list) {
     for (int i = 0; i < sm_safetensors_count(file); i++) {
         SM_TRY(match_entry(path, sm_safetensors_at(file, i), model, list));
+    }
+    slot *tied = list->head != NULL ? find_slot(list, model, model->tied_head) : NULL;
+    const bool has_both = tied != NULL && tied->entry != NULL;
+    if (tied != NULL && !has_both) {
+        tied->entry = list->head;
     }
     for (int i = 0; i < list->n_slots; i++) {
         if (list->slots[i].entry == NULL && !list->slots[i].may_be_missing) {
             return sm_fail(SM_ERR_FORMAT, "%s: tensor '%s' is missing", path, list->slots[i].name);
         }
     }
-    return check_tied_heads(path, file, model, list);
+    return has_both ? check_tied_head(path, file, list->head, tied) : SM_OK;
 }
 
 static sm_status load_slots(const char *path, const sm_safetensors *file, const sm_model *model, slot_list *list,
@@ -307,16 +301,38 @@ static sm_status check_same_config(const char *dir, const sm_model_config *confi
     return SM_OK;
 }
 
-static sm_status load_model(const char *dir, const sm_model *model, sm_session *session, char digest[DIGEST_SIZE]) {
-    sm_status status;
+// Names the model's file that other programs read.
+static sm_status fail_missing(const char *dir) {
+    static const char *const others[] = {"pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5",
+                                         "flax_model.msgpack"};
+    char path[PATH_MAX];
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (snprintf(path, sizeof path, "%s/%s", dir, others[i]) < (int)sizeof path && access(path, F_OK) == 0) {
+            return sm_fail(SM_ERR_UNSUPPORTED,
+                           "%s: is not read, and there is no model.safetensors; let transformers write one: "
+                           "AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(NEW_FOLDER)",
+                           path);
+        }
+    }
+    return sm_fail(SM_ERR_IO, "%s: has no model.safetensors, and no model.safetensors.index.json with its parts", dir);
+}
+
+sm_status sm_weights_open(const char *dir, sm_safetensors **file) {
     char path[PATH_MAX];
     bool found;
-    slot_list list = {0};
-    sm_safetensors *file = NULL;
+    *file = NULL;
     SM_TRY(sm_model_folder_find(dir, SM_FILE_MODEL, path, &found));
-    SM_TRY_GOTO(sm_safetensors_open(path, &file));
+    SM_TRY(found ? SM_OK : fail_missing(dir));
+    return sm_ends_with(path, ".json") ? sm_safetensors_open_index(path, file) : sm_safetensors_open(path, file);
+}
+
+static sm_status load_model(const char *dir, const sm_model *model, sm_session *session, char digest[DIGEST_SIZE]) {
+    sm_status status;
+    slot_list list = {0};
+    sm_safetensors *file;
+    SM_TRY_GOTO(sm_weights_open(dir, &file));
     SM_TRY_GOTO(param_slots(session->plan, model, &list));
-    SM_TRY_GOTO(load_slots(path, file, model, &list, session));
+    SM_TRY_GOTO(load_slots(sm_safetensors_name(file), file, model, &list, session));
     format_digest(&list, digest);
 
 cleanup:

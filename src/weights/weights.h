@@ -1,26 +1,31 @@
 // weights.h: models on disk, as Hugging Face's transformers keeps them: a folder with
 //
 //     config.json             hf_config.h
-//     model.safetensors       the parameters, F32, named as transformers names them
+//     model.safetensors       the parameters, F32, named as transformers names them; or, read only, its parts with
+//                             model.safetensors.index.json
 //     optimizer.safetensors   the optimizer's state, if saved: AdamW's "m." and "v." + the parameter's name; with
 //                             metadata: "step", the number of steps; "model", a digest of the weights; and
 //                             "optimizer", its name
 //
-// Names are read with or without the model's prefix ("transformer." of GPT-2) and written with it (optimizer state
-// without). Buffers in older files are ignored, and so is a "lm_head.weight" of the embedding's shape if the head is
-// tied. Any other tensor that is unknown, missing, repeated or of the wrong shape is an error that names it.
+// Names are read with or without the model's prefix ("transformer." of GPT-2, "model." of Llama) and written with it.
+// Buffers in older files are ignored. If the head is tied, a "lm_head.weight" must equal the embedding, or replaces it
+// where that is missing. Any other tensor that is unknown, missing, repeated or of the wrong shape is an error that names it.
 //
 // The files of a folder change together, all or none (model_folder.h).
 #ifndef STEPMARK_SRC_WEIGHTS_WEIGHTS_H
 #define STEPMARK_SRC_WEIGHTS_WEIGHTS_H
 
 #include "src/io/file_digest.h"
+#include "src/io/safetensors.h"
 #include "src/models/model.h"
 #include "src/session/session.h"
 #include "src/weights/model_folder.h"
 #include "src/weights/weights_copy.h"
 
 sm_status sm_weights_read_config(const char *dir, sm_model_config *config);
+
+// Opens the file of the parameters, or its parts. The caller closes it.
+sm_status sm_weights_open(const char *dir, sm_safetensors **file);
 
 // Fills the session's parameters. `config` is what its plan was built from; the folder's must be the same. The session
 // is changed only if all tensors fit. With `step` (may be NULL) also the optimizer state, for a session whose plan has

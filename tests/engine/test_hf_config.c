@@ -123,11 +123,11 @@ TEST(bad_configs_are_refused_by_key) {
         {"{\"layer_norm_epsilon\": \"1e-5\"}", SM_ERR_FORMAT, "layer_norm_epsilon|number"},
         {"{\"layer_norm_epsilon\": -1e-5}", SM_ERR_INVALID, "layer_norm_epsilon is -1e-05"},
         {"{\"layer_norm_epsilon\": 1}", SM_ERR_INVALID, "layer_norm_epsilon is 1"},
-        {"{\"activation_function\": \"gelu\"}", SM_ERR_UNSUPPORTED, "activation_function is 'gelu'|'gelu_new'"},
-        {"{\"activation_function\": \"relu\"}", SM_ERR_UNSUPPORTED, "activation_function is 'relu'"},
-        {"{\"activation_function\": [1]}", SM_ERR_FORMAT, "activation_function|string"},
+        {"{\"activation_function\": \"gelu\"}", SM_ERR_UNSUPPORTED, "activation_function is \"gelu\"|\"gelu_new\""},
+        {"{\"activation_function\": \"relu\"}", SM_ERR_UNSUPPORTED, "activation_function is \"relu\""},
+        {"{\"activation_function\": [1]}", SM_ERR_UNSUPPORTED, "activation_function is [1]"},
         {"{\"tie_word_embeddings\": false}", SM_ERR_UNSUPPORTED, "tie_word_embeddings is false"},
-        {"{\"tie_word_embeddings\": 1}", SM_ERR_FORMAT, "tie_word_embeddings|neither"},
+        {"{\"tie_word_embeddings\": 1}", SM_ERR_UNSUPPORTED, "tie_word_embeddings is 1"},
         {"{\"scale_attn_weights\": false}", SM_ERR_UNSUPPORTED, "scale_attn_weights is false"},
         {"{\"scale_attn_by_inverse_layer_idx\": true}", SM_ERR_UNSUPPORTED, "scale_attn_by_inverse_layer_idx is true"},
         {"{\"add_cross_attention\": true}", SM_ERR_UNSUPPORTED, "add_cross_attention is true"},
@@ -224,9 +224,6 @@ TEST(bad_llama_configs_are_refused_by_key) {
         {"{\"num_attention_heads\": 8}", SM_ERR_INVALID, "3 channels"},
         {"{\"head_dim\": 7}", SM_ERR_INVALID, "7 channels"},
         {"{\"head_dim\": 0}", SM_ERR_INVALID, "head_dim is 0"},
-        {"{\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}}", SM_ERR_UNSUPPORTED, "rope_scaling"},
-        {"{\"rope_parameters\": {\"rope_type\": \"llama3\"}}", SM_ERR_UNSUPPORTED, "rope_type is 'llama3'"},
-        {"{\"rope_parameters\": 1}", SM_ERR_FORMAT, "rope_parameters|object"},
         {"{\"rope_theta\": 0}", SM_ERR_INVALID, "rope_theta is 0"},
         {"{\"rope_theta\": \"1e4\"}", SM_ERR_FORMAT, "rope_theta|number"},
         {"{\"rms_norm_eps\": 2}", SM_ERR_INVALID, "rms_norm_eps is 2"},
@@ -234,7 +231,7 @@ TEST(bad_llama_configs_are_refused_by_key) {
         {"{\"mlp_bias\": true}", SM_ERR_UNSUPPORTED, "mlp_bias is true"},
         {"{\"architectures\": [\"MistralForCausalLM\"]}", SM_ERR_UNSUPPORTED, "'MistralForCausalLM'|LlamaForCausalLM"},
         {"{\"sliding_window\": 4096}", SM_ERR_UNSUPPORTED, "sliding_window"},
-        {"{\"hidden_act\": \"gelu\"}", SM_ERR_UNSUPPORTED, "hidden_act is 'gelu'|'silu'"},
+        {"{\"hidden_act\": \"gelu\"}", SM_ERR_UNSUPPORTED, "hidden_act is \"gelu\"|\"silu\""},
         {"{\"tie_word_embeddings\": 1}", SM_ERR_FORMAT, "tie_word_embeddings|neither"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -243,6 +240,132 @@ TEST(bad_llama_configs_are_refused_by_key) {
         expect_failure(cases[i].changes, status, cases[i].status, "config.json");
         expect_failure(cases[i].changes, status, cases[i].status, cases[i].message);
     }
+}
+
+// Each spelling of rotary positions that transformers reads: its theta, or the key that is refused.
+TEST(plain_rotary_positions_are_read_in_every_spelling) {
+    static const struct {
+        const char *changes;
+        double theta;
+        const char *refused;
+    } cases[] = {
+        {"{}", 1e4, NULL},
+        {"{\"rope_theta\": 500}", 500, NULL},
+        {"{\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 500.0}}", 500, NULL},
+        {"{\"rope_parameters\": {\"rope_theta\": 500}, \"rope_theta\": 700}", 500, NULL},
+        {"{\"rope_parameters\": {\"rope_type\": \"default\"}, \"rope_theta\": 500}", 500, NULL},
+        {"{\"rope_parameters\": {\"type\": \"default\"}}", 1e4, NULL},
+        {"{\"rope_parameters\": {}, \"rope_theta\": 500}", 500, NULL},
+        {"{\"rope_parameters\": \"NULL\", \"rope_scaling\": \"NULL\", \"rope_theta\": 500}", 500, NULL},
+        {"{\"rope_scaling\": {\"rope_type\": \"default\", \"rope_theta\": 500}, \"rope_theta\": 700}", 500, NULL},
+        {"{\"rope_scaling\": {\"type\": \"default\"}, \"rope_parameters\": {\"rope_theta\": 500}}", 1e4, NULL},
+        {"{\"rope_scaling\": {}, \"rope_parameters\": {\"rope_theta\": 500}}", 500, NULL},
+        {"{\"rope_scaling\": {\"type\": \"default\", \"factor\": 1.0, \"partial_rotary_factor\": 1}}", 1e4, NULL},
+        {"{\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}}", 0, "rope_scaling.type is \"linear\""},
+        {"{\"rope_parameters\": {\"type\": \"yarn\", \"factor\": 4}}", 0, "rope_parameters.type is \"yarn\""},
+        {"{\"rope_parameters\": {\"rope_type\": \"llama3\"}}", 0, "rope_parameters.rope_type is \"llama3\""},
+        {"{\"rope_parameters\": {\"rope_type\": \"dynamic\", \"factor\": 2}}", 0, "rope_type is \"dynamic\""},
+        {"{\"rope_scaling\": {\"rope_type\": \"longrope\"}}", 0, "rope_scaling.rope_type is \"longrope\""},
+        {"{\"rope_scaling\": {\"rope_type\": null}}", 0, "rope_scaling.rope_type is null"},
+        {"{\"rope_parameters\": {\"rope_theta\": 500, \"factor\": 2}}", 0, "rope_parameters.factor is 2"},
+        {"{\"rope_parameters\": {\"partial_rotary_factor\": 0.5}}", 0, "rope_parameters.partial_rotary_factor is 0.5"},
+        {"{\"partial_rotary_factor\": 0.25}", 0, "partial_rotary_factor is 0.25"},
+        {"{\"rope_scaling\": {\"mrope_section\": [1, 1, 1]}}", 0, "rope_scaling.mrope_section"},
+        {"{\"rope_parameters\": {\"full_attention\": {\"rope_theta\": 500}}}", 0, "rope_parameters.full_attention"},
+        {"{\"rope_parameters\": {\"original_max_position_embeddings\": 16}}", 0, "original_max_position_embeddings"},
+        {"{\"rope_scaling\": [1]}", 0, "rope_scaling is not an object"},
+        {"{\"rope_parameters\": \"linear\"}", 0, "rope_parameters is not an object"},
+        {"{\"rope_parameters\": {\"rope_theta\": \"1e4\"}}", 0, "rope_theta is not a number"},
+        {"{\"rope_parameters\": {\"rope_theta\": null}, \"rope_theta\": 500}", 0, "rope_theta is not a number"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sm_model_config config;
+        const sm_status status = read_changed(LLAMA_CONFIG, cases[i].changes, &config);
+        if (cases[i].refused != NULL) {
+            expect_failure(cases[i].changes, status, status != SM_OK ? status : SM_ERR_UNSUPPORTED, cases[i].refused);
+        } else {
+            expect_ok(cases[i].changes, status);
+            assert_true(config.rope_theta == cases[i].theta);
+        }
+    }
+}
+
+static void check_key(const char *base, const char *key, const json_t *entry) {
+    sm_model_config before;
+    sm_model_config after;
+    const char *kind = json_string_value(json_array_get(entry, 0));
+    json_t *changes = json_object();
+    expect_ok("base", read_changed(base, "{}", &before));
+    for (size_t i = 1; i < json_array_size(entry); i++) { // the value; of a refused key, one that is fine, too
+        const json_t *value = json_array_get(entry, i);
+        json_object_set_new(changes, key, json_is_null(value) ? json_string("NULL") : json_deep_copy(value));
+        char *text = json_dumps(changes, 0);
+        const sm_status status = read_changed(base, text, &after);
+        if (strcmp(kind, "refused") == 0 && i == 1) {
+            expect_failure(text, status, SM_ERR_UNSUPPORTED, key);
+        } else {
+            expect_ok(text, status);
+            if ((memcmp(&before, &after, sizeof before) != 0) != (strcmp(kind, "computed") == 0)) {
+                fail_msg("%s: should be %s", text, kind);
+            }
+        }
+        free(text);
+    }
+    json_decref(changes);
+}
+
+// What each key that transformers 5 knows means here. tests/peers/check_transformers.py holds the table to transformers.
+TEST(every_key_of_transformers_is_computed_refused_or_irrelevant) {
+    const struct {
+        const char *arch;
+        const char *base;
+    } archs[] = {{"gpt2", BASE_CONFIG}, {"llama", LLAMA_CONFIG}, {"qwen3", QWEN3_CONFIG}};
+    json_t *table = json_load_file(SM_TEST_GOLDEN_DIR "/config_keys.json", JSON_REJECT_DUPLICATES, NULL);
+    const char *key;
+    json_t *entry;
+    assert_non_null(table);
+    for (size_t i = 0; i < sizeof archs / sizeof archs[0]; i++) {
+        json_object_foreach(json_object_get(table, "common"), key, entry) { check_key(archs[i].base, key, entry); }
+        json_object_foreach(json_object_get(table, archs[i].arch), key, entry) { check_key(archs[i].base, key, entry); }
+    }
+    json_decref(table);
+}
+
+// What Python's json and editors write beyond JSON: where it has no meaning it is ignored, elsewhere it is no number.
+TEST(marks_and_odd_numbers_are_tolerated) {
+    static const struct {
+        const char *text;
+        const char *refused;
+    } cases[] = {
+        {"\xef\xbb\xbf{%s}", NULL},
+        {"{%s, \"a\": Infinity, \"b\": [-Infinity, NaN], \"c\": {\"d\": NaN}}", NULL},
+        {"{%s, \"model_max_length\": 1000000000000000019884624838656, \"e\": -1e999}", NULL},
+        {"{%s, \"text\": \"NaN \\\"Infinity\\\\\", \"f\":NaN}", NULL},
+        {"{%s, \"layer_norm_epsilon\": Infinity}", "layer_norm_epsilon is not a number"},
+        {"{%s, \"n_inner\": NaN}", "n_inner is not a whole number"},
+        {"{%s, \"n_inner\": 99999999999999999999}", "n_inner is not a whole number"},
+        {"{%s, \"g\": Infinit}", "not JSON"},
+        {"{%s, \"g\": nan}", "not JSON"},
+    };
+    char *path = temp_path("odd.json");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        static const char keys[] =
+            "\"model_type\": \"gpt2\", \"vocab_size\": 100, \"n_positions\": 32, \"n_embd\": 24, "
+            "\"n_layer\": 3, \"n_head\": 4";
+        static const sm_model_config expected = CONFIG(3, 4, 24, 96, 100, 32, 1e-5);
+        char text[400];
+        sm_model_config config;
+        snprintf(text, sizeof text, cases[i].text, keys); // NOLINT: the formats are above
+        temp_write(path, text, strlen(text));
+        const sm_status status = sm_hf_config_read(path, &config);
+        if (cases[i].refused != NULL) {
+            expect_failure(text, status, SM_ERR_FORMAT, cases[i].refused);
+        } else {
+            expect_ok(text, status);
+            expect_config(text, &config, &expected);
+        }
+    }
+    free(path);
 }
 
 TEST(files_that_are_no_config_are_refused) {

@@ -1,10 +1,12 @@
 // Models on disk: fresh ones, round trips through a session, files as others write them, files
 // that do not fit, optimizer state.
 #include <jansson.h>
+#include <limits.h>
 #include <math.h>
 
 #include "tests/support/test.h"
 #include "tests/support/temp_folder.h"
+#include "src/io/atomic_file.h"
 #include "src/io/safetensors.h"
 #include "src/weights/weights.h"
 
@@ -319,6 +321,204 @@ TEST(variants_load_or_are_refused_by_name) {
     free(dir);
     free(path);
     free(fresh);
+}
+
+// ---- models in parts, without the prefix, and files of other kinds ----
+
+// Writes a folder with `of`'s config: every n_parts-th tensor in each of that many parts, and an index if there are
+// several. Names lose `prefix`.
+static void write_parts(const char *of, const char *folder, int n_parts, const char *prefix) {
+    char path[PATH_MAX];
+    sm_safetensors *file;
+    size_t size_bytes;
+    json_t *map = json_object();
+    snprintf(path, sizeof path, "%s/config.json", of);
+    char *config = temp_read(path, &size_bytes);
+    snprintf(path, sizeof path, "%s/config.json", folder);
+    expect_ok(folder, sm_make_folder(folder));
+    temp_write(path, config, size_bytes);
+    free(config);
+    snprintf(path, sizeof path, "%s/model.safetensors", of);
+    expect_ok(path, sm_safetensors_open(path, &file));
+    for (int part = 0; part < n_parts; part++) {
+        sm_safetensors_spec specs[64];
+        sm_safetensors_writer *writer;
+        float values[MAX_ELEMS];
+        int n = 0;
+        char name[32] = "model.safetensors";
+        if (n_parts > 1) {
+            snprintf(name, sizeof name, "part-%d.safetensors", part);
+        }
+        for (int i = part; i < sm_safetensors_count(file); i += n_parts) {
+            const sm_safetensors_entry *entry = sm_safetensors_at(file, i);
+            const bool has_prefix = strncmp(entry->name, prefix, strlen(prefix)) == 0;
+            specs[n] =
+                (sm_safetensors_spec){.name = entry->name + (has_prefix ? strlen(prefix) : 0), .n_dims = entry->n_dims};
+            memcpy(specs[n].dims, entry->dims, sizeof entry->dims);
+            json_object_set_new(map, specs[n++].name, json_string(name));
+        }
+        snprintf(path, sizeof path, "%s/%s", folder, name);
+        expect_ok("create", sm_safetensors_create(path, specs, n, NULL, 0, &writer));
+        for (int i = part; i < sm_safetensors_count(file); i += n_parts) {
+            expect_ok("read", sm_safetensors_read(file, sm_safetensors_at(file, i), values));
+            expect_ok("append", sm_safetensors_append(writer, values, sm_safetensors_at(file, i)->n_elems));
+        }
+        expect_ok("finish", sm_safetensors_finish(writer));
+    }
+    if (n_parts > 1) {
+        json_t *index = json_pack("{s:{}, s:o}", "metadata", "weight_map", map);
+        snprintf(path, sizeof path, "%s/model.safetensors.index.json", folder);
+        assert_int_equal(json_dump_file(index, path, 0), 0);
+        json_decref(index);
+    } else {
+        json_decref(map);
+    }
+    sm_safetensors_close(file);
+}
+
+static sm_session *open_model(const sm_model_config *config) {
+    const sm_plan_options options = {.B = 1, .T = 2, .dtype = SM_F32};
+    sm_plan *plan;
+    sm_session *session;
+    expect_ok("build", sm_model_build(config, &options, &plan));
+    expect_ok("session", sm_session_open(device, plan, &session));
+    return session;
+}
+
+// Both folders load into the same bits.
+static void expect_same_model(const char *label, const sm_model_config *config, const char *one, const char *other) {
+    sm_session *a = open_model(config);
+    sm_session *b = open_model(config);
+    expect_ok(label, sm_weights_load(one, config, a, NULL));
+    expect_ok(label, sm_weights_load(other, config, b, NULL));
+    for (int i = 0; i < a->plan->n_tensors; i++) {
+        const sm_tensor *t = &a->plan->tensors[i];
+        float left[MAX_ELEMS];
+        float right[MAX_ELEMS];
+        if (t->role == SM_ROLE_PARAMETER && t->is_saved) {
+            assert_true(t->real_elems <= MAX_ELEMS);
+            expect_ok("read", sm_session_read(a, i, t->real_elems, left));
+            expect_ok("read", sm_session_read(b, i, t->real_elems, right));
+            assert_memory_equal(left, right, (size_t)t->real_elems * sizeof(float));
+        }
+    }
+    sm_session_close(a);
+    sm_session_close(b);
+}
+
+#define DECODER(name, has_head)                                                                                      \
+    {                                                                                                                \
+        .model = &sm_model_##name, .n_layer = 2, .n_head = 2, .n_kv_head = 1, .d_model = 8, .d_ff = 12, .vocab = 11, \
+        .context = 4, .norm_eps = 1e-6, .rope_theta = 1e4, .untied = has_head                                        \
+    }
+
+TEST(parts_and_names_without_prefix_are_the_same_model) {
+    static const struct {
+        sm_model_config config;
+        const char *prefix;
+    } cases[] = {{CONFIG(2, 2, 8, 20, 11, 4, 1e-5), "transformer."},
+                 {DECODER(llama, true), "model."},
+                 {DECODER(llama, false), "model."},
+                 {DECODER(qwen3, true), "model."},
+                 {DECODER(qwen3, false), "model."}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "whole%zu", i);
+        char *whole = temp_path(name);
+        expect_ok("init", sm_weights_init(whole, &cases[i].config, 3));
+        for (int form = 0; form < 3; form++) {
+            snprintf(name, sizeof name, "parts%zu.%d", i, form);
+            char *parts = temp_path(name);
+            write_parts(whole, parts, form > 0 ? 3 : 1, form != 1 ? cases[i].prefix : "");
+            expect_same_model(name, &cases[i].config, whole, parts);
+            free(parts);
+        }
+        free(whole);
+    }
+}
+
+TEST(the_head_of_a_tied_model_replaces_its_embedding) {
+    static const sm_model_config tied = DECODER(llama, false);
+    char *whole = temp_path("tied");
+    char *only = temp_path("only");
+    char *path = temp_path("only/model.safetensors");
+    size_t size_bytes;
+    expect_ok("init", sm_weights_init(whole, &tied, 3));
+    write_parts(whole, only, 1, "");
+    char *bytes = temp_read(path, &size_bytes);
+    char *name = memmem(bytes, size_bytes, "\"model.embed_tokens.weight\":", 28);
+    assert_non_null(name);
+    memcpy(name, "        \"lm_head.weight\"   :", 28);
+    temp_write(path, bytes, size_bytes);
+    expect_same_model("only the head", &tied, whole, only);
+    free(bytes);
+    free(path);
+    free(only);
+    free(whole);
+}
+
+TEST(bad_indices_and_other_files_are_refused_by_name) {
+    static const struct {
+        const char *label;
+        const char *index; // NULL: as written
+        const char *gone;  // a file to remove first
+        const char *other; // a file to write
+        const char *message;
+    } cases[] = {
+        {"a missing part", NULL, "part-1.safetensors", NULL, "part-1.safetensors: cannot open|index.json lists"},
+        {"nothing", NULL, "model.safetensors.index.json", NULL, "has no model.safetensors, and no|index.json"},
+        {"a pickle", NULL, NULL, "pytorch_model.bin", "pytorch_model.bin: is not read|save_pretrained"},
+        {"pickles", NULL, NULL, "pytorch_model.bin.index.json", "pytorch_model.bin.index.json: is not read"},
+        {"a pointer", NULL, NULL, "part-2.safetensors", "part-2.safetensors: a Git LFS pointer|fetch the file"},
+        {"no map", "{\"a\": 1}", NULL, NULL, "index.json: has no weight_map"},
+        {"an empty map", "{\"weight_map\": {}}", NULL, NULL, "index.json: has no weight_map"},
+        {"no names", "{\"weight_map\": {\"lm_head.weight\": 1}}", NULL, NULL, "'lm_head.weight'|same folder"},
+        {"a path", "{\"weight_map\": {\"a\": \"../whole/model.safetensors\"}}", NULL, NULL, "'a'|same folder"},
+        {"an absolute path", "{\"weight_map\": {\"a\": \"/etc/passwd\"}}", NULL, NULL, "'a'|same folder"},
+        {"the folder", "{\"weight_map\": {\"a\": \"..\"}}", NULL, NULL, "'a'|same folder"},
+        {"not there", "{\"weight_map\": {\"a\": \"part-0.safetensors\"}}", NULL, NULL,
+         "tensor 'a' is not in part-0.safetensors"},
+        {"too few parts", "{\"weight_map\": {\"transformer.wte.weight\": \"part-0.safetensors\"}}", NULL, NULL,
+         "is missing"},
+        {"no JSON", "version", NULL, NULL, "index.json: not JSON"},
+    };
+    static const char pointer[] = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n";
+    char *whole = temp_path("whole");
+    char *folder = temp_path("bad");
+    expect_ok("init", sm_weights_init(whole, &tiny, 3));
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char path[PATH_MAX];
+        sm_session *session = open_model(&tiny);
+        write_parts(whole, folder, 3, "");
+        snprintf(path, sizeof path, "%s/model.safetensors.index.json", folder);
+        if (cases[i].index != NULL) {
+            temp_write(path, cases[i].index, strlen(cases[i].index));
+        }
+        if (cases[i].other != NULL && strncmp(cases[i].other, "pytorch", 7) == 0) {
+            assert_int_equal(unlink(path), 0);
+        }
+        if (cases[i].gone != NULL) {
+            snprintf(path, sizeof path, "%s/%s", folder, cases[i].gone);
+            assert_int_equal(unlink(path), 0);
+        }
+        snprintf(path, sizeof path, "%s/%s", folder, cases[i].other != NULL ? cases[i].other : "");
+        if (cases[i].other != NULL) {
+            temp_write(path, pointer, strlen(pointer));
+        }
+        const sm_status status = sm_weights_load(folder, &tiny, session, NULL);
+        expect_failure(cases[i].label, status, status != SM_OK ? status : SM_ERR_FORMAT, cases[i].message);
+        if (cases[i].other != NULL) {
+            assert_int_equal(unlink(path), 0);
+        }
+        sm_session_close(session);
+    }
+    char *file = temp_path("whole/model.safetensors");
+    sm_model_config config;
+    expect_failure("a file", sm_weights_read_config(file, &config), SM_ERR_INVALID,
+                   "model.safetensors: is a file|folder");
+    free(file);
+    free(folder);
+    free(whole);
 }
 
 // The same file with one tensor's dtype renamed to a type of the same size.

@@ -4,15 +4,17 @@
     check_transformers.py --stepmark build/release/stepmark
 
 Through the command line alone: a model that `stepmark init` writes; a model that transformers
-writes, and the text with which `stepmark generate` continues; and the steps of `stepmark train`
-against PyTorch in float64 on the same batches. Prints a line a check; exit status 1 if one
-fails.
+writes, in each form in which it writes one, and the text with which `stepmark generate` continues;
+what each key of config.json means; and the steps of `stepmark train` against PyTorch in float64 on
+the same batches. Prints a line a check; exit status 1 if one fails.
 """
 
 import argparse
+import dataclasses
 import json
 import math
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -270,6 +272,82 @@ def check_theirs(checks, fused, folder, name):
     check_training(checks, f"{name}: train with every flag", fused, theirs, flags, lr=3e-3, **everything)
 
 
+def change_config(folder, changes):
+    """config.json with these keys; None removes one."""
+    path = folder / "config.json"
+    config = json.loads(path.read_text())
+    for key, value in changes.items():
+        config.pop(key, None)
+        if value is not None:
+            config[key] = value
+    path.write_text(json.dumps(config))
+    return config
+
+
+def check_keys(checks, stepmark, folder, arch):
+    """The table of keys knows all of transformers' class, and what it calls irrelevant does not change its logits."""
+    table = json.loads((pathlib.Path(__file__).parent.parent / "golden/config_keys.json").read_text())
+    keys = {**table["common"], **table[arch]}
+    theirs = folder / "theirs"
+    write_theirs(theirs, MODELS[arch])
+    inputs = random_tokens(97, 16, seed=5).long()[None]
+
+    def logits():
+        model = AutoModelForCausalLM.from_pretrained(theirs, dtype=torch.float32, attn_implementation="eager").eval()
+        with torch.no_grad():
+            return model(inputs).logits, model.config
+
+    expected, config = logits()
+    missing = {field.name for field in dataclasses.fields(config)} - keys.keys()
+    checks.check(f"{arch}: every key of {type(config).__name__} is in the table", not missing, str(sorted(missing)))
+    wrong = []
+    for key, (kind, value, *_) in keys.items():
+        if kind == "irrelevant":
+            saved = (theirs / "config.json").read_text()
+            change_config(theirs, {key: value})
+            wrong += [key] if not torch.allclose(logits()[0], expected, rtol=0, atol=1e-5) else []
+            (theirs / "config.json").write_text(saved)
+    checks.check(f"{arch}: irrelevant keys do not change the logits", not wrong, str(wrong))
+
+
+SPELLINGS = [
+    {},
+    {"rope_theta": 500},
+    {"rope_parameters": {"rope_type": "default", "rope_theta": 500.0}},
+    {"rope_parameters": {"rope_theta": 500.0}, "rope_theta": 700.0},
+    {"rope_parameters": {"rope_type": "default"}, "rope_theta": 500.0},
+    {"rope_parameters": {"type": "default"}, "rope_theta": 500.0},
+    {"rope_parameters": {}, "rope_theta": 500.0},
+    {"rope_scaling": {"rope_type": "default", "rope_theta": 500.0}, "rope_theta": 700.0},
+    {"rope_scaling": {"type": "default"}, "rope_parameters": {"rope_theta": 500.0}},
+    {"rope_scaling": {}, "rope_parameters": {"rope_theta": 500.0}},
+]
+
+
+def check_forms(checks, stepmark, folder, name):
+    """A model of theirs in parts, without the prefix of its names, and with rotary positions in each spelling."""
+    theirs, other = folder / "theirs", folder / "other"
+    write_theirs(theirs, MODELS[name])
+    model = AutoModelForCausalLM.from_pretrained(theirs)
+    model.save_pretrained(other, max_shard_size="20KB")
+    n_parts = len(list(other.glob("model-*.safetensors")))
+    checks.check(f"{name}: in parts", n_parts > 1, f"{n_parts} files")
+    check_predictions(checks, f"{name}: in parts", stepmark, other, model.double().eval())
+    shutil.rmtree(other)
+    model.float().base_model.save_pretrained(other)
+    if model.config.tie_word_embeddings:
+        base = load(checks, f"{name}: without a head", other)
+        check_predictions(checks, f"{name}: without a head", stepmark, other, base)
+    for changes in SPELLINGS if name != "gpt2" else []:
+        change_config(theirs, {"rope_theta": None, "rope_scaling": None, "rope_parameters": None, **changes})
+        spelled = AutoModelForCausalLM.from_pretrained(theirs, attn_implementation="eager").double().eval()
+        tokens = random_tokens(97, 2 * 19 + 1, seed=2)
+        ours = stepmark.train(theirs, tokens, 2, 19, 1, "--lr", 0)[0]["loss"]
+        with torch.no_grad():
+            truth = loss_of(spelled, *batch(tokens, 0, 2, 19)).item()
+        checks.within(f"{name}: {json.dumps(changes)}", relative(ours, truth), FIRST_LOSS_TOLERANCE)
+
+
 def main(description, parts):
     """Runs the parts, (function, name), each in a folder of its own; the exit status."""
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
@@ -291,5 +369,6 @@ def main(description, parts):
 
 
 if __name__ == "__main__":
-    ours = [(check_ours, arch) for arch in ("gpt2", "llama", "qwen3")]
-    sys.exit(main(__doc__, ours + [(check_theirs, name) for name in MODELS]))
+    archs = ("gpt2", "llama", "qwen3")
+    ours = [(check_ours, arch) for arch in archs] + [(check_keys, arch) for arch in archs]
+    sys.exit(main(__doc__, ours + [(part, name) for name in MODELS for part in (check_theirs, check_forms)]))

@@ -169,6 +169,7 @@ const sm_model sm_model_gpt2 = {
     .block_forward = block_forward,
     .block_backward = block_backward,
     .disk_prefix = "transformer.",
+    .base_prefix = "transformer.",
     .tied_head = "wte.weight",
     .ignored_endings = masks,
     .hf_model_type = "gpt2",

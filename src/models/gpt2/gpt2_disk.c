@@ -5,25 +5,30 @@
 
 enum { GPT2_VOCAB = 50257 };
 
-static sm_status check_variant(const char *path, const json_t *root) {
-    static const char *const activations[] = {"gelu_new", "gelu_pytorch_tanh", NULL}; // two names of one function
-    if (json_object_get(root, "activation_function") != NULL) {
-        SM_TRY(sm_config_check_text(path, root, "activation_function", activations));
-    }
-    SM_TRY(sm_config_check_switch(path, root, "tie_word_embeddings", true));
-    SM_TRY(sm_config_check_switch(path, root, "scale_attn_weights", true));
-    SM_TRY(sm_config_check_switch(path, root, "scale_attn_by_inverse_layer_idx", false));
-    return sm_config_check_switch(path, root, "add_cross_attention", false);
+static const sm_config_rule rules[] = {
+    // names of one function
+    {"activation_function",
+     "[\"gelu_new\", \"gelu_pytorch_tanh\", \"gelu_python_tanh\", \"gelu_fast\", \"gelu_accurate\"]"},
+    {"add_cross_attention", "[false]"},
+    {"scale_attn_by_inverse_layer_idx", "[false]"},
+    {"scale_attn_weights", "[true]"},
+    {"tie_word_embeddings", "[true]"},
+    {NULL, NULL},
+};
+
+// A size has two names in transformers, of which the general one wins.
+static sm_status read_size(const char *path, const json_t *root, const char *general, const char *own, int64_t *value) {
+    return sm_config_size(path, root, sm_config_has(root, general) ? general : own, value);
 }
 
 sm_status gpt2_read_config(const char *path, const json_t *root, sm_model_config *config) {
     const bool only_n_ctx = !sm_config_has(root, "n_positions") && sm_config_has(root, "n_ctx");
-    SM_TRY(check_variant(path, root));
+    SM_TRY(sm_config_check(path, "", root, rules));
     SM_TRY(sm_config_size(path, root, "vocab_size", &config->vocab));
-    SM_TRY(sm_config_size(path, root, only_n_ctx ? "n_ctx" : "n_positions", &config->context));
-    SM_TRY(sm_config_size(path, root, "n_embd", &config->d_model));
-    SM_TRY(sm_config_size(path, root, "n_layer", &config->n_layer));
-    SM_TRY(sm_config_size(path, root, "n_head", &config->n_head));
+    SM_TRY(read_size(path, root, "max_position_embeddings", only_n_ctx ? "n_ctx" : "n_positions", &config->context));
+    SM_TRY(read_size(path, root, "hidden_size", "n_embd", &config->d_model));
+    SM_TRY(read_size(path, root, "num_hidden_layers", "n_layer", &config->n_layer));
+    SM_TRY(read_size(path, root, "num_attention_heads", "n_head", &config->n_head));
     if (config->d_model % config->n_head != 0) {
         return sm_fail(SM_ERR_INVALID, "%s: n_embd %lld does not divide into n_head %lld heads", path,
                        (long long)config->d_model, (long long)config->n_head);

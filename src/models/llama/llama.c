@@ -158,10 +158,11 @@ const sm_model sm_model_llama = {
     .block_forward = block_forward,
     .block_backward = block_backward,
     .disk_prefix = "",
+    .base_prefix = "model.",
     .tied_head = "model.embed_tokens.weight",
     .ignored_endings = buffers,
     .hf_model_type = "llama",
-    .hf_architectures = {"LlamaForCausalLM", NULL},
+    .hf_architectures = {"LlamaForCausalLM", "LlamaModel"},
     .read_config = llama_read_config,
     .write_config = llama_write_config,
 };

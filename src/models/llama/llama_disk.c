@@ -4,8 +4,9 @@
 #include "src/models/decoder_keys.h"
 
 sm_status llama_read_config(const char *path, const json_t *root, sm_model_config *config) {
-    static const char *const unsupported[] = {"sliding_window", NULL};
-    return sm_decoder_read(path, root, unsupported, config);
+    static const sm_config_rule rules[] = {{"sliding_window", "[null]"}, {NULL, NULL}};
+    SM_TRY(sm_config_check(path, "", root, rules));
+    return sm_decoder_read(path, root, config);
 }
 
 json_t *llama_write_config(const sm_model_config *config, double dropout_p) {

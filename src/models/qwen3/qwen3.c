@@ -166,10 +166,11 @@ const sm_model sm_model_qwen3 = {
     .block_forward = block_forward,
     .block_backward = block_backward,
     .disk_prefix = "",
+    .base_prefix = "model.",
     .tied_head = "model.embed_tokens.weight",
     .ignored_endings = none,
     .hf_model_type = "qwen3",
-    .hf_architectures = {"Qwen3ForCausalLM", NULL},
+    .hf_architectures = {"Qwen3ForCausalLM", "Qwen3Model"},
     .read_config = qwen3_read_config,
     .write_config = qwen3_write_config,
 };
