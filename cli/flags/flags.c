@@ -175,7 +175,8 @@ static const cli_flag flags[] = {
      AT(model.d_ff), WITHIN(1, MAX_DIM)},
     {"Model", "weights", 0, CLI_TEXT, "DIR", NULL, "folder with config.json and model.safetensors; instead of -m",
      FED | WALKED | ASKED, AT(model.weights),
-     UNLIKE({ASKED, .help = "folder with config.json and model.safetensors, or a run of train"})},
+     UNLIKE({ASKED, .help = "folder with config.json and model.safetensors, or a run of train"},
+            {TRAIN, .help = "folder with config.json and model.safetensors, or a run of train; instead of -m"})},
     {"Model", "run", 0, CLI_TEXT, "DIR", NULL, "a run of train: its model and its tokenizer; instead of -m", PAGE,
      AT(train.run)},
 

@@ -28,7 +28,8 @@ static const double peak_seconds = 0.5, processor_peak_seconds = 0.2;
 static const double usual_final_fraction = 0.1;
 
 typedef struct {
-    cli_options options; // with the micro-batches of a step and the files of a data folder set
+    cli_options options; // with the micro-batches of a step, the files of a data folder and a run's weights set
+    char weights[PATH_MAX];
     cli_job job;
     sm_train_settings settings;
     cli_train_data data;
@@ -119,6 +120,10 @@ static sm_status check_options(training *t) {
     SM_TRY(cli_check_single("--mode", options->device.modes.n));
     SM_TRY(cli_check_single("--precision", options->device.precisions.n));
     SM_TRY(check_folder_flags(options));
+    if (options->model.weights != NULL) {
+        SM_TRY(cli_find_weights(options->model.weights, t->weights));
+        t->options.model.weights = t->weights;
+    }
     t->job.precision = (cli_precision)options->device.precisions.values[0];
     t->job.mode = (sm_mode)options->device.modes.values[0];
     t->job.pass = SM_PASS_STEP;

@@ -162,6 +162,10 @@ TEST(the_program_goes_on_with_a_text) {
     expect("generate --weights $T --prompt x", 1, NULL, "config.json");
     expect("--version && mkdir -p $T/cut/checkpoints && " SM_TEST_BINARY " generate --weights $T/cut --prompt x", 1,
            NULL, "cut: a training that has not ended, and has no checkpoint yet");
+    expect("train --weights $T/run --steps 1 -b 1 --seq-len 8 -t 1 --backend reference --save $T/more", 0, NULL,
+           "run/model: no optimizer state");
+    expect("eval --weights $T/run/model/model.safetensors --data README.md", 1, NULL,
+           "model.safetensors: is a file; give the folder");
     expect("init -m tiny --vocab 300 --save $T/wide", 0, NULL, NULL);
     expect("generate --weights $T/wide --prompt x", 2, NULL, "--tokenizer: the model knows 300");
     expect("generate --weights $T/wide --prompt x --tokenizer bytes --tokens 3", 0, "x", NULL);
