@@ -4,6 +4,22 @@
 # build/tsan, build/mpi; with another target processor in its name: `make CC=aarch64-linux-gnu-gcc` builds
 # build/release-aarch64. `make` shows help.
 
+# Targets that install: which sets of tools/deps.sh (SET?: the others do without). They are installed here, before the
+# Makefile asks this machine for anything else.
+installs = $(foreach target,$(1),$(eval SETS_$(target) := $(2)))
+$(call installs,deps bench results prove,run)
+$(call installs,mpi,run mpi)
+$(call installs,deps-dev test fuzz test-peers peers bench-peers opencl-with test-pages,run dev mpi browser?)
+$(call installs,deps-torture torture,run dev mpi torture cross-arm64?)
+$(call installs,test-slurm,run dev slurm)
+$(call installs,deps-package,package)
+$(call installs,deb test-deb tarball wheel test-reproducible,run package)
+SETS := $(sort $(foreach goal,$(MAKECMDGOALS),$(SETS_$(goal))))
+ifneq ($(if $(findstring n,$(firstword -$(MAKEFLAGS))),,$(SETS)),) # not for make -n
+LACKING := $(shell tools/deps.sh $(SETS) || echo "(tools/deps.sh)")
+$(if $(LACKING),$(error $(LACKING)))
+endif
+
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 ifeq ($(MAKELEVEL),0)
@@ -24,6 +40,11 @@ endif
 # The target processor, and whether it differs from this machine's.
 TARGET := $(shell $(CC) -dumpmachine 2>/dev/null)
 TARGET_ARCH := $(firstword $(subst -, ,$(TARGET)))
+NEED_NO_COMPILER := help format check-deps peers clean deps deps-dev deps-torture deps-package
+ifeq ($(TARGET),)
+$(if $(filter-out $(NEED_NO_COMPILER),$(MAKECMDGOALS)),$(error $(CC) is not installed or does not run: "make deps" \
+    installs what the program needs, "make deps-dev" also what tests and other configurations need))
+endif
 FOREIGN := $(filter-out $(shell uname -m),$(TARGET_ARCH))
 # OPENCL=0 builds without the opencl backend; it is the default if OpenCL's headers are missing. Building needs only the
 # headers: the program looks for the loader at run time.
@@ -198,12 +219,11 @@ help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: bench
-bench: deps ## install what is missing, build, and measure the GPT-2 124M training step on every device
-	@$(MAKE) build
+bench: build ## install what is missing, build, and measure the GPT-2 124M training step on every device
 	@$(B)/stepmark run --model-size small --fit 80 $(ARGS)
 
 .PHONY: test
-test: deps-dev ## install what is missing, build and run all tests, also under sanitizers and with clang
+test: ## install what is missing, build and run all tests, also under sanitizers and with clang
 	@tools/test.sh "$(MAKE)"
 
 # For each part of the tree, the tests that find most in the least time.
@@ -223,60 +243,46 @@ build: $(B)/stepmark ## build build/release/stepmark
 
 .PHONY: mpi
 mpi: ## install Open MPI, and build build/mpi/stepmark, for several processes under mpirun or srun
-	@tools/deps.sh run mpi
 	@$(MAKE) CONFIG=mpi build
 
-.PHONY: deps
+.PHONY: deps deps-dev deps-torture deps-package
 deps: ## install the Debian packages that the program needs
-	@tools/deps.sh run
-
-.PHONY: deps-dev
 deps-dev: ## also install what the tests and checks need
-	@tools/deps.sh run dev mpi
-	@tools/deps.sh browser || echo "no Chromium with its driver and Selenium could be installed: pages are not tested in it" >&2
-
-.PHONY: deps-torture
 deps-torture: ## also install what the long tests need
-	@tools/deps.sh run dev mpi torture
-	@tools/deps.sh cross-arm64 || echo "no compiler and libraries for 64-bit Arm could be installed: families is left out" >&2
+deps-package: ## also install what building and testing packages needs
+deps deps-dev deps-torture deps-package:
+	@:
 
 .PHONY: torture
-torture: deps-torture ## run the long tests: fuzzers, faults, signals, sanitizers, simulators (PARTS="fuzz tsan": only these)
-	@$(MAKE) build
+torture: build ## run the long tests: fuzzers, faults, signals, sanitizers, simulators (PARTS="fuzz tsan": only these)
 	@tools/torture.sh $(PARTS)
 
 .PHONY: fuzz
-fuzz: deps-dev ## run the fuzzers over every parser (SECONDS_EACH=30 or RUNS=N; FUZZERS="rows flags": only these)
+fuzz: ## run the fuzzers over every parser (SECONDS_EACH=30 or RUNS=N; FUZZERS="rows flags": only these)
 	@tools/torture/fuzz.sh
 
 .PHONY: test-peers
-test-peers: deps-dev ## test bench/peers, and compare weights, losses, gradients and eval with PyTorch and transformers
-	@$(MAKE) build
+test-peers: build ## test bench/peers, and compare weights, losses, gradients and eval with PyTorch and transformers
 	@tools/tests/peers.sh $(B)/stepmark
 
 .PHONY: test-slurm
-test-slurm: ## set up Slurm on this machine and run tools/slurm's scripts on it (as root; PARTS="warned killed": only these)
-	@tools/deps.sh run dev slurm
-	@$(MAKE) build
+test-slurm: build ## set up Slurm on this machine and run tools/slurm's scripts on it (as root; PARTS="warned killed": only these)
 	@tools/tests/slurm.sh $(PARTS)
 
 .PHONY: peers
-peers: deps-dev ## set up PyTorch, for comparisons, in a virtual environment outside the tree
+peers: ## set up PyTorch, for comparisons, in a virtual environment outside the tree
 	@tools/peers.sh
 
 .PHONY: bench-peers
-bench-peers: deps-dev ## measure stepmark and PyTorch in turns on the same work, and print ratios (ARGS="--help" for more)
-	@$(MAKE) build
+bench-peers: build ## measure stepmark and PyTorch in turns on the same work, and print ratios (ARGS="--help" for more)
 	@python=$$(tools/peers.sh) && "$$python" bench/peers/side_by_side.py --stepmark $(B)/stepmark --results $(B)/peers.jsonl $(ARGS)
 
 .PHONY: results
-results: deps ## measure this machine for bench/results, which the leaderboard shows as references (NAME=host)
-	@$(MAKE) build
+results: build ## measure this machine for bench/results, which the leaderboard shows as references (NAME=host)
 	@tools/results.sh $(B)/stepmark $(or $(NAME),$(shell hostname))
 
 .PHONY: prove
-prove: deps ## measure again what the documents claim about comparisons, sweeps, estimates and overhead: about 25 minutes
-	@$(MAKE) build
+prove: build ## measure again what the documents claim about comparisons, sweeps, estimates and overhead: about 25 minutes
 	@$(MAKE) B=build/slowed CFLAGS=-DSM_TEST_SLOWDOWN=0.03 build
 	@tools/prove.sh $(B)/stepmark build/slowed/stepmark $(CLAIMS)
 
@@ -293,18 +299,15 @@ check-attention: ## check attention's kernels for matrix units with emulated ins
 	@tools/check_attention.sh
 
 .PHONY: check-vendors
-check-vendors: ## compile the kernels of matrix units with AMD's and Intel's compilers (as root; TARGETS="gfx942 bmg" for some)
-	@$(MAKE) build
+check-vendors: build ## compile the kernels of matrix units with AMD's and Intel's compilers (as root; TARGETS="gfx942 bmg" for some)
 	@tools/vendors/check.sh
 
 .PHONY: check-emulated
-check-emulated: ## verify the matrix units of AMD and Intel by emulation, and spoilt ones (CARDS="gfx942 bmg" for some)
-	@$(MAKE) build
+check-emulated: build ## verify the matrix units of AMD and Intel by emulation, and spoilt ones (CARDS="gfx942 bmg" for some)
 	@tools/vendors/check_emulated.sh
 
 .PHONY: opencl-with
-opencl-with: deps-dev ## run the OpenCL tests on another implementation: WITH=intel (not given), rusticl or oclgrind
-	@$(MAKE) $(B)/tests/test_opencl $(B)/tests/test_opencl_narrow
+opencl-with: $(B)/tests/test_opencl $(B)/tests/test_opencl_narrow ## run the OpenCL tests on another implementation: WITH=intel (not given), rusticl or oclgrind
 	@tools/opencl_with.sh $(or $(WITH),intel) $(B)/tests/test_opencl
 	@tools/opencl_with.sh $(or $(WITH),intel) $(B)/tests/test_opencl_narrow
 
@@ -335,32 +338,28 @@ uninstall: pages ## remove the installed files
 	@tools/packages/install.sh uninstall $(B)
 
 .PHONY: deb
-deb: deps deps-package ## build a Debian package in build/deb
+deb: ## build a Debian package in build/deb
 	@CC="$(CC)" tools/packages/deb.sh
 
 .PHONY: tarball
-tarball: deps ## build a folder with the program for any Linux of glibc 2.28 or newer, in build/stepmark-*.tar.gz
+tarball: ## build a folder with the program for any Linux of glibc 2.28 or newer, in build/stepmark-*.tar.gz
 	@CC="$(CC)" tools/packages/tarball.sh "$(MAKE)"
 
 .PHONY: wheel
-wheel: deps ## build a Python wheel with the program inside (manylinux_2_28), and use it in a fresh environment
+wheel: ## build a Python wheel with the program inside (manylinux_2_28), and use it in a fresh environment
 	@CC="$(CC)" tools/packages/wheel.sh "$(MAKE)"
 	@tools/packages/test_wheel.sh build/stepmark-*_$(TARGET_ARCH).whl
-
-.PHONY: deps-package
-deps-package: ## also install what building and testing packages needs
-	@tools/deps.sh run package
 
 .PHONY: test-deb
 test-deb: deb ## install the package in a minimal Debian, use it, remove and purge it (as root)
 	@tools/packages/test_deb.sh
 
 .PHONY: test-reproducible
-test-reproducible: deps ## build twice, in different folders, and compare byte by byte
+test-reproducible: ## build twice, in different folders, and compare byte by byte
 	@tools/packages/test_reproducible.sh
 
 .PHONY: test-pages
-test-pages: deps-dev pages ## check manual pages with mandoc, and completions in bash, zsh and fish
+test-pages: pages ## check manual pages with mandoc, and completions in bash, zsh and fish
 	@tools/packages/test_pages.sh $(B)/stepmark $(B)/pages
 
 .PHONY: clean

@@ -1,8 +1,9 @@
 #!/bin/sh
 # deps.sh SET...: installs the Debian packages of these sets (run, check, mpi, dev, browser, torture, elsewhere, slurm,
-# package; cross-arm64: for `make CC=aarch64-linux-gnu-gcc check`, likewise others); says nothing when all are there. One at
-# a time, as make may run targets that install side by side; and while another program installs packages it waits.
-# ONE|OTHER: what releases of Debian call the same package.
+# package; cross-arm64: for `make CC=aarch64-linux-gnu-gcc check`, likewise others; SET?: a line says so if this one cannot
+# be installed); says nothing when all are there. If it cannot install, one line on stdout says what to do. One at a time,
+# as several builds may install side by side; and while another program installs packages it waits.
+# ONE|OTHER: the names of the same package in Debian 12 and in later releases.
 set -eu
 run="gcc make libc6-dev libjansson-dev libhwloc-dev libpcre2-dev libxxhash-dev opencl-headers libopenblas0-openmp ocl-icd-libopencl1 libmicrohttpd12|libmicrohttpd12t64"
 check="git libcmocka-dev clang pocl-opencl-icd"
@@ -14,11 +15,32 @@ elsewhere="debootstrap qemu-user-static|qemu-user-binfmt"
 # Of another processor: what is linked, and what is loaded at run time.
 libraries="libc6-dev libjansson-dev libhwloc-dev libpcre2-dev libxxhash-dev libopenblas0-openmp ocl-icd-libopencl1 libcmocka-dev"
 slurm="slurmctld slurmd slurm-client munge"
-packaging="debhelper dpkg-dev lintian debootstrap"
+packaging="git python3 python3-venv debhelper dpkg-dev lintian debootstrap"
 longest_wait_s=600
-native=$(dpkg --print-architecture)
 packages=""
+optional=""
 foreign=""
+
+# names PACKAGE...: each by the name that apt knows here, or that this release has where apt knows none yet.
+names() {
+    release=$(sed -n 's/^VERSION_ID="\(.*\)"/\1/p' /etc/os-release 2>/dev/null)
+    for package in "$@"; do
+        name=${package#*|}
+        [ "$release" != 12 ] || name=${package%|*}
+        [ "$name" = "$package" ] || for known in "${package%|*}" "${package#*|}"; do
+            ! apt-cache show "$known" 2>/dev/null | grep -q . || { name=$known && break; }
+        done
+        printf ' %s' "$name"
+    done
+}
+
+# lacks WHY PACKAGE...
+lacks() {
+    why=$1
+    shift
+    echo "packages are missing$why: 'apt-get update && apt-get install -y$(names "$@")'"
+    exit 1
+}
 
 # add_cross ARCH: a compiler for this processor, and its libraries; this machine's own are not needed.
 add_cross() {
@@ -37,6 +59,7 @@ add_cross() {
 
 for set in "$@"; do
     case $set in
+    *\?) optional="$optional ${set%?}" ;;
     run) packages="$packages $run" ;;
     mpi) packages="$packages $mpi" ;;
     check) packages="$packages $check" ;;
@@ -49,6 +72,10 @@ for set in "$@"; do
     slurm) packages="$packages $slurm" ;;
     esac
 done
+# shellcheck disable=SC2086 # a list of packages
+command -v apt-get >/dev/null 2>&1 ||
+    lacks ", and this system has no apt-get: install what they are called here, then 'make build'; on Debian" $packages
+native=$(dpkg --print-architecture)
 
 # Another processor's package of the same name does not count: not all of them can be installed side by side.
 is_installed() {
@@ -58,16 +85,6 @@ is_installed() {
             return 0
     done
     return 1
-}
-
-# names PACKAGE...: each by the name that apt knows here.
-names() {
-    for package in "$@"; do
-        for name in $(echo "$package" | tr '|' ' '); do
-            ! apt-cache show "$name" 2>/dev/null | grep -q . || break
-        done
-        printf ' %s' "$name"
-    done
 }
 
 # install_by WORD...: apt-get, after any other program that holds its locks, of which one line tells.
@@ -80,7 +97,8 @@ install_by() {
         esac
         if [ "$waited_s" -ge "$longest_wait_s" ]; then
             echo "$said" >&2
-            exit 1
+            # shellcheck disable=SC2086 # likewise
+            lacks ", and apt-get failed" $missing
         fi
         [ "$waited_s" -gt 0 ] || echo "waiting for another program that installs packages: ${said%%
 *}" >&2
@@ -95,23 +113,26 @@ missing=""
 for package in $packages; do
     is_installed "$package" || missing="$missing $package"
 done
-[ -z "$missing" ] && exit 0
-if [ "$(id -u)" = 0 ]; then
+if [ -z "$missing" ] || [ "$(id -u)" = 0 ]; then
     as_root=""
-elif command -v sudo >/dev/null 2>&1; then
+elif command -v sudo >/dev/null 2>&1 && sudo true; then
     as_root="sudo"
 else
-    echo "stepmark needs packages that are not installed. As root, run:" >&2
     # shellcheck disable=SC2086 # a list of packages
-    echo "    apt-get install -y$(names $missing)" >&2
-    exit 1
+    lacks "; run as root" $missing
 fi
-for arch in $foreign; do
-    $as_root dpkg --add-architecture "$arch"
+if [ -n "$missing" ]; then
+    for arch in $foreign; do
+        $as_root dpkg --add-architecture "$arch"
+    done
+    install_by update
+    # shellcheck disable=SC2086 # likewise
+    missing=$(names $missing)
+    echo "installing:$missing" >&2
+    # shellcheck disable=SC2086 # likewise
+    install_by install $missing
+fi
+exec 9<&- # these lock it themselves
+for set in $optional; do
+    "$0" "$set" >&2 || echo "without the packages of '$set': what needs them is left out" >&2
 done
-install_by update
-# shellcheck disable=SC2086 # likewise
-missing=$(names $missing)
-echo "installing:$missing" >&2
-# shellcheck disable=SC2086 # likewise
-install_by install $missing

@@ -1,30 +1,16 @@
 #!/bin/sh
 # test_deb.sh [PACKAGE]: tests the Debian package: lintian reports no errors or warnings; in a minimal Debian it is
 # installed, used with only its dependencies, then with its recommendations and an OpenCL implementation (POCL=0:
-# without), removed and purged, and leaves no files. Run it as root. build/debian-root.tar caches the minimal Debian.
+# without), removed and purged, and leaves no files. Run it as root.
 set -eu
 cd "$(dirname "$0")/../.."
 package=${1:-$(ls build/deb/stepmark_*_"$(dpkg --print-architecture)".deb)}
 suite=${SUITE:-bookworm}
-mirror=${MIRROR:-http://deb.debian.org/debian}
-fresh=build/debian-root.tar
-root=$(mktemp -d)
-cleanup() {
-    umount "$root/proc" "$root/sys" 2>/dev/null || true
-    rm -rf "$root"
-}
-trap cleanup EXIT
-trap 'exit 130' INT TERM
+. tools/packages/minimal_debian.sh
 
 fail() {
     echo "test-deb: $1" >&2
     exit 1
-}
-
-# inside COMMAND...: in the fresh Debian, which has no other library's path.
-inside() {
-    env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 \
-        ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} chroot "$root" "$@"
 }
 
 # says TEXT COMMAND...: it succeeds, and its output has the text.
@@ -40,18 +26,6 @@ says() {
 
 lintian --fail-on error,warning "$package" 2>/dev/null || fail "lintian has complaints"
 
-if [ ! -f "$fresh" ]; then
-    echo "making a fresh Debian $suite" >&2
-    debootstrap --variant=minbase "$suite" "$root" "$mirror" >/dev/null
-    tar -C "$root" --exclude=./proc/* -cf "$fresh.new" .
-    mv "$fresh.new" "$fresh"
-else
-    tar -C "$root" -xf "$fresh"
-fi
-mount -t proc proc "$root/proc" 2>/dev/null || true # where they may not be mounted, stepmark does without
-mount -t sysfs -o ro sysfs "$root/sys" 2>/dev/null || true
-cp /etc/resolv.conf "$root/etc/resolv.conf"
-cp /etc/apt/apt.conf.d/*proxy* "$root/etc/apt/apt.conf.d/" 2>/dev/null || true
 cp "$package" "$root/stepmark.deb"
 inside apt-get -qq update
 inside apt-get -qq install -y --no-install-recommends /stepmark.deb >/dev/null 2>&1 || fail "it cannot be installed"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # deps.sh: tests tools/deps.sh with stand-ins for apt: it installs missing packages by this release's names, one at
-# a time, and waits for other installers.
+# a time, and waits for other installers. Then the first command on a machine that has make and no compiler: the targets
+# that install, with stand-ins for sudo and gcc, too.
 set -eu
 cd "$(dirname "$0")/../.."
 folder=$(mktemp -d)
@@ -78,5 +79,71 @@ fresh
 : >"$folder/broken"
 ! tools/deps.sh run >"$folder/out" 2>&1 || fail "what apt-get could not do was taken for done"
 grep -qx "E: broken" "$folder/out" || fail "what apt-get said is not shown"
+passed
+rm "$folder/broken"
+
+# A machine without compiler, headers and sudo, and a user.
+git ls-files -z | xargs -0 cp --parents -t "$folder" 2>/dev/null || true # one deleted in the working tree is none
+cp -rs /usr/bin "$folder/hidden"
+rm -f "$folder"/hidden/*gcc* "$folder"/hidden/*clang* "$folder"/hidden/*cc "$folder"/hidden/c[89]9* "$folder/hidden/sudo"
+for name in apt-get apt-cache dpkg-query id; do
+    mv -f "$folder/bin/$name" "$folder/hidden"
+done
+rmdir "$folder/bin"
+mv "$folder/hidden" "$folder/bin"
+unset MAKEFLAGS MAKELEVEL MFLAGS
+export PATH="$folder/bin"
+cd "$folder"
+stand_in id <<'END'
+echo 1000
+END
+
+# one_line TARGET TEXT: it fails, says one line, which has the text, and leaves nothing.
+one_line() {
+    ! make "$1" >out 2>&1 || fail "make $1: passed"
+    grep -q -- "$2" out || fail "make $1: does not say '$2'"
+    [ "$(wc -l <out)" = 1 ] && [ ! -e build ] && return
+    fail "make $1: does more than to say one line"
+}
+fresh
+# shellcheck disable=SC2016 # make's own
+targets=$(sed -n 's/^$(call installs,\(.*\),.*/\1/p' Makefile)
+[ "$(echo "$targets" | wc -w)" -ge 20 ] || fail "targets that install were not found"
+for target in $targets; do
+    one_line "$target" "run as root: 'apt-get update && apt-get install -y [^ ]* .*'"
+done
+one_line bench ' gcc .* opencl-headers '
+one_line build 'gcc is not installed.*make deps'
+passed
+make -n bench >/dev/null 2>&1 || true
+[ ! -s installed ] || fail "make -n installed packages"
+passed
+
+# With sudo: all of it in one call.
+stand_in sudo <<'END'
+"$@"
+END
+# shellcheck disable=SC2016 # the stand-in's own
+sed -i 's|^rmdir|[ "$3" != install ] \|\| ln -sf "$folder/gcc" "$folder/bin/gcc"\n&|' bin/apt-get
+cat >gcc <<'END'
+#!/bin/sh
+case $* in
+-dumpmachine) echo "$(uname -m)-linux-gnu" ;;
+*-print-prog-name*) echo true ;;
+*-E*) cat >/dev/null && grep -qx opencl-headers "$folder/installed" ;;
+*)
+    for word; do
+        [ "${before:-}" != -o ] || out=$word
+        before=$word
+    done
+    printf '#!/bin/sh\necho "$0 $*"\n' >"$out"
+    chmod +x "$out"
+    ;;
+esac
+END
+chmod +x gcc
+make ISAS=baseline bench >out 2>&1 || fail "the first make bench failed"
+[ "$(tail -1 out)" = "build/release/stepmark run --model-size small --fit 80" ] || fail "the first make bench ran something else"
+[ "$(ls build)" = release ] || fail "the first make bench built something else"
 passed
 echo "deps: $n_passed passed, 0 failed"
