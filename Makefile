@@ -227,7 +227,7 @@ test: ## install what is missing, build and run all tests, also under sanitizers
 	@tools/test.sh "$(MAKE)"
 
 # For each part of the tree, the tests that find most in the least time.
-CHECK_TESTS := $(or $(T),bf16 compare cpu_math cpu_split documents flags generate golden gradient harness hf_config init io loop \
+CHECK_TESTS := $(or $(T),bf16 compare complete cpu_math cpu_split documents flags generate golden gradient harness hf_config init io loop \
                no_verdict os paired plan processes processor read_rows recommend record rows same_bits scaling schedule stats \
                stopping tokenizer tokens training_metrics tuning weights)
 CHECK_COMMANDS = $(if $(T),,tools/check_deps.sh "tools/check_cl.sh -DDATA_F32" "tools/tests/small_runs.sh $(B)/stepmark")

@@ -1,4 +1,5 @@
 // op_cases.c: the texts of the cases, and the plan and inputs made from a text.
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,9 @@ typedef struct {
 #define NORM_ROWS LIST("N=1 C=3", "N=3 C=5", "N=2 C=64", "N=17 C=48", "N=5 C=257", "N=33 C=768", "N=130 C=33")
 // Numbers next to which epsilon counts.
 #define SMALL_ROWS LIST("N=17 C=48 small=1", "N=3 C=257 small=1")
+// Numbers that are not finite must show in the result.
+#define NOT_FINITE       LIST("n=7 nan=1", "n=1000 nan=1")
+#define NOT_FINITE_ROWS  LIST("N=17 C=48 nan=1")
 #define SWIGLUS    LIST("N=1 F=1", "N=3 F=5", "N=2 F=64", "N=17 F=48", "N=5 F=257", "N=130 F=33")
 #define TOKENS     LIST("N=1", "N=7", "N=64", "N=1000")
 #define EMBEDDINGS                                                                                               \
@@ -34,7 +38,7 @@ typedef struct {
     LIST("N=1 C=1 F=1", "N=1 C=64 F=3", "N=3 C=5 F=7", "N=16 C=64 F=48", "N=17 C=33 F=65", "N=100 C=37 F=130", \
          "N=33 C=257 F=96", "N=2 C=300 F=515", "N=131 C=129 F=133", "N=700 C=36 F=40", "N=1003 C=72 F=136",    \
          "N=120 C=264 F=200")
-#define HEADS LIST("N=5 C=16 F=64 w_transposed=1 vocab=50", "N=33 C=40 F=320 w_transposed=1 vocab=257")
+#define HEADS "N=5 C=16 F=64 w_transposed=1 vocab=50", "N=33 C=40 F=320 w_transposed=1 vocab=257"
 #define ATTENTIONS                                                                                                  \
     LIST("B=1 T=1 C=1 NH=1", "B=2 T=1 C=10 NH=2", "B=1 T=2 C=16 NH=1", "B=2 T=17 C=15 NH=3", "B=1 T=17 C=128 NH=2", \
          "B=1 T=33 C=4 NH=4", "B=3 T=33 C=32 NH=2", "B=1 T=65 C=64 NH=1", "B=1 T=65 C=20 NH=4",                     \
@@ -80,15 +84,15 @@ static const family families[SM_OP_KIND_COUNT] = {
     [SM_OP_MATMUL_FORWARD] = {MATMULS,
                               LIST("", "w_transposed=1", "bias=1", "w_transposed=1 bias=1", "gelu=1", "bias=1 gelu=1",
                                    "w_transposed=1 bias=1 gelu=1"),
-                              HEADS, "C,"},
+                              LIST(HEADS, "N=17 C=33 F=65 nan=1", "N=17 C=33 F=65 bias=1 gelu=1 nan=1"), "C,"},
     [SM_OP_MATMUL_BACKWARD_INPUT] = {MATMULS,
                                      LIST("", "w_transposed=1", "gelu_backward=1", "w_transposed=1 gelu_backward=1"),
-                                     HEADS, "F,"},
+                                     LIST(HEADS, "N=17 C=33 F=65 gelu_backward=1 nan=1"), "F,"},
     [SM_OP_MATMUL_BACKWARD_WEIGHT] = {MATMULS,
                                       LIST("", "w_transposed=1", "overwrites=1", "w_transposed=1 overwrites=1", "db=1",
                                            "w_transposed=1 db=1", "overwrites=1 db=1"),
-                                      HEADS, "N,"},
-    [SM_OP_BIAS_FORWARD] = {ROWS, INPLACE, NULL, ""},
+                                      LIST(HEADS), "N,"},
+    [SM_OP_BIAS_FORWARD] = {ROWS, INPLACE, NOT_FINITE_ROWS, ""},
     [SM_OP_BIAS_BACKWARD] = {ROWS, PLAIN, NULL, "N,"},
     [SM_OP_ATTENTION_FORWARD] = {ATTENTIONS, DROPPED, DOCUMENTS, "T,C,"},
     [SM_OP_ATTENTION_BACKWARD] = {ATTENTIONS, DROPPED, DOCUMENTS, "T,C,"},
@@ -101,11 +105,8 @@ static const family families[SM_OP_KIND_COUNT] = {
                     ""},
     [SM_OP_HEAD_RMSNORM_FORWARD] = {HEADS_NORMED, INPLACE, LIST("B=3 T=33 NH=4 NKV=2 HS=34 small=1"), "HS,"},
     [SM_OP_HEAD_RMSNORM_BACKWARD] = {HEADS_NORMED, INPLACE, NULL, "B,T,NH,HS,"},
-    [SM_OP_SWIGLU_FORWARD] = {SWIGLUS, PLAIN, NULL, ""},
-    [SM_OP_SWIGLU_BACKWARD] = {SWIGLUS, INPLACE, NULL, ""},
-    [SM_OP_GELU_FORWARD] = {ELEMENTS, PLAIN, NULL, ""},
-    [SM_OP_GELU_BACKWARD] = {ELEMENTS, INPLACE, NULL, ""},
-    [SM_OP_RESIDUAL] = {ELEMENTS, INPLACE, NULL, ""},
+    [SM_OP_SWIGLU_FORWARD] = {SWIGLUS, PLAIN, LIST("N=17 F=48 nan=1"), ""},
+    [SM_OP_SWIGLU_BACKWARD] = {SWIGLUS, INPLACE, LIST("N=17 F=48 nan=1"), ""},
     [SM_OP_CROSSENTROPY_FORWARD] = {LOSSES, PLAIN, NULL, "vocab,"},
     [SM_OP_CROSSENTROPY_BACKWARD] = {LOSSES, INPLACE, NULL, "vocab,"},
     [SM_OP_CROSSENTROPY_WITH_GRADIENT] = {LOSSES, INPLACE, NULL, "vocab,"},
@@ -123,7 +124,6 @@ static const family families[SM_OP_KIND_COUNT] = {
     [SM_OP_ADAFACTOR_VECTOR] = {ELEMENTS, PLAIN, LIST("n=5 zero=1", "n=1000 skip=1"), "n,"},
     [SM_OP_MUON_MOMENTUM] = {ELEMENTS, LIST("", "nesterov=1"), NULL, ""},
     [SM_OP_NORMALIZE] = {MATRICES, LIST("", "w_transposed=1"), LIST("R=3 C=5 zero=1"), ""},
-    [SM_OP_COMBINE] = {ELEMENTS, INPLACE, NULL, ""},
     [SM_OP_MUON_UPDATE] = {MATRICES, LIST("decay=1", "w_transposed=1"), LIST("R=33 C=48 decay=1 skip=1"), ""},
     [SM_OP_RESIDUAL_LAYERNORM_FORWARD] = {NORM_ROWS, INPLACE, SMALL_ROWS, "C,"},
     [SM_OP_RESIDUAL_LAYERNORM_BACKWARD] = {NORM_ROWS, LIST("", "inplace=1", "dbias=1", "inplace=1 dbias=1"), NULL,
@@ -134,6 +134,23 @@ static const family families[SM_OP_KIND_COUNT] = {
     [SM_OP_FLASH_ATTENTION_BACKWARD] = {ATTENTIONS, DROPPED, DOCUMENTS, "T,C,"},
 };
 
+// A kind that is not above works element by element, on operands "(n)": these are its cases.
+static const family elementwise = {ELEMENTS, PLAIN, NOT_FINITE, ""};
+static const family elementwise_inplace = {ELEMENTS, INPLACE, NOT_FINITE, ""};
+static const family none = {NULL, NULL, NULL, ""};
+
+static const family *family_of(sm_op_kind kind) {
+    const sm_op_info *info = sm_op_get_info(kind);
+    bool by_element = !info->is_shared;
+    for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
+        by_element = by_element && strcmp(info->in[i].shape, "(n)") == 0;
+    }
+    return families[kind].shapes != NULL             ? &families[kind]
+           : !by_element                             ? &none
+           : info->inplace_in == SM_NO_OPERAND       ? &elementwise
+                                                     : &elementwise_inplace;
+}
+
 static int list_length(const char *const *list) {
     int n = 0;
     while (list != NULL && list[n] != NULL) {
@@ -143,12 +160,12 @@ static int list_length(const char *const *list) {
 }
 
 int sm_op_case_count(sm_op_kind kind) {
-    const family *f = &families[kind];
+    const family *f = family_of(kind);
     return list_length(f->shapes) * list_length(f->variants) + list_length(f->extras);
 }
 
 void sm_op_case_text(sm_op_kind kind, int index, char *text) {
-    const family *f = &families[kind];
+    const family *f = family_of(kind);
     int n_shapes = list_length(f->shapes);
     int n_products = n_shapes * list_length(f->variants);
     if (index >= n_products) {
@@ -174,7 +191,7 @@ static double value_of(const char *text, const char *key) { return get(text, key
 
 int64_t sm_op_text_sum_length(sm_op_kind kind, const char *text) {
     int64_t longest = 1;
-    for (const char *key = families[kind].summed; *key != '\0'; key += strcspn(key, ",") + 1) {
+    for (const char *key = family_of(kind)->summed; *key != '\0'; key += strcspn(key, ",") + 1) {
         int64_t length = (int64_t)get(text, key, strcspn(key, ","));
         longest = length > longest ? length : longest;
     }
@@ -189,7 +206,7 @@ int64_t sm_op_case_sum_length(sm_op_kind kind, int index) {
 
 bool sm_op_case_is_naive(sm_op_kind kind, int index) {
     static const char *const made_by_rewrites[] = {
-        "bias=", "db=", "gelu=", "gelu_backward=", "overwrites=", "skip=", "docs="};
+        "bias=", "db=", "gelu=", "gelu_backward=", "overwrites=", "skip=", "docs=", "nan="};
     char text[SM_CASE_TEXT_SIZE];
     sm_op_case_text(kind, index, text);
     for (size_t i = 0; i < sizeof made_by_rewrites / sizeof made_by_rewrites[0]; i++) {
@@ -417,6 +434,8 @@ typedef struct {
     int64_t n_ids; // token: rows of the table; target: V
     double low;    // uniform in [low, high)
     double high;
+    bool has_nan;   // some elements are NaN
+    bool has_inf;   // and others infinite
     double padding; // value beyond V: in columns, or in rows of W
     bool pads_columns;
     bool pads_rows;
@@ -473,6 +492,14 @@ static void set_range(source *from, const char *name, bool zero) {
     }
 }
 
+// The input that a function is applied to: an epilogue's, or x, or else the first.
+static const char *gets_nan(const sm_plan *plan) {
+    const sm_op *op = &plan->ops[plan->n_ops - 1];
+    const int pre = SM_IN(matmul_backward_input, pre);
+    const int x = op->kind == SM_OP_MATMUL_BACKWARD_INPUT ? pre : sm_plan_find_tensor(plan, "x") == op->in[1] ? 1 : 0;
+    return plan->tensors[op->in[x]].name;
+}
+
 static source make_source(int index, const char *text, const sm_plan *plan, const sm_tensor *t) {
     source from = {.key = sm_philox_key((uint64_t)index, t->name), .n_cols = sm_tensor_cols(t)};
     int wte = sm_plan_find_tensor(plan, "wte");
@@ -496,6 +523,9 @@ static source make_source(int index, const char *text, const sm_plan *plan, cons
         from.low *= 0.004;
         from.high *= 0.004;
     }
+    from.has_nan = value_of(text, "nan") > 0 && strcmp(t->name, gets_nan(plan)) == 0;
+    // The formula of a derivative may be inf 0 where its limit is 0 or 1, which a kernel may give.
+    from.has_inf = strstr(sm_op_name(plan->ops[plan->n_ops - 1].kind), "backward") == NULL;
     if (strcmp(t->name, "clip") == 0 && value_of(text, "skip") > 0) {
         from.low = from.high = -1;
     }
@@ -518,6 +548,9 @@ static double draw(const source *from, int64_t i) {
     if ((from->pads_rows && i / from->n_cols >= from->vocab) ||
         (from->pads_columns && i % from->n_cols >= from->vocab)) {
         return from->padding;
+    }
+    if (from->has_nan && i % 61 == 3) {
+        return from->has_inf && i % 2 == 0 ? (double)INFINITY : (double)NAN;
     }
     return from->low + (from->high - from->low) * (double)word_at(from, i) * 0x1p-32;
 }

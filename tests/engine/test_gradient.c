@@ -63,6 +63,8 @@ static const double h = 1e-5;
 static const double tolerance = 1e-6; // of the largest gradient of the parameter
 
 static bool covered[SM_OP_KIND_COUNT];
+static const sm_model *covered_models[16];
+static size_t n_covered_models;
 static unsigned covered_epilogues;
 
 static double uniform(uint64_t key, int64_t i) {
@@ -162,6 +164,7 @@ static sm_session *open_session(const sm_model_config *model, sm_mode mode, doub
     check(sm_model_build(model, &options, &plan));
     check(sm_plan_rewrite(plan, mode, 0));
     note_coverage(plan);
+    covered_models[n_covered_models++ % 16] = model->model;
     check(sm_session_open(device, plan, &session));
     return session;
 }
@@ -273,6 +276,15 @@ TEST(test_coverage) {
     for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
         if (!covered[kind] && !is_update((sm_op_kind)kind) && !sm_op_is_communication((sm_op_kind)kind)) {
             fail_msg("no plan of this test has an op %s", sm_op_name((sm_op_kind)kind));
+        }
+    }
+    for (int m = 0; m < sm_model_count(); m++) {
+        bool found = false;
+        for (int i = 0; i < 16; i++) {
+            found |= covered_models[i] == sm_model_at(m);
+        }
+        if (!found) {
+            fail_msg("no plan of this test is of %s", sm_model_at(m)->name);
         }
     }
     assert_int_equal(covered_epilogues, SM_EPILOGUE_BIAS | SM_EPILOGUE_GELU | SM_EPILOGUE_GELU_BACKWARD);

@@ -12,25 +12,6 @@
 // Their trees, as the page's own code builds them.
 TEST(equations_are_read_as_meant) { assert_int_equal(system("node tests/learn/equations.js"), 0); }
 
-TEST(every_kind_has_equations) {
-    const sm_embedded *file = sm_embedded_find("docs/equations.md");
-    const sm_embedded *rules = sm_embedded_find("learn/page/view/step_rules.js");
-    assert_non_null(file);
-    assert_non_null(rules);
-    for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
-        char heading[128];
-        const int n = snprintf(heading, sizeof(heading), "\n## %s\n\n", sm_op_name((sm_op_kind)kind));
-        if (memmem(file->text, file->size_bytes, heading, (size_t)n) == NULL) {
-            fail_msg("%s has no equations in docs/equations.md", sm_op_name((sm_op_kind)kind));
-        }
-        const int n_rule = snprintf(heading, sizeof(heading), "\n        %s: ", sm_op_name((sm_op_kind)kind));
-        if (!sm_op_is_communication((sm_op_kind)kind) &&
-            memmem(rules->text, rules->size_bytes, heading, (size_t)n_rule) == NULL) {
-            fail_msg("%s has no rule in learn/page/view/step_rules.js", sm_op_name((sm_op_kind)kind));
-        }
-    }
-}
-
 // --- excerpts --------------------------------------------------------------------------------------
 
 static const char source[] = "// What the file is.\n"

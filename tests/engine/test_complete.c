@@ -1,0 +1,112 @@
+// test_complete.c: what the compiler does not ask for, in a second: each kind of op has an equation and a source, cases
+// with each of its attributes, a kernel on each backend, equations for readers, and a rule on pages. Derivatives,
+// goldens and counts of parameters are asked for by test_gradient, test_golden and test_plan.
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/test.h"
+#include "embedded.h"
+#include "src/session/session.h"
+#include "src/verify/op_cases.h"
+
+static bool is_empty(const char *text) { return text == NULL || text[0] == '\0'; }
+
+static bool has_case_with(sm_op_kind kind, sm_attr attr) {
+    bool found = false;
+    for (int i = 0; i < sm_op_case_count(kind) && !found; i++) {
+        sm_plan *plan = NULL;
+        assert_int_equal(sm_op_case_plan(kind, i, (sm_precision){.dtype = SM_F64}, &plan), SM_OK);
+        found = sm_attr_get(&plan->ops[plan->n_ops - 1].attr, attr) != 0;
+        sm_plan_free(plan);
+    }
+    return found;
+}
+
+// Whether a file has a text, of which %s is the kind's name.
+static bool file_has(const char *path, const char *form, const char *name) {
+    char text[128];
+    const int n = snprintf(text, sizeof text, form, name);
+    const sm_embedded *file = sm_embedded_find(path);
+    assert_non_null(file);
+    return memmem(file->text, file->size_bytes, text, (size_t)n) != NULL;
+}
+
+// A kernel of cl/ has the kind's name, or one that begins with it; the others are here, with the reason.
+static const struct {
+    const char *kind, *kernel, *reason;
+} named_otherwise[] = {
+    {"matmul_forward", "matmul", "each family has one kernel for the three products"},
+    {"matmul_backward_input", "matmul", "likewise"},
+    {"matmul_backward_weight", "matmul", "likewise"},
+    {"flash_attention_backward", "attention_backward", "one kernel, with and without stored weights"},
+    {"normalize", "normalize_update", "OpenCL C has a function normalize"},
+    {"residual_layernorm_forward", "layernorm_forward", "one kernel, with and without the sum"},
+    {"residual_layernorm_backward", "layernorm_backward", "likewise"},
+    {"residual_rmsnorm_forward", "rmsnorm_forward", "likewise"},
+    {"residual_rmsnorm_backward", "rmsnorm_backward", "likewise"},
+};
+
+static bool has_source(sm_op_kind kind) {
+    const char *name = sm_op_name(kind);
+    char text[96];
+    for (size_t i = 0; i < sizeof named_otherwise / sizeof named_otherwise[0]; i++) {
+        name = strcmp(name, named_otherwise[i].kind) == 0 ? named_otherwise[i].kernel : name;
+    }
+    for (int i = 0; i < 2 * sm_embedded_count(); i++) {
+        const sm_embedded *file = sm_embedded_at(i / 2);
+        const int n = snprintf(text, sizeof text, "void%c%s", i % 2 == 0 ? ' ' : '\n', name);
+        if (strncmp(file->path, "cl/", 3) == 0 && memmem(file->text, file->size_bytes, text, (size_t)n) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// Each kind has the facts that the compiler does not ask for; the message names the kind.
+static void check_kind(const sm_device *cpu, sm_op_kind kind) {
+    const sm_op_info *info = sm_op_get_info(kind);
+    const sm_op op = sm_op_make(kind, SM_PHASE_FORWARD, -1);
+    const sm_plan fp32 = {.dtype = SM_F32, .real = SM_F32};
+    const sm_plan bf16 = {.dtype = SM_BF16, .real = SM_F32};
+    if (is_empty(info->equation) || is_empty(info->source)) {
+        fail_msg("%s has no equation or no source in include/op_table.h", info->name);
+    }
+    if (strlen(info->equation) >= SM_EQUATION_SIZE) {
+        fail_msg("%s has an equation of %zu characters", info->name, strlen(info->equation));
+    }
+    if (!file_has("docs/equations.md", "\n## %s\n\n", info->name)) {
+        fail_msg("%s has no equations in docs/equations.md", info->name);
+    }
+    if (sm_op_is_communication(kind)) { // done by the session, with other processes
+        return;
+    }
+    if (sm_op_case_count(kind) == 0) {
+        fail_msg("%s has no cases in src/verify/op_cases.c", info->name);
+    }
+    for (sm_attr attr = 0; attr < SM_ATTR_COUNT; attr++) {
+        if (sm_op_has_attr(kind, attr) && attr != SM_ATTR_when && !has_case_with(kind, attr)) {
+            fail_msg("%s has no case in src/verify/op_cases.c with its attribute %s", info->name,
+                     sm_attr_get_info(attr)->name);
+        }
+    }
+    if (!file_has("learn/page/view/step_rules.js", "\n        %s: ", info->name)) {
+        fail_msg("%s has no rule in learn/page/view/step_rules.js", info->name);
+    }
+    if (!has_source(kind)) {
+        fail_msg("%s has no kernel in cl", info->name);
+    }
+    if (cpu->backend->supports(cpu, &fp32, &op) != SM_OK || cpu->backend->supports(cpu, &bf16, &op) != SM_OK) {
+        fail_msg("%s; see backends/cpu/kernels/table.c", sm_error_message());
+    }
+}
+
+TEST(every_kind_is_complete) {
+    sm_device *cpu = NULL;
+    assert_int_equal(sm_backend_find("cpu")->open(0, &(sm_open_options){.n_threads = 1}, &cpu), SM_OK);
+    for (int kind = 0; kind < SM_OP_KIND_COUNT; kind++) {
+        check_kind(cpu, (sm_op_kind)kind);
+    }
+    cpu->backend->close(cpu);
+}
+
+int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }
