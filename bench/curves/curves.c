@@ -11,6 +11,8 @@
 #include "bench/tables/json_values.h"
 #include "bench/tables/record.h"
 #include "src/io/input_file.h"
+#include "src/io/json_text.h"
+#include "src/runs/run_folder.h"
 
 // --- what a path holds -----------------------------------------------------------------------
 
@@ -26,7 +28,7 @@ static bool is_there(const char *folder, const char *name) {
 static bool begins_as_log(const char *path) {
     FILE *file;
     char line[32] = "";
-    if (sm_input_stream(path, &file) != SM_OK) {
+    if (sm_input_file(path, &file) != SM_OK) {
         return false;
     }
     const bool is_log = fgets(line, sizeof line, file) != NULL && strncmp(line, "{\"step\": ", 9) == 0;
@@ -44,15 +46,9 @@ static sm_status no_memory(const char *path) { return sm_fail(SM_ERR_OOM, "%s: n
 
 static sm_status read_run(const char *folder, sm_curve *c) {
     char path[PATH_MAX];
-    FILE *file;
-    json_error_t error;
-    if (!is_there(folder, SM_RUN_FILE) || !join(folder, SM_RUN_FILE, path)) {
-        return SM_OK;
-    }
-    SM_TRY(sm_input_stream(path, &file));
-    c->run = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
-    fclose(file);
-    return json_is_object(c->run) ? SM_OK : sm_fail(SM_ERR_FORMAT, "%s: line %d: %s", path, error.line, error.text);
+    return is_there(folder, SM_RUN_FILE) && join(folder, SM_RUN_FILE, path)
+               ? sm_json_read(path, SM_RUN_MOST_BYTES, &c->run)
+               : SM_OK;
 }
 
 // The first step is 1, or follows on the weights that the run began with.

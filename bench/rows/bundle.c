@@ -1,7 +1,6 @@
 // bundle.c: see bundle.h.
 #include "bench/rows/bundle.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,32 +79,6 @@ sm_status sm_bundle_make(const json_t *rows, const json_t *machine, char **text,
 
 // --- reading -----------------------------------------------------------------------------------------
 
-static sm_status read_text(const char *path, char **text, size_t *size_bytes) {
-    char part[1 << 16];
-    size_t n = 0;
-    FILE *file;
-    SM_TRY(sm_input_stream(path, &file));
-    FILE *out = open_memstream(text, size_bytes);
-    bool is_whole = out != NULL;
-    size_t n_read = 0;
-    while (is_whole && n_read <= most_bytes && (n = fread(part, 1, sizeof(part), file)) > 0) {
-        is_whole = fwrite(part, 1, n, out) == n;
-        n_read += n;
-    }
-    const bool failed = ferror(file) != 0;
-    const int error = errno;
-    fclose(file);
-    is_whole = out != NULL && fclose(out) == 0 && is_whole;
-    if (!failed && is_whole && n_read <= most_bytes) {
-        return SM_OK;
-    }
-    free(*text);
-    *text = NULL;
-    return failed                ? sm_fail(SM_ERR_IO, "%s: cannot read: %s", path, strerror(error))
-           : n_read > most_bytes ? sm_fail(SM_ERR_FORMAT, "%s: too large for a bundle", path)
-                                 : no_memory(path);
-}
-
 // The lines after the header, if the header belongs to them.
 static sm_status check_header(const char *path, const char *text, size_t size_bytes, const char **body) {
     static const char begin[] = "{\"stepmark_bundle\": ";
@@ -163,7 +136,7 @@ sm_status sm_bundle_read(const char *path, json_t **rows) {
     if (*rows == NULL) {
         return no_memory(path);
     }
-    SM_TRY_GOTO(read_text(path, &text, &size_bytes));
+    SM_TRY_GOTO(sm_input_text(path, most_bytes, &text, &size_bytes));
     SM_TRY_GOTO(parse(path, text, size_bytes, *rows));
 cleanup:
     free(text);

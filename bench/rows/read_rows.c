@@ -11,7 +11,6 @@
 #include "src/io/input_file.h"
 #include "src/models/model.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -394,47 +393,14 @@ cleanup:
 
 // --- files -------------------------------------------------------------------------------
 
-static sm_status cannot_read(const char *path, const volatile sig_atomic_t *interrupted) {
-    if (interrupted != NULL && *interrupted) {
+sm_status sm_rows_read(const char *path, sm_rows *rows) {
+    char *text;
+    size_t size_bytes;
+    sm_status status = sm_input_text(path, largest_file_bytes, &text, &size_bytes);
+    if (status == SM_ERR_IO && rows->interrupted != NULL && *rows->interrupted) {
         return sm_fail(SM_ERR_INTERRUPTED, "%s: interrupted while it was read", path);
     }
-    return sm_fail(SM_ERR_IO, "%s: cannot read: %s", path, strerror(errno));
-}
-
-static sm_status read_stream(const char *path, FILE *file, const volatile sig_atomic_t *interrupted, char **text,
-                             size_t *size_bytes) {
-    size_t capacity = 1 << 16;
-    *size_bytes = 0;
-    for (;;) {
-        char *larger = realloc(*text, capacity);
-        if (larger == NULL) {
-            return sm_fail(SM_ERR_OOM, "%s: no memory to read it", path);
-        }
-        *text = larger;
-        *size_bytes += fread(*text + *size_bytes, 1, capacity - *size_bytes, file);
-        if (ferror(file)) {
-            return cannot_read(path, interrupted);
-        }
-        if (*size_bytes < capacity) {
-            return SM_OK;
-        }
-        if (capacity >= largest_file_bytes) {
-            return sm_fail(SM_ERR_FORMAT, "%s: larger than 1 GiB; result files are not", path);
-        }
-        capacity *= 2;
-    }
-}
-
-sm_status sm_rows_read(const char *path, sm_rows *rows) {
-    FILE *file;
-    SM_TRY(sm_input_stream(path, &file));
-    char *text = NULL;
-    size_t size_bytes = 0;
-    sm_status status = SM_OK;
-    SM_TRY_GOTO(read_stream(path, file, rows->interrupted, &text, &size_bytes));
-    SM_TRY_GOTO(sm_rows_parse(path, text, size_bytes, rows));
-cleanup:
-    fclose(file);
+    status = status == SM_OK ? sm_rows_parse(path, text, size_bytes, rows) : status;
     free(text);
     return status;
 }

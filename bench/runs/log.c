@@ -11,6 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MOST_LINE_BYTES = 1 << 20 };
+static const int64_t most_log_bytes = (int64_t)1 << 32;
+
 typedef struct {
     const char *path;
     int64_t first_step;
@@ -137,7 +140,7 @@ static sm_status parse_line(reader *r, const char *text, size_t size_bytes) {
     json_error_t error;
     r->log->n_lines++;
     if (size_bytes == 0 || text[size_bytes - 1] != '\n') {
-        return malformed(r, "it is cut short");
+        return malformed(r, size_bytes + 1 == MOST_LINE_BYTES ? "it is too long" : "it is cut short");
     }
     json_t *line = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES, &error);
     if (line == NULL && json_error_code(&error) == json_error_out_of_memory) {
@@ -161,16 +164,17 @@ void sm_training_log_free(sm_training_log *log) {
     *log = (sm_training_log){.steps = NULL};
 }
 
+// Of a file that may be a stranger's: a longer line or log than any training writes is refused, not read.
 static sm_status read_lines(reader *r, FILE *file) {
-    char *text = NULL;
-    size_t capacity = 0;
-    sm_status status = SM_OK;
-    errno = 0;
-    for (ssize_t n; status == SM_OK && (n = getline(&text, &capacity, file)) >= 0;) {
-        status = parse_line(r, text, (size_t)n);
+    int64_t size_bytes = 0;
+    char *text = malloc(MOST_LINE_BYTES);
+    sm_status status = text != NULL ? SM_OK : no_memory(r);
+    while (status == SM_OK && fgets(text, MOST_LINE_BYTES, file) != NULL) {
+        size_bytes += (int64_t)strlen(text);
+        status = size_bytes <= most_log_bytes ? parse_line(r, text, strlen(text)) : malformed(r, "the log is too long");
     }
-    if (status == SM_OK && !feof(file)) {
-        status = errno == ENOMEM ? no_memory(r) : sm_fail(SM_ERR_IO, "%s: cannot read: %s", r->path, strerror(errno));
+    if (status == SM_OK && ferror(file)) {
+        status = sm_fail(SM_ERR_IO, "%s: cannot read: %s", r->path, strerror(errno));
     }
     if (status == SM_OK && r->log->n_steps == 0) {
         status = sm_fail(SM_ERR_FORMAT, "%s: has no step", r->path);
@@ -183,7 +187,7 @@ sm_status sm_training_log_read(const char *path, int64_t first_step, sm_training
     *log = (sm_training_log){.steps = NULL};
     reader r = {path, first_step, log};
     FILE *file;
-    SM_TRY(sm_input_stream(path, &file));
+    SM_TRY(sm_input_file(path, &file));
     sm_status status = read_lines(&r, file);
     fclose(file);
     if (status != SM_OK) {

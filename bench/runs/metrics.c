@@ -4,7 +4,8 @@
 #include "bench/runs/log.h"
 #include "bench/stats/stats.h"
 #include "bench/tables/show.h"
-#include "src/io/input_file.h"
+#include "src/io/json_text.h"
+#include "src/runs/run_folder.h"
 
 #include <limits.h>
 #include <math.h>
@@ -30,20 +31,12 @@ static sm_status no_memory(const maker *m) { return sm_fail(SM_ERR_OOM, "%s: no 
 
 static sm_status read_run(maker *m) {
     char path[PATH_MAX];
-    json_error_t error;
-    FILE *file;
     snprintf(path, sizeof(path), "%s/%s", m->folder, SM_RUN_FILE);
-    sm_status status = sm_input_stream(path, &file);
-    if (status != SM_OK) {
+    const sm_status status = sm_json_read(path, SM_RUN_MOST_BYTES, &m->run);
+    if (status == SM_ERR_IO) {
         return sm_fail(status, "%s; is this the folder of a `train --run`?", sm_error_message());
     }
-    m->run = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
-    fclose(file);
-    if (m->run == NULL) {
-        return json_error_code(&error) == json_error_out_of_memory
-                   ? no_memory(m)
-                   : sm_fail(SM_ERR_FORMAT, "%s: not JSON: %s, line %d", path, error.text, error.line);
-    }
+    SM_TRY(status);
     m->configuration = json_object_get(m->run, "configuration");
     m->starts = json_object_get(m->run, "starts");
     if (json_integer_value(json_object_get(m->run, "schema_version")) != SUPPORTED_RUN_VERSION) {

@@ -4,6 +4,8 @@
 #include "bench/runs/metrics.h"
 #include "bench/tables/show.h"
 #include "src/io/input_file.h"
+#include "src/io/json_text.h"
+#include "src/runs/run_folder.h"
 
 #include <limits.h>
 #include <math.h>
@@ -245,7 +247,7 @@ static sm_status check_complete(sm_training_run *run, const char *metrics_path) 
     char digest[SM_DIGEST_SIZE];
     snprintf(path, sizeof(path), "%s/%s", run->path, SM_RUN_COMPLETE_FILE);
     FILE *file;
-    if (sm_input_stream(path, &file) != SM_OK) {
+    if (sm_input_file(path, &file) != SM_OK) {
         return add_problem(run, "%s: the run is not complete", sm_error_message());
     }
     text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
@@ -280,18 +282,12 @@ static sm_status check_against_log(sm_training_run *run) {
 // --- reading -----------------------------------------------------------------------------------
 
 static sm_status read_metrics(sm_training_run *run, const char *path) {
-    json_error_t error;
-    FILE *file;
-    if (sm_input_stream(path, &file) != SM_OK) {
-        return add_problem(run, "%s%s", sm_error_message(), run->is_folder ? "; the training has not ended" : "");
-    }
-    run->metrics = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
-    fclose(file);
-    if (run->metrics == NULL && json_error_code(&error) == json_error_out_of_memory) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory to read it", path);
-    }
-    if (run->metrics == NULL) {
-        return add_problem(run, "%s: not JSON: %s, line %d", path, error.text, error.line);
+    const sm_status status = sm_json_read(path, SM_RUN_MOST_BYTES, &run->metrics);
+    if (status != SM_OK) {
+        return status == SM_ERR_OOM
+                   ? status
+                   : add_problem(run, "%s%s", sm_error_message(),
+                                 run->is_folder && status == SM_ERR_IO ? "; the training has not ended" : "");
     }
     if (!json_is_object(json_object_get(run->metrics, "summary")) ||
         !json_is_object(json_object_get(run->metrics, "training_config"))) {

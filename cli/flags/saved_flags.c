@@ -7,8 +7,7 @@
 
 #include "cli/flags/flag.h"
 #include "src/io/json_text.h"
-
-enum { MOST_FILE_BYTES = 1 << 26 };
+#include "src/runs/run_folder.h"
 
 static sm_status no_memory(const char *path) { return sm_fail(SM_ERR_OOM, "%s: no memory for its flags", path); }
 
@@ -89,7 +88,7 @@ static sm_status take_file(const char *path, const json_t *root, cli_saved *save
 sm_status cli_saved_read(const char *path, cli_saved *saved) {
     json_t *root = NULL;
     *saved = (cli_saved){.n = 0};
-    SM_TRY(sm_json_read(path, MOST_FILE_BYTES, &root));
+    SM_TRY(sm_json_read(path, SM_RUN_MOST_BYTES, &root));
     const sm_status status = take_file(path, root, saved);
     json_decref(root);
     if (status != SM_OK) {

@@ -12,7 +12,7 @@
 #include "cli/setup/session.h"
 #include "src/io/input_file.h"
 
-enum { MAX_WORDS = 64, MAX_LINE = 4096, MAX_FLAGS = 256, MAX_VALUE = 512 };
+enum { MAX_WORDS = 64, MAX_LINE = 4096, MAX_FLAGS = 256, MAX_VALUE = 512, MAX_FILE = 1 << 26 };
 
 // The values of one flag in one line.
 typedef struct {
@@ -279,14 +279,11 @@ static sm_status add_text(const char *name, const char *text, const cli_axes *ov
 }
 
 static sm_status add_file(const char *path, const cli_axes *override, cli_sweep_plan *plan) {
-    char *text = NULL;
-    size_t room = 0;
-    FILE *file;
-    SM_TRY(sm_input_stream(path, &file));
-    ssize_t n = getdelim(&text, &room, '\0', file);
-    fclose(file);
-    sm_status status = n > 0 ? add_text(path, text, override, plan)
-                             : sm_fail(SM_ERR_USAGE, "--file: %s: empty, or cannot be read", path);
+    char *text;
+    size_t size_bytes;
+    SM_TRY(sm_input_text(path, MAX_FILE, &text, &size_bytes));
+    const sm_status status =
+        size_bytes > 0 ? add_text(path, text, override, plan) : sm_fail(SM_ERR_USAGE, "--file: %s: empty", path);
     free(text);
     return status;
 }

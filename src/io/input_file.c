@@ -1,6 +1,7 @@
 // input_file.c: open, check, read at an offset.
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -59,6 +60,19 @@ sm_status sm_input_read(int fd, const char *path, int64_t offset_bytes, void *da
     return SM_OK;
 }
 
+sm_status sm_input_file(const char *path, FILE **file) {
+    int fd;
+    int64_t size_bytes;
+    *file = NULL;
+    SM_TRY(sm_input_open(path, &fd, &size_bytes));
+    *file = fdopen(fd, "r");
+    if (*file == NULL) {
+        close(fd);
+        return sm_fail(SM_ERR_OOM, "%s: no memory to read it", path);
+    }
+    return SM_OK;
+}
+
 // The first byte of a pipe shows whether it has a writer; it is put back.
 static sm_status check_pipe(const char *path, FILE *file) {
     char first;
@@ -82,6 +96,8 @@ sm_status sm_input_stream(const char *path, FILE **file) {
         status = sm_fail(SM_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
     } else if (S_ISDIR(info.st_mode)) {
         status = sm_fail(SM_ERR_IO, "%s: cannot read: %s", path, strerror(EISDIR));
+    } else if (S_ISCHR(info.st_mode) || S_ISBLK(info.st_mode)) {
+        status = sm_fail(SM_ERR_IO, "%s: a device; give a file or a pipe", path);
     } else if (S_ISFIFO(info.st_mode)) {
         status = check_pipe(path, *file);
     }
@@ -93,6 +109,43 @@ sm_status sm_input_stream(const char *path, FILE **file) {
         *file = NULL;
     } else if (status != SM_OK && fd >= 0) {
         close(fd);
+    }
+    return status;
+}
+
+static sm_status read_whole(const char *path, FILE *file, size_t most_bytes, char **text, size_t *size_bytes) {
+    struct stat info;
+    const bool is_known = fstat(fileno(file), &info) == 0 && S_ISREG(info.st_mode); // of a pipe the size is not
+    for (size_t capacity = 1 << 16;; capacity = 2 * capacity < most_bytes + 2 ? 2 * capacity : most_bytes + 2) {
+        if (*size_bytes > most_bytes || (is_known && info.st_size > (int64_t)most_bytes)) {
+            return sm_fail(SM_ERR_FORMAT, "%s: larger than %zu MiB; such files are not", path, most_bytes >> 20);
+        }
+        char *larger = realloc(*text, capacity);
+        if (larger == NULL) {
+            return sm_fail(SM_ERR_OOM, "%s: no memory to read it", path);
+        }
+        *text = larger;
+        *size_bytes += fread(*text + *size_bytes, 1, capacity - 1 - *size_bytes, file);
+        larger[*size_bytes] = '\0';
+        if (ferror(file)) {
+            return sm_fail(SM_ERR_IO, "%s: cannot read: %s", path, strerror(errno));
+        }
+        if (*size_bytes < capacity - 1) {
+            return SM_OK;
+        }
+    }
+}
+
+sm_status sm_input_text(const char *path, size_t most_bytes, char **text, size_t *size_bytes) {
+    FILE *file;
+    *text = NULL;
+    *size_bytes = 0;
+    SM_TRY(sm_input_stream(path, &file));
+    const sm_status status = read_whole(path, file, most_bytes, text, size_bytes);
+    fclose(file);
+    if (status != SM_OK) {
+        free(*text);
+        *text = NULL;
     }
     return status;
 }

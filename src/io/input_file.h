@@ -16,9 +16,16 @@ sm_status sm_input_open(const char *path, int *fd, int64_t *size_bytes);
 // Reads exactly size_bytes at an offset. SM_ERR_IO if the file is too short (it may have shrunk).
 sm_status sm_input_read(int fd, const char *path, int64_t offset_bytes, void *data, size_t size_bytes);
 
-// Opens a file, pipe or device for reading from beginning to end. SM_ERR_IO for a folder, and for a pipe without a
-// writer, which would block forever. The caller closes *file.
+// Opens a regular file for reading from beginning to end. The caller closes *file, here and below.
+sm_status sm_input_file(const char *path, FILE **file);
+
+// Likewise a file or a pipe. SM_ERR_IO for a folder, for a device, which may have no end, and for a pipe without a
+// writer, which would block forever.
 sm_status sm_input_stream(const char *path, FILE **file);
+
+// Reads such a file or pipe as a whole; *text ends with a byte of 0, and the caller frees it. SM_ERR_FORMAT for more
+// than most_bytes.
+sm_status sm_input_text(const char *path, size_t most_bytes, char **text, size_t *size_bytes);
 
 // Whether a text from such a file may be used in a message: it has no control characters.
 bool sm_is_printable(const char *text);

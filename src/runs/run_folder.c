@@ -16,7 +16,7 @@
 #include "src/io/input_file.h"
 #include "src/io/json_text.h"
 
-enum { SCHEMA_VERSION = 1, MOST_RUN_BYTES = 1 << 26, LOCK_TRIES = 50, LOCK_PAUSE_MS = 100 };
+enum { SCHEMA_VERSION = 1, LOCK_TRIES = 50, LOCK_PAUSE_MS = 100 };
 enum { VALUE_BYTES = 96, REAL_DIGITS = 15 };
 
 struct sm_run_folder {
@@ -80,7 +80,7 @@ static sm_status take_lock(sm_run_folder *folder) {
 static sm_status read_run(sm_run_folder *folder) {
     char path[PATH_MAX];
     SM_TRY(path_in(folder->dir, "run.json", path));
-    const sm_status status = sm_json_read(path, MOST_RUN_BYTES, &folder->run);
+    const sm_status status = sm_json_read(path, SM_RUN_MOST_BYTES, &folder->run);
     if (status != SM_OK && status != SM_ERR_FORMAT) {
         return status;
     }

@@ -33,6 +33,8 @@ typedef enum {
 #undef X
 } sm_resume;
 
+enum { SM_RUN_MOST_BYTES = 1 << 26 }; // of run.json and training_metrics.json, which may be a stranger's
+
 typedef struct sm_run_folder sm_run_folder;
 
 // The status that opening would return, without changing anything: for callers with long work to do before opening.

@@ -135,7 +135,7 @@ static sm_status check_cut(const sm_train_log *log, int64_t size_bytes) {
 }
 
 sm_status sm_train_log_continue(const char *path, int64_t size_bytes, sm_train_log **log) {
-    sm_status status = open_log("", path, 0, log);
+    sm_status status = open_log("", path, O_NOFOLLOW, log); // a stranger's run must not name a file of the user's
     if (status == SM_OK) {
         status = check_cut(*log, size_bytes);
     }
@@ -227,11 +227,11 @@ sm_status sm_train_log_sample(sm_train_log *log, int64_t step, const char *text)
 
 sm_status sm_train_log_best(const char *path, int64_t size_bytes, double *loss, int64_t *step) {
     FILE *file;
-    char *text = NULL;
-    size_t capacity = 0;
+    char text[LINE_BYTES]; // a longer line holds a sample
     *loss = NAN;
-    SM_TRY(sm_input_stream(path, &file));
-    for (ssize_t n; size_bytes > 0 && (n = getline(&text, &capacity, file)) >= 0; size_bytes -= n) {
+    SM_TRY(sm_input_file(path, &file));
+    for (; size_bytes > 0 && fgets(text, sizeof text, file) != NULL && text[0] != '\0';
+         size_bytes -= (int64_t)strlen(text)) {
         long long at;
         double value;
         if (sscanf(text, "{\"kind\": \"validation\", \"step\": %lld, \"loss\": %lf", &at, &value) == 2 &&
@@ -240,7 +240,6 @@ sm_status sm_train_log_best(const char *path, int64_t size_bytes, double *loss, 
             *step = at;
         }
     }
-    free(text);
     fclose(file);
     return SM_OK;
 }

@@ -103,6 +103,68 @@ TEST(the_command_line_names_code_for_a_file) {
     shell("test ! -e $RAN");
 }
 
+// --- bounds --------------------------------------------------------------------------------------
+
+// What stands for a file of a run: endless, blocking, too large, or a link to a file of the user's.
+TEST(reading_a_run_ends) {
+    static const char *const files[] = {"run.json", "log.jsonl", "training_metrics.json", "RUN_COMPLETE.txt"};
+    static const struct {
+        const char *make, *says;
+    } others[] = {
+        {"ln -s /dev/zero $T/r/$F", "/r/%s: not a regular file"},
+        {"mkfifo $T/r/$F", "/r/%s: not a regular file"},
+        {"mkdir $T/r/$F", "/r/%s: not a regular file"},
+        {"truncate -s 200G $T/r/$F", "/r/%s: "},
+        {"head -c 3000000 /dev/zero | tr '\\0' ' ' >$T/r/$F", "/r/%s: "},
+    };
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        for (size_t k = 0; k < sizeof(others) / sizeof(others[0]); k++) {
+            char says[COMMAND_SIZE];
+            setenv("F", files[i], 1);
+            snprintf(says, sizeof(says), others[k].says, files[i]);
+            shell("rm -rf $T/r && cp -r $T/run $T/r && rm $T/r/$F");
+            shell(others[k].make);
+            if (i < 2) {
+                expect_exit("report $T/r --output $T/page.html", 1);
+                expect_text(others[k].make, err, says);
+            }
+            if (i != 3 || k < 3) { // of that file a digest's place is read, and no more
+                expect_exit("check-run $T/r", 1);
+                expect_text(others[k].make, out, says);
+            }
+            expect_exit("scaling $T/r", 1);
+        }
+    }
+}
+
+// A run that resumes appends to its log; a stranger's must not be a link.
+TEST(a_log_is_no_link) {
+    shell("rm -rf $T/r && " SM_TEST_BINARY " train " WORK
+          "--steps 400000 --save-every 20 --run $T/r -q >$T/out 2>$T/err & "
+          "p=$!; while ! ls $T/r/checkpoints/* >/dev/null 2>&1; do sleep 0.1; done; kill -INT $p; wait $p; "
+          "mv $T/r/log.jsonl $T/victim && cp $T/victim $T/before && ln -s $T/victim $T/r/log.jsonl");
+    expect_exit("train --run $T/r --resume auto", 1);
+    expect_text("train", err, "/r/log.jsonl: cannot be written: a link");
+    shell("cmp $T/victim $T/before");
+}
+
+TEST(rows_are_files_or_pipes) {
+    static const expectation cases[] = {
+        {"recommend /dev/zero", 1, NULL, "/dev/zero: a device; give a file or a pipe"},
+        {"leaderboard /dev/zero", 1, NULL, "/dev/zero: a device"},
+        {"compare $T/row.jsonl /dev/zero", 1, NULL, "/dev/zero: a device"},
+        {"again /dev/zero", 1, NULL, "/dev/zero: a device"},
+        {"bundle /dev/zero --output $T/b", 1, NULL, "/dev/zero: a device"},
+        {"report /dev/random --output $T/page.html", 1, NULL, "/dev/random: a device"},
+        {"sweep --file /dev/zero", 1, NULL, "/dev/zero: a device"},
+        {"--version >$T/out; truncate -s 200G $T/large; " SM_TEST_BINARY " recommend $T/large", 1, NULL,
+         "/large: larger than 1024 MiB"},
+        {"leaderboard $T/large", 1, NULL, "/large: larger than 1024 MiB"},
+        {"sweep --file $T/large", 1, NULL, "/large: larger than 64 MiB"},
+    };
+    CHECK_ALL(cases);
+}
+
 static int set_up(void **state) {
     char text[COMMAND_SIZE];
     if (make_folder(state) != 0) {
