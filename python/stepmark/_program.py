@@ -90,15 +90,14 @@ def version() -> str:
 
 
 def to_flags(arguments: dict[str, Any]) -> list[str]:
-    """`{"batch": [1, 2], "no_peaks": True}` as `["--batch-size", "1,2", "--no-peaks"]`."""
+    """`{"batch": [1, 2], "no_peaks": True}` as `["--batch-size=1,2", "--no-peaks"]`."""
     flags = []
     for name, value in arguments.items():
         if value is None or value is False:
             continue
-        flags.append("--" + SHORT_NAMES.get(name, name).replace("_", "-"))
-        if value is not True:
-            parts = value if isinstance(value, (list, tuple)) else [value]
-            flags.append(",".join(str(part) for part in parts))
+        flag = "--" + SHORT_NAMES.get(name, name).replace("_", "-")
+        parts = value if isinstance(value, (list, tuple)) else [value]
+        flags.append(flag if value is True else f"{flag}={','.join(str(part) for part in parts)}")
     return flags
 
 
@@ -141,7 +140,7 @@ def error_line(said: list[str], exit_code: int) -> str:
 
 def call(subcommand: str, words: Iterable[str], arguments: dict[str, Any], progress: Progress | None = None) -> Rows:
     """Run a subcommand to its end. Ctrl-C ends the program, too, before it is raised here."""
-    command = [find_program(), subcommand, *to_flags(arguments), "-o", "jsonl", *words]
+    command = [find_program(), subcommand, *to_flags(arguments), "-o", "jsonl", "--", *words]
     said: list[str] = []
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True, encoding="utf-8", errors="replace") as process:

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 STEPMARK = pathlib.Path(sys.argv.pop(1) if len(sys.argv) > 1 else ROOT / "build/release/stepmark").resolve()
@@ -46,6 +47,23 @@ class Program(unittest.TestCase):
             path.write_text('{"status": "ok"}\n{"sta\n')
             with self.assertRaisesRegex(ValueError, "rows.jsonl: line 2 is no JSON"):
                 stepmark.load(path)
+
+    def test_paths_are_no_flags(self):
+        row = {"status": "ok", "median_ns": 5, "samples_ns": [5] * 9, "backend": "cpu", "device": "cpu"}
+        names = ["a b.jsonl", "q'uote.jsonl", "--help", "--save-baseline=stolen", "-rf.jsonl"]
+        before = os.getcwd()
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, XDG_DATA_HOME=folder):
+            os.chdir(folder)
+            try:
+                for name in names:
+                    stepmark.Rows([row]).save(name)
+                    self.assertEqual(stepmark.recommend(name), [])
+                    self.assertEqual(len(stepmark.compare("a b.jsonl", name)), 1)
+                self.assertEqual(sorted(os.listdir(folder)), sorted(names))
+                with self.assertRaisesRegex(stepmark.UsageError, "^--model-size: no size '--output-file=x.json'"):
+                    stepmark.run("--output-file=x.json")
+            finally:
+                os.chdir(before)
 
     def test_usage(self):
         with self.assertRaisesRegex(stepmark.UsageError, "^--model-size: no size 'huge'"):
