@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "src/comm/comm_transport.h"
 
@@ -65,6 +67,38 @@ int sm_comm_size(const sm_comm *comm) { return comm == NULL ? 1 : comm->size; }
 int sm_comm_local_rank(const sm_comm *comm) { return comm == NULL ? 0 : comm->local_rank; }
 int sm_comm_local_size(const sm_comm *comm) { return comm == NULL ? 1 : comm->local_size; }
 bool sm_comm_shares_memory(const sm_comm *comm) { return comm == NULL || comm->n_groups <= 1; }
+
+// MPI makes shared memory of files here, with some bytes of its own, and may wait for ever where they do not fit.
+#define SHARED_MEMORY "/dev/shm"
+enum { ITS_OWN_BYTES = 1 << 16 };
+
+static bool has_room(const sm_comm *comm, size_t size_bytes, char lack[SM_COMM_LACK_SIZE]) {
+    struct statvfs free;
+    const double need_bytes = (double)comm->n_members * ((double)size_bytes + ITS_OWN_BYTES);
+    if (comm->members[0] != comm->rank || access(SHARED_MEMORY, W_OK) != 0 || statvfs(SHARED_MEMORY, &free) != 0 ||
+        (double)free.f_bavail * (double)free.f_frsize >= need_bytes) {
+        return true;
+    }
+    snprintf(lack, SM_COMM_LACK_SIZE, "%s has %.1f MiB left, and %d processes share %.1f MiB", SHARED_MEMORY,
+             (double)free.f_bavail * (double)free.f_frsize / (1 << 20), comm->n_members, need_bytes / (1 << 20));
+    return false;
+}
+
+sm_status sm_comm_make_room(sm_comm *comm, size_t size_bytes, char lack[SM_COMM_LACK_SIZE]) {
+    lack[0] = '\0';
+    if (comm == NULL || comm->n_groups == comm->size || comm->reducer != NULL) {
+        return SM_OK;
+    }
+    const sm_status status = has_room(comm, size_bytes, lack)
+                                 ? SM_OK
+                                 : sm_fail(SM_ERR_OOM, "%s: make it larger, or use --transport messages", lack);
+    if (comm->options.transport == SM_TRANSPORT_MEMORY) {
+        return sm_comm_agree(comm, status);
+    }
+    double n_lacking = status != SM_OK;
+    SM_TRY(sm_comm_sum(comm, &n_lacking, 1));
+    return n_lacking > 0 ? comm->transport->part(comm) : SM_OK;
+}
 
 // --- what they tell --------------------------------------------------------------------------------
 

@@ -43,6 +43,12 @@ int sm_comm_local_rank(const sm_comm *comm);     // within this host
 int sm_comm_local_size(const sm_comm *comm);     // number of processes on this host
 bool sm_comm_shares_memory(const sm_comm *comm); // all processes share memory
 
+// Before anything is shared: whether each host has room for size_bytes of shared memory in each of its processes. If one
+// lacks it, processes send messages from now on, or, if memory was asked for, this is SM_ERR_OOM; `lack` then says what
+// is missing, and is "" otherwise.
+enum { SM_COMM_LACK_SIZE = 160 };
+sm_status sm_comm_make_room(sm_comm *comm, size_t size_bytes, char lack[SM_COMM_LACK_SIZE]);
+
 // Binds this process to its share of the host's cores and sets *n_cores to their number, if the host has several
 // processes and the launcher did not bind them. 0: nothing was changed.
 sm_status sm_comm_bind(sm_comm *comm, int *n_cores);

@@ -209,10 +209,8 @@ static bool was_started_by_launcher(void) {
     return false;
 }
 
-// A process's host, and whether it shares memory.
 typedef struct {
-    int host;   // lowest rank there
-    int leader; // lowest rank of its group
+    int host; // lowest rank there
     int64_t pid;
 } whereabouts;
 
@@ -227,8 +225,8 @@ static sm_status count_places(sm_comm *comm, const whereabouts *all) {
         const bool is_here = all[rank].host == all[comm->rank].host;
         comm->local_size += is_here;
         comm->local_rank += is_here && rank < comm->rank;
-        comm->group_of[rank] = all[rank].leader == rank ? comm->n_groups++ : comm->group_of[all[rank].leader];
-        if (all[rank].leader == all[comm->rank].leader) {
+        comm->group_of[rank] = all[rank].host == rank ? comm->n_groups++ : comm->group_of[all[rank].host];
+        if (is_here) {
             comm->pids[comm->n_members] = all[rank].pid;
             comm->members[comm->n_members++] = rank;
         }
@@ -236,26 +234,34 @@ static sm_status count_places(sm_comm *comm, const whereabouts *all) {
     return SM_OK;
 }
 
+static sm_status part(sm_comm *comm) {
+    mpi_comm *m = (mpi_comm *)comm;
+    MPI_Comm_free(&m->host);
+    SM_TRY(check("MPI_Comm_split", MPI_Comm_split(m->control, comm->rank, 0, &m->host)));
+    MPI_Comm_set_errhandler(m->host, MPI_ERRORS_RETURN);
+    for (int rank = 0; rank < comm->size; rank++) {
+        comm->group_of[rank] = rank;
+    }
+    comm->n_groups = comm->size;
+    comm->n_members = 1;
+    comm->members[0] = comm->rank;
+    comm->pids[0] = getpid();
+    return SM_OK;
+}
+
 static sm_status find_places(mpi_comm *m) {
     sm_comm *comm = &m->base;
-    MPI_Comm host;
     whereabouts mine = {.host = comm->rank, .pid = getpid()};
-    SM_TRY(
-        check("MPI_Comm_split_type", MPI_Comm_split_type(m->control, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host)));
-    SM_TRY(check("MPI_Bcast", MPI_Bcast(&mine.host, 1, MPI_INT, 0, host)));
-    mine.leader = comm->options.transport == SM_TRANSPORT_MESSAGES ? comm->rank : mine.host;
-    if (comm->options.transport == SM_TRANSPORT_MESSAGES) {
-        MPI_Comm_free(&host);
-        SM_TRY(check("MPI_Comm_split", MPI_Comm_split(m->control, comm->rank, 0, &host)));
-    }
-    MPI_Comm_set_errhandler(host, MPI_ERRORS_RETURN);
-    m->host = host;
+    SM_TRY(check("MPI_Comm_split_type",
+                 MPI_Comm_split_type(m->control, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &m->host)));
+    MPI_Comm_set_errhandler(m->host, MPI_ERRORS_RETURN);
+    SM_TRY(check("MPI_Bcast", MPI_Bcast(&mine.host, 1, MPI_INT, 0, m->host)));
     whereabouts *all = calloc((size_t)comm->size, sizeof *all);
     sm_status status = all != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "comm: no memory for %d processes", comm->size);
     status = status == SM_OK ? gather(comm, &mine, sizeof mine, all) : status;
     status = status == SM_OK ? count_places(comm, all) : status;
     free(all);
-    return status;
+    return status == SM_OK && comm->options.transport == SM_TRANSPORT_MESSAGES ? part(comm) : status;
 }
 
 // --- its end -------------------------------------------------------------------------------------------------
@@ -287,6 +293,7 @@ static void close_comm(sm_comm *comm) {
 static const sm_comm_transport transport = {
     .broadcast = broadcast,
     .gather = gather,
+    .part = part,
     .share = share,
     .send = send_sums,
     .receive = receive_sums,

@@ -14,6 +14,9 @@ typedef struct {
     sm_status (*broadcast)(sm_comm *comm, int from, void *data, size_t size_bytes);
     sm_status (*gather)(sm_comm *comm, const void *mine, size_t size_bytes, void *all);
 
+    // Makes each process a group of its own.
+    sm_status (*part)(sm_comm *comm);
+
     // Allocates memory that all processes of the group see: parts[i] is member i's. SM_ERR_UNSUPPORTED if there is
     // none.
     sm_status (*share)(sm_comm *comm, size_t size_bytes, void **parts);

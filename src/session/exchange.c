@@ -76,6 +76,21 @@ static sm_status share_arenas(sm_exchange *x, sm_plan *plan) {
     return SM_OK;
 }
 
+// Where a host's shared memory has no room for them, processes send messages.
+static sm_status make_room(sm_exchange *x) {
+    char lack[SM_COMM_LACK_SIZE];
+    size_t size_bytes = 0;
+    for (int i = 0; i < x->plan->n_arenas; i++) {
+        size_bytes += sm_plan_is_exchanged(x->plan, x->plan->arenas[i].role) ? x->plan->arenas[i].size_bytes : 0;
+    }
+    SM_TRY(sm_comm_make_room(x->comm, size_bytes, lack));
+    snprintf(x->transport, sizeof x->transport, "%s", sm_comm_shares_memory(x->comm) ? "shared memory" : "messages");
+    if (lack[0] != '\0') {
+        snprintf(x->advice, sizeof x->advice, "shared memory would be faster: %s", lack);
+    }
+    return SM_OK;
+}
+
 // Summing threads of a process with a device: half its processors are nearly as fast as all.
 static int threads_beside_device(void) {
     enum { MOST = 8 };
@@ -188,7 +203,6 @@ static sm_status use_named(sm_exchange *x, const char *name, const sm_comm_optio
 // All processes use the same.
 static sm_status choose_transport(sm_exchange *x) {
     const sm_comm_options *options = sm_comm_options_of(x->comm);
-    snprintf(x->transport, sizeof x->transport, "%s", sm_comm_shares_memory(x->comm) ? "shared memory" : "messages");
     switch (options->transport) {
     case SM_TRANSPORT_AUTO: return choose_automatically(x, options);
     case SM_TRANSPORT_P2P: return use_named(x, "p2p", options);
@@ -241,6 +255,7 @@ sm_status sm_exchange_open(sm_comm *comm, sm_device *device, sm_plan *plan, sm_e
         x->segments != NULL && x->memory != NULL && x->transfers != NULL && x->collectives != NULL && x->begun != NULL
             ? choose_transport(x)
             : sm_fail(SM_ERR_OOM, "session: no memory to exchange gradients");
+    status = status == SM_OK && x->library == NULL ? make_room(x) : status;
     status = status == SM_OK && x->library == NULL ? find_pair(x) : status;
     status = status == SM_OK ? share_arenas(x, plan) : status;
     if (status != SM_OK) {
