@@ -11,6 +11,7 @@
 #include "cli/learn/exercise_folder.h"
 #include "cli/output/notes.h"
 #include "learn/exercise/exercise.h"
+#include "src/io/shell_word.h"
 
 enum { MAX_PRINTED_LINES = 20 };
 
@@ -86,10 +87,15 @@ static void print_times(const sm_exercise_report *report) {
 // The next exercise, in the folder of this one.
 static void print_next(const sm_exercise *exercise, const char *file) {
     const char *slash = strrchr(file, '/');
+    char folder[PATH_MAX] = ".";
+    char word[SM_SHELL_PATH_SIZE];
+    if (slash != NULL) {
+        snprintf(folder, sizeof(folder), "%.*s", (int)(slash - file), file);
+    }
     for (int i = 0; i + 1 < sm_exercise_count(); i++) {
         if (sm_exercise_at(i) == exercise) {
-            printf("next:  stepmark exercise %s --init %.*s\n", sm_op_name(sm_exercise_at(i + 1)->kind),
-                   slash != NULL ? (int)(slash - file) : 1, slash != NULL ? file : ".");
+            printf("next:  stepmark exercise %s --init %s\n", sm_op_name(sm_exercise_at(i + 1)->kind),
+                   sm_shell_path(folder, word));
         }
     }
 }
@@ -205,10 +211,11 @@ static sm_status check(const cli_options *options, const sm_exercise *exercise) 
 
 static sm_status init(const cli_options *options, const sm_exercise *exercise) {
     char path[PATH_MAX];
+    char word[SM_SHELL_PATH_SIZE];
     SM_TRY(
         sm_exercise_write(exercise, (sm_own_language)options->learn.language, options->learn.init, path, sizeof(path)));
     printf("%s: write its body, then run\n    stepmark exercise %s --check %s\n", path, sm_op_name(exercise->kind),
-           path);
+           sm_shell_path(path, word));
     return SM_OK;
 }
 

@@ -12,6 +12,7 @@
 #include "bench/tables/show.h"
 #include "cli/output/notes.h"
 #include "learn/exercise/exercise.h"
+#include "src/io/shell_word.h"
 
 #define TEXT(field, text, head) \
     { SM_COLUMN(field, SM_COLUMN_TEXT, "", text), .heading = head }
@@ -119,17 +120,18 @@ static sm_status check_is_folder(const char *flag, const char *folder) {
 }
 
 static void print_next(const char *folder, const json_t *records) {
+    char word[SM_SHELL_PATH_SIZE];
     for (size_t i = 0; i < json_array_size(records); i++) {
         const json_t *record = json_array_get(records, i);
         const char *name = json_string_value(json_object_get(record, "exercise"));
         if (is_in_state(record, "-")) {
             printf("%d of %d right. Next: stepmark exercise %s --init %s\n", count_state(records, "right"),
-                   sm_exercise_count(), name, folder);
+                   sm_exercise_count(), name, sm_shell_path(folder, word));
             return;
         }
         if (is_in_state(record, "wrong")) {
             printf("%d of %d right. Next: stepmark exercise %s --check %s\n", count_state(records, "right"),
-                   sm_exercise_count(), name, json_string_value(json_object_get(record, "file")));
+                   sm_exercise_count(), name, sm_shell_path(json_string_value(json_object_get(record, "file")), word));
             return;
         }
     }

@@ -18,6 +18,7 @@
 #include "learn/page/memory_changes.h"
 #include "learn/page/step_page.h"
 #include "os/os.h"
+#include "src/io/shell_word.h"
 
 // The page must stay below 11 MB: values take 5.4 bytes each, and the rest of a small model less than 0.6 MB.
 static const double MOST_VALUES = 1700e3;
@@ -213,7 +214,7 @@ static bool is_own(const char *word) {
 
 static void put_word(FILE *out, const char *word) {
     fputc(' ', out);
-    cli_put_shell_word(out, word);
+    sm_put_shell_word(out, word);
 }
 
 // The `walk` command that prints the same numbers; of slices, norms and the first values.

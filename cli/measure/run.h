@@ -31,9 +31,6 @@ sm_status cli_run_args_check(const json_t *args);
 // "stepmark run --batch-size=4 ...", quoted for a shell. The caller frees it; NULL when out of memory.
 char *cli_run_args_line(const json_t *args);
 
-// Writes a word of a command line, quoted for a shell if necessary.
-void cli_put_shell_word(FILE *out, const char *word);
-
 // --- the worker ----------------------------------------------------------------------------------
 
 // The worker of `stepmark run` measures every combination of the lists, one row each, and sends rows to its parent. It

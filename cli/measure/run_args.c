@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/flags/flag.h"
+#include "src/io/shell_word.h"
 
 enum { REAL_TEXT_SIZE = 32 };
 
@@ -156,7 +157,8 @@ static bool decides(const cli_flag *flag, cli_command command) {
     const bool is_check = flag->target == offsetof(cli_options, measure.check_seed);
     const bool is_beside = strcmp(flag->group, "Output") == 0 || strcmp(flag->group, "Comparison") == 0;
     const bool is_nccl = flag->target == offsetof(cli_options, processes.nccl);
-    return !names_output(flag) && !is_nccl && (command == CLI_LOOP ? !is_beside : cli_is_axis(flag) || is_limit || is_check);
+    return !names_output(flag) && !is_nccl &&
+           (command == CLI_LOOP ? !is_beside : cli_is_axis(flag) || is_limit || is_check);
 }
 
 // --fit, once B and T are known.
@@ -285,23 +287,6 @@ sm_status cli_run_args_check(const json_t *args) {
 
 // --- for a shell -----------------------------------------------------------------------------------
 
-void cli_put_shell_word(FILE *out, const char *word) {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=.,:/+@%";
-    if (word[strspn(word, plain)] == '\0') {
-        fputs(word, out);
-        return;
-    }
-    fputc('\'', out);
-    for (; *word != '\0'; word++) {
-        if (*word == '\'') {
-            fputs("'\\''", out); // ends the quotes, adds a quote, begins quotes again
-        } else {
-            fputc(*word, out);
-        }
-    }
-    fputc('\'', out);
-}
-
 char *cli_run_args_line(const json_t *args) {
     char *line = NULL;
     size_t size;
@@ -312,7 +297,7 @@ char *cli_run_args_line(const json_t *args) {
     fprintf(out, "stepmark %s", cli_commands[cli_run_args_command(args)].name);
     for (size_t i = 0; i < json_array_size(args); i++) {
         fputc(' ', out);
-        cli_put_shell_word(out, json_string_value(json_array_get(args, i)));
+        sm_put_shell_word(out, json_string_value(json_array_get(args, i)));
     }
     bool written = !ferror(out);
     if (fclose(out) != 0 || !written) {

@@ -9,6 +9,7 @@
 #include "bench/tables/show.h"
 #include "cli/flags/options.h"
 #include "cli/output/notes.h"
+#include "src/io/shell_word.h"
 
 sm_status cli_recommend_print(const json_t *rows, sm_format format, size_t *n) {
     json_t *records = NULL;
@@ -55,7 +56,10 @@ sm_status cli_answer_print(const json_t *rows, const sm_costs *costs, int *best)
     return SM_OK;
 }
 
-void cli_again_print(const char *path, size_t row) { printf("\n    stepmark again %s --row %zu\n", path, row + 1); }
+void cli_again_print(const char *path, size_t row) {
+    char word[SM_SHELL_PATH_SIZE];
+    printf("\n    stepmark again %s --row %zu\n", sm_shell_path(path, word), row + 1);
+}
 
 // In the end one sentence, and one command.
 static sm_status print_answer(const cli_options *options, const json_t *rows, const row_files *files) {

@@ -14,6 +14,7 @@
 #include "cli/output/notes.h"
 #include "cli/rows/rows.h"
 #include "src/io/atomic_file.h"
+#include "src/io/shell_word.h"
 
 static cli_report_format format_of(const cli_options *options) {
     const char *file = options->out.report_file;
@@ -113,8 +114,9 @@ static sm_status report_trainings(const cli_options *options) {
         status = write_event_file(options->out.tensorboard, &curves.curves[i]);
     }
     if (status == SM_OK && options->out.tensorboard != NULL) {
+        char word[SM_SHELL_PATH_SIZE];
         cli_note("%s: %stensorboard --logdir %s shows them", options->out.tensorboard, n_runs,
-                 options->out.tensorboard);
+                 sm_shell_path(options->out.tensorboard, word));
     }
     if (status == SM_OK && (options->out.tensorboard == NULL || options->out.report_file != NULL)) {
         status = cli_write_page(options->out.report_file, write_curves, &r, n_runs);

@@ -6,6 +6,7 @@
 
 #include "cli/flags/flag.h"
 #include "cli/measure/run.h"
+#include "src/io/shell_word.h"
 
 // Length of the flag's name in "--name=value", without its dashes.
 static size_t name_length(const char *arg) { return strcspn(arg + 2, "="); }
@@ -133,17 +134,9 @@ char *cli_advise_changes(const cli_sweep_plan *plan, const cli_advise_axes *axes
 
 char *cli_advise_command(const cli_sweep_plan *plan, int64_t configuration) {
     const cli_configuration *c = &plan->items[configuration];
+    char *flags = sm_shell_line(c->args, c->n_args);
     char *line = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&line, &size);
-    if (out == NULL) {
-        return NULL;
-    }
-    fputs("stepmark", out);
-    for (int i = 0; i < c->n_args; i++) {
-        fputc(' ', out);
-        cli_put_shell_word(out, c->args[i]);
-    }
-    fclose(out);
-    return line;
+    const int n = flags != NULL ? asprintf(&line, "stepmark %s", flags) : -1;
+    free(flags);
+    return n >= 0 ? line : NULL;
 }

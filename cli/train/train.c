@@ -16,6 +16,7 @@
 #include "cli/setup/processes.h"
 #include "cli/setup/session.h"
 #include "cli/setup/worker.h"
+#include "src/io/shell_word.h"
 #include "src/runs/run_folder.h"
 #include "src/train/trainer.h"
 #include "src/weights/weights.h"
@@ -264,7 +265,7 @@ static sm_status set_run(training *t) {
         SM_TRY(cli_train_sampler_open(o, &t->job, t->data.tokenizer_folder, t->device, &t->sampler));
     }
     t->configuration = cli_train_configuration(o, &t->job, t->device);
-    t->command_line = cli_command_line(o);
+    t->command_line = sm_shell_line(o->argv, o->argc);
     s->configuration = t->configuration;
     s->command_line = t->command_line;
     if (t->configuration == NULL || t->command_line == NULL) {

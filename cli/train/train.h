@@ -28,9 +28,6 @@ sm_status cli_train_facts(const cli_options *options, const sm_session *session,
 // involuntary_switches: since `before`, as in a row}. NULL: no memory.
 json_t *cli_train_end_facts(const sm_session *session, const sm_sensors *sensors, const sm_reading *before);
 
-// The command line as one text. The caller frees it; NULL: no memory.
-char *cli_command_line(const cli_options *options);
-
 // --- what a user sees ----------------------------------------------------------------------------
 
 // On stdout a line for each step and validation; on stderr progress, warnings, and what the run is and has come to. A

@@ -113,20 +113,6 @@ json_t *cli_train_end_facts(const sm_session *session, const sm_sensors *sensors
     return facts;
 }
 
-char *cli_command_line(const cli_options *options) {
-    size_t n = 1;
-    for (int i = 0; i < options->argc; i++) {
-        n += strlen(options->argv[i]) + 1;
-    }
-    char *line = malloc(n);
-    char *at = line;
-    for (int i = 0; i < options->argc && line != NULL; i++) {
-        at = stpcpy(at, i > 0 ? " " : "");
-        at = stpcpy(at, options->argv[i]);
-    }
-    return line;
-}
-
 // --- the end of a run ----------------------------------------------------------------------------
 
 static sm_status write_file(const char *folder, const char *name, const char *text) {

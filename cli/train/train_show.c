@@ -11,6 +11,7 @@
 #include "cli/flags/configure.h"
 #include "cli/flags/options.h"
 #include "cli/output/notes.h"
+#include "src/io/shell_word.h"
 
 static const int64_t progress_pause_ns = 10000000000;
 
@@ -178,6 +179,7 @@ void cli_train_show_end(const cli_train_show *show, const sm_train_settings *s, 
     sm_text_count(round(show->n_tokens / seconds), rate, sizeof(rate));
     cli_text_duration(seconds, time, sizeof(time));
     cli_say("%s%s tokens in %s, %s a second with all pauses", validation, n_tokens, time, rate);
-    cli_say("next: stepmark generate --weights %s --prompt TEXT; stepmark report %s --output run.html", s->run_dir,
-            s->run_dir);
+    char run[SM_SHELL_PATH_SIZE];
+    cli_say("next: stepmark generate --weights %s --prompt TEXT; stepmark report %s --output run.html",
+            sm_shell_path(s->run_dir, run), run);
 }

@@ -15,6 +15,7 @@
 #include "src/io/atomic_file.h"
 #include "src/io/input_file.h"
 #include "src/io/json_text.h"
+#include "src/io/shell_word.h"
 
 enum { SCHEMA_VERSION = 1, LOCK_TRIES = 50, LOCK_PAUSE_MS = 100 };
 enum { VALUE_BYTES = 96, REAL_DIGITS = 15 };
@@ -121,10 +122,13 @@ static sm_status look(sm_run_folder *folder, sm_resume resume) {
         return make_run(folder);
     }
     if (has(dir, "RUN_COMPLETE.txt")) {
+        char model[PATH_MAX];
+        char word[SM_SHELL_PATH_SIZE];
+        SM_TRY(path_in(dir, "model", model));
         return sm_fail(SM_ERR_USAGE,
                        "--run: %s: holds a run that is complete; choose another folder, or train on from its weights: "
-                       "--weights %s/model",
-                       dir, dir);
+                       "--weights %s",
+                       dir, sm_shell_path(model, word));
     }
     if (resume == SM_RESUME_NONE) {
         return sm_fail(

@@ -103,6 +103,33 @@ TEST(the_command_line_names_code_for_a_file) {
     shell("test ! -e $RAN");
 }
 
+// --- commands to copy ------------------------------------------------------------------------------
+
+// Bash, given the command that is printed with it, passes the path on as it was.
+TEST(printed_commands_pass_paths_on) {
+    static const char *const names[] = {"plain.jsonl", "a b",           "x; touch $RAN #.jsonl",
+                                        "q'uo\"te",    "$(touch $RAN)", "`touch $RAN`",
+                                        "-rf",         "--help",        "~",
+                                        "=ls",         "new\nline",     "\033[2J'",
+                                        "caf\303\251", "\377\\n\t",     "*"};
+    shell(SM_TEST_BINARY " run -m tiny --backend cpu -t 1 -b 1,2 --seq-len 8 -w 0 -r 5 --no-peaks --no-phases -o jsonl "
+                         ">$T/two.jsonl 2>$T/err");
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        setenv("NAME", names[i], 1);
+        shell("rm -rf $T/d && mkdir $T/d && cp $T/two.jsonl \"$T/d/$NAME\"");
+        expect_exit("--version; P=$PWD/" SM_TEST_BINARY "; cd $T/d; $P recommend -o md -- \"$NAME\"", 0);
+        assert_null(strchr(out, '\033'));
+        shell("echo 'stepmark() { printf \"%s\\n\" \"$2\" end; }' >$T/script && tail -n 1 $T/out >>$T/script && "
+              "cd $T/d && bash $T/script >$T/words && case $NAME in -*) NAME=./$NAME;; esac && "
+              "printf '%s\\n' \"$NAME\" end | cmp - $T/words");
+    }
+    shell("test ! -e $RAN && cp -r $T/run \"$T/a b\"");
+    expect_exit("train " WORK "--run \"$T/a b\"", 2);
+    expect_text("train", err, "/a b/model'");
+    expect_exit("train " WORK "--steps 1 --run $T/quoted --sample-every 9 --prompt 'it is'", 0);
+    shell("grep -q -- \"--prompt 'it is'\" $T/quoted/run.json");
+}
+
 // --- bounds --------------------------------------------------------------------------------------
 
 // What stands for a file of a run: endless, blocking, too large, or a link to a file of the user's.

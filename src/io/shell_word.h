@@ -1,0 +1,18 @@
+// shell_word.h: commands that are printed for copying.
+#ifndef STEPMARK_SHELL_WORD_H
+#define STEPMARK_SHELL_WORD_H
+
+#include <stdio.h>
+
+// Writes a word of a command line for a shell, quoted where it must be; a word with what a terminal or JSON cannot show
+// by numbers ($'\033'), which bash, zsh and POSIX of 2024 know.
+void sm_put_shell_word(FILE *out, const char *word);
+
+// A path, likewise; one that begins with "-" is no flag (./-x). Returns `text`.
+enum { SM_SHELL_PATH_SIZE = 1 << 15 };
+const char *sm_shell_path(const char *path, char text[SM_SHELL_PATH_SIZE]);
+
+// n words of a command line. The caller frees it; NULL when out of memory.
+char *sm_shell_line(char *const *words, int n);
+
+#endif
