@@ -228,8 +228,10 @@ static size_t line_of(reader *r, size_t at) {
 }
 
 static void skip_between(reader *r) {
-    while (r->at < r->size_bytes && r->text[r->at] != '\0' && strchr(" \t\r\n,[]", r->text[r->at]) != NULL) {
-        r->at++;
+    size_t n_bytes = 1;
+    for (; r->at < r->size_bytes && n_bytes > 0; r->at += n_bytes) {
+        const bool is_between = r->text[r->at] != '\0' && strchr(" \t\r\n,[]", r->text[r->at]) != NULL;
+        n_bytes = is_between ? 1 : sm_mark_bytes(r->text + r->at, r->size_bytes - r->at);
     }
 }
 

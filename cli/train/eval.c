@@ -19,10 +19,11 @@
 #include "src/io/input_file.h"
 #include "src/io/tokens.h"
 #include "src/rewrites/rewrite.h"
+#include "src/text/questions.h"
 #include "src/tokenizer/encoder.h"
 #include "src/weights/weights.h"
 
-enum { MOST_ENDINGS = 16, NOT_COUNTED = -1 };
+enum { NOT_COUNTED = -1 };
 
 static const sm_column columns[] = {
     SM_SHARED_COLUMN("model", "folder of the weights", "model"),
@@ -184,11 +185,6 @@ static sm_status take_text(evaluation *e, const char *path) {
 
 // --- questions ---------------------------------------------------------------------------------
 
-static sm_status malformed(const char *path, size_t line) {
-    return sm_fail(SM_ERR_FORMAT, "%s: line %zu: no {\"ctx\": text, \"endings\": [texts], \"label\": number}", path,
-                   line);
-}
-
 // As llm.c has it: the ending's tokens follow the context's, after a space.
 static sm_status score_ending(evaluation *e, const char *ctx, const char *ending, double *sum, int64_t *n_tokens) {
     sm_ids ids = {.n = 0};
@@ -216,11 +212,10 @@ static sm_status score_ending(evaluation *e, const char *ctx, const char *ending
 }
 
 // The scores of a question's endings as a line: sums of log-probabilities, and of how many tokens.
-static sm_status write_scores(FILE *out, size_t line, json_int_t label, const double *sums, const int64_t *n_tokens,
-                              size_t n) {
-    json_t *scores =
-        json_pack("{s:I, s:I, s:[], s:[]}", "line", (json_int_t)line, "label", label, "log_probability", "n_tokens");
-    for (size_t i = 0; i < n; i++) {
+static sm_status write_scores(FILE *out, const sm_question *question, const double *sums, const int64_t *n_tokens) {
+    json_t *scores = json_pack("{s:I, s:I, s:[], s:[]}", "line", (json_int_t)question->line, "label",
+                               (json_int_t)question->label, "log_probability", "n_tokens");
+    for (size_t i = 0; i < question->n_endings; i++) {
         json_array_append_new(json_object_get(scores, "log_probability"), sm_json_real(-sums[i]));
         json_array_append_new(json_object_get(scores, "n_tokens"), json_integer(n_tokens[i]));
     }
@@ -229,45 +224,35 @@ static sm_status write_scores(FILE *out, size_t line, json_int_t label, const do
     return failed ? sm_fail(SM_ERR_OOM, "no memory for scores") : SM_OK;
 }
 
-static sm_status take_question(evaluation *e, const char *path, size_t line, const json_t *question) {
-    const char *ctx = json_string_value(json_object_get(question, "ctx"));
-    const json_t *endings = json_object_get(question, "endings");
-    const json_t *label = json_object_get(question, "label");
-    const json_int_t right = json_is_string(label) ? atoll(json_string_value(label)) : json_integer_value(label);
-    const size_t n = json_array_size(endings);
-    double sums[MOST_ENDINGS];
-    int64_t n_tokens[MOST_ENDINGS];
+static sm_status take_question(evaluation *e, const sm_question *question) {
+    double sums[SM_MOST_ENDINGS];
+    int64_t n_tokens[SM_MOST_ENDINGS];
     size_t best = 0;
     size_t best_norm = 0;
-    if (ctx == NULL || label == NULL || n < 2 || n > MOST_ENDINGS || right < 0 || (size_t)right >= n) {
-        return malformed(path, line);
-    }
-    for (size_t i = 0; i < n; i++) {
-        const char *ending = json_string_value(json_array_get(endings, i));
-        SM_TRY(ending != NULL ? score_ending(e, ctx, ending, &sums[i], &n_tokens[i]) : malformed(path, line));
+    for (size_t i = 0; i < question->n_endings; i++) {
+        SM_TRY(score_ending(e, question->ctx, question->endings[i], &sums[i], &n_tokens[i]));
         best = sums[i] < sums[best] ? i : best;
         best_norm = sums[i] / (double)n_tokens[i] < sums[best_norm] / (double)n_tokens[best_norm] ? i : best_norm;
     }
     e->n_questions++;
-    e->n_right += best == (size_t)right;
-    e->n_right_norm += best_norm == (size_t)right;
-    return e->scores != NULL ? write_scores(e->scores, line, right, sums, n_tokens, n) : SM_OK;
+    e->n_right += best == question->label;
+    e->n_right_norm += best_norm == question->label;
+    return e->scores != NULL ? write_scores(e->scores, question, sums, n_tokens) : SM_OK;
 }
 
 static sm_status take_questions(evaluation *e, const char *path) {
-    FILE *file;
-    char *text = NULL;
-    size_t capacity = 0;
-    size_t line = 0;
-    sm_status status = SM_OK;
-    SM_TRY(sm_input_stream(path, &file));
-    for (ssize_t n; status == SM_OK && (n = getline(&text, &capacity, file)) >= 0;) {
-        json_t *question = json_loadb(text, (size_t)n, 0, NULL);
-        status = question != NULL ? take_question(e, path, ++line, question) : malformed(path, ++line);
-        json_decref(question);
+    sm_questions *questions;
+    const sm_question *question;
+    SM_TRY(sm_questions_open(path, &questions));
+    sm_status status = sm_questions_next(questions, &question);
+    while (status == SM_OK && question != NULL) {
+        status = take_question(e, question);
+        status = status == SM_ERR_INVALID
+                     ? sm_fail(status, "%s: line %zu: %s", path, question->line, sm_error_message())
+                     : status;
+        status = status == SM_OK ? sm_questions_next(questions, &question) : status;
     }
-    free(text);
-    fclose(file);
+    sm_questions_close(questions);
     return status;
 }
 

@@ -158,3 +158,8 @@ bool sm_is_printable(const char *text) {
     }
     return true;
 }
+
+size_t sm_mark_bytes(const char *text, size_t size_bytes) {
+    static const char mark[] = {'\xef', '\xbb', '\xbf'};
+    return size_bytes >= sizeof mark && memcmp(text, mark, sizeof mark) == 0 ? sizeof mark : 0;
+}

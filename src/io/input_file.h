@@ -30,4 +30,7 @@ sm_status sm_input_text(const char *path, size_t most_bytes, char **text, size_t
 // Whether a text from such a file may be used in a message: it has no control characters.
 bool sm_is_printable(const char *text);
 
+// The bytes of a byte order mark at the beginning of a text in UTF-8, which some editors write: 3 or 0.
+size_t sm_mark_bytes(const char *text, size_t size_bytes);
+
 #endif

@@ -83,7 +83,7 @@ sm_status sm_json_read(const char *path, int64_t max_bytes, json_t **root) {
     }
     SM_TRY_GOTO(sm_input_read(fd, path, 0, text, (size_t)size_bytes));
     text[size_bytes] = '\0';
-    const size_t mark_bytes = strncmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0; // of byte order, by some editors
+    const size_t mark_bytes = sm_mark_bytes(text, (size_t)size_bytes);
     keep_odd_numbers(text, (size_t)size_bytes);
     *root = json_loadb(text + mark_bytes, (size_t)size_bytes - mark_bytes, JSON_REJECT_DUPLICATES, &error);
     if (*root == NULL && error.text[0] == '\0') { // jansson describes malformed input, but not a failed allocation

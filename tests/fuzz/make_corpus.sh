@@ -7,7 +7,7 @@ corpus=$(realpath "$(dirname "$0")")/corpus
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
-for name in safetensors weights hf_config tokens rows sweep_log tuning opencl_cache flags sweep_lines tokenizer pretokens; do
+for name in safetensors weights weights_index hf_config tokens rows sweep_log tuning opencl_cache flags sweep_lines tokenizer pretokens questions; do
     mkdir -p "$corpus/$name"
 done
 
@@ -18,6 +18,11 @@ printf '\000\001\002\000\001\002\000\001' >ids.bin
 cp model/model.safetensors model/optimizer.safetensors "$corpus/safetensors/"
 printf '\000' | cat - model/model.safetensors >"$corpus/weights/model"
 printf '\001' | cat - model/optimizer.safetensors >"$corpus/weights/optimizer"
+{
+    printf '\104\074\000\000\000\000\000\000\000{"x":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}       '
+    printf '{"metadata":{"total_size":0},"weight_map":{"x":"a"}}'
+} >"$corpus/weights_index/one"
+printf '\000{"weight_map":{"x":"a","y":"../b.safetensors","z":"b.safetensors"}}' >"$corpus/weights_index/outside"
 cp model/config.json "$corpus/hf_config/config"
 "$stepmark" init --arch llama --d-model 4 --n-head 2 --n-kv-head 1 --n-layer 1 --vocab 3 --context 2 --save llama 2>/dev/null
 cp llama/config.json "$corpus/hf_config/llama"
@@ -79,3 +84,6 @@ printf 'the then theatre the then theatre' >text.txt
 printf '\000{"model":{"type":"BPE","vocab":{"a":0,"b":99999999999},"merges":[["a","b"],"a b c",7]}}' >"$corpus/tokenizer/odd"
 printf "I'll take 12, don't you? \\n\\n  \303\251t\303\251 \346\227\245\346\234\254\343\200\200x  end\t" >"$corpus/pretokens/text"
 printf 'a\377 \342\202 b\355\240\200 \360\237\230\n\302\205 \341\240\216x \360\221\240' >"$corpus/pretokens/invalid"
+
+printf '\357\273\277\n{"ctx":"a","endings":["b","c"],"label":1}\r\n\n{"ctx":"d","endings":["e","f","g"],"label":"2"}\n' >"$corpus/questions/two"
+printf '{"ctx":"a","endings":["b","c"],"label":1.0}\n{"label":null}\n' >"$corpus/questions/odd"

@@ -43,6 +43,9 @@ TEST(forms) {
     expect_rows("{\"a\": [1, {\"b\": 2}]\n}\n", 1, 0);
     expect_rows("[{\"a\": 1}]\n[{\"a\": 2},\r\n {\"a\": 3}]", 3, 0);
     expect_rows("{\"a\": 1}", 1, 0);
+    expect_rows("\n \r\n{\"a\": 1}\n\n\n{\"a\": 2}\n\n", 2, 0);
+    expect_rows("\xef\xbb\xbf{\"a\": 1}\n\xef\xbb\xbf\n{\"a\": 2}", 2, 0); // editors' marks, of two files put together
+    expect_rows("\xef\xbb\xbf[{\"a\": 1}]", 1, 0);
 }
 
 TEST(damage_is_set_aside) {

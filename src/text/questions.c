@@ -1,0 +1,96 @@
+// questions.c: see questions.h.
+#include "src/text/questions.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/io/input_file.h"
+
+struct sm_questions {
+    FILE *file;
+    char *path;
+    char *text; // of a line
+    size_t capacity;
+    json_t *root; // owner of the question's texts
+    sm_question question;
+};
+
+sm_status sm_questions_open(const char *path, sm_questions **questions) {
+    sm_questions *q = calloc(1, sizeof *q);
+    *questions = NULL;
+    if (q == NULL || (q->path = strdup(path)) == NULL) {
+        free(q);
+        return sm_fail(SM_ERR_OOM, "%s: no memory to read it", path);
+    }
+    const sm_status status = sm_input_stream(path, &q->file);
+    if (status != SM_OK) {
+        sm_questions_close(q);
+        return status;
+    }
+    *questions = q;
+    return SM_OK;
+}
+
+void sm_questions_close(sm_questions *q) {
+    if (q != NULL) {
+        if (q->file != NULL) {
+            fclose(q->file);
+        }
+        json_decref(q->root);
+        free(q->text);
+        free(q->path);
+        free(q);
+    }
+}
+
+// A whole number below `n`, or its decimal digits as a text.
+static bool read_label(const json_t *value, size_t n, size_t *label) {
+    const char *digits = json_string_value(value);
+    const bool is_text =
+        digits != NULL && digits[0] != '\0' && strlen(digits) < 4 && strspn(digits, "0123456789") == strlen(digits);
+    const json_int_t number = is_text ? atoll(digits) : json_is_integer(value) ? json_integer_value(value) : -1;
+    *label = (size_t)number;
+    return number >= 0 && *label < n;
+}
+
+static sm_status read_question(const sm_questions *q, sm_question *question) {
+    const json_t *endings = json_object_get(q->root, "endings");
+    const json_t *label = json_object_get(q->root, "label");
+    bool is_complete = label != NULL;
+    question->ctx = json_string_value(json_object_get(q->root, "ctx"));
+    question->n_endings = json_array_size(endings);
+    is_complete &= question->ctx != NULL && question->n_endings >= 2 && question->n_endings <= SM_MOST_ENDINGS;
+    for (size_t i = 0; is_complete && i < question->n_endings; i++) {
+        question->endings[i] = json_string_value(json_array_get(endings, i));
+        is_complete = question->endings[i] != NULL;
+    }
+    if (!is_complete) {
+        return sm_fail(SM_ERR_FORMAT,
+                       "%s: line %zu: no {\"ctx\": text, \"endings\": [2 to %d texts], \"label\": number}", q->path,
+                       question->line, SM_MOST_ENDINGS);
+    }
+    return read_label(label, question->n_endings, &question->label)
+               ? SM_OK
+               : sm_fail(SM_ERR_FORMAT, "%s: line %zu: its label is no whole number from 0 to %zu", q->path,
+                         question->line, question->n_endings - 1);
+}
+
+sm_status sm_questions_next(sm_questions *q, const sm_question **question) {
+    *question = NULL;
+    for (ssize_t n; (n = getline(&q->text, &q->capacity, q->file)) >= 0;) {
+        const char *line = q->text;
+        line += q->question.line++ == 0 ? sm_mark_bytes(line, (size_t)n) : 0;
+        if (line[strspn(line, " \t\r\n")] == '\0') {
+            continue;
+        }
+        json_decref(q->root);
+        q->root = json_loadb(line, (size_t)(q->text + n - line), 0, NULL);
+        SM_TRY(read_question(q, &q->question));
+        *question = &q->question;
+        return SM_OK;
+    }
+    return ferror(q->file) ? sm_fail(SM_ERR_IO, "%s: cannot be read", q->path) : SM_OK;
+}
