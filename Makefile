@@ -313,7 +313,7 @@ opencl-with: $(B)/tests/test_opencl $(B)/tests/test_opencl_narrow ## run the Ope
 
 .PHONY: schema
 schema: build ## regenerate docs/row.schema.json, after a change of the row's fields
-	@$(B)/stepmark schema > $(B)/row.schema.json && mv $(B)/row.schema.json docs/row.schema.json
+	@$(B)/stepmark run --schema > $(B)/row.schema.json && mv $(B)/row.schema.json docs/row.schema.json
 
 .PHONY: format
 format: ## format the sources with clang-format

@@ -1,4 +1,4 @@
-// peaks.c: the ceilings of this machine's threads: all of them (`stepmark peaks`), and the two for rows. A ceiling is
+// peaks.c: the ceilings of this machine's threads: all of them (`stepmark devices --peaks`), and the two for rows. A ceiling is
 // the undisturbed speed: the best of many trials.
 #include <stdio.h>
 

@@ -362,8 +362,8 @@ def parse_arguments():
     add("--ours", default="", metavar="FLAGS", help="more flags for it, of both `run` and `train`; the last one counts")
     add("--peers", default="pytorch-eager", metavar="NAME[,NAME]", help=f"of {', '.join(KNOWN_PEERS)}, or --peer's")
     add("--peer", action="append", type=name_and_command, default=[], metavar="NAME=COMMAND", help="one more peer")
-    add("--arch", default="gpt2", metavar="NAME", help="as `stepmark init` knows it (default gpt2)")
-    add("-m", "--model-size", default="small", metavar="SIZE", help="as `stepmark init` knows it (default small)")
+    add("--arch", default="gpt2", metavar="NAME", help="as `stepmark train --init` knows it (default gpt2)")
+    add("-m", "--model-size", default="small", metavar="SIZE", help="as `stepmark train --init` knows it (default small)")
     add("--tests", default="v50304b4s64,v10000b4s128,v50304b4s256", metavar="LIST",
         help="vocabulary, batch, sequence length (default %(default)s)")
     add("--context", type=peer_row.positive, metavar="N", help="positions of the model, if not the size's")

@@ -257,7 +257,7 @@ static void put_head(FILE *out, const bool shown[N_COLUMNS]) {
         if (shown[k]) {
             fprintf(out, "<th%s%s%s>", is(k, NUMBER) ? " class=n" : "", is(k, FACET) ? " data-facet" : "",
                     columns[k].heading[0] == '#'
-                        ? " title=\"number in the order measured: stepmark again FILE --row N\""
+                        ? " title=\"number in the order measured: stepmark compare FILE#N\""
                         : "");
             sm_page_text(out, columns[k].heading);
             fputs("</th>", out);

@@ -280,7 +280,7 @@ sm_status sm_row_writer_open(sm_format format, FILE *out, sm_row_writer **writer
 // that no reader takes it for a result.
 sm_status sm_row_write_record(sm_row_writer *writer, json_t *row);
 
-// A row of which tables for people also show the number in its file, from 1, as `again --row` takes it; 0: unknown.
+// A row of which tables for people also show the number in its file, from 1, as `compare FILE#N` takes it; 0: unknown.
 // Takes ownership of `row`; NULL: no memory.
 json_t *sm_row_numbered(json_t *row, size_t number);
 

@@ -195,7 +195,7 @@ static const sm_column columns[] = {
     {INTEGER(seed, "", "of weights, data and dropout")},
     {JSON(run_args,
           "flags of `stepmark run`, or of `stepmark loop` if --loader is among them, that measure exactly this "
-          "row, with all values, including defaults; `stepmark again` runs them")},
+          "row, with all values, including defaults; `stepmark compare FILE#N` runs them again")},
     {TEXT(data, "file that the tokens were read from, or \"embedded text\"")},
     {TEXT(data_digest, "FNV-1a of the steps' batches: inputs, then targets of each, and the starts of documents, "
                        "if any, as 32-bit integers")},

@@ -24,6 +24,17 @@ static const char *flag_called(const char *name) {
     return NULL;
 }
 
+// What subcommands of earlier versions are now; until the first release.
+static const char *const moved[][2] = {
+    {"peaks", "stepmark devices --peaks"},
+    {"again", "stepmark compare FILE#N"},
+    {"ablate", "stepmark compare --without all"},
+    {"schema", "stepmark SUBCOMMAND --schema"},
+    {"init", "stepmark train --init"},
+    {"tokenizer", "stepmark tokenize, with --vocab-size, --show or --convert"},
+    {"bench", "stepmark run"},
+};
+
 cli_command cli_command_find(const char *name) {
     const char *names[CLI_COMMAND_COUNT];
     for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
@@ -34,6 +45,12 @@ cli_command cli_command_find(const char *name) {
     }
     const char *nearest = flag_called(name);
     nearest = nearest != NULL ? nearest : cli_nearest(name, names, CLI_COMMAND_COUNT);
+    for (size_t i = 0; i < sizeof(moved) / sizeof(moved[0]); i++) {
+        if (strcmp(name, moved[i][0]) == 0) {
+            sm_fail(SM_ERR_USAGE, "'%s' is no subcommand: %s", name, moved[i][1]);
+            return CLI_COMMAND_COUNT;
+        }
+    }
     if (nearest != NULL) {
         sm_fail(SM_ERR_USAGE, "unknown subcommand '%s'; did you mean '%s'?", name, nearest);
     } else if (name[0] == '-') {
@@ -42,4 +59,93 @@ cli_command cli_command_find(const char *name) {
         sm_fail(SM_ERR_USAGE, "unknown subcommand '%s'", name);
     }
     return CLI_COMMAND_COUNT;
+}
+
+// --- forms ---------------------------------------------------------------------------------------
+
+bool cli_command_is_form_of(cli_command form, cli_command command) {
+    return strcmp(cli_commands[form].name, cli_commands[command].name) == 0;
+}
+
+bool cli_command_is_form(cli_command command) {
+    bool found = false;
+    for (int i = 0; i < (int)command; i++) {
+        found = found || cli_command_is_form_of((cli_command)i, command);
+    }
+    return found;
+}
+
+// The flag of a form that a word names, "--preset=sizes", "--pres" or "-b"; false: it has none.
+static bool flag_of_word(cli_command form, const char *word, cli_flag *flag) {
+    const bool is_long = word[1] == '-';
+    const size_t length = is_long ? strcspn(word + 2, "=") : 1;
+    bool found = false;
+    for (int i = 0; i < cli_flag_count(); i++) {
+        cli_flag other;
+        const bool is_named = cli_flag_of(form, i, &other) &&
+                              (is_long ? strncmp(other.name, word + 2, length) == 0 : other.letter == word[1]);
+        if (is_named && (!found || other.name[length] == '\0')) { // a whole name comes before a beginning
+            *flag = other;
+            found = true;
+        }
+    }
+    return found;
+}
+
+// Whether a value is a list of which this form takes only an entry.
+static bool is_foreign_list(cli_command form, const cli_flag *flag, const char *value) {
+    const bool is_text = flag->type == CLI_TEXT || flag->type == CLI_CODE;
+    return !is_text && value != NULL && strchr(value, ',') != NULL && !cli_takes_list(flag, form);
+}
+
+// Whether an operand ends like "rows.jsonl#3".
+static bool is_numbered(const char *word) {
+    const char *number = strrchr(word, '#');
+    return number != NULL && number[1] != '\0' && number[1 + strspn(number + 1, "0123456789")] == '\0';
+}
+
+// The number of flags that a form takes; *all: it takes every one, and the operands.
+static int count_taken(cli_command form, bool has_numbered_form, int argc, char **argv, bool *all) {
+    bool numbered = false;
+    int n = 0;
+    *all = true;
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        cli_flag flag;
+        if (argv[i][0] != '-' || argv[i][1] == '\0') {
+            numbered = numbered || is_numbered(argv[i]);
+            continue;
+        }
+        const bool is_taken = flag_of_word(form, argv[i], &flag);
+        const char *joined = argv[i][1] != '-' ? argv[i] + 2 : argv[i] + strcspn(argv[i], "=");
+        joined += joined[0] == '=';
+        const char *value = joined[0] != '\0' ? joined : i + 1 < argc ? argv[i + 1] : NULL;
+        const bool fits = is_taken && !is_foreign_list(form, &flag, value);
+        n += fits;
+        *all = *all && fits;
+        i += is_taken && flag.type != CLI_SWITCH && value != joined;
+    }
+    *all = *all && (!has_numbered_form || numbered == cli_commands[form].is_numbered);
+    return n;
+}
+
+cli_command cli_command_form(cli_command command, int argc, char **argv) {
+    cli_command best = command;
+    int most = -1;
+    bool has_numbered_form = false;
+    for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
+        has_numbered_form =
+            has_numbered_form || (cli_command_is_form_of((cli_command)i, command) && cli_commands[i].is_numbered);
+    }
+    for (int i = (int)command; i < CLI_COMMAND_COUNT; i++) {
+        if (cli_command_is_form_of((cli_command)i, command)) {
+            bool all;
+            const int n = count_taken((cli_command)i, has_numbered_form, argc, argv, &all);
+            if (all) {
+                return (cli_command)i;
+            }
+            best = n > most ? (cli_command)i : best;
+            most = n > most ? n : most;
+        }
+    }
+    return best;
 }

@@ -1,6 +1,7 @@
 // commands.h: the subcommands. A row of this table has all facts of one: parsing, --help, manual pages, completions and
-// `schema` read it. They are in the order of --help. The table names the subcommands' functions, and these look up its
-// rows: the only circle.
+// --schema read it. They are in the order of --help. A row with the name of an earlier one is another form of that
+// subcommand, chosen by its flags or operands, with a function and defaults of its own. The table names the subcommands'
+// functions, and these look up its rows: the only circle.
 #ifndef STEPMARK_CLI_FLAGS_COMMANDS_H
 #define STEPMARK_CLI_FLAGS_COMMANDS_H
 
@@ -9,8 +10,13 @@
 // X(code, name, function, table of its records, purpose, further members of cli_subcommand)
 #define CLI_COMMAND_LIST(X)                                                                                            \
     X(DEVICES, "devices", cli_devices, cli_devices_table,                                                              \
-      "list the devices that can run here, and those that cannot, with the reason", .heading = "Measure a step",       \
-      .examples = {"stepmark devices", "stepmark devices -o json"})                                                    \
+      "list the devices that can run here, and those that cannot, with the reason; measure their ceilings",            \
+      .heading = "Measure a step",                                                                                     \
+      .examples = {"stepmark devices", "stepmark devices -o json",                                                     \
+                   "stepmark devices --peaks -t 1-16*2 --cpu-mask 0-15 -o csv"})                                       \
+    X(PEAKS, "devices", cli_peaks, cli_peaks_table,                                                                    \
+      "measure the ceilings of devices: arithmetic, and bandwidth of each cache and of memory", .with = "--peaks",     \
+      .is_alone = true)                                                                                                \
     X(RUN, "run", cli_run, sm_row_table, "measure the training step: warm up, measure, check the loss, print rows",    \
       .is_alone = true,                                                                                                \
       .examples = {"stepmark run", "stepmark run -m small -b 1,2,4 --seq-len 128 --mode naive,fused -o csv",           \
@@ -23,12 +29,6 @@
       "measure the training loop around the step, from file to weights, and find its bottleneck",                      \
       .examples = {"stepmark loop", "stepmark loop -m small -b 4 --seq-len 256 --data tokens.bin --trace loop.json",   \
                    "stepmark loop -b 8 --baseline before.jsonl --output-file after.jsonl"})                            \
-    X(ABLATE, "ablate", cli_ablate, cli_ablate_table,                                                                  \
-      "measure the gain of each rewrite of mode fused, in time and memory", .is_alone = true,                          \
-      .examples = {"stepmark ablate", "stepmark ablate -m small -b 4 --seq-len 256 -r 11"})                            \
-    X(PEAKS, "peaks", cli_peaks, cli_peaks_table,                                                                      \
-      "measure the ceilings of the device: arithmetic, and bandwidth of each cache and of memory", .is_alone = true,   \
-      .examples = {"stepmark peaks", "stepmark peaks -t 1-16*2 --cpu-mask 0-15 -o csv"})                               \
     X(VERIFY, "verify", cli_verify, cli_verify_table,                                                                  \
       "compare every op, then the whole step, with the reference (serial code that defines the results)",              \
       .examples = {"stepmark verify", "stepmark verify --backend cpu --mode fused -t 1,2",                             \
@@ -40,8 +40,7 @@
     X(SWEEP, "sweep", cli_sweep_run, sm_row_table, "measure every combination of flags, each in a process of its own", \
       .heading = "Measure many, and compare", .is_alone = true, .sweeps = true,                                        \
       .examples = {"stepmark sweep -m small -b 1-16*2 --mode naive,fused --output-file rows.jsonl",                    \
-                   "stepmark sweep --preset sizes -b 1 --seq-len 64 --timeout 120 --output-file sizes.jsonl "          \
-                   "--resume",                                                                                         \
+                   "stepmark sweep --preset sizes -b 1 --seq-len 64 --timeout 120 --output-file sizes.jsonl --resume", \
                    "stepmark sweep -m small,medium --seq-len 1024 --find-batch --output-file largest.jsonl"})          \
     X(ADVISE, "advise", cli_advise, sm_advice_table,                                                                   \
       "find the fastest configuration that fits in memory, by measuring a few of many", .is_alone = true,              \
@@ -54,14 +53,18 @@
       "recommend from measured rows: the fastest, the steadiest, the next to try", .operands = "FILE...",              \
       .examples = {"stepmark recommend rows.jsonl"})                                                                   \
     X(COMPARE, "compare", cli_compare, sm_compare_table,                                                               \
-      "compare two result files, or two command lines run in turn: faster, slower, no difference", .operands = "A B",  \
-      .exit_code = 3, .exit_meaning = "slower (compare)",                                                              \
-      .examples = {"stepmark compare before.json after.json", "stepmark compare release-1 after.json --across mode",   \
-                   "stepmark compare --interleaved \"run -m tiny -b 4 --seq-len 64\" \"./other/stepmark run -m "       \
-                   "tiny -b 4 --seq-len 64\""})                                                                        \
-    X(AGAIN, "again", cli_again, sm_again_table,                                                                       \
-      "run a row of a result file again, and say whether its losses and speed are reproduced", .operands = "ROWS",     \
-      .examples = {"stepmark again results.json", "stepmark again rows.jsonl --row 3 -o json"})                        \
+      "compare two result files, two command lines run in turn, a row with its repetition (FILE#N), or a step with "   \
+      "and without rewrites",                                                                                          \
+      .operands = "A B|FILE#N", .exit_code = 3, .exit_meaning = "slower (compare)",                                    \
+      .examples = {"stepmark compare before.json after.json", "stepmark compare rows.jsonl#3",                         \
+                   "stepmark compare --interleaved \"run -m tiny -b 4 --seq-len 64\" \"./other/stepmark run -m tiny "  \
+                   "-b 4 --seq-len 64\"",                                                                              \
+                   "stepmark compare --without all -m small -b 4 --seq-len 256"})                                      \
+    X(AGAIN, "compare", cli_again, sm_again_table,                                                                     \
+      "run a row again, and say whether its losses and speed are reproduced", .with = "FILE#N", .is_numbered = true,   \
+      .operands = "FILE#N")                                                                                            \
+    X(ABLATE, "compare", cli_ablate, cli_ablate_table,                                                                 \
+      "measure the gain of rewrites of mode fused, in time and memory", .with = "--without", .is_alone = true)         \
     X(REPORT, "report", cli_report, cli_no_table,                                                                      \
       "make a page of charts and tables from result files, or of trainings", .operands = "FILE...|RUN...",             \
       .examples = {"stepmark report results.jsonl --output report.html",                                               \
@@ -74,9 +77,6 @@
       "rank many machines by their bundles, and those that stepmark was measured on, best first",                      \
       .operands = "[FILE...]",                                                                                         \
       .examples = {"stepmark leaderboard *.bundle", "stepmark leaderboard a.bundle --no-reference -o json"})           \
-    X(SCHEMA, "schema", cli_schema, cli_no_table,                                                                      \
-      "print the JSON Schema of a result row, or of a subcommand's records", .operands = "[SUBCOMMAND]",               \
-      .examples = {"stepmark schema", "stepmark schema profile"})                                                      \
     X(WALK, "walk", cli_walk, cli_walk_table, "show the step op by op: equation, operands, FLOPs, bytes, numbers",     \
       .heading = "Learn",                                                                                              \
       .examples = {"stepmark walk --values", "stepmark walk --at attention_forward --layer 0 --full",                  \
@@ -94,23 +94,23 @@
     X(LADDER, "ladder", cli_ladder, cli_ladder_table,                                                                  \
       "measure an op from three loops to the shipped kernel, and the gain of each change", .operands = "[NAME]",       \
       .examples = {"stepmark ladder", "stepmark ladder matmul", "stepmark ladder matmul --source blocked"})            \
-    X(INIT, "init", cli_init, cli_no_table, "write a freshly initialised model folder", .heading = "Train",            \
-      .examples = {"stepmark init -m small --seed 1 --save model"})                                                    \
-    X(TOKENIZER, "tokenizer", cli_tokenizer, cli_no_table, "learn a vocabulary from text, show one, or convert one",   \
-      .operands = "train FILE... | show [TEXT...] | convert",                                                          \
-      .examples = {"stepmark tokenizer train --vocab-size 8192 --output tokenizer texts/ more.txt",                    \
-                   "stepmark tokenizer show --tokenizer tokenizer \"How is this text cut?\"",                          \
-                   "stepmark tokenizer convert --tokenizer gpt2 --output gpt2-json"})                                  \
-    X(TOKENIZE, "tokenize", cli_tokenize, cli_no_table, "turn text into token ids for training",                       \
+    X(TOKENIZE, "tokenize", cli_tokenize, cli_no_table,                                                                \
+      "turn text into token ids for training; learn, show or convert a vocabulary", .heading = "Train",                \
       .operands = "FILE...",                                                                                           \
-      .examples = {"stepmark tokenize --tokenizer tokenizer --val-percent 5 --output data texts/",                     \
-                   "zcat texts.gz | stepmark tokenize --tokenizer gpt2 --output data -"})                              \
+      .examples = {"stepmark tokenize --vocab-size 8192 --output tokenizer texts/ more.txt",                           \
+                   "stepmark tokenize --tokenizer tokenizer --val-percent 5 --output data texts/",                     \
+                   "zcat texts.gz | stepmark tokenize --tokenizer gpt2 --output data -",                               \
+                   "stepmark tokenize --show --tokenizer tokenizer \"How is this text cut?\""})                        \
+    X(TOKENIZER, "tokenize", cli_tokenizer, cli_no_table, "learn a vocabulary from text, show one, or convert one",    \
+      .with = "--vocab-size, --show or --convert", .operands = "FILE...|TEXT...")                                      \
     X(TRAIN, "train", cli_train, cli_no_table, "train a model on a data file; prints one line a step",                 \
       .exit_code = 143, .exit_meaning = "ended by SIGTERM (train --run)",                                              \
       .examples = {"stepmark train -m tiny --steps 20 --save model",                                                   \
                    "stepmark train --data tokens --global-batch 16 --epochs 1 --save-every 500 --run run --resume "    \
                    "auto",                                                                                             \
                    "stepmark train -m small --lr 6e-4 --warmup-steps 10 --schedule cosine --grad-clip 1"})             \
+    X(INIT, "train", cli_init, cli_no_table, "write a freshly initialised model folder, and train nothing",            \
+      .with = "--init")                                                                                                \
     X(GENERATE, "generate", cli_generate, cli_no_table, "continue a text with a trained model",                        \
       .examples = {"stepmark generate --weights model --tokenizer tokenizer --prompt \"The cat\"",                     \
                    "stepmark generate --weights run --prompt \"int main\" --temperature 0.8 --top-k 40 --seed 7"})     \
@@ -149,11 +149,13 @@ typedef struct {
     const char *purpose;
     const char *heading;      // in --help, above this subcommand and those after it; NULL: none
     const char *operands;     // after the flags in --help; NULL: none
+    const char *with;         // of a form: what chooses it, in --help
+    bool is_numbered;         // of a form: an operand FILE#N chooses it
     bool is_alone;            // no other process should run while it measures
     bool sweeps;              // measures products of lists, each configuration in its own process (cli_axes)
     int exit_code;            // a special exit code; 0: none
     const char *exit_meaning; // its meaning
-    const char *examples[4];  // command lines, NULL at the end
+    const char *examples[5];  // command lines, NULL at the end
 } cli_subcommand;
 
 extern const cli_subcommand cli_commands[CLI_COMMAND_COUNT];
@@ -168,5 +170,13 @@ extern const cli_subcommand cli_commands[CLI_COMMAND_COUNT];
 
 // The subcommand of that name, or CLI_COMMAND_COUNT with the error message set.
 cli_command cli_command_find(const char *name);
+
+// The form of a subcommand that takes these arguments, the first of which is its name; the subcommand itself, or else the
+// form that takes the most of them.
+cli_command cli_command_form(cli_command command, int argc, char **argv);
+
+// Whether the row is that subcommand or a form of it; and whether it is a form of an earlier one.
+bool cli_command_is_form_of(cli_command form, cli_command command);
+bool cli_command_is_form(cli_command command);
 
 #endif

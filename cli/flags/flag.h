@@ -76,6 +76,9 @@ bool cli_flag_of(cli_command command, int index, cli_flag *flag);
 // The flags of a subcommand, group by group; returns their number.
 int cli_flags_of(cli_command command, cli_flag flags[CLI_MAX_FLAGS]);
 
+// The flags of a form that the subcommand does not have; of the subcommand itself all. With their arguments in the form.
+int cli_flags_of_form(cli_command command, cli_command form, cli_flag flags[CLI_MAX_FLAGS]);
+
 // SM_ERR_USAGE for a file that names code by this flag, while the command line does not. Its name and line are to be put
 // before the message.
 sm_status cli_refuse_code(const cli_flag *flag);

@@ -245,7 +245,7 @@ static const cli_flag flags[] = {
           .help = "with --loader: read --data as text, and tokenize it with this folder's tokenizer during the loop"},
          {TRAIN | LOOP, .help = "read --data as text, a file or a folder of files, and tokenize it with this folder's "
                                 "tokenizer while training"},
-         {TOKENIZER, .help = "with show and convert: folder with tokenizer.json, or vocab.json and merges.txt"},
+         {TOKENIZER, .help = "with --show and --convert: folder with tokenizer.json, or vocab.json and merges.txt"},
          {ASKED | WALKED, .argument = "DIR|bytes",
           .help = "folder with the model's tokenizer; bytes: each byte is a token; not given: the tokenizer in the "
                   "folder of --weights, or bytes if the model has 256 tokens"})},
@@ -279,10 +279,15 @@ static const cli_flag flags[] = {
      UNLIKE({GENERATE, .help = "seed of the draws"})},
 
     {"Work", "vocab-size", 0, CLI_INT, "N", NULL,
-     "with train: number of tokens in the vocabulary, including the 256 bytes and <|endoftext|>", TOKENIZER,
+     "learn a vocabulary of so many tokens, including the 256 bytes and <|endoftext|>", TOKENIZER,
      AT(tokens.vocab_size), WITHIN(257, MAX_DIM)},
-    {"Work", "min-frequency", 0, CLI_INT, "N", "2", "with train: how often two tokens must be neighbours to become one",
-     TOKENIZER, AT(tokens.min_frequency), WITHIN(1, 1e12)},
+    {"Work", "show", 0, CLI_SWITCH, NULL, NULL, "show a vocabulary, and how it cuts the texts given", TOKENIZER,
+     AT(tokens.show)},
+    {"Work", "convert", 0, CLI_SWITCH, NULL, NULL, "write a vocabulary in all of its formats", TOKENIZER,
+     AT(tokens.convert)},
+    {"Work", "min-frequency", 0, CLI_INT, "N", "2",
+     "with --vocab-size: how often two tokens must be neighbours to become one", TOKENIZER, AT(tokens.min_frequency),
+     WITHIN(1, 1e12)},
     {"Work", "val-percent", 0, CLI_REAL, "P", "0",
      "percentage of the documents kept for validation, chosen by their content, or of the end of a single one; 0: "
      "train on all",
@@ -357,8 +362,11 @@ static const cli_flag flags[] = {
           .help = "naive: the plan (the step as a list of operations) as built; fused: neighbouring operations merged"},
          {VERIFY, .initial = "naive,fused"})},
     {"Device", "without", 0, CLI_TEXTS, "NAME[,NAME]", NULL,
-     "rewrites (single changes of the plan in mode fused) to leave out; `stepmark ablate` lists them",
-     STEPPED | CLI_WHOLE, AT(device.without)},
+     "rewrites (single changes of the plan in mode fused) to leave out; `stepmark compare --without all` measures each",
+     STEPPED | CLI_WHOLE, AT(device.without),
+     UNLIKE({ABLATE, .argument = "NAME[,NAME]|all",
+             .help = "measure a step with and without each of these rewrites (single changes of the plan in mode "
+                     "fused), and for all also with and without all together"})},
 
     {"Measurement", "warmup", 'w', CLI_COUNT, "N|auto", "auto",
      "untimed steps before the timed ones; auto: until three in a row are no faster than those before",
@@ -438,8 +446,6 @@ static const cli_flag flags[] = {
     {"Comparison", "baseline", 0, CLI_TEXT, "ROWS", NULL,
      "rows of earlier loops (a file or a saved baseline): show each phase's change since the last of the same work",
      LOOP, AT(compare.baseline)},
-    {"Comparison", "row", 0, CLI_INT, "N", NULL, "row of the file, from 1; not given: the only one", AGAIN,
-     AT(compare.row), WITHIN(1, 1e12)},
     {"Comparison", "allow-own-code", 0, CLI_SWITCH, NULL, NULL,
      "also run a row's --kernel and --backend-library; this is code from the person who measured the row: look at "
      "these files first",
@@ -574,6 +580,8 @@ static const cli_flag flags[] = {
     {"Training", "profile", 0, CLI_SWITCH, NULL, NULL,
      "time every fourth step op by op, and show at the end where its time goes; weights and losses stay the same",
      TRAIN, AT(train.profile)},
+    {"Training", "init", 0, CLI_SWITCH, NULL, NULL, "write the fresh model to --save, and train nothing", INIT,
+     AT(train.init)},
     {"Training", "save", 0, CLI_NEW_FOLDER, "DIR", NULL,
      "write config.json, model.safetensors and optimizer.safetensors at the end", TRAIN | INIT, AT(train.save),
      UNLIKE({INIT, .group = "Output", .help = "folder to write config.json and model.safetensors to"})},
@@ -581,8 +589,7 @@ static const cli_flag flags[] = {
     {"Output", "output", 0, CLI_NEW_FOLDER, "DIR", NULL,
      "folder to write train.bin, val.bin, tokens.json and the tokenizer to", TOKENIZER | TOKENIZE,
      AT(tokens.output_folder),
-     UNLIKE(
-         {TOKENIZER, .help = "with train and convert: folder to write tokenizer.json, vocab.json and merges.txt to"})},
+     UNLIKE({TOKENIZER, .help = "folder to write tokenizer.json, vocab.json and merges.txt to"})},
     {"Output", "ids", 0, CLI_SWITCH, NULL, NULL, "print the ids of the generated tokens, one a line, instead of text",
      GENERATE, AT(generate.ids)},
     {"Output", "raw", 0, CLI_SWITCH, NULL, NULL,
@@ -650,8 +657,12 @@ static const cli_flag flags[] = {
      AT(out.watch)},
     {"Output", "port", 0, CLI_INT, "N", "0", "with --watch: the port; 0: any free one, which is printed", REPORT,
      AT(out.port), WITHIN(0, 65535)},
+    {"Output", "schema", 0, CLI_SWITCH, NULL, NULL, "print the JSON Schema of these records, and do nothing else",
+     SHOWN, AT(schema)},
     {"Output", "list-devices", 0, CLI_SWITCH, NULL, NULL, "same as `stepmark devices`",
      MEASURED | PROFILE | LOOP | ABLATE | TRAIN, AT(list_devices)},
+    {"Device", "peaks", 0, CLI_SWITCH, NULL, NULL, "measure the ceilings of the devices, with the flags below", PEAKS,
+     AT(peaks)},
     {"Device", "probe", 0, CLI_SWITCH, NULL, NULL,
      "first try the matrix units of AMD's and Intel's cards again, in a process of their own, with a line for each "
      "thing tried",
@@ -701,6 +712,18 @@ int cli_flags_of(cli_command command, cli_flag list[CLI_MAX_FLAGS]) {
         n++;
     }
     return n;
+}
+
+int cli_flags_of_form(cli_command command, cli_command form, cli_flag list[CLI_MAX_FLAGS]) {
+    const int n = cli_flags_of(form, list);
+    int n_own = 0;
+    for (int i = 0; i < n; i++) {
+        cli_flag own;
+        if (form == command || !cli_flag_of(command, list[i].row, &own)) {
+            list[n_own++] = list[i];
+        }
+    }
+    return n_own;
 }
 
 static const cli_choosable choosable[] = {

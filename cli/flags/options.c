@@ -272,7 +272,7 @@ static bool who_takes(const char *name, char letter, char *text, size_t size_byt
     }
     text[0] = '\0';
     for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
-        if (commands & (1u << i)) {
+        if ((commands & (1u << i)) && strstr(text, cli_commands[i].name) == NULL) { // its forms have its name
             size_t used = strlen(text);
             snprintf(text + used, size_bytes - used, "%s%s", used > 0 ? ", " : "", cli_commands[i].name);
         }
@@ -301,8 +301,11 @@ static sm_status unknown_flag(const getopt_tables *tables, const char *argument)
     char others[4 * CLI_TEXT_SIZE];
     name_of(argument, name);
     if (who_takes(name, 0, others, sizeof(others))) {
-        return sm_fail(SM_ERR_USAGE, "--%s is a flag of %s, not of %s", name, others,
-                       cli_commands[tables->command].name);
+        const char *own = cli_commands[tables->command].name;
+        return strstr(others, own) != NULL
+                   ? sm_fail(SM_ERR_USAGE, "--%s does not go with the other flags; `stepmark %s --help` groups them",
+                             name, own)
+                   : sm_fail(SM_ERR_USAGE, "--%s is a flag of %s, not of %s", name, others, own);
     }
     who_begins_with(tables, name, others, sizeof(others));
     if (others[0] != '\0') {
@@ -436,10 +439,17 @@ static sm_status find_rewrites(cli_options *options) {
     for (int i = 0; i < options->device.without.n; i++) {
         const char *name = options->device.without.texts[i];
         int index = sm_rewrite_find(name);
+        if (options->command == CLI_ABLATE && strcmp(name, "all") == 0) {
+            options->device.without_bits = ~0u;
+            return SM_OK;
+        }
         if (index < 0) {
             return cli_no_such_name("--without", "rewrite", name, names, n);
         }
         options->device.without_bits |= 1u << index;
+    }
+    if (options->command == CLI_ABLATE) { // which are measured
+        return SM_OK;
     }
     const sm_recompute asked = (sm_recompute)options->work.recompute;
     if (asked > SM_RECOMPUTE_NONE && sm_recompute_resolve(asked, options->device.without_bits) != asked) {

@@ -155,6 +155,7 @@ typedef struct cli_options {
         const char *log;
         bool profile;
         const char *save;
+        bool init; // write the fresh model, and train nothing
     } train;
 
     struct {
@@ -169,6 +170,7 @@ typedef struct cli_options {
     // tokenizer, tokenize.
     struct {
         const char *output_folder;
+        bool show, convert;
         int64_t vocab_size;
         int64_t min_frequency;
         double val_percent;
@@ -230,7 +232,6 @@ typedef struct cli_options {
         cli_texts across;
         const char *save_baseline;
         const char *baseline; // rows of an earlier loop
-        int64_t row;          // 0 = not given
         bool allow_own_code;  // of a row
         bool weak;
         cli_ints predict;
@@ -258,6 +259,8 @@ typedef struct cli_options {
 
     bool list_devices;
     bool probe;
+    bool peaks;
+    bool schema;
     bool help;
 
     char **operands; // arguments that are not flags, in argv; only if the subcommand has `operands`

@@ -27,6 +27,9 @@ void cli_manual_print(FILE *stream, cli_command command);
 // SM_ERR_USAGE: unknown shell.
 sm_status cli_completion_print(FILE *stream, const char *shell);
 
+// Prints the JSON Schema of a subcommand's records.
+sm_status cli_print_schema(cli_command command);
+
 // --- a subcommand --------------------------------------------------------------------------------
 
 enum { CLI_HELP_SIZE = 512 };

@@ -8,10 +8,13 @@
 enum { HELP_COLUMN = 34, WIDTH_ELSEWHERE = 100 };
 
 bool cli_takes_ranges(cli_command command) {
-    cli_flag flags[CLI_MAX_FLAGS];
-    for (int i = cli_flags_of(command, flags) - 1; i >= 0; i--) {
-        if (flags[i].type == CLI_INTS && cli_takes_list(&flags[i], command)) {
-            return true;
+    for (int form = 0; form < CLI_COMMAND_COUNT; form++) {
+        cli_flag flags[CLI_MAX_FLAGS];
+        const bool is_shown = cli_command_is_form_of((cli_command)form, command);
+        for (int i = is_shown ? cli_flags_of((cli_command)form, flags) - 1 : -1; i >= 0; i--) {
+            if (flags[i].type == CLI_INTS && cli_takes_list(&flags[i], (cli_command)form)) {
+                return true;
+            }
         }
     }
     return false;
@@ -83,19 +86,31 @@ void cli_exit_text(cli_command command, char text[CLI_HELP_SIZE]) {
     snprintf(text + strlen(text), CLI_HELP_SIZE - strlen(text), ".");
 }
 
-void cli_options_help(FILE *stream, cli_command command) {
-    const cli_subcommand *c = &cli_commands[command];
+// The flags of a subcommand, or those of a form that the subcommand itself does not have.
+static void print_flags(FILE *stream, cli_command command, cli_command form) {
     cli_flag flags[CLI_MAX_FLAGS];
-    const int n = cli_flags_of(command, flags);
-    fprintf(stream, "stepmark %s: %s\n\nusage: stepmark %s [flags]%s%s\n", c->name, c->purpose, c->name,
-            c->operands != NULL ? " " : "", c->operands != NULL ? c->operands : "");
+    const int n = cli_flags_of_form(command, form, flags);
     const char *group = "";
+    if (form != command) {
+        fprintf(stream, "\nWith %s: %s\n", cli_commands[form].with, cli_commands[form].purpose);
+    }
     for (int i = 0; i < n; i++) {
         if (strcmp(group, flags[i].group) != 0) {
             group = flags[i].group;
-            fprintf(stream, "\n%s\n", group);
+            fprintf(stream, "%s%s\n", form == command ? "\n" : " ", group);
         }
-        print_flag(stream, command, &flags[i]);
+        print_flag(stream, form, &flags[i]);
+    }
+}
+
+void cli_options_help(FILE *stream, cli_command command) {
+    const cli_subcommand *c = &cli_commands[command];
+    fprintf(stream, "stepmark %s: %s\n\nusage: stepmark %s [flags]%s%s\n", c->name, c->purpose, c->name,
+            c->operands != NULL ? " " : "", c->operands != NULL ? c->operands : "");
+    for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
+        if (cli_command_is_form_of((cli_command)i, command)) {
+            print_flags(stream, command, (cli_command)i);
+        }
     }
     fprintf(stream, "\n%s%sResults go to stdout, the rest to stderr.\n\nExamples\n",
             cli_takes_ranges(command) ? CLI_RANGES_TEXT : "", cli_takes_ranges(command) ? " " : "");

@@ -148,16 +148,20 @@ static int code_of_run(const cli_options *options, int code) {
     return is_asked && options->command == CLI_TRAIN && options->train.run != NULL ? EXIT_TERMINATED : code;
 }
 
-static int run_command(cli_command command, int argc, char **argv) {
+static int run_command(cli_command called, int argc, char **argv) {
     static cli_options options; // static because of its lists
+    const cli_command command = cli_command_form(called, argc, argv);
     if (cli_options_parse(command, argc, argv, &options) != SM_OK) {
         return usage_error(cli_commands[command].name);
     }
     fit_terminal(&options);
     cli_is_quiet = options.out.quiet;
     if (options.help) {
-        cli_options_help(stdout, command);
+        cli_options_help(stdout, called);
         return close_stdout() == SM_OK ? EXIT_OK : EXIT_ERROR;
+    }
+    if (options.schema) {
+        return conclude(command, cli_print_schema(command));
     }
     options.argc = argc + 1; // includes the program's name before the subcommand
     options.argv = argv - 1;

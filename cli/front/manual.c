@@ -107,19 +107,25 @@ static void put_flag(FILE *out, cli_command command, const cli_flag *flag) {
     put_text(out, help);
 }
 
-static void put_flags(FILE *out, cli_command command) {
+static void put_flags(FILE *out, cli_command command, cli_command form) {
     cli_flag flags[CLI_MAX_FLAGS];
-    const int n = cli_flags_of(command, flags);
+    const int n = cli_flags_of_form(command, form, flags);
     const char *group = "";
+    if (form != command && n > 0) {
+        fputs(".Ss With ", out);
+        put_characters(out, cli_commands[form].with, strlen(cli_commands[form].with));
+        fputc('\n', out);
+        put_text(out, cli_commands[form].purpose);
+    }
     for (int i = 0; i < n; i++) {
         if (strcmp(group, flags[i].group) != 0) {
             fputs(group[0] != '\0' ? ".El\n" : "", out);
             group = flags[i].group;
             fprintf(out, ".Ss %s\n.Bl -tag -width Ds\n", group);
         }
-        put_flag(out, command, &flags[i]);
+        put_flag(out, form, &flags[i]);
     }
-    fputs(".El\n", out);
+    fputs(n > 0 ? ".El\n" : "", out);
 }
 
 static void put_exit_status(FILE *out, cli_command command) {
@@ -146,7 +152,11 @@ static void print_subcommand(FILE *out, cli_command command) {
     if (cli_takes_ranges(command)) {
         put_text(out, CLI_RANGES_TEXT);
     }
-    put_flags(out, command);
+    for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
+        if (cli_command_is_form_of((cli_command)i, command)) {
+            put_flags(out, command, (cli_command)i);
+        }
+    }
     put_exit_status(out, command);
     fputs(".Sh EXAMPLES\n", out);
     for (int i = 0; cli_commands[command].examples[i] != NULL; i++) {
@@ -169,8 +179,10 @@ static void put_front(FILE *out, const char *name, const char *argument, const c
 static void put_commands(FILE *out) {
     fputs(".Bl -tag -width Ds\n", out);
     for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
-        fprintf(out, ".It Xr stepmark-%s 1\n", cli_commands[i].name);
-        put_text(out, cli_commands[i].purpose);
+        if (!cli_command_is_form((cli_command)i)) {
+            fprintf(out, ".It Xr stepmark-%s 1\n", cli_commands[i].name);
+            put_text(out, cli_commands[i].purpose);
+        }
     }
     fputs(".El\n.Pp\nIn place of a subcommand:\n.Bl -tag -width Ds\n", out);
 #define X(name, argument, help) put_front(out, name, argument, help);

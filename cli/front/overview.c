@@ -24,6 +24,9 @@ const char *cli_models_text(void) {
 void cli_front_help(FILE *stream) {
     fprintf(stream, "stepmark " CLI_PURPOSE_TEXT ".\n\nusage: stepmark SUBCOMMAND [flags]\n\n", cli_models_text());
     for (int i = 0; i < CLI_COMMAND_COUNT; i++) {
+        if (cli_command_is_form((cli_command)i)) {
+            continue;
+        }
         if (cli_commands[i].heading != NULL) {
             fprintf(stream, "%s%s\n", i > 0 ? "\n" : "", cli_commands[i].heading);
         }

@@ -84,14 +84,14 @@ static void append_dimension(char *text, const char *flag, int64_t given) {
     }
 }
 
-// "stepmark init -m tiny --seed 42 --save DIR".
+// "stepmark train --init -m tiny --seed 42 --save DIR".
 static void describe_weights(walk *w) {
     const cli_options *o = w->options;
     if (o->model.weights != NULL) {
         snprintf(w->weights, sizeof(w->weights), "%s", o->model.weights);
         return;
     }
-    snprintf(w->weights, sizeof(w->weights), "stepmark init%s%s -m %s", o->model.arch > 0 ? " --arch " : "",
+    snprintf(w->weights, sizeof(w->weights), "stepmark train --init%s%s -m %s", o->model.arch > 0 ? " --arch " : "",
              o->model.arch > 0 ? w->config.model->name : "", o->model.models.texts[0]);
     append_dimension(w->weights, "vocab", o->model.vocab);
     append_dimension(w->weights, "context", o->model.context);

@@ -70,7 +70,7 @@ sm_status cli_second_open(const char *path, bool is_numbered, cli_second *second
 
 void cli_rows_hint(const char *path) {
     char word[SM_SHELL_PATH_SIZE];
-    printf("\n- #: the row in its file: `stepmark again %s --row #` measures it again.\n", sm_shell_path(path, word));
+    printf("\n- #: the row in its file: `stepmark compare %s##` measures it again.\n", sm_shell_path(path, word));
 }
 
 size_t cli_second_number(const cli_second *second) { return second->is_known ? second->n : 0; }

@@ -27,7 +27,7 @@ typedef struct {
 sm_status cli_second_open(const char *path, bool is_numbered, cli_second *second);
 sm_status cli_second_add(cli_second *second, const json_t *row);
 
-// The number in the file, from 1, of the row added last; 0: none is counted, or `again` cannot read this file.
+// The number in the file, from 1, of the row added last; 0: none is counted, or `compare` cannot read this file.
 size_t cli_second_number(const cli_second *second);
 
 // Below a table: what its row numbers (#) are for.

@@ -58,7 +58,7 @@ sm_status cli_answer_print(const json_t *rows, const sm_costs *costs, int *best)
 
 void cli_again_print(const char *path, size_t row) {
     char word[SM_SHELL_PATH_SIZE];
-    printf("\n    stepmark again %s --row %zu\n", sm_shell_path(path, word), row + 1);
+    printf("\n    stepmark compare %s#%zu\n", sm_shell_path(path, word), row + 1);
 }
 
 // In the end one sentence, and one command.

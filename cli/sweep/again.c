@@ -1,4 +1,5 @@
 // again.c: runs a row of a result file again with its own flags, and compares the result.
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,8 +19,8 @@
 #include "os/os.h"
 
 typedef struct {
-    const cli_options *options; // of `again`
-    const char *file;
+    const cli_options *options; // of this command
+    char file[PATH_MAX];
     int64_t number;          // of the row, from 1
     const json_t *row;       // as recorded
     cli_configuration flags; // `run` or `loop`, and its flags
@@ -28,7 +29,7 @@ typedef struct {
     cli_candidate candidate;
 } repetition;
 
-// A failure of the row, not of `again`'s own flags, with the thread's message at the end.
+// A failure of the row, not of this command's flags, with the thread's message at the end.
 static sm_status row_failure(const repetition *r, sm_status status) {
     char message[SM_ROW_REASON_SIZE];
     snprintf(message, sizeof(message), "%s", sm_error_message());
@@ -40,13 +41,9 @@ static sm_status row_failure(const repetition *r, sm_status status) {
 
 static sm_status choose_row(repetition *r, const sm_rows *rows) {
     const size_t n = json_array_size(rows->rows);
-    r->number = r->options->compare.row > 0 ? r->options->compare.row : 1;
-    if (r->options->compare.row == 0 && n > 1) {
-        return sm_fail(SM_ERR_USAGE, "%s: holds %zu rows; say which with --row N, from 1", r->file, n);
-    }
-    if ((size_t)r->number > n) {
-        return sm_fail(SM_ERR_USAGE, "--row: %lld is out of range; %s holds %zu row%s", (long long)r->number, r->file,
-                       n, sm_plural(n));
+    if (r->number < 1 || (size_t)r->number > n) {
+        return sm_fail(SM_ERR_USAGE, "%s#%lld: %s holds %zu row%s, from 1", r->file, (long long)r->number, r->file, n,
+                       sm_plural(n));
     }
     r->row = json_array_get(rows->rows, (size_t)r->number - 1);
     return SM_OK;
@@ -98,9 +95,10 @@ static sm_status take_own_code(const repetition *r) {
         const cli_flag *flag = cli_flag_at(i);
         const char *code = flag->type == CLI_CODE ? cli_run_args_value(args, flag->name) : NULL;
         if (code != NULL && !r->options->compare.allow_own_code) {
-            return sm_fail(SM_ERR_INVALID,
-                           "it runs code of its own, --%s %s; look at it, and give --allow-own-code to have it run here",
-                           flag->name, code);
+            return sm_fail(
+                SM_ERR_INVALID,
+                "it runs code of its own, --%s %s; look at it, and give --allow-own-code to have it run here",
+                flag->name, code);
         }
         SM_TRY(code != NULL ? cli_own_code_check(flag->name, code, sm_rows_text(r->row, "own_kernels")) : SM_OK);
     }
@@ -271,14 +269,16 @@ sm_status cli_again(const cli_options *options) {
     sm_status status = SM_OK;
     sm_rows rows = {.rows = NULL};
     if (options->n_operands != 1) {
-        return sm_fail(SM_ERR_USAGE, "give one result file: stepmark again ROWS --row N");
+        return sm_fail(SM_ERR_USAGE, "give one row, as FILE#N");
     }
     repetition *r = calloc(1, sizeof(*r));
     if (r == NULL) {
         return sm_fail(SM_ERR_OOM, "no memory to run a row again");
     }
     r->options = options;
-    r->file = options->operands[0];
+    const char *mark = strrchr(options->operands[0], '#');
+    snprintf(r->file, sizeof(r->file), "%.*s", (int)(mark - options->operands[0]), options->operands[0]);
+    r->number = strtoll(mark + 1, NULL, 10);
     SM_TRY_GOTO(sm_rows_init(&rows));
     SM_TRY_GOTO(cli_baseline_read(r->file, &rows));
     cli_note_warnings(&rows);

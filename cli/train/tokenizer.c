@@ -12,7 +12,7 @@
 #include "src/tokenizer/encoder.h"
 #include "src/tokenizer/text_source.h"
 
-// --- train ---------------------------------------------------------------------------------
+// --- learn ---------------------------------------------------------------------------------
 
 static sm_status need_output(const cli_options *options) {
     return options->tokens.output_folder != NULL
@@ -21,9 +21,9 @@ static sm_status need_output(const cli_options *options) {
 }
 
 static sm_status refuse_operands(const cli_options *options) {
-    return options->n_operands == 1
+    return options->n_operands == 0
                ? SM_OK
-               : sm_fail(SM_ERR_USAGE, "unexpected argument '%s' after convert", options->operands[1]);
+               : sm_fail(SM_ERR_USAGE, "unexpected argument '%s' with --convert", options->operands[0]);
 }
 
 static void print_tokenizer(const char *where, const sm_tokenizer *t) {
@@ -39,7 +39,7 @@ static void print_tokenizer(const char *where, const sm_tokenizer *t) {
 static sm_status count_words(const cli_options *options, sm_word_counts *words) {
     sm_text_files files;
     sm_text_source *source = NULL;
-    SM_TRY(sm_text_files_list(options->operands + 1, options->n_operands - 1, &files));
+    SM_TRY(sm_text_files_list(options->operands, options->n_operands, &files));
     sm_status status = sm_text_source_open(&files, 0, NULL, &source);
     if (status == SM_OK) {
         status = sm_word_counts_of(source, cli_token_threads(options), cli_token_stop, NULL, words);
@@ -52,7 +52,7 @@ static sm_status count_words(const cli_options *options, sm_word_counts *words) 
     return status;
 }
 
-static sm_status learn(const cli_options *options, sm_tokenizer **tokenizer) {
+static sm_status learn_words(const cli_options *options, sm_tokenizer **tokenizer) {
     sm_word_counts words = {0};
     cli_token_progress progress = {.what = "learned", .unit = "tokens", .is_wanted = options->out.progress};
     const sm_bpe_settings settings = {.vocab_size = options->tokens.vocab_size,
@@ -68,19 +68,20 @@ static sm_status learn(const cli_options *options, sm_tokenizer **tokenizer) {
     return status;
 }
 
-static sm_status train(const cli_options *options) {
+static sm_status learn(const cli_options *options) {
     sm_tokenizer *tokenizer = NULL;
     SM_TRY(need_output(options));
     if (options->tokens.vocab_size == 0) {
         return sm_fail(SM_ERR_USAGE, "--vocab-size: missing; give the number of tokens for the vocabulary");
     }
     if (options->work.tokenizer != NULL) {
-        return sm_fail(SM_ERR_USAGE, "--tokenizer is a flag of show and convert; train makes a new one, in --output");
+        return sm_fail(SM_ERR_USAGE,
+                       "--tokenizer goes with --show and --convert; --vocab-size learns a new one, in --output");
     }
-    if (options->n_operands < 2) {
+    if (options->n_operands < 1) {
         return sm_fail(SM_ERR_USAGE, "FILE: missing; give files or folders with text to learn from; - is stdin");
     }
-    SM_TRY(learn(options, &tokenizer));
+    SM_TRY(learn_words(options, &tokenizer));
     if (tokenizer->n_tokens < options->tokens.vocab_size) {
         cli_note("the text has no more than %d tokens with --min-frequency %lld", tokenizer->n_tokens,
                  (long long)options->tokens.min_frequency);
@@ -158,10 +159,10 @@ static sm_status show(const cli_options *options) {
     SM_TRY(read_tokenizer(options, &tokenizer));
     SM_TRY_GOTO(sm_encoder_new(tokenizer, &encoder));
     print_tokenizer(options->work.tokenizer, tokenizer);
-    if (options->n_operands == 1) {
+    if (options->n_operands == 0) {
         print_notable(tokenizer);
     }
-    for (int i = 1; i < options->n_operands; i++) {
+    for (int i = 0; i < options->n_operands; i++) {
         SM_TRY_GOTO(show_text(tokenizer, encoder, options->operands[i]));
     }
 
@@ -184,22 +185,10 @@ static sm_status convert(const cli_options *options) {
     return status;
 }
 
-static const struct {
-    const char *name;
-    sm_status (*work)(const cli_options *options);
-} verbs[] = {{"train", train}, {"show", show}, {"convert", convert}};
-
-enum { N_VERBS = sizeof verbs / sizeof verbs[0] };
-
 sm_status cli_tokenizer(const cli_options *options) {
-    const char *names[N_VERBS];
     SM_TRY(cli_check_single("--threads", options->device.threads.n));
-    for (int i = 0; i < N_VERBS; i++) {
-        names[i] = verbs[i].name;
-        if (options->n_operands > 0 && strcmp(options->operands[0], verbs[i].name) == 0) {
-            return verbs[i].work(options);
-        }
+    if (options->tokens.show + options->tokens.convert + (options->tokens.vocab_size > 0) > 1) {
+        return sm_fail(SM_ERR_USAGE, "--vocab-size, --show and --convert exclude each other; give one");
     }
-    return options->n_operands == 0 ? sm_fail(SM_ERR_USAGE, "tokenizer: needs an action: train, show or convert")
-                                    : cli_no_such_name("tokenizer", "verb", options->operands[0], names, N_VERBS);
+    return options->tokens.show ? show(options) : options->tokens.convert ? convert(options) : learn(options);
 }

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Union
 if TYPE_CHECKING:
     import pandas
 
-Row = dict[str, Any]  # fields as `stepmark schema` describes them
+Row = dict[str, Any]  # fields as `stepmark run --schema` describes them
 Progress = Callable[[str], None]  # gets each line that the program says while it works
 Path = Union[str, "os.PathLike[str]"]
 

@@ -318,7 +318,7 @@ TEST(signals_end_everything) {
     assert_true(json_array_size(rows) == 1);
     json_decref(rows);
     expect_end_by_signal("sweep -m tiny -b 1 --seq-len 8 -r 1000000 --backend cpu", &usual, SIGINT, "");
-    expect_end_by_signal("peaks --backend cpu --min-time 100", &usual, SIGTERM, "measuring");
+    expect_end_by_signal("devices --peaks --backend cpu --min-time 100", &usual, SIGTERM, "measuring");
 }
 
 TEST(signals_end_hanging_drivers) {
@@ -363,7 +363,7 @@ TEST(a_device_without_parts_has_peaks) {
         skip();
     }
     const conditions whole = {"clCreateSubDevices -18 1", -1, 0};
-    assert_int_equal(wait_for_end(start("peaks --backend opencl --min-time 0.01 -o json", &whole), 120), 0);
+    assert_int_equal(wait_for_end(start("devices --peaks --backend opencl --min-time 0.01 -o json", &whole), 120), 0);
     json_t *rows = json_loads(read_stream("out"), 0, NULL);
     assert_true(json_array_size(rows) > 0);
     json_decref(rows);

@@ -273,7 +273,7 @@ TEST(test_program) {
         {"verify --backend cpu -t 1 --filter step --mode fused --recompute none", 0, "| fused | none ", NULL},
         {"train -m tiny --backend cpu -t 1 -b 2 --seq-len 8 --steps 2 --recompute block", 0, NULL, NULL},
         {"profile -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -r 2 --recompute block", 0, NULL, NULL},
-        {"ablate -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -w 0 -r 1 --recompute block", 0, "recompute", NULL},
+        {"compare --without all -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -w 0 -r 1 --recompute block", 0, "recompute", NULL},
     };
     CHECK_ALL(cases);
 }

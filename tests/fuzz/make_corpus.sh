@@ -13,7 +13,7 @@ done
 
 # A model with every kind of parameter, and its optimizer after a step.
 printf '\000\001\002\000\001\002\000\001' >ids.bin
-"$stepmark" init --d-model 2 --n-head 1 --n-layer 1 --vocab 3 --context 2 --d-ff 3 --save model 2>/dev/null
+"$stepmark" train --init --d-model 2 --n-head 1 --n-layer 1 --vocab 3 --context 2 --d-ff 3 --save model 2>/dev/null
 "$stepmark" train --weights model --steps 1 -b 1 --seq-len 2 -t 1 --data ids.bin --data-format bytes --save model >train.txt 2>&1
 cp model/model.safetensors model/optimizer.safetensors "$corpus/safetensors/"
 printf '\000' | cat - model/model.safetensors >"$corpus/weights/model"
@@ -24,9 +24,9 @@ printf '\001' | cat - model/optimizer.safetensors >"$corpus/weights/optimizer"
 } >"$corpus/weights_index/one"
 printf '\000{"weight_map":{"x":"a","y":"../b.safetensors","z":"b.safetensors"}}' >"$corpus/weights_index/outside"
 cp model/config.json "$corpus/hf_config/config"
-"$stepmark" init --arch llama --d-model 4 --n-head 2 --n-kv-head 1 --n-layer 1 --vocab 3 --context 2 --save llama 2>/dev/null
+"$stepmark" train --init --arch llama --d-model 4 --n-head 2 --n-kv-head 1 --n-layer 1 --vocab 3 --context 2 --save llama 2>/dev/null
 cp llama/config.json "$corpus/hf_config/llama"
-"$stepmark" init --arch qwen3 --d-model 4 --n-head 2 --n-kv-head 1 --n-layer 1 --vocab 3 --context 2 --save qwen3 2>/dev/null
+"$stepmark" train --init --arch qwen3 --d-model 4 --n-head 2 --n-kv-head 1 --n-layer 1 --vocab 3 --context 2 --save qwen3 2>/dev/null
 cp qwen3/config.json "$corpus/hf_config/qwen3"
 
 # Rows: of a run, of one that cannot be, an array, one cut short, damaged objects, no rows.
@@ -74,7 +74,7 @@ printf -- '-b 1-256 --seq-len 1-256 --n-layer 1-9 -r 1-9\n--nonsense\n' >"$corpu
 
 # A tokenizer of the bytes and three merges, in both formats: a byte says which.
 printf 'the then theatre the then theatre' >text.txt
-"$stepmark" tokenizer train --vocab-size 260 --output vocabulary text.txt >/dev/null
+"$stepmark" tokenize --vocab-size 260 --output vocabulary text.txt >/dev/null
 {
     printf '\000{"added_tokens":[{"id":0,"content":"<|endoftext|>","special":true}],"pre_tokenizer":{"type":"ByteLevel"},"model":{"vocab":'
     cat vocabulary/vocab.json

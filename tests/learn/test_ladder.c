@@ -138,7 +138,7 @@ TEST(bad_input_is_refused) {
         {"ladder matmul --shape N", 2, NULL, "--shape: 'N'"},
         {"ladder attention --shape NH=7", 2, NULL, "NH must divide C"},
         {"ladder softmax --shape vocab=400,Vp=320", 2, NULL, "vocab must not be above Vp"},
-        {"schema ladder", 0, "ceiling_share", NULL},
+        {"ladder --schema", 0, "ceiling_share", NULL},
     };
     CHECK_ALL(cases);
 }
@@ -186,9 +186,9 @@ TEST(the_documented_backend_works) {
          "json",
          0, "traced.so (fnv1a64:", NULL},
         {"run -m tiny -b 1 --seq-len 8 -r 1 -w 0 --no-peaks --no-phases --mode naive --backend-library $T/traced.so "
-         "--backend traced -o jsonl >$T/row.jsonl; " SM_TEST_BINARY " again $T/row.jsonl",
+         "--backend traced -o jsonl >$T/row.jsonl; " SM_TEST_BINARY " compare $T/row.jsonl#1",
          1, NULL, "it runs code of its own, --backend-library"},
-        {"again $T/row.jsonl --allow-own-code", 0, "verdict: reproduced", NULL},
+        {"compare $T/row.jsonl#1 --allow-own-code", 0, "verdict: reproduced", NULL},
         {"devices --backend-library $T/later.so", 1, NULL, "version 2 of the contract"},
         {"devices --backend-library $T/other.so", 1, NULL, "compiled against other headers"},
         {"devices --backend-library $T/missing.so", 1, NULL, "missing.so"},

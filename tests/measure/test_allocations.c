@@ -27,7 +27,7 @@ static const command commands[] = {
     {"walk -m tiny", NULL, 100},
     {"devices", NULL, 20},
     {"sweep " WORK " --mode naive,fused --dry-run", NULL, 100},
-    {"init -m tiny --save model", "model/model.safetensors", 100},
+    {"train --init -m tiny --save model", "model/model.safetensors", 100},
     {"train " WORK " --steps 1 --backend cpu -t 1 --save model", "model/model.safetensors", 50},
     {"run " WORK " -r 2 -w 0 --no-peaks --backend cpu -t 1 -o jsonl", NULL, 50},
     {"loop " WORK " -r 2 -w 0 --no-peaks -t 1 -o jsonl", NULL, 50},
@@ -38,7 +38,7 @@ static const command commands[] = {
     {"exercise", NULL, 50},
     {"ladder matmul --source blocked", NULL, 20},
     {"schema", NULL, 50},
-    {"tokenizer train --vocab-size 300 --output model -t 1 text", "model/tokenizer.json", 50},
+    {"tokenize --vocab-size 300 --output model -t 1 text", "model/tokenizer.json", 50},
     {"generate --weights given --prompt a --tokens 2 -t 1", NULL, 50},
 };
 enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]), QUICK_TRIES = 30 };
@@ -235,7 +235,7 @@ static long try_command(const command *c, long step_given, long *n_tries) {
 
 // The files that the commands read, made by the program itself.
 static void make_inputs(void) {
-    static const char *const lines[] = {"init -m tiny --save given",
+    static const char *const lines[] = {"train --init -m tiny --save given",
                                         "run " WORK " -r 6 -w 0 -q --backend cpu --no-peaks --output-file rows.json",
                                         "bundle rows.json --output a.bundle"};
     char line[2048];

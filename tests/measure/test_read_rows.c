@@ -94,7 +94,7 @@ TEST(not_rows) {
         {"[1, 2]", ""},
         {"\xff\xfe{}", ""},
         {"{\"step\": 1, \"loss\": 4.5, \"ms\": 3}\n{\"step\": 2, \"loss\": 4.4, \"ms\": 3}\n", "a training log"},
-        {"[{\"device\": \"cpu\", \"ceiling\": \"read\", \"best\": 3.0}]", "`stepmark peaks`"},
+        {"[{\"device\": \"cpu\", \"ceiling\": \"read\", \"best\": 3.0}]", "`stepmark devices --peaks`"},
         {"[{\"line\": \"total\", \"self_ns\": 3}]", "`stepmark profile`"},
         {"[{\"check\": \"op\", \"subject\": \"gelu\", \"status\": \"ok\"}]", "`stepmark verify`"},
         {"{\"colour\": 1, \"\\u001b[2J\": 2, \"size\": 3}", "JSON of another kind, with colour, size;"},
@@ -291,7 +291,7 @@ TEST(schema_is_the_document) {
     json_t *document = json_load_file("docs/row.schema.json", 0, &error);
     assert_non_null(schema);
     if (document == NULL || !json_equal(schema, document)) {
-        fail_msg("docs/row.schema.json is not what `stepmark schema` prints; regenerate it with `make schema`");
+        fail_msg("docs/row.schema.json is not what `stepmark run --schema` prints; regenerate it with `make schema`");
     }
     json_decref(document);
     json_decref(schema);

@@ -429,7 +429,7 @@ TEST(program) {
         {SM_TEST_BINARY " report", 2, "give result files"},
         {SM_TEST_BINARY " report $T/none.jsonl --format md", 1, "cannot open"},
         {SM_TEST_BINARY " report $T/rows.jsonl", 0, "All rows</h2>"},
-        {SM_TEST_BINARY " schema", 0, "\"samples_ns\""},
+        {SM_TEST_BINARY " run --schema", 0, "\"samples_ns\""},
     };
     sm_rows rows;
     char *path = temp_path("rows.jsonl");

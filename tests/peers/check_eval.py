@@ -74,7 +74,7 @@ def check_questions(checks, name, evaluate, path, model, tokenizer):
 def check_eval(checks, stepmark, folder, arch):
     text, run, tokens = folder / "text.txt", folder / "run", folder / "tokens"
     text.write_text(whole := END.join((DOCS / name).read_text()[:5000] for name in ("training.md", "tokenizer.md")))
-    stepmark.run("tokenizer", "train", "--vocab-size", 320, "--output", folder / "vocabulary", DOCS / "measurement.md")
+    stepmark.run("tokenize", "--vocab-size", 320, "--output", folder / "vocabulary", DOCS / "measurement.md")
     stepmark.run("tokenize", "--tokenizer", folder / "vocabulary", "--output", tokens, text)
     stepmark.run("train", "--run", run, "--arch", arch, "-m", "tiny", "--vocab", 320, "--data", tokens, "--steps", 60)
     evaluate = lambda data, *more: json.loads(stepmark.run("eval", "--weights", run, "--data", data, "-o", "json", *more))[0]

@@ -118,7 +118,7 @@ def check_ids(checks, program, folder, text_folder, vocabulary, tokenizer):
 def check_formats(checks, program, folder, vocabulary):
     """What is written is read by the peer, in both formats, and the ids stay."""
     out = folder / "converted"
-    run(program, "tokenizer", "convert", "--tokenizer", vocabulary, "--output", out)
+    run(program, "tokenize", "--convert", "--tokenizer", vocabulary, "--output", out)
     text = "Hello world, don't — 12 € 世界\n\n  end" + END
     ids = peer(models.BPE.from_file(str(vocabulary / "encoder.json"), str(vocabulary / "vocab.bpe"))).encode(text).ids
     of_json = Tokenizer.from_file(str(out / "tokenizer.json"))
@@ -126,7 +126,7 @@ def check_formats(checks, program, folder, vocabulary):
     checks.check("formats", of_json.encode(text).ids == ids and of_pair.encode(text).ids == ids, "read by the peer")
     (folder / "peer").mkdir()
     of_json.save(str(folder / "peer" / "tokenizer.json"))
-    shown = [run(program, "tokenizer", "show", "--tokenizer", path).splitlines()[0].split()[-1]
+    shown = [run(program, "tokenize", "--show", "--tokenizer", path).splitlines()[0].split()[-1]
              for path in (out, folder / "peer", vocabulary)]
     checks.check("formats", len(set(shown)) == 1, f"the peer's tokenizer.json is read as the same: {shown[0]}")
 
@@ -149,7 +149,7 @@ def check_training(checks, program, folder, text_folder, vocab_size, max_bytes):
                 continue
     begin = time.monotonic()
     out = folder / f"learned-{vocab_size}"
-    run(program, "tokenizer", "train", "--vocab-size", vocab_size, "--output", out, *(path for path, _ in files))
+    run(program, "tokenize", "--vocab-size", vocab_size, "--output", out, *(path for path, _ in files))
     own_s = time.monotonic() - begin
     tokenizer = peer(models.BPE())
     trainer = trainers.BpeTrainer(vocab_size=vocab_size, min_frequency=2, special_tokens=[END], show_progress=False,

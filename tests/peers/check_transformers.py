@@ -3,7 +3,7 @@
 
     check_transformers.py --stepmark build/release/stepmark
 
-Through the command line alone: a model that `stepmark init` writes; a model that transformers
+Through the command line alone: a model that `stepmark train --init` writes; a model that transformers
 writes, in each form in which it writes one, and the text with which `stepmark generate` continues;
 what each key of config.json means; and the steps of `stepmark train` against PyTorch in float64 on
 the same batches. Prints a line a check; exit status 1 if one fails.
@@ -144,7 +144,7 @@ def check_generation(checks, name, stepmark, folder, model):
 def check_ours(checks, stepmark, folder, arch):
     """A fresh model of ours, in transformers."""
     ours = folder / "ours"
-    stepmark.run("init", "--arch", arch, "-m", "tiny", "--seed", 7, "--save", ours)
+    stepmark.run("train", "--init", "--arch", arch, "-m", "tiny", "--seed", 7, "--save", ours)
     model = load(checks, f"{arch}: init, then from_pretrained", ours)
     check_predictions(checks, f"{arch}: init", stepmark, ours, model)
 

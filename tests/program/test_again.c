@@ -94,7 +94,7 @@ static void repeat_row(const char *command, int number) {
         "vocab",     "n_layer",  "seed",   "dropout",     "loss",    "n_threads",
     };
     char arguments[128];
-    snprintf(arguments, sizeof(arguments), "again r.json --row %d -o json", number);
+    snprintf(arguments, sizeof(arguments), "compare r.json#%d -o json", number);
     if (run(arguments) != 0) {
         fail_msg("%s: row %d: %s\n%s", command, number, err, out);
     }
@@ -128,7 +128,7 @@ static void make_sources(void) {
         text[i] = (char)(' ' + i * i % 90);
     }
     temp_write(at("it's text"), text, sizeof(text));
-    expect("init -m tiny --seed 3 --save model", 0, "");
+    expect("train --init -m tiny --seed 3 --save model", 0, "");
 }
 
 TEST(test_rows_come_back) {
@@ -190,7 +190,7 @@ TEST(test_tables_number_rows) {
         json_decref(row);
         line = strchr(line, '\n') + 1;
     }
-    assert_non_null(strstr(table, "stepmark again n.jsonl --row #"));
+    assert_non_null(strstr(table, "stepmark compare n.jsonl##"));
     expect("run -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks -o md --output-file n.jsonl", 0, "");
     assert_non_null(strstr(out, "| 5 | reference | step b1s8 "));
     expect("run -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks -o md", 0, "");
@@ -223,7 +223,7 @@ static void damage(const char *name, long offset) {
 // A training loop is run again by `loop`, with its loader and all that it reads.
 TEST(test_loops_come_back) {
     make_sources();
-    expect("tokenizer train --vocab-size 257 --output bytes \"it's text\"", 0, "");
+    expect("tokenize --vocab-size 257 --output bytes \"it's text\"", 0, "");
     expect_reproducible("loop -m tiny -b 2 --seq-len 16 --backend cpu -t 1 --isa baseline --documents 4-12 --padding "
                         "bucket --order shuffled --loader threads:2 --queue-depth 3 --accum 2",
                         1);
@@ -232,7 +232,7 @@ TEST(test_loops_come_back) {
                         1);
     assert_non_null(strstr(err, "stepmark loop --model-size=tiny"));
     damage("it's text", 10);
-    expect("again r.json", 1, "row 1: it's text has changed since");
+    expect("compare r.json#1", 1, "row 1: it's text has changed since");
     damage("it's text", 10);
 }
 
@@ -246,7 +246,7 @@ TEST(test_swept_loops_come_back) {
     json_t *row =
         parsed("{\"schema_version\":1,\"status\":\"ok\",\"backend\":\"cpu\",\"run_args\":[\"--batch-size=1\"]}");
     write_row(row, "loop", json_pack("{s:s}", "loader", "inline"), "old.json");
-    expect("again old.json", 1, "row 1: does not say its flags");
+    expect("compare old.json#1", 1, "row 1: does not say its flags");
     json_decref(row);
 }
 
@@ -259,20 +259,20 @@ TEST(test_changes_are_told) {
     json_t *rows = parsed(out);
     const json_t *row = json_array_get(rows, 0);
     write_row(row, "sweep_note", json_null(), "good.json");
-    expect("again good.json", 0, "'--data=it'\\''s text'"); // the command, for a shell
+    expect("compare good.json#1", 0, "'--data=it'\\''s text'"); // the command, for a shell
     assert_non_null(strstr(out, "verdict: reproduced"));
     write_row(row, "losses", json_pack("[f, f, f]", 5.5, 1.0, 1.0), "lost.json");
-    expect("again lost.json", 1, "row 1 was not reproduced: losses:");
+    expect("compare lost.json#1", 1, "row 1 was not reproduced: losses:");
     assert_non_null(strstr(out, "verdict: not reproduced"));
     write_row(row, "status", json_string("oom"), "oom.json");
-    expect("again oom.json", 1, "oom then, ok now");
+    expect("compare oom.json#1", 1, "oom then, ok now");
     damage("it's text", 10);
-    expect("again good.json", 1, "good.json: row 1: it's text has changed since");
+    expect("compare good.json#1", 1, "good.json: row 1: it's text has changed since");
     damage("it's text", 10);
     damage("model/model.safetensors", 90000);
-    expect("again good.json", 1, "good.json: row 1: model has changed since");
+    expect("compare good.json#1", 1, "good.json: row 1: model has changed since");
     remove(at("it's text"));
-    expect("again good.json", 1, "it's text");
+    expect("compare good.json#1", 1, "it's text");
     json_decref(rows);
 }
 
@@ -284,17 +284,15 @@ TEST(test_bad_input) {
         "{\"schema_version\":1,\"status\":\"ok\",\"backend\":\"cpu\",\"run_args\":[1]}\n";
     temp_write(at("two.jsonl"), two, sizeof(two) - 1);
     temp_write(at("text"), "no rows\n", 8);
-    expect("again", 2, "give one result file");
-    expect("again two.jsonl two.jsonl", 2, "give one result file");
-    expect("again missing.json", 1, "missing.json");
-    expect("again text", 1, "text: holds no result row");
-    expect("again two.jsonl", 2, "holds 4 rows; say which with --row N");
-    expect("again two.jsonl --row 5", 2, "--row: 5 is out of range; two.jsonl holds 4 rows");
-    expect("again two.jsonl --row 0", 2, "--row");
-    expect("again two.jsonl --row 1", 1, "row 1: measured by pytorch, not by stepmark");
-    expect("again two.jsonl --row 2", 1, "row 2: does not say its flags");
-    expect("again two.jsonl --row 3", 1, "row 3: its run_args have --batch-sise, which no row of `stepmark run` has");
-    expect("again two.jsonl --row 4", 1, "row 4: its run_args are not flags");
+    expect("compare two.jsonl#1 two.jsonl#1", 2, "give one row");
+    expect("compare missing.json#1", 1, "missing.json");
+    expect("compare text#1", 1, "text: holds no result row");
+    expect("compare two.jsonl#5", 2, "two.jsonl#5: two.jsonl holds 4 rows, from 1");
+    expect("compare two.jsonl#0", 2, "two.jsonl#0: ");
+    expect("compare two.jsonl#1", 1, "row 1: measured by pytorch, not by stepmark");
+    expect("compare two.jsonl#2", 1, "row 2: does not say its flags");
+    expect("compare two.jsonl#3", 1, "row 3: its run_args have --batch-sise, which no row of `stepmark run` has");
+    expect("compare two.jsonl#4", 1, "row 4: its run_args are not flags");
 }
 
 // --- rows of strangers --------------------------------------------------------------------------------
@@ -336,14 +334,14 @@ TEST(test_rows_hold_no_other_flags) {
     temp_write(at("victim.json"), "precious", 8);
     for (size_t i = 0; i < sizeof(of_run) / sizeof(of_run[0]); i++) {
         write_with(row, of_run[i], "stranger.json");
-        expect("again stranger.json", 1, ", which no row of `stepmark run` has; it is not run");
+        expect("compare stranger.json#1", 1, ", which no row of `stepmark run` has; it is not run");
     }
     for (size_t i = 0; i < sizeof(of_loop) / sizeof(of_loop[0]); i++) {
         write_with(loop, of_loop[i], "stranger.json");
-        expect("again stranger.json", 1, ", which no row of `stepmark loop` has; it is not run");
+        expect("compare stranger.json#1", 1, ", which no row of `stepmark loop` has; it is not run");
     }
     write_with(row, "--batch-size=2", "stranger.json");
-    expect("again stranger.json", 1, "its run_args have --batch-size twice");
+    expect("compare stranger.json#1", 1, "its run_args have --batch-size twice");
     char *victim = read_text("victim.json");
     assert_string_equal(victim, "precious");
     free(victim);
@@ -360,10 +358,10 @@ TEST(test_no_digest_of_other_files) {
     snprintf(digest, sizeof(digest), "%s", json_string_value(json_object_get(row, "data_digest")));
     assert_true(strncmp(digest, "fnv1a64:", 8) == 0);
     write_row(row, "data_digest", json_string("fnv1a64:0"), "stranger.json");
-    expect("again stranger.json", 1, "secret has changed since: its data_digest is not fnv1a64:0");
+    expect("compare stranger.json#1", 1, "secret has changed since: its data_digest is not fnv1a64:0");
     assert_null(strstr(err, digest));
     write_row(row, "data_digest", json_null(), "stranger.json");
-    expect("again stranger.json -o json", 0, "");
+    expect("compare stranger.json#1 -o json", 0, "");
     assert_null(strstr(out, digest));
     json_decref(row);
 }
@@ -394,19 +392,19 @@ TEST(test_code_of_rows_runs_when_asked) {
     json_t *row = first_row(command); // an empty kernel: a row without a speed
     expect_code_ran("run", true);
     write_row(row, "sweep_note", json_null(), "stranger.json");
-    expect("again stranger.json", 1, "it runs code of its own, --kernel gelu_forward=gelu_forward.c; look at it");
+    expect("compare stranger.json#1", 1, "it runs code of its own, --kernel gelu_forward=gelu_forward.c; look at it");
     expect_code_ran("again", false);
-    expect("again stranger.json --allow-own-code", 0, "");
-    expect_code_ran("again --allow-own-code", true);
+    expect("compare stranger.json#1 --allow-own-code", 0, "");
+    expect_code_ran("compare --allow-own-code", true);
     append("gelu_forward.c", "// changed\n");
-    expect("again stranger.json --allow-own-code", 1, "gelu_forward.c is not the file that was measured");
+    expect("compare stranger.json#1 --allow-own-code", 1, "gelu_forward.c is not the file that was measured");
     write_with(row, "--backend-library=gelu_forward.c", "stranger.json");
-    expect("again stranger.json", 1, "it runs code of its own");
+    expect("compare stranger.json#1", 1, "it runs code of its own");
     json_t *plain =
         first_row("run -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --no-phases -o json");
     write_with(plain, "--backend-library=gelu_forward.c", "stranger.json");
-    expect("again stranger.json", 1, "it runs code of its own, --backend-library gelu_forward.c");
-    expect("again stranger.json --allow-own-code", 1, "--backend-library: gelu_forward.c is not the file");
+    expect("compare stranger.json#1", 1, "it runs code of its own, --backend-library gelu_forward.c");
+    expect("compare stranger.json#1 --allow-own-code", 1, "--backend-library: gelu_forward.c is not the file");
     expect_code_ran("changed", false);
     json_decref(plain);
     json_decref(row);

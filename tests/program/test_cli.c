@@ -47,7 +47,7 @@ TEST(bad_files) {
         {"train -m tiny --save $T/missing/never", 1, NULL, "--save"},
         {"train -m tiny --save $T/short.txt", 1, NULL, "--save"},
         {"train -m tiny --save $T/nowhere", 1, NULL, "nowhere is not a folder"},
-        {"init -m tiny --save $T/missing/never", 1, NULL, "--save"},
+        {"train --init -m tiny --save $T/missing/never", 1, NULL, "--save"},
         {"estimate -m tiny >/dev/full", 1, NULL, "stepmark: "},
         {"walk >/dev/full", 1, NULL, "stepmark: "},
     };
@@ -327,14 +327,14 @@ TEST(profile_adds_up) {
     CHECK_ALL(cases);
 }
 
-TEST(ablate_measures_every_rewrite) {
-    expect_exit("ablate -m tiny -t 1 -b 1 --seq-len 8 -w 0 -r 6 --without loss_head -o json", 0);
+TEST(compare_without_rewrites) {
+    expect_exit("compare --without loss_head,first_write -m tiny -t 1 -b 1 --seq-len 8 -w 0 -r 6 -o json", 0);
     json_t *rows = parse_json(out);
-    assert_true(json_array_size(rows) >= 2);
+    assert_int_equal(json_array_size(rows), 2);
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);
         assert_string_equal(json_string_value(json_object_get(row, "status")), "ok");
-        assert_string_not_equal(json_string_value(json_object_get(row, "without")), "loss_head");
+        assert_string_equal(json_string_value(json_object_get(row, "without")), i == 0 ? "loss_head" : "first_write");
         assert_true(json_number_value(json_object_get(row, "ratio")) > 0);
         assert_true(json_is_number(json_object_get(row, "ratio_ci95_lo")));
     }
@@ -342,7 +342,7 @@ TEST(ablate_measures_every_rewrite) {
 }
 
 TEST(peaks_measures_ceilings) {
-    expect_exit("peaks --backend cpu -t 1 --min-time 0 -o json", 0);
+    expect_exit("devices --peaks --backend cpu -t 1 --min-time 0 -o json", 0);
     json_t *rows = parse_json(out);
     bool memory = false;
     for (size_t i = 0; i < json_array_size(rows); i++) {
@@ -541,7 +541,7 @@ TEST(architectures_and_optimizers_are_chosen) {
         {"train --optimizer nothing", 2, NULL, "--optimizer: unknown value 'nothing'; give one of adamw"},
         {"train -m tiny --optimizer sgd --nesterov 0.5 --steps 1", 2, NULL, "--nesterov: 0.5 is neither 0 nor 1"},
         {"train -m tiny --nesterov 1 --steps 1", 2, NULL, "--nesterov: AdamW has no such setting"},
-        {"init -m tiny --save $T/chosen", 0, "GPT-2 tiny", NULL},
+        {"train --init -m tiny --save $T/chosen", 0, "GPT-2 tiny", NULL},
         {"train --weights $T/chosen --arch gpt2", 2, NULL, "--arch: the model of --weights fixes it"},
     };
     CHECK_ALL(cases);
@@ -732,8 +732,8 @@ TEST(ctrl_c_keeps_what_was_measured) {
 
 // Rows and pairs that were whole by then are printed, and no others.
 TEST(ctrl_c_keeps_ablations_and_pairs) {
-    char *ablate[] = {SM_TEST_BINARY, "ablate", "-m", "tiny", "-t", "1",    "-b", "1", "--seq-len", "8",
-                      "-w",           "0",      "-r", "100",  "-o", "json", NULL};
+    char *ablate[] = {SM_TEST_BINARY, "compare", "--without", "all", "-m", "tiny", "-t", "1",    "-b", "1",
+                      "--seq-len",    "8",       "-w",        "0",   "-r", "100",  "-o", "json", NULL};
     assert_int_equal(interrupt(ablate, 2, "without matmul_epilogue"), 130);
     read_file("out", out);
     json_t *rows = parse_json(out);
@@ -798,7 +798,7 @@ static int set_up(void **state) {
         return -1;
     }
     return system(SM_TEST_BINARY
-                  " init -m tiny --seed 7 --save $T/model >/dev/null &&"
+                  " train --init -m tiny --seed 7 --save $T/model >/dev/null &&"
                   "printf 'too short' >$T/short.txt &&"
                   "head -c 2001 /dev/zero >$T/odd.bin && ln -s missing/folder $T/nowhere &&"
                   "head -c 4000 /dev/zero | tr '\\0' '\\377' >$T/large_ids.bin &&"

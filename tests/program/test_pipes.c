@@ -12,7 +12,7 @@ TEST(nobody_writes) {
         {"recommend $T/pipe", 1, NULL, "/pipe: an empty pipe without a writer"},
         {"report $T/pipe --output $T/page.html", 1, NULL, "without a writer"},
         {"compare $T/pipe $T/pipe", 1, NULL, "without a writer"},
-        {"again $T/pipe", 1, NULL, "without a writer"},
+        {"compare $T/pipe#1", 1, NULL, "without a writer"},
         {"bundle $T/pipe --output $T/bundle", 1, NULL, "without a writer"},
         {"leaderboard $T/pipe", 1, NULL, "without a writer"},
         {"sweep --file $T/pipe", 1, NULL, "without a writer"},

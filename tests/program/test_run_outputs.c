@@ -18,8 +18,9 @@ static json_t *make_row(const char *mode, const char *test, int us) {
     for (int i = 0; i < 10; i++) {
         json_array_append_new(samples, json_integer(1000LL * us + 7 * i));
     }
-    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:o}", "status", "ok", "mode", mode, "test", test, "model_type", "tiny",
-                     "median_ns", (json_int_t)(1000LL * us + 30), "samples_ns", samples);
+    return json_pack("{s:s, s:s, s:s, s:s, s:i, s:I, s:o}", "status", "ok", "mode", mode, "test", test, "model_type",
+                     "tiny", "n_batch", test[6] - '0', "median_ns", (json_int_t)(1000LL * us + 30), "samples_ns",
+                     samples);
 }
 
 static void expect_sentences(json_t *rows, const char *const *expected, size_t n) {
@@ -170,14 +171,14 @@ TEST(records_are_as_their_schema) {
         {"devices", "devices -o json"},
         {"estimate", "estimate -m tiny -b 1 -o json"},
         {"verify", "verify --backend cpu --filter ^bias --max-elems 100 -o json"},
-        {"peaks", "peaks -t 1 --min-time 0.001 -o json"},
+        {"devices --peaks", "devices --peaks -t 1 --min-time 0.001 -o json"},
         {"run", "run -m tiny -b 1 --seq-len 8 -r 2 -w 0 --no-peaks --backend reference --precision fp32,tf32 -o json"},
         {"loop", "loop -m tiny -b 1 --seq-len 8 -r 2 -w 0 --no-peaks -t 1 -o json"},
         {"profile", "profile -m tiny -b 1 --seq-len 8 -r 2 -w 0 -t 1 -o json"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char arguments[64];
-        snprintf(arguments, sizeof(arguments), "schema %s", cases[i].command);
+        snprintf(arguments, sizeof(arguments), "%s --schema", cases[i].command);
         expect_exit(arguments, 0);
         json_t *schema = json_loads(out, 0, NULL);
         expect_exit(cases[i].arguments, 0);
@@ -189,8 +190,7 @@ TEST(records_are_as_their_schema) {
         json_decref(schema);
         json_decref(records);
     }
-    static const expectation wrong[] = {
-        {"schema init", 2, NULL, "no records of 'init'; there are those of devices, run, "}};
+    static const expectation wrong[] = {{"page --schema", 2, NULL, "--schema is a flag of devices, run, "}};
     CHECK_ALL(wrong);
 }
 

@@ -54,11 +54,11 @@ TEST(every_subcommand_fits) {
         {"profile -m tiny -b 1 --seq-len 8 -r 2 -w 1 -t 1", 0},
         {"loop -m tiny -b 1 --seq-len 8 -r 2 -w 1 --no-peaks --output-file $T/loop.jsonl --trace $T/loop.json", 0},
         {"loop -m tiny -b 1 --seq-len 8 -r 2 -w 1 --loader inline --no-peaks --baseline $T/loop.jsonl", 0},
-        {"ablate -m tiny -b 1 --seq-len 8 -r 1 -w 0 -t 1", 0},
+        {"compare --without all -m tiny -b 1 --seq-len 8 -r 1 -w 0 -t 1", 0},
         {"train -m tiny -b 1 --seq-len 8 --steps 2", 0},
         {"train -m tiny -b 1 --seq-len 8 --steps 12 --profile -t 1", 0},
         {"sweep -m tiny -b 1 --seq-len 8 --mode naive,fused -r 3 -w 1 --backend cpu --no-peaks", 0},
-        {"peaks --min-time 0.001 -t 1", 0},
+        {"devices --peaks --min-time 0.001 -t 1", 0},
         {"verify --backend cpu --filter ^bias --max-elems 1000", 0},
         {"ladder softmax --min-time 0 --no-peaks", 0},
         {"page", 2},
@@ -71,9 +71,9 @@ TEST(every_subcommand_fits) {
          0},
         {"recommend " ROWS, 0},
         {"compare " ROWS " " ROWS, 0},
-        {"again " ROWS, 2},
+        {"compare " ROWS "#99", 2},
         {"report " ROWS " --format md --output $T/report.md", 0},
-        {"init -m tiny --save $T/model", 0},
+        {"train --init -m tiny --save $T/model", 0},
         {"generate --weights $T/model --prompt once --tokens 8", 0},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]) && repeats_paths(); i++) {
@@ -225,7 +225,8 @@ TEST(controls_are_escaped) {
 // Of rows, models and names alike; what is no terminal gets a model's bytes as they are.
 TEST(what_strangers_wrote_is_escaped) {
     char command[COMMAND_SIZE];
-    static const char *const rows[] = {"again", "recommend", "leaderboard --no-reference", "compare $T/row.json"};
+    static const char *const rows[] = {"compare $T/row.json#1 --allow-own-code", "recommend $T/row.json",
+                                       "leaderboard --no-reference $T/row.json", "compare $T/row.json $T/row.json"};
     assert_int_equal(
         system("printf '[{\"schema_version\":1,\"status\":\"ok\",\"backend\":\"cpu\",\"device\":\"cpu\\"
                "302\\233[31m\",\"model_type\":\"\\342\\200\\256tiny\",\"n_batch\":1,\"n_seq\":8,"
@@ -233,13 +234,13 @@ TEST(what_strangers_wrote_is_escaped) {
                "233=1\"]}]' >$T/row.json"),
         0);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        snprintf(command, sizeof(command), "%s %s $T/row.json", SM_TEST_BINARY, rows[i]);
+        snprintf(command, sizeof(command), "%s %s", SM_TEST_BINARY, rows[i]);
         (void)run_on_terminal(100, command, screen);
         if (strstr(screen, "\xC2\x9B") != NULL || strstr(screen, "\xE2\x80\xAE") != NULL) {
             fail_msg("%s: %s", command, screen);
         }
     }
-    assert_int_equal(system(SM_TEST_BINARY " init -m tiny --vocab 256 --save $T/model 2>/dev/null"), 0);
+    assert_int_equal(system(SM_TEST_BINARY " train --init -m tiny --vocab 256 --save $T/model 2>/dev/null"), 0);
     static const struct {
         const char *how, *seen;
     } cases[] = {{"", "a\\u001b[2Jb"}, {"--raw", "a\033[2Jb"}, {"2>/dev/null | cat", "a\033[2Jb"}}; // one writer
@@ -437,8 +438,8 @@ TEST(goldens_of_files) {
         {"walk", "walk -m tiny --n-layer 1"},
         {"page", "page -m tiny --backend none --output page.html"},
         {"exercise", "exercise"},
-        {"tokenizer", "tokenizer train --vocab-size 300 --output tok text.txt"},
-        {"tokenizer_show", "tokenizer show --tokenizer tok 'Once upon a time'"},
+        {"tokenizer", "tokenize --vocab-size 300 --output tok text.txt"},
+        {"tokenizer_show", "tokenize --show --tokenizer tok 'Once upon a time'"},
         {"tokenize", "tokenize --tokenizer tok --val-percent 0 --output ids text.txt"},
         {"bundle", "bundle rows.jsonl --output rows.bundle"},
         {"leaderboard", "leaderboard rows.bundle"},

@@ -64,12 +64,12 @@ static const door doors[] = {
      "train --run $T/run --resume auto"},
     {"echo \"-r 1 --$F=$V\" >$T/f", "sweep " WORK "-w 0 --no-peaks --no-phases --file $T/f"},
     {"echo \"-r 1 --$SHORT $V\" >$T/f", "sweep " WORK "-w 0 --no-peaks --no-phases --file $T/f"},
-    {"sed \"s|\\\"run_args\\\": *\\[|&\\\"--$F=$V\\\",|\" $T/row.jsonl >$T/f", "again $T/f"},
-    {"sed \"s|\\\"run_args\\\": *\\[|&\\\"--$SHORT=$V\\\",|\" $T/row.jsonl >$T/f", "again $T/f"},
-    {"sed \"s|\\\"run_args\\\": *\\[|&\\\"--$F=$V\\\",|\" $T/loop.jsonl >$T/f", "again $T/f"},
+    {"sed \"s|\\\"run_args\\\": *\\[|&\\\"--$F=$V\\\",|\" $T/row.jsonl >$T/f", "compare $T/f#1"},
+    {"sed \"s|\\\"run_args\\\": *\\[|&\\\"--$SHORT=$V\\\",|\" $T/row.jsonl >$T/f", "compare $T/f#1"},
+    {"sed \"s|\\\"run_args\\\": *\\[|&\\\"--$F=$V\\\",|\" $T/loop.jsonl >$T/f", "compare $T/f#1"},
     {"sed \"s|\\\"run_args\\\": *\\[|&\\\"--$F=$V\\\",|\" $T/row.jsonl >$T/g && " SM_TEST_BINARY
      " bundle $T/g --output $T/f 2>$T/said",
-     "again $T/f"},
+     "compare $T/f#1"},
 };
 
 TEST(files_bring_no_code) {

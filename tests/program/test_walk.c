@@ -91,9 +91,9 @@ TEST(ops_are_chosen) {
 
 TEST(says_where_numbers_come_from) {
     static const expectation cases[] = {
-        {"walk --values --seed 7", 0, "weights  stepmark init -m tiny --seed 7 --save DIR", NULL},
+        {"walk --values --seed 7", 0, "weights  stepmark train --init -m tiny --seed 7 --save DIR", NULL},
         {"walk --values --arch llama --d-model 48 --n-head 3", 0,
-         "weights  stepmark init --arch llama -m tiny --n-head 3 --d-model 48 --seed 42", NULL},
+         "weights  stepmark train --init --arch llama -m tiny --n-head 3 --d-model 48 --seed 42", NULL},
         {"walk --values --weights $T/model", 0, "/model\n", NULL},
         {"walk --weights $T/missing", 1, NULL, "missing"},
         {"walk --data $T/missing", 1, NULL, "missing"},
@@ -101,7 +101,7 @@ TEST(says_where_numbers_come_from) {
     };
     CHECK_ALL(cases);
     // The line makes the weights that were walked: the numbers of fresh weights and of these are the same.
-    expect_exit("init -m tiny --seed 42 --save $T/same", 0);
+    expect_exit("train --init -m tiny --seed 42 --save $T/same", 0);
     expect_exit("walk --values --weights $T/same | grep norm > $T/loaded", 0);
     expect_exit("walk --values | grep norm > $T/fresh; cmp $T/fresh $T/loaded", 0);
 }
@@ -110,7 +110,7 @@ static int set_up(void **state) {
     if (make_folder(state) != 0) {
         return -1;
     }
-    return run("init -m tiny --seed 5 --save $T/model");
+    return run("train --init -m tiny --seed 5 --save $T/model");
 }
 
 int main(void) { return cmocka_run_group_tests(tests, set_up, remove_folder); }

@@ -149,7 +149,7 @@ TEST(the_program_goes_on_with_a_text) {
     char *run_folder = temp_path("run");
     assert_int_equal(mkdir(run_folder, 0777), 0);
     memcpy(folder, temp_folder, sizeof folder);                           // both are /tmp/stepmark?test?XXXXXX
-    expect("init -m tiny --seed 5 --save $T/run/model", 0, "tiny", NULL); // 256 tokens: bytes
+    expect("train --init -m tiny --seed 5 --save $T/run/model", 0, "tiny", NULL); // 256 tokens: bytes
     expect("generate --weights $T/run --prompt 'Hello' --tokens 6 --backend cpu -t 1", 0, "Hello", "6 tokens");
     expect("generate --weights $T/run/model --prompt Hello --tokens 6 --ids -t 1", 0, NULL, NULL);
     memcpy(first, out, sizeof first);
@@ -166,10 +166,10 @@ TEST(the_program_goes_on_with_a_text) {
            "run/model: no optimizer state");
     expect("eval --weights $T/run/model/model.safetensors --data README.md", 1, NULL,
            "model.safetensors: is a file; give the folder");
-    expect("init -m tiny --vocab 300 --save $T/wide", 0, NULL, NULL);
+    expect("train --init -m tiny --vocab 300 --save $T/wide", 0, NULL, NULL);
     expect("generate --weights $T/wide --prompt x", 2, NULL, "--tokenizer: the model knows 300");
     expect("generate --weights $T/wide --prompt x --tokenizer bytes --tokens 3", 0, "x", NULL);
-    expect("tokenizer train --vocab-size 300 --output $T/wide README.md", 0, "300 tokens", NULL);
+    expect("tokenize --vocab-size 300 --output $T/wide README.md", 0, "300 tokens", NULL);
     expect("generate --weights $T/wide --prompt 'The step' --tokens 4", 0, "The step", NULL);
     expect("generate --weights $T/wide --prompt '' --tokens 4", 0, NULL, "4 tokens");
     expect("generate --weights $T/run --tokenizer $T/wide --prompt x", 1, NULL, "300 tokens, but the model");

@@ -494,7 +494,7 @@ static int set_up(void **state) {
         "head -c 20000 /dev/zero | tr '\\0' x; printf '<|endoftext|> \\303\\251t\\303\\251 \\n\\n end'; } >text && "
         "seq -f 'word %g' 900 >val && : >empty && printf '<|endoftext|><|endoftext|>' >separators && cd - >/dev/null "
         "&& "
-        "{ " SM_TEST_BINARY " tokenizer train --vocab-size 600 --output $T/tok $T/text && " SM_TEST_BINARY
+        "{ " SM_TEST_BINARY " tokenize --vocab-size 600 --output $T/tok $T/text && " SM_TEST_BINARY
         " tokenize --tokenizer $T/tok --output $T/ids $T/text; } >/dev/null 2>&1");
 }
 

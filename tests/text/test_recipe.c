@@ -50,7 +50,7 @@ TEST(flags_come_from_a_file) {
 }
 
 TEST(a_run_leaves_what_its_user_needs) {
-    expect_exit("tokenizer train --vocab-size 300 --output $T/voc $T/words", 0);
+    expect_exit("tokenize --vocab-size 300 --output $T/voc $T/words", 0);
     expect_exit("tokenize --tokenizer $T/voc --val-percent 50 --output $T/ids $T/words $T/many", 0);
     expect_exit("train " WORK
                 "--vocab 300 --data $T/ids --steps 20 --val-every 5 --save-every 5 --keep-best --run $T/run "

@@ -259,7 +259,7 @@ prepare_hosts() {
     mkdir "$work/host0"
     head -c 30000 docs/measurement.md >"$work/host0/text"
     head -c 9000 docs/training.md >"$work/host0/val"
-    prepare "$program" tokenizer train --vocab-size 280 --output "$work/host0/words" README.md
+    prepare "$program" tokenize --vocab-size 280 --output "$work/host0/words" README.md
     # shellcheck disable=SC2086 # a list of flags
     prepare "$program" train $sizes $common --threads 1 --steps 2 --save "$work/host0/weights"
 }

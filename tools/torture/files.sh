@@ -50,7 +50,7 @@ fill_disks() {
 }
 
 STEPMARK_FAULT_STRIDE=${STEPMARK_FAULT_STRIDE:-1} build/release/tests/test_file_faults
-"$stepmark" init --n-layer 1 --n-head 2 --d-model 8 --vocab 256 --context 16 --save "$work/old" >/dev/null
+"$stepmark" train --init --n-layer 1 --n-head 2 --d-model 8 --vocab 256 --context 16 --save "$work/old" >/dev/null
 for folder in old new; do
     "$stepmark" train --backend reference --weights "$work/old" --save "$work/$folder" -b 1 --seq-len 8 --steps 1 \
         >/dev/null 2>&1

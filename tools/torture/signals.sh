@@ -13,11 +13,11 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
 "$stepmark" run -m tiny -b 1 --seq-len 8 -r 3 --no-peaks --backend cpu -o json >rows.json 2>/dev/null
-"$stepmark" init -m tiny --save model >/dev/null 2>&1
+"$stepmark" train --init -m tiny --save model >/dev/null 2>&1
 "$stepmark" exercise residual --init mine >/dev/null 2>&1
 sed -i 's|// Your code.|for (;;);|' mine/residual.c
 seq 2000000 >text
-"$stepmark" tokenizer train --vocab-size 300 --output tok text >/dev/null 2>&1
+"$stepmark" tokenize --vocab-size 300 --output tok text >/dev/null 2>&1
 
 subcommands=(
     "devices"
@@ -25,8 +25,8 @@ subcommands=(
     "run -m small -b 1 --seq-len 64 -r 100"
     "profile -m tiny -b 4 --seq-len 64 -r 100000 --backend cpu"
     "advise -m tiny --seq-len 64 --mode fused -r 100000"
-    "ablate -m tiny -b 4 --seq-len 64 -r 100000 --backend cpu"
-    "peaks --min-time 5"
+    "compare --without all -m tiny -b 4 --seq-len 64 -r 100000 --backend cpu"
+    "devices --peaks --min-time 5"
     "train -m tiny -b 4 --seq-len 64 --steps 1000000 --save out --backend cpu"
     "verify"
     "verify --mode tuned"
@@ -35,13 +35,13 @@ subcommands=(
     "sweep -m tiny -b 1,2,4 --seq-len 8,16 -r 100000 --no-peaks"
     "compare --interleaved 'run -m tiny -r 100000' 'run -m tiny -r 100000'"
     "report rows.json"
-    "init -m small --save fresh"
+    "train --init -m small --save fresh"
     "loop -m tiny -b 4 --seq-len 64 -r 100000 --no-peaks --loader threads:2"
     "train -m tiny -b 4 --seq-len 64 --steps 1000000 --run run --resume auto --save-every 100 --backend cpu"
     "page --output step.html"
     "ladder matmul --min-time 5"
     "exercise residual --check mine/residual.c --timeout 60"
-    "tokenizer train --vocab-size 30000 --output fresh_tok text"
+    "tokenize --vocab-size 30000 --output fresh_tok text"
     "tokenize --tokenizer tok --output data text"
     "generate --weights model --prompt a --tokens 1000000"
 )
