@@ -99,8 +99,6 @@ KERNEL_FLAGS := $(if $(filter asan fuzz tsan dev,$(CONFIG)),$(KERNEL_OPTIMISE_$(
 
 ISA_FLAGS_baseline :=
 ISA_FLAGS_neon :=
-# GCC 12 and 14 read the wrong half of a sum in loops over parts of vectors.
-ISA_FLAGS_sve512 := -march=armv8.2-a+sve -msve-vector-bits=512 $(if $(findstring clang,$(CC)),,--param=vect-partial-vector-usage=0)
 ISA_FLAGS_neon_bf16 := -march=armv8.2-a+bf16
 ISA_FLAGS_sme := $(ISA_FLAGS_neon_bf16) -DCPU_SME=1
 ISA_FLAGS_scalar :=
@@ -120,7 +118,7 @@ CPU_BASE_sme_f32 := -DCPU_BASE_ISA=neon
 # kernels of their own for bf16 data; amx takes from avx512_bf16 what it lacks, both take the rest from avx512,
 # neon_bf16 from neon. sme has products alone, of floats, too, and takes the rest from these two.
 ALL_ISAS_x86_64 := baseline avx2 avx512 avx512_bf16 amx
-ALL_ISAS_aarch64 := neon sve512 neon_bf16 sme
+ALL_ISAS_aarch64 := neon neon_bf16 sme
 # Compilers that make vectors of RISC-V's know version 0.12 of its intrinsics: GCC 14, Clang 18.
 ALL_ISAS_riscv64 = scalar $(if $(shell echo '__riscv_v_intrinsic >= 12000' | $(CC) -march=rv64gcv -E -include /dev/null \
                    -P - 2>/dev/null | awk '$$1 >= 12000'),rvv128 rvv256 rvv512)
@@ -137,8 +135,8 @@ endif
 ISAS_dev = $(shell tools/best_isa.sh $(CC))
 ISAS := $(or $(ISAS_$(CONFIG)),$(ALL_ISAS))
 override ISAS := $(filter $(ISAS) $(if $(filter amx,$(ISAS)),avx512_bf16) $(if $(filter sme,$(ISAS)),neon_bf16) $(if $(filter neon_bf16 sme,$(ISAS)),neon),$(ALL_ISAS))
-F32_ISAS := $(filter baseline avx2 scalar rvv% sve512,$(ISAS)) $(if $(filter avx512 avx512_bf16 amx,$(ISAS)),avx512) $(filter neon,$(ISAS))
-BF16_ISAS := $(filter baseline avx2 avx512 neon sve512 scalar rvv%,$(ISAS))
+F32_ISAS := $(filter baseline avx2 scalar rvv%,$(ISAS)) $(if $(filter avx512 avx512_bf16 amx,$(ISAS)),avx512) $(filter neon,$(ISAS))
+BF16_ISAS := $(filter baseline avx2 avx512 neon scalar rvv%,$(ISAS))
 DOT_ISAS := $(filter avx512_bf16 amx neon_bf16 sme,$(ISAS))
 
 # --- sources -----------------------------------------------------------------------------------

@@ -22,7 +22,6 @@ is_best amx "$avx512 avx512_bf16 amx_tile amx_bf16" -mavx512bf16 -mamx-tile -mam
         case "$(sed -n 's/^Features.*:\(.*\)/\1 /p;/^Features/q' /proc/cpuinfo)" in
         *" bf16 "*" sme "*) echo sme ;;
         *" bf16 "*) echo neon_bf16 ;;
-        *" sve "*) [ "$(cat /proc/sys/abi/sve_default_vector_length)" = 64 ] && echo sve512 || echo neon ;;
         *) echo neon ;;
         esac
         ;;

@@ -12,7 +12,6 @@
 #include <unistd.h>
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
-#include <sys/prctl.h>
 #elif defined(__riscv)
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -55,16 +54,8 @@ extern const cpu_kernel_table cpu_kernels_neon;
 extern const cpu_kernel_table cpu_kernels_bf16_neon;
 extern const cpu_kernel_table cpu_kernels_bf16_neon_bf16;
 extern const cpu_kernel_table cpu_kernels_f16_neon;
-extern const cpu_kernel_table cpu_kernels_sve512, cpu_kernels_bf16_sve512, cpu_kernels_f16_sve512;
 extern const cpu_kernel_table cpu_kernels_sme;
 extern const cpu_kernel_table cpu_kernels_bf16_sme;
-
-// Vectors of 512 bits of the Scalable Vector Extension (A64FX), no longer and no shorter: kernels are compiled for one
-// length (Linux's Documentation/arch/arm64/sve.rst).
-static bool has_sve512(void) {
-    enum { HAS_SVE = 1 << 22, GET_LENGTH = 51, LENGTH_BYTES = 0xFFFF };
-    return (getauxval(AT_HWCAP) & HAS_SVE) != 0 && (prctl(GET_LENGTH) & LENGTH_BYTES) == 64;
-}
 
 // BFMMLA and what comes with it (Linux's Documentation/arch/arm64/elf_hwcaps.rst).
 static bool has_neon_bf16(void) {
@@ -126,8 +117,6 @@ static const cpu_isa isas[] = {
      NULL},
     {"neon_bf16", has_neon_bf16, BUILT(neon_bf16, cpu_kernels_neon), BUILT(neon_bf16, cpu_kernels_bf16_neon_bf16),
      BUILT(neon_bf16, cpu_kernels_f16_neon), NULL},
-    {"sve512", has_sve512, BUILT(sve512, cpu_kernels_sve512), BUILT(sve512, cpu_kernels_bf16_sve512),
-     BUILT(sve512, cpu_kernels_f16_sve512), NULL},
     {"neon", always, BUILT(neon, cpu_kernels_neon), BUILT(neon, cpu_kernels_bf16_neon),
      BUILT(neon, cpu_kernels_f16_neon), NULL},
 #elif defined(__riscv)

@@ -52,7 +52,6 @@ static const struct {
 } arithmetics[] = {
 #if defined(__aarch64__)
     {"fma f32", "neon", false, "independent fused multiply-adds; a multiply and an add count one each"},
-    {"fma f32 sve", "sve512", false, "as fma f32, in vectors of 512 bits"},
     {"dot bf16", "neon_bf16", true, "bfmmla: 2x2 sums of four bf16 products; a multiply and an add count one each"},
     {"outer f32", "sme", false, "fmopa: outer products of f32 added to f32; a multiply and an add count one each"},
     {"outer bf16", "sme", true,

@@ -329,7 +329,7 @@ static const cli_flag flags[] = {
      "keep OPENBLAS_CORETYPE as it is, even if it makes OpenBLAS use kernels for an older processor", OPENED,
      AT(device.keep_env)},
     {"Device", "isa", 0, CLI_TEXT, "NAME", NULL,
-     "instruction set of the cpu kernels (baseline, avx2, avx512, avx512_bf16, amx; on Arm neon, sve512, neon_bf16, "
+     "instruction set of the cpu kernels (baseline, avx2, avx512, avx512_bf16, amx; on Arm neon, neon_bf16, "
      "sme; on RISC-V scalar, rvv128, rvv256, rvv512) or family of the opencl kernels "
      "(tensor, local, registers); not given: the best for the device",
      OPENED, AT(device.isa)},

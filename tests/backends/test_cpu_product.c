@@ -9,7 +9,7 @@
 #include "tests/support/cpu_kernel_run.h"
 #include "backends/cpu/cpu.h"
 
-static const char *const isa_names[] = {"baseline",  "avx2", "avx512", "avx512_bf16", "amx",   "sve512",
+static const char *const isa_names[] = {"baseline",  "avx2", "avx512", "avx512_bf16", "amx",
                                         "neon_bf16", "sme",  "rvv128", "rvv256",      "rvv512"};
 enum { N_ISAS = sizeof isa_names / sizeof isa_names[0] };
 

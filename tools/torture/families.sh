@@ -108,11 +108,8 @@ for family in ${FAMILIES:-aarch64 riscv64}; do
         for function in multiply_scores multiply_to_rows multiply_to_keys; do
             loops neon attention/flash_attention.neon.f32.o $function "mla>=8" "loads<=6" "moves<=0" "stack<=0"
         done
-        loops sve512 matmul/product.sve512.f32.o cpu_tile_3 "mla>=48" "loads<=22" "moves<=0" "stack<=0"
-        loops sve512 matmul/product_bf16.sve512.bf16.o cpu_product_tile "mla>=24" "loads<=11" "moves<=0" "stack<=0"
         for function in multiply_scores multiply_to_rows multiply_to_keys; do
-            loops sve512 attention/flash_attention.sve512.f32.o $function "mla>=8" "loads<=8" "moves<=0" "stack<=0"
-        done
+            done
         loops neon matmul/peaks.neon.f32.o cpu_peak_flops_neon "mla>=24" "loads<=0" "moves<=0" "stack<=0"
         loops neon_bf16 matmul/peaks_dot.neon_bf16.bf16.o cpu_peak_flops_bf16_neon_bf16 "mla>=24" "loads<=0" "moves<=0" "stack<=0"
         for data in f32 bf16; do
@@ -122,7 +119,6 @@ for family in ${FAMILIES:-aarch64 riscv64}; do
         loops sme matmul/peaks_dot.sme.bf16.o cpu_peak_flops_bf16_sme "mla>=4" "loads<=0" "moves<=0" "stack<=0"
         check neon cortex-a72
         check neon neoverse-n1
-        check sve512 a64fx
         check neon_bf16 max
         check sme max,sme512=on,sme_fa64=off
         for bits in 128 256 1024; do # of ZA's rows

@@ -3,7 +3,7 @@
 //
 //     CPU_VECTOR_BYTES  of a vector: cpu_vector (common/vector.h)
 //     CPU_REGISTERS     of vectors
-//     CPU_NEON, CPU_SVE vectors are those of NEON, or SVE's, of the length that it is compiled for
+//     CPU_NEON          vectors are those of NEON
 //     CPU_BY_LANE       a multiply-add takes its factor from any element of a register
 //     CPU_BF16_K        neighbours along k whose products, of bf16, an instruction adds to one float; 1: there is none
 //     CPU_SME           products are sums of outer products in SME's ZA (common/sme.h)
@@ -26,11 +26,6 @@
 #elif defined(__AVX__)
 #define CPU_VECTOR_BYTES 32
 #define CPU_REGISTERS    16
-#define CPU_OWN_PRODUCTS 1
-#elif defined(__ARM_FEATURE_SVE_BITS) && __ARM_FEATURE_SVE_BITS >= 256
-#define CPU_VECTOR_BYTES (__ARM_FEATURE_SVE_BITS / 8)
-#define CPU_REGISTERS    32
-#define CPU_SVE          1
 #define CPU_OWN_PRODUCTS 1
 #elif defined(__aarch64__)
 #define CPU_VECTOR_BYTES 16
@@ -59,9 +54,6 @@
 #define CPU_REGISTERS    16
 #endif
 
-#if !defined(CPU_SVE)
-#define CPU_SVE 0
-#endif
 #if !defined(CPU_NEON)
 #define CPU_NEON 0
 #endif
@@ -82,9 +74,6 @@
 #include <immintrin.h>
 #elif defined(__x86_64__)
 #include <emmintrin.h> // compiled in a tenth of the time
-#elif CPU_SVE
-#include <arm_neon.h>
-#include <arm_sve.h>
 #elif defined(__aarch64__)
 #include <arm_neon.h>
 #endif

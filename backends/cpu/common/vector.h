@@ -17,8 +17,6 @@ typedef cpu_whole_int_vector cpu_int_vector __attribute__((aligned(4)));
 static inline float cpu_add_lanes(cpu_vector v) {
 #if defined(__AVX512F__)
     return _mm512_reduce_add_ps((__m512)v);
-#elif CPU_SVE && !defined(__clang__)
-    return svaddv_f32(svptrue_b32(), (svfloat32_t)v);
 #elif CPU_NEON
     return vaddvq_f32((float32x4_t)v);
 #else
@@ -30,15 +28,11 @@ static inline float cpu_add_lanes(cpu_vector v) {
 #endif
 }
 
-#if CPU_NEON || (CPU_SVE && !defined(__clang__))
+#if CPU_NEON
 #define CPU_ADDS_IN_PLACE 1
 // *sum += factor * row, in the register where *sum is: GCC 12 else copies between registers.
 static inline __attribute__((always_inline)) void cpu_add_in_place(cpu_vector *sum, float factor, cpu_vector row) {
-#if CPU_NEON
     __asm__("fmla %0.4s, %1.4s, %2.s[0]" : "+w"(*sum) : "w"(row), "w"(factor));
-#else
-    __asm__("fmla %0.s, %1/m, %2.s, %3.s" : "+w"(*sum) : "Upl"(svptrue_b32()), "w"(row), "w"(svdup_n_f32(factor)));
-#endif
 }
 #else
 #define CPU_ADDS_IN_PLACE 0
@@ -57,8 +51,6 @@ static inline cpu_vector cpu_look_up(const float table[16], cpu_int_vector i) {
     const __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table), (__m256i)i);
     const __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table + 8), (__m256i)i);
     return (cpu_vector)_mm256_blendv_ps(low, high, (__m256)(i << 28));
-#elif CPU_SVE && CPU_VECTOR_BYTES == 64 && !defined(__clang__)
-    return (cpu_vector)svtbl_f32((svfloat32_t) * (const cpu_vector *)table, (svuint32_t)(i & 15));
 #elif CPU_NEON
     const uint8x16x4_t bytes = vld1q_u8_x4((const uint8_t *)table);
     const uint32x4_t first = vmulq_n_u32(vandq_u32((uint32x4_t)i, vdupq_n_u32(15)), 0x04040404);

@@ -18,10 +18,7 @@ enum { N_SUMS = 24 };
 enum { N_SUMS = CPU_REGISTERS == 32 ? 16 : 12 };
 #endif
 
-#if CPU_SVE && !defined(__clang__) // adds to a register: a sum that is multiplied would be copied each time
-#define MULTIPLY_ADD(sum, factor, term) \
-    __asm__("fmla %0.s, %1/m, %2.s, %3.s" : "+w"(sum) : "Upl"(svptrue_b32()), "w"(factor), "w"(term))
-#elif CPU_NEON
+#if CPU_NEON // adds to a register: a sum that is multiplied would be copied each time
 #define MULTIPLY_ADD(sum, factor, term) __asm__("fmla %0.4s, %1.4s, %2.4s" : "+w"(sum) : "w"(factor), "w"(term))
 #else
 #define MULTIPLY_ADD(sum, factor, term) ((sum) = (sum) * (factor) + (term))

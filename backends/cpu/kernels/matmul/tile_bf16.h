@@ -116,7 +116,7 @@ CPU_TILE_OF_SUMS cpu_product_tile(int64_t steps, cpu_product_a a, const cpu_pack
         for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
 #pragma GCC unroll 5
             for (int v = 0; v < CPU_PRODUCT_VECTORS; v++) {
-                sum[r][v] = cpu_multiply_add(sum[r][v], a.data[CPU_SVE ? r : r * a.row], row[v]);
+                sum[r][v] = cpu_multiply_add(sum[r][v], a.data[r * a.row], row[v]);
             }
         }
 #endif
