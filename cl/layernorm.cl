@@ -16,11 +16,11 @@
 // Zero where a vec reaches beyond the row, so that sums of squares are right.
 static inline vec deviation(const global data *x, float mean, ulong n) { return load_data_part(x, n, mean) - mean; }
 
-// With `residual`, r = a + b takes the place of x; without, x is a, and b and r are not looked at.
-kernel void layernorm_forward(uint residual, ulong N, ulong C, float eps, const global data *a, ulong a_at,
-                              const global data *b, ulong b_at, const global float *w, ulong w_at,
-                              const global float *beta, ulong beta_at, global data *r, ulong r_at, global data *y,
-                              ulong y_at, global float *mean, ulong mean_at, global float *rstd, ulong rstd_at) {
+// With `residual`, r = x + add takes the place of x; without, add and r are not looked at.
+kernel void layernorm_forward(uint residual, ulong N, ulong C, float eps, const global data *x, ulong x_at,
+                              const global float *w, ulong w_at, const global float *b, ulong b_at,
+                              const global data *add, ulong add_at, global data *y, ulong y_at, global float *mean,
+                              ulong mean_at, global float *rstd, ulong rstd_at, global data *r, ulong r_at) {
     ROW_SHARED(shared);
     const ulong n = MY_ROW;
     if (n >= N) {
@@ -30,9 +30,9 @@ kernel void layernorm_forward(uint residual, ulong N, ulong C, float eps, const 
     vec kept[KEPT];
     vec sum = to_vec(0.0f);
     FOR_VECS(k, c, C) {
-        vec here = load_data_part(a + a_at + row + c, C - c, 0.0f);
+        vec here = load_data_part(x + x_at + row + c, C - c, 0.0f);
         if (residual) {
-            here += load_data_part(b + b_at + row + c, C - c, 0.0f);
+            here += load_data_part(add + add_at + row + c, C - c, 0.0f);
             if (ROW_VECS == 0) {
                 store_data_part(here, r + r_at + row + c, C - c);
             }
@@ -40,17 +40,17 @@ kernel void layernorm_forward(uint residual, ulong N, ulong C, float eps, const 
         kept[KEPT_AT(k)] = here;
         sum += here;
     }
-    const global data *x = residual ? r + r_at + row : a + a_at + row;
+    const global data *normed = residual ? r + r_at + row : x + x_at + row;
     const float average = row_sum(sum_of(sum), shared) / C;
     vec squares = to_vec(0.0f);
     FOR_VECS(k, c, C) {
-        const vec d = ROW_VECS > 0 ? kept[KEPT_AT(k)] - average : deviation(x + c, average, C - c);
+        const vec d = ROW_VECS > 0 ? kept[KEPT_AT(k)] - average : deviation(normed + c, average, C - c);
         squares += d * d;
     }
     const float inverse = 1.0f / sqrt(row_sum(sum_of(squares), shared) / C + eps);
     FOR_VECS(k, c, C) {
-        const vec d = ROW_VECS > 0 ? kept[KEPT_AT(k)] - average : deviation(x + c, average, C - c);
-        const vec scaled = d * inverse * load_part(w + w_at + c, C - c, 0.0f) + load_part(beta + beta_at + c, C - c, 0.0f);
+        const vec d = ROW_VECS > 0 ? kept[KEPT_AT(k)] - average : deviation(normed + c, average, C - c);
+        const vec scaled = d * inverse * load_part(w + w_at + c, C - c, 0.0f) + load_part(b + b_at + c, C - c, 0.0f);
         store_data_part(scaled, y + y_at + row + c, C - c);
         if (ROW_VECS > 0 && residual) {
             store_data_part(kept[KEPT_AT(k)], r + r_at + row + c, C - c);

@@ -12,10 +12,10 @@
 //   row n+1  |item 0|item 1| .. |item 0|item 1| ..      strip 0   -> dw
 //            |<--- ROW_ITEMS -->|
 
-// With `residual`, r = a + b takes the place of x; without, x is a, and b and r are not looked at.
-kernel void rmsnorm_forward(uint residual, ulong N, ulong C, float eps, const global data *a, ulong a_at,
-                            const global data *b, ulong b_at, const global float *w, ulong w_at, global data *r,
-                            ulong r_at, global data *y, ulong y_at, global float *rstd, ulong rstd_at) {
+// With `residual`, r = x + add takes the place of x; without, add and r are not looked at.
+kernel void rmsnorm_forward(uint residual, ulong N, ulong C, float eps, const global data *x, ulong x_at,
+                            const global float *w, ulong w_at, const global data *add, ulong add_at, global data *y,
+                            ulong y_at, global float *rstd, ulong rstd_at, global data *r, ulong r_at) {
     ROW_SHARED(shared);
     const ulong n = MY_ROW;
     if (n >= N) {
@@ -25,9 +25,9 @@ kernel void rmsnorm_forward(uint residual, ulong N, ulong C, float eps, const gl
     vec kept[KEPT];
     vec squares = to_vec(0.0f);
     FOR_VECS(k, c, C) {
-        vec here = load_data_part(a + a_at + row + c, C - c, 0.0f);
+        vec here = load_data_part(x + x_at + row + c, C - c, 0.0f);
         if (residual) {
-            here += load_data_part(b + b_at + row + c, C - c, 0.0f);
+            here += load_data_part(add + add_at + row + c, C - c, 0.0f);
             if (ROW_VECS == 0) {
                 store_data_part(here, r + r_at + row + c, C - c);
             }
@@ -35,10 +35,10 @@ kernel void rmsnorm_forward(uint residual, ulong N, ulong C, float eps, const gl
         kept[KEPT_AT(k)] = here;
         squares += here * here;
     }
-    const global data *x = residual ? r + r_at + row : a + a_at + row;
+    const global data *normed = residual ? r + r_at + row : x + x_at + row;
     const float inverse = 1.0f / sqrt(row_sum(sum_of(squares), shared) / C + eps);
     FOR_VECS(k, c, C) {
-        const vec here = ROW_VECS > 0 ? kept[KEPT_AT(k)] : load_data_part(x + c, C - c, 0.0f);
+        const vec here = ROW_VECS > 0 ? kept[KEPT_AT(k)] : load_data_part(normed + c, C - c, 0.0f);
         store_data_part(here * inverse * load_part(w + w_at + c, C - c, 0.0f), y + y_at + row + c, C - c);
         if (ROW_VECS > 0 && residual) {
             store_data_part(here, r + r_at + row + c, C - c);

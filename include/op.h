@@ -155,6 +155,7 @@ typedef enum {
 enum {
     SM_OPTIONAL = 1,     // may be left out: SM_NO_TENSOR
     SM_TRANSPOSABLE = 2, // exchanges its shape's two letters when attr.w_transposed is set
+    SM_INPLACE = 4,      // this output, and not the first, may lie where the input inplace_in lies
 };
 
 // The element type of an operand.
@@ -182,7 +183,7 @@ typedef struct {
     const char *source;            // where the definition comes from (paper, section)
     sm_operand_info in[SM_MAX_IN]; // ends at the first with a null name
     sm_operand_info out[SM_MAX_OUT];
-    int inplace_in;      // index of the input that out[0] may overwrite, or SM_NO_OPERAND
+    int inplace_in;      // index of the input that out[sm_op_inplace_out()] may overwrite, or SM_NO_OPERAND
     unsigned attributes; // bits: 1u << SM_ATTR_*
     bool is_cheap;       // a forward op that is computed again instead of kept
     bool is_shared;      // done together with other processes, by the session: no backend has a kernel
@@ -190,6 +191,11 @@ typedef struct {
 
 const sm_op_info *sm_op_get_info(sm_op_kind kind);
 const char *sm_op_name(sm_op_kind kind);
+// Index of the input or output with that name, or SM_NO_OPERAND; and the op's tensor there, or SM_NO_TENSOR.
+int sm_op_find_in(sm_op_kind kind, const char *name);
+int sm_op_find_out(sm_op_kind kind, const char *name);
+int sm_op_tensor(const sm_op *op, const char *name);
+int sm_op_inplace_out(const sm_op_info *info); // the output with SM_INPLACE, otherwise 0
 // The kind's equation without the clauses (divided by ";  ") of optional outputs that the op leaves out.
 enum { SM_EQUATION_SIZE = 256 };
 void sm_op_equation(const sm_op *op, char text[SM_EQUATION_SIZE]);

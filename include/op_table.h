@@ -2,8 +2,8 @@
 // that walk, estimate, verify and the backends read. Each includer defines the words below that it needs; the others
 // expand to nothing.
 //
-//   OP(code, name, inplace,           inplace: the input that the first output may overwrite, SM_IN(name, operand), or
-//                                     SM_NO_OPERAND
+//   OP(code, name, inplace,           inplace: the input that the first output, or the one with SM_INPLACE, may
+//                                     overwrite, SM_IN(name, operand), or SM_NO_OPERAND
 //      work, again, call, look,       words, below
 //      attributes,
 //      equation, source)              equation: one line, in the operands' names; source: paper and section
@@ -12,7 +12,7 @@
 //   INPUTS(name)                      its inputs follow, in order
 //   IN(operand, shape, type, flags)   flags: SM_OPTIONAL, SM_TRANSPOSABLE, or 0
 //   OUTPUTS(name)                     its outputs follow, at least one
-//   OUT(operand, shape, type, mode, flags)      mode: SM_WRITES, SM_ADDS or SM_UPDATES
+//   OUT(operand, shape, type, mode, flags)      mode: SM_WRITES, SM_ADDS or SM_UPDATES; flags also SM_INPLACE
 //   WORKING_COPY(shape)               the optional output w of an update: its first output, rounded to the data type
 //   END
 //
@@ -137,31 +137,36 @@ OUTPUTS(dropout)
     OUT(y, "(n)", DATA, SM_WRITES, 0)
 END
 
-OP(SM_OP_LAYERNORM_FORWARD, layernorm_forward, SM_NO_OPERAND,
-   EACH_OUT(8, layernorm_forward, y), CHEAP, BY_ROW, LOOK(rows), HAS(eps),
-   "mean = sum_c x / C;  rstd = 1/sqrt(sum_c (x - mean)^2 / C + eps);  y = (x - mean) rstd w + b",
-   "Ba et al. 2016, equations 3 and 4")
+OP(SM_OP_LAYERNORM_FORWARD, layernorm_forward, SM_IN(layernorm_forward, x),
+   COUNTED(layernorm_forward), CHEAP, BY_ROW, LOOK(rows), HAS(eps),
+   "r = x + add, and x is r from here on;  mean = sum_c x / C;  rstd = 1/sqrt(sum_c (x - mean)^2 / C + eps);  "
+   "y = (x - mean) rstd w + b",
+   "Ba et al. 2016, equations 3 and 4; the optional add and r are the residual's, in the same pass over a row")
 INPUTS(layernorm_forward)
     IN(x, "(N,C)", DATA, 0)
     IN(w, "(C)", REAL, 0)
     IN(b, "(C)", REAL, 0)
+    IN(add, "(N,C)", DATA, SM_OPTIONAL)
 OUTPUTS(layernorm_forward)
     OUT(y, "(N,C)", DATA, SM_WRITES, 0)
     OUT(mean, "(N)", REAL, SM_WRITES, 0)
     OUT(rstd, "(N)", REAL, SM_WRITES, 0)
+    OUT(r, "(N,C)", DATA, SM_WRITES, SM_OPTIONAL | SM_INPLACE)
 END
 
-OP(SM_OP_LAYERNORM_BACKWARD, layernorm_backward, SM_NO_OPERAND,
-   COUNTED(layernorm_backward), KEPT, OWN_CALL, LOOK(column_sums), NO_ATTRS,
-   "xh = (x - mean) rstd;  g = dy w;  dx = rstd (g - sum_c g / C - xh sum_c g xh / C);  dw += sum_n dy xh;  "
-   "db += sum_n dy;  dbias += sum_n dx",
-   "derivative of layernorm_forward; the optional dbias is that of the bias last added to x")
+OP(SM_OP_LAYERNORM_BACKWARD, layernorm_backward, SM_IN(layernorm_backward, dskip),
+   COUNTED(layernorm_backward), KEPT, BY_ROW, LOOK(column_sums), NO_ATTRS,
+   "xh = (x - mean) rstd;  g = dy w;  dx = rstd (g - sum_c g / C - xh sum_c g xh / C), plus dskip if there is one;  "
+   "dw += sum_n dy xh;  db += sum_n dy;  dbias += sum_n dx",
+   "derivative of layernorm_forward; the optional dskip is the gradient that reaches x past the norm, the optional dbias"
+   " that of the bias last added to x")
 INPUTS(layernorm_backward)
     IN(dy, "(N,C)", DATA, 0)
     IN(x, "(N,C)", DATA, 0)
     IN(w, "(C)", REAL, 0)
     IN(mean, "(N)", REAL, 0)
     IN(rstd, "(N)", REAL, 0)
+    IN(dskip, "(N,C)", DATA, SM_OPTIONAL)
 OUTPUTS(layernorm_backward)
     OUT(dx, "(N,C)", DATA, SM_WRITES, 0)
     OUT(dw, "(C)", REAL, SM_ADDS, 0)
@@ -277,27 +282,30 @@ OUTPUTS(gelu_backward)
     OUT(dx, "(n)", DATA, SM_WRITES, 0)
 END
 
-OP(SM_OP_RMSNORM_FORWARD, rmsnorm_forward, SM_NO_OPERAND,
-   EACH_OUT(4, rmsnorm_forward, y), CHEAP, BY_ROW, LOOK(rows), HAS(eps),
-   "rstd = 1/sqrt(sum_c x^2 / C + eps);  y = x rstd w",
-   "Zhang and Sennrich 2019, equation 4")
+OP(SM_OP_RMSNORM_FORWARD, rmsnorm_forward, SM_IN(rmsnorm_forward, x),
+   COUNTED(rmsnorm_forward), CHEAP, BY_ROW, LOOK(rows), HAS(eps),
+   "r = x + add, and x is r from here on;  rstd = 1/sqrt(sum_c x^2 / C + eps);  y = x rstd w",
+   "Zhang and Sennrich 2019, equation 4; the optional add and r are the residual's, in the same pass over a row")
 INPUTS(rmsnorm_forward)
     IN(x, "(N,C)", DATA, 0)
     IN(w, "(C)", REAL, 0)
+    IN(add, "(N,C)", DATA, SM_OPTIONAL)
 OUTPUTS(rmsnorm_forward)
     OUT(y, "(N,C)", DATA, SM_WRITES, 0)
     OUT(rstd, "(N)", REAL, SM_WRITES, 0)
+    OUT(r, "(N,C)", DATA, SM_WRITES, SM_OPTIONAL | SM_INPLACE)
 END
 
-OP(SM_OP_RMSNORM_BACKWARD, rmsnorm_backward, SM_NO_OPERAND,
-   EACH_OUT(9, rmsnorm_backward, dx), KEPT, OWN_CALL, LOOK(column_sums), NO_ATTRS,
-   "xh = x rstd;  g = dy w;  dx = rstd (g - xh sum_c g xh / C);  dw += sum_n dy xh",
-   "derivative of rmsnorm_forward")
+OP(SM_OP_RMSNORM_BACKWARD, rmsnorm_backward, SM_IN(rmsnorm_backward, dskip),
+   COUNTED(rmsnorm_backward), KEPT, BY_ROW, LOOK(column_sums), NO_ATTRS,
+   "xh = x rstd;  g = dy w;  dx = rstd (g - xh sum_c g xh / C), plus dskip if there is one;  dw += sum_n dy xh",
+   "derivative of rmsnorm_forward; the optional dskip is the gradient that reaches x past the norm")
 INPUTS(rmsnorm_backward)
     IN(dy, "(N,C)", DATA, 0)
     IN(x, "(N,C)", DATA, 0)
     IN(w, "(C)", REAL, 0)
     IN(rstd, "(N)", REAL, 0)
+    IN(dskip, "(N,C)", DATA, SM_OPTIONAL)
 OUTPUTS(rmsnorm_backward)
     OUT(dx, "(N,C)", DATA, SM_WRITES, 0)
     OUT(dw, "(C)", REAL, SM_ADDS, 0)
@@ -679,70 +687,6 @@ END
 #endif
 
 // Made by rewrites, each equal to the composition it replaces.
-
-OP(SM_OP_RESIDUAL_LAYERNORM_FORWARD, residual_layernorm_forward, SM_IN(residual_layernorm_forward, a),
-   EACH_OUT(9, residual_layernorm_forward, r), KEPT, BY_ROW, LOOK(rows), HAS(eps),
-   "r = a + b;  y, mean, rstd = layernorm(r; w, beta)",
-   "residual, then layernorm_forward, in one pass over a row")
-INPUTS(residual_layernorm_forward)
-    IN(a, "(N,C)", DATA, 0)
-    IN(b, "(N,C)", DATA, 0)
-    IN(w, "(C)", REAL, 0)
-    IN(beta, "(C)", REAL, 0)
-OUTPUTS(residual_layernorm_forward)
-    OUT(r, "(N,C)", DATA, SM_WRITES, 0)
-    OUT(y, "(N,C)", DATA, SM_WRITES, 0)
-    OUT(mean, "(N)", REAL, SM_WRITES, 0)
-    OUT(rstd, "(N)", REAL, SM_WRITES, 0)
-END
-
-OP(SM_OP_RESIDUAL_LAYERNORM_BACKWARD, residual_layernorm_backward, SM_IN(residual_layernorm_backward, dskip),
-   COUNTED(residual_layernorm_backward), KEPT, OWN_CALL, LOOK(column_sums), NO_ATTRS,
-   "dx = dskip + layernorm_backward(dy; x, w, mean, rstd);  dw += sum_n dy xh;  dbeta += sum_n dy;  "
-   "dbias += sum_n dx",
-   "layernorm_backward, then residual (the skip's gradient joins), in one pass over a row")
-INPUTS(residual_layernorm_backward)
-    IN(dy, "(N,C)", DATA, 0)
-    IN(x, "(N,C)", DATA, 0)
-    IN(w, "(C)", REAL, 0)
-    IN(mean, "(N)", REAL, 0)
-    IN(rstd, "(N)", REAL, 0)
-    IN(dskip, "(N,C)", DATA, 0)
-OUTPUTS(residual_layernorm_backward)
-    OUT(dx, "(N,C)", DATA, SM_WRITES, 0)
-    OUT(dw, "(C)", REAL, SM_ADDS, 0)
-    OUT(dbeta, "(C)", REAL, SM_ADDS, 0)
-    OUT(dbias, "(C)", REAL, SM_ADDS, SM_OPTIONAL)
-END
-
-OP(SM_OP_RESIDUAL_RMSNORM_FORWARD, residual_rmsnorm_forward, SM_IN(residual_rmsnorm_forward, a),
-   EACH_OUT(5, residual_rmsnorm_forward, r), KEPT, BY_ROW, LOOK(rows), HAS(eps),
-   "r = a + b;  y, rstd = rmsnorm(r; w)",
-   "residual, then rmsnorm_forward, in one pass over a row")
-INPUTS(residual_rmsnorm_forward)
-    IN(a, "(N,C)", DATA, 0)
-    IN(b, "(N,C)", DATA, 0)
-    IN(w, "(C)", REAL, 0)
-OUTPUTS(residual_rmsnorm_forward)
-    OUT(r, "(N,C)", DATA, SM_WRITES, 0)
-    OUT(y, "(N,C)", DATA, SM_WRITES, 0)
-    OUT(rstd, "(N)", REAL, SM_WRITES, 0)
-END
-
-OP(SM_OP_RESIDUAL_RMSNORM_BACKWARD, residual_rmsnorm_backward, SM_IN(residual_rmsnorm_backward, dskip),
-   EACH_OUT(10, residual_rmsnorm_backward, dx), KEPT, OWN_CALL, LOOK(column_sums), NO_ATTRS,
-   "dx = dskip + rmsnorm_backward(dy; x, w, rstd);  dw += sum_n dy xh",
-   "rmsnorm_backward, then residual (the skip's gradient joins), in one pass over a row")
-INPUTS(residual_rmsnorm_backward)
-    IN(dy, "(N,C)", DATA, 0)
-    IN(x, "(N,C)", DATA, 0)
-    IN(w, "(C)", REAL, 0)
-    IN(rstd, "(N)", REAL, 0)
-    IN(dskip, "(N,C)", DATA, 0)
-OUTPUTS(residual_rmsnorm_backward)
-    OUT(dx, "(N,C)", DATA, SM_WRITES, 0)
-    OUT(dw, "(C)", REAL, SM_ADDS, 0)
-END
 
 OP(SM_OP_FLASH_ATTENTION_FORWARD, flash_attention_forward, SM_NO_OPERAND,
    COUNTED(attention_forward), KEPT, OWN_CALL, LOOK(attention), HEADS DROPS,

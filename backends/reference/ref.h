@@ -43,11 +43,11 @@ static inline double ref_mask_factor(const ref_mask *mask, int64_t e) {
 // kind with OWN_CALL the type of own_NAME in run.c, which gets the op and its operands, follows from the table, and the
 // function is declared below.
 
-#define DATA      real
-#define REAL      real
-#define I32       int32_t
-#define U32       uint32_t
-#define U8        uint8_t
+#define DATA real
+#define REAL real
+#define I32  int32_t
+#define U32  uint32_t
+#define U8   uint8_t
 #define NO_ATTRS
 #define HAS(attr) , __typeof__(((sm_attrs *)0)->attr) attr
 
@@ -82,14 +82,6 @@ void REF(embedding_backward)(int64_t B, int64_t T, int64_t C, int64_t V, const i
 
 // kernels/dropout.c
 void REF(dropout)(int64_t n, const ref_mask *mask, const real *x, real *y);
-
-// kernels/layernorm.c
-void REF(layernorm_backward)(int64_t N, int64_t C, const real *dy, const real *x, const real *w, const real *mean,
-                             const real *rstd, const real *dskip, real *dx, real *dw, real *db);
-
-// kernels/rmsnorm.c
-void REF(rmsnorm_backward)(int64_t N, int64_t C, const real *dy, const real *x, const real *w, const real *rstd,
-                           const real *dskip, real *dx, real *dw);
 
 // kernels/matmul.c
 void REF(matmul_forward)(int64_t N, int64_t C, int64_t F, bool w_transposed, const real *x, const real *W, real *y);

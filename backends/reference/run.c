@@ -11,8 +11,8 @@ static int64_t n_cols(const sm_tensor *t) { return sm_tensor_cols(t); }
 // --- kinds with a call of their own -----------------------------------------------------------------
 
 // own_NAME gets the op and its operands, in the table's order and of its types; few need scratch.
-#define OWN(name, ...)                     \
-    static REF(own_##name) own_##name;     \
+#define OWN(name, ...)                 \
+    static REF(own_##name) own_##name; \
     static void own_##name(const host_op *op, UNUSED double *scratch, __VA_ARGS__)
 
 // The shape of an operand.
@@ -60,31 +60,6 @@ OWN(embedding_backward, const int32_t *token, const real *dx, const int32_t *sta
 OWN(dropout, const real *x, const uint32_t *rng_step, real *y) {
     const ref_mask m = mask(&op->op->attr, rng_step);
     REF(dropout)(n_elems(OUT_SHAPE(dropout, y)), &m, x, y);
-}
-
-OWN(layernorm_backward, const real *dy, const real *x, const real *w, const real *mean, const real *rstd, real *dx,
-    real *dw, real *db, real *dbias) {
-    const sm_tensor *rows = IN_SHAPE(layernorm_backward, dy);
-    REF(layernorm_backward)(n_rows(rows), n_cols(rows), dy, x, w, mean, rstd, NULL, dx, dw, db);
-    add_to_bias(rows, dx, dbias);
-}
-
-OWN(residual_layernorm_backward, const real *dy, const real *x, const real *w, const real *mean, const real *rstd,
-    const real *dskip, real *dx, real *dw, real *dbeta, real *dbias) {
-    const sm_tensor *rows = IN_SHAPE(residual_layernorm_backward, dy);
-    REF(layernorm_backward)(n_rows(rows), n_cols(rows), dy, x, w, mean, rstd, dskip, dx, dw, dbeta);
-    add_to_bias(rows, dx, dbias);
-}
-
-OWN(rmsnorm_backward, const real *dy, const real *x, const real *w, const real *rstd, real *dx, real *dw) {
-    const sm_tensor *rows = IN_SHAPE(rmsnorm_backward, dy);
-    REF(rmsnorm_backward)(n_rows(rows), n_cols(rows), dy, x, w, rstd, NULL, dx, dw);
-}
-
-OWN(residual_rmsnorm_backward, const real *dy, const real *x, const real *w, const real *rstd, const real *dskip,
-    real *dx, real *dw) {
-    const sm_tensor *rows = IN_SHAPE(residual_rmsnorm_backward, dy);
-    REF(rmsnorm_backward)(n_rows(rows), n_cols(rows), dy, x, w, rstd, dskip, dx, dw);
 }
 
 OWN(matmul_forward, const real *x, const real *W, const real *b, real *y, real *act) {
@@ -155,15 +130,17 @@ OWN(rope, const real *x, const int32_t *starts, real *y) {
 
 OWN(head_rmsnorm_forward, const real *x, const real *wq, const real *wk, real *y, real *rstd) {
     const sm_attrs *attr = &op->op->attr;
-    REF(head_rmsnorm_forward)(n_rows(IN_SHAPE(head_rmsnorm_forward, x)), attr->n_head, attr->n_kv_head,
-                              n_elems(IN_SHAPE(head_rmsnorm_forward, wq)), attr->eps, x, wq, wk, y, rstd);
+    REF(head_rmsnorm_forward)
+    (n_rows(IN_SHAPE(head_rmsnorm_forward, x)), attr->n_head, attr->n_kv_head,
+     n_elems(IN_SHAPE(head_rmsnorm_forward, wq)), attr->eps, x, wq, wk, y, rstd);
 }
 
 OWN(head_rmsnorm_backward, const real *dy, const real *x, const real *wq, const real *wk, const real *rstd, real *dx,
     real *dwq, real *dwk) {
     const sm_attrs *attr = &op->op->attr;
-    REF(head_rmsnorm_backward)(n_rows(IN_SHAPE(head_rmsnorm_backward, x)), attr->n_head, attr->n_kv_head,
-                               n_elems(IN_SHAPE(head_rmsnorm_backward, wq)), dy, x, wq, wk, rstd, dx, dwq, dwk);
+    REF(head_rmsnorm_backward)
+    (n_rows(IN_SHAPE(head_rmsnorm_backward, x)), attr->n_head, attr->n_kv_head,
+     n_elems(IN_SHAPE(head_rmsnorm_backward, wq)), dy, x, wq, wk, rstd, dx, dwq, dwk);
 }
 
 OWN(swiglu_forward, const real *x, real *y) {
@@ -188,7 +165,7 @@ static const sm_tensor *first(const host_op *op) {
 }
 
 // static void run_gelu_forward(...) { ref_gelu_forward_f32(n_elems(first(op)), op->in[0], op->out[0]); }
-#define HAS(attribute)               , op->op->attr.attribute
+#define HAS(attribute) , op->op->attr.attribute
 #define NO_ATTRS
 #define BY_ELEMENT(name, ...) REF(name)(n_elems(first(op)) __VA_ARGS__
 #define BY_ROW(name, ...)     REF(name)(n_rows(first(op)), n_cols(first(op)) __VA_ARGS__

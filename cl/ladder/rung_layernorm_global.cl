@@ -1,11 +1,12 @@
 // rung_layernorm_global.cl: an item a row, by three loops. Neighbouring items read addresses that are a row apart.
-#define layernorm_forward_signature "cl 1 N C eps x w b y mean rstd"
+#define layernorm_forward_signature "cl 1 N C eps x w b add y mean rstd r"
 #define layernorm_forward_items "N by 16"
 
 kernel void layernorm_forward(const long N, const long C, const float eps, global const float *x, const ulong x_at,
                               global const float *w, const ulong w_at, global const float *b, const ulong b_at,
-                              global float *y, const ulong y_at, global float *mean, const ulong mean_at,
-                              global float *rstd, const ulong rstd_at) {
+                              global const float *add, const ulong add_at, global float *y, const ulong y_at,
+                              global float *mean, const ulong mean_at, global float *rstd, const ulong rstd_at,
+                              global float *r, const ulong r_at) {
     const long n = get_global_id(0);
     if (n >= N) {
         return;

@@ -1,6 +1,6 @@
 // rung_layernorm_registers.cl: an item keeps its numbers of the row in registers: global memory is read once. (Of rows
 // that are longer than the registers of a group, the rest is read again.)
-#define layernorm_forward_signature "cl 1 N C eps x w b y mean rstd"
+#define layernorm_forward_signature "cl 1 N C eps x w b add y mean rstd r"
 #define layernorm_forward_items "N * 64 by 64"
 #define GROUP 64
 #define KEPT  16
@@ -23,8 +23,9 @@ static float sum_of_all(float mine, local float *room) {
 
 kernel void layernorm_forward(const long N, const long C, const float eps, global const float *x, const ulong x_at,
                               global const float *w, const ulong w_at, global const float *b, const ulong b_at,
-                              global float *y, const ulong y_at, global float *mean, const ulong mean_at,
-                              global float *rstd, const ulong rstd_at) {
+                              global const float *add, const ulong add_at, global float *y, const ulong y_at,
+                              global float *mean, const ulong mean_at, global float *rstd, const ulong rstd_at,
+                              global float *r, const ulong r_at) {
     local float room[GROUP];
     const long n = get_group_id(0);
     const int first = get_local_id(0);

@@ -1,6 +1,6 @@
 // rung_layernorm_vectors.cl: an item a row, 16 of its numbers at once: 16 sums that do not wait for one another. (What is
 // after the last 16, one after the other.)
-#define layernorm_forward_signature "cl 1 N C eps x w b y mean rstd"
+#define layernorm_forward_signature "cl 1 N C eps x w b add y mean rstd r"
 #define layernorm_forward_items "N by 1"
 #define LANES 16
 
@@ -12,8 +12,9 @@ static float sum_of(const float16 v) {
 
 kernel void layernorm_forward(const long N, const long C, const float eps, global const float *x, const ulong x_at,
                               global const float *w, const ulong w_at, global const float *b, const ulong b_at,
-                              global float *y, const ulong y_at, global float *mean, const ulong mean_at,
-                              global float *rstd, const ulong rstd_at) {
+                              global const float *add, const ulong add_at, global float *y, const ulong y_at,
+                              global float *mean, const ulong mean_at, global float *rstd, const ulong rstd_at,
+                              global float *r, const ulong r_at) {
     const long n = get_global_id(0);
     const long whole = C / LANES * LANES;
     float16 sums = 0;

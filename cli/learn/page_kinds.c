@@ -25,7 +25,7 @@ static const source_rule rules[] = {
 
 // Kinds computed by functions with another name: fused kinds, or the same function with other operands.
 static const char *named_as(const char *backend, const char *kind) {
-    static const char *const prefixes[] = {"residual_layernorm", "residual_rmsnorm", "flash_"};
+    static const char *const prefixes[] = {"flash_"};
     const bool is_opencl = strcmp(backend, "opencl") == 0;
     const bool is_reference = strcmp(backend, "reference") == 0;
     if (is_opencl && strncmp(kind, "matmul_", strlen("matmul_")) == 0) {

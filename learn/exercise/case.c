@@ -93,7 +93,7 @@ static sm_status lay_out(sm_exercise_case *c) {
         sm_case_operand *o = &c->operands[i];
         *o = make_operand(c, is_input ? &info->in[k] : &info->out[k], tensor, is_input ? -1 : k);
         SM_TRY(map_operand(o));
-        if (!is_input && k == 0 && is_inplace(c)) {
+        if (!is_input && k == sm_op_inplace_out(info) && is_inplace(c)) {
             munmap(o->map, o->map_bytes);
             const sm_case_operand *with = &c->operands[info->inplace_in];
             o->map = with->map;

@@ -31,7 +31,7 @@ static const sm_exercise exercises[] = {
     {SM_OP_LAYERNORM_FORWARD,
      "03-layernorm.md",
      "rows of mean 0 and variance 1, scaled by w and shifted by b",
-     "// Keep mean and rstd: the backward reads them.\n",
+     "// Keep mean and rstd: the backward reads them. add and r are for rewritten plans: NULL here.\n",
      {"Row by row: first the mean, then the variance around it, then y.",
       "Three loops over c, one after the other: the variance needs the mean of the whole row.",
       "rstd = 1 / sqrt(variance / C + eps); y[n * C + c] = (x[n * C + c] - mean) * rstd * w[c] + b[c]; store mean[n] "
@@ -39,7 +39,7 @@ static const sm_exercise exercises[] = {
     {SM_OP_LAYERNORM_BACKWARD,
      "03-layernorm.md",
      "its gradients; mean and variance depend on x, too",
-     "// dbias is for rewritten plans: it is NULL here.\n",
+     "// dskip and dbias are for rewritten plans: NULL here.\n",
      {"dw and db are sums over rows; dx needs two means over each row.",
       "With xh = (x - mean) rstd and g = dy w: of each row take the mean of g and that of g xh.",
       "dx = rstd * (g - mean_g - xh * mean_g_xh), written; dw[c] += dy * xh and db[c] += dy, added."}},

@@ -16,8 +16,10 @@ typedef struct {
 } op_work;
 
 #define COUNTED_BY(what) static double flops_of_##what(const sm_plan *plan, const sm_op *op)
+COUNTED_BY(layernorm_forward);
 COUNTED_BY(layernorm_backward);
-COUNTED_BY(residual_layernorm_backward);
+COUNTED_BY(rmsnorm_forward);
+COUNTED_BY(rmsnorm_backward);
 COUNTED_BY(matmul_forward);
 COUNTED_BY(matmul_backward_input);
 COUNTED_BY(matmul_backward_weight);
@@ -80,6 +82,34 @@ static const sm_op_info op_kinds[SM_OP_KIND_COUNT] = {
 const sm_op_info *sm_op_get_info(sm_op_kind kind) { return &op_kinds[kind]; }
 
 const char *sm_op_name(sm_op_kind kind) { return op_kinds[kind].name; }
+
+static int find_operand(const sm_operand_info *list, int n_most, const char *name) {
+    for (int i = 0; i < n_most && list[i].name != NULL; i++) {
+        if (strcmp(list[i].name, name) == 0) {
+            return i;
+        }
+    }
+    return SM_NO_OPERAND;
+}
+
+int sm_op_find_in(sm_op_kind kind, const char *name) { return find_operand(op_kinds[kind].in, SM_MAX_IN, name); }
+
+int sm_op_find_out(sm_op_kind kind, const char *name) { return find_operand(op_kinds[kind].out, SM_MAX_OUT, name); }
+
+int sm_op_inplace_out(const sm_op_info *info) {
+    for (int i = 0; i < SM_MAX_OUT; i++) {
+        if (info->out[i].flags & SM_INPLACE) {
+            return i;
+        }
+    }
+    return 0;
+}
+
+int sm_op_tensor(const sm_op *op, const char *name) {
+    const int in = sm_op_find_in(op->kind, name);
+    const int out = sm_op_find_out(op->kind, name);
+    return in != SM_NO_OPERAND ? op->in[in] : out != SM_NO_OPERAND ? op->out[out] : SM_NO_TENSOR;
+}
 
 // Whether a clause, "dbias += ...", is of an output that the op leaves out.
 static bool is_left_out(const sm_op *op, const char *clause) {
@@ -392,26 +422,28 @@ static double rope_elems(const sm_plan *plan, const sm_op *op) { return qk_elems
 
 COUNTED_BY(rope) { return 3 * rope_elems(plan, op); } // each pair takes 4 products and 2 sums
 
+// FLOPs of norms for each element of x. The residual's sum and the gradient of a bias take one more.
+enum { LAYERNORM_FORWARD = 8, LAYERNORM_BACKWARD = 14, RMSNORM_FORWARD = 4, RMSNORM_BACKWARD = 9 };
+
+static double norm_flops(const sm_plan *plan, const sm_op *op, int n_each) {
+    static const char *const optional[] = {"add", "dskip", "dbias"};
+    for (size_t i = 0; i < sizeof optional / sizeof optional[0]; i++) {
+        n_each += sm_op_tensor(op, optional[i]) != SM_NO_TENSOR;
+    }
+    return n_each * elems(input(plan, op, 0));
+}
+
+COUNTED_BY(layernorm_forward) { return norm_flops(plan, op, LAYERNORM_FORWARD); }
+COUNTED_BY(layernorm_backward) { return norm_flops(plan, op, LAYERNORM_BACKWARD); }
+COUNTED_BY(rmsnorm_forward) { return norm_flops(plan, op, RMSNORM_FORWARD); }
+COUNTED_BY(rmsnorm_backward) { return norm_flops(plan, op, RMSNORM_BACKWARD); }
+
 COUNTED_BY(head_rmsnorm_forward) {
-    return work_of[SM_OP_RMSNORM_FORWARD].n_each * qk_elems(op, input(plan, op, SM_IN(head_rmsnorm_forward, x)));
+    return RMSNORM_FORWARD * qk_elems(op, input(plan, op, SM_IN(head_rmsnorm_forward, x)));
 }
 
 COUNTED_BY(head_rmsnorm_backward) {
-    return work_of[SM_OP_RMSNORM_BACKWARD].n_each * qk_elems(op, input(plan, op, SM_IN(head_rmsnorm_backward, x)));
-}
-
-// The optional gradient of a bias takes one more sum.
-static double layernorm_backward_flops(const sm_plan *plan, const sm_op *op, int n_each, int dx, int dbias) {
-    return (n_each + (op->out[dbias] != SM_NO_TENSOR)) * elems(output(plan, op, dx));
-}
-
-COUNTED_BY(layernorm_backward) {
-    return layernorm_backward_flops(plan, op, 14, SM_OUT(layernorm_backward, dx), SM_OUT(layernorm_backward, dbias));
-}
-
-COUNTED_BY(residual_layernorm_backward) {
-    return layernorm_backward_flops(plan, op, 15, SM_OUT(residual_layernorm_backward, dx),
-                                    SM_OUT(residual_layernorm_backward, dbias));
+    return RMSNORM_BACKWARD * qk_elems(op, input(plan, op, SM_IN(head_rmsnorm_backward, x)));
 }
 
 COUNTED_BY(crossentropy) { // V columns

@@ -208,7 +208,7 @@ void own_print_meaning(const sm_op_info *info, const own_member *m, FILE *out) {
     fprintf(out, "%s%s%s%s%s", operand->shape, operand->flags & SM_TRANSPOSABLE ? ", exchanged where w_transposed" : "",
             m->type == OWN_OUTPUT ? "  " : "", m->type == OWN_OUTPUT ? output_meaning(operand) : "",
             operand->flags & SM_OPTIONAL ? "; NULL where it is left out" : "");
-    if (m->type == OWN_OUTPUT && m->index == 0 && info->inplace_in != SM_NO_OPERAND) {
+    if (m->type == OWN_OUTPUT && m->index == sm_op_inplace_out(info) && info->inplace_in != SM_NO_OPERAND) {
         fprintf(out, "; may lie where %s lies", info->in[info->inplace_in].name);
     }
     fputc('\n', out);

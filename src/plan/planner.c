@@ -68,12 +68,13 @@ static void share_in_place(const sm_plan *plan, lifetime *lives, int *owner) {
     }
     for (int i = 0; i < plan->n_ops; i++) {
         const sm_op *op = &plan->ops[i];
-        int k = sm_op_get_info(op->kind)->inplace_in;
-        if (k < 0 || op->in[k] == SM_NO_TENSOR) {
+        const int k = sm_op_get_info(op->kind)->inplace_in;
+        const int result = op->out[sm_op_inplace_out(sm_op_get_info(op->kind))];
+        if (k < 0 || op->in[k] == SM_NO_TENSOR || result == SM_NO_TENSOR) {
             continue;
         }
         const sm_tensor *in = &plan->tensors[op->in[k]];
-        const sm_tensor *out = &plan->tensors[op->out[0]];
+        const sm_tensor *out = &plan->tensors[result];
         bool whole =
             in->view_of == SM_NO_TENSOR && out->view_of == SM_NO_TENSOR && sm_tensor_bytes(in) == sm_tensor_bytes(out);
         int from = owner[op->in[k]];
@@ -81,10 +82,10 @@ static void share_in_place(const sm_plan *plan, lifetime *lives, int *owner) {
         for (int other = 0; other < SM_MAX_IN; other++) {
             read_again |= other != k && op->in[other] == op->in[k];
         }
-        if (whole && !read_again && is_transient(in) && in->role == out->role && op->in[k] != op->out[0] &&
-            lives[from].last == i && lives[op->out[0]].first == i) {
-            owner[op->out[0]] = from;
-            extend(&lives[from], lives[op->out[0]].last);
+        if (whole && !read_again && is_transient(in) && in->role == out->role && op->in[k] != result &&
+            lives[from].last == i && lives[result].first == i) {
+            owner[result] = from;
+            extend(&lives[from], lives[result].last);
         }
     }
 }

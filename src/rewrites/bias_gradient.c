@@ -4,18 +4,12 @@
 //   dx = layernorm_backward(dy, x);  db += sum_n dx  =>  dx, db = layernorm_backward(dy, x)
 //   db += sum_n dy;  dW += x^T dy                    =>  dW, db = matmul_backward_weight(x, dy)
 //
-// Equal because it is the same sum. It saves reading an (N,C) tensor, if the product sums it on its way. The same for
-// residual_layernorm_backward. W is not transposed: then dy is the product's second matrix, whose columns are summed.
+// Equal because it is the same sum. It saves reading an (N,C) tensor, if the product sums it on its way. W is not
+// transposed: then dy is the product's second matrix, whose columns are summed.
 #include "src/rewrites/passes.h"
 
-// The code below treats both kinds alike.
-_Static_assert(SM_OUT(residual_layernorm_backward, dx) == SM_OUT(layernorm_backward, dx) &&
-                   SM_OUT(residual_layernorm_backward, dbias) == SM_OUT(layernorm_backward, dbias),
-               "what is asked of both kinds");
-
 static bool fuse_norm(const sm_op *norm, const sm_op *bias, sm_op *fused) {
-    const bool is_norm = norm->kind == SM_OP_LAYERNORM_BACKWARD || norm->kind == SM_OP_RESIDUAL_LAYERNORM_BACKWARD;
-    if (!is_norm || bias->kind != SM_OP_BIAS_BACKWARD || norm->range != bias->range ||
+    if (norm->kind != SM_OP_LAYERNORM_BACKWARD || bias->kind != SM_OP_BIAS_BACKWARD || norm->range != bias->range ||
         bias->in[SM_IN(bias_backward, dy)] != norm->out[SM_OUT(layernorm_backward, dx)]) {
         return false;
     }

@@ -18,32 +18,17 @@ static bool cheap_part(const sm_op *op, sm_op *part) {
         *part = *op;
         part->phase = SM_PHASE_BACKWARD;
         part->range = SM_PHASE_BACKWARD;
+        if (sm_op_tensor(op, "r") != SM_NO_TENSOR) { // a norm of the residual's sum, which is there
+            part->in[sm_op_find_in(op->kind, "x")] = sm_op_tensor(op, "r");
+            part->in[sm_op_find_in(op->kind, "add")] = SM_NO_TENSOR;
+            part->out[sm_op_find_out(op->kind, "r")] = SM_NO_TENSOR;
+        }
         return true;
     }
     if (op->kind == SM_OP_MATMUL_FORWARD && op->attr.epilogue & SM_EPILOGUE_GELU) { // y, gelu(y) = x W + b
         *part = sm_op_make(SM_OP_GELU_FORWARD, SM_PHASE_BACKWARD, op->layer);
         part->in[SM_IN(gelu_forward, x)] = op->out[SM_OUT(matmul_forward, y)];
         part->out[SM_OUT(gelu_forward, y)] = op->out[SM_OUT(matmul_forward, act)];
-        return true;
-    }
-    if (op->kind == SM_OP_RESIDUAL_LAYERNORM_FORWARD) { // y, mean, rstd = layernorm(r)
-        *part = sm_op_make(SM_OP_LAYERNORM_FORWARD, SM_PHASE_BACKWARD, op->layer);
-        part->attr = op->attr;
-        part->in[SM_IN(layernorm_forward, x)] = op->out[SM_OUT(residual_layernorm_forward, r)];
-        part->in[SM_IN(layernorm_forward, w)] = op->in[SM_IN(residual_layernorm_forward, w)];
-        part->in[SM_IN(layernorm_forward, b)] = op->in[SM_IN(residual_layernorm_forward, beta)];
-        part->out[SM_OUT(layernorm_forward, y)] = op->out[SM_OUT(residual_layernorm_forward, y)];
-        part->out[SM_OUT(layernorm_forward, mean)] = op->out[SM_OUT(residual_layernorm_forward, mean)];
-        part->out[SM_OUT(layernorm_forward, rstd)] = op->out[SM_OUT(residual_layernorm_forward, rstd)];
-        return true;
-    }
-    if (op->kind == SM_OP_RESIDUAL_RMSNORM_FORWARD) { // y, rstd = rmsnorm(r)
-        *part = sm_op_make(SM_OP_RMSNORM_FORWARD, SM_PHASE_BACKWARD, op->layer);
-        part->attr = op->attr;
-        part->in[SM_IN(rmsnorm_forward, x)] = op->out[SM_OUT(residual_rmsnorm_forward, r)];
-        part->in[SM_IN(rmsnorm_forward, w)] = op->in[SM_IN(residual_rmsnorm_forward, w)];
-        part->out[SM_OUT(rmsnorm_forward, y)] = op->out[SM_OUT(residual_rmsnorm_forward, y)];
-        part->out[SM_OUT(rmsnorm_forward, rstd)] = op->out[SM_OUT(residual_rmsnorm_forward, rstd)];
         return true;
     }
     return false;

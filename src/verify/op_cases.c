@@ -25,12 +25,12 @@ typedef struct {
 // The gradient of a layernorm with one or two channels is zero except for rounding.
 #define NORM_ROWS LIST("N=1 C=3", "N=3 C=5", "N=2 C=64", "N=17 C=48", "N=5 C=257", "N=33 C=768", "N=130 C=33")
 // Numbers next to which epsilon counts.
-#define SMALL_ROWS LIST("N=17 C=48 small=1", "N=3 C=257 small=1")
+#define SMALL_ROWS LIST("N=17 C=48 small=1", "N=3 C=257 small=1", "N=17 C=48 small=1 add=1", "N=3 C=257 small=1 add=1")
 // Numbers that are not finite must show in the result.
-#define NOT_FINITE       LIST("n=7 nan=1", "n=1000 nan=1")
-#define NOT_FINITE_ROWS  LIST("N=17 C=48 nan=1")
-#define SWIGLUS    LIST("N=1 F=1", "N=3 F=5", "N=2 F=64", "N=17 F=48", "N=5 F=257", "N=130 F=33")
-#define TOKENS     LIST("N=1", "N=7", "N=64", "N=1000")
+#define NOT_FINITE      LIST("n=7 nan=1", "n=1000 nan=1")
+#define NOT_FINITE_ROWS LIST("N=17 C=48 nan=1")
+#define SWIGLUS         LIST("N=1 F=1", "N=3 F=5", "N=2 F=64", "N=17 F=48", "N=5 F=257", "N=130 F=33")
+#define TOKENS          LIST("N=1", "N=7", "N=64", "N=1000")
 #define EMBEDDINGS                                                                                               \
     LIST("B=1 T=1 C=1 V=1 P=1", "B=2 T=5 C=7 V=11 P=5", "B=3 T=17 C=48 V=20 P=32", "B=1 T=100 C=64 V=257 P=128", \
          "B=4 T=33 C=130 V=3 P=64", "B=2 T=700 C=9 V=4 P=700")
@@ -70,6 +70,8 @@ typedef struct {
 
 #define PLAIN   LIST("")
 #define INPLACE LIST("", "inplace=1")
+#define ADDED   LIST("", "add=1", "add=1 inplace=1") // the residual's sum
+#define SKIPPED "dskip=1", "dskip=1 inplace=1"       // and backward
 #define DROPPED LIST("", "p=0.2")
 #define DECAYED LIST("decay=0", "decay=1")
 
@@ -79,8 +81,10 @@ static const family families[SM_OP_KIND_COUNT] = {
     [SM_OP_EMBEDDING_FORWARD] = {EMBEDDINGS, PLAIN, EMBEDDED_DOCUMENTS, ""},
     [SM_OP_EMBEDDING_BACKWARD] = {EMBEDDINGS, PLAIN, EMBEDDED_DOCUMENTS, "T,"},
     [SM_OP_DROPOUT] = {ELEMENTS, LIST("p=0.1", "p=0.5", "p=0.9", "p=0.25 inplace=1"), NULL, ""},
-    [SM_OP_LAYERNORM_FORWARD] = {NORM_ROWS, PLAIN, SMALL_ROWS, "C,"},
-    [SM_OP_LAYERNORM_BACKWARD] = {NORM_ROWS, LIST("", "dbias=1"), NULL, "N,C,"},
+    [SM_OP_LAYERNORM_FORWARD] = {NORM_ROWS, ADDED, SMALL_ROWS, "C,"},
+    [SM_OP_LAYERNORM_BACKWARD] = {NORM_ROWS,
+                                  LIST("", "dbias=1", SKIPPED, "dskip=1 dbias=1", "dskip=1 inplace=1 dbias=1"), NULL,
+                                  "N,C,"},
     [SM_OP_MATMUL_FORWARD] = {MATMULS,
                               LIST("", "w_transposed=1", "bias=1", "w_transposed=1 bias=1", "gelu=1", "bias=1 gelu=1",
                                    "w_transposed=1 bias=1 gelu=1"),
@@ -96,8 +100,8 @@ static const family families[SM_OP_KIND_COUNT] = {
     [SM_OP_BIAS_BACKWARD] = {ROWS, PLAIN, NULL, "N,"},
     [SM_OP_ATTENTION_FORWARD] = {ATTENTIONS, DROPPED, DOCUMENTS, "T,C,"},
     [SM_OP_ATTENTION_BACKWARD] = {ATTENTIONS, DROPPED, DOCUMENTS, "T,C,"},
-    [SM_OP_RMSNORM_FORWARD] = {NORM_ROWS, PLAIN, SMALL_ROWS, "C,"},
-    [SM_OP_RMSNORM_BACKWARD] = {NORM_ROWS, PLAIN, NULL, "N,C,"},
+    [SM_OP_RMSNORM_FORWARD] = {NORM_ROWS, ADDED, SMALL_ROWS, "C,"},
+    [SM_OP_RMSNORM_BACKWARD] = {NORM_ROWS, LIST("", SKIPPED), NULL, "N,C,"},
     [SM_OP_ROPE] = {ROPES, LIST("", "inplace=1", "inverse=1"),
                     LIST("B=3 T=33 NH=4 NKV=2 HS=34 theta=5e5 docs=9",
                          "B=2 T=17 NH=3 NKV=1 HS=10 theta=1e4 inverse=1 docs=5",
@@ -125,11 +129,6 @@ static const family families[SM_OP_KIND_COUNT] = {
     [SM_OP_MUON_MOMENTUM] = {ELEMENTS, LIST("", "nesterov=1"), NULL, ""},
     [SM_OP_NORMALIZE] = {MATRICES, LIST("", "w_transposed=1"), LIST("R=3 C=5 zero=1"), ""},
     [SM_OP_MUON_UPDATE] = {MATRICES, LIST("decay=1", "w_transposed=1"), LIST("R=33 C=48 decay=1 skip=1"), ""},
-    [SM_OP_RESIDUAL_LAYERNORM_FORWARD] = {NORM_ROWS, INPLACE, SMALL_ROWS, "C,"},
-    [SM_OP_RESIDUAL_LAYERNORM_BACKWARD] = {NORM_ROWS, LIST("", "inplace=1", "dbias=1", "inplace=1 dbias=1"), NULL,
-                                           "N,C,"},
-    [SM_OP_RESIDUAL_RMSNORM_FORWARD] = {NORM_ROWS, INPLACE, SMALL_ROWS, "C,"},
-    [SM_OP_RESIDUAL_RMSNORM_BACKWARD] = {NORM_ROWS, INPLACE, NULL, "N,C,"},
     [SM_OP_FLASH_ATTENTION_FORWARD] = {ATTENTIONS, DROPPED, DOCUMENTS, "T,C,"},
     [SM_OP_FLASH_ATTENTION_BACKWARD] = {ATTENTIONS, DROPPED, DOCUMENTS, "T,C,"},
 };
@@ -145,10 +144,10 @@ static const family *family_of(sm_op_kind kind) {
     for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
         by_element = by_element && strcmp(info->in[i].shape, "(n)") == 0;
     }
-    return families[kind].shapes != NULL             ? &families[kind]
-           : !by_element                             ? &none
-           : info->inplace_in == SM_NO_OPERAND       ? &elementwise
-                                                     : &elementwise_inplace;
+    return families[kind].shapes != NULL       ? &families[kind]
+           : !by_element                       ? &none
+           : info->inplace_in == SM_NO_OPERAND ? &elementwise
+                                               : &elementwise_inplace;
 }
 
 static int list_length(const char *const *list) {
@@ -206,7 +205,7 @@ int64_t sm_op_case_sum_length(sm_op_kind kind, int index) {
 
 bool sm_op_case_is_naive(sm_op_kind kind, int index) {
     static const char *const made_by_rewrites[] = {
-        "bias=", "db=", "gelu=", "gelu_backward=", "overwrites=", "skip=", "docs=", "nan="};
+        "bias=", "db=", "add=", "gelu=", "gelu_backward=", "overwrites=", "skip=", "docs=", "nan="};
     char text[SM_CASE_TEXT_SIZE];
     sm_op_case_text(kind, index, text);
     for (size_t i = 0; i < sizeof made_by_rewrites / sizeof made_by_rewrites[0]; i++) {
@@ -219,43 +218,35 @@ bool sm_op_case_is_naive(sm_op_kind kind, int index) {
 
 // --- plans ----------------------------------------------------------------------------
 
-static bool has_operand(const sm_operand_info *list, int n_most, const char *name) {
-    for (int i = 0; i < n_most && list[i].name != NULL; i++) {
-        if (strcmp(list[i].name, name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 // Whether a backward op reads the first input and some output of a forward op, by the same names.
-static bool reads_results(const sm_op_info *backward, const sm_op_info *forward) {
+static bool reads_results(sm_op_kind backward, sm_op_kind forward) {
+    const sm_op_info *info = sm_op_get_info(forward);
     bool reads = false;
-    for (int i = 0; i < SM_MAX_OUT && forward->out[i].name != NULL; i++) {
-        reads |= has_operand(backward->in, SM_MAX_IN, forward->out[i].name);
+    for (int i = 0; i < SM_MAX_OUT && info->out[i].name != NULL; i++) {
+        reads |= sm_op_find_in(backward, info->out[i].name) != SM_NO_OPERAND;
     }
-    return reads && has_operand(backward->in, SM_MAX_IN, forward->in[0].name);
+    return reads && sm_op_find_in(backward, info->in[0].name) != SM_NO_OPERAND;
 }
 
-// The forward op with the statistics or weights that a backward op reads (layernorm_forward for
-// residual_layernorm_backward): the one with the longest name. The kind itself if there is none.
+// The forward op with the statistics or weights that a backward op reads: the one with the longest name. The kind itself
+// if there is none.
 static sm_op_kind forward_of(sm_op_kind kind) {
     char name[SM_NAME_SIZE];
     size_t longest = 0;
-    const sm_op_info *backward = sm_op_get_info(kind);
-    const size_t stem = strlen(backward->name) - strlen("backward");
-    if (!sm_ends_with(backward->name, "_backward")) {
+    const char *backward = sm_op_name(kind);
+    sm_op_kind found = kind;
+    if (!sm_ends_with(backward, "_backward")) {
         return kind;
     }
-    snprintf(name, sizeof name, "%.*sforward", (int)stem, backward->name);
+    snprintf(name, sizeof name, "%.*sforward", (int)(strlen(backward) - strlen("backward")), backward);
     for (sm_op_kind other = 0; other < SM_OP_KIND_COUNT; other++) {
-        const sm_op_info *forward = sm_op_get_info(other);
-        if (strlen(forward->name) > longest && sm_ends_with(name, forward->name) && reads_results(backward, forward)) {
-            longest = strlen(forward->name);
-            kind = other;
+        const char *forward = sm_op_name(other);
+        if (strlen(forward) > longest && sm_ends_with(name, forward) && reads_results(kind, other)) {
+            longest = strlen(forward);
+            found = other;
         }
     }
-    return kind;
+    return found;
 }
 
 // NKV; NH if the text does not set it.
@@ -308,9 +299,10 @@ static bool has_optional(const sm_plan *plan, const char *text, const char *name
     if (strcmp(name, "w") == 0) { // an optimizer's working copy
         return plan->dtype != plan->real && value_of(text, "skip") == 0;
     }
-    const char *const needs[][2] = {{"b", "bias"},      {"act", "gelu"}, {"pre", "gelu_backward"}, {"rng_step", "p"},
-                                    {"wpe", "P"},       {"dwpe", "P"},   {"scaler", "scaled"},     {"dbias", "dbias"},
-                                    {"starts", "docs"}, {"db", "db"}};
+    const char *const needs[][2] = {{"b", "bias"},        {"act", "gelu"},    {"pre", "gelu_backward"},
+                                    {"rng_step", "p"},    {"wpe", "P"},       {"dwpe", "P"},
+                                    {"scaler", "scaled"}, {"dbias", "dbias"}, {"starts", "docs"},
+                                    {"add", "add"},       {"r", "add"},       {"dskip", "dskip"}};
     for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
         if (strcmp(name, needs[i][0]) == 0) {
             return value_of(text, needs[i][1]) > 0;
@@ -371,8 +363,8 @@ static sm_status add_op(sm_plan *plan, sm_op_kind kind, const char *text, const 
             bind_operand(plan, text, &info->in[i], &op.attr, shared ? SM_ROLE_ACTIVATION : SM_ROLE_BATCH, &op.in[i]));
     }
     for (int i = 0; i < SM_MAX_OUT && info->out[i].name != NULL; i++) {
-        bool shared =
-            i == 0 && info->inplace_in != SM_NO_OPERAND && strcmp(info->in[info->inplace_in].name, overwritten) == 0;
+        bool shared = i == sm_op_inplace_out(info) && info->inplace_in != SM_NO_OPERAND &&
+                      strcmp(info->in[info->inplace_in].name, overwritten) == 0;
         SM_TRY(bind_operand(plan, text, &info->out[i], &op.attr, shared ? SM_ROLE_ACTIVATION : SM_ROLE_RESULT,
                             &op.out[i]));
     }

@@ -7,7 +7,7 @@
 //     clip     hyper.grad_clip
 //     nesterov hyper.nesterov                 scaled   1: there is a loss scaler
 //     interval hyper.scale_interval           skip     1: clip is negative
-//     inplace  1: output 0 may overwrite the input that it may        ignored  1: all targets -1
+//     inplace  1: an output overwrites the input that it may      ignored  1: all targets -1
 //     zero     1: inputs without a special meaning are all 0
 //     nan      1: some elements of the input that a function is applied to are NaN, of a forward op also infinite
 #ifndef STEPMARK_OP_CASES_H

@@ -107,40 +107,17 @@ typedef struct {
     int dx, dw, db, dbias; // outputs
 } places;
 
-#define NO SM_NO_OPERAND
 static places places_of(sm_op_kind kind) {
-    if (kind == SM_OP_LAYERNORM_BACKWARD) {
-        return (places){SM_IN(layernorm_backward, dy),   SM_IN(layernorm_backward, x),
-                        SM_IN(layernorm_backward, mean), SM_IN(layernorm_backward, rstd),
-                        SM_OUT(layernorm_backward, dx),  SM_OUT(layernorm_backward, dw),
-                        SM_OUT(layernorm_backward, db),  SM_OUT(layernorm_backward, dbias)};
-    }
-    if (kind == SM_OP_RESIDUAL_LAYERNORM_BACKWARD) {
-        return (places){SM_IN(residual_layernorm_backward, dy),     SM_IN(residual_layernorm_backward, x),
-                        SM_IN(residual_layernorm_backward, mean),   SM_IN(residual_layernorm_backward, rstd),
-                        SM_OUT(residual_layernorm_backward, dx),    SM_OUT(residual_layernorm_backward, dw),
-                        SM_OUT(residual_layernorm_backward, dbeta), SM_OUT(residual_layernorm_backward, dbias)};
-    }
-    if (kind == SM_OP_RMSNORM_BACKWARD) {
-        return (places){SM_IN(rmsnorm_backward, dy),  SM_IN(rmsnorm_backward, x),   NO, SM_IN(rmsnorm_backward, rstd),
-                        SM_OUT(rmsnorm_backward, dx), SM_OUT(rmsnorm_backward, dw), NO, NO};
-    }
-    if (kind == SM_OP_RESIDUAL_RMSNORM_BACKWARD) {
-        return (places){SM_IN(residual_rmsnorm_backward, dy),
-                        SM_IN(residual_rmsnorm_backward, x),
-                        NO,
-                        SM_IN(residual_rmsnorm_backward, rstd),
-                        SM_OUT(residual_rmsnorm_backward, dx),
-                        SM_OUT(residual_rmsnorm_backward, dw),
-                        NO,
-                        NO};
-    }
-    if (kind == SM_OP_MATMUL_BACKWARD_WEIGHT) { // for spot_weight
-        return (places){SM_IN(matmul_backward_weight, dy), NO, NO, NO, NO, NO, SM_OUT(matmul_backward_weight, db), NO};
-    }
-    return (places){SM_IN(bias_backward, dy), NO, NO, NO, NO, NO, SM_OUT(bias_backward, db), NO};
+    const int rstd = sm_op_find_in(kind, "rstd");
+    return (places){.dy = sm_op_find_in(kind, "dy"),
+                    .x = rstd != SM_NO_OPERAND ? sm_op_find_in(kind, "x") : SM_NO_OPERAND, // a product's is for dW
+                    .mean = sm_op_find_in(kind, "mean"),
+                    .rstd = rstd,
+                    .dx = sm_op_find_out(kind, "dx"),
+                    .dw = sm_op_find_out(kind, "dw"),
+                    .db = sm_op_find_out(kind, "db"),
+                    .dbias = sm_op_find_out(kind, "dbias")};
 }
-#undef NO
 
 enum { DW, DB, DBIAS, N_SUMS };
 

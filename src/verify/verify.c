@@ -48,8 +48,7 @@ static double sum_tolerance(sm_dtype dtype, int64_t sum_length) {
 // their gradients, GELU's argument. Its other outputs, even in f32, are then no more exact; and cancellation, in the
 // mean and in dy v - D, makes results smaller than the rounded values.
 static bool goes_on_from_rounded(const sm_op *op) {
-    const bool adds_first = op->kind == SM_OP_RESIDUAL_LAYERNORM_FORWARD || op->kind == SM_OP_RESIDUAL_RMSNORM_FORWARD;
-    return adds_first || op->attr.epilogue != 0 || sm_op_is_attention(op->kind);
+    return sm_op_tensor(op, "add") != SM_NO_TENSOR || op->attr.epilogue != 0 || sm_op_is_attention(op->kind);
 }
 
 // Products of operands rounded to tf32: each is off by up to two unit roundoffs, their sum by less. In attention the
@@ -235,13 +234,27 @@ static sm_status run(const op_case *c, const checker *check) {
 
 // --- comparing it ---------------------------------------------------------------------
 
+// What the error of output k is relative to; 0: to its largest number. Codes are compared by their number. The mean of
+// rounded sums is as uncertain as they are, however much cancels.
+static sm_status scale_of(const op_case *c, const checker *check, const sm_op *op, int k, double *scale) {
+    const int r = sm_op_tensor(op, "r");
+    *scale = device_tensor(c, op->out[k])->dtype == SM_U8 ? 1 : 0;
+    if (r != SM_NO_TENSOR && k == sm_op_find_out(op->kind, "mean")) {
+        const sm_tensor *t = device_tensor(c, r);
+        SM_TRY(download_both(c, check, r));
+        for (int64_t i = 0; i < sm_tensor_elems(t); i++) {
+            *scale = fmax(*scale, fabs(value_at(wide(t->dtype), c->values[REFERENCE], i)));
+        }
+    }
+    return SM_OK;
+}
+
 // Error of output k of the op under test. The head's columns beyond V are padding, which a backend may compute or
 // leave.
-static double output_error(const op_case *c, const sm_op *op, int k) {
+static double output_error(const op_case *c, const sm_op *op, int k, double scale) {
     const sm_tensor *t = device_tensor(c, op->out[k]);
     const sm_dtype dtype = wide(t->dtype);
     if (op->kind != SM_OP_MATMUL_FORWARD || op->attr.vocab == 0) {
-        const double scale = dtype == SM_U8 ? 1 : 0; // compared by code number
         return sm_verify_error(dtype, sm_tensor_elems(t), c->values[DEVICE], c->values[REFERENCE], scale);
     }
     double worst = 0;
@@ -274,9 +287,11 @@ static sm_status compare_outputs(const op_case *c, const checker *check, sm_veri
         if (op->out[k] == SM_NO_TENSOR) {
             continue;
         }
+        double scale;
+        SM_TRY(scale_of(c, check, op, k, &scale));
         SM_TRY(download_both(c, check, op->out[k]));
         forgive_not_finite(c, device_tensor(c, op->out[k]));
-        double error = output_error(c, op, k);
+        double error = output_error(c, op, k, scale);
         double tolerance = sm_verify_tolerance(c->plan[DEVICE], op, k, sum_length);
         row->n_values += sm_tensor_elems(device_tensor(c, op->out[k]));
         if (row->tolerance == 0 || !(error / tolerance <= row->error / row->tolerance)) {
@@ -356,8 +371,8 @@ static sm_status is_wanted(const sm_verify_filter *filter, sm_op_kind kind, int 
 }
 
 static void check_has_cases(checker *check, const sm_verify_filter *filter, sm_op_kind kind) {
-    const bool is_named = filter == NULL || filter->pattern == NULL ||
-                          regexec(filter->pattern, sm_op_name(kind), 0, NULL, 0) == 0;
+    const bool is_named =
+        filter == NULL || filter->pattern == NULL || regexec(filter->pattern, sm_op_name(kind), 0, NULL, 0) == 0;
     if (is_named && !sm_op_is_communication(kind) && sm_op_case_count(kind) == 0) {
         const sm_verify_row row = {.check = sm_op_name(kind), .subject = "", .reason = "it has no cases"};
         check->report(&row, check->context);

@@ -524,14 +524,15 @@ static sm_plan *make_four(const sm_device *device) {
     const int mean = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, SM_F32, 2, narrow, "mean");
     const int turned = sm_plan_add_tensor(plan, SM_ROLE_ACTIVATION, SM_F32, 3, wide, "turned");
     sm_op rope = {.kind = SM_OP_ROPE, .out = {turned}};
-    sm_op layernorm = {.kind = SM_OP_LAYERNORM_FORWARD, .in = {z, w, w}, .out = {y, mean, rstd}};
+    sm_op layernorm = {
+        .kind = SM_OP_LAYERNORM_FORWARD, .in = {z, w, w, SM_NO_TENSOR}, .out = {y, mean, rstd, SM_NO_TENSOR}};
     rope.in[SM_IN(rope, x)] = x;
     rope.in[SM_IN(rope, starts)] = SM_NO_TENSOR;
     rope.attr.n_head = 2; // of 4 channels, and as many of keys and of values for one
     rope.attr.n_kv_head = 1;
     rope.attr.rope_theta = 10000;
     sm_op swiglu = {.kind = SM_OP_SWIGLU_FORWARD, .in = {x}, .out = {y}};
-    sm_op rmsnorm = {.kind = SM_OP_RMSNORM_FORWARD, .in = {y, w}, .out = {z, rstd}};
+    sm_op rmsnorm = {.kind = SM_OP_RMSNORM_FORWARD, .in = {y, w, SM_NO_TENSOR}, .out = {z, rstd, SM_NO_TENSOR}};
     check(sm_plan_add_op(plan, &swiglu));
     check(sm_plan_add_op(plan, &rmsnorm));
     check(sm_plan_add_op(plan, &layernorm));

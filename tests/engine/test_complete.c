@@ -40,10 +40,6 @@ static const struct {
     {"matmul_backward_weight", "matmul", "likewise"},
     {"flash_attention_backward", "attention_backward", "one kernel, with and without stored weights"},
     {"normalize", "normalize_update", "OpenCL C has a function normalize"},
-    {"residual_layernorm_forward", "layernorm_forward", "one kernel, with and without the sum"},
-    {"residual_layernorm_backward", "layernorm_backward", "likewise"},
-    {"residual_rmsnorm_forward", "rmsnorm_forward", "likewise"},
-    {"residual_rmsnorm_backward", "rmsnorm_backward", "likewise"},
 };
 
 static bool has_source(sm_op_kind kind) {

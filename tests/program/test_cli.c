@@ -447,7 +447,7 @@ TEST(openblas_leaves_nothing_out) {
 TEST(walk_shows_the_step) {
     static const expectation cases[] = {
         {"walk", 0, "attention_forward", NULL},
-        {"walk --mode fused", 0, "residual_layernorm_forward", NULL},
+        {"walk --mode fused", 0, "r = x + add", NULL},
         {"walk --mode fused --without residual_layernorm --all", 0, "--- block 1 ---", NULL},
         {"walk --layer 1 --values", 0, "norm ", NULL},
         {"walk -m xl -b 4 --seq-len 1024 -o csv", 0, "h.0.attn.c_attn.weight", NULL},

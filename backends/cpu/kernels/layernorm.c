@@ -7,7 +7,6 @@ CPU_SCRATCH(layernorm_forward) {
     (void)n_threads;
     return CPU_NORM_FORWARD_ROOMS * (size_t)sm_tensor_cols(op->in_tensor[SM_IN(layernorm_forward, x)]) * sizeof(float);
 }
-_Static_assert(SM_IN(residual_layernorm_forward, a) == SM_IN(layernorm_forward, x), "scratch of both kinds");
 
 CPU_KERNEL(layernorm_forward) {
     const cpu_norm f = {.op = op,
@@ -15,23 +14,11 @@ CPU_KERNEL(layernorm_forward) {
                         .x = op->in[SM_IN(layernorm_forward, x)],
                         .w = op->in[SM_IN(layernorm_forward, w)],
                         .b = op->in[SM_IN(layernorm_forward, b)],
+                        .add = op->in[SM_IN(layernorm_forward, add)],
+                        .sum = op->out[SM_OUT(layernorm_forward, r)],
                         .y = op->out[SM_OUT(layernorm_forward, y)],
                         .mean = op->out[SM_OUT(layernorm_forward, mean)],
                         .rstd = op->out[SM_OUT(layernorm_forward, rstd)]};
-    cpu_norm_forward(true, &f, team);
-}
-
-CPU_KERNEL(residual_layernorm_forward) {
-    const cpu_norm f = {.op = op,
-                        .rows = SM_IN(residual_layernorm_forward, a),
-                        .x = op->in[SM_IN(residual_layernorm_forward, a)],
-                        .add = op->in[SM_IN(residual_layernorm_forward, b)],
-                        .w = op->in[SM_IN(residual_layernorm_forward, w)],
-                        .b = op->in[SM_IN(residual_layernorm_forward, beta)],
-                        .sum = op->out[SM_OUT(residual_layernorm_forward, r)],
-                        .y = op->out[SM_OUT(residual_layernorm_forward, y)],
-                        .mean = op->out[SM_OUT(residual_layernorm_forward, mean)],
-                        .rstd = op->out[SM_OUT(residual_layernorm_forward, rstd)]};
     cpu_norm_forward(true, &f, team);
 }
 
@@ -104,18 +91,11 @@ static void backward_row(const cpu_norm_row_in *r, int64_t C, float *partials, f
     differentiate_block(r, g, mean_g, mean_gx, c, C - c, dbias, dx + c);
 }
 
-// For both kinds: residual_layernorm_backward has layernorm_backward's operands at the same places, and dskip.
-_Static_assert(SM_IN(residual_layernorm_backward, dskip) == SM_IN(layernorm_backward, n_operands) &&
-                   SM_IN(residual_layernorm_backward, rstd) == SM_IN(layernorm_backward, rstd) &&
-                   SM_OUT(residual_layernorm_backward, dbeta) == SM_OUT(layernorm_backward, db) &&
-                   SM_OUT(residual_layernorm_backward, dbias) == SM_OUT(layernorm_backward, dbias),
-               "what one function reads of both kinds");
-
-static void layernorm_backward(const host_op *op, const cpu_data *dskip, const cpu_team *team) {
+CPU_KERNEL(layernorm_backward) {
     const cpu_norm_gradient g = {.op = op,
                                  .rows = SM_IN(layernorm_backward, dy),
                                  .x = op->in[SM_IN(layernorm_backward, x)],
-                                 .dskip = dskip,
+                                 .dskip = op->in[SM_IN(layernorm_backward, dskip)],
                                  .w = op->in[SM_IN(layernorm_backward, w)],
                                  .mean = op->in[SM_IN(layernorm_backward, mean)],
                                  .rstd = op->in[SM_IN(layernorm_backward, rstd)],
@@ -131,10 +111,4 @@ CPU_FINISH(layernorm_backward) {
     if (op->out[SM_OUT(layernorm_backward, dbias)] != NULL) {
         cpu_add_partials(team, 2 * C, C, op->out[SM_OUT(layernorm_backward, dbias)]);
     }
-}
-
-CPU_KERNEL(layernorm_backward) { layernorm_backward(op, NULL, team); }
-
-CPU_KERNEL(residual_layernorm_backward) {
-    layernorm_backward(op, op->in[SM_IN(residual_layernorm_backward, dskip)], team);
 }

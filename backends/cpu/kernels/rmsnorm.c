@@ -7,27 +7,16 @@ CPU_SCRATCH(rmsnorm_forward) {
     (void)n_threads;
     return CPU_NORM_FORWARD_ROOMS * (size_t)sm_tensor_cols(op->in_tensor[SM_IN(rmsnorm_forward, x)]) * sizeof(float);
 }
-_Static_assert(SM_IN(residual_rmsnorm_forward, a) == SM_IN(rmsnorm_forward, x), "scratch of both kinds");
 
 CPU_KERNEL(rmsnorm_forward) {
     const cpu_norm f = {.op = op,
                         .rows = SM_IN(rmsnorm_forward, x),
                         .x = op->in[SM_IN(rmsnorm_forward, x)],
                         .w = op->in[SM_IN(rmsnorm_forward, w)],
+                        .add = op->in[SM_IN(rmsnorm_forward, add)],
+                        .sum = op->out[SM_OUT(rmsnorm_forward, r)],
                         .y = op->out[SM_OUT(rmsnorm_forward, y)],
                         .rstd = op->out[SM_OUT(rmsnorm_forward, rstd)]};
-    cpu_norm_forward(false, &f, team);
-}
-
-CPU_KERNEL(residual_rmsnorm_forward) {
-    const cpu_norm f = {.op = op,
-                        .rows = SM_IN(residual_rmsnorm_forward, a),
-                        .x = op->in[SM_IN(residual_rmsnorm_forward, a)],
-                        .add = op->in[SM_IN(residual_rmsnorm_forward, b)],
-                        .w = op->in[SM_IN(residual_rmsnorm_forward, w)],
-                        .sum = op->out[SM_OUT(residual_rmsnorm_forward, r)],
-                        .y = op->out[SM_OUT(residual_rmsnorm_forward, y)],
-                        .rstd = op->out[SM_OUT(residual_rmsnorm_forward, rstd)]};
     cpu_norm_forward(false, &f, team);
 }
 
@@ -86,17 +75,11 @@ static void backward_row(const cpu_norm_row_in *r, int64_t C, float *dw, float *
     differentiate_block(r, factor, c, C - c, dx + c);
 }
 
-// For both kinds: residual_rmsnorm_backward has rmsnorm_backward's operands at the same places, and dskip.
-_Static_assert(SM_IN(residual_rmsnorm_backward, dskip) == SM_IN(rmsnorm_backward, n_operands) &&
-                   SM_IN(residual_rmsnorm_backward, rstd) == SM_IN(rmsnorm_backward, rstd) &&
-                   SM_OUT(residual_rmsnorm_backward, dw) == SM_OUT(rmsnorm_backward, dw),
-               "what one function reads of both kinds");
-
-static void rmsnorm_backward(const host_op *op, const cpu_data *dskip, const cpu_team *team) {
+CPU_KERNEL(rmsnorm_backward) {
     const cpu_norm_gradient g = {.op = op,
                                  .rows = SM_IN(rmsnorm_backward, dy),
                                  .x = op->in[SM_IN(rmsnorm_backward, x)],
-                                 .dskip = dskip,
+                                 .dskip = op->in[SM_IN(rmsnorm_backward, dskip)],
                                  .w = op->in[SM_IN(rmsnorm_backward, w)],
                                  .rstd = op->in[SM_IN(rmsnorm_backward, rstd)],
                                  .dx = op->out[SM_OUT(rmsnorm_backward, dx)],
@@ -108,7 +91,3 @@ CPU_FINISH(rmsnorm_backward) {
     const int64_t C = sm_tensor_cols(op->in_tensor[SM_IN(rmsnorm_backward, dy)]);
     cpu_add_partials(team, 0, C, op->out[SM_OUT(rmsnorm_backward, dw)]);
 }
-
-CPU_KERNEL(rmsnorm_backward) { rmsnorm_backward(op, NULL, team); }
-
-CPU_KERNEL(residual_rmsnorm_backward) { rmsnorm_backward(op, op->in[SM_IN(residual_rmsnorm_backward, dskip)], team); }

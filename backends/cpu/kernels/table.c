@@ -26,9 +26,7 @@ const cpu_kernel_table ISA(cpu_kernels) = {
     .finish =
         {
             [SM_OP_LAYERNORM_BACKWARD] = BASE_ISA(cpu_layernorm_backward_finish),
-            [SM_OP_RESIDUAL_LAYERNORM_BACKWARD] = BASE_ISA(cpu_layernorm_backward_finish),
             [SM_OP_RMSNORM_BACKWARD] = BASE_ISA(cpu_rmsnorm_backward_finish),
-            [SM_OP_RESIDUAL_RMSNORM_BACKWARD] = BASE_ISA(cpu_rmsnorm_backward_finish),
             [SM_OP_HEAD_RMSNORM_BACKWARD] = BASE_ISA(cpu_head_rmsnorm_backward_finish),
             [SM_OP_MATMUL_BACKWARD_WEIGHT] = ISA(cpu_matmul_backward_weight_finish),
             [SM_OP_BIAS_BACKWARD] = BASE_ISA(cpu_bias_backward_finish),
@@ -47,12 +45,8 @@ const cpu_kernel_table ISA(cpu_kernels) = {
         {
             [SM_OP_LAYERNORM_FORWARD] = BASE_ISA(cpu_layernorm_forward_scratch),
             [SM_OP_LAYERNORM_BACKWARD] = BASE_ISA(cpu_layernorm_backward_scratch),
-            [SM_OP_RESIDUAL_LAYERNORM_FORWARD] = BASE_ISA(cpu_layernorm_forward_scratch),
-            [SM_OP_RESIDUAL_LAYERNORM_BACKWARD] = BASE_ISA(cpu_layernorm_backward_scratch),
             [SM_OP_RMSNORM_FORWARD] = BASE_ISA(cpu_rmsnorm_forward_scratch),
             [SM_OP_RMSNORM_BACKWARD] = BASE_ISA(cpu_rmsnorm_backward_scratch),
-            [SM_OP_RESIDUAL_RMSNORM_FORWARD] = BASE_ISA(cpu_rmsnorm_forward_scratch),
-            [SM_OP_RESIDUAL_RMSNORM_BACKWARD] = BASE_ISA(cpu_rmsnorm_backward_scratch),
             [SM_OP_HEAD_RMSNORM_BACKWARD] = BASE_ISA(cpu_head_rmsnorm_backward_scratch),
             [SM_OP_ROPE] = BASE_ISA(cpu_rope_scratch),
             [SM_OP_MATMUL_FORWARD] = ISA(cpu_matmul_scratch),

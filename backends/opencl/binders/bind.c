@@ -33,33 +33,21 @@ static void bind_bias_backward(opencl_binder *b) {
 
 // --- norms ------------------------------------------------------------------------------------------
 
-// One kernel is for a norm alone and with the residual sum next to it: a flag says which.
-static const char residual[] = "residual_";
-
-static bool is_residual(sm_op_kind kind) { return strncmp(sm_op_name(kind), residual, strlen(residual)) == 0; }
-
-// "layernorm" or "rmsnorm"
+// A kernel's file: "layernorm" or "rmsnorm". A flag says whether the residual's sum, or dskip, is there.
 static const char *norm_stem(sm_op_kind kind) {
-    return strstr(sm_op_name(kind), "layernorm") != NULL ? "layernorm" : "rmsnorm";
+    return kind == SM_OP_LAYERNORM_FORWARD || kind == SM_OP_LAYERNORM_BACKWARD ? "layernorm" : "rmsnorm";
 }
 
 static void bind_norm_forward(opencl_binder *b) {
-    const sm_op_kind kind = b->op->kind;
-    const sm_op_info *info = sm_op_get_info(kind);
+    const sm_op_info *info = sm_op_get_info(b->op->kind);
     const sm_tensor *x = in(b, 0);
-    opencl_begin_short(b, norm_stem(kind), info->name + (is_residual(kind) ? strlen(residual) : 0), sm_tensor_cols(x));
-    opencl_arg_uint(b, is_residual(kind));
+    opencl_begin_short(b, norm_stem(b->op->kind), info->name, sm_tensor_cols(x));
+    opencl_arg_uint(b, sm_op_tensor(b->op, "add") != SM_NO_TENSOR);
     arg_count(b, sm_tensor_rows(x));
     arg_count(b, sm_tensor_cols(x));
     opencl_arg_float(b, (float)b->op->attr.eps);
     for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
         arg_in(b, i);
-        if (i == 0 && !is_residual(kind)) {
-            opencl_arg_tensor(b, SM_NO_TENSOR); // added to x
-        }
-    }
-    if (!is_residual(kind)) {
-        opencl_arg_tensor(b, SM_NO_TENSOR); // the sum
     }
     for (int i = 0; i < SM_MAX_OUT && info->out[i].name != NULL; i++) {
         arg_out(b, i);
@@ -67,39 +55,29 @@ static void bind_norm_forward(opencl_binder *b) {
     opencl_launch_rows(b, sm_tensor_rows(x));
 }
 
-// A residual kind has the operands of the norm alone at the same places, and dskip.
-_Static_assert(SM_IN(residual_layernorm_backward, dskip) == SM_IN(layernorm_backward, n_operands) &&
-                   SM_IN(residual_layernorm_backward, rstd) == SM_IN(layernorm_backward, rstd) &&
-                   SM_OUT(residual_layernorm_backward, dbeta) == SM_OUT(layernorm_backward, db) &&
-                   SM_OUT(residual_layernorm_backward, dbias) == SM_OUT(layernorm_backward, dbias) &&
-                   SM_IN(residual_rmsnorm_backward, dskip) == SM_IN(rmsnorm_backward, n_operands) &&
-                   SM_IN(residual_rmsnorm_backward, rstd) == SM_IN(rmsnorm_backward, rstd) &&
-                   SM_OUT(residual_rmsnorm_backward, dw) == SM_OUT(rmsnorm_backward, dw),
-               "what one binder reads of both kinds");
-
-// The first `n_norm` inputs are the norm's. `n_sums`: of layernorm only. Returns the number of strips.
-static int64_t bind_norm_backward_rows(opencl_binder *b, const char *kernel, int n_norm, const int *n_sums) {
+// `n_sums`: of layernorm only. Returns the number of strips.
+static int64_t bind_norm_backward_rows(opencl_binder *b, const char *kernel, const int *n_sums) {
+    const sm_op_info *info = sm_op_get_info(b->op->kind);
     const sm_tensor *dy = in(b, 0);
     const int64_t n_strips = opencl_count_row_strips(b->e->device, sm_tensor_rows(dy));
     opencl_begin_kept(b, norm_stem(b->op->kind), kernel, sm_tensor_cols(dy));
-    opencl_arg_uint(b, is_residual(b->op->kind));
+    opencl_arg_uint(b, sm_op_tensor(b->op, "dskip") != SM_NO_TENSOR);
     arg_count(b, sm_tensor_rows(dy));
     arg_count(b, sm_tensor_cols(dy));
     arg_count(b, n_strips);
     if (n_sums != NULL) {
         opencl_arg_uint(b, (uint32_t)*n_sums);
     }
-    for (int i = 0; i < n_norm; i++) {
+    for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
         arg_in(b, i);
     }
-    opencl_arg_tensor(b, is_residual(b->op->kind) ? b->op->in[n_norm] : SM_NO_TENSOR); // dskip
     arg_out(b, 0);
     opencl_arg_scratch(b, 0);
     opencl_launch_parts(b, n_strips);
     return n_strips;
 }
 
-// The number of sums of either kind: dw, db and, optionally, dbias.
+// dw, db and, optionally, dbias.
 static int layernorm_sums(const sm_op *op) {
     return op->out[SM_OUT(layernorm_backward, dbias)] != SM_NO_TENSOR ? 3 : 2;
 }
@@ -107,8 +85,7 @@ static int layernorm_sums(const sm_op *op) {
 static void bind_layernorm_backward(opencl_binder *b) {
     const int n_sums = layernorm_sums(b->op);
     const int64_t C = sm_tensor_cols(in(b, SM_IN(layernorm_backward, dy)));
-    const int64_t n_strips =
-        bind_norm_backward_rows(b, "layernorm_backward_rows", SM_IN(layernorm_backward, n_operands), &n_sums);
+    const int64_t n_strips = bind_norm_backward_rows(b, "layernorm_backward_rows", &n_sums);
     opencl_begin_kept(b, "layernorm", "layernorm_backward_sum", C);
     arg_count(b, n_strips);
     arg_count(b, C);
@@ -121,8 +98,7 @@ static void bind_layernorm_backward(opencl_binder *b) {
 }
 
 static void bind_rmsnorm_backward(opencl_binder *b) {
-    const int64_t n_strips =
-        bind_norm_backward_rows(b, "rmsnorm_backward_rows", SM_IN(rmsnorm_backward, n_operands), NULL);
+    const int64_t n_strips = bind_norm_backward_rows(b, "rmsnorm_backward_rows", NULL);
     const int64_t C = sm_tensor_cols(in(b, SM_IN(rmsnorm_backward, dy)));
     add_strips(b, 0, n_strips, C, SM_OUT(rmsnorm_backward, dw));
 }
@@ -357,10 +333,6 @@ static void (*const binders[SM_OP_KIND_COUNT])(opencl_binder *) = {
     [SM_OP_ADAMW8BIT] = opencl_bind_adamw8bit,
     [SM_OP_ADAFACTOR] = opencl_bind_adafactor,
     [SM_OP_ADAFACTOR_VECTOR] = opencl_bind_adafactor_vector,
-    [SM_OP_RESIDUAL_LAYERNORM_FORWARD] = bind_norm_forward,
-    [SM_OP_RESIDUAL_LAYERNORM_BACKWARD] = bind_layernorm_backward,
-    [SM_OP_RESIDUAL_RMSNORM_FORWARD] = bind_norm_forward,
-    [SM_OP_RESIDUAL_RMSNORM_BACKWARD] = bind_rmsnorm_backward,
     [SM_OP_FLASH_ATTENTION_FORWARD] = opencl_bind_attention,
     [SM_OP_FLASH_ATTENTION_BACKWARD] = opencl_bind_attention,
 };
@@ -453,8 +425,6 @@ size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan,
     }
     const int64_t R = first == NULL ? 0 : sm_tensor_rows(first);
     const int64_t C = first == NULL ? 0 : sm_tensor_cols(first);
-    const bool is_layernorm = op->kind == SM_OP_LAYERNORM_BACKWARD || op->kind == SM_OP_RESIDUAL_LAYERNORM_BACKWARD;
-    const bool is_rmsnorm = op->kind == SM_OP_RMSNORM_BACKWARD || op->kind == SM_OP_RESIDUAL_RMSNORM_BACKWARD;
     if (op->kind == SM_OP_EMBEDDING_BACKWARD) {
         const int64_t N = sm_tensor_elems(first);
         const int64_t n_positions = op->in[SM_IN(embedding_backward, starts)] == SM_NO_TENSOR ? 0 : N;
@@ -465,12 +435,14 @@ size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan,
         const int64_t HS = sm_tensor_elems(&plan->tensors[op->in[SM_IN(head_rmsnorm_backward, wq)]]);
         return (size_t)(2 * count_head_parts(device, R) * HS);
     }
-    return (size_t)(op->kind == SM_OP_GRAD_SQNORM     ? opencl_count_norm_parts(device)
-                    : op->kind == SM_OP_ADAFACTOR     ? opencl_count_strips(device, plan, R, C) * C + 2 * R + 2
-                    : op->kind == SM_OP_BIAS_BACKWARD ? opencl_sum_rows_elems(device, plan, op->in[0])
-                    : is_layernorm                    ? layernorm_sums(op) * opencl_count_row_strips(device, R) * C
-                    : is_rmsnorm                      ? opencl_count_row_strips(device, R) * C
-                                                      : 0);
+    switch (op->kind) {
+    case SM_OP_GRAD_SQNORM: return (size_t)opencl_count_norm_parts(device);
+    case SM_OP_ADAFACTOR: return (size_t)(opencl_count_strips(device, plan, R, C) * C + 2 * R + 2);
+    case SM_OP_BIAS_BACKWARD: return (size_t)opencl_sum_rows_elems(device, plan, op->in[0]);
+    case SM_OP_LAYERNORM_BACKWARD: return (size_t)(layernorm_sums(op) * opencl_count_row_strips(device, R) * C);
+    case SM_OP_RMSNORM_BACKWARD: return (size_t)(opencl_count_row_strips(device, R) * C);
+    default: return 0;
+    }
 }
 
 bool opencl_op_at(const sm_plan *plan, int i, sm_op *op) {

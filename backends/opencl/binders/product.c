@@ -96,35 +96,19 @@ void opencl_bind_matmul(opencl_binder *b) {
     }
 }
 
-// The op's operand with that name; SM_NO_TENSOR if the kind does not have it, or the op leaves it out.
-static int find_operand(const sm_op *op, const char *name) {
-    const sm_op_info *info = sm_op_get_info(op->kind);
-    for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
-        if (strcmp(info->in[i].name, name) == 0) {
-            return op->in[i];
-        }
-    }
-    for (int i = 0; i < SM_MAX_OUT && info->out[i].name != NULL; i++) {
-        if (strcmp(info->out[i].name, name) == 0) {
-            return op->out[i];
-        }
-    }
-    return SM_NO_TENSOR;
-}
-
 opencl_attention opencl_describe_attention(const sm_plan *plan, const sm_op *op) {
     const double p = op->attr.dropout_p;
-    opencl_attention a = {.dy = find_operand(op, "dy"),
-                          .qkv = find_operand(op, "qkv"),
-                          .weights = find_operand(op, "att"),
-                          .y = find_operand(op, "y"),
-                          .dqkv = find_operand(op, "dqkv"),
-                          .rng_step = find_operand(op, "rng_step"),
-                          .starts = find_operand(op, "starts")};
+    opencl_attention a = {.dy = sm_op_tensor(op, "dy"),
+                          .qkv = sm_op_tensor(op, "qkv"),
+                          .weights = sm_op_tensor(op, "att"),
+                          .y = sm_op_tensor(op, "y"),
+                          .dqkv = sm_op_tensor(op, "dqkv"),
+                          .rng_step = sm_op_tensor(op, "rng_step"),
+                          .starts = sm_op_tensor(op, "starts")};
     const int64_t *dims = plan->tensors[a.qkv].dims;
     a.forward = sm_op_is_attention_forward(op->kind);
     a.stores_weights = a.weights != SM_NO_TENSOR;
-    a.weights = a.stores_weights ? a.weights : find_operand(op, "lse");
+    a.weights = a.stores_weights ? a.weights : sm_op_tensor(op, "lse");
     a.B = dims[0];
     a.T = dims[1];
     a.NH = op->attr.n_head;

@@ -10,7 +10,8 @@ void REF(head_rmsnorm_forward)(int64_t N, int64_t NH, int64_t NKV, int64_t HS, d
         for (int64_t h = 0; h < NH + 2 * NKV; h++) {
             const int64_t first = (n * (NH + 2 * NKV) + h) * HS;
             if (h < NH + NKV) {
-                REF(rmsnorm_forward)(1, HS, eps, x + first, h < NH ? wq : wk, y + first, &rstd[n * (NH + NKV) + h]);
+                REF(rmsnorm_forward)
+                (1, HS, eps, x + first, h < NH ? wq : wk, NULL, y + first, &rstd[n * (NH + NKV) + h], NULL);
             } else {
                 for (int64_t i = 0; i < HS; i++) {
                     y[first + i] = x[first + i];

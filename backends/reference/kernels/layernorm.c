@@ -1,12 +1,15 @@
 // layernorm.c: each row is shifted to mean 0 and scaled to variance 1, then scaled and
-// shifted by learned w and b (Ba et al. 2016, equations 3 and 4); alone, and with the
-// residual stream's addition before it (forward) or after it (backward).
+// shifted by learned w and b (Ba et al. 2016, equations 3 and 4).
 #include "backends/reference/ref.h"
 
 // mean = sum_c x / C;  rstd = 1 / sqrt(sum_c (x - mean)^2 / C + eps);  y = (x - mean) rstd w + b
-// x, y (N,C); w, b (C); mean, rstd (N)
-void REF(layernorm_forward)(int64_t N, int64_t C, double eps, const real *x, const real *w, const real *b, real *y,
-                            real *mean, real *rstd) {
+// x, y (N,C); w, b (C); mean, rstd (N). With add (N,C), or else NULL, r = x + add takes the place of x.
+void REF(layernorm_forward)(int64_t N, int64_t C, double eps, const real *x, const real *w, const real *b,
+                            const real *add, real *y, real *mean, real *rstd, real *r) {
+    if (add != NULL) {
+        REF(residual)(N * C, x, add, r);
+        x = r;
+    }
     for (int64_t n = 0; n < N; n++) {
         const real *row = x + n * C;
         double sum = 0;
@@ -46,9 +49,10 @@ static void layernorm_backward_weight(int64_t N, int64_t C, const real *dy, cons
 
 // g = dy w;  dx = dskip + rstd (g - sum_c g / C - xh sum_c g xh / C)
 // dy, x, dx (N,C); w (C); mean, rstd (N). dskip (N,C), or NULL for 0, is the gradient that
-// reaches x past the layernorm, through the residual connection; dx may overwrite it.
+// reaches x past the layernorm, through the residual connection; dx may overwrite it. dbias (C), or NULL, is the
+// gradient of the bias last added to x: dbias += sum_n dx.
 void REF(layernorm_backward)(int64_t N, int64_t C, const real *dy, const real *x, const real *w, const real *mean,
-                             const real *rstd, const real *dskip, real *dx, real *dw, real *db) {
+                             const real *rstd, const real *dskip, real *dx, real *dw, real *db, real *dbias) {
     layernorm_backward_weight(N, C, dy, x, mean, rstd, dw, db);
     for (int64_t n = 0; n < N; n++) {
         double sum_g = 0;
@@ -65,12 +69,7 @@ void REF(layernorm_backward)(int64_t N, int64_t C, const real *dy, const real *x
             dx[n * C + c] = (real)(d + (dskip == NULL ? 0 : (double)dskip[n * C + c]));
         }
     }
-}
-
-// r = a + b;  y, mean, rstd = layernorm(r; w, beta)
-// a, b, r, y (N,C); w, beta (C); mean, rstd (N)
-void REF(residual_layernorm_forward)(int64_t N, int64_t C, double eps, const real *a, const real *b, const real *w,
-                                     const real *beta, real *r, real *y, real *mean, real *rstd) {
-    REF(residual)(N * C, a, b, r);
-    REF(layernorm_forward)(N, C, eps, r, w, beta, y, mean, rstd);
+    if (dbias != NULL) {
+        REF(bias_backward)(N, C, dx, dbias);
+    }
 }

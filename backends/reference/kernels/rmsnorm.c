@@ -1,11 +1,15 @@
 // rmsnorm.c: each row is scaled to mean square 1, then by a learned w (Zhang and Sennrich 2019, equation 4): a
-// layernorm that neither shifts to mean 0 nor adds a bias; alone, and with the residual stream's addition before it
-// (forward) or after it (backward).
+// layernorm that neither shifts to mean 0 nor adds a bias.
 #include "backends/reference/ref.h"
 
 // rstd = 1 / sqrt(sum_c x^2 / C + eps);  y = x rstd w
-// x, y (N,C); w (C); rstd (N)
-void REF(rmsnorm_forward)(int64_t N, int64_t C, double eps, const real *x, const real *w, real *y, real *rstd) {
+// x, y (N,C); w (C); rstd (N). With add (N,C), or else NULL, r = x + add takes the place of x.
+void REF(rmsnorm_forward)(int64_t N, int64_t C, double eps, const real *x, const real *w, const real *add, real *y,
+                          real *rstd, real *r) {
+    if (add != NULL) {
+        REF(residual)(N * C, x, add, r);
+        x = r;
+    }
     for (int64_t n = 0; n < N; n++) {
         const real *row = x + n * C;
         double squares = 0;
@@ -50,12 +54,4 @@ void REF(rmsnorm_backward)(int64_t N, int64_t C, const real *dy, const real *x, 
             dx[n * C + c] = (real)(d + (dskip == NULL ? 0 : (double)dskip[n * C + c]));
         }
     }
-}
-
-// r = a + b;  y, rstd = rmsnorm(r; w)
-// a, b, r, y (N,C); w (C); rstd (N)
-void REF(residual_rmsnorm_forward)(int64_t N, int64_t C, double eps, const real *a, const real *b, const real *w,
-                                   real *r, real *y, real *rstd) {
-    REF(residual)(N * C, a, b, r);
-    REF(rmsnorm_forward)(N, C, eps, r, w, y, rstd);
 }

@@ -19,13 +19,13 @@ const rules = (() => {
         dqkv[b,t,h,i] = sum_s [s <= t] {starts? [starts[b,t] <= s] }ds[b,h,t,s] qkv[b,s,NH + group(h),i] / sqrt(HS)
         dqkv[b,s,NH + g,i] = sum_t [s <= t] {starts? [starts[b,t] <= s] }sum_h [group(h) = g] ds[b,h,t,s] qkv[b,t,h,i] / sqrt(HS)
         dqkv[b,s,NH + NKV + g,i] = sum_t [s <= t] {starts? [starts[b,t] <= s] }sum_h [group(h) = g] ${kept}${att('s')} dy[b,t,h,i]`;
+    const normed = '{r? r[n,c]}{!r? x[n,c]}';
     const layernormBackward = `
         xh[n,c] = (x[n,c] - mean[n]) rstd[n]
         gx[n,c] = dy[n,c] w[c]
         dx[n,c] = {dskip? dskip[n,c] + }rstd[n] (gx[n,c] - sum_j gx[n,j] / C - xh[n,c] sum_j gx[n,j] xh[n,j] / C)
         dw[c] += sum_n dy[n,c] xh[n,c]
         db[c] += sum_n dy[n,c]
-        dbeta[c] += sum_n dy[n,c]
         dbias[c] += sum_n dx[n,c]`;
     const rmsnormBackward = `
         xh[n,c] = x[n,c] rstd[n]
@@ -47,25 +47,16 @@ const rules = (() => {
             dwpe[p,c] += sum_b sum_t [t{starts? - starts[b,t]} = p] dx[b,t,c]`,
         dropout: 'y[i] = keep[i] x[i] / (1 - rate)',
         layernorm_forward: `
-            mean[n] = sum_c x[n,c] / C
-            rstd[n] = 1/sqrt(sum_c (x[n,c] - mean[n])^2 / C + eps)
-            y[n,c] = (x[n,c] - mean[n]) rstd[n] w[c] + b[c]`,
+            r[n,c] = x[n,c] + add[n,c]
+            mean[n] = sum_c ${normed} / C
+            rstd[n] = 1/sqrt(sum_c (${normed} - mean[n])^2 / C + eps)
+            y[n,c] = (${normed} - mean[n]) rstd[n] w[c] + b[c]`,
         layernorm_backward: layernormBackward,
-        residual_layernorm_forward: `
-            r[n,c] = a[n,c] + b[n,c]
-            mean[n] = sum_c r[n,c] / C
-            rstd[n] = 1/sqrt(sum_c (r[n,c] - mean[n])^2 / C + eps)
-            y[n,c] = (r[n,c] - mean[n]) rstd[n] w[c] + beta[c]`,
-        residual_layernorm_backward: layernormBackward,
         rmsnorm_forward: `
-            rstd[n] = 1/sqrt(sum_c x[n,c]^2 / C + eps)
-            y[n,c] = x[n,c] rstd[n] w[c]`,
+            r[n,c] = x[n,c] + add[n,c]
+            rstd[n] = 1/sqrt(sum_c ${normed}^2 / C + eps)
+            y[n,c] = ${normed} rstd[n] w[c]`,
         rmsnorm_backward: rmsnormBackward,
-        residual_rmsnorm_forward: `
-            r[n,c] = a[n,c] + b[n,c]
-            rstd[n] = 1/sqrt(sum_c r[n,c]^2 / C + eps)
-            y[n,c] = r[n,c] rstd[n] w[c]`,
-        residual_rmsnorm_backward: rmsnormBackward,
         head_rmsnorm_forward: `
             rstd[b,t,k] = 1/sqrt(sum_i x[b,t,k,i]^2 / HS + eps)
             y[b,t,h,i] = x[b,t,h,i] rstd[b,t,h] wq[i]
