@@ -16,6 +16,7 @@
 #define STEPMARK_BENCH_COMPARE_NOISE_VERDICT_H
 
 #include "status.h"
+#include "bench/stats/steady.h"
 #include "bench/tables/json_values.h"
 
 #include <stdbool.h>
@@ -32,8 +33,6 @@ typedef enum {
     SM_NOISE_LIST(X)
 #undef X
 } sm_noise;
-
-enum { SM_NOISE_LIMIT = 5, SM_SPREAD_LIMIT = 10, SM_USABLE_LIMIT = 50 }; // percent of the median
 
 const char *sm_noise_name(sm_noise noise);
 

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "embedded.h"
+#include "bench/rows/row_json_schema.h"
 #include "bench/rows/digest.h"
 #include "bench/rows/machine.h"
 #include "bench/tables/json_values.h"
@@ -99,10 +100,12 @@ static sm_status parse_rows(const char *path, const char *body, json_t *rows) {
     const char *line = strchr(body, '\n'); // after the facts
     for (line = line != NULL ? line + 1 : ""; *line != '\0';) {
         const size_t length = strcspn(line, "\n");
+        char contradiction[SM_CONTRADICTION_SIZE];
         json_t *row = json_loadb(line, length, 0, NULL);
         if (!json_is_object(row) || json_array_append_new(rows, row) != 0) {
             return sm_fail(SM_ERR_FORMAT, "%s: row %zu is no JSON object", path, json_array_size(rows) + 1);
         }
+        SM_TRY(sm_row_hold_to_itself(row, contradiction)); // its reason says where
         line += length + (line[length] == '\n');
     }
     return SM_OK;

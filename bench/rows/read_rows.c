@@ -198,11 +198,12 @@ typedef struct {
     const volatile sig_atomic_t *interrupted;
     json_t *rows;
     json_t *warnings;
-    json_t *rungs;       // NULL: not taken
-    size_t n_skipped;    // objects that are no rows
-    size_t n_damaged;    // places
-    size_t wasted_bytes; // parsed, and found damaged
-    bool in_damage;      // since the last object that could be read
+    json_t *rungs;          // NULL: not taken
+    size_t n_skipped;       // objects that are no rows
+    size_t n_damaged;       // places
+    size_t n_contradictory; // rows
+    size_t wasted_bytes;    // parsed, and found damaged
+    bool in_damage;         // since the last object that could be read
     bool warned_of_version;
     json_t *first_foreign; // the first object that is no row
 } reader;
@@ -289,8 +290,14 @@ static sm_status skip_foreign(reader *r, json_t *object, size_t line) {
     return SM_OK;
 }
 
-static sm_status take_row(reader *r, json_t *row) {
+static sm_status take_row(reader *r, json_t *row, size_t line) {
+    char contradiction[SM_CONTRADICTION_SIZE];
     SM_TRY(check_version(r, row));
+    SM_TRY(sm_row_hold_to_itself(row, contradiction));
+    if (contradiction[0] != '\0' && r->n_contradictory++ < WARNINGS_OF_A_KIND) {
+        SM_TRY(
+            warn(r, "%s: line %zu contradicts itself, and its figures do not count: %s", r->name, line, contradiction));
+    }
     SM_TRY(complete(row));
     return json_array_append(r->rows, row) == 0 ? SM_OK : sm_fail(SM_ERR_OOM, "%s: no memory for its rows", r->name);
 }
@@ -313,7 +320,7 @@ static sm_status take_object(reader *r, json_t *object, size_t line) {
     if (r->rungs != NULL && is_rung(object)) {
         return take_rung(r, object);
     }
-    return sm_row_recognise(object) == SM_OK ? take_row(r, object) : skip_foreign(r, object, line);
+    return sm_row_recognise(object) == SM_OK ? take_row(r, object, line) : skip_foreign(r, object, line);
 }
 
 static sm_status read_object(reader *r) {
@@ -367,6 +374,7 @@ static sm_status read_all(reader *r) {
         return no_rows(r);
     }
     SM_TRY(count_rest(r, r->n_damaged, "damaged places were set aside"));
+    SM_TRY(count_rest(r, r->n_contradictory, "rows contradict themselves"));
     return count_rest(r, r->n_skipped, "objects that are no result rows were skipped");
 }
 

@@ -8,6 +8,7 @@
 //   a newer version    is read, with a warning
 //   damaged text       is set aside with a warning that names the place: the last line of a run
 //                      that was cut short, or a line that is no JSON
+//   a contradiction    makes a row an error without figures, with a warning (sm_row_contradicts)
 //   other objects      are skipped with a warning that says why: no status of a row, or a field of
 //                      the wrong type (sm_row_recognise). A line of a training log is no row
 // A file without a single row is an error that says what the file seems to be. The time to read a file depends only on

@@ -4,6 +4,8 @@
 
 #include "bench/rows/row.h"
 
+#include <stdbool.h>
+
 // JSON Schema, draft 2020-12. Every field may be null; other fields are allowed. The caller owns it; NULL when out of
 // memory.
 json_t *sm_row_json_schema(void);
@@ -15,5 +17,17 @@ sm_status sm_row_validate(const json_t *row);
 // (median_ns, avg_ns, samples_ns), a known status (optional if it has a time), and no value of a wrong type (any number
 // is accepted as a whole number). SM_ERR_FORMAT names what is missing.
 sm_status sm_row_recognise(const json_t *object);
+
+enum { SM_CONTRADICTION_SIZE = 256 };
+
+// Whether a row contradicts itself or the world (consistent.c); `text` says where: "median_ts is 1.6e+06, where its other
+// fields give 16612". What follows from other fields is computed again: statistics and rates from samples, shares from
+// work and peaks, sums from parts, marks from flags. Errors are held to their allowances, dates to the calendar, shares
+// to the measured ceiling. Fields that are not there contradict nothing.
+bool sm_row_contradicts(const json_t *row, char text[SM_CONTRADICTION_SIZE]);
+
+// Makes an error of a row that contradicts itself: its reason says where, and it has no figure of speed any more, so
+// that nothing ranks, compares or draws it. Every reader of rows does so. `text` as above; "" for any other row.
+sm_status sm_row_hold_to_itself(json_t *row, char text[SM_CONTRADICTION_SIZE]);
 
 #endif

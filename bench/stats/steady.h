@@ -15,6 +15,9 @@ bool sm_steady_is_warm(const int64_t *steps_ns, int64_t n);
 // where there is no interval (below 6 samples).
 double sm_steady_noise_percent(const sm_stats *stats);
 
+// A figure is steady up to these (bench/compare/noise_verdict.h), and usable up to the last: percent of the median.
+enum { SM_NOISE_LIMIT = 5, SM_SPREAD_LIMIT = 10, SM_USABLE_LIMIT = 50 };
+
 // A monotonic trend. percent: Theil and Sen's slope (median over all pairs) times the sample's
 // length, in percent of its median; p: two-sided, of Mann and Kendall's test with correction for
 // ties. Both NaN below 8 samples. Samples of more than 256 are first cut into that many blocks,

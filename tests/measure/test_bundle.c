@@ -10,11 +10,12 @@
 #include "bench/rows/bundle.h"
 
 static json_t *make_row(const char *processor, const char *mode, double rate) {
-    return json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:f, s:f, s:I, s:s, s:[], s:b}", "schema_version",
-                     1, "status", "ok", "loss_check", "by the reference", "cpu_info", processor, "mode", mode,
-                     "model_type", "tiny", "n_seq", 64, "precision", "fp32", "noise_verdict", "steady", "median_ts",
-                     rate, "energy_per_token_j", 0.5, "peak_rss_bytes", (json_int_t)1 << 30, "device", "cpu",
-                     "warnings", "emulated", 0);
+    return json_pack(
+        "{s:i, s:s, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:f, s:f, s:I, s:s, s:[], s:b, s:[iiiiii], s:[iiiiiii]}",
+        "schema_version", 1, "status", "ok", "loss_check", "by the reference", "cpu_info", processor, "mode", mode,
+        "model_type", "tiny", "n_seq", 64, "precision", "fp32", "noise_verdict", "steady", "median_ts", rate,
+        "energy_per_token_j", 0.5, "peak_rss_bytes", (json_int_t)1 << 30, "device", "cpu", "warnings", "emulated", 0,
+        "samples_ns", 5, 5, 5, 5, 5, 5, "losses", 3, 3, 3, 3, 3, 3, 3);
 }
 
 static void write_file(const char *name, const char *text, size_t size_bytes) {
