@@ -131,9 +131,17 @@ static sm_status set_steps(trainer *t, int64_t initial_step) {
     if (s->max_tokens > 0 && (double)s->max_tokens / step_tokens < (double)n_steps) {
         n_steps = (int64_t)((double)s->max_tokens / step_tokens);
     }
-    if (n_steps < 1) {
+    if (n_steps < 1 && s->max_tokens > 0 && (double)s->max_tokens < step_tokens) {
         return sm_fail(SM_ERR_USAGE, "--tokens: %lld are fewer than one step's %.0f", (long long)s->max_tokens,
                        step_tokens);
+    }
+    if (n_steps < 1) {
+        return sm_fail(
+            SM_ERR_USAGE,
+            "--epochs %lld: the data have %lld %s, and a step takes %lld (by -b, --accum and --global-batch); "
+            "give more epochs or data, or smaller steps",
+            (long long)s->max_epochs, (long long)t->share.order.n_sequences,
+            t->share.collation != NULL ? "batches of documents" : "sequences", (long long)t->share.stride);
     }
     int64_t last_token;
     if (__builtin_add_overflow(initial_step, n_steps, &n_steps) ||
