@@ -15,7 +15,7 @@ fail() {
 # stands for the folders within it, too, where these are not named.
 floors='include os
     backends/host
-    src/io src/processes src/documents src/tokenizer src/text src/plan src/optim src/models src/rewrites src/comm src/session src/verify
+    src/io src/data src/processes src/documents src/tokenizer src/text src/plan src/optim src/models src/rewrites src/comm src/session src/verify
     src/weights src/runs src/train
     backends/reference backends/cpu/threads backends/cpu/common backends/cpu backends/cpu/kernels
     backends/cpu/kernels/matmul backends/cpu/kernels/attention

@@ -57,7 +57,7 @@ def make_optimizer(model, row):
 
 def load_batches(path, n_steps, B, T):
     """Inputs and targets of n_steps batches: batch i begins at token i B T, and the walk begins
-    again where fewer than B T + 1 tokens remain, as src/io/tokens.h says."""
+    again where fewer than B T + 1 tokens remain, as src/data/tokens.h says."""
     n_batches = (path.stat().st_size // 2 - 1) // (B * T)
     if n_batches < 1:
         raise ValueError(f"{path}: too few tokens for a batch of {B} x {T}, which needs {B * T + 1}")

@@ -9,7 +9,7 @@
 #include "bench/profile/profile.h"
 #include "src/comm/comm.h"
 #include "src/documents/collate.h"
-#include "src/io/tokens.h"
+#include "src/data/tokens.h"
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
 #include "src/runs/data_order.h"
@@ -258,22 +258,28 @@ static const cli_flag flags[] = {
      AT(generate.top_k), WITHIN(0, MAX_DIM)},
     {"Work", "accum", 0, CLI_INT, "N", "1", "micro-batches (parts of a batch) whose gradients one optimizer step sums",
      SWEPT | TRAIN | LOOP, AT(work.accum), WITHIN(1, 1e6), UNLIKE({ADVISE, .initial = "1,4"})},
-    {"Work", "data", 0, CLI_TEXT, "FILE", NULL, "tokens to train on; not given: the embedded text, read as bytes",
+    {"Work", "data", 0, CLI_TEXT, "FILE|DIR", NULL,
+     "text or tokens to train on: a file, a pattern in quotes ('shards/*.bin'), or a folder (its train.bin, or all of "
+     "it); not given: the embedded text, read as bytes",
      FED | WALKED | EVAL, AT(work.data),
-     UNLIKE({TRAIN | LOOP, .argument = "FILE|DIR",
-             .help = "tokens to train on, or a folder with train.bin and perhaps val.bin; not given: the embedded "
-                     "text, read as bytes"},
-            {EVAL, .argument = "FILE|DIR",
-             .help = "text, tokens (.bin), a folder with val.bin, or questions (.jsonl: ctx, endings, label)"},
-            {WALK, .help = "file of tokens; its first batch is shown; not given: random tokens, by --seed"},
-            {PAGE, .help = "file of tokens; its first batch is shown instead of a text"})},
+     UNLIKE({TRAIN | LOOP, .help = "text or tokens to train on: a file, a pattern in quotes ('shards/*.bin'), or a "
+                                   "folder (its train.bin and val.bin, or all of it); not given: the embedded text, "
+                                   "read as bytes"},
+            {EVAL, .help = "text, tokens, a folder with val.bin, or questions (.jsonl: ctx, endings, label)"},
+            {WALK, .help = "text or tokens; the first batch is shown; not given: random tokens, by --seed"},
+            {PAGE, .help = "text or tokens; the first batch is shown instead of --text"})},
     {"Work", "text", 0, CLI_TEXT, "TEXT", NULL,
      "text; its first tokens are shown: bytes, or tokens by the tokenizer of --weights", WALKED, AT(walk.text),
      UNLIKE({PAGE, .help = "text; its first tokens are shown: bytes, or tokens by the model's tokenizer; not given: a "
                            "sentence, or random tokens if the model has no tokenizer"})},
     {"Work", "data-format", 0, CLI_CHOICE, NULL, "auto",
-     "raw uint16 ids, llm.c's header + 16- or 32-bit ids, or text read as bytes", FED | WALKED | EVAL,
-     AT(work.data_format), ONE_OF(data_formats)},
+     "what --data is; auto: text, lines of JSON, llm.c's or NumPy's ids as the file itself shows, and raw 16-bit ids "
+     "in "
+     "a .bin; bytes: each byte of any file is a token",
+     FED | WALKED | EVAL | TOKENIZE | TOKENIZER, AT(work.data_format), ONE_OF(data_formats),
+     UNLIKE({TOKENIZE | TOKENIZER, .help =
+                                       "what FILE is; auto: text or lines of JSON, as the file itself shows; bytes: "
+                                       "text, whatever its bytes"})},
     {"Work", "seed", 0, CLI_INT, "N", "42", "seed of fresh weights and of dropout masks",
      FED | INIT | WALKED | VERIFY | GENERATE, AT(work.seed), WITHIN(0, MAX_SEED),
      UNLIKE({GENERATE, .help = "seed of the draws"})},

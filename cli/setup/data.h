@@ -6,6 +6,7 @@
 
 #include "status.h"
 #include "cli/flags/options.h"
+#include "src/data/data_files.h"
 #include "src/documents/collate.h"
 #include "src/models/model.h"
 #include "src/tokenizer/tokenizer.h"
@@ -55,8 +56,8 @@ typedef struct {
 } cli_train_file;
 
 typedef struct {
-    char data_path[PATH_MAX];
-    char val_path[PATH_MAX];
+    char data_path[SM_DATA_PATH_BYTES];
+    char val_path[SM_DATA_PATH_BYTES];
     const char *tokenizer_folder; // of the data's tokenizer; NULL: unknown
     cli_train_file data;
     cli_train_file validation;

@@ -12,6 +12,7 @@
 #include "cli/setup/processes.h"
 #include "cli/setup/worker.h"
 #include "os/os.h"
+#include "src/data/data_files.h"
 #include "src/weights/weights.h"
 
 // --- devices -------------------------------------------------------------------------------
@@ -223,8 +224,11 @@ sm_status cli_weights_digest(const cli_options *options, char digest[SM_DIGEST_S
 // --- files ---------------------------------------------------------------------------------
 
 sm_status cli_open_tokens(const cli_options *options, int64_t vocab, sm_tokens **tokens) {
-    if (options->work.data != NULL) {
-        return sm_tokens_open(options->work.data, (sm_tokens_format)options->work.data_format, vocab, tokens);
+    char side[SM_DATA_PATH_BYTES];
+    const char *path = options->work.data;
+    if (path == NULL) {
+        return sm_tokens_embedded(vocab, tokens);
     }
-    return sm_tokens_embedded(vocab, tokens);
+    path = sm_data_files_side(path, "train", side) ? side : path;
+    return sm_tokens_open(path, (sm_tokens_format)options->work.data_format, vocab, tokens);
 }

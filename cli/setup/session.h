@@ -5,7 +5,7 @@
 #include "backend.h"
 #include "bench/rows/digest.h"
 #include "cli/flags/options.h"
-#include "src/io/tokens.h"
+#include "src/data/tokens.h"
 #include "src/models/model.h"
 #include "src/session/session.h"
 

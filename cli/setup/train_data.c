@@ -2,43 +2,24 @@
 #include "cli/setup/data.h"
 
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "cli/setup/session.h"
 #include "src/text/text_tokens.h"
 
 // --- files ---------------------------------------------------------------------------------
 
-static bool is_folder(const char *path) {
-    struct stat info;
-    return path != NULL && stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-}
-
-// Sets the files of a folder written by `tokenize`.
-static sm_status set_files(cli_options *o, cli_train_data *d) {
+// Takes the token files of a folder for the two sides of the training.
+static void set_files(cli_options *o, cli_train_data *d) {
+    const char *folder = o->work.data;
     d->tokenizer_folder = o->work.tokenizer;
-    if (!is_folder(o->work.data) || o->work.tokenizer != NULL) {
-        return SM_OK;
+    if (folder == NULL || o->work.tokenizer != NULL || !sm_data_files_side(folder, "train", d->data_path)) {
+        return;
     }
-    d->tokenizer_folder = sm_tokenizer_is_in(o->work.data) ? o->work.data : NULL;
-    const int n = snprintf(d->val_path, sizeof(d->val_path), "%s/val.bin", o->work.data);
-    const int m = snprintf(d->data_path, sizeof(d->data_path), "%s/train.bin", o->work.data);
-    if (n >= PATH_MAX || m >= PATH_MAX) {
-        return sm_fail(SM_ERR_IO, "--data: '%.100s...' is too long", o->work.data);
-    }
+    d->tokenizer_folder = sm_tokenizer_is_in(folder) ? folder : NULL;
     o->work.data = d->data_path;
-    if (o->train.val_data == NULL && access(d->val_path, F_OK) == 0) {
+    if (o->train.val_data == NULL && sm_data_files_side(folder, "val", d->val_path)) {
         o->train.val_data = d->val_path;
     }
-    return SM_OK;
-}
-
-// Whether the folder was written by `tokenize`.
-static bool has_tokens(const char *folder) {
-    char path[PATH_MAX];
-    const int n = snprintf(path, sizeof(path), "%s/train.bin", folder);
-    return n < PATH_MAX && access(path, F_OK) == 0;
 }
 
 static sm_status check_text(const cli_options *o) {
@@ -46,22 +27,15 @@ static sm_status check_text(const cli_options *o) {
         return SM_OK;
     }
     SM_TRY(cli_check_vocabulary(o->work.tokenizer));
-    if (o->work.data == NULL) {
-        return sm_fail(SM_ERR_USAGE, "--tokenizer: makes tokens of text; give a file or a folder of it as --data, too");
-    }
-    if (is_folder(o->work.data) && has_tokens(o->work.data)) {
-        return sm_fail(SM_ERR_USAGE, "--tokenizer: %s holds tokens (train.bin); leave one out, or give text as --data",
-                       o->work.data);
-    }
-    return o->work.data_format == SM_TOKENS_AUTO
-               ? SM_OK
-               : sm_fail(SM_ERR_USAGE, "--data-format %s: with --tokenizer the data are text; leave one out",
-                         sm_tokens_format_name((sm_tokens_format)o->work.data_format));
+    return o->work.data != NULL ? SM_OK
+                                : sm_fail(SM_ERR_USAGE, "--tokenizer: makes tokens of text; give a file or a folder of "
+                                                        "it as --data, too");
 }
 
 static sm_status open_tokens(const cli_options *o, const char *path, int64_t vocab, cli_train_file *file) {
     if (o->work.tokenizer != NULL) {
-        return sm_text_tokens_open(path, o->work.tokenizer, vocab, file->tokenizer, &file->tokens);
+        return sm_text_tokens_open(path, (sm_tokens_format)o->work.data_format, o->work.tokenizer, vocab,
+                                   file->tokenizer, &file->tokens);
     }
     return path == NULL ? cli_open_tokens(o, vocab, &file->tokens)
                         : sm_tokens_open(path, (sm_tokens_format)o->work.data_format, vocab, &file->tokens);
@@ -131,7 +105,7 @@ sm_status cli_train_data_open(cli_options *o, const sm_model_config *config, int
                               sm_train_settings *s) {
     SM_TRY(set_loader(o, &s->loader));
     SM_TRY(check_text(o));
-    SM_TRY(set_files(o, d));
+    set_files(o, d);
     SM_TRY(open_source(o, config, o->work.data, B, T, &d->data, &s->data));
     return o->train.val_data != NULL ? open_source(o, config, o->train.val_data, B, T, &d->validation, &s->validation)
                                      : SM_OK;

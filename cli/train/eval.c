@@ -3,8 +3,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "ends_with.h"
 #include "bench/tables/json_values.h"
@@ -16,11 +14,13 @@
 #include "cli/setup/data.h"
 #include "cli/setup/session.h"
 #include "src/io/atomic_file.h"
+#include "src/data/data_files.h"
 #include "src/io/input_file.h"
-#include "src/io/tokens.h"
+#include "src/data/tokens.h"
 #include "src/rewrites/rewrite.h"
 #include "src/text/questions.h"
 #include "src/tokenizer/encoder.h"
+#include "src/tokenizer/text_source.h"
 #include "src/weights/weights.h"
 
 enum { NOT_COUNTED = -1 };
@@ -164,22 +164,34 @@ cleanup:
     return status;
 }
 
-static sm_status take_text(evaluation *e, const char *path) {
-    int file;
-    int64_t size_bytes;
+// The ids of a text, as `tokenize` would write them, but for the last <|endoftext|>.
+static sm_status encode(const evaluation *e, sm_text_source *source, sm_text_block *block, sm_ids *ids) {
+    const int32_t separator = e->tokenizer->end_of_text;
+    do {
+        SM_TRY(sm_text_source_next(source, block));
+        for (size_t i = 0; i < block->n_parts; i++) {
+            const sm_text_part *part = &block->parts[i];
+            SM_TRY(sm_encoder_encode(e->encoder, block->text + part->offset, part->n_bytes, ids));
+            SM_TRY(part->ends_document && separator != SM_NO_ID ? sm_ids_append(ids, separator) : SM_OK);
+        }
+    } while (block->n_parts > 0);
+    ids->n -= ids->n > 0 && separator != SM_NO_ID;
+    return SM_OK;
+}
+
+static sm_status take_text(evaluation *e, const sm_data_files *files) {
     sm_ids ids = {.n = 0};
-    SM_TRY(sm_input_open(path, &file, &size_bytes));
-    uint8_t *text = malloc((size_t)size_bytes + 1);
-    sm_status status = text != NULL ? sm_input_read(file, path, 0, text, (size_t)size_bytes)
-                                    : sm_fail(SM_ERR_OOM, "%s: no memory for its text", path);
-    close(file);
-    status = status == SM_OK ? sm_encoder_encode(e->encoder, text, (size_t)size_bytes, &ids) : status;
+    sm_text_block block = {.n_parts = 0};
+    sm_text_source *source = NULL;
+    sm_status status = sm_text_source_open(files, NULL, NULL, &source);
+    status = status == SM_OK ? encode(e, source, &block, &ids) : status;
     for (size_t first = 0; first + 1 < ids.n && status == SM_OK; first += (size_t)e->T) {
         const size_t left = ids.n - first;
         status = take_row(e, ids.ids + first, (int64_t)(left < (size_t)e->T + 1 ? left : (size_t)e->T + 1));
     }
     free(ids.ids);
-    free(text);
+    sm_text_block_free(&block);
+    sm_text_source_close(source);
     return status;
 }
 
@@ -258,27 +270,41 @@ static sm_status take_questions(evaluation *e, const char *path) {
 
 // --- the whole ---------------------------------------------------------------------------------
 
-// A folder of `tokenize` stands for its validation tokens.
-static sm_status take_data(evaluation *e, char path[PATH_MAX]) {
-    const char *data = e->options->work.data;
-    if (snprintf(path, PATH_MAX, "%s/val.bin", data) >= PATH_MAX) {
-        return sm_fail(SM_ERR_IO, "--data: '%.100s...' is too long", data);
+// A folder of tokens stands for those of validation.
+static sm_status find_path(const char *data, char path[SM_DATA_PATH_BYTES]) {
+    if (sm_data_files_side(data, "val", path)) {
+        return SM_OK;
     }
-    if (access(path, F_OK) != 0) {
-        struct stat info;
-        snprintf(path, PATH_MAX, "%s", data);
-        if (stat(data, &info) == 0 && S_ISDIR(info.st_mode)) {
-            return sm_fail(SM_ERR_INVALID, "%s: has no val.bin; give a file, or tokenize with --val-percent", data);
+    if (sm_data_files_side(data, "train", path)) {
+        return sm_fail(SM_ERR_INVALID, "%s: has no val.bin; give a file, or tokenize with --val-percent", data);
+    }
+    return snprintf(path, SM_DATA_PATH_BYTES, "%s", data) < SM_DATA_PATH_BYTES
+               ? SM_OK
+               : sm_fail(SM_ERR_IO, "--data: '%.100s...' is too long", data);
+}
+
+static sm_status take_data(evaluation *e, char path[SM_DATA_PATH_BYTES]) {
+    const sm_tokens_format format = (sm_tokens_format)e->options->work.data_format;
+    sm_data_files files;
+    SM_TRY(find_path(e->options->work.data, path));
+    sm_status status = sm_data_files_open(&path, 1, format, &files);
+    if (sm_ends_with(path, ".jsonl") &&
+        (status == SM_ERR_FORMAT || (status == SM_OK && format == SM_TOKENS_AUTO && files.format != SM_TOKENS_JSONL))) {
+        if (status == SM_OK) {
+            sm_data_files_free(&files);
         }
-    }
-    if (sm_ends_with(path, ".jsonl")) {
         return take_questions(e, path);
     }
-    if (e->scores != NULL) {
-        return sm_fail(SM_ERR_USAGE, "--output-file: holds the scores of endings; '%.300s' is no .jsonl of questions",
-                       path);
-    }
-    return e->tokenizer != NULL && !sm_ends_with(path, ".bin") ? take_text(e, path) : take_tokens(e, path);
+    SM_TRY(status);
+    const bool is_text = !sm_tokens_format_has_ids(files.format) && e->tokenizer != NULL;
+    status = e->scores != NULL ? sm_fail(SM_ERR_USAGE,
+                                         "--output-file: holds the scores of endings; '%.300s' is no "
+                                         ".jsonl of questions",
+                                         path)
+             : is_text         ? take_text(e, &files)
+                               : take_tokens(e, path);
+    sm_data_files_free(&files);
+    return status;
 }
 
 static sm_status print(const evaluation *e, const char *path) {
@@ -301,7 +327,7 @@ static sm_status print(const evaluation *e, const char *path) {
 
 sm_status cli_eval(const cli_options *options) {
     evaluation e = {.options = options};
-    char path[PATH_MAX];
+    char path[SM_DATA_PATH_BYTES];
     char *scores = NULL;
     size_t size_bytes = 0;
     sm_status status;

@@ -81,6 +81,7 @@ sm_status cli_tokenize(const cli_options *options) {
                                  .output = options->tokens.output_folder,
                                  .inputs = options->operands,
                                  .n_inputs = options->n_operands,
+                                 .format = (sm_tokens_format)options->work.data_format,
                                  .val_percent = options->tokens.val_percent,
                                  .n_threads = cli_token_threads(options),
                                  .stop = cli_token_stop,

@@ -37,10 +37,11 @@ static void print_tokenizer(const char *where, const sm_tokenizer *t) {
 }
 
 static sm_status count_words(const cli_options *options, sm_word_counts *words) {
-    sm_text_files files;
+    sm_data_files files;
     sm_text_source *source = NULL;
-    SM_TRY(sm_text_files_list(options->operands, options->n_operands, &files));
-    sm_status status = sm_text_source_open(&files, 0, NULL, &source);
+    SM_TRY(sm_data_files_open_text(options->operands, options->n_operands, (sm_tokens_format)options->work.data_format,
+                                   &files));
+    sm_status status = sm_text_source_open(&files, NULL, NULL, &source);
     if (status == SM_OK) {
         status = sm_word_counts_of(source, cli_token_threads(options), cli_token_stop, NULL, words);
     }
@@ -48,7 +49,7 @@ static sm_status count_words(const cli_options *options, sm_word_counts *words) 
         status = sm_fail(SM_ERR_INVALID, "the input holds no text");
     }
     sm_text_source_close(source);
-    sm_text_files_free(&files);
+    sm_data_files_free(&files);
     return status;
 }
 

@@ -7,7 +7,7 @@
 #ifndef STEPMARK_SRC_DOCUMENTS_DOCUMENTS_H
 #define STEPMARK_SRC_DOCUMENTS_DOCUMENTS_H
 
-#include "src/io/tokens.h"
+#include "src/data/tokens.h"
 
 typedef struct {
     int64_t first; // token of the stream

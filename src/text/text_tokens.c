@@ -35,7 +35,7 @@ typedef struct reader {
 
 typedef struct {
     char *path; // of the file or folder
-    sm_text_files files;
+    sm_data_files files;
     sm_tokenizer *tokenizer;
     piece *pieces; // and one end marker
     int64_t n;
@@ -124,7 +124,7 @@ static sm_status read_text(const text_tokens *t, reader *r, const piece *p) {
         SM_TRY(sm_input_open(path, &r->fd, &size_bytes));
         r->file = p->file;
     }
-    return sm_input_read(r->fd, path, p->at_bytes, r->text, (size_t)p->n_bytes);
+    return sm_data_files_read(&t->files, p->file, r->fd, p->at_bytes, r->text, (size_t)p->n_bytes);
 }
 
 static sm_status read_piece(const text_tokens *t, reader *r, int64_t number, sm_tokens_cost *cost) {
@@ -252,7 +252,7 @@ static sm_status make_index(text_tokens *t, int64_t *n_tokens) {
     sm_text_source *source = NULL;
     sm_text_block block = {0};
     reader *r = NULL;
-    SM_TRY_GOTO(sm_text_source_open(&t->files, 0, NULL, &source));
+    SM_TRY_GOTO(sm_text_source_open(&t->files, NULL, NULL, &source));
     SM_TRY_GOTO(take_reader(t, &r));
     SM_TRY_GOTO(index_blocks(t, source, r, &block, n_tokens));
     if (*n_tokens == 0) {
@@ -280,7 +280,7 @@ static void close_text(void *ctx) {
     }
     pthread_mutex_destroy(&t->lock);
     sm_tokenizer_free(t->tokenizer);
-    sm_text_files_free(&t->files);
+    sm_data_files_free(&t->files);
     free(t->pieces);
     free(t->path);
     free(t);
@@ -292,19 +292,19 @@ static sm_status open_tokenizer(text_tokens *t, const char *path, int64_t vocab)
                ? SM_OK
                : sm_fail(SM_ERR_INVALID,
                          "%s: the tokenizer has %d tokens, but the model's vocabulary has %lld; give the model's "
-                         "tokenizer, or a model with that vocabulary",
-                         path, t->tokenizer->n_tokens, (long long)vocab);
+                         "tokenizer, or --vocab %d",
+                         path, t->tokenizer->n_tokens, (long long)vocab, t->tokenizer->n_tokens);
 }
 
-static sm_status list_files(text_tokens *t) {
-    SM_TRY(sm_text_files_list((char *const *)&t->path, 1, &t->files));
+static sm_status open_files(text_tokens *t, sm_tokens_format format) {
+    SM_TRY(sm_data_files_open_text((char *const *)&t->path, 1, format, &t->files));
     return !t->files.has_stdin
                ? SM_OK
                : sm_fail(SM_ERR_USAGE, "-: training reads text repeatedly, which stdin does not allow; give a file "
                                        "or a folder");
 }
 
-sm_status sm_text_tokens_open(const char *path, const char *tokenizer, int64_t vocab,
+sm_status sm_text_tokens_open(const char *path, sm_tokens_format format, const char *tokenizer, int64_t vocab,
                               char digest[SM_TOKENIZER_DIGEST_SIZE], sm_tokens **tokens) {
     sm_status status = SM_OK;
     int64_t n_tokens = 0;
@@ -317,7 +317,7 @@ sm_status sm_text_tokens_open(const char *path, const char *tokenizer, int64_t v
     pthread_mutex_init(&t->lock, NULL);
     SM_TRY_GOTO(open_tokenizer(t, tokenizer, vocab));
     sm_tokenizer_digest(t->tokenizer, digest);
-    SM_TRY_GOTO(list_files(t));
+    SM_TRY_GOTO(open_files(t, format));
     SM_TRY_GOTO(make_index(t, &n_tokens));
     return sm_tokens_made(path, n_tokens, &(sm_tokens_maker){.ctx = t, .read = read_tokens, .close = close_text},
                           tokens);

@@ -7,13 +7,13 @@
 #ifndef STEPMARK_SRC_TEXT_TEXT_TOKENS_H
 #define STEPMARK_SRC_TEXT_TEXT_TOKENS_H
 
-#include "src/io/tokens.h"
+#include "src/data/tokens.h"
 #include "src/tokenizer/tokenizer.h"
 
-// `path`: a file, or a folder of files (text_source.h). `tokenizer`: a folder or file; *digest becomes its digest.
+// `path`: a file, a folder or a pattern (data_files.h) of text. `tokenizer`: a folder or file; *digest becomes its digest.
 // SM_ERR_INVALID: it has more tokens than the vocabulary, or there is no text. Reading fails if a file has changed so
 // that a piece has another number of tokens.
-sm_status sm_text_tokens_open(const char *path, const char *tokenizer, int64_t vocab,
+sm_status sm_text_tokens_open(const char *path, sm_tokens_format format, const char *tokenizer, int64_t vocab,
                               char digest[SM_TOKENIZER_DIGEST_SIZE], sm_tokens **tokens);
 
 #endif

@@ -12,7 +12,7 @@
 #include "src/io/atomic_file.h"
 #include "src/io/json_text.h"
 #include "src/io/temporary.h"
-#include "src/io/tokens.h"
+#include "src/data/tokens.h"
 #include "src/text/token_output.h"
 
 enum { MAX_RECORD_BYTES = 1 << 28 };
@@ -271,61 +271,6 @@ sm_status sm_token_output_append(sm_token_output *out, int side, const void *ids
     return SM_OK;
 }
 
-// Makes the file for validation the one for training, and the other way round. Work that ends here begins again.
-static sm_status exchange_sides(sm_token_output *out) {
-    static const char between[] = "between.bin";
-    const sm_side_counts counts = out->counts[SM_TRAIN_SIDE];
-    const int fd = out->fds[SM_TRAIN_SIDE];
-    if (renameat(out->lock, bin_names[SM_TRAIN_SIDE], out->lock, between) != 0 ||
-        renameat(out->lock, bin_names[SM_VAL_SIDE], out->lock, bin_names[SM_TRAIN_SIDE]) != 0 ||
-        renameat(out->lock, between, out->lock, bin_names[SM_VAL_SIDE]) != 0) {
-        return fail_errno(out->partial, bin_names[SM_TRAIN_SIDE], "rename");
-    }
-    out->counts[SM_TRAIN_SIDE] = out->counts[SM_VAL_SIDE];
-    out->fds[SM_TRAIN_SIDE] = out->fds[SM_VAL_SIDE];
-    out->counts[SM_VAL_SIDE] = counts;
-    out->fds[SM_VAL_SIDE] = fd;
-    return SM_OK;
-}
-
-static int64_t bytes_of(const sm_tokenizer *tokenizer, const uint8_t *ids, int64_t n, int id_bytes) {
-    int64_t n_bytes = 0;
-    for (int64_t i = 0; i < n; i++) {
-        uint32_t wide = 0;
-        uint16_t narrow = 0;
-        memcpy(id_bytes == 2 ? (void *)&narrow : (void *)&wide, ids + i * id_bytes, (size_t)id_bytes);
-        const uint32_t id = id_bytes == 2 ? narrow : wide;
-        n_bytes += tokenizer->tokens[id].is_special ? 0 : (int64_t)tokenizer->tokens[id].n_bytes;
-    }
-    return n_bytes;
-}
-
-sm_status sm_token_output_divide(sm_token_output *out, const sm_tokenizer *tokenizer, int64_t n_val) {
-    enum { CHUNK_TOKENS = 16384 };
-    uint8_t ids[CHUNK_TOKENS * 4];
-    sm_side_counts *train = &out->counts[SM_TRAIN_SIDE];
-    if (train->n_tokens == 0) {
-        SM_TRY(exchange_sides(out));
-    }
-    train->n_tokens -= n_val;
-    for (int64_t done = 0; done < n_val;) {
-        const int64_t n = n_val - done < CHUNK_TOKENS ? n_val - done : CHUNK_TOKENS;
-        const size_t size_bytes = (size_t)(n * out->id_bytes);
-        const off_t at = (off_t)(size_for(out, SM_TRAIN_SIDE) + done * out->id_bytes);
-        if (pread(out->fds[SM_TRAIN_SIDE], ids, size_bytes, at) != (ssize_t)size_bytes) {
-            return fail_errno(out->partial, bin_names[SM_TRAIN_SIDE], "read");
-        }
-        const sm_side_counts more = {n, 0, bytes_of(tokenizer, ids, n, out->id_bytes)};
-        SM_TRY(sm_token_output_append(out, SM_VAL_SIDE, ids, &more));
-        train->text_bytes -= more.text_bytes;
-        done += n;
-    }
-    out->counts[SM_VAL_SIDE].n_documents = 1;
-    return ftruncate(out->fds[SM_TRAIN_SIDE], (off_t)size_for(out, SM_TRAIN_SIDE)) == 0
-               ? SM_OK
-               : fail_errno(out->partial, bin_names[SM_TRAIN_SIDE], "cut off");
-}
-
 static sm_status sync_bins(const sm_token_output *out) {
     for (int side = 0; side < SM_N_SIDES; side++) {
         if (fdatasync(out->fds[side]) != 0) {
@@ -359,7 +304,7 @@ static sm_status write_headers(const sm_token_output *out) {
     return sync_bins(out);
 }
 
-static json_t *list_files(const sm_text_files *files) {
+static json_t *list_files(const sm_data_files *files) {
     json_t *list = json_array();
     for (int64_t i = 0; i < files->n_files && list != NULL; i++) {
         json_t *name = sm_json_name(files->paths[i] != NULL ? files->paths[i] : "-");
@@ -373,7 +318,7 @@ static json_t *list_files(const sm_text_files *files) {
     return list;
 }
 
-sm_status sm_token_output_finish(sm_token_output *out, const sm_tokenizer *tokenizer, const sm_text_files *files) {
+sm_status sm_token_output_finish(sm_token_output *out, const sm_tokenizer *tokenizer, const sm_data_files *files) {
     json_t *record = make_record(out);
     if (record == NULL || json_object_set_new(record, "file_list", list_files(files)) != 0) {
         json_decref(record);

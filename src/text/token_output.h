@@ -32,14 +32,11 @@ const sm_side_counts *sm_token_output_counts(const sm_token_output *out, int sid
 // Appends ids of id_bytes each, and counts their source.
 sm_status sm_token_output_append(sm_token_output *out, int side, const void *ids, const sm_side_counts *more);
 
-// Divides the only document, on whichever side it is: its last n_val tokens are for validation, the rest for training.
-sm_status sm_token_output_divide(sm_token_output *out, const sm_tokenizer *tokenizer, int64_t n_val);
-
 // Makes everything so far durable; a resumed work continues at `position`.
 sm_status sm_token_output_save(sm_token_output *out, const sm_text_position *position);
 
 // Completes and renames the folder. tokens.json lists `files` by name and size.
-sm_status sm_token_output_finish(sm_token_output *out, const sm_tokenizer *tokenizer, const sm_text_files *files);
+sm_status sm_token_output_finish(sm_token_output *out, const sm_tokenizer *tokenizer, const sm_data_files *files);
 
 // Removes the unfinished folder.
 void sm_token_output_abandon(sm_token_output *out);

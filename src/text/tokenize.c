@@ -28,6 +28,7 @@ typedef struct {
     const sm_tokenize_job *job;
     const sm_tokenizer *tokenizer;
     int id_bytes;
+    sm_text_split split;
     sm_text_source *source;
     sm_token_output *out;
 
@@ -213,7 +214,7 @@ static sm_status run_threads(pipeline *p) {
 // --- the whole -----------------------------------------------------------------------------
 
 // The facts that make two works the same; tokens.json and progress.json begin with them. NULL: out of memory.
-static json_t *describe_work(const sm_tokenize_job *job, const sm_tokenizer *t, const sm_text_files *files,
+static json_t *describe_work(const sm_tokenize_job *job, const sm_tokenizer *t, const sm_data_files *files,
                              int id_bytes) {
     char digest[SM_TOKENIZER_DIGEST_SIZE];
     char hash[32];
@@ -239,25 +240,10 @@ static void note(const sm_tokenize_job *job, const char *line) {
     }
 }
 
-// A single document is on one side; the user wants both.
-static sm_status divide_lone_document(const pipeline *p) {
+static sm_status check_result(const pipeline *p, const sm_data_files *files) {
     const sm_side_counts *train = sm_token_output_counts(p->out, SM_TRAIN_SIDE);
     const sm_side_counts *val = sm_token_output_counts(p->out, SM_VAL_SIDE);
-    const int64_t n = train->n_tokens + val->n_tokens;
-    const int64_t n_val = (int64_t)((double)n * p->job->val_percent / 100);
-    if (train->n_documents + val->n_documents != 1 || n_val < 1 || n_val >= n) {
-        return SM_OK;
-    }
-    SM_TRY(sm_token_output_divide(p->out, p->tokenizer, n_val));
-    char line[256];
-    snprintf(line, sizeof line, "a single document: its last %g%% are for validation", p->job->val_percent);
-    note(p->job, line);
-    return SM_OK;
-}
-
-static sm_status check_result(const pipeline *p) {
-    const sm_side_counts *train = sm_token_output_counts(p->out, SM_TRAIN_SIDE);
-    const sm_side_counts *val = sm_token_output_counts(p->out, SM_VAL_SIDE);
+    const double share = (double)val->text_bytes / (double)(train->text_bytes + val->text_bytes);
     if (train->n_tokens == 0 && val->n_tokens == 0) {
         return sm_fail(SM_ERR_INVALID, "the input holds no text; give files with text");
     }
@@ -267,14 +253,26 @@ static sm_status check_result(const pipeline *p) {
                        "--val-percent",
                        (long long)val->n_documents);
     }
-    if (val->n_tokens == 0 && p->job->val_percent > 0) {
-        note(p->job, "no document was chosen for validation, so there is no val.bin; a document is a file, or the text "
-                     "between two <|endoftext|>");
+    if (p->job->val_percent > 0 && !sm_text_split_fits(p->job->val_percent, share)) {
+        char line[256];
+        snprintf(line, sizeof line, "%.3g%% of the text are for validation, not %g%%: %s", 100 * share,
+                 p->job->val_percent,
+                 files->has_stdin        ? "stdin is read once, so only whole documents are chosen; give files"
+                 : p->split.ends == NULL ? "a few of its many documents are most of it"
+                                         : "it is too short");
+        note(p->job, line);
     }
     return SM_OK;
 }
 
-static sm_status encode_all(pipeline *p, const sm_text_files *files) {
+static void note_ends(const pipeline *p) {
+    char line[256];
+    snprintf(line, sizeof line, "%lld document%s: the last %g%% of each are for validation", (long long)p->split.n_ends,
+             p->split.n_ends == 1 ? "" : "s", p->job->val_percent);
+    note(p->job, line);
+}
+
+static sm_status encode_all(pipeline *p, const sm_data_files *files) {
     const sm_text_position *begin = sm_token_output_position(p->out);
     p->written = *begin;
     p->all_bytes = files->size_bytes;
@@ -287,14 +285,17 @@ static sm_status encode_all(pipeline *p, const sm_text_files *files) {
     for (int side = 0; side < SM_N_SIDES; side++) {
         p->n_bytes += sm_token_output_counts(p->out, side)->text_bytes;
     }
-    SM_TRY(sm_text_source_open(files, p->job->val_percent, begin, &p->source));
+    SM_TRY(sm_text_split_find(files, p->job->val_percent, &p->split));
+    if (p->split.ends != NULL) {
+        note_ends(p);
+    }
+    SM_TRY(sm_text_source_open(files, p->job->val_percent > 0 ? &p->split : NULL, begin, &p->source));
     sm_status status = run_threads(p);
     if (status == SM_ERR_INTERRUPTED) {
         SM_TRY(sm_token_output_save(p->out, &p->written));
     }
     SM_TRY(status);
-    SM_TRY(divide_lone_document(p));
-    status = check_result(p);
+    status = check_result(p, files);
     if (status != SM_OK) {
         sm_token_output_abandon(p->out);
         return status;
@@ -302,7 +303,7 @@ static sm_status encode_all(pipeline *p, const sm_text_files *files) {
     return sm_token_output_finish(p->out, p->tokenizer, files);
 }
 
-static void tell_result(const pipeline *p, const sm_text_files *files, sm_tokenize_result *result) {
+static void tell_result(const pipeline *p, const sm_data_files *files, sm_tokenize_result *result) {
     *result = (sm_tokenize_result){.n_files = files->n_files,
                                    .vocab = p->tokenizer->n_tokens,
                                    .was_complete = sm_token_output_is_complete(p->out)};
@@ -324,17 +325,18 @@ static void release(pipeline *p) {
     free(p->encoded);
     free(p->idle);
     sm_text_source_close(p->source);
+    sm_text_split_free(&p->split);
     sm_token_output_close(p->out);
 }
 
 sm_status sm_tokenize(const sm_tokenize_job *job, sm_tokenize_result *result) {
     sm_status status = SM_OK;
     sm_tokenizer *tokenizer = NULL;
-    sm_text_files files = {0};
+    sm_data_files files = {0};
     json_t *description = NULL;
     pipeline p = {.job = job, .mutex = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER};
     SM_TRY_GOTO(sm_tokenizer_read(job->tokenizer, &tokenizer));
-    SM_TRY_GOTO(sm_text_files_list(job->inputs, job->n_inputs, &files));
+    SM_TRY_GOTO(sm_data_files_open_text(job->inputs, job->n_inputs, job->format, &files));
     p.tokenizer = tokenizer;
     p.id_bytes = tokenizer->n_tokens <= NARROW_IDS ? 2 : 4;
     description = describe_work(job, tokenizer, &files, p.id_bytes);
@@ -351,7 +353,7 @@ sm_status sm_tokenize(const sm_tokenize_job *job, sm_tokenize_result *result) {
 cleanup:
     release(&p);
     json_decref(description);
-    sm_text_files_free(&files);
+    sm_data_files_free(&files);
     sm_tokenizer_free(tokenizer);
     return status;
 }

@@ -14,13 +14,15 @@
 
 #include <jansson.h>
 
+#include "src/data/data_format.h"
 #include "src/tokenizer/tokenizer.h"
 
 typedef struct {
     const char *tokenizer; // folder or file
     const char *output;    // folder; missing, empty, or a result of the same work
-    char *const *inputs;   // files, folders, "-"
+    char *const *inputs;   // files, folders, patterns, "-"
     int n_inputs;
+    sm_tokens_format format; // of the inputs
     double val_percent;
     int n_threads;
     int64_t save_bytes; // of text between two saves of progress; 0: 256 MiB

@@ -1,15 +1,10 @@
 // text_source.c: reads beyond the cut; the text after the cut is kept for the next block.
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "fnv1a.h"
 #include "src/io/input_file.h"
 #include "src/tokenizer/encoder.h"
 #include "src/tokenizer/text_source.h"
@@ -17,150 +12,36 @@
 enum { BLOCK_BYTES = 1 << 20, HASHED_BYTES = 1 << 16, LEAST_ROOM_BYTES = 2 * HASHED_BYTES };
 
 struct sm_text_source {
-    const sm_text_files *files;
-    double val_percent;
-    sm_text_position at; // of the next byte for a block
-    size_t block_begin;  // that byte's offset in the block
-    int fd;              // of file at.file; -1: not open
-    bool at_end;         // the file has been read to its end
-    uint8_t *ahead;      // text read for the next block
+    const sm_data_files *files;
+    const sm_text_split *split; // NULL: all is for training
+    sm_text_position at;        // of the next byte for a block
+    size_t block_begin;         // that byte's offset in the block
+    int fd;                     // of file at.file; -1: not open
+    int64_t file_bytes;         // of its text
+    int64_t read_bytes;         // of these
+    bool at_end;                // the file has been read to its end
+    uint8_t *ahead;             // text read for the next block
     size_t n_ahead, ahead_capacity;
 };
 
-// --- files ---------------------------------------------------------------------------------
-
-static sm_status reserve_file(sm_text_files *files) {
-    if ((files->n_files & (files->n_files - 1)) != 0) {
-        return SM_OK; // not a power of two: the list has room
-    }
-    const size_t capacity = files->n_files > 0 ? 2 * (size_t)files->n_files : 1;
-    char **paths = realloc(files->paths, capacity * sizeof(*paths));
-    files->paths = paths != NULL ? paths : files->paths;
-    int64_t *file_bytes = realloc(files->file_bytes, capacity * sizeof(*file_bytes));
-    files->file_bytes = file_bytes != NULL ? file_bytes : files->file_bytes;
-    return paths != NULL && file_bytes != NULL ? SM_OK
-                                               : sm_fail(SM_ERR_OOM, "no memory for a list of %zu files", capacity);
-}
-
-static sm_status append_path(sm_text_files *files, const char *path, int64_t size_bytes) {
-    SM_TRY(reserve_file(files));
-    char *copy = path != NULL ? strdup(path) : NULL;
-    if (path != NULL && copy == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for its name", path);
-    }
-    files->file_bytes[files->n_files] = size_bytes;
-    files->paths[files->n_files++] = copy;
-    return SM_OK;
-}
-
-static sm_status append_file(sm_text_files *files, const char *path, const struct stat *info) {
-    const int64_t facts[3] = {info->st_size, info->st_mtim.tv_sec, info->st_mtim.tv_nsec};
-    files->hash = sm_fnv1a(files->hash, path, strlen(path) + 1);
-    files->hash = sm_fnv1a(files->hash, facts, sizeof facts);
-    files->size_bytes += info->st_size;
-    return append_path(files, path, info->st_size);
-}
-
-static int is_listed(const struct dirent *entry) { return entry->d_name[0] != '.'; }
-
-static int by_bytes(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
-
-static sm_status append_folder(sm_text_files *files, const char *folder);
-
-// Adds an entry of a folder: a regular file or a folder, but no link to a folder, as those may form cycles.
-static sm_status append_entry(sm_text_files *files, const char *folder, const char *name) {
-    char path[PATH_MAX];
-    struct stat info;
-    struct stat target;
-    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path) {
-        return sm_fail(SM_ERR_IO, "%s/%s: too long a path", folder, name);
-    }
-    if (lstat(path, &info) != 0 || stat(path, &target) != 0) {
-        return sm_fail(SM_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
-    }
-    if (S_ISDIR(info.st_mode)) {
-        return append_folder(files, path);
-    }
-    return S_ISREG(target.st_mode) ? append_file(files, path, &target) : SM_OK;
-}
-
-static sm_status append_folder(sm_text_files *files, const char *folder) {
-    struct dirent **entries;
-    sm_status status = SM_OK;
-    const int n = scandir(folder, &entries, is_listed, by_bytes);
-    if (n < 0) {
-        return sm_fail(SM_ERR_IO, "%s: cannot read the folder: %s", folder, strerror(errno));
-    }
-    for (int i = 0; i < n; i++) {
-        status = status == SM_OK ? append_entry(files, folder, entries[i]->d_name) : status;
-        free(entries[i]);
-    }
-    free(entries);
-    return status;
-}
-
-static sm_status append_input(sm_text_files *files, const char *input) {
-    struct stat info;
-    if (strcmp(input, "-") == 0 && files->has_stdin) {
-        return sm_fail(SM_ERR_USAGE, "-: stdin is given twice");
-    }
-    if (strcmp(input, "-") == 0) {
-        files->has_stdin = true;
-        return append_path(files, NULL, -1);
-    }
-    if (stat(input, &info) != 0) {
-        return sm_fail(SM_ERR_IO, "%s: cannot open: %s", input, strerror(errno));
-    }
-    if (S_ISDIR(info.st_mode)) {
-        return append_folder(files, input);
-    }
-    return S_ISREG(info.st_mode) ? append_file(files, input, &info)
-                                 : sm_fail(SM_ERR_IO, "%s: neither a regular file nor a folder; - is stdin", input);
-}
-
-sm_status sm_text_files_list(char *const *inputs, int n_inputs, sm_text_files *files) {
-    sm_status status = SM_OK;
-    *files = (sm_text_files){.hash = SM_FNV1A_START};
-    for (int i = 0; i < n_inputs && status == SM_OK; i++) {
-        status = append_input(files, inputs[i]);
-    }
-    if (status != SM_OK) {
-        sm_text_files_free(files);
-    }
-    return status;
-}
-
-void sm_text_files_free(sm_text_files *files) {
-    for (int64_t i = 0; i < files->n_files; i++) {
-        free(files->paths[i]);
-    }
-    free(files->paths);
-    free(files->file_bytes);
-    *files = (sm_text_files){0};
-}
-
 // --- reading -------------------------------------------------------------------------------
-
-static const char *name_of(const sm_text_source *s) {
-    const char *path = s->files->paths[s->at.file];
-    return path != NULL ? path : "stdin";
-}
 
 static sm_status open_file(sm_text_source *s) {
     int64_t size_bytes;
     const char *path = s->files->paths[s->at.file];
     s->at_end = false;
     s->n_ahead = 0;
+    s->read_bytes = s->at.offset_bytes;
     if (path == NULL) {
         s->fd = STDIN_FILENO;
         return SM_OK;
     }
     SM_TRY(sm_input_open(path, &s->fd, &size_bytes));
-    if (size_bytes < s->at.offset_bytes || lseek(s->fd, s->at.offset_bytes, SEEK_SET) < 0) {
-        return sm_fail(SM_ERR_IO, "%s: has become shorter than the %lld bytes that were read of it", path,
-                       (long long)s->at.offset_bytes);
-    }
-    return SM_OK;
+    s->file_bytes = s->files->jsonl[s->at.file] != NULL ? sm_data_files_bytes(s->files, s->at.file) : size_bytes;
+    return s->file_bytes >= s->at.offset_bytes
+               ? SM_OK
+               : sm_fail(SM_ERR_IO, "%s: has become shorter than the %lld bytes that were read of it", path,
+                         (long long)s->at.offset_bytes);
 }
 
 static void close_file(sm_text_source *s) {
@@ -183,19 +64,48 @@ static sm_status grow_block(sm_text_block *block, size_t capacity) {
     return SM_OK;
 }
 
-// Reads until the block is full or the file ends.
-static sm_status fill(sm_text_source *s, sm_text_block *block) {
+// What stdin holds is seen only here.
+static sm_status check_stdin(const sm_text_source *s, const sm_text_block *block) {
+    sm_tokens_format format;
+    const size_t n = block->n_bytes < SM_DATA_HEAD_BYTES ? block->n_bytes : SM_DATA_HEAD_BYTES;
+    SM_TRY(sm_data_format_find("stdin", block->text, n, s->at_end ? (int64_t)block->n_bytes : INT64_MAX,
+                               s->files->asked, &format));
+    return format == SM_TOKENS_TEXT || format == SM_TOKENS_BYTES
+               ? SM_OK
+               : sm_fail(SM_ERR_UNSUPPORTED, "stdin: its format is %s, which is read from files only; give the file",
+                         sm_tokens_format_name(format));
+}
+
+static sm_status fill_from_stdin(sm_text_source *s, sm_text_block *block) {
+    const bool is_begin = s->read_bytes == 0;
+    const size_t from = block->n_bytes;
     while (!s->at_end && block->n_bytes < block->capacity) {
         const ssize_t n = read(s->fd, block->text + block->n_bytes, block->capacity - block->n_bytes);
         if (n < 0 && errno == EINTR) {
             continue;
         }
         if (n < 0) {
-            return sm_fail(SM_ERR_IO, "%s: cannot read: %s", name_of(s), strerror(errno));
+            return sm_fail(SM_ERR_IO, "stdin: cannot read: %s", strerror(errno));
         }
         s->at_end = n == 0;
         block->n_bytes += (size_t)n;
     }
+    s->read_bytes += (int64_t)(block->n_bytes - from);
+    return is_begin ? check_stdin(s, block) : SM_OK;
+}
+
+// Reads until the block is full or the file ends.
+static sm_status fill(sm_text_source *s, sm_text_block *block) {
+    if (s->files->paths[s->at.file] == NULL) {
+        return fill_from_stdin(s, block);
+    }
+    const size_t room = block->capacity - block->n_bytes;
+    const int64_t left = s->file_bytes - s->read_bytes;
+    const size_t n = left < (int64_t)room ? (size_t)left : room;
+    SM_TRY(sm_data_files_read(s->files, s->at.file, s->fd, s->read_bytes, block->text + block->n_bytes, n));
+    s->read_bytes += (int64_t)n;
+    block->n_bytes += n;
+    s->at_end = s->read_bytes == s->file_bytes;
     return SM_OK;
 }
 
@@ -257,10 +167,57 @@ static uint64_t hash_of(const uint8_t *text, size_t n) {
     return hash * UINT64_C(0xD6E8FEB86659FD93);
 }
 
-// Only a document's content decides, so its copies are on the same side, in any order and number of files.
 static bool is_for_validation(const sm_text_source *s, const uint8_t *text, size_t n) {
-    return s->val_percent > 0 &&
-           (double)(hash_of(text, n < HASHED_BYTES ? n : HASHED_BYTES) >> 11) * 0x1p-53 < s->val_percent / 100;
+    return s->split != NULL &&
+           (double)(hash_of(text, n < HASHED_BYTES ? n : HASHED_BYTES) >> 11) * 0x1p-53 < s->split->val_percent / 100;
+}
+
+// ---- documents whose ends are for validation ----
+
+// The document that reaches to `end` of the current file, or beyond.
+static const sm_text_end *find_end(const sm_text_source *s, int64_t end) {
+    int64_t low = 0;
+    int64_t high = s->split->n_ends;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        const sm_text_end *e = &s->split->ends[middle];
+        if (e->file < s->at.file || (e->file == s->at.file && e->end < end)) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < s->split->n_ends && s->split->ends[low].file == s->at.file ? &s->split->ends[low] : NULL;
+}
+
+// The last place up to `at` where a text may be cut without changing ids, or else between two characters.
+static size_t cut_near(const uint8_t *text, size_t at) {
+    const size_t place = sm_encoder_part(text, at + 1, 1);
+    while (place == 0 && at > 0 && (text[at] & 0xc0) == 0x80) {
+        at--;
+    }
+    return place > 0 ? place : at;
+}
+
+static sm_status add_divided(sm_text_source *s, sm_text_block *block, sm_text_part part) {
+    const int64_t at = part.at_bytes;
+    const int64_t end = at + (int64_t)part.n_bytes;
+    const sm_text_end *e = find_end(s, end);
+    const int64_t from = e != NULL ? e->from : end;
+    const size_t n_train = from >= end  ? part.n_bytes
+                           : from <= at ? 0
+                                        : cut_near(block->text + part.offset, (size_t)(from - at));
+    if (n_train > 0) {
+        const sm_text_part train = {
+            .offset = part.offset, .n_bytes = n_train, .file = part.file, .at_bytes = at, .ends_document = from <= end};
+        SM_TRY(append_part(block, train));
+    }
+    s->at.is_validation = from < end;
+    part.offset += n_train;
+    part.at_bytes += (int64_t)n_train;
+    part.n_bytes -= n_train;
+    part.is_validation = true;
+    return from < end ? append_part(block, part) : SM_OK;
 }
 
 // Adds the block's n_bytes from `begin` to the current document; its first `n_known` bytes are in the block.
@@ -273,12 +230,13 @@ static sm_status add_text(sm_text_source *s, sm_text_block *block, size_t begin,
         s->at.is_validation = is_for_validation(s, block->text + begin, n_known);
     }
     s->at.in_document = !ends;
-    return append_part(block, (sm_text_part){.offset = begin,
-                                             .n_bytes = n_bytes,
-                                             .file = s->at.file,
-                                             .at_bytes = s->at.offset_bytes + (int64_t)(begin - s->block_begin),
-                                             .is_validation = s->at.is_validation,
-                                             .ends_document = ends});
+    const sm_text_part part = {.offset = begin,
+                               .n_bytes = n_bytes,
+                               .file = s->at.file,
+                               .at_bytes = s->at.offset_bytes + (int64_t)(begin - s->block_begin),
+                               .is_validation = s->at.is_validation,
+                               .ends_document = ends};
+    return s->split != NULL && s->split->ends != NULL ? add_divided(s, block, part) : append_part(block, part);
 }
 
 // Adds documents that end with a separator; advances *begin past the last one.
@@ -361,7 +319,7 @@ sm_status sm_text_source_next(sm_text_source *s, sm_text_block *block) {
 
 // --- beginning and end ---------------------------------------------------------------------
 
-sm_status sm_text_source_open(const sm_text_files *files, double val_percent, const sm_text_position *at,
+sm_status sm_text_source_open(const sm_data_files *files, const sm_text_split *split, const sm_text_position *at,
                               sm_text_source **source) {
     sm_text_source *s = calloc(1, sizeof *s);
     *source = s;
@@ -369,7 +327,7 @@ sm_status sm_text_source_open(const sm_text_files *files, double val_percent, co
         return sm_fail(SM_ERR_OOM, "no memory to read text");
     }
     s->files = files;
-    s->val_percent = val_percent;
+    s->split = split;
     s->fd = -1;
     if (at != NULL) {
         s->at = *at;
@@ -390,3 +348,73 @@ void sm_text_block_free(sm_text_block *block) {
     free(block->parts);
     *block = (sm_text_block){0};
 }
+
+// --- validation ----------------------------------------------------------------------------
+
+enum { MOST_ENDS = 1 << 16 };
+
+static sm_status append_end(sm_text_split *split, sm_text_end end) {
+    if (split->n_ends == split->capacity) {
+        const int64_t capacity = split->capacity > 0 ? 2 * split->capacity : 256;
+        sm_text_end *grown = realloc(split->ends, (size_t)capacity * sizeof *grown);
+        if (grown == NULL) {
+            return sm_fail(SM_ERR_OOM, "no memory for %lld documents", (long long)capacity);
+        }
+        split->ends = grown;
+        split->capacity = capacity;
+    }
+    split->ends[split->n_ends++] = end;
+    return SM_OK;
+}
+
+// Notes all documents, and the share of the text that the hash chooses.
+static sm_status survey(sm_text_source *source, double val_percent, sm_text_block *block, sm_text_split *split,
+                        double *share) {
+    sm_text_end document = {.end = -1}; // the current one; end -1: none
+    double n_bytes[2] = {0};
+    do {
+        SM_TRY(sm_text_source_next(source, block));
+        for (size_t i = 0; i < block->n_parts; i++) {
+            const sm_text_part *part = &block->parts[i];
+            const int64_t begin = document.end < 0 ? part->at_bytes : document.from;
+            const int64_t end = part->at_bytes + (int64_t)part->n_bytes;
+            n_bytes[part->is_validation] += (double)part->n_bytes;
+            document = (sm_text_end){.file = part->file, .from = begin, .end = end};
+            if (part->ends_document) {
+                document.from = end - (int64_t)((double)(end - begin) * val_percent / 100);
+                SM_TRY(append_end(split, document));
+                document.end = -1;
+            }
+        }
+    } while (block->n_parts > 0 && split->n_ends <= MOST_ENDS);
+    *share = n_bytes[0] + n_bytes[1] > 0 ? n_bytes[1] / (n_bytes[0] + n_bytes[1]) : 0;
+    return SM_OK;
+}
+
+sm_status sm_text_split_find(const sm_data_files *files, double val_percent, sm_text_split *split) {
+    const sm_text_split whole = {.val_percent = val_percent};
+    sm_text_split ends = whole;
+    sm_text_source *source = NULL;
+    sm_text_block block = {0};
+    double share = 0;
+    *split = whole;
+    if (val_percent <= 0 || files->has_stdin) {
+        return SM_OK;
+    }
+    sm_status status = sm_text_source_open(files, &whole, NULL, &source);
+    status = status == SM_OK ? survey(source, val_percent, &block, &ends, &share) : status;
+    sm_text_block_free(&block);
+    sm_text_source_close(source);
+    if (status == SM_OK && !sm_text_split_fits(val_percent, share) && ends.n_ends <= MOST_ENDS) {
+        *split = ends;
+    } else {
+        sm_text_split_free(&ends);
+    }
+    return status;
+}
+
+bool sm_text_split_fits(double val_percent, double share) {
+    return 100 * share >= val_percent / 2 && 100 * share <= 1.5 * val_percent;
+}
+
+void sm_text_split_free(sm_text_split *split) { free(split->ends); }

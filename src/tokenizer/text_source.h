@@ -1,7 +1,7 @@
 // text_source.h: documents from files, folders and stdin, in blocks that can be encoded separately.
 //
-// A document is a file, or the text between two <|endoftext|> in a file; empty ones are left out. All files below a
-// folder are read in the order of their names, except those whose names begin with a dot. "-" is stdin.
+// A document is a file, the text of a line of JSONL, or the text between two <|endoftext|> in these; empty ones are left
+// out.
 //
 // A long document is cut at a place that does not change its ids (sm_encoder_part); a block grows until it contains
 // one.
@@ -12,20 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "status.h"
-
-typedef struct {
-    char **paths;        // NULL: stdin
-    int64_t *file_bytes; // of each file; -1: stdin
-    int64_t n_files;
-    int64_t size_bytes; // of all files; stdin counts 0
-    uint64_t hash;      // of names, sizes and times of change: detects another list
-    bool has_stdin;
-} sm_text_files;
-
-// Lists the files of `inputs`. SM_ERR_IO names one that cannot be read.
-sm_status sm_text_files_list(char *const *inputs, int n_inputs, sm_text_files *files);
-void sm_text_files_free(sm_text_files *files);
+#include "src/data/data_files.h"
 
 // The position of a source: file, offset, and document.
 typedef struct {
@@ -53,11 +40,30 @@ typedef struct {
     int64_t n_read_bytes;   // read from files for this block, separators included
 } sm_text_block;
 
+// Which text is for validation: whole documents, chosen by a hash of their first 64 KiB, so that copies of a document
+// are on the same side in any order and number of files; or, if those have another share of the text than was asked, by
+// more than half of it, the end of every document.
+typedef struct {
+    int64_t file, from, end; // of a document: its end for validation begins at `from`
+} sm_text_end;
+
+typedef struct {
+    double val_percent;
+    sm_text_end *ends; // of all documents, in order; NULL: whole documents
+    int64_t n_ends, capacity;
+} sm_text_split;
+
+// Reads the text once to decide, unless it is stdin's, or has more documents than that share can be left to chance for.
+sm_status sm_text_split_find(const sm_data_files *files, double val_percent, sm_text_split *split);
+void sm_text_split_free(sm_text_split *split);
+
+// Whether a share of the text (0 to 1) is near enough to what was asked.
+bool sm_text_split_fits(double val_percent, double share);
+
 typedef struct sm_text_source sm_text_source;
 
-// `val_percent` of a hundred documents are for validation, chosen by a hash of a document's first 64 KiB. `at` NULL:
-// from the beginning. `files` must outlive the source.
-sm_status sm_text_source_open(const sm_text_files *files, double val_percent, const sm_text_position *at,
+// `split` NULL: all is for training. `at` NULL: from the beginning. `files` and `split` must outlive the source.
+sm_status sm_text_source_open(const sm_data_files *files, const sm_text_split *split, const sm_text_position *at,
                               sm_text_source **source);
 void sm_text_source_close(sm_text_source *source); // NULL is fine
 

@@ -8,10 +8,9 @@
 #ifndef STEPMARK_TOKENIZER_H
 #define STEPMARK_TOKENIZER_H
 
+#include "src/data/data_format.h" // SM_END_OF_TEXT
 #include "src/tokenizer/byte_alphabet.h"
 #include "src/tokenizer/token_ids.h"
-
-#define SM_END_OF_TEXT "<|endoftext|>" // the separator of documents, if the vocabulary has it
 
 enum { SM_MAX_TOKEN_IDS = 1 << 24, SM_NO_ID = -1 };
 

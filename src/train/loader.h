@@ -7,7 +7,7 @@
 #define STEPMARK_LOADER_H
 
 #include "src/documents/collate.h"
-#include "src/io/tokens.h"
+#include "src/data/tokens.h"
 #include "src/runs/background.h"
 #include "src/runs/data_order.h"
 

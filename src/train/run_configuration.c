@@ -4,8 +4,8 @@
 #include <math.h>
 
 #include "embedded.h"
+#include "src/data/data_files.h"
 #include "src/io/file_digest.h"
-#include "src/tokenizer/text_source.h"
 
 enum { MOST_WARMUP_STEPS = 500 };
 
@@ -15,22 +15,16 @@ static sm_status set(json_t *object, const char *name, json_t *value) {
     return json_object_set_new(object, name, value) == 0 ? SM_OK : no_memory(); // NULL also if `value` is NULL
 }
 
-// Text may also be a folder of files.
-static sm_status digest_text(sm_train_source *source) {
-    sm_text_files files;
-    SM_TRY(sm_text_files_list((char *const *)&source->path, 1, &files));
-    const sm_status status = sm_files_digest(files.paths, files.n_files, source->digest, &source->size_bytes);
-    sm_text_files_free(&files);
-    return status;
-}
-
 sm_status sm_train_source_digest(sm_train_source *source) {
     if (source->digest[0] != '\0') {
         return SM_OK;
     }
     if (source->path != NULL) {
-        return source->tokenizer != NULL ? digest_text(source)
-                                         : sm_file_digest(source->path, source->digest, &source->size_bytes);
+        sm_data_files files;
+        SM_TRY(sm_data_files_list((char *const *)&source->path, 1, &files));
+        const sm_status status = sm_files_digest(files.paths, files.n_files, source->digest, &source->size_bytes);
+        sm_data_files_free(&files);
+        return status;
     }
     const sm_embedded *text = sm_embedded_find(SM_EMBEDDED_TEXT);
     source->size_bytes = (int64_t)text->size_bytes;

@@ -4,7 +4,7 @@
 
 #include "src/comm/comm.h"
 #include "src/documents/collate.h"
-#include "src/io/tokens.h"
+#include "src/data/tokens.h"
 #include "src/session/session.h"
 
 typedef struct {

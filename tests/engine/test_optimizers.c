@@ -10,7 +10,7 @@
 #include "tests/support/test.h"
 #include "dynamic_map.h"
 #include "src/io/safetensors.h"
-#include "src/io/tokens.h"
+#include "src/data/tokens.h"
 #include "src/optim/optimizer.h"
 #include "src/session/session.h"
 #include "src/weights/weights.h"

@@ -1,6 +1,7 @@
-// fuzz_tokens.c: a file of token ids. The first byte chooses the format, the next two the vocabulary.
+// fuzz_tokens.c: a data file of any format. The first byte chooses what its user says that it is, the next two the
+// vocabulary.
 #include "harness_support.h"
-#include "src/io/tokens.h"
+#include "src/data/tokens.h"
 
 enum { B = 2, T = 5, N_BATCHES = 3, HEAD_BYTES = 3 };
 
@@ -23,7 +24,7 @@ void fuzz_one(const uint8_t *data, size_t size_bytes) {
     if (size_bytes < HEAD_BYTES) {
         return;
     }
-    const sm_tokens_format format = (sm_tokens_format)(data[0] % (SM_TOKENS_BYTES + 1));
+    const sm_tokens_format format = (sm_tokens_format)(data[0] % (SM_TOKENS_NPY + 1));
     const int64_t vocab = 1 + (data[1] | data[2] << 8);
     if (sm_tokens_open(fuzz_file(data + HEAD_BYTES, size_bytes - HEAD_BYTES), format, vocab, &tokens) != SM_OK) {
         return;

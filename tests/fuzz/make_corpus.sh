@@ -7,7 +7,7 @@ corpus=$(realpath "$(dirname "$0")")/corpus
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
-for name in safetensors weights weights_index hf_config tokens rows sweep_log tuning opencl_cache flags sweep_lines tokenizer pretokens questions; do
+for name in safetensors weights weights_index hf_config tokens npy rows sweep_log tuning opencl_cache flags sweep_lines tokenizer pretokens questions; do
     mkdir -p "$corpus/$name"
 done
 
@@ -47,13 +47,28 @@ cp refused.jsonl "$corpus/sweep_log/refused"
 
 # Token ids: a byte for the format, two for the vocabulary, the file.
 printf '\003\002\000' | cat - ids.bin >"$corpus/tokens/bytes"
-printf '\001\377\377\001\000\002\000\003\000\004\000\005\000\006\000\007\000\010\000\011\000\012\000\013\000' >"$corpus/tokens/uint16"
-printf '\001\003\000\001\000\002\000\011\000' >"$corpus/tokens/too_large"
+printf '\004\377\377\001\000\002\000\003\000\004\000\005\000\006\000\007\000\010\000\011\000\012\000\013\000' >"$corpus/tokens/uint16"
+printf '\004\003\000\001\000\002\000\011\000' >"$corpus/tokens/too_large"
 {
-    printf '\002\377\377\210\330\064\001\001\000\000\000\014\000\000\000'
+    printf '\007\377\377\210\330\064\001\001\000\000\000\014\000\000\000'
     head -c 1012 /dev/zero
     printf '\001\000\002\000\003\000\004\000\005\000\006\000\007\000\010\000\011\000\012\000\013\000\014\000'
 } >"$corpus/tokens/llmc"
+
+# A text, lines of JSON, wider ids, an array of each order of bytes, and beginnings of other files.
+printf '\001\000\001words, \303\251t\303\251 and more' >"$corpus/tokens/text"
+printf '\000\000\001{"text": "a \\u00e9 b"}\n\n{"id": 5, "text": ""}\n{"text": "c"}' >"$corpus/tokens/jsonl"
+printf '\005\377\377\001\000\000\000\005\001\000\000' >"$corpus/tokens/uint32"
+printf '\006\377\377\001\000\000\000\000\000\000\000\005\001\000\000\000\000\000\000' >"$corpus/tokens/int64"
+printf '\000\377\377PK\003\004\024\000\000\000\000\000\000\000\000\000\000\000\000\000\000\000\000\000\000\000\000\000\005\000\000\000a.npyabc' >"$corpus/tokens/zip"
+printf '\000\377\377\003\000\000\000\000\000\000\000\260\231\111\016abc\000\000\000\000' >"$corpus/tokens/tfrecord"
+printf '\000\377\377\200\002}q\000X\003\000\000\000abcq\001.' >"$corpus/tokens/pickle"
+array() { printf '\223NUMPY%b\000%b\000%s' "$1" "$2" "$3"; }
+{ array '\001' '\100' "{'descr': '<u2', 'fortran_order': False, 'shape': (2,), }       " && printf '\005\000\064\302'; } >"$corpus/npy/little"
+{ array '\001' '\100' "{'descr': '>i8', 'fortran_order': False, 'shape': (1, 1L), }    " && printf '\000\000\000\000\000\001\302\064'; } >"$corpus/npy/big"
+{ array '\003' '\064\000\000' '{"shape":(),"descr":"|u1","fortran_order":True}     ' && printf '\005'; } >"$corpus/npy/one"
+array '\001' '\076' "{'descr': [('a', '<u2')], 'fortran_order': False, 'shape': ()}" >"$corpus/npy/records"
+{ printf '\010\377\377' && cat "$corpus/npy/little"; } >"$corpus/tokens/npy"
 
 printf '{"stepmark_tuning":1,"key":"KEY","choices":{"a":"b","matmul_forward 8x8x8":"depth=768"}}' >"$corpus/tuning/choices"
 printf '{"stepmark_tuning":2,"key":"other","choices":{"a":1}}' >"$corpus/tuning/other"

@@ -32,7 +32,7 @@ static void fails(sm_status status, const char *text) {
 static sm_tokens *open_text(void) {
     char digest[SM_TOKENIZER_DIGEST_SIZE];
     sm_tokens *tokens;
-    ok(sm_text_tokens_open(text_path, tokenizer_path, VOCAB, digest, &tokens));
+    ok(sm_text_tokens_open(text_path, SM_TOKENS_AUTO, tokenizer_path, VOCAB, digest, &tokens));
     return tokens;
 }
 
@@ -104,7 +104,7 @@ TEST(a_folder_has_the_tokens_that_tokenize_writes) {
           " tokenize --tokenizer $T/tok --output $T/many_ids $T/many >/dev/null");
     char path[300];
     snprintf(path, sizeof path, "%s/many", folder);
-    ok(sm_text_tokens_open(path, tokenizer_path, VOCAB, digest, &text));
+    ok(sm_text_tokens_open(path, SM_TOKENS_AUTO, tokenizer_path, VOCAB, digest, &text));
     snprintf(path, sizeof path, "%s/many_ids/train.bin", folder);
     ok(sm_tokens_open(path, SM_TOKENS_LLMC, VOCAB, &stored));
     const int64_t count = sm_tokens_count(stored);
@@ -124,16 +124,18 @@ TEST(text_that_does_not_fit_is_refused) {
     char digest[SM_TOKENIZER_DIGEST_SIZE];
     sm_tokens *tokens;
     char path[300];
-    fails(sm_text_tokens_open(text_path, tokenizer_path, VOCAB - 1, digest, &tokens), "the tokenizer has 600 tokens");
+    fails(sm_text_tokens_open(text_path, SM_TOKENS_AUTO, tokenizer_path, VOCAB - 1, digest, &tokens),
+          "the tokenizer has 600 tokens");
     assert_null(tokens);
     snprintf(path, sizeof path, "%s/empty", folder);
-    fails(sm_text_tokens_open(path, tokenizer_path, VOCAB, digest, &tokens), "empty: has no text");
+    fails(sm_text_tokens_open(path, SM_TOKENS_AUTO, tokenizer_path, VOCAB, digest, &tokens), "empty: has no text");
     snprintf(path, sizeof path, "%s/separators", folder);
-    fails(sm_text_tokens_open(path, tokenizer_path, VOCAB, digest, &tokens), "separators: has no text");
-    fails(sm_text_tokens_open("-", tokenizer_path, VOCAB, digest, &tokens), "-: training reads text repeatedly");
+    fails(sm_text_tokens_open(path, SM_TOKENS_AUTO, tokenizer_path, VOCAB, digest, &tokens), "separators: has no text");
+    fails(sm_text_tokens_open("-", SM_TOKENS_AUTO, tokenizer_path, VOCAB, digest, &tokens),
+          "-: training reads text repeatedly");
     snprintf(path, sizeof path, "%s/nowhere", folder);
-    fails(sm_text_tokens_open(path, tokenizer_path, VOCAB, digest, &tokens), "nowhere: cannot open");
-    fails(sm_text_tokens_open(text_path, text_path, VOCAB, digest, &tokens), "text");
+    fails(sm_text_tokens_open(path, SM_TOKENS_AUTO, tokenizer_path, VOCAB, digest, &tokens), "nowhere: cannot open");
+    fails(sm_text_tokens_open(text_path, SM_TOKENS_AUTO, text_path, VOCAB, digest, &tokens), "text");
 }
 
 TEST(text_that_changes_is_noticed) {
@@ -143,7 +145,7 @@ TEST(text_that_changes_is_noticed) {
     sm_tokens *tokens;
     snprintf(path, sizeof path, "%s/changing", folder);
     shell("head -c 30000 $T/text >$T/changing");
-    ok(sm_text_tokens_open(path, tokenizer_path, VOCAB, digest, &tokens));
+    ok(sm_text_tokens_open(path, SM_TOKENS_AUTO, tokenizer_path, VOCAB, digest, &tokens));
     const int64_t count = sm_tokens_count(tokens);
     ok(sm_tokens_read(tokens, count - 64, 64, ids));
     shell("head -c 10000 /dev/zero | dd of=$T/changing conv=notrunc 2>/dev/null");
@@ -440,9 +442,13 @@ TEST(what_does_not_go_together_is_refused) {
         {"train " MODEL "--data $T/ids --loader threads:2x", 2, NULL, "unknown value 'threads:2x'"},
         {"train " MODEL "--data $T/ids --loader inline --queue-depth 3", 2, NULL, "makes nothing ahead"},
         {"train " MODEL "--tokenizer $T/tok", 2, NULL, "--tokenizer: makes tokens of text"},
-        {"train " MODEL "--data $T/ids --tokenizer $T/tok", 2, NULL, "ids holds tokens (train.bin); leave one out"},
+        {"train " MODEL "--data $T/ids --tokenizer $T/tok", 2, NULL, "ids: holds token ids (train.bin) already"},
         {"train " MODEL "--data $T/many --tokenizer $T/tok --steps 2 --run $T/many_run", 0, "2/2", NULL},
-        {"train " MODEL "--data $T/text --tokenizer $T/tok --data-format bytes", 2, NULL, "leave one out"},
+        {"train " MODEL "--data $T/text --tokenizer $T/tok --data-format bytes --steps 2", 0, "2/2", NULL},
+        {"train " MODEL "--data $T/text --tokenizer $T/tok --data-format uint16", 2, NULL,
+         "text: holds token ids (uint16)"},
+        {"train " MODEL "--data $T/ids --accum 1000000 --epochs 1", 2, NULL,
+         "sequences, and a step takes 2000000 (by -b, --accum and --global-batch)"},
         {"train " MODEL "--data $T/text --tokenizer $T/none", 1, NULL, "none"},
         {"train -m tiny --seq-len 16 --data $T/text --tokenizer $T/tok", 1, NULL, "the model's vocabulary has 256"},
         {"train " MODEL "--data $T/empty --tokenizer $T/tok", 1, NULL, "has no text"},

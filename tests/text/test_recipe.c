@@ -89,7 +89,7 @@ TEST(a_model_is_evaluated) {
         {"eval --weights $T/fixed", 2, NULL, "--data: missing"},
         {"eval --data $T/text", 2, NULL, "--weights: missing"},
         {"eval --weights $T/fixed --data $T/none", 1, NULL, "none"},
-        {"eval --weights $T/fixed --data $T/fixed", 1, NULL, "has no val.bin; give a file"},
+        {"eval --weights $T/fixed --data $T/fixed", 1, NULL, "log.jsonl: JSON with \"step\", and no \"text\""},
     };
     CHECK_ALL(cases);
 }

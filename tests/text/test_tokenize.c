@@ -1,5 +1,6 @@
 // Text to files of tokens: documents and their order, validation, threads, interruption, what is there already.
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -8,7 +9,9 @@
 #include "tests/support/test.h"
 #include "tests/support/source_text.h"
 #include "tests/support/temp_folder.h"
-#include "src/io/tokens.h"
+#include "src/io/json_text.h"
+#include "src/data/tokens.h"
+#include "src/text/text_tokens.h"
 #include "src/text/tokenize.h"
 #include "src/tokenizer/bpe_train.h"
 #include "src/tokenizer/encoder.h"
@@ -216,58 +219,140 @@ TEST(any_number_of_threads_writes_the_same) {
 TEST(content_alone_decides_what_is_for_validation) {
     sm_tokenize_result result;
     sm_tokenize_result again;
-    expect_ok("split", tokenize_one("split", "many.txt", 30, 3, &result));
+    char text[40 * 300] = "";
+    for (int i = 0, n = 0; i < 300; i++) {
+        n += snprintf(text + n, sizeof text - (size_t)n, "document %03d" END, i);
+    }
+    temp_put_text("even.txt", text);
+    expect_ok("whole", tokenize_one("whole", "even.txt", 30, 3, &result));
     assert_true(result.n_documents[1] > result.n_documents[0] / 6 && result.n_documents[1] < result.n_documents[0]);
-    char *many = temp_path("many.txt");
+    char *many = temp_path("even.txt");
     char *few = temp_path("texts/a");
-    expect_ok("other order", tokenize("split2", 3, (char *[]){few, many, few}, 30, 2, &again));
+    expect_ok("other order", tokenize("whole2", 3, (char *[]){few, many, few}, 30, 2, &again));
     size_t n;
     size_t n_again;
-    char *val = text_of("split/val.bin", &n);
-    char *val_again = text_of("split2/val.bin", &n_again);
+    char *val = text_of("whole/val.bin", &n);
+    char *val_again = text_of("whole2/val.bin", &n_again);
     assert_true(n_again >= n && strstr(val_again, val) != NULL);
-    expect_ok("all", tokenize_one("split3", "many.txt", 0, 1, &again));
+    expect_ok("all", tokenize_one("whole3", "even.txt", 0, 1, &again));
     assert_int_equal(again.n_documents[0], result.n_documents[0] + result.n_documents[1]);
     free(val);
     free(val_again);
     free(many);
     free(few);
-    expect_failure("nothing left", tokenize_one("split4", "many.txt", 100, 1, NULL), SM_ERR_INVALID, "--val-percent");
-    assert_false(exists("split4"));
-    assert_false(exists("split4.partial"));
+    expect_failure("nothing left", tokenize_one("whole4", "many.txt", 100, 1, NULL), SM_ERR_INVALID, "--val-percent");
+    assert_false(exists("whole4"));
+    assert_false(exists("whole4.partial"));
 }
 
-// On whichever side its hash puts it: the beginning is for training, the end for validation.
-TEST(a_single_document_is_divided) {
-    for (int i = 0; i < 4; i++) {
-        sm_tokenize_result result;
-        char input[32];
-        char name[32];
-        char text[2048] = "";
-        size_t n;
-        for (int k = 0; k < 60; k++) {
-            snprintf(text + strlen(text), sizeof(text) - strlen(text), "line %d of text %d\n", k, i);
+// Of few documents, the beginning of each is for training and the end for validation, whatever their sizes are. Documents
+// larger than a block are among them.
+TEST(few_documents_are_divided_at_their_ends) {
+    static const int n_lines[] = {60, 60, 61, 4000, 7, 1, 200000};
+    char *text = malloc(1 << 23);
+    char inputs[7][32];
+    char *paths[7];
+    int64_t n_all = 0;
+    assert_non_null(text);
+    for (int i = 0; i < 7; i++) {
+        int n = 0;
+        for (int k = 0; k < n_lines[i]; k++) {
+            n += sprintf(text + n, "line %d of text %d\n", k, i);
         }
-        snprintf(input, sizeof(input), "lone%d.txt", i);
-        snprintf(name, sizeof(name), "lone%d", i);
-        temp_put_text(input, text);
-        expect_ok(name, tokenize_one(name, input, 60, 2, &result));
-        assert_true(result.n_documents[0] == 1 && result.n_documents[1] == 1);
-        assert_int_equal(result.text_bytes[0] + result.text_bytes[1], strlen(text));
-        const double share = (double)result.n_tokens[1] / (double)(result.n_tokens[0] + result.n_tokens[1]);
-        assert_true(share > 0.59 && share <= 0.6);
-        char path[2][48];
-        snprintf(path[0], sizeof(path[0]), "%s/train.bin", name);
-        snprintf(path[1], sizeof(path[1]), "%s/val.bin", name);
-        char *train = text_of(path[0], &n);
-        char *val = text_of(path[1], &n);
-        assert_memory_equal(train, text, strlen(train));
-        assert_int_equal(strlen(train), result.text_bytes[0]);
-        assert_memory_equal(val, text + strlen(train), strlen(text) - strlen(train));
-        assert_string_equal(val + strlen(text) - strlen(train), END);
-        free(train);
-        free(val);
+        snprintf(inputs[i], sizeof inputs[i], "few%d.txt", i);
+        temp_put_text(inputs[i], text);
+        paths[i] = temp_path(inputs[i]);
+        n_all += n;
+        char name[16];
+        snprintf(name, sizeof name, "few%d", i + 1);
+        for (int percent = 10; percent <= 60; percent += 50) {
+            sm_tokenize_result result;
+            snprintf(name, sizeof name, "few%d-%d", i + 1, percent);
+            expect_ok(name, tokenize(name, i + 1, paths, percent, 2, &result));
+            const double share = (double)result.text_bytes[1] / (double)n_all;
+            assert_int_equal(result.text_bytes[0] + result.text_bytes[1], n_all);
+            if (!(fabs(100 * share - percent) <= percent / 2.)) {
+                fail_msg("%d files: %g%% instead of %d%%", i + 1, 100 * share, percent);
+            }
+        }
     }
+    size_t n;
+    char *train = text_of("few1-10/train.bin", &n);
+    char *val = text_of("few1-10/val.bin", &n);
+    char *end = strstr(train, END);
+    assert_non_null(end);
+    assert_int_equal(end[strlen(END)], '\0');
+    *end = '\0';
+    char *whole = temp_read(paths[0], &n);
+    assert_memory_equal(train, whole, strlen(train));
+    assert_memory_equal(val, whole + strlen(train), n - strlen(train));
+    assert_string_equal(val + n - strlen(train), END);
+    assert_true(val[0] == '\n' || val[0] == ' '); // no piece is cut
+    for (int i = 0; i < 7; i++) {
+        free(paths[i]);
+    }
+    free(train);
+    free(val);
+    free(whole);
+    free(text);
+}
+
+// Each line of JSONL is a document, from any place of the text, and lines end where blocks end, too.
+TEST(lines_of_json_are_documents) {
+    sm_tokenize_result result;
+    sm_tokenize_result plain_result;
+    char *plain_path = temp_path("plain.txt");
+    char *lines_path = temp_path("lines.jsonl");
+    FILE *plain = fopen(plain_path, "w");
+    FILE *lines = fopen(lines_path, "w");
+    assert_true(plain != NULL && lines != NULL);
+    fputs("\xef\xbb\xbf", lines);
+    for (int i = 0; i < 60000; i++) {
+        fprintf(plain, "text %d \xc3\xa9 \xf0\x9f\x98\x80 \"%.*s\"" END, i, i % 60, source_text());
+        json_t *words = json_stringn((const char *)source_text(), (size_t)(i % 60));
+        char *escaped = sm_json_to_text(words, JSON_ENCODE_ANY);
+        fprintf(lines, "{\"id\": 123456789012345678901234567890, \"text\": \"text %d \\u00e9 \\ud83d\\ude00 ", i);
+        fprintf(lines, "\\\"%.*s\\\"\"}%s", (int)strlen(escaped) - 2, escaped + 1, i % 3 == 0 ? "\r\n\n" : "\n");
+        free(escaped);
+        json_decref(words);
+    }
+    assert_true(fclose(plain) == 0 && fclose(lines) == 0);
+    expect_ok("plain", tokenize_one("plain", "plain.txt", 0, 2, &plain_result));
+    expect_ok("lines", tokenize_one("lines", "lines.jsonl", 0, 2, &result));
+    assert_int_equal(result.n_documents[0], 60000);
+    assert_int_equal(plain_result.n_documents[0], 60000);
+    assert_true(are_equal("lines/train.bin", "plain/train.bin"));
+    sm_tokens *of[2];
+    static int32_t ids[2][5000];
+    char digest[SM_TOKENIZER_DIGEST_SIZE];
+    expect_ok("plain", sm_text_tokens_open(plain_path, SM_TOKENS_AUTO, vocabulary, 400, digest, &of[0]));
+    expect_ok("lines", sm_text_tokens_open(lines_path, SM_TOKENS_AUTO, vocabulary, 400, digest, &of[1]));
+    const int64_t count = sm_tokens_count(of[0]);
+    assert_int_equal(sm_tokens_count(of[1]), count);
+    for (int64_t at = 0; at + 5000 <= count; at += count / 7) {
+        expect_ok("plain", sm_tokens_read(of[0], at, 5000, ids[0]));
+        expect_ok("lines", sm_tokens_read(of[1], at, 5000, ids[1]));
+        assert_memory_equal(ids[0], ids[1], sizeof ids[0]);
+    }
+    sm_tokens_close(of[0]);
+    sm_tokens_close(of[1]);
+    static const struct {
+        const char *line, *message;
+    } bad[] = {
+        {"{\"text\": 5}", "line 2: no object {\"text\": ...}"},
+        {"{\"text\": \"a\"", "line 2: no object"},
+        {"{\"text\": \"\\ud83d b\"}", "line 2: no object"},
+        {"words", "line 2: no object"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        char text[128];
+        snprintf(text, sizeof text, "{\"text\": \"a\"}\n%s\n", bad[i].line);
+        temp_put_text("bad.jsonl", text);
+        expect_failure(bad[i].line, tokenize_one("bad", "bad.jsonl", 0, 1, NULL), SM_ERR_INVALID, bad[i].message);
+        assert_false(exists("bad") || exists("bad.partial"));
+    }
+    free(plain_path);
+    free(lines_path);
 }
 
 // --- interruption --------------------------------------------------------------------------
@@ -279,6 +364,7 @@ TEST(interrupted_work_goes_on) {
     char *input = temp_path("many.txt");
     char *output = temp_path("stopped");
     int n_stops = 0;
+    expect_ok("split", tokenize_one("split", "many.txt", 30, 3, NULL));
     sm_status status = SM_ERR_INTERRUPTED;
     while (status == SM_ERR_INTERRUPTED) {
         sm_tokenize_result result;

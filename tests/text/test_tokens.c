@@ -5,7 +5,8 @@
 #include "embedded.h"
 #include "fnv1a.h"
 #include "tests/support/temp_folder.h"
-#include "src/io/tokens.h"
+#include "src/data/data_files.h"
+#include "src/data/tokens.h"
 
 enum { HEADER_WORDS = 256, MAGIC = 20240520 };
 
@@ -77,8 +78,14 @@ TEST(formats_are_detected_or_forced) {
         int32_t first; // the first two ids
         int32_t second;
     } cases[] = {
-        {"text.txt", "AB", 2, SM_TOKENS_AUTO, SM_TOKENS_BYTES, 2, 'A', 'B'},
-        {"text", "\xff\x00z", 3, SM_TOKENS_AUTO, SM_TOKENS_BYTES, 3, 255, 0},
+        {"text.txt", "AB", 2, SM_TOKENS_AUTO, SM_TOKENS_TEXT, 2, 'A', 'B'},
+        {"text", "\xc3\xa9z", 3, SM_TOKENS_AUTO, SM_TOKENS_TEXT, 3, 0xc3, 0xa9},
+        {"text", "\xff\x00z", 3, SM_TOKENS_BYTES, SM_TOKENS_BYTES, 3, 255, 0},
+        {"text.bin", "ABCD", 4, SM_TOKENS_TEXT, SM_TOKENS_TEXT, 4, 'A', 'B'},
+        {"lines", "{\"text\": \"A\\u0042\"}\n", 20, SM_TOKENS_AUTO, SM_TOKENS_JSONL, 15, 'A', 'B'},
+        {"code", "{ x: 1 }\n", 9, SM_TOKENS_AUTO, SM_TOKENS_TEXT, 9, '{', ' '},
+        {"ids", "\x01\x02\0\0\x03\x04\0\0", 8, SM_TOKENS_UINT32, SM_TOKENS_UINT32, 2, 0x0201, 0x0403},
+        {"ids", "\x01\x02\0\0\0\0\0\0\x03\0\0\0\0\0\0\0", 16, SM_TOKENS_INT64, SM_TOKENS_INT64, 2, 0x0201, 3},
         {"ids.bin", "\x01\x02\xff\xc3", 4, SM_TOKENS_AUTO, SM_TOKENS_UINT16, 2, 0x0201, 0xc3ff},
         {"ids.bin", "AB", 2, SM_TOKENS_BYTES, SM_TOKENS_BYTES, 2, 'A', 'B'},
         {"text.txt", "\x01\x02\x03\x04", 4, SM_TOKENS_UINT16, SM_TOKENS_UINT16, 2, 0x0201, 0x0403},
@@ -86,7 +93,7 @@ TEST(formats_are_detected_or_forced) {
         {"llmc.txt", llmc, llmc_bytes, SM_TOKENS_AUTO, SM_TOKENS_LLMC, 3, 0, 1},
         {"llmc.bin", llmc, llmc_bytes, SM_TOKENS_LLMC, SM_TOKENS_LLMC, 3, 0, 1},
         {"llmc.bin", llmc, llmc_bytes, SM_TOKENS_UINT16, SM_TOKENS_UINT16, 515, MAGIC & 0xffff, MAGIC >> 16},
-        {"bin", "AB", 2, SM_TOKENS_AUTO, SM_TOKENS_BYTES, 2, 'A', 'B'},
+        {"bin", "AB", 2, SM_TOKENS_AUTO, SM_TOKENS_TEXT, 2, 'A', 'B'},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char *path = temp_path(cases[i].name);
@@ -126,7 +133,7 @@ TEST(malformed_files_are_refused) {
     } cases[] = {
         {"empty.txt", "", 0, SM_TOKENS_AUTO, 256, SM_ERR_FORMAT, "empty.txt|empty"},
         {"empty.bin", "", 0, SM_TOKENS_UINT16, 256, SM_ERR_FORMAT, "empty.bin|empty"},
-        {"odd.bin", "abc", 3, SM_TOKENS_AUTO, 65536, SM_ERR_FORMAT, "odd.bin|3 bytes|odd"},
+        {"odd.bin", "ab\1", 3, SM_TOKENS_AUTO, 65536, SM_ERR_FORMAT, "odd.bin|3 bytes|odd"},
         {"version.bin", llmc[1], whole, SM_TOKENS_AUTO, 65536, SM_ERR_UNSUPPORTED, "version.bin|version 7|only 1"},
         {"more.bin", llmc[2], whole, SM_TOKENS_AUTO, 65536, SM_ERR_FORMAT, "more.bin|5 tokens|8 bytes"},
         {"fewer.bin", llmc[3], whole, SM_TOKENS_AUTO, 65536, SM_ERR_FORMAT, "fewer.bin|3 tokens|8 bytes"},
@@ -136,9 +143,11 @@ TEST(malformed_files_are_refused) {
         {"magic.bin", llmc[7], whole, SM_TOKENS_LLMC, 65536, SM_ERR_FORMAT, "magic.bin|magic number 20240520"},
         {"cut.bin", llmc[0], 1000, SM_TOKENS_AUTO, 65536, SM_ERR_FORMAT, "cut.bin|header of 1024 bytes"},
         {"half.bin", llmc[0], whole - 1, SM_TOKENS_AUTO, 65536, SM_ERR_FORMAT, "half.bin|4 tokens|7 bytes"},
-        {"id.bin", "\x01\x00\x3d\x00", 4, SM_TOKENS_AUTO, 61, SM_ERR_INVALID, "id.bin|token 1 |is 61|vocabulary of 61"},
-        {"id.txt", "AB", 2, SM_TOKENS_AUTO, 66, SM_ERR_INVALID, "id.txt|token 1 |is 66|vocabulary of 66"},
-        {"id2.bin", llmc[0], whole, SM_TOKENS_AUTO, 2, SM_ERR_INVALID, "id2.bin|token 2 |is 2|vocabulary of 2"},
+        {"id.bin", "\x01\x00\x3d\x00", 4, SM_TOKENS_AUTO, 61, SM_ERR_INVALID,
+         "id.bin|token 1 |is 61|vocabulary of 61; --vocab 62 would fit"},
+        {"id.txt", "AB", 2, SM_TOKENS_AUTO, 66, SM_ERR_INVALID, "id.txt|token 1 |is 66|vocabulary of 66; --vocab 256"},
+        {"id2.bin", llmc[0], whole, SM_TOKENS_AUTO, 2, SM_ERR_INVALID,
+         "id2.bin|token 2 |is 2|vocabulary of 2; --vocab 4 would fit"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char *path = temp_path(cases[i].name);
@@ -157,7 +166,6 @@ TEST(only_regular_files_open) {
         const char *message;
     } cases[] = {
         {temp_path("pipe"), "pipe|not a regular file"},
-        {temp_path(""), "not a regular file"},
         {temp_path("missing"), "missing|No such file"},
         {strdup("/dev/zero"), "not a regular file"},
     };
@@ -168,6 +176,330 @@ TEST(only_regular_files_open) {
         expect_failure(cases[i].path, status, SM_ERR_IO, cases[i].message);
         assert_null(tokens);
         free(cases[i].path);
+    }
+}
+
+// ---- formats --------------------------------------------------------------------------------
+
+// A .npy of version 1, or a later one, with `n` bytes after its header; the bytes of all.
+static size_t make_npy(uint8_t *bytes, int version, const char *dict, const void *data, size_t n) {
+    const size_t before = version == 1 ? 10 : 12;
+    const size_t n_dict = strlen(dict);
+    memcpy(bytes, "\x93NUMPY", 6);
+    memset(bytes + 6, 0, 6);
+    bytes[6] = (uint8_t)version;
+    bytes[8] = (uint8_t)n_dict;
+    memcpy(bytes + before, dict, n_dict);
+    memcpy(bytes + before + n_dict, data, n);
+    return before + n_dict + n;
+}
+
+#define DICT(type, order, shape) "{'descr': '" type "', 'fortran_order': " order ", 'shape': " shape ", }   \n"
+
+TEST(arrays_of_numpy_are_read) {
+    static const struct {
+        const char *dict;
+        int version;
+        const char *data;
+        size_t n_bytes;
+        int32_t first, second;
+    } cases[] = {
+        {DICT("|u1", "False", "(2,)"), 1, "\x05\xc8", 2, 5, 200},
+        {DICT("|i1", "False", "(2,)"), 1, "\x05\x64", 2, 5, 100},
+        {DICT("<u2", "False", "(2,)"), 1, "\x05\x00\x34\xc2", 4, 5, 0xc234},
+        {DICT("<i2", "False", "(2,)"), 2, "\x05\x00\x34\x42", 4, 5, 0x4234},
+        {DICT(">u2", "False", "(2,)"), 3, "\x00\x05\xc2\x34", 4, 5, 0xc234},
+        {DICT(">i2", "False", "(2,)"), 1, "\x00\x05\x42\x34", 4, 5, 0x4234},
+        {DICT("<u4", "False", "(1, 2)"), 1, "\x05\0\0\0\x34\xc2\x01\0", 8, 5, 0x1c234},
+        {DICT("<i4", "False", "(2, 1, 1)"), 1, "\x05\0\0\0\x34\xc2\x01\0", 8, 5, 0x1c234},
+        {DICT(">u4", "False", "(2L,)"), 1, "\0\0\0\x05\0\x01\xc2\x34", 8, 5, 0x1c234},
+        {DICT(">i4", "True", "(2,)"), 1, "\0\0\0\x05\0\x01\xc2\x34", 8, 5, 0x1c234},
+        {DICT("<u8", "False", "(2,)"), 1, "\x05\0\0\0\0\0\0\0\x34\xc2\x01\0\0\0\0\0", 16, 5, 0x1c234},
+        {DICT("<i8", "False", "(2,)"), 1, "\x05\0\0\0\0\0\0\0\x34\xc2\x01\0\0\0\0\0", 16, 5, 0x1c234},
+        {DICT(">u8", "False", "(2,)"), 1, "\0\0\0\0\0\0\0\x05\0\0\0\0\0\x01\xc2\x34", 16, 5, 0x1c234},
+        {DICT(">i8", "False", "(2,)"), 1, "\0\0\0\0\0\0\0\x05\0\0\0\0\0\x01\xc2\x34", 16, 5, 0x1c234},
+        {"{\"shape\":(2,),\"fortran_order\":False,\"descr\":\"<u2\"}", 1, "\x05\x00\x34\xc2", 4, 5, 0xc234},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint8_t bytes[256];
+        int32_t ids[2];
+        sm_tokens *tokens;
+        char *path = temp_path(i % 2 == 0 ? "array.npy" : "array.bin");
+        temp_write(path, bytes, make_npy(bytes, cases[i].version, cases[i].dict, cases[i].data, cases[i].n_bytes));
+        expect_ok(cases[i].dict, sm_tokens_open(path, SM_TOKENS_AUTO, 200000, &tokens));
+        assert_int_equal(sm_tokens_format_of(tokens), SM_TOKENS_NPY);
+        assert_int_equal(sm_tokens_count(tokens), 2);
+        expect_ok(cases[i].dict, sm_tokens_read(tokens, 0, 2, ids));
+        assert_int_equal(ids[0], cases[i].first);
+        assert_int_equal(ids[1], cases[i].second);
+        sm_tokens_close(tokens);
+        free(path);
+    }
+}
+
+TEST(other_arrays_are_refused) {
+    static const struct {
+        const char *dict;
+        size_t n_bytes;
+        sm_status status;
+        const char *message;
+    } cases[] = {
+        {DICT("<f4", "False", "(2,)"), 8, SM_ERR_UNSUPPORTED, "array of floats|astype"},
+        {DICT("<f2", "False", "(2,)"), 4, SM_ERR_UNSUPPORTED, "array of floats"},
+        {DICT("<c8", "False", "(1,)"), 8, SM_ERR_UNSUPPORTED, "array of complex numbers"},
+        {DICT("|b1", "False", "(2,)"), 2, SM_ERR_UNSUPPORTED, "array of truth values"},
+        {DICT("|O", "False", "(2,)"), 8, SM_ERR_UNSUPPORTED, "array of Python objects"},
+        {DICT("<U5", "False", "(2,)"), 40, SM_ERR_UNSUPPORTED, "array of strings"},
+        {DICT("|V4", "False", "(2,)"), 8, SM_ERR_UNSUPPORTED, "of another type"},
+        {DICT("<u3", "False", "(2,)"), 6, SM_ERR_UNSUPPORTED, "of another type"},
+        {DICT("<u2", "True", "(2, 2)"), 8, SM_ERR_UNSUPPORTED, "2 dimensions in Fortran's order"},
+        {"{'descr': [('a', '<u2')], 'fortran_order': False, 'shape': (2,)}", 4, SM_ERR_UNSUPPORTED, "array of records"},
+        {DICT("<u2", "False", "(3,)"), 4, SM_ERR_FORMAT, "3 ids of 2 bytes|4 bytes follow"},
+        {DICT("<u2", "False", "(1,)"), 4, SM_ERR_FORMAT, "1 ids of 2 bytes|4 bytes follow"},
+        {DICT("<u2", "False", "(0,)"), 0, SM_ERR_FORMAT, "empty"},
+        {DICT("<u2", "False", "(2 2)"), 8, SM_ERR_FORMAT, "malformed header"},
+        {DICT("<u2", "False", "(99999999999, 99999999999)"), 8, SM_ERR_FORMAT, "malformed header"},
+        {DICT("<u2", "False", "2,)"), 4, SM_ERR_FORMAT, "malformed header"},
+        {DICT("u2", "False", "(2,)"), 4, SM_ERR_FORMAT, "malformed header"},
+        {DICT("<u2", "Maybe", "(2,)"), 4, SM_ERR_FORMAT, "malformed header"},
+        {"{'descr': '<u2', 'fortran_order': False}", 4, SM_ERR_FORMAT, "malformed header"},
+        {"{'descr': '<u2'", 4, SM_ERR_FORMAT, "malformed header"},
+        {"", 4, SM_ERR_FORMAT, "malformed header"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        static const uint8_t data[64];
+        uint8_t bytes[256];
+        sm_tokens *tokens;
+        char *path = temp_path("array.npy");
+        temp_write(path, bytes, make_npy(bytes, 1, cases[i].dict, data, cases[i].n_bytes));
+        expect_failure(cases[i].dict, sm_tokens_open(path, SM_TOKENS_AUTO, 65536, &tokens), cases[i].status,
+                       cases[i].message);
+        free(path);
+    }
+    uint8_t negative[256];
+    sm_tokens *tokens;
+    char *path = temp_path("array.npy");
+    temp_write(path, negative, make_npy(negative, 1, DICT("<i2", "False", "(2,)"), "\x01\0\xff\xff", 4));
+    expect_failure("negative", sm_tokens_open(path, SM_TOKENS_AUTO, 65536, &tokens), SM_ERR_INVALID, "token 1 |is -1");
+    free(path);
+}
+
+#define BYTES(text) text, sizeof(text) - 1
+
+// What others wrote is refused by its name, whatever it is called, with what to do.
+TEST(known_beginnings_are_refused) {
+    static uint8_t llmc[4][SM_LLMC_HEADER_BYTES];
+    static uint8_t tar[512];
+    static const struct {
+        const char *bytes;
+        size_t n_bytes;
+        const char *message;
+    } cases[] = {
+        {BYTES("\x1f\x8b\x08\0\0\0\0\0"), "gzip: gunzip it first"},
+        {BYTES("\xfd\x37zXZ\0\0\x04"), "xz: unxz it first"},
+        {BYTES("\x28\xb5\x2f\xfd\x24\0"), "zstd: unzstd it first"},
+        {BYTES("BZh91AY&SY\x12\x34"), "bzip2: bunzip2 it first"},
+        {BYTES("\x04\x22\x4d\x18\x64\x40"), "lz4: unlz4 it first"},
+        {BYTES("7z\xbc\xaf\x27\x1c\0\x04"), "7z: unpack it first"},
+        {BYTES("PK\x03\x04\x14\0\0\0\x08\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x05\0\0\0a.txtabc"), "zip: unzip it first"},
+        {BYTES("PK\x03\x04\x14\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x09\0\0\0arr_0.npyabc"),
+         "NumPy's .npz: save each"},
+        {BYTES("PK\x03\x04\x14\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x10\0\0\0archive/data.pklabc"),
+         "PyTorch: it holds a model"},
+        {BYTES("PAR1\x15\x04\x15\x10"), "Parquet: write its text"},
+        {BYTES("ARROW1\0\0\xff\xff"), "Arrow: write its text"},
+        {BYTES("\xff\xff\xff\xff\x98\0\0\0"), "Arrow stream: write its text"},
+        {BYTES("FEA1\0\0\0\0"), "Feather: write"},
+        {BYTES("%PDF-1.7\n%"), "PDF: write its text"},
+        {BYTES("\x89PNG\r\n\x1a\n\0\0\0\rIHDR"), "PNG: it holds neither text nor token ids"},
+        {BYTES("\xff\xd8\xff\xe0\0\x10JFIF"), "JPEG: it holds neither"},
+        {BYTES("\x7f"
+               "ELF\x02\x01\x01"),
+         "ELF: it holds neither"},
+        {BYTES("\x02\0\0\0\0\0\0\0{}"), "safetensors: it holds a model"},
+        {BYTES("\x0d\0\0\0\0\0\0\0{\"a\": {   }}  abcd"), "safetensors: it holds a model"},
+        {BYTES("\x80\x04\x95\x07\0\0\0\0\0\0\0\x8c\x03"
+               "abc\x94."),
+         "pickle: stepmark runs no pickle"},
+        {BYTES("\x80\x02}q\0X\x03\0\0\0abcq\x01."), "pickle: stepmark runs no pickle"},
+        {BYTES("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."), "PyTorch: it holds a model"},
+        {BYTES("GGUF\x03\0\0\0"), "GGUF: it holds a model"},
+        {BYTES("SQLite format 3\0\x10\0"), "SQLite: write its text"},
+        {BYTES("\x89HDF\r\n\x1a\n\0"), "HDF5: write its text"},
+        {BYTES("\x03\0\0\0\0\0\0\0\xb0\x99\x49\x0e"
+               "abc\0\0\0\0"),
+         "TFRecord: write its text"},
+        {BYTES("version https://git-lfs.github.com/spec/v1\noid sha256:00\n"), "a Git LFS pointer"},
+        {BYTES("MMIDIDX\0\0\x01\0"), "Megatron-LM's index: give the .bin"},
+        {BYTES("\xff\xfe"
+               "a\0b\0"),
+         "UTF-16: convert it: iconv"},
+        {BYTES("\xfe\xff\0a\0b"), "UTF-16: convert it"},
+        {BYTES("\xff\xfe\0\0a\0\0\0"), "UTF-32: convert it"},
+        {BYTES("\0\0\xfe\xff\0\0\0a"), "UTF-32: convert it"},
+        {(const char *)llmc[0], sizeof llmc[0], "llm.c's with questions (magic number 20240522)"},
+        {(const char *)llmc[1], sizeof llmc[0], "llm.c's with weights (magic number 20240326)"},
+        {(const char *)llmc[2], sizeof llmc[0], "llm.c's with a tokenizer (magic number 20240328)"},
+        {(const char *)llmc[3], sizeof llmc[0], "llm.c's with something else (magic number 20250601)"},
+        {(const char *)tar, sizeof tar, "tar: unpack it first"},
+    };
+    static const int32_t magics[] = {20240522, 20240326, 20240328, 20250601};
+    for (int i = 0; i < 4; i++) {
+        make_llmc(llmc[i], magics[i], 1, 4, 0);
+    }
+    memcpy(tar, "a.txt", 5);
+    memcpy(tar + 257, "ustar", 5);
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof cases[0]; i++) {
+        sm_tokens *tokens;
+        char *path = temp_path(i % 2 == 0 ? "some.bin" : "some.txt");
+        temp_write(path, cases[i / 2].bytes, cases[i / 2].n_bytes);
+        expect_failure(cases[i / 2].message, sm_tokens_open(path, SM_TOKENS_AUTO, 65536, &tokens), SM_ERR_FORMAT,
+                       cases[i / 2].message);
+        if (strstr(cases[i / 2].message, "LFS") == NULL) { // a pointer is never the file
+            expect_ok("bytes", sm_tokens_open(path, SM_TOKENS_BYTES, 65536, &tokens));
+            assert_int_equal(sm_tokens_count(tokens), cases[i / 2].n_bytes);
+            sm_tokens_close(tokens);
+        }
+        free(path);
+    }
+}
+
+// Files without a beginning of their own: more of their bytes must show what they are.
+TEST(what_is_no_text_is_refused) {
+    enum { N = 1000 };
+    static uint8_t bytes[8 * N];
+    static const struct {
+        const char *label, *name;
+        int id_bytes;
+        int64_t first, step, modulo; // ids
+        const char *message;         // NULL: read as 16-bit ids
+    } cases[] = {
+        {"ids elsewhere", "ids.dat", 2, 300, 7919, 50257,
+         "bytes are not UTF-8|--data-format uint16|--data-format bytes"},
+        {"characters elsewhere", "ids", 2, 0, 7, 65, "of its first 2000 bytes"},
+        {"ids", "ids.bin", 2, 300, 7919, 50257, NULL},
+        {"characters", "ids.bin", 2, 0, 7, 65, NULL},
+        {"two ids in turn", "ids.bin", 2, 1, 1, 2, NULL},
+        {"four ids", "ids.bin", 2, 1, 7, 4, NULL},
+        {"32 bits", "ids.bin", 4, 300, 7919, 50257, "look like 32-bit ids: --data-format uint32"},
+        {"32 bits, large", "ids.bin", 4, 300, 79190, 151936, "look like 32-bit ids: --data-format uint32"},
+        {"32 bits, small", "ids.bin", 4, 0, 7, 65, "look like 32-bit ids: --data-format uint32"},
+        {"64 bits", "ids.bin", 8, 300, 7919, 50257, "look like 64-bit ids: --data-format int64"},
+        {"64 bits, large", "ids.bin", 8, 300, 79190, 151936, "look like 64-bit ids: --data-format int64"},
+        {"UTF-16", "text.txt", 2, 'a', 1, 26 + 'a', "UTF-16 without a mark: convert it: iconv -f UTF-16LE"},
+        {"UTF-32", "text.txt", 4, 'a', 1, 26 + 'a', "UTF-32 without a mark: convert it: iconv -f UTF-32LE"},
+        {"text in .bin", "text.bin", 1, 'a', 1, 26 + 'a', "all of its bytes are text|--data-format text"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        sm_tokens *tokens;
+        char *path = temp_path(cases[i].name);
+        for (int64_t k = 0, id = cases[i].first; k < N; k++, id = (id + cases[i].step) % cases[i].modulo) {
+            id = id < cases[i].first && cases[i].modulo == 26 + 'a' ? 'a' : id;
+            for (int b = 0; b < cases[i].id_bytes; b++) {
+                bytes[k * cases[i].id_bytes + b] = (uint8_t)(id >> 8 * b);
+            }
+        }
+        temp_write(path, bytes, (size_t)(N * cases[i].id_bytes));
+        const sm_status status = sm_tokens_open(path, SM_TOKENS_AUTO, 65536, &tokens);
+        if (cases[i].message != NULL) {
+            expect_failure(cases[i].label, status, SM_ERR_FORMAT, cases[i].message);
+        } else {
+            expect_ok(cases[i].label, status);
+            assert_int_equal(sm_tokens_format_of(tokens), SM_TOKENS_UINT16);
+            sm_tokens_close(tokens);
+        }
+        free(path);
+    }
+    static const struct {
+        const char *text, *message;
+    } json[] = {
+        {"{\"prompt\": \"a\", \"x\": 1}\n", "JSON with \"prompt\", and no \"text\""},
+        {"{\"text\": null}\n", "JSON with \"text\", and no \"text\""},
+        {"[{\"text\": \"a\"}]", "a JSON array: give a line"},
+        {"{\"text\": \"a\"}\n{\"words\": \"b\"}\n", "line 2: no object"},
+    };
+    for (size_t i = 0; i < sizeof json / sizeof json[0]; i++) {
+        sm_tokens *tokens;
+        char *path = temp_path("lines");
+        temp_write(path, json[i].text, strlen(json[i].text));
+        expect_failure(json[i].text, sm_tokens_open(path, SM_TOKENS_AUTO, 65536, &tokens),
+                       i == 3 ? SM_ERR_INVALID : SM_ERR_FORMAT, json[i].message);
+        free(path);
+    }
+}
+
+// ---- several files --------------------------------------------------------------------------
+
+// Shards are one stream, in the order of their names, also more of them than stay open.
+TEST(shards_are_one_stream) {
+    enum { N_SHARDS = 70 };
+    int32_t ids[2 * N_SHARDS];
+    char *folder = temp_path("shards");
+    assert_int_equal(mkdir(folder, 0777), 0);
+    for (int i = N_SHARDS - 1; i >= 0; i--) {
+        const uint8_t two[] = {(uint8_t)(2 * i), 1, (uint8_t)(2 * i + 1), 1};
+        char name[32];
+        snprintf(name, sizeof name, "shards/s%02d.bin", i);
+        temp_put(name, (const char *)two, sizeof two);
+    }
+    temp_put_text("shards/.hidden", "no");
+    static const char *const paths[] = {"shards", "shards/*.bin", "shards/s[0-9]?.bin"};
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        sm_tokens *tokens;
+        char *path = temp_path(paths[i]);
+        expect_ok(path, sm_tokens_open(path, SM_TOKENS_AUTO, 65536, &tokens));
+        assert_int_equal(sm_tokens_count(tokens), 2 * N_SHARDS);
+        for (int first = 0; first < 2 * N_SHARDS; first += 17) {
+            expect_ok(path, sm_tokens_read(tokens, first, 2 * N_SHARDS - first, ids));
+            for (int k = first; k < 2 * N_SHARDS; k++) {
+                assert_int_equal(ids[k - first], 256 + k);
+            }
+        }
+        sm_tokens_close(tokens);
+        free(path);
+    }
+    static const struct {
+        const char *path, *message;
+        sm_status status;
+    } wrong[] = {
+        {"shards/*.npy", "*.npy: no file has such a name", SM_ERR_IO},
+        {"shards/s0*", "s07.bin: token 1 |is 271", SM_ERR_INVALID},
+        {"shards", "x.txt: its format is text, that of files before it uint16", SM_ERR_FORMAT},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        sm_tokens *tokens;
+        char *path = temp_path(wrong[i].path);
+        temp_put_text("shards/x.txt", "text");
+        expect_failure(path, sm_tokens_open(path, SM_TOKENS_AUTO, 271, &tokens), wrong[i].status, wrong[i].message);
+        free(path);
+    }
+    free(folder);
+}
+
+// A folder's files for training and for validation, by their names.
+TEST(sides_of_a_folder_are_found) {
+    char path[SM_DATA_PATH_BYTES];
+    static const char *const folders[] = {"si[d]es", "single"};
+    for (int i = 0; i < 2; i++) {
+        char *folder = temp_path(folders[i]);
+        char name[64];
+        assert_int_equal(mkdir(folder, 0777), 0);
+        assert_false(sm_data_files_side(folder, "train", path));
+        snprintf(name, sizeof name, i == 0 ? "%s/web_train_1.bin" : "%s/train.bin", folders[i]);
+        temp_put(name, "\x05\1", 2);
+        snprintf(name, sizeof name, i == 0 ? "%s/web_val_0.bin" : "%s/val.bin", folders[i]);
+        temp_put(name, "\x06\1", 2);
+        for (int side = 0; side < 2; side++) {
+            sm_tokens *tokens;
+            int32_t id;
+            assert_true(sm_data_files_side(folder, side == 0 ? "train" : "val", path));
+            expect_ok(path, sm_tokens_open(path, SM_TOKENS_AUTO, 65536, &tokens));
+            assert_int_equal(sm_tokens_count(tokens), 1);
+            expect_ok(path, sm_tokens_read(tokens, 0, 1, &id));
+            assert_int_equal(id, 261 + side);
+            sm_tokens_close(tokens);
+        }
+        free(folder);
     }
 }
 

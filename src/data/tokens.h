@@ -1,11 +1,5 @@
-// tokens.h: the token ids that a model is trained on, from a file.
-//
-//     uint16   little-endian 16-bit ids, nothing else (nanoGPT's .bin)
-//     llmc     ids after llm.c's header of 256 32-bit words: magic number, version, the count as two words, low one
-//              first, zeros. 20240520, version 1: 16-bit ids; 20240801, version 7: 32-bit ids
-//     bytes    any file; each byte is an id
-//     auto     llmc if the file begins with one of its magic numbers, else uint16 if the name ends in
-//              .bin, else bytes
+// tokens.h: the token ids that a model is trained on, from a file, or from several (data_files.h) one after another, in
+// any format of data_format.h.
 //
 // Each batch is read from the file on request; it is an error if the file was shortened or overwritten meanwhile.
 // Several threads may read at once.
@@ -16,27 +10,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "src/data/data_format.h"
 #include "status.h"
-
-// X(code, name)
-#define SM_TOKENS_FORMAT_LIST(X)  \
-    X(SM_TOKENS_AUTO, "auto")     \
-    X(SM_TOKENS_UINT16, "uint16") \
-    X(SM_TOKENS_LLMC, "llmc")     \
-    X(SM_TOKENS_BYTES, "bytes")
-
-typedef enum {
-#define X(code, name) code,
-    SM_TOKENS_FORMAT_LIST(X)
-#undef X
-} sm_tokens_format;
-
-const char *sm_tokens_format_name(sm_tokens_format format);
 
 typedef struct sm_tokens sm_tokens;
 
-// Opens a regular file and checks that every id is below `vocab`. SM_ERR_IO, SM_ERR_FORMAT
-// (empty, odd length, a header that does not fit) or SM_ERR_INVALID (position, id, vocab).
+// Opens a file, all files of a folder, or those of a pattern, and checks that every id is below `vocab`. SM_ERR_IO,
+// SM_ERR_FORMAT (empty, odd length, a header that does not fit, a format that holds no ids) or SM_ERR_INVALID (position,
+// id, vocab, and the vocabulary that would fit).
 sm_status sm_tokens_open(const char *path, sm_tokens_format format, int64_t vocab, sm_tokens **tokens);
 
 // The same for bytes in memory, one id each. `data` is not copied and must outlive the tokens.
@@ -62,10 +43,6 @@ typedef struct {
 // A stream of `count` >= 1 ids from a maker, all inside the vocabulary; its format is bytes. Owns the maker's ctx, also
 // after a failure. `name` is for messages.
 sm_status sm_tokens_made(const char *name, int64_t count, const sm_tokens_maker *maker, sm_tokens **tokens);
-
-// Fills llm.c's header for a file of `count` ids of 2 or 4 bytes.
-enum { SM_LLMC_HEADER_BYTES = 256 * 4 };
-void sm_llmc_header(int64_t id_bytes, int64_t count, uint8_t header[SM_LLMC_HEADER_BYTES]);
 
 void sm_tokens_close(sm_tokens *tokens); // NULL is fine
 int64_t sm_tokens_count(const sm_tokens *tokens);

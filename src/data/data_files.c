@@ -1,0 +1,265 @@
+// data_files.c: lists files, then looks at the beginning of each.
+#include "src/data/data_files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <glob.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fnv1a.h"
+#include "src/io/input_file.h"
+
+// --- listing -------------------------------------------------------------------------------
+
+static sm_status reserve_file(sm_data_files *files) {
+    if ((files->n_files & (files->n_files - 1)) != 0) {
+        return SM_OK; // not a power of two: the list has room
+    }
+    const size_t capacity = files->n_files > 0 ? 2 * (size_t)files->n_files : 1;
+    char **paths = realloc(files->paths, capacity * sizeof(*paths));
+    files->paths = paths != NULL ? paths : files->paths;
+    int64_t *file_bytes = realloc(files->file_bytes, capacity * sizeof(*file_bytes));
+    files->file_bytes = file_bytes != NULL ? file_bytes : files->file_bytes;
+    sm_jsonl **jsonl = realloc(files->jsonl, capacity * sizeof(sm_jsonl *));
+    files->jsonl = jsonl != NULL ? jsonl : files->jsonl;
+    return paths != NULL && file_bytes != NULL && jsonl != NULL
+               ? SM_OK
+               : sm_fail(SM_ERR_OOM, "no memory for a list of %zu files", capacity);
+}
+
+static sm_status append_path(sm_data_files *files, const char *path, int64_t size_bytes) {
+    SM_TRY(reserve_file(files));
+    char *copy = path != NULL ? strdup(path) : NULL;
+    if (path != NULL && copy == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for its name", path);
+    }
+    files->file_bytes[files->n_files] = size_bytes;
+    files->jsonl[files->n_files] = NULL;
+    files->paths[files->n_files++] = copy;
+    return SM_OK;
+}
+
+static sm_status append_file(sm_data_files *files, const char *path, const struct stat *info) {
+    const int64_t facts[3] = {info->st_size, info->st_mtim.tv_sec, info->st_mtim.tv_nsec};
+    files->hash = sm_fnv1a(files->hash, path, strlen(path) + 1);
+    files->hash = sm_fnv1a(files->hash, facts, sizeof facts);
+    files->size_bytes += info->st_size;
+    return append_path(files, path, info->st_size);
+}
+
+static int is_listed(const struct dirent *entry) { return entry->d_name[0] != '.'; }
+
+static int by_bytes(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
+
+static sm_status append_folder(sm_data_files *files, const char *folder);
+
+// Adds an entry of a folder: a regular file or a folder, but no link to a folder, as those may form cycles.
+static sm_status append_entry(sm_data_files *files, const char *folder, const char *name) {
+    char path[PATH_MAX];
+    struct stat info;
+    struct stat target;
+    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path) {
+        return sm_fail(SM_ERR_IO, "%s/%s: too long a path", folder, name);
+    }
+    if (lstat(path, &info) != 0 || stat(path, &target) != 0) {
+        return sm_fail(SM_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
+    }
+    if (S_ISDIR(info.st_mode)) {
+        return append_folder(files, path);
+    }
+    return S_ISREG(target.st_mode) ? append_file(files, path, &target) : SM_OK;
+}
+
+static sm_status append_folder(sm_data_files *files, const char *folder) {
+    struct dirent **entries;
+    sm_status status = SM_OK;
+    const int n = scandir(folder, &entries, is_listed, by_bytes);
+    if (n < 0) {
+        return sm_fail(SM_ERR_IO, "%s: cannot read the folder: %s", folder, strerror(errno));
+    }
+    for (int i = 0; i < n; i++) {
+        status = status == SM_OK ? append_entry(files, folder, entries[i]->d_name) : status;
+        free(entries[i]);
+    }
+    free(entries);
+    return status;
+}
+
+static sm_status append_named(sm_data_files *files, const char *path) {
+    struct stat info;
+    if (stat(path, &info) != 0) {
+        return sm_fail(SM_ERR_IO, "%s: cannot open: %s", path, strerror(errno));
+    }
+    if (S_ISDIR(info.st_mode)) {
+        return append_folder(files, path);
+    }
+    return S_ISREG(info.st_mode) ? append_file(files, path, &info)
+                                 : sm_fail(SM_ERR_IO, "%s: not a regular file, nor a folder; - is stdin", path);
+}
+
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+static sm_status append_pattern(sm_data_files *files, const char *pattern) {
+    glob_t found = {.gl_pathc = 0};
+    const int result = glob(pattern, GLOB_NOSORT, NULL, &found);
+    sm_status status = result == 0              ? SM_OK
+                       : result == GLOB_NOMATCH ? sm_fail(SM_ERR_IO, "%s: no file has such a name", pattern)
+                                                : sm_fail(SM_ERR_IO, "%s: cannot list these files", pattern);
+    if (status == SM_OK) {
+        qsort(found.gl_pathv, found.gl_pathc, sizeof *found.gl_pathv, by_name);
+    }
+    for (size_t i = 0; i < found.gl_pathc && status == SM_OK; i++) {
+        status = append_named(files, found.gl_pathv[i]);
+    }
+    globfree(&found);
+    return status;
+}
+
+static sm_status append_input(sm_data_files *files, const char *input) {
+    if (strcmp(input, "-") == 0 && files->has_stdin) {
+        return sm_fail(SM_ERR_USAGE, "-: stdin is given twice");
+    }
+    if (strcmp(input, "-") == 0) {
+        files->has_stdin = true;
+        return append_path(files, NULL, -1);
+    }
+    return access(input, F_OK) != 0 && strpbrk(input, "*?[") != NULL ? append_pattern(files, input)
+                                                                     : append_named(files, input);
+}
+
+sm_status sm_data_files_list(char *const *inputs, int n_inputs, sm_data_files *files) {
+    sm_status status = SM_OK;
+    *files = (sm_data_files){.hash = SM_FNV1A_START};
+    for (int i = 0; i < n_inputs && status == SM_OK; i++) {
+        status = append_input(files, inputs[i]);
+    }
+    if (status != SM_OK) {
+        sm_data_files_free(files);
+    }
+    return status;
+}
+
+void sm_data_files_free(sm_data_files *files) {
+    for (int64_t i = 0; i < files->n_files; i++) {
+        free(files->paths[i]);
+        sm_jsonl_close(files->jsonl[i]);
+    }
+    free(files->paths);
+    free(files->file_bytes);
+    free(files->jsonl);
+    *files = (sm_data_files){0};
+}
+
+// --- formats -------------------------------------------------------------------------------
+
+// Empty files tell nothing; stdin is looked at when it is read.
+static sm_status find_format(sm_data_files *files, int64_t i, uint8_t *head) {
+    int fd;
+    int64_t size_bytes;
+    sm_tokens_format format;
+    const char *path = files->paths[i];
+    if (path == NULL) {
+        return SM_OK;
+    }
+    SM_TRY(sm_input_open(path, &fd, &size_bytes));
+    const size_t n = size_bytes < SM_DATA_HEAD_BYTES ? (size_t)size_bytes : SM_DATA_HEAD_BYTES;
+    sm_status status = sm_input_read(fd, path, 0, head, n);
+    close(fd);
+    if (status != SM_OK || n == 0) {
+        return status;
+    }
+    SM_TRY(sm_data_format_find(path, head, n, size_bytes, files->asked, &format));
+    if (files->format != SM_TOKENS_AUTO && files->format != format) {
+        return sm_fail(SM_ERR_FORMAT, "%s: its format is %s, that of files before it %s; give files of one format",
+                       path, sm_tokens_format_name(format), sm_tokens_format_name(files->format));
+    }
+    files->format = format;
+    return format == SM_TOKENS_JSONL ? sm_jsonl_open(path, &files->jsonl[i]) : SM_OK;
+}
+
+sm_status sm_data_files_open(char *const *inputs, int n_inputs, sm_tokens_format asked, sm_data_files *files) {
+    SM_TRY(sm_data_files_list(inputs, n_inputs, files));
+    uint8_t *head = malloc(SM_DATA_HEAD_BYTES);
+    sm_status status =
+        head != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory to look at %lld files", (long long)files->n_files);
+    files->asked = asked;
+    for (int64_t i = 0; i < files->n_files && status == SM_OK; i++) {
+        status = find_format(files, i, head);
+    }
+    free(head);
+    if (status != SM_OK) {
+        sm_data_files_free(files);
+    } else if (files->format == SM_TOKENS_AUTO) {
+        files->format = asked != SM_TOKENS_AUTO ? asked : SM_TOKENS_TEXT;
+    }
+    return status;
+}
+
+static sm_status refuse_ids(const char *name, const char *what) {
+    return sm_fail(SM_ERR_USAGE,
+                   "%s: holds token ids (%s) already; give text, or train on the ids without "
+                   "--tokenizer",
+                   name, what);
+}
+
+sm_status sm_data_files_open_text(char *const *inputs, int n_inputs, sm_tokens_format asked, sm_data_files *files) {
+    char side[SM_DATA_PATH_BYTES];
+    *files = (sm_data_files){0};
+    for (int i = 0; i < n_inputs; i++) {
+        if (sm_data_files_side(inputs[i], "train", side)) {
+            return refuse_ids(inputs[i], strrchr(side, '/') + 1);
+        }
+    }
+    SM_TRY(sm_data_files_open(inputs, n_inputs, asked, files));
+    if (!sm_tokens_format_has_ids(files->format)) {
+        return SM_OK;
+    }
+    const sm_status status = refuse_ids(inputs[0], sm_tokens_format_name(files->format));
+    sm_data_files_free(files);
+    return status;
+}
+
+int64_t sm_data_files_bytes(const sm_data_files *files, int64_t file) {
+    return files->jsonl[file] != NULL ? sm_jsonl_bytes(files->jsonl[file]) : files->file_bytes[file];
+}
+
+sm_status sm_data_files_read(const sm_data_files *files, int64_t file, int fd, int64_t at, void *data, size_t n) {
+    return files->jsonl[file] != NULL ? sm_jsonl_read(files->jsonl[file], fd, files->paths[file], at, data, n)
+                                      : sm_input_read(fd, files->paths[file], at, data, n);
+}
+
+// --- sides of a training -------------------------------------------------------------------
+
+bool sm_data_files_side(const char *folder, const char *side, char path[SM_DATA_PATH_BYTES]) {
+    char escaped[SM_DATA_PATH_BYTES];
+    struct stat info;
+    size_t n = 0;
+    if (stat(folder, &info) != 0 || !S_ISDIR(info.st_mode)) {
+        return false;
+    }
+    if (snprintf(path, SM_DATA_PATH_BYTES, "%s/%s.bin", folder, side) < SM_DATA_PATH_BYTES && access(path, F_OK) == 0) {
+        return true;
+    }
+    for (const char *c = folder; *c != '\0' && n + 3 < sizeof escaped; c++) {
+        if (strchr("*?[\\", *c) != NULL) {
+            escaped[n++] = '\\';
+        }
+        escaped[n++] = *c;
+    }
+    escaped[n] = '\0';
+    for (size_t i = 0; i < 2; i++) {
+        glob_t found = {.gl_pathc = 0};
+        const int length = snprintf(path, SM_DATA_PATH_BYTES, "%s/*%s*.%s", escaped, side, i == 0 ? "bin" : "npy");
+        const bool is_there = length < SM_DATA_PATH_BYTES && glob(path, GLOB_NOSORT, NULL, &found) == 0;
+        globfree(&found);
+        if (is_there) {
+            return true;
+        }
+    }
+    return false;
+}
