@@ -37,6 +37,10 @@ void os_memory(const char *root, uint64_t *total_bytes, uint64_t *available_byte
 // Likewise, within the limits of this process: its control groups (cgroups) may allow less.
 void os_memory_allowed(const char *root, uint64_t *total_bytes, uint64_t *available_bytes);
 
+// The processors' worth of time that its control groups allow, 0: no limit; and how long they have stopped its threads
+// for it so far, -1: unknown.
+void os_cpu_allowed(const char *root, double *quota_cpus, int64_t *throttled_ns);
+
 // Advice on newly mapped memory: large pages; no copy for child processes.
 void os_use_large_pages(void *memory, size_t size_bytes);
 void os_keep_from_children(void *memory, size_t size_bytes);

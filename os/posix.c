@@ -42,6 +42,12 @@ void os_memory_allowed(const char *root, uint64_t *total_bytes, uint64_t *availa
     os_memory(root, total_bytes, available_bytes);
 }
 
+void os_cpu_allowed(const char *root, double *quota_cpus, int64_t *throttled_ns) {
+    (void)root;
+    *quota_cpus = 0;
+    *throttled_ns = -1;
+}
+
 void os_use_large_pages(void *memory, size_t size_bytes) {
     (void)memory;
     (void)size_bytes;

@@ -1,4 +1,5 @@
 // cpu.c: the cpu backend: its one device is this machine's processors.
+#include <math.h>
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,15 @@ extern const sm_backend sm_backend_cpu; // declared again by src/session/registr
 
 static int device_count(void) { return 1; }
 
+// As many threads as the cgroup's quota keeps running; 0: it stops none.
+static int quota_threads(int n_cores, double *quota_cpus) {
+    int64_t throttled_ns;
+    os_cpu_allowed("", quota_cpus, &throttled_ns);
+    return *quota_cpus > 0 && *quota_cpus < n_cores ? (int)fmax(1, floor(*quota_cpus)) : 0;
+}
+
 static sm_status describe(int index, sm_device_info *info) {
+    double quota_cpus;
     if (index != 0) {
         return sm_fail(SM_ERR_USAGE, "cpu: device %d: there is one device, 0", index);
     }
@@ -27,6 +36,13 @@ static sm_status describe(int index, sm_device_info *info) {
     cpu_isa_reason(info->tier_reason);
     info->n_units = cpu_topology_n_cores();
     cpu_binding *binding;
+    info->n_threads = quota_threads(info->n_units, &quota_cpus);
+    if (info->n_threads > 0) {
+        info->n_warnings = snprintf(info->warnings[0], sizeof info->warnings[0],
+                                    "the cgroup's quota is %.3g of %d processors: %d thread%s by default; "
+                                    "--threads sets another number",
+                                    quota_cpus, info->n_units, info->n_threads, info->n_threads > 1 ? "s" : "") > 0;
+    }
     SM_TRY(cpu_binding_make(NULL, &info->n_threads, &binding));
     snprintf(info->binding, sizeof info->binding, "%s", cpu_binding_text(binding));
     cpu_binding_free(binding);
@@ -71,7 +87,9 @@ static sm_status open_device(int index, const sm_open_options *options, sm_devic
         return sm_fail(SM_ERR_OOM, "cpu: no memory for a device");
     }
     // OpenMP's limit also applies here.
-    info.n_threads = options->n_threads < omp_get_thread_limit() ? options->n_threads : omp_get_thread_limit();
+    const int n_threads = options->n_threads > 0 || info.n_warnings == 0 ? options->n_threads : info.n_threads;
+    info.n_threads = n_threads < omp_get_thread_limit() ? n_threads : omp_get_thread_limit();
+    info.n_warnings = options->n_threads > 0 || options->cpu_mask != NULL ? 0 : info.n_warnings;
     SM_TRY_GOTO(cpu_binding_make(options->cpu_mask, &info.n_threads, &cpu->binding));
     snprintf(info.binding, sizeof info.binding, "%s", cpu_binding_text(cpu->binding));
     snprintf(info.isa, sizeof info.isa, "%s", isa->name);

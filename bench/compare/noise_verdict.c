@@ -80,8 +80,11 @@ void sm_noise_text(const json_t *row, char *text, size_t size_bytes) {
 static const double other_share_limit = 0.1; // of the processors
 static const double steal_share_limit = 0.02;
 static const double preemptions_limit = 0.5; // for each sample
-static const double room = 0.05;             // of the processors: demand slightly above their number disturbs nothing
-                                             // yet
+static const double throttled_share_limit = 0.01;
+static const double own_share_limit = 0.1; // above the threads
+static const double least_own_cpus = 0.7;
+static const double room = 0.05; // of the processors: demand slightly above their number disturbs nothing
+                                 // yet
 
 // The processor time that others took; false: nothing that matters. Unknown counts as nothing.
 static bool others_text(const sm_conditions *of, char *text, size_t size_bytes) {
@@ -102,12 +105,32 @@ static bool others_text(const sm_conditions *of, char *text, size_t size_bytes) 
     return true;
 }
 
+// A step in which nothing waits keeps one processor busy throughout.
+static bool own_text(const sm_conditions *of, char *text, size_t size_bytes) {
+    if (of->throttled_share > throttled_share_limit) {
+        snprintf(text, size_bytes,
+                 "stopped by a quota: the cgroup's limit of processor time stopped its threads for %.0f%% of the time",
+                 100 * of->throttled_share);
+    } else if (of->n_threads > 0 && of->own_cpus > (1 + own_share_limit) * of->n_threads + room) {
+        snprintf(text, size_bytes, "more threads than it says: it kept %.1f processors busy with %.0f thread%s",
+                 of->own_cpus, of->n_threads, of->n_threads > 1 ? "s" : "");
+    } else if (of->n_threads > 0 && of->own_cpus < least_own_cpus && of->other_cpus + 1 < of->n_cpus + room) {
+        snprintf(text, size_bytes, "stopped: it ran for %.0f%% of the time, while a processor was idle",
+                 100 * of->own_cpus);
+    } else {
+        return false;
+    }
+    return true;
+}
+
 bool sm_doubt(const sm_conditions *of, char text[SM_DOUBT_SIZE]) {
     const char *advice = "; take more samples (-r)";
     const bool is_disturbed = sm_judge_noise(of->noise_percent, of->spread_percent) != SM_NOISE_STEADY ||
                               of->n_preemptions >= preemptions_limit * of->n_samples;
     text[0] = '\0';
-    if (is_disturbed && others_text(of, text, SM_DOUBT_SIZE)) {
+    if (own_text(of, text, SM_DOUBT_SIZE)) {
+        advice = "; measure again without";
+    } else if (is_disturbed && others_text(of, text, SM_DOUBT_SIZE)) {
         advice = of->may_use_fewer_threads ? "; try -t 1, or again when it is idle" : "; try again when it is idle";
     } else if (of->noise_percent > SM_USABLE_LIMIT) {
         sm_noise_describe(of->noise_percent, of->spread_percent, text, SM_DOUBT_SIZE);
@@ -123,8 +146,12 @@ bool sm_doubt_row(const json_t *row, char text[SM_DOUBT_SIZE]) {
     const double n_threads = sm_json_number(row, "n_threads");
     const double n_cpus = sm_json_number(row, "context.cpu.threads");
     const bool has_card = sm_rows_text(row, "gpu_info")[0] != '\0';
+    const double n_samples = (double)json_array_size(sm_json_get(row, "samples_ns"));
+    // A loop may wait for data, and has threads that load them; another device has threads of its driver.
+    const bool is_plain =
+        strcmp(sm_rows_text(row, "device"), "cpu") == 0 && sm_rows_text(row, "loop.loader")[0] == '\0';
     sm_conditions of = {
-        .n_samples = (double)json_array_size(sm_json_get(row, "samples_ns")),
+        .n_samples = n_samples,
         .n_preemptions = sm_json_number(row, "sensors.involuntary_switches"),
         .n_cpus = n_cpus,
         .needed_cpus = n_threads > 0 ? n_threads
@@ -133,6 +160,10 @@ bool sm_doubt_row(const json_t *row, char text[SM_DOUBT_SIZE]) {
         .other_cpus = sm_json_number(row, "sensors.other_cpus"),
         .steal_share = sm_json_number(row, "sensors.steal_share"),
         .may_use_fewer_threads = n_threads > 1,
+        .n_threads = is_plain && n_threads > 0 ? n_threads : 0,
+        .own_cpus = sm_json_number(row, "sensors.own_cpus"),
+        .throttled_share =
+            sm_json_number(row, "sensors.quota_throttled_ns") / (n_samples * sm_json_number(row, "avg_ns")),
     };
     noise_of(row, &of.noise_percent, &of.spread_percent);
     return sm_doubt(&of, text);

@@ -61,12 +61,16 @@ typedef struct {
     double other_cpus;  // kept busy by others
     double steal_share;
     bool may_use_fewer_threads;
+    double n_threads;       // of the host's processor, and of nothing else; 0: unknown
+    double own_cpus;        // kept busy by them
+    double throttled_share; // of the time, by a cgroup's quota
 } sm_conditions;
 
 // Whether a figure bears no verdict, and why, with what to do about it: "busy machine: other processes kept 1.7 of
 // 2 processors busy; try -t 1, or again when it is idle". So it is
 //   - busy: others left fewer processors than it has threads, or the hypervisor took some; and its samples are not
 //     steady, or half as many preemptions were counted as samples. Threads of their own alone disturb no verdict
+//   - not what it says: more processors kept busy than it has threads; or stopped, by a cgroup's quota or a signal
 //   - too noisy to use: its 95% interval reaches more than SM_USABLE_LIMIT percent from the median
 bool sm_doubt(const sm_conditions *of, char text[SM_DOUBT_SIZE]);
 bool sm_doubt_row(const json_t *row, char text[SM_DOUBT_SIZE]);

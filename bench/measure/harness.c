@@ -67,6 +67,7 @@ const char *sm_stage_name(sm_stage stage) {
     case SM_STAGE_WARMUP: return "warm-up";
     case SM_STAGE_HEADLINE: return "measuring";
     case SM_STAGE_ATTRIBUTION: return "attribution";
+    case SM_STAGE_LAST_CHECK: return "the last check";
     }
     return "";
 }
@@ -596,11 +597,40 @@ static sm_status report_sensors(const measurement *m) {
     return n > 0 ? sm_sensors_report(m->sensors, &m->before, &m->after, n, n_tokens, m->row) : SM_OK;
 }
 
+// After the limit, too: the check then has as long again as all checks before it took, with their steps.
+static void allow_last_check(measurement *m) {
+    const sm_protocol *p = m->protocol;
+    const int64_t checks_ns = m->row->checks_ns != SM_ABSENT ? m->row->checks_ns : 0;
+    if (m->deadline_ns != INT64_MAX) {
+        m->session->executable->deadline_ns = largest(sm_now_ns(), m->deadline_ns) + 3 * m->grace_ns + checks_ns;
+    }
+    if (p->progress != NULL) {
+        p->progress(p->progress_ctx, SM_STAGE_LAST_CHECK, 0, 1);
+    }
+}
+
+static sm_status check_what_is_left(measurement *m, sm_status status) {
+    int64_t elapsed_ns = 0;
+    const bool has_samples = m->row->samples_ns.n > 0;
+    if (m->is_checked || !(status == SM_OK || (is_cut(status) && has_samples))) {
+        return status;
+    }
+    char reason[SM_ROW_REASON_SIZE];
+    SM_ROW_TEXT(reason, sm_error_message());
+    allow_last_check(m);
+    const sm_status checked = last_check(m, NULL, &elapsed_ns);
+    count_checks(m, elapsed_ns);
+    if (checked == SM_OK && status != SM_OK) {
+        return sm_fail(status, "%s", reason);
+    }
+    return checked;
+}
+
 static sm_status conclude(measurement *m, sm_status status) {
     sm_row *row = m->row;
     SM_ROW_TEXT(row->stop_reason, stop_reason(m, status));
-    if (status != SM_OK && !is_cut(status)) {
-        return fail_without_speed(row, status);
+    if (status != SM_OK && (!is_cut(status) || (row->samples_ns.n > 0 && !m->is_checked))) {
+        return fail_without_speed(row, status); // no figure without its last check
     }
     if (status != SM_OK) {
         sm_row_fail(row, status);
@@ -641,12 +671,7 @@ sm_status sm_harness_measure(sm_session *session, const sm_protocol *protocol, c
         status = take_phases(&m);
     }
     count_memory(&m);
-    if (!m.is_checked && (status == SM_OK || (status == SM_ERR_INTERRUPTED && row->samples_ns.n > 0))) {
-        int64_t elapsed_ns = 0;
-        const sm_status checked = last_check(&m, NULL, &elapsed_ns);
-        count_checks(&m, elapsed_ns);
-        status = checked != SM_OK ? checked : status;
-    }
+    status = check_what_is_left(&m, status);
     status = conclude(&m, status);
     sm_stepper_close(&m.stepper);
     sm_sensors_close(m.sensors);

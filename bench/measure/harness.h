@@ -16,7 +16,8 @@
 //                wall clock exactly. It is slower than the headline: ops wait for each other
 //
 //   last check   the last step of attribution runs in pieces, and is checked, of other ops and sequences; one more step
-//                where there is no such pass, and in a loop. And the losses of all steps
+//                where there is no such pass, in a loop, and after a limit or an interruption. And the losses of all
+//                steps. Without it there is no figure of speed
 //
 // A sample, by pass type (a step has n_accum micro-batches):
 //   forward           the forward range
@@ -55,7 +56,14 @@ unsigned sm_pass_phases(sm_pass_type pass); // SM_RUN_* of that pass type
 
 enum { SM_WARMUP_AUTO = -1 };
 
-typedef enum { SM_STAGE_FIRST_STEP, SM_STAGE_CHECK, SM_STAGE_WARMUP, SM_STAGE_HEADLINE, SM_STAGE_ATTRIBUTION } sm_stage;
+typedef enum {
+    SM_STAGE_FIRST_STEP,
+    SM_STAGE_CHECK,
+    SM_STAGE_WARMUP,
+    SM_STAGE_HEADLINE,
+    SM_STAGE_ATTRIBUTION,
+    SM_STAGE_LAST_CHECK
+} sm_stage;
 
 const char *sm_stage_name(sm_stage stage); // "first step", "loss check", ...
 

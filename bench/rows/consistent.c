@@ -27,10 +27,11 @@ static const double op_time_slack_ns = 5e6;
     X(median_ns)                                                                                                  \
     X(median_ts)                                                                                                  \
     X(avg_ns)                                                                                                     \
-    X(max_ns) X(ci95_hi_ns) X(n_batch) X(n_seq) X(n_accum) X(real_tokens) X(padded_tokens) X(energy_j) X(n_layer) \
-        X(n_head) X(d_model) X(d_ff) X(vocab) X(n_ctx) X(model_n_params) X(attribution_ns) X(flops) X(bytes)      \
-            X(peak_flops) X(peak_bandwidth) X(ideal_ns) X(n_threads) X(peak_rss_bytes) X(device_peak_bytes)       \
-                X(loss_checked) X(loss_reference)
+    X(max_ns)                                                                                                     \
+    X(ci95_hi_ns) X(n_batch) X(n_seq) X(n_accum) X(real_tokens) X(padded_tokens) X(energy_j) X(n_layer) X(n_head) \
+        X(d_model) X(d_ff) X(vocab) X(n_ctx) X(model_n_params) X(attribution_ns) X(flops) X(bytes) X(peak_flops)  \
+            X(peak_bandwidth) X(ideal_ns) X(n_threads) X(peak_rss_bytes) X(device_peak_bytes) X(loss_checked)     \
+                X(loss_reference)
 
 typedef struct {
     const json_t *row;
@@ -442,12 +443,8 @@ bool sm_row_contradicts(const json_t *row, char text[SM_CONTRADICTION_SIZE]) {
     return found;
 }
 
-sm_status sm_row_hold_to_itself(json_t *row, char text[SM_CONTRADICTION_SIZE]) {
-    char reason[SM_CONTRADICTION_SIZE + 32];
+int sm_row_drop_speed(json_t *row) {
     int failed = 0;
-    if (!sm_row_contradicts(row, text)) {
-        return SM_OK;
-    }
     for (int i = 0; i < sm_row_table.n_columns; i++) {
         const sm_column *column = &sm_row_table.columns[i];
         const bool is_array = column->type == SM_COLUMN_INTEGERS || column->type == SM_COLUMN_REALS;
@@ -455,8 +452,16 @@ sm_status sm_row_hold_to_itself(json_t *row, char text[SM_CONTRADICTION_SIZE]) {
             failed |= sm_json_set_new(row, column->name, is_array ? json_array() : json_null());
         }
     }
+    return failed;
+}
+
+sm_status sm_row_hold_to_itself(json_t *row, char text[SM_CONTRADICTION_SIZE]) {
+    char reason[SM_CONTRADICTION_SIZE + 32];
+    if (!sm_row_contradicts(row, text)) {
+        return SM_OK;
+    }
     snprintf(reason, sizeof(reason), "contradicts itself: %s", text);
-    failed |= sm_json_set_new(row, "status", json_string("error"));
+    int failed = sm_row_drop_speed(row) | sm_json_set_new(row, "status", json_string("error"));
     failed |= sm_json_set_new(row, "reason", sm_json_bytes(reason));
     return failed == 0 ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for a result row");
 }

@@ -140,14 +140,11 @@ static json_t *hypervisor(void) {
                : json_null();
 }
 
-// Processors' worth of time that the cgroup may use: "200000 100000" is 2.
 static json_t *cpu_quota(void) {
-    char line[LINE_SIZE];
-    double quota = 0;
-    double period = 0;
-    bool limited =
-        read_line("/sys/fs/cgroup/cpu.max", line, sizeof(line)) && sscanf(line, "%lf %lf", &quota, &period) == 2;
-    return limited && period > 0 ? sm_json_real(quota / period) : json_null();
+    double quota_cpus;
+    int64_t throttled_ns;
+    os_cpu_allowed("", &quota_cpus, &throttled_ns);
+    return quota_cpus > 0 ? sm_json_real(quota_cpus) : json_null();
 }
 
 static json_t *count_of(hwloc_topology_t topology, hwloc_obj_type_t type) {

@@ -242,6 +242,13 @@ static void read_usage(sm_reading *r) {
     r->involuntary_switches = u.ru_nivcsw;
 }
 
+static int64_t quota_throttled_ns(const sm_sensors *s) {
+    double quota_cpus;
+    int64_t throttled_ns;
+    os_cpu_allowed(s->root, &quota_cpus, &throttled_ns);
+    return throttled_ns >= 0 ? throttled_ns : SM_ABSENT;
+}
+
 void sm_sensors_read(const sm_sensors *s, sm_reading *r) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -255,8 +262,7 @@ void sm_sensors_read(const sm_sensors *s, sm_reading *r) {
     r->swap_in_pages = read_keyed(s, "/proc/vmstat", "pswpin");
     r->swap_out_pages = read_keyed(s, "/proc/vmstat", "pswpout");
     r->throttle_count = throttle_count(s);
-    int64_t quota_us = read_keyed(s, "/sys/fs/cgroup/cpu.stat", "throttled_usec");
-    r->quota_throttled_ns = quota_us != SM_ABSENT ? quota_us * 1000 : SM_ABSENT;
+    r->quota_throttled_ns = quota_throttled_ns(s);
     r->frequency_mhz = frequency_mhz(s);
     int64_t millidegrees = s->temperature_path[0] != '\0' ? read_integer(s, s->temperature_path) : SM_ABSENT;
     r->temperature_c = millidegrees != SM_ABSENT ? (double)millidegrees / 1000 : NAN;
@@ -270,8 +276,8 @@ static void find_all(sm_sensors *s, const char *gpu) {
     find_energy(s);
     find_temperature(s);
     find_clock(s);
-    if (read_keyed(s, "/sys/fs/cgroup/cpu.stat", "throttled_usec") == SM_ABSENT) {
-        absent(s, "quota_throttled", "no throttled_usec in /sys/fs/cgroup/cpu.stat: no limit by a cgroup of version 2");
+    if (quota_throttled_ns(s) == SM_ABSENT) {
+        absent(s, "quota_throttled", "no throttled_usec or throttled_time in the cpu.stat of a cgroup");
     }
     if (gpu[0] == '\0') {
         absent(s, "gpu", "the host's processor is measured");

@@ -196,6 +196,9 @@ static void on_progress(void *ctx, sm_stage stage, int done, int total) {
         p->longest_ns = step_ns;
         sm_worker_set_step_ns(step_ns);
     }
+    if (stage == SM_STAGE_LAST_CHECK && p->row->checks_ns != SM_ABSENT) {
+        sm_worker_set_step_ns(3 * p->longest_ns + p->row->checks_ns); // it may come after the limit
+    }
     if (!p->has_begun || stage != p->stage) {
         cli_stage(sm_stage_name(stage), NULL);
         cli_loop_steps_enter(p->loop, stage);

@@ -6,7 +6,7 @@
 #include "bench/compare/speedups.h"
 #include "bench/rows/machine.h"
 #include "bench/rows/read_rows.h"
-#include "bench/rows/row.h"
+#include "bench/rows/row_json_schema.h"
 #include "cli/flags/configure.h"
 #include "cli/flags/options.h"
 #include "cli/measure/run.h"
@@ -183,7 +183,8 @@ static sm_status fail_draft(json_t *draft, sm_status failure) {
     sm_row row;
     SM_TRY(sm_row_init(&row));
     sm_row_fail(&row, failure);
-    int failed = json_object_set_new(draft, "status", json_string(row.status));
+    int failed = sm_row_drop_speed(draft); // there was no last check
+    failed |= json_object_set_new(draft, "status", json_string(row.status));
     failed |= json_object_set_new(draft, "reason", sm_json_text(row.reason));
     if (failure == SM_ERR_INTERRUPTED) {
         failed |= json_object_set_new(draft, "stop_reason", json_string("interrupted"));

@@ -39,65 +39,48 @@ void os_memory(const char *root, uint64_t *total_bytes, uint64_t *available_byte
     }
 }
 
-// --- this process's --------------------------------------------------------------------------------
-
-// The files of one cgroup version: where its tree is mounted, and the fields' names.
-typedef struct {
-    const char *mount;
-    const char *limit; // absent, or "max": no limit
-    const char *usage;
-    const char *inactive; // key in memory.stat of the file cache that the kernel reclaims first
-} cgroup_files;
-
-static const cgroup_files cgroup_v1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
-                                       "total_inactive_file "};
-static const cgroup_files cgroup_v2 = {"/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file "};
+// --- this process's control groups -----------------------------------------------------------------
 
 enum { CGROUP_PATH_SIZE = 1024, FILE_PATH_SIZE = 1280 };
 
-// Lowers both figures to the limit of a group and to what is left of it.
-static void apply_group(const char *root, const cgroup_files *files, const char *group, uint64_t *total_bytes,
-                        uint64_t *available_bytes) {
-    char path[FILE_PATH_SIZE];
-    uint64_t limit = 0;
-    uint64_t usage = 0;
-    uint64_t inactive = 0;
-    snprintf(path, sizeof path, "%s%s/%s", files->mount, group, files->limit);
-    if (!read_field(root, path, "", &limit)) {
-        return;
+// What is looked for in a group, whose folder it is given.
+typedef struct cgroup_visitor {
+    const char *controller; // of version 1
+    void (*visit)(const struct cgroup_visitor *of, const char *root, const char *folder, bool is_v1);
+    uint64_t *total_bytes, *available_bytes;
+    double *quota_cpus;
+    int64_t *throttled_ns;
+} cgroup_visitor;
+
+static bool has_word(const char *words, const char *word) {
+    const size_t length = strlen(word);
+    for (const char *at = words; at != NULL; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (strncmp(at, word, length) == 0 && (at[length] == ',' || at[length] == '\0')) {
+            return true;
+        }
     }
-    snprintf(path, sizeof path, "%s%s/%s", files->mount, group, files->usage);
-    read_field(root, path, "", &usage);
-    snprintf(path, sizeof path, "%s%s/memory.stat", files->mount, group);
-    read_field(root, path, files->inactive, &inactive);
-    usage -= inactive < usage ? inactive : usage;
-    uint64_t left = usage < limit ? limit - usage : 0;
-    *total_bytes = limit < *total_bytes ? limit : *total_bytes;
-    *available_bytes = left < *available_bytes ? left : *available_bytes;
+    return false;
 }
 
 // A limit applies to a group and all groups below it: walks from this process's group to the root. In a container the
 // path may name invisible groups; then the root is ours.
-static void apply_groups(const char *root, const cgroup_files *files, char *group, uint64_t *total_bytes,
-                         uint64_t *available_bytes) {
-    for (;;) {
-        apply_group(root, files, group, total_bytes, available_bytes);
-        char *slash = strrchr(group, '/');
-        if (slash == NULL) {
-            return;
+static void visit_groups(const cgroup_visitor *visitor, const char *root, const char *controllers, char *group) {
+    for (char *slash = group; slash != NULL;) {
+        char folder[CGROUP_PATH_SIZE + 64];
+        snprintf(folder, sizeof folder, "/sys/fs/cgroup%s%s%s", controllers[0] != '\0' ? "/" : "", controllers, group);
+        visitor->visit(visitor, root, folder, controllers[0] != '\0');
+        slash = strrchr(group, '/');
+        if (slash != NULL) {
+            *slash = '\0';
         }
-        *slash = '\0';
     }
 }
 
-void os_memory_allowed(const char *root, uint64_t *total_bytes, uint64_t *available_bytes) {
-    os_memory(root, total_bytes, available_bytes);
+static void visit_all_groups(const cgroup_visitor *visitor, const char *root) {
     FILE *file = os_open_facts(root, "/proc/self/cgroup");
-    if (file == NULL) {
-        return;
-    }
-    char line[CGROUP_PATH_SIZE]; // "4:memory:/group" (version 1) or "0::/group" (version 2)
-    while (fgets(line, sizeof line, file) != NULL) {
+    char line[CGROUP_PATH_SIZE]; // "4:memory:/group", "3:cpu,cpuacct:/group" (version 1) or "0::/group" (version 2)
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
         line[strcspn(line, "\n")] = '\0';
         char *controllers = strchr(line, ':');
         char *group = controllers == NULL ? NULL : strchr(controllers + 1, ':');
@@ -106,11 +89,81 @@ void os_memory_allowed(const char *root, uint64_t *total_bytes, uint64_t *availa
         }
         *group++ = '\0';
         controllers++;
-        if (controllers[0] == '\0') {
-            apply_groups(root, &cgroup_v2, group, total_bytes, available_bytes);
-        } else if (strcmp(controllers, "memory") == 0) {
-            apply_groups(root, &cgroup_v1, group, total_bytes, available_bytes);
+        if (controllers[0] == '\0' || has_word(controllers, visitor->controller)) {
+            visit_groups(visitor, root, controllers, group);
         }
     }
-    fclose(file);
+    if (file != NULL) {
+        fclose(file);
+    }
+}
+
+// Lowers both figures to the limit of a group and to what is left of it.
+static void visit_memory(const cgroup_visitor *of, const char *root, const char *folder, bool is_v1) {
+    char path[FILE_PATH_SIZE];
+    uint64_t limit = 0;
+    uint64_t usage = 0;
+    uint64_t inactive = 0; // the file cache that the kernel reclaims first
+    snprintf(path, sizeof path, "%s/%s", folder, is_v1 ? "memory.limit_in_bytes" : "memory.max");
+    if (!read_field(root, path, "", &limit)) { // absent, or "max": no limit
+        return;
+    }
+    snprintf(path, sizeof path, "%s/%s", folder, is_v1 ? "memory.usage_in_bytes" : "memory.current");
+    read_field(root, path, "", &usage);
+    snprintf(path, sizeof path, "%s/memory.stat", folder);
+    read_field(root, path, is_v1 ? "total_inactive_file " : "inactive_file ", &inactive);
+    usage -= inactive < usage ? inactive : usage;
+    uint64_t left = usage < limit ? limit - usage : 0;
+    *of->total_bytes = limit < *of->total_bytes ? limit : *of->total_bytes;
+    *of->available_bytes = left < *of->available_bytes ? left : *of->available_bytes;
+}
+
+void os_memory_allowed(const char *root, uint64_t *total_bytes, uint64_t *available_bytes) {
+    os_memory(root, total_bytes, available_bytes);
+    visit_all_groups(&(cgroup_visitor){.controller = "memory",
+                                       .visit = visit_memory,
+                                       .total_bytes = total_bytes,
+                                       .available_bytes = available_bytes},
+                     root);
+}
+
+// "50000 100000" of cpu.max, or the same in two files; "max" or -1: no limit.
+static double read_quota(const char *root, const char *folder, bool is_v1) {
+    double numbers[2] = {-1, -1};
+    for (int i = 0; i < (is_v1 ? 2 : 1); i++) {
+        char path[FILE_PATH_SIZE];
+        snprintf(path, sizeof path, "%s/%s", folder,
+                 !is_v1   ? "cpu.max"
+                 : i == 0 ? "cpu.cfs_quota_us"
+                          : "cpu.cfs_period_us");
+        FILE *file = os_open_facts(root, path);
+        if (file != NULL) {
+            (void)!(is_v1 ? fscanf(file, "%lf", &numbers[i]) : fscanf(file, "%lf %lf", &numbers[0], &numbers[1]));
+            fclose(file);
+        }
+    }
+    return numbers[0] > 0 && numbers[1] > 0 ? numbers[0] / numbers[1] : 0;
+}
+
+static void visit_cpu(const cgroup_visitor *of, const char *root, const char *folder, bool is_v1) {
+    char path[FILE_PATH_SIZE];
+    uint64_t throttled = 0;
+    const double quota = read_quota(root, folder, is_v1);
+    snprintf(path, sizeof path, "%s/cpu.stat", folder);
+    if (quota > 0 && (*of->quota_cpus == 0 || quota < *of->quota_cpus)) {
+        *of->quota_cpus = quota;
+    }
+    if (read_field(root, path, is_v1 ? "throttled_time " : "throttled_usec ", &throttled)) {
+        const int64_t ns = (int64_t)(is_v1 ? throttled : throttled * 1000);
+        *of->throttled_ns = ns > *of->throttled_ns ? ns : *of->throttled_ns;
+    }
+}
+
+void os_cpu_allowed(const char *root, double *quota_cpus, int64_t *throttled_ns) {
+    *quota_cpus = 0;
+    *throttled_ns = -1;
+    visit_all_groups(
+        &(cgroup_visitor){
+            .controller = "cpu", .visit = visit_cpu, .quota_cpus = quota_cpus, .throttled_ns = throttled_ns},
+        root);
 }

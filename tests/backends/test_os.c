@@ -63,6 +63,28 @@ TEST(test_memory_within_control_groups) {
     assert_int_equal(available_bytes, 0);
 }
 
+TEST_WITH(test_time_within_control_groups, temp_folder_make, temp_folder_remove) {
+    double quota_cpus;
+    int64_t throttled_ns;
+    os_cpu_allowed(temp_folder, &quota_cpus, &throttled_ns);
+    assert_true(quota_cpus == 0 && throttled_ns == -1);
+    temp_put_text("proc/self/cgroup", "0::/a/b\n"); // version 2
+    temp_put_text("sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
+    temp_put_text("sys/fs/cgroup/a/b/cpu.stat", "usage_usec 9\nnr_throttled 0\nthrottled_usec 0\n");
+    temp_put_text("sys/fs/cgroup/a/cpu.max", "150000 100000\n");
+    temp_put_text("sys/fs/cgroup/a/cpu.stat", "usage_usec 9\nnr_throttled 3\nthrottled_usec 7\n");
+    os_cpu_allowed(temp_folder, &quota_cpus, &throttled_ns);
+    assert_true(quota_cpus == 1.5 && throttled_ns == 7000);
+    temp_put_text("proc/self/cgroup", "7:cpuset:/a\n4:cpu,cpuacct:/old\n"); // version 1
+    temp_put_text("sys/fs/cgroup/cpu,cpuacct/old/cpu.cfs_quota_us", "50000\n");
+    temp_put_text("sys/fs/cgroup/cpu,cpuacct/old/cpu.cfs_period_us", "100000\n");
+    temp_put_text("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1\n");
+    temp_put_text("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
+    temp_put_text("sys/fs/cgroup/cpu,cpuacct/old/cpu.stat", "nr_throttled 1\nthrottled_time 11\n");
+    os_cpu_allowed(temp_folder, &quota_cpus, &throttled_ns);
+    assert_true(quota_cpus == 0.5 && throttled_ns == 11);
+}
+
 TEST(test_sleep_ends) {
     const struct timespec most = {.tv_nsec = 1000000};
     _Atomic uint32_t word = 1;

@@ -587,6 +587,16 @@ TEST_WITH(test_timeout, fake_reset, NULL) {
     assert_int_equal(row.n_outliers, 0);
     assert_true(row.max_ns >= 550000000);
     assert_non_null(strstr(row.reason, "--timeout"));
+    assert_int_equal(fake.n_checks, 2); // the last check comes after the limit
+    sm_row_free(&row);
+
+    fake_reset(state);
+    fake.sleep_at_step = 5;
+    fake.sleep_ms = 550;
+    fake.wrong_from_step = 6;
+    assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
+    assert_string_equal(row.status, "error");
+    assert_no_speed(&row);
     sm_row_free(&row);
 
     fake_reset(state);

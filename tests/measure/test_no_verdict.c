@@ -91,6 +91,28 @@ TEST(the_rule) {
     expect_doubt(without, ""); // another program's
 }
 
+static json_t *on(double n_threads, double own_cpus, double other_cpus, double throttled_ns) {
+    json_t *row = with(make_row("fused", 1, 1, other_cpus), "n_threads", n_threads);
+    sm_json_set_new(row, "sensors.own_cpus", json_real(own_cpus));
+    sm_json_set_new(row, "sensors.quota_throttled_ns", json_real(throttled_ns));
+    sm_json_set_new(row, "avg_ns", json_real(1e6));
+    return row;
+}
+
+// The time that the process itself had.
+TEST(what_it_says_of_itself) {
+    expect_doubt(on(1, 1, 0, 0), "");
+    expect_doubt(on(2, 1.2, 0, 0), ""); // threads that wait for each other
+    expect_doubt(on(1, 1.93, 0, 0), "more threads than it says: it kept 1.9 processors busy with 1 thread;");
+    expect_doubt(on(1, 0.5, 0.1, 0), "stopped: it ran for 50% of the time, while a processor was idle");
+    expect_doubt(on(1, 0.5, 1.5, 0), ""); // steady next to others
+    expect_doubt(on(1, 1, 0, 1e5), "");
+    expect_doubt(on(1, 1, 0, 6e6), "stopped by a quota: the cgroup's limit of processor time stopped its threads for 50%");
+    json_t *loop = on(1, 0.5, 0.1, 0);
+    sm_json_set_new(loop, "loop.loader", json_string("inline")); // which may wait for data
+    expect_doubt(loop, "");
+}
+
 TEST(spreads_have_one_form) {
     static const struct {
         double percent;

@@ -12,6 +12,7 @@
 static void make_machine(void) {
     temp_put_text("proc/stat", "cpu  100 0 50 800 10 0 0 5 0 0\ncpu0 1 1 1 1\n");
     temp_put_text("proc/vmstat", "pgpgin 1\npswpin 3\npswpout 4\n");
+    temp_put_text("proc/self/cgroup", "0::/\n");
     temp_put_text("sys/fs/cgroup/cpu.stat", "usage_usec 1\nthrottled_usec 100\n");
     temp_put_text(ZONE "0/name", "package-0\n");
     temp_put_text(ZONE "0/energy_uj", "999000000\n");
