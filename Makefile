@@ -172,7 +172,7 @@ OPENCL_SRC := $(if $(filter-out 0,$(OPENCL)),$(call tree,backends/opencl,*.c))
 RUNG_SRC := $(call tree,learn/ladder/rungs,*.c)
 # Files embedded in the program: the default training text, equations and sources for pages, OpenCL kernels, styles and
 # scripts of pages, the ladder's sources, reference results.
-EMBEDDED := $(sort src/io/text.txt docs/equations.md $(REF_KERNEL_SRC) $(CPU_KERNEL_SRC) $(call tree,cl,*.cl) \
+EMBEDDED := $(sort src/io/text.txt docs/equations.md include/activation.h $(REF_KERNEL_SRC) $(CPU_KERNEL_SRC) $(call tree,cl,*.cl) \
             $(foreach kind,*.css *.js,$(call tree,bench,$(kind)) $(call tree,learn,$(kind))) \
             $(wildcard bench/results/*.bundle) learn/ladder/vector.h learn/ladder/vector_exp.h $(call tree,learn/ladder/rungs,*.[ch]))
 TEST_SRC := $(filter-out $(LEFT_OUT_$(CONFIG)) $(if $(filter 0,$(OPENCL)),tests/backends/test_opencl.c tests/backends/test_collectives.c tests/backends/test_drivers.c tests/backends/test_tensor_attention.c),$(wildcard tests/*/test_*.c))

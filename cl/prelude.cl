@@ -428,6 +428,28 @@ static inline vec gelu_derivative(vec wide_x) {
     return s + x * slope * (e * s) * s;
 }
 
+// The others: p is max(x, 0), and NaN where x is.
+#define X(CODE, name, f, slope)                                   \
+    static inline vec name(vec x) {                               \
+        const vec p = x < to_vec(0.0f) ? to_vec(0.0f) : x;        \
+        return f;                                                 \
+    }                                                             \
+    static inline vec name##_derivative(vec x) {                  \
+        const vec p = x < to_vec(0.0f) ? to_vec(0.0f) : x;        \
+        return slope;                                             \
+    }
+SM_ACTIVATION_PAIRS(X)
+#undef X
+
+// The one of a product's epilogue.
+#ifndef ACTIVATION
+#define ACTIVATION gelu
+#endif
+#define JOINED_NOW(a, b)    a##b
+#define JOINED(a, b)        JOINED_NOW(a, b)
+#define activation(x)       ACTIVATION(x)
+#define activation_slope(x) JOINED(ACTIVATION, _derivative)(x)
+
 // The numbers of a vec's elements.
 #if VECTOR == 1
 #define vec_index 0

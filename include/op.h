@@ -7,6 +7,7 @@
 
 #include <stddef.h>
 
+#include "activation.h"
 #include "tensor.h"
 
 typedef enum {
@@ -31,10 +32,28 @@ typedef enum {
 #define SM_OUT(kind, operand) ((int)(offsetof(struct sm_outputs_of_##kind, operand) / sizeof(int)))
 
 // Operations on a block of a matmul's result before it is stored. Rewrites set them.
+typedef enum {
+#define X(CODE, name, f, slope) SM_ACTIVATION_##CODE,
+    SM_ACTIVATION_LIST(X)
+#undef X
+        SM_ACTIVATION_COUNT
+} sm_activation;
+
+// Of each activation, SM_EPILOGUE_GELU: matmul_forward also writes gelu(y), as its second output; and
+// SM_EPILOGUE_GELU_BACKWARD: matmul_backward_input: dx = (dy W^T) * gelu'(pre).
 enum {
-    SM_EPILOGUE_BIAS = 1,          // matmul_forward: y = x W + b
-    SM_EPILOGUE_GELU = 2,          // matmul_forward: also writes gelu(y), as its second output
-    SM_EPILOGUE_GELU_BACKWARD = 4, // matmul_backward_input: dx = (dy W^T) * gelu'(pre)
+    SM_EPILOGUE_BIAS = 1, // matmul_forward: y = x W + b
+#define X(CODE, name, f, slope)                                 \
+    SM_EPILOGUE_##CODE = 2 << (2 * SM_ACTIVATION_##CODE),       \
+    SM_EPILOGUE_##CODE##_BACKWARD = 4 << (2 * SM_ACTIVATION_##CODE),
+    SM_ACTIVATION_LIST(X)
+#undef X
+#define X(CODE, name, f, slope) | SM_EPILOGUE_##CODE
+        SM_EPILOGUE_ACT = 0 SM_ACTIVATION_LIST(X), // any
+#undef X
+#define X(CODE, name, f, slope) | SM_EPILOGUE_##CODE##_BACKWARD
+    SM_EPILOGUE_ACT_BACKWARD = 0 SM_ACTIVATION_LIST(X)
+#undef X
 };
 
 // The reports attribute an op's time to its phase. (An op may run in another range than its phase: the chunked loss
@@ -83,6 +102,8 @@ typedef enum {
     EPILOGUE(SM_EPILOGUE_BIAS, then_bias, "bias", "then y += b")                                                 \
     EPILOGUE(SM_EPILOGUE_GELU, then_gelu, "gelu", "then act = gelu(y)")                                          \
     EPILOGUE(SM_EPILOGUE_GELU_BACKWARD, then_gelu_backward, "gelu_backward", "then dx *= gelu'(pre)")            \
+    EPILOGUE(SM_EPILOGUE_RELU2, then_relu2, "relu2", "then act = relu2(y)")                                      \
+    EPILOGUE(SM_EPILOGUE_RELU2_BACKWARD, then_relu2_backward, "relu2_backward", "then dx *= relu2'(pre)")        \
     FIELD(bool, overwrites, "overwrites", "gradients are written, not added to") /* the first micro-batch */     \
     FIELD(double, eps, "eps", "added to the variance")                                                           \
     FIELD(double, dropout_p, "p", "the probability that an element is dropped")                                  \
@@ -188,6 +209,16 @@ typedef struct {
     bool is_cheap;       // a forward op that is computed again instead of kept
     bool is_shared;      // done together with other processes, by the session: no backend has a kernel
 } sm_op_info;
+
+// The ops of an activation, each with x as an input and the result as its output, and its bits as an epilogue.
+typedef struct {
+    const char *name;
+    sm_op_kind forward, backward;
+    unsigned epilogue, epilogue_backward;
+} sm_activation_info;
+
+const sm_activation_info *sm_activation_get_info(sm_activation activation);
+sm_activation sm_epilogue_activation(unsigned epilogue); // whose bit is set
 
 const sm_op_info *sm_op_get_info(sm_op_kind kind);
 const char *sm_op_name(sm_op_kind kind);

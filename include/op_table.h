@@ -175,7 +175,8 @@ OUTPUTS(layernorm_backward)
 END
 
 OP(SM_OP_MATMUL_FORWARD, matmul_forward, SM_NO_OPERAND,
-   COUNTED(matmul_forward), KEPT, OWN_CALL, LOOK(product), HAS(vocab) HAS(w_transposed) HAS(then_bias) HAS(then_gelu),
+   COUNTED(matmul_forward), KEPT, OWN_CALL, LOOK(product), HAS(vocab) HAS(w_transposed) HAS(then_bias)
+   HAS(then_gelu) HAS(then_relu2),
    "y = x W",
    "a linear layer; W is (C,F), or (F,C) and used transposed (the tied head)")
 INPUTS(matmul_forward)
@@ -188,7 +189,8 @@ OUTPUTS(matmul_forward)
 END
 
 OP(SM_OP_MATMUL_BACKWARD_INPUT, matmul_backward_input, SM_NO_OPERAND,
-   COUNTED(matmul_backward_input), KEPT, OWN_CALL, LOOK(product), HAS(vocab) HAS(w_transposed) HAS(then_gelu_backward),
+   COUNTED(matmul_backward_input), KEPT, OWN_CALL, LOOK(product), HAS(vocab) HAS(w_transposed)
+   HAS(then_gelu_backward) HAS(then_relu2_backward),
    "dx = dy W^T",
    "derivative of matmul_forward with respect to x")
 INPUTS(matmul_backward_input)
@@ -279,6 +281,27 @@ INPUTS(gelu_backward)
     IN(dy, "(n)", DATA, 0)
     IN(x, "(n)", DATA, 0)
 OUTPUTS(gelu_backward)
+    OUT(dx, "(n)", DATA, SM_WRITES, 0)
+END
+
+OP(SM_OP_RELU2_FORWARD, relu2_forward, SM_NO_OPERAND,
+   EACH_OUT(2, relu2_forward, y), CHEAP, BY_ELEMENT, LOOK(rows), NO_ATTRS,
+   "y = max(x, 0)^2",
+   "So et al. 2021 (Primer), section 4.1")
+INPUTS(relu2_forward)
+    IN(x, "(n)", DATA, 0)
+OUTPUTS(relu2_forward)
+    OUT(y, "(n)", DATA, SM_WRITES, 0)
+END
+
+OP(SM_OP_RELU2_BACKWARD, relu2_backward, SM_IN(relu2_backward, dy),
+   EACH_OUT(3, relu2_backward, dx), KEPT, BY_ELEMENT, LOOK(rows), NO_ATTRS,
+   "dx = 2 max(x, 0) dy",
+   "derivative of relu2_forward")
+INPUTS(relu2_backward)
+    IN(dy, "(n)", DATA, 0)
+    IN(x, "(n)", DATA, 0)
+OUTPUTS(relu2_backward)
     OUT(dx, "(n)", DATA, SM_WRITES, 0)
 END
 

@@ -13,7 +13,7 @@ check() {
     file=$1
     shift
     clang -x cl -cl-std=CL1.2 -Wall -Wextra -Werror -fsyntax-only -Xclang -finclude-default-header -Xclang -fdeclare-opencl-builtins \
-        -include cl/philox.cl -include cl/prelude.cl "$@" "$file" || { echo "check-cl: $file with $*" >&2; exit 1; }
+        -include cl/philox.cl -include include/activation.h -include cl/prelude.cl "$@" "$file" || { echo "check-cl: $file with $*" >&2; exit 1; }
 }
 for file in cl/*.cl cl/optimizer/*.cl cl/products/*.cl cl/nvidia/*.cl; do
     case $file in

@@ -70,9 +70,12 @@ OWN(matmul_forward, const real *x, const real *W, const real *b, real *y, real *
     if (attr->epilogue & SM_EPILOGUE_BIAS) {
         REF(bias_forward)(N, F, y, b, y);
     }
-    if (attr->epilogue & SM_EPILOGUE_GELU) {
-        REF(gelu_forward)(N * F, y, act);
+#define X(CODE, name, f, slope)                \
+    if (attr->epilogue & SM_EPILOGUE_##CODE) { \
+        REF(name##_forward)(N * F, y, act);    \
     }
+    SM_ACTIVATION_LIST(X)
+#undef X
 }
 
 OWN(matmul_backward_input, const real *dy, const real *W, const real *pre, real *dx) {
@@ -80,9 +83,12 @@ OWN(matmul_backward_input, const real *dy, const real *W, const real *pre, real 
     const int64_t C = n_cols(OUT_SHAPE(matmul_backward_input, dx));
     const sm_attrs *attr = &op->op->attr;
     REF(matmul_backward_input)(N, C, n_cols(IN_SHAPE(matmul_backward_input, dy)), attr->w_transposed, dy, W, dx);
-    if (attr->epilogue & SM_EPILOGUE_GELU_BACKWARD) {
-        REF(gelu_backward)(N * C, dx, pre, dx);
+#define X(CODE, name, f, slope)                           \
+    if (attr->epilogue & SM_EPILOGUE_##CODE##_BACKWARD) { \
+        REF(name##_backward)(N * C, dx, pre, dx);         \
     }
+    SM_ACTIVATION_LIST(X)
+#undef X
 }
 
 OWN(matmul_backward_weight, const real *x, const real *dy, real *dW, real *db) {

@@ -119,6 +119,7 @@ typedef struct {
     int64_t n_kv_head;
     int64_t d_model;
     int64_t d_ff;
+    char activation[16];
     double dropout;
     char optimizer[32];
     int64_t seed;

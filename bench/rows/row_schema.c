@@ -189,6 +189,8 @@ static const sm_column columns[] = {
      IS(SM_IDENTITY_WORK)},
     {INTEGER(d_model, "", "C: width of the residual stream"), IS(SM_IDENTITY_WORK)},
     {INTEGER(d_ff, "", "F: width of the MLP"), IS(SM_IDENTITY_WORK)},
+    {TEXT(activation, "function between the products of the MLP; null: the model's own"),
+     IS(SM_IDENTITY_WORK), SHOWN_WHEN_VARIED("activation", NULL)},
     {REAL(dropout, "", "probability of dropout"), IS(SM_IDENTITY_WORK)},
     {TEXT(optimizer, "optimizer of the step: adamw, ...; null: the pass has none"), IS(SM_FACTOR_OPTIMIZER),
      SHOWN_WHEN_VARIED("optimizer", NULL)},

@@ -90,7 +90,7 @@
 #define COPIES_B    (B_BYTES / CHUNK / ITEMS)
 
 // What is to be done beside the product; as in backends/opencl/binders/family.h.
-enum { ADD = 1, BIAS = 2, GELU = 4, GELU_BACKWARD = 8 };
+enum { ADD = 1, BIAS = 2, ACT = 4, ACT_BACKWARD = 8 };
 
 #if !SUM_ONLY
 
@@ -292,25 +292,25 @@ static inline void finish_sums(uint beside, float2 x, ulong at, ulong n, global 
     if (beside & BIAS) {
         x += *(const global float2 *)(bias + n);
     }
-    if (beside & GELU_BACKWARD) {
+    if (beside & ACT_BACKWARD) {
         const float2 u = widen_pair(pre + at);
         const float four[4] = {u.x, u.y, u.x, u.y};
         float d[4];
-        quick_gelu_derivatives(d, four);
+        quick_slopes(d, four);
         x *= (float2)(d[0], d[1]);
     }
     store_results(x, c + at);
-    if (beside & GELU) {
+    if (beside & ACT) {
         const float four[4] = {x.x, x.y, x.x, x.y};
         float y[4];
-        quick_gelus(y, four);
+        quick_activations(y, four);
         store_numbers((float2)(y[0], y[1]), act + at);
     }
 }
 
 #if !SUM_ONLY
 
-// bias (N); pre (M,N) is GELU_BACKWARD's; act (M,N): where GELU's result goes. K is cut into parts of k_part, a multiple
+// bias (N); pre (M,N) is ACT_BACKWARD's; act (M,N): where ACT's result goes. K is cut into parts of k_part, a multiple
 // of TILE_K; with more than one, c is scratch (parts,M,N) of floats and beside 0.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
 matmul(uint beside, ulong M, ulong N, ulong K, ulong k_part, const global data *a, ulong a_at, const global data *b,

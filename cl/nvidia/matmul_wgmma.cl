@@ -60,8 +60,8 @@
 // is compiled.
 #define ADD           1
 #define BIAS          2
-#define GELU          4
-#define GELU_BACKWARD 8
+#define ACT          4
+#define ACT_BACKWARD 8
 
 #define TILE_M      128
 #define TILE_K      (DATA_IS_NARROW ? 64 : 32)     // 128 bytes
@@ -75,12 +75,12 @@
 #define STAGE_BYTES (A_BYTES + B_BYTES * (SPLIT ? 2 : 1))
 #define SMALL_B_AT  (A_BYTES + B_BYTES)            // in a stage: the tile of B's small parts
 #define BOX_BLOCKS  (C_IS_NARROW ? 2 : 1)          // blocks of 32 columns of C that a box has
-#define OUTPUTS     (BESIDE & GELU ? 2 : 1)
+#define OUTPUTS     (BESIDE & ACT ? 2 : 1)
 #define STORE_AT    (STAGES * STAGE_BYTES)         // two boxes of each output a consumer
 #define BARRIERS_AT (STORE_AT + CONSUMERS * 2 * OUTPUTS * BOX_BYTES) // full and empty of each stage
 #define LOCAL_BYTES (BARRIERS_AT + STAGES * 2 * 8)
 #define N_BLOCKS    (TILE_N / 32)
-#define PRE_BLOCKS  (2 * BOX_BLOCKS)               // of GELU_BACKWARD's pre: blocks that a stage has room for
+#define PRE_BLOCKS  (2 * BOX_BLOCKS)               // of ACT_BACKWARD's pre: blocks that a stage has room for
 
 // A product's tensor maps.
 enum { MAP_A, MAP_B, MAP_C, MAP_SIDE, MAP_SMALL_B }; // MAP_SIDE: act, or pre
@@ -167,8 +167,8 @@ static inline tile_place find_tile(const tile_grid *g, uint index) {
         (parity) ^= 1;             \
     }
 
-#if BESIDE & GELU_BACKWARD
-// GELU_BACKWARD's pre comes as the operands do: boxes of 128 rows, two a stage.
+#if BESIDE & ACT_BACKWARD
+// ACT_BACKWARD's pre comes as the operands do: boxes of 128 rows, two a stage.
 INLINE void bring_pre(uint to, const global uchar *map, uint m, uint n, uint first_block, uint barrier) {
 #pragma unroll
     for (uint i = 0; i < 2; i++) {
@@ -208,7 +208,7 @@ INLINE void produce(const tile_grid *g, uint tiles, const global uchar *maps) {
 #endif
             NEXT_STAGE(stage, parity);
         }
-#if BESIDE & GELU_BACKWARD
+#if BESIDE & ACT_BACKWARD
 #pragma unroll
         for (uint h = 0; h < N_BLOCKS; h += PRE_BLOCKS) {
             wait_bounded(empty + stage * 8, parity);
@@ -239,7 +239,7 @@ INLINE void put_block(const float x[16], uint box, uint half_box) {
     }
 }
 
-#if BESIDE & GELU_BACKWARD
+#if BESIDE & ACT_BACKWARD
 INLINE void get_block(float x[16], uint box, uint half_box) {
     const uint row = MY_WARP % CONSUMER_WARPS * 16 + LANE % 16;
 #pragma unroll
@@ -268,7 +268,7 @@ INLINE void put_block(const float x[16], uint box, uint half_box) {
     }
 }
 
-#if BESIDE & GELU_BACKWARD
+#if BESIDE & ACT_BACKWARD
 INLINE void get_block(float x[16], uint box, uint half_box) {
     const uint row = MY_WARP % CONSUMER_WARPS * 16 + LANE / 4;
     (void)half_box;
@@ -310,11 +310,11 @@ INLINE void finish_block(const finisher *f, float x[16], uint h, float bias, con
         x[4 * i + 3] += b1;
     }
 #endif
-#if BESIDE & GELU_BACKWARD
+#if BESIDE & ACT_BACKWARD
 #pragma unroll
     for (uint i = 0; i < 16; i += 4) {
         float d[4];
-        quick_gelu_derivatives(d, pre + i);
+        quick_slopes(d, pre + i);
 #pragma unroll
         for (uint k = 0; k < 4; k++) {
             x[i + k] *= d[k];
@@ -328,11 +328,11 @@ INLINE void finish_block(const finisher *f, float x[16], uint h, float bias, con
         wait_for_four_warps(1 + f->consumer);
     }
     put_block(x, box, h % BOX_BLOCKS);
-#if BESIDE & GELU
+#if BESIDE & ACT
     float y[16];
 #pragma unroll
     for (uint i = 0; i < 16; i += 4) {
-        quick_gelus(y + i, x + i);
+        quick_activations(y + i, x + i);
     }
     put_block(y, box + BOX_BYTES, h % BOX_BLOCKS);
 #endif
@@ -350,7 +350,7 @@ INLINE void finish_block(const finisher *f, float x[16], uint h, float bias, con
                 SEND_BOX(STORE_BOX, f->maps + MAP_C * MAP_BYTES, col, f->m, f->part, box);
             }
 #endif
-#if BESIDE & GELU
+#if BESIDE & ACT
             SEND_BOX(STORE_BOX, f->maps + MAP_SIDE * MAP_BYTES, col, f->m, 0, box + BOX_BYTES);
 #endif
             send_commit();
@@ -495,7 +495,7 @@ INLINE void consume(const tile_grid *g, uint tiles, uint N, const global float *
         f->m = p.m + f->consumer * GROUP_M;
         f->n = p.n;
         f->part = p.part;
-#if BESIDE & GELU_BACKWARD
+#if BESIDE & ACT_BACKWARD
 #define GET_PRE(pre, h)                                                                                             \
     if (h % PRE_BLOCKS == 0) {                                                                                      \
         wait_for(full + stage * 8, parity);                                                                         \

@@ -148,7 +148,7 @@ __attribute__((always_inline)) static inline void quick_gelus(float y[4], const 
 }
 
 // s + x 2u' s (1 - s)
-__attribute__((always_inline)) static inline void quick_gelu_derivatives(float y[4], const float wide_x[4]) {
+__attribute__((always_inline)) static inline void quick_gelu_slopes(float y[4], const float wide_x[4]) {
     float x[4];
     float u[4];
     float s[4];
@@ -161,8 +161,33 @@ __attribute__((always_inline)) static inline void quick_gelu_derivatives(float y
 #pragma unroll
     for (uint i = 0; i < 4; i++) {
         y[i] = s[i] + x[i] * (1.5957691216057308f + 0.2140644488f * x[i] * x[i]) * (s[i] - s[i] * s[i]);
+        y[i] = wide_x[i] == wide_x[i] ? y[i] : wide_x[i]; // NaN stays
     }
 }
+
+// The others, of include/activation.h: quick_NAMEs and quick_NAME_slopes.
+#define X(CODE, name, f, slope)                                                                                \
+    __attribute__((always_inline)) static inline void quick_##name##s(float y[4], const float x_of[4]) {       \
+        for (uint i = 0; i < 4; i++) {                                                                         \
+            const float x = x_of[i];                                                                           \
+            const float p = x < 0.0f ? 0.0f : x;                                                               \
+            y[i] = f;                                                                                          \
+        }                                                                                                      \
+    }                                                                                                          \
+    __attribute__((always_inline)) static inline void quick_##name##_slopes(float y[4], const float x_of[4]) { \
+        for (uint i = 0; i < 4; i++) {                                                                         \
+            const float x = x_of[i];                                                                           \
+            const float p = x < 0.0f ? 0.0f : x;                                                               \
+            y[i] = slope;                                                                                      \
+        }                                                                                                      \
+    }
+SM_ACTIVATION_PAIRS(X)
+#undef X
+
+#define JOINED3_NOW(a, b, c)    a##b##c
+#define JOINED3(a, b, c)        JOINED3_NOW(a, b, c)
+#define quick_activations(y, x) JOINED3(quick_, ACTIVATION, s)(y, x)
+#define quick_slopes(y, x)      JOINED3(quick_, ACTIVATION, _slopes)(y, x)
 
 // --- c += a b -------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@
 //             |     | |4  item          item           TILE_N / (WORK_N/4) columns apart, so that items side by
 //             +-----+ +--------------------+           side read and write side by side
 //
-// The epilogue (bias, GELU, derivative of GELU) is applied to the sums before they are stored; each has a program of
+// The epilogue (bias, activation, its derivative) is applied to the sums before they are stored; each has a program of
 // its own (BESIDE), as branches over what else may be beside a product keep its loads apart. Where C has too
 // few tiles to keep the device busy, K is cut into parts: `matmul` then leaves the sums of each part in scratch,
 // and `matmul_sum` adds them up, always in the same order, and applies the epilogue. Operands are widened on their way
@@ -53,7 +53,7 @@
 #define BESIDE 0 // what is always beside the product, where `matmul` is built for that alone; 0: its argument says
 #endif
 #ifndef PRE_AHEAD
-#define PRE_AHEAD 4 // fours of GELU_BACKWARD's pre that are on their way while the ones before them are used
+#define PRE_AHEAD 4 // fours of ACT_BACKWARD's pre that are on their way while the ones before them are used
 #endif
 #define ITEMS_M (TILE_M / WORK_M)
 #define ITEMS_N (TILE_N / WORK_N)
@@ -86,7 +86,7 @@ typedef float wide_piece;
 #endif
 
 // Work to do besides the product; as in backends/opencl/binders/family.h.
-enum { ADD = 1, BIAS = 2, GELU = 4, GELU_BACKWARD = 8 };
+enum { ADD = 1, BIAS = 2, ACT = 4, ACT_BACKWARD = 8 };
 
 // Load i of an item brings this element of a tile of `outer` rows (or columns) by TILE_K.
 static inline uint place_outer(uint item, uint i, uint outer, int along_k) {
@@ -201,12 +201,12 @@ static inline void finish_sums(uint beside, float4 x, ulong at, ulong n, ulong N
     if (beside & BIAS) {
         x += load4((const global float *)side + side_at + n, N - n);
     }
-    if (beside & GELU_BACKWARD) {
-        x *= gelu_derivative(load_data4((const global data *)side + side_at + at, N - n));
+    if (beside & ACT_BACKWARD) {
+        x *= activation_slope(load_data4((const global data *)side + side_at + at, N - n));
     }
     store_result4(x, c + at, N - n);
-    if (beside & GELU) {
-        store_data4(gelu(x), act + at, N - n);
+    if (beside & ACT) {
+        store_data4(activation(x), act + at, N - n);
     }
 }
 
@@ -245,7 +245,7 @@ static inline float4 load_pre(const global data *pre, ulong m, ulong n, ulong M,
 #endif
 }
 
-// finish_tile with GELU_BACKWARD alone. Compilers move no load past a store before it; so the next fours of pre are
+// finish_tile with ACT_BACKWARD alone. Compilers move no load past a store before it; so the next fours of pre are
 // asked for here before the one that has come is used.
 static inline void finish_tile_by_pre(product_tile place, uint item_m, uint item_n, float4 sum[WORK_M][WORK_N / 4],
                                       ulong M, ulong N, global result *c, const global data *pre) {
@@ -263,14 +263,14 @@ static inline void finish_tile_by_pre(product_tile place, uint item_m, uint item
         if (next < FOURS) {
             ahead[i % PRE_AHEAD] = load_pre(pre, row_of(place, item_m, next), column_of(place, item_n, next), M, N);
         }
-        const float4 x = sum[i / (WORK_N / 4)][i % (WORK_N / 4)] * gelu_derivative(here);
+        const float4 x = sum[i / (WORK_N / 4)][i % (WORK_N / 4)] * activation_slope(here);
         if (m < M && n < N) {
             store_result4(x, c + row_start(m, N) + n, N - n);
         }
     }
 }
 
-// side: the bias (N), or GELU_BACKWARD's pre (M,N); act (M,N): where GELU's result goes. K is cut into parts of
+// side: the bias (N), or ACT_BACKWARD's pre (M,N); act (M,N): where ACT's result goes. K is cut into parts of
 // k_part, a multiple of TILE_K; with more than one, c is scratch (parts,M,N), with C_REAL, and beside 0.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
 matmul(uint beside, ulong M, ulong N, ulong K, ulong k_part, const global data *a, ulong a_at, const global data *b,
@@ -339,7 +339,7 @@ matmul(uint beside, ulong M, ulong N, ulong K, ulong k_part, const global data *
         now = 1 - now; // the other half was last read before the barrier above
     }
     c += c_at + row_start(place.part * M, N);
-    if (BESIDE == GELU_BACKWARD) {
+    if (BESIDE == ACT_BACKWARD) {
         finish_tile_by_pre(place, item_m, item_n, sum, M, N, c, (const global data *)side + side_at);
     } else {
         finish_tile(BESIDE != 0 ? BESIDE : beside, place, item_m, item_n, sum, M, N, c, side, side_at, act + act_at);

@@ -19,7 +19,7 @@
 //    TILE_M rows |            |            |         |      of the panel of A'
 //                +------------+------------+---------+
 //
-// The epilogue is applied when the last of K has been added: bias, GELU, or the derivative of GELU. Operands are
+// The epilogue is applied when the last of K has been added: bias, activation, or its derivative. Operands are
 // widened when they are packed. Sums wait for the rest of K in `sums`: C itself, or scratch where C is narrow, so that
 // an element is rounded once.
 
@@ -39,7 +39,7 @@
 #define BLOCK_N (BLOCK_TILES * TILE_N)
 
 // Work to do besides the product; as in backends/opencl/binders/family.h.
-enum { ADD = 1, BIAS = 2, GELU = 4, GELU_BACKWARD = 8, LAST = 16 };
+enum { ADD = 1, BIAS = 2, ACT = 4, ACT_BACKWARD = 8, LAST = 16 };
 
 // A column of a panel of TILE_M rows: the first of a vec's elements. Not for other sizes than the host's.
 #if 4 * TILE_M == 3 * VECTOR && VECTOR >= 8
@@ -213,14 +213,14 @@ typedef struct {
     global float *sums;
     global result *c;
     const global float *bias; // (N)
-    const global data *pre;   // GELU_BACKWARD's
-    global data *act;         // where GELU's result goes
+    const global data *pre;   // ACT_BACKWARD's
+    global data *act;         // where ACT's result goes
 } target;
 
 // Whether sums are only stored, or added to those so far. (The last ones in `sums` are C, unless C is narrow.)
 static inline bool is_plain(uint now) {
     const uint narrows = sizeof(result) == sizeof(float) ? 0 : LAST;
-    return !(now & (BIAS | GELU | GELU_BACKWARD | narrows));
+    return !(now & (BIAS | ACT | ACT_BACKWARD | narrows));
 }
 
 // Such a tile, where all of it is in C.
@@ -264,20 +264,20 @@ static inline __attribute__((always_inline)) void finish_tile(bool is_whole, uin
             if (now & BIAS) {
                 x += load_part(to->bias + col, n_here, 0.0f);
             }
-            if (now & GELU_BACKWARD) {
-                x *= gelu_derivative(load_data_part(to->pre + i, n_here, 0.0f));
+            if (now & ACT_BACKWARD) {
+                x *= activation_slope(load_data_part(to->pre + i, n_here, 0.0f));
             }
             store_result_part(x, to->c + i, n_here);
-            if (now & GELU) {
-                store_data_part(gelu(x), to->act + i, n_here);
+            if (now & ACT) {
+                store_data_part(activation(x), to->act + i, n_here);
             }
         }
     }
 }
 
 // Rows [0, M) and columns [0, N) of C, whose rows are ld elements long. Work-group (i, j): column block i, and
-// block_panels panels of A' from j block_panels on. side: the bias (N), or GELU_BACKWARD's pre (M,N); act (M,N): where
-// GELU's result goes. last_beside: what is done when the last of this K is added. packed_b: BLOCK_K * BLOCK_N floats; as
+// block_panels panels of A' from j block_panels on. side: the bias (N), or ACT_BACKWARD's pre (M,N); act (M,N): where
+// ACT's result goes. last_beside: what is done when the last of this K is added. packed_b: BLOCK_K * BLOCK_N floats; as
 // an array of the kernel, compilers of PoCL (3.1, 7.1) take what is stored in it to be never read.
 kernel void matmul(uint b_transposed, uint beside, uint last_beside, ulong M, ulong N, ulong K, ulong block_panels,
                    const global float *packed, ulong packed_at, ulong b_ld, const global data *b, ulong b_at,
@@ -313,7 +313,7 @@ kernel void matmul(uint b_transposed, uint beside, uint last_beside, ulong M, ul
                         sum[r][v] = to_vec(0.0f);
                     }
                 }
-                if (now & GELU_BACKWARD) {
+                if (now & ACT_BACKWARD) {
                     ask_tile(to.pre + row_start(panel * TILE_M, ld) + n_first + tile * TILE_N, ld);
                 }
                 multiply_tile(n_k, a, packed_b + tile * (n_k * TILE_N), a + K * TILE_M, &next, sum);

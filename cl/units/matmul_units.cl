@@ -48,7 +48,7 @@
 #endif
 
 // What is to be done beside the product; as in backends/opencl/binders/family.h.
-enum { ADD = 1, BIAS = 2, GELU = 4, GELU_BACKWARD = 8 };
+enum { ADD = 1, BIAS = 2, ACT = 4, ACT_BACKWARD = 8 };
 
 // Four sums of a column, in n_rows (of 4) rows side by side or every second one.
 inlined void finish_sums(uint beside, float4 four, ulong at, ulong step, ulong n, uint n_rows, global result *c,
@@ -66,13 +66,13 @@ inlined void finish_sums(uint beside, float4 four, ulong at, ulong step, ulong n
             x[i] += bias[n];
         }
     }
-    if (beside & BESIDE & GELU_BACKWARD) {
+    if (beside & BESIDE & ACT_BACKWARD) {
         float u[4];
 #pragma unroll
         for (uint i = 0; i < 4; i++) {
             u[i] = i < n_rows ? widen(pre[at + i * step]) : 0.0f;
         }
-        const float4 d = gelu_derivative((float4)(u[0], u[1], u[2], u[3]));
+        const float4 d = activation_slope((float4)(u[0], u[1], u[2], u[3]));
         x[0] *= d.x;
         x[1] *= d.y;
         x[2] *= d.z;
@@ -84,8 +84,8 @@ inlined void finish_sums(uint beside, float4 four, ulong at, ulong step, ulong n
             c[at + i * step] = narrow_result(x[i]);
         }
     }
-    if (beside & BESIDE & GELU) {
-        const float4 y = gelu((float4)(x[0], x[1], x[2], x[3]));
+    if (beside & BESIDE & ACT) {
+        const float4 y = activation((float4)(x[0], x[1], x[2], x[3]));
         const float z[4] = {y.x, y.y, y.z, y.w};
 #pragma unroll
         for (uint i = 0; i < 4; i++) {
@@ -211,7 +211,7 @@ inlined void multiply_blocks(const global data *a, const global data *b, uint M,
 }
 #endif
 
-// bias (N); pre (M,N) is GELU_BACKWARD's; act (M,N): where GELU's result goes. K is cut into parts of k_part, a multiple
+// bias (N); pre (M,N) is ACT_BACKWARD's; act (M,N): where ACT's result goes. K is cut into parts of k_part, a multiple
 // of TILE_K; with more than one, c is scratch (parts,M,N) of floats and beside 0.
 WAVES_ATTRIBUTE kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
 matmul(uint beside, ulong M, ulong N, ulong K, ulong k_part, const global data *a, ulong a_at, const global data *b,

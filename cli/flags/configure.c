@@ -42,6 +42,7 @@ sm_status cli_model_config(const cli_options *options, const char *size_name, sm
     replace(&config->d_model, options->model.d_model);
     replace(&config->d_ff, options->model.d_model * 4);
     replace(&config->d_ff, options->model.d_ff);
+    config->activation = options->model.activation > 0 ? (sm_activation)(options->model.activation - 1) : config->activation;
     return sm_model_check(config) == SM_OK ? SM_OK : SM_ERR_USAGE;
 }
 

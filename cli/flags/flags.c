@@ -128,6 +128,13 @@ static const cli_choice report_formats[] = {
 };
 
 // Index in the list, from 1; 0: not given.
+static const cli_choice activations[] = {
+#define X(CODE, name, f, slope) {#name, SM_ACTIVATION_##CODE + 1},
+    SM_ACTIVATION_LIST(X)
+#undef X
+    {NULL, 0},
+};
+
 static const cli_choice archs[] = {
 #define X(name) {#name, ARCH_##name + 1},
     SM_MODEL_LIST(X)
@@ -173,6 +180,9 @@ static const cli_flag flags[] = {
      WITHIN(1, MAX_DIM)},
     {"Model", "d-ff", 0, CLI_INT, "F", NULL, "width inside the MLP; 4 x d-model when only d-model is given", MODELLED,
      AT(model.d_ff), WITHIN(1, MAX_DIM)},
+    {"Model", "activation", 0, CLI_CHOICE, NULL, NULL,
+     "function between the products of the MLP: GELU, or squared ReLU (relu2); not given: gelu", MODELLED,
+     AT(model.activation), ONE_OF(activations)},
     {"Model", "weights", 0, CLI_TEXT, "DIR", NULL, "folder with config.json and model.safetensors; instead of -m",
      FED | WALKED | ASKED, AT(model.weights),
      UNLIKE({ASKED, .help = "folder with config.json and model.safetensors, or a run of train"},

@@ -80,6 +80,7 @@ typedef struct cli_options {
         int arch; // index into the architectures, from 1; 0 = not given
         cli_texts models;
         int64_t vocab, context, n_layer, n_head, n_kv_head, d_model, d_ff; // 0 = the size's own
+        int activation; // sm_activation, from 1; 0 = not given
         const char *weights;
     } model;
 

@@ -100,7 +100,11 @@ static void describe_weights(walk *w) {
     append_dimension(w->weights, "n-kv-head", o->model.n_kv_head);
     append_dimension(w->weights, "d-model", o->model.d_model);
     append_dimension(w->weights, "d-ff", o->model.d_ff);
-    const size_t used = strlen(w->weights);
+    size_t used = strlen(w->weights);
+    if (o->model.activation > 0) {
+        used += (size_t)snprintf(w->weights + used, sizeof(w->weights) - used, " --activation %s",
+                                 sm_model_activation(&w->config));
+    }
     snprintf(w->weights + used, sizeof(w->weights) - used, " --seed %lld --save DIR", (long long)o->work.seed);
 }
 

@@ -61,6 +61,7 @@ static const sm_column columns[] = {
     INTEGER("n_kv_head", "", "NKV, heads of keys and values", NULL, .view = SM_SHOWN_WHEN_VARIED),
     INTEGER("d_model", "", "C, width of the residual stream", NULL, .view = SM_SHOWN),
     INTEGER("d_ff", "", "F, width inside the MLP", NULL, .view = SM_SHOWN),
+    SM_SHARED_COLUMN("activation", "function between the products of the MLP; null: the model's own", "activation"),
     INTEGER("n_processes", "", "processes that share the work, each with B sequences", "processes",
             .view = SM_SHOWN_WHEN_VARIED),
     SM_SHARED_COLUMN("shard", "state that the processes share: none or optimizer", "shard"),
@@ -169,6 +170,7 @@ static json_t *make_record(const estimator *e, const cli_job *job, const cli_for
     for (size_t i = 0; i < sizeof(integers) / sizeof(integers[0]); i++) {
         sm_json_set_new(record, integers[i].name, sm_json_integer(integers[i].value));
     }
+    sm_json_set_new(record, "activation", sm_json_text(sm_model_activation(config)));
     sm_json_set_new(record, "mode", sm_json_text(sm_mode_name(job->mode)));
     sm_json_set_new(record, "recompute", sm_json_text(sm_recompute_name(cli_recompute(e->options))));
     sm_json_set_new(record, "attention", sm_json_text(sm_attention_name(cli_attention(e->options, job->mode))));

@@ -163,6 +163,7 @@ sm_status cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_r
     row->n_kv_head = sm_model_n_kv_head(c);
     row->d_model = c->d_model;
     row->d_ff = c->d_ff;
+    SM_ROW_TEXT(row->activation, sm_model_activation(c));
     row->dropout = options->work.dropout;
     row->seed = options->work.seed;
     if (job->n_threads > 0) {

@@ -200,6 +200,7 @@ sm_status cli_config(const cli_options *options, const char *size_name, sm_model
     SM_TRY(refuse_dimension("n-kv-head", options->model.n_kv_head));
     SM_TRY(refuse_dimension("d-model", options->model.d_model));
     SM_TRY(refuse_dimension("d-ff", options->model.d_ff));
+    SM_TRY(refuse_dimension("activation", options->model.activation));
     return sm_weights_read_config(options->model.weights, config);
 }
 

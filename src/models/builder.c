@@ -207,14 +207,15 @@ int sm_build_linear_backward(sm_builder *b, const char *dx_name, int x, int dy, 
     return result(b, &dx, SM_OUT(matmul_backward_input, dx), dx_name, columns_of(b, x));
 }
 
-int sm_build_gelu(sm_builder *b, const char *name, int x) {
-    sm_op op = make(b, SM_OP_GELU_FORWARD);
+int sm_build_activation(sm_builder *b, int x) {
+    const sm_activation_info *activation = sm_activation_get_info(b->config->activation);
+    sm_op op = make(b, activation->forward);
     op.in[SM_IN(gelu_forward, x)] = x;
-    return result(b, &op, SM_OUT(gelu_forward, y), name, columns_of(b, x));
+    return result(b, &op, SM_OUT(gelu_forward, y), activation->name, columns_of(b, x));
 }
 
-int sm_build_gelu_backward(sm_builder *b, const char *dx_name, int dy, int x) {
-    sm_op op = make(b, SM_OP_GELU_BACKWARD);
+int sm_build_activation_backward(sm_builder *b, const char *dx_name, int dy, int x) {
+    sm_op op = make(b, sm_activation_get_info(b->config->activation)->backward);
     op.in[SM_IN(gelu_backward, dy)] = dy;
     op.in[SM_IN(gelu_backward, x)] = x;
     return result(b, &op, SM_OUT(gelu_backward, dx), dx_name, columns_of(b, x));

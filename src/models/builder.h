@@ -55,8 +55,9 @@ int sm_build_head_rmsnorm_backward(sm_builder *b, const char *dx_name, int dy, c
 int sm_build_linear(sm_builder *b, const char *name, int x, int w_kind, int b_kind);
 int sm_build_linear_backward(sm_builder *b, const char *dx_name, int x, int dy, int w_kind, int b_kind);
 
-int sm_build_gelu(sm_builder *b, const char *name, int x);
-int sm_build_gelu_backward(sm_builder *b, const char *dx_name, int dy, int x);
+// The config's activation; the result has its name, "gelu".
+int sm_build_activation(sm_builder *b, int x);
+int sm_build_activation_backward(sm_builder *b, const char *dx_name, int dy, int x);
 int sm_build_swiglu(sm_builder *b, const char *name, int gate_up);
 int sm_build_swiglu_backward(sm_builder *b, const char *dx_name, int dy, int gate_up);
 

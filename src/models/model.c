@@ -13,6 +13,10 @@ const sm_model_size *sm_model_size_find(const sm_model *model, const char *name)
     return NULL;
 }
 
+const char *sm_model_activation(const sm_model_config *config) {
+    return config->activation != 0 ? sm_activation_get_info(config->activation)->name : "";
+}
+
 enum { VOCAB_ALIGNMENT = 64 }; // full tiles and aligned rows for every kernel
 
 int64_t sm_model_padded_vocab(const sm_model_config *config) {
@@ -62,6 +66,10 @@ sm_status sm_model_check(const sm_model_config *config) {
     }
     if (!(config->norm_eps >= 0 && config->norm_eps < 1)) {
         return sm_fail(SM_ERR_INVALID, "norm_eps is %g; it must be at least 0 and below 1", config->norm_eps);
+    }
+    if (config->activation != 0 && !config->model->has_activations) {
+        return sm_fail(SM_ERR_INVALID, "activation %s is not one of %s, whose MLP has a function of its own",
+                       sm_activation_get_info(config->activation)->name, config->model->title);
     }
     return config->model->check(config);
 }

@@ -27,6 +27,7 @@ typedef struct {
     double norm_eps;   // of its LayerNorm or RMSNorm
     double rope_theta; // base of rotary positions
     bool untied;       // the head has its own matrix
+    sm_activation activation; // of the MLP, where the model lets one choose; else 0
 } sm_model_config;
 
 typedef struct {
@@ -67,6 +68,8 @@ struct sm_model {
     // A tiny model that still has every part, with dimensions that suit no vector: an odd head size where possible, and
     // a padded vocabulary. Verify trains it.
     sm_model_config odd;
+
+    bool has_activations; // the config chooses the MLP's activation
 
     bool out_by_in; // linear layers' matrices are (out,in), as in torch.nn.Linear; false: (in,out), as in Conv1D
 
@@ -121,6 +124,9 @@ int64_t sm_model_n_params(const sm_model_config *config);
 // that is 0.
 int64_t sm_model_n_kv_head(const sm_model_config *config);
 int64_t sm_model_head_dim(const sm_model_config *config);
+
+// The name of the MLP's function where one was chosen; "": the model's own.
+const char *sm_model_activation(const sm_model_config *config);
 
 // Rows of the token embedding and columns of the logits: V rounded up to a multiple of 64.
 int64_t sm_model_padded_vocab(const sm_model_config *config);

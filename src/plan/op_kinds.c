@@ -138,6 +138,25 @@ void sm_op_equation(const sm_op *op, char text[SM_EQUATION_SIZE]) {
     }
 }
 
+const sm_activation_info *sm_activation_get_info(sm_activation activation) {
+    static const sm_activation_info activations[] = {
+#define X(CODE, name, f, slope) \
+    {#name, SM_OP_##CODE##_FORWARD, SM_OP_##CODE##_BACKWARD, SM_EPILOGUE_##CODE, SM_EPILOGUE_##CODE##_BACKWARD},
+        SM_ACTIVATION_LIST(X)
+#undef X
+    };
+    return &activations[activation];
+}
+
+sm_activation sm_epilogue_activation(unsigned epilogue) {
+    sm_activation found = 0;
+    for (sm_activation a = 0; a < SM_ACTIVATION_COUNT; a++) {
+        const sm_activation_info *info = sm_activation_get_info(a);
+        found = epilogue & (info->epilogue | info->epilogue_backward) ? a : found;
+    }
+    return found;
+}
+
 bool sm_op_is_matmul(sm_op_kind kind) {
     return kind == SM_OP_MATMUL_FORWARD || kind == SM_OP_MATMUL_BACKWARD_INPUT || kind == SM_OP_MATMUL_BACKWARD_WEIGHT;
 }
@@ -369,11 +388,12 @@ static double matmul_flops(const sm_op *op, const sm_tensor *x, const sm_tensor 
     if (op->attr.epilogue & SM_EPILOGUE_BIAS) {
         flops += work_of[SM_OP_BIAS_FORWARD].n_each * elems(y);
     }
-    if (op->attr.epilogue & SM_EPILOGUE_GELU) {
-        flops += work_of[SM_OP_GELU_FORWARD].n_each * elems(y);
+    const sm_activation_info *activation = sm_activation_get_info(sm_epilogue_activation(op->attr.epilogue));
+    if (op->attr.epilogue & SM_EPILOGUE_ACT) {
+        flops += work_of[activation->forward].n_each * elems(y);
     }
-    if (op->attr.epilogue & SM_EPILOGUE_GELU_BACKWARD) {
-        flops += work_of[SM_OP_GELU_BACKWARD].n_each * elems(x);
+    if (op->attr.epilogue & SM_EPILOGUE_ACT_BACKWARD) {
+        flops += work_of[activation->backward].n_each * elems(x);
     }
     return flops;
 }

@@ -25,8 +25,9 @@ static bool cheap_part(const sm_op *op, sm_op *part) {
         }
         return true;
     }
-    if (op->kind == SM_OP_MATMUL_FORWARD && op->attr.epilogue & SM_EPILOGUE_GELU) { // y, gelu(y) = x W + b
-        *part = sm_op_make(SM_OP_GELU_FORWARD, SM_PHASE_BACKWARD, op->layer);
+    if (op->kind == SM_OP_MATMUL_FORWARD && op->attr.epilogue & SM_EPILOGUE_ACT) { // y, gelu(y) = x W + b
+        const sm_activation activation = sm_epilogue_activation(op->attr.epilogue);
+        *part = sm_op_make(sm_activation_get_info(activation)->forward, SM_PHASE_BACKWARD, op->layer);
         part->in[SM_IN(gelu_forward, x)] = op->out[SM_OUT(matmul_forward, y)];
         part->out[SM_OUT(gelu_forward, y)] = op->out[SM_OUT(matmul_forward, act)];
         return true;

@@ -87,11 +87,14 @@ static const family families[SM_OP_KIND_COUNT] = {
                                   "N,C,"},
     [SM_OP_MATMUL_FORWARD] = {MATMULS,
                               LIST("", "w_transposed=1", "bias=1", "w_transposed=1 bias=1", "gelu=1", "bias=1 gelu=1",
-                                   "w_transposed=1 bias=1 gelu=1"),
-                              LIST(HEADS, "N=17 C=33 F=65 nan=1", "N=17 C=33 F=65 bias=1 gelu=1 nan=1"), "C,"},
+                                   "bias=1 relu2=1", "w_transposed=1 bias=1 gelu=1"),
+                              LIST(HEADS, "N=17 C=33 F=65 nan=1", "N=17 C=33 F=65 bias=1 gelu=1 nan=1",
+                                   "N=17 C=33 F=65 bias=1 relu2=1 nan=1"), "C,"},
     [SM_OP_MATMUL_BACKWARD_INPUT] = {MATMULS,
-                                     LIST("", "w_transposed=1", "gelu_backward=1", "w_transposed=1 gelu_backward=1"),
-                                     LIST(HEADS, "N=17 C=33 F=65 gelu_backward=1 nan=1"), "F,"},
+                                     LIST("", "w_transposed=1", "gelu_backward=1", "w_transposed=1 gelu_backward=1",
+                                          "relu2_backward=1"),
+                                     LIST(HEADS, "N=17 C=33 F=65 gelu_backward=1 nan=1",
+                                          "N=17 C=33 F=65 relu2_backward=1 nan=1"), "F,"},
     [SM_OP_MATMUL_BACKWARD_WEIGHT] = {MATMULS,
                                       LIST("", "w_transposed=1", "overwrites=1", "w_transposed=1 overwrites=1", "db=1",
                                            "w_transposed=1 db=1", "overwrites=1 db=1"),
@@ -205,7 +208,8 @@ int64_t sm_op_case_sum_length(sm_op_kind kind, int index) {
 
 bool sm_op_case_is_naive(sm_op_kind kind, int index) {
     static const char *const made_by_rewrites[] = {
-        "bias=", "db=", "add=", "gelu=", "gelu_backward=", "overwrites=", "skip=", "docs=", "nan="};
+        "bias=",  "db=",    "add=",           "gelu=", "gelu_backward=",
+        "relu2=", "relu2_backward=", "overwrites=",  "skip=", "docs=",  "nan="};
     char text[SM_CASE_TEXT_SIZE];
     sm_op_case_text(kind, index, text);
     for (size_t i = 0; i < sizeof made_by_rewrites / sizeof made_by_rewrites[0]; i++) {
@@ -299,13 +303,14 @@ static bool has_optional(const sm_plan *plan, const char *text, const char *name
     if (strcmp(name, "w") == 0) { // an optimizer's working copy
         return plan->dtype != plan->real && value_of(text, "skip") == 0;
     }
-    const char *const needs[][2] = {{"b", "bias"},        {"act", "gelu"},    {"pre", "gelu_backward"},
-                                    {"rng_step", "p"},    {"wpe", "P"},       {"dwpe", "P"},
-                                    {"scaler", "scaled"}, {"dbias", "dbias"}, {"starts", "docs"},
-                                    {"add", "add"},       {"r", "add"},       {"dskip", "dskip"}};
+    const char *const needs[][2] = {{"b", "bias"},        {"act", "gelu"},      {"pre", "gelu_backward"},
+                                    {"act", "relu2"},     {"rng_step", "p"},    {"pre", "relu2_backward"},
+                                    {"wpe", "P"},         {"dwpe", "P"},        {"scaler", "scaled"},
+                                    {"dbias", "dbias"},   {"starts", "docs"},   {"db", "db"},
+                                    {"add", "add"},       {"r", "add"},         {"dskip", "dskip"}};
     for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
-        if (strcmp(name, needs[i][0]) == 0) {
-            return value_of(text, needs[i][1]) > 0;
+        if (strcmp(name, needs[i][0]) == 0 && value_of(text, needs[i][1]) > 0) {
+            return true;
         }
     }
     return false;

@@ -39,6 +39,18 @@ static double gelu_slope(double x) {
     return (1 + t) / 2 + x / 2 * (1 - t * t) * 0.79788456080286535588 * (1 + 3 * 0.044715 * x * x);
 }
 
+// By the epilogue's activation.
+static double activate(unsigned epilogue, double x, bool is_slope) {
+    const double p = x < 0 ? 0 : x;
+    switch (sm_epilogue_activation(epilogue)) {
+#define X(CODE, name, f, slope) \
+    case SM_ACTIVATION_##CODE: return is_slope ? slope : f;
+        SM_ACTIVATION_PAIRS(X)
+#undef X
+    default: (void)p; return is_slope ? gelu_slope(x) : gelu(x);
+    }
+}
+
 static int64_t block_rows(int64_t cols) { return cols < BLOCK_ELEMS ? BLOCK_ELEMS / cols : 1; }
 
 static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -219,14 +231,14 @@ static void compare_elements(spot *s, const product *p, int64_t drawn, const flo
         }
         const double allowed = roundoff * (sqrt(squares) + fabs(want));
         if (p->pre != NULL) {
-            const double slope = gelu_slope(p->pre[drawn * p->n_columns + j]);
+            const double slope = activate(s->op.attr.epilogue, p->pre[drawn * p->n_columns + j], true);
             spot_compare(s, name, z[f], want * slope,
                          1.2 * allowed + 1e-5 * fabs(want) + 2 * spot_store_error(stored, want));
             continue;
         }
         spot_compare(s, name, z[f], want, allowed + 2 * spot_store_error(stored, want));
         if (act != NULL) {
-            spot_compare(s, "act", act[f], gelu(want),
+            spot_compare(s, "act", act[f], activate(s->op.attr.epilogue, want, false),
                          1.2 * allowed + 1e-5 * fabs(want) + 4 * spot_store_error(stored, want));
         }
     }

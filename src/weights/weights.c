@@ -290,6 +290,7 @@ static sm_status check_same_config(const char *dir, const sm_model_config *confi
         {"context", (double)on_disk.context, (double)config->context},
         {"norm_eps", on_disk.norm_eps, config->norm_eps},
         {"rope_theta", on_disk.rope_theta, config->rope_theta},
+        {"activation", on_disk.activation, config->activation},
         {"untied", on_disk.untied, config->untied},
     };
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {

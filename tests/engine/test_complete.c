@@ -40,6 +40,11 @@ static const struct {
     {"matmul_backward_weight", "matmul", "likewise"},
     {"flash_attention_backward", "attention_backward", "one kernel, with and without stored weights"},
     {"normalize", "normalize_update", "OpenCL C has a function normalize"},
+#define X(CODE, name, f, slope)                                   \
+    {#name "_forward", "name##_forward", "made from its pair of expressions"}, \
+    {#name "_backward", "name##_backward", "likewise"},
+    SM_ACTIVATION_PAIRS(X)
+#undef X
 };
 
 static bool has_source(sm_op_kind kind) {

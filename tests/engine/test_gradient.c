@@ -21,6 +21,16 @@ static const sm_model_config gpt2 = {.model = &sm_model_gpt2,
                                      .context = 6,
                                      .norm_eps = 1e-5};
 
+static const sm_model_config gpt2_relu2 = {.model = &sm_model_gpt2,
+                                           .n_layer = 1,
+                                           .n_head = 2,
+                                           .d_model = 8,
+                                           .d_ff = 24,
+                                           .vocab = 11,
+                                           .context = 6,
+                                           .norm_eps = 1e-5,
+                                           .activation = SM_ACTIVATION_RELU2};
+
 // Heads that share keys and values, and a head of its own; and neither.
 static const sm_model_config llama = {.model = &sm_model_llama,
                                       .n_layer = 2,
@@ -235,6 +245,7 @@ TEST(test_documents) {
 
 TEST(test_naive) {
     check_gradients(&gpt2, SM_MODE_NAIVE, 0, 4 + 12 * 2);
+    check_gradients(&gpt2_relu2, SM_MODE_NAIVE, 0, 4 + 12);
     check_gradients(&llama, SM_MODE_NAIVE, 0, 3 + 9 * 2);
     check_gradients(&llama_tied, SM_MODE_NAIVE, 0, 2 + 9);
     check_gradients(&qwen3, SM_MODE_NAIVE, 0, 2 + 11 * 2);
@@ -247,6 +258,7 @@ TEST(test_naive_dropout) {
 
 TEST(test_fused) {
     check_gradients(&gpt2, SM_MODE_FUSED, 0, 4 + 12 * 2);
+    check_gradients(&gpt2_relu2, SM_MODE_FUSED, 0, 4 + 12);
     check_gradients(&llama, SM_MODE_FUSED, 0, 3 + 9 * 2);
     check_gradients(&llama_tied, SM_MODE_FUSED, 0, 2 + 9);
     check_gradients(&qwen3, SM_MODE_FUSED, 0, 2 + 11 * 2);
@@ -287,7 +299,7 @@ TEST(test_coverage) {
             fail_msg("no plan of this test is of %s", sm_model_at(m)->name);
         }
     }
-    assert_int_equal(covered_epilogues, SM_EPILOGUE_BIAS | SM_EPILOGUE_GELU | SM_EPILOGUE_GELU_BACKWARD);
+    assert_int_equal(covered_epilogues, SM_EPILOGUE_BIAS | SM_EPILOGUE_ACT | SM_EPILOGUE_ACT_BACKWARD);
 }
 
 int main(void) { return cmocka_run_group_tests(tests, NULL, NULL); }

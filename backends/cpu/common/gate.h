@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "op.h"
+
 #include "backends/cpu/common/vector.h"
 
 static inline cpu_vector cpu_all(float value) { return (cpu_vector){0} + value; }
@@ -129,26 +131,63 @@ static inline cpu_vector cpu_load_some(const float *x, int64_t n) {
 }
 static inline void cpu_store_some(cpu_vector some, int64_t n, float *to) { memcpy(to, &some, (size_t)n * sizeof *to); }
 
-// y = gelu(x), n values; y may be x.
-static inline __attribute__((always_inline)) void cpu_gelu_row(const float *x, int64_t n, float *y) {
-    const int64_t whole = n / CPU_VECTOR * CPU_VECTOR;
-    for (int64_t i = 0; i < whole; i += CPU_VECTOR) {
-        *(cpu_vector *)(y + i) = cpu_gelu(*(const cpu_vector *)(x + i));
+// The others, by their expressions.
+#define X(CODE, name, f, slope)                                    \
+    static inline cpu_vector cpu_##name(cpu_vector x) {            \
+        const cpu_vector p = cpu_at_least(x, 0);                   \
+        return f;                                                  \
+    }                                                              \
+    static inline cpu_vector cpu_##name##_derivative(cpu_vector x) { \
+        const cpu_vector p = cpu_at_least(x, 0);                   \
+        return slope;                                              \
     }
-    if (whole < n) {
-        cpu_store_some(cpu_gelu(cpu_load_some(x + whole, n - whole)), n - whole, y + whole);
+SM_ACTIVATION_PAIRS(X)
+#undef X
+
+#define CPU_ALWAYS_INLINE static inline __attribute__((always_inline))
+
+// y = gelu(x), n values; y may be x: cpu_gelu_row. And d = d gelu'(x): cpu_gelu_derivative_row.
+#define X(CODE, name, f, slope)                                                                          \
+    CPU_ALWAYS_INLINE void cpu_##name##_row(const float *x, int64_t n, float *y) {                       \
+        const int64_t whole = n / CPU_VECTOR * CPU_VECTOR;                                               \
+        for (int64_t i = 0; i < whole; i += CPU_VECTOR) {                                                \
+            *(cpu_vector *)(y + i) = cpu_##name(*(const cpu_vector *)(x + i));                           \
+        }                                                                                                \
+        if (whole < n) {                                                                                 \
+            cpu_store_some(cpu_##name(cpu_load_some(x + whole, n - whole)), n - whole, y + whole);       \
+        }                                                                                                \
+    }                                                                                                    \
+    CPU_ALWAYS_INLINE void cpu_##name##_derivative_row(const float *x, int64_t n, float *d) {            \
+        const int64_t whole = n / CPU_VECTOR * CPU_VECTOR;                                               \
+        for (int64_t i = 0; i < whole; i += CPU_VECTOR) {                                                \
+            *(cpu_vector *)(d + i) *= cpu_##name##_derivative(*(const cpu_vector *)(x + i));             \
+        }                                                                                                \
+        if (whole < n) {                                                                                 \
+            const cpu_vector derivative = cpu_##name##_derivative(cpu_load_some(x + whole, n - whole));  \
+            cpu_store_some(cpu_load_some(d + whole, n - whole) * derivative, n - whole, d + whole);      \
+        }                                                                                                \
+    }
+SM_ACTIVATION_LIST(X)
+#undef X
+
+// The same by the activation's number.
+CPU_ALWAYS_INLINE void cpu_activate_row(sm_activation activation, const float *x, int64_t n, float *y) {
+    switch (activation) {
+#define X(CODE, name, f, slope) \
+    case SM_ACTIVATION_##CODE: cpu_##name##_row(x, n, y); break;
+        SM_ACTIVATION_LIST(X)
+#undef X
+    default: break;
     }
 }
 
-// d = d gelu'(x), n values.
-static inline __attribute__((always_inline)) void cpu_gelu_derivative_row(const float *x, int64_t n, float *d) {
-    const int64_t whole = n / CPU_VECTOR * CPU_VECTOR;
-    for (int64_t i = 0; i < whole; i += CPU_VECTOR) {
-        *(cpu_vector *)(d + i) *= cpu_gelu_derivative(*(const cpu_vector *)(x + i));
-    }
-    if (whole < n) {
-        const cpu_vector derivative = cpu_gelu_derivative(cpu_load_some(x + whole, n - whole));
-        cpu_store_some(cpu_load_some(d + whole, n - whole) * derivative, n - whole, d + whole);
+CPU_ALWAYS_INLINE void cpu_activation_slope_row(sm_activation activation, const float *x, int64_t n, float *d) {
+    switch (activation) {
+#define X(CODE, name, f, slope) \
+    case SM_ACTIVATION_##CODE: cpu_##name##_derivative_row(x, n, d); break;
+        SM_ACTIVATION_LIST(X)
+#undef X
+    default: break;
     }
 }
 

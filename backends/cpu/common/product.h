@@ -17,8 +17,9 @@ typedef struct {
     cpu_data *rounded; // for bf16 data, receives the rounded result; c is then NULL
 
     const float *bias;   // (n), added to every row; NULL: none
-    cpu_data *act;       // (m,n): receives gelu(c); NULL: none
-    const cpu_data *pre; // (m,n): c is multiplied by gelu'(pre); NULL: none
+    sm_activation activation; // f
+    cpu_data *act;            // (m,n): receives f(c); NULL: none
+    const cpu_data *pre;      // (m,n): c is multiplied by f'(pre); NULL: none
 } cpu_product;
 
 // Computes this thread's part; all threads of the team must call, with equal arguments. Needs

@@ -349,6 +349,10 @@ enum { STEM_SIZE = 32 };
 static const struct {
     const char *stem, *kernel;
 } named[SM_OP_KIND_COUNT] = {
+#define X(CODE, name, f, slope) \
+    [SM_OP_##CODE##_FORWARD] = {.stem = "activation"}, [SM_OP_##CODE##_BACKWARD] = {.stem = "activation"},
+    SM_ACTIVATION_LIST(X)
+#undef X
     [SM_OP_ADAMW] = {.stem = "optimizer"},
     [SM_OP_ADAM] = {.stem = "optimizer"},
     [SM_OP_SGD] = {.stem = "optimizer"},

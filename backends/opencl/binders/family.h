@@ -18,14 +18,14 @@ typedef struct {
     bool b_transposed;
     bool add;            // C += A' B'
     unsigned epilogue;   // SM_EPILOGUE_*
-    int side;            // bias (N), or GELU_BACKWARD's pre (M,N); SM_NO_TENSOR if not used
-    int act;             // (M,N), GELU's result; or SM_NO_TENSOR
+    int side;            // bias (N), or ACT_BACKWARD's pre (M,N); SM_NO_TENSOR if not used
+    int act;             // (M,N), the activation's result; or SM_NO_TENSOR
     int summed, sums;    // the columns' sums of a or b, added (or written) to `sums`; or SM_NO_TENSOR
     const sm_plan *plan; // of the tensors
 } opencl_product;
 
 // A kernel's epilogue, also as flags in cl/products/matmul_*.cl. OPENCL_LAST: nothing more is added to the sums.
-enum { OPENCL_ADD = 1, OPENCL_BIAS = 2, OPENCL_GELU = 4, OPENCL_GELU_BACKWARD = 8, OPENCL_LAST = 16 };
+enum { OPENCL_ADD = 1, OPENCL_BIAS = 2, OPENCL_ACT = 4, OPENCL_ACT_BACKWARD = 8, OPENCL_LAST = 16 };
 
 typedef struct {
     bool forward;

@@ -37,10 +37,10 @@ opencl_product opencl_describe_product(const sm_plan *plan, const sm_op *op) {
     if (op->attr.epilogue & SM_EPILOGUE_BIAS) {
         p.side = op->in[SM_IN(matmul_forward, b)];
     }
-    if (op->attr.epilogue & SM_EPILOGUE_GELU_BACKWARD) {
+    if (op->attr.epilogue & SM_EPILOGUE_ACT_BACKWARD) {
         p.side = op->in[SM_IN(matmul_backward_input, pre)];
     }
-    if (op->attr.epilogue & SM_EPILOGUE_GELU) {
+    if (op->attr.epilogue & SM_EPILOGUE_ACT) {
         p.act = op->out[SM_OUT(matmul_forward, act)];
     }
     return p;
@@ -73,13 +73,21 @@ bool opencl_is_product_aligned(const opencl_product *p, size_t n_bytes) {
 
 bool opencl_rounds(const opencl_product *p) { return sm_dtype_is_narrow(p->plan->tensors[p->c].dtype); }
 
+// GELU is the prelude's default.
 const char *opencl_result_option(const opencl_product *p, bool to_scratch) {
-    return sm_dtype_is_narrow(p->plan->dtype) && (to_scratch || !opencl_rounds(p)) ? " -DC_REAL" : "";
+    static const char *const options[][2] = {
+#define X(CODE, name, f, slope) {" -DACTIVATION=" #name, " -DC_REAL -DACTIVATION=" #name},
+        SM_ACTIVATION_LIST(X)
+#undef X
+    };
+    const bool is_real = sm_dtype_is_narrow(p->plan->dtype) && (to_scratch || !opencl_rounds(p));
+    const sm_activation activation = sm_epilogue_activation(p->epilogue);
+    return activation != SM_ACTIVATION_GELU ? options[activation][is_real] : is_real ? " -DC_REAL" : "";
 }
 
 uint32_t opencl_epilogue(const opencl_product *p) {
-    return (p->epilogue & SM_EPILOGUE_BIAS ? OPENCL_BIAS : 0u) | (p->epilogue & SM_EPILOGUE_GELU ? OPENCL_GELU : 0u) |
-           (p->epilogue & SM_EPILOGUE_GELU_BACKWARD ? OPENCL_GELU_BACKWARD : 0u);
+    return (p->epilogue & SM_EPILOGUE_BIAS ? OPENCL_BIAS : 0u) | (p->epilogue & SM_EPILOGUE_ACT ? OPENCL_ACT : 0u) |
+           (p->epilogue & SM_EPILOGUE_ACT_BACKWARD ? OPENCL_ACT_BACKWARD : 0u);
 }
 
 bool opencl_sums_beside(const opencl_device *device, const opencl_product *product) {

@@ -144,7 +144,7 @@ static void multiply_piece(opencl_binder *b, const opencl_product *p, const tile
     const int64_t n_panels = divide_up(s->M, t->tile_m);
     const int64_t block_panels = choose_block_panels(facts, n_blocks, n_panels);
     const int64_t at = s->m * p->N + s->n; // in C
-    const bool side_is_matrix = (p->epilogue & SM_EPILOGUE_GELU_BACKWARD) != 0;
+    const bool side_is_matrix = (p->epilogue & SM_EPILOGUE_ACT_BACKWARD) != 0;
     opencl_begin(b, "matmul_registers", options, "matmul");
     opencl_arg_uint(b, p->b_transposed);
     opencl_arg_uint(b, p->add || s->k > 0 ? OPENCL_ADD : 0);

@@ -233,9 +233,9 @@ static int count_wide_ways(const opencl_product *p) { return 1 + count_wide(p) *
 static bool is_float(const opencl_product *p) { return !sm_dtype_is_narrow(p->plan->tensors[p->a].dtype); }
 
 // Floats of A can reach the units through registers, where they are rounded or split; those of B cannot. (With
-// GELU_BACKWARD the assembler would serialise the products, unless they are serial anyway.)
+// ACT_BACKWARD the assembler would serialise the products, unless they are serial anyway.)
 static bool is_a_raw(const opencl_product *p) {
-    return is_float(p) && (is_split(p) || (p->epilogue & SM_EPILOGUE_GELU_BACKWARD) == 0);
+    return is_float(p) && (is_split(p) || (p->epilogue & SM_EPILOGUE_ACT_BACKWARD) == 0);
 }
 
 // Stride of rows of a float operand that was rounded or split.
@@ -329,7 +329,7 @@ static bool wide_way(const opencl_facts *facts, const opencl_product *p, int way
 // As many stages as fit in local memory next to the boxes of results.
 static int count_stages(const opencl_product *p, int tile_n, uint32_t beside) {
     enum { LOCAL_BYTES = 231424, BARRIER_BYTES = 128, BOX_BYTES = 8192, MOST_STAGES = 6 };
-    const int n_outputs = beside & OPENCL_GELU ? 2 : 1;
+    const int n_outputs = beside & OPENCL_ACT ? 2 : 1;
     const int left = LOCAL_BYTES - BARRIER_BYTES - N_CONSUMERS * 2 * n_outputs * BOX_BYTES;
     const int n = left / ((WIDE_TILE_M + tile_n * (is_split(p) ? 2 : 1)) * WIDE_ROW_BYTES);
     return n < MOST_STAGES ? n : MOST_STAGES;
@@ -392,7 +392,7 @@ static opencl_tensor_map map_prepared(const opencl_product *p, int64_t outer, in
                                .box = {wide_tile_k(p), tile}};
 }
 
-// C, GELU's result (rows: a consumer's), or GELU_BACKWARD's pre (rows: a tile's).
+// C, the activation's result (rows: a consumer's), or ACT_BACKWARD's pre (rows: a tile's).
 static opencl_tensor_map map_result(const opencl_product *p, int tensor, int n_rows, int n_dims) {
     const sm_dtype dtype = p->plan->tensors[tensor].dtype;
     return (opencl_tensor_map){.tensor = tensor,
@@ -415,7 +415,7 @@ static opencl_tensor_map map_sums(const opencl_product *p, int n_parts, int64_t 
 static void arg_wide_maps(opencl_binder *b, const opencl_product *p, const wide_tiles *t) {
     const scratch_places at = place_in_scratch(p, t->n_parts);
     const int rows = WIDE_TILE_M / N_CONSUMERS;
-    const bool has_pre = (p->epilogue & SM_EPILOGUE_GELU_BACKWARD) != 0;
+    const bool has_pre = (p->epilogue & SM_EPILOGUE_ACT_BACKWARD) != 0;
     opencl_tensor_map maps[OPENCL_MOST_MAPS];
     maps[0] = is_float(p) && !is_a_raw(p) ? map_prepared(p, p->M, WIDE_TILE_M, at.a)
                                           : map_operand(p, p->a, !p->a_transposed, p->M, WIDE_TILE_M);
@@ -432,7 +432,7 @@ static void arg_wide_maps(opencl_binder *b, const opencl_product *p, const wide_
 // forward products, with unprepared operands, have a bias.
 static uint32_t compiled_beside(const opencl_product *p, uint32_t beside) {
     const uint32_t bias = p->a_transposed || p->b_transposed ? beside & OPENCL_BIAS : OPENCL_BIAS;
-    return (beside & (OPENCL_GELU | OPENCL_GELU_BACKWARD)) | bias;
+    return (beside & (OPENCL_ACT | OPENCL_ACT_BACKWARD)) | bias;
 }
 
 static void multiply_by_wgmma(opencl_binder *b, const opencl_product *p, const wide_tiles *t) {

@@ -18,7 +18,7 @@ const sm_embedded *opencl_find_source(const char *stem) {
 // The kernels of nearly every step are in two programs of equal build times, as a driver needs as long to begin a
 // program as to compile such a kernel. Others are built when a plan needs them.
 static const opencl_recipe common[] = {
-    {.name = "plain", .stems = {"bias", "gelu", "grad_norm", "optimizer", "residual", "zero"}},
+    {.name = "plain", .stems = {"activation", "bias", "grad_norm", "optimizer", "residual", "zero"}},
     {.name = "ends", .stems = {"embedding", "loss"}}, // of a model
 };
 enum { N_COMMON = sizeof common / sizeof common[0] };
@@ -109,7 +109,7 @@ static sm_status build(const opencl_device *device, const char *name, const char
 }
 
 // For each of its files a program has a line with the file's name, in three pieces, and the text.
-enum { MOST_TEXTS = 4 * (2 + OPENCL_MOST_STEMS) };
+enum { MOST_TEXTS = 4 * (3 + OPENCL_MOST_STEMS) };
 
 typedef struct {
     const char *text; // without a terminating NUL
@@ -223,16 +223,20 @@ typedef struct opencl_program {
     cl_program program;
 } opencl_program;
 
-static sm_status add_texts(const opencl_device *device, const char *stem, text_part texts[MOST_TEXTS], cl_uint *n) {
+static void add_file(const sm_embedded *file, text_part texts[MOST_TEXTS], cl_uint *n) {
     static const char *const line[] = {"#line 1 \"", "\"\n"};
-    const sm_embedded *file = opencl_find_source(stem);
-    if (file == NULL) {
-        return sm_fail(SM_ERR_INTERNAL, "%s: there is no cl/%s.cl", id_of(device), stem);
-    }
     texts[(*n)++] = (text_part){line[0], strlen(line[0])};
     texts[(*n)++] = (text_part){file->path, strlen(file->path)};
     texts[(*n)++] = (text_part){line[1], strlen(line[1])};
     texts[(*n)++] = (text_part){file->text, file->size_bytes};
+}
+
+static sm_status add_texts(const opencl_device *device, const char *stem, text_part texts[MOST_TEXTS], cl_uint *n) {
+    const sm_embedded *file = opencl_find_source(stem);
+    if (file == NULL) {
+        return sm_fail(SM_ERR_INTERNAL, "%s: there is no cl/%s.cl", id_of(device), stem);
+    }
+    add_file(file, texts, n);
     return SM_OK;
 }
 
@@ -241,6 +245,7 @@ static sm_status collect_texts(const opencl_device *device, const opencl_recipe 
                                cl_uint *n) {
     *n = 0;
     SM_TRY(add_texts(device, "philox", texts, n));
+    add_file(sm_embedded_find("include/activation.h"), texts, n);
     SM_TRY(add_texts(device, "prelude", texts, n));
     for (int i = 0; i < OPENCL_MOST_STEMS && r->stems[i] != NULL; i++) {
         SM_TRY(add_texts(device, r->stems[i], texts, n));

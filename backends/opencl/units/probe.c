@@ -232,8 +232,8 @@ static void print_program(const char *stem, const char *options, sm_dtype dtype,
 static void list_products(const opencl_unit *unit, units_format format, bool blocks) {
     enum { OPTIONS_SIZE = 320 };
     enum { N_FINISHES = 4 }; // the last is of a part of K: floats, in scratch
-    static const uint32_t finishes[N_FINISHES] = {OPENCL_BIAS, OPENCL_BIAS | OPENCL_GELU,
-                                                  OPENCL_BIAS | OPENCL_GELU_BACKWARD, 0};
+    static const uint32_t finishes[N_FINISHES] = {OPENCL_BIAS, OPENCL_BIAS | OPENCL_ACT,
+                                                  OPENCL_BIAS | OPENCL_ACT_BACKWARD, 0};
     char options[OPTIONS_SIZE];
     const sm_dtype dtype = dtype_of(format);
     const units_tile *tiles = format == UNITS_TF32X3      ? unit->split

@@ -14,7 +14,7 @@ const math = (() => {
     const row = (children) => (children.length === 1 ? children[0] : el('mrow', children));
 
     const greek = {alpha: 'α', beta: 'β', eps: 'ε', theta: 'θ', rho: 'ρ', mu: 'μ', sigma: 'σ', pi: 'π', lambda: 'λ'};
-    const functions = new Set(['exp', 'log', 'tanh', 'max', 'min', 'sin', 'cos', 'softmax', 'sign', 'gelu', 'dropout', 'norm',
+    const functions = new Set(['exp', 'log', 'tanh', 'max', 'min', 'sin', 'cos', 'softmax', 'sign', 'gelu', 'relu2', 'dropout', 'norm',
         'layernorm', 'rmsnorm', 'mean', 'rms', 'map', 'clip', 'nearest', 'rows', 'abs', 'floor', 'group', 'map_m', 'map_v', 'code_m', 'code_v']);
     const symbols = {'<=': '≤', '>=': '≥', '*': '⋅', '->': '→', '-': '−', '~': '∼', '...': '…', '/': '/', '+=': '+=', '*=': '⋅=', '-=': '−='};
 

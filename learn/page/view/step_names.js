@@ -7,7 +7,7 @@ const names = (() => {
         tokens: 'the token ids', targets: 'the ids of the next tokens', starts: 'where documents begin', hyper: 'the step’s settings', rng_step: 'the counter of random numbers',
         losses: 'the loss of each token', loss: 'the loss', grad_norm: 'the length of all gradients together', clip: 'the factor that bounds it', loss_scale: 'the weight of a token’s loss', loss_scaler: 'the factor against gradients too small for 16 bits',
         sqnorms: 'the sums of squares', encoded: 'the embedded tokens', x: 'the stream', qkv: 'queries, keys and values', att: 'the attention weights', atty: 'the mean of values', attproj: 'what attention adds to the stream',
-        res1: 'the stream after attention', res2: 'the stream after the block', fc: 'the MLP’s hidden layer', gate_up: 'the MLP’s gate and hidden layer', gelu: 'the MLP’s hidden layer after GELU', act: 'the MLP’s hidden layer after its gate',
+        res1: 'the stream after attention', res2: 'the stream after the block', fc: 'the MLP’s hidden layer', gate_up: 'the MLP’s gate and hidden layer', gelu: 'the MLP’s hidden layer after GELU', relu2: 'the MLP’s hidden layer after squared ReLU', act: 'the MLP’s hidden layer after its gate',
         mlpproj: 'what the MLP adds to the stream', down: 'what the MLP adds to the stream', logits: 'the logits', 'x.ln1': 'norm 1’s input', 'x.norm1': 'norm 1’s input', 'res1.ln2': 'norm 2’s input', 'res1.norm2': 'norm 2’s input',
     };
     const patterns = [

@@ -73,10 +73,10 @@ const rules = (() => {
             dwk[i] += sum_b sum_t sum_g dy[b,t,NH + g,i] xh[b,t,NH + g,i]`,
         matmul_forward: `
             y[n,f] = sum_c x[n,c] {w_transposed? W[f,c]}{!w_transposed? W[c,f]}{b? + b[f]}
-            act[n,f] = y[n,f]/2 (1 + tanh(sqrt(2/pi) (y[n,f] + 0.044715 y[n,f]^3)))`,
+            act[n,f] = {then_gelu? y[n,f]/2 (1 + tanh(sqrt(2/pi) (y[n,f] + 0.044715 y[n,f]^3)))}{then_relu2? max(y[n,f], 0)^2}`,
         matmul_backward_input: `
             th[n,c] = tanh(sqrt(2/pi) (pre[n,c] + 0.044715 pre[n,c]^3))
-            slope[n,c] = (1 + th[n,c])/2 + pre[n,c]/2 (1 - th[n,c]^2) sqrt(2/pi) (1 + 0.134145 pre[n,c]^2)
+            slope[n,c] = {then_gelu_backward? (1 + th[n,c])/2 + pre[n,c]/2 (1 - th[n,c]^2) sqrt(2/pi) (1 + 0.134145 pre[n,c]^2)}{then_relu2_backward? 2 max(pre[n,c], 0)}
             dx[n,c] = {pre? slope[n,c] }sum_f dy[n,f] {w_transposed? W[f,c]}{!w_transposed? W[c,f]}`,
         matmul_backward_weight: `
             {w_transposed? dW[f,c]}{!w_transposed? dW[c,f]} += sum_n x[n,c] dy[n,f]
@@ -100,6 +100,8 @@ const rules = (() => {
         gelu_backward: `
             th[i] = tanh(sqrt(2/pi) (x[i] + 0.044715 x[i]^3))
             dx[i] = dy[i] ((1 + th[i])/2 + x[i]/2 (1 - th[i]^2) sqrt(2/pi) (1 + 0.134145 x[i]^2))`,
+        relu2_forward: 'y[i] = max(x[i], 0)^2',
+        relu2_backward: 'dx[i] = 2 max(x[i], 0) dy[i]',
         swiglu_forward: 'y[n,f] = x[n,f]/(1 + exp(-x[n,f])) x[n,F + f]',
         swiglu_backward: `
             sig[n,f] = 1/(1 + exp(-x[n,f]))

@@ -1,6 +1,7 @@
 // gpt2.c: GPT-2: forward top to bottom, backward bottom to top. Architecture: Radford et al. 2019, section 2.3
 // (pre-LayerNorm, final LayerNorm); Radford et al. 2018, section 3.1 (learned positions, tied head).
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "src/models/builder.h"
@@ -89,7 +90,7 @@ static sm_status check(const sm_model_config *config) {
 // The forward's tensors that the block's backward needs.
 typedef struct {
     sm_norm ln1, ln2;
-    int qkv, atty, att, fc, gelu;
+    int qkv, atty, att, fc, act;
 } block;
 
 static int block_forward(sm_builder *b, void *kept, int x) {
@@ -102,8 +103,8 @@ static int block_forward(sm_builder *b, void *kept, int x) {
     int res = sm_build_residual(b, "res1", x, proj);                             // (B,T,C)
     int ln2 = sm_build_layernorm(b, "ln2", res, LN2_W, LN2_B, &s->ln2);          // (B,T,C)
     s->fc = sm_build_linear(b, "fc", ln2, FC_W, FC_B);                           // (B,T,F)
-    s->gelu = sm_build_gelu(b, "gelu", s->fc);                                   // (B,T,F)
-    int mlp = sm_build_linear(b, "mlpproj", s->gelu, MLP_PROJ_W, MLP_PROJ_B);    // (B,T,C)
+    s->act = sm_build_activation(b, s->fc);                                      // (B,T,F)
+    int mlp = sm_build_linear(b, "mlpproj", s->act, MLP_PROJ_W, MLP_PROJ_B);     // (B,T,C)
     mlp = sm_build_dropout(b, "mlpproj.dropout", "mlpproj.dropped", mlp);        // (B,T,C)
     return sm_build_residual(b, "res2", res, mlp);                               // (B,T,C)
 }
@@ -113,9 +114,11 @@ static int block_forward(sm_builder *b, void *kept, int x) {
 // The lines of block_forward from bottom to top. `d` is the gradient of the block's output.
 static int block_backward(sm_builder *b, const void *kept, int d) {
     const block *s = kept;
+    char d_act[16];
+    snprintf(d_act, sizeof d_act, "d.%s", sm_activation_get_info(b->config->activation)->name);
     int dmlp = sm_build_dropout(b, "mlpproj.dropout", "d.mlpproj", d);                           // (B,T,C)
-    int dgelu = sm_build_linear_backward(b, "d.gelu", s->gelu, dmlp, MLP_PROJ_W, MLP_PROJ_B);    // (B,T,F)
-    int dfc = sm_build_gelu_backward(b, "d.fc", dgelu, s->fc);                                   // (B,T,F)
+    int dact = sm_build_linear_backward(b, d_act, s->act, dmlp, MLP_PROJ_W, MLP_PROJ_B);         // (B,T,F)
+    int dfc = sm_build_activation_backward(b, "d.fc", dact, s->fc);                              // (B,T,F)
     int dln2 = sm_build_linear_backward(b, "d.ln2", s->ln2.y, dfc, FC_W, FC_B);                  // (B,T,C)
     int dres = sm_build_layernorm_backward(b, "d.res1.ln2", dln2, &s->ln2);                      // (B,T,C)
     dres = sm_build_residual(b, "d.res1", d, dres);                                              // (B,T,C)
@@ -172,6 +175,7 @@ const sm_model sm_model_gpt2 = {
     .base_prefix = "transformer.",
     .tied_head = "wte.weight",
     .ignored_endings = masks,
+    .has_activations = true,
     .hf_model_type = "gpt2",
     .hf_architectures = {"GPT2LMHeadModel", "GPT2Model"},
     .read_config = gpt2_read_config,

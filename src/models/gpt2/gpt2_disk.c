@@ -1,14 +1,16 @@
 // gpt2_disk.c: see gpt2_disk.h.
 #include "src/models/gpt2/gpt2_disk.h"
 
+#include <string.h>
+
 #include "src/models/config_keys.h"
 
 enum { GPT2_VOCAB = 50257 };
 
 static const sm_config_rule rules[] = {
-    // names of one function
+    // GELU has five names
     {"activation_function",
-     "[\"gelu_new\", \"gelu_pytorch_tanh\", \"gelu_python_tanh\", \"gelu_fast\", \"gelu_accurate\"]"},
+     "[\"gelu_new\", \"gelu_pytorch_tanh\", \"gelu_python_tanh\", \"gelu_fast\", \"gelu_accurate\", \"relu2\"]"},
     {"add_cross_attention", "[false]"},
     {"scale_attn_by_inverse_layer_idx", "[false]"},
     {"scale_attn_weights", "[true]"},
@@ -33,6 +35,9 @@ sm_status gpt2_read_config(const char *path, const json_t *root, sm_model_config
         return sm_fail(SM_ERR_INVALID, "%s: n_embd %lld does not divide into n_head %lld heads", path,
                        (long long)config->d_model, (long long)config->n_head);
     }
+    const char *activation = json_string_value(json_object_get(root, "activation_function"));
+    config->activation =
+        activation != NULL && strcmp(activation, "relu2") == 0 ? SM_ACTIVATION_RELU2 : SM_ACTIVATION_GELU;
     config->d_ff = 4 * config->d_model;
     if (sm_config_has(root, "n_inner")) {
         SM_TRY(sm_config_size(path, root, "n_inner", &config->d_ff));
@@ -44,7 +49,7 @@ sm_status gpt2_read_config(const char *path, const json_t *root, sm_model_config
 json_t *gpt2_write_config(const sm_model_config *config, double dropout_p) {
     const bool is_gpt2_vocab = config->vocab == GPT2_VOCAB; // then the last id is <|endoftext|>
     const sm_config_field fields[] = {
-        {"activation_function", json_string("gelu_new")},
+        {"activation_function", json_string(config->activation == SM_ACTIVATION_RELU2 ? "relu2" : "gelu_new")},
         {"add_cross_attention", json_false()},
         {"architectures", json_pack("[s]", "GPT2LMHeadModel")},
         {"attn_pdrop", json_real(dropout_p)},

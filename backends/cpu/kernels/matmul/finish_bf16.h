@@ -33,11 +33,11 @@ static inline void cpu_finish_row(const cpu_product *p, int64_t at, int64_t col,
         }
     }
     if (p->pre != NULL) {
-        cpu_gelu_derivative_row(cpu_widened(p->pre + at, n, room), n, sums);
+        cpu_activation_slope_row(p->activation, cpu_widened(p->pre + at, n, room), n, sums);
     }
     cpu_store_rounded(sums, n, streams, p->rounded + at);
     if (p->act != NULL) {
-        cpu_gelu_row(sums, n, room);
+        cpu_activate_row(p->activation, sums, n, room);
         cpu_store_rounded(room, n, streams, p->act + at);
     }
 }

@@ -68,6 +68,7 @@ static cpu_product product_of(const host_op *op) {
         .b = op->in[1 - g.a_in],
         .b_row = g.b_row,
         .b_col = g.b_col,
+        .activation = sm_epilogue_activation(op->op->attr.epilogue),
     };
 }
 
@@ -80,7 +81,7 @@ CPU_MATMUL(forward) {
     multiply(&p, team);
 }
 
-// dx = dy W^T, and gelu'.
+// dx = dy W^T, and the slope of an activation.
 CPU_MATMUL(backward_input) {
     cpu_product p = product_of(op);
     set_result(&p, op->out[SM_OUT(matmul_backward_input, dx)]);

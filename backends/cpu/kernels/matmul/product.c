@@ -199,10 +199,10 @@ static inline __attribute__((always_inline)) void finish_row(const cpu_product *
         }
     }
     if (p->act != NULL) {
-        cpu_gelu_row(c, n, p->act + at);
+        cpu_activate_row(p->activation, c, n, p->act + at);
     }
     if (p->pre != NULL) {
-        cpu_gelu_derivative_row(p->pre + at, n, c);
+        cpu_activation_slope_row(p->activation, p->pre + at, n, c);
     }
 }
 

@@ -229,8 +229,8 @@ static void finish_rounded(const finishing *f, int64_t n) {
     }
 }
 
-// n rows with GELU, or multiplied by its derivative.
-static void finish_gelu(const finishing *f, int64_t n) {
+// n rows with an activation, or multiplied by its derivative.
+static void finish_activated(const finishing *f, int64_t n) {
     int64_t at = f->row * f->p->n + f->cols.first;
     for (int64_t i = 0; i < n; i++) {
         __m512 line[2];
@@ -297,7 +297,7 @@ static void finish_rows(finishing *f, int64_t most) {
     } else if (f->p->rounded == NULL) {
         stream_floats(f, n);
     } else if (f->p->pre != NULL || f->p->act != NULL) {
-        finish_gelu(f, n);
+        finish_activated(f, n);
     } else {
         finish_rounded(f, n);
     }
