@@ -38,6 +38,7 @@ typedef struct {
     char reason[SM_TEXT_SIZE * 2];
     int n_warnings;
     char warnings[SM_MAX_WARNINGS][SM_TEXT_SIZE * 2];
+    char products[SM_TEXT_SIZE];        // what multiplies matrices, "openblas 0.3.21 (SkylakeX)"; "": its own kernels
     char own_kernels[SM_TEXT_SIZE * 4]; // the user's own kernels in use, "gelu_forward=my.c"; "" if none
 } sm_device_info;
 
@@ -46,6 +47,7 @@ typedef struct {
     const char *isa;      // instruction set of the kernels, "avx2"; NULL = the best there is
     const char *cpu_mask; // cpu: the processors to run on, "0-3,8" or "0x10f"; NULL = all that the process may use
     bool keep_env;        // cpu: also keep environment variables that limit a library
+    bool openblas;        // OpenBLAS multiplies matrices; refused by a backend without `openblas`
     void (*progress)(const char *text); // receives a line about slow work; NULL: ignored
     const char *helper; // path of a program that, called as `PATH --helper BACKEND WORD...`, ends with the backend's
                         // help(); NULL: the backend starts no processes
@@ -66,9 +68,8 @@ typedef struct {
     const sm_plan *plan; // not owned; outlives the executable, unchanged
     size_t memory_bytes; // all memory allocated for it on the device
     bool is_later;       // not the first micro-batch of its step (sm_op_later). Set by the caller
-    int64_t
-        deadline_ns; // by sm_now_ns; 0 = none. Set by the caller: a wait for the device ends at this time with
-                     // SM_ERR_TIMEOUT, and the device cannot be used afterwards. Ignored by backends that never wait
+    int64_t deadline_ns; // by sm_now_ns; 0 = none. Set by the caller: a wait for the device ends at this time with
+        // SM_ERR_TIMEOUT, and the device cannot be used afterwards. Ignored by backends that never wait
 
     // For a tuned plan: the time that prepare() took to choose kernels by measurement, and any problem in one line, ""
     // if none.
@@ -132,6 +133,7 @@ struct sm_backend {
     const char *summary;         // one line
     bool benchmarked;            // belongs to `--backend all`; false for the reference
     sm_own_language own_kernels; // accepted in sm_open_options.own_kernels; SM_OWN_NONE: none
+    bool openblas;               // takes sm_open_options.openblas
     bool tunes; // prepare() chooses kernels by measurement for plans of mode tuned; false: such plans are refused
 
     // Number of devices, at least 1 (an unavailable one with a reason counts).

@@ -195,9 +195,13 @@ static void describe_library(sm_device_info *info) {
 
 // --- plans --------------------------------------------------------------------------------------------
 
-// The first op that needs OpenBLAS, for lack of kernels of our own; NULL: none.
+static bool has_own_products(const cpu_device *device, const sm_plan *plan) {
+    return !device->openblas && (plan->dtype != SM_F32 || strcmp(device->isa->name, "baseline") != 0);
+}
+
+// The first op that needs OpenBLAS, as it was asked for or for lack of kernels of our own; NULL: none.
 static const sm_op *first_caller(const cpu_device *device, const sm_plan *plan) {
-    const bool has_products = plan->dtype != SM_F32 || strcmp(device->isa->name, "baseline") != 0;
+    const bool has_products = has_own_products(device, plan);
     for (int i = 0; i < plan->n_ops; i++) {
         const sm_op_kind kind = plan->ops[i].kind;
         const bool stores_weights =
@@ -226,6 +230,12 @@ sm_status cpu_blas_prepare(cpu_device *device, const sm_plan *plan) {
     cpu_blas.set_num_threads(1); // each of our threads calls it on its own part
     if (info->blas_core[0] == '\0') {
         describe_library(info);
+    }
+    if (!has_own_products(device, plan) || is_candidate) {
+        char version[32] = "";
+        sscanf(cpu_blas.config(), "OpenBLAS %31s", version);
+        snprintf(info->products, sizeof info->products, "%sopenblas %s (%s)", is_candidate ? "own or " : "", version,
+                 info->blas_core);
     }
     return SM_OK;
 }

@@ -99,6 +99,7 @@ static sm_status open_device(int index, const sm_open_options *options, sm_devic
     cpu->isa = isa;
     cpu->progress = options->progress;
     cpu->keep_env = options->keep_env;
+    cpu->openblas = options->openblas;
     for (int i = 0; i < options->n_own_kernels; i++) {
         cpu->own[options->own_kernels[i].kind] = &options->own_kernels[i];
     }
@@ -120,6 +121,19 @@ static sm_status supports_products(const cpu_device *cpu, const sm_plan *plan) {
     return SM_OK;
 }
 
+// OpenBLAS's sbgemm, of bf16, is left out of most builds.
+static sm_status supports_openblas(const sm_plan *plan) {
+    if (plan->dtype != SM_F32 || plan->products != SM_PRODUCTS_PLAIN) {
+        return sm_fail(
+            SM_ERR_UNSUPPORTED,
+            "cpu: --products openblas: OpenBLAS multiplies fp32 alone here (its products of bf16 are left out "
+            "of most builds); use --precision fp32 or --products own");
+    }
+    return plan->tuned ? sm_fail(SM_ERR_UNSUPPORTED, "cpu: --products openblas: mode tuned chooses what multiplies by "
+                                                     "measurement; use another mode or leave --products out")
+                       : SM_OK;
+}
+
 static sm_status supports(const sm_device *device, const sm_plan *plan, const sm_op *op) {
     const cpu_device *cpu = (const cpu_device *)device;
     if (plan->dtype == SM_F64) {
@@ -127,6 +141,7 @@ static sm_status supports(const sm_device *device, const sm_plan *plan, const sm
                        sm_dtype_name(plan->dtype));
     }
     SM_TRY(supports_products(cpu, plan));
+    SM_TRY(cpu->openblas ? supports_openblas(plan) : SM_OK);
     if (cpu->own[op->kind] != NULL && plan->dtype != SM_F32) {
         return sm_fail(SM_ERR_UNSUPPORTED, "cpu: --kernel %s: your own kernels compute in fp32, and the plan is %s",
                        sm_op_name(op->kind), sm_dtype_name(plan->dtype));
@@ -173,6 +188,7 @@ const sm_backend sm_backend_cpu = {
     .summary = "C kernels on threads, matrix products by OpenBLAS",
     .benchmarked = true,
     .own_kernels = SM_OWN_C,
+    .openblas = true,
     .tunes = true,
     .device_count = device_count,
     .describe = describe,

@@ -51,6 +51,7 @@ typedef struct {
     cpu_pool *pool;
     void (*progress)(const char *text); // of sm_open_options
     bool keep_env;
+    bool openblas;                              // multiplies, and not our own kernels
     const sm_own_kernel *own[SM_OP_KIND_COUNT]; // the user's, instead of the table's; NULL: none
 } cpu_device;
 

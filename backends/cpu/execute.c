@@ -162,6 +162,10 @@ static void keep_time(execution *x) {
 }
 
 static const cpu_choice *find_choice(const cpu_executable *e, int i, bool differs) {
+    static const cpu_choice by_openblas = {.method = CPU_BY_OPENBLAS};
+    if (((const cpu_device *)e->base.device)->openblas) {
+        return &by_openblas;
+    }
     return e->choices == NULL ? NULL : &e->choices[i + (differs ? e->base.plan->n_ops : 0)];
 }
 

@@ -80,6 +80,7 @@ sm_status sm_row_set_device(sm_row *row, const char *backend, const sm_device_in
     SM_ROW_TEXT(row->device, info->id);
     SM_ROW_TEXT(row->isa, info->isa);
     SM_ROW_TEXT(row->tier, info->tier);
+    SM_ROW_TEXT(row->products, info->products[0] != '\0' ? info->products : "own");
     SM_ROW_TEXT(row->own_kernels, info->own_kernels);
     row->n_threads = info->n_threads > 0 ? info->n_threads : SM_ABSENT;
     SM_ROW_TEXT(row->binding, info->binding);

@@ -101,6 +101,7 @@ typedef struct {
     char mode[32];
     char recompute[16];
     char attention[16];
+    char products[SM_ROW_TEXT_SIZE];
     char precision[16];
     bool emulated;
     char loss_scale[32];                  // "dynamic", "1024"; "none"

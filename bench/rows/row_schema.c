@@ -161,6 +161,9 @@ static const sm_column columns[] = {
     {TEXT(attention, "attention weights kept for the backward: naive (the whole square) or flash "
                      "(none: they are computed again)"),
      IS(SM_FACTOR_MODE), SHOWN_WHEN_VARIED("attention", NULL)},
+    {TEXT(products, "what multiplied matrices: own (the backend's kernels), or openblas, its version and core; in mode "
+                    "tuned either may have"),
+     IS(SM_FACTOR_MODE), SHOWN_WHEN_VARIED("products", NULL)},
     {TEXT(precision, "fp32, tf32, tf32x3, bf16x6, bf16 or fp16"), IS(SM_FACTOR_PRECISION),
      SHOWN_WHEN_VARIED("precision", sm_show_precision)},
     {FIELD(

@@ -147,14 +147,15 @@ static void tell_unusual(const json_t *record, const char *name, const char *usu
     }
 }
 
-// Shows recomputation if there is any, attention if it is not the mode's default, padding if there is any, and a
-// training loop's loader.
+// Shows recomputation if there is any, attention if it is not the mode's default, what multiplies if it is not
+// the backend, padding if there is any, and a training loop's loader.
 void sm_text_mode(const json_t *record, char *text, size_t size_bytes) {
     const char *mode = json_string_value(sm_json_get(record, "mode"));
     const bool naive = mode != NULL && strcmp(mode, "naive") == 0;
     snprintf(text, size_bytes, "%s", mode != NULL ? mode : "");
     tell_unusual(record, "recompute", "none", text, size_bytes);
     tell_unusual(record, "attention", naive ? "naive" : "flash", text, size_bytes);
+    tell_unusual(record, "products", "own", text, size_bytes);
     tell_unusual(record, "padding", "none", text, size_bytes);
     tell_unusual(record, "loop.loader", "", text, size_bytes);
     const char *own = json_string_value(sm_json_get(record, "own_kernels"));

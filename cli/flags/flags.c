@@ -104,6 +104,8 @@ static const cli_choice attentions[] = {
     {NULL, 0},
 };
 
+static const cli_choice products[] = {{"own", 0}, {"openblas", 1}, {NULL, 0}};
+
 static const cli_choice paddings[] = {
 #define X(code, name) {name, code + 1},
     SM_PADDING_LIST(X)
@@ -349,6 +351,11 @@ static const cli_flag flags[] = {
      "sme; on RISC-V scalar, rvv128, rvv256, rvv512) or family of the opencl kernels "
      "(tensor, local, registers); not given: the best for the device",
      OPENED, AT(device.isa)},
+    {"Device", "products", 0, CLI_CHOICE, NULL, "own",
+     "what multiplies matrices on the cpu backend, in fp32: its own kernels, or OpenBLAS's sgemm; --attention naive "
+     "also "
+     "multiplies by it",
+     OPENED & ~LADDER, AT(device.openblas), ONE_OF(products)},
     {"Device", "backend-library", 0, CLI_CODE, "FILE.so", NULL,
      "load your own backend, compiled against include/ (docs/adding.md); --backend then takes its name",
      OPENED | DEVICES, AT(device.backend_library)},
@@ -743,9 +750,10 @@ int cli_flags_of_form(cli_command command, cli_command form, cli_flag list[CLI_M
 }
 
 static const cli_choosable choosable[] = {
-    {"mode", NULL},          {"attention", NULL},       {"recompute", NULL},        {"threads", NULL},
-    {"isa", NULL},           {"padding", NULL},         {"loader", NULL},           {"queue-depth", NULL},
-    {"batch-size", "batch"}, {"precision", "rounding"}, {"optimizer", "optimizer"}, {"accum", "batch"},
+    {"mode", NULL},        {"attention", NULL},     {"recompute", NULL},       {"threads", NULL},
+    {"isa", NULL},         {"products", NULL},      {"padding", NULL},         {"loader", NULL},
+    {"queue-depth", NULL}, {"batch-size", "batch"}, {"precision", "rounding"}, {"optimizer", "optimizer"},
+    {"accum", "batch"},
 };
 
 enum { N_CHOOSABLE = sizeof(choosable) / sizeof(choosable[0]) };

@@ -111,6 +111,7 @@ typedef struct cli_options {
         const char *isa;
         const char *cpu_mask;
         bool keep_env;
+        int openblas; // --products: 1
         const char *backend_library;
         const char *kernel;     // OP=FILE[,OP=FILE]
         cli_ints precisions;    // cli_precision

@@ -156,12 +156,17 @@ sm_status cli_open_device(cli_device device, int64_t n_threads, const cli_option
                                     .isa = options->device.isa,
                                     .cpu_mask = options->device.cpu_mask,
                                     .keep_env = options->device.keep_env,
+                                    .openblas = options->device.openblas,
                                     .progress = options->out.progress ? note_progress : NULL,
                                     .helper = os_program()};
     *opened = NULL;
     SM_TRY(device.backend->describe(device.index, &info));
     if (!info.available) {
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: %s", info.id, info.reason);
+    }
+    if (options->device.openblas && !device.backend->openblas) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "%s: --products openblas: backend %s multiplies by its own kernels alone",
+                       info.id, device.backend->name);
     }
     SM_TRY(
         cli_own_kernels(options, device.backend, &open_options.own_kernels, &open_options.n_own_kernels, &own_kernels));

@@ -77,6 +77,7 @@ static sm_status verify_rung(const climb *c, climber *one, sm_rung_result *rung)
 static sm_status open_rung(const climb *c, climber *one, const sm_rung *rung) {
     sm_open_options how = *c->options->how;
     sm_device_info info;
+    how.openblas = rung->place == SM_RUNG_BY_OPENBLAS;
     if (rung->file != NULL) {
         SM_TRY(c->options->backend->describe(c->options->index, &info));
         SM_TRY(sm_rung_kernel(c->ladder, rung, how.isa != NULL ? how.isa : info.isa, &one->kernel));
@@ -300,11 +301,30 @@ static sm_status open_step(const climb *c) {
     return make_room_for_times(one);
 }
 
+// Whether the rung's library is installed; otherwise says so.
+static bool is_there(const climb *c, const sm_rung *rung) {
+    const bool is_library = rung->place == SM_RUNG_BY_OPENBLAS;
+    climber one = {.device = NULL};
+    sm_status status = is_library ? open_rung(c, &one, rung) : SM_OK;
+    if (is_library && status == SM_OK) {
+        status = prepare(c, one.device, &one.plan, &one.executable);
+        c->options->backend->release(one.executable);
+        sm_plan_free(one.plan);
+        c->options->backend->close(one.device);
+    }
+    if (status != SM_OK) {
+        say(c, sm_error_message());
+    }
+    return status == SM_OK;
+}
+
 static void choose_rungs(const climb *c, bool on_card) {
     const sm_rung *rungs[SM_MOST_RUNGS];
-    c->result->n_rungs = sm_ladder_rungs(c->ladder, on_card, rungs);
-    for (int i = 0; i < c->result->n_rungs; i++) {
-        c->result->rungs[i].rung = rungs[i];
+    const int n = sm_ladder_rungs(c->ladder, on_card, rungs);
+    for (int i = 0; i < n; i++) {
+        if (is_there(c, rungs[i])) {
+            c->result->rungs[c->result->n_rungs++].rung = rungs[i];
+        }
     }
 }
 

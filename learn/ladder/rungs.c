@@ -19,6 +19,7 @@ static const sm_ladder ladders[] = {
       {"vectorised", "a register of numbers at once", "matmul_vectorised.c", SM_RUNG_ANYWHERE},
       {"packed", "operands in reading order", "matmul_packed.c", SM_RUNG_ANYWHERE},
       {"threads", "columns to each thread", "matmul_threads.c", SM_RUNG_ANYWHERE},
+      {"openblas", "the library's sgemm, a part a thread", NULL, SM_RUNG_BY_OPENBLAS},
       {"shipped", "the kernel of the step", NULL, SM_RUNG_ANYWHERE}}},
     {"layernorm",
      "cpu",

@@ -1,7 +1,8 @@
 // rungs.h: the ladders: for each op, its rungs from three loops up to the kernel that a step runs.
 //
 // A rung is a user's kernel (own_kernel.h): a short source in learn/ladder/rungs or cl/ladder, which the backend runs
-// instead of its own. The last rung has no source: it is the backend's own kernel.
+// instead of its own. The last rung has no source: it is the backend's own kernel. So has
+// OpenBLAS's product, which is left out where the library is not installed.
 #ifndef STEPMARK_LEARN_LADDER_RUNGS_H
 #define STEPMARK_LEARN_LADDER_RUNGS_H
 
@@ -11,7 +12,12 @@ enum { SM_MOST_RUNGS = 8 }; // for a device
 
 // Processors also run OpenCL, but have no separate local memory and few concurrent work-items: a change that helps
 // cards may slow them down, and vice versa.
-typedef enum { SM_RUNG_ANYWHERE, SM_RUNG_ON_CARDS, SM_RUNG_ON_PROCESSORS } sm_rung_place;
+typedef enum {
+    SM_RUNG_ANYWHERE,
+    SM_RUNG_ON_CARDS,
+    SM_RUNG_ON_PROCESSORS,
+    SM_RUNG_BY_OPENBLAS // and not by the backend's own kernel
+} sm_rung_place;
 
 typedef struct {
     const char *name; // "blocked"; NULL ends the list

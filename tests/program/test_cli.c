@@ -385,6 +385,20 @@ TEST(slowing_environment_is_dropped) {
 }
 
 // An OpenBLAS with kernels that multiply wrongly is loaded with others, and the row says so.
+TEST(products_by_openblas) {
+#define TINY_BY_OPENBLAS "run -m tiny -b 1 --seq-len 8 -r 1 -w 0 --no-peaks --products openblas --backend "
+    static const expectation cases[] = {
+        {TINY_BY_OPENBLAS "cpu -o json", 0, "\"products\": \"openblas ", NULL},
+        {"run -m tiny -b 1 --seq-len 8 -r 1 -w 0 --no-peaks --backend cpu -o json", 0, "\"products\": \"own\"", NULL},
+        {TINY_BY_OPENBLAS "cpu --precision bf16", 1, "skipped", "use --precision fp32 or --products own"},
+        {TINY_BY_OPENBLAS "cpu --mode tuned", 1, "skipped", "mode tuned chooses"},
+        {TINY_BY_OPENBLAS "reference", 1, "skipped", "multiplies by its own kernels alone"},
+        {"verify --backend cpu --products openblas --filter '^matmul' --max-elems 2000", 0, "0 failed", NULL},
+    };
+#undef TINY_BY_OPENBLAS
+    CHECK_ALL(cases);
+}
+
 TEST(wrong_openblas_is_not_believed) {
     assert_int_equal(setenv("LD_LIBRARY_PATH", SM_TEST_SHIMS "/openblas", 1), 0);
     expect_exit(RUN_CPU "--mode naive", 0);

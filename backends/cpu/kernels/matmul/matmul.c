@@ -3,7 +3,7 @@
 // Where the instruction set has what they need, our own packed kernels compute them
 // (matmul/product.c); on the baseline BLAS does, by serial calls of each thread on its own part, since
 // BLAS chooses its own instruction set. Of narrow data, and by SME, our own kernels do (matmul/product_bf16.c). Mode
-// tuned may choose otherwise.
+// tuned may choose otherwise, and --products openblas has BLAS compute all of them.
 #include <string.h>
 
 #include "backends/cpu/common/geometry.h"
