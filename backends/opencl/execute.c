@@ -22,7 +22,8 @@ size_t opencl_working_bytes(const sm_device *device, const sm_plan *plan) {
     const opencl_device *d = (const opencl_device *)device;
     const size_t family_bytes = d->family->own_bytes != NULL ? d->family->own_bytes(&d->facts, plan) : 0;
     return scratch_bytes(device, plan) + family_bytes +
-           (opencl_has_peers(d) ? opencl_exchange_bytes(d, plan) : opencl_copy_bytes(plan));
+           (opencl_has_peers(d) ? opencl_exchange_bytes(plan) + opencl_landing_bytes(d, plan)
+                                : opencl_copy_bytes(plan));
 }
 
 static void note_units(opencl_executable *e) {
@@ -76,6 +77,8 @@ sm_status opencl_prepare(sm_device *device, const sm_plan *plan, sm_executable *
     SM_TRY_GOTO(plan->tuned ? opencl_tune(e) : SM_OK);
     SM_TRY_GOTO(opencl_build_ahead(e));
     SM_TRY_GOTO(opencl_allocate(e, scratch_bytes(device, plan)));
+    SM_TRY_GOTO(opencl_reserve_exchange(e));
+    SM_TRY_GOTO(opencl_reserve_landing(e));
     SM_TRY_GOTO(bind_all(e));
     *executable = &e->base;
     return SM_OK;
@@ -102,6 +105,7 @@ void opencl_release(sm_executable *executable) {
     if (e->device->family->release != NULL) {
         e->device->family->release(e);
     }
+    opencl_free_landing(e);
     opencl_free_copies(e);
     opencl_free_memory(e);
     for (int i = 0; e->events != NULL && i < e->n_launches; i++) {
@@ -179,8 +183,7 @@ sm_status opencl_execute(sm_executable *executable, sm_range range, int64_t *op_
     }
     SM_TRY(enqueue_range(e, e->device->queue, range, false));
     // Exchanges by links flush at their begins and before waits.
-    return e->landing != NULL ? SM_OK
-                              : opencl_check(id_of(e->device), "clFlush", opencl.clFlush(e->device->queue));
+    return e->landing != NULL ? SM_OK : opencl_check(id_of(e->device), "clFlush", opencl.clFlush(e->device->queue));
 }
 
 sm_status opencl_synchronize(sm_executable *executable) {

@@ -56,10 +56,17 @@ static size_t slot_bytes_of(const sm_plan *plan) {
     return most_bytes;
 }
 
-size_t opencl_landing_bytes(const sm_plan *plan) { return LANDINGS * slot_bytes_of(plan); }
+static bool is_linked(const opencl_device *device) { return opencl_has_peers(device) && device->peers->links != NULL; }
+
+size_t opencl_landing_bytes(const opencl_device *device, const sm_plan *plan) {
+    return is_linked(device) ? LANDINGS * slot_bytes_of(plan) : 0;
+}
 
 sm_status opencl_reserve_landing(opencl_executable *e) {
     static const char options[] = "-DDATA_BF16";
+    if (!is_linked(e->device) || !opencl_is_exchanged(e->device, e->base.plan, SM_ROLE_GRADIENT)) {
+        return SM_OK;
+    }
     opencl_landing *l = calloc(1, sizeof *l);
     if (l == NULL) {
         return sm_fail(SM_ERR_OOM, "%s: no memory for what arrives", id_of(e->device));
@@ -409,9 +416,29 @@ static sm_status link_all(opencl_executable *e) {
     return SM_OK;
 }
 
+// Memory must not go before the streams have copied.
+static bool end(opencl_executable *e) {
+    enum { LOOKS = 2000 };
+    static const struct timespec rest = {.tv_nsec = 1000000};
+    opencl_peers *p = e->device->peers;
+    const cuda_stream streams[] = {p->stream, p->links->pushing};
+    (void)cuda.context_set(p->context);
+    for (int i = 0, n = 0; i < 2; i++) {
+        while (cuda.stream_query(streams[i]) == CUDA_NOT_READY) {
+            if (n++ == LOOKS) {
+                p->is_busy = true;
+                return false;
+            }
+            nanosleep(&rest, NULL);
+        }
+    }
+    return true;
+}
+
 static sm_status begin(sm_executable *executable, const sm_collective *what, void **ticket) {
     opencl_executable *e = (opencl_executable *)executable;
     opencl_collective *c;
+    e->end_collectives = end;
     SM_TRY(e->collectives == NULL ? link_all(e) : SM_OK);
     SM_TRY(opencl_begin_collective(e, what, ticket, &c));
     c->number = ++e->device->peers->links->n_begun;
@@ -467,25 +494,6 @@ static sm_status is_settled(sm_executable *executable, bool *is_settled) {
 static int64_t elapsed_ns(sm_executable *executable, void *ticket) {
     (void)executable;
     return ((const opencl_collective *)ticket)->busy_ns;
-}
-
-// Memory must not go before the streams have copied.
-bool opencl_end_links(opencl_executable *e) {
-    enum { LOOKS = 2000 };
-    static const struct timespec rest = {.tv_nsec = 1000000};
-    opencl_peers *p = e->device->peers;
-    const cuda_stream streams[] = {p->stream, p->links->pushing};
-    (void)cuda.context_set(p->context);
-    for (int i = 0, n = 0; i < 2; i++) {
-        while (cuda.stream_query(streams[i]) == CUDA_NOT_READY) {
-            if (n++ == LOOKS) {
-                p->is_busy = true;
-                return false;
-            }
-            nanosleep(&rest, NULL);
-        }
-    }
-    return true;
 }
 
 const sm_collectives sm_collectives_links = {

@@ -8,10 +8,50 @@ static sm_status make_events(const opencl_executable *e, opencl_collective *c) {
     return cuda_check(id_of(e->device), "cuEventCreate", cuda.event_create(&c->ended, 0));
 }
 
+static bool are_all_ended(const opencl_executable *e) {
+    for (const opencl_collective *c = e->collectives; c != NULL; c = c->next) {
+        if (c->is_in_stream && cuda.event_query(c->ended) == CUDA_NOT_READY) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void free_events(opencl_collective *c) {
+    cuda_event events[] = {c->started, c->ended};
+    for (int i = 0; i < 2; i++) {
+        if (events[i] != NULL) {
+            (void)cuda.event_destroy(events[i]);
+        }
+    }
+    opencl_release_event(c->begun.event);
+}
+
+static bool end(opencl_executable *e) {
+    enum { LOOKS = 1000 };
+    static const struct timespec look = {.tv_nsec = 1000000};
+    (void)cuda.context_set(e->device->peers->context);
+    for (int n_looks = 0; !are_all_ended(e); n_looks++) {
+        if (n_looks == LOOKS) {
+            opencl_peers_abort(&e->device->base);
+        }
+        if (n_looks == 2 * LOOKS) {
+            e->device->peers->is_busy = true;
+            return false;
+        }
+        nanosleep(&look, NULL);
+    }
+    for (opencl_collective *c = e->collectives; c != NULL; c = c->next) {
+        free_events(c);
+    }
+    return true;
+}
+
 static sm_status begin(sm_executable *executable, const sm_collective *what, void **ticket) {
     opencl_executable *e = (opencl_executable *)executable;
     const sm_tensor *t = &e->base.plan->tensors[what->tensor];
     opencl_collective *c;
+    e->end_collectives = end;
     SM_TRY(opencl_begin_collective(e, what, ticket, &c));
     SM_TRY(c->started == NULL ? make_events(e, c) : SM_OK);
     c->address = c->bucket >= 0 ? e->rounded[c->bucket].address : e->shared[t->arena].address + t->offset_bytes;
@@ -134,45 +174,6 @@ static int64_t elapsed_ns(sm_executable *executable, void *ticket) {
     return c == c->first && cuda.event_elapsed(&elapsed_ms, c->started, c->last->ended) == CUDA_SUCCESS
                ? (int64_t)((double)elapsed_ms * 1e6)
                : 0;
-}
-
-static bool are_all_ended(const opencl_executable *e) {
-    for (const opencl_collective *c = e->collectives; c != NULL; c = c->next) {
-        if (c->is_in_stream && cuda.event_query(c->ended) == CUDA_NOT_READY) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static void free_events(opencl_collective *c) {
-    cuda_event events[] = {c->started, c->ended};
-    for (int i = 0; i < 2; i++) {
-        if (events[i] != NULL) {
-            (void)cuda.event_destroy(events[i]);
-        }
-    }
-    opencl_release_event(c->begun.event);
-}
-
-bool opencl_end_nccl(opencl_executable *e) {
-    enum { LOOKS = 1000 };
-    static const struct timespec look = {.tv_nsec = 1000000};
-    (void)cuda.context_set(e->device->peers->context);
-    for (int n_looks = 0; !are_all_ended(e); n_looks++) {
-        if (n_looks == LOOKS) {
-            opencl_peers_abort(&e->device->base);
-        }
-        if (n_looks == 2 * LOOKS) {
-            e->device->peers->is_busy = true;
-            return false;
-        }
-        nanosleep(&look, NULL);
-    }
-    for (opencl_collective *c = e->collectives; c != NULL; c = c->next) {
-        free_events(c);
-    }
-    return true;
 }
 
 const sm_collectives sm_collectives_nccl = {

@@ -7,12 +7,8 @@
 
 #include "backends/opencl/memory/collective.h"
 
-bool opencl_is_exchanged(const opencl_device *device, const sm_plan *plan, sm_role role) {
-    return opencl_has_peers(device) && sm_plan_is_exchanged(plan, role);
-}
-
-size_t opencl_exchange_bytes(const opencl_device *device, const sm_plan *plan) {
-    size_t size_bytes = device->peers->links != NULL ? opencl_landing_bytes(plan) : 0;
+size_t opencl_exchange_bytes(const sm_plan *plan) {
+    size_t size_bytes = 0;
     for (int i = 0; i < plan->n_buckets && plan->processes.is_bf16; i++) {
         size_bytes += (size_t)plan->buckets[i].n_elems * sizeof(uint16_t);
     }
@@ -39,11 +35,9 @@ static sm_status reserve_rounded(opencl_executable *e) {
 }
 
 sm_status opencl_reserve_exchange(opencl_executable *e) {
-    if (!opencl_is_exchanged(e->device, e->base.plan, SM_ROLE_GRADIENT)) {
-        return SM_OK;
-    }
-    SM_TRY(e->base.plan->processes.is_bf16 ? reserve_rounded(e) : SM_OK);
-    return e->device->peers->links != NULL ? opencl_reserve_landing(e) : SM_OK;
+    return opencl_is_exchanged(e->device, e->base.plan, SM_ROLE_GRADIENT) && e->base.plan->processes.is_bf16
+               ? reserve_rounded(e)
+               : SM_OK;
 }
 
 static int bucket_of(const sm_plan *plan, int tensor) {
@@ -89,7 +83,7 @@ static sm_status make_ticket(opencl_executable *e, opencl_collective **ticket) {
 }
 
 bool opencl_free_collectives(opencl_executable *e) {
-    if (e->collectives != NULL && !(e->landing != NULL ? opencl_end_links(e) : opencl_end_nccl(e))) {
+    if (e->collectives != NULL && !e->end_collectives(e)) {
         return false;
     }
     while (e->collectives != NULL) {
@@ -104,7 +98,6 @@ bool opencl_free_collectives(opencl_executable *e) {
     free(e->rounded);
     opencl_release_kernel(e->round);
     opencl_release_kernel(e->widen);
-    opencl_free_landing(e);
     return true;
 }
 

@@ -47,12 +47,4 @@ static inline size_t opencl_elem_bytes_of(const opencl_executable *e, const open
     return c->bucket >= 0 ? sizeof(uint16_t) : sm_dtype_size(e->base.plan->tensors[c->what.tensor].dtype);
 }
 
-// Whether all that was begun is over; if it waits for processes that have gone, it is ended. False: memory is still used.
-bool opencl_end_nccl(opencl_executable *e);
-bool opencl_end_links(opencl_executable *e);
-
-size_t opencl_landing_bytes(const sm_plan *plan);
-sm_status opencl_reserve_landing(opencl_executable *e);
-void opencl_free_landing(opencl_executable *e);
-
 #endif

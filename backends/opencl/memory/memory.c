@@ -126,7 +126,7 @@ sm_status opencl_allocate(opencl_executable *e, size_t scratch_bytes) {
         SM_TRY(opencl_check(id_of(e->device), "clCreateBuffer", code));
         e->base.memory_bytes += size_bytes;
     }
-    return opencl_reserve_exchange(e);
+    return SM_OK;
 }
 
 static void drop_weights(opencl_executable *e) {

@@ -53,8 +53,11 @@ typedef struct opencl_executable {
     int n_rounded;
     cl_kernel round, widen;                // from and to these
     struct opencl_collective *collectives; // tickets
-    uint64_t n_enqueued;                   // launches of ops so far
-    struct opencl_landing *landing;        // what arrives by links; NULL: nothing does
+    bool (*end_collectives)(
+        struct opencl_executable *e); // of the way by which they were begun: whether all are over, and
+                                      // if they wait for processes that have gone, ends them
+    uint64_t n_enqueued;              // launches of ops so far
+    struct opencl_landing *landing;   // what arrives by links; NULL: nothing does
     struct opencl_executable *next_kept;
     // launch
     struct opencl_launch *launches;
@@ -71,6 +74,11 @@ typedef struct opencl_executable {
 } opencl_executable;
 
 // --- memory.c ------------------------------------------------------------------------------------
+
+// Whether the device exchanges the tensors of a role with its peers.
+static inline bool opencl_is_exchanged(const opencl_device *device, const sm_plan *plan, sm_role role) {
+    return opencl_has_peers(device) && sm_plan_is_exchanged(plan, role);
+}
 
 // Arenas and scratch, zeroed. SM_ERR_OOM has the requested and the available bytes.
 sm_status opencl_allocate(opencl_executable *e, size_t scratch_bytes);
@@ -101,10 +109,16 @@ size_t opencl_copy_bytes(const sm_plan *plan); // for the sums of two processes
 // --- collective.c --------------------------------------------------------------------------------
 
 extern const sm_collectives sm_collectives_nccl, sm_collectives_links; // declared again by src/session/registry.c
-bool opencl_is_exchanged(const opencl_device *device, const sm_plan *plan, sm_role role); // by its peers
-size_t opencl_exchange_bytes(const opencl_device *device, const sm_plan *plan);           // of what it reserves
+size_t opencl_exchange_bytes(const sm_plan *plan);                     // of what it reserves
 sm_status opencl_reserve_exchange(opencl_executable *e);
 bool opencl_free_collectives(opencl_executable *e); // false: they are not over, and nothing may be freed
+
+// --- by_links.c ----------------------------------------------------------------------------------
+
+// Memory for what arrives; none if the device is not joined by links.
+size_t opencl_landing_bytes(const opencl_device *device, const sm_plan *plan);
+sm_status opencl_reserve_landing(opencl_executable *e);
+void opencl_free_landing(opencl_executable *e);
 
 // --- wait.c --------------------------------------------------------------------------------------
 

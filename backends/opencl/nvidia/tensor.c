@@ -150,17 +150,6 @@ static tiles choose_tiles(const opencl_facts *facts, const opencl_product *p, in
 
 static int items_of(const tiles *t) { return t->tile_m / t->warp_m * (t->tile_n / t->warp_n) * WARP_ITEMS; }
 
-int opencl_tensor_local_bytes(const opencl_facts *facts) {
-    enum { KIB = 1024 };
-    switch (facts->compute_capability) {
-    case 80:
-    case 87: return 163 * KIB;
-    case 90:
-    case 100: return 226 * KIB;
-    default: return 99 * KIB;
-    }
-}
-
 // False for a way that the device has no room for, or that is the same as the way with the rule's parts.
 static bool mma_way(const opencl_facts *facts, const opencl_product *p, int way, char *text, size_t size_bytes) {
     if (way >= N_TILES * N_CUTS) {
@@ -562,7 +551,9 @@ static const opencl_recipe recipes[] = {
     {"matmul_tensor", {"tensor", "matmul_tensor"}, NULL},
     {"matmul_wgmma", {"tensor", "tma", "wgmma", "matmul_wgmma"}, opencl_retarget},
     {"attention_tensor", {"tensor", "heads", "attention_tiles", "attention_tensor"}, NULL},
-    {"attention_wgmma", {"tensor", "tma", "attention_wgmma", "heads", "attention_tiles", "attention_tensor"}, opencl_retarget},
+    {"attention_wgmma",
+     {"tensor", "tma", "attention_wgmma", "heads", "attention_tiles", "attention_tensor"},
+     opencl_retarget},
     {"peaks_tensor", {"tensor", "peaks_tensor"}, NULL},
     {"peaks_wgmma", {"tensor", "tma", "wgmma", "peaks_wgmma"}, opencl_retarget},
     {.name = NULL},

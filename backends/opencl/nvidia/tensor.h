@@ -3,6 +3,7 @@
 //   tensor.c            the family: products
 //   tensor_attention.c  attention
 //   matrix.c            which units a device has, by running them
+//   sizes.c             sizes of attention's kernels
 //   tensor_map.c        describes matrices to a card's TMA
 //   retarget.c          makes PTX of another target of what was built
 #ifndef STEPMARK_BACKENDS_OPENCL_NVIDIA_TENSOR_H
@@ -14,10 +15,10 @@
 
 extern const opencl_family opencl_family_tensor;
 
+// --- sizes.c ---------------------------------------------------------------------------------
+
 // Local memory for a work-group: more than the driver reports.
 int opencl_tensor_local_bytes(const opencl_facts *facts);
-
-// --- tensor_attention.c ---------------------------------------------------------------------
 
 // Sizes of an attention kernel. A work-group owns `warps` x `fragments` x 16 rows or keys; the other operands come in
 // tiles of `tile` rows, of which `step` at a time have scores in registers; `kept` of the own operands stay there.
@@ -27,9 +28,11 @@ typedef struct {
     int groups; // with stages: work-groups that share a unit, and its registers
 } opencl_score_sizes;
 
-// Whether the units compute it: flash kinds of 16-bit data, or of fp32 in tf32 or tf32x3, HS a multiple of 8 up to 128,
-// heads' rows aligned to 16 bytes, and tiles that fit. Everything else runs as in family `local`.
-bool opencl_tensor_attends(const opencl_facts *facts, const sm_plan *plan, const opencl_attention *attention);
+enum { OPENCL_FRAGMENT_ROWS = 16, OPENCL_BOX_ROWS = 64, OPENCL_BOX_CHANNELS = 64 }; // boxes: what TMA brings at a time
+
+static inline int opencl_own_rows(const opencl_score_sizes *s) {
+    return s->warps * s->fragments * OPENCL_FRAGMENT_ROWS;
+}
 
 // Heads that wgmma has kernels for: of 64 channels, few of which (and rows) need smaller work-groups, or of 128.
 typedef enum { OPENCL_HEADS_64, OPENCL_FEW_HEADS_64, OPENCL_HEADS_128, OPENCL_OTHER_HEADS } opencl_heads;
@@ -44,6 +47,12 @@ bool opencl_mma_score_sizes(const opencl_facts *facts, int part, int64_t HS, int
 // The options of the program of a part's kernel.
 void opencl_attention_options(const opencl_score_sizes *s, int part, int64_t HS, bool drops, char *options,
                               size_t size_bytes);
+
+// --- tensor_attention.c ---------------------------------------------------------------------
+
+// Whether the units compute it: flash kinds of 16-bit data, or of fp32 in tf32 or tf32x3, HS a multiple of 8 up to 128,
+// heads' rows aligned to 16 bytes, and tiles that fit. Everything else runs as in family `local`.
+bool opencl_tensor_attends(const opencl_facts *facts, const sm_plan *plan, const opencl_attention *attention);
 
 void opencl_tensor_attention(opencl_binder *b, const opencl_attention *attention);
 size_t opencl_tensor_attention_scratch_elems(const opencl_facts *facts, const sm_plan *plan,

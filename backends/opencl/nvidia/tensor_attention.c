@@ -1,107 +1,10 @@
 // tensor_attention.c: attention on matrix units (cl/nvidia/attention_tensor.cl): the choice of kernels and their sizes.
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "backends/opencl/nvidia/tensor.h"
 
-enum { OPTIONS_SIZE = 256, WARP_ITEMS = 32, FRAGMENT_ROWS = 16, CHUNK_BYTES = 16, MOST_HEAD_CHANNELS = 128 };
-enum { BOX_ROWS = 64, BOX_CHANNELS = 64 }; // that TMA brings at a time
-
-// --- sizes ----------------------------------------------------------------------------------------
-
-static int own_rows(const opencl_score_sizes *s) { return s->warps * s->fragments * FRAGMENT_ROWS; }
-
-// Local memory of a part's kernel by mma.sync: its own operands, two stages of tiles of two others, and values for each
-// row.
-static int64_t local_bytes(int part, int64_t HS, int elem_bytes, const opencl_score_sizes *s) {
-    const int64_t n_chunks = HS * elem_bytes / CHUNK_BYTES;
-    const int64_t pitch = ((n_chunks + 1) / 2 * 2) | 1; // chunks of a row
-    const int n_own = part == OPENCL_ATTENTION_FORWARD ? 1 : 2;
-    const int64_t sums = part == OPENCL_ATTENTION_KEYS ? 4 * (int64_t)sizeof(float) * s->tile : 0;
-    return (n_own * own_rows(s) + 4 * s->tile) * pitch * CHUNK_BYTES + sums;
-}
-
-// The first that fits. Heads of more than 64 channels leave fewer registers for scores; so do floats, whose fragments
-// have half as many channels.
-enum { N_SIZES = 3 };
-static const opencl_score_sizes narrow_sizes[OPENCL_ATTENTION_PARTS][N_SIZES] = {
-    [OPENCL_ATTENTION_FORWARD] = {{.warps = 4, .fragments = 2, .tile = 64, .step = 64, .kept = 1},
-                                  {.warps = 4, .fragments = 1, .tile = 32, .step = 32, .kept = 1},
-                                  {.warps = 2, .fragments = 1, .tile = 16, .step = 16, .kept = 1}},
-    [OPENCL_ATTENTION_ROWS] = {{.warps = 4, .fragments = 2, .tile = 64, .step = 32, .kept = 2},
-                               {.warps = 4, .fragments = 1, .tile = 32, .step = 32, .kept = 2},
-                               {.warps = 2, .fragments = 1, .tile = 16, .step = 16, .kept = 2}},
-    [OPENCL_ATTENTION_KEYS] = {{.warps = 4, .fragments = 2, .tile = 64, .step = 32, .kept = 1},
-                               {.warps = 4, .fragments = 1, .tile = 32, .step = 32, .kept = 2},
-                               {.warps = 2, .fragments = 1, .tile = 16, .step = 16, .kept = 2}},
-};
-static const opencl_score_sizes wide_sizes[OPENCL_ATTENTION_PARTS][N_SIZES] = {
-    [OPENCL_ATTENTION_FORWARD] = {{.warps = 8, .fragments = 1, .tile = 64, .step = 32},
-                                  {.warps = 4, .fragments = 1, .tile = 32, .step = 32},
-                                  {.warps = 2, .fragments = 1, .tile = 16, .step = 16}},
-    [OPENCL_ATTENTION_ROWS] = {{.warps = 8, .fragments = 1, .tile = 32, .step = 32},
-                               {.warps = 4, .fragments = 1, .tile = 32, .step = 32},
-                               {.warps = 2, .fragments = 1, .tile = 16, .step = 16}},
-    [OPENCL_ATTENTION_KEYS] = {{.warps = 8, .fragments = 1, .tile = 32, .step = 32},
-                               {.warps = 4, .fragments = 1, .tile = 32, .step = 32},
-                               {.warps = 2, .fragments = 1, .tile = 16, .step = 16}},
-};
-static const opencl_score_sizes float_sizes[OPENCL_ATTENTION_PARTS][N_SIZES] = {
-    [OPENCL_ATTENTION_FORWARD] = {{.warps = 8, .fragments = 1, .tile = 32, .step = 32},
-                                  {.warps = 4, .fragments = 1, .tile = 32, .step = 32},
-                                  {.warps = 2, .fragments = 1, .tile = 16, .step = 16}},
-    [OPENCL_ATTENTION_ROWS] = {{.warps = 8, .fragments = 1, .tile = 64, .step = 32},
-                               {.warps = 4, .fragments = 1, .tile = 32, .step = 32},
-                               {.warps = 2, .fragments = 1, .tile = 16, .step = 16}},
-    [OPENCL_ATTENTION_KEYS] = {{.warps = 8, .fragments = 1, .tile = 64, .step = 32},
-                               {.warps = 4, .fragments = 1, .tile = 32, .step = 32},
-                               {.warps = 2, .fragments = 1, .tile = 16, .step = 16}},
-};
-
-// By wgmma, for 16-bit numbers. A tile that more warps share is read less often; smaller groups leave no unit idle for
-// long at the end of few. The registers of a unit are those of `groups`.
-static const opencl_score_sizes wgmma_sizes[OPENCL_ATTENTION_PARTS][OPENCL_HEADS_KINDS] = {
-    [OPENCL_ATTENTION_FORWARD] = {[OPENCL_HEADS_64] = {.warps = 8, .stages = 4, .groups = 2},
-                                  [OPENCL_FEW_HEADS_64] = {.warps = 4, .stages = 2, .groups = 4},
-                                  [OPENCL_HEADS_128] = {.warps = 12, .stages = 3, .groups = 1}},
-    [OPENCL_ATTENTION_ROWS] = {[OPENCL_HEADS_64] = {.warps = 8, .stages = 4, .groups = 2},
-                               [OPENCL_FEW_HEADS_64] = {.warps = 4, .stages = 2, .groups = 4},
-                               [OPENCL_HEADS_128] = {.warps = 12, .stages = 3, .groups = 1}},
-    [OPENCL_ATTENTION_KEYS] = {[OPENCL_HEADS_64] = {.warps = 4, .stages = 3, .groups = 3},
-                               [OPENCL_FEW_HEADS_64] = {.warps = 4, .stages = 3, .groups = 3},
-                               [OPENCL_HEADS_128] = {.warps = 8, .stages = 3, .groups = 1}},
-};
-
-opencl_heads opencl_kind_of_heads(const opencl_facts *facts, sm_dtype dtype, int64_t HS, int64_t n_rows) {
-    enum { GROUP_ROWS = 128, GROUPS_A_UNIT = 2, LEAST_ROUNDS = 3 };
-    const bool is_few = n_rows < (int64_t)GROUP_ROWS * GROUPS_A_UNIT * LEAST_ROUNDS * facts->n_units;
-    return !sm_dtype_is_narrow(dtype) ? OPENCL_OTHER_HEADS
-           : HS == 64                 ? (is_few ? OPENCL_FEW_HEADS_64 : OPENCL_HEADS_64)
-           : HS == 128                ? OPENCL_HEADS_128
-                                      : OPENCL_OTHER_HEADS;
-}
-
-opencl_score_sizes opencl_wgmma_score_sizes(opencl_heads heads, int part) {
-    opencl_score_sizes sizes = wgmma_sizes[part][heads];
-    sizes.fragments = 1;
-    sizes.tile = sizes.step = BOX_ROWS;
-    return sizes;
-}
-
-bool opencl_mma_score_sizes(const opencl_facts *facts, int part, int64_t HS, int elem_bytes,
-                            opencl_score_sizes *sizes) {
-    const opencl_score_sizes *candidates = elem_bytes > 2 ? float_sizes[part]
-                                           : HS > 64      ? wide_sizes[part]
-                                                          : narrow_sizes[part];
-    for (int i = 0; i < N_SIZES; i++) {
-        if (local_bytes(part, HS, elem_bytes, &candidates[i]) <= opencl_tensor_local_bytes(facts)) {
-            *sizes = candidates[i];
-            return true;
-        }
-    }
-    return false;
-}
+enum { OPTIONS_SIZE = 256, WARP_ITEMS = 32, CHUNK_BYTES = 16, MOST_HEAD_CHANNELS = 128 };
 
 // --- the rule ---------------------------------------------------------------------------------------
 
@@ -133,19 +36,6 @@ bool opencl_tensor_attends(const opencl_facts *facts, const sm_plan *plan, const
 
 // --- launches ---------------------------------------------------------------------------------------
 
-void opencl_attention_options(const opencl_score_sizes *s, int part, int64_t HS, bool drops, char *options,
-                              size_t size_bytes) {
-    char wgmma[64] = "";
-    if (s->stages > 0) {
-        snprintf(wgmma, sizeof wgmma, " -DSTAGES=%d -DGROUPS=%d", s->stages, s->groups);
-    }
-    snprintf(options, size_bytes,
-             "-DPART=%d -DHS=%lld -DSCALE=%.9gf -DWARPS=%d -DFRAGMENTS=%d -DTILE=%d -DSTEP=%d -DIN_REGISTERS=%d "
-             "-DDROPOUT=%d%s",
-             part, (long long)HS, 1 / sqrt((double)HS), s->warps, s->fragments, s->tile, s->step, s->kept, drops,
-             wgmma);
-}
-
 static opencl_heads heads_of(const opencl_binder *b, const opencl_attention *a) {
     return opencl_kind_of_heads(&b->e->device->facts, b->e->base.plan->tensors[a->qkv].dtype, a->HS,
                                 a->B * a->NH * a->T);
@@ -175,11 +65,6 @@ static void begin(opencl_binder *b, const opencl_attention *a, int part, opencl_
     opencl_begin(b, s->stages > 0 ? "attention_wgmma" : "attention_tensor", options, opencl_attention_kernels[part]);
 }
 
-opencl_tensor_map opencl_map_rows(sm_dtype dtype, int64_t B, int64_t T, int64_t n_channels) {
-    return (opencl_tensor_map){
-        .dtype = dtype, .n_dims = 3, .dims = {n_channels, T, B}, .box = {BOX_CHANNELS, BOX_ROWS, 1}};
-}
-
 // Of qkv and, backward, dy.
 static void arg_maps(opencl_binder *b, const opencl_attention *a) {
     const sm_dtype dtype = b->e->base.plan->tensors[a->qkv].dtype;
@@ -202,7 +87,7 @@ static void arg_shape(opencl_binder *b, const opencl_attention *a, int64_t n_hea
 }
 
 static void launch(opencl_binder *b, const opencl_attention *a, int64_t n_heads, const opencl_score_sizes *s) {
-    const int64_t n_tiles = (a->T + own_rows(s) - 1) / own_rows(s);
+    const int64_t n_tiles = (a->T + opencl_own_rows(s) - 1) / opencl_own_rows(s);
     opencl_launch_groups(b, a->B * n_heads * n_tiles, 1, (size_t)(s->warps * WARP_ITEMS));
 }
 

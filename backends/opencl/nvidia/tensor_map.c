@@ -139,3 +139,8 @@ void opencl_arg_maps(opencl_binder *b, const opencl_tensor_map *maps, int n) {
         b->status = b->status != SM_OK ? b->status : status;
     }
 }
+
+opencl_tensor_map opencl_map_rows(sm_dtype dtype, int64_t B, int64_t T, int64_t n_channels) {
+    return (opencl_tensor_map){
+        .dtype = dtype, .n_dims = 3, .dims = {n_channels, T, B}, .box = {OPENCL_BOX_CHANNELS, OPENCL_BOX_ROWS, 1}};
+}

@@ -104,6 +104,20 @@ static void free_words(const opencl_peers *p) {
     free(l->told);
 }
 
+static void leave(opencl_peers *p) {
+    opencl_links *l = p->links;
+    if (l->connections != NULL) {
+        host_part(l->connections, p->n_processes);
+    }
+    if (l->pushing != NULL) {
+        (void)cuda.stream_destroy(l->pushing);
+    }
+    free_words(p);
+    free(l->connections);
+    free(l);
+    p->links = NULL;
+}
+
 // --- joining -------------------------------------------------------------------------------------
 
 // In rank `whose`'s card.
@@ -174,6 +188,7 @@ sm_status opencl_links_join(sm_device *base, const unsigned char id[SM_COLLECTIV
     if (p->links == NULL) {
         return sm_fail(SM_ERR_OOM, "%s: no memory to reach other devices", id_of(device));
     }
+    p->links->leave = leave;
     p->is_busy = true;
     const sm_status status = join(device, p->links, (const char *)id);
     p->is_busy = false;
@@ -193,21 +208,4 @@ void opencl_links_abort(sm_device *base) {
     if (p != NULL) {
         atomic_store(&p->is_aborted, true);
     }
-}
-
-void opencl_links_leave(opencl_peers *p) {
-    opencl_links *l = p->links;
-    if (l == NULL) {
-        return;
-    }
-    if (l->connections != NULL) {
-        host_part(l->connections, p->n_processes);
-    }
-    if (l->pushing != NULL) {
-        (void)cuda.stream_destroy(l->pushing);
-    }
-    free_words(p);
-    free(l->connections);
-    free(l);
-    p->links = NULL;
 }

@@ -114,12 +114,18 @@ sm_status opencl_peers_begin(opencl_device *device, int rank, int n_processes) {
     return SM_OK;
 }
 
+static void leave_links(opencl_peers *p) {
+    if (p->links != NULL) {
+        p->links->leave(p);
+    }
+}
+
 sm_status opencl_peers_join(sm_device *base, const unsigned char id[SM_COLLECTIVES_ID_BYTES], int rank,
                             int n_processes) {
     opencl_device *device = (opencl_device *)base;
     opencl_peers *p = device->peers;
     nccl_id shared_id;
-    opencl_links_leave(p); // where these did not work
+    leave_links(p); // where these did not work
     SM_TRY(opencl_peers_begin(device, rank, n_processes));
     SM_TRY(opencl_choose_order(device));
     atomic_store(&p->is_aborted, false);
@@ -159,7 +165,7 @@ void opencl_peers_leave(opencl_device *device) {
         if (p->comm != NULL && !atomic_load(&p->is_aborted)) {
             (void)nccl.destroy(p->comm);
         }
-        opencl_links_leave(p);
+        leave_links(p);
         opencl_unshare(device, &p->words);
         if (p->stream != NULL) {
             (void)cuda.stream_destroy(p->stream);

@@ -61,12 +61,15 @@ typedef struct {
     cuda_address address;    // where streams write them
 } opencl_told;
 
+struct opencl_peers;
+
 typedef struct {
-    int *connections;    // by rank
-    opencl_told *told;   // by rank; all of size told_bytes
+    int *connections;  // by rank
+    opencl_told *told; // by rank; all of size told_bytes
     size_t told_bytes;
     cuda_stream pushing; // copies to others; opencl_peers.stream copies from others
     uint32_t n_begun;    // exchanges, the same in all processes
+    void (*leave)(struct opencl_peers *peers);
 } opencl_links;
 
 typedef struct opencl_peers {
@@ -79,7 +82,7 @@ typedef struct opencl_peers {
     bool is_busy; // in a thread that was left behind, or with exchanges that do not end: nothing is freed
     opencl_order order;
     opencl_shared words;
-    uint32_t n_flags;    // written so far
+    uint32_t n_flags; // written so far
     atomic_bool is_aborted;
     // A function of OpenCL 3.0.
     cl_mem (*create_with_properties)(cl_context, const cl_ulong *, cl_mem_flags, size_t, void *, cl_int *);
@@ -113,7 +116,6 @@ sm_status opencl_links_join(sm_device *device, const unsigned char id[SM_COLLECT
                             int n_processes);
 void opencl_links_describe(const sm_device *device, char text[SM_COLLECTIVES_TEXT_SIZE]);
 void opencl_links_abort(sm_device *device);
-void opencl_links_leave(opencl_peers *peers);
 
 static inline size_t opencl_word_at(int word) { return (size_t)word * OPENCL_WORD_BYTES; }
 // What rank `writer` tells: where it is among a process's words.
