@@ -212,38 +212,55 @@ TEST_LIBRARIES := $(B)/tests/shims/openblas/libopenblas.so.0 \
 
 # --- targets for users --------------------------------------------------------------------------
 
-.PHONY: help
+.PHONY: help bench test check build mpi deps deps-dev deps-torture deps-package torture fuzz test-peers test-slurm \
+        peers bench-peers results prove check-deps check-cl check-attention check-vendors check-emulated opencl-with \
+        schema format tidy pages install uninstall deb tarball wheel test-deb test-reproducible test-pages clean \
+        tests run-tests objects
+
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-.PHONY: bench
 bench: build ## install what is missing, build, and measure the GPT-2 124M training step on every device
 	@$(B)/stepmark run --model-size small --fit 80 $(ARGS)
 
-.PHONY: test
 test: ## install what is missing, build and run all tests, also under sanitizers and with clang
 	@tools/test.sh "$(MAKE)"
 
+# The parts that may be taken alone (docs/adding.md): each links with the objects of these folders alone. Of the engine's
+# list of backends the reference stands for all.
+PART_reference := os backends/reference/kernels
+PART_cpu := os src/plan backends/host backends/cpu
+PART_engine := os src backends/host backends/reference embedded.o
+PART_FLAGS_engine := $(foreach name,backend_cpu backend_opencl collectives_links collectives_nccl,-Wl,--defsym=sm_$(name)=sm_backend_reference)
+PARTS := $(addprefix $(B)/parts/,reference cpu engine)
+part_objects = $(filter-out %/rounded.f64.o,$(filter $(foreach path,$(PART_$(1)),$(B)/$(path) $(B)/$(path)/%),$(LIB_OBJ)))
+$(foreach part,$(PARTS),$(eval $(part): $(call part_objects,$(notdir $(part)))))
+$(PARTS): $(B)/parts/%:
+	@mkdir -p $(@D)
+	$(SAY) LINK $@
+	@$(CC) $(BASE_FLAGS) $(LDFLAGS) -nostartfiles -Wl,-e,0 $(PART_FLAGS_$*) -o $@ $^ $(LIBS)
+
+# The door of the course: one file, and the reference's functions.
+$(B)/smallest: learn/smallest/smallest.c $(filter %.f32.o,$(call part_objects,reference)) $(filter $(B)/os/%,$(LIB_OBJ))
+	$(SAY) CC $@
+	@$(COMPILE) $(LDFLAGS) -o $@ $^ -lm
+
 # For each part of the tree, the tests that find most in the least time.
 CHECK_TESTS := $(or $(T),bf16 compare complete cpu_math cpu_split documents flags generate golden gradient harness hf_config init io loop \
-               no_verdict os paired plan processes processor read_rows recommend record rows same_bits scaling schedule stats \
+               no_verdict os paired plan processes processor read_rows recommend record rows same_bits scaling schedule smallest stats \
                stopping tokenizer tokens training_metrics tuning weights)
 CHECK_COMMANDS = $(if $(T),,tools/check_deps.sh "tools/check_cl.sh -DDATA_F32" "tools/tests/small_runs.sh $(B)/stepmark")
-.PHONY: check
 check: ## run the checks for a change: about a minute, less with CONFIG=dev (T="plan gradient": only these tests)
-	@$(MAKE) -s build $(CHECK_TESTS:%=$(B)/tests/test_%) $(TEST_SHIMS) $(TEST_LIBRARIES) $(B)/tests/topology.xml
+	@$(MAKE) -s build $(CHECK_TESTS:%=$(B)/tests/test_%) $(TEST_SHIMS) $(TEST_LIBRARIES) $(PARTS) $(B)/smallest $(B)/tests/topology.xml
 	@mkdir -p build/cache/pocl
 	$(if $(T),,@tools/check_lines.sh)
 	@$(TEST_SURROUNDINGS) BRIEF=1 tools/run_tests.sh $(CHECK_COMMANDS) $(CHECK_TESTS:%=$(B)/tests/test_%)
 
-.PHONY: build
 build: $(B)/stepmark ## build build/release/stepmark
 
-.PHONY: mpi
 mpi: ## install Open MPI, and build build/mpi/stepmark, for several processes under mpirun or srun
 	@$(MAKE) CONFIG=mpi build
 
-.PHONY: deps deps-dev deps-torture deps-package
 deps: ## install the Debian packages that the program needs
 deps-dev: ## also install what the tests and checks need
 deps-torture: ## also install what the long tests need
@@ -251,123 +268,95 @@ deps-package: ## also install what building and testing packages needs
 deps deps-dev deps-torture deps-package:
 	@:
 
-.PHONY: torture
 torture: build ## run the long tests: fuzzers, faults, signals, sanitizers, simulators (PARTS="fuzz tsan": only these)
 	@tools/torture.sh $(PARTS)
 
-.PHONY: fuzz
 fuzz: ## run the fuzzers over every parser (SECONDS_EACH=30 or RUNS=N; FUZZERS="rows flags": only these)
 	@tools/torture/fuzz.sh
 
-.PHONY: test-peers
 test-peers: build ## test bench/peers, and compare weights, losses, gradients and eval with PyTorch and transformers
 	@tools/tests/peers.sh $(B)/stepmark
 
-.PHONY: test-slurm
 test-slurm: build ## set up Slurm on this machine and run tools/slurm's scripts on it (as root; PARTS="warned killed": only these)
 	@tools/tests/slurm.sh $(PARTS)
 
-.PHONY: peers
 peers: ## set up PyTorch, for comparisons, in a virtual environment outside the tree
 	@tools/peers.sh
 
-.PHONY: bench-peers
 bench-peers: build ## measure stepmark and PyTorch in turns on the same work, and print ratios (ARGS="--help" for more)
 	@python=$$(tools/peers.sh) && "$$python" bench/peers/side_by_side.py --stepmark $(B)/stepmark --results $(B)/peers.jsonl $(ARGS)
 
-.PHONY: results
 results: build ## measure this machine for bench/results, which the leaderboard shows as references (NAME=host)
 	@tools/results.sh $(B)/stepmark $(or $(NAME),$(shell hostname))
 
-.PHONY: prove
 prove: build ## measure again what the documents claim about comparisons, sweeps, estimates and overhead: about 25 minutes
 	@$(MAKE) B=build/slowed CFLAGS=-DSM_TEST_SLOWDOWN=0.03 build
 	@tools/prove.sh $(B)/stepmark build/slowed/stepmark $(CLAIMS)
 
-.PHONY: check-deps
 check-deps: ## check that every layer includes only lower layers
 	@tools/check_deps.sh
 
-.PHONY: check-cl
 check-cl: ## check that every kernel file compiles as OpenCL C 1.2 without a warning
 	@tools/check_cl.sh
 
-.PHONY: check-attention
 check-attention: ## check attention's kernels for matrix units with emulated instructions
 	@tools/check_attention.sh
 
-.PHONY: check-vendors
 check-vendors: build ## compile the kernels of matrix units with AMD's and Intel's compilers (as root; TARGETS="gfx942 bmg" for some)
 	@tools/vendors/check.sh
 
-.PHONY: check-emulated
 check-emulated: build ## verify the matrix units of AMD and Intel by emulation, and spoilt ones (CARDS="gfx942 bmg" for some)
 	@tools/vendors/check_emulated.sh
 
-.PHONY: opencl-with
 opencl-with: $(B)/tests/test_opencl $(B)/tests/test_opencl_narrow ## run the OpenCL tests on another implementation: WITH=intel (not given), rusticl or oclgrind
 	@tools/opencl_with.sh $(or $(WITH),intel) $(B)/tests/test_opencl
 	@tools/opencl_with.sh $(or $(WITH),intel) $(B)/tests/test_opencl_narrow
 
-.PHONY: schema
 schema: build ## regenerate docs/row.schema.json, after a change of the row's fields
 	@$(B)/stepmark run --schema > $(B)/row.schema.json && mv $(B)/row.schema.json docs/row.schema.json
 
-.PHONY: format
 format: ## format the sources with clang-format
 	@clang-format -i $$(git ls-files '*.c' '*.h')
 
-.PHONY: tidy
 tidy: $(B)/ladder_rungs.list ## run clang-tidy over the sources
 	@clang-tidy --quiet $(ENGINE_SRC) $(BENCH_SRC) $(LEARN_SRC) $(CLI_SRC) $(HOST_SRC) $(REF_SRC) $(CPU_SRC) $(OPENCL_SRC) -- -std=c11 -D_GNU_SOURCE $(INCLUDES) -I$(B) -fopenmp $(if $(OPENCL_SRC),-DSM_OPENCL) $(BUILD_INFO_FLAGS)
 
-.PHONY: pages
 pages: build ## print manual pages and shell completions into build/release/pages
 	@tools/packages/pages.sh $(B)/stepmark $(B)/pages
 
 PREFIX ?= /usr/local
 export DESTDIR PREFIX ZSHDIR
-.PHONY: install
 install: pages ## install program, manual pages, completions and documents (PREFIX=/usr/local DESTDIR=)
 	@tools/packages/install.sh install $(B)
 
-.PHONY: uninstall
 uninstall: pages ## remove the installed files
 	@tools/packages/install.sh uninstall $(B)
 
-.PHONY: deb
 deb: ## build a Debian package in build/deb
 	@CC="$(CC)" tools/packages/deb.sh
 
-.PHONY: tarball
 tarball: ## build a folder with the program for any Linux of glibc 2.28 or newer, in build/stepmark-*.tar.gz
 	@CC="$(CC)" tools/packages/tarball.sh "$(MAKE)"
 
-.PHONY: wheel
 wheel: ## build a Python wheel with the program inside (manylinux_2_28), and use it in a fresh environment
 	@CC="$(CC)" tools/packages/wheel.sh "$(MAKE)"
 	@tools/packages/test_wheel.sh build/stepmark-*_$(TARGET_ARCH).whl
 
-.PHONY: test-deb
 test-deb: deb ## install the package in a minimal Debian, use it, remove and purge it (as root)
 	@tools/packages/test_deb.sh
 
-.PHONY: test-reproducible
 test-reproducible: ## build twice, in different folders, and compare byte by byte
 	@tools/packages/test_reproducible.sh
 
-.PHONY: test-pages
 test-pages: pages ## check manual pages with mandoc, and completions in bash, zsh and fish
 	@tools/packages/test_pages.sh $(B)/stepmark $(B)/pages
 
-.PHONY: clean
 clean: ## remove everything that was built
 	rm -rf build
 
 # --- building -----------------------------------------------------------------------------------
 
-.PHONY: tests
-tests: $(TESTS) $(TEST_SHIMS) $(TEST_LIBRARIES) $(B)/stepmark
+tests: $(TESTS) $(TEST_SHIMS) $(TEST_LIBRARIES) $(B)/stepmark $(PARTS) $(B)/smallest
 
 # Runs the tests of this configuration, the longest first, and prints one line for each and a summary. The leak checker
 # sometimes crashes on thread-local memory of libraries loaded at run time (OpenCL drivers), so it does not search
@@ -385,14 +374,12 @@ TEST_SURROUNDINGS = ASAN_OPTIONS=detect_leaks=1:intercept_tls_get_addr=0 \
                     HWLOC_XMLFILE=$(CURDIR)/$(B)/tests/topology.xml HWLOC_THISSYSTEM=1 \
                     OMP_WAIT_POLICY=passive $(if $(STEPMARK_TEST_ALL)$(POCL_7),,POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable)
 LONGEST := $(LONGEST_TESTS:%=$(B)/tests/test_%)
-.PHONY: run-tests
 run-tests: tests $(B)/tests/topology.xml
 	@mkdir -p build/cache/pocl
 	@$(TEST_SURROUNDINGS) tools/run_tests.sh $(RUN_FIRST) $(filter $(TESTS),$(LONGEST)) $(filter-out $(LONGEST),$(TESTS)) $(RUN_LAST)
 
 # Compiles all sources and tests to find warnings, without linking; clang finds all of its own without making code
 # (tools/clang_syntax.sh, in a part of the time).
-.PHONY: objects
 $(if $(filter clang,$(CONFIG)),objects: CFLAGS += -fsyntax-only)
 objects: $(LIB_OBJ) $(CLI_OBJ) $(TEST_SHIMS) $(patsubst %.c,$(B)/%.o,$(TEST_SRC) $(wildcard tests/fuzz/*.c))
 

@@ -23,7 +23,7 @@ floors='include os
     backends/opencl/families backends/opencl/nvidia backends/opencl/units backends/opencl
     bench/stats bench/tables bench/rows bench/compare bench/sensors bench/measure bench/profile bench/loop
     bench/pages bench/report bench/runs bench/curves
-    learn/own_kernels learn/exercise learn/ladder learn/page
+    learn/smallest learn/own_kernels learn/exercise learn/ladder learn/page
     cli/flags cli/output cli/setup cli/rows cli/measure cli/sweep cli/learn cli/train cli/front'
 
 # files PATTERN...: those of the tree that are there.
@@ -57,6 +57,7 @@ wrong=$(includes | awk -v floors="$floors" -v layers="program peers memory launc
         else if (!(to in rank)) print $1 " includes " $2 ", whose folder has no place among the floors"
         else if (rank[to] > rank[from]) print $1 " includes " $2 ", which is above it"
         else if (f[1] == "backends" && t[1] != "os" && (t[1] != "backends" || (t[2] != f[2] && t[2] != "host"))) print $1 " includes " $2 ": a backend knows include/ and os/ alone"
+        else if (from == "learn/smallest") { if (to != "backends/reference") print $1 " includes " $2 ": it knows include/ and backends/reference alone" }
         else if (f[1] != "backends" && t[1] == "backends") print $1 " includes " $2 ", which is a backend'\''s"
         else if (f[1] == "bench" && (to == "src/io" || to == "src/weights") && $2 !~ /^src\/io\/(input_file|json_text)[.]h$/) print $1 " includes " $2 ": bench knows no file of a model"
         else if (t[2] == "opencl" && t[4] != "" && layers !~ t[3] && to != from && $1 != "backends/opencl/families.c") print $1 " includes " $2 ": a vendor'\''s kernels are reached through families.c"
