@@ -20,7 +20,7 @@
 #include "os/os.h"
 #include "src/io/shell_word.h"
 
-// The page must stay below 11 MB: values take 5.4 bytes each, and the rest of a small model less than 0.6 MB.
+// The page must stay below 11 MB: values take 5.4 bytes each, and the rest of a small model less than 1 MB.
 static const double MOST_VALUES = 1700e3;
 enum { USUAL_LENGTH = 32, LEAST_LENGTH = 8 };
 
@@ -262,7 +262,7 @@ static sm_status gather(page *p, const sm_plan *plan) {
     const sm_mode other_mode = p->job.mode == SM_MODE_NAIVE ? SM_MODE_FUSED : SM_MODE_NAIVE;
     sm_plan *other = NULL;
     json_t *times = NULL;
-    json_t *kinds = NULL;
+    json_t *files = json_object();
     const char *tier;
     sm_status status = SM_OK;
     SM_TRY_GOTO(set_title(p));
@@ -275,10 +275,10 @@ static sm_status gather(page *p, const sm_plan *plan) {
     SM_TRY_GOTO(set(p, "other_mode", json_string(sm_mode_name(other_mode))));
     SM_TRY_GOTO(cli_page_times(&p->options, plan, &times, &tier));
     SM_TRY_GOTO(set(p, "times", json_incref(times)));
-    SM_TRY_GOTO(cli_page_kinds((const sm_plan *const[]){plan, other, NULL}, tier, &kinds));
-    SM_TRY_GOTO(set(p, "kinds", json_incref(kinds)));
+    SM_TRY_GOTO(set(p, "kinds", cli_page_kinds((const sm_plan *const[]){plan, other, NULL}, tier, files)));
+    SM_TRY_GOTO(set(p, "files", json_incref(files)));
 cleanup:
-    json_decref(kinds);
+    json_decref(files);
     json_decref(times);
     sm_plan_free(other);
     return status;

@@ -14,9 +14,10 @@ sm_status cli_page_step_new(json_t *data, cli_page_step **step);
 void cli_page_step_free(cli_page_step *step); // NULL is fine
 cli_walk_writer cli_page_writer(cli_page_step *step);
 
-// For each kind of op in the plans (ending with NULL): {"text", "sources": [{"backend", "file", "text"}]}: its section
-// of docs/equations.md, and the functions that compute it. `tier` is the family of OpenCL kernels to show.
-sm_status cli_page_kinds(const sm_plan *const *plans, const char *tier, json_t **kinds);
+// For each kind of op in the plans (ending with NULL): {"text", "sources": [{"backend", "file"}]}: its section of
+// docs/equations.md, and the files that compute it, whose texts it adds to `files`. `tier` is the family of OpenCL
+// kernels to show.
+json_t *cli_page_kinds(const sm_plan *const *plans, const char *tier, json_t *files);
 
 // The step on each device of --backend: [{"device", "name", ..., "status", "ops": [{"self_ns", "roofline_ns",
 // "bound"}]}]; a device that could not be timed has a status and a reason. *tier is that of the first OpenCL device, or

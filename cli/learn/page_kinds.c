@@ -1,26 +1,28 @@
-// page_kinds.c: a page's text for a kind of op: its equations, from docs/equations.md, and the functions that compute
-// it, from the embedded sources.
+// page_kinds.c: a page's text for a kind of op: its equations, from docs/equations.md, and the embedded files that
+// compute it.
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "embedded.h"
 #include "cli/learn/page.h"
-#include "learn/page/excerpt.h"
 
-enum { NAME_SIZE = 96, MAX_NAMES = 3, MOST_BYTES = 9000 };
+enum { NAME_SIZE = 96 };
 
-// The place of a backend's functions, and the form of their definitions; %s is the kind.
+// Files of a folder compute a kind if they have its name between these texts; `only` begins the kinds that a rule is of,
+// and is left out of the name.
 typedef struct {
-    const char *backend;
-    const char *folder; // common beginning of its files' paths
-    const char *names[MAX_NAMES];
+    const char *backend, *folder, *only, *before;
+    const char *after; // NULL: `before` alone
 } source_rule;
 
 static const source_rule rules[] = {
-    {"reference", "backends/reference/", {"REF(%s)"}},
-    {"cpu", "backends/cpu/kernels/", {"CPU_KERNEL(%s)", "ISA(cpu_%s)"}}, // matmuls have two
-    {"opencl", "cl/", {"%s", "%s_*"}},
+    {"reference", "backends/reference/", "", "void REF(", ")("},
+    {"cpu", "backends/cpu/kernels/", "", "\nCPU_KERNEL(", ") {"},
+    {"cpu", "backends/cpu/kernels/", "", "\nvoid ISA(cpu_", ")("},
+    {"cpu", "backends/cpu/kernels/", "matmul_", "\nCPU_MATMUL(", ") {"},
+    {"cpu", "backends/cpu/kernels/", "matmul_", "\nvoid ISA(cpu_multiply)(", NULL},
+    {"opencl", "cl/", "", " void ", "("},
+    {"opencl", "cl/", "", " void ", "_"},
 };
 
 // Kinds computed by functions with another name: fused kinds, or the same function with other operands.
@@ -61,48 +63,32 @@ static bool is_of_tier(const char *path, const char *tier) {
     return is_level || !ends_with(path, "units");
 }
 
-// The names to search for, ending with NULL.
-static void find_names(const source_rule *rule, const char *kind, char texts[MAX_NAMES][NAME_SIZE],
-                       const char *names[MAX_NAMES + 1]) {
-    const char *product = strncmp(kind, "matmul_", strlen("matmul_")) == 0 ? kind + strlen("matmul_") : NULL;
-    const bool is_cpu_product = product != NULL && strcmp(rule->backend, "cpu") == 0;
-    for (int i = 0; i < MAX_NAMES && rule->names[i] != NULL; i++) {
-        const char *at = strstr(rule->names[i], "%s");
-        snprintf(texts[i], NAME_SIZE, "%.*s%s%s", (int)(at - rule->names[i]), rule->names[i],
-                 named_as(rule->backend, kind), at + strlen("%s"));
-        names[i] = texts[i];
+static bool has_kind(const sm_embedded *file, const source_rule *rule, const char *kind) {
+    char text[NAME_SIZE];
+    const size_t n_only = strlen(rule->only);
+    if (strncmp(file->path, rule->folder, strlen(rule->folder)) != 0 || strncmp(kind, rule->only, n_only) != 0) {
+        return false;
     }
-    if (is_cpu_product) { // the set-up of the matmul, and its kernel
-        snprintf(texts[0], NAME_SIZE, "CPU_MATMUL(%s)", product);
-        snprintf(texts[1], NAME_SIZE, "ISA(cpu_multiply)");
-    }
+    snprintf(text, sizeof(text), "%s%s%s", rule->before,
+             rule->after != NULL ? named_as(rule->backend, kind) + n_only : "", rule->after != NULL ? rule->after : "");
+    return memmem(file->text, file->size_bytes, text, strlen(text)) != NULL;
 }
 
-static sm_status append_source(const source_rule *rule, const char *kind, const sm_embedded *file, json_t *sources) {
-    char texts[MAX_NAMES][NAME_SIZE];
-    const char *names[MAX_NAMES + 1] = {NULL};
-    char *excerpt;
-    find_names(rule, kind, texts, names);
-    const sm_source text = {file->text, file->size_bytes};
-    SM_TRY(sm_excerpt(text, names, MOST_BYTES, &excerpt));
-    if (excerpt == NULL) {
-        return SM_OK;
-    }
-    json_t *source = json_pack("{s:s, s:s, s:s}", "backend", rule->backend, "file", file->path, "text", excerpt);
-    free(excerpt);
-    return json_array_append_new(sources, source) == 0 ? SM_OK : sm_fail(SM_ERR_OOM, "page: no memory for sources");
-}
-
-static sm_status append_sources(const char *kind, const char *tier, json_t *sources) {
-    for (size_t r = 0; r < sizeof(rules) / sizeof(rules[0]); r++) {
-        for (int i = 0; i < sm_embedded_count(); i++) {
-            const sm_embedded *file = sm_embedded_at(i);
-            if (strncmp(file->path, rules[r].folder, strlen(rules[r].folder)) == 0 && is_of_tier(file->path, tier)) {
-                SM_TRY(append_source(&rules[r], kind, file, sources));
-            }
+// The files that compute a kind, and the text of each in `files`.
+static json_t *sources_of(const char *kind, const char *tier, json_t *files) {
+    json_t *sources = json_array();
+    for (int i = 0; i < sm_embedded_count(); i++) {
+        const sm_embedded *file = sm_embedded_at(i);
+        size_t r = 0;
+        while (r < sizeof(rules) / sizeof(rules[0]) && !has_kind(file, &rules[r], kind)) {
+            r++;
+        }
+        if (r < sizeof(rules) / sizeof(rules[0]) && is_of_tier(file->path, tier)) {
+            json_array_append_new(sources, json_pack("{s:s, s:s}", "backend", rules[r].backend, "file", file->path));
+            json_object_set_new(files, file->path, json_stringn(file->text, file->size_bytes));
         }
     }
-    return SM_OK;
+    return sources;
 }
 
 // The section of docs/equations.md with the heading "## KIND"; empty if there is none.
@@ -121,25 +107,17 @@ static json_t *equations_of(const char *kind) {
     return json_stringn(begin, (size_t)((next != NULL ? next : end) - begin));
 }
 
-static sm_status add_kind(sm_op_kind kind, const char *tier, json_t *kinds) {
-    const char *name = sm_op_name(kind);
-    json_t *sources = json_array();
-    json_t *entry = json_pack("{s:o, s:o}", "text", equations_of(name), "sources", sources);
-    if (json_object_set_new(kinds, name, entry) != 0) {
-        return sm_fail(SM_ERR_OOM, "page: no memory for %s", name);
-    }
-    return append_sources(name, tier, sources);
-}
-
-sm_status cli_page_kinds(const sm_plan *const *plans, const char *tier, json_t **kinds) {
-    *kinds = json_object();
+json_t *cli_page_kinds(const sm_plan *const *plans, const char *tier, json_t *files) {
+    json_t *kinds = json_object();
     for (int p = 0; plans[p] != NULL; p++) {
         for (int i = 0; i < plans[p]->n_ops; i++) {
-            const sm_op_kind kind = plans[p]->ops[i].kind;
-            if (json_object_get(*kinds, sm_op_name(kind)) == NULL) {
-                SM_TRY(add_kind(kind, tier, *kinds));
+            const char *name = sm_op_name(plans[p]->ops[i].kind);
+            if (json_object_get(kinds, name) == NULL) {
+                json_object_set_new(
+                    kinds, name,
+                    json_pack("{s:o, s:o}", "text", equations_of(name), "sources", sources_of(name, tier, files)));
             }
         }
     }
-    return SM_OK;
+    return kinds;
 }

@@ -4,54 +4,12 @@
 #include "tests/support/test.h"
 #include "embedded.h"
 #include "tests/support/run_program.h"
-#include "learn/page/excerpt.h"
 #include "learn/page/memory_changes.h"
 #include "learn/page/slices.h"
 #include "src/models/model.h"
 
 // Their trees, as the page's own code builds them.
 TEST(equations_are_read_as_meant) { assert_int_equal(system("node tests/learn/equations.js"), 0); }
-
-// --- excerpts --------------------------------------------------------------------------------------
-
-static const char source[] = "// What the file is.\n"
-                             "#include <math.h>\n"
-                             "\n"
-                             "typedef struct {\n"
-                             "    float a;\n"
-                             "} pair;\n"
-                             "\n"
-                             "// Twice; not thrice(\"}\").\n"
-                             "static float twice(float x) { return 2 * x; }\n"
-                             "\n"
-                             "static float alone(void) {\n"
-                             "    return 1;\n"
-                             "}\n"
-                             "\n"
-                             "// What is asked for.\n"
-                             "void REF(gelu)(pair *p) {\n"
-                             "    // alone is only named here\n"
-                             "    p->a = twice(p->a);\n"
-                             "}\n";
-
-TEST(an_excerpt_has_what_it_needs) {
-    const sm_source file = {source, sizeof(source) - 1};
-    char *text;
-    assert_int_equal(sm_excerpt(file, (const char *const[]){"REF(gelu)", NULL}, 4096, &text), SM_OK);
-    assert_string_equal(text, "typedef struct {\n    float a;\n} pair;\n\n"
-                              "// Twice; not thrice(\"}\").\nstatic float twice(float x) { return 2 * x; }\n\n"
-                              "// What is asked for.\nvoid REF(gelu)(pair *p) {\n    // alone is only named here\n"
-                              "    p->a = twice(p->a);\n}\n");
-    free(text);
-    assert_int_equal(sm_excerpt(file, (const char *const[]){"REF(gelu)", NULL}, 1, &text), SM_OK);
-    assert_null(strstr(text, "twice(float"));
-    free(text);
-    assert_int_equal(sm_excerpt(file, (const char *const[]){"al*", NULL}, 4096, &text), SM_OK);
-    assert_string_equal(text, "static float alone(void) {\n    return 1;\n}\n");
-    free(text);
-    assert_int_equal(sm_excerpt(file, (const char *const[]){"gelu", "missing", NULL}, 4096, &text), SM_OK);
-    assert_null(text);
-}
 
 // --- the film --------------------------------------------------------------------------------------
 

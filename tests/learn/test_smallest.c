@@ -5,7 +5,7 @@
 
 #include "tests/support/test.h"
 
-#define TRAIN SM_TEST_BINARY " train -m tiny --mode naive --backend reference --steps 6 2>/dev/null"
+#define TRAIN    SM_TEST_BINARY " train -m tiny --mode naive --backend reference --steps 6 2>/dev/null"
 #define SMALLEST "$(dirname " SM_TEST_BINARY ")/smallest"
 
 // The next line of a step; false at the end.

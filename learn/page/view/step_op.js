@@ -68,8 +68,8 @@ const opPanel = (() => {
     const attributes = (op) => Object.entries(op.attributes).map(([name, value]) => [name, String(value)]);
     const facts = (op) => page.facts([['phase', op.phase], ['runs in', `${op.range} range`], ['block', op.layer < 0 ? null : op.layer],
         ['work', `${number(op.flops)} FLOPs`], ['traffic', bytes(op.bytes)], ['FLOPs a byte', number(op.flops / op.bytes, 3)], ...attributes(op)]);
-    const sources = (op) => data.kinds[op.kind].sources.map(({backend, file, text}) =>
-        make('details', {class: 'source'}, make('summary', {}, `${backend}: `, make('code', {}, file)), make('pre', {}, make('code', {}, text))));
+    const sources = (op) => data.kinds[op.kind].sources.map(({backend, file}) =>
+        make('details', {class: 'source'}, make('summary', {}, `${backend}: `, make('code', {}, file)), make('pre', {}, make('code', {}, data.files[file]))));
 
     const draw = (i) => {
         const op = walk.ops[i];
