@@ -1,5 +1,5 @@
 // row.h: one result: a configuration, its measurement, and how far it can be trusted. The one schema table
-// (row_schema.c) makes JSON, JSONL, CSV, SQL and Markdown of it.
+// (row_schema.c) makes JSON, JSONL, CSV and Markdown of it.
 //
 // A field that is not known is SM_ABSENT (integers), NaN (reals), "" (texts) or NULL, and is
 // written as null. Times are nanoseconds unless the name says otherwise.

@@ -1,4 +1,4 @@
-// record.c: writes records as json, jsonl, csv and sql; markdown.c writes Markdown.
+// record.c: writes records as json, jsonl and csv; markdown.c writes Markdown.
 #include "bench/tables/record.h"
 
 #include "bench/tables/markdown.h"
@@ -149,24 +149,12 @@ static sm_status jsonl_record(sm_record_writer *w, json_t *record) {
     return SM_OK;
 }
 
-// --- csv, sql ----------------------------------------------------------------------------
+// --- csv ----------------------------------------------------------------------------
 
 static void put_flat_name(FILE *out, const char *name) {
     for (; *name != '\0'; name++) {
         fputc(*name == '.' ? '_' : *name, out);
     }
-}
-
-// Between two quotes, with inner quotes doubled.
-static void put_quoted(FILE *out, const char *text, char quote) {
-    fputc(quote, out);
-    for (; *text != '\0'; text++) {
-        if (*text == quote) {
-            fputc(quote, out);
-        }
-        fputc(*text, out);
-    }
-    fputc(quote, out);
 }
 
 static bool is_number(const char *text) {
@@ -209,26 +197,10 @@ static void put_csv_text(FILE *out, const char *text) {
 
 void sm_csv_quoted(FILE *out, const char *text) { put_csv(out, text, true); }
 
-// Control characters are written by number: the sqlite3 shell would change a carriage return before a newline, and an
-// insert must be one line.
-static void put_sql_text(FILE *out, const char *text) {
-    fputc('\'', out);
-    while (*text != '\0') {
-        const int n_control = sm_control_length(text);
-        if (n_control > 0) {
-            fprintf(out, "'||char(%u)||'", sm_utf8_code(text, n_control));
-        } else {
-            fputs(*text == '\'' ? "''" : (const char[]){*text, '\0'}, out);
-        }
-        text += n_control > 0 ? n_control : 1;
-    }
-    fputc('\'', out);
-}
-
 // Arrays and objects are written as texts of their JSON.
-static sm_status put_value(FILE *out, const json_t *value, void (*put_text)(FILE *, const char *)) {
+static sm_status put_value(FILE *out, const json_t *value) {
     if (json_is_string(value)) {
-        put_text(out, json_string_value(value));
+        put_csv_text(out, json_string_value(value));
         return SM_OK;
     }
     char *text = sm_json_dump(value);
@@ -238,7 +210,7 @@ static sm_status put_value(FILE *out, const json_t *value, void (*put_text)(FILE
     if (json_is_number(value)) {
         fputs(text, out);
     } else {
-        put_text(out, text);
+        put_csv_text(out, text);
     }
     free(text);
     return SM_OK;
@@ -260,54 +232,10 @@ static sm_status csv_record(sm_record_writer *w, json_t *record) {
         if (json_is_boolean(value)) {
             fputs(json_is_true(value) ? "true" : "false", w->out);
         } else if (value != NULL && !json_is_null(value)) {
-            SM_TRY(put_value(w->out, value, put_csv_text));
+            SM_TRY(put_value(w->out, value));
         }
     }
     fputs("\n", w->out);
-    return SM_OK;
-}
-
-static const char *const sql_types[] = {
-#define X(code, sql) sql,
-    SM_COLUMN_LIST(X)
-#undef X
-};
-
-static sm_status sql_begin(sm_record_writer *w) {
-    fputs("CREATE TABLE IF NOT EXISTS ", w->out);
-    put_quoted(w->out, w->table->name, '"');
-    fputs(" (", w->out);
-    for (int i = 0; i < w->table->n_columns; i++) {
-        fputs(i > 0 ? ",\n  \"" : "\n  \"", w->out);
-        put_flat_name(w->out, w->table->columns[i].name);
-        fprintf(w->out, "\" %s", sql_types[w->table->columns[i].type]);
-    }
-    fputs("\n);\n", w->out);
-    return SM_OK;
-}
-
-static sm_status sql_record(sm_record_writer *w, json_t *record) {
-    fputs("INSERT INTO ", w->out);
-    put_quoted(w->out, w->table->name, '"');
-    fputs(" (", w->out);
-    for (int i = 0; i < w->table->n_columns; i++) {
-        fputs(i > 0 ? ", \"" : "\"", w->out);
-        put_flat_name(w->out, w->table->columns[i].name);
-        fputs("\"", w->out);
-    }
-    fputs(") VALUES (", w->out);
-    for (int i = 0; i < w->table->n_columns; i++) {
-        const json_t *value = sm_json_get(record, w->table->columns[i].name);
-        fputs(i > 0 ? ", " : "", w->out);
-        if (json_is_boolean(value)) {
-            fputs(json_is_true(value) ? "1" : "0", w->out);
-        } else if (value == NULL || json_is_null(value)) {
-            fputs("NULL", w->out);
-        } else {
-            SM_TRY(put_value(w->out, value, put_sql_text));
-        }
-    }
-    fputs(");\n", w->out);
     return SM_OK;
 }
 
@@ -341,7 +269,6 @@ static const struct {
     [SM_FORMAT_JSON] = {json_begin, json_record, json_end},
     [SM_FORMAT_JSONL] = {nothing, jsonl_record, nothing},
     [SM_FORMAT_CSV] = {csv_begin, csv_record, nothing},
-    [SM_FORMAT_SQL] = {sql_begin, sql_record, nothing},
     [SM_FORMAT_MARKDOWN] = {keep_begin, keep_record, markdown_end},
     [SM_FORMAT_TEXT] = {keep_begin, keep_record, text_end},
 };

@@ -1,4 +1,4 @@
-// record.h: tables of results in five formats. A table is a list of columns; a record is a JSON object; the columns
+// record.h: tables of results in several formats. A table is a list of columns; a record is a JSON object; the columns
 // give the names of the record's fields, their meaning, and their display. Everything that stepmark prints as a result
 // goes through here.
 //
@@ -6,11 +6,10 @@
 //   jsonl  an object a line
 //   csv    a header, then a line a record (RFC 4180 quoting; null is an empty cell). A text that a spreadsheet
 //          would run as a formula gets an apostrophe in front; control characters become spaces
-//   sql    "create table if not exists", then an insert a record; sqlite3 reads it as it is
 //   md     an aligned Markdown table of the columns that have a place in it; markup in texts is escaped
 //   text   the columns that a reader asks for first, within the width of the terminal (screen.h)
 //
-// In csv and sql a dotted name becomes one column ("phases.forward_ns" -> phases_forward_ns),
+// In csv a dotted name becomes one column ("phases.forward_ns" -> phases_forward_ns),
 // and arrays and objects become JSON text. Every record is flushed when written (md: all at the
 // close), so that a run that is cut short leaves the ones before it; the close makes an
 // interrupted json array whole.
@@ -27,7 +26,6 @@
     X(SM_FORMAT_JSON, "json")   \
     X(SM_FORMAT_JSONL, "jsonl") \
     X(SM_FORMAT_CSV, "csv")     \
-    X(SM_FORMAT_SQL, "sql")     \
     X(SM_FORMAT_MARKDOWN, "md") \
     X(SM_FORMAT_TEXT, "text")
 

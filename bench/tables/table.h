@@ -8,21 +8,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// A column's type, and the member of a struct that holds it. X(code, SQL type)
-#define SM_COLUMN_LIST(X)                                                        \
-    X(SM_COLUMN_INTEGER, "INTEGER") /* int64_t, SM_ABSENT = null */              \
-    X(SM_COLUMN_REAL, "REAL")       /* double, NaN = null */                     \
-    X(SM_COLUMN_BOOLEAN, "INTEGER") /* bool */                                   \
-    X(SM_COLUMN_TEXT, "TEXT")       /* char array, "" = null */                  \
-    X(SM_COLUMN_INTEGERS, "TEXT")   /* sm_integers, never null: [] when empty */ \
-    X(SM_COLUMN_REALS, "TEXT")      /* sm_reals, likewise */                     \
-    X(SM_COLUMN_JSON, "TEXT")       /* json_t *, array or object, NULL = null */
-
+// A column's type, and the member of a struct that holds it.
 typedef enum {
-#define X(code, sql) code,
-    SM_COLUMN_LIST(X)
-#undef X
-        SM_COLUMN_TYPE_COUNT
+    SM_COLUMN_INTEGER,  // int64_t, SM_ABSENT = null
+    SM_COLUMN_REAL,     // double, NaN = null
+    SM_COLUMN_BOOLEAN,  // bool
+    SM_COLUMN_TEXT,     // char array, "" = null
+    SM_COLUMN_INTEGERS, // sm_integers, never null: [] when empty
+    SM_COLUMN_REALS,    // sm_reals, likewise
+    SM_COLUMN_JSON,     // json_t *, array or object, NULL = null
+    SM_COLUMN_TYPE_COUNT
 } sm_column_type;
 
 typedef struct {
@@ -80,7 +75,7 @@ struct sm_column {
 };
 
 typedef struct {
-    const char *name; // of the SQL table
+    const char *name;
     const sm_column *columns;
     int n_columns;
 } sm_table;

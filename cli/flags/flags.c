@@ -636,7 +636,7 @@ static const cli_flag flags[] = {
      WITHIN(1, 1e6)},
     {"Output", "trace", 0, CLI_NEW_FILE, "FILE", NULL, "also write a trace, for ui.perfetto.dev or chrome://tracing",
      PROFILE | LOOP, AT(out.trace)},
-    {"Output", "output", 'o', CLI_FORMAT, "text|md|csv|json|jsonl|sql", NULL,
+    {"Output", "output", 'o', CLI_FORMAT, "text|md|csv|json|jsonl", NULL,
      "format on stdout; not given: text on a terminal, as wide as it is, and md elsewhere", SHOWN, AT(out.format)},
     {"Output", "wide", 0, CLI_SWITCH, NULL, NULL, "show every column with its meaning, as -o md does", SHOWN,
      AT(out.wide)},
@@ -647,8 +647,7 @@ static const cli_flag flags[] = {
     {"Output", "progress", 0, CLI_SWITCH, NULL, NULL, "show progress on stderr",
      MEASURED | PROFILE | LOOP | VERIFY | AGAIN | TOKENIZER | TOKENIZE, AT(out.progress)},
     {"Output", "output-file", 0, CLI_LOG_FILE, "FILE", NULL,
-     "also write the rows to a file: rows are appended to FILE.jsonl; FILE.json, .csv, .sql or .md is written as a "
-     "whole",
+     "also write the rows to a file: rows are appended to FILE.jsonl; FILE.json, .csv or .md is written as a whole",
      MEASURED | LOOP, AT(out.output_file),
      UNLIKE({SWEEP | ADVISE, .help = "append each row (JSONL) as soon as it is measured"})},
     {"Output", "output-file", 0, CLI_NEW_FILE, "FILE", NULL,

@@ -170,7 +170,8 @@ static sm_status parse_choices(const char *what, const cli_choice *choices, cons
 static sm_status parse_format(const char *what, const char *words, const char *text, int *format) {
     sm_format found;
     if (!sm_format_parse(text, &found)) {
-        return sm_fail(SM_ERR_USAGE, "%s: unknown value '%s'; give one of %s", what, text, words);
+        return sm_fail(SM_ERR_USAGE, "%s: unknown value '%s'; give one of %s%s", what, text, words,
+                       strcmp(text, "sql") == 0 ? ": sqlite3 reads csv (.import --csv FILE TABLE)" : "");
     }
     *format = (int)found;
     return SM_OK;

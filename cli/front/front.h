@@ -24,7 +24,11 @@ void cli_version_print(FILE *stream);
 // The manual page of a subcommand, or, for CLI_COMMAND_COUNT, of the program.
 void cli_manual_print(FILE *stream, cli_command command);
 
-// SM_ERR_USAGE: unknown shell.
+// Prints what may stand in the place of the last of these words, those after the program's name: first "words", "list",
+// "files" or "folders", then a line each: a candidate, a tab, its meaning.
+void cli_complete(int n_words, char **words);
+
+// A shell's function that asks for it. SM_ERR_USAGE: unknown shell.
 sm_status cli_completion_print(FILE *stream, const char *shell);
 
 // Prints the JSON Schema of a subcommand's records.

@@ -220,6 +220,10 @@ static int front_option(int argc, char **argv) {
     if (strcmp(name, "--manual") == 0) {
         return print_manual(argv[2]);
     }
+    if (strcmp(name, "--complete") == 0) {
+        cli_complete(argc - 2, argv + 2);
+        return printed();
+    }
     if (strcmp(name, "--completion") == 0) {
         return print_completion(argv[2]);
     }

@@ -78,7 +78,7 @@ json_t *cli_walk_op_json(const cli_walk_op *event);
 
 cli_walk_writer cli_walk_text_writer(void);
 cli_walk_writer cli_walk_json_writer(void);
-cli_walk_writer cli_walk_record_writer(void); // csv, jsonl, sql: only ops
+cli_walk_writer cli_walk_record_writer(void); // csv, jsonl: only ops
 
 // "writes", "adds to" or "updates".
 const char *cli_walk_access(const sm_op *op, int output);

@@ -12,7 +12,7 @@
 // --- rows ----------------------------------------------------------------------------------------
 
 // `run --output-file FILE`: a second output of the rows. Rows are appended to a .jsonl file, or one with an unknown
-// ending; a .json, .csv, .sql or .md file is written when all rows are complete.
+// ending; a .json, .csv or .md file is written when all rows are complete.
 
 typedef struct {
     const char *path; // NULL: none

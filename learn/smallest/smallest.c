@@ -127,11 +127,11 @@ static norm new_norm(void) {
 }
 
 static void norm_forward(const norm *l, const float *x, float *y) {
-    REF(layernorm_forward)(N, C, 1e-5, x, l->w->value, l->b->value, y, l->mean, l->rstd);
+    REF(layernorm_forward)(N, C, 1e-5, x, l->w->value, l->b->value, NULL, y, l->mean, l->rstd, NULL);
 }
 
 static void norm_backward(const norm *l, const float *x, const float *dy, float *dx) {
-    REF(layernorm_backward)(N, C, dy, x, l->w->value, l->mean, l->rstd, NULL, dx, l->w->gradient, l->b->gradient);
+    REF(layernorm_backward)(N, C, dy, x, l->w->value, l->mean, l->rstd, NULL, dx, l->w->gradient, l->b->gradient, NULL);
 }
 
 // --- a block: attention mixes tokens, then an MLP works on each; both add to the residual stream x ---------

@@ -7,7 +7,7 @@
 #include "tests/support/temp_folder.h"
 #include "bench/rows/row.h"
 
-// Quotes, separators, newlines, a line that sqlite3 would take for a command, controls, a
+// Quotes, separators, newlines, controls, a
 // half of a UTF-8 sequence, and a text that closes a statement.
 static const char nasty[] = "a,\"b\"|'c'\r\n.quit\n/\n\x01\x1b[31m\xC3('); DROP TABLE results; --\\";
 static const char nasty_clean[] = "a,\"b\"|'c'\r\n.quit\n/\n\x01\x1b[31m\xEF\xBF\xBD('); DROP TABLE results; --\\";
@@ -218,54 +218,6 @@ TEST(test_csv) {
     }
     assert_int_equal(*p, '\0');
     free(cell);
-    free(text);
-}
-
-// --- sql -------------------------------------------------------------------------------------
-
-static bool have_sqlite3(void) { return system("command -v sqlite3 >/dev/null 2>&1") == 0; }
-
-// What sqlite3 answers to a query after reading the text twice over: the table is there already
-// the second time.
-static char *query_sql(const char *text, const char *query) {
-    char *path = temp_path("rows.sql");
-    char *script = NULL;
-    char command[PATH_MAX + 64];
-    assert_true(asprintf(&script, "%s%s%s\n", text, text, query) > 0);
-    temp_write(path, script, strlen(script));
-    snprintf(command, sizeof(command), "sqlite3 -bail :memory: < '%s' 2>&1", path);
-    FILE *pipe = popen(command, "r");
-    assert_non_null(pipe);
-    char *answer = calloc(1, 4096);
-    assert_non_null(answer);
-    size_t n_bytes = fread(answer, 1, 4095, pipe);
-    assert_true(n_bytes < 4095);
-    assert_int_equal(pclose(pipe), 0);
-    free(script);
-    free(path);
-    return answer;
-}
-
-TEST(test_sql) {
-    char *text = write_rows(SM_FORMAT_SQL);
-    assert_ptr_equal(strstr(text, "CREATE TABLE IF NOT EXISTS \"results\" ("), text);
-    assert_non_null(strstr(text, "\"phases_forward_ns\" INTEGER"));
-    assert_non_null(strstr(text, "''c''"));
-    if (have_sqlite3()) {
-        char *answer = query_sql(
-            text, "SELECT count(*), sum(status = 'oom'), max(median_ns), max(json_extract(samples_ns, '$[2]')),"
-                  " max(mfu), sum(step_efficiency IS NULL), typeof(max(loss)) FROM results;");
-        assert_string_equal(answer, "4|2|812000001|812000002|0.4213|4|real\n");
-        free(answer);
-        // As hexadecimal digits, since the text has newlines of its own.
-        answer = query_sql(text, "SELECT hex(reason) FROM results WHERE status = 'oom' LIMIT 1;");
-        char hex[2 * sizeof(nasty_clean)];
-        for (size_t i = 0; i + 1 < sizeof(nasty_clean); i++) {
-            snprintf(hex + 2 * i, 4, "%02X\n", (unsigned)(unsigned char)nasty_clean[i]);
-        }
-        assert_string_equal(answer, hex);
-        free(answer);
-    }
     free(text);
 }
 

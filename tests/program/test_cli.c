@@ -113,7 +113,7 @@ TEST(run_prints_every_format) {
     static const expectation cases[] = {
         {"run -m tiny --backend reference -b 2 --seq-len 8 -w 1 -r 3", 0, "| step b2s8 |", NULL},
         {"run -m tiny --backend reference -b 2 --seq-len 8 -w 1 -r 3 --no-peaks -o csv", 0, "schema_version,", NULL},
-        {"run -m tiny --backend reference -b 2 --seq-len 8 -w 1 -r 3 --no-peaks -o sql", 0, "INSERT INTO", NULL},
+        {"run -o sql", 2, NULL, "sqlite3 reads csv"},
         {"run -m tiny --backend reference -b 2 --seq-len 8 -w 1 -r 3 --no-peaks -o jsonl", 0, "\"status\"", NULL},
         {"run -m tiny --backend reference -w 1 -r 3 --no-peaks", 0, "ok", "chose B="},
         {"run -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --pass-type "

@@ -111,7 +111,7 @@ TEST(bad_flags) {
         {"run -b 1-1000000", 2, NULL, "more than 256 values"},
         {"run -b 99999999999999999999999", 2, NULL, "out of range"},
         {"run -t 0", 2, NULL, "--threads: 0 is out of range"},
-        {"run -o yaml", 2, NULL, "md|csv|json|jsonl|sql"},
+        {"run -o yaml", 2, NULL, "md|csv|json|jsonl"},
         {"run --mode fast", 2, NULL, "naive|fused|tuned"},
         {"run -m smal", 2, NULL, "did you mean small?"},
         {"run --backend cup", 2, NULL, "did you mean cpu?"},

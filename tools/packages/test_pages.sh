@@ -3,6 +3,7 @@
 # shells complete subcommands, flags, words and lists. tools/packages/pages.sh made FOLDER.
 set -eu
 stepmark=$(realpath "$1")
+PATH=$(dirname "$stepmark"):$PATH
 folder=$(realpath "$2")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -110,9 +111,9 @@ for command in $commands; do
     done
 done
 expect zsh 'stepmark prof' 'profile '
-expect zsh 'stepmark run --precisi' 'run --precision='
-expect zsh 'stepmark run --precision fp1' 'run --precision fp16,'
-expect zsh 'stepmark run --precision fp32,fp1' 'run --precision fp32,fp16,'
+expect zsh 'stepmark run --precisi' 'run --precision '
+expect zsh 'stepmark run --precision fp1' 'run --precision fp16'
+expect zsh 'stepmark run --precision fp32,fp1' 'run --precision fp32,fp16'
 expect zsh 'stepmark sweep --preset fw' 'sweep --preset fwdbwd '
 expect zsh "stepmark report $work/somewhere/a_" "report $work/somewhere/a_file "
 
