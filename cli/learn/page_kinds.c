@@ -17,6 +17,7 @@ typedef struct {
 
 static const source_rule rules[] = {
     {"reference", "backends/reference/", "", "void REF(", ")("},
+    {"reference", "backends/reference/", "relu2_", "void REF(name##_", ")("},
     {"cpu", "backends/cpu/kernels/", "", "\nCPU_KERNEL(", ") {"},
     {"cpu", "backends/cpu/kernels/", "", "\nvoid ISA(cpu_", ")("},
     {"cpu", "backends/cpu/kernels/", "matmul_", "\nCPU_MATMUL(", ") {"},
