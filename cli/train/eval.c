@@ -183,7 +183,7 @@ static sm_status take_text(evaluation *e, const sm_data_files *files) {
     sm_ids ids = {.n = 0};
     sm_text_block block = {.n_parts = 0};
     sm_text_source *source = NULL;
-    sm_status status = sm_text_source_open(files, NULL, NULL, &source);
+    sm_status status = sm_text_source_open(files, e->tokenizer, NULL, NULL, &source);
     status = status == SM_OK ? encode(e, source, &block, &ids) : status;
     for (size_t first = 0; first + 1 < ids.n && status == SM_OK; first += (size_t)e->T) {
         const size_t left = ids.n - first;

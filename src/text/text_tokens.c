@@ -206,10 +206,10 @@ static sm_status append(text_tokens *t, piece p) {
 
 // The length of the first piece of a text: up to the last place to cut within PIECE_BYTES, or within twice as many
 // bytes, and so on.
-static size_t cut(const uint8_t *text, size_t n) {
-    size_t at = n > PIECE_BYTES ? sm_encoder_part(text, PIECE_BYTES, 1) : 0;
+static size_t cut(const sm_tokenizer *tokenizer, const uint8_t *text, size_t n) {
+    size_t at = n > PIECE_BYTES ? sm_encoder_part(tokenizer, text, PIECE_BYTES, 1) : 0;
     for (size_t end = 2 * PIECE_BYTES; at == 0 && end < n; end *= 2) {
-        at = sm_encoder_part(text, end, end / 2);
+        at = sm_encoder_part(tokenizer, text, end, end / 2);
     }
     return at > 0 ? at : n;
 }
@@ -219,7 +219,7 @@ static sm_status index_part(text_tokens *t, reader *r, const uint8_t *text, cons
                             int64_t *n_tokens) {
     size_t done = 0;
     do { // a part without bytes may end a document
-        const size_t n = cut(text + done, part->n_bytes - done);
+        const size_t n = cut(t->tokenizer, text + done, part->n_bytes - done);
         const piece p = {.first_token = *n_tokens,
                          .file = part->file,
                          .at_bytes = part->at_bytes + (int64_t)done,
@@ -252,7 +252,7 @@ static sm_status make_index(text_tokens *t, int64_t *n_tokens) {
     sm_text_source *source = NULL;
     sm_text_block block = {0};
     reader *r = NULL;
-    SM_TRY_GOTO(sm_text_source_open(&t->files, NULL, NULL, &source));
+    SM_TRY_GOTO(sm_text_source_open(&t->files, t->tokenizer, NULL, NULL, &source));
     SM_TRY_GOTO(take_reader(t, &r));
     SM_TRY_GOTO(index_blocks(t, source, r, &block, n_tokens));
     if (*n_tokens == 0) {

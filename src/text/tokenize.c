@@ -289,7 +289,7 @@ static sm_status encode_all(pipeline *p, const sm_data_files *files) {
     if (p->split.ends != NULL) {
         note_ends(p);
     }
-    SM_TRY(sm_text_source_open(files, p->job->val_percent > 0 ? &p->split : NULL, begin, &p->source));
+    SM_TRY(sm_text_source_open(files, p->tokenizer, p->job->val_percent > 0 ? &p->split : NULL, begin, &p->source));
     sm_status status = run_threads(p);
     if (status == SM_ERR_INTERRUPTED) {
         SM_TRY(sm_token_output_save(p->out, &p->written));

@@ -294,7 +294,7 @@ static sm_status learn(training *t) {
 static sm_status set_first_tokens(training *t, int32_t byte_ids[SM_N_BYTES]) {
     uint8_t order[SM_N_BYTES];
     const char *end = SM_END_OF_TEXT;
-    SM_TRY(sm_tokenizer_set_added(t->tokenizer, t->n_tokens++, (const uint8_t *)end, strlen(end), true));
+    SM_TRY(sm_tokenizer_set_added(t->tokenizer, t->n_tokens++, (const uint8_t *)end, strlen(end), true, false));
     sm_byte_alphabet_order(order);
     for (int i = 0; i < SM_N_BYTES; i++) {
         byte_ids[order[i]] = t->n_tokens;

@@ -11,7 +11,7 @@
 #include "src/tokenizer/merging.h"
 #include "src/tokenizer/pretokens.h"
 
-enum { MAX_KEY_BYTES = 16, MAX_KEPT_IDS = 11, N_KEPT = 1 << 16 };
+enum { MAX_KEY_BYTES = 16, MAX_KEPT_IDS = 11, N_KEPT = 1 << 16, N_KINDS = 2 };
 
 typedef struct {
     uint64_t key[2]; // the bytes, then zeros
@@ -25,9 +25,8 @@ struct sm_encoder {
     sm_pretokens *pretokens;
     sm_merging *merging;
     kept *table;
-    sm_ids added_ids;
-    pcre2_code *added; // matches any of them; NULL: there are none
-    pcre2_match_data *match;
+    pcre2_code *added[N_KINDS]; // match any added token that is not normalized, or that is; NULL: there are none
+    pcre2_match_data *match[N_KINDS];
 };
 
 // --- pieces --------------------------------------------------------------------------------
@@ -98,31 +97,45 @@ static sm_status encode_plain(sm_encoder *e, const uint8_t *text, size_t n, sm_i
 
 // --- added tokens --------------------------------------------------------------------------
 
-static sm_status append_added(const sm_encoder *e, const uint8_t *bytes, size_t n, sm_ids *ids) {
-    for (size_t i = 0; i < e->added_ids.n; i++) {
-        const int32_t id = e->added_ids.ids[i];
-        if (e->tokenizer->tokens[id].n_bytes == n && memcmp(sm_token_bytes(e->tokenizer, id), bytes, n) == 0) {
-            return sm_ids_append(ids, id);
-        }
+// Encodes the text around the added tokens of a kind with those of the next.
+static sm_status encode_around(sm_encoder *e, int kind, const uint8_t *text, size_t n, sm_ids *ids) {
+    size_t begin = 0;
+    if (kind == N_KINDS) {
+        return encode_plain(e, text, n, ids);
     }
-    return sm_fail(SM_ERR_INTERNAL, "an added token was found that is not in the vocabulary");
+    while (e->added[kind] != NULL && pcre2_match(e->added[kind], text, n, begin, 0, e->match[kind], NULL) > 0) {
+        const PCRE2_SIZE *found = pcre2_get_ovector_pointer(e->match[kind]);
+        const int32_t id = sm_tokenizer_find_added(e->tokenizer, text + found[0], found[1] - found[0]);
+        SM_TRY(encode_around(e, kind + 1, text + begin, found[0] - begin, ids));
+        SM_TRY(sm_ids_append(ids, id));
+        begin = found[1];
+    }
+    return encode_around(e, kind + 1, text + begin, n - begin, ids);
 }
 
 sm_status sm_encoder_encode(sm_encoder *e, const uint8_t *text, size_t n, sm_ids *ids) {
-    size_t begin = 0;
-    while (e->added != NULL && pcre2_match(e->added, text, n, begin, 0, e->match, NULL) > 0) {
-        const PCRE2_SIZE *found = pcre2_get_ovector_pointer(e->match);
-        SM_TRY(encode_plain(e, text + begin, found[0] - begin, ids));
-        SM_TRY(append_added(e, text + found[0], found[1] - found[0], ids));
-        begin = found[1];
-    }
-    return encode_plain(e, text + begin, n - begin, ids);
+    return encode_around(e, 0, text, n, ids);
 }
 
-size_t sm_encoder_part(const uint8_t *text, size_t n, size_t least) {
+// Whether an added token may begin before `at` and end after it, perhaps beyond the text.
+static bool is_crossed(const sm_tokenizer *t, const uint8_t *text, size_t n, size_t at) {
+    for (size_t i = 0; i < t->wide_ids.n; i++) {
+        const int32_t id = t->wide_ids.ids[i];
+        const size_t length = t->tokens[id].n_bytes;
+        for (size_t begin = at < length ? 0 : at - length + 1; begin < at; begin++) {
+            const size_t known = n - begin < length ? n - begin : length;
+            if (memcmp(text + begin, sm_token_bytes(t, id), known) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+size_t sm_encoder_part(const sm_tokenizer *t, const uint8_t *text, size_t n, size_t least) {
     for (size_t at = n; at > 1 && at > least;) {
         at--;
-        if (sm_pretokens_part_at(text, at)) {
+        if (sm_pretokens_part_at(text, at) && (t == NULL || !is_crossed(t, text, n, at))) {
             return at;
         }
     }
@@ -131,71 +144,44 @@ size_t sm_encoder_part(const uint8_t *text, size_t n, size_t least) {
 
 // --- beginning and end ---------------------------------------------------------------------
 
-static sm_status check_parts(const sm_tokenizer *t, int32_t id) {
-    const uint8_t *bytes = sm_token_bytes(t, id);
-    for (size_t at = 1; at < t->tokens[id].n_bytes; at++) {
-        if (sm_pretokens_part_at(bytes, at)) {
-            return sm_fail(SM_ERR_UNSUPPORTED, "added token %d has a space after another character", id);
-        }
+// "\x3c\x7c|\x3c": matches any added token of a kind, byte by byte, the longest first. Empty: there are none. The
+// caller frees it.
+static char *pattern_of(const sm_tokenizer *t, bool is_normalized) {
+    size_t length = 0;
+    for (size_t i = 0; i < t->added_ids.n; i++) {
+        length += 4 * (size_t)t->tokens[t->added_ids.ids[i]].n_bytes + 1;
     }
-    return SM_OK;
-}
-
-// The ids of added tokens, the longest first: of several that begin at a place, the longest wins.
-static sm_status list_added(sm_encoder *e) {
-    const sm_tokenizer *t = e->tokenizer;
-    for (int32_t id = 0; id < t->n_tokens; id++) {
-        if (!t->tokens[id].is_added) {
+    char *pattern = calloc(length + 1, 1);
+    char *at = pattern;
+    for (size_t i = 0; pattern != NULL && i < t->added_ids.n; i++) {
+        const int32_t id = t->added_ids.ids[i];
+        if (t->tokens[id].is_normalized != is_normalized) {
             continue;
         }
-        SM_TRY(check_parts(t, id));
-        SM_TRY(sm_ids_append(&e->added_ids, id));
-        int32_t *ids = e->added_ids.ids;
-        for (size_t i = e->added_ids.n - 1; i > 0 && t->tokens[ids[i - 1]].n_bytes < t->tokens[ids[i]].n_bytes; i--) {
-            const int32_t longer = ids[i];
-            ids[i] = ids[i - 1];
-            ids[i - 1] = longer;
-        }
-    }
-    return SM_OK;
-}
-
-// "\x3c\x7c|\x3c": matches any added token, byte by byte. The caller frees it.
-static char *pattern_of(const sm_encoder *e) {
-    size_t length = 0;
-    for (size_t i = 0; i < e->added_ids.n; i++) {
-        length += 4 * (size_t)e->tokenizer->tokens[e->added_ids.ids[i]].n_bytes + 1;
-    }
-    char *pattern = malloc(length + 1);
-    char *at = pattern;
-    for (size_t i = 0; pattern != NULL && i < e->added_ids.n; i++) {
-        const int32_t id = e->added_ids.ids[i];
-        const uint8_t *bytes = sm_token_bytes(e->tokenizer, id);
-        at += i > 0 ? sprintf(at, "|") : 0;
-        for (uint32_t k = 0; k < e->tokenizer->tokens[id].n_bytes; k++) {
-            at += sprintf(at, "\\x%02x", bytes[k]);
+        at += at > pattern ? sprintf(at, "|") : 0;
+        for (uint32_t k = 0; k < t->tokens[id].n_bytes; k++) {
+            at += sprintf(at, "\\x%02x", sm_token_bytes(t, id)[k]);
         }
     }
     return pattern;
 }
 
-static sm_status compile_added(sm_encoder *e) {
+static sm_status compile_added(sm_encoder *e, int kind) {
     int error;
     PCRE2_SIZE where;
-    SM_TRY(list_added(e));
-    if (e->added_ids.n == 0) {
-        return SM_OK;
+    char *pattern = pattern_of(e->tokenizer, kind == 1);
+    if (pattern != NULL && pattern[0] != '\0') {
+        e->added[kind] = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, 0, &error, &where, NULL);
+        e->match[kind] = e->added[kind] != NULL ? pcre2_match_data_create_from_pattern(e->added[kind], NULL) : NULL;
     }
-    char *pattern = pattern_of(e);
-    if (pattern != NULL) {
-        e->added = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, 0, &error, &where, NULL);
-        e->match = e->added != NULL ? pcre2_match_data_create_from_pattern(e->added, NULL) : NULL;
-    }
+    const bool is_complete = pattern != NULL && (pattern[0] == '\0' || e->match[kind] != NULL);
     free(pattern);
-    if (e->match == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for a pattern of %zu added tokens", e->added_ids.n);
+    if (!is_complete) {
+        return sm_fail(SM_ERR_OOM, "no memory for a pattern of %zu added tokens", e->tokenizer->added_ids.n);
     }
-    (void)pcre2_jit_compile(e->added, PCRE2_JIT_COMPLETE); // without it, matching is only slower
+    if (e->added[kind] != NULL) {
+        (void)pcre2_jit_compile(e->added[kind], PCRE2_JIT_COMPLETE); // without it, matching is only slower
+    }
     return SM_OK;
 }
 
@@ -215,7 +201,9 @@ sm_status sm_encoder_new(const sm_tokenizer *tokenizer, sm_encoder **encoder) {
     memset(e->table, 0, N_KEPT * sizeof(*e->table));
     SM_TRY_GOTO(sm_pretokens_new(&e->pretokens));
     SM_TRY_GOTO(sm_merging_new(tokenizer, &e->merging));
-    SM_TRY_GOTO(compile_added(e));
+    for (int kind = 0; kind < N_KINDS; kind++) {
+        SM_TRY_GOTO(compile_added(e, kind));
+    }
     *encoder = e;
     return SM_OK;
 
@@ -226,9 +214,10 @@ cleanup:
 
 void sm_encoder_free(sm_encoder *e) {
     if (e != NULL) {
-        pcre2_match_data_free(e->match);
-        pcre2_code_free(e->added);
-        free(e->added_ids.ids);
+        for (int kind = 0; kind < N_KINDS; kind++) {
+            pcre2_match_data_free(e->match[kind]);
+            pcre2_code_free(e->added[kind]);
+        }
         sm_merging_free(e->merging);
         sm_pretokens_free(e->pretokens);
         free(e->table);

@@ -9,8 +9,7 @@
 
 typedef struct sm_encoder sm_encoder;
 
-// The tokenizer must outlive it. SM_ERR_OOM; SM_ERR_UNSUPPORTED: an added token makes it impossible to encode text in
-// parts (sm_encoder_part_at).
+// The tokenizer must outlive it. SM_ERR_OOM.
 sm_status sm_encoder_new(const sm_tokenizer *tokenizer, sm_encoder **encoder);
 void sm_encoder_free(sm_encoder *encoder); // NULL is fine
 
@@ -18,8 +17,8 @@ void sm_encoder_free(sm_encoder *encoder); // NULL is fine
 sm_status sm_encoder_encode(sm_encoder *encoder, const uint8_t *text, size_t n, sm_ids *ids);
 
 // The last place, at or after `least`, where a text may be cut so that both sides, encoded separately, give the ids of
-// the whole; 0: none.
-size_t sm_encoder_part(const uint8_t *text, size_t n, size_t least);
+// the whole; 0: none. `tokenizer` NULL: without added tokens.
+size_t sm_encoder_part(const sm_tokenizer *tokenizer, const uint8_t *text, size_t n, size_t least);
 
 // Appends the bytes of ids to `text` (its capacity grows). SM_ERR_INVALID: an id outside the vocabulary.
 typedef struct {

@@ -13,6 +13,7 @@ enum { BLOCK_BYTES = 1 << 20, HASHED_BYTES = 1 << 16, LEAST_ROOM_BYTES = 2 * HAS
 
 struct sm_text_source {
     const sm_data_files *files;
+    const sm_tokenizer *tokenizer;
     const sm_text_split *split; // NULL: all is for training
     sm_text_position at;        // of the next byte for a block
     size_t block_begin;         // that byte's offset in the block
@@ -191,8 +192,8 @@ static const sm_text_end *find_end(const sm_text_source *s, int64_t end) {
 }
 
 // The last place up to `at` where a text may be cut without changing ids, or else between two characters.
-static size_t cut_near(const uint8_t *text, size_t at) {
-    const size_t place = sm_encoder_part(text, at + 1, 1);
+static size_t cut_near(const sm_tokenizer *tokenizer, const uint8_t *text, size_t at) {
+    const size_t place = sm_encoder_part(tokenizer, text, at + 1, 1);
     while (place == 0 && at > 0 && (text[at] & 0xc0) == 0x80) {
         at--;
     }
@@ -206,7 +207,7 @@ static sm_status add_divided(sm_text_source *s, sm_text_block *block, sm_text_pa
     const int64_t from = e != NULL ? e->from : end;
     const size_t n_train = from >= end  ? part.n_bytes
                            : from <= at ? 0
-                                        : cut_near(block->text + part.offset, (size_t)(from - at));
+                                        : cut_near(s->tokenizer, block->text + part.offset, (size_t)(from - at));
     if (n_train > 0) {
         const sm_text_part train = {
             .offset = part.offset, .n_bytes = n_train, .file = part.file, .at_bytes = at, .ends_document = from <= end};
@@ -254,7 +255,7 @@ static sm_status add_separated(sm_text_source *s, sm_text_block *block, size_t *
 // The last place to cut text, of which more will follow, without changing ids; 0: none. A document that begins here
 // needs as many bytes as decide its side.
 static size_t find_cut(const sm_text_source *s, const uint8_t *text, size_t n) {
-    return s->at.in_document || n >= HASHED_BYTES ? sm_encoder_part(text, n, 1) : 0;
+    return s->at.in_document || n >= HASHED_BYTES ? sm_encoder_part(s->tokenizer, text, n, 1) : 0;
 }
 
 // Adds as much of the current file as fits; more if it cannot be cut earlier, or if the block would be empty.
@@ -319,14 +320,15 @@ sm_status sm_text_source_next(sm_text_source *s, sm_text_block *block) {
 
 // --- beginning and end ---------------------------------------------------------------------
 
-sm_status sm_text_source_open(const sm_data_files *files, const sm_text_split *split, const sm_text_position *at,
-                              sm_text_source **source) {
+sm_status sm_text_source_open(const sm_data_files *files, const sm_tokenizer *tokenizer, const sm_text_split *split,
+                              const sm_text_position *at, sm_text_source **source) {
     sm_text_source *s = calloc(1, sizeof *s);
     *source = s;
     if (s == NULL) {
         return sm_fail(SM_ERR_OOM, "no memory to read text");
     }
     s->files = files;
+    s->tokenizer = tokenizer;
     s->split = split;
     s->fd = -1;
     if (at != NULL) {
@@ -401,7 +403,7 @@ sm_status sm_text_split_find(const sm_data_files *files, double val_percent, sm_
     if (val_percent <= 0 || files->has_stdin) {
         return SM_OK;
     }
-    sm_status status = sm_text_source_open(files, &whole, NULL, &source);
+    sm_status status = sm_text_source_open(files, NULL, &whole, NULL, &source);
     status = status == SM_OK ? survey(source, val_percent, &block, &ends, &share) : status;
     sm_text_block_free(&block);
     sm_text_source_close(source);

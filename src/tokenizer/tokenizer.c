@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "fnv1a.h"
+#include "src/tokenizer/pretokens.h"
 #include "src/tokenizer/tokenizer.h"
 
 // --- making one ----------------------------------------------------------------------------
@@ -31,6 +32,8 @@ void sm_tokenizer_free(sm_tokenizer *t) {
         free(t->bytes);
         free(t->merges);
         free(t->pairs);
+        free(t->added_ids.ids);
+        free(t->wide_ids.ids);
         free(t);
     }
 }
@@ -62,21 +65,32 @@ static sm_status check_new(const sm_tokenizer *t, int64_t id, size_t n_bytes) {
 
 sm_status sm_tokenizer_set(sm_tokenizer *t, int64_t id, const uint8_t *bytes, size_t n_bytes) {
     SM_TRY(check_new(t, id, n_bytes));
-    if (t->tokens[id].is_set) {
+    sm_token *old = &t->tokens[id];
+    if (old->is_added && !old->is_learned && old->n_bytes == n_bytes &&
+        memcmp(sm_token_bytes(t, (int32_t)id), bytes, n_bytes) == 0) {
+        old->is_learned = true;
+        return SM_OK;
+    }
+    if (old->is_set) {
         return sm_fail(SM_ERR_FORMAT, "id %lld belongs to two tokens", (long long)id);
     }
-    sm_token token = {.n_bytes = (uint32_t)n_bytes, .is_set = true};
+    sm_token token = {.n_bytes = (uint32_t)n_bytes, .is_set = true, .is_learned = true};
     SM_TRY(keep_bytes(t, bytes, n_bytes, &token.offset));
     t->tokens[id] = token;
     return SM_OK;
 }
 
-sm_status sm_tokenizer_set_added(sm_tokenizer *t, int64_t id, const uint8_t *bytes, size_t n_bytes, bool is_special) {
+sm_status sm_tokenizer_set_added(sm_tokenizer *t, int64_t id, const uint8_t *bytes, size_t n_bytes, bool is_special,
+                                 bool is_normalized) {
     SM_TRY(check_new(t, id, n_bytes));
     if (t->tokens[id].is_added) {
         return sm_fail(SM_ERR_FORMAT, "id %lld belongs to two added tokens", (long long)id);
     }
-    sm_token token = {.n_bytes = (uint32_t)n_bytes, .is_set = true, .is_added = true, .is_special = is_special};
+    sm_token token = {.n_bytes = (uint32_t)n_bytes,
+                      .is_set = true,
+                      .is_added = true,
+                      .is_special = is_special,
+                      .is_normalized = is_normalized};
     SM_TRY(keep_bytes(t, bytes, n_bytes, &token.offset));
     t->tokens[id] = token;
     return SM_OK;
@@ -137,7 +151,7 @@ static sm_status find_bytes(sm_tokenizer *t) {
         if (!t->tokens[id].is_set) {
             return sm_fail(SM_ERR_FORMAT, "id %d has no token: ids must be 0 to %d, each once", id, t->n_tokens - 1);
         }
-        if (t->tokens[id].n_bytes == 1 && !t->tokens[id].is_added) {
+        if (t->tokens[id].n_bytes == 1 && t->tokens[id].is_learned) {
             t->byte_ids[*sm_token_bytes(t, id)] = id;
         }
     }
@@ -149,12 +163,41 @@ static sm_status find_bytes(sm_tokenizer *t) {
     return SM_OK;
 }
 
-// The id of an added token with this text, or SM_NO_ID.
-static int32_t find_added(const sm_tokenizer *t, const char *text) {
-    const size_t n = strlen(text);
+static bool is_longer(const sm_tokenizer *t, int32_t left, int32_t right) {
+    return t->tokens[left].n_bytes > t->tokens[right].n_bytes;
+}
+
+static bool is_wide(const sm_tokenizer *t, int32_t id) {
+    bool found = false;
+    for (size_t at = 1; at < t->tokens[id].n_bytes && !found; at++) {
+        found = sm_pretokens_part_at(sm_token_bytes(t, id), at);
+    }
+    return found;
+}
+
+static sm_status list_added(sm_tokenizer *t) {
+    t->added_ids.n = 0;
+    t->wide_ids.n = 0;
     for (int32_t id = 0; id < t->n_tokens; id++) {
-        const sm_token *token = &t->tokens[id];
-        if (token->is_added && token->n_bytes == n && memcmp(sm_token_bytes(t, id), text, n) == 0) {
+        if (!t->tokens[id].is_added) {
+            continue;
+        }
+        SM_TRY(sm_ids_append(&t->added_ids, id));
+        SM_TRY(is_wide(t, id) ? sm_ids_append(&t->wide_ids, id) : SM_OK);
+        int32_t *ids = t->added_ids.ids;
+        for (size_t i = t->added_ids.n - 1; i > 0 && is_longer(t, ids[i], ids[i - 1]); i--) {
+            const int32_t longer = ids[i];
+            ids[i] = ids[i - 1];
+            ids[i - 1] = longer;
+        }
+    }
+    return SM_OK;
+}
+
+int32_t sm_tokenizer_find_added(const sm_tokenizer *t, const uint8_t *bytes, size_t n_bytes) {
+    for (size_t i = 0; i < t->added_ids.n; i++) {
+        const int32_t id = t->added_ids.ids[i];
+        if (t->tokens[id].n_bytes == n_bytes && memcmp(sm_token_bytes(t, id), bytes, n_bytes) == 0) {
             return id;
         }
     }
@@ -163,17 +206,24 @@ static int32_t find_added(const sm_tokenizer *t, const char *text) {
 
 sm_status sm_tokenizer_finish(sm_tokenizer *t) {
     SM_TRY(find_bytes(t));
-    t->end_of_text = find_added(t, SM_END_OF_TEXT);
+    SM_TRY(list_added(t));
+    t->end_of_text = sm_tokenizer_find_added(t, (const uint8_t *)SM_END_OF_TEXT, strlen(SM_END_OF_TEXT));
     return make_pairs(t);
 }
 
 // --- using it ------------------------------------------------------------------------------
 
+// Where added tokens are all normalized or none is, that makes no difference.
 void sm_tokenizer_digest(const sm_tokenizer *t, char digest[SM_TOKENIZER_DIGEST_SIZE]) {
     uint64_t hash = SM_FNV1A_START;
+    size_t n_normalized = 0;
+    for (size_t i = 0; i < t->added_ids.n; i++) {
+        n_normalized += t->tokens[t->added_ids.ids[i]].is_normalized;
+    }
+    const uint32_t weight = n_normalized > 0 && n_normalized < t->added_ids.n ? 2 : 0;
     for (int32_t id = 0; id < t->n_tokens; id++) {
         const sm_token *token = &t->tokens[id];
-        const uint32_t head[2] = {token->n_bytes, token->is_added};
+        const uint32_t head[2] = {token->n_bytes, token->is_added + weight * token->is_normalized};
         hash = sm_fnv1a(hash, head, sizeof head);
         hash = sm_fnv1a(hash, sm_token_bytes(t, id), token->n_bytes);
     }

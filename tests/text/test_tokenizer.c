@@ -262,7 +262,7 @@ static void expect_ids(const char *label, const sm_tokenizer *t, const uint8_t *
     expect_ok(label, sm_encoder_encode(encoder, text, n, &ids));
     for (size_t begin = 0; begin < n;) {
         const size_t piece = n - begin < 997 ? n - begin : 997;
-        const size_t part = begin + piece < n ? sm_encoder_part(text + begin, piece, 1) : piece;
+        const size_t part = begin + piece < n ? sm_encoder_part(t, text + begin, piece, 1) : piece;
         const size_t length = part > 0 ? part : n - begin;
         expect_ok(label, sm_encoder_encode(encoder, text + begin, length, &parts));
         begin += length;
@@ -466,7 +466,21 @@ TEST(malformed_tokenizers_are_refused) {
         {AB, "", "{\"id\": 257, \"content\": \"<s>\", \"lstrip\": true}", "", SM_ERR_UNSUPPORTED, "lstrip"},
         {AB, "", "{\"id\": 257, \"content\": \"\"}", "", SM_ERR_FORMAT, "empty token"},
         {AB, "", "", "\"normalizer\": {\"type\": \"NFC\"},", SM_ERR_UNSUPPORTED, "normalizer"},
-        {AB, "\"a b\"", "{\"id\": 0, \"content\": \"<s>\"}", "", SM_ERR_FORMAT, "id 0|two tokens"},
+        {AB, "\"a b\"", "{\"id\": 0, \"content\": \"<s>\"}", "", SM_ERR_FORMAT,
+         "'<s>' is listed with the id 0|get 257"},
+        {AB, "\"a b\"", "{\"id\": 3, \"content\": \"ab\"}", "", SM_ERR_FORMAT, "'ab' is listed with the id 3|get 256"},
+        {AB, "\"a b\"", "{\"id\": 220, \"content\": \"Ġ\"}", "", SM_ERR_UNSUPPORTED, "'Ġ'|stands for other bytes"},
+        {AB, "\"a b\"", "", "\"post_processor\": {\"type\": \"RobertaProcessing\"},", SM_ERR_UNSUPPORTED,
+         "post_processor is RobertaProcessing, which adds tokens"},
+        {AB, "\"a b\"", "",
+         "\"post_processor\": {\"type\": \"Sequence\", \"processors\": [{\"type\": \"ByteLevel\"}, {\"type\": "
+         "\"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"a\"}}, {\"Sequence\": {\"id\": "
+         "\"A\"}}]}]},",
+         SM_ERR_UNSUPPORTED, "post_processor is TemplateProcessing, which adds tokens"},
+        {AB, "\"a b\"", "",
+         "\"post_processor\": {\"type\": \"Sequence\", \"processors\": [{\"type\": \"ByteLevel\"}, {\"type\": "
+         "\"TemplateProcessing\", \"single\": [{\"Sequence\": {\"id\": \"A\"}}]}]},",
+         SM_OK, ""},
     };
     char *path = temp_path("malformed.json");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -485,6 +499,130 @@ TEST(malformed_tokenizers_are_refused) {
         free(text);
     }
     free(path);
+}
+
+static void expect_text_ids(const char *label, const char *folder, const char *text, const char *expected) {
+    sm_tokenizer *t;
+    sm_encoder *encoder;
+    sm_ids ids = {.n = 0};
+    sm_ids parts = {.n = 0};
+    char found[400] = "";
+    expect_ok(label, sm_tokenizer_read(folder, &t));
+    expect_ok(label, sm_encoder_new(t, &encoder));
+    expect_ok(label, sm_encoder_encode(encoder, (const uint8_t *)text, strlen(text), &ids));
+    for (size_t begin = 0; begin < strlen(text);) { // and in parts, each cut out of few bytes
+        const uint8_t *from = (const uint8_t *)text + begin;
+        const size_t left = strlen(text) - begin;
+        const size_t part = left > 4 ? sm_encoder_part(t, from, 4, 1) : left;
+        const size_t n = part > 0 ? part : left;
+        expect_ok(label, sm_encoder_encode(encoder, from, n, &parts));
+        begin += n;
+    }
+    if (parts.n != ids.n || memcmp(parts.ids, ids.ids, ids.n * sizeof *ids.ids) != 0) {
+        fail_msg("%s: parts of '%s' give other ids than the whole", label, text);
+    }
+    for (size_t i = 0, used = 0; i < ids.n; i++) {
+        used += (size_t)snprintf(found + used, sizeof found - used, i > 0 ? " %d" : "%d", ids.ids[i]);
+    }
+    if (strcmp(found, expected) != 0) {
+        fail_msg("%s: '%s' has the ids %s, not %s", label, text, found, expected);
+    }
+    free(parts.ids);
+    free(ids.ids);
+    sm_encoder_free(encoder);
+    sm_tokenizer_free(t);
+}
+
+// Ids of `tokenizers`: those that are not normalized come first, then the leftmost, then the longest. A byte has its id
+// in the order of its character: 'a' is 64, a space 220.
+TEST(added_tokens_overlap_as_in_tokenizers) {
+#define TOKEN(id, content, normalized) \
+    "{\"id\": " #id ", \"content\": \"" content "\", \"special\": false, \"normalized\": " #normalized "}"
+    static const struct {
+        const char *added, *text, *ids;
+    } cases[] = {
+        {TOKEN(257, "<|x|>", false) ", " TOKEN(258, "ab<|x|>", true), "ab<|x|> ab<|x|>", "256 257 220 256 257"},
+        {TOKEN(257, "<|x|>", true) ", " TOKEN(258, "ab<|x|>", false), "ab<|x|> ab<|x|>", "258 220 258"},
+        {TOKEN(257, "<|x|>", true) ", " TOKEN(258, "ab<|x|>", true), "ab<|x|>", "258"},
+        {TOKEN(257, "aa", false) ", " TOKEN(258, "aaa", false), "aaaaa", "258 257"},
+        {TOKEN(64, "a", false), "abab", "64 65 64 65"},
+        {TOKEN(64, "a", false) ", " TOKEN(256, "ab", true), "abab", "64 65 64 65"},
+        {TOKEN(257, "a b", false), "xa ba b a", "87 257 257 220 64"},
+        {TOKEN(257, "\\n", true), "a\\nb\nc", "64 59 77 65 257 66"},
+    };
+    char *path = temp_path("overlap.json");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *json = make_json(AB, "\"a b\"", cases[i].added, "");
+        temp_write(path, json, strlen(json));
+        expect_text_ids(cases[i].added, path, cases[i].text, cases[i].ids);
+        free(json);
+    }
+    free(path);
+}
+
+// vocab.json and merges.txt with <|endoftext|> as 257, and the files next to them.
+TEST(added_tokens_of_every_file_are_one_id) {
+    static const char text[] = "XX ab<y>PAD<|endoftext|>";
+    static const struct {
+        const char *config, *map, *added, *ids; // NULL: no such file
+        const char *refused;
+    } cases[] = {
+        {NULL, NULL, NULL, "55 55 220 256 27 88 29 47 32 35 257", NULL},
+        {NULL, NULL, "{\"XX\": 258, \"<y>\": 259}", "258 220 256 259 47 32 35 257", NULL},
+        {NULL, NULL, "{\"<y>\": 259, \"XX\": 258, \"ab\": 256}", "258 220 256 259 47 32 35 257", NULL},
+        {"{\"added_tokens_decoder\": {\"259\": {\"content\": \"<y>\"}, \"258\": {\"content\": \"XX\"}}}", NULL, NULL,
+         "258 220 256 259 47 32 35 257", NULL},
+        {"{\"added_tokens_decoder\": {\"258\": {\"content\": \"XX\"}}, \"model_max_length\": "
+         "1000000000000000019884624838656}",
+         "{\"pad_token\": \"PAD\"}", "{\"<y>\": 259}", "258 220 256 27 88 29 47 32 35 257", NULL},
+        {NULL, "{\"pad_token\": \"PAD\", \"additional_special_tokens\": [\"<y>\"]}", NULL, "55 55 220 256 259 258 257",
+         NULL},
+        {"{\"pad_token\": \"XX\"}", "{\"pad_token\": {\"content\": \"PAD\", \"lstrip\": false}}", "{\"<y>\": 258}",
+         "55 55 220 256 258 259 257", NULL},
+        {"{\"pad_token\": \"PAD\", \"extra_special_tokens\": {\"y_token\": \"<y>\"}}", NULL, NULL,
+         "55 55 220 256 259 258 257", NULL},
+        {"\xef\xbb\xbf{\"y_token\": \"<y>\", \"pad_token\": null}", NULL, NULL, "55 55 220 256 258 47 32 35 257", NULL},
+        {NULL, NULL, "{\"XX\": 260}", NULL, "'XX' is listed with the id 260, and would get 258"},
+        {NULL, NULL, "{\"XX\": \"258\"}", NULL, "added_tokens.json: added token 0"},
+        {NULL, "{\"pad_token\": {\"content\": \"PAD\", \"lstrip\": true}}", NULL, NULL, "an added token's lstrip"},
+        {"{\"added_tokens_decoder\": {\"258\": {\"content\": \"XX\", \"rstrip\": true}}}", NULL, NULL, NULL,
+         "tokenizer_config.json: an added token's rstrip"},
+        {"{\"added_tokens_decoder\": {\"x\": {\"content\": \"XX\"}}}", NULL, NULL, NULL, "added token 0"},
+        {"{\"added_tokens_decoder\": {\"258\": {\"content\": 1}}}", NULL, NULL, NULL, "added token 0"},
+        {"{\"add_bos_token\": true}", NULL, NULL, NULL, "tokenizer_config.json: add_bos_token is set"},
+        {"{\"add_prefix_space\": true}", NULL, NULL, NULL, "add_prefix_space is set"},
+        {"{\"tokenizer_class\": \"Qwen2Tokenizer\"}", NULL, NULL, NULL, "tokenizer_class is 'Qwen2Tokenizer'"},
+    };
+    static const char *const names[] = {"pair/tokenizer_config.json", "pair/special_tokens_map.json",
+                                        "pair/added_tokens.json"};
+    char *folder = temp_path("pair");
+    char *json = make_json(AB ", \"<|endoftext|>\": 257", "", "", "");
+    char *vocab = strstr(json, "\"vocab\": ") + strlen("\"vocab\": ");
+    *strstr(vocab, ", \"merges\"") = '\0';
+    temp_put_text("pair/vocab.json", vocab);
+    temp_put_text("pair/merges.txt", "#version: 0.2\na b\n");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *const texts[] = {cases[i].config, cases[i].map, cases[i].added};
+        sm_tokenizer *t;
+        char label[32];
+        snprintf(label, sizeof label, "case %zu", i);
+        for (int k = 0; k < 3; k++) {
+            char *path = temp_path(names[k]);
+            (void)unlink(path);
+            if (texts[k] != NULL) {
+                temp_put_text(names[k], texts[k]);
+            }
+            free(path);
+        }
+        if (cases[i].refused != NULL) {
+            const sm_status status = sm_tokenizer_read(folder, &t);
+            expect_failure(label, status, status != SM_OK ? status : SM_ERR_FORMAT, cases[i].refused);
+        } else {
+            expect_text_ids(label, folder, text, cases[i].ids);
+        }
+    }
+    free(json);
+    free(folder);
 }
 
 TEST(what_is_no_tokenizer_is_refused) {
