@@ -307,8 +307,9 @@ static const cli_flag flags[] = {
      "with --vocab-size: how often two tokens must be neighbours to become one", TOKENIZER, AT(tokens.min_frequency),
      WITHIN(1, 1e12)},
     {"Work", "val-percent", 0, CLI_REAL, "P", "0",
-     "percentage of the documents kept for validation, chosen by their content, or of the end of a single one; 0: "
-     "train on all",
+     "percentage of the text for validation: whole documents, chosen by their content, or where these have another "
+     "share "
+     "the end of each; 0: train on all",
      TOKENIZE, AT(tokens.val_percent), WITHIN(0, 100)},
     {"Exercise", "init", 0, CLI_NEW_FOLDER, "DIR", NULL,
      "write DIR/NAME.c with the arguments, the equation, and an empty body", EXERCISE, AT(learn.init)},
@@ -534,7 +535,8 @@ static const cli_flag flags[] = {
      UNLIKE({LOOP, .initial = "sequential",
              .help = "order of the data's sequences: as in the file, or shuffled again in each epoch, by --seed"})},
     {"Training", "val-data", 0, CLI_TEXT, "FILE", NULL,
-     "tokens to validate on; not given: val.bin, where --data is a folder", TRAIN, AT(train.val_data)},
+     "text or tokens to validate on, as --data; not given: val.bin, where --data is a folder", TRAIN,
+     AT(train.val_data)},
     {"Training", "val-every", 0, CLI_INT, "N", "0", "validate every N steps, and after the last; 0: after the last",
      TRAIN, AT(train.val_every), WITHIN(0, 1e12)},
     {"Training", "val-batches", 0, CLI_INT, "N", "20", "micro-batches of --val-data to validate on; 0: all", TRAIN,

@@ -114,7 +114,6 @@ static const struct {
     {"Parquet", AS_TEXT, AT(0, "PAR1")},
     {"Parquet, encrypted", AS_TEXT, AT(0, "PARE")},
     {"Arrow", AS_TEXT, AT(0, "ARROW1\0\0")},
-    {"an Arrow stream", AS_TEXT, AT(0, "\xff\xff\xff\xff")},
     {"Feather", AS_TEXT, AT(0, "FEA1")},
     {"Avro", AS_TEXT, AT(0, "Obj\x01")},
     {"SQLite", AS_TEXT, AT(0, "SQLite format 3\0")},
@@ -212,6 +211,12 @@ static sm_status check_safetensors(const char *path, const uint8_t *head, size_t
                    number_at(head, 8) <= (uint64_t)size_bytes - 8
                ? refuse(path, "safetensors", MODEL)
                : SM_OK;
+}
+
+// A message of a stream: a mark, the length of its description, a multiple of 8, and that.
+static sm_status check_arrow(const char *path, const uint8_t *head, size_t n, int64_t size_bytes) {
+    const uint32_t length = n >= 16 && word_at(head, 0) == UINT32_MAX ? word_at(head, 1) : 0;
+    return length > 0 && length % 8 == 0 && length <= size_bytes - 8 ? refuse(path, "an Arrow stream", AS_TEXT) : SM_OK;
 }
 
 // Ids may have its first two bytes, too: so the frame of protocol 4 and later must fit, and earlier ones must begin with
@@ -319,9 +324,9 @@ static sm_status check_text(const char *path, const uint8_t *head, size_t n) {
     return n_not <= A_FEW + n / 10
                ? SM_OK
                : sm_fail(SM_ERR_FORMAT,
-                         "%s: no text: %zu of its first %zu bytes are not UTF-8, or are control characters; "
-                         "for token ids give --data-format uint16, uint32 or int64, for any bytes "
-                         "--data-format bytes",
+                         "%s: no text: %zu of its first %zu bytes are not UTF-8, or are control characters; convert "
+                         "another encoding by iconv, or give --data-format uint16, uint32 or int64 for token ids, "
+                         "--data-format bytes for anything",
                          path, n_not, n);
 }
 
@@ -414,6 +419,7 @@ sm_status sm_data_format_find(const char *path, const uint8_t *head, size_t n, i
     SM_TRY(check_zip(path, head, n));
     SM_TRY(check_llmc(path, head, n));
     SM_TRY(check_safetensors(path, head, n, size_bytes));
+    SM_TRY(check_arrow(path, head, n, size_bytes));
     SM_TRY(check_pickle(path, head, n, size_bytes));
     SM_TRY(check_tfrecord(path, head, n, size_bytes));
     if (sm_ends_with(path, ".bin")) {

@@ -57,6 +57,57 @@ TEST(bad_files) {
     assert_int_not_equal(access(never, F_OK), 0);
 }
 
+// Every reader of data asks one place what they are.
+TEST(data_are_told_apart_everywhere) {
+    static const char *const readers[] = {
+        "train -m tiny --data",
+        "train -m tiny --backend reference --data $T/text.txt --val-data",
+        "run -m tiny --backend reference --data",
+        "loop -m tiny --backend reference --data",
+        "profile -m tiny --backend reference --data",
+        "page --backend none --data",
+        "walk --full --data",
+        "eval --weights $T/model --backend reference --data",
+        "train -m tiny --vocab 300 --tokenizer $T/bytes --data",
+        "tokenize --tokenizer $T/bytes --output $T/never",
+        "tokenize --vocab-size 300 --output $T/never",
+    };
+    enum { N_IDS = 9 }; // readers of ids, too
+    shell(
+        "mkdir -p $T/shards $T/mixed && printf '\\037\\213\\010\\000words' >$T/packed && printf "
+        "'\\377\\376a\\000b\\000' "
+        ">$T/wide.txt && seq 1 500 >$T/text.txt && cp $T/text.txt $T/packed $T/mixed && cp $T/text.txt $T/shards/1 && "
+        "printf '{\"text\": \"more\"}\\n' >$T/shards/2");
+    expect_exit("tokenize --vocab-size 257 --output $T/bytes $T/text.txt", 0);
+    for (size_t i = 0; i < sizeof readers / sizeof readers[0]; i++) {
+        static const struct {
+            const char *data, *message;
+        } cases[] = {{"packed", "/packed: gzip: gunzip it first"},
+                     {"wide.txt", "/wide.txt: UTF-16: convert it: iconv -f UTF-16 -t UTF-8"},
+                     {"mixed", "/mixed/packed: gzip"},
+                     {"shards", "/shards/2: its format is jsonl, that of files before it text"}};
+        for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+            char command[COMMAND_SIZE];
+            snprintf(command, sizeof command, "%s $T/%s", readers[i], cases[k].data);
+            expect_exit(command, 1);
+            expect_text(command, err, cases[k].message);
+        }
+    }
+    shell(
+        "mkdir -p $T/ids && for i in 1 2 3; do cp $T/large_ids.bin $T/ids/web_train_$i.bin; done; cp $T/large_ids.bin "
+        "$T/ids/web_val_1.bin");
+    for (size_t i = 0; i < N_IDS; i++) {
+        static const char *const given[] = {"$T/ids", "\"$T/ids/*.bin\""};
+        const bool is_text = strstr(readers[i], "--tokenizer") != NULL;
+        for (size_t k = 0; k < 2; k++) {
+            char command[COMMAND_SIZE];
+            snprintf(command, sizeof command, "%s %s", readers[i], given[k]);
+            expect_exit(command, is_text ? 2 : 1);
+            expect_text(command, err, is_text ? "holds token ids" : "outside the vocabulary of 256; --vocab ");
+        }
+    }
+}
+
 // Each failure is one line that begins with the program's name.
 TEST(errors_are_one_line) {
     expect_exit("train -m tiny --data $T/missing", 1);

@@ -308,7 +308,7 @@ TEST(known_beginnings_are_refused) {
          "PyTorch: it holds a model"},
         {BYTES("PAR1\x15\x04\x15\x10"), "Parquet: write its text"},
         {BYTES("ARROW1\0\0\xff\xff"), "Arrow: write its text"},
-        {BYTES("\xff\xff\xff\xff\x98\0\0\0"), "Arrow stream: write its text"},
+        {BYTES("\xff\xff\xff\xff\x08\0\0\0\x10\0\0\0\0\0\x0a\0"), "Arrow stream: write its text"},
         {BYTES("FEA1\0\0\0\0"), "Feather: write"},
         {BYTES("%PDF-1.7\n%"), "PDF: write its text"},
         {BYTES("\x89PNG\r\n\x1a\n\0\0\0\rIHDR"), "PNG: it holds neither text nor token ids"},
