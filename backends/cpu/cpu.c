@@ -48,6 +48,9 @@ static sm_status describe(int index, sm_device_info *info) {
     cpu_binding_free(binding);
     info->memory_bytes = host_total_bytes();
     info->free_bytes = host_available_bytes();
+    if (cpu_topology_lack() != NULL) {
+        snprintf(info->warnings[info->n_warnings++], sizeof info->warnings[0], "%s", cpu_topology_lack());
+    }
     return SM_OK;
 }
 

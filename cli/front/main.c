@@ -158,7 +158,7 @@ static int run_command(cli_command called, int argc, char **argv) {
     cli_is_quiet = options.out.quiet;
     if (options.help) {
         cli_options_help(stdout, called);
-        return close_stdout() == SM_OK ? EXIT_OK : EXIT_ERROR;
+        return conclude(command, SM_OK);
     }
     if (options.schema) {
         return conclude(command, cli_print_schema(command));

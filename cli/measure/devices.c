@@ -99,9 +99,14 @@ static json_t *make_record(const sm_backend *backend, const sm_device_info *info
 static sm_status list_devices(sm_record_writer *writer) {
     for (int b = 0; b < sm_backend_count(); b++) {
         const sm_backend *backend = sm_backend_at(b);
-        for (int i = 0; i < backend->device_count(); i++) {
-            sm_device_info info;
+        const int n = cli_count_devices(backend);
+        sm_device_info info = {.reason = "a driver ended the process that asked for its devices"};
+        for (int i = 0; i < n; i++) {
             SM_TRY(backend->describe(i, &info));
+            SM_TRY(sm_record_write(writer, make_record(backend, &info)));
+        }
+        if (cli_is_lost(backend)) {
+            snprintf(info.id, sizeof(info.id), "%s", backend->name);
             SM_TRY(sm_record_write(writer, make_record(backend, &info)));
         }
     }

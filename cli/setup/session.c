@@ -26,7 +26,7 @@ void cli_lose_backend(const sm_backend *backend) {
     }
 }
 
-static bool is_lost(const sm_backend *backend) {
+bool cli_is_lost(const sm_backend *backend) {
     for (int i = 0; i < n_lost; i++) {
         if (lost[i] == backend) {
             return true;
@@ -35,9 +35,8 @@ static bool is_lost(const sm_backend *backend) {
     return false;
 }
 
-// The first call loads its drivers, which may hang.
-static int count_devices(const sm_backend *backend) {
-    if (is_lost(backend)) {
+int cli_count_devices(const sm_backend *backend) {
+    if (cli_is_lost(backend)) {
         return 0;
     }
     cli_stage_search(backend->name);
@@ -63,7 +62,7 @@ static sm_status append(cli_device_list *list, const sm_backend *backend, int in
 static sm_status append_similar(const char *part, cli_device_list *list, bool *found) {
     for (int b = 0; b < sm_backend_count(); b++) {
         const sm_backend *backend = sm_backend_at(b);
-        const int n = backend->benchmarked ? count_devices(backend) : 0;
+        const int n = backend->benchmarked ? cli_count_devices(backend) : 0;
         for (int i = 0; i < n; i++) {
             sm_device_info info;
             SM_TRY(backend->describe(i, &info));
@@ -90,7 +89,7 @@ static sm_status append_named(const char *name, cli_device_list *list, bool *fou
     *found = false;
     for (int b = 0; b < sm_backend_count(); b++) {
         const sm_backend *backend = sm_backend_at(b);
-        const int n = all || may_be_of(name, backend) ? count_devices(backend) : 0;
+        const int n = all || may_be_of(name, backend) ? cli_count_devices(backend) : 0;
         for (int i = 0; i < n; i++) {
             sm_device_info info;
             SM_TRY(backend->describe(i, &info));

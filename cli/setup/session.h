@@ -39,6 +39,10 @@ void cli_try_units(void);
 
 // Removes a backend whose drivers did not list their devices from later selections.
 void cli_lose_backend(const sm_backend *backend);
+bool cli_is_lost(const sm_backend *backend);
+
+// None of a lost one. The first call loads its drivers, which may hang or crash.
+int cli_count_devices(const sm_backend *backend);
 
 // The config of --weights, or of the size with the command line's dimensions.
 sm_status cli_config(const cli_options *options, const char *size_name, sm_model_config *config);

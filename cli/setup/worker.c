@@ -8,6 +8,7 @@
 #include "cli/flags/options.h"
 #include "cli/output/notes.h"
 #include "cli/setup/processes.h"
+#include "cli/setup/session.h"
 #include "os/os.h"
 
 void cli_stage(const char *what, const sm_row *row) {
@@ -60,6 +61,7 @@ typedef struct {
     int (*work)(void *ctx);
     cli_options *options;
     char stage[SM_ROW_REASON_SIZE];
+    char search[SM_TEXT_SIZE]; // the backend whose devices it asks for; "" otherwise
 } performance;
 
 static int perform(void *ctx) {
@@ -71,8 +73,12 @@ static int perform(void *ctx) {
 static sm_status receive(void *ctx, const json_t *message, int64_t *deadline_ns) {
     performance *p = ctx;
     const char *stage = json_string_value(json_object_get(message, "stage"));
-    const bool has_searched = stage == NULL && json_object_get(message, "search") != NULL;
+    const char *search = json_string_value(json_object_get(message, "search"));
+    const bool has_searched = stage == NULL && search != NULL;
     (void)deadline_ns;
+    if (search != NULL) {
+        SM_ROW_TEXT(p->search, search);
+    }
     if (stage != NULL || has_searched) {
         SM_ROW_TEXT(p->stage, has_searched ? cli_commands[p->options->command].name : stage);
     }
@@ -102,6 +108,13 @@ sm_status cli_perform_in_worker(const cli_options *options, int (*work)(void *ct
     };
     SM_ROW_TEXT(p.stage, cli_commands[options->command].name);
     SM_TRY(sm_worker_run(&job, &end));
+    while (end.signal != 0 && !end.killed && sm_backend_find(p.search) != NULL) { // a driver's fault: others may do
+        (void)cli_worker_failure(&end, p.stage, options->measure.timeout_s);
+        cli_note("%s; %s is left out", sm_error_message(), p.search);
+        cli_lose_backend(sm_backend_find(p.search));
+        p.search[0] = '\0';
+        SM_TRY(sm_worker_run(&job, &end));
+    }
     *exit_code = end.exit_code;
     if (end.signal == 0) {
         return SM_OK;

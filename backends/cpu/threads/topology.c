@@ -62,6 +62,7 @@ static bool find_process_set(hwloc_topology_t of) {
 
 static void load(void) {
     hwloc_topology_t found = NULL;
+    setenv("HWLOC_HIDE_ERRORS", "2", 0); // cpu_topology_lack says it
     process_set = hwloc_bitmap_alloc();
     if (process_set == NULL || hwloc_topology_init(&found) != 0) {
         return;
@@ -87,6 +88,16 @@ static int count_cores(hwloc_const_bitmap_t set) {
     }
     // If cores are unknown, each processor counts as one.
     return n_cores > 0 ? n_cores : hwloc_bitmap_weight(set);
+}
+
+const char *cpu_topology_lack(void) {
+    if (!is_known() || hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE) <= 0) {
+        return "cores and caches are unknown, as in an empty /sys: each processor counts as a core";
+    }
+    const char *source = hwloc_obj_get_info_by_name(hwloc_get_root_obj(topology), "Backend");
+    return source != NULL && strcmp(source, "x86") == 0
+               ? "the system does not tell cores and caches, as in an empty /sys: they are asked of the processor itself"
+               : NULL;
 }
 
 int cpu_topology_n_cores(void) { return is_known() ? count_cores(process_set) : os_n_processors(); }

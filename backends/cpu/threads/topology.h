@@ -31,6 +31,9 @@ size_t cpu_topology_level2_bytes(void);
 // Cores of which the process may use at least one processor; at least 1.
 int cpu_topology_n_cores(void);
 
+// What the system did not tell of cores and caches, in one line; NULL: nothing.
+const char *cpu_topology_lack(void);
+
 typedef struct cpu_binding cpu_binding;
 
 // Chooses the places of *n_threads threads; 0 becomes one a core. mask: logical processors in the system's numbering, a
