@@ -98,7 +98,7 @@ sm_status host_memory_allocate(const sm_plan *plan, host_memory *memory) {
                 (double)size_bytes / GIB, sm_role_name(plan->arenas[i].role), (double)host_available_bytes() / GIB);
         }
         memory->arenas[i] = arena;
-        memory->sizes_bytes[i] = size_bytes;
+        memory->sizes_bytes[i] = plan->arenas[i].memory != NULL ? plan->arenas[i].size_bytes : size_bytes;
         memory->total_bytes += size_bytes;
         memory->n_arenas++;
     }
