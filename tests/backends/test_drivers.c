@@ -231,7 +231,10 @@ TEST(drivers_that_fail) {
 }
 
 TEST(facts_that_cannot_be) {
-    static const char *const faults[] = {"clGetDeviceInfo zeros 1", "clGetDeviceInfo ones 1"};
+    static const char *const faults[] = {"clGetDeviceInfo zeros 1", "clGetDeviceInfo ones 1",
+                                         "clGetDeviceInfo small 1"};
+    static const char *const reasons[] = {"does not say how much memory", "does not say how much memory",
+                                          "needs work-groups of 128 work-items"};
     if (!has_device()) {
         skip();
     }
@@ -240,10 +243,28 @@ TEST(facts_that_cannot_be) {
         assert_int_equal(wait_for_end(pid, END_S), 0);
         json_t *rows = read_rows();
         assert_string_equal(text_of(row_of(rows, "opencl"), "status"), "skipped");
-        assert_non_null(strstr(text_of(row_of(rows, "opencl"), "reason"), "does not say how much memory"));
+        assert_non_null(strstr(text_of(row_of(rows, "opencl"), "reason"), reasons[i]));
         assert_string_equal(text_of(row_of(rows, "cpu"), "status"), "ok");
         json_decref(rows);
+        assert_int_equal(wait_for_end(start("devices -o json", &(conditions){faults[i], -1, 0}), END_S), 0);
+        assert_non_null(strstr(read_stream("out"), reasons[i]));
     }
+}
+
+// The others are listed and used.
+TEST(a_driver_that_crashes_is_left_out) {
+    static const conditions crash = {"clGetPlatformIDs crash 1", -1, 0};
+    static const char *const lines[] = {"devices -o json", "verify --filter gelu_forward -o json"};
+    if (!has_device()) {
+        skip();
+    }
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        assert_int_equal(wait_for_end(start(lines[i], &crash), END_S), 0);
+        expect_message("the process crashed during: looking for opencl devices, by signal 11");
+        assert_non_null(strstr(read_stream("out"), "\"device\": \"cpu\""));
+    }
+    assert_int_equal(wait_for_end(start("devices -o json", &crash), END_S), 0);
+    assert_non_null(strstr(read_stream("out"), "a driver ended the process that asked for its devices"));
 }
 
 // --- signals ---------------------------------------------------------------------------------------

@@ -3,7 +3,8 @@
 //     STEPMARK_FAULT="clFinish hang 3"            the third call of clFinish never returns
 //     STEPMARK_FAULT="clBuildProgram -11 1"       each call from the first on fails with that code
 //     STEPMARK_FAULT="clCreateContext crash 1"    the first call ends the process by SIGSEGV
-//     STEPMARK_FAULT="clGetDeviceInfo ones 1"     sizes and counts of devices: all bits set; "zeros": none
+//     STEPMARK_FAULT="clGetDeviceInfo ones 1"     sizes and counts of devices: all bits set; "zeros": none;
+//                                                 "small": work-groups of at most 64
 //
 // STEPMARK_HANGS=FILE: FILE is made when a call hangs.
 //
@@ -264,6 +265,11 @@ CL_API_ENTRY cl_int CL_API_CALL clGetDeviceInfo(cl_device_id d, cl_device_info w
     }
     if (fault == 0 && all >= 0 && is_amount && value != NULL) {
         memset(value, all, n);
+        return CL_SUCCESS;
+    }
+    if (fault == 0 && action != NULL && strcmp(action, "small") == 0 && what == CL_DEVICE_MAX_WORK_GROUP_SIZE &&
+        value != NULL) {
+        *(size_t *)value = 64;
         return CL_SUCCESS;
     }
     return fault != 0 ? fault : real(d, what, n, value, size);

@@ -34,6 +34,9 @@ static uint64_t get_amount(cl_device_id id, cl_device_info what) {
     return value == UINT32_MAX || value == UINT64_MAX ? 0 : value;
 }
 
+// The fewest work-items that a group of every kernel fits: those of the sizes in launch.h.
+enum { LEAST_GROUP = 128 };
+
 // Facts that the driver must report for a usable device: the missing one, or "".
 static const char *find_trouble(const opencl_facts *f) {
     if (get_number(f->id, CL_DEVICE_AVAILABLE) == 0 || get_number(f->id, CL_DEVICE_COMPILER_AVAILABLE) == 0) {
@@ -44,6 +47,9 @@ static const char *find_trouble(const opencl_facts *f) {
     }
     if (f->n_units == 0 || f->max_group == 0) {
         return "the driver does not say how many work-items the device runs; check the driver";
+    }
+    if (f->max_group < LEAST_GROUP) {
+        return "needs work-groups of 128 work-items, and the device takes smaller ones alone";
     }
     return "";
 }
