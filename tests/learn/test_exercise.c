@@ -647,6 +647,21 @@ TEST(a_wrong_kernel_has_no_speed) {
     CHECK_ALL(cases);
 }
 
+// One that is right, and not to the bit each time, is told so.
+TEST(equal_bits_are_asked_for) {
+    char path[COMMAND_SIZE];
+    snprintf(path, sizeof(path), "%s/bits.c", folder);
+    write_kernel(path, "gelu_forward",
+                 "static int n_calls; n_calls++; for (int64_t i = 0; i < n; i++) { const float u = x[i]; "
+                 "y[i] = u / 2 * (1 + tanhf(0.79788456f * (u + 0.044715f * u * u * u))); "
+                 "union { float f; int32_t i; } bits = {y[i]}; bits.i += n_calls % 2; y[i] = bits.f; }",
+                 0);
+    expect_exit("run -m tiny -b 2 --seq-len 32 -t 1 -r 5 --no-peaks --no-phases --mode naive --n-layer 1 --backend cpu "
+                "--kernel gelu_forward=$T/bits.c -o jsonl",
+                1);
+    expect_text("run", out, "differs in the last bit between calls: step ");
+}
+
 // Rows with a kernel of one's own and rows without are not the same configuration.
 TEST(rows_are_told_apart) {
     static const char run_it[] = "run -m tiny -b 1 --seq-len 8 -r 5 --no-peaks --mode naive --backend cpu -t 1 -o json";

@@ -72,7 +72,7 @@ enum { UPDATE_BYTES = 28 * N_ELEMS + 4 * (SM_HYPER_COUNT + 1) }; // g, p, m, v; 
 // --- a backend under control ------------------------------------------------------------------
 
 // Which numbers a step that is made again gets otherwise.
-typedef enum { FAKE_REPEATS, FAKE_OTHER_LOSSES, FAKE_OTHER_GRADIENTS } fake_change;
+typedef enum { FAKE_REPEATS, FAKE_OTHER_LOSSES, FAKE_LAST_BITS, FAKE_OTHER_GRADIENTS } fake_change;
 
 static struct {
     // Set by a test.
@@ -230,7 +230,9 @@ static float fake_value(const sm_plan *plan, int tensor) {
     const fake_change change = fake.is_changed ? fake.change : FAKE_REPEATS;
     const sm_role role = plan->tensors[tensor].role;
     if (tensor == plan->loss || tensor == plan->losses) {
-        return change == FAKE_OTHER_LOSSES ? nextafterf(fake_loss(), INFINITY) : fake_loss();
+        return change == FAKE_LAST_BITS      ? nextafterf(fake_loss(), INFINITY)
+               : change == FAKE_OTHER_LOSSES ? fake_loss() * 1.001F
+                                             : fake_loss();
     }
     if (tensor == plan->grad_norm) {
         return (float)fake.loss;
