@@ -173,7 +173,7 @@ static const sm_column columns[] = {
                       "number; null: the pass has no backward"),
      IS(SM_FACTOR_PRECISION), SHOWN_WHEN_VARIED("loss scale", NULL)},
     {TEXT(own_kernels, "the user's own kernels that ran in place of the backend's: op=file (digest), ...; null: none"),
-     IS(SM_FACTOR_MODE), SHOWN_WHEN_VARIED("own kernels", NULL)},
+     IS(SM_FACTOR_MODE), .heading = "own kernels", .view = SM_SHOWN_WHEN_SOME},
     {INTEGER(n_threads, "", "threads used"), IS(SM_FACTOR_THREADS), SHOWN_WHEN_VARIED("threads", NULL)},
     {TEXT(binding, "where they run: bound one a core, or free"), IS(SM_FACTOR_THREADS)},
     {TEXT(pass_type, "part of the step that a sample times: forward, backward, forward-backward, step or separate"),

@@ -67,11 +67,13 @@ static const json_t *first_told(const sm_layout *l, const sm_column *column, boo
     const json_t *first = NULL;
     char first_text[SM_CELL_SIZE];
     char text[SM_CELL_SIZE];
+    bool has_silent = false;
     *varied = false;
     for (size_t i = 0; i < json_array_size(l->records); i++) {
         const json_t *record = json_array_get(l->records, i);
         show(l, column, record, text);
         if (text[0] == '\0') {
+            has_silent = true;
             continue;
         }
         if (first == NULL) {
@@ -81,6 +83,7 @@ static const json_t *first_told(const sm_layout *l, const sm_column *column, boo
             *varied = true;
         }
     }
+    *varied = *varied || (first != NULL && has_silent && column->view == SM_SHOWN_WHEN_SOME);
     return first;
 }
 
@@ -107,7 +110,7 @@ static void choose_column(sm_layout *l, int i, bool ranked) {
                       json_array_size(l->records) > 1;
     if (ranked && column->rank == 0 && column->view == SM_SHOWN) {
         l->n_hidden++;
-    } else if (!varied && (once || column->view == SM_SHOWN_WHEN_VARIED)) {
+    } else if (!varied && (once || column->view == SM_SHOWN_WHEN_VARIED || column->view == SM_SHOWN_WHEN_SOME)) {
         l->common[l->n_common++] = i;
     } else {
         l->shown[l->n_shown++] = i;

@@ -134,6 +134,9 @@ static sm_status receive(void *ctx, const json_t *message, int64_t *deadline_ns)
     const char *place = json_string_value(json_object_get(message, "begin"));
     const char *search = json_string_value(json_object_get(message, "search"));
     const char *stage = json_string_value(json_object_get(message, "stage"));
+    if ((row != NULL && !json_is_object(row)) || (draft != NULL && !json_is_object(draft))) {
+        return sm_fail(SM_ERR_FORMAT, "the worker process sent a row that is none");
+    }
     if (place != NULL || search != NULL) {
         *deadline_ns = deadline_from_now(r->state.bench.options);
     }

@@ -74,10 +74,19 @@ static int work(void *ctx) {
 }
 
 static sm_status receive(void *ctx, const char *line, size_t length) {
+    enum { SHOWN_BYTES = 40 };
     worker *w = ctx;
-    json_t *message = json_loadb(line, length, 0, NULL);
-    sm_status status = message == NULL ? sm_fail(SM_ERR_OOM, "no memory for a message of the worker")
-                                       : w->job->receive(w->job->ctx, message, &w->deadline_ns);
+    json_error_t error;
+    json_t *message = json_loadb(line, length, 0, &error);
+    sm_status status =
+        message == NULL && json_error_code(&error) == json_error_out_of_memory
+            ? sm_fail(SM_ERR_OOM, "no memory for a message of the worker")
+        : !json_is_object(message)
+            ? sm_fail(SM_ERR_FORMAT,
+                      "the worker process sent %zu bytes that are no message of stepmark, \"%.*s\"; code in it (a "
+                      "kernel, a driver) writes where it must not",
+                      length, length < SHOWN_BYTES ? (int)length : SHOWN_BYTES, line)
+            : w->job->receive(w->job->ctx, message, &w->deadline_ns);
     json_decref(message);
     return status;
 }

@@ -103,6 +103,24 @@ TEST(the_command_line_names_code_for_a_file) {
     shell("test ! -e $RAN");
 }
 
+// What a kernel writes to its process's pipe is no message.
+TEST(garbage_of_a_worker_is_told) {
+    static const char *const written[][2] = {{"garbage", "sent 7 bytes that are no message of stepmark, \"garbage\""},
+                                             {"[1]", "sent 3 bytes that are no message"},
+                                             {"{\\\"row\\\": 5}", "sent a row that is none"}};
+    for (size_t i = 0; i < sizeof(written) / sizeof(written[0]); i++) {
+        setenv("WRITTEN", written[i][0], 1);
+        shell("printf '#include <stdio.h>\\n__attribute__((constructor)) static void go(void) "
+              "{for (int fd = 3; fd < 30; fd++) dprintf(fd, \"%%s\\\\n\", \"%s\");}\\n' \"$WRITTEN\" >$T/garbage.c && "
+              "cc -shared -fPIC -o $T/garbage.so $T/garbage.c");
+        expect_exit("run -m tiny --mode naive --backend cpu -t 1 -b 1 --seq-len 8 --no-peaks --kernel "
+                    "gelu_forward=$T/garbage.so",
+                    1);
+        expect_text("run", err, written[i][1]);
+        assert_null(strstr(err, "no memory"));
+    }
+}
+
 // --- commands to copy ------------------------------------------------------------------------------
 
 // Bash, given the command that is printed with it, passes the path on as it was.

@@ -311,10 +311,9 @@ have_none() { unset STEPMARK_OPENCL STEPMARK_CARD STEPMARK_CARD_LACKS LD_LIBRARY
 
 # A /dev/shm without room, where this user may mount one.
 few_shared() {
-    # shellcheck disable=SC2016 # the inner shell expands it
-    few='mount -t tmpfs -o size=64k none /dev/shm && exec timeout 60 mpirun --mca btl self,tcp -n 2 "$@"'
-    # shellcheck disable=SC2086 # a list of flags
-    prepare unshare -m sh -c "$few" - "$stepmark" train $sizes $common --steps 3 -b 2
+    # shellcheck disable=SC2016,SC2086 # the inner shell expands it; a list of flags
+    prepare unshare -m sh -c 'mount -t tmpfs -o size=64k none /dev/shm && exec timeout 60 mpirun --mca btl self,tcp -n 2 "$@"' - \
+        "$stepmark" train $sizes $common --steps 3 -b 2
     grep -q "shared memory would be faster: /dev/shm has 0.1 MiB left" "$work/err" || fail "a small /dev/shm is not told"
 }
 
@@ -439,7 +438,7 @@ compare_fresh
 # Its checks repeat a step, for which the tokens of all are gathered again, and times decide how many steps there are.
 # shellcheck disable=SC2086 # a list of flags
 for way in memory messages; do
-    prepare timeout 60 mpirun -n 2 "$stepmark" loop $sizes --seq-len 32 -b 2 --backend cpu --threads 1 --no-peaks --min-time 0.05 --transport $way
+    prepare timeout 60 mpirun -n 2 "$stepmark" loop $sizes --seq-len 32 -b 2 -t 1 --no-peaks --min-time 0.05 --transport $way
 done
 compare_few_cards
 ! unshare -m true 2>/dev/null || few_shared
