@@ -437,9 +437,7 @@ compare_checkpoints
 compare_fresh
 # Its checks repeat a step, for which the tokens of all are gathered again, and times decide how many steps there are.
 # shellcheck disable=SC2086 # a list of flags
-for way in memory messages; do
-    prepare timeout 60 mpirun -n 2 "$stepmark" loop $sizes --seq-len 32 -b 2 -t 1 --no-peaks --min-time 0.05 --transport $way
-done
+for way in memory messages; do prepare timeout 60 mpirun -n 2 "$stepmark" loop $sizes --seq-len 32 -b 2 -t 1 --no-peaks --transport $way; done
 compare_few_cards
 ! unshare -m true 2>/dev/null || few_shared
 lose KILL "rank 1 has died"
