@@ -17,7 +17,7 @@
 
 // --- operands ------------------------------------------------------------------------------------------------------
 
-// Where rows have an odd number of chunks: zeros for what the last step of a product reads beyond.
+// Pads rows with an odd number of chunks by zeros, since the last step of a product reads one more chunk.
 inlined void clear_ends(local uint4 *rows, uint n_rows) {
     if (CHUNKS % 2 != 0) {
         for (uint row = (uint)get_local_id(0); row < n_rows; row += ITEMS) {
@@ -379,7 +379,7 @@ inlined float sum_of_four(float x) {
     return x + exchange(x, 2);
 }
 
-// Of (t, s) and (t, s + 1): mostly one draw.
+// Dropout's factors of (t, s) and (t, s + 1), mostly from one draw.
 inlined void keep_two(const mask *m, const place *p, uint t, uint s, float factor[2]) {
     const ulong e = (p->head_row + t) * p->T + s;
     const uint4 words = philox(m->key, e / 4, m->step);
@@ -394,7 +394,7 @@ inlined void keep_two(const mask *m, const place *p, uint t, uint s, float facto
     }
 }
 
-// Of the warp's rows: the first key that each of this item's sees, and that any or all of them see.
+// The first key that each of this item's rows sees, and the first that any, and that all, of the warp's rows see.
 typedef struct {
     uint of_row[FRAGMENTS][2];
     uint first, last;

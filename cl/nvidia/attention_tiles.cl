@@ -71,7 +71,7 @@
 
 // --- operands come by tiles ---------------------------------------------------------------------------------------
 
-// Where chunk c of a row is in a tile of n_rows in local memory, in bytes.
+// Offset of chunk c of a row in a tile of n_rows in local memory, in bytes.
 inlined uint find_chunk(uint row, uint c, uint n_rows) {
     return WGMMA ? c / 8 * (n_rows * 128) + row * 128 + (c % 8 ^ row % 8) * 16 : row * PITCH + c * 16;
 }

@@ -20,7 +20,7 @@ static inline void give_registers(void) { __asm__ volatile("//@wgmma.fence.sync.
 static inline void end_products(void) { __asm__ volatile("//@wgmma.commit_group.sync.aligned;" ::: "memory"); }
 #define wait_for_products(n_groups) __asm__ volatile("//@wgmma.wait_group.sync.aligned " TEXT(n_groups) ";" ::: "memory")
 
-// Where a tile begins, for the units; column_bytes is the distance of its blocks of 64 columns.
+// Descriptor of a tile for the units; column_bytes is the stride of its blocks of 64 columns.
 static inline ulong describe_tile(uint address, uint column_bytes) {
     return 0x4000004000000000UL | (ulong)(column_bytes / 16) << 16 | (address & 0x3ffff) / 16;
 }

@@ -89,7 +89,7 @@
 #define COPIES_A    (A_BYTES / CHUNK / ITEMS)
 #define COPIES_B    (B_BYTES / CHUNK / ITEMS)
 
-// What is to be done beside the product; as in backends/opencl/binders/family.h.
+// Flags of the epilogue, as in backends/opencl/binders/family.h.
 enum { ADD = 1, BIAS = 2, ACT = 4, ACT_BACKWARD = 8 };
 
 #if !SUM_ONLY
@@ -99,7 +99,7 @@ enum { ADD = 1, BIAS = 2, ACT = 4, ACT_BACKWARD = 8 };
 // Bytes from one row of a tile to the next: K_BYTES of a row or column of C, or what is at one k.
 #define row_bytes(outer, along_k) ((along_k) ? K_BYTES : (outer) * NUMBER_BYTES)
 
-// Where a chunk of a row lies in a tile, in bytes.
+// Offset of a chunk of a row in a tile, in bytes.
 static inline uint place_chunk(uint row, uint chunk, uint outer, int along_k) {
     const int by_words = NUMBER_BYTES == 4; // fragments along rows are read by words, at 4 k at a time
     const int is_short = K_BYTES == 64;
@@ -116,8 +116,8 @@ static inline uint copy_chunk(uint i, uint outer, int along_k) {
     return ((uint)get_local_id(0) + i * ITEMS) % (row_bytes(outer, along_k) / CHUNK);
 }
 
-// Where copy i begins for the first tile, in bytes from the operand's. Rows (or chunks) beyond the last are the last once
-// more: what comes of them is not stored.
+// Start of copy i for the first tile, in bytes from the operand's. Rows (or chunks) beyond the last are clamped to the
+// last: their results are not stored.
 static inline uint copy_from(uint i, ulong ld, ulong n_outer, uint outer, int along_k) {
     const uint row = copy_row(i, outer, along_k);
     const uint at = copy_chunk(i, outer, along_k) * CHUNK_ELEMS;
@@ -164,7 +164,7 @@ static inline void load_a(fragments *f, uint tile, uint m, uint step) {
     }
 }
 
-// Of the warp's columns of B' from column n on.
+// Loads fragments of the warp's columns of B' from column n on.
 static inline void load_b(fragments *f, uint tile, uint n, uint step) {
 #pragma unroll
     for (uint j = 0; j < FRAGMENTS_N / 2; j++) {

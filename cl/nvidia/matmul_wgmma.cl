@@ -56,8 +56,8 @@
 #define C_IS_NARROW 1
 #endif
 
-// What is to be done beside the product; as in backends/opencl/binders/family.h. Literal numbers: BESIDE is known when this
-// is compiled.
+// Flags of the epilogue, as in backends/opencl/binders/family.h. They are literal numbers, since BESIDE is known when
+// this is compiled.
 #define ADD           1
 #define BIAS          2
 #define ACT          4
@@ -222,7 +222,7 @@ INLINE void produce(const tile_grid *g, uint tiles, const global uchar *maps) {
 
 // --- what is done beside the product ------------------------------------------------------------------------
 
-// Where a chunk of 16 bytes of a row lies in a box.
+// Address of a chunk of 16 bytes of a row in a box.
 static inline uint place_chunk(uint box, uint row, uint chunk) { return box + row * 128 + ((chunk ^ row % 8) << 4); }
 
 // 16 rows of a warp, 32 columns, to or from a box: of numbers, its first or its second half; of floats, all of it.

@@ -27,7 +27,7 @@ static inline void copy16_async(uint to, const global void *from) {
     __asm__ volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 
-// Of the 16 bytes the first n_bytes; zeros in the place of the others.
+// Copies the first n_bytes of 16 bytes; fills the rest with zeros.
 static inline void copy16_async_part(uint to, const global void *from, uint n_bytes) {
     __asm__ volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(n_bytes) : "memory");
 }
@@ -239,7 +239,7 @@ static inline float fast_exp2(float x) {
     return y;
 }
 
-// Of 4 bytes the first n_bytes (0 or 4), zeros in the place of the others.
+// Copies 4 bytes, or stores 4 zeros if n_bytes is 0.
 static inline void copy4_async_part(uint to, const global void *from, uint n_bytes) {
     __asm__ volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(n_bytes) : "memory");
 }

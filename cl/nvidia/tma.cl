@@ -61,7 +61,7 @@ static inline void order_map(const global uchar *map) {
     __asm__ volatile("//@fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
 }
 
-// What was written to local memory becomes visible to the units and to TMA.
+// Makes writes to local memory visible to the units and to TMA.
 static inline void order_bulk_copies(void) { __asm__ volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // A box of a matrix from column x, row y on, or of a tensor's matrix z; its bytes are counted by the barrier.

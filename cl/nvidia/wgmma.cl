@@ -65,8 +65,8 @@
 #define READ_SUMS(x, h) READ_16(x, "c", h)
 #define DECLARE_SUMS    __asm__ volatile(".reg .f32 " SUMS ";")
 
-// Where a tile lies, for the units: address, and distances of 1024 bytes between 8 rows and of a box between 64 columns,
-// in units of 16 bytes; rows of 128 bytes with exchanged chunks.
+// Descriptor of a tile for the units: its address, and strides of 1024 bytes between 8 rows and of a box between 64
+// columns, in units of 16 bytes; its rows have 128 bytes with exchanged chunks.
 #define PLACE(at, along_c) \
     (1UL << 62 | (1024UL >> 4) << 32 | ((along_c) ? BOX_BYTES >> 4 : 1UL) << 16 | (ulong)((at) >> 4))
 #define NEXT_K(along_c) ((along_c) ? 2048 >> 4 : 32 >> 4) // from 32 bytes of K to the next

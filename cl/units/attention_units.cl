@@ -360,7 +360,7 @@ inlined void fetch_keys(const global data *of_head, const place *p, uint first, 
 #if PART == 0
 // --- forward -------------------------------------------------------------------------------------------------------
 
-// What is known of the own row so far; `total` is of the lane's keys.
+// Running state of the softmax of the own row; `total` sums over the lane's keys.
 typedef struct {
     uint t, start; // the row, and the first key that it sees
     float largest, total;
@@ -581,7 +581,7 @@ typedef struct {
     float log_total, sum; // of one row, for the first TILE items
 } fetched_tile;
 
-// Of the head of p, where qkv, dy, lse and D begin with those of p's sequence, without its own channels.
+// Fetches a tile of p's head. qkv, dy, lse and D start at p's sequence; the head's own channels are left out.
 inlined void fetch_tile(const global data *qkv, const global data *dy, const global float *lse, const global float *D,
                         const place *p, uint first, bool has_dk, fetched_tile *f) {
     fetch_rows(qkv + p->q, p->ld, first, p->T, &f->q);

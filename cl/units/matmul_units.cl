@@ -47,7 +47,7 @@
 #define B_ALONG_K 0
 #endif
 
-// What is to be done beside the product; as in backends/opencl/binders/family.h.
+// Flags of the epilogue, as in backends/opencl/binders/family.h.
 enum { ADD = 1, BIAS = 2, ACT = 4, ACT_BACKWARD = 8 };
 
 // Four sums of a column, in n_rows (of 4) rows side by side or every second one.

@@ -229,7 +229,7 @@ inlined uint4 round_chunk(uint4 x) {
 #endif
 }
 
-// What is lost by rounding, rounded.
+// The remainder that rounding loses, rounded.
 inlined uint4 small_chunk(uint4 x) {
     return round_chunk(as_uint4(as_float4(x) - as_float4(round_chunk(x))));
 }
@@ -282,7 +282,7 @@ inlined raw_b load_b(const local number *tile, uint row, uint k, uint cols) {
     return r;
 }
 
-// What the lane will load from there.
+// Stores the elements that the lane will load from there.
 inlined void store_b(const raw_b *r, local number *tile, uint k, uint cols) {
     local uint4 *p = (local uint4 *)(tile + PLACE_B(C_COL(LANE), B_FROM_K(k, LANE), cols));
 #pragma unroll

@@ -5,7 +5,7 @@
 #include "backends/opencl/memory/memory.h"
 #include "shard.h"
 
-// What an exchange by links comes to next (by_links.c).
+// The next stage of an exchange by links (by_links.c).
 typedef enum {
     OPENCL_STAGE_COMPUTED,
     OPENCL_STAGE_ARRIVES,
@@ -42,7 +42,7 @@ sm_status opencl_begin_collective(opencl_executable *e, const sm_collective *wha
                                   opencl_collective **begun);
 sm_status opencl_finish_collective(sm_executable *executable, void *ticket); // widens
 
-// Of what travels.
+// Bytes of an element as it is exchanged.
 static inline size_t opencl_elem_bytes_of(const opencl_executable *e, const opencl_collective *c) {
     return c->bucket >= 0 ? sizeof(uint16_t) : sm_dtype_size(e->base.plan->tensors[c->what.tensor].dtype);
 }

@@ -13,7 +13,7 @@
 
 enum { BLOCK_ROWS = 64 };
 
-// Where one head of one sequence lies: q, k, v are columns of qkv (B,T,(NH+2NKV)HS).
+// Position of one head of one sequence: q, k, v are columns of qkv (B,T,(NH+2NKV)HS).
 typedef struct {
     int64_t T, C, HS;
     int64_t index;                        // b*NH + h
@@ -43,7 +43,7 @@ static head find_head(const host_op *op, const sm_tensor *y, const int32_t *star
 
 static int64_t first_key(const head *h, int64_t t) { return h->starts == NULL ? 0 : h->starts[t]; }
 
-// Where the weights of row t begin in att.
+// Offset of the weights of row t in att.
 static int64_t att_row(const head *h, int64_t t) { return (h->index * h->T + t) * h->T; }
 
 // Copies rows t0..t1-1 of a head's operand, ld apart, one after another, as floats.

@@ -21,11 +21,11 @@
 // sums nor maxima across a vector: a row's statistics are a lane. s^T = k q^T and da^T = v dy^T want q and dy
 // transposed, too; the other products read s^T either as it lies or by way of a transposed view.
 //
-// Where rows hold documents, a tile of rows begins with the first tile of keys that its first row sees, and keys before
-// a row's document are masked.
+// If rows hold documents, a tile of rows starts with the first tile of keys that its first row sees, and keys before a
+// row's document are masked.
 //
-// Where the next tile is copied from is fetched while this one multiplies. Padded keys are masked like future ones,
-// padded rows dropped. On the diagonal, vectors and keys wholly above it are skipped.
+// The source of the next tile is prefetched while this one multiplies. Padded keys are masked like future ones, padded
+// rows dropped. On the diagonal, vectors and keys wholly above it are skipped.
 #include <math.h>
 #include <string.h>
 
@@ -98,7 +98,7 @@ static void hide_future(float *scores, int64_t i) {
     }
 }
 
-// Of a tile of rows, some of which begin another document after the first key of the tile: scores of keys before it.
+// Hides scores of keys before a row's document, in a tile of rows in which some start a document after the first key.
 static void hide_past(const head *h, int64_t row_tile, int64_t key_tile, float *scores) {
     const int64_t last = cpu_min64((row_tile + 1) * TILE, h->T) - 1;
     if (h->starts == NULL || h->starts[last] <= key_tile * TILE) {
@@ -197,7 +197,7 @@ static void softmax_rows(const forward_scratch *s, int64_t i, int64_t n_keys) {
     memcpy(s->largest + i, largest, sizeof largest);
 }
 
-// Where a row's largest score grew, what it gathered shrinks to match.
+// If a row's maximum score grew, rescales its running sums to the new maximum.
 static void shrink_results(const head *h, const forward_scratch *s) {
     for (int64_t i = 0; i < TILE; i++) {
         const float shrink = s->shrink[i];
@@ -262,7 +262,7 @@ static void forward_tile(const host_op *op, const head *h, const forward_scratch
     unpack_rows(h, row_tile, s->result, 1.0f, y, h->ld_y);
 }
 
-// Has y of this tile of rows fetched, and what is copied for the next: tile `tile` of `next`, if there is one.
+// Prefetches y of this tile of rows, and the source of tile `tile` of `next` if there is one.
 static cpu_fetching forward_fetching(const host_op *op, const head *h, int64_t row_tile, const head *next,
                                      int64_t tile) {
     cpu_fetching f = {.n_areas = 0};
@@ -430,8 +430,8 @@ static void backward_tile(const head *h, const backward_scratch *s, int64_t row_
     }
 }
 
-// Has fetched what the gradients of this tile of rows, and after the last those of all keys, are written over, and
-// what is copied for the next: tile `tile` of `next`, if there is one.
+// Prefetches the memory that the gradients of this tile of rows overwrite (after the last tile, those of all keys), and
+// the source of tile `tile` of `next` if there is one.
 static cpu_fetching backward_fetching(const host_op *op, const head *h, int64_t row_tile, const head *next,
                                       int64_t tile) {
     cpu_fetching f = {.n_areas = 0};

@@ -136,8 +136,8 @@ static void store_turned(const head *h, division d, const float *blocks, int64_t
 
 // --- masks ----------------------------------------------------------------------------
 
-// Which of KEPT_BLOCKS blocks of keys from `key_block` on dropout keeps for row t: a bit a key, kept[i * ld] for block
-// i.
+// Draws dropout's mask of row t for KEPT_BLOCKS blocks of keys from `key_block` on: one bit per key, kept[i * ld] for
+// block i.
 static void decide_kept(const head *h, int64_t t, int64_t key_block, uint32_t *kept, int64_t ld) {
     float factors[KEPT_BLOCKS * CPU_BLOCK];
     cpu_dropout_factors(&h->dropout, (uint64_t)((h->index * h->T + t) * h->T + key_block * CPU_BLOCK),
@@ -163,13 +163,13 @@ static lanes find_lanes(const head *h, int64_t t) {
                                               : _mm512_maskz_loadu_epi32((__mmask16)bits(0, h->T - t), h->starts + t)};
 }
 
-// Which rows see a key.
+// Mask of the rows that see a key.
 static inline __mmask16 find_seen(lanes rows, int64_t key) {
     const __m512i here = _mm512_set1_epi32((int32_t)key);
     return _mm512_cmple_epi32_mask(here, rows.t) & _mm512_cmple_epi32_mask(rows.first, here);
 }
 
-// Which rows keep key j of a block, by their bits.
+// Mask of the rows whose dropout keeps key j of a block.
 static inline __mmask16 find_kept(__m512i kept, int64_t j) {
     return _mm512_test_epi32_mask(kept, _mm512_set1_epi32((int32_t)(1u << j)));
 }
@@ -215,8 +215,8 @@ size_t ISA(cpu_flash_attention_forward_scratch)(const host_op *op, int n_threads
     return (size_t)packed * sizeof(cpu_packed) + (size_t)floats * sizeof(float);
 }
 
-// Of a block of rows: where it is, and of each row the largest score so far, times log2(e) / sqrt(HS), and the sum of
-// the weights so far.
+// A block of rows: its position, and each row's running maximum of scores, times log2(e) / sqrt(HS), and running sum of
+// weights.
 typedef struct {
     int64_t block;
     lanes at[HALVES];
@@ -376,7 +376,7 @@ static void fetch_block(cpu_fetching *f, const head *h, int64_t block, const cpu
     }
 }
 
-// Has y of this block of rows fetched, and what is packed for the next: block `block` of `next`, if there is one.
+// Prefetches y of this block of rows, and the source of packed block `block` of `next` if there is one.
 static cpu_fetching forward_fetching(const host_op *op, const head *h, division d, int64_t row_block, const head *next,
                                      int64_t block) {
     cpu_fetching f = {.n_areas = 0};
@@ -543,7 +543,7 @@ static backward_lanes find_backward_lanes(const head *h, division d, const backw
     };
 }
 
-// Of key j of a block and CPU_VECTOR rows: the weights, after dropout, and gradients of scores, weight (da - D).
+// Weights of key j of a block for CPU_VECTOR rows, after dropout, and gradients of scores, weight (da - D).
 static inline __attribute__((always_inline)) void find_gradients(const head *h, backward_lanes rows, int64_t key_block,
                                                                  int64_t j, bool masked, const float *scores,
                                                                  const float *da, __m512 *weights, __m512 *ds) {
@@ -570,7 +570,7 @@ typedef struct {
     int64_t rows;
 } pairing;
 
-// Where the weights of a pairing are.
+// Offset of the weights of a pairing.
 static int64_t weights_at(division d, pairing at) {
     return ((at.keys - at.first_keys) * d.blocks + at.rows - at.keys) * CPU_BLOCK_STEP;
 }
@@ -676,7 +676,7 @@ static void backward_keys(const host_op *op, const head *h, division d, const ba
     }
 }
 
-// Has fetched what this head's gradients are written over, and what is packed of the next, if there is one.
+// Prefetches the memory that this head's gradients overwrite, and the source packed for `next` if there is one.
 static cpu_fetching backward_fetching(const host_op *op, const head *h, division d, const head *next) {
     cpu_fetching f = {.n_areas = 0};
     if (next != NULL) {

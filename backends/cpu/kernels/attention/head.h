@@ -124,7 +124,7 @@ static inline void fetch_tile(cpu_fetching *f, const head *h, int64_t tile, cons
     }
 }
 
-// Has all rows asked for in n_times.
+// Spreads the prefetches of all rows over n_times calls.
 static inline void pace_fetching(cpu_fetching *f, const head *h, int64_t n_times) {
     for (int i = 0; i < f->n_areas; i++) {
         f->n_rows += f->area[i].n_rows;

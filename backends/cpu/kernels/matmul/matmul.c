@@ -1,15 +1,15 @@
 // matmul.c: the three products of a linear layer.
 //
-// Where the instruction set has what they need, our own packed kernels compute them
-// (matmul/product.c); on the baseline BLAS does, by serial calls of each thread on its own part, since
-// BLAS chooses its own instruction set. Of narrow data, and by SME, our own kernels do (matmul/product_bf16.c). Mode
-// tuned may choose otherwise, and --products openblas has BLAS compute all of them.
+// Our own packed kernels compute them if the instruction set has what they need (matmul/product.c; for narrow data, and
+// with SME, matmul/product_bf16.c). On the baseline BLAS computes products of floats, by serial calls of each thread on
+// its own part, since BLAS chooses its own instruction set. Mode tuned may choose otherwise, and --products openblas
+// has BLAS compute all of them.
 #include <string.h>
 
 #include "backends/cpu/common/geometry.h"
 #include "backends/cpu/common/product.h"
 
-// Of floats by SME: mode tuned also tries the products of the vectors.
+// For floats with SME, mode tuned also tries the products by vectors.
 #if CPU_SME && !defined(CPU_DATA_NARROW)
 #define TRIES_BASE 1
 #else
@@ -34,7 +34,7 @@ static size_t scratch_bytes(int64_t m, int64_t n, int64_t k, int n_threads) {
 }
 #endif
 
-// As it was chosen, where it was.
+// Multiplies by the chosen implementation, if one was chosen.
 static void multiply(const cpu_product *p, const cpu_team *team) {
     switch (team->choice == NULL ? CPU_BY_DEFAULT : team->choice->method) {
 #if !defined(CPU_DATA_NARROW) && !defined(CPU_SPLITS_FLOATS)
@@ -89,7 +89,8 @@ CPU_MATMUL(backward_input) {
     multiply(&p, team);
 }
 
-// Where a part's sums of dy are in its scratch, in floats: behind what other parts may still read of the product.
+// Offset of a part's sums of dy in its scratch, in floats: after the product's memory, which other parts may still
+// read.
 static int64_t sums_at(const host_op *op, int n_threads) {
     enum { LINE_BYTES = 64 };
     const cpu_geometry g = cpu_geometry_of(op);

@@ -41,7 +41,7 @@ typedef struct {
     int64_t n_turns;  // in which all are packed
 } cpu_packing;
 
-// Where what register `index` is packed of begins, and how much of it there is.
+// Start and size of the source that register `index` is packed from.
 static inline const cpu_data *cpu_packing_at(const cpu_packing *p, int64_t index, int64_t *n, int64_t *depth) {
     const int64_t first = index % p->width * CPU_AMX_ROWS;
     const int64_t k = index / p->width * CPU_AMX_K;
@@ -105,8 +105,8 @@ static inline void cpu_pack_register(cpu_packing *p) {
     p->left--;
 }
 
-// Of a step of b, whose rows are contiguous, CPU_AMX_K rows of two registers' columns: the registers lie side by side.
-// Eight rows at a time, of which the processor fetches ahead what follows.
+// Packs a step of b with contiguous rows: CPU_AMX_K rows of two adjacent registers' columns, eight rows at a time, so
+// that the hardware prefetcher follows each of them.
 static inline void cpu_weave_rows(const cpu_data *from, int64_t ld, int64_t first_row, cpu_packed *to) {
     enum { ROWS_AT_ONCE = 8, AHEAD_ELEMS = 512 };
     for (int64_t row = first_row; row < first_row + ROWS_AT_ONCE; row += 2) {
@@ -133,7 +133,7 @@ static inline cpu_lines cpu_packing_lines(const cpu_packing *p, int64_t n_steps,
                      : cpu_lines_of(p->from, p->ld, p->n, depth, n_turns);
 }
 
-// Has n_steps of a panel packed in n_turns.
+// Starts packing n_steps of a panel, spread over n_turns.
 static inline void cpu_packing_begin(cpu_packing *p, int64_t n_steps, int64_t n_turns) {
     p->n_packed = 0;
     p->left = n_steps * p->width;

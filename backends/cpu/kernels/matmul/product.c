@@ -179,7 +179,7 @@ static cpu_a_rows rows_of_tile(const job *j, const block *of, int64_t row, bool 
     const float *lying = p->a + (of->rows.first + row) * p->a_row + j->slice.first * p->a_col;
     float *packed = j->a_panels + row * depth;
     if (packs) {
-        // Where the second-level cache is large, what two tiles pack stays in it while two others are computed.
+        // In a large L2 cache, packed tiles stay while two others are computed.
         return (cpu_a_rows){lying, 1, p->a_col, packed, CPU_PRODUCT_ROWS * depth, cpu_level2_is_large()};
     }
     if (row >= of->n_lying) {

@@ -3,7 +3,7 @@
 // Tile registers multiply faster than the second-level cache delivers, which delivers faster than memory, and memory
 // delivers only what is read in long runs. So of the two operands of a tile one comes from the first level and the
 // other from the second; b, of which there is most, is packed as it lies in memory, once for all threads that need it;
-// and what else is no product of tiles is done between them, a little in each step of k:
+// and all other work (packing, finishing) is interleaved with the tile products, a little in each step of k:
 //
 //     for each block of this thread's columns:     all of them, unless there are several slices of k
 //       for each group of slices of k:             nearly always one; b's is packed by all threads
@@ -16,9 +16,9 @@
 //
 // A large b of contiguous columns is not packed for all: each thread packs the panel that it needs next, meanwhile.
 //
-// A part's sums are added to those of the parts before it, and after the last finished: bias, GELU, rounding. A result
-// that is larger than the second-level caches will not be found there by who reads it: it is stored past them. The
-// order of sums depends on k alone.
+// A part's sums are added to those of the parts before it, and finished after the last: bias, GELU, rounding. A result
+// larger than L2 would be evicted before it is read, so streaming stores write it.
+// The order of sums depends on k alone.
 #include "backends/cpu/common/ask.h"
 #include "backends/cpu/common/help.h"
 #include "backends/cpu/common/product.h"
@@ -71,7 +71,7 @@ static int64_t fitting(int64_t n, int64_t step, int64_t bytes, int64_t each_byte
     return cpu_divide_up(cpu_divide_up(n, n_blocks), step) * step;
 }
 
-// Of c in a grid of cells, whose largest has m rows and n columns.
+// Divides c into a grid of cells; the largest has m rows and n columns.
 static division divide(int64_t m, int64_t n, int64_t k, bool shares_b) {
     division of = {.shares_b = shares_b, .steps = cpu_divide_up(k, STEP_K), .n_slices = 1, .n_groups = 1};
     if (k > DEEPEST) {
@@ -331,7 +331,7 @@ static void do_beside(void *what) {
     cpu_ask_to_write(&w->write);
 }
 
-// Where the loops are.
+// Current position of the loops.
 typedef struct {
     const cpu_product *p;
     const cpu_team *team;
@@ -359,14 +359,14 @@ static cpu_range slice_steps(const job *j, int64_t slice) {
     return (cpu_range){j->of.steps * slice / j->of.n_slices, j->of.steps * (slice + 1) / j->of.n_slices};
 }
 
-// Of the slice, counted from its first step.
+// Steps of a part, counted from the first step of the slice.
 static cpu_range part_steps(const job *j, int64_t part) {
     const int64_t n_steps = length(j->steps);
     return (cpu_range){n_steps * part / j->n_parts, n_steps * (part + 1) / j->n_parts};
 }
 
-// Where panel `index` of b is packed, of all panels of the group's slices: the threads that share it keep every so many
-// of them each.
+// Address of packed panel `index` of b, among all panels of the group's slices. The threads that share b keep an equal
+// part of them each.
 static cpu_packed *b_panel(const job *j, int64_t index) {
     if (!j->of.shares_b) {
         return (cpu_packed *)j->team->scratch[j->team->thread] + COUNTERS + index % 2 * panel_elems(&j->of);
@@ -437,8 +437,8 @@ static void pack_b_rows(const job *j, int64_t slice, int64_t step) {
     }
 }
 
-// Those panels of the group's slices that this thread keeps, of a b whose columns are contiguous: what the next is
-// packed of is asked for meanwhile.
+// Packs the panels of the group's slices that this thread keeps, from a b with contiguous columns, and prefetches the
+// source of the next.
 static void pack_b_panels(const job *j, int member) {
     const int64_t n = length(j->slices) * panels_of(length(j->cols));
     for (int64_t index = member; index < n; index += j->of.grid_rows) {
@@ -523,12 +523,12 @@ static void begin_asking(job *j, cpu_range rows, cpu_range cols, int64_t n_turns
     }
 }
 
-// Of all panels of the group's slices.
+// Index of a panel among all panels of the group's slices.
 static int64_t index_of(const job *j, int64_t panel) {
     return (j->slice - j->slices.first) * panels_of(length(j->cols)) + panel;
 }
 
-// Where the sums of a tile of the block gather.
+// Accumulator of the sums of a tile of the block.
 static float *sums_of(const job *j, int64_t panel, int64_t tile) {
     const bool of_cell = j->of.n_groups > 1; // all blocks of rows are met again
     const int64_t n_tiles = tiles_of(of_cell ? j->of.cell_rows : j->of.block_rows);

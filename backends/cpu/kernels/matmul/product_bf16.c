@@ -114,7 +114,7 @@ static cpu_product_a rows_of_a(const job *j, int64_t row) {
     return cpu_product_rows_a(j->p->a + row * j->p->a_row + j->ks.first, j->p->a_row);
 }
 
-// Where the sums of a tile gather over the slices.
+// Accumulator of a tile's sums over all slices of k.
 static float *sums_at(const job *j, int64_t row, int64_t col) {
     float *sums = (float *)j->team->scratch[j->team->thread] + b_elems(&j->of) + a_elems(&j->of);
     return sums + (row - j->rows.first) * j->of.cell_cols + (col - j->cols.first);
@@ -155,7 +155,7 @@ static void pack_b(const job *j, int64_t col, int64_t n_cols, cpu_packed *to) {
 
 // --- results ------------------------------------------------------------------------------------
 
-// Of a tile, whose rows of sums lie ld apart.
+// Finishes a tile; its rows of sums lie ld apart.
 static void finish(const cpu_product *p, cpu_range rows, cpu_range cols, float *sums, int64_t ld) {
     for (int64_t row = rows.first; row < rows.end; row++, sums += ld) {
         const int64_t at = row * p->n + cols.first;

@@ -10,9 +10,8 @@
 //           for each panel of b, 32 columns:
 //             for each panel of a, 32 rows:         a tile; meanwhile the tile before it is finished
 //
-// Where a block of a is all of a thread's rows, threads take panels of b from each other (common/help.h).
-// A slice's sums are added to c, and after the last c is finished: bias, GELU. The order of sums depends on
-// k alone.
+// If a block of a holds all of a thread's rows, threads take panels of b from each other (common/help.h). A slice's
+// sums are added to c; after the last slice c is finished (bias, GELU). The order of sums depends on k alone.
 #include "backends/cpu/common/help.h"
 #include "backends/cpu/common/product.h"
 #include "backends/cpu/kernels/matmul/tile_split.h"
@@ -54,7 +53,7 @@ static int64_t fitting(const division *of, int64_t n_panels, int64_t bytes) {
     return cpu_divide_up(n_panels, cpu_divide_up(n_panels, most));
 }
 
-// Of c in cells, whose largest is so large. A block of a takes five eighths of the second-level cache.
+// Divides c into cells, given the size of the largest. A block of a takes five eighths of the L2 cache.
 static division divide(int64_t row_panels, int64_t col_panels, int64_t k) {
     division of = {.steps = cpu_divide_up(k, CPU_SPLIT_K), .cell_panels = col_panels, .cell_rows = row_panels * ROWS};
     of.n_slices = cpu_divide_up(of.steps, SLICE_STEPS);
@@ -162,7 +161,7 @@ static void do_beside(void *what) {
     cpu_ask_to_write(&w->pre);
 }
 
-// Where the loops are.
+// Current position of the loops.
 typedef struct {
     const cpu_product *p;
     const cpu_team *team;

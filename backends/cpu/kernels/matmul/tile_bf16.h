@@ -22,7 +22,7 @@ enum {
     CPU_PRODUCT_OPERAND_COST = 16, // to fetch and pack a row or column takes as long as so many rows times columns
 };
 
-// Where a tile's rows of a lie: element (r, j) at data[r * row + j * step].
+// Address of a tile's rows of a: element (r, j) is at data[r * row + j * step].
 typedef cpu_packed cpu_lying __attribute__((may_alias)); // packed, or a pair of the operand's own elements
 typedef struct {
     const cpu_lying *data;

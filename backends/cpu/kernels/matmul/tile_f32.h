@@ -22,7 +22,7 @@ enum { CPU_UNROLLED = 2, CPU_STRETCH = 64 };
 enum { CPU_UNROLLED = 4, CPU_STRETCH = 64 };
 #endif
 
-// Where CPU_PRODUCT_ROWS rows of a are: element (r, j) at data[r * row + j * step].
+// Address of CPU_PRODUCT_ROWS rows of a: element (r, j) is at data[r * row + j * step].
 typedef struct {
     const float *data;
     int64_t row;
@@ -32,7 +32,7 @@ typedef struct {
     bool asks_next;    // such a tile asks for the rows packed next, at the same k; else for these, further on
 } cpu_a_rows;
 
-// Where a tile's sums go: c, or += with `add`. Rows lie ld apart.
+// Destination of a tile's sums: c, or += with `add`. Rows lie ld apart.
 typedef struct {
     float *c;
     int64_t ld;
@@ -163,7 +163,7 @@ cpu_accumulate(int n_vectors, unsigned packs, int64_t k, cpu_a_rows a, const flo
     }
 }
 
-// Of CPU_PRODUCT_ROWS x n_vectors CPU_TILE_VECTOR: into the first-level cache, since it is used at once.
+// Prefetches CPU_PRODUCT_ROWS x n_vectors CPU_TILE_VECTOR into the L1 cache, since they are used at once.
 static inline __attribute__((always_inline)) void cpu_prefetch_result(int n_vectors, const float *at, int64_t ld) {
     for (int r = 0; r < CPU_PRODUCT_ROWS; r++) {
         for (int v = 0; v < n_vectors; v++) {
@@ -213,7 +213,7 @@ static inline __attribute__((always_inline)) void cpu_compute_tile(int n_vectors
     }
 }
 
-// Of a packed b. Of a the compiler knows the one stride or both.
+// Computes a tile from a packed b. The compiler knows one stride of a or both.
 static inline __attribute__((always_inline)) void
 cpu_tile_of_packed(int n_vectors, int64_t k, cpu_a_rows a, const float *b, cpu_tile_result to, cpu_beside *beside) {
     if (a.step == 1) {
