@@ -22,7 +22,9 @@ static const source_rule rules[] = {
     {"cpu", "backends/cpu/kernels/", "", "\nvoid ISA(cpu_", ")("},
     {"cpu", "backends/cpu/kernels/", "matmul_", "\nCPU_MATMUL(", ") {"},
     {"cpu", "backends/cpu/kernels/", "matmul_", "\nvoid ISA(cpu_multiply)(", NULL},
+    {"cpu", "backends/cpu/kernels/", "relu2_", "CPU_KERNEL(name##_", ")"},
     {"opencl", "cl/", "", " void ", "("},
+    {"opencl", "cl/", "relu2_", " void name##_", "("},
     {"opencl", "cl/", "", " void ", "_"},
 };
 
