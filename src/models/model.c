@@ -14,7 +14,7 @@ const sm_model_size *sm_model_size_find(const sm_model *model, const char *name)
 }
 
 const char *sm_model_activation(const sm_model_config *config) {
-    return config->activation != 0 ? sm_activation_get_info(config->activation)->name : "";
+    return config->model->has_activations ? sm_activation_get_info(config->activation)->name : "";
 }
 
 enum { VOCAB_ALIGNMENT = 64 }; // full tiles and aligned rows for every kernel

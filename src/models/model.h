@@ -125,7 +125,7 @@ int64_t sm_model_n_params(const sm_model_config *config);
 int64_t sm_model_n_kv_head(const sm_model_config *config);
 int64_t sm_model_head_dim(const sm_model_config *config);
 
-// The name of the MLP's function where one was chosen; "": the model's own.
+// The name of the MLP's function; "" where the config does not choose it.
 const char *sm_model_activation(const sm_model_config *config);
 
 // Rows of the token embedding and columns of the logits: V rounded up to a multiple of 64.

@@ -120,7 +120,7 @@ static sm_status begin(spot *s) {
     SM_TRY(p->rows != NULL ? SM_OK : SM_ERR_OOM);
     p->n_rows = spot_strata(s, p->N, spot_n_rows(s, p->N), p->rows);
     p->n_columns = spot_strata(s, p->F, N_COLUMNS, p->columns);
-    if ((s->op.attr.epilogue & SM_EPILOGUE_GELU_BACKWARD) == 0) {
+    if ((s->op.attr.epilogue & SM_EPILOGUE_ACT_BACKWARD) == 0) {
         return SM_OK;
     }
     p->pre = spot_memory(s, (size_t)(p->n_rows * p->n_columns), sizeof *p->pre);

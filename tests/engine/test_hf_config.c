@@ -12,6 +12,12 @@
         .norm_eps = eps                                                                                         \
     }
 
+#define RELU2(L, NH, C, F, V, P, eps)                                                                           \
+    {                                                                                                           \
+        .model = &sm_model_gpt2, .n_layer = L, .n_head = NH, .d_model = C, .d_ff = F, .vocab = V, .context = P, \
+        .norm_eps = eps, .activation = SM_ACTIVATION_RELU2                                                      \
+    }
+
 static const char BASE_CONFIG[] = "{\"model_type\": \"gpt2\", \"vocab_size\": 100, \"n_positions\": 32, "
                                   "\"n_embd\": 24, \"n_layer\": 3, \"n_head\": 4, \"unknown\": [1, {}]}";
 
@@ -61,7 +67,8 @@ static void expect_config(const char *label, const sm_model_config *config, cons
         config->n_head != expected->n_head || config->d_model != expected->d_model || config->d_ff != expected->d_ff ||
         config->vocab != expected->vocab || config->context != expected->context ||
         config->norm_eps != expected->norm_eps || config->n_kv_head != expected->n_kv_head ||
-        config->rope_theta != expected->rope_theta || config->untied != expected->untied) {
+        config->rope_theta != expected->rope_theta || config->untied != expected->untied ||
+        config->activation != expected->activation) {
         fail_msg("%s: the config differs", label);
     }
 }
@@ -80,6 +87,7 @@ TEST(good_configs_are_read) {
         {"{\"layer_norm_epsilon\": 0}", CONFIG(3, 4, 24, 96, 100, 32, 0)},
         {"{\"activation_function\": \"gelu_new\"}", CONFIG(3, 4, 24, 96, 100, 32, 1e-5)},
         {"{\"activation_function\": \"gelu_pytorch_tanh\"}", CONFIG(3, 4, 24, 96, 100, 32, 1e-5)},
+        {"{\"activation_function\": \"relu2\"}", RELU2(3, 4, 24, 96, 100, 32, 1e-5)},
         {"{\"tie_word_embeddings\": true, \"scale_attn_weights\": true, \"scale_attn_by_inverse_layer_idx\": false, "
          "\"add_cross_attention\": false, \"reorder_and_upcast_attn\": true}",
          CONFIG(3, 4, 24, 96, 100, 32, 1e-5)},

@@ -13,7 +13,7 @@ check() {
 }
 # Whole steps follow: of shapes by the hundred they take minutes.
 check verify --backend cpu --filter '^[^s]|^s[^t]' --max-elems 2000 --precision fp32,bf16,fp16
-for arch in gpt2 llama; do
+for arch in gpt2 "gpt2 --activation relu2" llama; do
     check run --arch $arch -m tiny -b 1 --seq-len 8 -r 2 -w 0 --no-peaks --backend cpu --mode naive,fused --precision fp32,bf16
     check run --arch $arch -m tiny -b 1 --seq-len 8 -r 2 -w 0 --no-peaks --backend reference,opencl
 done
