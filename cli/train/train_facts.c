@@ -17,17 +17,18 @@
 #include "src/io/json_text.h"
 
 static json_t *describe_model(const cli_options *options, const sm_model_config *c) {
-    return json_pack("{s: s, s: s, s: I, s: I, s: I, s: I, s: I, s: o, s: I, s: I, s: I}", "arch", c->model->name, "size",
-                     options->model.weights != NULL ? options->model.weights : options->model.models.texts[0],
-                     "n_layer", (json_int_t)c->n_layer, "n_head", (json_int_t)c->n_head, "n_kv_head",
-                     (json_int_t)sm_model_n_kv_head(c), "d_model", (json_int_t)c->d_model, "d_ff", (json_int_t)c->d_ff,
-                     "activation", sm_json_text(sm_model_activation(c)), "vocab", (json_int_t)c->vocab, "context", (json_int_t)c->context, "n_params",
-                     (json_int_t)sm_model_n_params(c));
+    return json_pack(
+        "{s: s, s: o, s: I, s: I, s: I, s: I, s: I, s: o, s: I, s: I, s: I}", "arch", c->model->name, "size",
+        sm_json_bytes(options->model.weights != NULL ? options->model.weights : options->model.models.texts[0]),
+        "n_layer", (json_int_t)c->n_layer, "n_head", (json_int_t)c->n_head, "n_kv_head",
+        (json_int_t)sm_model_n_kv_head(c), "d_model", (json_int_t)c->d_model, "d_ff", (json_int_t)c->d_ff, "activation",
+        sm_json_text(sm_model_activation(c)), "vocab", (json_int_t)c->vocab, "context", (json_int_t)c->context,
+        "n_params", (json_int_t)sm_model_n_params(c));
 }
 
 json_t *cli_train_configuration(const cli_options *options, const cli_job *job, const sm_device *device) {
     return json_pack(
-        "{s: {s: s, s: s, s: s, s: s, s: s, s: s}, s: o, s: i, s: s, s: s, s: f, s: s, s: s, s: s, s: s?, s: s*, s: "
+        "{s: {s: s, s: s, s: s, s: s, s: s, s: s}, s: o, s: i, s: s, s: s, s: f, s: s, s: s, s: s, s: o, s: o*, s: "
         "s*, "
         "s: s*, s: s*}",
         "engine", "name", "stepmark", "build_commit", sm_build_commit(), "mode", sm_mode_name(job->mode), "backend",
@@ -36,9 +37,10 @@ json_t *cli_train_configuration(const cli_options *options, const cli_job *job, 
         cli_precision_name(job->precision), "recompute", sm_recompute_name(cli_recompute(options)), "dropout",
         options->work.dropout, "loss_scale", cli_loss_scale(options, job->precision), "shard",
         options->processes.shard != 0 ? "optimizer" : "none", "gradients",
-        options->processes.gradient_format != 0 ? "bf16" : "fp32", "weights", options->model.weights, "own_kernels",
-        device->info.own_kernels[0] != '\0' ? device->info.own_kernels : NULL, "documents", options->work.documents,
-        "padding", options->work.documents != NULL ? sm_padding_name(cli_padding(options)) : NULL, "long_documents",
+        options->processes.gradient_format != 0 ? "bf16" : "fp32", "weights", sm_json_text(options->model.weights),
+        "own_kernels", device->info.own_kernels[0] != '\0' ? sm_json_bytes(device->info.own_kernels) : NULL,
+        "documents", options->work.documents, "padding",
+        options->work.documents != NULL ? sm_padding_name(cli_padding(options)) : NULL, "long_documents",
         options->work.documents != NULL ? sm_long_document_name((sm_long_document)options->work.long_documents) : NULL);
 }
 

@@ -6,6 +6,7 @@
 #include "embedded.h"
 #include "src/data/data_files.h"
 #include "src/io/file_digest.h"
+#include "src/io/json_text.h"
 
 enum { MOST_WARMUP_STEPS = 500 };
 
@@ -38,9 +39,10 @@ static sm_status describe_source(sm_train_source source, json_t **described) {
         return SM_OK;
     }
     SM_TRY(sm_train_source_digest(&source));
-    *described = json_pack("{s: s?, s: I, s: I, s: s, s: s*}", "path", source.path, "bytes",
-                           (json_int_t)source.size_bytes, "tokens", (json_int_t)sm_tokens_count(source.tokens),
-                           "digest", source.digest, "tokenizer", source.tokenizer);
+    *described = json_pack(
+        "{s: o, s: I, s: I, s: s, s: o*}", "path", source.path != NULL ? sm_json_name(source.path) : json_null(),
+        "bytes", (json_int_t)source.size_bytes, "tokens", (json_int_t)sm_tokens_count(source.tokens), "digest",
+        source.digest, "tokenizer", source.tokenizer != NULL ? sm_json_name(source.tokenizer) : NULL);
     return *described != NULL ? SM_OK : no_memory();
 }
 

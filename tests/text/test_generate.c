@@ -148,7 +148,7 @@ TEST(the_program_goes_on_with_a_text) {
     static char first[OUTPUT_SIZE];
     char *run_folder = temp_path("run");
     assert_int_equal(mkdir(run_folder, 0777), 0);
-    memcpy(folder, temp_folder, sizeof folder);                           // both are /tmp/stepmark?test?XXXXXX
+    memcpy(folder, temp_folder, sizeof folder);                                   // both are /tmp/stepmark?test?XXXXXX
     expect("train --init -m tiny --seed 5 --save $T/run/model", 0, "tiny", NULL); // 256 tokens: bytes
     expect("generate --weights $T/run --prompt 'Hello' --tokens 6 --backend cpu -t 1", 0, "Hello", "6 tokens");
     expect("generate --weights $T/run/model --prompt Hello --tokens 6 --ids -t 1", 0, NULL, NULL);
@@ -164,6 +164,12 @@ TEST(the_program_goes_on_with_a_text) {
            NULL, "cut: a training that has not ended, and has no checkpoint yet");
     expect("train --weights $T/run --steps 1 -b 1 --seq-len 8 -t 1 --backend reference --save $T/more", 0, NULL,
            "run/model: no optimizer state");
+    // Names that are not UTF-8, which no JSON can hold.
+    expect("--version && cp -r $T/run/model $T/'m\377' && cp README.md $T/'d\377' && " SM_TEST_BINARY
+           " train --weights $T/'m\377' --data $T/'d\377' --data-format bytes --run $T/'r\377' --steps 1 -b 1 "
+           "--seq-len 8 -t 1 --backend reference && " SM_TEST_BINARY " eval --weights $T/'r\377' --data README.md "
+           "--data-format bytes -t 1 && test -s $T/'r\377'/run.json",
+           0, "bits a byte", NULL);
     expect("eval --weights $T/run/model/model.safetensors --data README.md", 1, NULL,
            "model.safetensors: is a file; give the folder");
     expect("train --init -m tiny --vocab 300 --save $T/wide", 0, NULL, NULL);
