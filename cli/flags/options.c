@@ -160,7 +160,7 @@ static sm_status parse_choices(const char *what, const cli_choice *choices, cons
     SM_TRY(parse_texts(what, text, &entries));
     list->n = 0;
     for (int i = 0; i < entries.n; i++) {
-        int value;
+        int value = 0;
         SM_TRY(parse_choice(what, choices, entries.texts[i], &value));
         SM_TRY(append_int(what, list, value));
     }
