@@ -382,10 +382,9 @@ TEST(test_large_indices) {
     cl_int code = CL_SUCCESS;
     const sm_embedded *prelude = opencl_find_source("prelude");
     assert_non_null(prelude);
-    char *source = malloc(prelude->size_bytes + sizeof probe);
-    assert_non_null(source);
-    memcpy(source, prelude->text, prelude->size_bytes);
-    memcpy(source + prelude->size_bytes, probe, sizeof probe);
+    char *source = NULL;
+    assert_true(asprintf(&source, "#define SM_ACTIVATION_PAIRS(X)\n%.*s%s", (int)prelude->size_bytes, prelude->text,
+                         probe) > 0);
     check(opencl_build_source(device, "probe", source, "-cl-std=CL1.2", &program));
     cl_kernel kernel = opencl.clCreateKernel(program, "probe", &code);
     assert_int_equal(code, CL_SUCCESS);
