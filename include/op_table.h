@@ -36,7 +36,7 @@
 // attributes: the attributes of SM_ATTR_LIST (op.h) that the kind has, HAS(eps) HAS(decay), or NO_ATTRS. An op that
 // sets any other is refused. HEADS and DROPS are attention's pairs.
 //
-// The file that implements a kind has the same stem in every backend: attention, bias, dropout, embedding, gelu,
+// The file that implements a kind has the same stem in every backend: activation (and gelu), attention, bias, dropout, embedding,
 // grad_norm, head_rmsnorm, layernorm, loss, matmul, residual, rmsnorm, rope, swiglu, optimizer (adamw, adam, sgd,
 // lion), adamw8bit, adafactor, muon, zero.
 //
