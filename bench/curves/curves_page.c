@@ -229,12 +229,16 @@ static void write_warnings(sm_doc *doc, const sm_curve *c) {
 
 static void write_runs(sm_doc *doc, const sm_curves *curves) {
     sm_doc_table_begin(doc, "run|state|#steps|#tokens|#best validation|#at step|#last validation|#last loss|#seconds|"
-                            "#tokens/s|#checkpoints");
+                            "#tokens/s|operations checked|#checkpoints");
     for (size_t k = 0; k < curves->n; k++) {
         const sm_curve *c = &curves->curves[k];
         const sm_training_log *log = &c->log;
         const sm_logged_pause *best = sm_curve_best(c);
         const size_t last = log->n_steps - 1;
+        long long checked_ops = 0;
+        for (size_t i = 0; i < log->n_steps; i++) {
+            checked_ops += log->steps[i].checked_ops;
+        }
         sm_doc_row_begin(doc);
         sm_doc_cell(doc, "%s", c->name);
         sm_doc_cell(doc, "%s", sm_curve_state(c));
@@ -246,6 +250,7 @@ static void write_runs(sm_doc *doc, const sm_curves *curves) {
         sm_doc_number(doc, log->steps[last].loss, 4, "");
         sm_doc_number(doc, c->time_s[last], 1, "");
         sm_doc_number(doc, c->tokens[last] / c->time_s[last], 0, "");
+        sm_doc_cell(doc, checked_ops > 0 ? "%lld" : "unchecked", checked_ops);
         sm_doc_number(doc, (double)log->n_checkpoints, 0, "");
         sm_doc_row_end(doc);
     }

@@ -85,6 +85,7 @@ static sm_status take_step(reader *r, const json_t *line) {
         return malformed(r, "an earlier epoch follows a later one");
     }
     SM_TRY(check_order(r, step.step));
+    (void)whole(line, "checked_ops", 0, &step.checked_ops);
     step.skipped = json_is_true(json_object_get(line, "skipped"));
     SM_TRY(grow(r, (void **)&log->steps, log->n_steps, sizeof(step)));
     log->steps[log->n_steps++] = step;

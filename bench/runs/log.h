@@ -25,6 +25,7 @@ typedef struct {
     double comm_s;     // communication that did not overlap with computation
     double hidden_s;   // and that which did
     double comm_bytes; // sent and received by a process
+    int64_t checked_ops;
     bool skipped;      // no update, because a gradient was not finite
 } sm_logged_step;
 

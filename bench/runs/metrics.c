@@ -65,6 +65,7 @@ static sm_status read_log(maker *m) {
 typedef struct {
     size_t begin, end;
     int64_t n_skipped;
+    int64_t checked_ops, checked_steps;
     int64_t tokens;
     double timed_s, data_s, comm_s;
     double hidden_s, comm_bytes; // NaN if a step has no value (single process)
@@ -78,6 +79,8 @@ static void add_steps(const maker *m, part *p) {
     for (size_t i = p->begin; i < p->end; i++) {
         const sm_logged_step *s = &m->log.steps[i];
         p->n_skipped += s->skipped;
+        p->checked_ops += s->checked_ops;
+        p->checked_steps += s->checked_ops > 0;
         p->tokens += s->tokens;
         p->timed_s += s->time_s;
         p->data_s += s->data_s;
@@ -303,6 +306,8 @@ static sm_status make_summary(const maker *m, json_t *metrics) {
     failed |= set_whole(s, "optimizer_steps", n - p.n_skipped);
     failed |= set_whole(s, "tokens_processed_global", p.tokens);
     failed |= set_real(s, "mean_tokens_per_sec_global", (double)p.tokens / p.timed_s);
+    failed |= set_whole(s, "checked_steps", p.checked_steps);
+    failed |= set_whole(s, "checked_ops", p.checked_ops);
     failed |= set_real(s, "final_train_loss", m->log.steps[n - 1].loss);
     failed |= set_real(s, "final_val_loss", p.val_loss);
     failed |= set_real(s, "best_val_loss", p.best_val_loss);

@@ -449,6 +449,9 @@ static const sm_column columns[] = {
      .heading = "untimed s", .rank = 5, .show = sm_show_real},
     {SM_COLUMN("tokens_per_s", SM_COLUMN_REAL, "1/s", "tokens / timed seconds"), .heading = "tokens/s", .rank = 7,
      .show = sm_show_count},
+    {SM_COLUMN("computation", SM_COLUMN_TEXT, "",
+               "whether operations of its steps were computed again: checked, or unchecked"),
+     .heading = "computation", .view = SM_SHOWN_WHEN_VARIED, .rank = 7},
     {SM_COLUMN("checked", SM_COLUMN_TEXT, "", "against its log, or the metrics by themselves"), .heading = "checked",
      .view = SM_SHOWN_WHEN_VARIED},
     {SM_COLUMN("status", SM_COLUMN_TEXT, "", "ok or rejected"), .heading = "status", .rank = SM_RANK_ALWAYS},
@@ -507,6 +510,8 @@ static sm_status add_record(const sm_training_run *run, json_t *records) {
     failed |= json_object_set_new(r, "timed_s", field_of(m, "summary.timed_steps_sec"));
     failed |= json_object_set_new(r, "untimed_s", field_of(m, "summary.untimed_sec"));
     failed |= json_object_set_new(r, "tokens_per_s", field_of(m, "summary.mean_tokens_per_sec_global"));
+    failed |= json_object_set_new(r, "computation",
+                                  json_string(sm_json_number(m, "summary.checked_ops") > 0 ? "checked" : "unchecked"));
     failed |= json_object_set_new(r, "checked", json_string(run->is_folder ? "with its log" : "metrics alone"));
     failed |= json_object_set_new(r, "status", json_string(ok ? "ok" : "rejected"));
     failed |= json_object_set(r, "problems", run->problems);

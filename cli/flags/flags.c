@@ -555,6 +555,9 @@ static const cli_flag flags[] = {
      "flags from a JSON file, {\"steps\": 400, \"lr\": 3e-3}, or from the run.json of another run; flags of the "
      "command line win",
      TRAIN, AT(train.config)},
+    {"Training", "no-checks", 0, CLI_SWITCH, NULL, NULL,
+     "do not compute operations of drawn steps again; each rate is then marked as unchecked", TRAIN,
+     AT(train.no_checks)},
     {"Training", "keep-best", 0, CLI_SWITCH, NULL, NULL,
      "with --run: keep the weights with the lowest validation loss in best/, as transformers reads them", TRAIN,
      AT(train.keep_best)},

@@ -153,6 +153,7 @@ typedef struct cli_options {
         const char *config;
         int64_t log_every;
         bool keep_best;
+        bool no_checks;
         int64_t sample_every; // 0: none
         const char *log;
         bool profile;

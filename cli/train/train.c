@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "os/os.h"
 #include "bench/rows/machine.h"
 #include "bench/tables/show.h"
 #include "cli/flags/configure.h"
@@ -110,6 +111,16 @@ static sm_status set_recipe(training *t) {
     }
     s->final_fraction = optimizer->lr > 0 ? o->train.min_lr / optimizer->lr : 0;
     return SM_OK;
+}
+
+static sm_status draw_checks(training *t) {
+    t->show.is_unchecked = t->options.train.no_checks;
+    if (t->options.train.no_checks) {
+        return SM_OK;
+    }
+    return os_draw(&t->settings.check_seed, sizeof(t->settings.check_seed)) && t->settings.check_seed != 0
+               ? SM_OK
+               : sm_fail(SM_ERR_IO, "no random number for the checks; give --no-checks");
 }
 
 static sm_status check_options(training *t) {
@@ -296,6 +307,7 @@ static sm_status set_up(training *t) {
     SM_TRY(open_session(t));
     SM_TRY(open_val_session(t));
     set_work(t);
+    SM_TRY(draw_checks(t));
     SM_TRY(open_profile(t));
     return set_run(t);
 }

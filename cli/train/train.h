@@ -64,6 +64,9 @@ typedef struct {
     bool is_live;
     cli_train_screen screen;
     sm_train_step last;
+    bool is_unchecked; // --no-checks
+    int64_t checked_ops;
+    int64_t n_checked; // steps
 } cli_train_show;
 
 // Whether a live screen is possible: a terminal that is large enough, and no -q.

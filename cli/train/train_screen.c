@@ -195,7 +195,7 @@ static void put_figures(const cli_train_show *show, FILE *out) {
     } else {
         fprintf(out, "norm %.4f", s->grad_norm);
     }
-    fprintf(out, " | %s tokens/s", rate);
+    fprintf(out, " | %s tokens/s%s", rate, show->is_unchecked ? " unchecked" : "");
     if (!isnan(cli_train_mfu(show, s))) {
         fprintf(out, " | %.1f%% of peak", 100 * cli_train_mfu(show, s));
     }

@@ -37,9 +37,10 @@ static int format_step(const cli_train_show *show, int64_t n_steps, const sm_tra
         snprintf(skipped, sizeof(skipped), " | skipped, loss scale now %g", s->loss_scale);
     }
     snprintf(lr, sizeof(lr), "lr %.1e | ", s->lr);
-    return snprintf(line, size_bytes, "step %lld/%lld | loss %.6f | %s%s%.1f ms | %s%s tok/s%s", (long long)s->step,
+    return snprintf(line, size_bytes, "step %lld/%lld | loss %.6f | %s%s%.1f ms | %s%s tok/s%s%s", (long long)s->step,
                     (long long)n_steps, s->loss, show->form < NO_NORM ? norm : "", show->form < NO_RATE ? lr : "",
-                    1e3 * seconds, show->form < NO_PEAK ? mfu : "", tokens_per_s, skipped);
+                    1e3 * seconds, show->form < NO_PEAK ? mfu : "", tokens_per_s,
+                    show->is_unchecked ? " unchecked" : "", skipped);
 }
 
 static sm_status print_step(cli_train_show *show, int64_t n_steps, const sm_train_step *s) {
@@ -84,6 +85,8 @@ sm_status cli_train_show_step(cli_train_show *show, const sm_train_progress *pro
         SM_TRY(print_step(show, progress->n_steps, step));
     }
     show->n_tokens += (double)step->n_tokens;
+    show->checked_ops += step->checked_ops;
+    show->n_checked += step->checked_ops > 0;
     if (sm_run_watch_step(&show->watch, step->step, step->loss, step->is_skipped ? NAN : step->grad_norm, warning)) {
         cli_note("warning: %s", warning);
     }
@@ -171,6 +174,7 @@ void cli_train_show_end(const cli_train_show *show, const sm_train_settings *s, 
     char n_tokens[32];
     char rate[32];
     char time[32];
+    char checks[96] = "unchecked";
     if (!isnan(p->best_val_loss)) {
         snprintf(validation, sizeof(validation), "best validation loss %.4f (step %lld), last %.4f; ", p->best_val_loss,
                  (long long)p->best_val_step, p->val_loss);
@@ -178,7 +182,11 @@ void cli_train_show_end(const cli_train_show *show, const sm_train_settings *s, 
     sm_text_count(show->n_tokens, n_tokens, sizeof(n_tokens));
     sm_text_count(round(show->n_tokens / seconds), rate, sizeof(rate));
     cli_text_duration(seconds, time, sizeof(time));
-    cli_say("%s%s tokens in %s, %s a second with all pauses", validation, n_tokens, time, rate);
+    if (show->checked_ops > 0) {
+        snprintf(checks, sizeof(checks), "%lld operations of %lld step%s computed again, and right",
+                 (long long)show->checked_ops, (long long)show->n_checked, show->n_checked > 1 ? "s" : "");
+    }
+    cli_say("%s%s tokens in %s, %s a second with all pauses; %s", validation, n_tokens, time, rate, checks);
     char run[SM_SHELL_PATH_SIZE];
     cli_say("next: stepmark generate --weights %s --prompt TEXT; stepmark report %s --output run.html",
             sm_shell_path(s->run_dir, run), run);

@@ -156,6 +156,7 @@ sm_status sm_train_log_step(sm_train_log *log, const sm_train_step *s) {
     char scale[96] = "";
     char padding[48] = "";
     char communication[96] = "";
+    char checks[64] = "";
     if (log == NULL) {
         return SM_OK;
     }
@@ -173,12 +174,16 @@ sm_status sm_train_log_step(sm_train_log *log, const sm_train_step *s) {
         snprintf(communication, sizeof communication, ", \"comm_hidden_ms\": %.6g, \"comm_bytes\": %lld",
                  (double)s->hidden_ns / 1e6, (long long)s->comm_bytes);
     }
+    if (s->checked_ops > 0) {
+        snprintf(checks, sizeof checks, ", \"checked_ops\": %lld, \"checks_ms\": %.6g", (long long)s->checked_ops,
+                 (double)s->checks_ns / 1e6);
+    }
     int n = snprintf(line, sizeof line,
                      "{\"step\": %lld, \"loss\": %.9g, \"grad_norm\": %s, \"lr\": %.9g, \"ms\": %.9g, "
-                     "\"tokens\": %lld, \"epoch\": %lld, \"data_ms\": %.6g, \"comm_ms\": %.6g%s%s%s}\n",
+                     "\"tokens\": %lld, \"epoch\": %lld, \"data_ms\": %.6g, \"comm_ms\": %.6g%s%s%s%s}\n",
                      (long long)s->step, s->loss, norm, s->lr, (double)s->elapsed_ns / 1e6, (long long)s->n_tokens,
                      (long long)s->epoch, (double)s->data_ns / 1e6, (double)s->comm_ns / 1e6, communication, scale,
-                     padding);
+                     padding, checks);
     return append(log, line, (size_t)n);
 }
 

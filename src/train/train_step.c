@@ -2,8 +2,10 @@
 #include "src/train/train_step.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "clock.h"
+#include "philox.h"
 #include "src/comm/comm_reduce.h"
 
 static const double least_loss_scale = 0x1p-24; // if gradients are not finite even at this scale, the scale is not the
@@ -59,7 +61,47 @@ static sm_status begin(sm_train_stepper *s, sm_train_step *result) {
     return status;
 }
 
-static sm_status run_ops(const sm_train_stepper *s, unsigned phases) {
+// --- checks ------------------------------------------------------------------------------------
+
+enum { FIRST_CHECK_IN_STEPS = 10 }; // its cost, before one is known
+
+// A step that is due is drawn, so that it cannot be known.
+static bool is_step_checked(const sm_train_stepper *s, int64_t step) {
+    static const double most_of_time = 0.01;
+    enum { ONE_OF = 4 };
+    const sm_train_checks *c = &s->checks;
+    const bool is_due = (double)(c->checks_ns + c->each_ns) < most_of_time * (double)c->steps_ns;
+    const bool is_drawn = sm_philox4x32(c->seed, (uint64_t)step, 3).word[0] % ONE_OF == 0;
+    return c->spot != NULL && s->phases == NULL && (step == c->last_step || (is_due && is_drawn));
+}
+
+// One drawn micro-batch, and the last, with the update.
+static bool is_micro_checked(const sm_train_stepper *s, int64_t step, int64_t micro) {
+    const uint32_t drawn = sm_philox4x32(s->checks.seed, (uint64_t)step, 4).word[0];
+    return s->is_checked && (micro + 1 == s->n_accum || micro == (int64_t)(drawn % (uint64_t)s->n_accum));
+}
+
+static void count_checks(sm_train_stepper *s, const sm_spot_result *before, sm_train_step *result) {
+    sm_train_checks *c = &s->checks;
+    if (s->is_checked) {
+        const sm_spot_result after = sm_spot_check_result(c->spot);
+        const int64_t mean_ns = c->n_steps > 0 ? c->steps_ns / c->n_steps : 0;
+        result->checked_ops = after.n_ops - before->n_ops;
+        result->checks_ns = after.elapsed_ns - before->elapsed_ns;
+        result->elapsed_ns -= result->checks_ns;
+        c->each_ns = result->checks_ns + (result->elapsed_ns > mean_ns ? result->elapsed_ns - mean_ns : 0);
+        c->checks_ns += c->each_ns;
+    } else if (c->checks_ns == 0) {
+        c->each_ns = FIRST_CHECK_IN_STEPS * result->elapsed_ns;
+    }
+    c->steps_ns += result->elapsed_ns;
+    c->n_steps++;
+}
+
+static sm_status run_ops(const sm_train_stepper *s, unsigned phases, bool is_checked) {
+    if (is_checked) {
+        return sm_spot_check_run(s->checks.spot, s->session, phases, NULL);
+    }
     SM_TRY(sm_session_run(s->session, phases, sm_phases_op_times(s->phases)));
     sm_phases_lap_ops(s->phases, s->session->plan);
     return SM_OK;
@@ -110,7 +152,7 @@ static sm_status run_batches(sm_train_stepper *s, int64_t step, const sm_load *l
         }
         SM_TRY(feed(s, load, micro));
         sm_phases_lap(s->phases, SM_STEP_TRANSFER);
-        SM_TRY(run_ops(s, micro_phases(s, micro)));
+        SM_TRY(run_ops(s, micro_phases(s, micro), is_micro_checked(s, step, micro)));
         SM_TRY(read_loss(s, load, micro, loss));
     }
     return SM_OK;
@@ -171,6 +213,13 @@ static void record_communication(const sm_train_stepper *s, int64_t waited_ns, i
     }
 }
 
+// The weights may be wrong since an earlier step.
+static sm_status fail_check(int64_t step) {
+    char reason[1024];
+    snprintf(reason, sizeof reason, "%s", sm_error_message());
+    return sm_fail(SM_ERR_MISMATCH, "step %lld: %s; nothing is saved", (long long)step, reason);
+}
+
 sm_status sm_train_step_run(sm_train_stepper *s, int64_t step, bool *is_whole, sm_train_step *result) {
     sm_step_settings settings = s->optimizer;
     settings.lr = sm_schedule_lr(&s->schedule, step);
@@ -179,11 +228,16 @@ sm_status sm_train_step_run(sm_train_stepper *s, int64_t step, bool *is_whole, s
     const int64_t comm_start_ns = s->session->comm_ns;
     const int64_t busy_start_ns = sm_comm_busy_ns(s->comm);
     *is_whole = true;
+    s->is_checked = is_step_checked(s, step);
+    const sm_spot_result before = s->is_checked ? sm_spot_check_result(s->checks.spot) : (sm_spot_result){.n_ops = 0};
     SM_TRY(begin(s, result));
     SM_TRY(sm_session_set_hyper(s->session, &settings, step, s->n_accum));
     sm_phases_lap(s->phases, SM_STEP_TRANSFER);
     sm_status status = run_batches(s, step, &result->load, &result->loss);
     *is_whole = status == SM_ERR_INTERRUPTED;
+    if (status == SM_ERR_MISMATCH) {
+        return fail_check(step);
+    }
     SM_TRY(status);
     const int64_t sum_start_ns = sm_now_ns();
     SM_TRY(sm_comm_sum(s->comm, &result->loss, 1)); // waits for the slowest
@@ -192,6 +246,7 @@ sm_status sm_train_step_run(sm_train_stepper *s, int64_t step, bool *is_whole, s
     SM_TRY(read_norm(s, result));
     SM_TRY(check_finite(s, result));
     result->elapsed_ns = sm_now_ns() - start_ns;
+    count_checks(s, &before, result);
     record_communication(s, s->session->comm_ns - comm_start_ns + sum_ns, sm_comm_busy_ns(s->comm) - busy_start_ns,
                          result);
     *is_whole = true;

@@ -151,6 +151,7 @@ static sm_status set_steps(trainer *t, int64_t initial_step) {
     t->progress = (sm_train_progress){
         .first_step = initial_step, .step = initial_step, .n_steps = n_steps, .val_loss = NAN, .best_val_loss = NAN};
     t->stepper.schedule = sm_train_schedule(s, n_steps);
+    t->stepper.checks.last_step = n_steps;
     return SM_OK;
 }
 
@@ -192,6 +193,10 @@ static sm_status set_up(trainer *t) {
     int64_t initial_step = 0;
     int64_t log_bytes;
     SM_TRY(sm_train_prepare(t->settings, &t->share, &t->stepper));
+    if (t->settings->check_seed != 0) {
+        t->stepper.checks.seed = t->settings->check_seed;
+        SM_TRY(sm_spot_check_new(t->settings->session->plan, t->settings->check_seed, &t->stepper.checks.spot));
+    }
     SM_TRY(set_validation(t));
     SM_TRY(sm_train_record_open(&t->record, t->settings, t->callbacks));
     SM_TRY(find_first_step(t, &initial_step));
@@ -363,5 +368,6 @@ sm_status sm_train(const sm_train_settings *settings, const sm_train_callbacks *
         status = finish(&t, train(&t));
     }
     sm_loader_close(t.stepper.loader);
+    sm_spot_check_free(t.stepper.checks.spot);
     return sm_train_record_close(&t.record, t.progress.step, status);
 }

@@ -42,7 +42,8 @@ typedef struct {
     sm_loader_settings loader;
     int64_t global_batch; // sequences in a step, of all processes: a multiple of B times their number
     sm_order_kind order;
-    uint64_t seed; // of the order
+    uint64_t seed;       // of the order
+    uint64_t check_seed; // of the checks; 0: nothing is checked
     sm_step_settings optimizer;
     sm_schedule_kind schedule; // of optimizer.lr
     double final_fraction;     // of a schedule that falls
