@@ -428,7 +428,8 @@ static inline vec gelu_derivative(vec wide_x) {
     return s + x * slope * (e * s) * s;
 }
 
-// The others: p is max(x, 0), and NaN where x is.
+// The others, of include/activation.h, which tests of this file alone leave out: p is max(x, 0), and NaN where x is.
+#ifdef SM_ACTIVATION_PAIRS
 #define X(CODE, name, f, slope)                                   \
     static inline vec name(vec x) {                               \
         const vec p = x < to_vec(0.0f) ? to_vec(0.0f) : x;        \
@@ -440,6 +441,7 @@ static inline vec gelu_derivative(vec wide_x) {
     }
 SM_ACTIVATION_PAIRS(X)
 #undef X
+#endif
 
 // The one of a product's epilogue.
 #ifndef ACTIVATION

@@ -36,9 +36,9 @@
 // attributes: the attributes of SM_ATTR_LIST (op.h) that the kind has, HAS(eps) HAS(decay), or NO_ATTRS. An op that
 // sets any other is refused. HEADS and DROPS are attention's pairs.
 //
-// The file that implements a kind has the same stem in every backend: activation (and gelu), attention, bias, dropout, embedding,
-// grad_norm, head_rmsnorm, layernorm, loss, matmul, residual, rmsnorm, rope, swiglu, optimizer (adamw, adam, sgd,
-// lion), adamw8bit, adafactor, muon, zero.
+// The file that implements a kind has the same stem in every backend: activation (and gelu), attention, bias, dropout,
+// embedding, grad_norm, head_rmsnorm, layernorm, loss, matmul, residual, rmsnorm, rope, swiglu, optimizer (adamw, adam,
+// sgd, lion), adamw8bit, adafactor, muon, zero.
 //
 // Shapes are written in dimension letters. Two letters, "(N,C)", see the tensor as rows by columns (leading dims
 // flattened); one letter counts elements; three or four are exact. A letter has the same value in all operands of an
