@@ -88,7 +88,7 @@ prove_slower() {
 keys() { sed -n 's/.*"sweep_key": *"\([^"]*\)".*/\1/p' "$1" | sort; }
 
 prove_kill() {
-    sweep="sweep -m tiny -b 1,2,3,4,5 --seq-len 16,32,64 --mode naive,fused --backend cpu --no-peaks -r 20 --order-seed 1"
+    sweep="run -m tiny -b 1,2,3,4,5 --seq-len 16,32,64 --mode naive,fused --backend cpu --no-peaks -r 20 --order-seed 1"
     start=$(date +%s%N)
     "$stepmark" $sweep --output-file "$RESULTS/undisturbed.jsonl" >/dev/null 2>&1
     lasted_ms=$((($(date +%s%N) - start) / 1000000))

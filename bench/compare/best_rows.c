@@ -268,7 +268,7 @@ static sm_status advise_smaller(const json_t *rows, const json_t *oom, json_t *r
     name_configuration(oom, configuration, sizeof(configuration));
     if (best == NULL) {
         return add_record(records, "did not fit", group, configuration, "no smaller work of this kind was run", NAN, "",
-                          "`stepmark sweep --find-batch` with its flags finds and runs the largest that fits");
+                          "`stepmark run --find-batch` with its flags finds and runs the largest that fits");
     }
     snprintf(figure, sizeof(figure), "%s ran", sm_rows_text(best, "test"));
     return add_record(records, "did not fit", group, configuration, figure, sm_json_number(best, "n_batch"), "batch",

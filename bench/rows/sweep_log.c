@@ -112,16 +112,11 @@ static sm_status index_rows(sm_sweep_log *log) {
     return SM_OK;
 }
 
-static sm_status read_rows(sm_sweep_log *log, bool resume) {
+static sm_status read_rows(sm_sweep_log *log) {
     sm_status status = SM_OK;
     char *text = NULL;
     size_t n = 0;
     SM_TRY(read_all(log, &text, &n));
-    if (n > 0 && !resume) {
-        status = sm_fail(SM_ERR_USAGE, "%s: already exists; --resume continues it, another name starts a new sweep",
-                         log->path);
-        goto cleanup;
-    }
     size_t whole = whole_lines(text, n);
     log->size_bytes = (off_t)whole;
     if (whole > 0) { // checked first: a file without rows is not changed
@@ -159,14 +154,14 @@ static sm_status open_file(sm_sweep_log *log) {
         return io_failure(log->path, "cannot be opened");
     }
     if (flock(log->file, LOCK_EX | LOCK_NB) != 0) {
-        return errno == EWOULDBLOCK ? sm_fail(SM_ERR_IO, "%s: another sweep is writing to it", log->path)
+        return errno == EWOULDBLOCK ? sm_fail(SM_ERR_IO, "%s: another run is writing to it", log->path)
                                     : io_failure(log->path, "cannot be locked");
     }
     sync_folder(log->path);
     return SM_OK;
 }
 
-static sm_status open_log(const char *path, bool resume, bool only_reads, sm_sweep_log **log) {
+static sm_status open_log(const char *path, bool only_reads, sm_sweep_log **log) {
     sm_status status = SM_OK;
     sm_sweep_log *l = calloc(1, sizeof(*l));
     *log = NULL;
@@ -180,7 +175,7 @@ static sm_status open_log(const char *path, bool resume, bool only_reads, sm_swe
     SM_TRY_GOTO(sm_rows_init(&l->rows));
     SM_TRY_GOTO(open_file(l));
     if (l->file >= 0) {
-        SM_TRY_GOTO(read_rows(l, resume));
+        SM_TRY_GOTO(read_rows(l));
     }
     *log = l;
     return SM_OK;
@@ -189,12 +184,12 @@ cleanup:
     return status;
 }
 
-sm_status sm_sweep_log_open(const char *path, bool resume, sm_sweep_log **log) {
-    return open_log(path, resume, false, log);
+sm_status sm_sweep_log_open(const char *path, sm_sweep_log **log) {
+    return open_log(path, false, log);
 }
 
-sm_status sm_sweep_log_look(const char *path, bool resume, sm_sweep_log **log) {
-    return open_log(path, resume, true, log);
+sm_status sm_sweep_log_look(const char *path, sm_sweep_log **log) {
+    return open_log(path, true, log);
 }
 
 void sm_sweep_log_close(sm_sweep_log *log) {

@@ -1,4 +1,4 @@
-// sweep_log.h: the file of a sweep's rows: one JSON object for each line, appended in one write and made durable before
+// sweep_log.h: the file of a run's rows: one JSON object for each line, appended in one write and made durable before
 // the next configuration starts. However the sweep ends, the file has every finished row; the current configuration has
 // none and runs again.
 #ifndef STEPMARK_SWEEP_LOG_H
@@ -8,12 +8,11 @@
 
 typedef struct sm_sweep_log sm_sweep_log;
 
-// Opens `path`, creates it if missing, and locks it against a second sweep. A file with rows needs `resume`. An
-// incomplete last line is moved to "PATH.damaged"; sm_sweep_log_rows(log)->warnings reports this and other anomalies.
-sm_status sm_sweep_log_open(const char *path, bool resume, sm_sweep_log **log);
+// Opens `path`, creates it if missing, and locks it against a second run. An incomplete last line is moved to "PATH.damaged"; sm_sweep_log_rows(log)->warnings reports this and other anomalies.
+sm_status sm_sweep_log_open(const char *path, sm_sweep_log **log);
 
 // Only reads the file, if it exists: makes, locks and moves nothing; nothing may be appended.
-sm_status sm_sweep_log_look(const char *path, bool resume, sm_sweep_log **log);
+sm_status sm_sweep_log_look(const char *path, sm_sweep_log **log);
 void sm_sweep_log_close(sm_sweep_log *log); // NULL is fine
 
 // The row with this sweep_key; NULL if there is none. Borrowed.

@@ -26,6 +26,7 @@ static const char *flag_called(const char *name) {
 
 // What subcommands of earlier versions are now; until the first release.
 static const char *const moved[][2] = {
+    {"sweep", "stepmark run takes lists of flags, --preset, --file, --resume and --dry-run"},
     {"peaks", "stepmark devices --peaks"},
     {"again", "stepmark compare FILE#N"},
     {"ablate", "stepmark compare --without all"},

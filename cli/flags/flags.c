@@ -36,15 +36,15 @@ enum {
 
 // Subcommands that share flags.
 enum {
-    MEASURED = RUN | SWEEP | ADVISE, // one value for a whole sweep
-    SWEPT = MEASURED | CLI_LISTED,   // a list in a sweep; each entry is a configuration
+    MEASURED = RUN | ADVISE,       // one value for all configurations
+    SWEPT = MEASURED | CLI_LISTED, // a list; each entry is a configuration
     WALKED = WALK | PAGE,
     FED = SWEPT | PROFILE | LOOP | ABLATE | TRAIN, // with data
     STEPPED = FED | WALKED | ESTIMATE,
     MODELLED = STEPPED | INIT,
-    LOOPED = LOOP | TRAIN | SWEEP | ADVISE | CLI_LISTED, // in a sweep: makes configurations loops
-    ASKED = GENERATE | EVAL,                             // of a trained model
-    OPENED = FED | PEAKS | VERIFY | LADDER | ASKED,      // open a device
+    LOOPED = LOOP | TRAIN | RUN | ADVISE | CLI_LISTED, // of run: makes configurations loops
+    ASKED = GENERATE | EVAL,                           // of a trained model
+    OPENED = FED | PEAKS | VERIFY | LADDER | ASKED,    // open a device
     SHOWN = MEASURED | PROFILE | LOOP | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE |
             AGAIN | LEADERBOARD | EVAL | CHECK_RUN | SCALING | EXERCISE | LADDER, // print a table
 };
@@ -253,7 +253,7 @@ static const cli_flag flags[] = {
     {"Work", "tokenizer", 0, CLI_TEXT, "DIR", NULL, "folder with tokenizer.json, or vocab.json and merges.txt",
      LOOPED | CLI_WHOLE | TOKENIZER | TOKENIZE | ASKED | WALKED, AT(work.tokenizer),
      UNLIKE(
-         {SWEEP | ADVISE,
+         {RUN | ADVISE,
           .help = "with --loader: read --data as text, and tokenize it with this folder's tokenizer during the loop"},
          {TRAIN | LOOP, .help = "read --data as text, a file or a folder of files, and tokenize it with this folder's "
                                 "tokenizer while training"},
@@ -436,36 +436,37 @@ static const cli_flag flags[] = {
             {EXERCISE, .group = "Exercise", .initial = "10", .help = "longest time for all cases together",
              WITHIN(0.1, 3600)})},
     {"Limits", "max-memory", 0, CLI_REAL, "GIB", "0",
-     "most memory for a configuration's tensors; 0: nine tenths of the memory available at the start", SWEEP | ADVISE,
+     "most memory for a configuration's tensors; 0: nine tenths of the memory available at the start", RUN | ADVISE,
      AT(measure.max_memory_gib), WITHIN(0, 1e9)},
 
-    {"Sweep", "preset", 0, CLI_TEXT, "NAME", NULL,
+    {"Many", "preset", 0, CLI_TEXT, "NAME", NULL,
      "macro, sizes, fwdbwd, warmup, threads, seq-len, batch, precision, attention, padding, micro or modes; another "
      "flag on the command line replaces the preset's",
-     SWEEP, AT(sweep.preset)},
-    {"Sweep", "file", 0, CLI_TEXT, "FILE", NULL,
-     "read flags from FILE: each line measures every combination of its lists", SWEEP, AT(sweep.sweep_file)},
-    {"Sweep", "resume", 0, CLI_SWITCH, NULL, NULL, "skip configurations that already have a row in --output-file",
-     SWEEP | ADVISE, AT(sweep.resume)},
-    {"Sweep", "dry-run", 0, CLI_SWITCH, NULL, NULL, "list the configurations and their memory, run nothing",
-     SWEEP | ADVISE, AT(sweep.dry_run)},
+     RUN, AT(sweep.preset)},
+    {"Many", "file", 0, CLI_TEXT, "FILE", NULL,
+     "read flags from FILE: each line measures every combination of its lists", RUN, AT(sweep.sweep_file)},
+    {"Many", "resume", 0, CLI_SWITCH, NULL, NULL, "skip configurations that already have a row in --output-file",
+     RUN | ADVISE, AT(sweep.resume)},
+    {"Many", "dry-run", 0, CLI_SWITCH, NULL, NULL, "list the configurations and their memory, run nothing",
+     RUN | ADVISE, AT(sweep.dry_run)},
     {"Checks", "filter", 0, CLI_TEXT, "REGEX", NULL,
-     "only cases whose text matches: \"matmul_forward N=3 C=5 F=7 bias=1\" or \"step\"", VERIFY | SWEEP,
-     AT(learn.filter), UNLIKE({SWEEP, .group = "Sweep", .help = "only configurations whose flags match"})},
+     "only cases whose text matches: \"matmul_forward N=3 C=5 F=7 bias=1\" or \"step\"", VERIFY | RUN, AT(learn.filter),
+     UNLIKE({RUN, .group = "Many", .help = "only configurations whose flags match"})},
     {"Checks", "max-elems", 0, CLI_INT, "N", NULL,
      "only cases of single ops whose largest tensor has at most N elements", VERIFY | LADDER, AT(learn.max_elems),
      WITHIN(1, 1e12),
      UNLIKE({LADDER, .initial = "20000",
              .help =
                  "compare with the reference in those of verify's cases whose largest tensor has at most N elements"})},
-    {"Sweep", "order", 0, CLI_CHOICE, NULL, "random", "order of the configurations within a round", SWEEP,
-     AT(sweep.order), ONE_OF(orders)},
-    {"Sweep", "order-seed", 0, CLI_INT, "N", "1", "seed of the random order", SWEEP, AT(sweep.order_seed),
+    {"Many", "order", 0, CLI_CHOICE, NULL, NULL,
+     "order of the configurations within a round; not given: as given, but random with --preset, --file or --rounds",
+     RUN, AT(sweep.order), ONE_OF(orders)},
+    {"Many", "order-seed", 0, CLI_INT, "N", "1", "seed of the random order", RUN, AT(sweep.order_seed),
      WITHIN(0, MAX_SEED)},
-    {"Sweep", "rounds", 0, CLI_INT, "N", "1", "measure all configurations this many times, one round after the other",
-     SWEEP, AT(sweep.rounds), WITHIN(1, 10000)},
-    {"Sweep", "find-batch", 0, CLI_SWITCH, NULL, NULL,
-     "if no batch is given, or the batch does not fit: run the largest batch that fits", SWEEP, AT(sweep.find_batch)},
+    {"Many", "rounds", 0, CLI_INT, "N", "1", "measure all configurations this many times, one round after the other",
+     RUN, AT(sweep.rounds), WITHIN(1, 10000)},
+    {"Many", "find-batch", 0, CLI_SWITCH, NULL, NULL,
+     "if no batch is given, or the batch does not fit: run the largest batch that fits", RUN, AT(sweep.find_batch)},
 
     {"Comparison", "baseline", 0, CLI_TEXT, "ROWS", NULL,
      "rows of earlier loops (a file or a saved baseline): show each phase's change since the last of the same work",
@@ -480,7 +481,7 @@ static const cli_flag flags[] = {
      "with --interleaved: runs of each; not given: 20, then up to 100 until a change of twice the threshold can be "
      "seen",
      COMPARE | ADVISE, AT(compare.pairs), WITHIN(1, 10000),
-     UNLIKE({ADVISE, .group = "Sweep", .initial = "6",
+     UNLIKE({ADVISE, .group = "Many", .initial = "6",
              .help = "rounds in which the default and the fastest run one after the other", WITHIN(1, 1000)})},
     {"Comparison", "threshold", 0, CLI_REAL, "PERCENT", "1", "smallest change that is called faster or slower",
      COMPARE | AGAIN, AT(compare.threshold_percent), WITHIN(0, 1000)},
@@ -654,7 +655,7 @@ static const cli_flag flags[] = {
     {"Output", "output-file", 0, CLI_LOG_FILE, "FILE", NULL,
      "also write the rows to a file: rows are appended to FILE.jsonl; FILE.json, .csv or .md is written as a whole",
      MEASURED | LOOP, AT(out.output_file),
-     UNLIKE({SWEEP | ADVISE, .help = "append each row (JSONL) as soon as it is measured"})},
+     UNLIKE({ADVISE, .help = "append each row (JSONL) as soon as it is measured"})},
     {"Output", "output-file", 0, CLI_NEW_FILE, "FILE", NULL,
      "also write a line (JSON) for each question: the summed log-probability of each ending, and its number of tokens",
      EVAL, AT(out.report_file)},
@@ -775,6 +776,12 @@ int cli_choosable_find(const char *name, size_t length) {
 
 bool cli_is_axis(const cli_flag *flag) { return (flag->commands & CLI_LISTED) != 0; }
 
+bool cli_makes_loop(const cli_flag *flag) {
+    return flag->target == offsetof(cli_options, work.loader) ||
+           flag->target == offsetof(cli_options, work.queue_depth) ||
+           (flag->target == offsetof(cli_options, work.tokenizer) && cli_is_axis(flag));
+}
+
 bool cli_has_own_list(const cli_flag *flag, cli_command command) {
     for (const cli_flag_variant *v = flag->unlike; v != NULL && v->commands != 0; v++) {
         if ((v->commands & ADVISE) != 0 && v->initial != NULL) {
@@ -788,7 +795,7 @@ bool cli_takes_list(const cli_flag *flag, cli_command command) {
     if (command == CLI_ADVISE) {
         return cli_choosable_find(flag->name, strlen(flag->name)) >= 0;
     }
-    bool swept = command == CLI_SWEEP && cli_is_axis(flag) && flag->type != CLI_SWITCH && !(flag->commands & CLI_WHOLE);
+    bool swept = command == CLI_RUN && cli_is_axis(flag) && flag->type != CLI_SWITCH && !(flag->commands & CLI_WHOLE);
     return swept || (flag->argument != NULL && strchr(flag->argument, ',') != NULL);
 }
 

@@ -228,6 +228,7 @@ typedef struct {
     int n;
     char shorts[2 * CLI_MAX_FLAGS + 2];
     cli_command command;
+    bool is_row;                  // lists have one entry
     bool is_given[CLI_MAX_FLAGS]; // on the command line
 } getopt_tables;
 
@@ -366,7 +367,7 @@ static sm_status refused(const getopt_tables *tables, int found, const char *arg
     return unknown_flag(tables, argument);
 }
 
-// Keeps a flag of `run` given to `sweep` as text: `run`'s single value is a list here.
+// Keeps the text of a flag that takes a list of configurations.
 static sm_status keep_axis(const cli_flag *flag, const char *text, cli_options *options) {
     cli_axes *axes = &options->sweep.axes;
     if (axes->n == CLI_MAX_AXES) {
@@ -383,7 +384,7 @@ static sm_status take_flag(getopt_tables *tables, const cli_flag *flag, bool of_
     if (of_file && flag->type == CLI_CODE) {
         return *is_given ? SM_OK : cli_refuse_code(flag);
     }
-    const bool is_axis = cli_commands[options->command].sweeps && cli_is_axis(flag);
+    const bool is_axis = cli_commands[options->command].sweeps && !tables->is_row && cli_is_axis(flag);
     options->sweep.of_sweep = is_axis ? options->sweep.of_sweep : flag->name;
     return is_axis ? keep_axis(flag, optarg, options) : store(flag, optarg, options);
 }
@@ -543,13 +544,22 @@ static sm_status read_with_saved(getopt_tables *tables, int argc, char **argv, c
     return SM_OK;
 }
 
-sm_status cli_options_parse(cli_command command, int argc, char **argv, cli_options *options) {
+static sm_status parse(cli_command command, bool is_row, int argc, char **argv, cli_options *options) {
     getopt_tables tables;
     make_getopt_tables(command, &tables);
+    tables.is_row = is_row;
     SM_TRY(read_with_saved(&tables, argc, argv, options));
     choose_format(options);
     sm_loss_scaling scaling;
     SM_TRY(cli_loss_scaling(options, CLI_FP32, &scaling)); // checks it
     SM_TRY(check_documents(options));
     return find_rewrites(options);
+}
+
+sm_status cli_options_parse(cli_command command, int argc, char **argv, cli_options *options) {
+    return parse(command, false, argc, argv, options);
+}
+
+sm_status cli_options_parse_row(cli_command command, int argc, char **argv, cli_options *options) {
+    return parse(command, true, argc, argv, options);
 }

@@ -14,7 +14,7 @@
 // Values of a comma list; none if the flag was not given.
 enum { CLI_MAX_VALUES = 256, CLI_MAX_TEXTS = 32, CLI_TEXT_SIZE = 64 };
 
-typedef enum { CLI_ORDER_RANDOM, CLI_ORDER_GIVEN } cli_order; // of a sweep
+typedef enum { CLI_ORDER_UNSAID, CLI_ORDER_RANDOM, CLI_ORDER_GIVEN } cli_order; // of configurations
 
 typedef struct {
     int64_t values[CLI_MAX_VALUES];
@@ -275,6 +275,9 @@ typedef struct cli_options {
 // Reads argv[1..] (argv[0] is the subcommand) over the command's defaults. SM_ERR_USAGE names the flag, the error and,
 // if there is one nearby, the flag that was probably meant.
 sm_status cli_options_parse(cli_command command, int argc, char **argv, cli_options *options);
+
+// The flags of one row: of each list one entry, stored as the value of a flag.
+sm_status cli_options_parse_row(cli_command command, int argc, char **argv, cli_options *options);
 
 // Prints purpose, flags with defaults, examples, exit codes.
 void cli_options_help(FILE *stream, cli_command command);

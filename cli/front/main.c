@@ -166,7 +166,7 @@ static int run_command(cli_command called, int argc, char **argv) {
     options.argc = argc + 1; // includes the program's name before the subcommand
     options.argv = argv - 1;
     catch_signals();
-    if (command == CLI_RUN && !options.list_devices) { // it starts its own workers, one for each row if needed
+    if ((cli_commands[command].sweeps || command == CLI_AGAIN) && !options.list_devices) { // starts a process a row
         return conclude(command, call(&options));
     }
     int code = EXIT_OK;

@@ -203,15 +203,18 @@ static sm_status close_writer(void *ctx) {
     return sm_record_writer_close(writer);
 }
 
-sm_status cli_ablate(const cli_options *options) {
+sm_status cli_ablate(const cli_options *given) {
+    static cli_options options; // static because of its lists
     sm_status status = SM_OK;
-    ablation a = {.options = options, .asked = options->device.without_bits};
-    SM_TRY(cli_single_job(options, SM_MODE_FUSED, &a.job));
-    SM_TRY_GOTO(cli_workload_open(options, &a.job.config, a.job.B, a.job.T, &a.workload));
+    ablation a = {.options = &options, .asked = given->device.without_bits};
+    options = *given;
+    options.device.without_bits = 0;
+    SM_TRY(cli_single_job(&options, SM_MODE_FUSED, &a.job));
+    SM_TRY_GOTO(cli_workload_open(&options, &a.job.config, a.job.B, a.job.T, &a.workload));
     a.interface = cli_workload_interface(&a.workload);
-    SM_TRY_GOTO(cli_open_device(a.job.device, a.job.n_threads, options, &a.device));
+    SM_TRY_GOTO(cli_open_device(a.job.device, a.job.n_threads, &options, &a.device));
     SM_TRY_GOTO(open_side(&a, SM_MODE_FUSED, 0, &a.with));
-    SM_TRY_GOTO(sm_record_writer_open(&cli_ablate_table, (sm_format)options->out.format, stdout, &a.writer));
+    SM_TRY_GOTO(sm_record_writer_open(&cli_ablate_table, (sm_format)options.out.format, stdout, &a.writer));
     cli_last_words_begin(close_writer, &a);
     status = run_rows(&a);
     cli_last_words_end();

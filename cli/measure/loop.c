@@ -21,14 +21,6 @@ static sm_status print_row(const cli_options *options, json_t *record) {
     return status != SM_OK ? status : closed;
 }
 
-static sm_status write_second(const cli_options *options, const json_t *record) {
-    cli_second second;
-    SM_TRY(cli_second_open(options->out.output_file, false, &second));
-    sm_status status = cli_second_add(&second, record);
-    sm_status closed = cli_second_close(&second);
-    return status != SM_OK ? status : closed;
-}
-
 static sm_status print(const cli_options *options, const sm_row *row, const json_t *baselines) {
     json_t *record = sm_row_to_json(row);
     if (record == NULL) {
@@ -41,7 +33,8 @@ static sm_status print(const cli_options *options, const sm_row *row, const json
     sm_status status = sm_format_is_read((sm_format)options->out.format)
                            ? cli_loop_show(row, baseline, (sm_format)options->out.format)
                            : print_row(options, record);
-    status = status == SM_OK ? write_second(options, record) : status;
+    status =
+        status == SM_OK && options->out.output_file != NULL ? cli_write_row(options->out.output_file, record) : status;
     json_decref(record);
     return status;
 }

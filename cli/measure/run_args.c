@@ -10,7 +10,6 @@
 
 enum { REAL_TEXT_SIZE = 32 };
 
-static const char timeout_prefix[] = "--timeout=";
 static const char loader_prefix[] = "--loader="; // which only loops have
 
 // --- one flag ------------------------------------------------------------------------------------
@@ -127,7 +126,7 @@ static void set_text(cli_texts *list, const char *text) {
 // Replaces lists in the options by the job's values.
 static sm_status set_job(const cli_job *job, cli_options *single) {
     sm_device_info info;
-    SM_TRY(job->device.backend->describe(job->device.index, &info));
+    SM_TRY(cli_describe(job->device, &info));
     if (single->model.weights == NULL) {
         set_text(&single->model.models, job->model);
     } else {
@@ -157,7 +156,8 @@ static bool decides(const cli_flag *flag, cli_command command) {
     const bool is_check = flag->target == offsetof(cli_options, measure.check_seed);
     const bool is_beside = strcmp(flag->group, "Output") == 0 || strcmp(flag->group, "Comparison") == 0;
     const bool is_nccl = flag->target == offsetof(cli_options, processes.nccl);
-    return !names_output(flag) && !is_nccl &&
+    const bool is_memory = flag->target == offsetof(cli_options, measure.max_memory_gib);
+    return !names_output(flag) && !is_nccl && !is_memory &&
            (command == CLI_LOOP ? !is_beside : cli_is_axis(flag) || is_limit || is_check);
 }
 
@@ -220,15 +220,6 @@ static size_t find_flag(const json_t *args, const char *prefix) {
         i++;
     }
     return i;
-}
-
-sm_status cli_run_args_set_timeout(json_t *args, double timeout_s) {
-    char text[REAL_TEXT_SIZE];
-    const size_t at = find_flag(args, timeout_prefix);
-    real_text(timeout_s, text);
-    return at == json_array_size(args) || json_array_set_new(args, at, json_sprintf("%s%s", timeout_prefix, text)) == 0
-               ? SM_OK
-               : no_memory();
 }
 
 cli_command cli_run_args_command(const json_t *args) {

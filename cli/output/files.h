@@ -11,24 +11,27 @@
 
 // --- rows ----------------------------------------------------------------------------------------
 
-// `run --output-file FILE`: a second output of the rows. Rows are appended to a .jsonl file, or one with an unknown
-// ending; a .json, .csv or .md file is written when all rows are complete.
+// `run --output-file FILE`: rows are appended to a .jsonl file, or one with an unknown ending (bench/rows/sweep_log.h); a
+// .json, .csv or .md file is written when all rows are complete.
 
+// Whether rows are appended to a file of that name.
+bool cli_is_log(const char *path);
+
+// A file that is written as a whole.
 typedef struct {
     const char *path; // NULL: none
     sm_format format;
-    FILE *log;    // appended to
     json_t *rows; // kept until the end
-    size_t n;     // rows in the file, with those of earlier runs
-    bool is_known; // that number
 } cli_second;
 
-// `is_numbered`: rows of earlier runs are counted, which reads the file; see cli_second_number.
-sm_status cli_second_open(const char *path, bool is_numbered, cli_second *second);
-sm_status cli_second_add(cli_second *second, const json_t *row);
+sm_status cli_second_open(const char *path, cli_second *second);
+sm_status cli_second_add(cli_second *second, json_t *row);
 
-// The number in the file, from 1, of the row added last; 0: none is counted, or `compare` cannot read this file.
+// The number in the file, from 1, of the row added last; 0: `compare` cannot read this file.
 size_t cli_second_number(const cli_second *second);
+
+// Adds a row to a file of either kind.
+sm_status cli_write_row(const char *path, json_t *row);
 
 // Below a table: what its row numbers (#) are for.
 void cli_rows_hint(const char *path);

@@ -5,15 +5,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "cli/flags/configure.h"
 #include "cli/flags/options.h"
 #include "cli/output/notes.h"
 #include "cli/setup/processes.h"
 #include "cli/setup/worker.h"
+#include "clock.h"
 #include "os/os.h"
 #include "src/data/data_files.h"
 #include "src/weights/weights.h"
+
+enum { CLI_MAX_BACKENDS = 16 };
 
 // --- devices -------------------------------------------------------------------------------
 
@@ -35,14 +39,128 @@ bool cli_is_lost(const sm_backend *backend) {
     return false;
 }
 
+// The devices of a backend, as another process listed them into shared memory.
+typedef struct {
+    int n;
+    sm_device_info infos[CLI_MAX_DEVICES];
+} census;
+
+static struct {
+    bool is_asked_for; // this process loads no driver
+    double timeout_s;
+    struct {
+        census *found; // NULL: not listed yet
+        sm_status status;
+        char reason[SM_ROW_REASON_SIZE];
+    } of[CLI_MAX_BACKENDS];
+} censuses;
+
+void cli_load_no_drivers(double timeout_s) {
+    censuses.is_asked_for = true;
+    censuses.timeout_s = timeout_s;
+}
+
+void cli_may_load_drivers(void) { censuses.is_asked_for = false; }
+
+static int index_of(const sm_backend *backend) {
+    int i = 0;
+    while (sm_backend_at(i) != backend) {
+        i++;
+    }
+    return i < CLI_MAX_BACKENDS ? i : CLI_MAX_BACKENDS - 1;
+}
+
+typedef struct {
+    const sm_backend *backend;
+    census *found;
+} listing;
+
+static int list_devices(void *ctx) {
+    const listing *l = ctx;
+    const int n = l->backend->device_count();
+    for (int i = 0; i < n && i < CLI_MAX_DEVICES; i++) {
+        if (l->backend->describe(i, &l->found->infos[i]) != SM_OK) {
+            return 1;
+        }
+        l->found->n = i + 1;
+    }
+    return 0;
+}
+
+static sm_status ignore(void *ctx, const json_t *message, int64_t *deadline_ns) {
+    (void)ctx;
+    (void)message;
+    (void)deadline_ns;
+    return SM_OK;
+}
+
+static sm_status take_census(const sm_backend *backend, census *found) {
+    char stage[SM_TEXT_SIZE];
+    listing l = {backend, found};
+    sm_process_result end;
+    const double timeout_s = censuses.timeout_s;
+    const sm_worker_job job = {.work = list_devices,
+                               .receive = ignore,
+                               .ctx = &l,
+                               .deadline_ns = timeout_s > 0 ? sm_now_ns() + (int64_t)(timeout_s * 1e9) : INT64_MAX,
+                               .stop_s = CLI_RUN_STOP_S,
+                               .interrupted = &cli_interrupted};
+    SM_TRY(sm_worker_run(&job, &end));
+    snprintf(stage, sizeof(stage), "looking for %s devices", backend->name);
+    return end.signal == 0 && end.exit_code == 0 ? SM_OK : cli_worker_failure(&end, stage, timeout_s);
+}
+
+static const census *census_of(const sm_backend *backend) {
+    static census none;
+    const int i = index_of(backend);
+    if (censuses.of[i].found == NULL) {
+        census *found = mmap(NULL, sizeof(*found), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        censuses.of[i].found = found != MAP_FAILED ? found : &none;
+        censuses.of[i].status = found != MAP_FAILED ? take_census(backend, found) : SM_ERR_OOM;
+        SM_ROW_TEXT(censuses.of[i].reason, sm_error_message());
+        none.n = 0;
+    }
+    return censuses.of[i].status == SM_OK ? censuses.of[i].found : &none;
+}
+
+sm_status cli_backend_failure(const sm_backend *backend) {
+    const int i = index_of(backend);
+    return censuses.of[i].status == SM_OK ? SM_OK : sm_fail(censuses.of[i].status, "%s", censuses.of[i].reason);
+}
+
+sm_status cli_describe(cli_device device, sm_device_info *info) {
+    if (device.index < 0) { // of a backend that could not list its devices
+        *info = (sm_device_info){.available = false};
+        SM_ROW_TEXT(info->id, device.backend->name);
+        SM_ROW_TEXT(info->reason, censuses.of[index_of(device.backend)].reason);
+        return SM_OK;
+    }
+    if (!censuses.is_asked_for) {
+        return device.backend->describe(device.index, info);
+    }
+    *info = census_of(device.backend)->infos[device.index];
+    return SM_OK;
+}
+
 int cli_count_devices(const sm_backend *backend) {
     if (cli_is_lost(backend)) {
         return 0;
+    }
+    if (censuses.is_asked_for) {
+        return census_of(backend)->n;
     }
     cli_stage_search(backend->name);
     int n = backend->device_count();
     cli_stage_search("");
     return n;
+}
+
+static bool is_any_lost(void) {
+    bool found = n_lost > 0;
+    for (int i = 0; i < CLI_MAX_BACKENDS; i++) {
+        found = found || censuses.of[i].status != SM_OK;
+    }
+    return found;
 }
 
 static sm_status append(cli_device_list *list, const sm_backend *backend, int index) {
@@ -65,7 +183,7 @@ static sm_status append_similar(const char *part, cli_device_list *list, bool *f
         const int n = backend->benchmarked ? cli_count_devices(backend) : 0;
         for (int i = 0; i < n; i++) {
             sm_device_info info;
-            SM_TRY(backend->describe(i, &info));
+            SM_TRY(cli_describe((cli_device){backend, i}, &info));
             if (strcasestr(info.name, part) != NULL || strcasestr(info.platform, part) != NULL ||
                 strcasestr(info.driver, part) != NULL) {
                 *found = true;
@@ -92,7 +210,7 @@ static sm_status append_named(const char *name, cli_device_list *list, bool *fou
         const int n = all || may_be_of(name, backend) ? cli_count_devices(backend) : 0;
         for (int i = 0; i < n; i++) {
             sm_device_info info;
-            SM_TRY(backend->describe(i, &info));
+            SM_TRY(cli_describe((cli_device){backend, i}, &info));
             bool named = strcmp(name, backend->name) == 0 || strcmp(name, info.id) == 0;
             if (named || (all && backend->benchmarked && info.available)) {
                 *found = true;
@@ -111,7 +229,7 @@ sm_status cli_select_devices(const cli_texts *names, cli_device_list *list) {
         if (!found && strlen(names->texts[i]) >= CLI_LEAST_PART) {
             SM_TRY(append_similar(names->texts[i], list, &found));
         }
-        if (found || n_lost > 0) { // the name may belong to a lost backend
+        if (found || is_any_lost()) { // the name may belong to a lost backend
             continue;
         }
         const char *backends[CLI_MAX_TEXTS] = {"all"};

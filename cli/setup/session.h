@@ -44,6 +44,17 @@ bool cli_is_lost(const sm_backend *backend);
 // None of a lost one. The first call loads its drivers, which may hang or crash.
 int cli_count_devices(const sm_backend *backend);
 
+// From now on this process loads no driver, so that it can start processes that do: it lists devices by a process for
+// each backend, which has `timeout_s` (0: no limit). In such a process: it may load drivers.
+void cli_load_no_drivers(double timeout_s);
+void cli_may_load_drivers(void);
+
+// Facts of a device; without drivers, those of when it was listed. Index -1: none, as its backend could not list any.
+sm_status cli_describe(cli_device device, sm_device_info *info);
+
+// The failure of a backend whose drivers could not list their devices, with its message; SM_OK: none is known.
+sm_status cli_backend_failure(const sm_backend *backend);
+
 // The config of --weights, or of the size with the command line's dimensions.
 sm_status cli_config(const cli_options *options, const char *size_name, sm_model_config *config);
 

@@ -36,10 +36,11 @@ sm_status cli_worker_failure(const sm_process_result *end, const char *stage, do
         return sm_fail(SM_ERR_INTERRUPTED, "interrupted during: %s, which did not end by itself", stage);
     }
     if (end->late) {
-        return sm_fail(SM_ERR_TIMEOUT,
-                       "the limit of %g s ran out during: %s, which did not return; the driver hangs, or --timeout is "
-                       "too short",
-                       timeout_s, stage);
+        return sm_fail(
+            SM_ERR_TIMEOUT,
+            "the limit of %g s ran out during: %s, which did not return; --timeout is too short, or a driver "
+            "hangs",
+            timeout_s, stage);
     }
     if (end->no_memory) {
         return sm_fail(SM_ERR_OOM, "the process was killed during: %s, by the kernel for want of memory it seems",

@@ -80,7 +80,7 @@ static sm_status choose_threads(const cli_axes *axes, char *text, size_t size_by
         return sm_fail(SM_ERR_USAGE, "--backend: give one device; each has an advice of its own");
     }
     SM_TRY(cli_select_devices(&name, &devices));
-    SM_TRY(devices.devices[0].backend->describe(devices.devices[0].index, &info));
+    SM_TRY(cli_describe(devices.devices[0], &info));
     if (info.n_threads > 1) {
         snprintf(text, size_bytes, "%d,%d", info.n_threads, info.n_threads / 2);
     }

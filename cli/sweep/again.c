@@ -185,7 +185,6 @@ static sm_status run_again(repetition *r, json_t **again) {
     SM_TRY(look(r));
     SM_TRY(check_sources(r));
     SM_TRY(say_command(r));
-    snprintf(r->sweeper.program, sizeof(r->sweeper.program), "%s", os_program());
     SM_TRY(cli_candidate_run(&r->sweeper, &r->flags, &r->candidate, again));
     forget_digest(r, *again, "data_digest");
     forget_digest(r, *again, "weights_digest");
@@ -283,10 +282,10 @@ sm_status cli_again(const cli_options *options) {
     SM_TRY_GOTO(cli_baseline_read(r->file, &rows));
     cli_note_warnings(&rows);
     SM_TRY_GOTO(choose_row(r, &rows));
-    SM_TRY_GOTO(sm_machine_facts(options->argc, options->argv, &r->sweeper.machine));
+    SM_TRY_GOTO(cli_sweeper_open(options, &r->sweeper));
     status = repeat(r);
 cleanup:
-    json_decref(r->sweeper.machine);
+    cli_sweeper_close(&r->sweeper);
     free(r->flags.args);
     free(r);
     sm_rows_free(&rows);

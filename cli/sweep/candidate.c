@@ -1,24 +1,25 @@
 // candidate.c: see sweep/sweep.h.
 #include "cli/sweep/sweep.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
+#include "clock.h"
+#include "bench/rows/machine.h"
 #include "bench/rows/read_rows.h"
+#include "bench/rows/row_json_schema.h"
 #include "bench/tables/show.h"
 #include "cli/flags/configure.h"
 #include "cli/flags/options.h"
 #include "cli/measure/run.h"
 #include "cli/output/notes.h"
 #include "cli/setup/data.h"
-#include "src/processes/process.h"
+#include "cli/setup/worker.h"
 
 // Memory of libraries and drivers, not counted in the user's limit (some spin or crash without it).
 static const int64_t library_bytes = INT64_C(1) << 30;
-
-// The time for a process to write its row between SIGTERM and SIGKILL.
-static const double least_grace_s = 2;
-static const double grace_share = 0.1; // of the limit
 
 // --- before it runs ----------------------------------------------------------------------------
 
@@ -29,14 +30,29 @@ static void set_verdict(cli_candidate *c, const char *status, const char *reason
 
 void cli_candidate_skip(cli_candidate *c, const char *reason) { set_verdict(c, "skipped", reason); }
 
+// A backend that could not list its devices stands for one.
+static sm_status choose_device(cli_candidate *c, cli_device *device) {
+    cli_device_list devices;
+    SM_TRY(cli_select_devices(&c->run.device.backends, &devices));
+    *device = devices.n > 0 ? devices.devices[0] : (cli_device){sm_backend_find(c->run.device.backends.texts[0]), -1};
+    const sm_status failure = devices.n > 0 ? SM_OK : cli_backend_failure(device->backend);
+    if (failure != SM_OK) {
+        set_verdict(c,
+                    failure == SM_ERR_TIMEOUT ? "timeout"
+                    : failure == SM_ERR_OOM   ? "oom"
+                                              : "error",
+                    sm_error_message());
+    }
+    return cli_describe(*device, &c->info);
+}
+
 static sm_status make_job(cli_candidate *c) {
     const cli_options *o = &c->run;
-    cli_device_list devices;
-    SM_TRY(cli_select_devices(&o->device.backends, &devices));
-    SM_TRY(devices.devices[0].backend->describe(devices.devices[0].index, &c->info));
+    cli_device device;
+    SM_TRY(choose_device(c, &device));
     c->job = (cli_job){
         .model = o->model.weights != NULL ? o->model.weights : o->model.models.texts[0],
-        .device = devices.devices[0],
+        .device = device,
         .n_threads = o->device.threads.n > 0 ? o->device.threads.values[0] : 0,
         .precision = (cli_precision)o->device.precisions.values[0],
         .mode = (sm_mode)o->device.modes.values[0],
@@ -47,9 +63,23 @@ static sm_status make_job(cli_candidate *c) {
     return SM_OK;
 }
 
-// Fills in one of B and T as `run` does if only the other is given; --find-batch leaves B open.
+static void name_place(const cli_candidate *c, char place[2 * SM_TEXT_SIZE]) {
+    snprintf(place, 2 * SM_TEXT_SIZE, "%s %s", c->job.model, c->info.id);
+}
+
+// Fills in what --fit chose for the model and the device, or one of B and T if only the other is given; --find-batch
+// leaves B open.
 static void complete_job(const cli_sweeper *s, cli_candidate *c) {
     const int64_t context = c->job.config.context;
+    char place[sizeof(s->handed_on->fitted[0].place)];
+    name_place(c, place);
+    for (int i = 0; c->job.T == 0 && c->job.B == 0 && !s->options->sweep.find_batch && i < s->handed_on->n_fitted;
+         i++) {
+        if (strcmp(place, s->handed_on->fitted[i].place) == 0) {
+            c->job.B = s->handed_on->fitted[i].B;
+            c->job.T = s->handed_on->fitted[i].T;
+        }
+    }
     if (c->job.T == 0 && c->job.B > 0) {
         c->job.T = context < CLI_DEFAULT_SEQ_LEN ? context : CLI_DEFAULT_SEQ_LEN;
     } else if (c->job.B == 0 && c->job.T > 0 && !s->options->sweep.find_batch) {
@@ -107,10 +137,22 @@ static void foretell(const cli_sweeper *s, cli_candidate *c) {
     }
 }
 
+// Flags that hold for all configurations. Pauses are made between them.
+static void take_common_flags(const cli_options *whole, cli_options *run) {
+    run->measure.timeout_s = whole->measure.timeout_s;
+    run->measure.check_seed = whole->measure.check_seed;
+    run->out.progress = whole->out.progress;
+    run->argc = whole->argc;
+    run->argv = whole->argv;
+}
+
 sm_status cli_candidate_look(const cli_sweeper *s, const cli_configuration *configuration, cli_candidate *c) {
     memset(c, 0, sizeof(*c));
     const cli_command command = cli_command_find(configuration->args[0]);
-    SM_TRY(cli_options_parse(command, configuration->n_args, configuration->args, &c->run));
+    SM_TRY(cli_options_parse_row(command, configuration->n_args, configuration->args, &c->run));
+    if (cli_commands[s->options->command].sweeps) {
+        take_common_flags(s->options, &c->run);
+    }
     SM_TRY(make_job(c));
     SM_TRY(command == CLI_LOOP ? cli_check_loader(&c->run) : SM_OK);
     sm_status status = cli_config(&c->run, c->run.model.models.texts[0], &c->job.config);
@@ -120,7 +162,11 @@ sm_status cli_candidate_look(const cli_sweeper *s, const cli_configuration *conf
     if (status == SM_OK) {
         status = cli_check_seq_len(&c->job.config, c->job.T);
     }
+    c->is_usage = status != SM_OK;
     const char *meaningless = why_meaningless(c);
+    if (c->status[0] != '\0') {
+        return SM_OK;
+    }
     if (status != SM_OK || meaningless != NULL) {
         set_verdict(c, "skipped", status != SM_OK ? sm_error_message() : meaningless);
         return SM_OK;
@@ -130,7 +176,8 @@ sm_status cli_candidate_look(const cli_sweeper *s, const cli_configuration *conf
     return SM_OK;
 }
 
-sm_status cli_candidate_ask(cli_candidate *c) {
+// In a process that may load drivers.
+static sm_status ask(const cli_candidate *c) {
     sm_status status = SM_OK;
     sm_device *device = NULL;
     sm_plan *plan = NULL;
@@ -145,11 +192,37 @@ cleanup:
     if (device != NULL) {
         job.device.backend->close(device);
     }
+    return status;
+}
+
+static int answer(void *ctx) {
+    cli_may_load_drivers();
+    const sm_status status = ask(ctx);
+    return sm_worker_send(json_pack("{s:i, s:s}", "answer", (int)status, "message", sm_error_message())) == SM_OK ? 0
+                                                                                                                  : 1;
+}
+
+static sm_status take_answer(void *ctx, const json_t *message, int64_t *deadline_ns) {
+    cli_candidate *c = ctx;
+    const sm_status status = (sm_status)json_integer_value(json_object_get(message, "answer"));
+    (void)deadline_ns;
     if (status == SM_ERR_UNSUPPORTED) {
-        cli_candidate_skip(c, sm_error_message());
+        cli_candidate_skip(c, sm_rows_text(message, "message"));
         return SM_OK;
     }
-    return status;
+    return status == SM_OK ? SM_OK : sm_fail(status, "%s", sm_rows_text(message, "message"));
+}
+
+sm_status cli_candidate_ask(cli_candidate *c) {
+    const sm_worker_job job = {.work = answer,
+                               .receive = take_answer,
+                               .ctx = c,
+                               .deadline_ns = INT64_MAX,
+                               .stop_s = CLI_RUN_STOP_S,
+                               .interrupted = &cli_interrupted};
+    sm_process_result end;
+    SM_TRY(sm_worker_run(&job, &end));
+    return end.exit_code == 0 ? SM_OK : cli_worker_failure(&end, "asking the device", 0);
 }
 
 // --- rows --------------------------------------------------------------------------------------
@@ -162,9 +235,6 @@ static sm_status set_field(json_t *row, const char *name, json_t *value) {
 static sm_status set_sweep_fields(const cli_sweeper *s, const cli_configuration *configuration, const cli_candidate *c,
                                   json_t *row) {
     SM_TRY(set_field(row, "sweep_key", sm_json_text(configuration->key)));
-    if (s->options->measure.timeout_s > 0) {
-        SM_TRY(cli_run_args_set_timeout(json_object_get(row, "run_args"), s->options->measure.timeout_s));
-    }
     SM_TRY(set_field(row, "memory_limit_bytes",
                      sm_json_integer(s->memory_limit_bytes > 0 ? s->memory_limit_bytes : SM_ABSENT)));
     if (configuration->is_search) {
@@ -191,76 +261,127 @@ static sm_status make_row(const cli_sweeper *s, const cli_candidate *c, const ch
     return set != SM_OK ? set : *made != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "sweep: no memory for a row");
 }
 
-// The one row that a process printed; NULL if none.
-static json_t *read_row(const sm_process_result *result) {
-    json_t *rows = json_loadb(result->out, result->out_bytes, 0, NULL);
-    json_t *row = json_array_size(rows) == 1 ? json_incref(json_array_get(rows, 0)) : NULL;
-    json_decref(rows);
-    if (row != NULL && !json_is_object(row)) {
-        json_decref(row);
-        row = NULL;
+// --- measuring ---------------------------------------------------------------------------------
+
+typedef struct {
+    const cli_sweeper *sweeper;
+    cli_candidate *candidate;
+    char stage[SM_ROW_REASON_SIZE];
+    json_t *draft;     // what is known so far; NULL: nothing
+    json_t *row;       // complete
+    sm_status refused; // SM_ERR_USAGE instead of a row
+    char message[SM_ROW_REASON_SIZE];
+} measuring;
+
+// In the process that measures: chooses B and T, once for all modes and thread counts, so that their rows compare.
+static sm_status choose_sizes(measuring *m, cli_bench *bench) {
+    cli_job *job = &m->candidate->job;
+    cli_handed_on *handed_on = m->sweeper->handed_on;
+    cli_fitted *fitted = &handed_on->fitted[handed_on->n_fitted % CLI_MAX_PEAKS];
+    sm_row row;
+    job->B = CLI_DEFAULT_BATCH;
+    job->T = job->config.context < CLI_DEFAULT_SEQ_LEN ? job->config.context : CLI_DEFAULT_SEQ_LEN;
+    SM_TRY(sm_row_init(&row));
+    SM_TRY(cli_set_configuration(bench, job, &row));
+    SM_ROW_TEXT(row.device, m->candidate->info.id);
+    cli_stage("choosing batch size and length (--fit)", &row); // measuring the ceilings may hang
+    sm_row_free(&row);
+    cli_job fit = *job;
+    fit.mode = m->sweeper->fits_naive ? SM_MODE_NAIVE : fit.mode;
+    const sm_status status = cli_fit(bench, &fit);
+    if (status == SM_OK) { // a device that cannot be opened gets its row with the defaults
+        job->B = fit.B;
+        job->T = fit.T;
     }
-    return row;
+    *fitted = (cli_fitted){.B = job->B, .T = job->T};
+    name_place(m->candidate, fitted->place);
+    handed_on->n_fitted += handed_on->n_fitted < CLI_MAX_PEAKS;
+    return status == SM_ERR_USAGE ? status : SM_OK;
 }
 
-// Detects a library's own message that it is out of memory.
-static bool speaks_of_memory(const char *message) {
-    return strcasestr(message, "memory") != NULL || strcasestr(message, "alloc") != NULL;
+static int measure(void *ctx) {
+    measuring *m = ctx;
+    static cli_bench bench; // static because of its ceilings
+    cli_candidate *c = m->candidate;
+    sm_row row;
+    cli_may_load_drivers();
+    bench = m->sweeper->handed_on->bench;
+    bench.options = &c->run;
+    bench.machine = m->sweeper->machine;
+    sm_status status = sm_row_init(&row);
+    status = status == SM_OK && c->job.B == 0 && c->job.T == 0 ? choose_sizes(m, &bench) : status;
+    if (status == SM_OK) {
+        cli_say("%s: %s, %s, %s, B=%lld T=%lld ...", c->job.device.backend->name, c->job.model,
+                sm_mode_name(c->job.mode), sm_pass_name(c->job.pass), (long long)c->job.B, (long long)c->job.T);
+        status = cli_measure(&bench, &c->job, &row);
+    }
+    memcpy(m->sweeper->handed_on->bench.peaks, bench.peaks, sizeof(bench.peaks));
+    m->sweeper->handed_on->bench.n_peaks = bench.n_peaks;
+    json_t *message = status == SM_ERR_USAGE ? json_pack("{s:s}", "refused", sm_error_message()) : json_object();
+    if (status != SM_ERR_USAGE) { // a refused flag, such as an unknown --isa, is not a row
+        sm_json_set_new(message, "row", sm_row_to_json(&row));
+    }
+    sm_row_free(&row);
+    return sm_worker_send(message) == SM_OK ? 0 : 1;
 }
 
-// `run` enforces the limit itself, and writes its samples when a step ends late. A process that takes twice the time
-// and more is ended from here.
-static double last_resort_s(double timeout_s) { return timeout_s > 0 ? 2 * timeout_s + 10 : 0; }
+static sm_status receive(void *ctx, const json_t *message, int64_t *deadline_ns) {
+    measuring *m = ctx;
+    json_t *draft = json_object_get(message, "draft");
+    json_t *row = json_object_get(message, "row");
+    const char *stage = json_string_value(json_object_get(message, "stage"));
+    const char *refused = json_string_value(json_object_get(message, "refused"));
+    if (stage != NULL) {
+        SM_ROW_TEXT(m->stage, stage);
+    }
+    if (draft != NULL) {
+        json_decref(m->draft);
+        m->draft = json_incref(draft);
+    }
+    if (refused != NULL) {
+        m->refused = SM_ERR_USAGE;
+        SM_ROW_TEXT(m->message, refused);
+    }
+    if (json_is_object(row)) {
+        m->row = json_incref(row);
+        *deadline_ns = sm_now_ns(); // drivers may also hang while a process ends
+    }
+    return SM_OK;
+}
 
-// Finds the reason why a process left no row.
-static sm_status explain(const cli_sweeper *s, const cli_candidate *c, sm_process_result *r, json_t **row) {
-    const char *last_message = sm_process_last_line(r);
-    char reason[SM_ROW_REASON_SIZE];
-    char peak[32];
-    char limit[32];
-    const char *status = r->late ? "timeout" : r->no_memory || speaks_of_memory(last_message) ? "oom" : "error";
-    sm_text_bytes((double)r->peak_rss_bytes, peak, sizeof(peak));
-    sm_text_bytes((double)s->memory_limit_bytes, limit, sizeof(limit));
-    if (r->late) {
-        snprintf(reason, sizeof(reason),
-                 "ended after %g s, before there were figures: it did not keep the limit of %g s (--timeout)",
-                 last_resort_s(s->options->measure.timeout_s), s->options->measure.timeout_s);
-    } else if (r->no_memory) {
-        snprintf(reason, sizeof(reason), "killed, by the kernel for want of memory it seems: %s resident, %s allowed",
-                 peak, limit);
-    } else if (r->signal != 0) {
-        snprintf(reason, sizeof(reason), "ended by signal %d (%s): %s resident, %s allowed; last said: %.200s",
-                 r->signal, strsignal(r->signal), peak, limit, last_message);
+// Detects a library's own end for want of memory below the limit.
+static bool is_at_limit(const cli_sweeper *s, const sm_process_result *end) {
+    return end->signal == SIGABRT && s->memory_limit_bytes > 0 &&
+           end->peak_rss_bytes > s->memory_limit_bytes - s->memory_limit_bytes / 8;
+}
+
+// The row of a process that did not end by itself.
+static sm_status give_up(measuring *m, const sm_process_result *end) {
+    const cli_sweeper *s = m->sweeper;
+    const sm_status failure = is_at_limit(s, end)
+                                  ? sm_fail(SM_ERR_OOM, "ended by a library for want of memory during: %s", m->stage)
+                                  : cli_worker_failure(end, m->stage, s->options->measure.timeout_s);
+    const bool is_complete = json_is_string(json_object_get(m->draft, "status"));
+    sm_row named;
+    if (is_complete) { // but its device did not close
+        json_array_append_new(json_object_get(m->draft, "warnings"), sm_json_text(sm_error_message()));
     } else {
-        snprintf(reason, sizeof(reason),
-                 "ended with exit code %d and no row: %s resident, %s allowed; last said: %.200s", r->exit_code, peak,
-                 limit, last_message);
+        SM_TRY(sm_row_init(&named));
+        sm_row_fail(&named, failure);
+        if (m->draft == NULL) {
+            SM_TRY(make_row(s, m->candidate, named.status, named.reason, &m->draft));
+        }
+        (void)sm_row_drop_speed(m->draft); // there was no last check
+        sm_json_set_new(m->draft, "status", json_string(named.status));
+        sm_json_set_new(m->draft, "reason", sm_json_text(named.reason));
+        if (failure == SM_ERR_INTERRUPTED) {
+            sm_json_set_new(m->draft, "stop_reason", json_string("interrupted"));
+        }
+        sm_row_free(&named);
     }
-    return make_row(s, c, status, reason, row);
+    m->row = json_incref(m->draft);
+    return failure == SM_ERR_INTERRUPTED ? failure : SM_OK;
 }
-
-// A process that was told to end has kept its samples; for the sweep it is a timeout.
-static sm_status mark_timeout(const cli_sweeper *s, json_t *row) {
-    char reason[SM_ROW_REASON_SIZE];
-    snprintf(reason, sizeof(reason), "ended after %g s with %zu samples (--timeout)",
-             last_resort_s(s->options->measure.timeout_s), json_array_size(json_object_get(row, "samples_ns")));
-    SM_TRY(set_field(row, "status", json_string("timeout")));
-    SM_TRY(set_field(row, "stop_reason", json_string("timeout")));
-    return set_field(row, "reason", sm_json_text(reason));
-}
-
-static sm_status row_of_process(const cli_sweeper *s, const cli_candidate *c, sm_process_result *r, json_t **row) {
-    *row = read_row(r);
-    if (*row == NULL) {
-        SM_TRY(explain(s, c, r, row));
-    } else if (r->late && strcmp(sm_rows_text(*row, "stop_reason"), "interrupted") == 0) {
-        SM_TRY(mark_timeout(s, *row));
-    }
-    SM_TRY(set_field(*row, "process_ns", sm_json_integer(r->wall_ns)));
-    return set_field(*row, "process_peak_rss_bytes", sm_json_integer(r->peak_rss_bytes));
-}
-
-// --- running -----------------------------------------------------------------------------------
 
 static int64_t allowed_bytes(const cli_sweeper *s, const cli_candidate *c) {
     const sm_model_config *config = &c->job.config;
@@ -270,63 +391,73 @@ static int64_t allowed_bytes(const cli_sweeper *s, const cli_candidate *c) {
     return s->memory_limit_bytes > 0 ? s->memory_limit_bytes + library_bytes + check_bytes : 0;
 }
 
-static sm_status run_process(const cli_sweeper *s, const cli_configuration *configuration, const cli_candidate *c,
-                             sm_process_result *result) {
-    sm_status status = SM_OK;
-    char timeout[64];
-    char **argv = calloc((size_t)configuration->n_args + 5, sizeof(*argv));
-    if (argv == NULL) {
-        return sm_fail(SM_ERR_OOM, "sweep: no memory for a command line");
+static sm_status run_process(measuring *m) {
+    const double timeout_s = m->sweeper->options->measure.timeout_s;
+    const bool has_limit = timeout_s > 0 && timeout_s * 1e9 < 9e18 - (double)sm_now_ns();
+    const sm_worker_job job = {
+        .work = measure,
+        .receive = receive,
+        .ctx = m,
+        .deadline_ns = has_limit ? sm_now_ns() + (int64_t)(timeout_s * 1e9) : INT64_MAX,
+        .stop_s = CLI_RUN_STOP_S,
+        .memory = {.resource = RLIMIT_DATA, .most = (rlim_t)allowed_bytes(m->sweeper, m->candidate)},
+        .interrupted = &cli_interrupted,
+    };
+    sm_process_result end;
+    SM_ROW_TEXT(m->stage, "starting");
+    SM_TRY(sm_worker_run(&job, &end));
+    sm_status status = m->refused != SM_OK ? sm_fail(m->refused, "%s", m->message)
+                       : m->row == NULL    ? give_up(m, &end)
+                                           : SM_OK;
+    if (m->row != NULL) {
+        sm_json_set_new(m->row, "process_ns", sm_json_integer(end.wall_ns));
+        sm_json_set_new(m->row, "process_peak_rss_bytes", sm_json_integer(end.peak_rss_bytes));
     }
-    int n = 0;
-    argv[n++] = (char *)s->program;
-    for (int i = 0; i < configuration->n_args; i++) {
-        argv[n++] = configuration->args[i];
+    const bool is_cut = m->row != NULL && strcmp(sm_rows_text(m->row, "stop_reason"), "interrupted") == 0;
+    return status == SM_OK && is_cut ? SM_ERR_INTERRUPTED : status;
+}
+
+sm_status cli_candidate_run(const cli_sweeper *s, const cli_configuration *configuration, cli_candidate *c,
+                            json_t **row) {
+    measuring m = {.sweeper = s, .candidate = c};
+    sm_status status = c->status[0] != '\0' ? make_row(s, c, c->status, c->reason, &m.row) : run_process(&m);
+    json_decref(m.draft);
+    if (m.row != NULL && set_sweep_fields(s, configuration, c, m.row) != SM_OK) {
+        json_decref(m.row);
+        m.row = NULL;
+        status = SM_ERR_OOM;
     }
-    argv[n++] = "--output=json";
-    snprintf(timeout, sizeof(timeout), "--timeout=%.17g", s->options->measure.timeout_s);
-    argv[n++] = timeout;
-    argv[n] = s->options->out.progress ? "--progress" : NULL;
-    const sm_process_limit memory = {.resource = RLIMIT_DATA, .most = (rlim_t)allowed_bytes(s, c)};
-    const double timeout_s = last_resort_s(s->options->measure.timeout_s);
-    const double grace_s = grace_share * timeout_s > least_grace_s ? grace_share * timeout_s : least_grace_s;
-    const sm_process_job job = {.argv = argv,
-                                .output = SM_OUTPUT_KEPT,
-                                .shows_stderr = s->options->out.progress,
-                                .limits = &memory, // allocations beyond it fail
-                                .n_limits = memory.most > 0,
-                                .dies_first = true,
-                                .timeout_s = timeout_s,
-                                .late_grace_s = grace_s,
-                                .interrupted = &cli_interrupted,
-                                .interrupted_grace_s = grace_s};
-    status = sm_process_run(&job, result);
-    free(argv);
+    *row = m.row;
     return status;
 }
 
-sm_status cli_candidate_run(const cli_sweeper *s, const cli_configuration *configuration, const cli_candidate *c,
-                            json_t **row) {
-    sm_process_result result = {.out = NULL};
-    sm_status status = SM_OK;
-    *row = NULL;
-    if (c->status[0] != '\0') {
-        SM_TRY_GOTO(make_row(s, c, c->status, c->reason, row));
-    } else {
-        status = run_process(s, configuration, c, &result);
-        if (status == SM_ERR_UNSUPPORTED) { // the program is missing: perhaps it is being built
-            status = make_row(s, c, "error", sm_error_message(), row);
-        } else if (status == SM_OK) {
-            status = result.interrupted ? SM_ERR_INTERRUPTED : row_of_process(s, c, &result, row);
-        }
-        SM_TRY_GOTO(status);
+// --- state of all -------------------------------------------------------------------------------
+
+// The share for one configuration of the memory available at the start.
+static const double memory_share = 0.9;
+
+sm_status cli_sweeper_open(const cli_options *options, cli_sweeper *s) {
+    *s = (cli_sweeper){.options = options};
+    cli_load_no_drivers(options->measure.timeout_s);
+    s->handed_on = mmap(NULL, sizeof(*s->handed_on), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (s->handed_on == MAP_FAILED) {
+        s->handed_on = NULL;
+        return sm_fail(SM_ERR_OOM, "no memory to share with the processes that measure");
     }
-    SM_TRY_GOTO(set_sweep_fields(s, configuration, c, *row));
-cleanup:
-    sm_process_free(&result);
-    if (status != SM_OK) {
-        json_decref(*row);
-        *row = NULL;
+    s->handed_on->bench.n_devices = 1;
+    SM_TRY(sm_machine_facts(options->argc, options->argv, &s->machine));
+    const double available = sm_json_number(s->machine, "memory_available_bytes");
+    s->memory_limit_bytes = options->measure.max_memory_gib > 0
+                                ? (int64_t)(options->measure.max_memory_gib * 1024 * 1024 * 1024)
+                            : available > 0 ? (int64_t)(available * memory_share)
+                                            : 0;
+    return SM_OK;
+}
+
+void cli_sweeper_close(cli_sweeper *s) {
+    json_decref(s->machine);
+    if (s->handed_on != NULL) {
+        munmap(s->handed_on, sizeof(*s->handed_on));
     }
-    return status;
+    *s = (cli_sweeper){.options = NULL};
 }

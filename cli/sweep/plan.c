@@ -66,8 +66,12 @@ static sm_status add_devices(axis *a, const char *text, size_t length) {
     SM_TRY(cli_select_devices(&name, &devices));
     for (int i = 0; i < devices.n; i++) {
         sm_device_info info;
-        SM_TRY(devices.devices[i].backend->describe(devices.devices[i].index, &info));
+        SM_TRY(cli_describe(devices.devices[i], &info));
         SM_TRY(add_value(a, info.id, strlen(info.id)));
+    }
+    for (int b = 0; b < sm_backend_count(); b++) { // one that could not list its devices becomes a row
+        const char *backend = sm_backend_at(b)->name;
+        SM_TRY(cli_backend_failure(sm_backend_at(b)) != SM_OK ? add_value(a, backend, strlen(backend)) : SM_OK);
     }
     return SM_OK;
 }
@@ -76,8 +80,9 @@ static sm_status add_devices(axis *a, const char *text, size_t length) {
 static sm_status add_entry(axis *a, const char *text, size_t length) {
     char entry[MAX_VALUE];
     if (length == 0 || length >= sizeof(entry)) {
-        return sm_fail(SM_ERR_USAGE, "--%s: an entry of the list is %s", a->flag->name,
-                       length == 0 ? "empty" : "too long");
+        return sm_fail(SM_ERR_USAGE, "--%s: %s", a->flag->name,
+                       length == 0 ? "empty entry; give a value or a comma list of values"
+                                   : "an entry of the list is too long");
     }
     snprintf(entry, sizeof(entry), "%.*s", (int)length, text);
     if (strcmp(a->flag->name, "backend") == 0) {
@@ -144,7 +149,7 @@ static sm_status add_product(const axis axes[MAX_FLAGS], int n_axes, int64_t ind
         }
         const char *value = a->values[index % a->n];
         index /= a->n;
-        command = (a->flag->commands & (1u << CLI_RUN)) != 0 ? command : CLI_LOOP;
+        command = cli_makes_loop(a->flag) ? CLI_LOOP : command;
         int printed = value != NULL ? asprintf(&c->args[at], "--%s=%s", a->flag->name, value)
                                     : asprintf(&c->args[at], "--%s", a->flag->name);
         if (printed < 0) {
@@ -242,7 +247,7 @@ static int split_words(char *line, char *words[MAX_WORDS + 1]) {
 static sm_status add_text_line(const char *name, int number, const char *begin, size_t length, const cli_axes *override,
                                cli_sweep_plan *plan) {
     char line[MAX_LINE];
-    char *words[MAX_WORDS + 2] = {"sweep"};
+    char *words[MAX_WORDS + 2] = {"run"};
     cli_options *options = calloc(1, sizeof(*options)); // on the heap because of its lists
     int n = expand_line(begin, length, line) ? split_words(line, words + 1) : -1;
     if (options == NULL || n <= 0) {
@@ -250,16 +255,15 @@ static sm_status add_text_line(const char *name, int number, const char *begin, 
         return n == 0 ? SM_OK : sm_fail(SM_ERR_USAGE, "%s:%d: too long a line", name, number);
     }
     char message[512];
-    sm_status status = cli_options_parse(CLI_SWEEP, n + 1, words, options);
+    sm_status status = cli_options_parse(CLI_RUN, n + 1, words, options);
     if (status == SM_OK && options->sweep.of_sweep != NULL) {
-        status = sm_fail(SM_ERR_USAGE, "--%s holds for the sweep as a whole; give it on the command line",
-                         options->sweep.of_sweep);
+        status = sm_fail(SM_ERR_USAGE, "--%s holds for all; give it on the command line", options->sweep.of_sweep);
     }
     if (status == SM_OK) {
         status = check_code(&options->sweep.axes, override);
     }
     if (status == SM_OK) {
-        status = add_line(CLI_SWEEP, &options->sweep.axes, override, plan);
+        status = add_line(CLI_RUN, &options->sweep.axes, override, plan);
     }
     free(options);
     if (status == SM_ERR_USAGE) {
@@ -381,10 +385,18 @@ static sm_status make_rounds(const cli_options *options, cli_sweep_plan *plan) {
             SM_TRY(cli_sweep_plan_repeat(plan, i, round));
         }
     }
-    for (int64_t round = 0; round < options->sweep.rounds && options->sweep.order == CLI_ORDER_RANDOM; round++) {
+    for (int64_t round = 0; round < options->sweep.rounds && cli_sweep_order(options) == CLI_ORDER_RANDOM; round++) {
         shuffle(plan->items + round * n, n, (uint64_t)options->sweep.order_seed + (uint64_t)round * 0x10001);
     }
     return SM_OK;
+}
+
+cli_order cli_sweep_order(const cli_options *options) {
+    const bool is_many =
+        options->sweep.preset != NULL || options->sweep.sweep_file != NULL || options->sweep.rounds > 1;
+    return options->sweep.order != CLI_ORDER_UNSAID ? (cli_order)options->sweep.order
+           : is_many                                ? CLI_ORDER_RANDOM
+                                                    : CLI_ORDER_GIVEN;
 }
 
 sm_status cli_sweep_plan_make(const cli_options *options, cli_sweep_plan *plan) {

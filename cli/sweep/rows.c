@@ -4,22 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "bench/rows/machine.h"
 #include "bench/rows/sweep_log.h"
 #include "bench/tables/show.h"
 #include "cli/flags/flag.h"
 #include "cli/measure/run.h"
 #include "cli/output/notes.h"
 #include "cli/sweep/sweep.h"
-#include "os/os.h"
 
 // Work besides a configuration's steps (start, ceilings, weights, loss check), in FLOPs.
 static const double fixed_work = 1e11;
-
-// The share for one configuration of the memory available at the start.
-static const double memory_share = 0.9;
 
 enum { N_INSTRUMENTED_STEPS = 4, N_AUTO_WARMUP = 6 };
 
@@ -48,10 +42,11 @@ static sm_status rest(double seconds) {
     return cli_interrupted ? SM_ERR_INTERRUPTED : SM_OK;
 }
 
-static sm_status keep_row(cli_sweep *s, const cli_configuration *c, json_t *row) {
-    return s->log != NULL                               ? sm_sweep_log_append(s->log, row)
-           : json_object_set(s->kept, c->key, row) == 0 ? SM_OK
-                                                        : sm_fail(SM_ERR_OOM, "sweep: no memory for its rows");
+// A row of which only some samples were taken is shown, and kept for no later run.
+static sm_status keep_row(cli_sweep *s, const cli_configuration *c, json_t *row, bool is_whole) {
+    json_object_set(s->kept, c->key, row);
+    SM_TRY(s->log != NULL && is_whole ? sm_sweep_log_append(s->log, row) : SM_OK);
+    return cli_second_add(&s->second, row);
 }
 
 static bool key_has(const char *key, const char *flag, const char *value) {
@@ -77,12 +72,15 @@ static bool names_its_code(const json_t *row) {
 }
 
 json_t *cli_sweep_known(const cli_sweep *s, const char *key) {
-    json_t *row = s->log != NULL ? sm_sweep_log_find(s->log, key) : json_object_get(s->kept, key);
-    return names_its_code(row) ? row : NULL;
+    json_t *row = json_object_get(s->kept, key);
+    json_t *before =
+        row == NULL && s->log != NULL && s->sweeper.options->sweep.resume ? sm_sweep_log_find(s->log, key) : NULL;
+    return row != NULL ? row : before != NULL && names_its_code(before) ? before : NULL;
 }
 
-sm_status cli_sweep_measure(cli_sweep *s, const cli_configuration *c, const cli_candidate *candidate, json_t **row) {
+sm_status cli_sweep_measure(cli_sweep *s, const cli_configuration *c, cli_candidate *candidate, json_t **row) {
     json_t *made = NULL;
+    *row = NULL;
     if (cli_interrupted) {
         return SM_ERR_INTERRUPTED;
     }
@@ -90,33 +88,23 @@ sm_status cli_sweep_measure(cli_sweep *s, const cli_configuration *c, const cli_
         SM_TRY(rest(s->sweeper.options->measure.delay_s));
     }
     double begin_s = now_s();
-    SM_TRY(cli_candidate_run(&s->sweeper, c, candidate, &made));
-    sm_status status = keep_row(s, c, made); // which keeps a reference
+    const double work = cli_sweep_work(candidate);
+    const sm_status measured = cli_candidate_run(&s->sweeper, c, candidate, &made);
+    if (made == NULL) {
+        return measured;
+    }
+    const sm_status kept = keep_row(s, c, made, measured == SM_OK);
     json_decref(made);
-    SM_TRY(status);
-    if (candidate->status[0] == '\0') {
+    SM_TRY(kept);
+    if (work > 0) {
         s->seconds += now_s() - begin_s;
-        s->work_done += cli_sweep_work(candidate);
+        s->work_done += work;
     }
     *row = cli_sweep_known(s, c->key);
-    return SM_OK;
+    return measured;
 }
 
 // --- its beginning and its end -------------------------------------------------------------------
-
-static sm_status set_sweeper(const cli_options *options, cli_sweeper *s) {
-    s->options = options;
-    SM_TRY(sm_machine_facts(options->argc, options->argv, &s->machine));
-    if (realpath(os_program(), s->program) == NULL) {
-        return sm_fail(SM_ERR_IO, "sweep: this program cannot be found: %s", strerror(errno));
-    }
-    double available = sm_json_number(s->machine, "memory_available_bytes");
-    s->memory_limit_bytes = options->measure.max_memory_gib > 0
-                                ? (int64_t)(options->measure.max_memory_gib * 1024 * 1024 * 1024)
-                            : available > 0 ? (int64_t)(available * memory_share)
-                                            : 0;
-    return SM_OK;
-}
 
 static sm_status open_log(cli_sweep *s) {
     const cli_options *o = s->sweeper.options;
@@ -126,11 +114,18 @@ static sm_status open_log(cli_sweep *s) {
     if (o->out.output_file == NULL) {
         return o->sweep.resume ? sm_fail(SM_ERR_USAGE, "--resume: needs --output-file, the file to continue") : SM_OK;
     }
-    SM_TRY(o->sweep.dry_run ? sm_sweep_log_look(o->out.output_file, o->sweep.resume, &s->log)
-                            : sm_sweep_log_open(o->out.output_file, o->sweep.resume, &s->log));
+    if (!cli_is_log(o->out.output_file)) {
+        return o->sweep.resume
+                   ? sm_fail(SM_ERR_USAGE, "--resume: continues a file of lines, such as rows.jsonl, not %s",
+                             o->out.output_file)
+               : o->sweep.dry_run ? SM_OK
+                                  : cli_second_open(o->out.output_file, &s->second);
+    }
+    SM_TRY(o->sweep.dry_run ? sm_sweep_log_look(o->out.output_file, &s->log)
+                            : sm_sweep_log_open(o->out.output_file, &s->log));
     json_array_foreach(sm_sweep_log_rows(s->log)->warnings, i, warning) { cli_note("%s", json_string_value(warning)); }
     json_array_foreach(sm_sweep_log_rows(s->log)->rows, i, row) {
-        if (!names_its_code(row)) {
+        if (o->sweep.resume && !names_its_code(row)) {
             cli_note("warning: %s: row %zu ran code of its own, which its sweep_key does not name; it is not taken",
                      o->out.output_file, i + 1);
         }
@@ -138,20 +133,44 @@ static sm_status open_log(cli_sweep *s) {
     return SM_OK;
 }
 
+// The number of different values of a flag in the keys, "backend=", up to a few.
+static int count_values(const cli_sweep_plan *plan, const char *flag) {
+    enum { MOST = CLI_MAX_DEVICES };
+    const char *values[MOST];
+    int n = 0;
+    for (int i = 0; i < plan->n; i++) {
+        const char *value = strstr(plan->items[i].key, flag);
+        int k = 0;
+        while (k < n && value != NULL && strncmp(values[k], value, strcspn(value, " ") + 1) != 0) {
+            k++;
+        }
+        if (k == n && value != NULL && n < MOST) {
+            values[n++] = value;
+        }
+    }
+    return n;
+}
+
 sm_status cli_sweep_open(const cli_options *options, cli_sweep *s) {
-    *s = (cli_sweep){.kept = json_object(), .candidate = calloc(1, sizeof(*s->candidate))};
-    if (s->kept == NULL || s->candidate == NULL) {
+    *s = (cli_sweep){.kept = json_object(), .rows = json_array(), .candidate = calloc(1, sizeof(*s->candidate))};
+    if (s->candidate == NULL) {
         return sm_fail(SM_ERR_OOM, "no memory for rows");
     }
-    SM_TRY(set_sweeper(options, &s->sweeper));
+    SM_TRY(cli_sweeper_open(options, &s->sweeper));
     SM_TRY(cli_sweep_plan_make(options, &s->plan));
+    s->sweeper.handed_on->bench.n_devices = count_values(&s->plan, "backend=");
+    for (int i = 0; i < s->plan.n; i++) {
+        s->sweeper.fits_naive = s->sweeper.fits_naive || key_has(s->plan.items[i].key, "mode", "naive");
+    }
     return open_log(s);
 }
 
 void cli_sweep_close(cli_sweep *s) {
+    (void)cli_second_close(&s->second); // if a failure left it open
     cli_sweep_plan_free(&s->plan);
     sm_sweep_log_close(s->log);
     json_decref(s->kept);
-    json_decref(s->sweeper.machine);
+    json_decref(s->rows);
+    cli_sweeper_close(&s->sweeper);
     free(s->candidate);
 }

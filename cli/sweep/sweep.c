@@ -1,13 +1,16 @@
-// sweep.c: the subcommand `sweep`: runs every configuration in turn and saves each row at once.
+// sweep.c: the subcommand `run`: measures every configuration in turn, keeps each row at once, and prints them: as they
+// come where they run in the order asked for, else in that order at the end.
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/compare/speedups.h"
 #include "bench/rows/row.h"
 #include "bench/rows/sweep_log.h"
 #include "bench/tables/show.h"
 #include "cli/flags/options.h"
 #include "cli/output/files.h"
 #include "cli/output/notes.h"
+#include "cli/measure/loop.h"
 #include "cli/rows/rows.h"
 #include "cli/sweep/sweep.h"
 
@@ -24,33 +27,93 @@ static void say_progress(const cli_sweep *s, const cli_configuration *c, const j
         cli_text_duration(s->seconds * s->work_left / s->work_done, left, sizeof(left));
         snprintf(when, sizeof(when), "; about %s left", left);
     }
+    if (s->n_total == 1) {
+        return;
+    }
     cli_say("[%d/%d] %s: %s%s%s%s%s%s%s", s->n_finished, s->n_total, c->key, status, step[0] != '\0' ? ", " : "", step,
             step[0] != '\0' ? " ms" : "", ok ? "" : ": ", ok ? "" : sm_rows_text(row, "reason"), when);
 }
 
 // --- one configuration ---------------------------------------------------------------------------
 
+// Whether rows are printed as they come.
+static bool prints_at_once(const cli_options *o) {
+    return cli_sweep_order(o) == CLI_ORDER_GIVEN && !o->sweep.find_batch;
+}
+
+// In the file of rows; 0: there is none, or it has no numbers.
+static size_t row_number(const cli_sweep *s, const json_t *row) {
+    return s->log != NULL ? sm_json_place(sm_sweep_log_rows(s->log)->rows, row) : cli_second_number(&s->second);
+}
+
+// The first row opens the output, so that a usage error leaves it empty.
+static sm_status print_row(cli_sweep *s, json_t *row) {
+    const sm_format format = (sm_format)s->sweeper.options->out.format;
+    SM_TRY(s->writer == NULL ? sm_row_writer_open(format, stdout, &s->writer) : SM_OK);
+    json_array_append(s->rows, row);
+    return sm_row_write_record(s->writer, sm_row_numbered(json_incref(row), row_number(s, row)));
+}
+
+// With several rows each failure is said; of a single one it is the program's last message.
+static void note_failure(const cli_sweep *s, const json_t *row) {
+    const char *status = sm_rows_text(row, "status");
+    const bool has_figures = strcmp(status, "ok") == 0 || json_array_size(json_object_get(row, "samples_ns")) > 0;
+    if (!has_figures && s->n_total > 1) {
+        cli_note("%s %s: %s: %s", sm_rows_text(row, "device"), sm_rows_text(row, "test"), status,
+                 sm_rows_text(row, "reason"));
+    }
+}
+
 static sm_status run_one(cli_sweep *s, int index) {
+    const cli_options *o = s->sweeper.options;
     const cli_configuration *c = &s->plan.items[index];
     json_t *row = cli_sweep_known(s, c->key);
+    sm_status status = SM_OK;
     SM_TRY(cli_candidate_look(&s->sweeper, c, s->candidate));
-    bool search = s->sweeper.options->sweep.find_batch && s->candidate->status[0] != 's' && s->candidate->job.B == 0;
+    bool search = o->sweep.find_batch && s->candidate->status[0] != 's' && s->candidate->job.B == 0;
     if (row == NULL && !search) {
         s->work_left -= cli_sweep_work(s->candidate);
-        SM_TRY(cli_sweep_measure(s, c, s->candidate, &row));
+        cli_live_parts("row", s->n_finished, s->n_total);
+        status = cli_sweep_measure(s, c, s->candidate, &row);
         s->n_finished++;
-        say_progress(s, c, row);
+        if (row != NULL) {
+            note_failure(s, row);
+            say_progress(s, c, row);
+        }
     }
+    if (row != NULL && prints_at_once(o)) {
+        SM_TRY(print_row(s, row));
+    }
+    SM_TRY(status);
     bool is_oom = row != NULL && strcmp(sm_rows_text(row, "status"), "oom") == 0;
-    return search || (is_oom && s->sweeper.options->sweep.find_batch) ? cli_sweep_find(s, index) : SM_OK;
+    return search || (is_oom && o->sweep.find_batch) ? cli_sweep_find(s, index) : SM_OK;
 }
 
 // --- the whole -------------------------------------------------------------------------------------
 
+// A file that cannot be read is reported before the first row.
+static sm_status check_data(const cli_candidate *c, cli_candidate *before) {
+    sm_tokens *tokens;
+    const char *path = c->run.work.data;
+    const bool is_checked = before->run.work.data == path && before->job.config.vocab == c->job.config.vocab;
+    before->run.work.data = path;
+    before->job.config.vocab = c->job.config.vocab;
+    if (path == NULL || is_checked || c->status[0] != '\0' || cli_is_loop(&c->run)) {
+        return SM_OK;
+    }
+    SM_TRY(cli_open_tokens(&c->run, c->job.config.vocab, &tokens));
+    sm_tokens_close(tokens);
+    return SM_OK;
+}
+
 // Examines all of them first, so that bad values are reported before anything runs, and the total work is known.
 static sm_status look_at_all(cli_sweep *s) {
+    static cli_candidate before; // static because of its lists
+    bool is_usage = true;
     for (int i = 0; i < s->plan.n; i++) {
         SM_TRY(cli_candidate_look(&s->sweeper, &s->plan.items[i], s->candidate));
+        SM_TRY(check_data(s->candidate, &before));
+        is_usage = is_usage && s->candidate->is_usage;
         if (cli_sweep_known(s, s->plan.items[i].key) == NULL) {
             s->work_left += cli_sweep_work(s->candidate);
         } else {
@@ -58,6 +121,9 @@ static sm_status look_at_all(cli_sweep *s) {
         }
     }
     s->n_total = s->plan.n;
+    if (is_usage && s->sweeper.options->sweep.preset == NULL && s->sweeper.options->sweep.sweep_file == NULL) {
+        return sm_fail(SM_ERR_USAGE, "%s", s->candidate->reason);
+    }
     if (s->n_finished > 0) {
         cli_note("%s: %d of %d rows are there already", s->sweeper.options->out.output_file, s->n_finished, s->n_total);
     }
@@ -72,22 +138,38 @@ static sm_status run_all(cli_sweep *s) {
     return SM_OK;
 }
 
-// Below a table for people; other formats have only rows.
+// Below a table for people: the row to measure again, of those in the file.
+static void print_again(const cli_sweep *s, const json_t *rows, int best) {
+    const json_t *logged = best >= 0 && s->log != NULL ? sm_sweep_log_rows(s->log)->rows : NULL;
+    const size_t place = logged != NULL ? sm_json_place(logged, json_array_get(rows, (size_t)best)) : 0;
+    if (place > 0) {
+        cli_again_print(s->sweeper.options->out.output_file, place - 1);
+    }
+}
+
+// How much faster the fastest of a few rows is than each other; of more, what is best.
 static sm_status print_advice(const cli_sweep *s, const json_t *rows) {
+    enum { FEW = 4 };
+    const sm_format format = (sm_format)s->sweeper.options->out.format;
     size_t n = 0;
-    if (!sm_format_is_read((sm_format)s->sweeper.options->out.format) || json_array_size(rows) < 2) {
+    int best = -1;
+    if (!sm_format_is_read(format) || json_array_size(rows) < 2) {
+        return SM_OK;
+    }
+    if (json_array_size(rows) <= FEW && s->sweeper.options->sweep.preset == NULL) {
+        json_t *sentences;
+        json_t *sentence;
+        SM_TRY(sm_fastest_sentences(rows, &sentences));
+        json_array_foreach(sentences, n, sentence) {
+            printf("%s%s.\n", n == 0 ? "\n" : "", json_string_value(sentence));
+        }
+        json_decref(sentences);
         return SM_OK;
     }
     puts("");
-    SM_TRY(cli_recommend_print(rows, (sm_format)s->sweeper.options->out.format, &n));
-    int best = -1;
+    SM_TRY(cli_recommend_print(rows, format, &n));
     SM_TRY(n > 0 ? cli_answer_print(rows, NULL, &best) : SM_OK);
-    const json_t *logged = best >= 0 && s->log != NULL ? sm_sweep_log_rows(s->log)->rows : NULL;
-    for (size_t i = 0; i < json_array_size(logged); i++) { // the file has them in the order measured
-        if (json_array_get(logged, i) == json_array_get(rows, (size_t)best)) {
-            cli_again_print(s->sweeper.options->out.output_file, i);
-        }
-    }
+    print_again(s, rows, best);
     return SM_OK;
 }
 
@@ -102,8 +184,12 @@ typedef struct {
 static void count_row(const json_t *row, outcome *o) {
     const char *status = sm_rows_text(row, "status");
     const char *reason = sm_rows_text(row, "reason");
-    o->n_failed += strcmp(status, "error") == 0;
-    o->n_ok += strcmp(status, "ok") == 0;
+    const bool is_late = strcmp(status, "timeout") == 0;
+    if (strcmp(status, "ok") == 0 || (is_late && json_array_size(json_object_get(row, "samples_ns")) > 0)) {
+        o->n_ok++;
+        return;
+    }
+    o->n_failed += is_late || strcmp(status, "error") == 0;
     o->one_reason = o->reason == NULL || (o->one_reason && strcmp(reason, o->reason) == 0);
     o->reason = o->reason == NULL ? reason : o->reason;
 }
@@ -143,31 +229,31 @@ static json_t *collect_rows(const cli_sweep *s) {
     return rows;
 }
 
-// In the sweep's file; 0: there is none.
-static size_t row_number(const cli_sweep *s, const json_t *row) {
-    return s->log != NULL ? sm_json_place(sm_sweep_log_rows(s->log)->rows, row) : 0;
+// Completes the output, also if there are no rows.
+static sm_status close_output(cli_sweep *s, const outcome *o) {
+    const cli_options *options = s->sweeper.options;
+    const sm_format format = (sm_format)options->out.format;
+    SM_TRY(s->writer == NULL ? sm_row_writer_open(format, stdout, &s->writer) : SM_OK);
+    if (o->n_ok > 0 && format == SM_FORMAT_TEXT) {
+        sm_row_writer_explain(s->writer);
+    }
+    SM_TRY(sm_row_writer_close(s->writer));
+    if (o->n_ok > 0 && format == SM_FORMAT_MARKDOWN) {
+        sm_row_write_legend(!options->measure.no_peaks, stdout);
+    }
+    const json_t *last = json_array_get(s->rows, json_array_size(s->rows) - 1);
+    if (last != NULL && row_number(s, last) > 0 && sm_format_is_read(format)) {
+        cli_rows_hint(options->out.output_file);
+    }
+    SM_TRY(o->n_ok > 1 ? print_advice(s, s->rows) : SM_OK);
+    return cli_second_close(&s->second);
 }
 
-static sm_status print_rows(const cli_sweep *s, const json_t *rows, outcome *o) {
-    sm_row_writer *writer = NULL;
-    sm_status status = sm_row_writer_open((sm_format)s->sweeper.options->out.format, stdout, &writer);
-    for (size_t i = 0; i < json_array_size(rows) && status == SM_OK; i++) {
-        json_t *row = json_array_get(rows, i);
-        count_row(row, o);
-        status = sm_row_write_record(writer, sm_row_numbered(json_incref(row), row_number(s, row)));
-    }
-    sm_status closed = sm_row_writer_close(writer);
-    status = status != SM_OK ? status : closed;
-    if (s->log != NULL && json_array_size(rows) > 0 && sm_format_is_read((sm_format)s->sweeper.options->out.format)) {
-        cli_rows_hint(s->sweeper.options->out.output_file);
-    }
-    return status == SM_OK ? print_advice(s, rows) : status;
-}
-
-static sm_status conclude(const outcome *o) {
+static sm_status conclude(const outcome *o, size_t n_rows) {
+    const char *reason = o->reason != NULL && n_rows == 1 ? o->reason : ""; // with several rows, each was said
     if (o->n_failed > 0) {
-        return sm_fail(SM_ERR_DEVICE, "%d row%s failed; `reason` says why", o->n_failed,
-                       sm_plural((size_t)o->n_failed));
+        return sm_fail(SM_ERR_DEVICE, "%d of %zu rows failed%s%s", o->n_failed, n_rows, reason[0] != '\0' ? ": " : "",
+                       reason);
     }
     if (o->n_ok == 0) {
         return sm_fail(SM_ERR_UNSUPPORTED, "nothing could be measured: %s%s", o->reason != NULL ? o->reason : "no row",
@@ -176,28 +262,39 @@ static sm_status conclude(const outcome *o) {
     return SM_OK;
 }
 
+static sm_status print_rows(cli_sweep *s, outcome *o) {
+    json_t *row;
+    size_t i;
+    if (!prints_at_once(s->sweeper.options)) {
+        json_t *rows = collect_rows(s);
+        json_array_foreach(rows, i, row) { SM_TRY(print_row(s, row)); }
+        json_decref(rows);
+    }
+    json_array_foreach(s->rows, i, row) { count_row(row, o); }
+    return close_output(s, o);
+}
+
 static sm_status run_and_print(cli_sweep *s) {
     outcome o = {0, 0, NULL, true};
+    char message[SM_ROW_REASON_SIZE] = "";
     SM_TRY(look_at_all(s));
     sm_status ended = run_all(s);
-    if (ended != SM_OK && ended != SM_ERR_INTERRUPTED) {
+    if (ended == SM_ERR_USAGE && json_array_size(s->rows) == 0) {
         return ended;
     }
+    SM_ROW_TEXT(message, sm_error_message());
     if (ended == SM_ERR_INTERRUPTED && s->log != NULL) {
         cli_note("%d of %d rows are in %s; the same command with --resume continues", s->n_finished, s->n_total,
                  s->sweeper.options->out.output_file);
     }
-    json_t *rows = collect_rows(s);
-    sm_status status = rows != NULL ? print_rows(s, rows, &o) : sm_fail(SM_ERR_OOM, "sweep: no memory for its rows");
-    if (status == SM_OK) {
-        status = ended != SM_OK ? ended : conclude(&o);
-    }
-    json_decref(rows);
-    return status;
+    sm_status status = print_rows(s, &o);
+    return ended != SM_OK    ? sm_fail(ended, "%s", message)
+           : status != SM_OK ? status
+                             : conclude(&o, json_array_size(s->rows));
 }
 
-sm_status cli_sweep_run(const cli_options *options) {
-    cli_sweep s;
+sm_status cli_run(const cli_options *options) {
+    static cli_sweep s;
     sm_status status = cli_sweep_open(options, &s);
     if (status == SM_OK) {
         status = options->sweep.dry_run ? cli_sweep_dry_run(&s) : run_and_print(&s);

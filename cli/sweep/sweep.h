@@ -8,6 +8,7 @@
 #include "bench/rows/sweep_log.h"
 #include "cli/flags/options.h"
 #include "cli/measure/measure.h"
+#include "cli/output/files.h"
 
 // --- a configuration -----------------------------------------------------------------------------
 
@@ -53,31 +54,54 @@ sm_status cli_configuration_no_memory(void);       // returns the failure
 // A line of flags with lists is a Cartesian product; a sweep is one line (the command line) or all lines of a preset or
 // a file. A flag on the command line replaces that flag in every line.
 
+// The order of the configurations within a round.
+cli_order cli_sweep_order(const cli_options *options);
+
 // All configurations, filtered and in the order of running. SM_ERR_USAGE for bad values, unknown presets and lines;
 // SM_ERR_IO for a file that cannot be read.
 sm_status cli_sweep_plan_make(const cli_options *options, cli_sweep_plan *plan);
 
 // --- a configuration becomes a row ---------------------------------------------------------------
 
-// A configuration is examined, then run in its own process; it always becomes a row.
+// A configuration is examined, then measured in a process of its own; it always becomes a row. The process that examines
+// them loads no driver (cli_load_no_drivers), and outlives all of theirs.
+
+// B and T that --fit chose for a model and a device.
+typedef struct {
+    char place[2 * SM_TEXT_SIZE];
+    int64_t B, T;
+} cli_fitted;
+
+// What processes that measure leave to later ones, in shared memory.
+typedef struct {
+    cli_bench bench; // with ceilings
+    cli_fitted fitted[CLI_MAX_PEAKS];
+    int n_fitted;
+} cli_handed_on;
 
 // State that all configurations share.
 typedef struct {
-    const cli_options *options; // of the sweep
+    const cli_options *options; // of the run
     json_t *machine;            // facts; owned by the caller
     int64_t memory_limit_bytes; // of each process
-    char program[PATH_MAX];     // path of this program
+    cli_handed_on *handed_on;
+    bool fits_naive; // --fit chooses for mode naive, which needs the most memory
 } cli_sweeper;
+
+// Facts of the machine, the memory limit, and what is handed on. Close it also after a failure.
+sm_status cli_sweeper_open(const cli_options *options, cli_sweeper *s);
+void cli_sweeper_close(cli_sweeper *s);
 
 // The facts of a configuration before it runs.
 typedef struct {
-    cli_options run; // as `run` reads it
+    cli_options run; // its flags, and those of the run that hold for all
     cli_job job;     // B and T are 0 if --fit will choose them
     sm_device_info info;
     int64_t limit_bytes; // for the plan
     bool is_forecast;    // the two members below are known
     cli_forecast forecast;
-    char status[16]; // "" if it will run; otherwise "skipped" or "oom"
+    bool is_usage;   // it is skipped for a value that no device could run
+    char status[16]; // "" if it will run; otherwise "skipped" or "oom", or the failure of its backend
     char reason[SM_ROW_REASON_SIZE];
 } cli_candidate;
 
@@ -92,8 +116,9 @@ sm_status cli_candidate_ask(cli_candidate *candidate);
 // Marks it as one that is not run.
 void cli_candidate_skip(cli_candidate *candidate, const char *reason);
 
-// Runs it, or not, and makes its row. SM_ERR_INTERRUPTED: there is none.
-sm_status cli_candidate_run(const cli_sweeper *sweeper, const cli_configuration *c, const cli_candidate *candidate,
+// Measures it, or not, and makes its row. SM_ERR_INTERRUPTED: it was interrupted, and may have a row of the samples so
+// far. SM_ERR_USAGE: a flag has a value that the device refuses; there is no row.
+sm_status cli_candidate_run(const cli_sweeper *sweeper, const cli_configuration *c, cli_candidate *candidate,
                             json_t **row);
 
 // --- a sweep under way ---------------------------------------------------------------------------
@@ -104,8 +129,11 @@ typedef struct {
     cli_sweeper sweeper;
     cli_sweep_plan plan;
     cli_candidate *candidate; // the current one; large
-    sm_sweep_log *log;        // NULL without --output-file:
-    json_t *kept;             // key -> row, without --output-file
+    sm_sweep_log *log;        // of --output-file; NULL: none, or a file that is written as a whole
+    json_t *kept;             // key -> row of this run
+    cli_second second;        // a file that is written as a whole
+    sm_row_writer *writer;    // NULL: nothing is written yet
+    json_t *rows;             // written
     int n_total;
     int n_finished;
     int n_started;
@@ -131,7 +159,7 @@ sm_status cli_sweep_dry_run(cli_sweep *s);
 json_t *cli_sweep_known(const cli_sweep *s, const char *key);
 
 // Runs a configuration and keeps its row, which the caller borrows.
-sm_status cli_sweep_measure(cli_sweep *s, const cli_configuration *c, const cli_candidate *candidate, json_t **row);
+sm_status cli_sweep_measure(cli_sweep *s, const cli_configuration *c, cli_candidate *candidate, json_t **row);
 
 // For configuration `index` of the plan, which has no batch size or does not fit: runs the largest batch that fits by
 // estimate, and smaller ones until one runs. Halves T if not even one sequence fits. Appends its runs to the plan, and

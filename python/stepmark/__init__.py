@@ -9,7 +9,7 @@ without a value, None or False no flag. The program checks all of them, and meas
 """
 
 from ._program import ProgramError, Row, Rows, UsageError, find_program, load, version
-from ._subcommands import advise, compare, compare_interleaved, devices, estimate, loop, profile, recommend, run, sweep
+from ._subcommands import advise, compare, compare_interleaved, devices, estimate, loop, profile, recommend, run
 
 __all__ = ["ProgramError", "Row", "Rows", "UsageError", "advise", "compare", "compare_interleaved", "devices", "estimate",
-           "find_program", "load", "loop", "profile", "recommend", "run", "sweep", "version"]
+           "find_program", "load", "loop", "profile", "recommend", "run", "version"]

@@ -115,7 +115,7 @@ def parse(lines: Iterable[str], source: str) -> Rows:
 
 
 def load(path: Path) -> Rows:
-    """Rows of a file that `run`, `sweep` or `Rows.save` wrote: a row a line, or one JSON array (`-o json`)."""
+    """Rows of a file that `run` or `Rows.save` wrote: a row a line, or one JSON array (`-o json`)."""
     text = pathlib.Path(path).read_text(encoding="utf-8")
     if text.lstrip().startswith("["):
         try:

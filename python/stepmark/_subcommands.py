@@ -17,20 +17,12 @@ Numbers = Union[int, Sequence[int], None]
 def run(model: Names = None, *, batch: Numbers = None, seq_len: Numbers = None, backend: Names = None,
         precision: Names = None, mode: Names = None, threads: Numbers = None, progress: Progress | None = None,
         **flags: Any) -> Rows:
-    """Measure the training step: a row for each combination. Defaults are those of `stepmark run`.
+    """Measure the training step: a row for each combination, measured in a process of its own. Defaults are those of `stepmark run`.
 
     batch: B, sequences. seq_len: T, tokens a sequence. Times in rows are in ns; `median_ts` is in tokens/s.
     """
     return call("run", (), dict(model=model, batch=batch, seq_len=seq_len, backend=backend, precision=precision, mode=mode,
                                 threads=threads, **flags), progress)
-
-
-def sweep(model: Names = None, *, batch: Numbers = None, seq_len: Numbers = None, backend: Names = None,
-          precision: Names = None, mode: Names = None, threads: Numbers = None, progress: Progress | None = None,
-          **flags: Any) -> Rows:
-    """As run(), each row in a process of its own: one that crashes or lacks memory is a row with the reason."""
-    return call("sweep", (), dict(model=model, batch=batch, seq_len=seq_len, backend=backend, precision=precision, mode=mode,
-                                  threads=threads, **flags), progress)
 
 
 def loop(model: Names = None, *, progress: Progress | None = None, **flags: Any) -> Rows:

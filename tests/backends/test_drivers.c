@@ -338,7 +338,7 @@ TEST(signals_end_everything) {
     json_t *rows = read_rows();
     assert_true(json_array_size(rows) == 1);
     json_decref(rows);
-    expect_end_by_signal("sweep -m tiny -b 1 --seq-len 8 -r 1000000 --backend cpu", &usual, SIGINT, "");
+    expect_end_by_signal("run -m tiny -b 1 --seq-len 8 -r 1000000 --backend cpu", &usual, SIGINT, "");
     expect_end_by_signal("devices --peaks --backend cpu --min-time 100", &usual, SIGTERM, "measuring");
 }
 

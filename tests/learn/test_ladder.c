@@ -178,7 +178,7 @@ TEST(the_documented_backend_works) {
         {"devices --backend-library $T/traced.so", 0, "traced", "a backend of your own"},
         {"verify --backend-library $T/traced.so --backend traced --filter '^gelu_forward'", 0, "0 failed",
          "gelu_forward"},
-        {"sweep -m tiny -b 1 --seq-len 8 --mode naive --dry-run --backend-library $T/traced.so --backend traced", 0,
+        {"run -m tiny -b 1 --seq-len 8 --mode naive --dry-run --backend-library $T/traced.so --backend traced", 0,
          "1 to run", NULL},
         {"train -m tiny -b 1 --seq-len 8 --steps 1 --mode naive --backend-library $T/traced.so --backend traced", 0,
          "step 1", "attention_forward"},

@@ -26,7 +26,7 @@ static const command commands[] = {
     {"estimate -m tiny", NULL, 100},
     {"walk -m tiny", NULL, 100},
     {"devices", NULL, 20},
-    {"sweep " WORK " --mode naive,fused --dry-run", NULL, 100},
+    {"run " WORK " --mode naive,fused --dry-run", NULL, 100},
     {"train --init -m tiny --save model", "model/model.safetensors", 100},
     {"train " WORK " --steps 1 --backend cpu -t 1 --save model", "model/model.safetensors", 50},
     {"run " WORK " -r 2 -w 0 --no-peaks --backend cpu -t 1 -o jsonl", NULL, 50},
@@ -37,7 +37,7 @@ static const command commands[] = {
     {"page " WORK " --backend none --output step.html", "step.html", 20},
     {"exercise", NULL, 50},
     {"ladder matmul --source blocked", NULL, 20},
-    {"schema", NULL, 50},
+    {"run --schema", NULL, 50},
     {"tokenize --vocab-size 300 --output model -t 1 text", "model/tokenizer.json", 50},
     {"generate --weights given --prompt a --tokens 2 -t 1", NULL, 50},
 };

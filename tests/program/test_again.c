@@ -158,7 +158,7 @@ TEST(test_opencl_row_comes_back) {
 // Also those that the sweep did not start.
 TEST(test_sweep_rows_come_back) {
     remove(at("r.json"));
-    expect("sweep -m tiny --backend reference -b 1,10000 --seq-len 16 -w 0 -r 1 --no-peaks --mode naive,fused "
+    expect("run -m tiny --backend reference -b 1,10000 --seq-len 16 -w 0 -r 1 --no-peaks --mode naive,fused "
            "--without flash_attention --max-memory 0.5 --timeout 100 --output-file r.json",
            0, "");
     for (int i = 1; i <= 4; i++) {
@@ -174,8 +174,8 @@ TEST(test_sweep_rows_come_back) {
 // The tables number rows as --row does: a sweep sorts what its file has in another order; `run` appends.
 TEST(test_tables_number_rows) {
     remove(at("n.jsonl"));
-    expect("sweep -m tiny --backend reference -b 1,2 --seq-len 8,16 -w 0 -r 1 --no-peaks -o md --output-file n.jsonl",
-           0, "");
+    expect("run -m tiny --backend reference -b 1,2 --seq-len 8,16 -w 0 -r 1 --no-peaks -o md --output-file n.jsonl", 0,
+           "");
     char *table = strdup(out);
     char *rows = read_text("n.jsonl");
     const char *line = rows;
@@ -238,7 +238,7 @@ TEST(test_loops_come_back) {
 
 TEST(test_swept_loops_come_back) {
     remove(at("r.json"));
-    expect("sweep -m tiny --backend reference -b 1,10000 --seq-len 16 -w 0 -r 1 --no-peaks --loader inline "
+    expect("run -m tiny --backend reference -b 1,10000 --seq-len 16 -w 0 -r 1 --no-peaks --loader inline "
            "--max-memory 0.5 --output-file r.json",
            0, "");
     repeat_row("sweep of loops", 1);
@@ -412,7 +412,7 @@ TEST(test_code_of_rows_runs_when_asked) {
 
 // The log of a run to resume may be another run's, too.
 TEST(test_logs_of_strangers) {
-    static const char sweep[] = "sweep -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --no-phases "
+    static const char sweep[] = "run -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --no-phases "
                                 "--output-file log.jsonl --resume";
     remove(at("log.jsonl"));
     expect(sweep, 0, "");
@@ -425,7 +425,7 @@ TEST(test_logs_of_strangers) {
     assert_int_not_equal(access(at("profile"), F_OK), 0);
     remove(at("log.jsonl.damaged"));
     expect(sweep, 0, "row 1 ran code of its own, which its sweep_key does not name; it is not taken");
-    assert_non_null(strstr(err, "[1/1]")); // measured
+    assert_non_null(strstr(err, "fused, step")); // measured
     temp_write(at("log.jsonl"), "a text\nwithout an end", 21);
     expect(sweep, 1, "log.jsonl");
     char *text = read_text("log.jsonl");

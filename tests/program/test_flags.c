@@ -78,9 +78,8 @@ TEST(help_shows_which_flags_take_lists) {
         {"run --help", 0, "--mode naive|fused|tuned[,...]", NULL},
         {"verify --help", 0, "--precision fp32|tf32|tf32x3|bf16x6|bf16|fp16[,...]", NULL},
         {"profile --help", 0, "--mode naive|fused|tuned ", NULL},
-        {"sweep --help", 0, "--accum N[,...]", NULL},
-        {"run --help", 0, "--accum N ", NULL},
-        {"sweep --help", 0, "--cpu-mask MASK|LIST ", NULL},
+        {"run --help", 0, "--accum N[,...]", NULL},
+        {"run --help", 0, "--cpu-mask MASK|LIST ", NULL},
     };
     CHECK_ALL(cases);
 }
@@ -134,7 +133,7 @@ TEST(abbreviations_mean_one_flag) {
         {"compare --without all --mode naive", 2, NULL, "--mode is a flag of run, "},
         {"compare --without all --mode=naive", 2, NULL, "not of compare"},
         {"train --warmup 3", 2, NULL, "--warmup is a flag of run, "},
-        {"sweep --out x", 2, NULL, "--out is the beginning of --output, --output-file;"},
+        {"run --out x", 2, NULL, "--out is the beginning of --output, --output-file;"},
         {"compare --across --mode x y", 2, NULL, "no factor '--mode'"},
     };
     CHECK_ALL(cases);
@@ -168,8 +167,8 @@ TEST(exit_codes_are_the_subcommands_own) {
 TEST(outputs_are_checked_first) {
     static const expectation cases[] = {
         {"profile --trace $T/none/x", 1, NULL, "--trace: "},
-        {"sweep --output-file $T/none/x", 1, NULL, "--output-file: "},
-        {"sweep --output-file $T", 1, NULL, "is a folder"},
+        {"run --output-file $T/none/x", 1, NULL, "--output-file: "},
+        {"run --output-file $T", 1, NULL, "is a folder"},
         {"report $T/rows --output $T/none/x", 1, NULL, "--output: "},
         {"report $T/rows --output /dev/null", 1, NULL, "not a regular file"},
         {"report $T/rows --output md", 2, NULL, "md is a format"},

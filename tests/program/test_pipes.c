@@ -15,7 +15,7 @@ TEST(nobody_writes) {
         {"compare $T/pipe#1", 1, NULL, "without a writer"},
         {"bundle $T/pipe --output $T/bundle", 1, NULL, "without a writer"},
         {"leaderboard $T/pipe", 1, NULL, "without a writer"},
-        {"sweep --file $T/pipe", 1, NULL, "without a writer"},
+        {"run --file $T/pipe", 1, NULL, "without a writer"},
         {"check-run $T/pipe", 1, "/pipe: not a regular file", "1 of 1 run rejected"},
         {"scaling $T/pipe", 1, NULL, "/pipe: not a regular file"},
         {"train -m tiny --data $T/pipe", 1, NULL, "/pipe: not a regular file"},
@@ -31,8 +31,7 @@ TEST(nobody_reads) {
     static const expectation cases[] = {
         {"train -m tiny --steps 1 --log $T/pipe", 1, NULL,
          "pipe: cannot be written: a pipe that nobody reads; start its reader first"},
-        {"run -m tiny --output-file $T/pipe", 1, NULL, "nobody reads; start its reader first"},
-        {"sweep -m tiny --output-file $T/pipe", 1, NULL, "not a regular file"},
+        {"run -m tiny --output-file $T/pipe", 1, NULL, "not a regular file"},
         {"page --output $T/pipe", 1, NULL, "not a regular file"},
     };
     CHECK_ALL(cases);

@@ -34,7 +34,7 @@ class Program(unittest.TestCase):
         self.assertEqual(len(said), 2)
 
     def test_a_file_of_rows(self):
-        rows = stepmark.sweep("tiny", batch=1, **WORK)
+        rows = stepmark.run("tiny", batch=1, **WORK)
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "rows.jsonl")
             rows.save(path)

@@ -62,8 +62,8 @@ static const door doors[] = {
     {"sed \"s|^ *\\\"train\\\",|&\\\"--$F=$V\\\",|\" $T/run.json >$T/run/run.json", "train --run $T/run --resume auto"},
     {"sed \"s|^ *\\\"train\\\",|&\\\"--$SHORT\\\",\\\"$V\\\",|\" $T/run.json >$T/run/run.json",
      "train --run $T/run --resume auto"},
-    {"echo \"-r 1 --$F=$V\" >$T/f", "sweep " WORK "-w 0 --no-peaks --no-phases --file $T/f"},
-    {"echo \"-r 1 --$SHORT $V\" >$T/f", "sweep " WORK "-w 0 --no-peaks --no-phases --file $T/f"},
+    {"echo \"-r 1 --$F=$V\" >$T/f", "run " WORK "-w 0 --no-peaks --no-phases --file $T/f"},
+    {"echo \"-r 1 --$SHORT $V\" >$T/f", "run " WORK "-w 0 --no-peaks --no-phases --file $T/f"},
     {"sed \"s|\\\"run_args\\\": *\\[|&\\\"--$F=$V\\\",|\" $T/row.jsonl >$T/f", "compare $T/f#1"},
     {"sed \"s|\\\"run_args\\\": *\\[|&\\\"--$SHORT=$V\\\",|\" $T/row.jsonl >$T/f", "compare $T/f#1"},
     {"sed \"s|\\\"run_args\\\": *\\[|&\\\"--$F=$V\\\",|\" $T/loop.jsonl >$T/f", "compare $T/f#1"},
@@ -96,7 +96,7 @@ TEST(the_command_line_names_code_for_a_file) {
     shell("printf '{\"nccl\": \"%s\"}' $EVIL >$T/f");
     expect_exit("train " WORK "--steps 1 --config $T/f --nccl $T/mine.so", 0);
     shell("echo \"-r 1 --mode naive --kernel $KERNEL\" >$T/f");
-    expect_exit("sweep -m tiny --backend cpu -b 1 --seq-len 8 -w 0 --no-peaks --no-phases --file $T/f --kernel "
+    expect_exit("run -m tiny --backend cpu -b 1 --seq-len 8 -w 0 --no-peaks --no-phases --file $T/f --kernel "
                 "gelu_forward=$T/none.c",
                 1);
     expect_text("sweep", err, "none.c: cannot open");
@@ -201,11 +201,11 @@ TEST(rows_are_files_or_pipes) {
         {"compare /dev/zero#1", 1, NULL, "/dev/zero: a device"},
         {"bundle /dev/zero --output $T/b", 1, NULL, "/dev/zero: a device"},
         {"report /dev/random --output $T/page.html", 1, NULL, "/dev/random: a device"},
-        {"sweep --file /dev/zero", 1, NULL, "/dev/zero: a device"},
+        {"run --file /dev/zero", 1, NULL, "/dev/zero: a device"},
         {"--version >$T/out; truncate -s 200G $T/large; " SM_TEST_BINARY " recommend $T/large", 1, NULL,
          "/large: larger than 1024 MiB"},
         {"leaderboard $T/large", 1, NULL, "/large: larger than 1024 MiB"},
-        {"sweep --file $T/large", 1, NULL, "/large: larger than 64 MiB"},
+        {"run --file $T/large", 1, NULL, "/large: larger than 64 MiB"},
     };
     CHECK_ALL(cases);
 }

@@ -15,7 +15,7 @@
 
 enum { COMMAND_SIZE = 2048, MAX_ROWS = 256 };
 
-#define TINY "sweep -m tiny --backend reference -w 0 "
+#define TINY "run -m tiny --backend reference -w 0 "
 
 // --- running it --------------------------------------------------------------------------------
 
@@ -147,7 +147,7 @@ TEST(lines_hold_configurations_alone) {
         char said[128];
         const char *name = strcmp(flags[i], "-o csv") == 0 ? "--output" : flags[i];
         snprintf(lines, sizeof(lines), "-b 1 --seq-len 8\n\n-b 2 --seq-len 8 %s\n", flags[i]);
-        snprintf(said, sizeof(said), "lines:3: %.*s holds for the sweep as a whole", (int)strcspn(name, " "), name);
+        snprintf(said, sizeof(said), "lines:3: %.*s holds for all", (int)strcspn(name, " "), name);
         temp_put_text("lines", lines);
         expect(TINY "--file $T/lines", 2, NULL, said);
         assert_string_equal(out, "");
@@ -156,8 +156,8 @@ TEST(lines_hold_configurations_alone) {
 
 // The announcement and the outcome agree: the same code decides both.
 TEST(a_dry_run_says_what_will_be) {
-#define MIXED                                                                                                \
-    "sweep -m tiny --backend cpu,reference -w 0 -r 1 -b 1 --seq-len 8,65 --precision fp32,bf16,tf32 --mode " \
+#define MIXED                                                                                              \
+    "run -m tiny --backend cpu,reference -w 0 -r 1 -b 1 --seq-len 8,65 --precision fp32,bf16,tf32 --mode " \
     "fused,tuned --no-peaks "
     expect(MIXED "--output-file $T/foretold --dry-run -o jsonl", 0, NULL, "24 configurations: ");
     char *copy = strdup(out);
@@ -208,20 +208,20 @@ TEST(tables_come_in_the_order_asked_for) {
 
 // Where nothing can be measured, one line says why.
 TEST(what_cannot_be_measured_is_told_in_a_line) {
-    expect("sweep --preset modes -m tiny --backend reference", 1, NULL,
+    expect("run --preset modes -m tiny --backend reference", 1, NULL,
            "nothing could be measured: --seq-len: 256 is longer than the model's context of 64");
-    expect("sweep --preset modes -m tiny --backend reference --precision bf16,fp32 --dropout 0 --isa x", 1, NULL,
+    expect("run --preset modes -m tiny --backend reference --precision bf16,fp32 --dropout 0 --isa x", 1, NULL,
            "nothing could be measured: ");
 }
 
 TEST(order_follows_its_seed) {
     expect(TINY "-b 1-8 --seq-len 8 --dry-run --order given", 0, NULL, NULL);
     assert_true(strstr(out, "batch-size=1 ") < strstr(out, "batch-size=2 "));
-    expect(TINY "-b 1-8 --seq-len 8 --dry-run --order-seed 5 -o jsonl", 0, NULL, NULL);
+    expect(TINY "-b 1-8 --seq-len 8 --dry-run --order random --order-seed 5 -o jsonl", 0, NULL, NULL);
     char *first = strdup(out);
-    expect(TINY "-b 1-8 --seq-len 8 --dry-run --order-seed 5 -o jsonl", 0, NULL, NULL);
+    expect(TINY "-b 1-8 --seq-len 8 --dry-run --order random --order-seed 5 -o jsonl", 0, NULL, NULL);
     assert_string_equal(first, out);
-    expect(TINY "-b 1-8 --seq-len 8 --dry-run --order-seed 6 -o jsonl", 0, NULL, NULL);
+    expect(TINY "-b 1-8 --seq-len 8 --dry-run --order random --order-seed 6 -o jsonl", 0, NULL, NULL);
     assert_string_not_equal(first, out);
     free(first);
 }
@@ -231,8 +231,8 @@ TEST(presets_are_whole) {
                                         "batch", "modes", "precision", "seq-len"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char command[COMMAND_SIZE];
-        snprintf(command, sizeof(command),
-                 "sweep --preset %s -m tiny --backend cpu -b 2 --seq-len 8 --dry-run -o jsonl", names[i]);
+        snprintf(command, sizeof(command), "run --preset %s -m tiny --backend cpu -b 2 --seq-len 8 --dry-run -o jsonl",
+                 names[i]);
         expect(command, 0, "\"run\"", NULL);
     }
 }
@@ -242,28 +242,28 @@ TEST(bad_usage) {
         const char *arguments;
         const char *message;
     } cases[] = {
-        {"sweep --preset macros", "give one of macro, sizes"},
-        {"sweep -b 1,x", "'x' is not a whole number"},
-        {"sweep -b 1,,2", "empty"},
-        {"sweep --mode fast", "naive|fused|tuned"},
-        {"sweep --lr 1", "--lr is a flag of train"},
-        {"sweep --resume", "--output-file"},
-        {"sweep -m tiny --filter '['", "--filter"},
-        {"sweep -m tiny --filter nothing", "matches no configuration"},
-        {"sweep -m tiny -b 1-256 --seq-len 1-64 -w 0-200", "more than 100000"},
-        {"sweep -m tiny --accum 1-3,0", "--accum"},
-        {"sweep extra", "unexpected argument 'extra'"},
-        {"sweep -m tiny,smal", "did you mean small?"},
-        {"sweep -m tiny --loader inline,outline", "--loader: unknown value 'outline'"},
+        {"run --preset macros", "give one of macro, sizes"},
+        {"run -b 1,x", "'x' is not a whole number"},
+        {"run -b 1,,2", "empty"},
+        {"run --mode fast", "naive|fused|tuned"},
+        {"run --lr 1", "--lr is a flag of train"},
+        {"run --resume", "--output-file"},
+        {"run -m tiny --filter '['", "--filter"},
+        {"run -m tiny --filter nothing", "matches no configuration"},
+        {"run -m tiny -b 1-256 --seq-len 1-64 -w 0-200", "more than 100000"},
+        {"run -m tiny --accum 1-3,0", "--accum"},
+        {"run extra", "unexpected argument 'extra'"},
+        {"run -m tiny,smal", "did you mean small?"},
+        {"run -m tiny --loader inline,outline", "--loader: unknown value 'outline'"},
         {"advise -m smal --backend cpu", "did you mean small?"},
         {"recommend", "give files"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         expect(cases[i].arguments, 2, NULL, cases[i].message);
     }
-    expect("sweep --file $T/none", 1, NULL, "none");
+    expect("run --file $T/none", 1, NULL, "none");
     expect("recommend $T/none", 1, NULL, "none");
-    expect("sweep -m tiny --backend-library $T/none", 1, NULL, "none");
+    expect("run -m tiny --backend-library $T/none", 1, NULL, "none");
 }
 
 // --- what becomes of each ------------------------------------------------------------------------
@@ -288,9 +288,9 @@ TEST(every_configuration_is_a_row) {
     assert_int_equal(json_integer_value(json_object_get(row, "n_batch")), 100000);
     json_decref(rows);
     expect("recommend $T/rows -o jsonl", 0, "did not fit", NULL);
-    expect("sweep -m tiny --backend reference -b 1 --seq-len 8 --mode naive --without loss_head --dry-run", 0,
+    expect("run -m tiny --backend reference -b 1 --seq-len 8 --mode naive --without loss_head --dry-run", 0,
            "skipped: --without", NULL);
-    expect("sweep -m tiny --backend reference -b 1 --seq-len 8 --accum 2 --pass-type forward --dry-run", 0,
+    expect("run -m tiny --backend reference -b 1 --seq-len 8 --accum 2 --pass-type forward --dry-run", 0,
            "skipped: --accum", NULL);
 }
 
@@ -303,7 +303,7 @@ TEST(late_configurations_are_ended) {
         char expected[128];
         snprintf(command, sizeof(command), TINY "-b 1 --seq-len 64 -r 1000000 --timeout %d -o jsonl", limits_s[i]);
         snprintf(expected, sizeof(expected), "the limit of %d s ran out at measuring", limits_s[i]);
-        expect(command, 1, "\"timeout\"", NULL);
+        expect(command, 0, "\"timeout\"", NULL);
         json_t *row = json_loads(out, 0, NULL);
         const bool is_measured = strstr(field(row, "reason"), expected) != NULL;
         if (is_measured) {
@@ -343,7 +343,7 @@ TEST(recomputation_lets_a_larger_batch_in) {
         skip();
     }
     expect(
-        "sweep -m tiny --n-layer 6 --backend cpu -t 1 -w 0 -r 1 --seq-len 64 --recompute none,light,block --max-memory "
+        "run -m tiny --n-layer 6 --backend cpu -t 1 -w 0 -r 1 --seq-len 64 --recompute none,light,block --max-memory "
         "0.012 --find-batch --no-peaks --output-file $T/recomputed",
         0, NULL, "the largest batch is");
     json_t *rows = read_rows("recomputed");
@@ -453,14 +453,14 @@ TEST(a_damaged_end_is_set_aside) {
 
 TEST(files_are_guarded) {
     expect(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/mine", 0, NULL, NULL);
-    expect(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/mine", 2, NULL, "--resume continues it");
+    expect(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/mine", 0, "| 2 |", NULL); // appends
     expect(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/mine --resume", 0, NULL, "1 of 1 rows are there already");
     expect(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/none/mine", 1, NULL, "none/mine");
     expect(TINY "-b 1 --seq-len 8 -r 1 --output-file /dev/null", 1, NULL, "not a regular file");
     char *path = temp_path("mine");
     int file = open(path, O_RDWR | O_CLOEXEC);
     assert_int_equal(flock(file, LOCK_EX), 0);
-    expect(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/mine --resume", 1, NULL, "another sweep");
+    expect(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/mine --resume", 1, NULL, "another run");
     close(file);
     free(path);
 }

@@ -96,7 +96,7 @@ for shell in bash fish; do
     expect $shell 'stepmark run --precision fp32,b' fp32,bf16
     expect $shell 'stepmark run -o j' jsonl
     expect $shell 'stepmark run -m ti' tiny
-    expect $shell 'stepmark sweep --preset fw' fwdbwd
+    expect $shell 'stepmark run --preset fw' fwdbwd
     expect $shell "stepmark train --data $work/somewhere/a_" "$work/somewhere/a_file"
     expect $shell "stepmark report $work/somewhere/a_" "$work/somewhere/a_file"
     expect $shell 'stepmark --completion z' zsh
@@ -114,7 +114,7 @@ expect zsh 'stepmark prof' 'profile '
 expect zsh 'stepmark run --precisi' 'run --precision '
 expect zsh 'stepmark run --precision fp1' 'run --precision fp16'
 expect zsh 'stepmark run --precision fp32,fp1' 'run --precision fp32,fp16'
-expect zsh 'stepmark sweep --preset fw' 'sweep --preset fwdbwd '
+expect zsh 'stepmark run --preset fw' 'run --preset fwdbwd '
 expect zsh "stepmark report $work/somewhere/a_" "report $work/somewhere/a_file "
 
 [ $failed = 0 ] || exit 1

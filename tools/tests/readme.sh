@@ -37,7 +37,7 @@ while IFS= read -r command <&9; do
     "quick compare --interleaved"*) command="$command --pairs 6" ;;
     "quick verify --backend cpu") command="$command --max-elems 2000" ;; # test_verify has all
     "quick "*" --steps 400 "*) command=$(echo "$command" | sed 's/--steps 400 --val-every 100/--steps 80 --val-every 20/') ;;
-    "quick run "* | "quick sweep "* | "quick loop "*)
+    "quick run "* | "quick loop "*)
         [ -z "$has_peaks" ] || command="$command --no-peaks"
         has_peaks=1
         ;;

@@ -32,7 +32,7 @@ subcommands=(
     "verify --mode tuned"
     "walk -m medium --values"
     "estimate -m xl"
-    "sweep -m tiny -b 1,2,4 --seq-len 8,16 -r 100000 --no-peaks"
+    "run -m tiny -b 1,2,4 --seq-len 8,16 -r 100000 --no-peaks"
     "compare --interleaved 'run -m tiny -r 100000' 'run -m tiny -r 100000'"
     "report rows.json"
     "train --init -m small --save fresh"
