@@ -365,7 +365,7 @@ TEST(exit_codes) {
         {"compare --interleaved 'run -m tiny -b 0' 'run -m tiny'", 2, "out of range"},
         {"compare --interleaved --pairs 2 'run -m tiny -b 1 --seq-len 8 -w 0 -r 2 -t 1' 'run -m tiny -b 1 --seq-len 8 "
          "-w 0 -r 2 -t 1' --backend cpu",
-         2, "flag of"},
+         2, "does not go with the other flags"},
         {"compare --interleaved --pairs 2 -o json 'run -m tiny -b 1 --seq-len 8 -w 0 -r 2 -t 1 --backend cpu' 'run -m "
          "tiny "
          "-b 1 --seq-len 8 -w 0 -r 2 -t 1 --backend cpu'",
