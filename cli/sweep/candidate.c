@@ -331,6 +331,9 @@ static sm_status receive(void *ctx, const json_t *message, int64_t *deadline_ns)
     json_t *row = json_object_get(message, "row");
     const char *stage = json_string_value(json_object_get(message, "stage"));
     const char *refused = json_string_value(json_object_get(message, "refused"));
+    if ((row != NULL && !json_is_object(row)) || (draft != NULL && !json_is_object(draft))) {
+        return sm_fail(SM_ERR_FORMAT, "the worker process sent a row that is none");
+    }
     if (stage != NULL) {
         SM_ROW_TEXT(m->stage, stage);
     }
@@ -342,7 +345,7 @@ static sm_status receive(void *ctx, const json_t *message, int64_t *deadline_ns)
         m->refused = SM_ERR_USAGE;
         SM_ROW_TEXT(m->message, refused);
     }
-    if (json_is_object(row)) {
+    if (row != NULL) {
         m->row = json_incref(row);
         *deadline_ns = sm_now_ns(); // drivers may also hang while a process ends
     }
