@@ -5,7 +5,7 @@
 # as several builds may install side by side; and while another program installs packages it waits.
 # ONE|OTHER: the names of the same package in Debian 12 and in later releases.
 set -eu
-run="gcc make libc6-dev libjansson-dev libhwloc-dev libpcre2-dev libxxhash-dev opencl-headers libopenblas0-openmp ocl-icd-libopencl1 libmicrohttpd12|libmicrohttpd12t64"
+run="gcc make libc6-dev libjansson-dev libhwloc-dev libpcre2-dev libxxhash-dev opencl-headers libopenblas0-openmp ocl-icd-libopencl1"
 check="git libcmocka-dev clang pocl-opencl-icd"
 dev="$check python3 python3-venv python3-numpy python3-jsonschema clang-format clang-tidy libomp-dev libclang-rt-14-dev|libclang-rt-19-dev mandoc zsh fish nodejs"
 mpi="libopenmpi-dev openmpi-bin pkgconf"

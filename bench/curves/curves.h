@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "bench/runs/log.h"
+#include "bench/tables/table.h"
 
 typedef struct {
     char *name;  // the folder's; with its path if another has the same
@@ -44,7 +45,13 @@ sm_status sm_curves_csv(const sm_curves *curves, FILE *out);
 // name holds "tfevents".
 sm_status sm_curve_events(const sm_curve *curve, FILE *out);
 
-// A page of all: curves laid over each other, tables, samples, warnings.
-sm_status sm_curves_page(const sm_curves *curves, bool html, FILE *out);
+// What is said of all: a sentence (a JSON text), warnings (an array of texts), a record each.
+extern const sm_table sm_curves_table;
+json_t *sm_curves_answer(const sm_curves *curves);
+json_t *sm_curves_warnings(const sm_curves *curves);
+json_t *sm_curves_records(const sm_curves *curves);
+
+// A page of all: curves laid over each other, the table, samples, warnings. `how` as for sm_page_write().
+sm_status sm_curves_page(const sm_curves *curves, unsigned how, FILE *out);
 
 #endif

@@ -1,12 +1,16 @@
-// chart.js: draws the figures of a page. A figure is data that the program made (pages/figure.h) under
-// #figures; its place is <div data-figure="id">. The kinds:
-//   lines      y against x, with intervals; each line a series
-//   intervals  a dot with its interval for each name
-//   stacks     bars of parts for each name
-//   strips     raw samples of rows, as distance from their median
-//   steps      how many of a row's samples took at most that long
-//   roofline   work per byte against work per second, under ceilings
-// A point may name its row: the hint then tells of it (chart.rows), and a click opens it.
+// chart.js: draws the figures of a page. A figure is data: {kind, id, title, caption, x: axis, y: axis, series, panels}; an
+// axis is {label, scale: linear, log2, log or auto, unit, from_zero, level}. Panels stand side by side and share axes and
+// series [{name, colour, style}]. chart.figure() gives its element; null where it would show one point on an axis.
+//
+//   kind        a panel holds
+//   lines       series: [{series, points: [[x, y, lo, hi, row, is_grey]]}]; crosses: [[x, row]]; ideal: [[x, y]]; begin: x
+//   roofline    likewise, and roofs: [{series, peak_lo, peak_hi, bandwidth_lo, bandwidth_hi, is_wide}]
+//   intervals   points: [{name, series, x, lo, hi, row, text, is_grey}]: a dot with its interval for each name
+//   stacks      bars: [{name, colour, parts: [one a series], mark, text, row, changes}]
+//   strips      rows: [[series, row]]: their raw samples, as distance from their median
+//   steps       likewise: how many of a row's samples took at most that long
+//
+// Values that are not known are null. A point may name its row: the hint then tells of it (chart.rows), and a click opens it.
 const chart = (() => {
     const {make, svg, number} = page;
     const compact = (value) => value.toLocaleString('en', {notation: 'compact', maximumSignificantDigits: 3});
@@ -146,10 +150,10 @@ const chart = (() => {
             if (!s.is_loose) {
                 put(p, svg('polyline', {points: points.map(([a, b]) => `${x.at(a)},${y.at(b)}`).join(' '), fill: 'none', stroke: colour(s.colour), 'stroke-width': s.is_thin ? 1.1 : 1.8, opacity: s.is_thin ? .7 : 1, 'stroke-dasharray': dashes}));
             }
-            for (const [a, b, lo, hi, row] of points) {
-                const cx = x.at(a), cy = y.at(b);
-                if (lo !== null && hi !== null && lo < hi) put(p, line(cx, y.at(Math.max(lo, y.lo)), cx, y.at(hi), {stroke: colour(s.colour), 'stroke-width': 1.5}));
-                const mark = shape(s.style, cx, cy, figure.is_dense || s.is_thin ? 1.2 : 3.6, {opacity: s.is_thin ? 0 : 1, fill: s.is_hollow ? 'var(--card)' : colour(s.colour), stroke: colour(s.colour)});
+            for (const [a, b, lo, hi, row, isGrey] of points) {
+                const cx = x.at(a), cy = y.at(b), own = colour(isGrey ? 0 : s.colour);
+                if (lo !== null && hi !== null && lo < hi) put(p, line(cx, y.at(Math.max(lo, y.lo)), cx, y.at(hi), {stroke: own, 'stroke-width': 1.5}));
+                const mark = shape(s.style, cx, cy, figure.is_dense || s.is_thin ? 1.2 : 3.6, {opacity: s.is_thin ? 0 : 1, fill: s.is_hollow ? 'var(--card)' : own, stroke: own});
                 put(p, mark);
                 answer(p, mark, [cx, cy, cx, cy], told(s.name, [[figure.x.label, number(a)], [figure.y.label, number(b) + range(lo, hi, '')]], row), row);
             }
@@ -411,7 +415,7 @@ const chart = (() => {
     const draw = (figure, forced) => {
         const room = figure.room.clientWidth, columns = Math.min(figure.panels.length, Math.max(1, Math.floor(room / 330)));
         const width = forced || Math.max(240, Math.floor(room / columns) - 12);
-        if (figure.panels.some((panel) => panel.series)) figure.yKind = kindOf(figure.y, allValues(figure));
+        if (figure.y) figure.yKind = kindOf(figure.y, allValues(figure));
         const drawn = figure.panels.map((panel) => KINDS[figure.kind](figure, panel, width));
         const holders = drawn.map((p) => {
             makeAnswer(p);
@@ -450,20 +454,33 @@ const chart = (() => {
         });
         return make('div', {class: 'legend', role: 'group', 'aria-label': 'series'}, ...buttons.filter((_, k) => isUsed(figure, k)));
     };
-    const place = (figure) => {
-        const holder = document.querySelector(`[data-figure="${figure.id}"]`);
-        figure.hidden = new Set();
-        figure.room = make('div', {class: 'panels'});
-        figure.isEmpty = make('p', {class: 'soft', hidden: true}, 'Nothing to show: every series or row is hidden.');
-        const isNamed = figure.kind === 'intervals' || figure.kind === 'strips'; // in the picture, one a line
-        holder.prepend(...(figure.series.length > 1 && !isNamed ? [legend(figure)] : []), figure.room, figure.isEmpty);
-        new ResizeObserver(() => {
-            const width = figure.room.clientWidth;
-            if (width > 0 && figure.width !== undefined && width !== figure.width) { figure.width = width; draw(figure); }
-        }).observe(figure.room);
+    // --- which figures there are ---
+    const distinct = (points) => new Set(points.filter(([, y]) => y !== null).map(([x]) => x)).size;
+    const SIZES = { // of a panel: the points on its axis
+        lines: (panel) => Math.max(0, ...panel.series.map((s) => distinct(s.points))), roofline: (panel) => 1 + panel.series.flatMap((s) => s.points).length,
+        intervals: (panel) => panel.points.length, stacks: (panel) => 2 * panel.bars.length, strips: (panel) => 2 * panel.rows.length, steps: (panel) => 2 * panel.rows.length,
     };
-    const figures = (page.data('figures') || []).filter((figure) => document.querySelector(`[data-figure="${figure.id}"]`));
-    figures.forEach(place);
+    const figures = [];
+    const figure = (made) => {
+        made.panels = made.panels.filter((panel) => SIZES[made.kind](panel) >= 2);
+        if (made.panels.length === 0) return null;
+        made.hidden = new Set();
+        made.room = make('div', {class: 'panels'});
+        made.isEmpty = make('p', {class: 'soft', hidden: true}, 'Nothing to show: every series or row is hidden.');
+        const isNamed = made.kind === 'intervals' || made.kind === 'strips'; // in the picture, one a line
+        new ResizeObserver(() => {
+            const width = made.room.clientWidth;
+            if (width > 0 && made.width !== undefined && width !== made.width) { made.width = width; draw(made); }
+        }).observe(made.room);
+        figures.push(made);
+        return make('figure', {class: made.panels.length > 1 ? 'broad' : null}, make('h3', {}, made.title),
+            make('div', {'data-figure': made.id}, made.series.length > 1 && !isNamed ? legend(made) : null, made.room, made.isEmpty),
+            made.caption ? make('figcaption', {}, made.caption) : null);
+    };
+    const charts = (...made) => {
+        const drawn = made.flat().filter((one) => one).map(figure).filter((one) => one);
+        return drawn.length > 0 ? make('div', {class: 'charts'}, drawn) : null;
+    };
     const redraw = () => figures.forEach((figure) => draw(figure));
     let due = 0;
     const redrawSoon = () => {
@@ -477,8 +494,8 @@ const chart = (() => {
         draw(figures[i]);
         setTimeout(() => drawFrom(i + 1));
     };
-    requestAnimationFrame(() => setTimeout(() => drawFrom(0)));
+    const start = () => requestAnimationFrame(() => setTimeout(() => drawFrom(0)));
     addEventListener('beforeprint', () => figures.forEach((figure) => draw(figure, figure.kind === 'roofline' ? 460 : figure.panels.length > 1 && figure.y ? 250 : 340)));
     addEventListener('afterprint', redraw);
-    return {rows, strip, redrawSoon, colour};
+    return {rows, charts, start, strip, redrawSoon, colour};
 })();

@@ -1,11 +1,14 @@
 // page.c: see pages/page.h.
 #include "bench/pages/page.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "embedded.h"
-#include "bench/tables/json_values.h"
+#include "bench/rows/identity.h"
+#include "bench/tables/layout.h"
+#include "bench/tables/show.h"
 
 // --- embedded files --------------------------------------------------------------------------
 
@@ -66,7 +69,6 @@ void sm_page_begin(FILE *out, const char *title, const char *const *styles) {
 void sm_page_end(FILE *out, const char *const *scripts) {
     fputs("<script>\n'use strict';\n", out);
     put_asset(out, "page.js");
-    put_asset(out, "chart.js");
     for (int i = 0; scripts != NULL && scripts[i] != NULL; i++) {
         put_asset(out, scripts[i]);
     }
@@ -89,4 +91,57 @@ sm_status sm_page_json(FILE *out, const char *id, const json_t *value) {
     fputs("</script>\n", out);
     free(text);
     return SM_OK;
+}
+
+// --- pages that draw themselves ----------------------------------------------------------------
+
+sm_status sm_page_write(FILE *out, const char *title, const char *const scripts[2], unsigned how, json_t *data) {
+    const char *all[] = {"chart.js", "figure.js", scripts[0], scripts[1], NULL, NULL};
+    if (how == SM_PAGE_RELOADS) {
+        all[scripts[1] != NULL ? 4 : 3] = "reload.js";
+    }
+    sm_page_begin(out, title, NULL);
+    fputs("<noscript><p>A script draws this page; this browser does not run it.</p></noscript>\n", out);
+    const sm_status status = sm_page_json(out, "page", data);
+    json_decref(data);
+    sm_page_end(out, all);
+    return status;
+}
+
+static json_t *column_json(const sm_layout *l, const sm_column *column) {
+    const bool is_number = column->type == SM_COLUMN_INTEGER || column->type == SM_COLUMN_REAL;
+    return json_pack("{s:s, s:s, s:s, s:s, s:b, s:b, s:i}", "name", column->name, "heading",
+                     sm_layout_heading(l, column), "about", column->description, "part",
+                     sm_identity_name((sm_identity)column->identity), "number", is_number, "varied",
+                     column->view >= SM_SHOWN_WHEN_VARIED && column->view <= SM_SHOWN_IF_VARIED, "rank", column->rank);
+}
+
+static json_t *cell_json(const sm_layout *l, const sm_column *column, const json_t *record) {
+    char text[SM_CELL_SIZE];
+    const double value = sm_json_number(record, column->name);
+    sm_layout_show(l, column, record, text);
+    json_t *cell = sm_json_bytes(text);
+    return isfinite(value) && text[0] != '\0' ? json_pack("[o, f]", cell, value) : cell;
+}
+
+json_t *sm_page_table(const sm_table *table, const json_t *records) {
+    sm_layout l = {.table = table, .records = records, .is_text = true, .is_page = true};
+    char *shared = NULL;
+    json_t *made = NULL;
+    if (sm_layout_choose(&l) == SM_OK && sm_layout_common_text(&l, &shared) == SM_OK) {
+        made = json_pack("{s:[], s:o, s:[]}", "columns", "shared", sm_json_bytes(shared), "rows");
+        for (int j = 0; j < l.n_shown; j++) {
+            json_array_append_new(json_object_get(made, "columns"), column_json(&l, &table->columns[l.shown[j]]));
+        }
+        for (size_t i = 0; i < json_array_size(records); i++) {
+            json_t *row = json_array();
+            for (int j = 0; j < l.n_shown; j++) {
+                json_array_append_new(row, cell_json(&l, &table->columns[l.shown[j]], json_array_get(records, i)));
+            }
+            json_array_append_new(json_object_get(made, "rows"), row);
+        }
+    }
+    free(shared);
+    sm_layout_free(&l);
+    return made;
 }

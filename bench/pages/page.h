@@ -1,6 +1,14 @@
 // page.h: the common parts of every page of this program: one file, offline, one style (pages/page.css) and one base of
-// script (pages/page.js: tables that sort and filter, hints, downloads; pages/chart.js: charts). All that is text goes
-// through here and is escaped, so that nothing that was read can become markup.
+// script (pages/page.js: tables that sort and filter, hints, downloads). All that is text goes through here and is
+// escaped, so that nothing that was read can become markup.
+//
+// Pages of results draw themselves: C writes data and texts, and a script groups, sorts and draws them with
+// pages/chart.js:
+//
+//   sm_page_write(out, "Title", (const char *const[2]){"my.js"}, 0, data);   the script finds page.data('page')
+//   sm_page_table(&sm_row_table, rows)      records for page.table(): their columns, and their cells as texts
+//
+// Other pages put their own elements in between:
 //
 //   sm_page_begin(out, "Title", (const char *const[]){"my.css", NULL});   <!DOCTYPE html> ... <body>
 //   sm_page_text(out, text);                                              escaped
@@ -15,7 +23,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "status.h"
+#include "bench/tables/table.h"
 
 // `styles` and `scripts`: names of embedded files, ending with NULL; NULL: only the base's.
 void sm_page_begin(FILE *out, const char *title, const char *const *styles);
@@ -23,6 +31,14 @@ void sm_page_end(FILE *out, const char *const *scripts);
 
 // Control characters become spaces; bytes that are not UTF-8 (also from truncation) become '?'.
 void sm_page_text(FILE *out, const char *text);
+
+// Takes `data` over. SM_PAGE_RELOADS makes the page load itself again after some seconds.
+enum { SM_PAGE_RELOADS = 1 };
+sm_status sm_page_write(FILE *out, const char *title, const char *const scripts[2], unsigned how, json_t *data);
+
+// {columns: [{name, heading, about, part, number, varied, rank}], shared: "All rows: mode fused", rows: [[cell, ...], ...]}. A
+// cell is a text; of a number [text, value]. part: of a row's identity (bench/rows/identity.h).
+json_t *sm_page_table(const sm_table *table, const json_t *records);
 
 // A <script type="application/json" id="...">; no text can end the element.
 sm_status sm_page_json(FILE *out, const char *id, const json_t *value);

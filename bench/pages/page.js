@@ -1,5 +1,5 @@
-// page.js: the base of every page's script. Each file is a function that returns what the others may use:
-// `page` here. Everything that a page says is there without it; this makes it answer.
+// page.js: the base of every page's script. Each file is a function that returns what the others may use: `page` here.
+// Texts become text nodes (make), never markup.
 const page = (() => {
     // The value of a <script type="application/json" id="...">; null: there is none.
     const data = (id) => {
@@ -73,7 +73,7 @@ const page = (() => {
         pairs.filter(([, value]) => value !== null && value !== undefined && value !== '' && value !== '-')
             .map(([name, value]) => [make('dt', {}, name), make('dd', {}, value)]));
 
-    // --- tables that sort: <table class="sorts-by"> ---
+    // --- tables that sort ---
     // A cell sorts by its data-v where it has one, else by its text; what is no number comes last.
     const keyOf = (cell) => {
         const text = cell.dataset.v !== undefined ? cell.dataset.v : cell.textContent.trim();
@@ -108,7 +108,27 @@ const page = (() => {
             head.replaceChildren(button);
         });
     };
-    document.querySelectorAll('table.sorts-by').forEach(makeSortable);
+
+    // columns: [{heading, number, varied, about, minor}]; a minor one is not printed. rows: of cells: a text, an element, or
+    // [either, value to sort by]. ids: of the rows, instead of their places.
+    const cellOf = (cell, column) => {
+        const [text, value] = Array.isArray(cell) ? cell : [cell];
+        const isEmpty = text === '' || text === null || text === undefined;
+        const kinds = [column.number ? 'n' : typeof text !== 'string' || text.length < 40 ? 'name' : '', column.minor ? 'minor' : ''];
+        return make('td', {class: kinds.join(' ').trim() || null, 'data-v': value}, isEmpty ? '-' : text);
+    };
+    const table = (id, {columns, rows, ids}) => {
+        if (rows.length === 0) return null;
+        const heads = columns.map(({heading, number: isNumber, varied, about, minor}) =>
+            make('th', {class: [isNumber ? 'n' : '', minor ? 'minor' : ''].join(' ').trim() || null, 'data-facet': varied || !isNumber, title: about}, heading));
+        const made = make('table', {class: 'sorts-by'}, make('thead', {}, make('tr', {}, heads)),
+            make('tbody', {}, rows.map((cells, i) => make('tr', {'data-row': ids ? ids[i] : i}, cells.map((cell, k) => cellOf(cell, columns[k]))))));
+        makeSortable(made);
+        return make('div', {class: 'wide tall', id}, made);
+    };
+    // The same from headings, "run|#steps" ('#' before a column of numbers).
+    const grid = (id, headings, rows) => table(id, {rows: rows.map((cells) => cells.map((cell) => typeof cell === 'number' ? (isFinite(cell) ? [number(cell), cell] : '') : cell)),
+        columns: headings.split('|').map((heading) => ({heading: heading.replace(/^#/, ''), number: heading.startsWith('#')}))});
 
     // --- a file made here ---
     const download = (name, type, text) => {
@@ -169,19 +189,43 @@ const page = (() => {
         return tools;
     };
 
-    // --- parts: a phone begins with the answer and the rows; what else one may ask is a touch away ---
-    if (matchMedia('(min-width: 40rem)').matches) document.querySelectorAll('.part, #pictures > details:first-of-type').forEach((part) => { part.open = true; });
-    const openPart = () => {
-        const part = document.getElementById(location.hash.slice(1));
-        if (part?.matches('.part')) part.open = true;
+    // --- parts of a page; one without contents is not shown ---
+    const isWide = matchMedia('(min-width: 40rem)').matches;
+    const some = (children) => children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== '');
+    const holding = (children, build) => some(children).length > 0 ? build(some(children)) : null;
+    const text = (said) => said ? make('p', {}, said) : null;
+    const items = (texts) => holding(texts, (all) => make('ul', {}, all.map((item) => make('li', {}, item))));
+    const fold = (title, ...children) => holding(children, (all) => make('details', {}, make('summary', {}, title), all));
+    const section = (id, title, ...children) => holding(children, (all) => [make('h2', {id}, title), ...all]);
+    // A phone begins with the answer and the rows; what else one may ask is a touch away.
+    const part = (id, title, ...children) => holding(children, (all) =>
+        make('details', {class: 'part', id, open: isWide}, make('summary', {}, make('h2', {}, title)), all));
+    const nav = (parts) => make('nav', {}, parts.flat().filter((one) => one?.matches('.part, h2'))
+        .map((one) => make('a', {href: '#' + one.id}, (one.querySelector('h2') || one).textContent)));
+    const show = (...children) => {
+        document.body.append(...some(children));
+        const openPart = () => {
+            const chosen = document.getElementById(location.hash.slice(1));
+            if (chosen?.matches('.part')) chosen.open = true;
+        };
+        addEventListener('hashchange', openPart);
+        openPart();
     };
-    addEventListener('hashchange', openPart);
-    openPart();
+    // [{name, colour, facts}]: one a device, with its colour in the figures; those after the first few are a part of their own.
+    const OPEN_CARDS = 3;
+    const dot = (colour) => make('i', {class: 'dot', style: `color:var(--s${colour > 0 ? (colour - 1) % 12 + 1 : 0})`});
+    const cards = (entries) => {
+        const all = entries.map(({name, colour, facts: its}) => make('div', {class: 'card'}, make('b', {}, dot(colour), name), facts(its)));
+        const more = all.slice(OPEN_CARDS);
+        return [all.length > 0 ? make('div', {class: 'cards'}, all.slice(0, OPEN_CARDS)) : null,
+            more.length > 0 ? make('details', {class: 'part', open: isWide}, make('summary', {}, `${more.length} more device${more.length > 1 ? 's' : ''}`), make('div', {class: 'cards'}, more)) : null];
+    };
 
     // --- light or dark ---
     const isDark = () => (document.documentElement.dataset.theme || (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light')) === 'dark';
     document.querySelector('h1')?.after(make('button', {class: 'theme on-screen', type: 'button', title: 'light or dark', 'aria-label': 'light or dark',
         onclick: () => { document.documentElement.dataset.theme = isDark() ? 'light' : 'dark'; }}, '\u25d0'));
 
-    return {data, make, svg, number, bytes, ms, hint, showHint, hideHint, facts, sortBy, filters, shownRows, download};
+    return {data, make, svg, number, bytes, ms, hint, showHint, hideHint, facts, sortBy, filters, shownRows, download,
+        isWide, table, grid, text, items, fold, section, part, nav, show, cards, dot};
 })();

@@ -118,18 +118,24 @@ static sm_status parse(const char *path, const char *text, size_t size_bytes, js
     return parse_rows(path, body, rows);
 }
 
-sm_status sm_bundle_references(json_t **rows) {
+// Of one file of bench/results/, or of all others.
+static sm_status read_embedded(bool is_published, json_t **rows) {
     static const char folder[] = "bench/results/";
     sm_status status = SM_OK;
     *rows = json_array();
     for (int i = 0; i < sm_embedded_count() && status == SM_OK; i++) {
         const sm_embedded *file = sm_embedded_at(i);
-        if (strncmp(file->path, folder, strlen(folder)) == 0) {
+        if (strncmp(file->path, folder, strlen(folder)) == 0 &&
+            (strcmp(file->path + strlen(folder), "published.bundle") == 0) == is_published) {
             status = parse(file->path, file->text, file->size_bytes, *rows);
         }
     }
     return *rows != NULL ? status : no_memory(folder);
 }
+
+sm_status sm_bundle_references(json_t **rows) { return read_embedded(false, rows); }
+
+sm_status sm_bundle_published(json_t **rows) { return read_embedded(true, rows); }
 
 sm_status sm_bundle_read(const char *path, json_t **rows) {
     char *text = NULL;

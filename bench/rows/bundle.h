@@ -24,4 +24,7 @@ sm_status sm_bundle_read(const char *path, json_t **rows);
 // The rows of the bundles of bench/results/, which are built into the program: a new array, read by the same checks.
 sm_status sm_bundle_references(json_t **rows);
 
+// The rows of published.bundle there: figures that others published, each with its `source`; nobody here checked them.
+sm_status sm_bundle_published(json_t **rows);
+
 #endif

@@ -107,6 +107,29 @@ static void show_brief_status(const json_t *record, const sm_column *column, cha
     }
 }
 
+// The value of the field's flag in the row's command line; "" if it was not given.
+static void show_flag(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    static const char *const unlike[][2] = {{"n_warmup", "warmup"}, {"n_ctx", "context"}};
+    const json_t *args = sm_json_get(record, "run_args");
+    char flag[64];
+    snprintf(flag, sizeof(flag), "--%s=", column->name);
+    for (size_t i = 0; i < sizeof(unlike) / sizeof(unlike[0]); i++) {
+        if (strcmp(unlike[i][0], column->name) == 0) {
+            snprintf(flag, sizeof(flag), "--%s=", unlike[i][1]);
+        }
+    }
+    for (char *c = strchr(flag, '_'); c != NULL; c = strchr(c, '_')) {
+        *c = '-';
+    }
+    text[0] = '\0';
+    for (size_t i = 0; i < json_array_size(args); i++) {
+        const char *arg = json_string_value(json_array_get(args, i));
+        if (arg != NULL && strncmp(arg, flag, strlen(flag)) == 0) {
+            snprintf(text, size_bytes, "%s", arg + strlen(flag));
+        }
+    }
+}
+
 #define FIELD(member, column_type, its_unit, its_description)                                     \
     .name = #member, .type = (column_type), .unit = (its_unit), .description = (its_description), \
     .offset = offsetof(sm_row, member), .size_bytes = sizeof(((sm_row *)0)->member)
@@ -123,6 +146,7 @@ static void show_brief_status(const json_t *record, const sm_column *column, cha
 
 #define SHOWN(title, function)             .heading = (title), .show = (function)
 #define SHOWN_WHEN_VARIED(title, function) .heading = (title), .view = SM_SHOWN_WHEN_VARIED, .show = (function)
+#define FLAG(title)                        .heading = (title), .view = SM_SHOWN_IF_VARIED, .show = show_flag
 #define RANK(which)                        .rank = (which)
 #define BRIEF(title, function)             .brief_heading = (title), .brief = (function)
 // Part of the identity of a row that the column belongs to.
@@ -157,7 +181,7 @@ static const sm_column columns[] = {
     {TEXT(mode, "naive, fused or tuned"), IS(SM_FACTOR_MODE), SHOWN_WHEN_VARIED("mode", NULL)},
     {TEXT(recompute, "results that the backward computes again instead of keeping them: none, light (cheap ones) or "
                      "block (a whole block except its input); null: the pass has no backward"),
-     IS(SM_FACTOR_MODE), SHOWN_WHEN_VARIED("recompute", NULL), RANK(1)},
+     IS(SM_FACTOR_MODE), SHOWN_WHEN_VARIED("recompute", NULL)},
     {TEXT(attention, "attention weights kept for the backward: naive (the whole square) or flash "
                      "(none: they are computed again)"),
      IS(SM_FACTOR_MODE), SHOWN_WHEN_VARIED("attention", NULL)},
@@ -185,23 +209,23 @@ static const sm_column columns[] = {
      SHOWN_WHEN_VARIED("accumulation", show_accumulation)},
     {INTEGER(vocab, "", "V: vocabulary, padding excluded"), IS(SM_IDENTITY_WORK),
      SHOWN_WHEN_VARIED("vocabulary", NULL)},
-    {INTEGER(n_ctx, "", "longest sequence that the model accepts (--context)"), IS(SM_IDENTITY_WORK)},
-    {INTEGER(n_layer, "", "L: blocks"), IS(SM_IDENTITY_WORK)},
-    {INTEGER(n_head, "", "NH: attention heads"), IS(SM_IDENTITY_WORK)},
+    {INTEGER(n_ctx, "", "longest sequence that the model accepts (--context)"), IS(SM_IDENTITY_WORK), FLAG("context")},
+    {INTEGER(n_layer, "", "L: blocks"), IS(SM_IDENTITY_WORK), FLAG("layers")},
+    {INTEGER(n_head, "", "NH: attention heads"), IS(SM_IDENTITY_WORK), FLAG("heads")},
     {INTEGER(n_kv_head, "", "NKV: heads of keys and values, each shared by NH / NKV heads of queries"),
-     IS(SM_IDENTITY_WORK)},
-    {INTEGER(d_model, "", "C: width of the residual stream"), IS(SM_IDENTITY_WORK)},
-    {INTEGER(d_ff, "", "F: width of the MLP"), IS(SM_IDENTITY_WORK)},
+     IS(SM_IDENTITY_WORK), FLAG("heads of keys")},
+    {INTEGER(d_model, "", "C: width of the residual stream"), IS(SM_IDENTITY_WORK), FLAG("width")},
+    {INTEGER(d_ff, "", "F: width of the MLP"), IS(SM_IDENTITY_WORK), FLAG("MLP width")},
     {TEXT(activation, "function between the products of the MLP; null: the model's own"),
      IS(SM_IDENTITY_WORK), SHOWN_WHEN_VARIED("activation", NULL)},
-    {REAL(dropout, "", "probability of dropout"), IS(SM_IDENTITY_WORK)},
+    {REAL(dropout, "", "probability of dropout"), IS(SM_IDENTITY_WORK), FLAG("dropout")},
     {TEXT(optimizer, "optimizer of the step: adamw, ...; null: the pass has none"), IS(SM_FACTOR_OPTIMIZER),
      SHOWN_WHEN_VARIED("optimizer", NULL)},
-    {INTEGER(seed, "", "of weights, data and dropout")},
+    {INTEGER(seed, "", "of weights, data and dropout"), FLAG("seed")},
     {JSON(run_args,
           "flags of `stepmark run`, or of `stepmark loop` if --loader is among them, that measure exactly this "
           "row, with all values, including defaults; `stepmark compare FILE#N` runs them again")},
-    {TEXT(data, "file that the tokens were read from, or \"embedded text\"")},
+    {TEXT(data, "file that the tokens were read from, or \"embedded text\""), FLAG("data")},
     {TEXT(data_digest, "FNV-1a of the steps' batches: inputs, then targets of each, and the starts of documents, "
                        "if any, as 32-bit integers")},
     {TEXT(documents, "documents in the rows: least and most of drawn lengths, the id of the data's separator, or "
@@ -209,14 +233,14 @@ static const sm_column columns[] = {
      IS(SM_IDENTITY_WORK), SHOWN_WHEN_VARIED("documents", NULL)},
     {TEXT(padding, "placement of documents in rows: none, batch, max, bucket or packed; none without documents"),
      IS(SM_IDENTITY_WORK), SHOWN_WHEN_VARIED("padding", NULL)},
-    {TEXT(weights, "folder of the weights; null: drawn from the seed")},
+    {TEXT(weights, "folder of the weights; null: drawn from the seed"), FLAG("weights")},
     {TEXT(weights_digest, "FNV-1a of its model.safetensors, or of its parts")},
 
     {INTEGER(open_ns, "ns", "opening the device")},
     {INTEGER(build_ns, "ns", "building the plan's executable: compilation, allocation, initial weights")},
     {INTEGER(tune_ns, "ns", "choosing kernel parameters by measurement")},
     {INTEGER(first_step_ns, "ns", "the first step, including everything that happens only once"), SPEED},
-    {INTEGER(n_warmup, "", "steps run before the samples, after the first")},
+    {INTEGER(n_warmup, "", "steps run before the samples, after the first"), FLAG("warm-up")},
     {INTEGER(warmup_ns, "ns", "total time of these steps"), SPEED},
     {INTEGERS(warmup_samples_ns, "ns", "each of these steps"), SPEED},
     {TEXT(warmup_stop, "why warm-up ended: fixed (--warmup), steady, or limit (not steady in time)")},

@@ -2,6 +2,8 @@
 #include "bench/runs/scaling.h"
 
 #include "bench/compare/noise_verdict.h"
+#include "bench/rows/bundle.h"
+#include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"
 
 #include <math.h>
@@ -12,20 +14,6 @@
 
 static const double normal_95 = 1.959964;
 static const double worst_trusted = 0.1; // deviation of the model from a run
-
-// V100s of one node; sequences of 512 tokens, global batch 16, 3,561 steps. Its wall-clock time includes validation and
-// checkpoints, and a single device ran another engine than two: not directly comparable with ours.
-static const sm_published_scaling published[] = {
-    {1, 29600, 1017.6, 1.00}, {2, 57289, 522.0, 0.97}, {4, 100791, 296.1, 0.85}};
-
-const sm_published_scaling *sm_scaling_published(double n_processes) {
-    for (size_t i = 0; i < sizeof(published) / sizeof(published[0]); i++) {
-        if (published[i].n_processes == n_processes) {
-            return &published[i];
-        }
-    }
-    return NULL;
-}
 
 static sm_status add_note(sm_scaling *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static sm_status add_note(sm_scaling *s, const char *format, ...) {
@@ -427,14 +415,27 @@ static sm_status note_predictions(sm_scaling *s) {
                           : add_note(s, "all runs were on one host: predictions do not know links between hosts");
 }
 
+// The sources of published rows, and whether their work is that of the runs here.
 static sm_status note_published(sm_scaling *s, const sm_training_run *base) {
-    bool same = number(base, "training_config.seq_len") == 512 && global_batch_of(base) == 16 &&
-                number(base, "summary.steps") == 3561;
-    return add_note(s,
-                    "published: 1, 2 and 4 V100s of one node, 512 tokens, global batch 16, 3,561 steps (29,171,712 "
-                    "tokens); %s. Its seconds hold validation and checkpoints, and its one device ran another "
-                    "engine than its two: check-run would refuse them as one table",
-                    same ? "the work of the runs here" : "other work than the runs here");
+    static const char *const fields[][2] = {{"n_seq", "training_config.seq_len"},
+                                            {"global_batch", "training_config.global_batch"},
+                                            {"steps", "summary.steps"}};
+    json_t *rows = NULL;
+    size_t i;
+    json_t *row;
+    SM_TRY(sm_bundle_published(&rows));
+    json_array_foreach(rows, i, row) {
+        bool is_same = true;
+        for (size_t k = 0; k < sizeof(fields) / sizeof(fields[0]); k++) {
+            is_same = is_same && sm_json_number(row, fields[k][0]) == number(base, fields[k][1]);
+        }
+        if (sm_json_number(row, "n_processes") == 1) {
+            SM_TRY(add_note(s, "%s; %s: check-run would refuse them as one table", sm_rows_text(row, "source"),
+                            is_same ? "the work of the runs here" : "other work than the runs here"));
+        }
+    }
+    json_decref(rows);
+    return SM_OK;
 }
 
 // --- the whole ---------------------------------------------------------------------------------

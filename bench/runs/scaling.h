@@ -45,7 +45,8 @@ typedef struct {
 sm_status sm_scaling_make(sm_training_runs *runs, const int64_t *predict, int n_predict, sm_scaling *scaling);
 void sm_scaling_free(sm_scaling *scaling);
 
-// One record for each row, of that `work` if given.
+// One record for each row, of that `work` if given; and for each published run of strong scaling (bench/results/), where
+// there is a verdict.
 extern const sm_table sm_scaling_table;
 sm_status sm_scaling_records(const sm_scaling *scaling, const sm_work *work, json_t **records);
 
@@ -53,10 +54,7 @@ sm_status sm_scaling_records(const sm_scaling *scaling, const sm_work *work, jso
 // without a verdict.
 json_t *sm_scaling_model(const sm_scaling *scaling);
 
-// The published figures of 1, 2 and 4 V100s; NULL for other numbers.
-typedef struct {
-    double n_processes, tokens_per_s, wall_s, efficiency;
-} sm_published_scaling;
-const sm_published_scaling *sm_scaling_published(double n_processes);
+// Self-contained HTML, which scaling.js draws.
+sm_status sm_scaling_page(const sm_scaling *scaling, FILE *out);
 
 #endif

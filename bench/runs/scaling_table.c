@@ -1,5 +1,8 @@
-// scaling_table.c: rows of a scaling table as records, and their display.
+// scaling_table.c: rows of a scaling table as records, their display, and the page.
 #include "bench/runs/scaling.h"
+#include "bench/pages/page.h"
+#include "bench/rows/bundle.h"
+#include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"
 
 #include <math.h>
@@ -45,6 +48,12 @@ static void show_s_as_ms(const json_t *record, const sm_column *column, char *te
     sm_text_ms(1e9 * sm_json_number(record, column->name), text, size_bytes);
 }
 
+// "published: V100"
+static void show_kind(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    const char *on = sm_rows_text(record, "on");
+    snprintf(text, size_bytes, "%s%s%s", sm_rows_text(record, column->name), on[0] != '\0' ? ": " : "", on);
+}
+
 // Ten blocks are an efficiency of 1.
 static void show_bar(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     double n = round(10 * sm_json_number(record, "efficiency"));
@@ -60,8 +69,9 @@ static const sm_column columns[] = {
     {SM_COLUMN("scaling", SM_COLUMN_TEXT, "", "strong or weak"), .heading = "scaling", .view = SM_SHOWN_WHEN_VARIED},
     {SM_COLUMN("n_processes", SM_COLUMN_INTEGER, "", "processes"), .heading = "processes", .rank = SM_RANK_ALWAYS,
      .show = sm_show_count},
-    {SM_COLUMN("kind", SM_COLUMN_TEXT, "", "measured, or predicted by the model"), .heading = "kind",
-     .rank = SM_RANK_ALWAYS},
+    {SM_COLUMN("kind", SM_COLUMN_TEXT, "", "measured, predicted by the model, or published"), .heading = "kind",
+     .rank = SM_RANK_ALWAYS, .show = show_kind},
+    {SM_COLUMN("on", SM_COLUMN_TEXT, "", "of a published run: its devices")},
     {SM_COLUMN("n_nodes", SM_COLUMN_INTEGER, "", "hosts"), .heading = "hosts", .view = SM_SHOWN_WHEN_VARIED, .rank = 6},
     {SM_COLUMN("n_runs", SM_COLUMN_INTEGER, "", "runs that the figures are means of"), .heading = "runs",
      .view = SM_SHOWN_WHEN_VARIED, .rank = 1},
@@ -88,14 +98,6 @@ static const sm_column columns[] = {
      .heading = "exposed comm.", .rank = 6, .show = sm_show_percent},
     {SM_COLUMN("model_s", SM_COLUMN_REAL, "s", "the model's time of a step"), .heading = "model ms",
      .show = show_s_as_ms},
-    {SM_COLUMN("published_tokens_per_s", SM_COLUMN_REAL, "1/s", "published: V100s"), .heading = "V100 tokens/s",
-     .rank = 2, .show = sm_show_count},
-    {SM_COLUMN("published_wall_s", SM_COLUMN_REAL, "s", "published: V100s"), .heading = "V100 s", .rank = 1,
-     .show = sm_show_real},
-    {SM_COLUMN("published_speedup", SM_COLUMN_REAL, "", "published: V100s, by tokens/s"), .heading = "V100 speed-up",
-     .rank = 3, .show = show_two},
-    {SM_COLUMN("published_efficiency", SM_COLUMN_REAL, "", "published: V100s"), .heading = "V100 efficiency", .rank = 4,
-     .show = show_two},
     {SM_COLUMN("step_half_s", SM_COLUMN_REAL, "s", "half of the 95% interval of step_s")},
     {SM_COLUMN("tokens_half_per_s", SM_COLUMN_REAL, "1/s", "half of the 95% interval of tokens_per_s")},
     {SM_COLUMN("speedup_half", SM_COLUMN_REAL, "", "half of the 95% interval of speedup")},
@@ -108,19 +110,6 @@ static const sm_column columns[] = {
 const sm_table sm_scaling_table = {"scaling", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
 
 static json_t *whole(double value) { return isfinite(value) ? json_integer((json_int_t)llround(value)) : json_null(); }
-
-static int set_published(json_t *record, const sm_scaling_row *r) {
-    const sm_published_scaling *p = r->work == SM_WORK_FIXED && !r->is_predicted && isfinite(r->speedup)
-                                        ? sm_scaling_published(r->n_processes)
-                                        : NULL;
-    const double first = sm_scaling_published(1)->tokens_per_s;
-    int failed = 0;
-    failed |= json_object_set_new(record, "published_tokens_per_s", sm_json_real(p != NULL ? p->tokens_per_s : NAN));
-    failed |= json_object_set_new(record, "published_wall_s", sm_json_real(p != NULL ? p->wall_s : NAN));
-    failed |= json_object_set_new(record, "published_speedup", sm_json_real(p != NULL ? p->tokens_per_s / first : NAN));
-    failed |= json_object_set_new(record, "published_efficiency", sm_json_real(p != NULL ? p->efficiency : NAN));
-    return failed;
-}
 
 static int set_reals(json_t *record, const sm_scaling_row *r) {
     const struct {
@@ -162,8 +151,33 @@ static sm_status add_record(const sm_scaling_row *r, json_t *records) {
     failed |= json_object_set_new(record, "steps", whole(r->steps));
     failed |= json_object_set_new(record, "tokens", whole(r->tokens));
     failed |= set_reals(record, r);
-    failed |= set_published(record, r);
     return failed == 0 ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for a scaling table");
+}
+
+// Speed-ups by tokens/s over the run of one process.
+static sm_status add_published(json_t *records) {
+    json_t *rows = NULL;
+    size_t i;
+    json_t *row;
+    double first = NAN;
+    SM_TRY(sm_bundle_published(&rows));
+    json_array_foreach(rows, i, row) {
+        const double n = sm_json_number(row, "n_processes");
+        const double rate = sm_json_number(row, "median_ts");
+        first = n == 1 ? rate : first;
+        if (n > 0) {
+            json_array_append_new(
+                records,
+                json_pack("{s:s, s:s, s:O, s:O, s:O, s:O, s:O, s:O, s:O, s:o, s:o}", "scaling", "strong", "kind",
+                          "published", "on", json_object_get(row, "gpu_info"), "n_processes",
+                          json_object_get(row, "n_processes"), "global_batch", json_object_get(row, "global_batch"),
+                          "steps", json_object_get(row, "steps"), "tokens", json_object_get(row, "tokens"),
+                          "tokens_per_s", json_object_get(row, "median_ts"), "wall_s", json_object_get(row, "wall_s"),
+                          "speedup", sm_json_real(rate / first), "efficiency", sm_json_real(rate / first / n)));
+        }
+    }
+    json_decref(rows);
+    return SM_OK;
 }
 
 sm_status sm_scaling_records(const sm_scaling *scaling, const sm_work *work, json_t **records) {
@@ -174,9 +188,31 @@ sm_status sm_scaling_records(const sm_scaling *scaling, const sm_work *work, jso
             status = add_record(&scaling->rows[i], *records);
         }
     }
+    if (status == SM_OK && scaling->has_verdict && (work == NULL || *work == SM_WORK_FIXED)) {
+        status = add_published(*records);
+    }
     if (status != SM_OK) {
         json_decref(*records);
         *records = NULL;
     }
     return status;
+}
+
+sm_status sm_scaling_page(const sm_scaling *scaling, FILE *out) {
+    static const sm_work works[] = {SM_WORK_FIXED, SM_WORK_FIXED_A_PROCESS};
+    json_t *all = NULL;
+    SM_TRY(sm_scaling_records(scaling, NULL, &all));
+    json_t *page =
+        json_pack("{s:b, s:o, s:O}", "has_verdict", scaling->has_verdict, "records", all, "notes", scaling->notes);
+    for (int k = 0; k < 2; k++) {
+        json_t *records = NULL;
+        const sm_status status = sm_scaling_records(scaling, &works[k], &records);
+        if (status != SM_OK) {
+            json_decref(page);
+            return status;
+        }
+        json_object_set_new(page, k == 0 ? "strong" : "weak", sm_page_table(&sm_scaling_table, records));
+        json_decref(records);
+    }
+    return sm_page_write(out, "Scaling of a training", (const char *const[2]){"scaling.js"}, 0, page);
 }

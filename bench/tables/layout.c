@@ -51,13 +51,13 @@ char *sm_clean_text(const char *text, bool escapes) {
     return cell;
 }
 
-static void show(const sm_layout *l, const sm_column *column, const json_t *record, char text[SM_CELL_SIZE]) {
+void sm_layout_show(const sm_layout *l, const sm_column *column, const json_t *record, char text[SM_CELL_SIZE]) {
     const sm_show usual = column->show != NULL ? column->show : sm_show_by_type(column->type);
     text[0] = '\0';
     (l->is_text && column->brief != NULL ? column->brief : usual)(record, column, text, SM_CELL_SIZE);
 }
 
-static const char *heading_of(const sm_layout *l, const sm_column *column) {
+const char *sm_layout_heading(const sm_layout *l, const sm_column *column) {
     return l->is_text && column->brief_heading != NULL ? column->brief_heading : column->heading;
 }
 
@@ -71,7 +71,7 @@ static const json_t *first_told(const sm_layout *l, const sm_column *column, boo
     *varied = false;
     for (size_t i = 0; i < json_array_size(l->records); i++) {
         const json_t *record = json_array_get(l->records, i);
-        show(l, column, record, text);
+        sm_layout_show(l, column, record, text);
         if (text[0] == '\0') {
             has_silent = true;
             continue;
@@ -83,7 +83,8 @@ static const json_t *first_told(const sm_layout *l, const sm_column *column, boo
             *varied = true;
         }
     }
-    *varied = *varied || (first != NULL && has_silent && column->view == SM_SHOWN_WHEN_SOME);
+    *varied = *varied || (first != NULL && has_silent &&
+                          (column->view == SM_SHOWN_WHEN_SOME || column->view == SM_SHOWN_IF_VARIED));
     return first;
 }
 
@@ -94,7 +95,7 @@ static bool is_note(const sm_column *column) {
 // Does a reader at a terminal ask for some columns first?
 static bool has_ranks(const sm_layout *l) {
     bool has = false;
-    for (int i = 0; l->is_text && i < l->table->n_columns; i++) {
+    for (int i = 0; l->is_text && !l->is_page && i < l->table->n_columns; i++) {
         has = has || l->table->columns[i].rank > 0;
     }
     return has;
@@ -104,6 +105,9 @@ static void choose_column(sm_layout *l, int i, bool ranked) {
     const sm_column *column = &l->table->columns[i];
     bool varied = false;
     if (column->heading == NULL || is_note(column) || first_told(l, column, &varied) == NULL) {
+        return;
+    }
+    if (!varied && column->view == SM_SHOWN_IF_VARIED) {
         return;
     }
     const bool once = ranked && !varied && column->type == SM_COLUMN_TEXT && column->rank < SM_RANK_ALWAYS &&
@@ -151,12 +155,12 @@ sm_status sm_layout_common_text(const sm_layout *l, char **text) {
         char value[SM_CELL_SIZE];
         bool varied;
         const sm_column *column = &l->table->columns[l->common[i]];
-        show(l, column, first_told(l, column, &varied), value);
+        sm_layout_show(l, column, first_told(l, column, &varied), value);
         fprintf(out, "%s%s ",
                 i > 0                                            ? ", "
                 : l->is_text && json_array_size(l->records) == 1 ? ""
                                                                  : "All rows: ",
-                heading_of(l, column));
+                sm_layout_heading(l, column));
         is_whole = put_clean(l, value, out);
     }
     return close_text(out, is_whole, text);
@@ -281,9 +285,9 @@ static sm_status fill_cells(sm_layout *l) {
     char text[SM_CELL_SIZE];
     for (int j = 0; j < l->n_shown; j++) {
         const sm_column *column = &l->table->columns[l->shown[j]];
-        SM_TRY(fill_cell(l, 0, j, heading_of(l, column)));
+        SM_TRY(fill_cell(l, 0, j, sm_layout_heading(l, column)));
         for (size_t i = 0; i < json_array_size(l->records); i++) {
-            show(l, column, json_array_get(l->records, i), text);
+            sm_layout_show(l, column, json_array_get(l->records, i), text);
             if (j + 1 == l->n_shown) {
                 append_marks(l, json_array_get(l->records, i), text);
             }
@@ -326,7 +330,7 @@ sm_status sm_layout_note_text(const sm_layout *l, int index, char **text) {
     return close_text(out, is_whole, text);
 }
 
-sm_status sm_layout_make(sm_layout *l) {
+sm_status sm_layout_choose(sm_layout *l) {
     const size_t n_columns = (size_t)l->table->n_columns;
     l->shown = calloc(n_columns, sizeof(*l->shown));
     l->common = calloc(n_columns, sizeof(*l->common));
@@ -335,6 +339,11 @@ sm_status sm_layout_make(sm_layout *l) {
         return sm_fail(SM_ERR_OOM, "no memory to lay out a table of %d columns", l->table->n_columns);
     }
     choose_columns(l);
+    return SM_OK;
+}
+
+sm_status sm_layout_make(sm_layout *l) {
+    SM_TRY(sm_layout_choose(l));
     if (l->n_shown == 0) {
         return SM_OK;
     }

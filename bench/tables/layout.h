@@ -18,6 +18,7 @@ typedef struct {
     const sm_table *table;
     const json_t *records;
     bool is_text; // for a terminal: the columns asked for first, in their short form; no markup
+    bool is_page; // with is_text: all columns, in their short form
 
     int *shown; // column indices, left to right
     int n_shown;
@@ -30,8 +31,11 @@ typedef struct {
     int n_notes;
 } sm_layout;
 
-// Fills the rest; call sm_layout_free() also after a failure.
+// Fills the rest; call sm_layout_free() also after a failure. sm_layout_choose() leaves out cells and notes.
 sm_status sm_layout_make(sm_layout *l);
+sm_status sm_layout_choose(sm_layout *l);
+void sm_layout_show(const sm_layout *l, const sm_column *column, const json_t *record, char text[SM_CELL_SIZE]);
+const char *sm_layout_heading(const sm_layout *l, const sm_column *column);
 void sm_layout_free(sm_layout *l);
 
 size_t sm_layout_rows(const sm_layout *l); // including the headings

@@ -3,6 +3,7 @@
 
 #include "bench/tables/markdown.h"
 #include "bench/tables/screen.h"
+#include "bench/tables/show.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -35,11 +36,22 @@ bool sm_format_parse(const char *name, sm_format *format) {
             return true;
         }
     }
-    if (strcasecmp(name, "markdown") == 0) {
-        *format = SM_FORMAT_MARKDOWN;
-        return true;
+    static const struct {
+        const char *name;
+        sm_format format;
+    } others[] = {{"markdown", SM_FORMAT_MARKDOWN}, {"tex", SM_FORMAT_LATEX}, {"typ", SM_FORMAT_TYPST}};
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        if (strcasecmp(name, others[i].name) == 0) {
+            *format = others[i].format;
+            return true;
+        }
     }
     return false;
+}
+
+bool sm_format_of_file(const char *path, sm_format *format) {
+    const char *dot = strrchr(path, '.');
+    return dot != NULL && strchr(dot, '/') == NULL && sm_format_parse(dot + 1, format);
 }
 
 int sm_table_find(const sm_table *table, const char *name) {
@@ -49,6 +61,71 @@ int sm_table_find(const sm_table *table, const char *name) {
         }
     }
     return -1;
+}
+
+// --- chosen columns ------------------------------------------------------------------------
+
+enum { HEADING_SIZE = 64 };
+
+// As csv writes it.
+static bool is_flat_name(const char *flat, const char *name) {
+    while (*name != '\0' && (*flat == *name || (*flat == '_' && *name == '.'))) {
+        flat++;
+        name++;
+    }
+    return *flat == *name;
+}
+
+static sm_column shown_alone(const sm_column *column, char heading[HEADING_SIZE]) {
+    sm_column c = *column;
+    const bool is_number = c.type == SM_COLUMN_INTEGER || c.type == SM_COLUMN_REAL;
+    const size_t length = strlen(c.name);
+    c.view = SM_SHOWN;
+    c.rank = SM_RANK_ALWAYS;
+    c.heading = c.heading != NULL ? c.heading : c.name;
+    c.brief_heading = NULL;
+    c.brief = NULL;
+    if (is_number && length > 3 && strcmp(c.name + length - 3, "_ns") == 0) {
+        snprintf(heading, HEADING_SIZE, "%.*s ms", (int)length - 3, c.name);
+        c.heading = heading;
+        c.show = sm_show_ms;
+    } else if (is_number && c.show == NULL) {
+        c.show = strcmp(c.unit, "bytes") == 0 ? sm_show_bytes : c.type == SM_COLUMN_REAL ? sm_show_real : sm_show_count;
+    }
+    return c;
+}
+
+sm_status sm_table_choose(const sm_table *table, const char *const *names, int n, sm_table *chosen) {
+    sm_column *columns = calloc((size_t)n, sizeof(*columns) + HEADING_SIZE);
+    char *headings = (char *)(columns + n);
+    *chosen = (sm_table){.name = table->name, .columns = columns};
+    if (columns == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory for %d columns", n);
+    }
+    for (int i = 0; i < n; i++) {
+        int k = 0;
+        while (k < table->n_columns && !is_flat_name(names[i], table->columns[k].name)) {
+            k++;
+        }
+        if (k == table->n_columns) {
+            return sm_fail(SM_ERR_USAGE, "--columns: no column is named '%s'; -o csv shows the names of all", names[i]);
+        }
+        columns[chosen->n_columns++] = shown_alone(&table->columns[k], headings + (size_t)i * HEADING_SIZE);
+    }
+    return SM_OK;
+}
+
+json_t *sm_records_chosen(const sm_table *chosen, const json_t *records) {
+    json_t *all = json_array();
+    for (size_t i = 0; i < json_array_size(records); i++) {
+        json_t *record = json_object();
+        for (int k = 0; k < chosen->n_columns; k++) {
+            const char *name = chosen->columns[k].name;
+            sm_json_set_new(record, name, json_incref(sm_json_get(json_array_get(records, i), name)));
+        }
+        json_array_append_new(all, record);
+    }
+    return all;
 }
 
 // --- struct -> record ------------------------------------------------------------------
@@ -254,6 +331,8 @@ static sm_status markdown_end(sm_record_writer *w) { return sm_markdown_write(w-
 
 static sm_status text_end(sm_record_writer *w) { return sm_text_write(w->table, w->kept, w->legend, w->out); }
 
+static sm_status typeset_end(sm_record_writer *w) { return sm_typeset_write(w->table, w->kept, w->format, w->out); }
+
 // --- writer --------------------------------------------------------------------------------
 
 static sm_status nothing(sm_record_writer *w) {
@@ -271,6 +350,8 @@ static const struct {
     [SM_FORMAT_CSV] = {csv_begin, csv_record, nothing},
     [SM_FORMAT_MARKDOWN] = {keep_begin, keep_record, markdown_end},
     [SM_FORMAT_TEXT] = {keep_begin, keep_record, text_end},
+    [SM_FORMAT_LATEX] = {keep_begin, keep_record, typeset_end},
+    [SM_FORMAT_TYPST] = {keep_begin, keep_record, typeset_end},
 };
 
 static sm_status check_stream(sm_record_writer *w) {

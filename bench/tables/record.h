@@ -7,6 +7,7 @@
 //   csv    a header, then a line a record (RFC 4180 quoting; null is an empty cell). A text that a spreadsheet
 //          would run as a formula gets an apostrophe in front; control characters become spaces
 //   md     an aligned Markdown table of the columns that have a place in it; markup in texts is escaped
+//   latex  a tabular with the lines of booktabs; typst: a table. Columns as in text, without omissions
 //   text   the columns that a reader asks for first, within the width of the terminal (screen.h)
 //
 // In csv a dotted name becomes one column ("phases.forward_ns" -> phases_forward_ns),
@@ -27,7 +28,11 @@
     X(SM_FORMAT_JSONL, "jsonl") \
     X(SM_FORMAT_CSV, "csv")     \
     X(SM_FORMAT_MARKDOWN, "md") \
-    X(SM_FORMAT_TEXT, "text")
+    X(SM_FORMAT_TEXT, "text")   \
+    X(SM_FORMAT_LATEX, "latex") \
+    X(SM_FORMAT_TYPST, "typst")
+
+#define SM_FORMAT_NAMES "text|md|csv|json|jsonl|latex|typst"
 
 typedef enum {
 #define X(code, name) code,
@@ -37,11 +42,19 @@ typedef enum {
 } sm_format;
 
 const char *sm_format_name(sm_format format);
-bool sm_format_is_read(sm_format format);                  // for people: md or text
-bool sm_format_parse(const char *name, sm_format *format); // "markdown" also means md
+bool sm_format_is_read(sm_format format);                    // for people: md or text
+bool sm_format_parse(const char *name, sm_format *format);   // "markdown" also means md, "tex" latex, "typ" typst
+bool sm_format_of_file(const char *path, sm_format *format); // by its ending
 
 // Index of the column with that name, or -1.
 int sm_table_find(const sm_table *table, const char *name);
+
+// Chooses columns by their names, "median_ts,avg_ns", each shown by itself: times in ms. SM_ERR_USAGE names an unknown
+// one. The caller frees chosen->columns.
+sm_status sm_table_choose(const sm_table *table, const char *const *names, int n, sm_table *chosen);
+
+// The records with these columns alone: a new array.
+json_t *sm_records_chosen(const sm_table *chosen, const json_t *records);
 
 // Makes a record from the struct at `base`, with every column. The caller owns it; NULL when out of memory.
 json_t *sm_record_from_struct(const sm_table *table, const void *base);
@@ -50,6 +63,9 @@ typedef struct sm_record_writer sm_record_writer;
 
 // Writes the part before the first record. `table` and `out` must outlive the writer, which does not close `out`.
 sm_status sm_record_writer_open(const sm_table *table, sm_format format, FILE *out, sm_record_writer **writer);
+
+// latex and typst, whole (typeset.c).
+sm_status sm_typeset_write(const sm_table *table, const json_t *records, sm_format format, FILE *out);
 
 // Writes one record and takes ownership of it, also after a failure. Missing columns become null; fields without a
 // column are kept in json and jsonl.

@@ -43,6 +43,7 @@ typedef enum {
     SM_SHOWN,             // as a column (if `heading` is set)
     SM_SHOWN_WHEN_VARIED, // as a column if it differs between records, otherwise once above the table
     SM_SHOWN_WHEN_SOME,   // likewise, where a record without it differs from one with it
+    SM_SHOWN_IF_VARIED,   // likewise, otherwise not at all
     SM_SHOWN_AS_NOTES,    // an array of texts: each becomes a line below the table, and a mark in the lines of its
                           // records unless all have it; texts that differ only in figures are joined
     SM_SHOWN_BELOW,       // likewise, but for the whole table: no marks

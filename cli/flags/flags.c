@@ -121,14 +121,6 @@ static const cli_choice transports[] = {{"auto", SM_TRANSPORT_AUTO},         {"m
 
 static const cli_choice orders[] = {{"random", CLI_ORDER_RANDOM}, {"given", CLI_ORDER_GIVEN}, {NULL, 0}};
 
-static const cli_choice report_formats[] = {
-    {"auto", CLI_REPORT_AUTO},
-    {"html", CLI_REPORT_HTML},
-    {"md", CLI_REPORT_MARKDOWN},
-    {"csv", CLI_REPORT_CSV},
-    {NULL, 0},
-};
-
 // Index in the list, from 1; 0: not given.
 static const cli_choice activations[] = {
 #define X(CODE, name, f, slope) {#name, SM_ACTIVATION_##CODE + 1},
@@ -642,7 +634,7 @@ static const cli_flag flags[] = {
      WITHIN(1, 1e6)},
     {"Output", "trace", 0, CLI_NEW_FILE, "FILE", NULL, "also write a trace, for ui.perfetto.dev or chrome://tracing",
      PROFILE | LOOP, AT(out.trace)},
-    {"Output", "output", 'o', CLI_FORMAT, "text|md|csv|json|jsonl", NULL,
+    {"Output", "output", 'o', CLI_FORMAT, SM_FORMAT_NAMES, NULL,
      "format on stdout; not given: text on a terminal, as wide as it is, and md elsewhere", SHOWN, AT(out.format)},
     {"Output", "wide", 0, CLI_SWITCH, NULL, NULL, "show every column with its meaning, as -o md does", SHOWN,
      AT(out.wide)},
@@ -664,10 +656,13 @@ static const cli_flag flags[] = {
     {"Output", "output", 0, CLI_NEW_FILE, "FILE", NULL, "file to write; not given: stdout", REPORT | PAGE | BUNDLE,
      AT(out.report_file),
      UNLIKE({PAGE, .help = "page (HTML) to write; not given: stdout"}, {BUNDLE, .help = "bundle to write"})},
-    {"Output", "format", 'o', CLI_CHOICE, NULL, "auto",
-     "html with charts, or Markdown with tables only; of trainings also csv; auto: by the file's name, and Markdown on "
-     "a terminal",
-     REPORT, AT(out.report_format), ONE_OF(report_formats)},
+    {"Output", "format", 'o', CLI_FORMAT, SM_FORMAT_NAMES, NULL,
+     "a table in place of the page; not given: by the ending of --output, and text on a terminal; csv of trainings: "
+     "every step",
+     REPORT, AT(out.format)},
+    {"Output", "columns", 0, CLI_TEXTS, "NAME[,...]", NULL,
+     "the table's columns, by the names of -o csv: --columns device,avg_ns,stddev_ns,q1_ns,q3_ns,first_step_ns", REPORT,
+     AT(out.columns)},
     {"Comparison", "no-reference", 0, CLI_SWITCH, NULL, NULL,
      "leave out the results of other machines that stepmark comes with", LEADERBOARD, AT(measure.no_reference)},
     {"Costs", "price", 0, CLI_TEXTS, "NAME=2.49/h[,...]", NULL,
@@ -681,10 +676,8 @@ static const cli_flag flags[] = {
      "also write the trainings as event files, each in a folder of its own, for tensorboard --logdir DIR", REPORT,
      AT(out.tensorboard)},
     {"Output", "watch", 0, CLI_SWITCH, NULL, NULL,
-     "serve the page of trainings from 127.0.0.1, for this machine alone, and follow them until Ctrl-C", REPORT,
+     "write the page again whenever a file has grown, until Ctrl-C; in a browser it loads itself again", REPORT,
      AT(out.watch)},
-    {"Output", "port", 0, CLI_INT, "N", "0", "with --watch: the port; 0: any free one, which is printed", REPORT,
-     AT(out.port), WITHIN(0, 65535)},
     {"Output", "schema", 0, CLI_SWITCH, NULL, NULL, "print the JSON Schema of these records, and do nothing else",
      SHOWN, AT(schema)},
     {"Output", "list-devices", 0, CLI_SWITCH, NULL, NULL, "same as `stepmark devices`",

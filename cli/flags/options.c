@@ -472,7 +472,7 @@ static void choose_format(cli_options *options) {
     const bool is_asked = options->out.format >= 0;
     if (options->out.wide && (!is_asked || options->out.format == SM_FORMAT_TEXT)) {
         options->out.format = SM_FORMAT_MARKDOWN;
-    } else if (!is_asked) {
+    } else if (!is_asked && options->command != CLI_REPORT) {
         options->out.format = sm_screen_width(stdout) > 0 ? SM_FORMAT_TEXT : SM_FORMAT_MARKDOWN;
     }
 }

@@ -69,9 +69,6 @@ typedef enum {
 #undef X
 } cli_profile_order;
 
-// `report --format`.
-typedef enum { CLI_REPORT_AUTO, CLI_REPORT_HTML, CLI_REPORT_MARKDOWN, CLI_REPORT_CSV } cli_report_format;
-
 // Every flag's value. Paths point into argv. NULL, 0 and empty mean: not given.
 typedef struct cli_options {
     cli_command command;
@@ -251,11 +248,10 @@ typedef struct cli_options {
         const char *trace; // file to write it to
         const char *output_file;
         const char *report_file;
-        int report_format; // cli_report_format
+        cli_texts columns;
         const char *page;
         const char *tensorboard; // folder
         bool watch;
-        int64_t port;
         cli_texts prices;    // "H100=2.49/h"
         double train_tokens; // 0 = not given
     } out;

@@ -16,8 +16,7 @@
 
 static sm_format format_of(const char *path) {
     sm_format format;
-    const char *dot = strrchr(path, '.');
-    return dot != NULL && strchr(dot, '/') == NULL && sm_format_parse(dot + 1, &format) ? format : SM_FORMAT_JSONL;
+    return sm_format_of_file(path, &format) ? format : SM_FORMAT_JSONL;
 }
 
 bool cli_is_log(const char *path) { return format_of(path) == SM_FORMAT_JSONL; }
@@ -102,7 +101,9 @@ sm_status cli_write_page(const char *path, cli_page_function write, void *what, 
         status = sm_atomic_write_all(path, text, size_bytes);
     }
     if (status == SM_OK && path != NULL) {
-        cli_note("%s: %s%zu kB; open it in a browser", path, before, size_bytes / 1000);
+        sm_format format;
+        cli_note("%s: %s%zu kB%s", path, before, size_bytes / 1000,
+                 sm_format_of_file(path, &format) ? "" : "; open it in a browser");
     }
     free(text);
     return status;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "bench/compare/leaderboard.h"
-#include "bench/report/leaderboard_page.h"
+#include "bench/report/report.h"
 #include "bench/rows/bundle.h"
 #include "bench/rows/machine.h"
 #include "bench/rows/read_rows.h"

@@ -49,7 +49,7 @@ sm_status cli_answer_print(const json_t *rows, const sm_costs *costs, int *best)
     char text[SM_ANSWER_SIZE];
     char reason[SM_ANSWER_SIZE];
     SM_TRY(sm_report_rows_make(rows, &report));
-    const sm_report_row *row = sm_report_answer_text(&report, costs, text, reason);
+    const sm_report_row *row = sm_report_answer(&report, costs, text, reason);
     printf("\n%s%s%s\n", text, reason[0] != '\0' ? " " : "", reason);
     *best = row != NULL && json_array_size(json_object_get(row->json, "run_args")) > 0 ? row->index : -1;
     sm_report_rows_free(&report);

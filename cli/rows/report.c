@@ -1,12 +1,16 @@
-// report.c: makes a page from result files, or from trainings.
+// report.c: makes a page or a table from result files, or from trainings.
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 
-#include "ends_with.h"
 #include "bench/curves/curves.h"
+#include "bench/pages/page.h"
 #include "bench/report/report.h"
+#include "bench/rows/row.h"
+#include "bench/tables/markdown.h"
 #include "bench/tables/screen.h"
 #include "bench/tables/show.h"
 #include "cli/flags/options.h"
@@ -16,18 +20,12 @@
 #include "src/io/atomic_file.h"
 #include "src/io/shell_word.h"
 
-static cli_report_format format_of(const cli_options *options) {
+// Whether it is a table, and of which format; else it is a page.
+static bool is_table(const cli_options *options, sm_format *format) {
     const char *file = options->out.report_file;
-    if (options->out.report_format != CLI_REPORT_AUTO) {
-        return (cli_report_format)options->out.report_format;
-    }
-    if (file == NULL) {
-        return sm_screen_width(stdout) == 0 ? CLI_REPORT_HTML : CLI_REPORT_MARKDOWN;
-    }
-    if (sm_ends_with(file, ".csv")) {
-        return CLI_REPORT_CSV;
-    }
-    return sm_ends_with(file, ".md") || sm_ends_with(file, ".markdown") ? CLI_REPORT_MARKDOWN : CLI_REPORT_HTML;
+    *format = options->out.format >= 0 ? (sm_format)options->out.format : SM_FORMAT_TEXT;
+    return options->out.format >= 0 || (file != NULL && sm_format_of_file(file, format)) ||
+           options->out.columns.n > 0 || (file == NULL && sm_screen_width(stdout) > 0);
 }
 
 sm_status cli_costs(const cli_options *options, sm_costs *costs) {
@@ -38,45 +36,80 @@ sm_status cli_costs(const cli_options *options, sm_costs *costs) {
     return SM_OK;
 }
 
-static void print_warnings(const sm_rows *rows) {
-    for (size_t i = 0; i < json_array_size(rows->warnings); i++) {
-        cli_note("warning: %s", json_string_value(json_array_get(rows->warnings, i)));
+// What is written: rows or trainings.
+typedef struct {
+    const cli_options *options;
+    const sm_rows *rows;
+    const sm_curves *curves; // NULL: rows
+    sm_costs costs;
+    bool follows; // the files may still grow
+} report;
+
+// Below the table, for people.
+static sm_status write_sentences(const report *r, FILE *out) {
+    char text[SM_ANSWER_SIZE];
+    char reason[SM_ANSWER_SIZE];
+    size_t i;
+    json_t *warning;
+    if (r->curves == NULL) {
+        sm_report_rows rows;
+        SM_TRY(sm_report_rows_make(r->rows->rows, &rows));
+        sm_report_answer(&rows, &r->costs, text, reason);
+        fprintf(out, text[0] != '\0' ? "\n%s%s%s\n" : "", text, reason[0] != '\0' ? " " : "", reason);
+        sm_report_rows_free(&rows);
+        return SM_OK;
     }
+    json_t *answer = sm_curves_answer(r->curves);
+    json_t *warnings = sm_curves_warnings(r->curves);
+    fprintf(out, "\n%s\n", json_string_value(answer));
+    json_array_foreach(warnings, i, warning) { fprintf(out, "- %s\n", json_string_value(warning)); }
+    json_decref(answer);
+    json_decref(warnings);
+    return SM_OK;
 }
 
-typedef struct {
-    const sm_rows *rows;
-    sm_costs costs;
-    bool html;
-} report;
+static sm_status write_table(const report *r, sm_format format, FILE *out) {
+    const cli_texts *asked = &r->options->out.columns;
+    const char *names[sizeof(asked->texts) / sizeof(asked->texts[0])];
+    const bool is_ladder = r->curves == NULL && json_array_size(r->rows->rows) == 0;
+    sm_table table = r->curves != NULL ? sm_curves_table : is_ladder ? cli_ladder_table : sm_row_table;
+    json_t *records = r->curves != NULL ? sm_curves_records(r->curves)
+                      : is_ladder       ? json_incref(r->rows->rungs)
+                                        : json_incref(r->rows->rows);
+    sm_table chosen = {.columns = NULL};
+    sm_status status = SM_OK;
+    for (int i = 0; i < asked->n; i++) {
+        names[i] = asked->texts[i];
+    }
+    if (asked->n > 0) {
+        SM_TRY_GOTO(sm_table_choose(&table, names, asked->n, &chosen));
+        table = chosen;
+    }
+    if (asked->n > 0 && (format == SM_FORMAT_JSON || format == SM_FORMAT_JSONL)) {
+        json_t *all = records;
+        records = sm_records_chosen(&chosen, all);
+        json_decref(all);
+    }
+    SM_TRY_GOTO(sm_record_write_all(&table, format, out, records));
+    status = sm_format_is_read(format) && asked->n == 0 ? write_sentences(r, out) : SM_OK;
+cleanup:
+    free((void *)(uintptr_t)chosen.columns);
+    json_decref(records);
+    return status;
+}
 
 static sm_status write_report(void *what, FILE *out) {
     const report *r = what;
-    return sm_report_write(r->rows, &r->costs, r->html, out);
-}
-
-static sm_status write_page(const cli_options *options, const sm_rows *rows) {
-    char n_rows[64];
-    report r = {.rows = rows, .html = format_of(options) == CLI_REPORT_HTML};
-    SM_TRY(cli_costs(options, &r.costs));
-    const size_t n = json_array_size(rows->rows) + json_array_size(rows->rungs);
-    snprintf(n_rows, sizeof(n_rows), "%zu row%s, ", n, sm_plural(n));
-    print_warnings(rows);
-    return cli_write_page(options->out.report_file, write_report, &r, n_rows);
+    const unsigned how = r->follows ? SM_PAGE_RELOADS : 0;
+    sm_format format;
+    if (is_table(r->options, &format)) {
+        const bool has_steps = r->curves != NULL && format == SM_FORMAT_CSV && r->options->out.columns.n == 0;
+        return has_steps ? sm_curves_csv(r->curves, out) : write_table(r, format, out);
+    }
+    return r->curves != NULL ? sm_curves_page(r->curves, how, out) : sm_report_write(r->rows, &r->costs, how, out);
 }
 
 // --- trainings -----------------------------------------------------------------------------------
-
-typedef struct {
-    const sm_curves *curves;
-    cli_report_format format;
-} curves_report;
-
-static sm_status write_curves(void *what, FILE *out) {
-    const curves_report *r = what;
-    return r->format == CLI_REPORT_CSV ? sm_curves_csv(r->curves, out)
-                                       : sm_curves_page(r->curves, r->format == CLI_REPORT_HTML, out);
-}
 
 static sm_status write_event_file(const char *folder, const sm_curve *curve) {
     char path[PATH_MAX];
@@ -103,12 +136,13 @@ static sm_status write_event_file(const char *folder, const sm_curve *curve) {
     return status;
 }
 
-static sm_status report_trainings(const cli_options *options) {
+static sm_status report_trainings(report *r) {
+    const cli_options *options = r->options;
     sm_curves curves;
     char n_runs[64];
     sm_status status = SM_OK;
     SM_TRY(sm_curves_read(options->operands, options->n_operands, &curves));
-    curves_report r = {&curves, format_of(options)};
+    r->curves = &curves;
     snprintf(n_runs, sizeof(n_runs), "%zu training%s, ", curves.n, sm_plural(curves.n));
     for (size_t i = 0; i < curves.n && options->out.tensorboard != NULL && status == SM_OK; i++) {
         status = write_event_file(options->out.tensorboard, &curves.curves[i]);
@@ -119,11 +153,39 @@ static sm_status report_trainings(const cli_options *options) {
                  sm_shell_path(options->out.tensorboard, word));
     }
     if (status == SM_OK && (options->out.tensorboard == NULL || options->out.report_file != NULL)) {
-        status = cli_write_page(options->out.report_file, write_curves, &r, n_runs);
+        status = cli_write_page(options->out.report_file, write_report, r, n_runs);
     }
     sm_curves_free(&curves);
     return status;
 }
+
+// --- rows ----------------------------------------------------------------------------------------
+
+static sm_status report_rows(report *r) {
+    const cli_options *options = r->options;
+    char n_rows[64];
+    sm_rows rows;
+    size_t i;
+    json_t *warning;
+    sm_status status = SM_OK;
+    SM_TRY(cli_costs(options, &r->costs));
+    SM_TRY(sm_rows_init(&rows));
+    SM_TRY_GOTO(sm_rows_take_rungs(&rows));
+    rows.interrupted = &cli_interrupted;
+    r->rows = &rows;
+    for (int k = 0; k < options->n_operands; k++) {
+        SM_TRY_GOTO(sm_rows_read(options->operands[k], &rows));
+    }
+    const size_t n = json_array_size(rows.rows) + json_array_size(rows.rungs);
+    snprintf(n_rows, sizeof(n_rows), "%zu row%s, ", n, sm_plural(n));
+    json_array_foreach(rows.warnings, i, warning) { cli_note("warning: %s", json_string_value(warning)); }
+    status = cli_write_page(options->out.report_file, write_report, r, n_rows);
+cleanup:
+    sm_rows_free(&rows);
+    return status;
+}
+
+// --- the subcommand ------------------------------------------------------------------------------
 
 // Trainings and rows have no common page.
 static sm_status count_trainings(const cli_options *options, int *n) {
@@ -135,41 +197,56 @@ static sm_status count_trainings(const cli_options *options, int *n) {
         return sm_fail(SM_ERR_USAGE, "%d of %d are trainings, the others result files; give either", *n,
                        options->n_operands);
     }
-    if (*n == 0 && (options->out.tensorboard != NULL || format_of(options) == CLI_REPORT_CSV)) {
-        return sm_fail(SM_ERR_USAGE, "%s: of trainings only; give run folders (train --run) or logs (train --log)",
-                       options->out.tensorboard != NULL ? "--tensorboard" : "csv");
+    if (*n == 0 && options->out.tensorboard != NULL) {
+        return sm_fail(SM_ERR_USAGE,
+                       "--tensorboard: of trainings only; give run folders (train --run) or logs (train --log)");
     }
     return SM_OK;
 }
 
+static sm_status check_watch(const cli_options *options) {
+    sm_format format;
+    return !options->out.watch || (options->out.report_file != NULL && !is_table(options, &format))
+               ? SM_OK
+               : sm_fail(SM_ERR_USAGE, "--watch: give --output FILE.html, a page that is written again");
+}
+
+// The newest change of the files that are read, in ns.
+static int64_t last_change(const cli_options *options) {
+    static const char *const names[] = {"", "/log.jsonl", "/run.json"};
+    enum { N_NAMES = sizeof(names) / sizeof(names[0]) };
+    int64_t last_ns = 0;
+    for (int i = 0; i < options->n_operands * N_NAMES; i++) {
+        char path[PATH_MAX];
+        struct stat found;
+        snprintf(path, sizeof(path), "%s%s", options->operands[i / N_NAMES], names[i % N_NAMES]);
+        if (stat(path, &found) == 0) {
+            const int64_t changed_ns = (int64_t)found.st_mtim.tv_sec * 1000000000 + found.st_mtim.tv_nsec;
+            last_ns = changed_ns > last_ns ? changed_ns : last_ns;
+        }
+    }
+    return last_ns;
+}
+
 sm_status cli_report(const cli_options *options) {
-    sm_rows rows;
+    report r = {.options = options, .follows = options->out.watch};
     int n_trainings;
-    sm_status status = SM_OK;
     if (options->n_operands == 0) {
         return sm_fail(SM_ERR_USAGE, "give result files, or run folders: stepmark report FILE... --output report.html");
     }
     SM_TRY(count_trainings(options, &n_trainings));
-    if (options->out.watch &&
-        (n_trainings == 0 || options->out.report_file != NULL || options->out.tensorboard != NULL)) {
-        return sm_fail(SM_ERR_USAGE, "--watch: %s",
-                       n_trainings == 0 ? "of trainings only; give run folders (train --run) or logs (train --log)"
-                                        : "serves the page; leave out --output and --tensorboard");
+    SM_TRY(check_watch(options));
+    for (;;) {
+        const int64_t changed_ns = last_change(options);
+        SM_TRY((n_trainings > 0 ? report_trainings : report_rows)(&r));
+        if (!r.follows) {
+            return SM_OK;
+        }
+        while (last_change(options) == changed_ns && !cli_interrupted) {
+            nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
+        }
+        if (cli_interrupted) { // the page stays, and no longer loads itself again
+            r.follows = false;
+        }
     }
-    if (options->out.watch) {
-        return cli_report_watch(options);
-    }
-    if (n_trainings > 0) {
-        return report_trainings(options);
-    }
-    SM_TRY(sm_rows_init(&rows));
-    SM_TRY_GOTO(sm_rows_take_rungs(&rows));
-    rows.interrupted = &cli_interrupted;
-    for (int i = 0; i < options->n_operands; i++) {
-        SM_TRY_GOTO(sm_rows_read(options->operands[i], &rows));
-    }
-    status = write_page(options, &rows);
-cleanup:
-    sm_rows_free(&rows);
-    return status;
 }

@@ -64,7 +64,4 @@ sm_status cli_recommend_print(const json_t *rows, sm_format format, size_t *n);
 sm_status cli_answer_print(const json_t *rows, const sm_costs *costs, int *best);
 void cli_again_print(const char *path, size_t row);
 
-// `report --watch`: serves the page of trainings until Ctrl-C.
-sm_status cli_report_watch(const cli_options *options);
-
 #endif

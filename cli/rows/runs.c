@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "bench/runs/run_check.h"
-#include "bench/runs/scaling_page.h"
+#include "bench/runs/scaling.h"
 #include "bench/tables/markdown.h"
 #include "cli/flags/options.h"
 #include "cli/output/files.h"

@@ -19,7 +19,7 @@ typedef struct {
 
 #define WORK "-m tiny -b 1 --seq-len 8"
 static const command commands[] = {
-    {"report rows.jsonl --format md", NULL, 100},
+    {"report rows.jsonl -o md", NULL, 100},
     {"report rows.jsonl --output page.html", "page.html", 20},
     {"recommend rows.jsonl", NULL, 100},
     {"compare rows.jsonl rows.jsonl", NULL, 100},

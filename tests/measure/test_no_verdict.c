@@ -255,14 +255,14 @@ TEST(report_says_why) {
     assert_int_equal(json_dump_file(rows, path, 0), 0);
     json_decref(rows);
     const expectation cases[] = {
-        {"report $T/rows.json -o md", 0, "none: no verdict on 3 of 3 rows: " BUSY, NULL},
+        {"report $T/rows.json -o md", 0, "No verdict for tiny, 16 tokens, step: " BUSY, NULL},
         {"recommend $T/rows.json -o json", 0, "no verdict on 3 of 3 rows: " BUSY, NULL},
         {"compare $T/rows.json $T/rows.json -o json", 0, BUSY, NULL},
     };
     CHECK_ALL(cases);
     expect_exit("report $T/rows.json --output $T/report.html", 0);
     read_file("report.html", out);
-    expect_text("report", out, "no verdict on 3 of 3 rows: " BUSY);
+    expect_text("report", out, "No verdict for tiny, 16 tokens, step: " BUSY);
 }
 
 int main(void) { return cmocka_run_group_tests(tests, make_folder, remove_folder); }

@@ -1,4 +1,5 @@
-// The report: complete, escaped; what its figures hold. tools/tests/report_page.py looks at it in a browser.
+// The report: what its page is given, and what the script makes of that (report_figures.js, under node).
+// tools/tests/report_page.py looks at it in a browser.
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -9,7 +10,6 @@
 #include "tests/support/test.h"
 #include "tests/support/temp_folder.h"
 #include "bench/pages/page.h"
-#include "bench/report/charts.h"
 #include "bench/report/report.h"
 #include "bench/tables/show.h"
 #include "embedded.h"
@@ -97,11 +97,11 @@ static void spoil(sm_rows *rows) {
     json_array_append_new(rows->rows, json_object());
 }
 
-static char *write_report(const sm_rows *rows, bool html, size_t *size_bytes) {
+static char *write_report(const sm_rows *rows, const sm_costs *costs, size_t *size_bytes) {
     char *text = NULL;
     FILE *out = open_memstream(&text, size_bytes);
     assert_non_null(out);
-    expect_ok("report", sm_report_write(rows, NULL, html, out));
+    expect_ok("report", sm_report_write(rows, costs, 0, out));
     fclose(out);
     return text;
 }
@@ -120,112 +120,97 @@ static int count_in(const char *text, const char *what) {
     return n;
 }
 
-// --- contents ----------------------------------------------------------------------------------
+// --- the page's data and figures ---------------------------------------------------------------
 
-static void expect_contents(const char *text) {
-    expect_in(text, "308 ± 17.9");        // published, by size
-    expect_in(text, "memory was paging"); // and what was wrong with it
-    expect_in(text, "95 ± 68");           // published, forward and backward
-    expect_in(text, "oom");
-    expect_in(text, "a processor");
-    expect_in(text, "2026-11-22T03:04:05Z");
-    expect_in(text, "throughput per GiB");
-    expect_in(text, "counted twice");
-    assert_null(strstr(text, "<script>alert"));
-    assert_null(strstr(text, "<img"));
-    assert_null(strstr(text, "\x01"));
-    assert_null(strstr(text, "nan"));
-}
-
-TEST(markdown) {
-    sm_rows rows;
-    size_t size_bytes;
-    make_rows(&rows, 16);
-    spoil(&rows);
-    char *text = write_report(&rows, false, &size_bytes);
-    expect_contents(text);
-    expect_in(text, "2.00"); // backward / forward
-    expect_in(text, "| same |");
-    free(text);
-    sm_rows_free(&rows);
-}
-
-// The data that a page holds under `id`.
-static json_t *data_of(const char *page, const char *id) {
-    char begin[64];
+// The data that a page holds.
+static json_t *data_of(const char *page) {
+    static const char begin[] = "<script type=\"application/json\" id=\"page\">";
     json_error_t error;
-    snprintf(begin, sizeof(begin), "<script type=\"application/json\" id=\"%s\">", id);
     const char *at = strstr(page, begin);
     assert_non_null(at);
     at += strlen(begin);
     json_t *data = json_loadb(at, (size_t)(strstr(at, "</script>") - at), 0, &error);
     if (data == NULL) {
-        fail_msg("%s: %s", id, error.text);
+        fail_msg("%s", error.text);
     }
     return data;
 }
 
-static const json_t *figure_of(const json_t *figures, const char *id) {
-    size_t i;
-    json_t *figure;
-    json_array_foreach((json_t *)figures, i, figure) {
-        if (strcmp(sm_rows_text(figure, "id"), id) == 0) {
-            return figure;
-        }
-    }
-    fail_msg("no picture: %s", id);
-    return NULL;
+static const char *entry_text(const json_t *data, size_t row, const char *name) {
+    return sm_rows_text(json_array_get(json_object_get(data, "rows"), row), name);
 }
 
-TEST(html) {
+// What the script makes of a page of these rows is as report_figures.js has it under that name.
+static void expect_figures(const sm_rows *rows, const char *name) {
+    char command[512];
+    size_t size_bytes;
+    char *page = write_report(rows, NULL, &size_bytes);
+    char *path = temp_path("figures.html");
+    FILE *file = fopen(path, "w");
+    fwrite(page, 1, size_bytes, file);
+    fclose(file);
+    snprintf(command, sizeof(command), "node tests/support/report_figures.js %s %s", path, name);
+    if (system(command) != 0) {
+        fail_msg("%s", command);
+    }
+    free(path);
+    free(page);
+}
+
+TEST(a_page_of_spoiled_rows) {
     sm_rows rows;
     size_t size_bytes;
     make_rows(&rows, 16);
     spoil(&rows);
-    char *text = write_report(&rows, true, &size_bytes);
-    expect_contents(text);
-    json_t *figures = data_of(text, "figures");
-    json_t *data = data_of(text, "row-data");
-    for (int chart = 0; chart < SM_CHART_COUNT; chart++) {
-        char place[64];
-        const char *id = sm_chart_id((sm_chart)chart);
-        snprintf(place, sizeof(place), "data-figure=\"%s\"", id);
-        expect_in(text, place);
-        assert_non_null(figure_of(figures, id));
-    }
-    assert_null(strstr(text, "Not drawn"));
-    assert_int_equal(json_array_size(json_object_get(data, "rows")), 18);
-    assert_int_equal(count_in(text, "<tr data-row="), 18);
-    expect_in(text, "[1] row 1: ");
+    char *text = write_report(&rows, NULL, &size_bytes);
+    assert_null(strstr(text, "</td><script>"));
+    assert_null(strstr(text, "<img"));
+    assert_null(strstr(text, "\x01"));
     // Self-contained: nothing is fetched. Names of namespaces are no addresses.
     assert_int_equal(count_in(text, "http"), count_in(text, "http://www.w3.org/") + count_in(text, "http-equiv"));
     assert_null(strstr(text, " src=\""));
-    json_decref(figures);
+    json_t *data = data_of(text);
+    assert_int_equal(json_array_size(json_object_get(data, "rows")), 18);
+    assert_int_equal(json_array_size(sm_json_get(data, "table.rows")), 18);
+    assert_string_equal(entry_text(data, 12, "row.reason"), evil);
+    assert_string_equal(entry_text(data, 12, "doubt"), "no figures");
     json_decref(data);
     free(text);
+    expect_figures(&rows, "spoiled");
     sm_rows_free(&rows);
 }
 
-// A single point is no picture; the page says what it does not draw.
+// A single point is no picture.
 TEST(nothing_of_one_row) {
     sm_rows rows;
-    size_t size_bytes;
     make_rows(&rows, 1);
-    char *text = write_report(&rows, true, &size_bytes);
-    json_t *figures = data_of(text, "figures");
-    expect_in(text, "side by side: no two configurations did the same work");
-    expect_in(text, "memory against batch: ");
-    assert_null(strstr(text, "data-figure=\"throughput\""));
-    assert_int_equal(json_array_size(figures), 5); // phases, start, spread, distribution, roofline
-    json_decref(figures);
-    free(text);
+    expect_figures(&rows, "one");
     sm_rows_free(&rows);
 }
 
-// A loop's phases are held against the first loop of the same work; the report without a loop says nothing of them.
+TEST(rows_of_two_devices) {
+    sm_rows rows;
+    make_rows(&rows, 16);
+    expect_figures(&rows, "two_devices");
+    sm_rows_free(&rows);
+}
+
+// A varied flag tells series apart, also one that is no part of a row's identity.
+TEST(a_varied_flag_is_a_column) {
+    sm_rows rows;
+    make_rows(&rows, 4);
+    for (size_t i = 0; i < 4; i++) {
+        set(row_at(&rows, i), "device", json_string("cpu"));
+        set(row_at(&rows, i), "mode", json_string("fused"));
+        set(row_at(&rows, i), "run_args", json_pack("[o, s]", json_sprintf("--warmup=%d", (int)(5 * i)), "--seed=42"));
+    }
+    expect_figures(&rows, "warmup");
+    sm_rows_free(&rows);
+}
+
+// A loop's phases are held against the first loop of the same work.
 TEST(loops) {
     sm_rows rows;
-    size_t size_bytes;
     make_rows(&rows, 4);
     for (size_t i = 0; i < 4; i += 2) {
         json_t *row = row_at(&rows, i);
@@ -235,31 +220,11 @@ TEST(loops) {
                       "verdict", "Bound by <input>.", "ceiling_ts", 1000.0));
         set(row, "mode", json_string("fused"));
     }
-    char *text = write_report(&rows, true, &size_bytes);
-    json_t *figures = data_of(text, "figures");
-    const json_t *panel = json_array_get(json_object_get(figure_of(figures, "loop-phases"), "panels"), 0);
-    const json_t *bars = json_object_get(panel, "bars");
-    assert_int_equal(json_array_size(bars), 2);
-    assert_null(json_object_get(json_array_get(bars, 0), "changes"));
-    assert_string_equal(json_string_value(json_array_get(json_object_get(json_array_get(bars, 1), "changes"), 3)),
-                        "-90.0%");
-    expect_in(text, "Training loops</h2>");
-    expect_in(text, "row 3: Bound by &lt;input&gt;.");
-    json_decref(figures);
-    free(text);
-    text = write_report(&rows, false, &size_bytes);
-    expect_in(text, "fused loader=threads:1 | threads:1 |");
-    assert_null(strstr(text, "loader=threads:1 threads:1"));
-    free(text);
-    json_array_remove(rows.rows, 0);
-    json_array_remove(rows.rows, 1);
-    text = write_report(&rows, true, &size_bytes);
-    assert_null(strstr(text, "Training loops"));
-    free(text);
+    expect_figures(&rows, "loops");
     sm_rows_free(&rows);
 }
 
-// A file of `stepmark ladder` makes a report by itself, and a section in a report of rows.
+// Rungs of `stepmark ladder` are read only where they are asked for.
 TEST(ladders) {
     static const char text_of_rungs[] =
         "{\"ladder\": \"matmul\", \"shape\": \"N=8\", \"device\": \"cpu\", \"name\": \"<Chip>\", \"rung\": \"loops\", "
@@ -270,7 +235,6 @@ TEST(ladders) {
         "\"ns\": 2e6, \"ns_ci95_lo\": 2e6, \"ns_ci95_hi\": 2e6, \"ceiling_ns\": 1e6, \"ceiling_share\": 0.5, "
         "\"times_before\": 2, \"flops_per_s\": 2e9}\n";
     sm_rows rows;
-    size_t size_bytes;
     assert_int_equal(sm_rows_init(&rows), SM_OK);
     assert_int_equal(sm_rows_parse("rungs", text_of_rungs, sizeof(text_of_rungs) - 1, &rows), SM_ERR_FORMAT);
     sm_rows_free(&rows);
@@ -278,51 +242,28 @@ TEST(ladders) {
     assert_int_equal(sm_rows_take_rungs(&rows), SM_OK);
     assert_int_equal(sm_rows_parse("rungs", text_of_rungs, sizeof(text_of_rungs) - 1, &rows), SM_OK);
     assert_int_equal(json_array_size(rows.rows), 4);
-    for (int with_rows = 1; with_rows >= 0; with_rows--) {
-        char *text = write_report(&rows, true, &size_bytes);
-        json_t *figures = data_of(text, "figures");
-        const json_t *panel = json_array_get(json_object_get(figure_of(figures, "ladders"), "panels"), 0);
-        const json_t *point = json_array_get(json_object_get(panel, "points"), 1);
-        assert_true(json_number_value(json_object_get(point, "x")) == 50);
-        expect_in(text, "cpu on &lt;Chip&gt;");
-        assert_int_equal(strstr(text, "All rows</h2>") != NULL, with_rows);
-        json_decref(figures);
-        free(text);
-        json_array_clear(rows.rows);
-    }
-    char *text = write_report(&rows, false, &size_bytes);
-    expect_in(text, "| shipped | 2.000 | 2 GFLOP/s | 50.0% | 2.00 x |");
-    free(text);
+    expect_figures(&rows, "ladders");
+    json_array_clear(rows.rows);
+    expect_figures(&rows, "ladders");
     sm_rows_free(&rows);
 }
 
 // Rows of two hosts with the same chip have colours of their own, the same in each picture.
 TEST(colours_by_device) {
     sm_rows rows;
-    sm_report_rows report;
     make_rows(&rows, 8);
     for (size_t i = 0; i < 8; i++) {
         set(row_at(&rows, i), "cpu_info", json_string("Some(R) Chip CPU @ 2.00GHz"));
         set(row_at(&rows, i), "device", json_string("cpu"));
         set(row_at(&rows, i), "context.host", json_string(i % 2 == 0 ? "here" : "there"));
     }
-    expect_ok("rows", sm_report_rows_make(rows.rows, &report));
-    assert_int_equal(report.n_devices, 2);
-    assert_string_equal(report.rows[0].device, "Some Chip of here");
-    assert_string_equal(report.rows[1].device, "Some Chip of there");
-    for (size_t i = 0; i < 8; i++) {
-        assert_int_equal(report.rows[i].colour, 1 + (int)i % 2);
-        assert_int_equal(report.rows[i].style, (int)i / 2 % 2); // naive, fused
-    }
-    sm_report_rows_free(&report);
+    expect_figures(&rows, "two_hosts");
     sm_rows_free(&rows);
 }
 
 // Each precision has its own ceiling, and one that was measured differently is drawn as far as it was.
 TEST(ceilings_by_precision) {
     sm_rows rows;
-    sm_figures figures;
-    sm_report_rows report;
     make_rows(&rows, 4);
     for (size_t i = 0; i < 4; i++) {
         set(row_at(&rows, i), "device", json_string("cpu"));
@@ -331,28 +272,63 @@ TEST(ceilings_by_precision) {
     set(row_at(&rows, 0), "peak_flops", json_real(8e11));
     set(row_at(&rows, 1), "peak_bandwidth", json_real(6.6e9));
     set(row_at(&rows, 2), "peak_bandwidth", json_real(28.6e9));
-    expect_ok("rows", sm_report_rows_make(rows.rows, &report));
-    expect_ok("figures", sm_figures_open(&figures));
-    sm_chart_roofline(&report, &figures);
-    char *text = sm_json_dump(figures.list);
-    expect_in(text, "\"cpu t2 bf16: 800 GFLOP/s, 40 GB/s\"");
-    expect_in(text, "\"cpu t2 fp32: 200 GFLOP/s, 6.6 GB/s to 40 GB/s\"");
-    assert_int_equal(count_in(text, "\"is_wide\": true"), 1);
-    assert_int_equal(count_in(text, "\"peak_hi\""), 2);
+    expect_figures(&rows, "ceilings");
+    sm_rows_free(&rows);
+}
+
+// A row without a verdict has no rank, reason or cost.
+TEST(one_verdict) {
+    sm_rows rows;
+    size_t size_bytes;
+    const sm_costs costs = {.train_tokens = 1e9};
+    make_rows(&rows, 4);
+    set(row_at(&rows, 2), "own_kernels", json_string("gelu_forward=my.c (fnv1a64:1)"));
+    set(row_at(&rows, 0), "noise_percent", json_real(70));
+    set(row_at(&rows, 0), "ci95_hi_ns", json_integer(500000000));
+    char *text = write_report(&rows, &costs, &size_bytes);
+    json_t *data = data_of(text);
+    for (size_t i = 0; i < 4; i++) {
+        const bool is_refused = i == 0 || i == 2;
+        if ((entry_text(data, i, "doubt")[0] != '\0') != is_refused ||
+            (entry_text(data, i, "why")[0] == '\0') != is_refused ||
+            (entry_text(data, i, "cost")[0] == '\0') != is_refused) {
+            fail_msg("row %zu: doubt '%s', why '%s', cost '%s'", i, entry_text(data, i, "doubt"),
+                     entry_text(data, i, "why"), entry_text(data, i, "cost"));
+        }
+    }
+    json_decref(data);
     free(text);
-    sm_figures_free(&figures);
-    sm_report_rows_free(&report);
+    expect_figures(&rows, "refused");
+    sm_rows_free(&rows);
+}
+
+TEST(the_answer_comes_first) {
+    static const char *const says[] = {"For small, 64 tokens, step, cpu is the fastest: ",
+                                       "with fused fp32, batch 1, 2 threads, 1.70 ("};
+    sm_rows rows;
+    size_t size_bytes;
+    make_rows(&rows, 4);
+    char *text = write_report(&rows, NULL, &size_bytes);
+    json_t *data = data_of(text);
+    const json_t *answer = json_object_get(data, "answer");
+    for (size_t i = 0; i < 2; i++) {
+        expect_in(json_string_value(json_array_get(answer, 0)), says[i]);
+    }
+    assert_string_equal(json_string_value(json_array_get(answer, 1)),
+                        "It is bound by memory: 35% of its measured bandwidth (and 33% of its peak arithmetic).");
+    json_decref(data);
+    free(text);
     sm_rows_free(&rows);
 }
 
 // A page without them is blank: they are found by name.
 TEST(a_page_has_its_styles_and_scripts) {
-    static const char *const files[] = {"bench/pages/page.css", "bench/pages/page.js", "bench/pages/chart.js",
-                                        "bench/pages/view.js"};
+    static const char *const files[] = {"bench/pages/page.css",  "bench/pages/page.js",   "bench/pages/chart.js",
+                                        "bench/pages/figure.js", "bench/report/group.js", "bench/report/report.js"};
     sm_rows rows;
     size_t size_bytes;
     make_rows(&rows, 4);
-    char *text = write_report(&rows, true, &size_bytes);
+    char *text = write_report(&rows, NULL, &size_bytes);
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
         const sm_embedded *file = sm_embedded_find(files[i]);
         if (file == NULL || memmem(text, size_bytes, file->text, file->size_bytes) == NULL) {
@@ -394,7 +370,7 @@ TEST(a_thousand_rows) {
     struct timespec end;
     make_rows(&rows, 1000);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
-    char *text = write_report(&rows, true, &size_bytes);
+    char *text = write_report(&rows, NULL, &size_bytes);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
     assert_true(size_bytes < 5000000);
     if (!(end.tv_sec - begin.tv_sec < 30)) { // 1 s where nothing else runs, and not under sanitizers
@@ -421,14 +397,29 @@ TEST(program) {
         int code;
         const char *says;
     } cases[] = {
-        {SM_TEST_BINARY " report $T/rows.jsonl --output $T/report.md && cat $T/report.md", 0, "## All rows"},
-        {SM_TEST_BINARY " report $T/rows.jsonl $T/rows.jsonl --format md", 0, "32 rows"},
-        {"sed '1,8s/\"status\"/\"own_kernels\":\"gelu_forward=my.c (fnv1a64:1)\",&/' $T/rows.jsonl "
-         ">$T/own.jsonl; " SM_TEST_BINARY " report $T/own.jsonl --format md",
-         0, ", own code"},
+        {SM_TEST_BINARY " report $T/rows.jsonl --output $T/report.md && cat $T/report.md", 0, "All rows: model small"},
+        {SM_TEST_BINARY " report $T/rows.jsonl -o md", 0, "\nFor small, 64 tokens, step, cpu is the fastest: "},
+        {SM_TEST_BINARY " report $T/rows.jsonl --output $T/report.html", 0, "report.html: 16 rows, "},
+        {SM_TEST_BINARY " report $T/rows.jsonl --output $T/report.html", 0, "open it in a browser"},
+        {SM_TEST_BINARY " report $T/rows.jsonl -o csv --columns device,n_batch,median_ns,phases.forward_ns | head -2",
+         0, "device,n_batch,median_ns,phases_forward_ns\ncpu,1,209790000,63000000.0\n"},
+        {SM_TEST_BINARY " report $T/rows.jsonl -o csv --columns phases_forward_ns", 0, "phases_forward_ns\n63000000.0\n"},
+        {SM_TEST_BINARY " report $T/rows.jsonl -o jsonl --columns mode,n_batch", 0,
+         "{\"mode\": \"naive\", \"n_batch\": 1}\n"},
+        {SM_TEST_BINARY " report $T/rows.jsonl -o md --columns mode,avg_ns", 0, "| naive |  209.8 |\n"},
+        {SM_TEST_BINARY " report $T/rows.jsonl -o latex --columns mode,avg_ns,% ", 2, "no column is named '%'"},
+        {SM_TEST_BINARY " report $T/rows.jsonl -o latex --columns device,avg_ns,n_batch", 0,
+         "\\begin{tabular}{lrr}\n\\toprule\ndevice & avg ms & n\\_batch \\\\\n\\midrule\ncpu & 209.8 & 1 \\\\\n"},
+        {SM_TEST_BINARY " report $T/rows.jsonl -o typst --columns device,avg_ns,n_batch", 0,
+         "  align: (left, right, right, ),\n  table.header([device], [avg ms], [n\\_batch], ),\n  [cpu], [209.8], [1], "
+         "\n"},
+        {"sed 's/\"status\"/\"own_kernels\":\"gelu_forward=my.c (fnv1a64:1)\",&/' $T/rows.jsonl "
+         ">$T/own.jsonl; " SM_TEST_BINARY " report $T/own.jsonl -o text",
+         0, "No verdict for small, 64 tokens, step, own code: own code: "},
         {SM_TEST_BINARY " report", 2, "give result files"},
-        {SM_TEST_BINARY " report $T/none.jsonl --format md", 1, "cannot open"},
-        {SM_TEST_BINARY " report $T/rows.jsonl", 0, "All rows</h2>"},
+        {SM_TEST_BINARY " report $T/none.jsonl -o md", 1, "cannot open"},
+        {SM_TEST_BINARY " report $T/rows.jsonl", 0, "<script type=\"application/json\" id=\"page\">"},
+        {SM_TEST_BINARY " report $T/rows.jsonl --watch", 2, "--watch: give --output FILE.html"},
         {SM_TEST_BINARY " run --schema", 0, "\"samples_ns\""},
     };
     sm_rows rows;
@@ -452,25 +443,6 @@ TEST(program) {
         free(out_path);
     }
     free(path);
-    sm_rows_free(&rows);
-}
-
-TEST(the_answer_comes_first) {
-    sm_rows rows;
-    size_t size_bytes;
-    make_rows(&rows, 4);
-    char *text = write_report(&rows, false, &size_bytes);
-    const char *sentence = strstr(text, "For small, 64 tokens, step, cpu is the fastest: ");
-    if (sentence == NULL) {
-        fail_msg("%.300s", text);
-    }
-    assert_true(sentence - text < 100);
-    expect_in(text, "with fused fp32, batch 1, 2 threads, 1.70 (");
-    expect_in(text, "It is bound by memory: 35% of its measured bandwidth (and 33% of its peak arithmetic).");
-    free(text);
-    text = write_report(&rows, true, &size_bytes);
-    expect_in(text, "<div class=card>");
-    free(text);
     sm_rows_free(&rows);
 }
 

@@ -72,7 +72,7 @@ TEST(every_subcommand_fits) {
         {"recommend " ROWS, 0},
         {"compare " ROWS " " ROWS, 0},
         {"compare " ROWS "#99", 2},
-        {"report " ROWS " --format md --output $T/report.md", 0},
+        {"report " ROWS " -o md --output $T/report.md", 0},
         {"train --init -m tiny --save $T/model", 0},
         {"generate --weights $T/model --prompt once --tokens 8", 0},
     };
