@@ -8,7 +8,6 @@
 #include "bench/tables/record.h"
 
 // X(code, name, function, table of its records, purpose, further members of cli_subcommand)
-<<<<<<< HEAD
 #define CLI_COMMAND_LIST(X)                                                                                           \
     X(DEVICES, "devices", cli_devices, cli_devices_table,                                                             \
       "list the devices that can run here, and those that cannot, with the reason; measure their ceilings",           \
@@ -64,10 +63,11 @@
     X(ABLATE, "compare", cli_ablate, cli_ablate_table,                                                                \
       "measure the gain of rewrites of mode fused, in time and memory", .with = "--without", .is_alone = true)        \
     X(REPORT, "report", cli_report, cli_no_table,                                                                     \
-      "make a page of charts and tables from result files, or of trainings", .operands = "FILE...|RUN...",            \
+      "make a page of charts, or a table, from result files, or of trainings", .operands = "FILE...|RUN...",          \
       .examples = {"stepmark report results.jsonl --output report.html",                                              \
                    "stepmark report runs/a runs/b --output runs.html --tensorboard events",                           \
-                   "stepmark report runs/a --watch"})                                                                 \
+                   "stepmark report runs/a --output a.html --watch",                                                  \
+                   "stepmark report rows.jsonl -o latex --columns device,test,avg_ns,stddev_ns"})                     \
     X(BUNDLE, "bundle", cli_bundle, cli_no_table,                                                                     \
       "put this machine's rows into one file, for comparison with other machines", .operands = "ROWS...",             \
       .examples = {"stepmark bundle rows.jsonl --output this-machine.bundle"})                                        \
@@ -122,127 +122,7 @@
     X(SCALING, "scaling", cli_scaling, sm_scaling_table,                                                              \
       "show how trainings scale with the number of processes, and predict larger numbers", .operands = "RUN...",      \
       .examples = {"stepmark scaling runs/n1 runs/n2 runs/n4",                                                        \
-=======
-#define CLI_COMMAND_LIST(X)                                                                                            \
-    X(DEVICES, "devices", cli_devices, cli_devices_table,                                                              \
-      "list the devices that can run here, and those that cannot, with the reason; measure their ceilings",            \
-      .heading = "Measure a step",                                                                                     \
-      .examples = {"stepmark devices", "stepmark devices -o json",                                                     \
-                   "stepmark devices --peaks -t 1-16*2 --cpu-mask 0-15 -o csv"})                                       \
-    X(PEAKS, "devices", cli_peaks, cli_peaks_table,                                                                    \
-      "measure the ceilings of devices: arithmetic, and bandwidth of each cache and of memory", .with = "--peaks",     \
-      .is_alone = true)                                                                                                \
-    X(RUN, "run", cli_run, sm_row_table, "measure the training step: warm up, measure, check the loss, print rows",    \
-      .is_alone = true,                                                                                                \
-      .examples = {"stepmark run", "stepmark run -m small -b 1,2,4 --seq-len 128 --mode naive,fused -o csv",           \
-                   "stepmark run -m tiny --pass-type separate -r 20 -o json"})                                         \
-    X(PROFILE, "profile", cli_profile, sm_profile_table,                                                               \
-      "show where the step's time goes, operation (op) by operation, relative to the device's ceilings",               \
-      .examples = {"stepmark profile", "stepmark profile --by layer -o json",                                          \
-                   "stepmark profile -m small -b 4 --seq-len 256 --trace step.json"})                                  \
-    X(LOOP, "loop", cli_loop, sm_row_table,                                                                            \
-      "measure the training loop around the step, from file to weights, and find its bottleneck",                      \
-      .examples = {"stepmark loop", "stepmark loop -m small -b 4 --seq-len 256 --data tokens.bin --trace loop.json",   \
-                   "stepmark loop -b 8 --baseline before.jsonl --output-file after.jsonl"})                            \
-    X(VERIFY, "verify", cli_verify, cli_verify_table,                                                                  \
-      "compare every op, then the whole step, with the reference (serial code that defines the results)",              \
-      .examples = {"stepmark verify", "stepmark verify --backend cpu --mode fused -t 1,2",                             \
-                   "stepmark verify --backend opencl --filter '^(bias|matmul)_forward' --max-elems 4096"})             \
-    X(ESTIMATE, "estimate", cli_estimate, cli_estimate_table,                                                          \
-      "count parameters, FLOPs and memory without running anything",                                                   \
-      .examples = {"stepmark estimate", "stepmark estimate -m small -b 1-16*2 --seq-len 512,1024",                     \
-                   "stepmark estimate -m xl --mode naive -o json"})                                                    \
-    X(SWEEP, "sweep", cli_sweep_run, sm_row_table, "measure every combination of flags, each in a process of its own", \
-      .heading = "Measure many, and compare", .is_alone = true, .sweeps = true,                                        \
-      .examples = {"stepmark sweep -m small -b 1-16*2 --mode naive,fused --output-file rows.jsonl",                    \
-                   "stepmark sweep --preset sizes -b 1 --seq-len 64 --timeout 120 --output-file sizes.jsonl --resume", \
-                   "stepmark sweep -m small,medium --seq-len 1024 --find-batch --output-file largest.jsonl"})          \
-    X(ADVISE, "advise", cli_advise, sm_advice_table,                                                                   \
-      "find the fastest configuration that fits in memory, by measuring a few of many", .is_alone = true,              \
-      .sweeps = true,                                                                                                  \
-      .examples = {"stepmark advise -m small --seq-len 128 --max-memory 8 --output-file rows.jsonl",                   \
-                   "stepmark advise --backend opencl:0.0 -b 8,16,32,64 --precision bf16 --output-file rows.jsonl "     \
-                   "--resume",                                                                                         \
-                   "stepmark advise -m small -b 8 --accum 1 --optimizer adamw,lion,adamw8bit"})                        \
-    X(RECOMMEND, "recommend", cli_recommend, sm_recommend_table,                                                       \
-      "recommend from measured rows: the fastest, the steadiest, the next to try", .operands = "FILE...",              \
-      .examples = {"stepmark recommend rows.jsonl"})                                                                   \
-    X(COMPARE, "compare", cli_compare, sm_compare_table,                                                               \
-      "compare two result files, two command lines run in turn, a row with its repetition (FILE#N), or a step with "   \
-      "and without rewrites",                                                                                          \
-      .operands = "A B|FILE#N", .exit_code = 3, .exit_meaning = "slower (compare)",                                    \
-      .examples = {"stepmark compare before.json after.json", "stepmark compare rows.jsonl#3",                         \
-                   "stepmark compare --interleaved \"run -m tiny -b 4 --seq-len 64\" \"./other/stepmark run -m tiny "  \
-                   "-b 4 --seq-len 64\"",                                                                              \
-                   "stepmark compare --without all -m small -b 4 --seq-len 256"})                                      \
-    X(AGAIN, "compare", cli_again, sm_again_table,                                                                     \
-      "run a row again, and say whether its losses and speed are reproduced", .with = "FILE#N", .is_numbered = true,   \
-      .operands = "FILE#N")                                                                                            \
-    X(ABLATE, "compare", cli_ablate, cli_ablate_table,                                                                 \
-      "measure the gain of rewrites of mode fused, in time and memory", .with = "--without", .is_alone = true)         \
-    X(REPORT, "report", cli_report, cli_no_table,                                                                      \
-      "make a page of charts, or a table, from result files, or of trainings", .operands = "FILE...|RUN...",           \
-      .examples = {"stepmark report results.jsonl --output report.html",                                               \
-                   "stepmark report runs/a runs/b --output runs.html --tensorboard events",                            \
-                   "stepmark report runs/a --output a.html --watch",                                                   \
-                   "stepmark report rows.jsonl -o latex --columns device,test,avg_ns,stddev_ns"})                      \
-    X(BUNDLE, "bundle", cli_bundle, cli_no_table,                                                                      \
-      "put this machine's rows into one file, for comparison with other machines", .operands = "ROWS...",              \
-      .examples = {"stepmark bundle rows.jsonl --output this-machine.bundle"})                                         \
-    X(LEADERBOARD, "leaderboard", cli_leaderboard, sm_leaderboard_table,                                               \
-      "rank many machines by their bundles, and those that stepmark was measured on, best first",                      \
-      .operands = "[FILE...]",                                                                                         \
-      .examples = {"stepmark leaderboard *.bundle", "stepmark leaderboard a.bundle --no-reference -o json"})           \
-    X(WALK, "walk", cli_walk, cli_walk_table, "show the step op by op: equation, operands, FLOPs, bytes, numbers",     \
-      .heading = "Learn",                                                                                              \
-      .examples = {"stepmark walk --values", "stepmark walk --at attention_forward --layer 0 --full",                  \
-                   "stepmark walk -m small -b 4 --seq-len 1024 --mode fused --layer 11"})                              \
-    X(PAGE, "page", cli_page, cli_no_table,                                                                            \
-      "make a page of a training step: every op with its numbers, times and sources",                                  \
-      .examples = {"stepmark page --output step.html", "stepmark page --arch llama --mode fused --output fused.html",  \
-                   "stepmark page --run run --text \"int main(void) { return 0; }\" --output trained.html"})           \
-    X(EXERCISE, "exercise", cli_exercise, cli_exercise_table,                                                          \
-      "write a kernel (the function that computes an op) yourself: get a first file, and check it",                    \
-      .operands = "[NAME]",                                                                                            \
-      .examples = {"stepmark exercise layernorm_backward --init mine",                                                 \
-                   "stepmark exercise layernorm_backward --check mine/layernorm_backward.c",                           \
-                   "stepmark exercise --progress mine"})                                                               \
-    X(LADDER, "ladder", cli_ladder, cli_ladder_table,                                                                  \
-      "measure an op from three loops to the shipped kernel, and the gain of each change", .operands = "[NAME]",       \
-      .examples = {"stepmark ladder", "stepmark ladder matmul", "stepmark ladder matmul --source blocked"})            \
-    X(TOKENIZE, "tokenize", cli_tokenize, cli_no_table,                                                                \
-      "turn text into token ids for training; learn, show or convert a vocabulary", .heading = "Train",                \
-      .operands = "FILE...",                                                                                           \
-      .examples = {"stepmark tokenize --vocab-size 8192 --output tokenizer texts/ more.txt",                           \
-                   "stepmark tokenize --tokenizer tokenizer --val-percent 5 --output data texts/",                     \
-                   "zcat texts.gz | stepmark tokenize --tokenizer gpt2 --output data -",                               \
-                   "stepmark tokenize --show --tokenizer tokenizer \"How is this text cut?\""})                        \
-    X(TOKENIZER, "tokenize", cli_tokenizer, cli_no_table, "learn a vocabulary from text, show one, or convert one",    \
-      .with = "--vocab-size, --show or --convert", .operands = "FILE...|TEXT...")                                      \
-    X(TRAIN, "train", cli_train, cli_no_table, "train a model on a data file; prints one line a step",                 \
-      .exit_code = 143, .exit_meaning = "ended by SIGTERM (train --run)",                                              \
-      .examples = {"stepmark train -m tiny --steps 20 --save model",                                                   \
-                   "stepmark train --data tokens --global-batch 16 --epochs 1 --save-every 500 --run run --resume "    \
-                   "auto",                                                                                             \
-                   "stepmark train -m small --lr 6e-4 --warmup-steps 10 --schedule cosine --grad-clip 1"})             \
-    X(INIT, "train", cli_init, cli_no_table, "write a freshly initialised model folder, and train nothing",            \
-      .with = "--init")                                                                                                \
-    X(GENERATE, "generate", cli_generate, cli_no_table, "continue a text with a trained model",                        \
-      .examples = {"stepmark generate --weights model --tokenizer tokenizer --prompt \"The cat\"",                     \
-                   "stepmark generate --weights run --prompt \"int main\" --temperature 0.8 --top-k 40 --seed 7"})     \
-    X(EVAL, "eval", cli_eval, cli_eval_table,                                                                          \
-      "measure a trained model: loss, perplexity, bits per byte, or questions",                                        \
-      .examples = {"stepmark eval --weights run --data data", "stepmark eval --weights model --data text.txt",         \
-                   "stepmark eval --weights gpt2 --tokenizer gpt2 --data hellaswag_val.jsonl"})                        \
-    X(CHECK_RUN, "check-run", cli_check_run, sm_run_check_table,                                                       \
-      "check that trainings agree with their logs, and that they can be compared", .operands = "RUN...",               \
-      .examples = {"stepmark check-run runs/n1 runs/n2 runs/n4", "stepmark check-run training_metrics.json -o json"})  \
-    X(SCALING, "scaling", cli_scaling, sm_scaling_table,                                                               \
-      "show how trainings scale with the number of processes, and predict larger numbers", .operands = "RUN...",       \
-      .examples = {"stepmark scaling runs/n1 runs/n2 runs/n4",                                                         \
->>>>>>> 51b6b148 (pages: they draw themselves: C embeds rows, records and one sentence, and scripts group, draw and sort; report prints tables of chosen columns, also as LaTeX and Typst; a watched page is written again, without a server; published figures are rows of a bundle; a varied flag is a column)
-"stepmark scaling runs/* --page scaling.html --predict 8-256*2"
-})
+                   "stepmark scaling runs/* --page scaling.html --predict 8-256*2"})
 
 typedef enum {
 #define X(code, ...) CLI_##code,
