@@ -123,7 +123,7 @@ def hostile_rows(draw):
     rows = []
     for i, median in enumerate((1, 10**15, 10**15 + 1, 10**18, 5 * 10**17)):
         row = make_row(draw, (EVIL + str(i % 2), EVIL, EVIL, 4, 1e12, EVIL), batch=1 << 4 * i, mode=("naive", "fused")[i % 2])
-        for name in ("median_ts", "mfu", "attribution_ns", "phases"):  # or it would contradict itself, and have no figures
+        for name in ("median_ts", "mfu", "attribution_ns", "phases", "run_args"):  # or it would contradict itself, and have no figures
             del row[name]
         row.update(median_ns=median, samples_ns=[median, median, median + 1], warnings=[EVIL], model_type=EVIL,
                    peak_bandwidth=1e-300, flops=1e25, bytes=1e-20)
@@ -131,7 +131,7 @@ def hostile_rows(draw):
     rows[3]["warnings"] = {"no": "list"}
     rows[4]["context"] = ["no", "object"]
     loop = make_loop(draw, EVIL, .2)
-    loop["loop"].update(verdict=EVIL, samples={}, wait_ns=-5)
+    loop["loop"].update(verdict=EVIL, samples={})
     loop["loop"]["memory"] = {"held_bytes": "x", "end_ns": [1, None, "y", 1e300], "alive_bytes": [1e300, -1, 3, "z"]}
     loop["utilisation"] = {"interval_ms": 1e-300, "cpu": [1, None, "x", 1e300, 2], "rss_bytes": []}
     return rows + [loop]
