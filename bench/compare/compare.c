@@ -321,16 +321,18 @@ static sm_status failed_match(sm_comparison *c, const sm_match *m) {
 }
 
 // The difference between a row and the most similar row of the other side; work counts first.
-static void nearest_text(const json_t *row, const sm_run_groups *others, bool is_a, char text[TEXT_SIZE]) {
+static void nearest_text(const sm_run_group *group, const sm_run_groups *others, bool is_a, char text[TEXT_SIZE]) {
+    const json_t *row = group->rows[0];
+    const sm_identity_key *key = &group->key;
     char work[TEXT_SIZE];
     char factor[TEXT_SIZE];
     const json_t *nearest = NULL;
     int least = INT_MAX;
     for (size_t j = 0; j < others->n; j++) {
-        const json_t *other = others->groups[j].rows[0];
-        int distance = SM_IDENTITY_COUNT * sm_identity_text(row, other, SM_SAME_WORK, work, sizeof(work));
-        distance += distance < least ? sm_identity_text(row, other, SM_FACTORS, factor, sizeof(factor)) : 0;
-        nearest = distance < least ? other : nearest;
+        int distance;
+        const unsigned differs = sm_identity_key_difference(key, &others->groups[j].key, 0, &distance);
+        distance = SM_IDENTITY_COUNT * distance + __builtin_popcount(differs & SM_FACTORS);
+        nearest = distance < least ? others->groups[j].rows[0] : nearest;
         least = distance < least ? distance : least;
     }
     if (nearest == NULL) {
@@ -347,7 +349,7 @@ static sm_status list_unmatched(sm_comparison *c, const sm_run_groups *groups, c
     char text[TEXT_SIZE];
     for (size_t i = 0; i < groups->n; i++) {
         if (!groups->groups[i].is_matched) {
-            nearest_text(groups->groups[i].rows[0], others, is_a, text);
+            nearest_text(&groups->groups[i], others, is_a, text);
             SM_TRY(set_apart(c, is_a ? "a" : "b", groups->groups[i].rows[0], text));
         }
     }

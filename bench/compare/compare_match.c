@@ -19,19 +19,23 @@ bool sm_row_is_usable(const json_t *row) {
     return ran && sm_json_number(row, "median_ns") > 0;
 }
 
-static bool same_configuration(const json_t *a, const json_t *b) { return sm_identity_difference(a, b) == 0; }
-
-static sm_status add_row(sm_run_groups *groups, size_t capacity, const json_t *row) {
+static sm_status add_row(sm_run_groups *groups, const json_t *row) {
+    sm_identity_key key;
     size_t g = 0;
-    while (g < groups->n && !same_configuration(groups->groups[g].rows[0], row)) {
+    sm_identity_key_of(row, &key);
+    while (g < groups->n && sm_identity_key_difference(&groups->groups[g].key, &key, ~0u, NULL) != 0) {
         g++;
     }
     sm_run_group *group = &groups->groups[g];
+    const bool is_full = (group->n_rows & (group->n_rows - 1)) == 0; // at 0 and each power of two
+    const json_t **rows =
+        is_full ? reallocarray(group->rows, 2 * group->n_rows + 1, sizeof(*group->rows)) : group->rows;
+    if (rows == NULL) {
+        return sm_fail(SM_ERR_OOM, "no memory to group rows");
+    }
+    group->rows = rows;
     if (g == groups->n) {
-        group->rows = calloc(capacity - g, sizeof(*group->rows)); // at most as many as remain
-        if (group->rows == NULL) {
-            return sm_fail(SM_ERR_OOM, "no memory to group %zu rows", capacity);
-        }
+        group->key = key;
         groups->n++;
     }
     size_t at = group->n_rows++;
@@ -51,7 +55,7 @@ sm_status sm_group_rows(const json_t *rows, sm_run_groups *groups) {
         return sm_fail(SM_ERR_OOM, "no memory to group %zu rows", n);
     }
     for (size_t i = 0; i < n; i++) {
-        SM_TRY(add_row(groups, n, json_array_get(rows, i)));
+        SM_TRY(add_row(groups, json_array_get(rows, i)));
     }
     return SM_OK;
 }
@@ -68,16 +72,19 @@ void sm_run_groups_free(sm_run_groups *groups) {
 
 static int count_bits(unsigned bits) { return __builtin_popcount(bits); }
 
-// Matches every two groups of the same work.
-static sm_status pair_same_work(sm_run_groups *a, sm_run_groups *b, sm_matches *m) {
+// Matches every two groups of the same work; with `only_equal` no others are of use once two are equal.
+static sm_status pair_same_work(sm_run_groups *a, sm_run_groups *b, bool only_equal, sm_matches *m) {
+    bool needs_equal = false;
     size_t capacity = 0;
     *m = (sm_matches){NULL, 0};
     for (size_t i = 0; i < a->n; i++) {
         for (size_t j = 0; j < b->n; j++) {
-            const unsigned differs = sm_identity_difference(a->groups[i].rows[0], b->groups[j].rows[0]);
-            if ((differs & SM_SAME_WORK) != 0) {
+            const unsigned differs =
+                sm_identity_key_difference(&a->groups[i].key, &b->groups[j].key, SM_SAME_WORK, NULL);
+            if ((differs & SM_SAME_WORK) != 0 || (needs_equal && differs != 0)) {
                 continue;
             }
+            needs_equal = needs_equal || (only_equal && differs == 0);
             if (m->n == capacity) {
                 capacity = 2 * capacity + 16;
                 sm_match *more = realloc(m->matches, capacity * sizeof(*more));
@@ -125,14 +132,14 @@ static void keep_across(sm_matches *m, unsigned across) {
 // For each configuration of A, keeps those of B that differ in the fewest factors.
 static void keep_nearest(sm_matches *m) {
     size_t n = 0;
-    for (size_t i = 0; i < m->n; i++) {
-        sm_match *match = &m->matches[i];
-        match->n_fewest = SM_IDENTITY_COUNT;
-        for (size_t k = 0; k < m->n; k++) {
-            int n_factors = count_bits(m->matches[k].differs);
-            if (m->matches[k].a == match->a && n_factors < match->n_fewest) {
-                match->n_fewest = n_factors;
-            }
+    for (size_t first = 0, end = 0; first < m->n; first = end) { // matches of a group of A are neighbours
+        int n_fewest = SM_IDENTITY_COUNT;
+        for (; end < m->n && m->matches[end].a == m->matches[first].a; end++) {
+            const int n_factors = count_bits(m->matches[end].differs);
+            n_fewest = n_factors < n_fewest ? n_factors : n_fewest;
+        }
+        for (size_t i = first; i < end; i++) {
+            m->matches[i].n_fewest = n_fewest;
         }
     }
     for (size_t i = 0; i < m->n; i++) {
@@ -176,7 +183,7 @@ static sm_status keep_alike(sm_matches *m) {
 }
 
 sm_status sm_find_matches(sm_run_groups *a, sm_run_groups *b, unsigned across, bool any_factor, sm_matches *m) {
-    SM_TRY(pair_same_work(a, b, m));
+    SM_TRY(pair_same_work(a, b, !any_factor && across == 0, m));
     if (any_factor) {
         keep_nearest(m);
     } else if (across != 0) {

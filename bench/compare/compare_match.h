@@ -17,6 +17,7 @@ typedef struct {
     size_t n_rows;
     size_t n_usable; // number of rows with figures, which come first; the rest failed
     bool is_matched;
+    sm_identity_key key;
 } sm_run_group;
 
 typedef struct {

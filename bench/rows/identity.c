@@ -3,6 +3,7 @@
 
 #include "bench/rows/read_rows.h"
 #include "bench/rows/row.h"
+#include "fnv1a.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,21 +119,64 @@ static bool model_differs(const json_t *a, const json_t *b) {
            strcmp(sm_rows_text(a, "model_type"), sm_rows_text(b, "model_type")) != 0;
 }
 
-unsigned sm_identity_difference(const json_t *a, const json_t *b) {
-    const unsigned of_device = SM_PART(SM_FACTOR_ISA) | SM_PART(SM_FACTOR_TIER) | SM_PART(SM_FACTOR_THREADS);
-    char x[SM_IDENTITY_VALUE_SIZE];
-    char y[SM_IDENTITY_VALUE_SIZE];
-    unsigned bits = model_differs(a, b) ? SM_PART(SM_IDENTITY_WORK) : 0;
-    for (int i = 0; i < sm_row_table.n_columns; i++) {
-        const sm_column *column = &sm_row_table.columns[i];
-        if (column->identity != SM_IDENTITY_NONE && (bits & SM_PART(column->identity)) == 0 &&
-            differs(a, b, column, x, y)) {
-            bits |= SM_PART(column->identity);
+static struct {
+    const sm_column *column;
+    bool may_lack;
+} keyed[SM_IDENTITY_COLUMNS];
+static int n_keyed;
+
+static void list_keyed(void) {
+    for (int part = n_keyed > 0 ? SM_IDENTITY_COUNT : SM_IDENTITY_WORK; part < SM_IDENTITY_COUNT; part++) {
+        for (int i = 0; i < sm_row_table.n_columns; i++) {
+            const sm_column *column = &sm_row_table.columns[i];
+            if ((int)column->identity == part && n_keyed < SM_IDENTITY_COLUMNS) {
+                keyed[n_keyed].column = column;
+                keyed[n_keyed++].may_lack = may_lack(column);
+            }
         }
+    }
+}
+
+// 0 for "".
+static uint64_t number_of(const char *text) {
+    return text[0] != '\0' ? sm_fnv1a(SM_FNV1A_START, text, strlen(text)) | 1 : 0;
+}
+
+void sm_identity_key_of(const json_t *row, sm_identity_key *key) {
+    char text[SM_IDENTITY_VALUE_SIZE];
+    list_keyed();
+    key->model = number_of(sm_rows_text(row, "model_type"));
+    key->is_named = model_name(row)[0] != '\0';
+    for (int i = 0; i < n_keyed; i++) {
+        known_value(row, keyed[i].column, text);
+        key->values[i] = number_of(text);
+    }
+}
+
+unsigned sm_identity_key_difference(const sm_identity_key *a, const sm_identity_key *b, unsigned ends, int *n_columns) {
+    const unsigned of_device = SM_PART(SM_FACTOR_ISA) | SM_PART(SM_FACTOR_TIER) | SM_PART(SM_FACTOR_THREADS);
+    int n_work = (a->is_named || b->is_named) && a->model != b->model;
+    unsigned bits = n_work > 0 ? SM_PART(SM_IDENTITY_WORK) : 0;
+    for (int i = 0; i < n_keyed && (bits & ends) == 0; i++) {
+        if (a->values[i] != b->values[i] && ((a->values[i] != 0 && b->values[i] != 0) || !keyed[i].may_lack)) {
+            bits |= SM_PART(keyed[i].column->identity);
+            n_work += keyed[i].column->identity <= SM_IDENTITY_BATCH;
+        }
+    }
+    if (n_columns != NULL) {
+        *n_columns = n_work;
     }
     bits &= bits & SM_PART(SM_FACTOR_MACHINE) ? ~(of_device | SM_PART(SM_FACTOR_DEVICE)) : ~0u;
     bits &= bits & SM_PART(SM_FACTOR_DEVICE) ? ~of_device : ~0u;
     return bits;
+}
+
+unsigned sm_identity_difference(const json_t *a, const json_t *b) {
+    sm_identity_key x;
+    sm_identity_key y;
+    sm_identity_key_of(a, &x);
+    sm_identity_key_of(b, &y);
+    return sm_identity_key_difference(&x, &y, 0, NULL);
 }
 
 // `with_b`: "name A / B"; otherwise "name A".

@@ -15,6 +15,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 // X(code, name)
 #define SM_IDENTITY_LIST(X)             \
@@ -61,6 +62,20 @@ int sm_identity_order(const json_t *a, const json_t *b, unsigned parts);
 // batch, and some of the mode and the precision. A difference of the machine covers device, isa, tier and threads; one
 // of the device the last three.
 unsigned sm_identity_difference(const json_t *a, const json_t *b);
+
+// The values of a row's columns as numbers, the work's first: thousands of rows are compared with thousands by these.
+enum { SM_IDENTITY_COLUMNS = 64 };
+typedef struct {
+    uint64_t model; // its name
+    bool is_named;  // by which it is compared
+    uint64_t values[SM_IDENTITY_COLUMNS];
+} sm_identity_key;
+
+void sm_identity_key_of(const json_t *row, sm_identity_key *key);
+
+// sm_identity_difference of the rows; it ends with the first difference in one of the parts `ends`. *n_columns is the
+// number of differing columns of the work and the batch; NULL is fine.
+unsigned sm_identity_key_difference(const sm_identity_key *a, const sm_identity_key *b, unsigned ends, int *n_columns);
 
 // These differences among `parts` as text, "n_batch 4 / 8, n_seq 64 / 128" or, of factors, "mode naive / fused"; "" if
 // there are none. Returns the number of differing columns.
