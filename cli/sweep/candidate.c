@@ -430,6 +430,10 @@ sm_status cli_candidate_run(const cli_sweeper *s, const cli_configuration *confi
         m.row = NULL;
         status = SM_ERR_OOM;
     }
+    char contradiction[SM_CONTRADICTION_SIZE];
+    if (m.row != NULL && sm_row_hold_to_itself(m.row, contradiction) != SM_OK) {
+        status = SM_ERR_OOM;
+    }
     *row = m.row;
     return status;
 }
