@@ -3,8 +3,11 @@
 
 #include "bench/compare/compare_match.h"
 #include "bench/compare/noise_verdict.h"
+#include "bench/rows/identity.h"
 #include "bench/rows/read_rows.h"
+#include "bench/rows/row.h"
 #include "bench/tables/show.h"
+#include "src/models/model.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -61,17 +64,9 @@ static void name_device(const sm_report_rows *report, sm_report_row *r) {
 
 // --- works ---------------------------------------------------------------------------------
 
-// Dimensions that a command line may change without changing the model's name.
-static const struct {
-    const char *name;
-    const char *word;
-} dimensions[] = {
-    {"vocab", "vocabulary"},        {"n_layer", "layers"}, {"n_head", "heads"},
-    {"n_kv_head", "heads of keys"}, {"d_model", "width"},  {"d_ff", "MLP"},
-};
-enum { N_DIMENSIONS = sizeof(dimensions) / sizeof(dimensions[0]), MAX_MODELS = 32 };
+enum { MAX_MODELS = 32 };
 
-// For each model's name: its first row, and the dimensions (bits) in which others differ.
+// For each model's name: its first row, and the fields of its config (bits) in which others differ.
 typedef struct {
     const json_t *first[MAX_MODELS];
     unsigned varied[MAX_MODELS];
@@ -91,6 +86,14 @@ static int find_model(const models *m, const json_t *row) {
     return i;
 }
 
+static void field_text(const json_t *row, int field, char text[SM_IDENTITY_VALUE_SIZE]) {
+    const char *column = sm_model_field_get_info((sm_model_field)field)->column;
+    text[0] = '\0';
+    if (column != NULL) {
+        sm_identity_value(row, &sm_row_table.columns[sm_table_find(&sm_row_table, column)], text);
+    }
+}
+
 static void find_models(const json_t *rows, models *m) {
     memset(m, 0, sizeof(*m));
     for (size_t i = 0; i < json_array_size(rows); i++) {
@@ -99,22 +102,24 @@ static void find_models(const json_t *rows, models *m) {
         if (k == m->n && m->n < MAX_MODELS) {
             m->first[m->n++] = row;
         }
-        for (int d = 0; d < N_DIMENSIONS && k < m->n; d++) {
-            double other = sm_json_number(m->first[k], dimensions[d].name);
-            double own = sm_json_number(row, dimensions[d].name);
-            m->varied[k] |= isfinite(own) && isfinite(other) && own != other ? 1u << d : 0;
+        for (int d = 0; d < SM_MODEL_FIELD_COUNT && k < m->n; d++) {
+            char other[SM_IDENTITY_VALUE_SIZE];
+            char own[SM_IDENTITY_VALUE_SIZE];
+            field_text(m->first[k], d, other);
+            field_text(row, d, own);
+            m->varied[k] |= own[0] != '\0' && other[0] != '\0' && strcmp(own, other) != 0 ? 1u << d : 0;
         }
     }
 }
 
-static void append_dimensions(const models *m, sm_report_row *r) {
-    char part[SM_REPORT_NAME_SIZE];
+static void append_fields(const models *m, sm_report_row *r) {
+    char part[SM_IDENTITY_VALUE_SIZE];
     int k = find_model(m, r->json);
-    for (int d = 0; d < N_DIMENSIONS && k < m->n; d++) {
-        double value = sm_json_number(r->json, dimensions[d].name);
-        if ((m->varied[k] & (1u << d)) != 0 && isfinite(value)) {
-            snprintf(part, sizeof(part), "%s %.0f", dimensions[d].word, value);
-            append(r->work, sizeof(r->work), ", ", part);
+    for (int d = 0; d < SM_MODEL_FIELD_COUNT && k < m->n; d++) {
+        field_text(r->json, d, part);
+        if ((m->varied[k] & (1u << d)) != 0 && part[0] != '\0') {
+            append(r->work, sizeof(r->work), ", ", sm_model_field_get_info((sm_model_field)d)->heading);
+            append(r->work, sizeof(r->work), " ", part);
         }
     }
 }
@@ -125,7 +130,7 @@ static void name_work(const models *m, sm_report_row *r) {
     const double n_seq = sm_json_number(r->json, "n_seq");
     sm_rows_model(r->json, part, sizeof(part));
     snprintf(r->work, sizeof(r->work), "%.60s", part[0] != '\0' ? part : "model not named");
-    append_dimensions(m, r);
+    append_fields(m, r);
     snprintf(part, sizeof(part), isfinite(n_seq) ? "%.0f tokens" : "", n_seq);
     append(r->work, sizeof(r->work), ", ", part);
     append(r->work, sizeof(r->work), ", ", sm_rows_text(r->json, "pass_type"));

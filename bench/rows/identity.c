@@ -3,8 +3,10 @@
 
 #include "bench/rows/read_rows.h"
 #include "bench/rows/row.h"
+#include "bench/tables/show.h"
 #include "fnv1a.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +36,7 @@ bool sm_factor_parse(const char *name, sm_identity *factor) {
 static const char *const absences[][2] = {
     {"n_accum", "1"},      {"padding", "none"},    {"activation", "gelu"},
     {"recompute", "none"}, {"loss_scale", "none"}, {"products", "own"},
+    {"untied", "no"},
 };
 
 static const char *absence_of(const char *name) {
@@ -52,12 +55,17 @@ static void known_value(const json_t *row, const sm_column *column, char text[SM
         snprintf(text, SM_IDENTITY_VALUE_SIZE, "%.12g", json_number_value(value));
     } else if (json_is_string(value)) {
         snprintf(text, SM_IDENTITY_VALUE_SIZE, "%s", json_string_value(value));
+    } else if (json_is_boolean(value)) {
+        snprintf(text, SM_IDENTITY_VALUE_SIZE, "%s", json_is_true(value) ? "yes" : "no");
     }
 }
 
 void sm_identity_value(const json_t *row, const sm_column *column, char text[SM_IDENTITY_VALUE_SIZE]) {
     known_value(row, column, text);
-    if (text[0] == '\0') {
+    const double head_dim = sm_json_number(row, "d_model") / sm_json_number(row, "n_head");
+    if (text[0] == '\0' && strcmp(column->name, "head_dim") == 0 && isfinite(head_dim)) {
+        snprintf(text, SM_IDENTITY_VALUE_SIZE, "%.12g", head_dim);
+    } else if (text[0] == '\0') {
         snprintf(text, SM_IDENTITY_VALUE_SIZE, "%s", absence_of(column->name));
     }
 }

@@ -75,6 +75,18 @@ void sm_row_set_machine(sm_row *row, json_t *context) {
     SM_ROW_TEXT(row->cpu_info, cpu != NULL ? cpu : "");
 }
 
+void sm_row_set_model(sm_row *row, const sm_model_config *config) {
+    const sm_model_config told = sm_model_told(config);
+#define SET_SIZE(column, member)     row->column = told.member;
+#define SET_OPTIONAL(column, member) row->column = told.member > 0 ? told.member : SM_ABSENT;
+#define SET_WORD(column, member)     sm_model_field_text(config, SM_MODEL_##member, row->column);
+#define SET_SWITCH                   SET_SIZE
+#define SET_REAL(column, member)
+#define X(type, member, column, ...) SET_##type(column, member)
+    SM_MODEL_FIELDS(X, X)
+#undef X
+}
+
 sm_status sm_row_set_device(sm_row *row, const char *backend, const sm_device_info *info) {
     SM_ROW_TEXT(row->backend_used, backend);
     SM_ROW_TEXT(row->device, info->id);

@@ -16,6 +16,7 @@
 #include "backend.h"
 #include "bench/rows/digest.h"
 #include "bench/tables/record.h"
+#include "src/models/model.h"
 #include "src/train/phases.h"
 
 enum { SM_ROW_SCHEMA_VERSION = 1, SM_ROW_TEXT_SIZE = 128, SM_ROW_REASON_SIZE = 512 };
@@ -113,14 +114,14 @@ typedef struct {
     int64_t n_batch; // B
     int64_t n_seq;   // T
     int64_t n_accum;
-    int64_t vocab;
-    int64_t n_ctx;
-    int64_t n_layer;
-    int64_t n_head;
-    int64_t n_kv_head;
-    int64_t d_model;
-    int64_t d_ff;
-    char activation[16];
+#define ROW_SIZE(column)     int64_t column;
+#define ROW_OPTIONAL(column) int64_t column;
+#define ROW_WORD(column)     char column[SM_FIELD_TEXT_SIZE];
+#define ROW_SWITCH(column)   bool column;
+#define ROW_REAL(column)
+#define X(type, member, column, ...) ROW_##type(column)
+    SM_MODEL_FIELDS(X, X)
+#undef X
     double dropout;
     char optimizer[32];
     int64_t seed;
@@ -252,6 +253,8 @@ void sm_row_free(sm_row *row); // frees its contents, not the struct
 
 // The machine's facts: cpu_info, and `context`, of which the row holds a reference.
 void sm_row_set_machine(sm_row *row, json_t *context);
+
+void sm_row_set_model(sm_row *row, const sm_model_config *config); // the fields of its config
 
 // The facts of a device, opened or not: backend_used, device, isa, tier, n_threads, gpu_info, its warnings, and
 // "device" within the context (which is copied for the row).

@@ -207,18 +207,18 @@ static const sm_column columns[] = {
     {INTEGER(n_seq, "", "T: tokens in a sequence"), IS(SM_IDENTITY_WORK)},
     {INTEGER(n_accum, "", "micro-batches in a step"), IS(SM_IDENTITY_WORK),
      SHOWN_WHEN_VARIED("accumulation", show_accumulation)},
-    {INTEGER(vocab, "", "V: vocabulary, padding excluded"), IS(SM_IDENTITY_WORK),
-     SHOWN_WHEN_VARIED("vocabulary", NULL)},
-    {INTEGER(n_ctx, "", "longest sequence that the model accepts (--context)"), IS(SM_IDENTITY_WORK), FLAG("context")},
-    {INTEGER(n_layer, "", "L: blocks"), IS(SM_IDENTITY_WORK), FLAG("layers")},
-    {INTEGER(n_head, "", "NH: attention heads"), IS(SM_IDENTITY_WORK), FLAG("heads")},
-    {INTEGER(n_kv_head, "", "NKV: heads of keys and values, each shared by NH / NKV heads of queries"),
-     IS(SM_IDENTITY_WORK), FLAG("heads of keys")},
-    {INTEGER(d_model, "", "C: width of the residual stream"), IS(SM_IDENTITY_WORK), FLAG("width")},
-    {INTEGER(d_ff, "", "F: width of the MLP"), IS(SM_IDENTITY_WORK), FLAG("MLP width")},
-    {TEXT(activation, "function between the products of the MLP; null: the model's own"),
-     IS(SM_IDENTITY_WORK), SHOWN_WHEN_VARIED("activation", NULL)},
-    {REAL(dropout, "", "probability of dropout"), IS(SM_IDENTITY_WORK), FLAG("dropout")},
+#define COLUMN_SIZE(column, meaning, shown) {INTEGER(column, "", meaning), IS(SM_IDENTITY_WORK), shown},
+#define COLUMN_OPTIONAL                     COLUMN_SIZE
+#define COLUMN_WORD(column, meaning, shown) {TEXT(column, meaning), IS(SM_IDENTITY_WORK), shown},
+#define COLUMN_SWITCH(column, meaning, shown) \
+    {FIELD(column, SM_COLUMN_BOOLEAN, "", meaning), IS(SM_IDENTITY_WORK), shown},
+#define COLUMN_REAL(column, meaning, shown)
+#define VIEW_SHOWN(title)                                  SHOWN_WHEN_VARIED(title, NULL)
+#define VIEW_QUIET(title)                                  FLAG(title)
+#define X(type, member, column, view, title, meaning, ...) COLUMN_##type(column, meaning, VIEW_##view(title))
+    SM_MODEL_FIELDS(X, X)
+#undef X
+        {REAL(dropout, "", "probability of dropout"), IS(SM_IDENTITY_WORK), FLAG("dropout")},
     {TEXT(optimizer, "optimizer of the step: adamw, ...; null: the pass has none"), IS(SM_FACTOR_OPTIMIZER),
      SHOWN_WHEN_VARIED("optimizer", NULL)},
     {INTEGER(seed, "", "of weights, data and dropout"), FLAG("seed")},

@@ -21,12 +21,6 @@ static sm_status unknown_size(const sm_model *model, const char *name) {
     return cli_no_such_name("--model-size", "size", name, names, n);
 }
 
-static void replace(int64_t *dim, int64_t given) {
-    if (given != 0) {
-        *dim = given;
-    }
-}
-
 sm_status cli_model_config(const cli_options *options, const char *size_name, sm_model_config *config) {
     const sm_model *model = sm_model_at(options->model.arch > 0 ? options->model.arch - 1 : 0);
     const sm_model_size *size = sm_model_size_find(model, size_name);
@@ -34,15 +28,18 @@ sm_status cli_model_config(const cli_options *options, const char *size_name, sm
         return unknown_size(model, size_name);
     }
     *config = size->config;
-    replace(&config->vocab, options->model.vocab);
-    replace(&config->context, options->model.context);
-    replace(&config->n_layer, options->model.n_layer);
-    replace(&config->n_head, options->model.n_head);
-    replace(&config->n_kv_head, options->model.n_kv_head);
-    replace(&config->d_model, options->model.d_model);
-    replace(&config->d_ff, options->model.d_model * 4);
-    replace(&config->d_ff, options->model.d_ff);
-    config->activation = options->model.activation > 0 ? (sm_activation)(options->model.activation - 1) : config->activation;
+    config->d_ff = options->model.d_model != 0 ? 4 * options->model.d_model : config->d_ff;
+#define OF_SIZE(given)     (given)
+#define OF_OPTIONAL(given) (given)
+#define OF_WORD(given)     ((given)-1)
+#define X(type, member, ...)                               \
+    if (options->model.member != 0) {                      \
+        config->member = OF_##type(options->model.member); \
+    }
+#define KEPT(...)
+    SM_MODEL_FIELDS(X, KEPT)
+#undef X
+#undef KEPT
     return sm_model_check(config) == SM_OK ? SM_OK : SM_ERR_USAGE;
 }
 

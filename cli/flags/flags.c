@@ -122,11 +122,11 @@ static const cli_choice transports[] = {{"auto", SM_TRANSPORT_AUTO},         {"m
 static const cli_choice orders[] = {{"random", CLI_ORDER_RANDOM}, {"given", CLI_ORDER_GIVEN}, {NULL, 0}};
 
 // Index in the list, from 1; 0: not given.
-static const cli_choice activations[] = {
+static const cli_choice activation_words[] = {
 #define X(CODE, name, f, slope) {#name, SM_ACTIVATION_##CODE + 1},
     SM_ACTIVATION_LIST(X)
 #undef X
-    {NULL, 0},
+        {NULL, 0},
 };
 
 static const cli_choice archs[] = {
@@ -160,27 +160,21 @@ static const cli_flag flags[] = {
      "size of the model: tiny, small, medium, large, xl, 2.7B, or 124M, 355M, 774M, 1558M", MODELLED, AT(model.models),
      UNLIKE({WALKED | PROFILE | LOOP | ABLATE | TRAIN | INIT, .argument = "SIZE"}, {WALKED, .initial = "tiny"},
             {ESTIMATE, .initial = "small,medium,large,xl,2.7B"})},
-    {"Model", "vocab", 0, CLI_INT, "V", NULL, "number of tokens in the vocabulary, instead of the size's own", MODELLED,
-     AT(model.vocab), WITHIN(1, MAX_DIM)},
-    {"Model", "context", 0, CLI_INT, "N", NULL, "positions of the model: the longest sequence that it accepts",
-     MODELLED, AT(model.context), WITHIN(1, MAX_DIM)},
-    {"Model", "n-layer", 0, CLI_INT, "L", NULL, "transformer blocks", MODELLED, AT(model.n_layer), WITHIN(1, 10000)},
-    {"Model", "n-head", 0, CLI_INT, "NH", NULL, "attention heads; must divide d-model", MODELLED, AT(model.n_head),
-     WITHIN(1, MAX_DIM)},
-    {"Model", "n-kv-head", 0, CLI_INT, "NKV", NULL,
-     "heads of keys and values, which several query heads share; must divide n-head", MODELLED, AT(model.n_kv_head),
-     WITHIN(1, MAX_DIM)},
-    {"Model", "d-model", 0, CLI_INT, "C", NULL, "width of the residual stream", MODELLED, AT(model.d_model),
-     WITHIN(1, MAX_DIM)},
-    {"Model", "d-ff", 0, CLI_INT, "F", NULL, "width inside the MLP; 4 x d-model when only d-model is given", MODELLED,
-     AT(model.d_ff), WITHIN(1, MAX_DIM)},
-    {"Model", "activation", 0, CLI_CHOICE, NULL, NULL,
-     "function between the products of the MLP: GELU, or squared ReLU (relu2); not given: gelu", MODELLED,
-     AT(model.activation), ONE_OF(activations)},
-    {"Model", "weights", 0, CLI_TEXT, "DIR", NULL, "folder with config.json and model.safetensors; instead of -m",
-     FED | WALKED | ASKED, AT(model.weights),
-     UNLIKE({ASKED, .help = "folder with config.json and model.safetensors, or a run of train"},
-            {TRAIN, .help = "folder with config.json and model.safetensors, or a run of train; instead of -m"})},
+#define FIELD_SIZE(member, flag, argument, most, help) \
+    {"Model", flag, 0, CLI_INT, argument, NULL, help, MODELLED, AT(model.member), WITHIN(1, most)},
+#define FIELD_OPTIONAL FIELD_SIZE
+#define FIELD_WORD(member, flag, argument, most, help) \
+    {"Model", flag, 0, CLI_CHOICE, argument, NULL, help, MODELLED, AT(model.member), ONE_OF(member##_words)},
+#define X(type, member, column, view, heading, meaning, most, flag, argument, help) \
+    FIELD_##type(member, flag, argument, most, help)
+#define KEPT(...)
+    SM_MODEL_FIELDS(X, KEPT)
+#undef X
+#undef KEPT
+        {"Model", "weights", 0, CLI_TEXT, "DIR", NULL, "folder with config.json and model.safetensors; instead of -m",
+         FED | WALKED | ASKED, AT(model.weights),
+         UNLIKE({ASKED, .help = "folder with config.json and model.safetensors, or a run of train"},
+                {TRAIN, .help = "folder with config.json and model.safetensors, or a run of train; instead of -m"})},
     {"Model", "run", 0, CLI_TEXT, "DIR", NULL, "a run of train: its model and its tokenizer; instead of -m", PAGE,
      AT(train.run)},
 

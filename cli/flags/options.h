@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "cli/flags/commands.h"
+#include "src/models/fields.h"
 #include "src/optim/optimizer.h"
 
 // Values of a comma list; none if the flag was not given.
@@ -76,8 +77,11 @@ typedef struct cli_options {
     struct {
         int arch; // index into the architectures, from 1; 0 = not given
         cli_texts models;
-        int64_t vocab, context, n_layer, n_head, n_kv_head, d_model, d_ff; // 0 = the size's own
-        int activation; // sm_activation, from 1; 0 = not given
+#define X(type, member, ...) SM_FIELD_##type member; // 0 = the size's own; a word's place in its list, from 1
+#define KEPT(...)
+        SM_MODEL_FIELDS(X, KEPT)
+#undef X
+#undef KEPT
         const char *weights;
     } model;
 

@@ -77,13 +77,6 @@ static sm_status check_at(const walk *w) {
 
 // --- where the numbers come from -------------------------------------------------------------------
 
-static void append_dimension(char *text, const char *flag, int64_t given) {
-    const size_t used = strlen(text);
-    if (given != 0) {
-        snprintf(text + used, PATH_MAX - used, " --%s %lld", flag, (long long)given);
-    }
-}
-
 // "stepmark train --init -m tiny --seed 42 --save DIR".
 static void describe_weights(walk *w) {
     const cli_options *o = w->options;
@@ -93,18 +86,17 @@ static void describe_weights(walk *w) {
     }
     snprintf(w->weights, sizeof(w->weights), "stepmark train --init%s%s -m %s", o->model.arch > 0 ? " --arch " : "",
              o->model.arch > 0 ? w->config.model->name : "", o->model.models.texts[0]);
-    append_dimension(w->weights, "vocab", o->model.vocab);
-    append_dimension(w->weights, "context", o->model.context);
-    append_dimension(w->weights, "n-layer", o->model.n_layer);
-    append_dimension(w->weights, "n-head", o->model.n_head);
-    append_dimension(w->weights, "n-kv-head", o->model.n_kv_head);
-    append_dimension(w->weights, "d-model", o->model.d_model);
-    append_dimension(w->weights, "d-ff", o->model.d_ff);
     size_t used = strlen(w->weights);
-    if (o->model.activation > 0) {
-        used += (size_t)snprintf(w->weights + used, sizeof(w->weights) - used, " --activation %s",
-                                 sm_model_activation(&w->config));
+    char text[SM_FIELD_TEXT_SIZE];
+#define X(type, member, column, view, heading, meaning, most, flag, ...)                                \
+    if (o->model.member != 0) {                                                                         \
+        sm_model_field_text(&w->config, SM_MODEL_##member, text);                                       \
+        used += (size_t)snprintf(w->weights + used, sizeof(w->weights) - used, " --" flag " %s", text); \
     }
+#define KEPT(...)
+    SM_MODEL_FIELDS(X, KEPT)
+#undef X
+#undef KEPT
     snprintf(w->weights + used, sizeof(w->weights) - used, " --seed %lld --save DIR", (long long)o->work.seed);
 }
 

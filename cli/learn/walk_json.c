@@ -225,10 +225,7 @@ static json_t *tensors_json(const cli_walk_head *head) {
 }
 
 static json_t *config_json(const sm_model_config *c) {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "vocab", (json_int_t)c->vocab, "padded_vocab",
-                     (json_int_t)sm_model_padded_vocab(c), "n_ctx", (json_int_t)c->context, "n_layer",
-                     (json_int_t)c->n_layer, "n_head", (json_int_t)c->n_head, "n_kv_head",
-                     (json_int_t)sm_model_n_kv_head(c), "d_model", (json_int_t)c->d_model, "d_ff", (json_int_t)c->d_ff);
+    return sm_model_fields_to_json(c, json_pack("{s:I}", "padded_vocab", (json_int_t)sm_model_padded_vocab(c)));
 }
 
 json_t *cli_walk_head_json(const cli_walk_head *head) {

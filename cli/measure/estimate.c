@@ -54,15 +54,14 @@ static const sm_column columns[] = {
     SM_SHARED_COLUMN("attention", "attention weights kept for the backward: naive or flash", "attention"),
     SM_SHARED_COLUMN("precision", "fp32, tf32, tf32x3, bf16x6, bf16 or fp16", "precision"),
     SM_SHARED_COLUMN("optimizer", "rule that updates the weights", "optimizer"),
-    INTEGER("vocab", "", "V, vocabulary", NULL, .view = SM_SHOWN),
-    INTEGER("n_ctx", "", "positions that the model knows", NULL, .view = SM_SHOWN),
-    INTEGER("n_layer", "", "L, blocks", NULL, .view = SM_SHOWN),
-    INTEGER("n_head", "", "NH, attention heads", NULL, .view = SM_SHOWN),
-    INTEGER("n_kv_head", "", "NKV, heads of keys and values", NULL, .view = SM_SHOWN_WHEN_VARIED),
-    INTEGER("d_model", "", "C, width of the residual stream", NULL, .view = SM_SHOWN),
-    INTEGER("d_ff", "", "F, width inside the MLP", NULL, .view = SM_SHOWN),
-    {SM_COLUMN("activation", SM_COLUMN_TEXT, "", "function between the products of the MLP; null: the model's own"),
-     .view = SM_SHOWN_WHEN_VARIED},
+#define COLUMN_SIZE(column, meaning)   INTEGER(column, "", meaning, NULL, .view = SM_SHOWN),
+#define COLUMN_OPTIONAL                COLUMN_SIZE
+#define COLUMN_WORD(column, meaning)   {SM_COLUMN(column, SM_COLUMN_TEXT, "", meaning)},
+#define COLUMN_SWITCH(column, meaning) {SM_COLUMN(column, SM_COLUMN_BOOLEAN, "", meaning)},
+#define COLUMN_REAL(column, meaning)
+#define X(type, member, column, view, title, meaning, ...) COLUMN_##type(#column, meaning)
+    SM_MODEL_FIELDS(X, X)
+#undef X
     INTEGER("n_processes", "", "processes that share the work, each with B sequences", "processes",
             .view = SM_SHOWN_WHEN_VARIED),
     SM_SHARED_COLUMN("shard", "state that the processes share: none or optimizer", "shard"),
@@ -154,13 +153,6 @@ static json_t *make_record(const estimator *e, const cli_job *job, const cli_for
         {"model_n_params", f->n_params},
         {"n_batch", job->B},
         {"n_seq", job->T},
-        {"vocab", config->vocab},
-        {"n_ctx", config->context},
-        {"n_layer", config->n_layer},
-        {"n_head", config->n_head},
-        {"n_kv_head", sm_model_n_kv_head(config)},
-        {"d_model", config->d_model},
-        {"d_ff", config->d_ff},
         {"n_processes", e->options->processes.n_processes},
         {"max_batch", free_bytes > 0 ? cli_largest_batch(e->options, job, target_of(e), free_bytes) : SM_ABSENT},
         {"device_free_bytes", free_bytes > 0 ? free_bytes : SM_ABSENT},
@@ -171,7 +163,7 @@ static json_t *make_record(const estimator *e, const cli_job *job, const cli_for
     for (size_t i = 0; i < sizeof(integers) / sizeof(integers[0]); i++) {
         sm_json_set_new(record, integers[i].name, sm_json_integer(integers[i].value));
     }
-    sm_json_set_new(record, "activation", sm_json_text(sm_model_activation(config)));
+    (void)sm_model_fields_to_json(config, record);
     sm_json_set_new(record, "mode", sm_json_text(sm_mode_name(job->mode)));
     sm_json_set_new(record, "recompute", sm_json_text(sm_recompute_name(cli_recompute(e->options))));
     sm_json_set_new(record, "attention", sm_json_text(sm_attention_name(cli_attention(e->options, job->mode))));

@@ -156,14 +156,7 @@ sm_status cli_set_configuration(const cli_bench *bench, const cli_job *job, sm_r
                                  sm_backend_at(i)->name);
     }
     row->model_n_params = sm_model_n_params(c);
-    row->vocab = c->vocab;
-    row->n_ctx = c->context;
-    row->n_layer = c->n_layer;
-    row->n_head = c->n_head;
-    row->n_kv_head = sm_model_n_kv_head(c);
-    row->d_model = c->d_model;
-    row->d_ff = c->d_ff;
-    SM_ROW_TEXT(row->activation, sm_model_activation(c));
+    sm_row_set_model(row, c);
     row->dropout = options->work.dropout;
     row->seed = options->work.seed;
     if (job->n_threads > 0) {

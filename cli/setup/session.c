@@ -315,14 +315,12 @@ sm_status cli_config(const cli_options *options, const char *size_name, sm_model
         return cli_model_config(options, size_name, config);
     }
     SM_TRY(refuse_dimension("arch", options->model.arch));
-    SM_TRY(refuse_dimension("vocab", options->model.vocab));
-    SM_TRY(refuse_dimension("context", options->model.context));
-    SM_TRY(refuse_dimension("n-layer", options->model.n_layer));
-    SM_TRY(refuse_dimension("n-head", options->model.n_head));
-    SM_TRY(refuse_dimension("n-kv-head", options->model.n_kv_head));
-    SM_TRY(refuse_dimension("d-model", options->model.d_model));
-    SM_TRY(refuse_dimension("d-ff", options->model.d_ff));
-    SM_TRY(refuse_dimension("activation", options->model.activation));
+#define X(type, member, column, view, heading, meaning, most, flag, ...) \
+    SM_TRY(refuse_dimension(flag, options->model.member));
+#define KEPT(...)
+    SM_MODEL_FIELDS(X, KEPT)
+#undef X
+#undef KEPT
     return sm_weights_read_config(options->model.weights, config);
 }
 

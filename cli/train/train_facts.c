@@ -17,13 +17,9 @@
 #include "src/io/json_text.h"
 
 static json_t *describe_model(const cli_options *options, const sm_model_config *c) {
-    return json_pack(
-        "{s: s, s: o, s: I, s: I, s: I, s: I, s: I, s: o, s: I, s: I, s: I}", "arch", c->model->name, "size",
-        sm_json_bytes(options->model.weights != NULL ? options->model.weights : options->model.models.texts[0]),
-        "n_layer", (json_int_t)c->n_layer, "n_head", (json_int_t)c->n_head, "n_kv_head",
-        (json_int_t)sm_model_n_kv_head(c), "d_model", (json_int_t)c->d_model, "d_ff", (json_int_t)c->d_ff, "activation",
-        sm_json_text(sm_model_activation(c)), "vocab", (json_int_t)c->vocab, "context", (json_int_t)c->context,
-        "n_params", (json_int_t)sm_model_n_params(c));
+    const char *size = options->model.weights != NULL ? options->model.weights : options->model.models.texts[0];
+    return sm_model_fields_to_json(c, json_pack("{s: s, s: o, s: I}", "arch", c->model->name, "size",
+                                                sm_json_bytes(size), "n_params", (json_int_t)sm_model_n_params(c)));
 }
 
 json_t *cli_train_configuration(const cli_options *options, const cli_job *job, const sm_device *device) {

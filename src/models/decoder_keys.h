@@ -20,6 +20,9 @@
 #include "src/models/config_keys.h"
 #include "src/models/model.h"
 
+// The optional fields of their configs.
+enum { SM_DECODER_FIELDS = 1u << SM_MODEL_n_kv_head | 1u << SM_MODEL_head_dim | 1u << SM_MODEL_untied };
+
 sm_status sm_decoder_read(const char *path, const json_t *root, sm_model_config *config);
 
 // Writes every key that affects the computation, and the model's `own`; dropout_p applies to attention weights.

@@ -1,4 +1,6 @@
 // model.c: what all architectures share.
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "src/models/model.h"
@@ -11,10 +13,6 @@ const sm_model_size *sm_model_size_find(const sm_model *model, const char *name)
         }
     }
     return NULL;
-}
-
-const char *sm_model_activation(const sm_model_config *config) {
-    return config->model->has_activations ? sm_activation_get_info(config->activation)->name : "";
 }
 
 enum { VOCAB_ALIGNMENT = 64 }; // full tiles and aligned rows for every kernel
@@ -36,30 +34,122 @@ int64_t sm_model_head_dim(const sm_model_config *config) {
     return config->head_dim > 0 ? config->head_dim : config->d_model / config->n_head;
 }
 
-sm_status sm_model_check(const sm_model_config *config) {
-    const struct {
-        const char *name;
-        int64_t value;
-        int64_t most;
-    } dims[] = {
-        {"n_layer", config->n_layer, 10000},      {"n_head", config->n_head, 65536},
-        {"d_model", config->d_model, 1 << 20},    {"d_ff", config->d_ff, 1 << 22},
-        {"vocab", config->vocab, INT32_MAX - 64}, {"context", config->context, 1 << 24},
-    };
-    for (size_t i = 0; i < sizeof dims / sizeof dims[0]; i++) {
-        if (dims[i].value < 1 || dims[i].value > dims[i].most) {
-            return sm_fail(SM_ERR_INVALID, "%s is %lld; it must be 1 to %lld", dims[i].name, (long long)dims[i].value,
-                           (long long)dims[i].most);
+// --- fields --------------------------------------------------------------------------------------
+
+typedef enum { SIZE, OPTIONAL, WORD, SWITCH, REAL } field_type;
+
+static const char *const activation_words[] = {
+#define X(CODE, name, f, slope) #name,
+    SM_ACTIVATION_LIST(X)
+#undef X
+};
+
+static const struct {
+    sm_model_field_info info;
+    field_type type;
+    size_t at; // in a config
+    int64_t most;
+} fields[] = {
+#define COLUMN_SIZE(column, member)     #column, NULL
+#define COLUMN_OPTIONAL(column, member) #column, NULL
+#define COLUMN_WORD(column, member)     #column, member##_words
+#define COLUMN_SWITCH(column, member)   #column, NULL
+#define COLUMN_REAL(column, member)     NULL, NULL
+#define KEPT(type, member, column, view, heading, meaning, most) \
+    {{#member, heading, COLUMN_##type(column, member)}, type, offsetof(sm_model_config, member), most},
+#define FLAG(type, member, column, view, heading, meaning, most, ...) \
+    KEPT(type, member, column, view, heading, meaning, most)
+    SM_MODEL_FIELDS(FLAG, KEPT)
+#undef FLAG
+#undef KEPT
+};
+
+const sm_model_field_info *sm_model_field_get_info(sm_model_field field) { return &fields[field].info; }
+
+static int64_t value_of(const sm_model_config *config, int field) {
+    const void *at = (const char *)config + fields[field].at;
+    switch (fields[field].type) {
+    case SIZE:
+    case OPTIONAL: return *(const int64_t *)at;
+    case WORD: return *(const int *)at;
+    case SWITCH: return *(const bool *)at;
+    case REAL: break;
+    }
+    return 0;
+}
+
+sm_model_config sm_model_told(const sm_model_config *config) {
+    sm_model_config told = *config;
+    told.n_kv_head = sm_model_n_kv_head(config);
+    told.head_dim = sm_model_head_dim(config);
+    return told;
+}
+
+static bool has(const sm_model *model, int field) { return (model->fields >> field & 1u) != 0; }
+
+void sm_model_field_text(const sm_model_config *config, sm_model_field field, char text[SM_FIELD_TEXT_SIZE]) {
+    const sm_model_config told = sm_model_told(config);
+    const int64_t value = value_of(&told, (int)field);
+    text[0] = '\0';
+    if (fields[field].type != WORD) {
+        snprintf(text, SM_FIELD_TEXT_SIZE, "%lld", (long long)value);
+    } else if (has(config->model, (int)field)) {
+        snprintf(text, SM_FIELD_TEXT_SIZE, "%s", fields[field].info.words[value]);
+    }
+}
+
+static json_t *to_json(const sm_model_config *told, int field) {
+    const int64_t value = value_of(told, field);
+    char text[SM_FIELD_TEXT_SIZE];
+    switch (fields[field].type) {
+    case WORD:
+        sm_model_field_text(told, (sm_model_field)field, text);
+        return text[0] != '\0' ? json_string(text) : json_null();
+    case SWITCH: return json_boolean(value != 0);
+    default: return value != 0 ? json_integer(value) : json_null();
+    }
+}
+
+json_t *sm_model_fields_to_json(const sm_model_config *config, json_t *object) {
+    const sm_model_config told = sm_model_told(config);
+    for (int i = 0; i < SM_MODEL_FIELD_COUNT; i++) {
+        const char *column = fields[i].info.column;
+        if (column != NULL && json_object_set_new(object, column, to_json(&told, i)) != 0) {
+            json_decref(object);
+            return NULL;
         }
     }
-    if (config->head_dim < 0 || config->head_dim > 65536) {
-        return sm_fail(SM_ERR_INVALID, "head_dim is %lld; it must be 1 to 65536", (long long)config->head_dim);
+    return object;
+}
+
+static sm_status check_fields(const sm_model_config *config) {
+    for (int i = 0; i < SM_MODEL_FIELD_COUNT; i++) {
+        const int64_t value = value_of(config, i);
+        const bool is_usual = value == 0 || (i == SM_MODEL_n_kv_head && value == config->n_head);
+        if (fields[i].type == REAL) {
+            continue;
+        }
+        if (value < (fields[i].type == SIZE) || value > fields[i].most) {
+            return sm_fail(SM_ERR_INVALID, "%s is %lld; it must be 1 to %lld", fields[i].info.name, (long long)value,
+                           (long long)fields[i].most);
+        }
+        if (fields[i].type != SIZE && !is_usual && !has(config->model, i)) {
+            return sm_fail(SM_ERR_INVALID, "%s: is no part of %s's config; leave it out", fields[i].info.name,
+                           config->model->title);
+        }
     }
+    return SM_OK;
+}
+
+// --- conditions ----------------------------------------------------------------------------------
+
+sm_status sm_model_check(const sm_model_config *config) {
+    SM_TRY(check_fields(config));
     if (config->head_dim == 0 && config->d_model % config->n_head != 0) {
         return sm_fail(SM_ERR_INVALID, "d_model %lld does not divide into %lld heads; choose n_head so that it does",
                        (long long)config->d_model, (long long)config->n_head);
     }
-    if (config->n_kv_head < 0 || config->n_head % sm_model_n_kv_head(config) != 0) {
+    if (config->n_head % sm_model_n_kv_head(config) != 0) {
         return sm_fail(SM_ERR_INVALID,
                        "n_kv_head %lld does not divide n_head %lld; choose it so that as many heads share each",
                        (long long)config->n_kv_head, (long long)config->n_head);
@@ -67,11 +157,7 @@ sm_status sm_model_check(const sm_model_config *config) {
     if (!(config->norm_eps >= 0 && config->norm_eps < 1)) {
         return sm_fail(SM_ERR_INVALID, "norm_eps is %g; it must be at least 0 and below 1", config->norm_eps);
     }
-    if (config->activation != 0 && !config->model->has_activations) {
-        return sm_fail(SM_ERR_INVALID, "activation %s is not one of %s, whose MLP has a function of its own",
-                       sm_activation_get_info(config->activation)->name, config->model->title);
-    }
-    return config->model->check(config);
+    return config->model->check != NULL ? config->model->check(config) : SM_OK;
 }
 
 sm_status sm_model_check_rope(const sm_model_config *config) {

@@ -5,6 +5,7 @@
 
 #include <jansson.h>
 
+#include "src/models/fields.h"
 #include "src/optim/optimizer.h"
 
 // All architectures, in the order of --arch's words; the first is the default. X(name): sm_model_NAME, in its own
@@ -13,22 +14,29 @@
 
 typedef struct sm_model sm_model;
 
-// The dimensions of any architecture; 0 if it has no such dimension.
+// The fields of any architecture's config (fields.h); 0 if it has no such field.
 typedef struct {
     const sm_model *model;
-    int64_t n_layer;   // L
-    int64_t n_head;    // NH
-    int64_t n_kv_head; // heads of keys and values; 0: n_head
-    int64_t d_model;   // C
-    int64_t head_dim;  // HS; 0: d_model / n_head
-    int64_t d_ff;      // F
-    int64_t vocab;     // V
-    int64_t context;   // largest T
-    double norm_eps;   // of its LayerNorm or RMSNorm
-    double rope_theta; // base of rotary positions
-    bool untied;       // the head has its own matrix
-    sm_activation activation; // of the MLP, where the model lets one choose; else 0
+#define X(type, member, ...) SM_FIELD_##type member;
+    SM_MODEL_FIELDS(X, X)
+#undef X
 } sm_model_config;
+
+typedef enum {
+#define X(type, member, ...) SM_MODEL_##member,
+    SM_MODEL_FIELDS(X, X)
+#undef X
+        SM_MODEL_FIELD_COUNT
+} sm_model_field;
+
+typedef struct {
+    const char *name;         // of the member
+    const char *heading;      // in one word or a few
+    const char *column;       // of rows; NULL: a constant of the arithmetic
+    const char *const *words; // of a word
+} sm_model_field_info;
+
+const sm_model_field_info *sm_model_field_get_info(sm_model_field field);
 
 typedef struct {
     const char *name;  // "small"
@@ -69,11 +77,11 @@ struct sm_model {
     // a padded vocabulary. Verify trains it.
     sm_model_config odd;
 
-    bool has_activations; // the config chooses the MLP's activation
+    unsigned fields; // bits 1u << SM_MODEL_*: of the optional fields, words and switches those that its config may set
 
     bool out_by_in; // linear layers' matrices are (out,in), as in torch.nn.Linear; false: (in,out), as in Conv1D
 
-    // Conditions beyond those of sm_model_check: SM_ERR_INVALID names the dimension.
+    // Conditions beyond those of sm_model_check: SM_ERR_INVALID names the dimension. NULL: none.
     sm_status (*check)(const sm_model_config *config);
 
     // Describes every kind of parameter, those of a block next to each other; returns their number (<=
@@ -125,8 +133,15 @@ int64_t sm_model_n_params(const sm_model_config *config);
 int64_t sm_model_n_kv_head(const sm_model_config *config);
 int64_t sm_model_head_dim(const sm_model_config *config);
 
-// The name of the MLP's function; "" where the config does not choose it.
-const char *sm_model_activation(const sm_model_config *config);
+// The config with n_kv_head and head_dim filled in, as rows have it.
+sm_model_config sm_model_told(const sm_model_config *config);
+
+// A field as text: "12", "relu2"; "" where the model's config does not set it.
+enum { SM_FIELD_TEXT_SIZE = 32 };
+void sm_model_field_text(const sm_model_config *config, sm_model_field field, char text[SM_FIELD_TEXT_SIZE]);
+
+// Sets all columns of a config in a JSON object, and returns it. NULL: no memory; it is then freed.
+json_t *sm_model_fields_to_json(const sm_model_config *config, json_t *object);
 
 // Rows of the token embedding and columns of the logits: V rounded up to a multiple of 64.
 int64_t sm_model_padded_vocab(const sm_model_config *config);

@@ -275,30 +275,15 @@ static sm_status check_same_config(const char *dir, const sm_model_config *confi
         return sm_fail(SM_ERR_INVALID, "%s/config.json: is of a %s, but the model is built as %s", dir,
                        on_disk.model->title, config->model->title);
     }
-    const struct {
-        const char *name;
-        double disk;
-        double asked;
-    } fields[] = {
-        {"n_layer", (double)on_disk.n_layer, (double)config->n_layer},
-        {"n_head", (double)on_disk.n_head, (double)config->n_head},
-        {"n_kv_head", (double)sm_model_n_kv_head(&on_disk), (double)sm_model_n_kv_head(config)},
-        {"d_model", (double)on_disk.d_model, (double)config->d_model},
-        {"head_dim", (double)sm_model_head_dim(&on_disk), (double)sm_model_head_dim(config)},
-        {"d_ff", (double)on_disk.d_ff, (double)config->d_ff},
-        {"vocab", (double)on_disk.vocab, (double)config->vocab},
-        {"context", (double)on_disk.context, (double)config->context},
-        {"norm_eps", on_disk.norm_eps, config->norm_eps},
-        {"rope_theta", on_disk.rope_theta, config->rope_theta},
-        {"activation", on_disk.activation, config->activation},
-        {"untied", on_disk.untied, config->untied},
-    };
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-        if (fields[i].disk != fields[i].asked) {
-            return sm_fail(SM_ERR_INVALID, "%s/config.json: %s is %.10g, but the model is built with %.10g", dir,
-                           fields[i].name, fields[i].disk, fields[i].asked);
-        }
+    on_disk = sm_model_told(&on_disk);
+    const sm_model_config built = sm_model_told(config);
+#define X(type, member, ...)                                                                                           \
+    if (on_disk.member != built.member) {                                                                              \
+        return sm_fail(SM_ERR_INVALID, "%s/config.json: %s is %.10g, but the model is built with %.10g", dir, #member, \
+                       (double)on_disk.member, (double)built.member);                                                  \
     }
+    SM_MODEL_FIELDS(X, X)
+#undef X
     return SM_OK;
 }
 

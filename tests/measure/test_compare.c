@@ -263,12 +263,13 @@ TEST(identity_is_one) {
         json_t *b = make_row(2e6, "fused", 4);
         json_object_set_new(a, "samples_ns", json_pack("[fff]", 1e6, 1e6, 1e6));
         json_object_set_new(b, "samples_ns", json_pack("[fff]", 2e6, 2e6, 2e6));
-        json_object_set_new(a, column->name, is_text ? json_string("x") : json_integer(3));
-        json_object_set_new(b, column->name, is_text ? json_string("y") : json_integer(5));
+        const bool is_switch = column->type == SM_COLUMN_BOOLEAN;
+        json_object_set_new(a, column->name, is_text ? json_string("x") : is_switch ? json_false() : json_integer(3));
+        json_object_set_new(b, column->name, is_text ? json_string("y") : is_switch ? json_true() : json_integer(5));
         if (sm_identity_difference(a, b) != part || sm_identity_order(a, b, part) >= 0 ||
             sm_identity_order(a, b, (SM_SAME_WORK | SM_FACTORS) & ~part) != 0 ||
             sm_identity_text(a, b, part, text, sizeof(text)) != 1 ||
-            strstr(text, is_text ? "x / y" : "3 / 5") == NULL) {
+            strstr(text, is_text ? "x / y" : is_switch ? "no / yes" : "3 / 5") == NULL) {
             fail_msg("%s: differences %#x, order %d, text %s", column->name, sm_identity_difference(a, b),
                      sm_identity_order(a, b, part), text);
         }

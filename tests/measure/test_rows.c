@@ -5,6 +5,7 @@
 
 #include "tests/support/test.h"
 #include "tests/support/temp_folder.h"
+#include "bench/rows/identity.h"
 #include "bench/rows/row.h"
 
 // Quotes, separators, newlines, controls, a
@@ -344,17 +345,24 @@ TEST(test_conventional_names) {
         "mode",
         "precision",
         "pass_type",
-        "vocab",
         "context",
-        "n_layer",
-        "n_head",
-        "d_model",
-        "d_ff",
         "seed",
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (sm_table_find(&sm_row_table, names[i]) < 0) {
             fail_msg("the row has no %s", names[i]);
+        }
+    }
+}
+
+// A field of a model's config that rows lack, or that is no work, lets `compare` take two models for one.
+TEST(row_has_model_fields) {
+    for (int i = 0; i < SM_MODEL_FIELD_COUNT; i++) {
+        const sm_model_field_info *field = sm_model_field_get_info((sm_model_field)i);
+        const int at = field->column != NULL ? sm_table_find(&sm_row_table, field->column) : -1;
+        const bool is_constant = i == SM_MODEL_norm_eps || i == SM_MODEL_rope_theta;
+        if (is_constant ? field->column != NULL : at < 0 || sm_row_table.columns[at].identity != SM_IDENTITY_WORK) {
+            fail_msg("%s: its column is not part of the work", field->name);
         }
     }
 }

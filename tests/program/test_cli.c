@@ -145,7 +145,7 @@ TEST(estimate_of_one_configuration) {
         {"estimate --arch llama --optimizer muon -m tiny -o json", 0, "\"optimizer\": \"muon\"", NULL},
         {"estimate -m tiny -b 1,2 --seq-len 8", 0, "- peak: ", NULL},
         {"estimate -m tiny -b 2 --mode naive", 0, "memory.activations_bytes", NULL},
-        {"estimate -m tiny --d-model 48 --n-head 3", 0, " 192   F, width inside the MLP", NULL},
+        {"estimate -m tiny --d-model 48 --n-head 3", 0, " 192   F: width of the MLP", NULL},
     };
     CHECK_ALL(cases);
 }

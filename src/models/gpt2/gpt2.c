@@ -76,15 +76,6 @@ static int params(const sm_model_config *config, sm_param_spec *specs) {
     return N_PARAM_KINDS;
 }
 
-static sm_status check(const sm_model_config *config) {
-    if (sm_model_n_kv_head(config) != config->n_head || config->head_dim != 0 || config->untied) {
-        return sm_fail(SM_ERR_INVALID,
-                       "GPT-2 has as many heads of keys and values as of queries, d_model / n_head channels in each, "
-                       "and a tied head");
-    }
-    return SM_OK;
-}
-
 // --- forward --------------------------------------------------------------------------------------
 
 // The forward's tensors that the block's backward needs.
@@ -165,7 +156,6 @@ const sm_model sm_model_gpt2 = {
             .vocab = 37,
             .context = 20,
             .norm_eps = 1e-5},
-    .check = check,
     .params = params,
     .build = build,
     .block_bytes = sizeof(block),
@@ -175,7 +165,7 @@ const sm_model sm_model_gpt2 = {
     .base_prefix = "transformer.",
     .tied_head = "wte.weight",
     .ignored_endings = masks,
-    .has_activations = true,
+    .fields = 1u << SM_MODEL_activation,
     .hf_model_type = "gpt2",
     .hf_architectures = {"GPT2LMHeadModel", "GPT2Model"},
     .read_config = gpt2_read_config,

@@ -151,6 +151,7 @@ const sm_model sm_model_llama = {
             .rope_theta = 1e4,
             .untied = true},
     .out_by_in = true,
+    .fields = SM_DECODER_FIELDS,
     .check = sm_model_check_rope,
     .params = params,
     .build = build,

@@ -2,7 +2,7 @@
 #ifndef STEPMARK_LLAMA_DISK_H
 #define STEPMARK_LLAMA_DISK_H
 
-#include "src/models/model.h"
+#include "src/models/decoder_keys.h"
 
 sm_status llama_read_config(const char *path, const json_t *root, sm_model_config *config);
 

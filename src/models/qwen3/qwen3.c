@@ -159,6 +159,7 @@ const sm_model sm_model_qwen3 = {
             .norm_eps = 0.3, // as Llama's
             .rope_theta = 1e4},
     .out_by_in = true,
+    .fields = SM_DECODER_FIELDS,
     .check = sm_model_check_rope,
     .params = params,
     .build = build,

@@ -4,7 +4,7 @@
 #ifndef STEPMARK_QWEN3_DISK_H
 #define STEPMARK_QWEN3_DISK_H
 
-#include "src/models/model.h"
+#include "src/models/decoder_keys.h"
 
 sm_status qwen3_read_config(const char *path, const json_t *root, sm_model_config *config);
 
