@@ -14,7 +14,7 @@ for work in "-b 1 --seq-len 1024" "-b 4 --seq-len 128"; do
     done
 done
 grep '"status": *"ok"' "$rows" >"$rows.ok" || { rm -f "$rows.ok"; echo "results.sh: nothing could be measured" >&2; exit 1; }
-"$stepmark" bundle "$rows.ok" --output "bench/results/$name.bundle"
+"$stepmark" report "$rows.ok" --bundle "bench/results/$name.bundle"
 rm -f "$rows.ok"
-"$stepmark" leaderboard "bench/results/$name.bundle" --no-reference
+"$stepmark" report --rank "bench/results/$name.bundle" --no-reference
 echo "Add a line to bench/results/README.md: machine, date, rows."

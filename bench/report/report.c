@@ -49,7 +49,7 @@ static sm_status make_loops(const sm_report_rows *report, json_t *loops) {
     return SM_OK;
 }
 
-// Of the recommendations those with a winner, and why nothing is the fastest; `recommend` prints all.
+// Of the recommendations those with a winner, and why nothing is the fastest; `report --best` prints all.
 static json_t *best_of(const json_t *records) {
     json_t *best = json_array();
     size_t i;

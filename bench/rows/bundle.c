@@ -85,7 +85,7 @@ static sm_status check_header(const char *path, const char *text, size_t size_by
     static const char begin[] = "{\"stepmark_bundle\": ";
     char header[HEADER_SIZE];
     if (strncmp(text, begin, strlen(begin)) != 0) {
-        return sm_fail(SM_ERR_FORMAT, "%s: no bundle; `stepmark bundle ROWS --output FILE` makes one", path);
+        return sm_fail(SM_ERR_FORMAT, "%s: no bundle; `stepmark report ROWS --bundle FILE` makes one", path);
     }
     const char *end = strchr(text, '\n');
     *body = end != NULL ? end + 1 : text + size_bytes;

@@ -17,7 +17,7 @@ static const struct {
     {{"ceiling", "best"}, "the output of `stepmark devices --peaks`"},
     {{"comparisons", "verdict"}, "the output of `stepmark compare`"},
     {{"verdict", "basis"}, "the output of `stepmark compare`"},
-    {{"topic", "figure"}, "the output of `stepmark recommend`"},
+    {{"topic", "figure"}, "the output of `stepmark report --best`"},
     {{"memory", "traffic"}, "the output of `stepmark estimate`"},
     {{"check", "subject"}, "the output of `stepmark verify`"},
     {{"without", "ratio"}, "the output of `stepmark compare --without all`"},

@@ -430,7 +430,7 @@ static sm_status note_published(sm_scaling *s, const sm_training_run *base) {
             is_same = is_same && sm_json_number(row, fields[k][0]) == number(base, fields[k][1]);
         }
         if (sm_json_number(row, "n_processes") == 1) {
-            SM_TRY(add_note(s, "%s; %s: check-run would refuse them as one table", sm_rows_text(row, "source"),
+            SM_TRY(add_note(s, "%s; %s: report --check would refuse them as one table", sm_rows_text(row, "source"),
                             is_same ? "the work of the runs here" : "other work than the runs here"));
         }
     }

@@ -33,6 +33,11 @@ static const char *const moved[][2] = {
     {"schema", "stepmark SUBCOMMAND --schema"},
     {"init", "stepmark train --init"},
     {"tokenizer", "stepmark tokenize, with --vocab-size, --show or --convert"},
+    {"recommend", "stepmark report --best FILE..."},
+    {"leaderboard", "stepmark report --rank FILE..."},
+    {"bundle", "stepmark report ROWS... --bundle FILE"},
+    {"check-run", "stepmark report --check RUN..."},
+    {"scaling", "stepmark report --scaling RUN..."},
     {"bench", "stepmark run"},
 };
 

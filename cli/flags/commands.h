@@ -46,9 +46,6 @@
                    "stepmark advise --backend opencl:0.0 -b 8,16,32,64 --precision bf16 --output-file rows.jsonl "    \
                    "--resume",                                                                                        \
                    "stepmark advise -m small -b 8 --accum 1 --optimizer adamw,lion,adamw8bit"})                       \
-    X(RECOMMEND, "recommend", cli_recommend, sm_recommend_table,                                                      \
-      "recommend from measured rows: the fastest, the steadiest, the next to try", .operands = "FILE...",             \
-      .examples = {"stepmark recommend rows.jsonl"})                                                                  \
     X(COMPARE, "compare", cli_compare, sm_compare_table,                                                              \
       "compare two result files, two command lines run in turn, a row with its repetition (FILE#N), or a step with "  \
       "and without rewrites",                                                                                         \
@@ -63,18 +60,26 @@
     X(ABLATE, "compare", cli_ablate, cli_ablate_table,                                                                \
       "measure the gain of rewrites of mode fused, in time and memory", .with = "--without", .is_alone = true)        \
     X(REPORT, "report", cli_report, cli_no_table,                                                                     \
-      "make a page of charts, or a table, from result files, or of trainings", .operands = "FILE...|RUN...",          \
+      "show rows or trainings: a table, an answer, a page of charts; name the best, rank machines, check trainings",  \
+      .operands = "FILE...|RUN...",                                                                                   \
       .examples = {"stepmark report results.jsonl --output report.html",                                              \
-                   "stepmark report runs/a runs/b --output runs.html --tensorboard events",                           \
-                   "stepmark report runs/a --output a.html --watch",                                                  \
-                   "stepmark report rows.jsonl -o latex --columns device,test,avg_ns,stddev_ns"})                     \
-    X(BUNDLE, "bundle", cli_bundle, cli_no_table,                                                                     \
-      "put this machine's rows into one file, for comparison with other machines", .operands = "ROWS...",             \
-      .examples = {"stepmark bundle rows.jsonl --output this-machine.bundle"})                                        \
-    X(LEADERBOARD, "leaderboard", cli_leaderboard, sm_leaderboard_table,                                              \
-      "rank many machines by their bundles, and those that stepmark was measured on, best first",                     \
-      .operands = "[FILE...]",                                                                                        \
-      .examples = {"stepmark leaderboard *.bundle", "stepmark leaderboard a.bundle --no-reference -o json"})          \
+                   "stepmark report rows.jsonl -o latex --columns device,test,avg_ns,stddev_ns",                      \
+                   "stepmark report --rank *.bundle", "stepmark report --check runs/n1 runs/n2 runs/n4"})             \
+    X(RECOMMEND, "report", cli_recommend, sm_recommend_table,                                                         \
+      "name the best of measured rows: the fastest, the steadiest, the next to try", .with = "--best",                \
+      .operands = "FILE...")                                                                                          \
+    X(LEADERBOARD, "report", cli_leaderboard, sm_leaderboard_table,                                                   \
+      "rank many machines by their bundles, and those that stepmark was measured on, best first", .with = "--rank",   \
+      .operands = "[FILE...]")                                                                                        \
+    X(BUNDLE, "report", cli_bundle, cli_no_table,                                                                     \
+      "put this machine's rows into one file, for comparison with other machines", .with = "--bundle",                \
+      .operands = "ROWS...")                                                                                          \
+    X(CHECK_RUN, "report", cli_check_run, sm_run_check_table,                                                         \
+      "check that trainings agree with their logs, and that they can be compared", .with = "--check",                 \
+      .operands = "RUN...")                                                                                           \
+    X(SCALING, "report", cli_scaling, sm_scaling_table,                                                               \
+      "show how trainings scale with the number of processes, and predict larger numbers", .with = "--scaling",       \
+      .operands = "RUN...")                                                                                           \
     X(WALK, "walk", cli_walk, cli_walk_table, "show the step op by op: equation, operands, FLOPs, bytes, numbers",    \
       .heading = "Learn",                                                                                             \
       .examples = {"stepmark walk --values", "stepmark walk --at attention_forward --layer 0 --full",                 \
@@ -115,14 +120,7 @@
     X(EVAL, "eval", cli_eval, cli_eval_table,                                                                         \
       "measure a trained model: loss, perplexity, bits per byte, or questions",                                       \
       .examples = {"stepmark eval --weights run --data data", "stepmark eval --weights model --data text.txt",        \
-                   "stepmark eval --weights gpt2 --tokenizer gpt2 --data hellaswag_val.jsonl"})                       \
-    X(CHECK_RUN, "check-run", cli_check_run, sm_run_check_table,                                                      \
-      "check that trainings agree with their logs, and that they can be compared", .operands = "RUN...",              \
-      .examples = {"stepmark check-run runs/n1 runs/n2 runs/n4", "stepmark check-run training_metrics.json -o json"}) \
-    X(SCALING, "scaling", cli_scaling, sm_scaling_table,                                                              \
-      "show how trainings scale with the number of processes, and predict larger numbers", .operands = "RUN...",      \
-      .examples = {"stepmark scaling runs/n1 runs/n2 runs/n4",                                                        \
-                   "stepmark scaling runs/* --page scaling.html --predict 8-256*2"})
+                   "stepmark eval --weights gpt2 --tokenizer gpt2 --data hellaswag_val.jsonl"})
 
 typedef enum {
 #define X(code, ...) CLI_##code,

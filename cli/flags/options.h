@@ -252,6 +252,7 @@ typedef struct cli_options {
         const char *trace; // file to write it to
         const char *output_file;
         const char *report_file;
+        bool chosen; // the switch of a form was given
         cli_texts columns;
         const char *page;
         const char *tensorboard; // folder

@@ -1,4 +1,4 @@
-// bundle.c: `bundle` puts rows into one file for others; `leaderboard` makes one table from many such files.
+// bundle.c: `report --bundle` puts rows into one file for others; `--rank` makes one table from many such files.
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +38,7 @@ sm_status cli_bundle(const cli_options *options) {
     size_t i;
     json_t *warning;
     if (options->n_operands == 0 || options->out.report_file == NULL) {
-        return sm_fail(SM_ERR_USAGE, "give result files, and a name: stepmark bundle ROWS... --output FILE");
+        return sm_fail(SM_ERR_USAGE, "give result files, and a name: stepmark report ROWS... --bundle FILE");
     }
     SM_TRY(sm_rows_init(&rows));
     rows.interrupted = &cli_interrupted;
@@ -100,7 +100,7 @@ static void tell_references(const json_t *records, const json_t *references) {
         cli_note("%zu row%s marked ref (reference) came with stepmark (--no-reference leaves them out)", n,
                  sm_plural(n));
     } else if (json_array_size(references) > 0) {
-        cli_note("no reference row did this work; `stepmark leaderboard` alone shows which did what");
+        cli_note("no reference row did this work; `stepmark report --rank` alone shows which did what");
     }
 }
 
@@ -122,7 +122,7 @@ sm_status cli_leaderboard(const cli_options *options) {
     sm_status status = SM_OK;
     SM_TRY_GOTO(cli_costs(options, &costs));
     if (options->n_operands == 0 && options->measure.no_reference) {
-        SM_TRY_GOTO(sm_fail(SM_ERR_USAGE, "give bundles: stepmark leaderboard FILE..."));
+        SM_TRY_GOTO(sm_fail(SM_ERR_USAGE, "give bundles: stepmark report --rank FILE..."));
     }
     SM_TRY_GOTO(options->measure.no_reference ? SM_OK : sm_bundle_references(&references));
     SM_TRY_GOTO(rows != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for a leaderboard"));

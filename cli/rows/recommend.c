@@ -1,4 +1,4 @@
-// recommend.c: the subcommand `recommend`.
+// recommend.c: `report --best`.
 #include "cli/rows/rows.h"
 
 #include <stdlib.h>
@@ -81,7 +81,7 @@ sm_status cli_recommend(const cli_options *options) {
     json_t *warning;
     size_t n = 0;
     if (options->n_operands == 0) {
-        return sm_fail(SM_ERR_USAGE, "recommend: give files of rows (JSON or JSONL)");
+        return sm_fail(SM_ERR_USAGE, "give files of rows (JSON or JSONL): stepmark report --best FILE...");
     }
     SM_TRY(sm_rows_init(&rows));
     rows.interrupted = &cli_interrupted;

@@ -56,7 +56,7 @@ sm_status cli_costs(const cli_options *options, sm_costs *costs);
 
 // --- recommendations -----------------------------------------------------------------------------
 
-// Prints the recommendations from rows, for `recommend` and for the end of a sweep; *n is their number.
+// Prints the recommendations from rows, for `report --best` and for the end of `run`; *n is their number.
 sm_status cli_recommend_print(const json_t *rows, sm_format format, size_t *n);
 
 // One sentence: the fastest, by how much, why, its cost (`costs` may be NULL); *best is its index, -1: there is no

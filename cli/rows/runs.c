@@ -18,7 +18,7 @@ static sm_status verdict(const cli_options *options, const sm_training_runs *run
     }
     const sm_status status = sm_training_runs_verdict(runs);
     return status == SM_ERR_INVALID && sm_format_is_read((sm_format)options->out.format)
-               ? sm_fail(status, "check-run: %zu of %zu run%s rejected", n_rejected, runs->n, runs->n == 1 ? "" : "s")
+               ? sm_fail(status, "%zu of %zu run%s rejected", n_rejected, runs->n, runs->n == 1 ? "" : "s")
                : status;
 }
 
@@ -27,7 +27,7 @@ sm_status cli_check_run(const cli_options *options) {
     json_t *records = NULL;
     sm_status status = SM_OK;
     if (options->n_operands == 0) {
-        return sm_fail(SM_ERR_USAGE, "give run folders, or their training_metrics.json: stepmark check-run RUN...");
+        return sm_fail(SM_ERR_USAGE, "give run folders, or their training_metrics.json: stepmark report --check RUN...");
     }
     SM_TRY(sm_training_runs_read(options->operands, options->n_operands, &runs));
     SM_TRY_GOTO(sm_training_runs_compare(&runs, options->compare.weak ? SM_WORK_FIXED_A_PROCESS : SM_WORK_FIXED));
@@ -105,7 +105,7 @@ sm_status cli_scaling(const cli_options *options) {
     sm_status status = SM_OK;
     if (options->n_operands == 0) {
         free(scaling);
-        return sm_fail(SM_ERR_USAGE, "give run folders, or their training_metrics.json: stepmark scaling RUN...");
+        return sm_fail(SM_ERR_USAGE, "give run folders, or their training_metrics.json: stepmark report --scaling RUN...");
     }
     if (scaling == NULL) {
         return sm_fail(SM_ERR_OOM, "no memory for scaling tables");

@@ -86,4 +86,4 @@ def compare_interleaved(a: dict[str, Any], b: dict[str, Any], *, progress: Progr
 def recommend(*sources: Union[Rows, Path], **flags: Any) -> Rows:
     """The fastest and the steadiest of measured rows, and what to try next."""
     with _files(*sources) as paths:
-        return call("recommend", paths, flags)
+        return call("report", paths, dict(best=True, **flags))

@@ -21,7 +21,7 @@ typedef struct {
 static const command commands[] = {
     {"report rows.jsonl -o md", NULL, 100},
     {"report rows.jsonl --output page.html", "page.html", 20},
-    {"recommend rows.jsonl", NULL, 100},
+    {"report --best rows.jsonl", NULL, 100},
     {"compare rows.jsonl rows.jsonl", NULL, 100},
     {"estimate -m tiny", NULL, 100},
     {"walk -m tiny", NULL, 100},
@@ -32,8 +32,8 @@ static const command commands[] = {
     {"run " WORK " -r 2 -w 0 --no-peaks --backend cpu -t 1 -o jsonl", NULL, 50},
     {"loop " WORK " -r 2 -w 0 --no-peaks -t 1 -o jsonl", NULL, 50},
     {"advise " WORK " --dry-run", NULL, 50},
-    {"leaderboard a.bundle", NULL, 50},
-    {"bundle rows.jsonl --output made.bundle", "made.bundle", 50},
+    {"report --rank a.bundle", NULL, 50},
+    {"report rows.jsonl --bundle made.bundle", "made.bundle", 50},
     {"page " WORK " --backend none --output step.html", "step.html", 20},
     {"exercise", NULL, 50},
     {"ladder matmul --source blocked", NULL, 20},
@@ -237,7 +237,7 @@ static long try_command(const command *c, long step_given, long *n_tries) {
 static void make_inputs(void) {
     static const char *const lines[] = {"train --init -m tiny --save given",
                                         "run " WORK " -r 6 -w 0 -q --backend cpu --no-peaks --output-file rows.json",
-                                        "bundle rows.json --output a.bundle"};
+                                        "report rows.json --bundle a.bundle"};
     char line[2048];
     char *here = getcwd(NULL, 0);
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {

@@ -199,19 +199,19 @@ TEST(the_program_bundles_and_compares) {
     free(text);
     json_decref(rows);
     static const expectation cases[] = {
-        {"bundle $T/rows.json --output $T/a.bundle", 0, NULL, "1 row, "},
-        {"leaderboard $T/a.bundle", 0, "| machine", NULL},
-        {"leaderboard $T/a.bundle -o json", 0, "\"tokens_per_joule\": 2", NULL},
-        {"leaderboard $T/rows.json", 1, NULL, "no bundle"},
-        {"leaderboard $T/a.bundle --page $T/board.html", 0, NULL, "board.html: "},
-        {"leaderboard $T/rows.json --page $T/none.html; ls $T/none.html", 2, NULL, "No such file"},
-        {"leaderboard --no-reference", 2, NULL, "give bundles"},
-        {"leaderboard", 0, "NVIDIA H100", "came with stepmark"},
-        {"leaderboard $T/a.bundle", 0, NULL, "no reference row did this work"},
-        {"leaderboard $T/a.bundle --no-reference; cp bench/results/h100-80gb.bundle $T/h.bundle", 0, NULL, NULL},
-        {"leaderboard $T/h.bundle --page $T/h.html", 0, "reference", "h.html"},
-        {"bundle $T/rows.json", 2, NULL, "--output FILE"},
-        {"bundle $T/none --output $T/b", 1, NULL, "cannot open"},
+        {"report $T/rows.json --bundle $T/a.bundle", 0, NULL, "1 row, "},
+        {"report --rank $T/a.bundle", 0, "| machine", NULL},
+        {"report --rank $T/a.bundle -o json", 0, "\"tokens_per_joule\": 2", NULL},
+        {"report --rank $T/rows.json", 1, NULL, "no bundle"},
+        {"report --rank $T/a.bundle --page $T/board.html", 0, NULL, "board.html: "},
+        {"report --rank $T/rows.json --page $T/none.html; ls $T/none.html", 2, NULL, "No such file"},
+        {"report --rank --no-reference", 2, NULL, "give bundles"},
+        {"report --rank", 0, "NVIDIA H100", "came with stepmark"},
+        {"report --rank $T/a.bundle", 0, NULL, "no reference row did this work"},
+        {"report --rank $T/a.bundle --no-reference; cp bench/results/h100-80gb.bundle $T/h.bundle", 0, NULL, NULL},
+        {"report --rank $T/h.bundle --page $T/h.html", 0, "reference", "h.html"},
+        {"report $T/rows.json --bundle", 2, NULL, "--bundle: needs an argument"},
+        {"report $T/none --bundle $T/b", 1, NULL, "cannot open"},
     };
     CHECK_ALL(cases);
 }

@@ -256,7 +256,7 @@ TEST(report_says_why) {
     json_decref(rows);
     const expectation cases[] = {
         {"report $T/rows.json -o md", 0, "No verdict for tiny, 16 tokens, step: " BUSY, NULL},
-        {"recommend $T/rows.json -o json", 0, "no verdict on 3 of 3 rows: " BUSY, NULL},
+        {"report --best $T/rows.json -o json", 0, "no verdict on 3 of 3 rows: " BUSY, NULL},
         {"compare $T/rows.json $T/rows.json -o json", 0, BUSY, NULL},
     };
     CHECK_ALL(cases);

@@ -183,7 +183,7 @@ TEST(advice_is_of_rows) {
     assert_int_equal(count_lines("rows.jsonl"), n_rows);
 
     // Others read them.
-    expect_exit("recommend $T/rows.jsonl", 0);
+    expect_exit("report --best $T/rows.jsonl", 0);
     expect_exit("report $T/rows.jsonl -o md", 0);
     expect_exit("compare $T/rows.jsonl#1", 0);
     expect_text("again", out, "reproduced");

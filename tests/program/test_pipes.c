@@ -9,15 +9,15 @@ static int make_pipes(void **state) {
 
 TEST(nobody_writes) {
     static const expectation cases[] = {
-        {"recommend $T/pipe", 1, NULL, "/pipe: an empty pipe without a writer"},
+        {"report --best $T/pipe", 1, NULL, "/pipe: an empty pipe without a writer"},
         {"report $T/pipe --output $T/page.html", 1, NULL, "without a writer"},
         {"compare $T/pipe $T/pipe", 1, NULL, "without a writer"},
         {"compare $T/pipe#1", 1, NULL, "without a writer"},
-        {"bundle $T/pipe --output $T/bundle", 1, NULL, "without a writer"},
-        {"leaderboard $T/pipe", 1, NULL, "without a writer"},
+        {"report $T/pipe --bundle $T/bundle", 1, NULL, "without a writer"},
+        {"report --rank $T/pipe", 1, NULL, "without a writer"},
         {"run --file $T/pipe", 1, NULL, "without a writer"},
-        {"check-run $T/pipe", 1, "/pipe: not a regular file", "1 of 1 run rejected"},
-        {"scaling $T/pipe", 1, NULL, "/pipe: not a regular file"},
+        {"report --check $T/pipe", 1, "/pipe: not a regular file", "1 of 1 run rejected"},
+        {"report --scaling $T/pipe", 1, NULL, "/pipe: not a regular file"},
         {"train -m tiny --data $T/pipe", 1, NULL, "/pipe: not a regular file"},
         {"exercise gelu_forward --check $T/pipe.c", 1, NULL, "/pipe.c: not a regular file"},
         {"exercise gelu_forward --check $T/pipe.cl", 1, NULL, "/pipe.cl: not a regular file"},
@@ -41,8 +41,8 @@ TEST(what_is_written_is_read) {
     static const expectation cases[] = {
         {"train -m tiny --steps 2 -b 1 --seq-len 8 --log /dev/fd/3 3>&1 >$T/steps | cat", 0, "\"step\": 2", NULL},
         {"run -m tiny --backend cpu -b 1 --seq-len 8 -r 3 --no-peaks -o jsonl >$T/rows", 0, NULL, NULL},
-        {"--version; cat $T/rows | " SM_TEST_BINARY " recommend /dev/stdin", 0, NULL, "1 row: nothing to choose"},
-        {"--version; (sleep 0.3; cat $T/rows) | " SM_TEST_BINARY " recommend /dev/stdin", 0, NULL,
+        {"--version; cat $T/rows | " SM_TEST_BINARY " report --best /dev/stdin", 0, NULL, "1 row: nothing to choose"},
+        {"--version; (sleep 0.3; cat $T/rows) | " SM_TEST_BINARY " report --best /dev/stdin", 0, NULL,
          "1 row: nothing to choose"},
     };
     CHECK_ALL(cases);

@@ -99,7 +99,7 @@ TEST(rows_go_to_a_file_as_well) {
     static const expectation cases[] = {
         {TINY "--output-file $T/rows.jsonl", 0, "| step b1s8 |", NULL},
         {TINY "--output-file $T/rows.jsonl -o csv", 0, "schema_version,", NULL},
-        {"recommend $T/rows.jsonl", 0, NULL, NULL},
+        {"report --best $T/rows.jsonl", 0, NULL, NULL},
         {TINY "--output-file $T/rows.csv -o json", 0, "\"schema_version\"", NULL},
         {TINY "--output-file $T/rows.json", 0, NULL, NULL},
         {TINY "--output-file $T/none/rows.json", 1, NULL, "--output-file: "},

@@ -69,7 +69,7 @@ TEST(every_subcommand_fits) {
         {"run -m tiny -b 1,2 --seq-len 8 --dry-run --backend cpu", 0},
         {"advise -m tiny -b 1,2 --seq-len 8 --accum 1 --precision fp32 --recompute light --mode fused -t 1 -w 0 -r 2",
          0},
-        {"recommend " ROWS, 0},
+        {"report --best " ROWS, 0},
         {"compare " ROWS " " ROWS, 0},
         {"compare " ROWS "#99", 2},
         {"report " ROWS " -o md --output $T/report.md", 0},
@@ -225,8 +225,8 @@ TEST(controls_are_escaped) {
 // Of rows, models and names alike; what is no terminal gets a model's bytes as they are.
 TEST(what_strangers_wrote_is_escaped) {
     char command[COMMAND_SIZE];
-    static const char *const rows[] = {"compare $T/row.json#1 --allow-own-code", "recommend $T/row.json",
-                                       "leaderboard --no-reference $T/row.json", "compare $T/row.json $T/row.json"};
+    static const char *const rows[] = {"compare $T/row.json#1 --allow-own-code", "report --best $T/row.json",
+                                       "report --rank --no-reference $T/row.json", "compare $T/row.json $T/row.json"};
     assert_int_equal(
         system("printf '[{\"schema_version\":1,\"status\":\"ok\",\"backend\":\"cpu\",\"device\":\"cpu\\"
                "302\\233[31m\",\"model_type\":\"\\342\\200\\256tiny\",\"n_batch\":1,\"n_seq\":8,"
@@ -413,7 +413,7 @@ TEST(goldens_of_commands) {
         const char *name;
         const char *arguments;
     } cases[] = {
-        {"recommend", "recommend " ROWS},
+        {"recommend", "report --best " ROWS},
         {"compare", "compare " ROWS " " ROWS},
         {"first_words", ""},
         {"advice", "advise -m tiny --seq-len 64 --backend cpu -t 1 -b 4,8,4096 --accum 1 --precision fp32,tf32,bf16 "
@@ -441,10 +441,10 @@ TEST(goldens_of_files) {
         {"tokenizer", "tokenize --vocab-size 300 --output tok text.txt"},
         {"tokenizer_show", "tokenize --show --tokenizer tok 'Once upon a time'"},
         {"tokenize", "tokenize --tokenizer tok --val-percent 0 --output ids text.txt"},
-        {"bundle", "bundle rows.jsonl --output rows.bundle"},
-        {"leaderboard", "leaderboard rows.bundle"},
-        {"check_run", "check-run one two four"},
-        {"scaling", "scaling one two four"},
+        {"bundle", "report rows.jsonl --bundle rows.bundle"},
+        {"leaderboard", "report --rank rows.bundle"},
+        {"check_run", "report --check one two four"},
+        {"scaling", "report --scaling one two four"},
     };
     static const made_run runs[] = {
         {.name = "one", .n_processes = 1, .global_batch = 4, .n_steps = 40, .step_ms = 40},

@@ -68,7 +68,7 @@ static const door doors[] = {
     {"sed \"s|\\\"run_args\\\": *\\[|&\\\"--$SHORT=$V\\\",|\" $T/row.jsonl >$T/f", "compare $T/f#1"},
     {"sed \"s|\\\"run_args\\\": *\\[|&\\\"--$F=$V\\\",|\" $T/loop.jsonl >$T/f", "compare $T/f#1"},
     {"sed \"s|\\\"run_args\\\": *\\[|&\\\"--$F=$V\\\",|\" $T/row.jsonl >$T/g && " SM_TEST_BINARY
-     " bundle $T/g --output $T/f 2>$T/said",
+     " report $T/g --bundle $T/f 2>$T/said",
      "compare $T/f#1"},
 };
 
@@ -135,7 +135,7 @@ TEST(printed_commands_pass_paths_on) {
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         setenv("NAME", names[i], 1);
         shell("rm -rf $T/d && mkdir $T/d && cp $T/two.jsonl \"$T/d/$NAME\"");
-        expect_exit("--version; P=$PWD/" SM_TEST_BINARY "; cd $T/d; $P recommend -o md -- \"$NAME\"", 0);
+        expect_exit("--version; P=$PWD/" SM_TEST_BINARY "; cd $T/d; $P report --best -o md -- \"$NAME\"", 0);
         assert_null(strchr(out, '\033'));
         shell("echo 'stepmark() { printf \"%s\\n\" \"${2%#*}\" end; }' >$T/script && tail -n 1 $T/out >>$T/script && "
               "cd $T/d && bash $T/script >$T/words && case $NAME in -*) NAME=./$NAME;; esac && "
@@ -174,10 +174,10 @@ TEST(reading_a_run_ends) {
                 expect_text(others[k].make, err, says);
             }
             if (i != 3 || k < 3) { // of that file a digest's place is read, and no more
-                expect_exit("check-run $T/r", 1);
+                expect_exit("report --check $T/r", 1);
                 expect_text(others[k].make, out, says);
             }
-            expect_exit("scaling $T/r", 1);
+            expect_exit("report --scaling $T/r", 1);
         }
     }
 }
@@ -195,16 +195,16 @@ TEST(a_log_is_no_link) {
 
 TEST(rows_are_files_or_pipes) {
     static const expectation cases[] = {
-        {"recommend /dev/zero", 1, NULL, "/dev/zero: a device; give a file or a pipe"},
-        {"leaderboard /dev/zero", 1, NULL, "/dev/zero: a device"},
+        {"report --best /dev/zero", 1, NULL, "/dev/zero: a device; give a file or a pipe"},
+        {"report --rank /dev/zero", 1, NULL, "/dev/zero: a device"},
         {"compare $T/row.jsonl /dev/zero", 1, NULL, "/dev/zero: a device"},
         {"compare /dev/zero#1", 1, NULL, "/dev/zero: a device"},
-        {"bundle /dev/zero --output $T/b", 1, NULL, "/dev/zero: a device"},
+        {"report /dev/zero --bundle $T/b", 1, NULL, "/dev/zero: a device"},
         {"report /dev/random --output $T/page.html", 1, NULL, "/dev/random: a device"},
         {"run --file /dev/zero", 1, NULL, "/dev/zero: a device"},
-        {"--version >$T/out; truncate -s 200G $T/large; " SM_TEST_BINARY " recommend $T/large", 1, NULL,
+        {"--version >$T/out; truncate -s 200G $T/large; " SM_TEST_BINARY " report --best $T/large", 1, NULL,
          "/large: larger than 1024 MiB"},
-        {"leaderboard $T/large", 1, NULL, "/large: larger than 1024 MiB"},
+        {"report --rank $T/large", 1, NULL, "/large: larger than 1024 MiB"},
         {"run --file $T/large", 1, NULL, "/large: larger than 64 MiB"},
     };
     CHECK_ALL(cases);

@@ -256,13 +256,13 @@ TEST(bad_usage) {
         {"run -m tiny,smal", "did you mean small?"},
         {"run -m tiny --loader inline,outline", "--loader: unknown value 'outline'"},
         {"advise -m smal --backend cpu", "did you mean small?"},
-        {"recommend", "give files"},
+        {"report --best", "give files"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         expect(cases[i].arguments, 2, NULL, cases[i].message);
     }
     expect("run --file $T/none", 1, NULL, "none");
-    expect("recommend $T/none", 1, NULL, "none");
+    expect("report --best $T/none", 1, NULL, "none");
     expect("run -m tiny --backend-library $T/none", 1, NULL, "none");
 }
 
@@ -287,7 +287,7 @@ TEST(every_configuration_is_a_row) {
     assert_true(json_integer_value(json_object_get(row, "estimated_bytes")) > 1 << 30);
     assert_int_equal(json_integer_value(json_object_get(row, "n_batch")), 100000);
     json_decref(rows);
-    expect("recommend $T/rows -o jsonl", 0, "did not fit", NULL);
+    expect("report --best $T/rows -o jsonl", 0, "did not fit", NULL);
     expect("run -m tiny --backend reference -b 1 --seq-len 8 --mode naive --without loss_head --dry-run", 0,
            "skipped: --without", NULL);
     expect("run -m tiny --backend reference -b 1 --seq-len 8 --accum 2 --pass-type forward --dry-run", 0,

@@ -33,7 +33,7 @@ static double number_of(const char *name, const char *field) {
 TEST(a_training_says_what_it_checked) {
     static const expectation cases[] = {
         {TRAIN "--steps 6 --run $T/R", 0, "tok/s\n", "operations of 1 step computed again, and right"},
-        {"check-run $T/R", 0, "computation checked", ""},
+        {"report --check $T/R", 0, "computation checked", ""},
         {"report $T/R -o md", 0, "operations checked", ""},
     };
     CHECK_ALL(cases);
@@ -48,7 +48,7 @@ TEST(a_training_says_what_it_checked) {
 TEST(an_unchecked_one_says_so) {
     static const expectation cases[] = {
         {TRAIN "--steps 6 --run $T/U --no-checks", 0, "tok/s unchecked\n", "a second with all pauses; unchecked"},
-        {"check-run $T/U", 0, "computation unchecked", ""},
+        {"report --check $T/U", 0, "computation unchecked", ""},
         {"report $T/U -o md", 0, "| unchecked |", ""},
     };
     CHECK_ALL(cases);
@@ -64,7 +64,7 @@ TEST(what_computes_nothing_ends_the_training) {
     fclose(file);
     expect_exit(TRAIN "--steps 6 --mode naive --kernel gelu_forward=$T/late.c --run $T/L", 1);
     expect_text("train", err, "step 6: wrong result: y of gelu_forward");
-    expect_exit("check-run $T/L", 1);
+    expect_exit("report --check $T/L", 1);
 }
 
 int main(void) { return cmocka_run_group_tests(tests, make_folder, remove_folder); }

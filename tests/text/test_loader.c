@@ -429,10 +429,10 @@ TEST(documents_go_on_where_a_run_ended) {
     }
     shell("cd $T && grep -q '\"padding\": \"packed\"' packed/run.json && grep -q '\"tokenizer\": \"fnv1a64:' "
           "packed/run.json && grep -q '\"padded_tokens\": [1-9]' bucket/log.jsonl");
-    expect_exit("check-run $T/packed $T/bucket --output jsonl", 1);
+    expect_exit("report --check $T/packed $T/bucket --output jsonl", 1);
     expect_text("other rows", out, "training_config.padding");
     shell("! cmp -s $T/packed/model/model.safetensors $T/bucket/model/model.safetensors");
-    expect_exit("check-run $T/packed", 0);
+    expect_exit("report --check $T/packed", 0);
 }
 
 TEST(what_does_not_go_together_is_refused) {

@@ -396,16 +396,16 @@ TEST(published) {
     char *four = published_run("gpu4.json", 4, "distributed trainer", 100791, 296.1);
     static char text[1 << 16];
     char command[4 * PATH_MAX];
-    snprintf(command, sizeof(command), "%s check-run %s %s %s 2>&1", SM_TEST_BINARY, one, two, four);
+    snprintf(command, sizeof(command), "%s report --check %s %s %s 2>&1", SM_TEST_BINARY, one, two, four);
     assert_int_equal(system_with_output(command, text, sizeof(text)), 1);
     assert_non_null(
         strstr(text, "training_config.engine is \"distributed trainer\", and \"single-device trainer\" in"));
     assert_non_null(
         strstr(text, "summary.timed_steps_sec is missing: the wall time includes validation and checkpoints"));
-    snprintf(command, sizeof(command), "%s scaling %s %s %s 2>&1", SM_TEST_BINARY, one, two, four);
+    snprintf(command, sizeof(command), "%s report --scaling %s %s %s 2>&1", SM_TEST_BINARY, one, two, four);
     assert_int_equal(system_with_output(command, text, sizeof(text)), 1);
     assert_non_null(strstr(text, "summary.timed_steps_sec is missing"));
-    snprintf(command, sizeof(command), "%s check-run -o json %s 2>/dev/null", SM_TEST_BINARY, one);
+    snprintf(command, sizeof(command), "%s report --check -o json %s 2>/dev/null", SM_TEST_BINARY, one);
     assert_int_equal(system_with_output(command, text, sizeof(text)), 1);
     json_t *records = json_loads(text, 0, NULL);
     assert_string_equal(json_string_value(json_object_get(json_array_get(records, 0), "status")), "rejected");

@@ -181,7 +181,7 @@ def make_pages():
         bundles.append(folder / (name + ".bundle"))
     for path in rows:
         stepmark("report", path, "--output", path.with_suffix(".html"))
-    stepmark("leaderboard", *bundles, "--page", folder / "board.html")
+    stepmark("report", "--rank", *bundles, "--page", folder / "board.html")
     trainings = [write_training(f"training-{lr}", lr) for lr in (1, 3)]
     stepmark("report", *trainings, "--output", folder / "trainings.html")
     stepmark("report", *(path.with_suffix(".jsonl") for path in bundles), "--output", folder / "ten.html")
@@ -416,9 +416,9 @@ def a_hundred_bundles(_):
         rows = write_rows("many.jsonl", [make_row(draw, machine, batch=batch, precision=precision) for precision in ("fp32", "bf16")
                                          for batch in (1, 2, 4)])
         bundles.append(folder / f"many{i}.bundle")
-        stepmark("bundle", rows, "--output", bundles[-1])
+        stepmark("report", rows, "--bundle", bundles[-1])
     begin = time.monotonic()
-    stepmark("leaderboard", *bundles, "--page", folder / "many.html")
+    stepmark("report", "--rank", *bundles, "--page", folder / "many.html")
     seconds = time.monotonic() - begin
     assert seconds < 60, seconds  # 1 s where nothing else runs
     print(f"the leaderboard of 100 bundles: {seconds:.2f} s")
@@ -426,7 +426,7 @@ def a_hundred_bundles(_):
     changed[len(changed) // 2] ^= 1
     bundles[50].write_bytes(changed)
     (folder / "many.html").unlink()
-    done = subprocess.run([STEPMARK, "leaderboard", *map(str, bundles), "--page", folder / "many.html"], capture_output=True, text=True,
+    done = subprocess.run([STEPMARK, "report", "--rank", *map(str, bundles), "--page", folder / "many.html"], capture_output=True, text=True,
                           check=False)
     assert done.returncode == 1 and "many50.bundle: was changed" in done.stderr, done.stderr
     assert not (folder / "many.html").exists()

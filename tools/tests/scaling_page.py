@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""scaling_page.py STEPMARK [FOLDER]: tests the page of `stepmark scaling` in a real Chromium, with trainings of
+"""scaling_page.py STEPMARK [FOLDER]: tests the page of `stepmark report --scaling` in a real Chromium, with trainings of
 1, 2 and 4 processes started by mpirun. Saves pictures in FOLDER, if given. STEPMARK is a build with MPI.
 """
 import json

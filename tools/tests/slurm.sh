@@ -149,7 +149,7 @@ print(value)' "$work/$1/training_metrics.json" "$2" 2>&1) || true
 finish() {
     wait_for "$2" COMPLETED FAILED CANCELLED TIMEOUT NODE_FAIL || true
     [ "$state" = COMPLETED ] || fail "$1: job $2 is $state" "$work/$1.out"
-    $stepmark check-run "$work/$1" >"$work/check" 2>&1 || fail "$1: check-run" "$work/check"
+    $stepmark report --check "$work/$1" >"$work/check" 2>&1 || fail "$1: check-run" "$work/check"
     expect "$1" scheduler.name slurm
     expect "$1" scheduler.job_id "$2"
     expect "$1" completion.completed True
@@ -186,7 +186,7 @@ fixed_work() {
     done
     expect n2_nodes scheduler.n_nodes 2
     # shellcheck disable=SC2086 # a list of folders
-    $stepmark scaling $runs >"$work/scaling" 2>&1 || fail "scaling" "$work/scaling"
+    $stepmark report --scaling $runs >"$work/scaling" 2>&1 || fail "scaling" "$work/scaling"
     cat "$work/scaling"
 }
 

@@ -33,7 +33,7 @@ timeless() { sed 's/, "checked_ops": [0-9]*, "checks_ms": [^,}]*//; s/"[a-z_]*ms
 same() {
     cmp "$work/whole/model/model.safetensors" "$1/model/model.safetensors" || return 1
     timeless "$1" >"$work/log" && cmp "$work/whole.log" "$work/log" || return 1
-    "$stepmark" check-run "$1" >"$work/check" || return 1
+    "$stepmark" report --check "$1" >"$work/check" || return 1
 }
 
 # moment I: the I-th of the random moments, from before the first step to after the last.
