@@ -71,6 +71,7 @@ static void close_case(sm_exercise_case *c) {
         }
         free(o->before);
         free(o->expected);
+        free(o->got);
     }
     sm_plan_free(c->plan);
 }
@@ -172,9 +173,11 @@ static sm_status read_expected(sm_exercise_case *c, const sm_backend *backend, s
         sm_case_operand *o = &c->operands[i];
         if (o->info != NULL && o->is_output) {
             o->expected = malloc(o->size_bytes);
-            if (o->expected == NULL) {
+            o->got = malloc(o->size_bytes);
+            if (o->expected == NULL || o->got == NULL) {
                 return sm_fail(SM_ERR_OOM, "exercise: no memory for %zu bytes of %s", o->size_bytes, o->info->name);
             }
+            memcpy(o->got, o->data, o->size_bytes);
             SM_TRY(download(c, backend, executable, o, o->expected));
             o->tolerance = sm_verify_tolerance(c->plan, c->op, o->out, sum_length);
         }

@@ -25,6 +25,7 @@ typedef struct {
     char *data;
     void *before;     // a copy of what the kernel gets
     void *expected;   // of outputs: the right result; NULL: not computed yet
+    float *got;       // of outputs: the kernel's result, likewise
     char *timed;      // of outputs of the timed case: the results of the last timed call, then of a drawn one
     double tolerance; // of outputs: largest error relative to the largest value
     bool is_shared;   // an output in the place of an input
@@ -52,7 +53,7 @@ typedef struct {
 // results are computed later: they must not exist while an unknown kernel runs.
 sm_status sm_exercise_cases_open(sm_op_kind kind, sm_exercise_cases *cases);
 
-// Computes them with the reference.
+// Computes them with the reference, and keeps the kernel's.
 sm_status sm_exercise_cases_expect(sm_exercise_cases *cases);
 void sm_exercise_cases_close(sm_exercise_cases *cases);
 

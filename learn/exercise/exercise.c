@@ -192,7 +192,7 @@ static sm_status run_and_judge(sm_exercise_cases *cases, const char *path, sm_ke
         return SM_OK;
     }
     SM_TRY(sm_exercise_cases_expect(cases)); // only after the student's kernel has ended
-    SM_TRY(sm_exercise_judge(cases, report));
+    SM_TRY(sm_exercise_judge(cases, &how, report));
     if (report->right && result.ns > 0) {
         sm_exercise_judge_timed(cases, report);
     }

@@ -9,6 +9,7 @@
 
 #include "learn/exercise/mistakes.h"
 #include "os/call_filter.h"
+#include "src/processes/remove_tree.h"
 
 #define APPEND(text, ...) append_text(text, sizeof(text), __VA_ARGS__)
 
@@ -27,7 +28,7 @@ static const sm_case_operand *output(const sm_exercise_case *c, int k) {
     return o->info != NULL ? o : NULL;
 }
 
-static const float *got(const sm_case_operand *o) { return (const float *)o->data; }
+static const float *got(const sm_case_operand *o) { return o->got; }
 static const float *expected(const sm_case_operand *o) { return o->expected; }
 static const float *before(const sm_case_operand *o) { return o->before; }
 
@@ -148,13 +149,29 @@ static void tell_outputs(const sm_exercise_cases *cases, sm_exercise_report *rep
 
 // --- known mistakes --------------------------------------------------------------------------------
 
+enum { SM_MOST_MISTAKES = 20 };
+
+// The kind's mistakes, which are compiled and run as far as they are asked for.
+typedef struct {
+    const sm_exercise_cases *cases;
+    const sm_exercise_child_options *how;
+    char folder[PATH_MAX];
+    char path[PATH_MAX]; // "": not compiled yet
+    sm_kernel_file file;
+    int n_run;
+    bool (*matches)[SM_MOST_MISTAKES][SM_MAX_OUT]; // of each case of the kind: whether an output is the mistake's
+    sm_status status;
+    float *values; // room for an output of any case
+} mistakes;
+
 // One output, in all cases.
 typedef struct {
     const sm_exercise_cases *cases;
     int k;
     const char *name;
     sm_out_mode mode;
-    float *values; // room for an output of any case
+    float *values;
+    mistakes *known;
 } suspect;
 
 // Fills an output as a mistake would. False: the mistake does not apply to the case.
@@ -313,42 +330,68 @@ static bool find_unwritten(const suspect *s, char text[SM_EXERCISE_TEXT]) {
 
 // --- known mistakes: the kind's own ------------------------------------------------------------------
 
-// Computes a mistake in a case, in newly allocated outputs. False: no memory.
-static bool compute_mistake(const sm_mistakes *known, int mistake, const sm_exercise_case *c, int k, float *values) {
-    float *room[SM_MAX_OUT] = {NULL};
-    bool complete = true;
-    for (int i = 0; i < SM_MAX_OUT; i++) {
-        const sm_case_operand *o = output(c, i);
-        room[i] = o == NULL ? NULL : malloc(o->size_bytes);
-        complete &= o == NULL || room[i] != NULL;
-        if (room[i] != NULL) {
-            memcpy(room[i], o->before, o->size_bytes);
-        }
+// Compiles the kind's mistakes, once.
+static sm_status compile_mistakes(mistakes *m) {
+    const sm_op_kind kind = m->cases->list[0].kind;
+    const char *temporary = getenv("TMPDIR");
+    const sm_kernel_limits limits = {.timeout_s = m->how->timeout_s, .interrupted = m->how->interrupted};
+    snprintf(m->folder, sizeof m->folder, "%s/stepmark-mistakes-XXXXXX", temporary != NULL ? temporary : "/tmp");
+    m->matches = calloc((size_t)sm_op_case_count(kind), sizeof *m->matches);
+    if (m->matches == NULL || mkdtemp(m->folder) == NULL) {
+        m->folder[0] = '\0';
+        return sm_fail(m->matches == NULL ? SM_ERR_OOM : SM_ERR_IO, "no memory, or no folder in TMPDIR");
     }
-    if (complete) {
-        known->compute(c, mistake, room);
-        memcpy(values, room[k], output(c, k)->size_bytes);
-    }
-    for (int i = 0; i < SM_MAX_OUT; i++) {
-        free(room[i]);
-    }
-    return complete;
+    snprintf(m->path, sizeof m->path, "%.*s/mistakes.c", PATH_MAX - 16, m->folder);
+    SM_TRY(sm_mistakes_write(kind, m->path));
+    return sm_kernel_file_open(m->path, &limits, &m->file);
 }
 
-// The number of the mistake with the kernel's results in all cases; 0: none.
-static int find_mistake(const suspect *s, const sm_mistakes *known) {
-    for (int mistake = 1; known != NULL && known->says[mistake - 1] != NULL; mistake++) {
-        bool fits = true;
-        for (int i = 0; fits && i < s->cases->n; i++) {
-            const sm_exercise_case *c = &s->cases->list[i];
-            const sm_case_operand *o = output(c, s->k);
-            fits = o == NULL || (compute_mistake(known, mistake, c, s->k, s->values) && explains(o, s->values));
-        }
-        if (fits) {
-            return mistake;
+// Runs a mistake on all cases, as a student's kernel runs, and notes which of the kernel's outputs are the same.
+static sm_status run_mistake(mistakes *m, int index) {
+    sm_child_result result;
+    sm_exercise_child_options how = *m->how;
+    how.with_time = false;
+    for (int i = 0; i < m->cases->n; i++) {
+        sm_exercise_case *c = &m->cases->list[i];
+        sm_own_args_set_thread(&c->args, index, 1);
+        for (int k = 0; k < SM_CASE_OPERANDS; k++) {
+            if (c->operands[k].info != NULL) {
+                memcpy(c->operands[k].data, c->operands[k].before, c->operands[k].size_bytes);
+            }
         }
     }
-    return 0;
+    const sm_status status = sm_exercise_child_run(m->path, &m->file, m->cases, &how, &result);
+    free(result.printed);
+    for (int i = 0; i < m->cases->n; i++) {
+        const sm_exercise_case *c = &m->cases->list[i];
+        bool *matches = m->matches[c->index][index];
+        for (int k = 0; k < SM_MAX_OUT && status == SM_OK && result.end == SM_CHILD_DONE; k++) {
+            matches[k] = output(c, k) == NULL || explains(output(c, k), (const float *)output(c, k)->data);
+        }
+    }
+    return status;
+}
+
+// The mistake with the kernel's results in all cases; NULL: none.
+static const sm_mistake *find_mistake(const suspect *s) {
+    mistakes *m = s->known;
+    const sm_op_kind kind = s->cases->list[0].kind;
+    for (int index = 0; index < SM_MOST_MISTAKES && sm_mistake_at(kind, index) != NULL; index++) {
+        if (m->path[0] == '\0') {
+            m->status = compile_mistakes(m);
+        }
+        if (m->status == SM_OK && index == m->n_run) {
+            m->status = run_mistake(m, m->n_run++);
+        }
+        bool fits = m->status == SM_OK;
+        for (int i = 0; fits && i < s->cases->n; i++) {
+            fits = m->matches[s->cases->list[i].index][index][s->k];
+        }
+        if (fits) {
+            return sm_mistake_at(kind, index);
+        }
+    }
+    return NULL;
 }
 
 // --- known mistakes: all of them ---------------------------------------------------------------------
@@ -396,23 +439,8 @@ static bool is_plain(const sm_exercise_case *c) {
     return plain;
 }
 
-// NULL: none are known.
-static const sm_mistakes *mistakes_of(sm_op_kind kind) {
-    static const sm_mistakes *const lists[] = {sm_mistakes_norm,      sm_mistakes_matmul, sm_mistakes_attention,
-                                               sm_mistakes_pointwise, sm_mistakes_loss,   sm_mistakes_embedding};
-    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
-        for (const sm_mistakes *m = lists[i]; m->compute != NULL; m++) {
-            if (m->kind == kind) {
-                return m;
-            }
-        }
-    }
-    return NULL;
-}
-
 // The text for one output; "": no known mistake.
 static void explain_output(const suspect *s, char text[SM_EXERCISE_TEXT]) {
-    const sm_mistakes *known = mistakes_of(s->cases->list[0].kind);
     text[0] = '\0';
     if (explains_all(s, left_alone)) {
         snprintf(text, SM_EXERCISE_TEXT, "%s is not written at all", s->name);
@@ -421,9 +449,9 @@ static void explain_output(const suspect *s, char text[SM_EXERCISE_TEXT]) {
     } else if (explains_all(s, added)) {
         snprintf(text, SM_EXERCISE_TEXT, "%s is added to: its old contents do not count; write it with =", s->name);
     } else {
-        const int mistake = find_mistake(s, known);
-        if (mistake > 0) {
-            snprintf(text, SM_EXERCISE_TEXT, "%s", known->says[mistake - 1]);
+        const sm_mistake *mistake = find_mistake(s);
+        if (mistake != NULL) {
+            snprintf(text, SM_EXERCISE_TEXT, "%s", mistake->says);
         } else if (!find_unwritten(s, text) && !find_factor(s, text) && explains_all(s, exchanged)) {
             snprintf(text, SM_EXERCISE_TEXT, "rows and columns of %s are exchanged", s->name);
         }
@@ -447,11 +475,11 @@ static void suspect_operand(sm_exercise_report *report, const char *name, bool i
     }
 }
 
-static void explain_all(const sm_exercise_cases *cases, float *values, sm_exercise_report *report) {
+static void explain_all(const sm_exercise_cases *cases, mistakes *known, sm_exercise_report *report) {
     const sm_op_info *info = sm_op_get_info(cases->list[0].kind);
     char text[SM_EXERCISE_TEXT];
     for (int k = 0; k < SM_MAX_OUT && info->out[k].name != NULL; k++) {
-        const suspect s = {cases, k, info->out[k].name, info->out[k].mode, values};
+        const suspect s = {cases, k, info->out[k].name, info->out[k].mode, known->values, known};
         if (is_wrong_somewhere(cases, k)) {
             explain_output(&s, text);
             suspect_operand(report, s.name, true);
@@ -467,7 +495,7 @@ static void explain_all(const sm_exercise_cases *cases, float *values, sm_exerci
 
 // A kernel with two mistakes, such as a wrong sum and a layout that it ignores, is explained by its plain cases. Where
 // these are right, says so: they are most of the way.
-static void explain_plain(const sm_exercise_cases *cases, float *values, sm_exercise_report *report) {
+static void explain_plain(const sm_exercise_cases *cases, mistakes *known, sm_exercise_report *report) {
     sm_exercise_case *list = malloc((size_t)cases->n * sizeof *list);
     int n_right = 0;
     sm_exercise_cases plain = {.list = list};
@@ -480,7 +508,7 @@ static void explain_plain(const sm_exercise_cases *cases, float *values, sm_exer
     if (plain.n > 0 && plain.n < cases->n && n_right == plain.n) {
         APPEND(report->where, "; the %d plain cases are right, the others are left", plain.n);
     } else if (plain.n > 0 && plain.n < cases->n && report->why[0] == '\0') {
-        explain_all(&plain, values, report);
+        explain_all(&plain, known, report);
     }
     free(list);
 }
@@ -529,7 +557,8 @@ void sm_exercise_judge_timed(const sm_exercise_cases *cases, sm_exercise_report 
     }
 }
 
-sm_status sm_exercise_judge(const sm_exercise_cases *cases, sm_exercise_report *report) {
+sm_status sm_exercise_judge(const sm_exercise_cases *cases, const sm_exercise_child_options *how,
+                            sm_exercise_report *report) {
     int64_t most_elems = 1;
     report->n_cases = cases->n;
     for (int i = 0; i < cases->n; i++) {
@@ -547,16 +576,24 @@ sm_status sm_exercise_judge(const sm_exercise_cases *cases, sm_exercise_report *
     if (report->right) {
         return SM_OK;
     }
-    float *values = malloc((size_t)most_elems * sizeof *values);
-    if (values == NULL) {
+    mistakes known = {.cases = cases, .how = how, .values = malloc((size_t)most_elems * sizeof(float))};
+    if (known.values == NULL) {
         return sm_fail(SM_ERR_OOM, "exercise: no memory to look for mistakes");
     }
     tell_first(cases, report);
     tell_outputs(cases, report);
-    explain_all(cases, values, report);
-    explain_plain(cases, values, report);
-    free(values);
-    return SM_OK;
+    explain_all(cases, &known, report);
+    explain_plain(cases, &known, report);
+    if (known.status != SM_OK && report->why[0] == '\0') {
+        APPEND(report->why, "known mistakes cannot be compared: %s", sm_error_message());
+    }
+    free(known.values);
+    free(known.matches);
+    sm_kernel_file_close(&known.file);
+    if (known.folder[0] != '\0') {
+        sm_remove_tree(known.folder);
+    }
+    return known.status == SM_ERR_INTERRUPTED ? known.status : SM_OK;
 }
 
 // --- kernels that did not end ------------------------------------------------------------------------
