@@ -40,6 +40,7 @@ typedef struct {
     char warnings[SM_MAX_WARNINGS][SM_TEXT_SIZE * 2];
     char products[SM_TEXT_SIZE];        // what multiplies matrices, "openblas 0.3.21 (SkylakeX)"; "": its own kernels
     char own_kernels[SM_TEXT_SIZE * 4]; // the user's own kernels in use, "gelu_forward=my.c"; "" if none
+    double own_call_ns;                 // of a call into their process that does nothing; 0: none
 } sm_device_info;
 
 typedef struct {

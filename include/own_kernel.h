@@ -33,7 +33,7 @@ typedef struct {
     uint64_t step;
 } sm_own_rng;
 
-// A struct of arguments. Members point to `rng`: it is filled in place and never copied.
+// A struct of arguments. Members point to `rng`: a copy is bound again.
 typedef struct {
     sm_own_member members[SM_OWN_MAX_MEMBERS];
     int n_members; // the last two are thread and n_threads
@@ -45,27 +45,58 @@ typedef void (*sm_own_function)(const sm_own_member *args);
 // The language of a kernel: a backend takes kernels of one.
 typedef enum { SM_OWN_NONE, SM_OWN_C, SM_OWN_OPENCL } sm_own_language;
 
+// A process that has kernels in C loaded, so that this one, which has the clock and the checks, does not.
+typedef struct sm_own_process sm_own_process;
+
 typedef struct {
     sm_op_kind kind;
-    sm_own_function run; // in C; NULL: `source` has the kernel
-    bool has_threads;    // every thread calls it
-    const char *source;  // OpenCL C, compiled by the backend's driver
-    const char *name;    // of the source file, for the compiler's messages
+    sm_own_function run;     // in C, in this process; NULL: `process` or `source` has the kernel
+    sm_own_process *process; // runs it apart
+    int number;              // there
+    bool has_threads;        // every thread calls it
+    const char *source;      // OpenCL C, compiled by the backend's driver
+    const char *name;        // of the source file, for the compiler's messages
 } sm_own_kernel;
 
 static inline sm_own_language sm_own_kernel_language(const sm_own_kernel *kernel) {
-    return kernel->run != NULL ? SM_OWN_C : SM_OWN_OPENCL;
+    return kernel->source == NULL ? SM_OWN_C : SM_OWN_OPENCL;
 }
 
 // The arguments of an op with operands at these addresses (NULL: left out).
 void sm_own_args_fill(const sm_plan *plan, const sm_op *op, void *const in[SM_MAX_IN], void *const out[SM_MAX_OUT],
                       sm_own_args *args);
 
+// In a copy, or in another process: sets the members that point to the struct or into the program.
+void sm_own_args_bind(sm_op_kind kind, sm_own_args *args);
+
 // Sets the calling thread and the number of threads.
 static inline void sm_own_args_set_thread(sm_own_args *args, int thread, int n_threads) {
     args->members[args->n_members - 2].integer = thread;
     args->members[args->n_members - 1].integer = n_threads;
 }
+
+// --- in a process apart (src/plan/own_process.c) ---------------------------------------------------
+//
+// The process sees copies of an op's operands alone, in memory that both share, and only outputs are copied back. One
+// thread or several give the operands, each part `part` of n_parts; when all have, each calls; when all have, each
+// takes its part of the outputs.
+
+// The shared memory that an op needs.
+size_t sm_own_process_bytes(const sm_plan *plan, const sm_op *op);
+// SM_ERR_OOM: the shared memory has no room for the op; SM_ERR_UNSUPPORTED: the process has fewer threads.
+sm_status sm_own_process_fits(const sm_own_process *process, const sm_plan *plan, const sm_op *op, int n_threads);
+
+void sm_own_process_give(const sm_own_kernel *kernel, const sm_plan *plan, const sm_op *op, void *const in[SM_MAX_IN],
+                         void *const out[SM_MAX_OUT], int part, int n_parts);
+void sm_own_process_call(const sm_own_kernel *kernel, int thread, int n_threads);
+void sm_own_process_take(const sm_own_kernel *kernel, const sm_plan *plan, const sm_op *op, void *const in[SM_MAX_IN],
+                         void *const out[SM_MAX_OUT], int part, int n_parts);
+
+// The processor time of the process that this one started; 0: none.
+int64_t sm_own_process_busy_ns(void);
+
+// SM_ERR_DEVICE: the process has ended, and says how. Calls then do nothing.
+sm_status sm_own_process_state(sm_own_process *process);
 
 // Index of a member by its name; -1 if the kind does not have it.
 int sm_own_member_index(sm_op_kind kind, const char *name);

@@ -60,6 +60,7 @@ typedef struct {
     const cpu_kernel_table *kernels;
     cpu_pool *pool;                  // the device's
     const sm_own_kernel *const *own; // likewise
+    sm_own_process *own_process;     // of those that the plan needs; NULL: none, or in this process
     host_memory memory;
     host_weights weights;
     host_op *ops;

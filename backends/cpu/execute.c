@@ -22,10 +22,34 @@ static size_t largest_scratch(const cpu_kernel_table *kernels, const sm_plan *pl
     return (most_bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
 }
 
+// The memory that is shared with the process of own kernels.
+static size_t largest_shared(const cpu_device *cpu, const sm_plan *plan) {
+    size_t most_bytes = 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        const sm_own_kernel *own = cpu->own[plan->ops[i].kind];
+        const size_t size_bytes = own != NULL && own->process != NULL ? sm_own_process_bytes(plan, &plan->ops[i]) : 0;
+        most_bytes = size_bytes > most_bytes ? size_bytes : most_bytes;
+    }
+    return most_bytes;
+}
+
+static sm_status prepare_own(const cpu_device *cpu, cpu_executable *e, const sm_plan *plan) {
+    e->own = cpu->own;
+    for (int i = 0; i < plan->n_ops; i++) {
+        const sm_own_kernel *own = cpu->own[plan->ops[i].kind];
+        if (own != NULL && own->process != NULL) {
+            e->own_process = own->process;
+            SM_TRY(sm_own_process_fits(own->process, plan, &plan->ops[i], e->n_threads));
+        }
+    }
+    return SM_OK;
+}
+
 size_t cpu_working_bytes(const sm_device *device, const sm_plan *plan) {
+    const cpu_device *cpu = (const cpu_device *)device;
     const int n_threads = device->info.n_threads;
-    const cpu_kernel_table *kernels = cpu_kernels_for(((const cpu_device *)device)->isa, plan);
-    return (size_t)n_threads * largest_scratch(kernels, plan, n_threads);
+    const cpu_kernel_table *kernels = cpu_kernels_for(cpu->isa, plan);
+    return (size_t)n_threads * largest_scratch(kernels, plan, n_threads) + largest_shared(cpu, plan);
 }
 
 static sm_status allocate_scratch(cpu_executable *e, const sm_plan *plan) {
@@ -90,8 +114,8 @@ sm_status cpu_prepare(sm_device *device, const sm_plan *plan, sm_executable **ex
     e->base.plan = plan;
     e->kernels = cpu_kernels_for(cpu->isa, plan);
     e->pool = cpu->pool;
-    e->own = cpu->own;
     e->n_threads = device->info.n_threads;
+    SM_TRY_GOTO(prepare_own(cpu, e, plan));
     SM_TRY_GOTO(cpu_blas_prepare(cpu, plan));
     SM_TRY_GOTO(host_memory_allocate(plan, &e->memory));
     SM_TRY_GOTO(host_bind(&e->memory, plan, &e->ops));
@@ -101,7 +125,7 @@ sm_status cpu_prepare(sm_device *device, const sm_plan *plan, sm_executable **ex
     if (plan->tuned) {
         SM_TRY_GOTO(cpu_tune(cpu, e));
     }
-    e->base.memory_bytes = e->memory.total_bytes + (size_t)e->n_threads * e->scratch_bytes;
+    e->base.memory_bytes = e->memory.total_bytes + (size_t)e->n_threads * e->scratch_bytes + largest_shared(cpu, plan);
     *executable = &e->base;
     return SM_OK;
 cleanup:
@@ -125,12 +149,24 @@ void cpu_release(sm_executable *executable) {
     free(e);
 }
 
+// An own op takes three pieces if its kernel is in another process: its operands are given, it is called, and its
+// outputs are taken.
+enum { OWN_GIVES, OWN_CALLS, OWN_TAKES };
+
 // Calls a user's kernel, once unless it is made for several threads.
-static void run_own(const cpu_executable *e, const host_op *op, const cpu_team *team) {
+static void run_own(const cpu_executable *e, const host_op *op, const cpu_team *team, int stage) {
     const sm_own_kernel *own = e->own[op->op->kind];
+    const sm_plan *plan = e->base.plan;
+    if (own->process != NULL) {
+        switch (stage) {
+        case OWN_GIVES: sm_own_process_give(own, plan, op->op, op->in, op->out, team->thread, team->n_threads); return;
+        case OWN_CALLS: sm_own_process_call(own, team->thread, team->n_threads); return;
+        default: sm_own_process_take(own, plan, op->op, op->in, op->out, team->thread, team->n_threads); return;
+        }
+    }
     if (team->thread == 0 || own->has_threads) {
         sm_own_args args;
-        sm_own_args_fill(e->base.plan, op->op, op->in, op->out, &args);
+        sm_own_args_fill(plan, op->op, op->in, op->out, &args);
         if (own->has_threads) {
             sm_own_args_set_thread(&args, team->thread, team->n_threads);
         }
@@ -147,6 +183,7 @@ typedef struct {
     host_later later;
     const cpu_choice *choice;
     bool finishes;
+    int own_stage;
     int64_t *op_ns; // NULL: not requested
     int64_t begin_ns;
 } execution;
@@ -192,8 +229,14 @@ static cpu_piece next_piece(void *ctx) {
         x->finishes = true;
         return CPU_PIECE_APART;
     }
+    const sm_own_kernel *own = x->i >= 0 ? e->own[x->op->op->kind] : NULL;
+    if (own != NULL && own->process != NULL && x->own_stage < OWN_TAKES) {
+        x->own_stage++;
+        return CPU_PIECE_APART;
+    }
     keep_time(x);
     x->finishes = false;
+    x->own_stage = OWN_GIVES;
     if (!next_op(x)) {
         return CPU_PIECE_NONE;
     }
@@ -207,7 +250,7 @@ static void run_part(void *ctx, int part) {
     const sm_op_kind kind = x->op->op->kind;
     const cpu_team team = {part, e->n_threads, e->scratch, x->choice, e->pool};
     if (e->own[kind] != NULL) {
-        run_own(e, x->op, &team);
+        run_own(e, x->op, &team, x->own_stage);
     } else if (x->finishes) {
         e->kernels->finish[kind](x->op, &team);
     } else {
@@ -219,5 +262,5 @@ sm_status cpu_execute(sm_executable *executable, sm_range range, int64_t *op_ns)
     const cpu_executable *e = (const cpu_executable *)executable;
     execution x = {.e = e, .left = range, .i = -1, .op_ns = op_ns};
     cpu_pool_run(e->pool, &(cpu_work){next_piece, run_part, &x});
-    return SM_OK;
+    return e->own_process != NULL ? sm_own_process_state(e->own_process) : SM_OK;
 }

@@ -94,6 +94,7 @@ sm_status sm_row_set_device(sm_row *row, const char *backend, const sm_device_in
     SM_ROW_TEXT(row->tier, info->tier);
     SM_ROW_TEXT(row->products, info->products[0] != '\0' ? info->products : "own");
     SM_ROW_TEXT(row->own_kernels, info->own_kernels);
+    row->own_call_ns = info->own_call_ns > 0 ? (int64_t)info->own_call_ns : SM_ABSENT;
     row->n_threads = info->n_threads > 0 ? info->n_threads : SM_ABSENT;
     SM_ROW_TEXT(row->binding, info->binding);
     SM_ROW_TEXT(row->gpu_info, info->is_host_processor ? "" : info->name);

@@ -107,6 +107,7 @@ typedef struct {
     bool emulated;
     char loss_scale[32];                  // "dynamic", "1024"; "none"
     char own_kernels[SM_ROW_REASON_SIZE]; // the user's own, run in place of the backend's
+    int64_t own_call_ns;                  // of a call into their process that does nothing
     int64_t n_threads;
     char binding[SM_ROW_TEXT_SIZE];
     char pass_type[32];

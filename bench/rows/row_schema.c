@@ -198,6 +198,10 @@ static const sm_column columns[] = {
      IS(SM_FACTOR_PRECISION), SHOWN_WHEN_VARIED("loss scale", NULL)},
     {TEXT(own_kernels, "the user's own kernels that ran in place of the backend's: op=file (digest), ...; null: none"),
      IS(SM_FACTOR_MODE), .heading = "own kernels", .view = SM_SHOWN_WHEN_SOME},
+    {INTEGER(own_call_ns, "ns",
+             "median time of a call that does nothing into the process that runs own kernels in C; each of their calls "
+             "costs that and copies of its operands, which is part of all times; null: none runs apart"),
+     SHOWN_WHEN_VARIED("own call ms", sm_show_ms)},
     {INTEGER(n_threads, "", "threads used"), IS(SM_FACTOR_THREADS), SHOWN_WHEN_VARIED("threads", NULL)},
     {TEXT(binding, "where they run: bound one a core, or free"), IS(SM_FACTOR_THREADS)},
     {TEXT(pass_type, "part of the step that a sample times: forward, backward, forward-backward, step or separate"),

@@ -18,6 +18,7 @@
 #include "cli/setup/processes.h"
 #include "cli/setup/session.h"
 #include "cli/setup/worker.h"
+#include "learn/own_kernels/process.h"
 #include "os/os.h"
 
 enum {
@@ -198,10 +199,14 @@ static int print_completion(const char *shell) {
     return cli_completion_print(stdout, shell) == SM_OK ? printed() : usage_error("");
 }
 
-// Not for users: a backend started this program to do some of its work. It ends with its parent.
-static int help_backend(int n_words, char **words) {
+// Not for users: this program started itself, to do some of a backend's work, or to run own kernels. It ends with its
+// parent.
+static int help(int n_words, char **words) {
     const sm_backend *backend = n_words > 0 ? sm_backend_find(words[0]) : NULL;
     os_end_with_parent();
+    if (n_words > 0 && strcmp(words[0], "own-kernels") == 0) {
+        return sm_own_process_serve(n_words - 1, words + 1) == SM_OK ? EXIT_OK : EXIT_ERROR;
+    }
     if (backend == NULL || backend->help == NULL) {
         return EXIT_USAGE;
     }
@@ -215,7 +220,7 @@ static int front_option(int argc, char **argv) {
         return run_command(CLI_DEVICES, argc - 1, argv + 1);
     }
     if (strcmp(name, "--helper") == 0) {
-        return help_backend(argc - 2, argv + 2);
+        return help(argc - 2, argv + 2);
     }
     if (strcmp(name, "--manual") == 0) {
         return print_manual(argv[2]);

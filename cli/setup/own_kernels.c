@@ -3,6 +3,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "bench/rows/digest.h"
@@ -11,13 +12,25 @@
 #include "cli/output/notes.h"
 #include "learn/own_kernels/backend_file.h"
 #include "learn/own_kernels/kernel_library.h"
+#include "os/file_access.h"
+#include "os/os.h"
+#include "src/plan/own_process.h"
 
 static struct {
     bool is_loaded;
     sm_own_kernel list[SM_OP_KIND_COUNT];
+    sm_kernel_file files[SM_OP_KIND_COUNT]; // until they are loaded
+    const char *paths[SM_OP_KIND_COUNT];
     int n;
+    sm_own_process *process; // NULL: none are in C
+    double call_ns;          // of one into it that does nothing
     char text[SM_TEXT_SIZE * 4];
 } own;
+
+static struct {
+    const sm_backend *backend; // NULL: none was given
+    char text[SM_TEXT_SIZE * 4];
+} brought;
 
 static sm_status find_kind(const char *name, sm_op_kind *kind) {
     const char *names[SM_OP_KIND_COUNT];
@@ -28,18 +41,39 @@ static sm_status find_kind(const char *name, sm_op_kind *kind) {
     return *kind < SM_OP_KIND_COUNT ? SM_OK : cli_no_such_name("--kernel", "op", name, names, SM_OP_KIND_COUNT);
 }
 
-static sm_status load(sm_op_kind kind, const char *path, double timeout_s) {
-    sm_kernel_file file;
+// Compiles C; what OpenCL C says is for a driver.
+static sm_status prepare(sm_op_kind kind, const char *path, double timeout_s) {
+    sm_kernel_file *file = &own.files[own.n];
+    sm_own_kernel *kernel = &own.list[own.n];
     const sm_kernel_limits limits = {.timeout_s = timeout_s, .interrupted = &cli_interrupted};
-    sm_status status = sm_kernel_file_open(path, &limits, &file);
-    if (status == SM_OK) {
-        status = sm_kernel_load(path, &file, kind, &own.list[own.n]);
+    sm_status status = sm_kernel_file_open(path, &limits, file);
+    *kernel = (sm_own_kernel){.kind = kind};
+    own.paths[own.n] = strdup(path);
+    own.n++; // to be closed
+    if (file->said != NULL && file->said[0] != '\0') {
+        cli_note("the compiler says of %s:\n%s", path, file->said);
     }
-    if (file.said != NULL && file.said[0] != '\0') {
-        cli_note("the compiler says of %s:\n%s", path, file.said);
+    SM_TRY(status);
+    if (own.paths[own.n - 1] == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for its name", path);
     }
-    sm_kernel_file_close(&file);
-    return status;
+    return file->language == SM_OWN_OPENCL ? sm_kernel_load(path, file, kind, kernel) : SM_OK;
+}
+
+// Kernels in C run in a process apart, which alone loads them.
+static sm_status load_apart(int n_threads) {
+    char *words[3 * SM_OP_KIND_COUNT];
+    for (int i = 0; i < own.n; i++) {
+        if (own.files[i].language != SM_OWN_C) {
+            return SM_OK; // no backend takes both
+        }
+        words[3 * i] = (char *)sm_op_name(own.list[i].kind);
+        words[3 * i + 1] = own.files[i].library;
+        words[3 * i + 2] = (char *)own.paths[i];
+    }
+    SM_TRY(sm_own_process_start(os_program(), words, n_threads, own.list, own.n, &own.process));
+    own.call_ns = sm_own_process_call_ns(own.process);
+    return sm_own_process_state(own.process);
 }
 
 // One OP=FILE.
@@ -60,8 +94,7 @@ static sm_status add(const char *entry, const void *ctx) {
         }
     }
     SM_TRY(sm_digest_file(equals + 1, digest)); // before its code runs
-    SM_TRY(load(kind, equals + 1, options->measure.timeout_s));
-    own.n++;
+    SM_TRY(prepare(kind, equals + 1, options->measure.timeout_s));
     const size_t used = strlen(own.text);
     snprintf(own.text + used, sizeof(own.text) - used, "%s%s (%s)", used > 0 ? ", " : "", entry, digest);
     return SM_OK;
@@ -96,24 +129,53 @@ static sm_status check_languages(const sm_backend *backend) {
     return SM_OK;
 }
 
-sm_status cli_own_kernels(const cli_options *options, const sm_backend *backend, const sm_own_kernel **list, int *n,
-                          const char **text) {
+static sm_status load(const cli_options *options, int n_threads) {
+    sm_status status = for_each(options->device.kernel, add, options);
+    status = status == SM_OK ? load_apart(n_threads) : status;
+    for (int i = 0; i < own.n; i++) {
+        sm_kernel_file_close(&own.files[i]);
+        free((char *)own.paths[i]);
+    }
+    return status;
+}
+
+sm_status cli_own_kernels(const cli_options *options, const sm_backend *backend, int n_threads,
+                          const sm_own_kernel **list, int *n) {
     if (!own.is_loaded && options->device.kernel != NULL) {
-        SM_TRY(for_each(options->device.kernel, add, options));
+        SM_TRY(load(options, n_threads));
         cli_note("kernels of your own: %s", own.text);
+        if (own.process != NULL) {
+            cli_note("they run in a process apart: a call that does nothing takes %.2f us", own.call_ns / 1e3);
+        }
     }
     own.is_loaded = true;
     SM_TRY(check_languages(backend));
     *list = own.list;
     *n = own.n;
-    *text = own.text;
     return SM_OK;
 }
 
-static struct {
-    const sm_backend *backend; // NULL: none was given
-    char text[SM_TEXT_SIZE * 4];
-} brought;
+static void warn(sm_device_info *info, const char *text) {
+    if (info->n_warnings < SM_MAX_WARNINGS) {
+        snprintf(info->warnings[info->n_warnings++], sizeof info->warnings[0], "%s", text);
+    }
+}
+
+void cli_describe_own_code(sm_device_info *info) {
+    const char *between = own.text[0] != '\0' && brought.text[0] != '\0' ? ", " : "";
+    const size_t left = sizeof info->own_kernels - strlen(own.text); // both are no longer than it is
+    memcpy(info->own_kernels, own.text, sizeof own.text);
+    if (snprintf(info->own_kernels + strlen(own.text), left, "%s%s", between, brought.text) >= (int)left) {
+        warn(info, "own code: the list of its files is cut short");
+    }
+    info->own_call_ns = own.process != NULL ? own.call_ns : 0;
+    if (own.process != NULL && !sm_own_process_is_confined(own.process)) {
+        warn(info,
+             "own code ran in a process apart, which this system cannot confine: it has no filter of system calls");
+    } else if (own.process != NULL && !os_file_access_is_limited()) {
+        warn(info, "own code could read files, as this system has no Landlock: those of this program, too");
+    }
+}
 
 // In a sweep flags are lists; this one has one value.
 static const char *library_of(const cli_options *options) {
@@ -139,8 +201,6 @@ sm_status cli_load_backend_file(const char *path) {
     cli_note("a backend of your own: %s, from %s", brought.backend->name, path);
     return SM_OK;
 }
-
-const char *cli_backend_text(void) { return brought.text; }
 
 // --- of a row ----------------------------------------------------------------------------------------
 

@@ -268,7 +268,6 @@ static void note_progress(const char *text) { cli_note("%s", text); }
 
 sm_status cli_open_device(cli_device device, int64_t n_threads, const cli_options *options, sm_device **opened) {
     sm_device_info info;
-    const char *own_kernels = "";
     sm_open_options open_options = {.n_threads = (int)n_threads,
                                     .isa = options->device.isa,
                                     .cpu_mask = options->device.cpu_mask,
@@ -285,12 +284,10 @@ sm_status cli_open_device(cli_device device, int64_t n_threads, const cli_option
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: --products openblas: backend %s multiplies by its own kernels alone",
                        info.id, device.backend->name);
     }
-    SM_TRY(
-        cli_own_kernels(options, device.backend, &open_options.own_kernels, &open_options.n_own_kernels, &own_kernels));
+    SM_TRY(cli_own_kernels(options, device.backend, n_threads > 0 ? (int)n_threads : info.n_threads,
+                           &open_options.own_kernels, &open_options.n_own_kernels));
     SM_TRY(device.backend->open(device.index, &open_options, opened));
-    const char *backend = cli_backend_text();
-    snprintf((*opened)->info.own_kernels, sizeof((*opened)->info.own_kernels), "%s%s%s", own_kernels,
-             own_kernels[0] != '\0' && backend[0] != '\0' ? ", " : "", backend);
+    cli_describe_own_code(&(*opened)->info);
     return SM_OK;
 }
 

@@ -75,19 +75,19 @@ sm_status cli_open_only_device(const cli_options *options, sm_device **opened);
 
 // --- code of the user's own ----------------------------------------------------------------------
 
-// Compiles and loads the kernels of --kernel, once in a process; *list lives as long as the process. `text`, for rows:
-// "gelu_forward=my.c (fnv1a64:...)"; "" without --kernel. SM_ERR_UNSUPPORTED: the backend takes none in their language.
-sm_status cli_own_kernels(const cli_options *options, const sm_backend *backend, const sm_own_kernel **list, int *n,
-                          const char **text);
+// Compiles the kernels of --kernel, once in a process; *list lives as long as the process. A process apart, with
+// n_threads threads, loads those in C. SM_ERR_UNSUPPORTED: the backend takes none in their language.
+sm_status cli_own_kernels(const cli_options *options, const sm_backend *backend, int n_threads,
+                          const sm_own_kernel **list, int *n);
 
 // Adds the backend of --backend-library, once in a process, before devices are selected.
 sm_status cli_load_backend(const cli_options *options);
 
 sm_status cli_load_backend_file(const char *path);
 
-// "backend FILE.so (fnv1a64:...)" if one was loaded, even if another is used, as its code was in the process; otherwise
-// "".
-const char *cli_backend_text(void);
+// Fills in what code of the user's own this process has, whatever a device says: "gelu_forward=my.c (fnv1a64:...)" of
+// --kernel, "backend FILE.so (fnv1a64:...)" if one was loaded, even if another is used; and warnings.
+void cli_describe_own_code(sm_device_info *info);
 
 // Checks the files that a row's --kernel or --backend-library names against the digests in its own_kernels.
 sm_status cli_own_code_check(const char *flag, const char *code, const char *recorded);

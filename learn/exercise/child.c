@@ -1,4 +1,4 @@
-// child.c: a process with limits (process.h) and confinement (exercise/confine.h), and its outcome. A forbidden call
+// child.c: a process with limits (process.h) and confinement (own_kernels/confine.h), and its outcome. A forbidden call
 // raises SIGSYS, whose handler records it. Results return through memory that both processes share.
 #include "learn/exercise/child.h"
 
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "learn/exercise/confine.h"
+#include "learn/own_kernels/confine.h"
 #include "learn/exercise/device.h"
 #include "os/call_filter.h"
 #include "os/os.h"
@@ -172,7 +172,8 @@ static int run_check(void *ctx) {
     for (int i = 0; !is_driver && i < cases->n; i++) {
         protect_inputs(&cases->list[i]);
     }
-    shared->is_confined = is_driver ? sm_confine_driver(c->folder) : sm_confine_kernel(c->file->library);
+    char *const libraries[] = {c->file->library};
+    shared->is_confined = is_driver ? sm_confine_driver(c->folder) : sm_confine_kernel(libraries, 1);
     if (!shared->is_confined) {
         _exit(0);
     }
@@ -213,7 +214,7 @@ static sm_status judge(const control *seen, const sm_process_result *process, sm
         result->end = SM_CHILD_SIGNAL;
     } else if (!seen->is_confined) {
         return sm_fail(SM_ERR_UNSUPPORTED, "exercise: this system has no seccomp filter to confine a kernel with; "
-                                           "`stepmark verify --kernel` runs it unconfined");
+                                           "`stepmark verify --kernel` runs it unconfined, in a process apart");
     } else {
         result->end = seen->is_refused ? SM_CHILD_REFUSED : seen->is_done ? SM_CHILD_DONE : SM_CHILD_EXIT;
     }

@@ -140,14 +140,26 @@ void sm_own_args_fill(const sm_plan *plan, const sm_op *op, void *const in[SM_MA
         case OWN_HEAD_SIZE: to->integer = head_size(plan, op); break;
         case OWN_INTEGER: to->integer = (int64_t)sm_attr_get(&op->attr, (sm_attr)from->index); break;
         case OWN_REAL: to->real = sm_attr_get(&op->attr, (sm_attr)from->index); break;
-        case OWN_KEEP: to->keep = keep; break;
-        case OWN_RNG: to->in = &args->rng; break;
         case OWN_INPUT: to->in = in[from->index]; break;
         case OWN_OUTPUT: to->out = out[from->index]; break;
+        case OWN_KEEP:
+        case OWN_RNG:
         case OWN_THREAD: break;
         }
     }
+    sm_own_args_bind(op->kind, args);
     sm_own_args_set_thread(args, 0, 1);
+}
+
+void sm_own_args_bind(sm_op_kind kind, sm_own_args *args) {
+    const own_members m = own_members_of(kind);
+    for (int i = 0; i < m.n; i++) {
+        if (m.list[i].type == OWN_KEEP) {
+            args->members[i].keep = keep;
+        } else if (m.list[i].type == OWN_RNG) {
+            args->members[i].in = &args->rng;
+        }
+    }
 }
 
 int sm_own_member_index(sm_op_kind kind, const char *name) {

@@ -1,5 +1,5 @@
 // confine.c: limits the process's system calls (call_filter.h) and its access to files (file_access.h).
-#include "learn/exercise/confine.h"
+#include "learn/own_kernels/confine.h"
 
 #include <dirent.h>
 #include <libgen.h>
@@ -13,18 +13,20 @@
 #include "os/file_access.h"
 
 // Allows what loading a library needs.
-static void limit_reading(const char *library) {
+static void limit_reading(char *const *libraries, int n) {
     char folder[PATH_MAX];
     const int rules = os_file_access_open(true);
-    snprintf(folder, sizeof folder, "%s", library);
     os_file_access_allow_system(rules);
-    os_file_access_allow(rules, dirname(folder), OS_MAY_READ);
+    for (int i = 0; i < n; i++) {
+        snprintf(folder, sizeof folder, "%s", libraries[i]);
+        os_file_access_allow(rules, dirname(folder), OS_MAY_READ);
+    }
     os_file_access_limit(rules);
 }
 
 // Allows reading files, and writing to stdout and stderr. False: this system has no such filter.
-bool sm_confine_kernel(const char *library) {
-    limit_reading(library);
+bool sm_confine_kernel(char *const *libraries, int n) {
+    limit_reading(libraries, n);
     return os_filter_to_compute();
 }
 

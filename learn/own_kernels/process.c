@@ -1,0 +1,135 @@
+// process.c: confines all of its threads, and then loads the libraries: what happens from there on is in the hands of
+// their code.
+#include "learn/own_kernels/process.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "learn/own_kernels/confine.h"
+#include "learn/own_kernels/kernel_library.h"
+#include "os/os.h"
+#include "src/plan/own_process.h"
+
+static struct {
+    sm_own_shared *shared;
+    char *libraries[SM_OP_KIND_COUNT];
+    sm_own_kernel kernels[SM_OP_KIND_COUNT];
+    int n;
+    bool spins;
+    _Atomic int n_confined; // threads
+} own;
+
+static void run(const sm_own_box *box) {
+    if (box->kernel >= 0 && box->kernel < own.n) {
+        const sm_own_kernel *kernel = &own.kernels[box->kernel];
+        sm_own_args args = own.shared->args;
+        sm_own_args_bind(kernel->kind, &args);
+        sm_own_args_set_thread(&args, box->thread, box->n_threads);
+        kernel->run(args.members);
+    }
+}
+
+static _Noreturn void serve(sm_own_box *box) {
+    for (uint32_t n = 0;;) {
+        const uint32_t asked = sm_own_await(&box->asked, n, own.spins);
+        if (asked != n) {
+            n = asked;
+            run(box);
+            sm_own_tell(&box->answered, n);
+        }
+    }
+}
+
+static bool confine(void) {
+    const bool is_confined = sm_confine_kernel(own.libraries, own.n);
+    atomic_fetch_add(&own.n_confined, 1);
+    return is_confined;
+}
+
+static void *run_thread(void *box) {
+    (void)confine();
+    serve(box);
+    return NULL;
+}
+
+static sm_status map_shared(void) {
+    struct stat info;
+    void *memory = MAP_FAILED;
+    if (fstat(STDIN_FILENO, &info) == 0 && info.st_size > (off_t)sizeof *own.shared) {
+        memory = mmap(NULL, (size_t)info.st_size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, STDIN_FILENO, 0);
+    }
+    own.shared = memory != MAP_FAILED ? memory : NULL;
+    return own.shared != NULL && own.shared->size_bytes == (size_t)info.st_size
+               ? SM_OK
+               : sm_fail(SM_ERR_USAGE, "no memory is shared");
+}
+
+static void leave_descriptors(void) {
+    const int nothing = open("/dev/null", O_RDONLY);
+    if (nothing >= 0) {
+        (void)dup2(nothing, STDIN_FILENO);
+    }
+    os_close_from(STDERR_FILENO + 1);
+}
+
+static sm_status start_threads(void) {
+    for (int i = 1; i < own.shared->n_threads; i++) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, run_thread, &own.shared->boxes[i]) != 0) {
+            return sm_fail(SM_ERR_OOM, "--kernel: no memory for %d threads of your own code", own.shared->n_threads);
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status load(int i, const char *name, const char *path) {
+    sm_kernel_file file = {.language = SM_OWN_C};
+    snprintf(file.library, sizeof file.library, "%s", own.libraries[i]);
+    SM_TRY(sm_kernel_load(path, &file, sm_op_kind_find(name), &own.kernels[i]));
+    own.shared->has_threads[i] = own.kernels[i].has_threads;
+    return SM_OK;
+}
+
+static sm_status confine_and_load(char *const *words) {
+    SM_TRY(start_threads());
+    const bool is_confined = confine();
+    while (atomic_load(&own.n_confined) < own.shared->n_threads) {
+        sched_yield();
+    }
+    sm_own_tell(&own.shared->stage, is_confined ? SM_OWN_CONFINED : SM_OWN_UNCONFINED);
+    while (sm_own_await(&own.shared->may_load, 0, false) == 0) {
+    }
+    for (int i = 0; i < own.n; i++) {
+        SM_TRY(load(i, words[3 * i], words[3 * i + 2]));
+    }
+    return SM_OK;
+}
+
+sm_status sm_own_process_serve(int n_words, char *const *words) {
+    SM_TRY(map_shared());
+    leave_descriptors();
+    signal(SIGINT, SIG_IGN); // its parent handles them
+    signal(SIGTERM, SIG_IGN);
+    setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+    os_die_first();
+    own.n = n_words / 3;
+    own.spins = sm_own_may_spin(own.shared->n_threads);
+    own.shared->base = (char *)own.shared;
+    for (int i = 0; i < own.n && i < SM_OP_KIND_COUNT; i++) {
+        own.libraries[i] = words[3 * i + 1];
+    }
+    if (confine_and_load(words) != SM_OK) {
+        snprintf(own.shared->message, sizeof own.shared->message, "%s", sm_error_message());
+        sm_own_tell(&own.shared->stage, SM_OWN_REFUSED);
+        _exit(1);
+    }
+    sm_own_tell(&own.shared->stage, SM_OWN_READY);
+    serve(&own.shared->boxes[0]);
+}

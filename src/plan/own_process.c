@@ -1,0 +1,361 @@
+// own_process.c: the judge's half of own_process.h.
+#include "src/plan/own_process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "clock.h"
+#include "os/os.h"
+#include "src/plan/own_members.h"
+
+extern char **environ;
+
+static pid_t started; // 0: none yet
+
+enum { ALIGNED_BYTES = 256 };
+
+struct sm_own_process {
+    pid_t pid;
+    sm_own_shared *shared;
+    size_t size_bytes;
+    size_t operands_at; // offset of the first operand
+    char *base;         // where the process has the shared memory, as it said before it loaded a library
+    int n_threads;
+    bool is_confined;
+    bool spins;
+    _Atomic bool has_ended;
+};
+
+// --- waiting -----------------------------------------------------------------------------------------
+
+static inline void relax(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+bool sm_own_may_spin(int n_threads) { return os_n_processors() >= 2 * n_threads; }
+
+uint32_t sm_own_await(sm_own_count *count, uint32_t before, bool spins) {
+    static const struct timespec most = {.tv_nsec = 20000000};
+    const int n_spins = spins ? 100000 : 100;
+    for (int i = 0; i < n_spins; i++) {
+        const uint32_t n = atomic_load_explicit(&count->n, memory_order_acquire);
+        if (n != before) {
+            return n;
+        }
+        relax();
+    }
+    atomic_store(&count->is_awaited, 1);
+    if (atomic_load(&count->n) == before) {
+        (void)os_sleep_while(&count->n, before, &most, true);
+    }
+    atomic_store(&count->is_awaited, 0);
+    return atomic_load(&count->n);
+}
+
+void sm_own_tell(sm_own_count *count, uint32_t n) {
+    atomic_store(&count->n, n);
+    if (atomic_load(&count->is_awaited) != 0) {
+        os_wake(&count->n, true);
+    }
+}
+
+static bool has_ended(sm_own_process *p, siginfo_t *how) {
+    how->si_pid = 0;
+    p->has_ended |= waitid(P_PID, (id_t)p->pid, how, WEXITED | WNOHANG | WNOWAIT) != 0 || how->si_pid != 0;
+    return p->has_ended;
+}
+
+// The new count, or `before` if the process has ended.
+static uint32_t await(sm_own_process *p, sm_own_count *count, uint32_t before) {
+    siginfo_t how;
+    uint32_t n = before;
+    while (n == before) {
+        n = sm_own_await(count, before, p->spins);
+        if (n == before && has_ended(p, &how)) {
+            return before;
+        }
+    }
+    return n;
+}
+
+int64_t sm_own_process_busy_ns(void) {
+    clockid_t clock;
+    struct timespec busy;
+    const bool is_known = started != 0 && clock_getcpuclockid(started, &clock) == 0 && clock_gettime(clock, &busy) == 0;
+    return is_known ? (int64_t)busy.tv_sec * 1000000000 + busy.tv_nsec : 0;
+}
+
+sm_status sm_own_process_state(sm_own_process *p) {
+    siginfo_t how;
+    if (!p->has_ended || !has_ended(p, &how)) {
+        return SM_OK;
+    }
+    if (how.si_code == CLD_EXITED) {
+        return sm_fail(SM_ERR_DEVICE, "own code (--kernel) ended its process, with exit code %d", how.si_status);
+    }
+    return how.si_status == SIGSYS
+               ? sm_fail(SM_ERR_DEVICE, "own code (--kernel) made a system call that a kernel does not need, and was "
+                                        "ended: it starts no threads or processes, writes no files and uses no network")
+               : sm_fail(SM_ERR_DEVICE, "own code (--kernel) crashed: signal %d (%s)", how.si_status,
+                         strsignal(how.si_status));
+}
+
+// --- operands ----------------------------------------------------------------------------------------
+
+typedef struct {
+    char *memory; // NULL: left out
+    size_t size_bytes;
+    size_t at; // in the shared memory, from the first operand
+    bool is_given;
+    bool is_taken;
+} operand;
+
+enum { N_OPERANDS = SM_MAX_IN + SM_MAX_OUT };
+
+typedef struct {
+    operand list[N_OPERANDS]; // inputs, then outputs
+    size_t size_bytes;
+} operands;
+
+// An output that lies where an input lies does so in the shared memory, too.
+static void place(operands *all, int k) {
+    operand *o = &all->list[k];
+    for (int i = 0; i < k; i++) {
+        const operand *other = &all->list[i];
+        if (other->memory != NULL && o->memory >= other->memory &&
+            o->memory + o->size_bytes <= other->memory + other->size_bytes) {
+            o->at = other->at + (size_t)(o->memory - other->memory);
+            o->is_given &= !other->is_given;
+            return;
+        }
+    }
+    o->at = all->size_bytes;
+    all->size_bytes += (o->size_bytes + ALIGNED_BYTES - 1) / ALIGNED_BYTES * ALIGNED_BYTES;
+}
+
+static operands operands_of(const sm_plan *plan, const sm_op *op, void *const in[SM_MAX_IN],
+                            void *const out[SM_MAX_OUT]) {
+    const sm_op_info *info = sm_op_get_info(op->kind);
+    operands all = {.size_bytes = 0};
+    for (int k = 0; k < N_OPERANDS; k++) {
+        const bool is_out = k >= SM_MAX_IN;
+        const int i = is_out ? k - SM_MAX_IN : k;
+        const int tensor = is_out ? op->out[i] : op->in[i];
+        char *memory = is_out ? out[i] : in[i];
+        if (tensor != SM_NO_TENSOR && memory != NULL) {
+            all.list[k] = (operand){.memory = memory,
+                                    .size_bytes = sm_tensor_bytes(&plan->tensors[tensor]),
+                                    .is_given = !is_out || info->out[i].mode != SM_WRITES,
+                                    .is_taken = is_out};
+            place(&all, k);
+        }
+    }
+    return all;
+}
+
+size_t sm_own_process_bytes(const sm_plan *plan, const sm_op *op) {
+    size_t size_bytes = 0;
+    for (int i = 0; i < SM_MAX_IN; i++) {
+        size_bytes += op->in[i] != SM_NO_TENSOR ? sm_tensor_bytes(&plan->tensors[op->in[i]]) + ALIGNED_BYTES : 0;
+    }
+    for (int i = 0; i < SM_MAX_OUT; i++) {
+        size_bytes += op->out[i] != SM_NO_TENSOR ? sm_tensor_bytes(&plan->tensors[op->out[i]]) + ALIGNED_BYTES : 0;
+    }
+    return size_bytes;
+}
+
+sm_status sm_own_process_fits(const sm_own_process *p, const sm_plan *plan, const sm_op *op, int n_threads) {
+    const size_t size_bytes = sm_own_process_bytes(plan, op);
+    if (n_threads > p->n_threads) {
+        return sm_fail(SM_ERR_UNSUPPORTED, "cpu: the process of your own kernels has %d threads, and the device %d",
+                       p->n_threads, n_threads);
+    }
+    return size_bytes <= p->size_bytes - p->operands_at
+               ? SM_OK
+               : sm_fail(SM_ERR_OOM,
+                         "cpu: %s needs %zu bytes of memory that is shared with your own kernel, and the system gave "
+                         "%zu; use a smaller batch",
+                         sm_op_name(op->kind), size_bytes, p->size_bytes - p->operands_at);
+}
+
+static void copy_part(char *to, const char *from, size_t size_bytes, int part, int n_parts) {
+    enum { LINE_BYTES = 64 };
+    const size_t share = (size_bytes / LINE_BYTES / (size_t)n_parts + 1) * LINE_BYTES;
+    const size_t first = share * (size_t)part;
+    if (first < size_bytes) {
+        memcpy(to + first, from + first, size_bytes - first < share ? size_bytes - first : share);
+    }
+}
+
+static void copy_all(const sm_own_process *p, const operands *all, bool gives, int part, int n_parts) {
+    char *first = (char *)p->shared + p->operands_at;
+    for (int k = 0; k < N_OPERANDS; k++) {
+        const operand *o = &all->list[k];
+        if (gives ? o->is_given : o->is_taken) {
+            copy_part(gives ? first + o->at : o->memory, gives ? o->memory : first + o->at, o->size_bytes, part,
+                      n_parts);
+        }
+    }
+}
+
+static void set_args(const sm_own_process *p, const sm_plan *plan, const sm_op *op, void *const in[SM_MAX_IN],
+                     void *const out[SM_MAX_OUT], const operands *all) {
+    const own_members m = own_members_of(op->kind);
+    sm_own_args args;
+    sm_own_args_fill(plan, op, in, out, &args);
+    for (int i = 0; i < m.n; i++) {
+        const int k = m.list[i].type == OWN_OUTPUT ? SM_MAX_IN + m.list[i].index : m.list[i].index;
+        if (m.list[i].type == OWN_INPUT || m.list[i].type == OWN_OUTPUT) {
+            args.members[i].out = all->list[k].memory != NULL ? p->base + p->operands_at + all->list[k].at : NULL;
+        }
+    }
+    p->shared->args = args;
+}
+
+void sm_own_process_give(const sm_own_kernel *kernel, const sm_plan *plan, const sm_op *op, void *const in[SM_MAX_IN],
+                         void *const out[SM_MAX_OUT], int part, int n_parts) {
+    const operands all = operands_of(plan, op, in, out);
+    if (part == 0) {
+        set_args(kernel->process, plan, op, in, out, &all);
+    }
+    copy_all(kernel->process, &all, true, part, n_parts);
+}
+
+void sm_own_process_take(const sm_own_kernel *kernel, const sm_plan *plan, const sm_op *op, void *const in[SM_MAX_IN],
+                         void *const out[SM_MAX_OUT], int part, int n_parts) {
+    const operands all = operands_of(plan, op, in, out);
+    copy_all(kernel->process, &all, false, part, n_parts);
+}
+
+static void call(sm_own_process *p, int kernel, int thread, int n_threads) {
+    sm_own_box *box = &p->shared->boxes[thread];
+    if (!p->has_ended) {
+        const uint32_t before = atomic_load(&box->answered.n);
+        box->kernel = kernel;
+        box->thread = thread;
+        box->n_threads = n_threads;
+        sm_own_tell(&box->asked, before + 1);
+        (void)await(p, &box->answered, before);
+    }
+}
+
+void sm_own_process_call(const sm_own_kernel *kernel, int thread, int n_threads) {
+    if (kernel->has_threads || thread == 0) {
+        call(kernel->process, kernel->number, thread, kernel->has_threads ? n_threads : 1);
+    }
+}
+
+// --- its life ----------------------------------------------------------------------------------------
+
+// As much as the machine has: pages exist once they are used.
+static sm_status share(sm_own_process *p, int *file) {
+    uint64_t total_bytes;
+    uint64_t available_bytes;
+    const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    os_memory("", &total_bytes, &available_bytes);
+    const size_t head_bytes = sizeof *p->shared + (size_t)p->n_threads * sizeof p->shared->boxes[0];
+    p->operands_at = (head_bytes + page_bytes - 1) / page_bytes * page_bytes;
+    *file = os_open_nameless();
+    p->size_bytes = total_bytes > 0 ? (size_t)total_bytes / page_bytes * page_bytes : (size_t)4 << 30;
+    while (*file >= 0 && p->size_bytes > p->operands_at && p->shared == NULL) {
+        if (ftruncate(*file, (off_t)p->size_bytes) == 0) {
+            void *memory = mmap(NULL, p->size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, *file, 0);
+            p->shared = memory != MAP_FAILED ? memory : NULL;
+        }
+        p->size_bytes = p->shared != NULL ? p->size_bytes : p->size_bytes / 2 / page_bytes * page_bytes;
+    }
+    if (p->shared == NULL) {
+        return sm_fail(SM_ERR_OOM, "--kernel: no memory to share with the process of your own code: %s",
+                       strerror(errno));
+    }
+    p->shared->size_bytes = p->size_bytes;
+    p->shared->n_threads = p->n_threads;
+    return SM_OK;
+}
+
+// Its input is the shared memory; what it prints goes to our stderr.
+static sm_status spawn(sm_own_process *p, const char *program, char *const *words, int n, int file) {
+    char *argv[3 * SM_OP_KIND_COUNT + 4] = {(char *)program, (char *)"--helper", (char *)"own-kernels"};
+    posix_spawn_file_actions_t actions;
+    memcpy(argv + 3, words, 3 * (size_t)n * sizeof *words);
+    if (posix_spawn_file_actions_init(&actions) != 0) {
+        return sm_fail(SM_ERR_OOM, "--kernel: no memory to start a process");
+    }
+    int failed = posix_spawn_file_actions_adddup2(&actions, file, STDIN_FILENO);
+    failed = failed != 0 ? failed : posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+    failed = failed != 0 ? failed : posix_spawn(&p->pid, argv[0], &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    started = failed == 0 ? p->pid : 0;
+    return failed == 0 ? SM_OK
+                       : sm_fail(SM_ERR_DEVICE, "--kernel: the process of your own code cannot be started: %s",
+                                 strerror(failed));
+}
+
+static sm_status load(sm_own_process *p, sm_own_kernel *kernels, int n) {
+    sm_own_shared *shared = p->shared;
+    uint32_t stage = await(p, &shared->stage, SM_OWN_BEGINS);
+    p->is_confined = stage == SM_OWN_CONFINED;
+    p->base = shared->base;
+    sm_own_tell(&shared->may_load, 1);
+    stage = await(p, &shared->stage, stage);
+    SM_TRY(sm_own_process_state(p));
+    if (stage != SM_OWN_READY) {
+        char message[SM_OWN_MESSAGE_SIZE];
+        memcpy(message, shared->message, sizeof message);
+        return sm_fail(SM_ERR_FORMAT, "%.*s", SM_OWN_MESSAGE_SIZE - 1, message);
+    }
+    for (int i = 0; i < n; i++) {
+        kernels[i].process = p;
+        kernels[i].number = i;
+        kernels[i].has_threads = shared->has_threads[i];
+    }
+    return SM_OK;
+}
+
+sm_status sm_own_process_start(const char *program, char *const *words, int n_threads, sm_own_kernel *kernels, int n,
+                               sm_own_process **process) {
+    int file = -1;
+    sm_own_process *p = calloc(1, sizeof *p);
+    *process = p;
+    if (p == NULL) {
+        return sm_fail(SM_ERR_OOM, "--kernel: no memory to start a process");
+    }
+    p->n_threads = n_threads;
+    p->spins = sm_own_may_spin(n_threads);
+    sm_status status = share(p, &file);
+    status = status == SM_OK ? spawn(p, program, words, n, file) : status;
+    if (file >= 0) {
+        close(file);
+    }
+    return status == SM_OK ? load(p, kernels, n) : status;
+}
+
+bool sm_own_process_is_confined(const sm_own_process *process) { return process->is_confined; }
+
+static int by_size(const void *a, const void *b) {
+    const int64_t x = *(const int64_t *)a;
+    const int64_t y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+double sm_own_process_call_ns(sm_own_process *process) {
+    enum { N_CALLS = 201 };
+    int64_t ns[N_CALLS];
+    for (int i = 0; i < N_CALLS; i++) {
+        const int64_t begin_ns = sm_now_ns();
+        call(process, -1, 0, 1);
+        ns[i] = sm_now_ns() - begin_ns;
+    }
+    qsort(ns, N_CALLS, sizeof ns[0], by_size);
+    return (double)ns[N_CALLS / 2];
+}

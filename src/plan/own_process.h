@@ -1,0 +1,69 @@
+// own_process.h: a process that runs kernels of the user's own (own_kernel.h). This one, the judge, starts it and asks
+// for each call; it loads the libraries (learn/own_kernels/process.c), and knows neither clock, seed, results nor
+// checks. Whatever lies in the shared memory may be changed by the process at any time, so the judge believes nothing
+// there but that a call is over; outputs are then checked like any others.
+#ifndef STEPMARK_OWN_PROCESS_H
+#define STEPMARK_OWN_PROCESS_H
+
+#include <stdatomic.h>
+
+#include "own_kernel.h"
+
+enum { SM_OWN_MESSAGE_SIZE = 1024 };
+
+// Numbers of calls, each in a cache line of its own.
+typedef struct {
+    _Alignas(128) _Atomic uint32_t n;
+    _Atomic uint32_t is_awaited; // by a thread that sleeps
+} sm_own_count;
+
+// For one thread of the process.
+typedef struct {
+    sm_own_count asked;
+    sm_own_count answered;
+    int kernel; // -1: none, a call to be timed
+    int thread;
+    int n_threads;
+} sm_own_box;
+
+typedef enum {
+    SM_OWN_BEGINS,
+    SM_OWN_CONFINED,   // no library is loaded yet
+    SM_OWN_UNCONFINED, // likewise: this system has no filter of system calls
+    SM_OWN_READY,
+    SM_OWN_REFUSED, // `message` has the reason
+} sm_own_stage;
+
+// The beginning of the shared memory. Operands follow.
+typedef struct {
+    size_t size_bytes; // of all of it
+    char *base;        // where the process has it
+    int n_threads;
+    sm_own_count stage;                 // sm_own_stage, by the process
+    sm_own_count may_load;              // 1: by the judge
+    bool has_threads[SM_OP_KIND_COUNT]; // by the kernels' numbers
+    char message[SM_OWN_MESSAGE_SIZE];
+    sm_own_args args; // with addresses of the process
+    sm_own_box boxes[];
+} sm_own_shared;
+
+// Waits until a count is not `before`: SPINS, then sleeps, at most about 20 ms. Returns the count.
+uint32_t sm_own_await(sm_own_count *count, uint32_t before, bool spins);
+void sm_own_tell(sm_own_count *count, uint32_t n);
+
+// Whether threads of both processes can compute and wait at the same time.
+bool sm_own_may_spin(int n_threads);
+
+// Starts it: `program` is a path of this program, and three words for each kernel are its op, its library, and its file
+// for messages. Fills `process`, `number` and `has_threads`. SM_ERR_FORMAT: a library is refused. It ends with this
+// process.
+sm_status sm_own_process_start(const char *program, char *const *words, int n_threads, sm_own_kernel *kernels, int n,
+                               sm_own_process **process);
+
+// False: this system has no filter of system calls.
+bool sm_own_process_is_confined(const sm_own_process *process);
+
+// The time of a call that does nothing: the median of many.
+double sm_own_process_call_ns(sm_own_process *process);
+
+#endif
