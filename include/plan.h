@@ -234,7 +234,7 @@ size_t sm_plan_memory(const sm_plan *plan, size_t by_role[SM_ROLE_COUNT]);
 
 // For each tensor, the range of ops during which it holds data: first use to one past last use (of it or its root);
 // tensors that outlive the step get all ops, unused ones none. `lives` has plan->n_tensors entries.
-sm_status sm_plan_lifetimes(const sm_plan *plan, sm_range *lives);
+void sm_plan_lifetimes(const sm_plan *plan, sm_range *lives);
 
 // Bytes of a role's tensors that hold data while each op runs; the largest entry is what a perfect packing needs.
 // alive_bytes has plan->n_ops entries.

@@ -6,6 +6,8 @@
 #define STEPMARK_STATUS_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
 
 // X(code, text)
 #define SM_STATUS_LIST(X)                                        \
@@ -43,6 +45,23 @@ static inline sm_status sm_failed(sm_status status, bool kept) { return kept ? s
 
 // The message of this thread's last sm_fail(); "" if there was none.
 const char *sm_error_message(void);
+
+// Small memory: it is there, or the program prints "out of memory: N bytes" and ends with exit code 1. Files that are
+// replaced as a whole keep their old state. For names, tables and records, and for values of jansson after
+// json_set_alloc_funcs(sm_malloc, free). Tensors, arenas, contents of files and whatever else a user makes large are
+// allocated by malloc, and a function that cannot have them returns SM_ERR_OOM.
+void *sm_malloc(size_t size_bytes);
+void *sm_calloc(size_t n, size_t size_bytes);
+void *sm_realloc(void *memory, size_t size_bytes);
+char *sm_strdup(const char *text);
+char *sm_strndup(const char *text, size_t most_bytes);
+char *sm_text_of(const char *format, ...) __attribute__((format(printf, 1, 2))); // the caller frees it
+
+// A stream into memory; *text is whole after sm_memstream_close, and the caller's.
+FILE *sm_memstream(char **text, size_t *size_bytes);
+void sm_memstream_close(FILE *stream);
+
+extern void (*sm_no_memory_note)(const char *line); // prints that line; NULL: to stderr
 
 // Forwards a failure to the caller.
 #define SM_TRY(expression)                       \

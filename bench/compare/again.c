@@ -66,8 +66,6 @@ static const sm_column columns[] = {
 
 const sm_table sm_again_table = {"again", columns, sizeof(columns) / sizeof(columns[0])};
 
-static sm_status no_memory(void) { return sm_fail(SM_ERR_OOM, "no memory to compare a row with its repetition"); }
-
 // Keeps only the first reason: later ones follow from it.
 static void fail(sm_again *result, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void fail(sm_again *result, const char *format, ...) {
@@ -82,47 +80,38 @@ static void fail(sm_again *result, const char *format, ...) {
 
 // --- the table -------------------------------------------------------------------------------------
 
-static sm_status add_field(sm_again *result, const char *field, const char *recorded, const char *again, bool same) {
+static void add_field(sm_again *result, const char *field, const char *recorded, const char *again, bool same) {
     json_t *record = json_object();
-    int failed = 0;
-    failed |= sm_json_set_new(record, "field", sm_json_text(field));
-    failed |= sm_json_set_new(record, "recorded", sm_json_text(recorded));
-    failed |= sm_json_set_new(record, "again", sm_json_text(again));
-    failed |= sm_json_set_new(record, "same", json_string(same ? "yes" : "no"));
-    if (failed != 0) {
-        json_decref(record);
-        return no_memory();
-    }
-    return json_array_append_new(result->fields, record) == 0 ? SM_OK : no_memory();
+    sm_json_set_new(record, "field", sm_json_text(field));
+    sm_json_set_new(record, "recorded", sm_json_text(recorded));
+    sm_json_set_new(record, "again", sm_json_text(again));
+    sm_json_set_new(record, "same", json_string(same ? "yes" : "no"));
+    json_array_append_new(result->fields, record);
 }
 
 // A value as a reader sees it; "" if absent.
-static sm_status text_of(const json_t *row, const char *name, char *text, size_t size_bytes) {
+static void text_of(const json_t *row, const char *name, char *text, size_t size_bytes) {
     const json_t *value = sm_json_get(row, name);
     text[0] = '\0';
     if (json_is_string(value)) {
         snprintf(text, size_bytes, "%s", json_string_value(value));
     } else if (value != NULL && !json_is_null(value)) {
         char *dump = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(12));
-        if (dump == NULL) {
-            return no_memory();
-        }
         snprintf(text, size_bytes, "%s", dump);
         free(dump);
     }
-    return SM_OK;
 }
 
 static bool is_absent(const json_t *value) { return value == NULL || json_is_null(value); }
 
 static bool are_equal(const json_t *a, const json_t *b) { return (is_absent(a) && is_absent(b)) || json_equal(a, b); }
 
-static sm_status add_value(sm_again *result, const json_t *recorded, const json_t *again, const char *name) {
+static void add_value(sm_again *result, const json_t *recorded, const json_t *again, const char *name) {
     char before[TEXT_SIZE];
     char now[TEXT_SIZE];
-    SM_TRY(text_of(recorded, name, before, sizeof(before)));
-    SM_TRY(text_of(again, name, now, sizeof(now)));
-    return add_field(result, name, before, now, are_equal(sm_json_get(recorded, name), sm_json_get(again, name)));
+    text_of(recorded, name, before, sizeof(before));
+    text_of(again, name, now, sizeof(now));
+    add_field(result, name, before, now, are_equal(sm_json_get(recorded, name), sm_json_get(again, name)));
 }
 
 // --- conditions ------------------------------------------------------------------------------------
@@ -132,7 +121,7 @@ static bool is_clean_build(const json_t *row) {
 }
 
 // *must_be_equal: no condition differs that may change a loss's last digits.
-static sm_status add_conditions(sm_again *result, const json_t *recorded, const json_t *again, bool *must_be_equal) {
+static void add_conditions(sm_again *result, const json_t *recorded, const json_t *again, bool *must_be_equal) {
     size_t used = 0;
     *must_be_equal =
         is_clean_build(recorded) && is_clean_build(again) && strcmp(sm_rows_text(recorded, "mode"), "tuned") != 0;
@@ -147,10 +136,9 @@ static sm_status add_conditions(sm_again *result, const json_t *recorded, const 
             }
         }
         if (!same || conditions[i].is_shown) {
-            SM_TRY(add_value(result, recorded, again, name));
+            add_value(result, recorded, again, name);
         }
     }
-    return SM_OK;
 }
 
 // --- losses ----------------------------------------------------------------------------------------
@@ -214,18 +202,18 @@ static void tell_losses(const loss_difference *d, char *text, size_t size_bytes)
 }
 
 // Adds the step where the two differ first, or the last that both have.
-static sm_status add_step(sm_again *result, const json_t *recorded, const json_t *again, const loss_difference *d) {
+static void add_step(sm_again *result, const json_t *recorded, const json_t *again, const loss_difference *d) {
     char name[TEXT_SIZE];
     char before[TEXT_SIZE];
     char now[TEXT_SIZE];
     const size_t step = d->first_bad > 0 ? d->first_bad : d->first_unequal > 0 ? d->first_unequal : d->n_both;
     if (d->n_both == 0) {
-        return SM_OK;
+        return;
     }
     snprintf(name, sizeof(name), "losses, step %zu", step);
     snprintf(before, sizeof(before), "%.12g", number_at(sm_json_get(recorded, "losses"), step - 1));
     snprintf(now, sizeof(now), "%.12g", number_at(sm_json_get(again, "losses"), step - 1));
-    return add_field(result, name, before, now, strcmp(before, now) == 0);
+    add_field(result, name, before, now, strcmp(before, now) == 0);
 }
 
 // Compares the first step's loss, which does not depend on the checks' draws.
@@ -240,7 +228,7 @@ static void judge_checked_loss(sm_again *result, const json_t *recorded, const j
     }
 }
 
-static sm_status judge_losses(sm_again *result, const json_t *recorded, const json_t *again, bool must_be_equal) {
+static void judge_losses(sm_again *result, const json_t *recorded, const json_t *again, bool must_be_equal) {
     loss_difference d;
     compare_losses(recorded, again, &d);
     tell_losses(&d, result->losses, sizeof(result->losses));
@@ -250,13 +238,13 @@ static sm_status judge_losses(sm_again *result, const json_t *recorded, const js
         fail(result, "losses: %s, though the same build ran on the same device", result->losses);
     }
     judge_checked_loss(result, recorded, again, must_be_equal);
-    SM_TRY(add_value(result, recorded, again, "loss"));
-    return add_step(result, recorded, again, &d);
+    add_value(result, recorded, again, "loss");
+    add_step(result, recorded, again, &d);
 }
 
 // --- outcome and speed -------------------------------------------------------------------------------
 
-static sm_status judge_outcome(sm_again *result, const json_t *recorded, const json_t *again) {
+static void judge_outcome(sm_again *result, const json_t *recorded, const json_t *again) {
     char work[TEXT_SIZE];
     const char *before = sm_rows_status(recorded);
     const char *now = sm_rows_status(again);
@@ -265,16 +253,15 @@ static sm_status judge_outcome(sm_again *result, const json_t *recorded, const j
         fail(result, "%s then, %s now: %s", before, now,
              sm_rows_text(strcmp(now, "ok") == 0 ? recorded : again, "reason"));
     }
-    SM_TRY(add_field(result, "status", before, now, same));
+    add_field(result, "status", before, now, same);
     if (!same || strcmp(now, "ok") != 0) {
-        SM_TRY(add_value(result, recorded, again, "reason"));
+        add_value(result, recorded, again, "reason");
     }
     sm_identity_text(recorded, again, SM_SAME_WORK, work, sizeof(work));
     if (work[0] != '\0') {
         fail(result, "the same flags made other work: %s", work);
-        SM_TRY(add_field(result, "work", work, "", false));
+        add_field(result, "work", work, "", false);
     }
-    return SM_OK;
 }
 
 static void text_of_step(const json_t *row, char *text, size_t size_bytes) {
@@ -288,7 +275,7 @@ static sm_status compare_speeds(sm_again *result, const json_t *recorded, const 
     const sm_compare_options how = {.threshold = threshold, .any_factor = true};
     json_t *a = json_pack("[O]", recorded);
     json_t *b = json_pack("[O]", again);
-    status = a != NULL && b != NULL ? sm_compare(a, b, &how, &result->comparison) : no_memory();
+    status = sm_compare(a, b, &how, &result->comparison);
     json_decref(a);
     json_decref(b);
     return status;
@@ -317,10 +304,11 @@ static sm_status judge_speed(sm_again *result, const json_t *recorded, const jso
     }
     text_of_step(recorded, before, sizeof(before));
     text_of_step(again, now, sizeof(now));
-    SM_TRY(add_field(result, "step ms ± spread", before, now, finding != verdict));
-    json_t *last = json_array_get(result->fields, json_array_size(result->fields) - 1);
-    const bool is_known = isfinite(lo) && isfinite(hi); // too few samples give no interval
-    return is_known || sm_json_set_new(last, "same", json_null()) == 0 ? SM_OK : no_memory();
+    add_field(result, "step ms ± spread", before, now, finding != verdict);
+    if (!isfinite(lo) || !isfinite(hi)) { // too few samples give no interval
+        json_object_set_new(json_array_get(result->fields, json_array_size(result->fields) - 1), "same", json_null());
+    }
+    return SM_OK;
 }
 
 // --- all -----------------------------------------------------------------------------------------------
@@ -331,13 +319,10 @@ sm_status sm_again_compare(const json_t *recorded, const json_t *again, double t
     memset(result, 0, sizeof(*result));
     result->is_reproduced = true;
     result->fields = json_array();
-    if (result->fields == NULL) {
-        return no_memory();
-    }
-    SM_TRY_GOTO(add_value(result, recorded, again, "test"));
-    SM_TRY_GOTO(judge_outcome(result, recorded, again));
-    SM_TRY_GOTO(add_conditions(result, recorded, again, &must_be_equal));
-    SM_TRY_GOTO(judge_losses(result, recorded, again, must_be_equal));
+    add_value(result, recorded, again, "test");
+    judge_outcome(result, recorded, again);
+    add_conditions(result, recorded, again, &must_be_equal);
+    judge_losses(result, recorded, again, must_be_equal);
     SM_TRY_GOTO(judge_speed(result, recorded, again, threshold));
 cleanup:
     if (status != SM_OK) {

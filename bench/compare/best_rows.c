@@ -88,21 +88,17 @@ static void name_group(const json_t *groups, const json_t *row, char *text, size
 
 // --- records ---------------------------------------------------------------------------------------
 
-static sm_status add_record(json_t *records, const char *topic, const char *group, const char *configuration,
-                            const char *figure, double value, const char *unit, const char *caution) {
+static void add_record(json_t *records, const char *topic, const char *group, const char *configuration,
+                       const char *figure, double value, const char *unit, const char *caution) {
     json_t *record = json_object();
-    int failed = 0;
-    failed |= sm_json_set_new(record, "topic", sm_json_text(topic));
-    failed |= sm_json_set_new(record, "group", sm_json_text(group));
-    failed |= sm_json_set_new(record, "configuration", sm_json_text(configuration));
-    failed |= sm_json_set_new(record, "figure", sm_json_text(figure));
-    failed |= sm_json_set_new(record, "value", sm_json_real(value));
-    failed |= sm_json_set_new(record, "unit", sm_json_text(unit));
-    failed |= sm_json_set_new(record, "caution", sm_json_text(caution));
-    if (json_array_append_new(records, record) != 0 || failed != 0) {
-        return sm_fail(SM_ERR_OOM, "no memory for a recommendation");
-    }
-    return SM_OK;
+    sm_json_set_new(record, "topic", sm_json_text(topic));
+    sm_json_set_new(record, "group", sm_json_text(group));
+    sm_json_set_new(record, "configuration", sm_json_text(configuration));
+    sm_json_set_new(record, "figure", sm_json_text(figure));
+    sm_json_set_new(record, "value", sm_json_real(value));
+    sm_json_set_new(record, "unit", sm_json_text(unit));
+    sm_json_set_new(record, "caution", sm_json_text(caution));
+    json_array_append_new(records, record);
 }
 
 // --- the best of a group -----------------------------------------------------------------------------
@@ -166,12 +162,14 @@ static sm_status award(const json_t *groups, const json_t *const *rows, size_t n
     name_group(groups, o.first != NULL ? o.first : rows[0], group, sizeof(group));
     if (!sm_is_won(&o)) {
         sm_recommend_doubt(contest, &o, text, sizeof(text));
-        return add_record(records, contest->topic, group, "", "", NAN, contest->unit, text);
+        add_record(records, contest->topic, group, "", "", NAN, contest->unit, text);
+        return SM_OK;
     }
     name_configuration(o.first, text, sizeof(text));
     figure_text(contest, o.figure.value, figure, sizeof(figure));
     snprintf(caution, sizeof(caution), "%s%s", o.doubt[0] != '\0' ? "not ranked: " : "", o.doubt);
-    return add_record(records, contest->topic, group, text, figure, o.figure.value, contest->unit, caution);
+    add_record(records, contest->topic, group, text, figure, o.figure.value, contest->unit, caution);
+    return SM_OK;
 }
 
 static sm_status award_group(const json_t *groups, const json_t *group, json_t *records) {
@@ -179,10 +177,7 @@ static sm_status award_group(const json_t *groups, const json_t *group, json_t *
     size_t i;
     json_t *row;
     const size_t n = json_array_size(group);
-    const json_t **rows = calloc(n + 1, sizeof(*rows));
-    if (rows == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for recommendations");
-    }
+    const json_t **rows = sm_calloc(n + 1, sizeof(*rows));
     json_array_foreach((json_t *)group, i, row) { rows[i] = row; }
     for (int c = 0; c < SM_CONTEST_COUNT; c++) {
         SM_TRY_GOTO(award(groups, rows, n, &sm_contests[c], records));
@@ -202,7 +197,7 @@ static double start_ns(const json_t *row) {
            or_zero(sm_json_number(row, "first_step_ns")) - sm_json_number(row, "median_ns");
 }
 
-static sm_status break_even(const json_t *groups, const json_t *slow, const json_t *fast, json_t *records) {
+static void break_even(const json_t *groups, const json_t *slow, const json_t *fast, json_t *records) {
     char group[GROUP_SIZE];
     char configuration[GROUP_SIZE];
     char figure[256];
@@ -213,7 +208,7 @@ static sm_status break_even(const json_t *groups, const json_t *slow, const json
     name_configuration(fast, configuration, sizeof(configuration));
     snprintf(figure, sizeof(figure), "%.0f steps: starts %.3g ms %s than %s, each step is %.3g ms shorter", steps,
              fabs(extra_ns) / 1e6, extra_ns > 0 ? "later" : "sooner", sm_rows_text(slow, "mode"), gain_ns / 1e6);
-    return add_record(records, "break-even", group, configuration, figure, steps, "steps", "");
+    add_record(records, "break-even", group, configuration, figure, steps, "steps", "");
 }
 
 static bool is_faster_beyond_doubt(const json_t *fast, const json_t *slow) {
@@ -224,7 +219,7 @@ static bool is_faster_beyond_doubt(const json_t *fast, const json_t *slow) {
 }
 
 // Every pair of a group that differs only in mode, with one significantly faster.
-static sm_status break_evens(const json_t *groups, const json_t *group, json_t *records) {
+static void break_evens(const json_t *groups, const json_t *group, json_t *records) {
     const size_t n = json_array_size(group);
     for (size_t i = 0; i < n; i++) {
         for (size_t j = 0; j < n; j++) {
@@ -233,11 +228,10 @@ static sm_status break_evens(const json_t *groups, const json_t *group, json_t *
             // Cheap tests first: there may be many pairs.
             if (strcmp(sm_rows_text(slow, "mode"), sm_rows_text(fast, "mode")) != 0 &&
                 is_faster_beyond_doubt(fast, slow) && sm_identity_difference(slow, fast) == SM_PART(SM_FACTOR_MODE)) {
-                SM_TRY(break_even(groups, slow, fast, records));
+                break_even(groups, slow, fast, records);
             }
         }
     }
-    return SM_OK;
 }
 
 // --- what did not fit ----------------------------------------------------------------------------------
@@ -251,7 +245,7 @@ static bool is_like(const json_t *a, const json_t *b) {
     return n == 0 || (n == 1 && strncmp(text, "n_seq ", strlen("n_seq ")) == 0);
 }
 
-static sm_status advise_smaller(const json_t *rows, const json_t *oom, json_t *records) {
+static void advise_smaller(const json_t *rows, const json_t *oom, json_t *records) {
     const json_t *best = NULL;
     size_t i;
     json_t *row;
@@ -267,24 +261,23 @@ static sm_status advise_smaller(const json_t *rows, const json_t *oom, json_t *r
     sm_recommend_group(oom, group, sizeof(group));
     name_configuration(oom, configuration, sizeof(configuration));
     if (best == NULL) {
-        return add_record(records, "did not fit", group, configuration, "no smaller work of this kind was run", NAN, "",
-                          "`stepmark run --find-batch` with its flags finds and runs the largest that fits");
+        add_record(records, "did not fit", group, configuration, "no smaller work of this kind was run", NAN, "",
+                   "`stepmark run --find-batch` with its flags finds and runs the largest that fits");
+        return;
     }
     snprintf(figure, sizeof(figure), "%s ran", sm_rows_text(best, "test"));
-    return add_record(records, "did not fit", group, configuration, figure, sm_json_number(best, "n_batch"), "batch",
-                      "");
+    add_record(records, "did not fit", group, configuration, figure, sm_json_number(best, "n_batch"), "batch", "");
 }
 
-static sm_status advise_on_failures(const json_t *rows, json_t *records) {
+static void advise_on_failures(const json_t *rows, json_t *records) {
     size_t i;
     json_t *row;
     json_array_foreach((json_t *)rows, i, row) {
         bool is_probe = sm_rows_text(row, "sweep_note")[0] != '\0'; // an intermediate step of a search
         if (strcmp(sm_rows_status(row), "oom") == 0 && !is_probe) {
-            SM_TRY(advise_smaller(rows, row, records));
+            advise_smaller(rows, row, records);
         }
     }
-    return SM_OK;
 }
 
 // Rows that are compared: the same work but for the batch, on the same device, and none or all with own code.
@@ -294,7 +287,7 @@ static bool is_of_group(const json_t *row, const json_t *first) {
 }
 
 // Groups the ok rows: arrays, in the order of their first rows.
-static sm_status group_rows(const json_t *rows, json_t *groups) {
+static void group_rows(const json_t *rows, json_t *groups) {
     size_t i;
     size_t g;
     json_t *row;
@@ -313,7 +306,6 @@ static sm_status group_rows(const json_t *rows, json_t *groups) {
         }
         json_array_append(own, row);
     }
-    return SM_OK;
 }
 
 sm_status sm_recommend(const json_t *rows, json_t **records) {
@@ -323,13 +315,10 @@ sm_status sm_recommend(const json_t *rows, json_t **records) {
     size_t g;
     json_t *group;
     *records = NULL;
-    if (made == NULL || groups == NULL) {
-        SM_TRY_GOTO(sm_fail(SM_ERR_OOM, "no memory for recommendations"));
-    }
-    SM_TRY_GOTO(group_rows(rows, groups));
+    group_rows(rows, groups);
     json_array_foreach(groups, g, group) { SM_TRY_GOTO(award_group(groups, group, made)); }
-    json_array_foreach(groups, g, group) { SM_TRY_GOTO(break_evens(groups, group, made)); }
-    SM_TRY_GOTO(advise_on_failures(rows, made));
+    json_array_foreach(groups, g, group) { break_evens(groups, group, made); }
+    advise_on_failures(rows, made);
     *records = json_incref(made);
 cleanup:
     json_decref(made);

@@ -35,19 +35,13 @@ typedef struct {
     const char *basis;
 } values;
 
-static sm_status no_memory(void) { return sm_fail(SM_ERR_OOM, "no memory to compare rows"); }
-
 static double run_time(const json_t *row) { return sm_json_number(row, "median_ns"); }
 
-static sm_status medians_of_runs(const sm_run_group *group, double **out, size_t *n) {
-    *out = malloc((group->n_usable + 1) * sizeof(**out));
-    if (*out == NULL) {
-        return no_memory();
-    }
+static void medians_of_runs(const sm_run_group *group, double **out, size_t *n) {
+    *out = sm_malloc((group->n_usable + 1) * sizeof(**out));
     for (*n = 0; *n < group->n_usable; (*n)++) {
         (*out)[*n] = run_time(group->rows[*n]);
     }
-    return SM_OK;
 }
 
 // The run of a group with that pair's number; NULL if it has none.
@@ -60,12 +54,9 @@ static const json_t *run_of_pair(const sm_run_group *group, double pair) {
     return NULL;
 }
 
-static sm_status pairs_of_runs(const sm_run_group *a, const sm_run_group *b, values *v) {
-    v->a = malloc((a->n_usable + 1) * sizeof(*v->a));
-    v->b = malloc((a->n_usable + 1) * sizeof(*v->b));
-    if (v->a == NULL || v->b == NULL) {
-        return no_memory();
-    }
+static void pairs_of_runs(const sm_run_group *a, const sm_run_group *b, values *v) {
+    v->a = sm_malloc((a->n_usable + 1) * sizeof(*v->a));
+    v->b = sm_malloc((a->n_usable + 1) * sizeof(*v->b));
     for (size_t i = 0; i < a->n_usable; i++) {
         const json_t *other = run_of_pair(b, sm_json_number(a->rows[i], "compare_pair"));
         if (other != NULL) {
@@ -75,7 +66,6 @@ static sm_status pairs_of_runs(const sm_run_group *a, const sm_run_group *b, val
     }
     v->paired = true;
     v->basis = "pairs";
-    return SM_OK;
 }
 
 // NaN for n = 0.
@@ -103,11 +93,7 @@ static sm_status shorten(double *samples, size_t *n) {
 static sm_status append_samples(double *samples, size_t n_samples, double median, double **out, size_t *n) {
     sm_status status = SM_OK;
     SM_TRY_GOTO(shorten(samples, &n_samples));
-    double *more = realloc(*out, (*n + n_samples + 1) * sizeof(**out));
-    if (more == NULL) {
-        status = no_memory();
-        goto cleanup;
-    }
+    double *more = sm_realloc(*out, (*n + n_samples + 1) * sizeof(**out));
     *out = more;
     memcpy(more + *n, n_samples > 0 ? samples : &median, (n_samples > 0 ? n_samples : 1) * sizeof(*more));
     *n += n_samples > 0 ? n_samples : 1;
@@ -123,7 +109,7 @@ static sm_status samples_of_runs(const sm_run_group *group, double **out, size_t
     for (size_t i = 0; i < group->n_usable; i++) {
         double *samples = NULL;
         size_t n_samples = 0;
-        SM_TRY(sm_rows_samples(group->rows[i], "samples_ns", &samples, &n_samples));
+        sm_rows_samples(group->rows[i], "samples_ns", &samples, &n_samples);
         SM_TRY(append_samples(samples, n_samples, run_time(group->rows[i]), out, n));
     }
     return SM_OK;
@@ -132,11 +118,13 @@ static sm_status samples_of_runs(const sm_run_group *group, double **out, size_t
 static sm_status collect(const sm_run_group *a, const sm_run_group *b, values *v) {
     *v = (values){.basis = "runs"};
     if (isfinite(sm_json_number(a->rows[0], "compare_pair"))) {
-        return pairs_of_runs(a, b, v);
+        pairs_of_runs(a, b, v);
+        return SM_OK;
     }
     if (a->n_usable >= SM_COMPARE_MIN_RUNS && b->n_usable >= SM_COMPARE_MIN_RUNS) {
-        SM_TRY(medians_of_runs(a, &v->a, &v->n_a));
-        return medians_of_runs(b, &v->b, &v->n_b);
+        medians_of_runs(a, &v->a, &v->n_a);
+        medians_of_runs(b, &v->b, &v->n_b);
+        return SM_OK;
     }
     v->basis = "samples";
     SM_TRY(samples_of_runs(a, &v->a, &v->n_a));
@@ -228,33 +216,32 @@ static sm_status make_record(const sm_run_group *of_a, const sm_run_group *of_b,
     return SM_OK;
 }
 
-static sm_status append_record(json_t *array, json_t *record) {
-    return json_array_append_new(array, record) == 0 ? SM_OK : no_memory();
-}
+static void append_record(json_t *array, json_t *record) { json_array_append_new(array, record); }
 
-static sm_status note(json_t *notes, const char *text) {
+static void note(json_t *notes, const char *text) {
     for (size_t i = 0; i < json_array_size(notes); i++) {
         if (strcmp(json_string_value(json_array_get(notes, i)), text) == 0) {
-            return SM_OK;
+            return;
         }
     }
-    return append_record(notes, json_string(text));
+    append_record(notes, json_string(text));
 }
 
-static sm_status note_basis(json_t *notes, const char *basis) {
+static void note_basis(json_t *notes, const char *basis) {
     if (strcmp(basis, "samples") == 0) {
-        return note(notes, "fewer than 5 runs a side: differences from run to run are unknown, so the verdict "
-                           "holds for these runs only; compare --interleaved measures them");
+        note(notes, "fewer than 5 runs a side: differences from run to run are unknown, so the verdict "
+                    "holds for these runs only; compare --interleaved measures them");
+        return;
     }
     if (strcmp(basis, "runs") == 0) {
-        return note(notes, "the runs of A and B were not interleaved: a drift of the machine would look like a "
-                           "difference");
+        note(notes, "the runs of A and B were not interleaved: a drift of the machine would look like a "
+                    "difference");
+        return;
     }
-    return SM_OK;
 }
 
 // For few runs: whether their samples are reliable. For pairs: whether the machine was busy.
-static sm_status note_noise(json_t *notes, const char *basis, const char *side, const json_t *row) {
+static void note_noise(json_t *notes, const char *basis, const char *side, const json_t *row) {
     char noise[256];
     char text[TEXT_SIZE];
     const bool is_doubted = sm_doubt_row(row, noise);
@@ -262,10 +249,10 @@ static sm_status note_noise(json_t *notes, const char *basis, const char *side, 
         sm_noise_text(row, noise, sizeof(noise));
     }
     if ((strcmp(basis, "samples") != 0 && !is_doubted) || noise[0] == '\0') {
-        return SM_OK;
+        return;
     }
     snprintf(text, sizeof(text), "%s, %.100s: %s", side, sm_rows_text(row, "test"), noise);
-    return note(notes, text);
+    note(notes, text);
 }
 
 static sm_status weigh(const sm_run_group *a, const sm_run_group *b, double alpha, double threshold, sm_comparison *c) {
@@ -278,10 +265,10 @@ static sm_status weigh(const sm_run_group *a, const sm_run_group *b, double alph
     SM_TRY_GOTO(v.paired ? sm_compare_paired(v.a, v.b, v.n_a, alpha, &d)
                          : sm_compare_unpaired(v.a, v.n_a, v.b, v.n_b, alpha, &d));
     SM_TRY_GOTO(make_record(a, b, &v, &d, alpha, threshold, &verdict, &record));
-    SM_TRY_GOTO(append_record(c->compared, record));
-    SM_TRY_GOTO(note_noise(c->notes, v.basis, "A", a->rows[0]));
-    SM_TRY_GOTO(note_noise(c->notes, v.basis, "B", b->rows[0]));
-    SM_TRY_GOTO(note_basis(c->notes, v.basis));
+    append_record(c->compared, record);
+    note_noise(c->notes, v.basis, "A", a->rows[0]);
+    note_noise(c->notes, v.basis, "B", b->rows[0]);
+    note_basis(c->notes, v.basis);
     c->verdict = verdict > c->verdict ? verdict : c->verdict;
 cleanup:
     free(v.a);
@@ -291,14 +278,14 @@ cleanup:
 
 // --- what is not -----------------------------------------------------------------------------
 
-static sm_status set_apart(sm_comparison *c, const char *side, const json_t *row, const char *reason) {
+static void set_apart(sm_comparison *c, const char *side, const json_t *row, const char *reason) {
     json_t *record = json_object();
     sm_json_set_new(record, "side", json_string(side));
     sm_json_set_new(record, "model_type", sm_json_text(sm_rows_text(row, "model_type")));
     sm_json_set_new(record, "test", sm_json_text(sm_rows_text(row, "test")));
     sm_json_set_new(record, "configuration", describe(row));
     sm_json_set_new(record, "reason", sm_json_text(reason));
-    return append_record(c->apart, record);
+    append_record(c->apart, record);
 }
 
 static void failure_text(const json_t *row, char *text, size_t size_bytes) {
@@ -307,7 +294,7 @@ static void failure_text(const json_t *row, char *text, size_t size_bytes) {
 }
 
 // One side has no figure: reported without a verdict.
-static sm_status failed_match(sm_comparison *c, const sm_match *m) {
+static void failed_match(sm_comparison *c, const sm_match *m) {
     char failure[TEXT_SIZE];
     char text[2 * TEXT_SIZE];
     bool a_failed = m->a->n_usable == 0;
@@ -317,7 +304,7 @@ static sm_status failed_match(sm_comparison *c, const sm_match *m) {
     snprintf(text, sizeof(text), "%s: %s", a_failed && b_failed ? "failed in both" : "failed here, ran in the other",
              failure);
     c->n_failed += b_failed && !a_failed && strcmp(sm_rows_status(row), "error") == 0;
-    return set_apart(c, a_failed && b_failed ? "both" : b_failed ? "b" : "a", row, text);
+    set_apart(c, a_failed && b_failed ? "both" : b_failed ? "b" : "a", row, text);
 }
 
 // The difference between a row and the most similar row of the other side; work counts first.
@@ -345,15 +332,14 @@ static void nearest_text(const sm_run_group *group, const sm_run_groups *others,
              work[0] != '\0' && factor[0] != '\0' ? ", " : "", factor);
 }
 
-static sm_status list_unmatched(sm_comparison *c, const sm_run_groups *groups, const sm_run_groups *others, bool is_a) {
+static void list_unmatched(sm_comparison *c, const sm_run_groups *groups, const sm_run_groups *others, bool is_a) {
     char text[TEXT_SIZE];
     for (size_t i = 0; i < groups->n; i++) {
         if (!groups->groups[i].is_matched) {
             nearest_text(&groups->groups[i], others, is_a, text);
-            SM_TRY(set_apart(c, is_a ? "a" : "b", groups->groups[i].rows[0], text));
+            set_apart(c, is_a ? "a" : "b", groups->groups[i].rows[0], text);
         }
     }
-    return SM_OK;
 }
 
 // --- all -------------------------------------------------------------------------------------
@@ -367,7 +353,7 @@ static sm_status compare_groups(sm_run_groups *a, sm_run_groups *b, const sm_com
         pair->a->is_matched = true;
         pair->b->is_matched = true;
         if (pair->a->n_usable == 0 || pair->b->n_usable == 0) {
-            SM_TRY(failed_match(c, pair));
+            failed_match(c, pair);
         } else {
             SM_TRY(weigh(pair->a, pair->b, alpha, options->threshold, c));
         }
@@ -375,8 +361,9 @@ static sm_status compare_groups(sm_run_groups *a, sm_run_groups *b, const sm_com
     if (json_array_size(c->compared) == 0) {
         c->verdict = SM_VERDICT_INCONCLUSIVE;
     }
-    SM_TRY(list_unmatched(c, a, b, true));
-    return list_unmatched(c, b, a, false);
+    list_unmatched(c, a, b, true);
+    list_unmatched(c, b, a, false);
+    return SM_OK;
 }
 
 #define RANKED(field, text, head, its_rank) \
@@ -464,8 +451,8 @@ sm_status sm_compare(const json_t *rows_a, const json_t *rows_b, const sm_compar
     sm_matches m = {NULL, 0};
     sm_status status = SM_OK;
     *comparison = (sm_comparison){json_array(), json_array(), json_array(), SM_VERDICT_SAME, 0};
-    SM_TRY_GOTO(sm_group_rows(rows_a, &a));
-    SM_TRY_GOTO(sm_group_rows(rows_b, &b));
+    sm_group_rows(rows_a, &a);
+    sm_group_rows(rows_b, &b);
     SM_TRY_GOTO(compare_groups(&a, &b, options, &m, comparison));
 cleanup:
     free(m.matches);

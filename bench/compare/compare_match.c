@@ -19,7 +19,7 @@ bool sm_row_is_usable(const json_t *row) {
     return ran && sm_json_number(row, "median_ns") > 0;
 }
 
-static sm_status add_row(sm_run_groups *groups, const json_t *row) {
+static void add_row(sm_run_groups *groups, const json_t *row) {
     sm_identity_key key;
     size_t g = 0;
     sm_identity_key_of(row, &key);
@@ -27,13 +27,9 @@ static sm_status add_row(sm_run_groups *groups, const json_t *row) {
         g++;
     }
     sm_run_group *group = &groups->groups[g];
-    const bool is_full = (group->n_rows & (group->n_rows - 1)) == 0; // at 0 and each power of two
-    const json_t **rows =
-        is_full ? reallocarray(group->rows, 2 * group->n_rows + 1, sizeof(*group->rows)) : group->rows;
-    if (rows == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory to group rows");
+    if ((group->n_rows & (group->n_rows - 1)) == 0) { // at 0 and each power of two
+        group->rows = sm_realloc(group->rows, (2 * group->n_rows + 1) * sizeof(*group->rows));
     }
-    group->rows = rows;
     if (g == groups->n) {
         group->key = key;
         groups->n++;
@@ -45,19 +41,14 @@ static sm_status add_row(sm_run_groups *groups, const json_t *row) {
         at = group->n_usable++;
     }
     group->rows[at] = row;
-    return SM_OK;
 }
 
-sm_status sm_group_rows(const json_t *rows, sm_run_groups *groups) {
+void sm_group_rows(const json_t *rows, sm_run_groups *groups) {
     size_t n = json_array_size(rows);
-    *groups = (sm_run_groups){calloc(n + 1, sizeof(sm_run_group)), 0};
-    if (groups->groups == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory to group %zu rows", n);
-    }
+    *groups = (sm_run_groups){sm_calloc(n + 1, sizeof(sm_run_group)), 0};
     for (size_t i = 0; i < n; i++) {
-        SM_TRY(add_row(groups, json_array_get(rows, i)));
+        add_row(groups, json_array_get(rows, i));
     }
-    return SM_OK;
 }
 
 void sm_run_groups_free(sm_run_groups *groups) {
@@ -73,7 +64,7 @@ void sm_run_groups_free(sm_run_groups *groups) {
 static int count_bits(unsigned bits) { return __builtin_popcount(bits); }
 
 // Matches every two groups of the same work; with `only_equal` no others are of use once two are equal.
-static sm_status pair_same_work(sm_run_groups *a, sm_run_groups *b, bool only_equal, sm_matches *m) {
+static void pair_same_work(sm_run_groups *a, sm_run_groups *b, bool only_equal, sm_matches *m) {
     bool needs_equal = false;
     size_t capacity = 0;
     *m = (sm_matches){NULL, 0};
@@ -87,16 +78,11 @@ static sm_status pair_same_work(sm_run_groups *a, sm_run_groups *b, bool only_eq
             needs_equal = needs_equal || (only_equal && differs == 0);
             if (m->n == capacity) {
                 capacity = 2 * capacity + 16;
-                sm_match *more = realloc(m->matches, capacity * sizeof(*more));
-                if (more == NULL) {
-                    return sm_fail(SM_ERR_OOM, "no memory to match rows");
-                }
-                m->matches = more;
+                m->matches = sm_realloc(m->matches, capacity * sizeof(*m->matches));
             }
             m->matches[m->n++] = (sm_match){&a->groups[i], &b->groups[j], differs, 0};
         }
     }
-    return SM_OK;
 }
 
 static void keep_equal(sm_matches *m, unsigned differs) {
@@ -183,7 +169,7 @@ static sm_status keep_alike(sm_matches *m) {
 }
 
 sm_status sm_find_matches(sm_run_groups *a, sm_run_groups *b, unsigned across, bool any_factor, sm_matches *m) {
-    SM_TRY(pair_same_work(a, b, !any_factor && across == 0, m));
+    pair_same_work(a, b, !any_factor && across == 0, m);
     if (any_factor) {
         keep_nearest(m);
     } else if (across != 0) {

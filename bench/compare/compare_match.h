@@ -25,7 +25,7 @@ typedef struct {
     size_t n;
 } sm_run_groups;
 
-sm_status sm_group_rows(const json_t *rows, sm_run_groups *groups);
+void sm_group_rows(const json_t *rows, sm_run_groups *groups);
 void sm_run_groups_free(sm_run_groups *groups);
 
 // Whether a row has a time to compare.

@@ -109,22 +109,19 @@ typedef struct {
     size_t n;
 } series;
 
-static sm_status push(series *s, double value) {
-    double *values = realloc(s->values, (s->n + 1) * sizeof(*values));
-    if (values == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for the samples of an advice");
-    }
+static void push(series *s, double value) {
+    double *values = sm_realloc(s->values, (s->n + 1) * sizeof(*values));
     s->values = values;
     s->values[s->n++] = value;
-    return SM_OK;
 }
 
 static sm_status push_samples(series *s, const json_t *row) {
     double *samples_ns = NULL;
     size_t n = 0;
-    sm_status status = sm_rows_samples(row, "samples_ns", &samples_ns, &n);
+    sm_rows_samples(row, "samples_ns", &samples_ns, &n);
+    sm_status status = SM_OK;
     for (size_t i = 0; i < n && status == SM_OK; i++) {
-        status = push(s, per_token_s(row, samples_ns[i]));
+        push(s, per_token_s(row, samples_ns[i]));
     }
     free(samples_ns);
     return status;
@@ -159,8 +156,8 @@ static sm_status meet(const json_t *a_rows, const json_t *b_rows, meetings *m) {
         const json_t *a = json_array_get(a_rows, round);
         const json_t *b = json_array_get(b_rows, round);
         if (has_figures(a) && has_figures(b)) {
-            SM_TRY(push(&m->a_medians, per_token_s(a, sm_json_number(a, "median_ns"))));
-            SM_TRY(push(&m->b_medians, per_token_s(b, sm_json_number(b, "median_ns"))));
+            push(&m->a_medians, per_token_s(a, sm_json_number(a, "median_ns")));
+            push(&m->b_medians, per_token_s(b, sm_json_number(b, "median_ns")));
         }
     }
     SM_TRY(push_all(&m->a_samples, a_rows));
@@ -323,9 +320,6 @@ static sm_status fill(const sm_advice_case *cases, size_t n, entry *entries) {
     for (size_t i = 0; i < n; i++) {
         entries[i].record = json_object();
         entries[i].place = i;
-        if (entries[i].record == NULL) {
-            return sm_fail(SM_ERR_OOM, "no memory for an advice");
-        }
         SM_TRY(make_record(&cases[i], cases[0].rows, entries[i].record));
         entries[i].merit = merit_of(entries[i].record, has_figures(telling_row(cases[0].rows)));
     }
@@ -334,17 +328,12 @@ static sm_status fill(const sm_advice_case *cases, size_t n, entry *entries) {
 
 sm_status sm_advice(const sm_advice_case *cases, size_t n, json_t **records) {
     sm_status status = SM_OK;
-    entry *entries = calloc(n + 1, sizeof(*entries));
+    entry *entries = sm_calloc(n + 1, sizeof(*entries));
     json_t *made = json_array();
-    if (entries == NULL || made == NULL) {
-        SM_TRY_GOTO(sm_fail(SM_ERR_OOM, "no memory for an advice"));
-    }
     SM_TRY_GOTO(fill(cases, n, entries));
     qsort(entries, n, sizeof(*entries), compare_entries);
     for (size_t i = 0; i < n; i++) {
-        if (json_array_append(made, entries[i].record) != 0) {
-            SM_TRY_GOTO(sm_fail(SM_ERR_OOM, "no memory for an advice"));
-        }
+        json_array_append(made, entries[i].record);
     }
     *records = json_incref(made);
 cleanup:

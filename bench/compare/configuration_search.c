@@ -480,12 +480,9 @@ sm_status sm_advisor_open(const sm_choices *choices, int n_meetings, sm_advisor 
                            choices->n_levels[axis], SM_ADVISOR_MAX_LEVELS);
         }
     }
-    sm_advisor *a = calloc(1, sizeof(*a));
+    sm_advisor *a = sm_calloc(1, sizeof(*a));
     const size_t room = (size_t)count_screened(choices) + 1 + MOST_IN_ROUND + 2; // of the longest round
-    if (a == NULL || (a->queue = calloc(room, sizeof(*a->queue))) == NULL) {
-        free(a);
-        return sm_fail(SM_ERR_OOM, "no memory for %zu runs", room);
-    }
+    a->queue = sm_calloc(room, sizeof(*a->queue));
     a->choices = *choices;
     a->n_meetings = n_meetings;
     enqueue(a, 0);
@@ -512,13 +509,10 @@ bool sm_advisor_next(sm_advisor *a, sm_trial *trial) {
     return true;
 }
 
-sm_status sm_advisor_take(sm_advisor *a, sm_trial_outcome outcome, double speed) {
+void sm_advisor_take(sm_advisor *a, sm_trial_outcome outcome, double speed) {
     if (a->n_results == a->room) {
         const int room = a->room > 0 ? 2 * a->room : 64;
-        result *results = realloc(a->results, (size_t)room * sizeof(*results));
-        if (results == NULL) {
-            return sm_fail(SM_ERR_OOM, "no memory for %d runs", room);
-        }
+        result *results = sm_realloc(a->results, (size_t)room * sizeof(*results));
         a->results = results;
         a->room = room;
     }
@@ -530,7 +524,6 @@ sm_status sm_advisor_take(sm_advisor *a, sm_trial_outcome outcome, double speed)
         a->n_queue--;
         a->next--;
     }
-    return SM_OK;
 }
 
 int sm_advisor_most_left(const sm_advisor *a) {

@@ -58,7 +58,7 @@ void sm_advisor_close(sm_advisor *advisor); // NULL is fine
 bool sm_advisor_next(sm_advisor *advisor, sm_trial *trial);
 
 // The outcome of that run. The speed, in work a second, counts if it was measured.
-sm_status sm_advisor_take(sm_advisor *advisor, sm_trial_outcome outcome, double speed);
+void sm_advisor_take(sm_advisor *advisor, sm_trial_outcome outcome, double speed);
 
 // The fastest so far, over all rounds; -1 if nothing was measured.
 int64_t sm_advisor_best(const sm_advisor *advisor);

@@ -271,8 +271,8 @@ static bool overlap(const json_t *fast, const json_t *slow) {
     return slow_hi >= fast_lo; // without intervals by the figures alone
 }
 
-static sm_status write_places(const json_t *const *sorted, size_t n, const json_t *references, const sm_costs *costs,
-                              json_t *records) {
+static void write_places(const json_t *const *sorted, size_t n, const json_t *references, const sm_costs *costs,
+                         json_t *records) {
     size_t first = 0;  // first row of the work
     size_t leader = 0; // first row of the place
     int n_before = 0;
@@ -293,16 +293,12 @@ static sm_status write_places(const json_t *const *sorted, size_t n, const json_
         }
         n_before++;
         const bool is_reference = holds(references, sorted[i]);
-        if (json_array_append_new(records, make_record(sorted[i], sorted[first], work, place, is_reference, costs)) !=
-            0) {
-            return sm_fail(SM_ERR_OOM, "no memory for a leaderboard");
-        }
+        json_array_append_new(records, make_record(sorted[i], sorted[first], work, place, is_reference, costs));
     }
-    return SM_OK;
 }
 
 // Divides rows into those that count, which are appended, and those that are refused.
-static sm_status divide(const json_t *rows, const json_t **counted, size_t *n, json_t *refused) {
+static void divide(const json_t *rows, const json_t **counted, size_t *n, json_t *refused) {
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);
         char doubt[SM_DOUBT_SIZE];
@@ -314,11 +310,8 @@ static sm_status divide(const json_t *rows, const json_t **counted, size_t *n, j
         json_t *record = make_name(row);
         sm_json_set_new(record, "status", sm_json_text(sm_rows_status(row)));
         sm_json_set_new(record, "reason", sm_json_text(lack));
-        if (json_array_append_new(refused, record) != 0) {
-            return sm_fail(SM_ERR_OOM, "no memory for a leaderboard");
-        }
+        json_array_append_new(refused, record);
     }
-    return SM_OK;
 }
 
 // Those of work that counted rows have, too.
@@ -337,32 +330,20 @@ static json_t *relevant(const json_t *references, const json_t *const *counted, 
     return chosen;
 }
 
-sm_status sm_leaderboard_make(const json_t *rows, const json_t *references, const sm_costs *costs, json_t **records,
-                              json_t **refused) {
-    const json_t **counted = malloc((json_array_size(rows) + json_array_size(references) + 1) * sizeof(*counted));
+void sm_leaderboard_make(const json_t *rows, const json_t *references, const sm_costs *costs, json_t **records,
+                         json_t **refused) {
+    const json_t **counted = sm_malloc((json_array_size(rows) + json_array_size(references) + 1) * sizeof(*counted));
     json_t *chosen = NULL;
     size_t n = 0;
-    sm_status status = SM_OK;
     *records = json_array();
     *refused = json_array();
-    if (counted == NULL || *records == NULL || *refused == NULL) {
-        SM_TRY_GOTO(sm_fail(SM_ERR_OOM, "no memory for a leaderboard"));
-    }
-    SM_TRY_GOTO(divide(rows, counted, &n, *refused));
+    divide(rows, counted, &n, *refused);
     chosen = relevant(references, counted, n, json_array_size(rows) == 0);
-    SM_TRY_GOTO(divide(chosen, counted, &n, *refused));
+    divide(chosen, counted, &n, *refused);
     qsort(counted, n, sizeof(*counted), by_work_and_speed);
-    SM_TRY_GOTO(write_places(counted, n, references, costs, *records));
-cleanup:
+    write_places(counted, n, references, costs, *records);
     json_decref(chosen);
     free(counted);
-    if (status != SM_OK) {
-        json_decref(*records);
-        json_decref(*refused);
-        *records = NULL;
-        *refused = NULL;
-    }
-    return status;
 }
 
 bool sm_leaderboard_is_reference(const json_t *record) { return json_is_true(json_object_get(record, "reference")); }

@@ -15,8 +15,8 @@ extern const sm_table sm_leaderboard_refused_table; // machine, ..., status, rea
 // one that supports no verdict (noise_verdict.h), are refused, with the reason; emulated, noisy and warned ones are
 // marked. The caller owns both.
 // Machines whose intervals overlap share a place. `costs` may be NULL.
-sm_status sm_leaderboard_make(const json_t *rows, const json_t *references, const sm_costs *costs, json_t **records,
-                              json_t **refused);
+void sm_leaderboard_make(const json_t *rows, const json_t *references, const sm_costs *costs, json_t **records,
+                         json_t **refused);
 
 // Whether the record is a reference.
 bool sm_leaderboard_is_reference(const json_t *record);

@@ -217,7 +217,7 @@ static sm_status spread(const json_t *row, sm_estimate *figure) {
     sm_stats stats;
     sm_status status = SM_OK;
     *figure = (sm_estimate){NAN, NAN, NAN};
-    SM_TRY(sm_rows_samples(row, "samples_ns", &values, &n));
+    sm_rows_samples(row, "samples_ns", &values, &n);
     for (size_t i = 0; i < n; i++) {
         values[i] = 100 * fabs(values[i] - median) / median;
     }
@@ -287,10 +287,7 @@ static bool has_several(const json_t *const *rows, size_t n) {
 sm_status sm_judge_contest(const sm_contest *contest, const json_t *const *rows, size_t n, sm_outcome *outcome) {
     sm_status status = SM_OK;
     *outcome = (sm_outcome){.first = NULL};
-    sm_estimate *figures = calloc(n + 1, sizeof(*figures));
-    if (figures == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory to compare %zu rows", n);
-    }
+    sm_estimate *figures = sm_calloc(n + 1, sizeof(*figures));
     for (size_t i = 0; i < n; i++) {
         char doubt[SM_DOUBT_SIZE];
         SM_TRY_GOTO(contest->estimate(rows[i], &figures[i]));

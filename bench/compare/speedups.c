@@ -97,9 +97,10 @@ static sm_status differ(const json_t *fast, const json_t *slow, sm_difference *d
     double *b = NULL;
     size_t n_a = 0;
     size_t n_b = 0;
-    sm_status status = sm_rows_samples(fast, "samples_ns", &a, &n_a);
+    sm_rows_samples(fast, "samples_ns", &a, &n_a);
+    sm_status status = SM_OK;
     if (status == SM_OK) {
-        status = sm_rows_samples(slow, "samples_ns", &b, &n_b);
+        sm_rows_samples(slow, "samples_ns", &b, &n_b);
     }
     *difference = (sm_difference){.estimate = NAN};
     if (status == SM_OK && n_a > 0 && n_b > 0) {
@@ -135,8 +136,8 @@ static sm_status say(const group *g, const json_t *slow, bool names_test, json_t
         snprintf(sentence, room, "%s is not distinct from %s: %.2f times as fast, anywhere from %.2f to %.2f",
                  fast_name, slow_name, exp(d.estimate), exp(d.lo), exp(d.hi));
     }
-    return json_array_append_new(sentences, sm_json_text(text)) == 0 ? SM_OK
-                                                                     : sm_fail(SM_ERR_OOM, "no memory for a sentence");
+    json_array_append_new(sentences, sm_json_text(text));
+    return SM_OK;
 }
 
 // Moves the rows without a verdict from a group of several to `doubted`.
@@ -153,19 +154,18 @@ static void set_apart(group *g, group *doubted) {
     g->n = n;
 }
 
-static sm_status say_doubt(const group *doubted, size_t n_rows, json_t *sentences) {
+static void say_doubt(const group *doubted, size_t n_rows, json_t *sentences) {
     char doubt[SM_DOUBT_SIZE];
     char text[SENTENCE_SIZE];
     if (doubted->n == 0) {
-        return SM_OK;
+        return;
     }
     sm_doubt_row(doubted->rows[0], doubt);
     const int used = doubted->n == n_rows
                          ? snprintf(text, sizeof(text), "No verdict")
                          : snprintf(text, sizeof(text), "No verdict on %zu of %zu rows", doubted->n, n_rows);
     snprintf(text + used, sizeof(text) - (size_t)used, ": %s", doubt);
-    return json_array_append_new(sentences, sm_json_text(text)) == 0 ? SM_OK
-                                                                     : sm_fail(SM_ERR_OOM, "no memory for a sentence");
+    json_array_append_new(sentences, sm_json_text(text));
 }
 
 static sm_status say_all(const json_t *rows, group *g, group *doubted, json_t *sentences) {
@@ -177,17 +177,16 @@ static sm_status say_all(const json_t *rows, group *g, group *doubted, json_t *s
             SM_TRY(say(g, g->rows[i], names_test, sentences));
         }
     }
-    return say_doubt(doubted, json_array_size(rows), sentences);
+    say_doubt(doubted, json_array_size(rows), sentences);
+    return SM_OK;
 }
 
 sm_status sm_fastest_sentences(const json_t *rows, json_t **sentences) {
     const size_t size_bytes = (json_array_size(rows) + 1) * sizeof(const json_t *);
-    group g = {.rows = malloc(size_bytes)};
-    group doubted = {.rows = malloc(size_bytes)};
+    group g = {.rows = sm_malloc(size_bytes)};
+    group doubted = {.rows = sm_malloc(size_bytes)};
     json_t *made = json_array();
-    sm_status status = g.rows != NULL && doubted.rows != NULL && made != NULL
-                           ? say_all(rows, &g, &doubted, made)
-                           : sm_fail(SM_ERR_OOM, "no memory to compare rows");
+    sm_status status = say_all(rows, &g, &doubted, made);
     free(g.rows);
     free(doubted.rows);
     if (status != SM_OK) {

@@ -42,8 +42,6 @@ bool sm_curves_is_training(const char *path) {
 
 // --- reading -----------------------------------------------------------------------------------
 
-static sm_status no_memory(const char *path) { return sm_fail(SM_ERR_OOM, "%s: no memory for the training", path); }
-
 static sm_status read_run(const char *folder, sm_curve *c) {
     char path[PATH_MAX];
     return is_there(folder, SM_RUN_FILE) && join(folder, SM_RUN_FILE, path)
@@ -69,17 +67,14 @@ static double pauses_at(const sm_logged_pause *pauses, size_t n, size_t *next, i
     return sum_s;
 }
 
-static sm_status add_up(const char *path, sm_curve *c) {
+static void add_up(sm_curve *c) {
     const sm_training_log *log = &c->log;
     size_t validation = 0;
     size_t checkpoint = 0;
     double tokens = 0;
     double time_s = 0;
-    c->tokens = calloc(log->n_steps, sizeof *c->tokens);
-    c->time_s = calloc(log->n_steps, sizeof *c->time_s);
-    if (c->tokens == NULL || c->time_s == NULL) {
-        return no_memory(path);
-    }
+    c->tokens = sm_calloc(log->n_steps, sizeof *c->tokens);
+    c->time_s = sm_calloc(log->n_steps, sizeof *c->time_s);
     for (size_t i = 0; i < log->n_steps; i++) {
         tokens += (double)log->steps[i].tokens;
         time_s += log->steps[i].time_s;
@@ -88,11 +83,10 @@ static sm_status add_up(const char *path, sm_curve *c) {
         time_s += pauses_at(log->validations, log->n_validations, &validation, log->steps[i].step);
         time_s += pauses_at(log->checkpoints, log->n_checkpoints, &checkpoint, log->steps[i].step);
     }
-    return SM_OK;
 }
 
 // The last part of the path, unless an earlier training has that name.
-static sm_status name_it(const sm_curves *all, const char *path, sm_curve *c) {
+static void name_it(const sm_curves *all, const char *path, sm_curve *c) {
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/') {
         length--;
@@ -101,29 +95,26 @@ static sm_status name_it(const sm_curves *all, const char *path, sm_curve *c) {
     while (first > 0 && path[first - 1] != '/') {
         first--;
     }
-    c->name = strndup(path + first, length - first);
-    for (size_t i = 0; i < all->n && c->name != NULL; i++) {
+    c->name = sm_strndup(path + first, length - first);
+    for (size_t i = 0; i < all->n; i++) {
         if (strcmp(all->curves[i].name, c->name) == 0) {
             free(c->name);
-            c->name = strndup(path, length);
+            c->name = sm_strndup(path, length);
         }
     }
-    return c->name != NULL ? SM_OK : no_memory(path);
 }
 
 static sm_status read_curve(const char *path, const sm_curves *all, sm_curve *c) {
-    SM_TRY(name_it(all, path, c));
+    name_it(all, path, c);
     SM_TRY(read_run(path, c));
     SM_TRY(read_log(path, c));
-    return add_up(path, c);
+    add_up(c);
+    return SM_OK;
 }
 
 sm_status sm_curves_read(char *const *paths, int n, sm_curves *curves) {
     sm_status status = SM_OK;
-    *curves = (sm_curves){.curves = calloc((size_t)n + 1, sizeof *curves->curves)};
-    if (curves->curves == NULL) {
-        return no_memory(paths[0]);
-    }
+    *curves = (sm_curves){.curves = sm_calloc((size_t)n + 1, sizeof *curves->curves)};
     for (int i = 0; i < n && status == SM_OK; i++) {
         status = read_curve(paths[i], curves, &curves->curves[i]);
         curves->n++; // what a failure left is freed, too

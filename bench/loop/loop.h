@@ -54,7 +54,6 @@ const sm_loop_step *sm_loop_steps(const sm_loop *loop, int *n);
 
 // These steps as a trace (trace_events.h): the main thread's phases, the device's ops, each thread of the loader, and
 // the number of ready loads. `category` of the ops: "cpu_op" or "kernel". The caller owns *trace.
-sm_status sm_loop_trace(const sm_loop *loop, const sm_plan *plan, const char *category, const char *device,
-                        json_t **trace);
+void sm_loop_trace(const sm_loop *loop, const sm_plan *plan, const char *category, const char *device, json_t **trace);
 
 #endif

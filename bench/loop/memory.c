@@ -7,10 +7,6 @@
 
 enum { MOST_POINTS = 200 };
 
-static sm_status no_memory(const sm_plan *plan) {
-    return sm_fail(SM_ERR_OOM, "loop: no memory for the sizes of %d ops", plan->n_ops);
-}
-
 static bool is_transient(int role) { return role == SM_ROLE_ACTIVATION || role == SM_ROLE_SCRATCH; }
 
 static double held_bytes(const sm_plan *plan) {
@@ -26,10 +22,7 @@ static double held_bytes(const sm_plan *plan) {
 // Medians over the steps, so that a preempted step has no effect. `medians` has plan->n_ops entries.
 static sm_status set_medians(const sm_plan *plan, const int64_t *op_ns, int n_steps, double *medians) {
     sm_status status = SM_OK;
-    int64_t *steps_ns = malloc((size_t)n_steps * sizeof(*steps_ns) + 1);
-    if (steps_ns == NULL) {
-        return no_memory(plan);
-    }
+    int64_t *steps_ns = sm_malloc((size_t)n_steps * sizeof(*steps_ns) + 1);
     for (int op = 0; op < plan->n_ops && status == SM_OK; op++) {
         sm_stats stats;
         for (int i = 0; i < n_steps; i++) {
@@ -43,13 +36,12 @@ static sm_status set_medians(const sm_plan *plan, const int64_t *op_ns, int n_st
 }
 
 // alive_bytes: of activations, then of scratch, plan->n_ops each.
-static bool fill(const sm_plan *plan, const double *op_ns, const size_t *alive_bytes, json_t *memory) {
+static void fill(const sm_plan *plan, const double *op_ns, const size_t *alive_bytes, json_t *memory) {
     json_t *ends = json_array();
     json_t *alive = json_array();
     const int stride = (plan->n_ops + MOST_POINTS - 1) / MOST_POINTS;
     double now_ns = 0;
     double backward_ns = -1;
-    int failed = 0;
     for (int first = 0; first < plan->n_ops; first += stride) {
         double most_bytes = 0;
         for (int i = first; i < first + stride && i < plan->n_ops; i++) {
@@ -58,31 +50,24 @@ static bool fill(const sm_plan *plan, const double *op_ns, const size_t *alive_b
             backward_ns = backward_ns < 0 && plan->ops[i].phase == SM_PHASE_BACKWARD ? now_ns : backward_ns;
             now_ns += op_ns[i];
         }
-        failed |= json_array_append_new(ends, json_integer((json_int_t)now_ns));
-        failed |= json_array_append_new(alive, json_integer((json_int_t)most_bytes));
+        json_array_append_new(ends, json_integer((json_int_t)now_ns));
+        json_array_append_new(alive, json_integer((json_int_t)most_bytes));
     }
-    failed |= json_object_set_new(memory, "end_ns", ends);
-    failed |= json_object_set_new(memory, "alive_bytes", alive);
-    failed |= json_object_set_new(memory, "held_bytes", json_integer((json_int_t)held_bytes(plan)));
-    failed |= json_object_set_new(memory, "backward_ns", json_integer((json_int_t)backward_ns));
-    return failed == 0;
+    json_object_set_new(memory, "end_ns", ends);
+    json_object_set_new(memory, "alive_bytes", alive);
+    json_object_set_new(memory, "held_bytes", json_integer((json_int_t)held_bytes(plan)));
+    json_object_set_new(memory, "backward_ns", json_integer((json_int_t)backward_ns));
 }
 
 sm_status sm_loop_memory(const sm_plan *plan, const int64_t *op_ns, int n_steps, json_t **memory) {
     sm_status status = SM_OK;
-    size_t *alive_bytes = calloc(2 * (size_t)plan->n_ops + 1, sizeof(*alive_bytes));
-    double *medians = calloc((size_t)plan->n_ops + 1, sizeof(*medians));
+    size_t *alive_bytes = sm_calloc(2 * (size_t)plan->n_ops + 1, sizeof(*alive_bytes));
+    double *medians = sm_calloc((size_t)plan->n_ops + 1, sizeof(*medians));
     *memory = json_object();
-    if (alive_bytes == NULL || medians == NULL || *memory == NULL) {
-        status = no_memory(plan);
-        goto cleanup;
-    }
     SM_TRY_GOTO(set_medians(plan, op_ns, n_steps, medians));
     SM_TRY_GOTO(sm_plan_alive_bytes(plan, SM_ROLE_ACTIVATION, alive_bytes));
     SM_TRY_GOTO(sm_plan_alive_bytes(plan, SM_ROLE_SCRATCH, alive_bytes + plan->n_ops));
-    if (!fill(plan, medians, alive_bytes, *memory)) {
-        status = no_memory(plan);
-    }
+    fill(plan, medians, alive_bytes, *memory);
 cleanup:
     free(alive_bytes);
     free(medians);

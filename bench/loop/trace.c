@@ -124,12 +124,9 @@ static void add_depth(json_t *events, load_event *changes, int n, int64_t origin
 
 static int64_t taken_ns(const sm_step_phases *p) { return p->n_spans > 0 ? p->spans[0].end_ns : p->begin_ns; }
 
-static sm_status add_loads(json_t *events, const sm_loop_step *steps, int n, int64_t origin_ns) {
-    load_event *changes = calloc((size_t)n * EVENTS_A_STEP + 1, sizeof(*changes));
+static void add_loads(json_t *events, const sm_loop_step *steps, int n, int64_t origin_ns) {
+    load_event *changes = sm_calloc((size_t)n * EVENTS_A_STEP + 1, sizeof(*changes));
     int n_changes = 0;
-    if (changes == NULL) {
-        return sm_fail(SM_ERR_OOM, "trace: no memory for %d steps", n);
-    }
     for (int i = 0; i < n; i++) {
         const sm_load *load = &steps[i].step.load;
         add_load(events, load, origin_ns, steps[i].step.step);
@@ -141,7 +138,6 @@ static sm_status add_loads(json_t *events, const sm_loop_step *steps, int n, int
     }
     add_depth(events, changes, n_changes, origin_ns);
     free(changes);
-    return SM_OK;
 }
 
 // --- the whole -------------------------------------------------------------------------------------------
@@ -172,8 +168,7 @@ static int64_t origin_of(const sm_loop_step *steps, int n) {
     return origin_ns;
 }
 
-sm_status sm_loop_trace(const sm_loop *loop, const sm_plan *plan, const char *category, const char *device,
-                        json_t **trace) {
+void sm_loop_trace(const sm_loop *loop, const sm_plan *plan, const char *category, const char *device, json_t **trace) {
     int n;
     const sm_loop_step *steps = sm_loop_steps(loop, &n);
     const int64_t origin_ns = origin_of(steps, n);
@@ -183,8 +178,7 @@ sm_status sm_loop_trace(const sm_loop *loop, const sm_plan *plan, const char *ca
     for (int i = 0; i < n; i++) {
         add_step(events, plan, &steps[i], category, origin_ns);
     }
-    sm_status status = add_loads(events, steps, n, origin_ns);
-    status = status == SM_OK ? sm_trace_make(events, trace) : status;
+    add_loads(events, steps, n, origin_ns);
+    sm_trace_make(events, trace);
     json_decref(events);
-    return status;
 }

@@ -87,10 +87,7 @@ static void add_line(const sm_profile_line *line, const sm_row *row, double call
 
 static sm_status divide_ops(const sm_plan *plan, const sm_row *row, sm_loop_division *d) {
     sm_profile profile;
-    int64_t *op_ns = malloc((size_t)plan->n_ops * sizeof(*op_ns) + 1);
-    if (op_ns == NULL) {
-        return sm_fail(SM_ERR_OOM, "loop: no memory for %d ops", plan->n_ops);
-    }
+    int64_t *op_ns = sm_malloc((size_t)plan->n_ops * sizeof(*op_ns) + 1);
     sm_status status = profile_ops(plan, row, op_ns, &profile);
     for (int i = 0, line = 0; status == SM_OK && i < plan->n_ops; i++) {
         if (op_ns[i] > 0 && plan->ops[i].phase != SM_PHASE_COMMUNICATION) {
@@ -187,15 +184,12 @@ static void write_verdict(const sm_loop_division *d, sm_loop_bound bound, sm_row
              l->bound, 100 * l->bound_share, what_it_is(bound, l), rate, d->step_ns / sm_loop_without_ns(d, bound));
 }
 
-static sm_status set_ceilings(const sm_loop_division *d, sm_row *row) {
-    json_t *ceilings = json_object();
-    bool is_whole = ceilings != NULL;
-    for (int i = 0; i < SM_LOOP_BOUND_COUNT && is_whole; i++) {
+static void set_ceilings(const sm_loop_division *d, sm_row *row) {
+    row->loop.ceilings = json_object();
+    for (int i = 0; i < SM_LOOP_BOUND_COUNT; i++) {
         const double its = is_known(d, (sm_loop_bound)i) ? ceiling(d, (sm_loop_bound)i, row) : NAN;
-        is_whole = json_object_set_new(ceilings, name_of((sm_loop_bound)i), sm_json_real(its)) == 0;
+        json_object_set_new(row->loop.ceilings, name_of((sm_loop_bound)i), sm_json_real(its));
     }
-    row->loop.ceilings = ceilings;
-    return is_whole ? SM_OK : sm_fail(SM_ERR_OOM, "loop: no memory for its ceilings");
 }
 
 sm_status sm_loop_verdict(const sm_plan *plan, double work_ns, sm_row *row) {
@@ -206,16 +200,14 @@ sm_status sm_loop_verdict(const sm_plan *plan, double work_ns, sm_row *row) {
     }
     SM_TRY(divide(plan, work_ns, row, &d));
     write_verdict(&d, sm_loop_judge(&d), row);
-    return set_ceilings(&d, row);
+    set_ceilings(&d, row);
+    return SM_OK;
 }
 
-sm_status sm_loop_withhold_verdict(sm_row *row) {
+void sm_loop_withhold_verdict(sm_row *row) {
     char doubt[SM_DOUBT_SIZE];
     sm_row_loop *l = &row->loop;
     json_t *record = sm_row_to_json(row);
-    if (record == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for a row");
-    }
     if (l->verdict[0] != '\0' && sm_doubt_row(record, doubt)) {
         snprintf(l->verdict, sizeof(l->verdict), "No verdict: %s.", doubt);
         l->bound[0] = '\0';
@@ -225,5 +217,4 @@ sm_status sm_loop_withhold_verdict(sm_row *row) {
         l->ceilings = NULL;
     }
     json_decref(record);
-    return SM_OK;
 }

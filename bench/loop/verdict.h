@@ -53,6 +53,6 @@ sm_status sm_loop_verdict(const sm_plan *plan, double work_ns, sm_row *row);
 
 // Removes the verdict if the row, with all its figures set, supports none (noise_verdict.h): `verdict` then has the
 // reason.
-sm_status sm_loop_withhold_verdict(sm_row *row);
+void sm_loop_withhold_verdict(sm_row *row);
 
 #endif

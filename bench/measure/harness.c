@@ -75,14 +75,11 @@ const char *sm_stage_name(sm_stage stage) {
 // --- one step ----------------------------------------------------------------------------
 
 #ifdef SM_TEST_SLOWDOWN
-static sm_status warn_of_slowdown(sm_row *row) {
-    return sm_row_warn(row, "a build for tests: every step is made %g%% longer", 100 * SM_TEST_SLOWDOWN);
+static void warn_of_slowdown(sm_row *row) {
+    sm_row_warn(row, "a build for tests: every step is made %g%% longer", 100 * SM_TEST_SLOWDOWN);
 }
 #else
-static sm_status warn_of_slowdown(sm_row *row) {
-    (void)row;
-    return SM_OK;
-}
+static void warn_of_slowdown(sm_row *row) { (void)row; }
 #endif
 
 // Appends to the row's losses, whose capacity doubles when they are full at a power of two.
@@ -188,15 +185,15 @@ static sm_status may_warm_up_end(const measurement *m, const int64_t *steps_ns, 
     return decide(m, ends);
 }
 
-static sm_status set_warmup_stop(measurement *m, const int64_t *steps_ns) {
+static void set_warmup_stop(measurement *m, const int64_t *steps_ns) {
     sm_row *row = m->row;
     bool automatic = m->protocol->n_warmup == SM_WARMUP_AUTO;
     bool steady = automatic && sm_steady_is_warm(steps_ns, row->n_warmup + 1);
     SM_ROW_TEXT(row->warmup_stop, !automatic ? "fixed" : steady ? "steady" : "limit");
     if (automatic && !steady) {
-        return sm_row_warn(row, "not steady after %lld warm-up steps: they still got faster", (long long)row->n_warmup);
+        sm_row_warn(row, "not steady after %lld warm-up steps: they still got faster", (long long)row->n_warmup);
+        return;
     }
-    return SM_OK;
 }
 
 static sm_status warm_up(measurement *m) {
@@ -216,7 +213,7 @@ static sm_status warm_up(measurement *m) {
         steps_ns[++row->n_warmup] = elapsed_ns;
         SM_TRY(may_warm_up_end(m, steps_ns, &ends));
     }
-    SM_TRY(set_warmup_stop(m, steps_ns));
+    set_warmup_stop(m, steps_ns);
     memmove(steps_ns, steps_ns + 1, (size_t)row->n_warmup * sizeof(*steps_ns));
     row->warmup_samples_ns.n = row->n_warmup;
     return SM_OK;
@@ -295,11 +292,10 @@ static void draw_repeat(measurement *m) {
     m->n_draws++;
 }
 
-static sm_status no_repeat(measurement *m) {
+static void no_repeat(measurement *m) {
     if (m->n_repeated == 0) {
         snprintf(m->row->repeat_check, sizeof m->row->repeat_check, "no step was made again: %s", sm_error_message());
     }
-    return SM_OK;
 }
 
 static void describe_repeat(measurement *m) {
@@ -351,7 +347,10 @@ static sm_status before_sample(measurement *m, sample_checks *checks) {
         return SM_OK;
     }
     SM_TRY(sm_step_keep(&m->stepper, m->row, &checks->is_kept));
-    return checks->is_kept ? SM_OK : no_repeat(m);
+    if (!checks->is_kept) {
+        no_repeat(m);
+    }
+    return SM_OK;
 }
 
 static sm_status after_sample(measurement *m, const sample_checks *checks) {
@@ -554,10 +553,10 @@ static void set_deadlines(measurement *m) {
 static sm_status take_samples(measurement *m) {
     SM_TRY(check_protocol(m->protocol, m->session->plan));
     SM_TRY(allocate(m));
-    SM_TRY(sm_sensors_open("", m->row->gpu_info, &m->sensors));
+    sm_sensors_open("", m->row->gpu_info, &m->sensors);
     rest(m->protocol);
     set_deadlines(m);
-    SM_TRY(warn_of_slowdown(m->row));
+    warn_of_slowdown(m->row);
     SM_TRY(first_steps(m));
     sm_machine_reset_peak_rss();
     SM_TRY(warm_up(m));
@@ -568,11 +567,11 @@ static sm_status take_samples(measurement *m) {
 static sm_status take_phases(measurement *m) {
     sm_status status = attribute(m);
     if (is_cut(status)) {
-        SM_TRY(sm_row_warn(m->row, "attribution pass cut short: %s", sm_error_message()));
+        sm_row_warn(m->row, "attribution pass cut short: %s", sm_error_message());
     } else {
         SM_TRY(status);
     }
-    SM_TRY(sm_pass_attribute(m->row, m->session->plan, m->walls_ns, m->op_ns, m->n_walls));
+    sm_pass_attribute(m->row, m->session->plan, m->walls_ns, m->op_ns, m->n_walls);
     return status == SM_ERR_INTERRUPTED ? status : SM_OK;
 }
 
@@ -589,12 +588,6 @@ static sm_status fail_without_speed(sm_row *row, sm_status status) {
     sm_row_fail(row, status);
     sm_row_clear_speed(row);
     return status;
-}
-
-static sm_status report_sensors(const measurement *m) {
-    const int64_t n = m->row->samples_ns.n;
-    const double n_tokens = sm_pass_tokens(m->session->plan, m->protocol->n_accum);
-    return n > 0 ? sm_sensors_report(m->sensors, &m->before, &m->after, n, n_tokens, m->row) : SM_OK;
 }
 
 // After the limit, too: the check then has as long again as all checks before it took, with their steps.
@@ -638,20 +631,21 @@ static sm_status conclude(measurement *m, sm_status status) {
     if (status == SM_OK || (status == SM_ERR_INTERRUPTED && row->samples_ns.n > 0)) {
         SM_ROW_TEXT(row->status, "ok");
     }
-    sm_status summed = report_sensors(m);
-    if (summed == SM_OK) {
-        summed = sm_pass_summarize(row, m->session->plan, m->protocol->pass, m->protocol->n_accum);
+    if (row->samples_ns.n > 0) {
+        sm_sensors_report(m->sensors, &m->before, &m->after, row->samples_ns.n,
+                          sm_pass_tokens(m->session->plan, m->protocol->n_accum), row);
     }
+    const sm_status summed = sm_pass_summarize(row, m->session->plan, m->protocol->pass, m->protocol->n_accum);
     return summed == SM_OK ? status : fail_without_speed(row, summed);
 }
 
-static sm_status describe(measurement *m) {
+static void describe(measurement *m) {
     const sm_session *s = m->session;
     sm_row_set_test(m->row, m->protocol->pass, s->plan->B, s->plan->T, m->protocol->n_accum);
     m->row->model_n_params = s->plan->n_params;
     m->row->device_peak_bytes = (int64_t)s->executable->memory_bytes;
     m->row->estimated_bytes = (int64_t)sm_session_memory(s->device, s->plan);
-    return sm_row_set_device(m->row, s->device->backend->name, &s->device->info);
+    sm_row_set_device(m->row, s->device->backend->name, &s->device->info);
 }
 
 sm_status sm_harness_measure(sm_session *session, const sm_protocol *protocol, const sm_workload *workload,
@@ -662,7 +656,8 @@ sm_status sm_harness_measure(sm_session *session, const sm_protocol *protocol, c
                              .phases = sm_pass_phases(protocol->pass),
                              .n_accum = protocol->n_accum,
                              .check_seed = protocol->check_seed};
-    sm_status status = describe(&m);
+    describe(&m);
+    sm_status status = SM_OK;
     row->check_seed = (int64_t)protocol->check_seed;
     if (status == SM_OK) {
         status = take_samples(&m);

@@ -54,10 +54,11 @@ static sm_status judge_drift(sm_row *row) {
     row->drift_percent = trend.percent;
     row->drift_p = trend.p;
     if (fabs(trend.percent) >= drift_worth_a_warning && trend.p < drift_significance) {
-        return sm_row_warn(row,
-                           "the samples drift: steps %s by %.1f%% from first to last (p = %.2g); warm up longer, cool "
-                           "down, or look for other load",
-                           trend.percent > 0 ? "slow down" : "speed up", fabs(trend.percent), trend.p);
+        sm_row_warn(row,
+                    "the samples drift: steps %s by %.1f%% from first to last (p = %.2g); warm up longer, cool "
+                    "down, or look for other load",
+                    trend.percent > 0 ? "slow down" : "speed up", fabs(trend.percent), trend.p);
+        return SM_OK;
     }
     return SM_OK;
 }
@@ -67,48 +68,49 @@ static sm_status judge_modes(sm_row *row) {
     SM_TRY(sm_steady_modes(row->samples_ns.values, row->samples_ns.n, &modes));
     row->bimodality = modes.distance;
     if (sm_steady_is_bimodal(&modes)) {
-        return sm_row_warn(row,
-                           "the samples fall into two groups: %.4g ms, and %.4g ms for %.0f%% of them; the median "
-                           "stands for one of them only",
-                           modes.mean_lo / 1e6, modes.mean_hi / 1e6, 100 * modes.share_hi);
+        sm_row_warn(row,
+                    "the samples fall into two groups: %.4g ms, and %.4g ms for %.0f%% of them; the median "
+                    "stands for one of them only",
+                    modes.mean_lo / 1e6, modes.mean_hi / 1e6, 100 * modes.share_hi);
+        return SM_OK;
     }
     return SM_OK;
 }
 
-static sm_status judge_steadiness(sm_row *row, const sm_stats *stats) {
+static void judge_steadiness(sm_row *row, const sm_stats *stats) {
     const double spread_percent = 100 * stats->mad / stats->median;
     char text[SM_ROW_TEXT_SIZE * 2];
     row->noise_percent = sm_steady_noise_percent(stats);
     const sm_noise noise = sm_judge_noise(row->noise_percent, spread_percent);
     SM_ROW_TEXT(row->noise_verdict, sm_noise_name(noise));
     if (noise != SM_NOISE_NOISY) {
-        return SM_OK;
+        return;
     }
     sm_noise_describe(row->noise_percent, spread_percent, text, sizeof(text));
-    return sm_row_warn(row, "%s; take more samples (--max-noise), or look for other load", text);
+    sm_row_warn(row, "%s; take more samples (--max-noise), or look for other load", text);
 }
 
 sm_status sm_judge_samples(sm_row *row, const sm_stats *stats) {
-    SM_TRY(judge_steadiness(row, stats));
+    judge_steadiness(row, stats);
     SM_TRY(set_percentiles(row));
     SM_TRY(judge_drift(row));
     SM_TRY(judge_modes(row));
     if (stats->n_outliers >= OUTLIERS_WORTH_A_WARNING &&
         (double)stats->n_outliers >= outlier_share * (double)stats->n) {
-        SM_TRY(sm_row_warn(row, "%lld of %lld samples are outliers (beyond 1.5 IQR); they are kept in every figure",
-                           (long long)stats->n_outliers, (long long)stats->n));
+        sm_row_warn(row, "%lld of %lld samples are outliers (beyond 1.5 IQR); they are kept in every figure",
+                    (long long)stats->n_outliers, (long long)stats->n);
     }
     return SM_OK;
 }
 
-sm_status sm_judge_peak(sm_row *row) {
+void sm_judge_peak(sm_row *row) {
     if (row->mfu > 1) {
-        return sm_row_warn(row,
-                           "the step is %.2f times as fast as the measured peak allows: something disturbed the peak's "
-                           "measurement; believe the time, not its share of the peak, and measure again",
-                           row->mfu);
+        sm_row_warn(row,
+                    "the step is %.2f times as fast as the measured peak allows: something disturbed the peak's "
+                    "measurement; believe the time, not its share of the peak, and measure again",
+                    row->mfu);
+        return;
     }
-    return SM_OK;
 }
 
 // --- losses ------------------------------------------------------------------------------------

@@ -19,6 +19,6 @@ sm_status sm_judge_samples(sm_row *row, const sm_stats *stats);
 sm_status sm_judge_losses(const sm_row *row);
 
 // Warns if a row's mfu is above 1: no step exceeds the device's peak, so other load disturbed the peak's measurement.
-sm_status sm_judge_peak(sm_row *row);
+void sm_judge_peak(sm_row *row);
 
 #endif

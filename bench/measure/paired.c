@@ -85,14 +85,11 @@ sm_status sm_paired_measure(sm_stepper *a, sm_stepper *b, int n_warmup, int n_ro
     }
     const size_t n = (size_t)n_rounds;
     sm_row row;
-    SM_TRY(sm_row_init(&row));
+    sm_row_init(&row);
     size_t n_whole = 0;
-    int64_t *a_ns = calloc(2 * n, sizeof(*a_ns));
-    int64_t *b_ns = calloc(2 * n, sizeof(*b_ns));
-    double *ratios = calloc(n, sizeof(*ratios));
-    if (a_ns == NULL || b_ns == NULL || ratios == NULL) {
-        SM_TRY_GOTO(sm_fail(SM_ERR_OOM, "no memory for %d rounds", n_rounds));
-    }
+    int64_t *a_ns = sm_calloc(2 * n, sizeof(*a_ns));
+    int64_t *b_ns = sm_calloc(2 * n, sizeof(*b_ns));
+    double *ratios = sm_calloc(n, sizeof(*ratios));
     SM_TRY_GOTO(warm_up(a, n_warmup, interrupted, &row));
     SM_TRY_GOTO(warm_up(b, n_warmup, interrupted, &row));
     const size_t repeated = sm_philox4x32(a->check_seed, (uint64_t)a->n_steps, 2).word[0] % n;

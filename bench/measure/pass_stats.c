@@ -145,14 +145,9 @@ static int median_index(const int64_t *values, int n) {
     return 0;
 }
 
-static sm_status new_op_times(const sm_plan *plan, sm_integers *times) {
+static void new_op_times(const sm_plan *plan, sm_integers *times) {
     free(times->values);
-    *times = (sm_integers){malloc((size_t)plan->n_ops * sizeof(*times->values) + 1), plan->n_ops};
-    if (times->values == NULL) {
-        times->n = 0;
-        return sm_fail(SM_ERR_OOM, "no memory for the times of %d ops", plan->n_ops);
-    }
-    return SM_OK;
+    *times = (sm_integers){sm_malloc((size_t)plan->n_ops * sizeof(*times->values) + 1), plan->n_ops};
 }
 
 // Preemption seldom hits the same op in all steps.
@@ -166,15 +161,14 @@ static void take_least(const int64_t *op_ns, int n_steps, sm_integers *least) {
     }
 }
 
-sm_status sm_pass_attribute(sm_row *row, const sm_plan *plan, const int64_t *walls_ns, const int64_t *op_ns,
-                            int n_steps) {
+void sm_pass_attribute(sm_row *row, const sm_plan *plan, const int64_t *walls_ns, const int64_t *op_ns, int n_steps) {
     if (n_steps == 0) {
-        return SM_OK;
+        return;
     }
     int step = median_index(walls_ns, n_steps);
     const int64_t *ops = op_ns + (size_t)step * (size_t)plan->n_ops;
-    SM_TRY(new_op_times(plan, &row->op_ns));
-    SM_TRY(new_op_times(plan, &row->op_least_ns));
+    new_op_times(plan, &row->op_ns);
+    new_op_times(plan, &row->op_least_ns);
     memcpy(row->op_ns.values, ops, (size_t)plan->n_ops * sizeof(*ops));
     take_least(op_ns, n_steps, &row->op_least_ns);
 
@@ -193,7 +187,6 @@ sm_status sm_pass_attribute(sm_row *row, const sm_plan *plan, const int64_t *wal
     for (int phase = 0; phase < SM_PHASE_COUNT; phase++) {
         row->phases.unaccounted_ns -= by_phase_ns[phase];
     }
-    return SM_OK;
 }
 
 // --- figures -----------------------------------------------------------------------------------
@@ -224,10 +217,7 @@ static void set_attribution_percent(sm_row *row, sm_pass_type pass) {
 static sm_status set_rates(sm_row *row, double n_tokens, double median_ns) {
     int64_t n = row->samples_ns.n;
     free(row->samples_ts.values);
-    row->samples_ts = (sm_reals){malloc((size_t)n * sizeof(double)), 0};
-    if (row->samples_ts.values == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for %lld samples", (long long)n);
-    }
+    row->samples_ts = (sm_reals){sm_malloc((size_t)n * sizeof(double)), 0};
     for (int64_t i = 0; i < n; i++) {
         row->samples_ts.values[i] = n_tokens * 1e9 / (double)row->samples_ns.values[i];
     }
@@ -290,5 +280,6 @@ sm_status sm_pass_summarize(sm_row *row, const sm_plan *plan, sm_pass_type pass,
     SM_TRY(sm_judge_samples(row, &times));
     row->mfu = row->peak_flops > 0 ? row->flops / (times.median * 1e-9 * row->peak_flops) : NAN;
     row->step_efficiency = ideal_ns / times.median;
-    return sm_judge_peak(row);
+    sm_judge_peak(row);
+    return SM_OK;
 }

@@ -235,10 +235,7 @@ void sm_stepper_close(sm_stepper *s) {
 }
 
 static sm_step_record *new_record(const sm_plan *plan) {
-    sm_step_record *r = calloc(1, sizeof *r);
-    if (r == NULL) {
-        return NULL;
-    }
+    sm_step_record *r = sm_calloc(1, sizeof *r);
     r->n_losses = plan->B * plan->T;
     r->losses = malloc((size_t)r->n_losses * sizeof *r->losses);
     r->values = malloc((2 + (size_t)plan->n_tensors * N_RUNS * RUN_ELEMS) * sizeof *r->values);

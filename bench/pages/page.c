@@ -77,9 +77,6 @@ void sm_page_end(FILE *out, const char *const *scripts) {
 
 sm_status sm_page_json(FILE *out, const char *id, const json_t *value) {
     char *text = json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(12) | JSON_ENCODE_ANY);
-    if (text == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for a page's data");
-    }
     fprintf(out, "<script type=\"application/json\" id=\"%s\">", id);
     for (const char *at = text; *at != '\0'; at++) {
         if (*at == '<') { // an end of the element, or a comment, could begin with it
@@ -126,20 +123,18 @@ static json_t *cell_json(const sm_layout *l, const sm_column *column, const json
 
 json_t *sm_page_table(const sm_table *table, const json_t *records) {
     sm_layout l = {.table = table, .records = records, .is_text = true, .is_page = true};
-    char *shared = NULL;
-    json_t *made = NULL;
-    if (sm_layout_choose(&l) == SM_OK && sm_layout_common_text(&l, &shared) == SM_OK) {
-        made = json_pack("{s:[], s:o, s:[]}", "columns", "shared", sm_json_bytes(shared), "rows");
+    sm_layout_choose(&l);
+    char *shared = sm_layout_common_text(&l);
+    json_t *made = json_pack("{s:[], s:o, s:[]}", "columns", "shared", sm_json_bytes(shared), "rows");
+    for (int j = 0; j < l.n_shown; j++) {
+        json_array_append_new(json_object_get(made, "columns"), column_json(&l, &table->columns[l.shown[j]]));
+    }
+    for (size_t i = 0; i < json_array_size(records); i++) {
+        json_t *row = json_array();
         for (int j = 0; j < l.n_shown; j++) {
-            json_array_append_new(json_object_get(made, "columns"), column_json(&l, &table->columns[l.shown[j]]));
+            json_array_append_new(row, cell_json(&l, &table->columns[l.shown[j]], json_array_get(records, i)));
         }
-        for (size_t i = 0; i < json_array_size(records); i++) {
-            json_t *row = json_array();
-            for (int j = 0; j < l.n_shown; j++) {
-                json_array_append_new(row, cell_json(&l, &table->columns[l.shown[j]], json_array_get(records, i)));
-            }
-            json_array_append_new(json_object_get(made, "rows"), row);
-        }
+        json_array_append_new(json_object_get(made, "rows"), row);
     }
     free(shared);
     sm_layout_free(&l);

@@ -185,14 +185,11 @@ static sm_status check_input(const sm_profile_input *in) {
     return sum_ns > 0 ? SM_OK : sm_fail(SM_ERR_INVALID, "profile: no op took any time");
 }
 
-static sm_status make_lines(const sm_profile_input *in, sm_profile_by by, sm_profile *profile) {
+static void make_lines(const sm_profile_input *in, sm_profile_by by, sm_profile *profile) {
     const sm_plan *plan = in->plan;
     *profile = (sm_profile){.wall_ns = in->wall_ns, .headline_ns = in->headline_ns, .unaccounted_ns = in->wall_ns};
     profile->overhead_ns = call_overhead_ns(in);
-    profile->lines = calloc((size_t)plan->n_ops + 1, sizeof(*profile->lines));
-    if (profile->lines == NULL) {
-        return sm_fail(SM_ERR_OOM, "profile: no memory for %d lines", plan->n_ops);
-    }
+    profile->lines = sm_calloc((size_t)plan->n_ops + 1, sizeof(*profile->lines));
     for (int i = 0; i < plan->n_ops; i++) {
         if (has_run(in, i)) {
             sm_profile_line *line = find_line(profile, &plan->ops[i], by);
@@ -208,7 +205,6 @@ static sm_status make_lines(const sm_profile_input *in, sm_profile_by by, sm_pro
     if (by != SM_PROFILE_BY_OP) {
         qsort(profile->lines, (size_t)profile->n_lines, sizeof(*profile->lines), longest_first);
     }
-    return SM_OK;
 }
 
 sm_status sm_profile_make(const sm_profile_input *input, sm_profile_by by, sm_profile *profile) {
@@ -217,17 +213,15 @@ sm_status sm_profile_make(const sm_profile_input *input, sm_profile_by by, sm_pr
     least.op_ns = input->op_least_ns != NULL ? input->op_least_ns : input->op_ns;
     *profile = (sm_profile){.lines = NULL};
     SM_TRY(check_input(input));
-    SM_TRY(make_lines(&least, SM_PROFILE_BY_KIND, &kinds));
-    sm_status status = make_lines(input, by, profile);
-    if (status == SM_OK) {
-        sm_profile_line step = profile->total;
-        step.bound_ns[SM_BOUND_OVERHEAD] += profile->unaccounted_ns;
-        step.bound = largest_bound(&step);
-        profile->bound = input->doubt[0] != '\0' ? SM_BOUND_UNKNOWN : step.bound;
-        write_verdict(profile, &step, kinds.lines, kinds.n_lines, input);
-    }
+    make_lines(&least, SM_PROFILE_BY_KIND, &kinds);
+    make_lines(input, by, profile);
+    sm_profile_line step = profile->total;
+    step.bound_ns[SM_BOUND_OVERHEAD] += profile->unaccounted_ns;
+    step.bound = largest_bound(&step);
+    profile->bound = input->doubt[0] != '\0' ? SM_BOUND_UNKNOWN : step.bound;
+    write_verdict(profile, &step, kinds.lines, kinds.n_lines, input);
     sm_profile_free(&kinds);
-    return status;
+    return SM_OK;
 }
 
 void sm_profile_free(sm_profile *profile) {

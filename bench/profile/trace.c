@@ -55,11 +55,8 @@ sm_status sm_profile_trace(const sm_profile_input *input, const char *category, 
     sm_status status = SM_OK;
     const size_t n_ops = (size_t)input->plan->n_ops;
     json_t *events = json_array();
-    size_t *alive_bytes = calloc(n_ops * SM_ROLE_COUNT + 1, sizeof(*alive_bytes));
+    size_t *alive_bytes = sm_calloc(n_ops * SM_ROLE_COUNT + 1, sizeof(*alive_bytes));
     *trace = NULL;
-    if (events == NULL || alive_bytes == NULL) {
-        SM_TRY_GOTO(sm_fail(SM_ERR_OOM, "trace: no memory for %zu ops", n_ops));
-    }
     for (int role = 0; role < SM_ROLE_COUNT; role++) {
         SM_TRY_GOTO(sm_plan_alive_bytes(input->plan, (sm_role)role, alive_bytes + (size_t)role * n_ops));
     }
@@ -67,7 +64,7 @@ sm_status sm_profile_trace(const sm_profile_input *input, const char *category, 
     sm_trace_name(events, "thread_name", STEP_TRACK, "step");
     sm_trace_name(events, "thread_name", OP_TRACK, "ops");
     add_ops(events, input, category, alive_bytes);
-    SM_TRY_GOTO(sm_trace_make(events, trace));
+    sm_trace_make(events, trace);
 cleanup:
     json_decref(events);
     free(alive_bytes);

@@ -15,6 +15,6 @@ void sm_trace_span(json_t *events, const char *name, const char *category, int t
 void sm_trace_counter(json_t *events, const char *name, int track, int64_t start_ns, json_t *args); // from this time on
 
 // The complete trace; the caller owns *trace.
-sm_status sm_trace_make(json_t *events, json_t **trace);
+void sm_trace_make(json_t *events, json_t **trace);
 
 #endif

@@ -183,10 +183,7 @@ static int open_below(const char *root, const char *name) {
 }
 
 static sm_status start(sm_utilisation *u, const char *gpu, const sm_background *background) {
-    u->text = malloc(STAT_BYTES);
-    if (u->text == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory to watch the machine with");
-    }
+    u->text = sm_malloc(STAT_BYTES);
     if (gpu[0] != '\0' && sm_nvml_open(gpu, &u->nvml) != SM_OK) {
         u->nvml = NULL; // sensors.h reports why
     }
@@ -199,11 +196,8 @@ static sm_status start(sm_utilisation *u, const char *gpu, const sm_background *
 sm_status sm_utilisation_start(const char *root, const char *gpu, const sm_background *background, int64_t interval_ns,
                                sm_utilisation **utilisation) {
     pthread_condattr_t monotonic;
-    sm_utilisation *u = calloc(1, sizeof(*u));
+    sm_utilisation *u = sm_calloc(1, sizeof(*u));
     *utilisation = NULL;
-    if (u == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory to watch the machine with");
-    }
     u->stat_file = open_below(root, "/proc/stat");
     u->memory_file = open_below(root, "/proc/self/statm");
     u->interval_ns = interval_ns;
@@ -311,11 +305,10 @@ static json_t *make_series(const sm_utilisation *u) {
     return series;
 }
 
-sm_status sm_utilisation_stop(sm_utilisation *u, json_t **series) {
+void sm_utilisation_stop(sm_utilisation *u, json_t **series) {
     sm_utilisation_enter(u, SM_UTILISATION_AFTER);
     end_thread(u);
     *series = make_series(u);
-    return *series != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for the utilisation's series");
 }
 
 void sm_utilisation_close(sm_utilisation *u) {

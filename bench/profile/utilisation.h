@@ -39,7 +39,7 @@ void sm_utilisation_enter(sm_utilisation *utilisation, sm_utilisation_stage stag
 // Ends the thread. *series: {interval_ms, n_warmup, n_headline, n_after: numbers of samples in each stage; cpu: busy
 // share of all processors, by sample; processors: busy share of each, in the headline; rss_bytes; gpu,
 // gpu_memory_bytes, power_w}. Values that cannot be read are left out. The caller owns it.
-sm_status sm_utilisation_stop(sm_utilisation *utilisation, json_t **series);
+void sm_utilisation_stop(sm_utilisation *utilisation, json_t **series);
 
 void sm_utilisation_close(sm_utilisation *utilisation); // NULL is fine
 

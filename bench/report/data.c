@@ -53,7 +53,7 @@ static json_t *without_nulls(const json_t *object, size_t most_samples) {
 static int context_index(const json_t *row, json_t *contexts) {
     json_t *context = json_copy(json_object_get(row, "context"));
     int index = NO_CONTEXT;
-    for (size_t i = 0; i < sizeof(left_out_of_context) / sizeof(left_out_of_context[0]) && context != NULL; i++) {
+    for (size_t i = 0; i < sizeof(left_out_of_context) / sizeof(left_out_of_context[0]); i++) {
         json_object_del(context, left_out_of_context[i]);
     }
     int n = (int)json_array_size(contexts);

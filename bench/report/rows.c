@@ -167,13 +167,10 @@ static void fill(const json_t *row, sm_report_row *r) {
     }
 }
 
-sm_status sm_report_rows_make(const json_t *rows, sm_report_rows *report) {
+void sm_report_rows_make(const json_t *rows, sm_report_rows *report) {
     models m;
     const size_t n = json_array_size(rows);
-    *report = (sm_report_rows){.rows = calloc(n + 1, sizeof(*report->rows)), .n = n};
-    if (report->rows == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for a report of %zu rows", n);
-    }
+    *report = (sm_report_rows){.rows = sm_calloc(n + 1, sizeof(*report->rows)), .n = n};
     find_models(rows, &m);
     for (size_t i = 0; i < n; i++) {
         fill(json_array_get(rows, i), &report->rows[i]);
@@ -184,7 +181,6 @@ sm_status sm_report_rows_make(const json_t *rows, sm_report_rows *report) {
     for (size_t i = 0; i < n; i++) {
         name_device(report, &report->rows[i]);
     }
-    return SM_OK;
 }
 
 void sm_report_rows_free(sm_report_rows *report) {

@@ -29,7 +29,7 @@ typedef struct {
     size_t n;
 } sm_report_rows;
 
-sm_status sm_report_rows_make(const json_t *rows, sm_report_rows *report);
+void sm_report_rows_make(const json_t *rows, sm_report_rows *report);
 void sm_report_rows_free(sm_report_rows *report);
 
 #endif

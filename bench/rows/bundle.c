@@ -19,8 +19,6 @@ enum { HEADER_SIZE = 128, VERSION = 1 };
 
 static const size_t most_bytes = (size_t)1 << 30;
 
-static sm_status no_memory(const char *path) { return sm_fail(SM_ERR_OOM, "%s: no memory for a bundle", path); }
-
 // The first line of a bundle with this body: there is only one valid form.
 static void write_header(const char *body, size_t size_bytes, char header[HEADER_SIZE]) {
     char digest[SM_DIGEST_SIZE];
@@ -31,51 +29,38 @@ static void write_header(const char *body, size_t size_bytes, char header[HEADER
 
 // --- writing -----------------------------------------------------------------------------------------
 
-static bool put_line(FILE *out, const json_t *value) {
-    char *line = value != NULL ? sm_json_dump(value) : NULL;
-    const bool written = line != NULL && fprintf(out, "%s\n", line) > 0;
+static void put_line(FILE *out, const json_t *value) {
+    char *line = sm_json_dump(value);
+    fprintf(out, "%s\n", line);
     free(line);
-    return written;
 }
 
-static bool put_facts(FILE *out, const json_t *machine) {
+static void put_facts(FILE *out, const json_t *machine) {
     char created[32];
     const time_t now = time(NULL);
     struct tm utc;
     strftime(created, sizeof(created), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
     json_t *facts = json_pack("{s:O, s:s, s:s}", "machine", machine, "created", created, "program", sm_build_version());
-    const bool written = put_line(out, facts);
+    put_line(out, facts);
     json_decref(facts);
-    return written;
 }
 
-static bool put_body(FILE *out, const json_t *rows, const json_t *machine) {
-    bool written = put_facts(out, machine);
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        written = written && put_line(out, json_array_get(rows, i));
-    }
-    return written;
-}
-
-sm_status sm_bundle_make(const json_t *rows, const json_t *machine, char **text, size_t *size_bytes) {
+void sm_bundle_make(const json_t *rows, const json_t *machine, char **text, size_t *size_bytes) {
     char *body = NULL;
     size_t body_bytes = 0;
     char header[HEADER_SIZE];
-    FILE *out = open_memstream(&body, &body_bytes);
-    bool is_whole = out != NULL && put_body(out, rows, machine);
-    is_whole = out != NULL && fclose(out) == 0 && is_whole;
-    *text = NULL;
-    if (is_whole) {
-        write_header(body, body_bytes, header);
-        *size_bytes = strlen(header) + body_bytes;
-        *text = malloc(*size_bytes + 1);
+    FILE *out = sm_memstream(&body, &body_bytes);
+    put_facts(out, machine);
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        put_line(out, json_array_get(rows, i));
     }
-    if (*text != NULL) {
-        memcpy(*text, header, strlen(header));
-        memcpy(*text + strlen(header), body, body_bytes + 1);
-    }
+    sm_memstream_close(out);
+    write_header(body, body_bytes, header);
+    *size_bytes = strlen(header) + body_bytes;
+    *text = sm_malloc(*size_bytes + 1);
+    memcpy(*text, header, strlen(header));
+    memcpy(*text + strlen(header), body, body_bytes + 1);
     free(body);
-    return *text != NULL ? SM_OK : no_memory("bundle");
 }
 
 // --- reading -----------------------------------------------------------------------------------------
@@ -102,10 +87,11 @@ static sm_status parse_rows(const char *path, const char *body, json_t *rows) {
         const size_t length = strcspn(line, "\n");
         char contradiction[SM_CONTRADICTION_SIZE];
         json_t *row = json_loadb(line, length, 0, NULL);
-        if (!json_is_object(row) || json_array_append_new(rows, row) != 0) {
+        if (!json_is_object(row)) {
             return sm_fail(SM_ERR_FORMAT, "%s: row %zu is no JSON object", path, json_array_size(rows) + 1);
         }
-        SM_TRY(sm_row_hold_to_itself(row, contradiction)); // its reason says where
+        json_array_append_new(rows, row);
+        sm_row_hold_to_itself(row, contradiction); // its reason says where
         line += length + (line[length] == '\n');
     }
     return SM_OK;
@@ -130,7 +116,7 @@ static sm_status read_embedded(bool is_published, json_t **rows) {
             status = parse(file->path, file->text, file->size_bytes, *rows);
         }
     }
-    return *rows != NULL ? status : no_memory(folder);
+    return status;
 }
 
 sm_status sm_bundle_references(json_t **rows) { return read_embedded(false, rows); }
@@ -142,9 +128,6 @@ sm_status sm_bundle_read(const char *path, json_t **rows) {
     size_t size_bytes = 0;
     sm_status status = SM_OK;
     *rows = json_array();
-    if (*rows == NULL) {
-        return no_memory(path);
-    }
     SM_TRY_GOTO(sm_input_text(path, most_bytes, &text, &size_bytes));
     SM_TRY_GOTO(parse(path, text, size_bytes, *rows));
 cleanup:

@@ -16,7 +16,7 @@
 #include "status.h"
 
 // The text of a bundle; the caller frees it. `machine` is what sm_machine_facts() gives.
-sm_status sm_bundle_make(const json_t *rows, const json_t *machine, char **text, size_t *size_bytes);
+void sm_bundle_make(const json_t *rows, const json_t *machine, char **text, size_t *size_bytes);
 
 // The rows of a bundle that is whole, a new array. SM_ERR_FORMAT, with the path, where it is none, or was changed.
 sm_status sm_bundle_read(const char *path, json_t **rows);

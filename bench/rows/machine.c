@@ -291,56 +291,44 @@ static json_t *build_dirty(void) {
 
 static json_t *unless_zero(int64_t value) { return sm_json_integer(value != 0 ? value : SM_ABSENT); }
 
-sm_status sm_machine_facts(int argc, char *const argv[], json_t **facts) {
+void sm_machine_facts(int argc, char *const argv[], json_t **facts) {
     struct utsname system;
     bool named = uname(&system) == 0;
     json_t *f = json_object();
-    int failed = 0;
     uint64_t total_bytes;
     uint64_t available_bytes;
     os_memory("", &total_bytes, &available_bytes);
-    failed |= json_object_set_new(f, "host", sm_json_text(named ? system.nodename : NULL));
-    failed |= json_object_set_new(f, "os", operating_system());
-    failed |= json_object_set_new(
-        f, "kernel", named ? json_sprintf("%s %s %s", system.sysname, system.release, system.machine) : json_null());
-    failed |= json_object_set_new(f, "cpu", cpu_facts());
-    failed |= json_object_set_new(f, "load", load_averages());
-    failed |= json_object_set_new(f, "memory_bytes", unless_zero((int64_t)total_bytes));
-    failed |= json_object_set_new(f, "memory_available_bytes", unless_zero((int64_t)available_bytes));
-    failed |= json_object_set_new(f, "transparent_huge_pages", transparent_huge_pages());
-    failed |= json_object_set_new(f, "compiler", sm_json_text(sm_build_compiler()));
-    failed |= json_object_set_new(f, "compiler_flags", sm_json_text(sm_build_flags()));
-    failed |= json_object_set_new(f, "build_commit", sm_json_text(sm_build_commit()));
-    failed |= json_object_set_new(f, "build_dirty", build_dirty());
-    failed |= json_object_set_new(f, "environment", environment());
-    failed |= json_object_set_new(f, "argv", argument_list(argc, argv));
-    if (failed != 0) {
-        json_decref(f);
-        *facts = NULL;
-        return sm_fail(SM_ERR_OOM, "no memory for the machine's facts");
-    }
+    json_object_set_new(f, "host", sm_json_text(named ? system.nodename : NULL));
+    json_object_set_new(f, "os", operating_system());
+    json_object_set_new(f, "kernel",
+                        named ? json_sprintf("%s %s %s", system.sysname, system.release, system.machine) : json_null());
+    json_object_set_new(f, "cpu", cpu_facts());
+    json_object_set_new(f, "load", load_averages());
+    json_object_set_new(f, "memory_bytes", unless_zero((int64_t)total_bytes));
+    json_object_set_new(f, "memory_available_bytes", unless_zero((int64_t)available_bytes));
+    json_object_set_new(f, "transparent_huge_pages", transparent_huge_pages());
+    json_object_set_new(f, "compiler", sm_json_text(sm_build_compiler()));
+    json_object_set_new(f, "compiler_flags", sm_json_text(sm_build_flags()));
+    json_object_set_new(f, "build_commit", sm_json_text(sm_build_commit()));
+    json_object_set_new(f, "build_dirty", build_dirty());
+    json_object_set_new(f, "environment", environment());
+    json_object_set_new(f, "argv", argument_list(argc, argv));
     *facts = f;
-    return SM_OK;
 }
 
 json_t *sm_machine_device(const sm_device_info *info) {
     json_t *d = json_object();
-    int failed = 0;
-    failed |= json_object_set_new(d, "id", sm_json_text(info->id));
-    failed |= json_object_set_new(d, "name", sm_json_text(info->name));
-    failed |= json_object_set_new(d, "driver", sm_json_text(info->driver));
-    failed |= json_object_set_new(d, "isa", sm_json_text(info->isa));
-    failed |= json_object_set_new(d, "blas_core", sm_json_text(info->blas_core));
-    failed |= json_object_set_new(d, "tier", sm_json_text(info->tier));
-    failed |= json_object_set_new(d, "n_units", unless_zero(info->n_units));
-    failed |= json_object_set_new(d, "n_threads", unless_zero(info->n_threads));
-    failed |= json_object_set_new(d, "binding", sm_json_text(info->binding));
-    failed |= json_object_set_new(d, "memory_bytes", unless_zero((int64_t)info->memory_bytes));
-    failed |= json_object_set_new(d, "max_alloc_bytes", unless_zero((int64_t)info->max_alloc_bytes));
-    if (failed != 0) {
-        json_decref(d);
-        return NULL;
-    }
+    json_object_set_new(d, "id", sm_json_text(info->id));
+    json_object_set_new(d, "name", sm_json_text(info->name));
+    json_object_set_new(d, "driver", sm_json_text(info->driver));
+    json_object_set_new(d, "isa", sm_json_text(info->isa));
+    json_object_set_new(d, "blas_core", sm_json_text(info->blas_core));
+    json_object_set_new(d, "tier", sm_json_text(info->tier));
+    json_object_set_new(d, "n_units", unless_zero(info->n_units));
+    json_object_set_new(d, "n_threads", unless_zero(info->n_threads));
+    json_object_set_new(d, "binding", sm_json_text(info->binding));
+    json_object_set_new(d, "memory_bytes", unless_zero((int64_t)info->memory_bytes));
+    json_object_set_new(d, "max_alloc_bytes", unless_zero((int64_t)info->max_alloc_bytes));
     return d;
 }
 

@@ -26,7 +26,7 @@ bool sm_build_has_mpi(void);
 //  compiler, compiler_flags, build_commit, build_dirty,
 //  environment {OMP_*, OPENBLAS_*, ...}, argv []}
 // SM_ERR_OOM is its only failure. The caller owns *facts.
-sm_status sm_machine_facts(int argc, char *const argv[], json_t **facts);
+void sm_machine_facts(int argc, char *const argv[], json_t **facts);
 
 // A device's part of the context: {id, name, driver, isa, blas_core, tier, n_units, n_threads, binding,
 // memory_bytes, max_alloc_bytes}. NULL when out of memory.

@@ -21,14 +21,9 @@ enum { WARNING_SIZE = 400, WARNINGS_OF_A_KIND = 20, MOST_WASTED = 2 };
 
 static const size_t largest_file_bytes = (size_t)1 << 30;
 
-sm_status sm_rows_init(sm_rows *rows) {
+void sm_rows_init(sm_rows *rows) {
     *rows = (sm_rows){.rows = json_array()};
     rows->warnings = json_array();
-    if (rows->rows == NULL || rows->warnings == NULL) {
-        sm_rows_free(rows);
-        return sm_fail(SM_ERR_OOM, "no memory for result rows");
-    }
-    return SM_OK;
 }
 
 void sm_rows_free(sm_rows *rows) {
@@ -38,10 +33,7 @@ void sm_rows_free(sm_rows *rows) {
     *rows = (sm_rows){.rows = NULL};
 }
 
-sm_status sm_rows_take_rungs(sm_rows *rows) {
-    rows->rungs = json_array();
-    return rows->rungs != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for the rungs of a ladder");
-}
+void sm_rows_take_rungs(sm_rows *rows) { rows->rungs = json_array(); }
 
 // --- fields ------------------------------------------------------------------------------
 
@@ -120,25 +112,21 @@ const char *sm_rows_status(const json_t *row) {
     return sm_json_number(row, "median_ns") > 0 ? "ok" : "error";
 }
 
-sm_status sm_rows_samples(const json_t *row, const char *name, double **values, size_t *n) {
+void sm_rows_samples(const json_t *row, const char *name, double **values, size_t *n) {
     const json_t *array = sm_json_get(row, name);
     size_t size = json_array_size(array);
     *values = NULL;
     *n = 0;
     if (size == 0) {
-        return SM_OK;
+        return;
     }
-    *values = malloc(size * sizeof(**values));
-    if (*values == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for %zu samples", size);
-    }
+    *values = sm_malloc(size * sizeof(**values));
     for (size_t i = 0; i < size; i++) {
         double value = json_number_value(json_array_get(array, i));
         if (isfinite(value) && value > 0) {
             (*values)[(*n)++] = value;
         }
     }
-    return SM_OK;
 }
 
 // --- figures that older rows and other programs leave out ------------------------------------
@@ -158,29 +146,28 @@ static int fill_in(json_t *row, const char *name, double value) {
 static sm_status complete(json_t *row) {
     double *values = NULL;
     size_t n = 0;
-    int failed = 0;
     sm_status status = SM_OK;
-    SM_TRY(sm_rows_samples(row, "samples_ns", &values, &n));
+    sm_rows_samples(row, "samples_ns", &values, &n);
     if (n > 0) {
         sm_stats stats;
         SM_TRY_GOTO(sm_stats_compute_real(values, (int64_t)n, &stats));
-        failed |= fill_in(row, "median_ns", stats.median);
-        failed |= fill_in(row, "mad_ns", stats.mad);
-        failed |= fill_in(row, "q1_ns", stats.q1);
-        failed |= fill_in(row, "q3_ns", stats.q3);
-        failed |= fill_in(row, "min_ns", stats.min);
-        failed |= fill_in(row, "max_ns", stats.max);
-        failed |= fill_in(row, "avg_ns", stats.mean);
-        failed |= fill_in(row, "stddev_ns", stats.stddev);
-        failed |= fill_in(row, "ci95_lo_ns", stats.ci95_lo);
-        failed |= fill_in(row, "ci95_hi_ns", stats.ci95_hi);
+        fill_in(row, "median_ns", stats.median);
+        fill_in(row, "mad_ns", stats.mad);
+        fill_in(row, "q1_ns", stats.q1);
+        fill_in(row, "q3_ns", stats.q3);
+        fill_in(row, "min_ns", stats.min);
+        fill_in(row, "max_ns", stats.max);
+        fill_in(row, "avg_ns", stats.mean);
+        fill_in(row, "stddev_ns", stats.stddev);
+        fill_in(row, "ci95_lo_ns", stats.ci95_lo);
+        fill_in(row, "ci95_hi_ns", stats.ci95_hi);
     }
-    failed |= fill_in(row, "median_ns", sm_json_number(row, "avg_ns"));
+    fill_in(row, "median_ns", sm_json_number(row, "avg_ns"));
     double n_accum = sm_json_number(row, "n_accum");
     double n_tokens = sm_json_number(row, "n_batch") * sm_json_number(row, "n_seq") * (n_accum > 0 ? n_accum : 1);
-    failed |= fill_in(row, "median_ts", n_tokens / (sm_json_number(row, "median_ns") * 1e-9));
-    failed |= fill_in(row, "median_ts", sm_json_number(row, "avg_ts"));
-    status = failed == 0 ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for a result row");
+    fill_in(row, "median_ts", n_tokens / (sm_json_number(row, "median_ns") * 1e-9));
+    fill_in(row, "median_ts", sm_json_number(row, "avg_ts"));
+    status = SM_OK;
 cleanup:
     free(values);
     return status;
@@ -208,17 +195,14 @@ typedef struct {
     json_t *first_foreign; // the first object that is no row
 } reader;
 
-static sm_status warn(reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static sm_status warn(reader *r, const char *format, ...) {
+static void warn(reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void warn(reader *r, const char *format, ...) {
     char text[WARNING_SIZE];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    if (json_array_append_new(r->warnings, sm_json_bytes(text)) != 0) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for a warning", r->name);
-    }
-    return SM_OK;
+    json_array_append_new(r->warnings, sm_json_bytes(text));
 }
 
 static size_t line_of(reader *r, size_t at) {
@@ -250,26 +234,26 @@ static void skip_line(reader *r) {
     } while (r->at < r->size_bytes && r->text[r->at] != '{');
 }
 
-static sm_status check_version(reader *r, const json_t *row) {
+static void check_version(reader *r, const json_t *row) {
     double version = sm_json_number(row, "schema_version");
     if (!r->warned_of_version && version > SM_ROW_SCHEMA_VERSION) {
         r->warned_of_version = true;
-        return warn(r, "%s: written by a newer stepmark (schema version %.0f, this one knows %d); fields may mean more",
-                    r->name, version, SM_ROW_SCHEMA_VERSION);
+        warn(r, "%s: written by a newer stepmark (schema version %.0f, this one knows %d); fields may mean more",
+             r->name, version, SM_ROW_SCHEMA_VERSION);
+        return;
     }
-    return SM_OK;
 }
 
 // A stretch of damage is one place, however many lines it has.
-static sm_status note_damage(reader *r, const char *what) {
+static void note_damage(reader *r, const char *what) {
     bool is_new = !r->in_damage;
     r->in_damage = true;
     r->n_damaged += is_new;
     if (!is_new || r->n_damaged > WARNINGS_OF_A_KIND) {
-        return SM_OK;
+        return;
     }
-    return warn(r, "%s: line %zu%s is damaged and was set aside: %s", r->name, line_of(r, r->at),
-                is_last_line(r) ? ", the last," : "", what);
+    warn(r, "%s: line %zu%s is damaged and was set aside: %s", r->name, line_of(r, r->at),
+         is_last_line(r) ? ", the last," : "", what);
 }
 
 // `stop`: how far the parser went. Each line after the damage may begin a row, even one that the parser took for a
@@ -282,24 +266,23 @@ static void skip_damage(reader *r, size_t stop) {
     skip_line(r);
 }
 
-static sm_status skip_foreign(reader *r, json_t *object, size_t line) {
+static void skip_foreign(reader *r, json_t *object, size_t line) {
     r->first_foreign = r->first_foreign != NULL ? r->first_foreign : json_incref(object);
     if (r->n_skipped++ < WARNINGS_OF_A_KIND) {
-        return warn(r, "%s: line %zu is no result row and was skipped: %s", r->name, line, sm_error_message());
+        warn(r, "%s: line %zu is no result row and was skipped: %s", r->name, line, sm_error_message());
     }
-    return SM_OK;
 }
 
 static sm_status take_row(reader *r, json_t *row, size_t line) {
     char contradiction[SM_CONTRADICTION_SIZE];
-    SM_TRY(check_version(r, row));
-    SM_TRY(sm_row_hold_to_itself(row, contradiction));
+    check_version(r, row);
+    sm_row_hold_to_itself(row, contradiction);
     if (contradiction[0] != '\0' && r->n_contradictory++ < WARNINGS_OF_A_KIND) {
-        SM_TRY(
-            warn(r, "%s: line %zu contradicts itself, and its figures do not count: %s", r->name, line, contradiction));
+        warn(r, "%s: line %zu contradicts itself, and its figures do not count: %s", r->name, line, contradiction);
     }
     SM_TRY(complete(row));
-    return json_array_append(r->rows, row) == 0 ? SM_OK : sm_fail(SM_ERR_OOM, "%s: no memory for its rows", r->name);
+    json_array_append(r->rows, row);
+    return SM_OK;
 }
 
 // With a device and a time, as `stepmark ladder` writes it. One that is wrong has no time.
@@ -312,26 +295,26 @@ static bool is_rung(const json_t *object) {
     return all;
 }
 
-static sm_status take_rung(reader *r, json_t *object) {
-    return json_array_append(r->rungs, object) == 0 ? SM_OK : sm_fail(SM_ERR_OOM, "%s: no memory for a rung", r->name);
-}
+static void take_rung(reader *r, json_t *object) { json_array_append(r->rungs, object); }
 
 static sm_status take_object(reader *r, json_t *object, size_t line) {
     if (r->rungs != NULL && is_rung(object)) {
-        return take_rung(r, object);
+        take_rung(r, object);
+        return SM_OK;
     }
-    return sm_row_recognise(object) == SM_OK ? take_row(r, object, line) : skip_foreign(r, object, line);
+    if (sm_row_recognise(object) == SM_OK) {
+        return take_row(r, object, line);
+    }
+    skip_foreign(r, object, line);
+    return SM_OK;
 }
 
 static sm_status read_object(reader *r) {
     json_error_t error;
     const size_t begin = r->at;
     json_t *object = json_loadb(r->text + begin, r->size_bytes - begin, JSON_DISABLE_EOF_CHECK, &error);
-    if (object == NULL && json_error_code(&error) == json_error_out_of_memory) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for line %zu", r->name, line_of(r, begin));
-    }
     if (object == NULL) {
-        SM_TRY(note_damage(r, error.text));
+        note_damage(r, error.text);
         skip_damage(r, begin + (size_t)(error.position > 0 ? error.position : 0));
         return SM_OK;
     }
@@ -346,14 +329,16 @@ static sm_status read_next(reader *r) {
     if (r->text[r->at] == '{') {
         return read_object(r);
     }
-    SM_TRY(note_damage(r, "no JSON object"));
+    note_damage(r, "no JSON object");
     skip_line(r);
     return SM_OK;
 }
 
 // How many more there were than have a warning each.
-static sm_status count_rest(reader *r, size_t n, const char *what) {
-    return n > WARNINGS_OF_A_KIND ? warn(r, "%s: %zu %s in all", r->name, n, what) : SM_OK;
+static void count_rest(reader *r, size_t n, const char *what) {
+    if (n > WARNINGS_OF_A_KIND) {
+        warn(r, "%s: %zu %s in all", r->name, n, what);
+    }
 }
 
 static sm_status no_rows(const reader *r) {
@@ -373,27 +358,23 @@ static sm_status read_all(reader *r) {
     if (json_array_size(r->rows) + json_array_size(r->rungs) == 0) {
         return no_rows(r);
     }
-    SM_TRY(count_rest(r, r->n_damaged, "damaged places were set aside"));
-    SM_TRY(count_rest(r, r->n_contradictory, "rows contradict themselves"));
-    return count_rest(r, r->n_skipped, "objects that are no result rows were skipped");
+    count_rest(r, r->n_damaged, "damaged places were set aside");
+    count_rest(r, r->n_contradictory, "rows contradict themselves");
+    count_rest(r, r->n_skipped, "objects that are no result rows were skipped");
+    return SM_OK;
 }
 
 sm_status sm_rows_parse(const char *name, const char *text, size_t size_bytes, sm_rows *rows) {
-    sm_status status = SM_OK;
     reader r = {.name = name, .text = text, .size_bytes = size_bytes, .line = 1, .interrupted = rows->interrupted};
     r.rows = json_array();
     r.warnings = json_array();
     r.rungs = rows->rungs != NULL ? json_array() : NULL;
-    if (r.rows == NULL || r.warnings == NULL || (rows->rungs != NULL && r.rungs == NULL)) {
-        status = sm_fail(SM_ERR_OOM, "%s: no memory for its rows", name);
-        goto cleanup;
+    const sm_status status = read_all(&r);
+    if (status == SM_OK) {
+        json_array_extend(rows->rows, r.rows);
+        json_array_extend(rows->warnings, r.warnings);
+        json_array_extend(rows->rungs, r.rungs);
     }
-    SM_TRY_GOTO(read_all(&r));
-    if (json_array_extend(rows->rows, r.rows) != 0 || json_array_extend(rows->warnings, r.warnings) != 0 ||
-        (r.rungs != NULL && json_array_extend(rows->rungs, r.rungs) != 0)) {
-        status = sm_fail(SM_ERR_OOM, "%s: no memory for its rows", name);
-    }
-cleanup:
     json_decref(r.rows);
     json_decref(r.rungs);
     json_decref(r.warnings);

@@ -32,8 +32,8 @@ typedef struct {
     const volatile sig_atomic_t *interrupted; // tested while reading; NULL is fine
 } sm_rows;
 
-sm_status sm_rows_init(sm_rows *rows);       // all empty; nothing interrupts
-sm_status sm_rows_take_rungs(sm_rows *rows); // from now on also reads rungs of ladders, separate from rows
+void sm_rows_init(sm_rows *rows);       // all empty; nothing interrupts
+void sm_rows_take_rungs(sm_rows *rows); // from now on also reads rungs of ladders, separate from rows
 void sm_rows_free(sm_rows *rows);
 
 // Appends the rows of a file or pipe. SM_ERR_IO, SM_ERR_FORMAT, SM_ERR_OOM or SM_ERR_INTERRUPTED with the path; `rows`
@@ -68,6 +68,6 @@ const char *sm_rows_status(const json_t *row);
 
 // The positive, finite numbers of an array field, in order. The caller frees *values; *n is 0 and *values NULL if there
 // are none.
-sm_status sm_rows_samples(const json_t *row, const char *name, double **values, size_t *n);
+void sm_rows_samples(const json_t *row, const char *name, double **values, size_t *n);
 
 #endif

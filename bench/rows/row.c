@@ -33,7 +33,7 @@ static void set_absent(sm_row *row) {
     }
 }
 
-sm_status sm_row_init(sm_row *row) {
+void sm_row_init(sm_row *row) {
     set_absent(row);
     row->schema_version = SM_ROW_SCHEMA_VERSION;
     SM_ROW_TEXT(row->build_commit, sm_build_commit());
@@ -43,7 +43,6 @@ sm_status sm_row_init(sm_row *row) {
         strftime(row->test_time, sizeof(row->test_time), "%Y-%m-%dT%H:%M:%SZ", &utc);
     }
     row->warnings = json_array();
-    return row->warnings != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for a result row");
 }
 
 void sm_row_free(sm_row *row) {
@@ -87,7 +86,7 @@ void sm_row_set_model(sm_row *row, const sm_model_config *config) {
 #undef X
 }
 
-sm_status sm_row_set_device(sm_row *row, const char *backend, const sm_device_info *info) {
+void sm_row_set_device(sm_row *row, const char *backend, const sm_device_info *info) {
     SM_ROW_TEXT(row->backend_used, backend);
     SM_ROW_TEXT(row->device, info->id);
     SM_ROW_TEXT(row->isa, info->isa);
@@ -99,20 +98,16 @@ sm_status sm_row_set_device(sm_row *row, const char *backend, const sm_device_in
     SM_ROW_TEXT(row->binding, info->binding);
     SM_ROW_TEXT(row->gpu_info, info->is_host_processor ? "" : info->name);
     for (int i = 0; i < info->n_warnings && i < SM_MAX_WARNINGS; i++) {
-        SM_TRY(sm_row_warn(row, "%s", info->warnings[i]));
+        sm_row_warn(row, "%s", info->warnings[i]);
     }
     // Rows share the machine's facts; the device's are this row's own.
     json_t *context = row->context != NULL ? json_copy(row->context) : json_object();
-    if (json_object_set_new(context, "device", sm_machine_device(info)) != 0) {
-        json_decref(context);
-        return sm_fail(SM_ERR_OOM, "no memory for the facts of device %s", info->id);
-    }
+    json_object_set_new(context, "device", sm_machine_device(info));
     json_decref(row->context);
     row->context = context;
-    return SM_OK;
 }
 
-sm_status sm_row_warn(sm_row *row, const char *format, ...) {
+void sm_row_warn(sm_row *row, const char *format, ...) {
     char text[SM_ROW_REASON_SIZE];
     va_list args;
     va_start(args, format);
@@ -121,13 +116,10 @@ sm_status sm_row_warn(sm_row *row, const char *format, ...) {
     // Drops a repeated warning.
     for (size_t i = 0; i < json_array_size(row->warnings); i++) {
         if (strcmp(json_string_value(json_array_get(row->warnings, i)), text) == 0) {
-            return SM_OK;
+            return;
         }
     }
-    if (json_array_append_new(row->warnings, sm_json_bytes(text)) != 0) {
-        return sm_fail(SM_ERR_OOM, "no memory for a warning");
-    }
-    return SM_OK;
+    json_array_append_new(row->warnings, sm_json_bytes(text));
 }
 
 static const char *status_name(sm_status status) {
@@ -215,10 +207,8 @@ sm_status sm_row_write_record(sm_row_writer *writer, json_t *row) {
     if (row != NULL && !has_status(row)) {
         json_t *status = json_string("error");
         json_t *reason = json_string("internal error: the row says neither that it was measured nor why not");
-        if (json_object_set_new(row, "status", status) != 0 || json_object_set_new(row, "reason", reason) != 0) {
-            json_decref(row);
-            row = NULL; // which fails for want of memory
-        }
+        json_object_set_new(row, "status", status);
+        json_object_set_new(row, "reason", reason);
     }
     return sm_record_write(writer, row);
 }

@@ -249,7 +249,7 @@ typedef struct {
 extern const sm_table sm_row_table;
 
 // Sets every field to absent, except schema_version, build_commit, test_time (now) and an empty warnings array.
-sm_status sm_row_init(sm_row *row);
+void sm_row_init(sm_row *row);
 void sm_row_free(sm_row *row); // frees its contents, not the struct
 
 // The machine's facts: cpu_info, and `context`, of which the row holds a reference.
@@ -259,13 +259,13 @@ void sm_row_set_model(sm_row *row, const sm_model_config *config); // the fields
 
 // The facts of a device, opened or not: backend_used, device, isa, tier, n_threads, gpu_info, its warnings, and
 // "device" within the context (which is copied for the row).
-sm_status sm_row_set_device(sm_row *row, const char *backend, const sm_device_info *info);
+void sm_row_set_device(sm_row *row, const char *backend, const sm_device_info *info);
 
 // Copies a text into one of the row's arrays, truncated if necessary.
 #define SM_ROW_TEXT(array, text) sm_row_copy_text((array), sizeof(array), (text))
 void sm_row_copy_text(char *array, size_t size_bytes, const char *text);
 
-sm_status sm_row_warn(sm_row *row, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void sm_row_warn(sm_row *row, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 // Sets status and reason from a failure; the reason is the thread's error message.
 void sm_row_fail(sm_row *row, sm_status status);

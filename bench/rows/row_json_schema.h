@@ -26,11 +26,11 @@ enum { SM_CONTRADICTION_SIZE = 256 };
 // to the measured ceiling. Fields that are not there contradict nothing.
 bool sm_row_contradicts(const json_t *row, char text[SM_CONTRADICTION_SIZE]);
 
-// sm_row_clear_speed of a row in JSON. 0: done, else memory is short.
-int sm_row_drop_speed(json_t *row);
+// sm_row_clear_speed of a row in JSON.
+void sm_row_drop_speed(json_t *row);
 
 // Makes an error of a row that contradicts itself: its reason says where, and it has no figure of speed any more, so
 // that nothing ranks, compares or draws it. Every reader of rows does so. `text` as above; "" for any other row.
-sm_status sm_row_hold_to_itself(json_t *row, char text[SM_CONTRADICTION_SIZE]);
+void sm_row_hold_to_itself(json_t *row, char text[SM_CONTRADICTION_SIZE]);
 
 #endif

@@ -75,10 +75,7 @@ static size_t whole_lines(const char *text, size_t n) {
     return n;
 }
 
-static sm_status warn(sm_sweep_log *log, json_t *text) {
-    return json_array_append_new(log->rows.warnings, text) == 0 ? SM_OK
-                                                                : sm_fail(SM_ERR_OOM, "no memory for a warning");
-}
+static void warn(sm_sweep_log *log, json_t *text) { json_array_append_new(log->rows.warnings, text); }
 
 // Moves the text after the complete lines to PATH.damaged.
 static sm_status set_aside(sm_sweep_log *log, const char *tail, size_t n) {
@@ -97,19 +94,19 @@ static sm_status set_aside(sm_sweep_log *log, const char *tail, size_t n) {
     if (ftruncate(log->file, log->size_bytes) != 0) {
         return io_failure(log->path, "its damaged end cannot be cut off");
     }
-    return warn(log, json_sprintf("%s: its last %d bytes are a damaged row; set aside in %s", log->path, (int)n, path));
+    warn(log, json_sprintf("%s: its last %d bytes are a damaged row; set aside in %s", log->path, (int)n, path));
+    return SM_OK;
 }
 
-static sm_status index_rows(sm_sweep_log *log) {
+static void index_rows(sm_sweep_log *log) {
     size_t i;
     json_t *row;
     json_array_foreach(log->rows.rows, i, row) {
         const char *key = sm_rows_text(row, "sweep_key");
-        if (key[0] != '\0' && json_object_set(log->by_key, key, row) != 0) {
-            return sm_fail(SM_ERR_OOM, "%s: no memory for its keys", log->path);
+        if (key[0] != '\0') {
+            json_object_set(log->by_key, key, row);
         }
     }
-    return SM_OK;
 }
 
 static sm_status read_rows(sm_sweep_log *log) {
@@ -125,7 +122,7 @@ static sm_status read_rows(sm_sweep_log *log) {
     if (whole < n && !log->only_reads) {
         SM_TRY_GOTO(set_aside(log, text + whole, n - whole));
     }
-    SM_TRY_GOTO(index_rows(log));
+    index_rows(log);
 cleanup:
     free(text);
     return status;
@@ -163,16 +160,13 @@ static sm_status open_file(sm_sweep_log *log) {
 
 static sm_status open_log(const char *path, bool only_reads, sm_sweep_log **log) {
     sm_status status = SM_OK;
-    sm_sweep_log *l = calloc(1, sizeof(*l));
+    sm_sweep_log *l = sm_calloc(1, sizeof(*l));
     *log = NULL;
-    if (l == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for it", path);
-    }
     l->file = -1;
     l->only_reads = only_reads;
     l->by_key = json_object();
     snprintf(l->path, sizeof(l->path), "%s", path);
-    SM_TRY_GOTO(sm_rows_init(&l->rows));
+    sm_rows_init(&l->rows);
     SM_TRY_GOTO(open_file(l));
     if (l->file >= 0) {
         SM_TRY_GOTO(read_rows(l));
@@ -184,13 +178,9 @@ cleanup:
     return status;
 }
 
-sm_status sm_sweep_log_open(const char *path, sm_sweep_log **log) {
-    return open_log(path, false, log);
-}
+sm_status sm_sweep_log_open(const char *path, sm_sweep_log **log) { return open_log(path, false, log); }
 
-sm_status sm_sweep_log_look(const char *path, sm_sweep_log **log) {
-    return open_log(path, true, log);
-}
+sm_status sm_sweep_log_look(const char *path, sm_sweep_log **log) { return open_log(path, true, log); }
 
 void sm_sweep_log_close(sm_sweep_log *log) {
     if (log != NULL) {
@@ -222,19 +212,12 @@ static sm_status append_line(sm_sweep_log *log, const char *line, size_t n) {
 
 sm_status sm_sweep_log_append(sm_sweep_log *log, json_t *row) {
     char *text = sm_json_dump(row);
-    size_t n = text != NULL ? strlen(text) : 0;
-    char *line = text != NULL ? realloc(text, n + 2) : NULL;
-    if (line == NULL) {
-        free(text);
-        return sm_fail(SM_ERR_OOM, "%s: no memory for a row", log->path);
-    }
-    memcpy(line + n, "\n", 2);
-    sm_status status = append_line(log, line, n + 1);
+    char *line = sm_text_of("%s\n", text);
+    sm_status status = append_line(log, line, strlen(line));
+    free(text);
     free(line);
     SM_TRY(status);
-    if (json_array_append(log->rows.rows, row) != 0 ||
-        json_object_set(log->by_key, sm_rows_text(row, "sweep_key"), row) != 0) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for a row", log->path);
-    }
+    json_array_append(log->rows.rows, row);
+    json_object_set(log->by_key, sm_rows_text(row, "sweep_key"), row);
     return SM_OK;
 }

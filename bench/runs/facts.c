@@ -35,25 +35,22 @@ static json_t *scheduler_facts(void) {
     }
     json_t *all = json_object();
     json_t *s = json_object();
-    int failed = all == NULL;
     for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
         const char *text = getenv(variables[i]);
-        failed |= text != NULL && json_object_set_new(all, variables[i], sm_json_bytes(text)) != 0;
+        if (text != NULL) {
+            json_object_set_new(all, variables[i], sm_json_bytes(text));
+        }
     }
-    failed |= json_object_set_new(s, "name", json_string("slurm"));
-    failed |= json_object_set_new(s, "job_id", number_of("SLURM_JOB_ID"));
-    failed |= json_object_set_new(s, "job_name", sm_json_text(getenv("SLURM_JOB_NAME")));
-    failed |= json_object_set_new(s, "partition", sm_json_text(getenv("SLURM_JOB_PARTITION")));
-    failed |= json_object_set_new(s, "nodes", sm_json_text(getenv("SLURM_JOB_NODELIST")));
-    failed |= json_object_set_new(s, "n_nodes", number_of("SLURM_JOB_NUM_NODES"));
-    failed |= json_object_set_new(s, "n_tasks", number_of("SLURM_NTASKS"));
-    failed |= json_object_set_new(s, "restart_count", number_of("SLURM_RESTART_COUNT"));
-    failed |= json_object_set(s, "variables", all);
+    json_object_set_new(s, "name", json_string("slurm"));
+    json_object_set_new(s, "job_id", number_of("SLURM_JOB_ID"));
+    json_object_set_new(s, "job_name", sm_json_text(getenv("SLURM_JOB_NAME")));
+    json_object_set_new(s, "partition", sm_json_text(getenv("SLURM_JOB_PARTITION")));
+    json_object_set_new(s, "nodes", sm_json_text(getenv("SLURM_JOB_NODELIST")));
+    json_object_set_new(s, "n_nodes", number_of("SLURM_JOB_NUM_NODES"));
+    json_object_set_new(s, "n_tasks", number_of("SLURM_NTASKS"));
+    json_object_set_new(s, "restart_count", number_of("SLURM_RESTART_COUNT"));
+    json_object_set(s, "variables", all);
     json_decref(all);
-    if (failed) {
-        json_decref(s);
-        return NULL;
-    }
     return s;
 }
 
@@ -62,14 +59,11 @@ static json_t *scheduler_facts(void) {
 // Moves fields of `from` into a new object: pairs of new name and path, ending with NULL.
 static json_t *gather(const json_t *from, const char *const *names) {
     json_t *part = json_object();
-    int failed = part == NULL;
     for (; names[0] != NULL; names += 2) {
         json_t *value = sm_json_get(from, names[1]);
-        failed |= value != NULL && json_object_set(part, names[0], value) != 0;
-    }
-    if (failed) {
-        json_decref(part);
-        return NULL;
+        if (value != NULL) {
+            json_object_set(part, names[0], value);
+        }
     }
     return part;
 }
@@ -78,28 +72,23 @@ static json_t *device_facts(const sm_device_info *device) {
     return device != NULL ? sm_machine_device(device) : json_null();
 }
 
-sm_status sm_training_facts(int argc, char *const argv[], const sm_device_info *device, json_t **facts) {
+void sm_training_facts(int argc, char *const argv[], const sm_device_info *device, json_t **facts) {
     static const char *const of_host[] = {"name", "host", "os", "os", "kernel", "kernel", NULL};
     static const char *const of_hardware[] = {"cpu", "cpu", "memory_bytes", "memory_bytes", NULL};
     static const char *const of_build[] = {"commit",   "build_commit", "dirty",          "build_dirty", "compiler",
                                            "compiler", "flags",        "compiler_flags", NULL};
     json_t *machine = NULL;
-    SM_TRY(sm_machine_facts(argc, argv, &machine));
+    sm_machine_facts(argc, argv, &machine);
     json_t *f = json_object();
     json_t *hardware = gather(machine, of_hardware);
-    int failed = json_object_set_new(hardware, "device", device_facts(device));
-    failed |= json_object_set(f, "environment", json_object_get(machine, "environment"));
-    failed |= json_object_set(f, "argv", json_object_get(machine, "argv"));
-    failed |= json_object_set_new(f, "host", gather(machine, of_host));
-    failed |= json_object_set(f, "hardware", hardware);
-    failed |= json_object_set_new(f, "build", gather(machine, of_build));
-    failed |= json_object_set_new(f, "scheduler", scheduler_facts());
+    json_object_set_new(hardware, "device", device_facts(device));
+    json_object_set(f, "environment", json_object_get(machine, "environment"));
+    json_object_set(f, "argv", json_object_get(machine, "argv"));
+    json_object_set_new(f, "host", gather(machine, of_host));
+    json_object_set(f, "hardware", hardware);
+    json_object_set_new(f, "build", gather(machine, of_build));
+    json_object_set_new(f, "scheduler", scheduler_facts());
     json_decref(hardware);
     json_decref(machine);
-    if (failed) {
-        json_decref(f);
-        return sm_fail(SM_ERR_OOM, "no memory for the machine's facts");
-    }
     *facts = f;
-    return SM_OK;
 }

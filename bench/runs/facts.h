@@ -9,6 +9,6 @@
 // {environment {OMP_*, ...}, host {name, os, kernel}, hardware {cpu {...}, memory_bytes, device {...}},
 //  build {commit, dirty, compiler, flags}, scheduler {name, job_id, nodes, n_tasks, variables {SLURM_*}} or null}
 // `device` may be NULL. SM_ERR_OOM is its only failure. The caller owns *facts.
-sm_status sm_training_facts(int argc, char *const argv[], const sm_device_info *device, json_t **facts);
+void sm_training_facts(int argc, char *const argv[], const sm_device_info *device, json_t **facts);
 
 #endif

@@ -20,23 +20,15 @@ typedef struct {
     sm_training_log *log;
 } reader;
 
-static sm_status no_memory(const reader *r) { return sm_fail(SM_ERR_OOM, "%s: no memory to read it", r->path); }
-
 static sm_status malformed(const reader *r, const char *what) {
     return sm_fail(SM_ERR_FORMAT, "%s: line %zu: %s", r->path, r->log->n_lines, what);
 }
 
 // Makes room for one more of `n` elements: capacity doubles whenever n is a power of two.
-static sm_status grow(const reader *r, void **array, size_t n, size_t element_bytes) {
-    if (n > 0 && (n & (n - 1)) != 0) {
-        return SM_OK;
+static void grow(void **array, size_t n, size_t element_bytes) {
+    if (n == 0 || (n & (n - 1)) == 0) {
+        *array = sm_realloc(*array, (n > 0 ? 2 * n : 1) * element_bytes);
     }
-    void *larger = reallocarray(*array, n > 0 ? 2 * n : 1, element_bytes);
-    if (larger == NULL) {
-        return no_memory(r);
-    }
-    *array = larger;
-    return SM_OK;
 }
 
 // --- lines -----------------------------------------------------------------------------------
@@ -87,7 +79,7 @@ static sm_status take_step(reader *r, const json_t *line) {
     SM_TRY(check_order(r, step.step));
     (void)whole(line, "checked_ops", 0, &step.checked_ops);
     step.skipped = json_is_true(json_object_get(line, "skipped"));
-    SM_TRY(grow(r, (void **)&log->steps, log->n_steps, sizeof(step)));
+    grow((void **)&log->steps, log->n_steps, sizeof(step));
     log->steps[log->n_steps++] = step;
     return SM_OK;
 }
@@ -97,7 +89,7 @@ static sm_status take_pause(const reader *r, const json_t *line, sm_logged_pause
     if (!whole(line, "step", 0, &pause.step) || !time_of(line, "ms", NAN, &pause.time_s)) {
         return malformed(r, "\"step\" and \"ms\" belong there");
     }
-    SM_TRY(grow(r, (void **)pauses, *n, sizeof(pause)));
+    grow((void **)pauses, *n, sizeof(pause));
     (*pauses)[(*n)++] = pause;
     return SM_OK;
 }
@@ -109,11 +101,8 @@ static sm_status take_sample(const reader *r, const json_t *line) {
     if (!whole(line, "step", 0, &sample.step) || text == NULL) {
         return malformed(r, "\"step\" and \"text\" belong there");
     }
-    SM_TRY(grow(r, (void **)&log->samples, log->n_samples, sizeof(sample)));
-    sample.text = strdup(text);
-    if (sample.text == NULL) {
-        return no_memory(r);
-    }
+    grow((void **)&log->samples, log->n_samples, sizeof(sample));
+    sample.text = sm_strdup(text);
     log->samples[log->n_samples++] = sample;
     return SM_OK;
 }
@@ -144,9 +133,6 @@ static sm_status parse_line(reader *r, const char *text, size_t size_bytes) {
         return malformed(r, size_bytes + 1 == MOST_LINE_BYTES ? "it is too long" : "it is cut short");
     }
     json_t *line = json_loadb(text, size_bytes, JSON_REJECT_DUPLICATES, &error);
-    if (line == NULL && json_error_code(&error) == json_error_out_of_memory) {
-        return no_memory(r);
-    }
     sm_status status = json_is_object(line) ? take_line(r, line) : malformed(r, "no JSON object");
     json_decref(line);
     return status;
@@ -168,8 +154,8 @@ void sm_training_log_free(sm_training_log *log) {
 // Of a file that may be a stranger's: a longer line or log than any training writes is refused, not read.
 static sm_status read_lines(reader *r, FILE *file) {
     int64_t size_bytes = 0;
-    char *text = malloc(MOST_LINE_BYTES);
-    sm_status status = text != NULL ? SM_OK : no_memory(r);
+    char *text = sm_malloc(MOST_LINE_BYTES);
+    sm_status status = SM_OK;
     while (status == SM_OK && fgets(text, MOST_LINE_BYTES, file) != NULL) {
         size_bytes += (int64_t)strlen(text);
         status = size_bytes <= most_log_bytes ? parse_line(r, text, strlen(text)) : malformed(r, "the log is too long");

@@ -25,8 +25,6 @@ typedef struct {
     double *series; // n_steps: scratch
 } maker;
 
-static sm_status no_memory(const maker *m) { return sm_fail(SM_ERR_OOM, "%s: no memory for its metrics", m->folder); }
-
 // --- reading -----------------------------------------------------------------------------------
 
 static sm_status read_run(maker *m) {
@@ -55,8 +53,8 @@ static int64_t whole(const json_t *object, const char *name) { return json_integ
 static sm_status read_log(maker *m) {
     snprintf(m->log_path, sizeof(m->log_path), "%s/%s", m->folder, SM_RUN_LOG_FILE);
     SM_TRY(sm_training_log_read(m->log_path, whole(json_array_get(m->starts, 0), "from_step") + 1, &m->log));
-    m->series = calloc(m->log.n_steps, sizeof(*m->series));
-    return m->series != NULL ? SM_OK : no_memory(m);
+    m->series = sm_calloc(m->log.n_steps, sizeof(*m->series));
+    return SM_OK;
 }
 
 // --- sums --------------------------------------------------------------------------------------
@@ -146,21 +144,21 @@ static int set_whole(json_t *object, const char *name, int64_t value) {
 static sm_status set_step_times(const maker *m, const part *p, json_t *object) {
     const double n = (double)(p->end - p->begin);
     sm_stats stats;
-    int failed = set_real(object, "step_time_mean_sec", p->timed_s / n);
-    failed |= set_real(object, "step_time_mean_ci95_half_sec", mean_half_width(m, p, step_time));
+    set_real(object, "step_time_mean_sec", p->timed_s / n);
+    set_real(object, "step_time_mean_ci95_half_sec", mean_half_width(m, p, step_time));
     SM_TRY(sm_stats_compute_real(m->series, (int64_t)n, &stats));
-    failed |= set_real(object, "step_time_min_sec", stats.min);
-    failed |= set_real(object, "step_time_p50_sec", stats.median);
-    failed |= set_real(object, "step_time_p95_sec", stats.p95);
-    failed |= set_real(object, "step_time_max_sec", stats.max);
-    failed |= set_real(object, "dataload_time_mean_sec", p->data_s / n);
-    failed |= set_real(object, "comm_exposed_time_mean_sec", p->comm_s / n);
-    failed |= set_real(object, "comm_exposed_time_mean_ci95_half_sec", mean_half_width(m, p, comm_time));
+    set_real(object, "step_time_min_sec", stats.min);
+    set_real(object, "step_time_p50_sec", stats.median);
+    set_real(object, "step_time_p95_sec", stats.p95);
+    set_real(object, "step_time_max_sec", stats.max);
+    set_real(object, "dataload_time_mean_sec", p->data_s / n);
+    set_real(object, "comm_exposed_time_mean_sec", p->comm_s / n);
+    set_real(object, "comm_exposed_time_mean_ci95_half_sec", mean_half_width(m, p, comm_time));
     if (isfinite(p->hidden_s) && isfinite(p->comm_bytes)) {
-        failed |= set_real(object, "comm_hidden_time_mean_sec", p->hidden_s / n);
-        failed |= set_real(object, "comm_bytes_per_step", p->comm_bytes / n);
+        set_real(object, "comm_hidden_time_mean_sec", p->hidden_s / n);
+        set_real(object, "comm_bytes_per_step", p->comm_bytes / n);
     }
-    return failed == 0 ? SM_OK : no_memory(m);
+    return SM_OK;
 }
 
 // The largest memory recorded by starts that began before `step`; NaN: none.
@@ -181,28 +179,26 @@ static sm_status add_epoch(const maker *m, size_t begin, size_t end, json_t *epo
     const part p = sum_up(m, begin, end);
     const int64_t n = (int64_t)(end - begin);
     json_t *epoch = json_object();
-    int failed = json_array_append_new(epochs, epoch);
-    failed |= set_whole(epoch, "epoch_idx", m->log.steps[begin].epoch);
-    failed |= set_real(epoch, "epoch_wall_time_sec", p.timed_s + p.validation_s + p.checkpoint_s);
-    failed |= set_real(epoch, "timed_steps_sec", p.timed_s);
-    failed |= set_real(epoch, "validation_sec", p.validation_s);
-    failed |= set_real(epoch, "checkpoint_sec", p.checkpoint_s);
-    failed |= set_whole(epoch, "steps", n);
-    failed |= set_whole(epoch, "micro_steps", n * whole(m->configuration, "grad_accum"));
-    failed |= set_whole(epoch, "optimizer_steps", n - p.n_skipped);
-    failed |= set_whole(epoch, "tokens_processed_global", p.tokens);
-    failed |= set_real(epoch, "tokens_per_sec_global", (double)p.tokens / p.timed_s);
-    failed |= set_real(epoch, "train_loss_avg_global", p.loss);
-    failed |= set_real(epoch, "val_loss_avg_global", p.val_loss);
-    failed |= set_real(epoch, "max_memory_bytes", max_memory(m, m->log.steps[end - 1].step));
-    return failed == 0 ? set_step_times(m, &p, epoch) : no_memory(m);
+    json_array_append_new(epochs, epoch);
+    set_whole(epoch, "epoch_idx", m->log.steps[begin].epoch);
+    set_real(epoch, "epoch_wall_time_sec", p.timed_s + p.validation_s + p.checkpoint_s);
+    set_real(epoch, "timed_steps_sec", p.timed_s);
+    set_real(epoch, "validation_sec", p.validation_s);
+    set_real(epoch, "checkpoint_sec", p.checkpoint_s);
+    set_whole(epoch, "steps", n);
+    set_whole(epoch, "micro_steps", n * whole(m->configuration, "grad_accum"));
+    set_whole(epoch, "optimizer_steps", n - p.n_skipped);
+    set_whole(epoch, "tokens_processed_global", p.tokens);
+    set_real(epoch, "tokens_per_sec_global", (double)p.tokens / p.timed_s);
+    set_real(epoch, "train_loss_avg_global", p.loss);
+    set_real(epoch, "val_loss_avg_global", p.val_loss);
+    set_real(epoch, "max_memory_bytes", max_memory(m, m->log.steps[end - 1].step));
+    return set_step_times(m, &p, epoch);
 }
 
 static sm_status make_epochs(const maker *m, json_t *metrics) {
     json_t *epochs = json_array();
-    if (json_object_set_new(metrics, "epochs", epochs) != 0) {
-        return no_memory(m);
-    }
+    json_object_set_new(metrics, "epochs", epochs);
     size_t begin = 0;
     for (size_t end = 1; end <= m->log.n_steps; end++) {
         if (end == m->log.n_steps || m->log.steps[end].epoch != m->log.steps[begin].epoch) {
@@ -251,36 +247,35 @@ static json_t *copy_of(const json_t *object, const char *name) {
     return value != NULL ? json_incref(value) : json_null();
 }
 
-static sm_status make_starts(const maker *m, json_t *metrics) {
+static void make_starts(const maker *m, json_t *metrics) {
     static const char *const names[] = {"time_utc",  "from_step", "startup_ms", "processes",
                                         "transport", "hosts",     "scheduler",  "end"};
     json_t *starts = json_array();
-    int failed = json_object_set_new(metrics, "starts", starts);
-    for (size_t i = 0; i < json_array_size(m->starts) && !failed; i++) {
+    json_object_set_new(metrics, "starts", starts);
+    for (size_t i = 0; i < json_array_size(m->starts); i++) {
         json_t *start = json_object();
-        failed |= json_array_append_new(starts, start);
+        json_array_append_new(starts, start);
         for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++) {
-            failed |= json_object_set_new(start, names[k], copy_of(json_array_get(m->starts, i), names[k]));
+            json_object_set_new(start, names[k], copy_of(json_array_get(m->starts, i), names[k]));
         }
     }
-    return failed == 0 ? SM_OK : no_memory(m);
 }
 
 // --- the whole ---------------------------------------------------------------------------------
 
-static sm_status make_head(const maker *m, json_t *metrics) {
+static void make_head(const maker *m, json_t *metrics) {
     const json_t *last = last_start(m);
-    int failed = json_object_set_new(metrics, "schema_version", json_string(SM_TRAINING_SCHEMA_VERSION));
-    failed |= json_object_set_new(metrics, "run_id", copy_of(m->run, "run_id"));
-    failed |= json_object_set_new(metrics, "timestamp_utc", copy_of(json_array_get(m->starts, 0), "time_utc"));
-    failed |= json_object_set_new(metrics, "git_commit", copy_of(m->configuration, "engine.build_commit"));
-    failed |= json_object_set_new(metrics, "command_line", copy_of(m->run, "command_line"));
-    failed |= json_object_set_new(metrics, "env", copy_of(last, "environment"));
-    failed |= json_object_set_new(metrics, "host", copy_of(last, "host"));
-    failed |= json_object_set_new(metrics, "hardware", copy_of(last, "hardware"));
-    failed |= json_object_set_new(metrics, "scheduler", copy_of(last, "scheduler"));
-    failed |= json_object_set(metrics, "training_config", (json_t *)m->configuration);
-    return failed == 0 ? make_starts(m, metrics) : no_memory(m);
+    json_object_set_new(metrics, "schema_version", json_string(SM_TRAINING_SCHEMA_VERSION));
+    json_object_set_new(metrics, "run_id", copy_of(m->run, "run_id"));
+    json_object_set_new(metrics, "timestamp_utc", copy_of(json_array_get(m->starts, 0), "time_utc"));
+    json_object_set_new(metrics, "git_commit", copy_of(m->configuration, "engine.build_commit"));
+    json_object_set_new(metrics, "command_line", copy_of(m->run, "command_line"));
+    json_object_set_new(metrics, "env", copy_of(last, "environment"));
+    json_object_set_new(metrics, "host", copy_of(last, "host"));
+    json_object_set_new(metrics, "hardware", copy_of(last, "hardware"));
+    json_object_set_new(metrics, "scheduler", copy_of(last, "scheduler"));
+    json_object_set(metrics, "training_config", (json_t *)m->configuration);
+    make_starts(m, metrics);
 }
 
 static sm_status make_summary(const maker *m, json_t *metrics) {
@@ -293,26 +288,26 @@ static sm_status make_summary(const maker *m, json_t *metrics) {
     const double untimed_s = startup_s + p.validation_s + p.checkpoint_s + other_s;
     const int64_t n = (int64_t)m->log.n_steps;
     json_t *s = json_object();
-    int failed = json_object_set_new(metrics, "summary", s);
-    failed |= set_real(s, "total_wall_time_sec", p.timed_s + untimed_s);
-    failed |= set_real(s, "timed_steps_sec", p.timed_s);
-    failed |= set_real(s, "untimed_sec", untimed_s);
-    failed |= set_real(s, "startup_sec", startup_s);
-    failed |= set_real(s, "validation_sec", p.validation_s);
-    failed |= set_real(s, "checkpoint_sec", p.checkpoint_s);
-    failed |= set_real(s, "other_sec", other_s);
-    failed |= set_whole(s, "steps", n);
-    failed |= set_whole(s, "micro_steps", n * whole(m->configuration, "grad_accum"));
-    failed |= set_whole(s, "optimizer_steps", n - p.n_skipped);
-    failed |= set_whole(s, "tokens_processed_global", p.tokens);
-    failed |= set_real(s, "mean_tokens_per_sec_global", (double)p.tokens / p.timed_s);
-    failed |= set_whole(s, "checked_steps", p.checked_steps);
-    failed |= set_whole(s, "checked_ops", p.checked_ops);
-    failed |= set_real(s, "final_train_loss", m->log.steps[n - 1].loss);
-    failed |= set_real(s, "final_val_loss", p.val_loss);
-    failed |= set_real(s, "best_val_loss", p.best_val_loss);
-    failed |= set_real(s, "max_memory_bytes", max_memory(m, INT64_MAX));
-    return failed == 0 ? set_step_times(m, &p, s) : no_memory(m);
+    json_object_set_new(metrics, "summary", s);
+    set_real(s, "total_wall_time_sec", p.timed_s + untimed_s);
+    set_real(s, "timed_steps_sec", p.timed_s);
+    set_real(s, "untimed_sec", untimed_s);
+    set_real(s, "startup_sec", startup_s);
+    set_real(s, "validation_sec", p.validation_s);
+    set_real(s, "checkpoint_sec", p.checkpoint_s);
+    set_real(s, "other_sec", other_s);
+    set_whole(s, "steps", n);
+    set_whole(s, "micro_steps", n * whole(m->configuration, "grad_accum"));
+    set_whole(s, "optimizer_steps", n - p.n_skipped);
+    set_whole(s, "tokens_processed_global", p.tokens);
+    set_real(s, "mean_tokens_per_sec_global", (double)p.tokens / p.timed_s);
+    set_whole(s, "checked_steps", p.checked_steps);
+    set_whole(s, "checked_ops", p.checked_ops);
+    set_real(s, "final_train_loss", m->log.steps[n - 1].loss);
+    set_real(s, "final_val_loss", p.val_loss);
+    set_real(s, "best_val_loss", p.best_val_loss);
+    set_real(s, "max_memory_bytes", max_memory(m, INT64_MAX));
+    return set_step_times(m, &p, s);
 }
 
 static sm_status make_completion(const maker *m, json_t *metrics) {
@@ -324,7 +319,8 @@ static sm_status make_completion(const maker *m, json_t *metrics) {
                   reason != NULL && strcmp(reason, "complete") == 0, "reason", reason, "first_step",
                   (json_int_t)m->log.steps[0].step, "last_step", (json_int_t)m->log.steps[m->log.n_steps - 1].step,
                   "log_file", SM_RUN_LOG_FILE, "log_lines", (json_int_t)m->log.n_lines, "log_digest", digest);
-    return json_object_set_new(metrics, "completion", completion) == 0 ? SM_OK : no_memory(m);
+    json_object_set_new(metrics, "completion", completion);
+    return SM_OK;
 }
 
 sm_status sm_training_metrics_make(const char *folder, json_t **metrics) {
@@ -332,12 +328,9 @@ sm_status sm_training_metrics_make(const char *folder, json_t **metrics) {
     sm_status status = SM_OK;
     json_t *made = json_object();
     *metrics = NULL;
-    if (made == NULL) {
-        return no_memory(&m);
-    }
     SM_TRY_GOTO(read_run(&m));
     SM_TRY_GOTO(read_log(&m));
-    SM_TRY_GOTO(make_head(&m, made));
+    make_head(&m, made);
     SM_TRY_GOTO(make_epochs(&m, made));
     SM_TRY_GOTO(make_summary(&m, made));
     SM_TRY_GOTO(make_completion(&m, made));

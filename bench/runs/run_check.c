@@ -20,16 +20,14 @@ static const double same_within = 1e-9; // for numbers written with 12 digits or
 
 // --- problems ----------------------------------------------------------------------------------
 
-static sm_status add_problem(sm_training_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static sm_status add_problem(sm_training_run *run, const char *format, ...) {
+static void add_problem(sm_training_run *run, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add_problem(sm_training_run *run, const char *format, ...) {
     char text[PROBLEM_SIZE];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    return json_array_append_new(run->problems, sm_json_bytes(text)) == 0
-               ? SM_OK
-               : sm_fail(SM_ERR_OOM, "%s: no memory for what is wrong with it", run->path);
+    json_array_append_new(run->problems, sm_json_bytes(text));
 }
 
 static void value_text(const json_t *value, char text[VALUE_SIZE]) {
@@ -106,7 +104,8 @@ static sm_status compare_values(const comparison *c, const char *name, const jso
     }
     value_text(a, here);
     value_text(b, there);
-    return add_problem(c->run, "%s is %s, and %s in %s", name, here, there, c->where);
+    add_problem(c->run, "%s is %s, and %s in %s", name, here, there, c->where);
+    return SM_OK;
 }
 
 // --- a run by itself ---------------------------------------------------------------------------
@@ -114,9 +113,11 @@ static sm_status compare_values(const comparison *c, const char *name, const jso
 static double number(const sm_training_run *run, const char *name) { return sm_json_number(run->metrics, name); }
 
 // `a` is the value of field `name`, `b` the value that follows from others.
-static sm_status expect_equal(sm_training_run *run, const char *name, double b, const char *why) {
+static void expect_equal(sm_training_run *run, const char *name, double b, const char *why) {
     double a = number(run, name);
-    return !isfinite(b) || close_to(a, b) ? SM_OK : add_problem(run, "%s is %.12g, and %s is %.12g", name, a, why, b);
+    if (!(!isfinite(b) || close_to(a, b))) {
+        add_problem(run, "%s is %.12g, and %s is %.12g", name, a, why, b);
+    }
 }
 
 static double sum_of_epochs(const sm_training_run *run, const char *name) {
@@ -128,7 +129,7 @@ static double sum_of_epochs(const sm_training_run *run, const char *name) {
 }
 
 // Fields required for a comparison.
-static sm_status check_fields(sm_training_run *run) {
+static void check_fields(sm_training_run *run) {
     static const struct {
         const char *name;
         const char *why; // "": needs no reason
@@ -151,18 +152,17 @@ static sm_status check_fields(sm_training_run *run) {
     };
     const char *version = json_string_value(json_object_get(run->metrics, "schema_version"));
     if (version == NULL || strcmp(version, SM_TRAINING_SCHEMA_VERSION) != 0) {
-        SM_TRY(add_problem(run, "schema_version is %s; this stepmark knows %s", version != NULL ? version : "missing",
-                           SM_TRAINING_SCHEMA_VERSION));
+        add_problem(run, "schema_version is %s; this stepmark knows %s", version != NULL ? version : "missing",
+                    SM_TRAINING_SCHEMA_VERSION);
     }
     for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
         if (is_null(sm_json_get(run->metrics, needed[i].name))) {
-            SM_TRY(add_problem(run, "%s is missing%s", needed[i].name, needed[i].why));
+            add_problem(run, "%s is missing%s", needed[i].name, needed[i].why);
         }
     }
-    return SM_OK;
 }
 
-static sm_status check_sums(sm_training_run *run) {
+static void check_sums(sm_training_run *run) {
     static const char *const summed[] = {
         "steps",           "micro_steps",    "optimizer_steps", "tokens_processed_global",
         "timed_steps_sec", "validation_sec", "checkpoint_sec"};
@@ -170,77 +170,74 @@ static sm_status check_sums(sm_training_run *run) {
     for (size_t i = 0; i < sizeof(summed) / sizeof(summed[0]); i++) {
         snprintf(name, sizeof(name), "summary.%s", summed[i]);
         if (!is_null(sm_json_get(run->metrics, name))) {
-            SM_TRY(expect_equal(run, name, sum_of_epochs(run, summed[i]), "the epochs' sum"));
+            expect_equal(run, name, sum_of_epochs(run, summed[i]), "the epochs' sum");
         }
     }
-    return SM_OK;
 }
 
 // With documents, padding does not count as tokens.
-static sm_status check_tokens(sm_training_run *run, double positions) {
+static void check_tokens(sm_training_run *run, double positions) {
     const double tokens = number(run, "summary.tokens_processed_global");
     if (is_null(sm_json_get(run->metrics, "training_config.documents"))) {
-        return expect_equal(run, "summary.tokens_processed_global", positions,
-                            "steps x global batch x sequence length");
+        expect_equal(run, "summary.tokens_processed_global", positions, "steps x global batch x sequence length");
+        return;
     }
-    return tokens > 0 && tokens <= positions
-               ? SM_OK
-               : add_problem(
-                     run,
-                     "summary.tokens_processed_global is %.15g, and steps x global batch x sequence length, the "
-                     "most that documents can fill, is %.15g",
-                     tokens, positions);
+    if (!(tokens > 0 && tokens <= positions)) {
+        add_problem(run,
+                    "summary.tokens_processed_global is %.15g, and steps x global batch x sequence length, the "
+                    "most that documents can fill, is %.15g",
+                    tokens, positions);
+    }
 }
 
-static sm_status check_work(sm_training_run *run) {
+static void check_work(sm_training_run *run) {
     double global_batch = number(run, "training_config.global_batch");
-    SM_TRY(check_tokens(run, number(run, "summary.steps") * global_batch * number(run, "training_config.seq_len")));
+    check_tokens(run, number(run, "summary.steps") * global_batch * number(run, "training_config.seq_len"));
     double batch = number(run, "training_config.micro_batch") * number(run, "training_config.grad_accum") *
                    number(run, "training_config.n_processes");
-    return expect_equal(run, "training_config.global_batch", batch, "micro-batch x accumulation x processes");
+    expect_equal(run, "training_config.global_batch", batch, "micro-batch x accumulation x processes");
 }
 
-static sm_status check_times(sm_training_run *run) {
+static void check_times(sm_training_run *run) {
     const double timed_s = number(run, "summary.timed_steps_sec");
     const double untimed_s = number(run, "summary.untimed_sec");
     if (!isfinite(timed_s) || !isfinite(untimed_s)) {
-        return SM_OK; // reported as missing
+        return; // reported as missing
     }
-    SM_TRY(expect_equal(run, "summary.total_wall_time_sec", timed_s + untimed_s, "timed and untimed work"));
-    SM_TRY(expect_equal(run, "summary.untimed_sec",
-                        number(run, "summary.startup_sec") + number(run, "summary.validation_sec") +
-                            number(run, "summary.checkpoint_sec") + number(run, "summary.other_sec"),
-                        "its parts' sum"));
-    SM_TRY(expect_equal(run, "summary.mean_tokens_per_sec_global",
-                        number(run, "summary.tokens_processed_global") / timed_s, "tokens / timed seconds"));
+    expect_equal(run, "summary.total_wall_time_sec", timed_s + untimed_s, "timed and untimed work");
+    expect_equal(run, "summary.untimed_sec",
+                 number(run, "summary.startup_sec") + number(run, "summary.validation_sec") +
+                     number(run, "summary.checkpoint_sec") + number(run, "summary.other_sec"),
+                 "its parts' sum");
+    expect_equal(run, "summary.mean_tokens_per_sec_global", number(run, "summary.tokens_processed_global") / timed_s,
+                 "tokens / timed seconds");
     if (!(number(run, "summary.other_sec") >= -1e-3 * timed_s)) {
-        SM_TRY(add_problem(run, "summary.other_sec is %.6g: the steps and pauses took longer than the processes ran",
-                           number(run, "summary.other_sec")));
+        add_problem(run, "summary.other_sec is %.6g: the steps and pauses took longer than the processes ran",
+                    number(run, "summary.other_sec"));
     }
-    return SM_OK;
 }
 
-static sm_status check_completion(sm_training_run *run) {
+static void check_completion(sm_training_run *run) {
     double n = number(run, "completion.last_step") - number(run, "completion.first_step") + 1;
-    SM_TRY(expect_equal(run, "summary.steps", n, "the number of steps from the first to the last"));
+    expect_equal(run, "summary.steps", n, "the number of steps from the first to the last");
     const json_t *completed = sm_json_get(run->metrics, "completion.completed");
-    return completed == NULL || json_is_true(completed)
-               ? SM_OK
-               : add_problem(run, "completion.completed is false: the run did not reach its end");
+    if (!(completed == NULL || json_is_true(completed))) {
+        add_problem(run, "completion.completed is false: the run did not reach its end");
+    }
 }
 
-static sm_status check_metrics(sm_training_run *run) {
-    SM_TRY(check_fields(run));
-    SM_TRY(check_sums(run));
-    SM_TRY(check_work(run));
-    SM_TRY(check_times(run));
-    return check_completion(run);
+static void check_metrics(sm_training_run *run) {
+    check_fields(run);
+    check_sums(run);
+    check_work(run);
+    check_times(run);
+    check_completion(run);
 }
 
 // --- a folder ----------------------------------------------------------------------------------
 
 // The metrics must be those for which RUN_COMPLETE.txt was written.
-static sm_status check_complete(sm_training_run *run, const char *metrics_path) {
+static void check_complete(sm_training_run *run, const char *metrics_path) {
     char path[PATH_MAX];
     char text[SM_RUN_COMPLETE_SIZE];
     char expected[SM_DIGEST_SIZE] = "";
@@ -248,18 +245,20 @@ static sm_status check_complete(sm_training_run *run, const char *metrics_path) 
     snprintf(path, sizeof(path), "%s/%s", run->path, SM_RUN_COMPLETE_FILE);
     FILE *file;
     if (sm_input_file(path, &file) != SM_OK) {
-        return add_problem(run, "%s: the run is not complete", sm_error_message());
+        add_problem(run, "%s: the run is not complete", sm_error_message());
+        return;
     }
     text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
     fclose(file);
     if (sm_digest_file(metrics_path, digest) != SM_OK) {
-        return add_problem(run, "%s", sm_error_message());
+        add_problem(run, "%s", sm_error_message());
+        return;
     }
     if (!sm_run_complete_digest(text, expected) || strcmp(expected, digest) != 0) {
-        return add_problem(run, "%s has the digest %s, and %s names %s", SM_TRAINING_METRICS_FILE, digest,
-                           SM_RUN_COMPLETE_FILE, expected[0] != '\0' ? expected : "none");
+        add_problem(run, "%s has the digest %s, and %s names %s", SM_TRAINING_METRICS_FILE, digest,
+                    SM_RUN_COMPLETE_FILE, expected[0] != '\0' ? expected : "none");
+        return;
     }
-    return SM_OK;
 }
 
 // Metrics computed again from the log must be the same.
@@ -269,7 +268,9 @@ static sm_status check_against_log(sm_training_run *run) {
     json_t *again = NULL;
     sm_status status = sm_training_metrics_make(run->path, &again);
     if (status != SM_OK) {
-        return status == SM_ERR_OOM ? status : add_problem(run, "%s", sm_error_message());
+        SM_TRY(status == SM_ERR_OOM ? status : SM_OK);
+        add_problem(run, "%s", sm_error_message());
+        return SM_OK;
     }
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && status == SM_OK; i++) {
         const json_t *written = json_object_get(run->metrics, parts[i]);
@@ -284,16 +285,17 @@ static sm_status check_against_log(sm_training_run *run) {
 static sm_status read_metrics(sm_training_run *run, const char *path) {
     const sm_status status = sm_json_read(path, SM_RUN_MOST_BYTES, &run->metrics);
     if (status != SM_OK) {
-        return status == SM_ERR_OOM
-                   ? status
-                   : add_problem(run, "%s%s", sm_error_message(),
-                                 run->is_folder && status == SM_ERR_IO ? "; the training has not ended" : "");
+        SM_TRY(status == SM_ERR_OOM ? status : SM_OK);
+        add_problem(run, "%s%s", sm_error_message(),
+                    run->is_folder && status == SM_ERR_IO ? "; the training has not ended" : "");
+        return SM_OK;
     }
     if (!json_is_object(json_object_get(run->metrics, "summary")) ||
         !json_is_object(json_object_get(run->metrics, "training_config"))) {
         json_decref(run->metrics);
         run->metrics = NULL;
-        return add_problem(run, "%s: holds no metrics of a training: training_config and summary are not there", path);
+        add_problem(run, "%s: holds no metrics of a training: training_config and summary are not there", path);
+        return SM_OK;
     }
     return SM_OK;
 }
@@ -302,9 +304,6 @@ static sm_status read_run(sm_training_run *run) {
     char path[PATH_MAX];
     struct stat info;
     run->problems = json_array();
-    if (run->problems == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory to check it", run->path);
-    }
     run->is_folder = stat(run->path, &info) == 0 && S_ISDIR(info.st_mode);
     snprintf(path, sizeof(path), "%s%s%s", run->path, run->is_folder ? "/" : "",
              run->is_folder ? SM_TRAINING_METRICS_FILE : "");
@@ -313,10 +312,11 @@ static sm_status read_run(sm_training_run *run) {
         return SM_OK;
     }
     if (run->is_folder) {
-        SM_TRY(check_complete(run, path));
+        check_complete(run, path);
         SM_TRY(check_against_log(run));
     }
-    return check_metrics(run);
+    check_metrics(run);
+    return SM_OK;
 }
 
 void sm_training_runs_free(sm_training_runs *runs) {
@@ -330,10 +330,7 @@ void sm_training_runs_free(sm_training_runs *runs) {
 
 sm_status sm_training_runs_read(char *const *paths, int n, sm_training_runs *runs) {
     sm_status status = SM_OK;
-    *runs = (sm_training_runs){.runs = calloc((size_t)n + 1, sizeof(*runs->runs))};
-    if (runs->runs == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for runs");
-    }
+    *runs = (sm_training_runs){.runs = sm_calloc((size_t)n + 1, sizeof(*runs->runs))};
     for (; runs->n < (size_t)n && status == SM_OK; runs->n++) {
         runs->runs[runs->n].path = paths[runs->n];
         status = read_run(&runs->runs[runs->n]);
@@ -381,10 +378,10 @@ static sm_status compare_work(const comparison *c, const sm_training_run *first,
     }
     double here = number(run, "training_config.global_batch") / number(run, "training_config.n_processes");
     double there = number(first, "training_config.global_batch") / number(first, "training_config.n_processes");
-    return close_to(here, there)
-               ? SM_OK
-               : add_problem(run, "training_config.global_batch / n_processes is %.6g, and %.6g in %s", here, there,
-                             c->where);
+    if (!close_to(here, there)) {
+        add_problem(run, "training_config.global_batch / n_processes is %.6g, and %.6g in %s", here, there, c->where);
+    }
+    return SM_OK;
 }
 
 sm_status sm_training_runs_compare(sm_training_runs *runs, sm_work work) {
@@ -493,36 +490,35 @@ static json_t *transport_of(const json_t *metrics) {
     return text != NULL ? sm_json_text(text) : json_null();
 }
 
-static sm_status add_record(const sm_training_run *run, json_t *records) {
+static void add_record(const sm_training_run *run, json_t *records) {
     const json_t *m = run->metrics;
     const bool ok = json_array_size(run->problems) == 0;
     json_t *r = json_object();
-    int failed = json_array_append_new(records, r);
-    failed |= json_object_set_new(r, "run", sm_json_text(run->path));
-    failed |= json_object_set_new(r, "run_id", field_of(m, "run_id"));
-    failed |= json_object_set_new(r, "engine", engine_of(m));
-    failed |= json_object_set_new(r, "precision", field_of(m, "training_config.precision"));
-    failed |= json_object_set_new(r, "n_processes", field_of(m, "training_config.n_processes"));
-    failed |= json_object_set_new(r, "transport", transport_of(m));
-    failed |= json_object_set_new(r, "global_batch", field_of(m, "training_config.global_batch"));
-    failed |= json_object_set_new(r, "steps", field_of(m, "summary.steps"));
-    failed |= json_object_set_new(r, "tokens", field_of(m, "summary.tokens_processed_global"));
-    failed |= json_object_set_new(r, "timed_s", field_of(m, "summary.timed_steps_sec"));
-    failed |= json_object_set_new(r, "untimed_s", field_of(m, "summary.untimed_sec"));
-    failed |= json_object_set_new(r, "tokens_per_s", field_of(m, "summary.mean_tokens_per_sec_global"));
-    failed |= json_object_set_new(r, "computation",
-                                  json_string(sm_json_number(m, "summary.checked_ops") > 0 ? "checked" : "unchecked"));
-    failed |= json_object_set_new(r, "checked", json_string(run->is_folder ? "with its log" : "metrics alone"));
-    failed |= json_object_set_new(r, "status", json_string(ok ? "ok" : "rejected"));
-    failed |= json_object_set(r, "problems", run->problems);
-    return failed == 0 ? SM_OK : sm_fail(SM_ERR_OOM, "%s: no memory for its record", run->path);
+    json_array_append_new(records, r);
+    json_object_set_new(r, "run", sm_json_text(run->path));
+    json_object_set_new(r, "run_id", field_of(m, "run_id"));
+    json_object_set_new(r, "engine", engine_of(m));
+    json_object_set_new(r, "precision", field_of(m, "training_config.precision"));
+    json_object_set_new(r, "n_processes", field_of(m, "training_config.n_processes"));
+    json_object_set_new(r, "transport", transport_of(m));
+    json_object_set_new(r, "global_batch", field_of(m, "training_config.global_batch"));
+    json_object_set_new(r, "steps", field_of(m, "summary.steps"));
+    json_object_set_new(r, "tokens", field_of(m, "summary.tokens_processed_global"));
+    json_object_set_new(r, "timed_s", field_of(m, "summary.timed_steps_sec"));
+    json_object_set_new(r, "untimed_s", field_of(m, "summary.untimed_sec"));
+    json_object_set_new(r, "tokens_per_s", field_of(m, "summary.mean_tokens_per_sec_global"));
+    json_object_set_new(r, "computation",
+                        json_string(sm_json_number(m, "summary.checked_ops") > 0 ? "checked" : "unchecked"));
+    json_object_set_new(r, "checked", json_string(run->is_folder ? "with its log" : "metrics alone"));
+    json_object_set_new(r, "status", json_string(ok ? "ok" : "rejected"));
+    json_object_set(r, "problems", run->problems);
 }
 
 sm_status sm_training_runs_records(const sm_training_runs *runs, json_t **records) {
     sm_status status = SM_OK;
     *records = json_array();
     for (size_t i = 0; i < runs->n && status == SM_OK; i++) {
-        status = add_record(&runs->runs[i], *records);
+        add_record(&runs->runs[i], *records);
     }
     if (status != SM_OK) {
         json_decref(*records);

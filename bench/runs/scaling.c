@@ -15,15 +15,14 @@
 static const double normal_95 = 1.959964;
 static const double worst_trusted = 0.1; // deviation of the model from a run
 
-static sm_status add_note(sm_scaling *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static sm_status add_note(sm_scaling *s, const char *format, ...) {
+static void add_note(sm_scaling *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add_note(sm_scaling *s, const char *format, ...) {
     char text[640];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    return json_array_append_new(s->notes, sm_json_bytes(text)) == 0 ? SM_OK
-                                                                     : sm_fail(SM_ERR_OOM, "no memory for a note");
+    json_array_append_new(s->notes, sm_json_bytes(text));
 }
 
 static double number(const sm_training_run *run, const char *name) { return sm_json_number(run->metrics, name); }
@@ -69,7 +68,7 @@ static bool is_doubted(const sm_training_run *run, char doubt[SM_DOUBT_SIZE]) {
     return sm_doubt(&of, doubt);
 }
 
-static sm_status seek_verdict(sm_scaling *s, const sm_training_runs *runs) {
+static void seek_verdict(sm_scaling *s, const sm_training_runs *runs) {
     bool differ = false;
     s->has_verdict = true;
     for (size_t i = 0; i < runs->n; i++) {
@@ -77,14 +76,13 @@ static sm_status seek_verdict(sm_scaling *s, const sm_training_runs *runs) {
         differ = differ || processes_of(&runs->runs[i]) != processes_of(&runs->runs[0]);
         if (is_doubted(&runs->runs[i], doubt)) {
             s->has_verdict = false;
-            SM_TRY(add_note(s, "no verdict: %s: %s", runs->runs[i].path, doubt));
+            add_note(s, "no verdict: %s: %s", runs->runs[i].path, doubt);
         }
     }
     if (!differ) {
         s->has_verdict = false;
-        SM_TRY(add_note(s, "no verdict, and no prediction: these need runs at two numbers of processes or more"));
+        add_note(s, "no verdict, and no prediction: these need runs at two numbers of processes or more");
     }
-    return SM_OK;
 }
 
 // --- groups ------------------------------------------------------------------------------------
@@ -108,19 +106,15 @@ static bool belongs(const sm_training_run *run, const sm_training_run *base, sm_
 }
 
 // The runs of one kind, the base first; `runs` still owns them.
-static sm_status select_runs(const sm_training_runs *runs, sm_work work, sm_training_runs *selected) {
+static void select_runs(const sm_training_runs *runs, sm_work work, sm_training_runs *selected) {
     const sm_training_run *base = fewest_processes(runs);
-    *selected = (sm_training_runs){.runs = calloc(runs->n, sizeof(*selected->runs))};
-    if (selected->runs == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for runs");
-    }
+    *selected = (sm_training_runs){.runs = sm_calloc(runs->n, sizeof(*selected->runs))};
     selected->runs[selected->n++] = *base;
     for (size_t i = 0; i < runs->n; i++) {
         if (&runs->runs[i] != base && belongs(&runs->runs[i], base, work)) {
             selected->runs[selected->n++] = runs->runs[i];
         }
     }
-    return SM_OK;
 }
 
 // --- measured rows -----------------------------------------------------------------------------
@@ -218,10 +212,7 @@ static sm_status add_row(sm_scaling *s, const sm_scaling_row *row) {
 
 static sm_status add_measured(sm_scaling *s, const sm_training_runs *runs, sm_work work) {
     sm_status status = SM_OK;
-    layout *layouts = calloc(runs->n, sizeof(*layouts));
-    if (layouts == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for a table");
-    }
+    layout *layouts = sm_calloc(runs->n, sizeof(*layouts));
     for (size_t i = 0; i < runs->n; i++) {
         layouts[i] = layout_of(&runs->runs[i]);
     }
@@ -286,25 +277,22 @@ static sm_status add_predicted(sm_scaling *s, size_t begin, const int64_t *predi
         SM_TRY(add_row(s, &row));
     }
     if (n_too_wide > 0) {
-        SM_TRY(
-            add_note(s,
-                     "predictions whose 95%% interval reaches over %d%% are left out (%d): give longer runs, or runs "
-                     "of more processes",
-                     SM_USABLE_LIMIT, n_too_wide));
+        add_note(s,
+                 "predictions whose 95%% interval reaches over %d%% are left out (%d): give longer runs, or runs "
+                 "of more processes",
+                 SM_USABLE_LIMIT, n_too_wide);
     }
-    return n_too_many == 0
-               ? SM_OK
-               : add_note(s, "strong scaling: a global batch of %.0f sequences feeds %.0f processes at most",
-                          base.global_batch, base.global_batch);
+    if (n_too_many != 0) {
+        add_note(s, "strong scaling: a global batch of %.0f sequences feeds %.0f processes at most", base.global_batch,
+                 base.global_batch);
+    }
+    return SM_OK;
 }
 
 // --- the model ---------------------------------------------------------------------------------
 
-static sm_status fit_runs(sm_scaling *s, const sm_training_runs *runs) {
-    sm_scaling_point *points = calloc(runs->n, sizeof(*points));
-    if (points == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for a fit");
-    }
+static void fit_runs(sm_scaling *s, const sm_training_runs *runs) {
+    sm_scaling_point *points = sm_calloc(runs->n, sizeof(*points));
     for (size_t i = 0; i < runs->n; i++) {
         const sm_training_run *run = &runs->runs[i];
         points[i] = (sm_scaling_point){
@@ -320,7 +308,6 @@ static sm_status fit_runs(sm_scaling *s, const sm_training_runs *runs) {
     s->n_points = runs->n;
     sm_scaling_fit_points(points, runs->n, &s->fit);
     free(points);
-    return SM_OK;
 }
 
 json_t *sm_scaling_model(const sm_scaling *scaling) {
@@ -330,28 +317,23 @@ json_t *sm_scaling_model(const sm_scaling *scaling) {
         return json_null();
     }
     json_t *model = json_object();
-    int failed = model == NULL;
     for (int i = 0; i < 4; i++) {
         const sm_part_fit *part = parts[i / 2];
         double error = sqrt(part->variance[i % 2]);
         json_t *value = part->is_told[i % 2] ? json_pack("{s:f, s:f}", "value", part->value[i % 2], "standard_error",
                                                          isfinite(error) ? error : 0)
                                              : json_null();
-        failed |= json_object_set_new(model, names[i / 2][i % 2], value);
+        json_object_set_new(model, names[i / 2][i % 2], value);
     }
-    failed |= json_object_set_new(model, "worst_deviation", sm_json_real(scaling->fit.worst));
-    failed |= json_object_set_new(model, "n_runs", json_integer((json_int_t)scaling->n_points));
-    if (failed) {
-        json_decref(model);
-        return NULL;
-    }
+    json_object_set_new(model, "worst_deviation", sm_json_real(scaling->fit.worst));
+    json_object_set_new(model, "n_runs", json_integer((json_int_t)scaling->n_points));
     return model;
 }
 
 // --- notes -------------------------------------------------------------------------------------
 
 // Notes allowed differences between the runs of a table.
-static sm_status note_differences(sm_scaling *s, const sm_training_runs *runs) {
+static void note_differences(sm_scaling *s, const sm_training_runs *runs) {
     static const char *const names[] = {"micro_batch", "n_threads", "shard"};
     const json_t *first = json_object_get(runs->runs[0].metrics, "training_config");
     for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++) {
@@ -359,47 +341,44 @@ static sm_status note_differences(sm_scaling *s, const sm_training_runs *runs) {
             const json_t *other = json_object_get(runs->runs[i].metrics, "training_config");
             if (!json_equal(json_object_get(first, names[k]), json_object_get(other, names[k])) &&
                 (json_object_get(first, names[k]) != NULL || json_object_get(other, names[k]) != NULL)) {
-                SM_TRY(add_note(s, "training_config.%s is not the same in all runs (%s, %s)", names[k],
-                                runs->runs[0].path, runs->runs[i].path));
+                add_note(s, "training_config.%s is not the same in all runs (%s, %s)", names[k], runs->runs[0].path,
+                         runs->runs[i].path);
                 break;
             }
         }
     }
-    return SM_OK;
 }
 
-static sm_status note_model(sm_scaling *s) {
+static void note_model(sm_scaling *s) {
     const sm_part_fit *compute = &s->fit.compute;
     const sm_part_fit *comm = &s->fit.comm;
-    SM_TRY(add_note(s,
-                    "model of a step on N processes with q sequences each, from %zu runs, all of whose steps it meets "
-                    "within %.1f%%: %.4g ms + %.4g ms q + %.4g ms 2(N-1)/N + %.4g ms 2(N-1)",
-                    s->n_points, 100 * s->fit.worst, 1e3 * compute->value[0], 1e3 * compute->value[1],
-                    1e3 * comm->value[0], 1e3 * comm->value[1]));
+    add_note(s,
+             "model of a step on N processes with q sequences each, from %zu runs, all of whose steps it meets "
+             "within %.1f%%: %.4g ms + %.4g ms q + %.4g ms 2(N-1)/N + %.4g ms 2(N-1)",
+             s->n_points, 100 * s->fit.worst, 1e3 * compute->value[0], 1e3 * compute->value[1], 1e3 * comm->value[0],
+             1e3 * comm->value[1]);
     if (s->fit.worst > worst_trusted) {
-        SM_TRY(add_note(s,
-                        "the model misses a run by more than %.0f%%: its predictions are no more than a guess; give "
-                        "longer runs, on a quiet machine",
-                        100 * worst_trusted));
+        add_note(s,
+                 "the model misses a run by more than %.0f%%: its predictions are no more than a guess; give "
+                 "longer runs, on a quiet machine",
+                 100 * worst_trusted);
     }
     if (s->n_points <= 2) {
-        SM_TRY(add_note(s, "so few runs leave nothing to check the model by"));
+        add_note(s, "so few runs leave nothing to check the model by");
     }
     if (!compute->is_told[0]) {
-        SM_TRY(add_note(s,
-                        "the serial part cannot be separated from the rest: all runs have as many sequences a process; "
-                        "it counts as 0"));
+        add_note(s, "the serial part cannot be separated from the rest: all runs have as many sequences a process; "
+                    "it counts as 0");
     }
     if (s->most_processes < 2) {
-        SM_TRY(add_note(s, "no run has more than one process: predictions are without communication, and too good"));
+        add_note(s, "no run has more than one process: predictions are without communication, and too good");
     } else if (!comm->is_told[1]) {
-        SM_TRY(add_note(s, "communication was measured at one number of processes: the cost of each further "
-                           "one is not in the predictions, which are too optimistic by that"));
+        add_note(s, "communication was measured at one number of processes: the cost of each further "
+                    "one is not in the predictions, which are too optimistic by that");
     }
-    return SM_OK;
 }
 
-static sm_status note_predictions(sm_scaling *s) {
+static void note_predictions(sm_scaling *s) {
     double most_nodes = 0;
     bool any = false;
     for (size_t i = 0; i < s->n; i++) {
@@ -407,12 +386,13 @@ static sm_status note_predictions(sm_scaling *s) {
         most_nodes = fmax(most_nodes, s->rows[i].n_nodes);
     }
     if (!any) {
-        return SM_OK;
+        return;
     }
-    SM_TRY(add_note(s, "predicted rows were not measured: they are the model's, for processes and links like the "
-                       "measured ones (docs/scaling.md)"));
-    return most_nodes > 1 ? SM_OK
-                          : add_note(s, "all runs were on one host: predictions do not know links between hosts");
+    add_note(s, "predicted rows were not measured: they are the model's, for processes and links like the "
+                "measured ones (docs/scaling.md)");
+    if (most_nodes <= 1) {
+        add_note(s, "all runs were on one host: predictions do not know links between hosts");
+    }
 }
 
 // The sources of published rows, and whether their work is that of the runs here.
@@ -430,8 +410,8 @@ static sm_status note_published(sm_scaling *s, const sm_training_run *base) {
             is_same = is_same && sm_json_number(row, fields[k][0]) == number(base, fields[k][1]);
         }
         if (sm_json_number(row, "n_processes") == 1) {
-            SM_TRY(add_note(s, "%s; %s: report --check would refuse them as one table", sm_rows_text(row, "source"),
-                            is_same ? "the work of the runs here" : "other work than the runs here"));
+            add_note(s, "%s; %s: report --check would refuse them as one table", sm_rows_text(row, "source"),
+                     is_same ? "the work of the runs here" : "other work than the runs here");
         }
     }
     json_decref(rows);
@@ -450,7 +430,7 @@ static sm_status add_table(sm_scaling *s, const sm_training_runs *all, sm_work w
     const size_t begin = s->n;
     sm_training_runs runs;
     sm_status status = SM_OK;
-    SM_TRY(select_runs(all, work, &runs));
+    select_runs(all, work, &runs);
     SM_TRY_GOTO(sm_training_runs_compare(&runs, work));
     SM_TRY_GOTO(sm_training_runs_verdict(&runs));
     SM_TRY_GOTO(add_measured(s, &runs, work));
@@ -468,19 +448,16 @@ cleanup:
 sm_status sm_scaling_make(sm_training_runs *runs, const int64_t *predict, int n_predict, sm_scaling *scaling) {
     sm_status status = SM_OK;
     *scaling = (sm_scaling){.notes = json_array()};
-    if (scaling->notes == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for notes");
-    }
     SM_TRY_GOTO(sm_training_runs_verdict(runs));
-    SM_TRY_GOTO(seek_verdict(scaling, runs));
-    SM_TRY_GOTO(fit_runs(scaling, runs));
+    seek_verdict(scaling, runs);
+    fit_runs(scaling, runs);
     SM_TRY_GOTO(add_table(scaling, runs, SM_WORK_FIXED, predict, n_predict));
     SM_TRY_GOTO(add_table(scaling, runs, SM_WORK_FIXED_A_PROCESS, predict, n_predict));
     if (scaling->has_verdict) {
-        SM_TRY_GOTO(note_model(scaling));
-        SM_TRY_GOTO(note_predictions(scaling));
+        note_model(scaling);
+        note_predictions(scaling);
     }
-    SM_TRY_GOTO(note_differences(scaling, runs));
+    note_differences(scaling, runs);
     if (scaling->has_verdict) {
         SM_TRY_GOTO(note_published(scaling, fewest_processes(runs)));
     }

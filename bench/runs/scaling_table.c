@@ -111,7 +111,7 @@ const sm_table sm_scaling_table = {"scaling", columns, (int)(sizeof(columns) / s
 
 static json_t *whole(double value) { return isfinite(value) ? json_integer((json_int_t)llround(value)) : json_null(); }
 
-static int set_reals(json_t *record, const sm_scaling_row *r) {
+static void set_reals(json_t *record, const sm_scaling_row *r) {
     const struct {
         const char *name;
         double value;
@@ -132,26 +132,23 @@ static int set_reals(json_t *record, const sm_scaling_row *r) {
         {"model_compute_s", r->model.compute_s},
         {"model_comm_s", r->model.comm_s},
     };
-    int failed = 0;
     for (size_t i = 0; i < sizeof(reals) / sizeof(reals[0]); i++) {
-        failed |= json_object_set_new(record, reals[i].name, sm_json_real(reals[i].value));
+        json_object_set_new(record, reals[i].name, sm_json_real(reals[i].value));
     }
-    return failed;
 }
 
-static sm_status add_record(const sm_scaling_row *r, json_t *records) {
+static void add_record(const sm_scaling_row *r, json_t *records) {
     json_t *record = json_object();
-    int failed = json_array_append_new(records, record);
-    failed |= json_object_set_new(record, "scaling", json_string(r->work == SM_WORK_FIXED ? "strong" : "weak"));
-    failed |= json_object_set_new(record, "kind", json_string(r->is_predicted ? "predicted" : "measured"));
-    failed |= json_object_set_new(record, "n_processes", whole(r->n_processes));
-    failed |= json_object_set_new(record, "n_nodes", whole(r->n_nodes));
-    failed |= json_object_set_new(record, "n_runs", whole(r->n_runs));
-    failed |= json_object_set_new(record, "global_batch", whole(r->global_batch));
-    failed |= json_object_set_new(record, "steps", whole(r->steps));
-    failed |= json_object_set_new(record, "tokens", whole(r->tokens));
-    failed |= set_reals(record, r);
-    return failed == 0 ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for a scaling table");
+    json_array_append_new(records, record);
+    json_object_set_new(record, "scaling", json_string(r->work == SM_WORK_FIXED ? "strong" : "weak"));
+    json_object_set_new(record, "kind", json_string(r->is_predicted ? "predicted" : "measured"));
+    json_object_set_new(record, "n_processes", whole(r->n_processes));
+    json_object_set_new(record, "n_nodes", whole(r->n_nodes));
+    json_object_set_new(record, "n_runs", whole(r->n_runs));
+    json_object_set_new(record, "global_batch", whole(r->global_batch));
+    json_object_set_new(record, "steps", whole(r->steps));
+    json_object_set_new(record, "tokens", whole(r->tokens));
+    set_reals(record, r);
 }
 
 // Speed-ups by tokens/s over the run of one process.
@@ -185,7 +182,7 @@ sm_status sm_scaling_records(const sm_scaling *scaling, const sm_work *work, jso
     *records = json_array();
     for (size_t i = 0; i < scaling->n && status == SM_OK; i++) {
         if (work == NULL || scaling->rows[i].work == *work) {
-            status = add_record(&scaling->rows[i], *records);
+            add_record(&scaling->rows[i], *records);
         }
     }
     if (status == SM_OK && scaling->has_verdict && (work == NULL || *work == SM_WORK_FIXED)) {

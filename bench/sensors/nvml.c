@@ -97,15 +97,12 @@ sm_status sm_nvml_open(const char *name, sm_nvml **nvml) {
         return sm_fail(SM_ERR_UNSUPPORTED, "libnvidia-ml.so.1 does not start: no driver, or no permission");
     }
     sm_status status = find_device(library, name, &found.device);
-    if (status == SM_OK) {
-        *nvml = malloc(sizeof(**nvml));
-        status = *nvml != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for the sensors of %s", name);
-    }
     if (status != SM_OK) {
         found.shutdown();
         dlclose(library);
         return status;
     }
+    *nvml = sm_malloc(sizeof(**nvml));
     **nvml = found;
     return SM_OK;
 }

@@ -25,11 +25,16 @@ static void grow(int64_t *counter, int64_t from, int64_t to) {
 }
 
 void sm_sensors_leave_out(sm_reading *before, const sm_reading *from, const sm_reading *to) {
-#define COUNTERS(X)                                                                                            \
-    X(time_ns)                                                                                                 \
-    X(own_cpu_ns)                                                                                              \
-    X(minor_faults) X(major_faults) X(voluntary_switches) X(involuntary_switches) X(busy_ticks) X(steal_ticks) \
-        X(total_ticks) X(swap_in_pages) X(swap_out_pages) X(throttle_count) X(quota_throttled_ns) X(gpu_energy_mj)
+#define COUNTERS(X)         \
+    X(time_ns)              \
+    X(own_cpu_ns)           \
+    X(minor_faults)         \
+    X(major_faults)         \
+    X(voluntary_switches)   \
+    X(involuntary_switches) \
+    X(busy_ticks)           \
+    X(steal_ticks)          \
+    X(total_ticks) X(swap_in_pages) X(swap_out_pages) X(throttle_count) X(quota_throttled_ns) X(gpu_energy_mj)
 #define X(counter) grow(&before->counter, from->counter, to->counter);
     COUNTERS(X)
 #undef X
@@ -65,22 +70,20 @@ static void set_load(const sm_reading *a, const sm_reading *b, double seconds, s
     row->sensors.own_cpus = (double)(b->own_cpu_ns - a->own_cpu_ns) / 1e9 / seconds;
 }
 
-static sm_status judge_load(const sm_reading *a, const sm_reading *b, double seconds, sm_row *row) {
+static void judge_load(const sm_reading *a, const sm_reading *b, double seconds, sm_row *row) {
     const sm_row_sensors *s = &row->sensors;
     const double ticks_per_s = (double)sysconf(_SC_CLK_TCK);
     double n_cpus = (double)growth(a->total_ticks, b->total_ticks) / ticks_per_s / seconds;
     if (s->steal_share > steal_share_limit) {
-        SM_TRY(sm_row_warn(row, "the hypervisor took %.1f%% of the processor time (steal)", 100 * s->steal_share));
+        sm_row_warn(row, "the hypervisor took %.1f%% of the processor time (steal)", 100 * s->steal_share);
     }
     if (s->other_cpus > other_share_limit * n_cpus) {
-        SM_TRY(sm_row_warn(row, "other processes kept %.2f of %.0f processors busy", s->other_cpus, round(n_cpus)));
+        sm_row_warn(row, "other processes kept %.2f of %.0f processors busy", s->other_cpus, round(n_cpus));
     }
     if ((double)s->involuntary_switches > switches_per_s_limit * seconds && seconds >= shortest_seconds) {
-        SM_TRY(sm_row_warn(row,
-                           "the process was preempted %lld times in %.1f s: more threads than processors, or others",
-                           (long long)s->involuntary_switches, seconds));
+        sm_row_warn(row, "the process was preempted %lld times in %.1f s: more threads than processors, or others",
+                    (long long)s->involuntary_switches, seconds);
     }
-    return SM_OK;
 }
 
 // --- memory -------------------------------------------------------------------------------------
@@ -100,16 +103,15 @@ static void set_memory(const sm_reading *a, const sm_reading *b, sm_row *row) {
     }
 }
 
-static sm_status judge_memory(sm_row *row) {
+static void judge_memory(sm_row *row) {
     const sm_row_sensors *s = &row->sensors;
     if (s->major_faults > 0) {
-        SM_TRY(sm_row_warn(row, "%lld page faults waited for the disk while it measured", (long long)s->major_faults));
+        sm_row_warn(row, "%lld page faults waited for the disk while it measured", (long long)s->major_faults);
     }
     if (s->swap_in_bytes > 0 || s->swap_out_bytes > 0) {
-        SM_TRY(sm_row_warn(row, "the machine swapped (%lld bytes in, %lld out): the figure is that of a disk",
-                           (long long)s->swap_in_bytes, (long long)s->swap_out_bytes));
+        sm_row_warn(row, "the machine swapped (%lld bytes in, %lld out): the figure is that of a disk",
+                    (long long)s->swap_in_bytes, (long long)s->swap_out_bytes);
     }
-    return SM_OK;
 }
 
 // --- clock and heat -----------------------------------------------------------------------------
@@ -128,26 +130,25 @@ static void set_clock(const sm_sensors *found, const sm_reading *a, const sm_rea
     sm_nvml_throttle_text(a->gpu_throttle_reasons | b->gpu_throttle_reasons, s->gpu_throttle, sizeof(s->gpu_throttle));
 }
 
-static sm_status judge_clock(sm_row *row) {
+static void judge_clock(sm_row *row) {
     const sm_row_sensors *s = &row->sensors;
     if (s->governor[0] != '\0' && strcmp(s->governor, "performance") != 0) {
-        SM_TRY(sm_row_warn(row, "the governor is %s; for steady figures: performance", s->governor));
+        sm_row_warn(row, "the governor is %s; for steady figures: performance", s->governor);
     }
     if (s->frequency_after_mhz < s->frequency_before_mhz * (1 - frequency_drop_limit)) {
-        SM_TRY(sm_row_warn(row, "the clock fell from %.0f to %.0f MHz while it measured", s->frequency_before_mhz,
-                           s->frequency_after_mhz));
+        sm_row_warn(row, "the clock fell from %.0f to %.0f MHz while it measured", s->frequency_before_mhz,
+                    s->frequency_after_mhz);
     }
     if (s->throttle_count > 0) {
-        SM_TRY(sm_row_warn(row, "the processor throttled itself for heat, %lld times", (long long)s->throttle_count));
+        sm_row_warn(row, "the processor throttled itself for heat, %lld times", (long long)s->throttle_count);
     }
     if (s->quota_throttled_ns > 0) {
-        SM_TRY(sm_row_warn(row, "the cgroup's limit of processor time stopped the process for %.3g ms",
-                           (double)s->quota_throttled_ns / 1e6));
+        sm_row_warn(row, "the cgroup's limit of processor time stopped the process for %.3g ms",
+                    (double)s->quota_throttled_ns / 1e6);
     }
     if (s->gpu_throttle[0] != '\0') {
-        SM_TRY(sm_row_warn(row, "the device slowed itself down: %s", s->gpu_throttle));
+        sm_row_warn(row, "the device slowed itself down: %s", s->gpu_throttle);
     }
-    return SM_OK;
 }
 
 // --- energy ---------------------------------------------------------------------------------------
@@ -204,26 +205,22 @@ static void set_energy(const sm_sensors *found, const sm_reading *a, const sm_re
 }
 
 // The context is shared between rows: this row gets one of its own to write to.
-static sm_status set_reasons(const sm_sensors *found, sm_row *row) {
+static void set_reasons(const sm_sensors *found, sm_row *row) {
     json_t *context = row->context != NULL ? json_copy(row->context) : json_object();
-    if (json_object_set_new(context, "sensors_absent", json_copy(found->absent)) != 0) {
-        json_decref(context);
-        return sm_fail(SM_ERR_OOM, "no memory for the sensors' facts");
-    }
+    json_object_set_new(context, "sensors_absent", json_copy(found->absent));
     json_decref(row->context);
     row->context = context;
-    return SM_OK;
 }
 
-sm_status sm_sensors_report(const sm_sensors *found, const sm_reading *before, const sm_reading *after,
-                            int64_t n_samples, double n_tokens, sm_row *row) {
+void sm_sensors_report(const sm_sensors *found, const sm_reading *before, const sm_reading *after, int64_t n_samples,
+                       double n_tokens, sm_row *row) {
     double seconds = (double)(after->time_ns - before->time_ns) / 1e9;
-    SM_TRY(set_reasons(found, row));
+    set_reasons(found, row);
     set_load(before, after, seconds, row);
     set_memory(before, after, row);
     set_clock(found, before, after, row);
     set_energy(found, before, after, seconds, n_samples, n_tokens, row);
-    SM_TRY(judge_load(before, after, seconds, row));
-    SM_TRY(judge_memory(row));
-    return judge_clock(row);
+    judge_load(before, after, seconds, row);
+    judge_memory(row);
+    judge_clock(row);
 }

@@ -287,20 +287,12 @@ static void find_all(sm_sensors *s, const char *gpu) {
     }
 }
 
-sm_status sm_sensors_open(const char *root, const char *gpu, sm_sensors **sensors) {
-    sm_sensors *s = calloc(1, sizeof(*s));
-    *sensors = NULL;
-    if (s != NULL) {
-        s->absent = json_object();
-    }
-    if (s == NULL || s->absent == NULL || strlen(root) >= sizeof(s->root)) {
-        sm_sensors_close(s);
-        return sm_fail(SM_ERR_OOM, "no memory for the sensors");
-    }
+void sm_sensors_open(const char *root, const char *gpu, sm_sensors **sensors) {
+    sm_sensors *s = sm_calloc(1, sizeof(*s));
+    s->absent = json_object();
     snprintf(s->root, sizeof(s->root), "%s", root);
     find_all(s, gpu);
     *sensors = s;
-    return SM_OK;
 }
 
 void sm_sensors_close(sm_sensors *s) {

@@ -41,7 +41,7 @@ typedef struct sm_sensors sm_sensors;
 
 // Finds what can be read. `root` stands in front of /proc and /sys: "" but for tests. `gpu` is the
 // name of the device that is measured; "" where that is the host's processor.
-sm_status sm_sensors_open(const char *root, const char *gpu, sm_sensors **sensors);
+void sm_sensors_open(const char *root, const char *gpu, sm_sensors **sensors);
 void sm_sensors_close(sm_sensors *sensors); // NULL is fine
 
 void sm_sensors_read(const sm_sensors *sensors, sm_reading *reading);
@@ -53,7 +53,7 @@ void sm_sensors_leave_out(sm_reading *before, const sm_reading *from, const sm_r
 // sensors_absent, and warns of what spoils the figure: steal, others' load, swapping, major
 // faults, throttling, a falling clock, a governor that saves power. n_samples is the number of
 // samples taken in between, n_tokens that of tokens in each.
-sm_status sm_sensors_report(const sm_sensors *sensors, const sm_reading *before, const sm_reading *after,
-                            int64_t n_samples, double n_tokens, sm_row *row);
+void sm_sensors_report(const sm_sensors *sensors, const sm_reading *before, const sm_reading *after, int64_t n_samples,
+                       double n_tokens, sm_row *row);
 
 #endif

@@ -35,54 +35,43 @@ static json_t *properties_for(json_t *properties, const char **name) {
     json_t *inner = json_object_getn(properties, *name, (size_t)(dot - *name));
     if (inner == NULL) {
         inner = json_pack("{s:[ss], s:{}}", "type", "object", "null", "properties");
-        if (json_object_setn_new(properties, *name, (size_t)(dot - *name), inner) != 0) {
-            return NULL;
-        }
+        json_object_setn_new(properties, *name, (size_t)(dot - *name), inner);
     }
     *name = dot + 1;
     return properties_for(json_object_get(inner, "properties"), name);
 }
 
-static int add_column(json_t *properties, const sm_column *column) {
+static void add_column(json_t *properties, const sm_column *column) {
     const char *name = column->name;
     json_t *property = type_of(column);
     json_t *place = properties_for(properties, &name);
-    const int failed = describe(property, column);
-    return json_object_set_new(place, name, property) | failed; // takes the property over, also when it fails
+    describe(property, column);
+    json_object_set_new(place, name, property);
 }
 
 // Every record has every column: all properties are required, also those of the objects that dotted names lie in.
-static int require_all(json_t *object) {
+static void require_all(json_t *object) {
     json_t *properties = json_object_get(object, "properties");
     json_t *names = json_array();
     const char *name;
     json_t *property;
-    int failed = names == NULL;
     json_object_foreach(properties, name, property) {
-        failed |= json_array_append_new(names, json_string(name)) != 0;
+        json_array_append_new(names, json_string(name));
         if (json_object_get(property, "properties") != NULL) {
-            failed |= require_all(property);
+            require_all(property);
         }
     }
-    return json_object_set_new(object, "required", names) | failed;
+    json_object_set_new(object, "required", names);
 }
 
 json_t *sm_table_json_schema(const sm_table *table, const char *title, const char *description) {
     json_t *properties = json_object();
-    int failed = properties == NULL;
-    for (int i = 0; i < table->n_columns && !failed; i++) {
-        failed = add_column(properties, &table->columns[i]);
-    }
-    if (failed) {
-        json_decref(properties);
-        return NULL;
+    for (int i = 0; i < table->n_columns; i++) {
+        add_column(properties, &table->columns[i]);
     }
     json_t *schema =
         json_pack("{s:s, s:s, s:s, s:s, s:n, s:o}", "$schema", "https://json-schema.org/draft/2020-12/schema", "title",
                   title, "description", description, "type", "object", "required", "properties", properties);
-    if (schema == NULL || require_all(schema) != 0) {
-        json_decref(schema);
-        return NULL;
-    }
+    require_all(schema);
     return schema;
 }

@@ -108,10 +108,7 @@ int sm_json_set_new(json_t *object, const char *name, json_t *value) {
     json_t *inner = json_object_getn(object, name, length);
     if (inner == NULL) {
         inner = json_object();
-        if (json_object_setn_new(object, name, length, inner) != 0) {
-            json_decref(value);
-            return -1;
-        }
+        json_object_setn_new(object, name, length, inner);
     }
     return sm_json_set_new(inner, dot + 1, value);
 }

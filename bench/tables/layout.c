@@ -29,10 +29,7 @@ static const char *escaped(char c) {
 
 char *sm_clean_text(const char *text, bool escapes) {
     enum { MOST_BYTES = 4 }; // of what one is written as
-    char *cell = malloc(MOST_BYTES * strlen(text) + 1);
-    if (cell == NULL) {
-        return NULL;
-    }
+    char *cell = sm_malloc(MOST_BYTES * strlen(text) + 1);
     char *end = cell;
     while (*text != '\0') {
         int length = sm_utf8_length(text);
@@ -128,30 +125,17 @@ static void choose_columns(sm_layout *l) {
     }
 }
 
-static sm_status no_memory(void) { return sm_fail(SM_ERR_OOM, "no memory to lay out a table"); }
-
-static bool put_clean(const sm_layout *l, const char *text, FILE *out) {
+static void put_clean(const sm_layout *l, const char *text, FILE *out) {
     char *clean = sm_clean_text(text, !l->is_text);
-    const bool put = clean != NULL && fputs(clean, out) >= 0;
+    fputs(clean, out);
     free(clean);
-    return put;
 }
 
-static sm_status close_text(FILE *out, bool is_whole, char **text) {
-    if (out != NULL && fclose(out) == 0 && is_whole) {
-        return SM_OK;
-    }
-    free(*text);
-    *text = NULL;
-    return no_memory();
-}
-
-sm_status sm_layout_common_text(const sm_layout *l, char **text) {
+char *sm_layout_common_text(const sm_layout *l) {
+    char *text = NULL;
     size_t size_bytes = 0;
-    *text = NULL;
-    FILE *out = open_memstream(text, &size_bytes);
-    bool is_whole = out != NULL;
-    for (int i = 0; is_whole && i < l->n_common; i++) {
+    FILE *out = sm_memstream(&text, &size_bytes);
+    for (int i = 0; i < l->n_common; i++) {
         char value[SM_CELL_SIZE];
         bool varied;
         const sm_column *column = &l->table->columns[l->common[i]];
@@ -161,9 +145,10 @@ sm_status sm_layout_common_text(const sm_layout *l, char **text) {
                 : l->is_text && json_array_size(l->records) == 1 ? ""
                                                                  : "All rows: ",
                 sm_layout_heading(l, column));
-        is_whole = put_clean(l, value, out);
+        put_clean(l, value, out);
     }
-    return close_text(out, is_whole, text);
+    sm_memstream_close(out);
+    return text;
 }
 
 // --- notes ---------------------------------------------------------------------------------------
@@ -205,43 +190,37 @@ static bool has_note(const json_t *record, const sm_note *n) {
     return false;
 }
 
-static sm_status add_note(sm_layout *l, const sm_column *column, const char *text) {
+static void add_note(sm_layout *l, const sm_column *column, const char *text) {
     for (int i = 0; i < l->n_notes; i++) {
         sm_note *known = &l->notes[i];
         if (known->column == column && sm_same_but_figures(known->text, text)) {
             known->has_variants = known->has_variants || strcmp(known->text, text) != 0;
-            return SM_OK;
+            return;
         }
     }
-    sm_note *notes = realloc(l->notes, ((size_t)l->n_notes + 1) * sizeof(*notes));
-    if (notes == NULL) {
-        return no_memory();
-    }
-    l->notes = notes;
-    notes[l->n_notes++] = (sm_note){.column = column, .text = text};
-    return SM_OK;
+    l->notes = sm_realloc(l->notes, ((size_t)l->n_notes + 1) * sizeof(*l->notes));
+    l->notes[l->n_notes++] = (sm_note){.column = column, .text = text};
 }
 
-static sm_status collect_column(sm_layout *l, const sm_column *column) {
+static void collect_column(sm_layout *l, const sm_column *column) {
     for (size_t i = 0; i < json_array_size(l->records); i++) {
         size_t k;
         json_t *text;
         json_array_foreach(sm_json_get(json_array_get(l->records, i), column->name), k, text) {
             if (json_is_string(text)) {
-                SM_TRY(add_note(l, column, json_string_value(text)));
+                add_note(l, column, json_string_value(text));
             }
         }
     }
-    return SM_OK;
 }
 
-static sm_status collect_notes(sm_layout *l) {
+static void collect_notes(sm_layout *l) {
     const size_t n_records = json_array_size(l->records);
     int n_marks = 0;
     for (int i = 0; i < l->table->n_columns; i++) {
         const sm_column *column = &l->table->columns[i];
         if (is_note(column)) {
-            SM_TRY(collect_column(l, column));
+            collect_column(l, column);
         }
     }
     for (int i = 0; i < l->n_notes; i++) {
@@ -252,7 +231,6 @@ static sm_status collect_notes(sm_layout *l) {
         bool of_some = (size_t)n->n_records < n_records && n->column->view == SM_SHOWN_AS_NOTES;
         n->mark = of_some ? ++n_marks : 0;
     }
-    return SM_OK;
 }
 
 // Appends the marks of a record's notes to a text: "ok [1] [3]".
@@ -268,33 +246,28 @@ static void append_marks(const sm_layout *l, const json_t *record, char text[SM_
 
 // --- cells ---------------------------------------------------------------------------------------
 
-static sm_status fill_cell(sm_layout *l, size_t row, int j, const char *text) {
+static void fill_cell(sm_layout *l, size_t row, int j, const char *text) {
     char *cell = sm_clean_text(text[0] != '\0' ? text : "-", !l->is_text);
-    if (cell == NULL) {
-        return no_memory();
-    }
     l->cells[row * (size_t)l->n_shown + (size_t)j] = cell;
     int width = sm_text_width(cell);
     if (width > l->widths[j]) {
         l->widths[j] = width;
     }
-    return SM_OK;
 }
 
-static sm_status fill_cells(sm_layout *l) {
+static void fill_cells(sm_layout *l) {
     char text[SM_CELL_SIZE];
     for (int j = 0; j < l->n_shown; j++) {
         const sm_column *column = &l->table->columns[l->shown[j]];
-        SM_TRY(fill_cell(l, 0, j, sm_layout_heading(l, column)));
+        fill_cell(l, 0, j, sm_layout_heading(l, column));
         for (size_t i = 0; i < json_array_size(l->records); i++) {
             sm_layout_show(l, column, json_array_get(l->records, i), text);
             if (j + 1 == l->n_shown) {
                 append_marks(l, json_array_get(l->records, i), text);
             }
-            SM_TRY(fill_cell(l, i + 1, j, text));
+            fill_cell(l, i + 1, j, text);
         }
     }
-    return SM_OK;
 }
 
 // --- the whole -----------------------------------------------------------------------------------
@@ -310,49 +283,39 @@ bool sm_layout_is_number(const sm_layout *l, int j) {
     return type == SM_COLUMN_INTEGER || type == SM_COLUMN_REAL;
 }
 
-sm_status sm_layout_note_text(const sm_layout *l, int index, char **text) {
+char *sm_layout_note_text(const sm_layout *l, int index) {
     const sm_note *n = &l->notes[index];
+    char *text = NULL;
     size_t size_bytes = 0;
-    *text = NULL;
-    FILE *out = open_memstream(text, &size_bytes);
-    bool is_whole = false;
-    if (out != NULL) {
-        char mark[32] = "";
-        if (n->mark > 0) {
-            snprintf(mark, sizeof(mark), "[%d] ", n->mark);
-        }
-        fprintf(out, "%s%s: ", mark, n->column->heading);
-        is_whole = put_clean(l, n->text, out);
-        if (n->has_variants) {
-            fprintf(out, " (figures of the first of %d rows)", n->n_records);
-        }
+    FILE *out = sm_memstream(&text, &size_bytes);
+    if (n->mark > 0) {
+        fprintf(out, "[%d] ", n->mark);
     }
-    return close_text(out, is_whole, text);
+    fprintf(out, "%s: ", n->column->heading);
+    put_clean(l, n->text, out);
+    if (n->has_variants) {
+        fprintf(out, " (figures of the first of %d rows)", n->n_records);
+    }
+    sm_memstream_close(out);
+    return text;
 }
 
-sm_status sm_layout_choose(sm_layout *l) {
+void sm_layout_choose(sm_layout *l) {
     const size_t n_columns = (size_t)l->table->n_columns;
-    l->shown = calloc(n_columns, sizeof(*l->shown));
-    l->common = calloc(n_columns, sizeof(*l->common));
-    l->widths = calloc(n_columns, sizeof(*l->widths));
-    if (l->shown == NULL || l->common == NULL || l->widths == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory to lay out a table of %d columns", l->table->n_columns);
-    }
+    l->shown = sm_calloc(n_columns, sizeof(*l->shown));
+    l->common = sm_calloc(n_columns, sizeof(*l->common));
+    l->widths = sm_calloc(n_columns, sizeof(*l->widths));
     choose_columns(l);
-    return SM_OK;
 }
 
-sm_status sm_layout_make(sm_layout *l) {
-    SM_TRY(sm_layout_choose(l));
+void sm_layout_make(sm_layout *l) {
+    sm_layout_choose(l);
     if (l->n_shown == 0) {
-        return SM_OK;
+        return;
     }
-    l->cells = calloc(sm_layout_rows(l) * (size_t)l->n_shown, sizeof(*l->cells));
-    if (l->cells == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory to lay out a table of %zu rows", sm_layout_rows(l));
-    }
-    SM_TRY(collect_notes(l));
-    return fill_cells(l);
+    l->cells = sm_calloc(sm_layout_rows(l) * (size_t)l->n_shown, sizeof(*l->cells));
+    collect_notes(l);
+    fill_cells(l);
 }
 
 static bool shows(const sm_layout *l, const char *column) {

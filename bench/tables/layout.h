@@ -32,8 +32,8 @@ typedef struct {
 } sm_layout;
 
 // Fills the rest; call sm_layout_free() also after a failure. sm_layout_choose() leaves out cells and notes.
-sm_status sm_layout_make(sm_layout *l);
-sm_status sm_layout_choose(sm_layout *l);
+void sm_layout_make(sm_layout *l);
+void sm_layout_choose(sm_layout *l);
 void sm_layout_show(const sm_layout *l, const sm_column *column, const json_t *record, char text[SM_CELL_SIZE]);
 const char *sm_layout_heading(const sm_layout *l, const sm_column *column);
 void sm_layout_free(sm_layout *l);
@@ -44,13 +44,13 @@ bool sm_layout_is_number(const sm_layout *l, int j); // of a column: its cells a
 
 // "All rows: model small, mode fused": columns with the same value in every line. The caller frees it; "" if there are
 // none.
-sm_status sm_layout_common_text(const sm_layout *l, char **text);
+char *sm_layout_common_text(const sm_layout *l);
 
 // Writes the lines of a legend (NULL: none) whose columns are shown.
 void sm_layout_explain(const sm_layout *l, const sm_legend_line *legend, FILE *out);
 
 // "[1] warning: ..."; the caller frees it.
-sm_status sm_layout_note_text(const sm_layout *l, int index, char **text);
+char *sm_layout_note_text(const sm_layout *l, int index);
 
 // Whether texts differ only in numbers.
 bool sm_same_but_figures(const char *a, const char *b);

@@ -5,14 +5,10 @@
 
 #include <stdlib.h>
 
-sm_status sm_markdown_text(const char *text, FILE *out) {
+void sm_markdown_text(const char *text, FILE *out) {
     char *clean = sm_clean_text(text, true);
-    if (clean == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory to lay out a table");
-    }
     fputs(clean, out);
     free(clean);
-    return SM_OK;
 }
 
 static void put_repeated(FILE *out, char c, int n) {
@@ -48,44 +44,29 @@ static void write_rule(const sm_layout *l, FILE *out) {
     fputs("|\n", out);
 }
 
-static sm_status write_common(const sm_layout *l, FILE *out) {
-    char *text;
-    SM_TRY(sm_layout_common_text(l, &text));
-    fprintf(out, text[0] != '\0' ? "%s\n\n" : "%s", text);
-    free(text);
-    return SM_OK;
-}
-
-static sm_status write_notes(const sm_layout *l, FILE *out) {
-    for (int i = 0; i < l->n_notes; i++) {
-        char *text;
-        SM_TRY(sm_layout_note_text(l, i, &text));
-        fprintf(out, "%s- %s\n", i > 0 ? "" : "\n", text);
-        free(text);
-    }
-    return SM_OK;
-}
-
-static sm_status write_table(const sm_layout *l, FILE *out) {
+static void write_table(const sm_layout *l, FILE *out) {
     if (l->n_shown == 0) {
-        return SM_OK;
+        return;
     }
-    SM_TRY(write_common(l, out));
+    char *common = sm_layout_common_text(l);
+    fprintf(out, common[0] != '\0' ? "%s\n\n" : "%s", common);
+    free(common);
     write_line(l, 0, out);
     write_rule(l, out);
     for (size_t row = 1; row < sm_layout_rows(l); row++) {
         write_line(l, row, out);
     }
-    return write_notes(l, out);
+    for (int i = 0; i < l->n_notes; i++) {
+        char *note = sm_layout_note_text(l, i);
+        fprintf(out, "%s- %s\n", i > 0 ? "" : "\n", note);
+        free(note);
+    }
 }
 
-sm_status sm_markdown_write(const sm_table *table, const json_t *records, const sm_legend_line *legend, FILE *out) {
+void sm_markdown_write(const sm_table *table, const json_t *records, const sm_legend_line *legend, FILE *out) {
     sm_layout l = {.table = table, .records = records};
-    sm_status status = sm_layout_make(&l);
-    if (status == SM_OK) {
-        status = write_table(&l, out);
-        sm_layout_explain(&l, legend, out);
-    }
+    sm_layout_make(&l);
+    write_table(&l, out);
+    sm_layout_explain(&l, legend, out);
     sm_layout_free(&l);
-    return status;
 }

@@ -16,9 +16,9 @@
 #include "bench/tables/table.h"
 
 // Writes the array of records, then the legend (NULL: none).
-sm_status sm_markdown_write(const sm_table *table, const json_t *records, const sm_legend_line *legend, FILE *out);
+void sm_markdown_write(const sm_table *table, const json_t *records, const sm_legend_line *legend, FILE *out);
 
 // A text with escaped markup; control characters become spaces.
-sm_status sm_markdown_text(const char *text, FILE *out);
+void sm_markdown_text(const char *text, FILE *out);
 
 #endif

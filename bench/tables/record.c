@@ -96,12 +96,9 @@ static sm_column shown_alone(const sm_column *column, char heading[HEADING_SIZE]
 }
 
 sm_status sm_table_choose(const sm_table *table, const char *const *names, int n, sm_table *chosen) {
-    sm_column *columns = calloc((size_t)n, sizeof(*columns) + HEADING_SIZE);
+    sm_column *columns = sm_calloc((size_t)n, sizeof(*columns) + HEADING_SIZE);
     char *headings = (char *)(columns + n);
     *chosen = (sm_table){.name = table->name, .columns = columns};
-    if (columns == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for %d columns", n);
-    }
     for (int i = 0; i < n; i++) {
         int k = 0;
         while (k < table->n_columns && !is_flat_name(names[i], table->columns[k].name)) {
@@ -133,10 +130,7 @@ json_t *sm_records_chosen(const sm_table *chosen, const json_t *records) {
 static json_t *integers_to_json(const sm_integers *array) {
     json_t *json = json_array();
     for (int64_t i = 0; i < array->n; i++) {
-        if (json_array_append_new(json, sm_json_integer(array->values[i])) != 0) {
-            json_decref(json);
-            return NULL;
-        }
+        json_array_append_new(json, sm_json_integer(array->values[i]));
     }
     return json;
 }
@@ -144,10 +138,7 @@ static json_t *integers_to_json(const sm_integers *array) {
 static json_t *reals_to_json(const sm_reals *array) {
     json_t *json = json_array();
     for (int64_t i = 0; i < array->n; i++) {
-        if (json_array_append_new(json, sm_json_real(array->values[i])) != 0) {
-            json_decref(json);
-            return NULL;
-        }
+        json_array_append_new(json, sm_json_real(array->values[i]));
     }
     return json;
 }
@@ -174,22 +165,15 @@ json_t *sm_record_from_struct(const sm_table *table, const void *base) {
     json_t *record = json_object();
     for (int i = 0; i < table->n_columns; i++) {
         const sm_column *column = &table->columns[i];
-        if (sm_json_set_new(record, column->name, field_to_json(column, base)) != 0) {
-            json_decref(record);
-            return NULL;
-        }
+        sm_json_set_new(record, column->name, field_to_json(column, base));
     }
     return record;
 }
 
 // --- json, jsonl -------------------------------------------------------------------------
 
-static sm_status no_memory(void) { return sm_fail(SM_ERR_OOM, "no memory to write a result record"); }
-
-static sm_status dump(const sm_record_writer *w, const json_t *value) {
-    // check_stream detects a failed write; the only other failure is memory.
-    return json_dumpf(value, w->out, SM_JSON_DUMP_FLAGS) == 0 || ferror(w->out) ? SM_OK : no_memory();
-}
+// check_stream detects a failed write.
+static void dump(const sm_record_writer *w, const json_t *value) { json_dumpf(value, w->out, SM_JSON_DUMP_FLAGS); }
 
 static sm_status json_begin(sm_record_writer *w) {
     fputs("[", w->out);
@@ -204,11 +188,10 @@ static sm_status json_record(sm_record_writer *w, json_t *record) {
     json_object_foreach(record, key, value) {
         json_t *name = json_string(key);
         fputs(separator, w->out);
-        sm_status status = name != NULL ? dump(w, name) : no_memory();
+        dump(w, name);
         json_decref(name);
-        SM_TRY(status);
         fputs(": ", w->out);
-        SM_TRY(dump(w, value));
+        dump(w, value);
         separator = ",\n    ";
     }
     fputs("\n  }", w->out);
@@ -221,7 +204,7 @@ static sm_status json_end(sm_record_writer *w) {
 }
 
 static sm_status jsonl_record(sm_record_writer *w, json_t *record) {
-    SM_TRY(dump(w, record));
+    dump(w, record);
     fputs("\n", w->out);
     return SM_OK;
 }
@@ -275,22 +258,18 @@ static void put_csv_text(FILE *out, const char *text) {
 void sm_csv_quoted(FILE *out, const char *text) { put_csv(out, text, true); }
 
 // Arrays and objects are written as texts of their JSON.
-static sm_status put_value(FILE *out, const json_t *value) {
+static void put_value(FILE *out, const json_t *value) {
     if (json_is_string(value)) {
         put_csv_text(out, json_string_value(value));
-        return SM_OK;
+        return;
     }
     char *text = sm_json_dump(value);
-    if (text == NULL) {
-        return no_memory();
-    }
     if (json_is_number(value)) {
         fputs(text, out);
     } else {
         put_csv_text(out, text);
     }
     free(text);
-    return SM_OK;
 }
 
 static sm_status csv_begin(sm_record_writer *w) {
@@ -309,7 +288,7 @@ static sm_status csv_record(sm_record_writer *w, json_t *record) {
         if (json_is_boolean(value)) {
             fputs(json_is_true(value) ? "true" : "false", w->out);
         } else if (value != NULL && !json_is_null(value)) {
-            SM_TRY(put_value(w->out, value));
+            put_value(w->out, value);
         }
     }
     fputs("\n", w->out);
@@ -320,18 +299,28 @@ static sm_status csv_record(sm_record_writer *w, json_t *record) {
 
 static sm_status keep_begin(sm_record_writer *w) {
     w->kept = json_array();
-    return w->kept != NULL ? SM_OK : no_memory();
+    return SM_OK;
 }
 
 static sm_status keep_record(sm_record_writer *w, json_t *record) {
-    return json_array_append(w->kept, record) == 0 ? SM_OK : no_memory();
+    json_array_append(w->kept, record);
+    return SM_OK;
 }
 
-static sm_status markdown_end(sm_record_writer *w) { return sm_markdown_write(w->table, w->kept, w->legend, w->out); }
+static sm_status markdown_end(sm_record_writer *w) {
+    sm_markdown_write(w->table, w->kept, w->legend, w->out);
+    return SM_OK;
+}
 
-static sm_status text_end(sm_record_writer *w) { return sm_text_write(w->table, w->kept, w->legend, w->out); }
+static sm_status text_end(sm_record_writer *w) {
+    sm_text_write(w->table, w->kept, w->legend, w->out);
+    return SM_OK;
+}
 
-static sm_status typeset_end(sm_record_writer *w) { return sm_typeset_write(w->table, w->kept, w->format, w->out); }
+static sm_status typeset_end(sm_record_writer *w) {
+    sm_typeset_write(w->table, w->kept, w->format, w->out);
+    return SM_OK;
+}
 
 // --- writer --------------------------------------------------------------------------------
 
@@ -363,10 +352,7 @@ static sm_status check_stream(sm_record_writer *w) {
 
 sm_status sm_record_writer_open(const sm_table *table, sm_format format, FILE *out, sm_record_writer **writer) {
     *writer = NULL;
-    sm_record_writer *w = calloc(1, sizeof(*w));
-    if (w == NULL) {
-        return no_memory();
-    }
+    sm_record_writer *w = sm_calloc(1, sizeof(*w));
     w->table = table;
     w->format = format;
     w->out = out;
@@ -381,23 +367,18 @@ cleanup:
     return status;
 }
 
-static sm_status complete(const sm_table *table, json_t *record) {
+static void complete(const sm_table *table, json_t *record) {
     for (int i = 0; i < table->n_columns; i++) {
         const char *name = table->columns[i].name;
-        bool present = sm_json_get(record, name) != NULL;
-        if (!present && sm_json_set_new(record, name, json_null()) != 0) {
-            return sm_fail(SM_ERR_INTERNAL, "result record: field %s cannot be set", name);
+        if (sm_json_get(record, name) == NULL) {
+            sm_json_set_new(record, name, json_null());
         }
     }
-    return SM_OK;
 }
 
 sm_status sm_record_write(sm_record_writer *writer, json_t *record) {
-    if (record == NULL) {
-        return no_memory();
-    }
     sm_status status = SM_OK;
-    SM_TRY_GOTO(complete(writer->table, record));
+    complete(writer->table, record);
     SM_TRY_GOTO(formats[writer->format].record(writer, record));
     writer->n_records++;
     SM_TRY_GOTO(check_stream(writer));

@@ -65,7 +65,7 @@ typedef struct sm_record_writer sm_record_writer;
 sm_status sm_record_writer_open(const sm_table *table, sm_format format, FILE *out, sm_record_writer **writer);
 
 // latex and typst, whole (typeset.c).
-sm_status sm_typeset_write(const sm_table *table, const json_t *records, sm_format format, FILE *out);
+void sm_typeset_write(const sm_table *table, const json_t *records, sm_format format, FILE *out);
 
 // Writes one record and takes ownership of it, also after a failure. Missing columns become null; fields without a
 // column are kept in json and jsonl.

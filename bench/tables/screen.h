@@ -30,6 +30,6 @@ FILE *sm_screen_open(FILE *out, bool fits);
 //
 //   device               test         tokens/s (95%)  step ms  of peak    memory  status
 //   cpu amx              step b4s256      349 ± 0.6%     2930    54.8%  2.39 GiB  ok
-sm_status sm_text_write(const sm_table *table, const json_t *records, const sm_legend_line *legend, FILE *out);
+void sm_text_write(const sm_table *table, const json_t *records, const sm_legend_line *legend, FILE *out);
 
 #endif

@@ -119,44 +119,29 @@ static void write_records(sm_layout *l, int width, FILE *out) {
     }
 }
 
-static sm_status write_common(const sm_layout *l, int width, FILE *out) {
-    char *text;
-    SM_TRY(sm_layout_common_text(l, &text));
-    sm_screen_put_within(out, width, 0, 2, text);
-    fputs(text[0] != '\0' ? "\n\n" : "", out);
-    free(text);
-    return SM_OK;
-}
-
-static sm_status write_notes(const sm_layout *l, int width, FILE *out) {
-    for (int i = 0; i < l->n_notes; i++) {
-        char *text;
-        SM_TRY(sm_layout_note_text(l, i, &text));
-        fputs(i > 0 ? "- " : "\n- ", out);
-        sm_screen_put_within(out, width, 2, 0, text);
-        fputc('\n', out);
-        free(text);
-    }
-    return SM_OK;
-}
-
-static sm_status write_table(sm_layout *l, int width, FILE *out) {
+static void write_table(sm_layout *l, int width, FILE *out) {
     if (l->n_shown == 0) {
-        return SM_OK;
+        return;
     }
-    SM_TRY(write_common(l, width, out));
+    char *common = sm_layout_common_text(l);
+    sm_screen_put_within(out, width, 0, 2, common);
+    fputs(common[0] != '\0' ? "\n\n" : "", out);
+    free(common);
     write_records(l, width, out);
-    return write_notes(l, width, out);
+    for (int i = 0; i < l->n_notes; i++) {
+        char *note = sm_layout_note_text(l, i);
+        fputs(i > 0 ? "- " : "\n- ", out);
+        sm_screen_put_within(out, width, 2, 0, note);
+        fputc('\n', out);
+        free(note);
+    }
 }
 
-sm_status sm_text_write(const sm_table *table, const json_t *records, const sm_legend_line *legend, FILE *out) {
+void sm_text_write(const sm_table *table, const json_t *records, const sm_legend_line *legend, FILE *out) {
     sm_layout l = {.table = table, .records = records, .is_text = true};
     const int width = sm_screen_width(out);
-    sm_status status = sm_layout_make(&l);
-    if (status == SM_OK) {
-        status = write_table(&l, width > 0 ? width : WIDTH_ELSEWHERE, out);
-        sm_layout_explain(&l, legend, out);
-    }
+    sm_layout_make(&l);
+    write_table(&l, width > 0 ? width : WIDTH_ELSEWHERE, out);
+    sm_layout_explain(&l, legend, out);
     sm_layout_free(&l);
-    return status;
 }

@@ -59,24 +59,21 @@ static void put_typst(const sm_layout *l, FILE *out) {
 }
 
 // As comments: what all rows share, and the notes.
-static sm_status put_table(const sm_layout *l, bool is_latex, FILE *out) {
+static void put_table(const sm_layout *l, bool is_latex, FILE *out) {
     const char *comment = is_latex ? "%" : "//";
     for (int i = -1; i < l->n_notes; i++) {
-        char *text;
-        SM_TRY(i < 0 ? sm_layout_common_text(l, &text) : sm_layout_note_text(l, i, &text));
+        char *text = i < 0 ? sm_layout_common_text(l) : sm_layout_note_text(l, i);
         fprintf(out, text[0] != '\0' ? "%s %s\n" : "", comment, text);
         free(text);
     }
     (is_latex ? put_latex : put_typst)(l, out);
-    return SM_OK;
 }
 
-sm_status sm_typeset_write(const sm_table *table, const json_t *records, sm_format format, FILE *out) {
+void sm_typeset_write(const sm_table *table, const json_t *records, sm_format format, FILE *out) {
     sm_layout layout = {.table = table, .records = records, .is_text = true, .is_page = true};
-    sm_status status = sm_layout_make(&layout);
-    if (status == SM_OK && layout.n_shown > 0) {
-        status = put_table(&layout, format == SM_FORMAT_LATEX, out);
+    sm_layout_make(&layout);
+    if (layout.n_shown > 0) {
+        put_table(&layout, format == SM_FORMAT_LATEX, out);
     }
     sm_layout_free(&layout);
-    return status;
 }

@@ -80,16 +80,7 @@ static bool has_stack(void) {
     return now_bytes >= LEAST_BYTES;
 }
 
-// JSON values are allocated or the program exits, with code 1 and the size requested: a result consists of many small
-// values, and one that is silently missing would look unknown. Files that are replaced as a whole keep their old state.
-static void *allocate(size_t size_bytes) {
-    void *memory = malloc(size_bytes);
-    if (memory == NULL && size_bytes > 0) {
-        cli_note("out of memory: %zu bytes for a JSON value", size_bytes);
-        exit(EXIT_FAILURE);
-    }
-    return memory;
-}
+static void note_no_memory(const char *line) { cli_note("%s", line); }
 
 // SM_ERR_OOM if there is not even the memory that libraries assume: hwloc, which reads the machine's topology before
 // anything large is allocated, crashes when an allocation fails.
@@ -249,7 +240,8 @@ static int front_option(int argc, char **argv) {
 int main(int argc, char **argv) {
     signal(SIGXFSZ, SIG_IGN); // a file beyond the limit (ulimit -f) is a failed write, not the end of the program
     os_begin(argv[0]);
-    json_set_alloc_funcs(allocate, free);
+    sm_no_memory_note = note_no_memory;
+    json_set_alloc_funcs(sm_malloc, free); // JSON values are small, too
     if (!has_stack()) {
         return EXIT_ERROR;
     }

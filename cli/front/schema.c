@@ -12,9 +12,6 @@ sm_status cli_print_schema(cli_command command) {
     snprintf(title, sizeof(title), "record of stepmark %s", c->name);
     json_t *schema =
         c->table == &sm_row_table ? sm_row_json_schema() : sm_table_json_schema(c->table, title, c->purpose);
-    if (schema == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for the schema");
-    }
     bool written = json_dumpf(schema, stdout, JSON_INDENT(2)) == 0;
     json_decref(schema);
     putchar('\n');

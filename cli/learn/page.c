@@ -166,13 +166,11 @@ static void choose_text(page *p) {
 
 // --- data ------------------------------------------------------------------------------------------
 
-static sm_status set(page *p, const char *key, json_t *value) {
-    return json_object_set_new(p->data, key, value) == 0 ? SM_OK : sm_fail(SM_ERR_OOM, "page: no memory for %s", key);
-}
+static void set(page *p, const char *key, json_t *value) { json_object_set_new(p->data, key, value); }
 
 static sm_status walk(page *p) {
     cli_page_step *step = NULL;
-    SM_TRY(cli_page_step_new(p->data, &step));
+    cli_page_step_new(p->data, &step);
     cli_walk_writer writer = cli_page_writer(step);
     sm_status status = cli_walk_with(&p->options, &writer);
     cli_page_step_free(step);
@@ -180,7 +178,7 @@ static sm_status walk(page *p) {
 }
 
 // The texts of the ids, unless ids are bytes.
-static sm_status set_vocabulary(page *p) {
+static void set_vocabulary(page *p) {
     const int64_t vocab = p->job.config.vocab;
     sm_tokenizer *tokenizer = NULL;
     json_t *pieces = json_null();
@@ -196,8 +194,8 @@ static sm_status set_vocabulary(page *p) {
         }
     }
     sm_tokenizer_free(tokenizer);
-    SM_TRY(set(p, "has_bytes", json_boolean(found == SM_OK && tokenizer == NULL)));
-    return set(p, "vocabulary", pieces);
+    set(p, "has_bytes", json_boolean(found == SM_OK && tokenizer == NULL));
+    set(p, "vocabulary", pieces);
 }
 
 // Words of the command line that `walk` does not take, or that are rewritten.
@@ -218,14 +216,11 @@ static void put_word(FILE *out, const char *word) {
 }
 
 // The `walk` command that prints the same numbers; of slices, norms and the first values.
-static sm_status set_command(page *p) {
+static void set_command(page *p) {
     const cli_options *o = &p->options;
     char *text = NULL;
     size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    if (out == NULL) {
-        return sm_fail(SM_ERR_OOM, "page: out of memory");
-    }
+    FILE *out = sm_memstream(&text, &size);
     fprintf(out, "stepmark walk %s -o json --seq-len %lld", o->walk.slice_elems > 0 ? "--values --all" : "--full",
             (long long)p->job.T);
     for (int i = 2; i < o->argc; i++) {
@@ -243,19 +238,17 @@ static sm_status set_command(page *p) {
         fputs(" --text", out);
         put_word(out, o->walk.text);
     }
-    const bool failed = ferror(out) != 0;
-    sm_status status = fclose(out) != 0 || failed ? sm_fail(SM_ERR_OOM, "page: out of memory")
-                                                  : set(p, "command", sm_json_bytes(text));
+    sm_memstream_close(out);
+    set(p, "command", sm_json_bytes(text));
     free(text);
-    return status;
 }
 
-static sm_status set_title(page *p) {
+static void set_title(page *p) {
     char title[256];
     const sm_model_config *c = &p->job.config;
     snprintf(title, sizeof(title), "One training step of %s %s, op by op", c->model->name,
              p->options.model.weights != NULL ? p->options.model.weights : p->options.model.models.texts[0]);
-    return set(p, "title", sm_json_bytes(title));
+    set(p, "title", sm_json_bytes(title));
 }
 
 static sm_status gather(page *p, const sm_plan *plan) {
@@ -265,18 +258,18 @@ static sm_status gather(page *p, const sm_plan *plan) {
     json_t *files = json_object();
     const char *tier;
     sm_status status = SM_OK;
-    SM_TRY_GOTO(set_title(p));
-    SM_TRY_GOTO(set_command(p));
+    set_title(p);
+    set_command(p);
     SM_TRY_GOTO(walk(p));
-    SM_TRY_GOTO(set_vocabulary(p));
+    set_vocabulary(p);
     SM_TRY_GOTO(make_plan(p, other_mode, &other));
     SM_TRY_GOTO(sm_plan_assign_memory(other, 0));
-    SM_TRY_GOTO(set(p, "other", sm_step_page_plan(other)));
-    SM_TRY_GOTO(set(p, "other_mode", json_string(sm_mode_name(other_mode))));
+    set(p, "other", sm_step_page_plan(other));
+    set(p, "other_mode", json_string(sm_mode_name(other_mode)));
     SM_TRY_GOTO(cli_page_times(&p->options, plan, &times, &tier));
-    SM_TRY_GOTO(set(p, "times", json_incref(times)));
-    SM_TRY_GOTO(set(p, "kinds", cli_page_kinds((const sm_plan *const[]){plan, other, NULL}, tier, files)));
-    SM_TRY_GOTO(set(p, "files", json_incref(files)));
+    set(p, "times", json_incref(times));
+    set(p, "kinds", cli_page_kinds((const sm_plan *const[]){plan, other, NULL}, tier, files));
+    set(p, "files", json_incref(files));
 cleanup:
     json_decref(files);
     json_decref(times);

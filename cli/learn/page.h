@@ -10,7 +10,7 @@
 // A walk's writer that collects data; after a walk `data` has "walk" (`walk -o json` without values), "film" (the
 // values, memory_changes.h) and "plan" (step_page.h).
 typedef struct cli_page_step cli_page_step;
-sm_status cli_page_step_new(json_t *data, cli_page_step **step);
+void cli_page_step_new(json_t *data, cli_page_step **step);
 void cli_page_step_free(cli_page_step *step); // NULL is fine
 cli_walk_writer cli_page_writer(cli_page_step *step);
 

@@ -12,13 +12,9 @@ struct cli_page_step {
     sm_film *film;
 };
 
-sm_status cli_page_step_new(json_t *data, cli_page_step **step) {
-    *step = calloc(1, sizeof(**step));
-    if (*step == NULL) {
-        return sm_fail(SM_ERR_OOM, "page: out of memory");
-    }
+void cli_page_step_new(json_t *data, cli_page_step **step) {
+    *step = sm_calloc(1, sizeof(**step));
     (*step)->data = data;
-    return SM_OK;
 }
 
 void cli_page_step_free(cli_page_step *step) {
@@ -28,9 +24,7 @@ void cli_page_step_free(cli_page_step *step) {
     }
 }
 
-static sm_status set(json_t *object, const char *key, json_t *value) {
-    return json_object_set_new(object, key, value) == 0 ? SM_OK : sm_fail(SM_ERR_OOM, "page: no memory for %s", key);
-}
+static void set(json_t *object, const char *key, json_t *value) { json_object_set_new(object, key, value); }
 
 static sm_status see(sm_film *film, int moment, int tensor, const cli_walk_data *data) {
     return data->full != NULL ? sm_film_see(film, moment, tensor, data->full) : SM_OK;
@@ -44,7 +38,7 @@ static void leave_out_values(cli_walk_data *data, int n) {
 }
 
 // Tensors that are shown apart say which part of them.
-static sm_status set_slices(const sm_plan *plan, int64_t slice_elems, json_t *tensors) {
+static void set_slices(const sm_plan *plan, int64_t slice_elems, json_t *tensors) {
     for (int i = 0; i < plan->n_tensors; i++) {
         int64_t dims[SM_MAX_DIMS];
         if (sm_page_slice(plan, i, slice_elems, dims)) {
@@ -52,27 +46,27 @@ static sm_status set_slices(const sm_plan *plan, int64_t slice_elems, json_t *te
             for (int d = 0; d < plan->tensors[i].n_dims; d++) {
                 json_array_append_new(slice, json_integer(dims[d]));
             }
-            SM_TRY(set(json_array_get(tensors, (size_t)i), "slice", slice));
+            set(json_array_get(tensors, (size_t)i), "slice", slice);
         }
     }
-    return SM_OK;
 }
 
 static sm_status begin(cli_walk_writer *writer, const cli_walk_head *head) {
     cli_page_step *step = writer->page;
     const sm_plan *plan = head->plan;
     cli_walk_head shown = *head;
-    SM_TRY(sm_film_new(plan, head->options->walk.slice_elems, &step->film));
+    step->film = sm_film_new(plan, head->options->walk.slice_elems);
     for (int i = 0; i < plan->n_tensors; i++) {
         SM_TRY(see(step->film, 0, i, &head->initial[i]));
     }
     shown.initial = NULL;
     json_t *walk = cli_walk_head_json(&shown);
-    SM_TRY(set(step->data, "walk", walk));
-    SM_TRY(set_slices(plan, head->options->walk.slice_elems, json_object_get(walk, "tensors")));
+    set(step->data, "walk", walk);
+    set_slices(plan, head->options->walk.slice_elems, json_object_get(walk, "tensors"));
     step->ops = json_array();
-    SM_TRY(set(walk, "ops", step->ops));
-    return set(step->data, "plan", sm_step_page_plan(plan));
+    set(walk, "ops", step->ops);
+    set(step->data, "plan", sm_step_page_plan(plan));
+    return SM_OK;
 }
 
 static sm_status take_op(cli_walk_writer *writer, const cli_walk_op *event) {
@@ -91,9 +85,8 @@ static sm_status take_op(cli_walk_writer *writer, const cli_walk_op *event) {
     leave_out_values(shown.in, SM_MAX_IN);
     leave_out_values(shown.before, SM_MAX_OUT);
     leave_out_values(shown.out, SM_MAX_OUT);
-    return json_array_append_new(step->ops, cli_walk_op_json(&shown)) == 0
-               ? SM_OK
-               : sm_fail(SM_ERR_OOM, "page: no memory for op %d", event->index);
+    json_array_append_new(step->ops, cli_walk_op_json(&shown));
+    return SM_OK;
 }
 
 static sm_status skip(cli_walk_writer *writer, const sm_plan *plan, sm_range ops) {
@@ -105,7 +98,8 @@ static sm_status skip(cli_walk_writer *writer, const sm_plan *plan, sm_range ops
 
 static sm_status end(cli_walk_writer *writer, const sm_plan *plan) {
     (void)plan;
-    return set(writer->page->data, "film", sm_film_json(writer->page->film));
+    set(writer->page->data, "film", sm_film_json(writer->page->film));
+    return SM_OK;
 }
 
 cli_walk_writer cli_page_writer(cli_page_step *step) {

@@ -26,17 +26,16 @@ static json_t *ids_json(const int32_t *ids, int64_t n) {
     return array;
 }
 
-// Adds values to the object of an operand or tensor. Returns 0, or -1 when out of memory.
-static int add_data(json_t *object, const cli_walk_data *data) {
+// Adds values to the object of an operand or tensor.
+static void add_data(json_t *object, const cli_walk_data *data) {
     if (!data->has) {
-        return 0;
+        return;
     }
-    int failed = json_object_set_new(object, "first", reals_json(data->first, data->n_first));
-    failed |= json_object_set_new(object, "norm", sm_json_real(data->norm));
+    json_object_set_new(object, "first", reals_json(data->first, data->n_first));
+    json_object_set_new(object, "norm", sm_json_real(data->norm));
     if (data->full != NULL) {
-        failed |= json_object_set_new(object, "values", reals_json(data->full, data->n_elems));
+        json_object_set_new(object, "values", reals_json(data->full, data->n_elems));
     }
-    return failed;
 }
 
 static json_t *dims_json(const sm_tensor *t) {
@@ -101,23 +100,19 @@ static json_t *attributes_json(const sm_attrs *a) {
     return object;
 }
 
-// Returns 0, or -1 when out of memory.
-static int append_inputs(json_t *operands, const cli_walk_op *event, const sm_op_info *info) {
+static void append_inputs(json_t *operands, const cli_walk_op *event, const sm_op_info *info) {
     const sm_op *op = &event->plan->ops[event->index];
-    int failed = 0;
     for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
         if (op->in[i] != SM_NO_TENSOR) {
             json_t *operand = operand_json(event->plan, "reads", &info->in[i], op->in[i]);
-            failed |= add_data(operand, &event->in[i]);
-            failed |= json_array_append_new(operands, operand);
+            add_data(operand, &event->in[i]);
+            json_array_append_new(operands, operand);
         }
     }
-    return failed;
 }
 
-static int append_outputs(json_t *operands, const cli_walk_op *event, const sm_op_info *info) {
+static void append_outputs(json_t *operands, const cli_walk_op *event, const sm_op_info *info) {
     const sm_op *op = &event->plan->ops[event->index];
-    int failed = 0;
     for (int i = 0; i < SM_MAX_OUT && info->out[i].name != NULL; i++) {
         if (op->out[i] == SM_NO_TENSOR) {
             continue;
@@ -125,13 +120,12 @@ static int append_outputs(json_t *operands, const cli_walk_op *event, const sm_o
         json_t *operand = operand_json(event->plan, cli_walk_access(op, i), &info->out[i], op->out[i]);
         if (event->before[i].has) {
             json_t *before = json_object();
-            failed |= add_data(before, &event->before[i]);
-            failed |= json_object_set_new(operand, "before", before);
+            add_data(before, &event->before[i]);
+            json_object_set_new(operand, "before", before);
         }
-        failed |= add_data(operand, &event->out[i]);
-        failed |= json_array_append_new(operands, operand);
+        add_data(operand, &event->out[i]);
+        json_array_append_new(operands, operand);
     }
-    return failed;
 }
 
 json_t *cli_walk_op_json(const cli_walk_op *event) {
@@ -141,23 +135,16 @@ json_t *cli_walk_op_json(const cli_walk_op *event) {
     json_t *operands = json_array();
     char equation[SM_EQUATION_SIZE];
     sm_op_equation(op, equation);
-    const int failed = append_inputs(operands, event, info) | append_outputs(operands, event, info);
-    json_t *record =
-        json_pack("{s:i, s:s, s:s, s:i, s:s, s:s, s:s, s:o, s:f, s:f, s:o}", "index", event->index, "range",
-                  sm_phase_name(op->range), "phase", sm_phase_name(op->phase), "layer", op->layer, "kind", info->name,
-                  "equation", equation, "source", info->source, "attributes", attributes_json(&op->attr), "flops",
-                  sm_op_flops(plan, op), "bytes", sm_op_bytes(plan, op), "operands", operands);
-    if (failed != 0) {
-        json_decref(record);
-        return NULL;
-    }
-    return record;
+    append_inputs(operands, event, info);
+    append_outputs(operands, event, info);
+    return json_pack("{s:i, s:s, s:s, s:i, s:s, s:s, s:s, s:o, s:f, s:f, s:o}", "index", event->index, "range",
+                     sm_phase_name(op->range), "phase", sm_phase_name(op->phase), "layer", op->layer, "kind",
+                     info->name, "equation", equation, "source", info->source, "attributes", attributes_json(&op->attr),
+                     "flops", sm_op_flops(plan, op), "bytes", sm_op_bytes(plan, op), "operands", operands);
 }
 
 static sm_status write_op(cli_walk_writer *writer, const cli_walk_op *event) {
-    json_t *record = cli_walk_op_json(event);
-    return record != NULL ? sm_record_write(writer->records, record)
-                          : sm_fail(SM_ERR_OOM, "walk: no memory for op %d", event->index);
+    return sm_record_write(writer->records, cli_walk_op_json(event));
 }
 
 static sm_status skip(cli_walk_writer *writer, const sm_plan *plan, sm_range ops) {
@@ -169,23 +156,17 @@ static sm_status skip(cli_walk_writer *writer, const sm_plan *plan, sm_range ops
 
 // --- the head --------------------------------------------------------------------------------------
 
-// NULL: out of memory.
 static json_t *settings_json(const sm_plan *plan) {
     sm_step_settings settings = sm_plan_settings(plan);
     json_t *hyper = json_object();
-    bool complete = hyper != NULL;
     for (int i = 0; i < sm_setting_count(); i++) {
         const double value = *sm_setting_of(&settings, sm_setting_at(i));
         if (!isnan(value)) {
-            complete = json_object_set_new(hyper, sm_setting_at(i)->name, json_real(value)) == 0 && complete;
+            json_object_set_new(hyper, sm_setting_at(i)->name, json_real(value));
         }
     }
-    complete = json_object_set_new(hyper, "step", json_integer(CLI_WALK_STEP)) == 0 && complete;
-    complete = json_object_set_new(hyper, "n_accum", json_integer(1)) == 0 && complete;
-    if (!complete) {
-        json_decref(hyper);
-        return NULL;
-    }
+    json_object_set_new(hyper, "step", json_integer(CLI_WALK_STEP));
+    json_object_set_new(hyper, "n_accum", json_integer(1));
     return hyper;
 }
 
@@ -193,33 +174,23 @@ static json_t *tensor_json(const cli_walk_head *head, int tensor) {
     const sm_tensor *t = &head->plan->tensors[tensor];
     json_t *object = json_pack("{s:s, s:o, s:s, s:s}", "name", t->name, "dims", dims_json(t), "dtype",
                                sm_dtype_name(t->dtype), "role", sm_role_name(t->role));
-    int failed = object == NULL;
     if (t->view_of != SM_NO_TENSOR) {
-        failed |= json_object_set_new(object, "view_of", json_string(head->plan->tensors[t->view_of].name));
-        failed |= json_object_set_new(object, "offset", json_integer(t->view_offset_elems));
+        json_object_set_new(object, "view_of", json_string(head->plan->tensors[t->view_of].name));
+        json_object_set_new(object, "offset", json_integer(t->view_offset_elems));
     }
     if (t->real_elems < sm_tensor_elems(t)) {
-        failed |= json_object_set_new(object, "model_elems", json_integer(t->real_elems));
+        json_object_set_new(object, "model_elems", json_integer(t->real_elems));
     }
     if (head->initial != NULL) {
-        failed |= add_data(object, &head->initial[tensor]);
-    }
-    if (failed != 0) {
-        json_decref(object);
-        return NULL;
+        add_data(object, &head->initial[tensor]);
     }
     return object;
 }
 
 static json_t *tensors_json(const cli_walk_head *head) {
     json_t *array = json_array();
-    int failed = array == NULL;
-    for (int i = 0; i < head->plan->n_tensors && !failed; i++) {
-        failed = json_array_append_new(array, tensor_json(head, i));
-    }
-    if (failed) {
-        json_decref(array);
-        return NULL;
+    for (int i = 0; i < head->plan->n_tensors; i++) {
+        json_array_append_new(array, tensor_json(head, i));
     }
     return array;
 }
@@ -249,9 +220,6 @@ static sm_status begin_json(cli_walk_writer *writer, const cli_walk_head *head) 
     const char *key;
     json_t *value;
     json_t *object = cli_walk_head_json(head);
-    if (object == NULL) {
-        return sm_fail(SM_ERR_OOM, "walk: no memory for its description");
-    }
     putchar('{');
     json_object_foreach(object, key, value) {
         printf("\n\"%s\": ", key);

@@ -63,11 +63,8 @@ cleanup:
 sm_status cli_walk_read_batch(const cli_options *options, const sm_plan *plan, int32_t **batch) {
     const int64_t n = plan->B * plan->T;
     sm_tokens *data = NULL;
-    int32_t *ids = malloc((size_t)n * 2 * sizeof(*ids));
+    int32_t *ids = sm_malloc((size_t)n * 2 * sizeof(*ids));
     *batch = ids;
-    if (ids == NULL) {
-        return sm_fail(SM_ERR_OOM, "walk: no memory for a batch of %lld tokens", (long long)n);
-    }
     if (options->walk.text != NULL) {
         return encode_batch(options, plan, ids, ids + n);
     }
@@ -118,10 +115,9 @@ sm_status cli_walk_values_open(const cli_options *options, sm_plan *plan, const 
                                const int32_t *batch, cli_walk_values **values) {
     sm_status status = SM_OK;
     const sm_backend *backend = sm_backend_find("reference");
-    cli_walk_values *made = calloc(1, sizeof(*made));
-    if (made == NULL || backend == NULL) {
-        status = made == NULL ? sm_fail(SM_ERR_OOM, "walk: out of memory")
-                              : sm_fail(SM_ERR_INTERNAL, "walk: no backend reference");
+    cli_walk_values *made = sm_calloc(1, sizeof(*made));
+    if (backend == NULL) {
+        status = sm_fail(SM_ERR_INTERNAL, "walk: no backend reference");
         goto cleanup;
     }
     made->is_full = options->walk.full;
@@ -228,10 +224,7 @@ sm_status cli_walk_values_initial(cli_walk_values *values, const cli_walk_data *
     if (!values->is_full) {
         return SM_OK;
     }
-    values->initial = calloc((size_t)plan->n_tensors, sizeof(*values->initial));
-    if (values->initial == NULL) {
-        return sm_fail(SM_ERR_OOM, "walk: no memory for %d tensors", plan->n_tensors);
-    }
+    values->initial = sm_calloc((size_t)plan->n_tensors, sizeof(*values->initial));
     for (int i = 0; i < plan->n_tensors; i++) {
         double *room = NULL;
         if (is_initial(&plan->tensors[i])) {

@@ -119,9 +119,6 @@ static void note_reconciliation(const sm_row *row) {
 sm_status cli_loop_show(const sm_row *row, const json_t *baseline, sm_format format) {
     json_t *records = NULL;
     json_t *record = sm_row_to_json(row);
-    if (record == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for a row");
-    }
     sm_status status = sm_loop_records(record, baseline, &records);
     status = status == SM_OK ? sm_record_write_all(&sm_loop_table, format, stdout, records) : status;
     json_decref(records);

@@ -95,16 +95,16 @@ static sm_status write_trace(const cli_loop_steps *s, const sm_row *row) {
     if (s->options.out.trace == NULL || sm_comm_rank(s->settings.comm) != 0) {
         return SM_OK;
     }
-    SM_TRY(sm_loop_trace(s->loop, s->settings.session->plan, own_device ? "kernel" : "cpu_op", row->device, &trace));
+    sm_loop_trace(s->loop, s->settings.session->plan, own_device ? "kernel" : "cpu_op", row->device, &trace);
     sm_status status = cli_write_trace(trace, s->options.out.trace);
     json_decref(trace);
     return status;
 }
 
 sm_status cli_loop_steps_report(cli_loop_steps *steps, sm_row *row) {
-    SM_TRY(sm_utilisation_stop(steps->utilisation, &row->utilisation));
+    sm_utilisation_stop(steps->utilisation, &row->utilisation);
     SM_TRY(sm_loop_report(steps->loop, row));
-    SM_TRY(sm_loop_withhold_verdict(row));
+    sm_loop_withhold_verdict(row);
     return write_trace(steps, row);
 }
 

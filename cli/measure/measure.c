@@ -251,13 +251,13 @@ static sm_status open_session(const cli_options *options, const cli_job *job, sm
         row->tune_ns = executable->tune_ns;
     }
     if (executable->tune_warning[0] != '\0') {
-        SM_TRY(sm_row_warn(row, "%s", executable->tune_warning));
+        sm_row_warn(row, "%s", executable->tune_warning);
     }
     if (sm_exchange_advice((*session)->exchange)[0] != '\0') {
-        SM_TRY(sm_row_warn(row, "%s", sm_exchange_advice((*session)->exchange)));
+        sm_row_warn(row, "%s", sm_exchange_advice((*session)->exchange));
     }
     if (executable->note[0] != '\0') {
-        SM_TRY(sm_row_warn(row, "%s", executable->note));
+        sm_row_warn(row, "%s", executable->note);
     }
     set_estimated_rss(*session, before_bytes, row);
     cli_stage("copying the weights", row);
@@ -319,7 +319,7 @@ static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_d
     const sm_status opened = open_files(options, job, loop, w, &protocol.begin_ns, device, row);
     sm_train_source data = loop != NULL ? loop->settings.data : (sm_train_source){.path = options->work.data};
     SM_TRY(cli_compare_files(options, opened, &data, NULL, *device, job->comm));
-    SM_TRY(sm_row_set_device(row, job->device.backend->name, &(*device)->info));
+    sm_row_set_device(row, job->device.backend->name, &(*device)->info);
     row->emulated = cli_is_emulated(*device, job->precision);
     cli_stage("measuring the device's ceilings", row);
     SM_TRY(cli_get_peaks(bench, job, *device, &peaks));
@@ -402,9 +402,6 @@ sm_status cli_row_profile_input(const cli_options *options, const cli_job *job, 
         .peak_bandwidth = row->peak_bandwidth,
     };
     json_t *record = sm_row_to_json(row);
-    if (record == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for a row");
-    }
     sm_doubt_row(record, input->doubt);
     json_decref(record);
     return SM_OK;

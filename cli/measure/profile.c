@@ -53,33 +53,29 @@ static int compare_records(const void *a, const void *b) {
 }
 
 // Sorts the lines and drops those beyond --top; the last two, the rest and the total, stay last.
-static sm_status arrange(const cli_options *options, json_t **records) {
+static void arrange(const cli_options *options, json_t **records) {
     enum { N_LAST = 2 };
     const size_t n = json_array_size(*records);
     const size_t n_lines = n - N_LAST;
     const size_t n_kept =
         options->out.top > 0 && (size_t)options->out.top < n_lines ? (size_t)options->out.top : n_lines;
-    json_t **sorted = malloc(n * sizeof(*sorted));
+    json_t **sorted = sm_malloc(n * sizeof(*sorted));
     json_t *arranged = json_array();
-    bool is_whole = sorted != NULL && arranged != NULL;
-    for (size_t i = 0; is_whole && i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         sorted[i] = json_array_get(*records, i);
     }
-    if (is_whole && options->out.sort != CLI_SORT_SELF) {
+    if (options->out.sort != CLI_SORT_SELF) {
         sorted_by = sort_fields[options->out.sort];
         qsort(sorted, n_lines, sizeof(*sorted), compare_records);
     }
-    for (size_t i = 0; is_whole && i < n; i++) {
-        is_whole = (i >= n_kept && i < n_lines) || json_array_append(arranged, sorted[i]) == 0;
+    for (size_t i = 0; i < n; i++) {
+        if (i < n_kept || i >= n_lines) {
+            json_array_append(arranged, sorted[i]);
+        }
     }
     free(sorted);
-    if (!is_whole) {
-        json_decref(arranged);
-        return sm_fail(SM_ERR_OOM, "profile: no memory for %zu lines", n);
-    }
     json_decref(*records);
     *records = arranged;
-    return SM_OK;
 }
 
 // For new users.
@@ -100,10 +96,7 @@ static sm_status print_records(const cli_options *options, const sm_profile *pro
     sm_record_writer *writer = NULL;
     json_t *context = make_context(row);
     json_t *records = sm_profile_records(profile, context);
-    if (records == NULL) {
-        SM_TRY_GOTO(sm_fail(SM_ERR_OOM, "profile: no memory for %d lines", profile->n_lines));
-    }
-    SM_TRY_GOTO(arrange(options, &records));
+    arrange(options, &records);
     SM_TRY_GOTO(sm_record_writer_open(&sm_profile_table, (sm_format)options->out.format, stdout, &writer));
     for (size_t i = 0; status == SM_OK && i < json_array_size(records); i++) {
         status = sm_record_write(writer, json_incref(json_array_get(records, i)));
@@ -162,8 +155,8 @@ static sm_status profile(const cli_options *options, sm_comm *comm) {
     bench = (cli_bench){.options = &single};
     SM_TRY(cli_check_single("--mode", single.device.modes.n));
     SM_TRY(cli_single_job(&single, (sm_mode)single.device.modes.values[0], &job));
-    SM_TRY(sm_machine_facts(options->argc, options->argv, &bench.machine));
-    SM_TRY_GOTO(sm_row_init(&row));
+    sm_machine_facts(options->argc, options->argv, &bench.machine);
+    sm_row_init(&row);
     SM_TRY_GOTO(cli_measure(&bench, &job, &row));
     SM_TRY_GOTO(sm_comm_rank(comm) == 0 ? join(&single, &job, &row) : SM_OK);
 cleanup:

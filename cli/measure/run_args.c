@@ -166,38 +166,27 @@ static bool is_done(const cli_flag *flag, const cli_job *job) {
     return flag->target == offsetof(cli_options, work.fit_s) && (job->B > 0 || job->T > 0);
 }
 
-static sm_status no_memory(void) { return sm_fail(SM_ERR_OOM, "no memory for a row's flags"); }
-
-static sm_status append_flag(const cli_flag *flag, const cli_options *options, json_t *args) {
+static void append_flag(const cli_flag *flag, const cli_options *options, json_t *args) {
     char *text = NULL;
     size_t size;
-    FILE *out = open_memstream(&text, &size);
-    if (out == NULL) {
-        return no_memory();
-    }
+    FILE *out = sm_memstream(&text, &size);
     put_flag(out, flag, options);
-    bool written = !ferror(out);
-    written = fclose(out) == 0 && written;
-    bool appended = written && json_array_append_new(args, sm_json_bytes(text)) == 0;
+    sm_memstream_close(out);
+    json_array_append_new(args, sm_json_bytes(text));
     free(text);
-    return appended ? SM_OK : no_memory();
 }
 
 sm_status cli_run_args_make(const cli_options *options, const cli_job *job, json_t **args) {
     sm_status status = SM_OK;
-    cli_options *single = malloc(sizeof(*single));
+    cli_options *single = sm_malloc(sizeof(*single));
     *args = json_array();
-    if (single == NULL || *args == NULL) {
-        status = no_memory();
-        goto cleanup;
-    }
     *single = *options;
     SM_TRY_GOTO(set_job(job, single));
     for (int i = 0; i < cli_flag_count(); i++) {
         cli_flag flag;
         if (cli_flag_of(options->command, i, &flag) && decides(&flag, options->command) && !is_done(&flag, job) &&
             is_given(&flag, single)) {
-            SM_TRY_GOTO(append_flag(&flag, single, *args));
+            append_flag(&flag, single, *args);
         }
     }
 cleanup:
@@ -281,19 +270,12 @@ sm_status cli_run_args_check(const json_t *args) {
 char *cli_run_args_line(const json_t *args) {
     char *line = NULL;
     size_t size;
-    FILE *out = open_memstream(&line, &size);
-    if (out == NULL) {
-        return NULL;
-    }
+    FILE *out = sm_memstream(&line, &size);
     fprintf(out, "stepmark %s", cli_commands[cli_run_args_command(args)].name);
     for (size_t i = 0; i < json_array_size(args); i++) {
         fputc(' ', out);
         sm_put_shell_word(out, json_string_value(json_array_get(args, i)));
     }
-    bool written = !ferror(out);
-    if (fclose(out) != 0 || !written) {
-        free(line);
-        return NULL;
-    }
+    sm_memstream_close(out);
     return line;
 }

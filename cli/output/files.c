@@ -21,9 +21,8 @@ static sm_format format_of(const char *path) {
 
 bool cli_is_log(const char *path) { return format_of(path) == SM_FORMAT_JSONL; }
 
-sm_status cli_second_open(const char *path, cli_second *second) {
+void cli_second_open(const char *path, cli_second *second) {
     *second = (cli_second){path, format_of(path), json_array()};
-    return SM_OK;
 }
 
 void cli_rows_hint(const char *path) {
@@ -35,23 +34,18 @@ size_t cli_second_number(const cli_second *second) {
     return second->format == SM_FORMAT_JSON ? json_array_size(second->rows) : 0;
 }
 
-sm_status cli_second_add(cli_second *second, json_t *row) {
-    return second->rows == NULL || json_array_append_new(second->rows, json_deep_copy(row)) == 0
-               ? SM_OK
-               : sm_fail(SM_ERR_OOM, "no memory for the rows of %s", second->path);
+void cli_second_add(cli_second *second, json_t *row) {
+    if (second->rows != NULL) {
+        json_array_append_new(second->rows, json_deep_copy(row));
+    }
 }
 
 static sm_status write_rows(const cli_second *second) {
     char *text = NULL;
     size_t size_bytes = 0;
-    FILE *out = open_memstream(&text, &size_bytes);
-    if (out == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory to write %s", second->path);
-    }
+    FILE *out = sm_memstream(&text, &size_bytes);
     sm_status status = sm_record_write_all(&sm_row_table, second->format, out, second->rows);
-    if (fclose(out) != 0 && status == SM_OK) {
-        status = sm_fail(SM_ERR_OOM, "no memory to write %s", second->path);
-    }
+    sm_memstream_close(out);
     if (status == SM_OK) {
         status = sm_atomic_write_all(second->path, text, size_bytes);
     }
@@ -70,10 +64,9 @@ sm_status cli_write_row(const char *path, json_t *row) {
     sm_sweep_log *log;
     cli_second second;
     if (!cli_is_log(path)) {
-        SM_TRY(cli_second_open(path, &second));
-        sm_status added = cli_second_add(&second, row);
-        sm_status closed = cli_second_close(&second);
-        return added != SM_OK ? added : closed;
+        cli_second_open(path, &second);
+        cli_second_add(&second, row);
+        return cli_second_close(&second);
     }
     SM_TRY(sm_sweep_log_open(path, &log));
     const sm_status status = sm_sweep_log_append(log, row);
@@ -86,15 +79,9 @@ sm_status cli_write_row(const char *path, json_t *row) {
 sm_status cli_write_page(const char *path, cli_page_function write, void *what, const char *before) {
     char *text = NULL;
     size_t size_bytes = 0;
-    FILE *out = open_memstream(&text, &size_bytes);
-    if (out == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for a page");
-    }
+    FILE *out = sm_memstream(&text, &size_bytes);
     sm_status status = write(what, out);
-    bool failed = ferror(out) != 0; // a memory stream runs out of memory only during writes
-    if ((fclose(out) != 0 || failed) && status == SM_OK) {
-        status = sm_fail(SM_ERR_OOM, "no memory for a page");
-    }
+    sm_memstream_close(out);
     if (status == SM_OK && path == NULL) {
         fwrite(text, 1, size_bytes, stdout);
     } else if (status == SM_OK) {
@@ -113,9 +100,6 @@ sm_status cli_write_page(const char *path, cli_page_function write, void *what, 
 
 sm_status cli_write_trace(const json_t *trace, const char *path) {
     char *text = json_dumps(trace, JSON_COMPACT | JSON_REAL_PRECISION(15));
-    if (text == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for the trace", path);
-    }
     sm_status status = sm_atomic_write_all(path, text, strlen(text));
     free(text);
     if (status == SM_OK) {

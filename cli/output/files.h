@@ -24,8 +24,8 @@ typedef struct {
     json_t *rows; // kept until the end
 } cli_second;
 
-sm_status cli_second_open(const char *path, cli_second *second);
-sm_status cli_second_add(cli_second *second, json_t *row);
+void cli_second_open(const char *path, cli_second *second);
+void cli_second_add(cli_second *second, json_t *row);
 
 // The number in the file, from 1, of the row added last; 0: `compare` cannot read this file.
 size_t cli_second_number(const cli_second *second);

@@ -146,7 +146,7 @@ static sm_status rehearse(const command *c, double *n_samples) {
     double ignored;
     double start_ns;
     double samples_ns;
-    SM_TRY(sm_rows_init(&rows));
+    sm_rows_init(&rows);
     int64_t begin_ns = sm_now_ns();
     sm_status status = run_once(c, 0, &rows, &ignored);
     share_time(rows.rows, (double)(sm_now_ns() - begin_ns), &start_ns, &samples_ns);

@@ -48,7 +48,7 @@ sm_status cli_answer_print(const json_t *rows, const sm_costs *costs, int *best)
     sm_report_rows report;
     char text[SM_ANSWER_SIZE];
     char reason[SM_ANSWER_SIZE];
-    SM_TRY(sm_report_rows_make(rows, &report));
+    sm_report_rows_make(rows, &report);
     const sm_report_row *row = sm_report_answer(&report, costs, text, reason);
     printf("\n%s%s%s\n", text, reason[0] != '\0' ? " " : "", reason);
     *best = row != NULL && json_array_size(json_object_get(row->json, "run_args")) > 0 ? row->index : -1;
@@ -83,7 +83,7 @@ sm_status cli_recommend(const cli_options *options) {
     if (options->n_operands == 0) {
         return sm_fail(SM_ERR_USAGE, "give files of rows (JSON or JSONL): stepmark report --best FILE...");
     }
-    SM_TRY(sm_rows_init(&rows));
+    sm_rows_init(&rows);
     rows.interrupted = &cli_interrupted;
     row_files files = {options->operands, calloc((size_t)options->n_operands, sizeof(size_t)), options->n_operands};
     if (files.first == NULL) {

@@ -53,7 +53,7 @@ static sm_status write_sentences(const report *r, FILE *out) {
     json_t *warning;
     if (r->curves == NULL) {
         sm_report_rows rows;
-        SM_TRY(sm_report_rows_make(r->rows->rows, &rows));
+        sm_report_rows_make(r->rows->rows, &rows);
         sm_report_answer(&rows, &r->costs, text, reason);
         fprintf(out, text[0] != '\0' ? "\n%s%s%s\n" : "", text, reason[0] != '\0' ? " " : "", reason);
         sm_report_rows_free(&rows);
@@ -169,8 +169,8 @@ static sm_status report_rows(report *r) {
     json_t *warning;
     sm_status status = SM_OK;
     SM_TRY(cli_costs(options, &r->costs));
-    SM_TRY(sm_rows_init(&rows));
-    SM_TRY_GOTO(sm_rows_take_rungs(&rows));
+    sm_rows_init(&rows);
+    sm_rows_take_rungs(&rows);
     rows.interrupted = &cli_interrupted;
     r->rows = &rows;
     for (int k = 0; k < options->n_operands; k++) {

@@ -76,7 +76,7 @@ static sm_status write_tables(const sm_scaling *scaling, sm_format format) {
         fputs("- ", stdout);
         const char *note = json_string_value(json_array_get(scaling->notes, i));
         if (format == SM_FORMAT_MARKDOWN) {
-            SM_TRY(sm_markdown_text(note, stdout));
+            sm_markdown_text(note, stdout);
         } else {
             fputs(note, stdout);
         }

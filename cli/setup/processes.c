@@ -39,10 +39,7 @@ static int list_arguments(const cli_options *options, sm_comm_fact *facts) {
 }
 
 static sm_status compare_arguments(const cli_options *options, sm_comm *comm) {
-    sm_comm_fact *facts = calloc((size_t)options->argc + 1, sizeof *facts);
-    if (facts == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory to compare arguments");
-    }
+    sm_comm_fact *facts = sm_calloc((size_t)options->argc + 1, sizeof *facts);
     const int n = list_arguments(options, facts);
     const sm_status status = sm_comm_compare(comm, SM_OK, facts, n, "start all with the same arguments");
     free(facts);

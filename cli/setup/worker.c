@@ -87,11 +87,10 @@ static sm_status receive(void *ctx, const json_t *message, int64_t *deadline_ns)
 }
 
 // Passes a crash on to our parent.
-static sm_status end_likewise(int number) {
+static void end_likewise(int number) {
     os_leave_no_core(); // the worker has a core file already
     signal(number, SIG_DFL);
     kill(getpid(), number);
-    return SM_OK;
 }
 
 sm_status cli_perform_in_worker(const cli_options *options, int (*work)(void *ctx), int *exit_code) {
@@ -126,7 +125,7 @@ sm_status cli_perform_in_worker(const cli_options *options, int (*work)(void *ct
         if (end.signal != SIGPIPE) { // not a crash: nobody reads the results any more
             cli_note("%s", sm_error_message());
         }
-        SM_TRY(end_likewise(end.signal));
+        end_likewise(end.signal);
     }
     return status;
 }

@@ -52,7 +52,8 @@ static sm_status check_gradients(void *ctx, sm_session *session, int n_accum, sm
         w->grad_norm = result.grad_norm;
     }
     if (status == SM_OK && !result.tells) {
-        return sm_row_warn(row, "the gradients could not be checked: %s", result.how);
+        sm_row_warn(row, "the gradients could not be checked: %s", result.how);
+        return SM_OK;
     }
     return status;
 }

@@ -103,33 +103,23 @@ static sm_status complete(cli_options *options, char *threads, size_t size_bytes
 
 // --- rows ------------------------------------------------------------------------------------------------
 
-static sm_status no_memory(void) { return sm_fail(SM_ERR_OOM, "no memory for an advice"); }
-
-static sm_status find_tried(advice *a, int64_t configuration, tried **found) {
+static tried *find_tried(advice *a, int64_t configuration) {
     for (size_t i = 0; i < a->n_tried; i++) {
         if (a->tried[i].configuration == configuration) {
-            *found = &a->tried[i];
-            return SM_OK;
+            return &a->tried[i];
         }
     }
-    tried *more = realloc(a->tried, (a->n_tried + 1) * sizeof(*more));
-    if (more == NULL) {
-        return no_memory();
-    }
-    a->tried = more;
-    *found = &more[a->n_tried++];
-    **found = (tried){configuration, json_array()};
-    return (*found)->rows != NULL ? SM_OK : no_memory();
+    a->tried = sm_realloc(a->tried, (a->n_tried + 1) * sizeof(*a->tried));
+    a->tried[a->n_tried] = (tried){configuration, json_array()};
+    return &a->tried[a->n_tried++];
 }
 
-static sm_status keep(advice *a, const sm_trial *trial, json_t *row) {
-    tried *its = NULL;
-    SM_TRY(find_tried(a, trial->configuration, &its));
-    int failed = 0;
-    while (failed == 0 && json_array_size(its->rows) < (size_t)trial->round) {
-        failed = json_array_append_new(its->rows, json_null());
+static void keep(advice *a, const sm_trial *trial, json_t *row) {
+    const tried *its = find_tried(a, trial->configuration);
+    while (json_array_size(its->rows) < (size_t)trial->round) {
+        json_array_append_new(its->rows, json_null());
     }
-    return failed == 0 && json_array_append(its->rows, row) == 0 ? SM_OK : no_memory();
+    json_array_append(its->rows, row);
 }
 
 // --- a run -----------------------------------------------------------------------------------------------
@@ -220,7 +210,8 @@ static sm_status run_trial(advice *a, const sm_trial *trial) {
     if (!is_known && trial->round > 0 && strcmp(candidate->status, "oom") == 0) { // there may be very many: only
                                                                                   // counted
         a->n_too_large++;
-        return sm_advisor_take(a->advisor, SM_TRIAL_TOO_LARGE, NAN);
+        sm_advisor_take(a->advisor, SM_TRIAL_TOO_LARGE, NAN);
+        return SM_OK;
     }
     if (!is_known) {
         SM_TRY(measure(a, c, &row));
@@ -228,9 +219,9 @@ static sm_status run_trial(advice *a, const sm_trial *trial) {
     if (trial->configuration == 0) {
         learn_default(a, row, candidate);
     }
-    SM_TRY(keep(a, trial, row));
+    keep(a, trial, row);
     a->n_runs += isfinite(sm_advice_speed(row));
-    SM_TRY(sm_advisor_take(a->advisor, outcome_of(row), sm_advice_speed(row)));
+    sm_advisor_take(a->advisor, outcome_of(row), sm_advice_speed(row));
     say_progress(a, trial, row, is_known);
     return SM_OK;
 }
@@ -325,22 +316,18 @@ static void conclude_in_words(const advice *a, const json_t *records) {
     }
 }
 
-static sm_status fill_case(const advice *a, const tried *its, sm_advice_case *one) {
+static void fill_case(const advice *a, const tried *its, sm_advice_case *one) {
     char *flags = cli_advise_flags(&a->sweep.plan, &a->axes, its->configuration);
     char *changes = cli_advise_changes(&a->sweep.plan, &a->axes, its->configuration);
     char *command = cli_advise_command(&a->sweep.plan, its->configuration);
     *one = (sm_advice_case){flags, changes, command, its->rows, its->configuration == sm_advisor_best(a->advisor)};
-    return flags != NULL && changes != NULL && command != NULL ? SM_OK : no_memory();
 }
 
 static sm_status make_records(const advice *a, json_t **records) {
     sm_status status = SM_OK;
-    sm_advice_case *cases = calloc(a->n_tried + 1, sizeof(*cases));
-    if (cases == NULL) {
-        return no_memory();
-    }
+    sm_advice_case *cases = sm_calloc(a->n_tried + 1, sizeof(*cases));
     for (size_t i = 0; i < a->n_tried; i++) {
-        SM_TRY_GOTO(fill_case(a, &a->tried[i], &cases[i]));
+        fill_case(a, &a->tried[i], &cases[i]);
     }
     SM_TRY_GOTO(sm_advice(cases, a->n_tried, records));
 cleanup:
@@ -390,9 +377,9 @@ static sm_status dry_run(advice *a) {
         cli_configuration *c = NULL;
         const cli_configuration *from = &plan->items[trial.configuration];
         SM_TRY_GOTO(cli_sweep_plan_add(&first, from->n_args, &c));
-        SM_TRY_GOTO(cli_configuration_copy_args(from, c));
-        SM_TRY_GOTO(cli_configuration_set_key(c, ""));
-        SM_TRY_GOTO(sm_advisor_take(a->advisor, SM_TRIAL_MEASURED, 1));
+        cli_configuration_copy_args(from, c);
+        cli_configuration_set_key(c, "");
+        sm_advisor_take(a->advisor, SM_TRIAL_MEASURED, 1);
         n++;
     }
     cli_sweep_plan swapped = *plan;

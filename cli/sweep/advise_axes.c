@@ -85,16 +85,13 @@ sm_status cli_advise_axes_find(const cli_sweep_plan *plan, cli_advise_axes *axes
 char *cli_advise_flags(const cli_sweep_plan *plan, const cli_advise_axes *axes, int64_t configuration) {
     char *text = NULL;
     size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    if (out == NULL) {
-        return NULL;
-    }
+    FILE *out = sm_memstream(&text, &size);
     for (int axis = 0; axis < axes->choices.n_axes; axis++) {
         if (sm_choices_level(&axes->choices, configuration, axis) != 0) {
             fprintf(out, "%s%s", ftell(out) > 0 ? " " : "", plan->items[configuration].args[axes->args[axis]]);
         }
     }
-    fclose(out);
+    sm_memstream_close(out);
     return text;
 }
 
@@ -114,10 +111,7 @@ static long long sequences_of(const cli_configuration *c) { return number_of(c, 
 char *cli_advise_changes(const cli_sweep_plan *plan, const cli_advise_axes *axes, int64_t configuration) {
     char *text = NULL;
     size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
-    if (out == NULL) {
-        return NULL;
-    }
+    FILE *out = sm_memstream(&text, &size);
     if (sequences_of(&plan->items[configuration]) != sequences_of(&plan->items[0])) {
         fputs("batch", out);
     }
@@ -128,15 +122,14 @@ char *cli_advise_changes(const cli_sweep_plan *plan, const cli_advise_axes *axes
             fprintf(out, "%s%s", ftell(out) > 0 ? ", " : "", changes);
         }
     }
-    fclose(out);
+    sm_memstream_close(out);
     return text;
 }
 
 char *cli_advise_command(const cli_sweep_plan *plan, int64_t configuration) {
     const cli_configuration *c = &plan->items[configuration];
     char *flags = sm_shell_line(c->args, c->n_args);
-    char *line = NULL;
-    const int n = flags != NULL ? asprintf(&line, "stepmark %s", flags) : -1;
+    char *line = sm_text_of("stepmark %s", flags);
     free(flags);
-    return n >= 0 ? line : NULL;
+    return line;
 }

@@ -61,10 +61,7 @@ static bool is_own_backend(const char *name) {
 static sm_status take_flags(repetition *r, const json_t *args) {
     const size_t n = json_array_size(args);
     SM_TRY(cli_run_args_check(args));
-    r->flags.args = calloc(n + 2, sizeof(*r->flags.args));
-    if (r->flags.args == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for a command line");
-    }
+    r->flags.args = sm_calloc(n + 2, sizeof(*r->flags.args));
     r->flags.args[r->flags.n_args++] = (char *)cli_commands[cli_run_args_command(args)].name; // only read
     for (size_t i = 0; i < n; i++) {
         r->flags.args[r->flags.n_args++] = (char *)json_string_value(json_array_get(args, i)); // only read
@@ -162,14 +159,10 @@ static sm_status look(repetition *r) {
     return SM_OK;
 }
 
-static sm_status say_command(const repetition *r) {
+static void say_command(const repetition *r) {
     char *line = cli_run_args_line(json_object_get(r->row, "run_args"));
-    if (line == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for a command line");
-    }
     cli_note("%s", line);
     free(line);
-    return SM_OK;
 }
 
 // Does not print a digest that the row has none to compare with.
@@ -184,7 +177,7 @@ static sm_status run_again(repetition *r, json_t **again) {
     SM_TRY(take_own_code(r));
     SM_TRY(look(r));
     SM_TRY(check_sources(r));
-    SM_TRY(say_command(r));
+    say_command(r);
     SM_TRY(cli_candidate_run(&r->sweeper, &r->flags, &r->candidate, again));
     forget_digest(r, *again, "data_digest");
     forget_digest(r, *again, "weights_digest");
@@ -270,15 +263,12 @@ sm_status cli_again(const cli_options *options) {
     if (options->n_operands != 1) {
         return sm_fail(SM_ERR_USAGE, "give one row, as FILE#N");
     }
-    repetition *r = calloc(1, sizeof(*r));
-    if (r == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory to run a row again");
-    }
+    repetition *r = sm_calloc(1, sizeof(*r));
     r->options = options;
     const char *mark = strrchr(options->operands[0], '#');
     snprintf(r->file, sizeof(r->file), "%.*s", (int)(mark - options->operands[0]), options->operands[0]);
     r->number = strtoll(mark + 1, NULL, 10);
-    SM_TRY_GOTO(sm_rows_init(&rows));
+    sm_rows_init(&rows);
     SM_TRY_GOTO(cli_baseline_read(r->file, &rows));
     cli_note_warnings(&rows);
     SM_TRY_GOTO(choose_row(r, &rows));

@@ -227,23 +227,18 @@ sm_status cli_candidate_ask(cli_candidate *c) {
 
 // --- rows --------------------------------------------------------------------------------------
 
-static sm_status set_field(json_t *row, const char *name, json_t *value) {
-    return sm_json_set_new(row, name, value) == 0 ? SM_OK : sm_fail(SM_ERR_OOM, "sweep: no memory for a row");
-}
-
 // Sets the fields that only the sweep knows.
-static sm_status set_sweep_fields(const cli_sweeper *s, const cli_configuration *configuration, const cli_candidate *c,
-                                  json_t *row) {
-    SM_TRY(set_field(row, "sweep_key", sm_json_text(configuration->key)));
-    SM_TRY(set_field(row, "memory_limit_bytes",
-                     sm_json_integer(s->memory_limit_bytes > 0 ? s->memory_limit_bytes : SM_ABSENT)));
+static void set_sweep_fields(const cli_sweeper *s, const cli_configuration *configuration, const cli_candidate *c,
+                             json_t *row) {
+    sm_json_set_new(row, "sweep_key", sm_json_text(configuration->key));
+    sm_json_set_new(row, "memory_limit_bytes",
+                    sm_json_integer(s->memory_limit_bytes > 0 ? s->memory_limit_bytes : SM_ABSENT));
     if (configuration->is_search) {
-        SM_TRY(set_field(row, "sweep_note", json_string("search for the largest batch that fits")));
+        sm_json_set_new(row, "sweep_note", json_string("search for the largest batch that fits"));
     }
     if (c->is_forecast && !json_is_integer(json_object_get(row, "estimated_bytes"))) { // it was not started
-        SM_TRY(set_field(row, "estimated_bytes", sm_json_integer(c->forecast.memory_bytes)));
+        sm_json_set_new(row, "estimated_bytes", sm_json_integer(c->forecast.memory_bytes));
     }
-    return SM_OK;
 }
 
 // A row without figures.
@@ -251,14 +246,14 @@ static sm_status make_row(const cli_sweeper *s, const cli_candidate *c, const ch
                           json_t **made) {
     const cli_bench bench = {.options = &c->run, .machine = s->machine};
     sm_row row;
-    SM_TRY(sm_row_init(&row));
+    sm_row_init(&row);
     sm_status set = cli_set_configuration(&bench, &c->job, &row);
     SM_ROW_TEXT(row.device, c->info.id);
     SM_ROW_TEXT(row.status, status);
     SM_ROW_TEXT(row.reason, reason);
     *made = set == SM_OK ? sm_row_to_json(&row) : NULL;
     sm_row_free(&row);
-    return set != SM_OK ? set : *made != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "sweep: no memory for a row");
+    return set;
 }
 
 // --- measuring ---------------------------------------------------------------------------------
@@ -281,7 +276,7 @@ static sm_status choose_sizes(measuring *m, cli_bench *bench) {
     sm_row row;
     job->B = CLI_DEFAULT_BATCH;
     job->T = job->config.context < CLI_DEFAULT_SEQ_LEN ? job->config.context : CLI_DEFAULT_SEQ_LEN;
-    SM_TRY(sm_row_init(&row));
+    sm_row_init(&row);
     SM_TRY(cli_set_configuration(bench, job, &row));
     SM_ROW_TEXT(row.device, m->candidate->info.id);
     cli_stage("choosing batch size and length (--fit)", &row); // measuring the ceilings may hang
@@ -308,7 +303,8 @@ static int measure(void *ctx) {
     bench = m->sweeper->handed_on->bench;
     bench.options = &c->run;
     bench.machine = m->sweeper->machine;
-    sm_status status = sm_row_init(&row);
+    sm_row_init(&row);
+    sm_status status = SM_OK;
     status = status == SM_OK && c->job.B == 0 && c->job.T == 0 ? choose_sizes(m, &bench) : status;
     if (status == SM_OK) {
         cli_say("%s: %s, %s, %s, B=%lld T=%lld ...", c->job.device.backend->name, c->job.model,
@@ -369,12 +365,12 @@ static sm_status give_up(measuring *m, const sm_process_result *end) {
     if (is_complete) { // but its device did not close
         json_array_append_new(json_object_get(m->draft, "warnings"), sm_json_text(sm_error_message()));
     } else {
-        SM_TRY(sm_row_init(&named));
+        sm_row_init(&named);
         sm_row_fail(&named, failure);
         if (m->draft == NULL) {
             SM_TRY(make_row(s, m->candidate, named.status, named.reason, &m->draft));
         }
-        (void)sm_row_drop_speed(m->draft); // there was no last check
+        sm_row_drop_speed(m->draft); // there was no last check
         sm_json_set_new(m->draft, "status", json_string(named.status));
         sm_json_set_new(m->draft, "reason", sm_json_text(named.reason));
         if (failure == SM_ERR_INTERRUPTED) {
@@ -423,16 +419,12 @@ static sm_status run_process(measuring *m) {
 sm_status cli_candidate_run(const cli_sweeper *s, const cli_configuration *configuration, cli_candidate *c,
                             json_t **row) {
     measuring m = {.sweeper = s, .candidate = c};
-    sm_status status = c->status[0] != '\0' ? make_row(s, c, c->status, c->reason, &m.row) : run_process(&m);
+    const sm_status status = c->status[0] != '\0' ? make_row(s, c, c->status, c->reason, &m.row) : run_process(&m);
     json_decref(m.draft);
-    if (m.row != NULL && set_sweep_fields(s, configuration, c, m.row) != SM_OK) {
-        json_decref(m.row);
-        m.row = NULL;
-        status = SM_ERR_OOM;
-    }
-    char contradiction[SM_CONTRADICTION_SIZE];
-    if (m.row != NULL && sm_row_hold_to_itself(m.row, contradiction) != SM_OK) {
-        status = SM_ERR_OOM;
+    if (m.row != NULL) {
+        char contradiction[SM_CONTRADICTION_SIZE];
+        set_sweep_fields(s, configuration, c, m.row);
+        sm_row_hold_to_itself(m.row, contradiction);
     }
     *row = m.row;
     return status;
@@ -452,7 +444,7 @@ sm_status cli_sweeper_open(const cli_options *options, cli_sweeper *s) {
         return sm_fail(SM_ERR_OOM, "no memory to share with the processes that measure");
     }
     s->handed_on->bench.n_devices = 1;
-    SM_TRY(sm_machine_facts(options->argc, options->argv, &s->machine));
+    sm_machine_facts(options->argc, options->argv, &s->machine);
     const double available = sm_json_number(s->machine, "memory_available_bytes");
     s->memory_limit_bytes = options->measure.max_memory_gib > 0
                                 ? (int64_t)(options->measure.max_memory_gib * 1024 * 1024 * 1024)

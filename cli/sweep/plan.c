@@ -31,18 +31,9 @@ static void free_axis(axis *a) {
     *a = (axis){NULL, NULL, 0};
 }
 
-static sm_status add_value(axis *a, const char *value, size_t length) {
-    char **values = realloc(a->values, ((size_t)a->n + 1) * sizeof(*values));
-    if (values == NULL) {
-        return cli_configuration_no_memory();
-    }
-    a->values = values;
-    values[a->n] = value != NULL ? strndup(value, length) : NULL;
-    if (value != NULL && values[a->n] == NULL) {
-        return cli_configuration_no_memory();
-    }
-    a->n++;
-    return SM_OK;
+static void add_value(axis *a, const char *value, size_t length) {
+    a->values = sm_realloc(a->values, ((size_t)a->n + 1) * sizeof(*a->values));
+    a->values[a->n++] = value != NULL ? sm_strndup(value, length) : NULL;
 }
 
 static sm_status add_integers(axis *a, const char *text) {
@@ -53,7 +44,7 @@ static sm_status add_integers(axis *a, const char *text) {
     for (int i = 0; i < list.n; i++) {
         char digits[32];
         int n = snprintf(digits, sizeof(digits), "%lld", (long long)list.values[i]);
-        SM_TRY(add_value(a, digits, (size_t)n));
+        add_value(a, digits, (size_t)n);
     }
     return SM_OK;
 }
@@ -67,11 +58,13 @@ static sm_status add_devices(axis *a, const char *text, size_t length) {
     for (int i = 0; i < devices.n; i++) {
         sm_device_info info;
         SM_TRY(cli_describe(devices.devices[i], &info));
-        SM_TRY(add_value(a, info.id, strlen(info.id)));
+        add_value(a, info.id, strlen(info.id));
     }
     for (int b = 0; b < sm_backend_count(); b++) { // one that could not list its devices becomes a row
         const char *backend = sm_backend_at(b)->name;
-        SM_TRY(cli_backend_failure(sm_backend_at(b)) != SM_OK ? add_value(a, backend, strlen(backend)) : SM_OK);
+        if (cli_backend_failure(sm_backend_at(b)) != SM_OK) {
+            add_value(a, backend, strlen(backend));
+        }
     }
     return SM_OK;
 }
@@ -89,7 +82,11 @@ static sm_status add_entry(axis *a, const char *text, size_t length) {
         return add_devices(a, text, length);
     }
     bool is_number = a->flag->type == CLI_INT || a->flag->type == CLI_INTS || a->flag->type == CLI_COUNT;
-    return is_number && strcmp(entry, "auto") != 0 ? add_integers(a, entry) : add_value(a, entry, length);
+    if (is_number && strcmp(entry, "auto") != 0) {
+        return add_integers(a, entry);
+    }
+    add_value(a, entry, length);
+    return SM_OK;
 }
 
 // A flag whose commas are part of its value has one value; a switch has none.
@@ -98,7 +95,8 @@ static sm_status make_axis(const cli_axis *given, axis *a) {
     free_axis(a);
     a->flag = cli_flag_at(given->flag);
     if (text == NULL || (a->flag->commands & CLI_WHOLE) != 0) {
-        return add_value(a, text, text != NULL ? strlen(text) : 0);
+        add_value(a, text, text != NULL ? strlen(text) : 0);
+        return SM_OK;
     }
     for (;;) {
         size_t length = strcspn(text, ",");
@@ -150,16 +148,11 @@ static sm_status add_product(const axis axes[MAX_FLAGS], int n_axes, int64_t ind
         const char *value = a->values[index % a->n];
         index /= a->n;
         command = cli_makes_loop(a->flag) ? CLI_LOOP : command;
-        int printed = value != NULL ? asprintf(&c->args[at], "--%s=%s", a->flag->name, value)
-                                    : asprintf(&c->args[at], "--%s", a->flag->name);
-        if (printed < 0) {
-            c->args[at] = NULL;
-            return cli_configuration_no_memory();
-        }
-        at--;
+        c->args[at--] = sm_text_of("--%s%s%s", a->flag->name, value != NULL ? "=" : "", value != NULL ? value : "");
     }
-    c->args[0] = strdup(cli_commands[command].name);
-    return c->args[0] != NULL ? cli_configuration_set_key(c, "") : cli_configuration_no_memory();
+    c->args[0] = sm_strdup(cli_commands[command].name);
+    cli_configuration_set_key(c, "");
+    return SM_OK;
 }
 
 static sm_status multiply(const axis axes[MAX_FLAGS], cli_sweep_plan *plan) {
@@ -248,9 +241,9 @@ static sm_status add_text_line(const char *name, int number, const char *begin, 
                                cli_sweep_plan *plan) {
     char line[MAX_LINE];
     char *words[MAX_WORDS + 2] = {"run"};
-    cli_options *options = calloc(1, sizeof(*options)); // on the heap because of its lists
+    cli_options *options = sm_calloc(1, sizeof(*options)); // on the heap because of its lists
     int n = expand_line(begin, length, line) ? split_words(line, words + 1) : -1;
-    if (options == NULL || n <= 0) {
+    if (n <= 0) {
         free(options);
         return n == 0 ? SM_OK : sm_fail(SM_ERR_USAGE, "%s:%d: too long a line", name, number);
     }
@@ -312,14 +305,9 @@ static int compare_keys(const void *a, const void *b) {
 }
 
 // Keeps the first configuration of each key, and of these the ones that match the filter.
-static sm_status leave_out(cli_sweep_plan *plan, const regex_t *filter) {
-    const cli_configuration **sorted = malloc(((size_t)plan->n + 1) * sizeof(*sorted));
-    bool *drop = calloc((size_t)plan->n + 1, sizeof(*drop));
-    if (sorted == NULL || drop == NULL) {
-        free(sorted);
-        free(drop);
-        return cli_configuration_no_memory();
-    }
+static void leave_out(cli_sweep_plan *plan, const regex_t *filter) {
+    const cli_configuration **sorted = sm_malloc(((size_t)plan->n + 1) * sizeof(*sorted));
+    bool *drop = sm_calloc((size_t)plan->n + 1, sizeof(*drop));
     for (int i = 0; i < plan->n; i++) {
         sorted[i] = &plan->items[i];
         drop[i] = filter != NULL && regexec(filter, plan->items[i].key, 0, NULL, 0) != 0;
@@ -341,18 +329,17 @@ static sm_status leave_out(cli_sweep_plan *plan, const regex_t *filter) {
     plan->n = n;
     free(sorted);
     free(drop);
-    return SM_OK;
 }
 
 static sm_status apply_filter(const char *pattern, cli_sweep_plan *plan) {
     regex_t filter;
     if (pattern == NULL) {
-        return leave_out(plan, NULL);
+        leave_out(plan, NULL);
+        return SM_OK;
     }
     SM_TRY(cli_filter_compile(pattern, &filter));
-    sm_status status = leave_out(plan, &filter);
+    leave_out(plan, &filter);
     regfree(&filter);
-    SM_TRY(status);
     return plan->n > 0 ? SM_OK : sm_fail(SM_ERR_USAGE, "--filter: '%s' matches no configuration", pattern);
 }
 

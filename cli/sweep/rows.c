@@ -46,7 +46,8 @@ static sm_status rest(double seconds) {
 static sm_status keep_row(cli_sweep *s, const cli_configuration *c, json_t *row, bool is_whole) {
     json_object_set(s->kept, c->key, row);
     SM_TRY(s->log != NULL && is_whole ? sm_sweep_log_append(s->log, row) : SM_OK);
-    return cli_second_add(&s->second, row);
+    cli_second_add(&s->second, row);
+    return SM_OK;
 }
 
 static bool key_has(const char *key, const char *flag, const char *value) {
@@ -115,11 +116,14 @@ static sm_status open_log(cli_sweep *s) {
         return o->sweep.resume ? sm_fail(SM_ERR_USAGE, "--resume: needs --output-file, the file to continue") : SM_OK;
     }
     if (!cli_is_log(o->out.output_file)) {
-        return o->sweep.resume
-                   ? sm_fail(SM_ERR_USAGE, "--resume: continues a file of lines, such as rows.jsonl, not %s",
-                             o->out.output_file)
-               : o->sweep.dry_run ? SM_OK
-                                  : cli_second_open(o->out.output_file, &s->second);
+        if (o->sweep.resume) {
+            return sm_fail(SM_ERR_USAGE, "--resume: continues a file of lines, such as rows.jsonl, not %s",
+                           o->out.output_file);
+        }
+        if (!o->sweep.dry_run) {
+            cli_second_open(o->out.output_file, &s->second);
+        }
+        return SM_OK;
     }
     SM_TRY(o->sweep.dry_run ? sm_sweep_log_look(o->out.output_file, &s->log)
                             : sm_sweep_log_open(o->out.output_file, &s->log));
@@ -152,10 +156,7 @@ static int count_values(const cli_sweep_plan *plan, const char *flag) {
 }
 
 sm_status cli_sweep_open(const cli_options *options, cli_sweep *s) {
-    *s = (cli_sweep){.kept = json_object(), .rows = json_array(), .candidate = calloc(1, sizeof(*s->candidate))};
-    if (s->candidate == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for rows");
-    }
+    *s = (cli_sweep){.kept = json_object(), .rows = json_array(), .candidate = sm_calloc(1, sizeof(*s->candidate))};
     SM_TRY(cli_sweeper_open(options, &s->sweeper));
     SM_TRY(cli_sweep_plan_make(options, &s->plan));
     s->sweeper.handed_on->bench.n_devices = count_values(&s->plan, "backend=");

@@ -204,10 +204,10 @@ static int compare_places(const void *a, const void *b) {
 // Rows of this plan, in the requested order, including searches, each once; also rows of an earlier run. An array, or
 // NULL when out of memory.
 static json_t *collect_rows(const cli_sweep *s) {
-    const cli_configuration **sorted = malloc(((size_t)s->plan.n + 1) * sizeof(*sorted));
+    const cli_configuration **sorted = sm_malloc(((size_t)s->plan.n + 1) * sizeof(*sorted));
     json_t *taken = json_object();
     json_t *rows = json_array();
-    bool whole = sorted != NULL && taken != NULL && rows != NULL;
+    bool whole = sorted != NULL;
     for (int i = 0; whole && i < s->plan.n; i++) {
         sorted[i] = &s->plan.items[i];
     }

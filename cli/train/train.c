@@ -279,10 +279,7 @@ static sm_status set_run(training *t) {
     t->command_line = sm_shell_line(o->argv, o->argc);
     s->configuration = t->configuration;
     s->command_line = t->command_line;
-    if (t->configuration == NULL || t->command_line == NULL) {
-        return sm_fail(SM_ERR_OOM, "--run: %s: no memory for what the run is", o->train.run);
-    }
-    SM_TRY(sm_sensors_open("", "", &t->sensors));
+    sm_sensors_open("", "", &t->sensors);
     sm_sensors_read(t->sensors, &t->before);
     return cli_train_facts(o, t->session, t->comm, &s->facts);
 }

@@ -44,11 +44,8 @@ enum { HOST_BYTES = 64 };
 
 static json_t *list_hosts(const char *names, int n) {
     json_t *hosts = json_array();
-    for (int i = 0; i < n && hosts != NULL; i++) {
-        if (json_array_append_new(hosts, json_string(names + (size_t)i * HOST_BYTES)) != 0) {
-            json_decref(hosts);
-            return NULL;
-        }
+    for (int i = 0; i < n; i++) {
+        json_array_append_new(hosts, json_string(names + (size_t)i * HOST_BYTES));
     }
     return hosts;
 }
@@ -56,10 +53,7 @@ static json_t *list_hosts(const char *names, int n) {
 static sm_status gather_hosts(sm_comm *comm, json_t **hosts) {
     const int n = sm_comm_size(comm);
     char mine[HOST_BYTES] = "";
-    char *all = calloc((size_t)n, HOST_BYTES);
-    if (all == NULL) {
-        return sm_fail(SM_ERR_OOM, "run.json: no memory for the names of %d hosts", n);
-    }
+    char *all = sm_calloc((size_t)n, HOST_BYTES);
     (void)gethostname(mine, sizeof(mine) - 1);
     const sm_status status = sm_comm_gather(comm, mine, sizeof(mine), all);
     *hosts = status == SM_OK ? list_hosts(all, n) : NULL;
@@ -70,16 +64,14 @@ static sm_status gather_hosts(sm_comm *comm, json_t **hosts) {
 sm_status cli_train_facts(const cli_options *options, const sm_session *session, sm_comm *comm, json_t **facts) {
     json_t *hosts = NULL;
     const char *transport = sm_exchange_transport(session->exchange);
-    SM_TRY(sm_training_facts(options->argc, options->argv, &session->device->info, facts));
+    sm_training_facts(options->argc, options->argv, &session->device->info, facts);
     SM_TRY(gather_hosts(comm, &hosts));
-    if (transport[0] != '\0' && json_object_set_new(*facts, "transport", json_string(transport)) != 0) {
-        json_decref(hosts);
-        return sm_fail(SM_ERR_OOM, "run.json: no memory for the facts of the machine");
+    if (transport[0] != '\0') {
+        json_object_set_new(*facts, "transport", json_string(transport));
     }
-    return json_object_set_new(*facts, "hosts", hosts) == 0 &&
-                   json_object_set_new(*facts, "processes", json_integer(sm_comm_size(comm))) == 0
-               ? SM_OK
-               : sm_fail(SM_ERR_OOM, "run.json: no memory for the facts of the machine");
+    json_object_set_new(*facts, "hosts", hosts);
+    json_object_set_new(*facts, "processes", json_integer(sm_comm_size(comm)));
+    return SM_OK;
 }
 
 // Absent if they cannot be read.
@@ -87,16 +79,14 @@ static void add_sensors(const sm_sensors *sensors, const sm_reading *before, jso
     sm_reading after;
     sm_row row;
     sm_sensors_read(sensors, &after);
-    if (sm_row_init(&row) == SM_OK) {
-        const sm_row_sensors *s = &row.sensors;
-        if (sm_sensors_report(sensors, before, &after, 1, NAN, &row) == SM_OK) {
-            json_object_set_new(facts, "other_cpus", sm_json_real(s->other_cpus));
-            json_object_set_new(facts, "own_cpus", sm_json_real(s->own_cpus));
-            json_object_set_new(facts, "steal_share", sm_json_real(s->steal_share));
-            json_object_set_new(facts, "involuntary_switches", json_integer(s->involuntary_switches));
-        }
-        sm_row_free(&row);
-    }
+    sm_row_init(&row);
+    const sm_row_sensors *s = &row.sensors;
+    sm_sensors_report(sensors, before, &after, 1, NAN, &row);
+    json_object_set_new(facts, "other_cpus", sm_json_real(s->other_cpus));
+    json_object_set_new(facts, "own_cpus", sm_json_real(s->own_cpus));
+    json_object_set_new(facts, "steal_share", sm_json_real(s->steal_share));
+    json_object_set_new(facts, "involuntary_switches", json_integer(s->involuntary_switches));
+    sm_row_free(&row);
 }
 
 json_t *cli_train_end_facts(const sm_session *session, const sm_sensors *sensors, const sm_reading *before) {
@@ -105,9 +95,7 @@ json_t *cli_train_end_facts(const sm_session *session, const sm_sensors *sensors
                               session->device->info.is_host_processor && resident_bytes > 0
                                   ? (json_int_t)resident_bytes
                                   : (json_int_t)session->executable->memory_bytes);
-    if (facts != NULL) {
-        add_sensors(sensors, before, facts);
-    }
+    add_sensors(sensors, before, facts);
     return facts;
 }
 
@@ -125,9 +113,8 @@ sm_status cli_run_complete(const char *folder) {
     char complete[SM_RUN_COMPLETE_SIZE];
     char digest[SM_DIGEST_SIZE];
     SM_TRY(sm_training_metrics_make(folder, &metrics));
-    char *text = sm_json_to_text(metrics, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
-    sm_status status = text != NULL ? write_file(folder, SM_TRAINING_METRICS_FILE, text)
-                                    : sm_fail(SM_ERR_OOM, "%s: no memory for its metrics", folder);
+    char *text = json_dumps(metrics, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
+    sm_status status = write_file(folder, SM_TRAINING_METRICS_FILE, text);
     if (status == SM_OK) {
         sm_digest_bytes(text, strlen(text), digest);
         sm_run_complete_text(metrics, digest, complete);

@@ -43,7 +43,7 @@ static sm_status fill(const cli_options *options, const cli_job *job, const sm_s
                       const sm_loop *loop, const json_t *machine, sm_row *row) {
     const cli_bench bench = {.options = options, .machine = (json_t *)machine};
     SM_TRY(cli_set_configuration(&bench, job, row));
-    SM_TRY(sm_row_set_device(row, session->device->backend->name, &session->device->info));
+    sm_row_set_device(row, session->device->backend->name, &session->device->info);
     SM_ROW_TEXT(row->status, "ok");
     row->peak_flops = peaks->flops > 0 ? peaks->flops : NAN;
     row->peak_bandwidth = peaks->bandwidth_bytes_per_s > 0 ? peaks->bandwidth_bytes_per_s : NAN;
@@ -63,8 +63,8 @@ sm_status cli_train_profile_show(const cli_options *options, const cli_job *job,
         cli_note("--profile: a training of fewer than %d steps has no step whose ops are timed", N_UNTYPICAL + PERIOD);
         return SM_OK;
     }
-    SM_TRY(sm_machine_facts(options->argc, options->argv, &machine));
-    SM_TRY_GOTO(sm_row_init(&row));
+    sm_machine_facts(options->argc, options->argv, &machine);
+    sm_row_init(&row);
     SM_TRY_GOTO(fill(options, job, session, peaks, loop, machine, &row));
     putchar('\n');
     SM_TRY_GOTO(cli_loop_show(&row, NULL, sm_screen_width(stdout) > 0 ? SM_FORMAT_TEXT : SM_FORMAT_MARKDOWN));

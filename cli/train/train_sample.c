@@ -60,20 +60,16 @@ static sm_status write_sample(cli_train_sampler *s, sm_ids *ids, FILE *out) {
     return SM_OK;
 }
 
-static sm_status no_memory(void) { return sm_fail(SM_ERR_OOM, "no memory for a sample"); }
-
 // A model may end amid a character, or write none at all: the log and the terminal get valid text.
-static sm_status show(const char *bytes, char **text) {
+static char *show(const char *bytes) {
     json_t *valid = sm_json_bytes(bytes);
-    char *quoted = valid != NULL ? json_dumps(valid, JSON_ENCODE_ANY) : NULL;
-    *text = valid != NULL ? strdup(json_string_value(valid)) : NULL;
-    if (quoted != NULL) {
-        cli_live_clear();
-        printf("sample | %s\n", quoted); // control characters are escaped
-    }
+    char *quoted = json_dumps(valid, JSON_ENCODE_ANY);
+    char *text = sm_strdup(json_string_value(valid));
+    cli_live_clear();
+    printf("sample | %s\n", quoted); // control characters are escaped
     free(quoted);
     json_decref(valid);
-    return *text != NULL ? SM_OK : no_memory();
+    return text;
 }
 
 sm_status cli_train_sampler_run(cli_train_sampler *s, sm_session *trained, char **text) {
@@ -81,14 +77,13 @@ sm_status cli_train_sampler_run(cli_train_sampler *s, sm_session *trained, char 
     size_t size_bytes;
     sm_ids ids = {.n = 0};
     SM_TRY(sm_session_copy_params(trained, sm_generator_session(s->generator)));
-    FILE *out = open_memstream(&bytes, &size_bytes);
-    if (out == NULL) {
-        return no_memory();
-    }
+    FILE *out = sm_memstream(&bytes, &size_bytes);
     sm_status status = write_sample(s, &ids, out);
     free(ids.ids);
-    status = fclose(out) == 0 || status != SM_OK ? status : no_memory();
-    status = status == SM_OK ? show(bytes, text) : status;
+    sm_memstream_close(out);
+    if (status == SM_OK) {
+        *text = show(bytes);
+    }
     free(bytes);
     return status;
 }

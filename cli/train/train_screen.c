@@ -212,10 +212,7 @@ void cli_train_screen_show(const cli_train_show *show, const sm_train_progress *
     if ((!at_once && !cli_live_is_due()) || !cli_train_screen_fits()) {
         return; // it may have become too small
     }
-    FILE *out = open_memstream(&text, &size_bytes);
-    if (out == NULL) {
-        return;
-    }
+    FILE *out = sm_memstream(&text, &size_bytes);
     p = (plot){.n_columns = width - LABEL_WIDTH,
                .n_rows = n_rows < MOST_ROWS ? n_rows : MOST_ROWS,
                .first = (double)progress->first_step + 1,

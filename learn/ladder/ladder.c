@@ -171,15 +171,10 @@ static sm_status compare_output(const climb *c, const climber *one, int out, sm_
     return status;
 }
 
-static sm_status make_room_for_times(climber *one) {
-    one->op_ns = calloc((size_t)one->plan->n_ops, sizeof *one->op_ns);
-    return one->op_ns != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "ladder: no memory for times");
-}
-
 static sm_status compare_shape(const climb *c, climber *one, sm_rung_result *rung) {
     SM_TRY(prepare(c, one->device, &one->plan, &one->executable));
     one->range = (sm_range){0, 1};
-    SM_TRY(make_room_for_times(one));
+    one->op_ns = sm_calloc((size_t)one->plan->n_ops, sizeof *one->op_ns);
     SM_TRY(run_once(one));
     for (int k = 0; k < SM_MAX_OUT; k++) {
         if (one->plan->ops[0].out[k] != SM_NO_TENSOR) {
@@ -298,7 +293,8 @@ static sm_status open_step(const climb *c) {
     one->executable = step.session->executable;
     one->range = step.forward;
     one->op = step.op;
-    return make_room_for_times(one);
+    one->op_ns = sm_calloc((size_t)one->plan->n_ops, sizeof *one->op_ns);
+    return SM_OK;
 }
 
 // Whether the rung's library is installed; otherwise says so.
@@ -334,10 +330,7 @@ sm_status sm_ladder_measure(const sm_ladder *ladder, const sm_ladder_options *op
     *result = (sm_ladder_result){.ceiling.ns = NAN};
     snprintf(result->shape, sizeof result->shape, "%s", options->shape);
     choose_rungs(&c, options->on_card);
-    c.climbers = calloc((size_t)result->n_rungs + 1, sizeof *c.climbers);
-    if (c.climbers == NULL) {
-        return sm_fail(SM_ERR_OOM, "ladder: no memory for its rungs");
-    }
+    c.climbers = sm_calloc((size_t)result->n_rungs + 1, sizeof *c.climbers);
     SM_TRY_GOTO(compute_expected(&c));
     say(&c, "comparing each rung with the reference ...");
     SM_TRY_GOTO(open_and_verify(&c));

@@ -55,21 +55,13 @@ double sm_film_elems(const sm_plan *plan, int64_t slice_elems) {
     return n;
 }
 
-sm_status sm_film_new(const sm_plan *plan, int64_t slice_elems, sm_film **film) {
-    sm_film *made = calloc(1, sizeof(*made));
-    float **memory = calloc((size_t)plan->n_tensors + 1, sizeof(*memory));
-    *film = NULL;
-    if (made == NULL || memory == NULL) {
-        free(made);
-        free(memory);
-        return sm_fail(SM_ERR_OOM, "page: no memory for %d tensors", plan->n_tensors);
-    }
-    made->plan = plan;
-    made->slice_elems = slice_elems;
-    made->n_tensors = plan->n_tensors;
-    made->memory = memory;
-    *film = made;
-    return SM_OK;
+sm_film *sm_film_new(const sm_plan *plan, int64_t slice_elems) {
+    sm_film *film = sm_calloc(1, sizeof(*film));
+    film->plan = plan;
+    film->slice_elems = slice_elems;
+    film->n_tensors = plan->n_tensors;
+    film->memory = sm_calloc((size_t)plan->n_tensors + 1, sizeof(*film->memory));
+    return film;
 }
 
 void sm_film_free(sm_film *film) {
@@ -189,11 +181,10 @@ sm_status sm_film_see(sm_film *film, int moment, int tensor, const double *value
 
 static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-// Encodes n bytes; NULL: out of memory.
 static char *to_base64(const unsigned char *bytes, size_t n) {
-    char *text = malloc((n + 2) / 3 * 4 + 1);
+    char *text = sm_malloc((n + 2) / 3 * 4 + 1);
     char *out = text;
-    for (size_t i = 0; text != NULL && i < n; i += 3) {
+    for (size_t i = 0; i < n; i += 3) {
         const unsigned second = i + 1 < n ? bytes[i + 1] : 0;
         const unsigned third = i + 2 < n ? bytes[i + 2] : 0;
         const unsigned three = (unsigned)bytes[i] << 16 | second << 8 | third;
@@ -202,23 +193,21 @@ static char *to_base64(const unsigned char *bytes, size_t n) {
         *out++ = i + 1 < n ? digits[three >> 6 & 63] : '=';
         *out++ = i + 2 < n ? digits[three & 63] : '=';
     }
-    if (text != NULL) {
-        *out = '\0';
-    }
+    *out = '\0';
     return text;
 }
 
 static json_t *values_json(const sm_film *film) {
-    unsigned char *bytes = malloc(film->n_values * 4 + 1);
-    for (size_t i = 0; bytes != NULL && i < film->n_values; i++) {
+    unsigned char *bytes = sm_malloc(film->n_values * 4 + 1);
+    for (size_t i = 0; i < film->n_values; i++) {
         uint32_t bits;
         memcpy(&bits, &film->values[i], sizeof(bits));
         for (int k = 0; k < 4; k++) {
             bytes[4 * i + (size_t)k] = (unsigned char)(bits >> 8 * k);
         }
     }
-    char *text = bytes != NULL ? to_base64(bytes, film->n_values * 4) : NULL;
-    json_t *json = text != NULL ? json_string_nocheck(text) : NULL;
+    char *text = to_base64(bytes, film->n_values * 4);
+    json_t *json = json_string_nocheck(text);
     free(bytes);
     free(text);
     return json;
@@ -233,13 +222,8 @@ static json_t *change_json(const change *c) {
 
 json_t *sm_film_json(const sm_film *film) {
     json_t *changes = json_array();
-    int failed = changes == NULL;
-    for (size_t i = 0; i < film->n_changes && !failed; i++) {
-        failed = json_array_append_new(changes, change_json(&film->changes[i]));
-    }
-    if (failed) {
-        json_decref(changes);
-        return NULL;
+    for (size_t i = 0; i < film->n_changes; i++) {
+        json_array_append_new(changes, change_json(&film->changes[i]));
     }
     return json_pack("{s:o, s:o}", "changes", changes, "values", values_json(film));
 }

@@ -18,7 +18,7 @@ typedef struct sm_film sm_film;
 double sm_film_elems(const sm_plan *plan, int64_t slice_elems);
 
 // The plan must outlive the recording.
-sm_status sm_film_new(const sm_plan *plan, int64_t slice_elems, sm_film **film);
+sm_film *sm_film_new(const sm_plan *plan, int64_t slice_elems);
 void sm_film_free(sm_film *film); // NULL is fine
 
 // Moments: 2 i is before op i, 2 i + 1 after it. They must ascend. `values` are those of the slice, if there is one.

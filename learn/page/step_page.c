@@ -38,24 +38,19 @@ json_t *sm_step_page_plan(const sm_plan *plan) {
     json_t *ops = json_array();
     json_t *tensors = json_array();
     json_t *arenas = json_array();
-    sm_range *lives = calloc((size_t)plan->n_tensors + 1, sizeof(*lives));
-    int failed = lives == NULL || sm_plan_lifetimes(plan, lives) != SM_OK;
-    for (int i = 0; i < plan->n_ops && !failed; i++) {
-        failed = json_array_append_new(ops, op_json(&plan->ops[i]));
+    sm_range *lives = sm_calloc((size_t)plan->n_tensors + 1, sizeof(*lives));
+    sm_plan_lifetimes(plan, lives);
+    for (int i = 0; i < plan->n_ops; i++) {
+        json_array_append_new(ops, op_json(&plan->ops[i]));
     }
-    for (int i = 0; i < plan->n_tensors && !failed; i++) {
-        failed = json_array_append_new(tensors, tensor_json(plan, i, lives[i]));
+    for (int i = 0; i < plan->n_tensors; i++) {
+        json_array_append_new(tensors, tensor_json(plan, i, lives[i]));
     }
-    for (int i = 0; i < plan->n_arenas && !failed; i++) {
-        failed = json_array_append_new(arenas, arena_json(&plan->arenas[i]));
+    for (int i = 0; i < plan->n_arenas; i++) {
+        json_array_append_new(arenas, arena_json(&plan->arenas[i]));
     }
     free(lives);
-    json_t *json = json_pack("{s:o, s:o, s:o}", "ops", ops, "tensors", tensors, "arenas", arenas);
-    if (failed) {
-        json_decref(json);
-        return NULL;
-    }
-    return json;
+    return json_pack("{s:o, s:o, s:o}", "ops", ops, "tensors", tensors, "arenas", arenas);
 }
 
 // --- the page --------------------------------------------------------------------------------------

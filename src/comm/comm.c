@@ -38,10 +38,7 @@ sm_status sm_comm_open(const sm_comm_options *options, sm_comm **comm) {
     if (*comm != NULL) {
         return SM_OK;
     }
-    sm_comm *alone = calloc(1, sizeof *alone);
-    if (alone == NULL) {
-        return sm_fail(SM_ERR_OOM, "comm: no memory");
-    }
+    sm_comm *alone = sm_calloc(1, sizeof *alone);
     *alone = (sm_comm){.options = *options, .size = 1, .local_size = 1};
     *comm = alone;
     return SM_OK;
@@ -116,10 +113,7 @@ sm_status sm_comm_gather(sm_comm *comm, const void *mine, size_t size_bytes, voi
 
 sm_status sm_comm_barrier(sm_comm *comm) {
     char none = 0;
-    char *all = malloc((size_t)sm_comm_size(comm));
-    if (all == NULL) {
-        return sm_fail(SM_ERR_OOM, "comm: no memory for a barrier");
-    }
+    char *all = sm_malloc((size_t)sm_comm_size(comm));
     const sm_status status = sm_comm_gather(comm, &none, sizeof none, all);
     free(all);
     return status;
@@ -129,10 +123,7 @@ sm_status sm_comm_sum(sm_comm *comm, double *values, int n) {
     if (is_alone(comm)) {
         return SM_OK;
     }
-    double *all = malloc((size_t)comm->size * (size_t)n * sizeof *all);
-    if (all == NULL) {
-        return sm_fail(SM_ERR_OOM, "comm: no memory for a sum");
-    }
+    double *all = sm_malloc((size_t)comm->size * (size_t)n * sizeof *all);
     const sm_status status = sm_comm_gather(comm, values, (size_t)n * sizeof *values, all);
     for (int i = 0; i < n && status == SM_OK; i++) {
         values[i] = all[i];
@@ -169,10 +160,7 @@ static int worst_of(const sm_status *all, int n) {
 // A message is exchanged only if there is one.
 static sm_status tell_message(sm_comm *comm, int from, sm_status status) {
     char message[MESSAGE_BYTES];
-    char *all = malloc((size_t)comm->size * MESSAGE_BYTES);
-    if (all == NULL) {
-        return sm_fail(SM_ERR_OOM, "comm: no memory for a message");
-    }
+    char *all = sm_malloc((size_t)comm->size * MESSAGE_BYTES);
     snprintf(message, sizeof message, "%s", sm_error_message());
     const sm_status told = sm_comm_gather(comm, message, sizeof message, all);
     if (told == SM_OK) {
@@ -187,10 +175,7 @@ sm_status sm_comm_agree(sm_comm *comm, sm_status status) {
     if (is_alone(comm)) {
         return status;
     }
-    sm_status *all = malloc((size_t)comm->size * sizeof *all);
-    if (all == NULL) {
-        return sm_fail(SM_ERR_OOM, "comm: no memory for %d answers", comm->size);
-    }
+    sm_status *all = sm_malloc((size_t)comm->size * sizeof *all);
     const sm_status told = sm_comm_gather(comm, &status, sizeof status, all);
     const int worst = told == SM_OK ? worst_of(all, comm->size) : 0;
     const sm_status result = told == SM_OK ? all[worst] : told;
@@ -207,9 +192,9 @@ static char *join_facts(const sm_comm_fact *facts, int n_facts, size_t *size_byt
     for (int i = 0; i < n_facts; i++) {
         n += strlen(facts[i].name) + strlen(facts[i].value) + 2;
     }
-    char *text = calloc(1, n);
+    char *text = sm_calloc(1, n);
     char *at = text;
-    for (int i = 0; i < n_facts && text != NULL; i++) {
+    for (int i = 0; i < n_facts; i++) {
         at = stpcpy(at, facts[i].name) + 1;
         at = stpcpy(at, facts[i].value) + 1;
     }
@@ -266,10 +251,7 @@ static sm_status tell_first(sm_comm *comm, const char *mine, size_t mine_bytes, 
     uint64_t size = mine_bytes;
     SM_TRY(sm_comm_broadcast(comm, 0, &size, sizeof size));
     *size_bytes = (size_t)size;
-    *first = calloc(1, *size_bytes);
-    if (*first == NULL) {
-        return sm_fail(SM_ERR_OOM, "comm: no memory for rank 0's arguments");
-    }
+    *first = sm_calloc(1, *size_bytes);
     if (comm->rank == 0) {
         memcpy(*first, mine, mine_bytes);
     }

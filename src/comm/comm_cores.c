@@ -17,10 +17,7 @@ typedef struct {
 static sm_status are_alike(sm_comm *comm, bool *alike) {
     const int size = sm_comm_size(comm);
     placement mine = {.host = ""};
-    placement *all = calloc((size_t)size, sizeof *all);
-    if (all == NULL) {
-        return sm_fail(SM_ERR_OOM, "comm: no memory for %d processes", size);
-    }
+    placement *all = sm_calloc((size_t)size, sizeof *all);
     gethostname(mine.host, sizeof mine.host - 1);
     (void)os_processors_allowed(&mine.allowed);
     const sm_status status = sm_comm_gather(comm, &mine, sizeof mine, all);

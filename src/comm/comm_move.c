@@ -329,10 +329,7 @@ static sm_status gather_over_groups(sm_reducer *r, const sm_comm_job *job, messa
 
 static sm_status do_over_groups(sm_reducer *r, const sm_comm_job *job) {
     const size_t n = (size_t)(r->comm->size + r->comm->n_groups);
-    message *messages = calloc(2 * n, sizeof *messages);
-    if (messages == NULL) {
-        return sm_fail(SM_ERR_OOM, "comm: no memory for %zu messages", 2 * n);
-    }
+    message *messages = sm_calloc(2 * n, sizeof *messages);
     const sm_status status = job->pattern == SM_COMM_ALL_GATHER ? gather_over_groups(r, job, messages)
                                                                 : reduce_over_groups(r, job, messages, messages + n);
     free(messages);
@@ -358,9 +355,9 @@ static int leader_of(const sm_comm *comm, int group) { return stand_in(comm, gro
 bool sm_comm_leads_group(const sm_comm *comm) { return leader_of(comm, my_group(comm)) == comm->rank; }
 
 sm_status sm_comm_meet_leaders(sm_comm *comm) {
-    message *messages = calloc(2 * (size_t)comm->n_groups, sizeof *messages);
-    char *bytes = calloc(2, (size_t)comm->n_groups);
-    sm_status status = messages != NULL && bytes != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "comm: no memory for messages");
+    message *messages = sm_calloc(2 * (size_t)comm->n_groups, sizeof *messages);
+    char *bytes = sm_calloc(2, (size_t)comm->n_groups);
+    sm_status status = SM_OK;
     int n = 0;
     for (int group = 0; group < comm->n_groups && status == SM_OK; group++) {
         if (group != my_group(comm)) {

@@ -103,8 +103,8 @@ static sm_status broadcast_part(mpi_comm *m, int from, char *data, size_t size_b
         SM_TRY(receive_on(m, m->control, from, data, size_bytes, &request));
         return wait_for(m, from, &request);
     }
-    MPI_Request *requests = calloc((size_t)m->base.size, sizeof *requests);
-    sm_status status = requests != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "comm: no memory for messages");
+    MPI_Request *requests = sm_calloc((size_t)m->base.size, sizeof *requests);
+    sm_status status = SM_OK;
     for (int rank = 0; rank < m->base.size && status == SM_OK; rank++) {
         requests[rank] = MPI_REQUEST_NULL;
         status = rank != from ? send_on(m, m->control, rank, data, size_bytes, &requests[rank]) : SM_OK;
@@ -171,11 +171,7 @@ static sm_status share(sm_comm *comm, size_t size_bytes, void **parts) {
     mpi_comm *m = (mpi_comm *)comm;
     MPI_Info info;
     void *mine = NULL;
-    MPI_Win *grown = realloc(m->windows, (size_t)(m->n_windows + 1) * sizeof *grown);
-    if (grown == NULL) {
-        return sm_fail(SM_ERR_OOM, "comm: no memory for a list of windows");
-    }
-    m->windows = grown;
+    m->windows = sm_realloc(m->windows, (size_t)(m->n_windows + 1) * sizeof *m->windows);
     MPI_Info_create(&info);
     MPI_Info_set(info, "alloc_shared_noncontig", "true");
     const int code = MPI_Win_allocate_shared((MPI_Aint)size_bytes, 1, info, m->host, &mine, &m->windows[m->n_windows]);
@@ -214,13 +210,10 @@ typedef struct {
     int64_t pid;
 } whereabouts;
 
-static sm_status count_places(sm_comm *comm, const whereabouts *all) {
-    comm->group_of = calloc((size_t)comm->size, sizeof *comm->group_of);
-    comm->members = calloc((size_t)comm->size, sizeof *comm->members);
-    comm->pids = calloc((size_t)comm->size, sizeof *comm->pids);
-    if (comm->group_of == NULL || comm->members == NULL || comm->pids == NULL) {
-        return sm_fail(SM_ERR_OOM, "comm: no memory for %d processes", comm->size);
-    }
+static void count_places(sm_comm *comm, const whereabouts *all) {
+    comm->group_of = sm_calloc((size_t)comm->size, sizeof *comm->group_of);
+    comm->members = sm_calloc((size_t)comm->size, sizeof *comm->members);
+    comm->pids = sm_calloc((size_t)comm->size, sizeof *comm->pids);
     for (int rank = 0; rank < comm->size; rank++) {
         const bool is_here = all[rank].host == all[comm->rank].host;
         comm->local_size += is_here;
@@ -231,7 +224,6 @@ static sm_status count_places(sm_comm *comm, const whereabouts *all) {
             comm->members[comm->n_members++] = rank;
         }
     }
-    return SM_OK;
 }
 
 static sm_status part(sm_comm *comm) {
@@ -256,10 +248,12 @@ static sm_status find_places(mpi_comm *m) {
                  MPI_Comm_split_type(m->control, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &m->host)));
     MPI_Comm_set_errhandler(m->host, MPI_ERRORS_RETURN);
     SM_TRY(check("MPI_Bcast", MPI_Bcast(&mine.host, 1, MPI_INT, 0, m->host)));
-    whereabouts *all = calloc((size_t)comm->size, sizeof *all);
-    sm_status status = all != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "comm: no memory for %d processes", comm->size);
+    whereabouts *all = sm_calloc((size_t)comm->size, sizeof *all);
+    sm_status status = SM_OK;
     status = status == SM_OK ? gather(comm, &mine, sizeof mine, all) : status;
-    status = status == SM_OK ? count_places(comm, all) : status;
+    if (status == SM_OK) {
+        count_places(comm, all);
+    }
     free(all);
     return status == SM_OK && comm->options.transport == SM_TRANSPORT_MESSAGES ? part(comm) : status;
 }
@@ -317,10 +311,7 @@ sm_status sm_comm_open_mpi(const sm_comm_options *options, sm_comm **comm) {
     if (!was_started_by_launcher()) {
         return SM_OK;
     }
-    mpi_comm *m = calloc(1, sizeof *m);
-    if (m == NULL) {
-        return sm_fail(SM_ERR_OOM, "comm: no memory");
-    }
+    mpi_comm *m = sm_calloc(1, sizeof *m);
     m->base.transport = &transport;
     m->base.options = *options;
     m->base.options.timeout_s = options->timeout_s > 0 ? options->timeout_s : SM_COMM_TIMEOUT_S;

@@ -223,10 +223,7 @@ static sm_status watch_thread(const sm_comm *comm, const wait_beside *w) {
 
 sm_status sm_comm_wait_beside(sm_comm *comm, sm_status (*wait)(void *ctx), const void *ctx, size_t ctx_bytes) {
     pthread_t thread;
-    wait_beside *w = calloc(1, sizeof *w + ctx_bytes);
-    if (w == NULL) {
-        return sm_fail(SM_ERR_OOM, "comm: no memory to wait in");
-    }
+    wait_beside *w = sm_calloc(1, sizeof *w + ctx_bytes);
     w->wait = wait;
     memcpy(w->ctx, ctx, ctx_bytes);
     if (pthread_create(&thread, NULL, wait_in_thread, w) != 0) {
@@ -247,18 +244,12 @@ sm_status sm_comm_wait_beside(sm_comm *comm, sm_status (*wait)(void *ctx), const
 
 static sm_status share_progress(sm_reducer *r) {
     sm_comm *comm = r->comm;
-    r->progress = calloc((size_t)comm->n_members, sizeof *r->progress);
-    if (r->progress == NULL) {
-        return sm_fail(SM_ERR_OOM, "comm: no memory for %d members", comm->n_members);
-    }
+    r->progress = sm_calloc((size_t)comm->n_members, sizeof *r->progress);
     return comm->transport->share(comm, sizeof(progress), (void **)r->progress);
 }
 
 static sm_status make_reducer(sm_comm *comm) {
-    sm_reducer *r = calloc(1, sizeof *r);
-    if (r == NULL) {
-        return sm_fail(SM_ERR_OOM, "comm: no memory for a reducer");
-    }
+    sm_reducer *r = sm_calloc(1, sizeof *r);
     r->comm = comm;
     comm->reducer = r;
     while (comm->members[r->me] != comm->rank) {
@@ -305,10 +296,7 @@ sm_status sm_comm_share(sm_comm *comm, size_t size_bytes, int *number, void **mi
         return sm_fail(SM_ERR_INTERNAL, "comm: more than %d pieces of shared memory", MAX_SEGMENTS);
     }
     segment *s = &r->segments[r->n_segments];
-    s->parts = calloc((size_t)comm->n_members, sizeof *s->parts);
-    if (s->parts == NULL) {
-        return sm_fail(SM_ERR_OOM, "comm: no memory for %d members", comm->n_members);
-    }
+    s->parts = sm_calloc((size_t)comm->n_members, sizeof *s->parts);
     s->size_bytes = size_bytes;
     *number = r->n_segments++;
     SM_TRY(comm->transport->share(comm, size_bytes, s->parts));

@@ -16,25 +16,19 @@
 
 // --- listing -------------------------------------------------------------------------------
 
-static sm_status reserve_file(sm_data_files *files) {
+static void reserve_file(sm_data_files *files) {
     if ((files->n_files & (files->n_files - 1)) != 0) {
-        return SM_OK; // not a power of two: the list has room
+        return; // not a power of two: the list has room
     }
     const size_t capacity = files->n_files > 0 ? 2 * (size_t)files->n_files : 1;
-    char **paths = realloc(files->paths, capacity * sizeof(*paths));
-    files->paths = paths != NULL ? paths : files->paths;
-    int64_t *file_bytes = realloc(files->file_bytes, capacity * sizeof(*file_bytes));
-    files->file_bytes = file_bytes != NULL ? file_bytes : files->file_bytes;
-    sm_jsonl **jsonl = realloc(files->jsonl, capacity * sizeof(sm_jsonl *));
-    files->jsonl = jsonl != NULL ? jsonl : files->jsonl;
-    return paths != NULL && file_bytes != NULL && jsonl != NULL
-               ? SM_OK
-               : sm_fail(SM_ERR_OOM, "no memory for a list of %zu files", capacity);
+    files->paths = sm_realloc(files->paths, capacity * sizeof(*files->paths));
+    files->file_bytes = sm_realloc(files->file_bytes, capacity * sizeof(*files->file_bytes));
+    files->jsonl = sm_realloc(files->jsonl, capacity * sizeof(sm_jsonl *));
 }
 
 static sm_status append_path(sm_data_files *files, const char *path, int64_t size_bytes) {
-    SM_TRY(reserve_file(files));
-    char *copy = path != NULL ? strdup(path) : NULL;
+    reserve_file(files);
+    char *copy = path != NULL ? sm_strdup(path) : NULL;
     if (path != NULL && copy == NULL) {
         return sm_fail(SM_ERR_OOM, "%s: no memory for its name", path);
     }

@@ -103,9 +103,8 @@ sm_status sm_jsonl_open(const char *path, sm_jsonl **jsonl) {
     *jsonl = NULL;
     SM_TRY(sm_input_open(path, &fd, &size_bytes));
     FILE *file = fdopen(fd, "r");
-    sm_jsonl *j = calloc(1, sizeof *j);
-    sm_status status =
-        file != NULL && j != NULL ? make_index(j, path, file) : sm_fail(SM_ERR_OOM, "%s: no memory to read it", path);
+    sm_jsonl *j = sm_calloc(1, sizeof *j);
+    sm_status status = file != NULL ? make_index(j, path, file) : sm_fail(SM_ERR_OOM, "%s: no memory to read it", path);
     if (file != NULL) {
         fclose(file);
     } else {

@@ -217,22 +217,15 @@ static sm_status check_ids(const sm_tokens *tokens) {
     return s.n_outside == 0 ? SM_OK : refuse_id(tokens, s.number, s.at, s.id, s.largest);
 }
 
-static sm_status tokens_new(const char *path, sm_tokens_format format, int64_t vocab, sm_tokens **tokens) {
-    sm_tokens *t = calloc(1, sizeof *t);
-    if (t == NULL || (t->path = strdup(path)) == NULL) {
-        free(t);
-        return sm_fail(SM_ERR_OOM, "%s: no memory to open it", path);
-    }
+static void tokens_new(const char *path, sm_tokens_format format, int64_t vocab, sm_tokens **tokens) {
+    sm_tokens *t = sm_calloc(1, sizeof *t);
+    t->path = sm_strdup(path);
     t->format = format;
     t->vocab = vocab;
     *tokens = t;
-    return SM_OK;
 }
 
-static sm_status allocate_shards(sm_tokens *t, int64_t n) {
-    t->shards = calloc((size_t)n + 1, sizeof *t->shards);
-    return t->shards != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "%s: no memory for %lld files", t->path, (long long)n);
-}
+static void allocate_shards(sm_tokens *t, int64_t n) { t->shards = sm_calloc((size_t)n + 1, sizeof *t->shards); }
 
 static sm_status check(const sm_tokens *t) {
     return t->count > 0 ? check_ids(t) : sm_fail(SM_ERR_FORMAT, "%s: empty, no tokens", t->path);
@@ -242,7 +235,7 @@ sm_status sm_tokens_open(const char *path, sm_tokens_format format, int64_t voca
     sm_status status;
     sm_tokens *t;
     *tokens = NULL;
-    SM_TRY(tokens_new(path, format, vocab, &t));
+    tokens_new(path, format, vocab, &t);
     SM_TRY_GOTO(sm_data_files_open((char *const *)&path, 1, format, &t->files));
     t->format = t->files.format;
     SM_TRY_GOTO(t->files.n_files > 0 ? SM_OK
@@ -250,7 +243,7 @@ sm_status sm_tokens_open(const char *path, sm_tokens_format format, int64_t voca
                                                "%s: no file is in it; give one with text, or with tokens "
                                                "(train.bin)",
                                                path));
-    SM_TRY_GOTO(allocate_shards(t, t->files.n_files));
+    allocate_shards(t, t->files.n_files);
     for (int64_t i = 0; i < t->files.n_files; i++) {
         SM_TRY_GOTO(open_shard(t, i));
     }
@@ -267,10 +260,10 @@ sm_status sm_tokens_from_bytes(const uint8_t *data, size_t size_bytes, int64_t v
     sm_status status;
     sm_tokens *t;
     *tokens = NULL;
-    SM_TRY(tokens_new("built-in text", SM_TOKENS_BYTES, vocab, &t));
+    tokens_new("built-in text", SM_TOKENS_BYTES, vocab, &t);
     t->memory = data;
     t->memory_bytes = t->count = (int64_t)size_bytes;
-    SM_TRY_GOTO(allocate_shards(t, 1));
+    allocate_shards(t, 1);
     t->shards[t->n_shards++] = (shard){.fd = -1, .layout = {.count = t->count, .id_bytes = 1}};
     SM_TRY_GOTO(check(t));
     *tokens = t;
@@ -288,16 +281,10 @@ sm_status sm_tokens_embedded(int64_t vocab, sm_tokens **tokens) {
     return SM_OK;
 }
 
-sm_status sm_tokens_made(const char *name, int64_t count, const sm_tokens_maker *maker, sm_tokens **tokens) {
-    sm_status status = tokens_new(name, SM_TOKENS_BYTES, INT32_MAX, tokens);
-    if (status != SM_OK) {
-        maker->close(maker->ctx);
-        *tokens = NULL;
-        return status;
-    }
+void sm_tokens_made(const char *name, int64_t count, const sm_tokens_maker *maker, sm_tokens **tokens) {
+    tokens_new(name, SM_TOKENS_BYTES, INT32_MAX, tokens);
     (*tokens)->maker = *maker;
     (*tokens)->count = count;
-    return SM_OK;
 }
 
 void sm_tokens_close(sm_tokens *tokens) {

@@ -42,7 +42,7 @@ typedef struct {
 
 // A stream of `count` >= 1 ids from a maker, all inside the vocabulary; its format is bytes. Owns the maker's ctx, also
 // after a failure. `name` is for messages.
-sm_status sm_tokens_made(const char *name, int64_t count, const sm_tokens_maker *maker, sm_tokens **tokens);
+void sm_tokens_made(const char *name, int64_t count, const sm_tokens_maker *maker, sm_tokens **tokens);
 
 void sm_tokens_close(sm_tokens *tokens); // NULL is fine
 int64_t sm_tokens_count(const sm_tokens *tokens);

@@ -58,11 +58,8 @@ sm_status sm_atomic_open(const char *path, sm_atomic_file **file) {
     *file = NULL;
     SM_TRY(sm_atomic_check(path, &permissions));
 
-    sm_atomic_file *f = calloc(1, sizeof *f);
-    if (f == NULL || (f->path = strdup(path)) == NULL) {
-        status = sm_fail(SM_ERR_OOM, "%s: no memory to write it", path);
-        goto cleanup;
-    }
+    sm_atomic_file *f = sm_calloc(1, sizeof *f);
+    f->path = sm_strdup(path);
     SM_TRY_GOTO(sm_temporary_file(path, &f->temporary, &f->fd));
     if (permissions != 0 && fchmod(f->fd, permissions) != 0) {
         status = fail_errno("set permissions", path, errno);
@@ -116,10 +113,7 @@ sm_status sm_atomic_take_digest(sm_atomic_file *file, char digest[SM_FILE_DIGEST
 }
 
 sm_status sm_sync_folder_of(const char *path) {
-    char *folder = strdup(path);
-    if (folder == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory to write it", path);
-    }
+    char *folder = sm_strdup(path);
     char *slash = strrchr(folder, '/');
     if (slash != NULL) {
         slash[slash == folder ? 1 : 0] = '\0';

@@ -20,8 +20,8 @@ static void set_text(uint64_t hash, char text[SM_FILE_DIGEST_SIZE]) {
 }
 
 sm_digester *sm_digester_open(void) {
-    sm_digester *digester = malloc(sizeof *digester);
-    if (digester != NULL && (digester->state = XXH3_createState()) == NULL) {
+    sm_digester *digester = sm_malloc(sizeof *digester);
+    if ((digester->state = XXH3_createState()) == NULL) {
         free(digester);
         return NULL;
     }
@@ -52,8 +52,8 @@ void sm_bytes_digest(const void *data, size_t size_bytes, char text[SM_FILE_DIGE
 
 static sm_status add_bytes(sm_digester *digester, int fd, const char *path, int64_t size_bytes) {
     enum { PART_BYTES = 1 << 18 };
-    char *part = malloc(PART_BYTES);
-    sm_status status = part != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "%s: no memory to read it", path);
+    char *part = sm_malloc(PART_BYTES);
+    sm_status status = SM_OK;
     for (int64_t at = 0; at < size_bytes && status == SM_OK; at += PART_BYTES) {
         const size_t n = size_bytes - at < PART_BYTES ? (size_t)(size_bytes - at) : PART_BYTES;
         status = sm_input_read(fd, path, at, part, n);

@@ -10,17 +10,6 @@
 
 #include "src/io/input_file.h"
 
-char *sm_json_to_text(const json_t *value, size_t flags) {
-    size_t size_bytes = value != NULL ? json_dumpb(value, NULL, 0, flags) : 0;
-    char *text = size_bytes > 0 ? malloc(size_bytes + 1) : NULL;
-    if (text == NULL || json_dumpb(value, text, size_bytes, flags) != size_bytes) {
-        free(text);
-        return NULL;
-    }
-    text[size_bytes] = '\0';
-    return text;
-}
-
 json_t *sm_json_name(const char *name) {
     json_t *text = json_string(name);
     return text != NULL ? text : json_string("(not UTF-8)");
@@ -86,9 +75,7 @@ sm_status sm_json_read(const char *path, int64_t max_bytes, json_t **root) {
     const size_t mark_bytes = sm_mark_bytes(text, (size_t)size_bytes);
     keep_odd_numbers(text, (size_t)size_bytes);
     *root = json_loadb(text + mark_bytes, (size_t)size_bytes - mark_bytes, JSON_REJECT_DUPLICATES, &error);
-    if (*root == NULL && error.text[0] == '\0') { // jansson describes malformed input, but not a failed allocation
-        status = sm_fail(SM_ERR_OOM, "%s: no memory for its %lld bytes", path, (long long)size_bytes);
-    } else if (*root == NULL) {
+    if (*root == NULL) {
         status = sm_fail(SM_ERR_FORMAT, "%s: not JSON: %s, line %d", path,
                          sm_is_printable(error.text) ? error.text : "control character", error.line);
     } else if (!json_is_object(*root)) {

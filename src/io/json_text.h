@@ -7,10 +7,6 @@
 
 #include "status.h"
 
-// The text of `value`, with jansson's flags; the caller frees it. NULL if `value` is NULL or memory is short.
-// (json_dumps silently drops a key when an allocation fails.)
-char *sm_json_to_text(const json_t *value, size_t flags);
-
 // A file's name as a JSON string; a note instead if it is not UTF-8, which JSON requires.
 json_t *sm_json_name(const char *name);
 

@@ -146,10 +146,7 @@ static sm_status check_metadata(const char *path, json_t *metadata) {
 }
 
 static sm_status parse_entries(sm_safetensors *file) {
-    file->entries = calloc(json_object_size(file->header) + 1, sizeof *file->entries);
-    if (file->entries == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for %zu tensors", file->path, json_object_size(file->header));
-    }
+    file->entries = sm_calloc(json_object_size(file->header) + 1, sizeof *file->entries);
     const char *name;
     json_t *info;
     json_object_foreach(file->header, name, info) {
@@ -196,10 +193,7 @@ static sm_status check_sorted(const sm_safetensors *file, const sm_safetensors_e
 }
 
 static sm_status check_cover(const sm_safetensors *file) {
-    const sm_safetensors_entry **sorted = malloc(((size_t)file->n_entries + 1) * sizeof(*sorted));
-    if (sorted == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory to check %d tensors", file->path, file->n_entries);
-    }
+    const sm_safetensors_entry **sorted = sm_malloc(((size_t)file->n_entries + 1) * sizeof(*sorted));
     for (int i = 0; i < file->n_entries; i++) {
         sorted[i] = &file->entries[i];
     }
@@ -260,11 +254,8 @@ sm_status sm_safetensors_open(const char *path, sm_safetensors **file) {
     sm_status status = SM_OK;
     int64_t file_bytes;
     *file = NULL;
-    sm_safetensors *f = calloc(1, sizeof *f);
-    if (f == NULL || (f->path = strdup(path)) == NULL) {
-        free(f);
-        return sm_fail(SM_ERR_OOM, "%s: no memory to open it", path);
-    }
+    sm_safetensors *f = sm_calloc(1, sizeof *f);
+    f->path = sm_strdup(path);
     f->fd = -1;
     SM_TRY_GOTO(sm_input_open(path, &f->fd, &file_bytes));
     SM_TRY_GOTO(read_header(f, file_bytes));
@@ -314,9 +305,7 @@ static sm_status list_parts(const char *path, const json_t *map, json_t *names) 
             return sm_fail(SM_ERR_FORMAT, "%s: tensor '%.100s': its file is not the name of one in the same folder",
                            path, sm_is_printable(tensor) ? tensor : "?");
         }
-        if (json_object_set(names, json_string_value(name), json_null()) != 0) {
-            return sm_fail(SM_ERR_OOM, "%s: no memory for its files", path);
-        }
+        json_object_set(names, json_string_value(name), json_null());
     }
     return SM_OK;
 }
@@ -336,10 +325,7 @@ static sm_status open_part(sm_safetensors *file, const char *name) {
     const sm_safetensors *part = file->parts[file->n_parts];
     file->part_paths[file->n_parts++] = part->path;
     sm_safetensors_entry *grown =
-        realloc(file->entries, (size_t)(file->n_entries + part->n_entries + 1) * sizeof *grown);
-    if (grown == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for its tensors", path);
-    }
+        sm_realloc(file->entries, (size_t)(file->n_entries + part->n_entries + 1) * sizeof *grown);
     file->entries = grown;
     for (int i = 0; i < part->n_entries; i++) {
         grown[file->n_entries] = part->entries[i];
@@ -354,17 +340,13 @@ static int compare_names(const void *left, const void *right) {
 
 static sm_status open_parts(sm_safetensors *file, json_t *names) {
     const size_t n = json_object_size(names);
-    const char **sorted = calloc(n, sizeof(*sorted));
+    const char **sorted = sm_calloc(n, sizeof(*sorted));
     size_t i = 0;
     const char *name;
     json_t *part;
     sm_status status = SM_OK;
-    file->parts = calloc(n, sizeof(*file->parts));
-    file->part_paths = calloc(n, sizeof(*file->part_paths));
-    if (sorted == NULL || file->parts == NULL || file->part_paths == NULL) {
-        free(sorted);
-        return sm_fail(SM_ERR_OOM, "%s: no memory for %zu files", file->path, n);
-    }
+    file->parts = sm_calloc(n, sizeof(*file->parts));
+    file->part_paths = sm_calloc(n, sizeof(*file->part_paths));
     json_object_foreach(names, name, part) { sorted[i++] = name; }
     qsort(sorted, n, sizeof(*sorted), compare_names);
     for (i = 0; i < n && status == SM_OK; i++) {
@@ -384,12 +366,9 @@ sm_status sm_safetensors_open_index(const char *path, sm_safetensors **file) {
     json_t *parts = json_object(); // headers by name
     const char *tensor;
     json_t *name;
-    sm_safetensors *f = calloc(1, sizeof *f);
+    sm_safetensors *f = sm_calloc(1, sizeof *f);
     *file = NULL;
-    if (parts == NULL || f == NULL || (f->path = strdup(path)) == NULL) {
-        status = sm_fail(SM_ERR_OOM, "%s: no memory to open it", path);
-        goto cleanup;
-    }
+    f->path = sm_strdup(path);
     f->fd = -1;
     SM_TRY_GOTO(sm_json_read(path, MAX_INDEX_BYTES, &index));
     json_t *map = json_object_get(index, "weight_map");
@@ -537,10 +516,7 @@ static sm_status build_header(const char *path, const sm_safetensors_spec *specs
 
 // Writes length and header; trailing spaces align the data to 8 bytes.
 static sm_status write_header(sm_safetensors_writer *writer, const json_t *header) {
-    char *text = sm_json_to_text(header, JSON_COMPACT);
-    if (text == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for its header", writer->path);
-    }
+    char *text = json_dumps(header, JSON_COMPACT);
     size_t size_bytes = strlen(text);
     size_t padding = (8 - size_bytes % 8) % 8;
     uint64_t length = size_bytes + padding;
@@ -565,11 +541,8 @@ sm_status sm_safetensors_create_mixed(const char *path, const sm_safetensors_spe
     sm_status status = SM_OK;
     *writer = NULL;
     json_t *header = json_object();
-    sm_safetensors_writer *w = calloc(1, sizeof *w);
-    if (header == NULL || w == NULL || (w->path = strdup(path)) == NULL) {
-        status = sm_fail(SM_ERR_OOM, "%s: no memory to write it", path);
-        goto cleanup;
-    }
+    sm_safetensors_writer *w = sm_calloc(1, sizeof *w);
+    w->path = sm_strdup(path);
     SM_TRY_GOTO(build_header(path, specs, n_specs, n_floats, metadata, n_metadata, header, &w->size_bytes));
     SM_TRY_GOTO(sm_atomic_open(path, &w->file));
     if (digest != NULL) {

@@ -35,10 +35,8 @@ void sm_put_shell_word(FILE *out, const char *word) {
 }
 
 const char *sm_shell_path(const char *path, char text[SM_SHELL_PATH_SIZE]) {
-    char *named = NULL;
-    FILE *out = asprintf(&named, "%s%s", path[0] == '-' ? "./" : "", path) >= 0
-                    ? fmemopen(text, SM_SHELL_PATH_SIZE, "w")
-                    : NULL;
+    char *named = sm_text_of("%s%s", path[0] == '-' ? "./" : "", path);
+    FILE *out = fmemopen(text, SM_SHELL_PATH_SIZE, "w");
     text[0] = '\0';
     if (out != NULL) {
         sm_put_shell_word(out, named);
@@ -51,14 +49,11 @@ const char *sm_shell_path(const char *path, char text[SM_SHELL_PATH_SIZE]) {
 char *sm_shell_line(char *const *words, int n) {
     char *line = NULL;
     size_t size_bytes;
-    FILE *out = open_memstream(&line, &size_bytes);
-    for (int i = 0; i < n && out != NULL; i++) {
+    FILE *out = sm_memstream(&line, &size_bytes);
+    for (int i = 0; i < n; i++) {
         fputs(i > 0 ? " " : "", out);
         sm_put_shell_word(out, words[i]);
     }
-    if (out == NULL || fclose(out) != 0) {
-        free(line);
-        return NULL;
-    }
+    sm_memstream_close(out);
     return line;
 }

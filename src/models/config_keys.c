@@ -78,8 +78,8 @@ static bool is_computed(const json_t *value, const json_t *computed) {
 static sm_status refuse(const char *path, const char *place, const char *key, const json_t *value,
                         const json_t *computed) {
     enum { SHOWN = JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_COMPACT };
-    char *given = sm_json_to_text(value, SHOWN);
-    char *only = sm_json_to_text(json_array_get(computed, 0), SHOWN);
+    char *given = json_dumps(value, SHOWN);
+    char *only = json_dumps(json_array_get(computed, 0), SHOWN);
     const sm_status status =
         given == NULL || only == NULL
             ? sm_fail(SM_ERR_OOM, "%s: no memory to read it", path)

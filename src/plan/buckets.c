@@ -29,11 +29,7 @@ static int add_part(sm_plan *plan, int of, int64_t first, int64_t n_elems, const
 // Adds the bucket of elements first .. end - 1 of a group.
 static sm_status add_bucket(sm_plan *plan, const sm_params *params, int group, int64_t first, int64_t end) {
     const sm_param_group *g = &params->groups[group];
-    sm_bucket *grown = realloc(plan->buckets, (size_t)(plan->n_buckets + 1) * sizeof *grown);
-    if (grown == NULL) {
-        return sm_fail(SM_ERR_OOM, "plan: no memory for bucket %d", plan->n_buckets);
-    }
-    plan->buckets = grown;
+    plan->buckets = sm_realloc(plan->buckets, (size_t)(plan->n_buckets + 1) * sizeof *plan->buckets);
     const int number = plan->n_buckets++;
     const int64_t n = end - first;
     const sm_slice own = sm_slice_of(n, SM_SLICE_BLOCK, plan->processes.rank, plan->processes.n);

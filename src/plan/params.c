@@ -199,8 +199,8 @@ sm_status sm_params_add(sm_plan *plan, const sm_param_spec *specs, int n_kinds, 
                         size_t max_group_bytes, sm_params *params) {
     const size_t n = (size_t)n_kinds * (size_t)n_layer;
     *params = (sm_params){
-        .params = calloc(n, sizeof *params->params),
-        .groups = calloc(n, sizeof *params->groups), // at most one for each parameter
+        .params = sm_calloc(n, sizeof *params->params),
+        .groups = sm_calloc(n, sizeof *params->groups), // at most one for each parameter
         .specs = specs,
         .n_kinds = n_kinds,
         .n_layer = n_layer,

@@ -25,10 +25,7 @@ const char *sm_phase_name(sm_phase phase) {
 }
 
 sm_plan *sm_plan_new(sm_dtype data_type) {
-    sm_plan *plan = calloc(1, sizeof *plan);
-    if (plan == NULL) {
-        return NULL;
-    }
+    sm_plan *plan = sm_calloc(1, sizeof *plan);
     plan->dtype = data_type;
     plan->real = data_type == SM_F64 ? SM_F64 : SM_F32;
     plan->tokens = plan->targets = plan->starts = plan->gathered_tokens = plan->hyper = plan->rng_step = SM_NO_TENSOR;
@@ -62,11 +59,7 @@ static bool reserve(void **array, int n, int *cap, size_t element_bytes) {
         return true;
     }
     int new_cap = *cap == 0 ? 64 : *cap * 2;
-    void *grown = realloc(*array, (size_t)new_cap * element_bytes);
-    if (grown == NULL) {
-        return false;
-    }
-    *array = grown;
+    *array = sm_realloc(*array, (size_t)new_cap * element_bytes);
     *cap = new_cap;
     return true;
 }

@@ -126,15 +126,10 @@ static size_t lowest_gap(const place *places, int n, const place *p, int arena, 
     return offset_bytes;
 }
 
-static sm_status add_arena(sm_plan *plan, sm_role role, int *arena) {
-    sm_arena *grown = realloc(plan->arenas, (size_t)(plan->n_arenas + 1) * sizeof *grown);
-    if (grown == NULL) {
-        return sm_fail(SM_ERR_OOM, "planner: no memory for the list of arenas");
-    }
-    plan->arenas = grown;
+static void add_arena(sm_plan *plan, sm_role role, int *arena) {
+    plan->arenas = sm_realloc(plan->arenas, (size_t)(plan->n_arenas + 1) * sizeof *plan->arenas);
     plan->arenas[plan->n_arenas] = (sm_arena){.role = role};
     *arena = plan->n_arenas++;
-    return SM_OK;
 }
 
 static sm_status check_largest(const sm_tensor *t, size_t max_arena_bytes) {
@@ -161,7 +156,7 @@ static sm_status pack_lasting(sm_plan *plan, sm_role role, size_t max_arena_byte
         SM_TRY(check_largest(t, max_arena_bytes));
         size_t size_bytes = align_up(sm_tensor_bytes(t));
         if (arena < 0 || size_bytes > full_bytes || plan->arenas[arena].size_bytes > full_bytes - size_bytes) {
-            SM_TRY(add_arena(plan, role, &arena));
+            add_arena(plan, role, &arena);
         }
         t->arena = arena;
         t->offset_bytes = plan->arenas[arena].size_bytes;
@@ -182,7 +177,7 @@ static sm_status place_one(sm_plan *plan, place *places, int n, size_t max_arena
         }
     }
     if (p->arena == plan->n_arenas) {
-        SM_TRY(add_arena(plan, role, &p->arena));
+        add_arena(plan, role, &p->arena);
         p->offset_bytes = 0;
     }
     size_t end = p->offset_bytes + p->size_bytes;
@@ -196,14 +191,10 @@ static sm_status place_one(sm_plan *plan, place *places, int n, size_t max_arena
 static sm_status pack_transient(sm_plan *plan, sm_role role, size_t max_arena_bytes) {
     sm_status status = SM_OK;
     size_t n_tensors = (size_t)plan->n_tensors + 1; // never zero bytes
-    lifetime *lives = malloc(n_tensors * sizeof *lives);
-    int *owner = malloc(n_tensors * sizeof *owner);
-    place *places = malloc(n_tensors * sizeof *places);
-    const place **alive = malloc(n_tensors * sizeof *alive);
-    if (lives == NULL || owner == NULL || places == NULL || alive == NULL) {
-        status = sm_fail(SM_ERR_OOM, "planner: no memory for %d tensors", plan->n_tensors);
-        goto cleanup;
-    }
+    lifetime *lives = sm_malloc(n_tensors * sizeof *lives);
+    int *owner = sm_malloc(n_tensors * sizeof *owner);
+    place *places = sm_malloc(n_tensors * sizeof *places);
+    const place **alive = sm_malloc(n_tensors * sizeof *alive);
     find_lifetimes(plan, lives);
     share_in_place(plan, lives, owner);
     int n = 0;
@@ -273,11 +264,8 @@ size_t sm_plan_memory(const sm_plan *plan, size_t by_role[SM_ROLE_COUNT]) {
     return total_bytes;
 }
 
-sm_status sm_plan_lifetimes(const sm_plan *plan, sm_range *lives) {
-    lifetime *found = malloc(((size_t)plan->n_tensors + 1) * sizeof *found);
-    if (found == NULL) {
-        return sm_fail(SM_ERR_OOM, "planner: no memory for %d tensors", plan->n_tensors);
-    }
+void sm_plan_lifetimes(const sm_plan *plan, sm_range *lives) {
+    lifetime *found = sm_malloc(((size_t)plan->n_tensors + 1) * sizeof *found);
     find_lifetimes(plan, found);
     for (int i = 0; i < plan->n_tensors; i++) {
         const lifetime life = found[sm_plan_root(plan, i)];
@@ -287,18 +275,12 @@ sm_status sm_plan_lifetimes(const sm_plan *plan, sm_range *lives) {
                                                     : (sm_range){0, 0};
     }
     free(found);
-    return SM_OK;
 }
 
 sm_status sm_plan_alive_bytes(const sm_plan *plan, sm_role role, size_t *alive_bytes) {
-    sm_status status = SM_OK;
     size_t n_tensors = (size_t)plan->n_tensors + 1; // never zero bytes
-    lifetime *lives = malloc(n_tensors * sizeof *lives);
-    int *owner = malloc(n_tensors * sizeof *owner);
-    if (lives == NULL || owner == NULL) {
-        status = sm_fail(SM_ERR_OOM, "planner: no memory for %d tensors", plan->n_tensors);
-        goto cleanup;
-    }
+    lifetime *lives = sm_malloc(n_tensors * sizeof *lives);
+    int *owner = sm_malloc(n_tensors * sizeof *owner);
     find_lifetimes(plan, lives);
     share_in_place(plan, lives, owner);
     for (int i = 0; i < plan->n_ops; i++) {
@@ -314,8 +296,7 @@ sm_status sm_plan_alive_bytes(const sm_plan *plan, sm_role role, size_t *alive_b
             alive_bytes[op] += align_up(sm_tensor_bytes(t));
         }
     }
-cleanup:
     free(lives);
     free(owner);
-    return status;
+    return SM_OK;
 }

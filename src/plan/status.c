@@ -1,6 +1,8 @@
-// status.c: codes, their texts, and this thread's last error message.
+// status.c: codes, their texts, this thread's last error message; small memory.
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "status.h"
@@ -41,3 +43,59 @@ bool sm_keep_message(const char *format, ...) {
 }
 
 const char *sm_error_message(void) { return last_message; }
+
+// --- small memory ----------------------------------------------------------------------------------
+
+void (*sm_no_memory_note)(const char *line);
+
+static _Noreturn void no_memory(size_t size_bytes) {
+    char line[64];
+    snprintf(line, sizeof line, "out of memory: %zu bytes", size_bytes);
+    if (sm_no_memory_note != NULL) {
+        sm_no_memory_note(line);
+    } else {
+        fprintf(stderr, "%s\n", line);
+    }
+    exit(EXIT_FAILURE);
+}
+
+static void *checked(void *memory, size_t size_bytes) {
+    if (memory == NULL) {
+        no_memory(size_bytes);
+    }
+    return memory;
+}
+
+void *sm_malloc(size_t size_bytes) { return sm_realloc(NULL, size_bytes); }
+
+void *sm_realloc(void *memory, size_t size_bytes) {
+    return checked(realloc(memory, size_bytes > 0 ? size_bytes : 1), size_bytes);
+}
+
+void *sm_calloc(size_t n, size_t size_bytes) {
+    return checked(calloc(n > 0 ? n : 1, size_bytes), n > 0 && size_bytes > SIZE_MAX / n ? SIZE_MAX : n * size_bytes);
+}
+
+char *sm_strdup(const char *text) { return sm_strndup(text, strlen(text)); }
+
+char *sm_strndup(const char *text, size_t most_bytes) {
+    return checked(strndup(text, most_bytes), strnlen(text, most_bytes) + 1);
+}
+
+char *sm_text_of(const char *format, ...) {
+    char *text = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vasprintf(&text, format, arguments);
+    va_end(arguments);
+    return checked(length >= 0 ? text : NULL, strlen(format));
+}
+
+FILE *sm_memstream(char **text, size_t *size_bytes) { return checked(open_memstream(text, size_bytes), BUFSIZ); }
+
+void sm_memstream_close(FILE *stream) {
+    const int is_cut = ferror(stream); // a write that lacked memory
+    if (fclose(stream) != 0 || is_cut) {
+        no_memory(BUFSIZ);
+    }
+}

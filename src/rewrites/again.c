@@ -5,18 +5,14 @@
 
 #include "src/rewrites/passes.h"
 
-sm_status sm_again_open(sm_plan *plan, sm_again *a) {
+void sm_again_open(sm_plan *plan, sm_again *a) {
     *a = (sm_again){.plan = plan, .n_tensors = plan->n_tensors};
     a->cap_ops = 2 * (size_t)plan->n_ops + 1; // an op is repeated at most once
-    a->ops = malloc(a->cap_ops * sizeof *a->ops);
-    a->current = malloc(((size_t)plan->n_tensors + 1) * sizeof *a->current);
-    if (a->ops == NULL || a->current == NULL) {
-        return sm_fail(SM_ERR_OOM, "plan: no memory for %zu ops", a->cap_ops);
-    }
+    a->ops = sm_malloc(a->cap_ops * sizeof *a->ops);
+    a->current = sm_malloc(((size_t)plan->n_tensors + 1) * sizeof *a->current);
     for (int i = 0; i < a->n_tensors; i++) {
         a->current[i] = i;
     }
-    return SM_OK;
 }
 
 void sm_again_close(sm_again *a) {

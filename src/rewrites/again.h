@@ -14,7 +14,7 @@ typedef struct {
 } sm_again;
 
 // Starts an empty list. Close it in any case.
-sm_status sm_again_open(sm_plan *plan, sm_again *again);
+void sm_again_open(sm_plan *plan, sm_again *again);
 void sm_again_close(sm_again *again);
 
 // Whether a tensor of the original plan has not been computed again.

@@ -229,13 +229,8 @@ sm_status sm_rewrite_communication(sm_plan *plan) {
     }
     SM_TRY(sm_rewrite_gather_rows(plan));
     const size_t cap = (size_t)plan->n_ops + 4 * (size_t)plan->n_buckets;
-    milestones *m = malloc((size_t)(plan->n_buckets + 1) * sizeof *m);
-    list l = {.plan = plan, .ops = malloc(cap * sizeof *l.ops), .status = SM_OK};
-    if (m == NULL || l.ops == NULL) {
-        free(m);
-        free(l.ops);
-        return sm_fail(SM_ERR_OOM, "plan: no memory for %zu ops", cap);
-    }
+    milestones *m = sm_malloc((size_t)(plan->n_buckets + 1) * sizeof *m);
+    list l = {.plan = plan, .ops = sm_malloc(cap * sizeof *l.ops), .status = SM_OK};
     find_milestones(plan, m);
     rebuild(&l, m);
     free(m);

@@ -67,10 +67,7 @@ sm_status sm_rewrite_first_write(sm_plan *plan) {
     sm_status status = SM_OK;
     const size_t cap = (size_t)plan->n_ops + (size_t)plan->n_tensors;
     int n = 0;
-    sm_op *ops = malloc(cap * sizeof *ops);
-    if (ops == NULL) {
-        return sm_fail(SM_ERR_OOM, "plan: no memory for %zu ops", cap);
-    }
+    sm_op *ops = sm_malloc(cap * sizeof *ops);
     const sm_range zeros = sm_plan_range(plan, SM_PHASE_ZERO_GRAD);
     for (int i = zeros.first; i < zeros.end; i++) {
         if (overwrite(plan, plan->ops[i].out[SM_OUT(zero, x)]) > 0) {

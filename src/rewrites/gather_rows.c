@@ -78,10 +78,7 @@ static sm_status replace(sm_plan *plan, int at, int rows, int tokens) {
     gather.out[SM_OUT(gather_rows, token)] = tokens;
     const int n_tail = plan->n_ops - at - 1;
     const size_t cap = (size_t)plan->n_ops + 2;
-    sm_op *ops = malloc(cap * sizeof *ops);
-    if (ops == NULL) {
-        return sm_fail(SM_ERR_OOM, "plan: no memory for %zu ops", cap);
-    }
+    sm_op *ops = sm_malloc(cap * sizeof *ops);
     memcpy(ops, plan->ops, (size_t)at * sizeof *ops);
     int n = at;
     if (!plan->one_micro_batch) {

@@ -172,10 +172,7 @@ sm_status sm_rewrite_loss_head(sm_plan *plan) {
     }
     const int64_t n_rows = sm_tensor_rows(&plan->tensors[head_ops[0].in[SM_IN(matmul_forward, x)]]);
     const size_t cap = (size_t)plan->n_ops + 4 * ((size_t)n_rows / LEAST_ROWS + 2);
-    sm_op *ops = malloc(cap * sizeof *ops);
-    if (ops == NULL) {
-        return sm_fail(SM_ERR_OOM, "plan: no memory for %zu ops", cap);
-    }
+    sm_op *ops = sm_malloc(cap * sizeof *ops);
     sm_status status = SM_OK;
     int n = 0;
     for (int i = 0; i < plan->n_ops; i++) {

@@ -60,7 +60,7 @@ static sm_status rewrite_backward_op(sm_again *a, const sm_op *op) {
 sm_status sm_rewrite_recompute(sm_plan *plan) {
     sm_status status = SM_OK;
     sm_again a;
-    SM_TRY_GOTO(sm_again_open(plan, &a));
+    sm_again_open(plan, &a);
     for (int i = 0; i < plan->n_ops; i++) {
         if (plan->ops[i].range == SM_PHASE_BACKWARD) {
             SM_TRY_GOTO(rewrite_backward_op(&a, &plan->ops[i]));

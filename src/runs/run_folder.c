@@ -94,12 +94,11 @@ static sm_status read_run(sm_run_folder *folder) {
                               path);
 }
 
-static sm_status make_run(sm_run_folder *folder) {
+static void make_run(sm_run_folder *folder) {
     char id[48];
     draw_id(id, sizeof id);
     folder->run = json_pack("{s: i, s: s, s: {}, s: s, s: []}", "schema_version", SCHEMA_VERSION, "run_id", id,
                             "configuration", "command_line", "", "starts");
-    return folder->run != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "--run: %s: no memory for run.json", folder->dir);
 }
 
 // Refuses a folder with files of a run but without run.json.
@@ -119,7 +118,8 @@ static sm_status look(sm_run_folder *folder, sm_resume resume) {
     folder->is_new = !has(dir, "run.json");
     if (folder->is_new) {
         SM_TRY(check_is_free(dir));
-        return make_run(folder);
+        make_run(folder);
+        return SM_OK;
     }
     if (has(dir, "RUN_COMPLETE.txt")) {
         char model[PATH_MAX];
@@ -148,10 +148,7 @@ sm_status sm_run_folder_check(const char *dir, sm_resume resume) {
 sm_status sm_run_folder_open(const char *dir, sm_resume resume, sm_run_folder **folder, bool *is_new) {
     sm_status status = SM_OK;
     *folder = NULL;
-    sm_run_folder *f = calloc(1, sizeof *f);
-    if (f == NULL) {
-        return sm_fail(SM_ERR_OOM, "--run: %s: no memory", dir);
-    }
+    sm_run_folder *f = sm_calloc(1, sizeof *f);
     f->dir = dir;
     f->lock = -1;
     SM_TRY_GOTO(sm_make_folder(dir));
@@ -201,7 +198,7 @@ static bool is_among(const char *name, const char *const *names, size_t n) {
 }
 
 static void format_value(const json_t *value, char text[VALUE_BYTES]) {
-    char *written = value != NULL ? sm_json_to_text(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    char *written = value != NULL ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
     snprintf(text, VALUE_BYTES, "%s", written != NULL ? written : "not set");
     free(written);
 }
@@ -263,7 +260,7 @@ static sm_status no_memory(const sm_run_folder *folder) {
 
 // As it is read back from a file: numbers are compared as they are written.
 static json_t *as_written(const json_t *value) {
-    char *text = sm_json_to_text(value, JSON_COMPACT | JSON_REAL_PRECISION(REAL_DIGITS));
+    char *text = json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(REAL_DIGITS));
     json_t *again = text != NULL ? json_loads(text, 0, NULL) : NULL;
     free(text);
     return again;
@@ -276,7 +273,8 @@ sm_status sm_run_folder_configure(sm_run_folder *folder, const json_t *configura
         return no_memory(folder);
     }
     if (folder->is_new) {
-        return json_object_set_new(folder->run, "configuration", now) == 0 ? SM_OK : no_memory(folder);
+        json_object_set_new(folder->run, "configuration", now);
+        return SM_OK;
     }
     const comparison c = {.folder = folder, .note = note, .note_bytes = note_bytes};
     sm_status status = compare(&c, "", json_object_get(folder->run, "configuration"), now);
@@ -289,10 +287,7 @@ sm_status sm_run_folder_configure(sm_run_folder *folder, const json_t *configura
 static sm_status write_run(const sm_run_folder *folder) {
     char path[PATH_MAX];
     SM_TRY(path_in(folder->dir, "run.json", path));
-    char *text = sm_json_to_text(folder->run, JSON_INDENT(2) | JSON_REAL_PRECISION(REAL_DIGITS));
-    if (text == NULL) {
-        return no_memory(folder);
-    }
+    char *text = json_dumps(folder->run, JSON_INDENT(2) | JSON_REAL_PRECISION(REAL_DIGITS));
     sm_status status = sm_atomic_write_all(path, text, strlen(text));
     free(text);
     return status;

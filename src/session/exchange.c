@@ -235,21 +235,18 @@ sm_status sm_exchange_open(sm_comm *comm, sm_device *device, sm_plan *plan, sm_e
         return sm_fail(SM_ERR_INTERNAL, "a plan for process %d of %d, run by process %d of %d", plan->processes.rank,
                        plan->processes.n, sm_comm_rank(comm), sm_comm_size(comm));
     }
-    sm_exchange *x = calloc(1, sizeof *x);
-    if (x == NULL) {
-        return sm_fail(SM_ERR_OOM, "session: no memory to exchange gradients");
-    }
+    sm_exchange *x = sm_calloc(1, sizeof *x);
     *x = (sm_exchange){
         .comm = comm,
         .plan = plan,
         .backend = device->backend,
         .device = device,
         .n_threads = device->backend->begin_copy == NULL ? device->info.n_threads : threads_beside_device(),
-        .segments = calloc((size_t)plan->n_arenas + 1, sizeof *x->segments),
-        .memory = calloc((size_t)plan->n_arenas + 1, sizeof *x->memory),
-        .transfers = calloc(2 * (size_t)plan->n_ops + 1, sizeof *x->transfers),
-        .collectives = calloc(2 * (size_t)plan->n_ops + 1, sizeof *x->collectives),
-        .begun = calloc(2 * (size_t)plan->n_ops + 1, sizeof *x->begun),
+        .segments = sm_calloc((size_t)plan->n_arenas + 1, sizeof *x->segments),
+        .memory = sm_calloc((size_t)plan->n_arenas + 1, sizeof *x->memory),
+        .transfers = sm_calloc(2 * (size_t)plan->n_ops + 1, sizeof *x->transfers),
+        .collectives = sm_calloc(2 * (size_t)plan->n_ops + 1, sizeof *x->collectives),
+        .begun = sm_calloc(2 * (size_t)plan->n_ops + 1, sizeof *x->begun),
     };
     sm_status status =
         x->segments != NULL && x->memory != NULL && x->transfers != NULL && x->collectives != NULL && x->begun != NULL

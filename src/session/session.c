@@ -29,12 +29,8 @@ sm_status sm_session_open(sm_device *device, sm_plan *plan, sm_session **session
 sm_status sm_session_open_among(sm_comm *comm, sm_device *device, sm_plan *plan, sm_session **session) {
     sm_status status = SM_OK;
     const sm_backend *backend = device->backend;
-    sm_session *s = calloc(1, sizeof *s);
+    sm_session *s = sm_calloc(1, sizeof *s);
     *session = NULL;
-    if (s == NULL) {
-        sm_plan_free(plan);
-        return sm_fail(SM_ERR_OOM, "session: no memory");
-    }
     s->device = device;
     s->plan = plan;
     SM_TRY_GOTO(sm_session_supports(device, plan));
@@ -194,10 +190,7 @@ static sm_status draw_params(sm_session *session, uint64_t seed, bool is_sent, s
     enum { PART_ELEMS = 1 << 19 }; // fits in cache between drawing and copying
     sm_status status = SM_OK;
     const sm_plan *plan = session->plan;
-    float *values = malloc(PART_ELEMS * sizeof(*values));
-    if (values == NULL) {
-        return sm_fail(SM_ERR_OOM, "weights: no memory for %d elements", PART_ELEMS);
-    }
+    float *values = sm_malloc(PART_ELEMS * sizeof(*values));
     for (int i = 0; i < plan->n_tensors; i++) {
         const int64_t n_elems = sm_plan_is_param(plan, i) ? plan->tensors[i].real_elems : 0;
         for (int64_t first = 0; first < n_elems; first += PART_ELEMS) {

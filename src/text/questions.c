@@ -19,12 +19,9 @@ struct sm_questions {
 };
 
 sm_status sm_questions_open(const char *path, sm_questions **questions) {
-    sm_questions *q = calloc(1, sizeof *q);
+    sm_questions *q = sm_calloc(1, sizeof *q);
     *questions = NULL;
-    if (q == NULL || (q->path = strdup(path)) == NULL) {
-        free(q);
-        return sm_fail(SM_ERR_OOM, "%s: no memory to read it", path);
-    }
+    q->path = sm_strdup(path);
     const sm_status status = sm_input_stream(path, &q->file);
     if (status != SM_OK) {
         sm_questions_close(q);

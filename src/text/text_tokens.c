@@ -62,10 +62,7 @@ static void free_reader(reader *r) {
 }
 
 static sm_status new_reader(const text_tokens *t, reader **taken) {
-    reader *r = calloc(1, sizeof *r);
-    if (r == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory to read it", t->path);
-    }
+    reader *r = sm_calloc(1, sizeof *r);
     r->piece = -1;
     r->fd = -1;
     const sm_status status = sm_encoder_new(t->tokenizer, &r->encoder);
@@ -102,23 +99,18 @@ static sm_status encode(const text_tokens *t, reader *r, const uint8_t *text, co
                                                                      : SM_OK;
 }
 
-static sm_status reserve_text(const text_tokens *t, reader *r, size_t n_bytes) {
+static void reserve_text(reader *r, size_t n_bytes) {
     if (n_bytes <= r->capacity) {
-        return SM_OK;
+        return;
     }
-    uint8_t *grown = realloc(r->text, n_bytes);
-    if (grown == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for %zu bytes of text", t->path, n_bytes);
-    }
-    r->text = grown;
+    r->text = sm_realloc(r->text, n_bytes);
     r->capacity = n_bytes;
-    return SM_OK;
 }
 
 static sm_status read_text(const text_tokens *t, reader *r, const piece *p) {
     int64_t size_bytes;
     const char *path = t->files.paths[p->file];
-    SM_TRY(reserve_text(t, r, (size_t)p->n_bytes));
+    reserve_text(r, (size_t)p->n_bytes);
     if (r->fd < 0 || r->file != p->file) {
         close_file(r);
         SM_TRY(sm_input_open(path, &r->fd, &size_bytes));
@@ -190,18 +182,13 @@ static sm_status read_tokens(void *ctx, int64_t first, int64_t n, int32_t *ids, 
 
 // --- the index -----------------------------------------------------------------------------
 
-static sm_status append(text_tokens *t, piece p) {
+static void append(text_tokens *t, piece p) {
     if (t->n + 1 >= t->capacity) {
         const int64_t capacity = t->capacity > 0 ? 2 * t->capacity : 256;
-        piece *grown = realloc(t->pieces, (size_t)capacity * sizeof *grown);
-        if (grown == NULL) {
-            return sm_fail(SM_ERR_OOM, "%s: no memory for an index of %lld pieces", t->path, (long long)capacity);
-        }
-        t->pieces = grown;
+        t->pieces = sm_realloc(t->pieces, (size_t)capacity * sizeof *t->pieces);
         t->capacity = capacity;
     }
     t->pieces[t->n++] = p;
-    return SM_OK;
 }
 
 // The length of the first piece of a text: up to the last place to cut within PIECE_BYTES, or within twice as many
@@ -227,7 +214,9 @@ static sm_status index_part(text_tokens *t, reader *r, const uint8_t *text, cons
                          .ends_document = part->ends_document && done + n == part->n_bytes};
         SM_TRY(encode(t, r, text + done, &p));
         *n_tokens += (int64_t)r->ids.n;
-        SM_TRY(r->ids.n > 0 ? append(t, p) : SM_OK);
+        if (r->ids.n > 0) {
+            append(t, p);
+        }
         done += n;
     } while (done < part->n_bytes);
     return SM_OK;
@@ -252,7 +241,7 @@ static sm_status make_index(text_tokens *t, int64_t *n_tokens) {
     sm_text_source *source = NULL;
     sm_text_block block = {0};
     reader *r = NULL;
-    SM_TRY_GOTO(sm_text_source_open(&t->files, t->tokenizer, NULL, NULL, &source));
+    sm_text_source_open(&t->files, t->tokenizer, NULL, NULL, &source);
     SM_TRY_GOTO(take_reader(t, &r));
     SM_TRY_GOTO(index_blocks(t, source, r, &block, n_tokens));
     if (*n_tokens == 0) {
@@ -309,18 +298,15 @@ sm_status sm_text_tokens_open(const char *path, sm_tokens_format format, const c
     sm_status status = SM_OK;
     int64_t n_tokens = 0;
     *tokens = NULL;
-    text_tokens *t = calloc(1, sizeof *t);
-    if (t == NULL || (t->path = strdup(path)) == NULL) {
-        free(t);
-        return sm_fail(SM_ERR_OOM, "%s: no memory to read it", path);
-    }
+    text_tokens *t = sm_calloc(1, sizeof *t);
+    t->path = sm_strdup(path);
     pthread_mutex_init(&t->lock, NULL);
     SM_TRY_GOTO(open_tokenizer(t, tokenizer, vocab));
     sm_tokenizer_digest(t->tokenizer, digest);
     SM_TRY_GOTO(open_files(t, format));
     SM_TRY_GOTO(make_index(t, &n_tokens));
-    return sm_tokens_made(path, n_tokens, &(sm_tokens_maker){.ctx = t, .read = read_tokens, .close = close_text},
-                          tokens);
+    sm_tokens_made(path, n_tokens, &(sm_tokens_maker){.ctx = t, .read = read_tokens, .close = close_text}, tokens);
+    return SM_OK;
 
 cleanup:
     close_text(t);

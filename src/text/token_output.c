@@ -62,7 +62,7 @@ static sm_side_counts counts_of(const json_t *record, int side) {
 // The work and the counts so far; val is null if there is none. NULL: out of memory.
 static json_t *make_record(const sm_token_output *out) {
     json_t *record = json_deep_copy(out->work);
-    for (int side = 0; side < SM_N_SIDES && record != NULL; side++) {
+    for (int side = 0; side < SM_N_SIDES; side++) {
         json_t *counts = side == SM_VAL_SIDE && out->counts[side].n_tokens == 0
                              ? json_null()
                              : counts_to_json(&out->counts[side], bin_names[side]);
@@ -89,12 +89,11 @@ static bool is_of(const json_t *record, const json_t *work) {
 // Frees `record`.
 static sm_status write_record(const sm_token_output *out, const char *name, json_t *record) {
     char path[PATH_MAX];
-    char *text = sm_json_to_text(record, JSON_INDENT(2));
+    char *text = json_dumps(record, JSON_INDENT(2));
     json_decref(record);
     sm_status status = path_in(out->partial, name, path);
     if (status == SM_OK) {
-        status = text != NULL ? sm_atomic_write_all(path, text, strlen(text))
-                              : sm_fail(SM_ERR_OOM, "%s: no memory to write it", path);
+        status = sm_atomic_write_all(path, text, strlen(text));
     }
     free(text);
     return status;
@@ -196,12 +195,9 @@ sm_status sm_token_output_open(const char *output, const json_t *work, int id_by
                                sm_token_output **opened) {
     sm_status status = SM_OK;
     size_t length = strlen(output);
-    sm_token_output *out = calloc(1, sizeof *out);
+    sm_token_output *out = sm_calloc(1, sizeof *out);
     *opened = NULL;
-    if (out == NULL || (out->work = json_deep_copy(work)) == NULL) {
-        free(out);
-        return sm_fail(SM_ERR_OOM, "%s: no memory to write it", output);
-    }
+    out->work = json_deep_copy(work);
     out->id_bytes = id_bytes;
     out->lock = out->fds[SM_TRAIN_SIDE] = out->fds[SM_VAL_SIDE] = -1;
     while (length > 1 && output[length - 1] == '/') {
@@ -286,7 +282,7 @@ sm_status sm_token_output_save(sm_token_output *out, const sm_text_position *at)
     json_t *position =
         json_pack("{s:I, s:I, s:b, s:b}", "file", (json_int_t)at->file, "offset", (json_int_t)at->offset_bytes,
                   "in_document", (int)at->in_document, "is_validation", (int)at->is_validation);
-    if (record == NULL || position == NULL || json_object_set_new(record, "position", position) != 0) {
+    if (record == NULL || json_object_set_new(record, "position", position) != 0) {
         json_decref(record);
         return sm_fail(SM_ERR_OOM, "%s: no memory to record its progress", out->partial);
     }
@@ -306,14 +302,11 @@ static sm_status write_headers(const sm_token_output *out) {
 
 static json_t *list_files(const sm_data_files *files) {
     json_t *list = json_array();
-    for (int64_t i = 0; i < files->n_files && list != NULL; i++) {
+    for (int64_t i = 0; i < files->n_files; i++) {
         json_t *name = sm_json_name(files->paths[i] != NULL ? files->paths[i] : "-");
         json_t *bytes = files->file_bytes[i] >= 0 ? json_integer(files->file_bytes[i]) : json_null();
         json_t *file = json_pack("{s:o, s:o}", "name", name, "bytes", bytes);
-        if (json_array_append_new(list, file) != 0) {
-            json_decref(list);
-            list = NULL;
-        }
+        json_array_append_new(list, file);
     }
     return list;
 }

@@ -198,12 +198,9 @@ static sm_status run_threads(pipeline *p) {
     const int wanted = p->job->n_threads < 1 ? 1 : p->job->n_threads;
     const int n_threads = wanted < MAX_THREADS ? wanted : MAX_THREADS;
     p->n_blocks = p->n_idle = BLOCKS_PER_THREAD * n_threads;
-    p->blocks = calloc((size_t)p->n_blocks, sizeof(*p->blocks));
-    p->encoded = calloc((size_t)p->n_blocks, sizeof(*p->encoded));
-    p->idle = calloc((size_t)p->n_blocks, sizeof(*p->idle));
-    if (p->blocks == NULL || p->encoded == NULL || p->idle == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for %d threads", n_threads);
-    }
+    p->blocks = sm_calloc((size_t)p->n_blocks, sizeof(*p->blocks));
+    p->encoded = sm_calloc((size_t)p->n_blocks, sizeof(*p->encoded));
+    p->idle = sm_calloc((size_t)p->n_blocks, sizeof(*p->idle));
     for (int i = 0; i < p->n_blocks; i++) {
         p->idle[i] = &p->blocks[i];
     }
@@ -221,11 +218,8 @@ static json_t *describe_work(const sm_tokenize_job *job, const sm_tokenizer *t, 
     sm_tokenizer_digest(t, digest);
     snprintf(hash, sizeof hash, "fnv1a64:%016" PRIx64, files->hash);
     json_t *inputs = json_array();
-    for (int i = 0; i < job->n_inputs && inputs != NULL; i++) {
-        if (json_array_append_new(inputs, sm_json_name(job->inputs[i])) != 0) {
-            json_decref(inputs);
-            inputs = NULL;
-        }
+    for (int i = 0; i < job->n_inputs; i++) {
+        json_array_append_new(inputs, sm_json_name(job->inputs[i]));
     }
     json_t *separator = t->end_of_text != SM_NO_ID ? json_integer(t->end_of_text) : json_null();
     return json_pack("{s:i, s:s, s:i, s:i, s:o, s:f, s:o, s:I, s:I, s:s}", "schema_version", 1, "tokenizer", digest,
@@ -289,7 +283,7 @@ static sm_status encode_all(pipeline *p, const sm_data_files *files) {
     if (p->split.ends != NULL) {
         note_ends(p);
     }
-    SM_TRY(sm_text_source_open(files, p->tokenizer, p->job->val_percent > 0 ? &p->split : NULL, begin, &p->source));
+    sm_text_source_open(files, p->tokenizer, p->job->val_percent > 0 ? &p->split : NULL, begin, &p->source);
     sm_status status = run_threads(p);
     if (status == SM_ERR_INTERRUPTED) {
         SM_TRY(sm_token_output_save(p->out, &p->written));

@@ -58,10 +58,9 @@ static sm_status add(collection *c, const json_t *token, const json_t *id, bool 
     const bool is_normalized = normalized != NULL ? json_is_true(normalized) : !is_special;
     json_t *added = json_pack("{s:O, s:b, s:b, s:O*}", "content", content, "special", (int)is_special, "normalized",
                               (int)is_normalized, "id", id);
-    return json_array_append_new(c->list, added) == 0 &&
-                   json_object_set_new(c->contents, json_string_value(content), json_true()) == 0
-               ? SM_OK
-               : sm_fail(SM_ERR_OOM, "%s: no memory for its added tokens", c->path);
+    json_array_append_new(c->list, added);
+    json_object_set_new(c->contents, json_string_value(content), json_true());
+    return SM_OK;
 }
 
 // An id and what to add for it.
@@ -92,8 +91,7 @@ static sm_status add_listed(collection *c, const json_t *object, bool by_content
     const char *key;
     json_t *value;
     size_t i = 0;
-    sm_status status =
-        all != NULL && contents != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "%s: no memory for %zu tokens", c->path, n);
+    sm_status status = all != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "%s: no memory for %zu tokens", c->path, n);
     if (status == SM_OK) {
         json_object_foreach((json_t *)object, key, value) {
             json_array_append_new(contents, json_string(key));
@@ -213,8 +211,7 @@ cleanup:
 
 sm_status sm_added_tokens_list(const char *folder, const char *path, const json_t *tokenizer, json_t **list) {
     collection c = {.path = path, .list = json_array(), .contents = json_object()};
-    const sm_status status = c.list != NULL && c.contents != NULL ? collect(&c, folder, tokenizer)
-                                                                  : sm_fail(SM_ERR_OOM, "%s: no memory", path);
+    const sm_status status = collect(&c, folder, tokenizer);
     json_decref(c.contents);
     if (status != SM_OK) {
         json_decref(c.list);

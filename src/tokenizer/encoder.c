@@ -187,11 +187,8 @@ static sm_status compile_added(sm_encoder *e, int kind) {
 
 sm_status sm_encoder_new(const sm_tokenizer *tokenizer, sm_encoder **encoder) {
     sm_status status = SM_OK;
-    sm_encoder *e = calloc(1, sizeof *e);
+    sm_encoder *e = sm_calloc(1, sizeof *e);
     *encoder = NULL;
-    if (e == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for an encoder");
-    }
     e->tokenizer = tokenizer;
     e->table = aligned_alloc(sizeof(*e->table), N_KEPT * sizeof(*e->table));
     if (e->table == NULL) {
@@ -200,7 +197,7 @@ sm_status sm_encoder_new(const sm_tokenizer *tokenizer, sm_encoder **encoder) {
     }
     memset(e->table, 0, N_KEPT * sizeof(*e->table));
     SM_TRY_GOTO(sm_pretokens_new(&e->pretokens));
-    SM_TRY_GOTO(sm_merging_new(tokenizer, &e->merging));
+    sm_merging_new(tokenizer, &e->merging);
     for (int kind = 0; kind < N_KINDS; kind++) {
         SM_TRY_GOTO(compile_added(e, kind));
     }

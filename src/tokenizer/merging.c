@@ -173,14 +173,10 @@ sm_status sm_merging_merge(sm_merging *m, const uint8_t *bytes, size_t n, sm_ids
     return merge_long(m, bytes, (int32_t)n, ids);
 }
 
-sm_status sm_merging_new(const sm_tokenizer *tokenizer, sm_merging **merging) {
-    sm_merging *m = calloc(1, sizeof *m);
+void sm_merging_new(const sm_tokenizer *tokenizer, sm_merging **merging) {
+    sm_merging *m = sm_calloc(1, sizeof *m);
     *merging = m;
-    if (m == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for merging");
-    }
     m->tokenizer = tokenizer;
-    return SM_OK;
 }
 
 void sm_merging_free(sm_merging *m) {

@@ -320,13 +320,10 @@ sm_status sm_text_source_next(sm_text_source *s, sm_text_block *block) {
 
 // --- beginning and end ---------------------------------------------------------------------
 
-sm_status sm_text_source_open(const sm_data_files *files, const sm_tokenizer *tokenizer, const sm_text_split *split,
-                              const sm_text_position *at, sm_text_source **source) {
-    sm_text_source *s = calloc(1, sizeof *s);
+void sm_text_source_open(const sm_data_files *files, const sm_tokenizer *tokenizer, const sm_text_split *split,
+                         const sm_text_position *at, sm_text_source **source) {
+    sm_text_source *s = sm_calloc(1, sizeof *s);
     *source = s;
-    if (s == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory to read text");
-    }
     s->files = files;
     s->tokenizer = tokenizer;
     s->split = split;
@@ -334,7 +331,6 @@ sm_status sm_text_source_open(const sm_data_files *files, const sm_tokenizer *to
     if (at != NULL) {
         s->at = *at;
     }
-    return SM_OK;
 }
 
 void sm_text_source_close(sm_text_source *s) {
@@ -403,7 +399,8 @@ sm_status sm_text_split_find(const sm_data_files *files, double val_percent, sm_
     if (val_percent <= 0 || files->has_stdin) {
         return SM_OK;
     }
-    sm_status status = sm_text_source_open(files, NULL, &whole, NULL, &source);
+    sm_text_source_open(files, NULL, &whole, NULL, &source);
+    sm_status status = SM_OK;
     status = status == SM_OK ? survey(source, val_percent, &block, &ends, &share) : status;
     sm_text_block_free(&block);
     sm_text_source_close(source);

@@ -15,8 +15,8 @@ sm_status sm_tokenizer_new(int64_t n_tokens, sm_tokenizer **tokenizer) {
         return sm_fail(SM_ERR_FORMAT, "a vocabulary of %lld tokens; it must have 1 to %d", (long long)n_tokens,
                        SM_MAX_TOKEN_IDS);
     }
-    sm_tokenizer *t = calloc(1, sizeof *t);
-    if (t == NULL || (t->tokens = calloc((size_t)n_tokens, sizeof(*t->tokens))) == NULL) {
+    sm_tokenizer *t = sm_calloc(1, sizeof *t);
+    if ((t->tokens = calloc((size_t)n_tokens, sizeof(*t->tokens))) == NULL) {
         free(t);
         return sm_fail(SM_ERR_OOM, "no memory for a vocabulary of %lld tokens", (long long)n_tokens);
     }

@@ -105,7 +105,7 @@ static json_t *tokenizer_of(const sm_tokenizer *t) {
 
 // Frees `root`. NULL: out of memory.
 static char *json_text(json_t *root, size_t flags) {
-    char *text = sm_json_to_text(root, flags);
+    char *text = json_dumps(root, flags);
     json_decref(root);
     return text;
 }
@@ -155,7 +155,7 @@ static sm_status begin(const char *folder, const char *name, char *text, sm_atom
 static json_t *config_of(const sm_tokenizer *t) {
     json_t *config =
         json_pack("{s: s, s: b}", "tokenizer_class", "PreTrainedTokenizerFast", "clean_up_tokenization_spaces", 0);
-    if (config != NULL && t->end_of_text != SM_NO_ID) {
+    if (t->end_of_text != SM_NO_ID) {
         json_object_set_new(config, "eos_token", json_string("<|endoftext|>"));
     }
     return config;

@@ -67,10 +67,7 @@ sm_status sm_checkpoint_writer_open(const char *run_dir, const sm_model_config *
                                     sm_checkpoint_writer **writer) {
     sm_status status = SM_OK;
     *writer = NULL;
-    sm_checkpoint_writer *w = calloc(1, sizeof *w);
-    if (w == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory to write checkpoints", run_dir);
-    }
+    sm_checkpoint_writer *w = sm_calloc(1, sizeof *w);
     w->run_dir = run_dir;
     w->config = config;
     w->log = log;

@@ -35,19 +35,12 @@ static sm_status make_plan(const sm_device *device, const sm_generator_settings 
 sm_status sm_generator_open(sm_device *device, const sm_generator_settings *s, sm_generator **generator) {
     sm_status status = SM_OK;
     sm_plan *plan;
-    sm_generator *g = calloc(1, sizeof *g);
+    sm_generator *g = sm_calloc(1, sizeof *g);
     *generator = NULL;
-    if (g == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory to generate");
-    }
     g->window = s->window;
     g->vocab = s->config->vocab;
-    g->batch = calloc(2 * (size_t)s->window, sizeof(*g->batch));
-    g->row = malloc((size_t)g->vocab * sizeof(*g->row));
-    if (g->batch == NULL || g->row == NULL) {
-        status = sm_fail(SM_ERR_OOM, "no memory for %lld tokens", (long long)s->window);
-        goto cleanup;
-    }
+    g->batch = sm_calloc(2 * (size_t)s->window, sizeof(*g->batch));
+    g->row = sm_malloc((size_t)g->vocab * sizeof(*g->row));
     SM_TRY_GOTO(make_plan(device, s, &plan));
     SM_TRY_GOTO(sm_session_open(device, plan, &g->session)); // takes ownership of the plan
     g->logits = sm_plan_find_tensor(g->session->plan, "logits");

@@ -161,10 +161,7 @@ static void *make_loads(void *ctx) {
 
 static sm_status start_threads(sm_loader *l) {
     const int n = l->settings.n_threads;
-    l->makers = calloc((size_t)n, sizeof *l->makers);
-    if (l->makers == NULL) {
-        return sm_fail(SM_ERR_OOM, "loader: no memory for %d threads", n);
-    }
+    l->makers = sm_calloc((size_t)n, sizeof *l->makers);
     for (int i = 0; i < n; i++) {
         maker *m = &l->makers[i];
         *m = (maker){.loader = l, .number = i};
@@ -219,7 +216,7 @@ static bool allocate_room(const sm_loader *l, room *r) {
 }
 
 static sm_status allocate(sm_loader *l) {
-    l->rooms = calloc((size_t)l->n_rooms, sizeof *l->rooms);
+    l->rooms = sm_calloc((size_t)l->n_rooms, sizeof *l->rooms);
     bool fits = l->rooms != NULL;
     for (int64_t i = 0; i < l->n_rooms && fits; i++) {
         fits = allocate_room(l, &l->rooms[i]);
@@ -242,10 +239,7 @@ sm_status sm_loader_open(const sm_loader_settings *settings, const sm_load_share
                          sm_loader **loader) {
     sm_status status = SM_OK;
     *loader = NULL;
-    sm_loader *l = calloc(1, sizeof *l);
-    if (l == NULL) {
-        return sm_fail(SM_ERR_OOM, "loader: no memory to read data");
-    }
+    sm_loader *l = sm_calloc(1, sizeof *l);
     l->settings = *settings;
     l->share = *share;
     l->next_step = step;

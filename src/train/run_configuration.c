@@ -43,7 +43,7 @@ static sm_status describe_source(sm_train_source source, json_t **described) {
         "{s: o, s: I, s: I, s: s, s: o*}", "path", source.path != NULL ? sm_json_name(source.path) : json_null(),
         "bytes", (json_int_t)source.size_bytes, "tokens", (json_int_t)sm_tokens_count(source.tokens), "digest",
         source.digest, "tokenizer", source.tokenizer != NULL ? sm_json_name(source.tokenizer) : NULL);
-    return *described != NULL ? SM_OK : no_memory();
+    return SM_OK;
 }
 
 static sm_status set_source(json_t *configuration, const char *name, const sm_train_source *source) {
@@ -121,7 +121,7 @@ static sm_status fill(const sm_train_settings *s, int64_t n_steps, json_t *confi
 
 sm_status sm_run_configuration(const sm_train_settings *settings, int64_t n_steps, json_t **configuration) {
     *configuration = json_object();
-    sm_status status = *configuration != NULL ? fill(settings, n_steps, *configuration) : no_memory();
+    sm_status status = fill(settings, n_steps, *configuration);
     if (status != SM_OK) {
         json_decref(*configuration);
         *configuration = NULL;

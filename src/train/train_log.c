@@ -75,11 +75,8 @@ static sm_status end_last_line(const sm_train_log *log, int64_t size_bytes) {
 
 static sm_status open_log(const char *flag, const char *path, int how, sm_train_log **log) {
     struct stat info;
-    sm_train_log *l = calloc(1, sizeof *l);
+    sm_train_log *l = sm_calloc(1, sizeof *l);
     *log = l;
-    if (l == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s%s: no memory to write it", flag, path);
-    }
     *l = (sm_train_log){.flag = flag, .path = path};
     sm_status status = sm_append_open(path, how, &l->file);
     if (status != SM_OK) {
@@ -217,7 +214,7 @@ sm_status sm_train_log_sample(sm_train_log *log, int64_t step, const char *text)
         return SM_OK;
     }
     json_t *line = json_pack("{s: s, s: I, s: s}", "kind", "sample", "step", (json_int_t)step, "text", text);
-    char *written = sm_json_to_text(line, 0);
+    char *written = json_dumps(line, 0);
     char *whole = NULL;
     const int n = written != NULL ? asprintf(&whole, "%s\n", written) : -1;
     const sm_status status =

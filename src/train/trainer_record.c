@@ -67,7 +67,7 @@ static sm_status list_checkpoints(const sm_train_record *r, int64_t **steps, int
     SM_TRY(sm_comm_agree(r->settings->comm, status));
     SM_TRY(sm_comm_broadcast(r->settings->comm, 0, n, sizeof *n));
     if (!r->is_writer) {
-        *steps = calloc((size_t)*n + 1, sizeof **steps);
+        *steps = sm_calloc((size_t)*n + 1, sizeof **steps);
     }
     status = *n == 0 || *steps != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "checkpoints: no memory to list them");
     SM_TRY(sm_comm_agree(r->settings->comm, status));

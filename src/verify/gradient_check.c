@@ -172,9 +172,9 @@ static int64_t list_pieces(checker *c) {
 static sm_status allocate(checker *c) {
     const sm_plan *plan = c->session->plan;
     c->n_tokens = plan->B * plan->T;
-    c->pieces = calloc((size_t)count_pieces(plan) + 1, sizeof *c->pieces);
+    c->pieces = sm_calloc((size_t)count_pieces(plan) + 1, sizeof *c->pieces);
     c->targets = malloc((size_t)c->n_tokens * (sizeof *c->targets + 3 * sizeof *c->here));
-    if (c->pieces == NULL || c->targets == NULL) {
+    if (c->targets == NULL) {
         return sm_fail(SM_ERR_OOM, "gradient check: no memory for %lld tokens", (long long)c->n_tokens);
     }
     c->above = (float *)(c->targets + c->n_tokens);

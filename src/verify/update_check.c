@@ -288,18 +288,14 @@ static void list_updates(sm_update_check *c, const sm_plan *plan) {
 static sm_status new_check(const sm_plan *plan, uint64_t seed, sm_update_check **check) {
     sm_status status = SM_OK;
     const size_t n_tensors = (size_t)plan->n_tensors + 1;
-    sm_update_check *c = calloc(1, sizeof *c);
-    int *first_user = malloc(n_tensors * sizeof *first_user);
+    sm_update_check *c = sm_calloc(1, sizeof *c);
+    int *first_user = sm_malloc(n_tensors * sizeof *first_user);
     *check = c;
     if (c != NULL) {
         c->seed = seed;
-        c->updates = calloc((size_t)plan->n_ops + 1, sizeof *c->updates);
-        c->parts = calloc(n_tensors, sizeof *c->parts);
-        c->part_of = malloc(n_tensors * sizeof *c->part_of);
-    }
-    if (c == NULL || c->updates == NULL || c->parts == NULL || c->part_of == NULL || first_user == NULL) {
-        status = sm_fail(SM_ERR_OOM, "update check: no memory for %d tensors", plan->n_tensors);
-        goto cleanup;
+        c->updates = sm_calloc((size_t)plan->n_ops + 1, sizeof *c->updates);
+        c->parts = sm_calloc(n_tensors, sizeof *c->parts);
+        c->part_of = sm_malloc(n_tensors * sizeof *c->part_of);
     }
     for (int i = 0; i < plan->n_tensors; i++) {
         c->part_of[i] = first_user[i] = -1;
@@ -308,7 +304,6 @@ static sm_status new_check(const sm_plan *plan, uint64_t seed, sm_update_check *
     find_islands(c, plan, first_user);
     choose_islands(c, plan);
     status = add_parts(c, plan);
-cleanup:
     free(first_user);
     return status;
 }

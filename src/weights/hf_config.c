@@ -113,13 +113,9 @@ sm_status sm_hf_config_write(const char *path, const sm_model_config *config, do
     json_t *root = config->model->write_config(config, dropout_p);
     char *text = NULL;
     if (root != NULL) {
-        text =
-            sm_json_to_text(root, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION((size_t)digits_of_reals(root)));
+        text = json_dumps(root, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION((size_t)digits_of_reals(root)));
     }
     json_decref(root);
-    if (text == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory to write it", path);
-    }
     sm_status status = sm_atomic_write_all(path, text, strlen(text));
     free(text);
     return status;

@@ -174,10 +174,7 @@ static sm_status set_paths(const char *dir, sm_model_folder *folder) {
 
 sm_status sm_model_folder_begin(const char *dir, sm_model_folder **folder) {
     *folder = NULL;
-    sm_model_folder *f = calloc(1, sizeof *f);
-    if (f == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory to write it", dir);
-    }
+    sm_model_folder *f = sm_calloc(1, sizeof *f);
     sm_status status = set_paths(dir, f);
     if (status == SM_OK) {
         status = sm_temporary_folder(f->saved, &f->temporary, &f->fd);

@@ -59,12 +59,9 @@ static void add_slot(const sm_plan *plan, int tensor, const char *prefix, slot_l
 }
 
 // The saved tensors of a role, as `prefix` + their names; bytes last, so that floats are aligned.
-static sm_status slots_of(const sm_plan *plan, sm_role role, const char *prefix, slot_list *list) {
-    *list =
-        (slot_list){.slots = calloc((size_t)plan->n_tensors + 1, sizeof(slot)), .is_model = role == SM_ROLE_PARAMETER};
-    if (list->slots == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory to list %d tensors", plan->n_tensors);
-    }
+static void slots_of(const sm_plan *plan, sm_role role, const char *prefix, slot_list *list) {
+    *list = (slot_list){.slots = sm_calloc((size_t)plan->n_tensors + 1, sizeof(slot)),
+                        .is_model = role == SM_ROLE_PARAMETER};
     for (int i = 0; i < 2 * plan->n_tensors; i++) {
         const int tensor = i % plan->n_tensors;
         const sm_tensor *t = &plan->tensors[tensor];
@@ -72,16 +69,13 @@ static sm_status slots_of(const sm_plan *plan, sm_role role, const char *prefix,
             add_slot(plan, tensor, prefix, list);
         }
     }
-    return SM_OK;
 }
 
-static sm_status param_slots(const sm_plan *plan, const sm_model *model, slot_list *list) {
-    return slots_of(plan, SM_ROLE_PARAMETER, model->disk_prefix, list);
+static void param_slots(const sm_plan *plan, const sm_model *model, slot_list *list) {
+    slots_of(plan, SM_ROLE_PARAMETER, model->disk_prefix, list);
 }
 
-static sm_status optimizer_slots(const sm_plan *plan, slot_list *list) {
-    return slots_of(plan, SM_ROLE_OPTIMIZER, "", list);
-}
+static void optimizer_slots(const sm_plan *plan, slot_list *list) { slots_of(plan, SM_ROLE_OPTIMIZER, "", list); }
 
 // A buffer for the largest slot.
 static sm_status allocate_values(const char *path, const slot_list *list, float **values) {
@@ -317,7 +311,7 @@ static sm_status load_model(const char *dir, const sm_model *model, sm_session *
     slot_list list = {0};
     sm_safetensors *file;
     SM_TRY_GOTO(sm_weights_open(dir, &file));
-    SM_TRY_GOTO(param_slots(session->plan, model, &list));
+    param_slots(session->plan, model, &list);
     SM_TRY_GOTO(load_slots(sm_safetensors_name(file), file, model, &list, session));
     format_digest(&list, digest);
 
@@ -400,7 +394,7 @@ static sm_status load_optimizer(const char *dir, const sm_model *model, const ch
     SM_TRY_GOTO(read_step(path, file, &steps_taken));
     SM_TRY_GOTO(check_digest(path, file, model_digest));
     SM_TRY_GOTO(check_optimizer(path, file, session->plan));
-    SM_TRY_GOTO(optimizer_slots(session->plan, &list));
+    optimizer_slots(session->plan, &list);
     SM_TRY_GOTO(load_slots(path, file, model, &list, session));
     SM_TRY_GOTO(check_scaler(path, session, steps_taken));
     *step = steps_taken;
@@ -449,10 +443,7 @@ static sm_status fetch(const source *from, const slot *s, float *room, const flo
 static sm_status create_file(const char *path, const slot_list *list, const sm_safetensors_pair *metadata,
                              int n_metadata, char *digest, sm_safetensors_writer **writer) {
     int n_floats = 0;
-    sm_safetensors_spec *specs = calloc((size_t)list->n_slots + 1, sizeof *specs);
-    if (specs == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory to describe %d tensors", path, list->n_slots);
-    }
+    sm_safetensors_spec *specs = sm_calloc((size_t)list->n_slots + 1, sizeof *specs);
     for (int i = 0; i < list->n_slots; i++) {
         const slot *s = &list->slots[i];
         specs[i] = (sm_safetensors_spec){.name = s->name, .n_dims = s->n_dims};
@@ -543,7 +534,7 @@ static sm_status write_model(const char *dir, const source *from, char digest[DI
     sm_status status;
     slot_list list = {0};
     char path[PATH_MAX];
-    SM_TRY_GOTO(param_slots(from->plan, from->config->model, &list));
+    param_slots(from->plan, from->config->model, &list);
     SM_TRY_GOTO(sm_model_file_path(dir, SM_FILE_MODEL, path));
     SM_TRY_GOTO(save_slots(path, &list, from, NULL, 0, file_digest));
     format_digest(&list, digest);
@@ -564,7 +555,7 @@ static sm_status write_optimizer(const char *dir, const source *from, const char
     snprintf(step_text, sizeof step_text, "%lld", (long long)step);
     const sm_safetensors_pair metadata[] = {
         {"step", step_text}, {"model", digest}, {"optimizer", from->plan->optimizer->name}};
-    SM_TRY_GOTO(optimizer_slots(from->plan, &list));
+    optimizer_slots(from->plan, &list);
     SM_TRY_GOTO(sm_model_file_path(dir, SM_FILE_OPTIMIZER, path));
     SM_TRY_GOTO(save_slots(path, &list, from, metadata, 3, file_digest));
 

@@ -30,11 +30,8 @@ static float *allocate(size_t size_bytes) {
 
 sm_status sm_weights_copy_open(const sm_plan *plan, sm_weights_copy **copy) {
     *copy = NULL;
-    sm_weights_copy *c = calloc(1, sizeof *c);
-    if (c == NULL || (c->offsets = malloc(((size_t)plan->n_tensors + 1) * sizeof *c->offsets)) == NULL) {
-        sm_weights_copy_close(c);
-        return sm_fail(SM_ERR_OOM, "checkpoints: no memory to list %d tensors", plan->n_tensors);
-    }
+    sm_weights_copy *c = sm_calloc(1, sizeof *c);
+    c->offsets = sm_malloc(((size_t)plan->n_tensors + 1) * sizeof *c->offsets);
     c->plan = plan;
     for (int i = 0; i < plan->n_tensors; i++) {
         c->offsets[i] = is_copied(&plan->tensors[i]) ? c->n_elems : -1;

@@ -283,7 +283,8 @@ static sm_status run_steps(sm_session *session, const variant *v) {
     sm_stepper stepper = {
         .session = session, .workload = &workload, .settings = &settings, .phases = SM_RUN_STEP, .n_accum = v->n_accum};
     sm_row row;
-    sm_status status = sm_row_init(&row);
+    sm_row_init(&row);
+    sm_status status = SM_OK;
     mutant.happened = false;
     int64_t elapsed_ns;
     double loss;
@@ -360,8 +361,8 @@ static bool kind_is_in(const sm_plan *plan, sm_op_kind kind, int output) {
 }
 
 static bool has_mask(sm_op_kind kind, int output) {
-    return output == 0 && (kind == SM_OP_DROPOUT || kind == SM_OP_CROSSENTROPY_BACKWARD ||
-                           kind == SM_OP_CROSSENTROPY_WITH_GRADIENT);
+    return output == 0 &&
+           (kind == SM_OP_DROPOUT || kind == SM_OP_CROSSENTROPY_BACKWARD || kind == SM_OP_CROSSENTROPY_WITH_GRADIENT);
 }
 
 // Under a sanitizer the last two have to do: they have every kind of op, and the reference is ten times as slow.

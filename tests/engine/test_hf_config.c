@@ -432,42 +432,4 @@ TEST(written_configs_are_read) {
     free(path);
 }
 
-static int allocations_left; // until one fails
-
-static void *allocate_or_fail(size_t size_bytes) { return allocations_left-- == 0 ? NULL : malloc(size_bytes); }
-
-// Every allocation of jansson's fails once: the file is as before, or the new one whole.
-TEST(a_failed_allocation_leaves_the_old_config) {
-    const sm_model_config config = {.model = &sm_model_gpt2,
-                                    .n_layer = 1,
-                                    .n_head = 2,
-                                    .d_model = 8,
-                                    .d_ff = 40,
-                                    .vocab = 11,
-                                    .context = 4,
-                                    .norm_eps = 1e-5};
-    sm_model_config read;
-    char *path = temp_path("allocation.json");
-    sm_status status = SM_ERR_OOM;
-    int n = 0;
-    temp_write(path, "old", 3);
-    for (; status != SM_OK; n++) {
-        size_t size_bytes;
-        allocations_left = n;
-        json_set_alloc_funcs(allocate_or_fail, free);
-        status = sm_hf_config_write(path, &config, 0.1);
-        json_set_alloc_funcs(malloc, free);
-        if (status != SM_OK) {
-            expect_failure("allocation", status, SM_ERR_OOM, "allocation.json|no memory");
-            char *text = temp_read(path, &size_bytes);
-            assert_string_equal(text, "old");
-            free(text);
-        }
-    }
-    assert_true(n > 20);
-    expect_ok("whole", sm_hf_config_read(path, &read));
-    assert_memory_equal(&read, &config, sizeof config);
-    free(path);
-}
-
 int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

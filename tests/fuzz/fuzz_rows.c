@@ -10,14 +10,14 @@ void fuzz_one(const uint8_t *data, size_t size_bytes) {
     sm_rows rows;
     size_t i;
     json_t *row;
-    fuzz_expect(sm_rows_init(&rows) == SM_OK, "memory for rows");
+    sm_rows_init(&rows);
     char *text = fuzz_text(data, size_bytes);
     if (sm_rows_parse("rows", text, size_bytes, &rows) == SM_OK) {
         json_array_foreach(rows.rows, i, row) {
             double *values = NULL;
             size_t n = 0;
             sm_rows_status(row);
-            fuzz_expect(sm_rows_samples(row, "samples_ns", &values, &n) == SM_OK, "memory for samples");
+            sm_rows_samples(row, "samples_ns", &values, &n);
             free(values);
         }
     }

@@ -12,7 +12,7 @@
 #include "bench/tables/show.h"
 
 static void parse(const char *text, sm_rows *rows) {
-    expect_ok("init", sm_rows_init(rows));
+    sm_rows_init(rows);
     expect_ok(text, sm_rows_parse("f.json", text, strlen(text), rows));
 }
 
@@ -69,7 +69,7 @@ TEST(every_prefix) {
     static const char text[] = "[{\"avg_ns\": 5, \"a\": \"x}\\\"\", \"b\": [1]},\n {\"avg_ns\": 2}]\n";
     for (size_t n = 0; n < sizeof(text); n++) {
         sm_rows rows;
-        expect_ok("init", sm_rows_init(&rows));
+        sm_rows_init(&rows);
         sm_status status = sm_rows_parse("f", text, n, &rows);
         size_t n_rows = json_array_size(rows.rows);
         bool fits = status == SM_OK ? n_rows >= 1 && n_rows <= 2 : status == SM_ERR_FORMAT && n_rows == 0;
@@ -104,7 +104,7 @@ TEST(not_rows) {
         char parts[128];
         const char *text = cases[i].text;
         snprintf(parts, sizeof(parts), "f.csv|no result row|-o json|%s", cases[i].seems);
-        expect_ok("init", sm_rows_init(&rows));
+        sm_rows_init(&rows);
         expect_failure(text, sm_rows_parse("f.csv", text, strlen(text), &rows), SM_ERR_FORMAT, parts);
         assert_int_equal(json_array_size(rows.rows), 0);
         sm_rows_free(&rows);
@@ -158,7 +158,7 @@ TEST(others_are_skipped) {
 static double seconds_to_read(const char *text, size_t size_bytes, sm_rows *rows) {
     struct timespec begin;
     struct timespec end;
-    expect_ok("init", sm_rows_init(rows));
+    sm_rows_init(rows);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
     sm_status status = sm_rows_parse("f", text, size_bytes, rows);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
@@ -223,7 +223,7 @@ TEST(damage_takes_no_longer) {
 TEST(interrupted) {
     volatile sig_atomic_t signal_came = 1;
     sm_rows rows;
-    expect_ok("init", sm_rows_init(&rows));
+    sm_rows_init(&rows);
     rows.interrupted = &signal_came;
     expect_failure("text", sm_rows_parse("f", "{\"avg_ns\": 5}", 13, &rows), SM_ERR_INTERRUPTED, "f|interrupted");
     sm_rows_free(&rows);
@@ -232,7 +232,7 @@ TEST(interrupted) {
 TEST(files) {
     sm_rows rows;
     char *path = temp_path("rows.jsonl");
-    expect_ok("init", sm_rows_init(&rows));
+    sm_rows_init(&rows);
     expect_failure("none", sm_rows_read(path, &rows), SM_ERR_IO, "rows.jsonl|cannot open");
     expect_failure("folder", sm_rows_read(temp_folder, &rows), SM_ERR_IO, "cannot read");
     FILE *file = fopen(path, "w");
@@ -275,7 +275,7 @@ TEST(types_are_not_trusted) {
     size_t n = 0;
     json_t *row =
         json_loads("{\"samples_ns\": [\"x\", -1, 0, 5, null, {}], \"status\": 3, \"median_ns\": \"fast\"}", 0, NULL);
-    expect_ok("samples", sm_rows_samples(row, "samples_ns", &values, &n));
+    sm_rows_samples(row, "samples_ns", &values, &n);
     assert_int_equal(n, 1);
     free(values);
     assert_string_equal(sm_rows_text(row, "median_ns"), "fast");
@@ -299,7 +299,7 @@ TEST(schema_is_the_document) {
 
 TEST(own_rows_validate) {
     sm_row row;
-    expect_ok("init", sm_row_init(&row));
+    sm_row_init(&row);
     SM_ROW_TEXT(row.status, "ok");
     json_t *json = sm_row_to_json(&row);
     expect_ok("an empty row", sm_row_validate(json));
@@ -330,7 +330,7 @@ TEST(rows_of_the_program_validate) {
              SM_TEST_BINARY, path);
     int status = system(command);
     assert_true(status >= 0);
-    expect_ok("init", sm_rows_init(&rows));
+    sm_rows_init(&rows);
     expect_ok("read", sm_rows_read(path, &rows));
     assert_int_equal(json_array_size(rows.rows), 8);
     assert_int_equal(json_array_size(rows.warnings), 0);

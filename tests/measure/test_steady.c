@@ -174,7 +174,7 @@ TEST_WITH(one_population_is_seldom_two, seed, NULL) {
 
 static void judge(sm_row *row, const int64_t *samples, int n) {
     sm_stats stats;
-    assert_int_equal(sm_row_init(row), SM_OK);
+    sm_row_init(row);
     row->samples_ns.values = malloc((size_t)n * sizeof(*samples));
     assert_non_null(row->samples_ns.values);
     memcpy(row->samples_ns.values, samples, (size_t)n * sizeof(*samples));
@@ -207,14 +207,14 @@ TEST_WITH(percentiles_only_where_the_sample_allows, seed, NULL) {
 
 TEST(a_step_faster_than_the_peak_is_said) {
     sm_row row;
-    assert_int_equal(sm_row_init(&row), SM_OK);
+    sm_row_init(&row);
     row.mfu = NAN; // no peak
-    assert_int_equal(sm_judge_peak(&row), SM_OK);
+    sm_judge_peak(&row);
     row.mfu = 1;
-    assert_int_equal(sm_judge_peak(&row), SM_OK);
+    sm_judge_peak(&row);
     assert_int_equal(json_array_size(row.warnings), 0);
     row.mfu = 2.18;
-    assert_int_equal(sm_judge_peak(&row), SM_OK);
+    sm_judge_peak(&row);
     assert_int_equal(json_array_size(row.warnings), 1);
     assert_non_null(
         strstr(json_string_value(json_array_get(row.warnings, 0)), "2.18 times as fast as the measured peak allows"));

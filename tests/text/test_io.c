@@ -392,39 +392,6 @@ TEST(an_unfinished_file_leaves_nothing) {
     free(folder);
 }
 
-static int allocations_left; // until one fails
-
-static void *allocate_or_fail(size_t size_bytes) { return allocations_left-- == 0 ? NULL : malloc(size_bytes); }
-
-// Every allocation of jansson's fails once: the file is as before, or the new one whole.
-TEST(a_failed_allocation_leaves_the_old_file) {
-    static const float values[N_WRITTEN_ELEMS] = {0};
-    char *path = temp_path("allocation.safetensors");
-    sm_status status = SM_ERR_OOM;
-    sm_safetensors *file;
-    int n = 0;
-    expect_ok("old", sm_atomic_write_all(path, "old", 3));
-    for (; status != SM_OK; n++) {
-        sm_safetensors_writer *writer;
-        allocations_left = n;
-        json_set_alloc_funcs(allocate_or_fail, free);
-        status = sm_safetensors_create(path, written, N_WRITTEN, NULL, 0, &writer);
-        json_set_alloc_funcs(malloc, free);
-        if (status != SM_OK) {
-            expect_failure("allocation", status, SM_ERR_OOM, "allocation.safetensors|no memory");
-            expect_content(path, "old");
-            continue;
-        }
-        expect_ok("append", sm_safetensors_append(writer, values, N_WRITTEN_ELEMS));
-        expect_ok("finish", sm_safetensors_finish(writer));
-    }
-    assert_true(n > 20);
-    expect_ok("whole", sm_safetensors_open(path, &file));
-    assert_int_equal(sm_safetensors_count(file), N_WRITTEN);
-    sm_safetensors_close(file);
-    free(path);
-}
-
 // Whatever a byte of the header becomes, and wherever the file ends: an answer, no crash.
 TEST(damaged_files_never_crash) {
     static const char replacements[] = {0, ' ', '"', '9', '-', '[', '}', (char)0xff};

@@ -310,7 +310,7 @@ TEST(lines_of_json_are_documents) {
     for (int i = 0; i < 60000; i++) {
         fprintf(plain, "text %d \xc3\xa9 \xf0\x9f\x98\x80 \"%.*s\"" END, i, i % 60, source_text());
         json_t *words = json_stringn((const char *)source_text(), (size_t)(i % 60));
-        char *escaped = sm_json_to_text(words, JSON_ENCODE_ANY);
+        char *escaped = json_dumps(words, JSON_ENCODE_ANY);
         fprintf(lines, "{\"id\": 123456789012345678901234567890, \"text\": \"text %d \\u00e9 \\ud83d\\ude00 ", i);
         fprintf(lines, "\\\"%.*s\\\"\"}%s", (int)strlen(escaped) - 2, escaped + 1, i % 3 == 0 ? "\r\n\n" : "\n");
         free(escaped);
