@@ -104,7 +104,16 @@ static void text_of(const json_t *row, const char *name, char *text, size_t size
 
 static bool is_absent(const json_t *value) { return value == NULL || json_is_null(value); }
 
-static bool are_equal(const json_t *a, const json_t *b) { return (is_absent(a) && is_absent(b)) || json_equal(a, b); }
+// As rows in files hold a number, with 12 digits: one that a process has just sent has all of them. NAN: no number.
+static double held(const json_t *value) {
+    char text[32];
+    snprintf(text, sizeof(text), "%.12g", json_is_number(value) ? json_number_value(value) : NAN);
+    return strtod(text, NULL);
+}
+
+static bool are_equal(const json_t *a, const json_t *b) {
+    return (is_absent(a) && is_absent(b)) || json_equal(a, b) || held(a) == held(b);
+}
 
 static void add_value(sm_again *result, const json_t *recorded, const json_t *again, const char *name) {
     char before[TEXT_SIZE];
@@ -161,10 +170,7 @@ static double tolerance_of(const json_t *row, size_t step) {
 
 static double distance(double a, double b) { return fabs(a - b) / fmax(1, fabs(a)); }
 
-static double number_at(const json_t *array, size_t i) {
-    const json_t *value = json_array_get(array, i);
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
+static double number_at(const json_t *array, size_t i) { return held(json_array_get(array, i)); }
 
 static void compare_losses(const json_t *recorded, const json_t *again, loss_difference *d) {
     const json_t *before = sm_json_get(recorded, "losses");
@@ -218,8 +224,8 @@ static void add_step(sm_again *result, const json_t *recorded, const json_t *aga
 
 // Compares the first step's loss, which does not depend on the checks' draws.
 static void judge_checked_loss(sm_again *result, const json_t *recorded, const json_t *again, bool must_be_equal) {
-    const double a = sm_json_number(recorded, "loss");
-    const double b = sm_json_number(again, "loss");
+    const double a = held(sm_json_get(recorded, "loss"));
+    const double b = held(sm_json_get(again, "loss"));
     if (!isfinite(a) || !isfinite(b)) {
         return; // there was no check, as the status says
     }

@@ -675,7 +675,7 @@ TEST(rows_are_told_apart) {
     expect_exit(arguments, 0);
     run("compare $T/ours.json $T/mine.json");
     assert_non_null(strstr(out, "gelu_forward="));
-    expect_exit("bundle $T/ours.json $T/mine.json --output $T/both.bundle", 0);
+    expect_exit("report $T/ours.json $T/mine.json --bundle $T/both.bundle", 0);
     expect_exit("report --rank $T/both.bundle --no-reference -o md", 0);
     assert_null(strstr(out, "own code gelu_forward")); // above the table it would be of all rows
     assert_non_null(strstr(out, "| own code "));

@@ -470,6 +470,9 @@ TEST(test_judgement_of_losses) {
     const double near = 4 * (1 + 1e-7);
     const double far = 4 * (1 + 5e-3);
     expect_judgement(made_row(4, "fp32", "fused", false, 2), made_row(4, "fp32", "fused", false, 2), true, "all 2");
+    // A row in a file has 12 digits, one that was just measured all of them.
+    expect_judgement(made_row(4.12345678901, "fp32", "fused", false, 2),
+                     made_row(4.123456789012, "fp32", "fused", false, 2), true, "all 2");
     // The same clean build and device: every digit counts; not so where one of them is another or not known.
     expect_judgement(made_row(4, "fp32", "fused", false, 2), made_row(near, "fp32", "fused", false, 2), false,
                      "1 of 2");

@@ -285,8 +285,8 @@ compare_files() {
     {
         differ --data "echo >>text" $sizes $common $data
         differ --val-data "tr e E <val >v; mv v val" $sizes $common $data --val-data val
-        differ --tokenizer "\"$program\" tokenizer train --vocab-size 279 --output words text" -m tiny --vocab 300 $common --data text --tokenizer words
-        differ "--weights: model.safetensors" "\"$program\" init $sizes --seed 8 --save weights" $common $data --weights weights
+        differ --tokenizer "\"$program\" tokenize --vocab-size 279 --output words text" -m tiny --vocab 300 $common --data text --tokenizer words
+        differ "--weights: model.safetensors" "\"$program\" train --init $sizes --seed 8 --save weights" $common $data --weights weights
         differ "--weights: optimizer.safetensors" "rm weights/optimizer.safetensors" $common $data --weights weights --shard optimizer
         cp "$program" "$work/stepmark"
         echo >>"$work/stepmark"
@@ -393,7 +393,7 @@ compare_checkpoints() {
     cp -r "$work/host0" "$work/other"
     rm -r "$work/other/run/checkpoints/step-4"
     # shellcheck disable=SC2086 # a list of flags
-    prepare "$program" init $sizes --seed 8 --save "$work/other/weights"
+    prepare "$program" train --init $sizes --seed 8 --save "$work/other/weights"
     begin_run other
     rm -r "$work/host1"
     cp -r "$work/host0" "$work/host1"
