@@ -108,7 +108,7 @@
       .with = "--vocab-size, --show or --convert", .operands = "FILE...|TEXT...")                                     \
     X(TRAIN, "train", cli_train, cli_no_table, "train a model on a data file; prints one line a step",                \
       .exit_code = 143, .exit_meaning = "ended by SIGTERM (train --run)",                                             \
-      .examples = {"stepmark train -m tiny --steps 20 --save model",                                                  \
+      .examples = {"stepmark train --data my.txt",                                                  \
                    "stepmark train --data tokens --global-batch 16 --epochs 1 --save-every 500 --run run --resume "   \
                    "auto",                                                                                            \
                    "stepmark train -m small --lr 6e-4 --warmup-steps 10 --schedule cosine --grad-clip 1"})            \

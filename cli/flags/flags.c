@@ -159,6 +159,9 @@ static const cli_flag flags[] = {
     {"Model", "model-size", 'm', CLI_TEXTS, "SIZE[,SIZE]", "small",
      "size of the model: tiny, small, medium, large, xl, 2.7B, or 124M, 355M, 774M, 1558M", MODELLED, AT(model.models),
      UNLIKE({WALKED | PROFILE | LOOP | ABLATE | TRAIN | INIT, .argument = "SIZE"}, {WALKED, .initial = "tiny"},
+            {TRAIN, .initial = "auto",
+             .help = "size of the model: auto, or tiny, small, medium, large, xl, 2.7B, or 124M, 355M, 774M, 1558M; "
+                     "auto: vocabulary, model, batch and length that fit data and machine, where no flag gives them"},
             {ESTIMATE, .initial = "small,medium,large,xl,2.7B"})},
 #define FIELD_SIZE(member, flag, argument, most, help) \
     {"Model", flag, 0, CLI_INT, argument, NULL, help, MODELLED, AT(model.member), WITHIN(1, most)},
@@ -184,12 +187,14 @@ static const cli_flag flags[] = {
      UNLIKE({ADVISE, .initial = "4,8,16,32",
              .help = "sequences a batch, to try; the first value in each list is the baseline that gains are measured "
                      "against"},
-            {PROFILE | LOOP | ABLATE | TRAIN, .argument = "B", .initial = "4", .help = "sequences a micro-batch"},
+            {PROFILE | LOOP | ABLATE, .argument = "B", .initial = "4", .help = "sequences a micro-batch"},
+            {TRAIN, .argument = "B", .help = "sequences a micro-batch; not given: 4, or chosen by -m auto"},
             {WALKED, .argument = "B", .initial = "1", .help = "sequences a batch"},
             {ESTIMATE, .initial = "4", .help = "sequences a batch"})},
     {"Work", "seq-len", 0, CLI_INTS, "T[,T]", NULL, "tokens a sequence; not given: chosen by --fit", STEPPED | EVAL,
      AT(work.seq_lens), WITHIN(1, MAX_DIM),
-     UNLIKE({ADVISE | PROFILE | LOOP | ABLATE | TRAIN, .argument = "T", .initial = "64", .help = "tokens a sequence"},
+     UNLIKE({ADVISE | PROFILE | LOOP | ABLATE, .argument = "T", .initial = "64", .help = "tokens a sequence"},
+            {TRAIN, .argument = "T", .help = "tokens a sequence; not given: 64, or chosen by -m auto"},
             {WALK, .argument = "T", .initial = "8", .help = "tokens a sequence"},
             {PAGE, .argument = "T",
              .help = "tokens a sequence; not given: those of --text, or 32, if the page has room for them"},
@@ -507,7 +512,7 @@ static const cli_flag flags[] = {
 
     {"Training", "steps", 0, CLI_INT, "N", NULL,
      "optimizer steps; the training ends when the first of --steps, --epochs and --tokens is reached; none given: 10 "
-     "steps",
+     "steps, or those of about two minutes with -m auto",
      TRAIN, AT(train.steps), WITHIN(1, 1e12)},
     {"Training", "epochs", 0, CLI_INT, "N", NULL, "passes over the data", TRAIN, AT(train.epochs), WITHIN(1, 1e9)},
     {"Training", "tokens", 0, CLI_INT, "N", NULL, "tokens to train on, in whole steps", TRAIN, AT(train.tokens),

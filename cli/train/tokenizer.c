@@ -54,7 +54,7 @@ static sm_status count_words(const cli_options *options, sm_word_counts *words) 
     return status;
 }
 
-static sm_status learn_words(const cli_options *options, sm_tokenizer **tokenizer) {
+sm_status cli_learn_words(const cli_options *options, sm_tokenizer **tokenizer) {
     sm_word_counts words = {0};
     cli_token_progress progress = {.what = "learned", .unit = "tokens", .is_wanted = options->out.progress};
     const sm_bpe_settings settings = {.vocab_size = options->tokens.vocab_size,
@@ -83,7 +83,7 @@ static sm_status learn(const cli_options *options) {
     if (options->n_operands < 1) {
         return sm_fail(SM_ERR_USAGE, "FILE: missing; give files or folders with text to learn from; - is stdin");
     }
-    SM_TRY(learn_words(options, &tokenizer));
+    SM_TRY(cli_learn_words(options, &tokenizer));
     if (tokenizer->n_tokens < options->tokens.vocab_size) {
         cli_note("the text has no more than %d tokens with --min-frequency %lld", tokenizer->n_tokens,
                  (long long)options->tokens.min_frequency);

@@ -288,6 +288,13 @@ static sm_status open_profile(training *t) {
     return t->options.train.profile ? cli_train_profile_open(&t->settings, &t->loop) : SM_OK;
 }
 
+// One process may write tokens, which the others then find.
+static sm_status choose(training *t) {
+    const bool is_first = sm_comm_rank(t->comm) == 0;
+    SM_TRY(sm_comm_agree(t->comm, is_first ? cli_train_choose(&t->options) : SM_OK));
+    return is_first ? SM_OK : cli_train_choose(&t->options);
+}
+
 // The part that each process does alone, and in which it may fail alone.
 static sm_status open_files(training *t) {
     SM_TRY(check_options(t));
@@ -298,6 +305,8 @@ static sm_status open_files(training *t) {
 }
 
 static sm_status set_up(training *t) {
+    cli_stage("looking at the data", NULL);
+    SM_TRY(choose(t));
     const sm_status opened = open_files(t);
     SM_TRY(cli_compare_files(&t->options, opened, &t->settings.data, &t->settings.validation, t->device, t->comm));
     cli_stage("building the step", NULL);

@@ -28,6 +28,10 @@ sm_status cli_train_facts(const cli_options *options, const sm_session *session,
 // involuntary_switches: since `before`, as in a row}. NULL: no memory.
 json_t *cli_train_end_facts(const sm_session *session, const sm_sensors *sensors, const sm_reading *before);
 
+// Sets what -m auto chooses, and else the batch's defaults: choose.c. Of several processes the first must be the first to
+// call it, as it may write the tokens of a text.
+sm_status cli_train_choose(cli_options *options);
+
 // --- what a user sees ----------------------------------------------------------------------------
 
 // On stdout a line for each step and validation; on stderr progress, warnings, and what the run is and has come to. A
@@ -140,6 +144,9 @@ sm_status cli_run_complete(const char *folder);
 
 // --threads, or one a core.
 int cli_token_threads(const cli_options *options);
+
+// Learns a vocabulary of --vocab-size tokens from the operands. The caller frees it.
+sm_status cli_learn_words(const cli_options *options, sm_tokenizer **tokenizer);
 
 // For the library's callbacks; ctx is cli_token_progress.
 typedef struct {

@@ -18,8 +18,10 @@
 
 static json_t *describe_model(const cli_options *options, const sm_model_config *c) {
     const char *size = options->model.weights != NULL ? options->model.weights : options->model.models.texts[0];
-    return sm_model_fields_to_json(c, json_pack("{s: s, s: o, s: I}", "arch", c->model->name, "size",
-                                                sm_json_bytes(size), "n_params", (json_int_t)sm_model_n_params(c)));
+    json_t *model = sm_model_fields_to_json(
+        c, json_pack("{s: s, s: o}", "arch", c->model->name, "size", sm_json_bytes(size)));
+    (void)json_object_set_new(model, "n_params", json_integer(sm_model_n_params(c)));
+    return model;
 }
 
 json_t *cli_train_configuration(const cli_options *options, const cli_job *job, const sm_device *device) {

@@ -329,11 +329,11 @@ sm_status sm_tokenize(const sm_tokenize_job *job, sm_tokenize_result *result) {
     sm_data_files files = {0};
     json_t *description = NULL;
     pipeline p = {.job = job, .mutex = PTHREAD_MUTEX_INITIALIZER, .moved = PTHREAD_COND_INITIALIZER};
-    SM_TRY_GOTO(sm_tokenizer_read(job->tokenizer, &tokenizer));
+    SM_TRY_GOTO(job->learned != NULL ? SM_OK : sm_tokenizer_read(job->tokenizer, &tokenizer));
     SM_TRY_GOTO(sm_data_files_open_text(job->inputs, job->n_inputs, job->format, &files));
-    p.tokenizer = tokenizer;
-    p.id_bytes = tokenizer->n_tokens <= NARROW_IDS ? 2 : 4;
-    description = describe_work(job, tokenizer, &files, p.id_bytes);
+    p.tokenizer = job->learned != NULL ? job->learned : tokenizer;
+    p.id_bytes = p.tokenizer->n_tokens <= NARROW_IDS ? 2 : 4;
+    description = describe_work(job, p.tokenizer, &files, p.id_bytes);
     if (description == NULL) {
         status = sm_fail(SM_ERR_OOM, "no memory to describe the work");
         goto cleanup;

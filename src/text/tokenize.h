@@ -19,6 +19,7 @@
 
 typedef struct {
     const char *tokenizer; // folder or file
+    const sm_tokenizer *learned; // instead of it; NULL: none
     const char *output;    // folder; missing, empty, or a result of the same work
     char *const *inputs;   // files, folders, patterns, "-"
     int n_inputs;

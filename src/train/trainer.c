@@ -271,13 +271,14 @@ static sm_status tell_epoch(trainer *t, const sm_train_step *step) {
     return is_last && t->record.folder != NULL ? sm_train_log_epoch(t->record.log, step->epoch, step->step) : SM_OK;
 }
 
-// Shows and logs a step. A failure ends the training.
+// Logs and shows a step. A failure ends the training; the log has the step even if nobody can be shown it, as the
+// checkpoint of the end has it, too.
 static sm_status tell_step(trainer *t, const sm_train_step *step) {
     if (!t->record.is_writer) {
         return SM_OK;
     }
-    sm_status status = t->callbacks->stepped(t->callbacks->ctx, &t->progress, step);
-    status = status == SM_OK ? sm_train_log_step(t->record.log, step) : status;
+    sm_status status = sm_train_log_step(t->record.log, step);
+    status = status == SM_OK ? t->callbacks->stepped(t->callbacks->ctx, &t->progress, step) : status;
     status = status == SM_OK ? tell_epoch(t, step) : status;
     return status == SM_OK
                ? sm_train_record_look(&t->record)

@@ -23,6 +23,46 @@ TEST(a_run_has_a_recipe) {
           "sed 's/,.*epoch.*//; s/\"ms\".*//' >$T/b && cmp $T/a $T/b");
 }
 
+// In the folder $T/own, where what is chosen goes.
+#define OWN "--version; P=$PWD/" SM_TEST_BINARY "; cd $T/own; $P "
+
+TEST(a_text_alone_is_enough) {
+    static const expectation cases[] = {
+        {OWN "train --data my.txt --steps 2", 0, "validation after step 2 | loss ",
+         "GPT-2 of 0.5 M parameters (layers 2, width 128), vocabulary 512, context 128, batch 4"},
+        {OWN "train --data my.tokens --steps 2 --run again", 0, "validation after step 2 | loss ", "vocabulary 512"},
+        {OWN "train --data my.tokens/train.bin --steps 1 --run ids", 0, "step 1/1 | ", "vocabulary 512"},
+        {OWN "train --data texts/ --tokenizer my.tokens --steps 1 --arch llama --n-layer 1", 0, "validation after",
+         "Llama of 0.4 M parameters (layers 1, width 128), vocabulary 512"},
+        {OWN "train --data my.txt --data-format bytes --steps 1 --save bytes", 0, "step 1/1 | ", "vocabulary 256"},
+        {OWN "train --data my.txt --vocab 300 --steps 1 --run other", 1, NULL, "my.tokens: "},
+        {OWN "train --data my.txt", 2, NULL, "my.run: holds a run that is complete"},
+        {OWN "train --data bare.bin", 2, NULL, "no tokens.json or tokenizer next to it"},
+        {OWN "train --data bare.bin --vocab 512 --steps 1 -b 2", 0, "step 1/1 | ", "batch 2; "},
+        {OWN "train --data short.txt", 1, NULL, "give more text"},
+        {OWN "train --steps 1", 0, "step 1/1 | ", "vocabulary 256"},
+    };
+    shell("mkdir $T/own $T/own/texts && head -c 30000 src/io/text.txt >$T/own/my.txt && cp $T/own/my.txt $T/own/texts && "
+          "head -c 80 src/io/text.txt >$T/own/short.txt");
+    check_all(cases, 1);
+    shell("cp $T/own/my.tokens/train.bin $T/own/bare.bin");
+    check_all(cases + 1, sizeof(cases) / sizeof(cases[0]) - 1);
+    shell("cd $T/own && cmp again/model/model.safetensors my.run/model/model.safetensors && test -e my.run/best && "
+          "test -e texts.run/model/tokenizer.json && test ! -e bytes.run");
+}
+
+// A run that was chosen and stopped resumes with what was chosen, by either command line.
+TEST(a_choice_is_kept) {
+    shell("mkdir $T/kept && head -c 9000 src/io/text.txt >$T/kept/a.txt");
+#define KEPT "--version; P=$PWD/" SM_TEST_BINARY "; cd $T/kept; $P train "
+#define STOPPED \
+    " >a.out & p=$!; until grep -q '^validation' a.out; do kill -0 $p || break; sleep 0.1; done; kill -INT $p; wait $p"
+    expect_exit(KEPT "--data a.txt --val-every 1" STOPPED, 130);
+    expect_exit(KEPT "--data a.txt --val-every 1 --resume auto" STOPPED, 130);
+    expect_exit(KEPT "--run a.run --resume auto --log-every 1000", 0);
+    expect_text("the whole", err, "next: stepmark generate --weights a.run");
+}
+
 TEST(a_lowest_rate_must_be_low) {
     static const expectation cases[] = {
         {"train -m tiny --min-lr 1e-5", 2, NULL, "--min-lr: a constant learning rate has none; give --schedule"},
