@@ -391,10 +391,10 @@ TEST(every_fault_leaves_the_old_or_the_new_state) {
          true,
          {0},
          {0}},
-        {"init into a new folder", ":", "init " SHAPE_A " --save $R/m", "m", false, {0}, {0}},
+        {"init into a new folder", ":", "train --init " SHAPE_A " --save $R/m", "m", false, {0}, {0}},
         {"init over a trained model",
          "cp -r $K/a1 $R/m" WITH_FILES,
-         "init " SHAPE_B " --save $R/m",
+         "train --init " SHAPE_B " --save $R/m",
          "m",
          true,
          {0},
@@ -517,9 +517,9 @@ static int make_models(void **state) {
         return -1;
     }
     static const char *const commands[] = {
-        "init " SHAPE_A " --save $K/a1",
+        "train --init " SHAPE_A " --save $K/a1",
         TRAIN_FAST "--weights $K/a1 --save $K/a1 --steps 1",
-        "init " SHAPE_B " --save $K/b1",
+        "train --init " SHAPE_B " --save $K/b1",
         TRAIN_FAST "--weights $K/b1 --save $K/b1 --steps 2",
     };
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
