@@ -227,12 +227,15 @@ static bool sizes_contradict(const audit *a) {
     const double L = a->n_layer;
     const double C = a->d_model;
     const double F = a->d_ff;
+    const double channels = number(a, "head_dim") * a->n_head; // about C, but for some models
     const double positions = a->n_batch * a->n_seq * fmax(a->n_accum, 1);
     const double least = L * 2 * C * F + a->vocab * C;
     const double most =
         L * (C * (64 * C + 1024 * a->n_head + 4 * F) + 32 * (C + F)) + C * (2 * a->vocab + a->n_ctx + 32);
     const double passes = is_text(a, "pass_type", "forward") ? 1 : is_text(a, "pass_type", "backward") ? 2 : 3;
     const double most_flops = most + L * 32 * a->n_seq * (C + a->n_head) + 32 * a->vocab;
+    REFUSE_IF(channels > 16 * C || channels < C / 16, a, "%.6g channels of all heads do not fit a width of %.6g",
+              channels, C);
     REFUSE_IF(a->model_n_params < least, a, "model_n_params is %.6g, too few for its sizes", a->model_n_params);
     AT_MOST("model_n_params", most);
     REFUSE_IF(a->flops < 1.8 * passes * positions * least, a, "flops is %.6g, too few for its model", a->flops);

@@ -63,7 +63,7 @@ TEST(test_memory_within_control_groups) {
     assert_int_equal(available_bytes, 0);
 }
 
-TEST_WITH(test_time_within_control_groups, temp_folder_make, temp_folder_remove) {
+TEST(test_time_within_control_groups) {
     double quota_cpus;
     int64_t throttled_ns;
     os_cpu_allowed(temp_folder, &quota_cpus, &throttled_ns);

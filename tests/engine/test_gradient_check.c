@@ -369,7 +369,7 @@ static bool has_mask(sm_op_kind kind, int output) {
 #ifdef __SANITIZE_ADDRESS__
 enum { FIRST_VARIANT = 4, LEAST_FOUND = 90 };
 #else
-enum { FIRST_VARIANT = 0, LEAST_FOUND = 260 };
+enum { FIRST_VARIANT = 0, LEAST_FOUND = 240 };
 #endif
 
 typedef struct {

@@ -58,7 +58,7 @@ static bool is_free(const char *name) {
         "sensors.minor_faults sensors.major_faults sensors.swap_in_bytes sensors.swap_out_bytes "
         "sensors.voluntary_switches sensors.involuntary_switches sensors.frequency_before_mhz "
         "sensors.frequency_after_mhz sensors.temperature_before_c sensors.temperature_after_c sensors.throttle_count "
-        "sensors.quota_throttled_ns sensors.gpu_frequency_mhz sensors.gpu_temperature_c estimated_bytes "
+        "sensors.quota_throttled_ns own_call_ns sensors.gpu_frequency_mhz sensors.gpu_temperature_c estimated_bytes "
         "estimated_rss_bytes process_ns process_peak_rss_bytes memory_limit_bytes checks_ns gradient_tolerance ";
     const char *at = strstr(names, name);
     return at != NULL && at[-1] == ' ' && at[strlen(name)] == ' ';

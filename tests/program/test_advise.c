@@ -225,7 +225,7 @@ TEST(bad_values_are_told) {
         {"advise -m tiny --attention flash,wrong", 2, NULL, "unknown value 'wrong'"},
         {"advise -m tiny --batch-size 0", 2, NULL, "out of range"},
         {"advise -m tiny --resume", 2, NULL, "needs --output-file"},
-        {"advise -m tiny --preset macro", 2, NULL, "a flag of sweep, not of advise"},
+        {"advise -m tiny --preset macro", 2, NULL, "a flag of run, not of advise"},
         {"advise -m tiny -b 4,8 --dry-run -t 1 -o jsonl", 0, "batch-size=8", "tried first"},
     };
     CHECK_ALL(cases);

@@ -49,7 +49,7 @@ TEST(an_unchecked_one_says_so) {
     static const expectation cases[] = {
         {TRAIN "--steps 6 --run $T/U --no-checks", 0, "tok/s unchecked\n", "a second with all pauses; unchecked"},
         {"report --check $T/U", 0, "computation unchecked", ""},
-        {"report $T/U -o md", 0, "| unchecked |", ""},
+        {"report $T/U -o md", 0, " unchecked |", ""},
     };
     CHECK_ALL(cases);
     assert_true(number_of("U/training_metrics.json", "summary.checked_ops") == 0);
