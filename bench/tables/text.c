@@ -123,11 +123,12 @@ static void write_table(sm_layout *l, int width, FILE *out) {
     if (l->n_shown == 0) {
         return;
     }
-    char *common = sm_layout_common_text(l);
-    sm_screen_put_within(out, width, 0, 2, common);
-    fputs(common[0] != '\0' ? "\n\n" : "", out);
-    free(common);
     write_records(l, width, out);
+    char *common = sm_layout_common_text(l); // below the table: a reader meets the figures first
+    fputs(common[0] != '\0' ? "\n" : "", out);
+    sm_screen_put_within(out, width, 0, 2, common);
+    fputs(common[0] != '\0' ? "\n" : "", out);
+    free(common);
     for (int i = 0; i < l->n_notes; i++) {
         char *note = sm_layout_note_text(l, i);
         fputs(i > 0 ? "- " : "\n- ", out);
