@@ -2,7 +2,8 @@
 // file: the kernels of each backend, the epilogues of products, and the checks of a run follow from a row.
 //
 //   X(CODE, name, f, slope)   f and its derivative, expressions of x and of p: the positive part of x, which is x itself
-//                             where x is NaN. Constants are floats. Kinds of op: name_forward and name_backward
+//                             where x is NaN. Both may be vectors, so that only +, -, *, / and constants that are
+//                             floats work. Kinds of op: name_forward and name_backward
 //
 // Each backend writes GELU in its own way, since speed and exactness of exp differ.
 #ifndef STEPMARK_ACTIVATION_H

@@ -17,15 +17,18 @@ typedef struct {
 
 static const source_rule rules[] = {
     {"reference", "backends/reference/", "", "void REF(", ")("},
-    {"reference", "backends/reference/", "relu2_", "void REF(name##_", ")("},
     {"cpu", "backends/cpu/kernels/", "", "\nCPU_KERNEL(", ") {"},
     {"cpu", "backends/cpu/kernels/", "", "\nvoid ISA(cpu_", ")("},
     {"cpu", "backends/cpu/kernels/", "matmul_", "\nCPU_MATMUL(", ") {"},
     {"cpu", "backends/cpu/kernels/", "matmul_", "\nvoid ISA(cpu_multiply)(", NULL},
-    {"cpu", "backends/cpu/kernels/", "relu2_", "CPU_KERNEL(name##_", ")"},
     {"opencl", "cl/", "", " void ", "("},
-    {"opencl", "cl/", "relu2_", " void name##_", "("},
     {"opencl", "cl/", "", " void ", "_"},
+#define X(CODE, name, f, slope)                                               \
+    {"reference", "backends/reference/", #name "_", "void REF(name##_", ")("}, \
+    {"cpu", "backends/cpu/kernels/", #name "_", "CPU_KERNEL(name##_", ")"},    \
+    {"opencl", "cl/", #name "_", " void name##_", "("},
+    SM_ACTIVATION_PAIRS(X)
+#undef X
 };
 
 // Kinds computed by functions with another name: fused kinds, or the same function with other operands.

@@ -20,6 +20,14 @@ typedef struct {
 
 #define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
 
+// Products with each activation: cases, the words of them, and the operands that they need.
+#define BENT(CODE, name, f, slope)       "bias=1 " #name "=1",
+#define BENT_NAN(CODE, name, f, slope)   "N=17 C=33 F=65 bias=1 " #name "=1 nan=1",
+#define SLOPED(CODE, name, f, slope)     #name "_backward=1",
+#define SLOPED_NAN(CODE, name, f, slope) "N=17 C=33 F=65 " #name "_backward=1 nan=1",
+#define EPILOGUES(CODE, name, f, slope)  #name "=", #name "_backward=",
+#define OPERANDS(CODE, name, f, slope)   {"act", #name}, {"pre", #name "_backward"},
+
 #define ELEMENTS LIST("n=1", "n=7", "n=64", "n=1000", "n=4099", "n=70001")
 #define ROWS     LIST("N=1 C=1", "N=3 C=5", "N=2 C=64", "N=17 C=48", "N=5 C=257", "N=33 C=768", "N=130 C=33")
 // The gradient of a layernorm with one or two channels is zero except for rounding.
@@ -86,15 +94,13 @@ static const family families[SM_OP_KIND_COUNT] = {
                                   LIST("", "dbias=1", SKIPPED, "dskip=1 dbias=1", "dskip=1 inplace=1 dbias=1"), NULL,
                                   "N,C,"},
     [SM_OP_MATMUL_FORWARD] = {MATMULS,
-                              LIST("", "w_transposed=1", "bias=1", "w_transposed=1 bias=1", "gelu=1", "bias=1 gelu=1",
-                                   "bias=1 relu2=1", "w_transposed=1 bias=1 gelu=1"),
-                              LIST(HEADS, "N=17 C=33 F=65 nan=1", "N=17 C=33 F=65 bias=1 gelu=1 nan=1",
-                                   "N=17 C=33 F=65 bias=1 relu2=1 nan=1"), "C,"},
+                              LIST("", "w_transposed=1", "bias=1", "w_transposed=1 bias=1", "gelu=1",
+                                   SM_ACTIVATION_LIST(BENT) "w_transposed=1 bias=1 gelu=1"),
+                              LIST(HEADS, SM_ACTIVATION_LIST(BENT_NAN) "N=17 C=33 F=65 nan=1"), "C,"},
     [SM_OP_MATMUL_BACKWARD_INPUT] = {MATMULS,
-                                     LIST("", "w_transposed=1", "gelu_backward=1", "w_transposed=1 gelu_backward=1",
-                                          "relu2_backward=1"),
-                                     LIST(HEADS, "N=17 C=33 F=65 gelu_backward=1 nan=1",
-                                          "N=17 C=33 F=65 relu2_backward=1 nan=1"), "F,"},
+                                     LIST("", "w_transposed=1",
+                                          SM_ACTIVATION_LIST(SLOPED) "w_transposed=1 gelu_backward=1"),
+                                     LIST(SM_ACTIVATION_LIST(SLOPED_NAN) HEADS), "F,"},
     [SM_OP_MATMUL_BACKWARD_WEIGHT] = {MATMULS,
                                       LIST("", "w_transposed=1", "overwrites=1", "w_transposed=1 overwrites=1", "db=1",
                                            "w_transposed=1 db=1", "overwrites=1 db=1"),
@@ -208,8 +214,7 @@ int64_t sm_op_case_sum_length(sm_op_kind kind, int index) {
 
 bool sm_op_case_is_naive(sm_op_kind kind, int index) {
     static const char *const made_by_rewrites[] = {
-        "bias=",  "db=",    "add=",           "gelu=", "gelu_backward=",
-        "relu2=", "relu2_backward=", "overwrites=",  "skip=", "docs=",  "nan="};
+        SM_ACTIVATION_LIST(EPILOGUES) "bias=", "db=", "add=", "overwrites=", "skip=", "docs=", "nan="};
     char text[SM_CASE_TEXT_SIZE];
     sm_op_case_text(kind, index, text);
     for (size_t i = 0; i < sizeof made_by_rewrites / sizeof made_by_rewrites[0]; i++) {
@@ -303,11 +308,9 @@ static bool has_optional(const sm_plan *plan, const char *text, const char *name
     if (strcmp(name, "w") == 0) { // an optimizer's working copy
         return plan->dtype != plan->real && value_of(text, "skip") == 0;
     }
-    const char *const needs[][2] = {{"b", "bias"},        {"act", "gelu"},      {"pre", "gelu_backward"},
-                                    {"act", "relu2"},     {"rng_step", "p"},    {"pre", "relu2_backward"},
-                                    {"wpe", "P"},         {"dwpe", "P"},        {"scaler", "scaled"},
-                                    {"dbias", "dbias"},   {"starts", "docs"},   {"db", "db"},
-                                    {"add", "add"},       {"r", "add"},         {"dskip", "dskip"}};
+    const char *const needs[][2] = {SM_ACTIVATION_LIST(OPERANDS) {"b", "bias"},  {"rng_step", "p"},    {"wpe", "P"},
+                                    {"dwpe", "P"},   {"scaler", "scaled"}, {"dbias", "dbias"}, {"starts", "docs"},
+                                    {"db", "db"},    {"add", "add"},       {"r", "add"},       {"dskip", "dskip"}};
     for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
         if (strcmp(name, needs[i][0]) == 0 && value_of(text, needs[i][1]) > 0) {
             return true;

@@ -8,9 +8,12 @@
 enum { GPT2_VOCAB = 50257 };
 
 static const sm_config_rule rules[] = {
-    // GELU has five names
+// GELU has five names
+#define X(CODE, name, f, slope) ", \"" #name "\""
     {"activation_function",
-     "[\"gelu_new\", \"gelu_pytorch_tanh\", \"gelu_python_tanh\", \"gelu_fast\", \"gelu_accurate\", \"relu2\"]"},
+     "[\"gelu_new\", \"gelu_pytorch_tanh\", \"gelu_python_tanh\", \"gelu_fast\", "
+     "\"gelu_accurate\"" SM_ACTIVATION_PAIRS(X) "]"},
+#undef X
     {"add_cross_attention", "[false]"},
     {"scale_attn_by_inverse_layer_idx", "[false]"},
     {"scale_attn_weights", "[true]"},
@@ -36,8 +39,11 @@ sm_status gpt2_read_config(const char *path, const json_t *root, sm_model_config
                        (long long)config->d_model, (long long)config->n_head);
     }
     const char *activation = json_string_value(json_object_get(root, "activation_function"));
-    config->activation =
-        activation != NULL && strcmp(activation, "relu2") == 0 ? SM_ACTIVATION_RELU2 : SM_ACTIVATION_GELU;
+    config->activation = SM_ACTIVATION_GELU;
+    for (int a = 0; a < SM_ACTIVATION_COUNT && activation != NULL; a++) {
+        const char *name = sm_activation_get_info((sm_activation)a)->name;
+        config->activation = strcmp(activation, name) == 0 ? a : config->activation;
+    }
     config->d_ff = 4 * config->d_model;
     if (sm_config_has(root, "n_inner")) {
         SM_TRY(sm_config_size(path, root, "n_inner", &config->d_ff));
@@ -47,9 +53,10 @@ sm_status gpt2_read_config(const char *path, const json_t *root, sm_model_config
 
 // Writes every key of transformers' GPT2Config that affects the computation.
 json_t *gpt2_write_config(const sm_model_config *config, double dropout_p) {
+    const char *activation = sm_activation_get_info((sm_activation)config->activation)->name;
     const bool is_gpt2_vocab = config->vocab == GPT2_VOCAB; // then the last id is <|endoftext|>
     const sm_config_field fields[] = {
-        {"activation_function", json_string(config->activation == SM_ACTIVATION_RELU2 ? "relu2" : "gelu_new")},
+        {"activation_function", json_string(config->activation == SM_ACTIVATION_GELU ? "gelu_new" : activation)},
         {"add_cross_attention", json_false()},
         {"architectures", json_pack("[s]", "GPT2LMHeadModel")},
         {"attn_pdrop", json_real(dropout_p)},
