@@ -41,6 +41,7 @@ typedef struct {
     const sm_op *op;
     sm_case_operand operands[SM_CASE_OPERANDS]; // inputs, then outputs
     sm_own_args args;
+    bool is_right; // after the comparison
 } sm_exercise_case;
 
 typedef struct {

@@ -35,7 +35,7 @@ static const float *before(const sm_case_operand *o) { return o->before; }
 static double largest(const float *values, int64_t n) {
     double most = 0;
     for (int64_t i = 0; i < n; i++) {
-        most = fmax(most, fabs((double)values[i]));
+        most = isfinite(values[i]) ? fmax(most, fabs((double)values[i])) : most;
     }
     return most;
 }
@@ -95,9 +95,53 @@ static void index_text(const sm_case_operand *o, int64_t i, char text[96]) {
     }
 }
 
+// --- what a case is for ----------------------------------------------------------------------------
+
+// A property of some cases, by a key of their texts.
+static const struct {
+    const char *key;
+    const char *text;
+    bool is_extra; // a plain case has it not
+} features[] = {
+    {"w_transposed=1", "the matrix is stored transposed", true},
+    {"inplace=1", "the output lies where an input lies: read an element before it is written", true},
+    {"NKV=", "heads of queries share a head of keys and values (NKV < NH)", true},
+    {" p=", "there is dropout: multiply by keep(rng, element)", true},
+    {"ignored=1", "all targets are -1", true},
+    {"scaled=1", "there is a loss scaler", true},
+    {"mean=1000", "rows have mean 1,000: in float the mean of x^2 less the square of the mean has no digit left", true},
+    {"mean=-1000", "all logits are near -1,000: exp of them is 0, and the largest of them is below 0", true},
+    {"far=12", "scores reach 150: exp of them is infinite, unless the largest is subtracted", true},
+    {"far=200", "logits are from -200 to 200, and one is -1e30: exp is infinite, unless the largest is subtracted",
+     true},
+    {"flat=1", "all numbers of a row are the same: its variance is 0, and eps alone keeps rstd finite", true},
+    {"small=1", "numbers are so small that eps counts", true},
+    {"N=3 C=1", "rows have one number: its variance is 0", true},
+    {"tiny=1", "every second number is denormal, below 1e-38", true},
+    {"same=1", "all tokens are the same: their gradients add up in one row", true},
+    {"decay=1", "weights decay", false},
+    {"decay=0", "weights do not decay", false},
+    {"P=", "there are positions", false},
+};
+enum { N_FEATURES = sizeof features / sizeof features[0] };
+
+static bool has_feature(const sm_exercise_case *c, int i) {
+    const size_t length = strlen(features[i].key);
+    const char *at = strstr(c->text, features[i].key);
+    return at != NULL && (at[length - 1] == '=' || at[length] == '\0' || at[length] == ' ');
+}
+
+static bool is_plain(const sm_exercise_case *c) {
+    bool plain = true;
+    for (int i = 0; i < N_FEATURES; i++) {
+        plain &= !features[i].is_extra || !has_feature(c, i);
+    }
+    return plain;
+}
+
 // --- what is wrong first ---------------------------------------------------------------------------
 
-static bool is_right(const sm_exercise_case *c) {
+static bool compare_all(const sm_exercise_case *c) {
     for (int k = 0; k < SM_MAX_OUT; k++) {
         if (output(c, k) != NULL && first_wrong(output(c, k)) >= 0) {
             return false;
@@ -119,6 +163,11 @@ static void tell_first(const sm_exercise_cases *cases, sm_exercise_report *repor
                 if (got(o)[wrong] == SM_EXERCISE_POISON && o->info->mode == SM_WRITES) {
                     APPEND(report->wrong, " (%g is what it held before: it was not written)",
                            (double)SM_EXERCISE_POISON);
+                }
+                for (int f = 0; f < N_FEATURES; f++) {
+                    if (features[f].is_extra && has_feature(&cases->list[i], f)) {
+                        APPEND(report->wrong, "; here %s", features[f].text);
+                    }
                 }
                 return;
             }
@@ -396,47 +445,41 @@ static const sm_mistake *find_mistake(const suspect *s) {
 
 // --- known mistakes: all of them ---------------------------------------------------------------------
 
-// A property of some cases, by a key of their texts.
-static const struct {
-    const char *key;
-    const char *text;
-    bool is_extra; // a plain case has it not
-} features[] = {
-    {"w_transposed=1", "the matrix is stored transposed", true},
-    {"inplace=1", "the output lies where an input lies: read an element before it is written", true},
-    {"NKV=", "heads of queries share a head of keys and values (NKV < NH)", true},
-    {" p=", "there is dropout: multiply by keep(rng, element)", true},
-    {"ignored=1", "all targets are -1", true},
-    {"decay=1", "weights decay", false},
-    {"decay=0", "weights do not decay", false},
-    {"scaled=1", "there is a loss scaler", true},
-    {"P=", "there are positions", false},
-};
-enum { N_FEATURES = sizeof features / sizeof features[0] };
-
-static bool has_feature(const sm_exercise_case *c, int i) { return strstr(c->text, features[i].key) != NULL; }
-
-// A feature that all wrong cases have and no right one.
-static bool find_feature(const sm_exercise_cases *cases, char text[SM_EXERCISE_TEXT]) {
-    for (int i = 0; i < N_FEATURES; i++) {
-        bool fits = true;
-        for (int k = 0; k < cases->n && fits; k++) {
-            fits = has_feature(&cases->list[k], i) == !is_right(&cases->list[k]);
+static bool only_wrong_have(const sm_exercise_cases *cases, int feature) {
+    bool any = false;
+    for (int k = 0; k < cases->n; k++) {
+        if (has_feature(&cases->list[k], feature) && cases->list[k].is_right) {
+            return false;
         }
-        if (fits) {
-            snprintf(text, SM_EXERCISE_TEXT, "only the cases are wrong where %s", features[i].text);
+        any |= has_feature(&cases->list[k], feature);
+    }
+    return any;
+}
+
+// The features that no right case has, if each wrong case has one of them: the first that they all have, or several.
+static bool find_features(const sm_exercise_cases *cases, char text[SM_EXERCISE_TEXT]) {
+    for (int first = 0; first <= N_FEATURES; first++) { // each alone, then all
+        bool fits = true;
+        text[0] = '\0';
+        for (int i = 0; i < N_FEATURES; i++) {
+            if ((i == first || first == N_FEATURES) && only_wrong_have(cases, i)) {
+                append_text(text, SM_EXERCISE_TEXT, "%s where %s",
+                            text[0] == '\0' ? "only the cases are wrong" : ", or", features[i].text);
+            }
+        }
+        for (int k = 0; k < cases->n && fits; k++) {
+            bool has = cases->list[k].is_right;
+            for (int i = 0; i < N_FEATURES; i++) {
+                has |=
+                    (i == first || first == N_FEATURES) && has_feature(&cases->list[k], i) && only_wrong_have(cases, i);
+            }
+            fits = has;
+        }
+        if (fits && text[0] != '\0') {
             return true;
         }
     }
     return false;
-}
-
-static bool is_plain(const sm_exercise_case *c) {
-    bool plain = true;
-    for (int i = 0; i < N_FEATURES; i++) {
-        plain &= !features[i].is_extra || !has_feature(c, i);
-    }
-    return plain;
 }
 
 // The text for one output; "": no known mistake.
@@ -488,7 +531,7 @@ static void explain_all(const sm_exercise_cases *cases, mistakes *known, sm_exer
             }
         }
     }
-    if (report->why[0] == '\0' && find_feature(cases, text)) {
+    if (report->why[0] == '\0' && find_features(cases, text)) {
         APPEND(report->why, "%s", text);
     }
 }
@@ -501,7 +544,7 @@ static void explain_plain(const sm_exercise_cases *cases, mistakes *known, sm_ex
     sm_exercise_cases plain = {.list = list};
     for (int i = 0; list != NULL && i < cases->n; i++) {
         if (is_plain(&cases->list[i])) {
-            n_right += is_right(&cases->list[i]);
+            n_right += cases->list[i].is_right;
             list[plain.n++] = cases->list[i];
         }
     }
@@ -562,7 +605,8 @@ sm_status sm_exercise_judge(const sm_exercise_cases *cases, const sm_exercise_ch
     int64_t most_elems = 1;
     report->n_cases = cases->n;
     for (int i = 0; i < cases->n; i++) {
-        report->n_right += is_right(&cases->list[i]);
+        cases->list[i].is_right = compare_all(&cases->list[i]);
+        report->n_right += cases->list[i].is_right;
         for (int k = 0; k < SM_MAX_OUT; k++) {
             const sm_case_operand *o = output(&cases->list[i], k);
             report->n_values += o != NULL ? o->n_elems : 0;

@@ -34,8 +34,8 @@ static const sm_exercise exercises[] = {
      "// Keep mean and rstd: the backward reads them. add and r are for rewritten plans: NULL here.\n",
      {"Row by row: first the mean, then the variance around it, then y.",
       "Three loops over c, one after the other: the variance needs the mean of the whole row.",
-      "rstd = 1 / sqrt(variance / C + eps); y[n * C + c] = (x[n * C + c] - mean) * rstd * w[c] + b[c]; store mean[n] "
-      "and rstd[n]."}},
+      "rstd = 1 / sqrt(variance + eps), where the variance is the mean of (x - mean)^2; y[n * C + c] = (x[n * C + c] - "
+      "mean) * rstd * w[c] + b[c]; store mean[n] and rstd[n]."}},
     {SM_OP_LAYERNORM_BACKWARD,
      "03-layernorm.md",
      "its gradients; mean and variance depend on x, too",

@@ -9,6 +9,9 @@
 //     interval hyper.scale_interval           skip     1: clip is negative
 //     inplace  1: an output overwrites the input that it may      ignored  1: all targets -1
 //     zero     1: inputs without a special meaning are all 0
+//     mean     about which x or the logits lie                 far      integers up to it in qkv and logits, of which
+//     flat     1: all numbers of a row of x are the same                the last that counts is -1e30 and no target
+//     tiny     1: every second number is denormal              same     1: all tokens are the same
 //     nan      1: some elements of the input that a function is applied to are NaN, of a forward op also infinite
 #ifndef STEPMARK_OP_CASES_H
 #define STEPMARK_OP_CASES_H
