@@ -92,8 +92,9 @@ void sm_own_process_call(const sm_own_kernel *kernel, int thread, int n_threads)
 void sm_own_process_take(const sm_own_kernel *kernel, const sm_plan *plan, const sm_op *op, void *const in[SM_MAX_IN],
                          void *const out[SM_MAX_OUT], int part, int n_parts);
 
-// The processor time of the process that this one started; 0: none.
-int64_t sm_own_process_busy_ns(void);
+// The processor time of the process that this one started, 0: none; and the time that the two spun, waiting for one
+// another.
+int64_t sm_own_process_busy_ns(int64_t *waiting_ns);
 
 // SM_ERR_DEVICE: the process has ended, and says how. Calls then do nothing.
 sm_status sm_own_process_state(sm_own_process *process);

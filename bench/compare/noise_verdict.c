@@ -142,6 +142,17 @@ bool sm_doubt(const sm_conditions *of, char text[SM_DOUBT_SIZE]) {
     return true;
 }
 
+// What own code could do to the figure, however steady; "": nothing that is known.
+static const char *own_code_text(const json_t *row) {
+    const char *own = sm_rows_text(row, "own_kernels");
+    if (strncmp(own, "backend ", strlen("backend ")) == 0 || strstr(own, ", backend ") != NULL) {
+        return "own backend, in the measuring process: not ranked";
+    }
+    return own[0] != '\0' && json_is_true(sm_json_get(row, "check_seed_chosen"))
+               ? "own code with a chosen --check-seed: not ranked"
+               : "";
+}
+
 bool sm_doubt_row(const json_t *row, char text[SM_DOUBT_SIZE]) {
     const double n_threads = sm_json_number(row, "n_threads");
     const double n_cpus = sm_json_number(row, "context.cpu.threads");
@@ -166,7 +177,8 @@ bool sm_doubt_row(const json_t *row, char text[SM_DOUBT_SIZE]) {
             sm_json_number(row, "sensors.quota_throttled_ns") / (n_samples * sm_json_number(row, "avg_ns")),
     };
     noise_of(row, &of.noise_percent, &of.spread_percent);
-    return sm_doubt(&of, text);
+    snprintf(text, SM_DOUBT_SIZE, "%s", own_code_text(row));
+    return text[0] != '\0' || sm_doubt(&of, text);
 }
 
 bool sm_doubt_rows(const json_t *const *rows, size_t n, char *text, size_t size_bytes) {

@@ -125,8 +125,8 @@ static sm_status check(void *ctx, sm_session *session, int64_t index, uint64_t s
     return checks(ctx)->check(checks(ctx)->ctx, session, index, seed, row);
 }
 
-static sm_status check_gradients(void *ctx, sm_session *session, int n_accum, sm_row *row) {
-    return checks(ctx)->check_gradients(checks(ctx)->ctx, session, n_accum, row);
+static sm_status check_gradients(void *ctx, sm_session *session, int64_t first_batch, int n_accum, sm_row *row) {
+    return checks(ctx)->check_gradients(checks(ctx)->ctx, session, first_batch, n_accum, row);
 }
 
 static sm_status before_step(void *ctx, sm_session *session, int64_t step, unsigned phases, uint64_t seed) {

@@ -52,6 +52,7 @@ typedef struct {
     int64_t n_repeated;
     int64_t repeated_at; // steps made when the sample of the last of them was, repeated ones included
     int64_t n_draws;     // of samples to repeat
+    int64_t late_check;  // sample before which gradients are checked once more; -1: none
     bool is_checked;     // the last check is done
 
     // Attribution steps: wall-clock time of each, and op_ns[step * n_ops + op].
@@ -277,6 +278,40 @@ static sm_status look_at_samples(measurement *m, int64_t *next_look) {
     return SM_OK;
 }
 
+// --- own code ------------------------------------------------------------------------------------
+
+// In a loop, steps come from its loader.
+static bool has_own_code(const measurement *m) {
+    return m->session->device->info.own_kernels[0] != '\0' && m->stepper.workload->run_step == NULL;
+}
+
+// In the last third of the samples that there will be at least.
+static void draw_late_check(measurement *m) {
+    const sm_protocol *p = m->protocol;
+    const int64_t n = p->max_noise_percent > 0 ? p->min_samples : p->n_repetitions;
+    const int64_t first = 2 * n / 3;
+    const uint32_t drawn = sm_philox4x32(p->check_seed, 0, 4).word[0];
+    const bool is_checked = has_own_code(m) && (m->stepper.phases & SM_RUN_BACKWARD) != 0;
+    m->late_check = is_checked ? first + drawn % (n - first) : -1;
+}
+
+// A kernel may compute less once it has run for a while, in a way that each op's inputs agree with.
+static sm_status check_gradients_late(measurement *m) {
+    sm_reading from;
+    sm_reading to;
+    int64_t elapsed_ns = 0;
+    double loss = NAN;
+    bool is_kept;
+    sm_sensors_read(m->sensors, &from);
+    SM_TRY(sm_step_keep(&m->stepper, m->row, &is_kept)); // as before two of three samples
+    SM_TRY(sm_step_check_gradients(&m->stepper, m->row, &elapsed_ns, &loss));
+    sm_step_forget(&m->stepper);
+    m->row->checks_ns += elapsed_ns;
+    sm_sensors_read(m->sensors, &to);
+    sm_sensors_leave_out(&m->before, &from, &to);
+    return keep_loss(m->row, loss);
+}
+
 // --- steps that are made again ------------------------------------------------------------------
 
 // Draws the next sample to repeat: at first one of the early samples, but not the very first, since the update before a
@@ -337,17 +372,18 @@ static int64_t steps_made(const measurement *m) { return m->stepper.n_steps + m-
 typedef struct {
     bool has_update; // its update is checked
     bool repeats;    // its step is repeated
+    bool looks_so;   // what comes before it is as if it were
     bool is_kept;    // if that is possible
 } sample_checks;
 
 static sm_status before_sample(measurement *m, sample_checks *checks) {
     count_memory(m);
     SM_TRY(sm_step_before_update(&m->stepper, m->row));
-    if (!checks->repeats) {
+    if (!checks->repeats && !checks->looks_so) {
         return SM_OK;
     }
     SM_TRY(sm_step_keep(&m->stepper, m->row, &checks->is_kept));
-    if (!checks->is_kept) {
+    if (!checks->is_kept && checks->repeats) {
         no_repeat(m);
     }
     return SM_OK;
@@ -355,7 +391,9 @@ static sm_status before_sample(measurement *m, sample_checks *checks) {
 
 static sm_status after_sample(measurement *m, const sample_checks *checks) {
     SM_TRY(sm_step_after_update(&m->stepper, m->row));
-    if (checks->is_kept) {
+    if (checks->is_kept && !checks->repeats) {
+        sm_step_forget(&m->stepper);
+    } else if (checks->is_kept) {
         m->repeated_at = steps_made(m);
         SM_TRY(sm_step_repeat(&m->stepper, m->row));
         SM_TRY(settle(m));
@@ -365,12 +403,19 @@ static sm_status after_sample(measurement *m, const sample_checks *checks) {
     return SM_OK;
 }
 
+// Own code may notice the time and the copies before a step that is checked. So they come before two of three samples,
+// drawn, and code that computes only then has an honest median.
+static bool looks_checked(const measurement *m, int64_t sample) {
+    const uint32_t left_out = sm_philox4x32(m->protocol->check_seed, (uint64_t)(sample / 3), 3).word[0] % 3;
+    return has_own_code(m) && sample % 3 != left_out;
+}
+
 // Takes a sample; if it is drawn, repeats its step afterwards. The checks, and their copy of the weights, do not count,
 // not even in the sensors.
 static sm_status take_sample(measurement *m, int64_t *sample_ns) {
     const int64_t n = m->row->samples_ns.n;
-    sample_checks checks = {.repeats = n == m->next_repeat};
-    checks.has_update = checks.repeats || n + 1 == m->next_repeat;
+    sample_checks checks = {.repeats = n == m->next_repeat, .looks_so = looks_checked(m, n)};
+    checks.has_update = checks.repeats || checks.looks_so || n + 1 == m->next_repeat;
     sm_reading from;
     sm_reading to;
     if (checks.has_update) {
@@ -398,9 +443,11 @@ static sm_status headline(measurement *m) {
     sm_integers *samples = &m->row->samples_ns;
     int64_t next_look = 0;
     draw_repeat(m);
+    draw_late_check(m);
     while (m->stop_reason == NULL) {
         int64_t sample_ns = 0;
         SM_TRY(may_continue(m, SM_STAGE_HEADLINE, (int)samples->n, max_samples(p)));
+        SM_TRY(samples->n == m->late_check ? check_gradients_late(m) : SM_OK);
         SM_TRY(take_sample(m, &sample_ns));
         samples->values[samples->n++] = sample_ns;
         SM_TRY(look_at_samples(m, &next_look));

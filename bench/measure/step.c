@@ -51,6 +51,10 @@ static sm_status run_batches(sm_stepper *s, unsigned without, int64_t *op_ns, in
         SM_TRY(sm_session_run(s->session, micro_phases(s, i) & ~without, op_ns));
     }
     SM_TRY(sm_session_synchronize(s->session));
+    if (s->session->device->info.own_kernels[0] != '\0') { // own code may have left work for later
+        double loss;
+        SM_TRY(sm_session_loss(s->session, &loss));
+    }
     wait_for_share(begin_ns);
     *elapsed_ns = sm_now_ns() - begin_ns;
     return SM_OK;
@@ -104,12 +108,12 @@ sm_status sm_step_after_update(sm_stepper *s, sm_row *row) {
     return SM_OK;
 }
 
-// The first step with a backward: its gradients are checked before they are used.
+// A step with a backward whose gradients are checked before they are used.
 static sm_status run_halves(sm_stepper *s, sm_row *row, int64_t *elapsed_ns, double *loss) {
     SM_TRY(run_batches(s, SM_RUN_OPTIMIZER, NULL, elapsed_ns));
     SM_TRY(read_loss(s, loss));
     int64_t begin_ns = sm_now_ns();
-    SM_TRY(s->workload->check_gradients(s->workload->ctx, s->session, s->n_accum, row));
+    SM_TRY(s->workload->check_gradients(s->workload->ctx, s->session, s->n_batches - s->n_accum, s->n_accum, row));
     row->gradient_check_ns = sm_now_ns() - begin_ns;
     count_checks(row, row->gradient_check_ns);
     if (row->gradient_check[0] == '\0') {
@@ -186,19 +190,23 @@ sm_status sm_step_check(sm_stepper *s, sm_row *row, int64_t *op_ns, int64_t *ela
     return status == SM_OK ? sm_step_after_update(s, row) : status;
 }
 
+sm_status sm_step_check_gradients(sm_stepper *s, sm_row *row, int64_t *elapsed_ns, double *loss) {
+    SM_TRY(sm_step_before_update(s, row));
+    s->n_steps++;
+    SM_TRY(run_halves(s, row, elapsed_ns, loss));
+    return sm_step_after_update(s, row);
+}
+
 sm_status sm_step_run(sm_stepper *s, sm_row *row, int64_t *op_ns, int64_t *elapsed_ns, double *loss) {
     if (s->n_steps + 1 == SM_CHECKED_STEPS) {
         return sm_step_check(s, row, op_ns, elapsed_ns, loss);
     }
-    const bool is_first = s->n_steps == 0 && (s->phases & SM_RUN_BACKWARD) != 0;
-    SM_TRY(is_first ? sm_step_before_update(s, row) : SM_OK);
+    if (s->n_steps == 0 && (s->phases & SM_RUN_BACKWARD) != 0) {
+        return sm_step_check_gradients(s, row, elapsed_ns, loss);
+    }
     s->n_steps++;
     if (s->n_steps > SM_CHECKED_STEPS && s->workload->run_step != NULL) {
         return run_own(s, op_ns, elapsed_ns, loss);
-    }
-    if (is_first) {
-        SM_TRY(run_halves(s, row, elapsed_ns, loss));
-        return sm_step_after_update(s, row);
     }
     SM_TRY(run_batches(s, 0, op_ns, elapsed_ns));
     return read_loss(s, loss);
@@ -218,7 +226,7 @@ struct sm_step_record {
     float scaler[SM_SCALER_COUNT];
 };
 
-static void drop_record(sm_stepper *s) {
+void sm_step_forget(sm_stepper *s) {
     if (s->record != NULL) {
         (void)s->session->device->backend->keep_weights(s->session->executable, SM_WEIGHTS_DROP);
         free(s->record->losses);
@@ -229,7 +237,7 @@ static void drop_record(sm_stepper *s) {
 }
 
 void sm_stepper_close(sm_stepper *s) {
-    drop_record(s);
+    sm_step_forget(s);
     sm_spot_check_free(s->spot);
     s->spot = NULL;
 }
@@ -284,7 +292,7 @@ sm_status sm_step_keep(sm_stepper *s, sm_row *row, bool *is_kept) {
     count_checks(row, sm_now_ns() - begin_ns);
     *is_kept = status == SM_OK;
     if (status != SM_OK) {
-        drop_record(s);
+        sm_step_forget(s);
     }
     return status == SM_ERR_OOM ? SM_OK : status;
 }
@@ -409,7 +417,7 @@ sm_status sm_step_repeat(sm_stepper *s, sm_row *row) {
         free(again->values);
         free(again);
     }
-    drop_record(s);
+    sm_step_forget(s);
     describe_spots(s, row);
     count_checks(row, sm_now_ns() - begin_ns);
     return status;

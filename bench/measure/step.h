@@ -1,6 +1,6 @@
 // step.h: one training step, as every measurement runs it, and the checks of a session's steps.
 //
-//   step 1         its gradients, between backward and update, against differences of the loss; its update
+//   step 1         (with own code, another among the samples as well) its gradients, between backward and update, against differences of the loss; its update
 //   step 2, and    checked steps: the same executable runs them in pieces. Drawn ops are looked at (spot_check.h),
 //   those drawn    of drawn sequences are compared with the reference's (loss_check.h), and the update with its rule
 //   repeated ones  a measured step, made again in pieces from the same weights up to its update: losses, the gradients'
@@ -29,10 +29,10 @@ typedef struct {
     // Never NULL: no row is ok without a check.
     sm_status (*check)(void *ctx, sm_session *session, int64_t index, uint64_t seed, sm_row *row);
 
-    // Called between the first step's backward and its update, if the step has a backward. Fills the row's
+    // Called between a step's backward and its update; its batches are n_accum from first_batch on. Fills the row's
     // gradient_check and gradient_error; SM_ERR_MISMATCH if the gradients are not those of the loss. Restores weights,
     // gradients and the dropout counter. Never NULL.
-    sm_status (*check_gradients)(void *ctx, sm_session *session, int n_accum, sm_row *row);
+    sm_status (*check_gradients)(void *ctx, sm_session *session, int64_t first_batch, int n_accum, sm_row *row);
 
     // Called before a step with a backward that is to be checked, number `step` (1, 2, ...) of phases SM_RUN_*. `seed`
     // determines the sample of its update. Never NULL.
@@ -83,6 +83,9 @@ sm_status sm_step_run(sm_stepper *stepper, sm_row *row, int64_t *op_ns, int64_t 
 // Runs the next step as a checked one. Its elapsed time is that of its pieces, without the checks.
 sm_status sm_step_check(sm_stepper *stepper, sm_row *row, int64_t *op_ns, int64_t *elapsed_ns, double *loss);
 
+// Runs the next step, with a backward, as the first is run: its gradients are checked.
+sm_status sm_step_check_gradients(sm_stepper *stepper, sm_row *row, int64_t *elapsed_ns, double *loss);
+
 // Call these before and after a step, while no clock runs: they check its update.
 sm_status sm_step_before_update(sm_stepper *stepper, sm_row *row);
 sm_status sm_step_after_update(sm_stepper *stepper, sm_row *row);
@@ -90,6 +93,9 @@ sm_status sm_step_after_update(sm_stepper *stepper, sm_row *row);
 // Before a step that is to be repeated: keeps a copy of the weights. *is_kept is false if there is no room, or if the
 // workload's own steps cannot be repeated; sm_error_message() has the reason.
 sm_status sm_step_keep(sm_stepper *stepper, sm_row *row, bool *is_kept);
+
+// After that step, if it is not to be repeated.
+void sm_step_forget(sm_stepper *stepper);
 
 // After that step: repeats it, except for its update. SM_ERR_MISMATCH if the results differ. Weights and state are then
 // as before.

@@ -221,6 +221,7 @@ typedef struct {
     int64_t memory_limit_bytes;
 
     int64_t check_seed;
+    bool check_seed_chosen;
     double loss;
     double loss_checked;
     double loss_reference;

@@ -414,6 +414,8 @@ static const sm_column columns[] = {
     {INTEGER(memory_limit_bytes, "bytes", "in a sweep: the limit of its allocations")},
 
     {INTEGER(check_seed, "", "seed of the checks' draws: --check-seed draws the same")},
+    {FIELD(check_seed_chosen, SM_COLUMN_BOOLEAN, "",
+           "it was given, so that own code could know where checks come: such a row of own code is not ranked")},
     {REAL(loss, "", "loss of the first step, at the initial weights"), SHOWN("loss", show_loss)},
     {REAL(loss_checked, "", "mean loss of the tokens that were last compared with the reference's")},
     {REAL(loss_reference, "", "the reference's mean loss of these tokens")},

@@ -28,6 +28,7 @@ void sm_sensors_leave_out(sm_reading *before, const sm_reading *from, const sm_r
 #define COUNTERS(X)         \
     X(time_ns)              \
     X(own_cpu_ns)           \
+    X(waiting_ns)           \
     X(minor_faults)         \
     X(major_faults)         \
     X(voluntary_switches)   \
@@ -67,7 +68,8 @@ static void set_load(const sm_reading *a, const sm_reading *b, double seconds, s
     double others = (double)busy / ticks_per_s - (double)(b->own_cpu_ns - a->own_cpu_ns) / 1e9;
     row->sensors.steal_share = (double)stolen / (double)total;
     row->sensors.other_cpus = others > 0 ? others / seconds : 0;
-    row->sensors.own_cpus = (double)(b->own_cpu_ns - a->own_cpu_ns) / 1e9 / seconds;
+    const int64_t computing_ns = b->own_cpu_ns - a->own_cpu_ns - (b->waiting_ns - a->waiting_ns);
+    row->sensors.own_cpus = (double)(computing_ns > 0 ? computing_ns : 0) / 1e9 / seconds;
 }
 
 static void judge_load(const sm_reading *a, const sm_reading *b, double seconds, sm_row *row) {

@@ -236,7 +236,7 @@ static void read_usage(sm_reading *r) {
     struct rusage u;
     getrusage(RUSAGE_SELF, &u); // fails only for a bad first argument
     r->own_cpu_ns = (u.ru_utime.tv_sec + u.ru_stime.tv_sec) * INT64_C(1000000000) +
-                    (u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1000 + sm_own_process_busy_ns();
+                    (u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1000 + sm_own_process_busy_ns(&r->waiting_ns);
     r->minor_faults = u.ru_minflt;
     r->major_faults = u.ru_majflt;
     r->voluntary_switches = u.ru_nvcsw;

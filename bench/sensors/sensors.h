@@ -15,7 +15,8 @@ enum { SM_MAX_ENERGY_COUNTERS = 16 };
 // One reading. Counters only mean something as differences. SM_ABSENT or NaN: not readable.
 typedef struct {
     int64_t time_ns;
-    int64_t own_cpu_ns; // user and system time of this process, all threads
+    int64_t own_cpu_ns; // user and system time of this process, all threads, and of that of own kernels
+    int64_t waiting_ns; // of it, for one another
     int64_t minor_faults;
     int64_t major_faults;
     int64_t voluntary_switches;

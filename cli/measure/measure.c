@@ -362,6 +362,7 @@ sm_status cli_measure(cli_bench *bench, const cli_job *asked, sm_row *row) {
     const cli_job *job = &with_seed;
     sm_status status = cli_check_seed(bench->options, job->comm, &with_seed.check_seed);
     status = status == SM_OK ? cli_set_configuration(bench, job, row) : status;
+    row->check_seed_chosen = bench->options->measure.check_seed > 0;
     if (job->device.backend->describe(job->device.index, &info) == SM_OK) {
         SM_ROW_TEXT(row->device, info.id); // known even if it cannot be opened
     }
@@ -376,6 +377,8 @@ sm_status cli_measure(cli_bench *bench, const cli_job *asked, sm_row *row) {
     cli_loop_steps_close(&loop);
     sm_session_close(session);
     if (device != NULL) {
+        cli_describe_own_code(&device->info); // a backend may have written to it
+        SM_ROW_TEXT(row->own_kernels, device->info.own_kernels);
         job->device.backend->close(device);
     }
     cli_workload_close(&w);

@@ -41,10 +41,15 @@ static sm_status check(void *ctx, sm_session *session, int64_t index, uint64_t s
     return status;
 }
 
-static sm_status check_gradients(void *ctx, sm_session *session, int n_accum, sm_row *row) {
+static sm_status batch_of_step(void *ctx, sm_session *session, int64_t index) {
+    return next_batch(ctx, session, ((cli_workload *)ctx)->first_checked + index);
+}
+
+static sm_status check_gradients(void *ctx, sm_session *session, int64_t first_batch, int n_accum, sm_row *row) {
     cli_workload *w = ctx;
     sm_gradient_check result;
-    sm_status status = sm_check_gradients(session, n_accum, next_batch, ctx, &result);
+    w->first_checked = first_batch;
+    sm_status status = sm_check_gradients(session, n_accum, batch_of_step, ctx, &result);
     if (status == SM_OK || status == SM_ERR_MISMATCH) {
         row->gradient_error = result.error;
         row->gradient_tolerance = result.tolerance;

@@ -17,6 +17,7 @@ typedef struct {
     double real_tokens; // of a mean batch; 0: all, likewise for the pairs
     double attended_pairs;
     double grad_norm;              // of the first step, from the gradient check; 0 = unknown
+    int64_t first_checked;         // batch of the step whose gradients are checked
     int64_t n_loss_checks;         // so far
     sm_update_check *update_check; // of the current step; otherwise NULL
 } cli_workload;

@@ -38,7 +38,7 @@ static void run(const sm_own_box *box) {
 
 static _Noreturn void serve(sm_own_box *box) {
     for (uint32_t n = 0;;) {
-        const uint32_t asked = sm_own_await(&box->asked, n, own.spins);
+        const uint32_t asked = sm_own_await(&box->asked, n, own.spins, NULL);
         if (asked != n) {
             n = asked;
             run(box);
@@ -104,7 +104,7 @@ static sm_status confine_and_load(char *const *words) {
         sched_yield();
     }
     sm_own_tell(&own.shared->stage, is_confined ? SM_OWN_CONFINED : SM_OWN_UNCONFINED);
-    while (sm_own_await(&own.shared->may_load, 0, false) == 0) {
+    while (sm_own_await(&own.shared->may_load, 0, false, NULL) == 0) {
     }
     for (int i = 0; i < own.n; i++) {
         SM_TRY(load(i, words[3 * i], words[3 * i + 2]));

@@ -18,7 +18,11 @@
 
 extern char **environ;
 
-static pid_t started; // 0: none yet
+static struct {
+    pid_t pid; // 0: none yet
+    _Atomic int64_t called_ns;
+    _Atomic int64_t spun_ns; // while this process waited
+} started;
 
 enum { ALIGNED_BYTES = 256 };
 
@@ -44,15 +48,20 @@ static inline void relax(void) {
 
 bool sm_own_may_spin(int n_threads) { return os_n_processors() >= 2 * n_threads; }
 
-uint32_t sm_own_await(sm_own_count *count, uint32_t before, bool spins) {
+uint32_t sm_own_await(sm_own_count *count, uint32_t before, bool spins, _Atomic int64_t *spun_ns) {
     static const struct timespec most = {.tv_nsec = 20000000};
     const int n_spins = spins ? 100000 : 100;
-    for (int i = 0; i < n_spins; i++) {
-        const uint32_t n = atomic_load_explicit(&count->n, memory_order_acquire);
-        if (n != before) {
-            return n;
-        }
+    const int64_t begin_ns = spun_ns != NULL ? sm_now_ns() : 0;
+    uint32_t n = before;
+    for (int i = 0; i < n_spins && n == before; i++) {
+        n = atomic_load_explicit(&count->n, memory_order_acquire);
         relax();
+    }
+    if (spun_ns != NULL) {
+        *spun_ns += sm_now_ns() - begin_ns;
+    }
+    if (n != before) {
+        return n;
     }
     atomic_store(&count->is_awaited, 1);
     if (atomic_load(&count->n) == before) {
@@ -80,7 +89,7 @@ static uint32_t await(sm_own_process *p, sm_own_count *count, uint32_t before) {
     siginfo_t how;
     uint32_t n = before;
     while (n == before) {
-        n = sm_own_await(count, before, p->spins);
+        n = sm_own_await(count, before, p->spins, &started.spun_ns);
         if (n == before && has_ended(p, &how)) {
             return before;
         }
@@ -88,11 +97,17 @@ static uint32_t await(sm_own_process *p, sm_own_count *count, uint32_t before) {
     return n;
 }
 
-int64_t sm_own_process_busy_ns(void) {
+int64_t sm_own_process_busy_ns(int64_t *waiting_ns) {
     clockid_t clock;
-    struct timespec busy;
-    const bool is_known = started != 0 && clock_getcpuclockid(started, &clock) == 0 && clock_gettime(clock, &busy) == 0;
-    return is_known ? (int64_t)busy.tv_sec * 1000000000 + busy.tv_nsec : 0;
+    struct timespec time;
+    *waiting_ns = 0;
+    if (started.pid == 0 || clock_getcpuclockid(started.pid, &clock) != 0 || clock_gettime(clock, &time) != 0) {
+        return 0;
+    }
+    const int64_t busy_ns = (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+    const int64_t called_ns = atomic_load(&started.called_ns);
+    *waiting_ns = atomic_load(&started.spun_ns) + (busy_ns > called_ns ? busy_ns - called_ns : 0);
+    return busy_ns;
 }
 
 sm_status sm_own_process_state(sm_own_process *p) {
@@ -241,11 +256,13 @@ static void call(sm_own_process *p, int kernel, int thread, int n_threads) {
     sm_own_box *box = &p->shared->boxes[thread];
     if (!p->has_ended) {
         const uint32_t before = atomic_load(&box->answered.n);
+        const int64_t begin_ns = sm_now_ns();
         box->kernel = kernel;
         box->thread = thread;
         box->n_threads = n_threads;
         sm_own_tell(&box->asked, before + 1);
         (void)await(p, &box->answered, before);
+        atomic_fetch_add(&started.called_ns, sm_now_ns() - begin_ns);
     }
 }
 
@@ -295,7 +312,7 @@ static sm_status spawn(sm_own_process *p, const char *program, char *const *word
     failed = failed != 0 ? failed : posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
     failed = failed != 0 ? failed : posix_spawn(&p->pid, argv[0], &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
-    started = failed == 0 ? p->pid : 0;
+    started.pid = failed == 0 ? p->pid : 0;
     return failed == 0 ? SM_OK
                        : sm_fail(SM_ERR_DEVICE, "--kernel: the process of your own code cannot be started: %s",
                                  strerror(failed));

@@ -47,8 +47,9 @@ typedef struct {
     sm_own_box boxes[];
 } sm_own_shared;
 
-// Waits until a count is not `before`: SPINS, then sleeps, at most about 20 ms. Returns the count.
-uint32_t sm_own_await(sm_own_count *count, uint32_t before, bool spins);
+// Waits until a count is not `before`: spins, for longer with `spins`, then sleeps, at most 20 ms. Returns the count.
+// spun_ns (NULL is fine): adds the time that it spun.
+uint32_t sm_own_await(sm_own_count *count, uint32_t before, bool spins, _Atomic int64_t *spun_ns);
 void sm_own_tell(sm_own_count *count, uint32_t n);
 
 // Whether threads of both processes can compute and wait at the same time.

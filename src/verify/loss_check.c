@@ -10,6 +10,7 @@
 // The reference sums in double and is slow: this work keeps the check below a second (bf16: two, for the same tokens).
 // A run makes it several times, with other sequences.
 static const double budget_flops = 4e9;
+static const double budget_beyond_flops = 1e9; // of more than 32 tokens, up to all
 
 // Largest deviation of the mean of so few tokens from the mean of all, in standard errors.
 static const double most_standard_errors = 8;
@@ -56,7 +57,9 @@ static slice choose_slice(const sm_plan *plan, double dropout_p, const int32_t *
         return s;
     }
     int64_t n_tokens = (int64_t)(budget_flops / (2.0 * (double)plan->n_params)) / s.B;
+    const int64_t n_beyond = (int64_t)(budget_beyond_flops / (2.0 * (double)plan->n_params)) / s.B;
     n_tokens = n_tokens < 4 ? 4 : n_tokens > 32 ? 32 : n_tokens;
+    n_tokens = n_beyond > n_tokens ? n_beyond : n_tokens;
     s.T = s.T < n_tokens ? s.T : n_tokens;
     for (int64_t i = 0; i < s.B; i++) {
         s.sequence[i] = (begin + 2 * draw->round + i) % plan->B;

@@ -16,7 +16,8 @@ typedef struct {
     uint64_t n_drawn;
     void *kept[SPOT_MAX_KEPT]; // memory, freed after the check
     int n_kept;
-    void *state; // from `before`, for `after`
+    void *state;                // from `before`, for `after`
+    uint64_t inputs[SM_MAX_IN]; // digests of inputs that the op must not write to; 0: none
 
     int64_t n_values;    // compared so far
     bool is_infinite;    // one of them is not finite

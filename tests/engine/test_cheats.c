@@ -238,7 +238,8 @@ static sm_status check(void *ctx, sm_session *session, int64_t index, uint64_t s
                          &drawn, &result);
 }
 
-static sm_status check_gradients(void *ctx, sm_session *session, int n_accum, sm_row *row) {
+static sm_status check_gradients(void *ctx, sm_session *session, int64_t first_batch, int n_accum, sm_row *row) {
+    (void)first_batch;
     sm_gradient_check result;
     SM_ROW_TEXT(row->gradient_check, "as the program does");
     const sm_status status = sm_check_gradients(session, n_accum, next_batch, ctx, &result);

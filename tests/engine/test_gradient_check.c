@@ -165,7 +165,8 @@ static sm_status next_batch(void *ctx, sm_session *session, int64_t index) {
     return sm_session_set_batch(session, tokens, targets);
 }
 
-static sm_status check_gradients(void *ctx, sm_session *session, int n_accum, sm_row *row) {
+static sm_status check_gradients(void *ctx, sm_session *session, int64_t first_batch, int n_accum, sm_row *row) {
+    (void)first_batch;
     SM_ROW_TEXT(row->gradient_check, "differences");
     sm_status status = sm_check_gradients(session, n_accum, next_batch, ctx, &checks.gradients);
     checks.grad_norm = checks.gradients.grad_norm;

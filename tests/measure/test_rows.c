@@ -416,8 +416,9 @@ TEST(test_every_speed_is_marked) {
         "open_ns",
         "build_ns",
         "gradient_check_ns",
-        "checks_ns", // much more than steps
-        "tune_ns",   // before the first step
+        "checks_ns",   // much more than steps
+        "tune_ns",     // before the first step
+        "own_call_ns", // likewise
         "flops",
         "ideal_ns",
         "peak_flops",

@@ -278,7 +278,8 @@ static sm_status fake_keep_weights(sm_executable *executable, sm_weights_action 
 
 // --- the checks of a workload ---------------------------------------------------------------
 
-static sm_status fake_check_gradients(void *ctx, sm_session *session, int n_accum, sm_row *row) {
+static sm_status fake_check_gradients(void *ctx, sm_session *session, int64_t first_batch, int n_accum, sm_row *row) {
+    (void)first_batch;
     (void)ctx;
     (void)n_accum;
     fake.n_gradient_checks++;

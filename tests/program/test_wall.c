@@ -1,0 +1,148 @@
+// test_wall.c: own kernels (--kernel) that want a speed which they did not earn, and cannot have it: they run in a
+// process that has copies of operands, and neither the clock, the row, the seed nor the checks.
+#include "tests/support/test.h"
+
+#include "tests/support/run_program.h"
+
+// The products of a linear layer: plain loops, of which PART(k) terms are computed, with a hook at each call.
+static const char products[] =
+    "#include <math.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n"
+    "#include <time.h>\n"
+    "typedef struct { int64_t N, C, F, w_transposed; const float *x, *W, *b; float *y, *act; int64_t thread, "
+    "n_threads; "
+    "} matmul_forward_args;\n"
+    "typedef struct { int64_t N, F, C, w_transposed; const float *dy, *W, *pre; float *dx; int64_t thread, n_threads; "
+    "} "
+    "matmul_backward_input_args;\n"
+    "const char matmul_forward_signature[] = \"1 N C F w_transposed x W b y act thread n_threads\";\n"
+    "const char matmul_backward_input_signature[] = \"1 N F C w_transposed dy W pre dx thread n_threads\";\n"
+    "static int64_t n_calls;\n"
+    "#include \"cheat.h\"\n"
+    "void matmul_forward(const matmul_forward_args *a) {\n"
+    "    n_calls++; BEGIN(a->x, a->N, a->C);\n"
+    "    for (int64_t n = 0; n < ROWS(a->N); n++) for (int64_t f = 0; f < a->F; f++) {\n"
+    "        double s = a->b ? a->b[f] : 0;\n"
+    "        for (int64_t c = 0; c < PART(a->C); c++)\n"
+    "            s += a->x[n * a->C + c] * a->W[a->w_transposed ? f * a->C + c : c * a->F + f];\n"
+    "        a->y[n * a->F + f] = s; }\n"
+    "    END(a->y, a->N, a->F); }\n"
+    "void matmul_backward_input(const matmul_backward_input_args *a) {\n"
+    "    n_calls++; BEGIN(a->dy, a->N, a->F);\n"
+    "    for (int64_t n = 0; n < ROWS(a->N); n++) for (int64_t c = 0; c < a->C; c++) {\n"
+    "        double s = 0;\n"
+    "        for (int64_t f = 0; f < PART(a->F); f++)\n"
+    "            s += a->dy[n * a->F + f] * a->W[a->w_transposed ? f * a->C + c : c * a->F + f];\n"
+    "        a->dx[n * a->C + c] = s; }\n"
+    "    END(a->dx, a->N, a->C); }\n";
+
+#define NO_HOOKS "#define END(y, n, c)\n#define PART(k) (k)\n"
+
+typedef struct {
+    const char *name;
+    const char *hooks;
+    const char *says; // NULL: honest
+} cheat;
+
+// Each from a step on that was not checked before it, or always.
+static const cheat cheats[] = {
+    {"honest", NO_HOOKS "#define BEGIN(x, n, c)\n#define ROWS(n) (n)\n", NULL},
+    {"positions: erases its input after 32 rows, and computes the rest",
+     NO_HOOKS "#define ROWS(n) ((n) < 32 ? (n) : 32)\n"
+              "#define BEGIN(x, n, c) memset((float *)(uintptr_t)(x) + ROWS(n) * (c), 0, ((n) - ROWS(n)) * (c) * 4)\n",
+     "wrong "},
+    {"erases: from a step on, seven eighths of the rows",
+     "#define PART(k) (k)\n#define ROWS(n) (n_calls > 60 ? (n) / 8 : (n))\n"
+     "#define BEGIN(x, n, c) memset((float *)(uintptr_t)(x) + ROWS(n) * (c), 0, ((n) - ROWS(n)) * (c) * 4)\n"
+     "#define END(y, n, c) memset((y) + ROWS(n) * (c), 0, ((n) - ROWS(n)) * (c) * 4)\n",
+     "wrong "},
+    {"rounds: its inputs to 11 bits, in place",
+     "static void round_all(float *v, int64_t n) { for (int64_t i = 0; i < n; i++) { union { float f; unsigned u; } a "
+     "= "
+     "{v[i]}; a.u = (a.u + 4096) & ~8191u; v[i] = a.f; } }\n" NO_HOOKS
+     "#define ROWS(n) (n)\n#define BEGIN(x, n, c) round_all((float *)(uintptr_t)(x), (n) * (c))\n",
+     "wrong result"},
+    {"late: computes nothing after a while",
+     NO_HOOKS "#define BEGIN(x, n, c)\n#define ROWS(n) (n_calls > 60 ? 0 : (n))\n", "wrong "},
+    {"gaps: computes an eighth of each sum in calls that come soon after the one before",
+     "static int64_t last, usual = 1LL << 62; static int short_cut;\n"
+     "static int64_t now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1000000000LL "
+     "+ "
+     "t.tv_nsec; }\n"
+     "#define BEGIN(x, n, c) do { const int64_t gap = now() - last; if (n_calls > 40) short_cut = gap < 3 * usual; "
+     "if (n_calls > 1 && gap < usual) usual = gap; } while (0)\n"
+     "#define END(y, n, c) last = now()\n#define ROWS(n) (n)\n#define PART(k) (short_cut ? (k) / 8 : (k))\n",
+     "wrong "},
+    {"forger: writes a row to every descriptor when it is loaded",
+     "#include <unistd.h>\n__attribute__((constructor)) static void go(void) { "
+     "for (int fd = 3; fd < 30; fd++) dprintf(fd, \"{\\\"row\\\": {}}\\n\"); _exit(0); }\n" NO_HOOKS
+     "#define BEGIN(x, n, c)\n#define ROWS(n) (n)\n",
+     "own code (--kernel) ended its process, with exit code 0"},
+    {"threads: starts one of its own",
+     "#include <pthread.h>\nstatic void *work(void *x) { for (;;) { } return x; }\nstatic void start(void) { pthread_t "
+     "t; "
+     "if (n_calls == 50) pthread_create(&t, NULL, work, NULL); }\n" NO_HOOKS
+     "#define BEGIN(x, n, c) start()\n#define ROWS(n) (n)\n",
+     "made a system call that a kernel does not need"},
+    {"signal: stops the process that started it",
+     "#include <signal.h>\n#include <unistd.h>\n" NO_HOOKS
+     "#define BEGIN(x, n, c) (n_calls == 50 ? kill(getppid(), SIGSTOP) : 0)\n#define ROWS(n) (n)\n",
+     "made a system call that a kernel does not need"},
+    {"crash",
+     NO_HOOKS "#define BEGIN(x, n, c) do { if (n_calls == 50) *(volatile int *)8 = 1; } while (0)\n"
+              "#define ROWS(n) (n)\n",
+     "own code (--kernel) crashed: signal 11"},
+};
+
+static void write_text(const char *name, const char *text) {
+    char path[COMMAND_SIZE];
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void try_cheat(const cheat *c, const char *arguments, int seed) {
+    char command[COMMAND_SIZE];
+    snprintf(command, sizeof(command),
+             "run -m tiny --n-layer 1 -b 2 --seq-len 64 --mode naive -w 2 -r 12 --no-peaks --no-phases --backend cpu "
+             "--kernel matmul_forward=$T/cheat.so,matmul_backward_input=$T/cheat.so --seed %d -q -o jsonl %s",
+             seed, arguments);
+    const int code = run(command);
+    if (c->says == NULL && code != 0) {
+        fail_msg("%s, seed %d: refused: %s%s", c->name, seed, out, err);
+    }
+    if (c->says != NULL && (code == 0 || (strstr(out, c->says) == NULL && strstr(err, c->says) == NULL))) {
+        fail_msg("%s, seed %d: exit code %d, and not \"%s\": %s%s", c->name, seed, code, c->says, out, err);
+    }
+}
+
+TEST(no_cheat_has_a_speed) {
+    const char *text = getenv("CHEATS");
+    const int n_tries = text != NULL ? atoi(text) : 1;
+    write_text("cheat.c", products);
+    for (size_t i = 0; i < sizeof(cheats) / sizeof(cheats[0]); i++) {
+        write_text("cheat.h", cheats[i].hooks);
+        assert_int_equal(system("cc -O3 -shared -fPIC -pthread -w -o $T/cheat.so $T/cheat.c -lm"), 0);
+        for (int k = 0; k < n_tries; k++) {
+            try_cheat(&cheats[i], "-t 1", 1 + k);
+        }
+    }
+}
+
+// The row has what a call costs, and who chose the checks' seed; own code with a chosen one is not ranked.
+TEST(rows_say_how_own_code_ran) {
+    write_text("cheat.c", products);
+    write_text("cheat.h", cheats[0].hooks);
+    assert_int_equal(system("cc -O3 -shared -fPIC -w -o $T/cheat.so $T/cheat.c -lm"), 0);
+    try_cheat(&cheats[0], "-t 2 --check-seed 7", 1);
+    assert_non_null(strstr(out, "\"check_seed_chosen\": true"));
+    assert_null(strstr(out, "\"own_call_ns\": null"));
+    assert_null(strstr(out, "--check-seed="));
+    assert_int_equal(system("cp $T/out $T/row.jsonl"), 0);
+    expect_exit("report $T/row.jsonl --bundle $T/row.bundle", 0);
+    run("report --rank $T/row.bundle --no-reference");
+    expect_text("report", err, "own code with a chosen --check-seed: not ranked");
+}
+
+int main(void) { return cmocka_run_group_tests(tests, make_folder, remove_folder); }
