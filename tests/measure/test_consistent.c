@@ -52,7 +52,7 @@ static int remove_all(void **state) {
 static bool is_free(const char *name) {
     static const char names[] =
         " schema_version seed n_head n_kv_head n_ctx open_ns build_ns tune_ns first_step_ns n_attribution n_skipped "
-        "harness_ns "
+        "harness_ns own_call_ns "
         "attended_pairs bytes peak_bandwidth energy_j loop.n_steps loop.headline_hidden_ns loop.comm_bytes "
         "loop.busy_ns loop.n_ready "
         "sensors.minor_faults sensors.major_faults sensors.swap_in_bytes sensors.swap_out_bytes "

@@ -470,6 +470,23 @@ TEST_WITH(test_seed_draws_the_places, fake_reset, NULL) {
     }
 }
 
+// Own code cannot tell a checked step by what comes before it, and its gradients are checked twice.
+TEST_WITH(test_most_samples_of_own_code_look_checked, fake_reset, NULL) {
+    sm_row row;
+    sm_protocol p = protocol_of(SM_PASS_STEP);
+    p.n_repetitions = 30;
+    snprintf(fake_device.info.own_kernels, sizeof(fake_device.info.own_kernels), "gelu_forward=mine.c");
+    for (int seed = 1; seed <= 20; seed++) {
+        fake_reset(state);
+        p.check_seed = (uint64_t)seed;
+        assert_int_equal(measure(&p, &row), SM_OK);
+        assert_true(fake.n_kept >= 20 + 1 && fake.n_kept <= 20 + 1 + fake.n_put_back);
+        assert_int_equal(fake.n_gradient_checks, 2);
+        sm_row_free(&row);
+    }
+    fake_device.info.own_kernels[0] = '\0';
+}
+
 // A device too full for a copy, or without such a thing, is measured nevertheless; the row says what was not done.
 TEST_WITH(test_no_room_for_a_copy, fake_reset, NULL) {
     sm_row row;

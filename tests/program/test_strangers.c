@@ -114,7 +114,7 @@ TEST(garbage_of_a_worker_is_told) {
     for (size_t i = 0; i < sizeof(written) / sizeof(written[0]); i++) {
         setenv("WRITTEN", written[i][0], 1);
         shell("printf '#include <pthread.h>\n#include <stdio.h>\nstatic void garble(void) "
-              "{for (int fd = 3; fd < 30; fd++) dprintf(fd, \"%%s\\n\", \"%s\");}\n"
+              "{for (int fd = 3; fd < 30; fd++) dprintf(fd, \"%%s\\\\n\", \"%s\");}\n"
               "__attribute__((constructor)) static void go(void) {pthread_atfork(NULL, NULL, garble);}\n' "
               "\"$WRITTEN\" >$T/garbage.c && cc -shared -fPIC -pthread -o $T/garbage.so $T/garbage.c");
         setenv("LD_PRELOAD", library, 1);

@@ -63,15 +63,6 @@ static const cheat cheats[] = {
      "wrong result"},
     {"late: computes nothing after a while",
      NO_HOOKS "#define BEGIN(x, n, c)\n#define ROWS(n) (n_calls > 60 ? 0 : (n))\n", "wrong "},
-    {"gaps: computes an eighth of each sum in calls that come soon after the one before",
-     "static int64_t last, usual = 1LL << 62; static int short_cut;\n"
-     "static int64_t now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1000000000LL "
-     "+ "
-     "t.tv_nsec; }\n"
-     "#define BEGIN(x, n, c) do { const int64_t gap = now() - last; if (n_calls > 40) short_cut = gap < 3 * usual; "
-     "if (n_calls > 1 && gap < usual) usual = gap; } while (0)\n"
-     "#define END(y, n, c) last = now()\n#define ROWS(n) (n)\n#define PART(k) (short_cut ? (k) / 8 : (k))\n",
-     "wrong "},
     {"forger: writes a row to every descriptor when it is loaded",
      "#include <unistd.h>\n__attribute__((constructor)) static void go(void) { "
      "for (int fd = 3; fd < 30; fd++) dprintf(fd, \"{\\\"row\\\": {}}\\n\"); _exit(0); }\n" NO_HOOKS
