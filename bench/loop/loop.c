@@ -5,8 +5,6 @@
 #include <string.h>
 
 #include "clock.h"
-#include "bench/loop/memory.h"
-#include "bench/loop/verdict.h"
 #include "bench/measure/pass_stats.h"
 #include "bench/stats/stats.h"
 #include "bench/tables/json_values.h"

@@ -9,7 +9,13 @@
 #define STEPMARK_BENCH_LOOP_LOOP_H
 
 #include "bench/measure/harness.h"
+#include "bench/profile/profile.h"
+#include "bench/rows/row.h"
+#include "bench/tables/record.h"
 #include "src/train/train_step.h"
+
+#include <jansson.h>
+#include "plan.h"
 
 typedef struct {
     const sm_workload *workload; // checks the first steps; NULL if a training runs the steps
@@ -52,8 +58,79 @@ sm_status sm_loop_report(const sm_loop *loop, sm_row *row);
 // Its attribution steps.
 const sm_loop_step *sm_loop_steps(const sm_loop *loop, int *n);
 
-// These steps as a trace (trace_events.h): the main thread's phases, the device's ops, each thread of the loader, and
+// These steps as a trace (profile.h): the main thread's phases, the device's ops, each thread of the loader, and
 // the number of ready loads. `category` of the ops: "cpu_op" or "kernel". The caller owns *trace.
 void sm_loop_trace(const sm_loop *loop, const sm_plan *plan, const char *category, const char *device, json_t **trace);
+
+// Memory over a step: the tensors that hold data while each op runs, from the planner, at the measured times
+// of the ops.
+
+// Makes a row's loop.memory from n_steps steps with plan->n_ops op times each. If there are many ops, neighbours are
+// joined, with the largest of their sizes. The caller owns *memory.
+sm_status sm_loop_memory(const sm_plan *plan, const int64_t *op_ns, int n_steps, json_t **memory);
+
+// The phases of a training loop's row as records, optionally against a baseline: a line for each phase that
+// took time in either, then the whole instrumented step, then the undisturbed step.
+
+extern const sm_table sm_loop_table;
+
+// The row of `rows` that is a loop of the same work; of several, the last. NULL: there is none.
+const json_t *sm_loop_baseline(const json_t *rows, const json_t *row);
+
+// `baseline` may be NULL. A change is that of compare_stats.h, with its 95% interval, where both have six steps.
+// *records: of sm_loop_table; the caller owns it.
+sm_status sm_loop_records(const json_t *row, const json_t *baseline, json_t **records);
+
+// Finds what bounds a training loop: the cause whose removal alone would speed it up most.
+//
+//   input          making a step's batches: waiting for the loader's threads, or reading, tokenising and collating
+//                  inline; and copying them to the device
+//   communication  waiting for other processes
+//   launches       ops that take less than a call costs, and what a headline step has beyond its ops and phases;
+//   removed,
+//                  such ops take the shortest possible time
+//   compute        ops that arithmetic bounds: removed, they take the time of their memory traffic
+//   memory         ops that memory bounds: removed, they take the time of their arithmetic
+//
+// No step is shorter than the loader threads' time for its data, unless the input is removed: so a loop with a slower
+// loader is bound by input, even if its device is busy all the time.
+
+// X(code, name)
+#define SM_LOOP_BOUND_LIST(X)       \
+    X(SM_LOOP_COMPUTE, "compute")   \
+    X(SM_LOOP_MEMORY, "memory")     \
+    X(SM_LOOP_LAUNCHES, "launches") \
+    X(SM_LOOP_INPUT, "input")       \
+    X(SM_LOOP_COMMUNICATION, "communication")
+
+typedef enum {
+#define X(code, name) code,
+    SM_LOOP_BOUND_LIST(X)
+#undef X
+        SM_LOOP_BOUND_COUNT
+} sm_loop_bound;
+
+// A mean step, in nanoseconds.
+typedef struct {
+    double step_ns;                        // headline
+    double loader_ns;                      // lower bound of a step: the loader threads' time for its data; 0: inline
+    double taken_ns[SM_LOOP_BOUND_COUNT];  // of the step
+    double gained_ns[SM_LOOP_BOUND_COUNT]; // if it were removed, ignoring the loader
+    bool knows_ops;                        // the ceilings are known, and so the bounds of the ops
+} sm_loop_division;
+
+// The step without that cause.
+double sm_loop_without_ns(const sm_loop_division *division, sm_loop_bound bound);
+
+// SM_LOOP_BOUND_COUNT if unknown.
+sm_loop_bound sm_loop_judge(const sm_loop_division *division);
+
+// Fills bound, bound_share, ceiling_ts, ceilings and verdict of a row whose other figures are set. `work_ns` is the
+// time of a headline step without its data: a median, so that preempted steps have no effect.
+sm_status sm_loop_verdict(const sm_plan *plan, double work_ns, sm_row *row);
+
+// Removes the verdict if the row, with all its figures set, supports none (noise_verdict.h): `verdict` then has the
+// reason.
+void sm_loop_withhold_verdict(sm_row *row);
 
 #endif

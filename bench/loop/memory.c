@@ -1,5 +1,5 @@
 // memory.c: see loop/memory.h.
-#include "bench/loop/memory.h"
+#include "bench/loop/loop.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 // phases.c: see loop/phases.h.
-#include "bench/loop/phases.h"
+#include "bench/loop/loop.h"
 
 #include <math.h>
 #include <stdlib.h>

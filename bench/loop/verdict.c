@@ -1,5 +1,5 @@
-// verdict.c: see loop/verdict.h.
-#include "bench/loop/verdict.h"
+// verdict.c: see loop.h.
+#include "bench/loop/loop.h"
 
 #include <math.h>
 #include <stdlib.h>

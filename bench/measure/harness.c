@@ -3,7 +3,6 @@
 #include "bench/measure/harness.h"
 
 #include "philox.h"
-#include "bench/measure/judge.h"
 #include "bench/measure/pass_stats.h"
 #include "bench/rows/machine.h"
 #include "bench/sensors/sensors.h"

@@ -1,5 +1,5 @@
-// judge.c: see judge.h.
-#include "bench/measure/judge.h"
+// judge.c: see pass_stats.h.
+#include "bench/measure/pass_stats.h"
 
 #include "bench/compare/noise_verdict.h"
 #include "bench/stats/steady.h"

@@ -15,9 +15,14 @@
 #ifndef STEPMARK_BENCH_PROFILE_PROFILE_H
 #define STEPMARK_BENCH_PROFILE_PROFILE_H
 
+#include "backend.h"
 #include "plan.h"
+#include "status.h"
 #include "bench/compare/noise_verdict.h"
 #include "bench/tables/record.h"
+
+#include <jansson.h>
+#include <stdint.h>
 
 // The subject of a line of the profile. X(code, name)
 #define SM_PROFILE_BY_LIST(X)       \
@@ -95,5 +100,30 @@ json_t *sm_profile_records(const sm_profile *profile, json_t *context);
 // alive (ph "C"). Ops lie end to end in the order of execution: their lengths are measured, their places
 // follow; what no op took comes last. `category`: "cpu_op" or "kernel". The caller owns *trace.
 sm_status sm_profile_trace(const sm_profile_input *input, const char *category, const char *device, json_t **trace);
+
+// The least time that a device's measured ceilings allow an op: its FLOPs at the peak of arithmetic, or
+// its bytes at a bandwidth: memory's, as in a step, or, if it runs repeatedly by itself, that of arrays as large as its
+// operands, which may be in a cache.
+
+typedef struct {
+    sm_peaks peaks;
+    double ns; // NaN: not measured
+    bool is_memory_bound;
+} sm_op_ceiling;
+
+sm_status sm_op_ceiling_measure(sm_device *device, const sm_plan *plan, const sm_op *op, double seconds, bool by_itself,
+                                sm_op_ceiling *ceiling);
+
+// Events of Chrome's trace viewer ("Trace Event Format": an object with an array of events; times in
+// microseconds), which ui.perfetto.dev reads. A track is a line of its own.
+
+// sm_trace_make reports when memory is short here. Takes ownership of `args`.
+void sm_trace_name(json_t *events, const char *what, int track, const char *name); // "process_name", "thread_name"
+void sm_trace_span(json_t *events, const char *name, const char *category, int track, int64_t start_ns,
+                   int64_t elapsed_ns, json_t *args);
+void sm_trace_counter(json_t *events, const char *name, int track, int64_t start_ns, json_t *args); // from this time on
+
+// The complete trace; the caller owns *trace.
+void sm_trace_make(json_t *events, json_t **trace);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "bench/compare/best_rows.h"
 #include "bench/compare/leaderboard.h"
-#include "bench/loop/phases.h"
+#include "bench/loop/loop.h"
 #include "bench/pages/page.h"
 #include "bench/rows/bundle.h"
 #include "bench/rows/identity.h"

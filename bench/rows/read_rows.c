@@ -5,7 +5,6 @@
 
 #include "bench/rows/row.h"
 #include "bench/rows/row_json_schema.h"
-#include "bench/rows/rows_foreign.h"
 #include "bench/stats/stats.h"
 #include "bench/tables/show.h"
 #include "src/io/input_file.h"

@@ -21,6 +21,7 @@
 #include "status.h"
 #include "bench/tables/json_values.h"
 
+#include <jansson.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -69,5 +70,12 @@ const char *sm_rows_status(const json_t *row);
 // The positive, finite numbers of an array field, in order. The caller frees *values; *n is 0 and *values NULL if there
 // are none.
 void sm_rows_samples(const json_t *row, const char *name, double **values, size_t *n);
+
+// Recognises files without result rows, for a better message.
+
+// "a training log (stepmark train --log)", "rows as CSV (-o csv)", ...; "" if unknown. `first_object`: the first JSON
+// object in it, or NULL.
+void sm_foreign_text(const char *file_text, size_t file_bytes, const json_t *first_object, char *text,
+                     size_t size_bytes);
 
 #endif

@@ -1,7 +1,7 @@
 // row_json_schema.c: each type of a column has its types in JSON (json_schema.c); the check asks for them.
 #include "bench/rows/row_json_schema.h"
 
-#include "bench/tables/json_schema.h"
+#include "bench/tables/record.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
-// rows_foreign.c: see rows_foreign.h.
-#include "bench/rows/rows_foreign.h"
+// rows_foreign.c: see read_rows.h.
+#include "bench/rows/read_rows.h"
 
 #include "bench/tables/json_values.h"
 

@@ -1,5 +1,5 @@
 // facts.c: rearranges the machine's facts, and takes Slurm's from the environment.
-#include "bench/runs/facts.h"
+#include "bench/runs/metrics.h"
 
 #include "bench/rows/machine.h"
 #include "bench/tables/json_values.h"

@@ -12,6 +12,7 @@
 #ifndef STEPMARK_BENCH_RUNS_METRICS_H
 #define STEPMARK_BENCH_RUNS_METRICS_H
 
+#include "backend.h"
 #include "status.h"
 #include "bench/rows/digest.h"
 
@@ -33,5 +34,12 @@ void sm_run_complete_text(const json_t *metrics, const char *digest, char text[S
 
 // The digest in such a text; false if there is none.
 bool sm_run_complete_digest(const char *text, char digest[SM_DIGEST_SIZE]);
+
+// Where a training ran, in the fields of training_metrics.json.
+
+// {environment {OMP_*, ...}, host {name, os, kernel}, hardware {cpu {...}, memory_bytes, device {...}},
+//  build {commit, dirty, compiler, flags}, scheduler {name, job_id, nodes, n_tasks, variables {SLURM_*}} or null}
+// `device` may be NULL. SM_ERR_OOM is its only failure. The caller owns *facts.
+void sm_training_facts(int argc, char *const argv[], const sm_device_info *device, json_t **facts);
 
 #endif

@@ -1,5 +1,5 @@
 // json_schema.c: each type of a column has its types in JSON; the schema writes them down.
-#include "bench/tables/json_schema.h"
+#include "bench/tables/record.h"
 
 #include <string.h>
 

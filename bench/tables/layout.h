@@ -62,4 +62,23 @@ int sm_text_width(const char *text);
 // escaped. NULL when out of memory; the caller frees it.
 char *sm_clean_text(const char *text, bool escapes);
 
+// Records as a Markdown table that also reads well in a terminal.
+//
+//   All rows: model small (124M), mode fused
+//
+//   | device | test       | step ms ± spread |
+//   |--------|------------|-----------------:|
+//   | cpu    | step b4s64 |     812.3 ± 0.4% |
+//
+//   - warning: the governor is powersave
+//
+// Numbers are right-aligned. The last column is not padded, as it may have a long reason. Control characters in cells
+// become spaces, so that no text can control the terminal.
+
+// Writes the array of records, then the legend (NULL: none).
+void sm_markdown_write(const sm_table *table, const json_t *records, const sm_legend_line *legend, FILE *out);
+
+// A text with escaped markup; control characters become spaces.
+void sm_markdown_text(const char *text, FILE *out);
+
 #endif

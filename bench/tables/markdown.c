@@ -1,6 +1,4 @@
 // markdown.c: a laid-out table as Markdown.
-#include "bench/tables/markdown.h"
-
 #include "bench/tables/layout.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // record.c: writes records as json, jsonl and csv; markdown.c writes Markdown.
 #include "bench/tables/record.h"
 
-#include "bench/tables/markdown.h"
+#include "bench/tables/layout.h"
 #include "bench/tables/screen.h"
 #include "bench/tables/show.h"
 

@@ -83,4 +83,10 @@ sm_status sm_record_write_all(const sm_table *table, sm_format format, FILE *out
 // A text in quotation marks, as a cell of CSV that no spreadsheet runs.
 void sm_csv_quoted(FILE *out, const char *text);
 
+// The JSON Schema of a table's records.
+
+// Of one record: every column is required, since a writer leaves none out. The caller owns what comes; NULL when out of
+// memory.
+json_t *sm_table_json_schema(const sm_table *table, const char *title, const char *description);
+
 #endif

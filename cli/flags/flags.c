@@ -14,7 +14,7 @@
 #include "src/rewrites/rewrite.h"
 #include "src/runs/data_order.h"
 #include "src/runs/run_folder.h"
-#include "src/session/schedule.h"
+#include "src/session/session.h"
 #include "src/train/loader.h"
 
 #define AT(field)            .target = offsetof(cli_options, field)

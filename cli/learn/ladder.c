@@ -10,7 +10,6 @@
 #include "cli/output/notes.h"
 #include "cli/setup/session.h"
 #include "learn/ladder/ladder.h"
-#include "learn/ladder/step.h"
 #include "learn/ladder/texts.h"
 #include "os/os.h"
 
@@ -305,8 +304,8 @@ static sm_status print_source(const cli_options *options, const sm_ladder *ladde
         return cli_no_such_name("--source", "rung", options->learn.source, names, n);
     }
     if (rung->file == NULL) {
-        return sm_fail(SM_ERR_USAGE, "--source: %s is a library's kernel, or the backend's own kernel: see backends/%s", rung->name,
-                       ladder->backend);
+        return sm_fail(SM_ERR_USAGE, "--source: %s is a library's kernel, or the backend's own kernel: see backends/%s",
+                       rung->name, ladder->backend);
     }
     return sm_ladder_print_text(rung->file, stdout);
 }

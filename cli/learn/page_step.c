@@ -3,7 +3,6 @@
 
 #include "cli/learn/page.h"
 #include "learn/page/memory_changes.h"
-#include "learn/page/slices.h"
 #include "learn/page/step_page.h"
 
 struct cli_page_step {

@@ -7,7 +7,7 @@
 
 #include "philox.h"
 #include "cli/setup/data.h"
-#include "learn/page/slices.h"
+#include "learn/page/memory_changes.h"
 
 enum { N_ROOMS = SM_MAX_IN + 2 * SM_MAX_OUT, MAX_FULL_ELEMS = 1 << 22 };
 

@@ -1,5 +1,5 @@
 // loop.c: `stepmark loop`: measures a training loop, its phases, and its bottleneck.
-#include "bench/loop/phases.h"
+#include "bench/loop/loop.h"
 #include "bench/rows/machine.h"
 #include "bench/rows/row.h"
 #include "cli/flags/configure.h"

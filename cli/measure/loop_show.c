@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "bench/loop/phases.h"
+#include "bench/loop/loop.h"
 #include "bench/tables/show.h"
 #include "cli/flags/options.h"
 #include "cli/output/notes.h"

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "bench/loop/verdict.h"
+#include "bench/loop/loop.h"
 #include "cli/flags/options.h"
 #include "cli/output/files.h"
 

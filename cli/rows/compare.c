@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "bench/compare/compare.h"
-#include "bench/tables/markdown.h"
+#include "bench/tables/layout.h"
 #include "bench/tables/show.h"
 #include "cli/flags/options.h"
 #include "cli/output/notes.h"

@@ -10,7 +10,7 @@
 #include "bench/pages/page.h"
 #include "bench/report/report.h"
 #include "bench/rows/row.h"
-#include "bench/tables/markdown.h"
+#include "bench/tables/layout.h"
 #include "bench/tables/screen.h"
 #include "bench/tables/show.h"
 #include "cli/flags/options.h"

@@ -4,7 +4,7 @@
 
 #include "bench/runs/run_check.h"
 #include "bench/runs/scaling.h"
-#include "bench/tables/markdown.h"
+#include "bench/tables/layout.h"
 #include "cli/flags/options.h"
 #include "cli/output/files.h"
 
@@ -27,7 +27,8 @@ sm_status cli_check_run(const cli_options *options) {
     json_t *records = NULL;
     sm_status status = SM_OK;
     if (options->n_operands == 0) {
-        return sm_fail(SM_ERR_USAGE, "give run folders, or their training_metrics.json: stepmark report --check RUN...");
+        return sm_fail(SM_ERR_USAGE,
+                       "give run folders, or their training_metrics.json: stepmark report --check RUN...");
     }
     SM_TRY(sm_training_runs_read(options->operands, options->n_operands, &runs));
     SM_TRY_GOTO(sm_training_runs_compare(&runs, options->compare.weak ? SM_WORK_FIXED_A_PROCESS : SM_WORK_FIXED));
@@ -105,7 +106,8 @@ sm_status cli_scaling(const cli_options *options) {
     sm_status status = SM_OK;
     if (options->n_operands == 0) {
         free(scaling);
-        return sm_fail(SM_ERR_USAGE, "give run folders, or their training_metrics.json: stepmark report --scaling RUN...");
+        return sm_fail(SM_ERR_USAGE,
+                       "give run folders, or their training_metrics.json: stepmark report --scaling RUN...");
     }
     if (scaling == NULL) {
         return sm_fail(SM_ERR_OOM, "no memory for scaling tables");

@@ -12,7 +12,7 @@
 #include "cli/flags/options.h"
 #include "cli/output/notes.h"
 #include "os/os.h"
-#include "src/train/run_configuration.h"
+#include "src/train/trainer.h"
 #include "src/weights/weights.h"
 
 // --- joining ---------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "bench/rows/machine.h"
-#include "bench/runs/facts.h"
 #include "bench/runs/metrics.h"
 #include "bench/tables/json_values.h"
 #include "cli/setup/data.h"

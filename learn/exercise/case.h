@@ -3,7 +3,7 @@
 #define STEPMARK_LEARN_EXERCISE_CASE_H
 
 #include "backend.h"
-#include "bench/profile/op_ceiling.h"
+#include "bench/profile/profile.h"
 #include "src/verify/op_cases.h"
 
 #include <stdbool.h>

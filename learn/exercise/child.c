@@ -16,7 +16,6 @@
 #include "os/call_filter.h"
 #include "os/os.h"
 #include "src/processes/process.h"
-#include "src/processes/remove_tree.h"
 
 enum {
     MAX_PRINTED_BYTES = 1 << 16,

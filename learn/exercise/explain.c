@@ -9,7 +9,7 @@
 
 #include "learn/exercise/mistakes.h"
 #include "os/call_filter.h"
-#include "src/processes/remove_tree.h"
+#include "src/processes/process.h"
 
 #define APPEND(text, ...) append_text(text, sizeof(text), __VA_ARGS__)
 

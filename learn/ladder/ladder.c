@@ -9,7 +9,6 @@
 #include "bench/compare/noise_verdict.h"
 #include "bench/stats/steady.h"
 #include "clock.h"
-#include "learn/ladder/step.h"
 #include "src/verify/verify.h"
 
 enum { MOST_SAMPLES = 4096 };

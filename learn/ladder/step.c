@@ -1,5 +1,5 @@
 // step.c: derives a model's sizes from an op's, builds its plan, and finds the op in it.
-#include "learn/ladder/step.h"
+#include "learn/ladder/ladder.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -12,7 +12,6 @@
 #include "ends_with.h"
 #include "os/file_access.h"
 #include "src/processes/process.h"
-#include "src/processes/remove_tree.h"
 #include "src/io/input_file.h"
 
 enum { SYMBOL_SIZE = 128, MOST_SOURCE_BYTES = 1 << 20, MOST_SAID_BYTES = 1 << 16, MOST_FILE_BYTES = 1 << 26 };

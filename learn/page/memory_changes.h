@@ -14,7 +14,7 @@
 typedef struct sm_film sm_film;
 
 // The most values that a film of one step keeps: the plan's parameters, and the results of its ops; of memory with more
-// than `slice_elems` (0: no limit) slices of its tensors (slices.h), each with a memory of its own.
+// than `slice_elems` (0: no limit) slices of its tensors (memory_changes.h), each with a memory of its own.
 double sm_film_elems(const sm_plan *plan, int64_t slice_elems);
 
 // The plan must outlive the recording.
@@ -28,5 +28,18 @@ sm_status sm_film_see(sm_film *film, int moment, int tensor, const double *value
 // among all values, and -1 where they are all one number, the sixth member. The text is base64 of floats, the lowest
 // byte first. NULL: out of memory.
 json_t *sm_film_json(const sm_film *film);
+
+// The part of a large tensor that a page shows: its first rows and columns.
+
+// Whether a tensor is shown apart from the memory that it is a part of, because this has more than `most_elems`; then
+// dims are those of its slice, which may be all of it: so are logits that fit a page, since the text is told by them.
+// 0: no limit.
+bool sm_page_slice(const sm_plan *plan, int tensor, int64_t most_elems, int64_t dims[SM_MAX_DIMS]);
+
+// Number of elements shown.
+int64_t sm_page_slice_elems(const sm_plan *plan, int tensor, int64_t most_elems);
+
+// Place in the tensor of element i of its slice.
+int64_t sm_page_slice_place(const sm_tensor *tensor, const int64_t dims[SM_MAX_DIMS], int64_t i);
 
 #endif

@@ -6,7 +6,12 @@
 #define STEPMARK_SRC_DATA_DATA_FILES_H
 
 #include "src/data/data_format.h"
-#include "src/data/jsonl.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include "status.h"
+
+typedef struct sm_jsonl sm_jsonl;
 
 typedef struct {
     char **paths;        // NULL: stdin
@@ -40,5 +45,20 @@ sm_status sm_data_files_read(const sm_data_files *files, int64_t file, int fd, i
 // contain SIDE and end in .bin, or in .npy. False: there are none, or it is no folder.
 enum { SM_DATA_PATH_BYTES = 4096 };
 bool sm_data_files_side(const char *folder, const char *side, char path[SM_DATA_PATH_BYTES]);
+
+// A file with a JSON object {"text": ...} on each line as one text: that of each document, and <|endoftext|>
+// after it. Other keys are ignored, and so are blank lines and a byte order mark.
+//
+// Opening reads the file once and checks each line. An index of the text every few KiB makes any part of it readable,
+// at the cost of the lines around it.
+
+// SM_ERR_INVALID names a line that is no such object.
+sm_status sm_jsonl_open(const char *path, sm_jsonl **jsonl);
+void sm_jsonl_close(sm_jsonl *jsonl); // NULL is fine
+
+int64_t sm_jsonl_bytes(const sm_jsonl *jsonl); // of the text
+
+// Reads n bytes of the text from the open file. Several threads may read at once. SM_ERR_INVALID: the file has changed.
+sm_status sm_jsonl_read(const sm_jsonl *jsonl, int fd, const char *path, int64_t at, void *data, size_t n);
 
 #endif

@@ -1,7 +1,7 @@
 // data_format.h: what a data file is. Every reader of data asks here, and nothing is read by a guess.
 //
 //     text     UTF-8; without a tokenizer each byte is an id
-//     jsonl    a JSON object on each line, {"text": ...}: each a document (jsonl.h)
+//     jsonl    a JSON object on each line, {"text": ...}: each a document (data_files.h)
 //     bytes    any file; each byte is an id
 //     uint16, uint32, int64    little-endian ids of that width, nothing else (nanoGPT's .bin has 16 bits)
 //     llmc     ids after llm.c's header (tokens.h)

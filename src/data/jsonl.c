@@ -1,6 +1,6 @@
 // jsonl.c: the index has a mark at the first line after every MARK_BYTES of text. A read decodes the lines from one mark
 // to the next.
-#include "src/data/jsonl.h"
+#include "src/data/data_files.h"
 
 #include <errno.h>
 #include <jansson.h>

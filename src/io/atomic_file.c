@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "src/io/atomic_file.h"
-#include "src/io/temporary.h"
 
 // A piece stays in cache from writing to digesting; SYNC_BYTES is how much the disk is told to write at once.
 enum { PIECE_BYTES = 1 << 18, SYNC_BYTES = 1 << 24 };
@@ -182,4 +181,21 @@ sm_status sm_make_folder(const char *path) {
         return sm_fail(SM_ERR_IO, "%s: cannot make the folder: a file has that name", path);
     }
     return fail_errno("make the folder", path, error);
+}
+
+sm_status sm_append_open(const char *path, int how, int *fd) {
+    *fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | how, 0666);
+    if (*fd < 0) {
+        return sm_fail(SM_ERR_IO, "%s: cannot be written: %s", path,
+                       errno == ENXIO   ? "a pipe that nobody reads; start its reader first"
+                       : errno == ELOOP ? "a link; put the file itself there"
+                                        : strerror(errno));
+    }
+    if (fcntl(*fd, F_SETFL, fcntl(*fd, F_GETFL) & ~O_NONBLOCK) != 0) {
+        const int error = errno;
+        close(*fd);
+        *fd = -1;
+        return sm_fail(SM_ERR_IO, "%s: cannot be written: %s", path, strerror(error));
+    }
+    return SM_OK;
 }

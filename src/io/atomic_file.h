@@ -2,10 +2,11 @@
 //
 // Bytes go to a temporary name in the same folder; commit makes them durable (fsync), renames the file, and makes the
 // name durable (fsync of the folder). A reader, also after a crash, sees the old file or the new one, never a part. The
-// next write to the path removes what a killed process left (temporary.h).
+// next write to the path removes what a killed process left (atomic_file.h).
 #ifndef STEPMARK_ATOMIC_FILE_H
 #define STEPMARK_ATOMIC_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -42,5 +43,24 @@ sm_status sm_sync_folder_of(const char *path);
 
 // Makes a folder in an existing parent; an existing folder is fine.
 sm_status sm_make_folder(const char *path);
+
+// Opens files to which a run appends lines: logs, rows.
+
+// Opens `path` for writing and creates it if missing; `how`: O_APPEND, O_TRUNC or 0. Pipes and terminals are accepted,
+// except a pipe without a reader, which would block forever. The caller closes *fd. SM_ERR_IO with the path and the
+// reason.
+sm_status sm_append_open(const char *path, int how, int *fd);
+
+// Names for unfinished work: a file or folder PATH.tmp-PID-N next to PATH, renamed to PATH when complete.
+//
+// Its process holds a lock on it (flock), which the system releases however the process ends. So making a temporary for
+// PATH removes those of killed processes, and leaves those of running ones alone.
+
+// Makes an empty file or folder, open as *fd: the lock lasts until *fd is closed. The caller frees *name.
+sm_status sm_temporary_file(const char *path, char **name, int *fd);
+sm_status sm_temporary_folder(const char *path, char **name, int *fd);
+
+// Removes a file, or a folder with its files. False: it still exists, errno says why.
+bool sm_temporary_remove(const char *name);
 
 #endif

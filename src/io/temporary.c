@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "src/io/temporary.h"
+#include "src/io/atomic_file.h"
 
 enum { MAX_ATTEMPTS = 100 };
 

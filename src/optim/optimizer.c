@@ -217,3 +217,24 @@ void sm_fill_adam(const sm_step_settings *settings, int64_t step, double hyper[S
     hyper[SM_HYPER_BIAS_CORRECTION1] = 1.0 - pow(settings->beta1, (double)step);
     hyper[SM_HYPER_BIAS_CORRECTION2] = 1.0 - pow(settings->beta2, (double)step);
 }
+
+// The table of optimizers.
+
+static const sm_optimizer *const optimizers[] = {
+#define X(name) &sm_optimizer_##name,
+    SM_OPTIMIZER_LIST(X)
+#undef X
+};
+
+int sm_optimizer_count(void) { return (int)(sizeof optimizers / sizeof optimizers[0]); }
+
+const sm_optimizer *sm_optimizer_at(int index) { return optimizers[index]; }
+
+const sm_optimizer *sm_optimizer_find(const char *name) {
+    for (int i = 0; i < sm_optimizer_count(); i++) {
+        if (strcmp(optimizers[i]->name, name) == 0) {
+            return optimizers[i];
+        }
+    }
+    return NULL;
+}

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
@@ -550,3 +551,15 @@ const char *sm_process_last_line(sm_process_result *result) {
     char *line = strrchr(text, '\n');
     return line != NULL ? line + 1 : text;
 }
+
+enum { MOST_OPEN = 16 };
+
+static int remove_one(const char *path, const struct stat *info, int type, struct FTW *place) {
+    (void)info;
+    (void)type;
+    (void)place;
+    (void)remove(path);
+    return 0;
+}
+
+void sm_remove_tree(const char *folder) { (void)nftw(folder, remove_one, MOST_OPEN, FTW_DEPTH | FTW_PHYS); }

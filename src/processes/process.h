@@ -86,4 +86,9 @@ void sm_process_free(sm_process_result *result);
 // The last line of its stderr with text, for a message; "" if there is none. Truncates `err`.
 const char *sm_process_last_line(sm_process_result *result);
 
+// Removes the folder of a process that has ended, with all its contents.
+
+// Follows no links. Files that cannot be removed stay.
+void sm_remove_tree(const char *folder);
+
 #endif

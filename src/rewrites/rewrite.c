@@ -1,4 +1,5 @@
 // rewrite.c: the modes, and the rewrites in their order of application.
+#include <stdlib.h>
 #include <string.h>
 
 #include "src/rewrites/rewrite.h"
@@ -92,4 +93,30 @@ sm_status sm_plan_rewrite(sm_plan *plan, sm_mode mode, unsigned without) {
         }
     }
     return plan->processes.n > 1 ? sm_rewrite_communication(plan) : SM_OK;
+}
+
+// What passes share.
+
+void sm_rewrite_take_ops(sm_plan *plan, sm_op *ops, int n_ops, size_t cap_ops) {
+    free(plan->ops);
+    plan->ops = ops;
+    plan->n_ops = n_ops;
+    plan->cap_ops = (int)cap_ops;
+}
+
+static bool reads(const sm_op *op, int tensor) {
+    for (int i = 0; i < SM_MAX_IN; i++) {
+        if (op->in[i] == tensor) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int sm_rewrite_n_readers(const sm_plan *plan, int tensor) {
+    int n = 0;
+    for (int i = 0; i < plan->n_ops; i++) {
+        n += reads(&plan->ops[i], tensor);
+    }
+    return n;
 }

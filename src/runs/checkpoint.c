@@ -12,7 +12,6 @@
 
 #include "src/io/atomic_file.h"
 #include "src/io/json_text.h"
-#include "src/io/temporary.h"
 
 enum { SCHEMA_VERSION = 1, MOST_MANIFEST_BYTES = 1 << 26 };
 

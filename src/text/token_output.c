@@ -11,7 +11,6 @@
 
 #include "src/io/atomic_file.h"
 #include "src/io/json_text.h"
-#include "src/io/temporary.h"
 #include "src/data/tokens.h"
 #include "src/text/token_output.h"
 

@@ -1,5 +1,5 @@
-// run_configuration.c: see run_configuration.h.
-#include "src/train/run_configuration.h"
+// run_configuration.c: see trainer.h.
+#include "src/train/trainer.h"
 
 #include <math.h>
 

@@ -5,7 +5,6 @@
 #include <signal.h>
 
 #include "src/comm/comm.h"
-#include "src/session/schedule.h"
 #include "src/session/session.h"
 #include "src/train/loader.h"
 #include "src/train/phases.h"

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "clock.h"
-#include "src/train/run_configuration.h"
 #include "src/train/trainer_record.h"
 #include "src/train/validation.h"
 

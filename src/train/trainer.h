@@ -134,4 +134,18 @@ sm_status sm_train_prepare(const sm_train_settings *settings, sm_load_share *sha
 // Trains. SM_ERR_INTERRUPTED: ended early as requested, with the finished steps saved.
 sm_status sm_train(const sm_train_settings *settings, const sm_train_callbacks *callbacks);
 
+// The configuration of a run, as in run.json.
+
+// The schedule of a training of n_steps.
+sm_schedule sm_train_schedule(const sm_train_settings *settings, int64_t n_steps);
+
+// Computes the digest of a source's contents, unless it is set.
+sm_status sm_train_source_digest(sm_train_source *source);
+
+// The settings' own configuration, and {seq_len, micro_batch, global_batch, grad_accum, n_processes, optimizer {name,
+// settings}, schedule {kind, warmup_steps, n_steps, final_fraction}, steps, seed, order, data {path, bytes, tokens,
+// digest}, val_data (the same or null), val_every, val_batches, save_every}. Reads the data once. The caller owns
+// *configuration.
+sm_status sm_run_configuration(const sm_train_settings *settings, int64_t n_steps, json_t **configuration);
+
 #endif

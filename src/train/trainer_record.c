@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "clock.h"
-#include "src/train/run_configuration.h"
+#include "src/train/trainer.h"
 
 static void note(const sm_train_record *r, const char *text) {
     if (r->is_writer && text[0] != '\0') {

@@ -8,7 +8,7 @@
 #include "src/io/input_file.h"
 #include "src/io/json_text.h"
 #include "src/models/config_keys.h"
-#include "src/weights/hf_config.h"
+#include "src/weights/model_folder.h"
 
 enum { MAX_CONFIG_BYTES = 1 << 20 };
 

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "src/io/atomic_file.h"
-#include "src/io/temporary.h"
 #include "src/weights/model_folder.h"
 
 // In the order of moving.

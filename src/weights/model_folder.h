@@ -17,6 +17,7 @@
 #include <stdbool.h>
 
 #include "status.h"
+#include "src/models/model.h"
 
 typedef enum { SM_FILE_MODEL, SM_FILE_CONFIG, SM_FILE_OPTIMIZER, SM_MODEL_FILE_COUNT } sm_model_file;
 
@@ -40,5 +41,16 @@ const char *sm_model_folder_new(const sm_model_folder *folder);
 sm_status sm_model_folder_commit(sm_model_folder *folder);
 
 void sm_model_folder_abandon(sm_model_folder *folder); // keeps the old state; NULL is fine
+
+// Reads and writes config.json, the description of a model in Hugging Face's transformers, as
+// sm_model_config. model_type names the architecture, which reads and writes the other keys, and refuses every feature
+// that stepmark does not compute.
+
+// SM_ERR_FORMAT: not JSON, or a value of the wrong type; SM_ERR_INVALID: out of range;
+// SM_ERR_UNSUPPORTED: another architecture or variant. The message names path and key.
+sm_status sm_hf_config_read(const char *path, sm_model_config *config);
+
+// Writes the file that transformers' from_pretrained reads.
+sm_status sm_hf_config_write(const char *path, const sm_model_config *config, double dropout_p);
 
 #endif

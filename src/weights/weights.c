@@ -14,7 +14,6 @@
 #include "ends_with.h"
 #include "philox.h"
 #include "src/io/input_file.h"
-#include "src/weights/hf_config.h"
 #include "src/weights/model_folder.h"
 #include "src/weights/weights.h"
 

@@ -1,6 +1,6 @@
 // weights.h: models on disk, as Hugging Face's transformers keeps them: a folder with
 //
-//     config.json             hf_config.h
+//     config.json             model_folder.h
 //     model.safetensors       the parameters, F32, named as transformers names them; or, read only, its parts with
 //                             model.safetensors.index.json
 //     optimizer.safetensors   the optimizer's state, if saved: AdamW's "m." and "v." + the parameter's name; with
@@ -20,7 +20,8 @@
 #include "src/models/model.h"
 #include "src/session/session.h"
 #include "src/weights/model_folder.h"
-#include "src/weights/weights_copy.h"
+
+typedef struct sm_weights_copy sm_weights_copy;
 
 sm_status sm_weights_read_config(const char *dir, sm_model_config *config);
 
@@ -51,5 +52,21 @@ sm_status sm_weights_write(const char *dir, const sm_model_config *config, const
 
 // Writes a new model without optimizer state, drawn from `seed` (sm_param_init), tensor by tensor; needs no device.
 sm_status sm_weights_init(const char *dir, const sm_model_config *config, uint64_t seed);
+
+// A copy of a session's parameters and optimizer state in host memory, as f32, which can be written
+// while the session continues.
+
+// Allocates a copy of everything that sm_weights_save would write for a plan; the plan must outlive it.
+sm_status sm_weights_copy_open(const sm_plan *plan, sm_weights_copy **copy);
+void sm_weights_copy_close(sm_weights_copy *copy); // NULL is fine
+
+// Waits for the session, whose plan must be that of the copy, and copies everything.
+sm_status sm_weights_copy_take(sm_weights_copy *copy, sm_session *session);
+
+// With a sharded optimizer state, the other processes call this while one of them takes a copy: they send their parts.
+sm_status sm_weights_copy_help(sm_session *session);
+
+const sm_plan *sm_weights_copy_plan(const sm_weights_copy *copy);
+const float *sm_weights_copy_values(const sm_weights_copy *copy, int tensor); // of a parameter or a state
 
 #endif

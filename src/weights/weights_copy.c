@@ -1,5 +1,5 @@
-// weights_copy.c: see weights_copy.h.
-#include "src/weights/weights_copy.h"
+// weights_copy.c: see weights.h.
+#include "src/weights/weights.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -3,7 +3,7 @@
 
 #include "tests/support/test.h"
 #include "tests/support/temp_folder.h"
-#include "src/weights/hf_config.h"
+#include "src/weights/model_folder.h"
 
 // A GPT-2 of these dimensions.
 #define CONFIG(L, NH, C, F, V, P, eps)                                                                          \

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "tests/support/test.h"
-#include "src/session/schedule.h"
+#include "src/session/session.h"
 
 static void expect(double value, double expected) {
     if (!(fabs(value - expected) <= 1e-15)) {

@@ -1,6 +1,6 @@
 // fuzz_hf_config.c: a model's config.json.
 #include "harness_support.h"
-#include "src/weights/hf_config.h"
+#include "src/weights/model_folder.h"
 
 const double fuzz_longest_us_per_byte = 5;
 

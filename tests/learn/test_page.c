@@ -5,7 +5,6 @@
 #include "embedded.h"
 #include "tests/support/run_program.h"
 #include "learn/page/memory_changes.h"
-#include "learn/page/slices.h"
 #include "src/models/model.h"
 
 // Their trees, as the page's own code builds them.

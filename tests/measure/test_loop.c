@@ -9,8 +9,6 @@
 #include "tests/support/fake_clock.h"
 #include "tests/support/temp_folder.h"
 #include "bench/loop/loop.h"
-#include "bench/loop/phases.h"
-#include "bench/loop/verdict.h"
 #include "bench/profile/utilisation.h"
 #include "os/os.h"
 

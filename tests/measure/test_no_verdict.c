@@ -11,7 +11,7 @@
 #include "bench/compare/speedups.h"
 #include "bench/compare/leaderboard.h"
 #include "bench/compare/best_rows.h"
-#include "bench/loop/verdict.h"
+#include "bench/loop/loop.h"
 #include "bench/rows/read_rows.h"
 #include "bench/tables/show.h"
 

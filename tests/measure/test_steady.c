@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "tests/support/test.h"
-#include "bench/measure/judge.h"
+#include "bench/measure/pass_stats.h"
 #include "bench/stats/steady.h"
 
 enum { N_MOST = 400, N_TRIALS = 1000 };

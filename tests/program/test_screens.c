@@ -8,7 +8,7 @@
 #include "tests/support/training_runs.h"
 #include "tests/support/whole.h"
 
-#include "bench/loop/phases.h"
+#include "bench/loop/loop.h"
 #include "bench/rows/row.h"
 #include "bench/tables/screen.h"
 #include "src/models/model.h"
