@@ -154,8 +154,8 @@ typedef struct {
     int end;
 } sm_range;
 
-sm_plan *sm_plan_new(sm_dtype data_type); // NULL when out of memory
-void sm_plan_free(sm_plan *plan);         // NULL is fine
+sm_plan *sm_plan_new(sm_dtype data_type);
+void sm_plan_free(sm_plan *plan); // NULL is fine
 
 // The dtype in this plan of an operand of that type in the table of op kinds.
 sm_dtype sm_plan_operand_dtype(const sm_plan *plan, sm_operand_type type);
@@ -238,6 +238,6 @@ void sm_plan_lifetimes(const sm_plan *plan, sm_range *lives);
 
 // Bytes of a role's tensors that hold data while each op runs; the largest entry is what a perfect packing needs.
 // alive_bytes has plan->n_ops entries.
-sm_status sm_plan_alive_bytes(const sm_plan *plan, sm_role role, size_t *alive_bytes);
+void sm_plan_alive_bytes(const sm_plan *plan, sm_role role, size_t *alive_bytes);
 
 #endif

@@ -50,7 +50,7 @@ typedef enum {
 typedef struct sm_advisor sm_advisor;
 
 // n_meetings: final number of rounds with both the default and the fastest. SM_ERR_INVALID for choices beyond the
-// limits above, SM_ERR_OOM.
+// limits above.
 sm_status sm_advisor_open(const sm_choices *choices, int n_meetings, sm_advisor **advisor);
 void sm_advisor_close(sm_advisor *advisor); // NULL is fine
 

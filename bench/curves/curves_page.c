@@ -248,6 +248,6 @@ sm_status sm_curves_page(const sm_curves *curves, unsigned how, FILE *out) {
         json_pack("{s:o, s:o, s:o, s:o}", "answer", sm_curves_answer(curves), "warnings", sm_curves_warnings(curves),
                   "curves", all, "table", sm_page_table(&sm_curves_table, records));
     json_decref(records);
-    return sm_page_write(out, curves->n == 1 ? "A training" : "Trainings", (const char *const[2]){"curves.js"}, how,
-                         page);
+    sm_page_write(out, curves->n == 1 ? "A training" : "Trainings", (const char *const[2]){"curves.js"}, how, page);
+    return SM_OK;
 }

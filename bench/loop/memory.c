@@ -1,4 +1,4 @@
-// memory.c: see loop/memory.h.
+// memory.c: see loop.h.
 #include "bench/loop/loop.h"
 
 #include <stdlib.h>
@@ -65,8 +65,8 @@ sm_status sm_loop_memory(const sm_plan *plan, const int64_t *op_ns, int n_steps,
     double *medians = sm_calloc((size_t)plan->n_ops + 1, sizeof(*medians));
     *memory = json_object();
     SM_TRY_GOTO(set_medians(plan, op_ns, n_steps, medians));
-    SM_TRY_GOTO(sm_plan_alive_bytes(plan, SM_ROLE_ACTIVATION, alive_bytes));
-    SM_TRY_GOTO(sm_plan_alive_bytes(plan, SM_ROLE_SCRATCH, alive_bytes + plan->n_ops));
+    sm_plan_alive_bytes(plan, SM_ROLE_ACTIVATION, alive_bytes);
+    sm_plan_alive_bytes(plan, SM_ROLE_SCRATCH, alive_bytes + plan->n_ops);
     fill(plan, medians, alive_bytes, *memory);
 cleanup:
     free(alive_bytes);

@@ -1,4 +1,4 @@
-// phases.c: see loop/phases.h.
+// phases.c: see loop.h.
 #include "bench/loop/loop.h"
 
 #include <math.h>

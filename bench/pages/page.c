@@ -75,7 +75,7 @@ void sm_page_end(FILE *out, const char *const *scripts) {
     fputs("</script>\n</body>\n</html>\n", out);
 }
 
-sm_status sm_page_json(FILE *out, const char *id, const json_t *value) {
+void sm_page_json(FILE *out, const char *id, const json_t *value) {
     char *text = json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(12) | JSON_ENCODE_ANY);
     fprintf(out, "<script type=\"application/json\" id=\"%s\">", id);
     for (const char *at = text; *at != '\0'; at++) {
@@ -87,22 +87,20 @@ sm_status sm_page_json(FILE *out, const char *id, const json_t *value) {
     }
     fputs("</script>\n", out);
     free(text);
-    return SM_OK;
 }
 
 // --- pages that draw themselves ----------------------------------------------------------------
 
-sm_status sm_page_write(FILE *out, const char *title, const char *const scripts[2], unsigned how, json_t *data) {
+void sm_page_write(FILE *out, const char *title, const char *const scripts[2], unsigned how, json_t *data) {
     const char *all[] = {"chart.js", "figure.js", scripts[0], scripts[1], NULL, NULL};
     if (how == SM_PAGE_RELOADS) {
         all[scripts[1] != NULL ? 4 : 3] = "reload.js";
     }
     sm_page_begin(out, title, NULL);
     fputs("<noscript><p>A script draws this page; this browser does not run it.</p></noscript>\n", out);
-    const sm_status status = sm_page_json(out, "page", data);
+    sm_page_json(out, "page", data);
     json_decref(data);
     sm_page_end(out, all);
-    return status;
 }
 
 static json_t *column_json(const sm_layout *l, const sm_column *column) {

@@ -91,7 +91,7 @@ sm_status sm_profile_make(const sm_profile_input *input, sm_profile_by by, sm_pr
 void sm_profile_free(sm_profile *profile);
 
 // The records: one for each line, one for the unaccounted time, and the total with the verdict, in this table. Each
-// also gets the members of `context` (device, model, ...). NULL when out of memory.
+// also gets the members of `context` (device, model, ...).
 extern const sm_table sm_profile_table;
 json_t *sm_profile_records(const sm_profile *profile, json_t *context);
 
@@ -99,7 +99,7 @@ json_t *sm_profile_records(const sm_profile *profile, json_t *context);
 // an op (ph "X", ts and dur in microseconds, args with its work), and a counter of the bytes that are
 // alive (ph "C"). Ops lie end to end in the order of execution: their lengths are measured, their places
 // follow; what no op took comes last. `category`: "cpu_op" or "kernel". The caller owns *trace.
-sm_status sm_profile_trace(const sm_profile_input *input, const char *category, const char *device, json_t **trace);
+void sm_profile_trace(const sm_profile_input *input, const char *category, const char *device, json_t **trace);
 
 // The least time that a device's measured ceilings allow an op: its FLOPs at the peak of arithmetic, or
 // its bytes at a bandwidth: memory's, as in a step, or, if it runs repeatedly by itself, that of arrays as large as its
@@ -117,7 +117,7 @@ sm_status sm_op_ceiling_measure(sm_device *device, const sm_plan *plan, const sm
 // Events of Chrome's trace viewer ("Trace Event Format": an object with an array of events; times in
 // microseconds), which ui.perfetto.dev reads. A track is a line of its own.
 
-// sm_trace_make reports when memory is short here. Takes ownership of `args`.
+// Takes ownership of `args`.
 void sm_trace_name(json_t *events, const char *what, int track, const char *name); // "process_name", "thread_name"
 void sm_trace_span(json_t *events, const char *name, const char *category, int track, int64_t start_ns,
                    int64_t elapsed_ns, json_t *args);

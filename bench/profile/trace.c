@@ -51,24 +51,21 @@ static void add_ops(json_t *events, const sm_profile_input *in, const char *cate
     sm_trace_span(events, "step", category, STEP_TRACK, 0, in->wall_ns > now_ns ? in->wall_ns : now_ns, json_object());
 }
 
-sm_status sm_profile_trace(const sm_profile_input *input, const char *category, const char *device, json_t **trace) {
-    sm_status status = SM_OK;
+void sm_profile_trace(const sm_profile_input *input, const char *category, const char *device, json_t **trace) {
     const size_t n_ops = (size_t)input->plan->n_ops;
     json_t *events = json_array();
     size_t *alive_bytes = sm_calloc(n_ops * SM_ROLE_COUNT + 1, sizeof(*alive_bytes));
     *trace = NULL;
     for (int role = 0; role < SM_ROLE_COUNT; role++) {
-        SM_TRY_GOTO(sm_plan_alive_bytes(input->plan, (sm_role)role, alive_bytes + (size_t)role * n_ops));
+        sm_plan_alive_bytes(input->plan, (sm_role)role, alive_bytes + (size_t)role * n_ops);
     }
     sm_trace_name(events, "process_name", STEP_TRACK, device);
     sm_trace_name(events, "thread_name", STEP_TRACK, "step");
     sm_trace_name(events, "thread_name", OP_TRACK, "ops");
     add_ops(events, input, category, alive_bytes);
     sm_trace_make(events, trace);
-cleanup:
     json_decref(events);
     free(alive_bytes);
-    return status;
 }
 
 enum { PROCESS = 1 };

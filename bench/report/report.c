@@ -83,8 +83,7 @@ sm_status sm_report_write(const sm_rows *rows, const sm_costs *costs, unsigned h
                              sm_page_table(&sm_row_table, rows->rows), "rows", sm_report_data(&report, costs, contexts),
                              "contexts", contexts, "loops", loops, "published", published, "warnings", rows->warnings,
                              "rungs", rows->rungs);
-    status = sm_page_write(out, "stepmark: GPT-2 training steps", (const char *const[2]){"group.js", "report.js"}, how,
-                           page);
+    sm_page_write(out, "stepmark: GPT-2 training steps", (const char *const[2]){"group.js", "report.js"}, how, page);
 cleanup:
     sm_report_rows_free(&report);
     json_decref(recommended);
@@ -95,10 +94,9 @@ cleanup:
     return status;
 }
 
-sm_status sm_leaderboard_page(const json_t *records, const json_t *refused, FILE *out) {
+void sm_leaderboard_page(const json_t *records, const json_t *refused, FILE *out) {
     json_t *page =
         json_pack("{s:O, s:o, s:o}", "records", records, "table", sm_page_table(&sm_leaderboard_table, records),
                   "refused", sm_page_table(&sm_leaderboard_refused_table, refused));
-    return sm_page_write(out, "stepmark: leaderboard of GPT-2 training steps", (const char *const[2]){"board.js"}, 0,
-                         page);
+    sm_page_write(out, "stepmark: leaderboard of GPT-2 training steps", (const char *const[2]){"board.js"}, 0, page);
 }

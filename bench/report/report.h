@@ -20,6 +20,6 @@ sm_status sm_report_write(const sm_rows *rows, const sm_costs *costs, unsigned h
 json_t *sm_report_data(const sm_report_rows *report, const sm_costs *costs, json_t *contexts);
 
 // The leaderboard as a page; both arrays as from sm_leaderboard_make().
-sm_status sm_leaderboard_page(const json_t *records, const json_t *refused, FILE *out);
+void sm_leaderboard_page(const json_t *records, const json_t *refused, FILE *out);
 
 #endif

@@ -25,11 +25,11 @@ bool sm_build_has_mpi(void);
 //  load [1, 5, 15 minutes], memory_bytes, memory_available_bytes, transparent_huge_pages,
 //  compiler, compiler_flags, build_commit, build_dirty,
 //  environment {OMP_*, OPENBLAS_*, ...}, argv []}
-// SM_ERR_OOM is its only failure. The caller owns *facts.
+// The caller owns *facts.
 void sm_machine_facts(int argc, char *const argv[], json_t **facts);
 
 // A device's part of the context: {id, name, driver, isa, blas_core, tier, n_units, n_threads, binding,
-// memory_bytes, max_alloc_bytes}. NULL when out of memory.
+// memory_bytes, max_alloc_bytes}.
 json_t *sm_machine_device(const sm_device_info *info);
 
 // Resident memory of this process now; SM_ABSENT when /proc does not say.

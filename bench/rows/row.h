@@ -274,7 +274,7 @@ void sm_row_fail(sm_row *row, sm_status status);
 // Removes every figure of speed from a row (columns marked SPEED in row_schema.c), including samples.
 void sm_row_clear_speed(sm_row *row);
 
-// The row as a JSON object with every field; the caller owns it. NULL when out of memory.
+// The row as a JSON object with every field; the caller owns it.
 json_t *sm_row_to_json(const sm_row *row);
 
 // --- writing rows ------------------------------------------------------------------------
@@ -288,7 +288,7 @@ sm_status sm_row_writer_open(sm_format format, FILE *out, sm_row_writer **writer
 sm_status sm_row_write_record(sm_row_writer *writer, json_t *row);
 
 // A row of which tables for people also show the number in its file, from 1, as `compare FILE#N` takes it; 0: unknown.
-// Takes ownership of `row`; NULL: no memory.
+// Takes ownership of `row`.
 json_t *sm_row_numbered(json_t *row, size_t number);
 
 // Has a table for people end with a few lines on what its columns mean.

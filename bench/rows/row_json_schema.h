@@ -6,8 +6,7 @@
 
 #include <stdbool.h>
 
-// JSON Schema, draft 2020-12. Every field may be null; other fields are allowed. The caller owns it; NULL when out of
-// memory.
+// JSON Schema, draft 2020-12. Every field may be null; other fields are allowed. The caller owns it.
 json_t *sm_row_json_schema(void);
 
 // SM_ERR_FORMAT names the first field with an invalid value.

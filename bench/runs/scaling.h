@@ -41,7 +41,7 @@ typedef struct {
 } sm_scaling;
 
 // Compares and fits. `predict`: numbers of processes. SM_ERR_INVALID with what is not comparable (runs->problems has
-// everything), SM_ERR_OOM.
+// everything).
 sm_status sm_scaling_make(sm_training_runs *runs, const int64_t *predict, int n_predict, sm_scaling *scaling);
 void sm_scaling_free(sm_scaling *scaling);
 

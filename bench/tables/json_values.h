@@ -9,7 +9,7 @@
 // An integer that is not known.
 #define SM_ABSENT INT64_MIN
 
-// Each returns a new reference; NULL only when out of memory.
+// Each returns a new reference.
 json_t *sm_json_integer(int64_t value);   // SM_ABSENT -> null
 json_t *sm_json_real(double value);       // not finite -> null
 json_t *sm_json_text(const char *bytes);  // NULL or "" -> null
@@ -29,7 +29,7 @@ int sm_control_length(const char *text);
 // Where an array holds this very value, from 1; 0: nowhere.
 size_t sm_json_place(const json_t *array, const json_t *value);
 
-// A JSON value as one line of text; the caller frees it; NULL when out of memory. The flags write reals with 12
+// A JSON value as one line of text; the caller frees it. The flags write reals with 12
 // significant digits: these hold every figure that is measured, and keep 0.1 from printing as 0.1000...01.
 #define SM_JSON_DUMP_FLAGS (JSON_ENCODE_ANY | JSON_REAL_PRECISION(12))
 char *sm_json_dump(const json_t *value);
@@ -37,8 +37,8 @@ char *sm_json_dump(const json_t *value);
 // The value under a dotted name, "phases.forward_ns"; NULL if there is none. Borrowed.
 json_t *sm_json_get(const json_t *object, const char *name);
 
-// Sets it, making the objects on the way. Takes `value` over, also when it fails: 0 done,
-// -1 `value` is NULL, memory is short, or something on the way is no object.
+// Sets it, making the objects on the way. Takes `value` over, also when it fails: 0 done, -1 `value` is NULL, or
+// something on the way is no object.
 int sm_json_set_new(json_t *object, const char *name, json_t *value);
 
 #endif

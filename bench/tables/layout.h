@@ -59,7 +59,7 @@ bool sm_same_but_figures(const char *a, const char *b);
 int sm_text_width(const char *text);
 
 // A text without control characters (they become spaces) or bytes that are not UTF-8 ('?'); with `escapes`, markup is
-// escaped. NULL when out of memory; the caller frees it.
+// escaped. The caller frees it.
 char *sm_clean_text(const char *text, bool escapes);
 
 // Records as a Markdown table that also reads well in a terminal.

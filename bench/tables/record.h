@@ -56,7 +56,7 @@ sm_status sm_table_choose(const sm_table *table, const char *const *names, int n
 // The records with these columns alone: a new array.
 json_t *sm_records_chosen(const sm_table *chosen, const json_t *records);
 
-// Makes a record from the struct at `base`, with every column. The caller owns it; NULL when out of memory.
+// Makes a record from the struct at `base`, with every column. The caller owns it.
 json_t *sm_record_from_struct(const sm_table *table, const void *base);
 
 typedef struct sm_record_writer sm_record_writer;
@@ -85,8 +85,7 @@ void sm_csv_quoted(FILE *out, const char *text);
 
 // The JSON Schema of a table's records.
 
-// Of one record: every column is required, since a writer leaves none out. The caller owns what comes; NULL when out of
-// memory.
+// Of one record: every column is required, since a writer leaves none out. The caller owns what comes.
 json_t *sm_table_json_schema(const sm_table *table, const char *title, const char *description);
 
 #endif

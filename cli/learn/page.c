@@ -279,7 +279,10 @@ cleanup:
 
 // --- the page --------------------------------------------------------------------------------------
 
-static sm_status write_page(void *data, FILE *out) { return sm_step_page_write(data, out); }
+static sm_status write_page(void *data, FILE *out) {
+    sm_step_page_write(data, out);
+    return SM_OK;
+}
 
 sm_status cli_page(const cli_options *options) {
     static page p;

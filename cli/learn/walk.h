@@ -72,7 +72,7 @@ typedef struct cli_walk_writer {
 // Walks through the step of the options, with this writer.
 sm_status cli_walk_with(const cli_options *options, cli_walk_writer *writer);
 
-// The JSON of a head; the caller owns it. NULL: out of memory.
+// The JSON of a head; the caller owns it.
 json_t *cli_walk_head_json(const cli_walk_head *head);
 json_t *cli_walk_op_json(const cli_walk_op *event);
 

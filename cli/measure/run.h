@@ -25,7 +25,7 @@ const char *cli_run_args_value(const json_t *args, const char *name);
 // repeated.
 sm_status cli_run_args_check(const json_t *args);
 
-// "stepmark run --batch-size=4 ...", quoted for a shell. The caller frees it; NULL when out of memory.
+// "stepmark run --batch-size=4 ...", quoted for a shell. The caller frees it.
 char *cli_run_args_line(const json_t *args);
 
 // --- sizes -------------------------------------------------------------------------------------

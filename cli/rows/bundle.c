@@ -76,7 +76,8 @@ typedef struct {
 
 static sm_status write_board(void *what, FILE *out) {
     const board *b = what;
-    return sm_leaderboard_page(b->records, b->refused, out);
+    sm_leaderboard_page(b->records, b->refused, out);
+    return SM_OK;
 }
 
 // The reason of one with figures, if there is one.

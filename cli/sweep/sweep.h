@@ -178,8 +178,7 @@ typedef struct {
 // SM_ERR_USAGE if a flag has several values that do not compare: two models do not do the same work.
 sm_status cli_advise_axes_find(const cli_sweep_plan *plan, cli_advise_axes *axes);
 
-// The flags in which a configuration differs from the default, "--batch-size=8 --precision=bf16". The caller frees it;
-// NULL when out of memory, as below.
+// The flags in which a configuration differs from the default, "--batch-size=8 --precision=bf16". The caller frees it.
 char *cli_advise_flags(const cli_sweep_plan *plan, const cli_advise_axes *axes, int64_t configuration);
 
 // Its changes of the training, "batch, rounding"; "" for none: the same sums, perhaps in another order.

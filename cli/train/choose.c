@@ -29,7 +29,7 @@ enum {
     LEAST_LENGTH = 16,
     USUAL_BATCH = 16,
     STEPS_AN_EPOCH = 16, // at least, if the text allows it
-    MOST_EPOCHS = 10, // of a short text; more make a model worse on new text
+    MOST_EPOCHS = 10,    // of a short text; more make a model worse on new text
     VALIDATIONS = 10,
     MOST_TOKENS_JSON = 1 << 24,
 };
@@ -253,8 +253,9 @@ static sm_status choose_batch(chooser *c) {
     B = o->work.batch_sizes.values[0];
     return B * T < c->n_train && (c->n_val == 0 || B * T < c->n_val)
                ? SM_OK
-               : sm_fail(SM_ERR_INVALID, "--data: %lld tokens for training and %lld for validation are fewer than a "
-                                         "batch of %lld x %lld; give more text",
+               : sm_fail(SM_ERR_INVALID,
+                         "--data: %lld tokens for training and %lld for validation are fewer than a "
+                         "batch of %lld x %lld; give more text",
                          (long long)c->n_train, (long long)c->n_val, (long long)B, (long long)T);
 }
 
@@ -308,27 +309,24 @@ static void tell(const chooser *c, const sm_model_config *config, int64_t n_para
         snprintf(length, sizeof length, "; %lld steps, %.3g epochs", (long long)o->train.steps,
                  (double)o->train.steps * step_tokens(o) / (double)c->n_train);
     }
-    cli_note("%s of %.1f M parameters (layers %lld, width %lld), vocabulary %lld, context %lld, batch %lld; %lld tokens "
-             "to train on, %lld to validate%s%s%s",
-             config->model->title, (double)n_params / 1e6, (long long)config->n_layer, (long long)config->d_model,
-             (long long)config->vocab, (long long)config->context, (long long)o->work.batch_sizes.values[0],
-             (long long)c->n_train, (long long)c->n_val, length, o->train.run != NULL ? "; run in " : "",
-             o->train.run != NULL ? o->train.run : "");
+    cli_note(
+        "%s of %.1f M parameters (layers %lld, width %lld), vocabulary %lld, context %lld, batch %lld; %lld tokens "
+        "to train on, %lld to validate%s%s%s",
+        config->model->title, (double)n_params / 1e6, (long long)config->n_layer, (long long)config->d_model,
+        (long long)config->vocab, (long long)config->context, (long long)o->work.batch_sizes.values[0],
+        (long long)c->n_train, (long long)c->n_val, length, o->train.run != NULL ? "; run in " : "",
+        o->train.run != NULL ? o->train.run : "");
 }
 
 // The command line, with what was chosen.
-static sm_status extend_line(chooser *c) {
+static void extend_line(chooser *c) {
     cli_options *o = c->options;
-    char **argv = calloc((size_t)(o->argc + c->n_said + 1), sizeof *argv); // lives as long as the process
-    if (argv == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for the command line");
-    }
+    char **argv = sm_calloc((size_t)(o->argc + c->n_said + 1), sizeof *argv); // lives as long as the process
     memcpy(argv, o->argv, (size_t)o->argc * sizeof *argv);
     for (int i = 0; i < c->n_said; i++) {
         argv[o->argc++] = c->said[i];
     }
     o->argv = argv;
-    return SM_OK;
 }
 
 sm_status cli_train_choose(cli_options *o) {
@@ -362,5 +360,6 @@ sm_status cli_train_choose(cli_options *o) {
         say(&c, "--keep-best");
     }
     tell(&c, &config, sm_model_n_params(&config));
-    return extend_line(&c);
+    extend_line(&c);
+    return SM_OK;
 }

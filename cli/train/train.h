@@ -18,14 +18,14 @@
 // The facts of run.json that the trainer does not know.
 
 // {engine, model, n_threads, precision, recompute, dropout, loss_scale, shard, gradients, weights}: must agree when a
-// run resumes, and between compared runs. The caller owns it; NULL: no memory.
+// run resumes, and between compared runs. The caller owns it.
 json_t *cli_train_configuration(const cli_options *options, const cli_job *job, const sm_device *device);
 
 // {processes, hosts [one for each process], environment, host, hardware, build, scheduler}. All processes must call it.
 sm_status cli_train_facts(const cli_options *options, const sm_session *session, sm_comm *comm, json_t **facts);
 
 // {max_memory_bytes: of the device's memory, else of this process; other_cpus, own_cpus, steal_share,
-// involuntary_switches: since `before`, as in a row}. NULL: no memory.
+// involuntary_switches: since `before`, as in a row}.
 json_t *cli_train_end_facts(const sm_session *session, const sm_sensors *sensors, const sm_reading *before);
 
 // Sets what -m auto chooses, and else the batch's defaults: choose.c. Of several processes the first must be the first to

@@ -30,7 +30,7 @@ typedef struct {
     sm_op_ceiling ceiling;
     sm_rung_result rungs[SM_MOST_RUNGS];
     int n_rungs;
-    sm_rung_result step; // the last rung's kernel in a step (ladder/step.h)
+    sm_rung_result step; // the last rung's kernel in a step (ladder.h)
 } sm_ladder_result;
 
 typedef struct {

@@ -26,7 +26,7 @@ sm_status sm_film_see(sm_film *film, int moment, int tensor, const double *value
 
 // {"changes": [[moment, root tensor, offset, n, place], ...], "values": text}: place is where the n new values begin
 // among all values, and -1 where they are all one number, the sixth member. The text is base64 of floats, the lowest
-// byte first. NULL: out of memory.
+// byte first.
 json_t *sm_film_json(const sm_film *film);
 
 // The part of a large tensor that a page shows: its first rows and columns.

@@ -55,7 +55,7 @@ json_t *sm_step_page_plan(const sm_plan *plan) {
 
 // --- the page --------------------------------------------------------------------------------------
 
-sm_status sm_step_page_write(const json_t *data, FILE *out) {
+void sm_step_page_write(const json_t *data, FILE *out) {
     static const char *const styles[] = {"step_page.css", NULL};
     static const char *const scripts[] = {"step_values.js",  "step_names.js",
                                           "step_math.js",    "step_heat.js",
@@ -65,7 +65,6 @@ sm_status sm_step_page_write(const json_t *data, FILE *out) {
                                           "step_memory.js",  "step_follow.js",
                                           "step_page.js",    NULL};
     sm_page_begin(out, json_string_value(json_object_get(data, "title")), styles);
-    SM_TRY(sm_page_json(out, "step-data", data));
+    sm_page_json(out, "step-data", data);
     sm_page_end(out, scripts);
-    return SM_OK;
 }

@@ -10,10 +10,10 @@
 
 // A plan whose memory is assigned, as memory and as a graph: {"ops": [{kind, phase, layer, in, out}], "tensors":
 // [{name, role, bytes, root, arena, offset, first, end}], "arenas": [{role, bytes}]}. Operands are places among the
-// tensors; a tensor holds data from op `first` until before op `end`. NULL: out of memory.
+// tensors; a tensor holds data from op `first` until before op `end`.
 json_t *sm_step_page_plan(const sm_plan *plan);
 
 // The page; `data` is what its script reads (docs/page.md).
-sm_status sm_step_page_write(const json_t *data, FILE *out);
+void sm_step_page_write(const json_t *data, FILE *out);
 
 #endif

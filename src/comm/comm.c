@@ -265,9 +265,6 @@ sm_status sm_comm_compare(sm_comm *comm, sm_status status, const sm_comm_fact *f
     size_t mine_bytes, first_bytes = 0;
     char *first = NULL;
     char *mine = join_facts(facts, n_facts, &mine_bytes);
-    if (mine == NULL) {
-        return sm_fail(SM_ERR_OOM, "comm: no memory to compare arguments");
-    }
     const sm_status told = tell_first(comm, mine, mine_bytes, &first, &first_bytes);
     if (told == SM_OK && status == SM_OK) {
         status = compare_to_first(comm, facts, n_facts, first, first_bytes, advice);

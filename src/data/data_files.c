@@ -26,24 +26,20 @@ static void reserve_file(sm_data_files *files) {
     files->jsonl = sm_realloc(files->jsonl, capacity * sizeof(sm_jsonl *));
 }
 
-static sm_status append_path(sm_data_files *files, const char *path, int64_t size_bytes) {
+static void append_path(sm_data_files *files, const char *path, int64_t size_bytes) {
     reserve_file(files);
     char *copy = path != NULL ? sm_strdup(path) : NULL;
-    if (path != NULL && copy == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for its name", path);
-    }
     files->file_bytes[files->n_files] = size_bytes;
     files->jsonl[files->n_files] = NULL;
     files->paths[files->n_files++] = copy;
-    return SM_OK;
 }
 
-static sm_status append_file(sm_data_files *files, const char *path, const struct stat *info) {
+static void append_file(sm_data_files *files, const char *path, const struct stat *info) {
     const int64_t facts[3] = {info->st_size, info->st_mtim.tv_sec, info->st_mtim.tv_nsec};
     files->hash = sm_fnv1a(files->hash, path, strlen(path) + 1);
     files->hash = sm_fnv1a(files->hash, facts, sizeof facts);
     files->size_bytes += info->st_size;
-    return append_path(files, path, info->st_size);
+    append_path(files, path, info->st_size);
 }
 
 static int is_listed(const struct dirent *entry) { return entry->d_name[0] != '.'; }
@@ -66,7 +62,10 @@ static sm_status append_entry(sm_data_files *files, const char *folder, const ch
     if (S_ISDIR(info.st_mode)) {
         return append_folder(files, path);
     }
-    return S_ISREG(target.st_mode) ? append_file(files, path, &target) : SM_OK;
+    if (S_ISREG(target.st_mode)) {
+        append_file(files, path, &target);
+    }
+    return SM_OK;
 }
 
 static sm_status append_folder(sm_data_files *files, const char *folder) {
@@ -92,8 +91,11 @@ static sm_status append_named(sm_data_files *files, const char *path) {
     if (S_ISDIR(info.st_mode)) {
         return append_folder(files, path);
     }
-    return S_ISREG(info.st_mode) ? append_file(files, path, &info)
-                                 : sm_fail(SM_ERR_IO, "%s: not a regular file, nor a folder; - is stdin", path);
+    if (!S_ISREG(info.st_mode)) {
+        return sm_fail(SM_ERR_IO, "%s: not a regular file, nor a folder; - is stdin", path);
+    }
+    append_file(files, path, &info);
+    return SM_OK;
 }
 
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
@@ -120,7 +122,8 @@ static sm_status append_input(sm_data_files *files, const char *input) {
     }
     if (strcmp(input, "-") == 0) {
         files->has_stdin = true;
-        return append_path(files, NULL, -1);
+        append_path(files, NULL, -1);
+        return SM_OK;
     }
     return access(input, F_OK) != 0 && strpbrk(input, "*?[") != NULL ? append_pattern(files, input)
                                                                      : append_named(files, input);
@@ -178,9 +181,8 @@ static sm_status find_format(sm_data_files *files, int64_t i, uint8_t *head) {
 
 sm_status sm_data_files_open(char *const *inputs, int n_inputs, sm_tokens_format asked, sm_data_files *files) {
     SM_TRY(sm_data_files_list(inputs, n_inputs, files));
-    uint8_t *head = malloc(SM_DATA_HEAD_BYTES);
-    sm_status status =
-        head != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory to look at %lld files", (long long)files->n_files);
+    uint8_t *head = sm_malloc(SM_DATA_HEAD_BYTES);
+    sm_status status = SM_OK;
     files->asked = asked;
     for (int64_t i = 0; i < files->n_files && status == SM_OK; i++) {
         status = find_format(files, i, head);

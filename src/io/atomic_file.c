@@ -105,10 +105,9 @@ sm_status sm_atomic_write(sm_atomic_file *file, const void *data, size_t size_by
     return SM_OK;
 }
 
-sm_status sm_atomic_take_digest(sm_atomic_file *file, char digest[SM_FILE_DIGEST_SIZE]) {
+void sm_atomic_take_digest(sm_atomic_file *file, char digest[SM_FILE_DIGEST_SIZE]) {
     file->digester = sm_digester_open();
     file->digest = digest;
-    return file->digester != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "%s: no memory to write it", file->path);
 }
 
 sm_status sm_sync_folder_of(const char *path) {

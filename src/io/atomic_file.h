@@ -26,8 +26,8 @@ sm_status sm_atomic_open(const char *path, sm_atomic_file **file);
 // Appends. After a failure (such as a full disk) only abandon is valid.
 sm_status sm_atomic_write(sm_atomic_file *file, const void *data, size_t size_bytes);
 
-// Computes the digest of all bytes written after this call; commit stores it in *digest. SM_ERR_OOM.
-sm_status sm_atomic_take_digest(sm_atomic_file *file, char digest[SM_FILE_DIGEST_SIZE]);
+// Computes the digest of all bytes written after this call; commit stores it in *digest.
+void sm_atomic_take_digest(sm_atomic_file *file, char digest[SM_FILE_DIGEST_SIZE]);
 
 // Completes the file. `file` and the temporary are gone afterwards, also after a failure.
 sm_status sm_atomic_commit(sm_atomic_file *file);

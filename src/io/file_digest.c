@@ -21,13 +21,11 @@ static void set_text(uint64_t hash, char text[SM_FILE_DIGEST_SIZE]) {
 
 sm_digester *sm_digester_open(void) {
     sm_digester *digester = sm_malloc(sizeof *digester);
-    if ((digester->state = XXH3_createState()) == NULL) {
-        free(digester);
-        return NULL;
+    digester->state = XXH3_createState();
+    if (digester->state == NULL) {
+        digester->state = sm_malloc(SIZE_MAX); // ends the program
     }
-    if (digester != NULL) {
-        (void)XXH3_64bits_reset(digester->state);
-    }
+    (void)XXH3_64bits_reset(digester->state);
     return digester;
 }
 
@@ -75,8 +73,7 @@ static sm_status add_file(sm_digester *digester, const char *path, int64_t *size
 
 sm_status sm_files_digest(char *const *paths, int64_t n_paths, char text[SM_FILE_DIGEST_SIZE], int64_t *size_bytes) {
     sm_digester *digester = sm_digester_open();
-    sm_status status =
-        digester != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory to read %lld files", (long long)n_paths);
+    sm_status status = SM_OK;
     *size_bytes = 0;
     for (int64_t i = 0; i < n_paths && status == SM_OK; i++) {
         int64_t file_bytes = 0;

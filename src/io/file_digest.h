@@ -14,7 +14,7 @@ enum { SM_FILE_DIGEST_SIZE = 24 };
 // Digests bytes piece by piece.
 typedef struct sm_digester sm_digester;
 
-sm_digester *sm_digester_open(void); // NULL: out of memory
+sm_digester *sm_digester_open(void);
 void sm_digester_add(sm_digester *digester, const void *data, size_t size_bytes);
 void sm_digester_text(const sm_digester *digester, char text[SM_FILE_DIGEST_SIZE]); // of the bytes so far
 void sm_digester_close(sm_digester *digester);                                      // NULL is fine

@@ -12,7 +12,7 @@ void sm_put_shell_word(FILE *out, const char *word);
 enum { SM_SHELL_PATH_SIZE = 1 << 15 };
 const char *sm_shell_path(const char *path, char text[SM_SHELL_PATH_SIZE]);
 
-// n words of a command line. The caller frees it; NULL when out of memory.
+// n words of a command line. The caller frees it.
 char *sm_shell_line(char *const *words, int n);
 
 #endif

@@ -208,9 +208,6 @@ sm_status sm_params_add(sm_plan *plan, const sm_param_spec *specs, int n_kinds, 
         .n_kinds = n_kinds,
         .n_layer = n_layer,
     };
-    if (params->params == NULL || params->groups == NULL) {
-        return sm_fail(SM_ERR_OOM, "plan: no memory for %zu parameters", n);
-    }
     describe_all(params);
     for (int i = 0; i < params->n_params; i += count_parts(params, i)) {
         assign_group(params, &params->params[i], count_parts(params, i), max_group_bytes, sm_dtype_size(plan->real));

@@ -54,14 +54,11 @@ sm_status sm_plan_supports_plain_products(const sm_plan *plan, const char *devic
 }
 
 // Makes room for one more element of an array that doubles; false when out of memory.
-static bool reserve(void **array, int n, int *cap, size_t element_bytes) {
-    if (n < *cap) {
-        return true;
+static void reserve(void **array, int n, int *cap, size_t element_bytes) {
+    if (n == *cap) {
+        *cap = *cap == 0 ? 64 : *cap * 2;
+        *array = sm_realloc(*array, (size_t)*cap * element_bytes);
     }
-    int new_cap = *cap == 0 ? 64 : *cap * 2;
-    *array = sm_realloc(*array, (size_t)new_cap * element_bytes);
-    *cap = new_cap;
-    return true;
 }
 
 // Fills name and shape; checks that the size in bytes fits comfortably in 63 bits.
@@ -85,10 +82,7 @@ static sm_status shape_tensor(sm_tensor *t, int n_dims, const int64_t *dims, con
 }
 
 static int append_tensor(sm_plan *plan, const sm_tensor *t) {
-    if (!reserve((void **)&plan->tensors, plan->n_tensors, &plan->cap_tensors, sizeof *plan->tensors)) {
-        sm_fail(SM_ERR_OOM, "plan: no memory for tensor %s", t->name);
-        return SM_NO_TENSOR;
-    }
+    reserve((void **)&plan->tensors, plan->n_tensors, &plan->cap_tensors, sizeof *plan->tensors);
     plan->tensors[plan->n_tensors] = *t;
     plan->tensors[plan->n_tensors].real_elems = sm_tensor_elems(t);
     return plan->n_tensors++;
@@ -159,9 +153,7 @@ sm_status sm_plan_add_op(sm_plan *plan, const sm_op *op) {
     if (plan->n_ops > 0 && plan->ops[plan->n_ops - 1].range > op->range) {
         return sm_fail(SM_ERR_INTERNAL, "%s: added to a range that is already over", sm_op_name(op->kind));
     }
-    if (!reserve((void **)&plan->ops, plan->n_ops, &plan->cap_ops, sizeof *plan->ops)) {
-        return sm_fail(SM_ERR_OOM, "plan: no memory for op %s", sm_op_name(op->kind));
-    }
+    reserve((void **)&plan->ops, plan->n_ops, &plan->cap_ops, sizeof *plan->ops);
     plan->ops[plan->n_ops++] = *op;
     return SM_OK;
 }

@@ -277,7 +277,7 @@ void sm_plan_lifetimes(const sm_plan *plan, sm_range *lives) {
     free(found);
 }
 
-sm_status sm_plan_alive_bytes(const sm_plan *plan, sm_role role, size_t *alive_bytes) {
+void sm_plan_alive_bytes(const sm_plan *plan, sm_role role, size_t *alive_bytes) {
     size_t n_tensors = (size_t)plan->n_tensors + 1; // never zero bytes
     lifetime *lives = sm_malloc(n_tensors * sizeof *lives);
     int *owner = sm_malloc(n_tensors * sizeof *owner);
@@ -298,5 +298,4 @@ sm_status sm_plan_alive_bytes(const sm_plan *plan, sm_role role, size_t *alive_b
     }
     free(lives);
     free(owner);
-    return SM_OK;
 }

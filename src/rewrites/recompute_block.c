@@ -107,14 +107,8 @@ sm_status sm_rewrite_recompute_block(sm_plan *plan) {
     const size_t n_tensors = (size_t)plan->n_tensors + 1; // never zero bytes
     pass p = {.block_of = sm_malloc(n_tensors * sizeof *p.block_of), .needed = sm_malloc(n_tensors * sizeof *p.needed)};
     sm_again_open(plan, &p.again);
-    sm_status status = SM_OK;
-    if (status == SM_OK && (p.block_of == NULL || p.needed == NULL)) {
-        status = sm_fail(SM_ERR_OOM, "plan: no memory for %d tensors", plan->n_tensors);
-    }
-    SM_TRY_GOTO(status);
     find_inner_tensors(plan, p.block_of);
-    SM_TRY_GOTO(rewrite_ops(&p));
-cleanup:
+    const sm_status status = rewrite_ops(&p);
     sm_again_close(&p.again);
     free(p.block_of);
     free(p.needed);

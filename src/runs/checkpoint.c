@@ -54,11 +54,10 @@ static int later_first(const void *left, const void *right) {
     return (a < b) - (a > b);
 }
 
-static sm_status add_step(int64_t step, int64_t **steps, int *n) {
+static void add_step(int64_t step, int64_t **steps, int *n) {
     int64_t *grown = sm_realloc(*steps, ((size_t)*n + 1) * sizeof **steps);
     grown[(*n)++] = step;
     *steps = grown;
-    return SM_OK;
 }
 
 sm_status sm_checkpoint_list(const char *run_dir, int64_t **steps, int *n) {
@@ -73,7 +72,9 @@ sm_status sm_checkpoint_list(const char *run_dir, int64_t **steps, int *n) {
     }
     for (struct dirent *entry; status == SM_OK && (entry = readdir(dir)) != NULL;) {
         const int64_t step = step_of(entry->d_name);
-        status = step >= 0 ? add_step(step, steps, n) : SM_OK;
+        if (step >= 0) {
+            add_step(step, steps, n);
+        }
     }
     closedir(dir);
     if (status != SM_OK) {
@@ -133,8 +134,6 @@ static void remove_old(const char *run_dir, int64_t step, int64_t keep) {
 // The manifest's text without its digest. The caller frees it.
 static char *text_of(const json_t *manifest) { return json_dumps(manifest, JSON_INDENT(2) | JSON_SORT_KEYS); }
 
-static sm_status no_memory(const char *path) { return sm_fail(SM_ERR_OOM, "%s: no memory for it", path); }
-
 static sm_status add_file(json_t *files, const char *dir, sm_model_file file, const char *digest) {
     char path[PATH_MAX];
     struct stat info;
@@ -147,16 +146,12 @@ static sm_status add_file(json_t *files, const char *dir, sm_model_file file, co
     return SM_OK;
 }
 
-static sm_status add_own_digest(json_t *manifest, const char *path) {
+static void add_own_digest(json_t *manifest) {
     char digest[SM_FILE_DIGEST_SIZE];
     char *text = text_of(manifest);
-    if (text == NULL) {
-        return no_memory(path);
-    }
     sm_bytes_digest(text, strlen(text), digest);
     free(text);
     json_object_set_new(manifest, "digest", json_string(digest));
-    return SM_OK;
 }
 
 static sm_status write_manifest(const char *dir, const sm_checkpoint *c,
@@ -175,9 +170,8 @@ static sm_status write_manifest(const char *dir, const sm_checkpoint *c,
             SM_TRY_GOTO(add_file(files, dir, (sm_model_file)i, digests[i]));
         }
     }
-    SM_TRY_GOTO(add_own_digest(manifest, path));
+    add_own_digest(manifest);
     text = text_of(manifest);
-    SM_TRY_GOTO(text != NULL ? SM_OK : no_memory(path));
     SM_TRY_GOTO(sm_atomic_write_all(path, text, strlen(text)));
 
 cleanup:
@@ -239,9 +233,6 @@ static sm_status check_own_digest(json_t *manifest, const char *path, char diges
     snprintf(told, sizeof told, "%s", text_told != NULL ? text_told : "");
     json_object_del(manifest, "digest");
     char *text = text_of(manifest);
-    if (text == NULL) {
-        return no_memory(path);
-    }
     sm_bytes_digest(text, strlen(text), digest);
     free(text);
     return strcmp(told, digest) == 0 ? SM_OK : damaged(path, "is damaged: its digest is that of another text");

@@ -254,14 +254,10 @@ static sm_status compare(const comparison *c, const char *prefix, const json_t *
     return SM_OK;
 }
 
-static sm_status no_memory(const sm_run_folder *folder) {
-    return sm_fail(SM_ERR_OOM, "%s/run.json: no memory to write it", folder->dir);
-}
-
 // As it is read back from a file: numbers are compared as they are written.
 static json_t *as_written(const json_t *value) {
     char *text = json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(REAL_DIGITS));
-    json_t *again = text != NULL ? json_loads(text, 0, NULL) : NULL;
+    json_t *again = json_loads(text, 0, NULL);
     free(text);
     return again;
 }
@@ -269,9 +265,6 @@ static json_t *as_written(const json_t *value) {
 sm_status sm_run_folder_configure(sm_run_folder *folder, const json_t *configuration, char *note, size_t note_bytes) {
     note[0] = '\0';
     json_t *now = as_written(configuration);
-    if (now == NULL) {
-        return no_memory(folder);
-    }
     if (folder->is_new) {
         json_object_set_new(folder->run, "configuration", now);
         return SM_OK;
@@ -299,21 +292,19 @@ sm_status sm_run_folder_begin(sm_run_folder *folder, const char *command_line, i
     format_time("%Y-%m-%dT%H:%M:%SZ", now, sizeof now);
     json_t *start =
         json_pack("{s: s, s: I, s: f}", "time_utc", now, "from_step", (json_int_t)from_step, "startup_ms", startup_ms);
-    bool fits = start != NULL && (facts == NULL || json_object_update(start, facts) == 0);
-    fits = fits && json_array_append(json_object_get(folder->run, "starts"), start) == 0;
+    json_object_update(start, facts);
+    json_array_append_new(json_object_get(folder->run, "starts"), start);
     if (folder->is_new) {
-        fits = fits && json_object_set_new(folder->run, "command_line", json_string(command_line)) == 0;
+        json_object_set_new(folder->run, "command_line", json_string(command_line));
     }
-    json_decref(start);
-    return fits ? write_run(folder) : no_memory(folder);
+    return write_run(folder);
 }
 
 sm_status sm_run_folder_end(sm_run_folder *folder, int64_t step, const char *reason, double wall_ms, json_t *facts) {
     json_t *starts = json_object_get(folder->run, "starts");
     json_t *start = json_array_get(starts, json_array_size(starts) - 1);
     json_t *end = json_pack("{s: I, s: s, s: f}", "step", (json_int_t)step, "reason", reason, "wall_ms", wall_ms);
-    bool fits = end != NULL && (facts == NULL || json_object_update(end, facts) == 0);
-    fits = fits && json_object_set(start, "end", end) == 0;
-    json_decref(end);
-    return fits ? write_run(folder) : no_memory(folder);
+    json_object_update(end, facts);
+    json_object_set_new(start, "end", end);
+    return write_run(folder);
 }

@@ -248,10 +248,7 @@ sm_status sm_exchange_open(sm_comm *comm, sm_device *device, sm_plan *plan, sm_e
         .collectives = sm_calloc(2 * (size_t)plan->n_ops + 1, sizeof *x->collectives),
         .begun = sm_calloc(2 * (size_t)plan->n_ops + 1, sizeof *x->begun),
     };
-    sm_status status =
-        x->segments != NULL && x->memory != NULL && x->transfers != NULL && x->collectives != NULL && x->begun != NULL
-            ? choose_transport(x)
-            : sm_fail(SM_ERR_OOM, "session: no memory to exchange gradients");
+    sm_status status = choose_transport(x);
     status = status == SM_OK && x->library == NULL ? make_room(x) : status;
     status = status == SM_OK && x->library == NULL ? find_pair(x) : status;
     status = status == SM_OK ? share_arenas(x, plan) : status;
@@ -284,9 +281,8 @@ sm_status sm_exchange_is_same(sm_exchange *exchange, const void *data, size_t si
         return SM_OK;
     }
     const int n = sm_comm_size(exchange->comm);
-    char *all = malloc((size_t)n * size_bytes);
-    sm_status status = all != NULL ? sm_comm_gather(exchange->comm, data, size_bytes, all)
-                                   : sm_fail(SM_ERR_OOM, "exchange: no memory for %d processes' bytes", n);
+    char *all = sm_malloc((size_t)n * size_bytes);
+    sm_status status = sm_comm_gather(exchange->comm, data, size_bytes, all);
     for (int i = 0; i < n && status == SM_OK; i++) {
         *is_same &= memcmp(all, all + (size_t)i * size_bytes, size_bytes) == 0;
     }
@@ -594,11 +590,9 @@ static sm_status gather_now(sm_exchange *x, sm_executable *executable, transfer 
 // Sums a few numbers through the host.
 static sm_status sum_now(sm_exchange *x, sm_executable *executable, int tensor, int64_t *waited_ns) {
     const int n = (int)sm_tensor_elems(&x->plan->tensors[tensor]);
-    float *values = malloc((size_t)n * sizeof *values);
-    double *sums = malloc((size_t)n * sizeof *sums);
-    sm_status status =
-        values != NULL && sums != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "session: no memory for %d sums", n);
-    status = status == SM_OK ? x->backend->synchronize(executable) : status;
+    float *values = sm_malloc((size_t)n * sizeof *values);
+    double *sums = sm_malloc((size_t)n * sizeof *sums);
+    sm_status status = x->backend->synchronize(executable);
     status = status == SM_OK ? x->backend->download(executable, tensor, 0, n, values) : status;
     for (int i = 0; i < n && status == SM_OK; i++) {
         sums[i] = values[i];

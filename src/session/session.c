@@ -221,9 +221,6 @@ sm_status sm_session_draw(sm_session *session, uint64_t seed) {
     char drawn[SM_FILE_DIGEST_SIZE] = "";
     bool is_same = true;
     sm_digester *digester = sm_digester_open();
-    if (digester == NULL) {
-        return sm_fail(SM_ERR_OOM, "weights: no memory for their digest");
-    }
     sm_status status = draw_params(session, seed, false, digester);
     sm_digester_text(digester, drawn);
     sm_digester_close(digester);

@@ -281,10 +281,7 @@ sm_status sm_token_output_save(sm_token_output *out, const sm_text_position *at)
     json_t *position =
         json_pack("{s:I, s:I, s:b, s:b}", "file", (json_int_t)at->file, "offset", (json_int_t)at->offset_bytes,
                   "in_document", (int)at->in_document, "is_validation", (int)at->is_validation);
-    if (record == NULL || json_object_set_new(record, "position", position) != 0) {
-        json_decref(record);
-        return sm_fail(SM_ERR_OOM, "%s: no memory to record its progress", out->partial);
-    }
+    json_object_set_new(record, "position", position);
     return write_record(out, "progress.json", record);
 }
 
@@ -312,10 +309,7 @@ static json_t *list_files(const sm_data_files *files) {
 
 sm_status sm_token_output_finish(sm_token_output *out, const sm_tokenizer *tokenizer, const sm_data_files *files) {
     json_t *record = make_record(out);
-    if (record == NULL || json_object_set_new(record, "file_list", list_files(files)) != 0) {
-        json_decref(record);
-        return sm_fail(SM_ERR_OOM, "%s: no memory to write it", out->partial);
-    }
+    json_object_set_new(record, "file_list", list_files(files));
     sm_status status = write_headers(out);
     if (status == SM_OK && out->counts[SM_VAL_SIDE].n_tokens == 0 &&
         unlinkat(out->lock, bin_names[SM_VAL_SIDE], 0) != 0) {

@@ -334,10 +334,6 @@ sm_status sm_tokenize(const sm_tokenize_job *job, sm_tokenize_result *result) {
     p.tokenizer = job->learned != NULL ? job->learned : tokenizer;
     p.id_bytes = p.tokenizer->n_tokens <= NARROW_IDS ? 2 : 4;
     description = describe_work(job, p.tokenizer, &files, p.id_bytes);
-    if (description == NULL) {
-        status = sm_fail(SM_ERR_OOM, "no memory to describe the work");
-        goto cleanup;
-    }
     SM_TRY_GOTO(sm_token_output_open(job->output, description, p.id_bytes, !files.has_stdin, &p.out));
     if (!sm_token_output_is_complete(p.out)) {
         SM_TRY_GOTO(encode_all(&p, &files));

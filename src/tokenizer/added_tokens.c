@@ -86,25 +86,23 @@ static json_t *id_of_key(const char *key) {
 // Adds those of {"ID": token, ...}, or of {"content": id, ...}, in the order of ids. `special`: contents as keys.
 static sm_status add_listed(collection *c, const json_t *object, bool by_content, const json_t *special) {
     const size_t n = json_object_size(object);
-    listed *all = calloc(n + 1, sizeof *all);
+    listed *all = sm_calloc(n + 1, sizeof *all);
     json_t *contents = json_array();
     const char *key;
     json_t *value;
     size_t i = 0;
-    sm_status status = all != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "%s: no memory for %zu tokens", c->path, n);
-    if (status == SM_OK) {
-        json_object_foreach((json_t *)object, key, value) {
-            json_array_append_new(contents, json_string(key));
-            all[i].id = by_content ? json_incref(value) : id_of_key(key);
-            all[i].token = by_content ? json_array_get(contents, i) : value;
-            i++;
-        }
-        qsort(all, n, sizeof *all, by_id);
+    sm_status status = SM_OK;
+    json_object_foreach((json_t *)object, key, value) {
+        json_array_append_new(contents, json_string(key));
+        all[i].id = by_content ? json_incref(value) : id_of_key(key);
+        all[i].token = by_content ? json_array_get(contents, i) : value;
+        i++;
     }
+    qsort(all, n, sizeof *all, by_id);
     for (i = 0; i < n && status == SM_OK; i++) {
         status = add(c, all[i].token, all[i].id, json_object_get(special, json_string_value(all[i].token)) != NULL);
     }
-    for (i = 0; all != NULL && i < n; i++) {
+    for (i = 0; i < n; i++) {
         json_decref(all[i].id);
     }
     free(all);
@@ -190,8 +188,8 @@ static sm_status collect(collection *c, const char *folder, const json_t *tokeni
         SM_TRY_GOTO(read_other(folder, "added_tokens.json", added_path, &added));
     }
     config = config != NULL ? config : json_object();
-    if (map != NULL && json_object_update(config, map) != 0) { // its names win
-        SM_TRY_GOTO(sm_fail(SM_ERR_OOM, "%s: no memory", map_path));
+    if (map != NULL) {
+        json_object_update(config, map); // its names win
     }
     SM_TRY_GOTO(add_named(&names, config, false));
     SM_TRY_GOTO(add_listed(c, decoder, false, NULL));

@@ -9,7 +9,7 @@
 
 typedef struct sm_encoder sm_encoder;
 
-// The tokenizer must outlive it. SM_ERR_OOM.
+// The tokenizer must outlive it.
 sm_status sm_encoder_new(const sm_tokenizer *tokenizer, sm_encoder **encoder);
 void sm_encoder_free(sm_encoder *encoder); // NULL is fine
 

@@ -16,10 +16,7 @@ sm_status sm_tokenizer_new(int64_t n_tokens, sm_tokenizer **tokenizer) {
                        SM_MAX_TOKEN_IDS);
     }
     sm_tokenizer *t = sm_calloc(1, sizeof *t);
-    if ((t->tokens = calloc((size_t)n_tokens, sizeof(*t->tokens))) == NULL) {
-        free(t);
-        return sm_fail(SM_ERR_OOM, "no memory for a vocabulary of %lld tokens", (long long)n_tokens);
-    }
+    t->tokens = sm_calloc((size_t)n_tokens, sizeof(*t->tokens));
     t->n_tokens = (int32_t)n_tokens;
     t->end_of_text = SM_NO_ID;
     *tokenizer = t;
@@ -38,20 +35,15 @@ void sm_tokenizer_free(sm_tokenizer *t) {
     }
 }
 
-static sm_status keep_bytes(sm_tokenizer *t, const uint8_t *bytes, size_t n_bytes, size_t *offset) {
+static void keep_bytes(sm_tokenizer *t, const uint8_t *bytes, size_t n_bytes, size_t *offset) {
     if (n_bytes > t->bytes_capacity - t->n_bytes) {
         const size_t capacity = 2 * t->bytes_capacity + n_bytes;
-        uint8_t *grown = realloc(t->bytes, capacity);
-        if (grown == NULL) {
-            return sm_fail(SM_ERR_OOM, "no memory for a vocabulary of %zu bytes", capacity);
-        }
-        t->bytes = grown;
+        t->bytes = sm_realloc(t->bytes, capacity);
         t->bytes_capacity = capacity;
     }
     memcpy(t->bytes + t->n_bytes, bytes, n_bytes);
     *offset = t->n_bytes;
     t->n_bytes += n_bytes;
-    return SM_OK;
 }
 
 static sm_status check_new(const sm_tokenizer *t, int64_t id, size_t n_bytes) {
@@ -75,7 +67,7 @@ sm_status sm_tokenizer_set(sm_tokenizer *t, int64_t id, const uint8_t *bytes, si
         return sm_fail(SM_ERR_FORMAT, "id %lld belongs to two tokens", (long long)id);
     }
     sm_token token = {.n_bytes = (uint32_t)n_bytes, .is_set = true, .is_learned = true};
-    SM_TRY(keep_bytes(t, bytes, n_bytes, &token.offset));
+    keep_bytes(t, bytes, n_bytes, &token.offset);
     t->tokens[id] = token;
     return SM_OK;
 }
@@ -91,7 +83,7 @@ sm_status sm_tokenizer_set_added(sm_tokenizer *t, int64_t id, const uint8_t *byt
                       .is_added = true,
                       .is_special = is_special,
                       .is_normalized = is_normalized};
-    SM_TRY(keep_bytes(t, bytes, n_bytes, &token.offset));
+    keep_bytes(t, bytes, n_bytes, &token.offset);
     t->tokens[id] = token;
     return SM_OK;
 }
@@ -102,11 +94,7 @@ sm_status sm_tokenizer_add_merge(sm_tokenizer *t, int32_t left, int32_t right, i
     }
     if (t->n_merges == t->merges_capacity) {
         const int32_t capacity = t->merges_capacity > 0 ? 2 * t->merges_capacity : 1024;
-        sm_merge *grown = realloc(t->merges, (size_t)capacity * sizeof(*grown));
-        if (grown == NULL) {
-            return sm_fail(SM_ERR_OOM, "no memory for %d merges", capacity);
-        }
-        t->merges = grown;
+        t->merges = sm_realloc(t->merges, (size_t)capacity * sizeof(*t->merges));
         t->merges_capacity = capacity;
     }
     t->merges[t->n_merges++] = (sm_merge){left, right, result};
@@ -126,21 +114,17 @@ static void enter_pair(sm_tokenizer *t, int32_t rank) {
     t->pairs[i] = (sm_pair_entry){pair, rank, merge->result};
 }
 
-static sm_status make_pairs(sm_tokenizer *t) {
+static void make_pairs(sm_tokenizer *t) {
     uint64_t n = 16;
     while (n < 2 * (uint64_t)t->n_merges) {
         n *= 2;
     }
-    t->pairs = malloc(n * sizeof(*t->pairs));
-    if (t->pairs == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for %d merges", t->n_merges);
-    }
+    t->pairs = sm_malloc(n * sizeof(*t->pairs));
     memset(t->pairs, 0xff, n * sizeof(*t->pairs));
     t->pair_mask = n - 1;
     for (int32_t rank = 0; rank < t->n_merges; rank++) {
         enter_pair(t, rank);
     }
-    return SM_OK;
 }
 
 static sm_status find_bytes(sm_tokenizer *t) {
@@ -208,7 +192,8 @@ sm_status sm_tokenizer_finish(sm_tokenizer *t) {
     SM_TRY(find_bytes(t));
     SM_TRY(list_added(t));
     t->end_of_text = sm_tokenizer_find_added(t, (const uint8_t *)SM_END_OF_TEXT, strlen(SM_END_OF_TEXT));
-    return make_pairs(t);
+    make_pairs(t);
+    return SM_OK;
 }
 
 // --- using it ------------------------------------------------------------------------------

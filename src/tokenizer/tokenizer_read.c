@@ -41,10 +41,7 @@ static sm_status read_token(const reading *r, const char *text, const json_t *va
     const json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
     const bool is_added = is_added_as(r->tokenizer, id, text);
     size_t n_bytes;
-    uint8_t *bytes = malloc(length + 1);
-    if (bytes == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for a token of %zu bytes", r->path, length);
-    }
+    uint8_t *bytes = sm_malloc(length + 1);
     sm_status status = SM_OK;
     const bool is_bytes = sm_byte_alphabet_read(text, length, bytes, &n_bytes);
     if (!json_is_integer(value)) {
@@ -102,10 +99,7 @@ static sm_status read_merge(const reading *r, const merge_text *m) {
     if (left == SM_NO_ID || right == SM_NO_ID) {
         return left == SM_NO_ID ? unknown(r, m, m->left, m->left_length) : unknown(r, m, m->right, m->right_length);
     }
-    char *both = malloc(length + 1);
-    if (both == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for a merge of %zu bytes", r->path, length);
-    }
+    char *both = sm_malloc(length + 1);
     memcpy(both, m->left, m->left_length);
     memcpy(both + m->left_length, m->right, m->right_length);
     const int32_t result = find(r, both, length);

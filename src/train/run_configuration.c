@@ -10,12 +10,6 @@
 
 enum { MOST_WARMUP_STEPS = 500 };
 
-static sm_status no_memory(void) { return sm_fail(SM_ERR_OOM, "run.json: no memory to write it"); }
-
-static sm_status set(json_t *object, const char *name, json_t *value) {
-    return json_object_set_new(object, name, value) == 0 ? SM_OK : no_memory(); // NULL also if `value` is NULL
-}
-
 sm_status sm_train_source_digest(sm_train_source *source) {
     if (source->digest[0] != '\0') {
         return SM_OK;
@@ -49,33 +43,34 @@ static sm_status describe_source(sm_train_source source, json_t **described) {
 static sm_status set_source(json_t *configuration, const char *name, const sm_train_source *source) {
     json_t *described;
     SM_TRY(describe_source(*source, &described));
-    return set(configuration, name, described);
-}
-
-static sm_status set_optimizer(const sm_train_settings *s, json_t *configuration) {
-    sm_step_settings settings = s->optimizer;
-    json_t *optimizer = json_object();
-    SM_TRY(set(configuration, "optimizer", optimizer));
-    SM_TRY(set(optimizer, "name", json_string(s->session->plan->optimizer->name)));
-    for (int i = 0; i < sm_setting_count(); i++) {
-        const double value = *sm_setting_of(&settings, sm_setting_at(i));
-        if (!isnan(value)) {
-            SM_TRY(set(optimizer, sm_setting_at(i)->name, json_real(value)));
-        }
-    }
+    json_object_set_new(configuration, name, described);
     return SM_OK;
 }
 
-// A constant rate has no lowest one.
-static sm_status set_schedule(sm_schedule schedule, json_t *configuration) {
-    json_t *described = json_pack("{s: s, s: I, s: I}", "kind", sm_schedule_name(schedule.kind), "warmup_steps",
-                                  (json_int_t)schedule.warmup_steps, "n_steps", (json_int_t)schedule.n_steps);
-    SM_TRY(set(configuration, "schedule", described));
-    return schedule.kind != SM_SCHEDULE_CONSTANT ? set(described, "final_fraction", json_real(schedule.final_fraction))
-                                                 : SM_OK;
+static void set_optimizer(const sm_train_settings *s, json_t *configuration) {
+    sm_step_settings settings = s->optimizer;
+    json_t *optimizer = json_object();
+    json_object_set_new(configuration, "optimizer", optimizer);
+    json_object_set_new(optimizer, "name", json_string(s->session->plan->optimizer->name));
+    for (int i = 0; i < sm_setting_count(); i++) {
+        const double value = *sm_setting_of(&settings, sm_setting_at(i));
+        if (!isnan(value)) {
+            json_object_set_new(optimizer, sm_setting_at(i)->name, json_real(value));
+        }
+    }
 }
 
-static sm_status set_work(const sm_train_settings *s, int64_t n_steps, json_t *configuration) {
+// A constant rate has no lowest one.
+static void set_schedule(sm_schedule schedule, json_t *configuration) {
+    json_t *described = json_pack("{s: s, s: I, s: I}", "kind", sm_schedule_name(schedule.kind), "warmup_steps",
+                                  (json_int_t)schedule.warmup_steps, "n_steps", (json_int_t)schedule.n_steps);
+    json_object_set_new(configuration, "schedule", described);
+    if (schedule.kind != SM_SCHEDULE_CONSTANT) {
+        json_object_set_new(described, "final_fraction", json_real(schedule.final_fraction));
+    }
+}
+
+static void set_work(const sm_train_settings *s, int64_t n_steps, json_t *configuration) {
     const sm_plan *plan = s->session->plan;
     const int64_t n_processes = sm_comm_size(s->comm);
     const struct {
@@ -94,9 +89,9 @@ static sm_status set_work(const sm_train_settings *s, int64_t n_steps, json_t *c
         {"save_every", s->save_every},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        SM_TRY(set(configuration, numbers[i].name, json_integer(numbers[i].value)));
+        json_object_set_new(configuration, numbers[i].name, json_integer(numbers[i].value));
     }
-    return set(configuration, "order", json_string(sm_order_name(s->order)));
+    json_object_set_new(configuration, "order", json_string(sm_order_name(s->order)));
 }
 
 sm_schedule sm_train_schedule(const sm_train_settings *s, int64_t n_steps) {
@@ -109,12 +104,10 @@ sm_schedule sm_train_schedule(const sm_train_settings *s, int64_t n_steps) {
 }
 
 static sm_status fill(const sm_train_settings *s, int64_t n_steps, json_t *configuration) {
-    if (s->configuration != NULL && json_object_update(configuration, (json_t *)s->configuration) != 0) {
-        return no_memory();
-    }
-    SM_TRY(set_work(s, n_steps, configuration));
-    SM_TRY(set_optimizer(s, configuration));
-    SM_TRY(set_schedule(sm_train_schedule(s, n_steps), configuration));
+    json_object_update(configuration, (json_t *)s->configuration);
+    set_work(s, n_steps, configuration);
+    set_optimizer(s, configuration);
+    set_schedule(sm_train_schedule(s, n_steps), configuration);
     SM_TRY(set_source(configuration, "data", &s->data));
     return set_source(configuration, "val_data", &s->validation);
 }

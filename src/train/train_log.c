@@ -215,15 +215,11 @@ sm_status sm_train_log_sample(sm_train_log *log, int64_t step, const char *text)
     }
     json_t *line = json_pack("{s: s, s: I, s: s}", "kind", "sample", "step", (json_int_t)step, "text", text);
     char *written = json_dumps(line, 0);
-    char *whole = NULL;
-    const int n = written != NULL ? asprintf(&whole, "%s\n", written) : -1;
-    const sm_status status =
-        n > 0 ? append(log, whole, (size_t)n) : sm_fail(SM_ERR_OOM, "%s: no memory for a sample", log->path);
+    char *whole = sm_text_of("%s\n", written);
+    const sm_status status = append(log, whole, strlen(whole));
     json_decref(line);
     free(written);
-    if (n > 0) {
-        free(whole);
-    }
+    free(whole);
     return status;
 }
 

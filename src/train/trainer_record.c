@@ -69,8 +69,6 @@ static sm_status list_checkpoints(const sm_train_record *r, int64_t **steps, int
     if (!r->is_writer) {
         *steps = sm_calloc((size_t)*n + 1, sizeof **steps);
     }
-    status = *n == 0 || *steps != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "checkpoints: no memory to list them");
-    SM_TRY(sm_comm_agree(r->settings->comm, status));
     return *n > 0 ? sm_comm_broadcast(r->settings->comm, 0, *steps, (size_t)*n * sizeof **steps) : SM_OK;
 }
 

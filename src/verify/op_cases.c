@@ -402,9 +402,6 @@ sm_status sm_op_text_plan(sm_op_kind kind, const char *text, sm_precision precis
     sm_status status = SM_OK;
     *plan = NULL;
     sm_plan *built = sm_plan_new(precision.dtype);
-    if (built == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for a plan", sm_op_name(kind));
-    }
     built->products = precision.products;
     const sm_op_info *info = sm_op_get_info(kind);
     const char *overwritten = value_of(text, "inplace") > 0 ? info->in[info->inplace_in].name : "";

@@ -292,9 +292,6 @@ static sm_status compute(const spot *s, const sample *p, float *const want[SM_MA
     sm_device *device = NULL;
     sm_session *reference = NULL;
     sm_plan *plan = sm_plan_new(SM_F32);
-    if (plan == NULL) {
-        return sm_fail(SM_ERR_OOM, "spot check: no memory for a plan");
-    }
     plan->V = s->plan->V;
     status = build(s, p, plan);
     status = status == SM_OK ? backend->open(0, &(sm_open_options){.n_threads = 1}, &device) : status;

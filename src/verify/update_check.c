@@ -545,9 +545,6 @@ static sm_status run_reference(sm_update_check *c, sm_session *session, double n
     sm_device *device = NULL;
     sm_session *reference = NULL;
     sm_plan *plan = sm_plan_new(SM_F32);
-    if (plan == NULL) {
-        return sm_fail(SM_ERR_OOM, "update check: no memory for a plan");
-    }
     status = build_update(c, session->plan, plan);
     if (status != SM_OK) {
         sm_plan_free(plan);

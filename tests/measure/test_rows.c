@@ -422,6 +422,7 @@ TEST(test_every_speed_is_marked) {
         "flops",
         "ideal_ns",
         "peak_flops",
+        "own_call_ns",    // of a call into the process of own code, not of a step
         "peak_bandwidth", // of the configuration, of the device
         "process_ns",
         "sensors.quota_throttled_ns", // of the process, not of a step
