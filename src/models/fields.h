@@ -16,7 +16,7 @@
 #define SM_FIELD_SWITCH   bool    // likewise
 #define SM_FIELD_REAL     double  // a constant of the arithmetic: it changes values, not work, and is no column
 
-// FLAG(type, member, column, view, heading, meaning, most, flag, argument, help)
+// FLAG(type, member, column, view, heading, meaning, most, flag, argument, help): a SIZE, an OPTIONAL or a WORD
 // KEPT(type, member, column, view, heading, meaning, most): config.json alone sets it
 //
 // `view` says how tables show it where rows agree: SHOWN once, QUIET not at all, as the model's name tells it. A WORD's
