@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tables.py FOLDER: tables for docs/opencl.md of what tools/vendors/check.sh kept in FOLDER (build/vendors): large
+"""tables.py FOLDER: tables of what tools/vendors/check.sh kept in FOLDER (build/vendors): large
 products and attention in bf16, a target a row; spills are the most of all programs of the target, in all formats."""
 import os
 import re
