@@ -418,7 +418,6 @@ TEST(test_every_speed_is_marked) {
         "gradient_check_ns",
         "checks_ns",   // much more than steps
         "tune_ns",     // before the first step
-        "own_call_ns", // likewise
         "flops",
         "ideal_ns",
         "peak_flops",
@@ -426,7 +425,6 @@ TEST(test_every_speed_is_marked) {
         "peak_bandwidth", // of the configuration, of the device
         "process_ns",
         "sensors.quota_throttled_ns", // of the process, not of a step
-        "own_call_ns",                // of a call that does nothing
     };
     for (int i = 0; i < sm_row_table.n_columns; i++) {
         const sm_column *column = &sm_row_table.columns[i];
