@@ -2,7 +2,7 @@
 //
 // The check runs the student's function in a separate process that may only compute (exercise/child.h), on the cases of
 // verify, and compares with the reference backend. It compares wrong results with those of known mistakes
-// (exercise/mistakes.h).
+// (exercise/mistakes.c).
 #ifndef STEPMARK_LEARN_EXERCISE_EXERCISE_H
 #define STEPMARK_LEARN_EXERCISE_EXERCISE_H
 

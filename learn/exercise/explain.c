@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "learn/exercise/mistakes.h"
 #include "os/call_filter.h"
 #include "src/processes/process.h"
 
