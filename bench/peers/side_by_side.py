@@ -157,7 +157,7 @@ class Bench:
         """The folder of a fresh model, the same for all."""
         folder = self.folder / f"model_{test.vocab or 'own'}"
         if not (folder / "config.json").exists():
-            command = [self.args.stepmark, "init", "--arch", self.args.arch, "-m", self.args.model_size]
+            command = [self.args.stepmark, "train", "--init", "--arch", self.args.arch, "-m", self.args.model_size]
             command += ["--save", str(folder)]
             command += ["--vocab", str(test.vocab)] if test.vocab else []
             command += ["--context", str(self.args.context)] if self.args.context else []

@@ -31,7 +31,7 @@ class Program(unittest.TestCase):
         self.assertEqual([row["n_batch"] for row in rows], [1, 2])
         self.assertEqual((len(rows.ok), len(rows.failed)), (2, 0))
         self.assertTrue(all(row["median_ns"] > 0 for row in rows))
-        self.assertEqual(len(said), 2)
+        self.assertGreaterEqual(len(said), 2)
 
     def test_a_file_of_rows(self):
         rows = stepmark.run("tiny", batch=1, **WORK)

@@ -177,7 +177,7 @@ def make_pages():
     bundles = []
     for machine, of_machine in zip(MACHINES, ten_machines(draw)):
         name = f"{machine[0]}-{'card' if machine[2] else 'cpu'}"
-        stepmark("bundle", write_rows(name + ".jsonl", of_machine), "--output", folder / (name + ".bundle"))
+        stepmark("report", write_rows(name + ".jsonl", of_machine), "--bundle", folder / (name + ".bundle"))
         bundles.append(folder / (name + ".bundle"))
     for path in rows:
         stepmark("report", path, "--output", path.with_suffix(".html"))

@@ -52,7 +52,7 @@ def make_page():
     for n in PROCESSES:
         run("train", "--run", pathlib.Path(temporary.name, f"n{n}"), *WORK, n=n)
     runs = [as_if_alone(pathlib.Path(temporary.name, f"n{n}"), n) for n in PROCESSES]
-    return [json.loads(line) for line in run("scaling", *runs, "--page", page, "-o", "jsonl").splitlines()]
+    return [json.loads(line) for line in run("report", "--scaling", *runs, "--page", page, "-o", "jsonl").splitlines()]
 
 
 def open_page(browser, **screen):
