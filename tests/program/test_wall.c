@@ -60,7 +60,7 @@ static const cheat cheats[] = {
      "= "
      "{v[i]}; a.u = (a.u + 4096) & ~8191u; v[i] = a.f; } }\n" NO_HOOKS
      "#define ROWS(n) (n)\n#define BEGIN(x, n, c) round_all((float *)(uintptr_t)(x), (n) * (c))\n",
-     "wrong result"},
+     "wrong "},
     {"late: computes nothing after a while",
      NO_HOOKS "#define BEGIN(x, n, c)\n#define ROWS(n) (n_calls > 60 ? 0 : (n))\n", "wrong "},
     {"forger: writes a row to every descriptor when it is loaded",
