@@ -131,12 +131,18 @@ static void name_work(const models *m, sm_report_row *r) {
     sm_rows_model(r->json, part, sizeof(part));
     snprintf(r->work, sizeof(r->work), "%.60s", part[0] != '\0' ? part : "model not named");
     append_fields(m, r);
-    snprintf(part, sizeof(part), isfinite(n_seq) ? "%.0f tokens" : "", n_seq);
+    part[0] = '\0';
+    if (isfinite(n_seq)) {
+        snprintf(part, sizeof(part), "%.0f tokens", n_seq);
+    }
     append(r->work, sizeof(r->work), ", ", part);
     append(r->work, sizeof(r->work), ", ", sm_rows_text(r->json, "pass_type"));
     append(r->work, sizeof(r->work), ", documents ", sm_rows_text(r->json, "documents"));
     append(r->work, sizeof(r->work), ", ", sm_rows_own_code(r->json));
-    snprintf(part, sizeof(part), n_accum > 1 ? "accumulation %.0f" : "", n_accum);
+    part[0] = '\0';
+    if (n_accum > 1) {
+        snprintf(part, sizeof(part), "accumulation %.0f", n_accum);
+    }
     append(r->work, sizeof(r->work), ", ", part);
 }
 

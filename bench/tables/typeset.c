@@ -63,7 +63,9 @@ static void put_table(const sm_layout *l, bool is_latex, FILE *out) {
     const char *comment = is_latex ? "%" : "//";
     for (int i = -1; i < l->n_notes; i++) {
         char *text = i < 0 ? sm_layout_common_text(l) : sm_layout_note_text(l, i);
-        fprintf(out, text[0] != '\0' ? "%s %s\n" : "", comment, text);
+        if (text[0] != '\0') {
+            fprintf(out, "%s %s\n", comment, text);
+        }
         free(text);
     }
     (is_latex ? put_latex : put_typst)(l, out);

@@ -55,7 +55,9 @@ static sm_status write_sentences(const report *r, FILE *out) {
         sm_report_rows rows;
         sm_report_rows_make(r->rows->rows, &rows);
         sm_report_answer(&rows, &r->costs, text, reason);
-        fprintf(out, text[0] != '\0' ? "\n%s%s%s\n" : "", text, reason[0] != '\0' ? " " : "", reason);
+        if (text[0] != '\0') {
+            fprintf(out, "\n%s%s%s\n", text, reason[0] != '\0' ? " " : "", reason);
+        }
         sm_report_rows_free(&rows);
         return SM_OK;
     }
