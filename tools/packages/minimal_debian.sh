@@ -3,6 +3,7 @@
 # build/debian-SUITE.tar caches it, MIRROR=URI is another mirror.
 fresh=build/debian-${suite:?}.tar
 root=$(mktemp -d)
+chmod 755 "$root" # other users work in it, too
 cleanup() {
     umount "$root/proc" "$root/sys" 2>/dev/null || true
     rm -rf --one-file-system "$root"

@@ -46,7 +46,7 @@ trap leave EXIT
 trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
-sizes="--n-layer 2 --n-head 2 --d-model 48 --d-ff 96 --vocab 256 --context 32"
+sizes="-m small --n-layer 2 --n-head 2 --d-model 48 --d-ff 96 --vocab 256 --context 32"
 common="--seq-len 32 --lr 3e-4 --seed 7"
 n_checks=0
 

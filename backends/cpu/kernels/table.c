@@ -9,7 +9,9 @@
 #define MATMUL_MEETS 3
 #endif
 
+#ifndef __clang__ // whose flag is in the Makefile
 #pragma GCC diagnostic ignored "-Woverride-init"
+#endif
 const cpu_kernel_table ISA(cpu_kernels) = {
     .run =
         {
