@@ -61,7 +61,7 @@ INCLUDES := -Iinclude -I.
 # asan's reports need lines, no more: that takes a third less time to compile.
 OPTIMISE_asan := -Og -g1 -DXXH_NO_INLINE_HINTS -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 # fuzz: millions of inputs, chosen by code coverage; tsan: data races between threads.
-OPTIMISE_fuzz := -O1 -g -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+OPTIMISE_fuzz := -O1 -g -DENCODER_KEPT=256 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 OPTIMISE_tsan := -O1 -g -fsanitize=thread
 OPTIMISE_clang := -O0
 # For development: a clean build within a minute, with all that debuggers show. Kernels are optimised a little; with less

@@ -11,7 +11,11 @@
 #include "src/tokenizer/merging.h"
 #include "src/tokenizer/pretokens.h"
 
-enum { MAX_KEY_BYTES = 16, MAX_KEPT_IDS = 11, N_KEPT = 1 << 16, N_KINDS = 2 };
+#ifndef ENCODER_KEPT
+#define ENCODER_KEPT (1 << 16) // pieces whose ids are kept; a fuzzer makes an encoder for each input, and takes fewer
+#endif
+
+enum { MAX_KEY_BYTES = 16, MAX_KEPT_IDS = 11, N_KEPT = ENCODER_KEPT, N_KINDS = 2 };
 
 typedef struct {
     uint64_t key[2]; // the bytes, then zeros
