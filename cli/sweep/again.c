@@ -179,10 +179,6 @@ static sm_status run_again(repetition *r, json_t **again) {
     SM_TRY(check_sources(r));
     say_command(r);
     SM_TRY(cli_candidate_run(&r->sweeper, &r->flags, &r->candidate, again));
-    char *text = sm_json_dump(*again); // with the digits that files have
-    json_decref(*again);
-    *again = json_loads(text, 0, NULL);
-    free(text);
     forget_digest(r, *again, "data_digest");
     forget_digest(r, *again, "weights_digest");
     return SM_OK;
