@@ -132,15 +132,20 @@ TEST(code_of_ones_own_is_ranked_apart) {
     json_array_append_new(rows, own);
     json_array_append_new(rows, make_row("A", "fused", 100));
     json_t *brought = make_row("B", "fused", 200);
-    json_object_set_new(brought, "own_kernels", json_string("backend my.so (fnv1a64:2)"));
+    json_object_set_new(brought, "own_kernels", json_string("gelu_forward=other.c (fnv1a64:2)"));
     json_array_append_new(rows, brought);
+    json_t *library = make_row("C", "fused", 300); // a backend in the measuring process
+    json_object_set_new(library, "own_kernels", json_string("backend my.so (fnv1a64:3)"));
+    json_array_append_new(rows, library);
     json_t *records = NULL;
     json_t *refused = NULL;
     sm_leaderboard_make(rows, NULL, NULL, &records, &refused);
     assert_int_equal(json_array_size(records), 3);
+    assert_int_equal(json_array_size(refused), 1);
+    assert_string_equal(text_at(refused, 0, "machine"), "C");
     for (size_t i = 0; i < 3; i++) {
         static const char *const machines[] = {"A", "A", "B"};
-        static const char *const codes[] = {NULL, "gelu_forward=my.c (fnv1a64:1)", "backend my.so (fnv1a64:2)"};
+        static const char *const codes[] = {NULL, "gelu_forward=my.c (fnv1a64:1)", "gelu_forward=other.c (fnv1a64:2)"};
         static const int places[] = {1, 1, 2};
         const char *marks = text_at(records, i, "marks");
         assert_string_equal(text_at(records, i, "machine"), machines[i]);
