@@ -55,9 +55,12 @@ bool sm_format_of_file(const char *path, sm_format *format) {
 }
 
 int sm_table_find(const sm_table *table, const char *name) {
+    static _Thread_local int next; // most are asked for in the order of the table
     for (int i = 0; i < table->n_columns; i++) {
-        if (strcmp(table->columns[i].name, name) == 0) {
-            return i;
+        const int at = (next + i) % table->n_columns;
+        if (strcmp(table->columns[at].name, name) == 0) {
+            next = at + 1;
+            return at;
         }
     }
     return -1;
