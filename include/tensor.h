@@ -100,4 +100,10 @@ static inline size_t sm_tensor_bytes(const sm_tensor *t) {
     return (size_t)sm_tensor_elems(t) * sm_dtype_size(t->dtype);
 }
 
+// Whether they have bytes in common.
+static inline bool sm_tensors_overlap(const sm_tensor *a, const sm_tensor *b) {
+    return a->arena == b->arena && a->offset_bytes < b->offset_bytes + sm_tensor_bytes(b) &&
+           b->offset_bytes < a->offset_bytes + sm_tensor_bytes(a);
+}
+
 #endif

@@ -640,9 +640,13 @@ sm_status sm_exchange_run(sm_exchange *x, sm_executable *executable, int at, int
                : sm_fail(SM_ERR_INTERNAL, "%s: the session has no way to do it", sm_op_name(op->kind));
 }
 
-sm_status sm_exchange_finish(sm_exchange *x) {
+sm_status sm_exchange_finish(sm_exchange *x, int tensor) {
     for (int i = 0; x != NULL && i < 2 * x->plan->n_ops; i++) {
-        SM_TRY(finish(x, &x->transfers[i]));
+        transfer *t = &x->transfers[i];
+        const sm_tensor *tensors = x->plan->tensors;
+        if (t->ticket != 0 && (tensor == SM_NO_TENSOR || sm_tensors_overlap(&tensors[t->tensor], &tensors[tensor]))) {
+            SM_TRY(finish(x, t));
+        }
     }
     return SM_OK;
 }

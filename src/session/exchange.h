@@ -30,8 +30,11 @@ sm_status sm_exchange_broadcast(sm_exchange *exchange, void *data, size_t size_b
 // Whether all processes have these bytes. NULL: they do.
 sm_status sm_exchange_is_same(sm_exchange *exchange, const void *data, size_t size_bytes, bool *is_same);
 
-// Waits for everything in progress.
-sm_status sm_exchange_finish(sm_exchange *exchange);
+// Waits for what is in progress in this tensor's memory; SM_NO_TENSOR: for everything.
+//
+// Processes read at different ops, as each draws its own checks: what a read does not need stays in progress, because all
+// hand over the same exchanges together, at ops that all come to.
+sm_status sm_exchange_finish(sm_exchange *exchange, int tensor);
 
 // Copies elements of a sharded state between host memory and the slices that hold them. All processes must call a read,
 // and all get the values; in a write each takes its own.

@@ -56,7 +56,7 @@ size_t sm_session_memory(const sm_device *device, const sm_plan *plan) {
 
 void sm_session_close(sm_session *session) {
     if (session != NULL) {
-        (void)sm_exchange_finish(session->exchange); // copies into freed memory must not happen
+        (void)sm_exchange_finish(session->exchange, SM_NO_TENSOR); // copies into freed memory must not happen
         if (session->executable != NULL) {
             session->device->backend->release(session->executable);
         }
@@ -97,7 +97,7 @@ static sm_status check_transfer(const sm_session *session, int tensor, int64_t o
 // Sums of gradients, or gathers of a sharded optimizer's weights, may be in progress.
 static sm_status finish_exchange_of(sm_session *session, int tensor) {
     const sm_role role = session->plan->tensors[tensor].role;
-    return role == SM_ROLE_GRADIENT || role == SM_ROLE_PARAMETER ? sm_exchange_finish(session->exchange) : SM_OK;
+    return role == SM_ROLE_GRADIENT || role == SM_ROLE_PARAMETER ? sm_exchange_finish(session->exchange, tensor) : SM_OK;
 }
 
 // Threads, because there are hundreds of millions of weights.

@@ -94,8 +94,7 @@ static bool may_write_inputs(const sm_device_info *info) {
 static bool is_written(const spot *s, const sm_tensor *in) {
     for (int k = 0; k < SM_MAX_OUT; k++) {
         const sm_tensor *out = spot_out(s, k);
-        if (out != NULL && out->arena == in->arena && out->offset_bytes < in->offset_bytes + sm_tensor_bytes(in) &&
-            in->offset_bytes < out->offset_bytes + sm_tensor_bytes(out)) {
+        if (out != NULL && sm_tensors_overlap(out, in)) {
             return true;
         }
     }

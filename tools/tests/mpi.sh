@@ -331,6 +331,8 @@ compare_few_cards() {
         train nccl 2 $cards --steps "$steps" --shard optimizer
         grep -q "gradients travel by NCCL .*, Ring, Simple; ordered by a flag" "$work/err" || fail "auto: no NCCL"
         agree host nccl 0
+        # Each process reads what its own checks of the last step draw, amid exchanges that all hand over together.
+        for _ in 1 2 3; do train nccl 2 $cards --steps 1 --shard optimizer; done
     }
     have_none
 }
