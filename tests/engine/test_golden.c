@@ -414,8 +414,6 @@ static variant variants[] = {
     {"llama", "reference", SM_MODE_FUSED},
     {"llama", "cpu", SM_MODE_NAIVE},
     {"llama", "cpu", SM_MODE_FUSED},
-    {"llama_tied", "reference", SM_MODE_NAIVE},
-    {"llama_tied", "cpu", SM_MODE_FUSED},
     {"qwen3", "reference", SM_MODE_NAIVE},
     {"qwen3", "reference", SM_MODE_FUSED},
     {"qwen3", "cpu", SM_MODE_NAIVE},

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the goldens next to this file: what PyTorch computes for a tiny GPT-2, two tiny Llamas and a Qwen 3.
+"""Writes the goldens next to this file: what PyTorch computes for a tiny GPT-2, a tiny Llama and a tiny Qwen 3.
 
 Two golden computations share a model and one seed; README.md says what each file holds.
 The truth is computed in float64 and stored as float32 (arrays) or decimal (scalars). Nothing
@@ -11,6 +11,7 @@ in the output comes from anywhere but a seeded random generator.
 import argparse
 import json
 import pathlib
+import textwrap
 
 import numpy as np
 import torch
@@ -57,11 +58,10 @@ def qwen3(**variant):
 
 
 # By folder, with the norm that gradients are clipped to: GPT-2; a Llama whose heads share keys and values, with a
-# head of its own; one with neither; a Qwen 3 whose 4 heads of 6 channels are wider than the model, with a tied head.
+# head of its own; a Qwen 3 whose 4 heads of 6 channels are wider than the model, with a tied head.
 MODELS = {
     ".": (gpt2, 2.0),
     "llama": (lambda: llama(num_attention_heads=4, num_key_value_heads=2, tie_word_embeddings=False), 2.75),
-    "llama_tied": (lambda: llama(num_attention_heads=2, num_key_value_heads=2, tie_word_embeddings=True), 2.75),
     "qwen3": (lambda: qwen3(num_attention_heads=4, num_key_value_heads=2, head_dim=6, tie_word_embeddings=True), 2.75),
 }
 
@@ -168,7 +168,10 @@ def plain_run(model, stream):
 
 
 def write_json(path, value):
-    path.write_text(json.dumps(value, indent=1) + "\n")
+    """A line for each record of a list, wrapped where it is longer than others may be."""
+    lines = json.dumps(value).replace("}, {", "},\n{").replace("[{", "[\n{").splitlines()
+    wrapped = (textwrap.fill(line, 118, subsequent_indent=" ", break_on_hyphens=False, break_long_words=False) for line in lines)
+    path.write_text("\n".join(wrapped) + "\n")
 
 
 def write_goldens(folder, out):

@@ -3,7 +3,6 @@ fixed weights and gradients, and the losses of models that they train (README.md
 named on the command line.
 """
 
-import json
 import pathlib
 import sys
 
@@ -14,7 +13,7 @@ from bitsandbytes.optim import AdamW8bit
 from lion_pytorch import Lion
 from safetensors.numpy import save_file
 
-from make_goldens import loss_of, make_model, stream_batch
+from make_goldens import loss_of, make_model, stream_batch, write_json
 
 N_STEPS = 4
 SHAPES = {"embed": (24, 16), "h.0.wide": (16, 40), "h.0.tall": (40, 16), "h.0.bias": (40,)}
@@ -150,7 +149,7 @@ def main():
         for case, changed in RUNS.items():
             settings = CASES[case] | changed | dict(grad_clip=RUN_CLIP)
             runs.append(dict(model=folder, **settings, losses=train(settings, folder, stream)))
-    (out / "optimizers.json").write_text(json.dumps(dict(n_steps=N_STEPS, cases=cases, runs=runs), indent=1) + "\n")
+    write_json(out / "optimizers.json", dict(n_steps=N_STEPS, cases=cases, runs=runs))
 
 
 main()

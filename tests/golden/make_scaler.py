@@ -3,12 +3,13 @@ optimizers.safetensors where some steps overflow (README.md). Writes into this f
 line.
 """
 
-import json
 import pathlib
 import sys
 
 import torch
 from safetensors.numpy import load_file, save_file
+
+from make_goldens import write_json
 
 NAMES = ["embed", "h.0.wide", "h.0.tall", "h.0.bias"]
 N_STEPS = 14
@@ -45,7 +46,7 @@ def main():
                           norm=None if step in SPOILT else norm))
     save_file({name: param.detach().numpy() for name, param in params.items()}, out / "scaler.safetensors")
     settings = dict(lr=ADAMW["lr"], beta1=0.8, beta2=0.95, eps=ADAMW["eps"], weight_decay=DECAY, grad_clip=GRAD_CLIP)
-    (out / "scaler.json").write_text(json.dumps(dict(scaler=SCALER, settings=settings, steps=steps), indent=1) + "\n")
+    write_json(out / "scaler.json", dict(scaler=SCALER, settings=settings, steps=steps))
 
 
 main()

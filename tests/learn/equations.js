@@ -1,5 +1,6 @@
 // equations.js [--write]: every equation of docs/equations.md as the page's parser reads it, without a browser: its tree,
-// in one line, is that of equations.txt next to this file. --write rewrites that file; read what has changed.
+// in one line, is that of equations.txt next to this file, in the same order. --write rewrites that file; read what has
+// changed.
 //
 //   {a b} / {c}  a fraction    a_{i}, a^{2}  a subscript, a superscript    sum_{n}  with an index below    sqrt{a}    <a b>  a row
 'use strict';
@@ -58,13 +59,15 @@ const faults = (node) => {
 
 const text = fs.readFileSync(path.join(root, 'docs', 'equations.md'), 'utf8');
 const lines = [];
+const labels = [];
 let failed = false;
 const fail = (message) => { console.error(`equations: ${message}`); failed = true; };
 for (const section of text.split(/^## /m).slice(1)) {
     const kind = section.slice(0, section.indexOf('\n'));
     for (const equation of math.describe(section.slice(kind.length)).flatMap((block) => find(block, 'math'))) {
         const label = equation.attributes['aria-label'];
-        lines.push(`${kind}: ${label}\n    ${say(equation)}`);
+        lines.push(`${kind}: ${say(equation)}`);
+        labels.push(label);
         for (const fault of faults(equation)) fail(`${kind}: ${label}: ${fault}`);
     }
 }
@@ -72,7 +75,7 @@ const written = lines.join('\n') + '\n';
 if (process.argv[2] === '--write') fs.writeFileSync(expected, written);
 const wanted = fs.readFileSync(expected, 'utf8').split('\n');
 const at = written.split('\n').findIndex((line, i) => line !== wanted[i]);
-if (at >= 0) fail(`line ${at + 1} of equations.txt: ${wanted[at]}\n  is now ${written.split('\n')[at]}; --write rewrites it`);
-if (lines.length === 0 || wanted.length !== written.split('\n').length) fail(`${lines.length} equations; equations.txt has ${wanted.length >> 1}`);
+if (at >= 0) fail(`line ${at + 1} of equations.txt: ${wanted[at]}\n  is now ${written.split('\n')[at]}, of ${labels[at]}; --write rewrites it`);
+if (lines.length === 0 || wanted.length !== written.split('\n').length) fail(`${lines.length} equations; equations.txt has ${wanted.length - 1}`);
 if (failed) process.exit(1);
 console.log(`equations: ${lines.length} are read as equations.txt has them`);

@@ -1,5 +1,5 @@
-// Output on a terminal: no subcommand writes a line that is wider than its 80 columns, and tables of
-// fixed rows are, on 80 and 120, as in tests/golden/screens (STEPMARK_WRITE_SCREENS=1 rewrites these).
+// Output on a terminal: no subcommand writes a line that is wider than its columns, 80 or 120, and tables of fixed rows
+// are as in tests/golden/screens, on one of these widths or both (STEPMARK_WRITE_SCREENS=1 rewrites these).
 #include <jansson.h>
 
 #include "tests/support/test.h"
@@ -266,10 +266,24 @@ static void hide_sizes(void) {
     }
 }
 
+// On 120 columns most have the same on fewer lines: these have tables that stand upright on 80, or more columns.
+static bool has_golden(const char *name, int n_columns) {
+    static const char *const wide[] = {"exercise", "leaderboard", "modes", "one_row"};
+    for (size_t i = 0; i < sizeof(wide) / sizeof(wide[0]) && n_columns == 120; i++) {
+        if (strcmp(name, wide[i]) == 0) {
+            return true;
+        }
+    }
+    return n_columns == 80 && strcmp(name, "exercise") != 0; // one_row stands upright
+}
+
 static void compare_with_golden(const char *name, int n_columns) {
     static char golden[SCREEN_SIZE];
     char path[COMMAND_SIZE];
     expect_fits(name, n_columns);
+    if (!has_golden(name, n_columns)) {
+        return;
+    }
     hide_sizes();
     snprintf(path, sizeof(path), SM_TEST_GOLDEN_DIR "/screens/%s.%d.txt", name, n_columns);
     const bool writes = getenv("STEPMARK_WRITE_SCREENS") != NULL;
@@ -435,7 +449,7 @@ TEST(goldens_of_files) {
         const char *name;
         const char *arguments;
     } cases[] = {
-        {"walk", "walk -m tiny --n-layer 1"},
+        {"walk", "walk -m tiny --n-layer 1 --at attention_forward"},
         {"page", "page -m tiny --backend none --output page.html"},
         {"exercise", "exercise"},
         {"tokenizer", "tokenize --vocab-size 300 --output tok text.txt"},
