@@ -3,9 +3,6 @@
 // a card of NVIDIA's, it uses that card and its libraries. Elsewhere it starts again with a card in the host's memory
 // (tests/shims).
 #include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -219,7 +216,7 @@ static cl_mem make_buffer(const opencl_device *d, size_t size_bytes, void *all) 
 
 static void sum_parts(const opencl_device *d, int n_ranks, int own_rank, bool rounds, void *result) {
     const size_t theirs_bytes = (size_t)(n_ranks - 1) * EACH * sizeof(float);
-    void *theirs = calloc(1, theirs_bytes), *own = calloc(N, sizeof(float));
+    AUTO_FREE void *theirs = calloc(1, theirs_bytes), *own = calloc(N, sizeof(float));
     assert_true(theirs != NULL && own != NULL);
     for (int rank = 0; rank < n_ranks; rank++) {
         for (int i = 0; i < N; i++) {
@@ -248,7 +245,6 @@ static void sum_parts(const opencl_device *d, int n_ranks, int own_rank, bool ro
     opencl_release_kernel(kernel);
     opencl_release_buffer(theirs_buffer);
     opencl_release_buffer(sum);
-    free(theirs);
     free(own);
 }
 

@@ -1,6 +1,4 @@
 // test_cpu_math.c: the cpu backend's exp, 2^x, GELU and sigmoid against the C library's in double.
-#include <math.h>
-
 #include "tests/support/test.h"
 #include "backends/cpu/common/gate.h"
 #include "backends/cpu/common/math.h"

@@ -1,10 +1,6 @@
 // test_cpu_product.c: the cpu backend's bf16 matmuls, kernel by kernel, against sums in double: the three matmuls of a
 // linear layer, with W as (C,F) and as (F,C), their epilogues, odd shapes, k deeper than a slice, and one to four
 // threads, on every instruction set of this processor.
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/support/test.h"
 #include "tests/support/cpu_kernel_run.h"
 #include "backends/cpu/cpu.h"

@@ -2,9 +2,6 @@
 // magnitude; non-finite values stay non-finite; the same bits on any number of threads; training as in fp32. All but
 // the refusal need a processor with AMX.
 #include <float.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tests/support/test.h"
 #include "tests/support/cpu_kernel_run.h"
@@ -164,7 +161,7 @@ static void expect_close(const operands *o, const char *what, int n_threads, int
 
 static void check_product(product of, int n_threads) {
     operands o = make_operands(of);
-    float *before = make(o.g.m * o.g.n);
+    AUTO_FREE float *before = make(o.g.m * o.g.n);
     fill(before, o.g.m * o.g.n, 3);
     run(&o, isa->kernels_x6, n_threads);
     for (int64_t i = 0; i < o.g.m * o.g.n; i++) {
@@ -181,7 +178,6 @@ static void check_product(product of, int n_threads) {
         }
         expect_close(&o, "result", n_threads, i, (double)o.c[i], expected, 2 * tolerance);
     }
-    free(before);
     free_operands(&o);
 }
 

@@ -1,9 +1,6 @@
 // test_cpu_stream.c: results that the cpu backend's kernels store bypassing the caches have the same bits as those
 // stored into them: ops of many rows, of which every eighth is the same, against ops of eight rows, on every
 // instruction set of this processor, in fp32 and bf16, with one and two threads.
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/support/test.h"
 #include "tests/support/cpu_kernel_run.h"
 #include "backends/cpu/cpu.h"

@@ -1,8 +1,5 @@
 // test_cpu_topology.c: masks, and threads that are unbound again.
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tests/support/test.h"
 #include "backends/cpu/threads/topology.h"

@@ -4,9 +4,6 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -49,12 +46,11 @@ static char *stream_path(const char *name) {
 }
 
 static void open_stream(int stream, const char *name) {
-    char *path = stream_path(name);
+    AUTO_FREE char *path = stream_path(name);
     int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     if (file < 0 || dup2(file, stream) < 0) {
         _exit(126);
     }
-    free(path);
 }
 
 static pid_t start(const char *line, const conditions *c) {
@@ -106,12 +102,11 @@ static int wait_for_end(pid_t pid, double limit_s) {
 
 static char *read_stream(const char *name) {
     static char text[1 << 20];
-    char *path = stream_path(name);
+    AUTO_FREE char *path = stream_path(name);
     FILE *file = fopen(path, "r");
     assert_non_null(file);
     text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
     fclose(file);
-    free(path);
     return text;
 }
 
@@ -195,7 +190,7 @@ static pid_t start_failing(int i, int limit_s) {
 static bool is_told(int i, pid_t pid, char said[1024]) {
     place = i;
     const int code = wait_for_end(pid, END_S);
-    json_t *rows = read_rows();
+    json_auto_t *rows = read_rows();
     const json_t *row = row_of(rows, "opencl");
     const json_t *cpu = row_of(rows, "cpu");
     snprintf(said, 1024, "%s: exit %d, %s: %s; the cpu: %s: %s", failures[i].fault, code, text_of(row, "status"),
@@ -203,7 +198,6 @@ static bool is_told(int i, pid_t pid, char said[1024]) {
     const bool told = strcmp(text_of(row, "status"), failures[i].status) == 0 &&
                       strstr(text_of(row, "reason"), failures[i].reason) != NULL && code == failures[i].code &&
                       strcmp(text_of(cpu, "status"), "ok") == 0;
-    json_decref(rows);
     return told;
 }
 
@@ -241,11 +235,10 @@ TEST(facts_that_cannot_be) {
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
         pid_t pid = start(TINY " --backend opencl,cpu", &(conditions){faults[i], -1, 0});
         assert_int_equal(wait_for_end(pid, END_S), 0);
-        json_t *rows = read_rows();
+        json_auto_t *rows = read_rows();
         assert_string_equal(text_of(row_of(rows, "opencl"), "status"), "skipped");
         assert_non_null(strstr(text_of(row_of(rows, "opencl"), "reason"), reasons[i]));
         assert_string_equal(text_of(row_of(rows, "cpu"), "status"), "ok");
-        json_decref(rows);
         assert_int_equal(wait_for_end(start("devices -o json", &(conditions){faults[i], -1, 0}), END_S), 0);
         assert_non_null(strstr(read_stream("out"), reasons[i]));
     }
@@ -289,7 +282,7 @@ static bool has_come(const conditions *c, const char *begun) {
 
 // Sends the signal once the program has come there, and a moment later; the seconds until it has ended.
 static double end_by_signal(const char *line, const conditions *c, int number, const char *begun) {
-    char *path = temp_path("hangs");
+    AUTO_FREE char *path = temp_path("hangs");
     unlink(path);
     setenv("STEPMARK_HANGS", path, 1);
     pid_t pid = start(line, c);
@@ -298,7 +291,6 @@ static double end_by_signal(const char *line, const conditions *c, int number, c
         nap();
     }
     unsetenv("STEPMARK_HANGS");
-    free(path);
     nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
     start_ns = sm_now_ns();
     assert_int_equal(kill(pid, number), 0);
@@ -335,9 +327,8 @@ static void expect_end_by_signal(const char *line, const conditions *c, int numb
 
 TEST(signals_end_everything) {
     expect_end_by_signal(TINY " -r 1000000 --backend cpu", &usual, SIGTERM, "cpu: tiny");
-    json_t *rows = read_rows();
+    json_auto_t *rows = read_rows();
     assert_true(json_array_size(rows) == 1);
-    json_decref(rows);
     expect_end_by_signal("run -m tiny -b 1 --seq-len 8 -r 1000000 --backend cpu", &usual, SIGINT, "");
     expect_end_by_signal("devices --peaks --backend cpu --min-time 100", &usual, SIGTERM, "measuring");
 }
@@ -347,18 +338,17 @@ TEST(signals_end_hanging_drivers) {
         skip();
     }
     expect_end_by_signal(TINY, &(conditions){"clFinish hang 1", -1, 0}, SIGTERM, NULL);
-    json_t *rows = read_rows();
+    json_auto_t *rows = read_rows();
     assert_string_equal(text_of(row_of(rows, "cpu"), "status"), "ok");
     assert_string_equal(text_of(row_of(rows, "opencl"), "status"), "skipped");
     assert_non_null(strstr(text_of(row_of(rows, "opencl"), "reason"), "interrupted during"));
-    json_decref(rows);
     expect_end_by_signal("devices", &(conditions){"clGetPlatformIDs hang 1", -1, 0}, SIGINT, NULL);
 }
 
 // --- limits ----------------------------------------------------------------------------------------
 
 TEST(every_object_is_released) {
-    char *path = temp_path("objects");
+    AUTO_FREE char *path = temp_path("objects");
     char type[32];
     int n_processes = 0;
     if (opencl_path[0] == '\0') {
@@ -368,7 +358,6 @@ TEST(every_object_is_released) {
     assert_int_equal(wait_for_end(start(TINY " --backend opencl", &(conditions){"none 0 1", -1, 0}), 120), 0);
     unsetenv("STEPMARK_OBJECTS");
     FILE *file = fopen(path, "r");
-    free(path);
     assert_non_null(file);
     for (; fscanf(file, "%31s", type) == 1; n_processes++) {
         if (strcmp(type, "end") != 0) {
@@ -385,9 +374,8 @@ TEST(a_device_without_parts_has_peaks) {
     }
     const conditions whole = {"clCreateSubDevices -18 1", -1, 0};
     assert_int_equal(wait_for_end(start("devices --peaks --backend opencl --min-time 0.01 -o json", &whole), 120), 0);
-    json_t *rows = json_loads(read_stream("out"), 0, NULL);
+    json_auto_t *rows = json_loads(read_stream("out"), 0, NULL);
     assert_true(json_array_size(rows) > 0);
-    json_decref(rows);
 }
 
 TEST(limits_are_told) {

@@ -1,7 +1,4 @@
 // test_machine.c: the facts of this machine, whatever it is, and how a row stores them.
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/support/test.h"
 #include "bench/rows/machine.h"
 #include "bench/rows/row.h"
@@ -9,7 +6,7 @@
 TEST(test_machine_facts) {
     setenv("OMP_STEPMARK_TEST", "a\xFF", 1);
     char *argv[] = {(char[]){"stepmark"}, (char[]){"\xC3\x28"}, NULL};
-    json_t *facts = NULL;
+    json_auto_t *facts = NULL;
     sm_machine_facts(2, argv, &facts);
     assert_true(json_is_string(sm_json_get(facts, "kernel")));
     assert_true(json_integer_value(sm_json_get(facts, "memory_bytes")) > 0);
@@ -18,7 +15,7 @@ TEST(test_machine_facts) {
     assert_string_equal(json_string_value(sm_json_get(facts, "environment.OMP_STEPMARK_TEST")), "a\xEF\xBF\xBD");
     assert_string_equal(json_string_value(json_array_get(sm_json_get(facts, "argv"), 1)), "\xEF\xBF\xBD(");
     // A row takes the facts, and the device's among its own copy of them.
-    sm_row row;
+    RELEASED_BY(sm_row_free) sm_row row;
     const sm_device_info info = {.id = "fake:0", .name = "Fake 1"};
     sm_row_init(&row);
     sm_row_set_machine(&row, facts);
@@ -30,8 +27,6 @@ TEST(test_machine_facts) {
     const sm_device_info host = {.id = "fake:1", .name = "pthread-Fake", .is_host_processor = true};
     sm_row_set_device(&row, "fake", &host);
     assert_string_equal(row.gpu_info, "");
-    sm_row_free(&row);
-    json_decref(facts);
     assert_true(sm_machine_peak_rss_bytes() > 0);
 }
 
@@ -39,13 +34,12 @@ TEST(test_machine_facts) {
 TEST(test_peak_rss) {
     const size_t size_bytes = (size_t)64 << 20;
     int64_t before_bytes = sm_machine_peak_rss_bytes();
-    char *block = malloc(size_bytes);
+    AUTO_FREE char *block = malloc(size_bytes);
     assert_non_null(block);
     memset(block, 1, size_bytes);
     assert_int_equal(block[size_bytes / 2], 1);
     assert_true(sm_machine_peak_rss_bytes() >= before_bytes);
     assert_true(sm_machine_peak_rss_bytes() >= (int64_t)size_bytes);
-    free(block);
     sm_machine_reset_peak_rss();
     assert_true(sm_machine_peak_rss_bytes() > 0);
 }

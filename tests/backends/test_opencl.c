@@ -1,11 +1,7 @@
 // test_opencl.c: the opencl backend on the first usable device: correct ops and steps in both families of kernels;
 // repeatable bits; the cpu backend's losses; messages when memory or a build fails, or a kernel hangs; and the cache of
 // built programs. Skipped, with the reason, without a device.
-#include <math.h>
-#include <stdio.h>
 #include <limits.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tests/support/test.h"
 #include "clock.h"
@@ -265,7 +261,7 @@ TEST(test_timed) {
     sm_device *device = open_device(NULL);
     sm_session *timed = start_training(device, 0);
     sm_session *plain = start_training(device, 0);
-    int64_t *op_ns = calloc((size_t)timed->plan->n_ops, sizeof *op_ns);
+    AUTO_FREE int64_t *op_ns = calloc((size_t)timed->plan->n_ops, sizeof *op_ns);
     double losses[2];
     int n_timed = 0;
     assert_non_null(op_ns);
@@ -280,7 +276,6 @@ TEST(test_timed) {
     }
     assert_true(n_timed > timed->plan->n_ops / 2); // a clock may be coarse
     assert_true(losses[0] == losses[1]);
-    free(op_ns);
     sm_session_close(timed);
     sm_session_close(plain);
     backend->close(device);
@@ -382,7 +377,7 @@ TEST(test_large_indices) {
     cl_int code = CL_SUCCESS;
     const sm_embedded *prelude = opencl_find_source("prelude");
     assert_non_null(prelude);
-    char *source = NULL;
+    AUTO_FREE char *source = NULL;
     assert_true(asprintf(&source, "#define SM_ACTIVATION_PAIRS(X)\n%.*s%s", (int)prelude->size_bytes, prelude->text,
                          probe) > 0);
     check(opencl_build_source(device, "probe", source, "-cl-std=CL1.2", &program));
@@ -406,7 +401,6 @@ TEST(test_large_indices) {
     opencl.clReleaseMemObject(out);
     opencl.clReleaseKernel(kernel);
     opencl.clReleaseProgram(program);
-    free(source);
     backend->close(&device->base);
 }
 
@@ -479,11 +473,10 @@ TEST(test_cache) {
     assert_null(load_entry("key", &size_bytes));
     for (int fault = 0; fault < 4; fault++) {
         opencl_cache_store("key", binary, sizeof binary);
-        unsigned char *loaded = load_entry("key", &size_bytes);
+        AUTO_FREE unsigned char *loaded = load_entry("key", &size_bytes);
         assert_non_null(loaded);
         assert_int_equal(size_bytes, sizeof binary);
         assert_memory_equal(loaded, binary, sizeof binary);
-        free(loaded);
         assert_null(load_entry("another key", &size_bytes));
         switch (fault) { // magic, key, binary, length
         case 0: damage_entry(0, false); break;
@@ -659,13 +652,12 @@ static void run_product(sm_device *device, bool tuned, float dw[TUNED_ELEMS]) {
     assert_int_equal(e->tune_ns > 0, tuned);
     for (int t = 0; t < plan->n_tensors; t++) {
         const int64_t n = sm_tensor_elems(&plan->tensors[t]);
-        float *values = calloc((size_t)n, sizeof *values);
+        AUTO_FREE float *values = calloc((size_t)n, sizeof *values);
         assert_non_null(values);
         if (sm_op_case_is_input(plan, t)) {
             sm_op_case_fill(kind, index, plan, t, values);
             check(backend->upload(e, t, 0, n, values));
         }
-        free(values);
     }
     const sm_op *op = &plan->ops[plan->n_ops - 1];
     check(backend->execute(e, (sm_range){0, plan->n_ops}, NULL));

@@ -1,7 +1,5 @@
 // test_opencl_copies.c: copies during computation, as two processes' devices exchange gradients: out, in, added, and
 // rounded to bf16, exact to the bit; and a copy of the weights. Skipped, with the reason, without a device.
-#include <stdlib.h>
-
 #include "tests/support/test.h"
 #include "bf16.h"
 #include "tests/support/kept_weights.h"

@@ -1,11 +1,6 @@
 // test_opencl_narrow.c: data in bf16 and fp16 on the first usable opencl device: conversions bit by bit, every op and
 // whole steps in both families of kernels, and training that learns as in fp32. Skipped, with the reason, where there
 // is no device.
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/support/test.h"
 #include "number_format.h"
 #include "tests/support/opencl_ops.h"
@@ -20,8 +15,8 @@ static const sm_dtype formats[] = {SM_BF16, SM_F16};
 enum { N_CODES = 0x10000, N_VALUES = 4 * N_CODES + 3 };
 
 static void fill_values(sm_dtype dtype, float *values) {
-    uint16_t *codes = malloc(N_CODES * sizeof *codes);
-    float *numbers = malloc(N_CODES * sizeof *numbers);
+    AUTO_FREE uint16_t *codes = malloc(N_CODES * sizeof *codes);
+    AUTO_FREE float *numbers = malloc(N_CODES * sizeof *numbers);
     assert_non_null(codes);
     assert_non_null(numbers);
     for (uint32_t i = 0; i < N_CODES; i++) {
@@ -39,8 +34,6 @@ static void fill_values(sm_dtype dtype, float *values) {
     values[4 * N_CODES] = 1e30f;
     values[4 * N_CODES + 1] = -65520.0f; // the first that fp16 has no finite number for
     values[4 * N_CODES + 2] = 65519.996f;
-    free(codes);
-    free(numbers);
 }
 
 // The results of the prelude's stores and loads: codes, and these as floats again.
@@ -63,7 +56,7 @@ static void convert_on_device(opencl_device *device, sm_dtype dtype, int vector,
     char options[128];
     const sm_embedded *prelude = opencl_find_source("prelude");
     assert_non_null(prelude);
-    char *source = malloc(prelude->size_bytes + sizeof probe);
+    AUTO_FREE char *source = malloc(prelude->size_bytes + sizeof probe);
     assert_non_null(source);
     memcpy(source, prelude->text, prelude->size_bytes);
     memcpy(source + prelude->size_bytes, probe, sizeof probe);
@@ -88,17 +81,16 @@ static void convert_on_device(opencl_device *device, sm_dtype dtype, int vector,
     }
     opencl.clReleaseKernel(kernel);
     opencl.clReleaseProgram(program);
-    free(source);
 }
 
 static bool is_same(float x, float y) { return (isnan(x) && isnan(y)) || (x == y && signbit(x) == signbit(y)); }
 
 static void check_conversions(opencl_device *device, sm_dtype dtype, int vector) {
-    float *values = malloc(N_VALUES * sizeof *values);
-    float *expected = malloc(N_VALUES * sizeof *expected);
-    float *wide = malloc(N_VALUES * sizeof *wide);
-    float *widened = malloc(N_VALUES * sizeof *widened);
-    uint16_t *codes = malloc(N_VALUES * sizeof *codes);
+    AUTO_FREE float *values = malloc(N_VALUES * sizeof *values);
+    AUTO_FREE float *expected = malloc(N_VALUES * sizeof *expected);
+    AUTO_FREE float *wide = malloc(N_VALUES * sizeof *wide);
+    AUTO_FREE float *widened = malloc(N_VALUES * sizeof *widened);
+    AUTO_FREE uint16_t *codes = malloc(N_VALUES * sizeof *codes);
     assert_true(values != NULL && expected != NULL && wide != NULL && widened != NULL && codes != NULL);
     fill_values(dtype, values);
     memcpy(expected, values, N_VALUES * sizeof *values);
@@ -113,11 +105,6 @@ static void check_conversions(opencl_device *device, sm_dtype dtype, int vector)
                      (double)values[i], (double)widened[i], (double)wide[i], (double)expected[i]);
         }
     }
-    free(values);
-    free(expected);
-    free(wide);
-    free(widened);
-    free(codes);
 }
 
 TEST(test_conversions) {

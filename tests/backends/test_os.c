@@ -1,7 +1,6 @@
 // test_os.c: properties of os.h that hold on every system, even without some of its functions.
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,8 +1,4 @@
 // test_processor.c: names and features of processors, from what Linux reports.
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/support/test.h"
 #include "os/processor.h"
 #include "tests/support/temp_folder.h"
@@ -23,20 +19,18 @@ static char *make_machine(const char *cpuinfo, const char *board) {
 
 static void expect_name(const char *cpuinfo, const char *board, const char *expected) {
     char name[256];
-    char *root = make_machine(cpuinfo, board);
+    AUTO_FREE char *root = make_machine(cpuinfo, board);
     os_processor_name(root, name, sizeof name);
     assert_string_equal(name, expected);
     os_processor_name(root, name, 8); // cut, not overrun
     assert_int_equal(strlen(name), 7);
-    free(root);
 }
 
 static void expect_features(const char *cpuinfo, const char *expected) {
     char words[512];
-    char *root = make_machine(cpuinfo, NULL);
+    AUTO_FREE char *root = make_machine(cpuinfo, NULL);
     assert_int_equal(os_processor_features(root, words, sizeof words), expected != NULL);
     assert_string_equal(expected != NULL ? words : "", expected != NULL ? expected : "");
-    free(root);
 }
 
 #define ARM(n, implementer, variant, part, revision)                                                           \

@@ -88,7 +88,7 @@ TEST(test_broken_files) {
          "is of another device or build"},
     };
     glob_t found;
-    char *folder = temp_path("broken");
+    AUTO_FREE char *folder = temp_path("broken");
     char pattern[PATH_MAX];
     snprintf(pattern, sizeof pattern, "%.3000s/stepmark/tuning/*", folder);
     setenv("XDG_CACHE_HOME", folder, 1);
@@ -102,11 +102,10 @@ TEST(test_broken_files) {
         expect_choice("k", "x", NULL, files[i].warning);
     }
     setenv("XDG_CACHE_HOME", temp_folder, 1);
-    free(folder);
 }
 
 TEST(test_no_folder) {
-    char *file = temp_path("file");
+    AUTO_FREE char *file = temp_path("file");
     temp_write(file, "", 0);
     setenv("XDG_CACHE_HOME", file, 1); // no folder can be made in a file, not even by root
     host_tuning *tuning = open_key("k");
@@ -115,7 +114,6 @@ TEST(test_no_folder) {
     assert_string_equal(host_tuning_get(tuning, "x"), "1");
     assert_non_null(strstr(host_tuning_warning(tuning), "Not a directory"));
     host_tuning_free(tuning);
-    free(file);
 
     setenv("XDG_CACHE_HOME", "relative", 1);
     unsetenv("HOME");
@@ -142,7 +140,7 @@ static void find_entry(char path[PATH_MAX]) {
 TEST(test_untrusted_entries) {
     char path[PATH_MAX];
     char elsewhere[PATH_MAX + 8];
-    char *folder = temp_path("untrusted");
+    AUTO_FREE char *folder = temp_path("untrusted");
     setenv("XDG_CACHE_HOME", folder, 1);
     save_choice("t", "x", "1");
     find_entry(path);
@@ -165,7 +163,6 @@ TEST(test_untrusted_entries) {
     save_choice("t", "x", "3"); // closes the folder to others
     expect_choice("t", "x", "3", NULL);
     setenv("XDG_CACHE_HOME", temp_folder, 1);
-    free(folder);
 }
 
 int main(void) { return cmocka_run_group_tests(tests, make_cache, temp_folder_remove); }

@@ -1,10 +1,6 @@
 // Matrix units of AMD and Intel: which a device has, and that one which ends the process that tries it is not used. The
 // device is PoCL's, and says that it is such a card (tools/vendors/emulated.sh); `make check-emulated` runs products on
 // it.
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/support/test.h"
 #include "tests/support/temp_folder.h"
 

@@ -1,8 +1,4 @@
 // test_bf16.c: plans with data type bf16: what is narrow, what stays f32, and who may run them.
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "tests/support/test.h"
 #include "bf16.h"
 #include "src/models/model.h"

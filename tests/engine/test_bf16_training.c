@@ -1,7 +1,5 @@
 // test_bf16_training.c: bf16 and f16 on the cpu backend, with f32 master weights: training learns as in f32, the copies
 // of the weights follow their masters, and a wrong loss is detected.
-#include <math.h>
-
 #include "tests/support/test.h"
 #include "bf16.h"
 #include "tests/support/training_curve.h"

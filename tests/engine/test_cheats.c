@@ -4,11 +4,6 @@
 // The cheats alter the cpu backend's results: an op's outputs are put back to what they were before it ran, in part or
 // as a whole, as if it had not run, or set to what they were once. CHEATS=20 tries each twenty times (once without),
 // HONEST=200 as many honest runs.
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/support/test.h"
 #include "philox.h"
 #include "bench/measure/harness.h"
@@ -162,7 +157,7 @@ static sm_status run_spoilt(sm_executable *e, int i) {
             continue;
         }
         const sm_tensor *t = &e->plan->tensors[op->out[k]];
-        float *after = new_values(t);
+        AUTO_FREE float *after = new_values(t);
         SM_TRY(copy(e, op->out[k], false, after));
         if (cheat.cache[i][k] == NULL) {
             cheat.cache[i][k] = new_values(t);
@@ -181,7 +176,6 @@ static sm_status run_spoilt(sm_executable *e, int i) {
             }
         }
         SM_TRY(copy(e, op->out[k], true, after));
-        free(after);
         free(before[k]);
     }
     return SM_OK;
@@ -384,7 +378,7 @@ TEST(test_honest) {
     const int n_tries = tries("HONEST", 12);
     memset(&cheat, 0, sizeof cheat);
     for (int k = 0; k < n_tries; k++) {
-        sm_row row;
+        RELEASED_BY(sm_row_free) sm_row row;
         const variant *v = &variants[k % 4];
         if (measure(*state, v, &row) != SM_OK) {
             fail_msg("%s, honest run %d is refused: %s", v->name, k, row.reason);
@@ -392,13 +386,12 @@ TEST(test_honest) {
         assert_string_equal(row.status, "ok");
         assert_true(row.spot_error <= 0.6);
         assert_int_equal(strncmp(row.repeat_check, "repeated, with identical bits", 29), 0);
-        sm_row_free(&row);
     }
 }
 
 // Until the model knows its batches by heart: losses are next to 0, as differences of logits that are not.
 TEST(test_honest_when_trained) {
-    sm_row row;
+    RELEASED_BY(sm_row_free) sm_row row;
     memset(&cheat, 0, sizeof cheat);
     n_repetitions = 6000;
     if (measure(*state, &variants[1], &row) != SM_OK) {
@@ -406,7 +399,6 @@ TEST(test_honest_when_trained) {
     }
     assert_true(row.losses.values[row.losses.n - 1] < 0.1);
     assert_true(row.spot_error <= 0.6);
-    sm_row_free(&row);
     n_repetitions = 6;
 }
 

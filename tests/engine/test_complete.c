@@ -1,9 +1,6 @@
 // test_complete.c: what the compiler does not ask for, in a second: each kind of op has an equation and a source, cases
 // with each of its attributes, a kernel on each backend, equations for readers, and a rule on pages. Derivatives,
 // goldens and counts of parameters are asked for by test_gradient, test_golden and test_plan.
-#include <stdio.h>
-#include <string.h>
-
 #include "tests/support/test.h"
 #include "embedded.h"
 #include "src/session/session.h"
@@ -40,9 +37,9 @@ static const struct {
     {"matmul_backward_weight", "matmul", "likewise"},
     {"flash_attention_backward", "attention_backward", "one kernel, with and without stored weights"},
     {"normalize", "normalize_update", "OpenCL C has a function normalize"},
-#define X(CODE, name, f, slope)                                   \
+#define X(CODE, name, f, slope)                                                \
     {#name "_forward", "name##_forward", "made from its pair of expressions"}, \
-    {#name "_backward", "name##_backward", "likewise"},
+        {#name "_backward", "name##_backward", "likewise"},
     SM_ACTIVATION_PAIRS(X)
 #undef X
 };

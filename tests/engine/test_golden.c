@@ -2,10 +2,6 @@
 // log-probabilities, AdamW with clipping, accumulation and decay, 50 losses of a run; and our saved model against the
 // one that transformers saved.
 #include <jansson.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "tests/support/test.h"
@@ -87,13 +83,12 @@ static float *read_array(const sm_safetensors *file, const char *name, int64_t n
 }
 
 static int32_t *read_ids(const sm_safetensors *file, const char *name, int64_t n_elems) {
-    float *values = read_array(file, name, n_elems);
+    AUTO_FREE float *values = read_array(file, name, n_elems);
     int32_t *ids = calloc((size_t)n_elems, sizeof *ids);
     assert_non_null(ids);
     for (int64_t i = 0; i < n_elems; i++) {
         ids[i] = (int32_t)values[i];
     }
-    free(values);
     return ids;
 }
 
@@ -203,18 +198,16 @@ static void expect_params_near(const fixture *f, const char *plan_prefix, const 
         snprintf(name, sizeof name, "%s%s", plan_prefix, plan->tensors[i].name);
         int tensor = sm_plan_find_tensor(plan, name);
         assert_true(tensor != SM_NO_TENSOR);
-        float *values = new_floats(n);
+        AUTO_FREE float *values = new_floats(n);
         ok(sm_session_read(f->session, tensor, n, values));
         snprintf(name, sizeof name, "%s%s%s", golden_prefix, f->config.model->disk_prefix, plan->tensors[i].name);
-        float *truth = read_array(f->arrays, name, n);
+        AUTO_FREE float *truth = read_array(f->arrays, name, n);
         if (!with_keys && strstr(name, "attn.c_attn.bias") != NULL) {
             expect_array_near(name, values, truth, 0, n / 3, tolerance);
             expect_array_near(name, values, truth, 2 * n / 3, n, tolerance);
         } else {
             expect_array_near(name, values, truth, 0, n, tolerance);
         }
-        free(values);
-        free(truth);
         n_compared++;
     }
     assert_int_equal(n_compared, count_arrays(f->arrays, golden_prefix));
@@ -226,8 +219,8 @@ TEST(loss_and_gradients) {
     fixture f = open_fixture(*state, "steps");
     const sm_step_settings adamw = read_adamw(f.scalars);
     int64_t n_ids = (int64_t)(scalar(f.scalars, "n_steps") * scalar(f.scalars, "n_accum")) * batch_elems(&f);
-    int32_t *tokens = read_ids(f.arrays, "tokens", n_ids);
-    int32_t *targets = read_ids(f.arrays, "targets", n_ids);
+    AUTO_FREE int32_t *tokens = read_ids(f.arrays, "tokens", n_ids);
+    AUTO_FREE int32_t *targets = read_ids(f.arrays, "targets", n_ids);
     double loss;
 
     ok(sm_session_set_hyper(f.session, &adamw, 1, 1));
@@ -237,8 +230,6 @@ TEST(loss_and_gradients) {
     expect_near("loss", 0, loss, scalar(f.scalars, "loss"), LOSS_TOLERANCE);
     expect_params_near(&f, "d.", "grad.", true, GRADIENT_TOLERANCE);
 
-    free(tokens);
-    free(targets);
     close_fixture(&f);
 }
 
@@ -260,10 +251,10 @@ TEST(log_probabilities) {
     const int64_t N = batch_elems(&f);
     const int64_t V = f.config.vocab;
     int64_t n_ids = (int64_t)(scalar(f.scalars, "n_steps") * scalar(f.scalars, "n_accum")) * N;
-    int32_t *tokens = read_ids(f.arrays, "tokens", n_ids);
-    int32_t *targets = calloc((size_t)N, sizeof *targets);
-    float *logits = read_array(f.arrays, "logits", N * V);
-    float *losses = new_floats(N);
+    AUTO_FREE int32_t *tokens = read_ids(f.arrays, "tokens", n_ids);
+    AUTO_FREE int32_t *targets = calloc((size_t)N, sizeof *targets);
+    AUTO_FREE float *logits = read_array(f.arrays, "logits", N * V);
+    AUTO_FREE float *losses = new_floats(N);
     assert_non_null(targets);
 
     ok(sm_session_set_hyper(f.session, &adamw, 1, 1));
@@ -284,10 +275,6 @@ TEST(log_probabilities) {
         }
     }
 
-    free(tokens);
-    free(targets);
-    free(logits);
-    free(losses);
     close_fixture(&f);
 }
 
@@ -297,8 +284,8 @@ TEST(clipped_steps) {
     const int64_t n_steps = (int64_t)scalar(f.scalars, "n_steps");
     const int64_t n_accum = (int64_t)scalar(f.scalars, "n_accum");
     const int64_t N = batch_elems(&f);
-    int32_t *tokens = read_ids(f.arrays, "tokens", n_steps * n_accum * N);
-    int32_t *targets = read_ids(f.arrays, "targets", n_steps * n_accum * N);
+    AUTO_FREE int32_t *tokens = read_ids(f.arrays, "tokens", n_steps * n_accum * N);
+    AUTO_FREE int32_t *targets = read_ids(f.arrays, "targets", n_steps * n_accum * N);
 
     adamw.grad_clip = scalar(f.scalars, "grad_clip");
     for (int64_t step = 0; step < n_steps; step++) {
@@ -320,8 +307,6 @@ TEST(clipped_steps) {
     // Without the keys' biases: their gradient is rounding noise (README.md says why).
     expect_params_near(&f, "", "updated.", false, WEIGHT_TOLERANCE);
 
-    free(tokens);
-    free(targets);
     close_fixture(&f);
 }
 
@@ -331,8 +316,8 @@ TEST(fifty_losses) {
     const int64_t n_steps = (int64_t)scalar(f.scalars, "n_steps");
     const sm_plan *plan = f.session->plan;
     sm_tokens *stream;
-    int32_t *inputs = calloc((size_t)batch_elems(&f), sizeof *inputs);
-    int32_t *targets = calloc((size_t)batch_elems(&f), sizeof *targets);
+    AUTO_FREE int32_t *inputs = calloc((size_t)batch_elems(&f), sizeof *inputs);
+    AUTO_FREE int32_t *targets = calloc((size_t)batch_elems(&f), sizeof *targets);
     assert_non_null(inputs);
     assert_non_null(targets);
 
@@ -349,8 +334,6 @@ TEST(fifty_losses) {
     }
 
     sm_tokens_close(stream);
-    free(inputs);
-    free(targets);
     close_fixture(&f);
 }
 
@@ -362,11 +345,9 @@ static void expect_same_entry(const sm_safetensors *ours, const sm_safetensors *
     for (int i = 0; i < a->n_dims; i++) {
         assert_int_equal(a->dims[i], b->dims[i]);
     }
-    float *values = read_array(ours, name, a->n_elems);
-    float *truth = read_array(theirs, name, b->n_elems);
+    AUTO_FREE float *values = read_array(ours, name, a->n_elems);
+    AUTO_FREE float *truth = read_array(theirs, name, b->n_elems);
     assert_memory_equal(values, truth, (size_t)a->n_elems * sizeof *values);
-    free(values);
-    free(truth);
 }
 
 // Load and save: the same names, dtypes, shapes and bytes as transformers wrote, and a config
@@ -406,18 +387,10 @@ TEST(saved_as_transformers_saves) {
 }
 
 static variant variants[] = {
-    {".", "reference", SM_MODE_NAIVE},
-    {".", "reference", SM_MODE_FUSED},
-    {".", "cpu", SM_MODE_NAIVE},
-    {".", "cpu", SM_MODE_FUSED},
-    {"llama", "reference", SM_MODE_NAIVE},
-    {"llama", "reference", SM_MODE_FUSED},
-    {"llama", "cpu", SM_MODE_NAIVE},
-    {"llama", "cpu", SM_MODE_FUSED},
-    {"qwen3", "reference", SM_MODE_NAIVE},
-    {"qwen3", "reference", SM_MODE_FUSED},
-    {"qwen3", "cpu", SM_MODE_NAIVE},
-    {"qwen3", "cpu", SM_MODE_FUSED},
+    {".", "reference", SM_MODE_NAIVE},     {".", "reference", SM_MODE_FUSED},     {".", "cpu", SM_MODE_NAIVE},
+    {".", "cpu", SM_MODE_FUSED},           {"llama", "reference", SM_MODE_NAIVE}, {"llama", "reference", SM_MODE_FUSED},
+    {"llama", "cpu", SM_MODE_NAIVE},       {"llama", "cpu", SM_MODE_FUSED},       {"qwen3", "reference", SM_MODE_NAIVE},
+    {"qwen3", "reference", SM_MODE_FUSED}, {"qwen3", "cpu", SM_MODE_NAIVE},       {"qwen3", "cpu", SM_MODE_FUSED},
 };
 enum { N_VARIANTS = sizeof variants / sizeof variants[0], MAX_EACH = 8 };
 

@@ -1,11 +1,6 @@
 // test_gradient.c: the backward is the derivative of the forward: in f64, on the reference, every gradient of very
 // small models against central differences of the loss, (L(w+h) - L(w-h)) / 2h: for the plan as built and rewritten,
 // without dropout and with (the masks are held fixed).
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/support/test.h"
 #include "philox.h"
 #include "src/models/model.h"
@@ -22,13 +17,13 @@ static const sm_model_config gpt2 = {.model = &sm_model_gpt2,
                                      .norm_eps = 1e-5};
 
 static const sm_model_config gpt2_bent = {.model = &sm_model_gpt2,
-                                           .n_layer = 1,
-                                           .n_head = 2,
-                                           .d_model = 8,
-                                           .d_ff = 24,
-                                           .vocab = 11,
-                                           .context = 6,
-                                           .norm_eps = 1e-5};
+                                          .n_layer = 1,
+                                          .n_head = 2,
+                                          .d_model = 8,
+                                          .d_ff = 24,
+                                          .vocab = 11,
+                                          .context = 6,
+                                          .norm_eps = 1e-5};
 
 // Heads that share keys and values, and a head of its own; and neither.
 static const sm_model_config llama = {.model = &sm_model_llama,

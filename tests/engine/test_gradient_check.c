@@ -3,11 +3,6 @@
 // Mutants: the reference backend, with one fault in one output of one kind of op. Every fault that changes a gradient,
 // a weight or its state must be found. The faults: an output, or the change of one that is updated, at half its size;
 // an output that adds nothing; a sum that is overwritten instead of added to; and a mask that is missing.
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/support/test.h"
 #include "philox.h"
 #include "bench/measure/step.h"

@@ -35,9 +35,9 @@ static const char LLAMA_CONFIG[] =
 // Writes the base config with `changes` (a JSON object; null removes a key, "NULL" sets it to null)
 // and reads it.
 static sm_status read_changed(const char *base, const char *changes, sm_model_config *config) {
-    char *path = temp_path("config.json");
-    json_t *root = json_loads(base, 0, NULL);
-    json_t *changed = json_loads(changes, 0, NULL);
+    AUTO_FREE char *path = temp_path("config.json");
+    json_auto_t *root = json_loads(base, 0, NULL);
+    json_auto_t *changed = json_loads(changes, 0, NULL);
     const char *key;
     json_t *value;
     assert_non_null(changed);
@@ -51,10 +51,7 @@ static sm_status read_changed(const char *base, const char *changes, sm_model_co
         }
     }
     assert_int_equal(json_dump_file(root, path, 0), 0);
-    json_decref(changed);
-    json_decref(root);
     sm_status status = sm_hf_config_read(path, config);
-    free(path);
     return status;
 }
 
@@ -302,12 +299,12 @@ static void check_key(const char *base, const char *key, const json_t *entry) {
     sm_model_config before;
     sm_model_config after;
     const char *kind = json_string_value(json_array_get(entry, 0));
-    json_t *changes = json_object();
+    json_auto_t *changes = json_object();
     expect_ok("base", read_changed(base, "{}", &before));
     for (size_t i = 1; i < json_array_size(entry); i++) { // the value; of a refused key, one that is fine, too
         const json_t *value = json_array_get(entry, i);
         json_object_set_new(changes, key, json_is_null(value) ? json_string("NULL") : json_deep_copy(value));
-        char *text = json_dumps(changes, 0);
+        AUTO_FREE char *text = json_dumps(changes, 0);
         const sm_status status = read_changed(base, text, &after);
         if (strcmp(kind, "refused") == 0 && i == 1) {
             expect_failure(text, status, SM_ERR_UNSUPPORTED, key);
@@ -317,9 +314,7 @@ static void check_key(const char *base, const char *key, const json_t *entry) {
                 fail_msg("%s: should be %s", text, kind);
             }
         }
-        free(text);
     }
-    json_decref(changes);
 }
 
 // What each key that transformers 5 knows means here. tests/peers/check_transformers.py holds the table to transformers.
@@ -328,7 +323,7 @@ TEST(every_key_of_transformers_is_computed_refused_or_irrelevant) {
         const char *arch;
         const char *base;
     } archs[] = {{"gpt2", BASE_CONFIG}, {"llama", LLAMA_CONFIG}, {"qwen3", QWEN3_CONFIG}};
-    json_t *table = json_load_file(SM_TEST_GOLDEN_DIR "/config_keys.json", JSON_REJECT_DUPLICATES, NULL);
+    json_auto_t *table = json_load_file(SM_TEST_GOLDEN_DIR "/config_keys.json", JSON_REJECT_DUPLICATES, NULL);
     const char *key;
     json_t *entry;
     assert_non_null(table);
@@ -336,7 +331,6 @@ TEST(every_key_of_transformers_is_computed_refused_or_irrelevant) {
         json_object_foreach(json_object_get(table, "common"), key, entry) { check_key(archs[i].base, key, entry); }
         json_object_foreach(json_object_get(table, archs[i].arch), key, entry) { check_key(archs[i].base, key, entry); }
     }
-    json_decref(table);
 }
 
 // What Python's json and editors write beyond JSON: where it has no meaning it is ignored, elsewhere it is no number.
@@ -355,7 +349,7 @@ TEST(marks_and_odd_numbers_are_tolerated) {
         {"{%s, \"g\": Infinit}", "not JSON"},
         {"{%s, \"g\": nan}", "not JSON"},
     };
-    char *path = temp_path("odd.json");
+    AUTO_FREE char *path = temp_path("odd.json");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         static const char keys[] =
             "\"model_type\": \"gpt2\", \"vocab_size\": 100, \"n_positions\": 32, \"n_embd\": 24, "
@@ -373,12 +367,11 @@ TEST(marks_and_odd_numbers_are_tolerated) {
             expect_config(text, &config, &expected);
         }
     }
-    free(path);
 }
 
 TEST(files_that_are_no_config_are_refused) {
     sm_model_config config;
-    char *path = temp_path("no-config.json");
+    AUTO_FREE char *path = temp_path("no-config.json");
     static const struct {
         const char *text;
         const char *message;
@@ -397,7 +390,6 @@ TEST(files_that_are_no_config_are_refused) {
     expect_failure("long", sm_hf_config_read(path, &config), SM_ERR_FORMAT, "1048577 bytes");
     assert_int_equal(unlink(path), 0);
     expect_failure("missing", sm_hf_config_read(path, &config), SM_ERR_IO, "no-config.json|No such file");
-    free(path);
 }
 
 TEST(written_configs_are_read) {
@@ -414,22 +406,20 @@ TEST(written_configs_are_read) {
          {"\"eos_token_id\": null,", "\"n_inner\": 3,", "\"layer_norm_epsilon\": 1.25e-6,", "\"attn_pdrop\": 0.0,"}},
         {CONFIG(1, 1, 2, 8, 61, 5, 1.0 / 3), 0.2, {"\"model_type\": \"gpt2\",", "\"GPT2LMHeadModel\""}},
     };
-    char *path = temp_path("written.json");
+    AUTO_FREE char *path = temp_path("written.json");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         sm_model_config config;
         size_t size_bytes;
         expect_ok("write", sm_hf_config_write(path, &cases[i].config, cases[i].dropout_p));
         expect_ok("read", sm_hf_config_read(path, &config));
         expect_config("written", &config, &cases[i].config);
-        char *text = temp_read(path, &size_bytes);
+        AUTO_FREE char *text = temp_read(path, &size_bytes);
         for (int k = 0; cases[i].has[k] != NULL; k++) {
             if (strstr(text, cases[i].has[k]) == NULL) {
                 fail_msg("no %s in %s", cases[i].has[k], text);
             }
         }
-        free(text);
     }
-    free(path);
 }
 
 int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

@@ -1,8 +1,4 @@
 // test_init.c: counter-based random numbers and the initial weights drawn from them.
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/support/test.h"
 #include "philox.h"
 #include "src/models/model.h"
@@ -86,7 +82,7 @@ TEST(test_initial_weights) {
     int64_t n = 0;
     int64_t n_again = 0;
 
-    float *wte = init(plan, "wte.weight", 3, &n);
+    AUTO_FREE float *wte = init(plan, "wte.weight", 3, &n);
     assert_int_equal(n, 1201 * 256); // without the padding rows
     assert_normal(wte, n, 0.02);
     float *again = init_in_parts(plan, "wte.weight", 3);
@@ -95,17 +91,13 @@ TEST(test_initial_weights) {
     again = init(plan, "wte.weight", 4, &n_again);
     assert_true(memcmp(wte, again, (size_t)n * sizeof *wte) != 0);
     free(again);
-    free(wte);
 
-    float *proj = init(plan, "h.1.mlp.c_proj.weight", 3, &n);
+    AUTO_FREE float *proj = init(plan, "h.1.mlp.c_proj.weight", 3, &n);
     assert_normal(proj, n, 0.02 / sqrt(2.0 * 2));
-    free(proj);
-    float *ln = init(plan, "h.0.ln_1.weight", 3, &n);
+    AUTO_FREE float *ln = init(plan, "h.0.ln_1.weight", 3, &n);
     assert_true(ln[0] == 1.0f && ln[n - 1] == 1.0f);
-    free(ln);
-    float *bias = init(plan, "ln_f.bias", 3, &n);
+    AUTO_FREE float *bias = init(plan, "ln_f.bias", 3, &n);
     assert_true(bias[0] == 0.0f && bias[n - 1] == 0.0f);
-    free(bias);
     sm_plan_free(plan);
 }
 

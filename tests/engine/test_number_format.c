@@ -1,6 +1,4 @@
 // test_number_format.c: the conversions of f16, for every one of its numbers, and the table of formats.
-#include <math.h>
-
 #include "tests/support/test.h"
 #include "f16.h"
 #include "number_format.h"

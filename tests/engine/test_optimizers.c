@@ -2,10 +2,6 @@
 // on every backend; the size of its state; training with 8-bit moments as with 32-bit ones; and the loss scaler against
 // PyTorch's, with skipped steps.
 #include <jansson.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tests/support/test.h"
 #include "dynamic_map.h"
@@ -174,7 +170,7 @@ static double tolerance_of(const char *name) {
 static void check_goldens(const char *backend) {
     json_error_t error;
     sm_safetensors *file = NULL;
-    json_t *goldens = json_load_file(SM_TEST_GOLDEN_DIR "/optimizers.json", 0, &error);
+    json_auto_t *goldens = json_load_file(SM_TEST_GOLDEN_DIR "/optimizers.json", 0, &error);
     ok(sm_safetensors_open(SM_TEST_GOLDEN_DIR "/optimizers.safetensors", &file));
     assert_non_null(goldens);
     sm_device *device = open_device(backend);
@@ -199,7 +195,6 @@ static void check_goldens(const char *backend) {
     }
     device->backend->close(device);
     sm_safetensors_close(file);
-    json_decref(goldens);
 }
 
 // --- trainings --------------------------------------------------------------------------------
@@ -283,7 +278,7 @@ static double loss_tolerance_of(const char *optimizer) { return strcmp(optimizer
 
 static void check_trainings(const char *backend) {
     json_error_t error;
-    json_t *goldens = json_load_file(SM_TEST_GOLDEN_DIR "/optimizers.json", 0, &error);
+    json_auto_t *goldens = json_load_file(SM_TEST_GOLDEN_DIR "/optimizers.json", 0, &error);
     assert_non_null(goldens);
     sm_device *device = open_device(backend);
     size_t i;
@@ -298,7 +293,6 @@ static void check_trainings(const char *backend) {
     }
     assert_int_equal(json_array_size(json_object_get(goldens, "runs")), 2 * sm_optimizer_count());
     device->backend->close(device);
-    json_decref(goldens);
 }
 
 TEST(test_goldens_reference) {
@@ -364,7 +358,7 @@ static void check_scaler(const char *backend) {
     json_error_t error;
     sm_safetensors *inputs = NULL;
     sm_safetensors *results = NULL;
-    json_t *golden = json_load_file(SM_TEST_GOLDEN_DIR "/scaler.json", 0, &error);
+    json_auto_t *golden = json_load_file(SM_TEST_GOLDEN_DIR "/scaler.json", 0, &error);
     assert_non_null(golden);
     ok(sm_safetensors_open(SM_TEST_GOLDEN_DIR "/optimizers.safetensors", &inputs));
     ok(sm_safetensors_open(SM_TEST_GOLDEN_DIR "/scaler.safetensors", &results));
@@ -395,7 +389,6 @@ static void check_scaler(const char *backend) {
     device->backend->close(device);
     sm_safetensors_close(inputs);
     sm_safetensors_close(results);
-    json_decref(golden);
 }
 
 // Every tensor that outlives a step, one after the other.
@@ -428,12 +421,10 @@ static void check_skips(const char *backend) {
         write_params(session, file, "", 0);
         for (int step = 0; step < 5; step++) {
             int64_t n;
-            float *before = read_lasting(session, &n);
+            AUTO_FREE float *before = read_lasting(session, &n);
             scaled_step(session, file, &optimizer->defaults, step, spoilt[step]);
-            float *after = read_lasting(session, &n);
+            AUTO_FREE float *after = read_lasting(session, &n);
             const bool same = memcmp(before, after, (size_t)n * sizeof *before) == 0;
-            free(before);
-            free(after);
             if (same != (spoilt[step] != NULL)) {
                 fail_msg("%s on %s: step %d %s weights and state", optimizer->name, backend, step,
                          same ? "leaves" : "changes");

@@ -1,7 +1,4 @@
 // test_plan.c: plans as data: sizes, memory, rewrites, and refusals.
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/support/test.h"
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"

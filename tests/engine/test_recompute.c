@@ -1,8 +1,5 @@
 // test_recompute.c: recomputation changes when something is computed, but not its value: a training keeps every bit, a
 // step its FLOPs, and memory falls to one input for each block.
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "src/models/model.h"
@@ -50,11 +47,10 @@ static sm_session *open_session(sm_device *device, const sm_model_config *config
     for (int i = 0; i < plan->n_tensors; i++) {
         if (sm_plan_is_param(plan, i)) {
             const int64_t n = plan->tensors[i].real_elems;
-            float *values = malloc((size_t)n * sizeof *values);
+            AUTO_FREE float *values = malloc((size_t)n * sizeof *values);
             assert_non_null(values);
             sm_param_init(plan, i, 1, 0, n, values);
             ok(sm_session_write(session, i, n, values));
-            free(values);
         }
     }
     return session;
@@ -82,16 +78,14 @@ static void run_step(sm_session *session, int step, int n_accum) {
 static void compare_tensor(sm_session *one, sm_session *other, int tensor) {
     const sm_tensor *t = &one->plan->tensors[tensor];
     const size_t size_bytes = (size_t)t->real_elems * sizeof(float);
-    float *a = malloc(size_bytes);
-    float *b = malloc(size_bytes);
+    AUTO_FREE float *a = malloc(size_bytes);
+    AUTO_FREE float *b = malloc(size_bytes);
     assert_true(a != NULL && b != NULL);
     ok(sm_session_read(one, tensor, t->real_elems, a));
     ok(sm_session_read(other, sm_plan_find_tensor(other->plan, t->name), t->real_elems, b));
     if (memcmp(a, b, size_bytes) != 0) {
         fail_msg("%s differs with recomputation", t->name);
     }
-    free(a);
-    free(b);
 }
 
 // Losses, gradients and weights.
@@ -201,11 +195,10 @@ static size_t bytes_between(const sm_model_config *config, sm_mode mode, sm_reco
     sm_model_config model = *config;
     model.n_layer = n_layer;
     sm_plan *plan = build(&model, &(variant){SM_F32, mode, 0, recompute, 1}, BATCH, SEQUENCE);
-    size_t *alive_bytes = malloc((size_t)plan->n_ops * sizeof *alive_bytes);
+    AUTO_FREE size_t *alive_bytes = malloc((size_t)plan->n_ops * sizeof *alive_bytes);
     assert_non_null(alive_bytes);
     sm_plan_alive_bytes(plan, SM_ROLE_ACTIVATION, alive_bytes);
     const size_t bytes = alive_bytes[sm_plan_range(plan, SM_PHASE_FORWARD).end - 1]; // the mean of the losses
-    free(alive_bytes);
     sm_plan_free(plan);
     return bytes;
 }

@@ -1,8 +1,4 @@
 // test_same_bits.c: rewrites that change only the order of computing change no bit of a training.
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/support/test.h"
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"

@@ -1,6 +1,4 @@
 // The learning rate: warm-up, constant, cosine, and their edges.
-#include <math.h>
-
 #include "tests/support/test.h"
 #include "src/session/session.h"
 

@@ -1,10 +1,5 @@
 // test_spot_check.c: spot checks raise no false alarm on any backend, mode and precision, and find an error in any part
 // of an op's output.
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/support/test.h"
 #include "philox.h"
 #include "src/models/model.h"
@@ -63,7 +58,7 @@ typedef struct {
 static void feed(sm_session *session, uint64_t number) {
     const sm_plan *plan = session->plan;
     const int64_t n = plan->B * plan->T;
-    int32_t *ids = malloc(3 * (size_t)n * sizeof *ids);
+    AUTO_FREE int32_t *ids = malloc(3 * (size_t)n * sizeof *ids);
     assert_non_null(ids);
     for (int64_t i = 0; i < n; i++) {
         const sm_philox_block block = sm_philox4x32(number, (uint64_t)i, 7);
@@ -76,7 +71,6 @@ static void feed(sm_session *session, uint64_t number) {
         assert_int_equal(sm_session_set_documents(session, ids + 2 * n), SM_OK);
     }
     assert_int_equal(sm_session_set_batch(session, ids, ids + n), SM_OK);
-    free(ids);
 }
 
 static sm_session *open_session(sm_device *device, const variant *v) {

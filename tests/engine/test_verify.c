@@ -1,8 +1,5 @@
 // test_verify.c: the cpu backend computes what the reference computes, op by op and a step at a time, with one thread
 // and with several; the rewrites change no result; and the check itself detects a wrong device.
-#include <math.h>
-#include <string.h>
-
 #include "tests/support/test.h"
 #include "src/models/model.h"
 #include "src/optim/optimizer.h"

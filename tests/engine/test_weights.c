@@ -2,7 +2,6 @@
 // that do not fit, optimizer state.
 #include <jansson.h>
 #include <limits.h>
-#include <math.h>
 
 #include "tests/support/test.h"
 #include "tests/support/temp_folder.h"
@@ -74,12 +73,10 @@ static int64_t read_tensor(const char *path, const char *name, float values[MAX_
 static void expect_same_file(const char *left, const char *right) {
     size_t left_bytes;
     size_t right_bytes;
-    char *a = temp_read(left, &left_bytes);
-    char *b = temp_read(right, &right_bytes);
+    AUTO_FREE char *a = temp_read(left, &left_bytes);
+    AUTO_FREE char *b = temp_read(right, &right_bytes);
     assert_int_equal(left_bytes, right_bytes);
     assert_memory_equal(a, b, left_bytes);
-    free(b);
-    free(a);
 }
 
 // ---- fresh models ----
@@ -107,12 +104,12 @@ static void expect_golden_entry(const sm_safetensors *file, const sm_safetensors
 }
 
 TEST(a_fresh_model_is_the_golden_one) {
-    char *dir = temp_path("fresh");
-    char *path = temp_path("fresh/model.safetensors");
+    AUTO_FREE char *dir = temp_path("fresh");
+    AUTO_FREE char *path = temp_path("fresh/model.safetensors");
     expect_ok("init", sm_weights_init(dir, &tiny, TINY_SEED));
     assert_int_equal(temp_count(dir), 2);
 
-    json_t *golden = json_load_file(SM_TEST_GOLDEN_DIR "/tiny_container.json", 0, NULL);
+    json_auto_t *golden = json_load_file(SM_TEST_GOLDEN_DIR "/tiny_container.json", 0, NULL);
     const json_t *tensors = json_object_get(golden, "tensors");
     sm_safetensors *file;
     expect_ok("open", sm_safetensors_open(path, &file));
@@ -123,24 +120,20 @@ TEST(a_fresh_model_is_the_golden_one) {
         expect_golden_entry(file, sm_safetensors_at(file, i), json_array_get(tensors, (size_t)i));
     }
     sm_safetensors_close(file);
-    json_decref(golden);
 
     sm_model_config config;
     expect_ok("config", sm_weights_read_config(dir, &config));
     assert_int_equal(config.d_ff, tiny.d_ff);
     assert_int_equal(config.n_head, tiny.n_head);
     assert_int_equal(config.context, tiny.context);
-    free(path);
-    free(dir);
 }
 
 TEST(a_model_that_cannot_be_written_is_refused) {
-    char *deep = temp_path("no/such");
+    AUTO_FREE char *deep = temp_path("no/such");
     sm_model_config wrong = tiny;
     wrong.n_head = 3;
     expect_failure("folder", sm_weights_init(deep, &tiny, 1), SM_ERR_IO, "no/such|No such file");
     expect_failure("config", sm_weights_init(deep, &wrong, 1), SM_ERR_INVALID, "heads");
-    free(deep);
 }
 
 // ---- round trips ----
@@ -151,11 +144,11 @@ TEST(a_session_saves_what_it_loaded) {
         double dropout_p;
         const char *line; // of config.json
     } cases[] = {{SM_F32, 0, "\"embd_pdrop\": 0.0"}, {SM_F64, 0.25, "\"embd_pdrop\": 0.25"}};
-    char *from = temp_path("from");
-    char *to = temp_path("to");
-    char *from_file = temp_path("from/model.safetensors");
-    char *to_file = temp_path("to/model.safetensors");
-    char *to_config = temp_path("to/config.json");
+    AUTO_FREE char *from = temp_path("from");
+    AUTO_FREE char *to = temp_path("to");
+    AUTO_FREE char *from_file = temp_path("from/model.safetensors");
+    AUTO_FREE char *to_file = temp_path("to/model.safetensors");
+    AUTO_FREE char *to_config = temp_path("to/config.json");
     expect_ok("init", sm_weights_init(from, &tiny, 7));
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         size_t size_bytes;
@@ -163,16 +156,10 @@ TEST(a_session_saves_what_it_loaded) {
         expect_ok("load", sm_weights_load(from, &tiny, session, NULL));
         expect_ok("save", sm_weights_save(to, &tiny, session, 0));
         expect_same_file(from_file, to_file);
-        char *config = temp_read(to_config, &size_bytes);
+        AUTO_FREE char *config = temp_read(to_config, &size_bytes);
         assert_non_null(strstr(config, cases[i].line));
-        free(config);
         sm_session_close(session);
     }
-    free(to_config);
-    free(to_file);
-    free(from_file);
-    free(to);
-    free(from);
 }
 
 TEST(only_the_same_config_loads) {
@@ -190,16 +177,14 @@ TEST(only_the_same_config_loads) {
         {"epsilon", CONFIG(2, 2, 8, 20, 11, 4, 1e-6), "config.json|norm_eps is 1e-06|with 1e-05"},
     };
     sm_session *session = open_session(SM_F32, false, 0);
-    char *dir = temp_path("other");
+    AUTO_FREE char *dir = temp_path("other");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         expect_ok("init", sm_weights_init(dir, &cases[i].config, 1));
         expect_failure(cases[i].label, sm_weights_load(dir, &tiny, session, NULL), SM_ERR_INVALID, cases[i].message);
     }
-    free(dir);
-    char *missing = temp_path("missing");
+    AUTO_FREE char *missing = temp_path("missing");
     expect_failure("missing", sm_weights_load(missing, &tiny, session, NULL), SM_ERR_IO,
                    "missing/config.json|No such file");
-    free(missing);
     sm_session_close(session);
 }
 
@@ -297,9 +282,9 @@ TEST(variants_load_or_are_refused_by_name) {
         {"padded", false, wte, {{"wte.weight", 2, {16, 8}}}, SM_ERR_FORMAT, "'wte.weight' has shape [16, 8]|needs"},
         {"scalar", false, bias, {{"ln_f.bias", 0, {1}}}, SM_ERR_FORMAT, "'ln_f.bias' has shape []|needs [8]"},
     };
-    char *fresh = temp_path("variants/fresh.safetensors");
-    char *path = temp_path("variants/model.safetensors");
-    char *dir = temp_path("variants");
+    AUTO_FREE char *fresh = temp_path("variants/fresh.safetensors");
+    AUTO_FREE char *path = temp_path("variants/model.safetensors");
+    AUTO_FREE char *dir = temp_path("variants");
     float expected[MAX_ELEMS];
     float values[MAX_ELEMS];
     expect_ok("init", sm_weights_init(dir, &tiny, 3));
@@ -318,9 +303,6 @@ TEST(variants_load_or_are_refused_by_name) {
         }
         sm_session_close(session);
     }
-    free(dir);
-    free(path);
-    free(fresh);
 }
 
 // ---- models in parts, without the prefix, and files of other kinds ----
@@ -333,11 +315,10 @@ static void write_parts(const char *of, const char *folder, int n_parts, const c
     size_t size_bytes;
     json_t *map = json_object();
     snprintf(path, sizeof path, "%s/config.json", of);
-    char *config = temp_read(path, &size_bytes);
+    AUTO_FREE char *config = temp_read(path, &size_bytes);
     snprintf(path, sizeof path, "%s/config.json", folder);
     expect_ok(folder, sm_make_folder(folder));
     temp_write(path, config, size_bytes);
-    free(config);
     snprintf(path, sizeof path, "%s/model.safetensors", of);
     expect_ok(path, sm_safetensors_open(path, &file));
     for (int part = 0; part < n_parts; part++) {
@@ -366,10 +347,9 @@ static void write_parts(const char *of, const char *folder, int n_parts, const c
         expect_ok("finish", sm_safetensors_finish(writer));
     }
     if (n_parts > 1) {
-        json_t *index = json_pack("{s:{}, s:o}", "metadata", "weight_map", map);
+        json_auto_t *index = json_pack("{s:{}, s:o}", "metadata", "weight_map", map);
         snprintf(path, sizeof path, "%s/model.safetensors.index.json", folder);
         assert_int_equal(json_dump_file(index, path, 0), 0);
-        json_decref(index);
     } else {
         json_decref(map);
     }
@@ -424,37 +404,31 @@ TEST(parts_and_names_without_prefix_are_the_same_model) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char name[32];
         snprintf(name, sizeof name, "whole%zu", i);
-        char *whole = temp_path(name);
+        AUTO_FREE char *whole = temp_path(name);
         expect_ok("init", sm_weights_init(whole, &cases[i].config, 3));
         for (int form = 0; form < 3; form++) {
             snprintf(name, sizeof name, "parts%zu.%d", i, form);
-            char *parts = temp_path(name);
+            AUTO_FREE char *parts = temp_path(name);
             write_parts(whole, parts, form > 0 ? 3 : 1, form != 1 ? cases[i].prefix : "");
             expect_same_model(name, &cases[i].config, whole, parts);
-            free(parts);
         }
-        free(whole);
     }
 }
 
 TEST(the_head_of_a_tied_model_replaces_its_embedding) {
     static const sm_model_config tied = DECODER(llama, false);
-    char *whole = temp_path("tied");
-    char *only = temp_path("only");
-    char *path = temp_path("only/model.safetensors");
+    AUTO_FREE char *whole = temp_path("tied");
+    AUTO_FREE char *only = temp_path("only");
+    AUTO_FREE char *path = temp_path("only/model.safetensors");
     size_t size_bytes;
     expect_ok("init", sm_weights_init(whole, &tied, 3));
     write_parts(whole, only, 1, "");
-    char *bytes = temp_read(path, &size_bytes);
+    AUTO_FREE char *bytes = temp_read(path, &size_bytes);
     char *name = memmem(bytes, size_bytes, "\"model.embed_tokens.weight\":", 28);
     assert_non_null(name);
     memcpy(name, "        \"lm_head.weight\"   :", 28);
     temp_write(path, bytes, size_bytes);
     expect_same_model("only the head", &tied, whole, only);
-    free(bytes);
-    free(path);
-    free(only);
-    free(whole);
 }
 
 TEST(bad_indices_and_other_files_are_refused_by_name) {
@@ -483,8 +457,8 @@ TEST(bad_indices_and_other_files_are_refused_by_name) {
         {"no JSON", "version", NULL, NULL, "index.json: not JSON"},
     };
     static const char pointer[] = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n";
-    char *whole = temp_path("whole");
-    char *folder = temp_path("bad");
+    AUTO_FREE char *whole = temp_path("whole");
+    AUTO_FREE char *folder = temp_path("bad");
     expect_ok("init", sm_weights_init(whole, &tiny, 3));
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char path[PATH_MAX];
@@ -512,22 +486,19 @@ TEST(bad_indices_and_other_files_are_refused_by_name) {
         }
         sm_session_close(session);
     }
-    char *file = temp_path("whole/model.safetensors");
+    AUTO_FREE char *file = temp_path("whole/model.safetensors");
     sm_model_config config;
     expect_failure("a file", sm_weights_read_config(file, &config), SM_ERR_INVALID,
                    "model.safetensors: is a file|folder");
-    free(file);
-    free(folder);
-    free(whole);
 }
 
 // The same file with one tensor's dtype renamed to a type of the same size.
 TEST(whole_numbers_are_no_weights) {
-    char *dir = temp_path("integers");
-    char *path = temp_path("integers/model.safetensors");
+    AUTO_FREE char *dir = temp_path("integers");
+    AUTO_FREE char *path = temp_path("integers/model.safetensors");
     size_t size_bytes;
     expect_ok("init", sm_weights_init(dir, &tiny, 3));
-    char *bytes = temp_read(path, &size_bytes);
+    AUTO_FREE char *bytes = temp_read(path, &size_bytes);
     char *dtype = memmem(bytes, size_bytes, "\"F32\"", 5);
     assert_non_null(dtype);
     memcpy(dtype, "\"I32\"", 5);
@@ -536,9 +507,6 @@ TEST(whole_numbers_are_no_weights) {
     expect_failure("I32", sm_weights_load(dir, &tiny, session, NULL), SM_ERR_UNSUPPORTED,
                    "'transformer.wte.weight' is I32");
     sm_session_close(session);
-    free(bytes);
-    free(path);
-    free(dir);
 }
 
 // ---- optimizer state ----
@@ -567,8 +535,8 @@ static void visit_moments(sm_session *session, bool check) {
 }
 
 TEST(optimizer_state_comes_back) {
-    char *dir = temp_path("optimizer");
-    char *path = temp_path("optimizer/optimizer.safetensors");
+    AUTO_FREE char *dir = temp_path("optimizer");
+    AUTO_FREE char *path = temp_path("optimizer/optimizer.safetensors");
     float values[MAX_ELEMS];
     int64_t step = -1;
     expect_ok("init", sm_weights_init(dir, &tiny, 1));
@@ -594,8 +562,6 @@ TEST(optimizer_state_comes_back) {
     expect_ok("without the state", sm_weights_save(dir, &tiny, session, 1));
     assert_int_equal(temp_count(dir), 2);
     sm_session_close(session);
-    free(path);
-    free(dir);
 }
 
 // Fills every saved state with numbers that 8 bits hold, or checks that they are there. Returns how many tensors.
@@ -623,7 +589,7 @@ static int visit_state(sm_session *session, bool check) {
 
 // Of every optimizer, and no other takes it.
 TEST(the_state_of_every_optimizer_comes_back) {
-    char *dir = temp_path("every_optimizer");
+    AUTO_FREE char *dir = temp_path("every_optimizer");
     expect_ok("init", sm_weights_init(dir, &tiny, 1));
     for (int i = 0; i < sm_optimizer_count(); i++) {
         const sm_optimizer *optimizer = sm_optimizer_at(i);
@@ -646,42 +612,39 @@ TEST(the_state_of_every_optimizer_comes_back) {
         expect_failure(other->name, sm_weights_load(dir, &tiny, session, &step), SM_ERR_INVALID, message);
         sm_session_close(session);
     }
-    free(dir);
 }
 
 static void copy_file(const char *from, const char *to) {
     size_t size_bytes;
-    char *data = temp_read(from, &size_bytes);
+    AUTO_FREE char *data = temp_read(from, &size_bytes);
     temp_write(to, data, size_bytes);
-    free(data);
 }
 
 // Gives the contents of two tensors of the same shape to each other; their names are as long as each other.
 static void exchange(const char *path, const char *one, const char *other) {
     size_t size_bytes;
-    char *data = temp_read(path, &size_bytes);
+    AUTO_FREE char *data = temp_read(path, &size_bytes);
     char *a = memmem(data, size_bytes, one, strlen(one));
     char *b = memmem(data, size_bytes, other, strlen(other));
     assert_true(a != NULL && b != NULL);
     memcpy(a, other, strlen(other));
     memcpy(b, one, strlen(one));
     temp_write(path, data, size_bytes);
-    free(data);
 }
 
 // A state with other weights, as after a copy of half a folder, is refused; one from before there were digests loads.
 TEST(an_optimizer_state_of_other_weights_is_refused) {
-    char *dir = temp_path("ours");
-    char *other = temp_path("other_weights");
-    char *path = temp_path("ours/optimizer.safetensors");
+    AUTO_FREE char *dir = temp_path("ours");
+    AUTO_FREE char *other = temp_path("other_weights");
+    AUTO_FREE char *path = temp_path("ours/optimizer.safetensors");
     int64_t step = -1;
     sm_session *session = open_session(SM_F32, true, 0);
     expect_ok("init", sm_weights_init(dir, &tiny, 1));
     expect_ok("load", sm_weights_load(dir, &tiny, session, NULL));
     expect_ok("save", sm_weights_save(dir, &tiny, session, 5));
     expect_ok("other", sm_weights_init(other, &tiny, 2));
-    char *from = temp_path("other_weights/model.safetensors");
-    char *to = temp_path("ours/model.safetensors");
+    AUTO_FREE char *from = temp_path("other_weights/model.safetensors");
+    AUTO_FREE char *to = temp_path("ours/model.safetensors");
     exchange(to, "h.0.mlp.c_fc.weight", "h.1.mlp.c_fc.weight");
     sm_status status = sm_weights_load(dir, &tiny, session, &step);
     expect_failure("exchanged", status, SM_ERR_FORMAT, "optimizer.safetensors|belongs to other weights");
@@ -692,7 +655,7 @@ TEST(an_optimizer_state_of_other_weights_is_refused) {
     expect_ok("weights alone", sm_weights_load(dir, &tiny, session, NULL));
 
     size_t size_bytes;
-    char *data = temp_read(path, &size_bytes); // the key of another name: no digest
+    AUTO_FREE char *data = temp_read(path, &size_bytes); // the key of another name: no digest
     char *key = memmem(data, size_bytes, "\"model\"", 7);
     assert_non_null(key);
     memcpy(key, "\"other\"", 7);
@@ -700,12 +663,6 @@ TEST(an_optimizer_state_of_other_weights_is_refused) {
     expect_ok("no digest", sm_weights_load(dir, &tiny, session, &step));
     assert_int_equal(step, 5);
     sm_session_close(session);
-    free(data);
-    free(to);
-    free(from);
-    free(path);
-    free(other);
-    free(dir);
 }
 
 TEST(a_part_beyond_the_tensor_is_refused) {
@@ -715,7 +672,7 @@ TEST(a_part_beyond_the_tensor_is_refused) {
         tensor++;
     }
     const int64_t n = sm_tensor_elems(&session->plan->tensors[tensor]);
-    float *values = calloc((size_t)n, sizeof *values);
+    AUTO_FREE float *values = calloc((size_t)n, sizeof *values);
     assert_non_null(values);
     expect_ok("whole", sm_session_write_part(session, tensor, 0, n, values));
     expect_ok("end", sm_session_write_part(session, tensor, n - 1, 1, values));
@@ -724,7 +681,6 @@ TEST(a_part_beyond_the_tensor_is_refused) {
     expect_failure("late", sm_session_write_part(session, tensor, n + 1, 0, values), SM_ERR_INTERNAL, "asked for");
     expect_failure("early", sm_session_write_part(session, tensor, -1, 1, values), SM_ERR_INTERNAL, "asked for");
     expect_failure("less", sm_session_write_part(session, tensor, 0, -1, values), SM_ERR_INTERNAL, "asked for");
-    free(values);
     sm_session_close(session);
 }
 
@@ -759,7 +715,7 @@ TEST(bad_optimizer_files_are_refused) {
                                         "1000000000000001"};
     static const sm_safetensors_spec unknown = {"m.nothing", 1, {0}};
     static const sm_safetensors_pair good = {"step", "5"};
-    char *dir = temp_path("bad_optimizer");
+    AUTO_FREE char *dir = temp_path("bad_optimizer");
     expect_ok("init", sm_weights_init(dir, &tiny, 1));
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         const sm_safetensors_pair bad = {"step", steps[i]};
@@ -773,7 +729,6 @@ TEST(bad_optimizer_files_are_refused) {
     expect_refused_optimizer("other", dir, NULL, named, 2, SM_ERR_INVALID,
                              "state of sign, not of adamw|--optimizer sign");
     expect_refused_optimizer("no name", dir, NULL, other, 2, SM_ERR_INVALID, "state of ?, not of adamw");
-    free(dir);
 }
 
 int main(void) { return cmocka_run_group_tests(tests, set_up, tear_down); }

@@ -1,6 +1,4 @@
 // The course: every command and every number in its lessons.
-#include <stdlib.h>
-
 #include "tests/support/test.h"
 
 TEST(lessons_print_what_they_say) {

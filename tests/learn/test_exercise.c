@@ -1,7 +1,6 @@
 // A student's path: every exercise begins with a file, has a solution that is right, and mistakes that are told by
 // name. tests/exercises/NAME.inc is a body in both languages; where MISTAKE is a number, it makes that mistake, and
 // "//! NUMBER: TEXT" is what is said of it (TEXT|TEXT: one of them). cl/NAME.inc shares its work among work-items.
-#include <stdbool.h>
 #include <unistd.h>
 
 #include "tests/support/test.h"

@@ -1,7 +1,4 @@
 // The ladders: every rung is right, its source stands alone, a wrong one has no speed; and backends from libraries.
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "learn/ladder/ladder.h"
@@ -75,7 +72,7 @@ static char *squeezed(const char *text) {
 TEST(arguments_are_those_of_the_table) {
     for (int i = 0; i < N_SMALL; i++) {
         char name[64];
-        char *text = NULL;
+        AUTO_FREE char *text = NULL;
         size_t size_bytes = 0;
         const sm_ladder *ladder = sm_ladder_find(small[i].ladder, "cpu");
         FILE *file = open_memstream(&text, &size_bytes);
@@ -84,12 +81,9 @@ TEST(arguments_are_those_of_the_table) {
         fclose(file);
         snprintf(name, sizeof(name), "args_%s.h", ladder->name);
         assert_non_null(sm_ladder_text(name));
-        char *ours = squeezed(sm_ladder_text(name));
-        char *expected = squeezed(text);
+        AUTO_FREE char *ours = squeezed(sm_ladder_text(name));
+        AUTO_FREE char *expected = squeezed(text);
         assert_non_null(strstr(ours, expected));
-        free(ours);
-        free(expected);
-        free(text);
     }
 }
 

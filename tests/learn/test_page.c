@@ -29,12 +29,10 @@ TEST(a_film_keeps_changes_alone) {
     assert_int_equal(sm_film_see(film, 1, 1, (const double[]){1, 1, 1}), SM_OK); // nothing new
     assert_int_equal(sm_film_see(film, 2, 1, (const double[]){1, 2, 3}), SM_OK);
     assert_int_equal(sm_film_see(film, 3, 0, (const double[]){1, 1, 1, 2, 3, 1}), SM_OK); // neither
-    json_t *json = sm_film_json(film);
-    char *changes = json_dumps(json_object_get(json, "changes"), JSON_COMPACT);
+    json_auto_t *json = sm_film_json(film);
+    AUTO_FREE char *changes = json_dumps(json_object_get(json, "changes"), JSON_COMPACT);
     assert_string_equal(changes, "[[0,0,0,6,-1,1.0],[2,0,3,2,0]]");
     assert_string_equal(json_string_value(json_object_get(json, "values")), "AAAAQAAAQEA="); // 2 and 3
-    free(changes);
-    json_decref(json);
     sm_film_free(film);
     sm_plan_free(plan);
 }
@@ -64,11 +62,9 @@ TEST(a_film_keeps_slices) {
     assert_int_equal(sm_film_see(film, 0, 1, values), SM_OK);
     values[4] = 5;
     assert_int_equal(sm_film_see(film, 3, 1, values), SM_OK);
-    json_t *json = sm_film_json(film);
-    char *changes = json_dumps(json_object_get(json, "changes"), JSON_COMPACT);
+    json_auto_t *json = sm_film_json(film);
+    AUTO_FREE char *changes = json_dumps(json_object_get(json, "changes"), JSON_COMPACT);
     assert_string_equal(changes, "[[0,1,0,6,0],[3,1,4,1,-1,5.0]]");
-    free(changes);
-    json_decref(json);
     sm_film_free(film);
     sm_plan_free(plan);
 }

@@ -1,8 +1,4 @@
 // The smallest program trains as the engine does: the same losses and gradients in its first steps.
-#include <math.h>
-#include <stdbool.h>
-#include <stdio.h>
-
 #include "tests/support/test.h"
 
 #define TRAIN    SM_TEST_BINARY " train -m tiny --mode naive --backend reference --steps 6 2>/dev/null"

@@ -1,9 +1,5 @@
 // test_advisor.c: which configurations the advisor asks for, on machines that are made up: it finds the fastest, in few
 // runs, whatever fails or does not fit.
-#include <math.h>
-#include <stdbool.h>
-#include <string.h>
-
 #include "tests/support/test.h"
 #include "philox.h"
 #include "bench/compare/configuration_search.h"

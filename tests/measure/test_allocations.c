@@ -2,7 +2,6 @@
 // ends with exit code 1 and a message, or prints and writes the same as without a failure, except for times. An
 // existing file is unchanged or complete. ALLOCATION_STEP=1 tries every n (tools/torture/allocations.sh).
 #include <ctype.h>
-#include <stdbool.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -74,9 +73,8 @@ static void free_result(result *r) {
 }
 
 static char *read_named(const char *name, size_t *size_bytes) {
-    char *path = temp_path(name);
+    AUTO_FREE char *path = temp_path(name);
     char *text = access(path, R_OK) == 0 ? temp_read(path, size_bytes) : NULL;
-    free(path);
     return text;
 }
 
@@ -84,22 +82,20 @@ static result run(const command *c, long fault_at) {
     char line[2048];
     result r = {0};
     size_t size_bytes;
-    char *folder = temp_path("model");
+    AUTO_FREE char *folder = temp_path("model");
     mkdir(folder, 0700);
-    free(folder);
     temp_put_text("count", "0");
     if (c->file != NULL) {
         temp_put_text(c->file, "old");
     }
     const char *built = SM_TEST_BINARY;
-    char *here = getcwd(NULL, 0);
+    AUTO_FREE char *here = getcwd(NULL, 0);
     snprintf(
         line, sizeof(line),
         "cd %s && exec timeout 60 env -u OPENBLAS_CORETYPE FAULT_AT=%ld FAULT_COUNT=count LD_PRELOAD=%s/%s %s/%s %s "
         ">out 2>err </dev/null",
         temp_folder, fault_at, here, shim, here, built, c->arguments);
     int status = system(line);
-    free(here);
     r.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     r.out = read_named("out", &size_bytes);
     r.err = read_named("err", &size_bytes);
@@ -109,10 +105,9 @@ static result run(const command *c, long fault_at) {
 
 static long count_of_last_run(void) {
     size_t size_bytes;
-    char *text = read_named("count", &size_bytes);
+    AUTO_FREE char *text = read_named("count", &size_bytes);
     assert_non_null(text);
     long n = strtol(text, NULL, 10);
-    free(text);
     return n;
 }
 
@@ -163,13 +158,11 @@ static void normalise(char *text) {
 }
 
 static bool same_text(const char *a, const char *b) {
-    char *x = strdup(a);
-    char *y = strdup(b);
+    AUTO_FREE char *x = strdup(a);
+    AUTO_FREE char *y = strdup(b);
     normalise(x);
     normalise(y);
     bool same = strcmp(x, y) == 0;
-    free(x);
-    free(y);
     return same;
 }
 
@@ -239,12 +232,11 @@ static void make_inputs(void) {
                                         "run " WORK " -r 6 -w 0 -q --backend cpu --no-peaks --output-file rows.json",
                                         "report rows.json --bundle a.bundle"};
     char line[2048];
-    char *here = getcwd(NULL, 0);
+    AUTO_FREE char *here = getcwd(NULL, 0);
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
         snprintf(line, sizeof(line), "cd %s && %s/%s %s >>made 2>&1", temp_folder, here, SM_TEST_BINARY, lines[i]);
         assert_int_equal(system(line), 0);
     }
-    free(here);
 }
 
 TEST(every_failure_is_told) {

@@ -1,7 +1,6 @@
 // Bundles and the leaderboard: what is bundled comes back, what was changed by a byte is refused, rows that do not
 // compare are left out or marked, and the fastest row of each machine stands in its place.
 #include <jansson.h>
-#include <stdbool.h>
 #include <unistd.h>
 
 #include "tests/support/test.h"
@@ -34,10 +33,10 @@ static sm_status read_bundle(const char *name, json_t **rows) {
 }
 
 TEST(a_changed_byte_is_refused) {
-    json_t *rows = json_pack("[oo]", make_row("A", "fused", 100), make_row("A", "naive", 50));
-    json_t *machine = json_pack("{s:s}", "host", "here");
+    json_auto_t *rows = json_pack("[oo]", make_row("A", "fused", 100), make_row("A", "naive", 50));
+    json_auto_t *machine = json_pack("{s:s}", "host", "here");
     json_t *read = NULL;
-    char *text = NULL;
+    AUTO_FREE char *text = NULL;
     size_t size_bytes = 0;
     sm_bundle_make(rows, machine, &text, &size_bytes);
     write_file("whole", text, size_bytes);
@@ -56,9 +55,6 @@ TEST(a_changed_byte_is_refused) {
     assert_int_equal(read_bundle("changed", &read), SM_ERR_FORMAT);
     write_file("changed", "", 0);
     assert_int_equal(read_bundle("changed", &read), SM_ERR_FORMAT);
-    free(text);
-    json_decref(machine);
-    json_decref(rows);
 }
 
 static const char *text_at(const json_t *records, size_t i, const char *name) {
@@ -66,7 +62,7 @@ static const char *text_at(const json_t *records, size_t i, const char *name) {
 }
 
 TEST(the_fastest_of_each_machine_has_a_place) {
-    json_t *rows = json_array();
+    json_auto_t *rows = json_array();
     json_array_append_new(rows, make_row("A", "naive", 50));
     json_array_append_new(rows, make_row("A", "fused", 100));
     json_array_append_new(rows, make_row("B", "fused", 200));
@@ -82,14 +78,13 @@ TEST(the_fastest_of_each_machine_has_a_place) {
     json_t *longer = make_row("A", "fused", 10);
     json_object_set_new(longer, "n_seq", json_integer(128));
     json_array_append_new(rows, longer);
-    json_t *records = NULL;
-    json_t *refused = NULL;
+    json_auto_t *records = NULL;
+    json_auto_t *refused = NULL;
     sm_leaderboard_make(rows, NULL, NULL, &records, &refused);
     assert_int_equal(json_array_size(refused), 2);
     assert_string_equal(text_at(refused, 0, "machine"), "D");
     assert_string_equal(text_at(refused, 0, "status"), "error");
     assert_string_equal(text_at(refused, 1, "reason"), "its loss was not checked");
-    json_decref(refused);
     assert_int_equal(json_array_size(records), 4);
     assert_string_equal(text_at(records, 0, "machine"), "C");
     assert_string_equal(text_at(records, 0, "marks"), "emulated");
@@ -99,34 +94,29 @@ TEST(the_fastest_of_each_machine_has_a_place) {
     assert_int_equal(json_integer_value(json_object_get(json_array_get(records, 3), "place")), 1);
     assert_true(json_number_value(json_object_get(json_array_get(records, 1), "tokens_per_joule")) == 2);
     assert_true(json_number_value(json_object_get(json_array_get(records, 1), "tokens_per_s_gib")) == 200);
-    json_decref(records);
-    json_decref(rows);
 }
 
 // Two works that the shown columns do not tell apart get a column that does.
 TEST(places_of_two_widths) {
-    json_t *rows = json_array();
+    json_auto_t *rows = json_array();
     json_t *wide = make_row("A", "fused", 100);
     json_t *narrow = make_row("B", "fused", 900);
     json_object_set_new(wide, "d_model", json_integer(128));
     json_object_set_new(narrow, "d_model", json_integer(64));
     json_array_append_new(rows, wide);
     json_array_append_new(rows, narrow);
-    json_t *records = NULL;
-    json_t *refused = NULL;
+    json_auto_t *records = NULL;
+    json_auto_t *refused = NULL;
     sm_leaderboard_make(rows, NULL, NULL, &records, &refused);
     assert_int_equal(json_array_size(records), 2);
     assert_string_equal(text_at(records, 0, "machine"), "B");
     assert_null(text_at(records, 0, "work"));
     assert_string_equal(text_at(records, 1, "work"), "d_model 128");
-    json_decref(refused);
-    json_decref(records);
-    json_decref(rows);
 }
 
 // Whoever brought the fastest kernel: it is marked, and is not held against this program's.
 TEST(code_of_ones_own_is_ranked_apart) {
-    json_t *rows = json_array();
+    json_auto_t *rows = json_array();
     json_t *own = make_row("A", "fused", 900);
     json_object_set_new(own, "own_kernels", json_string("gelu_forward=my.c (fnv1a64:1)"));
     json_array_append_new(rows, own);
@@ -137,8 +127,8 @@ TEST(code_of_ones_own_is_ranked_apart) {
     json_t *library = make_row("C", "fused", 300); // a backend in the measuring process
     json_object_set_new(library, "own_kernels", json_string("backend my.so (fnv1a64:3)"));
     json_array_append_new(rows, library);
-    json_t *records = NULL;
-    json_t *refused = NULL;
+    json_auto_t *records = NULL;
+    json_auto_t *refused = NULL;
     sm_leaderboard_make(rows, NULL, NULL, &records, &refused);
     assert_int_equal(json_array_size(records), 3);
     assert_int_equal(json_array_size(refused), 1);
@@ -155,14 +145,11 @@ TEST(code_of_ones_own_is_ranked_apart) {
             assert_string_equal(text_at(records, i, "own_kernels"), codes[i]);
         }
     }
-    json_decref(records);
-    json_decref(refused);
-    json_decref(rows);
 }
 
 // The program's own rows take part where a user's have their work, are marked, and are checked as these.
 TEST(references_stand_beside) {
-    json_t *rows = json_pack("[o]", make_row("A", "fused", 100));
+    json_auto_t *rows = json_pack("[o]", make_row("A", "fused", 100));
     json_t *references = json_pack("[oooo]", make_row("R", "fused", 300), make_row("A", "fused", 200),
                                    make_row("R", "fused", 900), make_row("S", "fused", 800));
     json_object_set_new(json_array_get(references, 2), "n_seq", json_integer(999));
@@ -193,15 +180,13 @@ TEST(references_stand_beside) {
     assert_int_equal(json_array_size(refused), 0);
     json_decref(records);
     json_decref(refused);
-    json_decref(rows);
     json_decref(references);
 }
 
 TEST(the_program_bundles_and_compares) {
     json_t *rows = json_pack("[o]", make_row("A", "fused", 100));
-    char *text = json_dumps(rows, 0);
+    AUTO_FREE char *text = json_dumps(rows, 0);
     write_file("rows.json", text, strlen(text));
-    free(text);
     json_decref(rows);
     static const expectation cases[] = {
         {"report $T/rows.json --bundle $T/a.bundle", 0, NULL, "1 row, "},

@@ -1,9 +1,5 @@
 // test_compare.c: verdicts on constructed rows: the statistical tests' tables, false and missed differences, matching,
 // the program.
-#include <math.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
 
 #include "tests/support/test.h"
@@ -177,34 +173,29 @@ TEST(rates) {
 }
 
 TEST(too_few_say_so) {
-    sm_comparison c;
+    RELEASED_BY(sm_comparison_free) sm_comparison c;
     sm_compare_options options = {.threshold = 0.01};
-    json_t *a = json_pack("[o]", make_row(1e6, "fused", 4));
-    json_t *b = json_pack("[o]", make_row(2e6, "fused", 4));
+    json_auto_t *a = json_pack("[o]", make_row(1e6, "fused", 4));
+    json_auto_t *b = json_pack("[o]", make_row(2e6, "fused", 4));
     expect_ok("compare", sm_compare(a, b, &options, &c));
     const json_t *record = json_array_get(c.compared, 0);
     assert_int_equal(c.verdict, SM_VERDICT_INCONCLUSIVE);
     assert_non_null(strstr(json_string_value(json_object_get(record, "reason")), "too few"));
     assert_true(json_is_null(json_object_get(record, "detectable_percent")));
     assert_true(fabs(sm_json_number(record, "change_percent") - 100) < 1e-9);
-    sm_comparison_free(&c);
-    json_decref(a);
-    json_decref(b);
 }
 
 // --- matching --------------------------------------------------------------------------------------
 
 static void expect_match(json_t *a, json_t *b, unsigned across, size_t n_compared, size_t n_apart, const char *text) {
-    sm_comparison c;
+    RELEASED_BY(sm_comparison_free) sm_comparison c;
     sm_compare_options options = {.threshold = 0.01, .across = across};
     expect_ok("compare", sm_compare(a, b, &options, &c));
-    char *apart = sm_json_dump(c.apart);
+    AUTO_FREE char *apart = sm_json_dump(c.apart);
     if (json_array_size(c.compared) != n_compared || json_array_size(c.apart) != n_apart ||
         strstr(apart, text) == NULL) {
         fail_msg("%zu compared, apart: %s", json_array_size(c.compared), apart);
     }
-    free(apart);
-    sm_comparison_free(&c);
     json_decref(a);
     json_decref(b);
 }
@@ -223,27 +214,24 @@ TEST(only_equal_work) {
     expect_match(json_pack("[oo]", make_row(1e6, "naive", 4), make_row(1e6, "fused", 4)),
                  json_pack("[o]", make_row(1e6, "fused", 4)), mode, 1, 1, "");
     // Two factors at once are refused, unless they are named.
-    json_t *other = make_row(1e6, "naive", 4);
+    json_auto_t *other = make_row(1e6, "naive", 4);
     json_object_set_new(other, "precision", json_string("bf16"));
     expect_match(json_pack("[o]", make_row(1e6, "fused", 4)), json_pack("[O]", other), 0, 0, 2,
                  "precision fp32 / bf16");
     expect_match(json_pack("[o]", make_row(1e6, "fused", 4)), json_pack("[O]", other), mode | 1u << SM_FACTOR_PRECISION,
                  1, 0, "");
-    json_decref(other);
 }
 
 // Another machine has devices of its own, another device threads of its own.
 TEST(a_factor_holds_those_within_it) {
-    json_t *here = make_row(1e6, "fused", 4);
-    json_t *there = make_row(1e6, "fused", 4);
+    json_auto_t *here = make_row(1e6, "fused", 4);
+    json_auto_t *there = make_row(1e6, "fused", 4);
     json_object_set_new(there, "device", json_string("opencl:0.0"));
     json_object_set_new(there, "n_threads", json_integer(8));
     assert_int_equal(sm_identity_difference(here, there), 1u << SM_FACTOR_DEVICE);
     json_object_set_new(here, "cpu_info", json_string("a processor"));
     json_object_set_new(there, "cpu_info", json_string("another"));
     assert_int_equal(sm_identity_difference(here, there), 1u << SM_FACTOR_MACHINE);
-    json_decref(here);
-    json_decref(there);
 }
 
 // Every column of the identity counts, for all who ask: for comparisons, for an order, and for sentences about the
@@ -259,8 +247,8 @@ TEST(identity_is_one) {
         if (column->identity == SM_IDENTITY_NONE || is_nested) {
             continue;
         }
-        json_t *a = make_row(1e6, "fused", 4);
-        json_t *b = make_row(2e6, "fused", 4);
+        json_auto_t *a = make_row(1e6, "fused", 4);
+        json_auto_t *b = make_row(2e6, "fused", 4);
         json_object_set_new(a, "samples_ns", json_pack("[fff]", 1e6, 1e6, 1e6));
         json_object_set_new(b, "samples_ns", json_pack("[fff]", 2e6, 2e6, 2e6));
         const bool is_switch = column->type == SM_COLUMN_BOOLEAN;
@@ -269,12 +257,14 @@ TEST(identity_is_one) {
         if (sm_identity_difference(a, b) != part || sm_identity_order(a, b, part) >= 0 ||
             sm_identity_order(a, b, (SM_SAME_WORK | SM_FACTORS) & ~part) != 0 ||
             sm_identity_text(a, b, part, text, sizeof(text)) != 1 ||
-            strstr(text, is_text ? "x / y" : is_switch ? "no / yes" : "3 / 5") == NULL) {
+            strstr(text, is_text     ? "x / y"
+                         : is_switch ? "no / yes"
+                                     : "3 / 5") == NULL) {
             fail_msg("%s: differences %#x, order %d, text %s", column->name, sm_identity_difference(a, b),
                      sm_identity_order(a, b, part), text);
         }
-        json_t *sentences = NULL;
-        json_t *rows = json_pack("[OO]", a, b);
+        json_auto_t *sentences = NULL;
+        json_auto_t *rows = json_pack("[OO]", a, b);
         expect_ok("sentences", sm_fastest_sentences(rows, &sentences));
         const bool is_work = (part & SM_SAME_WORK) != 0;
         const bool is_named = json_array_size(sentences) > 0;
@@ -282,10 +272,6 @@ TEST(identity_is_one) {
         if (is_work == is_named && strcmp(column->name, "backend_used") != 0) {
             fail_msg("%s: %zu sentences", column->name, json_array_size(sentences));
         }
-        json_decref(sentences);
-        json_decref(rows);
-        json_decref(a);
-        json_decref(b);
         n_columns++;
     }
     assert_true(n_columns > 25);
@@ -296,11 +282,9 @@ TEST(ambiguous_factors_are_refused) {
     sm_compare_options options = {.threshold = 0.01};
     json_t *threads = make_row(1e6, "fused", 4);
     json_object_set_new(threads, "n_threads", json_integer(1));
-    json_t *a = json_pack("[o]", make_row(1e6, "fused", 4));
-    json_t *b = json_pack("[oo]", make_row(1e6, "naive", 4), threads);
+    json_auto_t *a = json_pack("[o]", make_row(1e6, "fused", 4));
+    json_auto_t *b = json_pack("[oo]", make_row(1e6, "naive", 4), threads);
     expect_failure("two factors", sm_compare(a, b, &options, &c), SM_ERR_USAGE, "mode and threads|--across");
-    json_decref(a);
-    json_decref(b);
 }
 
 // Another program's rows on another device lack fields; what both tell decides.
@@ -331,18 +315,16 @@ static int run(const char *arguments) {
 }
 
 static void write_runs(const char *name, double factor) {
-    char *path = temp_path(name);
+    AUTO_FREE char *path = temp_path(name);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     for (int i = 0; i < 10; i++) {
-        json_t *row = make_run(factor, 0.002, 5);
+        json_auto_t *row = make_run(factor, 0.002, 5);
         json_object_del(row, "median_ns"); // that of its samples
         json_dumpf(row, file, JSON_COMPACT);
         fputc('\n', file);
-        json_decref(row);
     }
     fclose(file);
-    free(path);
 }
 
 TEST(exit_codes) {
@@ -381,13 +363,11 @@ TEST(exit_codes) {
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         int code = run(cases[i].arguments);
         size_t size_bytes;
-        char *path = temp_path("out");
-        char *out = temp_read(path, &size_bytes);
+        AUTO_FREE char *path = temp_path("out");
+        AUTO_FREE char *out = temp_read(path, &size_bytes);
         if (code != cases[i].code || strstr(out, cases[i].says) == NULL) {
             fail_msg("%s: exit %d\n%s", cases[i].arguments, code, out);
         }
-        free(out);
-        free(path);
     }
 }
 

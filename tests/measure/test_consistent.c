@@ -3,8 +3,6 @@
 #include "tests/support/test.h"
 #include "tests/support/run_program.h"
 
-#include <math.h>
-
 #include "bench/compare/leaderboard.h"
 #include "bench/rows/bundle.h"
 #include "bench/rows/row_json_schema.h"
@@ -67,8 +65,8 @@ static bool is_free(const char *name) {
 // Whether the row is named with this field times `factor`; each element of an array.
 static bool is_named(const json_t *honest, const char *name, double factor) {
     char text[SM_CONTRADICTION_SIZE];
-    json_t *row = json_deep_copy(honest);
-    json_t *value = json_incref(sm_json_get(row, name));
+    json_auto_t *row = json_deep_copy(honest);
+    json_auto_t *value = json_incref(sm_json_get(row, name));
     if (json_is_array(value)) {
         json_array_set_new(value, 0, json_real(factor * json_number_value(json_array_get(value, 0))));
     } else {
@@ -77,8 +75,6 @@ static bool is_named(const json_t *honest, const char *name, double factor) {
     }
     const bool named = sm_row_contradicts(row, text);
     assert_true(named == (text[0] != '\0'));
-    json_decref(value);
-    json_decref(row);
     return named;
 }
 
@@ -106,7 +102,7 @@ static void complete(json_t *row) {
 
 TEST(honest_rows_do_not) {
     char text[SM_CONTRADICTION_SIZE];
-    json_t *references;
+    json_auto_t *references = NULL;
     size_t i;
     json_t *row;
     assert_true(json_array_size(rows) == 9);
@@ -123,7 +119,6 @@ TEST(honest_rows_do_not) {
             fail_msg("row %zu, completed: %s", i, text);
         }
     }
-    json_decref(references);
 }
 
 TEST(each_forged_figure_is_named) {
@@ -185,36 +180,34 @@ TEST(forged_facts_are_named) {
         {"noise_verdict", "\"too few\"", "noise_verdict"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        json_t *row = json_deep_copy(json_array_get(rows, 0));
+        json_auto_t *row = json_deep_copy(json_array_get(rows, 0));
         char text[SM_CONTRADICTION_SIZE];
         set(row, cases[i].field, json_loads(cases[i].value, JSON_DECODE_ANY, NULL));
         if (!sm_row_contradicts(row, text) || strstr(text, cases[i].says) == NULL) {
             fail_msg("%s = %s: \"%s\"", cases[i].field, cases[i].value, text);
         }
-        json_decref(row);
     }
 }
 
 // All times a hundredth, and what follows from them: far above the peak.
 TEST(steps_above_the_peak_are_named) {
-    json_t *row = json_pack("{s:s, s:f, s:f, s:f, s:f}", "status", "ok", "median_ns", 1e6, "max_ns", 1.1e6, "flops",
-                            2e9, "peak_flops", 1e12);
+    json_auto_t *row = json_pack("{s:s, s:f, s:f, s:f, s:f}", "status", "ok", "median_ns", 1e6, "max_ns", 1.1e6,
+                                 "flops", 2e9, "peak_flops", 1e12);
     char text[SM_CONTRADICTION_SIZE];
     set(row, "ci95_hi_ns", json_real(1.9e6));
     assert_false(sm_row_contradicts(row, text)); // up to the interval's end it is noise
     set(row, "ci95_hi_ns", json_real(1.1e6));
     assert_true(sm_row_contradicts(row, text));
     assert_non_null(strstr(text, "peak"));
-    json_decref(row);
 }
 
 // Readers tell the line, and nothing of the row is ranked.
 TEST(readers_leave_them_out) {
-    json_t *records;
-    json_t *refused;
+    json_auto_t *records = NULL;
+    json_auto_t *refused = NULL;
     char *line = NULL;
-    sm_rows read;
-    json_t *row = json_deep_copy(json_array_get(rows, 0));
+    RELEASED_BY(sm_rows_free) sm_rows read;
+    json_auto_t *row = json_deep_copy(json_array_get(rows, 0));
     set(row, "median_ts", json_real(1e9));
     line = sm_json_dump(row);
     sm_rows_init(&read);
@@ -227,11 +220,7 @@ TEST(readers_leave_them_out) {
     sm_leaderboard_make(read.rows, NULL, NULL, &records, &refused);
     assert_int_equal(json_array_size(records), 0);
     assert_non_null(strstr(sm_rows_text(json_array_get(refused, 0), "reason"), "contradicts itself: median_ts"));
-    json_decref(records);
-    json_decref(refused);
-    sm_rows_free(&read);
     free(line);
-    json_decref(row);
 }
 
 int main(void) { return cmocka_run_group_tests(tests, measure_all, remove_all); }

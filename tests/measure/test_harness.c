@@ -1,8 +1,4 @@
 // test_harness.c: the protocol, with a backend that does only what a test tells it.
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/support/test.h"
 #include "tests/support/fake_backend.h"
 #include "tests/support/fake_clock.h"
@@ -96,7 +92,7 @@ static void assert_no_speed(const sm_row *row) {
 // --- tests ------------------------------------------------------------------------------------
 
 TEST_WITH(test_step, fake_reset, NULL) {
-    sm_row row;
+    RELEASED_BY(sm_row_free) sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     assert_int_equal(measure(&p, &row), SM_OK);
     assert_string_equal(row.status, "ok");
@@ -132,25 +128,23 @@ TEST_WITH(test_step, fake_reset, NULL) {
     assert_int_equal(fake.n_progress, 1 + 1 + 1 + 6 + 3); // the checked step counts as the check
     assert_int_equal(fake.n_allocating_steps, 0);
     assert_int_equal(row.losses.n, N_STEPS);
-    sm_row_free(&row);
 }
 
 // Without an attribution pass, the last check is a step of its own.
 TEST_WITH(test_last_check_by_itself, fake_reset, NULL) {
-    sm_row row;
+    RELEASED_BY(sm_row_free) sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     p.n_attribution = 0;
     assert_int_equal(measure(&p, &row), SM_OK);
     assert_int_equal(fake.n_steps, 1 + 2 + 6 + 1);
     assert_int_equal(fake.steps_at_check[1], 10);
     assert_int_equal(row.losses.n, 10);
-    sm_row_free(&row);
 }
 
 // The time of a checked step is one of warm-up or attribution; where it is neither, it is one of checks.
 TEST_WITH(test_checked_steps_count_once, fake_reset, NULL) {
     for (int n_steps = 0; n_steps <= 1; n_steps++) {
-        sm_row row;
+        RELEASED_BY(sm_row_free) sm_row row;
         sm_protocol p = protocol_of(SM_PASS_FORWARD);
         fake_reset(state);
         fake.ms_of_step = 20;
@@ -158,12 +152,11 @@ TEST_WITH(test_checked_steps_count_once, fake_reset, NULL) {
         p.n_warmup = p.n_attribution = 1 - n_steps;
         assert_int_equal(measure(&p, &row), SM_OK);
         assert_int_equal(row.checks_ns >= 2 * INT64_C(20000000), n_steps == 1);
-        sm_row_free(&row);
     }
 }
 
 TEST_WITH(test_figures_follow_from_samples, fake_reset, NULL) {
-    sm_row row;
+    RELEASED_BY(sm_row_free) sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     assert_int_equal(measure(&p, &row), SM_OK);
     double seconds = (double)row.median_ns * 1e-9;
@@ -178,11 +171,10 @@ TEST_WITH(test_figures_follow_from_samples, fake_reset, NULL) {
                 row.q3_ns <= row.max_ns);
     assert_int_equal(row.ci95_lo_ns, row.min_ns); // 6 samples
     assert_int_equal(row.ci95_hi_ns, row.max_ns);
-    sm_row_free(&row);
 }
 
 TEST_WITH(test_phases_add_up, fake_reset, NULL) {
-    sm_row row;
+    RELEASED_BY(sm_row_free) sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     fake.op_cost_ns = 1000;
     assert_int_equal(measure(&p, &row), SM_OK);
@@ -195,19 +187,17 @@ TEST_WITH(test_phases_add_up, fake_reset, NULL) {
     assert_int_equal(row.op_ns.n, 6);
     assert_int_equal(row.op_ns.values[3], 4000);
     assert_int_equal(row.n_attribution, 3);
-    sm_row_free(&row);
 }
 
 TEST_WITH(test_real_op_times_fit_in_the_wall_clock, fake_reset, NULL) {
-    sm_row row;
+    RELEASED_BY(sm_row_free) sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     assert_int_equal(measure(&p, &row), SM_OK);
     assert_true(row.phases.unaccounted_ns >= 0);
-    sm_row_free(&row);
 }
 
 TEST_WITH(test_median_step_is_attributed, fake_reset, NULL) {
-    sm_row row;
+    RELEASED_BY(sm_row_free) sm_row row;
     sm_plan *plan = make_plan();
     sm_row_init(&row);
     const int64_t walls_ns[] = {500, 100, 300};
@@ -222,11 +212,10 @@ TEST_WITH(test_median_step_is_attributed, fake_reset, NULL) {
     sm_pass_attribute(&row, plan, walls_ns, op_ns, 2);
     assert_int_equal(row.attribution_ns, 100); // the lower of two
     sm_plan_free(plan);
-    sm_row_free(&row);
 }
 
 TEST_WITH(test_accumulation, fake_reset, NULL) {
-    sm_row row;
+    RELEASED_BY(sm_row_free) sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     p.n_accum = N_ACCUM;
     assert_int_equal(measure(&p, &row), SM_OK);
@@ -241,7 +230,6 @@ TEST_WITH(test_accumulation, fake_reset, NULL) {
     assert_near(row.flops, 3 * (FORWARD_FLOPS + BACKWARD_FLOPS) + ADAMW_FLOPS);
     assert_near(row.samples_ts.values[0], 3 * B * T * 1e9 / (double)row.samples_ns.values[0]);
     assert_int_equal(row.n_accum, 3);
-    sm_row_free(&row);
 }
 
 TEST_WITH(test_pass_types, fake_reset, NULL) {
@@ -257,7 +245,7 @@ TEST_WITH(test_pass_types, fake_reset, NULL) {
         {SM_PASS_SEPARATE, "fwd,bwd b2s2", FORWARD_FLOPS + BACKWARD_FLOPS, true},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        sm_row row;
+        RELEASED_BY(sm_row_free) sm_row row;
         sm_protocol p = protocol_of(cases[i].pass);
         fake_reset(state);
         fake.op_cost_ns = 1000;
@@ -282,12 +270,11 @@ TEST_WITH(test_pass_types, fake_reset, NULL) {
             assert_int_equal(row.backward_avg_ns, 8000);
             assert_int_equal(row.backward_stddev_ns, 0);
         }
-        sm_row_free(&row);
     }
 }
 
 TEST_WITH(test_wrong_loss_has_no_speed, fake_reset, NULL) {
-    sm_row row;
+    RELEASED_BY(sm_row_free) sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     fake.check_result = SM_ERR_MISMATCH;
     fake.loss = 3;
@@ -297,21 +284,19 @@ TEST_WITH(test_wrong_loss_has_no_speed, fake_reset, NULL) {
     assert_near(row.loss, 3);
     assert_int_equal(fake.n_steps, 2);
     assert_no_speed(&row);
-    sm_row_free(&row);
 }
 
 TEST_WITH(test_check_must_say_what_it_did, fake_reset, NULL) {
-    sm_row row;
+    RELEASED_BY(sm_row_free) sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     fake.check_is_mute = true;
     assert_int_equal(measure(&p, &row), SM_ERR_INTERNAL);
     assert_string_equal(row.status, "error");
     assert_no_speed(&row);
-    sm_row_free(&row);
 }
 
 TEST_WITH(test_wrong_gradient_has_no_speed, fake_reset, NULL) {
-    sm_row row;
+    RELEASED_BY(sm_row_free) sm_row row;
     sm_protocol p = protocol_of(SM_PASS_FORWARD_BACKWARD);
     fake.gradient_result = SM_ERR_MISMATCH;
     assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
@@ -319,26 +304,23 @@ TEST_WITH(test_wrong_gradient_has_no_speed, fake_reset, NULL) {
     assert_string_equal(row.reason, "fake: wrong gradient");
     assert_int_equal(fake.n_steps, 1);
     assert_no_speed(&row);
-    sm_row_free(&row);
 }
 
 TEST_WITH(test_wrong_update_has_no_speed, fake_reset, NULL) {
-    sm_row row;
+    RELEASED_BY(sm_row_free) sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     fake.update_result = SM_ERR_MISMATCH;
     assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
     assert_string_equal(row.reason, "fake: wrong update");
     assert_no_speed(&row);
-    sm_row_free(&row);
 }
 
 TEST_WITH(test_gradient_check_must_say_what_it_did, fake_reset, NULL) {
-    sm_row row;
+    RELEASED_BY(sm_row_free) sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     fake.gradient_check_is_mute = true;
     assert_int_equal(measure(&p, &row), SM_ERR_INTERNAL);
     assert_no_speed(&row);
-    sm_row_free(&row);
 }
 
 // Gradients: once, before the first update. Updates: the first two, the last, that of a repeated sample and that of the
@@ -354,7 +336,7 @@ TEST_WITH(test_checks_by_pass_type, fake_reset, NULL) {
                     {SM_PASS_SEPARATE, 1, 0},
                     {SM_PASS_STEP, 1, 3}};
     for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
-        sm_row row;
+        RELEASED_BY(sm_row_free) sm_row row;
         sm_protocol p = protocol_of(expected[i].pass);
         fake_reset(NULL);
         assert_int_equal(measure(&p, &row), SM_OK);
@@ -368,7 +350,6 @@ TEST_WITH(test_checks_by_pass_type, fake_reset, NULL) {
         }
         assert_int_equal(row.gradient_check[0] != '\0', expected[i].n_gradients);
         assert_int_equal(row.gradient_check_ns != SM_ABSENT, expected[i].n_gradients);
-        sm_row_free(&row);
     }
 }
 
@@ -383,7 +364,7 @@ TEST_WITH(test_step_that_does_not_repeat, fake_reset, NULL) {
                  {FAKE_OTHER_GRADIENTS, "has other gradients, or their norm"}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         for (int n_accum = 1; n_accum <= N_ACCUM; n_accum += N_ACCUM - 1) {
-            sm_row row;
+            RELEASED_BY(sm_row_free) sm_row row;
             sm_protocol p = protocol_of(SM_PASS_STEP);
             p.n_accum = n_accum;
             fake_reset(state);
@@ -395,7 +376,6 @@ TEST_WITH(test_step_that_does_not_repeat, fake_reset, NULL) {
             assert_false(fake.is_kept);
             assert_true(row.repeat_check[0] == '\0' && row.checks_ns > 0);
             assert_no_speed(&row);
-            sm_row_free(&row);
         }
     }
 }
@@ -406,7 +386,7 @@ TEST_WITH(test_op_that_goes_wrong, fake_reset, NULL) {
     static const sm_pass_type passes[] = {SM_PASS_STEP, SM_PASS_FORWARD_BACKWARD, SM_PASS_BACKWARD};
     for (size_t i = 0; i < sizeof(passes) / sizeof(passes[0]); i++) {
         for (int step = 2; step <= N_STEPS; step++) {
-            sm_row row;
+            RELEASED_BY(sm_row_free) sm_row row;
             sm_protocol p = protocol_of(passes[i]);
             fake_reset(state);
             fake.op_cost_ns = 1000;
@@ -415,14 +395,13 @@ TEST_WITH(test_op_that_goes_wrong, fake_reset, NULL) {
             assert_string_equal(row.status, "error");
             assert_non_null(strstr(row.reason, "gelu_backward (op 4) differs"));
             assert_no_speed(&row);
-            sm_row_free(&row);
         }
     }
 }
 
 TEST_WITH(test_loss_off_the_course, fake_reset, NULL) {
     for (int step = 3; step < N_STEPS; step++) { // warm-up, headline, attribution
-        sm_row row;
+        RELEASED_BY(sm_row_free) sm_row row;
         sm_protocol p = protocol_of(SM_PASS_STEP);
         fake_reset(state);
         fake.odd_loss_at_step = step;
@@ -430,7 +409,6 @@ TEST_WITH(test_loss_off_the_course, fake_reset, NULL) {
         assert_int_equal(measure(&p, &row), SM_ERR_MISMATCH);
         assert_non_null(strstr(row.reason, "wrong loss: step"));
         assert_no_speed(&row);
-        sm_row_free(&row);
     }
 }
 
@@ -515,7 +493,7 @@ TEST_WITH(test_no_room_for_a_copy, fake_reset, NULL) {
 
 // A pass that is cut short by Ctrl-C is checked to its end: its samples count.
 TEST_WITH(test_interrupted_pass_is_checked, fake_reset, NULL) {
-    sm_row row;
+    RELEASED_BY(sm_row_free) sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     fake.interrupt_at_step = 6;
     fake.wrong_from_step = 8; // the last check, an odd number of steps after the repeated one
@@ -523,14 +501,13 @@ TEST_WITH(test_interrupted_pass_is_checked, fake_reset, NULL) {
     assert_int_equal(fake.n_steps, 8);
     assert_string_equal(row.status, "error");
     assert_no_speed(&row);
-    sm_row_free(&row);
 }
 
 TEST_WITH(test_loss_that_is_no_number, fake_reset, NULL) {
     // In the first step, the checked one, in warm-up, in the headline, in the attribution pass, in the last check.
     static const int steps[] = {1, 2, 3, 8, 11, N_STEPS};
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
-        sm_row row;
+        RELEASED_BY(sm_row_free) sm_row row;
         sm_protocol p = protocol_of(SM_PASS_STEP);
         fake_reset(state);
         fake.bad_loss_at_step = steps[i];
@@ -538,7 +515,6 @@ TEST_WITH(test_loss_that_is_no_number, fake_reset, NULL) {
         assert_string_equal(row.status, "error");
         assert_non_null(strstr(row.reason, "nan"));
         assert_no_speed(&row);
-        sm_row_free(&row);
     }
 }
 
@@ -548,7 +524,7 @@ TEST_WITH(test_failures, fake_reset, NULL) {
         const char *status;
     } cases[] = {{SM_ERR_OOM, "oom"}, {SM_ERR_DEVICE, "error"}, {SM_ERR_UNSUPPORTED, "skipped"}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        sm_row row;
+        RELEASED_BY(sm_row_free) sm_row row;
         sm_protocol p = protocol_of(SM_PASS_STEP);
         fake_reset(state);
         fake.fail_at_step = 5;
@@ -557,7 +533,6 @@ TEST_WITH(test_failures, fake_reset, NULL) {
         assert_string_equal(row.status, cases[i].status);
         assert_string_equal(row.reason, "fake: step 5 fails");
         assert_no_speed(&row);
-        sm_row_free(&row);
     }
 }
 
@@ -628,7 +603,7 @@ TEST_WITH(test_timeout, fake_reset, NULL) {
 
 // A backend that gives a wait up, as it would go past the limit: the samples so far count.
 TEST_WITH(test_hang, fake_reset, NULL) {
-    sm_row row;
+    RELEASED_BY(sm_row_free) sm_row row;
     sm_protocol p = protocol_of(SM_PASS_STEP);
     p.timeout_s = 60;
     fake.fail_at_step = 5;
@@ -640,7 +615,6 @@ TEST_WITH(test_hang, fake_reset, NULL) {
     assert_string_equal(row.stop_reason, "timeout");
     assert_string_equal(row.reason, "fake: step 5 fails");
     assert_int_equal(row.samples_ns.n, 1);
-    sm_row_free(&row);
 }
 
 TEST_WITH(test_bad_protocols, fake_reset, NULL) {
@@ -662,7 +636,7 @@ TEST_WITH(test_bad_protocols, fake_reset, NULL) {
 }
 
 TEST_WITH(test_without_attribution_or_peaks, fake_reset, NULL) {
-    sm_row row;
+    RELEASED_BY(sm_row_free) sm_row row;
     sm_session *session = NULL;
     sm_workload workload = {.next_batch = next_batch, .check = check, FAKE_CHECKS};
     sm_protocol p = protocol_of(SM_PASS_BACKWARD);
@@ -675,7 +649,6 @@ TEST_WITH(test_without_attribution_or_peaks, fake_reset, NULL) {
     assert_int_equal(row.ideal_ns, SM_ABSENT);
     assert_true(isnan(row.mfu) && isnan(row.step_efficiency));
     sm_session_close(session);
-    sm_row_free(&row);
 }
 
 int main(void) {

@@ -1,8 +1,4 @@
 // test_loop.c: a training loop under the harness: its phases add up, its bottleneck and its changes are found.
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/support/test.h"
 #include "clock.h"
 #include "tests/support/fake_backend.h"
@@ -193,7 +189,7 @@ static bool is_near(double value, double expected, double tolerance) {
 TEST_WITH(inline_parts_are_in_their_phases, reset_fake, NULL) {
     const sm_loader_settings loader = {.kind = SM_LOADER_INLINE,
                                        .delay = {.read_ns = 12000000, .tokenise_ns = 16000000, .collate_ns = 10000000}};
-    sm_row row;
+    RELEASED_BY(sm_row_free) sm_row row;
     has_fake_clock = true;
     measure_loop(&loader, 10, &row);
     has_fake_clock = false;
@@ -206,7 +202,6 @@ TEST_WITH(inline_parts_are_in_their_phases, reset_fake, NULL) {
     assert_true(is_near((double)least_ns[SM_STEP_COLLATE], 10e6, 0.01));
     assert_true((double)row.loop.unaccounted_ns < 0.01 * (double)row.loop.wall_ns);
     assert_true(is_near(row.loop.ceiling_ts, B * T / 10e-3, 0.02));
-    sm_row_free(&row);
 }
 
 // Threads need the machine's clock, and a busy machine wakes sleepers some milliseconds late: each of these has several
@@ -235,7 +230,7 @@ TEST_WITH(a_slow_loader_is_the_bound, reset_fake, NULL) {
                                            .n_threads = 1,
                                            .queue_depth = 1,
                                            .delay = {.tokenise_ns = (int64_t)60000000 * times}};
-        sm_row row;
+        RELEASED_BY(sm_row_free) sm_row row;
         measure_loop(&loader, 30 * times, &row);
         assert_int_equal(sum_of_phases(&row), row.loop.wall_ns);
         is_right = is_bound_by_loader(&row, times);
@@ -244,7 +239,6 @@ TEST_WITH(a_slow_loader_is_the_bound, reset_fake, NULL) {
                      1e-6 * (double)row.loop.wait_ns, 1e-6 * (double)row.loop.wall_ns, 1e-6 * (double)row.loop.busy_ns,
                      row.loop.verdict);
         }
-        sm_row_free(&row);
     }
 }
 
@@ -254,7 +248,7 @@ TEST_WITH(a_fast_loader_is_not, reset_fake, NULL) {
         const int times = times_as_long[i];
         const sm_loader_settings loader = {
             .kind = SM_LOADER_THREADS, .n_threads = 2, .delay = {.read_ns = (int64_t)2000000 * times}};
-        sm_row row;
+        RELEASED_BY(sm_row_free) sm_row row;
         measure_loop(&loader, 10 * times, &row);
         assert_int_equal(sum_of_phases(&row), row.loop.wall_ns);
         is_right = strcmp(row.loop.bound, "compute") == 0 &&
@@ -263,13 +257,12 @@ TEST_WITH(a_fast_loader_is_not, reset_fake, NULL) {
             fail_msg("wait %.2f of %.2f ms, %.1f ready: %s", 1e-6 * (double)row.loop.wait_ns,
                      1e-6 * (double)row.loop.wall_ns, row.loop.n_ready, row.loop.verdict);
         }
-        sm_row_free(&row);
     }
 }
 
 // Only the attribution steps time ops.
 TEST_WITH(the_headline_is_undisturbed, reset_fake, NULL) {
-    sm_row row;
+    RELEASED_BY(sm_row_free) sm_row row;
     const sm_loader_settings loader = {.kind = SM_LOADER_THREADS, .n_threads = 1};
     measure_loop(&loader, 0, &row);
     assert_int_equal(row.n_attribution, N_ATTRIBUTION);
@@ -277,12 +270,11 @@ TEST_WITH(the_headline_is_undisturbed, reset_fake, NULL) {
     assert_int_equal(fake.n_executed[1] - fake.n_untimed[1], N_ATTRIBUTION);
     const json_t *waits = json_object_get(row.loop.samples, "wall");
     assert_int_equal(json_array_size(waits), N_ATTRIBUTION);
-    sm_row_free(&row);
 }
 
 // Ops and copies that are slower when they are timed take no more of a headline step than there is.
 TEST_WITH(shares_are_of_the_headline, reset_fake, NULL) {
-    sm_row row;
+    RELEASED_BY(sm_row_free) sm_row row;
     const sm_loader_settings loader = {.kind = SM_LOADER_THREADS, .n_threads = 1};
     fake.op_cost_ns = 1000000; // in steps of some microseconds
     measure_loop(&loader, 0, &row);
@@ -296,12 +288,11 @@ TEST_WITH(shares_are_of_the_headline, reset_fake, NULL) {
     sm_plan_free(plan);
     assert_string_equal(row.loop.bound, "input");
     assert_true(row.loop.bound_share > 0.9 && row.loop.bound_share <= 1);
-    sm_row_free(&row);
 }
 
 // Ops that memory bounds would take the time of their arithmetic, here almost none; and the other way round.
 TEST_WITH(ops_gain_what_bounds_them, reset_fake, NULL) {
-    sm_row row;
+    RELEASED_BY(sm_row_free) sm_row row;
     const sm_loader_settings loader = {.kind = SM_LOADER_THREADS, .n_threads = 1};
     measure_loop(&loader, 0, &row);
     sm_plan *plan = make_plan();
@@ -323,7 +314,6 @@ TEST_WITH(ops_gain_what_bounds_them, reset_fake, NULL) {
         assert_true(row.loop.ceiling_ts > 100 * row.median_ts);
     }
     sm_plan_free(plan);
-    sm_row_free(&row);
 }
 
 // --- against a baseline --------------------------------------------------------------------------------
@@ -343,8 +333,8 @@ static json_t *loop_row(double factor) {
 }
 
 TEST(phases_change_against_a_baseline) {
-    json_t *now = loop_row(1.2);
-    json_t *rows = json_pack("[o, {s:s}, o]", loop_row(3), "status", "skipped", loop_row(1));
+    json_auto_t *now = loop_row(1.2);
+    json_auto_t *rows = json_pack("[o, {s:s}, o]", loop_row(3), "status", "skipped", loop_row(1));
     json_t *records;
     const json_t *baseline = sm_loop_baseline(rows, now);
     assert_ptr_equal(baseline, json_array_get(rows, 2)); // the last loop
@@ -363,8 +353,6 @@ TEST(phases_change_against_a_baseline) {
     json_decref(records);
     json_object_set_new(json_array_get(rows, 2), "n_batch", json_integer(8)); // other work
     assert_ptr_equal(sm_loop_baseline(rows, now), json_array_get(rows, 0));
-    json_decref(rows);
-    json_decref(now);
 }
 
 // --- how busy the machine is ---------------------------------------------------------------------------
@@ -380,7 +368,7 @@ static void write_stat(int busy, int idle) {
 static json_int_t watch_headline(int headline_ms) {
     const sm_background here = sm_background_here();
     sm_utilisation *u;
-    json_t *series;
+    json_auto_t *series = NULL;
     write_stat(100, 100);
     assert_int_equal(sm_utilisation_start(temp_folder, "", &here, 1000000, &u), SM_OK);
     spin_ns(5000000);
@@ -401,7 +389,6 @@ static json_int_t watch_headline(int headline_ms) {
         assert_true(json_number_value(json_array_get(processors, 1)) == 0);
         assert_null(json_object_get(series, "gpu"));
     }
-    json_decref(series);
     sm_utilisation_close(u);
     return n_headline;
 }
@@ -418,7 +405,7 @@ TEST_WITH(utilisation_is_seen_over_time, temp_folder_make, temp_folder_remove) {
 TEST(a_long_series_is_halved) {
     const sm_background here = sm_background_here();
     sm_utilisation *u;
-    json_t *series;
+    json_auto_t *series = NULL;
     assert_int_equal(sm_utilisation_start("", "", &here, 20000, &u), SM_OK);
     spin_ns(200000000);
     sm_utilisation_enter(u, SM_UTILISATION_HEADLINE);
@@ -433,7 +420,6 @@ TEST(a_long_series_is_halved) {
     if (told != NULL) {
         fclose(told);
     }
-    json_decref(series);
     sm_utilisation_close(u);
 }
 

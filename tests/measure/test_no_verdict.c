@@ -1,8 +1,5 @@
 // test_no_verdict.c: rows of a busy machine, or too noisy ones: no subcommand draws a conclusion from them, and each
 // gives the reason. One rule decides (noise_verdict.h).
-#include <math.h>
-#include <stdbool.h>
-
 #include "tests/support/test.h"
 #include "tests/support/run_program.h"
 #include "bench/compare/configuration_gains.h"
@@ -130,16 +127,14 @@ TEST(spreads_have_one_form) {
 // --- each subcommand ------------------------------------------------------------------------------
 
 TEST(run_names_what_differs) {
-    json_t *sentences;
-    json_t *rows = json_pack("[o, o]", make_row("fused", 1, 1, 0), make_row("fused", 2, 1, 0));
+    json_auto_t *sentences = NULL;
+    json_auto_t *rows = json_pack("[o, o]", make_row("fused", 1, 1, 0), make_row("fused", 2, 1, 0));
     json_object_set_new(json_array_get(rows, 1), "n_threads", json_integer(1));
     assert_int_equal(sm_fastest_sentences(rows, &sentences), SM_OK);
     const char *sentence = json_string_value(json_array_get(sentences, 0));
     assert_non_null(sentence);
     assert_ptr_equal(strstr(sentence, "2 threads is 2.00"), sentence);
     assert_non_null(strstr(sentence, "times faster than 1 thread"));
-    json_decref(sentences);
-    json_decref(rows);
 }
 
 TEST(run_names_no_factor) {
@@ -162,7 +157,7 @@ TEST(run_names_no_factor) {
 TEST(loop_names_no_bound) {
     static const double others[] = {0, 1.7};
     for (int i = 0; i < 2; i++) {
-        sm_row row;
+        RELEASED_BY(sm_row_free) sm_row row;
         sm_row_init(&row);
         row.median_ns = 1000;
         row.ci95_lo_ns = 900;
@@ -178,14 +173,13 @@ TEST(loop_names_no_bound) {
         assert_string_equal(row.loop.verdict, i == 0 ? "Bound by launches: 94.5% of a step." : "No verdict: " BUSY ".");
         assert_int_equal(row.loop.bound[0] == '\0', i == 1);
         assert_true(i == 0 || isnan(row.loop.bound_share));
-        sm_row_free(&row);
     }
 }
 
 TEST(leaderboard_refuses) {
-    json_t *rows = make_rows(false);
-    json_t *records;
-    json_t *refused;
+    json_auto_t *rows = make_rows(false);
+    json_auto_t *records = NULL;
+    json_auto_t *refused = NULL;
     json_array_append_new(rows, make_row("fused", 0.1, 51355, 0));
     sm_leaderboard_make(rows, NULL, NULL, &records, &refused);
     assert_int_equal(json_array_size(records), 1); // the fastest usable one
@@ -194,15 +188,12 @@ TEST(leaderboard_refuses) {
     assert_string_equal(json_string_value(json_object_get(json_array_get(refused, 0), "reason")), BUSY);
     assert_non_null(
         strstr(json_string_value(json_object_get(json_array_get(refused, 1), "reason")), "too noisy to use"));
-    json_decref(records);
-    json_decref(refused);
-    json_decref(rows);
 }
 
 TEST(recommend_names_nothing) {
     for (int all_busy = 0; all_busy < 2; all_busy++) {
-        json_t *rows = make_rows(all_busy == 1);
-        json_t *records;
+        json_auto_t *rows = make_rows(all_busy == 1);
+        json_auto_t *records = NULL;
         assert_int_equal(sm_recommend(rows, &records), SM_OK);
         const json_t *first = json_array_get(records, 0);
         const char *caution = json_string_value(json_object_get(first, "caution"));
@@ -210,43 +201,35 @@ TEST(recommend_names_nothing) {
         assert_string_equal(caution, all_busy ? "no verdict on 3 of 3 rows: " BUSY : "not ranked: 1 of 3 rows: " BUSY);
         assert_int_equal(json_is_null(json_object_get(first, "value")), all_busy);
         assert_true(all_busy == 0 || json_array_size(records) == 1); // it is said once
-        json_decref(records);
-        json_decref(rows);
     }
 }
 
 TEST(compare_is_inconclusive) {
     const sm_compare_options options = {.threshold = 0.01};
     for (int busy = 0; busy < 2; busy++) {
-        sm_comparison c;
-        json_t *a = json_pack("[o]", make_row("fused", 1, 12, 0));
-        json_t *b = json_pack("[o]", make_row("fused", 4, 12, busy ? 1.7 : 0));
+        RELEASED_BY(sm_comparison_free) sm_comparison c;
+        json_auto_t *a = json_pack("[o]", make_row("fused", 1, 12, 0));
+        json_auto_t *b = json_pack("[o]", make_row("fused", 4, 12, busy ? 1.7 : 0));
         assert_int_equal(sm_compare(a, b, &options, &c), SM_OK);
         const json_t *record = json_array_get(c.compared, 0);
         assert_int_equal(c.verdict, busy ? SM_VERDICT_INCONCLUSIVE : SM_VERDICT_SLOWER);
         assert_int_equal(json_is_null(json_object_get(record, "change_percent")), busy);
         assert_true(!busy || strstr(json_string_value(json_object_get(record, "reason")), BUSY) != NULL);
-        sm_comparison_free(&c);
-        json_decref(a);
-        json_decref(b);
     }
 }
 
 TEST(advise_gains_nothing) {
-    json_t *base = json_pack("[o]", make_row("fused", 4, 1, 0));
-    json_t *busy = json_pack("[o]", make_row("fused", 1, 12, 1.7));
+    json_auto_t *base = json_pack("[o]", make_row("fused", 4, 1, 0));
+    json_auto_t *busy = json_pack("[o]", make_row("fused", 1, 12, 1.7));
     const sm_advice_case cases[] = {{"", "", "stepmark run", base, false},
                                     {"--mode=tuned", "", "stepmark run --mode=tuned", busy, true}};
-    json_t *records;
+    json_auto_t *records = NULL;
     assert_int_equal(sm_advice(cases, 2, &records), SM_OK);
     const json_t *last = json_array_get(records, 1);
     assert_string_equal(json_string_value(json_object_get(last, "flags")), "--mode=tuned");
     assert_string_equal(json_string_value(json_object_get(last, "verdict")), "no verdict");
     assert_string_equal(json_string_value(json_object_get(last, "reason")), BUSY);
     assert_true(isnan(sm_json_number(last, "gain")));
-    json_decref(records);
-    json_decref(base);
-    json_decref(busy);
 }
 
 TEST(report_says_why) {

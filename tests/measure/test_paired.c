@@ -1,6 +1,4 @@
 // test_paired.c: two sessions in turn, A B B A, each checked first.
-#include <string.h>
-
 #include "tests/support/test.h"
 #include "tests/support/fake_backend.h"
 #include "bench/measure/paired.h"

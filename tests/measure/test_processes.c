@@ -1,7 +1,4 @@
 // Plans of several processes: what they sum up together, when, and how the optimizer's state is shared out.
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/support/test.h"
 #include "shard.h"
 #include "src/comm/comm.h"

@@ -1,6 +1,4 @@
 // test_profile.c: the profile adds up and names each op's bound; its trace can be read back.
-#include <string.h>
-
 #include "tests/support/test.h"
 #include "tests/support/fake_backend.h"
 #include "bench/measure/harness.h"
@@ -45,14 +43,13 @@ TEST(lines_add_up) {
     sm_plan *plan = make_plan();
     const sm_profile_input input = make_input(plan);
     for (int by = 0; by < SM_PROFILE_BY_COUNT; by++) {
-        sm_profile profile;
+        RELEASED_BY(sm_profile_free) sm_profile profile;
         assert_int_equal(sm_profile_make(&input, (sm_profile_by)by, &profile), SM_OK);
         assert_int_equal(profile.n_lines, n_lines[by]);
         assert_int_equal(profile.unaccounted_ns, 100);
         assert_int_equal(sum_of_lines(&profile), WALL_NS);
         assert_int_equal(profile.total.n_calls, N_OPS);
         assert_true(profile.total.flops == FORWARD_FLOPS + BACKWARD_FLOPS + ADAMW_FLOPS);
-        sm_profile_free(&profile);
     }
     sm_plan_free(plan);
 }
@@ -60,7 +57,7 @@ TEST(lines_add_up) {
 TEST(bounds_and_verdict) {
     sm_plan *plan = make_plan();
     const sm_profile_input input = make_input(plan);
-    sm_profile profile;
+    RELEASED_BY(sm_profile_free) sm_profile profile;
     assert_int_equal(sm_profile_make(&input, SM_PROFILE_BY_KIND, &profile), SM_OK);
     // The two residuals are one line, the longest op comes first.
     assert_string_equal(profile.lines[0].name, "gelu_backward");
@@ -78,7 +75,6 @@ TEST(bounds_and_verdict) {
     assert_int_equal(profile.bound, SM_BOUND_MEMORY);
     assert_non_null(strstr(profile.verdict, "bound by memory"));
     assert_non_null(strstr(profile.verdict, "look first at gelu_backward"));
-    sm_profile_free(&profile);
     sm_plan_free(plan);
 }
 
@@ -87,7 +83,7 @@ TEST(a_preempted_op_is_not_named) {
     sm_plan *plan = make_plan();
     sm_profile_input input = make_input(plan);
     sm_profile profile;
-    int64_t *least = calloc((size_t)plan->n_ops, sizeof(*least));
+    AUTO_FREE int64_t *least = calloc((size_t)plan->n_ops, sizeof(*least));
     assert_non_null(least);
     for (int i = 0; i < plan->n_ops; i++) {
         bool preempted = plan->ops[i].kind == SM_OP_GELU_BACKWARD;
@@ -107,37 +103,32 @@ TEST(a_preempted_op_is_not_named) {
     assert_int_equal(profile.bound, SM_BOUND_UNKNOWN);
     sm_profile_free(&profile);
     sm_plan_free(plan);
-    free(least);
 }
 
 TEST(time_outside_of_ops_is_overhead) {
     sm_plan *plan = make_plan();
     sm_profile_input input = make_input(plan);
-    sm_profile profile;
+    RELEASED_BY(sm_profile_free) sm_profile profile;
     input.wall_ns = 100000;
     assert_int_equal(sm_profile_make(&input, SM_PROFILE_BY_KIND, &profile), SM_OK);
     assert_int_equal(sum_of_lines(&profile), 100000);
     assert_int_equal(profile.bound, SM_BOUND_OVERHEAD);
     assert_non_null(strstr(profile.verdict, "outside of the ops"));
-    sm_profile_free(&profile);
     sm_plan_free(plan);
 }
 
 TEST(without_ceilings) {
     sm_plan *plan = make_plan();
     sm_profile_input input = make_input(plan);
-    sm_profile profile;
+    RELEASED_BY(sm_profile_free) sm_profile profile;
     input.peak_flops = NAN;
     assert_int_equal(sm_profile_make(&input, SM_PROFILE_BY_KIND, &profile), SM_OK);
     assert_string_equal(sm_bound_name(profile.lines[0].bound), "");
     assert_non_null(strstr(profile.verdict, "Without the device's ceilings"));
-    json_t *context = json_object();
-    json_t *records = sm_profile_records(&profile, context);
+    json_auto_t *context = json_object();
+    json_auto_t *records = sm_profile_records(&profile, context);
     assert_int_equal(json_array_size(records), profile.n_lines + 2);
     assert_true(json_is_null(sm_json_get(json_array_get(records, 0), "roofline_ns")));
-    json_decref(records);
-    json_decref(context);
-    sm_profile_free(&profile);
     sm_plan_free(plan);
 }
 
@@ -160,11 +151,10 @@ TEST(trace_can_be_read) {
     const sm_profile_input input = make_input(plan);
     json_t *trace = NULL;
     sm_profile_trace(&input, "cpu_op", "a \"device\" \xFF", &trace);
-    char *text = json_dumps(trace, JSON_COMPACT);
+    AUTO_FREE char *text = json_dumps(trace, JSON_COMPACT);
     json_decref(trace);
     assert_non_null(text);
     trace = json_loads(text, 0, NULL);
-    free(text);
     assert_non_null(trace);
     double end_us = 0;
     int n_ops = 0;
@@ -213,8 +203,8 @@ TEST(measured_step_adds_up) {
     const sm_workload workload = {.next_batch = fake_next_batch, .check = fake_check, FAKE_CHECKS};
     sm_protocol protocol = sm_protocol_default();
     sm_session *session;
-    sm_row row;
-    sm_profile profile;
+    RELEASED_BY(sm_row_free) sm_row row;
+    RELEASED_BY(sm_profile_free) sm_profile profile;
     memset(&fake, 0, sizeof(fake));
     fake.loss = 2.5;
     assert_int_equal(sm_session_open(&fake_device, make_plan(), &session), SM_OK);
@@ -231,8 +221,6 @@ TEST(measured_step_adds_up) {
     assert_true(profile.unaccounted_ns >= 0);
     assert_int_equal(sum_of_lines(&profile), row.attribution_ns);
     assert_int_equal(profile.unaccounted_ns, row.phases.unaccounted_ns);
-    sm_profile_free(&profile);
-    sm_row_free(&row);
     sm_session_close(session);
 }
 

@@ -1,7 +1,4 @@
 // Result files as they are found: whole, cut short, old, new, of other programs, hostile.
-#include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 #include "tests/support/test.h"
@@ -17,24 +14,22 @@ static void parse(const char *text, sm_rows *rows) {
 }
 
 static void expect_counts(const char *text, size_t n_rows, size_t n_warnings) {
-    sm_rows rows;
+    RELEASED_BY(sm_rows_free) sm_rows rows;
     parse(text, &rows);
     if (json_array_size(rows.rows) != n_rows || json_array_size(rows.warnings) != n_warnings) {
         fail_msg("%s: %zu rows and %zu warnings", text, json_array_size(rows.rows), json_array_size(rows.warnings));
     }
-    sm_rows_free(&rows);
 }
 
 // The texts below are rows without their status, which every {"a" gets.
 static void expect_rows(const char *text, size_t n_rows, size_t n_warnings) {
-    char *whole = calloc(strlen(text) + 1, 64);
+    AUTO_FREE char *whole = calloc(strlen(text) + 1, 64);
     assert_non_null(whole);
     for (char *end = whole; *text != '\0'; text++) {
         bool begins_row = strncmp(text, "{\"a\"", 4) == 0;
         end += sprintf(end, begins_row ? "{\"schema_version\": 1, \"status\": \"ok\", " : "%c", *text);
     }
     expect_counts(whole, n_rows, n_warnings);
-    free(whole);
 }
 
 TEST(forms) {
@@ -49,7 +44,7 @@ TEST(forms) {
 }
 
 TEST(damage_is_set_aside) {
-    sm_rows rows;
+    RELEASED_BY(sm_rows_free) sm_rows rows;
     expect_rows("{\"a\": 1}\n{\"a\": 2", 1, 1);
     expect_rows("[{\"a\": 1},\n{\"a\": 2}", 2, 0); // only the bracket is missing: no row is lost
     expect_rows("[{\"a\": 1},\n{\"a\": [1, 2", 1, 1);
@@ -61,14 +56,13 @@ TEST(damage_is_set_aside) {
     parse("{\"median_ns\": 1}\n\n{\"a\": tru", &rows);
     const char *warning = json_string_value(json_array_get(rows.warnings, 0));
     assert_non_null(strstr(warning, "f.json: line 3, the last, is damaged"));
-    sm_rows_free(&rows);
 }
 
 // Every prefix of a file is read without harm, and has the rows that are whole in it.
 TEST(every_prefix) {
     static const char text[] = "[{\"avg_ns\": 5, \"a\": \"x}\\\"\", \"b\": [1]},\n {\"avg_ns\": 2}]\n";
     for (size_t n = 0; n < sizeof(text); n++) {
-        sm_rows rows;
+        RELEASED_BY(sm_rows_free) sm_rows rows;
         sm_rows_init(&rows);
         sm_status status = sm_rows_parse("f", text, n, &rows);
         size_t n_rows = json_array_size(rows.rows);
@@ -76,7 +70,6 @@ TEST(every_prefix) {
         if (!fits) {
             fail_msg("prefix of %zu bytes: %s, %zu rows", n, sm_status_text(status), n_rows);
         }
-        sm_rows_free(&rows);
     }
 }
 
@@ -100,14 +93,13 @@ TEST(not_rows) {
         {"{\"colour\": 1, \"\\u001b[2J\": 2, \"size\": 3}", "JSON of another kind, with colour, size;"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        sm_rows rows;
+        RELEASED_BY(sm_rows_free) sm_rows rows;
         char parts[128];
         const char *text = cases[i].text;
         snprintf(parts, sizeof(parts), "f.csv|no result row|-o json|%s", cases[i].seems);
         sm_rows_init(&rows);
         expect_failure(text, sm_rows_parse("f.csv", text, strlen(text), &rows), SM_ERR_FORMAT, parts);
         assert_int_equal(json_array_size(rows.rows), 0);
-        sm_rows_free(&rows);
     }
 }
 
@@ -141,7 +133,7 @@ TEST(others_are_skipped) {
         assert_non_null(strstr(warning, "line 2"));
         sm_rows_free(&rows);
     }
-    char *many = calloc(1, 10000);
+    AUTO_FREE char *many = calloc(1, 10000);
     for (int i = 0; i < 100; i++) {
         strcat(many, "{\"avg_ns\": 5}\n{\"step\": 1, \"loss\": 2.5}\n");
     }
@@ -151,7 +143,6 @@ TEST(others_are_skipped) {
     assert_non_null(
         strstr(json_string_value(json_array_get(rows.warnings, 20)), "100 objects that are no result rows"));
     sm_rows_free(&rows);
-    free(many);
 }
 
 // Reads a text; returns the processor's time for it.
@@ -198,10 +189,10 @@ TEST(damage_takes_no_longer) {
     };
     const char *size = getenv("DAMAGE_BYTES");
     const size_t size_bytes = size != NULL ? strtoul(size, NULL, 10) : 500000;
-    char *text = malloc(size_bytes);
+    AUTO_FREE char *text = malloc(size_bytes);
     assert_non_null(text);
     for (size_t i = 0; i <= sizeof(units) / sizeof(units[0]); i++) {
-        sm_rows rows;
+        RELEASED_BY(sm_rows_free) sm_rows rows;
         bool zeros = i == sizeof(units) / sizeof(units[0]);
         size_t length = zeros ? 1 : strlen(units[i]);
         for (size_t k = 0; k < size_bytes; k++) {
@@ -215,23 +206,20 @@ TEST(damage_takes_no_longer) {
         if (!(seconds < 10 || grows_with_size(text, size_bytes, seconds))) {
             fail_msg("%zu bytes of %s: %.1f s", size_bytes, zeros ? "zeros" : units[i], seconds);
         }
-        sm_rows_free(&rows);
     }
-    free(text);
 }
 
 TEST(interrupted) {
     volatile sig_atomic_t signal_came = 1;
-    sm_rows rows;
+    RELEASED_BY(sm_rows_free) sm_rows rows;
     sm_rows_init(&rows);
     rows.interrupted = &signal_came;
     expect_failure("text", sm_rows_parse("f", "{\"avg_ns\": 5}", 13, &rows), SM_ERR_INTERRUPTED, "f|interrupted");
-    sm_rows_free(&rows);
 }
 
 TEST(files) {
-    sm_rows rows;
-    char *path = temp_path("rows.jsonl");
+    RELEASED_BY(sm_rows_free) sm_rows rows;
+    AUTO_FREE char *path = temp_path("rows.jsonl");
     sm_rows_init(&rows);
     expect_failure("none", sm_rows_read(path, &rows), SM_ERR_IO, "rows.jsonl|cannot open");
     expect_failure("folder", sm_rows_read(temp_folder, &rows), SM_ERR_IO, "cannot read");
@@ -243,8 +231,6 @@ TEST(files) {
     expect_ok("read", sm_rows_read(path, &rows));
     assert_int_equal(json_array_size(rows.rows), 5000);
     assert_true(sm_json_number(json_array_get(rows.rows, 4999), "n_batch") == 4999);
-    sm_rows_free(&rows);
-    free(path);
 }
 
 TEST(versions) {
@@ -271,13 +257,12 @@ TEST(versions) {
 }
 
 TEST(types_are_not_trusted) {
-    double *values = NULL;
+    AUTO_FREE double *values = NULL;
     size_t n = 0;
     json_t *row =
         json_loads("{\"samples_ns\": [\"x\", -1, 0, 5, null, {}], \"status\": 3, \"median_ns\": \"fast\"}", 0, NULL);
     sm_rows_samples(row, "samples_ns", &values, &n);
     assert_int_equal(n, 1);
-    free(values);
     assert_string_equal(sm_rows_text(row, "median_ns"), "fast");
     assert_string_equal(sm_rows_status(row), "error");
     json_decref(row);
@@ -287,21 +272,19 @@ TEST(types_are_not_trusted) {
 
 TEST(schema_is_the_document) {
     json_error_t error;
-    json_t *schema = sm_row_json_schema();
-    json_t *document = json_load_file("docs/row.schema.json", 0, &error);
+    json_auto_t *schema = sm_row_json_schema();
+    json_auto_t *document = json_load_file("docs/row.schema.json", 0, &error);
     assert_non_null(schema);
     if (document == NULL || !json_equal(schema, document)) {
         fail_msg("docs/row.schema.json is not what `stepmark run --schema` prints; regenerate it with `make schema`");
     }
-    json_decref(document);
-    json_decref(schema);
 }
 
 TEST(own_rows_validate) {
-    sm_row row;
+    RELEASED_BY(sm_row_free) sm_row row;
     sm_row_init(&row);
     SM_ROW_TEXT(row.status, "ok");
-    json_t *json = sm_row_to_json(&row);
+    json_auto_t *json = sm_row_to_json(&row);
     expect_ok("an empty row", sm_row_validate(json));
     json_object_set_new(json, "unknown", json_true());
     expect_ok("an unknown field", sm_row_validate(json));
@@ -315,15 +298,13 @@ TEST(own_rows_validate) {
     json_object_set_new(json, "samples_ns", json_null());
     json_object_set_new(json, "status", json_string("fine"));
     expect_failure("a status", sm_row_validate(json), SM_ERR_FORMAT, "status");
-    json_decref(json);
-    sm_row_free(&row);
 }
 
 // Measured, skipped and failed rows of the program itself.
 TEST(rows_of_the_program_validate) {
     char command[512];
-    sm_rows rows;
-    char *path = temp_path("run.jsonl");
+    RELEASED_BY(sm_rows_free) sm_rows rows;
+    AUTO_FREE char *path = temp_path("run.jsonl");
     snprintf(command, sizeof(command),
              "%s run -m tiny -b 1 --seq-len 8 -w 0 -r 2 -t 1 --backend cpu,reference --precision fp32,fp16 "
              "--pass-type step,separate --no-peaks -o jsonl >%s 2>/dev/null",
@@ -337,8 +318,6 @@ TEST(rows_of_the_program_validate) {
     for (size_t i = 0; i < json_array_size(rows.rows); i++) {
         expect_ok("a row of the program", sm_row_validate(json_array_get(rows.rows, i)));
     }
-    sm_rows_free(&rows);
-    free(path);
 }
 
 int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

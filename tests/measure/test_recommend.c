@@ -1,7 +1,4 @@
 // test_recommend.c: recommendations from rows with a known answer.
-#include <math.h>
-#include <string.h>
-
 #include "tests/support/test.h"
 #include "bench/compare/best_rows.h"
 
@@ -66,13 +63,12 @@ TEST(widths_are_apart) {
     json_object_set_new(narrow, "d_model", json_integer(64));
     json_t *again = json_deep_copy(wide);
     json_object_set_new(again, "mode", json_string("naive"));
-    json_t *records = recommend(json_pack("[ooo]", narrow, wide, again));
+    json_auto_t *records = recommend(json_pack("[ooo]", narrow, wide, again));
     for (size_t i = 0; i < json_array_size(records); i++) {
         const char *group = json_string_value(json_object_get(json_array_get(records, i), "group"));
         assert_non_null(strstr(group, "d_model 128"));
     }
     assert_true(json_array_size(records) > 0);
-    json_decref(records);
 }
 
 TEST(the_best_of_three_kinds) {
@@ -80,13 +76,12 @@ TEST(the_best_of_three_kinds) {
     json_array_append_new(rows, make_row(1, "naive", 1, 1, 1));
     json_array_append_new(rows, make_row(2, "naive", 1.5, 1.5, 4)); // faster a token, heavier
     json_array_append_new(rows, make_row(4, "naive", 8, 8, 9));     // the least spread
-    json_t *records = recommend(rows);
+    json_auto_t *records = recommend(rows);
     expect(records, "fastest", "configuration", "b2s16");
     expect(records, "fastest", "figure", "21,333 tokens/s");
     expect(records, "per GiB", "configuration", "b1s16");
     expect(records, "steadiest", "configuration", "b4s16");
     assert_true(json_is_null(json_object_get(advice(records, "fastest", 0), "caution")));
-    json_decref(records);
 }
 
 // A kernel or backend of the user's own wins nothing against this program's.
@@ -97,10 +92,9 @@ TEST(code_of_ones_own_is_another_group) {
     json_t *own = make_row(1, "fused", 0.1, 0.1, 1);
     json_object_set_new(own, "own_kernels", json_string("gelu_forward=my.c (fnv1a64:1)"));
     json_array_append_new(rows, own);
-    json_t *records = recommend(rows);
+    json_auto_t *records = recommend(rows);
     expect(records, "fastest", "configuration", "b1s16 naive fp32");
     assert_null(advice(records, "break-even", 0));
-    json_decref(records);
     char group[256];
     sm_recommend_group(own = json_pack("{s:s, s:s}", "device", "cpu", "own_kernels", "x"), group, sizeof(group));
     assert_non_null(strstr(group, ", own code"));
@@ -119,25 +113,23 @@ TEST(another_architecture_is_another_group) {
         json_array_append_new(rows, usual);
         json_array_append_new(rows, other);
     }
-    json_t *records = recommend(rows);
+    json_auto_t *records = recommend(rows);
     expect(records, "fastest", "group", "(A processor), tiny,");
     const json_t *second = advice(records, "fastest", 1);
     assert_non_null(second);
     assert_non_null(strstr(json_string_value(json_object_get(second, "group")), "another tiny,"));
     assert_non_null(strstr(json_string_value(json_object_get(second, "configuration")), ", sign"));
-    json_decref(records);
 }
 
 TEST(what_overlaps_is_not_told_apart) {
     json_t *rows = json_array();
     json_array_append_new(rows, make_row(1, "naive", 1, 1, 1));
     json_array_append_new(rows, make_row(1, "fused", 0.995, 1, 1));
-    json_t *records = recommend(rows);
+    json_auto_t *records = recommend(rows);
     expect(records, "fastest", "caution",
            "step b1s16 fused fp32 at 16,080 tokens/s is not distinct from step b1s16 naive");
     assert_true(json_is_null(json_object_get(advice(records, "fastest", 0), "configuration")));
     assert_null(advice(records, "break-even", 0));
-    json_decref(records);
 }
 
 // A third one that reaches into the first's interval is enough, however much slower the second is.
@@ -148,9 +140,8 @@ TEST(all_must_be_told_apart) {
     json_t *wide = make_row(1, "fused", 1.8, 1, 1);
     json_object_set_new(wide, "ci95_lo_ns", json_real(0.95e6));
     json_array_append_new(rows, wide);
-    json_t *records = recommend(rows);
+    json_auto_t *records = recommend(rows);
     expect(records, "fastest", "caution", "not distinct from step b1s16 fused");
-    json_decref(records);
 }
 
 // Two runs of one configuration are no rivals, and of one configuration there is no best.
@@ -194,7 +185,7 @@ TEST(noise_wins_nothing) {
 
 TEST(noise_is_judged_by_figures) {
     char text[256];
-    json_t *row = make_row(1, "naive", 1, 1, 1);
+    json_auto_t *row = make_row(1, "naive", 1, 1, 1);
     assert_int_equal(sm_judge_row(row), SM_NOISE_STEADY);
     sm_noise_text(row, text, sizeof(text));
     assert_string_equal(text, "");
@@ -205,7 +196,6 @@ TEST(noise_is_judged_by_figures) {
     assert_int_equal(sm_judge_row(row), SM_NOISE_TOO_FEW);
     sm_noise_text(row, text, sizeof(text));
     assert_string_equal(text, "too few samples (8) to tell how steady it is");
-    json_decref(row);
     assert_int_equal(sm_judge_noise(4.9, 9.9), SM_NOISE_STEADY);
     assert_int_equal(sm_judge_noise(5.1, 9.9), SM_NOISE_NOISY);
     assert_int_equal(sm_judge_noise(4.9, 10.1), SM_NOISE_NOISY);
@@ -217,10 +207,9 @@ TEST(a_longer_start_is_made_good) {
     json_array_append_new(rows, make_row(1, "naive", 10, 10, 1));
     json_array_append_new(rows, make_row(1, "fused", 8, 109, 1)); // 101 ms later, 2 ms a step sooner
     json_array_append_new(rows, make_row(2, "fused", 1, 1, 1));   // another batch: no pair
-    json_t *records = recommend(rows);
+    json_auto_t *records = recommend(rows);
     assert_true(json_number_value(json_object_get(advice(records, "break-even", 0), "value")) == 51);
     assert_null(advice(records, "break-even", 1));
-    json_decref(records);
 }
 
 TEST(what_did_not_fit) {
@@ -233,11 +222,10 @@ TEST(what_did_not_fit) {
     oom = make_row(8, "fused", 1, 1, 1);
     json_object_set_new(oom, "status", json_string("oom"));
     json_array_append_new(rows, oom);
-    json_t *records = recommend(rows);
+    json_auto_t *records = recommend(rows);
     expect(records, "did not fit", "figure", "step b4s16 ran");
     const json_t *second = advice(records, "did not fit", 1);
     assert_non_null(strstr(json_string_value(json_object_get(second, "caution")), "--find-batch"));
-    json_decref(records);
 }
 
 // Rows come from outside: any type anywhere.

@@ -1,8 +1,4 @@
 // test_record.c: the record writer with a small test table, and the texts of values.
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/support/test.h"
 #include "bench/tables/record.h"
 #include "bench/tables/show.h"
@@ -53,11 +49,10 @@ TEST(test_hostile_texts) {
         {SM_FORMAT_MARKDOWN, "<script>`x`|\\\x1b", "| &lt;script>\\`x\\`\\|\\\\  |"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        char *text = write_named_thing(cases[i].format, cases[i].name);
+        AUTO_FREE char *text = write_named_thing(cases[i].format, cases[i].name);
         if (strstr(text, cases[i].written) == NULL) {
             fail_msg("case %zu: no '%s' in '%s'", i, cases[i].written, text);
         }
-        free(text);
     }
 }
 
@@ -72,9 +67,8 @@ TEST(test_other_tables) {
         {SM_FORMAT_MARKDOWN, "| name |   memory | fits |\n|------|---------:|------|\n| x    | 1.50 KiB | yes |\n"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        char *text = write_thing(cases[i].format);
+        AUTO_FREE char *text = write_thing(cases[i].format);
         assert_string_equal(text, cases[i].text);
-        free(text);
     }
 }
 
@@ -85,7 +79,7 @@ TEST(test_notes_name_their_rows) {
         {.name = "notes", .type = SM_COLUMN_JSON, .heading = "warning", .view = SM_SHOWN_AS_NOTES},
     };
     static const sm_table table = {.name = "things", .columns = columns, .n_columns = 2};
-    char *text = NULL;
+    AUTO_FREE char *text = NULL;
     size_t size_bytes = 0;
     FILE *out = open_memstream(&text, &size_bytes);
     sm_record_writer *writer = NULL;
@@ -99,7 +93,6 @@ TEST(test_notes_name_their_rows) {
                               "- warning: all of 3\n"
                               "- [1] warning: 12.5% lost (p = 0.002) (figures of the first of 2 rows)\n"
                               "- [2] warning: only here\n");
-    free(text);
 }
 
 TEST(test_full_disk) {

@@ -1,9 +1,5 @@
 // The report: what its page is given, and what the script makes of that (report_figures.js, under node).
 // tools/tests/report_page.py looks at it in a browser.
-#include <math.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -62,11 +58,9 @@ static void make_rows(sm_rows *rows, size_t n) {
     static const char *const modes[] = {"naive", "fused"};
     sm_rows_init(rows);
     for (size_t i = 0; i < n; i++) {
-        json_t *row = make_row(devices[i % 2], modes[i / 2 % 2], 1 << (i / 4 % 4));
-        char *text = sm_json_dump(row);
+        json_auto_t *row = make_row(devices[i % 2], modes[i / 2 % 2], 1 << (i / 4 % 4));
+        AUTO_FREE char *text = sm_json_dump(row);
         expect_ok("parse", sm_rows_parse("rows", text, strlen(text), rows)); // fills the statistics in
-        free(text);
-        json_decref(row);
     }
 }
 
@@ -144,8 +138,8 @@ static const char *entry_text(const json_t *data, size_t row, const char *name) 
 static void expect_figures(const sm_rows *rows, const char *name) {
     char command[512];
     size_t size_bytes;
-    char *page = write_report(rows, NULL, &size_bytes);
-    char *path = temp_path("figures.html");
+    AUTO_FREE char *page = write_report(rows, NULL, &size_bytes);
+    AUTO_FREE char *path = temp_path("figures.html");
     FILE *file = fopen(path, "w");
     fwrite(page, 1, size_bytes, file);
     fclose(file);
@@ -153,51 +147,44 @@ static void expect_figures(const sm_rows *rows, const char *name) {
     if (system(command) != 0) {
         fail_msg("%s", command);
     }
-    free(path);
-    free(page);
 }
 
 TEST(a_page_of_spoiled_rows) {
-    sm_rows rows;
+    RELEASED_BY(sm_rows_free) sm_rows rows;
     size_t size_bytes;
     make_rows(&rows, 16);
     spoil(&rows);
-    char *text = write_report(&rows, NULL, &size_bytes);
+    AUTO_FREE char *text = write_report(&rows, NULL, &size_bytes);
     assert_null(strstr(text, "</td><script>"));
     assert_null(strstr(text, "<img"));
     assert_null(strstr(text, "\x01"));
     // Self-contained: nothing is fetched. Names of namespaces are no addresses.
     assert_int_equal(count_in(text, "http"), count_in(text, "http://www.w3.org/") + count_in(text, "http-equiv"));
     assert_null(strstr(text, " src=\""));
-    json_t *data = data_of(text);
+    json_auto_t *data = data_of(text);
     assert_int_equal(json_array_size(json_object_get(data, "rows")), 18);
     assert_int_equal(json_array_size(sm_json_get(data, "table.rows")), 18);
     assert_string_equal(entry_text(data, 12, "row.reason"), evil);
     assert_string_equal(entry_text(data, 12, "doubt"), "no figures");
-    json_decref(data);
-    free(text);
     expect_figures(&rows, "spoiled");
-    sm_rows_free(&rows);
 }
 
 // A single point is no picture.
 TEST(nothing_of_one_row) {
-    sm_rows rows;
+    RELEASED_BY(sm_rows_free) sm_rows rows;
     make_rows(&rows, 1);
     expect_figures(&rows, "one");
-    sm_rows_free(&rows);
 }
 
 TEST(rows_of_two_devices) {
-    sm_rows rows;
+    RELEASED_BY(sm_rows_free) sm_rows rows;
     make_rows(&rows, 16);
     expect_figures(&rows, "two_devices");
-    sm_rows_free(&rows);
 }
 
 // A varied flag tells series apart, also one that is no part of a row's identity.
 TEST(a_varied_flag_is_a_column) {
-    sm_rows rows;
+    RELEASED_BY(sm_rows_free) sm_rows rows;
     make_rows(&rows, 4);
     for (size_t i = 0; i < 4; i++) {
         set(row_at(&rows, i), "device", json_string("cpu"));
@@ -205,12 +192,11 @@ TEST(a_varied_flag_is_a_column) {
         set(row_at(&rows, i), "run_args", json_pack("[o, s]", json_sprintf("--warmup=%d", (int)(5 * i)), "--seed=42"));
     }
     expect_figures(&rows, "warmup");
-    sm_rows_free(&rows);
 }
 
 // A loop's phases are held against the first loop of the same work.
 TEST(loops) {
-    sm_rows rows;
+    RELEASED_BY(sm_rows_free) sm_rows rows;
     make_rows(&rows, 4);
     for (size_t i = 0; i < 4; i += 2) {
         json_t *row = row_at(&rows, i);
@@ -221,7 +207,6 @@ TEST(loops) {
         set(row, "mode", json_string("fused"));
     }
     expect_figures(&rows, "loops");
-    sm_rows_free(&rows);
 }
 
 // Rungs of `stepmark ladder` are read only where they are asked for.
@@ -250,7 +235,7 @@ TEST(ladders) {
 
 // Rows of two hosts with the same chip have colours of their own, the same in each picture.
 TEST(colours_by_device) {
-    sm_rows rows;
+    RELEASED_BY(sm_rows_free) sm_rows rows;
     make_rows(&rows, 8);
     for (size_t i = 0; i < 8; i++) {
         set(row_at(&rows, i), "cpu_info", json_string("Some(R) Chip CPU @ 2.00GHz"));
@@ -258,12 +243,11 @@ TEST(colours_by_device) {
         set(row_at(&rows, i), "context.host", json_string(i % 2 == 0 ? "here" : "there"));
     }
     expect_figures(&rows, "two_hosts");
-    sm_rows_free(&rows);
 }
 
 // Each precision has its own ceiling, and one that was measured differently is drawn as far as it was.
 TEST(ceilings_by_precision) {
-    sm_rows rows;
+    RELEASED_BY(sm_rows_free) sm_rows rows;
     make_rows(&rows, 4);
     for (size_t i = 0; i < 4; i++) {
         set(row_at(&rows, i), "device", json_string("cpu"));
@@ -273,20 +257,19 @@ TEST(ceilings_by_precision) {
     set(row_at(&rows, 1), "peak_bandwidth", json_real(6.6e9));
     set(row_at(&rows, 2), "peak_bandwidth", json_real(28.6e9));
     expect_figures(&rows, "ceilings");
-    sm_rows_free(&rows);
 }
 
 // A row without a verdict has no rank, reason or cost.
 TEST(one_verdict) {
-    sm_rows rows;
+    RELEASED_BY(sm_rows_free) sm_rows rows;
     size_t size_bytes;
     const sm_costs costs = {.train_tokens = 1e9};
     make_rows(&rows, 4);
     set(row_at(&rows, 2), "own_kernels", json_string("gelu_forward=my.c (fnv1a64:1)"));
     set(row_at(&rows, 0), "noise_percent", json_real(70));
     set(row_at(&rows, 0), "ci95_hi_ns", json_integer(500000000));
-    char *text = write_report(&rows, &costs, &size_bytes);
-    json_t *data = data_of(text);
+    AUTO_FREE char *text = write_report(&rows, &costs, &size_bytes);
+    json_auto_t *data = data_of(text);
     for (size_t i = 0; i < 4; i++) {
         const bool is_refused = i == 0 || i == 2;
         if ((entry_text(data, i, "doubt")[0] != '\0') != is_refused ||
@@ -296,58 +279,49 @@ TEST(one_verdict) {
                      entry_text(data, i, "why"), entry_text(data, i, "cost"));
         }
     }
-    json_decref(data);
-    free(text);
     expect_figures(&rows, "refused");
-    sm_rows_free(&rows);
 }
 
 TEST(the_answer_comes_first) {
     static const char *const says[] = {"For small, 64 tokens, step, cpu is the fastest: ",
                                        "with fused fp32, batch 1, 2 threads, 1.70 ("};
-    sm_rows rows;
+    RELEASED_BY(sm_rows_free) sm_rows rows;
     size_t size_bytes;
     make_rows(&rows, 4);
-    char *text = write_report(&rows, NULL, &size_bytes);
-    json_t *data = data_of(text);
+    AUTO_FREE char *text = write_report(&rows, NULL, &size_bytes);
+    json_auto_t *data = data_of(text);
     const json_t *answer = json_object_get(data, "answer");
     for (size_t i = 0; i < 2; i++) {
         expect_in(json_string_value(json_array_get(answer, 0)), says[i]);
     }
     assert_string_equal(json_string_value(json_array_get(answer, 1)),
                         "It is bound by memory: 35% of its measured bandwidth (and 33% of its peak arithmetic).");
-    json_decref(data);
-    free(text);
-    sm_rows_free(&rows);
 }
 
 // A page without them is blank: they are found by name.
 TEST(a_page_has_its_styles_and_scripts) {
     static const char *const files[] = {"bench/pages/page.css",  "bench/pages/page.js",   "bench/pages/chart.js",
                                         "bench/pages/figure.js", "bench/report/group.js", "bench/report/report.js"};
-    sm_rows rows;
+    RELEASED_BY(sm_rows_free) sm_rows rows;
     size_t size_bytes;
     make_rows(&rows, 4);
-    char *text = write_report(&rows, NULL, &size_bytes);
+    AUTO_FREE char *text = write_report(&rows, NULL, &size_bytes);
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
         const sm_embedded *file = sm_embedded_find(files[i]);
         if (file == NULL || memmem(text, size_bytes, file->text, file->size_bytes) == NULL) {
             fail_msg("the page lacks %s", files[i]);
         }
     }
-    free(text);
-    sm_rows_free(&rows);
 }
 
 TEST(a_page_escapes_each_special_character) {
-    char *text = NULL;
+    AUTO_FREE char *text = NULL;
     size_t size_bytes;
     FILE *out = open_memstream(&text, &size_bytes);
     assert_non_null(out);
     sm_page_text(out, "a&b<c>d\"e'f");
     assert_int_equal(fclose(out), 0);
     assert_string_equal(text, "a&amp;b&lt;c&gt;d&quot;e&#39;f");
-    free(text);
 }
 
 TEST(counts_have_commas) {
@@ -364,20 +338,18 @@ TEST(counts_have_commas) {
 }
 
 TEST(a_thousand_rows) {
-    sm_rows rows;
+    RELEASED_BY(sm_rows_free) sm_rows rows;
     size_t size_bytes;
     struct timespec begin;
     struct timespec end;
     make_rows(&rows, 1000);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &begin);
-    char *text = write_report(&rows, NULL, &size_bytes);
+    AUTO_FREE char *text = write_report(&rows, NULL, &size_bytes);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
     assert_true(size_bytes < 5000000);
     if (!(end.tv_sec - begin.tv_sec < 30)) { // 1 s where nothing else runs, and not under sanitizers
         fail_msg("%lld s for a report of 1,000 rows", (long long)(end.tv_sec - begin.tv_sec));
     }
-    free(text);
-    sm_rows_free(&rows);
 }
 
 // --- the program -------------------------------------------------------------------------------
@@ -423,8 +395,8 @@ TEST(program) {
         {SM_TEST_BINARY " report $T/rows.jsonl --watch", 2, "--watch: give --output FILE.html"},
         {SM_TEST_BINARY " run --schema", 0, "\"samples_ns\""},
     };
-    sm_rows rows;
-    char *path = temp_path("rows.jsonl");
+    RELEASED_BY(sm_rows_free) sm_rows rows;
+    AUTO_FREE char *path = temp_path("rows.jsonl");
     make_rows(&rows, 16);
     FILE *file = fopen(path, "w");
     for (size_t i = 0; i < json_array_size(rows.rows); i++) {
@@ -435,16 +407,12 @@ TEST(program) {
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         size_t size_bytes;
         int code = run(cases[i].arguments);
-        char *out_path = temp_path("out");
-        char *out = temp_read(out_path, &size_bytes);
+        AUTO_FREE char *out_path = temp_path("out");
+        AUTO_FREE char *out = temp_read(out_path, &size_bytes);
         if (code != cases[i].code || strstr(out, cases[i].says) == NULL) {
             fail_msg("%s: exit %d\n%.2000s", cases[i].arguments, code, out);
         }
-        free(out);
-        free(out_path);
     }
-    free(path);
-    sm_rows_free(&rows);
 }
 
 TEST(costs_follow_from_prices) {
@@ -458,14 +426,14 @@ TEST(costs_follow_from_prices) {
     assert_int_equal(costs.n, 0);
     expect_ok("price", sm_costs_add(&costs, "h100=2.5EUR/h"));
     expect_ok("price", sm_costs_add(&costs, "EPYC=0.5/h"));
-    json_t *card = json_pack("{s:s, s:s}", "gpu_info", "NVIDIA H100 80GB", "cpu_info", "AMD EPYC 7763");
-    json_t *cpu = json_pack("{s:s}", "cpu_info", "AMD EPYC 7763");
+    json_auto_t *card = json_pack("{s:s, s:s}", "gpu_info", "NVIDIA H100 80GB", "cpu_info", "AMD EPYC 7763");
+    json_auto_t *cpu = json_pack("{s:s}", "cpu_info", "AMD EPYC 7763");
     sm_costs_text(&costs, card, 1e6, text);
     assert_string_equal(text, "1,000,000,000 tokens take 16.7 min and cost 0.69 EUR; 1,440 million tokens for 1 EUR");
     sm_costs_text(&costs, cpu, 1e3, text);
     assert_string_equal(
         text, "1,000,000,000 tokens take 12 days and cost 138.89; 7.2 million tokens for 1 unit of the price");
-    json_t *other = json_pack("{s:s}", "cpu_info", "another");
+    json_auto_t *other = json_pack("{s:s}", "cpu_info", "another");
     sm_costs_text(&costs, other, 1e3, text);
     assert_string_equal(text, "1,000,000,000 tokens take 12 days");
     sm_costs_text(NULL, other, 1e3, text);
@@ -474,9 +442,6 @@ TEST(costs_follow_from_prices) {
     expect_ok("price", sm_costs_add(&hosts, "EPYC=0.5/h"));
     sm_costs_text(&hosts, card, 1e6, text); // a card has not its host's price
     assert_string_equal(text, "1,000,000,000 tokens take 16.7 min");
-    json_decref(card);
-    json_decref(cpu);
-    json_decref(other);
 }
 
 int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

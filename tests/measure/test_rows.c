@@ -1,8 +1,4 @@
 // test_rows.c: result rows in every format: written values come back, whatever their bytes.
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/support/test.h"
 #include "tests/support/temp_folder.h"
 #include "bench/rows/identity.h"
@@ -122,9 +118,9 @@ static void check_failed_row(const json_t *row) {
 }
 
 TEST(test_json) {
-    char *text = write_rows(SM_FORMAT_JSON);
+    AUTO_FREE char *text = write_rows(SM_FORMAT_JSON);
     json_error_t error;
-    json_t *rows = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+    json_auto_t *rows = json_loads(text, JSON_REJECT_DUPLICATES, &error);
     if (rows == NULL) {
         fail_msg("line %d: %s", error.line, error.text);
     }
@@ -133,12 +129,10 @@ TEST(test_json) {
     check_good_row(json_array_get(rows, 0));
     check_failed_row(json_array_get(rows, 1));
     assert_null(strstr(text, "NaN"));
-    json_decref(rows);
-    free(text);
 }
 
 TEST(test_jsonl) {
-    char *text = write_rows(SM_FORMAT_JSONL);
+    AUTO_FREE char *text = write_rows(SM_FORMAT_JSONL);
     char *second = strchr(text, '\n') + 1;
     char *end = strchr(second, '\n');
     assert_string_equal(end, "\n");
@@ -151,7 +145,6 @@ TEST(test_jsonl) {
     assert_non_null(row);
     check_failed_row(row);
     json_decref(row);
-    free(text);
 }
 
 TEST(test_no_rows) {
@@ -159,7 +152,7 @@ TEST(test_no_rows) {
         [SM_FORMAT_JSON] = "[]\n", [SM_FORMAT_JSONL] = "", [SM_FORMAT_MARKDOWN] = ""};
     static const sm_format formats[] = {SM_FORMAT_JSON, SM_FORMAT_JSONL, SM_FORMAT_MARKDOWN};
     for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
-        char *text = NULL;
+        AUTO_FREE char *text = NULL;
         size_t size_bytes = 0;
         FILE *out = open_memstream(&text, &size_bytes);
         sm_row_writer *writer = NULL;
@@ -167,7 +160,6 @@ TEST(test_no_rows) {
         assert_int_equal(sm_row_writer_close(writer), SM_OK);
         fclose(out);
         assert_string_equal(text, expected[formats[i]]);
-        free(text);
     }
 }
 
@@ -196,8 +188,8 @@ static const char *read_cell(const char *text, char *cell, bool *ends) {
 }
 
 TEST(test_csv) {
-    char *text = write_rows(SM_FORMAT_CSV);
-    char *cell = malloc(strlen(text) + 1);
+    AUTO_FREE char *text = write_rows(SM_FORMAT_CSV);
+    AUTO_FREE char *cell = malloc(strlen(text) + 1);
     const char *p = text;
     for (int record = 0; record < 3; record++) {
         bool ends = false;
@@ -218,8 +210,6 @@ TEST(test_csv) {
         assert_true(ends);
     }
     assert_int_equal(*p, '\0');
-    free(cell);
-    free(text);
 }
 
 // --- md --------------------------------------------------------------------------------------
@@ -233,7 +223,7 @@ static int screen_width(const char *line) {
 }
 
 TEST(test_markdown) {
-    char *text = write_rows(SM_FORMAT_MARKDOWN);
+    AUTO_FREE char *text = write_rows(SM_FORMAT_MARKDOWN);
     static const char expected[] =
         "All rows: model small (124M), parameters 124,439,808\n"
         "\n"
@@ -257,17 +247,15 @@ TEST(test_markdown) {
     const char *header = strstr(text, "| device");
     const char *rule = strchr(header, '\n') + 1;
     assert_int_equal(screen_width(header), screen_width(rule));
-    free(text);
 }
 
 TEST(test_legend) {
-    char *text = NULL;
+    AUTO_FREE char *text = NULL;
     size_t size_bytes = 0;
     FILE *out = open_memstream(&text, &size_bytes);
     sm_row_write_legend(true, out);
     fclose(out);
     assert_non_null(strstr(text, "efficiency"));
-    free(text);
 }
 
 // --- the schema ----------------------------------------------------------------------------------
@@ -389,11 +377,11 @@ static bool is_figure(const sm_column *column) {
 
 // A wrong loss never prints a speed: what is marked goes, whatever it is, and all else stays.
 TEST(test_cleared_row_has_no_speed) {
-    sm_row row;
+    RELEASED_BY(sm_row_free) sm_row row;
     sm_row_init(&row);
     fill_row(&row);
     sm_row_clear_speed(&row);
-    json_t *record = sm_row_to_json(&row);
+    json_auto_t *record = sm_row_to_json(&row);
     assert_non_null(record);
     for (int i = 0; i < sm_row_table.n_columns; i++) {
         const sm_column *column = &sm_row_table.columns[i];
@@ -404,8 +392,6 @@ TEST(test_cleared_row_has_no_speed) {
         }
     }
     assert_int_equal(row.op_ns.n, 0);
-    json_decref(record);
-    sm_row_free(&row);
 }
 
 // A column in a unit of speed, time, work or energy is marked, or named here as a fact that does not depend on the
@@ -416,8 +402,8 @@ TEST(test_every_speed_is_marked) {
         "open_ns",
         "build_ns",
         "gradient_check_ns",
-        "checks_ns",   // much more than steps
-        "tune_ns",     // before the first step
+        "checks_ns", // much more than steps
+        "tune_ns",   // before the first step
         "flops",
         "ideal_ns",
         "peak_flops",

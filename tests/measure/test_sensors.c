@@ -1,5 +1,4 @@
 // test_sensors.c: the sensors with a test's own /proc and /sys, and the meaning of readings.
-#include <math.h>
 #include <sched.h>
 
 #include "tests/support/test.h"
@@ -73,7 +72,7 @@ TEST_WITH(a_spoiled_measurement_says_why, temp_folder_make, temp_folder_remove) 
     sm_sensors *sensors = NULL;
     sm_reading before;
     sm_reading after;
-    sm_row row;
+    RELEASED_BY(sm_row_free) sm_row row;
     make_machine();
     sm_sensors_open(temp_folder, "", &sensors);
     sm_sensors_read(sensors, &before);
@@ -115,7 +114,6 @@ TEST_WITH(a_spoiled_measurement_says_why, temp_folder_make, temp_folder_remove) 
     }
     assert_non_null(why_absent(&row, "gpu"));
     assert_null(why_absent(&row, "energy"));
-    sm_row_free(&row);
     sm_sensors_close(sensors);
 }
 
@@ -148,10 +146,10 @@ TEST_WITH(a_quiet_measurement_says_nothing, temp_folder_make, temp_folder_remove
 TEST_WITH(absent_sensors_have_reasons, temp_folder_make, temp_folder_remove) {
     static const char *const names[] = {"energy",          "temperature", "governor", "frequency", "throttle_count",
                                         "quota_throttled", "load",        "swap",     "gpu"};
-    char *root = temp_path("nothing");
+    AUTO_FREE char *root = temp_path("nothing");
     sm_sensors *sensors = NULL;
     sm_reading r;
-    sm_row row;
+    RELEASED_BY(sm_row_free) sm_row row;
     sm_sensors_open(root, "No such device", &sensors);
     sm_sensors_read(sensors, &r);
     sm_reading later = r;
@@ -167,20 +165,17 @@ TEST_WITH(absent_sensors_have_reasons, temp_folder_make, temp_folder_remove) {
     assert_int_equal(row.sensors.swap_in_bytes, SM_ABSENT);
     assert_int_equal(row.sensors.throttle_count, SM_ABSENT);
     assert_true(isnan(row.energy_j) && isnan(row.sensors.frequency_after_mhz));
-    json_t *record = sm_row_to_json(&row);
+    json_auto_t *record = sm_row_to_json(&row);
     assert_true(json_is_null(sm_json_get(record, "sensors.swap_in_bytes")));
     assert_true(json_is_null(sm_json_get(record, "sensors.governor")));
-    json_decref(record);
-    sm_row_free(&row);
     sm_sensors_close(sensors);
-    free(root);
 }
 
 // The energy of the host says nothing of a device of its own.
 TEST_WITH(host_energy_is_not_a_devices, temp_folder_make, temp_folder_remove) {
     sm_sensors *sensors = NULL;
     sm_reading r;
-    sm_row row;
+    RELEASED_BY(sm_row_free) sm_row row;
     make_machine();
     sm_sensors_open(temp_folder, "No such device", &sensors);
     sm_sensors_read(sensors, &r);
@@ -189,7 +184,6 @@ TEST_WITH(host_energy_is_not_a_devices, temp_folder_make, temp_folder_remove) {
     sm_sensors_report(sensors, &r, &r, 1, 1, &row);
     assert_true(isnan(row.energy_j));
     assert_string_equal(row.energy_source, "");
-    sm_row_free(&row);
     sm_sensors_close(sensors);
 }
 
@@ -205,7 +199,7 @@ TEST_WITH(energy_of_a_card_needs_time, temp_folder_make, temp_folder_remove) {
     } cases[] = {{0.07, 0, false}, {0.9, 0, false}, {1.1, 0, true}, {1.9, 3, false}, {2.1, 3, true}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         sm_reading before;
-        sm_row row;
+        RELEASED_BY(sm_row_free) sm_row row;
         sm_sensors_read(sensors, &before);
         sm_reading after = before;
         before.n_left_out = cases[i].n_left_out;
@@ -218,7 +212,6 @@ TEST_WITH(energy_of_a_card_needs_time, temp_folder_make, temp_folder_remove) {
         assert_true(cases[i].is_known ? fabs(row.energy_j - 20) < 1e-12 : isnan(row.energy_j));
         assert_true(cases[i].is_known ==
                     (why_absent(&row, "energy") == NULL || strstr(why_absent(&row, "energy"), "moves") == NULL));
-        sm_row_free(&row);
     }
     sm_sensors_close(sensors);
 }

@@ -1,6 +1,4 @@
 // test_stats.c: statistics of timings against values computed by hand.
-#include <math.h>
-
 #include "tests/support/test.h"
 #include "bench/stats/stats.h"
 

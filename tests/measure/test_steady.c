@@ -1,8 +1,4 @@
 // test_steady.c: warm-up, precision, drift and modes, on series with known answers.
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/support/test.h"
 #include "bench/measure/pass_stats.h"
 #include "bench/stats/steady.h"
@@ -206,7 +202,7 @@ TEST_WITH(percentiles_only_where_the_sample_allows, seed, NULL) {
 }
 
 TEST(a_step_faster_than_the_peak_is_said) {
-    sm_row row;
+    RELEASED_BY(sm_row_free) sm_row row;
     sm_row_init(&row);
     row.mfu = NAN; // no peak
     sm_judge_peak(&row);
@@ -218,7 +214,6 @@ TEST(a_step_faster_than_the_peak_is_said) {
     assert_int_equal(json_array_size(row.warnings), 1);
     assert_non_null(
         strstr(json_string_value(json_array_get(row.warnings, 0)), "2.18 times as fast as the measured peak allows"));
-    sm_row_free(&row);
 }
 
 TEST_WITH(what_is_odd_is_said, seed, NULL) {

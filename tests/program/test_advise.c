@@ -1,6 +1,5 @@
 // test_advise.c: `stepmark advise` as users meet it, and its results for constructed rows.
 #include <jansson.h>
-#include <math.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -55,7 +54,7 @@ TEST(gains_have_intervals) {
         {"--attention=naive", "", "stepmark run --attention=naive", rows[2], false},
         {"--precision=bf16", "rounding", "stepmark run --precision=bf16", rows[1], true},
     };
-    json_t *records = NULL;
+    json_auto_t *records = NULL;
     assert_int_equal(sm_advice(cases, 5, &records), SM_OK);
     assert_int_equal(json_array_size(records), 5);
 
@@ -89,7 +88,6 @@ TEST(gains_have_intervals) {
     assert_string_equal(text(last, "status"), "oom");
     assert_string_equal(text(last, "reason"), "9 GiB needed, 8 allowed");
     assert_true(json_object_get(last, "gain") == NULL && number(last, "estimated_bytes") == 9);
-    json_decref(records);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         json_decref(rows[i]);
     }
@@ -104,13 +102,12 @@ TEST(a_default_that_fails) {
     const sm_advice_case cases[] = {{"", "", "", rows[0], false},
                                     {"--batch-size=2", "batch", "", rows[1], false},
                                     {"--batch-size=1", "batch", "", rows[2], true}};
-    json_t *records = NULL;
+    json_auto_t *records = NULL;
     assert_int_equal(sm_advice(cases, 3, &records), SM_OK);
     assert_string_equal(text(json_array_get(records, 0), "flags"), "--batch-size=1");
     assert_string_equal(text(json_array_get(records, 1), "flags"), "--batch-size=2");
     assert_string_equal(text(json_array_get(records, 2), "reason"), "too large");
     assert_null(json_object_get(json_array_get(records, 0), "gain"));
-    json_decref(records);
     for (size_t i = 0; i < 3; i++) {
         json_decref(rows[i]);
     }
@@ -164,7 +161,7 @@ static const json_t *record_with(const json_t *records, const char *flags) {
 TEST(advice_is_of_rows) {
     static char first[OUTPUT_SIZE];
     expect_exit(SMALL "--output-file $T/rows.jsonl -o json", 0);
-    json_t *records = records_of_out();
+    json_auto_t *records = records_of_out();
     const json_t *bare = record_with(records, "(the default)");
     assert_non_null(strstr(text(bare, "command"), "stepmark run --model-size=tiny --batch-size=1 "));
     assert_non_null(strstr(text(bare, "command"), " --no-peaks --no-phases"));
@@ -173,7 +170,6 @@ TEST(advice_is_of_rows) {
     const json_t *tf32 = record_among(records, "--precision=tf32");
     assert_string_equal(text(tf32, "status"), "skipped");
     assert_non_null(strstr(text(tf32, "reason"), "tf32"));
-    json_decref(records);
 
     // The same advice of the same rows, and nothing runs again.
     const int n_rows = count_lines("rows.jsonl");
@@ -234,12 +230,11 @@ TEST(bad_values_are_told) {
 // With loaders a loop is measured that reads its data.
 TEST(loaders_are_measured_in_a_loop) {
     expect_exit(TINY "-b 2 --accum 1 --precision fp32 --recompute light --loader inline,threads:1 -o json", 0);
-    json_t *records = records_of_out();
+    json_auto_t *records = records_of_out();
     const json_t *threads = record_with(records, "--loader=threads:1");
     assert_string_equal(text(threads, "status"), "ok");
     assert_string_equal(text(threads, "changes"), "");
     assert_non_null(strstr(text(threads, "command"), "stepmark loop --model-size=tiny "));
-    json_decref(records);
 }
 
 // Ctrl-C: what was measured is printed and kept, and the rest can follow.
@@ -267,9 +262,8 @@ TEST(ctrl_c_keeps_rows) {
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 130);
     read_file("out", out);
     read_file("err", err);
-    json_t *records = records_of_out();
+    json_auto_t *records = records_of_out();
     record_with(records, "(the default)");
-    json_decref(records);
     expect_text("advise", err, "--resume continues");
     expect_exit(SMALL "--output-file $T/cut.jsonl --resume -o json", 0);
 }

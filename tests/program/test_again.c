@@ -1,6 +1,5 @@
 // test_again.c: a row that is run again with its own flags is the same row; changes meanwhile are reported.
 #include <jansson.h>
-#include <stdbool.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -98,24 +97,22 @@ static void repeat_row(const char *command, int number) {
     if (run(arguments) != 0) {
         fail_msg("%s: row %d: %s\n%s", command, number, err, out);
     }
-    json_t *whole = parsed(out);
+    json_auto_t *whole = parsed(out);
     assert_true(json_is_true(json_object_get(whole, "is_reproduced")));
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
         expect_equal(command, json_object_get(whole, "recorded"), json_object_get(whole, "again"), fields[i]);
     }
     expect_equal_losses(command, json_object_get(whole, "recorded"), json_object_get(whole, "again"));
-    json_decref(whole);
 }
 
 static void expect_reproducible(const char *command, int n_rows) {
     char arguments[COMMAND_SIZE];
     snprintf(arguments, sizeof(arguments), "%s --no-peaks -r 2 -w 1 -o json", command);
     run(arguments); // 1 where no row is ok
-    json_t *rows = parsed(out);
+    json_auto_t *rows = parsed(out);
     if ((int)json_array_size(rows) != n_rows) {
         fail_msg("%s: %zu rows, not %d: %s", command, json_array_size(rows), n_rows, err);
     }
-    json_decref(rows);
     assert_int_equal(rename(at("out"), at("r.json")), 0);
     for (int i = 1; i <= n_rows; i++) {
         repeat_row(command, i);
@@ -164,11 +161,10 @@ TEST(test_sweep_rows_come_back) {
     for (int i = 1; i <= 4; i++) {
         repeat_row("sweep", i);
     }
-    char *rows = read_text("r.json");
+    AUTO_FREE char *rows = read_text("r.json");
     assert_non_null(strstr(rows, "\"--timeout=100\""));
     assert_non_null(strstr(rows, "\"oom\""));
     assert_non_null(strstr(rows, "\"skipped\""));
-    free(rows);
 }
 
 // The tables number rows as --row does: a sweep sorts what its file has in another order; `run` appends.
@@ -176,18 +172,17 @@ TEST(test_tables_number_rows) {
     remove(at("n.jsonl"));
     expect("run -m tiny --backend reference -b 1,2 --seq-len 8,16 -w 0 -r 1 --no-peaks -o md --output-file n.jsonl", 0,
            "");
-    char *table = strdup(out);
-    char *rows = read_text("n.jsonl");
+    AUTO_FREE char *table = strdup(out);
+    AUTO_FREE char *rows = read_text("n.jsonl");
     const char *line = rows;
     for (int number = 1; number <= 4; number++) {
         char expected[64];
-        json_t *row = json_loads(line, JSON_DISABLE_EOF_CHECK, NULL);
+        json_auto_t *row = json_loads(line, JSON_DISABLE_EOF_CHECK, NULL);
         snprintf(expected, sizeof(expected), "| %d | reference | %s ", number,
                  json_string_value(json_object_get(row, "test")));
         if (strstr(table, expected) == NULL) {
             fail_msg("no \"%s\" in\n%s", expected, table);
         }
-        json_decref(row);
         line = strchr(line, '\n') + 1;
     }
     assert_non_null(strstr(table, "stepmark compare n.jsonl##"));
@@ -195,18 +190,15 @@ TEST(test_tables_number_rows) {
     assert_non_null(strstr(out, "| 5 | reference | step b1s8 "));
     expect("run -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks -o md", 0, "");
     assert_null(strstr(out, "| # |"));
-    free(rows);
-    free(table);
 }
 
 // --- what is told -----------------------------------------------------------------------------------
 
 // Writes one row as the file, with a field replaced.
 static void write_row(const json_t *row, const char *field, json_t *value, const char *name) {
-    json_t *copy = json_deep_copy(row);
+    json_auto_t *copy = json_deep_copy(row);
     json_object_set_new(copy, field, value);
     assert_int_equal(json_dump_file(copy, at(name), 0), 0);
-    json_decref(copy);
 }
 
 // Changes a byte; a second time, back.
@@ -256,7 +248,7 @@ TEST(test_changes_are_told) {
         run("run --weights model --data \"it's text\" --backend reference -b 1 --seq-len 16 -w 0 -r 1 --no-peaks "
             "-o json"),
         0);
-    json_t *rows = parsed(out);
+    json_auto_t *rows = parsed(out);
     const json_t *row = json_array_get(rows, 0);
     write_row(row, "sweep_note", json_null(), "good.json");
     expect("compare good.json#1", 0, "'--data=it'\\''s text'"); // the command, for a shell
@@ -273,7 +265,6 @@ TEST(test_changes_are_told) {
     expect("compare good.json#1", 1, "good.json: row 1: model has changed since");
     remove(at("it's text"));
     expect("compare good.json#1", 1, "it's text");
-    json_decref(rows);
 }
 
 TEST(test_bad_input) {
@@ -306,9 +297,8 @@ static void write_with(const json_t *row, const char *argument, const char *name
 
 static json_t *first_row(const char *command) {
     run(command); // 1 where the row is not ok
-    json_t *rows = parsed(out);
+    json_auto_t *rows = parsed(out);
     json_t *row = json_incref(json_array_get(rows, 0));
-    json_decref(rows);
     assert_non_null(row);
     return row;
 }
@@ -329,8 +319,9 @@ TEST(test_rows_hold_no_other_flags) {
     static const char *const of_loop[] = {"--log=victim.json", "--trace=victim.json", "--baseline=victim.json"};
     json_t *row =
         first_row("run -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --no-phases -o json");
-    json_t *loop = first_row("loop -m tiny --backend reference -b 1 --seq-len 8 --loader inline -w 0 -r 1 --no-peaks "
-                             "--no-phases -o json");
+    json_auto_t *loop =
+        first_row("loop -m tiny --backend reference -b 1 --seq-len 8 --loader inline -w 0 -r 1 --no-peaks "
+                  "--no-phases -o json");
     temp_write(at("victim.json"), "precious", 8);
     for (size_t i = 0; i < sizeof(of_run) / sizeof(of_run[0]); i++) {
         write_with(row, of_run[i], "stranger.json");
@@ -342,18 +333,17 @@ TEST(test_rows_hold_no_other_flags) {
     }
     write_with(row, "--batch-size=2", "stranger.json");
     expect("compare stranger.json#1", 1, "its run_args have --batch-size twice");
-    char *victim = read_text("victim.json");
+    AUTO_FREE char *victim = read_text("victim.json");
     assert_string_equal(victim, "precious");
-    free(victim);
     json_decref(row);
-    json_decref(loop);
 }
 
 // The digest of a file that a row names is not told, whether the row has another or none.
 TEST(test_no_digest_of_other_files) {
     temp_write(at("secret"), "a text that is long enough for a batch of bytes", 47);
-    json_t *row = first_row("run -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --no-phases --data "
-                            "secret --data-format bytes -o json");
+    json_auto_t *row =
+        first_row("run -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 1 --no-peaks --no-phases --data "
+                  "secret --data-format bytes -o json");
     char digest[SM_DIGEST_SIZE];
     snprintf(digest, sizeof(digest), "%s", json_string_value(json_object_get(row, "data_digest")));
     assert_true(strncmp(digest, "fnv1a64:", 8) == 0);
@@ -363,7 +353,6 @@ TEST(test_no_digest_of_other_files) {
     write_row(row, "data_digest", json_null(), "stranger.json");
     expect("compare stranger.json#1 -o json", 0, "");
     assert_null(strstr(out, digest));
-    json_decref(row);
 }
 
 static void expect_code_ran(const char *file, bool expected) {
@@ -388,7 +377,7 @@ TEST(test_code_of_rows_runs_when_asked) {
     expect("exercise gelu_forward --init .", 0, "");
     append("gelu_forward.c", loud);
     snprintf(command, sizeof(command), "run -m tiny --kernel gelu_forward=gelu_forward.c%s -o json", loads);
-    json_t *row = first_row(command); // an empty kernel: a row without a speed
+    json_auto_t *row = first_row(command); // an empty kernel: a row without a speed
     expect_code_ran("run", true);
     write_row(row, "sweep_note", json_null(), "stranger.json");
     expect("compare stranger.json#1", 1, "it runs code of its own, --kernel gelu_forward=gelu_forward.c; look at it");
@@ -406,7 +395,6 @@ TEST(test_code_of_rows_runs_when_asked) {
     expect("compare stranger.json#1 --allow-own-code", 1, "--backend-library: gelu_forward.c is not the file");
     expect_code_ran("changed", false);
     json_decref(plain);
-    json_decref(row);
 }
 
 // The log of a run to resume may be another run's, too.
@@ -415,7 +403,7 @@ TEST(test_logs_of_strangers) {
                                 "--output-file log.jsonl --resume";
     remove(at("log.jsonl"));
     expect(sweep, 0, "");
-    json_t *row = json_load_file(at("log.jsonl"), 0, NULL);
+    json_auto_t *row = json_load_file(at("log.jsonl"), 0, NULL);
     assert_non_null(row);
     write_row(row, "own_kernels", json_string("gelu_forward=x.so (fnv1a64:1)"), "log.jsonl");
     append("log.jsonl", "\necho a damaged end");
@@ -427,10 +415,8 @@ TEST(test_logs_of_strangers) {
     assert_non_null(strstr(err, "fused, step")); // measured
     temp_write(at("log.jsonl"), "a text\nwithout an end", 21);
     expect(sweep, 1, "log.jsonl");
-    char *text = read_text("log.jsonl");
+    AUTO_FREE char *text = read_text("log.jsonl");
     assert_string_equal(text, "a text\nwithout an end");
-    free(text);
-    json_decref(row);
 }
 
 // --- the judgement ------------------------------------------------------------------------------------

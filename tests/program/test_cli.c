@@ -1,12 +1,7 @@
 // The program as its user meets it: exit codes, what goes to which stream, bad input, Ctrl-C.
 #include <fcntl.h>
 #include <jansson.h>
-#include <math.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -130,12 +125,11 @@ static json_t *parse_json(const char *text) {
 TEST(estimate_counts_parameters) {
     static const json_int_t expected[] = {124439808, 354823168, 774030080, 1557611200};
     expect_exit("estimate -m small,medium,large,xl -o json", 0);
-    json_t *rows = parse_json(out);
+    json_auto_t *rows = parse_json(out);
     assert_int_equal(json_array_size(rows), 4);
     for (size_t i = 0; i < 4; i++) {
         assert_int_equal(json_integer_value(json_object_get(json_array_get(rows, i), "model_n_params")), expected[i]);
     }
-    json_decref(rows);
 }
 
 TEST(estimate_of_one_configuration) {
@@ -182,7 +176,7 @@ TEST(run_prints_every_format) {
 
 TEST(run_measures) {
     expect_exit("run -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -w 1 -r 3 -o json", 0);
-    json_t *rows = parse_json(out);
+    json_auto_t *rows = parse_json(out);
     const json_t *row = json_array_get(rows, 0);
     assert_int_equal(json_array_size(rows), 1);
     assert_string_equal(json_string_value(json_object_get(row, "status")), "ok");
@@ -192,7 +186,6 @@ TEST(run_measures) {
     assert_true(json_is_number(json_object_get(row, "loss_reference")));
     assert_true(json_is_number(json_object_get(row, "mfu")));
     assert_true(json_is_object(json_object_get(row, "context")));
-    json_decref(rows);
 }
 
 static double number_of(const json_t *row, const char *field) {
@@ -210,7 +203,7 @@ TEST(documents_fill_rows) {
                  "-o json",
                  paddings[i]);
         expect_exit(line, 0);
-        json_t *rows = parse_json(out);
+        json_auto_t *rows = parse_json(out);
         const json_t *row = json_array_get(rows, 0);
         const double real = number_of(row, "real_tokens");
         assert_string_equal(json_string_value(json_object_get(row, "status")), "ok");
@@ -218,7 +211,6 @@ TEST(documents_fill_rows) {
         assert_true(real >= 2 && fabs(real + number_of(row, "padded_tokens") - 32) < 1e-9);
         assert_true(fabs(number_of(row, "median_ts") * number_of(row, "median_ns") / 1e9 / real - 1) < 1e-6);
         assert_true(number_of(row, "real_tokens_per_s") == number_of(row, "median_ts"));
-        json_decref(rows);
     }
     static const expectation cases[] = {
         {"run -m tiny -b 2 --seq-len 16 --padding max", 2, NULL,
@@ -266,14 +258,13 @@ TEST(run_tells_of_skipped_steps) {
     expect_exit("run -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -w 0 -r 20 --precision fp16 --loss-scale-interval 1 "
                 "--no-peaks --check-seed 51082654 -o json",
                 0);
-    json_t *rows = parse_json(out);
+    json_auto_t *rows = parse_json(out);
     const json_t *row = json_array_get(rows, 0);
     assert_string_equal(json_string_value(json_object_get(row, "status")), "ok");
     assert_string_equal(json_string_value(json_object_get(row, "loss_scale")), "dynamic");
     assert_true(json_is_true(json_object_get(row, "emulated")));
     assert_true(json_integer_value(json_object_get(row, "n_skipped")) > 0);
     assert_true(json_is_integer(json_object_get(json_object_get(row, "phases"), "scaler_ns")));
-    json_decref(rows);
 }
 
 // The row of a run whose checks draw by `seed`; 0: by what they like.
@@ -285,9 +276,8 @@ static json_t *run_by_seed(int seed) {
         snprintf(command + strlen(command), sizeof(command) - strlen(command), " --check-seed %d", seed);
     }
     expect_exit(command, 0);
-    json_t *rows = parse_json(out);
+    json_auto_t *rows = parse_json(out);
     json_t *row = json_incref(json_array_get(rows, 0));
-    json_decref(rows);
     assert_string_equal(json_string_value(json_object_get(row, "status")), "ok");
     assert_true(json_integer_value(json_object_get(row, "checks_ns")) > 0);
     return row;
@@ -300,22 +290,17 @@ static bool has_same(const json_t *a, const json_t *b, const char *name) {
 
 // A seed draws the same places each time; who gives none has the row say which it was.
 TEST(check_seed_draws_the_places) {
-    json_t *first = run_by_seed(7);
-    json_t *second = run_by_seed(7);
-    json_t *other = run_by_seed(8);
-    json_t *random = run_by_seed(0);
+    json_auto_t *first = run_by_seed(7);
+    json_auto_t *second = run_by_seed(7);
+    json_auto_t *other = run_by_seed(8);
+    json_auto_t *random = run_by_seed(0);
     const int drawn = (int)json_integer_value(json_object_get(random, "check_seed"));
     assert_int_equal(json_integer_value(json_object_get(first, "check_seed")), 7);
     assert_true(has_same(first, second, "spot_check") && has_same(first, second, "repeat_check"));
     assert_false(has_same(first, other, "spot_check") && has_same(first, other, "repeat_check"));
     assert_true(drawn > 0);
-    json_t *again = run_by_seed(drawn);
+    json_auto_t *again = run_by_seed(drawn);
     assert_true(has_same(random, again, "spot_check") && has_same(random, again, "repeat_check"));
-    json_decref(first);
-    json_decref(second);
-    json_decref(other);
-    json_decref(random);
-    json_decref(again);
     expect_exit("run -m tiny --check-seed 0", 2);
     expect_exit("run -m tiny --check-seed x", 2);
 }
@@ -333,7 +318,7 @@ TEST(devices_share_the_time) {
 // As much is allocated as the planner and the kernels foretell, but for whole pages.
 TEST(memory_is_foretold) {
     expect_exit("run -m tiny --mode naive,fused -b 2 --seq-len 32 -w 0 -r 1 --no-peaks -o json", 0);
-    json_t *rows = json_loads(out, 0, NULL);
+    json_auto_t *rows = json_loads(out, 0, NULL);
     assert_true(json_array_size(rows) >= 2);
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);
@@ -345,13 +330,12 @@ TEST(memory_is_foretold) {
                      process);
         }
     }
-    json_decref(rows);
 }
 
 TEST(profile_adds_up) {
     expect_exit("profile -m tiny --backend cpu -t 1 -b 2 --seq-len 8 -w 0 -r 1 --by op --trace $T/trace.json -o json",
                 0);
-    json_t *rows = parse_json(out);
+    json_auto_t *rows = parse_json(out);
     size_t n = json_array_size(rows);
     assert_true(n > 10);
     const json_t *total = json_array_get(rows, n - 1);
@@ -361,7 +345,6 @@ TEST(profile_adds_up) {
     }
     assert_int_equal(sum_ns, json_integer_value(json_object_get(total, "wall_ns")));
     assert_int_equal(json_array_size(json_object_get(total, "verdict")), 1);
-    json_decref(rows);
     read_file("trace.json", out);
     json_t *trace = parse_json(out);
     assert_true(json_array_size(json_object_get(trace, "traceEvents")) > n);
@@ -380,7 +363,7 @@ TEST(profile_adds_up) {
 
 TEST(compare_without_rewrites) {
     expect_exit("compare --without loss_head,first_write -m tiny -t 1 -b 1 --seq-len 8 -w 0 -r 6 -o json", 0);
-    json_t *rows = parse_json(out);
+    json_auto_t *rows = parse_json(out);
     assert_int_equal(json_array_size(rows), 2);
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);
@@ -389,12 +372,11 @@ TEST(compare_without_rewrites) {
         assert_true(json_number_value(json_object_get(row, "ratio")) > 0);
         assert_true(json_is_number(json_object_get(row, "ratio_ci95_lo")));
     }
-    json_decref(rows);
 }
 
 TEST(peaks_measures_ceilings) {
     expect_exit("devices --peaks --backend cpu -t 1 --min-time 0 -o json", 0);
-    json_t *rows = parse_json(out);
+    json_auto_t *rows = parse_json(out);
     bool memory = false;
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i);
@@ -403,7 +385,6 @@ TEST(peaks_measures_ceilings) {
         memory |= measured && strcmp(json_string_value(json_object_get(row, "where")), "memory") == 0;
     }
     assert_true(memory);
-    json_decref(rows);
 }
 
 TEST(masks_bind_threads) {
@@ -471,7 +452,7 @@ static void check_openblas(const char *processor) {
     static const char *const avx512_cores[] = {"SkylakeX", "Cooperlake", "SapphireRapids", NULL};
     static const char *const avx2_cores[] = {"Haswell", "Zen", "Excavator", NULL};
     expect_exit(RUN_CPU "--mode naive", 0);
-    json_t *rows = parse_json(out);
+    json_auto_t *rows = parse_json(out);
     const json_t *device = json_object_get(json_object_get(json_array_get(rows, 0), "context"), "device");
     const char *isa = json_string_value(json_object_get(device, "isa"));
     const char *core = json_string_value(json_object_get(device, "blas_core"));
@@ -486,7 +467,6 @@ static void check_openblas(const char *processor) {
         assert_non_null(strstr(told, sentence));
     }
     const bool is_baseline = strcmp(isa, "baseline") == 0;
-    json_decref(rows);
     expect_exit(RUN_CPU, 0);
     assert_true(is_baseline || strstr(out, "OpenBLAS") == NULL);
 }
@@ -495,8 +475,9 @@ TEST(openblas_leaves_nothing_out) {
     check_openblas("this processor");
 #ifndef __SANITIZE_ADDRESS__ // which has to be loaded before anything else
     static const char *const processors[] = {"unknown", "icelake", "zen3", "baseline"};
-    char *preload = getenv("LD_PRELOAD") != NULL ? strdup(getenv("LD_PRELOAD")) : NULL; // this test may run so itself
-    char *processor = getenv("PROCESSOR") != NULL ? strdup(getenv("PROCESSOR")) : NULL;
+    AUTO_FREE char *preload =
+        getenv("LD_PRELOAD") != NULL ? strdup(getenv("LD_PRELOAD")) : NULL; // this test may run so itself
+    AUTO_FREE char *processor = getenv("PROCESSOR") != NULL ? strdup(getenv("PROCESSOR")) : NULL;
     for (size_t i = 0; i < sizeof(processors) / sizeof(processors[0]); i++) {
         assert_int_equal(setenv("LD_PRELOAD", SM_TEST_SHIMS "/processor.so", 1), 0);
         assert_int_equal(setenv("PROCESSOR", processors[i], 1), 0);
@@ -504,8 +485,6 @@ TEST(openblas_leaves_nothing_out) {
     }
     assert_int_equal(preload != NULL ? setenv("LD_PRELOAD", preload, 1) : unsetenv("LD_PRELOAD"), 0);
     assert_int_equal(processor != NULL ? setenv("PROCESSOR", processor, 1) : unsetenv("PROCESSOR"), 0);
-    free(preload);
-    free(processor);
 #endif
 }
 
@@ -582,17 +561,15 @@ TEST(walk_leaves_nothing_out) {
 // Of small operations, in the mode that test_verify leaves out.
 TEST(verify_passes) {
     expect_exit("verify --backend cpu -t 1 --mode tuned --max-elems 1000 -o json", 0);
-    json_t *rows = parse_json(out);
+    json_auto_t *rows = parse_json(out);
     assert_true(json_array_size(rows) > 100);
-    json_decref(rows);
 }
 
 TEST(verify_is_filtered) {
     expect_exit("verify --backend cpu -t 1 --filter '^bias_forward.*C=5$' --max-elems 100 -o json", 0);
-    json_t *rows = parse_json(out);
+    json_auto_t *rows = parse_json(out);
     assert_int_equal(json_array_size(rows), 1);
     assert_string_equal(json_string_value(json_object_get(json_array_get(rows, 0), "subject")), "N=3 C=5");
-    json_decref(rows);
     expect_exit("verify --backend cpu -t 1 --filter nothing", 2);
     assert_non_null(strstr(err, "leave no comparison"));
     expect_exit("verify --backend cpu -t 1 --filter '('", 2);
@@ -611,16 +588,15 @@ TEST(architectures_and_optimizers_are_chosen) {
     };
     CHECK_ALL(cases);
     expect_exit("run -m tiny --backend cpu -b 1 --seq-len 8 -w 0 -r 1 --no-peaks -o json", 0);
-    json_t *rows = parse_json(out);
+    json_auto_t *rows = parse_json(out);
     const json_t *row = json_array_get(rows, 0);
     assert_string_equal(json_string_value(json_object_get(row, "model_arch")), "gpt2");
     assert_string_equal(json_string_value(json_object_get(row, "optimizer")), "adamw");
-    json_decref(rows);
 }
 
 // Runs mode tuned with that cache folder and further options; its row, to be released.
 static json_t *run_tuned_with(const char *options, const char *cache) {
-    char *before = getenv("XDG_CACHE_HOME") != NULL ? strdup(getenv("XDG_CACHE_HOME")) : NULL;
+    AUTO_FREE char *before = getenv("XDG_CACHE_HOME") != NULL ? strdup(getenv("XDG_CACHE_HOME")) : NULL;
     char path[COMMAND_SIZE];
     snprintf(path, sizeof(path), "%s/%s", folder, cache);
     setenv("XDG_CACHE_HOME", path, 1);
@@ -632,10 +608,8 @@ static json_t *run_tuned_with(const char *options, const char *cache) {
     } else {
         unsetenv("XDG_CACHE_HOME");
     }
-    free(before);
-    json_t *rows = parse_json(out);
+    json_auto_t *rows = parse_json(out);
     json_t *row = json_incref(json_array_get(rows, 0));
-    json_decref(rows);
     assert_string_equal(json_string_value(json_object_get(row, "status")), "ok");
     assert_true(json_integer_value(json_object_get(row, "tune_ns")) > 0);
     return row;
@@ -644,12 +618,11 @@ static json_t *run_tuned_with(const char *options, const char *cache) {
 static json_t *run_tuned(const char *cache) { return run_tuned_with("--progress", cache); }
 
 static void expect_warning(json_t *row, const char *text) {
-    char *warnings = json_dumps(json_object_get(row, "warnings"), 0);
+    AUTO_FREE char *warnings = json_dumps(json_object_get(row, "warnings"), 0);
     assert_non_null(warnings);
     if (strstr(warnings, text) == NULL) {
         fail_msg("no warning \"%s\" in %s", text, warnings);
     }
-    free(warnings);
     json_decref(row);
 }
 
@@ -682,11 +655,10 @@ static int read_log(const char *name, double *losses, int most) {
     read_file(name, out);
     int n = 0;
     for (char *line = strtok(out, "\n"); line != NULL && n < most; line = strtok(NULL, "\n")) {
-        json_t *step = parse_json(line);
+        json_auto_t *step = parse_json(line);
         assert_int_equal(json_integer_value(json_object_get(step, "step")), n + 1);
         assert_int_equal(json_integer_value(json_object_get(step, "tokens")), 2 * 2 * 8);
         losses[n++] = json_number_value(json_object_get(step, "loss"));
-        json_decref(step);
     }
     return n;
 }
@@ -783,11 +755,10 @@ static void expect_kept(char *subcommand) {
                     "--seq-len",    "8",        "-r", "5000", "--progress", "-o",        "json", NULL};
     assert_int_equal(interrupt(argv, 2, "measuring 3/"), 130);
     read_file("out", out);
-    json_t *rows = parse_json(out);
+    json_auto_t *rows = parse_json(out);
     const json_t *row = json_array_get(rows, 0);
     assert_string_equal(json_string_value(json_object_get(row, "stop_reason")), "interrupted");
     assert_true(json_array_size(json_object_get(row, "samples_ns")) >= 2);
-    json_decref(rows);
 }
 
 TEST(ctrl_c_keeps_what_was_measured) {
@@ -801,22 +772,20 @@ TEST(ctrl_c_keeps_ablations_and_pairs) {
                       "--seq-len",    "8",       "-w",        "0",   "-r", "100",  "-o", "json", NULL};
     assert_int_equal(interrupt(ablate, 2, "without matmul_epilogue"), 130);
     read_file("out", out);
-    json_t *rows = parse_json(out);
+    json_auto_t *rows = parse_json(out);
     assert_true(json_array_size(rows) >= 1);
     assert_string_equal(json_string_value(json_object_get(json_array_get(rows, 0), "status")), "ok");
     for (size_t i = 0; i < json_array_size(rows); i++) {
         assert_true(json_integer_value(json_object_get(json_array_get(rows, i), "n_rounds")) > 0);
     }
-    json_decref(rows);
     char command[] = "run -m tiny --backend reference -b 1 --seq-len 8 -w 0 -r 2";
     char *compare[] = {SM_TEST_BINARY, "compare", "--interleaved", command, command, "-o", "json", NULL};
     assert_int_equal(interrupt(compare, 2, "pair 8 of at most 100: "), 130);
     expect_text("compare", err, "compared: the pairs that were whole");
     read_file("out", out);
-    json_t *whole = parse_json(out);
+    json_auto_t *whole = parse_json(out);
     const json_t *row = json_array_get(json_object_get(whole, "comparisons"), 0);
     assert_true(json_is_string(json_object_get(row, "verdict")));
-    json_decref(whole);
 }
 
 // A program that does not listen is ended.

@@ -1,5 +1,4 @@
 // The command line: what flags are called, what they take, what is said of a wrong one, and --help.
-#include <stdbool.h>
 #include <unistd.h>
 
 #include "tests/support/test.h"

@@ -115,28 +115,25 @@ TEST(phases_add_up) {
         "loop " WORK "-o json --no-peaks --documents 3-12 --padding max",
     };
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-        json_t *rows;
+        json_auto_t *rows = NULL;
         const json_t *row = measure_loop(commands[i], &rows);
         expect_sizes_over_step(row);
         assert_string_equal(json_string_value(json_object_get(row, "status")), "ok");
         assert_true(json_is_string(json_object_get(json_object_get(row, "loop"), "loader")));
         assert_true(json_is_object(json_object_get(row, "utilisation")));
-        json_decref(rows);
     }
     static const char opencl[] = "loop -m tiny --backend opencl -b 2 --seq-len 16 -r 6 -w 1 -o json --no-peaks";
     if (run(opencl) == 0) {
-        json_t *rows;
+        json_auto_t *rows = NULL;
         measure_loop(opencl, &rows);
-        json_decref(rows);
     }
 }
 
 TEST(a_run_is_no_loop) {
-    json_t *rows = read_rows("run " WORK "-o json --no-peaks");
+    json_auto_t *rows = read_rows("run " WORK "-o json --no-peaks");
     const json_t *loop = json_object_get(json_array_get(rows, 0), "loop");
     assert_true(json_is_null(json_object_get(loop, "loader")));
     assert_true(json_is_null(json_object_get(loop, "wall_ns")));
-    json_decref(rows);
 }
 
 TEST(a_baseline_is_compared_with) {
@@ -154,7 +151,7 @@ TEST(a_trace_has_all_tracks) {
     static char text[OUTPUT_SIZE];
     expect_exit("loop " WORK "--no-peaks --accum 2 --loader threads:2 --trace $T/trace.json", 0);
     read_file("trace.json", text);
-    json_t *trace = json_loads(text, 0, NULL);
+    json_auto_t *trace = json_loads(text, 0, NULL);
     assert_non_null(trace);
     const json_t *events = json_object_get(trace, "traceEvents");
     double end_us[16] = {0};
@@ -178,7 +175,6 @@ TEST(a_trace_has_all_tracks) {
         }
     }
     assert_true(n_spans[1] > 0 && n_spans[2] > n_spans[1] && n_spans[10] + n_spans[11] > 0 && n_counts > 0);
-    json_decref(trace);
 }
 
 TEST(a_profiled_training_is_the_same) {

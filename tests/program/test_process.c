@@ -2,9 +2,6 @@
 // left.
 #include <dirent.h>
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -52,7 +49,7 @@ static sm_status run_shell(sm_process_job job, char *line, sm_process_result *re
 }
 
 CLEAN_TEST(both_streams_are_kept_apart) {
-    sm_process_result r;
+    RELEASED_BY(sm_process_free) sm_process_result r;
     assert_int_equal(run_shell((sm_process_job){.output = SM_OUTPUT_KEPT, .has_no_input = true},
                                "cat; echo one; echo two >&2; echo three >&2; exit 3", &r),
                      SM_OK);
@@ -64,7 +61,6 @@ CLEAN_TEST(both_streams_are_kept_apart) {
     assert_int_equal(r.out_bytes, 4);
     assert_string_equal(r.err, "two\nthree\n");
     assert_string_equal(sm_process_last_line(&r), "three");
-    sm_process_free(&r);
 }
 
 // More than pipes hold, on both: nobody waits for anybody.
@@ -106,7 +102,7 @@ CLEAN_TEST(a_missing_program_says_so) {
 
 // What it leaves at work holds its streams; it is waited for its own end.
 CLEAN_TEST(orphans_hold_nobody_up) {
-    sm_process_result r;
+    RELEASED_BY(sm_process_free) sm_process_result r;
     assert_int_equal(
         run_shell((sm_process_job){.output = SM_OUTPUT_KEPT, .own_session = true}, "sleep 1000 & echo $!; exit 0", &r),
         SM_OK);
@@ -114,18 +110,16 @@ CLEAN_TEST(orphans_hold_nobody_up) {
     assert_int_equal(r.exit_code, 0);
     assert_true(orphan > 0);
     assert_true(kill(orphan, 0) != 0 || r.exit_code == 0); // a zombie, where nobody waits for orphans
-    sm_process_free(&r);
 }
 
 CLEAN_TEST(an_interruption_is_passed_on) {
-    sm_process_result r;
+    RELEASED_BY(sm_process_free) sm_process_result r;
     volatile sig_atomic_t interrupted = 1;
     const sm_process_job job = {
         .output = SM_OUTPUT_KEPT, .interrupted = &interrupted, .interrupted_grace_s = 100, .timeout_s = 1000};
     assert_int_equal(run_shell(job, "sleep 1000", &r), SM_OK);
     assert_true(r.interrupted && !r.late && !r.killed);
     assert_int_equal(r.signal, SIGTERM);
-    sm_process_free(&r);
 }
 
 // --- functions -------------------------------------------------------------------------------------

@@ -1,8 +1,4 @@
 // Figures of plans that the README tells: true of the plans that this program builds.
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/support/test.h"
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"

@@ -1,7 +1,6 @@
 // The outputs of `run` other than its table: rows also in a file, how much faster the fastest is, and nothing with -q;
 // profile's order; schemas; manual pages and completions from the same tables as --help.
 #include <jansson.h>
-#include <stdbool.h>
 #include <unistd.h>
 
 #include "tests/support/test.h"
@@ -24,13 +23,12 @@ static json_t *make_row(const char *mode, const char *test, int us) {
 }
 
 static void expect_sentences(json_t *rows, const char *const *expected, size_t n) {
-    json_t *sentences;
+    json_auto_t *sentences = NULL;
     assert_int_equal(sm_fastest_sentences(rows, &sentences), SM_OK);
     assert_int_equal(json_array_size(sentences), n);
     for (size_t i = 0; i < n; i++) {
         assert_string_equal(json_string_value(json_array_get(sentences, i)), expected[i]);
     }
-    json_decref(sentences);
     json_decref(rows);
 }
 
@@ -111,9 +109,8 @@ TEST(rows_go_to_a_file_as_well) {
     read_file("rows.csv", out);
     assert_memory_equal(out, "schema_version,", 15);
     read_file("rows.json", out);
-    json_t *rows = json_loads(out, 0, NULL);
+    json_auto_t *rows = json_loads(out, 0, NULL);
     assert_int_equal(json_array_size(rows), 1);
-    json_decref(rows);
 }
 
 TEST(quiet_is_quiet) {
@@ -134,14 +131,13 @@ TEST(a_list_ends_with_a_sentence) {
 
 TEST(profile_is_sorted_and_cut) {
     expect_exit("profile -m tiny -b 1 --seq-len 8 -r 2 -w 1 --sort work --top 3 -o json", 0);
-    json_t *records = json_loads(out, 0, NULL);
+    json_auto_t *records = json_loads(out, 0, NULL);
     assert_int_equal(json_array_size(records), 5);
     for (size_t i = 0; i < 2; i++) {
         assert_true(json_number_value(json_object_get(json_array_get(records, i), "flops")) >=
                     json_number_value(json_object_get(json_array_get(records, i + 1), "flops")));
     }
     assert_string_equal(json_string_value(json_object_get(json_array_get(records, 4), "line")), "total");
-    json_decref(records);
 }
 
 // --- schemas and pages -------------------------------------------------------------------------------
@@ -180,15 +176,13 @@ TEST(records_are_as_their_schema) {
         char arguments[64];
         snprintf(arguments, sizeof(arguments), "%s --schema", cases[i].command);
         expect_exit(arguments, 0);
-        json_t *schema = json_loads(out, 0, NULL);
+        json_auto_t *schema = json_loads(out, 0, NULL);
         expect_exit(cases[i].arguments, 0);
-        json_t *records = json_loads(out, 0, NULL);
+        json_auto_t *records = json_loads(out, 0, NULL);
         assert_true(json_array_size(json_object_get(schema, "required")) > 3 && json_array_size(records) > 0);
         for (size_t k = 0; k < json_array_size(records); k++) {
             expect_required(cases[i].arguments, schema, json_array_get(records, k));
         }
-        json_decref(schema);
-        json_decref(records);
     }
     static const expectation wrong[] = {{"page --schema", 2, NULL, "--schema is a flag of devices, run, "}};
     CHECK_ALL(wrong);

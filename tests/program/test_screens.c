@@ -335,15 +335,12 @@ static json_t *read_line(FILE *file) {
 static void print_loops(FILE *out, int first, int last) {
     FILE *file = fopen(SM_TEST_GOLDEN_DIR "/screens/loops.jsonl", "r");
     assert_non_null(file);
-    json_t *before = read_line(file);
-    json_t *after = read_line(file);
-    json_t *records;
+    json_auto_t *before = read_line(file);
+    json_auto_t *after = read_line(file);
+    json_auto_t *records = NULL;
     fclose(file);
     assert_int_equal(sm_loop_records(last > first ? after : before, last > first ? before : NULL, &records), SM_OK);
     assert_int_equal(sm_record_write_all(&sm_loop_table, SM_FORMAT_TEXT, out, records), SM_OK);
-    json_decref(records);
-    json_decref(before);
-    json_decref(after);
 }
 
 static void show_rows(const char *name, int n_columns, void (*print)(FILE *out, int first, int last), int first,
@@ -415,10 +412,10 @@ static void write_advice_rows(FILE *file) {
     static const char *const recomputes[] = {"light", "block"};
     static const char *const precisions[] = {"fp32", "tf32", "bf16"};
     for (int i = 0; i < 12 * N_ADVICE_ROUNDS; i++) {
-        json_t *row = make_advice_row(i % 2 == 0 ? 4 : 8, recomputes[i / 2 % 2], precisions[i / 4 % 3], i / 12 + 1);
+        json_auto_t *row =
+            make_advice_row(i % 2 == 0 ? 4 : 8, recomputes[i / 2 % 2], precisions[i / 4 % 3], i / 12 + 1);
         json_dumpf(row, file, JSON_COMPACT);
         fputc('\n', file);
-        json_decref(row);
     }
 }
 

@@ -1,6 +1,4 @@
 // test_stopping.c: when the harness has warmed up and sampled enough, with a backend that does nothing.
-#include <string.h>
-
 #include "tests/support/test.h"
 #include "tests/support/fake_backend.h"
 #include "tests/support/fake_clock.h"
@@ -26,7 +24,7 @@ static sm_protocol equal_samples(void) {
 }
 
 TEST_WITH(warm_up_ends_by_itself, fake_reset, NULL) {
-    sm_row row;
+    RELEASED_BY(sm_row_free) sm_row row;
     sm_protocol p = sm_protocol_default();
     p.n_warmup = SM_WARMUP_AUTO;
     fake.sleep_at_step = 1; // the first step is slow, as it is where things happen only once
@@ -41,11 +39,10 @@ TEST_WITH(warm_up_ends_by_itself, fake_reset, NULL) {
     }
     assert_int_equal(sum_ns, row.warmup_ns);
     assert_true(row.first_step_ns >= 20000000);
-    sm_row_free(&row);
 }
 
 TEST_WITH(fixed_warm_up_is_as_asked, fake_reset, NULL) {
-    sm_row row;
+    RELEASED_BY(sm_row_free) sm_row row;
     sm_protocol p = sm_protocol_default();
     p.n_warmup = 0;
     assert_int_equal(measure(&p, &row), SM_OK);
@@ -53,22 +50,20 @@ TEST_WITH(fixed_warm_up_is_as_asked, fake_reset, NULL) {
     assert_int_equal(row.warmup_samples_ns.n, 0);
     assert_string_equal(row.warmup_stop, "fixed");
     assert_string_equal(row.stop_reason, "repetitions");
-    sm_row_free(&row);
 }
 
 TEST_WITH(stops_when_precise, fake_reset, NULL) {
-    sm_row row;
+    RELEASED_BY(sm_row_free) sm_row row;
     sm_protocol p = equal_samples();
     p.max_noise_percent = 1;
     assert_int_equal(measure(&p, &row), SM_OK);
     assert_string_equal(row.stop_reason, "noise");
     assert_int_equal(row.samples_ns.n, p.min_samples);
     assert_true(row.noise_percent == 0);
-    sm_row_free(&row);
 }
 
 TEST_WITH(takes_its_least_time, fake_reset, NULL) {
-    sm_row row;
+    RELEASED_BY(sm_row_free) sm_row row;
     sm_protocol p = equal_samples();
     p.max_noise_percent = 1;
     p.min_time_s = 0.03;
@@ -78,11 +73,10 @@ TEST_WITH(takes_its_least_time, fake_reset, NULL) {
     assert_int_equal(measure(&p, &row), SM_OK);
     assert_string_equal(row.stop_reason, "noise");
     assert_int_equal(row.samples_ns.n, p.min_samples);
-    sm_row_free(&row);
 }
 
 TEST_WITH(samples_run_out, fake_reset, NULL) {
-    sm_row row;
+    RELEASED_BY(sm_row_free) sm_row row;
     sm_protocol p = equal_samples();
     p.max_noise_percent = 1;
     p.min_samples = 2;
@@ -91,11 +85,10 @@ TEST_WITH(samples_run_out, fake_reset, NULL) {
     assert_string_equal(row.stop_reason, "samples");
     assert_int_equal(row.samples_ns.n, 5);
     assert_int_equal(row.ci95_lo_ns, SM_ABSENT);
-    sm_row_free(&row);
 }
 
 TEST_WITH(time_runs_out, fake_reset, NULL) {
-    sm_row row;
+    RELEASED_BY(sm_row_free) sm_row row;
     sm_protocol p = equal_samples();
     p.max_noise_percent = 1;
     p.max_time_s = 0.25;
@@ -105,7 +98,6 @@ TEST_WITH(time_runs_out, fake_reset, NULL) {
     assert_string_equal(row.stop_reason, "time");
     assert_string_equal(row.status, "ok");
     assert_int_equal(row.samples_ns.n, 3);
-    sm_row_free(&row);
 }
 
 TEST_WITH(limits_must_make_sense, fake_reset, NULL) {
@@ -128,13 +120,12 @@ TEST_WITH(limits_must_make_sense, fake_reset, NULL) {
 
 // The sensors are read at the edges of the headline pass, and the row tells what they said.
 TEST_WITH(sensors_are_in_the_row, fake_reset, NULL) {
-    sm_row row;
+    RELEASED_BY(sm_row_free) sm_row row;
     sm_protocol p = equal_samples();
     assert_int_equal(measure(&p, &row), SM_OK);
     assert_true(row.sensors.minor_faults >= 0 && row.sensors.involuntary_switches >= 0);
     assert_true(json_is_object(sm_json_get(row.context, "sensors_absent")));
     assert_int_equal(fake.n_allocating_steps, 0);
-    sm_row_free(&row);
 }
 
 int main(void) {

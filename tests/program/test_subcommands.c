@@ -1,8 +1,5 @@
 // The tables of subcommands and of flags: what a row lacks, by the row's name. And that every example is a command
 // line.
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/support/test.h"
 #include "cli/flags/flag.h"
 
@@ -98,7 +95,7 @@ TEST(examples_are_command_lines) {
             const char *example = cli_commands[c].examples[i];
             const char *begin = strstr(example, "stepmark "); // what feeds it may come first
             assert_non_null(begin);
-            char *text = strdup(begin + strlen("stepmark "));
+            AUTO_FREE char *text = strdup(begin + strlen("stepmark "));
             char *words[32];
             const int n = split(text, words);
             if (strcmp(words[0], cli_commands[c].name) != 0) {
@@ -107,7 +104,6 @@ TEST(examples_are_command_lines) {
             if (cli_options_parse(cli_command_form((cli_command)c, n, words), n, words, &options) != SM_OK) {
                 fail_msg("commands.h: %s: %s", example, sm_error_message());
             }
-            free(text);
         }
     }
 }

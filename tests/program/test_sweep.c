@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -24,9 +23,8 @@ static char *err;
 
 static char *read_text(const char *name) {
     size_t n;
-    char *path = temp_path(name);
+    AUTO_FREE char *path = temp_path(name);
     char *text = temp_read(path, &n);
-    free(path);
     return text;
 }
 
@@ -55,14 +53,13 @@ static void expect(const char *arguments, int code, const char *in_out, const ch
 
 // The rows of a JSONL file.
 static json_t *read_rows(const char *name) {
-    char *text = read_text(name);
+    AUTO_FREE char *text = read_text(name);
     json_t *rows = json_array();
     for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
         json_t *row = json_loads(line, 0, NULL);
         assert_non_null(row);
         json_array_append_new(rows, row);
     }
-    free(text);
     return rows;
 }
 
@@ -90,7 +87,7 @@ static int compare_texts(const void *a, const void *b) {
 
 // Keys of a file, sorted, a line each; fails on doubles.
 static char *keys_of(const char *name) {
-    json_t *rows = read_rows(name);
+    json_auto_t *rows = read_rows(name);
     const char *keys[MAX_ROWS];
     size_t n = json_array_size(rows);
     assert_true(n <= MAX_ROWS);
@@ -105,7 +102,6 @@ static char *keys_of(const char *name) {
         }
         strcat(strcat(text, keys[i]), "\n");
     }
-    json_decref(rows);
     return text;
 }
 
@@ -160,15 +156,14 @@ TEST(a_dry_run_says_what_will_be) {
     "run -m tiny --backend cpu,reference -w 0 -r 1 -b 1 --seq-len 8,65 --precision fp32,bf16,tf32 --mode " \
     "fused,tuned --no-peaks "
     expect(MIXED "--output-file $T/foretold --dry-run -o jsonl", 0, NULL, "24 configurations: ");
-    char *copy = strdup(out);
-    char *path = temp_path("foretold");
+    AUTO_FREE char *copy = strdup(out);
+    AUTO_FREE char *path = temp_path("foretold");
     assert_int_equal(access(path, F_OK), -1); // nothing is made
-    free(path);
     expect(MIXED "--output-file $T/foretold", 0, NULL, NULL);
     json_t *rows = read_rows("foretold");
     assert_int_equal(json_array_size(rows), count_lines(copy));
     for (char *line = strtok(copy, "\n"); line != NULL; line = strtok(NULL, "\n")) {
-        json_t *said = json_loads(line, 0, NULL);
+        json_auto_t *said = json_loads(line, 0, NULL);
         const char *verdict = field(said, "verdict");
         char came[1024];
         const json_t *row = row_with(rows, field(said, "configuration"));
@@ -176,10 +171,8 @@ TEST(a_dry_run_says_what_will_be) {
         snprintf(came, sizeof(came), "%s%s%.900s", ok ? "run" : field(row, "status"), ok ? "" : ": ",
                  field(row, "reason"));
         assert_string_equal(verdict, came);
-        json_decref(said);
     }
     json_decref(rows);
-    free(copy);
     expect(MIXED "--output-file $T/foretold --dry-run --resume", 0,
            "24 configurations: 0 to run, 0 skipped, 0 too large, 24 done", NULL);
     expect(MIXED "-r 1,2 --output-file $T/foretold --dry-run --resume", 0, "at the speed of the rows in", NULL);
@@ -192,11 +185,10 @@ TEST(tables_come_in_the_order_asked_for) {
     static const int asked[] = {3, 3, 1, 1, 2, 2};
     int n = 0;
     for (char *line = strtok(out, "\n"); line != NULL; line = strtok(NULL, "\n")) {
-        json_t *row = json_loads(line, 0, NULL);
+        json_auto_t *row = json_loads(line, 0, NULL);
         assert_true(n < 6);
         assert_int_equal(json_integer_value(json_object_get(row, "n_batch")), asked[n]);
         assert_int_equal(strstr(field(row, "sweep_key"), "round=2") != NULL, n % 2);
-        json_decref(row);
         n++;
     }
     assert_int_equal(n, 6);
@@ -218,12 +210,11 @@ TEST(order_follows_its_seed) {
     expect(TINY "-b 1-8 --seq-len 8 --dry-run --order given", 0, NULL, NULL);
     assert_true(strstr(out, "batch-size=1 ") < strstr(out, "batch-size=2 "));
     expect(TINY "-b 1-8 --seq-len 8 --dry-run --order random --order-seed 5 -o jsonl", 0, NULL, NULL);
-    char *first = strdup(out);
+    AUTO_FREE char *first = strdup(out);
     expect(TINY "-b 1-8 --seq-len 8 --dry-run --order random --order-seed 5 -o jsonl", 0, NULL, NULL);
     assert_string_equal(first, out);
     expect(TINY "-b 1-8 --seq-len 8 --dry-run --order random --order-seed 6 -o jsonl", 0, NULL, NULL);
     assert_string_not_equal(first, out);
-    free(first);
 }
 
 TEST(presets_are_whole) {
@@ -304,13 +295,12 @@ TEST(late_configurations_are_ended) {
         snprintf(command, sizeof(command), TINY "-b 1 --seq-len 64 -r 1000000 --timeout %d -o jsonl", limits_s[i]);
         snprintf(expected, sizeof(expected), "the limit of %d s ran out at measuring", limits_s[i]);
         expect(command, 0, "\"timeout\"", NULL);
-        json_t *row = json_loads(out, 0, NULL);
+        json_auto_t *row = json_loads(out, 0, NULL);
         const bool is_measured = strstr(field(row, "reason"), expected) != NULL;
         if (is_measured) {
             assert_string_equal(field(row, "stop_reason"), "timeout");
             assert_true(json_array_size(json_object_get(row, "samples_ns")) > 0);
         }
-        json_decref(row);
         if (is_measured) {
             return;
         }
@@ -346,7 +336,7 @@ TEST(recomputation_lets_a_larger_batch_in) {
         "run -m tiny --n-layer 6 --backend cpu -t 1 -w 0 -r 1 --seq-len 64 --recompute none,light,block --max-memory "
         "0.012 --find-batch --no-peaks --output-file $T/recomputed",
         0, NULL, "the largest batch is");
-    json_t *rows = read_rows("recomputed");
+    json_auto_t *rows = read_rows("recomputed");
     const json_t *none = row_with(rows, "recompute=none");
     const json_t *block = row_with(rows, "recompute=block");
     size_t i;
@@ -355,7 +345,6 @@ TEST(recomputation_lets_a_larger_batch_in) {
     assert_true(batch_of(none) < batch_of(row_with(rows, "recompute=light")));
     assert_true(2 * batch_of(none) < batch_of(block));
     assert_string_equal(field(block, "recompute"), "block");
-    json_decref(rows);
 }
 
 // --- whatever ends it ----------------------------------------------------------------------------
@@ -393,19 +382,18 @@ static int end_by(pid_t child, int number) {
 
 // Waits until the file has a row, or the sweep has ended.
 static void wait_for_row(const char *name, pid_t child) {
-    char *path = temp_path(name);
+    AUTO_FREE char *path = temp_path(name);
     struct stat info = {0};
     siginfo_t ended = {0};
     while ((stat(path, &info) != 0 || info.st_size == 0) && ended.si_pid == 0) {
         wait_ms(1);
         assert_int_equal(waitid(P_PID, (id_t)child, &ended, WEXITED | WNOHANG | WNOWAIT), 0);
     }
-    free(path);
 }
 
 TEST(killed_sweeps_are_completed) {
     expect(WORK "--output-file $T/whole", 0, NULL, NULL);
-    char *whole = keys_of("whole");
+    AUTO_FREE char *whole = keys_of("whole");
     assert_int_equal(count_lines(whole), 12);
     int n_killed = 0;
     for (int i = 0; i < (repeats_paths() ? 12 : 4); i++) {
@@ -415,10 +403,8 @@ TEST(killed_sweeps_are_completed) {
     }
     assert_true(n_killed > 0);
     expect(WORK "--output-file $T/killed --resume", 0, NULL, NULL);
-    char *killed = keys_of("killed");
+    AUTO_FREE char *killed = keys_of("killed");
     assert_string_equal(killed, whole);
-    free(killed);
-    free(whole);
 }
 
 TEST(ctrl_c_keeps_rows) {
@@ -428,27 +414,21 @@ TEST(ctrl_c_keeps_rows) {
     assert_true(WIFEXITED(status));
     assert_true(WEXITSTATUS(status) == 130 || WEXITSTATUS(status) == 0); // 0: it was done by then
     expect(WORK "--output-file $T/interrupted --resume", 0, NULL, NULL);
-    char *keys = keys_of("interrupted");
+    AUTO_FREE char *keys = keys_of("interrupted");
     assert_int_equal(count_lines(keys), 12);
-    free(keys);
 }
 
 TEST(a_damaged_end_is_set_aside) {
     expect(TINY "-b 1,2 --seq-len 8 -r 1 --output-file $T/cut", 0, NULL, NULL);
-    char *before = keys_of("cut");
-    char *text = read_text("cut");
-    char *path = temp_path("cut");
+    AUTO_FREE char *before = keys_of("cut");
+    AUTO_FREE char *text = read_text("cut");
+    AUTO_FREE char *path = temp_path("cut");
     temp_write(path, text, strlen(text) - 100); // a power cut in the second row
     expect(TINY "-b 1,2 --seq-len 8 -r 1 --output-file $T/cut --resume", 0, NULL, "damaged");
-    char *after = keys_of("cut");
+    AUTO_FREE char *after = keys_of("cut");
     assert_string_equal(before, after);
-    char *aside = read_text("cut.damaged");
+    AUTO_FREE char *aside = read_text("cut.damaged");
     assert_true(strlen(aside) > 0);
-    free(aside);
-    free(after);
-    free(before);
-    free(text);
-    free(path);
 }
 
 TEST(files_are_guarded) {
@@ -457,12 +437,11 @@ TEST(files_are_guarded) {
     expect(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/mine --resume", 0, NULL, "1 of 1 rows are there already");
     expect(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/none/mine", 1, NULL, "none/mine");
     expect(TINY "-b 1 --seq-len 8 -r 1 --output-file /dev/null", 1, NULL, "not a regular file");
-    char *path = temp_path("mine");
+    AUTO_FREE char *path = temp_path("mine");
     int file = open(path, O_RDWR | O_CLOEXEC);
     assert_int_equal(flock(file, LOCK_EX), 0);
     expect(TINY "-b 1 --seq-len 8 -r 1 --output-file $T/mine --resume", 1, NULL, "another run");
     close(file);
-    free(path);
 }
 
 static int tear_down(void **state) {

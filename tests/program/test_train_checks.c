@@ -24,9 +24,8 @@ static const char late[] =
 static double number_of(const char *name, const char *field) {
     json_error_t error;
     read_file(name, out);
-    json_t *metrics = json_loads(out, 0, &error);
+    json_auto_t *metrics = json_loads(out, 0, &error);
     const double value = sm_json_number(metrics, field);
-    json_decref(metrics);
     return value;
 }
 

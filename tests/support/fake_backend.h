@@ -100,7 +100,7 @@ static struct {
     // Seen.
     volatile sig_atomic_t interrupted;
     int n_steps; // from uploads of hyper: a step that is made again is none
-    int n_kept; // copies of the weights that were made
+    int n_kept;  // copies of the weights that were made
     int n_put_back;
     int n_resumed;
     bool is_kept;

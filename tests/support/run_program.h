@@ -86,7 +86,8 @@ static inline void expect_same_runs(const char *one, const char *other) {
     char command[2 * COMMAND_SIZE];
     snprintf(command, sizeof(command),
              "cd $T && cmp %s/model/model.safetensors %s/model/model.safetensors && "
-             "for run in %s %s; do sed 's/, \"checked_ops\": [0-9]*, \"checks_ms\": [^,}]*//; s/\"[a-z_]*ms\": *[^,}]*//g' $run/log.jsonl >$run.timeless; done && "
+             "for run in %s %s; do sed 's/, \"checked_ops\": [0-9]*, \"checks_ms\": [^,}]*//; s/\"[a-z_]*ms\": "
+             "*[^,}]*//g' $run/log.jsonl >$run.timeless; done && "
              "cmp %s.timeless %s.timeless",
              one, other, one, other, one, other);
     shell(command);

@@ -64,14 +64,13 @@ static inline void temp_write(const char *path, const void *data, size_t size_by
 
 // Likewise, for a name in the folder, with the folders on the way.
 static inline void temp_put(const char *name, const void *data, size_t size_bytes) {
-    char *path = temp_path(name);
+    AUTO_FREE char *path = temp_path(name);
     for (char *slash = strchr(path + strlen(temp_folder) + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
         mkdir(path, 0700);
         *slash = '/';
     }
     temp_write(path, data, size_bytes);
-    free(path);
 }
 
 static inline void temp_put_text(const char *name, const char *text) { temp_put(name, text, strlen(text)); }

@@ -3,18 +3,32 @@
 //     TEST(what_must_hold) { assert_true(...); }
 //     int main(void) { return cmocka_run_group_tests(tests, set_up, tear_down); }
 //
-// ONLY='what_*' build/release/tests/test_NAME runs those whose names match.
+// ONLY='what_*' build/release/tests/test_NAME runs those whose names match. The headers of C that most tests need come
+// with it.
 #ifndef STEPMARK_TESTS_TEST_H
 #define STEPMARK_TESTS_TEST_H
 
+#include <math.h>
+#include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#include <setjmp.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
+
+// RELEASED_BY(sm_row_free) sm_row row; releases it at the end of its block; AUTO_FREE char *text; frees it there.
+#define RELEASED_BY(release) __attribute__((cleanup(release)))
+#define AUTO_FREE            RELEASED_BY(free_at)
+
+static inline void free_at(void *variable) {
+    void *memory;
+    memcpy(&memory, variable, sizeof memory);
+    free(memory);
+}
 
 enum { MAX_TESTS = 64 };
 static struct CMUnitTest tests[MAX_TESTS]; // cmocka passes over the empty ones after the last
@@ -29,7 +43,7 @@ static size_t n_tests;
     static void name(__attribute__((unused)) void **state)
 #define TEST(name) TEST_WITH(name, NULL, NULL)
 
-// Equal but for the rounding of a few operations. Needs math.h.
+// Equal but for the rounding of a few operations.
 #define assert_near(value, expected)                                       \
     do {                                                                   \
         double value_ = (value);                                           \

@@ -109,11 +109,11 @@ static inline char *make_run_files(const made_run *run) {
     json_array_append_new(
         starts, made_start(run, cut, run->n_steps, "complete", 600 + made_log(run, log, cut + 1, run->n_steps)));
     fclose(log);
-    json_t *whole = json_pack("{s:i, s:s, s:o, s:s, s:o}", "schema_version", 1, "run_id", run->name, "configuration",
-                              made_configuration(run), "command_line", "stepmark train", "starts", starts);
+    json_auto_t *whole =
+        json_pack("{s:i, s:s, s:o, s:s, s:o}", "schema_version", 1, "run_id", run->name, "configuration",
+                  made_configuration(run), "command_line", "stepmark train", "starts", starts);
     assert_non_null(whole);
     write_json(folder, "run.json", whole);
-    json_decref(whole);
     return folder;
 }
 
@@ -122,7 +122,7 @@ static inline void complete_run(const char *folder) {
     char path[PATH_MAX];
     char digest[SM_DIGEST_SIZE];
     char text[SM_RUN_COMPLETE_SIZE];
-    json_t *metrics = NULL;
+    json_auto_t *metrics = NULL;
     expect_ok(folder, sm_training_metrics_make(folder, &metrics));
     write_json(folder, SM_TRAINING_METRICS_FILE, metrics);
     snprintf(path, sizeof(path), "%s/%s", folder, SM_TRAINING_METRICS_FILE);
@@ -130,7 +130,6 @@ static inline void complete_run(const char *folder) {
     sm_run_complete_text(metrics, digest, text);
     snprintf(path, sizeof(path), "%s/%s", folder, SM_RUN_COMPLETE_FILE);
     temp_write(path, text, strlen(text));
-    json_decref(metrics);
 }
 
 static inline char *make_run(const made_run *run) {

@@ -1,5 +1,4 @@
 // test_curves.c: `report RUN...`: what a page, a CSV and TensorBoard's events say of trainings.
-#include <math.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>

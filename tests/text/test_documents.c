@@ -1,10 +1,5 @@
 // Documents: finding and drawing them, what is done with long ones, placing them in rows; and that documents which
 // share a row have the losses and gradients that they have one at a time.
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "tests/support/test.h"
 #include "backend.h"
 #include "philox.h"
@@ -32,7 +27,7 @@ static sm_tokens *open_bytes(const char *text, size_t size_bytes) {
 
 static void check_split(const char *text, const char *const *wanted, int64_t n_empty) {
     sm_tokens *tokens = open_bytes(text, strlen(text));
-    sm_documents documents;
+    RELEASED_BY(sm_documents_free) sm_documents documents;
     int64_t n = 0;
     ok(sm_documents_split(tokens, '|', INT64_MAX, &documents));
     for (; wanted[n] != NULL; n++) {
@@ -42,7 +37,6 @@ static void check_split(const char *text, const char *const *wanted, int64_t n_e
     }
     assert_int_equal(documents.n, n);
     assert_int_equal(documents.n_empty, n_empty);
-    sm_documents_free(&documents);
     sm_tokens_close(tokens);
 }
 
@@ -63,10 +57,9 @@ TEST(separators_split_documents) {
 
 TEST(splitting_ends_when_there_are_enough) {
     sm_tokens *tokens = open_bytes("abc|de|fgh|ij|", 14);
-    sm_documents documents;
+    RELEASED_BY(sm_documents_free) sm_documents documents;
     ok(sm_documents_split(tokens, '|', 5, &documents));
     assert_int_equal(documents.n, 2);
-    sm_documents_free(&documents);
     sm_tokens_close(tokens);
 }
 
@@ -389,7 +382,7 @@ TEST(a_validation_is_a_mean_over_tokens) {
     const sm_plan_options options = {.B = 1, .T = T, .dtype = SM_F32, .documents = true};
     const sm_backend *backend = sm_backend_find("reference");
     sm_tokens *tokens = NULL;
-    sm_collation collation;
+    RELEASED_BY(sm_collation_free) sm_collation collation;
     sm_device *device;
     sm_plan *plan;
     sm_session *s;
@@ -420,7 +413,6 @@ TEST(a_validation_is_a_mean_over_tokens) {
     ok(sm_validation_run(&validation, &mean, &n_tokens));
     assert_int_equal(n_tokens, 20);
     assert_near(mean, (3 * losses[0] + 17 * losses[1]) / 20);
-    sm_collation_free(&collation);
     sm_session_close(s);
     backend->close(device);
     sm_tokens_close(tokens);

@@ -1,5 +1,4 @@
 // Generating text: the choice of a token; the most probable one against losses of every candidate; the program.
-#include <math.h>
 #include <sys/stat.h>
 
 #include "tests/support/test.h"
@@ -98,7 +97,7 @@ static void check_greedy(int model, const char *backend_name, sm_mode mode) {
         .config = &config, .mode = mode, .precision = {.dtype = SM_F32}, .window = CONTEXT};
     const sm_sampling sampling = {.n_ids = VOCAB};
     const sm_backend *backend = sm_backend_find(backend_name);
-    char *weights = temp_path(config.model->name);
+    AUTO_FREE char *weights = temp_path(config.model->name);
     int32_t ids[3 + N_TOKENS] = {5, 60, 17};
     sm_device *device;
     sm_generator *generator;
@@ -116,7 +115,6 @@ static void check_greedy(int model, const char *backend_name, sm_mode mode) {
     }
     sm_generator_close(generator);
     device->backend->close(device);
-    free(weights);
 }
 
 TEST(greedy_tokens_have_the_least_loss) {
@@ -146,7 +144,7 @@ static void expect(const char *format, int code, const char *on_stdout, const ch
 
 TEST(the_program_goes_on_with_a_text) {
     static char first[OUTPUT_SIZE];
-    char *run_folder = temp_path("run");
+    AUTO_FREE char *run_folder = temp_path("run");
     assert_int_equal(mkdir(run_folder, 0777), 0);
     memcpy(folder, temp_folder, sizeof folder);                                   // both are /tmp/stepmark?test?XXXXXX
     expect("train --init -m tiny --seed 5 --save $T/run/model", 0, "tiny", NULL); // 256 tokens: bytes
@@ -179,7 +177,6 @@ TEST(the_program_goes_on_with_a_text) {
     expect("generate --weights $T/wide --prompt 'The step' --tokens 4", 0, "The step", NULL);
     expect("generate --weights $T/wide --prompt '' --tokens 4", 0, NULL, "4 tokens");
     expect("generate --weights $T/run --tokenizer $T/wide --prompt x", 1, NULL, "300 tokens, but the model");
-    free(run_folder);
 }
 
 int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

@@ -1,6 +1,5 @@
 // Files written whole or not at all; safetensors, well-formed and malformed.
 #include <jansson.h>
-#include <math.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -15,14 +14,13 @@
 
 static void expect_content(const char *path, const char *text) {
     size_t size_bytes;
-    char *content = temp_read(path, &size_bytes);
+    AUTO_FREE char *content = temp_read(path, &size_bytes);
     assert_string_equal(content, text);
-    free(content);
 }
 
 TEST(a_file_is_replaced_at_commit) {
-    char *folder = temp_path("atomic");
-    char *path = temp_path("atomic/file");
+    AUTO_FREE char *folder = temp_path("atomic");
+    AUTO_FREE char *path = temp_path("atomic/file");
     sm_atomic_file *file;
     struct stat info;
     expect_ok("folder", sm_make_folder(folder));
@@ -45,8 +43,6 @@ TEST(a_file_is_replaced_at_commit) {
     sm_atomic_abandon(file);
     expect_content(path, "new text");
     assert_int_equal(temp_count(folder), 1);
-    free(path);
-    free(folder);
 }
 
 TEST(a_relative_path_is_in_the_working_folder) {
@@ -55,14 +51,13 @@ TEST(a_relative_path_is_in_the_working_folder) {
     assert_int_equal(chdir(temp_folder), 0);
     expect_ok("relative", sm_atomic_write_all("relative", "here", 4));
     assert_int_equal(chdir(back), 0);
-    char *path = temp_path("relative");
+    AUTO_FREE char *path = temp_path("relative");
     expect_content(path, "here");
-    free(path);
 }
 
 TEST(a_path_that_cannot_be_written_is_named) {
-    char *folder = temp_path("unwritable");
-    char *file = temp_path("unwritable/file");
+    AUTO_FREE char *folder = temp_path("unwritable");
+    AUTO_FREE char *file = temp_path("unwritable/file");
     expect_ok("folder", sm_make_folder(folder));
     expect_ok("file", sm_atomic_write_all(file, "x", 1));
     const struct {
@@ -75,24 +70,20 @@ TEST(a_path_that_cannot_be_written_is_named) {
         {"unwritable/", "not the name of a file"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char *path = temp_path(cases[i].name);
+        AUTO_FREE char *path = temp_path(cases[i].name);
         expect_failure(cases[i].name, sm_atomic_write_all(path, "x", 1), SM_ERR_IO, cases[i].message);
-        free(path);
     }
     expect_failure("device", sm_atomic_write_all("/dev/null", "x", 1), SM_ERR_IO, "/dev/null|not a regular file");
     expect_failure("empty", sm_atomic_write_all("", "x", 1), SM_ERR_IO, "not the name of a file");
     expect_failure("folder", sm_make_folder(file), SM_ERR_IO, "unwritable/file|a file has that name");
-    char *deep = temp_path("no/such");
+    AUTO_FREE char *deep = temp_path("no/such");
     expect_failure("folder", sm_make_folder(deep), SM_ERR_IO, "no/such|No such file");
-    free(deep);
-    free(file);
-    free(folder);
 }
 
 TEST(a_full_disk_leaves_the_old_file) {
     static const char data[8192] = {0};
-    char *folder = temp_path("full");
-    char *path = temp_path("full/file");
+    AUTO_FREE char *folder = temp_path("full");
+    AUTO_FREE char *path = temp_path("full/file");
     expect_ok("folder", sm_make_folder(folder));
     expect_ok("file", sm_atomic_write_all(path, "old", 3));
     limit_files(4096);
@@ -102,18 +93,16 @@ TEST(a_full_disk_leaves_the_old_file) {
     expect_failure("full", status, SM_ERR_IO, "full/file|cannot write|File too large");
     expect_content(path, "old");
     assert_int_equal(temp_count(folder), 1);
-    free(path);
-    free(folder);
 }
 
 // What a killed process leaves goes with the next write; what a living one is writing stays.
 TEST(temporaries_of_the_dead_go) {
-    char *folder = temp_path("temporaries");
-    char *path = temp_path("temporaries/file");
-    char *dead_folder = temp_path("temporaries/file.tmp-77-1");
-    char *dead_file = temp_path("temporaries/file.tmp-77-2");
-    char *inner = temp_path("temporaries/file.tmp-77-1/inner");
-    char *other = temp_path("temporaries/file.tmp-77-x"); // not a temporary's name
+    AUTO_FREE char *folder = temp_path("temporaries");
+    AUTO_FREE char *path = temp_path("temporaries/file");
+    AUTO_FREE char *dead_folder = temp_path("temporaries/file.tmp-77-1");
+    AUTO_FREE char *dead_file = temp_path("temporaries/file.tmp-77-2");
+    AUTO_FREE char *inner = temp_path("temporaries/file.tmp-77-1/inner");
+    AUTO_FREE char *other = temp_path("temporaries/file.tmp-77-x"); // not a temporary's name
     sm_atomic_file *file;
     expect_ok("folder", sm_make_folder(folder));
     expect_ok("folder", sm_make_folder(dead_folder));
@@ -128,12 +117,6 @@ TEST(temporaries_of_the_dead_go) {
     expect_ok("commit", sm_atomic_commit(file));
     expect_content(path, "first");
     assert_int_equal(temp_count(folder), 2);
-    free(other);
-    free(inner);
-    free(dead_file);
-    free(dead_folder);
-    free(path);
-    free(folder);
 }
 
 // ---- safetensors ----
@@ -202,7 +185,7 @@ TEST(malformed_safetensors_are_refused) {
         {"hole at the end", "{" F32("a", "[1]", 0, 4) "}", 0, 5, "cover 4 of 5 bytes"},
         {"data without tensors", "{}", 0, 1, "cover 0 of 1 bytes"},
     };
-    char *path = temp_path("malformed.safetensors");
+    AUTO_FREE char *path = temp_path("malformed.safetensors");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char bytes[512];
         sm_safetensors *file;
@@ -212,12 +195,11 @@ TEST(malformed_safetensors_are_refused) {
         expect_failure(cases[i].label, sm_safetensors_open(path, &file), SM_ERR_FORMAT, cases[i].message);
         assert_null(file);
     }
-    free(path);
 }
 
 TEST(files_without_a_header_are_refused) {
     sm_safetensors *file;
-    char *path = temp_path("short.safetensors");
+    AUTO_FREE char *path = temp_path("short.safetensors");
     temp_write(path, "", 0);
     expect_failure("empty", sm_safetensors_open(path, &file), SM_ERR_FORMAT, "short.safetensors|0 bytes are too short");
     temp_write(path, "1234567", 7);
@@ -230,7 +212,6 @@ TEST(files_without_a_header_are_refused) {
     assert_int_equal(unlink(path), 0);
     expect_failure("missing", sm_safetensors_open(path, &file), SM_ERR_IO, "short.safetensors|No such file");
     expect_failure("folder", sm_safetensors_open(temp_folder, &file), SM_ERR_IO, "not a regular file");
-    free(path);
 }
 
 // One tensor of every kind that can be read, unaligned, with known values; and one that cannot.
@@ -263,7 +244,7 @@ TEST(floats_of_every_width_are_read) {
     memcpy(bytes + n - 36, brain, sizeof brain);
     memcpy(bytes + n - 28, wide, sizeof wide);
     memcpy(bytes + n - 4, &single, sizeof single);
-    char *path = temp_path("widths.safetensors");
+    AUTO_FREE char *path = temp_path("widths.safetensors");
     temp_write(path, bytes, n);
 
     sm_safetensors *file;
@@ -285,7 +266,6 @@ TEST(floats_of_every_width_are_read) {
     assert_int_equal(truncate(path, (off_t)n - 1), 0);
     expect_failure("cut", sm_safetensors_read(file, sm_safetensors_at(file, 4), &value), SM_ERR_IO, "too early");
     sm_safetensors_close(file);
-    free(path);
 }
 
 // What files of other programs have, and no model here uses: elements of a few bits, and null as metadata.
@@ -304,7 +284,7 @@ TEST(elements_of_a_few_bits_have_their_size) {
         {"{\"a\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,1]}}", 1, false},
         {"{\"a\":{\"dtype\":\"F6_E2M3\",\"shape\":[4],\"data_offsets\":[0,4]}}", 4, false},
     };
-    char *path = temp_path("bits.safetensors");
+    AUTO_FREE char *path = temp_path("bits.safetensors");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char bytes[256];
         float value;
@@ -319,7 +299,6 @@ TEST(elements_of_a_few_bits_have_their_size) {
                        "'a'");
         sm_safetensors_close(file);
     }
-    free(path);
 }
 
 static const sm_safetensors_spec written[] = {
@@ -342,7 +321,7 @@ static void write_safetensors(const char *path) {
 
 TEST(what_is_written_is_read) {
     static const float values[N_WRITTEN_ELEMS] = {1, -2, 3.5f, 1e-40f, INFINITY, -0.0f, 7, 8};
-    char *path = temp_path("written.safetensors");
+    AUTO_FREE char *path = temp_path("written.safetensors");
     write_safetensors(path);
 
     sm_safetensors *file;
@@ -366,16 +345,14 @@ TEST(what_is_written_is_read) {
     sm_safetensors_close(file);
 
     size_t size_bytes;
-    char *bytes = temp_read(path, &size_bytes);
+    AUTO_FREE char *bytes = temp_read(path, &size_bytes);
     assert_int_equal((size_bytes - N_WRITTEN_ELEMS * sizeof(float)) % 8, 0); // the data is aligned
-    free(bytes);
-    free(path);
 }
 
 TEST(an_unfinished_file_leaves_nothing) {
     static const float values[N_WRITTEN_ELEMS + 1] = {0};
-    char *folder = temp_path("unfinished");
-    char *path = temp_path("unfinished/x.safetensors");
+    AUTO_FREE char *folder = temp_path("unfinished");
+    AUTO_FREE char *path = temp_path("unfinished/x.safetensors");
     sm_safetensors_writer *writer;
     expect_ok("folder", sm_make_folder(folder));
     expect_ok("create", sm_safetensors_create(path, written, N_WRITTEN, NULL, 0, &writer));
@@ -388,18 +365,16 @@ TEST(an_unfinished_file_leaves_nothing) {
     const sm_safetensors_spec huge = {"huge", 2, {INT64_MAX, 2}};
     expect_failure("huge", sm_safetensors_create(path, &huge, 1, NULL, 0, &writer), SM_ERR_INVALID, "'huge'|overflows");
     assert_int_equal(temp_count(folder), 0);
-    free(path);
-    free(folder);
 }
 
 // Whatever a byte of the header becomes, and wherever the file ends: an answer, no crash.
 TEST(damaged_files_never_crash) {
     static const char replacements[] = {0, ' ', '"', '9', '-', '[', '}', (char)0xff};
-    char *path = temp_path("damaged.safetensors");
+    AUTO_FREE char *path = temp_path("damaged.safetensors");
     size_t size_bytes;
     sm_safetensors *file;
     write_safetensors(path);
-    char *bytes = temp_read(path, &size_bytes);
+    AUTO_FREE char *bytes = temp_read(path, &size_bytes);
     size_t n_head = size_bytes - N_WRITTEN_ELEMS * sizeof(float);
     for (size_t i = 0; i < n_head; i++) {
         char original = bytes[i];
@@ -416,8 +391,6 @@ TEST(damaged_files_never_crash) {
         temp_write(path, bytes, n);
         assert_int_equal(sm_safetensors_open(path, &file), SM_ERR_FORMAT);
     }
-    free(bytes);
-    free(path);
 }
 
 int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }

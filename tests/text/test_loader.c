@@ -69,8 +69,8 @@ TEST(text_has_the_tokens_that_tokenize_writes) {
     sm_tokens *stored = open_stored();
     const int64_t count = sm_tokens_count(stored);
     assert_int_equal(sm_tokens_count(text), count);
-    int32_t *wanted = malloc((size_t)count * sizeof *wanted);
-    int32_t *ids = malloc((size_t)count * sizeof *ids);
+    AUTO_FREE int32_t *wanted = malloc((size_t)count * sizeof *wanted);
+    AUTO_FREE int32_t *ids = malloc((size_t)count * sizeof *ids);
     assert_true(wanted != NULL && ids != NULL);
     sm_tokens_cost cost = {0};
     ok(sm_tokens_read(stored, 0, count, wanted));
@@ -88,8 +88,6 @@ TEST(text_has_the_tokens_that_tokenize_writes) {
         assert_int_equal(readings[i].n_wrong, 0);
     }
     fails(sm_tokens_read(text, count, 1, ids), "tokens from");
-    free(wanted);
-    free(ids);
     sm_tokens_close(text);
     sm_tokens_close(stored);
 }
@@ -109,13 +107,12 @@ TEST(a_folder_has_the_tokens_that_tokenize_writes) {
     ok(sm_tokens_open(path, SM_TOKENS_LLMC, VOCAB, &stored));
     const int64_t count = sm_tokens_count(stored);
     assert_int_equal(sm_tokens_count(text), count);
-    int32_t *wanted = malloc((size_t)count * sizeof *wanted);
+    AUTO_FREE int32_t *wanted = malloc((size_t)count * sizeof *wanted);
     assert_non_null(wanted);
     ok(sm_tokens_read(stored, 0, count, wanted));
     reading r = {.text = text, .wanted = wanted, .seed = 7};
     read_anywhere(&r);
     assert_int_equal(r.n_wrong, 0);
-    free(wanted);
     sm_tokens_close(text);
     sm_tokens_close(stored);
 }
@@ -250,14 +247,12 @@ TEST(every_loader_makes_the_same_batches) {
     for (size_t i = 0; i < 2; i++) {
         const sm_load_share rows = rows_of(sources[i]);
         expect_same_everywhere(&rows);
-        sm_documents documents;
-        sm_collation collation;
+        RELEASED_BY(sm_documents_free) sm_documents documents;
+        RELEASED_BY(sm_collation_free) sm_collation collation;
         ok(sm_documents_draw(sources[i], 2, T, 3, 20000, &documents));
         ok(sm_collate(&documents, B, T, SM_PADDING_BUCKET, documents.n, &collation));
         const sm_load_share placed = documents_of(sources[i], &collation);
         expect_same_everywhere(&placed);
-        sm_collation_free(&collation);
-        sm_documents_free(&documents);
         sm_tokens_close(sources[i]);
     }
 }
@@ -265,8 +260,8 @@ TEST(every_loader_makes_the_same_batches) {
 // Steps of two processes take what one alone takes, and each says how many tokens the whole step has.
 TEST(processes_share_a_step) {
     sm_tokens *tokens = open_stored();
-    sm_documents documents;
-    sm_collation collation;
+    RELEASED_BY(sm_documents_free) sm_documents documents;
+    RELEASED_BY(sm_collation_free) sm_collation collation;
     ok(sm_documents_draw(tokens, 2, T, 3, 20000, &documents));
     ok(sm_collate(&documents, B, T, SM_PADDING_BATCH, documents.n, &collation));
     sm_load_share second = documents_of(tokens, &collation);
@@ -298,8 +293,6 @@ TEST(processes_share_a_step) {
     for (int i = 0; i < 3; i++) {
         sm_loader_close(loaders[i]);
     }
-    sm_collation_free(&collation);
-    sm_documents_free(&documents);
     sm_tokens_close(tokens);
 }
 

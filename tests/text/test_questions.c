@@ -32,7 +32,7 @@ TEST(only_whole_numbers_in_range_are_labels) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         sm_questions *questions;
         const sm_question *question;
-        char *path = write_questions(cases[i].text);
+        AUTO_FREE char *path = write_questions(cases[i].text);
         expect_ok("open", sm_questions_open(path, &questions));
         const sm_status status = sm_questions_next(questions, &question);
         if (cases[i].label < 0) {
@@ -43,7 +43,6 @@ TEST(only_whole_numbers_in_range_are_labels) {
             assert_string_equal(question->endings[2], "d");
         }
         sm_questions_close(questions);
-        free(path);
     }
 }
 
@@ -53,7 +52,7 @@ TEST(blank_lines_and_a_mark_are_passed_over) {
     static const size_t labels[] = {1, 2, 0};
     sm_questions *questions;
     const sm_question *question;
-    char *path = write_questions(text);
+    AUTO_FREE char *path = write_questions(text);
     expect_ok("open", sm_questions_open(path, &questions));
     for (size_t i = 0; i < 3; i++) {
         expect_ok("next", sm_questions_next(questions, &question));
@@ -63,7 +62,6 @@ TEST(blank_lines_and_a_mark_are_passed_over) {
     expect_ok("end", sm_questions_next(questions, &question));
     assert_null(question);
     sm_questions_close(questions);
-    free(path);
 }
 
 TEST(what_is_no_question_is_refused_by_its_line) {
@@ -83,13 +81,12 @@ TEST(what_is_no_question_is_refused_by_its_line) {
         sm_questions *questions;
         const sm_question *question;
         snprintf(text, sizeof text, QUESTION("1") "\n\n%s\n", cases[i]);
-        char *path = write_questions(text);
+        AUTO_FREE char *path = write_questions(text);
         expect_ok("open", sm_questions_open(path, &questions));
         expect_ok("first", sm_questions_next(questions, &question));
         expect_failure(text, sm_questions_next(questions, &question), SM_ERR_FORMAT, "q.jsonl: line 3: no {|label");
         assert_null(question);
         sm_questions_close(questions);
-        free(path);
     }
 }
 

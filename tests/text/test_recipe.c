@@ -42,8 +42,9 @@ TEST(a_text_alone_is_enough) {
         {OWN "train --data short.txt", 1, NULL, "give more text"},
         {OWN "train --steps 1", 0, "step 1/1 | ", "vocabulary 256"},
     };
-    shell("mkdir $T/own $T/own/texts && head -c 30000 src/io/text.txt >$T/own/my.txt && cp $T/own/my.txt $T/own/texts && "
-          "head -c 80 src/io/text.txt >$T/own/short.txt");
+    shell(
+        "mkdir $T/own $T/own/texts && head -c 30000 src/io/text.txt >$T/own/my.txt && cp $T/own/my.txt $T/own/texts && "
+        "head -c 80 src/io/text.txt >$T/own/short.txt");
     check_all(cases, 1);
     shell("cp $T/own/my.tokens/train.bin $T/own/bare.bin");
     check_all(cases + 1, sizeof(cases) / sizeof(cases[0]) - 1);
@@ -55,8 +56,9 @@ TEST(a_text_alone_is_enough) {
 TEST(a_choice_is_kept) {
     shell("mkdir $T/kept && head -c 9000 src/io/text.txt >$T/kept/a.txt");
 #define KEPT "--version; P=$PWD/" SM_TEST_BINARY "; cd $T/kept; $P train "
-#define STOPPED \
-    " >a.out & p=$!; until grep -q '^validation' a.out; do kill -0 $p || break; sleep 0.1; done; kill -INT $p; wait $p"
+#define STOPPED                                                                                                       \
+    " >a.out & p=$!; until grep -q '^validation' a.out; do kill -0 $p || break; sleep 0.1; done; kill -INT $p; wait " \
+    "$p"
     expect_exit(KEPT "--data a.txt --val-every 1" STOPPED, 130);
     expect_exit(KEPT "--data a.txt --val-every 1 --resume auto" STOPPED, 130);
     expect_exit(KEPT "--run a.run --resume auto --log-every 1000", 0);

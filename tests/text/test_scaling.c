@@ -1,7 +1,5 @@
 // Scaling: the fit finds the parts that made the times, predictions hold for runs that it has not seen, the tables say
 // what was measured and what was not.
-#include <stdbool.h>
-
 #include "tests/support/test.h"
 #include "tests/support/training_runs.h"
 #include "bench/runs/scaling.h"
@@ -161,9 +159,8 @@ TEST(no_verdict) {
         assert_true(has_note(&s, is_busy ? "busy machine: other processes kept 1.7 of 2 processors busy"
                                          : "these need runs at two numbers of processes or more"));
         assert_false(has_note(&s, "model of a step"));
-        json_t *model = sm_scaling_model(&s);
+        json_auto_t *model = sm_scaling_model(&s);
         assert_true(json_is_null(model));
-        json_decref(model);
         sm_scaling_free(&s);
         sm_training_runs_free(&runs);
     }
@@ -233,7 +230,7 @@ TEST(records) {
     static const int sizes[][2] = {{1, 16}, {2, 16}, {4, 16}};
     char *paths[MOST_RUNS];
     static sm_scaling s;
-    json_t *rows = NULL;
+    json_auto_t *rows = NULL;
     const sm_work strong = SM_WORK_FIXED;
     int n = make_runs(sizes, 3, "records", paths);
     expect_ok("scaling", scaling_of(paths, n, &s));
@@ -246,12 +243,10 @@ TEST(records) {
     expect_within("published", sm_json_number(published, "tokens_per_s"), 100791, 1e-9);
     expect_within("published", sm_json_number(published, "speedup"), 100791.0 / 29600, 1e-9);
     assert_string_equal(json_string_value(json_object_get(json_array_get(rows, 3), "kind")), "predicted");
-    json_t *model = sm_scaling_model(&s);
+    json_auto_t *model = sm_scaling_model(&s);
     expect_within("model", sm_json_number(model, "message_s.value"), message_ms / 1e3, 0.05);
-    json_decref(model);
-    json_decref(rows);
 
-    char *text = NULL;
+    AUTO_FREE char *text = NULL;
     size_t size_bytes = 0;
     FILE *out = open_memstream(&text, &size_bytes);
     expect_ok("page", sm_scaling_page(&s, out));
@@ -260,7 +255,6 @@ TEST(records) {
     assert_non_null(strstr(text, "predicted"));
     assert_non_null(strstr(text, "\"published: V100\""));
     assert_non_null(strstr(text, "exposed communication"));
-    free(text);
     sm_scaling_free(&s);
     free_paths(paths, n);
 }

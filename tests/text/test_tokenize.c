@@ -1,6 +1,5 @@
 // Text to files of tokens: documents and their order, validation, threads, interruption, what is there already.
 #include <fcntl.h>
-#include <math.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -23,7 +22,7 @@ static char *vocabulary; // folder of one that the group learns
 
 // Documents of different length, some larger than a block, some with separators in them.
 static void write_many(const char *name) {
-    char *path = temp_path(name);
+    AUTO_FREE char *path = temp_path(name);
     FILE *file = fopen(path, "wb");
     assert_non_null(file);
     for (int i = 0; i < N_MEGABYTES; i++) {
@@ -35,7 +34,6 @@ static void write_many(const char *name) {
         }
     }
     assert_int_equal(fclose(file), 0);
-    free(path);
 }
 
 static int set_up(void **state) {
@@ -69,7 +67,7 @@ static int tear_down(void **state) {
 static sm_status tokenize(const char *output, int n_inputs, char *const *inputs, double val_percent, int n_threads,
                           sm_tokenize_result *result) {
     sm_tokenize_result ignored;
-    char *path = temp_path(output);
+    AUTO_FREE char *path = temp_path(output);
     const sm_tokenize_job job = {.tokenizer = vocabulary,
                                  .output = path,
                                  .inputs = inputs,
@@ -78,28 +76,26 @@ static sm_status tokenize(const char *output, int n_inputs, char *const *inputs,
                                  .n_threads = n_threads,
                                  .save_bytes = 1};
     sm_status status = sm_tokenize(&job, result != NULL ? result : &ignored);
-    free(path);
     return status;
 }
 
 static sm_status tokenize_one(const char *output, const char *input, double val_percent, int n_threads,
                               sm_tokenize_result *result) {
-    char *path = temp_path(input);
+    AUTO_FREE char *path = temp_path(input);
     sm_status status = tokenize(output, 1, (char *[]){path}, val_percent, n_threads, result);
-    free(path);
     return status;
 }
 
 // The text of a .bin, decoded: separators stand in it.
 static char *text_of(const char *name, size_t *n_bytes) {
-    char *path = temp_path(name);
+    AUTO_FREE char *path = temp_path(name);
     sm_tokenizer *tokenizer;
     sm_tokens *tokens;
     sm_text text = {0};
     expect_ok("tokenizer", sm_tokenizer_read(vocabulary, &tokenizer));
     expect_ok(name, sm_tokens_open(path, SM_TOKENS_LLMC, tokenizer->n_tokens, &tokens));
     const int64_t n = sm_tokens_count(tokens);
-    int32_t *ids = calloc((size_t)(2 * n), sizeof(*ids));
+    AUTO_FREE int32_t *ids = calloc((size_t)(2 * n), sizeof(*ids));
     assert_non_null(ids);
     if (n > 1) {
         expect_ok(name, sm_tokens_batch(tokens, 0, 1, n - 1, ids + n, ids)); // the targets: ids 1 to n - 1
@@ -110,8 +106,6 @@ static char *text_of(const char *name, size_t *n_bytes) {
     expect_ok(name, sm_decode(tokenizer, ids, (size_t)n, &text));
     expect_ok(name, sm_decode(tokenizer, (int32_t[]){tokenizer->byte_ids[0]}, 1, &text)); // ends the string
     *n_bytes = text.n - 1;
-    free(ids);
-    free(path);
     sm_tokens_close(tokens);
     sm_tokenizer_free(tokenizer);
     return (char *)text.bytes;
@@ -119,30 +113,24 @@ static char *text_of(const char *name, size_t *n_bytes) {
 
 static void expect_contents(const char *name, const char *expected) {
     size_t n;
-    char *text = text_of(name, &n);
+    AUTO_FREE char *text = text_of(name, &n);
     assert_string_equal(text, expected);
-    free(text);
 }
 
 static bool are_equal(const char *a, const char *b) {
     size_t n_a;
     size_t n_b;
-    char *path_a = temp_path(a);
-    char *path_b = temp_path(b);
-    char *text_a = temp_read(path_a, &n_a);
-    char *text_b = temp_read(path_b, &n_b);
+    AUTO_FREE char *path_a = temp_path(a);
+    AUTO_FREE char *path_b = temp_path(b);
+    AUTO_FREE char *text_a = temp_read(path_a, &n_a);
+    AUTO_FREE char *text_b = temp_read(path_b, &n_b);
     const bool equal = n_a == n_b && memcmp(text_a, text_b, n_a) == 0;
-    free(path_a);
-    free(path_b);
-    free(text_a);
-    free(text_b);
     return equal;
 }
 
 static bool exists(const char *name) {
-    char *path = temp_path(name);
+    AUTO_FREE char *path = temp_path(name);
     const bool found = access(path, F_OK) == 0;
-    free(path);
     return found;
 }
 
@@ -150,16 +138,13 @@ static bool exists(const char *name) {
 static void expect_listed(const char *record, const char *name, int64_t n_bytes) {
     size_t n;
     char wanted[PATH_MAX + 64];
-    char *file = temp_path(name);
-    char *path = temp_path(record);
-    char *text = temp_read(path, &n);
+    AUTO_FREE char *file = temp_path(name);
+    AUTO_FREE char *path = temp_path(record);
+    AUTO_FREE char *text = temp_read(path, &n);
     snprintf(wanted, sizeof(wanted), "\"name\": \"%s\",\n      \"bytes\": %lld", file, (long long)n_bytes);
     if (strstr(text, wanted) == NULL) {
         fail_msg("%s does not list %s:\n%s", record, wanted, text);
     }
-    free(file);
-    free(path);
-    free(text);
 }
 
 // --- documents -----------------------------------------------------------------------------
@@ -168,8 +153,8 @@ static void expect_listed(const char *record, const char *name, int64_t n_bytes)
 
 TEST(documents_end_with_a_separator) {
     sm_tokenize_result result;
-    char *folder = temp_path("texts");
-    char *inner = temp_path("texts/b");
+    AUTO_FREE char *folder = temp_path("texts");
+    AUTO_FREE char *inner = temp_path("texts/b");
     assert_int_equal(mkdir(folder, 0777), 0);
     assert_int_equal(mkdir(inner, 0777), 0);
     temp_put_text("texts/c", "third");
@@ -188,8 +173,6 @@ TEST(documents_end_with_a_separator) {
     assert_false(exists("documents/val.bin"));
     assert_false(exists("documents/progress.json"));
     assert_false(exists("documents.partial"));
-    free(folder);
-    free(inner);
 }
 
 TEST(any_number_of_threads_writes_the_same) {
@@ -197,9 +180,9 @@ TEST(any_number_of_threads_writes_the_same) {
     expect_ok("one", tokenize_one("one", "many.txt", 0, 1, NULL));
     expect_ok("five", tokenize_one("five", "many.txt", 0, 5, NULL));
     assert_true(are_equal("one/train.bin", "five/train.bin"));
-    char *text = text_of("one/train.bin", &n);
-    char *path = temp_path("many.txt");
-    char *read = temp_read(path, &n);
+    AUTO_FREE char *text = text_of("one/train.bin", &n);
+    AUTO_FREE char *path = temp_path("many.txt");
+    AUTO_FREE char *read = temp_read(path, &n);
     const char *at = text; // but for empty documents the text is the same
     for (char *document = strtok(read, ""); document != NULL; document = NULL) {
         for (char *end; (end = strstr(document, END)) != NULL; document = end + strlen(END)) {
@@ -211,9 +194,6 @@ TEST(any_number_of_threads_writes_the_same) {
         }
     }
     assert_int_equal(*at, '\0');
-    free(text);
-    free(read);
-    free(path);
 }
 
 TEST(content_alone_decides_what_is_for_validation) {
@@ -227,19 +207,17 @@ TEST(content_alone_decides_what_is_for_validation) {
     expect_ok("whole", tokenize_one("whole", "even.txt", 30, 3, &result));
     assert_true(result.n_documents[1] > result.n_documents[0] / 6 && result.n_documents[1] < result.n_documents[0]);
     char *many = temp_path("even.txt");
-    char *few = temp_path("texts/a");
+    AUTO_FREE char *few = temp_path("texts/a");
     expect_ok("other order", tokenize("whole2", 3, (char *[]){few, many, few}, 30, 2, &again));
     size_t n;
     size_t n_again;
     char *val = text_of("whole/val.bin", &n);
-    char *val_again = text_of("whole2/val.bin", &n_again);
+    AUTO_FREE char *val_again = text_of("whole2/val.bin", &n_again);
     assert_true(n_again >= n && strstr(val_again, val) != NULL);
     expect_ok("all", tokenize_one("whole3", "even.txt", 0, 1, &again));
     assert_int_equal(again.n_documents[0], result.n_documents[0] + result.n_documents[1]);
     free(val);
-    free(val_again);
     free(many);
-    free(few);
     expect_failure("nothing left", tokenize_one("whole4", "many.txt", 100, 1, NULL), SM_ERR_INVALID, "--val-percent");
     assert_false(exists("whole4"));
     assert_false(exists("whole4.partial"));
@@ -249,7 +227,7 @@ TEST(content_alone_decides_what_is_for_validation) {
 // larger than a block are among them.
 TEST(few_documents_are_divided_at_their_ends) {
     static const int n_lines[] = {60, 60, 61, 4000, 7, 1, 200000};
-    char *text = malloc(1 << 23);
+    AUTO_FREE char *text = malloc(1 << 23);
     char inputs[7][32];
     char *paths[7];
     int64_t n_all = 0;
@@ -277,13 +255,13 @@ TEST(few_documents_are_divided_at_their_ends) {
         }
     }
     size_t n;
-    char *train = text_of("few1-10/train.bin", &n);
-    char *val = text_of("few1-10/val.bin", &n);
+    AUTO_FREE char *train = text_of("few1-10/train.bin", &n);
+    AUTO_FREE char *val = text_of("few1-10/val.bin", &n);
     char *end = strstr(train, END);
     assert_non_null(end);
     assert_int_equal(end[strlen(END)], '\0');
     *end = '\0';
-    char *whole = temp_read(paths[0], &n);
+    AUTO_FREE char *whole = temp_read(paths[0], &n);
     assert_memory_equal(train, whole, strlen(train));
     assert_memory_equal(val, whole + strlen(train), n - strlen(train));
     assert_string_equal(val + n - strlen(train), END);
@@ -291,30 +269,24 @@ TEST(few_documents_are_divided_at_their_ends) {
     for (int i = 0; i < 7; i++) {
         free(paths[i]);
     }
-    free(train);
-    free(val);
-    free(whole);
-    free(text);
 }
 
 // Each line of JSONL is a document, from any place of the text, and lines end where blocks end, too.
 TEST(lines_of_json_are_documents) {
     sm_tokenize_result result;
     sm_tokenize_result plain_result;
-    char *plain_path = temp_path("plain.txt");
-    char *lines_path = temp_path("lines.jsonl");
+    AUTO_FREE char *plain_path = temp_path("plain.txt");
+    AUTO_FREE char *lines_path = temp_path("lines.jsonl");
     FILE *plain = fopen(plain_path, "w");
     FILE *lines = fopen(lines_path, "w");
     assert_true(plain != NULL && lines != NULL);
     fputs("\xef\xbb\xbf", lines);
     for (int i = 0; i < 60000; i++) {
         fprintf(plain, "text %d \xc3\xa9 \xf0\x9f\x98\x80 \"%.*s\"" END, i, i % 60, source_text());
-        json_t *words = json_stringn((const char *)source_text(), (size_t)(i % 60));
-        char *escaped = json_dumps(words, JSON_ENCODE_ANY);
+        json_auto_t *words = json_stringn((const char *)source_text(), (size_t)(i % 60));
+        AUTO_FREE char *escaped = json_dumps(words, JSON_ENCODE_ANY);
         fprintf(lines, "{\"id\": 123456789012345678901234567890, \"text\": \"text %d \\u00e9 \\ud83d\\ude00 ", i);
         fprintf(lines, "\\\"%.*s\\\"\"}%s", (int)strlen(escaped) - 2, escaped + 1, i % 3 == 0 ? "\r\n\n" : "\n");
-        free(escaped);
-        json_decref(words);
     }
     assert_true(fclose(plain) == 0 && fclose(lines) == 0);
     expect_ok("plain", tokenize_one("plain", "plain.txt", 0, 2, &plain_result));
@@ -351,8 +323,6 @@ TEST(lines_of_json_are_documents) {
         expect_failure(bad[i].line, tokenize_one("bad", "bad.jsonl", 0, 1, NULL), SM_ERR_INVALID, bad[i].message);
         assert_false(exists("bad") || exists("bad.partial"));
     }
-    free(plain_path);
-    free(lines_path);
 }
 
 // --- interruption --------------------------------------------------------------------------
@@ -361,8 +331,8 @@ static bool stop_now(void *ctx) { return --*(int *)ctx < 0; }
 
 // Stopped after a block, again and again, until it is done.
 TEST(interrupted_work_goes_on) {
-    char *input = temp_path("many.txt");
-    char *output = temp_path("stopped");
+    AUTO_FREE char *input = temp_path("many.txt");
+    AUTO_FREE char *output = temp_path("stopped");
     int n_stops = 0;
     expect_ok("split", tokenize_one("split", "many.txt", 30, 3, NULL));
     sm_status status = SM_ERR_INTERRUPTED;
@@ -385,8 +355,6 @@ TEST(interrupted_work_goes_on) {
     assert_true(n_stops >= 3);
     assert_true(are_equal("stopped/train.bin", "split/train.bin"));
     assert_true(are_equal("stopped/val.bin", "split/val.bin"));
-    free(input);
-    free(output);
 }
 
 TEST(killed_work_goes_on) {
@@ -407,21 +375,18 @@ TEST(killed_work_goes_on) {
 }
 
 TEST(other_work_begins_anew) {
-    char *partial = temp_path("anew.partial");
-    char *progress = temp_path("anew.partial/progress.json");
+    AUTO_FREE char *partial = temp_path("anew.partial");
+    AUTO_FREE char *progress = temp_path("anew.partial/progress.json");
     assert_int_equal(mkdir(partial, 0777), 0);
     static const char *const records[] = {"", "{", "[]", "{\"schema_version\": 1}",
                                           "{\"position\": {\"file\": -5, \"offset\": 1e300}}"};
     for (size_t i = 0; i < sizeof records / sizeof records[0]; i++) {
-        char *folder = temp_path("anew");
+        AUTO_FREE char *folder = temp_path("anew");
         temp_write(progress, records[i], strlen(records[i]));
         expect_ok(records[i], tokenize_one("anew", "texts", 0, 1, NULL));
         assert_true(are_equal("anew/train.bin", "documents/train.bin"));
         assert_int_equal(rename(folder, partial), 0);
-        free(folder);
     }
-    free(partial);
-    free(progress);
 }
 
 // --- what is there -------------------------------------------------------------------------
@@ -437,17 +402,16 @@ TEST(nothing_is_overwritten) {
                    "many.txt|exists and is not from this work");
     expect_failure("a folder", tokenize_one("texts", "texts", 0, 1, NULL), SM_ERR_IO,
                    "texts|exists and is not from this work");
-    char *partial = temp_path("locked.partial");
+    AUTO_FREE char *partial = temp_path("locked.partial");
     assert_int_equal(mkdir(partial, 0777), 0);
     const int lock = open(partial, O_RDONLY | O_DIRECTORY);
     assert_int_equal(flock(lock, LOCK_EX), 0);
     expect_failure("locked", tokenize_one("locked", "texts", 0, 1, NULL), SM_ERR_IO, "another process");
     close(lock);
-    free(partial);
 }
 
 TEST(unreadable_input_is_told) {
-    char *pipe = temp_path("pipe");
+    AUTO_FREE char *pipe = temp_path("pipe");
     assert_int_equal(mkfifo(pipe, 0600), 0);
     expect_failure("pipe", tokenize_one("none", "pipe", 0, 1, NULL), SM_ERR_IO, "pipe|regular");
     expect_failure("missing", tokenize_one("none", "missing", 0, 1, NULL), SM_ERR_IO, "missing|No such file");
@@ -455,7 +419,6 @@ TEST(unreadable_input_is_told) {
     expect_failure("stdin twice", tokenize("none", 2, (char *[]){"-", "-"}, 0, 1, NULL), SM_ERR_USAGE, "twice");
     assert_false(exists("none"));
     assert_false(exists("none.partial"));
-    free(pipe);
 }
 
 // As `test_tokenize FOLDER VOCABULARY` it is the work that is killed.

@@ -169,7 +169,7 @@ static sm_tokenizer *learn(size_t n_bytes, int64_t vocab_size) {
 
 // Counts all pairs of all words again.
 static pair slow_best(const int32_t *ids, const uint8_t *ends_word, size_t n, int32_t n_tokens, int64_t *count) {
-    int64_t *counts = calloc((size_t)n_tokens * (size_t)n_tokens, sizeof(*counts));
+    AUTO_FREE int64_t *counts = calloc((size_t)n_tokens * (size_t)n_tokens, sizeof(*counts));
     pair best = {0, 0};
     assert_non_null(counts);
     for (size_t i = 0; i + 1 < n; i++) {
@@ -184,7 +184,6 @@ static pair slow_best(const int32_t *ids, const uint8_t *ends_word, size_t n, in
             }
         }
     }
-    free(counts);
     return best;
 }
 
@@ -321,7 +320,7 @@ TEST(ids_are_those_of_the_definition) {
 
 TEST(a_megabyte_without_a_space_ends_soon) {
     enum { N = 1 << 20, LONGEST_S = 20 };
-    uint8_t *text = malloc(N);
+    AUTO_FREE uint8_t *text = malloc(N);
     sm_tokenizer *t = learn(CORPUS_BYTES, 600);
     sm_encoder *encoder;
     sm_ids ids = {0};
@@ -341,7 +340,6 @@ TEST(a_megabyte_without_a_space_ends_soon) {
     sm_tokenizer_free(t);
     free(ids.ids);
     free(back.bytes);
-    free(text);
 }
 
 TEST(added_tokens_come_first) {
@@ -364,8 +362,8 @@ TEST(added_tokens_come_first) {
 
 TEST(both_formats_are_read_as_they_were_written) {
     char digests[3][SM_TOKENIZER_DIGEST_SIZE];
-    char *folder = temp_path("tokenizer");
-    char *json = temp_path("tokenizer/tokenizer.json");
+    AUTO_FREE char *folder = temp_path("tokenizer");
+    AUTO_FREE char *json = temp_path("tokenizer/tokenizer.json");
     sm_tokenizer *t = learn(CORPUS_BYTES, 700);
     sm_tokenizer_digest(t, digests[0]);
     expect_ok("write", sm_tokenizer_write(t, folder));
@@ -383,16 +381,14 @@ TEST(both_formats_are_read_as_they_were_written) {
             assert_int_equal(unlink(json), 0); // vocab.json and merges.txt are left
         }
     }
-    free(folder);
-    free(json);
 }
 
 // The files belong together: where the last of them does not fit, the others stay as they were.
 TEST(a_full_disk_leaves_the_old_tokenizer) {
     char digest[SM_TOKENIZER_DIGEST_SIZE];
     char after[SM_TOKENIZER_DIGEST_SIZE];
-    char *folder = temp_path("kept");
-    char *json = temp_path("kept/tokenizer.json");
+    AUTO_FREE char *folder = temp_path("kept");
+    AUTO_FREE char *json = temp_path("kept/tokenizer.json");
     sm_tokenizer *t = learn(CORPUS_BYTES, 300);
     sm_tokenizer_digest(t, digest);
     expect_ok("write", sm_tokenizer_write(t, folder));
@@ -411,8 +407,6 @@ TEST(a_full_disk_leaves_the_old_tokenizer) {
         sm_tokenizer_free(t);
         (void)unlink(json);
     }
-    free(folder);
-    free(json);
 }
 
 // A tokenizer.json of all bytes and these tokens, merges and added tokens.
@@ -482,11 +476,11 @@ TEST(malformed_tokenizers_are_refused) {
          "\"TemplateProcessing\", \"single\": [{\"Sequence\": {\"id\": \"A\"}}]}]},",
          SM_OK, ""},
     };
-    char *path = temp_path("malformed.json");
+    AUTO_FREE char *path = temp_path("malformed.json");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char label[32];
         sm_tokenizer *t;
-        char *text = make_json(cases[i].tokens, cases[i].merges, cases[i].added, cases[i].more);
+        AUTO_FREE char *text = make_json(cases[i].tokens, cases[i].merges, cases[i].added, cases[i].more);
         snprintf(label, sizeof label, "case %zu", i);
         temp_write(path, text, strlen(text));
         sm_status status = sm_tokenizer_read(path, &t);
@@ -496,9 +490,7 @@ TEST(malformed_tokenizers_are_refused) {
             temp_write(path, text, cut_at);
             assert_int_equal(sm_tokenizer_read(path, &t), SM_ERR_FORMAT);
         }
-        free(text);
     }
-    free(path);
 }
 
 static void expect_text_ids(const char *label, const char *folder, const char *text, const char *expected) {
@@ -550,14 +542,12 @@ TEST(added_tokens_overlap_as_in_tokenizers) {
         {TOKEN(257, "a b", false), "xa ba b a", "87 257 257 220 64"},
         {TOKEN(257, "\\n", true), "a\\nb\nc", "64 59 77 65 257 66"},
     };
-    char *path = temp_path("overlap.json");
+    AUTO_FREE char *path = temp_path("overlap.json");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char *json = make_json(AB, "\"a b\"", cases[i].added, "");
+        AUTO_FREE char *json = make_json(AB, "\"a b\"", cases[i].added, "");
         temp_write(path, json, strlen(json));
         expect_text_ids(cases[i].added, path, cases[i].text, cases[i].ids);
-        free(json);
     }
-    free(path);
 }
 
 // vocab.json and merges.txt with <|endoftext|> as 257, and the files next to them.
@@ -595,8 +585,8 @@ TEST(added_tokens_of_every_file_are_one_id) {
     };
     static const char *const names[] = {"pair/tokenizer_config.json", "pair/special_tokens_map.json",
                                         "pair/added_tokens.json"};
-    char *folder = temp_path("pair");
-    char *json = make_json(AB ", \"<|endoftext|>\": 257", "", "", "");
+    AUTO_FREE char *folder = temp_path("pair");
+    AUTO_FREE char *json = make_json(AB ", \"<|endoftext|>\": 257", "", "", "");
     char *vocab = strstr(json, "\"vocab\": ") + strlen("\"vocab\": ");
     *strstr(vocab, ", \"merges\"") = '\0';
     temp_put_text("pair/vocab.json", vocab);
@@ -607,12 +597,11 @@ TEST(added_tokens_of_every_file_are_one_id) {
         char label[32];
         snprintf(label, sizeof label, "case %zu", i);
         for (int k = 0; k < 3; k++) {
-            char *path = temp_path(names[k]);
+            AUTO_FREE char *path = temp_path(names[k]);
             (void)unlink(path);
             if (texts[k] != NULL) {
                 temp_put_text(names[k], texts[k]);
             }
-            free(path);
         }
         if (cases[i].refused != NULL) {
             const sm_status status = sm_tokenizer_read(folder, &t);
@@ -621,8 +610,6 @@ TEST(added_tokens_of_every_file_are_one_id) {
             expect_text_ids(label, folder, text, cases[i].ids);
         }
     }
-    free(json);
-    free(folder);
 }
 
 TEST(what_is_no_tokenizer_is_refused) {
@@ -642,13 +629,12 @@ TEST(what_is_no_tokenizer_is_refused) {
         {metaspace, SM_ERR_UNSUPPORTED, "pre_tokenizer"},
         {byte_less, SM_ERR_UNSUPPORTED, "0x00|not a byte-level vocabulary"},
     };
-    char *path = temp_path("other.json");
+    AUTO_FREE char *path = temp_path("other.json");
     sm_tokenizer *t;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         temp_write(path, cases[i].text, strlen(cases[i].text));
         expect_failure(cases[i].text, sm_tokenizer_read(path, &t), cases[i].status, cases[i].message);
     }
-    free(path);
     expect_failure("empty folder", sm_tokenizer_read("/proc/self/task", &t), SM_ERR_IO, "holds no tokenizer.json");
     expect_failure("nothing", sm_tokenizer_read("/nowhere", &t), SM_ERR_IO, "/nowhere");
 }

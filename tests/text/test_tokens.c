@@ -24,7 +24,7 @@ static size_t make_llmc(uint8_t *bytes, int32_t magic, int32_t version, int32_t 
 TEST(ids_of_32_bits_are_read) {
     static const uint32_t ids[] = {0, 65536, 100000, 0x00ffffff};
     uint8_t bytes[SM_LLMC_HEADER_BYTES + sizeof ids];
-    char *path = temp_path("wide.bin");
+    AUTO_FREE char *path = temp_path("wide.bin");
     sm_tokens *tokens;
     int32_t inputs[3];
     int32_t targets[3];
@@ -49,7 +49,6 @@ TEST(ids_of_32_bits_are_read) {
     temp_write(path, bytes, sizeof bytes);
     expect_failure("beyond all", sm_tokens_open(path, SM_TOKENS_AUTO, INT64_MAX, &tokens), SM_ERR_INVALID,
                    "token 0 |is 4278190080");
-    free(path);
 }
 
 // The file is the one that make_llmc writes by hand; more than 2^32 tokens are counted in two words.
@@ -96,7 +95,7 @@ TEST(formats_are_detected_or_forced) {
         {"bin", "AB", 2, SM_TOKENS_AUTO, SM_TOKENS_TEXT, 2, 'A', 'B'},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char *path = temp_path(cases[i].name);
+        AUTO_FREE char *path = temp_path(cases[i].name);
         sm_tokens *tokens;
         int32_t inputs[1];
         int32_t targets[1];
@@ -108,7 +107,6 @@ TEST(formats_are_detected_or_forced) {
         assert_int_equal(inputs[0], cases[i].first);
         assert_int_equal(targets[0], cases[i].second);
         sm_tokens_close(tokens);
-        free(path);
     }
 }
 
@@ -150,13 +148,12 @@ TEST(malformed_files_are_refused) {
          "id2.bin|token 2 |is 2|vocabulary of 2; --vocab 4 would fit"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        char *path = temp_path(cases[i].name);
+        AUTO_FREE char *path = temp_path(cases[i].name);
         sm_tokens *tokens;
         temp_write(path, cases[i].data, cases[i].size_bytes);
         sm_status status = sm_tokens_open(path, cases[i].format, cases[i].vocab, &tokens);
         expect_failure(cases[i].name, status, cases[i].status, cases[i].message);
         assert_null(tokens);
-        free(path);
     }
 }
 
@@ -224,7 +221,7 @@ TEST(arrays_of_numpy_are_read) {
         uint8_t bytes[256];
         int32_t ids[2];
         sm_tokens *tokens;
-        char *path = temp_path(i % 2 == 0 ? "array.npy" : "array.bin");
+        AUTO_FREE char *path = temp_path(i % 2 == 0 ? "array.npy" : "array.bin");
         temp_write(path, bytes, make_npy(bytes, cases[i].version, cases[i].dict, cases[i].data, cases[i].n_bytes));
         expect_ok(cases[i].dict, sm_tokens_open(path, SM_TOKENS_AUTO, 200000, &tokens));
         assert_int_equal(sm_tokens_format_of(tokens), SM_TOKENS_NPY);
@@ -233,7 +230,6 @@ TEST(arrays_of_numpy_are_read) {
         assert_int_equal(ids[0], cases[i].first);
         assert_int_equal(ids[1], cases[i].second);
         sm_tokens_close(tokens);
-        free(path);
     }
 }
 
@@ -270,18 +266,16 @@ TEST(other_arrays_are_refused) {
         static const uint8_t data[64];
         uint8_t bytes[256];
         sm_tokens *tokens;
-        char *path = temp_path("array.npy");
+        AUTO_FREE char *path = temp_path("array.npy");
         temp_write(path, bytes, make_npy(bytes, 1, cases[i].dict, data, cases[i].n_bytes));
         expect_failure(cases[i].dict, sm_tokens_open(path, SM_TOKENS_AUTO, 65536, &tokens), cases[i].status,
                        cases[i].message);
-        free(path);
     }
     uint8_t negative[256];
     sm_tokens *tokens;
-    char *path = temp_path("array.npy");
+    AUTO_FREE char *path = temp_path("array.npy");
     temp_write(path, negative, make_npy(negative, 1, DICT("<i2", "False", "(2,)"), "\x01\0\xff\xff", 4));
     expect_failure("negative", sm_tokens_open(path, SM_TOKENS_AUTO, 65536, &tokens), SM_ERR_INVALID, "token 1 |is -1");
-    free(path);
 }
 
 #define BYTES(text) text, sizeof(text) - 1
@@ -351,7 +345,7 @@ TEST(known_beginnings_are_refused) {
     memcpy(tar + 257, "ustar", 5);
     for (size_t i = 0; i < 2 * sizeof cases / sizeof cases[0]; i++) {
         sm_tokens *tokens;
-        char *path = temp_path(i % 2 == 0 ? "some.bin" : "some.txt");
+        AUTO_FREE char *path = temp_path(i % 2 == 0 ? "some.bin" : "some.txt");
         temp_write(path, cases[i / 2].bytes, cases[i / 2].n_bytes);
         expect_failure(cases[i / 2].message, sm_tokens_open(path, SM_TOKENS_AUTO, 65536, &tokens), SM_ERR_FORMAT,
                        cases[i / 2].message);
@@ -360,7 +354,6 @@ TEST(known_beginnings_are_refused) {
             assert_int_equal(sm_tokens_count(tokens), cases[i / 2].n_bytes);
             sm_tokens_close(tokens);
         }
-        free(path);
     }
 }
 
@@ -392,7 +385,7 @@ TEST(what_is_no_text_is_refused) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         sm_tokens *tokens;
-        char *path = temp_path(cases[i].name);
+        AUTO_FREE char *path = temp_path(cases[i].name);
         for (int64_t k = 0, id = cases[i].first; k < N; k++, id = (id + cases[i].step) % cases[i].modulo) {
             id = id < cases[i].first && cases[i].modulo == 26 + 'a' ? 'a' : id;
             for (int b = 0; b < cases[i].id_bytes; b++) {
@@ -408,7 +401,6 @@ TEST(what_is_no_text_is_refused) {
             assert_int_equal(sm_tokens_format_of(tokens), SM_TOKENS_UINT16);
             sm_tokens_close(tokens);
         }
-        free(path);
     }
     static const struct {
         const char *text, *message;
@@ -420,11 +412,10 @@ TEST(what_is_no_text_is_refused) {
     };
     for (size_t i = 0; i < sizeof json / sizeof json[0]; i++) {
         sm_tokens *tokens;
-        char *path = temp_path("lines");
+        AUTO_FREE char *path = temp_path("lines");
         temp_write(path, json[i].text, strlen(json[i].text));
         expect_failure(json[i].text, sm_tokens_open(path, SM_TOKENS_AUTO, 65536, &tokens),
                        i == 3 ? SM_ERR_INVALID : SM_ERR_FORMAT, json[i].message);
-        free(path);
     }
 }
 
@@ -434,7 +425,7 @@ TEST(what_is_no_text_is_refused) {
 TEST(shards_are_one_stream) {
     enum { N_SHARDS = 70 };
     int32_t ids[2 * N_SHARDS];
-    char *folder = temp_path("shards");
+    AUTO_FREE char *folder = temp_path("shards");
     assert_int_equal(mkdir(folder, 0777), 0);
     for (int i = N_SHARDS - 1; i >= 0; i--) {
         const uint8_t two[] = {(uint8_t)(2 * i), 1, (uint8_t)(2 * i + 1), 1};
@@ -446,7 +437,7 @@ TEST(shards_are_one_stream) {
     static const char *const paths[] = {"shards", "shards/*.bin", "shards/s[0-9]?.bin"};
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
         sm_tokens *tokens;
-        char *path = temp_path(paths[i]);
+        AUTO_FREE char *path = temp_path(paths[i]);
         expect_ok(path, sm_tokens_open(path, SM_TOKENS_AUTO, 65536, &tokens));
         assert_int_equal(sm_tokens_count(tokens), 2 * N_SHARDS);
         for (int first = 0; first < 2 * N_SHARDS; first += 17) {
@@ -456,7 +447,6 @@ TEST(shards_are_one_stream) {
             }
         }
         sm_tokens_close(tokens);
-        free(path);
     }
     static const struct {
         const char *path, *message;
@@ -468,12 +458,10 @@ TEST(shards_are_one_stream) {
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         sm_tokens *tokens;
-        char *path = temp_path(wrong[i].path);
+        AUTO_FREE char *path = temp_path(wrong[i].path);
         temp_put_text("shards/x.txt", "text");
         expect_failure(path, sm_tokens_open(path, SM_TOKENS_AUTO, 271, &tokens), wrong[i].status, wrong[i].message);
-        free(path);
     }
-    free(folder);
 }
 
 // A folder's files for training and for validation, by their names.
@@ -481,7 +469,7 @@ TEST(sides_of_a_folder_are_found) {
     char path[SM_DATA_PATH_BYTES];
     static const char *const folders[] = {"si[d]es", "single"};
     for (int i = 0; i < 2; i++) {
-        char *folder = temp_path(folders[i]);
+        AUTO_FREE char *folder = temp_path(folders[i]);
         char name[64];
         assert_int_equal(mkdir(folder, 0777), 0);
         assert_false(sm_data_files_side(folder, "train", path));
@@ -499,7 +487,6 @@ TEST(sides_of_a_folder_are_found) {
             assert_int_equal(id, 261 + side);
             sm_tokens_close(tokens);
         }
-        free(folder);
     }
 }
 
@@ -508,7 +495,7 @@ TEST(a_file_that_changes_is_an_error) {
     static uint8_t ids[2 * 30000];
     static int32_t inputs[20000];
     static int32_t targets[20000];
-    char *path = temp_path("changing.bin");
+    AUTO_FREE char *path = temp_path("changing.bin");
     sm_tokens *tokens;
     temp_write(path, ids, sizeof ids);
     expect_ok("open", sm_tokens_open(path, SM_TOKENS_AUTO, 256, &tokens));
@@ -522,7 +509,6 @@ TEST(a_file_that_changes_is_an_error) {
     status = sm_tokens_batch(tokens, 0, 1, 19998, inputs, targets);
     expect_failure("truncated", status, SM_ERR_IO, "changing.bin: ends at byte 38000");
     sm_tokens_close(tokens);
-    free(path);
 }
 
 TEST(bytes_in_memory_are_tokens) {

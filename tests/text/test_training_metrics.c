@@ -1,6 +1,5 @@
 // A training's metrics: every figure follows from the log, resumed runs are one run, what is written fits its schema;
 // and check-run finds what does not agree.
-#include <stdbool.h>
 #include <sys/wait.h>
 
 #include "tests/support/test.h"
@@ -29,8 +28,8 @@ static void expect_number(const json_t *metrics, const char *name, double expect
 // --- figures -------------------------------------------------------------------------------------
 
 TEST(figures) {
-    char *folder = make_run_files(&plain);
-    json_t *m = metrics_of(folder);
+    AUTO_FREE char *folder = make_run_files(&plain);
+    json_auto_t *m = metrics_of(folder);
     double times[25];
     double sum_ms = 0;
     double of_last_epoch_ms = 0;
@@ -65,8 +64,6 @@ TEST(figures) {
     expect_number(last, "timed_steps_sec", of_last_epoch_ms / 1e3);
     expect_number(last, "epoch_wall_time_sec", of_last_epoch_ms / 1e3 + 0.020);
     assert_true(json_is_null(json_object_get(last, "val_loss_avg_global")));
-    json_decref(m);
-    free(folder);
 }
 
 // But for its starts, a run that was resumed is the run that was not.
@@ -74,10 +71,10 @@ TEST(resumed) {
     made_run run = plain;
     run.name = "resumed";
     run.interrupted_at = 12;
-    char *folder = make_run_files(&run);
-    char *whole_folder = make_run_files(&plain);
-    json_t *m = metrics_of(folder);
-    json_t *whole = metrics_of(whole_folder);
+    AUTO_FREE char *folder = make_run_files(&run);
+    AUTO_FREE char *whole_folder = make_run_files(&plain);
+    json_auto_t *m = metrics_of(folder);
+    json_auto_t *whole = metrics_of(whole_folder);
     assert_int_equal(json_array_size(json_object_get(m, "starts")), 2);
     expect_number(m, "summary.startup_sec", 1.0);
     expect_number(m, "summary.other_sec", 0.2);
@@ -85,10 +82,6 @@ TEST(resumed) {
     assert_true(json_equal(json_object_get(m, "epochs"), json_object_get(whole, "epochs")));
     assert_string_equal(json_string_value(sm_json_get(m, "completion.log_digest")),
                         json_string_value(sm_json_get(whole, "completion.log_digest")));
-    json_decref(m);
-    json_decref(whole);
-    free(folder);
-    free(whole_folder);
 }
 
 // Blocks of a series whose neighbours are alike are wider apart than its values, taken one by one, would let expect.
@@ -148,12 +141,11 @@ TEST(broken_logs) {
         {"sed -i 's/\"starts\"/\"ends\"/' run.json", SM_ERR_FORMAT, "\"starts\" is missing"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        char *folder = make_run_files(&plain);
+        AUTO_FREE char *folder = make_run_files(&plain);
         json_t *metrics = NULL;
         edit(folder, cases[i].edit);
         expect_failure(cases[i].edit, sm_training_metrics_make(folder, &metrics), cases[i].status, cases[i].says);
         assert_null(metrics);
-        free(folder);
     }
 }
 
@@ -218,16 +210,13 @@ TEST(schema) {
         {.name = "short", .n_processes = 1, .global_batch = 4, .n_steps = 1, .step_ms = 10},
         {.name = "two", .n_processes = 2, .global_batch = 4, .n_steps = 25, .step_ms = 10},
     };
-    json_t *document = json_load_file("docs/training_metrics.schema.json", 0, NULL);
+    json_auto_t *document = json_load_file("docs/training_metrics.schema.json", 0, NULL);
     assert_non_null(document);
     for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
-        char *folder = make_run_files(&runs[i]);
-        json_t *m = metrics_of(folder);
+        AUTO_FREE char *folder = make_run_files(&runs[i]);
+        json_auto_t *m = metrics_of(folder);
         check_schema(runs[i].name, m, document);
-        json_decref(m);
-        free(folder);
     }
-    json_decref(document);
 }
 
 // --- the machine and the scheduler ---------------------------------------------------------------
@@ -284,7 +273,7 @@ TEST(one_run) {
         {"sed -i 's/\"seed\": 42/\"seed\": 43/' run.json", "training_config.seed is 42, and 43 in the log"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        char *folder = make_run(&plain);
+        AUTO_FREE char *folder = make_run(&plain);
         edit(folder, cases[i].edit);
         sm_status status = check(&folder, 1, SM_WORK_FIXED);
         if (cases[i].says == NULL) {
@@ -293,7 +282,6 @@ TEST(one_run) {
             expect_failure(cases[i].edit, status, SM_ERR_INVALID, cases[i].says);
         }
         edit(folder, "rm -f RUN_COMPLETE.txt training_metrics.json");
-        free(folder);
     }
 }
 
@@ -315,17 +303,14 @@ TEST(metrics_alone) {
         {"training_config.micro_batch", 2, "micro-batch x accumulation x processes is 8"},
         {"completion.last_step", 26, "from the first to the last is 26"},
     };
-    char *folder = make_run_files(&plain);
-    char *path = temp_path("metrics.json");
+    AUTO_FREE char *folder = make_run_files(&plain);
+    AUTO_FREE char *path = temp_path("metrics.json");
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        json_t *m = metrics_of(folder);
+        json_auto_t *m = metrics_of(folder);
         assert_int_equal(sm_json_set_new(m, cases[i].name, json_real(cases[i].value)), 0);
         assert_int_equal(json_dump_file(m, path, 0), 0);
         expect_failure(cases[i].name, check(&path, 1, SM_WORK_FIXED), SM_ERR_INVALID, cases[i].says);
-        json_decref(m);
     }
-    free(folder);
-    free(path);
 }
 
 TEST(together) {
@@ -391,9 +376,9 @@ static int system_with_output(const char *command, char *text, size_t size_bytes
 }
 
 TEST(published) {
-    char *one = published_run("gpu1.json", 1, "single-device trainer", 29600, 1017.6);
-    char *two = published_run("gpu2.json", 2, "distributed trainer", 57289, 522.0);
-    char *four = published_run("gpu4.json", 4, "distributed trainer", 100791, 296.1);
+    AUTO_FREE char *one = published_run("gpu1.json", 1, "single-device trainer", 29600, 1017.6);
+    AUTO_FREE char *two = published_run("gpu2.json", 2, "distributed trainer", 57289, 522.0);
+    AUTO_FREE char *four = published_run("gpu4.json", 4, "distributed trainer", 100791, 296.1);
     static char text[1 << 16];
     char command[4 * PATH_MAX];
     snprintf(command, sizeof(command), "%s report --check %s %s %s 2>&1", SM_TEST_BINARY, one, two, four);
@@ -407,12 +392,8 @@ TEST(published) {
     assert_non_null(strstr(text, "summary.timed_steps_sec is missing"));
     snprintf(command, sizeof(command), "%s report --check -o json %s 2>/dev/null", SM_TEST_BINARY, one);
     assert_int_equal(system_with_output(command, text, sizeof(text)), 1);
-    json_t *records = json_loads(text, 0, NULL);
+    json_auto_t *records = json_loads(text, 0, NULL);
     assert_string_equal(json_string_value(json_object_get(json_array_get(records, 0), "status")), "rejected");
-    json_decref(records);
-    free(one);
-    free(two);
-    free(four);
 }
 
 int main(void) { return cmocka_run_group_tests(tests, temp_folder_make, temp_folder_remove); }
