@@ -19,10 +19,9 @@
         store_data_part(load_data_part(dy + dy_at + i, n - i, 0.0f) * slope, dx + dx_at + i, n - i); \
     }
 
-kernel void gelu_forward(ulong n, const global data *x, ulong x_at, global data *y, ulong y_at) { FORWARD(gelu) }
+kernel void gelu_forward(ulong n, IN(data, x), OUT(data, y)) { FORWARD(gelu) }
 
-kernel void gelu_backward(ulong n, const global data *dy, ulong dy_at, const global data *x, ulong x_at,
-                          global data *dx, ulong dx_at) {
+kernel void gelu_backward(ulong n, IN(data, dy), IN(data, x), OUT(data, dx)) {
     BACKWARD(gelu_derivative)
 }
 

@@ -13,8 +13,7 @@
 //              |lane 0|lane 0|      |            |
 //              +------+------+------+--          v  sum over strips
 //   strip 1    |lane 0|lane 0|      |          db (C)
-kernel void bias_forward(ulong N, ulong C, const global data *x, ulong x_at, const global float *b, ulong b_at,
-                         global data *y, ulong y_at) {
+kernel void bias_forward(ulong N, ulong C, IN(data, x), IN(float, b), OUT(data, y)) {
     const ulong c = get_global_id(0) * (ulong)VECTOR;
     const ulong n = get_global_id(1);
     if (c < C && n < N) {
@@ -31,19 +30,20 @@ static void put_sum(vec sum, uint add, global float *db, ulong c, ulong C) {
     }
 }
 
-kernel void bias_backward(uint add, ulong N, ulong C, const global data *dy, ulong dy_at, global float *db,
-                          ulong db_at) {
-    LANES_SHARED(shared);
-    const ulong c = get_global_id(0) * (ulong)VECTOR;
-    vec sum = to_vec(0.0f);
-    if (c < C) {
-        sum = add_data_rows(dy + dy_at + row_start(MY_LANE, C) + c, N_LANES * C, LANE_ROWS(N), C - c);
+// db += the sum of the rows of dy, or of the strips' sums.
+#define SUM_KERNEL(name, element, add_rows)                                                                          \
+    kernel void name(uint add, ulong N, ulong C, IN(element, dy), OUT(float, db)) {                                  \
+        LANES_SHARED(shared);                                                                                        \
+        const ulong c = get_global_id(0) * (ulong)VECTOR;                                                            \
+        vec sum = to_vec(0.0f);                                                                                      \
+        if (c < C) {                                                                                                 \
+            sum = add_rows(dy + dy_at + row_start(MY_LANE, C) + c, N_LANES * C, LANE_ROWS(N), C - c);                \
+        }                                                                                                            \
+        put_sum(lanes_sum(sum, shared), add, db + db_at, c, C);                                                      \
     }
-    put_sum(lanes_sum(sum, shared), add, db + db_at, c, C);
-}
+SUM_KERNEL(bias_backward, data, add_data_rows)
 
-kernel void bias_backward_strips(ulong N, ulong C, ulong strip_rows, const global data *dy, ulong dy_at,
-                                 global float *partial, ulong partial_at) {
+kernel void bias_backward_strips(ulong N, ulong C, ulong strip_rows, IN(data, dy), OUT(float, partial)) {
     LANES_SHARED(shared);
     const ulong c = get_global_id(0) * (ulong)VECTOR;
     const ulong strip = get_group_id(1);
@@ -59,13 +59,4 @@ kernel void bias_backward_strips(ulong N, ulong C, ulong strip_rows, const globa
     }
 }
 
-kernel void bias_backward_sum(uint add, ulong n_strips, ulong C, const global float *partial, ulong partial_at,
-                              global float *db, ulong db_at) {
-    LANES_SHARED(shared);
-    const ulong c = get_global_id(0) * (ulong)VECTOR;
-    vec sum = to_vec(0.0f);
-    if (c < C) {
-        sum = add_rows(partial + partial_at + row_start(MY_LANE, C) + c, N_LANES * C, LANE_ROWS(n_strips), C - c);
-    }
-    put_sum(lanes_sum(sum, shared), add, db + db_at, c, C);
-}
+SUM_KERNEL(bias_backward_sum, float, add_rows)

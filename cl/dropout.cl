@@ -7,8 +7,7 @@
 //
 //   x      |0 1 2 3|4 5 6 7| ... |last: a part|
 //   block      0       1
-kernel void dropout(ulong n, ulong key, uint threshold, float scale, const global data *x, ulong x_at,
-                    const global uint *rng_step, ulong rng_step_at, global data *y, ulong y_at) {
+kernel void dropout(ulong n, ulong key, uint threshold, float scale, IN(data, x), IN(uint, rng_step), OUT(data, y)) {
     const ulong first = get_global_id(0) * (ulong)4;
     const uint4 words = philox(key, get_global_id(0), micro_step(rng_step + rng_step_at));
     const uint word[4] = {words.x, words.y, words.z, words.w};

@@ -15,10 +15,8 @@
 //   order                 3   3   5   7   7   7       at   1   4   3   0   2   5
 // Without `positions`, wpe is not looked at; without `documents`, nor are starts (N), and positions count from the row's
 // beginning. With them, dwpe is made as dwte is, of positions in the place of ids.
-kernel void embedding_forward(uint positions, uint documents, ulong N, ulong T, ulong C, const global int *token,
-                              ulong token_at, const global int *starts, ulong starts_at,
-                              const global float *wte, ulong wte_at, const global float *wpe, ulong wpe_at,
-                              global data *x, ulong x_at) {
+kernel void embedding_forward(uint positions, uint documents, ulong N, ulong T, ulong C, IN(int, token),
+                              IN(int, starts), IN(float, wte), IN(float, wpe), OUT(data, x)) {
     const ulong c = get_global_id(0) * (ulong)VECTOR;
     const ulong n = get_global_id(1);
     if (c < C && n < N) {
@@ -32,8 +30,7 @@ kernel void embedding_forward(uint positions, uint documents, ulong N, ulong T, 
 }
 
 // The ids of dwpe: each token's position in its document.
-kernel void embedding_backward_positions(ulong N, ulong T, const global int *starts, ulong starts_at,
-                                         global int *position, ulong position_at) {
+kernel void embedding_backward_positions(ulong N, ulong T, IN(int, starts), OUT(int, position)) {
     const ulong n = get_global_id(0);
     if (n < N) {
         position[position_at + n] = (int)(n % T) - starts[starts_at + n];
@@ -45,8 +42,7 @@ kernel void embedding_backward_positions(ulong N, ulong T, const global int *sta
 #define ROWS_OF_IDS 16
 
 // Ids, sorted block by block, and after them, from N on, the place of each.
-kernel void embedding_backward_sort(ulong N, const global int *token, ulong token_at, global int *sorted,
-                                    ulong sorted_at) {
+kernel void embedding_backward_sort(ulong N, IN(int, token), OUT(int, sorted)) {
     local int ids[SORT_BLOCK];
     const ulong first = get_group_id(0) * (ulong)SORT_BLOCK;
     const uint n_here = (uint)min(N - first, (ulong)SORT_BLOCK);
@@ -75,8 +71,7 @@ static inline uint count_below(const global int *ids, uint n, int bound) {
 }
 
 // Lanes share the blocks. order: as sorted, but all of it.
-kernel void embedding_backward_merge(ulong N, const global int *sorted, ulong sorted_at, global int *order,
-                                     ulong order_at) {
+kernel void embedding_backward_merge(ulong N, IN(int, sorted), OUT(int, order)) {
     local uint below[MERGE_ITEMS];
     const ulong n = get_global_id(0);
     const uint column = (uint)get_local_id(0);
@@ -104,9 +99,8 @@ kernel void embedding_backward_merge(ulong N, const global int *sorted, ulong so
 
 // ROWS_OF_IDS rows in that order at a time. A run of one id that lies within them is added to its row of dwte; the sums
 // of one that began before them, and of one that continues after them, are partial (windows, 2, C).
-kernel void embedding_backward_rows(ulong N, ulong C, const global int *order, ulong order_at, const global data *dx,
-                                    ulong dx_at, global float *dwte, ulong dwte_at, global float *partial,
-                                    ulong partial_at) {
+kernel void embedding_backward_rows(ulong N, ulong C, IN(int, order), IN(data, dx), OUT(float, dwte),
+                                    OUT(float, partial)) {
     const ulong c = get_global_id(0) * (ulong)VECTOR;
     const ulong window = get_global_id(1);
     const ulong first = window * ROWS_OF_IDS;
@@ -163,9 +157,7 @@ static inline ulong count_windows_of_run(const global int *ids, ulong N, ulong s
 }
 
 // A run that continues after its first window: lanes share the sums of its windows.
-kernel void embedding_backward_runs(ulong N, ulong C, const global int *order, ulong order_at,
-                                    const global float *partial, ulong partial_at, global float *dwte,
-                                    ulong dwte_at) {
+kernel void embedding_backward_runs(ulong N, ulong C, IN(int, order), IN(float, partial), OUT(float, dwte)) {
     LANES_SHARED(shared);
     const ulong c = get_global_id(0) * (ulong)VECTOR;
     const ulong window = get_group_id(1);
@@ -187,8 +179,7 @@ kernel void embedding_backward_runs(ulong N, ulong C, const global int *order, u
     }
 }
 
-kernel void embedding_backward_wpe(ulong B, ulong T, ulong C, const global data *dx, ulong dx_at, global float *dwpe,
-                                   ulong dwpe_at) {
+kernel void embedding_backward_wpe(ulong B, ulong T, ulong C, IN(data, dx), OUT(float, dwpe)) {
     const ulong c = get_global_id(0) * (ulong)VECTOR;
     const ulong t = get_global_id(1);
     if (c >= C || t >= T) {

@@ -14,7 +14,7 @@
 #define round_vec(x) JOIN(widen, VECTOR)(JOIN(narrow, VECTOR)(x))
 #endif
 
-kernel void exchange_add(ulong n, const global float *theirs, global float *sum, ulong sum_at) {
+kernel void exchange_add(ulong n, const global float *theirs, OUT(float, sum)) {
     const ulong i = get_global_id(0) * (ulong)VECTOR;
     if (i < n) {
         global float *to = sum + sum_at + i;
@@ -22,14 +22,14 @@ kernel void exchange_add(ulong n, const global float *theirs, global float *sum,
     }
 }
 
-kernel void exchange_round(ulong n, const global float *x, ulong x_at, global data *rounded) {
+kernel void exchange_round(ulong n, IN(float, x), global data *rounded) {
     const ulong i = get_global_id(0) * (ulong)VECTOR;
     if (i < n) {
         store_data_part(load_part(x + x_at + i, n - i, 0.0f), rounded + i, n - i);
     }
 }
 
-kernel void exchange_widen(ulong n, const global data *rounded, global float *sum, ulong sum_at) {
+kernel void exchange_widen(ulong n, const global data *rounded, OUT(float, sum)) {
     const ulong i = get_global_id(0) * (ulong)VECTOR;
     if (i < n) {
         store_part(load_data_part(rounded + i, n - i, 0.0f), sum + sum_at + i, n - i);
@@ -37,7 +37,7 @@ kernel void exchange_widen(ulong n, const global data *rounded, global float *su
 }
 
 // The own part was rounded on its way out; it is here, too, so that all add the same numbers.
-kernel void exchange_add_rounded(ulong n, const global data *theirs, global float *sum, ulong sum_at) {
+kernel void exchange_add_rounded(ulong n, const global data *theirs, OUT(float, sum)) {
     const ulong i = get_global_id(0) * (ulong)VECTOR;
     if (i < n) {
         global float *to = sum + sum_at + i;

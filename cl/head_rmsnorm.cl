@@ -7,9 +7,8 @@
 // shared out to ROW_ITEMS work-items, and a work-group has GROUP_ROWS of them at a time. All items of a group go the same
 // way: where there are no more rows, the first is read once more and nothing is stored.
 
-kernel void head_rmsnorm_forward(ulong N, ulong HS, uint n_head, uint n_kv_head, float eps, const global data *x,
-                                 ulong x_at, const global float *wq, ulong wq_at, const global float *wk, ulong wk_at,
-                                 global data *y, ulong y_at, global float *rstd, ulong rstd_at) {
+kernel void head_rmsnorm_forward(ulong N, ulong HS, uint n_head, uint n_kv_head, float eps, IN(data, x), IN(float, wq),
+                                 IN(float, wk), OUT(data, y), OUT(float, rstd)) {
     ROW_SHARED(shared);
     const uint n_heads = n_head + 2 * n_kv_head;
     const bool is_row = MY_ROW < N * n_heads;
@@ -59,11 +58,9 @@ static inline vec group_sum(vec mine, local vec *shared) {
 
 // Of n_strips strips each has every n_strips-th row. Sums for dwq and dwk are in registers or, where a row is not, in
 // partial (2,n_strips/GROUP_ROWS,HS), which has the groups' sums in the end.
-kernel void head_rmsnorm_backward_rows(ulong N, ulong HS, uint n_head, uint n_kv_head, ulong n_strips,
-                                       const global data *dy, ulong dy_at, const global data *x, ulong x_at,
-                                       const global float *wq, ulong wq_at, const global float *wk, ulong wk_at,
-                                       const global float *rstd, ulong rstd_at, global data *dx, ulong dx_at,
-                                       global float *partial, ulong partial_at) {
+kernel void head_rmsnorm_backward_rows(ulong N, ulong HS, uint n_head, uint n_kv_head, ulong n_strips, IN(data, dy),
+                                       IN(data, x), IN(float, wq), IN(float, wk), IN(float, rstd), OUT(data, dx),
+                                       OUT(float, partial)) {
     ROW_SHARED(shared);
     SUMS_SHARED(sums_shared);
     const uint n_heads = n_head + 2 * n_kv_head;

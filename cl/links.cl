@@ -15,8 +15,7 @@ typedef float4 datas;
 
 // A work-item sums four elements, and the last one those that remain.
 #define SUM_KERNEL(name, element, fours, from_four, to_four, from, to)                                           \
-    kernel void name(ulong n, uint n_parts, uint own, const global element *theirs, ulong theirs_at, ulong each_, \
-                     global element *sum, ulong sum_at) { \
+    kernel void name(ulong n, uint n_parts, uint own, IN(element, theirs), ulong each_, OUT(element, sum)) {         \
         const ulong i = get_global_id(0) * 4;                                                                    \
         const global element *part = theirs + theirs_at + i;                                                     \
         global element *to_sum = sum + sum_at + i;                                                               \

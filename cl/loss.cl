@@ -70,9 +70,8 @@ static inline float find_lse(const global data *row, ulong V, ulong Vp, local fl
     return largest + log(sum);
 }
 
-kernel void crossentropy_forward(ulong N, ulong V, ulong Vp, const global data *logits, ulong logits_at,
-                                 const global int *target, ulong target_at, global float *losses, ulong losses_at,
-                                 global float *lse, ulong lse_at) {
+kernel void crossentropy_forward(ulong N, ulong V, ulong Vp, IN(data, logits), IN(int, target), OUT(float, losses),
+                                 OUT(float, lse)) {
     ROW_SHARED(shared);
     const ulong n = MY_ROW;
     if (n >= N) {
@@ -127,9 +126,8 @@ static inline void store_gradient(const global data *row, ulong V, ulong Vp, int
     }
 }
 
-kernel void crossentropy_backward(ulong N, ulong V, ulong Vp, const global data *logits, ulong logits_at,
-                                  const global int *target, ulong target_at, const global float *lse, ulong lse_at,
-                                  const global float *scale, ulong scale_at, global data *dlogits, ulong dlogits_at) {
+kernel void crossentropy_backward(ulong N, ulong V, ulong Vp, IN(data, logits), IN(int, target), IN(float, lse),
+                                  IN(float, scale), OUT(data, dlogits)) {
     const ulong n = MY_ROW;
     if (n < N) {
         store_gradient(logits + logits_at + row_start(n, Vp), V, Vp, target[target_at + n], scale[scale_at],
@@ -144,10 +142,8 @@ kernel void crossentropy_backward(ulong N, ulong V, ulong Vp, const global data 
 #endif
 
 // The second reading of a row finds it in a cache, if the device computes few rows at a time.
-kernel BY_ROWS void crossentropy_with_gradient(ulong N, ulong V, ulong Vp, const global data *logits, ulong logits_at,
-                                               const global int *target, ulong target_at, const global float *scale,
-                                               ulong scale_at, global data *dlogits, ulong dlogits_at,
-                                               global float *losses, ulong losses_at) {
+kernel BY_ROWS void crossentropy_with_gradient(ulong N, ulong V, ulong Vp, IN(data, logits), IN(int, target),
+                                               IN(float, scale), OUT(data, dlogits), OUT(float, losses)) {
     ROW_SHARED(shared);
     const ulong n = MY_ROW;
     if (n >= N) {
@@ -194,8 +190,7 @@ static inline exact_sum add_losses(exact_sum before, vec losses) {
     return after;
 }
 
-kernel void loss_mean(ulong N, const global float *losses, ulong losses_at, const global int *target, ulong target_at,
-                      global float *loss, ulong loss_at) {
+kernel void loss_mean(ulong N, IN(float, losses), IN(int, target), OUT(float, loss)) {
     ROW_SHARED(shared);
     if (MY_ROW > 0) {
         return;
@@ -225,8 +220,7 @@ kernel void loss_mean(ulong N, const global float *losses, ulong losses_at, cons
     }
 }
 
-kernel void loss_scale(ulong N, const global int *target, ulong target_at, const global float *hyper, ulong hyper_at,
-                       global float *scale, ulong scale_at) {
+kernel void loss_scale(ulong N, IN(int, target), IN(float, hyper), OUT(float, scale)) {
     ROW_SHARED(shared);
     if (MY_ROW > 0) {
         return;

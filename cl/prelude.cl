@@ -1,8 +1,11 @@
 // prelude.cl: what every kernel file begins with: a vector type of the device's width, the plan's data type, exp,
 // GELU, reductions over a row. The host puts it, and philox.cl, before each of the other files.
 //
-// Every tensor comes to a kernel as the buffer it lies in and where it begins there, in elements:
-// sub-buffers would have to be aligned. Indices that can pass 2^31 are ulong.
+// A kernel gets each tensor as two parameters: the buffer that holds it, and where it begins there, in elements, since
+// sub-buffers would have to be aligned. IN(data, x) is `const global data *x, ulong x_at`; OUT is for tensors that the
+// kernel writes. Indices that can pass 2^31 are ulong.
+#define IN(type, x)  const global type *x, ulong x##_at
+#define OUT(type, x) global type *x, ulong x##_at
 
 #ifndef VECTOR
 #define VECTOR 4 // floats in a `vec`: 1, 4, 8 or 16; what a work-item handles at a time

@@ -6,8 +6,7 @@
 //
 //   a  |item 0|item 1|item 2| ... |last: a part|
 //   b  |item 0|item 1|item 2| ... |last: a part|
-kernel void residual(ulong n, const global data *a, ulong a_at, const global data *b, ulong b_at, global data *y,
-                     ulong y_at) {
+kernel void residual(ulong n, IN(data, a), IN(data, b), OUT(data, y)) {
     const ulong i = get_global_id(0) * (ulong)VECTOR;
     if (i < n) {
         const vec left = load_data_part(a + a_at + i, n - i, 0.0f);

@@ -23,7 +23,7 @@ static inline ulong fraction_power(ulong first, ulong ratio, uint i) {
 // starts (N) are looked at with `documents`: positions count from there.
 // growth: of the angle of pair 0, a position; ratio: of each pair's growth to that of the one before.
 kernel void rope(ulong N, ulong T, uint half_size, uint n_turned, uint n_kept, uint inverse, ulong growth, ulong ratio,
-                 uint documents, const global data *x, ulong x_at, const global int *starts, ulong starts_at, global data *y, ulong y_at) {
+                 uint documents, IN(data, x), IN(int, starts), OUT(data, y)) {
     const uint i = (uint)get_global_id(0);
     const ulong n = get_global_id(1);
     if (i >= half_size || n >= N) {

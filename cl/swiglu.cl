@@ -10,7 +10,7 @@
 //   y row n  |item 0|item 1| ..
 static inline vec sigmoid(vec x) { return 1.0f / (1.0f + vec_exp(-x)); }
 
-kernel void swiglu_forward(ulong N, ulong F, const global data *x, ulong x_at, global data *y, ulong y_at) {
+kernel void swiglu_forward(ulong N, ulong F, IN(data, x), OUT(data, y)) {
     const ulong f = get_global_id(0) * (ulong)VECTOR;
     const ulong n = get_global_id(1);
     if (f < F && n < N) {
@@ -20,8 +20,7 @@ kernel void swiglu_forward(ulong N, ulong F, const global data *x, ulong x_at, g
     }
 }
 
-kernel void swiglu_backward(ulong N, ulong F, const global data *dy, ulong dy_at, const global data *x, ulong x_at,
-                            global data *dx, ulong dx_at) {
+kernel void swiglu_backward(ulong N, ulong F, IN(data, dy), IN(data, x), OUT(data, dx)) {
     const ulong f = get_global_id(0) * (ulong)VECTOR;
     const ulong n = get_global_id(1);
     if (f < F && n < N) {

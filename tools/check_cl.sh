@@ -32,6 +32,9 @@ for file in cl/*.cl cl/optimizer/*.cl cl/products/*.cl cl/nvidia/*.cl; do
         forms="-DPLAIN -DDOCUMENTS=1 -DDOCUMENTS=1,-DSTORED=1
             -DFORWARD=0 -DFORWARD=0,-DDROPOUT=0,-DLOAD=4 -DFORWARD=0,-DDOCUMENTS=1,-DSTORED=1" ;;
     *_local.cl | *_registers.cl | *tensor*) forms=-DPLAIN ;;
+    cl/norm.cl)
+        forms="-DCENTRED=0 -DCENTRED=1" cards="-DWHOLE,-DCENTRED=0 -DWHOLE,-DCENTRED=1 -DWHOLE,-DROW_VECS=2,-DCENTRED=0 -DWHOLE,-DROW_VECS=2,-DCENTRED=1"
+        ;;
     *) forms=-DPLAIN cards="-DWHOLE -DWHOLE,-DROW_VECS=2" ;;
     esac
     case $file in

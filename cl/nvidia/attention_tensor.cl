@@ -541,10 +541,8 @@ inlined void drop_weights(const mask *drop, const place *p, uint first_row, uint
 
 // Rows first_row.. are the work-group's, my_row.. the warp's.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, const global int *starts, ulong starts_at,
-                  ulong key, uint threshold, float drop_scale, MAPS_ARGS
-                  const global data *qkv, ulong qkv_at, const global uint *rng_step, ulong rng_step_at, global data *y,
-                  ulong y_at, global float *lse, ulong lse_at) {
+attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, starts), ulong key, uint threshold,
+                  float drop_scale, MAPS_ARGS IN(data, qkv), IN(uint, rng_step), OUT(data, y), OUT(float, lse)) {
     local uint4 rows[OWN_BYTES / 16] __attribute__((aligned(1024)));
     local uint4 tiles[RING_BYTES / 16] __attribute__((aligned(1024))); // a stage: keys, values
     const uint T = (uint)T_;
@@ -672,12 +670,9 @@ inlined void sum_rows(const global data *dy, const global data *y, const place *
 
 // dq of OWN rows, and D for dk and dv, which are computed after it.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, const global int *starts, ulong starts_at,
-                  ulong key, uint threshold, float drop_scale, MAPS_ARGS
-                        const global data *dy, ulong dy_at, const global data *qkv, ulong qkv_at,
-                        const global float *lse, ulong lse_at, const global uint *rng_step, ulong rng_step_at,
-                        const global data *y, ulong y_at, global float *D, ulong D_at, global data *dqkv,
-                        ulong dqkv_at) {
+attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, starts), ulong key, uint threshold,
+                        float drop_scale, MAPS_ARGS IN(data, dy), IN(data, qkv), IN(float, lse), IN(uint, rng_step),
+                        IN(data, y), OUT(float, D), OUT(data, dqkv)) {
     local uint4 rows[2 * OWN_BYTES / 16] __attribute__((aligned(1024)));   // q, dy
     local uint4 tiles[RING_BYTES / 16] __attribute__((aligned(1024))); // a stage: keys, values
     const uint T = (uint)T_;
@@ -897,11 +892,9 @@ inlined void keep_sums(const float from[SUMS_EACH], local float *sums) {
 
 // dk and dv of OWN keys of a head of k and v: of each head of q that shares it, all rows.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, const global int *starts, ulong starts_at,
-                  ulong key, uint threshold, float drop_scale, MAPS_ARGS
-                        const global data *dy, ulong dy_at, const global data *qkv, ulong qkv_at,
-                        const global float *lse, ulong lse_at, const global uint *rng_step, ulong rng_step_at,
-                        const global float *D, ulong D_at, global data *dqkv, ulong dqkv_at) {
+attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, starts), ulong key, uint threshold,
+                        float drop_scale, MAPS_ARGS IN(data, dy), IN(data, qkv), IN(float, lse), IN(uint, rng_step),
+                        IN(float, D), OUT(data, dqkv)) {
     local uint4 keys[2 * OWN_BYTES / 16] __attribute__((aligned(1024)));   // k, v
     local uint4 tiles[RING_BYTES / 16] __attribute__((aligned(1024))); // a stage: q, dy
     local float sums[WARPS / SUM_WARPS * 4 * TILE] __attribute__((aligned(8))); // -lse, -D of a tile; of the next

@@ -313,9 +313,8 @@ static inline void finish_sums(uint beside, float2 x, ulong at, ulong n, global 
 // bias (N); pre (M,N) is ACT_BACKWARD's; act (M,N): where ACT's result goes. K is cut into parts of k_part, a multiple
 // of TILE_K; with more than one, c is scratch (parts,M,N) of floats and beside 0.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-matmul(uint beside, ulong M, ulong N, ulong K, ulong k_part, const global data *a, ulong a_at, const global data *b,
-       ulong b_at, global result *c, ulong c_at, const global float *bias, ulong bias_at, const global data *pre,
-       ulong pre_at, global data *act, ulong act_at) {
+matmul(uint beside, ulong M, ulong N, ulong K, ulong k_part, IN(data, a), IN(data, b), OUT(result, c), IN(float, bias),
+       IN(data, pre), OUT(data, act)) {
     local uchar tiles[STAGES * STAGE_BYTES] __attribute__((aligned(128)));
     const product_tile place = find_product_tile(M, TILE_M, TILE_N, BAND);
     const ulong k_first = place.part * k_part;
@@ -452,9 +451,8 @@ matmul(uint beside, ulong M, ulong N, ulong K, ulong k_part, const global data *
 #endif
 
 // C from the sums of the parts (parts,M,N): an item has two of a row.
-kernel void matmul_sum(uint beside, ulong M, ulong N, ulong n_parts, const global float *parts, ulong parts_at,
-                       global result *c, ulong c_at, const global float *bias, ulong bias_at, const global data *pre,
-                       ulong pre_at, global data *act, ulong act_at) {
+kernel void matmul_sum(uint beside, ulong M, ulong N, ulong n_parts, IN(float, parts), OUT(result, c), IN(float, bias),
+                       IN(data, pre), OUT(data, act)) {
     const ulong n = get_global_id(0) * 2;
     const ulong m = get_global_id(1);
     if (m >= M || n >= N) {

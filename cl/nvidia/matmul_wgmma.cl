@@ -582,11 +582,10 @@ INLINE void sum_columns(const tile_grid *g, uint tiles, uint N, global float *st
 // beside: the flags of BESIDE that are meant, and ADD. bias (N). With several parts, C is scratch (parts,M,N) of floats, and there is nothing beside the product.
 // strips (3 x rows of tiles x parts, N).
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-matmul(uint beside, uint M, uint N, uint K, uint n_parts, uint band, const global uchar *maps, ulong maps_at, const global float *bias,
-       ulong bias_at
+matmul(uint beside, uint M, uint N, uint K, uint n_parts, uint band, IN(uchar, maps), IN(float, bias)
 #if COLUMN_SUMS
        ,
-       global float *strips, ulong strips_at
+       OUT(float, strips)
 #endif
 ) {
     local uchar tiles[LOCAL_BYTES] __attribute__((aligned(1024)));

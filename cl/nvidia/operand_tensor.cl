@@ -32,8 +32,7 @@ static inline void put4(float4 x, global float *to, global float *small) {
 // Columns are a multiple of 4. Rows of the result, turned, begin at multiples of 4 floats; what is between them is never
 // read. Group (i,j) has 64 columns from 64 i on, 64 rows from 64 j on.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-prepare_operand(ulong n_rows, ulong n_cols, const global float *from, ulong from_at, global float *to, ulong to_at,
-                ulong small_at) {
+prepare_operand(ulong n_rows, ulong n_cols, IN(float, from), OUT(float, to), ulong small_at) {
     const uint four = (uint)get_local_id(0) % (TILE / 4) * 4;
     const uint line = (uint)get_local_id(0) / (TILE / 4);
     const ulong first_row = get_group_id(1) * TILE;

@@ -18,8 +18,7 @@ static inline float adafactor_step_length(const global float *h, float u_squares
     return alpha / fmax(1.0f, sqrt(u_squares / n) / h[UPDATE_RMS_F]);
 }
 
-kernel void adafactor_rows(ulong R, ulong C, const global float *g, ulong g_at, const global float *hyper,
-                           ulong hyper_at, const global float *clip, ulong clip_at, global float *row, ulong row_at) {
+kernel void adafactor_rows(ulong R, ulong C, IN(float, g), IN(float, hyper), IN(float, clip), OUT(float, row)) {
     ROW_SHARED(shared);
     const ulong r = MY_ROW;
     if (r >= R || clip[clip_at] < 0) {
@@ -37,8 +36,8 @@ kernel void adafactor_rows(ulong R, ulong C, const global float *g, ulong g_at, 
     }
 }
 
-kernel void adafactor_column_strips(ulong R, ulong C, ulong strip_rows, const global float *g, ulong g_at,
-                                    const global float *clip, ulong clip_at, global float *partial, ulong partial_at) {
+kernel void adafactor_column_strips(ulong R, ulong C, ulong strip_rows, IN(float, g), IN(float, clip),
+                                    OUT(float, partial)) {
     LANES_SHARED(shared);
     const ulong c = get_global_id(0) * (ulong)VECTOR;
     const ulong strip = get_group_id(1);
@@ -56,9 +55,8 @@ kernel void adafactor_column_strips(ulong R, ulong C, ulong strip_rows, const gl
     }
 }
 
-kernel void adafactor_columns(ulong n_strips, ulong R, ulong C, const global float *partial, ulong partial_at,
-                              const global float *hyper, ulong hyper_at, const global float *clip, ulong clip_at,
-                              global float *col, ulong col_at) {
+kernel void adafactor_columns(ulong n_strips, ulong R, ulong C, IN(float, partial), IN(float, hyper), IN(float, clip),
+                              OUT(float, col)) {
     LANES_SHARED(shared);
     const ulong c = get_global_id(0) * (ulong)VECTOR;
     const float b2 = hyper[hyper_at + BETA2_F];
@@ -73,8 +71,7 @@ kernel void adafactor_columns(ulong n_strips, ulong R, ulong C, const global flo
     }
 }
 
-kernel void adafactor_mean(ulong R, const global float *row, ulong row_at, const global float *hyper, ulong hyper_at,
-                           global float *mean, ulong mean_at) {
+kernel void adafactor_mean(ulong R, IN(float, row), IN(float, hyper), OUT(float, mean)) {
     ROW_SHARED(shared);
     if (MY_ROW > 0) {
         return;
@@ -89,10 +86,8 @@ kernel void adafactor_mean(ulong R, const global float *row, ulong row_at, const
     }
 }
 
-kernel void adafactor_measure(ulong R, ulong C, const global float *g, ulong g_at, const global float *hyper,
-                              ulong hyper_at, const global float *clip, ulong clip_at, const global float *p,
-                              ulong p_at, const global float *row, ulong row_at, const global float *col,
-                              ulong col_at, global float *squares, ulong squares_at) {
+kernel void adafactor_measure(ulong R, ulong C, IN(float, g), IN(float, hyper), IN(float, clip), IN(float, p),
+                              IN(float, row), IN(float, col), OUT(float, squares)) {
     ROW_SHARED(shared);
     const ulong r = MY_ROW;
     if (r >= R) {
@@ -116,8 +111,7 @@ kernel void adafactor_measure(ulong R, ulong C, const global float *g, ulong g_a
     }
 }
 
-kernel void adafactor_step(ulong R, ulong C, const global float *hyper, ulong hyper_at, global float *squares,
-                           ulong squares_at) {
+kernel void adafactor_step(ulong R, ulong C, IN(float, hyper), OUT(float, squares)) {
     ROW_SHARED(shared);
     if (MY_ROW > 0) {
         return;
@@ -132,11 +126,9 @@ kernel void adafactor_step(ulong R, ulong C, const global float *hyper, ulong hy
     }
 }
 
-kernel void adafactor_move(ulong R, ulong C, uint decays, const global float *g, ulong g_at, const global float *hyper,
-                           ulong hyper_at, const global float *clip, ulong clip_at, global float *p, ulong p_at,
-                           const global float *row, ulong row_at, const global float *col, ulong col_at,
-                           const global float *squares, ulong squares_at, uint copied, global data *w,
-                           ulong w_at) {
+kernel void adafactor_move(ulong R, ulong C, uint decays, IN(float, g), IN(float, hyper), IN(float, clip),
+                           OUT(float, p), IN(float, row), IN(float, col), IN(float, squares), uint copied,
+                           OUT(data, w)) {
     const ulong c = get_global_id(0) * (ulong)VECTOR;
     const ulong r = get_global_id(1);
     if (c >= C || r >= R || clip[clip_at] < 0) {
@@ -155,9 +147,7 @@ kernel void adafactor_move(ulong R, ulong C, uint decays, const global float *g,
     }
 }
 
-kernel void adafactor_vector(ulong n, const global float *g, ulong g_at, const global float *hyper, ulong hyper_at,
-                             const global float *clip, ulong clip_at, global float *p, ulong p_at, global float *v,
-                             ulong v_at) {
+kernel void adafactor_vector(ulong n, IN(float, g), IN(float, hyper), IN(float, clip), OUT(float, p), OUT(float, v)) {
     ROW_SHARED(shared);
     if (MY_ROW > 0 || clip[clip_at] < 0) {
         return;

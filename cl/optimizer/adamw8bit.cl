@@ -153,10 +153,8 @@ static inline float2 block_largest(float2 both, local float2 *shared) {
 
 static inline float quant_inverse(float largest) { return largest > 0.0f ? 1.0f / largest : 0.0f; }
 
-kernel void adamw8bit(ulong n, uint decays, const global float *g, ulong g_at, const global float *hyper,
-                      ulong hyper_at, const global float *clip, ulong clip_at, global float *p, ulong p_at,
-                      global uchar *m, ulong m_at, global uchar *v, ulong v_at, global float *m_max, ulong m_max_at,
-                      global float *v_max, ulong v_max_at, uint copied, global data *w, ulong w_at) {
+kernel void adamw8bit(ulong n, uint decays, IN(float, g), IN(float, hyper), IN(float, clip), OUT(float, p),
+                      OUT(uchar, m), OUT(uchar, v), OUT(float, m_max), OUT(float, v_max), uint copied, OUT(data, w)) {
     BLOCK_SHARED(shared);
     const uint item = (uint)get_local_id(0);
     const ulong block = get_global_id(1);

@@ -16,8 +16,7 @@
 #endif
 enum { HYPER_GRAD_CLIP = 7 }; // enum sm_hyper of include/plan.h
 
-kernel void grad_sqnorm_parts(ulong n, ulong n_parts, ulong part_elems, const global float *g, ulong g_at,
-                              global float *partial, ulong partial_at) {
+kernel void grad_sqnorm_parts(ulong n, ulong n_parts, ulong part_elems, IN(float, g), OUT(float, partial)) {
     ROW_SHARED(shared);
     const ulong part = MY_ROW;
     if (part >= n_parts) {
@@ -47,8 +46,7 @@ kernel void grad_sqnorm_parts(ulong n, ulong n_parts, ulong part_elems, const gl
     }
 }
 
-kernel void grad_sqnorm_sum(ulong n_parts, const global float *partial, ulong partial_at, global float *sqnorm,
-                            ulong sqnorm_at) {
+kernel void grad_sqnorm_sum(ulong n_parts, IN(float, partial), OUT(float, sqnorm)) {
     ROW_SHARED(shared);
     if (MY_ROW > 0) {
         return;
@@ -63,8 +61,7 @@ kernel void grad_sqnorm_sum(ulong n_parts, const global float *partial, ulong pa
     }
 }
 
-kernel void grad_clip(ulong G, const global float *sqnorm, ulong sqnorm_at, const global float *hyper, ulong hyper_at,
-                      global float *norm, ulong norm_at, global float *clip, ulong clip_at) {
+kernel void grad_clip(ulong G, IN(float, sqnorm), IN(float, hyper), OUT(float, norm), OUT(float, clip)) {
     ROW_SHARED(shared);
     if (MY_ROW > 0) {
         return;

@@ -14,9 +14,7 @@
 //                                        | . |   t   |
 enum { LR_M = 0, WEIGHT_DECAY_M = 4, MOMENTUM_M = 9, NESTEROV_M }; // of enum sm_hyper
 
-kernel void muon_momentum(ulong n, const global float *g, ulong g_at, const global float *hyper,
-                          ulong hyper_at, const global float *clip, ulong clip_at, global float *m, ulong m_at,
-                          global float *u, ulong u_at) {
+kernel void muon_momentum(ulong n, IN(float, g), IN(float, hyper), IN(float, clip), OUT(float, m), OUT(float, u)) {
     const ulong i = get_global_id(0) * (ulong)VECTOR;
     if (i >= n || clip[clip_at] < 0) {
         return;
@@ -29,8 +27,7 @@ kernel void muon_momentum(ulong n, const global float *g, ulong g_at, const glob
     store_part(nesterov ? fresh + momentum * mean : mean, u + u_at + i, n - i);
 }
 
-kernel void normalize_update(ulong R, ulong C, uint transposed, const global float *u, ulong u_at,
-                             const global float *sqnorm, ulong sqnorm_at, global data *x, ulong x_at) {
+kernel void normalize_update(ulong R, ulong C, uint transposed, IN(float, u), IN(float, sqnorm), OUT(data, x)) {
     const ulong c = get_global_id(0) * (ulong)VECTOR;
     const ulong r = get_global_id(1);
     if (c >= C || r >= R) {
@@ -47,8 +44,7 @@ kernel void normalize_update(ulong R, ulong C, uint transposed, const global flo
     }
 }
 
-kernel void combine(ulong n, float a, float b, const global data *x, ulong x_at, const global data *z, ulong z_at,
-                    global data *y, ulong y_at) {
+kernel void combine(ulong n, float a, float b, IN(data, x), IN(data, z), OUT(data, y)) {
     const ulong i = get_global_id(0) * (ulong)VECTOR;
     if (i < n) {
         const vec sum = a * load_data_part(x + x_at + i, n - i, 0.0f) + b * load_data_part(z + z_at + i, n - i, 0.0f);
@@ -56,9 +52,8 @@ kernel void combine(ulong n, float a, float b, const global data *x, ulong x_at,
     }
 }
 
-kernel void muon_update(ulong R, ulong C, uint transposed, uint decays, const global data *x, ulong x_at,
-                        const global float *hyper, ulong hyper_at, const global float *clip, ulong clip_at,
-                        global float *p, ulong p_at, uint copied, global data *w, ulong w_at) {
+kernel void muon_update(ulong R, ulong C, uint transposed, uint decays, IN(data, x), IN(float, hyper), IN(float, clip),
+                        OUT(float, p), uint copied, OUT(data, w)) {
     const ulong c = get_global_id(0) * (ulong)VECTOR;
     const ulong r = get_global_id(1);
     if (c >= C || r >= R || clip[clip_at] < 0) {

@@ -40,9 +40,8 @@ static inline vec adam_step(const global float *h, vec gradient, global float *m
     return step * mean / (sqrt(square) * root + h[EPS]);
 }
 
-kernel void adamw(ulong n, uint decays, const global float *g, ulong g_at, const global float *hyper, ulong hyper_at,
-                  const global float *clip, ulong clip_at, global float *p, ulong p_at, global float *m, ulong m_at,
-                  global float *v, ulong v_at, uint copied, global data *w, ulong w_at) {
+kernel void adamw(ulong n, uint decays, IN(float, g), IN(float, hyper), IN(float, clip), OUT(float, p), OUT(float, m),
+                  OUT(float, v), uint copied, OUT(data, w)) {
     const ulong i = get_global_id(0) * (ulong)VECTOR;
     if (i >= n || clip[clip_at] < 0) {
         return;
@@ -55,9 +54,8 @@ kernel void adamw(ulong n, uint decays, const global float *g, ulong g_at, const
     store_parameter(moved, p + p_at + i, copied, w + w_at + i, n_here);
 }
 
-kernel void adam(ulong n, uint decays, const global float *g, ulong g_at, const global float *hyper, ulong hyper_at,
-                 const global float *clip, ulong clip_at, global float *p, ulong p_at, global float *m, ulong m_at,
-                 global float *v, ulong v_at, uint copied, global data *w, ulong w_at) {
+kernel void adam(ulong n, uint decays, IN(float, g), IN(float, hyper), IN(float, clip), OUT(float, p), OUT(float, m),
+                 OUT(float, v), uint copied, OUT(data, w)) {
     const ulong i = get_global_id(0) * (ulong)VECTOR;
     if (i >= n || clip[clip_at] < 0) {
         return;
@@ -70,9 +68,8 @@ kernel void adam(ulong n, uint decays, const global float *g, ulong g_at, const 
     store_parameter(moved, p + p_at + i, copied, w + w_at + i, n_here);
 }
 
-kernel void sgd(ulong n, uint decays, const global float *g, ulong g_at,
-                const global float *hyper, ulong hyper_at, const global float *clip, ulong clip_at, global float *p,
-                ulong p_at, global float *m, ulong m_at, uint copied, global data *w, ulong w_at) {
+kernel void sgd(ulong n, uint decays, IN(float, g), IN(float, hyper), IN(float, clip), OUT(float, p), OUT(float, m),
+                uint copied, OUT(data, w)) {
     const ulong i = get_global_id(0) * (ulong)VECTOR;
     if (i >= n || clip[clip_at] < 0) {
         return;
@@ -87,9 +84,8 @@ kernel void sgd(ulong n, uint decays, const global float *g, ulong g_at,
     store_parameter(moved, p + p_at + i, copied, w + w_at + i, n_here);
 }
 
-kernel void lion(ulong n, uint decays, const global float *g, ulong g_at, const global float *hyper, ulong hyper_at,
-                 const global float *clip, ulong clip_at, global float *p, ulong p_at, global float *m, ulong m_at,
-                 uint copied, global data *w, ulong w_at) {
+kernel void lion(ulong n, uint decays, IN(float, g), IN(float, hyper), IN(float, clip), OUT(float, p), OUT(float, m),
+                 uint copied, OUT(data, w)) {
     const ulong i = get_global_id(0) * (ulong)VECTOR;
     if (i >= n || clip[clip_at] < 0) {
         return;

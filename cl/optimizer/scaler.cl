@@ -11,14 +11,13 @@
 enum { SCALE_S, GOOD_S, SKIPPED_S };                                       // enum sm_scaler of include/plan.h
 enum { GRAD_CLIP_S = 7, SCALE_GROWTH = 14, SCALE_BACKOFF, SCALE_INTERVAL }; // enum sm_hyper
 
-kernel void scale_loss(const global float *scaler, ulong scaler_at, global float *scale, ulong scale_at) {
+kernel void scale_loss(IN(float, scaler), OUT(float, scale)) {
     if (get_global_id(0) == 0) {
         scale[scale_at] *= scaler[scaler_at + SCALE_S];
     }
 }
 
-kernel void unscale_clip(const global float *hyper, ulong hyper_at, const global float *scaler, ulong scaler_at,
-                         global float *norm, ulong norm_at, global float *clip, ulong clip_at) {
+kernel void unscale_clip(IN(float, hyper), IN(float, scaler), OUT(float, norm), OUT(float, clip)) {
     if (get_global_id(0) > 0) {
         return;
     }
@@ -30,8 +29,7 @@ kernel void unscale_clip(const global float *hyper, ulong hyper_at, const global
     clip[clip_at] = length < INFINITY ? ratio / scale : -1.0f; // NaN is not
 }
 
-kernel void scaler_update(const global float *clip, ulong clip_at, const global float *hyper, ulong hyper_at,
-                          global float *scaler, ulong scaler_at) {
+kernel void scaler_update(IN(float, clip), IN(float, hyper), OUT(float, scaler)) {
     if (get_global_id(0) > 0) {
         return;
     }

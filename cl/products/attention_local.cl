@@ -295,9 +295,8 @@ static inline void find_largest(const place *p, float score[ROWS_EACH][KEYS_EACH
 }
 
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-attention_forward(ulong T, ulong NH, ulong NKV, const global int *starts, ulong starts_at, ulong key, uint threshold, float drop_scale, const global data *qkv, ulong qkv_at,
-                  const global uint *rng_step, ulong rng_step_at, global data *y, ulong y_at, global float *lse,
-                  ulong lse_at) {
+attention_forward(ulong T, ulong NH, ulong NKV, IN(int, starts), ulong key, uint threshold, float drop_scale,
+                  IN(data, qkv), IN(uint, rng_step), OUT(data, y), OUT(float, lse)) {
     local float rows[ROWS * LD] __attribute__((aligned(16)));
     local float keys[KEYS * LD > ROWS * WEIGHTS_LD ? KEYS * LD : ROWS * WEIGHTS_LD] __attribute__((aligned(16)));
     local float values[KEYS * LD] __attribute__((aligned(16)));
@@ -386,8 +385,8 @@ attention_forward(ulong T, ulong NH, ulong NKV, const global int *starts, ulong 
 }
 
 // att[t,s] = exp(s - lse), or 0 for keys that t does not see: an item a key, items side by side along s.
-kernel void attention_weights(ulong T, ulong NH, ulong NKV, const global int *starts, ulong starts_at, const global data *qkv, ulong qkv_at, const global float *lse,
-                              ulong lse_at, global data *att, ulong att_at) {
+kernel void attention_weights(ulong T, ulong NH, ulong NKV, IN(int, starts), IN(data, qkv), IN(float, lse),
+                              OUT(data, att)) {
     const place p = find_place(get_group_id(1), T, NH, NKV, starts + starts_at);
     const ulong s = get_global_id(0);
     if (s >= T) {
@@ -451,10 +450,9 @@ typedef struct {
 #define SUM_ROWS  8 // of a group
 
 kernel __attribute__((reqd_work_group_size(SUM_ITEMS *SUM_ROWS, 1, 1))) void
-attention_backward_sums(ulong T, ulong NH, ulong NKV, const global int *starts, ulong starts_at, ulong key, uint threshold, float drop_scale,
-                        const global data *dy, ulong dy_at, const global data *qkv, ulong qkv_at,
-                        const global kept_value *lse, ulong lse_at, const global uint *rng_step, ulong rng_step_at,
-                        const global data *y, ulong y_at, global float *D, ulong D_at) {
+attention_backward_sums(ulong T, ulong NH, ulong NKV, IN(int, starts), ulong key, uint threshold, float drop_scale,
+                        IN(data, dy), IN(data, qkv), IN(kept_value, lse), IN(uint, rng_step), IN(data, y),
+                        OUT(float, D)) {
     local float shared[SUM_ITEMS * SUM_ROWS];
     const place p = find_place(get_group_id(1), T, NH, NKV, starts + starts_at);
     const uint row = (uint)get_local_id(0) / SUM_ITEMS;
@@ -605,11 +603,9 @@ static inline ulong tile_of(ulong part, ulong n_parts, ulong n) {
 // dk and dv of a part of the tiles of keys of a head of k and v, of each head of q that shares it, and their share of dq:
 // `dq` (n_parts,B,NH,T,4 CHUNKS). The part's tile n = 0 is the leftmost: below it, all of its dq is written.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-attention_backward_keys(ulong T, ulong NH, ulong NKV, const global int *starts, ulong starts_at, ulong key, uint threshold, float drop_scale,
-                        const global data *dy, ulong dy_at, const global data *qkv, ulong qkv_at,
-                        const global kept_value *lse, ulong lse_at, const global uint *rng_step, ulong rng_step_at,
-                        const global float *D, ulong D_at, global float *dq, ulong dq_at, global data *dqkv,
-                        ulong dqkv_at) {
+attention_backward_keys(ulong T, ulong NH, ulong NKV, IN(int, starts), ulong key, uint threshold, float drop_scale,
+                        IN(data, dy), IN(data, qkv), IN(kept_value, lse), IN(uint, rng_step), IN(float, D),
+                        OUT(float, dq), OUT(data, dqkv)) {
     local float rows[ROWS * LD] __attribute__((aligned(16)));
     local float drows[ROWS * LD] __attribute__((aligned(16)));
     local float keys[KEYS * LD] __attribute__((aligned(16)));
@@ -684,9 +680,8 @@ attention_backward_keys(ulong T, ulong NH, ulong NKV, const global int *starts, 
 }
 
 // dq: the sum of its parts, of which part n begins with key n KEYS. An item a chunk.
-kernel void attention_backward_queries(ulong T, ulong NH, ulong NKV, const global int *starts, ulong starts_at,
-                                       ulong n_parts, const global float *parts, ulong parts_at, global data *dqkv,
-                                       ulong dqkv_at) {
+kernel void attention_backward_queries(ulong T, ulong NH, ulong NKV, IN(int, starts), ulong n_parts, IN(float, parts),
+                                       OUT(data, dqkv)) {
     const ulong t = get_global_id(0) / CHUNKS;
     const uint c = (uint)(get_global_id(0) % CHUNKS);
     if (t >= T) {

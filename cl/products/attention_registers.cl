@@ -321,10 +321,9 @@ inlined void soften(uint n, vec scores[BLOCK * LANE_VECS], vec largest[LANE_VECS
     }
 }
 
-kernel void attention_forward(uint stores_weights, ulong T, ulong NH, ulong NKV, const global int *starts,
-                              ulong starts_at, ulong key, uint threshold, float drop_scale, const global data *qkv,
-                              ulong qkv_at, const global uint *rng_step, ulong rng_step_at, global data *y, ulong y_at,
-                              global void *kept, ulong kept_at) {
+kernel void attention_forward(uint stores_weights, ulong T, ulong NH, ulong NKV, IN(int, starts), ulong key,
+                              uint threshold, float drop_scale, IN(data, qkv), IN(uint, rng_step), OUT(data, y),
+                              OUT(void, kept)) {
     const place p = find_place(get_global_id(1), T, NH, NKV, starts + starts_at);
     const ulong t = get_global_id(0) * (ulong)LANES;
     if (t >= T) {
@@ -371,12 +370,9 @@ kernel void attention_forward(uint stores_weights, ulong T, ulong NH, ulong NKV,
     }
 }
 
-kernel void attention_backward_rows(uint stored, ulong T, ulong NH, ulong NKV, const global int *starts,
-                                    ulong starts_at, ulong key, uint threshold, float drop_scale,
-                                    const global data *dy, ulong dy_at, const global data *qkv, ulong qkv_at,
-                                    const global void *kept, ulong kept_at, const global uint *rng_step,
-                                    ulong rng_step_at, const global data *y, ulong y_at, global float *D, ulong D_at,
-                                    global data *dqkv, ulong dqkv_at) {
+kernel void attention_backward_rows(uint stored, ulong T, ulong NH, ulong NKV, IN(int, starts), ulong key,
+                                    uint threshold, float drop_scale, IN(data, dy), IN(data, qkv), IN(void, kept),
+                                    IN(uint, rng_step), IN(data, y), OUT(float, D), OUT(data, dqkv)) {
     const place p = find_place(get_global_id(1), T, NH, NKV, starts + starts_at);
     const ulong t = get_global_id(0) * (ulong)LANES;
     if (t >= T) {
@@ -474,12 +470,9 @@ inlined void gather_rows(uint stored, const place *p, ulong s, ulong end, const 
     }
 }
 
-kernel void attention_backward_keys(uint stored, ulong T, ulong NH, ulong NKV, const global int *starts,
-                                    ulong starts_at, ulong key, uint threshold, float drop_scale,
-                                    const global data *dy, ulong dy_at, const global data *qkv, ulong qkv_at,
-                                    const global void *kept, ulong kept_at, const global uint *rng_step,
-                                    ulong rng_step_at, const global float *D, ulong D_at, global data *dqkv,
-                                    ulong dqkv_at) {
+kernel void attention_backward_keys(uint stored, ulong T, ulong NH, ulong NKV, IN(int, starts), ulong key,
+                                    uint threshold, float drop_scale, IN(data, dy), IN(data, qkv), IN(void, kept),
+                                    IN(uint, rng_step), IN(float, D), OUT(data, dqkv)) {
     const ulong first_head = get_global_id(1) * (NH / NKV);
     const place first = find_place(first_head, T, NH, NKV, starts + starts_at);
     const ulong s = get_global_id(0) * (ulong)LANES;

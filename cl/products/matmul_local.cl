@@ -273,9 +273,8 @@ static inline void finish_tile_by_pre(product_tile place, uint item_m, uint item
 // side: the bias (N), or ACT_BACKWARD's pre (M,N); act (M,N): where ACT's result goes. K is cut into parts of
 // k_part, a multiple of TILE_K; with more than one, c is scratch (parts,M,N), with C_REAL, and beside 0.
 kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-matmul(uint beside, ulong M, ulong N, ulong K, ulong k_part, const global data *a, ulong a_at, const global data *b,
-       ulong b_at, global result *c, ulong c_at, const global void *side, ulong side_at, global data *act,
-       ulong act_at) {
+matmul(uint beside, ulong M, ulong N, ulong K, ulong k_part, IN(data, a), IN(data, b), OUT(result, c), IN(void, side),
+       OUT(data, act)) {
     local float tile_a[2][TILE_K * ROW_A] __attribute__((aligned(16)));
     local float tile_b[2][TILE_K * ROW_B] __attribute__((aligned(16)));
     const uint item = (uint)get_local_id(0);
@@ -347,9 +346,8 @@ matmul(uint beside, ulong M, ulong N, ulong K, ulong k_part, const global data *
 }
 
 // C from the sums of the parts (parts,M,N): an item has four of a row.
-kernel void matmul_sum(uint beside, ulong M, ulong N, ulong n_parts, const global float *parts, ulong parts_at,
-                       global result *c, ulong c_at, const global void *side, ulong side_at, global data *act,
-                       ulong act_at) {
+kernel void matmul_sum(uint beside, ulong M, ulong N, ulong n_parts, IN(float, parts), OUT(result, c), IN(void, side),
+                       OUT(data, act)) {
     const ulong n = get_global_id(0) * 4;
     const ulong m = get_global_id(1);
     if (m >= M || n >= N) {

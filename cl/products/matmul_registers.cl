@@ -60,8 +60,7 @@ typedef float2 quarter_vec __attribute__((aligned(4)));
 #ifndef PACK_K
 #define PACK_K 64
 #endif
-kernel void matmul_pack(uint a_transposed, ulong M, ulong K, ulong ld, const global data *a, ulong a_at,
-                        global float *packed, ulong packed_at) {
+kernel void matmul_pack(uint a_transposed, ulong M, ulong K, ulong ld, IN(data, a), OUT(float, packed)) {
     const ulong x = get_global_id(0);
     const ulong y = get_global_id(1);
     const ulong first = (a_transposed ? y : x) * PACK_K;
@@ -280,9 +279,8 @@ static inline __attribute__((always_inline)) void finish_tile(bool is_whole, uin
 // ACT's result goes. last_beside: what is done when the last of this K is added. packed_b: BLOCK_K * BLOCK_N floats; as
 // an array of the kernel, compilers of PoCL (3.1, 7.1) take what is stored in it to be never read.
 kernel void matmul(uint b_transposed, uint beside, uint last_beside, ulong M, ulong N, ulong K, ulong block_panels,
-                   const global float *packed, ulong packed_at, ulong b_ld, const global data *b, ulong b_at,
-                   ulong sums_ld, global float *sums, ulong sums_at, ulong ld, global result *c, ulong c_at,
-                   const global void *side, ulong side_at, global data *act, ulong act_at, local float *packed_b) {
+                   IN(float, packed), ulong b_ld, IN(data, b), ulong sums_ld, OUT(float, sums), ulong ld,
+                   OUT(result, c), IN(void, side), OUT(data, act), local float *packed_b) {
     const ulong n_first = get_group_id(0) * (ulong)BLOCK_N;
     const uint n_cols = (uint)min((ulong)BLOCK_N, N - n_first);
     const target to = {M, N, ld, sums_ld, sums + sums_at, c + c_at, (const global float *)side + side_at,

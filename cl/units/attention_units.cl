@@ -411,10 +411,8 @@ inlined void drop_weights(const mask *drop, ulong row, uint T, uint first_key, c
 }
 
 ATTENTION_KERNEL __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, const global int *starts, ulong starts_at,
-                  ulong key, uint threshold, float drop_scale,
-                  const global data *qkv, ulong qkv_at, const global uint *rng_step, ulong rng_step_at, global data *y,
-                  ulong y_at, global float *lse, ulong lse_at) {
+attention_forward(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, starts), ulong key, uint threshold,
+                  float drop_scale, IN(data, qkv), IN(uint, rng_step), OUT(data, y), OUT(float, lse)) {
     local number keys[ROWS_ELEMS] __attribute__((aligned(256)));
     local number values[COLUMNS_ELEMS] __attribute__((aligned(256)));
     local number own[OWN_TILES] __attribute__((aligned(256)));
@@ -490,12 +488,9 @@ inlined float multiply_row(const global data *dy, const global data *y) {
 
 // dq of OWN rows, and D for dk and dv, which are computed after it.
 ATTENTION_KERNEL __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, const global int *starts, ulong starts_at,
-                        ulong key, uint threshold, float drop_scale,
-                        const global data *dy, ulong dy_at, const global data *qkv, ulong qkv_at,
-                        const global float *lse, ulong lse_at, const global uint *rng_step, ulong rng_step_at,
-                        const global data *y, ulong y_at, global float *D, ulong D_at, global data *dqkv,
-                        ulong dqkv_at) {
+attention_backward_rows(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, starts), ulong key, uint threshold,
+                        float drop_scale, IN(data, dy), IN(data, qkv), IN(float, lse), IN(uint, rng_step), IN(data, y),
+                        OUT(float, D), OUT(data, dqkv)) {
     local number keys[ROWS_ELEMS] __attribute__((aligned(256)));
     local number values[ROWS_ELEMS] __attribute__((aligned(256)));
     local number key_columns[COLUMNS_ELEMS] __attribute__((aligned(256)));
@@ -599,11 +594,9 @@ inlined void fetch_tile(const global data *qkv, const global data *dy, const glo
 
 // dk and dv of OWN keys of a head of k and v: of each head of q that shares it, all rows.
 ATTENTION_KERNEL __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
-attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, const global int *starts, ulong starts_at,
-                        ulong key, uint threshold, float drop_scale,
-                        const global data *dy, ulong dy_at, const global data *qkv, ulong qkv_at,
-                        const global float *lse, ulong lse_at, const global uint *rng_step, ulong rng_step_at,
-                        const global float *D, ulong D_at, global data *dqkv, ulong dqkv_at) {
+attention_backward_keys(ulong T_, ulong NH, ulong NKV, ulong n_heads, IN(int, starts), ulong key, uint threshold,
+                        float drop_scale, IN(data, dy), IN(data, qkv), IN(float, lse), IN(uint, rng_step), IN(float, D),
+                        OUT(data, dqkv)) {
     local number queries[ROWS_ELEMS] __attribute__((aligned(256)));
     local number gradients[ROWS_ELEMS] __attribute__((aligned(256)));
     local number columns[SUMS][COLUMNS_ELEMS] __attribute__((aligned(256)));

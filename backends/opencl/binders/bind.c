@@ -22,71 +22,58 @@ static void bind_dropout(opencl_binder *b) {
 
 // --- sums over rows --------------------------------------------------------------------------------
 
-// Adds the sum of the strips in scratch to an output of C elements.
-static void add_strips(opencl_binder *b, int64_t offset_elems, int64_t n_strips, int64_t C, int output) {
-    opencl_sum_strips(b, offset_elems, n_strips, C, b->op->out[output], true);
-}
-
 static void bind_bias_backward(opencl_binder *b) {
     opencl_sum_rows(b, b->op->in[SM_IN(bias_backward, dy)], b->op->out[SM_OUT(bias_backward, db)], true);
 }
 
 // --- norms ------------------------------------------------------------------------------------------
 
-// A kernel's file: "layernorm" or "rmsnorm". A flag says whether the residual's sum, or dskip, is there.
-static const char *norm_stem(sm_op_kind kind) {
-    return kind == SM_OP_LAYERNORM_FORWARD || kind == SM_OP_LAYERNORM_BACKWARD ? "layernorm" : "rmsnorm";
+// The two programs of cl/norm.cl. A flag says whether the residual's sum, or dskip, is there.
+static bool is_centred(const sm_op *op) {
+    return op->kind == SM_OP_LAYERNORM_FORWARD || op->kind == SM_OP_LAYERNORM_BACKWARD;
 }
 
+static const char *norm_program(const sm_op *op) { return is_centred(op) ? "layernorm" : "rmsnorm"; }
+
 static void bind_norm_forward(opencl_binder *b) {
-    const sm_op_info *info = sm_op_get_info(b->op->kind);
     const sm_tensor *x = in(b, 0);
-    opencl_begin_short(b, norm_stem(b->op->kind), info->name, sm_tensor_cols(x));
+    opencl_begin_short(b, norm_program(b->op), "norm_forward", sm_tensor_cols(x));
     opencl_arg_uint(b, sm_op_tensor(b->op, "add") != SM_NO_TENSOR);
     arg_count(b, sm_tensor_rows(x));
     arg_count(b, sm_tensor_cols(x));
     opencl_arg_float(b, (float)b->op->attr.eps);
-    for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
-        arg_in(b, i);
-    }
-    for (int i = 0; i < SM_MAX_OUT && info->out[i].name != NULL; i++) {
-        arg_out(b, i);
-    }
+    opencl_arg_inputs(b);
+    opencl_arg_outputs(b);
     opencl_launch_rows(b, sm_tensor_rows(x));
 }
 
-// `n_sums`: of layernorm only. Returns the number of strips.
-static int64_t bind_norm_backward_rows(opencl_binder *b, const char *kernel, const int *n_sums) {
-    const sm_op_info *info = sm_op_get_info(b->op->kind);
-    const sm_tensor *dy = in(b, 0);
-    const int64_t n_strips = opencl_count_row_strips(b->e->device, sm_tensor_rows(dy));
-    opencl_begin_kept(b, norm_stem(b->op->kind), kernel, sm_tensor_cols(dy));
+// dw alone, or dw, db and, optionally, dbias.
+static int norm_sums(const sm_op *op) {
+    return !is_centred(op) ? 1 : op->out[SM_OUT(layernorm_backward, dbias)] != SM_NO_TENSOR ? 3 : 2;
+}
+
+static void bind_norm_backward(opencl_binder *b) {
+    const int n_sums = norm_sums(b->op);
+    const int64_t N = sm_tensor_rows(in(b, 0));
+    const int64_t C = sm_tensor_cols(in(b, 0));
+    const int64_t n_strips = opencl_count_row_strips(b->e->device, N);
+    opencl_begin_kept(b, norm_program(b->op), "norm_backward_rows", C);
     opencl_arg_uint(b, sm_op_tensor(b->op, "dskip") != SM_NO_TENSOR);
-    arg_count(b, sm_tensor_rows(dy));
-    arg_count(b, sm_tensor_cols(dy));
+    arg_count(b, N);
+    arg_count(b, C);
     arg_count(b, n_strips);
-    if (n_sums != NULL) {
-        opencl_arg_uint(b, (uint32_t)*n_sums);
+    if (is_centred(b->op)) {
+        opencl_arg_uint(b, (uint32_t)n_sums);
     }
-    for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
-        arg_in(b, i);
-    }
+    opencl_arg_inputs(b);
     arg_out(b, 0);
     opencl_arg_scratch(b, 0);
     opencl_launch_parts(b, n_strips);
-    return n_strips;
-}
-
-// dw, db and, optionally, dbias.
-static int layernorm_sums(const sm_op *op) {
-    return op->out[SM_OUT(layernorm_backward, dbias)] != SM_NO_TENSOR ? 3 : 2;
-}
-
-static void bind_layernorm_backward(opencl_binder *b) {
-    const int n_sums = layernorm_sums(b->op);
-    const int64_t C = sm_tensor_cols(in(b, SM_IN(layernorm_backward, dy)));
-    const int64_t n_strips = bind_norm_backward_rows(b, "layernorm_backward_rows", &n_sums);
-    opencl_begin_kept(b, "layernorm", "layernorm_backward_sum", C);
+    if (!is_centred(b->op)) {
+        opencl_sum_strips(b, 0, n_strips, C, b->op->out[SM_OUT(rmsnorm_backward, dw)], true);
+        return;
+    }
+    opencl_begin_kept(b, "layernorm", "norm_backward_sum", C);
     arg_count(b, n_strips);
     arg_count(b, C);
     opencl_arg_uint(b, (uint32_t)n_sums);
@@ -95,12 +82,6 @@ static void bind_layernorm_backward(opencl_binder *b) {
     arg_out(b, SM_OUT(layernorm_backward, db));
     arg_out(b, SM_OUT(layernorm_backward, dbias));
     opencl_launch_lanes(b, C, n_sums, SUM_LANES);
-}
-
-static void bind_rmsnorm_backward(opencl_binder *b) {
-    const int64_t n_strips = bind_norm_backward_rows(b, "rmsnorm_backward_rows", NULL);
-    const int64_t C = sm_tensor_cols(in(b, SM_IN(rmsnorm_backward, dy)));
-    add_strips(b, 0, n_strips, C, SM_OUT(rmsnorm_backward, dw));
 }
 
 // A head is a row of HS channels.
@@ -135,14 +116,12 @@ static void bind_head_rmsnorm_backward(opencl_binder *b) {
     begin_head_rmsnorm(b, HS, x);
     const int64_t n_strips = n_parts * b->group_rows;
     arg_count(b, n_strips);
-    for (int i = 0; i < SM_IN(head_rmsnorm_backward, n_operands); i++) {
-        arg_in(b, i);
-    }
+    opencl_arg_inputs(b);
     arg_out(b, SM_OUT(head_rmsnorm_backward, dx));
     opencl_arg_scratch(b, 0);
     opencl_launch_parts(b, n_strips);
-    add_strips(b, 0, n_parts, HS, SM_OUT(head_rmsnorm_backward, dwq));
-    add_strips(b, n_parts * HS, n_parts, HS, SM_OUT(head_rmsnorm_backward, dwk));
+    opencl_sum_strips(b, 0, n_parts, HS, b->op->out[SM_OUT(head_rmsnorm_backward, dwq)], true);
+    opencl_sum_strips(b, n_parts * HS, n_parts, HS, b->op->out[SM_OUT(head_rmsnorm_backward, dwk)], true);
 }
 
 // --- rope ----------------------------------------------------------------------------------
@@ -165,9 +144,8 @@ static void bind_rope(opencl_binder *b) {
     opencl_arg_ulong(b, (uint64_t)(growth * 0x1p64));
     opencl_arg_ulong(b, ratio < 1 ? (uint64_t)(ratio * 0x1p64) : UINT64_MAX);
     opencl_arg_uint(b, b->op->in[SM_IN(rope, starts)] != SM_NO_TENSOR);
-    arg_in(b, SM_IN(rope, x));
-    arg_in(b, SM_IN(rope, starts));
-    arg_out(b, SM_OUT(rope, y));
+    opencl_arg_inputs(b);
+    opencl_arg_outputs(b);
     opencl_launch_groups(b, (half_size + ITEMS - 1) / ITEMS, sm_tensor_rows(x), ITEMS);
 }
 
@@ -311,7 +289,7 @@ static void (*const binders[SM_OP_KIND_COUNT])(opencl_binder *) = {
     [SM_OP_EMBEDDING_BACKWARD] = bind_embedding_backward,
     [SM_OP_DROPOUT] = bind_dropout,
     [SM_OP_LAYERNORM_FORWARD] = bind_norm_forward,
-    [SM_OP_LAYERNORM_BACKWARD] = bind_layernorm_backward,
+    [SM_OP_LAYERNORM_BACKWARD] = bind_norm_backward,
     [SM_OP_MATMUL_FORWARD] = opencl_bind_matmul,
     [SM_OP_MATMUL_BACKWARD_INPUT] = opencl_bind_matmul,
     [SM_OP_MATMUL_BACKWARD_WEIGHT] = opencl_bind_matmul,
@@ -319,7 +297,7 @@ static void (*const binders[SM_OP_KIND_COUNT])(opencl_binder *) = {
     [SM_OP_ATTENTION_FORWARD] = opencl_bind_attention,
     [SM_OP_ATTENTION_BACKWARD] = opencl_bind_attention,
     [SM_OP_RMSNORM_FORWARD] = bind_norm_forward,
-    [SM_OP_RMSNORM_BACKWARD] = bind_rmsnorm_backward,
+    [SM_OP_RMSNORM_BACKWARD] = bind_norm_backward,
     [SM_OP_HEAD_RMSNORM_FORWARD] = bind_head_rmsnorm_forward,
     [SM_OP_HEAD_RMSNORM_BACKWARD] = bind_head_rmsnorm_backward,
     [SM_OP_ROPE] = bind_rope,
@@ -353,7 +331,7 @@ static const struct {
     [SM_OP_##CODE##_FORWARD] = {.stem = "activation"}, [SM_OP_##CODE##_BACKWARD] = {.stem = "activation"},
     SM_ACTIVATION_LIST(X)
 #undef X
-    [SM_OP_ADAMW] = {.stem = "optimizer"},
+        [SM_OP_ADAMW] = {.stem = "optimizer"},
     [SM_OP_ADAM] = {.stem = "optimizer"},
     [SM_OP_SGD] = {.stem = "optimizer"},
     [SM_OP_LION] = {.stem = "optimizer"},
@@ -443,8 +421,8 @@ size_t opencl_op_scratch_elems(const opencl_device *device, const sm_plan *plan,
     case SM_OP_GRAD_SQNORM: return (size_t)opencl_count_norm_parts(device);
     case SM_OP_ADAFACTOR: return (size_t)(opencl_count_strips(device, plan, R, C) * C + 2 * R + 2);
     case SM_OP_BIAS_BACKWARD: return (size_t)opencl_sum_rows_elems(device, plan, op->in[0]);
-    case SM_OP_LAYERNORM_BACKWARD: return (size_t)(layernorm_sums(op) * opencl_count_row_strips(device, R) * C);
-    case SM_OP_RMSNORM_BACKWARD: return (size_t)(opencl_count_row_strips(device, R) * C);
+    case SM_OP_LAYERNORM_BACKWARD:
+    case SM_OP_RMSNORM_BACKWARD: return (size_t)(norm_sums(op) * opencl_count_row_strips(device, R) * C);
     default: return 0;
     }
 }

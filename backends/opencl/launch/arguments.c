@@ -47,18 +47,25 @@ void opencl_arg_scratch(opencl_binder *b, size_t offset_elems) {
     opencl_arg_ulong(b, offset_elems);
 }
 
+static void arg_operands(opencl_binder *b, const sm_operand_info *operands, const int *tensors, int n, bool all) {
+    for (int i = 0; i < n && operands[i].name != NULL; i++) {
+        if (all || !(operands[i].flags & SM_OPTIONAL)) {
+            opencl_arg_tensor(b, tensors[i]);
+        }
+    }
+}
+
+void opencl_arg_inputs(opencl_binder *b) {
+    arg_operands(b, sm_op_get_info(b->op->kind)->in, b->op->in, SM_MAX_IN, true);
+}
+
+void opencl_arg_outputs(opencl_binder *b) {
+    arg_operands(b, sm_op_get_info(b->op->kind)->out, b->op->out, SM_MAX_OUT, true);
+}
+
 void opencl_arg_operands(opencl_binder *b) {
-    const sm_op_info *info = sm_op_get_info(b->op->kind);
-    for (int i = 0; i < SM_MAX_IN && info->in[i].name != NULL; i++) {
-        if (!(info->in[i].flags & SM_OPTIONAL)) {
-            arg_in(b, i);
-        }
-    }
-    for (int i = 0; i < SM_MAX_OUT && info->out[i].name != NULL; i++) {
-        if (!(info->out[i].flags & SM_OPTIONAL)) {
-            arg_out(b, i);
-        }
-    }
+    arg_operands(b, sm_op_get_info(b->op->kind)->in, b->op->in, SM_MAX_IN, false);
+    arg_operands(b, sm_op_get_info(b->op->kind)->out, b->op->out, SM_MAX_OUT, false);
 }
 
 static void arg_optional(opencl_binder *b, const sm_operand_info *operand, int tensor) {

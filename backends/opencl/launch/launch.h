@@ -70,8 +70,10 @@ static inline void arg_in(opencl_binder *b, int i) { opencl_arg_tensor(b, b->op-
 static inline void arg_out(opencl_binder *b, int i) { opencl_arg_tensor(b, b->op->out[i]); }
 static inline void arg_count(opencl_binder *b, int64_t n) { opencl_arg_ulong(b, (uint64_t)n); }
 
-// In the order of their tables: required operands; optional ones, each after a flag whether it is present; attributes,
-// switches as 0 or 1.
+// In the order of their tables: all inputs, all outputs; required operands; optional ones, each after a flag whether it
+// is present; attributes, switches as 0 or 1.
+void opencl_arg_inputs(opencl_binder *b);
+void opencl_arg_outputs(opencl_binder *b);
 void opencl_arg_operands(opencl_binder *b);
 void opencl_arg_optional(opencl_binder *b);
 void opencl_arg_attributes(opencl_binder *b);

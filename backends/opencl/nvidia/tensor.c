@@ -546,16 +546,16 @@ static opencl_arithmetic peak(const opencl_device *device, sm_precision precisio
 }
 
 static const opencl_recipe recipes[] = {
-    {"tensor_probe", {"tensor", "tensor_probe"}, NULL},
-    {"operand_tensor", {"tensor", "operand_tensor"}, NULL},
-    {"matmul_tensor", {"tensor", "matmul_tensor"}, NULL},
-    {"matmul_wgmma", {"tensor", "tma", "wgmma", "matmul_wgmma"}, opencl_retarget},
-    {"attention_tensor", {"tensor", "heads", "attention_tiles", "attention_tensor"}, NULL},
-    {"attention_wgmma",
-     {"tensor", "tma", "attention_wgmma", "heads", "attention_tiles", "attention_tensor"},
-     opencl_retarget},
-    {"peaks_tensor", {"tensor", "peaks_tensor"}, NULL},
-    {"peaks_wgmma", {"tensor", "tma", "wgmma", "peaks_wgmma"}, opencl_retarget},
+    {.name = "tensor_probe", .stems = {"tensor", "tensor_probe"}},
+    {.name = "operand_tensor", .stems = {"tensor", "operand_tensor"}},
+    {.name = "matmul_tensor", .stems = {"tensor", "matmul_tensor"}},
+    {.name = "matmul_wgmma", .stems = {"tensor", "tma", "wgmma", "matmul_wgmma"}, .rewrite = opencl_retarget},
+    {.name = "attention_tensor", .stems = {"tensor", "heads", "attention_tiles", "attention_tensor"}},
+    {.name = "attention_wgmma",
+     .stems = {"tensor", "tma", "attention_wgmma", "heads", "attention_tiles", "attention_tensor"},
+     .rewrite = opencl_retarget},
+    {.name = "peaks_tensor", .stems = {"tensor", "peaks_tensor"}},
+    {.name = "peaks_wgmma", .stems = {"tensor", "tma", "wgmma", "peaks_wgmma"}, .rewrite = opencl_retarget},
     {.name = NULL},
 };
 

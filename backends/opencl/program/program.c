@@ -20,6 +20,8 @@ const sm_embedded *opencl_find_source(const char *stem) {
 static const opencl_recipe common[] = {
     {.name = "plain", .stems = {"activation", "bias", "grad_norm", "optimizer", "residual", "zero"}},
     {.name = "ends", .stems = {"embedding", "loss"}}, // of a model
+    {.name = "layernorm", .stems = {"norm"}, .options = "-DCENTRED=1"},
+    {.name = "rmsnorm", .stems = {"norm"}, .options = "-DCENTRED=0"},
 };
 enum { N_COMMON = sizeof common / sizeof common[0] };
 
@@ -274,9 +276,9 @@ static sm_status make_request(const opencl_device *device, const opencl_recipe *
     const opencl_facts *f = &device->facts;
     SM_TRY(collect_texts(device, r, q->texts, &q->n));
     // Denormals take a hundred cycles each on some processors, and do not matter.
-    snprintf(q->options, sizeof q->options, "-cl-std=CL1.2 -cl-denorms-are-zero -DVECTOR=%d -DROW_ITEMS=%d%s %s",
+    snprintf(q->options, sizeof q->options, "-cl-std=CL1.2 -cl-denorms-are-zero -DVECTOR=%d -DROW_ITEMS=%d%s %s %s",
              device->sizes.vector, device->sizes.row_items, device->sizes.options != NULL ? device->sizes.options : "",
-             options);
+             r->options != NULL ? r->options : "", options);
     snprintf(q->key, sizeof q->key, "%s|%s|%s|%s|%d|%s|%016" PRIx64 "|%s", f->platform_name, f->name, f->version,
              f->driver, device->base.info.n_threads, r->name, hash_sources(q->texts, q->n), q->options);
     return SM_OK;

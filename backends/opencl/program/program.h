@@ -67,6 +67,7 @@ enum { OPENCL_MOST_STEMS = 8 };
 typedef struct {
     const char *name;                     // what is asked for by this name: a file's stem, or that of a common program
     const char *stems[OPENCL_MOST_STEMS]; // its files, in their order; philox and the prelude come before
+    const char *options;                  // of the compiler; NULL: none
     // Makes another binary of what the compiler made, which the caller frees; NULL: it could not. No function: none is
     // made.
     char *(*rewrite)(const unsigned char *binary, size_t size_bytes, size_t *new_bytes);

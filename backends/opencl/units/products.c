@@ -248,9 +248,9 @@ static opencl_arithmetic peak(const opencl_device *device, sm_precision precisio
 }
 
 static const opencl_recipe recipes[] = {
-    {"matmul_units", {"units", "matmul_units"}, NULL},
-    {"attention_units", {"units", "heads", "attention_units"}, NULL},
-    {"peaks_units", {"units", "peaks_units"}, NULL},
+    {.name = "matmul_units", .stems = {"units", "matmul_units"}},
+    {.name = "attention_units", .stems = {"units", "heads", "attention_units"}},
+    {.name = "peaks_units", .stems = {"units", "peaks_units"}},
     {.name = NULL},
 };
 
