@@ -48,14 +48,18 @@ bool sm_case_is_intact(const sm_case_operand *o) {
     return true;
 }
 
-static sm_case_operand make_operand(const sm_exercise_case *c, const sm_operand_info *info, int tensor, int out) {
-    const sm_tensor *t = &c->plan->tensors[tensor];
-    return (sm_case_operand){.info = info,
-                             .tensor = t,
-                             .is_output = out >= 0,
-                             .out = out,
-                             .n_elems = sm_tensor_elems(t),
-                             .size_bytes = sm_tensor_bytes(t)};
+bool sm_case_is_overwritten(const sm_exercise_case *c, const sm_case_operand *input) {
+    bool is_overwritten = false;
+    for (int k = SM_MAX_IN; k < SM_CASE_OPERANDS; k++) {
+        is_overwritten |= c->operands[k].is_shared && c->operands[k].map == input->map;
+    }
+    return is_overwritten;
+}
+
+sm_status sm_case_share(size_t size_bytes, const char *what, void **memory) {
+    *memory = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return *memory != MAP_FAILED ? SM_OK
+                                 : sm_fail(SM_ERR_OOM, "exercise: no memory for %zu bytes of %s", size_bytes, what);
 }
 
 // --- a case ----------------------------------------------------------------------------------------
@@ -76,14 +80,10 @@ static void close_case(sm_exercise_case *c) {
     sm_plan_free(c->plan);
 }
 
-static bool is_inplace(const sm_exercise_case *c) {
-    const sm_op_info *info = sm_op_get_info(c->kind);
-    return info->inplace_in != SM_NO_OPERAND && strstr(c->text, "inplace=1") != NULL;
-}
-
 // Allocates the operands' memory. An output in the place of an input shares its memory.
 static sm_status lay_out(sm_exercise_case *c) {
     const sm_op_info *info = sm_op_get_info(c->kind);
+    const bool is_inplace = info->inplace_in != SM_NO_OPERAND && strstr(c->text, "inplace=1") != NULL;
     for (int i = 0; i < SM_CASE_OPERANDS; i++) {
         const bool is_input = i < SM_MAX_IN;
         const int k = is_input ? i : i - SM_MAX_IN;
@@ -91,10 +91,16 @@ static sm_status lay_out(sm_exercise_case *c) {
         if (tensor == SM_NO_TENSOR) {
             continue;
         }
+        const sm_tensor *t = &c->plan->tensors[tensor];
         sm_case_operand *o = &c->operands[i];
-        *o = make_operand(c, is_input ? &info->in[k] : &info->out[k], tensor, is_input ? -1 : k);
+        *o = (sm_case_operand){.info = is_input ? &info->in[k] : &info->out[k],
+                               .tensor = t,
+                               .is_output = !is_input,
+                               .out = is_input ? -1 : k,
+                               .n_elems = sm_tensor_elems(t),
+                               .size_bytes = sm_tensor_bytes(t)};
         SM_TRY(map_operand(o));
-        if (!is_input && k == sm_op_inplace_out(info) && is_inplace(c)) {
+        if (!is_input && k == sm_op_inplace_out(info) && is_inplace) {
             munmap(o->map, o->map_bytes);
             const sm_case_operand *with = &c->operands[info->inplace_in];
             o->map = with->map;
@@ -106,16 +112,6 @@ static sm_status lay_out(sm_exercise_case *c) {
     return SM_OK;
 }
 
-// Fills the arguments, after the operands hold their data, which include dropout's counter.
-static void fill_args(sm_exercise_case *c) {
-    void *in[SM_MAX_IN];
-    void *out[SM_MAX_OUT];
-    for (int i = 0; i < SM_CASE_OPERANDS; i++) {
-        *(i < SM_MAX_IN ? &in[i] : &out[i - SM_MAX_IN]) = c->operands[i].data;
-    }
-    sm_own_args_fill(c->plan, c->op, in, out, &c->args);
-}
-
 // Uploads verify's inputs; outputs that must be written get a value that no result has.
 static sm_status upload(const sm_exercise_case *c, const sm_backend *backend, sm_executable *executable) {
     sm_status status = SM_OK;
@@ -123,10 +119,7 @@ static sm_status upload(const sm_exercise_case *c, const sm_backend *backend, sm
         const sm_tensor *t = &c->plan->tensors[i];
         const int64_t n = sm_tensor_elems(t);
         if (sm_op_case_is_input(c->plan, i)) {
-            void *values = malloc(sm_tensor_bytes(t));
-            if (values == NULL) {
-                return sm_fail(SM_ERR_OOM, "exercise: no memory for an input");
-            }
+            void *values = sm_malloc(sm_tensor_bytes(t));
             sm_op_case_fill(c->kind, c->index, c->plan, i, values);
             status = backend->upload(executable, i, 0, n, values);
             free(values);
@@ -135,13 +128,9 @@ static sm_status upload(const sm_exercise_case *c, const sm_backend *backend, sm
     return status;
 }
 
-static int tensor_of(const sm_exercise_case *c, const sm_case_operand *o) {
-    return (int)(o->tensor - c->plan->tensors);
-}
-
 static sm_status download(const sm_exercise_case *c, const sm_backend *backend, sm_executable *executable,
                           const sm_case_operand *o, void *to) {
-    return backend->download(executable, tensor_of(c, o), 0, o->n_elems, to);
+    return backend->download(executable, sm_case_tensor(c, o), 0, o->n_elems, to);
 }
 
 // Reads the operands before the op under test: after the forward op, if there is one.
@@ -172,11 +161,8 @@ static sm_status read_expected(sm_exercise_case *c, const sm_backend *backend, s
     for (int i = 0; i < SM_CASE_OPERANDS; i++) {
         sm_case_operand *o = &c->operands[i];
         if (o->info != NULL && o->is_output) {
-            o->expected = malloc(o->size_bytes);
-            o->got = malloc(o->size_bytes);
-            if (o->expected == NULL || o->got == NULL) {
-                return sm_fail(SM_ERR_OOM, "exercise: no memory for %zu bytes of %s", o->size_bytes, o->info->name);
-            }
+            o->expected = sm_malloc(o->size_bytes);
+            o->got = sm_malloc(o->size_bytes);
             memcpy(o->got, o->data, o->size_bytes);
             SM_TRY(download(c, backend, executable, o, o->expected));
             o->tolerance = sm_verify_tolerance(c->plan, c->op, o->out, sum_length);
@@ -186,46 +172,35 @@ static sm_status read_expected(sm_exercise_case *c, const sm_backend *backend, s
 }
 
 // Runs the ops before the one under test; or all of them, and reads the results.
-static sm_status run_reference(sm_exercise_case *c, const sm_backend *backend, sm_executable *executable, bool all) {
-    const int n_ops = all ? c->plan->n_ops : c->plan->n_ops - 1;
-    SM_TRY(upload(c, backend, executable));
-    SM_TRY(backend->execute(executable, (sm_range){0, n_ops}, NULL));
-    return all ? read_expected(c, backend, executable) : read_before(c, backend, executable);
-}
-
-static sm_status with_reference(sm_exercise_case *c, sm_device *reference, bool all) {
+static sm_status run_reference(sm_exercise_case *c, sm_device *reference, bool all) {
+    const sm_backend *backend = reference->backend;
+    sm_status status = SM_OK;
     sm_executable *executable = NULL;
-    SM_TRY(reference->backend->prepare(reference, c->plan, &executable));
-    const sm_status status = run_reference(c, reference->backend, executable, all);
-    reference->backend->release(executable);
+    SM_TRY(backend->prepare(reference, c->plan, &executable));
+    SM_TRY_GOTO(upload(c, backend, executable));
+    SM_TRY_GOTO(backend->execute(executable, (sm_range){0, all ? c->plan->n_ops : c->plan->n_ops - 1}, NULL));
+    status = all ? read_expected(c, backend, executable) : read_before(c, backend, executable);
+cleanup:
+    backend->release(executable);
     return status;
 }
 
 static sm_status open_case(sm_exercise_case *c, sm_device *reference) {
+    void *in[SM_MAX_IN];
+    void *out[SM_MAX_OUT];
     SM_TRY(sm_op_case_plan(c->kind, c->index, (sm_precision){.dtype = SM_F32}, &c->plan));
     c->op = &c->plan->ops[c->plan->n_ops - 1];
     SM_TRY(sm_plan_assign_memory(c->plan, 0));
     SM_TRY(lay_out(c));
-    SM_TRY(with_reference(c, reference, false));
-    fill_args(c);
+    SM_TRY(run_reference(c, reference, false));
+    for (int i = 0; i < SM_CASE_OPERANDS; i++) {
+        *(i < SM_MAX_IN ? &in[i] : &out[i - SM_MAX_IN]) = c->operands[i].data;
+    }
+    sm_own_args_fill(c->plan, c->op, in, out, &c->args); // operands hold their data, also dropout's counter
     return SM_OK;
 }
 
 // --- all cases -------------------------------------------------------------------------------------
-
-static sm_status map_timed(sm_exercise_case *c) {
-    for (int i = SM_MAX_IN; i < SM_CASE_OPERANDS; i++) {
-        sm_case_operand *o = &c->operands[i];
-        const size_t size_bytes = SM_N_TIMED * o->size_bytes;
-        void *room =
-            o->info == NULL ? NULL : mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        if (room == MAP_FAILED) {
-            return sm_fail(SM_ERR_OOM, "exercise: no memory for %zu bytes of %s", size_bytes, o->info->name);
-        }
-        o->timed = room;
-    }
-    return SM_OK;
-}
 
 static sm_status open_cases(sm_op_kind kind, sm_device *reference, sm_exercise_cases *cases) {
     double most = -1;
@@ -244,16 +219,19 @@ static sm_status open_cases(sm_op_kind kind, sm_device *reference, sm_exercise_c
             cases->timed = cases->n - 1;
         }
     }
-    return cases->n > 0 ? map_timed(&cases->list[cases->timed]) : SM_OK;
+    for (int i = SM_MAX_IN; cases->n > 0 && i < SM_CASE_OPERANDS; i++) {
+        sm_case_operand *o = &cases->list[cases->timed].operands[i];
+        void *timed = NULL;
+        SM_TRY(o->info != NULL ? sm_case_share(SM_N_TIMED * o->size_bytes, o->info->name, &timed) : SM_OK);
+        o->timed = timed;
+    }
+    return SM_OK;
 }
 
 sm_status sm_exercise_cases_open(sm_op_kind kind, sm_exercise_cases *cases) {
     const sm_backend *backend = sm_backend_find("reference");
     sm_device *reference = NULL;
-    *cases = (sm_exercise_cases){.list = calloc((size_t)sm_op_case_count(kind), sizeof *cases->list)};
-    if (cases->list == NULL) {
-        return sm_fail(SM_ERR_OOM, "exercise: no memory for its cases");
-    }
+    *cases = (sm_exercise_cases){.list = sm_calloc((size_t)sm_op_case_count(kind), sizeof *cases->list)};
     SM_TRY(backend->open(0, &(sm_open_options){.n_threads = 0}, &reference));
     sm_status status = open_cases(kind, reference, cases);
     backend->close(reference);
@@ -266,7 +244,7 @@ sm_status sm_exercise_cases_expect(sm_exercise_cases *cases) {
     sm_status status = SM_OK;
     SM_TRY(backend->open(0, &(sm_open_options){.n_threads = 0}, &reference));
     for (int i = 0; i < cases->n && status == SM_OK; i++) {
-        status = with_reference(&cases->list[i], reference, true);
+        status = run_reference(&cases->list[i], reference, true);
     }
     backend->close(reference);
     return status;
@@ -297,7 +275,7 @@ static sm_status restore(const sm_exercise_case *c, const sm_backend *backend, s
     for (int i = 0; i < SM_CASE_OPERANDS; i++) {
         const sm_case_operand *o = &c->operands[i];
         if (o->info != NULL && o->is_output == outputs) {
-            SM_TRY(backend->upload(executable, tensor_of(c, o), 0, o->n_elems, o->before));
+            SM_TRY(backend->upload(executable, sm_case_tensor(c, o), 0, o->n_elems, o->before));
         }
     }
     return SM_OK;

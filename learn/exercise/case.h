@@ -50,6 +50,9 @@ typedef struct {
     int timed; // index of the case with the most work
 } sm_exercise_cases;
 
+// Memory that processes share, for `what`. SM_ERR_OOM.
+sm_status sm_case_share(size_t size_bytes, const char *what, void **memory);
+
 // All cases of the kind that a plan of mode naive can have, with the operands before the op under test. The right
 // results are computed later: they must not exist while an unknown kernel runs.
 sm_status sm_exercise_cases_open(sm_op_kind kind, sm_exercise_cases *cases);
@@ -57,6 +60,14 @@ sm_status sm_exercise_cases_open(sm_op_kind kind, sm_exercise_cases *cases);
 // Computes them with the reference, and keeps the kernel's.
 sm_status sm_exercise_cases_expect(sm_exercise_cases *cases);
 void sm_exercise_cases_close(sm_exercise_cases *cases);
+
+// The operand's tensor: all plans of a case have the same ones.
+static inline int sm_case_tensor(const sm_exercise_case *c, const sm_case_operand *o) {
+    return (int)(o->tensor - c->plan->tensors);
+}
+
+// Whether an output lies in the place of this input.
+bool sm_case_is_overwritten(const sm_exercise_case *c, const sm_case_operand *input);
 
 // Address of an operand by its name, and value of a letter or an attribute.
 static inline sm_own_member sm_case_member(const sm_exercise_case *c, const char *name) {

@@ -12,7 +12,6 @@
 
 #include "clock.h"
 #include "learn/own_kernels/confine.h"
-#include "learn/exercise/device.h"
 #include "os/call_filter.h"
 #include "os/os.h"
 #include "src/processes/process.h"
@@ -32,16 +31,11 @@ static const double meter_s = 60; // for our kernel and the ceilings, on a devic
 
 // Shared by both processes. The child may write anything into it; only the report depends on it.
 typedef struct {
-    volatile int case_index;
     bool is_done;
     bool is_refused;
     bool is_confined;
-    int signal_number;
-    int syscall_number;
-    bool has_address;
-    void *address;
-    double ns;
-    char message[512];
+    volatile int case_index;
+    sm_child_result result; // what the child knows of it
 } control;
 
 static control *shared; // in the child, for its handlers
@@ -50,11 +44,12 @@ static control *shared; // in the child, for its handlers
 
 static void on_signal(int number, siginfo_t *info, void *context) {
     (void)context;
-    shared->signal_number = number;
-    shared->syscall_number = number == SIGSYS ? os_filtered_call(info) : 0;
+    sm_child_result *result = &shared->result;
+    result->signal_number = number;
+    result->syscall_number = number == SIGSYS ? os_filtered_call(info) : 0;
     // The system does not report an address outside of the processor's range.
-    shared->has_address = (number == SIGSEGV || number == SIGBUS) && info->si_code > 0 && info->si_code != SI_KERNEL;
-    shared->address = shared->has_address ? info->si_addr : NULL;
+    result->has_address = (number == SIGSEGV || number == SIGBUS) && info->si_code > 0 && info->si_code != SI_KERNEL;
+    result->address = result->has_address ? info->si_addr : NULL;
     os_exit_now(EXIT_OF_HANDLER); // a sanitizer's _exit() makes forbidden calls, and returns
 }
 
@@ -77,11 +72,7 @@ static void catch_signals(void) {
 static void protect_inputs(const sm_exercise_case *c) {
     for (int i = 0; i < SM_MAX_IN; i++) {
         const sm_case_operand *o = &c->operands[i];
-        bool is_written = false;
-        for (int k = SM_MAX_IN; k < SM_CASE_OPERANDS; k++) {
-            is_written |= c->operands[k].is_shared && c->operands[k].map == o->map;
-        }
-        if (o->map != NULL && !is_written) {
+        if (o->map != NULL && !sm_case_is_overwritten(c, o)) {
             mprotect(o->map + o->page_bytes, o->map_bytes - 2 * o->page_bytes, PROT_READ);
         }
     }
@@ -125,17 +116,9 @@ static double time_one(const sm_own_kernel *kernel, sm_exercise_case *timed) {
     return (double)least_ns;
 }
 
-static void run_cases(const sm_own_kernel *kernel, const sm_exercise_cases *cases) {
-    for (int i = 0; i < cases->n; i++) {
-        shared->case_index = i;
-        kernel->run(cases->list[i].args.members);
-        fflush(stdout);
-    }
-}
-
 static _Noreturn void refuse(void) {
     shared->is_refused = true;
-    snprintf(shared->message, sizeof shared->message, "%s", sm_error_message());
+    snprintf(shared->result.message, sizeof shared->result.message, "%s", sm_error_message());
     _exit(0);
 }
 
@@ -147,8 +130,8 @@ static _Noreturn void run_on_device(const sm_own_kernel *kernel, const char *dev
     }
     shared->is_done = true;
     fflush(stdout);
-    if (with_time && sm_exercise_device_time(kernel, device, cases, true, &shared->ns) != SM_OK) {
-        shared->ns = 0;
+    if (with_time && sm_exercise_device_time(kernel, device, cases, true, &shared->result.ns) != SM_OK) {
+        shared->result.ns = 0;
     }
     _exit(0);
 }
@@ -157,7 +140,7 @@ typedef struct {
     const char *path;
     sm_kernel_file *file;
     const sm_exercise_cases *cases;
-    const sm_exercise_child_options *how;
+    const sm_exercise_options *how;
     char folder[PATH_MAX]; // the only writable folder
 } check;
 
@@ -180,12 +163,16 @@ static int run_check(void *ctx) {
         refuse();
     }
     if (is_driver) {
-        run_on_device(&kernel, c->how->device, cases, c->how->with_time);
+        run_on_device(&kernel, c->how->device, cases, !c->how->without_times);
     }
-    run_cases(&kernel, cases);
+    for (int i = 0; i < cases->n; i++) {
+        shared->case_index = i;
+        kernel.run(cases->list[i].args.members);
+        fflush(stdout);
+    }
     shared->is_done = true;
-    if (c->how->with_time) {
-        shared->ns = time_one(&kernel, &cases->list[cases->timed]);
+    if (!c->how->without_times) {
+        shared->result.ns = time_one(&kernel, &cases->list[cases->timed]);
     }
     _exit(0);
 }
@@ -193,15 +180,13 @@ static int run_check(void *ctx) {
 // --- the parent ------------------------------------------------------------------------------------
 
 static sm_status judge(const control *seen, const sm_process_result *process, sm_child_result *result) {
-    const bool was_caught = process->exit_code == EXIT_OF_HANDLER;
+    *result = seen->result;
     result->case_index = seen->case_index;
-    result->ns = seen->ns;
-    result->has_address = seen->has_address;
-    result->address = seen->address;
-    memcpy(result->message, seen->message, sizeof result->message);
+    result->printed = NULL;
     result->message[sizeof result->message - 1] = '\0';
-    result->signal_number = was_caught ? seen->signal_number : process->signal;
-    result->syscall_number = seen->syscall_number;
+    if (process->exit_code != EXIT_OF_HANDLER) {
+        result->signal_number = process->signal;
+    }
     if (process->interrupted) {
         return SM_ERR_INTERRUPTED;
     }
@@ -220,21 +205,6 @@ static sm_status judge(const control *seen, const sm_process_result *process, sm
     return SM_OK;
 }
 
-static sm_status make_folder(char folder[PATH_MAX]) {
-    const char *temporary = getenv("TMPDIR");
-    snprintf(folder, PATH_MAX, "%s/stepmark-check-XXXXXX", temporary != NULL ? temporary : "/tmp");
-    return mkdtemp(folder) != NULL ? SM_OK
-                                   : sm_fail(SM_ERR_IO,
-                                             "%s: cannot be made: %s; set TMPDIR to a folder that can be "
-                                             "written to",
-                                             folder, strerror(errno));
-}
-
-static sm_status share(size_t size_bytes, void **memory) {
-    *memory = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    return *memory != MAP_FAILED ? SM_OK : sm_fail(SM_ERR_OOM, "exercise: no memory to share with a process");
-}
-
 typedef struct {
     const sm_exercise_cases *cases;
     const char *device;
@@ -247,11 +217,11 @@ static int run_meter(void *ctx) {
     _exit(sm_exercise_device_meter(m->device, m->cases, m->own_ns, m->times) == SM_OK ? 0 : 1);
 }
 
-sm_status sm_exercise_meter_run(const sm_exercise_cases *cases, const sm_exercise_child_options *how, double own_ns,
+sm_status sm_exercise_meter_run(const sm_exercise_cases *cases, const sm_exercise_options *how, double own_ns,
                                 sm_exercise_device_times *times) {
     void *seen;
     sm_process_result process;
-    SM_TRY(share(sizeof *times, &seen));
+    SM_TRY(sm_case_share(sizeof *times, "a process's results", &seen));
     meter m = {cases, how->device, own_ns, seen};
     const sm_process_job job = {
         .work = run_meter, .ctx = &m, .own_session = true, .timeout_s = meter_s, .interrupted = how->interrupted};
@@ -288,14 +258,14 @@ static sm_status run_limited(check *c, sm_process_result *process) {
 }
 
 sm_status sm_exercise_child_run(const char *path, sm_kernel_file *file, const sm_exercise_cases *cases,
-                                const sm_exercise_child_options *how, sm_child_result *result) {
+                                const sm_exercise_options *how, sm_child_result *result) {
     check c = {.path = path, .file = file, .cases = cases, .how = how};
     sm_process_result process;
     void *seen;
     *result = (sm_child_result){.printed = NULL};
-    SM_TRY(share(sizeof *shared, &seen));
+    SM_TRY(sm_case_share(sizeof *shared, "a process's results", &seen));
     shared = seen;
-    sm_status status = make_folder(c.folder);
+    sm_status status = sm_kernel_folder_make("check", c.folder);
     if (status == SM_OK) {
         status = run_limited(&c, &process);
         sm_remove_tree(c.folder);

@@ -7,7 +7,7 @@
 #include <signal.h>
 
 #include "learn/exercise/case.h"
-#include "learn/exercise/device.h"
+#include "learn/exercise/exercise.h"
 #include "learn/own_kernels/kernel_library.h"
 
 typedef enum {
@@ -32,20 +32,35 @@ typedef struct {
 } sm_child_result;
 
 typedef struct {
-    double timeout_s; // for all cases together
-    bool with_time;
-    const char *device; // "opencl", or the id of a device: for kernels in OpenCL C
-    const volatile sig_atomic_t *interrupted;
-} sm_exercise_child_options;
+    char device[SM_TEXT_SIZE]; // its name
+    double shipped_ns;         // of the backend's kernel
+    double ceiling_ns;         // NaN: unknown
+    bool is_memory_bound;
+} sm_exercise_device_times;
 
 // The time of the device's own kernel, and the device's ceilings, measured without foreign code; the student's kernel
 // took `own_ns`. 0 and NaN: not measured.
-sm_status sm_exercise_meter_run(const sm_exercise_cases *cases, const sm_exercise_child_options *how, double own_ns,
+sm_status sm_exercise_meter_run(const sm_exercise_cases *cases, const sm_exercise_options *how, double own_ns,
                                 sm_exercise_device_times *times);
 
 // Runs every case once, then the timed case until its time is known. SM_ERR_UNSUPPORTED: this system cannot confine a
 // process. SM_ERR_INTERRUPTED: *interrupted was set.
 sm_status sm_exercise_child_run(const char *path, sm_kernel_file *file, const sm_exercise_cases *cases,
-                                const sm_exercise_child_options *how, sm_child_result *result);
+                                const sm_exercise_options *how, sm_child_result *result);
+
+// --- on a device (device.c): in processes of their own, as drivers do not survive a fork -------------
+
+// Runs every case on the device with that id, or the backend's first ("opencl"), into the operands' memory; *case_index
+// is the current one. SM_ERR_FORMAT: the source does not build. SM_ERR_MISMATCH: it wrote outside of its outputs.
+sm_status sm_exercise_device_run(const sm_own_kernel *kernel, const char *device, const sm_exercise_cases *cases,
+                                 volatile int *case_index);
+
+// Times the timed case; `keeps` as in sm_case_time.
+sm_status sm_exercise_device_time(const sm_own_kernel *kernel, const char *id, const sm_exercise_cases *cases,
+                                  bool keeps, double *ns);
+
+// Times the backend's own kernel, and measures the device's ceilings; the student's kernel took `own_ns`.
+sm_status sm_exercise_device_meter(const char *id, const sm_exercise_cases *cases, double own_ns,
+                                   sm_exercise_device_times *times);
 
 #endif

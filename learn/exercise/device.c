@@ -1,5 +1,5 @@
 // device.c: a case as a plan of one op on a device, with gaps between its operands that must not change.
-#include "learn/exercise/device.h"
+#include "learn/exercise/child.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -44,21 +44,10 @@ typedef struct {
     sm_executable *executable;
 } device_case;
 
-// The operand's tensor in the device's plan: plans of a case have the same tensors.
-static int tensor_of(const device_case *c, const sm_case_operand *o) {
-    return (int)(o->tensor - c->from->plan->tensors);
-}
-
-// Keeps only the op under test: the results of its forward op are uploaded.
-static void drop_others(sm_plan *plan) {
-    plan->ops[0] = plan->ops[plan->n_ops - 1];
-    plan->n_ops = 1;
-}
-
 // Puts a gap before each operand and after the last. Operands at one address stay together.
 static void move_apart(sm_plan *plan) {
-    size_t *moved = calloc((size_t)plan->n_tensors, sizeof *moved);
-    for (int i = 0; moved != NULL && i < plan->n_tensors; i++) {
+    size_t *moved = sm_calloc((size_t)plan->n_tensors, sizeof *moved);
+    for (int i = 0; i < plan->n_tensors; i++) {
         moved[i] = plan->tensors[i].offset_bytes + GAP_BYTES;
         for (int k = 0; k < plan->n_tensors; k++) {
             const sm_tensor *other = &plan->tensors[k];
@@ -71,7 +60,7 @@ static void move_apart(sm_plan *plan) {
             moved[i] += is_first ? GAP_BYTES : 0;
         }
     }
-    for (int i = 0; moved != NULL && i < plan->n_tensors; i++) {
+    for (int i = 0; i < plan->n_tensors; i++) {
         plan->tensors[i].offset_bytes = moved[i];
         plan->arenas[plan->tensors[i].arena].size_bytes += GAP_BYTES;
     }
@@ -81,34 +70,25 @@ static void move_apart(sm_plan *plan) {
     free(moved);
 }
 
-// A tensor that covers an arena.
-static sm_status add_whole(sm_plan *plan, int arena) {
-    const int64_t size_bytes = (int64_t)plan->arenas[arena].size_bytes;
-    const int tensor = sm_plan_add_tensor(plan, SM_ROLE_RESULT, SM_U8, 1, &size_bytes, "arena.%d", arena);
-    if (tensor == SM_NO_TENSOR) {
-        return SM_ERR_OOM;
-    }
-    plan->tensors[tensor].arena = arena;
-    plan->tensors[tensor].offset_bytes = 0;
-    return SM_OK;
-}
-
 static sm_status open_case(device_case *c) {
     const sm_backend *backend = c->device->backend;
     SM_TRY(sm_op_case_plan(c->from->kind, c->from->index, (sm_precision){.dtype = SM_F32}, &c->plan));
-    drop_others(c->plan);
-    SM_TRY(sm_plan_assign_memory(c->plan, 0));
-    move_apart(c->plan);
-    for (int i = 0; i < c->plan->n_arenas; i++) {
-        SM_TRY(add_whole(c->plan, i));
+    sm_plan *plan = c->plan;
+    plan->ops[0] = plan->ops[plan->n_ops - 1]; // the op under test alone: results of its forward op are uploaded
+    plan->n_ops = 1;
+    SM_TRY(sm_plan_assign_memory(plan, 0));
+    move_apart(plan);
+    for (int i = 0; i < plan->n_arenas; i++) { // a tensor covers each arena
+        const int64_t size_bytes = (int64_t)plan->arenas[i].size_bytes;
+        const int whole = sm_plan_add_tensor(plan, SM_ROLE_RESULT, SM_U8, 1, &size_bytes, "arena.%d", i);
+        if (whole == SM_NO_TENSOR) {
+            return SM_ERR_OOM;
+        }
+        plan->tensors[whole].arena = i;
+        plan->tensors[whole].offset_bytes = 0;
     }
-    SM_TRY(backend->supports(c->device, c->plan, &c->plan->ops[0]));
-    return backend->prepare(c->device, c->plan, &c->executable);
-}
-
-static void close_case(device_case *c) {
-    c->device->backend->release(c->executable);
-    sm_plan_free(c->plan);
+    SM_TRY(backend->supports(c->device, plan, &plan->ops[0]));
+    return backend->prepare(c->device, plan, &c->executable);
 }
 
 // --- its data --------------------------------------------------------------------------------------
@@ -119,10 +99,7 @@ static sm_status upload(const device_case *c) {
     const sm_backend *backend = c->device->backend;
     for (int i = n_operands(c); i < c->plan->n_tensors; i++) {
         const size_t size_bytes = sm_tensor_bytes(&c->plan->tensors[i]);
-        void *untouched = malloc(size_bytes);
-        if (untouched == NULL) {
-            return sm_fail(SM_ERR_OOM, "exercise: no memory for %zu bytes", size_bytes);
-        }
+        void *untouched = sm_malloc(size_bytes);
         memset(untouched, UNTOUCHED, size_bytes);
         sm_status status = backend->upload(c->executable, i, 0, (int64_t)size_bytes, untouched);
         free(untouched);
@@ -131,19 +108,10 @@ static sm_status upload(const device_case *c) {
     for (int i = SM_CASE_OPERANDS - 1; i >= 0; i--) { // for an output in the place of an input, the input counts
         const sm_case_operand *o = &c->from->operands[i];
         if (o->info != NULL && !o->is_shared) {
-            SM_TRY(backend->upload(c->executable, tensor_of(c, o), 0, o->n_elems, o->before));
+            SM_TRY(backend->upload(c->executable, sm_case_tensor(c->from, o), 0, o->n_elems, o->before));
         }
     }
     return SM_OK;
-}
-
-static bool shares(const sm_exercise_case *c, const sm_case_operand *o) {
-    for (int k = SM_MAX_IN; k < SM_CASE_OPERANDS; k++) {
-        if (c->operands[k].is_shared && c->operands[k].map == o->map) {
-            return true;
-        }
-    }
-    return false;
 }
 
 // Restores inputs, downloads outputs for the comparison.
@@ -151,10 +119,10 @@ static sm_status download(const device_case *c) {
     const sm_backend *backend = c->device->backend;
     for (int i = 0; i < SM_CASE_OPERANDS; i++) {
         const sm_case_operand *o = &c->from->operands[i];
-        if (o->info == NULL || (!o->is_output && shares(c->from, o))) {
+        if (o->info == NULL || (!o->is_output && sm_case_is_overwritten(c->from, o))) {
             continue;
         }
-        SM_TRY(backend->download(c->executable, tensor_of(c, o), 0, o->n_elems, o->data));
+        SM_TRY(backend->download(c->executable, sm_case_tensor(c->from, o), 0, o->n_elems, o->data));
         if (!o->is_output && memcmp(o->data, o->before, o->size_bytes) != 0) {
             return sm_fail(SM_ERR_MISMATCH, "case %s: it writes to %s, which is an input", c->from->text,
                            o->info->name);
@@ -164,21 +132,21 @@ static sm_status download(const device_case *c) {
 }
 
 // The operand nearest to a byte of a gap, and whether the byte is after it.
-static const sm_case_operand *nearest(const device_case *c, int arena, size_t byte, bool *is_behind) {
+static const sm_case_operand *nearest(const device_case *c, int arena, size_t byte, bool *is_after) {
     const sm_case_operand *best = NULL;
     size_t least = SIZE_MAX;
     for (int i = 0; i < SM_CASE_OPERANDS; i++) {
         const sm_case_operand *o = &c->from->operands[i];
-        const sm_tensor *t = o->info == NULL ? NULL : &c->plan->tensors[tensor_of(c, o)];
+        const sm_tensor *t = o->info == NULL ? NULL : &c->plan->tensors[sm_case_tensor(c->from, o)];
         if (t == NULL || t->arena != arena) {
             continue;
         }
-        const bool behind = byte >= t->offset_bytes;
-        const size_t away = behind ? byte - t->offset_bytes - o->size_bytes : t->offset_bytes - byte;
+        const bool after = byte >= t->offset_bytes;
+        const size_t away = after ? byte - t->offset_bytes - o->size_bytes : t->offset_bytes - byte;
         if (away < least) {
             least = away;
             best = o;
-            *is_behind = behind;
+            *is_after = after;
         }
     }
     return best;
@@ -194,35 +162,23 @@ static bool is_operand(const device_case *c, int arena, size_t byte) {
     return false;
 }
 
-static sm_status check_gaps(const device_case *c, int whole, const unsigned char *bytes) {
+// `whole`: the tensor that covers an arena.
+static sm_status check_gaps(const device_case *c, int whole) {
     const int arena = c->plan->tensors[whole].arena;
     const size_t size_bytes = sm_tensor_bytes(&c->plan->tensors[whole]);
-    for (size_t i = 0; i < size_bytes; i++) {
-        bool is_behind = false;
-        if (bytes[i] == UNTOUCHED || is_operand(c, arena, i)) {
-            continue;
+    unsigned char *bytes = sm_malloc(size_bytes);
+    sm_status status = c->device->backend->download(c->executable, whole, 0, (int64_t)size_bytes, bytes);
+    for (size_t i = 0; status == SM_OK && i < size_bytes; i++) {
+        if (bytes[i] != UNTOUCHED && !is_operand(c, arena, i)) {
+            bool is_after = false;
+            const sm_case_operand *o = nearest(c, arena, i, &is_after);
+            status = sm_fail(SM_ERR_MISMATCH, "case %s: it writes %s %s: indices run from 0 to %lld", c->from->text,
+                             is_after ? "past the end of" : "before the beginning of",
+                             o != NULL ? o->info->name : "memory", o != NULL ? (long long)o->n_elems - 1 : 0);
         }
-        const sm_case_operand *o = nearest(c, arena, i, &is_behind);
-        return sm_fail(SM_ERR_MISMATCH, "case %s: it writes %s %s: indices run from 0 to %lld", c->from->text,
-                       is_behind ? "past the end of" : "before the beginning of", o != NULL ? o->info->name : "memory",
-                       o != NULL ? (long long)o->n_elems - 1 : 0);
     }
-    return SM_OK;
-}
-
-static sm_status check_all_gaps(const device_case *c) {
-    for (int i = n_operands(c); i < c->plan->n_tensors; i++) {
-        const size_t size_bytes = sm_tensor_bytes(&c->plan->tensors[i]);
-        unsigned char *bytes = malloc(size_bytes);
-        if (bytes == NULL) {
-            return sm_fail(SM_ERR_OOM, "exercise: no memory for %zu bytes", size_bytes);
-        }
-        sm_status status = c->device->backend->download(c->executable, i, 0, (int64_t)size_bytes, bytes);
-        status = status == SM_OK ? check_gaps(c, i, bytes) : status;
-        free(bytes);
-        SM_TRY(status);
-    }
-    return SM_OK;
+    free(bytes);
+    return status;
 }
 
 static sm_status run_case(device_case *c) {
@@ -231,24 +187,25 @@ static sm_status run_case(device_case *c) {
     SM_TRY(upload(c));
     SM_TRY(backend->execute(c->executable, (sm_range){0, 1}, NULL));
     SM_TRY(backend->synchronize(c->executable));
-    SM_TRY(check_all_gaps(c));
+    for (int i = n_operands(c); i < c->plan->n_tensors; i++) {
+        SM_TRY(check_gaps(c, i));
+    }
     return download(c);
 }
 
 sm_status sm_exercise_device_run(const sm_own_kernel *kernel, const char *device, const sm_exercise_cases *cases,
                                  volatile int *case_index) {
     sm_status status = SM_OK;
-    device_case c = {.device = NULL};
-    SM_TRY(open_device(kernel, device, &c.device));
+    sm_device *opened = NULL;
+    SM_TRY(open_device(kernel, device, &opened));
     for (int i = 0; status == SM_OK && i < cases->n; i++) {
+        device_case c = {.from = &cases->list[i], .device = opened};
         *case_index = i;
-        c.from = &cases->list[i];
-        c.plan = NULL;
-        c.executable = NULL;
         status = run_case(&c);
-        close_case(&c);
+        opened->backend->release(c.executable);
+        sm_plan_free(c.plan);
     }
-    c.device->backend->close(c.device);
+    opened->backend->close(opened);
     return status;
 }
 

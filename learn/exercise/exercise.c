@@ -52,13 +52,19 @@ static void print_c(const sm_exercise *exercise, FILE *out) {
     fprintf(out, "\n    // Your code.\n}\n");
 }
 
-static sm_status write_file(const sm_exercise *exercise, sm_own_language language, const char *path) {
+sm_status sm_exercise_write(const sm_exercise *exercise, sm_own_language language, const char *folder, char *path,
+                            size_t path_bytes) {
+    const char *end = language == SM_OWN_C ? "c" : "cl";
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+        return sm_fail(SM_ERR_IO, "--init: %s: cannot be made: %s", folder, strerror(errno));
+    }
+    snprintf(path, path_bytes, "%s/%s.%s", folder, sm_op_name(exercise->kind), end);
     FILE *out = fopen(path, "wx");
     if (out == NULL) {
         return sm_fail(SM_ERR_IO, "--init: %s: %s%s", path, strerror(errno),
                        errno == EEXIST ? "; your work stays: choose another folder" : "");
     }
-    print_task(exercise, language == SM_OWN_C ? "c" : "cl", out);
+    print_task(exercise, end, out);
     if (language == SM_OWN_C) {
         print_c(exercise, out);
     } else {
@@ -72,15 +78,6 @@ static sm_status write_file(const sm_exercise *exercise, sm_own_language languag
     const int reason = errno;
     (void)unlink(path);
     return sm_fail(SM_ERR_IO, "--init: %s: cannot be written: %s", path, strerror(reason));
-}
-
-sm_status sm_exercise_write(const sm_exercise *exercise, sm_own_language language, const char *folder, char *path,
-                            size_t path_bytes) {
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
-        return sm_fail(SM_ERR_IO, "--init: %s: cannot be made: %s", folder, strerror(errno));
-    }
-    snprintf(path, path_bytes, "%s/%s.%s", folder, sm_op_name(exercise->kind), language == SM_OWN_C ? "c" : "cl");
-    return write_file(exercise, language, path);
 }
 
 // --- times -----------------------------------------------------------------------------------------
@@ -102,14 +99,6 @@ static double fastest(const sm_exercise_report *report, int first) {
     return least_ns;
 }
 
-static sm_status set_ceiling(sm_device *device, const sm_exercise_case *c, sm_exercise_report *report) {
-    sm_op_ceiling ceiling;
-    SM_TRY(sm_case_ceiling(c, device, fastest(report, 0), &ceiling));
-    report->ceiling_ns = ceiling.ns;
-    report->is_memory_bound = ceiling.is_memory_bound;
-    return SM_OK;
-}
-
 // Times one thread of a backend, with that instruction set (NULL: its best); no row if a smaller build lacks it.
 static sm_status time_backend(const char *name, const char *isa, const char *who, const sm_exercise_case *c,
                               bool has_ceiling, sm_exercise_report *report) {
@@ -120,24 +109,20 @@ static sm_status time_backend(const char *name, const char *isa, const char *who
     if (status != SM_OK) {
         return isa != NULL && status == SM_ERR_UNSUPPORTED ? SM_OK : status;
     }
-    status = sm_case_time(c, device, false, &ns);
-    if (status == SM_OK) {
-        add_time(report, who, ns);
-        status = has_ceiling ? set_ceiling(device, c, report) : SM_OK;
+    SM_TRY_GOTO(sm_case_time(c, device, false, &ns));
+    add_time(report, who, ns);
+    if (has_ceiling) {
+        sm_op_ceiling ceiling;
+        SM_TRY_GOTO(sm_case_ceiling(c, device, fastest(report, 0), &ceiling));
+        report->ceiling_ns = ceiling.ns;
+        report->is_memory_bound = ceiling.is_memory_bound;
     }
+cleanup:
     backend->close(device);
     return status;
 }
 
-static void describe_timed(const sm_exercise_cases *cases, sm_exercise_report *report) {
-    const sm_exercise_case *c = &cases->list[cases->timed];
-    snprintf(report->timed_on, sizeof report->timed_on, "one thread");
-    snprintf(report->timed_case, sizeof report->timed_case, "%s", c->text);
-    report->flops = sm_op_flops(c->plan, c->op);
-    report->bytes = sm_op_bytes(c->plan, c->op);
-}
-
-static sm_status add_device_times(const sm_exercise_cases *cases, const sm_exercise_child_options *how, double own_ns,
+static sm_status add_device_times(const sm_exercise_cases *cases, const sm_exercise_options *how, double own_ns,
                                   sm_exercise_report *report) {
     sm_exercise_device_times times;
     SM_TRY(sm_exercise_meter_run(cases, how, own_ns, &times));
@@ -150,8 +135,8 @@ static sm_status add_device_times(const sm_exercise_cases *cases, const sm_exerc
     return SM_OK;
 }
 
-static sm_status add_times(const sm_exercise_cases *cases, double own_ns, sm_exercise_report *report) {
-    const sm_exercise_case *c = &cases->list[cases->timed];
+static sm_status add_times(const sm_exercise_case *c, double own_ns, sm_exercise_report *report) {
+    snprintf(report->timed_on, sizeof report->timed_on, "one thread");
     add_time(report, "yours", own_ns);
     SM_TRY(time_backend("reference", NULL, "reference: plain loops, sums in double", c, false, report));
     SM_TRY(time_backend("cpu", "baseline", "cpu backend, plain instruction set", c, false, report));
@@ -179,12 +164,9 @@ static void refuse_impossible(sm_exercise_report *report, double own_ns) {
 
 static sm_status run_and_judge(sm_exercise_cases *cases, const char *path, sm_kernel_file *file,
                                const sm_exercise_options *options, sm_exercise_report *report) {
+    const sm_exercise_case *timed = &cases->list[cases->timed];
     sm_child_result result;
-    const sm_exercise_child_options how = {.timeout_s = options->timeout_s,
-                                           .with_time = !options->without_times,
-                                           .device = options->device,
-                                           .interrupted = options->interrupted};
-    sm_status status = sm_exercise_child_run(path, file, cases, &how, &result);
+    sm_status status = sm_exercise_child_run(path, file, cases, options, &result);
     report->printed = result.printed;
     SM_TRY(status);
     if (result.end != SM_CHILD_DONE) {
@@ -192,16 +174,18 @@ static sm_status run_and_judge(sm_exercise_cases *cases, const char *path, sm_ke
         return SM_OK;
     }
     SM_TRY(sm_exercise_cases_expect(cases)); // only after the student's kernel has ended
-    SM_TRY(sm_exercise_judge(cases, &how, report));
+    SM_TRY(sm_exercise_judge(cases, options, report));
     if (report->right && result.ns > 0) {
         sm_exercise_judge_timed(cases, report);
     }
     if (!report->right || options->without_times) {
         return SM_OK;
     }
-    describe_timed(cases, report);
-    SM_TRY(file->language == SM_OWN_OPENCL ? add_device_times(cases, &how, result.ns, report)
-                                           : add_times(cases, result.ns, report));
+    snprintf(report->timed_case, sizeof report->timed_case, "%s", timed->text);
+    report->flops = sm_op_flops(timed->plan, timed->op);
+    report->bytes = sm_op_bytes(timed->plan, timed->op);
+    SM_TRY(file->language == SM_OWN_OPENCL ? add_device_times(cases, options, result.ns, report)
+                                           : add_times(timed, result.ns, report));
     refuse_impossible(report, result.ns);
     return SM_OK;
 }

@@ -15,9 +15,9 @@ enum { SM_EXERCISE_HINTS = 3 };
 
 typedef struct {
     sm_op_kind kind;
-    const char *lesson; // in docs/course, "03-layernorm.md"
-    const char *task;   // one line
-    const char *advice; // for the first file: lines of a comment, each ends with a newline
+    const char *lesson;                   // in docs/course, "03-layernorm.md"
+    const char *task;                     // one line
+    const char *advice;                   // for the first file: lines of a comment, each ends with a newline
     const char *hints[SM_EXERCISE_HINTS]; // from the idea to the line that matters
 } sm_exercise;
 

@@ -130,24 +130,7 @@ static bool has_feature(const sm_exercise_case *c, int i) {
     return at != NULL && (at[length - 1] == '=' || at[length] == '\0' || at[length] == ' ');
 }
 
-static bool is_plain(const sm_exercise_case *c) {
-    bool plain = true;
-    for (int i = 0; i < N_FEATURES; i++) {
-        plain &= !features[i].is_extra || !has_feature(c, i);
-    }
-    return plain;
-}
-
 // --- what is wrong first ---------------------------------------------------------------------------
-
-static bool compare_all(const sm_exercise_case *c) {
-    for (int k = 0; k < SM_MAX_OUT; k++) {
-        if (output(c, k) != NULL && first_wrong(output(c, k)) >= 0) {
-            return false;
-        }
-    }
-    return true;
-}
 
 static void tell_first(const sm_exercise_cases *cases, sm_exercise_report *report) {
     for (int i = 0; i < cases->n; i++) {
@@ -202,7 +185,7 @@ enum { SM_MOST_MISTAKES = 20 };
 // The kind's mistakes, which are compiled and run as far as they are asked for.
 typedef struct {
     const sm_exercise_cases *cases;
-    const sm_exercise_child_options *how;
+    const sm_exercise_options *how;
     char folder[PATH_MAX];
     char path[PATH_MAX]; // "": not compiled yet
     sm_kernel_file file;
@@ -222,50 +205,29 @@ typedef struct {
     mistakes *known;
 } suspect;
 
-// Fills an output as a mistake would. False: the mistake does not apply to the case.
-typedef bool (*guess)(const suspect *s, const sm_exercise_case *c, const sm_case_operand *o);
+// What a mistake makes of the right result and of what the output held: the latter, their difference, their sum, or the
+// transpose of the former.
+typedef enum { LEFT_ALONE, NOT_ADDED, ADDED, EXCHANGED } slip;
 
-static bool explains_all(const suspect *s, guess make) {
+// Whether the kernel's results are these in all cases.
+static bool is_slip(const suspect *s, slip made) {
     for (int i = 0; i < s->cases->n; i++) {
         const sm_case_operand *o = output(&s->cases->list[i], s->k);
-        if (o != NULL && (!make(s, &s->cases->list[i], o) || !explains(o, s->values))) {
+        const int64_t cols = o == NULL ? 1 : sm_tensor_cols(o->tensor);
+        if (o == NULL) {
+            continue;
+        }
+        for (int64_t e = 0; e < o->n_elems; e++) {
+            s->values[e] = made == LEFT_ALONE  ? before(o)[e]
+                           : made == NOT_ADDED ? expected(o)[e] - before(o)[e]
+                           : made == ADDED     ? expected(o)[e] + before(o)[e]
+                                               : expected(o)[e % (o->n_elems / cols) * cols + e / (o->n_elems / cols)];
+        }
+        if ((made == EXCHANGED && o->tensor->n_dims < 2) || !explains(o, s->values)) {
             return false;
         }
     }
     return true;
-}
-
-static bool left_alone(const suspect *s, const sm_exercise_case *c, const sm_case_operand *o) {
-    (void)c;
-    memcpy(s->values, o->before, o->size_bytes);
-    return true;
-}
-
-static bool not_added(const suspect *s, const sm_exercise_case *c, const sm_case_operand *o) {
-    (void)c;
-    for (int64_t i = 0; i < o->n_elems; i++) {
-        s->values[i] = expected(o)[i] - before(o)[i];
-    }
-    return o->info->mode == SM_ADDS;
-}
-
-static bool added(const suspect *s, const sm_exercise_case *c, const sm_case_operand *o) {
-    (void)c;
-    for (int64_t i = 0; i < o->n_elems; i++) {
-        s->values[i] = expected(o)[i] + before(o)[i];
-    }
-    return o->info->mode == SM_WRITES;
-}
-
-// The right matrix, transposed.
-static bool exchanged(const suspect *s, const sm_exercise_case *c, const sm_case_operand *o) {
-    (void)c;
-    const int64_t cols = sm_tensor_cols(o->tensor);
-    const int64_t rows = o->n_elems / cols;
-    for (int64_t i = 0; i < o->n_elems; i++) {
-        s->values[i] = expected(o)[i % rows * cols + i / rows];
-    }
-    return o->tensor->n_dims >= 2;
 }
 
 // --- known mistakes: a factor ----------------------------------------------------------------------
@@ -275,13 +237,13 @@ static double part(const sm_case_operand *o, const float *values, int64_t i) {
     return (double)values[i] - (o->info->mode == SM_ADDS ? (double)before(o)[i] : 0);
 }
 
-static bool has_factor(const suspect *s, double (*factor)(const sm_exercise_case *, const char *), const char *name,
-                       bool inverse) {
+// Whether in all cases the results are `factor` times a power of the letter's value (NULL: none) what they should be.
+static bool has_factor(const suspect *s, double factor, const char *letter, double power) {
     bool tells = false; // in all cases a factor of 1 would explain right results
     for (int i = 0; i < s->cases->n; i++) {
         const sm_exercise_case *c = &s->cases->list[i];
         const sm_case_operand *o = output(c, s->k);
-        const double f = inverse ? 1 / factor(c, name) : factor(c, name);
+        const double f = letter == NULL ? factor : factor * pow((double)sm_case_member(c, letter).integer, power);
         const double difference =
             o == NULL ? 0 : 8 * fmax(1, fabs(f)) * (allowed(o) + 1e-7 * largest(before(o), o->n_elems));
         for (int64_t e = 0; o != NULL && e < o->n_elems; e++) {
@@ -294,43 +256,30 @@ static bool has_factor(const suspect *s, double (*factor)(const sm_exercise_case
     return tells;
 }
 
-static double its_value(const sm_exercise_case *c, const char *name) { return (double)sm_case_member(c, name).integer; }
-static double its_root(const sm_exercise_case *c, const char *name) { return sqrt(its_value(c, name)); }
-static double two(const sm_exercise_case *c, const char *name) {
-    (void)c;
-    (void)name;
-    return 2;
-}
-static double minus_one(const sm_exercise_case *c, const char *name) {
-    (void)c;
-    (void)name;
-    return -1;
-}
-
 // True, with the text, if all elements are wrong by the same factor.
 static bool find_factor(const suspect *s, char text[SM_EXERCISE_TEXT]) {
     static const char *const letters[] = {"N", "C", "F", "T", "B", "V", "Vp", "HS", "NH", "n"};
-    if (has_factor(s, minus_one, "", false)) {
-        snprintf(text, SM_EXERCISE_TEXT, "%s has the wrong sign", s->name);
-        return true;
-    }
-    if (has_factor(s, two, "", false) || has_factor(s, two, "", true)) {
-        snprintf(text, SM_EXERCISE_TEXT, "%s is %s what it should be", s->name,
-                 has_factor(s, two, "", false) ? "twice" : "half of");
-        return true;
-    }
-    for (size_t i = 0; i < sizeof letters / sizeof letters[0]; i++) {
-        if (sm_own_member_index(s->cases->list[0].kind, letters[i]) < 0) {
-            continue;
+    static const double powers[] = {1, -1, 0.5, -0.5};
+    static const struct {
+        double factor;
+        const char *says;
+    } numbers[] = {
+        {-1, "has the wrong sign"}, {2, "is twice what it should be"}, {0.5, "is half of what it should be"}};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        if (has_factor(s, numbers[i].factor, NULL, 0)) {
+            snprintf(text, SM_EXERCISE_TEXT, "%s %s", s->name, numbers[i].says);
+            return true;
         }
-        for (int way = 0; way < 4; way++) {
-            const bool is_inverse = way % 2 == 1;
-            if (has_factor(s, way < 2 ? its_value : its_root, letters[i], is_inverse)) {
-                snprintf(text, SM_EXERCISE_TEXT, "%s is %s%s%s times what it should be: %s it by %s%s%s", s->name,
-                         is_inverse ? "1/" : "", way < 2 ? letters[i] : "sqrt(", way < 2 ? "" : letters[i],
-                         is_inverse ? "multiply" : "divide", way < 2 ? "" : "sqrt(", letters[i], way < 2 ? "" : ")");
-                return true;
-            }
+    }
+    for (size_t i = 0; i < 4 * (sizeof letters / sizeof letters[0]); i++) {
+        const char *letter = letters[i / 4];
+        const double power = powers[i % 4];
+        if (sm_own_member_index(s->cases->list[0].kind, letter) >= 0 && has_factor(s, 1, letter, power)) {
+            char value[SM_NAME_SIZE];
+            snprintf(value, sizeof value, fabs(power) < 1 ? "sqrt(%s)" : "%s", letter);
+            snprintf(text, SM_EXERCISE_TEXT, "%s is %s%s times what it should be: %s it by %s", s->name,
+                     power < 0 ? "1/" : "", value, power < 0 ? "multiply" : "divide", value);
+            return true;
         }
     }
     return false;
@@ -381,14 +330,9 @@ static bool find_unwritten(const suspect *s, char text[SM_EXERCISE_TEXT]) {
 // Compiles the kind's mistakes, once.
 static sm_status compile_mistakes(mistakes *m) {
     const sm_op_kind kind = m->cases->list[0].kind;
-    const char *temporary = getenv("TMPDIR");
     const sm_kernel_limits limits = {.timeout_s = m->how->timeout_s, .interrupted = m->how->interrupted};
-    snprintf(m->folder, sizeof m->folder, "%s/stepmark-mistakes-XXXXXX", temporary != NULL ? temporary : "/tmp");
-    m->matches = calloc((size_t)sm_op_case_count(kind), sizeof *m->matches);
-    if (m->matches == NULL || mkdtemp(m->folder) == NULL) {
-        m->folder[0] = '\0';
-        return sm_fail(m->matches == NULL ? SM_ERR_OOM : SM_ERR_IO, "no memory, or no folder in TMPDIR");
-    }
+    SM_TRY(sm_kernel_folder_make("mistakes", m->folder));
+    m->matches = sm_calloc((size_t)sm_op_case_count(kind), sizeof *m->matches);
     snprintf(m->path, sizeof m->path, "%.*s/mistakes.c", PATH_MAX - 16, m->folder);
     SM_TRY(sm_mistakes_write(kind, m->path));
     return sm_kernel_file_open(m->path, &limits, &m->file);
@@ -397,8 +341,8 @@ static sm_status compile_mistakes(mistakes *m) {
 // Runs a mistake on all cases, as a student's kernel runs, and notes which of the kernel's outputs are the same.
 static sm_status run_mistake(mistakes *m, int index) {
     sm_child_result result;
-    sm_exercise_child_options how = *m->how;
-    how.with_time = false;
+    sm_exercise_options how = *m->how;
+    how.without_times = true;
     for (int i = 0; i < m->cases->n; i++) {
         sm_exercise_case *c = &m->cases->list[i];
         sm_own_args_set_thread(&c->args, index, 1);
@@ -484,29 +428,29 @@ static bool find_features(const sm_exercise_cases *cases, char text[SM_EXERCISE_
 // The text for one output; "": no known mistake.
 static void explain_output(const suspect *s, char text[SM_EXERCISE_TEXT]) {
     text[0] = '\0';
-    if (explains_all(s, left_alone)) {
+    if (is_slip(s, LEFT_ALONE)) {
         snprintf(text, SM_EXERCISE_TEXT, "%s is not written at all", s->name);
-    } else if (explains_all(s, not_added)) {
+    } else if (s->mode == SM_ADDS && is_slip(s, NOT_ADDED)) {
         snprintf(text, SM_EXERCISE_TEXT, "%s is overwritten: it holds a sum already; add to it, +=", s->name);
-    } else if (explains_all(s, added)) {
+    } else if (s->mode == SM_WRITES && is_slip(s, ADDED)) {
         snprintf(text, SM_EXERCISE_TEXT, "%s is added to: its old contents do not count; write it with =", s->name);
     } else {
         const sm_mistake *mistake = find_mistake(s);
         if (mistake != NULL) {
             snprintf(text, SM_EXERCISE_TEXT, "%s", mistake->says);
-        } else if (!find_unwritten(s, text) && !find_factor(s, text) && explains_all(s, exchanged)) {
+        } else if (!find_unwritten(s, text) && !find_factor(s, text) && is_slip(s, EXCHANGED)) {
             snprintf(text, SM_EXERCISE_TEXT, "rows and columns of %s are exchanged", s->name);
         }
     }
 }
 
-static bool is_wrong_somewhere(const sm_exercise_cases *cases, int k) {
+// The number of cases with an output that is wrong.
+static int count_wrong(const sm_exercise_cases *cases, int k) {
+    int n = 0;
     for (int i = 0; i < cases->n; i++) {
-        if (output(&cases->list[i], k) != NULL && first_wrong(output(&cases->list[i], k)) >= 0) {
-            return true;
-        }
+        n += output(&cases->list[i], k) != NULL && first_wrong(output(&cases->list[i], k)) >= 0;
     }
-    return false;
+    return n;
 }
 
 // Keeps the first.
@@ -522,7 +466,7 @@ static void explain_all(const sm_exercise_cases *cases, mistakes *known, sm_exer
     char text[SM_EXERCISE_TEXT];
     for (int k = 0; k < SM_MAX_OUT && info->out[k].name != NULL; k++) {
         const suspect s = {cases, k, info->out[k].name, info->out[k].mode, known->values, known};
-        if (is_wrong_somewhere(cases, k)) {
+        if (count_wrong(cases, k) > 0) {
             explain_output(&s, text);
             suspect_operand(report, s.name, true);
             if (text[0] != '\0' && strstr(report->why, text) == NULL) {
@@ -538,11 +482,15 @@ static void explain_all(const sm_exercise_cases *cases, mistakes *known, sm_exer
 // A kernel with two mistakes, such as a wrong sum and a layout that it ignores, is explained by its plain cases. Where
 // these are right, says so: they are most of the way.
 static void explain_plain(const sm_exercise_cases *cases, mistakes *known, sm_exercise_report *report) {
-    sm_exercise_case *list = malloc((size_t)cases->n * sizeof *list);
+    sm_exercise_case *list = sm_malloc((size_t)cases->n * sizeof *list);
     int n_right = 0;
     sm_exercise_cases plain = {.list = list};
-    for (int i = 0; list != NULL && i < cases->n; i++) {
-        if (is_plain(&cases->list[i])) {
+    for (int i = 0; i < cases->n; i++) {
+        bool is_plain = true;
+        for (int f = 0; f < N_FEATURES; f++) {
+            is_plain &= !features[f].is_extra || !has_feature(&cases->list[i], f);
+        }
+        if (is_plain) {
             n_right += cases->list[i].is_right;
             list[plain.n++] = cases->list[i];
         }
@@ -599,18 +547,20 @@ void sm_exercise_judge_timed(const sm_exercise_cases *cases, sm_exercise_report 
     }
 }
 
-sm_status sm_exercise_judge(const sm_exercise_cases *cases, const sm_exercise_child_options *how,
+sm_status sm_exercise_judge(const sm_exercise_cases *cases, const sm_exercise_options *how,
                             sm_exercise_report *report) {
     int64_t most_elems = 1;
     report->n_cases = cases->n;
     for (int i = 0; i < cases->n; i++) {
-        cases->list[i].is_right = compare_all(&cases->list[i]);
-        report->n_right += cases->list[i].is_right;
+        sm_exercise_case *c = &cases->list[i];
+        c->is_right = true;
         for (int k = 0; k < SM_MAX_OUT; k++) {
-            const sm_case_operand *o = output(&cases->list[i], k);
+            const sm_case_operand *o = output(c, k);
+            c->is_right &= o == NULL || first_wrong(o) < 0;
             report->n_values += o != NULL ? o->n_elems : 0;
             most_elems = o != NULL && o->n_elems > most_elems ? o->n_elems : most_elems;
         }
+        report->n_right += c->is_right;
     }
     if (tell_damage(cases, report)) {
         return SM_OK;
@@ -619,10 +569,7 @@ sm_status sm_exercise_judge(const sm_exercise_cases *cases, const sm_exercise_ch
     if (report->right) {
         return SM_OK;
     }
-    mistakes known = {.cases = cases, .how = how, .values = malloc((size_t)most_elems * sizeof(float))};
-    if (known.values == NULL) {
-        return sm_fail(SM_ERR_OOM, "exercise: no memory to look for mistakes");
-    }
+    mistakes known = {.cases = cases, .how = how, .values = sm_malloc((size_t)most_elems * sizeof(float))};
     tell_first(cases, report);
     tell_outputs(cases, report);
     explain_all(cases, &known, report);

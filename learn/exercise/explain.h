@@ -6,12 +6,10 @@
 
 #include "learn/exercise/case.h"
 #include "learn/exercise/child.h"
-#include "learn/exercise/exercise.h"
 
 // After the kernel ran: fills right, n_right, n_values, wrong, where and why. `how`: to run known mistakes. SM_ERR_OOM,
 // SM_ERR_INTERRUPTED.
-sm_status sm_exercise_judge(const sm_exercise_cases *cases, const sm_exercise_child_options *how,
-                            sm_exercise_report *report);
+sm_status sm_exercise_judge(const sm_exercise_cases *cases, const sm_exercise_options *how, sm_exercise_report *report);
 
 // After it was right and was timed: also compares the outputs of the timed calls.
 void sm_exercise_judge_timed(const sm_exercise_cases *cases, sm_exercise_report *report);

@@ -81,46 +81,27 @@ static const char prelude[] = "#pragma GCC optimize 1\n"
                               "#define keep(...) OF(keep_, K)(__VA_ARGS__)\n"; // not args->keep
 
 // Names that a file keeps to itself.
-static const char *const own_names[] = {
-    "head",
-    "head_at",
-    "first_key",
-    "dot",
-    "scores",
-    "forward_row",
-    "forward",
-    "weights_row",
-    "backward",
-    "backward_qkv",
-    "backward_row",
-    "position_of",
-    "embedding_backward_wte",
-    "decay_of",
-    "adam_step",
-    "sqrt_2_over_pi",
-    "count_targets",
-    "layernorm_backward_weight",
-    "embedding_backward_wpe",
-};
+static const char own_names[] =
+    "head head_at first_key dot scores forward_row forward weights_row backward backward_qkv backward_row position_of "
+    "embedding_backward_wte embedding_backward_wpe decay_of adam_step sqrt_2_over_pi count_targets "
+    "layernorm_backward_weight";
 
 #define PLACE(name) \
     { #name, name }
 static const struct {
     const char *name;
     int place;
-} places[] = {
-    PLACE(SM_HYPER_LR),
-    PLACE(SM_HYPER_BETA1),
-    PLACE(SM_HYPER_BETA2),
-    PLACE(SM_HYPER_EPS),
-    PLACE(SM_HYPER_WEIGHT_DECAY),
-    PLACE(SM_HYPER_BIAS_CORRECTION1),
-    PLACE(SM_HYPER_BIAS_CORRECTION2),
-    PLACE(SM_HYPER_LOSS_SCALE),
-    PLACE(SM_HYPER_MOMENTUM),
-    PLACE(SM_HYPER_NESTEROV),
-    PLACE(SM_SCALER_SCALE),
-};
+} places[] = {PLACE(SM_HYPER_LR),
+              PLACE(SM_HYPER_BETA1),
+              PLACE(SM_HYPER_BETA2),
+              PLACE(SM_HYPER_EPS),
+              PLACE(SM_HYPER_WEIGHT_DECAY),
+              PLACE(SM_HYPER_BIAS_CORRECTION1),
+              PLACE(SM_HYPER_BIAS_CORRECTION2),
+              PLACE(SM_HYPER_LOSS_SCALE),
+              PLACE(SM_HYPER_MOMENTUM),
+              PLACE(SM_HYPER_NESTEROV),
+              PLACE(SM_SCALER_SCALE)};
 
 // --- the mistakes ----------------------------------------------------------------------------------
 
@@ -384,30 +365,30 @@ const sm_mistake *sm_mistake_at(sm_op_kind kind, int index) {
 
 // --- the file --------------------------------------------------------------------------------------
 
-// Replaces `find` everywhere in a text of the heap. NULL: no memory, or it is not there.
+// Replaces `find` everywhere in a text of the heap. NULL: it is not there.
 static char *replace(char *text, const char *find, const char *with) {
     char *edited = NULL;
-    size_t size_bytes;
-    const char *from = text;
-    FILE *out = text != NULL && strstr(text, find) != NULL ? open_memstream(&edited, &size_bytes) : NULL;
-    for (const char *at = text; out != NULL && (at = strstr(at, find)) != NULL; at = from) {
-        fprintf(out, "%.*s%s", (int)(at - from), from, with);
-        from = at + strlen(find);
-    }
-    if (out != NULL) {
+    if (strstr(text, find) != NULL) {
+        size_t size_bytes;
+        const char *from = text;
+        FILE *out = sm_memstream(&edited, &size_bytes);
+        for (const char *at = text; (at = strstr(at, find)) != NULL; at = from) {
+            fprintf(out, "%.*s%s", (int)(at - from), from, with);
+            from = at + strlen(find);
+        }
         fputs(from, out);
-        fclose(out);
+        sm_memstream_close(out);
     }
     free(text);
     return edited;
 }
 
-// The right kernel as function run_K. NULL: no memory.
+// The right kernel as function run_K; what it includes is left to the prelude.
 static char *write_right(sm_op_kind kind) {
     char *text = NULL;
     size_t size_bytes;
-    FILE *out = open_memstream(&text, &size_bytes);
-    for (int i = 0; i < N_KERNELS && out != NULL; i++) {
+    FILE *out = sm_memstream(&text, &size_bytes);
+    for (int i = 0; i < N_KERNELS; i++) {
         for (int k = 0; kernels[i].kind == kind && k < 3 && kernels[i].files[k] != NULL; k++) {
             char path[64];
             snprintf(path, sizeof path, "backends/reference/kernels/%s.c", kernels[i].files[k]);
@@ -419,11 +400,8 @@ static char *write_right(sm_op_kind kind) {
             fprintf(out, "%s}\n", kernels[i].call);
         }
     }
-    if (out != NULL) {
-        fclose(out);
-        text = text != NULL && strstr(text, "#include \"") != NULL ? replace(text, "#include \"", "// \"") : text;
-    }
-    return text;
+    sm_memstream_close(out);
+    return strstr(text, "#include \"") != NULL ? replace(text, "#include \"", "// \"") : text;
 }
 
 static sm_status write_mistake(const sm_mistake *mistake, int number, FILE *out) {
@@ -431,13 +409,13 @@ static sm_status write_mistake(const sm_mistake *mistake, int number, FILE *out)
     for (int i = 0; i < SM_MOST_EDITS && mistake->edits[i].find != NULL; i++) {
         text = replace(text, mistake->edits[i].find, mistake->edits[i].replace);
         if (text == NULL) {
-            return sm_fail(SM_ERR_FORMAT, "%s: no memory, or the reference lacks \"%s\"", sm_op_name(mistake->kind),
+            return sm_fail(SM_ERR_FORMAT, "%s: the reference lacks \"%s\"", sm_op_name(mistake->kind),
                            mistake->edits[i].find);
         }
     }
-    fprintf(out, "#undef K\n#define K %d\n%s", number, text != NULL ? text : "");
+    fprintf(out, "#undef K\n#define K %d\n%s", number, text);
     free(text);
-    return text != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "exercise: no memory to look for mistakes");
+    return SM_OK;
 }
 
 sm_status sm_mistakes_write(sm_op_kind kind, const char *path) {
@@ -449,8 +427,9 @@ sm_status sm_mistakes_write(sm_op_kind kind, const char *path) {
     }
     fputs(prelude, out);
     sm_own_kernel_header(kind, out);
-    for (size_t i = 0; i < sizeof own_names / sizeof own_names[0]; i++) {
-        fprintf(out, "#define %s OF(%s_, K)\n", own_names[i], own_names[i]);
+    for (const char *own = own_names; *own != '\0'; own += strcspn(own, " "), own += *own == ' ') {
+        const int length = (int)strcspn(own, " ");
+        fprintf(out, "#define %.*s OF(%.*s_, K)\n", length, own, length, own);
     }
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         fprintf(out, "#define %s %d\n", places[i].name, places[i].place);

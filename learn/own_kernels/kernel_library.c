@@ -26,16 +26,15 @@ sm_op_kind sm_op_kind_find(const char *name) {
     return (sm_op_kind)kind;
 }
 
-static sm_status make_folder(sm_kernel_file *file) {
+sm_status sm_kernel_folder_make(const char *what, char folder[PATH_MAX]) {
     const char *temporary = getenv("TMPDIR");
-    snprintf(file->folder, sizeof file->folder, "%s/stepmark-kernel-XXXXXX", temporary != NULL ? temporary : "/tmp");
-    if (mkdtemp(file->folder) == NULL) {
+    snprintf(folder, PATH_MAX, "%s/stepmark-%s-XXXXXX", temporary != NULL ? temporary : "/tmp", what);
+    if (mkdtemp(folder) == NULL) {
         sm_status status = sm_fail(SM_ERR_IO, "%s: cannot be made: %s; set TMPDIR to a folder that can be written to",
-                                   file->folder, strerror(errno));
-        file->folder[0] = '\0';
+                                   folder, strerror(errno));
+        folder[0] = '\0';
         return status;
     }
-    snprintf(file->library, sizeof file->library, "%.*s/kernel.so", PATH_MAX - 16, file->folder);
     return SM_OK;
 }
 
@@ -184,7 +183,8 @@ sm_status sm_kernel_file_open(const char *path, const sm_kernel_limits *limits, 
     SM_TRY(sm_input_open(path, &fd, &size_bytes)); // opening a pipe would block, in the compiler, too
     close(fd);
     if (sm_ends_with(path, ".c")) {
-        SM_TRY(make_folder(file));
+        SM_TRY(sm_kernel_folder_make("kernel", file->folder));
+        snprintf(file->library, sizeof file->library, "%.*s/kernel.so", PATH_MAX - 16, file->folder);
         return compile(path, limits, file);
     }
     if (sm_ends_with(path, ".cl")) {
@@ -217,20 +217,12 @@ static const void *find(void *handle, const char *kind, const char *end) {
     return dlsym(handle, symbol);
 }
 
-static sm_status take_source(const char *path, sm_kernel_file *file, sm_op_kind kind, sm_own_kernel *kernel) {
-    SM_TRY(sm_own_opencl_check(kind, file->source, path));
-    char *name = strdup(path);
-    if (name == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for its name", path);
-    }
-    *kernel = (sm_own_kernel){.kind = kind, .source = file->source, .name = name};
-    file->source = NULL;
-    return SM_OK;
-}
-
 sm_status sm_kernel_load(const char *path, sm_kernel_file *file, sm_op_kind kind, sm_own_kernel *kernel) {
     if (file->language == SM_OWN_OPENCL) {
-        return take_source(path, file, kind, kernel);
+        SM_TRY(sm_own_opencl_check(kind, file->source, path));
+        *kernel = (sm_own_kernel){.kind = kind, .source = file->source, .name = sm_strdup(path)};
+        file->source = NULL;
+        return SM_OK;
     }
     const char *name = sm_op_name(kind);
     char expected[SM_OWN_SIGNATURE_SIZE];

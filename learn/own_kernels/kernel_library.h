@@ -9,6 +9,9 @@
 
 #include "own_kernel.h"
 
+// Makes an empty folder, stepmark-WHAT-XXXXXX, in $TMPDIR or /tmp; `folder` is "" after a failure.
+sm_status sm_kernel_folder_make(const char *what, char folder[PATH_MAX]);
+
 typedef struct {
     sm_own_language language;
     char *source;           // of FILE.cl; sm_kernel_load takes ownership
