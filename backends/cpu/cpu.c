@@ -85,10 +85,7 @@ static sm_status open_device(int index, const sm_open_options *options, sm_devic
     if (options->isa != NULL) {
         SM_TRY(cpu_isa_find(options->isa, &isa));
     }
-    cpu_device *cpu = calloc(1, sizeof *cpu);
-    if (cpu == NULL) {
-        return sm_fail(SM_ERR_OOM, "cpu: no memory for a device");
-    }
+    cpu_device *cpu = sm_calloc(1, sizeof *cpu);
     // OpenMP's limit also applies here.
     const int n_threads = options->n_threads > 0 || info.n_warnings == 0 ? options->n_threads : info.n_threads;
     info.n_threads = n_threads < omp_get_thread_limit() ? n_threads : omp_get_thread_limit();

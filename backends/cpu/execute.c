@@ -54,10 +54,7 @@ size_t cpu_working_bytes(const sm_device *device, const sm_plan *plan) {
 
 static sm_status allocate_scratch(cpu_executable *e, const sm_plan *plan) {
     e->scratch_bytes = largest_scratch(e->kernels, plan, e->n_threads);
-    e->scratch = calloc((size_t)e->n_threads, sizeof *e->scratch);
-    if (e->scratch == NULL) {
-        return sm_fail(SM_ERR_OOM, "cpu: no memory for a list of %d scratch areas", e->n_threads);
-    }
+    e->scratch = sm_calloc((size_t)e->n_threads, sizeof *e->scratch);
     // The plan's own memory was just allocated, but still counts as available.
     double needed_bytes = (double)e->memory.total_bytes + (double)e->n_threads * (double)e->scratch_bytes;
     size_t available_bytes = host_available_bytes();
@@ -106,10 +103,7 @@ static void touch_memory(void *ctx, int part) {
 sm_status cpu_prepare(sm_device *device, const sm_plan *plan, sm_executable **executable) {
     sm_status status = SM_OK;
     cpu_device *cpu = (cpu_device *)device;
-    cpu_executable *e = calloc(1, sizeof *e);
-    if (e == NULL) {
-        return sm_fail(SM_ERR_OOM, "cpu: no memory for an executable");
-    }
+    cpu_executable *e = sm_calloc(1, sizeof *e);
     e->base.device = device;
     e->base.plan = plan;
     e->kernels = cpu_kernels_for(cpu->isa, plan);

@@ -298,29 +298,28 @@ static int measure(const tuner *t, double *speedup) {
     return best;
 }
 
-// Measures and remembers the candidate for one op; its index in *found.
-static sm_status measure_op(tuner *t, const host_op *op, const char *name, int *found) {
+// Measures and remembers the candidate for one op; its index.
+static int measure_op(tuner *t, const host_op *op, const char *name) {
     char text[TEXT_SIZE];
     double speedup;
-    *found = 0;
     if (!make_operands(t, op)) {
         warn(t, "mode tuned: no memory to try the ways to compute %.60s: left as it is", name);
-        return SM_OK;
+        return 0;
     }
-    *found = measure(t, &speedup);
+    const int found = measure(t, &speedup);
     free_operands(t);
-    choice_text(&t->candidates[*found], text);
+    choice_text(&t->candidates[found], text);
     if (t->device->progress != NULL) {
         char line[3 * TEXT_SIZE];
         snprintf(line, sizeof line, "tuning: %s: %s (%.2fx)", name, text, speedup);
         t->device->progress(line);
     }
-    return host_tuning_put(t->remembered, name, text);
+    host_tuning_put(t->remembered, name, text);
+    return found;
 }
 
 // The choice for one op: remembered, or measured and remembered.
-static sm_status choose(tuner *t, const host_op *op, cpu_choice *choice) {
-    sm_status status = SM_OK;
+static void choose(tuner *t, const host_op *op, cpu_choice *choice) {
     char name[TEXT_SIZE];
     product_name(op, t->e->base.plan->products, name);
     const char *remembered = host_tuning_get(t->remembered, name);
@@ -328,43 +327,33 @@ static sm_status choose(tuner *t, const host_op *op, cpu_choice *choice) {
     if (remembered != NULL && found < 0) {
         warn(t, "mode tuned: the remembered choice for %.60s is unknown here, and is made again", name);
     }
-    if (found < 0) {
-        status = measure_op(t, op, name, &found);
-    }
-    *choice = t->candidates[found];
-    return status;
+    *choice = t->candidates[found < 0 ? measure_op(t, op, name) : found];
 }
 
 // --- a plan -------------------------------------------------------------------------------------
 
-static sm_status open_remembered(tuner *t) {
-    const sm_device_info *info = &t->device->base.info;
-    char key[4 * SM_TEXT_SIZE];
-    snprintf(key, sizeof key, "cpu: %s, %s, %d threads (%s), %s %s", info->name, info->isa, t->e->n_threads,
-             info->binding, info->driver, info->blas_core);
-    return host_tuning_open(key, &t->remembered);
-}
-
 sm_status cpu_tune(cpu_device *device, cpu_executable *e) {
-    sm_status status = SM_OK;
     const sm_plan *plan = e->base.plan;
     const int64_t start_ns = host_now_ns();
-    tuner t = {.device = device, .e = e};
-    e->choices = calloc(2 * (size_t)plan->n_ops + 1, sizeof *e->choices);
-    t.sweep = host_map(sweep_bytes);
-    if (e->choices == NULL || t.sweep == NULL) {
-        SM_TRY_GOTO(sm_fail(SM_ERR_OOM, "cpu: no memory to choose kernels; use mode fused"));
+    const sm_device_info *info = &device->base.info;
+    char key[4 * SM_TEXT_SIZE];
+    tuner t = {.device = device, .e = e, .sweep = host_map(sweep_bytes)};
+    if (t.sweep == NULL) {
+        return sm_fail(SM_ERR_OOM, "cpu: no memory to choose kernels; use mode fused");
     }
-    SM_TRY_GOTO(open_remembered(&t));
+    snprintf(key, sizeof key, "cpu: %s, %s, %d threads (%s), %s %s", info->name, info->isa, e->n_threads, info->binding,
+             info->driver, info->blas_core);
+    t.remembered = host_tuning_open(key);
+    e->choices = sm_calloc(2 * (size_t)plan->n_ops + 1, sizeof *e->choices);
     list_candidates(&t);
     for (int i = 0; t.n_candidates > 1 && i < plan->n_ops; i++) {
         host_later later;
         const host_op *differing = host_find_later(plan, &e->ops[i], &later);
         if (is_product(&plan->ops[i])) {
-            SM_TRY_GOTO(choose(&t, &e->ops[i], &e->choices[i]));
+            choose(&t, &e->ops[i], &e->choices[i]);
         }
         if (differing != &e->ops[i]) {
-            SM_TRY_GOTO(choose(&t, differing, &e->choices[plan->n_ops + i]));
+            choose(&t, differing, &e->choices[plan->n_ops + i]);
         }
     }
     host_tuning_save(t.remembered);
@@ -373,8 +362,7 @@ sm_status cpu_tune(cpu_device *device, cpu_executable *e) {
         warn(&t, "mode tuned: %s", host_tuning_warning(t.remembered));
     }
     e->base.tune_ns = host_now_ns() - start_ns;
-cleanup:
     host_unmap(t.sweep, sweep_bytes);
     host_tuning_free(t.remembered);
-    return status;
+    return SM_OK;
 }

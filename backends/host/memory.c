@@ -81,12 +81,8 @@ sm_status host_memory_allocate(const sm_plan *plan, host_memory *memory) {
     *memory = (host_memory){.plan = plan};
     SM_TRY(check_size(plan));
     size_t n_slots = (size_t)plan->n_arenas + 1; // never zero bytes
-    memory->arenas = calloc(n_slots, sizeof *memory->arenas);
-    memory->sizes_bytes = calloc(n_slots, sizeof *memory->sizes_bytes);
-    if (memory->arenas == NULL || memory->sizes_bytes == NULL) {
-        host_memory_free(memory);
-        return sm_fail(SM_ERR_OOM, "no memory for a list of %d arenas", plan->n_arenas);
-    }
+    memory->arenas = sm_calloc(n_slots, sizeof *memory->arenas);
+    memory->sizes_bytes = sm_calloc(n_slots, sizeof *memory->sizes_bytes);
     for (int i = 0; i < plan->n_arenas; i++) {
         size_t size_bytes = whole_pages(plan->arenas[i].size_bytes);
         void *arena = plan->arenas[i].memory != NULL ? plan->arenas[i].memory : host_map(size_bytes);
@@ -127,8 +123,8 @@ static sm_status map_weights(const host_memory *memory, host_weights *weights) {
     for (int i = 0; i < memory->n_arenas; i++) {
         needed_bytes += arenas[i].role == SM_ROLE_PARAMETER ? memory->sizes_bytes[i] : 0;
     }
-    weights->arenas = calloc((size_t)memory->n_arenas + 1, sizeof *weights->arenas);
-    bool done = weights->arenas != NULL && (available_bytes == 0 || needed_bytes <= available_bytes / 2);
+    weights->arenas = sm_calloc((size_t)memory->n_arenas + 1, sizeof *weights->arenas);
+    bool done = available_bytes == 0 || needed_bytes <= available_bytes / 2;
     for (int i = 0; i < memory->n_arenas && done; i++) {
         if (arenas[i].role == SM_ROLE_PARAMETER) {
             weights->arenas[i] = host_map(memory->sizes_bytes[i]);
@@ -297,10 +293,7 @@ const host_op *host_find_later(const sm_plan *plan, const host_op *op, host_late
 }
 
 sm_status host_bind(const host_memory *memory, const sm_plan *plan, host_op **ops) {
-    host_op *bound = calloc((size_t)plan->n_ops + 1, sizeof *bound);
-    if (bound == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for the operands of %d ops", plan->n_ops);
-    }
+    host_op *bound = sm_calloc((size_t)plan->n_ops + 1, sizeof *bound);
     for (int i = 0; i < plan->n_ops; i++) {
         const sm_op *op = &plan->ops[i];
         bound[i] = host_describe_op(plan, op);

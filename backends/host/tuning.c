@@ -77,25 +77,16 @@ static void read_choices(host_tuning *tuning) {
     free(text);
 }
 
-sm_status host_tuning_open(const char *key, host_tuning **tuning) {
-    host_tuning *t = calloc(1, sizeof *t);
-    *tuning = NULL;
-    if (t != NULL) {
-        t->choices = json_object();
-        t->key = malloc(strlen(key) + sizeof build);
-    }
-    if (t == NULL || t->key == NULL || t->choices == NULL) {
-        host_tuning_free(t);
-        return sm_fail(SM_ERR_OOM, "no memory for the cache of choices");
-    }
-    sprintf(t->key, "%s%s", key, build);
+host_tuning *host_tuning_open(const char *key) {
+    host_tuning *t = sm_calloc(1, sizeof *t);
+    t->choices = json_object();
+    t->key = sm_text_of("%s%s", key, build);
     if (host_cache_path("tuning", t->key, t->path) != SM_OK) {
         t->path[0] = '\0';
         warn(t, "choices are not remembered: %s", sm_error_message());
     }
     read_choices(t);
-    *tuning = t;
-    return SM_OK;
+    return t;
 }
 
 void host_tuning_free(host_tuning *tuning) {
@@ -110,12 +101,9 @@ const char *host_tuning_get(const host_tuning *tuning, const char *name) {
     return json_string_value(json_object_get(tuning->choices, name));
 }
 
-sm_status host_tuning_put(host_tuning *tuning, const char *name, const char *value) {
-    if (json_object_set_new(tuning->choices, name, json_string(value)) != 0) {
-        return sm_fail(SM_ERR_OOM, "no memory for the choice for %s", name);
-    }
+void host_tuning_put(host_tuning *tuning, const char *name, const char *value) {
+    json_object_set_new(tuning->choices, name, json_string(value));
     tuning->changed = true;
-    return SM_OK;
 }
 
 void host_tuning_save(host_tuning *tuning) {

@@ -5,7 +5,7 @@
 // to it. In the file, a choice has a name (what was chosen for: an operation and its shape) and a value (what was
 // chosen). Both are texts of the caller's making; a value that the caller does not know is to be treated as not there.
 //
-//     host_tuning_open(key, &tuning);
+//     tuning = host_tuning_open(key);
 //     value = host_tuning_get(tuning, "matmul_forward 512x768x3072");
 //     if (value == NULL) { ... measure ...; host_tuning_put(tuning, "matmul_forward 512x768x3072", "depth=768"); }
 //     host_tuning_save(tuning);
@@ -20,15 +20,15 @@
 
 typedef struct host_tuning host_tuning;
 
-// Reads the choices for the key. SM_ERR_OOM only.
-sm_status host_tuning_open(const char *key, host_tuning **tuning);
+// Reads the choices for the key.
+host_tuning *host_tuning_open(const char *key);
 void host_tuning_free(host_tuning *tuning); // NULL is fine
 
 // The value chosen for that name; NULL: none yet. Valid until the next put for that name.
 const char *host_tuning_get(const host_tuning *tuning, const char *name);
 
-// Sets a choice. SM_ERR_OOM only.
-sm_status host_tuning_put(host_tuning *tuning, const char *name, const char *value);
+// Sets a choice.
+void host_tuning_put(host_tuning *tuning, const char *name, const char *value);
 
 // Writes the file again if there are new choices. Keeps choices that another process has saved meanwhile.
 void host_tuning_save(host_tuning *tuning);

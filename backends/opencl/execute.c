@@ -49,27 +49,20 @@ static sm_status bind_at(opencl_executable *e, int i) {
 
 static sm_status bind_all(opencl_executable *e) {
     const sm_plan *plan = e->base.plan;
-    e->launches_of = calloc(2 * (size_t)plan->n_ops + 1, sizeof *e->launches_of);
-    if (e->launches_of == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for %d ops", id_of(e->device), plan->n_ops);
-    }
+    e->launches_of = sm_calloc(2 * (size_t)plan->n_ops + 1, sizeof *e->launches_of);
     for (int i = 0; i < 2 * plan->n_ops; i++) {
         if (i == plan->n_ops) {
             note_units(e);
         }
         SM_TRY(bind_at(e, i));
     }
-    e->events = calloc((size_t)e->n_launches + 1, sizeof *e->events);
-    return e->events != NULL ? SM_OK
-                             : sm_fail(SM_ERR_OOM, "%s: no memory for %d events", id_of(e->device), e->n_launches);
+    e->events = sm_calloc((size_t)e->n_launches + 1, sizeof *e->events);
+    return SM_OK;
 }
 
 sm_status opencl_prepare(sm_device *device, const sm_plan *plan, sm_executable **executable) {
     sm_status status = SM_OK;
-    opencl_executable *e = calloc(1, sizeof *e);
-    if (e == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for an executable", device->info.id);
-    }
+    opencl_executable *e = sm_calloc(1, sizeof *e);
     e->base.device = device;
     e->base.plan = plan;
     e->device = (opencl_device *)device;

@@ -150,10 +150,7 @@ static sm_status open_device(int index, const sm_open_options *options, sm_devic
         return sm_fail(SM_ERR_UNSUPPORTED, "%s: the driver places its threads itself; leave the mask out", info.id);
     }
     SM_TRY(opencl_reclaim(opencl_device_facts(index), info.id));
-    opencl_device *device = calloc(1, sizeof *device);
-    if (device == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for a device", info.id);
-    }
+    opencl_device *device = sm_calloc(1, sizeof *device);
     device->base = (sm_device){.backend = &sm_backend_opencl, .info = info};
     device->facts = *opencl_device_facts(index);
     device->progress = options->progress;

@@ -199,11 +199,8 @@ sm_status opencl_measure_peaks(sm_device *device, sm_precision precision, double
     sm_status status = SM_OK;
     opencl_device *d = (opencl_device *)device;
     const opencl_arithmetic of = choose_arithmetic(d, precision);
-    trials *t = calloc(1 + N_STREAMS, sizeof *t);
+    trials *t = sm_calloc(1 + N_STREAMS, sizeof *t);
     *peaks = (sm_peaks){0};
-    if (t == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory to measure peaks", id_of(d));
-    }
     SM_TRY_GOTO(measure_bandwidth(d, seconds / 2, t + 1));
     SM_TRY_GOTO(measure_flops(d, &of, seconds / 2, t));
     const int stream = best_of(&t[1]) >= best_of(&t[2]) ? 0 : 1;
@@ -259,10 +256,7 @@ sm_status opencl_measure_ceilings(sm_device *device, double seconds, sm_ceiling_
     static const char *const names[N_STREAMS] = {"triad", "read"};
     static const char *const meanings[N_STREAMS] = {"a = b + f c; bytes read and written",
                                                     "sum of an array; bytes read"};
-    trials *t = calloc(N_STREAMS, sizeof *t);
-    if (t == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory to measure peaks", id_of(d));
-    }
+    trials *t = sm_calloc(N_STREAMS, sizeof *t);
     SM_TRY_GOTO(measure_arithmetic(d, t, seconds, sink, ctx));
     t->n = 0;
     SM_TRY_GOTO(measure_bandwidth(d, N_STREAMS * seconds, t));

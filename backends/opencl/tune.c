@@ -71,12 +71,9 @@ static sm_status fill_inputs(sm_executable *e) {
     const sm_op *op = &e->plan->ops[0];
     sm_status status = SM_OK;
     uint32_t seed = 1;
-    float *numbers = malloc(BLOCK * sizeof *numbers);
-    float *stored = malloc(BLOCK * sizeof *stored);
-    if (numbers == NULL || stored == NULL) {
-        status = sm_fail(SM_ERR_OOM, "%s: no memory for %d numbers", e->device->info.id, BLOCK);
-    }
-    for (int i = 0; i < BLOCK && status == SM_OK; i++) {
+    float *numbers = sm_malloc(BLOCK * sizeof *numbers);
+    float *stored = sm_malloc(BLOCK * sizeof *stored);
+    for (int i = 0; i < BLOCK; i++) {
         seed = seed * 1664525u + 1013904223u;
         numbers[i] = (float)(seed >> 8) * 0x1p-23f - 1;
     }
@@ -186,14 +183,14 @@ static sm_status measure(opencl_device *device, const sm_plan *alone, const open
 // --- all products of a plan ---------------------------------------------------------------------------------
 
 // The key has everything that a measurement depends on.
-static sm_status open_tuning(const opencl_device *device, host_tuning **tuning) {
+static host_tuning *open_tuning(const opencl_device *device) {
     const opencl_facts *f = &device->facts;
     char stem[NAME_SIZE];
     char key[1024];
     snprintf(stem, sizeof stem, "matmul_%s", device->family->builds_apart ? "units" : device->family->name);
     snprintf(key, sizeof key, "opencl|%s|%s|%s|%s|%d|%s|%016llx", f->platform_name, f->name, f->version, f->driver,
              device->base.info.n_threads, device->family->name, (unsigned long long)opencl_hash_program(device, stem));
-    return host_tuning_open(key, tuning);
+    return host_tuning_open(key);
 }
 
 // The way saved under a name, or -1.
@@ -206,14 +203,6 @@ static int recall(const opencl_device *device, const opencl_product *p, const ho
         }
     }
     return -1;
-}
-
-static void tell(const opencl_device *device, const char *name, const char *way) {
-    char line[NAME_SIZE + WAY_SIZE + 16];
-    if (device->progress != NULL) {
-        snprintf(line, sizeof line, "tuning: %s: %s", name, way);
-        device->progress(line);
-    }
 }
 
 static sm_status tune_op(opencl_device *device, const sm_plan *plan, const sm_op *op, int64_t end_ns,
@@ -236,19 +225,25 @@ static sm_status tune_op(opencl_device *device, const sm_plan *plan, const sm_op
         sm_plan_free(alone);
         SM_TRY(status);
         if (host_now_ns() < end_ns && device->family->matmul_way(&device->facts, &p, way, text, sizeof text)) {
-            tell(device, name, text);
-            SM_TRY(host_tuning_put(tuning, name, text));
+            char line[NAME_SIZE + WAY_SIZE + 16];
+            snprintf(line, sizeof line, "tuning: %s: %s", name, text);
+            if (device->progress != NULL) {
+                device->progress(line);
+            }
+            host_tuning_put(tuning, name, text);
         }
     }
-    return way > 0 ? opencl_add_choice(device, name, way) : SM_OK;
+    if (way > 0) {
+        opencl_add_choice(device, name, way);
+    }
+    return SM_OK;
 }
 
 sm_status opencl_tune(opencl_executable *e) {
     const sm_plan *plan = e->base.plan;
-    host_tuning *tuning = NULL;
+    host_tuning *tuning = open_tuning(e->device);
     const int64_t start_ns = host_now_ns();
     const int64_t end_ns = start_ns + (int64_t)(TUNE_SECONDS * 1e9);
-    SM_TRY(open_tuning(e->device, &tuning));
     sm_status status = SM_OK;
     for (int i = 0; i < 2 * plan->n_ops && status == SM_OK; i++) {
         sm_op op;

@@ -42,10 +42,7 @@ static sm_status ref_open(int index, const sm_open_options *options, sm_device *
         return sm_fail(SM_ERR_UNSUPPORTED, "reference: instruction set %s asked for and it has none; leave it out",
                        options->isa);
     }
-    sm_device *opened = calloc(1, sizeof *opened);
-    if (opened == NULL) {
-        return sm_fail(SM_ERR_OOM, "reference: no memory for the device");
-    }
+    sm_device *opened = sm_calloc(1, sizeof *opened);
     opened->backend = &sm_backend_reference;
     sm_status status = ref_describe(index, &opened->info);
     if (status != SM_OK) {
@@ -146,10 +143,7 @@ static void ref_release(sm_executable *executable) {
 static sm_status ref_prepare(sm_device *device, const sm_plan *plan, sm_executable **executable) {
     sm_status status = SM_OK;
     *executable = NULL;
-    ref_executable *exe = calloc(1, sizeof *exe);
-    if (exe == NULL) {
-        return sm_fail(SM_ERR_OOM, "reference: no memory for the executable");
-    }
+    ref_executable *exe = sm_calloc(1, sizeof *exe);
     exe->base = (sm_executable){.device = device, .plan = plan};
     SM_TRY_GOTO(host_memory_allocate(plan, &exe->memory));
     SM_TRY_GOTO(host_bind(&exe->memory, plan, &exe->ops));

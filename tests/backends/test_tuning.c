@@ -14,19 +14,9 @@ static int make_cache(void **state) {
     return failed == 0 ? setenv("XDG_CACHE_HOME", temp_folder, 1) : failed;
 }
 
-static host_tuning *open_key(const char *key) {
-    host_tuning *tuning;
-    expect_ok(key, host_tuning_open(key, &tuning));
-    return tuning;
-}
-
-static void put(host_tuning *tuning, const char *name, const char *value) {
-    expect_ok(name, host_tuning_put(tuning, name, value));
-}
-
 // The value under a name in the file of a key, and the start of the warning.
 static void expect_choice(const char *key, const char *name, const char *value, const char *warning) {
-    host_tuning *tuning = open_key(key);
+    host_tuning *tuning = host_tuning_open(key);
     const char *found = host_tuning_get(tuning, name);
     if (value == NULL) {
         assert_null(found);
@@ -43,8 +33,8 @@ static void expect_choice(const char *key, const char *name, const char *value, 
 }
 
 static void save_choice(const char *key, const char *name, const char *value) {
-    host_tuning *tuning = open_key(key);
-    put(tuning, name, value);
+    host_tuning *tuning = host_tuning_open(key);
+    host_tuning_put(tuning, name, value);
     host_tuning_save(tuning);
     host_tuning_free(tuning);
 }
@@ -60,11 +50,11 @@ TEST(test_remembered) {
 
 // Two writers of one file: choices unknown to one are kept, and for those of both the later one wins.
 TEST(test_two_writers) {
-    host_tuning *first = open_key("shared");
-    host_tuning *second = open_key("shared");
-    put(first, "of both", "first");
-    put(first, "of the first", "1");
-    put(second, "of both", "second");
+    host_tuning *first = host_tuning_open("shared");
+    host_tuning *second = host_tuning_open("shared");
+    host_tuning_put(first, "of both", "first");
+    host_tuning_put(first, "of the first", "1");
+    host_tuning_put(second, "of both", "second");
     host_tuning_save(first);
     host_tuning_save(second);
     host_tuning_free(first);
@@ -108,8 +98,8 @@ TEST(test_no_folder) {
     AUTO_FREE char *file = temp_path("file");
     temp_write(file, "", 0);
     setenv("XDG_CACHE_HOME", file, 1); // no folder can be made in a file, not even by root
-    host_tuning *tuning = open_key("k");
-    put(tuning, "x", "1");
+    host_tuning *tuning = host_tuning_open("k");
+    host_tuning_put(tuning, "x", "1");
     host_tuning_save(tuning);
     assert_string_equal(host_tuning_get(tuning, "x"), "1");
     assert_non_null(strstr(host_tuning_warning(tuning), "Not a directory"));
@@ -117,8 +107,8 @@ TEST(test_no_folder) {
 
     setenv("XDG_CACHE_HOME", "relative", 1);
     unsetenv("HOME");
-    tuning = open_key("k");
-    put(tuning, "x", "1");
+    tuning = host_tuning_open("k");
+    host_tuning_put(tuning, "x", "1");
     host_tuning_save(tuning);
     assert_non_null(strstr(host_tuning_warning(tuning), "XDG_CACHE_HOME"));
     host_tuning_free(tuning);

@@ -16,9 +16,9 @@ static char key[512];
 // Has a file made, to find its name and its key.
 static void learn_name(void) {
     char folder[PATH_MAX - 256];
-    host_tuning *tuning;
     setenv("XDG_CACHE_HOME", fuzz_folder(), 1);
-    fuzz_expect(host_tuning_open("fuzz", &tuning) == SM_OK && host_tuning_put(tuning, "a", "b") == SM_OK, "memory");
+    host_tuning *tuning = host_tuning_open("fuzz");
+    host_tuning_put(tuning, "a", "b");
     host_tuning_save(tuning);
     host_tuning_free(tuning);
     snprintf(folder, sizeof folder, "%s/stepmark/tuning", fuzz_folder());
@@ -55,7 +55,6 @@ static char *expand(const uint8_t *data, size_t size_bytes, size_t *expanded_byt
 const double fuzz_longest_us_per_byte = 5;
 
 void fuzz_one(const uint8_t *data, size_t size_bytes) {
-    host_tuning *tuning;
     size_t expanded_bytes;
     if (path[0] == '\0') {
         learn_name();
@@ -63,7 +62,7 @@ void fuzz_one(const uint8_t *data, size_t size_bytes) {
     char *text = expand(data, size_bytes, &expanded_bytes);
     fuzz_write(path, text, expanded_bytes);
     free(text);
-    fuzz_expect(host_tuning_open("fuzz", &tuning) == SM_OK, "a broken file counts as empty");
+    host_tuning *tuning = host_tuning_open("fuzz"); // a broken file counts as empty
     host_tuning_get(tuning, "a");
     host_tuning_warning(tuning);
     host_tuning_free(tuning);

@@ -40,17 +40,10 @@ int opencl_way(const opencl_device *device, const sm_plan *plan, const opencl_pr
     return choice != NULL ? choice->way : 0;
 }
 
-sm_status opencl_add_choice(opencl_device *device, const char *name, int way) {
-    opencl_choice *choice = calloc(1, sizeof *choice);
-    char *copy = strdup(name);
-    if (choice == NULL || copy == NULL) {
-        free(choice);
-        free(copy);
-        return sm_fail(SM_ERR_OOM, "%s: no memory for a choice", id_of(device));
-    }
-    *choice = (opencl_choice){.next = device->choices, .name = copy, .way = way};
+void opencl_add_choice(opencl_device *device, const char *name, int way) {
+    opencl_choice *choice = sm_malloc(sizeof *choice);
+    *choice = (opencl_choice){.next = device->choices, .name = sm_strdup(name), .way = way};
     device->choices = choice;
-    return SM_OK;
 }
 
 void opencl_free_choices(opencl_device *device) {

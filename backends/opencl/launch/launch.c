@@ -39,14 +39,8 @@ static void append(opencl_binder *b) {
         return;
     }
     if (b->status == SM_OK && e->n_launches == e->cap_launches) {
-        int cap = e->cap_launches > 0 ? 2 * e->cap_launches : 256;
-        opencl_launch *grown = realloc(e->launches, (size_t)cap * sizeof *grown);
-        if (grown == NULL) {
-            b->status = sm_fail(SM_ERR_OOM, "%s: no memory for %d launches", id_of(e->device), cap);
-        } else {
-            e->launches = grown;
-            e->cap_launches = cap;
-        }
+        e->cap_launches = e->cap_launches > 0 ? 2 * e->cap_launches : 256;
+        e->launches = sm_realloc(e->launches, (size_t)e->cap_launches * sizeof *e->launches);
     }
     if (b->status == SM_OK) {
         e->launches[e->n_launches++] = b->launch;

@@ -67,10 +67,7 @@ sm_status opencl_reserve_landing(opencl_executable *e) {
     if (!is_linked(e->device) || !opencl_is_exchanged(e->device, e->base.plan, SM_ROLE_GRADIENT)) {
         return SM_OK;
     }
-    opencl_landing *l = calloc(1, sizeof *l);
-    if (l == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for what arrives", id_of(e->device));
-    }
+    opencl_landing *l = sm_calloc(1, sizeof *l);
     pthread_mutex_init(&l->lock, NULL);
     e->landing = l;
     l->slot_bytes = slot_bytes_of(e->base.plan);

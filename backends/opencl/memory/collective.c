@@ -22,10 +22,7 @@ static sm_status reserve_rounded(opencl_executable *e) {
     const sm_plan *plan = e->base.plan;
     SM_TRY(opencl_get_kernel(e->device, "exchange", options, "exchange_round", &e->round));
     SM_TRY(opencl_get_kernel(e->device, "exchange", options, "exchange_widen", &e->widen));
-    e->rounded = calloc((size_t)plan->n_buckets + 1, sizeof *e->rounded);
-    if (e->rounded == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for %d buckets", id_of(e->device), plan->n_buckets);
-    }
+    e->rounded = sm_calloc((size_t)plan->n_buckets + 1, sizeof *e->rounded);
     for (; e->n_rounded < plan->n_buckets; e->n_rounded++) {
         opencl_shared *s = &e->rounded[e->n_rounded];
         SM_TRY(opencl_share(e->device, (size_t)plan->buckets[e->n_rounded].n_elems * sizeof(uint16_t), s));
@@ -72,10 +69,7 @@ static sm_status convert(opencl_executable *e, const opencl_collective *c, bool 
 // --- tickets -------------------------------------------------------------------------------------
 
 static sm_status make_ticket(opencl_executable *e, opencl_collective **ticket) {
-    opencl_collective *c = calloc(1, sizeof *c);
-    if (c == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for an exchange", id_of(e->device));
-    }
+    opencl_collective *c = sm_calloc(1, sizeof *c);
     c->next = e->collectives;
     e->collectives = c;
     *ticket = c;

@@ -58,11 +58,6 @@ static cl_int create_filled(opencl_executable *e, size_t size_bytes, cl_mem *buf
     return code == CL_SUCCESS ? fill_with_zeros(e, *buffer, whole_bytes) : code;
 }
 
-static cl_int create(opencl_executable *e, size_t size_bytes, opencl_pages *pages, cl_mem *buffer) {
-    return e->device->facts.is_cpu ? create_in_pages(e, size_bytes, pages, buffer)
-                                   : create_filled(e, size_bytes, buffer);
-}
-
 // An arena that a library exchanges between devices.
 static sm_status create_shared(opencl_executable *e, int arena) {
     opencl_shared *s = &e->shared[arena];
@@ -96,13 +91,13 @@ sm_status opencl_allocate(opencl_executable *e, size_t scratch_bytes) {
     if (asked_bytes > usable_bytes(&e->device->facts)) {
         return fail_memory(e, asked_bytes, "more than there is");
     }
-    e->arenas = calloc((size_t)plan->n_arenas + 1, sizeof *e->arenas);
-    e->shared = calloc((size_t)plan->n_arenas + 1, sizeof *e->shared);
-    e->pages = calloc((size_t)plan->n_arenas + 1, sizeof *e->pages);
+    e->arenas = sm_calloc((size_t)plan->n_arenas + 1, sizeof *e->arenas);
+    e->shared = sm_calloc((size_t)plan->n_arenas + 1, sizeof *e->shared);
+    e->pages = sm_calloc((size_t)plan->n_arenas + 1, sizeof *e->pages);
     e->staging.slot_bytes = largest_batch_bytes(plan);
     e->staging.bytes[0] = malloc(OPENCL_STAGING_SLOTS * e->staging.slot_bytes);
-    if (e->arenas == NULL || e->shared == NULL || e->pages == NULL || e->staging.bytes[0] == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for %d buffers", id_of(e->device), plan->n_arenas);
+    if (e->staging.bytes[0] == NULL) {
+        return sm_fail(SM_ERR_OOM, "%s: no memory for %d batches", id_of(e->device), OPENCL_STAGING_SLOTS);
     }
     for (int i = 1; i < OPENCL_STAGING_SLOTS; i++) {
         e->staging.bytes[i] = e->staging.bytes[0] + (size_t)i * e->staging.slot_bytes;
@@ -119,7 +114,9 @@ sm_status opencl_allocate(opencl_executable *e, size_t scratch_bytes) {
         }
         size_t size_bytes = is_scratch ? scratch_bytes : plan->arenas[i].size_bytes;
         size_bytes = size_bytes < LEAST_BYTES ? LEAST_BYTES : (size_bytes + 3) / 4 * 4;
-        cl_int code = create(e, size_bytes, &e->pages[i], is_scratch ? &e->scratch : &e->arenas[i]);
+        cl_mem *buffer = is_scratch ? &e->scratch : &e->arenas[i];
+        cl_int code = e->device->facts.is_cpu ? create_in_pages(e, size_bytes, &e->pages[i], buffer)
+                                              : create_filled(e, size_bytes, buffer);
         if (is_refused(code)) {
             return fail_memory(e, asked_bytes, opencl_error_name(code));
         }
@@ -263,11 +260,11 @@ static sm_status create_weights(opencl_executable *e) {
         needed_bytes += weights_bytes(e, i);
     }
     cl_int code = needed_bytes + taken_bytes <= usable ? CL_SUCCESS : CL_MEM_OBJECT_ALLOCATION_FAILURE;
-    e->weights = calloc((size_t)e->n_arenas + 1, sizeof *e->weights);
-    for (int i = 0; e->weights != NULL && i < e->n_arenas && code == CL_SUCCESS; i++) {
+    e->weights = sm_calloc((size_t)e->n_arenas + 1, sizeof *e->weights);
+    for (int i = 0; i < e->n_arenas && code == CL_SUCCESS; i++) {
         code = weights_bytes(e, i) > 0 ? create_copy(e, weights_bytes(e, i), &e->weights[i]) : CL_SUCCESS;
     }
-    if (e->weights == NULL || code != CL_SUCCESS) {
+    if (code != CL_SUCCESS) {
         drop_weights(e);
         return sm_fail(SM_ERR_OOM, "%s: a copy of the weights needs %.2f GiB next to the plan's %.2f GiB",
                        id_of(e->device), (double)needed_bytes / (1 << 30), (double)e->base.memory_bytes / (1 << 30));
@@ -306,14 +303,6 @@ static cl_int exchange(const opencl_executable *e, int arena, cl_mem piece) {
     return code;
 }
 
-static cl_int treat(opencl_executable *e, sm_weights_action action, int arena, cl_mem piece) {
-    if (weights_bytes(e, arena) == 0) {
-        return action == SM_WEIGHTS_RESTORE ? fill_with_stale_bytes(e, arena) : CL_SUCCESS;
-    }
-    return action == SM_WEIGHTS_KEEP ? copy_part(e, e->arenas[arena], 0, e->weights[arena], 0, weights_bytes(e, arena))
-                                     : exchange(e, arena, piece);
-}
-
 sm_status opencl_keep_weights(sm_executable *executable, sm_weights_action action) {
     opencl_executable *e = (opencl_executable *)executable;
     if (action == SM_WEIGHTS_DROP) {
@@ -324,7 +313,12 @@ sm_status opencl_keep_weights(sm_executable *executable, sm_weights_action actio
     cl_mem piece = NULL;
     cl_int code = action == SM_WEIGHTS_KEEP ? CL_SUCCESS : create_copy(e, EXCHANGE_BYTES, &piece);
     for (int i = 0; i < e->n_arenas && code == CL_SUCCESS; i++) {
-        code = treat(e, action, i, piece);
+        if (weights_bytes(e, i) == 0) {
+            code = action == SM_WEIGHTS_RESTORE ? fill_with_stale_bytes(e, i) : CL_SUCCESS;
+        } else {
+            code = action == SM_WEIGHTS_KEEP ? copy_part(e, e->arenas[i], 0, e->weights[i], 0, weights_bytes(e, i))
+                                             : exchange(e, i, piece);
+        }
     }
     opencl_release_buffer(piece); // after the started work
     if (is_refused(code)) {

@@ -57,10 +57,7 @@ static sm_status start_waiter(opencl_device *device) {
     if (device->waiter != NULL) {
         return SM_OK;
     }
-    opencl_waiter *w = calloc(1, sizeof *w);
-    if (w == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory to wait in", id_of(device));
-    }
+    opencl_waiter *w = sm_calloc(1, sizeof *w);
     pthread_mutex_init(&w->lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

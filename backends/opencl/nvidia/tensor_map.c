@@ -83,10 +83,7 @@ typedef struct {
 static sm_status make_room(opencl_executable *e) {
     cl_int code = CL_SUCCESS;
     const size_t n_bytes = opencl_map_bytes(e->base.plan);
-    map_room *room = calloc(1, sizeof *room + ((size_t)e->n_arenas + 1) * sizeof room->addresses[0]);
-    if (room == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for %d addresses", id_of(e->device), e->n_arenas);
-    }
+    map_room *room = sm_calloc(1, sizeof *room + ((size_t)e->n_arenas + 1) * sizeof room->addresses[0]);
     e->family_data = room;
     room->buffer = opencl.clCreateBuffer(e->device->context, CL_MEM_READ_WRITE, n_bytes, NULL, &code);
     SM_TRY(opencl_check(id_of(e->device), "clCreateBuffer, tensor maps", code));

@@ -74,9 +74,9 @@ static sm_status share_words(const opencl_device *device) {
     opencl_links *l = p->links;
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     l->told_bytes = (opencl_word_at(OPENCL_MATTERS * p->n_processes) + page - 1) / page * page;
-    l->told = calloc((size_t)p->n_processes, sizeof *l->told);
+    l->told = sm_calloc((size_t)p->n_processes, sizeof *l->told);
     const int own = os_open_nameless();
-    const bool is_there = l->told != NULL && own >= 0 && ftruncate(own, (off_t)l->told_bytes) == 0;
+    const bool is_there = own >= 0 && ftruncate(own, (off_t)l->told_bytes) == 0;
     const sm_status mapped =
         is_there ? map(device, own, &l->told[p->rank]) : sm_fail(SM_ERR_OOM, "%s: no memory for words", id_of(device));
     sm_status status = SM_OK;
@@ -167,10 +167,7 @@ static sm_status try_links(opencl_device *device) {
 
 static sm_status join(opencl_device *device, opencl_links *l, const char *name) {
     opencl_peers *p = device->peers;
-    l->connections = malloc((size_t)p->n_processes * sizeof *l->connections);
-    if (l->connections == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for %d processes", id_of(device), p->n_processes);
-    }
+    l->connections = sm_malloc((size_t)p->n_processes * sizeof *l->connections);
     SM_TRY(host_meet(name, p->rank, p->n_processes, l->connections));
     SM_TRY(cuda_check(id_of(device), "cuCtxSetCurrent", cuda.context_set(p->context)));
     SM_TRY(cuda_check(id_of(device), "cuStreamCreate", cuda.stream_create(&l->pushing, 1)));
@@ -184,10 +181,7 @@ sm_status opencl_links_join(sm_device *base, const unsigned char id[SM_COLLECTIV
     opencl_device *device = (opencl_device *)base;
     opencl_peers *p = device->peers;
     SM_TRY(opencl_peers_begin(device, rank, n_processes));
-    p->links = calloc(1, sizeof *p->links);
-    if (p->links == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory to reach other devices", id_of(device));
-    }
+    p->links = sm_calloc(1, sizeof *p->links);
     p->links->leave = leave;
     p->is_busy = true;
     const sm_status status = join(device, p->links, (const char *)id);

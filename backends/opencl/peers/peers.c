@@ -45,10 +45,7 @@ sm_status opencl_peers_find_card(sm_device *base) {
     }
     SM_TRY(cuda_load());
     SM_TRY(find_card(device, &p.card));
-    device->peers = calloc(1, sizeof *device->peers);
-    if (device->peers == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory to reach other devices", id_of(device));
-    }
+    device->peers = sm_calloc(1, sizeof *device->peers);
     *device->peers = p;
     return SM_OK;
 }

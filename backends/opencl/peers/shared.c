@@ -126,10 +126,7 @@ static sm_status take_from(const opencl_device *device, opencl_shared *s, int ra
 
 sm_status opencl_link(opencl_device *device, opencl_shared *s) {
     const opencl_peers *p = device->peers;
-    s->linked = calloc((size_t)p->n_processes, sizeof *s->linked);
-    if (s->linked == NULL) {
-        return sm_fail(SM_ERR_OOM, "%s: no memory for %d processes", id_of(device), p->n_processes);
-    }
+    s->linked = sm_calloc((size_t)p->n_processes, sizeof *s->linked);
     s->linked[p->rank].address = s->address;
     SM_TRY(cuda_check(id_of(device), "cuCtxSetCurrent", cuda.context_set(p->context)));
     SM_TRY(send_to_all(device, s));

@@ -25,19 +25,14 @@ static const opencl_recipe common[] = {
 };
 enum { N_COMMON = sizeof common / sizeof common[0] };
 
-static bool has_stem(const opencl_recipe *r, const char *stem) {
-    for (int i = 0; i < OPENCL_MOST_STEMS && r->stems[i] != NULL; i++) {
-        if (strcmp(r->stems[i], stem) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 // The common program with the kernels of a file; NULL: none.
 static const opencl_recipe *find_common(const char *stem) {
     for (int i = 0; i < N_COMMON; i++) {
-        if (strcmp(common[i].name, stem) == 0 || has_stem(&common[i], stem)) {
+        bool has = strcmp(common[i].name, stem) == 0;
+        for (int k = 0; k < OPENCL_MOST_STEMS && common[i].stems[k] != NULL; k++) {
+            has |= strcmp(common[i].stems[k], stem) == 0;
+        }
+        if (has) {
             return &common[i];
         }
     }
@@ -80,26 +75,19 @@ sm_status opencl_open_to_build(const opencl_facts *facts, opencl_device *device)
     return opencl_create_context(device);
 }
 
-// The most informative line of a build log: the first with "error", or the first.
-static void first_error(const char *log, char *line, size_t size_bytes) {
-    const char *error = strstr(log, "error");
-    const char *start = error != NULL ? error : log;
+// Names the most informative line of the log: the first with "error", or the first.
+static sm_status fail_build(const opencl_device *device, const char *name, cl_program program, cl_int code) {
+    size_t size_bytes = 0;
+    char line[512];
+    opencl.clGetProgramBuildInfo(program, opencl_target(device), CL_PROGRAM_BUILD_LOG, 0, NULL, &size_bytes);
+    char *log = sm_calloc(size_bytes + 1, 1);
+    opencl.clGetProgramBuildInfo(program, opencl_target(device), CL_PROGRAM_BUILD_LOG, size_bytes, log, NULL);
+    const char *start = strstr(log, "error") != NULL ? strstr(log, "error") : log;
     while (start > log && start[-1] != '\n') {
         start--;
     }
-    snprintf(line, size_bytes, "%.*s", (int)strcspn(start, "\n"), start);
-}
-
-static sm_status fail_build(const opencl_device *device, const char *name, cl_program program, cl_int code) {
-    size_t size_bytes = 0;
-    char line[512] = "";
-    opencl.clGetProgramBuildInfo(program, opencl_target(device), CL_PROGRAM_BUILD_LOG, 0, NULL, &size_bytes);
-    char *log = calloc(size_bytes + 1, 1);
-    if (log != NULL) {
-        opencl.clGetProgramBuildInfo(program, opencl_target(device), CL_PROGRAM_BUILD_LOG, size_bytes, log, NULL);
-        first_error(log, line, sizeof line);
-        free(log);
-    }
+    snprintf(line, sizeof line, "%.*s", (int)strcspn(start, "\n"), start);
+    free(log);
     return sm_fail(SM_ERR_DEVICE, "%s: the kernels of '%s' do not build: %s: %s", id_of(device), name,
                    opencl_error_name(code), line[0] != '\0' ? line : "the driver gives no log");
 }
@@ -174,15 +162,6 @@ static unsigned char *get_binary(cl_program program, size_t *size_bytes) {
         return NULL;
     }
     return binary;
-}
-
-static void store_binary(const char *key, cl_program program) {
-    size_t size_bytes = 0;
-    unsigned char *binary = get_binary(program, &size_bytes);
-    if (binary != NULL) {
-        opencl_cache_store(key, binary, size_bytes);
-    }
-    free(binary);
 }
 
 // Replaces the program by the one that the recipe makes from it.
@@ -294,32 +273,26 @@ static sm_status make_program(opencl_device *device, const opencl_recipe *r, con
     if (!f->keeps_builds && opencl_cache_load(q.key, &binary, &size_bytes) != SM_OK) {
         warn_of_cache(&device->base.info);
     }
-    if (binary == NULL || !build_binary(device, q.options, binary, size_bytes, program)) {
-        free(binary);
-        SM_TRY(build_texts(device, r->name, q.texts, q.n, q.options, program));
-        SM_TRY(r->rewrite != NULL ? rewrite(device, r, q.options, program) : SM_OK);
-        if (!f->keeps_builds) {
-            store_binary(q.key, *program);
-        }
-    } else {
+    const bool is_kept = binary != NULL && build_binary(device, q.options, binary, size_bytes, program);
+    free(binary);
+    if (is_kept) {
+        return SM_OK;
+    }
+    SM_TRY(build_texts(device, r->name, q.texts, q.n, q.options, program));
+    SM_TRY(r->rewrite != NULL ? rewrite(device, r, q.options, program) : SM_OK);
+    binary = f->keeps_builds ? NULL : get_binary(*program, &size_bytes);
+    if (binary != NULL) {
+        opencl_cache_store(q.key, binary, size_bytes);
         free(binary);
     }
     return SM_OK;
 }
 
-// The device owns the program from now on, also after a failure.
-static sm_status keep_program(opencl_device *device, const char *key, cl_program program) {
-    opencl_program *added = calloc(1, sizeof *added);
-    char *copy = strdup(key);
-    if (added == NULL || copy == NULL) {
-        opencl.clReleaseProgram(program);
-        free(added);
-        free(copy);
-        return sm_fail(SM_ERR_OOM, "%s: no memory for a program", id_of(device));
-    }
-    *added = (opencl_program){.next = device->programs, .key = copy, .program = program};
+// The device owns the program from now on.
+static void keep_program(opencl_device *device, const char *key, cl_program program) {
+    opencl_program *added = sm_malloc(sizeof *added);
+    *added = (opencl_program){.next = device->programs, .key = sm_strdup(key), .program = program};
     device->programs = added;
-    return SM_OK;
 }
 
 enum { OWN_KEY_SIZE = 512 };
@@ -381,7 +354,8 @@ sm_status opencl_get_program(opencl_device *device, const char *stem, const char
         return SM_OK;
     }
     SM_TRY(make_program(device, &r, options, program));
-    return keep_program(device, key, *program);
+    keep_program(device, key, *program);
+    return SM_OK;
 }
 
 sm_status opencl_get_kernel(opencl_device *device, const char *stem, const char *options, const char *name,
@@ -397,20 +371,15 @@ sm_status opencl_get_kernel(opencl_device *device, const char *stem, const char 
     return SM_OK;
 }
 
-// The file's name, for compiler messages.
-static void write_line(const char *path, char *line, size_t size_bytes) {
-    const char *base = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
-    int used = snprintf(line, size_bytes, "#line 1 \"%.200s\"\n", base);
-    for (int i = 9; i < used - 2; i++) {
-        line[i] = line[i] == '"' || line[i] == '\\' ? '_' : line[i];
-    }
-}
-
 static sm_status build_own(const opencl_device *device, const sm_own_kernel *own, cl_program *program) {
     text_part texts[MOST_TEXTS];
     cl_uint n = 0;
-    char line[256];
-    write_line(own->name, line, sizeof line);
+    char line[256]; // the file's name, for compiler messages
+    const char *base = strrchr(own->name, '/') != NULL ? strrchr(own->name, '/') + 1 : own->name;
+    const int used = snprintf(line, sizeof line, "#line 1 \"%.200s\"\n", base);
+    for (int i = 9; i < used - 2; i++) {
+        line[i] = line[i] == '"' || line[i] == '\\' ? '_' : line[i];
+    }
     SM_TRY(add_texts(device, "philox", texts, &n));
     texts[n++] = (text_part){line, strlen(line)};
     texts[n++] = (text_part){own->source, strlen(own->source)};
@@ -427,7 +396,7 @@ sm_status opencl_get_own_kernel(opencl_device *device, const sm_own_kernel *own,
     if (find_program(device, key) == NULL) {
         cl_program program = NULL;
         SM_TRY(build_own(device, own, &program));
-        SM_TRY(keep_program(device, key, program));
+        keep_program(device, key, program);
     }
     *kernel = opencl.clCreateKernel(find_program(device, key)->program, name, &code);
     if (code != CL_SUCCESS) {
