@@ -45,6 +45,15 @@ static int run(const char *arguments) {
     return WEXITSTATUS(status);
 }
 
+// A busy machine may stop an op of so short a row until the row contradicts itself: then it is measured again.
+static int run_steady(const char *arguments) {
+    int code = run(arguments);
+    for (int i = 0; i < 10 && strstr(out, "contradicts itself") != NULL; i++) {
+        code = run(arguments);
+    }
+    return code;
+}
+
 static void expect(const char *arguments, int code, const char *in_err) {
     int found = run(arguments);
     if (found != code || strstr(err, in_err) == NULL) {
@@ -94,7 +103,7 @@ static void repeat_row(const char *command, int number) {
     };
     char arguments[128];
     snprintf(arguments, sizeof(arguments), "compare r.json#%d -o json", number);
-    if (run(arguments) != 0) {
+    if (run_steady(arguments) != 0) {
         fail_msg("%s: row %d: %s\n%s", command, number, err, out);
     }
     json_auto_t *whole = parsed(out);
@@ -108,7 +117,7 @@ static void repeat_row(const char *command, int number) {
 static void expect_reproducible(const char *command, int n_rows) {
     char arguments[COMMAND_SIZE];
     snprintf(arguments, sizeof(arguments), "%s --no-peaks -r 2 -w 1 -o json", command);
-    run(arguments); // 1 where no row is ok
+    run_steady(arguments); // 1 where no row is ok
     json_auto_t *rows = parsed(out);
     if ((int)json_array_size(rows) != n_rows) {
         fail_msg("%s: %zu rows, not %d: %s", command, json_array_size(rows), n_rows, err);
@@ -156,7 +165,7 @@ TEST(test_opencl_row_comes_back) {
 TEST(test_sweep_rows_come_back) {
     remove(at("r.json"));
     expect("run -m tiny --backend reference -b 1,10000 --seq-len 16 -w 0 -r 1 --no-peaks --mode naive,fused "
-           "--without flash_attention --max-memory 0.5 --timeout 100 --output-file r.json",
+           "--without flash_attention --max-memory 0.5 --timeout 100 --no-phases --output-file r.json",
            0, "");
     for (int i = 1; i <= 4; i++) {
         repeat_row("sweep", i);
