@@ -365,7 +365,7 @@ tests: $(TESTS) $(TEST_SHIMS) $(TEST_LIBRARIES) $(B)/stepmark $(PARTS) $(B)/smal
 # there. The build folder caches compiled and tuned kernels. PoCL takes longer to compile a kernel than a test to run it:
 # outside of the long tests it does not optimise. Threads that spin while they wait take time from the tests next to it.
 # Ceilings of memory are measured as on a machine of small caches (tests/support/small_caches.c).
-LONGEST_TESTS := opencl_narrow opencl exercise sweep verify cli drivers spot_check cheats loader recipe screens ladder \
+LONGEST_TESTS := opencl_narrow opencl exercise judge sweep verify cli drivers spot_check cheats loader recipe screens ladder \
                  recompute walk cpu_product loop_program page again optimizers trainer gradient_check run_outputs \
                  file_faults cpu_pool allocations course tokenize cpu_memory
 # PoCL 7.1 computes wrongly without optimising.

@@ -88,12 +88,17 @@
       "make a page of a training step: every op with its numbers, times and sources",                                 \
       .examples = {"stepmark page --output step.html", "stepmark page --arch llama --mode fused --output fused.html", \
                    "stepmark page --run run --text \"int main(void) { return 0; }\" --output trained.html"})          \
-    X(EXERCISE, "exercise", cli_exercise, cli_exercise_table,                                                         \
+    X(EXERCISE, "exercise", cli_exercise, cli_judge_table,                                                            \
       "write a kernel (the function that computes an op) yourself: get a first file, and check it",                   \
       .operands = "[NAME]",                                                                                           \
       .examples = {"stepmark exercise layernorm_backward --init mine",                                                \
                    "stepmark exercise layernorm_backward --check mine/layernorm_backward.c",                          \
                    "stepmark exercise --progress mine"})                                                              \
+    X(JUDGE, "judge", cli_judge, cli_judge_table,                                                                     \
+      "check and time kernels that others wrote, of one person or of a class: each in a process of its own",          \
+      .operands = "FILE|DIR...",                                                                                      \
+      .examples = {"stepmark judge gelu_forward.c -o jsonl",                                                          \
+                   "stepmark judge submissions --kind gelu_forward --against best.c -o csv", "stepmark judge class"}) \
     X(LADDER, "ladder", cli_ladder, cli_ladder_table,                                                                 \
       "measure an op from three loops to the shipped kernel, and the gain of each change", .operands = "[NAME]",      \
       .examples = {"stepmark ladder", "stepmark ladder matmul", "stepmark ladder matmul --source blocked"})           \
@@ -108,7 +113,7 @@
       .with = "--vocab-size, --show or --convert", .operands = "FILE...|TEXT...")                                     \
     X(TRAIN, "train", cli_train, cli_no_table, "train a model on a data file; prints one line a step",                \
       .exit_code = 143, .exit_meaning = "ended by SIGTERM (train --run)",                                             \
-      .examples = {"stepmark train --data my.txt",                                                  \
+      .examples = {"stepmark train --data my.txt",                                                                    \
                    "stepmark train --data tokens --global-batch 16 --epochs 1 --save-every 500 --run run --resume "   \
                    "auto",                                                                                            \
                    "stepmark train -m small --lr 6e-4 --warmup-steps 10 --schedule cosine --grad-clip 1"})            \

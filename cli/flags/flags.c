@@ -44,9 +44,10 @@ enum {
     MODELLED = STEPPED | INIT,
     LOOPED = LOOP | TRAIN | RUN | ADVISE | CLI_LISTED, // of run: makes configurations loops
     ASKED = GENERATE | EVAL,                           // of a trained model
+    CHECKED = EXERCISE | JUDGE,                        // of somebody's kernels
     OPENED = FED | PEAKS | VERIFY | LADDER | ASKED,    // open a device
     SHOWN = MEASURED | PROFILE | LOOP | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE |
-            AGAIN | LEADERBOARD | EVAL | CHECK_RUN | SCALING | EXERCISE | LADDER, // print a table
+            AGAIN | LEADERBOARD | EVAL | CHECK_RUN | SCALING | CHECKED | LADDER, // print a table
 };
 
 // Largest values: each alone keeps a tensor's size within 64 bits; code that multiplies them checks for overflow.
@@ -315,18 +316,20 @@ static const cli_flag flags[] = {
     {"Exercise", "progress", 0, CLI_CODE, "DIR", NULL,
      "check all exercises of a folder: which files are right, and which exercise is next", EXERCISE,
      AT(learn.solutions)},
-    {"Exercise", "check-all", 0, CLI_CODE, "DIR", NULL,
-     "for a class: check the files in each subfolder of DIR, and write a row for each", EXERCISE, AT(learn.check_all)},
+    {"Judge", "kind", 0, CLI_TEXT, "OP", NULL,
+     "op that all files compute; not given: the one that a file is named like, gelu_forward.c", JUDGE, AT(learn.kind)},
+    {"Judge", "against", 0, CLI_CODE, "FILE", NULL, "with --kind: also compare times with this kernel's, in turns",
+     JUDGE, AT(learn.against)},
     {"Device", "backend", 0, CLI_TEXTS, "NAME[,NAME]", "all",
      "backends or devices (see `stepmark devices`); all: every one that is not the reference",
-     FED | VERIFY | PEAKS | ASKED | LADDER | PAGE | ESTIMATE | EXERCISE, AT(device.backends),
+     FED | VERIFY | PEAKS | ASKED | LADDER | PAGE | ESTIMATE | CHECKED, AT(device.backends),
      UNLIKE({ADVISE | PROFILE | LOOP | ABLATE | PEAKS | TRAIN | ASKED | LADDER, .argument = "NAME", .initial = "cpu",
              .help = "backend or device (see `stepmark devices`)"},
             {PAGE, .initial = "reference,all",
              .help = "backends or devices to time the step on (see `stepmark devices`); none: no times"},
             {ESTIMATE, .argument = "NAME", .initial = "cpu", .help = "device whose memory must suffice"},
-            {EXERCISE, .group = "Exercise", .argument = "NAME", .initial = "opencl",
-             .help = "device on which a FILE.cl is checked"})},
+            {EXERCISE, .group = "Exercise"}, {JUDGE, .group = "Judge"},
+            {CHECKED, .argument = "NAME", .initial = "opencl", .help = "device on which a FILE.cl is checked"})},
     {"Device", "threads", 't', CLI_INTS, "N[,N]", NULL, "threads; not given: one a core",
      FED | VERIFY | PEAKS | ASKED | LADDER | TOKENIZER | TOKENIZE, AT(device.threads), WITHIN(1, 4096),
      UNLIKE({ADVISE, .help = "threads; not given: one a core, and half of them"},
@@ -411,8 +414,10 @@ static const cli_flag flags[] = {
     {"Measurement", "max-time", 0, CLI_REAL, "SECONDS", "60", "with --max-noise: sample for at most; 0: no limit",
      NOT_ADVISE(SWEPT) | LOOP, AT(measure.max_time_s), WITHIN(0, 1e9)},
     {"Measurement", "no-peaks", 0, CLI_SWITCH, NULL, NULL,
-     "do not measure the device's ceilings (highest possible speeds): no % of peak", SWEPT | LOOP | LADDER | EXERCISE,
-     AT(measure.no_peaks), UNLIKE({EXERCISE, .group = "Exercise", .help = "do not measure times and ceilings"})},
+     "do not measure the device's ceilings (highest possible speeds): no % of peak", SWEPT | LOOP | LADDER | CHECKED,
+     AT(measure.no_peaks),
+     UNLIKE({EXERCISE, .group = "Exercise"}, {JUDGE, .group = "Judge"},
+            {CHECKED, .help = "do not measure times and ceilings"})},
     {"Measurement", "no-phases", 0, CLI_SWITCH, NULL, NULL,
      "leave out the instrumented steps: no times of forward, backward and optimizer", SWEPT | LOOP,
      AT(measure.no_phases)},
@@ -420,11 +425,13 @@ static const cli_flag flags[] = {
     {"Limits", "delay", 0, CLI_REAL, "SECONDS", "0", "pause between rows, to cool down", MEASURED, AT(measure.delay_s),
      WITHIN(0, 86400)},
     {"Limits", "timeout", 0, CLI_REAL, "SECONDS", "0", "longest time for a row; 0: no limit",
-     MEASURED | PROFILE | LOOP | EXERCISE, AT(measure.timeout_s), WITHIN(0, 1e9),
+     MEASURED | PROFILE | LOOP | CHECKED, AT(measure.timeout_s), WITHIN(0, 1e9),
      UNLIKE({ADVISE, .initial = "120",
              .help = "longest time for a run; a configuration that would take longer at the default's speed is not "
                      "tried; 0: no limit"},
-            {EXERCISE, .group = "Exercise", .initial = "10", .help = "longest time for all cases together",
+            {EXERCISE, .group = "Exercise"}, {JUDGE, .group = "Judge"},
+            {CHECKED, .initial = "10",
+             .help = "longest time for compiling a file, for its cases together, and for its timed calls together",
              WITHIN(0.1, 3600)})},
     {"Limits", "max-memory", 0, CLI_REAL, "GIB", "0",
      "most memory for a configuration's tensors; 0: nine tenths of the memory available at the start", RUN | ADVISE,

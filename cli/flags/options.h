@@ -219,10 +219,11 @@ typedef struct cli_options {
         const char *init; // folder
         const char *check;
         const char *solutions; // folder
-        const char *check_all; // folder
-        int64_t hint;          // level; 0: none
-        int language;          // sm_own_language
-        const char *source;    // of a rung
+        const char *kind;      // of op
+        const char *against;
+        int64_t hint;       // level; 0: none
+        int language;       // sm_own_language
+        const char *source; // of a rung
         const char *shape;
         const char *filter;
         int64_t max_elems; // 0 = no limit

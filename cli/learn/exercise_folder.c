@@ -1,4 +1,4 @@
-// exercise_folder.c: `stepmark exercise --progress DIR` and `--check-all DIR`.
+// exercise_folder.c: `stepmark exercise --progress DIR`.
 #include "cli/learn/exercise_folder.h"
 
 #include <dirent.h>
@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "bench/tables/show.h"
+#include "cli/learn/judge.h"
 #include "cli/output/notes.h"
 #include "learn/exercise/exercise.h"
 #include "src/io/shell_word.h"
@@ -29,18 +30,6 @@ static const sm_column progress_columns[] = {
 };
 static const sm_table progress_table = {"exercises", progress_columns,
                                         (int)(sizeof(progress_columns) / sizeof(progress_columns[0]))};
-
-static const sm_column class_columns[] = {
-    TEXT("student", "subfolder with the student's files", "student"),
-    {SM_COLUMN("n_right", SM_COLUMN_INTEGER, "", "exercises that are right"), .heading = "right"},
-    {SM_COLUMN("n_wrong", SM_COLUMN_INTEGER, "", "exercises that are wrong"), .heading = "wrong"},
-    {SM_COLUMN("n_missing", SM_COLUMN_INTEGER, "", "exercises without a file"), .heading = "no file"},
-    TEXT("is_right", "exercises that are right", NULL),
-    TEXT("is_wrong", "exercises that are wrong", "wrong exercises"),
-    TEXT("why", "of the first of these: the known mistake, or the first wrong number", "first mistake"),
-};
-static const sm_table class_table = {"students", class_columns,
-                                     (int)(sizeof(class_columns) / sizeof(class_columns[0]))};
 
 // --- one folder ------------------------------------------------------------------------------------
 
@@ -64,14 +53,13 @@ static void set_text(json_t *record, const char *name, const char *text) {
 // The record of one exercise. A file that cannot be checked is wrong, with the reason.
 static sm_status check_one(const cli_options *options, const sm_exercise *exercise, const char *folder,
                            json_t **record) {
-    const sm_exercise_options how = {.timeout_s = options->measure.timeout_s,
-                                     .without_times = true,
-                                     .device = options->device.backends.texts[0],
-                                     .interrupted = &cli_interrupted};
+    sm_exercise_options how = cli_judge_options(options);
     char path[PATH_MAX];
+    const char *file = path;
     sm_exercise_report report = {.n_cases = 0};
     const bool is_there = find_file(folder, exercise, path);
-    const sm_status status = is_there ? sm_exercise_check(exercise, path, &how, &report) : SM_OK;
+    how.without_times = true;
+    const sm_status status = is_there ? sm_exercise_check(exercise->kind, &file, 1, &how, &report) : SM_OK;
     if (status == SM_ERR_OOM || status == SM_ERR_INTERRUPTED || status == SM_ERR_UNSUPPORTED) {
         sm_exercise_report_free(&report);
         return status;
@@ -151,82 +139,5 @@ sm_status cli_exercise_progress(const cli_options *options) {
     }
 cleanup:
     json_decref(records);
-    return status;
-}
-
-// --- a class ---------------------------------------------------------------------------------------
-
-static int is_listed(const struct dirent *entry) { return entry->d_name[0] != '.'; }
-
-// The names of those in a state, "a, b".
-static json_t *names_in_state(const json_t *records, const char *state) {
-    char text[SM_EXERCISE_TEXT] = "";
-    for (size_t i = 0; i < json_array_size(records); i++) {
-        const json_t *record = json_array_get(records, i);
-        if (is_in_state(record, state)) {
-            snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s", text[0] != '\0' ? ", " : "",
-                     json_string_value(json_object_get(record, "exercise")));
-        }
-    }
-    return sm_json_text(text);
-}
-
-static json_t *first_mistake(const json_t *records) {
-    for (size_t i = 0; i < json_array_size(records); i++) {
-        const json_t *record = json_array_get(records, i);
-        if (is_in_state(record, "wrong")) {
-            const char *why = json_string_value(json_object_get(record, "why"));
-            return sm_json_text(why != NULL ? why : json_string_value(json_object_get(record, "wrong")));
-        }
-    }
-    return json_null();
-}
-
-static sm_status add_student(const cli_options *options, const char *name, json_t *students) {
-    char folder[PATH_MAX];
-    struct stat info;
-    json_t *records = json_array();
-    sm_status status = SM_OK;
-    const int n = snprintf(folder, sizeof(folder), "%s/%s", options->learn.check_all, name);
-    if (n < (int)sizeof(folder) && lstat(folder, &info) == 0 && S_ISDIR(info.st_mode)) {
-        SM_TRY_GOTO(check_folder(options, folder, records));
-        json_t *row =
-            json_pack("{s:o, s:i, s:i, s:i}", "student", sm_json_bytes(name), "n_right", count_state(records, "right"),
-                      "n_wrong", count_state(records, "wrong"), "n_missing", count_state(records, "-"));
-        sm_json_set_new(row, "is_right", names_in_state(records, "right"));
-        sm_json_set_new(row, "is_wrong", names_in_state(records, "wrong"));
-        sm_json_set_new(row, "why", first_mistake(records));
-        json_array_append_new(students, row);
-    }
-cleanup:
-    json_decref(records);
-    return status;
-}
-
-sm_status cli_exercise_check_all(const cli_options *options) {
-    struct dirent **entries = NULL;
-    json_t *students = json_array();
-    int n = 0;
-    sm_status status = check_is_folder("--check-all", options->learn.check_all);
-    SM_TRY_GOTO(status);
-    n = scandir(options->learn.check_all, &entries, is_listed, alphasort);
-    for (int i = 0; i < n && status == SM_OK; i++) {
-        status = add_student(options, entries[i]->d_name, students);
-    }
-    SM_TRY_GOTO(status);
-    if (json_array_size(students) == 0) {
-        status = sm_fail(SM_ERR_USAGE,
-                         "--check-all: %s has no folders; it needs one for each student, with files "
-                         "such as loss_mean.c",
-                         options->learn.check_all);
-        goto cleanup;
-    }
-    status = sm_record_write_all(&class_table, (sm_format)options->out.format, stdout, students);
-cleanup:
-    for (int i = 0; i < n; i++) {
-        free(entries[i]);
-    }
-    free(entries);
-    json_decref(students);
     return status;
 }

@@ -1,4 +1,4 @@
-// exercise_folder.h: checks folders of exercises: one student's, and a class's.
+// exercise_folder.h: checks a folder of exercises.
 #ifndef STEPMARK_CLI_LEARN_EXERCISE_FOLDER_H
 #define STEPMARK_CLI_LEARN_EXERCISE_FOLDER_H
 
@@ -6,8 +6,5 @@
 
 // Writes a row for each exercise: which of the files DIR/NAME.c and DIR/NAME.cl are right, and which exercise is next.
 sm_status cli_exercise_progress(const cli_options *options);
-
-// Writes a row for each subfolder of a folder: a student's files.
-sm_status cli_exercise_check_all(const cli_options *options);
 
 #endif

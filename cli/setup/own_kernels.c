@@ -71,7 +71,8 @@ static sm_status load_apart(int n_threads) {
         words[3 * i + 1] = own.files[i].library;
         words[3 * i + 2] = (char *)own.paths[i];
     }
-    SM_TRY(sm_own_process_start(os_program(), words, n_threads, own.list, own.n, &own.process));
+    SM_TRY(sm_own_process_start(os_program(), words, &(sm_own_process_options){.n_threads = n_threads}, own.list, own.n,
+                                &own.process));
     own.call_ns = sm_own_process_call_ns(own.process);
     return sm_own_process_state(own.process);
 }

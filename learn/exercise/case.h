@@ -35,7 +35,8 @@ enum { SM_CASE_OPERANDS = SM_MAX_IN + SM_MAX_OUT };
 
 typedef struct {
     sm_op_kind kind;
-    int index; // op_cases.h
+    int index;     // op_cases.h
+    uint64_t seed; // of its inputs
     char text[SM_CASE_TEXT_SIZE];
     sm_plan *plan;
     const sm_op *op;
@@ -68,6 +69,11 @@ static inline int sm_case_tensor(const sm_exercise_case *c, const sm_case_operan
 
 // Whether an output lies in the place of this input.
 bool sm_case_is_overwritten(const sm_exercise_case *c, const sm_case_operand *input);
+
+// Other inputs for a case: of the next seed, with what comes before its op; and then, once the operands hold a kernel's
+// results, the right ones.
+sm_status sm_case_renew(sm_exercise_case *c, sm_device *reference, uint64_t seed);
+sm_status sm_case_expect(sm_exercise_case *c, sm_device *reference);
 
 // Address of an operand by its name, and value of a letter or an attribute.
 static inline sm_own_member sm_case_member(const sm_exercise_case *c, const char *name) {

@@ -10,7 +10,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "clock.h"
 #include "learn/own_kernels/confine.h"
 #include "os/call_filter.h"
 #include "os/os.h"
@@ -24,10 +23,7 @@ enum {
 };
 static const rlim_t most_memory_bytes = (rlim_t)1 << 30; // in addition to what the process has
 static const rlim_t most_driver_bytes = (rlim_t)4 << 30; // likewise, for its own writable memory
-static const int64_t time_for_timing_ns = 60000000;      // 60 ms
-static const int64_t most_for_timing_ns = 1000000000;    // with outputs restored between calls, which may take longer
-static const int64_t least_samples = 5;
-static const double meter_s = 60; // for our kernel and the ceilings, on a device
+static const double meter_s = 60;                        // for our kernel and the ceilings, on a device
 
 // Shared by both processes. The child may write anything into it; only the report depends on it.
 typedef struct {
@@ -76,44 +72,6 @@ static void protect_inputs(const sm_exercise_case *c) {
             mprotect(o->map + o->page_bytes, o->map_bytes - 2 * o->page_bytes, PROT_READ);
         }
     }
-}
-
-static void copy_outputs(sm_exercise_case *timed, bool restores, int which) {
-    for (int i = SM_MAX_IN; i < SM_CASE_OPERANDS; i++) {
-        const sm_case_operand *o = &timed->operands[i];
-        if (o->info != NULL) {
-            memcpy(restores ? sm_case_timed(o, SM_TIMED_LAST) : sm_case_timed(o, which),
-                   restores ? (const char *)o->before : sm_case_timed(o, SM_TIMED_LAST), o->size_bytes);
-        }
-    }
-}
-
-// Uses separate outputs, so that the results of the cases remain. Outputs are restored before each call: timed results
-// are compared, too.
-static double time_one(const sm_own_kernel *kernel, sm_exercise_case *timed) {
-    int64_t least_ns = INT64_MAX;
-    int64_t total_ns = 0;
-    const int64_t begun_ns = sm_now_ns();
-    for (int i = SM_MAX_IN; i < SM_CASE_OPERANDS; i++) {
-        const sm_case_operand *o = &timed->operands[i];
-        const int member = o->info == NULL ? -1 : sm_own_member_index(timed->kind, o->info->name);
-        if (member >= 0) {
-            timed->args.members[member].out = sm_case_timed(o, SM_TIMED_LAST);
-        }
-    }
-    for (int64_t n = 0;
-         n < least_samples || (total_ns < time_for_timing_ns && sm_now_ns() - begun_ns < most_for_timing_ns); n++) {
-        copy_outputs(timed, true, SM_TIMED_LAST);
-        const int64_t before_ns = sm_now_ns();
-        kernel->run(timed->args.members);
-        const int64_t ns = sm_now_ns() - before_ns;
-        least_ns = ns < least_ns ? ns : least_ns;
-        total_ns += ns > 0 ? ns : 1;
-        if (sm_case_draws(n)) {
-            copy_outputs(timed, false, SM_TIMED_DRAWN);
-        }
-    }
-    return (double)least_ns;
 }
 
 static _Noreturn void refuse(void) {
@@ -171,9 +129,6 @@ static int run_check(void *ctx) {
         fflush(stdout);
     }
     shared->is_done = true;
-    if (!c->how->without_times) {
-        shared->result.ns = time_one(&kernel, &cases->list[cases->timed]);
-    }
     _exit(0);
 }
 

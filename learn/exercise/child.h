@@ -26,7 +26,7 @@ typedef struct {
     bool has_address;    // a memory access failed at `address`
     const void *address; // may be NULL
     int case_index;      // the current case
-    double ns;           // of one call of the timed case; 0: not measured
+    double ns;           // of one call of the timed case, on a device; 0: not measured
     char message[512];
     char *printed; // the beginning of its output; the caller frees it
 } sm_child_result;
@@ -43,8 +43,8 @@ typedef struct {
 sm_status sm_exercise_meter_run(const sm_exercise_cases *cases, const sm_exercise_options *how, double own_ns,
                                 sm_exercise_device_times *times);
 
-// Runs every case once, then the timed case until its time is known. SM_ERR_UNSUPPORTED: this system cannot confine a
-// process. SM_ERR_INTERRUPTED: *interrupted was set.
+// Runs every case once, then on a device the timed case until its time is known. SM_ERR_UNSUPPORTED: this system cannot
+// confine a process. SM_ERR_INTERRUPTED: *interrupted was set.
 sm_status sm_exercise_child_run(const char *path, sm_kernel_file *file, const sm_exercise_cases *cases,
                                 const sm_exercise_options *how, sm_child_result *result);
 

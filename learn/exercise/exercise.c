@@ -9,10 +9,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "bench/stats/stats.h"
 #include "ends_with.h"
 #include "learn/exercise/explain.h"
+#include "learn/exercise/times.h"
 #include "learn/own_kernels/kernel_library.h"
 #include "os/file_access.h"
+#include "src/io/input_file.h"
+#include "src/plan/own_process.h"
 
 // --- the file to begin with --------------------------------------------------------------------------
 
@@ -82,11 +86,22 @@ sm_status sm_exercise_write(const sm_exercise *exercise, sm_own_language languag
 
 // --- times -----------------------------------------------------------------------------------------
 
+double sm_exercise_median(const sm_exercise_time *time) {
+    sm_stats stats = {.median = NAN};
+    return time->n > 0 && sm_stats_compute_real(time->ns, time->n, &stats) == SM_OK ? stats.median : NAN;
+}
+
+static sm_exercise_time *add_row(sm_exercise_report *report, const char *who) {
+    sm_exercise_time *row = &report->times[report->n_times++];
+    *row = (sm_exercise_time){.n = 0};
+    snprintf(row->who, sizeof row->who, "%s", who);
+    return row;
+}
+
 static void add_time(sm_exercise_report *report, const char *who, double ns) {
-    if (report->n_times < SM_EXERCISE_ROWS && ns > 0) {
-        sm_exercise_time *row = &report->times[report->n_times++];
-        snprintf(row->who, sizeof row->who, "%s", who);
-        row->ns = ns;
+    if (ns > 0) {
+        sm_exercise_time *row = add_row(report, who);
+        row->ns[row->n++] = ns;
     }
 }
 
@@ -94,32 +109,17 @@ static void add_time(sm_exercise_report *report, const char *who, double ns) {
 static double fastest(const sm_exercise_report *report, int first) {
     double least_ns = INFINITY;
     for (int i = first; i < report->n_times; i++) {
-        least_ns = fmin(least_ns, report->times[i].ns);
+        least_ns = fmin(least_ns, sm_exercise_median(&report->times[i]));
     }
     return least_ns;
 }
 
-// Times one thread of a backend, with that instruction set (NULL: its best); no row if a smaller build lacks it.
-static sm_status time_backend(const char *name, const char *isa, const char *who, const sm_exercise_case *c,
-                              bool has_ceiling, sm_exercise_report *report) {
-    const sm_backend *backend = sm_backend_find(name);
-    sm_device *device = NULL;
-    double ns = 0;
-    sm_status status = backend->open(0, &(sm_open_options){.n_threads = 1, .isa = isa}, &device);
-    if (status != SM_OK) {
-        return isa != NULL && status == SM_ERR_UNSUPPORTED ? SM_OK : status;
-    }
-    SM_TRY_GOTO(sm_case_time(c, device, false, &ns));
-    add_time(report, who, ns);
-    if (has_ceiling) {
-        sm_op_ceiling ceiling;
-        SM_TRY_GOTO(sm_case_ceiling(c, device, fastest(report, 0), &ceiling));
-        report->ceiling_ns = ceiling.ns;
-        report->is_memory_bound = ceiling.is_memory_bound;
-    }
-cleanup:
-    backend->close(device);
-    return status;
+static void describe_timed(const sm_exercise_cases *cases, sm_exercise_report *report) {
+    const sm_exercise_case *c = &cases->list[cases->timed];
+    snprintf(report->timed_on, sizeof report->timed_on, "one thread");
+    snprintf(report->timed_case, sizeof report->timed_case, "%s", c->text);
+    report->flops = sm_op_flops(c->plan, c->op);
+    report->bytes = sm_op_bytes(c->plan, c->op);
 }
 
 static sm_status add_device_times(const sm_exercise_cases *cases, const sm_exercise_options *how, double own_ns,
@@ -133,14 +133,6 @@ static sm_status add_device_times(const sm_exercise_cases *cases, const sm_exerc
     report->ceiling_ns = times.shipped_ns > 0 ? times.ceiling_ns : NAN;
     report->is_memory_bound = times.is_memory_bound;
     return SM_OK;
-}
-
-static sm_status add_times(const sm_exercise_case *c, double own_ns, sm_exercise_report *report) {
-    snprintf(report->timed_on, sizeof report->timed_on, "one thread");
-    add_time(report, "yours", own_ns);
-    SM_TRY(time_backend("reference", NULL, "reference: plain loops, sums in double", c, false, report));
-    SM_TRY(time_backend("cpu", "baseline", "cpu backend, plain instruction set", c, false, report));
-    return time_backend("cpu", NULL, "cpu backend, best instruction set", c, true, report);
 }
 
 // Refuses times below the machine's limits. Times of our own kernels are possible.
@@ -160,11 +152,93 @@ static void refuse_impossible(sm_exercise_report *report, double own_ns) {
     }
 }
 
+// --- times in turns, of C ----------------------------------------------------------------------------
+
+// Of one thread; a smaller build lacks some.
+static const struct {
+    const char *library, *who;
+} ours[] = {{SM_OWN_BACKEND "reference", "reference: plain loops, sums in double"},
+            {SM_OWN_BACKEND "cpu:baseline", "cpu backend, plain instruction set"},
+            {SM_OWN_BACKEND "cpu", "cpu backend, best instruction set"}};
+enum { N_OURS = sizeof ours / sizeof ours[0] };
+
+// The files that were right, then ours.
+typedef struct {
+    sm_timed_kernel *list;
+    int n;
+    sm_exercise_time ours[N_OURS];
+} field;
+
+static sm_status measure_ceiling(const sm_exercise_case *c, const field *f, sm_op_ceiling *ceiling) {
+    const sm_backend *backend = sm_backend_find("cpu");
+    sm_device *device = NULL;
+    double least_ns = INFINITY;
+    for (int i = 0; i < f->n; i++) {
+        least_ns = fmin(least_ns, sm_exercise_median(f->list[i].time));
+    }
+    SM_TRY(backend->open(0, &(sm_open_options){.n_threads = 1}, &device));
+    const sm_status status = sm_case_ceiling(c, device, least_ns, ceiling);
+    backend->close(device);
+    return status;
+}
+
+static sm_status time_field(sm_exercise_cases *cases, const sm_exercise_options *options, field *f) {
+    sm_exercise_case *c = &cases->list[cases->timed];
+    sm_op_ceiling ceiling;
+    double call_ns = 0;
+    SM_TRY(sm_exercise_time_all(c, options, f->list, f->n, &call_ns));
+    SM_TRY(measure_ceiling(c, f, &ceiling));
+    for (int i = 0; i < f->n - N_OURS; i++) {
+        sm_exercise_report *report = f->list[i].report;
+        describe_timed(cases, report);
+        report->call_ns = call_ns;
+        report->ceiling_ns = ceiling.ns;
+        report->is_memory_bound = ceiling.is_memory_bound;
+        report->n_times = report->times[0].n > 0;
+        for (int k = 0; k < N_OURS && report->right; k++) {
+            if (f->ours[k].n > 0) {
+                report->times[report->n_times++] = f->ours[k];
+            }
+        }
+        if (report->right) {
+            refuse_impossible(report, sm_exercise_median(&report->times[0]));
+        }
+    }
+    return SM_OK;
+}
+
+static sm_status time_right(sm_op_kind kind, const sm_kernel_file *files, const char *const *paths, int n,
+                            const sm_exercise_options *options, sm_exercise_report *reports) {
+    sm_exercise_cases cases = {.list = NULL};
+    field f = {.list = sm_calloc((size_t)n + N_OURS, sizeof *f.list)};
+    sm_status status = SM_OK;
+    for (int i = 0; i < n; i++) {
+        if (reports[i].right && files[i].language == SM_OWN_C) {
+            f.list[f.n++] = (sm_timed_kernel){.library = files[i].library,
+                                              .path = paths[i],
+                                              .time = add_row(&reports[i], "yours"),
+                                              .report = &reports[i],
+                                              .left_s = options->timeout_s};
+        }
+    }
+    if (f.n > 0) {
+        for (int i = 0; i < N_OURS; i++) {
+            snprintf(f.ours[i].who, sizeof f.ours[i].who, "%s", ours[i].who);
+            f.list[f.n++] = (sm_timed_kernel){.library = ours[i].library, .time = &f.ours[i]};
+        }
+        SM_TRY_GOTO(sm_exercise_cases_open(kind, &cases));
+        SM_TRY_GOTO(time_field(&cases, options, &f));
+    }
+cleanup:
+    sm_exercise_cases_close(&cases);
+    free(f.list);
+    return status;
+}
+
 // --- the check -------------------------------------------------------------------------------------
 
 static sm_status run_and_judge(sm_exercise_cases *cases, const char *path, sm_kernel_file *file,
                                const sm_exercise_options *options, sm_exercise_report *report) {
-    const sm_exercise_case *timed = &cases->list[cases->timed];
     sm_child_result result;
     sm_status status = sm_exercise_child_run(path, file, cases, options, &result);
     report->printed = result.printed;
@@ -178,14 +252,11 @@ static sm_status run_and_judge(sm_exercise_cases *cases, const char *path, sm_ke
     if (report->right && result.ns > 0) {
         sm_exercise_judge_timed(cases, report);
     }
-    if (!report->right || options->without_times) {
+    if (!report->right || options->without_times || file->language == SM_OWN_C) {
         return SM_OK;
     }
-    snprintf(report->timed_case, sizeof report->timed_case, "%s", timed->text);
-    report->flops = sm_op_flops(timed->plan, timed->op);
-    report->bytes = sm_op_bytes(timed->plan, timed->op);
-    SM_TRY(file->language == SM_OWN_OPENCL ? add_device_times(cases, options, result.ns, report)
-                                           : add_times(timed, result.ns, report));
+    describe_timed(cases, report);
+    SM_TRY(add_device_times(cases, options, result.ns, report));
     refuse_impossible(report, result.ns);
     return SM_OK;
 }
@@ -208,12 +279,12 @@ static bool uses(const char *line, const char *name, bool written) {
 }
 
 // The line that a mistake is likely in: where the suspect is assigned, or read.
-static void find_line(const sm_exercise *exercise, const char *path, sm_exercise_report *report) {
+static void find_line(sm_op_kind kind, const char *path, sm_exercise_report *report) {
     char line[512];
     char function[SM_NAME_SIZE];
     bool is_inside = false;
     FILE *file = report->suspect[0] != '\0' ? fopen(path, "r") : NULL;
-    snprintf(function, sizeof function, "void %s(", sm_op_name(exercise->kind));
+    snprintf(function, sizeof function, "void %s(", sm_op_name(kind));
     for (int number = 1; file != NULL && report->look[0] == '\0' && fgets(line, sizeof line, file) != NULL; number++) {
         is_inside |= strstr(line, function) != NULL;
         if (is_inside && strstr(line, "args->") == NULL && uses(line, report->suspect, report->is_written)) {
@@ -226,31 +297,55 @@ static void find_line(const sm_exercise *exercise, const char *path, sm_exercise
     }
 }
 
-sm_status sm_exercise_check(const sm_exercise *exercise, const char *path, const sm_exercise_options *options,
-                            sm_exercise_report *report) {
-    sm_kernel_file file;
+static sm_status check_one(sm_op_kind kind, const char *path, const sm_exercise_options *options, sm_kernel_file *file,
+                           sm_exercise_report *report) {
     sm_exercise_cases cases = {.list = NULL};
-    *report = (sm_exercise_report){.ceiling_ns = NAN};
     const sm_kernel_limits limits = {
         .timeout_s = options->timeout_s, .is_confined = true, .interrupted = options->interrupted};
     report->is_limited = os_file_access_is_limited();
-    sm_status status = sm_kernel_file_open(path, &limits, &file);
-    report->said = file.said;
-    file.said = NULL;
-    if (status == SM_ERR_FORMAT || status == SM_ERR_TIMEOUT) { // the compiler's message has the reason
-        snprintf(report->wrong, sizeof report->wrong, "%s", sm_error_message());
-        sm_kernel_file_close(&file);
-        return SM_OK;
-    }
-    SM_TRY_GOTO(status);
-    SM_TRY_GOTO(sm_exercise_cases_open(exercise->kind, &cases));
-    status = run_and_judge(&cases, path, &file, options, report);
+    sm_status status = sm_kernel_file_open(path, &limits, file);
+    report->said = file->said;
+    file->said = NULL;
+    SM_TRY(status);
+    SM_TRY_GOTO(sm_exercise_cases_open(kind, &cases));
+    SM_TRY_GOTO(run_and_judge(&cases, path, file, options, report));
     if (sm_ends_with(path, ".c") || sm_ends_with(path, ".cl")) {
-        find_line(exercise, path, report);
+        find_line(kind, path, report);
     }
 cleanup:
     sm_exercise_cases_close(&cases);
-    sm_kernel_file_close(&file);
+    return status;
+}
+
+static sm_status is_readable(const char *path) {
+    int fd;
+    int64_t size_bytes;
+    SM_TRY(sm_input_open(path, &fd, &size_bytes));
+    close(fd);
+    return SM_OK;
+}
+
+sm_status sm_exercise_check(sm_op_kind kind, const char *const *paths, int n, const sm_exercise_options *options,
+                            sm_exercise_report *reports) {
+    sm_kernel_file *files = sm_calloc((size_t)n, sizeof *files);
+    sm_status status = SM_OK;
+    for (int i = 0; status == SM_OK && i < n; i++) {
+        reports[i] = (sm_exercise_report){.ceiling_ns = NAN};
+        status = is_readable(paths[i]);
+        const bool is_wrong = status != SM_OK && n > 1; // one of many
+        status = status == SM_OK ? check_one(kind, paths[i], options, &files[i], &reports[i]) : status;
+        if (status == SM_ERR_FORMAT || status == SM_ERR_TIMEOUT || is_wrong) {
+            snprintf(reports[i].wrong, sizeof reports[i].wrong, "%s", sm_error_message());
+            status = SM_OK;
+        }
+    }
+    if (status == SM_OK && !options->without_times) {
+        status = time_right(kind, files, paths, n, options, reports);
+    }
+    for (int i = 0; i < n; i++) {
+        sm_kernel_file_close(&files[i]);
+    }
+    free(files);
     return status;
 }
 

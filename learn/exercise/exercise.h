@@ -29,12 +29,13 @@ const sm_exercise *sm_exercise_find(const char *name); // NULL: none
 sm_status sm_exercise_write(const sm_exercise *exercise, sm_own_language language, const char *folder, char *path,
                             size_t path_bytes);
 
-enum { SM_EXERCISE_TEXT = 1024, SM_EXERCISE_ROWS = 4 };
+enum { SM_EXERCISE_TEXT = 1024, SM_EXERCISE_ROWS = 5, SM_EXERCISE_TURNS = 7 };
 
 // One line of the table of times.
 typedef struct {
     char who[64];
-    double ns; // of one call
+    double ns[SM_EXERCISE_TURNS]; // of one call, in each turn: all kernels are timed in the same turns
+    int n;                        // turns; 1 on a device
 } sm_exercise_time;
 
 typedef struct {
@@ -59,21 +60,27 @@ typedef struct {
     double ceiling_ns;    // NaN: unknown
     bool is_memory_bound; // which ceiling it is
     bool is_ceiling_ours; // it is the time of our fastest kernel, because the ceilings were measured too low
-    sm_exercise_time times[SM_EXERCISE_ROWS];
+    double call_ns;       // of a call that does nothing, which the times include
+    sm_exercise_time times[SM_EXERCISE_ROWS]; // the kernel's, then ours
     int n_times;
 } sm_exercise_report;
 
 typedef struct {
-    double timeout_s; // for all cases together
+    double timeout_s; // for compiling, for all cases together, and for all timed calls
     bool without_times;
-    const char *device; // for a kernel in OpenCL C: "opencl", or an id
+    const char *program; // this one, which is started to time kernels in C
+    const char *device;  // for a kernel in OpenCL C: "opencl", or an id
     const volatile sig_atomic_t *interrupted;
 } sm_exercise_options;
 
-// Fills a report, whatever the student's kernel does. Only the check itself can fail: no such file, no compiler, no
-// memory, no way to confine a process.
-sm_status sm_exercise_check(const sm_exercise *exercise, const char *path, const sm_exercise_options *options,
-                            sm_exercise_report *report);
+// Fills a report for each file, whatever its kernel does: all are checked, then those that are right are timed in turns.
+// A file that cannot be read or compiled is wrong. Only the check itself can fail: no memory, no compiler, no way to
+// confine a process.
+sm_status sm_exercise_check(sm_op_kind kind, const char *const *paths, int n, const sm_exercise_options *options,
+                            sm_exercise_report *reports);
 void sm_exercise_report_free(sm_exercise_report *report);
+
+// The median of a kernel's times; NaN: none.
+double sm_exercise_median(const sm_exercise_time *time);
 
 #endif

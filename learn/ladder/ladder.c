@@ -94,7 +94,7 @@ static sm_status upload(const climb *c, const sm_backend *backend, const sm_plan
             if (values == NULL) {
                 return sm_fail(SM_ERR_OOM, "ladder: no memory for %s", plan->tensors[i].name);
             }
-            sm_op_text_fill(c->result->shape, plan, i, values);
+            sm_op_text_fill(c->result->shape, 0, plan, i, values);
             status = backend->upload(executable, i, 0, sm_tensor_elems(&plan->tensors[i]), values);
             free(values);
         }

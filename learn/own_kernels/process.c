@@ -6,16 +6,19 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "backend.h"
 #include "learn/own_kernels/confine.h"
 #include "learn/own_kernels/kernel_library.h"
 #include "os/os.h"
 #include "src/plan/own_process.h"
+#include "src/verify/op_cases.h"
 
 static struct {
     sm_own_shared *shared;
@@ -24,10 +27,51 @@ static struct {
     int n;
     bool spins;
     _Atomic int n_confined; // threads
+
+    sm_device *device; // of a backend's kernel, which is then the only one; NULL: none
+    sm_executable *executable;
 } own;
 
+enum { MOST_JUDGED_BYTES = 1 << 30 };
+
+// --- a backend's kernel ------------------------------------------------------------------------------
+
+static bool is_backend(const char *library) { return strncmp(library, SM_OWN_BACKEND, strlen(SM_OWN_BACKEND)) == 0; }
+
+// words: op, "backend:NAME" or "backend:NAME:ISA", the case.
+static sm_status open_backend(char *const *words) {
+    char *name = words[1] + strlen(SM_OWN_BACKEND);
+    char *isa = strchr(name, ':');
+    sm_plan *plan = NULL;
+    if (isa != NULL) {
+        *isa++ = '\0';
+    }
+    const sm_backend *backend = sm_backend_find(name);
+    const sm_open_options how = {.n_threads = 1, .isa = isa};
+    SM_TRY(backend != NULL ? SM_OK : sm_fail(SM_ERR_UNSUPPORTED, "there is no backend %s", name));
+    SM_TRY(backend->open(0, &how, &own.device));
+    SM_TRY(sm_op_text_plan(sm_op_kind_find(words[0]), words[2], (sm_precision){.dtype = SM_F32}, &plan));
+    SM_TRY(sm_plan_assign_memory(plan, 0));
+    plan->ops[0] = plan->ops[plan->n_ops - 1]; // the op under test
+    plan->n_ops = 1;
+    sm_own_process_place(plan, own.shared->base + own.shared->operands_at);
+    return backend->prepare(own.device, plan, &own.executable);
+}
+
+static void run_backend(void) {
+    const sm_backend *backend = own.device->backend;
+    if (backend->execute(own.executable, (sm_range){0, 1}, NULL) != SM_OK ||
+        backend->synchronize(own.executable) != SM_OK) {
+        abort();
+    }
+}
+
+// --- calls -------------------------------------------------------------------------------------------
+
 static void run(const sm_own_box *box) {
-    if (box->kernel >= 0 && box->kernel < own.n) {
+    if (box->kernel >= 0 && own.device != NULL) {
+        run_backend();
+    } else if (box->kernel >= 0 && box->kernel < own.n) {
         const sm_own_kernel *kernel = &own.kernels[box->kernel];
         sm_own_args args = own.shared->args;
         sm_own_args_bind(kernel->kind, &args);
@@ -38,7 +82,7 @@ static void run(const sm_own_box *box) {
 
 static _Noreturn void serve(sm_own_box *box) {
     for (uint32_t n = 0;;) {
-        const uint32_t asked = sm_own_await(&box->asked, n, own.spins, NULL);
+        const uint32_t asked = sm_own_await(&box->asked, n, own.spins, false, NULL);
         if (asked != n) {
             n = asked;
             run(box);
@@ -46,6 +90,8 @@ static _Noreturn void serve(sm_own_box *box) {
         }
     }
 }
+
+// --- its life ----------------------------------------------------------------------------------------
 
 static bool confine(void) {
     const bool is_confined = sm_confine_kernel(own.libraries, own.n);
@@ -99,12 +145,17 @@ static sm_status load(int i, const char *name, const char *path) {
 
 static sm_status confine_and_load(char *const *words) {
     SM_TRY(start_threads());
-    const bool is_confined = confine();
+    const bool is_ours = own.n > 0 && is_backend(own.libraries[0]);
+    const bool is_confined = is_ours || confine();
+    own.n_confined += is_ours;
     while (atomic_load(&own.n_confined) < own.shared->n_threads) {
         sched_yield();
     }
     sm_own_tell(&own.shared->stage, is_confined ? SM_OWN_CONFINED : SM_OWN_UNCONFINED);
-    while (sm_own_await(&own.shared->may_load, 0, false, NULL) == 0) {
+    while (sm_own_await(&own.shared->may_load, 0, false, false, NULL) == 0) {
+    }
+    if (is_ours) {
+        return open_backend(words);
     }
     for (int i = 0; i < own.n; i++) {
         SM_TRY(load(i, words[3 * i], words[3 * i + 2]));
@@ -120,7 +171,10 @@ sm_status sm_own_process_serve(int n_words, char *const *words) {
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     os_die_first();
     own.n = n_words / 3;
-    own.spins = sm_own_may_spin(own.shared->n_threads);
+    own.spins = !own.shared->is_judged && sm_own_may_spin(own.shared->n_threads);
+    if (own.shared->is_judged) {
+        setrlimit(RLIMIT_DATA, &(struct rlimit){MOST_JUDGED_BYTES, MOST_JUDGED_BYTES});
+    }
     own.shared->base = (char *)own.shared;
     for (int i = 0; i < own.n && i < SM_OP_KIND_COUNT; i++) {
         own.libraries[i] = words[3 * i + 1];

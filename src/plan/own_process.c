@@ -35,6 +35,9 @@ struct sm_own_process {
     int n_threads;
     bool is_confined;
     bool spins;
+    int64_t deadline_ns; // 0: none
+    double timeout_s;
+    bool is_late;
     _Atomic bool has_ended;
 };
 
@@ -48,7 +51,7 @@ static inline void relax(void) {
 
 bool sm_own_may_spin(int n_threads) { return os_n_processors() >= 2 * n_threads; }
 
-uint32_t sm_own_await(sm_own_count *count, uint32_t before, bool spins, _Atomic int64_t *spun_ns) {
+uint32_t sm_own_await(sm_own_count *count, uint32_t before, bool spins, bool is_limited, _Atomic int64_t *spun_ns) {
     static const struct timespec most = {.tv_nsec = 20000000};
     const int n_spins = spins ? 100000 : 100;
     const int64_t begin_ns = spun_ns != NULL ? sm_now_ns() : 0;
@@ -65,7 +68,7 @@ uint32_t sm_own_await(sm_own_count *count, uint32_t before, bool spins, _Atomic 
     }
     atomic_store(&count->is_awaited, 1);
     if (atomic_load(&count->n) == before) {
-        (void)os_sleep_while(&count->n, before, &most, true);
+        (void)os_sleep_while(&count->n, before, is_limited ? &most : NULL, true);
     }
     atomic_store(&count->is_awaited, 0);
     return atomic_load(&count->n);
@@ -89,9 +92,13 @@ static uint32_t await(sm_own_process *p, sm_own_count *count, uint32_t before) {
     siginfo_t how;
     uint32_t n = before;
     while (n == before) {
-        n = sm_own_await(count, before, p->spins, &started.spun_ns);
+        n = sm_own_await(count, before, p->spins, true, &started.spun_ns);
         if (n == before && has_ended(p, &how)) {
             return before;
+        }
+        if (n == before && p->deadline_ns > 0 && !p->is_late && sm_now_ns() > p->deadline_ns) {
+            p->is_late = true;
+            kill(p->pid, SIGKILL);
         }
     }
     return n;
@@ -114,6 +121,9 @@ sm_status sm_own_process_state(sm_own_process *p) {
     siginfo_t how;
     if (!p->has_ended || !has_ended(p, &how)) {
         return SM_OK;
+    }
+    if (p->is_late) {
+        return sm_fail(SM_ERR_TIMEOUT, "it did not end within %g s", p->timeout_s);
     }
     if (how.si_code == CLD_EXITED) {
         return sm_fail(SM_ERR_DEVICE, "own code (--kernel) ended its process, with exit code %d", how.si_status);
@@ -203,6 +213,33 @@ sm_status sm_own_process_fits(const sm_own_process *p, const sm_plan *plan, cons
                          sm_op_name(op->kind), size_bytes, p->size_bytes - p->operands_at);
 }
 
+void sm_own_process_place(sm_plan *plan, char *memory) {
+    const sm_op *op = &plan->ops[0];
+    void *addresses[N_OPERANDS] = {NULL}; // of arenas in a row
+    for (int k = 0; k < N_OPERANDS; k++) {
+        const int tensor = k < SM_MAX_IN ? op->in[k] : op->out[k - SM_MAX_IN];
+        const sm_tensor *t = tensor != SM_NO_TENSOR ? &plan->tensors[tensor] : NULL;
+        size_t at = t != NULL ? t->offset_bytes : 0;
+        for (int i = 0; t != NULL && i < t->arena; i++) {
+            at += plan->arenas[i].size_bytes;
+        }
+        addresses[k] = memory + at;
+    }
+    const operands all = operands_of(plan, op, addresses, addresses + SM_MAX_IN);
+    for (int i = 0; i < plan->n_tensors; i++) {
+        plan->tensors[i].arena = -1;
+    }
+    for (int k = 0; k < N_OPERANDS; k++) {
+        const int tensor = k < SM_MAX_IN ? op->in[k] : op->out[k - SM_MAX_IN];
+        if (tensor != SM_NO_TENSOR) {
+            plan->tensors[tensor].arena = 0;
+            plan->tensors[tensor].offset_bytes = all.list[k].at;
+        }
+    }
+    plan->arenas[0].memory = memory;
+    plan->arenas[0].size_bytes = all.size_bytes;
+}
+
 static void copy_part(char *to, const char *from, size_t size_bytes, int part, int n_parts) {
     enum { LINE_BYTES = 64 };
     const size_t share = (size_bytes / LINE_BYTES / (size_t)n_parts + 1) * LINE_BYTES;
@@ -274,8 +311,8 @@ void sm_own_process_call(const sm_own_kernel *kernel, int thread, int n_threads)
 
 // --- its life ----------------------------------------------------------------------------------------
 
-// As much as the machine has: pages exist once they are used.
-static sm_status share(sm_own_process *p, int *file) {
+// Without a size as much as the machine has: pages exist once they are used.
+static sm_status share(sm_own_process *p, const sm_own_process_options *how, int *file) {
     uint64_t total_bytes;
     uint64_t available_bytes;
     const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
@@ -283,7 +320,10 @@ static sm_status share(sm_own_process *p, int *file) {
     const size_t head_bytes = sizeof *p->shared + (size_t)p->n_threads * sizeof p->shared->boxes[0];
     p->operands_at = (head_bytes + page_bytes - 1) / page_bytes * page_bytes;
     *file = os_open_nameless();
-    p->size_bytes = total_bytes > 0 ? (size_t)total_bytes / page_bytes * page_bytes : (size_t)4 << 30;
+    p->size_bytes = how->size_bytes > 0 ? p->operands_at + how->size_bytes + page_bytes
+                    : total_bytes > 0   ? (size_t)total_bytes
+                                        : (size_t)4 << 30;
+    p->size_bytes = p->size_bytes / page_bytes * page_bytes;
     while (*file >= 0 && p->size_bytes > p->operands_at && p->shared == NULL) {
         if (ftruncate(*file, (off_t)p->size_bytes) == 0) {
             void *memory = mmap(NULL, p->size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, *file, 0);
@@ -296,12 +336,14 @@ static sm_status share(sm_own_process *p, int *file) {
                        strerror(errno));
     }
     p->shared->size_bytes = p->size_bytes;
+    p->shared->operands_at = p->operands_at;
     p->shared->n_threads = p->n_threads;
+    p->shared->is_judged = how->is_judged;
     return SM_OK;
 }
 
-// Its input is the shared memory; what it prints goes to our stderr.
-static sm_status spawn(sm_own_process *p, const char *program, char *const *words, int n, int file) {
+// Its input is the shared memory; what it prints goes to our stderr, or nowhere.
+static sm_status spawn(sm_own_process *p, const char *program, char *const *words, int n, bool is_judged, int file) {
     char *argv[3 * SM_OP_KIND_COUNT + 4] = {(char *)program, (char *)"--helper", (char *)"own-kernels"};
     posix_spawn_file_actions_t actions;
     memcpy(argv + 3, words, 3 * (size_t)n * sizeof *words);
@@ -309,6 +351,9 @@ static sm_status spawn(sm_own_process *p, const char *program, char *const *word
         return sm_fail(SM_ERR_OOM, "--kernel: no memory to start a process");
     }
     int failed = posix_spawn_file_actions_adddup2(&actions, file, STDIN_FILENO);
+    if (failed == 0 && is_judged) {
+        failed = posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    }
     failed = failed != 0 ? failed : posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
     failed = failed != 0 ? failed : posix_spawn(&p->pid, argv[0], &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
@@ -339,22 +384,36 @@ static sm_status load(sm_own_process *p, sm_own_kernel *kernels, int n) {
     return SM_OK;
 }
 
-sm_status sm_own_process_start(const char *program, char *const *words, int n_threads, sm_own_kernel *kernels, int n,
-                               sm_own_process **process) {
+sm_status sm_own_process_start(const char *program, char *const *words, const sm_own_process_options *how,
+                               sm_own_kernel *kernels, int n, sm_own_process **process) {
     int file = -1;
     sm_own_process *p = calloc(1, sizeof *p);
     *process = p;
     if (p == NULL) {
         return sm_fail(SM_ERR_OOM, "--kernel: no memory to start a process");
     }
-    p->n_threads = n_threads;
-    p->spins = sm_own_may_spin(n_threads);
-    sm_status status = share(p, &file);
-    status = status == SM_OK ? spawn(p, program, words, n, file) : status;
+    p->n_threads = how->n_threads;
+    p->spins = !how->is_judged && sm_own_may_spin(how->n_threads);
+    p->timeout_s = how->timeout_s;
+    p->deadline_ns = how->timeout_s > 0 ? sm_now_ns() + (int64_t)(how->timeout_s * 1e9) : 0;
+    sm_status status = share(p, how, &file);
+    status = status == SM_OK ? spawn(p, program, words, n, how->is_judged, file) : status;
     if (file >= 0) {
         close(file);
     }
     return status == SM_OK ? load(p, kernels, n) : status;
+}
+
+void sm_own_process_end(sm_own_process *p) {
+    if (p != NULL && p->pid > 0) {
+        kill(p->pid, SIGKILL);
+        (void)waitpid(p->pid, NULL, 0);
+        started.pid = 0;
+    }
+    if (p != NULL && p->shared != NULL) {
+        munmap(p->shared, p->size_bytes);
+    }
+    free(p);
 }
 
 bool sm_own_process_is_confined(const sm_own_process *process) { return process->is_confined; }
@@ -375,4 +434,15 @@ double sm_own_process_call_ns(sm_own_process *process) {
     }
     qsort(ns, N_CALLS, sizeof ns[0], by_size);
     return (double)ns[N_CALLS / 2];
+}
+
+double sm_own_process_call_cpu_ns(sm_own_process *process) {
+    enum { N_CALLS = 50 };
+    int64_t waiting_ns;
+    int64_t begin_ns = 0;
+    for (int i = 0; i <= N_CALLS; i++) {
+        call(process, -1, 0, 1);
+        begin_ns = i == 0 ? sm_own_process_busy_ns(&waiting_ns) : begin_ns;
+    }
+    return (double)(sm_own_process_busy_ns(&waiting_ns) - begin_ns) / N_CALLS;
 }

@@ -36,9 +36,11 @@ typedef enum {
 
 // The beginning of the shared memory. Operands follow.
 typedef struct {
-    size_t size_bytes; // of all of it
-    char *base;        // where the process has it
+    size_t size_bytes;  // of all of it
+    size_t operands_at; // offset of the first operand
+    char *base;         // where the process has it
     int n_threads;
+    bool is_judged;                     // as in sm_own_process_options
     sm_own_count stage;                 // sm_own_stage, by the process
     sm_own_count may_load;              // 1: by the judge
     bool has_threads[SM_OP_KIND_COUNT]; // by the kernels' numbers
@@ -47,24 +49,42 @@ typedef struct {
     sm_own_box boxes[];
 } sm_own_shared;
 
-// Waits until a count is not `before`: spins, for longer with `spins`, then sleeps, at most 20 ms. Returns the count.
-// spun_ns (NULL is fine): adds the time that it spun.
-uint32_t sm_own_await(sm_own_count *count, uint32_t before, bool spins, _Atomic int64_t *spun_ns);
+// Waits until a count is not `before`: spins, for longer with `spins`, then sleeps, at most 20 ms if `is_limited`.
+// Returns the count. spun_ns (NULL is fine): adds the time that it spun.
+uint32_t sm_own_await(sm_own_count *count, uint32_t before, bool spins, bool is_limited, _Atomic int64_t *spun_ns);
 void sm_own_tell(sm_own_count *count, uint32_t n);
 
 // Whether threads of both processes can compute and wait at the same time.
 bool sm_own_may_spin(int n_threads);
 
+typedef struct {
+    int n_threads;
+    // Sleeps between calls, so that its processor time is that of its calls; says nothing; has at most 1 GiB of memory.
+    bool is_judged;
+    size_t size_bytes; // of operands; 0: as much as the machine has
+    double timeout_s;  // of its life, after which it is ended; 0: none
+} sm_own_process_options;
+
+// In place of a library: a backend's own kernel, "backend:NAME" or "backend:NAME:ISA", which runs as own kernels do, so
+// that their times can be compared. The word for messages is then the text of a case (op_cases.h), the only one that it
+// computes.
+#define SM_OWN_BACKEND "backend:"
+
 // Starts it: `program` is a path of this program, and three words for each kernel are its op, its library, and its file
 // for messages. Fills `process`, `number` and `has_threads`. SM_ERR_FORMAT: a library is refused. It ends with this
-// process.
-sm_status sm_own_process_start(const char *program, char *const *words, int n_threads, sm_own_kernel *kernels, int n,
-                               sm_own_process **process);
+// process, or by sm_own_process_end, which is needed after a failed start, too.
+sm_status sm_own_process_start(const char *program, char *const *words, const sm_own_process_options *how,
+                               sm_own_kernel *kernels, int n, sm_own_process **process);
+void sm_own_process_end(sm_own_process *process); // NULL is fine
+
+// Gives the operands of a plan's only op the memory that they have in a process, which begins at this address.
+void sm_own_process_place(sm_plan *plan, char *memory);
 
 // False: this system has no filter of system calls.
 bool sm_own_process_is_confined(const sm_own_process *process);
 
-// The time of a call that does nothing: the median of many.
+// The time of a call that does nothing: the median of many; and the processor time of the process for one: their mean.
 double sm_own_process_call_ns(sm_own_process *process);
+double sm_own_process_call_cpu_ns(sm_own_process *process);
 
 #endif

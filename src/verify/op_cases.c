@@ -511,8 +511,8 @@ static const char *gets_nan(const sm_plan *plan) {
     return plan->tensors[op->in[x]].name;
 }
 
-static source make_source(int index, const char *text, const sm_plan *plan, const sm_tensor *t) {
-    source from = {.key = sm_philox_key((uint64_t)index, t->name), .n_cols = sm_tensor_cols(t)};
+static source make_source(uint64_t seed, const char *text, const sm_plan *plan, const sm_tensor *t) {
+    source from = {.key = sm_philox_key(seed, t->name), .n_cols = sm_tensor_cols(t)};
     int wte = sm_plan_find_tensor(plan, "wte");
     int table = wte != SM_NO_TENSOR ? wte : sm_plan_find_tensor(plan, "dwte");
     from.vocab = (int64_t)value_of(text, "vocab");
@@ -602,13 +602,13 @@ static void draw_starts(const source *from, const char *text, const sm_tensor *t
     }
 }
 
-static void fill(int index, const char *text, const sm_plan *plan, int tensor, void *values) {
+void sm_op_text_fill(const char *text, uint64_t seed, const sm_plan *plan, int tensor, void *values) {
     const sm_tensor *t = &plan->tensors[tensor];
     const sm_number_format *format = sm_dtype_format(t->dtype);
-    const source from = make_source(index, text, plan, t);
+    const source from = make_source(seed, text, plan, t);
     // An ignored token's loss is 0, as in a step, so an op may add it or leave it out.
     const int target = strcmp(t->name, "losses") == 0 ? sm_plan_find_tensor(plan, "target") : SM_NO_TENSOR;
-    const source targets = target != SM_NO_TENSOR ? make_source(index, text, plan, &plan->tensors[target]) : from;
+    const source targets = target != SM_NO_TENSOR ? make_source(seed, text, plan, &plan->tensors[target]) : from;
     if (strcmp(t->name, "starts") == 0) {
         draw_starts(&from, text, t, values);
         return;
@@ -631,9 +631,5 @@ static void fill(int index, const char *text, const sm_plan *plan, int tensor, v
 void sm_op_case_fill(sm_op_kind kind, int index, const sm_plan *plan, int tensor, void *values) {
     char text[SM_CASE_TEXT_SIZE];
     sm_op_case_text(kind, index, text);
-    fill(index, text, plan, tensor, values);
-}
-
-void sm_op_text_fill(const char *text, const sm_plan *plan, int tensor, void *values) {
-    fill(0, text, plan, tensor, values);
+    sm_op_text_fill(text, (uint64_t)index, plan, tensor, values);
 }

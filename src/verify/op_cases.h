@@ -43,7 +43,8 @@ bool sm_op_case_is_input(const sm_plan *plan, int tensor);
 // Fills `values` (all elements, in the tensor's dtype) with suitable inputs, always the same ones.
 void sm_op_case_fill(sm_op_kind kind, int index, const sm_plan *plan, int tensor, void *values);
 
-void sm_op_text_fill(const char *text, const sm_plan *plan, int tensor, void *values); // the same for a text
+// The same for a text, with other numbers for each seed.
+void sm_op_text_fill(const char *text, uint64_t seed, const sm_plan *plan, int tensor, void *values);
 
 // Length of the longest sum in an element of an output: rounding errors grow with it.
 int64_t sm_op_case_sum_length(sm_op_kind kind, int index);

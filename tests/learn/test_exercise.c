@@ -119,7 +119,8 @@ static bool is_explained_within(const sm_exercise *exercise, int mistake, const 
     snprintf(expected, sizeof(expected), "%s", texts);
     snprintf(number, sizeof(number), "%d", mistake);
     assert_int_equal(setenv("MISTAKE", number, 1), 0);
-    if (sm_exercise_check(exercise, path, &options, &report) != SM_OK) {
+    const char *file = path;
+    if (sm_exercise_check(exercise->kind, &file, 1, &options, &report) != SM_OK) {
         fail_msg("%s: %s", sm_op_name(exercise->kind), sm_error_message());
     }
     snprintf(said, SAID_SIZE, "%s\n%s\n%s\n", report.wrong, report.where, report.why);
@@ -424,10 +425,11 @@ TEST(cheats_are_found) {
          "y is not written at all"},
         // It is right as long as it is checked.
         {"gelu_forward",
-         "static int calls; if (++calls > 8) { return; } for (int64_t i = 0; i < n; i++) { y[i] = x[i] / 2 * (1 + "
+         "static int calls; if (n > 9999 && ++calls > 1) { return; } for (int64_t i = 0; i < n; i++) { y[i] = x[i] / 2 "
+         "* (1 + "
          "tanhf(0.79788456f * (x[i] + 0.044715f * x[i] * x[i] * x[i]))); }",
          "right when it is checked and wrong when it is timed: in "},
-        // It gives again what it had computed: faster than any machine multiplies.
+        // It gives again what it had computed from operands at the same address.
         {"matmul_backward_weight",
          "static float kept[1 << 20]; static const float *of; if (of == x) { __builtin_memcpy(dW, kept, C * F * 4); "
          "return; }\n"
@@ -435,7 +437,7 @@ TEST(cheats_are_found) {
          "N; "
          "n++) { sum += (double)x[n * C + c] * dy[n * F + f]; } dW[w_transposed ? f * C + c : c * F + f] += sum; } }\n"
          "of = x; __builtin_memcpy(kept, dW, C * F * 4);",
-         "it cannot have done the work in that time"},
+         "right when it is checked and wrong when it is timed: in "},
     };
     setenv("ASAN_OPTIONS", "detect_leaks=0:intercept_tls_get_addr=0", 1);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -535,11 +537,10 @@ TEST(folders_are_checked) {
     static const expectation cases[] = {
         {"exercise --progress $T/class/ann", 0, "1 of 18 right. Next: stepmark exercise loss_mean --init ", NULL},
         {"exercise --progress $T/class/bob -o csv", 0, "residual,08-residual.md,wrong,", NULL},
-        {"exercise --check-all $T/class -o csv", 0, "ann,1,0,17,residual,,\nbob,0,1,17,,residual,", NULL},
-        {"exercise --progress $T/class --check-all $T/class", 2, NULL, "stand alone"},
-        {"exercise residual --progress $T/class", 2, NULL, "stand alone"},
+        {"judge $T/class --no-peaks -o csv", 1, "bob/residual.c,", "1 of 2 wrong"},
+        {"judge $T/class --no-peaks -o jsonl", 1, "ann/residual.c\", \"right\": true", NULL},
+        {"exercise residual --progress $T/class", 2, NULL, "stands alone"},
         {"exercise --progress $T/nobody", 1, NULL, "nobody: No such file"},
-        {"exercise --check-all $T/class/ann", 2, NULL, "has no folders"},
     };
     if (system("mkdir -p $T/class/ann $T/class/bob && ln -s $T/class/ann/residual.c $T/class/bob/gelu_forward.c") !=
         0) {

@@ -1,0 +1,403 @@
+// judge.c: `stepmark judge`: which of many kernels are right, and how fast; one record for each.
+#include "cli/learn/judge.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "bench/rows/digest.h"
+#include "bench/stats/compare_stats.h"
+#include "bench/stats/stats.h"
+#include "bench/tables/screen.h"
+#include "bench/tables/show.h"
+#include "cli/output/notes.h"
+#include "ends_with.h"
+#include "learn/own_kernels/kernel_library.h"
+#include "os/os.h"
+
+enum { MAX_PRINTED_LINES = 20, MOST_FILES = 4096 };
+
+#define FIELD(field, kind, unit, text) \
+    { SM_COLUMN(field, kind, unit, text) }
+#define SHOWN(field, kind, unit, text, head, how) \
+    { SM_COLUMN(field, kind, unit, text), .heading = head, .show = how }
+
+static const sm_column columns[] = {
+    SHOWN("op", SM_COLUMN_TEXT, "", "kind of op", "op", NULL),
+    SHOWN("file", SM_COLUMN_TEXT, "", "that was checked", "file", NULL),
+    FIELD("digest", SM_COLUMN_TEXT, "", "of the file"),
+    SHOWN("right", SM_COLUMN_BOOLEAN, "", "every case is, and every timed call", "right", sm_show_yes_no),
+    FIELD("n_cases", SM_COLUMN_INTEGER, "", "cases"),
+    FIELD("n_right", SM_COLUMN_INTEGER, "", "of these, right"),
+    FIELD("n_values", SM_COLUMN_INTEGER, "", "numbers compared"),
+    FIELD("wrong", SM_COLUMN_TEXT, "", "the first mistake, or how it ended"),
+    FIELD("where", SM_COLUMN_TEXT, "", "which outputs are wrong, in how many cases"),
+    FIELD("why", SM_COLUMN_TEXT, "", "the known mistake that it looks like"),
+    FIELD("look", SM_COLUMN_TEXT, "", "the line to look at"),
+    FIELD("compiler", SM_COLUMN_TEXT, "", "what the compiler said"),
+    FIELD("printed", SM_COLUMN_TEXT, "", "what the kernel printed"),
+    FIELD("timed_case", SM_COLUMN_TEXT, "", "case that the times are of"),
+    FIELD("flops", SM_COLUMN_REAL, "FLOP", "its work"),
+    FIELD("bytes", SM_COLUMN_REAL, "bytes", "its traffic"),
+    SHOWN("ns", SM_COLUMN_REAL, "ns", "of one call: the median of turns; null: not measured", "ms", sm_show_ms),
+    FIELD("ns_lo", SM_COLUMN_REAL, "ns", "the median's 95% interval"),
+    FIELD("ns_hi", SM_COLUMN_REAL, "ns", "its end"),
+    FIELD("call_ns", SM_COLUMN_REAL, "ns", "a call that does nothing, which the times include"),
+    FIELD("ceiling_ns", SM_COLUMN_REAL, "ns", "the least time that measured ceilings allow"),
+    SHOWN("of_ceiling", SM_COLUMN_REAL, "", "ceiling_ns / ns", "of ceiling", sm_show_percent),
+    SHOWN("speed", SM_COLUMN_REAL, "", "how many times as fast as our fastest kernel, in the same turns", "x ours",
+          sm_show_real),
+    FIELD("speed_lo", SM_COLUMN_REAL, "", "its 95% interval"),
+    FIELD("speed_hi", SM_COLUMN_REAL, "", "its end"),
+    SHOWN("against", SM_COLUMN_REAL, "", "how many times as fast as --against, in the same turns", "x other", sm_show_real),
+    FIELD("against_lo", SM_COLUMN_REAL, "", "its 95% interval"),
+    FIELD("against_hi", SM_COLUMN_REAL, "", "its end"),
+    FIELD("times", SM_COLUMN_JSON, "", "the kernel's, and ours: who, ns"),
+    SHOWN("mistake", SM_COLUMN_TEXT, "", "why, or else wrong", "first mistake", NULL),
+};
+
+const sm_table cli_judge_table = {"judged", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
+
+// --- records ---------------------------------------------------------------------------------------
+
+// How many times as fast as `other`, in logarithms.
+static sm_difference faster_than(const sm_exercise_time *mine, const sm_exercise_time *other) {
+    sm_difference d = {.estimate = NAN, .lo = NAN, .hi = NAN};
+    if (mine->n > 0 && mine->n == other->n) {
+        (void)!sm_compare_paired(mine->ns, other->ns, (size_t)mine->n, 0.05, &d);
+    }
+    return d;
+}
+
+static void set_ratio(json_t *record, const char *name, const sm_exercise_report *report,
+                      const sm_exercise_time *other) {
+    char field[32];
+    const bool has_both = report->n_times > 0 && other != NULL;
+    const sm_difference d =
+        has_both ? faster_than(&report->times[0], other) : (sm_difference){.estimate = NAN, .lo = NAN, .hi = NAN};
+    sm_json_set_new(record, name, sm_json_real(exp(d.estimate)));
+    snprintf(field, sizeof(field), "%s_lo", name);
+    sm_json_set_new(record, field, sm_json_real(exp(d.lo)));
+    snprintf(field, sizeof(field), "%s_hi", name);
+    sm_json_set_new(record, field, sm_json_real(exp(d.hi)));
+}
+
+static void set_times(json_t *record, const sm_exercise_report *report, const sm_exercise_time *against) {
+    const bool is_timed = report->n_times > 0;
+    sm_stats stats = {.median = NAN, .ci95_lo = NAN, .ci95_hi = NAN};
+    json_t *times = json_array();
+    for (int i = 0; i < report->n_times; i++) {
+        const double ns = sm_exercise_median(&report->times[i]);
+        json_array_append_new(times, json_pack("{s:s, s:f}", "who", report->times[i].who, "ns", ns));
+    }
+    if (is_timed) {
+        (void)!sm_stats_compute_real(report->times[0].ns, report->times[0].n, &stats);
+    }
+    sm_json_set_new(record, "flops", sm_json_real(is_timed ? report->flops : NAN));
+    sm_json_set_new(record, "bytes", sm_json_real(is_timed ? report->bytes : NAN));
+    sm_json_set_new(record, "ns", sm_json_real(stats.median));
+    sm_json_set_new(record, "ns_lo", sm_json_real(stats.ci95_lo));
+    sm_json_set_new(record, "ns_hi", sm_json_real(stats.ci95_hi));
+    sm_json_set_new(record, "call_ns", sm_json_real(is_timed && report->call_ns > 0 ? report->call_ns : NAN));
+    sm_json_set_new(record, "ceiling_ns", sm_json_real(report->ceiling_ns));
+    sm_json_set_new(record, "of_ceiling", sm_json_real(report->ceiling_ns / stats.median));
+    set_ratio(record, "speed", report, report->n_times > 1 ? &report->times[report->n_times - 1] : NULL);
+    set_ratio(record, "against", report, against);
+    sm_json_set_new(record, "times", times);
+}
+
+static json_t *record_of(sm_op_kind kind, const char *file, const sm_exercise_report *report,
+                         const sm_exercise_time *against) {
+    char digest[SM_DIGEST_SIZE] = "";
+    json_t *record = json_pack("{s:s, s:o, s:b, s:i, s:i, s:I}", "op", sm_op_name(kind), "file", sm_json_bytes(file),
+                               "right", report->right, "n_cases", report->n_cases, "n_right", report->n_right,
+                               "n_values", (json_int_t)report->n_values);
+    (void)!sm_digest_file(file, digest);
+    const struct {
+        const char *name, *text;
+    } texts[] = {{"digest", digest},           {"wrong", report->wrong},
+                 {"where", report->where},     {"why", report->why},
+                 {"look", report->look},       {"compiler", report->said},
+                 {"printed", report->printed}, {"timed_case", report->timed_case},
+                 {"mistake", report->why[0] != '\0' ? report->why : report->wrong}};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        sm_json_set_new(record, texts[i].name, sm_json_text(texts[i].text));
+    }
+    set_times(record, report, against);
+    return record;
+}
+
+// --- one, as text ----------------------------------------------------------------------------------
+
+// The first lines of another program's output.
+static void print_lines(const char *heading, const char *said) {
+    char *escaped = said != NULL && said[0] != '\0' ? sm_escape_controls(said, strlen(said)) : NULL;
+    const char *text = escaped;
+    if (text == NULL) {
+        return;
+    }
+    printf("%s\n", heading);
+    for (int n = 0; n < MAX_PRINTED_LINES && *text != '\0'; n++) {
+        const int length = (int)strcspn(text, "\n");
+        printf("    %.*s\n", length, text);
+        text += length + (text[length] == '\n');
+    }
+    if (*text != '\0') {
+        printf("    ...\n");
+    }
+    free(escaped);
+}
+
+static void print_row(const sm_exercise_report *report, const sm_exercise_time *time) {
+    const double ns = sm_exercise_median(time);
+    const sm_difference d = faster_than(&report->times[0], time);
+    printf("    %10.1f us  %6.2f GFLOP/s", ns / 1e3, report->flops / ns);
+    if (isfinite(report->ceiling_ns)) {
+        printf("  %5.1f%% of the ceiling", 100 * report->ceiling_ns / ns);
+    }
+    printf("  %s", time->who);
+    if (time != &report->times[0] && d.has_interval) {
+        printf(" (yours is %.3g times as fast, %.3g to %.3g)", exp(d.estimate), exp(d.lo), exp(d.hi));
+    }
+    printf("\n");
+}
+
+static void print_times(const sm_exercise_report *report, const sm_exercise_time *against) {
+    char flops[32];
+    char bytes[32];
+    sm_text_scaled(report->flops, "FLOP", flops, sizeof(flops));
+    sm_text_bytes(report->bytes, bytes, sizeof(bytes));
+    printf("\ntime of one call, %s: %s, %s, %s\n", report->timed_on, report->timed_case, flops, bytes);
+    for (int i = 0; i < report->n_times; i++) {
+        print_row(report, &report->times[i]);
+    }
+    if (against != NULL) {
+        print_row(report, against);
+    }
+    if (isfinite(report->ceiling_ns)) {
+        printf("    %10.1f us  the ceiling, measured: %s\n", report->ceiling_ns / 1e3,
+               report->is_ceiling_ours   ? "the time of our fastest kernel; the machine was busy"
+               : report->is_memory_bound ? "its bytes at the bandwidth of arrays as large as they are"
+                                         : "its FLOPs at the peak of arithmetic");
+    }
+    if (report->call_ns > 0) {
+        printf("    %10.1f us  of each is the call into a process of its own\n", report->call_ns / 1e3);
+    }
+}
+
+static void print_report(sm_op_kind kind, const sm_exercise_report *report, const sm_exercise_time *against) {
+    char n_values[32];
+    print_lines("the compiler says:", report->said);
+    print_lines("your kernel printed:", report->printed);
+    if (report->right) {
+        sm_text_count((double)report->n_values, n_values, sizeof(n_values));
+        printf("right: %s, %d of %d cases, %s numbers compared with the reference\n", sm_op_name(kind),
+               report->n_right, report->n_cases, n_values);
+        if (report->n_times > 0) {
+            print_times(report, against);
+        }
+        return;
+    }
+    printf("wrong: %s\n", report->wrong);
+    if (report->where[0] != '\0') {
+        printf("where: %s\n", report->where);
+    }
+    if (report->why[0] != '\0') {
+        printf("why:   %s\n", report->why);
+    }
+    if (report->look[0] != '\0') {
+        char *line = sm_escape_controls(report->look, strlen(report->look));
+        printf("look:  %s\n", line != NULL ? line : "");
+        free(line);
+    }
+}
+
+// --- files -----------------------------------------------------------------------------------------
+
+typedef struct {
+    char *path;
+    sm_op_kind kind;
+    sm_exercise_report report;
+} submission;
+
+static struct {
+    submission list[MOST_FILES];
+    int n;
+    const char *against; // the file of --against, the last of the list; NULL: none
+} all;
+
+// --kind, or the file's name: "gelu_forward.c".
+static sm_op_kind kind_of(const cli_options *options, const char *path) {
+    char name[SM_NAME_SIZE];
+    const char *slash = strrchr(path, '/');
+    const char *file = slash != NULL ? slash + 1 : path;
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(file, "."), file);
+    return sm_op_kind_find(options->learn.kind != NULL ? options->learn.kind : name);
+}
+
+static sm_status add(const cli_options *options, const char *path) {
+    submission *s = &all.list[all.n];
+    if (all.n == MOST_FILES) {
+        return sm_fail(SM_ERR_USAGE, "judge: more than %d files", MOST_FILES);
+    }
+    *s = (submission){.path = sm_strdup(path), .kind = kind_of(options, path)};
+    all.n++;
+    if (s->kind == SM_OP_KIND_COUNT) {
+        return options->learn.kind != NULL
+                   ? sm_fail(SM_ERR_USAGE, "--kind: there is no op %s; `stepmark verify` lists them",
+                             options->learn.kind)
+                   : sm_fail(SM_ERR_USAGE, "%s: which op is it? Give --kind OP, or name the file like one", path);
+    }
+    return SM_OK;
+}
+
+static int is_listed(const struct dirent *entry) { return entry->d_name[0] != '.'; }
+
+// A folder's files, which are no links, since these may lead out of it; and those of its folders.
+static sm_status add_folder(const cli_options *options, const char *folder, bool is_inner) {
+    struct dirent **entries = NULL;
+    sm_status status = SM_OK;
+    const int n = scandir(folder, &entries, is_listed, alphasort);
+    if (n < 0) {
+        return sm_fail(SM_ERR_IO, "%s: %s", folder, strerror(errno));
+    }
+    for (int i = 0; i < n; i++) {
+        char path[PATH_MAX];
+        struct stat info;
+        const bool fits = snprintf(path, sizeof(path), "%s/%s", folder, entries[i]->d_name) < PATH_MAX;
+        const bool is_there = fits && status == SM_OK && lstat(path, &info) == 0;
+        const bool is_kernel = sm_ends_with(path, ".c") || sm_ends_with(path, ".cl");
+        free(entries[i]);
+        if (is_there && S_ISDIR(info.st_mode) && !is_inner) {
+            status = add_folder(options, path, true);
+        } else if (is_there && S_ISREG(info.st_mode) && is_kernel &&
+                   (options->learn.kind != NULL || kind_of(options, path) < SM_OP_KIND_COUNT)) {
+            status = add(options, path);
+        }
+    }
+    free(entries);
+    return status;
+}
+
+static sm_status collect(const cli_options *options) {
+    all.against = options->learn.against;
+    if (all.against != NULL && options->learn.kind == NULL) {
+        return sm_fail(SM_ERR_USAGE, "--against: give --kind OP: all files are of one kind of op then");
+    }
+    for (int i = 0; i < options->n_operands; i++) {
+        struct stat info;
+        const char *path = options->operands[i];
+        SM_TRY(stat(path, &info) == 0 ? SM_OK : sm_fail(SM_ERR_IO, "%s: %s", path, strerror(errno)));
+        SM_TRY(S_ISDIR(info.st_mode) ? add_folder(options, path, false) : add(options, path));
+    }
+    if (all.n == 0) {
+        return sm_fail(SM_ERR_USAGE, "judge: name files such as gelu_forward.c, or folders with such files");
+    }
+    return all.against != NULL ? add(options, all.against) : SM_OK;
+}
+
+// --- the subcommand --------------------------------------------------------------------------------
+
+sm_exercise_options cli_judge_options(const cli_options *options) {
+    return (sm_exercise_options){.timeout_s = options->measure.timeout_s,
+                                 .without_times = options->measure.no_peaks,
+                                 .program = os_program(),
+                                 .device = options->device.backends.texts[0],
+                                 .interrupted = &cli_interrupted};
+}
+
+static sm_status judge_kind(const cli_options *options, sm_op_kind kind) {
+    const sm_exercise_options how = cli_judge_options(options);
+    const char *paths[MOST_FILES];
+    int index[MOST_FILES];
+    int n = 0;
+    for (int i = 0; i < all.n; i++) {
+        if (all.list[i].kind == kind) {
+            index[n] = i;
+            paths[n++] = all.list[i].path;
+        }
+    }
+    if (n == 0) {
+        return SM_OK;
+    }
+    sm_exercise_report *reports = sm_calloc((size_t)n, sizeof *reports);
+    cli_live_show(sm_op_name(kind), index[0], all.n);
+    const sm_status status = sm_exercise_check(kind, paths, n, &how, reports);
+    for (int i = 0; i < n; i++) {
+        all.list[index[i]].report = reports[i];
+    }
+    free(reports);
+    return status;
+}
+
+sm_status cli_judge_write(const cli_options *options, sm_op_kind kind, const char *file,
+                          const sm_exercise_report *report) {
+    json_t *records = json_array();
+    sm_status status = SM_OK;
+    if (!report->is_limited) {
+        cli_note("warning: this system has no Landlock: compiler and kernel can read all files that you can, and a "
+                 "driver can write anywhere");
+    }
+    if (sm_format_is_read((sm_format)options->out.format)) {
+        print_report(kind, report, NULL);
+    } else {
+        json_array_append_new(records, record_of(kind, file, report, NULL));
+        status = sm_record_write_all(&cli_judge_table, (sm_format)options->out.format, stdout, records);
+    }
+    json_decref(records);
+    return status;
+}
+
+// All but --against, whose times the others are compared with.
+static sm_status write_all(const cli_options *options, int n) {
+    const sm_format format = (sm_format)options->out.format;
+    const sm_exercise_time *against = n < all.n ? &all.list[n].report.times[0] : NULL;
+    json_t *records = json_array();
+    sm_status status = SM_OK;
+    for (int i = 0; i < n; i++) {
+        json_array_append_new(records, record_of(all.list[i].kind, all.list[i].path, &all.list[i].report, against));
+    }
+    if (n == 1 && sm_format_is_read(format)) {
+        print_report(all.list[0].kind, &all.list[0].report, against);
+    } else {
+        status = sm_record_write_all(&cli_judge_table, format, stdout, records);
+    }
+    json_decref(records);
+    return status;
+}
+
+static sm_status conclude(const cli_options *options) {
+    const int n = all.n - (all.against != NULL);
+    int n_wrong = 0;
+    if (n < all.n && !all.list[n].report.right) {
+        return sm_fail(SM_ERR_USAGE, "--against %s: is wrong: %s", all.against, all.list[n].report.wrong);
+    }
+    SM_TRY(write_all(options, n));
+    for (int i = 0; i < n; i++) {
+        n_wrong += !all.list[i].report.right;
+    }
+    if (!all.list[0].report.is_limited) {
+        cli_note("warning: this system has no Landlock: compiler and kernel can read all files that you can, and a "
+                 "driver can write anywhere");
+    }
+    return n_wrong == 0 ? SM_OK : sm_fail(SM_ERR_MISMATCH, "%d of %d wrong", n_wrong, n);
+}
+
+sm_status cli_judge(const cli_options *options) {
+    sm_status status = collect(options);
+    for (int kind = 0; kind < SM_OP_KIND_COUNT && status == SM_OK; kind++) {
+        status = judge_kind(options, (sm_op_kind)kind);
+    }
+    cli_live_clear();
+    status = status == SM_OK ? conclude(options) : status;
+    for (int i = 0; i < all.n; i++) {
+        sm_exercise_report_free(&all.list[i].report);
+        free(all.list[i].path);
+    }
+    return status;
+}

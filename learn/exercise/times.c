@@ -1,0 +1,141 @@
+// times.c: turns, and the calls of one.
+#include "learn/exercise/times.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "learn/exercise/explain.h"
+#include "os/os.h"
+#include "src/plan/own_process.h"
+
+enum { N_CALLS = 6 }; // of a turn; the first, which loads pages, does not count
+static const int64_t most_turn_ns = 500000000;
+
+static int by_size(const void *a, const void *b) {
+    const double x = *(const double *)a;
+    const double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void call(sm_exercise_case *c, const sm_own_kernel *kernel, int64_t *busy_ns) {
+    void *in[SM_MAX_IN];
+    void *out[SM_MAX_OUT];
+    int64_t waiting_ns;
+    for (int i = 0; i < SM_CASE_OPERANDS; i++) {
+        *(i < SM_MAX_IN ? &in[i] : &out[i - SM_MAX_IN]) = c->operands[i].data;
+    }
+    sm_own_process_give(kernel, c->plan, c->op, in, out, 0, 1);
+    sm_own_process_call(kernel, 0, 1);
+    *busy_ns = sm_own_process_busy_ns(&waiting_ns);
+    sm_own_process_take(kernel, c->plan, c->op, in, out, 0, 1);
+}
+
+// SM_ERR_MISMATCH: a result is wrong.
+static sm_status time_calls(sm_exercise_case *c, sm_device *reference, const sm_own_kernel *kernel, double *ns) {
+    double seen_ns[N_CALLS];
+    int n = 0;
+    int64_t total_ns = 0;
+    for (int64_t before_ns = 0; n == 0 || (n < N_CALLS && total_ns < most_turn_ns); n++) {
+        int64_t busy_ns;
+        uint64_t seed = (uint64_t)sm_now_ns();
+        (void)os_draw(&seed, sizeof seed);
+        SM_TRY(sm_case_renew(c, reference, seed));
+        call(c, kernel, &busy_ns);
+        SM_TRY(sm_own_process_state(kernel->process));
+        SM_TRY(sm_case_expect(c, reference));
+        SM_TRY(sm_case_is_right(c) ? SM_OK : SM_ERR_MISMATCH);
+        seen_ns[n] = (double)(busy_ns - before_ns);
+        total_ns += n > 0 ? busy_ns - before_ns : 0;
+        before_ns = busy_ns;
+    }
+    const int first = n > 1;
+    qsort(seen_ns + first, (size_t)(n - first), sizeof seen_ns[0], by_size);
+    *ns = seen_ns[first + (n - first) / 2];
+    return SM_OK;
+}
+
+static sm_status start(const sm_exercise_case *c, const char *program, const sm_timed_kernel *k, sm_own_kernel *own,
+                       sm_own_process **process) {
+    const sm_own_process_options how = {.n_threads = 1,
+                                        .is_judged = true,
+                                        .size_bytes = sm_own_process_bytes(c->plan, c->op),
+                                        .timeout_s = k->left_s};
+    char *words[3] = {(char *)sm_op_name(c->kind), (char *)k->library,
+                      (char *)(k->report != NULL ? k->path : c->text)};
+    *own = (sm_own_kernel){.kind = c->kind};
+    SM_TRY(sm_own_process_start(program, words, &how, own, 1, process));
+    return sm_own_process_fits(*process, c->plan, c->op, 1);
+}
+
+static void tell(const sm_exercise_case *c, sm_status status, sm_exercise_report *report) {
+    if (status == SM_ERR_MISMATCH) {
+        sm_exercise_judge_call(c, report);
+    } else {
+        report->right = false;
+        snprintf(report->wrong, sizeof report->wrong, "case %s, when it was timed: %s", c->text, sm_error_message());
+    }
+}
+
+// One turn of one kernel.
+static sm_status take_turn(sm_exercise_case *c, sm_device *reference, const char *program, sm_timed_kernel *k,
+                           double *call_ns) {
+    sm_own_process *process = NULL;
+    sm_own_kernel own;
+    double ns = 0;
+    const int64_t begin_ns = sm_now_ns();
+    sm_status status = start(c, program, k, &own, &process);
+    status = status == SM_OK ? time_calls(c, reference, &own, &ns) : status;
+    if (status == SM_OK && k->report == NULL) { // code of ours: it counts its calls rightly
+        *call_ns = sm_own_process_call_cpu_ns(process);
+    }
+    sm_own_process_end(process);
+    k->left_s -= k->report != NULL ? (double)(sm_now_ns() - begin_ns) * 1e-9 : 0;
+    if (status == SM_OK) {
+        k->time->ns[k->time->n++] = ns;
+        return SM_OK;
+    }
+    k->is_out = true;
+    k->time->n = 0;
+    if (k->report != NULL && status != SM_ERR_OOM) {
+        tell(c, status, k->report);
+        return SM_OK;
+    }
+    return k->report == NULL && status == SM_ERR_FORMAT ? SM_OK : status; // a smaller build lacks an instruction set
+}
+
+static void shuffle(int *order, int n) {
+    for (int i = n - 1; i > 0; i--) {
+        uint32_t drawn = 0;
+        (void)os_draw(&drawn, sizeof drawn);
+        const int other = (int)(drawn % (uint32_t)(i + 1));
+        const int kept = order[i];
+        order[i] = order[other];
+        order[other] = kept;
+    }
+}
+
+sm_status sm_exercise_time_all(sm_exercise_case *c, const sm_exercise_options *options, sm_timed_kernel *kernels, int n,
+                           double *call_ns) {
+    const sm_backend *backend = sm_backend_find("reference");
+    sm_device *reference = NULL;
+    int *order = sm_calloc((size_t)n, sizeof *order);
+    sm_status status = backend->open(0, &(sm_open_options){.n_threads = 0}, &reference);
+    for (int i = 0; i < n; i++) {
+        order[i] = i;
+    }
+    for (int turn = 0; turn < SM_EXERCISE_TURNS && status == SM_OK; turn++) {
+        shuffle(order, n);
+        for (int i = 0; i < n && status == SM_OK; i++) {
+            sm_timed_kernel *k = &kernels[order[i]];
+            status = k->is_out ? SM_OK : take_turn(c, reference, options->program, k, call_ns);
+            status = options->interrupted != NULL && *options->interrupted ? SM_ERR_INTERRUPTED : status;
+        }
+    }
+    if (reference != NULL) {
+        backend->close(reference);
+    }
+    free(order);
+    return status;
+}
