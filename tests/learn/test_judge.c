@@ -77,7 +77,7 @@ static const cheat cheats[] = {
     {"all memory",
      KERNEL("static char *p[1 << 14]; for (int i = 0; i < 1 << 14; i++) { p[i] = malloc(1 << 20); if (!p[i]) abort(); "
             "p[i][0] = 1; }"),
-     "it crashed (Aborted)"},
+     "it asked the operating system for abort"},
 };
 
 static void write_text(const char *path, const char *text) {
