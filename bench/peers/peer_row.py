@@ -1,4 +1,4 @@
-"""peer_row.py: result rows of programs that are not stepmark, in the fields of bench/rows/row_schema.c.
+"""peer_row.py: result rows of programs that are not stepmark, in the fields of bench/rows/row_fields.h.
 
 What every adapter shares: the flags that a peer is called with, the row that it prints, the
 statistics (the definitions are those of bench/stats/stats.h), and the facts of the machine. Needs
@@ -172,7 +172,7 @@ def context(**more):
 
 
 def new_row(backend, B, T, **fields):
-    """A row with nothing measured yet. `fields` are names of bench/rows/row_schema.c."""
+    """A row with nothing measured yet. `fields` are names of bench/rows/row_fields.h."""
     return {
         "schema_version": SCHEMA_VERSION,
         "test_time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

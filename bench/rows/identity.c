@@ -32,22 +32,6 @@ bool sm_factor_parse(const char *name, sm_identity *factor) {
 
 // --- values ------------------------------------------------------------------------------
 
-// Values of columns that rows of before the column lack.
-static const char *const absences[][2] = {
-    {"n_accum", "1"},      {"padding", "none"},    {"activation", "gelu"},
-    {"recompute", "none"}, {"loss_scale", "none"}, {"products", "own"},
-    {"untied", "no"},
-};
-
-static const char *absence_of(const char *name) {
-    for (size_t i = 0; i < sizeof(absences) / sizeof(absences[0]); i++) {
-        if (strcmp(absences[i][0], name) == 0) {
-            return absences[i][1];
-        }
-    }
-    return "";
-}
-
 static void known_value(const json_t *row, const sm_column *column, char text[SM_IDENTITY_VALUE_SIZE]) {
     const json_t *value = sm_json_get(row, column->name);
     text[0] = '\0';
@@ -65,8 +49,8 @@ void sm_identity_value(const json_t *row, const sm_column *column, char text[SM_
     const double head_dim = sm_json_number(row, "d_model") / sm_json_number(row, "n_head");
     if (text[0] == '\0' && strcmp(column->name, "head_dim") == 0 && isfinite(head_dim)) {
         snprintf(text, SM_IDENTITY_VALUE_SIZE, "%.12g", head_dim);
-    } else if (text[0] == '\0') {
-        snprintf(text, SM_IDENTITY_VALUE_SIZE, "%s", absence_of(column->name));
+    } else if (text[0] == '\0' && column->absent != NULL) {
+        snprintf(text, SM_IDENTITY_VALUE_SIZE, "%s", column->absent);
     }
 }
 
@@ -103,72 +87,54 @@ int sm_identity_order(const json_t *a, const json_t *b, unsigned parts) {
 
 // --- differences ---------------------------------------------------------------------------
 
-// Whether a row may lack the column and still agree with one that has it.
-static bool may_lack(const sm_column *column) {
-    static const char *const names[] = {"recompute", "attention", "products", "loss_scale", "optimizer", "binding"};
-    bool found = column->identity == SM_IDENTITY_WORK || column->identity == SM_IDENTITY_BATCH;
-    for (size_t i = 0; !found && i < sizeof(names) / sizeof(names[0]); i++) {
-        found = strcmp(names[i], column->name) == 0;
-    }
-    return found;
-}
-
-// The values of a column in two rows, and whether they differ.
-static bool differs(const json_t *a, const json_t *b, const sm_column *column, char x[SM_IDENTITY_VALUE_SIZE],
-                    char y[SM_IDENTITY_VALUE_SIZE]) {
-    known_value(a, column, x);
-    known_value(b, column, y);
-    return strcmp(x, y) != 0 && ((x[0] != '\0' && y[0] != '\0') || !may_lack(column));
-}
-
-// Rows without dimensions are compared by the model's name.
-static bool model_differs(const json_t *a, const json_t *b) {
-    return (model_name(a)[0] != '\0' || model_name(b)[0] != '\0') &&
-           strcmp(sm_rows_text(a, "model_type"), sm_rows_text(b, "model_type")) != 0;
-}
-
-static struct {
-    const sm_column *column;
-    bool may_lack;
-} keyed[SM_IDENTITY_COLUMNS];
+// The columns of a row's identity, and the model's name, in the order of the table.
+static const sm_column *keyed[SM_IDENTITY_COLUMNS];
 static int n_keyed;
 
 static void list_keyed(void) {
-    for (int part = n_keyed > 0 ? SM_IDENTITY_COUNT : SM_IDENTITY_WORK; part < SM_IDENTITY_COUNT; part++) {
-        for (int i = 0; i < sm_row_table.n_columns; i++) {
-            const sm_column *column = &sm_row_table.columns[i];
-            if ((int)column->identity == part && n_keyed < SM_IDENTITY_COLUMNS) {
-                keyed[n_keyed].column = column;
-                keyed[n_keyed++].may_lack = may_lack(column);
-            }
+    for (int i = 0; i < sm_row_table.n_columns; i++) {
+        const sm_column *column = &sm_row_table.columns[i];
+        if ((column->identity != SM_IDENTITY_NONE || strcmp(column->name, "model_type") == 0) &&
+            n_keyed < SM_IDENTITY_COLUMNS) {
+            keyed[n_keyed++] = column;
         }
     }
 }
 
-// 0 for "".
-static uint64_t number_of(const char *text) {
-    return text[0] != '\0' ? sm_fnv1a(SM_FNV1A_START, text, strlen(text)) | 1 : 0;
-}
-
 void sm_identity_key_of(const json_t *row, sm_identity_key *key) {
     char text[SM_IDENTITY_VALUE_SIZE];
-    list_keyed();
-    key->model = number_of(sm_rows_text(row, "model_type"));
+    if (n_keyed == 0) {
+        list_keyed();
+    }
     key->is_named = model_name(row)[0] != '\0';
     for (int i = 0; i < n_keyed; i++) {
-        known_value(row, keyed[i].column, text);
-        key->values[i] = number_of(text);
+        known_value(row, keyed[i], text);
+        key->values[i] = text[0] != '\0' ? sm_fnv1a(SM_FNV1A_START, text, strlen(text)) | 1 : 0;
     }
+}
+
+static int part_of(int i) {
+    return keyed[i]->identity != SM_IDENTITY_NONE ? keyed[i]->identity : SM_IDENTITY_WORK; // the model's name
+}
+
+// A row may lack a column of the work or the batch, and others marked so, and still agree with one that has it.
+static bool differs(const sm_identity_key *a, const sm_identity_key *b, int i) {
+    const bool may_lack = part_of(i) <= SM_IDENTITY_BATCH || keyed[i]->may_lack;
+    if (a->values[i] == b->values[i]) {
+        return false;
+    }
+    return keyed[i]->identity == SM_IDENTITY_NONE ? a->is_named || b->is_named
+                                                  : (a->values[i] != 0 && b->values[i] != 0) || !may_lack;
 }
 
 unsigned sm_identity_key_difference(const sm_identity_key *a, const sm_identity_key *b, unsigned ends, int *n_columns) {
     const unsigned of_device = SM_PART(SM_FACTOR_ISA) | SM_PART(SM_FACTOR_TIER) | SM_PART(SM_FACTOR_THREADS);
-    int n_work = (a->is_named || b->is_named) && a->model != b->model;
-    unsigned bits = n_work > 0 ? SM_PART(SM_IDENTITY_WORK) : 0;
+    int n_work = 0;
+    unsigned bits = 0;
     for (int i = 0; i < n_keyed && (bits & ends) == 0; i++) {
-        if (a->values[i] != b->values[i] && ((a->values[i] != 0 && b->values[i] != 0) || !keyed[i].may_lack)) {
-            bits |= SM_PART(keyed[i].column->identity);
-            n_work += keyed[i].column->identity <= SM_IDENTITY_BATCH;
+        if (differs(a, b, i)) {
+            bits |= SM_PART(part_of(i));
+            n_work += part_of(i) <= SM_IDENTITY_BATCH;
         }
     }
     if (n_columns != NULL) {
@@ -190,30 +156,33 @@ unsigned sm_identity_difference(const json_t *a, const json_t *b) {
 // `with_b`: "name A / B"; otherwise "name A".
 static int list_differences(const json_t *a, const json_t *b, unsigned parts, bool with_b, char *text,
                             size_t size_bytes) {
-    char x[SM_IDENTITY_VALUE_SIZE];
-    char y[SM_IDENTITY_VALUE_SIZE];
-    const unsigned bits = sm_identity_difference(a, b) & parts;
+    sm_identity_key x;
+    sm_identity_key y;
+    sm_identity_key_of(a, &x);
+    sm_identity_key_of(b, &y);
+    const unsigned bits = sm_identity_key_difference(&x, &y, 0, NULL) & parts;
     unsigned named = 0; // factors: one column stands for all
     int n = 0;
     size_t used = 0;
     text[0] = '\0';
-    for (int i = 0; i < sm_row_table.n_columns; i++) {
-        const sm_column *column = &sm_row_table.columns[i];
-        const bool is_factor = column->identity >= SM_FACTOR_MACHINE;
-        const bool is_model = strcmp(column->name, "model_type") == 0;
-        const int part = is_model ? SM_IDENTITY_WORK : column->identity;
-        if ((bits & ~named & SM_PART(part)) == 0 || (is_model && !model_differs(a, b)) ||
-            !differs(a, b, column, x, y)) {
+    for (int i = 0; i < n_keyed; i++) {
+        const int part = part_of(i);
+        char own[SM_IDENTITY_VALUE_SIZE];
+        char other[SM_IDENTITY_VALUE_SIZE];
+        if ((bits & ~named & SM_PART(part)) == 0 || !differs(&x, &y, i)) {
             continue;
         }
+        known_value(a, keyed[i], own);
+        known_value(b, keyed[i], other);
+        const bool is_factor = part >= SM_FACTOR_MACHINE;
         named |= is_factor ? SM_PART(part) : 0;
         n++;
-        const char *name = is_factor ? sm_identity_name((sm_identity)part) : column->name;
-        used += (size_t)snprintf(text + used, size_bytes - used, "%s%s %s%s%s", used > 0 ? ", " : "", name,
-                                 x[0] != '\0' ? x : "-", with_b ? " / " : "",
-                                 !with_b        ? ""
-                                 : y[0] != '\0' ? y
-                                                : "-");
+        used += (size_t)snprintf(text + used, size_bytes - used, "%s%s %s%s%s", used > 0 ? ", " : "",
+                                 is_factor ? sm_identity_name((sm_identity)part) : keyed[i]->name,
+                                 own[0] != '\0' ? own : "-", with_b ? " / " : "",
+                                 !with_b            ? ""
+                                 : other[0] != '\0' ? other
+                                                    : "-");
         used = used < size_bytes ? used : size_bytes - 1;
     }
     return n;

@@ -1,4 +1,4 @@
-// identity.h: the identity of a row: which work it did, how, and where. Each column of row_schema.c says to which part it
+// identity.h: the identity of a row: which work it did, how, and where. Each column of row_fields.h says to which part it
 // belongs, and whoever asks for "the same work" or "what differs" asks here.
 //
 //   work   what is computed: pass type, length, accumulation, dropout, documents, the model's dimensions. Times of
@@ -63,11 +63,10 @@ int sm_identity_order(const json_t *a, const json_t *b, unsigned parts);
 // of the device the last three.
 unsigned sm_identity_difference(const json_t *a, const json_t *b);
 
-// The values of a row's columns as numbers, the work's first: thousands of rows are compared with thousands by these.
+// The values of a row's columns as numbers: thousands of rows are compared with thousands by these.
 enum { SM_IDENTITY_COLUMNS = 64 };
 typedef struct {
-    uint64_t model; // its name
-    bool is_named;  // by which it is compared
+    bool is_named; // it has no dimensions, and is compared by the model's name
     uint64_t values[SM_IDENTITY_COLUMNS];
 } sm_identity_key;
 

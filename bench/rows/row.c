@@ -1,4 +1,4 @@
-// row.c: filling a result row. Its fields are described in row_schema.c.
+// row.c: filling a result row. Its fields are described in row_fields.h.
 #include "bench/rows/row.h"
 
 #include "bench/rows/machine.h"
@@ -26,15 +26,11 @@ static void clear_field(sm_row *row, const sm_column *column) {
     }
 }
 
-static void set_absent(sm_row *row) {
+void sm_row_init(sm_row *row) {
     memset(row, 0, sizeof(*row));
     for (int i = 0; i < sm_row_table.n_columns; i++) {
         clear_field(row, &sm_row_table.columns[i]);
     }
-}
-
-void sm_row_init(sm_row *row) {
-    set_absent(row);
     row->schema_version = SM_ROW_SCHEMA_VERSION;
     SM_ROW_TEXT(row->build_commit, sm_build_commit());
     time_t now = time(NULL);
@@ -46,21 +42,17 @@ void sm_row_init(sm_row *row) {
 }
 
 void sm_row_free(sm_row *row) {
-    free(row->warmup_samples_ns.values);
-    free(row->samples_ns.values);
-    free(row->samples_ts.values);
-    free(row->samples_forward_ns.values);
-    free(row->samples_backward_ns.values);
-    free(row->losses.values);
+    for (int i = 0; i < sm_row_table.n_columns; i++) {
+        void *field = (char *)row + sm_row_table.columns[i].offset;
+        switch (sm_row_table.columns[i].type) {
+        case SM_COLUMN_INTEGERS: free(((sm_integers *)field)->values); break;
+        case SM_COLUMN_REALS: free(((sm_reals *)field)->values); break;
+        case SM_COLUMN_JSON: json_decref(*(json_t **)field); break;
+        default: break;
+        }
+    }
     free(row->op_ns.values);
     free(row->op_least_ns.values);
-    json_decref(row->run_args);
-    json_decref(row->loop.samples);
-    json_decref(row->loop.memory);
-    json_decref(row->loop.ceilings);
-    json_decref(row->utilisation);
-    json_decref(row->warnings);
-    json_decref(row->context);
     memset(row, 0, sizeof(*row));
 }
 

@@ -1,4 +1,4 @@
-// row_json_schema.h: the table of the result row (row_schema.c) as a JSON Schema, and a check of a row against it.
+// row_json_schema.h: the table of the result row (row_fields.h) as a JSON Schema, and a check of a row against it.
 #ifndef STEPMARK_ROW_JSON_SCHEMA_H
 #define STEPMARK_ROW_JSON_SCHEMA_H
 

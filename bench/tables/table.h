@@ -69,7 +69,10 @@ struct sm_column {
 
     bool is_speed; // speed or energy: must not be shown for steps with a wrong loss
 
-    int identity; // part of a record's identity that the column belongs to (bench/rows/identity.h); 0: none
+    // Of a column of result rows: row_fields.h.
+    int identity;       // part of a row's identity that the column belongs to (bench/rows/identity.h); 0: none
+    const char *absent; // what rows mean that are older than the column; NULL: nothing
+    bool may_lack;
 
     // Offset of the field in a struct; unused by tables of plain JSON.
     size_t offset;

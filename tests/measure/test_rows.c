@@ -420,7 +420,7 @@ TEST(test_every_speed_is_marked) {
         }
         for (size_t k = 0; k < sizeof(units) / sizeof(units[0]) && !accounted; k++) {
             if (strcmp(column->unit, units[k]) == 0) {
-                fail_msg("%s is in %s: mark it SPEED in row_schema.c, or name it here as a fact", column->name,
+                fail_msg("%s is in %s: mark it SPEED in row_fields.h, or name it here as a fact", column->name,
                          column->unit);
             }
         }
