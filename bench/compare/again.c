@@ -50,18 +50,10 @@ static const struct {
 };
 
 static const sm_column columns[] = {
-    {.name = "field", .type = SM_COLUMN_TEXT, .unit = "", .description = "field of the rows", .heading = "field"},
-    {.name = "recorded",
-     .type = SM_COLUMN_TEXT,
-     .unit = "",
-     .description = "its value in the row that was run again",
-     .heading = "recorded"},
-    {.name = "again", .type = SM_COLUMN_TEXT, .unit = "", .description = "its value now", .heading = "again"},
-    {.name = "same",
-     .type = SM_COLUMN_TEXT,
-     .unit = "",
-     .description = "yes or no; null: not known",
-     .heading = "same"},
+    SM_TEXT("field", "field of the rows", .heading = "field"),
+    SM_TEXT("recorded", "its value in the row that was run again", .heading = "recorded"),
+    SM_TEXT("again", "its value now", .heading = "again"),
+    SM_TEXT("same", "yes or no; null: not known", .heading = "same"),
 };
 
 const sm_table sm_again_table = {"again", columns, sizeof(columns) / sizeof(columns[0])};

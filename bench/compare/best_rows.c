@@ -12,26 +12,13 @@
 enum { GROUP_SIZE = 512 };
 
 static const sm_column columns[] = {
-    {.name = "topic",
-     .type = SM_COLUMN_TEXT,
-     .unit = "",
-     .description = "subject of the recommendation",
-     .heading = "topic"},
-    {.name = "group",
-     .type = SM_COLUMN_TEXT,
-     .unit = "",
-     .description = "rows compared",
-     .heading = "among",
-     .view = SM_SHOWN_WHEN_VARIED},
-    {.name = "configuration", .type = SM_COLUMN_TEXT, .unit = "", .description = "the one", .heading = "configuration"},
-    {.name = "figure", .type = SM_COLUMN_TEXT, .unit = "", .description = "why", .heading = "figure"},
-    {.name = "value", .type = SM_COLUMN_REAL, .unit = "", .description = "the figure as a number"},
-    {.name = "unit", .type = SM_COLUMN_TEXT, .unit = "", .description = "of value"},
-    {.name = "caution",
-     .type = SM_COLUMN_TEXT,
-     .unit = "",
-     .description = "limits of its reliability",
-     .heading = "caution"},
+    SM_TEXT("topic", "subject of the recommendation", .heading = "topic"),
+    SM_TEXT("group", "rows compared", .heading = "among", .view = SM_SHOWN_WHEN_VARIED),
+    SM_TEXT("configuration", "the one", .heading = "configuration"),
+    SM_TEXT("figure", "why", .heading = "figure"),
+    SM_REAL("value", "", "the figure as a number"),
+    SM_TEXT("unit", "of value"),
+    SM_TEXT("caution", "limits of its reliability", .heading = "caution"),
 };
 
 const sm_table sm_recommend_table = {"recommendations", columns, (int)(sizeof(columns) / sizeof(columns[0]))};

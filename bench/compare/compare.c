@@ -366,17 +366,6 @@ static sm_status compare_groups(sm_run_groups *a, sm_run_groups *b, const sm_com
     return SM_OK;
 }
 
-#define RANKED(field, text, head, its_rank) \
-    { .name = field, .type = SM_COLUMN_TEXT, .unit = "", .description = text, .heading = head, .rank = its_rank }
-#define TEXT(field, text, head) RANKED(field, text, head, 0)
-#define REAL(field, its_unit, text, head, how, its_rank)                                                            \
-    {                                                                                                               \
-        .name = field, .type = SM_COLUMN_REAL, .unit = its_unit, .description = text, .heading = head, .show = how, \
-        .rank = its_rank                                                                                            \
-    }
-#define COUNT(field, text) \
-    { .name = field, .type = SM_COLUMN_INTEGER, .unit = "", .description = text }
-
 static void show_change(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     double change = sm_json_number(record, column->name);
     text[0] = '\0';
@@ -403,43 +392,40 @@ static void show_detectable(const json_t *record, const sm_column *column, char 
 }
 
 static const sm_column compare_columns[] = {
-    RANKED("verdict", "B against A: faster, slower, no-difference or inconclusive", "verdict", SM_RANK_ALWAYS),
-    {.name = "model_type",
-     .type = SM_COLUMN_TEXT,
-     .unit = "",
-     .description = "size of the model by name",
-     .heading = "model",
-     .view = SM_SHOWN_WHEN_VARIED},
-    RANKED("test", "part of the step that a sample times", "test", 8),
-    RANKED("a", "configuration of A", "A", 6),
-    RANKED("b", "configuration of B", "B", 6),
-    TEXT("differs", "factors in which the two differ", NULL),
-    REAL("median_a_ns", "ns", "median of A's values", "A ms", sm_show_ms, 5),
-    REAL("median_b_ns", "ns", "median of B's values", "B ms", sm_show_ms, 5),
-    REAL("change_percent", "%", "time of B against A's, Hodges-Lehmann; above zero: slower", "change", show_change,
-         SM_RANK_ALWAYS),
-    REAL("ci_lo_percent", "%", "lower end of its interval", "interval", show_interval, 7),
-    REAL("ci_hi_percent", "%", "upper end", NULL, NULL, 0),
-    REAL("confidence", "", "of the interval", NULL, NULL, 0),
-    REAL("p_value", "", "probability of a difference at least as large by chance", "p", sm_show_real, 0),
-    REAL("detectable_percent", "%", "smallest change that 4 of 5 such comparisons would detect", "could see",
-         show_detectable, 4),
-    REAL("threshold_percent", "%", "smallest change that counts", NULL, NULL, 0),
-    TEXT("basis", "kind of the values: medians of interleaved pairs, of runs, or samples", "basis"),
-    COUNT("n_a", "values of A"),
-    COUNT("n_b", "values of B"),
-    RANKED("reason", "why it is neither faster nor slower", "why not", 3),
+    SM_TEXT("verdict", "B against A: faster, slower, no-difference or inconclusive", .heading = "verdict",
+            .rank = SM_RANK_ALWAYS),
+    SM_TEXT("model_type", "size of the model by name", .heading = "model", .view = SM_SHOWN_WHEN_VARIED),
+    SM_TEXT("test", "part of the step that a sample times", .heading = "test", .rank = 8),
+    SM_TEXT("a", "configuration of A", .heading = "A", .rank = 6),
+    SM_TEXT("b", "configuration of B", .heading = "B", .rank = 6),
+    SM_TEXT("differs", "factors in which the two differ"),
+    SM_REAL("median_a_ns", "ns", "median of A's values", .heading = "A ms", .show = sm_show_ms, .rank = 5),
+    SM_REAL("median_b_ns", "ns", "median of B's values", .heading = "B ms", .show = sm_show_ms, .rank = 5),
+    SM_REAL("change_percent", "%", "time of B against A's, Hodges-Lehmann; above zero: slower", .heading = "change",
+            .show = show_change, .rank = SM_RANK_ALWAYS),
+    SM_REAL("ci_lo_percent", "%", "lower end of its interval", .heading = "interval", .show = show_interval, .rank = 7),
+    SM_REAL("ci_hi_percent", "%", "upper end"),
+    SM_REAL("confidence", "", "of the interval"),
+    SM_REAL("p_value", "", "probability of a difference at least as large by chance", .heading = "p",
+            .show = sm_show_real),
+    SM_REAL("detectable_percent", "%", "smallest change that 4 of 5 such comparisons would detect",
+            .heading = "could see", .show = show_detectable, .rank = 4),
+    SM_REAL("threshold_percent", "%", "smallest change that counts"),
+    SM_TEXT("basis", "kind of the values: medians of interleaved pairs, of runs, or samples", .heading = "basis"),
+    SM_INTEGER("n_a", "", "values of A"),
+    SM_INTEGER("n_b", "", "values of B"),
+    SM_TEXT("reason", "why it is neither faster nor slower", .heading = "why not", .rank = 3),
 };
 
 const sm_table sm_compare_table = {"comparisons", compare_columns,
                                    sizeof(compare_columns) / sizeof(compare_columns[0])};
 
 static const sm_column apart_columns[] = {
-    TEXT("side", "a, b or both", "side"),
-    TEXT("model_type", "size of the model by name", "model"),
-    TEXT("test", "part of the step that a sample times", "test"),
-    TEXT("configuration", "device, mode, precision", "configuration"),
-    TEXT("reason", "why it was not compared", "not compared because"),
+    SM_TEXT("side", "a, b or both", .heading = "side"),
+    SM_TEXT("model_type", "size of the model by name", .heading = "model"),
+    SM_TEXT("test", "part of the step that a sample times", .heading = "test"),
+    SM_TEXT("configuration", "device, mode, precision", .heading = "configuration"),
+    SM_TEXT("reason", "why it was not compared", .heading = "not compared because"),
 };
 
 const sm_table sm_apart_table = {"not_compared", apart_columns, sizeof(apart_columns) / sizeof(apart_columns[0])};

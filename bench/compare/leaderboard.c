@@ -14,16 +14,6 @@ enum { TEXT_SIZE = 256 };
 
 static const double gib = 1024.0 * 1024.0 * 1024.0;
 
-#define TEXT(field, text, head, its_rank) \
-    { SM_COLUMN(field, SM_COLUMN_TEXT, "", text), .heading = head, .rank = its_rank }
-#define SHARED(field, text, head)                                                                  \
-    {                                                                                              \
-        SM_COLUMN(field, SM_COLUMN_TEXT, "", text), .heading = head, .view = SM_SHOWN_WHEN_VARIED, \
-                                                    .rank = SM_RANK_ALWAYS                         \
-    }
-#define REAL(field, unit, text, head, how, its_rank) \
-    { SM_COLUMN(field, SM_COLUMN_REAL, unit, text), .heading = head, .show = how, .rank = its_rank }
-
 // "349 ± 0.6%"
 static void show_rate(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     sm_text_count(sm_json_number(record, column->name), text, size_bytes);
@@ -40,54 +30,58 @@ static void show_brief_marks(const json_t *record, const sm_column *column, char
 }
 
 static const sm_column columns[] = {
-    SHARED("model", "size of the model, with its architecture if it is not gpt2", "model"),
-    {SM_COLUMN("n_seq", SM_COLUMN_INTEGER, "", "T, tokens a sequence"), .heading = "T", .view = SM_SHOWN_WHEN_VARIED,
-     .rank = SM_RANK_ALWAYS},
-    SHARED("precision", "number format", "precision"),
-    SHARED("pass_type", "what is timed", "pass"),
-    SHARED("optimizer", "the step's optimizer", "optimizer"),
-    SHARED("work", "what else tells its work from that of another place 1", "work"),
-    {SM_COLUMN("own_kernels", SM_COLUMN_TEXT, "", "kernels or a backend of the user's own that ran: ranked separately"),
-     .heading = "own code", .view = SM_SHOWN_WHEN_SOME, .rank = SM_RANK_ALWAYS},
-    {SM_COLUMN("place", SM_COLUMN_INTEGER, "",
-               "among the rows of that work, by tokens/s; shared where intervals overlap"),
-     .heading = "#", .rank = SM_RANK_ALWAYS},
-    TEXT("machine", "processor or card that ran", "machine", SM_RANK_ALWAYS),
-    {SM_COLUMN("host", SM_COLUMN_TEXT, "", "name of the machine's host")},
-    TEXT("device", "device and family of kernels", "device", 5),
-    TEXT("mode", "naive, fused or tuned", "mode", 3),
-    {SM_COLUMN("n_batch", SM_COLUMN_INTEGER, "", "B, sequences a batch"), .heading = "B", .rank = 6},
-    REAL("median_ts", "tokens/s", "at the median step", "tokens/s", show_rate, SM_RANK_ALWAYS),
-    {SM_COLUMN("reference", SM_COLUMN_BOOLEAN, "", "came with the program, rather than from a bundle that was given")},
-    {SM_COLUMN("lo_ts", SM_COLUMN_REAL, "tokens/s", "at the upper end of the step time's 95% interval")},
-    {SM_COLUMN("hi_ts", SM_COLUMN_REAL, "tokens/s", "at its lower end")},
-    {SM_COLUMN("noise_percent", SM_COLUMN_REAL, "%", "how far its 95% interval reaches")},
-    REAL("tokens_per_joule", "tokens/J", "tokens/s a watt", "a watt", sm_show_real, 4),
-    REAL("tokens_per_s_gib", "tokens/s/GiB", "of the memory in use", "a GiB", sm_show_count, 3),
-    REAL("mfu", "", "share of the device's own measured peak", "% of peak", sm_show_percent, 7),
-    {SM_COLUMN("memory_bytes", SM_COLUMN_REAL, "bytes", "of the card, or resident memory of the process")},
-    {SM_COLUMN("bound", SM_COLUMN_TEXT, "", "what the step is nearest to: arithmetic, memory, or neither")},
-    TEXT("cost", "by --price and --train-tokens", "cost", SM_RANK_ALWAYS),
-    TEXT("build_commit", "of the measuring program", "build", 1),
-    {SM_COLUMN("marks", SM_COLUMN_TEXT, "",
-               "limits of the comparison: reference, own code, emulated, noisy, warned, other data"),
-     .heading = "marks", .rank = SM_RANK_ALWAYS, .brief = show_brief_marks},
+    SM_TEXT("model", "size of the model, with its architecture if it is not gpt2", .heading = "model",
+            .view = SM_SHOWN_WHEN_VARIED, .rank = SM_RANK_ALWAYS),
+    SM_INTEGER("n_seq", "", "T, tokens a sequence", .heading = "T", .view = SM_SHOWN_WHEN_VARIED,
+               .rank = SM_RANK_ALWAYS),
+    SM_TEXT("precision", "number format", .heading = "precision", .view = SM_SHOWN_WHEN_VARIED, .rank = SM_RANK_ALWAYS),
+    SM_TEXT("pass_type", "what is timed", .heading = "pass", .view = SM_SHOWN_WHEN_VARIED, .rank = SM_RANK_ALWAYS),
+    SM_TEXT("optimizer", "the step's optimizer", .heading = "optimizer", .view = SM_SHOWN_WHEN_VARIED,
+            .rank = SM_RANK_ALWAYS),
+    SM_TEXT("work", "what else tells its work from that of another place 1", .heading = "work",
+            .view = SM_SHOWN_WHEN_VARIED, .rank = SM_RANK_ALWAYS),
+    SM_TEXT("own_kernels", "kernels or a backend of the user's own that ran: ranked separately", .heading = "own code",
+            .view = SM_SHOWN_WHEN_SOME, .rank = SM_RANK_ALWAYS),
+    SM_INTEGER("place", "", "among the rows of that work, by tokens/s; shared where intervals overlap", .heading = "#",
+               .rank = SM_RANK_ALWAYS),
+    SM_TEXT("machine", "processor or card that ran", .heading = "machine", .rank = SM_RANK_ALWAYS),
+    SM_TEXT("host", "name of the machine's host"),
+    SM_TEXT("device", "device and family of kernels", .heading = "device", .rank = 5),
+    SM_TEXT("mode", "naive, fused or tuned", .heading = "mode", .rank = 3),
+    SM_INTEGER("n_batch", "", "B, sequences a batch", .heading = "B", .rank = 6),
+    SM_REAL("median_ts", "tokens/s", "at the median step", .heading = "tokens/s", .show = show_rate,
+            .rank = SM_RANK_ALWAYS),
+    SM_BOOLEAN("reference", "came with the program, rather than from a bundle that was given"),
+    SM_REAL("lo_ts", "tokens/s", "at the upper end of the step time's 95% interval"),
+    SM_REAL("hi_ts", "tokens/s", "at its lower end"),
+    SM_REAL("noise_percent", "%", "how far its 95% interval reaches"),
+    SM_REAL("tokens_per_joule", "tokens/J", "tokens/s a watt", .heading = "a watt", .show = sm_show_real, .rank = 4),
+    SM_REAL("tokens_per_s_gib", "tokens/s/GiB", "of the memory in use", .heading = "a GiB", .show = sm_show_count,
+            .rank = 3),
+    SM_REAL("mfu", "", "share of the device's own measured peak", .heading = "% of peak", .show = sm_show_percent,
+            .rank = 7),
+    SM_REAL("memory_bytes", "bytes", "of the card, or resident memory of the process"),
+    SM_TEXT("bound", "what the step is nearest to: arithmetic, memory, or neither"),
+    SM_TEXT("cost", "by --price and --train-tokens", .heading = "cost", .rank = SM_RANK_ALWAYS),
+    SM_TEXT("build_commit", "of the measuring program", .heading = "build", .rank = 1),
+    SM_TEXT("marks", "limits of the comparison: reference, own code, emulated, noisy, warned, other data",
+            .heading = "marks", .rank = SM_RANK_ALWAYS, .brief = show_brief_marks),
 };
 
 const sm_table sm_leaderboard_table = {"leaderboard", columns, sizeof(columns) / sizeof(columns[0])};
 
 static const sm_column refused_columns[] = {
-    TEXT("machine", "processor or card that ran", "machine", SM_RANK_ALWAYS),
-    {SM_COLUMN("host", SM_COLUMN_TEXT, "", "name of the machine's host")},
-    TEXT("device", "device and family of kernels", "device", 5),
-    TEXT("model", "size of the model", "model", 4),
-    {SM_COLUMN("n_seq", SM_COLUMN_INTEGER, "", "T, tokens a sequence"), .heading = "T", .rank = 4},
-    {SM_COLUMN("n_batch", SM_COLUMN_INTEGER, "", "B, sequences a batch"), .heading = "B", .rank = 4},
-    TEXT("precision", "number format", "precision", 4),
-    TEXT("pass_type", "what is timed", "pass", 3),
-    TEXT("mode", "naive, fused or tuned", "mode", 3),
-    TEXT("status", "of the row", "status", SM_RANK_ALWAYS),
-    TEXT("reason", "why it is not ranked", "reason", SM_RANK_ALWAYS),
+    SM_TEXT("machine", "processor or card that ran", .heading = "machine", .rank = SM_RANK_ALWAYS),
+    SM_TEXT("host", "name of the machine's host"),
+    SM_TEXT("device", "device and family of kernels", .heading = "device", .rank = 5),
+    SM_TEXT("model", "size of the model", .heading = "model", .rank = 4),
+    SM_INTEGER("n_seq", "", "T, tokens a sequence", .heading = "T", .rank = 4),
+    SM_INTEGER("n_batch", "", "B, sequences a batch", .heading = "B", .rank = 4),
+    SM_TEXT("precision", "number format", .heading = "precision", .rank = 4),
+    SM_TEXT("pass_type", "what is timed", .heading = "pass", .rank = 3),
+    SM_TEXT("mode", "naive, fused or tuned", .heading = "mode", .rank = 3),
+    SM_TEXT("status", "of the row", .heading = "status", .rank = SM_RANK_ALWAYS),
+    SM_TEXT("reason", "why it is not ranked", .heading = "reason", .rank = SM_RANK_ALWAYS),
 };
 
 const sm_table sm_leaderboard_refused_table = {"refused", refused_columns,

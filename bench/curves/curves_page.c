@@ -118,22 +118,20 @@ static void show_checked(const json_t *record, const sm_column *column, char *te
     snprintf(text, size_bytes, n > 0 ? "%.0f" : "unchecked", n);
 }
 
-#define COLUMN(name, type, unit, text, head, how) \
-    { SM_COLUMN(name, type, unit, text), .heading = head, .show = how }
 static const sm_column columns[] = {
-    COLUMN("run", SM_COLUMN_TEXT, "", "folder or log of the training", "run", NULL),
-    COLUMN("state", SM_COLUMN_TEXT, "", "complete, interrupted, or running", "state", NULL),
-    COLUMN("steps", SM_COLUMN_INTEGER, "", "so far", "steps", sm_show_count),
-    COLUMN("tokens", SM_COLUMN_INTEGER, "", "of this run", "tokens", sm_show_count),
-    COLUMN("best_validation_loss", SM_COLUMN_REAL, "", "the lowest", "best validation", sm_show_real),
-    COLUMN("best_step", SM_COLUMN_INTEGER, "", "after which it was measured", "at step", sm_show_count),
-    COLUMN("last_validation_loss", SM_COLUMN_REAL, "", "the last", "last validation", sm_show_real),
-    COLUMN("last_loss", SM_COLUMN_REAL, "", "of the training's own batches", "last loss", sm_show_real),
-    COLUMN("time_s", SM_COLUMN_REAL, "s", "steps, validations and checkpoints", "seconds", sm_show_real),
-    COLUMN("tokens_per_s", SM_COLUMN_REAL, "1/s", "of this time", "tokens/s", sm_show_count),
-    COLUMN("checked_ops", SM_COLUMN_INTEGER, "", "operations that were computed again", "operations checked",
-           show_checked),
-    COLUMN("n_checkpoints", SM_COLUMN_INTEGER, "", "that were written", "checkpoints", sm_show_count),
+    SM_TEXT("run", "folder or log of the training", .heading = "run"),
+    SM_TEXT("state", "complete, interrupted, or running", .heading = "state"),
+    SM_INTEGER("steps", "", "so far", .heading = "steps", .show = sm_show_count),
+    SM_INTEGER("tokens", "", "of this run", .heading = "tokens", .show = sm_show_count),
+    SM_REAL("best_validation_loss", "", "the lowest", .heading = "best validation", .show = sm_show_real),
+    SM_INTEGER("best_step", "", "after which it was measured", .heading = "at step", .show = sm_show_count),
+    SM_REAL("last_validation_loss", "", "the last", .heading = "last validation", .show = sm_show_real),
+    SM_REAL("last_loss", "", "of the training's own batches", .heading = "last loss", .show = sm_show_real),
+    SM_REAL("time_s", "s", "steps, validations and checkpoints", .heading = "seconds", .show = sm_show_real),
+    SM_REAL("tokens_per_s", "1/s", "of this time", .heading = "tokens/s", .show = sm_show_count),
+    SM_INTEGER("checked_ops", "", "operations that were computed again", .heading = "operations checked",
+               .show = show_checked),
+    SM_INTEGER("n_checkpoints", "", "that were written", .heading = "checkpoints", .show = sm_show_count),
 };
 const sm_table sm_curves_table = {"trainings", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
 

@@ -34,27 +34,18 @@ void sm_show_yes_no(const json_t *record, const sm_column *column, char *text, s
 // The function of a column without `show`.
 sm_show sm_show_by_type(sm_column_type type);
 
-// A column of a table of plain JSON: `{SM_COLUMN(...), .heading = ...}`.
-#define SM_COLUMN(its_name, its_type, its_unit, its_text) \
-    .name = its_name, .type = its_type, .unit = its_unit, .description = its_text
-
-// A text shown once above the table if all records share it.
-#define SM_SHARED_COLUMN(its_name, its_text, its_heading) \
-    { SM_COLUMN(its_name, SM_COLUMN_TEXT, "", its_text), .heading = its_heading, .view = SM_SHOWN_WHEN_VARIED }
-
 // Columns for the facts of a table with one configuration.
 #define SM_COLUMN_OF_MODEL SM_SHARED_COLUMN("model", "size of the model by name", "model")
 #define SM_COLUMN_OF_TEST  SM_SHARED_COLUMN("test", "b = batch, s = sequence length", "test")
-#define SM_COLUMNS_OF_DEVICE                                                                                         \
-    {SM_COLUMN("precision", SM_COLUMN_TEXT, "", "fp32, tf32, tf32x3, bf16x6, bf16 or fp16"), .heading = "precision", \
-     .view = SM_SHOWN_WHEN_VARIED, .show = sm_show_precision},                                                       \
-        {SM_COLUMN("emulated", SM_COLUMN_BOOLEAN, "", "the device widens the data, for lack of instructions")},      \
-        SM_SHARED_COLUMN("device", "device that ran", "device"),                                                     \
-        SM_SHARED_COLUMN("name", "of the processor or card", "on"),                                                  \
-        SM_SHARED_COLUMN("isa", "instruction set of the kernels", "isa"),                                            \
-        {SM_COLUMN("n_threads", SM_COLUMN_INTEGER, "", "threads used"), .heading = "threads",                        \
-         .view = SM_SHOWN_WHEN_VARIED},                                                                              \
-        SM_SHARED_COLUMN("binding", "where they run", "binding"),                                                    \
+#define SM_COLUMNS_OF_DEVICE                                                                             \
+    SM_TEXT("precision", "fp32, tf32, tf32x3, bf16x6, bf16 or fp16", .heading = "precision",             \
+            .view = SM_SHOWN_WHEN_VARIED, .show = sm_show_precision),                                    \
+        SM_BOOLEAN("emulated", "the device widens the data, for lack of instructions"),                  \
+        SM_SHARED_COLUMN("device", "device that ran", "device"),                                         \
+        SM_SHARED_COLUMN("name", "of the processor or card", "on"),                                      \
+        SM_SHARED_COLUMN("isa", "instruction set of the kernels", "isa"),                                \
+        SM_INTEGER("n_threads", "", "threads used", .heading = "threads", .view = SM_SHOWN_WHEN_VARIED), \
+        SM_SHARED_COLUMN("binding", "where they run", "binding"),                                        \
         SM_SHARED_COLUMN("own_kernels", "kernels of the user's own that ran", "own kernels")
 
 #endif

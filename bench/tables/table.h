@@ -79,6 +79,20 @@ struct sm_column {
     size_t size_bytes;
 };
 
+// A column of records of plain JSON; members of sm_column follow the description:
+// SM_REAL("share", "", "of the step", .heading = "share", .rank = 8)
+#define SM_COLUMN(its_name, its_type, its_unit, ...) \
+    { .name = its_name, .type = its_type, .unit = its_unit, .description = __VA_ARGS__ }
+#define SM_INTEGER(its_name, its_unit, ...) SM_COLUMN(its_name, SM_COLUMN_INTEGER, its_unit, __VA_ARGS__)
+#define SM_REAL(its_name, its_unit, ...)    SM_COLUMN(its_name, SM_COLUMN_REAL, its_unit, __VA_ARGS__)
+#define SM_BOOLEAN(its_name, ...)           SM_COLUMN(its_name, SM_COLUMN_BOOLEAN, "", __VA_ARGS__)
+#define SM_TEXT(its_name, ...)              SM_COLUMN(its_name, SM_COLUMN_TEXT, "", __VA_ARGS__)
+#define SM_JSON(its_name, ...)              SM_COLUMN(its_name, SM_COLUMN_JSON, "", __VA_ARGS__)
+
+// A text shown once above the table if all records share it.
+#define SM_SHARED_COLUMN(its_name, its_text, its_heading) \
+    SM_TEXT(its_name, its_text, .heading = its_heading, .view = SM_SHOWN_WHEN_VARIED)
+
 typedef struct {
     const char *name;
     const sm_column *columns;

@@ -11,8 +11,7 @@
 #include "learn/exercise/exercise.h"
 #include "src/io/shell_word.h"
 
-#define TEXT(field, text, head) \
-    { SM_COLUMN(field, SM_COLUMN_TEXT, "", text), .heading = head }
+#define TEXT(field, text, head) SM_TEXT(field, text, , .heading = head)
 
 // --- the list --------------------------------------------------------------------------------------
 

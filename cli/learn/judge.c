@@ -22,43 +22,39 @@
 
 enum { MAX_PRINTED_LINES = 20, MOST_FILES = 4096 };
 
-#define FIELD(field, kind, unit, text) \
-    { SM_COLUMN(field, kind, unit, text) }
-#define SHOWN(field, kind, unit, text, head, how) \
-    { SM_COLUMN(field, kind, unit, text), .heading = head, .show = how }
-
 static const sm_column columns[] = {
-    SHOWN("op", SM_COLUMN_TEXT, "", "kind of op", "op", NULL),
-    SHOWN("file", SM_COLUMN_TEXT, "", "that was checked", "file", NULL),
-    FIELD("digest", SM_COLUMN_TEXT, "", "of the file"),
-    SHOWN("right", SM_COLUMN_BOOLEAN, "", "every case is, and every timed call", "right", sm_show_yes_no),
-    FIELD("n_cases", SM_COLUMN_INTEGER, "", "cases"),
-    FIELD("n_right", SM_COLUMN_INTEGER, "", "of these, right"),
-    FIELD("n_values", SM_COLUMN_INTEGER, "", "numbers compared"),
-    FIELD("wrong", SM_COLUMN_TEXT, "", "the first mistake, or how it ended"),
-    FIELD("where", SM_COLUMN_TEXT, "", "which outputs are wrong, in how many cases"),
-    FIELD("why", SM_COLUMN_TEXT, "", "the known mistake that it looks like"),
-    FIELD("look", SM_COLUMN_TEXT, "", "the line to look at"),
-    FIELD("compiler", SM_COLUMN_TEXT, "", "what the compiler said"),
-    FIELD("printed", SM_COLUMN_TEXT, "", "what the kernel printed"),
-    FIELD("timed_case", SM_COLUMN_TEXT, "", "case that the times are of"),
-    FIELD("flops", SM_COLUMN_REAL, "FLOP", "its work"),
-    FIELD("bytes", SM_COLUMN_REAL, "bytes", "its traffic"),
-    SHOWN("ns", SM_COLUMN_REAL, "ns", "of one call: the median of turns; null: not measured", "ms", sm_show_ms),
-    FIELD("ns_lo", SM_COLUMN_REAL, "ns", "the median's 95% interval"),
-    FIELD("ns_hi", SM_COLUMN_REAL, "ns", "its end"),
-    FIELD("call_ns", SM_COLUMN_REAL, "ns", "a call that does nothing, which the times include"),
-    FIELD("ceiling_ns", SM_COLUMN_REAL, "ns", "the least time that measured ceilings allow"),
-    SHOWN("of_ceiling", SM_COLUMN_REAL, "", "ceiling_ns / ns", "of ceiling", sm_show_percent),
-    SHOWN("speed", SM_COLUMN_REAL, "", "how many times as fast as our fastest kernel, in the same turns", "x ours",
-          sm_show_real),
-    FIELD("speed_lo", SM_COLUMN_REAL, "", "its 95% interval"),
-    FIELD("speed_hi", SM_COLUMN_REAL, "", "its end"),
-    SHOWN("against", SM_COLUMN_REAL, "", "how many times as fast as --against, in the same turns", "x other", sm_show_real),
-    FIELD("against_lo", SM_COLUMN_REAL, "", "its 95% interval"),
-    FIELD("against_hi", SM_COLUMN_REAL, "", "its end"),
-    FIELD("times", SM_COLUMN_JSON, "", "the kernel's, and ours: who, ns"),
-    SHOWN("mistake", SM_COLUMN_TEXT, "", "why, or else wrong", "first mistake", NULL),
+    SM_TEXT("op", "kind of op", .heading = "op"),
+    SM_TEXT("file", "that was checked", .heading = "file"),
+    SM_TEXT("digest", "of the file"),
+    SM_BOOLEAN("right", "every case is, and every timed call", .heading = "right", .show = sm_show_yes_no),
+    SM_INTEGER("n_cases", "", "cases"),
+    SM_INTEGER("n_right", "", "of these, right"),
+    SM_INTEGER("n_values", "", "numbers compared"),
+    SM_TEXT("wrong", "the first mistake, or how it ended"),
+    SM_TEXT("where", "which outputs are wrong, in how many cases"),
+    SM_TEXT("why", "the known mistake that it looks like"),
+    SM_TEXT("look", "the line to look at"),
+    SM_TEXT("compiler", "what the compiler said"),
+    SM_TEXT("printed", "what the kernel printed"),
+    SM_TEXT("timed_case", "case that the times are of"),
+    SM_REAL("flops", "FLOP", "its work"),
+    SM_REAL("bytes", "bytes", "its traffic"),
+    SM_REAL("ns", "ns", "of one call: the median of turns; null: not measured", .heading = "ms", .show = sm_show_ms),
+    SM_REAL("ns_lo", "ns", "the median's 95% interval"),
+    SM_REAL("ns_hi", "ns", "its end"),
+    SM_REAL("call_ns", "ns", "a call that does nothing, which the times include"),
+    SM_REAL("ceiling_ns", "ns", "the least time that measured ceilings allow"),
+    SM_REAL("of_ceiling", "", "ceiling_ns / ns", .heading = "of ceiling", .show = sm_show_percent),
+    SM_REAL("speed", "", "how many times as fast as our fastest kernel, in the same turns", .heading = "x ours",
+            .show = sm_show_real),
+    SM_REAL("speed_lo", "", "its 95% interval"),
+    SM_REAL("speed_hi", "", "its end"),
+    SM_REAL("against", "", "how many times as fast as --against, in the same turns", .heading = "x other",
+            .show = sm_show_real),
+    SM_REAL("against_lo", "", "its 95% interval"),
+    SM_REAL("against_hi", "", "its end"),
+    SM_JSON("times", "the kernel's, and ours: who, ns"),
+    SM_TEXT("mistake", "why, or else wrong", .heading = "first mistake"),
 };
 
 const sm_table cli_judge_table = {"judged", columns, (int)(sizeof(columns) / sizeof(columns[0]))};
@@ -120,10 +116,14 @@ static json_t *record_of(sm_op_kind kind, const char *file, const sm_exercise_re
     (void)!sm_digest_file(file, digest);
     const struct {
         const char *name, *text;
-    } texts[] = {{"digest", digest},           {"wrong", report->wrong},
-                 {"where", report->where},     {"why", report->why},
-                 {"look", report->look},       {"compiler", report->said},
-                 {"printed", report->printed}, {"timed_case", report->timed_case},
+    } texts[] = {{"digest", digest},
+                 {"wrong", report->wrong},
+                 {"where", report->where},
+                 {"why", report->why},
+                 {"look", report->look},
+                 {"compiler", report->said},
+                 {"printed", report->printed},
+                 {"timed_case", report->timed_case},
                  {"mistake", report->why[0] != '\0' ? report->why : report->wrong}};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         sm_json_set_new(record, texts[i].name, sm_json_text(texts[i].text));
@@ -196,8 +196,8 @@ static void print_report(sm_op_kind kind, const sm_exercise_report *report, cons
     print_lines("your kernel printed:", report->printed);
     if (report->right) {
         sm_text_count((double)report->n_values, n_values, sizeof(n_values));
-        printf("right: %s, %d of %d cases, %s numbers compared with the reference\n", sm_op_name(kind),
-               report->n_right, report->n_cases, n_values);
+        printf("right: %s, %d of %d cases, %s numbers compared with the reference\n", sm_op_name(kind), report->n_right,
+               report->n_cases, n_values);
         if (report->n_times > 0) {
             print_times(report, against);
         }

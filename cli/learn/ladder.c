@@ -16,11 +16,10 @@
 // --- the list --------------------------------------------------------------------------------------
 
 static const sm_column list_columns[] = {
-    {SM_COLUMN("ladder", SM_COLUMN_TEXT, "", "the op by its short name"), .heading = "ladder"},
-    {SM_COLUMN("backend", SM_COLUMN_TEXT, "", "whose kernels these are"), .heading = "backend"},
-    {SM_COLUMN("kind", SM_COLUMN_TEXT, "", "kind of op"), .heading = "op"},
-    {SM_COLUMN("rungs", SM_COLUMN_TEXT, "", "from the bottom up; in brackets: the devices that have it"),
-     .heading = "rungs"},
+    SM_TEXT("ladder", "the op by its short name", .heading = "ladder"),
+    SM_TEXT("backend", "whose kernels these are", .heading = "backend"),
+    SM_TEXT("kind", "kind of op", .heading = "op"),
+    SM_TEXT("rungs", "from the bottom up; in brackets: the devices that have it", .heading = "rungs"),
 };
 
 static const sm_table list_table = {"ladders", list_columns, (int)(sizeof(list_columns) / sizeof(list_columns[0]))};
@@ -80,11 +79,6 @@ static void show_times(const json_t *record, const sm_column *column, char *text
     }
 }
 
-#define FIELD(field, kind, unit, text) \
-    { SM_COLUMN(field, kind, unit, text) }
-#define SHOWN(field, kind, its_unit, text, head, how, its_rank) \
-    { SM_COLUMN(field, kind, its_unit, text), .heading = head, .show = how, .rank = its_rank }
-
 static const sm_column columns[] = {
     SM_SHARED_COLUMN("ladder", "the op by its short name", "ladder"),
     SM_SHARED_COLUMN("kind", "kind of op", "op"),
@@ -92,32 +86,31 @@ static const sm_column columns[] = {
     SM_SHARED_COLUMN("device", "device that ran", "device"),
     SM_SHARED_COLUMN("name", "of the processor or card", "on"),
     SM_SHARED_COLUMN("isa", "instruction set of the kernels", "isa"),
-    {SM_COLUMN("n_threads", SM_COLUMN_INTEGER, "", "threads of the device"), .heading = "threads",
-     .view = SM_SHOWN_WHEN_VARIED},
+    SM_INTEGER("n_threads", "", "threads of the device", .heading = "threads", .view = SM_SHOWN_WHEN_VARIED),
     SM_SHARED_COLUMN("ceiling", "the bound of the op here, and the least time that it allows", "ceiling"),
-    SHOWN("rung", SM_COLUMN_TEXT, "", "name of the step", "rung", NULL, SM_RANK_ALWAYS),
-    SHOWN("ns", SM_COLUMN_REAL, "ns", "median of one call; ± the 95% interval of the median", "ms", show_time,
-          SM_RANK_ALWAYS),
-    SHOWN("flops_per_s", SM_COLUMN_REAL, "FLOP/s", "its work, or where memory bounds it its bytes, by that time",
-          "rate", show_rate, SM_RANK_ALWAYS),
-    SHOWN("ceiling_share", SM_COLUMN_REAL, "", "part of the ceiling that it reaches", "of ceiling", sm_show_percent, 8),
-    SHOWN("times_before", SM_COLUMN_REAL, "",
-          "times as fast as the rung before; null where one of the two is too noisy to use", "step", show_times,
-          SM_RANK_ALWAYS),
-    SHOWN("what", SM_COLUMN_TEXT, "", "what changed", "what changed", NULL, 7),
-    SHOWN("wrong", SM_COLUMN_TEXT, "", "where it differs from the reference: then it has no speed", "wrong", NULL,
-          SM_RANK_ALWAYS),
-    FIELD("file", SM_COLUMN_TEXT, "", "source of the rung; null: the backend's own kernel"),
-    FIELD("n_cases", SM_COLUMN_INTEGER, "", "cases of verify that it was compared in"),
-    FIELD("n_samples", SM_COLUMN_INTEGER, "", "timed calls"),
-    FIELD("ns_ci95_lo", SM_COLUMN_REAL, "ns", "95% interval of the median"),
-    FIELD("ns_ci95_hi", SM_COLUMN_REAL, "ns", ""),
-    FIELD("ns_min", SM_COLUMN_REAL, "ns", "the fastest call"),
-    FIELD("bytes_per_s", SM_COLUMN_REAL, "bytes/s", "its traffic by that time"),
-    FIELD("flops", SM_COLUMN_REAL, "FLOP", "work of one call"),
-    FIELD("bytes", SM_COLUMN_REAL, "bytes", "traffic of one call: each operand once"),
-    FIELD("ceiling_ns", SM_COLUMN_REAL, "ns", "the least time that measured ceilings allow"),
-    FIELD("bound", SM_COLUMN_TEXT, "", "which of them that is: compute or memory"),
+    SM_TEXT("rung", "name of the step", .heading = "rung", .rank = SM_RANK_ALWAYS),
+    SM_REAL("ns", "ns", "median of one call; ± the 95% interval of the median", .heading = "ms", .show = show_time,
+            .rank = SM_RANK_ALWAYS),
+    SM_REAL("flops_per_s", "FLOP/s", "its work, or where memory bounds it its bytes, by that time", .heading = "rate",
+            .show = show_rate, .rank = SM_RANK_ALWAYS),
+    SM_REAL("ceiling_share", "", "part of the ceiling that it reaches", .heading = "of ceiling",
+            .show = sm_show_percent, .rank = 8),
+    SM_REAL("times_before", "", "times as fast as the rung before; null where one of the two is too noisy to use",
+            .heading = "step", .show = show_times, .rank = SM_RANK_ALWAYS),
+    SM_TEXT("what", "what changed", .heading = "what changed", .rank = 7),
+    SM_TEXT("wrong", "where it differs from the reference: then it has no speed", .heading = "wrong",
+            .rank = SM_RANK_ALWAYS),
+    SM_TEXT("file", "source of the rung; null: the backend's own kernel"),
+    SM_INTEGER("n_cases", "", "cases of verify that it was compared in"),
+    SM_INTEGER("n_samples", "", "timed calls"),
+    SM_REAL("ns_ci95_lo", "ns", "95% interval of the median"),
+    SM_REAL("ns_ci95_hi", "ns", ""),
+    SM_REAL("ns_min", "ns", "the fastest call"),
+    SM_REAL("bytes_per_s", "bytes/s", "its traffic by that time"),
+    SM_REAL("flops", "FLOP", "work of one call"),
+    SM_REAL("bytes", "bytes", "traffic of one call: each operand once"),
+    SM_REAL("ceiling_ns", "ns", "the least time that measured ceilings allow"),
+    SM_TEXT("bound", "which of them that is: compute or memory"),
 };
 
 const sm_table cli_ladder_table = {"ladder", columns, (int)(sizeof(columns) / sizeof(columns[0]))};

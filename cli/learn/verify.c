@@ -31,35 +31,17 @@ static const sm_column columns[] = {
     VARIED("device", SM_COLUMN_TEXT, "device that is compared with the reference", "device"),
     VARIED("n_threads", SM_COLUMN_INTEGER, "threads", "threads"),
     VARIED("own_kernels", SM_COLUMN_TEXT, "the user's own kernels that were run", "own kernels"),
-    {.name = "precision",
-     .type = SM_COLUMN_TEXT,
-     .unit = "",
-     .description = "fp32, tf32, tf32x3, bf16x6, bf16 or fp16",
-     .heading = "precision",
-     .view = SM_SHOWN_WHEN_VARIED,
-     .show = sm_show_precision},
-    {.name = "emulated",
-     .type = SM_COLUMN_BOOLEAN,
-     .unit = "",
-     .description = "the device widens the data, for lack of instructions of its own"},
+    SM_TEXT("precision", "fp32, tf32, tf32x3, bf16x6, bf16 or fp16", .heading = "precision",
+            .view = SM_SHOWN_WHEN_VARIED, .show = sm_show_precision),
+    SM_BOOLEAN("emulated", "the device widens the data, for lack of instructions of its own"),
     TEXT("mode", "of the whole step; null for single ops", "mode"),
     TEXT("recompute", "of the whole step; null for single ops", "recompute"),
     TEXT("check", "kind of op, or step", "check"),
     TEXT("subject", "sizes of the case, or part of the step", "subject"),
     COUNT("n_cases", "comparisons in this line", "cases"),
     COUNT("n_values", "numbers compared", "values"),
-    {.name = "error",
-     .type = SM_COLUMN_REAL,
-     .unit = "",
-     .description = "max|a-b| / max|b|; null: not a number",
-     .heading = "worst error",
-     .show = show_error},
-    {.name = "tolerance",
-     .type = SM_COLUMN_REAL,
-     .unit = "",
-     .description = "largest error that passes",
-     .heading = "tolerance",
-     .show = show_error},
+    SM_REAL("error", "", "max|a-b| / max|b|; null: not a number", .heading = "worst error", .show = show_error),
+    SM_REAL("tolerance", "", "largest error that passes", .heading = "tolerance", .show = show_error),
     TEXT("status", "passed, failed or skipped", "status"),
     TEXT("reason", "why it failed or was skipped", "reason"),
 };
@@ -281,8 +263,8 @@ static sm_status conclude(const verification *v) {
         return sm_fail(SM_ERR_USAGE, "--filter and --max-elems leave no comparison");
     }
     if (v->n_passed + v->n_failed == 0) {
-        return sm_fail(SM_ERR_UNSUPPORTED, "nothing was compared: all %d comparisons were skipped, and the table says why",
-                       v->n_skipped);
+        return sm_fail(SM_ERR_UNSUPPORTED,
+                       "nothing was compared: all %d comparisons were skipped, and the table says why", v->n_skipped);
     }
     return v->n_failed == 0 ? SM_OK
                             : sm_fail(SM_ERR_MISMATCH, "%d of %d comparisons with the reference failed", v->n_failed,

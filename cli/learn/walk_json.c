@@ -49,23 +49,17 @@ static json_t *dims_json(const sm_tensor *t) {
 // --- an op -----------------------------------------------------------------------------------------
 
 static const sm_column columns[] = {
-    {.name = "index", .type = SM_COLUMN_INTEGER, .unit = "", .description = "place in the order of execution"},
-    {.name = "range", .type = SM_COLUMN_TEXT, .unit = "", .description = "part of the program that it is executed in"},
-    {.name = "phase",
-     .type = SM_COLUMN_TEXT,
-     .unit = "",
-     .description = "part of the step that its cost is counted under"},
-    {.name = "layer", .type = SM_COLUMN_INTEGER, .unit = "", .description = "block, or -1 outside the blocks"},
-    {.name = "kind", .type = SM_COLUMN_TEXT, .unit = "", .description = "kind of op"},
-    {.name = "equation", .type = SM_COLUMN_TEXT, .unit = "", .description = "what it computes"},
-    {.name = "source", .type = SM_COLUMN_TEXT, .unit = "", .description = "where the definition comes from"},
-    {.name = "attributes", .type = SM_COLUMN_JSON, .unit = "", .description = "what its operands' shapes do not say"},
-    {.name = "flops", .type = SM_COLUMN_REAL, .unit = "FLOP", .description = "work"},
-    {.name = "bytes", .type = SM_COLUMN_REAL, .unit = "bytes", .description = "traffic of an ideal machine"},
-    {.name = "operands",
-     .type = SM_COLUMN_JSON,
-     .unit = "",
-     .description = "tensors read and written, with values where asked for"},
+    SM_INTEGER("index", "", "place in the order of execution"),
+    SM_TEXT("range", "part of the program that it is executed in"),
+    SM_TEXT("phase", "part of the step that its cost is counted under"),
+    SM_INTEGER("layer", "", "block, or -1 outside the blocks"),
+    SM_TEXT("kind", "kind of op"),
+    SM_TEXT("equation", "what it computes"),
+    SM_TEXT("source", "where the definition comes from"),
+    SM_JSON("attributes", "what its operands' shapes do not say"),
+    SM_REAL("flops", "FLOP", "work"),
+    SM_REAL("bytes", "bytes", "traffic of an ideal machine"),
+    SM_JSON("operands", "tensors read and written, with values where asked for"),
 };
 
 const sm_table cli_walk_table = {"ops", columns, (int)(sizeof(columns) / sizeof(columns[0]))};

@@ -40,12 +40,7 @@ static void show_state(const json_t *record, const sm_column *column, char *text
 
 static const sm_column columns[] = {
     SM_SHARED_COLUMN("model_arch", "architecture of the model", "architecture"),
-    {.name = "model_type",
-     .type = SM_COLUMN_TEXT,
-     .unit = "",
-     .description = "size of the model",
-     .heading = "model",
-     .rank = SM_RANK_ALWAYS},
+    SM_TEXT("model_type", "size of the model", .heading = "model", .rank = SM_RANK_ALWAYS),
     INTEGER("model_n_params", "", "parameters, padding excluded", "parameters", .show = sm_show_count, .rank = 5),
     INTEGER("n_batch", "", "B, sequences", "B", .rank = SM_RANK_ALWAYS),
     INTEGER("n_seq", "", "T, tokens a sequence", "T", .rank = SM_RANK_ALWAYS),
@@ -56,14 +51,14 @@ static const sm_column columns[] = {
     SM_SHARED_COLUMN("optimizer", "rule that updates the weights", "optimizer"),
 #define COLUMN_SIZE(column, meaning)   INTEGER(column, "", meaning, NULL, .view = SM_SHOWN),
 #define COLUMN_OPTIONAL                COLUMN_SIZE
-#define COLUMN_WORD(column, meaning)   {SM_COLUMN(column, SM_COLUMN_TEXT, "", meaning)},
-#define COLUMN_SWITCH(column, meaning) {SM_COLUMN(column, SM_COLUMN_BOOLEAN, "", meaning)},
+#define COLUMN_WORD(column, meaning)   SM_TEXT(column, meaning),
+#define COLUMN_SWITCH(column, meaning) SM_BOOLEAN(column, meaning),
 #define COLUMN_REAL(column, meaning)
 #define X(type, member, column, view, title, meaning, ...) COLUMN_##type(#column, meaning)
     SM_MODEL_FIELDS(X, X)
 #undef X
-    INTEGER("n_processes", "", "processes that share the work, each with B sequences", "processes",
-            .view = SM_SHOWN_WHEN_VARIED),
+        INTEGER("n_processes", "", "processes that share the work, each with B sequences", "processes",
+                .view = SM_SHOWN_WHEN_VARIED),
     SM_SHARED_COLUMN("shard", "state that the processes share: none or optimizer", "shard"),
     WORK("flops.forward", "work of the forward pass", "forward"),
     WORK("flops.backward", "work of the backward pass", "backward"),
@@ -93,13 +88,8 @@ static const sm_column columns[] = {
     SM_SHARED_COLUMN("device", "memory that `fits` refers to", "device"),
     INTEGER("device_free_bytes", "bytes", "memory available there now", "available", .view = SM_SHOWN_WHEN_VARIED,
             .show = sm_show_bytes),
-    {.name = "fits",
-     .type = SM_COLUMN_BOOLEAN,
-     .unit = "",
-     .description = "the peak is within the available memory",
-     .heading = "fits",
-     .rank = SM_RANK_ALWAYS,
-     .show = sm_show_yes_no},
+    SM_BOOLEAN("fits", "the peak is within the available memory", .heading = "fits", .rank = SM_RANK_ALWAYS,
+               .show = sm_show_yes_no),
     INTEGER("max_batch", "", "largest B that fits; 0: none; searched up to 65536", "largest B", .show = sm_show_count,
             .rank = 8),
 };

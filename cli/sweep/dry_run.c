@@ -8,11 +8,9 @@
 #include "cli/sweep/sweep.h"
 
 static const sm_column columns[] = {
-    {SM_COLUMN("configuration", SM_COLUMN_TEXT, "", "flags of `run`"), .heading = "configuration"},
-    {SM_COLUMN("estimated_bytes", SM_COLUMN_INTEGER, "bytes", "memory by the planner"), .heading = "memory",
-     .show = sm_show_bytes},
-    {SM_COLUMN("verdict", SM_COLUMN_TEXT, "", "planned outcome: run, done, skipped or oom, with the reason"),
-     .heading = "verdict"},
+    SM_TEXT("configuration", "flags of `run`", .heading = "configuration"),
+    SM_INTEGER("estimated_bytes", "bytes", "memory by the planner", .heading = "memory", .show = sm_show_bytes),
+    SM_TEXT("verdict", "planned outcome: run, done, skipped or oom, with the reason", .heading = "verdict"),
 };
 
 static const sm_table table = {"configurations", columns, (int)(sizeof(columns) / sizeof(columns[0]))};

@@ -27,17 +27,15 @@ enum { NOT_COUNTED = -1 };
 
 static const sm_column columns[] = {
     SM_SHARED_COLUMN("model", "folder of the weights", "model"),
-    {SM_COLUMN("data", SM_COLUMN_TEXT, "", "what was read"), .heading = "data", .rank = 9},
-    {SM_COLUMN("n_tokens", SM_COLUMN_INTEGER, "", "predicted tokens"), .heading = "tokens", .show = sm_show_count},
-    {SM_COLUMN("loss", SM_COLUMN_REAL, "nats", "mean of a token"), .heading = "loss", .show = sm_show_real, .rank = 9},
-    {SM_COLUMN("perplexity", SM_COLUMN_REAL, "", "e to the loss"), .heading = "perplexity", .show = sm_show_real},
-    {SM_COLUMN("bits_per_byte", SM_COLUMN_REAL, "bit", "of the text"), .heading = "bits a byte", .show = sm_show_real},
-    {SM_COLUMN("n_questions", SM_COLUMN_INTEGER, "", "questions with a choice of endings"), .heading = "questions",
-     .show = sm_show_count},
-    {SM_COLUMN("accuracy", SM_COLUMN_REAL, "", "the most probable ending is the right one"), .heading = "right",
-     .show = sm_show_percent},
-    {SM_COLUMN("accuracy_norm", SM_COLUMN_REAL, "", "likewise by the mean of an ending's tokens"),
-     .heading = "right, by mean", .show = sm_show_percent},
+    SM_TEXT("data", "what was read", .heading = "data", .rank = 9),
+    SM_INTEGER("n_tokens", "", "predicted tokens", .heading = "tokens", .show = sm_show_count),
+    SM_REAL("loss", "nats", "mean of a token", .heading = "loss", .show = sm_show_real, .rank = 9),
+    SM_REAL("perplexity", "", "e to the loss", .heading = "perplexity", .show = sm_show_real),
+    SM_REAL("bits_per_byte", "bit", "of the text", .heading = "bits a byte", .show = sm_show_real),
+    SM_INTEGER("n_questions", "", "questions with a choice of endings", .heading = "questions", .show = sm_show_count),
+    SM_REAL("accuracy", "", "the most probable ending is the right one", .heading = "right", .show = sm_show_percent),
+    SM_REAL("accuracy_norm", "", "likewise by the mean of an ending's tokens", .heading = "right, by mean",
+            .show = sm_show_percent),
 };
 const sm_table cli_eval_table = {"eval", columns, sizeof(columns) / sizeof(columns[0])};
 
