@@ -74,10 +74,8 @@ static void fail(sm_again *result, const char *format, ...) {
 
 static void add_field(sm_again *result, const char *field, const char *recorded, const char *again, bool same) {
     json_t *record = json_object();
-    sm_json_set_new(record, "field", sm_json_text(field));
-    sm_json_set_new(record, "recorded", sm_json_text(recorded));
-    sm_json_set_new(record, "again", sm_json_text(again));
-    sm_json_set_new(record, "same", json_string(same ? "yes" : "no"));
+    sm_json_put(record, {"field", sm_json_text(field)}, {"recorded", sm_json_text(recorded)},
+                {"again", sm_json_text(again)}, {"same", json_string(same ? "yes" : "no")});
     json_array_append_new(result->fields, record);
 }
 

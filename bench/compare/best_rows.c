@@ -78,13 +78,9 @@ static void name_group(const json_t *groups, const json_t *row, char *text, size
 static void add_record(json_t *records, const char *topic, const char *group, const char *configuration,
                        const char *figure, double value, const char *unit, const char *caution) {
     json_t *record = json_object();
-    sm_json_set_new(record, "topic", sm_json_text(topic));
-    sm_json_set_new(record, "group", sm_json_text(group));
-    sm_json_set_new(record, "configuration", sm_json_text(configuration));
-    sm_json_set_new(record, "figure", sm_json_text(figure));
-    sm_json_set_new(record, "value", sm_json_real(value));
-    sm_json_set_new(record, "unit", sm_json_text(unit));
-    sm_json_set_new(record, "caution", sm_json_text(caution));
+    sm_json_put(record, {"topic", sm_json_text(topic)}, {"group", sm_json_text(group)},
+                {"configuration", sm_json_text(configuration)}, {"figure", sm_json_text(figure)},
+                {"value", sm_json_real(value)}, {"unit", sm_json_text(unit)}, {"caution", sm_json_text(caution)});
     json_array_append_new(records, record);
 }
 

@@ -193,25 +193,18 @@ static sm_status make_record(const sm_run_group *of_a, const sm_run_group *of_b,
         reason = doubt;
     }
     sm_identity_text(a, b, SM_FACTORS, differs, sizeof(differs));
-    sm_json_set_new(record, "verdict", json_string(sm_verdict_name(*verdict)));
-    sm_json_set_new(record, "reason", sm_json_text(reason));
-    sm_json_set_new(record, "test", sm_json_text(sm_rows_text(a, "test")));
-    sm_json_set_new(record, "model_type", sm_json_text(sm_rows_text(a, "model_type")));
-    sm_json_set_new(record, "a", describe(a));
-    sm_json_set_new(record, "b", describe(b));
-    sm_json_set_new(record, "differs", sm_json_text(differs));
-    sm_json_set_new(record, "basis", json_string(v->basis));
-    sm_json_set_new(record, "n_a", json_integer((json_int_t)v->n_a));
-    sm_json_set_new(record, "n_b", json_integer((json_int_t)v->n_b));
-    sm_json_set_new(record, "median_a_ns", sm_json_real(median_a));
-    sm_json_set_new(record, "median_b_ns", sm_json_real(median_b));
-    sm_json_set_new(record, "change_percent", sm_json_real(is_doubted ? NAN : percent(d->estimate)));
-    sm_json_set_new(record, "ci_lo_percent", sm_json_real(is_doubted ? NAN : percent(d->lo)));
-    sm_json_set_new(record, "ci_hi_percent", sm_json_real(is_doubted ? NAN : percent(d->hi)));
-    sm_json_set_new(record, "confidence", json_real(1 - alpha));
-    sm_json_set_new(record, "p_value", sm_json_real(is_doubted ? NAN : d->p_value));
-    sm_json_set_new(record, "detectable_percent", sm_json_real(is_doubted ? NAN : percent(d->detectable)));
-    sm_json_set_new(record, "threshold_percent", json_real(100 * threshold));
+    sm_json_put(record, {"verdict", json_string(sm_verdict_name(*verdict))}, {"reason", sm_json_text(reason)},
+                {"test", sm_json_text(sm_rows_text(a, "test"))},
+                {"model_type", sm_json_text(sm_rows_text(a, "model_type"))}, {"a", describe(a)}, {"b", describe(b)},
+                {"differs", sm_json_text(differs)}, {"basis", json_string(v->basis)},
+                {"n_a", json_integer((json_int_t)v->n_a)}, {"n_b", json_integer((json_int_t)v->n_b)},
+                {"median_a_ns", sm_json_real(median_a)}, {"median_b_ns", sm_json_real(median_b)},
+                {"change_percent", sm_json_real(is_doubted ? NAN : percent(d->estimate))},
+                {"ci_lo_percent", sm_json_real(is_doubted ? NAN : percent(d->lo))},
+                {"ci_hi_percent", sm_json_real(is_doubted ? NAN : percent(d->hi))},
+                {"confidence", json_real(1 - alpha)}, {"p_value", sm_json_real(is_doubted ? NAN : d->p_value)},
+                {"detectable_percent", sm_json_real(is_doubted ? NAN : percent(d->detectable))},
+                {"threshold_percent", json_real(100 * threshold)});
     *made = record;
     return SM_OK;
 }
@@ -280,11 +273,9 @@ cleanup:
 
 static void set_apart(sm_comparison *c, const char *side, const json_t *row, const char *reason) {
     json_t *record = json_object();
-    sm_json_set_new(record, "side", json_string(side));
-    sm_json_set_new(record, "model_type", sm_json_text(sm_rows_text(row, "model_type")));
-    sm_json_set_new(record, "test", sm_json_text(sm_rows_text(row, "test")));
-    sm_json_set_new(record, "configuration", describe(row));
-    sm_json_set_new(record, "reason", sm_json_text(reason));
+    sm_json_put(record, {"side", json_string(side)}, {"model_type", sm_json_text(sm_rows_text(row, "model_type"))},
+                {"test", sm_json_text(sm_rows_text(row, "test"))}, {"configuration", describe(row)},
+                {"reason", sm_json_text(reason)});
     append_record(c->apart, record);
 }
 
@@ -366,28 +357,12 @@ static sm_status compare_groups(sm_run_groups *a, sm_run_groups *b, const sm_com
     return SM_OK;
 }
 
-static void show_change(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
-    double change = sm_json_number(record, column->name);
-    text[0] = '\0';
-    if (isfinite(change)) {
-        snprintf(text, size_bytes, "%+.2f%%", change);
-    }
-}
-
 static void show_interval(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     double lo = sm_json_number(record, column->name);
     double hi = sm_json_number(record, "ci_hi_percent");
     text[0] = '\0';
     if (isfinite(lo) && isfinite(hi)) {
         snprintf(text, size_bytes, "%+.2f to %+.2f%%", lo, hi);
-    }
-}
-
-static void show_detectable(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
-    double detectable = sm_json_number(record, column->name);
-    text[0] = '\0';
-    if (isfinite(detectable)) {
-        snprintf(text, size_bytes, "%.2f%%", detectable);
     }
 }
 
@@ -402,14 +377,14 @@ static const sm_column compare_columns[] = {
     SM_REAL("median_a_ns", "ns", "median of A's values", .heading = "A ms", .show = sm_show_ms, .rank = 5),
     SM_REAL("median_b_ns", "ns", "median of B's values", .heading = "B ms", .show = sm_show_ms, .rank = 5),
     SM_REAL("change_percent", "%", "time of B against A's, Hodges-Lehmann; above zero: slower", .heading = "change",
-            .show = show_change, .rank = SM_RANK_ALWAYS),
+            .format = "%+.2f%%", .rank = SM_RANK_ALWAYS),
     SM_REAL("ci_lo_percent", "%", "lower end of its interval", .heading = "interval", .show = show_interval, .rank = 7),
     SM_REAL("ci_hi_percent", "%", "upper end"),
     SM_REAL("confidence", "", "of the interval"),
     SM_REAL("p_value", "", "probability of a difference at least as large by chance", .heading = "p",
             .show = sm_show_real),
     SM_REAL("detectable_percent", "%", "smallest change that 4 of 5 such comparisons would detect",
-            .heading = "could see", .show = show_detectable, .rank = 4),
+            .heading = "could see", .format = "%.2f%%", .rank = 4),
     SM_REAL("threshold_percent", "%", "smallest change that counts"),
     SM_TEXT("basis", "kind of the values: medians of interleaved pairs, of runs, or samples", .heading = "basis"),
     SM_INTEGER("n_a", "", "values of A"),

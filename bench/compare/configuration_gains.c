@@ -169,12 +169,11 @@ static const char *verdict_of(const sm_difference *d) {
 }
 
 static void set_gain(json_t *record, const sm_difference *d, const char *basis, size_t n_rounds) {
-    sm_json_set_new(record, "gain", sm_json_real(exp(-d->estimate)));
-    sm_json_set_new(record, "gain_ci95_lo", sm_json_real(d->has_interval ? exp(-d->hi) : NAN));
-    sm_json_set_new(record, "gain_ci95_hi", sm_json_real(d->has_interval ? exp(-d->lo) : NAN));
-    sm_json_set_new(record, "verdict", sm_json_text(verdict_of(d)));
-    sm_json_set_new(record, "basis", sm_json_text(basis));
-    sm_json_set_new(record, "n_rounds", sm_json_integer((int64_t)n_rounds));
+    sm_json_put(record, {"gain", sm_json_real(exp(-d->estimate))},
+                {"gain_ci95_lo", sm_json_real(d->has_interval ? exp(-d->hi) : NAN)},
+                {"gain_ci95_hi", sm_json_real(d->has_interval ? exp(-d->lo) : NAN)},
+                {"verdict", sm_json_text(verdict_of(d))}, {"basis", sm_json_text(basis)},
+                {"n_rounds", sm_json_integer((int64_t)n_rounds)});
 }
 
 // Whether half of the rows with figures support no verdict.
@@ -206,9 +205,8 @@ static sm_status judge(const json_t *default_rows, const json_t *rows, json_t *r
         SM_TRY_GOTO(sm_compare_paired(m.a_medians.values, m.b_medians.values, n, alpha, &d));
         set_gain(record, &d, "pairs", n);
     } else if (is_doubted(default_rows, doubt) || is_doubted(rows, doubt)) {
-        sm_json_set_new(record, "verdict", sm_json_text("no verdict"));
-        sm_json_set_new(record, "reason", sm_json_text(doubt));
-        sm_json_set_new(record, "n_rounds", sm_json_integer((int64_t)n));
+        sm_json_put(record, {"verdict", sm_json_text("no verdict")}, {"reason", sm_json_text(doubt)},
+                    {"n_rounds", sm_json_integer((int64_t)n)});
     } else if (m.a_samples.n > 0 && m.b_samples.n > 0) {
         SM_TRY_GOTO(
             sm_compare_unpaired(m.a_samples.values, m.a_samples.n, m.b_samples.values, m.b_samples.n, alpha, &d));
@@ -268,15 +266,13 @@ static sm_status make_record(const sm_advice_case *its, const json_t *default_ro
     const bool on_card = sm_rows_text(row, "gpu_info")[0] != '\0';
     char model[128];
     sm_rows_model(row, model, sizeof(model));
-    sm_json_set_new(record, "device", sm_json_text(sm_rows_text(row, "device")));
-    sm_json_set_new(record, "model", sm_json_text(model));
-    sm_json_set_new(record, "flags", sm_json_text(is_default ? "(the default)" : its->flags));
-    sm_json_set_new(record, "changes", sm_json_text(its->changes));
-    sm_json_set_new(record, "advised", json_boolean(its->is_advised));
-    sm_json_set_new(record, "status", sm_json_text(sm_rows_status(row)));
-    sm_json_set_new(record, "reason", sm_json_text(has_figures(row) ? "" : sm_rows_text(row, "reason")));
-    sm_json_set_new(record, "command", sm_json_text(its->command));
-    sm_json_set_new(record, "estimated_bytes", sm_json_integer(largest(its->rows, "estimated_bytes")));
+    sm_json_put(record, {"device", sm_json_text(sm_rows_text(row, "device"))}, {"model", sm_json_text(model)},
+                {"flags", sm_json_text(is_default ? "(the default)" : its->flags)},
+                {"changes", sm_json_text(its->changes)}, {"advised", json_boolean(its->is_advised)},
+                {"status", sm_json_text(sm_rows_status(row))},
+                {"reason", sm_json_text(has_figures(row) ? "" : sm_rows_text(row, "reason"))},
+                {"command", sm_json_text(its->command)},
+                {"estimated_bytes", sm_json_integer(largest(its->rows, "estimated_bytes"))});
     if (!has_figures(row)) {
         return SM_OK;
     }

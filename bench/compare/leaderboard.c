@@ -14,12 +14,6 @@ enum { TEXT_SIZE = 256 };
 
 static const double gib = 1024.0 * 1024.0 * 1024.0;
 
-// "349 ± 0.6%"
-static void show_rate(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
-    sm_text_count(sm_json_number(record, column->name), text, size_bytes);
-    sm_append_spread(sm_json_number(record, "noise_percent"), text, size_bytes);
-}
-
 #define REFERENCE "reference"
 
 // "ref, noisy": the terminal is narrow.
@@ -49,7 +43,7 @@ static const sm_column columns[] = {
     SM_TEXT("device", "device and family of kernels", .heading = "device", .rank = 5),
     SM_TEXT("mode", "naive, fused or tuned", .heading = "mode", .rank = 3),
     SM_INTEGER("n_batch", "", "B, sequences a batch", .heading = "B", .rank = 6),
-    SM_REAL("median_ts", "tokens/s", "at the median step", .heading = "tokens/s", .show = show_rate,
+    SM_REAL("median_ts", "tokens/s", "at the median step", .heading = "tokens/s", .show = sm_show_rate,
             .rank = SM_RANK_ALWAYS),
     SM_BOOLEAN("reference", "came with the program, rather than from a bundle that was given"),
     SM_REAL("lo_ts", "tokens/s", "at the upper end of the step time's 95% interval"),
@@ -195,9 +189,8 @@ static json_t *make_name(const json_t *row) {
     }
     sm_json_set_new(name, "model", sm_json_text(model));
     sm_rows_chip(row, machine, sizeof(machine));
-    sm_json_set_new(name, "machine", sm_json_text(machine));
-    sm_json_set_new(name, "host", sm_json_text(sm_rows_text(row, "context.host")));
-    sm_json_set_new(name, "device", sm_json_text(device));
+    sm_json_put(name, {"machine", sm_json_text(machine)}, {"host", sm_json_text(sm_rows_text(row, "context.host"))},
+                {"device", sm_json_text(device)});
     return name;
 }
 
@@ -227,16 +220,14 @@ static json_t *make_record(const json_t *row, const json_t *best, const char *wo
     const double tokens = rate * sm_json_number(row, "median_ns");
     const json_t *mfu = json_object_get(row, "mfu");
     set_marks(row, best, is_reference, marks);
-    sm_json_set_new(record, "reference", json_boolean(is_reference));
-    sm_json_set_new(record, "place", sm_json_integer(place));
-    sm_json_set_new(record, "work", sm_json_text(work));
-    sm_json_set_new(record, "median_ts", sm_json_real(rate));
-    sm_json_set_new(record, "lo_ts", sm_json_real(tokens / sm_json_number(row, "ci95_hi_ns")));
-    sm_json_set_new(record, "hi_ts", sm_json_real(tokens / sm_json_number(row, "ci95_lo_ns")));
-    sm_json_set_new(record, "noise_percent", sm_json_real(sm_json_number(row, "noise_percent")));
-    sm_json_set_new(record, "mfu", mfu != NULL ? json_incref((json_t *)mfu) : json_null());
-    sm_json_set_new(record, "tokens_per_joule", sm_json_real(1 / sm_json_number(row, "energy_per_token_j")));
-    sm_json_set_new(record, "memory_bytes", sm_json_real(memory_of(row)));
+    sm_json_put(record, {"reference", json_boolean(is_reference)}, {"place", sm_json_integer(place)},
+                {"work", sm_json_text(work)}, {"median_ts", sm_json_real(rate)},
+                {"lo_ts", sm_json_real(tokens / sm_json_number(row, "ci95_hi_ns"))},
+                {"hi_ts", sm_json_real(tokens / sm_json_number(row, "ci95_lo_ns"))},
+                {"noise_percent", sm_json_real(sm_json_number(row, "noise_percent"))},
+                {"mfu", mfu != NULL ? json_incref((json_t *)mfu) : json_null()},
+                {"tokens_per_joule", sm_json_real(1 / sm_json_number(row, "energy_per_token_j"))},
+                {"memory_bytes", sm_json_real(memory_of(row))});
     sm_rows_bound(row, bound, sizeof(bound));
     sm_json_set_new(record, "bound", sm_json_text(bound));
     sm_json_set_new(record, "tokens_per_s_gib", sm_json_real(rate / (memory_of(row) / gib)));

@@ -53,10 +53,9 @@ static void fill(const sm_plan *plan, const double *op_ns, const size_t *alive_b
         json_array_append_new(ends, json_integer((json_int_t)now_ns));
         json_array_append_new(alive, json_integer((json_int_t)most_bytes));
     }
-    json_object_set_new(memory, "end_ns", ends);
-    json_object_set_new(memory, "alive_bytes", alive);
-    json_object_set_new(memory, "held_bytes", json_integer((json_int_t)held_bytes(plan)));
-    json_object_set_new(memory, "backward_ns", json_integer((json_int_t)backward_ns));
+    sm_json_put(memory, {"end_ns", ends}, {"alive_bytes", alive},
+                {"held_bytes", json_integer((json_int_t)held_bytes(plan))},
+                {"backward_ns", json_integer((json_int_t)backward_ns)});
 }
 
 sm_status sm_loop_memory(const sm_plan *plan, const int64_t *op_ns, int n_steps, json_t **memory) {

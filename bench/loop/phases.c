@@ -28,10 +28,6 @@ static void show_change(const json_t *record, const sm_column *column, char *tex
     }
 }
 
-static void show_rate(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
-    sm_text_count(round(sm_json_number(record, column->name)), text, size_bytes);
-}
-
 static const sm_column columns[] = {
     SM_COLUMN_OF_MODEL,
     SM_COLUMN_OF_TEST,
@@ -45,7 +41,7 @@ static const sm_column columns[] = {
                .show = sm_show_ms, .rank = SM_RANK_ALWAYS),
     SM_REAL("share", "", "of the instrumented step", .heading = "share", .show = sm_show_percent, .rank = 8),
     SM_REAL("alone_ts", "tokens/s", "throughput that it alone would allow", .heading = "tokens/s alone",
-            .show = show_rate, .rank = 6),
+            .show = sm_show_count, .rank = 6),
     SM_INTEGER("baseline_ns", "ns", "the baseline's", .heading = "baseline ms", .show = sm_show_ms, .rank = 5),
     SM_REAL("change_percent", "%", "against the baseline", .heading = "change (95%)", .show = show_change, .rank = 7),
     SM_REAL("change_lo_percent", "%", "its 95% interval; null below six steps a side"),
@@ -99,10 +95,10 @@ static sm_status add_change(const json_t *row, const json_t *baseline, const cha
     const double then_ns = sm_json_number(baseline, field);
     const bool is_told = isfinite(d.estimate) || then_ns > 0;
     const double change = isfinite(d.estimate) ? expm1(d.estimate) : now_ns / then_ns - 1;
-    sm_json_set_new(record, "baseline_ns", sm_json_real(then_ns));
-    sm_json_set_new(record, "change_percent", sm_json_real(is_told ? 100 * change : NAN));
-    sm_json_set_new(record, "change_lo_percent", sm_json_real(d.has_interval ? 100 * expm1(d.lo) : NAN));
-    sm_json_set_new(record, "change_hi_percent", sm_json_real(d.has_interval ? 100 * expm1(d.hi) : NAN));
+    sm_json_put(record, {"baseline_ns", sm_json_real(then_ns)},
+                {"change_percent", sm_json_real(is_told ? 100 * change : NAN)},
+                {"change_lo_percent", sm_json_real(d.has_interval ? 100 * expm1(d.lo) : NAN)},
+                {"change_hi_percent", sm_json_real(d.has_interval ? 100 * expm1(d.hi) : NAN)});
     return SM_OK;
 }
 
@@ -117,12 +113,10 @@ static json_t *start_record(const json_t *row, const char *phase, const char *me
     for (size_t i = 0; i < sizeof(shared) / sizeof(shared[0]); i++) {
         json_object_set(record, shared[i], json_object_get(row, shared[i]));
     }
-    sm_json_set_new(record, "model", sm_json_text(sm_rows_text(row, "model_type")));
-    sm_json_set_new(record, "name", sm_json_text(gpu[0] != '\0' ? gpu : sm_rows_text(row, "cpu_info")));
-    sm_json_set_new(record, "loader", json_incref(sm_json_get(row, "loop.loader")));
-    sm_json_set_new(record, "phase", json_string(phase));
-    sm_json_set_new(record, "meaning", json_string(meaning));
-    sm_json_set_new(record, "ns", sm_json_real(ns));
+    sm_json_put(record, {"model", sm_json_text(sm_rows_text(row, "model_type"))},
+                {"name", sm_json_text(gpu[0] != '\0' ? gpu : sm_rows_text(row, "cpu_info"))},
+                {"loader", json_incref(sm_json_get(row, "loop.loader"))}, {"phase", json_string(phase)},
+                {"meaning", json_string(meaning)}, {"ns", sm_json_real(ns)});
     sm_json_set_new(
         record, "alone_ts",
         sm_json_real(strcmp(phase, "unaccounted") != 0 ? 1e9 * sm_json_number(row, "real_tokens") / ns : NAN));

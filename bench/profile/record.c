@@ -46,32 +46,28 @@ const sm_table sm_profile_table = {"profile", columns, (int)(sizeof(columns) / s
 // A record with the context's members, and `self_ns` as a share of the wall-clock time.
 static json_t *start_record(const sm_profile *profile, json_t *context, const char *line, int64_t self_ns) {
     json_t *record = json_copy(context);
-    sm_json_set_new(record, "line", sm_json_text(line));
-    sm_json_set_new(record, "self_ns", sm_json_integer(self_ns));
-    sm_json_set_new(record, "share", sm_json_real((double)self_ns / (double)profile->wall_ns));
+    sm_json_put(record, {"line", sm_json_text(line)}, {"self_ns", sm_json_integer(self_ns)},
+                {"share", sm_json_real((double)self_ns / (double)profile->wall_ns)});
     return record;
 }
 
 // Adds the fields that depend on some ops' work and time.
 static void add_work(json_t *record, const sm_profile_line *line, int64_t self_ns) {
     const double seconds = (double)self_ns * 1e-9;
-    sm_json_set_new(record, "calls", sm_json_integer(line->n_calls));
-    sm_json_set_new(record, "flops", sm_json_real(line->flops));
-    sm_json_set_new(record, "bytes", sm_json_real(line->bytes));
-    sm_json_set_new(record, "flops_per_s", sm_json_real(line->flops / seconds));
-    sm_json_set_new(record, "bytes_per_s", sm_json_real(line->bytes / seconds));
-    sm_json_set_new(record, "roofline_ns", sm_json_real(line->roofline_ns));
-    sm_json_set_new(record, "roofline_share", sm_json_real(line->roofline_ns / (double)self_ns));
-    sm_json_set_new(record, "above_ns", sm_json_real((double)self_ns - line->roofline_ns));
-    sm_json_set_new(record, "bound", sm_json_text(sm_bound_name(line->bound)));
+    sm_json_put(record, {"calls", sm_json_integer(line->n_calls)}, {"flops", sm_json_real(line->flops)},
+                {"bytes", sm_json_real(line->bytes)}, {"flops_per_s", sm_json_real(line->flops / seconds)},
+                {"bytes_per_s", sm_json_real(line->bytes / seconds)}, {"roofline_ns", sm_json_real(line->roofline_ns)},
+                {"roofline_share", sm_json_real(line->roofline_ns / (double)self_ns)},
+                {"above_ns", sm_json_real((double)self_ns - line->roofline_ns)},
+                {"bound", sm_json_text(sm_bound_name(line->bound))});
 }
 
 static json_t *line_record(const sm_profile *profile, json_t *context, const sm_profile_line *line) {
     json_t *record = start_record(profile, context, line->name, line->self_ns);
     add_work(record, line, line->self_ns);
-    sm_json_set_new(record, "kind", sm_json_text(line->one_kind ? sm_op_name(line->kind) : ""));
-    sm_json_set_new(record, "layer", sm_json_integer(line->one_layer && line->layer >= 0 ? line->layer : SM_ABSENT));
-    sm_json_set_new(record, "phase", sm_json_text(line->one_phase ? sm_phase_name(line->phase) : ""));
+    sm_json_put(record, {"kind", sm_json_text(line->one_kind ? sm_op_name(line->kind) : "")},
+                {"layer", sm_json_integer(line->one_layer && line->layer >= 0 ? line->layer : SM_ABSENT)},
+                {"phase", sm_json_text(line->one_phase ? sm_phase_name(line->phase) : "")});
     return record;
 }
 
@@ -80,10 +76,9 @@ static json_t *total_record(const sm_profile *profile, json_t *context) {
     json_t *verdict = json_array();
     json_array_append_new(verdict, sm_json_text(profile->verdict));
     add_work(record, &profile->total, profile->wall_ns);
-    sm_json_set_new(record, "bound", sm_json_text(sm_bound_name(profile->bound)));
-    sm_json_set_new(record, "wall_ns", sm_json_integer(profile->wall_ns));
-    sm_json_set_new(record, "headline_ns", sm_json_integer(profile->headline_ns));
-    sm_json_set_new(record, "verdict", verdict);
+    sm_json_put(record, {"bound", sm_json_text(sm_bound_name(profile->bound))},
+                {"wall_ns", sm_json_integer(profile->wall_ns)}, {"headline_ns", sm_json_integer(profile->headline_ns)},
+                {"verdict", verdict});
     return record;
 }
 

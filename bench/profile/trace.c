@@ -11,15 +11,13 @@ static json_t *op_args(const sm_profile_input *in, int index) {
     const sm_op *op = &in->plan->ops[index];
     const double seconds = (double)in->op_ns[index] * 1e-9;
     json_t *args = json_object();
-    sm_json_set_new(args, "op", json_integer(index));
-    sm_json_set_new(args, "output",
-                    sm_json_text(op->out[0] != SM_NO_TENSOR ? in->plan->tensors[op->out[0]].name : NULL));
-    sm_json_set_new(args, "layer", sm_json_integer(op->layer >= 0 ? op->layer : SM_ABSENT));
-    sm_json_set_new(args, "phase", json_string(sm_phase_name(op->phase)));
-    sm_json_set_new(args, "flops", sm_json_real(sm_op_flops(in->plan, op)));
-    sm_json_set_new(args, "bytes", sm_json_real(sm_op_bytes(in->plan, op)));
-    sm_json_set_new(args, "flops_per_s", sm_json_real(sm_op_flops(in->plan, op) / seconds));
-    sm_json_set_new(args, "bytes_per_s", sm_json_real(sm_op_bytes(in->plan, op) / seconds));
+    sm_json_put(args, {"op", json_integer(index)},
+                {"output", sm_json_text(op->out[0] != SM_NO_TENSOR ? in->plan->tensors[op->out[0]].name : NULL)},
+                {"layer", sm_json_integer(op->layer >= 0 ? op->layer : SM_ABSENT)},
+                {"phase", json_string(sm_phase_name(op->phase))}, {"flops", sm_json_real(sm_op_flops(in->plan, op))},
+                {"bytes", sm_json_real(sm_op_bytes(in->plan, op))},
+                {"flops_per_s", sm_json_real(sm_op_flops(in->plan, op) / seconds)},
+                {"bytes_per_s", sm_json_real(sm_op_bytes(in->plan, op) / seconds)});
     return args;
 }
 
@@ -75,12 +73,9 @@ static double microseconds(int64_t ns) { return (double)ns / 1e3; }
 // An event with the fields that all have. NULL when out of memory.
 static json_t *make_event(const char *phase, const char *name, const char *category, int track, int64_t start_ns) {
     json_t *event = json_object();
-    sm_json_set_new(event, "ph", json_string(phase));
-    sm_json_set_new(event, "name", sm_json_bytes(name));
-    sm_json_set_new(event, "cat", json_string(category));
-    sm_json_set_new(event, "pid", json_integer(PROCESS));
-    sm_json_set_new(event, "tid", json_integer(track));
-    sm_json_set_new(event, "ts", json_real(microseconds(start_ns)));
+    sm_json_put(event, {"ph", json_string(phase)}, {"name", sm_json_bytes(name)}, {"cat", json_string(category)},
+                {"pid", json_integer(PROCESS)}, {"tid", json_integer(track)},
+                {"ts", json_real(microseconds(start_ns))});
     return event;
 }
 

@@ -198,17 +198,12 @@ static hwloc_topology_t load_topology(void) {
 static json_t *cpu_facts(void) {
     hwloc_topology_t topology = load_topology();
     json_t *cpu = json_object();
-    json_object_set_new(cpu, "name", cpu_name());
-    json_object_set_new(cpu, "sockets", count_of(topology, HWLOC_OBJ_PACKAGE));
-    json_object_set_new(cpu, "cores", count_of(topology, HWLOC_OBJ_CORE));
-    json_object_set_new(cpu, "threads", count_of(topology, HWLOC_OBJ_PU));
-    json_object_set_new(cpu, "threads_allowed", json_integer(os_n_processors()));
-    json_object_set_new(cpu, "quota", cpu_quota());
-    json_object_set_new(cpu, "numa_nodes", count_of(topology, HWLOC_OBJ_NUMANODE));
-    json_object_set_new(cpu, "isa", isa_list());
-    json_object_set_new(cpu, "governor", file_text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"));
-    json_object_set_new(cpu, "hypervisor", hypervisor());
-    json_object_set_new(cpu, "caches", cache_list(topology));
+    sm_json_put(cpu, {"name", cpu_name()}, {"sockets", count_of(topology, HWLOC_OBJ_PACKAGE)},
+                {"cores", count_of(topology, HWLOC_OBJ_CORE)}, {"threads", count_of(topology, HWLOC_OBJ_PU)},
+                {"threads_allowed", json_integer(os_n_processors())}, {"quota", cpu_quota()},
+                {"numa_nodes", count_of(topology, HWLOC_OBJ_NUMANODE)}, {"isa", isa_list()},
+                {"governor", file_text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")},
+                {"hypervisor", hypervisor()}, {"caches", cache_list(topology)});
     if (topology != NULL) {
         hwloc_topology_destroy(topology);
     }
@@ -298,37 +293,25 @@ void sm_machine_facts(int argc, char *const argv[], json_t **facts) {
     uint64_t total_bytes;
     uint64_t available_bytes;
     os_memory("", &total_bytes, &available_bytes);
-    json_object_set_new(f, "host", sm_json_text(named ? system.nodename : NULL));
-    json_object_set_new(f, "os", operating_system());
-    json_object_set_new(f, "kernel",
-                        named ? json_sprintf("%s %s %s", system.sysname, system.release, system.machine) : json_null());
-    json_object_set_new(f, "cpu", cpu_facts());
-    json_object_set_new(f, "load", load_averages());
-    json_object_set_new(f, "memory_bytes", unless_zero((int64_t)total_bytes));
-    json_object_set_new(f, "memory_available_bytes", unless_zero((int64_t)available_bytes));
-    json_object_set_new(f, "transparent_huge_pages", transparent_huge_pages());
-    json_object_set_new(f, "compiler", sm_json_text(sm_build_compiler()));
-    json_object_set_new(f, "compiler_flags", sm_json_text(sm_build_flags()));
-    json_object_set_new(f, "build_commit", sm_json_text(sm_build_commit()));
-    json_object_set_new(f, "build_dirty", build_dirty());
-    json_object_set_new(f, "environment", environment());
-    json_object_set_new(f, "argv", argument_list(argc, argv));
+    sm_json_put(
+        f, {"host", sm_json_text(named ? system.nodename : NULL)}, {"os", operating_system()},
+        {"kernel", named ? json_sprintf("%s %s %s", system.sysname, system.release, system.machine) : json_null()},
+        {"cpu", cpu_facts()}, {"load", load_averages()}, {"memory_bytes", unless_zero((int64_t)total_bytes)},
+        {"memory_available_bytes", unless_zero((int64_t)available_bytes)},
+        {"transparent_huge_pages", transparent_huge_pages()}, {"compiler", sm_json_text(sm_build_compiler())},
+        {"compiler_flags", sm_json_text(sm_build_flags())}, {"build_commit", sm_json_text(sm_build_commit())},
+        {"build_dirty", build_dirty()}, {"environment", environment()}, {"argv", argument_list(argc, argv)});
     *facts = f;
 }
 
 json_t *sm_machine_device(const sm_device_info *info) {
     json_t *d = json_object();
-    json_object_set_new(d, "id", sm_json_text(info->id));
-    json_object_set_new(d, "name", sm_json_text(info->name));
-    json_object_set_new(d, "driver", sm_json_text(info->driver));
-    json_object_set_new(d, "isa", sm_json_text(info->isa));
-    json_object_set_new(d, "blas_core", sm_json_text(info->blas_core));
-    json_object_set_new(d, "tier", sm_json_text(info->tier));
-    json_object_set_new(d, "n_units", unless_zero(info->n_units));
-    json_object_set_new(d, "n_threads", unless_zero(info->n_threads));
-    json_object_set_new(d, "binding", sm_json_text(info->binding));
-    json_object_set_new(d, "memory_bytes", unless_zero((int64_t)info->memory_bytes));
-    json_object_set_new(d, "max_alloc_bytes", unless_zero((int64_t)info->max_alloc_bytes));
+    sm_json_put(d, {"id", sm_json_text(info->id)}, {"name", sm_json_text(info->name)},
+                {"driver", sm_json_text(info->driver)}, {"isa", sm_json_text(info->isa)},
+                {"blas_core", sm_json_text(info->blas_core)}, {"tier", sm_json_text(info->tier)},
+                {"n_units", unless_zero(info->n_units)}, {"n_threads", unless_zero(info->n_threads)},
+                {"binding", sm_json_text(info->binding)}, {"memory_bytes", unless_zero((int64_t)info->memory_bytes)},
+                {"max_alloc_bytes", unless_zero((int64_t)info->max_alloc_bytes)});
     return d;
 }
 

@@ -13,6 +13,7 @@
 //   SHOWN(heading, function)               a column of the table for people; the function shows it, NULL: by its type
 //   VARIED(heading, function)              likewise where rows differ, else once for all
 //   FLAG(heading)                          the flag in run_args, where rows differ
+//   FORMAT(format)                         of a REAL
 //   BRIEF(heading, function), RANK(n)      on a terminal
 //   IS(part)                               part of the row's identity that it belongs to (identity.h)
 //   ABSENT(value)                          what rows mean that are older than the column and do not have it
@@ -70,7 +71,7 @@ INTEGER(n_accum, "", "micro-batches in a step", IS(SM_IDENTITY_WORK), VARIED("ac
         ABSENT("1"))
 #define ROW_SIZE(column, ...)   INTEGER(column, "", __VA_ARGS__)
 #define ROW_OPTIONAL            ROW_SIZE
-#define ROW_WORD(column, ...)   TEXT(column, SM_FIELD_TEXT_SIZE, __VA_ARGS__, ABSENT("gelu")) // activation, the only one
+#define ROW_WORD(column, ...)   TEXT(column, SM_FIELD_TEXT_SIZE, __VA_ARGS__, ABSENT("gelu")) // activation alone
 #define ROW_SWITCH(column, ...) BOOLEAN(column, __VA_ARGS__, ABSENT("no"))
 #define ROW_REAL(column, ...)
 #define ROW_SHOWN(title) VARIED(title, NULL)
@@ -119,14 +120,14 @@ END_GROUP(phases)
 INTEGER(n_skipped, "", "steps up to the last sample that were skipped because a gradient was not finite: they changed "
         "no weights; null: no loss scaling", SHOWN("skipped", NULL))
 REAL(attribution_percent, "%", "timing overhead: how much longer that step took than the median sample",
-     SHOWN("timing overhead", show_apart), SPEED)
+     SHOWN("timing overhead", NULL), FORMAT("%+.1f%%"), SPEED)
 
 INTEGER(overhead_ns, "ns", "median_ns less all ops of that step: the time of the host and of gaps between ops. Below 0 "
         "if timing slows the ops, as on the cpu backend", SPEED)
 
 INTEGERS(samples_ns, "ns", "every sample of the headline pass, in order", SPEED)
 REALS(samples_ts, "tokens/s", "tokens per second of every sample", SPEED)
-INTEGER(median_ns, "ns", "median of the samples", SHOWN("step ms ± spread", show_step), BRIEF("step ms", show_median),
+INTEGER(median_ns, "ns", "median of the samples", SHOWN("step ms ± spread", show_step), BRIEF("step ms", sm_show_ms),
         RANK(6), SPEED)
 INTEGER(mad_ns, "ns", "median absolute deviation from the median, unscaled", SPEED)
 INTEGER(q1_ns, "ns", "first quartile, interpolated linearly", SPEED)
@@ -150,7 +151,7 @@ INTEGER(stddev_ns, "ns", "standard deviation of the samples, n-1", SPEED)
 INTEGER(harness_ns, "ns", "time of the headline pass outside of its samples (sensors, losses, limits), divided by the "
         "samples", SPEED)
 REAL(median_ts, "tokens/s", "tokens per second at the median, without padding", SHOWN("tokens/s", sm_show_count),
-     BRIEF("tokens/s (95%)", show_rate), RANK(SM_RANK_ALWAYS), SPEED)
+     BRIEF("tokens/s (95%)", sm_show_rate), RANK(SM_RANK_ALWAYS), SPEED)
 REAL(avg_ts, "tokens/s", "mean of samples_ts", SPEED)
 REAL(stddev_ts, "tokens/s", "standard deviation of samples_ts, n-1", SPEED)
 REAL(real_tokens, "tokens", "positions of a sample with targets that count: the tokens of tokens/s; with documents the "
@@ -252,7 +253,7 @@ INTEGER(memory_limit_bytes, "bytes", "in a sweep: the limit of its allocations")
 INTEGER(check_seed, "", "seed of the checks' draws: --check-seed draws the same")
 BOOLEAN(check_seed_chosen, "it was given, so that own code could know where checks come: such a row of own code is not "
         "ranked")
-REAL(loss, "", "loss of the first step, at the initial weights", SHOWN("loss", show_loss))
+REAL(loss, "", "loss of the first step, at the initial weights", SHOWN("loss", NULL), FORMAT("%.4f"))
 REAL(loss_checked, "", "mean loss of the tokens that were last compared with the reference's")
 REAL(loss_reference, "", "the reference's mean loss of these tokens")
 TEXT(loss_check, SM_ROW_TEXT_SIZE, "how they were compared", SHOWN("status", show_status),

@@ -29,16 +29,6 @@ static void show_step(const json_t *record, const sm_column *column, char *text,
     sm_append_spread(median_ns > 0 ? 100 * mad_ns / median_ns : NAN, text, size_bytes);
 }
 
-static void show_median(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
-    sm_text_ms(sm_json_number(record, column->name), text, size_bytes);
-}
-
-// "349 ± 0.6%": with its 95% interval.
-static void show_rate(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
-    sm_text_count(sm_json_number(record, column->name), text, size_bytes);
-    sm_append_spread(sm_json_number(record, "noise_percent"), text, size_bytes);
-}
-
 // Phases that a pass type does not run have no time to show.
 static void show_phase(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     double phase_ns = sm_json_number(record, column->name);
@@ -59,27 +49,10 @@ static void show_unaccounted(const json_t *record, const sm_column *column, char
     }
 }
 
-// "+0.4%"
-static void show_apart(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
-    double percent = sm_json_number(record, column->name);
-    text[0] = '\0';
-    if (isfinite(percent)) {
-        snprintf(text, size_bytes, "%+.1f%%", percent);
-    }
-}
-
 // The memory allocated on a device with its own memory; otherwise the process's peak.
 static void show_memory(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     bool own_memory = text_of(record, "gpu_info")[0] != '\0';
     sm_text_bytes(sm_json_number(record, own_memory ? "device_peak_bytes" : column->name), text, size_bytes);
-}
-
-static void show_loss(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
-    double loss = sm_json_number(record, column->name);
-    text[0] = '\0';
-    if (isfinite(loss)) {
-        snprintf(text, size_bytes, "%.4f", loss);
-    }
 }
 
 // "ok: reference, 1 of 4 sequences", "ok, noisy: ..." or "oom: 9.1 GiB needed, 6.0 GiB free"
@@ -155,6 +128,7 @@ static void show_flag(const json_t *record, const sm_column *column, char *text,
 #define VARIED(title, function) .heading = (title), .view = SM_SHOWN_WHEN_VARIED, .show = (function)
 #define FLAG(title)             .heading = (title), .view = SM_SHOWN_IF_VARIED, .show = show_flag
 #define SHOWN_AS_NOTES(title)   .heading = (title), .view = SM_SHOWN_AS_NOTES
+#define FORMAT(of_real)         .format = (of_real)
 #define RANK(which)             .rank = (which)
 #define BRIEF(title, function)  .brief_heading = (title), .brief = (function)
 #define IS(part)                .identity = (part)

@@ -41,14 +41,11 @@ static json_t *scheduler_facts(void) {
             json_object_set_new(all, variables[i], sm_json_bytes(text));
         }
     }
-    json_object_set_new(s, "name", json_string("slurm"));
-    json_object_set_new(s, "job_id", number_of("SLURM_JOB_ID"));
-    json_object_set_new(s, "job_name", sm_json_text(getenv("SLURM_JOB_NAME")));
-    json_object_set_new(s, "partition", sm_json_text(getenv("SLURM_JOB_PARTITION")));
-    json_object_set_new(s, "nodes", sm_json_text(getenv("SLURM_JOB_NODELIST")));
-    json_object_set_new(s, "n_nodes", number_of("SLURM_JOB_NUM_NODES"));
-    json_object_set_new(s, "n_tasks", number_of("SLURM_NTASKS"));
-    json_object_set_new(s, "restart_count", number_of("SLURM_RESTART_COUNT"));
+    sm_json_put(s, {"name", json_string("slurm")}, {"job_id", number_of("SLURM_JOB_ID")},
+                {"job_name", sm_json_text(getenv("SLURM_JOB_NAME"))},
+                {"partition", sm_json_text(getenv("SLURM_JOB_PARTITION"))},
+                {"nodes", sm_json_text(getenv("SLURM_JOB_NODELIST"))}, {"n_nodes", number_of("SLURM_JOB_NUM_NODES")},
+                {"n_tasks", number_of("SLURM_NTASKS")}, {"restart_count", number_of("SLURM_RESTART_COUNT")});
     json_object_set(s, "variables", all);
     json_decref(all);
     return s;

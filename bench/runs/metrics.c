@@ -242,11 +242,6 @@ static double startup_time(const maker *m) {
     return sum_s;
 }
 
-static json_t *copy_of(const json_t *object, const char *name) {
-    json_t *value = sm_json_get(object, name);
-    return value != NULL ? json_incref(value) : json_null();
-}
-
 static void make_starts(const maker *m, json_t *metrics) {
     static const char *const names[] = {"time_utc",  "from_step", "startup_ms", "processes",
                                         "transport", "hosts",     "scheduler",  "end"};
@@ -256,7 +251,7 @@ static void make_starts(const maker *m, json_t *metrics) {
         json_t *start = json_object();
         json_array_append_new(starts, start);
         for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++) {
-            json_object_set_new(start, names[k], copy_of(json_array_get(m->starts, i), names[k]));
+            json_object_set_new(start, names[k], sm_json_of(json_array_get(m->starts, i), names[k]));
         }
     }
 }
@@ -265,15 +260,13 @@ static void make_starts(const maker *m, json_t *metrics) {
 
 static void make_head(const maker *m, json_t *metrics) {
     const json_t *last = last_start(m);
-    json_object_set_new(metrics, "schema_version", json_string(SM_TRAINING_SCHEMA_VERSION));
-    json_object_set_new(metrics, "run_id", copy_of(m->run, "run_id"));
-    json_object_set_new(metrics, "timestamp_utc", copy_of(json_array_get(m->starts, 0), "time_utc"));
-    json_object_set_new(metrics, "git_commit", copy_of(m->configuration, "engine.build_commit"));
-    json_object_set_new(metrics, "command_line", copy_of(m->run, "command_line"));
-    json_object_set_new(metrics, "env", copy_of(last, "environment"));
-    json_object_set_new(metrics, "host", copy_of(last, "host"));
-    json_object_set_new(metrics, "hardware", copy_of(last, "hardware"));
-    json_object_set_new(metrics, "scheduler", copy_of(last, "scheduler"));
+    sm_json_put(metrics, {"schema_version", json_string(SM_TRAINING_SCHEMA_VERSION)},
+                {"run_id", sm_json_of(m->run, "run_id")},
+                {"timestamp_utc", sm_json_of(json_array_get(m->starts, 0), "time_utc")},
+                {"git_commit", sm_json_of(m->configuration, "engine.build_commit")},
+                {"command_line", sm_json_of(m->run, "command_line")}, {"env", sm_json_of(last, "environment")},
+                {"host", sm_json_of(last, "host")}, {"hardware", sm_json_of(last, "hardware")},
+                {"scheduler", sm_json_of(last, "scheduler")});
     json_object_set(metrics, "training_config", (json_t *)m->configuration);
     make_starts(m, metrics);
 }

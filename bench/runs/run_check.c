@@ -469,11 +469,6 @@ static json_t *engine_of(const json_t *metrics) {
     return sm_json_text(text);
 }
 
-static json_t *field_of(const json_t *metrics, const char *name) {
-    json_t *value = metrics != NULL ? sm_json_get(metrics, name) : NULL;
-    return value != NULL ? json_incref(value) : json_null();
-}
-
 // Of the last start.
 static json_t *transport_of(const json_t *metrics) {
     const json_t *starts = json_object_get(metrics, "starts");
@@ -488,22 +483,17 @@ static void add_record(const sm_training_run *run, json_t *records) {
     const bool ok = json_array_size(run->problems) == 0;
     json_t *r = json_object();
     json_array_append_new(records, r);
-    json_object_set_new(r, "run", sm_json_text(run->path));
-    json_object_set_new(r, "run_id", field_of(m, "run_id"));
-    json_object_set_new(r, "engine", engine_of(m));
-    json_object_set_new(r, "precision", field_of(m, "training_config.precision"));
-    json_object_set_new(r, "n_processes", field_of(m, "training_config.n_processes"));
-    json_object_set_new(r, "transport", transport_of(m));
-    json_object_set_new(r, "global_batch", field_of(m, "training_config.global_batch"));
-    json_object_set_new(r, "steps", field_of(m, "summary.steps"));
-    json_object_set_new(r, "tokens", field_of(m, "summary.tokens_processed_global"));
-    json_object_set_new(r, "timed_s", field_of(m, "summary.timed_steps_sec"));
-    json_object_set_new(r, "untimed_s", field_of(m, "summary.untimed_sec"));
-    json_object_set_new(r, "tokens_per_s", field_of(m, "summary.mean_tokens_per_sec_global"));
-    json_object_set_new(r, "computation",
-                        json_string(sm_json_number(m, "summary.checked_ops") > 0 ? "checked" : "unchecked"));
-    json_object_set_new(r, "checked", json_string(run->is_folder ? "with its log" : "metrics alone"));
-    json_object_set_new(r, "status", json_string(ok ? "ok" : "rejected"));
+    sm_json_put(r, {"run", sm_json_text(run->path)}, {"run_id", sm_json_of(m, "run_id")}, {"engine", engine_of(m)},
+                {"precision", sm_json_of(m, "training_config.precision")},
+                {"n_processes", sm_json_of(m, "training_config.n_processes")}, {"transport", transport_of(m)},
+                {"global_batch", sm_json_of(m, "training_config.global_batch")},
+                {"steps", sm_json_of(m, "summary.steps")}, {"tokens", sm_json_of(m, "summary.tokens_processed_global")},
+                {"timed_s", sm_json_of(m, "summary.timed_steps_sec")},
+                {"untimed_s", sm_json_of(m, "summary.untimed_sec")},
+                {"tokens_per_s", sm_json_of(m, "summary.mean_tokens_per_sec_global")},
+                {"computation", json_string(sm_json_number(m, "summary.checked_ops") > 0 ? "checked" : "unchecked")},
+                {"checked", json_string(run->is_folder ? "with its log" : "metrics alone")},
+                {"status", json_string(ok ? "ok" : "rejected")});
     json_object_set(r, "problems", run->problems);
 }
 

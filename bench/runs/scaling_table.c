@@ -36,14 +36,6 @@ static void show_rate(const json_t *record, const sm_column *column, char *text,
     sm_append_spread(100 * half / rate, text, size_bytes);
 }
 
-static void show_two(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
-    double value = sm_json_number(record, column->name);
-    text[0] = '\0';
-    if (isfinite(value)) {
-        snprintf(text, size_bytes, "%.2f", value);
-    }
-}
-
 static void show_s_as_ms(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     sm_text_ms(1e9 * sm_json_number(record, column->name), text, size_bytes);
 }
@@ -87,7 +79,7 @@ static const sm_column columns[] = {
             .show = sm_show_real),
     SM_REAL("speedup", "", "tokens/s over those of the fewest processes", .heading = "speed-up", .rank = 8,
             .show = show_speedup),
-    SM_REAL("efficiency", "", "speed-up / processes", .heading = "efficiency", .rank = 8, .show = show_two),
+    SM_REAL("efficiency", "", "speed-up / processes", .heading = "efficiency", .rank = 8, .format = "%.2f"),
     SM_TEXT("bar", "efficiency, drawn", .heading = "of 1.00", .rank = 5, .show = show_bar),
     SM_REAL("comm_share", "fraction", "of a step: communication that nothing hid", .heading = "exposed comm.",
             .rank = 6, .show = sm_show_percent),
@@ -134,14 +126,10 @@ static void set_reals(json_t *record, const sm_scaling_row *r) {
 static void add_record(const sm_scaling_row *r, json_t *records) {
     json_t *record = json_object();
     json_array_append_new(records, record);
-    json_object_set_new(record, "scaling", json_string(r->work == SM_WORK_FIXED ? "strong" : "weak"));
-    json_object_set_new(record, "kind", json_string(r->is_predicted ? "predicted" : "measured"));
-    json_object_set_new(record, "n_processes", whole(r->n_processes));
-    json_object_set_new(record, "n_nodes", whole(r->n_nodes));
-    json_object_set_new(record, "n_runs", whole(r->n_runs));
-    json_object_set_new(record, "global_batch", whole(r->global_batch));
-    json_object_set_new(record, "steps", whole(r->steps));
-    json_object_set_new(record, "tokens", whole(r->tokens));
+    sm_json_put(record, {"scaling", json_string(r->work == SM_WORK_FIXED ? "strong" : "weak")},
+                {"kind", json_string(r->is_predicted ? "predicted" : "measured")},
+                {"n_processes", whole(r->n_processes)}, {"n_nodes", whole(r->n_nodes)}, {"n_runs", whole(r->n_runs)},
+                {"global_batch", whole(r->global_batch)}, {"steps", whole(r->steps)}, {"tokens", whole(r->tokens)});
     set_reals(record, r);
 }
 

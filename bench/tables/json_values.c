@@ -99,6 +99,11 @@ json_t *sm_json_get(const json_t *object, const char *name) {
     return inner != NULL ? sm_json_get(inner, dot + 1) : NULL;
 }
 
+json_t *sm_json_of(const json_t *object, const char *name) {
+    json_t *value = sm_json_get(object, name);
+    return value != NULL ? json_incref(value) : json_null();
+}
+
 int sm_json_set_new(json_t *object, const char *name, json_t *value) {
     const char *dot = strchr(name, '.');
     if (dot == NULL) {
@@ -111,6 +116,13 @@ int sm_json_set_new(json_t *object, const char *name, json_t *value) {
         json_object_setn_new(object, name, length, inner);
     }
     return sm_json_set_new(inner, dot + 1, value);
+}
+
+json_t *sm_json_put_members(json_t *object, const sm_json_member *members, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        sm_json_set_new(object, members[i].name, members[i].value);
+    }
+    return object;
 }
 
 size_t sm_json_place(const json_t *array, const json_t *value) {

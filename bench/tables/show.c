@@ -109,7 +109,7 @@ void sm_show_real(const json_t *record, const sm_column *column, char *text, siz
     double value = sm_json_number(record, column->name);
     text[0] = '\0';
     if (isfinite(value)) {
-        snprintf(text, size_bytes, "%.4g", value);
+        snprintf(text, size_bytes, column->format != NULL ? column->format : "%.4g", value);
     }
 }
 
@@ -119,6 +119,11 @@ void sm_show_ms(const json_t *record, const sm_column *column, char *text, size_
 
 void sm_show_count(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
     sm_text_count(sm_json_number(record, column->name), text, size_bytes);
+}
+
+void sm_show_rate(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    sm_text_count(sm_json_number(record, column->name), text, size_bytes);
+    sm_append_spread(sm_json_number(record, "noise_percent"), text, size_bytes);
 }
 
 void sm_show_bytes(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {

@@ -60,7 +60,8 @@ struct sm_column {
     // Markdown.
     const char *heading; // NULL: not shown
     sm_column_view view;
-    sm_show show; // NULL: by the type
+    sm_show show;       // NULL: by the type
+    const char *format; // of a finite SM_COLUMN_REAL, for printf; NULL: "%.4g"
 
     // Text. Columns that do not fit are omitted, the lowest rank first.
     int rank;                  // 0: never shown, if another column of the table has a rank
