@@ -73,26 +73,10 @@ static void fail(sm_again *result, const char *format, ...) {
 // --- the table -------------------------------------------------------------------------------------
 
 static void add_field(sm_again *result, const char *field, const char *recorded, const char *again, bool same) {
-    json_t *record = json_object();
-    sm_json_put(record, {"field", sm_json_text(field)}, {"recorded", sm_json_text(recorded)},
-                {"again", sm_json_text(again)}, {"same", json_string(same ? "yes" : "no")});
-    json_array_append_new(result->fields, record);
+    json_array_append_new(
+        result->fields, sm_json_put(json_object(), {"field", sm_json_text(field)}, {"recorded", sm_json_text(recorded)},
+                                    {"again", sm_json_text(again)}, {"same", json_string(same ? "yes" : "no")}));
 }
-
-// A value as a reader sees it; "" if absent.
-static void text_of(const json_t *row, const char *name, char *text, size_t size_bytes) {
-    const json_t *value = sm_json_get(row, name);
-    text[0] = '\0';
-    if (json_is_string(value)) {
-        snprintf(text, size_bytes, "%s", json_string_value(value));
-    } else if (value != NULL && !json_is_null(value)) {
-        char *dump = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(12));
-        snprintf(text, size_bytes, "%s", dump);
-        free(dump);
-    }
-}
-
-static bool is_absent(const json_t *value) { return value == NULL || json_is_null(value); }
 
 // As rows in files hold a number, with 12 digits: one that a process has just sent has all of them. NAN: no number.
 static double held(const json_t *value) {
@@ -102,14 +86,16 @@ static double held(const json_t *value) {
 }
 
 static bool are_equal(const json_t *a, const json_t *b) {
-    return (is_absent(a) && is_absent(b)) || json_equal(a, b) || held(a) == held(b);
+    const bool has_a = a != NULL && !json_is_null(a);
+    const bool has_b = b != NULL && !json_is_null(b);
+    return (!has_a && !has_b) || json_equal(a, b) || held(a) == held(b);
 }
 
 static void add_value(sm_again *result, const json_t *recorded, const json_t *again, const char *name) {
     char before[TEXT_SIZE];
     char now[TEXT_SIZE];
-    text_of(recorded, name, before, sizeof(before));
-    text_of(again, name, now, sizeof(now));
+    sm_text_value(recorded, name, before, sizeof(before));
+    sm_text_value(again, name, now, sizeof(now));
     add_field(result, name, before, now, are_equal(sm_json_get(recorded, name), sm_json_get(again, name)));
 }
 
@@ -121,7 +107,6 @@ static bool is_clean_build(const json_t *row) {
 
 // *must_be_equal: no condition differs that may change a loss's last digits.
 static void add_conditions(sm_again *result, const json_t *recorded, const json_t *again, bool *must_be_equal) {
-    size_t used = 0;
     *must_be_equal =
         is_clean_build(recorded) && is_clean_build(again) && strcmp(sm_rows_text(recorded, "mode"), "tuned") != 0;
     for (size_t i = 0; i < sizeof(conditions) / sizeof(conditions[0]); i++) {
@@ -129,10 +114,8 @@ static void add_conditions(sm_again *result, const json_t *recorded, const json_
         bool same = are_equal(sm_json_get(recorded, name), sm_json_get(again, name));
         if (!same) {
             *must_be_equal = *must_be_equal && !conditions[i].decides;
-            if (used < sizeof(result->conditions)) {
-                used += (size_t)snprintf(result->conditions + used, sizeof(result->conditions) - used, "%s%s",
-                                         used > 0 ? ", " : "", name);
-            }
+            sm_append(result->conditions, sizeof(result->conditions), "%s%s", result->conditions[0] != '\0' ? ", " : "",
+                      name);
         }
         if (!same || conditions[i].is_shown) {
             add_value(result, recorded, again, name);
@@ -212,18 +195,6 @@ static void add_step(sm_again *result, const json_t *recorded, const json_t *aga
     add_field(result, name, before, now, strcmp(before, now) == 0);
 }
 
-// Compares the first step's loss, which does not depend on the checks' draws.
-static void judge_checked_loss(sm_again *result, const json_t *recorded, const json_t *again, bool must_be_equal) {
-    const double a = held(sm_json_get(recorded, "loss"));
-    const double b = held(sm_json_get(again, "loss"));
-    if (!isfinite(a) || !isfinite(b)) {
-        return; // there was no check, as the status says
-    }
-    if (!(distance(a, b) <= (must_be_equal ? 0 : tolerance_of(recorded, 0)))) {
-        fail(result, "the checked loss is %.12g, was %.12g", b, a);
-    }
-}
-
 static void judge_losses(sm_again *result, const json_t *recorded, const json_t *again, bool must_be_equal) {
     loss_difference d;
     compare_losses(recorded, again, &d);
@@ -233,7 +204,13 @@ static void judge_losses(sm_again *result, const json_t *recorded, const json_t 
     } else if (must_be_equal && d.n_equal < d.n_both) {
         fail(result, "losses: %s, though the same build ran on the same device", result->losses);
     }
-    judge_checked_loss(result, recorded, again, must_be_equal);
+    // The first step's loss does not depend on the checks' draws. Without a check there is none, as the status says.
+    const double before = held(sm_json_get(recorded, "loss"));
+    const double now = held(sm_json_get(again, "loss"));
+    if (isfinite(before) && isfinite(now) &&
+        !(distance(before, now) <= (must_be_equal ? 0 : tolerance_of(recorded, 0)))) {
+        fail(result, "the checked loss is %.12g, was %.12g", now, before);
+    }
     add_value(result, recorded, again, "loss");
     add_step(result, recorded, again, &d);
 }
@@ -266,26 +243,20 @@ static void text_of_step(const json_t *row, char *text, size_t size_bytes) {
     sm_append_spread(100 * sm_json_number(row, "mad_ns") / median_ns, text, size_bytes);
 }
 
-static sm_status compare_speeds(sm_again *result, const json_t *recorded, const json_t *again, double threshold) {
-    sm_status status = SM_OK;
+static void judge_speed(sm_again *result, const json_t *recorded, const json_t *again, double threshold) {
+    char before[TEXT_SIZE];
+    char now[TEXT_SIZE];
     const sm_compare_options how = {.threshold = threshold, .any_factor = true};
     json_t *a = json_pack("[O]", recorded);
     json_t *b = json_pack("[O]", again);
-    status = sm_compare(a, b, &how, &result->comparison);
+    (void)sm_compare(a, b, &how, &result->comparison); // fails only for factors
     json_decref(a);
     json_decref(b);
-    return status;
-}
-
-static sm_status judge_speed(sm_again *result, const json_t *recorded, const json_t *again, double threshold) {
-    char before[TEXT_SIZE];
-    char now[TEXT_SIZE];
-    SM_TRY(compare_speeds(result, recorded, again, threshold));
     const json_t *c = json_array_get(result->comparison.compared, 0);
     const char *verdict = sm_rows_text(c, "verdict");
     if (c == NULL) {
         snprintf(result->speed, sizeof(result->speed), "not compared: there are no figures on both sides");
-        return SM_OK;
+        return;
     }
     const double change = sm_json_number(c, "change_percent");
     const double lo = sm_json_number(c, "ci_lo_percent");
@@ -304,13 +275,11 @@ static sm_status judge_speed(sm_again *result, const json_t *recorded, const jso
     if (!isfinite(lo) || !isfinite(hi)) { // too few samples give no interval
         json_object_set_new(json_array_get(result->fields, json_array_size(result->fields) - 1), "same", json_null());
     }
-    return SM_OK;
 }
 
 // --- all -----------------------------------------------------------------------------------------------
 
-sm_status sm_again_compare(const json_t *recorded, const json_t *again, double threshold, sm_again *result) {
-    sm_status status = SM_OK;
+void sm_again_compare(const json_t *recorded, const json_t *again, double threshold, sm_again *result) {
     bool must_be_equal;
     memset(result, 0, sizeof(*result));
     result->is_reproduced = true;
@@ -319,12 +288,7 @@ sm_status sm_again_compare(const json_t *recorded, const json_t *again, double t
     judge_outcome(result, recorded, again);
     add_conditions(result, recorded, again, &must_be_equal);
     judge_losses(result, recorded, again, must_be_equal);
-    SM_TRY_GOTO(judge_speed(result, recorded, again, threshold));
-cleanup:
-    if (status != SM_OK) {
-        sm_again_free(result);
-    }
-    return status;
+    judge_speed(result, recorded, again, threshold);
 }
 
 void sm_again_free(sm_again *result) {

@@ -24,7 +24,7 @@ typedef struct {
 extern const sm_table sm_again_table;
 
 // `threshold` as in sm_compare_options.
-sm_status sm_again_compare(const json_t *recorded, const json_t *again, double threshold, sm_again *result);
+void sm_again_compare(const json_t *recorded, const json_t *again, double threshold, sm_again *result);
 void sm_again_free(sm_again *result);
 
 #endif

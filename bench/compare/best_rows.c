@@ -1,8 +1,10 @@
 // best_rows.c: see best_rows.h.
 #include "bench/compare/best_rows.h"
 
+#include "bench/compare/noise_verdict.h"
 #include "bench/rows/identity.h"
 #include "bench/rows/read_rows.h"
+#include "bench/stats/stats.h"
 #include "bench/tables/show.h"
 
 #include <math.h>
@@ -35,20 +37,19 @@ void sm_recommend_group(const json_t *row, char *text, size_t size_bytes) {
              sm_json_number(row, "n_seq"), own_code[0] != '\0' ? ", " : "", own_code);
 }
 
-// "step b4s512 fused fp32 2 threads": the row within its group.
+// "step b4s512 fused fp32, 2 threads": the row within its group.
 static void name_configuration(const json_t *row, char *text, size_t size_bytes) {
-    double n_threads = sm_json_number(row, "n_threads");
+    const double n_threads = sm_json_number(row, "n_threads");
+    const char *optimizer = sm_rows_other_optimizer(row);
     char mode[64];
     char precision[64];
     sm_text_mode(row, mode, sizeof(mode));
     sm_text_precision(row, precision, sizeof(precision));
-    int used = snprintf(text, size_bytes, "%s %s %s", sm_rows_text(row, "test"), mode, precision);
-    if (n_threads > 0 && used > 0 && (size_t)used < size_bytes) {
-        used += snprintf(text + used, size_bytes - (size_t)used, ", %.0f threads", n_threads);
+    snprintf(text, size_bytes, "%s %s %s", sm_rows_text(row, "test"), mode, precision);
+    if (n_threads > 0) {
+        sm_append(text, size_bytes, ", %.0f threads", n_threads);
     }
-    if (sm_rows_other_optimizer(row)[0] != '\0' && used > 0 && (size_t)used < size_bytes) {
-        snprintf(text + used, size_bytes - (size_t)used, ", %s", sm_rows_other_optimizer(row));
-    }
+    sm_append(text, size_bytes, "%s%s", optimizer[0] != '\0' ? ", " : "", optimizer);
 }
 
 static bool is_ok(const json_t *row) {
@@ -69,31 +70,127 @@ static void name_group(const json_t *groups, const json_t *row, char *text, size
             sm_identity_own_text(row, first, SM_PART(SM_IDENTITY_WORK), own, sizeof(own));
         }
     }
-    const size_t used = strlen(text);
-    snprintf(text + used, size_bytes - used, "%s%s", own[0] != '\0' ? ", " : "", own);
+    sm_append(text, size_bytes, "%s%s", own[0] != '\0' ? ", " : "", own);
 }
 
 // --- records ---------------------------------------------------------------------------------------
 
 static void add_record(json_t *records, const char *topic, const char *group, const char *configuration,
                        const char *figure, double value, const char *unit, const char *caution) {
-    json_t *record = json_object();
-    sm_json_put(record, {"topic", sm_json_text(topic)}, {"group", sm_json_text(group)},
-                {"configuration", sm_json_text(configuration)}, {"figure", sm_json_text(figure)},
-                {"value", sm_json_real(value)}, {"unit", sm_json_text(unit)}, {"caution", sm_json_text(caution)});
-    json_array_append_new(records, record);
+    json_array_append_new(records,
+                          sm_json_put(json_object(), {"topic", sm_json_text(topic)}, {"group", sm_json_text(group)},
+                                      {"configuration", sm_json_text(configuration)}, {"figure", sm_json_text(figure)},
+                                      {"value", sm_json_real(value)}, {"unit", sm_json_text(unit)},
+                                      {"caution", sm_json_text(caution)}));
 }
 
 // --- the best of a group -----------------------------------------------------------------------------
 
-static void figure_text(const sm_contest *contest, double value, char *text, size_t size_bytes) {
+// A figure with its 95% interval; NaN if unknown.
+typedef struct {
+    double value, lo, hi;
+} estimate;
+
+// Tokens per second: the inverse of time, so the ends of the interval are exchanged.
+static estimate throughput(const json_t *row) {
+    const double median_ts = sm_json_number(row, "median_ts");
+    const double tokens = median_ts * sm_json_number(row, "median_ns");
+    return (estimate){median_ts, tokens / sm_json_number(row, "ci95_hi_ns"),
+                      tokens / sm_json_number(row, "ci95_lo_ns")};
+}
+
+// For each GiB in use: memory allocated on a device with its own memory, otherwise the process's peak.
+static estimate throughput_per_gib(const json_t *row) {
+    const double on_device = sm_json_number(row, "device_peak_bytes");
+    const double in_process = sm_json_number(row, "peak_rss_bytes");
+    const bool own_memory = sm_rows_text(row, "gpu_info")[0] != '\0' || !(in_process > 0);
+    const double gib = (own_memory && on_device > 0 ? on_device : in_process) / (1024.0 * 1024 * 1024);
+    const estimate all = throughput(row);
+    return gib > 0 ? (estimate){all.value / gib, all.lo / gib, all.hi / gib} : (estimate){NAN, NAN, NAN};
+}
+
+// The median absolute deviation is a median, too: its interval is computed like that of times.
+static estimate spread(const json_t *row) {
+    const double median = sm_json_number(row, "median_ns");
+    double *values = NULL;
+    size_t n = 0;
+    sm_rows_samples(row, "samples_ns", &values, &n);
+    for (size_t i = 0; i < n; i++) {
+        values[i] = 100 * fabs(values[i] - median) / median;
+    }
+    const sm_stats s = sm_stats_of_reals(values, median > 0 ? (int64_t)n : 0);
+    free(values);
+    return (estimate){s.median, s.ci95_lo, s.ci95_hi};
+}
+
+// A criterion for comparing rows.
+typedef struct {
+    const char *topic;
+    const char *unit;
+    estimate (*estimate_of)(const json_t *row);
+    bool least_wins;
+} contest;
+
+static const contest contests[] = {
+    {"fastest", "tokens/s", throughput, false},
+    {"per GiB", "tokens/s/GiB", throughput_per_gib, false},
+    {"steadiest", "% spread", spread, true},
+};
+
+typedef struct {
+    const json_t *first; // the best by its value; NULL: fewer than two configurations have the figure
+    estimate figure;     // of `first`
+    const json_t *rival; // the nearest of those that it is not distinct from; NULL: none
+    estimate rival_figure;
+    size_t n_rivals;
+    char doubt[SM_DOUBT_SIZE * 2]; // of all rows; those without a verdict do not take part. "": none
+} outcome;
+
+static bool is_better(const contest *c, double a, double b) { return c->least_wins ? a < b : a > b; }
+
+static outcome judge(const contest *c, const json_t *const *rows, size_t n) {
+    outcome o = {.first = NULL};
+    estimate *figures = sm_calloc(n, sizeof(*figures));
+    bool has_several = false;
+    size_t n_others = 0;
+    for (size_t i = 0; i < n; i++) {
+        char doubt[SM_DOUBT_SIZE];
+        figures[i] = c->estimate_of(rows[i]);
+        figures[i].value = sm_doubt_row(rows[i], doubt) ? NAN : figures[i].value;
+        has_several = has_several || sm_identity_difference(rows[0], rows[i]) != 0;
+        if (!isnan(figures[i].value) && (o.first == NULL || is_better(c, figures[i].value, o.figure.value))) {
+            o.first = rows[i];
+            o.figure = figures[i];
+        }
+    }
+    if (!has_several || !sm_doubt_rows(rows, n, o.doubt, sizeof(o.doubt))) {
+        o.doubt[0] = '\0';
+    }
+    for (size_t i = 0; i < n && o.first != NULL; i++) {
+        const estimate *its = &figures[i];
+        if (isnan(its->value) || sm_identity_difference(rows[i], o.first) == 0) {
+            continue;
+        }
+        n_others++;
+        const bool is_distinct = o.figure.hi < its->lo || its->hi < o.figure.lo; // not without an interval
+        if (!is_distinct && (o.n_rivals++ == 0 || is_better(c, its->value, o.rival_figure.value))) {
+            o.rival = rows[i];
+            o.rival_figure = *its;
+        }
+    }
+    o.first = n_others > 0 ? o.first : NULL;
+    free(figures);
+    return o;
+}
+
+static void figure_text(const contest *c, double value, char *text, size_t size_bytes) {
     char number[64];
-    if (contest->least_wins) {
+    if (c->least_wins) {
         snprintf(number, sizeof(number), "%.1f", value);
     } else {
         sm_text_count(value, number, sizeof(number));
     }
-    snprintf(text, size_bytes, "%s%s%s", number, contest->least_wins ? "" : " ", contest->unit);
+    snprintf(text, size_bytes, "%s%s%s", number, c->least_wins ? "" : " ", c->unit);
 }
 
 static void name_row(const json_t *row, bool with_device, char *text, size_t size_bytes) {
@@ -101,73 +198,53 @@ static void name_row(const json_t *row, bool with_device, char *text, size_t siz
     name_configuration(row, text + used, size_bytes - (size_t)used);
 }
 
-void sm_recommend_doubt(const sm_contest *contest, const sm_outcome *o, char *text, size_t size_bytes) {
-    char first[GROUP_SIZE];
+// Why there is no winner: "A at 1,234 tokens/s is not distinct from B at 1,230 tokens/s and 2 more: take more samples".
+static void doubt_text(const contest *c, const outcome *o, char *text, size_t size_bytes) {
+    char name[GROUP_SIZE];
     char figure[128];
+    char more[64] = "";
     if (o->first == NULL) {
         snprintf(text, size_bytes, "no verdict on %s", o->doubt);
         return;
     }
     const bool same_device =
         o->rival == NULL || strcmp(sm_rows_text(o->first, "device"), sm_rows_text(o->rival, "device")) == 0;
-    name_row(o->first, !same_device, first, sizeof(first));
-    figure_text(contest, o->figure.value, figure, sizeof(figure));
-    int used = snprintf(text, size_bytes, "%s at %s", first, figure);
-    size_t end = used > 0 && (size_t)used < size_bytes ? (size_t)used : size_bytes - 1;
+    name_row(o->first, !same_device, name, sizeof(name));
+    figure_text(c, o->figure.value, figure, sizeof(figure));
+    snprintf(text, size_bytes, "%s at %s", name, figure);
     if (o->rival == NULL) {
-        char noise[256];
-        sm_noise_text(o->first, noise, sizeof(noise));
-        snprintf(text + end, size_bytes - end, " is %s", noise);
+        sm_noise_text(o->first, name, sizeof(name));
+        sm_append(text, size_bytes, " is %s", name);
         return;
     }
-    char rival[GROUP_SIZE];
-    char more[64] = "";
-    name_row(o->rival, !same_device, rival, sizeof(rival));
-    figure_text(contest, o->rival_figure.value, figure, sizeof(figure));
+    name_row(o->rival, !same_device, name, sizeof(name));
+    figure_text(c, o->rival_figure.value, figure, sizeof(figure));
     if (o->n_rivals > 1) {
         snprintf(more, sizeof(more), " and %zu more", o->n_rivals - 1);
     }
-    snprintf(text + end, size_bytes - end, " is not distinct from %s at %s%s: take more samples", rival, figure, more);
+    sm_append(text, size_bytes, " is not distinct from %s at %s%s: take more samples", name, figure, more);
 }
 
 // `rows`: those of a group that are ok.
-static sm_status award(const json_t *groups, const json_t *const *rows, size_t n, const sm_contest *contest,
-                       json_t *records) {
+static void award(const json_t *groups, const json_t *const *rows, size_t n, const contest *c, json_t *records) {
     char group[GROUP_SIZE];
     char text[3 * GROUP_SIZE];
     char figure[128];
     char caution[SM_DOUBT_SIZE * 3];
-    sm_outcome o;
-    SM_TRY(sm_judge_contest(contest, rows, n, &o));
-    if (o.first == NULL && !(sm_is_all_doubt(&o) && contest == sm_contests)) {
-        return SM_OK; // a single one is not the best; and a missing verdict is reported once
+    const outcome o = judge(c, rows, n);
+    if (o.first == NULL && (o.doubt[0] == '\0' || c != contests)) {
+        return; // a single one is not the best; and a missing verdict is reported once
     }
     name_group(groups, o.first != NULL ? o.first : rows[0], group, sizeof(group));
-    if (!sm_is_won(&o)) {
-        sm_recommend_doubt(contest, &o, text, sizeof(text));
-        add_record(records, contest->topic, group, "", "", NAN, contest->unit, text);
-        return SM_OK;
+    if (o.first == NULL || o.rival != NULL || sm_judge_row(o.first) != SM_NOISE_STEADY) {
+        doubt_text(c, &o, text, sizeof(text));
+        add_record(records, c->topic, group, "", "", NAN, c->unit, text);
+        return;
     }
     name_configuration(o.first, text, sizeof(text));
-    figure_text(contest, o.figure.value, figure, sizeof(figure));
+    figure_text(c, o.figure.value, figure, sizeof(figure));
     snprintf(caution, sizeof(caution), "%s%s", o.doubt[0] != '\0' ? "not ranked: " : "", o.doubt);
-    add_record(records, contest->topic, group, text, figure, o.figure.value, contest->unit, caution);
-    return SM_OK;
-}
-
-static sm_status award_group(const json_t *groups, const json_t *group, json_t *records) {
-    sm_status status = SM_OK;
-    size_t i;
-    json_t *row;
-    const size_t n = json_array_size(group);
-    const json_t **rows = sm_calloc(n + 1, sizeof(*rows));
-    json_array_foreach((json_t *)group, i, row) { rows[i] = row; }
-    for (int c = 0; c < SM_CONTEST_COUNT; c++) {
-        SM_TRY_GOTO(award(groups, rows, n, &sm_contests[c], records));
-    }
-cleanup:
-    free(rows);
-    return status;
+    add_record(records, c->topic, group, text, figure, o.figure.value, c->unit, caution);
 }
 
 // --- break-even --------------------------------------------------------------------------------------
@@ -252,25 +329,10 @@ static void advise_smaller(const json_t *rows, const json_t *oom, json_t *record
     add_record(records, "did not fit", group, configuration, figure, sm_json_number(best, "n_batch"), "batch", "");
 }
 
-static void advise_on_failures(const json_t *rows, json_t *records) {
-    size_t i;
-    json_t *row;
-    json_array_foreach((json_t *)rows, i, row) {
-        bool is_probe = sm_rows_text(row, "sweep_note")[0] != '\0'; // an intermediate step of a search
-        if (strcmp(sm_rows_status(row), "oom") == 0 && !is_probe) {
-            advise_smaller(rows, row, records);
-        }
-    }
-}
-
-// Rows that are compared: the same work but for the batch, on the same device, and none or all with own code.
-static bool is_of_group(const json_t *row, const json_t *first) {
-    const unsigned parts = SM_PART(SM_IDENTITY_WORK) | SM_PART(SM_FACTOR_MACHINE) | SM_PART(SM_FACTOR_DEVICE);
-    return sm_identity_order(row, first, parts) == 0 && strcmp(sm_rows_own_code(row), sm_rows_own_code(first)) == 0;
-}
-
-// Groups the ok rows: arrays, in the order of their first rows.
+// Groups the ok rows: arrays, in the order of their first rows. A group did the same work but for the batch, on the same
+// device, and all or none of it with own code.
 static void group_rows(const json_t *rows, json_t *groups) {
+    const unsigned parts = SM_PART(SM_IDENTITY_WORK) | SM_PART(SM_FACTOR_MACHINE) | SM_PART(SM_FACTOR_DEVICE);
     size_t i;
     size_t g;
     json_t *row;
@@ -281,7 +343,10 @@ static void group_rows(const json_t *rows, json_t *groups) {
             continue;
         }
         json_array_foreach(groups, g, group) {
-            own = own == NULL && is_of_group(row, json_array_get(group, 0)) ? group : own;
+            const json_t *first = json_array_get(group, 0);
+            const bool is_its = sm_identity_order(row, first, parts) == 0 &&
+                                strcmp(sm_rows_own_code(row), sm_rows_own_code(first)) == 0;
+            own = own == NULL && is_its ? group : own;
         }
         if (own == NULL) {
             own = json_array();
@@ -291,20 +356,29 @@ static void group_rows(const json_t *rows, json_t *groups) {
     }
 }
 
-sm_status sm_recommend(const json_t *rows, json_t **records) {
-    sm_status status = SM_OK;
-    json_t *made = json_array();
+json_t *sm_recommend(const json_t *rows) {
+    json_t *records = json_array();
     json_t *groups = json_array();
+    const json_t **of_group = sm_malloc((json_array_size(rows) + 1) * sizeof(*of_group));
     size_t g;
+    size_t i;
     json_t *group;
-    *records = NULL;
+    json_t *row;
     group_rows(rows, groups);
-    json_array_foreach(groups, g, group) { SM_TRY_GOTO(award_group(groups, group, made)); }
-    json_array_foreach(groups, g, group) { break_evens(groups, group, made); }
-    advise_on_failures(rows, made);
-    *records = json_incref(made);
-cleanup:
-    json_decref(made);
+    json_array_foreach(groups, g, group) {
+        json_array_foreach(group, i, row) { of_group[i] = row; }
+        for (size_t c = 0; c < sizeof(contests) / sizeof(contests[0]); c++) {
+            award(groups, of_group, json_array_size(group), &contests[c], records);
+        }
+    }
+    json_array_foreach(groups, g, group) { break_evens(groups, group, records); }
+    json_array_foreach((json_t *)rows, i, row) {
+        const bool is_probe = sm_rows_text(row, "sweep_note")[0] != '\0'; // an intermediate step of a search
+        if (strcmp(sm_rows_status(row), "oom") == 0 && !is_probe) {
+            advise_smaller(rows, row, records);
+        }
+    }
     json_decref(groups);
-    return status;
+    free(of_group);
+    return records;
 }

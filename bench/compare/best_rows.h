@@ -11,23 +11,19 @@
 //                 first step beyond a usual one)
 //   did not fit   for a row oom: the largest work like it in the rows that did run
 //
-// Nothing is named the best that is not steady and told apart from all others (noise_verdict.h): the record then has no
-// configuration, and `caution` says which are not told apart, or why the first is not to be relied on.
+// Two figures are distinct where their 95% intervals do not overlap. Nothing is named the best that is not steady
+// (noise_verdict.h) and distinct from all others: the record then has no configuration, and `caution` says which are not
+// distinct, or why the first is not to be relied on.
 #ifndef STEPMARK_BENCH_COMPARE_BEST_ROWS_H
 #define STEPMARK_BENCH_COMPARE_BEST_ROWS_H
 
-#include "bench/compare/noise_verdict.h"
 #include "bench/tables/record.h"
 
 // Columns: topic, group, configuration, figure, value (the figure as a number), unit, caution.
 extern const sm_table sm_recommend_table;
 
 // Makes an array of records for that table; the caller owns it. `rows` as from read_rows.h.
-sm_status sm_recommend(const json_t *rows, json_t **records);
-
-// Explains why there is no winner: "A at 1,234 tokens/s is not distinct from B at 1,230 tokens/s and 2 more: take more
-// samples".
-void sm_recommend_doubt(const sm_contest *contest, const sm_outcome *outcome, char *text, size_t size_bytes);
+json_t *sm_recommend(const json_t *rows);
 
 // "cpu AMD EPYC, small, step s512": the group of a row.
 void sm_recommend_group(const json_t *row, char *text, size_t size_bytes);

@@ -69,6 +69,8 @@ static void pair_same_work(sm_run_groups *a, sm_run_groups *b, bool only_equal, 
     size_t capacity = 0;
     *m = (sm_matches){NULL, 0};
     for (size_t i = 0; i < a->n; i++) {
+        const size_t first = m->n;
+        int n_fewest = SM_IDENTITY_COUNT;
         for (size_t j = 0; j < b->n; j++) {
             const unsigned differs =
                 sm_identity_key_difference(&a->groups[i].key, &b->groups[j].key, SM_SAME_WORK, NULL);
@@ -76,106 +78,79 @@ static void pair_same_work(sm_run_groups *a, sm_run_groups *b, bool only_equal, 
                 continue;
             }
             needs_equal = needs_equal || (only_equal && differs == 0);
+            n_fewest = count_bits(differs) < n_fewest ? count_bits(differs) : n_fewest;
             if (m->n == capacity) {
                 capacity = 2 * capacity + 16;
                 m->matches = sm_realloc(m->matches, capacity * sizeof(*m->matches));
             }
             m->matches[m->n++] = (sm_match){&a->groups[i], &b->groups[j], differs, 0};
         }
+        for (size_t k = first; k < m->n; k++) {
+            m->matches[k].n_fewest = n_fewest;
+        }
     }
 }
 
-static void keep_equal(sm_matches *m, unsigned differs) {
+static bool is_equal(const sm_match *m, unsigned differs) { return m->differs == differs; }
+
+static bool is_across(const sm_match *m, unsigned across) { return m->differs != 0 && (m->differs & ~across) == 0; }
+
+static bool is_nearest(const sm_match *m, unsigned unused) {
+    (void)unused;
+    return count_bits(m->differs) == m->n_fewest;
+}
+
+static bool any(const sm_matches *m, bool (*is_kept)(const sm_match *m, unsigned bits), unsigned bits) {
+    bool found = false;
+    for (size_t i = 0; i < m->n && !found; i++) {
+        found = is_kept(&m->matches[i], bits);
+    }
+    return found;
+}
+
+static void keep(sm_matches *m, bool (*is_kept)(const sm_match *m, unsigned bits), unsigned bits) {
     size_t n = 0;
     for (size_t i = 0; i < m->n; i++) {
-        if (m->matches[i].differs == differs) {
+        if (is_kept(&m->matches[i], bits)) {
             m->matches[n++] = m->matches[i];
         }
     }
     m->n = n;
 }
 
-// Keeps matches that differ in some of `across` and nothing else; if there are none, those that do not differ.
-static void keep_across(sm_matches *m, unsigned across) {
-    bool any = false;
-    size_t n = 0;
-    for (size_t i = 0; i < m->n; i++) {
-        any |= m->matches[i].differs != 0 && (m->matches[i].differs & ~across) == 0;
-    }
-    if (!any) {
-        keep_equal(m, 0);
-        return;
-    }
-    for (size_t i = 0; i < m->n; i++) {
-        unsigned differs = m->matches[i].differs;
-        if (differs != 0 && (differs & ~across) == 0) {
-            m->matches[n++] = m->matches[i];
-        }
-    }
-    m->n = n;
-}
-
-// For each configuration of A, keeps those of B that differ in the fewest factors.
-static void keep_nearest(sm_matches *m) {
-    size_t n = 0;
-    for (size_t first = 0, end = 0; first < m->n; first = end) { // matches of a group of A are neighbours
-        int n_fewest = SM_IDENTITY_COUNT;
-        for (; end < m->n && m->matches[end].a == m->matches[first].a; end++) {
-            const int n_factors = count_bits(m->matches[end].differs);
-            n_fewest = n_factors < n_fewest ? n_factors : n_fewest;
-        }
-        for (size_t i = first; i < end; i++) {
-            m->matches[i].n_fewest = n_fewest;
-        }
-    }
-    for (size_t i = 0; i < m->n; i++) {
-        if (count_bits(m->matches[i].differs) == m->matches[i].n_fewest) {
-            m->matches[n++] = m->matches[i];
-        }
-    }
-    m->n = n;
-}
-
-static sm_status keep_alike(sm_matches *m) {
+// Keeps those that differ in one factor, the same for all.
+static sm_status keep_single(sm_matches *m) {
     unsigned single = 0;
-    bool any_equal = false;
+    char names[WORK_SIZE] = "";
     for (size_t i = 0; i < m->n; i++) {
-        unsigned differs = m->matches[i].differs;
-        any_equal |= differs == 0;
-        single |= count_bits(differs) == 1 ? differs : 0;
+        single |= count_bits(m->matches[i].differs) == 1 ? m->matches[i].differs : 0;
     }
-    if (any_equal) {
-        keep_equal(m, 0);
+    if (count_bits(single) == 1) {
+        keep(m, is_equal, single);
         return SM_OK;
     }
-    if (count_bits(single) > 1) {
-        char names[WORK_SIZE] = "";
-        for (int i = SM_FACTOR_MACHINE; i < SM_IDENTITY_COUNT; i++) {
-            size_t used = strlen(names);
-            if (single & 1u << i) {
-                snprintf(names + used, sizeof(names) - used, "%s%s", used > 0 ? " and " : "",
-                         sm_identity_name((sm_identity)i));
-            }
+    m->n = 0;
+    for (int i = SM_FACTOR_MACHINE; i < SM_IDENTITY_COUNT; i++) {
+        if (single & 1u << i) {
+            sm_append(names, sizeof(names), "%s%s", names[0] != '\0' ? " and " : "", sm_identity_name((sm_identity)i));
         }
-        return sm_fail(SM_ERR_USAGE, "rows of A and B differ in %s; name the properties that may differ with --across",
-                       names);
     }
-    if (single != 0) {
-        keep_equal(m, single);
-    } else {
-        m->n = 0;
-    }
-    return SM_OK;
+    return single == 0
+               ? SM_OK
+               : sm_fail(SM_ERR_USAGE,
+                         "rows of A and B differ in %s; name the properties that may differ with --across", names);
 }
 
 sm_status sm_find_matches(sm_run_groups *a, sm_run_groups *b, unsigned across, bool any_factor, sm_matches *m) {
     pair_same_work(a, b, !any_factor && across == 0, m);
     if (any_factor) {
-        keep_nearest(m);
-    } else if (across != 0) {
-        keep_across(m, across);
+        keep(m, is_nearest, 0);
+    } else if (across != 0 && any(m, is_across, across)) {
+        keep(m, is_across, across);
+    } else if (across != 0 || any(m, is_equal, 0)) {
+        keep(m, is_equal, 0);
     } else {
-        return keep_alike(m);
+        return keep_single(m);
     }
     return SM_OK;
 }

@@ -107,73 +107,38 @@ typedef struct {
 } series;
 
 static void push(series *s, double value) {
-    double *values = sm_realloc(s->values, (s->n + 1) * sizeof(*values));
-    s->values = values;
+    s->values = sm_realloc(s->values, (s->n + 1) * sizeof(*s->values));
     s->values[s->n++] = value;
 }
 
-static sm_status push_samples(series *s, const json_t *row) {
-    double *samples_ns = NULL;
-    size_t n = 0;
-    sm_rows_samples(row, "samples_ns", &samples_ns, &n);
-    sm_status status = SM_OK;
-    for (size_t i = 0; i < n && status == SM_OK; i++) {
-        push(s, per_token_s(row, samples_ns[i]));
+// Seconds a token of each sample of all rounds with figures.
+static series samples_of(const json_t *rows) {
+    series s = {NULL, 0};
+    for (size_t round = 0; round < json_array_size(rows); round++) {
+        const json_t *row = json_array_get(rows, round);
+        double *samples_ns = NULL;
+        size_t n = 0;
+        if (has_figures(row)) {
+            sm_rows_samples(row, "samples_ns", &samples_ns, &n);
+        }
+        for (size_t i = 0; i < n; i++) {
+            push(&s, per_token_s(row, samples_ns[i]));
+        }
+        free(samples_ns);
     }
-    free(samples_ns);
-    return status;
+    return s;
 }
 
 // --- a case ----------------------------------------------------------------------------------------
 
-// Compares by round, in rounds in which both have figures; by sample, over all rounds, because a default that was
-// disturbed in one round would affect all that ran in that round only.
-typedef struct {
-    series a_medians, b_medians, a_samples, b_samples;
-} meetings;
-
-static void free_meetings(meetings *m) {
-    free(m->a_medians.values);
-    free(m->b_medians.values);
-    free(m->a_samples.values);
-    free(m->b_samples.values);
-}
-
-static sm_status push_all(series *s, const json_t *rows) {
-    for (size_t round = 0; round < json_array_size(rows); round++) {
-        if (has_figures(json_array_get(rows, round))) {
-            SM_TRY(push_samples(s, json_array_get(rows, round)));
-        }
-    }
-    return SM_OK;
-}
-
-static sm_status meet(const json_t *a_rows, const json_t *b_rows, meetings *m) {
-    for (size_t round = 0; round < json_array_size(b_rows); round++) {
-        const json_t *a = json_array_get(a_rows, round);
-        const json_t *b = json_array_get(b_rows, round);
-        if (has_figures(a) && has_figures(b)) {
-            push(&m->a_medians, per_token_s(a, sm_json_number(a, "median_ns")));
-            push(&m->b_medians, per_token_s(b, sm_json_number(b, "median_ns")));
-        }
-    }
-    SM_TRY(push_all(&m->a_samples, a_rows));
-    return push_all(&m->b_samples, b_rows);
-}
-
-static const char *verdict_of(const sm_difference *d) {
-    if (!d->has_interval) {
-        return "too few samples to say";
-    }
-    return d->hi < 0 ? "faster" : d->lo > 0 ? "slower" : "not distinct";
-}
-
-static void set_gain(json_t *record, const sm_difference *d, const char *basis, size_t n_rounds) {
-    sm_json_put(record, {"gain", sm_json_real(exp(-d->estimate))},
-                {"gain_ci95_lo", sm_json_real(d->has_interval ? exp(-d->hi) : NAN)},
-                {"gain_ci95_hi", sm_json_real(d->has_interval ? exp(-d->lo) : NAN)},
-                {"verdict", sm_json_text(verdict_of(d))}, {"basis", sm_json_text(basis)},
-                {"n_rounds", sm_json_integer((int64_t)n_rounds)});
+static void set_gain(json_t *record, sm_difference d, const char *basis) {
+    const char *verdict = !d.has_interval ? "too few samples to say"
+                          : d.hi < 0      ? "faster"
+                          : d.lo > 0      ? "slower"
+                                          : "not distinct";
+    sm_json_put(record, {"gain", sm_json_real(exp(-d.estimate))}, {"gain_ci95_lo", sm_json_real(exp(-d.hi))},
+                {"gain_ci95_hi", sm_json_real(exp(-d.lo))}, {"verdict", sm_json_text(verdict)},
+                {"basis", sm_json_text(basis)});
 }
 
 // Whether half of the rows with figures support no verdict.
@@ -194,43 +159,36 @@ static bool is_doubted(const json_t *rows, char doubt[SM_DOUBT_SIZE]) {
     return n_doubted > 0 && 2 * n_doubted >= n;
 }
 
-static sm_status judge(const json_t *default_rows, const json_t *rows, json_t *record) {
-    sm_status status = SM_OK;
-    meetings m = {{NULL, 0}, {NULL, 0}, {NULL, 0}, {NULL, 0}};
-    sm_difference d;
+// By round, in rounds in which both have figures; by sample over all rounds, because a default that was disturbed in one
+// round would affect all that ran in that round only.
+static void judge(const json_t *default_rows, const json_t *rows, json_t *record) {
+    series medians[2] = {{NULL, 0}, {NULL, 0}};
     char doubt[SM_DOUBT_SIZE];
-    SM_TRY_GOTO(meet(default_rows, rows, &m));
-    const size_t n = m.a_medians.n;
+    for (size_t round = 0; round < json_array_size(rows); round++) {
+        const json_t *a = json_array_get(default_rows, round);
+        const json_t *b = json_array_get(rows, round);
+        if (has_figures(a) && has_figures(b)) {
+            push(&medians[0], per_token_s(a, sm_json_number(a, "median_ns")));
+            push(&medians[1], per_token_s(b, sm_json_number(b, "median_ns")));
+        }
+    }
+    const series a = samples_of(default_rows);
+    const series b = samples_of(rows);
+    const size_t n = medians[0].n;
     if (n >= LEAST_PAIRS) {
-        SM_TRY_GOTO(sm_compare_paired(m.a_medians.values, m.b_medians.values, n, alpha, &d));
-        set_gain(record, &d, "pairs", n);
+        set_gain(record, sm_compare_paired(medians[0].values, medians[1].values, n, alpha), "pairs");
     } else if (is_doubted(default_rows, doubt) || is_doubted(rows, doubt)) {
-        sm_json_put(record, {"verdict", sm_json_text("no verdict")}, {"reason", sm_json_text(doubt)},
-                    {"n_rounds", sm_json_integer((int64_t)n)});
-    } else if (m.a_samples.n > 0 && m.b_samples.n > 0) {
-        SM_TRY_GOTO(
-            sm_compare_unpaired(m.a_samples.values, m.a_samples.n, m.b_samples.values, m.b_samples.n, alpha, &d));
-        set_gain(record, &d, "samples", n);
+        sm_json_put(record, {"verdict", sm_json_text("no verdict")}, {"reason", sm_json_text(doubt)});
+    } else if (a.n > 0 && b.n > 0) {
+        set_gain(record, sm_compare_unpaired(a.values, a.n, b.values, b.n, alpha), "samples");
     }
-cleanup:
-    free_meetings(&m);
-    return status;
-}
-
-// From the samples of all rounds.
-static sm_status set_speed(const json_t *rows, json_t *record) {
-    series s = {NULL, 0};
-    sm_status status = SM_OK;
-    sm_stats stats;
-    SM_TRY_GOTO(push_all(&s, rows));
-    if (s.n > 0) {
-        SM_TRY_GOTO(sm_stats_compute_real(s.values, (int64_t)s.n, &stats));
-        sm_json_set_new(record, "tokens_per_s", sm_json_real(1 / stats.median));
-        sm_json_set_new(record, "n_samples", sm_json_integer(stats.n));
+    if (json_object_get(record, "verdict") != NULL) {
+        sm_json_set_new(record, "n_rounds", sm_json_integer((int64_t)n));
     }
-cleanup:
-    free(s.values);
-    return status;
+    free(medians[0].values);
+    free(medians[1].values);
+    free(a.values);
+    free(b.values);
 }
 
 // The largest value of a field in any round.
@@ -260,30 +218,36 @@ static const json_t *telling_row(const json_t *rows) {
     return last;
 }
 
-static sm_status make_record(const sm_advice_case *its, const json_t *default_rows, json_t *record) {
+static json_t *make_record(const sm_advice_case *its, const json_t *default_rows) {
     const json_t *row = telling_row(its->rows);
     const bool is_default = its->flags[0] == '\0';
     const bool on_card = sm_rows_text(row, "gpu_info")[0] != '\0';
     char model[128];
     sm_rows_model(row, model, sizeof(model));
-    sm_json_put(record, {"device", sm_json_text(sm_rows_text(row, "device"))}, {"model", sm_json_text(model)},
-                {"flags", sm_json_text(is_default ? "(the default)" : its->flags)},
-                {"changes", sm_json_text(its->changes)}, {"advised", json_boolean(its->is_advised)},
-                {"status", sm_json_text(sm_rows_status(row))},
-                {"reason", sm_json_text(has_figures(row) ? "" : sm_rows_text(row, "reason"))},
-                {"command", sm_json_text(its->command)},
-                {"estimated_bytes", sm_json_integer(largest(its->rows, "estimated_bytes"))});
+    json_t *record = sm_json_put(
+        json_object(), {"device", sm_json_text(sm_rows_text(row, "device"))}, {"model", sm_json_text(model)},
+        {"flags", sm_json_text(is_default ? "(the default)" : its->flags)}, {"changes", sm_json_text(its->changes)},
+        {"advised", json_boolean(its->is_advised)}, {"status", sm_json_text(sm_rows_status(row))},
+        {"reason", sm_json_text(has_figures(row) ? "" : sm_rows_text(row, "reason"))},
+        {"command", sm_json_text(its->command)},
+        {"estimated_bytes", sm_json_integer(largest(its->rows, "estimated_bytes"))});
     if (!has_figures(row)) {
-        return SM_OK;
+        return record;
     }
     sm_json_set_new(record, "memory_bytes",
                     sm_json_integer(largest(its->rows, on_card ? "device_peak_bytes" : "peak_rss_bytes")));
-    SM_TRY(set_speed(its->rows, record));
+    const series s = samples_of(its->rows);
+    if (s.n > 0) {
+        sm_json_put(record, {"tokens_per_s", sm_json_real(1 / sm_stats_of_reals(s.values, (int64_t)s.n).median)},
+                    {"n_samples", sm_json_integer((int64_t)s.n)});
+    }
+    free(s.values);
     if (is_default) {
         sm_json_set_new(record, "gain", sm_json_real(1));
-        return SM_OK;
+    } else {
+        judge(default_rows, its->rows, record);
     }
-    return judge(default_rows, its->rows, record);
+    return record;
 }
 
 // --- all ---------------------------------------------------------------------------------------------
@@ -304,36 +268,19 @@ static int compare_entries(const void *a, const void *b) {
     return (x->place > y->place) - (x->place < y->place);
 }
 
-static double merit_of(const json_t *record, bool has_default) {
-    const double merit = sm_json_number(record, has_default ? "gain" : "tokens_per_s");
-    return isfinite(merit) ? merit : -1;
-}
-
-static sm_status fill(const sm_advice_case *cases, size_t n, entry *entries) {
-    for (size_t i = 0; i < n; i++) {
-        entries[i].record = json_object();
-        entries[i].place = i;
-        SM_TRY(make_record(&cases[i], cases[0].rows, entries[i].record));
-        entries[i].merit = merit_of(entries[i].record, has_figures(telling_row(cases[0].rows)));
-    }
-    return SM_OK;
-}
-
-sm_status sm_advice(const sm_advice_case *cases, size_t n, json_t **records) {
-    sm_status status = SM_OK;
+json_t *sm_advice(const sm_advice_case *cases, size_t n) {
+    const char *by = has_figures(telling_row(cases[0].rows)) ? "gain" : "tokens_per_s";
     entry *entries = sm_calloc(n + 1, sizeof(*entries));
-    json_t *made = json_array();
-    SM_TRY_GOTO(fill(cases, n, entries));
+    json_t *records = json_array();
+    for (size_t i = 0; i < n; i++) {
+        json_t *record = make_record(&cases[i], cases[0].rows);
+        const double merit = sm_json_number(record, by);
+        entries[i] = (entry){record, i, isfinite(merit) ? merit : -1};
+    }
     qsort(entries, n, sizeof(*entries), compare_entries);
     for (size_t i = 0; i < n; i++) {
-        json_array_append(made, entries[i].record);
-    }
-    *records = json_incref(made);
-cleanup:
-    for (size_t i = 0; entries != NULL && i < n; i++) {
-        json_decref(entries[i].record);
+        json_array_append_new(records, entries[i].record);
     }
     free(entries);
-    json_decref(made);
-    return status;
+    return records;
 }

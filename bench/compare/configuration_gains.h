@@ -16,8 +16,8 @@ typedef struct {
 
 // Makes a record for each case, the fastest first; those without a speed come last. cases[0] is the default. Gains are
 // in tokens a second; the 95% interval uses the rounds in which both were measured if there are six or more (Wilcoxon),
-// otherwise their samples in all rounds (Mann-Whitney). The caller owns *records.
-sm_status sm_advice(const sm_advice_case *cases, size_t n, json_t **records);
+// otherwise their samples in all rounds (Mann-Whitney). The caller owns what comes.
+json_t *sm_advice(const sm_advice_case *cases, size_t n);
 
 // Tokens a second of a row by its fastest sample, for decisions: in a short run a disturbance slows the median, but not
 // the fastest sample. NaN without figures.

@@ -115,17 +115,6 @@ static const char *lack_of(const json_t *row, char doubt[SM_DOUBT_SIZE]) {
     return sm_doubt_row(row, doubt) ? doubt : "";
 }
 
-static const char *machine_of(const json_t *row) {
-    const char *card = sm_rows_text(row, "gpu_info");
-    return card[0] != '\0' ? card : sm_rows_text(row, "cpu_info");
-}
-
-static bool same_machine(const json_t *a, const json_t *b) {
-    const json_t *x = sm_json_get(a, "context.host");
-    const json_t *y = sm_json_get(b, "context.host");
-    return strcmp(machine_of(a), machine_of(b)) == 0 && agree(a, b, "device") && (x == y || json_equal(x, y));
-}
-
 // By work, then the fastest first.
 static int by_work_and_speed(const void *a, const void *b) {
     const json_t *x = *(const json_t *const *)a;
@@ -142,8 +131,7 @@ static int by_work_and_speed(const void *a, const void *b) {
 // --- a record --------------------------------------------------------------------------------------------
 
 static void add_mark(char *marks, const char *mark) {
-    const size_t used = strlen(marks);
-    snprintf(marks + used, TEXT_SIZE - used, "%s%s", used > 0 ? ", " : "", mark);
+    sm_append(marks, TEXT_SIZE, "%s%s", marks[0] != '\0' ? ", " : "", mark);
 }
 
 static void set_marks(const json_t *row, const json_t *best, bool is_reference, char marks[TEXT_SIZE]) {
@@ -167,31 +155,22 @@ static void set_marks(const json_t *row, const json_t *best, bool is_reference, 
 
 static bool holds(const json_t *rows, const json_t *row) { return sm_json_place(rows, row) > 0; }
 
-static double memory_of(const json_t *row) {
-    const bool has_card = sm_rows_text(row, "gpu_info")[0] != '\0';
-    return sm_json_number(row, has_card ? "device_peak_bytes" : "peak_rss_bytes");
-}
-
 // Fields that records and refused rows share.
 static json_t *make_name(const json_t *row) {
-    static const char *const copied[] = {"n_seq", "precision", "pass_type",    "optimizer",
-                                         "mode",  "n_batch",   "build_commit", "own_kernels"};
     char model[TEXT_SIZE];
     char device[TEXT_SIZE];
     char machine[TEXT_SIZE];
-    json_t *name = json_object();
     sm_rows_model(row, model, sizeof(model));
+    sm_rows_chip(row, machine, sizeof(machine));
     snprintf(device, sizeof(device), "%s %s%s", sm_rows_text(row, "device"), sm_rows_text(row, "isa"),
              sm_rows_text(row, "tier"));
-    for (size_t i = 0; i < sizeof(copied) / sizeof(copied[0]); i++) {
-        json_t *value = json_object_get(row, copied[i]);
-        sm_json_set_new(name, copied[i], value != NULL ? json_incref(value) : json_null());
-    }
-    sm_json_set_new(name, "model", sm_json_text(model));
-    sm_rows_chip(row, machine, sizeof(machine));
-    sm_json_put(name, {"machine", sm_json_text(machine)}, {"host", sm_json_text(sm_rows_text(row, "context.host"))},
-                {"device", sm_json_text(device)});
-    return name;
+    return sm_json_put(json_object(), {"n_seq", sm_json_of(row, "n_seq")}, {"precision", sm_json_of(row, "precision")},
+                       {"pass_type", sm_json_of(row, "pass_type")}, {"optimizer", sm_json_of(row, "optimizer")},
+                       {"mode", sm_json_of(row, "mode")}, {"n_batch", sm_json_of(row, "n_batch")},
+                       {"build_commit", sm_json_of(row, "build_commit")},
+                       {"own_kernels", sm_json_of(row, "own_kernels")}, {"model", sm_json_text(model)},
+                       {"machine", sm_json_text(machine)}, {"host", sm_json_text(sm_rows_text(row, "context.host"))},
+                       {"device", sm_json_text(device)});
 }
 
 // How the work of a row differs from that of an earlier one which the shown columns do not tell from it.
@@ -215,36 +194,38 @@ static json_t *make_record(const json_t *row, const json_t *best, const char *wo
     char marks[TEXT_SIZE];
     char cost[SM_COST_TEXT_SIZE];
     char bound[TEXT_SIZE];
-    json_t *record = make_name(row);
+    const bool has_card = sm_rows_text(row, "gpu_info")[0] != '\0';
+    const double memory_bytes = sm_json_number(row, has_card ? "device_peak_bytes" : "peak_rss_bytes");
     const double rate = sm_json_number(row, "median_ts");
     const double tokens = rate * sm_json_number(row, "median_ns");
-    const json_t *mfu = json_object_get(row, "mfu");
     set_marks(row, best, is_reference, marks);
-    sm_json_put(record, {"reference", json_boolean(is_reference)}, {"place", sm_json_integer(place)},
-                {"work", sm_json_text(work)}, {"median_ts", sm_json_real(rate)},
-                {"lo_ts", sm_json_real(tokens / sm_json_number(row, "ci95_hi_ns"))},
-                {"hi_ts", sm_json_real(tokens / sm_json_number(row, "ci95_lo_ns"))},
-                {"noise_percent", sm_json_real(sm_json_number(row, "noise_percent"))},
-                {"mfu", mfu != NULL ? json_incref((json_t *)mfu) : json_null()},
-                {"tokens_per_joule", sm_json_real(1 / sm_json_number(row, "energy_per_token_j"))},
-                {"memory_bytes", sm_json_real(memory_of(row))});
     sm_rows_bound(row, bound, sizeof(bound));
-    sm_json_set_new(record, "bound", sm_json_text(bound));
-    sm_json_set_new(record, "tokens_per_s_gib", sm_json_real(rate / (memory_of(row) / gib)));
     sm_costs_text(costs, row, rate, cost);
-    sm_json_set_new(record, "cost", sm_json_text(cost));
-    sm_json_set_new(record, "marks", sm_json_text(marks));
-    return record;
+    return sm_json_put(make_name(row), {"reference", json_boolean(is_reference)}, {"place", sm_json_integer(place)},
+                       {"work", sm_json_text(work)}, {"median_ts", sm_json_real(rate)},
+                       {"lo_ts", sm_json_real(tokens / sm_json_number(row, "ci95_hi_ns"))},
+                       {"hi_ts", sm_json_real(tokens / sm_json_number(row, "ci95_lo_ns"))},
+                       {"noise_percent", sm_json_real(sm_json_number(row, "noise_percent"))},
+                       {"mfu", sm_json_of(row, "mfu")},
+                       {"tokens_per_joule", sm_json_real(1 / sm_json_number(row, "energy_per_token_j"))},
+                       {"memory_bytes", sm_json_real(memory_bytes)}, {"bound", sm_json_text(bound)},
+                       {"tokens_per_s_gib", sm_json_real(rate / (memory_bytes / gib))}, {"cost", sm_json_text(cost)},
+                       {"marks", sm_json_text(marks)});
 }
 
 // Whether the same device of the same machine has a faster row for that work; a reference is nobody's machine.
 static bool is_beaten(const json_t *const *sorted, const json_t *references, size_t first, size_t i) {
-    for (size_t k = first; k < i; k++) {
-        if (same_machine(sorted[k], sorted[i]) && holds(references, sorted[k]) == holds(references, sorted[i])) {
-            return true;
+    static const char *const place[] = {"gpu_info", "cpu_info", "device", "context.host"};
+    bool is_same = false;
+    for (size_t k = first; k < i && !is_same; k++) {
+        const bool has_card = sm_rows_text(sorted[i], "gpu_info")[0] != '\0';
+        is_same = holds(references, sorted[k]) == holds(references, sorted[i]);
+        for (size_t f = 0; f < sizeof(place) / sizeof(place[0]) && is_same; f++) {
+            is_same = (has_card && f == 1) || // a card's host may have others
+                      strcmp(sm_rows_text(sorted[k], place[f]), sm_rows_text(sorted[i], place[f])) == 0;
         }
     }
-    return false;
+    return is_same;
 }
 
 // Whether a slower row may be as fast as that one.
@@ -292,10 +273,8 @@ static void divide(const json_t *rows, const json_t **counted, size_t *n, json_t
             counted[(*n)++] = row;
             continue;
         }
-        json_t *record = make_name(row);
-        sm_json_set_new(record, "status", sm_json_text(sm_rows_status(row)));
-        sm_json_set_new(record, "reason", sm_json_text(lack));
-        json_array_append_new(refused, record);
+        json_array_append_new(refused, sm_json_put(make_name(row), {"status", sm_json_text(sm_rows_status(row))},
+                                                   {"reason", sm_json_text(lack)}));
     }
 }
 

@@ -137,20 +137,8 @@ bool sm_doubt(const sm_conditions *of, char text[SM_DOUBT_SIZE]) {
     } else {
         return false;
     }
-    const size_t used = strlen(text);
-    snprintf(text + used, SM_DOUBT_SIZE - used, "%s", advice);
+    sm_append(text, SM_DOUBT_SIZE, "%s", advice);
     return true;
-}
-
-// What own code could do to the figure, however steady; "": nothing that is known.
-static const char *own_code_text(const json_t *row) {
-    const char *own = sm_rows_text(row, "own_kernels");
-    if (strncmp(own, "backend ", strlen("backend ")) == 0 || strstr(own, ", backend ") != NULL) {
-        return "own backend, in the measuring process: not ranked";
-    }
-    return own[0] != '\0' && json_is_true(sm_json_get(row, "check_seed_chosen"))
-               ? "own code with a chosen --check-seed: not ranked"
-               : "";
 }
 
 bool sm_doubt_row(const json_t *row, char text[SM_DOUBT_SIZE]) {
@@ -177,8 +165,16 @@ bool sm_doubt_row(const json_t *row, char text[SM_DOUBT_SIZE]) {
             sm_json_number(row, "sensors.quota_throttled_ns") / (n_samples * sm_json_number(row, "avg_ns")),
     };
     noise_of(row, &of.noise_percent, &of.spread_percent);
-    snprintf(text, SM_DOUBT_SIZE, "%s", own_code_text(row));
-    return text[0] != '\0' || sm_doubt(&of, text);
+    const char *own = sm_rows_text(row, "own_kernels"); // what it could do to the figure, however steady
+    if (strncmp(own, "backend ", strlen("backend ")) == 0 || strstr(own, ", backend ") != NULL) {
+        snprintf(text, SM_DOUBT_SIZE, "own backend, in the measuring process: not ranked");
+        return true;
+    }
+    if (own[0] != '\0' && json_is_true(sm_json_get(row, "check_seed_chosen"))) {
+        snprintf(text, SM_DOUBT_SIZE, "own code with a chosen --check-seed: not ranked");
+        return true;
+    }
+    return sm_doubt(&of, text);
 }
 
 bool sm_doubt_rows(const json_t *const *rows, size_t n, char *text, size_t size_bytes) {
@@ -192,132 +188,4 @@ bool sm_doubt_rows(const json_t *const *rows, size_t n, char *text, size_t size_
     }
     snprintf(text, size_bytes, "%zu of %zu rows: %s", n_doubted, n, first);
     return n_doubted > 0;
-}
-
-// --- contests --------------------------------------------------------------------------------------
-
-// false also if an interval is missing.
-static bool told_apart(const sm_estimate *a, const sm_estimate *b) { return a->hi < b->lo || b->hi < a->lo; }
-
-// Tokens per second: the inverse of time, so the ends of the interval are exchanged.
-static sm_status throughput(const json_t *row, sm_estimate *figure) {
-    const double median_ts = sm_json_number(row, "median_ts");
-    const double tokens = median_ts * sm_json_number(row, "median_ns");
-    *figure = (sm_estimate){median_ts, tokens / sm_json_number(row, "ci95_hi_ns"),
-                            tokens / sm_json_number(row, "ci95_lo_ns")};
-    return SM_OK;
-}
-
-// For each GiB in use: memory allocated on a device with its own memory, otherwise the process's peak.
-static sm_status throughput_per_gib(const json_t *row, sm_estimate *figure) {
-    const double bytes_per_gib = 1024.0 * 1024 * 1024;
-    const double on_device = sm_json_number(row, "device_peak_bytes");
-    const double in_process = sm_json_number(row, "peak_rss_bytes");
-    const bool own_memory = sm_rows_text(row, "gpu_info")[0] != '\0' || !(in_process > 0);
-    const double gib = (own_memory && on_device > 0 ? on_device : in_process) / bytes_per_gib;
-    SM_TRY(throughput(row, figure));
-    *figure =
-        gib > 0 ? (sm_estimate){figure->value / gib, figure->lo / gib, figure->hi / gib} : (sm_estimate){NAN, NAN, NAN};
-    return SM_OK;
-}
-
-// The median absolute deviation is a median, too: its interval is computed like that of times.
-static sm_status spread(const json_t *row, sm_estimate *figure) {
-    const double median = sm_json_number(row, "median_ns");
-    double *values = NULL;
-    size_t n = 0;
-    sm_stats stats;
-    sm_status status = SM_OK;
-    *figure = (sm_estimate){NAN, NAN, NAN};
-    sm_rows_samples(row, "samples_ns", &values, &n);
-    for (size_t i = 0; i < n; i++) {
-        values[i] = 100 * fabs(values[i] - median) / median;
-    }
-    if (n > 0 && median > 0) {
-        SM_TRY_GOTO(sm_stats_compute_real(values, (int64_t)n, &stats));
-        *figure = (sm_estimate){stats.median, stats.ci95_lo, stats.ci95_hi};
-    }
-cleanup:
-    free(values);
-    return status;
-}
-
-const sm_contest sm_contests[SM_CONTEST_COUNT] = {
-    [SM_CONTEST_THROUGHPUT] = {"fastest", "tokens/s", throughput, false},
-    [SM_CONTEST_PER_GIB] = {"per GiB", "tokens/s/GiB", throughput_per_gib, false},
-    [SM_CONTEST_SPREAD] = {"steadiest", "% spread", spread, true},
-};
-
-static bool is_better(const sm_contest *contest, double a, double b) { return contest->least_wins ? a < b : a > b; }
-
-// Finds the configurations that are not distinct from `first`, and the best of them. Returns the number of other
-// configurations.
-static size_t find_rivals(const sm_contest *contest, const json_t *const *rows, const sm_estimate *figures, size_t n,
-                          sm_outcome *o) {
-    size_t n_others = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (isnan(figures[i].value) || sm_identity_difference(rows[i], o->first) == 0) {
-            continue;
-        }
-        n_others++;
-        if (told_apart(&o->figure, &figures[i])) {
-            continue;
-        }
-        if (o->n_rivals++ == 0 || is_better(contest, figures[i].value, o->rival_figure.value)) {
-            o->rival = rows[i];
-            o->rival_figure = figures[i];
-        }
-    }
-    return n_others;
-}
-
-static void decide(const sm_contest *contest, const json_t *const *rows, const sm_estimate *figures, size_t n,
-                   sm_outcome *o) {
-    for (size_t i = 0; i < n; i++) {
-        bool known = !isnan(figures[i].value);
-        if (known && (o->first == NULL || is_better(contest, figures[i].value, o->figure.value))) {
-            o->first = rows[i];
-            o->figure = figures[i];
-        }
-    }
-    if (o->first == NULL || find_rivals(contest, rows, figures, n, o) == 0) {
-        o->first = NULL;
-        return;
-    }
-    o->noise = sm_judge_row(o->first);
-}
-
-// Whether there are several configurations to compare.
-static bool has_several(const json_t *const *rows, size_t n) {
-    size_t i = 1;
-    while (i < n && sm_identity_difference(rows[0], rows[i]) == 0) {
-        i++;
-    }
-    return i < n;
-}
-
-sm_status sm_judge_contest(const sm_contest *contest, const json_t *const *rows, size_t n, sm_outcome *outcome) {
-    sm_status status = SM_OK;
-    *outcome = (sm_outcome){.first = NULL};
-    sm_estimate *figures = sm_calloc(n + 1, sizeof(*figures));
-    for (size_t i = 0; i < n; i++) {
-        char doubt[SM_DOUBT_SIZE];
-        SM_TRY_GOTO(contest->estimate(rows[i], &figures[i]));
-        if (sm_doubt_row(rows[i], doubt)) {
-            figures[i].value = NAN;
-        }
-    }
-    if (!has_several(rows, n) || !sm_doubt_rows(rows, n, outcome->doubt, sizeof(outcome->doubt))) {
-        outcome->doubt[0] = '\0';
-    }
-    decide(contest, rows, figures, n, outcome);
-cleanup:
-    free(figures);
-    return status;
-}
-
-bool sm_is_all_doubt(const sm_outcome *outcome) { return outcome->first == NULL && outcome->doubt[0] != '\0'; }
-
-bool sm_is_won(const sm_outcome *outcome) {
-    return outcome->first != NULL && outcome->rival == NULL && outcome->noise == SM_NOISE_STEADY;
 }

@@ -1,4 +1,4 @@
-// noise_verdict.h: decides whether a figure is steady enough to rely on, and whether two figures are distinct.
+// noise_verdict.h: decides whether a figure is steady enough to rely on.
 //
 // All statements about speed use it: run, sweep, recommend, report, compare and profile.
 //
@@ -9,9 +9,6 @@
 //
 // Some figures bear no verdict at all: no factor, no rank, nothing reckoned with them (sm_doubt_row). More samples do
 // not help where others had the processors, since a disturbance never makes a step faster.
-//
-// Two figures are distinct where their 95% intervals do not overlap. A figure is called the best of several only if it
-// is steady and distinct from every other.
 #ifndef STEPMARK_BENCH_COMPARE_NOISE_VERDICT_H
 #define STEPMARK_BENCH_COMPARE_NOISE_VERDICT_H
 
@@ -77,43 +74,5 @@ bool sm_doubt_row(const json_t *row, char text[SM_DOUBT_SIZE]);
 
 // "2 of 6 rows: busy machine: ...", from the first of `rows` that supports no verdict; false: all support one.
 bool sm_doubt_rows(const json_t *const *rows, size_t n, char *text, size_t size_bytes);
-
-// A figure with its 95% interval; NaN if unknown.
-typedef struct {
-    double value;
-    double lo;
-    double hi;
-} sm_estimate;
-
-// A criterion for comparing rows.
-typedef struct {
-    const char *topic; // "fastest"
-    const char *unit;  // "tokens/s"
-    sm_status (*estimate)(const json_t *row, sm_estimate *figure);
-    bool least_wins;
-} sm_contest;
-
-enum { SM_CONTEST_THROUGHPUT, SM_CONTEST_PER_GIB, SM_CONTEST_SPREAD, SM_CONTEST_COUNT };
-extern const sm_contest sm_contests[SM_CONTEST_COUNT];
-
-typedef struct {
-    const json_t *first; // the best by its value; NULL: fewer than two configurations have the figure
-    sm_estimate figure;  // of `first`
-    const json_t *rival; // the nearest of those that it is not distinct from; NULL: none
-    sm_estimate rival_figure;
-    size_t n_rivals;
-    sm_noise noise; // of `first`
-    char
-        doubt[SM_DOUBT_SIZE * 2]; // from sm_doubt_rows for all rows; those without a verdict were excluded; "" if there
-                                  // are none
-} sm_outcome;
-
-sm_status sm_judge_contest(const sm_contest *contest, const json_t *const *rows, size_t n, sm_outcome *outcome);
-
-// Whether only rows without a verdict remain.
-bool sm_is_all_doubt(const sm_outcome *outcome);
-
-// Whether `first` is significantly the best.
-bool sm_is_won(const sm_outcome *outcome);
 
 #endif

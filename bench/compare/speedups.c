@@ -1,5 +1,5 @@
-// speedups.c: groups rows by their work, and compares their samples.
-#include "bench/compare/speedups.h"
+// speedups.c: groups rows by their work, and compares their samples. See compare.h.
+#include "bench/compare/compare.h"
 
 #include "bench/compare/noise_verdict.h"
 #include "bench/rows/identity.h"
@@ -59,11 +59,6 @@ static bool varies(const group *g, const sm_column *column) {
     return varied;
 }
 
-static void append(char *name, const char *text) {
-    const size_t used = strlen(name);
-    snprintf(name + used, NAME_SIZE - used, "%s%s", used > 0 && text[0] != '\0' ? " " : "", text);
-}
-
 // A row's name within its group, of the columns that vary: "fused bf16". The mode's text has all columns of the mode, and
 // a device's name the place of its threads.
 static void name_row(const group *g, const json_t *row, char name[NAME_SIZE]) {
@@ -85,59 +80,42 @@ static void name_row(const group *g, const json_t *row, char name[NAME_SIZE]) {
         } else {
             sm_identity_value(row, column, text);
         }
-        append(name, text);
+        sm_append(name, NAME_SIZE, "%s%s", name[0] != '\0' && text[0] != '\0' ? " " : "", text);
         if (strcmp(column->name, "n_threads") == 0 && text[0] != '\0') {
-            append(name, strcmp(text, "1") == 0 ? "thread" : "threads");
+            sm_append(name, NAME_SIZE, " thread%s", strcmp(text, "1") == 0 ? "" : "s");
         }
     }
 }
 
-static sm_status differ(const json_t *fast, const json_t *slow, sm_difference *difference) {
-    double *a = NULL;
-    double *b = NULL;
-    size_t n_a = 0;
-    size_t n_b = 0;
-    sm_rows_samples(fast, "samples_ns", &a, &n_a);
-    sm_status status = SM_OK;
-    if (status == SM_OK) {
-        sm_rows_samples(slow, "samples_ns", &b, &n_b);
-    }
-    *difference = (sm_difference){.estimate = NAN};
-    if (status == SM_OK && n_a > 0 && n_b > 0) {
-        status = sm_compare_unpaired(a, n_a, b, n_b, 0.05, difference);
-    }
-    free(a);
-    free(b);
-    return status;
-}
-
-static sm_status say(const group *g, const json_t *slow, bool names_test, json_t *sentences) {
-    sm_difference d;
+static void say(const group *g, const json_t *slow, bool names_test, json_t *sentences) {
+    double *samples[2];
+    size_t n[2];
     char fast_name[NAME_SIZE];
     char slow_name[NAME_SIZE];
     char text[SENTENCE_SIZE];
-    SM_TRY(differ(g->rows[0], slow, &d));
+    sm_rows_samples(g->rows[0], "samples_ns", &samples[0], &n[0]);
+    sm_rows_samples(slow, "samples_ns", &samples[1], &n[1]);
+    const sm_difference d = sm_compare_unpaired(samples[0], n[0], samples[1], n[1], 0.05);
+    free(samples[0]);
+    free(samples[1]);
     name_row(g, g->rows[0], fast_name);
     name_row(g, slow, slow_name);
     if (!isfinite(d.estimate) || fast_name[0] == '\0' || strcmp(fast_name, slow_name) == 0) {
-        return SM_OK;
+        return;
     }
     const char *test = names_test ? sm_rows_text(slow, "test") : "";
-    const int used = snprintf(text, sizeof(text), "%s%s", test, test[0] != '\0' ? ": " : "");
-    char *sentence = text + used;
-    const size_t room = sizeof(text) - (size_t)used;
+    snprintf(text, sizeof(text), "%s%s", test, test[0] != '\0' ? ": " : "");
     if (!d.has_interval) {
-        snprintf(sentence, room, "%s may be %.2f times faster than %s: too few samples to tell (-r)", fast_name,
-                 exp(d.estimate), slow_name);
+        sm_append(text, sizeof(text), "%s may be %.2f times faster than %s: too few samples to tell (-r)", fast_name,
+                  exp(d.estimate), slow_name);
     } else if (d.lo > 0) {
-        snprintf(sentence, room, "%s is %.2f (%.2f-%.2f) times faster than %s", fast_name, exp(d.estimate), exp(d.lo),
-                 exp(d.hi), slow_name);
+        sm_append(text, sizeof(text), "%s is %.2f (%.2f-%.2f) times faster than %s", fast_name, exp(d.estimate),
+                  exp(d.lo), exp(d.hi), slow_name);
     } else {
-        snprintf(sentence, room, "%s is not distinct from %s: %.2f times as fast, anywhere from %.2f to %.2f",
-                 fast_name, slow_name, exp(d.estimate), exp(d.lo), exp(d.hi));
+        sm_append(text, sizeof(text), "%s is not distinct from %s: %.2f times as fast, anywhere from %.2f to %.2f",
+                  fast_name, slow_name, exp(d.estimate), exp(d.lo), exp(d.hi));
     }
     json_array_append_new(sentences, sm_json_text(text));
-    return SM_OK;
 }
 
 // Moves the rows without a verdict from a group of several to `doubted`.
@@ -154,45 +132,29 @@ static void set_apart(group *g, group *doubted) {
     g->n = n;
 }
 
-static void say_doubt(const group *doubted, size_t n_rows, json_t *sentences) {
-    char doubt[SM_DOUBT_SIZE];
-    char text[SENTENCE_SIZE];
-    if (doubted->n == 0) {
-        return;
-    }
-    sm_doubt_row(doubted->rows[0], doubt);
-    const int used = doubted->n == n_rows
-                         ? snprintf(text, sizeof(text), "No verdict")
-                         : snprintf(text, sizeof(text), "No verdict on %zu of %zu rows", doubted->n, n_rows);
-    snprintf(text + used, sizeof(text) - (size_t)used, ": %s", doubt);
-    json_array_append_new(sentences, sm_json_text(text));
-}
-
-static sm_status say_all(const json_t *rows, group *g, group *doubted, json_t *sentences) {
-    for (size_t first = 0; first < json_array_size(rows); first++) {
-        collect(rows, first, g);
-        const bool names_test = g->n < json_array_size(rows);
-        set_apart(g, doubted);
-        for (size_t i = 1; i < g->n && json_array_size(sentences) < MOST_SENTENCES; i++) {
-            SM_TRY(say(g, g->rows[i], names_test, sentences));
+json_t *sm_fastest_sentences(const json_t *rows) {
+    const size_t n_rows = json_array_size(rows);
+    group g = {.rows = sm_malloc((n_rows + 1) * sizeof(const json_t *))};
+    group doubted = {.rows = sm_malloc((n_rows + 1) * sizeof(const json_t *))};
+    json_t *sentences = json_array();
+    for (size_t first = 0; first < n_rows; first++) {
+        collect(rows, first, &g);
+        const bool names_test = g.n < n_rows;
+        set_apart(&g, &doubted);
+        for (size_t i = 1; i < g.n && json_array_size(sentences) < MOST_SENTENCES; i++) {
+            say(&g, g.rows[i], names_test, sentences);
         }
     }
-    say_doubt(doubted, json_array_size(rows), sentences);
-    return SM_OK;
-}
-
-sm_status sm_fastest_sentences(const json_t *rows, json_t **sentences) {
-    const size_t size_bytes = (json_array_size(rows) + 1) * sizeof(const json_t *);
-    group g = {.rows = sm_malloc(size_bytes)};
-    group doubted = {.rows = sm_malloc(size_bytes)};
-    json_t *made = json_array();
-    sm_status status = say_all(rows, &g, &doubted, made);
+    if (doubted.n > 0) {
+        char doubt[SM_DOUBT_SIZE];
+        char of_some[64] = "";
+        sm_doubt_row(doubted.rows[0], doubt);
+        if (doubted.n < n_rows) {
+            snprintf(of_some, sizeof(of_some), " on %zu of %zu rows", doubted.n, n_rows);
+        }
+        json_array_append_new(sentences, json_sprintf("No verdict%s: %s", of_some, doubt));
+    }
     free(g.rows);
     free(doubted.rows);
-    if (status != SM_OK) {
-        json_decref(made);
-        made = NULL;
-    }
-    *sentences = made;
-    return status;
+    return sentences;
 }

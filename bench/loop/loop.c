@@ -47,15 +47,10 @@ static sm_status take_step(sm_loop *l, int64_t number, sm_step_phases *phases, s
     return SM_OK;
 }
 
-static sm_status keep_plain(sm_loop *l, const sm_train_step *step, int64_t elapsed_ns) {
+static void keep_plain(sm_loop *l, const sm_train_step *step, int64_t elapsed_ns) {
     if (l->n_plain == l->room) {
-        const int64_t room = l->room > 0 ? 2 * l->room : 64;
-        plain_step *grown = realloc(l->plain, (size_t)room * sizeof(*grown));
-        if (grown == NULL) {
-            return sm_fail(SM_ERR_OOM, "loop: no memory for %lld steps", (long long)room);
-        }
-        l->plain = grown;
-        l->room = room;
+        l->room = l->room > 0 ? 2 * l->room : 64;
+        l->plain = sm_realloc(l->plain, (size_t)l->room * sizeof(*l->plain));
     }
     l->comm_bytes = step->comm_bytes;
     l->plain[l->n_plain++] = (plain_step){.elapsed_ns = elapsed_ns,
@@ -64,19 +59,18 @@ static sm_status keep_plain(sm_loop *l, const sm_train_step *step, int64_t elaps
                                           .hidden_ns = step->hidden_ns,
                                           .busy_ns = step->load.end_ns - step->load.begin_ns,
                                           .n_ready = step->load.n_ready};
-    return SM_OK;
 }
 
 sm_step_phases *sm_loop_time_apart(sm_loop *l) {
     return l->n_apart < l->settings.n_attribution ? &l->apart[l->n_apart].phases : NULL;
 }
 
-sm_status sm_loop_keep(sm_loop *l, const sm_train_step *step, const sm_step_phases *phases) {
-    if (phases == NULL) {
-        return l->n_plain < MOST_PLAIN ? keep_plain(l, step, step->elapsed_ns) : SM_OK;
+void sm_loop_keep(sm_loop *l, const sm_train_step *step, const sm_step_phases *phases) {
+    if (phases != NULL) {
+        l->apart[l->n_apart++].step = *step;
+    } else if (l->n_plain < MOST_PLAIN) {
+        keep_plain(l, step, step->elapsed_ns);
     }
-    l->apart[l->n_apart++].step = *step;
-    return SM_OK;
 }
 
 static sm_status run_plain(sm_loop *l, int64_t number, int64_t *elapsed_ns, double *loss) {
@@ -85,7 +79,8 @@ static sm_status run_plain(sm_loop *l, int64_t number, int64_t *elapsed_ns, doub
     SM_TRY(take_step(l, number, NULL, &step));
     *elapsed_ns = sm_now_ns() - begin_ns;
     *loss = step.loss;
-    return keep_plain(l, &step, *elapsed_ns);
+    keep_plain(l, &step, *elapsed_ns);
+    return SM_OK;
 }
 
 static sm_status run_apart(sm_loop *l, int64_t number, int64_t *op_ns, int64_t *elapsed_ns, double *loss) {
@@ -101,44 +96,18 @@ static sm_status run_apart(sm_loop *l, int64_t number, int64_t *op_ns, int64_t *
     memcpy(op_ns, phases->op_ns, (size_t)plan->n_ops * sizeof(*op_ns));
     *elapsed_ns = phases->wall_ns;
     *loss = step.loss;
-    return sm_loop_keep(l, &step, phases);
+    sm_loop_keep(l, &step, phases);
+    return SM_OK;
 }
 
-static sm_status run_step(void *ctx, sm_session *session, int64_t step, int64_t *op_ns, int64_t *elapsed_ns,
-                          double *loss) {
-    (void)session; // the stepper has it
-    return op_ns != NULL ? run_apart(ctx, step, op_ns, elapsed_ns, loss) : run_plain(ctx, step, elapsed_ns, loss);
-}
-
-// --- the checks: of steps with the workload's own batches
-// -----------------------------------------------------------------
-
-static const sm_workload *checks(const void *ctx) { return ((const sm_loop *)ctx)->settings.workload; }
-
-static sm_status next_batch(void *ctx, sm_session *session, int64_t index) {
-    return checks(ctx)->next_batch(checks(ctx)->ctx, session, index);
-}
-
-static sm_status check(void *ctx, sm_session *session, int64_t index, uint64_t seed, sm_row *row) {
-    return checks(ctx)->check(checks(ctx)->ctx, session, index, seed, row);
-}
-
-static sm_status check_gradients(void *ctx, sm_session *session, int64_t first_batch, int n_accum, sm_row *row) {
-    return checks(ctx)->check_gradients(checks(ctx)->ctx, session, first_batch, n_accum, row);
-}
-
-static sm_status before_step(void *ctx, sm_session *session, int64_t step, unsigned phases, uint64_t seed) {
-    return checks(ctx)->before_step(checks(ctx)->ctx, session, step, phases, seed);
-}
-
-static sm_status after_update(void *ctx, sm_session *session, sm_row *row) {
-    return checks(ctx)->after_update(checks(ctx)->ctx, session, row);
+static sm_status run_step(void *loop, int64_t step, int64_t *op_ns, int64_t *elapsed_ns, double *loss) {
+    return op_ns != NULL ? run_apart(loop, step, op_ns, elapsed_ns, loss) : run_plain(loop, step, elapsed_ns, loss);
 }
 
 // During the first steps' checks the loader makes batches ahead, so that steps need not wait at first. Settled: the
 // queue is empty, or shrinks no more.
-static bool is_settled(void *ctx) {
-    const sm_loop *l = ctx;
+static bool is_settled(void *loop) {
+    const sm_loop *l = loop;
     if (l->n_plain == 0) {
         return false;
     }
@@ -146,56 +115,33 @@ static bool is_settled(void *ctx) {
     return last->n_ready == 0 || (l->n_plain > 1 && last->n_ready >= last[-1].n_ready);
 }
 
-static void forget(void *ctx, int64_t n) {
-    sm_loop *l = ctx;
-    l->n_plain -= n;
-}
+static void forget(void *loop, int64_t n) { ((sm_loop *)loop)->n_plain -= n; }
 
 sm_workload sm_loop_workload(sm_loop *loop) {
-    return (sm_workload){.ctx = loop,
-                         .next_batch = next_batch,
-                         .check = check,
-                         .check_gradients = check_gradients,
-                         .before_step = before_step,
-                         .after_update = after_update,
-                         .is_settled = is_settled,
-                         .forget = forget,
-                         .run_step = run_step};
+    sm_workload workload = *loop->settings.workload; // checks the first steps, with its own batches
+    workload.loop = loop;
+    workload.is_settled = is_settled;
+    workload.forget = forget;
+    workload.run_step = run_step;
+    return workload;
 }
 
 // --- open and close ----------------------------------------------------------------------------------
 
-static sm_status allocate(sm_loop *l) {
-    const size_t n_ops = (size_t)l->stepper.session->plan->n_ops;
-    const size_t n_apart = (size_t)l->settings.n_attribution;
-    l->apart = calloc(n_apart + 1, sizeof(*l->apart));
-    l->op_ns = calloc(2 * n_apart * n_ops + 1, sizeof(*l->op_ns));
-    if (l->apart == NULL || l->op_ns == NULL) {
-        return sm_fail(SM_ERR_OOM, "loop: no memory for %zu instrumented steps", n_apart);
-    }
+sm_loop *sm_loop_open(const sm_loop_settings *settings) {
+    sm_loop *l = sm_calloc(1, sizeof(*l));
+    const size_t n_ops = (size_t)settings->stepper.session->plan->n_ops;
+    const size_t n_apart = (size_t)settings->n_attribution;
+    l->settings = *settings;
+    SM_ROW_TEXT(l->loader, settings->loader);
+    l->stepper = settings->stepper;
+    l->apart = sm_calloc(n_apart + 1, sizeof(*l->apart));
+    l->op_ns = sm_calloc(2 * n_apart * n_ops + 1, sizeof(*l->op_ns));
     for (size_t i = 0; i < n_apart; i++) {
         l->apart[i].phases.op_ns = l->op_ns + i * n_ops;
         l->apart[i].phases.lapped_ns = l->op_ns + (n_apart + i) * n_ops;
     }
-    return SM_OK;
-}
-
-sm_status sm_loop_open(const sm_loop_settings *settings, sm_loop **loop) {
-    sm_loop *l = calloc(1, sizeof(*l));
-    *loop = NULL;
-    if (l == NULL) {
-        return sm_fail(SM_ERR_OOM, "loop: no memory");
-    }
-    l->settings = *settings;
-    SM_ROW_TEXT(l->loader, settings->loader);
-    l->stepper = settings->stepper;
-    sm_status status = allocate(l);
-    if (status != SM_OK) {
-        sm_loop_close(l);
-        return status;
-    }
-    *loop = l;
-    return SM_OK;
+    return l;
 }
 
 void sm_loop_close(sm_loop *loop) {
@@ -281,12 +227,9 @@ static void set_means_of(const sm_loop_step *const *steps, int n, sm_row *row) {
 }
 
 // Uses the steps with work in the middle half: a preempted step would distort the result.
-static sm_status set_means(const sm_loop *l, sm_row *row) {
+static void set_means(const sm_loop *l, sm_row *row) {
     const int n = l->n_apart;
-    const sm_loop_step **steps = malloc((size_t)n * sizeof(const sm_loop_step *));
-    if (steps == NULL) {
-        return sm_fail(SM_ERR_OOM, "loop: no memory for %d steps", n);
-    }
+    const sm_loop_step **steps = sm_malloc((size_t)n * sizeof(const sm_loop_step *));
     for (int i = 0; i < n; i++) {
         steps[i] = &l->apart[i];
     }
@@ -294,29 +237,10 @@ static sm_status set_means(const sm_loop *l, sm_row *row) {
     row->loop.n_steps = n - 2 * (n / 4);
     set_means_of(steps + n / 4, (int)row->loop.n_steps, row);
     free(steps);
-    return SM_OK;
 }
 
-static bool has_time(const sm_loop *l, int phase) {
-    for (int i = 0; i < l->n_apart; i++) {
-        if (l->apart[i].phases.ns[phase] != 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-// phase SM_STEP_PHASE_COUNT: the wall clock.
-static json_t *series(const sm_loop *l, int phase) {
-    json_t *values = json_array();
-    for (int i = 0; i < l->n_apart; i++) {
-        const sm_step_phases *p = &l->apart[i].phases;
-        json_array_append_new(values, json_integer(phase == SM_STEP_PHASE_COUNT ? p->wall_ns : p->ns[phase]));
-    }
-    return values;
-}
-
-static sm_status set_samples(const sm_loop *l, sm_row *row) {
+// Of the wall clock, and of each phase that took time.
+static json_t *samples_of(const sm_loop *l) {
     static const char *const members[] = {
 #define X(code, member, name, text) #member,
         SM_STEP_PHASE_LIST(X)
@@ -324,32 +248,34 @@ static sm_status set_samples(const sm_loop *l, sm_row *row) {
             "wall",
     };
     json_t *samples = json_object();
-    bool is_whole = samples != NULL;
-    for (int phase = SM_STEP_PHASE_COUNT; phase >= 0 && is_whole; phase--) {
-        if (phase == SM_STEP_PHASE_COUNT || has_time(l, phase)) {
-            is_whole = json_object_set_new(samples, members[phase], series(l, phase)) == 0;
+    for (int phase = SM_STEP_PHASE_COUNT; phase >= 0; phase--) {
+        json_t *values = json_array();
+        bool has_time = phase == SM_STEP_PHASE_COUNT;
+        for (int i = 0; i < l->n_apart; i++) {
+            const sm_step_phases *p = &l->apart[i].phases;
+            const int64_t ns = phase == SM_STEP_PHASE_COUNT ? p->wall_ns : p->ns[phase];
+            has_time = has_time || ns != 0;
+            json_array_append_new(values, json_integer(ns));
         }
+        if (has_time) {
+            json_object_set(samples, members[phase], values);
+        }
+        json_decref(values);
     }
-    row->loop.samples = samples;
-    return is_whole ? SM_OK : sm_fail(SM_ERR_OOM, "loop: no memory for the times of %d steps", l->n_apart);
+    return samples;
 }
 
 // The time of a headline step without data and other processes.
-static sm_status median_work(const sm_loop *l, const sm_row *row, double *work_ns) {
+static double median_work(const sm_loop *l, const sm_row *row) {
     int64_t n;
-    sm_stats stats;
     const plain_step *steps = headline_of(l, row, &n);
-    int64_t *rest_ns = malloc((size_t)n * sizeof(*rest_ns) + 1);
-    if (rest_ns == NULL) {
-        return sm_fail(SM_ERR_OOM, "loop: no memory for %lld samples", (long long)n);
-    }
+    int64_t *rest_ns = sm_malloc((size_t)n * sizeof(*rest_ns) + 1);
     for (int64_t i = 0; i < n; i++) {
         rest_ns[i] = row->samples_ns.values[row->samples_ns.n - n + i] - steps[i].input_ns - steps[i].comm_ns;
     }
-    sm_status status = sm_stats_compute(rest_ns, n, &stats);
-    *work_ns = stats.median;
+    const double median_ns = sm_stats_of(rest_ns, n).median;
     free(rest_ns);
-    return status;
+    return median_ns;
 }
 
 sm_status sm_loop_report(const sm_loop *loop, sm_row *row) {
@@ -361,39 +287,28 @@ sm_status sm_loop_report(const sm_loop *loop, sm_row *row) {
     if (loop->n_apart == 0) {
         return SM_OK;
     }
-    SM_TRY(set_means(loop, row));
-    SM_TRY(set_samples(loop, row));
-    SM_TRY(sm_loop_memory(loop->stepper.session->plan, loop->op_ns, loop->n_apart, &row->loop.memory));
-    double work_ns;
-    SM_TRY(median_work(loop, row, &work_ns));
-    return sm_loop_verdict(loop->stepper.session->plan, work_ns, row);
+    set_means(loop, row);
+    row->loop.samples = samples_of(loop);
+    row->loop.memory = sm_loop_memory(loop->stepper.session->plan, loop->op_ns, loop->n_apart);
+    return sm_loop_verdict(loop->stepper.session->plan, median_work(loop, row), row);
 }
 
 // --- of a training -------------------------------------------------------------------------------------
 
-static sm_status set_steps(const sm_loop *l, sm_row *row) {
-    int64_t *walls_ns = malloc((size_t)l->n_apart * sizeof(*walls_ns) + 1);
-    row->samples_ns.values = malloc((size_t)l->n_plain * sizeof(int64_t) + 1);
-    if (row->samples_ns.values == NULL || walls_ns == NULL) {
-        free(walls_ns);
-        return sm_fail(SM_ERR_OOM, "loop: no memory for %lld steps", (long long)l->n_plain);
-    }
-    row->samples_ns.n = l->n_plain;
+sm_status sm_loop_conclude(const sm_loop *l, sm_row *row) {
+    const sm_plan *plan = l->stepper.session->plan;
+    int64_t *walls_ns = sm_malloc((size_t)l->n_apart * sizeof(*walls_ns) + 1);
+    row->samples_ns = (sm_integers){sm_malloc((size_t)l->n_plain * sizeof(int64_t) + 1), l->n_plain};
     for (int64_t i = 0; i < l->n_plain; i++) {
         row->samples_ns.values[i] = l->plain[i].elapsed_ns;
     }
     for (int i = 0; i < l->n_apart; i++) {
         walls_ns[i] = l->apart[i].phases.wall_ns;
     }
-    sm_pass_attribute(row, l->stepper.session->plan, walls_ns, l->op_ns, l->n_apart);
+    sm_pass_attribute(row, plan, walls_ns, l->op_ns, l->n_apart);
     free(walls_ns);
-    return SM_OK;
-}
-
-sm_status sm_loop_conclude(const sm_loop *loop, sm_row *row) {
-    SM_TRY(set_steps(loop, row));
-    SM_TRY(sm_pass_summarize(row, loop->stepper.session->plan, SM_PASS_STEP, (int)loop->stepper.n_accum));
-    SM_TRY(sm_loop_report(loop, row));
+    sm_pass_summarize(row, plan, SM_PASS_STEP, (int)l->stepper.n_accum);
+    SM_TRY(sm_loop_report(l, row));
     sm_loop_withhold_verdict(row);
     return SM_OK;
 }

@@ -38,7 +38,7 @@ typedef struct {
 
 typedef struct sm_loop sm_loop;
 
-sm_status sm_loop_open(const sm_loop_settings *settings, sm_loop **loop);
+sm_loop *sm_loop_open(const sm_loop_settings *settings);
 void sm_loop_close(sm_loop *loop); // NULL is fine
 
 // The workload for the harness; `loop` must outlive it.
@@ -48,7 +48,7 @@ sm_workload sm_loop_workload(sm_loop *loop);
 // enough); then give it each finished step, with that or NULL. sm_loop_conclude fills all fields of a row from these
 // steps, including `loop`.
 sm_step_phases *sm_loop_time_apart(sm_loop *loop);
-sm_status sm_loop_keep(sm_loop *loop, const sm_train_step *step, const sm_step_phases *phases);
+void sm_loop_keep(sm_loop *loop, const sm_train_step *step, const sm_step_phases *phases);
 sm_status sm_loop_conclude(const sm_loop *loop, sm_row *row);
 
 // Fills the row's `loop`, including the verdict, after the harness has filled the rest. Does nothing without
@@ -59,15 +59,15 @@ sm_status sm_loop_report(const sm_loop *loop, sm_row *row);
 const sm_loop_step *sm_loop_steps(const sm_loop *loop, int *n);
 
 // These steps as a trace (profile.h): the main thread's phases, the device's ops, each thread of the loader, and
-// the number of ready loads. `category` of the ops: "cpu_op" or "kernel". The caller owns *trace.
-void sm_loop_trace(const sm_loop *loop, const sm_plan *plan, const char *category, const char *device, json_t **trace);
+// the number of ready loads. `category` of the ops: "cpu_op" or "kernel". The caller owns it.
+json_t *sm_loop_trace(const sm_loop *loop, const sm_plan *plan, const char *category, const char *device);
 
 // Memory over a step: the tensors that hold data while each op runs, from the planner, at the measured times
 // of the ops.
 
 // Makes a row's loop.memory from n_steps steps with plan->n_ops op times each. If there are many ops, neighbours are
-// joined, with the largest of their sizes. The caller owns *memory.
-sm_status sm_loop_memory(const sm_plan *plan, const int64_t *op_ns, int n_steps, json_t **memory);
+// joined, with the largest of their sizes. The caller owns what comes.
+json_t *sm_loop_memory(const sm_plan *plan, const int64_t *op_ns, int n_steps);
 
 // The phases of a training loop's row as records, optionally against a baseline: a line for each phase that
 // took time in either, then the whole instrumented step, then the undisturbed step.
@@ -78,8 +78,8 @@ extern const sm_table sm_loop_table;
 const json_t *sm_loop_baseline(const json_t *rows, const json_t *row);
 
 // `baseline` may be NULL. A change is that of compare_stats.h, with its 95% interval, where both have six steps.
-// *records: of sm_loop_table; the caller owns it.
-sm_status sm_loop_records(const json_t *row, const json_t *baseline, json_t **records);
+// Records of sm_loop_table; the caller owns them.
+json_t *sm_loop_records(const json_t *row, const json_t *baseline);
 
 // Finds what bounds a training loop: the cause whose removal alone would speed it up most.
 //

@@ -65,41 +65,27 @@ const json_t *sm_loop_baseline(const json_t *rows, const json_t *row) {
     return found;
 }
 
-// Positive times by step; fewer than six have no interval.
-static sm_status change_of(const json_t *row, const json_t *baseline, const char *name, sm_difference *d) {
+// The samples are times by step; fewer than six have no interval.
+static void add_change(const json_t *row, const json_t *baseline, const char *samples, const char *field,
+                       json_t *record) {
     double *now = NULL;
     double *then = NULL;
     size_t n_now = 0;
     size_t n_then = 0;
-    sm_status status = SM_OK;
-    *d = (sm_difference){.estimate = NAN, .lo = NAN, .hi = NAN};
-    sm_rows_samples(row, name, &now, &n_now);
-    sm_rows_samples(baseline, name, &then, &n_then);
-    if (n_now > 0 && n_then > 0) {
-        SM_TRY_GOTO(sm_compare_unpaired(then, n_then, now, n_now, alpha, d));
+    if (baseline == NULL) {
+        return;
     }
-cleanup:
+    sm_rows_samples(row, samples, &now, &n_now);
+    sm_rows_samples(baseline, samples, &then, &n_then);
+    const sm_difference d = sm_compare_unpaired(then, n_then, now, n_now, alpha);
     free(now);
     free(then);
-    return status;
-}
-
-static sm_status add_change(const json_t *row, const json_t *baseline, const char *samples, const char *field,
-                            json_t *record) {
-    sm_difference d;
-    if (baseline == NULL) {
-        return SM_OK;
-    }
-    SM_TRY(change_of(row, baseline, samples, &d));
-    const double now_ns = sm_json_number(row, field);
     const double then_ns = sm_json_number(baseline, field);
     const bool is_told = isfinite(d.estimate) || then_ns > 0;
-    const double change = isfinite(d.estimate) ? expm1(d.estimate) : now_ns / then_ns - 1;
-    sm_json_put(record, {"baseline_ns", sm_json_real(then_ns)},
-                {"change_percent", sm_json_real(is_told ? 100 * change : NAN)},
-                {"change_lo_percent", sm_json_real(d.has_interval ? 100 * expm1(d.lo) : NAN)},
-                {"change_hi_percent", sm_json_real(d.has_interval ? 100 * expm1(d.hi) : NAN)});
-    return SM_OK;
+    const double change = isfinite(d.estimate) ? expm1(d.estimate) : sm_json_number(row, field) / then_ns - 1;
+    sm_json_put(
+        record, {"baseline_ns", sm_json_real(then_ns)}, {"change_percent", sm_json_real(is_told ? 100 * change : NAN)},
+        {"change_lo_percent", sm_json_real(100 * expm1(d.lo))}, {"change_hi_percent", sm_json_real(100 * expm1(d.hi))});
 }
 
 // --- records -----------------------------------------------------------------------------------------
@@ -123,10 +109,8 @@ static json_t *start_record(const json_t *row, const char *phase, const char *me
     return record;
 }
 
-static void append(json_t *records, json_t *record) { json_array_append_new(records, record); }
-
-static sm_status add_phase(const json_t *row, const json_t *baseline, const char *member, const char *name,
-                           const char *meaning, json_t *records) {
+static void add_phase(const json_t *row, const json_t *baseline, const char *member, const char *name,
+                      const char *meaning, json_t *records) {
     char field[NAME_SIZE];
     char samples[NAME_SIZE];
     snprintf(field, sizeof(field), "loop.%s_ns", member);
@@ -134,34 +118,22 @@ static sm_status add_phase(const json_t *row, const json_t *baseline, const char
     const double ns = sm_json_number(row, field);
     const double then_ns = baseline != NULL ? sm_json_number(baseline, field) : NAN;
     if (!(fabs(ns) > 0) && !(then_ns > 0)) { // unknown also for a row without the field
-        return SM_OK;
+        return;
     }
     json_t *record = start_record(row, name, meaning, field);
     sm_json_set_new(record, "share", sm_json_real(ns / sm_json_number(row, "loop.wall_ns")));
-    append(records, record);
-    return add_change(row, baseline, samples, field, record);
+    json_array_append_new(records, record);
+    add_change(row, baseline, samples, field, record);
 }
 
-static sm_status add_plain(const json_t *row, const json_t *baseline, json_t *records) {
-    json_t *record = start_record(row, "undisturbed", "a step without instruments: the headline", "median_ns");
-    append(records, record);
-    return add_change(row, baseline, "samples_ns", "median_ns", record);
-}
-
-static sm_status add_all(const json_t *row, const json_t *baseline, json_t *records) {
-#define X(code, member, name, text) SM_TRY(add_phase(row, baseline, #member, name, text, records));
+json_t *sm_loop_records(const json_t *row, const json_t *baseline) {
+    json_t *records = json_array();
+#define X(code, member, name, text) add_phase(row, baseline, #member, name, text, records);
     SM_STEP_PHASE_LIST(X)
 #undef X
-    SM_TRY(add_phase(row, baseline, "wall", "step", "all phases together: an instrumented step", records));
-    return add_plain(row, baseline, records);
-}
-
-sm_status sm_loop_records(const json_t *row, const json_t *baseline, json_t **records) {
-    *records = json_array();
-    sm_status status = add_all(row, baseline, *records);
-    if (status != SM_OK) {
-        json_decref(*records);
-        *records = NULL;
-    }
-    return status;
+    add_phase(row, baseline, "wall", "step", "all phases together: an instrumented step", records);
+    json_t *plain = start_record(row, "undisturbed", "a step without instruments: the headline", "median_ns");
+    json_array_append_new(records, plain);
+    add_change(row, baseline, "samples_ns", "median_ns", plain);
+    return records;
 }

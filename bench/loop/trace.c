@@ -168,17 +168,15 @@ static int64_t origin_of(const sm_loop_step *steps, int n) {
     return origin_ns;
 }
 
-void sm_loop_trace(const sm_loop *loop, const sm_plan *plan, const char *category, const char *device, json_t **trace) {
+json_t *sm_loop_trace(const sm_loop *loop, const sm_plan *plan, const char *category, const char *device) {
     int n;
     const sm_loop_step *steps = sm_loop_steps(loop, &n);
     const int64_t origin_ns = origin_of(steps, n);
     json_t *events = json_array();
-    *trace = NULL;
     add_names(events, device, steps, n);
     for (int i = 0; i < n; i++) {
         add_step(events, plan, &steps[i], category, origin_ns);
     }
     add_loads(events, steps, n, origin_ns);
-    sm_trace_make(events, trace);
-    json_decref(events);
+    return sm_trace_make(events);
 }

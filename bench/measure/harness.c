@@ -97,20 +97,14 @@ static sm_status keep_loss(sm_row *row, double loss) {
     return SM_OK;
 }
 
-// Grants a step half as long again as the longest before it.
-static void allow_step(measurement *m, int64_t elapsed_ns) {
-    const int64_t grace_ns = elapsed_ns + elapsed_ns / 2;
-    if (m->deadline_ns != INT64_MAX && grace_ns > m->grace_ns) {
-        m->grace_ns = grace_ns;
-        m->session->executable->deadline_ns = m->deadline_ns + grace_ns;
-    }
-}
-
 static sm_status run_step(measurement *m, int64_t *op_ns, int64_t *elapsed_ns) {
     double loss = NAN;
     SM_TRY(sm_step_run(&m->stepper, m->row, op_ns, elapsed_ns, &loss));
-    if (m->stepper.n_steps > 1) { // the first step also builds and loads
-        allow_step(m, *elapsed_ns);
+    // The limit lets a step take half as long again as the longest before it; the first step also builds and loads.
+    const int64_t grace_ns = *elapsed_ns + *elapsed_ns / 2;
+    if (m->stepper.n_steps > 1 && m->deadline_ns != INT64_MAX && grace_ns > m->grace_ns) {
+        m->grace_ns = grace_ns;
+        m->session->executable->deadline_ns = m->deadline_ns + grace_ns;
     }
     return keep_loss(m->row, loss);
 }
@@ -179,21 +173,10 @@ static sm_status may_warm_up_end(const measurement *m, const int64_t *steps_ns, 
     const int n_warmup = m->protocol->n_warmup;
     const bool is_enough =
         n_warmup == SM_WARMUP_AUTO ? sm_steady_is_warm(steps_ns, row->n_warmup + 1) : row->n_warmup >= n_warmup;
-    const bool is_settled = w->is_settled == NULL || w->is_settled(w->ctx);
+    const bool is_settled = w->is_settled == NULL || w->is_settled(w->loop);
     *ends = (is_enough && is_settled) || row->n_warmup >= max_warmup(m->protocol, w) ||
             (row->warmup_ns >= max_auto_warmup_ns && (is_enough || n_warmup == SM_WARMUP_AUTO));
     return decide(m, ends);
-}
-
-static void set_warmup_stop(measurement *m, const int64_t *steps_ns) {
-    sm_row *row = m->row;
-    bool automatic = m->protocol->n_warmup == SM_WARMUP_AUTO;
-    bool steady = automatic && sm_steady_is_warm(steps_ns, row->n_warmup + 1);
-    SM_ROW_TEXT(row->warmup_stop, !automatic ? "fixed" : steady ? "steady" : "limit");
-    if (automatic && !steady) {
-        sm_row_warn(row, "not steady after %lld warm-up steps: they still got faster", (long long)row->n_warmup);
-        return;
-    }
 }
 
 static sm_status warm_up(measurement *m) {
@@ -213,7 +196,12 @@ static sm_status warm_up(measurement *m) {
         steps_ns[++row->n_warmup] = elapsed_ns;
         SM_TRY(may_warm_up_end(m, steps_ns, &ends));
     }
-    set_warmup_stop(m, steps_ns);
+    const bool is_automatic = m->protocol->n_warmup == SM_WARMUP_AUTO;
+    const bool is_steady = is_automatic && sm_steady_is_warm(steps_ns, row->n_warmup + 1);
+    SM_ROW_TEXT(row->warmup_stop, !is_automatic ? "fixed" : is_steady ? "steady" : "limit");
+    if (is_automatic && !is_steady) {
+        sm_row_warn(row, "not steady after %lld warm-up steps: they still got faster", (long long)row->n_warmup);
+    }
     memmove(steps_ns, steps_ns + 1, (size_t)row->n_warmup * sizeof(*steps_ns));
     row->warmup_samples_ns.n = row->n_warmup;
     return SM_OK;
@@ -239,28 +227,17 @@ static sm_status sample_ops(measurement *m, int64_t *sample_ns) {
 
 static int max_samples(const sm_protocol *p) { return p->max_noise_percent > 0 ? p->max_samples : p->n_repetitions; }
 
-// Whether the interval of the median is as narrow as requested. *next_look is the number of samples for the next test.
-static sm_status is_precise(const measurement *m, int64_t *next_look, bool *precise) {
-    const sm_integers *samples = &m->row->samples_ns;
-    sm_stats stats;
-    *precise = false;
-    if (samples->n < *next_look) {
-        return SM_OK;
-    }
-    *next_look = samples->n + 1 + samples->n / 8;
-    SM_TRY(sm_stats_compute(samples->values, samples->n, &stats));
-    *precise = sm_steady_noise_percent(&stats) <= m->protocol->max_noise_percent;
-    return SM_OK;
-}
-
-// Sets m->stop_reason when there are enough samples, or no more may be taken.
+// Sets m->stop_reason when there are enough samples, or no more may be taken. *next_look: the number of samples for the
+// next test of the interval.
 static sm_status look_at_samples(measurement *m, int64_t *next_look) {
     const sm_protocol *p = m->protocol;
     const int64_t n = m->row->samples_ns.n;
     double seconds = (double)(sm_now_ns() - m->before.time_ns) / 1e9;
-    bool precise = false;
-    if (p->max_noise_percent > 0 && n >= p->min_samples && seconds >= p->min_time_s) {
-        SM_TRY(is_precise(m, next_look, &precise));
+    bool is_precise = false; // as narrow an interval of the median as requested
+    if (p->max_noise_percent > 0 && n >= p->min_samples && seconds >= p->min_time_s && n >= *next_look) {
+        const sm_stats stats = sm_stats_of(m->row->samples_ns.values, n);
+        is_precise = sm_steady_noise_percent(&stats) <= p->max_noise_percent;
+        *next_look = n + 1 + n / 8;
     }
     if (n >= max_samples(p)) {
         m->stop_reason = p->max_noise_percent > 0 ? "samples" : "repetitions";
@@ -268,7 +245,7 @@ static sm_status look_at_samples(measurement *m, int64_t *next_look) {
     if (p->max_noise_percent > 0 && p->max_time_s > 0 && seconds >= p->max_time_s && n > 0) {
         m->stop_reason = "time";
     }
-    if (precise) {
+    if (is_precise) {
         m->stop_reason = "noise";
     }
     bool ends = m->stop_reason != NULL;
@@ -326,19 +303,6 @@ static void draw_repeat(measurement *m) {
     m->n_draws++;
 }
 
-static void no_repeat(measurement *m) {
-    if (m->n_repeated == 0) {
-        snprintf(m->row->repeat_check, sizeof m->row->repeat_check, "no step was made again: %s", sm_error_message());
-    }
-}
-
-static void describe_repeat(measurement *m) {
-    char *text = m->row->repeat_check;
-    const size_t used = m->n_repeated == 0 ? 0 : strlen(text);
-    snprintf(text + used, sizeof m->row->repeat_check - used, "%s %lld",
-             m->n_repeated == 0 ? "repeated, with identical bits: samples" : ",", (long long)m->next_repeat + 1);
-}
-
 static int64_t largest(int64_t a, int64_t b) { return a > b ? a : b; }
 
 // The copy of the weights does not count as the step's memory.
@@ -358,80 +322,73 @@ static sm_status settle(measurement *m) {
         int64_t elapsed_ns;
         SM_TRY(run_step(m, NULL, &elapsed_ns));
         n++;
-        ends = n >= MAX_AUTO_WARMUP || w->is_settled(w->ctx);
+        ends = n >= MAX_AUTO_WARMUP || w->is_settled(w->loop);
         SM_TRY(decide(m, &ends));
     }
-    w->forget(w->ctx, n);
+    w->forget(w->loop, n);
     return SM_OK;
 }
 
 static int64_t steps_made(const measurement *m) { return m->stepper.n_steps + m->n_repeated; }
 
-// The checks around a sample.
-typedef struct {
-    bool has_update; // its update is checked
-    bool repeats;    // its step is repeated
-    bool looks_so;   // what comes before it is as if it were
-    bool is_kept;    // if that is possible
-} sample_checks;
-
-static sm_status before_sample(measurement *m, sample_checks *checks) {
+// Before a sample whose update is checked. *is_kept: its step can be repeated, or looks as if it were.
+static sm_status before_sample(measurement *m, bool repeats, bool looks_checked, bool *is_kept) {
     count_memory(m);
     SM_TRY(sm_step_before_update(&m->stepper, m->row));
-    if (!checks->repeats && !checks->looks_so) {
+    if (!repeats && !looks_checked) {
         return SM_OK;
     }
-    SM_TRY(sm_step_keep(&m->stepper, m->row, &checks->is_kept));
-    if (!checks->is_kept && checks->repeats) {
-        no_repeat(m);
+    SM_TRY(sm_step_keep(&m->stepper, m->row, is_kept));
+    if (!*is_kept && repeats && m->n_repeated == 0) {
+        snprintf(m->row->repeat_check, sizeof m->row->repeat_check, "no step was made again: %s", sm_error_message());
     }
     return SM_OK;
 }
 
-static sm_status after_sample(measurement *m, const sample_checks *checks) {
+static sm_status after_sample(measurement *m, bool repeats, bool is_kept) {
+    char *told = m->row->repeat_check;
     SM_TRY(sm_step_after_update(&m->stepper, m->row));
-    if (checks->is_kept && !checks->repeats) {
+    if (is_kept && !repeats) {
         sm_step_forget(&m->stepper);
-    } else if (checks->is_kept) {
+    } else if (is_kept) {
         m->repeated_at = steps_made(m);
         SM_TRY(sm_step_repeat(&m->stepper, m->row));
         SM_TRY(settle(m));
-        describe_repeat(m);
+        const size_t used = m->n_repeated == 0 ? 0 : strlen(told);
+        snprintf(told + used, sizeof m->row->repeat_check - used, "%s %lld",
+                 m->n_repeated == 0 ? "repeated, with identical bits: samples" : ",", (long long)m->next_repeat + 1);
     }
     sm_machine_reset_peak_rss();
     return SM_OK;
 }
 
-// Own code may notice the time and the copies before a step that is checked. So they come before two of three samples,
-// drawn, and code that computes only then has an honest median.
-static bool looks_checked(const measurement *m, int64_t sample) {
-    const uint32_t left_out = sm_philox4x32(m->protocol->check_seed, (uint64_t)(sample / 3), 3).word[0] % 3;
-    return has_own_code(m) && sample % 3 != left_out;
-}
-
 // Takes a sample; if it is drawn, repeats its step afterwards. The checks, and their copy of the weights, do not count,
-// not even in the sensors.
+// not even in the sensors. Own code may notice the time and the copies before a step that is checked. So they come
+// before two of three samples, drawn, and code that computes only then has an honest median.
 static sm_status take_sample(measurement *m, int64_t *sample_ns) {
     const int64_t n = m->row->samples_ns.n;
-    sample_checks checks = {.repeats = n == m->next_repeat, .looks_so = looks_checked(m, n)};
-    checks.has_update = checks.repeats || checks.looks_so || n + 1 == m->next_repeat;
+    const uint32_t left_out = sm_philox4x32(m->protocol->check_seed, (uint64_t)(n / 3), 3).word[0] % 3;
+    const bool looks_checked = has_own_code(m) && n % 3 != left_out;
+    const bool repeats = n == m->next_repeat;
+    const bool has_update = repeats || looks_checked || n + 1 == m->next_repeat; // its update is checked
+    bool is_kept = false;
     sm_reading from;
     sm_reading to;
-    if (checks.has_update) {
+    if (has_update) {
         sm_sensors_read(m->sensors, &from);
-        SM_TRY(before_sample(m, &checks));
+        SM_TRY(before_sample(m, repeats, looks_checked, &is_kept));
         sm_sensors_read(m->sensors, &to);
         sm_sensors_leave_out(&m->before, &from, &to);
     }
     SM_TRY(sm_pass_is_op_time(m->protocol->pass) ? sample_ops(m, sample_ns) : run_step(m, NULL, sample_ns));
-    if (checks.has_update) {
+    if (has_update) {
         sm_sensors_read(m->sensors, &from);
-        SM_TRY(after_sample(m, &checks));
+        SM_TRY(after_sample(m, repeats, is_kept));
         sm_sensors_read(m->sensors, &to);
         sm_sensors_leave_out(&m->before, &from, &to);
     }
-    if (checks.repeats) {
-        m->n_repeated += checks.is_kept;
+    if (repeats) {
+        m->n_repeated += is_kept;
         draw_repeat(m);
     }
     return SM_OK;
@@ -454,47 +411,35 @@ static sm_status headline(measurement *m) {
     return SM_OK;
 }
 
-// The time of the pass outside of its samples; unknown if these are sums of op times.
-static void set_harness_ns(measurement *m, int64_t pass_ns) {
-    const sm_integers *samples = &m->row->samples_ns;
-    for (int64_t i = 0; i < samples->n; i++) {
-        pass_ns -= samples->values[i];
-    }
-    if (samples->n > 0 && !sm_pass_is_op_time(m->protocol->pass)) {
-        m->row->harness_ns = pass_ns / samples->n;
-    }
-}
-
 // The headline pass between two readings of the sensors, also if it is cut short.
 static sm_status watched_headline(measurement *m) {
+    const sm_integers *samples = &m->row->samples_ns;
     sm_sensors_read(m->sensors, &m->before);
-    sm_status status = headline(m);
+    const sm_status status = headline(m);
     sm_sensors_read(m->sensors, &m->after);
-    set_harness_ns(m, m->after.time_ns - m->before.time_ns);
-    if (m->session->plan->scaler != SM_NO_TENSOR && status == SM_OK) {
-        status = sm_session_skipped(m->session, &m->row->n_skipped);
+    int64_t outside_ns = m->after.time_ns - m->before.time_ns; // of the samples; unknown if these are sums of op times
+    for (int64_t i = 0; i < samples->n; i++) {
+        outside_ns -= samples->values[i];
     }
-    return status;
+    if (samples->n > 0 && !sm_pass_is_op_time(m->protocol->pass)) {
+        m->row->harness_ns = outside_ns / samples->n;
+    }
+    return m->session->plan->scaler != SM_NO_TENSOR && status == SM_OK
+               ? sm_session_skipped(m->session, &m->row->n_skipped)
+               : status;
 }
 
-// A kernel may compute in every second step alone, and leave in the others what the step before left. A repeated step
-// then differs from its sample only where the kernel left out the sample. The last check finds the other half, as it
-// comes an odd number of steps after the sample.
-static sm_status come_to_odd_distance(measurement *m) {
-    int64_t elapsed_ns;
-    if (m->n_repeated == 0 || (steps_made(m) - m->repeated_at) % 2 == 0) {
-        return SM_OK;
-    }
-    SM_TRY(run_step(m, NULL, &elapsed_ns));
-    count_checks(m, elapsed_ns);
-    return SM_OK;
-}
-
-// One more checked step after the last sample, with other sequences and other ops.
+// One more checked step after the last sample, with other sequences and other ops. It comes an odd number of steps after
+// the last repeated sample: a kernel may compute in every second step alone, and leave in the others what the step
+// before left. A repeated step then differs from its sample only where the kernel left out the sample; this check finds
+// the other half.
 static sm_status last_check(measurement *m, int64_t *op_ns, int64_t *elapsed_ns) {
     double loss = NAN;
     const int64_t n_losses = m->row->losses.n;
-    SM_TRY(come_to_odd_distance(m));
+    if (m->n_repeated > 0 && (steps_made(m) - m->repeated_at) % 2 != 0) {
+        SM_TRY(run_step(m, NULL, elapsed_ns));
+        count_checks(m, *elapsed_ns);
+    }
     count_memory(m);
     SM_TRY(sm_step_check(&m->stepper, m->row, op_ns, elapsed_ns, &loss));
     sm_machine_reset_peak_rss();
@@ -583,8 +528,14 @@ static sm_status allocate(measurement *m) {
     return SM_OK;
 }
 
-static void set_deadlines(measurement *m) {
+// All stages up to the samples. The peak of memory is counted after the check, which may run a reference in this
+// process.
+static sm_status take_samples(measurement *m) {
     const sm_protocol *p = m->protocol;
+    SM_TRY(check_protocol(p, m->session->plan));
+    SM_TRY(allocate(m));
+    sm_sensors_open("", m->row->gpu_info, &m->sensors);
+    rest(p);
     const int64_t begin_ns = p->begin_ns > 0 ? p->begin_ns + (int64_t)(p->delay_s * 1e9) : sm_now_ns();
     const double deadline = (double)begin_ns + p->timeout_s * 1e9;
     if (p->timeout_s > 0 && deadline < 9e18) {
@@ -592,16 +543,6 @@ static void set_deadlines(measurement *m) {
         m->grace_ns = least_grace_ns;
         m->session->executable->deadline_ns = m->deadline_ns + m->grace_ns;
     }
-}
-
-// All stages up to the samples. The peak of memory is counted after the check, which may run a reference in this
-// process.
-static sm_status take_samples(measurement *m) {
-    SM_TRY(check_protocol(m->protocol, m->session->plan));
-    SM_TRY(allocate(m));
-    sm_sensors_open("", m->row->gpu_info, &m->sensors);
-    rest(m->protocol);
-    set_deadlines(m);
     warn_of_slowdown(m->row);
     SM_TRY(first_steps(m));
     sm_machine_reset_peak_rss();
@@ -630,24 +571,7 @@ static const char *stop_reason(const measurement *m, sm_status status) {
     }
 }
 
-static sm_status fail_without_speed(sm_row *row, sm_status status) {
-    sm_row_fail(row, status);
-    sm_row_clear_speed(row);
-    return status;
-}
-
 // After the limit, too: the check then has as long again as all checks before it took, with their steps.
-static void allow_last_check(measurement *m) {
-    const sm_protocol *p = m->protocol;
-    const int64_t checks_ns = m->row->checks_ns != SM_ABSENT ? m->row->checks_ns : 0;
-    if (m->deadline_ns != INT64_MAX) {
-        m->session->executable->deadline_ns = largest(sm_now_ns(), m->deadline_ns) + 3 * m->grace_ns + checks_ns;
-    }
-    if (p->progress != NULL) {
-        p->progress(p->progress_ctx, SM_STAGE_LAST_CHECK, 0, 1);
-    }
-}
-
 static sm_status check_what_is_left(measurement *m, sm_status status) {
     int64_t elapsed_ns = 0;
     const bool has_samples = m->row->samples_ns.n > 0;
@@ -656,20 +580,26 @@ static sm_status check_what_is_left(measurement *m, sm_status status) {
     }
     char reason[SM_ROW_REASON_SIZE];
     SM_ROW_TEXT(reason, sm_error_message());
-    allow_last_check(m);
+    const sm_protocol *p = m->protocol;
+    const int64_t checks_ns = m->row->checks_ns != SM_ABSENT ? m->row->checks_ns : 0;
+    if (m->deadline_ns != INT64_MAX) {
+        m->session->executable->deadline_ns = largest(sm_now_ns(), m->deadline_ns) + 3 * m->grace_ns + checks_ns;
+    }
+    if (p->progress != NULL) {
+        p->progress(p->progress_ctx, SM_STAGE_LAST_CHECK, 0, 1);
+    }
     const sm_status checked = last_check(m, NULL, &elapsed_ns);
     count_checks(m, elapsed_ns);
-    if (checked == SM_OK && status != SM_OK) {
-        return sm_fail(status, "%s", reason);
-    }
-    return checked;
+    return checked == SM_OK && status != SM_OK ? sm_fail(status, "%s", reason) : checked;
 }
 
-static sm_status conclude(measurement *m, sm_status status) {
+static void conclude(measurement *m, sm_status status) {
     sm_row *row = m->row;
     SM_ROW_TEXT(row->stop_reason, stop_reason(m, status));
     if (status != SM_OK && (!is_cut(status) || (row->samples_ns.n > 0 && !m->is_checked))) {
-        return fail_without_speed(row, status); // no figure without its last check
+        sm_row_fail(row, status);
+        sm_row_clear_speed(row); // no figure without its last check
+        return;
     }
     if (status != SM_OK) {
         sm_row_fail(row, status);
@@ -681,17 +611,7 @@ static sm_status conclude(measurement *m, sm_status status) {
         sm_sensors_report(m->sensors, &m->before, &m->after, row->samples_ns.n,
                           sm_pass_tokens(m->session->plan, m->protocol->n_accum), row);
     }
-    const sm_status summed = sm_pass_summarize(row, m->session->plan, m->protocol->pass, m->protocol->n_accum);
-    return summed == SM_OK ? status : fail_without_speed(row, summed);
-}
-
-static void describe(measurement *m) {
-    const sm_session *s = m->session;
-    sm_row_set_test(m->row, m->protocol->pass, s->plan->B, s->plan->T, m->protocol->n_accum);
-    m->row->model_n_params = s->plan->n_params;
-    m->row->device_peak_bytes = (int64_t)s->executable->memory_bytes;
-    m->row->estimated_bytes = (int64_t)sm_session_memory(s->device, s->plan);
-    sm_row_set_device(m->row, s->device->backend->name, &s->device->info);
+    sm_pass_summarize(row, m->session->plan, m->protocol->pass, m->protocol->n_accum);
 }
 
 sm_status sm_harness_measure(sm_session *session, const sm_protocol *protocol, const sm_workload *workload,
@@ -702,18 +622,17 @@ sm_status sm_harness_measure(sm_session *session, const sm_protocol *protocol, c
                              .phases = sm_pass_phases(protocol->pass),
                              .n_accum = protocol->n_accum,
                              .check_seed = protocol->check_seed};
-    describe(&m);
-    sm_status status = SM_OK;
+    sm_row_set_test(row, protocol->pass, session->plan->B, session->plan->T, protocol->n_accum);
+    row->model_n_params = session->plan->n_params;
+    row->device_peak_bytes = (int64_t)session->executable->memory_bytes;
+    row->estimated_bytes = (int64_t)sm_session_memory(session->device, session->plan);
+    sm_row_set_device(row, session->device->backend->name, &session->device->info);
     row->check_seed = (int64_t)protocol->check_seed;
-    if (status == SM_OK) {
-        status = take_samples(&m);
-    }
-    if (status == SM_OK) {
-        status = take_phases(&m);
-    }
+    sm_status status = take_samples(&m);
+    status = status == SM_OK ? take_phases(&m) : status;
     count_memory(&m);
     status = check_what_is_left(&m, status);
-    status = conclude(&m, status);
+    conclude(&m, status);
     sm_stepper_close(&m.stepper);
     sm_sensors_close(m.sensors);
     free(m.walls_ns);

@@ -17,90 +17,58 @@ enum { OUTLIERS_WORTH_A_WARNING = 3 };
 static const double least_loss_range = 1;
 static const double batch_deviations = 8;
 
-static int compare_integers(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a;
-    int64_t y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
 // The smallest sample that at least a share p of all do not exceed: a measured time.
-static int64_t percentile(const int64_t *sorted, int64_t n, double p) {
-    int64_t rank = (int64_t)ceil(p * (double)n);
-    return sorted[rank > 0 ? rank - 1 : 0];
+static int64_t percentile(const double *sorted, int64_t n, double p) {
+    const int64_t rank = (int64_t)ceil(p * (double)n);
+    return (int64_t)sorted[rank > 0 ? rank - 1 : 0];
 }
 
-static sm_status set_percentiles(sm_row *row) {
+static void set_percentiles(sm_row *row) {
     const int64_t n = row->samples_ns.n;
-    if (n < SM_P95_MIN_SAMPLES) {
-        return SM_OK;
+    double *sorted = sm_reals_of(row->samples_ns.values, n);
+    sm_sort(sorted, n);
+    if (n >= SM_P95_MIN_SAMPLES) {
+        row->p95_ns = percentile(sorted, n, 0.95);
     }
-    int64_t *sorted = malloc((size_t)n * sizeof(*sorted));
-    if (sorted == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for a copy of %lld samples", (long long)n);
-    }
-    memcpy(sorted, row->samples_ns.values, (size_t)n * sizeof(*sorted));
-    qsort(sorted, (size_t)n, sizeof(*sorted), compare_integers);
-    row->p95_ns = percentile(sorted, n, 0.95);
     if (n >= SM_P99_MIN_SAMPLES) {
         row->p99_ns = percentile(sorted, n, 0.99);
     }
     free(sorted);
-    return SM_OK;
 }
 
-static sm_status judge_drift(sm_row *row) {
-    sm_trend trend;
-    SM_TRY(sm_steady_trend(row->samples_ns.values, row->samples_ns.n, &trend));
+void sm_judge_samples(sm_row *row, const sm_stats *stats) {
+    const double spread_percent = 100 * stats->mad / stats->median;
+    const sm_trend trend = sm_steady_trend(row->samples_ns.values, row->samples_ns.n);
+    const sm_modes modes = sm_steady_modes(row->samples_ns.values, row->samples_ns.n);
+    row->noise_percent = sm_steady_noise_percent(stats);
     row->drift_percent = trend.percent;
     row->drift_p = trend.p;
+    row->bimodality = modes.distance;
+    set_percentiles(row);
+    const sm_noise noise = sm_judge_noise(row->noise_percent, spread_percent);
+    SM_ROW_TEXT(row->noise_verdict, sm_noise_name(noise));
+    if (noise == SM_NOISE_NOISY) {
+        char text[SM_ROW_TEXT_SIZE * 2];
+        sm_noise_describe(row->noise_percent, spread_percent, text, sizeof(text));
+        sm_row_warn(row, "%s; take more samples (--max-noise), or look for other load", text);
+    }
     if (fabs(trend.percent) >= drift_worth_a_warning && trend.p < drift_significance) {
         sm_row_warn(row,
                     "the samples drift: steps %s by %.1f%% from first to last (p = %.2g); warm up longer, cool "
                     "down, or look for other load",
                     trend.percent > 0 ? "slow down" : "speed up", fabs(trend.percent), trend.p);
-        return SM_OK;
     }
-    return SM_OK;
-}
-
-static sm_status judge_modes(sm_row *row) {
-    sm_modes modes;
-    SM_TRY(sm_steady_modes(row->samples_ns.values, row->samples_ns.n, &modes));
-    row->bimodality = modes.distance;
     if (sm_steady_is_bimodal(&modes)) {
         sm_row_warn(row,
                     "the samples fall into two groups: %.4g ms, and %.4g ms for %.0f%% of them; the median "
                     "stands for one of them only",
                     modes.mean_lo / 1e6, modes.mean_hi / 1e6, 100 * modes.share_hi);
-        return SM_OK;
     }
-    return SM_OK;
-}
-
-static void judge_steadiness(sm_row *row, const sm_stats *stats) {
-    const double spread_percent = 100 * stats->mad / stats->median;
-    char text[SM_ROW_TEXT_SIZE * 2];
-    row->noise_percent = sm_steady_noise_percent(stats);
-    const sm_noise noise = sm_judge_noise(row->noise_percent, spread_percent);
-    SM_ROW_TEXT(row->noise_verdict, sm_noise_name(noise));
-    if (noise != SM_NOISE_NOISY) {
-        return;
-    }
-    sm_noise_describe(row->noise_percent, spread_percent, text, sizeof(text));
-    sm_row_warn(row, "%s; take more samples (--max-noise), or look for other load", text);
-}
-
-sm_status sm_judge_samples(sm_row *row, const sm_stats *stats) {
-    judge_steadiness(row, stats);
-    SM_TRY(set_percentiles(row));
-    SM_TRY(judge_drift(row));
-    SM_TRY(judge_modes(row));
     if (stats->n_outliers >= OUTLIERS_WORTH_A_WARNING &&
         (double)stats->n_outliers >= outlier_share * (double)stats->n) {
         sm_row_warn(row, "%lld of %lld samples are outliers (beyond 1.5 IQR); they are kept in every figure",
                     (long long)stats->n_outliers, (long long)stats->n);
     }
-    return SM_OK;
 }
 
 void sm_judge_peak(sm_row *row) {
@@ -109,29 +77,25 @@ void sm_judge_peak(sm_row *row) {
                     "the step is %.2f times as fast as the measured peak allows: something disturbed the peak's "
                     "measurement; believe the time, not its share of the peak, and measure again",
                     row->mfu);
-        return;
     }
 }
 
 // --- losses ------------------------------------------------------------------------------------
 
-static int compare_reals(const void *a, const void *b) {
-    const double x = *(const double *)a;
-    const double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 // 1.4826 times the median absolute deviation: the standard deviation of normal data, insensitive to outliers (Rousseeuw
-// and Croux 1993). `room` has n elements.
-static double spread_of(const double *values, int64_t n, double *room) {
-    memcpy(room, values, (size_t)n * sizeof(*room));
-    qsort(room, (size_t)n, sizeof(*room), compare_reals);
-    const double median = room[n / 2];
+// and Croux 1993).
+static double spread_of(const double *values, int64_t n) {
+    double *sorted = sm_malloc((size_t)n * sizeof(*sorted));
+    memcpy(sorted, values, (size_t)n * sizeof(*sorted));
+    sm_sort(sorted, n);
+    const double median = sorted[n / 2];
     for (int64_t i = 0; i < n; i++) {
-        room[i] = fabs(values[i] - median);
+        sorted[i] = fabs(values[i] - median);
     }
-    qsort(room, (size_t)n, sizeof(*room), compare_reals);
-    return 1.4826 * room[n / 2];
+    sm_sort(sorted, n);
+    const double spread = 1.4826 * sorted[n / 2];
+    free(sorted);
+    return spread;
 }
 
 sm_status sm_judge_losses(const sm_row *row) {
@@ -140,14 +104,9 @@ sm_status sm_judge_losses(const sm_row *row) {
     if (n < 4) {
         return SM_OK;
     }
-    double *room = malloc((size_t)n * sizeof(*room));
-    if (room == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory for a copy of %lld losses", (long long)n);
-    }
     const double low = fmin(fmin(losses[0], losses[1]), losses[n - 1]);
     const double high = fmax(fmax(losses[0], losses[1]), losses[n - 1]);
-    const double allowed = fmax(high - low, least_loss_range) + batch_deviations * spread_of(losses, n, room);
-    free(room);
+    const double allowed = fmax(high - low, least_loss_range) + batch_deviations * spread_of(losses, n);
     for (int64_t i = 2; i < n - 1; i++) {
         if (!(losses[i] >= low - allowed && losses[i] <= high + allowed)) {
             return sm_fail(

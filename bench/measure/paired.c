@@ -62,20 +62,6 @@ static sm_status run_round(sm_stepper *a, sm_stepper *b, bool checks, const vola
     return (checks ? run_and_repeat : run_step)(a, interrupted, row, &a_ns[1]);
 }
 
-static sm_status check_both(sm_stepper *a, sm_stepper *b, sm_row *row) {
-    int64_t elapsed_ns;
-    double loss;
-    SM_TRY(sm_step_check(a, row, NULL, &elapsed_ns, &loss));
-    return sm_step_check(b, row, NULL, &elapsed_ns, &loss);
-}
-
-static sm_status summarise(const int64_t *a_ns, const int64_t *b_ns, const double *ratios, int64_t n,
-                           sm_paired_result *result) {
-    SM_TRY(sm_stats_compute(a_ns, 2 * n, &result->a_ns));
-    SM_TRY(sm_stats_compute(b_ns, 2 * n, &result->b_ns));
-    return sm_stats_compute_real(ratios, n, &result->ratio);
-}
-
 sm_status sm_paired_measure(sm_stepper *a, sm_stepper *b, int n_warmup, int n_rounds,
                             const volatile sig_atomic_t *interrupted, sm_paired_result *result) {
     sm_status status = SM_OK;
@@ -99,12 +85,15 @@ sm_status sm_paired_measure(sm_stepper *a, sm_stepper *b, int n_warmup, int n_ro
         n_whole += status == SM_OK;
     }
     if (n_whole > 0 && (status == SM_OK || status == SM_ERR_INTERRUPTED)) {
-        const sm_status checked = check_both(a, b, &row);
-        status = checked != SM_OK ? checked : status;
-    }
-    if ((n_whole == n && status == SM_OK) || (status == SM_ERR_INTERRUPTED && n_whole > 0)) {
-        sm_status summed = summarise(a_ns, b_ns, ratios, (int64_t)n_whole, result);
-        status = summed != SM_OK ? summed : status;
+        int64_t elapsed_ns;
+        double loss;
+        const sm_status ended = status;
+        SM_TRY_GOTO(sm_step_check(a, &row, NULL, &elapsed_ns, &loss));
+        SM_TRY_GOTO(sm_step_check(b, &row, NULL, &elapsed_ns, &loss));
+        status = ended;
+        *result = (sm_paired_result){.a_ns = sm_stats_of(a_ns, 2 * (int64_t)n_whole),
+                                     .b_ns = sm_stats_of(b_ns, 2 * (int64_t)n_whole),
+                                     .ratio = sm_stats_of_reals(ratios, (int64_t)n_whole)};
     }
 cleanup:
     sm_row_free(&row);

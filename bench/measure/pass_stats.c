@@ -5,17 +5,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
-
-// Of the update alone. AdamW reads p, g, m, v and writes p, m, v, 4 bytes each; with narrow data it also writes the
-// copy of a matrix, 2 bytes.
-static double update_bytes(const sm_plan *plan) {
-    double bytes = 0;
-    for (int i = 0; i < plan->n_ops; i++) {
-        bytes += sm_op_is_update(plan, &plan->ops[i]) ? sm_op_bytes(plan, &plan->ops[i]) : 0;
-    }
-    return bytes;
-}
 
 // --- pass types ----------------------------------------------------------------------------
 
@@ -102,21 +91,18 @@ double sm_pass_flops(const sm_plan *plan, sm_pass_type pass, int n_accum) {
     return sum_over_ops(plan, pass, n_accum, mean_flops);
 }
 
-// Bytes that these ops read and write if each touches its operands once: the sum of sm_op_mean_bytes.
-static double pass_bytes(const sm_plan *plan, sm_pass_type pass, int n_accum) {
-    return sum_over_ops(plan, pass, n_accum, sm_op_mean_bytes);
-}
-
+// AdamW's update reads p, g, m, v and writes p, m, v, 4 bytes each; with narrow data it also writes the copy of a
+// matrix, 2 bytes.
 double sm_pass_ideal_ns(const sm_plan *plan, sm_pass_type pass, int n_accum, double peak_flops, double peak_bandwidth) {
-    bool optimizer = pass == SM_PASS_STEP;
+    const bool optimizer = pass == SM_PASS_STEP;
+    double update_bytes = 0;
     if (!(peak_flops > 0) || (optimizer && !(peak_bandwidth > 0))) {
         return NAN;
     }
-    double seconds = sm_pass_flops(plan, pass, n_accum) / peak_flops;
-    if (optimizer) {
-        seconds += update_bytes(plan) / peak_bandwidth;
+    for (int i = 0; i < plan->n_ops && optimizer; i++) {
+        update_bytes += sm_op_is_update(plan, &plan->ops[i]) ? sm_op_bytes(plan, &plan->ops[i]) : 0;
     }
-    return seconds * 1e9;
+    return 1e9 * (sm_pass_flops(plan, pass, n_accum) / peak_flops + (optimizer ? update_bytes / peak_bandwidth : 0));
 }
 
 // --- attribution -----------------------------------------------------------------------------
@@ -149,17 +135,6 @@ static void new_op_times(const sm_plan *plan, sm_integers *times) {
     *times = (sm_integers){sm_malloc((size_t)plan->n_ops * sizeof(*times->values) + 1), plan->n_ops};
 }
 
-// Preemption seldom hits the same op in all steps.
-static void take_least(const int64_t *op_ns, int n_steps, sm_integers *least) {
-    for (int64_t i = 0; i < least->n; i++) {
-        least->values[i] = op_ns[i];
-        for (int step = 1; step < n_steps; step++) {
-            int64_t other = op_ns[step * least->n + i];
-            least->values[i] = other < least->values[i] ? other : least->values[i];
-        }
-    }
-}
-
 void sm_pass_attribute(sm_row *row, const sm_plan *plan, const int64_t *walls_ns, const int64_t *op_ns, int n_steps) {
     if (n_steps == 0) {
         return;
@@ -168,8 +143,15 @@ void sm_pass_attribute(sm_row *row, const sm_plan *plan, const int64_t *walls_ns
     const int64_t *ops = op_ns + (size_t)step * (size_t)plan->n_ops;
     new_op_times(plan, &row->op_ns);
     new_op_times(plan, &row->op_least_ns);
-    memcpy(row->op_ns.values, ops, (size_t)plan->n_ops * sizeof(*ops));
-    take_least(op_ns, n_steps, &row->op_least_ns);
+    for (int i = 0; i < plan->n_ops; i++) {
+        int64_t least_ns = op_ns[i];
+        for (int other = 1; other < n_steps; other++) { // preemption seldom hits the same op in all steps
+            const int64_t other_ns = op_ns[other * plan->n_ops + i];
+            least_ns = other_ns < least_ns ? other_ns : least_ns;
+        }
+        row->op_ns.values[i] = ops[i];
+        row->op_least_ns.values[i] = least_ns;
+    }
 
     int64_t by_phase_ns[SM_PHASE_COUNT];
     sm_pass_phase_sums(plan, ops, by_phase_ns);
@@ -206,79 +188,50 @@ static void set_times(sm_row *row, const sm_stats *s) {
     row->stddev_ns = whole(s->stddev);
 }
 
-// An attribution step contains a sample only if that is a stretch of wall-clock time.
-static void set_attribution_percent(sm_row *row, sm_pass_type pass) {
-    if (row->attribution_ns != SM_ABSENT && !sm_pass_is_op_time(pass)) {
-        row->attribution_percent = 100 * ((double)row->attribution_ns / (double)row->median_ns - 1);
-    }
-}
-
-static sm_status set_rates(sm_row *row, double n_tokens, double median_ns) {
-    int64_t n = row->samples_ns.n;
+static void set_rates(sm_row *row, double n_tokens, double median_ns) {
+    const int64_t n = row->samples_ns.n;
     free(row->samples_ts.values);
-    row->samples_ts = (sm_reals){sm_malloc((size_t)n * sizeof(double)), 0};
+    row->samples_ts = (sm_reals){sm_malloc((size_t)n * sizeof(double)), n};
     for (int64_t i = 0; i < n; i++) {
         row->samples_ts.values[i] = n_tokens * 1e9 / (double)row->samples_ns.values[i];
     }
-    row->samples_ts.n = n;
-    sm_stats rates;
-    SM_TRY(sm_stats_compute_real(row->samples_ts.values, n, &rates));
+    const sm_stats rates = sm_stats_of_reals(row->samples_ts.values, n);
     row->avg_ts = rates.mean;
     row->stddev_ts = rates.stddev;
     row->median_ts = n_tokens * 1e9 / median_ns;
-    return SM_OK;
 }
 
-// Counts positions of real tokens, and of padding.
-static void set_token_rates(sm_row *row, const sm_plan *plan, int n_accum) {
+void sm_pass_summarize(sm_row *row, const sm_plan *plan, sm_pass_type pass, int n_accum) {
+    const double ideal_ns = sm_pass_ideal_ns(plan, pass, n_accum, row->peak_flops, row->peak_bandwidth);
+    row->flops = sm_pass_flops(plan, pass, n_accum);
+    row->bytes = sum_over_ops(plan, pass, n_accum, sm_op_mean_bytes); // if each op touches its operands once
+    row->ideal_ns = whole(ideal_ns);
+    if (row->samples_ns.n == 0) {
+        return;
+    }
+    const sm_stats times = sm_stats_of(row->samples_ns.values, row->samples_ns.n);
+    set_times(row, &times);
+    // An attribution step contains a sample only if that is a stretch of wall-clock time, which has time beyond its ops.
+    if (row->attribution_ns != SM_ABSENT && !sm_pass_is_op_time(pass)) {
+        row->attribution_percent = 100 * ((double)row->attribution_ns / (double)row->median_ns - 1);
+        row->overhead_ns = row->median_ns - (row->attribution_ns - row->phases.unaccounted_ns);
+    }
+    set_rates(row, sm_pass_tokens(plan, n_accum), times.median);
     row->real_tokens = sm_pass_tokens(plan, n_accum);
     row->padded_tokens = (double)plan->B * (double)plan->T * micro_batches(plan, n_accum) - row->real_tokens;
     row->real_tokens_per_s = row->median_ts;
     row->padded_tokens_per_s = row->median_ts * row->padded_tokens / row->real_tokens;
     row->attended_pairs = plan->attended_pairs > 0 ? plan->attended_pairs : NAN;
-}
-
-// Means of the two parts of pass type separate; nothing for other types.
-static sm_status set_parts(sm_row *row) {
-    if (row->samples_forward_ns.n == 0) {
-        return SM_OK;
+    if (row->samples_forward_ns.n > 0) { // the two parts of pass type separate
+        const sm_stats forward = sm_stats_of(row->samples_forward_ns.values, row->samples_forward_ns.n);
+        const sm_stats backward = sm_stats_of(row->samples_backward_ns.values, row->samples_backward_ns.n);
+        row->forward_avg_ns = whole(forward.mean);
+        row->forward_stddev_ns = whole(forward.stddev);
+        row->backward_avg_ns = whole(backward.mean);
+        row->backward_stddev_ns = whole(backward.stddev);
     }
-    sm_stats part;
-    SM_TRY(sm_stats_compute(row->samples_forward_ns.values, row->samples_forward_ns.n, &part));
-    row->forward_avg_ns = whole(part.mean);
-    row->forward_stddev_ns = whole(part.stddev);
-    SM_TRY(sm_stats_compute(row->samples_backward_ns.values, row->samples_backward_ns.n, &part));
-    row->backward_avg_ns = whole(part.mean);
-    row->backward_stddev_ns = whole(part.stddev);
-    return SM_OK;
-}
-
-// A sample that is a sum of op times has no time beyond them.
-static void set_overhead(sm_row *row, sm_pass_type pass) {
-    if (row->attribution_ns != SM_ABSENT && !sm_pass_is_op_time(pass)) {
-        row->overhead_ns = row->median_ns - (row->attribution_ns - row->phases.unaccounted_ns);
-    }
-}
-
-sm_status sm_pass_summarize(sm_row *row, const sm_plan *plan, sm_pass_type pass, int n_accum) {
-    double ideal_ns = sm_pass_ideal_ns(plan, pass, n_accum, row->peak_flops, row->peak_bandwidth);
-    row->flops = sm_pass_flops(plan, pass, n_accum);
-    row->bytes = pass_bytes(plan, pass, n_accum);
-    row->ideal_ns = whole(ideal_ns);
-    if (row->samples_ns.n == 0) {
-        return SM_OK;
-    }
-    sm_stats times;
-    SM_TRY(sm_stats_compute(row->samples_ns.values, row->samples_ns.n, &times));
-    set_times(row, &times);
-    set_attribution_percent(row, pass);
-    set_overhead(row, pass);
-    SM_TRY(set_rates(row, sm_pass_tokens(plan, n_accum), times.median));
-    set_token_rates(row, plan, n_accum);
-    SM_TRY(set_parts(row));
-    SM_TRY(sm_judge_samples(row, &times));
+    sm_judge_samples(row, &times);
     row->mfu = row->peak_flops > 0 ? row->flops / (times.median * 1e-9 * row->peak_flops) : NAN;
     row->step_efficiency = ideal_ns / times.median;
     sm_judge_peak(row);
-    return SM_OK;
 }

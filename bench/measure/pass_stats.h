@@ -17,7 +17,7 @@ void sm_pass_phase_sums(const sm_plan *plan, const int64_t *op_ns, int64_t by_ph
 void sm_pass_attribute(sm_row *row, const sm_plan *plan, const int64_t *walls_ns, const int64_t *op_ns, int n_steps);
 
 // Fills all figures that depend on samples_ns and the peaks: statistics, tokens/s, FLOPs, mfu, efficiency.
-sm_status sm_pass_summarize(sm_row *row, const sm_plan *plan, sm_pass_type pass, int n_accum);
+void sm_pass_summarize(sm_row *row, const sm_plan *plan, sm_pass_type pass, int n_accum);
 
 // Facts about a sample that show how far to rely on its median. Part of the harness.
 
@@ -28,7 +28,7 @@ enum { SM_P95_MIN_SAMPLES = 20, SM_P99_MIN_SAMPLES = 100 };
 // Fills noise_percent, p95_ns, p99_ns, drift_percent, drift_p and bimodality of a row with samples; `stats` are theirs.
 // Warns of drift (2% or more over the sample, p < 0.01), of two modes, of outliers (3 or more, and a tenth of the
 // sample), and of noise.
-sm_status sm_judge_samples(sm_row *row, const sm_stats *stats);
+void sm_judge_samples(sm_row *row, const sm_stats *stats);
 
 // Compares the losses of the measured steps with those of the checked ones among them: the first two and the last.
 // SM_ERR_MISMATCH if one is further outside of their range than that is wide and than losses vary from batch to batch.

@@ -75,7 +75,7 @@ static sm_status read_loss(const sm_stepper *s, double *loss) {
 // The workload's own step.
 static sm_status run_own(sm_stepper *s, int64_t *op_ns, int64_t *elapsed_ns, double *loss) {
     const int64_t begin_ns = sm_now_ns();
-    SM_TRY(s->workload->run_step(s->workload->ctx, s->session, s->n_steps, op_ns, elapsed_ns, loss));
+    SM_TRY(s->workload->run_step(s->workload->loop, s->n_steps, op_ns, elapsed_ns, loss));
     const int64_t end_ns = sm_now_ns();
     wait_for_share(begin_ns);
     *elapsed_ns += sm_now_ns() - end_ns;

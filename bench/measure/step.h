@@ -42,16 +42,18 @@ typedef struct {
     // update_check and update_error. Never NULL.
     sm_status (*after_update)(void *ctx, sm_session *session, sm_row *row);
 
-    // Whether its prepared data have reached a steady state; warm-up continues until then. NULL: always.
-    bool (*is_settled)(void *ctx);
+    // Of a training loop (bench/loop), by `loop`; otherwise NULL.
+    void *loop;
 
-    // Discards the last n steps of run_step: they used data prepared earlier. NULL if is_settled is.
-    void (*forget)(void *ctx, int64_t n);
+    // Whether its prepared data have reached a steady state; warm-up continues until then.
+    bool (*is_settled)(void *loop);
+
+    // Discards the last n steps of run_step: they used data prepared earlier.
+    void (*forget)(void *loop, int64_t n);
 
     // Runs a step that is not checked, number `step`, with its own batches instead of next_batch, and times all of it;
-    // op_ns as in sm_step_run. NULL: the step of this file.
-    sm_status (*run_step)(void *ctx, sm_session *session, int64_t step, int64_t *op_ns, int64_t *elapsed_ns,
-                          double *loss);
+    // op_ns as in sm_step_run.
+    sm_status (*run_step)(void *loop, int64_t step, int64_t *op_ns, int64_t *elapsed_ns, double *loss);
 } sm_workload;
 
 enum { SM_CHECKED_STEPS = 2 }; // the first ones; their batches come from next_batch

@@ -98,8 +98,8 @@ json_t *sm_profile_records(const sm_profile *profile, json_t *context);
 // The attribution step as a trace in Chrome's format, which ui.perfetto.dev and chrome://tracing read: an event
 // an op (ph "X", ts and dur in microseconds, args with its work), and a counter of the bytes that are
 // alive (ph "C"). Ops lie end to end in the order of execution: their lengths are measured, their places
-// follow; what no op took comes last. `category`: "cpu_op" or "kernel". The caller owns *trace.
-void sm_profile_trace(const sm_profile_input *input, const char *category, const char *device, json_t **trace);
+// follow; what no op took comes last. `category`: "cpu_op" or "kernel". The caller owns it.
+json_t *sm_profile_trace(const sm_profile_input *input, const char *category, const char *device);
 
 // The least time that a device's measured ceilings allow an op: its FLOPs at the peak of arithmetic, or
 // its bytes at a bandwidth: memory's, as in a step, or, if it runs repeatedly by itself, that of arrays as large as its
@@ -123,7 +123,7 @@ void sm_trace_span(json_t *events, const char *name, const char *category, int t
                    int64_t elapsed_ns, json_t *args);
 void sm_trace_counter(json_t *events, const char *name, int track, int64_t start_ns, json_t *args); // from this time on
 
-// The complete trace; the caller owns *trace.
-void sm_trace_make(json_t *events, json_t **trace);
+// The complete trace, which takes the events over; the caller owns it.
+json_t *sm_trace_make(json_t *events);
 
 #endif

@@ -37,7 +37,7 @@ static sm_status make_loops(const sm_report_rows *report, json_t *loops) {
         json_t *records = NULL;
         if (is_loop(row)) {
             const sm_report_row *baseline = baseline_of(report, row);
-            SM_TRY(sm_loop_records(row->json, baseline != NULL ? baseline->json : NULL, &records));
+            records = sm_loop_records(row->json, baseline != NULL ? baseline->json : NULL);
             json_array_append_new(loops, json_pack("{s:i, s:o, s:o}", "row", row->index, "baseline",
                                                    baseline != NULL ? json_integer(baseline->index) : json_null(),
                                                    "phases", sm_page_table(&sm_loop_table, records)));
@@ -55,7 +55,7 @@ static json_t *best_of(const json_t *records) {
     json_array_foreach((json_t *)records, i, record) {
         const char *topic = sm_rows_text(record, "topic");
         if (strcmp(topic, "break-even") != 0 &&
-            (strcmp(topic, sm_contests[0].topic) == 0 || sm_rows_text(record, "configuration")[0] != '\0')) {
+            (strcmp(topic, "fastest") == 0 || sm_rows_text(record, "configuration")[0] != '\0')) {
             json_array_append(best, record);
         }
     }
@@ -73,7 +73,7 @@ sm_status sm_report_write(const sm_rows *rows, const sm_costs *costs, unsigned h
     json_t *contexts = json_array();
     sm_status status = SM_OK;
     sm_report_rows_make(rows->rows, &report);
-    SM_TRY_GOTO(sm_recommend(rows->rows, &recommended));
+    recommended = sm_recommend(rows->rows);
     SM_TRY_GOTO(sm_bundle_published(&published));
     SM_TRY_GOTO(make_loops(&report, loops));
     sm_report_answer(&report, costs, text, reason);

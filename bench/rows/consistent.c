@@ -23,23 +23,23 @@ static const double most_op_time = 20;
 static const double op_time_slack_ns = 5e6;
 
 // Fields that rules name often. NaN: not there, and no comparison holds.
-#define FIGURES(X)                                                                                           \
-    X(median_ns)                                                                                             \
-    X(median_ts)                                                                                             \
-    X(avg_ns)                                                                                                \
-    X(max_ns)                                                                                                \
-    X(ci95_hi_ns)                                                                                            \
-    X(n_batch)                                                                                               \
-    X(n_seq)                                                                                                 \
-    X(n_accum)                                                                                               \
-    X(real_tokens)                                                                                           \
-    X(padded_tokens)                                                                                         \
-    X(energy_j)                                                                                              \
-    X(n_layer)                                                                                               \
-    X(n_head)                                                                                                \
-    X(d_model) X(d_ff) X(vocab) X(n_ctx) X(model_n_params) X(attribution_ns) X(flops) X(bytes) X(peak_flops) \
-        X(peak_bandwidth) X(ideal_ns) X(n_threads) X(peak_rss_bytes) X(device_peak_bytes) X(loss_checked)    \
-            X(loss_reference)
+#define FIGURES(X)                                                                                                  \
+    X(median_ns)                                                                                                    \
+    X(median_ts)                                                                                                    \
+    X(avg_ns)                                                                                                       \
+    X(max_ns)                                                                                                       \
+    X(ci95_hi_ns)                                                                                                   \
+    X(n_batch)                                                                                                      \
+    X(n_seq)                                                                                                        \
+    X(n_accum)                                                                                                      \
+    X(real_tokens)                                                                                                  \
+    X(padded_tokens)                                                                                                \
+    X(energy_j)                                                                                                     \
+    X(n_layer)                                                                                                      \
+    X(n_head)                                                                                                       \
+    X(d_model)                                                                                                      \
+    X(d_ff) X(vocab) X(n_ctx) X(model_n_params) X(attribution_ns) X(flops) X(bytes) X(peak_flops) X(peak_bandwidth) \
+        X(ideal_ns) X(n_threads) X(peak_rss_bytes) X(device_peak_bytes) X(loss_checked) X(loss_reference)
 
 typedef struct {
     const json_t *row;
@@ -138,14 +138,11 @@ static bool is_other_percentile(const audit *a, const char *field, double p) {
 
 static bool order_differs(const audit *a) {
     int64_t *samples = sm_malloc(a->n * sizeof(*samples));
-    sm_trend trend = {NAN, NAN};
-    sm_modes modes = {.distance = NAN};
-    for (size_t i = 0; samples != NULL && i < a->n; i++) {
+    for (size_t i = 0; i < a->n; i++) {
         samples[i] = (int64_t)a->samples[i];
     }
-    if (sm_steady_trend(samples, (int64_t)a->n, &trend) == SM_OK) {
-        (void)sm_steady_modes(samples, (int64_t)a->n, &modes); // without memory nothing is compared
-    }
+    const sm_trend trend = sm_steady_trend(samples, (int64_t)a->n);
+    const sm_modes modes = sm_steady_modes(samples, (int64_t)a->n);
     free(samples);
     return differs(a, "drift_percent", trend.percent, rounding) || differs(a, "drift_p", trend.p, rounding) ||
            differs(a, "bimodality", modes.distance, rounding);
@@ -153,7 +150,6 @@ static bool order_differs(const audit *a) {
 
 // Replaces the samples by their rates.
 static bool rates_differ(audit *a) {
-    sm_stats s;
     const size_t n_rates = size_of(a, "samples_ts");
     REFUSE_IF(n_rates != 0 && n_rates != a->n, a, "it has %zu samples_ns and %zu samples_ts", a->n, n_rates);
     for (size_t i = 0; i < a->n; i++) {
@@ -162,13 +158,13 @@ static bool rates_differ(audit *a) {
         REFUSE_IF(n_rates > 0 && fabs(rate / a->samples[i] - 1) > rounding, a,
                   "number %zu of samples_ts is %.6g, where samples_ns give %.6g", i + 1, rate, a->samples[i]);
     }
-    return sm_stats_compute_real(a->samples, (int64_t)a->n, &s) == SM_OK &&
-           (differs(a, "avg_ts", s.mean, 0) || differs(a, "stddev_ts", s.stddev, rounding * s.mean));
+    const sm_stats s = sm_stats_of_reals(a->samples, (int64_t)a->n);
+    return differs(a, "avg_ts", s.mean, 0) || differs(a, "stddev_ts", s.stddev, rounding * s.mean);
 }
 
 static bool samples_differ(audit *a) {
-    sm_stats s;
-    if (a->n == 0 || sm_stats_compute_real(a->samples, (int64_t)a->n, &s) != SM_OK) {
+    const sm_stats s = sm_stats_of_reals(a->samples, (int64_t)a->n);
+    if (a->n == 0) {
         return false;
     }
     const double noise = sm_steady_noise_percent(&s);
@@ -196,13 +192,10 @@ static bool samples_differ(audit *a) {
 static bool array_differs(const audit *a, const char *array, const char *sum, const char *mean, const char *deviation) {
     double *values = NULL;
     size_t n = 0;
-    sm_stats s;
     sm_rows_samples(a->row, array, &values, &n);
-    const bool found =
-        n > 0 && sm_stats_compute_real(values, (int64_t)n, &s) == SM_OK &&
-        (differs(a, sum, s.mean * (double)n, 1) || differs(a, mean, s.mean, 1) || differs(a, deviation, s.stddev, 1));
+    const sm_stats s = sm_stats_of_reals(values, (int64_t)n);
     free(values);
-    return found;
+    return differs(a, sum, s.mean * (double)n, 1) || differs(a, mean, s.mean, 1) || differs(a, deviation, s.stddev, 1);
 }
 
 static bool has_speed(const audit *a) { return a->median_ns > 0 || a->median_ts > 0 || number(a, "avg_ts") > 0; }

@@ -131,45 +131,37 @@ void sm_rows_samples(const json_t *row, const char *name, double **values, size_
 // --- figures that older rows and other programs leave out ------------------------------------
 
 // Times are whole nanoseconds.
-static int fill_in(json_t *row, const char *name, double value) {
+static void fill_in(json_t *row, const char *name, double value) {
     size_t length = strlen(name);
     bool is_time = length > 3 && strcmp(name + length - 3, "_ns") == 0;
     const json_t *there = json_object_get(row, name);
-    if ((there != NULL && !json_is_null(there)) || !isfinite(value)) {
-        return 0;
+    if ((there == NULL || json_is_null(there)) && isfinite(value)) {
+        json_object_set_new(row, name, is_time ? sm_json_integer(llround(value)) : json_real(value));
     }
-    return json_object_set_new(row, name, is_time ? sm_json_integer(llround(value)) : json_real(value));
 }
 
 // From the samples where there are any; else the mean stands for the median.
-static sm_status complete(json_t *row) {
+static void complete(json_t *row) {
     double *values = NULL;
     size_t n = 0;
-    sm_status status = SM_OK;
     sm_rows_samples(row, "samples_ns", &values, &n);
-    if (n > 0) {
-        sm_stats stats;
-        SM_TRY_GOTO(sm_stats_compute_real(values, (int64_t)n, &stats));
-        fill_in(row, "median_ns", stats.median);
-        fill_in(row, "mad_ns", stats.mad);
-        fill_in(row, "q1_ns", stats.q1);
-        fill_in(row, "q3_ns", stats.q3);
-        fill_in(row, "min_ns", stats.min);
-        fill_in(row, "max_ns", stats.max);
-        fill_in(row, "avg_ns", stats.mean);
-        fill_in(row, "stddev_ns", stats.stddev);
-        fill_in(row, "ci95_lo_ns", stats.ci95_lo);
-        fill_in(row, "ci95_hi_ns", stats.ci95_hi);
-    }
+    const sm_stats s = sm_stats_of_reals(values, (int64_t)n);
+    free(values);
+    fill_in(row, "median_ns", s.median);
+    fill_in(row, "mad_ns", s.mad);
+    fill_in(row, "q1_ns", s.q1);
+    fill_in(row, "q3_ns", s.q3);
+    fill_in(row, "min_ns", s.min);
+    fill_in(row, "max_ns", s.max);
+    fill_in(row, "avg_ns", s.mean);
+    fill_in(row, "stddev_ns", s.stddev);
+    fill_in(row, "ci95_lo_ns", s.ci95_lo);
+    fill_in(row, "ci95_hi_ns", s.ci95_hi);
     fill_in(row, "median_ns", sm_json_number(row, "avg_ns"));
-    double n_accum = sm_json_number(row, "n_accum");
-    double n_tokens = sm_json_number(row, "n_batch") * sm_json_number(row, "n_seq") * (n_accum > 0 ? n_accum : 1);
+    const double n_accum = sm_json_number(row, "n_accum");
+    const double n_tokens = sm_json_number(row, "n_batch") * sm_json_number(row, "n_seq") * (n_accum > 0 ? n_accum : 1);
     fill_in(row, "median_ts", n_tokens / (sm_json_number(row, "median_ns") * 1e-9));
     fill_in(row, "median_ts", sm_json_number(row, "avg_ts"));
-    status = SM_OK;
-cleanup:
-    free(values);
-    return status;
 }
 
 // --- text --------------------------------------------------------------------------------
@@ -279,7 +271,7 @@ static sm_status take_row(reader *r, json_t *row, size_t line) {
     if (contradiction[0] != '\0' && r->n_contradictory++ < WARNINGS_OF_A_KIND) {
         warn(r, "%s: line %zu contradicts itself, and its figures do not count: %s", r->name, line, contradiction);
     }
-    SM_TRY(complete(row));
+    complete(row);
     json_array_append(r->rows, row);
     return SM_OK;
 }

@@ -143,10 +143,9 @@ static int set_whole(json_t *object, const char *name, int64_t value) {
 // The distribution of step times.
 static sm_status set_step_times(const maker *m, const part *p, json_t *object) {
     const double n = (double)(p->end - p->begin);
-    sm_stats stats;
     set_real(object, "step_time_mean_sec", p->timed_s / n);
     set_real(object, "step_time_mean_ci95_half_sec", mean_half_width(m, p, step_time));
-    SM_TRY(sm_stats_compute_real(m->series, (int64_t)n, &stats));
+    const sm_stats stats = sm_stats_of_reals(m->series, (int64_t)n);
     set_real(object, "step_time_min_sec", stats.min);
     set_real(object, "step_time_p50_sec", stats.median);
     set_real(object, "step_time_p95_sec", stats.p95);

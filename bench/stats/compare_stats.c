@@ -4,18 +4,14 @@
 // reject, with k from the distribution of that number where there is no difference.
 #include "bench/stats/compare_stats.h"
 
+#include "bench/stats/stats.h"
+
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 
-static const size_t largest_set = (size_t)1 << 26;
+enum { MOST_VALUES = 8192 }; // of a side; of more every second, third, ... one is taken
 static const double power = 0.8;
-
-static int compare_doubles(const void *a, const void *b) {
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 static double normal_tail(double z) { return 0.5 * erfc(z / sqrt(2)); }
 
@@ -54,58 +50,48 @@ static void accumulate(double *ways, size_t n, double n_all) {
 }
 
 // Ranks 1..n are each in the sum or not: 2^n sums, all as likely.
-static sm_status signed_rank_distribution(size_t n, size_t n_set, distribution *d) {
+static distribution signed_rank_distribution(size_t n, size_t n_set) {
     double count = (double)n;
-    *d = (distribution){NULL, (double)n_set / 2, sqrt(count * (count + 1) * (2 * count + 1) / 24)};
+    distribution d = {NULL, (double)n_set / 2, sqrt(count * (count + 1) * (2 * count + 1) / 24)};
     if (n > SM_COMPARE_EXACT) {
-        return SM_OK;
+        return d;
     }
-    d->exact = calloc(n_set + 1, sizeof(*d->exact));
-    if (d->exact == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory to compare %zu pairs", n);
-    }
-    d->exact[0] = 1;
+    d.exact = sm_calloc(n_set + 1, sizeof(*d.exact));
+    d.exact[0] = 1;
     for (size_t rank = 1; rank <= n; rank++) {
         for (size_t s = n_set; s >= rank; s--) {
-            d->exact[s] += d->exact[s - rank];
+            d.exact[s] += d.exact[s - rank];
         }
     }
-    accumulate(d->exact, n_set + 1, exp2(count));
-    return SM_OK;
+    accumulate(d.exact, n_set + 1, exp2(count));
+    return d;
 }
 
 // How many of the C(n_a + n_b, n_a) orders have s of the pairs (a, b) inverted: the coefficients
 // of the Gaussian binomial, prod over i of (1 - q^(n_b + i)) / (1 - q^i). A coefficient depends
 // only on those before it, so the small ones, which matter, are exact.
-static sm_status rank_sum_distribution(size_t n_a, size_t n_b, distribution *d) {
+static distribution rank_sum_distribution(size_t n_a, size_t n_b) {
     size_t n_set = n_a * n_b;
     double all = (double)n_a + (double)n_b;
-    *d = (distribution){NULL, (double)n_set / 2, sqrt((double)n_set * (all + 1) / 12)};
+    distribution d = {NULL, (double)n_set / 2, sqrt((double)n_set * (all + 1) / 12)};
     if (n_a > SM_COMPARE_EXACT || n_b > SM_COMPARE_EXACT) {
-        return SM_OK;
+        return d;
     }
-    d->exact = calloc(n_set + 1, sizeof(*d->exact));
-    if (d->exact == NULL) {
-        return sm_fail(SM_ERR_OOM, "no memory to compare %zu and %zu values", n_a, n_b);
-    }
-    d->exact[0] = 1;
+    d.exact = sm_calloc(n_set + 1, sizeof(*d.exact));
+    d.exact[0] = 1;
     for (size_t i = 1; i <= n_a; i++) {
         for (size_t s = n_set; s >= n_b + i; s--) {
-            d->exact[s] -= d->exact[s - n_b - i];
+            d.exact[s] -= d.exact[s - n_b - i];
         }
         for (size_t s = i; s <= n_set; s++) {
-            d->exact[s] += d->exact[s - i];
+            d.exact[s] += d.exact[s - i];
         }
     }
-    accumulate(d->exact, n_set + 1, exp(lgamma(all + 1) - lgamma((double)n_a + 1) - lgamma((double)n_b + 1)));
-    return SM_OK;
+    accumulate(d.exact, n_set + 1, exp(lgamma(all + 1) - lgamma((double)n_a + 1) - lgamma((double)n_b + 1)));
+    return d;
 }
 
 // --- estimate, interval, p ---------------------------------------------------------------------
-
-static double median_of(const double *sorted, size_t n) {
-    return n % 2 == 1 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
-}
 
 // The largest k, counted from 1, for which the k-th and the k-th last difference bound an
 // interval of 1 - alpha; 0 when there is none.
@@ -130,66 +116,57 @@ static double two_sided_p(const distribution *d, const double *set, size_t n_set
     return fmin(1, 2 * at_most(d, smaller));
 }
 
-static void conclude(double *set, size_t n_set, const distribution *d, double alpha, sm_difference *difference) {
-    qsort(set, n_set, sizeof(*set), compare_doubles);
-    size_t k = interval_rank(d, n_set, alpha);
-    difference->estimate = median_of(set, n_set);
-    difference->has_interval = k > 0;
-    difference->lo = k > 0 ? set[k - 1] : NAN;
-    difference->hi = k > 0 ? set[n_set - k] : NAN;
-    difference->p_value = two_sided_p(d, set, n_set);
+// Frees the set and the distribution.
+static sm_difference conclude(double *set, size_t n_set, distribution d, double alpha) {
+    sm_sort(set, (int64_t)n_set);
+    const size_t k = interval_rank(&d, n_set, alpha);
+    sm_difference difference = {.estimate = sm_stats_quantile(set, (int64_t)n_set, 0.5),
+                                .has_interval = k > 0,
+                                .lo = k > 0 ? set[k - 1] : NAN,
+                                .hi = k > 0 ? set[n_set - k] : NAN,
+                                .p_value = two_sided_p(&d, set, n_set)};
     // Half the interval is z standard errors; what is seen with that power is z + z_power of them.
-    double z = sm_normal_two_sided(alpha);
-    double z_power = sm_normal_two_sided(2 * (1 - power));
-    difference->detectable = (difference->hi - difference->lo) / 2 * (1 + z_power / z);
+    const double z = sm_normal_two_sided(alpha);
+    const double z_power = sm_normal_two_sided(2 * (1 - power));
+    difference.detectable = (difference.hi - difference.lo) / 2 * (1 + z_power / z);
+    free(d.exact);
+    free(set);
+    return difference;
 }
 
-static sm_status new_set(size_t n_rows, size_t n_columns, double **set) {
-    if (n_rows == 0 || n_columns == 0) {
-        return sm_fail(SM_ERR_INVALID, "nothing to compare: a side has no values");
-    }
-    if (n_rows > largest_set / n_columns) {
-        return sm_fail(SM_ERR_INVALID, "too many values to compare: %zu and %zu", n_rows, n_columns);
-    }
-    *set = malloc(n_rows * n_columns * sizeof(**set));
-    return *set != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory to compare %zu and %zu values", n_rows, n_columns);
-}
+static const sm_difference nothing = {NAN, false, NAN, NAN, NAN, NAN};
 
-sm_status sm_compare_paired(const double *a, const double *b, size_t n, double alpha, sm_difference *difference) {
-    double *set = NULL;
-    distribution d = {NULL, 0, 0};
+static size_t stride_of(size_t n) { return (n + MOST_VALUES - 1) / MOST_VALUES; }
+
+sm_difference sm_compare_paired(const double *a, const double *b, size_t n, double alpha) {
+    const size_t stride = stride_of(n);
     size_t n_set = 0;
-    sm_status status = SM_OK;
-    SM_TRY_GOTO(new_set(n, n, &set));
-    for (size_t i = 0; i < n; i++) {
-        for (size_t j = i; j < n; j++) {
+    size_t n_taken = 0;
+    if (n == 0) {
+        return nothing;
+    }
+    double *set = sm_malloc((n / stride + 1) * (n / stride + 1) * sizeof(*set));
+    for (size_t i = 0; i < n; i += stride, n_taken++) {
+        for (size_t j = i; j < n; j += stride) {
             set[n_set++] = (log(b[i] / a[i]) + log(b[j] / a[j])) / 2;
         }
     }
-    SM_TRY_GOTO(signed_rank_distribution(n, n_set, &d));
-    conclude(set, n_set, &d, alpha, difference);
-cleanup:
-    free(d.exact);
-    free(set);
-    return status;
+    return conclude(set, n_set, signed_rank_distribution(n_taken, n_set), alpha);
 }
 
-sm_status sm_compare_unpaired(const double *a, size_t n_a, const double *b, size_t n_b, double alpha,
-                              sm_difference *difference) {
-    double *set = NULL;
-    distribution d = {NULL, 0, 0};
+sm_difference sm_compare_unpaired(const double *a, size_t n_a, const double *b, size_t n_b, double alpha) {
+    const size_t stride_a = stride_of(n_a);
+    const size_t stride_b = stride_of(n_b);
     size_t n_set = 0;
-    sm_status status = SM_OK;
-    SM_TRY_GOTO(new_set(n_a, n_b, &set));
-    for (size_t i = 0; i < n_a; i++) {
-        for (size_t j = 0; j < n_b; j++) {
+    size_t n_taken = 0;
+    if (n_a == 0 || n_b == 0) {
+        return nothing;
+    }
+    double *set = sm_malloc((n_a / stride_a + 1) * (n_b / stride_b + 1) * sizeof(*set));
+    for (size_t i = 0; i < n_a; i += stride_a, n_taken++) {
+        for (size_t j = 0; j < n_b; j += stride_b) {
             set[n_set++] = log(b[j] / a[i]);
         }
     }
-    SM_TRY_GOTO(rank_sum_distribution(n_a, n_b, &d));
-    conclude(set, n_set, &d, alpha, difference);
-cleanup:
-    free(d.exact);
-    free(set);
-    return status;
+    return conclude(set, n_set, rank_sum_distribution(n_taken, n_set / n_taken), alpha);
 }

@@ -29,10 +29,9 @@ typedef struct {
         detectable; // a true difference of this size would have been seen in 4 of 5 such samples; NaN without interval
 } sm_difference;
 
-// Values are positive. SM_ERR_INVALID when a side is empty or too large (over 2^26 pairs of values), SM_ERR_OOM.
-sm_status sm_compare_paired(const double *a, const double *b, size_t n, double alpha, sm_difference *difference);
-sm_status sm_compare_unpaired(const double *a, size_t n_a, const double *b, size_t n_b, double alpha,
-                              sm_difference *difference);
+// Values are positive. All NaN if a side is empty. Of more than 8192 values of a side every second, third, ... counts.
+sm_difference sm_compare_paired(const double *a, const double *b, size_t n, double alpha);
+sm_difference sm_compare_unpaired(const double *a, size_t n_a, const double *b, size_t n_b, double alpha);
 
 // z with P(|N(0,1)| > z) = alpha.
 double sm_normal_two_sided(double alpha);

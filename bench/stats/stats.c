@@ -13,7 +13,7 @@ static int compare_doubles(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static void sort(double *values, int64_t n) { qsort(values, (size_t)n, sizeof(*values), compare_doubles); }
+void sm_sort(double *values, int64_t n) { qsort(values, (size_t)n, sizeof(*values), compare_doubles); }
 
 double sm_stats_quantile(const double *sorted, int64_t n, double p) {
     double h = (double)(n - 1) * p;
@@ -79,67 +79,46 @@ double sm_stats_mean_ci95_half(const double *series, int64_t n) {
     return t * stddev_of(means, n_blocks, mean) / sqrt((double)n_blocks);
 }
 
-static int64_t count_outside(const double *values, int64_t n, double lo, double hi) {
-    int64_t count = 0;
-    for (int64_t i = 0; i < n; i++) {
-        count += values[i] < lo || values[i] > hi;
+// Takes `values` over: sorts them, then uses them up for the deviations.
+static sm_stats compute(double *values, int64_t n) {
+    sm_stats s = {0, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, 0};
+    if (n > 0) {
+        sm_sort(values, n);
+        s = (sm_stats){.n = n, .mean = mean_of(values, n), .min = values[0], .max = values[n - 1]};
+        s.stddev = stddev_of(values, n, s.mean);
+        s.q1 = sm_stats_quantile(values, n, 0.25);
+        s.median = sm_stats_quantile(values, n, 0.5);
+        s.q3 = sm_stats_quantile(values, n, 0.75);
+        s.p95 = sm_stats_quantile(values, n, 0.95);
+        const int64_t k = sm_stats_ci95_rank(n);
+        s.ci95_lo = k > 0 ? values[k - 1] : NAN;
+        s.ci95_hi = k > 0 ? values[n - k] : NAN;
+        const double reach = fence_iqr * (s.q3 - s.q1);
+        for (int64_t i = 0; i < n; i++) {
+            s.n_outliers += values[i] < s.q1 - reach || values[i] > s.q3 + reach;
+            values[i] = fabs(values[i] - s.median);
+        }
+        sm_sort(values, n);
+        s.mad = sm_stats_quantile(values, n, 0.5);
     }
-    return count;
+    free(values);
+    return s;
 }
 
-// `values` is sorted here, then used up for the deviations.
-static void compute(double *values, int64_t n, sm_stats *s) {
-    sort(values, n);
-    s->n = n;
-    s->mean = mean_of(values, n);
-    s->stddev = stddev_of(values, n, s->mean);
-    s->min = values[0];
-    s->q1 = sm_stats_quantile(values, n, 0.25);
-    s->median = sm_stats_quantile(values, n, 0.5);
-    s->q3 = sm_stats_quantile(values, n, 0.75);
-    s->p95 = sm_stats_quantile(values, n, 0.95);
-    s->max = values[n - 1];
-    int64_t k = sm_stats_ci95_rank(n);
-    s->ci95_lo = k > 0 ? values[k - 1] : NAN;
-    s->ci95_hi = k > 0 ? values[n - k] : NAN;
-    double reach = fence_iqr * (s->q3 - s->q1);
-    s->n_outliers = count_outside(values, n, s->q1 - reach, s->q3 + reach);
-    for (int64_t i = 0; i < n; i++) {
-        values[i] = fabs(values[i] - s->median);
-    }
-    sort(values, n);
-    s->mad = sm_stats_quantile(values, n, 0.5);
-}
-
-static sm_status new_values(int64_t n, double **values) {
-    if (n < 1) {
-        return sm_fail(SM_ERR_INVALID, "statistics of %lld samples: at least one is needed", (long long)n);
-    }
-    *values = (uint64_t)n <= SIZE_MAX / sizeof(**values) ? malloc((size_t)n * sizeof(**values)) : NULL;
-    if (*values == NULL) {
-        return sm_fail(SM_ERR_OOM, "statistics of %lld samples: no memory for a copy of them", (long long)n);
-    }
-    return SM_OK;
-}
-
-sm_status sm_stats_compute(const int64_t *samples, int64_t n, sm_stats *stats) {
-    double *values = NULL;
-    SM_TRY(new_values(n, &values));
+double *sm_reals_of(const int64_t *samples, int64_t n) {
+    double *values = sm_malloc((size_t)n * sizeof(*values) + 1);
     for (int64_t i = 0; i < n; i++) {
         values[i] = (double)samples[i];
     }
-    compute(values, n, stats);
-    free(values);
-    return SM_OK;
+    return values;
 }
 
-sm_status sm_stats_compute_real(const double *samples, int64_t n, sm_stats *stats) {
-    double *values = NULL;
-    SM_TRY(new_values(n, &values));
+sm_stats sm_stats_of(const int64_t *samples, int64_t n) { return compute(sm_reals_of(samples, n), n); }
+
+sm_stats sm_stats_of_reals(const double *samples, int64_t n) {
+    double *values = sm_malloc((size_t)n * sizeof(*values) + 1);
     for (int64_t i = 0; i < n; i++) {
         values[i] = samples[i];
     }
-    compute(values, n, stats);
-    free(values);
-    return SM_OK;
+    return compute(values, n);
 }

@@ -22,7 +22,7 @@
 
 #include <stdint.h>
 
-// All in the samples' unit. NaN where the sample is too small to say: stddev, ci95.
+// All in the samples' unit. NaN where the sample is too small to say: stddev, ci95; all without samples.
 typedef struct {
     int64_t n;
     double mean;
@@ -41,10 +41,15 @@ typedef struct {
 
 enum { SM_STATS_CI_MIN_SAMPLES = 6 };
 
-// Leaves `samples` in their order; sorts a copy of its own (8 n bytes). Samples up to 2^53 are
-// exact. SM_ERR_INVALID when n < 1, SM_ERR_OOM when there is no room for the copy.
-sm_status sm_stats_compute(const int64_t *samples, int64_t n, sm_stats *stats);
-sm_status sm_stats_compute_real(const double *samples, int64_t n, sm_stats *stats);
+// Leaves `samples` in their order; sorts a copy of its own (8 n bytes). Samples up to 2^53 are exact.
+sm_stats sm_stats_of(const int64_t *samples, int64_t n);
+sm_stats sm_stats_of_reals(const double *samples, int64_t n);
+
+// Ascending.
+void sm_sort(double *values, int64_t n);
+
+// A copy as reals, in the same order; the caller frees it.
+double *sm_reals_of(const int64_t *samples, int64_t n);
 
 // k of the interval above, counted from 1; 0 where n is too small for one.
 int64_t sm_stats_ci95_rank(int64_t n);

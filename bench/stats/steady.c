@@ -29,17 +29,6 @@ double sm_steady_noise_percent(const sm_stats *stats) {
     return stats->median > 0 ? 100 * (above > below ? above : below) / stats->median : NAN;
 }
 
-static int compare_doubles(const void *a, const void *b) {
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static sm_status new_doubles(int64_t n, double **values) {
-    *values = (uint64_t)n <= SIZE_MAX / sizeof(**values) ? malloc((size_t)n * sizeof(**values) + 1) : NULL;
-    return *values != NULL ? SM_OK : sm_fail(SM_ERR_OOM, "no memory for a copy of %lld samples", (long long)n);
-}
-
 // --- trend -----------------------------------------------------------------------------------
 
 // The sample as at most MAX_TREND_POINTS points, in order. `scratch` has room for n.
@@ -51,7 +40,7 @@ static int64_t make_points(const int64_t *samples, int64_t n, double *scratch, d
         for (int64_t i = first; i < end; i++) {
             scratch[i - first] = (double)samples[i];
         }
-        qsort(scratch, (size_t)(end - first), sizeof(*scratch), compare_doubles);
+        sm_sort(scratch, end - first);
         points[p] = sm_stats_quantile(scratch, end - first, 0.5);
     }
     return n_points;
@@ -61,7 +50,7 @@ static int64_t make_points(const int64_t *samples, int64_t n, double *scratch, d
 // their t(t-1)(2t+5) out of it. Sorts `points`.
 static double kendall_variance(double *points, int64_t n) {
     double variance = (double)n * (double)(n - 1) * (double)(2 * n + 5);
-    qsort(points, (size_t)n, sizeof(*points), compare_doubles);
+    sm_sort(points, n);
     for (int64_t first = 0; first < n;) {
         int64_t end = first + 1;
         while (end < n && points[end] == points[first]) {
@@ -74,40 +63,30 @@ static double kendall_variance(double *points, int64_t n) {
     return variance / 18;
 }
 
-// All pairs: their slopes into `slopes`, and ascents less descents.
-static int64_t compare_pairs(const double *points, int64_t n, double *slopes) {
-    int64_t score = 0;
-    int64_t pair = 0;
-    for (int64_t i = 0; i < n; i++) {
-        for (int64_t j = i + 1; j < n; j++) {
+sm_trend sm_steady_trend(const int64_t *samples, int64_t n) {
+    double points[MAX_TREND_POINTS];
+    const int64_t most_pairs = (int64_t)MAX_TREND_POINTS * (MAX_TREND_POINTS - 1) / 2;
+    if (n < SM_TREND_MIN_SAMPLES) {
+        return (sm_trend){NAN, NAN};
+    }
+    double *scratch = sm_malloc((size_t)(n > most_pairs ? n : most_pairs) * sizeof(*scratch));
+    const int64_t n_points = make_points(samples, n, scratch, points);
+    int64_t score = 0; // ascents less descents
+    int64_t n_pairs = 0;
+    for (int64_t i = 0; i < n_points; i++) {
+        for (int64_t j = i + 1; j < n_points; j++) {
             score += (points[j] > points[i]) - (points[j] < points[i]);
-            slopes[pair++] = (points[j] - points[i]) / (double)(j - i);
+            scratch[n_pairs++] = (points[j] - points[i]) / (double)(j - i);
         }
     }
-    return score;
-}
-
-sm_status sm_steady_trend(const int64_t *samples, int64_t n, sm_trend *trend) {
-    double points[MAX_TREND_POINTS];
-    double *scratch;
-    *trend = (sm_trend){NAN, NAN};
-    if (n < SM_TREND_MIN_SAMPLES) {
-        return SM_OK;
-    }
-    const int64_t most_pairs = (int64_t)MAX_TREND_POINTS * (MAX_TREND_POINTS - 1) / 2;
-    SM_TRY(new_doubles(n > most_pairs ? n : most_pairs, &scratch));
-    int64_t n_points = make_points(samples, n, scratch, points);
-    int64_t n_pairs = n_points * (n_points - 1) / 2;
-    int64_t score = compare_pairs(points, n_points, scratch);
-    qsort(scratch, (size_t)n_pairs, sizeof(*scratch), compare_doubles);
-    double rise = sm_stats_quantile(scratch, n_pairs, 0.5) * (double)(n_points - 1);
+    sm_sort(scratch, n_pairs);
+    const double rise = sm_stats_quantile(scratch, n_pairs, 0.5) * (double)(n_points - 1);
     free(scratch);
-    double variance = kendall_variance(points, n_points);
-    double median = sm_stats_quantile(points, n_points, 0.5); // sorted by now
-    trend->percent = median > 0 ? 100 * rise / median : NAN;
-    double distance = fabs((double)score) - 1; // continuity
-    trend->p = variance > 0 && distance > 0 ? erfc(distance / sqrt(2 * variance)) : 1;
-    return SM_OK;
+    const double variance = kendall_variance(points, n_points);
+    const double median = sm_stats_quantile(points, n_points, 0.5); // sorted by now
+    const double distance = fabs((double)score) - 1;                // continuity
+    return (sm_trend){.percent = median > 0 ? 100 * rise / median : NAN,
+                      .p = variance > 0 && distance > 0 ? erfc(distance / sqrt(2 * variance)) : 1};
 }
 
 // --- modes -----------------------------------------------------------------------------------
@@ -157,20 +136,15 @@ static void best_cut(const double *x, int64_t n, sm_modes *modes) {
     }
 }
 
-sm_status sm_steady_modes(const int64_t *samples, int64_t n, sm_modes *modes) {
-    double *values;
-    *modes = (sm_modes){NAN, NAN, NAN, NAN};
-    if (n < SM_MODES_MIN_SAMPLES) {
-        return SM_OK;
+sm_modes sm_steady_modes(const int64_t *samples, int64_t n) {
+    sm_modes modes = {NAN, NAN, NAN, NAN};
+    if (n >= SM_MODES_MIN_SAMPLES) {
+        double *values = sm_reals_of(samples, n);
+        sm_sort(values, n);
+        best_cut(values, n, &modes);
+        free(values);
     }
-    SM_TRY(new_doubles(n, &values));
-    for (int64_t i = 0; i < n; i++) {
-        values[i] = (double)samples[i];
-    }
-    qsort(values, (size_t)n, sizeof(*values), compare_doubles);
-    best_cut(values, n, modes);
-    free(values);
-    return SM_OK;
+    return modes;
 }
 
 bool sm_steady_is_bimodal(const sm_modes *modes) {

@@ -29,7 +29,7 @@ typedef struct {
 
 enum { SM_TREND_MIN_SAMPLES = 8 };
 
-sm_status sm_steady_trend(const int64_t *samples, int64_t n, sm_trend *trend);
+sm_trend sm_steady_trend(const int64_t *samples, int64_t n);
 
 // The best cut of the sorted sample into two groups (least squares), each of at least a fifth of
 // it. distance is Ashman's D = sqrt(2) (mean_hi - mean_lo) / sqrt(var_lo + var_hi): about 2.7
@@ -43,7 +43,7 @@ typedef struct {
 
 enum { SM_MODES_MIN_SAMPLES = 12 };
 
-sm_status sm_steady_modes(const int64_t *samples, int64_t n, sm_modes *modes);
+sm_modes sm_steady_modes(const int64_t *samples, int64_t n);
 
 // Beyond this distance, and with means more than 2% apart, a sample is called bimodal: samples of
 // 18 and more out of one normal, uniform or exponential population get there in less than 1%.

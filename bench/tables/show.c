@@ -2,6 +2,7 @@
 #include "bench/tables/show.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,12 +31,19 @@ void sm_text_spread(double percent, char text[32]) {
     }
 }
 
+void sm_append(char *text, size_t size_bytes, const char *format, ...) {
+    const size_t used = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + used, size_bytes - used, format, arguments);
+    va_end(arguments);
+}
+
 void sm_append_spread(double percent, char *text, size_t size_bytes) {
     char spread[32];
-    const size_t end = strlen(text);
     sm_text_spread(percent, spread);
-    if (spread[0] != '\0' && end > 0 && end < size_bytes) {
-        snprintf(text + end, size_bytes - end, " ± %s", spread);
+    if (spread[0] != '\0' && text[0] != '\0') {
+        sm_append(text, size_bytes, " ± %s", spread);
     }
 }
 
@@ -90,19 +98,20 @@ double sm_json_number(const json_t *record, const char *name) {
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-static void show_plain(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
-    const json_t *value = sm_json_get(record, column->name);
+void sm_text_value(const json_t *record, const char *name, char *text, size_t size_bytes) {
+    const json_t *value = sm_json_get(record, name);
     text[0] = '\0';
-    if (value == NULL || json_is_null(value)) {
-        return;
-    }
     if (json_is_string(value)) {
         snprintf(text, size_bytes, "%s", json_string_value(value));
-        return;
+    } else if (value != NULL && !json_is_null(value)) {
+        char *dumped = sm_json_dump(value);
+        snprintf(text, size_bytes, "%s", dumped);
+        free(dumped);
     }
-    char *dumped = sm_json_dump(value);
-    snprintf(text, size_bytes, "%s", dumped != NULL ? dumped : "");
-    free(dumped);
+}
+
+static void show_plain(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
+    sm_text_value(record, column->name, text, size_bytes);
 }
 
 void sm_show_real(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
@@ -146,9 +155,8 @@ void sm_show_percent(const json_t *record, const sm_column *column, char *text, 
 static void tell_unusual(const json_t *record, const char *name, const char *usual, char *text, size_t size_bytes) {
     const char *word = json_string_value(sm_json_get(record, name));
     const char *dot = strrchr(name, '.'); // of a nested object's field
-    const size_t used = strlen(text);
     if (word != NULL && strcmp(word, usual) != 0) {
-        snprintf(text + used, size_bytes - used, " %s=%s", dot != NULL ? dot + 1 : name, word);
+        sm_append(text, size_bytes, " %s=%s", dot != NULL ? dot + 1 : name, word);
     }
 }
 
@@ -164,8 +172,7 @@ void sm_text_mode(const json_t *record, char *text, size_t size_bytes) {
     tell_unusual(record, "padding", "none", text, size_bytes);
     tell_unusual(record, "loop.loader", "", text, size_bytes);
     const char *own = json_string_value(sm_json_get(record, "own_kernels"));
-    const size_t used = strlen(text);
-    snprintf(text + used, size_bytes - used, "%s%s", own != NULL ? " with " : "", own != NULL ? own : "");
+    sm_append(text, size_bytes, "%s%s", own != NULL ? " with " : "", own != NULL ? own : "");
 }
 
 void sm_text_precision(const json_t *record, char *text, size_t size_bytes) {
@@ -185,15 +192,5 @@ void sm_show_yes_no(const json_t *record, const sm_column *column, char *text, s
 }
 
 sm_show sm_show_by_type(sm_column_type type) {
-    switch (type) {
-    case SM_COLUMN_REAL: return sm_show_real;
-    case SM_COLUMN_BOOLEAN: return sm_show_yes_no;
-    case SM_COLUMN_INTEGER:
-    case SM_COLUMN_TEXT:
-    case SM_COLUMN_INTEGERS:
-    case SM_COLUMN_REALS:
-    case SM_COLUMN_JSON:
-    case SM_COLUMN_TYPE_COUNT: break;
-    }
-    return show_plain;
+    return type == SM_COLUMN_REAL ? sm_show_real : type == SM_COLUMN_BOOLEAN ? sm_show_yes_no : show_plain;
 }

@@ -15,8 +15,13 @@ void sm_text_mode(const json_t *record, char *text,
                   size_t size_bytes); // "fused", "fused recompute=block padding=max", "fused with OP=FILE"
 void sm_text_precision(const json_t *record, char *text, size_t size_bytes); // "bf16 (emulated)"
 
+void sm_text_value(const json_t *record, const char *name, char *text, size_t size_bytes); // as it is; "" if null
+
 // The ending of a noun after a number: "" after 1, otherwise "s".
 const char *sm_plural(size_t n);
+
+// Appends to a text, as far as there is room.
+void sm_append(char *text, size_t size_bytes, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 // Number under `name`; NaN if it is null or not a number.
 double sm_json_number(const json_t *record, const char *name);

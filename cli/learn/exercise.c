@@ -11,7 +11,7 @@
 #include "learn/exercise/exercise.h"
 #include "src/io/shell_word.h"
 
-#define TEXT(field, text, head) SM_TEXT(field, text, , .heading = head)
+#define TEXT(field, text, head) SM_TEXT(field, text, .heading = head)
 
 // --- the list --------------------------------------------------------------------------------------
 

@@ -15,14 +15,14 @@
 #include "learn/exercise/exercise.h"
 #include "src/io/shell_word.h"
 
-#define TEXT(field, text, head) SM_TEXT(field, text, , .heading = head)
+#define TEXT(field, text, head) SM_TEXT(field, text, .heading = head)
 
 static const sm_column progress_columns[] = {
     TEXT("exercise", "kind of op to write", "exercise"),
     TEXT("lesson", "that leads to it, in docs/course", "lesson"),
     TEXT("state", "right, wrong, or - where there is no file", "state"),
-    SM_INTEGER("n_right", "", "cases that are right", , .heading = "cases right"),
-    SM_INTEGER("n_cases", "", "cases", , .heading = "of"),
+    SM_INTEGER("n_right", "", "cases that are right", .heading = "cases right"),
+    SM_INTEGER("n_cases", "", "cases", .heading = "of"),
     TEXT("file", "that was checked", NULL),
     TEXT("wrong", "the first mistake, or how it ended", NULL),
     TEXT("why", "the known mistake that it looks like", "why"),

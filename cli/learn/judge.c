@@ -63,11 +63,7 @@ const sm_table cli_judge_table = {"judged", columns, (int)(sizeof(columns) / siz
 
 // How many times as fast as `other`, in logarithms.
 static sm_difference faster_than(const sm_exercise_time *mine, const sm_exercise_time *other) {
-    sm_difference d = {.estimate = NAN, .lo = NAN, .hi = NAN};
-    if (mine->n > 0 && mine->n == other->n) {
-        (void)!sm_compare_paired(mine->ns, other->ns, (size_t)mine->n, 0.05, &d);
-    }
-    return d;
+    return sm_compare_paired(mine->ns, other->ns, mine->n == other->n ? (size_t)mine->n : 0, 0.05);
 }
 
 static void set_ratio(json_t *record, const char *name, const sm_exercise_report *report,
@@ -85,15 +81,12 @@ static void set_ratio(json_t *record, const char *name, const sm_exercise_report
 
 static void set_times(json_t *record, const sm_exercise_report *report, const sm_exercise_time *against) {
     const bool is_timed = report->n_times > 0;
-    sm_stats stats = {.median = NAN, .ci95_lo = NAN, .ci95_hi = NAN};
     json_t *times = json_array();
     for (int i = 0; i < report->n_times; i++) {
         const double ns = sm_exercise_median(&report->times[i]);
         json_array_append_new(times, json_pack("{s:s, s:f}", "who", report->times[i].who, "ns", ns));
     }
-    if (is_timed) {
-        (void)!sm_stats_compute_real(report->times[0].ns, report->times[0].n, &stats);
-    }
+    const sm_stats stats = sm_stats_of_reals(report->times[0].ns, is_timed ? report->times[0].n : 0);
     sm_json_set_new(record, "flops", sm_json_real(is_timed ? report->flops : NAN));
     sm_json_set_new(record, "bytes", sm_json_real(is_timed ? report->bytes : NAN));
     sm_json_set_new(record, "ns", sm_json_real(stats.median));

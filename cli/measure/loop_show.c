@@ -117,10 +117,9 @@ static void note_reconciliation(const sm_row *row) {
 }
 
 sm_status cli_loop_show(const sm_row *row, const json_t *baseline, sm_format format) {
-    json_t *records = NULL;
     json_t *record = sm_row_to_json(row);
-    sm_status status = sm_loop_records(record, baseline, &records);
-    status = status == SM_OK ? sm_record_write_all(&sm_loop_table, format, stdout, records) : status;
+    json_t *records = sm_loop_records(record, baseline);
+    const sm_status status = sm_record_write_all(&sm_loop_table, format, stdout, records);
     json_decref(records);
     json_decref(record);
     print_speed(row);

@@ -53,19 +53,18 @@ void cli_loader_name(const sm_loader_settings *loader, char name[CLI_LOADER_NAME
     }
 }
 
-static sm_status open_loop(cli_loop_steps *s, const sm_train_stepper *stepper, const sm_workload *checks) {
+static void open_loop(cli_loop_steps *s, const sm_train_stepper *stepper, const sm_workload *checks) {
     char name[CLI_LOADER_NAME_SIZE];
     const sm_loader_settings *loader = &s->settings.loader;
     const bool is_inline = loader->kind == SM_LOADER_INLINE;
     cli_loader_name(loader, name);
-    return sm_loop_open(&(sm_loop_settings){.workload = checks,
-                                            .stepper = *stepper,
-                                            .loader = name,
-                                            .n_loader_threads = is_inline ? 0 : loader->n_threads,
-                                            .n_attribution = cli_loop_attribution(&s->options),
-                                            .log = s->log != NULL ? log_step : NULL,
-                                            .log_ctx = s->log},
-                        &s->loop);
+    s->loop = sm_loop_open(&(sm_loop_settings){.workload = checks,
+                                               .stepper = *stepper,
+                                               .loader = name,
+                                               .n_loader_threads = is_inline ? 0 : loader->n_threads,
+                                               .n_attribution = cli_loop_attribution(&s->options),
+                                               .log = s->log != NULL ? log_step : NULL,
+                                               .log_ctx = s->log});
 }
 
 sm_status cli_loop_steps_start(cli_loop_steps *s, sm_session *session, const sm_workload *checks, const sm_row *row) {
@@ -77,7 +76,7 @@ sm_status cli_loop_steps_start(cli_loop_steps *s, sm_session *session, const sm_
         (sm_schedule){.kind = SM_SCHEDULE_CONSTANT, .lr = s->settings.optimizer.lr, .n_steps = INT64_MAX};
     SM_TRY(sm_loader_open(&s->settings.loader, &s->share, SM_CHECKED_STEPS + 1, &s->loader));
     stepper.loader = s->loader;
-    SM_TRY(open_loop(s, &stepper, checks));
+    open_loop(s, &stepper, checks);
     return sm_utilisation_start("", row->gpu_info, &s->settings.background, sm_utilisation_interval_ns,
                                 &s->utilisation);
 }
@@ -90,12 +89,11 @@ void cli_loop_steps_enter(cli_loop_steps *steps, sm_stage stage) {
 }
 
 static sm_status write_trace(const cli_loop_steps *s, const sm_row *row) {
-    json_t *trace;
     const bool own_device = row->gpu_info[0] != '\0';
     if (s->options.out.trace == NULL || sm_comm_rank(s->settings.comm) != 0) {
         return SM_OK;
     }
-    sm_loop_trace(s->loop, s->settings.session->plan, own_device ? "kernel" : "cpu_op", row->device, &trace);
+    json_t *trace = sm_loop_trace(s->loop, s->settings.session->plan, own_device ? "kernel" : "cpu_op", row->device);
     sm_status status = cli_write_trace(trace, s->options.out.trace);
     json_decref(trace);
     return status;

@@ -111,9 +111,8 @@ cleanup:
 }
 
 static sm_status write_trace(const sm_profile_input *input, const sm_row *row, const char *path) {
-    json_t *trace;
     bool own_device = row->gpu_info[0] != '\0';
-    sm_profile_trace(input, own_device ? "kernel" : "cpu_op", row->device, &trace);
+    json_t *trace = sm_profile_trace(input, own_device ? "kernel" : "cpu_op", row->device);
     sm_status status = cli_write_trace(trace, path);
     json_decref(trace);
     return status;

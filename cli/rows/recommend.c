@@ -12,21 +12,11 @@
 #include "src/io/shell_word.h"
 
 sm_status cli_recommend_print(const json_t *rows, sm_format format, size_t *n) {
-    json_t *records = NULL;
-    sm_record_writer *writer = NULL;
-    size_t i;
-    json_t *record;
-    SM_TRY(sm_recommend(rows, &records));
+    json_t *records = sm_recommend(rows);
     *n = json_array_size(records);
-    sm_status status = sm_record_writer_open(&sm_recommend_table, format, stdout, &writer);
-    json_array_foreach(records, i, record) {
-        if (status == SM_OK) {
-            status = sm_record_write(writer, json_incref(record));
-        }
-    }
-    sm_status closed = sm_record_writer_close(writer);
+    const sm_status status = sm_record_write_all(&sm_recommend_table, format, stdout, records);
     json_decref(records);
-    return status != SM_OK ? status : closed;
+    return status;
 }
 
 // Where the rows of each file begin among all.

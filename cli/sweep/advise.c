@@ -323,21 +323,19 @@ static void fill_case(const advice *a, const tried *its, sm_advice_case *one) {
     *one = (sm_advice_case){flags, changes, command, its->rows, its->configuration == sm_advisor_best(a->advisor)};
 }
 
-static sm_status make_records(const advice *a, json_t **records) {
-    sm_status status = SM_OK;
+static json_t *make_records(const advice *a) {
     sm_advice_case *cases = sm_calloc(a->n_tried + 1, sizeof(*cases));
     for (size_t i = 0; i < a->n_tried; i++) {
         fill_case(a, &a->tried[i], &cases[i]);
     }
-    SM_TRY_GOTO(sm_advice(cases, a->n_tried, records));
-cleanup:
+    json_t *records = sm_advice(cases, a->n_tried);
     for (size_t i = 0; i < a->n_tried; i++) {
         free((char *)cases[i].flags);
         free((char *)cases[i].changes);
         free((char *)cases[i].command);
     }
     free(cases);
-    return status;
+    return records;
 }
 
 static sm_status print(const advice *a) {
@@ -346,7 +344,7 @@ static sm_status print(const advice *a) {
     if (a->n_tried == 0) {
         return SM_OK; // interrupted before the first run was complete
     }
-    SM_TRY(make_records(a, &records));
+    records = make_records(a);
     sm_status status = sm_record_write_all(&sm_advice_table, format, stdout, records);
     if (status == SM_OK && sm_format_is_read(format)) {
         conclude_in_words(a, records);

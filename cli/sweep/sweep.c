@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/compare/speedups.h"
+#include "bench/compare/compare.h"
 #include "bench/rows/row.h"
 #include "bench/rows/sweep_log.h"
 #include "bench/tables/show.h"
@@ -159,7 +159,7 @@ static sm_status print_advice(const cli_sweep *s, const json_t *rows) {
     if (json_array_size(rows) <= FEW && s->sweeper.options->sweep.preset == NULL) {
         json_t *sentences;
         json_t *sentence;
-        SM_TRY(sm_fastest_sentences(rows, &sentences));
+        sentences = sm_fastest_sentences(rows);
         json_array_foreach(sentences, n, sentence) {
             printf("%s%s.\n", n == 0 ? "\n" : "", json_string_value(sentence));
         }

@@ -285,7 +285,10 @@ static sm_status set_run(training *t) {
 }
 
 static sm_status open_profile(training *t) {
-    return t->options.train.profile ? cli_train_profile_open(&t->settings, &t->loop) : SM_OK;
+    if (t->options.train.profile) {
+        cli_train_profile_open(&t->settings, &t->loop);
+    }
+    return SM_OK;
 }
 
 // One process may write tokens, which the others then find.
@@ -375,7 +378,10 @@ static sm_step_phases *time_apart(void *ctx, const sm_train_progress *progress) 
 
 static sm_status timed(void *ctx, const sm_train_step *step, const sm_step_phases *phases) {
     training *t = ctx;
-    return t->loop != NULL ? cli_train_profile_keep(t->loop, &t->progress, step, phases) : SM_OK;
+    if (t->loop != NULL) {
+        cli_train_profile_keep(t->loop, &t->progress, step, phases);
+    }
+    return SM_OK;
 }
 
 static sm_status show_profile(training *t) {

@@ -103,12 +103,12 @@ void cli_train_show_end(const cli_train_show *show, const sm_train_settings *set
 // `train --profile`: every fourth step is instrumented, and at the end the phases are shown as in `loop`.
 
 // `settings` and their session must outlive the loop.
-sm_status cli_train_profile_open(const sm_train_settings *settings, sm_loop **loop);
+void cli_train_profile_open(const sm_train_settings *settings, sm_loop **loop);
 
 // The recorder of the next step; NULL: a step without instruments, such as the first two of a process.
 sm_step_phases *cli_train_profile_next(sm_loop *loop, const sm_train_progress *progress);
-sm_status cli_train_profile_keep(sm_loop *loop, const sm_train_progress *progress, const sm_train_step *step,
-                                 const sm_step_phases *phases);
+void cli_train_profile_keep(sm_loop *loop, const sm_train_progress *progress, const sm_train_step *step,
+                            const sm_step_phases *phases);
 
 // On stdout. Too few steps are a note.
 sm_status cli_train_profile_show(const cli_options *options, const cli_job *job, const sm_session *session,

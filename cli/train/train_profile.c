@@ -11,17 +11,16 @@
 
 enum { PERIOD = 4, N_UNTYPICAL = 2, MOST_APART = 64 };
 
-sm_status cli_train_profile_open(const sm_train_settings *s, sm_loop **loop) {
+void cli_train_profile_open(const sm_train_settings *s, sm_loop **loop) {
     char name[CLI_LOADER_NAME_SIZE];
     const sm_loader_settings *loader = &s->loader;
     const int64_t round = s->session->plan->B * sm_comm_size(s->comm);
     cli_loader_name(loader, name);
-    return sm_loop_open(
-        &(sm_loop_settings){.stepper = {.session = s->session, .n_accum = s->global_batch / round},
-                            .loader = name,
-                            .n_loader_threads = loader->kind == SM_LOADER_INLINE ? 0 : loader->n_threads,
-                            .n_attribution = MOST_APART},
-        loop);
+    *loop =
+        sm_loop_open(&(sm_loop_settings){.stepper = {.session = s->session, .n_accum = s->global_batch / round},
+                                         .loader = name,
+                                         .n_loader_threads = loader->kind == SM_LOADER_INLINE ? 0 : loader->n_threads,
+                                         .n_attribution = MOST_APART});
 }
 
 // Within this process, from 0.
@@ -34,9 +33,11 @@ sm_step_phases *cli_train_profile_next(sm_loop *loop, const sm_train_progress *p
     return index >= 0 && index % PERIOD == PERIOD - 1 ? sm_loop_time_apart(loop) : NULL;
 }
 
-sm_status cli_train_profile_keep(sm_loop *loop, const sm_train_progress *progress, const sm_train_step *step,
-                                 const sm_step_phases *phases) {
-    return index_of(progress, step->step) >= 0 ? sm_loop_keep(loop, step, phases) : SM_OK;
+void cli_train_profile_keep(sm_loop *loop, const sm_train_progress *progress, const sm_train_step *step,
+                            const sm_step_phases *phases) {
+    if (index_of(progress, step->step) >= 0) {
+        sm_loop_keep(loop, step, phases);
+    }
 }
 
 static sm_status fill(const cli_options *options, const cli_job *job, const sm_session *session, const sm_peaks *peaks,

@@ -87,8 +87,7 @@ sm_status sm_exercise_write(const sm_exercise *exercise, sm_own_language languag
 // --- times -----------------------------------------------------------------------------------------
 
 double sm_exercise_median(const sm_exercise_time *time) {
-    sm_stats stats = {.median = NAN};
-    return time->n > 0 && sm_stats_compute_real(time->ns, time->n, &stats) == SM_OK ? stats.median : NAN;
+    return sm_stats_of_reals(time->ns, time->n).median;
 }
 
 static sm_exercise_time *add_row(sm_exercise_report *report, const char *who) {

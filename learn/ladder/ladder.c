@@ -224,7 +224,7 @@ static sm_status take_turns(const climb *c) {
 static sm_status summarise_one(const climber *one, const sm_rung_result **before, sm_rung_result *rung) {
     rung->times_before = NAN;
     if (one->n_samples > 0) {
-        SM_TRY(sm_stats_compute(one->samples, one->n_samples, &rung->ns));
+        rung->ns = sm_stats_of(one->samples, one->n_samples);
         rung->times_before = *before != NULL ? (*before)->ns.median / rung->ns.median : NAN;
         *before = rung;
     }

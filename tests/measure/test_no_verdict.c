@@ -5,7 +5,6 @@
 #include "bench/compare/configuration_gains.h"
 #include "bench/compare/compare.h"
 #include "bench/compare/noise_verdict.h"
-#include "bench/compare/speedups.h"
 #include "bench/compare/leaderboard.h"
 #include "bench/compare/best_rows.h"
 #include "bench/loop/loop.h"
@@ -130,7 +129,7 @@ TEST(run_names_what_differs) {
     json_auto_t *sentences = NULL;
     json_auto_t *rows = json_pack("[o, o]", make_row("fused", 1, 1, 0), make_row("fused", 2, 1, 0));
     json_object_set_new(json_array_get(rows, 1), "n_threads", json_integer(1));
-    assert_int_equal(sm_fastest_sentences(rows, &sentences), SM_OK);
+    sentences = sm_fastest_sentences(rows);
     const char *sentence = json_string_value(json_array_get(sentences, 0));
     assert_non_null(sentence);
     assert_ptr_equal(strstr(sentence, "2 threads is 2.00"), sentence);
@@ -140,13 +139,13 @@ TEST(run_names_what_differs) {
 TEST(run_names_no_factor) {
     json_t *sentences;
     json_t *rows = make_rows(true);
-    assert_int_equal(sm_fastest_sentences(rows, &sentences), SM_OK);
+    sentences = sm_fastest_sentences(rows);
     assert_int_equal(json_array_size(sentences), 1);
     assert_string_equal(json_string_value(json_array_get(sentences, 0)), "No verdict: " BUSY);
     json_decref(sentences);
     json_decref(rows);
     rows = make_rows(false);
-    assert_int_equal(sm_fastest_sentences(rows, &sentences), SM_OK);
+    sentences = sm_fastest_sentences(rows);
     assert_int_equal(json_array_size(sentences), 2);
     assert_non_null(strstr(json_string_value(json_array_get(sentences, 0)), "times faster than tuned"));
     assert_string_equal(json_string_value(json_array_get(sentences, 1)), "No verdict on 1 of 3 rows: " BUSY);
@@ -193,8 +192,7 @@ TEST(leaderboard_refuses) {
 TEST(recommend_names_nothing) {
     for (int all_busy = 0; all_busy < 2; all_busy++) {
         json_auto_t *rows = make_rows(all_busy == 1);
-        json_auto_t *records = NULL;
-        assert_int_equal(sm_recommend(rows, &records), SM_OK);
+        json_auto_t *records = sm_recommend(rows);
         const json_t *first = json_array_get(records, 0);
         const char *caution = json_string_value(json_object_get(first, "caution"));
         assert_string_equal(json_string_value(json_object_get(first, "topic")), "fastest");
@@ -223,8 +221,7 @@ TEST(advise_gains_nothing) {
     json_auto_t *busy = json_pack("[o]", make_row("fused", 1, 12, 1.7));
     const sm_advice_case cases[] = {{"", "", "stepmark run", base, false},
                                     {"--mode=tuned", "", "stepmark run --mode=tuned", busy, true}};
-    json_auto_t *records = NULL;
-    assert_int_equal(sm_advice(cases, 2, &records), SM_OK);
+    json_auto_t *records = sm_advice(cases, 2);
     const json_t *last = json_array_get(records, 1);
     assert_string_equal(json_string_value(json_object_get(last, "flags")), "--mode=tuned");
     assert_string_equal(json_string_value(json_object_get(last, "verdict")), "no verdict");

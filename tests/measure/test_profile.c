@@ -149,8 +149,7 @@ TEST(ops_must_have_run) {
 TEST(trace_can_be_read) {
     sm_plan *plan = make_plan();
     const sm_profile_input input = make_input(plan);
-    json_t *trace = NULL;
-    sm_profile_trace(&input, "cpu_op", "a \"device\" \xFF", &trace);
+    json_t *trace = sm_profile_trace(&input, "cpu_op", "a \"device\" \xFF");
     AUTO_FREE char *text = json_dumps(trace, JSON_COMPACT);
     json_decref(trace);
     assert_non_null(text);

@@ -5,7 +5,7 @@
 
 #include "tests/support/test.h"
 #include "tests/support/run_program.h"
-#include "bench/compare/speedups.h"
+#include "bench/compare/compare.h"
 
 #define TINY "run -m tiny -b 1 --seq-len 8 -r 6 -w 1 --backend cpu --no-peaks "
 
@@ -23,8 +23,7 @@ static json_t *make_row(const char *mode, const char *test, int us) {
 }
 
 static void expect_sentences(json_t *rows, const char *const *expected, size_t n) {
-    json_auto_t *sentences = NULL;
-    assert_int_equal(sm_fastest_sentences(rows, &sentences), SM_OK);
+    json_auto_t *sentences = sm_fastest_sentences(rows);
     assert_int_equal(json_array_size(sentences), n);
     for (size_t i = 0; i < n; i++) {
         assert_string_equal(json_string_value(json_array_get(sentences, i)), expected[i]);

@@ -33,13 +33,12 @@ TEST(figures) {
     double times[25];
     double sum_ms = 0;
     double of_last_epoch_ms = 0;
-    sm_stats stats;
     for (int s = 1; s <= 25; s++) {
         times[s - 1] = made_step_ms(&plain, s) / 1e3;
         sum_ms += made_step_ms(&plain, s);
         of_last_epoch_ms += s > 20 ? made_step_ms(&plain, s) : 0;
     }
-    expect_ok("stats", sm_stats_compute_real(times, 25, &stats));
+    const sm_stats stats = sm_stats_of_reals(times, 25);
     expect_number(m, "summary.timed_steps_sec", sum_ms / 1e3);
     expect_number(m, "summary.step_time_mean_sec", sum_ms / 25e3);
     expect_number(m, "summary.step_time_p50_sec", stats.median);
