@@ -79,7 +79,7 @@ MAP_PATHS := -ffile-prefix-map='$(CURDIR)'=.
 COMPILE = $(CC) $(BASE_FLAGS) $(MAP_PATHS) $(INCLUDES) -MMD -MP $(FILE_FLAGS) $(CFLAGS)
 , := ,
 SAY = @printf '  %-4s %s\n'
-LIBS := -lhwloc -ljansson -lpcre2-8 -lm -ldl
+LIBS := -lhwloc -ljansson -lpcre2-8 -lz -lm -ldl
 
 ifneq ($(OPENCL),0)
 BASE_FLAGS += -DSM_OPENCL
@@ -222,8 +222,8 @@ TEST_LIBRARIES := $(B)/tests/shims/openblas/libopenblas.so.0 \
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-bench: build ## install what is missing, build, and measure the GPT-2 124M training step on every device
-	@$(B)/stepmark run --model-size small --fit 80 $(ARGS)
+bench: build ## install what is missing, build, and measure this machine's score: GPT-2 124M's training step on every device
+	@$(B)/stepmark score --output-file build/score.jsonl $(ARGS)
 
 test: ## install what is missing, build and run all tests, also under sanitizers and with clang
 	@tools/test.sh "$(MAKE)"

@@ -21,7 +21,7 @@ floors='include os
     backends/cpu/kernels/matmul backends/cpu/kernels/attention
     backends/opencl/program backends/opencl/peers backends/opencl/memory backends/opencl/launch backends/opencl/binders
     backends/opencl/families backends/opencl/nvidia backends/opencl/units backends/opencl
-    bench/stats bench/tables bench/rows bench/compare bench/sensors bench/measure bench/profile bench/loop
+    bench/stats bench/tables bench/rows bench/compare bench/score bench/sensors bench/measure bench/profile bench/loop
     bench/pages bench/report bench/runs bench/curves
     learn/smallest learn/own_kernels learn/exercise learn/ladder learn/page
     cli/flags cli/output cli/setup cli/rows cli/measure cli/sweep cli/learn cli/train cli/front'

@@ -5,7 +5,7 @@
 # as several builds may install side by side; and while another program installs packages it waits.
 # ONE|OTHER: the names of the same package in Debian 12 and in later releases.
 set -eu
-run="gcc make libc6-dev libjansson-dev libhwloc-dev libpcre2-dev libxxhash-dev opencl-headers libopenblas0-openmp ocl-icd-libopencl1"
+run="gcc make libc6-dev libjansson-dev libhwloc-dev libpcre2-dev zlib1g-dev libxxhash-dev opencl-headers libopenblas0-openmp ocl-icd-libopencl1"
 check="git libcmocka-dev clang pocl-opencl-icd"
 dev="$check python3 python3-venv python3-numpy python3-jsonschema clang-format clang-tidy libomp-dev libclang-rt-14-dev|libclang-rt-19-dev mandoc zsh fish nodejs"
 mpi="libopenmpi-dev openmpi-bin pkgconf"
@@ -13,7 +13,7 @@ browser="chromium chromium-driver python3-selenium"
 torture="valgrind qemu-user-static|qemu-user oclgrind libllvmspirvlib15|libllvmspirvlib19.1 libclc-15|libclc-19"
 elsewhere="debootstrap qemu-user-static|qemu-user-binfmt"
 # Of another processor: what is linked, and what is loaded at run time.
-libraries="libc6-dev libjansson-dev libhwloc-dev libpcre2-dev libxxhash-dev libopenblas0-openmp ocl-icd-libopencl1 libcmocka-dev"
+libraries="libc6-dev libjansson-dev libhwloc-dev libpcre2-dev zlib1g-dev libxxhash-dev libopenblas0-openmp ocl-icd-libopencl1 libcmocka-dev"
 slurm="slurmctld slurmd slurm-client munge"
 packaging="git python3 python3-venv debhelper dpkg-dev lintian debootstrap"
 longest_wait_s=600

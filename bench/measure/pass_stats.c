@@ -232,6 +232,7 @@ void sm_pass_summarize(sm_row *row, const sm_plan *plan, sm_pass_type pass, int 
     }
     sm_judge_samples(row, &times);
     row->mfu = row->peak_flops > 0 ? row->flops / (times.median * 1e-9 * row->peak_flops) : NAN;
+    row->datasheet_mfu = row->datasheet_flops > 0 ? row->flops / (times.median * 1e-9 * row->datasheet_flops) : NAN;
     row->step_efficiency = ideal_ns / times.median;
     sm_judge_peak(row);
 }

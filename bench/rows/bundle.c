@@ -9,7 +9,7 @@
 
 #include "embedded.h"
 #include "bench/rows/row_json_schema.h"
-#include "bench/rows/digest.h"
+#include "bench/tables/digest.h"
 #include "bench/rows/machine.h"
 #include "bench/tables/json_values.h"
 #include "bench/tables/record.h"

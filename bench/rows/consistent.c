@@ -23,23 +23,25 @@ static const double most_op_time = 20;
 static const double op_time_slack_ns = 5e6;
 
 // Fields that rules name often. NaN: not there, and no comparison holds.
-#define FIGURES(X)                                                                                                  \
-    X(median_ns)                                                                                                    \
-    X(median_ts)                                                                                                    \
-    X(avg_ns)                                                                                                       \
-    X(max_ns)                                                                                                       \
-    X(ci95_hi_ns)                                                                                                   \
-    X(n_batch)                                                                                                      \
-    X(n_seq)                                                                                                        \
-    X(n_accum)                                                                                                      \
-    X(real_tokens)                                                                                                  \
-    X(padded_tokens)                                                                                                \
-    X(energy_j)                                                                                                     \
-    X(n_layer)                                                                                                      \
-    X(n_head)                                                                                                       \
-    X(d_model)                                                                                                      \
-    X(d_ff) X(vocab) X(n_ctx) X(model_n_params) X(attribution_ns) X(flops) X(bytes) X(peak_flops) X(peak_bandwidth) \
-        X(ideal_ns) X(n_threads) X(peak_rss_bytes) X(device_peak_bytes) X(loss_checked) X(loss_reference)
+#define FIGURES(X)                                                                                           \
+    X(median_ns)                                                                                             \
+    X(median_ts)                                                                                             \
+    X(avg_ns)                                                                                                \
+    X(max_ns)                                                                                                \
+    X(ci95_hi_ns)                                                                                            \
+    X(n_batch)                                                                                               \
+    X(n_seq)                                                                                                 \
+    X(n_accum)                                                                                               \
+    X(real_tokens)                                                                                           \
+    X(padded_tokens)                                                                                         \
+    X(energy_j)                                                                                              \
+    X(n_layer)                                                                                               \
+    X(n_head)                                                                                                \
+    X(d_model)                                                                                               \
+    X(d_ff)                                                                                                  \
+    X(vocab) X(n_ctx) X(model_n_params) X(attribution_ns) X(flops) X(bytes) X(peak_flops) X(datasheet_flops) \
+        X(peak_bandwidth) X(ideal_ns) X(n_threads) X(peak_rss_bytes) X(device_peak_bytes) X(loss_checked)    \
+            X(loss_reference)
 
 typedef struct {
     const json_t *row;
@@ -277,6 +279,7 @@ static bool shares_contradict(const audit *a) {
     const double least_ns = 1e9 * a->flops / a->peak_flops;
     const double update_ns = 1e9 * most_state_bytes * a->model_n_params / a->peak_bandwidth;
     MUST_BE("mfu", least_ns / a->median_ns, least_ns / a->median_ns / a->median_ns);
+    MUST_BE("datasheet_mfu", 1e9 * a->flops / a->datasheet_flops / a->median_ns, 1 / a->median_ns);
     MUST_BE("step_efficiency", a->ideal_ns / a->median_ns, 2 / a->median_ns);
     REFUSE_IF(least_ns > most_of_peak * slow_ns, a,
               "its steps take %.3g of the least time that its measured peak allows", slow_ns / least_ns);

@@ -3,6 +3,7 @@
 // arrays one after the other are then all the same.
 #include "bench/rows/read_rows.h"
 
+#include "bench/rows/block.h"
 #include "bench/rows/row.h"
 #include "bench/rows/row_json_schema.h"
 #include "bench/stats/stats.h"
@@ -339,7 +340,47 @@ static sm_status no_rows(const reader *r) {
                    r->name, what[0] != '\0' ? "; it seems to be " : "", what);
 }
 
+// A block that cannot be read, or says two things, becomes a row without figures.
+static void take_block_rows(reader *r, json_t *rows, const char *why, size_t line) {
+    char reason[SM_BLOCK_WHY_SIZE + 64];
+    snprintf(reason, sizeof(reason), "the block of line %zu is %s%s", line, rows != NULL ? "contradicted: " : "", why);
+    warn(r, "%s: %s", r->name, reason);
+    if (rows == NULL) {
+        json_array_append_new(
+            r->rows, json_pack("{s:s, s:s, s:I}", "status", "error", "reason", reason, "block", (json_int_t)line));
+    }
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        sm_row_drop_speed(json_array_get(rows, i));
+        sm_json_set_new(json_array_get(rows, i), "status", json_string("error"));
+        sm_json_set_new(json_array_get(rows, i), "reason", json_string(reason));
+    }
+}
+
+// Blocks within any text: what stands between them is not read.
+static sm_status read_blocks(reader *r, bool *has_any) {
+    char why[SM_BLOCK_WHY_SIZE];
+    json_t *rows = NULL;
+    size_t begin = 0;
+    *has_any = false;
+    while (sm_block_next(r->text, r->size_bytes, &r->at, &begin, &rows, why)) {
+        const size_t line = line_of(r, begin);
+        *has_any = true;
+        if (why[0] != '\0') {
+            take_block_rows(r, rows, why, line);
+        }
+        for (size_t i = 0; i < json_array_size(rows); i++) {
+            sm_json_set_new(json_array_get(rows, i), "block", sm_json_integer((int64_t)line));
+            SM_TRY(take_object(r, json_array_get(rows, i), line));
+        }
+        json_decref(rows);
+    }
+    return SM_OK;
+}
+
 static sm_status read_all(reader *r) {
+    bool has_blocks;
+    SM_TRY(read_blocks(r, &has_blocks));
+    r->at = has_blocks ? r->size_bytes : 0;
     for (skip_between(r); r->at < r->size_bytes; skip_between(r)) {
         if (r->interrupted != NULL && *r->interrupted) {
             return sm_fail(SM_ERR_INTERRUPTED, "%s: interrupted at line %zu", r->name, line_of(r, r->at));

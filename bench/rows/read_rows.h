@@ -11,6 +11,8 @@
 //   a contradiction    makes a row an error without figures, with a warning (sm_row_contradicts)
 //   other objects      are skipped with a warning that says why: no status of a row, or a field of
 //                      the wrong type (sm_row_recognise). A line of a training log is no row
+//   a block            (block.h) is found in any text; its rows have the field `block`, the number of its first line.
+//                      Nothing else of a text with blocks is read. One that cannot be read becomes an error, too
 // A file without a single row is an error that says what the file seems to be. The time to read a file depends only on
 // its size.
 //

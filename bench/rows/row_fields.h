@@ -29,6 +29,7 @@ TEXT(reason, SM_ROW_REASON_SIZE, "why the status is not ok, with the facts")
 TEXT(stop_reason, 32, "why sampling ended: repetitions (all done), noise (as steady as requested), samples or time "
      "(limit reached before that), timeout or interrupted")
 
+TEXT(score, 32, "name of the frozen work that it did, stepmark-124M-v1 (docs/score.md); null: other work")
 TEXT(model_arch, 32, "architecture of the model: gpt2, ...", IS(SM_IDENTITY_WORK), VARIED("architecture", NULL))
 TEXT(model_type, SM_ROW_TEXT_SIZE, "size of the model by name", VARIED("model", NULL))
 INTEGER(model_n_params, "", "parameters of the model, padding excluded", VARIED("parameters", sm_show_count))
@@ -178,6 +179,10 @@ INTEGER(ideal_ns, "ns", "flops/peak_flops, plus the traffic of the update's ops 
         "each parameter, and 2 more if matmuls read it in bf16 or fp16")
 REAL(mfu, "", "flops / (median_ns x peak_flops)", SHOWN("% of peak", sm_show_percent), RANK(5), SPEED)
 REAL(step_efficiency, "", "ideal_ns / median_ns", SHOWN("efficiency", sm_show_percent), SPEED)
+REAL(datasheet_flops, "FLOP/s", "the device's peak as its maker gives it, dense, in this number format "
+     "(bench/score/datasheet.c); null: not known")
+TEXT(datasheet_source, SM_ROW_TEXT_SIZE, "where that figure is from")
+REAL(datasheet_mfu, "", "flops / (median_ns x datasheet_flops)", SHOWN("% of datasheet", sm_show_percent), SPEED)
 REAL(energy_j, "J", "energy of one sample", SPEED)
 REAL(energy_per_token_j, "J", "energy_j over the tokens of a sample", SPEED)
 TEXT(energy_source, SM_ROW_TEXT_SIZE, "how the energy was measured")

@@ -14,7 +14,7 @@
 
 #include "backend.h"
 #include "status.h"
-#include "bench/rows/digest.h"
+#include "bench/tables/digest.h"
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -38,7 +38,7 @@ static const char *const moved[][2] = {
     {"bundle", "stepmark report ROWS... --bundle FILE"},
     {"check-run", "stepmark report --check RUN..."},
     {"scaling", "stepmark report --scaling RUN..."},
-    {"bench", "stepmark run"},
+    {"bench", "stepmark score"},
 };
 
 cli_command cli_command_find(const char *name) {
@@ -113,12 +113,14 @@ static bool is_numbered(const char *word) {
 // The number of flags that a form takes; *all: it takes every one, and the operands.
 static int count_taken(cli_command form, bool has_numbered_form, int argc, char **argv, bool *all) {
     bool numbered = false;
+    int n_operands = 0;
     int n = 0;
     *all = true;
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
         cli_flag flag;
         if (argv[i][0] != '-' || argv[i][1] == '\0') {
             numbered = numbered || is_numbered(argv[i]);
+            n_operands++;
             continue;
         }
         const bool is_taken = flag_of_word(form, argv[i], &flag);
@@ -130,6 +132,7 @@ static int count_taken(cli_command form, bool has_numbered_form, int argc, char 
         *all = *all && fits;
         i += is_taken && flag.type != CLI_SWITCH && value != joined;
     }
+    numbered = numbered || n_operands == 1; // a file of one row, such as a block
     *all = *all && (!has_numbered_form || numbered == cli_commands[form].is_numbered);
     return n;
 }

@@ -23,6 +23,10 @@
       .examples = {"stepmark run", "stepmark run -m small -b 1-16*2 --mode naive,fused --output-file rows.jsonl",     \
                    "stepmark run --preset sizes -b 1 --seq-len 64 --timeout 120 --output-file sizes.jsonl --resume",  \
                    "stepmark run -m small,medium --seq-len 1024 --find-batch --output-file largest.jsonl"})           \
+    X(SCORE, "score", cli_score, sm_row_table,                                                                        \
+      "measure one frozen work on every device, and say where this machine stands; print the score as text to send",  \
+      .is_alone = true, .sweeps = true,                                                                               \
+      .examples = {"stepmark score", "stepmark score --backend opencl -b 32", "stepmark score --share"})              \
     X(PROFILE, "profile", cli_profile, sm_profile_table,                                                              \
       "show where the step's time goes, operation (op) by operation, relative to the device's ceilings",              \
       .examples = {"stepmark profile", "stepmark profile --by layer -o json",                                         \

@@ -46,8 +46,8 @@ enum {
     ASKED = GENERATE | EVAL,                           // of a trained model
     CHECKED = EXERCISE | JUDGE,                        // of somebody's kernels
     OPENED = FED | PEAKS | VERIFY | LADDER | ASKED,    // open a device
-    SHOWN = MEASURED | PROFILE | LOOP | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND | COMPARE |
-            AGAIN | LEADERBOARD | EVAL | CHECK_RUN | SCALING | CHECKED | LADDER, // print a table
+    SHOWN = MEASURED | SCORE | PROFILE | LOOP | ABLATE | PEAKS | VERIFY | ESTIMATE | DEVICES | WALK | RECOMMEND |
+            COMPARE | AGAIN | LEADERBOARD | EVAL | CHECK_RUN | SCALING | CHECKED | LADDER, // print a table
 };
 
 // Largest values: each alone keeps a tensor's size within 64 bits; code that multiplies them checks for overflow.
@@ -183,15 +183,18 @@ static const cli_flag flags[] = {
      AT(train.run)},
 
     {"Work", "prompt", 0, CLI_TEXT, "TEXT", NULL, "text to continue", GENERATE, AT(generate.prompt)},
-    {"Work", "batch-size", 'b', CLI_INTS, "B[,B]", NULL, "sequences a batch; not given: chosen by --fit", STEPPED,
-     AT(work.batch_sizes), WITHIN(1, MAX_BATCH),
-     UNLIKE({ADVISE, .initial = "4,8,16,32",
-             .help = "sequences a batch, to try; the first value in each list is the baseline that gains are measured "
-                     "against"},
-            {PROFILE | LOOP | ABLATE, .argument = "B", .initial = "4", .help = "sequences a micro-batch"},
-            {TRAIN, .argument = "B", .help = "sequences a micro-batch; not given: 4, or chosen by -m auto"},
-            {WALKED, .argument = "B", .initial = "1", .help = "sequences a batch"},
-            {ESTIMATE, .initial = "4", .help = "sequences a batch"})},
+    {"Work", "batch-size", 'b', CLI_INTS, "B[,B]", NULL, "sequences a batch; not given: chosen by --fit",
+     STEPPED | SCORE, AT(work.batch_sizes), WITHIN(1, MAX_BATCH),
+     UNLIKE(
+         {ADVISE, .initial = "4,8,16,32",
+          .help = "sequences a batch, to try; the first value in each list is the baseline that gains are measured "
+                  "against"},
+         {SCORE,
+          .help = "sequences a batch; not given: the largest of 1, 2, 4, ... 32 for which there are memory and time"},
+         {PROFILE | LOOP | ABLATE, .argument = "B", .initial = "4", .help = "sequences a micro-batch"},
+         {TRAIN, .argument = "B", .help = "sequences a micro-batch; not given: 4, or chosen by -m auto"},
+         {WALKED, .argument = "B", .initial = "1", .help = "sequences a batch"},
+         {ESTIMATE, .initial = "4", .help = "sequences a batch"})},
     {"Work", "seq-len", 0, CLI_INTS, "T[,T]", NULL, "tokens a sequence; not given: chosen by --fit", STEPPED | EVAL,
      AT(work.seq_lens), WITHIN(1, MAX_DIM),
      UNLIKE({ADVISE | PROFILE | LOOP | ABLATE, .argument = "T", .initial = "64", .help = "tokens a sequence"},
@@ -201,8 +204,8 @@ static const cli_flag flags[] = {
              .help = "tokens a sequence; not given: those of --text, or 32, if the page has room for them"},
             {ESTIMATE | EVAL, .argument = "T", .help = "tokens a sequence; not given: the model's context"})},
     {"Work", "fit", 0, CLI_REAL, "SECONDS", "60",
-     "without -b and --seq-len: choose the largest batch that fits in memory and lets all devices together finish "
-     "within this time",
+     "without -b: choose the largest batch that fits in memory and lets all devices together finish within this time; "
+     "the length, too, without --seq-len",
      NOT_ADVISE(SWEPT), AT(work.fit_s), WITHIN(1, 86400)},
     {"Work", "pass-type", 0, CLI_CHOICES, LIST, "step",
      "part of the step that is timed; separate: forward and backward, a row each", SWEPT, AT(work.passes),
@@ -322,7 +325,7 @@ static const cli_flag flags[] = {
      JUDGE, AT(learn.against)},
     {"Device", "backend", 0, CLI_TEXTS, "NAME[,NAME]", "all",
      "backends or devices (see `stepmark devices`); all: every one that is not the reference",
-     FED | VERIFY | PEAKS | ASKED | LADDER | PAGE | ESTIMATE | CHECKED, AT(device.backends),
+     FED | SCORE | VERIFY | PEAKS | ASKED | LADDER | PAGE | ESTIMATE | CHECKED, AT(device.backends),
      UNLIKE({ADVISE | PROFILE | LOOP | ABLATE | PEAKS | TRAIN | ASKED | LADDER, .argument = "NAME", .initial = "cpu",
              .help = "backend or device (see `stepmark devices`)"},
             {PAGE, .initial = "reference,all",
@@ -331,13 +334,13 @@ static const cli_flag flags[] = {
             {EXERCISE, .group = "Exercise"}, {JUDGE, .group = "Judge"},
             {CHECKED, .argument = "NAME", .initial = "opencl", .help = "device on which a FILE.cl is checked"})},
     {"Device", "threads", 't', CLI_INTS, "N[,N]", NULL, "threads; not given: one a core",
-     FED | VERIFY | PEAKS | ASKED | LADDER | TOKENIZER | TOKENIZE, AT(device.threads), WITHIN(1, 4096),
+     FED | SCORE | VERIFY | PEAKS | ASKED | LADDER | TOKENIZER | TOKENIZE, AT(device.threads), WITHIN(1, 4096),
      UNLIKE({ADVISE, .help = "threads; not given: one a core, and half of them"},
             {PROFILE | LOOP | ABLATE | TRAIN | ASKED | LADDER | TOKENIZER | TOKENIZE, .argument = "N"},
             {PEAKS, .help = "threads; not given: 1, 2, 4, ... up to one a core"})},
     {"Device", "cpu-mask", 0, CLI_TEXT, "MASK|LIST", NULL,
-     "processors to run on, 0x10f or 0-3,8; one thread is bound to each core where they fit", OPENED | CLI_WHOLE,
-     AT(device.cpu_mask)},
+     "processors to run on, 0x10f or 0-3,8; one thread is bound to each core where they fit",
+     OPENED | SCORE | CLI_WHOLE, AT(device.cpu_mask)},
     {"Device", "keep-env", 0, CLI_SWITCH, NULL, NULL,
      "keep OPENBLAS_CORETYPE as it is, even if it makes OpenBLAS use kernels for an older processor", OPENED,
      AT(device.keep_env)},
@@ -358,9 +361,11 @@ static const cli_flag flags[] = {
      "run your own fp32 kernel (the function that computes a kind of operation): on the cpu backend from a C file "
      "(compiled by cc) or a shared library, on OpenCL devices from FILE.cl; `stepmark exercise` writes a first version",
      SWEPT | CLI_WHOLE | VERIFY | PROFILE | LOOP | TRAIN, AT(device.kernel)},
-    {"Device", "precision", 0, CLI_CHOICES, NULL, "fp32", PRECISION_HELP, STEPPED | VERIFY | ASKED,
+    {"Device", "precision", 0, CLI_CHOICES, NULL, "fp32", PRECISION_HELP, STEPPED | SCORE | VERIFY | ASKED,
      AT(device.precisions), ONE_OF(precisions),
-     UNLIKE({RUN | ESTIMATE | VERIFY, .argument = LIST},
+     UNLIKE({RUN | SCORE | ESTIMATE | VERIFY, .argument = LIST},
+            {SCORE, .initial = "fp32,bf16",
+             .help = PRECISION_HELP "; bf16 is left out where a device has no units for it"},
             {MEASURED, .help = PRECISION_HELP "; a format that cannot run still gets a row, with the reason"},
             {ADVISE, .initial = "fp32,tf32,bf16"})},
     {"Device", "loss-scale", 0, CLI_TEXT, "dynamic|none|N", NULL,
@@ -425,7 +430,7 @@ static const cli_flag flags[] = {
     {"Limits", "delay", 0, CLI_REAL, "SECONDS", "0", "pause between rows, to cool down", MEASURED, AT(measure.delay_s),
      WITHIN(0, 86400)},
     {"Limits", "timeout", 0, CLI_REAL, "SECONDS", "0", "longest time for a row; 0: no limit",
-     MEASURED | PROFILE | LOOP | CHECKED, AT(measure.timeout_s), WITHIN(0, 1e9),
+     MEASURED | SCORE | PROFILE | LOOP | CHECKED, AT(measure.timeout_s), WITHIN(0, 1e9),
      UNLIKE({ADVISE, .initial = "120",
              .help = "longest time for a run; a configuration that would take longer at the default's speed is not "
                      "tried; 0: no limit"},
@@ -434,11 +439,12 @@ static const cli_flag flags[] = {
              .help = "longest time for compiling a file, for its cases together, and for its timed calls together",
              WITHIN(0.1, 3600)})},
     {"Limits", "max-memory", 0, CLI_REAL, "GIB", "0",
-     "most memory for a configuration's tensors; 0: nine tenths of the memory available at the start", RUN | ADVISE,
+     "most memory for a configuration's tensors; 0: nine tenths of the memory available at the start", MEASURED | SCORE,
      AT(measure.max_memory_gib), WITHIN(0, 1e9)},
 
     {"Many", "preset", 0, CLI_TEXT, "NAME", NULL,
-     "macro, sizes, fwdbwd, warmup, threads, seq-len, batch, precision, attention, padding, micro or modes; another "
+     "macro, sizes, score, fwdbwd, warmup, threads, seq-len, batch, precision, attention, padding, micro or modes; "
+     "another "
      "flag on the command line replaces the preset's",
      RUN, AT(sweep.preset)},
     {"Many", "file", 0, CLI_TEXT, "FILE", NULL,
@@ -647,13 +653,17 @@ static const cli_flag flags[] = {
     {"Output", "source", 0, CLI_TEXT, "RUNG", NULL,
      "print the source of this rung (step of the ladder), and measure nothing", LADDER, AT(learn.source)},
     {"Output", "quiet", 'q', CLI_SWITCH, NULL, NULL, "no progress: warnings and errors only",
-     MEASURED | PROFILE | LOOP | ABLATE | PEAKS | VERIFY | COMPARE | AGAIN | LADDER | TRAIN, AT(out.quiet)},
+     MEASURED | SCORE | PROFILE | LOOP | ABLATE | PEAKS | VERIFY | COMPARE | AGAIN | LADDER | TRAIN, AT(out.quiet)},
     {"Output", "progress", 0, CLI_SWITCH, NULL, NULL, "show progress on stderr",
-     MEASURED | PROFILE | LOOP | VERIFY | AGAIN | TOKENIZER | TOKENIZE, AT(out.progress)},
+     MEASURED | SCORE | PROFILE | LOOP | VERIFY | AGAIN | TOKENIZER | TOKENIZE, AT(out.progress)},
     {"Output", "output-file", 0, CLI_LOG_FILE, "FILE", NULL,
      "also write the rows to a file: rows are appended to FILE.jsonl; FILE.json, .csv or .md is written as a whole",
-     MEASURED | LOOP, AT(out.output_file),
-     UNLIKE({ADVISE, .help = "append each row (JSONL) as soon as it is measured"})},
+     MEASURED | SCORE | LOOP, AT(out.output_file),
+     UNLIKE({ADVISE, .help = "append each row (JSONL) as soon as it is measured"},
+            {SCORE, .initial = "score.jsonl", .help = "append each row (JSONL) here; --share reads it"})},
+    {"Output", "share", 0, CLI_SWITCH, NULL, NULL,
+     "measure nothing: print the last score of --output-file as text to paste into a forum, an issue or a mail", SCORE,
+     AT(out.chosen)},
     {"Output", "output-file", 0, CLI_NEW_FILE, "FILE", NULL,
      "also write a line (JSON) for each question: the summed log-probability of each ending, and its number of tokens",
      EVAL, AT(out.report_file)},
@@ -668,6 +678,9 @@ static const cli_flag flags[] = {
     {"Output", "columns", 0, CLI_TEXTS, "NAME[,...]", NULL,
      "the table's columns, by the names of -o csv: --columns device,avg_ns,stddev_ns,q1_ns,q3_ns,first_step_ns", REPORT,
      AT(out.columns)},
+    {"Comparison", "collect", 0, CLI_TEXT, "DIR", NULL,
+     "also read every file of this folder: texts with blocks of `stepmark score --share`, in a table of scores", REPORT,
+     AT(out.collect)},
     {"Comparison", "best", 0, CLI_SWITCH, NULL, NULL, "name the best of the rows", RECOMMEND, AT(out.chosen)},
     {"Comparison", "rank", 0, CLI_SWITCH, NULL, NULL, "rank the machines of bundles", LEADERBOARD, AT(out.chosen)},
     {"Comparison", "bundle", 0, CLI_NEW_FILE, "FILE", NULL, "bundle to write the rows to", BUNDLE, AT(out.report_file)},
@@ -692,7 +705,7 @@ static const cli_flag flags[] = {
     {"Output", "schema", 0, CLI_SWITCH, NULL, NULL, "print the JSON Schema of these records, and do nothing else",
      SHOWN, AT(schema)},
     {"Output", "list-devices", 0, CLI_SWITCH, NULL, NULL, "same as `stepmark devices`",
-     MEASURED | PROFILE | LOOP | ABLATE | TRAIN, AT(list_devices)},
+     MEASURED | SCORE | PROFILE | LOOP | ABLATE | TRAIN, AT(list_devices)},
     {"Device", "peaks", 0, CLI_SWITCH, NULL, NULL, "measure the ceilings of the devices, with the flags below", PEAKS,
      AT(peaks)},
     {"Device", "probe", 0, CLI_SWITCH, NULL, NULL,
@@ -799,7 +812,8 @@ bool cli_takes_list(const cli_flag *flag, cli_command command) {
     if (command == CLI_ADVISE) {
         return cli_choosable_find(flag->name, strlen(flag->name)) >= 0;
     }
-    bool swept = command == CLI_RUN && cli_is_axis(flag) && flag->type != CLI_SWITCH && !(flag->commands & CLI_WHOLE);
+    bool swept = (command == CLI_RUN || command == CLI_SCORE) && cli_is_axis(flag) && flag->type != CLI_SWITCH &&
+                 !(flag->commands & CLI_WHOLE);
     return swept || (flag->argument != NULL && strchr(flag->argument, ',') != NULL);
 }
 

@@ -255,6 +255,7 @@ typedef struct cli_options {
         const char *report_file;
         bool chosen; // the switch of a form was given
         cli_texts columns;
+        const char *collect; // folder
         const char *page;
         const char *tensorboard; // folder
         bool watch;

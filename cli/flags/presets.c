@@ -10,6 +10,9 @@ typedef struct {
 } preset;
 
 static const preset presets[] = {
+    // The frozen work of docs/score.md, in fp32 and in the format of matrix units.
+    {"score", "-m small --seq-len 1024 --fit 60 --precision fp32,bf16 -w 1 --max-noise 0.5 --min-samples 6 "
+              "--max-samples 60 --min-time 5 --max-time 25 --no-phases\n"},
     // A macro benchmark: batch size by mode and precision, then attention, depth, heads and length.
     {"macro", "-m small --seq-len 512 -b 1-16*2 --mode naive,fused,tuned --precision fp32,bf16 -w auto -r 10\n"
               "-m small --seq-len 512 -b 1-16*2 --mode fused --without flash_attention -w auto -r 10\n"

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "bench/rows/digest.h"
+#include "bench/tables/digest.h"
 #include "bench/stats/compare_stats.h"
 #include "bench/stats/stats.h"
 #include "bench/tables/screen.h"

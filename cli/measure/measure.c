@@ -11,6 +11,7 @@
 #include "clock.h"
 #include "bench/compare/noise_verdict.h"
 #include "bench/rows/machine.h"
+#include "bench/score/datasheet.h"
 #include "cli/flags/configure.h"
 #include "cli/flags/options.h"
 #include "cli/measure/loop.h"
@@ -295,6 +296,20 @@ static void count_tokens(const cli_workload *w, const cli_loop_steps *loop, sm_p
     }
 }
 
+// The maker's own figure, beside the measured one; a ceiling above it is one of the two that is wrong.
+static void set_datasheet(const cli_job *job, const sm_device_info *info, sm_row *row) {
+    const char *precision = row->emulated ? "fp32" : cli_precision_name(job->precision);
+    const double flops = info->is_host_processor && info->isa[0] != '\0'
+                             ? sm_datasheet_processor(info->name, info->isa, precision, info->n_threads,
+                                                      sm_datasheet_clock_hz(""), row->datasheet_source)
+                             : sm_datasheet_card(info->name, precision, row->datasheet_source);
+    row->datasheet_flops = flops > 0 ? flops : NAN;
+    if (flops > 0 && row->peak_flops > flops) {
+        sm_row_warn(row, "the measured peak, %.4g TFLOP/s, is above the datasheet's %.4g (%s)", row->peak_flops / 1e12,
+                    flops / 1e12, row->datasheet_source);
+    }
+}
+
 // The part that each process does alone, and in which it may fail alone.
 static sm_status open_files(const cli_options *options, const cli_job *job, cli_loop_steps *loop, cli_workload *w,
                             int64_t *begin_ns, sm_device **device, sm_row *row) {
@@ -326,6 +341,7 @@ static sm_status measure(cli_bench *bench, const cli_job *job, sm_row *row, sm_d
     row->peak_flops = peaks.flops > 0 ? peaks.flops : NAN;
     row->peak_bandwidth = peaks.bandwidth_bytes_per_s > 0 ? peaks.bandwidth_bytes_per_s : NAN;
     SM_ROW_TEXT(row->peak_source, peaks.source);
+    set_datasheet(job, &(*device)->info, row);
     cli_stage("building the plan's kernels", row);
     SM_TRY(open_session(options, job, *device, session, row));
     count_tokens(w, loop, (*session)->plan);

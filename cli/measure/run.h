@@ -30,7 +30,7 @@ char *cli_run_args_line(const json_t *args);
 
 // --- sizes -------------------------------------------------------------------------------------
 
-// Sets job->B and job->T: the largest work of a fixed list that fits the device's free memory and, at 60% of the
+// Sets job->B, and job->T if it is 0: the largest work of a fixed list that fits the device's free memory and, at 60% of the
 // measured ceilings, this device's share of the seconds of --fit for warm-up, samples and attribution; the smallest of
 // the list if none fits. Prints its choice and the reason on stderr.
 sm_status cli_fit(cli_bench *bench, cli_job *job);

@@ -1,4 +1,6 @@
 // report.c: makes a page or a table from result files, or from trainings.
+#include <dirent.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +11,10 @@
 #include "bench/curves/curves.h"
 #include "bench/pages/page.h"
 #include "bench/report/report.h"
+#include "bench/rows/bundle.h"
 #include "bench/rows/row.h"
+#include "bench/score/board.h"
+#include "bench/score/score.h"
 #include "bench/tables/layout.h"
 #include "bench/tables/screen.h"
 #include "bench/tables/show.h"
@@ -23,9 +28,12 @@
 // Whether it is a table, and of which format; else it is a page.
 static bool is_table(const cli_options *options, sm_format *format) {
     const char *file = options->out.report_file;
-    *format = options->out.format >= 0 ? (sm_format)options->out.format : SM_FORMAT_TEXT;
-    return options->out.format >= 0 || (file != NULL && sm_format_of_file(file, format)) ||
-           options->out.columns.n > 0 || (file == NULL && sm_screen_width(stdout) > 0);
+    const bool is_for_screen = file == NULL && sm_screen_width(stdout) > 0;
+    *format = options->out.format >= 0                         ? (sm_format)options->out.format
+              : options->out.collect != NULL && !is_for_screen ? SM_FORMAT_MARKDOWN
+                                                               : SM_FORMAT_TEXT;
+    return options->out.format >= 0 || (options->out.collect != NULL && file == NULL) ||
+           (file != NULL && sm_format_of_file(file, format)) || options->out.columns.n > 0 || is_for_screen;
 }
 
 sm_status cli_costs(const cli_options *options, sm_costs *costs) {
@@ -70,6 +78,17 @@ static sm_status write_sentences(const report *r, FILE *out) {
     return SM_OK;
 }
 
+// Rows of blocks, and the user's own beside them, are a table of scores.
+static sm_status write_scores(const report *r, sm_format format, FILE *out) {
+    json_t *references = NULL;
+    SM_TRY(sm_bundle_references(&references));
+    json_t *board = sm_score_board(r->rows->rows, references);
+    const sm_status status = sm_record_write_all(&sm_score_table, format, out, board);
+    json_decref(board);
+    json_decref(references);
+    return status;
+}
+
 static sm_status write_table(const report *r, sm_format format, FILE *out) {
     const cli_texts *asked = &r->options->out.columns;
     const char *names[sizeof(asked->texts) / sizeof(asked->texts[0])];
@@ -80,6 +99,10 @@ static sm_status write_table(const report *r, sm_format format, FILE *out) {
                                         : json_incref(r->rows->rows);
     sm_table chosen = {.columns = NULL};
     sm_status status = SM_OK;
+    if (asked->n == 0 && sm_score_has_blocks(records)) {
+        json_decref(records);
+        return write_scores(r, format, out);
+    }
     for (int i = 0; i < asked->n; i++) {
         names[i] = asked->texts[i];
     }
@@ -163,12 +186,36 @@ static sm_status report_trainings(report *r) {
 
 // --- rows ----------------------------------------------------------------------------------------
 
+static int is_file(const struct dirent *entry) { return entry->d_name[0] != '.'; }
+
+// The blocks and rows of every file in a folder, by name. A file that has none costs a line.
+static sm_status collect(const char *folder, sm_rows *rows) {
+    struct dirent **entries;
+    char path[PATH_MAX];
+    const int n = scandir(folder, &entries, is_file, alphasort);
+    if (n < 0) {
+        return sm_fail(SM_ERR_IO, "--collect: %s: %s; give a folder of texts with blocks", folder, strerror(errno));
+    }
+    for (int i = 0; i < n; i++) {
+        snprintf(path, sizeof(path), "%s/%s", folder, entries[i]->d_name);
+        if (sm_rows_read(path, rows) != SM_OK) {
+            cli_note("left out: %s", sm_error_message());
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    return json_array_size(rows->rows) > 0
+               ? SM_OK
+               : sm_fail(SM_ERR_FORMAT, "--collect: %s: none of its %d files holds a block or a row", folder, n);
+}
+
 static sm_status report_rows(report *r) {
     const cli_options *options = r->options;
     char n_rows[64];
     sm_rows rows;
     size_t i;
     json_t *warning;
+    json_t *references = NULL;
     sm_status status = SM_OK;
     SM_TRY(cli_costs(options, &r->costs));
     sm_rows_init(&rows);
@@ -178,11 +225,17 @@ static sm_status report_rows(report *r) {
     for (int k = 0; k < options->n_operands; k++) {
         SM_TRY_GOTO(sm_rows_read(options->operands[k], &rows));
     }
+    SM_TRY_GOTO(options->out.collect != NULL ? collect(options->out.collect, &rows) : SM_OK);
+    if (sm_score_has_blocks(rows.rows)) {
+        SM_TRY_GOTO(sm_bundle_references(&references));
+        sm_score_hold(rows.rows, references);
+    }
     const size_t n = json_array_size(rows.rows) + json_array_size(rows.rungs);
     snprintf(n_rows, sizeof(n_rows), "%zu row%s, ", n, sm_plural(n));
     json_array_foreach(rows.warnings, i, warning) { cli_note("warning: %s", json_string_value(warning)); }
     status = cli_write_page(options->out.report_file, write_report, r, n_rows);
 cleanup:
+    json_decref(references);
     sm_rows_free(&rows);
     return status;
 }
@@ -233,7 +286,7 @@ static int64_t last_change(const cli_options *options) {
 sm_status cli_report(const cli_options *options) {
     report r = {.options = options, .follows = options->out.watch};
     int n_trainings;
-    if (options->n_operands == 0) {
+    if (options->n_operands == 0 && options->out.collect == NULL) {
         return sm_fail(SM_ERR_USAGE, "give result files, or run folders: stepmark report FILE... --output report.html");
     }
     SM_TRY(count_trainings(options, &n_trainings));

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/rows/digest.h"
+#include "bench/tables/digest.h"
 #include "cli/flags/flag.h"
 #include "cli/flags/options.h"
 #include "cli/output/notes.h"

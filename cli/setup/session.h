@@ -3,7 +3,7 @@
 #define STEPMARK_CLI_SETUP_SESSION_H
 
 #include "backend.h"
-#include "bench/rows/digest.h"
+#include "bench/tables/digest.h"
 #include "cli/flags/options.h"
 #include "src/data/tokens.h"
 #include "src/models/model.h"

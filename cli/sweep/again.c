@@ -6,6 +6,7 @@
 
 #include "bench/compare/again.h"
 #include "bench/rows/machine.h"
+#include "bench/score/board.h"
 #include "bench/tables/show.h"
 #include "cli/flags/configure.h"
 #include "cli/flags/flag.h"
@@ -21,7 +22,7 @@
 typedef struct {
     const cli_options *options; // of this command
     char file[PATH_MAX];
-    int64_t number;          // of the row, from 1
+    int64_t number;          // of the row, from 1; -1: the only one, or the first of a block
     const json_t *row;       // as recorded
     cli_configuration flags; // `run` or `loop`, and its flags
     cli_options how;         // options for starting the process: limits and progress
@@ -41,6 +42,12 @@ static sm_status row_failure(const repetition *r, sm_status status) {
 
 static sm_status choose_row(repetition *r, const sm_rows *rows) {
     const size_t n = json_array_size(rows->rows);
+    if (r->number < 0 && n > 1 && !sm_score_has_blocks(rows->rows)) {
+        return sm_fail(SM_ERR_USAGE,
+                       "%s holds %zu rows: give two files to compare them, or one row to run it again, %s#1", r->file,
+                       n, r->file);
+    }
+    r->number = r->number < 0 ? 1 : r->number;
     if (r->number < 1 || (size_t)r->number > n) {
         return sm_fail(SM_ERR_USAGE, "%s#%lld: %s holds %zu row%s, from 1", r->file, (long long)r->number, r->file, n,
                        sm_plural(n));
@@ -261,13 +268,15 @@ sm_status cli_again(const cli_options *options) {
     sm_status status = SM_OK;
     sm_rows rows = {.rows = NULL};
     if (options->n_operands != 1) {
-        return sm_fail(SM_ERR_USAGE, "give one row, as FILE#N");
+        return sm_fail(SM_ERR_USAGE, "give one row, as FILE#N, or a block");
     }
     repetition *r = sm_calloc(1, sizeof(*r));
     r->options = options;
     const char *mark = strrchr(options->operands[0], '#');
-    snprintf(r->file, sizeof(r->file), "%.*s", (int)(mark - options->operands[0]), options->operands[0]);
-    r->number = strtoll(mark + 1, NULL, 10);
+    const bool is_numbered = mark != NULL && mark[1 + strspn(mark + 1, "0123456789")] == '\0';
+    const size_t length = is_numbered ? (size_t)(mark - options->operands[0]) : strlen(options->operands[0]);
+    snprintf(r->file, sizeof(r->file), "%.*s", (int)length, options->operands[0]);
+    r->number = is_numbered ? strtoll(mark + 1, NULL, 10) : -1;
     sm_rows_init(&rows);
     SM_TRY_GOTO(cli_baseline_read(r->file, &rows));
     cli_note_warnings(&rows);

@@ -10,6 +10,7 @@
 #include "bench/rows/machine.h"
 #include "bench/rows/read_rows.h"
 #include "bench/rows/row_json_schema.h"
+#include "bench/score/score.h"
 #include "bench/tables/show.h"
 #include "cli/flags/configure.h"
 #include "cli/flags/options.h"
@@ -68,8 +69,8 @@ static void name_place(const cli_candidate *c, char place[2 * SM_TEXT_SIZE]) {
 }
 
 // Fills in what --fit chose for the model and the device, or one of B and T if only the other is given; --find-batch
-// leaves B open.
-static void complete_job(const cli_sweeper *s, cli_candidate *c) {
+// and --fit with a length leave B open.
+static void complete_job(const cli_sweeper *s, bool fits, cli_candidate *c) {
     const int64_t context = c->job.config.context;
     char place[sizeof(s->handed_on->fitted[0].place)];
     name_place(c, place);
@@ -82,7 +83,7 @@ static void complete_job(const cli_sweeper *s, cli_candidate *c) {
     }
     if (c->job.T == 0 && c->job.B > 0) {
         c->job.T = context < CLI_DEFAULT_SEQ_LEN ? context : CLI_DEFAULT_SEQ_LEN;
-    } else if (c->job.B == 0 && c->job.T > 0 && !s->options->sweep.find_batch) {
+    } else if (c->job.B == 0 && c->job.T > 0 && !s->options->sweep.find_batch && !fits) {
         c->job.B = CLI_DEFAULT_BATCH;
     } else if (c->job.T == 0 && s->options->sweep.find_batch) {
         c->job.T = context;
@@ -171,7 +172,7 @@ sm_status cli_candidate_look(const cli_sweeper *s, const cli_configuration *conf
         set_verdict(c, "skipped", status != SM_OK ? sm_error_message() : meaningless);
         return SM_OK;
     }
-    complete_job(s, c);
+    complete_job(s, configuration->key != NULL && strstr(configuration->key, "fit=") != NULL, c);
     foretell(s, c);
     return SM_OK;
 }
@@ -231,6 +232,7 @@ sm_status cli_candidate_ask(cli_candidate *c) {
 static void set_sweep_fields(const cli_sweeper *s, const cli_configuration *configuration, const cli_candidate *c,
                              json_t *row) {
     sm_json_set_new(row, "sweep_key", sm_json_text(configuration->key));
+    sm_json_set_new(row, "score", sm_json_text(sm_score_is_work(row) ? SM_SCORE_NAME : ""));
     sm_json_set_new(row, "memory_limit_bytes",
                     sm_json_integer(s->memory_limit_bytes > 0 ? s->memory_limit_bytes : SM_ABSENT));
     if (configuration->is_search) {
@@ -274,23 +276,27 @@ static sm_status choose_sizes(measuring *m, cli_bench *bench) {
     cli_handed_on *handed_on = m->sweeper->handed_on;
     cli_fitted *fitted = &handed_on->fitted[handed_on->n_fitted % CLI_MAX_PEAKS];
     sm_row row;
+    const int64_t T = job->T; // if --fit chooses the batch alone
     job->B = CLI_DEFAULT_BATCH;
-    job->T = job->config.context < CLI_DEFAULT_SEQ_LEN ? job->config.context : CLI_DEFAULT_SEQ_LEN;
+    job->T = T > 0 ? T : job->config.context < CLI_DEFAULT_SEQ_LEN ? job->config.context : CLI_DEFAULT_SEQ_LEN;
     sm_row_init(&row);
     SM_TRY(cli_set_configuration(bench, job, &row));
     SM_ROW_TEXT(row.device, m->candidate->info.id);
     cli_stage("choosing batch size and length (--fit)", &row); // measuring the ceilings may hang
     sm_row_free(&row);
     cli_job fit = *job;
+    fit.T = T;
     fit.mode = m->sweeper->fits_naive ? SM_MODE_NAIVE : fit.mode;
     const sm_status status = cli_fit(bench, &fit);
     if (status == SM_OK) { // a device that cannot be opened gets its row with the defaults
         job->B = fit.B;
         job->T = fit.T;
     }
-    *fitted = (cli_fitted){.B = job->B, .T = job->T};
-    name_place(m->candidate, fitted->place);
-    handed_on->n_fitted += handed_on->n_fitted < CLI_MAX_PEAKS;
+    if (T == 0) {
+        *fitted = (cli_fitted){.B = job->B, .T = job->T};
+        name_place(m->candidate, fitted->place);
+        handed_on->n_fitted += handed_on->n_fitted < CLI_MAX_PEAKS;
+    }
     return status == SM_ERR_USAGE ? status : SM_OK;
 }
 
@@ -305,7 +311,7 @@ static int measure(void *ctx) {
     bench.machine = m->sweeper->machine;
     sm_row_init(&row);
     sm_status status = SM_OK;
-    status = status == SM_OK && c->job.B == 0 && c->job.T == 0 ? choose_sizes(m, &bench) : status;
+    status = status == SM_OK && c->job.B == 0 ? choose_sizes(m, &bench) : status;
     if (status == SM_OK) {
         cli_say("%s: %s, %s, %s, B=%lld T=%lld ...", c->job.device.backend->name, c->job.model,
                 sm_mode_name(c->job.mode), sm_pass_name(c->job.pass), (long long)c->job.B, (long long)c->job.T);

@@ -90,6 +90,9 @@ static void complete(json_t *row) {
     sm_json_set_new(row, "energy_per_token_j", json_real(0.5 / tokens));
     sm_json_set_new(row, "loop.headline_wait_ns", json_incref(json_object_get(row, "max_ns")));
     sm_json_set_new(row, "loop.headline_comm_ns", json_incref(json_object_get(row, "max_ns")));
+    sm_json_set_new(row, "datasheet_flops", json_real(1e12));
+    sm_json_set_new(row, "datasheet_mfu",
+                    json_real(sm_json_number(row, "flops") / sm_json_number(row, "median_ns") / 1e3));
     sm_json_set_new(row, "process_ns", json_integer((json_int_t)9e12));
     sm_json_set_new(row, "loop.bound", json_string("compute"));
     sm_json_set_new(row, "loop.bound_share", json_real(0.5));

@@ -407,6 +407,7 @@ TEST(test_every_speed_is_marked) {
         "flops",
         "ideal_ns",
         "peak_flops",
+        "datasheet_flops",
         "own_call_ns",    // of a call into the process of own code, not of a step
         "peak_bandwidth", // of the configuration, of the device
         "process_ns",

@@ -1,6 +1,6 @@
 #!/bin/sh
 # tarball.sh [MAKE]: build/stepmark-VERSION-linux-ARCH.tar.gz: program, manual pages, completions and documents in one folder that
-# may lie anywhere. The program needs glibc 2.28 and nothing else: hwloc, jansson, PCRE2 and libgomp are linked into it,
+# may lie anywhere. The program needs glibc 2.28 and nothing else: hwloc, jansson, PCRE2, zlib and libgomp are linked into it,
 # OpenBLAS and OpenCL are looked for when it runs. It is linked by Zig's C compiler, which has that glibc's symbols,
 # from a virtual environment outside of the tree (STEPMARK_ZIG names another folder for it).
 set -eu
@@ -29,7 +29,7 @@ $make -s CC="$CC" B="$B" CFLAGS=-fPIC build pages
 
 # An archive of the system's with our names for the standard streams (portable.c).
 archives=
-for library in libhwloc.a libjansson.a libpcre2-8.a libgomp.a libgcc.a; do
+for library in libhwloc.a libjansson.a libpcre2-8.a libz.a libgomp.a libgcc.a; do
     tool objcopy --redefine-sym stdin=portable_stdin --redefine-sym stdout=portable_stdout --redefine-sym stderr=portable_stderr \
         --redefine-sym program_invocation_name=portable_program_name "$($CC -print-file-name=$library)" "$B/$library"
     archives="$archives $B/$library"

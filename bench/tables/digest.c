@@ -1,5 +1,5 @@
 // digest.c: see digest.h.
-#include "bench/rows/digest.h"
+#include "bench/tables/digest.h"
 
 #include "fnv1a.h"
 #include "src/io/input_file.h"

@@ -1,0 +1,352 @@
+// block.c: see block.h. The text between the two lines in brackets is JSON, compressed by zlib with the dictionary below,
+// six bits a character. The characters are those that neither HTML, Markdown nor mail programs change.
+#include "bench/rows/block.h"
+
+#include "bench/tables/digest.h"
+#include "bench/rows/read_rows.h"
+#include "bench/tables/json_values.h"
+#include "bench/tables/show.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+enum { MOST_JSON_BYTES = 1 << 17, LINE_CHARACTERS = 72, BITS = 6 };
+
+static const char header[] = "[stepmark block 1, ";
+static const char footer[] = "[end of stepmark block]";
+static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+.";
+
+// What a reader may know; of the flags those that name no file (may_share).
+#define SHARED                                                                                                      \
+    "schema_version score build_commit test_time status busy stop_reason model_arch model_type model_n_params "     \
+    "backend backend_used device cpu_info gpu_info isa tier mode recompute attention products precision emulated "  \
+    "loss_scale n_threads pass_type test n_batch n_seq n_accum vocab n_ctx n_layer n_head n_kv_head head_dim "      \
+    "d_model d_ff dropout optimizer seed run_args data_digest weights_digest padding n_warmup "                     \
+    "warmup_ns samples_ns median_ns ci95_lo_ns ci95_hi_ns noise_percent noise_verdict median_ts real_tokens flops " \
+    "peak_flops mfu datasheet_flops datasheet_mfu energy_j energy_source sensors.own_cpus "                         \
+    "sensors.other_cpus sensors.steal_share sensors.involuntary_switches peak_rss_bytes device_peak_bytes "         \
+    "loss loss_checked loss_reference loss_check gradient_error gradient_tolerance "                                \
+    "update_error spot_error losses context.os context.kernel context.cpu.name "                                    \
+    "context.cpu.cores context.cpu.threads context.memory_bytes context.compiler context.device.name "              \
+    "context.device.driver "
+
+// Texts that most blocks have: what compresses well. Blocks that were made with it need it: it stays as it is.
+static const char dictionary[] = SHARED
+    "--model-size=small --batch-size=1 --seq-len=1024 --pass-type=step --dropout=0 --optimizer=adamw "
+    "--long-documents=refuse --accum=1 --data-format=auto --seed=42 --backend=opencl:0.0 --products=own "
+    "--precision=bf16 --precision=fp32 --loss-scale-interval=2000 --mode=fused --warmup=1 --repetitions=7 "
+    "--check-seed= --max-noise=0.5 --min-samples=6 --max-samples=60 --min-time=5 --max-time=25 --no-phases "
+    "--delay=0 --timeout=0 Intel(R) Xeon(R) Platinum Processor AMD EPYC -Core Ryzen NVIDIA H100 80GB HBM3 GeForce RTX "
+    "Radeon RX Instinct Debian GNU/Linux 12 (bookworm) Ubuntu 24.04 LTS Linux 6.1.0-amd64 x86_64 gcc 12.2.0 POSIX "
+    "threads first 32 tokens of 1 of 1 sequences, each against the reference stepmark-124M-v1 avx512_bf16 tensor false "
+    "\"type\":\"gpt2\",\"none\",\"steady\",\"test\":\"step b1s1024\",fnv1a64:";
+
+// --- the line for people ---------------------------------------------------------------------------
+
+// "AMD EPYC, 2 cores", "H100 80GB HBM3", "EPYC x2 opencl"; a long name is cut to `width` characters.
+static void name_device(const json_t *row, int width, char *name, size_t size_bytes) {
+    static const char *const makers[] = {"NVIDIA ", "Intel ", "AMD ", "GeForce "};
+    char chip[128];
+    char cores[48] = "";
+    const char *at = chip;
+    const double n = sm_json_number(row, "n_threads");
+    const bool is_card = sm_rows_text(row, "gpu_info")[0] != '\0';
+    const char *program = sm_rows_text(row, "backend_used");
+    const bool is_usual = strcmp(program, is_card ? "opencl" : "cpu") == 0;
+    sm_rows_chip(row, chip, sizeof(chip));
+    if (!is_card && n > 0 && is_usual) {
+        snprintf(cores, sizeof(cores), ", %.0f core%s", n, sm_plural((size_t)n));
+    }
+    if (!is_usual || (cores[0] != '\0' && strlen(chip) + strlen(cores) > (size_t)width)) {
+        const int used = !is_card && n > 0 ? snprintf(cores, sizeof(cores), " x%.0f", n) : 0;
+        snprintf(cores + used, sizeof(cores) - (size_t)used, "%s%.8s", is_usual ? "" : " ", is_usual ? "" : program);
+    }
+    for (size_t i = 0; i < sizeof(makers) / sizeof(makers[0]); i++) {
+        const bool is_long = strlen(at) + strlen(cores) > (size_t)width;
+        at += is_long && strncmp(at, makers[i], strlen(makers[i])) == 0 ? strlen(makers[i]) : 0;
+    }
+    snprintf(name, size_bytes, "%.*s%s", width - (int)strlen(cores), at, cores);
+}
+
+void sm_block_line(const json_t *row, char line[SM_BLOCK_LINE_SIZE]) {
+    enum { NAME_WIDTH = 17 };
+    char name[64];
+    char rate[32];
+    char peak[16] = "";
+    char spread[32] = "";
+    const double mfu = sm_json_number(row, "mfu");
+    const double median = sm_json_number(row, "median_ns");
+    name_device(row, NAME_WIDTH, name, sizeof(name));
+    sm_text_count(sm_json_number(row, "median_ts"), rate, sizeof(rate));
+    sm_text_spread(
+        100 * fmax(sm_json_number(row, "ci95_hi_ns") / median - 1, 1 - sm_json_number(row, "ci95_lo_ns") / median),
+        spread);
+    if (isfinite(mfu)) {
+        snprintf(peak, sizeof(peak), "%.0f%% peak", fmin(100 * mfu, 999));
+    }
+    snprintf(line, SM_BLOCK_LINE_SIZE, "%.20s  %-*s %7s tok/s %s%-4s %-4.8s %8s %s", sm_rows_text(row, "score"),
+             NAME_WIDTH, name, rate, spread[0] != '\0' ? "± " : "  ", spread, sm_rows_text(row, "precision"), peak,
+             json_is_true(sm_json_get(row, "busy")) ? "busy" : "verified");
+}
+
+// --- making ------------------------------------------------------------------------------------------
+
+// Flags whose value is no path; --cpu-mask and --isa are words.
+static bool may_share(const char *flag) {
+    return flag != NULL && strchr(flag, '/') == NULL && strncmp(flag, "--data=", 7) != 0 &&
+           strncmp(flag, "--weights=", 10) != 0;
+}
+
+static json_t *shared_flags(const json_t *args) {
+    json_t *flags = json_array();
+    for (size_t i = 0; i < json_array_size(args); i++) {
+        const char *flag = json_string_value(json_array_get(args, i));
+        if (may_share(flag)) {
+            json_array_append_new(flags, json_string(flag));
+        }
+    }
+    return flags;
+}
+
+static json_t *facts_of(const json_t *row) {
+    json_t *facts = json_object();
+    char names[] = SHARED;
+    char *rest = NULL;
+    for (const char *name = strtok_r(names, " ", &rest); name != NULL; name = strtok_r(NULL, " ", &rest)) {
+        json_t *value = sm_json_get(row, name);
+        if (value != NULL && !json_is_null(value)) {
+            sm_json_set_new(facts, name, strcmp(name, "run_args") == 0 ? shared_flags(value) : json_deep_copy(value));
+        }
+    }
+    return facts;
+}
+
+static void put_characters(FILE *out, const unsigned char *bytes, size_t n) {
+    unsigned held = 0;
+    int n_held = 0;
+    int n_written = 0;
+    for (size_t i = 0; i < n || n_held > 0;) {
+        if (n_held < BITS && i < n) {
+            held = held << 8 | bytes[i++];
+            n_held += 8;
+        } else if (n_held < BITS) {
+            held <<= BITS - n_held;
+            n_held = BITS;
+        }
+        for (; n_held >= BITS; n_held -= BITS) {
+            fputs(n_written++ % LINE_CHARACTERS == 0 ? "\n    " : "", out);
+            fputc(alphabet[held >> (n_held - BITS) & 63], out);
+        }
+    }
+}
+
+static unsigned char *compress_text(const char *text, size_t *size_bytes) {
+    z_stream stream = {.next_in = (unsigned char *)(uintptr_t)text, .avail_in = (unsigned)strlen(text)};
+    deflateInit2(&stream, Z_BEST_COMPRESSION, Z_DEFLATED, 15, 9, Z_DEFAULT_STRATEGY);
+    deflateSetDictionary(&stream, (const unsigned char *)dictionary, sizeof(dictionary) - 1);
+    stream.avail_out = (unsigned)deflateBound(&stream, stream.avail_in);
+    unsigned char *bytes = sm_malloc(stream.avail_out);
+    stream.next_out = bytes;
+    deflate(&stream, Z_FINISH);
+    *size_bytes = stream.total_out;
+    deflateEnd(&stream);
+    return bytes;
+}
+
+static char *make(const json_t *rows, size_t n_rows) {
+    char *text = NULL;
+    size_t size_bytes = 0;
+    char digest[SM_DIGEST_SIZE];
+    FILE *out = sm_memstream(&text, &size_bytes);
+    json_t *facts = json_array();
+    for (size_t i = 0; i < n_rows; i++) {
+        char line[SM_BLOCK_LINE_SIZE];
+        json_array_append_new(facts, facts_of(json_array_get(rows, i)));
+        sm_block_line(json_array_get(rows, i), line);
+        fprintf(out, "    %s\n", line);
+    }
+    char *json = json_dumps(facts, JSON_COMPACT | JSON_REAL_PRECISION(7));
+    unsigned char *bytes = compress_text(json, &size_bytes);
+    sm_digest_bytes(json, strlen(json), digest);
+    fprintf(out, "    %s%s]", header, digest);
+    put_characters(out, bytes, size_bytes);
+    fprintf(out, "\n    %s\n", footer);
+    sm_memstream_close(out);
+    free(bytes);
+    free(json);
+    json_decref(facts);
+    return text;
+}
+
+char *sm_block_make(const json_t *rows, size_t *n_rows) {
+    for (*n_rows = json_array_size(rows);; (*n_rows)--) {
+        char *text = make(rows, *n_rows);
+        if (strlen(text) <= SM_BLOCK_MOST_BYTES || *n_rows <= 1) {
+            return text;
+        }
+        free(text);
+    }
+}
+
+// --- reading -----------------------------------------------------------------------------------------
+
+// Moves over a tag of HTML or an entity; false: there is none.
+static bool skip_markup(const char **at, const char *end) {
+    const char close = **at == '<' ? '>' : ';';
+    const char *last = **at == '<' || **at == '&' ? memchr(*at, close, (size_t)(end - *at)) : NULL;
+    *at = last != NULL ? last + 1 : *at;
+    return last != NULL;
+}
+
+// The bytes of the characters between two places; *n counts them. NULL: there are others.
+static unsigned char *read_characters(const char *at, const char *end, size_t *n) {
+    unsigned char *bytes = sm_malloc((size_t)(end - at) + 1);
+    unsigned held = 0;
+    int n_held = 0;
+    *n = 0;
+    while (at < end) {
+        const char *found = strchr(alphabet, *at);
+        if (found == NULL || *at == '\0') {
+            if (skip_markup(&at, end)) {
+                continue;
+            }
+            if (!isspace((unsigned char)*at) && strchr(">|=\\", *at) == NULL) {
+                free(bytes);
+                return NULL;
+            }
+            at++;
+            continue;
+        }
+        held = held << BITS | (unsigned)(found - alphabet);
+        n_held += BITS;
+        if (n_held >= 8) {
+            n_held -= 8;
+            bytes[(*n)++] = (unsigned char)(held >> n_held);
+        }
+        at++;
+    }
+    return bytes;
+}
+
+// NULL: not what compress_text makes, or much more than a block has.
+static char *expand(const unsigned char *bytes, size_t n) {
+    z_stream stream = {.next_in = (unsigned char *)(uintptr_t)bytes, .avail_in = (unsigned)n};
+    char *text = sm_malloc(MOST_JSON_BYTES + 1);
+    inflateInit(&stream);
+    stream.next_out = (unsigned char *)text;
+    stream.avail_out = MOST_JSON_BYTES;
+    int code = inflate(&stream, Z_FINISH);
+    if (code == Z_NEED_DICT &&
+        inflateSetDictionary(&stream, (const unsigned char *)dictionary, sizeof(dictionary) - 1) == Z_OK) {
+        code = inflate(&stream, Z_FINISH);
+    }
+    text[stream.total_out] = '\0';
+    inflateEnd(&stream);
+    if (code != Z_STREAM_END) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+static json_t *read_rows(const char *body, const char *end, const char *digest, char why[SM_BLOCK_WHY_SIZE]) {
+    char found[SM_DIGEST_SIZE];
+    size_t n = 0;
+    unsigned char *bytes = read_characters(body, end, &n);
+    char *text = bytes != NULL ? expand(bytes, n) : NULL;
+    json_t *rows = NULL;
+    if (text == NULL) {
+        snprintf(why, SM_BLOCK_WHY_SIZE, "damaged: some of its characters are lost or changed; ask for it again");
+    } else {
+        sm_digest_bytes(text, strlen(text), found);
+        rows = strncmp(found, digest, strlen(found)) == 0 ? json_loads(text, 0, NULL) : NULL;
+        snprintf(why, SM_BLOCK_WHY_SIZE, "%s",
+                 json_is_array(rows) ? "" : "changed: its digest is not that of its facts");
+    }
+    if (!json_is_array(rows)) {
+        json_decref(rows);
+        rows = NULL;
+    }
+    free(text);
+    free(bytes);
+    return rows;
+}
+
+// Letters and digits alone, without markup: what no mail program changes.
+static char *plain(const char *at, const char *end) {
+    char *text = sm_malloc((size_t)(end - at) + 1);
+    size_t n = 0;
+    while (at < end) {
+        if (skip_markup(&at, end)) {
+            continue;
+        }
+        if (isalnum((unsigned char)*at)) {
+            text[n++] = *at;
+        }
+        at++;
+    }
+    text[n] = '\0';
+    return text;
+}
+
+// Whether each line for people between two places, found by the name of the work, is that of one of the rows.
+static bool lines_agree(const char *at, const char *end, const json_t *rows) {
+    char line[SM_BLOCK_LINE_SIZE];
+    char *text = plain(at, end);
+    const char *score = sm_rows_text(json_array_get(rows, 0), "score");
+    char *name = plain(score, score + strlen(score));
+    bool agree = true;
+    for (const char *found = name[0] != '\0' ? strstr(text, name) : NULL; found != NULL && agree;
+         found = strstr(found + 1, name)) {
+        agree = false;
+        for (size_t i = 0; i < json_array_size(rows) && !agree; i++) {
+            sm_block_line(json_array_get(rows, i), line);
+            char *expected = plain(line, line + strlen(line));
+            agree = strncmp(found, expected, strlen(expected)) == 0;
+            free(expected);
+        }
+    }
+    free(name);
+    free(text);
+    return agree;
+}
+
+static const char *find(const char *at, const char *end, const char *word) {
+    return at < end ? memmem(at, (size_t)(end - at), word, strlen(word)) : NULL;
+}
+
+// Where the lines for people begin: after the last block, and not far above.
+static const char *lines_above(const char *from, const char *block) {
+    enum { MOST_BYTES = 1500 };
+    return block - from > MOST_BYTES ? block - MOST_BYTES : from;
+}
+
+bool sm_block_next(const char *text, size_t size_bytes, size_t *at, size_t *begin, json_t **rows,
+                   char why[SM_BLOCK_WHY_SIZE]) {
+    const char *end = text + size_bytes;
+    const char *block = find(text + *at, end, header);
+    *rows = NULL;
+    why[0] = '\0';
+    if (block == NULL) {
+        return false;
+    }
+    const char *digest = block + strlen(header);
+    const char *body = memchr(digest, ']', (size_t)(end - digest));
+    const char *last = body != NULL ? find(body, end, footer) : NULL;
+    const char *next = find(digest, end, header);
+    *begin = (size_t)(block - text);
+    if (last == NULL || (next != NULL && next < last)) {
+        snprintf(why, SM_BLOCK_WHY_SIZE, "damaged: its last line, %s, is missing; ask for it again", footer);
+        *at = (size_t)(digest - text);
+        return true;
+    }
+    *rows = read_rows(body + 1, last, digest, why);
+    if (*rows != NULL && !lines_agree(lines_above(text + *at, block), block, *rows)) {
+        snprintf(why, SM_BLOCK_WHY_SIZE, "the line above it is not what its facts say");
+    }
+    *at = (size_t)(last - text) + strlen(footer);
+    return true;
+}

@@ -1,0 +1,262 @@
+// score.c: see score.h.
+#include "bench/score/score.h"
+
+#include "bench/rows/identity.h"
+#include "bench/rows/read_rows.h"
+#include "bench/rows/row_json_schema.h"
+#include "bench/score/datasheet.h"
+#include "bench/tables/show.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+// --- the work ----------------------------------------------------------------------------------------
+
+// What a row of it says in the columns of its work. These and the tables below are v1 for good.
+static const char work[] =
+    "{\"model_arch\": \"gpt2\", \"model_n_params\": 124439808, \"vocab\": 50257, \"n_ctx\": 1024, \"n_layer\": 12,"
+    " \"n_head\": 12, \"n_kv_head\": 12, \"d_model\": 768, \"head_dim\": 64, \"d_ff\": 3072, \"activation\": \"gelu\","
+    " \"untied\": false, \"n_seq\": 1024, \"n_accum\": 1, \"pass_type\": \"step\", \"dropout\": 0.0, \"padding\": "
+    "\"none\","
+    " \"documents\": null, \"optimizer\": \"adamw\"}";
+
+static const sm_score_batch batches[] = {
+    {1, "fnv1a64:315f5b57f254a76a", {11.104276, 8.321012, 6.644350, 5.595623, 4.800243}},
+    {2, "fnv1a64:951f26c3810fce36", {11.098783, 8.388466, 6.663831, 5.762238, 4.892123}},
+    {4, "fnv1a64:4802e1d1357c913a", {11.080404, 8.356159, 6.693528, 5.760012, 4.857926}},
+    {32, "fnv1a64:e271b34bdb95b850", {11.088528, 8.371115, 6.704492, 5.714209, 4.813168}},
+};
+
+const sm_score_batch *sm_score_batch_at(int index) {
+    return index < (int)(sizeof(batches) / sizeof(batches[0])) ? &batches[index] : NULL;
+}
+
+static const sm_score_batch *batch_of(const json_t *row) {
+    const sm_score_batch *batch = sm_score_batch_at(0);
+    for (int i = 0; batch != NULL && (double)batch->B != sm_json_number(row, "n_batch"); i++) {
+        batch = sm_score_batch_at(i);
+    }
+    return batch;
+}
+
+bool sm_score_is_work(const json_t *row) {
+    static json_t *frozen;
+    frozen = frozen != NULL ? frozen : json_loads(work, 0, NULL);
+    const unsigned parts = SM_PART(SM_IDENTITY_WORK) | SM_PART(SM_FACTOR_OPTIMIZER);
+    return sm_json_number(row, "model_n_params") == sm_json_number(frozen, "model_n_params") &&
+           sm_json_number(row, "n_seq") == SM_SCORE_SEQ_LEN && (sm_identity_difference(row, frozen) & parts) == 0 &&
+           sm_rows_text(row, "loop.loader")[0] == '\0';
+}
+
+// --- what it is worth ----------------------------------------------------------------------------------
+
+// How far rounding moves the first losses: of exact formats, and of formats of 16 bits and tf32.
+static const double exact_rounding = 1e-5;
+static const double narrow_rounding = 2.5e-3;
+static const double most_of_peak = 1.1;       // of its measured ceiling, at the slow end of the interval
+static const double most_of_datasheet = 1.15; // likewise: a ceiling that is measured may be a little above
+static const double least_of_datasheet = 0.2; // of a ceiling that a card with that name measures
+static const double most_of_reference = 1.3;  // as fast as the same device
+
+static bool is_exact(const json_t *row) {
+    static const char *const names[] = {"fp32", "tf32x3", "bf16x6"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        found = found || strcmp(sm_rows_text(row, "precision"), names[i]) == 0;
+    }
+    return found;
+}
+
+static bool losses_differ(const json_t *row, char text[SM_SCORE_TEXT_SIZE]) {
+    const json_t *losses = sm_json_get(row, "losses");
+    const char *digest = sm_rows_text(row, "data_digest");
+    const sm_score_batch *batch = batch_of(row);
+    const double allowed = is_exact(row) ? exact_rounding : narrow_rounding;
+    if (batch == NULL) {
+        snprintf(text, SM_SCORE_TEXT_SIZE,
+                 "its micro-batch of %.0f sequences has no known losses; docs/score.md has those "
+                 "that do",
+                 sm_json_number(row, "n_batch"));
+        return true;
+    }
+    if (digest[0] != '\0' && strcmp(digest, batch->data_digest) != 0) {
+        snprintf(text, SM_SCORE_TEXT_SIZE, "its data are others: their digest is %.30s, and that of the work %s",
+                 digest, batch->data_digest);
+        return true;
+    }
+    if (json_array_size(losses) < 2) {
+        snprintf(text, SM_SCORE_TEXT_SIZE, "it has no losses of its steps");
+        return true;
+    }
+    for (size_t i = 0; i < json_array_size(losses) && i < SM_SCORE_N_LOSSES; i++) {
+        const double loss = json_number_value(json_array_get(losses, i));
+        if (!(fabs(loss - batch->losses[i]) <= allowed * batch->losses[i])) {
+            snprintf(text, SM_SCORE_TEXT_SIZE,
+                     "its losses are those of other weights or another step: step %zu has %.6f, and the work %.6f",
+                     i + 1, loss, batch->losses[i]);
+            return true;
+        }
+    }
+    return false;
+}
+
+static double slow_ns(const json_t *row) {
+    const double ci95 = sm_json_number(row, "ci95_hi_ns");
+    return ci95 > 0 ? ci95 : sm_json_number(row, "max_ns");
+}
+
+static bool is_same_device(const json_t *a, const json_t *b) {
+    char x[128];
+    char y[128];
+    sm_rows_chip(a, x, sizeof(x));
+    sm_rows_chip(b, y, sizeof(y));
+    const bool is_card = sm_rows_text(a, "gpu_info")[0] != '\0';
+    return strcmp(x, y) == 0 && (is_card || sm_json_number(a, "n_threads") == sm_json_number(b, "n_threads"));
+}
+
+static bool is_same_format(const json_t *a, const json_t *b) {
+    return strcmp(sm_rows_text(a, "precision"), sm_rows_text(b, "precision")) == 0;
+}
+
+static bool is_score(const json_t *row) {
+    return strcmp(sm_rows_status(row), "ok") == 0 && sm_json_number(row, "median_ts") > 0 &&
+           strcmp(sm_rows_text(row, "score"), SM_SCORE_NAME) == 0;
+}
+
+// A speed that a device with this name does not have.
+static bool is_too_fast(const json_t *row, const json_t *references, char text[SM_SCORE_TEXT_SIZE]) {
+    const double share = sm_json_number(row, "flops") / sm_json_number(row, "peak_flops") * 1e9 / slow_ns(row);
+    const double rate = sm_json_number(row, "median_ts");
+    char source[SM_DATASHEET_SOURCE_SIZE];
+    char chip[128];
+    const double datasheet = sm_datasheet_card(sm_rows_text(row, "gpu_info"), sm_rows_text(row, "precision"), source);
+    const double ceiling = datasheet > 0 ? sm_json_number(row, "peak_flops") / datasheet : 1;
+    sm_rows_chip(row, chip, sizeof(chip));
+    if (share > most_of_peak) {
+        snprintf(text, SM_SCORE_TEXT_SIZE, "its rate is %.0f%% of the peak that it measured", 100 * share);
+        return true;
+    }
+    if (ceiling > most_of_datasheet || ceiling < least_of_datasheet) {
+        snprintf(text, SM_SCORE_TEXT_SIZE, "its measured peak is %.3g of the datasheet of %s: it ran on another device",
+                 ceiling, chip);
+        return true;
+    }
+    for (size_t i = 0; i < json_array_size(references); i++) {
+        const json_t *reference = json_array_get(references, i);
+        const double factor = rate / sm_json_number(reference, "median_ts");
+        if (is_same_device(row, reference) && is_same_format(row, reference) && is_score(reference) &&
+            (factor > most_of_reference || factor < 1 / (most_of_reference * 10))) {
+            snprintf(text, SM_SCORE_TEXT_SIZE, "its rate is %.3g times the reference score of the same device, %s",
+                     factor, chip);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool sm_score_lacks(const json_t *row, const json_t *references, char text[SM_SCORE_TEXT_SIZE]) {
+    char contradiction[SM_CONTRADICTION_SIZE];
+    text[0] = '\0';
+    if (strcmp(sm_rows_status(row), "ok") != 0) {
+        snprintf(text, SM_SCORE_TEXT_SIZE, "%.300s", sm_rows_text(row, "reason"));
+        return true;
+    }
+    if (!sm_score_is_work(row)) {
+        snprintf(text, SM_SCORE_TEXT_SIZE, "its work is not that of %s", SM_SCORE_NAME);
+        return true;
+    }
+    if (sm_row_contradicts(row, contradiction)) {
+        snprintf(text, SM_SCORE_TEXT_SIZE, "contradicts itself: %s", contradiction);
+        return true;
+    }
+    if (sm_rows_own_code(row)[0] != '\0') {
+        snprintf(text, SM_SCORE_TEXT_SIZE, "it ran code of its own, %.100s", sm_rows_text(row, "own_kernels"));
+        return true;
+    }
+    return losses_differ(row, text) || is_too_fast(row, references, text);
+}
+
+void sm_score_hold(json_t *rows, const json_t *references) {
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        json_t *row = json_array_get(rows, i);
+        char why[SM_SCORE_TEXT_SIZE];
+        const bool is_meant = sm_rows_text(row, "score")[0] != '\0' || sm_json_get(row, "block") != NULL;
+        if (is_meant && strcmp(sm_rows_status(row), "ok") == 0 && sm_score_lacks(row, references, why)) {
+            sm_row_drop_speed(row);
+            sm_json_set_new(row, "status", json_string("error"));
+            sm_json_set_new(row, "reason", sm_json_bytes(why));
+        }
+    }
+}
+
+// --- where it stands -----------------------------------------------------------------------------------
+
+static void append(char *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void append(char *text, const char *format, ...) {
+    const size_t used = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + used, SM_SCORE_TEXT_SIZE - used, format, arguments);
+    va_end(arguments);
+}
+
+static const json_t *fastest(const json_t *rows) {
+    const json_t *best = NULL;
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        const bool is_faster = best == NULL || sm_json_number(row, "median_ts") > sm_json_number(best, "median_ts");
+        best = is_score(row) && is_faster ? row : best;
+    }
+    return best;
+}
+
+// Whether a reference is the fastest of its device.
+static bool is_best_of_device(const json_t *row, const json_t *references) {
+    for (size_t i = 0; i < json_array_size(references); i++) {
+        const json_t *other = json_array_get(references, i);
+        if (is_score(other) && is_same_device(other, row) &&
+            sm_json_number(other, "median_ts") > sm_json_number(row, "median_ts")) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void append_share(const json_t *row, const json_t *reference, char *text) {
+    char chip[128];
+    const double factor = sm_json_number(row, "median_ts") / sm_json_number(reference, "median_ts");
+    const double n_threads = sm_json_number(reference, "n_threads");
+    sm_rows_chip(reference, chip, sizeof(chip));
+    append(text, "%s", text[0] != '\0' ? ", " : "");
+    if (factor < 0.9) {
+        append(text, "1/%.*f of ", 1 / factor < 3 ? 1 : 0, 1 / factor);
+    } else {
+        append(text, "%.*f times ", factor < 3 ? 1 : 0, factor);
+    }
+    if (sm_rows_text(reference, "gpu_info")[0] == '\0' && n_threads > 0) {
+        append(text, "%.0f cores of ", n_threads);
+    }
+    append(text, "%s (%s)", chip, sm_rows_text(reference, "precision"));
+}
+
+void sm_score_standing(const json_t *rows, const json_t *references, char text[SM_SCORE_TEXT_SIZE]) {
+    enum { MOST_SHARES = 3 };
+    const json_t *best = fastest(rows);
+    const double training_tokens = 1e10;
+    int n = 0;
+    text[0] = '\0';
+    for (size_t i = 0; best != NULL && i < json_array_size(references) && n < MOST_SHARES; i++) {
+        const json_t *reference = json_array_get(references, i);
+        if (is_score(reference) && !is_same_device(best, reference) && is_best_of_device(reference, references)) {
+            append_share(best, reference, text);
+            n++;
+        }
+    }
+    if (best != NULL) {
+        const double days = training_tokens / sm_json_number(best, "median_ts") / 86400;
+        append(text, "%sten billion tokens take %.*f %s", n > 0 ? "; " : "", days < 10 ? 1 : 0,
+               days < 2 ? 24 * days : days, days < 2 ? "hours" : "days");
+    }
+}

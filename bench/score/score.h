@@ -1,0 +1,41 @@
+// score.h: the frozen work that machines are compared by, and what a row of it is worth. docs/score.md defines it.
+//
+// A row is a score if it did that work, from any program, with any micro-batch: nothing else tells a score from other
+// rows of `run`. A row proves nothing by itself. So what can be checked is checked: its figures against its samples
+// (row_json_schema.h), its losses against those of the work, its speed against what its device can do and against the
+// scores that stepmark comes with.
+#ifndef STEPMARK_BENCH_SCORE_SCORE_H
+#define STEPMARK_BENCH_SCORE_SCORE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SM_SCORE_NAME "stepmark-124M-v1"
+
+enum { SM_SCORE_SEQ_LEN = 1024, SM_SCORE_N_LOSSES = 5, SM_SCORE_TEXT_SIZE = 512 };
+
+// A micro-batch of the work: its batches' digest, and the losses of the first steps by the serial reference's rules.
+typedef struct {
+    int64_t B;
+    const char *data_digest;
+    double losses[SM_SCORE_N_LOSSES];
+} sm_score_batch;
+
+const sm_score_batch *sm_score_batch_at(int index); // from the smallest on; NULL after the last
+
+// Its work: model, length, optimizer, data and weights; not whether it was done right.
+bool sm_score_is_work(const json_t *row);
+
+// Whether a row of that work does not count, and why: `text`, "its losses are those of other weights: ...".
+// `references`: the scores that stepmark comes with.
+bool sm_score_lacks(const json_t *row, const json_t *references, char text[SM_SCORE_TEXT_SIZE]);
+
+// Makes an error of each row of that name, or of a block, that lacks something; its reason says what.
+void sm_score_hold(json_t *rows, const json_t *references);
+
+// Where the fastest of some scores stands: "1/17 of 16 cores of an Intel Xeon (bf16); ten billion tokens take 442 days".
+void sm_score_standing(const json_t *rows, const json_t *references, char text[SM_SCORE_TEXT_SIZE]);
+
+#endif

@@ -1,0 +1,427 @@
+// test_score.c: the frozen work is what docs/score.md says, to the last bit that rounding leaves; scores travel as blocks
+// through what mail programs, forums and browsers do to text; and forged ones are each found by what they claim.
+#include <jansson.h>
+#include <math.h>
+#include <stdbool.h>
+
+#include "tests/support/test.h"
+#include "tests/support/run_program.h"
+#include "bench/rows/block.h"
+#include "bench/rows/bundle.h"
+#include "bench/rows/read_rows.h"
+#include "bench/score/board.h"
+#include "bench/score/datasheet.h"
+#include "bench/score/score.h"
+#include "bench/tables/show.h"
+#include "fnv1a.h"
+#include "src/models/model.h"
+
+// --- the definition ------------------------------------------------------------------------------
+
+// The first numbers of each parameter; all follow from the same draws (test_init.c).
+static uint64_t digest_of_weights(const sm_plan *plan) {
+    enum { N = 1024 };
+    float values[N];
+    uint64_t digest = SM_FNV1A_START;
+    for (int i = 0; i < plan->n_tensors; i++) {
+        if (sm_plan_is_param(plan, i)) {
+            const int64_t n = plan->tensors[i].real_elems < N ? plan->tensors[i].real_elems : N;
+            sm_param_init(plan, i, 42, 0, n, values);
+            digest = sm_fnv1a(digest, values, (size_t)n * sizeof(*values));
+        }
+    }
+    return digest;
+}
+
+TEST(the_weights_of_the_work) {
+    const sm_model_config config = sm_model_size_find(&sm_model_gpt2, "small")->config;
+    const sm_plan_options options = {.B = 1, .T = SM_SCORE_SEQ_LEN, .backward = true, .optimizer = sm_optimizer_at(0)};
+    sm_plan *plan;
+    assert_int_equal(sm_model_build(&config, &options, &plan), SM_OK);
+    assert_int_equal(plan->n_params, 124439808);
+    assert_string_equal(sm_optimizer_at(0)->name, "adamw");
+    assert_int_equal(digest_of_weights(plan), UINT64_C(0xe15d918dd1efd4ab));
+    sm_plan_free(plan);
+}
+
+// Tokens depend on B and T alone: a small model reads the same.
+TEST(the_tokens_of_the_work) {
+    for (int i = 0; sm_score_batch_at(i) != NULL; i++) {
+        char arguments[COMMAND_SIZE];
+        const sm_score_batch *batch = sm_score_batch_at(i);
+        if (batch->B > 4) {
+            continue; // the digests of larger batches are of the same tokens
+        }
+        snprintf(arguments, sizeof(arguments),
+                 "run -m tiny --context 1024 --n-layer 1 --d-model 8 --n-head 1 -b %d --seq-len 1024 --backend cpu "
+                 "--pass-type forward -w 0 -r 1 --no-peaks --no-phases -o jsonl -q",
+                 (int)batch->B);
+        expect_exit(arguments, 0);
+        expect_text(arguments, out, batch->data_digest);
+    }
+}
+
+TEST(the_flops_of_the_work) {
+    expect_exit("estimate -m small -b 1 --seq-len 1024 -o jsonl", 0);
+    expect_text("estimate", out, "822089202693");
+}
+
+// The same by the cpu backend takes half a minute on two idle cores.
+TEST(the_losses_of_the_work) {
+    const sm_score_batch *batch = sm_score_batch_at(0);
+    if (getenv("STEPMARK_TEST_ALL") == NULL) {
+        return;
+    }
+    expect_exit("run -m small -b 1 --seq-len 1024 --backend cpu -w 1 -r 3 --no-peaks --no-phases -o jsonl -q", 0);
+    json_t *row = json_loads(out, 0, NULL);
+    for (size_t i = 0; i < SM_SCORE_N_LOSSES; i++) {
+        const double loss = json_number_value(json_array_get(json_object_get(row, "losses"), i));
+        assert_true(fabs(loss / batch->losses[i] - 1) <= 1e-5);
+    }
+    json_decref(row);
+}
+
+// --- rows ------------------------------------------------------------------------------------------
+
+// A row that a card measured at this work, in fp32 or bf16.
+static json_t *make_row(const char *precision) {
+    json_t *references;
+    json_t *found = NULL;
+    size_t i;
+    json_t *row;
+    assert_int_equal(sm_bundle_references(&references), SM_OK);
+    json_array_foreach(references, i, row) {
+        if (found == NULL && sm_json_number(row, "n_batch") == 32 && sm_score_is_work(row) &&
+            strcmp(sm_rows_text(row, "precision"), precision) == 0) {
+            found = json_deep_copy(row);
+        }
+    }
+    assert_non_null(found);
+    json_decref(references);
+    sm_json_set_new(found, "score", json_string(SM_SCORE_NAME));
+    return found;
+}
+
+static char *make_block(json_t *row) {
+    size_t n;
+    json_t *rows = json_pack("[O]", row);
+    char *text = sm_block_make(rows, &n);
+    assert_int_equal(n, 1);
+    json_decref(rows);
+    return text;
+}
+
+// Reads a text, which has one row.
+static json_t *read_one(const char *text) {
+    sm_rows rows;
+    sm_rows_init(&rows);
+    assert_int_equal(sm_rows_parse("post", text, strlen(text), &rows), SM_OK);
+    assert_int_equal(json_array_size(rows.rows), 1);
+    json_t *row = json_incref(json_array_get(rows.rows, 0));
+    sm_rows_free(&rows);
+    return row;
+}
+
+static void assert_counts(const json_t *row) {
+    char why[SM_SCORE_TEXT_SIZE];
+    if (sm_score_lacks(row, NULL, why)) {
+        fail_msg("it should count: %s", why);
+    }
+}
+
+static void assert_lacks(const json_t *row, const json_t *references, const char *what) {
+    char why[SM_SCORE_TEXT_SIZE];
+    if (!sm_score_lacks(row, references, why) || strstr(why, what) == NULL) {
+        fail_msg("it should say \"%s\", and says \"%s\"", what, why);
+    }
+}
+
+TEST(the_work_is_known_by_its_columns) {
+    static const char *const others[][2] = {
+        {"n_seq", "512"}, {"n_accum", "2"},   {"dropout", "0.1"},           {"optimizer", "\"lion\""},
+        {"d_ff", "3073"}, {"vocab", "50304"}, {"pass_type", "\"forward\""}, {"padding", "\"packed\""}};
+    json_t *row = make_row("fp32");
+    assert_true(sm_score_is_work(row));
+    assert_counts(row);
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        json_t *other = json_deep_copy(row);
+        sm_json_set_new(other, others[i][0], json_loads(others[i][1], JSON_DECODE_ANY, NULL));
+        if (sm_score_is_work(other)) {
+            fail_msg("%s = %s is the same work", others[i][0], others[i][1]);
+        }
+        json_decref(other);
+    }
+    json_decref(row);
+}
+
+// --- blocks ----------------------------------------------------------------------------------------
+
+// Each line after a text; blanks doubled, and the newlines of other systems.
+static char *quote(const char *text, const char *mark, const char *end) {
+    char *quoted = sm_malloc(8 * strlen(text) + 64);
+    size_t n = (size_t)sprintf(quoted, "On Friday somebody wrote:%s%s", end, mark);
+    for (const char *at = text; *at != '\0'; at++) {
+        if (*at == '\n') {
+            n += (size_t)sprintf(quoted + n, "%s%s", end, mark);
+        } else {
+            quoted[n++] = *at;
+        }
+    }
+    sprintf(quoted + n, "%sa line below%s", end, end);
+    return quoted;
+}
+
+TEST(a_block_is_found_in_any_text) {
+    static const char *const ways[][2] = {
+        {"", "\n"}, {"> ", "\n"}, {"> > \t", "\r\n"}, {"&gt; ", "<br>\n"}, {"<p class=\"a\">", "</p>\n"}, {"", "=\n"}};
+    json_t *row = make_row("bf16");
+    char *text = make_block(row);
+    assert_true(strlen(text) <= SM_BLOCK_MOST_BYTES);
+    for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+        char *quoted = quote(text, ways[i][0], ways[i][1]);
+        json_t *read = read_one(quoted);
+        assert_string_equal(sm_rows_text(read, "reason"), "");
+        assert_counts(read);
+        assert_true(json_equal(json_object_get(read, "samples_ns"), json_object_get(row, "samples_ns")));
+        assert_true(sm_json_number(read, "block") > 1);
+        json_decref(read);
+        free(quoted);
+    }
+    free(text);
+    json_decref(row);
+}
+
+TEST(a_block_has_no_names_of_hosts_users_and_paths) {
+    json_t *row = make_row("bf16");
+    sm_json_set_new(row, "context.host", json_string("secret-host"));
+    sm_json_set_new(row, "context.argv", json_pack("[s]", "/home/secret-user/stepmark"));
+    sm_json_set_new(row, "weights", json_string("/home/secret-user/model"));
+    json_array_append_new(json_object_get(row, "run_args"), json_string("--data=secret-file"));
+    json_array_append_new(json_object_get(row, "run_args"), json_string("--kernel=gelu_forward=/secret/k.c"));
+    char *text = make_block(row);
+    json_t *read = read_one(text);
+    char *all = json_dumps(read, 0);
+    assert_null(strstr(all, "secret"));
+    assert_non_null(strstr(all, "--batch-size=32"));
+    free(all);
+    free(text);
+    json_decref(read);
+    json_decref(row);
+}
+
+TEST(a_changed_block_is_no_score) {
+    json_t *row = make_row("bf16");
+    char *text = make_block(row);
+    char *body = strstr(text, "]\n") + 2;
+    for (char *at = body; at < text + strlen(text); at += 7) {
+        const char was = *at;
+        if (was == ' ' || was == '\n') {
+            continue;
+        }
+        *at = was == 'A' ? 'B' : 'A';
+        json_t *read = read_one(text);
+        *at = was;
+        if (strcmp(sm_rows_status(read), "error") != 0) {
+            fail_msg("byte %zu was changed, and nobody noticed", (size_t)(at - text));
+        }
+        json_decref(read);
+    }
+    text[strlen(text) - 10] = '\0';
+    json_t *cut = read_one(text);
+    assert_non_null(strstr(sm_rows_text(cut, "reason"), "damaged"));
+    json_decref(cut);
+    free(text);
+    json_decref(row);
+}
+
+// What stands above a block for people may be edited by hand.
+TEST(the_line_above_a_block_is_held_to_it) {
+    json_t *row = make_row("bf16");
+    char *text = make_block(row);
+    memcpy(strstr(text, "560,397"), "960,397", 7);
+    json_t *read = read_one(text);
+    assert_non_null(strstr(sm_rows_text(read, "reason"), "the line above it is not what its facts say"));
+    assert_true(isnan(sm_json_number(read, "median_ts")));
+    json_decref(read);
+    free(text);
+    json_decref(row);
+}
+
+// --- forged rows, whose makers compressed them again -----------------------------------------------
+
+static json_t *through_block(json_t *row) {
+    char *text = make_block(row);
+    json_t *read = read_one(text);
+    free(text);
+    json_decref(row);
+    return read;
+}
+
+TEST(one_digit_of_the_rate) {
+    json_t *row = make_row("bf16");
+    sm_json_set_new(row, "median_ts", json_real(960397.475865));
+    row = through_block(row);
+    assert_lacks(row, NULL, "median_ts is 960397, where its other fields give 560397");
+    json_decref(row);
+}
+
+// With all that follows from them.
+static json_t *scale(json_t *row, double by) {
+    static const char *const times[] = {"median_ns",  "mad_ns",     "q1_ns",  "q3_ns",     "min_ns",    "max_ns",
+                                        "ci95_lo_ns", "ci95_hi_ns", "avg_ns", "stddev_ns", "warmup_ns", "process_ns"};
+    static const char *const rates[] = {"median_ts", "mfu"};
+    json_t *samples = json_array();
+    for (size_t i = 0; i < json_array_size(json_object_get(row, "samples_ns")); i++) {
+        const double ns = json_number_value(json_array_get(json_object_get(row, "samples_ns"), i));
+        json_array_append_new(samples, json_integer((json_int_t)llround(by * ns)));
+    }
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+        const double ns = sm_json_number(row, times[i]);
+        sm_json_set_new(row, times[i], isnan(ns) ? json_null() : json_integer((json_int_t)llround(by * ns)));
+    }
+    sm_json_set_new(row, "samples_ns", samples);
+    for (size_t i = 0; i < sizeof(rates) / sizeof(rates[0]); i++) {
+        sm_json_set_new(row, rates[i], json_real(sm_json_number(row, rates[i]) / by));
+    }
+    return row;
+}
+
+TEST(scaled_samples) {
+    json_t *references = json_pack("[o]", make_row("bf16"));
+    json_t *much = through_block(scale(make_row("bf16"), 0.4));
+    json_t *little = through_block(scale(make_row("bf16"), 0.7));
+    assert_lacks(much, NULL, "% of the peak that it measured");
+    assert_counts(little);
+    assert_lacks(little, references, "1.43 times the reference score of the same device, NVIDIA H100 80GB HBM3");
+    json_decref(much);
+    json_decref(little);
+    json_decref(references);
+}
+
+TEST(a_renamed_device) {
+    json_t *row = make_row("bf16");
+    sm_json_set_new(row, "gpu_info", json_string("NVIDIA GeForce RTX 4090"));
+    sm_json_set_new(row, "context.device.name", json_string("NVIDIA GeForce RTX 4090"));
+    row = through_block(row);
+    assert_lacks(row, NULL, "of the datasheet of NVIDIA GeForce RTX 4090: it ran on another device");
+    json_decref(row);
+    row = make_row("bf16");
+    sm_json_set_new(row, "gpu_info", json_string("Another card"));
+    assert_lacks(row, NULL, "gpu_info is Another card, where NVIDIA H100 80GB HBM3 ran");
+    json_decref(row);
+}
+
+TEST(losses_of_other_weights) {
+    json_t *row = make_row("fp32");
+    json_array_set_new(json_object_get(row, "losses"), 2, json_real(6.7051));
+    row = through_block(row);
+    assert_lacks(row, NULL,
+                 "its losses are those of other weights or another step: step 3 has 6.705100, and the work "
+                 "6.704492");
+    json_decref(row);
+    row = make_row("bf16");
+    json_array_set_new(json_object_get(row, "losses"), 0, json_real(11.0084));
+    sm_json_set_new(row, "loss", json_real(11.0084));
+    assert_lacks(row, NULL, "step 1 has 11.008400");
+    json_decref(row);
+}
+
+TEST(other_data_and_batches) {
+    json_t *row = make_row("fp32");
+    sm_json_set_new(row, "data_digest", json_string("fnv1a64:0000000000000000"));
+    assert_lacks(row, NULL, "its data are others");
+    json_decref(row);
+    row = make_row("fp32");
+    sm_json_set_new(row, "test_time", json_string("2026-01-01T00:00:00Z"));
+    assert_lacks(row, NULL, "before the first stepmark");
+    json_decref(row);
+}
+
+// --- tables ----------------------------------------------------------------------------------------
+
+TEST(the_board_ranks_and_lists_apart) {
+    json_t *forged = make_row("bf16");
+    sm_json_set_new(forged, "median_ts", json_real(960397.475865));
+    json_t *rows = json_pack("[o, o, o, o]", make_row("bf16"), forged, make_row("fp32"), make_row("bf16"));
+    json_t *board = sm_score_board(rows, NULL);
+    assert_int_equal(json_array_size(board), 3); // one of them twice
+    assert_string_equal(sm_rows_text(json_array_get(board, 0), "class"), "fp32");
+    assert_string_equal(sm_rows_text(json_array_get(board, 1), "class"), "any");
+    assert_true(sm_json_number(json_array_get(board, 1), "place") == 1);
+    assert_true(isnan(sm_json_number(json_array_get(board, 2), "place")));
+    assert_non_null(strstr(sm_rows_text(json_array_get(board, 2), "reason"), "median_ts"));
+    json_decref(board);
+    json_decref(rows);
+}
+
+TEST(where_a_score_stands) {
+    char text[SM_SCORE_TEXT_SIZE];
+    json_t *slow = scale(make_row("fp32"), 100);
+    sm_json_set_new(slow, "gpu_info", json_string("A card"));
+    json_t *rows = json_pack("[o]", slow);
+    json_t *references = json_pack("[o, o]", make_row("bf16"), make_row("fp32"));
+    sm_score_standing(rows, references, text);
+    assert_string_equal(text, "1/1019 of NVIDIA H100 80GB HBM3 (bf16); ten billion tokens take 210 days");
+    json_decref(rows);
+    json_decref(references);
+}
+
+TEST(datasheets) {
+    char source[SM_DATASHEET_SOURCE_SIZE];
+    assert_true(sm_datasheet_card("NVIDIA H100 80GB HBM3", "bf16", source) == 989.4e12);
+    assert_non_null(strstr(source, "H100 datasheet, 2023"));
+    assert_true(sm_datasheet_card("NVIDIA H100 PCIe", "fp16", source) == 756e12);
+    assert_true(sm_datasheet_card("NVIDIA GeForce RTX 4090 Laptop GPU", "fp32", source) == 0);
+    assert_true(sm_datasheet_card("NVIDIA RTX A1000", "fp32", source) == 0);
+    assert_true(sm_datasheet_card("Intel(R) Arc(TM) A770 Graphics", "fp32", source) == 19.7e12);
+    assert_true(sm_datasheet_card("AMD Radeon RX 7900 XTX", "tf32", source) == 0);
+    assert_true(sm_datasheet_processor("AMD EPYC 9654", "avx512_bf16", "fp32", 2, 3.7e9, source) == 2 * 3.7e9 * 32);
+    assert_string_equal(source, "2 cores x 3.70 GHz, the highest clock, x 32 FLOP a cycle");
+    assert_true(sm_datasheet_processor("AMD EPYC 9654", "avx512_bf16", "fp32", 2, 0, source) == 0);
+    for (int i = 0; sm_datasheet_at(i) != NULL; i++) { // each line has a year, and rates in order
+        const sm_datasheet *line = sm_datasheet_at(i);
+        assert_non_null(strstr(line->source, ", 20"));
+        assert_true(line->fp32 > 0 && line->bf16 >= line->fp32 && (line->tf32 == 0 || line->tf32 <= line->bf16));
+    }
+}
+
+// --- the program -------------------------------------------------------------------------------------
+
+static void write_text(const char *name, const char *text) {
+    char path[COMMAND_SIZE];
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+}
+
+TEST(the_program_shares_and_gathers) {
+    json_t *row = make_row("bf16");
+    sm_json_set_new(row, "run_args",
+                    json_pack("[s, s, s]", "--batch-size=32", "--seq-len=1024", "--backend=opencl:9.9"));
+    sm_json_set_new(row, "device", json_string("opencl:9.9"));
+    char *line = json_dumps(row, JSON_COMPACT);
+    write_text("score.jsonl", line);
+    free(line);
+    json_decref(row);
+    expect_exit("score --share --output-file $T/score.jsonl", 0);
+    expect_text("score --share", out,
+                "    stepmark-124M-v1  H100 80GB HBM3    560,397 tok/s ± 5.7% bf16 47% peak verified\n");
+    expect_text("score --share", out, "[end of stepmark block]");
+    shell("mkdir -p $T/posts && cp $T/out $T/posts/one && sed 's/^/> /' $T/out >$T/posts/two && echo none "
+          ">$T/posts/three");
+    static const expectation cases[] = {
+        {"report $T/posts/one -o md", 0, "| any   | 1 | NVIDIA H100 80GB HBM3 |", NULL},
+        {"report $T/posts/one -o json", 0, "\"place\": 1", NULL},
+        {"report --collect $T/posts", 0, "| any   | 1 | NVIDIA H100 80GB HBM3 |", "left out"},
+        {"report --collect $T/posts --output $T/page.html", 0, NULL, "page.html"},
+        {"report --collect $T/nowhere", 1, NULL, "--collect: "},
+        {"compare $T/posts/one", 1, NULL, "posts/one: row 1: "}, // no such device here
+        {"score --share --output-file $T/none.jsonl", 1, NULL, "none.jsonl"},
+        {"score --backend cpu --timeout 0.01 --output-file $T/late.jsonl", 1, "no score: ", "no score: "},
+    };
+    check_all(cases, sizeof(cases) / sizeof(cases[0]));
+}
+
+int main(void) { return cmocka_run_group_tests(tests, make_folder, remove_folder); }
