@@ -13,7 +13,7 @@
 #define STEPMARK_ROW_H
 
 #include "backend.h"
-#include "bench/rows/digest.h"
+#include "bench/tables/digest.h"
 #include "bench/tables/record.h"
 #include "src/models/model.h"
 #include "src/train/phases.h"
