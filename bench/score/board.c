@@ -9,36 +9,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXT(field, text, head, its_rank) \
-    { SM_COLUMN(field, SM_COLUMN_TEXT, "", text), .heading = head, .rank = its_rank }
-
-static void show_rate(const json_t *record, const sm_column *column, char *text, size_t size_bytes) {
-    sm_text_count(sm_json_number(record, column->name), text, size_bytes);
-    if (text[0] != '\0') {
-        sm_append_spread(sm_json_number(record, "noise_percent"), text, size_bytes);
-    }
-}
-
 static const sm_column columns[] = {
-    TEXT("class", "fp32, or any: all other formats", "class", SM_RANK_ALWAYS),
-    {SM_COLUMN("place", SM_COLUMN_INTEGER, "", "in that class, by tokens/s; null: does not count"), .heading = "#",
-     .rank = SM_RANK_ALWAYS},
-    TEXT("machine", "processor or card that ran", "machine", SM_RANK_ALWAYS),
-    {SM_COLUMN("n_threads", SM_COLUMN_INTEGER, "", "threads, of a processor"), .heading = "threads", .rank = 6},
-    {SM_COLUMN("median_ts", SM_COLUMN_REAL, "tokens/s", "at the median step"), .heading = "tokens/s", .show = show_rate,
-     .rank = SM_RANK_ALWAYS},
-    {SM_COLUMN("noise_percent", SM_COLUMN_REAL, "%", "how far its 95% interval reaches")},
-    TEXT("precision", "number format", "format", 8),
-    {SM_COLUMN("mfu", SM_COLUMN_REAL, "", "share of the peak that was measured"), .heading = "% of peak",
-     .show = sm_show_percent, .rank = 7},
-    {SM_COLUMN("datasheet_mfu", SM_COLUMN_REAL, "", "share of the maker's figure"), .heading = "% of datasheet",
-     .show = sm_show_percent, .rank = 4},
-    {SM_COLUMN("n_batch", SM_COLUMN_INTEGER, "", "B, sequences a step"), .heading = "B", .rank = 3},
-    TEXT("program", "backend, or program, that ran", "by", 5),
-    TEXT("system", "operating system", "system", 1),
-    TEXT("date", "start, UTC", "date", 2),
-    {SM_COLUMN("block", SM_COLUMN_INTEGER, "", "line of its block in its file; null: a result file")},
-    TEXT("reason", "why it does not count", "does not count", SM_RANK_ALWAYS),
+    SM_TEXT("class", "fp32, or any: all other formats", .heading = "class", .rank = SM_RANK_ALWAYS),
+    SM_INTEGER("place", "", "in that class, by tokens/s; null: does not count", .heading = "#", .rank = SM_RANK_ALWAYS),
+    SM_TEXT("machine", "processor or card that ran", .heading = "machine", .rank = SM_RANK_ALWAYS),
+    SM_INTEGER("n_threads", "", "threads, of a processor", .heading = "threads", .rank = 6),
+    SM_REAL("median_ts", "tokens/s", "at the median step", .heading = "tokens/s", .show = sm_show_rate,
+            .rank = SM_RANK_ALWAYS),
+    SM_REAL("noise_percent", "%", "how far its 95% interval reaches"),
+    SM_TEXT("precision", "number format", .heading = "format", .rank = 8),
+    SM_REAL("mfu", "", "share of the peak that was measured", .heading = "% of peak", .show = sm_show_percent,
+            .rank = 7),
+    SM_REAL("datasheet_mfu", "", "share of the maker's figure", .heading = "% of datasheet", .show = sm_show_percent,
+            .rank = 4),
+    SM_INTEGER("n_batch", "", "B, sequences a step", .heading = "B", .rank = 3),
+    SM_TEXT("program", "backend, or program, that ran", .heading = "by", .rank = 5),
+    SM_TEXT("system", "operating system", .heading = "system", .rank = 1),
+    SM_TEXT("date", "start, UTC", .heading = "date", .rank = 2),
+    SM_INTEGER("block", "", "line of its block in its file; null: a result file"),
+    SM_TEXT("reason", "why it does not count", .heading = "does not count", .rank = SM_RANK_ALWAYS),
 };
 
 const sm_table sm_score_table = {"scores", columns, sizeof(columns) / sizeof(columns[0])};
