@@ -4,6 +4,7 @@
 #include <limits.h>
 
 #include "tests/support/test.h"
+#include "tests/support/small_model.h"
 #include "clock.h"
 #include "tests/support/opencl_ops.h"
 #include "tests/support/temp_folder.h"
@@ -153,14 +154,7 @@ TEST(test_step) {
 
 // --- training -------------------------------------------------------------------------------------
 
-static const sm_model_config model = {.model = &sm_model_gpt2,
-                                      .n_layer = 2,
-                                      .n_head = 2,
-                                      .d_model = 24,
-                                      .d_ff = 96,
-                                      .vocab = 67,
-                                      .context = 19,
-                                      .norm_eps = 1e-5};
+static const sm_model_config model = {MODEL(gpt2, 2, 2, 24, 96, 67, 19)};
 
 enum { BATCH = 3, SEQUENCE = 19, N_STEPS = 50, MOST_ELEMS = 128 * 24 };
 

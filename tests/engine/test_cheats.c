@@ -5,6 +5,7 @@
 // as a whole, as if it had not run, or set to what they were once. CHEATS=20 tries each twenty times (once without),
 // HONEST=200 as many honest runs.
 #include "tests/support/test.h"
+#include "tests/support/small_model.h"
 #include "philox.h"
 #include "bench/measure/harness.h"
 #include "src/models/model.h"
@@ -15,25 +16,9 @@
 
 enum { BATCH = 4, SEQUENCE = 16, N_TOKENS = BATCH * SEQUENCE, VOCAB = 61, N_BATCHES = 5, MOST_OPS = 512 };
 
-static const sm_model_config gpt2 = {.model = &sm_model_gpt2,
-                                     .n_layer = 2,
-                                     .n_head = 4,
-                                     .d_model = 32,
-                                     .d_ff = 64,
-                                     .vocab = VOCAB,
-                                     .context = SEQUENCE,
-                                     .norm_eps = 1e-5};
+static const sm_model_config gpt2 = {MODEL(gpt2, 2, 4, 32, 64, VOCAB, SEQUENCE)};
 
-static const sm_model_config llama = {.model = &sm_model_llama,
-                                      .n_layer = 2,
-                                      .n_head = 4,
-                                      .n_kv_head = 2,
-                                      .d_model = 32,
-                                      .d_ff = 48,
-                                      .vocab = VOCAB,
-                                      .context = SEQUENCE,
-                                      .norm_eps = 1e-5,
-                                      .rope_theta = 1e4,
+static const sm_model_config llama = {MODEL(llama, 2, 4, 32, 48, VOCAB, SEQUENCE), .n_kv_head = 2, .rope_theta = 1e4,
                                       .untied = true};
 
 typedef struct {

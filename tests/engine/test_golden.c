@@ -33,12 +33,6 @@ typedef struct {
     sm_safetensors *arrays;
 } fixture;
 
-static void ok(sm_status status) {
-    if (status != SM_OK) {
-        fail_msg("%s", sm_error_message());
-    }
-}
-
 // --- the golden files -------------------------------------------------------------------------
 
 static double scalar(const json_t *scalars, const char *key) {

@@ -2,28 +2,15 @@
 // small models against central differences of the loss, (L(w+h) - L(w-h)) / 2h: for the plan as built and rewritten,
 // without dropout and with (the masks are held fixed).
 #include "tests/support/test.h"
+#include "tests/support/small_model.h"
 #include "philox.h"
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
 #include "src/session/session.h"
 
-static const sm_model_config gpt2 = {.model = &sm_model_gpt2,
-                                     .n_layer = 2,
-                                     .n_head = 2,
-                                     .d_model = 8,
-                                     .d_ff = 24,
-                                     .vocab = 11,
-                                     .context = 6,
-                                     .norm_eps = 1e-5};
+static const sm_model_config gpt2 = {MODEL(gpt2, 2, 2, 8, 24, 11, 6)};
 
-static const sm_model_config gpt2_bent = {.model = &sm_model_gpt2,
-                                          .n_layer = 1,
-                                          .n_head = 2,
-                                          .d_model = 8,
-                                          .d_ff = 24,
-                                          .vocab = 11,
-                                          .context = 6,
-                                          .norm_eps = 1e-5};
+static const sm_model_config gpt2_bent = {MODEL(gpt2, 1, 2, 8, 24, 11, 6)};
 
 // Heads that share keys and values, and a head of its own; and neither.
 static const sm_model_config llama = {.model = &sm_model_llama,
@@ -37,15 +24,7 @@ static const sm_model_config llama = {.model = &sm_model_llama,
                                       .norm_eps = 1e-2,
                                       .rope_theta = 100,
                                       .untied = true};
-static const sm_model_config llama_tied = {.model = &sm_model_llama,
-                                           .n_layer = 1,
-                                           .n_head = 2,
-                                           .d_model = 8,
-                                           .d_ff = 12,
-                                           .vocab = 11,
-                                           .context = 6,
-                                           .norm_eps = 1e-5,
-                                           .rope_theta = 1e4};
+static const sm_model_config llama_tied = {MODEL(llama, 1, 2, 8, 12, 11, 6), .rope_theta = 1e4};
 
 // Heads wider than d_model / n_head.
 static const sm_model_config qwen3 = {.model = &sm_model_qwen3,

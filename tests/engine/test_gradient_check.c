@@ -4,6 +4,7 @@
 // a weight or its state must be found. The faults: an output, or the change of one that is updated, at half its size;
 // an output that adds nothing; a sum that is overwritten instead of added to; and a mask that is missing.
 #include "tests/support/test.h"
+#include "tests/support/small_model.h"
 #include "philox.h"
 #include "bench/measure/step.h"
 #include "src/models/model.h"
@@ -13,25 +14,9 @@
 
 enum { VOCAB = 37 };
 
-static const sm_model_config gpt2 = {.model = &sm_model_gpt2,
-                                     .n_layer = 2,
-                                     .n_head = 2,
-                                     .d_model = 16,
-                                     .d_ff = 32,
-                                     .vocab = VOCAB,
-                                     .context = 16,
-                                     .norm_eps = 1e-5};
+static const sm_model_config gpt2 = {MODEL(gpt2, 2, 2, 16, 32, VOCAB, 16)};
 
-static const sm_model_config llama = {.model = &sm_model_llama,
-                                      .n_layer = 2,
-                                      .n_head = 4,
-                                      .n_kv_head = 2,
-                                      .d_model = 16,
-                                      .d_ff = 24,
-                                      .vocab = VOCAB,
-                                      .context = 16,
-                                      .norm_eps = 1e-5,
-                                      .rope_theta = 1e4,
+static const sm_model_config llama = {MODEL(llama, 2, 4, 16, 24, VOCAB, 16), .n_kv_head = 2, .rope_theta = 1e4,
                                       .untied = true};
 
 enum { BATCH = 4, SEQUENCE = 16, N_TOKENS = BATCH * SEQUENCE, MAX_ELEMS = 1 << 16 };

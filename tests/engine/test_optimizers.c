@@ -21,12 +21,6 @@ static const sm_param_spec specs[] = {
 };
 enum { N_SPECS = sizeof specs / sizeof specs[0] };
 
-static void ok(sm_status status) {
-    if (status != SM_OK) {
-        fail_msg("%s", sm_error_message());
-    }
-}
-
 // --- plans of an update alone -----------------------------------------------------------------
 
 static sm_plan *build_update(const sm_optimizer *optimizer, const sm_param_spec *kinds, int n_kinds, sm_dtype dtype,

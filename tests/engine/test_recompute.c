@@ -8,12 +8,6 @@
 
 enum { BATCH = 3, SEQUENCE = 17, N_STEPS = 3 };
 
-static void ok(sm_status status) {
-    if (status != SM_OK) {
-        fail_msg("%s", sm_error_message());
-    }
-}
-
 typedef struct {
     sm_dtype dtype;
     sm_mode mode;

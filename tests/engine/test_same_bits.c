@@ -1,26 +1,14 @@
 // test_same_bits.c: rewrites that change only the order of computing change no bit of a training.
 #include "tests/support/test.h"
+#include "tests/support/small_model.h"
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
 #include "src/session/session.h"
 
 // Rows and widths that no vector divides, and more rows than the loss head takes at once.
-static const sm_model_config model = {.model = &sm_model_gpt2,
-                                      .n_layer = 2,
-                                      .n_head = 3,
-                                      .d_model = 15,
-                                      .d_ff = 60,
-                                      .vocab = 37,
-                                      .context = 20,
-                                      .norm_eps = 1e-5};
+static const sm_model_config model = {MODEL(gpt2, 2, 3, 15, 60, 37, 20)};
 
 enum { BATCH = 31, SEQUENCE = 17, N_STEPS = 3, MOST_ELEMS = 64 * 60 };
-
-static void ok(sm_status status) {
-    if (status != SM_OK) {
-        fail_msg("%s", sm_error_message());
-    }
-}
 
 static sm_session *open_session(sm_device *device, sm_dtype dtype, unsigned without, int n_accum) {
     const sm_plan_options options = {.B = BATCH,

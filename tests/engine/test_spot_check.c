@@ -1,6 +1,7 @@
 // test_spot_check.c: spot checks raise no false alarm on any backend, mode and precision, and find an error in any part
 // of an op's output.
 #include "tests/support/test.h"
+#include "tests/support/small_model.h"
 #include "philox.h"
 #include "src/models/model.h"
 #include "src/rewrites/rewrite.h"
@@ -8,38 +9,13 @@
 #include "src/verify/spot_check.h"
 #include "tests/support/whole.h"
 
-static const sm_model_config gpt2 = {.model = &sm_model_gpt2,
-                                     .n_layer = 2,
-                                     .n_head = 4,
-                                     .d_model = 96,
-                                     .d_ff = 200,
-                                     .vocab = 301,
-                                     .context = 130,
-                                     .norm_eps = 1e-5};
+static const sm_model_config gpt2 = {MODEL(gpt2, 2, 4, 96, 200, 301, 130)};
 
-static const sm_model_config llama = {.model = &sm_model_llama,
-                                      .n_layer = 2,
-                                      .n_head = 6,
-                                      .n_kv_head = 2,
-                                      .d_model = 96,
-                                      .d_ff = 136,
-                                      .vocab = 301,
-                                      .context = 130,
-                                      .norm_eps = 1e-5,
-                                      .rope_theta = 1e4,
+static const sm_model_config llama = {MODEL(llama, 2, 6, 96, 136, 301, 130), .n_kv_head = 2, .rope_theta = 1e4,
                                       .untied = true};
 
 // So wide that threads share the drawn rows of many sequences.
-static const sm_model_config wide_llama = {.model = &sm_model_llama,
-                                           .n_layer = 1,
-                                           .n_head = 24,
-                                           .n_kv_head = 24,
-                                           .d_model = 384,
-                                           .d_ff = 136,
-                                           .vocab = 301,
-                                           .context = 8,
-                                           .norm_eps = 1e-5,
-                                           .rope_theta = 1e4};
+static const sm_model_config wide_llama = {MODEL(llama, 1, 24, 384, 136, 301, 8), .n_kv_head = 24, .rope_theta = 1e4};
 
 typedef struct {
     const sm_model_config *model;

@@ -4,6 +4,7 @@
 #include <limits.h>
 
 #include "tests/support/test.h"
+#include "tests/support/small_model.h"
 #include "tests/support/temp_folder.h"
 #include "src/io/atomic_file.h"
 #include "src/io/safetensors.h"
@@ -16,14 +17,7 @@
         .norm_eps = eps                                                                                         \
     }
 
-static const sm_model_config tiny = {.model = &sm_model_gpt2,
-                                     .n_layer = 2,
-                                     .n_head = 2,
-                                     .d_model = 8,
-                                     .d_ff = 20,
-                                     .vocab = 11,
-                                     .context = 4,
-                                     .norm_eps = 1e-5};
+static const sm_model_config tiny = {MODEL(gpt2, 2, 2, 8, 20, 11, 4)};
 
 enum { TINY_SEED = 42, N_TINY_PARAMS = 2 + 12 * 2 + 2, MAX_ELEMS = 512 };
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "tests/support/test.h"
+#include "tests/support/made_row.h"
 #include "tests/support/run_program.h"
 #include "bench/compare/leaderboard.h"
 #include "bench/rows/bundle.h"
@@ -66,18 +67,13 @@ TEST(the_fastest_of_each_machine_has_a_place) {
     json_array_append_new(rows, make_row("A", "naive", 50));
     json_array_append_new(rows, make_row("A", "fused", 100));
     json_array_append_new(rows, make_row("B", "fused", 200));
-    json_t *emulated = make_row("C", "fused", 300);
-    json_object_set_new(emulated, "emulated", json_true());
+    json_t *emulated = with_members(make_row("C", "fused", 300), "'emulated': true");
     json_array_append_new(rows, emulated);
-    json_t *failed = make_row("D", "fused", 900);
-    json_object_set_new(failed, "status", json_string("error"));
-    json_array_append_new(rows, failed);
+    json_array_append_new(rows, with_members(make_row("D", "fused", 900), "'status': 'error'"));
     json_t *unchecked = make_row("E", "fused", 900);
     json_object_del(unchecked, "loss_check");
     json_array_append_new(rows, unchecked);
-    json_t *longer = make_row("A", "fused", 10);
-    json_object_set_new(longer, "n_seq", json_integer(128));
-    json_array_append_new(rows, longer);
+    json_array_append_new(rows, with_members(make_row("A", "fused", 10), "'n_seq': 128"));
     json_auto_t *records = NULL;
     json_auto_t *refused = NULL;
     sm_leaderboard_make(rows, NULL, NULL, &records, &refused);
@@ -117,13 +113,11 @@ TEST(places_of_two_widths) {
 // Whoever brought the fastest kernel: it is marked, and is not held against this program's.
 TEST(code_of_ones_own_is_ranked_apart) {
     json_auto_t *rows = json_array();
-    json_t *own = make_row("A", "fused", 900);
-    json_object_set_new(own, "own_kernels", json_string("gelu_forward=my.c (fnv1a64:1)"));
+    json_t *own = with_members(make_row("A", "fused", 900), "'own_kernels': 'gelu_forward=my.c (fnv1a64:1)'");
     json_array_append_new(rows, own);
     json_array_append_new(rows, make_row("A", "fused", 100));
-    json_t *brought = make_row("B", "fused", 200);
-    json_object_set_new(brought, "own_kernels", json_string("gelu_forward=other.c (fnv1a64:2)"));
-    json_array_append_new(rows, brought);
+    json_array_append_new(
+        rows, with_members(make_row("B", "fused", 200), "'own_kernels': 'gelu_forward=other.c (fnv1a64:2)'"));
     json_t *library = make_row("C", "fused", 300); // a backend in the measuring process
     json_object_set_new(library, "own_kernels", json_string("backend my.so (fnv1a64:3)"));
     json_array_append_new(rows, library);

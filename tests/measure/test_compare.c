@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include "tests/support/test.h"
+#include "tests/support/made_row.h"
 #include "philox.h"
 #include "tests/support/temp_folder.h"
 #include "bench/compare/compare.h"
@@ -228,8 +229,7 @@ TEST(only_equal_work) {
     expect_match(json_pack("[oo]", make_row(1e6, "naive", 4), make_row(1e6, "fused", 4)),
                  json_pack("[o]", make_row(1e6, "fused", 4)), mode, 1, 1, "");
     // Two factors at once are refused, unless they are named.
-    json_auto_t *other = make_row(1e6, "naive", 4);
-    json_object_set_new(other, "precision", json_string("bf16"));
+    json_auto_t *other = with_members(make_row(1e6, "naive", 4), "'precision': 'bf16'");
     expect_match(json_pack("[o]", make_row(1e6, "fused", 4)), json_pack("[O]", other), 0, 0, 2,
                  "precision fp32 / bf16");
     expect_match(json_pack("[o]", make_row(1e6, "fused", 4)), json_pack("[O]", other), mode | 1u << SM_FACTOR_PRECISION,
@@ -239,9 +239,7 @@ TEST(only_equal_work) {
 // Another machine has devices of its own, another device threads of its own.
 TEST(a_factor_holds_those_within_it) {
     json_auto_t *here = make_row(1e6, "fused", 4);
-    json_auto_t *there = make_row(1e6, "fused", 4);
-    json_object_set_new(there, "device", json_string("opencl:0.0"));
-    json_object_set_new(there, "n_threads", json_integer(8));
+    json_auto_t *there = with_members(make_row(1e6, "fused", 4), "'device': 'opencl:0.0', 'n_threads': 8");
     assert_int_equal(sm_identity_difference(here, there), 1u << SM_FACTOR_DEVICE);
     json_object_set_new(here, "cpu_info", json_string("a processor"));
     json_object_set_new(there, "cpu_info", json_string("another"));
@@ -294,8 +292,7 @@ TEST(identity_is_one) {
 TEST(ambiguous_factors_are_refused) {
     sm_comparison c;
     sm_compare_options options = {.threshold = 0.01};
-    json_t *threads = make_row(1e6, "fused", 4);
-    json_object_set_new(threads, "n_threads", json_integer(1));
+    json_t *threads = with_members(make_row(1e6, "fused", 4), "'n_threads': 1");
     json_auto_t *a = json_pack("[o]", make_row(1e6, "fused", 4));
     json_auto_t *b = json_pack("[oo]", make_row(1e6, "naive", 4), threads);
     expect_failure("two factors", sm_compare(a, b, &options, &c), SM_ERR_USAGE, "mode and threads|--across");
@@ -310,9 +307,7 @@ TEST(peers) {
 }
 
 TEST(failed_rows_are_listed) {
-    json_t *oom = make_row(1, "fused", 4);
-    json_object_set_new(oom, "status", json_string("oom"));
-    json_object_set_new(oom, "reason", json_string("9 GiB needed"));
+    json_t *oom = with_members(make_row(1, "fused", 4), "'status': 'oom', 'reason': '9 GiB needed'");
     json_object_del(oom, "median_ns");
     expect_match(json_pack("[o]", make_row(1e6, "fused", 4)), json_pack("[o]", oom), 0, 0, 1, "oom: 9 GiB needed");
 }

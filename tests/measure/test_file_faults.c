@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 
 #include "tests/support/test.h"
+#include "tests/support/small_model.h"
 #include "philox.h"
 #include "tests/support/temp_folder.h"
 #include "src/io/atomic_file.h"
@@ -264,14 +265,7 @@ static const char *judge(const scenario *s, const char *dir, int code, int error
 
 // The files that the next save leaves; NULL: none.
 static const char *judge_next_save(const scenario *s, const char *dir) {
-    static const sm_model_config config = {.model = &sm_model_gpt2,
-                                           .n_layer = 1,
-                                           .n_head = 1,
-                                           .d_model = 4,
-                                           .d_ff = 16,
-                                           .vocab = 9,
-                                           .context = 4,
-                                           .norm_eps = 1e-5};
+    static const sm_model_config config = {MODEL(gpt2, 1, 1, 4, 16, 9, 4)};
     char log[PATH_MAX];
     snprintf(log, sizeof log, "%s/log.jsonl", root);
     unlink(log);

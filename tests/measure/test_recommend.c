@@ -1,5 +1,6 @@
 // test_recommend.c: recommendations from rows with a known answer.
 #include "tests/support/test.h"
+#include "tests/support/made_row.h"
 #include "bench/compare/best_rows.h"
 #include "bench/compare/noise_verdict.h"
 
@@ -62,8 +63,7 @@ TEST(widths_are_apart) {
     json_t *narrow = make_row(4, "naive", 5, 6, 1);
     json_object_set_new(wide, "d_model", json_integer(128));
     json_object_set_new(narrow, "d_model", json_integer(64));
-    json_t *again = json_deep_copy(wide);
-    json_object_set_new(again, "mode", json_string("naive"));
+    json_t *again = with_members(json_deep_copy(wide), "'mode': 'naive'");
     json_auto_t *records = recommend(json_pack("[ooo]", narrow, wide, again));
     for (size_t i = 0; i < json_array_size(records); i++) {
         const char *group = json_string_value(json_object_get(json_array_get(records, i), "group"));
@@ -90,8 +90,7 @@ TEST(code_of_ones_own_is_another_group) {
     json_t *rows = json_array();
     json_array_append_new(rows, make_row(1, "naive", 1, 1, 1));
     json_array_append_new(rows, make_row(2, "naive", 3, 3, 1));
-    json_t *own = make_row(1, "fused", 0.1, 0.1, 1);
-    json_object_set_new(own, "own_kernels", json_string("gelu_forward=my.c (fnv1a64:1)"));
+    json_t *own = with_members(make_row(1, "fused", 0.1, 0.1, 1), "'own_kernels': 'gelu_forward=my.c (fnv1a64:1)'");
     json_array_append_new(rows, own);
     json_auto_t *records = recommend(rows);
     expect(records, "fastest", "configuration", "b1s16 naive fp32");
@@ -138,9 +137,7 @@ TEST(all_must_be_told_apart) {
     json_t *rows = json_array();
     json_array_append_new(rows, make_row(1, "naive", 1, 1, 1));
     json_array_append_new(rows, make_row(1, "tuned", 2, 1, 1));
-    json_t *wide = make_row(1, "fused", 1.8, 1, 1);
-    json_object_set_new(wide, "ci95_lo_ns", json_real(0.95e6));
-    json_array_append_new(rows, wide);
+    json_array_append_new(rows, with_members(make_row(1, "fused", 1.8, 1, 1), "'ci95_lo_ns': 0.95e6"));
     json_auto_t *records = recommend(rows);
     expect(records, "fastest", "caution", "not distinct from step b1s16 fused");
 }
@@ -162,8 +159,7 @@ TEST(runs_of_one_configuration_are_one) {
 // Nothing noisy, or of too few samples, is the best of anything, and nothing is reckoned with it.
 TEST(noise_wins_nothing) {
     json_t *rows = json_array();
-    json_t *noisy = make_row(4, "fused", 1, 100, 1);
-    json_object_set_new(noisy, "mad_ns", json_real(0.81e6));
+    json_t *noisy = with_members(make_row(4, "fused", 1, 100, 1), "'mad_ns': 0.81e6");
     json_array_append_new(rows, noisy);
     json_array_append_new(rows, make_row(4, "naive", 10, 10, 1));
     json_t *records = recommend(rows);
@@ -217,11 +213,9 @@ TEST(what_did_not_fit) {
     json_t *rows = json_array();
     json_array_append_new(rows, make_row(4, "naive", 8, 8, 1));
     json_array_append_new(rows, make_row(2, "naive", 4, 4, 1));
-    json_t *oom = make_row(8, "naive", 1, 1, 1);
-    json_object_set_new(oom, "status", json_string("oom"));
+    json_t *oom = with_members(make_row(8, "naive", 1, 1, 1), "'status': 'oom'");
     json_array_append_new(rows, oom);
-    oom = make_row(8, "fused", 1, 1, 1);
-    json_object_set_new(oom, "status", json_string("oom"));
+    oom = with_members(make_row(8, "fused", 1, 1, 1), "'status': 'oom'");
     json_array_append_new(rows, oom);
     json_auto_t *records = recommend(rows);
     expect(records, "did not fit", "figure", "step b4s16 ran");

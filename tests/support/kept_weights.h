@@ -12,12 +12,6 @@
 
 enum { KEPT_B = 2, KEPT_T = 16 };
 
-static inline void kept_ok(sm_status status) {
-    if (status != SM_OK) {
-        fail_msg("%s", sm_error_message());
-    }
-}
-
 static inline sm_session *kept_open(sm_device *device, sm_dtype dtype) {
     const sm_plan_options options = {.B = KEPT_B,
                                      .T = KEPT_T,
@@ -28,16 +22,16 @@ static inline sm_session *kept_open(sm_device *device, sm_dtype dtype) {
                                      .optimizer = &sm_optimizer_adamw};
     sm_plan *plan = NULL;
     sm_session *session = NULL;
-    kept_ok(sm_model_build(&sm_model_size_find(&sm_model_gpt2, "tiny")->config, &options, &plan));
-    kept_ok(sm_plan_rewrite(plan, SM_MODE_FUSED, 0));
-    kept_ok(sm_session_open(device, plan, &session));
+    ok(sm_model_build(&sm_model_size_find(&sm_model_gpt2, "tiny")->config, &options, &plan));
+    ok(sm_plan_rewrite(plan, SM_MODE_FUSED, 0));
+    ok(sm_session_open(device, plan, &session));
     for (int i = 0; i < plan->n_tensors; i++) {
         if (sm_plan_is_param(plan, i)) {
             const int64_t n = sm_tensor_elems(&plan->tensors[i]);
             AUTO_FREE float *values = malloc((size_t)n * sizeof(*values));
             assert_non_null(values);
             sm_param_init(plan, i, 1, 0, n, values);
-            kept_ok(sm_session_write(session, i, n, values));
+            ok(sm_session_write(session, i, n, values));
         }
     }
     return session;
@@ -49,15 +43,15 @@ static inline void kept_step(sm_session *session, int64_t step) {
     for (int i = 0; i < KEPT_B * KEPT_T; i++) {
         ids[i] = (int32_t)((i * 7 + step * 3) % 50);
     }
-    kept_ok(sm_session_set_hyper(session, &settings, step, 1));
-    kept_ok(sm_session_set_batch(session, ids, ids));
-    kept_ok(sm_session_run(session, SM_RUN_STEP, NULL));
-    kept_ok(sm_session_synchronize(session));
+    ok(sm_session_set_hyper(session, &settings, step, 1));
+    ok(sm_session_set_batch(session, ids, ids));
+    ok(sm_session_run(session, SM_RUN_STEP, NULL));
+    ok(sm_session_synchronize(session));
 }
 
 static inline float kept_loss(sm_session *session) {
     double loss;
-    kept_ok(sm_session_loss(session, &loss));
+    ok(sm_session_loss(session, &loss));
     return (float)loss;
 }
 
@@ -72,7 +66,7 @@ static inline float *kept_read(sm_session *session, int64_t *n_values) {
             const int64_t n = sm_tensor_elems(t);
             values = realloc(values, (size_t)(*n_values + n) * sizeof(*values));
             assert_non_null(values);
-            kept_ok(sm_session_read(session, i, n, values + *n_values));
+            ok(sm_session_read(session, i, n, values + *n_values));
             *n_values += n;
         }
     }
@@ -92,26 +86,26 @@ static inline void check_kept_weights(sm_device *device, sm_dtype dtype) {
     int64_t n = 0;
     kept_step(session, 1);
     AUTO_FREE float *before = kept_read(session, &n);
-    kept_ok(of->keep_weights(session->executable, SM_WEIGHTS_KEEP));
+    ok(of->keep_weights(session->executable, SM_WEIGHTS_KEEP));
     kept_step(session, 2);
     AUTO_FREE float *after = kept_read(session, &n);
     const float loss = kept_loss(session);
     assert_int_not_equal(memcmp(before, after, (size_t)n * sizeof(*after)), 0);
     for (int i = 0; i < 2; i++) { // as often as one likes
-        kept_ok(of->keep_weights(session->executable, SM_WEIGHTS_RESTORE));
+        ok(of->keep_weights(session->executable, SM_WEIGHTS_RESTORE));
         assert_true(kept_is_same(before, kept_read(session, &n), n));
         assert_true(kept_loss(session) != loss); // stale
-        kept_ok(sm_session_run(session, SM_RUN_STEP | SM_RUN_NO_UPDATES, NULL));
+        ok(sm_session_run(session, SM_RUN_STEP | SM_RUN_NO_UPDATES, NULL));
         assert_true(kept_loss(session) == loss);
         assert_true(kept_is_same(before, kept_read(session, &n), n));
-        kept_ok(of->keep_weights(session->executable, SM_WEIGHTS_RESUME));
+        ok(of->keep_weights(session->executable, SM_WEIGHTS_RESUME));
         assert_true(kept_is_same(after, kept_read(session, &n), n));
         assert_true(kept_loss(session) == loss);
     }
-    kept_ok(of->keep_weights(session->executable, SM_WEIGHTS_DROP));
-    kept_ok(of->keep_weights(session->executable, SM_WEIGHTS_KEEP)); // of what is there now
+    ok(of->keep_weights(session->executable, SM_WEIGHTS_DROP));
+    ok(of->keep_weights(session->executable, SM_WEIGHTS_KEEP)); // of what is there now
     kept_step(session, 3);
-    kept_ok(of->keep_weights(session->executable, SM_WEIGHTS_RESTORE));
+    ok(of->keep_weights(session->executable, SM_WEIGHTS_RESTORE));
     assert_true(kept_is_same(after, kept_read(session, &n), n));
     sm_session_close(session); // drops what is kept
 }

@@ -20,6 +20,8 @@
 
 #include <cmocka.h>
 
+#include "status.h"
+
 // RELEASED_BY(sm_row_free) sm_row row; releases it at the end of its block; AUTO_FREE char *text; frees it there.
 #define RELEASED_BY(release) __attribute__((cleanup(release)))
 #define AUTO_FREE            RELEASED_BY(free_at)
@@ -52,6 +54,12 @@ static size_t n_tests;
             fail_msg("%s is %.17g, not %.17g", #value, value_, expected_); \
         }                                                                  \
     } while (0)
+
+static inline void ok(sm_status status) {
+    if (status != SM_OK) {
+        fail_msg("%s", sm_error_message());
+    }
+}
 
 __attribute__((constructor)) static void choose_tests(void) { cmocka_set_test_filter(getenv("ONLY")); }
 

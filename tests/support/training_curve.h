@@ -23,12 +23,6 @@ typedef struct {
     int32_t ids[2][BATCH * SEQUENCE]; // inputs, targets
 } fixture;
 
-static inline void ok(sm_status status) {
-    if (status != SM_OK) {
-        fail_msg("%s", sm_error_message());
-    }
-}
-
 // Fresh weights, those of `stepmark train`.
 static inline void write_weights(const fixture *f) {
     const sm_plan *plan = f->session->plan;

@@ -11,12 +11,6 @@
 #include "src/session/session.h"
 #include "src/train/validation.h"
 
-static void ok(sm_status status) {
-    if (status != SM_OK) {
-        fail_msg("%s", sm_error_message());
-    }
-}
-
 static sm_tokens *open_bytes(const char *text, size_t size_bytes) {
     sm_tokens *tokens;
     ok(sm_tokens_from_bytes((const uint8_t *)text, size_bytes, 256, &tokens));

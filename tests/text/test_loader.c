@@ -14,12 +14,6 @@ enum { VOCAB = 600, N_READERS = 4 };
 
 static char text_path[256], tokenizer_path[256], stored_path[256];
 
-static void ok(sm_status status) {
-    if (status != SM_OK) {
-        fail_msg("%s", sm_error_message());
-    }
-}
-
 static void fails(sm_status status, const char *text) {
     assert_int_not_equal(status, SM_OK);
     if (strstr(sm_error_message(), text) == NULL) {

@@ -1,0 +1,21 @@
+// made_row.h: members of result rows as text.
+#ifndef STEPMARK_TESTS_MADE_ROW_H
+#define STEPMARK_TESTS_MADE_ROW_H
+
+#include <jansson.h>
+
+// The row with these members instead of its own: JSON with single quotes, "'mode': 'fused', 'n_batch': 4".
+static inline json_t *with_members(json_t *row, const char *members) {
+    char text[1024];
+    snprintf(text, sizeof(text), "{%s}", members);
+    for (char *quote = strchr(text, '\''); quote != NULL; quote = strchr(quote, '\'')) {
+        *quote = '"';
+    }
+    json_auto_t *given = json_loads(text, 0, NULL);
+    if (given == NULL || json_object_update(row, given) != 0) {
+        fail_msg("no members of a row: %s", members);
+    }
+    return row;
+}
+
+#endif
